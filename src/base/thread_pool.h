@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// A fork-join pool: the calling thread is worker 0. Workers spin for a stated time between jobs, then sleep.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <type_traits>
+
+namespace camshaft {
+
+class ThreadPool {
+ public:
+  // `threads` ≥ 1 counts the caller. Idle workers spin `spin_us` microseconds before they sleep.
+  explicit ThreadPool(int threads, int spin_us = 50);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int threads() const { return threads_; }
+
+  // Calls body(worker, first, last) on every worker with a contiguous share of [0, count); returns when all are done.
+  // Static shares: the same worker gets the same range every time, so data stays in its cache.
+  template <class Body>
+  void parallel_ranges(int64_t count, const Body& body) {
+    if (threads_ == 1 || count <= 1) {
+      if (count > 0) body(0, int64_t{0}, count);
+      return;
+    }
+    const Job job{&invoke<Body>, &body, count};
+    run(job);
+  }
+
+  // Calls body(k) for every k in [0, count), workers taking the next k as they become free.
+  template <class Body>
+  void parallel_tasks(int64_t count, const Body& body) {
+    parallel_dynamic(count, [](const void* context, int64_t k) { (*static_cast<const Body*>(context))(k); }, &body);
+  }
+
+ private:
+  struct Job {
+    void (*call)(const void* body, int worker, int64_t first, int64_t last) = nullptr;
+    const void* body = nullptr;
+    int64_t count = 0;
+  };
+  template <class Body>
+  static void invoke(const void* body, int worker, int64_t first, int64_t last) {
+    (*static_cast<const Body*>(body))(worker, first, last);
+  }
+  void run(const Job& job);
+  void parallel_dynamic(int64_t count, void (*call)(const void*, int64_t), const void* context);
+  void work_loop(int worker);
+
+  struct State;
+  std::unique_ptr<State> state_;
+  int threads_;
+};
+
+}  // namespace camshaft

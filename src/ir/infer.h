@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shape inference: one function per layer kind, used on symbols while building and on numbers while running.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace camshaft::ir {
+
+struct InferInput {
+  bool present = false;
+  DataType type = DataType::kUndefined;
+  bool has_rank = true;
+  Shape shape;
+  std::optional<std::vector<Dim>> value;  // elements of small integer tensors, if known
+  const float* float_value = nullptr;     // row-major elements of a float constant (Resize scales), if known
+};
+
+struct InferOutput {
+  DataType type = DataType::kUndefined;
+  bool has_rank = true;
+  Shape shape;
+  std::optional<std::vector<Dim>> value;
+};
+
+// Output types and shapes of a layer. Extents that only running can tell become new runtime symbols (at run time, with every value
+// present, none are left but those the kernel itself decides: NonZero, Loop …).
+Result<std::vector<InferOutput>> infer(const Layer& layer, std::span<const InferInput> inputs, SymbolTable& symbols);
+
+// Runs infer() on the layer's tensors and stores the result in its outputs; propagates value ranges.
+Status infer_layer(Graph& graph, Layer& layer);
+
+// Padding and output extent of one window dimension, all modes; shared by inference and kernels.
+struct Window {
+  int64_t pre_padding, post_padding, output;
+};
+Window resolve_window(PaddingMode mode, int64_t input, int64_t kernel, int64_t stride, int64_t dilation, int64_t pre, int64_t post);
+
+}  // namespace camshaft::ir

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/probe.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <vector>
+
+namespace camshaft::kernels {
+
+#define CAMSHAFT_DECLARE_PROBE(isa)      \
+  namespace isa {                        \
+  float run_fma_chains(int64_t rounds);  \
+  int64_t macs_per_round();              \
+  }
+CAMSHAFT_DECLARE_PROBE(scalar)
+CAMSHAFT_DECLARE_PROBE(avx2)
+CAMSHAFT_DECLARE_PROBE(avx512)
+
+namespace {
+
+struct Probe {
+  float (*run)(int64_t);
+  int64_t (*macs)();
+};
+constexpr Probe kProbes[kIsaCount] = {{scalar::run_fma_chains, scalar::macs_per_round},
+                                      {avx2::run_fma_chains, avx2::macs_per_round},
+                                      {avx512::run_fma_chains, avx512::macs_per_round}};
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+}  // namespace
+
+double measure_fma_peak(Isa isa, double seconds) {
+  const Probe& probe = kProbes[static_cast<int>(std::min(isa, cpu_info().best_isa))];
+  constexpr int64_t kRounds = 20000;
+  volatile float sink = probe.run(kRounds);
+  double best = 0;
+  for (const Clock::time_point begin = Clock::now(); seconds_since(begin) < seconds;) {
+    const Clock::time_point start = Clock::now();
+    sink = probe.run(kRounds);
+    best = std::max(best, static_cast<double>(kRounds * probe.macs()) / seconds_since(start));
+  }
+  static_cast<void>(sink);
+  return best / 1e9;
+}
+
+double measure_read_bandwidth(double seconds) {
+  const size_t words = std::min<size_t>(4 * cpu_info().l3_bytes, size_t{256} << 20) / sizeof(uint64_t);
+  const std::vector<uint64_t> buffer(words, 1);
+  volatile uint64_t sink = 0;
+  double best = 0;
+  for (const Clock::time_point begin = Clock::now(); best == 0 || seconds_since(begin) < seconds;) {
+    const Clock::time_point start = Clock::now();
+    uint64_t sums[8] = {};
+    for (size_t k = 0; k + 8 <= words; k += 8)
+      for (size_t lane = 0; lane < 8; ++lane) sums[lane] += buffer[k + lane];
+    for (uint64_t sum : sums) sink = sink + sum;
+    best = std::max(best, static_cast<double>(words * sizeof(uint64_t)) / seconds_since(start));
+  }
+  return best / 1e9;
+}
+
+}  // namespace camshaft::kernels

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The registry: collects the families' tables of every instruction set compiled in.
+#include <algorithm>
+
+#include "kernels/kernel.h"
+#include "kernels/vector/families.h"
+
+#define CAMSHAFT_DECLARE(family) std::span<const Tactic> family##_tactics();
+namespace camshaft::kernels {
+namespace scalar { CAMSHAFT_KERNEL_FAMILIES(CAMSHAFT_DECLARE) }
+namespace avx2 { CAMSHAFT_KERNEL_FAMILIES(CAMSHAFT_DECLARE) }
+namespace avx512 { CAMSHAFT_KERNEL_FAMILIES(CAMSHAFT_DECLARE) }
+
+namespace {
+
+[[maybe_unused]] void collect(std::vector<const Tactic*>& all, std::span<const Tactic> table) {
+  for (const Tactic& tactic : table) all.push_back(&tactic);
+}
+
+// Strongest instruction set first.
+std::vector<const Tactic*> collect_all() {
+  std::vector<const Tactic*> all;
+#define CAMSHAFT_COLLECT_AVX512(family) collect(all, avx512::family##_tactics());
+#define CAMSHAFT_COLLECT_AVX2(family) collect(all, avx2::family##_tactics());
+#define CAMSHAFT_COLLECT_SCALAR(family) collect(all, scalar::family##_tactics());
+  CAMSHAFT_KERNEL_FAMILIES(CAMSHAFT_COLLECT_AVX512)
+  CAMSHAFT_KERNEL_FAMILIES(CAMSHAFT_COLLECT_AVX2)
+  CAMSHAFT_KERNEL_FAMILIES(CAMSHAFT_COLLECT_SCALAR)
+  return all;
+}
+
+const std::vector<const Tactic*>& all_tactics() {
+  static const std::vector<const Tactic*> all = collect_all();
+  return all;
+}
+
+}  // namespace
+
+std::vector<const Tactic*> tactics_for(ir::LayerKind kind) {
+  std::vector<const Tactic*> found;
+  for (const Tactic* tactic : all_tactics())
+    if (tactic->kind == kind && tactic->isa <= active_isa()) found.push_back(tactic);
+  return found;
+}
+
+const Tactic* find_tactic(std::string_view name, Isa isa) {
+  for (const Tactic* tactic : all_tactics())
+    if (tactic->isa == isa && tactic->isa <= active_isa() && name == tactic->name) return tactic;
+  return nullptr;
+}
+
+}  // namespace camshaft::kernels

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads an ONNX model into a Graph. All unsupported nodes are reported together.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace camshaft::onnx_import {
+
+struct ModelInfo {
+  int64_t ir_version = 0, opset = 0, model_version = 0;
+  std::string producer_name, producer_version, domain, doc_string;
+  int node_count = 0;
+};
+
+struct ImportedModel {
+  std::unique_ptr<ir::Graph> graph;
+  ModelInfo info;
+};
+
+Result<ImportedModel> import_file(const std::filesystem::path& file);
+// `directory` resolves external data; "" forbids it.
+Result<ImportedModel> import_bytes(std::span<const std::byte> bytes, const std::filesystem::path& directory = {});
+
+// One stored TensorProto (input_0.pb of ONNX test data): type, extents, row-major bytes.
+struct StoredTensor {
+  std::string name;
+  ir::DataType type = ir::DataType::kUndefined;
+  ir::Extents extents;
+  std::vector<std::byte> bytes;
+};
+Result<StoredTensor> read_tensor_file(const std::filesystem::path& file);
+
+}  // namespace camshaft::onnx_import
