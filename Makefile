@@ -1,0 +1,46 @@
+# The short way to everything. `make demo` and `make test` are all a newcomer needs; both install what is missing (apt).
+PRESET ?= release
+PREFIX ?= /usr/local
+PYTHON ?= /usr/bin/python3
+BUILD := build/$(PRESET)
+
+.PHONY: help setup build demo test lint format bench install clean
+
+help:
+	@echo "make demo     build, then run a real detector on a photo and explain the engine"
+	@echo "make test     build and run every test"
+	@echo "make build    release programs in build/release/bin"
+	@echo "make lint     format, static analysis and layering checks"
+	@echo "make format   clang-format the sources in place"
+	@echo "make bench    kernel benchmarks; bench/peers.py compares whole models with other engines"
+	@echo "make install  PREFIX=$(PREFIX)"
+
+setup:
+	@scripts/setup.sh
+
+build: setup
+	@cmake --preset $(PRESET) > /dev/null
+	@cmake --build --preset $(PRESET)
+
+demo: build
+	@scripts/demo.sh $(BUILD)
+
+test:
+	@scripts/setup.sh test
+	@scripts/test.sh
+
+lint:
+	@scripts/setup.sh test
+	@scripts/lint.sh
+
+format:
+	@git ls-files 'src/*.h' 'src/*.cpp' 'include/*.h' 'examples/*.cpp' 'examples/*.c' 'tests/*.cpp' 'bench/*.cpp' | xargs clang-format -i
+
+bench: build
+	@$(BUILD)/bin/bench_kernels
+
+install: build
+	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+clean:
+	@rm -rf build

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Every test: build, lint, C++ unit, conformance and model tests (ctest), Python tests, web tests. Stops at nothing, fails at the end.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+PYTHON=${PYTHON:-/usr/bin/python3}
+export PYTHON
+
+failed=()
+step() {
+  local name=$1 start=$SECONDS
+  shift
+  echo "==== $name"
+  "$@" || failed+=("$name")
+  echo "==== $name: $((SECONDS - start)) s"
+}
+
+build() { cmake --preset release >/dev/null && cmake --build --preset release; }
+unit() { ctest --preset release --timeout 1200 -j "$(nproc)"; }
+python_tests() { "$PYTHON" -m pytest -q tests --ignore=tests/project; }
+
+step build build
+if [ ${#failed[@]} -gt 0 ]; then echo "0 passed, 1 failed"; exit 1; fi
+step lint scripts/lint.sh
+step "C++ tests" unit
+step "Python tests" python_tests
+[ -x scripts/test_web.sh ] && step "web tests" scripts/test_web.sh
+
+if [ ${#failed[@]} -gt 0 ]; then
+  echo "FAILED: ${failed[*]}"
+  exit 1
+fi
+echo "all tests passed"

@@ -1,0 +1,55 @@
+"""Holds the include directions of src/ to the DEPENDS lists of src/CMakeLists.txt."""
+import pathlib
+import re
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SRC = ROOT / "src"
+KERNELS_DEPENDS = {"ir", "base"}  # src/kernels/CMakeLists.txt builds it by hand
+
+
+def allowed_directions():
+    """Folder -> the folders it may include from, following DEPENDS transitively."""
+    text = (SRC / "CMakeLists.txt").read_text()
+    direct = {"kernels": set(KERNELS_DEPENDS)}
+    for name, rest in re.findall(r"camshaft_folder\((\w+)([^)]*)\)", text):
+        match = re.search(r"DEPENDS\s+((?:[a-z_]+\s*)+)", rest)
+        direct[name] = set(match.group(1).split()) if match else set()
+    reachable = {}
+
+    def reach(name):
+        if name not in reachable:
+            reachable[name] = {name}
+            for other in direct[name]:
+                reachable[name] |= reach(other)
+        return reachable[name]
+
+    for name in direct:
+        reach(name)
+    return reachable
+
+
+def test_folders_include_only_what_cmake_allows():
+    allowed = allowed_directions()
+    violations = []
+    for path in sorted(SRC.rglob("*.h")) + sorted(SRC.rglob("*.cpp")):
+        folder = path.relative_to(SRC).parts[0]
+        for included in re.findall(r'^#include "([^"]+)"', path.read_text(), re.M):
+            target = included.split("/")[0]
+            if target in allowed and folder in allowed and target not in allowed[folder]:
+                # A test may look at more than its subject: it links what its program links.
+                if not path.name.endswith("_test.cpp"):
+                    violations.append(f"{path.relative_to(ROOT)} includes {included}")
+    assert not violations, "\n".join(violations)
+
+
+def test_no_cycles():
+    allowed = allowed_directions()
+    cycles = [(a, b) for a in allowed for b in allowed[a] if a != b and a in allowed.get(b, ())]
+    assert not cycles
+
+
+def test_every_kernel_family_has_its_file():
+    rows = re.findall(r"X\((\w+)\)", (SRC / "kernels/vector/families.h").read_text())
+    rows = [row for row in rows if row != "X"]
+    missing = [row for row in rows if not (SRC / f"kernels/vector/{row}.cpp").exists()]
+    assert not missing
