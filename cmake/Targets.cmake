@@ -1,5 +1,5 @@
 # camshaft_folder(NAME DEPENDS dep... [LIBRARIES lib...] [SOURCES file...])
-# Makes the static library camshaft_NAME of src/NAME/*.cpp and, from its *_test.cpp files, the test program NAME_test.
+# Makes the static library camshaft_NAME of src/NAME/*.cpp (less *_main.cpp) and, from its *_test.cpp files, the test program NAME_test.
 # DEPENDS names other src/ folders: the arrows of docs/architecture.md.
 function(camshaft_folder NAME)
   cmake_parse_arguments(ARG "" "" "DEPENDS;LIBRARIES;SOURCES" ${ARGN})
@@ -9,6 +9,7 @@ function(camshaft_folder NAME)
   foreach(file ${all})
     if(file MATCHES "_test\\.cpp$")
       list(APPEND tests ${file})
+    elseif(file MATCHES "_main\\.cpp$")  # a program's main()
     elseif(NOT ARG_SOURCES)
       list(APPEND sources ${file})
     endif()
