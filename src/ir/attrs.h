@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -17,7 +18,7 @@ namespace camshaft::ir {
 // std::vector<std::string>, Shape, Program, DataType, or an enum below (all enums have enum_name()/parse_enum()).
 #define CAMSHAFT_FIELDS(...)                                   \
   template <class Self, class V>                               \
-  static void fields(Self& s, V&& v) {                         \
+  static void fields([[maybe_unused]] Self& s, [[maybe_unused]] V&& v) { \
     __VA_ARGS__                                                \
   }
 #define CAMSHAFT_FIELD(name) v(#name, s.name);
@@ -351,5 +352,13 @@ std::string_view enum_name(RnnKind value);
 std::string_view enum_name(RnnDirection value);
 inline std::string_view enum_name(PointOp value) { return point_op_name(value); }
 inline std::string_view enum_name(DataType value) { return type_name(value); }
+
+// The value of that name; empty: there is none. enum_name() gives "" beyond the last value.
+template <class E>
+std::optional<E> parse_enum(std::string_view name) {
+  for (int k = 0; !enum_name(static_cast<E>(k)).empty(); ++k)
+    if (enum_name(static_cast<E>(k)) == name) return static_cast<E>(k);
+  return std::nullopt;
+}
 
 }  // namespace camshaft::ir

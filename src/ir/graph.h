@@ -108,6 +108,7 @@ class Graph {
   void append_input(Layer* layer, Tensor* tensor);
   void remove_layer(Layer* layer);           // its outputs must have no consumers
   void move_before(Layer* layer, const Layer* before);
+  void rename(Layer* layer, std::string name);  // made unique
   void remove_unused_tensors();
   size_t position(const Layer* layer) const;
 

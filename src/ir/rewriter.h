@@ -32,10 +32,12 @@ class Rewriter {
   // Why something a user would expect was not done.
   void declined(const Layer& layer, std::string reason);
 
-  // `second`, the sole consumer of a `first` output, is absorbed: first gets second's outputs and the name "first + second"
-  // (or `name`), and second's provenance; second is removed. Extra inputs of second must have been appended to first before.
+  // `second`, the sole consumer of a `first` output, is absorbed: first moves to second's place and gets its outputs, its
+  // provenance and the name "first + second" (or `name`); second is removed. What second reads besides may be appended to first.
   void absorb(Layer* first, Layer* second, std::string name = "");
-  // All uses of `from` (also as network output, keeping the output's name) become uses of `to`.
+  // All uses of `from` (also as network output, keeping the output's name) become uses of `to`. Network outputs are always made
+  // by a layer of their own: where `to` is an input, a constant or another output, a copy is inserted; can_replace says so before.
+  bool can_replace(const Tensor* from, const Tensor* to) const;
   void replace_uses(Tensor* from, Tensor* to);
   Layer* insert_before(const Layer* before, LayerKind kind, std::string name, Attrs attrs, std::vector<Tensor*> inputs,
                        std::vector<Tensor*> outputs, const std::vector<const Layer*>& provenance);

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ir/rewriter.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/log.h"
+
+namespace camshaft::ir {
+
+Rewriter::Rewriter(Graph& graph, std::string pass, std::vector<RewriteRecord>* record)
+    : graph_(graph), pass_(std::move(pass)), record_(record) {}
+
+void Rewriter::running(const Layer& layer) {
+  log(Severity::kVerbose, "Running: {} on {}", pass_, layer.name);
+  if (record_) record_->push_back({RewriteRecord::Kind::kRunning, pass_, layer.name, ""});
+}
+
+void Rewriter::applied(const Layer& layer, std::string text) {
+  ++edits_;
+  log(Severity::kVerbose, "{}: {}", pass_, text);
+  if (record_)
+    record_->push_back({RewriteRecord::Kind::kApplied, pass_, layer.name, std::move(text)});
+}
+
+void Rewriter::declined(const Layer& layer, std::string reason) {
+  log(Severity::kVerbose, "{}: not on {}: {}", pass_, layer.name, reason);
+  if (record_)
+    record_->push_back({RewriteRecord::Kind::kDeclined, pass_, layer.name, std::move(reason)});
+}
+
+static void add_provenance(Layer* layer, const std::vector<std::string>& nodes) {
+  for (const std::string& node : nodes)
+    if (std::find(layer->onnx_nodes.begin(), layer->onnx_nodes.end(), node) ==
+        layer->onnx_nodes.end())
+      layer->onnx_nodes.push_back(node);
+}
+
+void Rewriter::absorb(Layer* first, Layer* second, std::string name) {
+  if (name.empty()) name = first->name + " + " + second->name;
+  // Where `second` stands, everything both of them read is available, and nobody else reads
+  // `first`.
+  graph_.move_before(first, second);
+  for (Tensor* output : first->outputs)
+    if (output) output->producer = nullptr;
+  first->outputs = std::move(second->outputs);
+  second->outputs.clear();
+  for (Tensor* output : first->outputs)
+    if (output) output->producer = first;
+  add_provenance(first, second->onnx_nodes);
+  graph_.remove_layer(second);
+  graph_.rename(first, std::move(name));
+}
+
+bool Rewriter::can_replace(const Tensor* from, const Tensor* to) const {
+  return !graph_.is_output(from) || (to->producer && !graph_.is_output(to));
+}
+
+void Rewriter::replace_uses(Tensor* from, Tensor* to) {
+  const std::vector<Layer*> consumers = from->consumers;
+  for (Layer* consumer : consumers)
+    for (size_t k = 0; k < consumer->inputs.size(); ++k)
+      if (consumer->inputs[k] == from) graph_.set_input(consumer, k, to);
+  for (size_t k = 0; k < graph_.outputs().size(); ++k) {
+    if (graph_.outputs()[k] != from) continue;
+    if (!can_replace(from, to)) {  // an output is always made by a layer of its own: a copy
+      Tensor* copy = graph_.add_tensor(to->name + "_copy", from->type, from->shape);
+      copy->has_rank = from->has_rank;
+      graph_.add_layer(LayerKind::kUnary, copy->name, PointOpAttrs(), {to}, {copy});
+      to = copy;
+    }
+    std::swap(from->name, to->name);
+    graph_.set_output(k, to);
+  }
+}
+
+Layer* Rewriter::insert_before(const Layer* before, LayerKind kind, std::string name, Attrs attrs,
+                               std::vector<Tensor*> inputs, std::vector<Tensor*> outputs,
+                               const std::vector<const Layer*>& provenance) {
+  Layer* layer = graph_.add_layer(kind, std::move(name), std::move(attrs), std::move(inputs),
+                                  std::move(outputs), before);
+  for (const Layer* origin : provenance) add_provenance(layer, origin->onnx_nodes);
+  return layer;
+}
+
+Tensor* Rewriter::add_constant(std::string name, DataType type, std::span<const int64_t> extents,
+                               std::vector<std::byte> bytes) {
+  return graph_.add_constant(std::move(name), type, extents, make_constant(std::move(bytes)));
+}
+
+Tensor* Rewriter::add_float_constant(std::string name, std::span<const int64_t> extents,
+                                     std::span<const float> values) {
+  std::vector<std::byte> bytes(values.size_bytes());
+  if (!bytes.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
+  return add_constant(std::move(name), DataType::kFloat, extents, std::move(bytes));
+}
+
+Layer* sole_consumer(const Tensor* tensor) {
+  if (tensor->consumers.size() != 1 || tensor->graph->is_output(tensor)) return nullptr;
+  return tensor->consumers[0];
+}
+
+bool same_shape(const Tensor* a, const Tensor* b) {
+  return a->has_rank && b->has_rank && a->shape == b->shape;
+}
+
+}  // namespace camshaft::ir
