@@ -98,6 +98,7 @@ class Engine {
   const BuildRecord& record() const;
   Verbosity verbosity() const;
   size_t file_bytes() const;
+  std::span<const std::byte> bytes() const;  // the whole file, as mapped or copied: what save() writes again
   std::string_view file_name() const;   // "" when loaded from memory
 
  private:
