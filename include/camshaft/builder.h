@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// From an ONNX model to an engine. In libcamshaft only: libcamshaft-rt loads and runs engines.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "camshaft/engine.h"
+#include "camshaft/types.h"
+
+namespace camshaft {
+
+struct ModelInfo {
+  std::string graph_name;
+  int64_t ir_version = 0, opset = 0, model_version = 0;
+  std::string producer_name, producer_version, domain, doc_string;
+  int node_count = 0;
+};
+
+// An imported network, before optimization. Movable; build() consumes it.
+class CAMSHAFT_API Model {
+ public:
+  // kInvalidModel: malformed; kUnsupported: every node that cannot be imported, each with its
+  // reason; kIo.
+  static Result<Model> from_file(const std::filesystem::path& onnx_file);
+  // `external_data` is the folder of weight files stored beside the model; empty: such models are
+  // refused.
+  static Result<Model> from_memory(std::span<const std::byte> onnx_bytes,
+                                   const std::filesystem::path& external_data = {});
+  Model(Model&&) noexcept;
+  Model& operator=(Model&&) noexcept;
+  ~Model();
+
+  const std::vector<TensorInfo>& inputs() const;
+  const std::vector<TensorInfo>& outputs() const;
+  const ModelInfo& info() const;
+
+  // For the library itself.
+  struct Impl;
+  explicit Model(std::unique_ptr<Impl> impl);
+  Impl& impl() { return *impl_; }
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+struct BuildOptions {
+  // One entry per optimization profile. Empty: the model's own shapes, with every dynamic extent
+  // taken as 1 (and a warning).
+  std::vector<OptimizationProfile> profiles;
+  int threads = 0;  // tactics are timed with this many; 0: CAMSHAFT_NUM_THREADS, else all this
+                    // process may use
+  int optimization_level = 3;  // 0: first legal tactic, untimed … 5: every tactic is timed
+  int avg_timing = 8;          // runs averaged per tactic
+  int max_tactics = -1;        // timed candidates per layer; -1: as the level says
+  std::filesystem::path
+      timing_cache;  // read before, merged and written after; empty: in this process only
+  bool use_timing_cache = true;
+  bool error_on_timing_cache_miss = false;
+  Verbosity verbosity = Verbosity::kDetailed;
+  // Phase, steps done, steps in all; called from the building thread. Returning false cancels the
+  // build (kCancelled).
+  std::function<bool(const char* phase, int done, int total)> progress;
+};
+
+struct BuildStatistics {
+  double total_seconds = 0;
+  double graph_seconds = 0;   // optimizing the graph
+  double timing_seconds = 0;  // timing tactics and reformats
+  int timed_tactics = 0;
+  int cache_hits = 0;
+};
+
+// Optimizes, tunes on this machine and packs. Deterministic given a complete timing cache.
+CAMSHAFT_API Result<Engine> build(Model model, const BuildOptions& options = {},
+                                  BuildStatistics* statistics = nullptr);
+
+}  // namespace camshaft

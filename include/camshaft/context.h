@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// A context runs an engine: it owns activation memory and threads. Use one per thread that runs
+// inferences at the same time.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "camshaft/engine.h"
+#include "camshaft/types.h"
+
+namespace camshaft {
+
+struct ContextOptions {
+  int threads = 0;   // 0: CAMSHAFT_NUM_THREADS, else all this process may use
+  int profile = 0;   // optimization profile
+  int spin_us = 50;  // how long idle worker threads spin before they sleep
+};
+
+struct LayerTime {
+  int layer;            // index into Inspector::layers()
+  double microseconds;  // of this one execution
+  int64_t start_ns;     // on the steady clock
+};
+
+// Not thread safe: one thread at a time per context.
+class CAMSHAFT_API Context {
+ public:
+  static Result<Context> create(const Engine& engine, const ContextOptions& options = {});
+  Context(Context&&) noexcept;
+  Context& operator=(Context&&) noexcept;
+  ~Context();
+
+  const Engine& engine() const;
+  int threads() const;
+
+  // The extents of an input for the next run(). Needed for dynamic inputs only; until set they are
+  // the profile's opt shape. kInvalidArgument: no such input, outside the profile's range, or
+  // against the model.
+  Status set_shape(std::string_view input, std::span<const int64_t> dims);
+
+  // The caller's memory, row major, `bytes` long; it is read by run() and must stay alive.
+  // kInvalidArgument: no such input.
+  Status set_input(std::string_view input, const void* data, size_t bytes);
+  template <class T>
+  Status set_input(std::string_view input, std::span<const T> values) {
+    return set_input(input, values.data(), values.size_bytes());
+  }
+  // Optional: where run() writes an output, row major. Null: the context keeps it, see output().
+  Status set_output(std::string_view output, void* data, size_t bytes);
+
+  // Shapes, types and memory of an output. Before run(): what the set shapes lead to (kUnsupported
+  // when only running can tell).
+  Result<Dims> output_shape(std::string_view output);
+  Result<Dims> input_shape(std::string_view input) const;
+  // The values, after run(); valid until the next run(), set_shape() or the context's end.
+  Result<TensorView> output(std::string_view output) const;
+
+  // One inference. All inputs must have been set; input sizes must fit the shapes.
+  Status run();
+
+  // Called after every layer of every run() with its time, while set; null: off. Costs a clock read
+  // per layer.
+  void set_profiler(std::function<void(const LayerTime&)> profiler);
+
+  size_t activation_bytes() const;  // planned, for the present shapes
+  size_t workspace_bytes() const;
+
+  // For the library itself.
+  struct Impl;
+  explicit Context(std::unique_ptr<Impl> impl);
+  Impl& impl() { return *impl_; }
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace camshaft

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is inside an engine and why: layers with types, shapes, formats, tactics, work and source
+// nodes; per-layer times; the build record. JSON in the schema of TensorRT 8.2-10.x with more keys.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "camshaft/context.h"
+#include "camshaft/engine.h"
+
+namespace camshaft {
+
+struct LayerTensor {
+  std::string name;
+  DataType type = DataType::kUndefined;
+  Dims dims;           // -1: dynamic, and no context was given
+  std::string format;  // TensorRT's words: "Row major linear FP32"
+};
+
+// A tactic that was looked at for a layer while building.
+struct LayerCandidate {
+  std::string tactic;
+  std::string formats;  // "channel_last"
+  double time_us = 0;   // 0: not timed
+  std::string refusal;  // why it could not be used; empty: it could
+  bool chosen = false;
+};
+
+struct LayerInfo {
+  int index = 0;
+  std::string name;    // "conv1 + relu1"
+  std::string type;    // "Convolution"
+  std::string tactic;  // "" : a plain reference kernel, or nothing runs (NoOp)
+  std::string isa;     // "avx2"
+  uint64_t tactic_value = 0;
+  bool is_no_op = false;                     // a view: no code runs
+  std::vector<LayerTensor> inputs, outputs;  // activations; constants are counted in weight_bytes
+  std::vector<std::string> source_nodes;     // the ONNX nodes it came from
+  double macs =
+      0;  // multiply-adds; 0 for layers that do not multiply-accumulate, -1: unknown (dynamic)
+  double io_bytes = 0;  // activations read and written plus weights; -1: unknown
+  double weight_bytes = 0;
+  double build_time_us = 0;  // of the tactic while building
+  std::vector<LayerCandidate> candidates;
+};
+
+// What a pass did (or would not do) to a layer.
+struct RewriteInfo {
+  bool declined = false;
+  std::string pass;
+  std::string layer;
+  std::string text;  // "Fusing conv1 with relu1", or the reason it declined
+};
+
+class CAMSHAFT_API Inspector {
+ public:
+  explicit Inspector(const Engine& engine);
+  // Dynamic extents take the values the context has now.
+  Inspector(const Engine& engine, const Context& context);
+  Inspector(Inspector&&) noexcept;
+  ~Inspector();
+
+  // In execution order; LayerTime::layer indexes this.
+  const std::vector<LayerInfo>& layers() const;
+  const std::vector<RewriteInfo>& rewrites() const;
+  // Layers after each stage of the optimizer: ("After vertical fusions", 153).
+  const std::vector<std::pair<std::string, int>>& layer_counts() const;
+
+  // {"Layers": […], "Bindings": […]}. Layers are strings for kLayerNamesOnly, indices for kNone,
+  // objects for kDetailed.
+  std::string to_json(Verbosity verbosity) const;
+  // TensorRT's one-line text form: a line per layer, then the bindings.
+  std::string to_text(Verbosity verbosity) const;
+  // One layer: index out of range gives "".
+  std::string layer_json(int index) const;
+  std::string layer_text(int index) const;
+
+  // For the library itself.
+  struct Impl;
+  Impl& impl() { return *impl_; }
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+// Collects per-layer times of many runs.
+class CAMSHAFT_API LayerProfile {
+ public:
+  // Names and work come from the inspector's layers.
+  explicit LayerProfile(const Inspector& inspector);
+  LayerProfile(LayerProfile&&) noexcept;
+  ~LayerProfile();
+
+  void add(const LayerTime& time);
+  void end_run();  // after each run()
+  void clear();
+
+  struct Row {
+    int layer;  // index
+    std::string name;
+    double total_ms = 0;
+    double average_ms = 0;
+    double median_ms = 0;
+    double percentage = 0;    // of the total over all layers
+    double gmacs = 0;         // 1e9 multiply-adds/s at the median; 0: none or unknown
+    double gbytes = 0;        // 1e9 bytes/s at the median
+    double peak_percent = 0;  // of the machine's FMA peak (all threads); 0: none or unknown
+  };
+  int runs() const;
+  double total_ms() const;
+  // Layers that ran, in execution order. `peak_gmacs`: of all threads together; 0: no percent of
+  // peak.
+  std::vector<Row> rows(double peak_gmacs = 0) const;
+
+  std::string to_json() const;  // trtexec's exportProfile: [{"count": N}, {name, timeMs, averageMs,
+                                // medianMs, percentage}…]
+  std::string to_text() const;  // trtexec's 10.x table
+
+  struct Impl;
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace camshaft
