@@ -57,6 +57,8 @@ CAMSHAFT_INLINE M32 mask_or(M32 a, M32 b) { return {_mm256_or_ps(a.m, b.m)}; }
 CAMSHAFT_INLINE M32 mask_xor(M32 a, M32 b) { return {_mm256_xor_ps(a.m, b.m)}; }
 CAMSHAFT_INLINE M32 mask_not(M32 a) { return {_mm256_xor_ps(a.m, _mm256_castsi256_ps(_mm256_set1_epi32(-1)))}; }
 
+CAMSHAFT_INLINE bool any(M32 a) { return _mm256_movemask_ps(a.m) != 0; }
+
 CAMSHAFT_INLINE I32 iset1(int32_t x) { return {_mm256_set1_epi32(x)}; }
 CAMSHAFT_INLINE I32 iload(const int32_t* p) { return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))}; }
 CAMSHAFT_INLINE void istore(int32_t* p, I32 a) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a.v); }
@@ -73,6 +75,12 @@ CAMSHAFT_INLINE F32 to_float(I32 a) { return {_mm256_cvtepi32_ps(a.v)}; }
 CAMSHAFT_INLINE F32 bits_as_float(I32 a) { return {_mm256_castsi256_ps(a.v)}; }
 CAMSHAFT_INLINE I32 bits_as_int(F32 a) { return {_mm256_castps_si256(a.v)}; }
 CAMSHAFT_INLINE F32 gather(const float* p, I32 index) { return {_mm256_i32gather_ps(p, index.v, 4)}; }
+
+// a * 2^n for integral n in [-252, 252], in two halves so that neither power leaves the normal range.
+CAMSHAFT_INLINE F32 scale_by_power(F32 a, F32 n) {
+  const I32 whole = to_int(n), half = shift_right_arithmetic<1>(whole), bias = iset1(127);
+  return a * bits_as_float(shift_left<23>(half + bias)) * bits_as_float(shift_left<23>(whole - half + bias));
+}
 
 CAMSHAFT_INLINE float reduce_add(F32 a) {
   __m128 s = _mm_add_ps(_mm256_castps256_ps128(a.v), _mm256_extractf128_ps(a.v, 1));

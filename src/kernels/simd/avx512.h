@@ -58,6 +58,10 @@ CAMSHAFT_INLINE M32 mask_or(M32 a, M32 b) { return {static_cast<__mmask16>(a.m |
 CAMSHAFT_INLINE M32 mask_xor(M32 a, M32 b) { return {static_cast<__mmask16>(a.m ^ b.m)}; }
 CAMSHAFT_INLINE M32 mask_not(M32 a) { return {static_cast<__mmask16>(~a.m)}; }
 
+CAMSHAFT_INLINE bool any(M32 a) { return a.m != 0; }
+// a * 2^n for integral n in [-300, 300], rounded once also where the result is denormal.
+CAMSHAFT_INLINE F32 scale_by_power(F32 a, F32 n) { return {_mm512_scalef_ps(a.v, n.v)}; }
+
 CAMSHAFT_INLINE I32 iset1(int32_t x) { return {_mm512_set1_epi32(x)}; }
 CAMSHAFT_INLINE I32 iload(const int32_t* p) { return {_mm512_loadu_si512(p)}; }
 CAMSHAFT_INLINE void istore(int32_t* p, I32 a) { _mm512_storeu_si512(p, a.v); }

@@ -64,6 +64,8 @@ CAMSHAFT_INLINE M32 mask_or(M32 a, M32 b) { CAMSHAFT_EACH(M32, a.m[k] || b.m[k])
 CAMSHAFT_INLINE M32 mask_xor(M32 a, M32 b) { CAMSHAFT_EACH(M32, a.m[k] != b.m[k]); }
 CAMSHAFT_INLINE M32 mask_not(M32 a) { CAMSHAFT_EACH(M32, !a.m[k]); }
 
+CAMSHAFT_INLINE bool any(M32 a) { return a.m[0] || a.m[1] || a.m[2] || a.m[3]; }
+
 CAMSHAFT_INLINE I32 iset1(int32_t x) { CAMSHAFT_EACH(I32, x); }
 CAMSHAFT_INLINE I32 iload(const int32_t* p) { CAMSHAFT_EACH(I32, p[k]); }
 CAMSHAFT_INLINE void istore(int32_t* p, I32 a) { std::memcpy(p, a.v, sizeof a.v); }
@@ -95,6 +97,11 @@ CAMSHAFT_INLINE I32 bits_as_int(F32 a) {
   return result;
 }
 CAMSHAFT_INLINE F32 gather(const float* p, I32 index) { CAMSHAFT_EACH(F32, p[index.v[k]]); }
+
+CAMSHAFT_INLINE F32 scale_by_power(F32 a, F32 n) {
+  const I32 whole = to_int(n), half = shift_right_arithmetic<1>(whole), bias = iset1(127);
+  return a * bits_as_float(shift_left<23>(half + bias)) * bits_as_float(shift_left<23>(whole - half + bias));
+}
 
 CAMSHAFT_INLINE float reduce_add(F32 a) { return (a.v[0] + a.v[2]) + (a.v[1] + a.v[3]); }
 CAMSHAFT_INLINE float reduce_max(F32 a) {
