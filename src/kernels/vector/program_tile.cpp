@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interpreter of tile programs: one switch per instruction and L1-sized chunk, then a tight loop over vectors. Temporaries live
-// in a stack pool, assigned by last use; the last instruction writes to the output.
+// The interpreter of tile programs: one switch per instruction and L1-sized chunk, then a tight
+// loop over vectors. Temporaries live in a stack pool, assigned by last use; the last instruction
+// writes to the output.
 #include "kernels/vector/program_tile.h"
 
 #include "kernels/vector/math.h"
@@ -11,7 +12,7 @@ namespace {
 using ir::Instruction;
 using ir::PointOp;
 
-constexpr int64_t kPoolFloats = 4096;   // 16 KiB: half of the smallest L1
+constexpr int64_t kPoolFloats = 4096;  // 16 KiB: half of the smallest L1
 constexpr int64_t kMaxChunk = 512;
 
 struct Tile {
@@ -19,7 +20,8 @@ struct Tile {
   int64_t row_stride, rows, cols;
 };
 
-// --- loops: f on every element of the tile -------------------------------------------------------------------------------------
+// --- loops: f on every element of the tile
+// -------------------------------------------------------------------------------------
 
 template <bool kSplat>
 CAMSHAFT_INLINE F32 fetch(const float* row, F32 splat, int64_t col) {
@@ -38,38 +40,51 @@ CAMSHAFT_INLINE F32 splat_of(const float* row) {
 }
 
 template <bool kSplatA, bool kSplatB, bool kSplatC, class F>
-CAMSHAFT_INLINE void loop(const Tile& tile, const TileOperand& a, const TileOperand& b, const TileOperand& c, F f) {
+CAMSHAFT_INLINE void loop(const Tile& tile, const TileOperand& a, const TileOperand& b,
+                          const TileOperand& c, F f) {
   const float *row_a = a.data, *row_b = b.data, *row_c = c.data;
   float* out = tile.out;
   const int64_t cols = tile.cols, whole = cols - cols % kLanes;
   const M32 mask = first_n(static_cast<int>(cols - whole));
   for (int64_t row = 0; row < tile.rows; ++row) {
-    const F32 sa = splat_of<kSplatA>(row_a), sb = splat_of<kSplatB>(row_b), sc = splat_of<kSplatC>(row_c);
+    const F32 sa = splat_of<kSplatA>(row_a), sb = splat_of<kSplatB>(row_b),
+              sc = splat_of<kSplatC>(row_c);
     for (int64_t col = 0; col < whole; col += kLanes)
-      store(out + col, f(fetch<kSplatA>(row_a, sa, col), fetch<kSplatB>(row_b, sb, col), fetch<kSplatC>(row_c, sc, col)));
+      store(out + col, f(fetch<kSplatA>(row_a, sa, col), fetch<kSplatB>(row_b, sb, col),
+                         fetch<kSplatC>(row_c, sc, col)));
     if (whole < cols)
-      store(out + whole, f(fetch<kSplatA>(row_a, sa, whole, mask), fetch<kSplatB>(row_b, sb, whole, mask),
-                           fetch<kSplatC>(row_c, sc, whole, mask)), mask);
+      store(out + whole,
+            f(fetch<kSplatA>(row_a, sa, whole, mask), fetch<kSplatB>(row_b, sb, whole, mask),
+              fetch<kSplatC>(row_c, sc, whole, mask)),
+            mask);
     row_a += a.row_stride, row_b += b.row_stride, row_c += c.row_stride, out += tile.row_stride;
   }
 }
 
-CAMSHAFT_INLINE bool is_row_major(const TileOperand& a, int64_t cols) { return a.col_stride == 1 && a.row_stride == cols; }
-CAMSHAFT_INLINE bool is_one_scalar(const TileOperand& a) { return a.col_stride == 0 && a.row_stride == 0; }
+CAMSHAFT_INLINE bool is_row_major(const TileOperand& a, int64_t cols) {
+  return a.col_stride == 1 && a.row_stride == cols;
+}
+CAMSHAFT_INLINE bool is_one_scalar(const TileOperand& a) {
+  return a.col_stride == 0 && a.row_stride == 0;
+}
 // One long row where all is contiguous: no tails between rows.
-CAMSHAFT_INLINE Tile flattened(const Tile& tile) { return {tile.out, 0, 1, tile.rows * tile.cols}; }
+CAMSHAFT_INLINE Tile flattened(const Tile& tile) {
+  return {tile.out, 0, 1, tile.rows * tile.cols};
+}
 
 template <class F>
 CAMSHAFT_INLINE void map1(const Tile& tile, const TileOperand& a, F f) {
   const bool flat = tile.row_stride == tile.cols && is_row_major(a, tile.cols);
-  loop<false, true, true>(flat ? flattened(tile) : tile, a, a, a, [f](F32 va, F32, F32) { return f(va); });
+  loop<false, true, true>(flat ? flattened(tile) : tile, a, a, a,
+                          [f](F32 va, F32, F32) { return f(va); });
 }
 
 template <class F>
 CAMSHAFT_INLINE void map2(const Tile& tile, const TileOperand& a, const TileOperand& b, F f) {
   Tile t = tile;
   const auto g = [f](F32 va, F32 vb, F32) { return f(va, vb); };
-  const bool flat_a = is_row_major(a, t.cols) || is_one_scalar(a), flat_b = is_row_major(b, t.cols) || is_one_scalar(b);
+  const bool flat_a = is_row_major(a, t.cols) || is_one_scalar(a),
+             flat_b = is_row_major(b, t.cols) || is_one_scalar(b);
   if (t.row_stride == t.cols && flat_a && flat_b) t = flattened(t);
   if (a.col_stride == 0 && b.col_stride == 0) return loop<true, true, true>(t, a, b, b, g);
   if (b.col_stride == 0) return loop<false, true, true>(t, a, b, b, g);
@@ -79,7 +94,8 @@ CAMSHAFT_INLINE void map2(const Tile& tile, const TileOperand& a, const TileOper
 
 // b and c contiguous, or both one scalar per row (a scale and shift), or one of them.
 template <class F>
-CAMSHAFT_INLINE void map3(const Tile& tile, const TileOperand& a, const TileOperand& b, const TileOperand& c, F f) {
+CAMSHAFT_INLINE void map3(const Tile& tile, const TileOperand& a, const TileOperand& b,
+                          const TileOperand& c, F f) {
   if (b.col_stride == 0 && c.col_stride == 0) return loop<false, true, true>(tile, a, b, c, f);
   if (b.col_stride == 0) return loop<false, true, false>(tile, a, b, c, f);
   if (c.col_stride == 0) return loop<false, false, true>(tile, a, b, c, f);
@@ -91,35 +107,45 @@ template <class F>
 void map_scalar(const Tile& tile, const TileOperand& a, const TileOperand& b, F f) {
   for (int64_t row = 0; row < tile.rows; ++row)
     for (int64_t col = 0; col < tile.cols; ++col)
-      tile.out[row * tile.row_stride + col] =
-          f(a.data[row * a.row_stride + col * a.col_stride], b.data[row * b.row_stride + col * b.col_stride]);
+      tile.out[row * tile.row_stride + col] = f(a.data[row * a.row_stride + col * a.col_stride],
+                                                b.data[row * b.row_stride + col * b.col_stride]);
 }
 
-// --- operators -----------------------------------------------------------------------------------------------------------------
+// --- operators
+// -----------------------------------------------------------------------------------------------------------------
 
-CAMSHAFT_INLINE F32 truth(M32 m) { return select(m, set1(1), zero()); }
-CAMSHAFT_INLINE M32 holds(F32 a) { return not_equal(a, zero()); }
+CAMSHAFT_INLINE F32 truth(M32 m) {
+  return select(m, set1(1), zero());
+}
+CAMSHAFT_INLINE M32 holds(F32 a) {
+  return not_equal(a, zero());
+}
 
 struct Clamp {
   F32 low, high;
 };
-CAMSHAFT_INLINE F32 apply(const Clamp& clamp, F32 v) { return min(clamp.high, max(clamp.low, v)); }  // NaN stays
+CAMSHAFT_INLINE F32 apply(const Clamp& clamp, F32 v) {
+  return min(clamp.high, max(clamp.low, v));
+}  // NaN stays
 
-// The instruction after a sum or product, when that is all its result is used for: relu or clip, done in the same loop.
+// The instruction after a sum or product, when that is all its result is used for: relu or clip,
+// done in the same loop.
 struct Tail {
   bool present = false;
   float low = -kInfinity, high = kInfinity;
 };
 
 template <class F>
-void map2_clamped(const Tile& tile, const TileOperand& a, const TileOperand& b, const Tail& tail, F f) {
+void map2_clamped(const Tile& tile, const TileOperand& a, const TileOperand& b, const Tail& tail,
+                  F f) {
   if (!tail.present) return map2(tile, a, b, f);
   const Clamp clamp{set1(tail.low), set1(tail.high)};
   map2(tile, a, b, [clamp, f](F32 va, F32 vb) { return apply(clamp, f(va, vb)); });
 }
 
 template <class F>
-void map3_clamped(const Tile& tile, const TileOperand& a, const TileOperand& b, const TileOperand& c, const Tail& tail, F f) {
+void map3_clamped(const Tile& tile, const TileOperand& a, const TileOperand& b,
+                  const TileOperand& c, const Tail& tail, F f) {
   if (!tail.present) return map3(tile, a, b, c, f);
   const Clamp clamp{set1(tail.low), set1(tail.high)};
   map3(tile, a, b, c, [clamp, f](F32 va, F32 vb, F32 vc) { return apply(clamp, f(va, vb, vc)); });
@@ -128,7 +154,8 @@ void map3_clamped(const Tile& tile, const TileOperand& a, const TileOperand& b, 
 // Sine and cosine: vectors with an argument too large for the reduction take libm.
 void map_sine(const Tile& tile, const TileOperand& a, int quarter_turns) {
   map1(tile, a, [quarter_turns](F32 v) {
-    if (__builtin_expect(!any(less(set1(32768.0f), abs(v))), 1)) return sin_shifted(v, quarter_turns);
+    if (__builtin_expect(!any(less(set1(32768.0f), abs(v))), 1))
+      return sin_shifted(v, quarter_turns);
     alignas(64) float lanes[kLanes];
     store(lanes, v);
     for (float& x : lanes) x = quarter_turns == 0 ? __builtin_sinf(x) : __builtin_cosf(x);
@@ -152,56 +179,88 @@ float floor_mod(float x, float y) {
   return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
 }
 
-int64_t integer(float x) { return static_cast<int64_t>(x); }
+int64_t integer(float x) {
+  return static_cast<int64_t>(x);
+}
 
 // Operators that appear in few networks.
 void run_rare(const Instruction& op, const Tile& t, const TileOperand& a, const TileOperand& b) {
   switch (op.op) {
-    case PointOp::kTan: return map_scalar(t, a, a, [](float x, float) { return __builtin_tanf(x); });
-    case PointOp::kAsin: return map_scalar(t, a, a, [](float x, float) { return __builtin_asinf(x); });
-    case PointOp::kAcos: return map_scalar(t, a, a, [](float x, float) { return __builtin_acosf(x); });
-    case PointOp::kAtan: return map_scalar(t, a, a, [](float x, float) { return __builtin_atanf(x); });
-    case PointOp::kSinh: return map_scalar(t, a, a, [](float x, float) { return __builtin_sinhf(x); });
-    case PointOp::kCosh: return map_scalar(t, a, a, [](float x, float) { return __builtin_coshf(x); });
-    case PointOp::kAsinh: return map_scalar(t, a, a, [](float x, float) { return __builtin_asinhf(x); });
-    case PointOp::kAcosh: return map_scalar(t, a, a, [](float x, float) { return __builtin_acoshf(x); });
-    case PointOp::kAtanh: return map_scalar(t, a, a, [](float x, float) { return __builtin_atanhf(x); });
-    case PointOp::kMod: return map_scalar(t, a, b, floor_mod);
-    case PointOp::kFmod: return map_scalar(t, a, b, [](float x, float y) { return __builtin_fmodf(x, y); });
+    case PointOp::kTan:
+      return map_scalar(t, a, a, [](float x, float) { return __builtin_tanf(x); });
+    case PointOp::kAsin:
+      return map_scalar(t, a, a, [](float x, float) { return __builtin_asinf(x); });
+    case PointOp::kAcos:
+      return map_scalar(t, a, a, [](float x, float) { return __builtin_acosf(x); });
+    case PointOp::kAtan:
+      return map_scalar(t, a, a, [](float x, float) { return __builtin_atanf(x); });
+    case PointOp::kSinh:
+      return map_scalar(t, a, a, [](float x, float) { return __builtin_sinhf(x); });
+    case PointOp::kCosh:
+      return map_scalar(t, a, a, [](float x, float) { return __builtin_coshf(x); });
+    case PointOp::kAsinh:
+      return map_scalar(t, a, a, [](float x, float) { return __builtin_asinhf(x); });
+    case PointOp::kAcosh:
+      return map_scalar(t, a, a, [](float x, float) { return __builtin_acoshf(x); });
+    case PointOp::kAtanh:
+      return map_scalar(t, a, a, [](float x, float) { return __builtin_atanhf(x); });
+    case PointOp::kMod:
+      return map_scalar(t, a, b, floor_mod);
+    case PointOp::kFmod:
+      return map_scalar(t, a, b, [](float x, float y) { return __builtin_fmodf(x, y); });
     case PointOp::kBitAnd:
-      return map_scalar(t, a, b, [](float x, float y) { return static_cast<float>(integer(x) & integer(y)); });
+      return map_scalar(
+          t, a, b, [](float x, float y) { return static_cast<float>(integer(x) & integer(y)); });
     case PointOp::kBitOr:
-      return map_scalar(t, a, b, [](float x, float y) { return static_cast<float>(integer(x) | integer(y)); });
+      return map_scalar(
+          t, a, b, [](float x, float y) { return static_cast<float>(integer(x) | integer(y)); });
     case PointOp::kBitXor:
-      return map_scalar(t, a, b, [](float x, float y) { return static_cast<float>(integer(x) ^ integer(y)); });
-    case PointOp::kBitNot: return map_scalar(t, a, a, [](float x, float) { return static_cast<float>(~integer(x)); });
+      return map_scalar(
+          t, a, b, [](float x, float y) { return static_cast<float>(integer(x) ^ integer(y)); });
+    case PointOp::kBitNot:
+      return map_scalar(t, a, a, [](float x, float) { return static_cast<float>(~integer(x)); });
     case PointOp::kShiftLeft:
-      return map_scalar(t, a, b, [](float x, float y) { return static_cast<float>(integer(x) << integer(y)); });
+      return map_scalar(
+          t, a, b, [](float x, float y) { return static_cast<float>(integer(x) << integer(y)); });
     case PointOp::kShiftRight:
-      return map_scalar(t, a, b, [](float x, float y) { return static_cast<float>(integer(x) >> integer(y)); });
-    default: return;
+      return map_scalar(
+          t, a, b, [](float x, float y) { return static_cast<float>(integer(x) >> integer(y)); });
+    default:
+      return;
   }
 }
 
 void run_activation(const Instruction& op, const Tile& t, const TileOperand& a) {
   const F32 x = set1(op.x), y = set1(op.y);
   switch (op.op) {
-    case PointOp::kRelu: return map1(t, a, [](F32 v) { return max(zero(), v); });
-    case PointOp::kClip: return map1(t, a, [x, y](F32 v) { return min(y, max(x, v)); });
-    case PointOp::kSigmoid: return map1(t, a, [](F32 v) { return sigmoid(v); });
-    case PointOp::kTanh: return map1(t, a, [](F32 v) { return tanh(v); });
-    case PointOp::kLeakyRelu: return map1(t, a, [x](F32 v) { return select(less(v, zero()), v * x, v); });
-    case PointOp::kElu: return map1(t, a, [x](F32 v) { return select(less(v, zero()), x * expm1(v), v); });
+    case PointOp::kRelu:
+      return map1(t, a, [](F32 v) { return max(zero(), v); });
+    case PointOp::kClip:
+      return map1(t, a, [x, y](F32 v) { return min(y, max(x, v)); });
+    case PointOp::kSigmoid:
+      return map1(t, a, [](F32 v) { return sigmoid(v); });
+    case PointOp::kTanh:
+      return map1(t, a, [](F32 v) { return tanh(v); });
+    case PointOp::kLeakyRelu:
+      return map1(t, a, [x](F32 v) { return select(less(v, zero()), v * x, v); });
+    case PointOp::kElu:
+      return map1(t, a, [x](F32 v) { return select(less(v, zero()), x * expm1(v), v); });
     case PointOp::kSelu:
       return map1(t, a, [x, y](F32 v) { return y * select(less(v, zero()), x * expm1(v), v); });
     case PointOp::kCelu:
       return map1(t, a, [x](F32 v) { return select(less(v, zero()), x * expm1(v / x), v); });
-    case PointOp::kHardSigmoid: return map1(t, a, [x, y](F32 v) { return hard_sigmoid(v, x, y); });
-    case PointOp::kHardSwish: return map1(t, a, [](F32 v) { return hard_swish(v); });
-    case PointOp::kSoftplus: return map1(t, a, [](F32 v) { return softplus(v); });
-    case PointOp::kSoftsign: return map1(t, a, [](F32 v) { return v / (set1(1) + abs(v)); });
-    case PointOp::kMish: return map1(t, a, [](F32 v) { return mish(v); });
-    case PointOp::kThresholdedRelu: return map1(t, a, [x](F32 v) { return select(less(x, v), v, zero()); });
+    case PointOp::kHardSigmoid:
+      return map1(t, a, [x, y](F32 v) { return hard_sigmoid(v, x, y); });
+    case PointOp::kHardSwish:
+      return map1(t, a, [](F32 v) { return hard_swish(v); });
+    case PointOp::kSoftplus:
+      return map1(t, a, [](F32 v) { return softplus(v); });
+    case PointOp::kSoftsign:
+      return map1(t, a, [](F32 v) { return v / (set1(1) + abs(v)); });
+    case PointOp::kMish:
+      return map1(t, a, [](F32 v) { return mish(v); });
+    case PointOp::kThresholdedRelu:
+      return map1(t, a, [x](F32 v) { return select(less(x, v), v, zero()); });
     case PointOp::kShrink:
       return map1(t, a, [x, y](F32 v) {
         return select(less(v, neg(x)), v + y, select(less(x, v), v - y, zero()));
@@ -209,69 +268,114 @@ void run_activation(const Instruction& op, const Tile& t, const TileOperand& a) 
     case PointOp::kSilu:
       if (op.x == 1) return map1(t, a, [](F32 v) { return silu(v); });
       return map1(t, a, [x](F32 v) { return v / (set1(1) + exp(neg(x * v))); });
-    case PointOp::kGelu: return map1(t, a, [](F32 v) { return gelu(v); });
-    case PointOp::kGeluTanh: return map1(t, a, [](F32 v) { return gelu_tanh(v); });
-    default: return run_rare(op, t, a, a);
+    case PointOp::kGelu:
+      return map1(t, a, [](F32 v) { return gelu(v); });
+    case PointOp::kGeluTanh:
+      return map1(t, a, [](F32 v) { return gelu_tanh(v); });
+    default:
+      return run_rare(op, t, a, a);
   }
 }
 
 void run_unary(const Instruction& op, const Tile& t, const TileOperand& a) {
   switch (op.op) {
-    case PointOp::kIdentity: return map1(t, a, [](F32 v) { return v; });
-    case PointOp::kAbs: return map1(t, a, [](F32 v) { return abs(v); });
-    case PointOp::kNeg: return map1(t, a, [](F32 v) { return neg(v); });
+    case PointOp::kIdentity:
+      return map1(t, a, [](F32 v) { return v; });
+    case PointOp::kAbs:
+      return map1(t, a, [](F32 v) { return abs(v); });
+    case PointOp::kNeg:
+      return map1(t, a, [](F32 v) { return neg(v); });
     case PointOp::kSign:
       return map1(t, a, [](F32 v) {
-        return select(less(v, zero()), set1(-1), select(less(zero(), v), set1(1), v));  // 0 and NaN as they are
+        return select(less(v, zero()), set1(-1),
+                      select(less(zero(), v), set1(1), v));  // 0 and NaN as they are
       });
-    case PointOp::kSqrt: return map1(t, a, [](F32 v) { return sqrt(v); });
-    case PointOp::kReciprocal: return map1(t, a, [](F32 v) { return set1(1) / v; });
-    case PointOp::kExp: return map1(t, a, [](F32 v) { return exp(v); });
-    case PointOp::kLog: return map1(t, a, [](F32 v) { return log(v); });
-    case PointOp::kErf: return map1(t, a, [](F32 v) { return erf(v); });
-    case PointOp::kFloor: return map1(t, a, [](F32 v) { return floor(v); });
-    case PointOp::kCeil: return map1(t, a, [](F32 v) { return ceil(v); });
-    case PointOp::kRound: return map1(t, a, [](F32 v) { return round_even(v); });
-    case PointOp::kSin: return map_sine(t, a, 0);
-    case PointOp::kCos: return map_sine(t, a, 1);
-    case PointOp::kNot: return map1(t, a, [](F32 v) { return truth(mask_not(holds(v))); });
-    case PointOp::kIsNan: return map1(t, a, [](F32 v) { return truth(is_nan(v)); });
+    case PointOp::kSqrt:
+      return map1(t, a, [](F32 v) { return sqrt(v); });
+    case PointOp::kReciprocal:
+      return map1(t, a, [](F32 v) { return set1(1) / v; });
+    case PointOp::kExp:
+      return map1(t, a, [](F32 v) { return exp(v); });
+    case PointOp::kLog:
+      return map1(t, a, [](F32 v) { return log(v); });
+    case PointOp::kErf:
+      return map1(t, a, [](F32 v) { return erf(v); });
+    case PointOp::kFloor:
+      return map1(t, a, [](F32 v) { return floor(v); });
+    case PointOp::kCeil:
+      return map1(t, a, [](F32 v) { return ceil(v); });
+    case PointOp::kRound:
+      return map1(t, a, [](F32 v) { return round_even(v); });
+    case PointOp::kSin:
+      return map_sine(t, a, 0);
+    case PointOp::kCos:
+      return map_sine(t, a, 1);
+    case PointOp::kNot:
+      return map1(t, a, [](F32 v) { return truth(mask_not(holds(v))); });
+    case PointOp::kIsNan:
+      return map1(t, a, [](F32 v) { return truth(is_nan(v)); });
     case PointOp::kIsInf: {
-      const F32 low = set1(op.x != 0 ? -kInfinity : kInfinity), high = set1(op.y != 0 ? kInfinity : -kInfinity);
+      const F32 low = set1(op.x != 0 ? -kInfinity : kInfinity),
+                high = set1(op.y != 0 ? kInfinity : -kInfinity);
       if (op.x == 0 && op.y == 0) return map1(t, a, [](F32) { return zero(); });
-      return map1(t, a, [low, high](F32 v) { return truth(mask_or(equal(v, low), equal(v, high))); });
+      return map1(t, a,
+                  [low, high](F32 v) { return truth(mask_or(equal(v, low), equal(v, high))); });
     }
-    default: return run_activation(op, t, a);
+    default:
+      return run_activation(op, t, a);
   }
 }
 
-void run_binary(const Instruction& op, const Tile& t, const TileOperand& a, const TileOperand& b, const Tail& tail) {
+void run_binary(const Instruction& op, const Tile& t, const TileOperand& a, const TileOperand& b,
+                const Tail& tail) {
   switch (op.op) {
-    case PointOp::kAdd: return map2_clamped(t, a, b, tail, [](F32 u, F32 v) { return u + v; });
-    case PointOp::kSub: return map2_clamped(t, a, b, tail, [](F32 u, F32 v) { return u - v; });
-    case PointOp::kMul: return map2_clamped(t, a, b, tail, [](F32 u, F32 v) { return u * v; });
-    case PointOp::kDiv: return map2(t, a, b, [](F32 u, F32 v) { return u / v; });
-    case PointOp::kMin: return map2(t, a, b, [](F32 u, F32 v) { return select(is_nan(u), u, min(u, v)); });
-    case PointOp::kMax: return map2(t, a, b, [](F32 u, F32 v) { return select(is_nan(u), u, max(u, v)); });
-    case PointOp::kPow: return run_power(t, a, b);
-    case PointOp::kPRelu: return map2(t, a, b, [](F32 u, F32 v) { return select(less(u, zero()), u * v, u); });
-    case PointOp::kEqual: return map2(t, a, b, [](F32 u, F32 v) { return truth(equal(u, v)); });
-    case PointOp::kLess: return map2(t, a, b, [](F32 u, F32 v) { return truth(less(u, v)); });
-    case PointOp::kLessOrEqual: return map2(t, a, b, [](F32 u, F32 v) { return truth(less_equal(u, v)); });
-    case PointOp::kGreater: return map2(t, a, b, [](F32 u, F32 v) { return truth(less(v, u)); });
-    case PointOp::kGreaterOrEqual: return map2(t, a, b, [](F32 u, F32 v) { return truth(less_equal(v, u)); });
-    case PointOp::kAnd: return map2(t, a, b, [](F32 u, F32 v) { return truth(mask_and(holds(u), holds(v))); });
-    case PointOp::kOr: return map2(t, a, b, [](F32 u, F32 v) { return truth(mask_or(holds(u), holds(v))); });
-    case PointOp::kXor: return map2(t, a, b, [](F32 u, F32 v) { return truth(mask_xor(holds(u), holds(v))); });
-    default: return run_rare(op, t, a, b);
+    case PointOp::kAdd:
+      return map2_clamped(t, a, b, tail, [](F32 u, F32 v) { return u + v; });
+    case PointOp::kSub:
+      return map2_clamped(t, a, b, tail, [](F32 u, F32 v) { return u - v; });
+    case PointOp::kMul:
+      return map2_clamped(t, a, b, tail, [](F32 u, F32 v) { return u * v; });
+    case PointOp::kDiv:
+      return map2(t, a, b, [](F32 u, F32 v) { return u / v; });
+    case PointOp::kMin:
+      return map2(t, a, b, [](F32 u, F32 v) { return select(is_nan(u), u, min(u, v)); });
+    case PointOp::kMax:
+      return map2(t, a, b, [](F32 u, F32 v) { return select(is_nan(u), u, max(u, v)); });
+    case PointOp::kPow:
+      return run_power(t, a, b);
+    case PointOp::kPRelu:
+      return map2(t, a, b, [](F32 u, F32 v) { return select(less(u, zero()), u * v, u); });
+    case PointOp::kEqual:
+      return map2(t, a, b, [](F32 u, F32 v) { return truth(equal(u, v)); });
+    case PointOp::kLess:
+      return map2(t, a, b, [](F32 u, F32 v) { return truth(less(u, v)); });
+    case PointOp::kLessOrEqual:
+      return map2(t, a, b, [](F32 u, F32 v) { return truth(less_equal(u, v)); });
+    case PointOp::kGreater:
+      return map2(t, a, b, [](F32 u, F32 v) { return truth(less(v, u)); });
+    case PointOp::kGreaterOrEqual:
+      return map2(t, a, b, [](F32 u, F32 v) { return truth(less_equal(v, u)); });
+    case PointOp::kAnd:
+      return map2(t, a, b, [](F32 u, F32 v) { return truth(mask_and(holds(u), holds(v))); });
+    case PointOp::kOr:
+      return map2(t, a, b, [](F32 u, F32 v) { return truth(mask_or(holds(u), holds(v))); });
+    case PointOp::kXor:
+      return map2(t, a, b, [](F32 u, F32 v) { return truth(mask_xor(holds(u), holds(v))); });
+    default:
+      return run_rare(op, t, a, b);
   }
 }
 
-// --- the interpreter -----------------------------------------------------------------------------------------------------------
+// --- the interpreter
+// -----------------------------------------------------------------------------------------------------------
 
-int operand_count(const Instruction& op) { return op.a < 0 ? 0 : op.b < 0 ? 1 : op.c < 0 ? 2 : 3; }
+int operand_count(const Instruction& op) {
+  return op.a < 0 ? 0 : op.b < 0 ? 1 : op.c < 0 ? 2 : 3;
+}
 
-bool is_clamp(PointOp op) { return op == PointOp::kRelu || op == PointOp::kClip; }
+bool is_clamp(PointOp op) {
+  return op == PointOp::kRelu || op == PointOp::kClip;
+}
 bool takes_tail(PointOp op) {
   return op == PointOp::kAdd || op == PointOp::kSub || op == PointOp::kMul || op == PointOp::kFma;
 }
@@ -284,9 +388,8 @@ bool splats(const Instruction& op, int operand) {
 
 class Interpreter {
  public:
-  Interpreter(const ir::Program& program, const TileOperand* operands)
-      : code_(program.code.data()), length_(static_cast<int>(program.code.size())), inputs_(program.num_inputs),
-        operands_(operands) {
+  Interpreter(const Instruction* code, int length, int inputs, const TileOperand* operands)
+      : code_(code), length_(length), inputs_(inputs), operands_(operands) {
     plan_slots();
   }
 
@@ -317,20 +420,23 @@ class Interpreter {
 
   // A clamp right after, when it is the only user of instruction k's value.
   bool has_tail(int k) const {
-    return k + 1 < length_ && takes_tail(code_[k].op) && is_clamp(code_[k + 1].op) && code_[k + 1].a == inputs_ + k &&
-           last_use_[inputs_ + k] == k + 1 && uses_[inputs_ + k] == 1;
+    return k + 1 < length_ && takes_tail(code_[k].op) && is_clamp(code_[k + 1].op) &&
+           code_[k + 1].a == inputs_ + k && last_use_[inputs_ + k] == k + 1 &&
+           uses_[inputs_ + k] == 1;
   }
 
   void plan_slots() {
     const int count = inputs_ + length_;
     for (int v = 0; v < count; ++v) last_use_[v] = -1, slot_[v] = -1, uses_[v] = 0;
-    for (int v = 0; v < inputs_; ++v) needs_copy_[v] = operands_[v].col_stride != 0 && operands_[v].col_stride != 1;
+    for (int v = 0; v < inputs_; ++v)
+      needs_copy_[v] = operands_[v].col_stride != 0 && operands_[v].col_stride != 1;
     for (int k = 0; k < length_; ++k) {
       const int16_t operands[3] = {code_[k].a, code_[k].b, code_[k].c};
       for (int j = 0; j < operand_count(code_[k]); ++j) {
         const int v = operands[j];
         last_use_[v] = static_cast<int16_t>(k), ++uses_[v];
-        if (v < inputs_ && operands_[v].col_stride == 0 && !splats(code_[k], j)) needs_copy_[v] = true;
+        if (v < inputs_ && operands_[v].col_stride == 0 && !splats(code_[k], j))
+          needs_copy_[v] = true;
       }
     }
     for (int v = 0; v < inputs_; ++v)
@@ -346,7 +452,8 @@ class Interpreter {
     for (int j = first; j <= k; ++j) {
       const int16_t operands[3] = {code_[j].a, code_[j].b, code_[j].c};
       for (int n = 0; n < operand_count(code_[j]); ++n)
-        if (slot_[operands[n]] >= 0 && last_use_[operands[n]] <= k) taken_[slot_[operands[n]]] = false;
+        if (slot_[operands[n]] >= 0 && last_use_[operands[n]] <= k)
+          taken_[slot_[operands[n]]] = false;
     }
     if (k + 1 == length_) return;
     if (op.op == PointOp::kConst && const_splats(inputs_ + k)) return;
@@ -369,7 +476,8 @@ class Interpreter {
       if (a.col_stride == 0) {
         for (int64_t col = 0; col < tile.cols; ++col) to[row * tile.cols + col] = *from;
       } else {
-        for (int64_t col = 0; col < tile.cols; ++col) to[row * tile.cols + col] = from[col * a.col_stride];
+        for (int64_t col = 0; col < tile.cols; ++col)
+          to[row * tile.cols + col] = from[col * a.col_stride];
       }
     }
     return {to, tile.cols, 1};
@@ -389,7 +497,8 @@ class Interpreter {
     const int value = inputs_ + last;
     Tile to = tile;
     if (last + 1 < length_) {
-      if (slot_[value] < 0) return values_[value] = {&op.x, 0, 0}, 0;  // a constant that is only splat
+      if (slot_[value] < 0)
+        return values_[value] = {&op.x, 0, 0}, 0;  // a constant that is only splat
       to.out = pool_ + slot_[value] * slot_floats_, to.row_stride = tile.cols;
       values_[value] = {to.out, tile.cols, 1};
     }
@@ -403,14 +512,19 @@ class Interpreter {
       case 0: {
         const F32 x = set1(op.x);
         const TileOperand literal{&op.x, 0, 0};
-        return loop<true, true, true>(to, literal, literal, literal, [x](F32, F32, F32) { return x; });
+        return loop<true, true, true>(to, literal, literal, literal,
+                                      [x](F32, F32, F32) { return x; });
       }
-      case 1: return run_unary(op, to, *a);
-      case 2: return run_binary(op, to, *a, values_[op.b], tail);
+      case 1:
+        return run_unary(op, to, *a);
+      case 2:
+        return run_binary(op, to, *a, values_[op.b], tail);
       default:
         if (op.op == PointOp::kFma)
-          return map3_clamped(to, *a, values_[op.b], values_[op.c], tail, [](F32 u, F32 v, F32 w) { return fma(u, v, w); });
-        return map3(to, *a, values_[op.b], values_[op.c], [](F32 u, F32 v, F32 w) { return select(holds(u), v, w); });
+          return map3_clamped(to, *a, values_[op.b], values_[op.c], tail,
+                              [](F32 u, F32 v, F32 w) { return fma(u, v, w); });
+        return map3(to, *a, values_[op.b], values_[op.c],
+                    [](F32 u, F32 v, F32 w) { return select(holds(u), v, w); });
     }
   }
 
@@ -439,28 +553,35 @@ bool run_single(const Instruction& op, const TileOperand* operands, const Tile& 
       if ((a.col_stride | b.col_stride) != 1 || a.col_stride < 0 || b.col_stride < 0) return false;
       return run_binary(op, tile, a, b, {}), true;
     }
-    default: return false;
+    default:
+      return false;
   }
 }
 
 }  // namespace
 
-void run_program(const ir::Program& program, const TileOperand* operands, float* out, int64_t out_row_stride, int64_t rows,
-                 int64_t cols) {
+void run_program(const ir::Program& program, const TileOperand* operands, float* out,
+                 int64_t out_row_stride, int64_t rows, int64_t cols) {
   const Tile tile{out, out_row_stride, rows, cols};
   const Instruction copy{PointOp::kIdentity, 0};
-  if (program.code.size() <= 1 && run_single(program.code.empty() ? copy : program.code[0], operands, tile)) return;
-  Interpreter interpreter(program, operands);
+  const int length = program.empty() ? 1 : static_cast<int>(program.code.size());
+  const Instruction* code = program.empty() ? &copy : program.code.data();
+  if (length == 1 && run_single(*code, operands, tile)) return;
+  Interpreter interpreter(code, length, program.num_inputs, operands);
   const int64_t chunk = interpreter.chunk();
   if (cols >= chunk) {
     for (int64_t row = 0; row < rows; ++row)
       for (int64_t col = 0; col < cols; col += chunk)
-        interpreter.run(row, col, {out + row * out_row_stride + col, out_row_stride, 1, cols - col < chunk ? cols - col : chunk});
+        interpreter.run(row, col,
+                        {out + row * out_row_stride + col, out_row_stride, 1,
+                         cols - col < chunk ? cols - col : chunk});
     return;
   }
   const int64_t step = chunk / (cols > 0 ? cols : 1);
   for (int64_t row = 0; row < rows; row += step)
-    interpreter.run(row, 0, {out + row * out_row_stride, out_row_stride, rows - row < step ? rows - row : step, cols});
+    interpreter.run(
+        row, 0,
+        {out + row * out_row_stride, out_row_stride, rows - row < step ? rows - row : step, cols});
 }
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

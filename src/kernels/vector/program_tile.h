@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a tile program on a tile of floats: the epilogue of convolutions, matrix products and others, the body of PointWise.
+// Runs a tile program on a tile of floats: the epilogue of convolutions, matrix products and
+// others, the body of PointWise.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +10,18 @@
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
-// Element (r, c) is data[r * row_stride + c * col_stride]. col_stride 1: contiguous rows, 0: one scalar per row; others are gathered
-// element by element.
+// Element (r, c) is data[r * row_stride + c * col_stride]. col_stride 1: contiguous rows, 0: one
+// scalar per row; others are gathered element by element.
 struct TileOperand {
   const float* data;
   int64_t row_stride;
   int64_t col_stride;
 };
 
-// out[r * out_row_stride + c] = program(operands…). An operand may alias out with the same strides: its elements are read before
-// they are overwritten. An empty program copies operand 0.
-void run_program(const ir::Program& program, const TileOperand* operands, float* out, int64_t out_row_stride, int64_t rows,
-                 int64_t cols);
+// out[r * out_row_stride + c] = program(operands…). An operand may alias out with the same strides:
+// its elements are read before they are overwritten. An empty program copies operand 0.
+void run_program(const ir::Program& program, const TileOperand* operands, float* out,
+                 int64_t out_row_stride, int64_t rows, int64_t cols);
 
 // Programs longer than this (or with more inputs) are not run: kernels refuse them.
 inline constexpr int kMaxProgramValues = 96;
