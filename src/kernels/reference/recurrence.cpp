@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// RNN, GRU, LSTM with every attribute of ONNX, one step, batch item and gate after the other, in
+// double.
+#include <algorithm>
+#include <string_view>
+
+#include "kernels/reference/access.h"
+#include "kernels/reference/tables.h"
+
+namespace camshaft::kernels::reference {
+namespace {
+
+using ir::RnnKind;
+using Vector = std::vector<double>;
+
+// An activation function of the list ONNX allows.
+struct GateFunction {
+  double (*apply)(double value, double alpha, double beta);
+  double alpha = 0, beta = 0;
+  double operator()(double value) const { return apply(value, alpha, beta); }
+};
+
+struct GateFunctionRow {
+  std::string_view name;
+  double (*apply)(double, double, double);
+  int parameters;  // how many of alpha, beta it takes
+  double alpha, beta;
+};
+constexpr GateFunctionRow kFunctions[] = {
+    {"relu", [](double v, double, double) { return std::max(v, 0.0); }, 0, 0, 0},
+    {"tanh", [](double v, double, double) { return std::tanh(v); }, 0, 0, 0},
+    {"sigmoid", [](double v, double, double) { return 1 / (1 + std::exp(-v)); }, 0, 0, 0},
+    {"affine", [](double v, double a, double b) { return a * v + b; }, 2, 1, 0},
+    {"leakyrelu", [](double v, double a, double) { return v >= 0 ? v : a * v; }, 1, 0.01, 0},
+    {"thresholdedrelu", [](double v, double a, double) { return v >= a ? v : 0; }, 1, 1, 0},
+    {"scaledtanh", [](double v, double a, double b) { return a * std::tanh(b * v); }, 2, 1, 1},
+    {"hardsigmoid", [](double v, double a, double b) { return std::clamp(a * v + b, 0.0, 1.0); }, 2,
+     0.2, 0.5},
+    {"elu", [](double v, double a, double) { return v >= 0 ? v : a * std::expm1(v); }, 1, 1, 0},
+    {"softsign", [](double v, double, double) { return v / (1 + std::abs(v)); }, 0, 0, 0},
+    {"softplus",
+     [](double v, double, double) { return std::log1p(std::exp(-std::abs(v))) + std::max(v, 0.0); },
+     0, 0, 0},
+};
+
+// The functions of all directions. alpha and beta are handed out in order to the functions that
+// take them.
+Result<std::vector<GateFunction>> gate_functions(const ir::RnnAttrs& attrs, int directions) {
+  static const std::vector<std::string> kDefaults[] = {
+      {"Tanh"}, {"Sigmoid", "Tanh"}, {"Sigmoid", "Tanh", "Tanh"}};
+  std::vector<std::string> names = attrs.activations;
+  const std::vector<std::string>& defaults = kDefaults[static_cast<int>(attrs.kind)];
+  if (names.empty())
+    for (int d = 0; d < directions; ++d)
+      names.insert(names.end(), defaults.begin(), defaults.end());
+  if (names.size() != defaults.size() * directions)
+    return make_error(ErrorCode::kInvalidModel, "{} activations, {} are wanted", names.size(),
+                      defaults.size() * directions);
+  std::vector<GateFunction> functions;
+  size_t alphas = 0, betas = 0;
+  for (std::string name : names) {
+    std::transform(name.begin(), name.end(), name.begin(), [](char c) {
+      return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    });
+    const auto row = std::find_if(std::begin(kFunctions), std::end(kFunctions),
+                                  [&](const GateFunctionRow& r) { return r.name == name; });
+    if (row == std::end(kFunctions))
+      return make_error(ErrorCode::kUnsupported, "activation {} in a recurrent layer", name);
+    GateFunction function{row->apply, row->alpha, row->beta};
+    if (row->parameters > 0 && alphas < attrs.activation_alpha.size())
+      function.alpha = attrs.activation_alpha[alphas++];
+    if (row->parameters > 1 && betas < attrs.activation_beta.size())
+      function.beta = attrs.activation_beta[betas++];
+    functions.push_back(function);
+  }
+  return functions;
+}
+
+int gate_count(RnnKind kind) {
+  return kind == RnnKind::kLstm ? 4 : kind == RnnKind::kGru ? 3 : 1;
+}
+
+// One direction's weights, as pointers into the loaded tensors; null: absent.
+struct Weights {
+  const double *w, *r, *b, *p;
+};
+
+struct Cell {
+  const ir::RnnAttrs& attrs;
+  int64_t inputs, hidden;
+  Weights weights;
+  const GateFunction* functions;  // of this direction
+
+  double clipped(double value) const {
+    return attrs.clip > 0 ? std::clamp<double>(value, -attrs.clip, attrs.clip) : value;
+  }
+  double from_input(const double* x, int gate, int64_t unit) const {
+    const int64_t row = gate * hidden + unit;
+    double sum = weights.b ? weights.b[row] : 0;
+    for (int64_t k = 0; k < inputs; ++k) sum += weights.w[row * inputs + k] * x[k];
+    return sum;
+  }
+  double recurrent_bias(int gate, int64_t unit) const {
+    return weights.b ? weights.b[(gate_count(attrs.kind) + gate) * hidden + unit] : 0;
+  }
+  double from_state(const double* h, int gate, int64_t unit) const {
+    const int64_t row = gate * hidden + unit;
+    double sum = 0;
+    for (int64_t k = 0; k < hidden; ++k) sum += weights.r[row * hidden + k] * h[k];
+    return sum;
+  }
+  double gate(const double* x, const double* h, int number, int64_t unit) const {
+    return from_input(x, number, unit) + from_state(h, number, unit) + recurrent_bias(number, unit);
+  }
+
+  // One step: h (and c) are replaced.
+  void step(const double* x, Vector& h, Vector& c) const {
+    switch (attrs.kind) {
+      case RnnKind::kRnn:
+        return step_rnn(x, h);
+      case RnnKind::kGru:
+        return step_gru(x, h);
+      case RnnKind::kLstm:
+        return step_lstm(x, h, c);
+    }
+  }
+
+ private:
+  void step_rnn(const double* x, Vector& h) const {
+    Vector next(hidden);
+    for (int64_t u = 0; u < hidden; ++u) next[u] = functions[0](clipped(gate(x, h.data(), 0, u)));
+    h = next;
+  }
+
+  void step_gru(const double* x, Vector& h) const {  // gates z, r, h
+    Vector next(hidden), update(hidden), reset(hidden), reset_state(hidden);
+    for (int64_t u = 0; u < hidden; ++u) {
+      update[u] = functions[0](clipped(gate(x, h.data(), 0, u)));
+      reset[u] = functions[0](clipped(gate(x, h.data(), 1, u)));
+      reset_state[u] = reset[u] * h[u];
+    }
+    for (int64_t u = 0; u < hidden; ++u) {
+      const double recurrent = attrs.linear_before_reset
+                                   ? reset[u] * (from_state(h.data(), 2, u) + recurrent_bias(2, u))
+                                   : from_state(reset_state.data(), 2, u) + recurrent_bias(2, u);
+      const double candidate = functions[1](clipped(from_input(x, 2, u) + recurrent));
+      next[u] = (1 - update[u]) * candidate + update[u] * h[u];
+    }
+    h = next;
+  }
+
+  void step_lstm(const double* x, Vector& h,
+                 Vector& c) const {  // gates i, o, f, c; peepholes i, o, f
+    Vector next(hidden);
+    const double* p = weights.p;
+    for (int64_t u = 0; u < hidden; ++u) {
+      const double i = functions[0](clipped(gate(x, h.data(), 0, u) + (p ? p[u] * c[u] : 0)));
+      const double f =
+          attrs.input_forget
+              ? 1 - i
+              : functions[0](clipped(gate(x, h.data(), 2, u) + (p ? p[2 * hidden + u] * c[u] : 0)));
+      const double candidate = functions[1](clipped(gate(x, h.data(), 3, u)));
+      c[u] = f * c[u] + i * candidate;
+      const double o =
+          functions[0](clipped(gate(x, h.data(), 1, u) + (p ? p[hidden + u] * c[u] : 0)));
+      next[u] = o * functions[2](c[u]);
+    }
+    h = next;
+  }
+};
+
+// x [T, B, I] and the outputs [T, D, B, H], [D, B, H] whatever the layout: a batch-first view has
+// its dimensions exchanged.
+TensorView time_first(TensorView view, const Ints& permutation) {
+  if (!view.present()) return view;
+  const TensorView old = view;
+  for (size_t d = 0; d < permutation.size(); ++d) {
+    view.extents[d] = old.extents[permutation[d]];
+    view.strides[d] = old.strides[permutation[d]];
+  }
+  return view;
+}
+
+struct States {
+  Vector y, h, c;  // [T, D, B, H], [D, B, H], [D, B, H]
+};
+
+void run_direction(const Cell& cell, const Vector& x, const Ints& lengths, int64_t d,
+                   int64_t directions, bool reverse, States& states) {
+  const int64_t batch = static_cast<int64_t>(lengths.size()), hidden = cell.hidden;
+  for (int64_t n = 0; n < batch; ++n) {
+    double *h_state = &states.h[(d * batch + n) * hidden],
+           *c_state = &states.c[(d * batch + n) * hidden];
+    Vector h(h_state, h_state + hidden), c(c_state, c_state + hidden);
+    for (int64_t s = 0; s < lengths[n]; ++s) {
+      const int64_t t = reverse ? lengths[n] - 1 - s : s;
+      cell.step(&x[(t * batch + n) * cell.inputs], h, c);
+      std::copy(h.begin(), h.end(), &states.y[((t * directions + d) * batch + n) * hidden]);
+    }
+    std::copy(h.begin(), h.end(), h_state);
+    std::copy(c.begin(), c.end(), c_state);
+  }
+}
+
+Status recurrence(const KernelArgs& args) {
+  const auto& attrs = args.layer->as<ir::RnnAttrs>();
+  const bool swap = attrs.batch_first;
+  const Ints state_order = swap ? Ints{1, 0, 2} : Ints{0, 1, 2};
+  const TensorView x_view = time_first(args.inputs[0], state_order);
+  const TensorView &w_view = args.inputs[1], &r_view = args.inputs[2];
+  if (x_view.rank != 3 || w_view.rank != 3 || r_view.rank != 3)
+    return make_error(ErrorCode::kInvalidArgument, "a recurrent layer takes X, W, R of rank 3");
+  const int64_t steps = x_view.extents[0], batch = x_view.extents[1], inputs = x_view.extents[2];
+  const int64_t directions = w_view.extents[0], hidden = r_view.extents[2],
+                rows = gate_count(attrs.kind) * hidden;
+  if (w_view.extents[1] != rows || r_view.extents[1] != rows || w_view.extents[2] != inputs ||
+      directions != (attrs.direction == ir::RnnDirection::kBidirectional ? 2 : 1))
+    return make_error(ErrorCode::kInvalidArgument,
+                      "weights of a recurrent layer do not fit {} inputs and {} units", inputs,
+                      hidden);
+  CAMSHAFT_ASSIGN(const std::vector<GateFunction> functions,
+                  gate_functions(attrs, static_cast<int>(directions)));
+
+  const Vector x = load<double>(x_view), w = load<double>(w_view), r = load<double>(r_view);
+  const Vector b = load<double>(input(args, 3)), p = load<double>(input(args, 7));
+  Ints lengths = load_ints(input(args, 4));
+  if (lengths.empty()) lengths.assign(batch, steps);
+  for (int64_t length : lengths)
+    if (length < 0 || length > steps || static_cast<int64_t>(lengths.size()) != batch)
+      return make_error(ErrorCode::kInvalidArgument, "sequence length {} of {} steps", length,
+                        steps);
+  States states{Vector(steps * directions * batch * hidden),
+                load<double>(time_first(input(args, 5), state_order)),
+                load<double>(time_first(input(args, 6), state_order))};
+  const size_t state_size = directions * batch * hidden;
+  for (Vector* state : {&states.h, &states.c}) {
+    if (state->empty()) state->resize(state_size);
+    if (state->size() != state_size)
+      return make_error(ErrorCode::kInvalidArgument,
+                        "an initial state of {} elements, {} are wanted", state->size(),
+                        state_size);
+  }
+  for (int64_t d = 0; d < directions; ++d) {
+    const Weights weights{&w[d * rows * inputs], &r[d * rows * hidden],
+                          b.empty() ? nullptr : &b[d * 2 * rows],
+                          p.empty() ? nullptr : &p[d * 3 * hidden]};
+    const Cell cell{attrs, inputs, hidden, weights,
+                    &functions[d * (functions.size() / directions)]};
+    const bool reverse = attrs.direction == ir::RnnDirection::kReverse || d == 1;
+    run_direction(cell, x, lengths, d, directions, reverse, states);
+  }
+  // Y is [B, T, D, H] when batch first.
+  if (const TensorView y = output(args, 0); y.present())
+    store(time_first(y, swap ? Ints{1, 2, 0, 3} : Ints{0, 1, 2, 3}), states.y);
+  if (const TensorView h = output(args, 1); h.present())
+    store(time_first(h, state_order), states.h);
+  if (const TensorView c = output(args, 2); c.present())
+    store(time_first(c, state_order), states.c);
+  return ok_status();
+}
+
+constexpr KindRow kRows[] = {{ir::LayerKind::kRecurrence, {recurrence, nullptr}}};
+
+}  // namespace
+
+std::span<const KindRow> recurrence_kinds() {
+  return kRows;
+}
+
+}  // namespace camshaft::kernels::reference

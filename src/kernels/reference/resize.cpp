@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// Resize: separable; per dimension every output coordinate has a list of taps (source position,
+// weight).
+#include <algorithm>
+#include <limits>
+
+#include "kernels/reference/access.h"
+#include "kernels/reference/tables.h"
+
+namespace camshaft::kernels::reference {
+namespace {
+
+using ir::CoordinateTransform;
+
+struct Tap {
+  int64_t position;
+  double weight;
+};
+struct DimensionTaps {
+  std::vector<std::vector<Tap>> taps;  // per output coordinate
+  std::vector<bool> outside;           // tf_crop_and_resize beyond the input
+  bool is_identity = true;
+};
+
+// One dimension of the problem. `length` is the output's extent before rounding: scale * input.
+struct Dimension {
+  int64_t input, output;
+  double scale, length, roi_start, roi_end;
+};
+
+double source_coordinate(const ir::ResizeAttrs& attrs, const Dimension& d, int64_t k) {
+  const double x = static_cast<double>(k), last = static_cast<double>(d.input - 1);
+  switch (attrs.transform) {
+    case CoordinateTransform::kHalfPixel:
+      return (x + 0.5) / d.scale - 0.5;
+    case CoordinateTransform::kPytorchHalfPixel:
+      return d.length > 1 ? (x + 0.5) / d.scale - 0.5 : -0.5;
+    case CoordinateTransform::kAlignCorners:
+      return d.length == 1 ? 0 : x * last / (d.length - 1);
+    case CoordinateTransform::kAsymmetric:
+      return x / d.scale;
+    case CoordinateTransform::kHalfPixelSymmetric: {
+      const double adjustment = static_cast<double>(d.output) / d.length;
+      return static_cast<double>(d.input) / 2 * (1 - adjustment) + (x + 0.5) / d.scale - 0.5;
+    }
+    case CoordinateTransform::kTfCropAndResize:
+      if (d.output == 1) return 0.5 * (d.roi_start + d.roi_end) * last;
+      return d.roi_start * last +
+             x * (d.roi_end - d.roi_start) * last / static_cast<double>(d.output - 1);
+  }
+  return x;
+}
+
+int64_t nearest_position(ir::NearestRounding rounding, double x) {
+  switch (rounding) {
+    case ir::NearestRounding::kRoundPreferFloor:
+      return static_cast<int64_t>(std::ceil(x - 0.5));
+    case ir::NearestRounding::kRoundPreferCeil:
+      return static_cast<int64_t>(std::floor(x + 0.5));
+    case ir::NearestRounding::kFloor:
+      return static_cast<int64_t>(std::floor(x));
+    case ir::NearestRounding::kCeil:
+      return static_cast<int64_t>(std::ceil(x));
+  }
+  return 0;
+}
+
+// Weight of a tap at `distance`.
+double filter(const ir::ResizeAttrs& attrs, double distance) {
+  const double t = std::abs(distance), a = attrs.cubic_coefficient;
+  if (attrs.mode == ir::ResizeMode::kLinear) return std::max(0.0, 1 - t);
+  if (t <= 1) return ((a + 2) * t - (a + 3)) * t * t + 1;
+  if (t < 2) return ((a * t - 5 * a) * t + 8 * a) * t - 4 * a;
+  return 0;
+}
+
+std::vector<Tap> filter_taps(const ir::ResizeAttrs& attrs, const Dimension& d, double x) {
+  const double shrink = attrs.antialias ? std::min(d.scale, 1.0) : 1.0;
+  const double reach = (attrs.mode == ir::ResizeMode::kLinear ? 1 : 2) / shrink;
+  const auto first = static_cast<int64_t>(std::floor(x - reach)) + 1,
+             last = static_cast<int64_t>(std::ceil(x + reach)) - 1;
+  std::vector<Tap> taps;
+  double sum = 0;
+  for (int64_t k = first; k <= last; ++k) {
+    const bool inside = k >= 0 && k < d.input;
+    const double weight =
+        !inside && attrs.exclude_outside ? 0 : filter(attrs, (static_cast<double>(k) - x) * shrink);
+    taps.push_back({std::clamp<int64_t>(k, 0, d.input - 1), weight});
+    sum += weight;
+  }
+  if ((attrs.antialias || attrs.exclude_outside) && sum != 0)
+    for (Tap& tap : taps) tap.weight /= sum;
+  return taps;
+}
+
+DimensionTaps dimension_taps(const ir::ResizeAttrs& attrs, const Dimension& d) {
+  DimensionTaps result;
+  result.is_identity = d.input == d.output;
+  for (int64_t k = 0; k < d.output; ++k) {
+    const double x = source_coordinate(attrs, d, k);
+    const bool outside = attrs.transform == CoordinateTransform::kTfCropAndResize &&
+                         (x < 0 || x > static_cast<double>(d.input - 1));
+    result.outside.push_back(outside);
+    if (attrs.mode == ir::ResizeMode::kNearest)
+      result.taps.push_back(
+          {{std::clamp<int64_t>(nearest_position(attrs.rounding, x), 0, d.input - 1), 1.0}});
+    else
+      result.taps.push_back(filter_taps(attrs, d, x));
+    result.is_identity = result.is_identity && !outside && x == static_cast<double>(k);
+  }
+  return result;
+}
+
+// Resamples dimension `axis` of the row-major `values`; updates `extents`.
+std::vector<double> resample(const std::vector<double>& values, Extents& extents, size_t axis,
+                             const DimensionTaps& dimension) {
+  const std::span<const int64_t> all(extents);
+  const int64_t outer = count_of(all.first(axis)), inner = count_of(all.subspan(axis + 1)),
+                count = extents[axis];
+  const int64_t wanted = static_cast<int64_t>(dimension.taps.size());
+  std::vector<double> result(outer * wanted * inner);
+  for (int64_t o = 0; o < outer; ++o) {
+    for (int64_t k = 0; k < wanted; ++k) {
+      double* to = &result[(o * wanted + k) * inner];
+      for (const Tap& tap : dimension.taps[k]) {
+        if (tap.weight == 0) continue;
+        const double* from = &values[(o * count + tap.position) * inner];
+        for (int64_t i = 0; i < inner; ++i) to[i] += tap.weight * from[i];
+      }
+    }
+  }
+  extents[axis] = wanted;
+  return result;
+}
+
+std::vector<Dimension> dimensions_of(const KernelArgs& args, const ir::ResizeAttrs& attrs) {
+  const TensorView &x = args.inputs[0], &y = args.outputs[0];
+  std::vector<double> scales(attrs.scales.begin(), attrs.scales.end()),
+      roi(attrs.roi.begin(), attrs.roi.end());
+  if (scales.empty() && attrs.sizes.empty()) scales = load<double>(input(args, 2));
+  if (roi.empty()) roi = load<double>(input(args, 1));
+  std::vector<Dimension> dimensions;
+  const size_t rank = x.rank;
+  for (size_t d = 0; d < rank; ++d) {
+    const int64_t in = x.extents[d], out = y.extents[d];
+    const double scale =
+        scales.size() == rank ? scales[d] : static_cast<double>(out) / static_cast<double>(in);
+    const double length =
+        scales.size() == rank ? scale * static_cast<double>(in) : static_cast<double>(out);
+    const bool has_roi = roi.size() == 2 * rank;
+    dimensions.push_back(
+        {in, out, scale, length, has_roi ? roi[d] : 0, has_roi ? roi[d + rank] : 1});
+  }
+  return dimensions;
+}
+
+Status resize(const KernelArgs& args) {
+  const auto& attrs = args.layer->as<ir::ResizeAttrs>();
+  const TensorView &x = args.inputs[0], &y = args.outputs[0];
+  if (x.rank != y.rank) return make_error(ErrorCode::kInternal, "a resize cannot change the rank");
+  if (y.elements() == 0) return ok_status();
+  if (x.elements() == 0)
+    return make_error(ErrorCode::kInvalidArgument, "an empty tensor cannot be resized");
+  std::vector<double> values = load<double>(x);
+  Extents extents = extents_of(x);
+  std::vector<DimensionTaps> taps;
+  const std::vector<Dimension> dimensions = dimensions_of(args, attrs);
+  for (size_t d = 0; d < dimensions.size(); ++d) {
+    taps.push_back(dimension_taps(attrs, dimensions[d]));
+    if (!taps[d].is_identity) values = resample(values, extents, d, taps[d]);
+  }
+  if (attrs.transform == CoordinateTransform::kTfCropAndResize) {
+    size_t k = 0;
+    for_each_index(extents, [&](const Extents& index) {
+      bool outside = false;
+      for (size_t d = 0; d < index.size(); ++d) outside = outside || taps[d].outside[index[d]];
+      if (outside) values[k] = attrs.extrapolation_value;
+      ++k;
+    });
+  }
+  store(y, values);
+  return ok_status();
+}
+
+constexpr KindRow kRows[] = {{ir::LayerKind::kResize, {resize, nullptr}}};
+
+}  // namespace
+
+std::span<const KindRow> resize_kinds() {
+  return kRows;
+}
+
+}  // namespace camshaft::kernels::reference

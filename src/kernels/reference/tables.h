@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tables of this folder, one function per file, collected in tables.cpp.
+#pragma once
+
+#include "kernels/reference/access.h"
+
+// Files with layer kinds, and files with Generic operators.
+#define CAMSHAFT_REFERENCE_KINDS(X)                                                     \
+  X(convolution)                                                                        \
+  X(matmul) X(pooling) X(pointwise) X(movement) X(reduce) X(search) X(gather) X(resize) \
+      X(recurrence) X(quantize)
+#define CAMSHAFT_REFERENCE_GENERIC(X)
+
+namespace camshaft::kernels::reference {
+
+#define CAMSHAFT_DECLARE(file) std::span<const KindRow> file##_kinds();
+CAMSHAFT_REFERENCE_KINDS(CAMSHAFT_DECLARE)
+#undef CAMSHAFT_DECLARE
+#define CAMSHAFT_DECLARE(file) std::span<const GenericRow> file##_operators();
+CAMSHAFT_REFERENCE_GENERIC(CAMSHAFT_DECLARE)
+#undef CAMSHAFT_DECLARE
+
+}  // namespace camshaft::kernels::reference
