@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "base/inline_vector.h"
@@ -16,6 +17,7 @@
 namespace camshaft::ir {
 
 inline constexpr size_t kMaxRank = 8;
+inline constexpr int64_t kMaxExtent = 0x7fffffff;  // of one dimension; what exceeds it is refused
 
 enum class DataType : uint8_t {
   kUndefined,
@@ -121,13 +123,28 @@ class SymbolTable {
   void evaluate_all(std::vector<int64_t>& bindings, std::vector<bool>& bound) const;
   std::string to_string(Dim dim) const;  // "batch*4", "((d0 + 1)/2)", "-3"
 
+  // Proven bounds of `dim`, INT64_MIN/INT64_MAX where there are none: extents of inputs and layers are in [0, kMaxExtent].
+  struct Bounds {
+    int64_t low, high;
+  };
+  Bounds bounds(Dim dim) const;
+
   // Appends a symbol as it is (for reading back a stored table, in the order it was written).
   Dim append(Symbol symbol);
 
  private:
   Dim intern(SymbolOp op, Dim a, Dim b, int64_t constant, const std::string& name);
+  Dim push(Symbol symbol);
+  struct Traits {
+    Bounds bounds;
+    bool runtime;  // contains a kRuntime symbol
+    bool opaque;   // a sum or product too big to be taken apart again
+  };
+  Traits traits_of(const Symbol& symbol) const;
   std::vector<Symbol> symbols_;
+  std::vector<Traits> traits_;  // of each symbol
   std::map<std::tuple<SymbolOp, Dim, Dim, int64_t, std::string>, int> index_;
+  friend struct Polynomial;
 };
 
 int64_t element_count(std::span<const int64_t> extents);
