@@ -38,4 +38,20 @@ struct Window {
 };
 Window resolve_window(PaddingMode mode, int64_t input, int64_t kernel, int64_t stride, int64_t dilation, int64_t pre, int64_t post);
 
+// ONNX's Reshape rules on symbols: 0 copies the extent unless allow_zero, one -1 is what remains.
+Result<Shape> resolve_reshape(const Shape& input, std::span<const Dim> requested, bool allow_zero, SymbolTable& symbols);
+
+// ONNX's Slice rules for one dimension: negative positions count from the end, everything is clamped. Empty where a symbol's
+// sign decides and is not known.
+struct SliceRange {
+  Dim start, size;
+};
+std::optional<SliceRange> resolve_slice(Dim extent, Dim start, Dim end, int64_t step, SymbolTable& symbols);
+
+// numpy broadcasting of two shapes.
+Result<Shape> broadcast_shapes(const Shape& a, const Shape& b, SymbolTable& symbols);
+
+// What infer() is told about a tensor.
+InferInput infer_input(const Tensor* tensor, SymbolTable& symbols);
+
 }  // namespace camshaft::ir
