@@ -126,7 +126,7 @@ class Graph {
 Status verify(const Graph& graph);
 
 // The text form (docs/ir-text.md): to_text ∘ parse_graph is the identity on it.
-std::string to_text(const Graph& graph);
+std::string to_text(const Graph& graph, bool elide_constants = false);  // elided constants cannot be parsed back
 Result<std::unique_ptr<Graph>> parse_graph(std::string_view text);
 
 }  // namespace camshaft::ir
