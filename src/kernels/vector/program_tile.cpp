@@ -560,14 +560,30 @@ bool run_single(const Instruction& op, const TileOperand* operands, const Tile& 
 
 }  // namespace
 
-void run_program(const ir::Program& program, const TileOperand* operands, float* out,
-                 int64_t out_row_stride, int64_t rows, int64_t cols) {
+double code_ns_per_16(const Instruction* code, int length) {
+  double ns = 0.5;
+  for (int k = 0; k < length; ++k) {
+    const PointOp op = code[k].op;
+    if (op == PointOp::kExp || op == PointOp::kLog || op == PointOp::kErf || op == PointOp::kSigmoid || op == PointOp::kTanh ||
+        op == PointOp::kElu || op == PointOp::kSelu || op == PointOp::kCelu || op == PointOp::kSoftplus ||
+        op == PointOp::kMish || op == PointOp::kSilu || op == PointOp::kGelu || op == PointOp::kGeluTanh || op == PointOp::kSin ||
+        op == PointOp::kCos)
+      ns += 32.0 / kLanes;
+    else if ((op >= PointOp::kTan && op <= PointOp::kAtanh) || op == PointOp::kPow || op == PointOp::kMod || op == PointOp::kFmod)
+      ns += 100;
+    else
+      ns += 12.0 / kLanes;
+  }
+  return ns;
+}
+
+void run_code(const Instruction* code, int length, int num_inputs, const TileOperand* operands, float* out, int64_t out_row_stride,
+              int64_t rows, int64_t cols) {
   const Tile tile{out, out_row_stride, rows, cols};
   const Instruction copy{PointOp::kIdentity, 0};
-  const int length = program.empty() ? 1 : static_cast<int>(program.code.size());
-  const Instruction* code = program.empty() ? &copy : program.code.data();
+  if (length == 0) code = &copy, length = 1;
   if (length == 1 && run_single(*code, operands, tile)) return;
-  Interpreter interpreter(code, length, program.num_inputs, operands);
+  Interpreter interpreter(code, length, num_inputs, operands);
   const int64_t chunk = interpreter.chunk();
   if (cols >= chunk) {
     for (int64_t row = 0; row < rows; ++row)

@@ -20,7 +20,7 @@ namespace camshaft::kernels {
     const float* data;                                                                         \
     int64_t row_stride, col_stride;                                                            \
   };                                                                                           \
-  void run_program(const ir::Program&, const TileOperand*, float* out, int64_t out_row_stride, \
+  void run_code(const ir::Instruction*, int length, int num_inputs, const TileOperand*, float* out, int64_t out_row_stride, \
                    int64_t rows, int64_t cols);                                                \
   }
 CAMSHAFT_DECLARE_RUN(scalar)
@@ -46,16 +46,16 @@ auto adapt(Run run) {
     std::vector<Operand> own;
     for (int k = 0; k < program.num_inputs; ++k)
       own.push_back({operands[k].data, operands[k].row_stride, operands[k].col_stride});
-    run(program, own.data(), out, stride, rows, cols);
+    run(program.code.data(), static_cast<int>(program.code.size()), program.num_inputs, own.data(), out, stride, rows, cols);
   };
 }
 
 std::vector<Target> targets() {
-  std::vector<Target> all = {{Isa::kScalar, adapt<scalar::TileOperand>(scalar::run_program)}};
+  std::vector<Target> all = {{Isa::kScalar, adapt<scalar::TileOperand>(scalar::run_code)}};
   if (cpu_info().best_isa >= Isa::kAvx2)
-    all.push_back({Isa::kAvx2, adapt<avx2::TileOperand>(avx2::run_program)});
+    all.push_back({Isa::kAvx2, adapt<avx2::TileOperand>(avx2::run_code)});
   if (cpu_info().best_isa >= Isa::kAvx512)
-    all.push_back({Isa::kAvx512, adapt<avx512::TileOperand>(avx512::run_program)});
+    all.push_back({Isa::kAvx512, adapt<avx512::TileOperand>(avx512::run_code)});
   return all;
 }
 
