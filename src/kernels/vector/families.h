@@ -3,4 +3,5 @@
 // A new family is one file vector/NAME.cpp and one row here.
 #pragma once
 
-#define CAMSHAFT_KERNEL_FAMILIES(X)
+#define CAMSHAFT_KERNEL_FAMILIES(X) \
+  X(pointwise)

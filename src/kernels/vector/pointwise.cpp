@@ -13,6 +13,7 @@ using ir::LayerKind;
 using ir::PointOp;
 
 constexpr int kMaxInputs = kMaxNestTensors - 1;
+constexpr int kMaxBoolInputs = 3;
 
 // The layer's program, without allocating.
 struct Code {
@@ -54,6 +55,9 @@ std::string refusal(const Problem& p) {
   for (size_t k = 0; k < p.outputs.size(); ++k)
     if (!is_fit(p.outputs[k])) return "output is neither float nor bool";
   if (p.inputs.size() > kMaxInputs) return "too many inputs";
+  int bools = 0;
+  for (size_t k = 0; k < p.inputs.size(); ++k) bools += p.inputs[k].present && p.inputs[k].type == DataType::kBool;
+  if (bools > kMaxBoolInputs) return "too many bool inputs";
   if (const auto* pointwise = std::get_if<ir::PointWiseAttrs>(&p.layer->attrs))
     if (!program_fits(pointwise->program)) return "program too long";
   if (p.layer->kind == LayerKind::kScale)
@@ -108,7 +112,7 @@ struct Pointwise {
   }
 
   void bool_tile(const int64_t* offsets, int64_t row, int64_t col, int64_t rows, int64_t cols) const {
-    alignas(64) float widened[4][kBoolChunk];
+    alignas(64) float widened[kMaxBoolInputs + 1][kBoolChunk];
     TileOperand operands[kMaxInputs];
     int buffers = 0;
     for (int k = 0; k < code.inputs; ++k) {
@@ -125,7 +129,7 @@ struct Pointwise {
     const int64_t to = offsets[0] + row * nest.row_stride(0) + col;
     if (out->type != DataType::kBool)
       return run_code(code.data, code.length, code.inputs, operands, out->as<float>() + to, nest.row_stride(0), rows, cols);
-    float* result = widened[3];
+    float* result = widened[kMaxBoolInputs];
     run_code(code.data, code.length, code.inputs, operands, result, cols, rows, cols);
     narrow(result, out->as<uint8_t>() + to, nest.row_stride(0), rows, cols);
   }
