@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs one layer with every tactic of its kind, in every format the tactic takes, dense and as views into larger buffers, on one
-// and on several threads, and compares with the reference kernel. Outputs are poisoned before; what lies between them must stay.
+// Runs one layer with every tactic of its kind, in every format the tactic takes, dense and as
+// views into larger buffers, on one and on several threads, and compares with the reference kernel.
+// Outputs are poisoned before; what lies between them must stay.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,7 +24,7 @@ using ir::Extents;
 struct TestTensor {
   Extents extents;
   DataType type = DataType::kFloat;
-  bool is_data = true;      // takes the tactic's format (when of rank ≥ 3); else linear
+  bool is_data = true;       // takes the tactic's format (when of rank ≥ 3); else linear
   bool is_constant = false;  // known while building: may be packed
   bool present = true;
   // Element k; default: uniform in [-2, 2] (floats), [-100, 100] (integers), 0 or 1 (bool).
@@ -33,8 +34,8 @@ struct TestTensor {
 struct TestLayer {
   std::shared_ptr<ir::Layer> layer;
   std::vector<TestTensor> inputs, outputs;
-  double tolerance = 1e-5;   // of max(1, |expected|)
-  std::string only = {};     // tactics whose name contains this
+  double tolerance = 1e-5;  // of max(1, |expected|)
+  std::string only = {};    // tactics whose name contains this
   bool strided_inputs = true, strided_outputs = true;
 };
 
@@ -52,7 +53,8 @@ struct Storage {
   TensorView view;
 };
 
-// `extra`: how much larger the buffer is along its channel dimension (channel last) or its last one (linear).
+// `extra`: how much larger the buffer is along its channel dimension (channel last) or its last one
+// (linear).
 inline Storage make_storage(const TestTensor& tensor, Format format, int64_t extra) {
   Storage storage;
   if (!tensor.present) return storage;
@@ -63,12 +65,15 @@ inline Storage make_storage(const TestTensor& tensor, Format format, int64_t ext
   if (extra > 0) whole[axis] += extra;
   storage.view = make_view(nullptr, tensor.type, format, whole);
   const size_t size = ir::bits_of(tensor.type) / 8;
-  // Exactly long enough, so that the address sanitizer sees reads beyond the view's last element too.
+  // Exactly long enough, so that the address sanitizer sees reads beyond the view's last element
+  // too.
   const auto elements = static_cast<size_t>(storage.view.elements());
   storage.bytes.assign(std::max<size_t>(elements * size, 1), std::byte{0xff});
   storage.view.data = storage.bytes.data();
   for (size_t d = 0; d < tensor.extents.size(); ++d) storage.view.extents[d] = tensor.extents[d];
-  if (extra > 0) storage.view.data = storage.bytes.data() + (extra / 2) * storage.view.strides[axis] * static_cast<int64_t>(size);
+  if (extra > 0)
+    storage.view.data = storage.bytes.data() +
+                        (extra / 2) * storage.view.strides[axis] * static_cast<int64_t>(size);
   return storage;
 }
 
@@ -76,10 +81,15 @@ inline std::vector<double> make_values(const TestTensor& tensor, uint32_t seed) 
   std::mt19937 random(seed);
   std::vector<double> values(static_cast<size_t>(ir::element_count(tensor.extents)));
   for (size_t k = 0; k < values.size(); ++k) {
-    if (tensor.value) values[k] = tensor.value(static_cast<int64_t>(k));
-    else if (tensor.type == DataType::kBool) values[k] = static_cast<double>(random() % 2);
-    else if (ir::is_floating(tensor.type)) values[k] = static_cast<float>(static_cast<double>(random() % 40001) / 10000 - 2);
-    else values[k] = static_cast<double>(static_cast<int>(random() % 201)) - (tensor.type == DataType::kUInt8 ? 0 : 100);
+    if (tensor.value)
+      values[k] = tensor.value(static_cast<int64_t>(k));
+    else if (tensor.type == DataType::kBool)
+      values[k] = static_cast<double>(random() % 2);
+    else if (ir::is_floating(tensor.type))
+      values[k] = static_cast<float>(static_cast<double>(random() % 40001) / 10000 - 2);
+    else
+      values[k] = static_cast<double>(static_cast<int>(random() % 201)) -
+                  (tensor.type == DataType::kUInt8 ? 0 : 100);
   }
   return values;
 }
@@ -87,7 +97,8 @@ inline std::vector<double> make_values(const TestTensor& tensor, uint32_t seed) 
 class LayerCheck {
  public:
   explicit LayerCheck(const TestLayer& test) : test_(test) {
-    for (size_t k = 0; k < test.inputs.size(); ++k) values_.push_back(make_values(test.inputs[k], static_cast<uint32_t>(k + 1)));
+    for (size_t k = 0; k < test.inputs.size(); ++k)
+      values_.push_back(make_values(test.inputs[k], static_cast<uint32_t>(k + 1)));
   }
 
   // How many runs were compared; adds a failure for each that differs.
@@ -107,21 +118,29 @@ class LayerCheck {
   static std::vector<std::pair<Format, Format>> formats(FormatRule rule) {
     constexpr Format kL = Format::kLinear, kC = Format::kChannelLast;
     switch (rule) {
-      case FormatRule::kLinear: return {{kL, kL}};
-      case FormatRule::kChannelLast: return {{kC, kC}};
-      case FormatRule::kLinearToChannelLast: return {{kL, kC}};
-      case FormatRule::kChannelLastToLinear: return {{kC, kL}};
-      case FormatRule::kSame: return {{kL, kL}, {kC, kC}};
-      default: return {{kL, kL}, {kC, kC}, {kL, kC}, {kC, kL}};
+      case FormatRule::kLinear:
+        return {{kL, kL}};
+      case FormatRule::kChannelLast:
+        return {{kC, kC}};
+      case FormatRule::kLinearToChannelLast:
+        return {{kL, kC}};
+      case FormatRule::kChannelLastToLinear:
+        return {{kC, kL}};
+      case FormatRule::kSame:
+        return {{kL, kL}, {kC, kC}};
+      default:
+        return {{kL, kL}, {kC, kC}, {kL, kC}, {kC, kL}};
     }
   }
 
   Storage fill_input(size_t k, Format format, int64_t extra) const {
     const TestTensor& tensor = test_.inputs[k];
-    Storage storage = make_storage(tensor, tensor.is_data ? format : Format::kLinear, tensor.is_data ? extra : 0);
+    Storage storage =
+        make_storage(tensor, tensor.is_data ? format : Format::kLinear, tensor.is_data ? extra : 0);
     if (!tensor.present) return storage;
     if (tensor.type == DataType::kBool || !ir::is_floating(tensor.type)) {
-      reference::store<int64_t>(storage.view, std::vector<int64_t>(values_[k].begin(), values_[k].end()));
+      reference::store<int64_t>(storage.view,
+                                std::vector<int64_t>(values_[k].begin(), values_[k].end()));
     } else {
       reference::store<double>(storage.view, values_[k]);
     }
@@ -130,16 +149,20 @@ class LayerCheck {
 
   void compute_expected() {
     std::vector<Storage> inputs, outputs;
-    for (size_t k = 0; k < test_.inputs.size(); ++k) inputs.push_back(fill_input(k, Format::kLinear, 0));
-    for (const TestTensor& tensor : test_.outputs) outputs.push_back(make_storage(tensor, Format::kLinear, 0));
+    for (size_t k = 0; k < test_.inputs.size(); ++k)
+      inputs.push_back(fill_input(k, Format::kLinear, 0));
+    for (const TestTensor& tensor : test_.outputs)
+      outputs.push_back(make_storage(tensor, Format::kLinear, 0));
     const Status status = call(inputs, outputs, [&](const KernelArgs& args) {
       const ReferenceKernel* kernel = reference_kernel(*test_.layer);
-      if (kernel == nullptr || kernel->run == nullptr) return make_error(ErrorCode::kInternal, "no reference kernel");
+      if (kernel == nullptr || kernel->run == nullptr)
+        return make_error(ErrorCode::kInternal, "no reference kernel");
       return kernel->run(args);
     });
     ASSERT_TRUE(status.ok()) << status.message();
     for (const Storage& storage : outputs)
-      expected_.push_back(storage.view.present() ? reference::load<double>(storage.view) : std::vector<double>());
+      expected_.push_back(storage.view.present() ? reference::load<double>(storage.view)
+                                                 : std::vector<double>());
   }
 
   template <class Run>
@@ -156,13 +179,15 @@ class LayerCheck {
     return run(args);
   }
 
-  Problem make_problem(Format in, Format out, const std::vector<Storage>& inputs, std::vector<ir::ConstantData>& constants) const {
+  Problem make_problem(Format in, Format out, const std::vector<Storage>& inputs,
+                       std::vector<ir::ConstantData>& constants) const {
     Problem problem;
     problem.layer = test_.layer.get();
     constants.resize(test_.inputs.size());
     const auto describe = [](const TestTensor& tensor, Format format) {
       const bool formatted = tensor.is_data && tensor.extents.size() >= 3;
-      return ProblemTensor{tensor.present, tensor.type, formatted ? format : Format::kLinear, tensor.extents, nullptr};
+      return ProblemTensor{tensor.present, tensor.type, formatted ? format : Format::kLinear,
+                           tensor.extents, nullptr};
     };
     for (size_t k = 0; k < test_.inputs.size(); ++k) {
       problem.inputs.push_back(describe(test_.inputs[k], in));
@@ -179,8 +204,10 @@ class LayerCheck {
       if (extra > 0 && !test_.strided_inputs && !test_.strided_outputs) continue;
       for (const int threads : {1, 3}) {
         std::vector<Storage> inputs, outputs;
-        for (size_t k = 0; k < test_.inputs.size(); ++k) inputs.push_back(fill_input(k, in, test_.strided_inputs ? extra : 0));
-        for (const TestTensor& tensor : test_.outputs) outputs.push_back(make_storage(tensor, out, test_.strided_outputs ? extra : 0));
+        for (size_t k = 0; k < test_.inputs.size(); ++k)
+          inputs.push_back(fill_input(k, in, test_.strided_inputs ? extra : 0));
+        for (const TestTensor& tensor : test_.outputs)
+          outputs.push_back(make_storage(tensor, out, test_.strided_outputs ? extra : 0));
         std::vector<ir::ConstantData> constants;
         Problem problem = make_problem(in, out, inputs, constants);
         problem.threads = threads;
@@ -189,9 +216,10 @@ class LayerCheck {
           return;
         }
         EXPECT_GT(tactic.cost_us(problem), 0);
-        const std::string label = std::string(tactic.name) + " " + std::string(isa_name(tactic.isa)) + " " +
-                                  std::string(ir::format_name(in)) + " to " + std::string(ir::format_name(out)) +
-                                  (extra > 0 ? ", strided" : "") + ", threads " + std::to_string(threads);
+        const std::string label =
+            std::string(tactic.name) + " " + std::string(isa_name(tactic.isa)) + " " +
+            std::string(ir::format_name(in)) + " to " + std::string(ir::format_name(out)) +
+            (extra > 0 ? ", strided" : "") + ", threads " + std::to_string(threads);
         execute(tactic, problem, inputs, outputs);
         compare(outputs, label);
         ++runs_;
@@ -199,7 +227,8 @@ class LayerCheck {
     }
   }
 
-  void execute(const Tactic& tactic, const Problem& problem, std::vector<Storage>& inputs, std::vector<Storage>& outputs) {
+  void execute(const Tactic& tactic, const Problem& problem, std::vector<Storage>& inputs,
+               std::vector<Storage>& outputs) {
     std::vector<std::byte> packed(tactic.packed_bytes(problem) + 64, std::byte{0xff});
     std::byte* aligned = align(packed.data());
     if (tactic.packed_bytes(problem) > 0) tactic.pack(problem, aligned);
@@ -221,7 +250,9 @@ class LayerCheck {
     tactic.run(args);
   }
 
-  static std::byte* align(std::byte* p) { return p + (64 - reinterpret_cast<uintptr_t>(p) % 64) % 64; }
+  static std::byte* align(std::byte* p) {
+    return p + (64 - reinterpret_cast<uintptr_t>(p) % 64) % 64;
+  }
 
   void compare(const std::vector<Storage>& outputs, const std::string& label) {
     for (size_t k = 0; k < outputs.size(); ++k) {
@@ -230,7 +261,8 @@ class LayerCheck {
       for (size_t n = 0; n < got.size(); ++n) {
         const double want = expected_[k][n];
         if (std::isnan(want) ? std::isnan(got[n]) : got[n] == want) continue;
-        ASSERT_NEAR(got[n], want, test_.tolerance * std::max(1.0, std::abs(want))) << label << ", output " << k << " element " << n;
+        ASSERT_NEAR(got[n], want, test_.tolerance * std::max(1.0, std::abs(want)))
+            << label << ", output " << k << " element " << n;
       }
       check_gaps(outputs[k], label);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loop nests over strided tensors of one shape: dimensions in memory order of the first tensor, neighbours merged where every tensor
-// lies so, so that most layers become one or two long loops.
+// Loop nests over strided tensors of one shape: dimensions in memory order of the first tensor,
+// neighbours merged where every tensor lies so, so that most layers become one or two long loops.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,8 @@ struct Nest {
   }
 };
 
-// Adds `view`, broadcast to the nest's shape (numpy rules; axes of the nest as its first tensor has them).
+// Adds `view`, broadcast to the nest's shape (numpy rules; axes of the nest as its first tensor has
+// them).
 static inline void add_tensor(Nest& nest, const TensorView& view) {
   const int missing = nest.rank - view.rank;
   for (int d = 0; d < nest.rank; ++d) {
@@ -68,19 +69,21 @@ static inline void append_unit_dimension(Nest& nest) {
   ++nest.rank;
 }
 
-// Drops extents of 1, sorts by the first tensor's strides (largest first) and merges neighbours. Afterwards rank ≥ 2, and the last
-// dimension is contiguous in the first tensor.
+// Drops extents of 1, sorts by the first tensor's strides (largest first) and merges neighbours.
+// Afterwards rank ≥ 2, and the last dimension is contiguous in the first tensor.
 static inline void collapse(Nest& nest) {
   int kept = 0;
   for (int d = 0; d < nest.rank; ++d)
     if (nest.extents[d] != 1) move_dimension(nest, d, kept++);
   nest.rank = kept;
   for (int d = 1; d < nest.rank; ++d)
-    for (int k = d; k > 0 && nest.strides[0][k - 1] < nest.strides[0][k]; --k) swap_dimensions(nest, k - 1, k);
+    for (int k = d; k > 0 && nest.strides[0][k - 1] < nest.strides[0][k]; --k)
+      swap_dimensions(nest, k - 1, k);
   kept = 0;
   for (int d = 1; d < nest.rank; ++d) {
     bool merges = true;
-    for (int t = 0; t < nest.tensors; ++t) merges &= nest.strides[t][kept] == nest.strides[t][d] * nest.extents[d];
+    for (int t = 0; t < nest.tensors; ++t)
+      merges &= nest.strides[t][kept] == nest.strides[t][d] * nest.extents[d];
     if (merges) {
       const int64_t extent = nest.extents[kept] * nest.extents[d];
       move_dimension(nest, d, kept);
@@ -98,8 +101,8 @@ static inline void collapse(Nest& nest) {
   }
 }
 
-// Calls body(offsets, rows) for the rows [first, last) of all planes laid end to end: offsets[t] is the first element of tensor t,
-// `rows` a run of rows inside one plane.
+// Calls body(offsets, rows) for the rows [first, last) of all planes laid end to end: offsets[t] is
+// the first element of tensor t, `rows` a run of rows inside one plane.
 template <class Body>
 static inline void for_rows(const Nest& nest, int64_t first, int64_t last, const Body& body) {
   const int64_t rows = nest.rows();
@@ -133,7 +136,8 @@ static inline void for_rows(const Nest& nest, int64_t first, int64_t last, const
 // Work shorter than this is not worth waking other threads for.
 inline constexpr double kThreadedUs = 8;
 
-// body(worker, first, last) over [0, count): on all threads when the whole is predicted to take long enough.
+// body(worker, first, last) over [0, count): on all threads when the whole is predicted to take
+// long enough.
 template <class Body>
 static inline void split(ThreadPool* pool, int64_t count, double predicted_us, const Body& body) {
   if (count <= 0) return;
@@ -141,16 +145,20 @@ static inline void split(ThreadPool* pool, int64_t count, double predicted_us, c
   pool->parallel_ranges(count, body);
 }
 
-// Visits the whole nest as tiles body(offsets, rows, cols), over threads: by rows, or by columns where there are few rows.
+// Visits the whole nest as tiles body(offsets, rows, cols), over threads: by rows, or by columns
+// where there are few rows.
 template <class Body>
-static inline void for_tiles(const Nest& nest, ThreadPool* pool, double predicted_us, const Body& body) {
+static inline void for_tiles(const Nest& nest, ThreadPool* pool, double predicted_us,
+                             const Body& body) {
   const int64_t rows = nest.outer() * nest.rows(), cols = nest.cols();
   if (rows == 0 || cols == 0) return;
   const int64_t threads = pool == nullptr ? 1 : pool->threads();
   constexpr int64_t kBlock = 256;
-  if (threads == 1 || predicted_us < kThreadedUs || rows >= 4 * threads || cols < kBlock * threads) {
+  if (threads == 1 || predicted_us < kThreadedUs || rows >= 4 * threads ||
+      cols < kBlock * threads) {
     split(pool, rows, predicted_us, [&](int, int64_t first, int64_t last) {
-      for_rows(nest, first, last, [&](const int64_t* offsets, int64_t run) { body(offsets, run, cols); });
+      for_rows(nest, first, last,
+               [&](const int64_t* offsets, int64_t run) { body(offsets, run, cols); });
     });
     return;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PointWise, Activation, Unary, ElementWise, Select and Scale: a tile program over the collapsed dimensions of the output, any
-// broadcast, any strides. Bool tensors are converted chunk by chunk.
+// PointWise, Activation, Unary, ElementWise, Select and Scale: a tile program over the collapsed
+// dimensions of the output, any broadcast, any strides. Bool tensors are converted chunk by chunk.
 #include "kernels/vector/nest.h"
 #include "kernels/vector/program_tile.h"
 #include "kernels/vector/tactic_util.h"
@@ -25,9 +25,12 @@ struct Code {
 int arity_of(const ir::Layer& layer) {
   switch (layer.kind) {
     case LayerKind::kActivation:
-    case LayerKind::kUnary: return 1;
-    case LayerKind::kElementWise: return 2;
-    default: return 3;
+    case LayerKind::kUnary:
+      return 1;
+    case LayerKind::kElementWise:
+      return 2;
+    default:
+      return 3;
   }
 }
 
@@ -40,7 +43,8 @@ void set_code(Code& code, const ir::Layer& layer) {
   }
   code.inputs = arity_of(layer);
   code.own.op = PointOp::kFma;  // Scale
-  if (const auto* point = std::get_if<ir::PointOpAttrs>(&layer.attrs)) code.own = {point->op, 0, -1, -1, point->x, point->y};
+  if (const auto* point = std::get_if<ir::PointOpAttrs>(&layer.attrs))
+    code.own = {point->op, 0, -1, -1, point->x, point->y};
   code.own.a = 0;
   if (code.inputs > 1) code.own.b = 1;
   if (code.inputs > 2) code.own.c = 2;
@@ -49,14 +53,17 @@ void set_code(Code& code, const ir::Layer& layer) {
 }
 
 std::string refusal(const Problem& p) {
-  const auto is_fit = [](const ProblemTensor& t) { return !t.present || t.type == DataType::kFloat || t.type == DataType::kBool; };
+  const auto is_fit = [](const ProblemTensor& t) {
+    return !t.present || t.type == DataType::kFloat || t.type == DataType::kBool;
+  };
   for (size_t k = 0; k < p.inputs.size(); ++k)
     if (!is_fit(p.inputs[k])) return "inputs are neither float nor bool";
   for (size_t k = 0; k < p.outputs.size(); ++k)
     if (!is_fit(p.outputs[k])) return "output is neither float nor bool";
   if (p.inputs.size() > kMaxInputs) return "too many inputs";
   int bools = 0;
-  for (size_t k = 0; k < p.inputs.size(); ++k) bools += p.inputs[k].present && p.inputs[k].type == DataType::kBool;
+  for (size_t k = 0; k < p.inputs.size(); ++k)
+    bools += p.inputs[k].present && p.inputs[k].type == DataType::kBool;
   if (bools > kMaxBoolInputs) return "too many bool inputs";
   if (const auto* pointwise = std::get_if<ir::PointWiseAttrs>(&p.layer->attrs))
     if (!program_fits(pointwise->program)) return "program too long";
@@ -78,13 +85,16 @@ double cost_us(const Problem& p) {
 }
 
 // Tiles of bytes as 0 or 1 floats, and back.
-void widen(const uint8_t* from, int64_t row_stride, int64_t col_stride, float* to, int64_t rows, int64_t cols) {
+void widen(const uint8_t* from, int64_t row_stride, int64_t col_stride, float* to, int64_t rows,
+           int64_t cols) {
   for (int64_t row = 0; row < rows; ++row)
-    for (int64_t col = 0; col < cols; ++col) to[row * cols + col] = from[row * row_stride + col * col_stride] != 0 ? 1.0f : 0.0f;
+    for (int64_t col = 0; col < cols; ++col)
+      to[row * cols + col] = from[row * row_stride + col * col_stride] != 0 ? 1.0f : 0.0f;
 }
 void narrow(const float* from, uint8_t* to, int64_t row_stride, int64_t rows, int64_t cols) {
   for (int64_t row = 0; row < rows; ++row)
-    for (int64_t col = 0; col < cols; ++col) to[row * row_stride + col] = from[row * cols + col] != 0 ? 1 : 0;
+    for (int64_t col = 0; col < cols; ++col)
+      to[row * row_stride + col] = from[row * cols + col] != 0 ? 1 : 0;
 }
 
 constexpr int64_t kBoolChunk = 1024;
@@ -100,18 +110,23 @@ struct Pointwise {
     if (has_bool) return bool_tiles(offsets, rows, cols);
     TileOperand operands[kMaxInputs];
     for (int k = 0; k < code.inputs; ++k)
-      operands[k] = {inputs[k]->as<const float>() + offsets[k + 1], nest.row_stride(k + 1), nest.col_stride(k + 1)};
-    run_code(code.data, code.length, code.inputs, operands, out->as<float>() + offsets[0], nest.row_stride(0), rows, cols);
+      operands[k] = {inputs[k]->as<const float>() + offsets[k + 1], nest.row_stride(k + 1),
+                     nest.col_stride(k + 1)};
+    run_code(code.data, code.length, code.inputs, operands, out->as<float>() + offsets[0],
+             nest.row_stride(0), rows, cols);
   }
 
   void bool_tiles(const int64_t* offsets, int64_t rows, int64_t cols) const {
-    const int64_t col_step = cols < kBoolChunk ? cols : kBoolChunk, row_step = kBoolChunk / col_step;
+    const int64_t col_step = cols < kBoolChunk ? cols : kBoolChunk,
+                  row_step = kBoolChunk / col_step;
     for (int64_t row = 0; row < rows; row += row_step)
       for (int64_t col = 0; col < cols; col += col_step)
-        bool_tile(offsets, row, col, rows - row < row_step ? rows - row : row_step, cols - col < col_step ? cols - col : col_step);
+        bool_tile(offsets, row, col, rows - row < row_step ? rows - row : row_step,
+                  cols - col < col_step ? cols - col : col_step);
   }
 
-  void bool_tile(const int64_t* offsets, int64_t row, int64_t col, int64_t rows, int64_t cols) const {
+  void bool_tile(const int64_t* offsets, int64_t row, int64_t col, int64_t rows,
+                 int64_t cols) const {
     alignas(64) float widened[kMaxBoolInputs + 1][kBoolChunk];
     TileOperand operands[kMaxInputs];
     int buffers = 0;
@@ -128,7 +143,8 @@ struct Pointwise {
     }
     const int64_t to = offsets[0] + row * nest.row_stride(0) + col;
     if (out->type != DataType::kBool)
-      return run_code(code.data, code.length, code.inputs, operands, out->as<float>() + to, nest.row_stride(0), rows, cols);
+      return run_code(code.data, code.length, code.inputs, operands, out->as<float>() + to,
+                      nest.row_stride(0), rows, cols);
     float* result = widened[kMaxBoolInputs];
     run_code(code.data, code.length, code.inputs, operands, result, cols, rows, cols);
     narrow(result, out->as<uint8_t>() + to, nest.row_stride(0), rows, cols);
@@ -157,27 +173,39 @@ void run(const KernelArgs& args) {
   for (int k = 0; k < p.code.inputs; ++k) {
     p.inputs[k] = &args.inputs[k];
     if (args.layer->kind == LayerKind::kScale && k > 0) {
-      vectors[k - 1] = along_axis(args.inputs[k], *p.out, std::get_if<ir::ScaleAttrs>(&args.layer->attrs)->axis);
+      vectors[k - 1] =
+          along_axis(args.inputs[k], *p.out, std::get_if<ir::ScaleAttrs>(&args.layer->attrs)->axis);
       p.inputs[k] = &vectors[k - 1];
     }
     add_tensor(p.nest, *p.inputs[k]);
     p.has_bool |= p.inputs[k]->type == DataType::kBool;
   }
   collapse(p.nest);
-  const double us = static_cast<double>(elements) / 16 * code_ns_per_16(p.code.data, p.code.length) / 1000;
-  for_tiles(p.nest, args.pool, us, [&p](const int64_t* offsets, int64_t rows, int64_t cols) { p.tile(offsets, rows, cols); });
+  const double us =
+      static_cast<double>(elements) / 16 * code_ns_per_16(p.code.data, p.code.length) / 1000;
+  for_tiles(p.nest, args.pool, us, [&p](const int64_t* offsets, int64_t rows, int64_t cols) {
+    p.tile(offsets, rows, cols);
+  });
 }
 
-#define CAMSHAFT_POINTWISE(name, kind) \
-  {name, LayerKind::kind, kIsa, FormatRule::kSame, 1, refusal, cost_us, CAMSHAFT_NOTHING_PACKED, run}
+#define CAMSHAFT_POINTWISE(name, kind)                                                            \
+  {                                                                                               \
+    name, LayerKind::kind, kIsa, FormatRule::kSame, 1, refusal, cost_us, CAMSHAFT_NOTHING_PACKED, \
+        run                                                                                       \
+  }
 constexpr Tactic kTactics[] = {
-    CAMSHAFT_POINTWISE("pointwise_f32", kPointWise),   CAMSHAFT_POINTWISE("activation_f32", kActivation),
-    CAMSHAFT_POINTWISE("unary_f32", kUnary),           CAMSHAFT_POINTWISE("elementwise_f32", kElementWise),
-    CAMSHAFT_POINTWISE("select_f32", kSelect),         CAMSHAFT_POINTWISE("scale_f32", kScale),
+    CAMSHAFT_POINTWISE("pointwise_f32", kPointWise),
+    CAMSHAFT_POINTWISE("activation_f32", kActivation),
+    CAMSHAFT_POINTWISE("unary_f32", kUnary),
+    CAMSHAFT_POINTWISE("elementwise_f32", kElementWise),
+    CAMSHAFT_POINTWISE("select_f32", kSelect),
+    CAMSHAFT_POINTWISE("scale_f32", kScale),
 };
 
 }  // namespace
 
-std::span<const Tactic> pointwise_tactics() { return kTactics; }
+std::span<const Tactic> pointwise_tactics() {
+  return kTactics;
+}
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

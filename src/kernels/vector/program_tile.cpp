@@ -564,12 +564,14 @@ double code_ns_per_16(const Instruction* code, int length) {
   double ns = 0.5;
   for (int k = 0; k < length; ++k) {
     const PointOp op = code[k].op;
-    if (op == PointOp::kExp || op == PointOp::kLog || op == PointOp::kErf || op == PointOp::kSigmoid || op == PointOp::kTanh ||
-        op == PointOp::kElu || op == PointOp::kSelu || op == PointOp::kCelu || op == PointOp::kSoftplus ||
-        op == PointOp::kMish || op == PointOp::kSilu || op == PointOp::kGelu || op == PointOp::kGeluTanh || op == PointOp::kSin ||
-        op == PointOp::kCos)
+    if (op == PointOp::kExp || op == PointOp::kLog || op == PointOp::kErf ||
+        op == PointOp::kSigmoid || op == PointOp::kTanh || op == PointOp::kElu ||
+        op == PointOp::kSelu || op == PointOp::kCelu || op == PointOp::kSoftplus ||
+        op == PointOp::kMish || op == PointOp::kSilu || op == PointOp::kGelu ||
+        op == PointOp::kGeluTanh || op == PointOp::kSin || op == PointOp::kCos)
       ns += 32.0 / kLanes;
-    else if ((op >= PointOp::kTan && op <= PointOp::kAtanh) || op == PointOp::kPow || op == PointOp::kMod || op == PointOp::kFmod)
+    else if ((op >= PointOp::kTan && op <= PointOp::kAtanh) || op == PointOp::kPow ||
+             op == PointOp::kMod || op == PointOp::kFmod)
       ns += 100;
     else
       ns += 12.0 / kLanes;
@@ -577,8 +579,8 @@ double code_ns_per_16(const Instruction* code, int length) {
   return ns;
 }
 
-void run_code(const Instruction* code, int length, int num_inputs, const TileOperand* operands, float* out, int64_t out_row_stride,
-              int64_t rows, int64_t cols) {
+void run_code(const Instruction* code, int length, int num_inputs, const TileOperand* operands,
+              float* out, int64_t out_row_stride, int64_t rows, int64_t cols) {
   const Tile tile{out, out_row_stride, rows, cols};
   const Instruction copy{PointOp::kIdentity, 0};
   if (length == 0) code = &copy, length = 1;

@@ -18,13 +18,14 @@ struct TileOperand {
   int64_t col_stride;
 };
 
-// out[r * out_row_stride + c] = program(operands…). An operand may alias out with the same strides: its elements are read before
-// they are overwritten. An empty program copies operand 0.
-void run_code(const ir::Instruction* code, int length, int num_inputs, const TileOperand* operands, float* out, int64_t out_row_stride,
-              int64_t rows, int64_t cols);
-inline void run_program(const ir::Program& program, const TileOperand* operands, float* out, int64_t out_row_stride, int64_t rows,
-                        int64_t cols) {
-  run_code(program.code.data(), static_cast<int>(program.code.size()), program.num_inputs, operands, out, out_row_stride, rows, cols);
+// out[r * out_row_stride + c] = program(operands…). An operand may alias out with the same strides:
+// its elements are read before they are overwritten. An empty program copies operand 0.
+void run_code(const ir::Instruction* code, int length, int num_inputs, const TileOperand* operands,
+              float* out, int64_t out_row_stride, int64_t rows, int64_t cols);
+inline void run_program(const ir::Program& program, const TileOperand* operands, float* out,
+                        int64_t out_row_stride, int64_t rows, int64_t cols) {
+  run_code(program.code.data(), static_cast<int>(program.code.size()), program.num_inputs, operands,
+           out, out_row_stride, rows, cols);
 }
 
 // Predicted nanoseconds for 16 elements in cache: for cost models and the choice to use threads.

@@ -14,14 +14,14 @@
 
 namespace camshaft::kernels {
 
-#define CAMSHAFT_DECLARE_RUN(isa)                                                              \
-  namespace isa {                                                                              \
-  struct TileOperand {                                                                         \
-    const float* data;                                                                         \
-    int64_t row_stride, col_stride;                                                            \
-  };                                                                                           \
-  void run_code(const ir::Instruction*, int length, int num_inputs, const TileOperand*, float* out, int64_t out_row_stride, \
-                   int64_t rows, int64_t cols);                                                \
+#define CAMSHAFT_DECLARE_RUN(isa)                                                       \
+  namespace isa {                                                                       \
+  struct TileOperand {                                                                  \
+    const float* data;                                                                  \
+    int64_t row_stride, col_stride;                                                     \
+  };                                                                                    \
+  void run_code(const ir::Instruction*, int length, int num_inputs, const TileOperand*, \
+                float* out, int64_t out_row_stride, int64_t rows, int64_t cols);        \
   }
 CAMSHAFT_DECLARE_RUN(scalar)
 CAMSHAFT_DECLARE_RUN(avx2)
@@ -46,7 +46,8 @@ auto adapt(Run run) {
     std::vector<Operand> own;
     for (int k = 0; k < program.num_inputs; ++k)
       own.push_back({operands[k].data, operands[k].row_stride, operands[k].col_stride});
-    run(program.code.data(), static_cast<int>(program.code.size()), program.num_inputs, own.data(), out, stride, rows, cols);
+    run(program.code.data(), static_cast<int>(program.code.size()), program.num_inputs, own.data(),
+        out, stride, rows, cols);
   };
 }
 
