@@ -37,9 +37,6 @@ class CAMSHAFT_API Engine {
   // The same from memory; the bytes are copied.
   static Result<Engine> from_memory(std::span<const std::byte> bytes);
 
-  // The builder version stored in an engine file, read without loading the rest.
-  static Result<std::string> builder_version_of(const std::filesystem::path& file);
-
   // The engine file's bytes, valid as long as any copy of this engine.
   std::span<const std::byte> serialize() const;
   // Writes a temporary beside `file` and renames it: a failed write leaves nothing.

@@ -78,6 +78,9 @@ class CAMSHAFT_API Inspector {
   // One layer: index out of range gives "".
   std::string layer_json(int index) const;
   std::string layer_text(int index) const;
+  // "Layer(Convolution): conv1, Tactic: 0x…, x (Float[1,3,8,8]) -> y (Float[1,8,8,8])": the verbose
+  // log's form.
+  std::string layer_line(int index) const;
 
   // For the library itself.
   struct Impl;

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "camshaft/builder.h"
+
+#include "api/impl.h"
+#include "onnx/importer.h"
+#include "tuner/builder.h"
+
+namespace camshaft {
+
+struct Model::Impl {
+  std::unique_ptr<ir::Graph> graph;
+  std::vector<TensorInfo> inputs, outputs;
+  ModelInfo info;
+};
+
+namespace {
+
+std::vector<TensorInfo> tensor_infos(const ir::Graph& graph,
+                                     const std::vector<ir::Tensor*>& tensors) {
+  std::vector<TensorInfo> infos;
+  for (const ir::Tensor* tensor : tensors) {
+    infos.push_back(api::tensor_info(tensor->name, tensor->type, tensor->has_rank, tensor->shape,
+                                     graph.symbols()));
+  }
+  return infos;
+}
+
+Model wrap_model(onnx_import::ImportedModel imported) {
+  auto impl = std::make_unique<Model::Impl>();
+  impl->graph = std::move(imported.graph);
+  impl->inputs = tensor_infos(*impl->graph, impl->graph->inputs());
+  impl->outputs = tensor_infos(*impl->graph, impl->graph->outputs());
+  const onnx_import::ModelInfo& info = imported.info;
+  impl->info.graph_name = impl->graph->name();
+  impl->info.ir_version = info.ir_version;
+  impl->info.opset = info.opset;
+  impl->info.model_version = info.model_version;
+  impl->info.producer_name = info.producer_name;
+  impl->info.producer_version = info.producer_version;
+  impl->info.domain = info.domain;
+  impl->info.doc_string = info.doc_string;
+  impl->info.node_count = info.node_count;
+  return Model(std::move(impl));
+}
+
+Status check_range(const ShapeRange& range, const std::vector<TensorInfo>& inputs) {
+  auto input = std::find_if(inputs.begin(), inputs.end(),
+                            [&](const TensorInfo& info) { return info.name == range.input; });
+  if (input == inputs.end()) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "optimization profile: the model has no input '{}'", range.input);
+  }
+  const size_t rank = input->has_rank ? input->dims.size() : range.opt.size();
+  for (const Dims* dims : {&range.min, &range.opt, &range.max}) {
+    if (dims->size() != rank || rank > ir::kMaxRank) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "optimization profile: {}: {} has {} dimensions, the model's input {}",
+                        range.input, to_string(*dims), dims->size(), rank);
+    }
+  }
+  for (size_t k = 0; k < rank; ++k) {
+    if (range.min[k] < 0 || range.min[k] > range.opt[k] || range.opt[k] > range.max[k]) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "optimization profile: {}: not min <= opt <= max: {}, {}, {}", range.input,
+                        to_string(range.min), to_string(range.opt), to_string(range.max));
+    }
+    if (input->has_rank && input->dims[k] >= 0 &&
+        (range.min[k] != input->dims[k] || range.max[k] != input->dims[k])) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "optimization profile: {}: {} contradicts the model's shape {}",
+                        range.input, to_string(range.opt), to_string(input->dims));
+    }
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+Model::Model(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Model::Model(Model&&) noexcept = default;
+Model& Model::operator=(Model&&) noexcept = default;
+Model::~Model() = default;
+
+Result<Model> Model::from_file(const std::filesystem::path& onnx_file) {
+  CAMSHAFT_ASSIGN(auto imported, onnx_import::import_file(onnx_file));
+  return wrap_model(std::move(imported));
+}
+
+Result<Model> Model::from_memory(std::span<const std::byte> onnx_bytes,
+                                 const std::filesystem::path& external_data) {
+  CAMSHAFT_ASSIGN(auto imported, onnx_import::import_bytes(onnx_bytes, external_data));
+  return wrap_model(std::move(imported));
+}
+
+const std::vector<TensorInfo>& Model::inputs() const {
+  return impl_->inputs;
+}
+
+const std::vector<TensorInfo>& Model::outputs() const {
+  return impl_->outputs;
+}
+
+const ModelInfo& Model::info() const {
+  return impl_->info;
+}
+
+Result<Engine> build(Model model, const BuildOptions& options, BuildStatistics* statistics) {
+  tuner::BuildOptions internal;
+  for (const OptimizationProfile& profile : options.profiles) {
+    engine::Profile ranges;
+    for (const ShapeRange& range : profile) {
+      CAMSHAFT_TRY(check_range(range, model.inputs()));
+      ranges.push_back({range.input, api::to_internal(range.min), api::to_internal(range.opt),
+                        api::to_internal(range.max)});
+    }
+    internal.profiles.push_back(std::move(ranges));
+  }
+  internal.threads = options.threads;
+  internal.optimization_level = options.optimization_level;
+  internal.avg_timing = options.avg_timing;
+  internal.max_tactics = options.max_tactics;
+  internal.timing_cache_file = options.timing_cache.string();
+  internal.use_timing_cache = options.use_timing_cache;
+  internal.error_on_timing_cache_miss = options.error_on_timing_cache_miss;
+  internal.verbosity = static_cast<engine::Verbosity>(options.verbosity);
+  internal.progress = options.progress;
+  tuner::BuildStatistics stats;
+  CAMSHAFT_ASSIGN(auto bytes, tuner::build(std::move(model.impl().graph), internal, &stats));
+  if (statistics != nullptr) {
+    *statistics = {stats.total_seconds, stats.graph_seconds, stats.timing_seconds,
+                   stats.timed_tactics, stats.cache_hits};
+  }
+  return Engine::from_memory(bytes);
+}
+
+}  // namespace camshaft

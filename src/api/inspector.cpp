@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "camshaft/inspector.h"
+
+#include "api/impl.h"
+#include "inspect/layer_json.h"
+#include "inspect/layers.h"
+#include "inspect/profile.h"
+
+namespace camshaft {
+
+struct Inspector::Impl {
+  Engine engine;
+  std::vector<LayerInfo> layers;
+  std::vector<RewriteInfo> rewrites;
+
+  const engine::Engine& internal() const { return *engine.impl().engine; }
+  const LayerInfo* find(int index) const {
+    return index >= 0 && static_cast<size_t>(index) < layers.size()
+               ? &layers[static_cast<size_t>(index)]
+               : nullptr;
+  }
+};
+
+namespace {
+
+std::unique_ptr<Inspector::Impl> inspect_engine(const Engine& engine,
+                                                const runtime::Context* context) {
+  const engine::Engine& internal = *engine.impl().engine;
+  auto impl = std::make_unique<Inspector::Impl>(
+      Inspector::Impl{engine, inspect::collect_layers(internal, context), {}});
+  for (const ir::RewriteRecord& record : internal.record().rewrites) {
+    if (record.kind == ir::RewriteRecord::Kind::kRunning) continue;
+    impl->rewrites.push_back({record.kind == ir::RewriteRecord::Kind::kDeclined, record.pass,
+                              record.layer, record.text});
+  }
+  return impl;
+}
+
+}  // namespace
+
+Inspector::Inspector(const Engine& engine) : impl_(inspect_engine(engine, nullptr)) {}
+Inspector::Inspector(const Engine& engine, const Context& context)
+    : impl_(inspect_engine(engine, const_cast<Context&>(context).impl().context.get())) {}
+Inspector::Inspector(Inspector&&) noexcept = default;
+Inspector::~Inspector() = default;
+
+const std::vector<LayerInfo>& Inspector::layers() const {
+  return impl_->layers;
+}
+
+const std::vector<RewriteInfo>& Inspector::rewrites() const {
+  return impl_->rewrites;
+}
+
+const std::vector<std::pair<std::string, int>>& Inspector::layer_counts() const {
+  return impl_->internal().record().layer_counts;
+}
+
+std::string Inspector::to_json(Verbosity verbosity) const {
+  return inspect::engine_json(impl_->internal(), impl_->layers, verbosity);
+}
+
+std::string Inspector::to_text(Verbosity verbosity) const {
+  return inspect::engine_text(impl_->internal(), impl_->layers, verbosity);
+}
+
+std::string Inspector::layer_json(int index) const {
+  const LayerInfo* layer = impl_->find(index);
+  return layer == nullptr ? "" : inspect::layer_json(impl_->internal(), *layer);
+}
+
+std::string Inspector::layer_text(int index) const {
+  const LayerInfo* layer = impl_->find(index);
+  return layer == nullptr ? "" : inspect::layer_text(impl_->internal(), *layer);
+}
+
+std::string Inspector::layer_line(int index) const {
+  const LayerInfo* layer = impl_->find(index);
+  return layer == nullptr ? "" : inspect::layer_line(*layer);
+}
+
+struct LayerProfile::Impl {
+  inspect::ProfileData data;
+};
+
+LayerProfile::LayerProfile(const Inspector& inspector)
+    : impl_(std::make_unique<Impl>(Impl{inspect::ProfileData(inspector.layers())})) {}
+LayerProfile::LayerProfile(LayerProfile&&) noexcept = default;
+LayerProfile::~LayerProfile() = default;
+
+void LayerProfile::add(const LayerTime& time) {
+  impl_->data.add(time);
+}
+
+void LayerProfile::end_run() {
+  impl_->data.end_run();
+}
+
+void LayerProfile::clear() {
+  impl_->data.clear();
+}
+
+int LayerProfile::runs() const {
+  return impl_->data.runs();
+}
+
+double LayerProfile::total_ms() const {
+  return impl_->data.total_ms();
+}
+
+std::vector<LayerProfile::Row> LayerProfile::rows(double peak_gmacs) const {
+  return impl_->data.rows(peak_gmacs);
+}
+
+std::string LayerProfile::to_json() const {
+  return impl_->data.to_json();
+}
+
+std::string LayerProfile::to_text() const {
+  return impl_->data.to_text();
+}
+
+}  // namespace camshaft

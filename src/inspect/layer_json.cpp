@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "inspect/layer_json.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "inspect/parameters.h"
+
+namespace camshaft::inspect {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// TensorRT separates the source nodes of a layer by a record separator; the one-line text form
+// leaves it out.
+constexpr char kRecordSeparator = '\x1e';
+
+const char* bare_type_name(DataType type) {
+  static constexpr const char* kNames[] = {
+      "Undefined", "Float", "Half",   "BFloat16", "Double", "Int8", "UInt8", "Int16",
+      "UInt16",    "Int32", "UInt32", "Int64",    "UInt64", "Bool", "Int4",  "UInt4"};
+  return kNames[static_cast<int>(type)];
+}
+
+Json tensors_json(const std::vector<LayerTensor>& tensors) {
+  Json list = Json::array();
+  for (const LayerTensor& tensor : tensors) {
+    list.push_back({{"Name", tensor.name},
+                    {"Location", "Host"},
+                    {"Dimensions", tensor.dims},
+                    {"Format/Datatype", tensor.format}});
+  }
+  return list;
+}
+
+std::string metadata(const LayerInfo& layer) {
+  std::string text;
+  for (const std::string& node : layer.source_nodes) {
+    if (!text.empty()) text += kRecordSeparator;
+    text += fmt::format("[ONNX Layer: {}]", node);
+  }
+  return text;
+}
+
+double rounded(double value) {
+  return std::round(value * 1000) / 1000;
+}
+
+void add_extra_keys(Json& object, const engine::Engine& engine, const LayerInfo& layer) {
+  const engine::BuildRecord& record = engine.record();
+  if (!layer.outputs.empty()) object["Precision"] = bare_type_name(layer.outputs[0].type);
+  if (!layer.isa.empty()) object["Isa"] = layer.isa;
+  if (layer.macs >= 0) object["FLOPs"] = static_cast<int64_t>(2 * layer.macs);
+  if (layer.io_bytes >= 0) object["Bytes"] = static_cast<int64_t>(layer.io_bytes);
+  object["WeightBytes"] = static_cast<int64_t>(layer.weight_bytes);
+  if (layer.build_time_us > 0) {
+    object["TimeUs"] = rounded(layer.build_time_us);
+    const double peak = record.peak_gmacs * record.threads;
+    if (layer.macs > 0 && peak > 0) {
+      object["PercentOfPeak"] = rounded(layer.macs / layer.build_time_us / 1e3 / peak * 100);
+    }
+  }
+  object["SourceNodes"] = layer.source_nodes;
+}
+
+std::string scalar(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+bool is_flat(const Json& value) {
+  return std::none_of(value.begin(), value.end(),
+                      [](const Json& item) { return item.is_structured(); });
+}
+
+bool is_flat_numbers(const Json& value) {
+  return std::all_of(value.begin(), value.end(), [](const Json& item) { return item.is_number(); });
+}
+
+std::string one_line(const Json& value) {
+  std::string out;
+  for (auto item = value.begin(); item != value.end(); ++item) {
+    if (!out.empty()) out += value.is_array() && item->is_number() ? "," : ", ";
+    if (value.is_object()) out += Json(item.key()).dump() + ": ";
+    out += scalar(*item);
+  }
+  return value.is_object() ? "{" + out + "}" : "[" + out + "]";
+}
+
+std::string pretty(const Json& value, const std::string& indent) {
+  if (!value.is_structured()) return scalar(value);
+  if (is_flat(value) &&
+      (value.is_array() ? is_flat_numbers(value) || value.size() < 2 : value.size() <= 2)) {
+    return one_line(value);
+  }
+  const std::string inner = indent + "  ";
+  std::string out = value.is_object() ? "{" : "[";
+  bool first = true;
+  for (auto item = value.begin(); item != value.end(); ++item) {
+    const std::string& at = value.is_array() && item->is_object() ? indent : inner;
+    out += fmt::format("{}\n{}", first ? "" : ",", at);
+    if (value.is_object()) out += scalar(Json(item.key())) + ": ";
+    out += pretty(*item, at);
+    first = false;
+  }
+  return value.is_object() ? out + "\n" + indent + "}" : out + "]";
+}
+
+// {"Layers": [a,b],\n"Bindings": ["x"\n,"y"\n]}: objects follow each other as "},{", names stand
+// one per line.
+std::string document(const Json& layers, const Json& bindings) {
+  std::string out = "{\"Layers\": [";
+  for (size_t k = 0; k < layers.size(); ++k) {
+    out += (k > 0 ? "," : "") +
+           (layers[k].is_object() ? pretty(layers[k], "") : scalar(layers[k]) + "\n");
+  }
+  out += "],\n\"Bindings\": [";
+  for (size_t k = 0; k < bindings.size(); ++k)
+    out += (k > 0 ? "," : "") + scalar(bindings[k]) + "\n";
+  return out + "]}\n";
+}
+
+// The one-line text form of a JSON value: no quotes, "{ Name: a, … }".
+std::string plain(const Json& value) {
+  if (value.is_string()) {
+    std::string text = value.get<std::string>();
+    std::erase(text, kRecordSeparator);
+    return text;
+  }
+  if (!value.is_structured()) return scalar(value);
+  std::string out;
+  const bool numbers = value.is_array() && is_flat_numbers(value);
+  for (auto item = value.begin(); item != value.end(); ++item) {
+    if (!out.empty()) out += numbers ? "," : ", ";
+    if (value.is_object()) out += item.key() + ": ";
+    out += plain(*item);
+  }
+  if (value.is_object()) return "{ " + out + " }";
+  return (numbers ? "[" : "[ ") + out + "]";
+}
+
+std::vector<std::string> binding_names(const engine::Plan& plan) {
+  std::vector<std::string> names;
+  for (const std::vector<int>* side : {&plan.inputs, &plan.outputs}) {
+    for (int index : *side) names.push_back(plan.tensors[static_cast<size_t>(index)].name);
+  }
+  return names;
+}
+
+std::string tensor_list(const std::vector<LayerTensor>& tensors) {
+  std::string out;
+  for (const LayerTensor& tensor : tensors) {
+    if (!out.empty()) out += ", ";
+    out += fmt::format("{} ({}[{}])", tensor.name, bare_type_name(tensor.type),
+                       fmt::join(tensor.dims, ","));
+  }
+  return out;
+}
+
+}  // namespace
+
+Json layer_object(const engine::Engine& engine, const LayerInfo& layer) {
+  const engine::PlanStep& step = engine.plan().steps[static_cast<size_t>(layer.index)];
+  Json object;
+  object["Name"] = layer.name;
+  object["LayerType"] = layer.type;
+  object["Inputs"] = tensors_json(layer.inputs);
+  object["Outputs"] = tensors_json(layer.outputs);
+  add_parameters(object, engine.plan(), step);
+  if (!layer.tactic.empty()) object["TacticName"] = layer.tactic;
+  object["TacticValue"] = fmt::format("0x{:016x}", layer.tactic_value);
+  object["StreamId"] = 0;
+  object["Metadata"] = metadata(layer);
+  add_extra_keys(object, engine, layer);
+  return object;
+}
+
+std::string pretty_json(const Json& value) {
+  return pretty(value, "");
+}
+
+std::string layer_json(const engine::Engine& engine, const LayerInfo& layer) {
+  return pretty(layer_object(engine, layer), "") + "\n";
+}
+
+std::string engine_json(const engine::Engine& engine, const std::vector<LayerInfo>& layers,
+                        Verbosity verbosity) {
+  Json list = Json::array();
+  for (const LayerInfo& layer : layers) {
+    switch (verbosity) {
+      case Verbosity::kLayerNamesOnly:
+        list.push_back(layer.name);
+        break;
+      case Verbosity::kNone:
+        list.push_back(std::to_string(layer.index));
+        break;
+      case Verbosity::kDetailed:
+        list.push_back(layer_object(engine, layer));
+        break;
+    }
+  }
+  return document(list, binding_names(engine.plan()));
+}
+
+std::string layer_text(const engine::Engine& engine, const LayerInfo& layer) {
+  const Json object = layer_object(engine, layer);
+  std::string out;
+  for (auto item = object.begin(); item != object.end(); ++item) {
+    if (item.key() == "SourceNodes") continue;  // Metadata says it
+    if (!out.empty()) out += ", ";
+    out += item.key() + ": " + plain(*item);
+  }
+  return out;
+}
+
+std::string engine_text(const engine::Engine& engine, const std::vector<LayerInfo>& layers,
+                        Verbosity verbosity) {
+  std::string out = "Layers:\n";
+  for (const LayerInfo& layer : layers) {
+    switch (verbosity) {
+      case Verbosity::kLayerNamesOnly:
+        out += layer.name + "\n";
+        break;
+      case Verbosity::kNone:
+        out += std::to_string(layer.index) + "\n";
+        break;
+      case Verbosity::kDetailed:
+        out += layer_text(engine, layer) + "\n";
+        break;
+    }
+  }
+  out += "\nBindings:\n";
+  for (const std::string& name : binding_names(engine.plan())) out += name + "\n";
+  return out;
+}
+
+std::string layer_line(const LayerInfo& layer) {
+  const std::string inputs = tensor_list(layer.inputs);
+  return fmt::format("Layer({}): {}, Tactic: 0x{:016x}, {}{}-> {}", layer.type, layer.name,
+                     layer.tactic_value, inputs, inputs.empty() ? "" : " ",
+                     tensor_list(layer.outputs));
+}
+
+}  // namespace camshaft::inspect

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "inspect/layers.h"
+
+#include <algorithm>
+
+namespace camshaft::inspect {
+namespace {
+
+using engine::kNoTensor;
+using engine::Plan;
+using engine::PlanStep;
+using engine::PlanTensor;
+using engine::TensorRole;
+using ir::LayerKind;
+
+// A product that stays -1 once any factor is unknown.
+double product(const Dims& dims, size_t first = 0) {
+  double result = 1;
+  for (size_t k = first; k < dims.size(); ++k) {
+    if (dims[k] < 0) return -1;
+    result *= static_cast<double>(dims[k]);
+  }
+  return result;
+}
+
+double times(double a, double b) {
+  return a < 0 || b < 0 ? -1 : a * b;
+}
+
+struct Extents {
+  const Plan& plan;
+  const PlanStep& step;
+  const runtime::Context* context;
+  Dims of(const std::vector<int>& tensors, size_t k) const {
+    return k < tensors.size() && tensors[k] != kNoTensor ? tensor_dims(plan, tensors[k], context)
+                                                         : Dims{};
+  }
+  Dims input(size_t k) const { return of(step.inputs, k); }
+  Dims output(size_t k) const { return of(step.outputs, k); }
+};
+
+double convolution_macs(const Extents& extents) {
+  // Convolution: every output element sums over a filter; Deconvolution: every input element is
+  // spread by one.
+  const bool forward = extents.step.layer.kind == LayerKind::kConvolution;
+  const Dims moved = forward ? extents.output(0) : extents.input(0);
+  return times(product(moved), product(extents.input(1), 1));
+}
+
+double matmul_macs(const Extents& extents) {
+  const Dims a = extents.input(0);
+  if (a.empty()) return 0;
+  const bool transpose = extents.step.layer.as<ir::MatrixMultiplyAttrs>().transpose_a;
+  const int64_t k = transpose && a.size() > 1 ? a[a.size() - 2] : a.back();
+  return times(product(extents.output(0)), static_cast<double>(k));
+}
+
+double recurrence_macs(const Extents& extents) {
+  // Per step of the sequence and batch item: W x and R h of every gate and direction.
+  const Dims x = extents.input(0);
+  const Dims w = extents.input(1);
+  const Dims r = extents.input(2);
+  if (x.size() != 3) return 0;
+  const double weights = product(w) < 0 || product(r) < 0 ? -1 : product(w) + product(r);
+  return times(times(static_cast<double>(x[0]), static_cast<double>(x[1])), weights);
+}
+
+double tensor_bytes(const PlanTensor& tensor, const Dims& dims) {
+  const double elements = product(dims);
+  return elements < 0
+             ? -1
+             : static_cast<double>(ir::bytes_for(tensor.type, static_cast<int64_t>(elements)));
+}
+
+LayerTensor describe(const Plan& plan, int index, const runtime::Context* context) {
+  const PlanTensor& tensor = plan.tensors[static_cast<size_t>(index)];
+  LayerTensor result;
+  result.name = tensor.name;
+  result.type = static_cast<DataType>(tensor.type);
+  result.dims = tensor_dims(plan, index, context);
+  result.format = ir::format_description(tensor.format, tensor.type);
+  return result;
+}
+
+void add_traffic(LayerInfo& info, const Plan& plan, const PlanStep& step,
+                 const runtime::Context* context) {
+  if (step.is_view) return;
+  auto add = [&](double bytes) {
+    info.io_bytes = bytes < 0 || info.io_bytes < 0 ? -1 : info.io_bytes + bytes;
+  };
+  for (const std::vector<int>* side : {&step.inputs, &step.outputs}) {
+    for (int index : *side) {
+      if (index == kNoTensor) continue;
+      const PlanTensor& tensor = plan.tensors[static_cast<size_t>(index)];
+      const double bytes = tensor_bytes(tensor, tensor_dims(plan, index, context));
+      if (tensor.role == TensorRole::kConstant) info.weight_bytes += std::max(bytes, 0.0);
+      add(bytes);
+    }
+  }
+}
+
+LayerInfo describe_step(const Plan& plan, size_t index, const runtime::Context* context) {
+  const PlanStep& step = plan.steps[index];
+  LayerInfo info;
+  info.index = static_cast<int>(index);
+  info.name = step.layer.name;
+  info.type = layer_type(step);
+  info.tactic = step.tactic;
+  info.isa = step.is_view ? "" : std::string(isa_name(step.isa));
+  info.tactic_value = step.tactic_value;
+  info.is_no_op = step.is_view;
+  for (int input : step.inputs) {
+    if (input != kNoTensor &&
+        plan.tensors[static_cast<size_t>(input)].role != TensorRole::kConstant) {
+      info.inputs.push_back(describe(plan, input, context));
+    }
+  }
+  for (int output : step.outputs) {
+    if (output != kNoTensor) info.outputs.push_back(describe(plan, output, context));
+  }
+  info.source_nodes = step.layer.onnx_nodes;
+  info.macs = step.is_view ? 0 : multiply_adds(plan, step, context);
+  add_traffic(info, plan, step, context);
+  info.build_time_us = step.build_time_us;
+  for (const engine::Candidate& candidate : step.candidates) {
+    info.candidates.push_back({candidate.tactic, candidate.formats, candidate.time_us,
+                               candidate.refusal, candidate.chosen});
+  }
+  return info;
+}
+
+}  // namespace
+
+std::string layer_type(const PlanStep& step) {
+  return step.is_view ? "NoOp" : std::string(ir::kind_name(step.layer.kind));
+}
+
+Dims tensor_dims(const Plan& plan, int index, const runtime::Context* context) {
+  if (context != nullptr) {
+    if (auto view = context->tensor_view(index); view.ok() && view->present()) {
+      return Dims(view->extents, view->extents + view->rank);
+    }
+  }
+  Dims dims;
+  for (ir::Dim dim : plan.tensors[static_cast<size_t>(index)].shape) {
+    dims.push_back(dim.is_known() ? dim.extent() : -1);
+  }
+  return dims;
+}
+
+double multiply_adds(const Plan& plan, const PlanStep& step, const runtime::Context* context) {
+  const Extents extents{plan, step, context};
+  switch (step.layer.kind) {
+    case LayerKind::kConvolution:
+    case LayerKind::kDeconvolution:
+      return convolution_macs(extents);
+    case LayerKind::kMatrixMultiply:
+      return matmul_macs(extents);
+    case LayerKind::kRecurrence:
+      return recurrence_macs(extents);
+    default:
+      return 0;
+  }
+}
+
+std::vector<LayerInfo> collect_layers(const engine::Engine& engine,
+                                      const runtime::Context* context) {
+  std::vector<LayerInfo> layers;
+  const Plan& plan = engine.plan();
+  layers.reserve(plan.steps.size());
+  for (size_t k = 0; k < plan.steps.size(); ++k) layers.push_back(describe_step(plan, k, context));
+  return layers;
+}
+
+}  // namespace camshaft::inspect

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// The layers of a plan as the inspector tells them: types, extents, formats, work, provenance.
+#pragma once
+
+#include <vector>
+
+#include "camshaft/inspector.h"
+#include "engine/engine.h"
+#include "runtime/context.h"
+
+namespace camshaft::inspect {
+
+// One entry per plan step. `context` may be null: dynamic extents are then -1 and what depends on
+// them unknown.
+std::vector<LayerInfo> collect_layers(const engine::Engine& engine,
+                                      const runtime::Context* context);
+
+// Extents of a plan tensor: numbers from the context, else from the plan, -1 where only a run can
+// tell.
+Dims tensor_dims(const engine::Plan& plan, int tensor, const runtime::Context* context);
+
+// Multiply-adds of a step; 0: its kind has none; -1: an extent it depends on is unknown.
+double multiply_adds(const engine::Plan& plan, const engine::PlanStep& step,
+                     const runtime::Context* context);
+
+std::string layer_type(const engine::PlanStep& step);  // "NoOp" for a view, else the kind
+
+}  // namespace camshaft::inspect
