@@ -4,4 +4,5 @@
 #pragma once
 
 #define CAMSHAFT_KERNEL_FAMILIES(X) \
-  X(pointwise)
+  X(pointwise) \
+  X(conv)

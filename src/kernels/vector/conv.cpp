@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// The dense convolution tactics: conv_gemm over channel-last tensors, one row per register tile and
+// way of reading the input.
+#include "kernels/vector/conv_gemm.h"
+#include "kernels/vector/gemm_tiles.h"
+#include "kernels/vector/program_tile.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace {
+
+enum class Reading { kDirect, kCopied, kLinear };
+
+constexpr size_t kFirstOperand = 3;  // after x, w, bias
+
+const ir::ConvolutionAttrs& attrs_of(const Problem& problem) {
+  return problem.layer->as<ir::ConvolutionAttrs>();
+}
+
+bool shape_of(const Problem& problem, ConvShape& shape) {
+  return conv_shape(attrs_of(problem), problem.inputs[0].extents, problem.inputs[1].extents,
+                    problem.outputs[0].extents, shape);
+}
+
+bool has_bias(const Problem& problem) {
+  return problem.inputs.size() > 2 && problem.inputs[2].present;
+}
+
+template <int kVecs, Reading kReading>
+std::string refusal(const Problem& problem) {
+  ConvShape shape;
+  if (problem.inputs[0].type != DataType::kFloat || problem.outputs[0].type != DataType::kFloat)
+    return "not float";
+  if (problem.inputs[1].type != DataType::kFloat) return "weights are not float";
+  if (!problem.inputs[1].constant) return "weights are not constant";
+  if (has_bias(problem) &&
+      (!problem.inputs[2].constant || problem.inputs[2].type != DataType::kFloat))
+    return "the bias is not a float constant";
+  if (!shape_of(problem, shape)) return "not a 1-D or 2-D convolution";
+  if (problem.inputs.size() > kFirstOperand + kMaxOperands) return "too many epilogue operands";
+  if (!program_fits(attrs_of(problem).epilogue)) return "the epilogue is too long";
+  if (kVecs > 1 && shape.group_oc() <= (kVecs - 1) * kLanes)
+    return "fewer output channels than the tile has";
+  if (kReading == Reading::kCopied && conv_needs_copy(shape))
+    return "padding makes it copy its input anyway";
+  if (kReading == Reading::kCopied && shape.kh * shape.kw > 1 && shape.sw * shape.ic % 1024 != 0)
+    return "pixels do not collide in the cache";
+  if (kReading == Reading::kLinear && shape.ic > 16) return "more than 16 channels to interleave";
+  return refuse_operands(problem, kFirstOperand);
+}
+
+template <int kVecs, Reading kReading>
+double cost_us(const Problem& problem) {
+  ConvShape s;
+  if (!shape_of(problem, s)) return 1e12;
+  const bool merges = s.kh == 1 && s.kw == 1 && s.sh == 1 && s.sw == 1;
+  const int64_t rows = merges ? s.batch : s.batch * s.oh, strip = merges ? s.oh * s.ow : s.ow;
+  double us = tile_cost_us(rows, strip, s.group_oc(), s.kh * s.kw * s.group_ic(), kVecs) *
+              static_cast<double>(s.groups);
+  const double input_bytes = 4.0 * static_cast<double>(s.batch * s.ih * s.iw * s.ic);
+  if (kReading != Reading::kDirect || conv_needs_copy(s)) us += input_bytes / 40e3;
+  if (kReading == Reading::kLinear) us += input_bytes / 10e3;
+  // Twelve rows in one set of L1 is one too many.
+  const bool aliases = s.sw * s.ic % 1024 == 0 && kMaxRows[kVecs] > 8 && strip > 8;
+  if (aliases && kReading == Reading::kDirect && !conv_needs_copy(s)) us *= 1.3;
+  us /= problem.threads;
+  const double weight_bytes = 4.0 * static_cast<double>(s.oc * s.kh * s.kw * s.group_ic());
+  const double stream_us = weight_bytes / 30e3;
+  return us > stream_us ? us : stream_us;
+}
+
+uint32_t packed_inputs(const Problem& problem) {
+  return has_bias(problem) ? 6u : 2u;
+}
+
+size_t packed_bytes(const Problem& problem) {
+  ConvShape shape;
+  return shape_of(problem, shape) ? packed_conv_floats(shape) * sizeof(float) : 0;
+}
+
+const float* constant_floats(const ProblemTensor& tensor) {
+  return reinterpret_cast<const float*>(tensor.constant->view.data());
+}
+
+template <int kVecs>
+void pack(const Problem& problem, std::byte* packed) {
+  ConvShape shape;
+  if (!shape_of(problem, shape)) return;
+  pack_conv(shape, constant_floats(problem.inputs[1]),
+            has_bias(problem) ? constant_floats(problem.inputs[2]) : nullptr, kVecs,
+            reinterpret_cast<float*>(packed));
+}
+
+// Strides of a rank 3 or 4 operand of the output.
+TileFinish::Operand operand_of(const TensorView& view, const TensorView& y) {
+  const BroadcastOperand broadcast = broadcast_operand(view, y);
+  if (y.rank == 3)
+    return {broadcast.data, broadcast.strides[2], y.extents[2] * broadcast.strides[0],
+            broadcast.strides[0], broadcast.strides[1]};
+  return {broadcast.data, broadcast.strides[3], broadcast.strides[1], broadcast.strides[0],
+          broadcast.strides[2]};
+}
+
+template <int kVecs, Reading kReading>
+bool prepare(const KernelArgs& args, ConvRun& run) {
+  const TensorView &x = args.inputs[0], &w = args.inputs[1], &y = args.outputs[0];
+  const ir::ConvolutionAttrs& attrs = args.layer->as<ir::ConvolutionAttrs>();
+  const auto extents = [](const TensorView& view) {
+    return std::span<const int64_t>(view.extents, static_cast<size_t>(view.rank));
+  };
+  if (!conv_shape(attrs, extents(x), extents(w), extents(y), run.shape)) return false;
+  const int last = x.rank - 1;
+  run.x = x.as<const float>();
+  run.x_image = x.strides[0];
+  run.x_channel = x.extents[1] == 1 ? 1 : x.strides[1];
+  run.x_pixel = x.strides[last];
+  run.x_row = x.rank == 4 ? x.strides[2] : x.extents[last] * x.strides[last];
+  run.y = y.as<float>();
+  run.y_image = y.strides[0];
+  run.y_pixel = y.strides[last];
+  run.y_row = y.rank == 4 ? y.strides[2] : y.extents[last] * y.strides[last];
+  run.max_vecs = kVecs;
+  run.copies = kReading != Reading::kDirect;
+  const float* packed = reinterpret_cast<const float*>(args.packed);
+  run.bias = packed;
+  run.weights = packed + run.panels().padded_n() * run.shape.groups;
+  run.finish.epilogue = classify_epilogue(attrs.epilogue);
+  run.finish.program = &attrs.epilogue;
+  for (size_t k = kFirstOperand; k < args.inputs.size(); ++k)
+    run.finish.operands[run.finish.num_operands++] = operand_of(args.inputs[k], y);
+  if (run.finish.epilogue.kind == EpilogueKind::kResidualClip &&
+      run.finish.operands[0].channel != 1)
+    run.finish.epilogue = {EpilogueKind::kProgram, -__builtin_inff(), __builtin_inff(), 0};
+  return true;
+}
+
+int threads_of(const KernelArgs& args) {
+  return args.pool ? args.pool->threads() : 1;
+}
+
+template <int kVecs, Reading kReading>
+size_t workspace_bytes(const KernelArgs& args) {
+  ConvRun run;
+  return prepare<kVecs, kReading>(args, run) ? plan_conv(run, threads_of(args)) : 0;
+}
+
+template <int kVecs, Reading kReading>
+void run(const KernelArgs& args) {
+  ConvRun run;
+  if (args.outputs[0].elements() == 0 || !prepare<kVecs, kReading>(args, run)) return;
+  plan_conv(run, threads_of(args));
+  run_conv(run, args.workspace, args.pool);
+}
+
+template <int kVecs, Reading kReading>
+constexpr Tactic row(const char* name) {
+  return {.name = name,
+          .kind = ir::LayerKind::kConvolution,
+          .isa = kIsa,
+          .formats = kReading == Reading::kLinear ? FormatRule::kLinearToChannelLast
+                                                  : FormatRule::kChannelLast,
+          .version = 1,
+          .refusal = refusal<kVecs, kReading>,
+          .cost_us = cost_us<kVecs, kReading>,
+          .packed_inputs = packed_inputs,
+          .packed_bytes = packed_bytes,
+          .pack = pack<kVecs>,
+          .workspace_bytes = workspace_bytes<kVecs, kReading>,
+          .run = run<kVecs, kReading>};
+}
+
+#define CAMSHAFT_CONV_ROWS(vecs, tile)                              \
+  row<vecs, Reading::kDirect>("conv_gemm_nhwc_f32_" tile),          \
+      row<vecs, Reading::kCopied>("conv_gemm_copy_nhwc_f32_" tile), \
+      row<vecs, Reading::kLinear>("conv_gemm_first_f32_" tile),
+
+constexpr Tactic kTactics[] = {CAMSHAFT_GEMM_TILES(CAMSHAFT_CONV_ROWS)};
+
+}  // namespace
+
+std::span<const Tactic> conv_tactics() {
+  return kTactics;
+}
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET

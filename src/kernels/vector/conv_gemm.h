@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolution as a GEMM without im2col: pixels are the rows of the register tile, the window's
+// kernel rows its K segments. Where a window leaves the image (or the input has another layout) a
+// block of it is first copied, padded, into L2 scratch.
+#pragma once
+
+#include "kernels/conv_shape.h"
+#include "kernels/epilogue.h"
+#include "kernels/vector/gemm_tile.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+
+inline constexpr int kMaxOperands = 8;  // epilogue operands beside the accumulators
+
+// How a tile ends; shared by all kernels that store tiles of an output.
+struct TileFinish {
+  Epilogue epilogue;
+  const ir::Program* program = nullptr;  // run on stored tiles when epilogue.kind is kProgram
+  int num_operands = 0;
+  struct Operand {
+    const float* data;
+    int64_t image, row, pixel, channel;  // strides
+    const float* at(int64_t n, int64_t h, int64_t w, int64_t c) const {
+      return data + n * image + h * row + w * pixel + c * channel;
+    }
+  } operands[kMaxOperands];
+};
+
+// A convolution ready to run; strides in floats.
+struct ConvRun {
+  ConvShape shape;
+  const float* x = nullptr;
+  int64_t x_image = 0, x_channel = 1, x_row = 0, x_pixel = 0;
+  float* y = nullptr;
+  int64_t y_image = 0, y_row = 0, y_pixel = 0;
+  const float* bias = nullptr;     // padded_n per group
+  const float* weights = nullptr;  // panels, group after group
+  int max_vecs = 1;
+  bool copies = false;  // A is read from a padded copy
+  TileFinish finish;
+
+  // Set by plan_conv.
+  int64_t pixel = 0;  // floats between pixels of A
+  int64_t row = 0;    // floats between input rows of A
+  int64_t strip = 0;  // output pixels of a work unit: a row, or a part of it
+  int64_t strips_per_row = 1;
+  int64_t block_rows = 1;      // output rows computed together
+  int64_t panel_group = 1;     // panels computed together
+  bool splits_panels = false;  // threads share out the panels, not the pixels
+  int64_t segment_length = 0, num_segments = 0;
+  int64_t* segments = nullptr;  // in the workspace
+  float* scratch = nullptr;     // per worker
+  int64_t scratch_floats = 0;
+  int threads = 1;
+
+  Panels panels() const { return Panels(shape.group_oc(), depth(), max_vecs); }
+  int64_t depth() const { return shape.kh * shape.kw * shape.group_ic(); }
+};
+
+// Decides blocks, order and the split over `threads`. Gives the workspace it wants.
+size_t plan_conv(ConvRun& run, int threads);
+// Runs a planned convolution with that workspace.
+void run_conv(ConvRun& run, std::byte* workspace, ThreadPool* pool);
+
+// Padding, or another stride between channels than 1, needs the copy.
+bool conv_needs_copy(const ConvShape& shape);
+
+// Packed form: [groups][padded_n] bias, then [groups][panel][kh][kw][c][vecs * kLanes]. weight(g,
+// n, c, kh, kw) gives values.
+size_t packed_conv_floats(const ConvShape& shape);
+void pack_conv(const ConvShape& shape, const float* weights, const float* bias, int max_vecs,
+               float* packed);
+
+// Microseconds of one thread in the tile kernels, from the register tile's port counts.
+double tile_cost_us(int64_t rows, int64_t strip, int64_t n, int64_t k, int max_vecs);
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET

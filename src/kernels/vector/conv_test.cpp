@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every dense convolution tactic of every instruction set against the definition in double
+// precision.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "kernels/testing/conv_case.h"
+
+namespace camshaft::kernels {
+namespace {
+
+// The rounding error of a sum of K products grows like sqrt(K) ulps of the sum of magnitudes, for
+// any order of adding.
+double tolerance(const ConvShape& s) {
+  return 2 + std::sqrt(static_cast<double>(s.kh * s.kw * s.group_ic()));
+}
+
+std::string describe(const ConvCaseSpec& spec) {
+  const ConvShape& s = spec.shape;
+  return fmt::format(
+      "n{} ic{} {}x{} oc{} k{}x{} s{}x{} d{}x{} p{},{},{},{} g{} slack{} rank{} [{}]", s.batch,
+      s.ic, s.ih, s.iw, s.oc, s.kh, s.kw, s.sh, s.sw, s.dh, s.dw, s.pad_top, s.pad_left,
+      spec.pad_bottom, spec.pad_right, s.groups, spec.slack, spec.rank, spec.epilogue);
+}
+
+ConvCaseSpec square(int64_t ic, int64_t size, int64_t oc, int64_t kernel, int64_t stride,
+                    int64_t pad, int64_t groups = 1) {
+  ConvCaseSpec spec;
+  spec.shape = {.groups = groups,
+                .ic = ic,
+                .ih = size,
+                .iw = size,
+                .oc = oc,
+                .kh = kernel,
+                .kw = kernel,
+                .sh = stride,
+                .sw = stride,
+                .pad_top = pad,
+                .pad_left = pad};
+  spec.pad_bottom = spec.pad_right = pad;
+  return spec;
+}
+
+// Runs every tactic that takes the case, on 1 … 3 threads; gives how many did.
+int check(const ConvCaseSpec& spec) {
+  static ThreadPool pools[] = {ThreadPool(1), ThreadPool(2), ThreadPool(3)};
+  ConvCase conv(spec);
+  const ir::LayerKind kind =
+      spec.transposed ? ir::LayerKind::kDeconvolution : ir::LayerKind::kConvolution;
+  int runs = 0;
+  for (const Tactic* tactic : tactics_for(kind)) {
+    for (ThreadPool& pool : pools) {
+      const Problem problem = conv.problem(*tactic, pool.threads());
+      if (!tactic->refusal(problem).empty()) break;
+      EXPECT_GT(tactic->cost_us(problem), 0) << tactic->name;
+      conv.prepare(*tactic, &pool);
+      conv.run();
+      EXPECT_LE(conv.worst_error(), tolerance(conv.shape()))
+          << tactic->name << " " << isa_name(tactic->isa) << " threads " << pool.threads() << ": "
+          << describe(spec);
+      ++runs;
+    }
+  }
+  return runs;
+}
+
+TEST(Conv, PointwiseTails) {
+  for (int64_t oc : {1, 3, 8, 15, 16, 17, 31, 33, 48, 65, 81})
+    for (int64_t size : {1, 2, 3, 5, 7}) EXPECT_GT(check(square(5, size, oc, 1, 1, 0)), 0);
+}
+
+TEST(Conv, RowTails) {
+  for (int64_t width = 1; width <= 30; ++width) {
+    ConvCaseSpec spec = square(3, 2, 40, 1, 1, 0);
+    spec.shape.ih = 3;
+    spec.shape.iw = width;
+    check(spec);
+    spec.shape.kh = spec.shape.kw = 3;
+    spec.shape.pad_top = spec.shape.pad_left = spec.pad_bottom = spec.pad_right = 1;
+    check(spec);
+  }
+}
+
+TEST(Conv, KernelsStridesAndPads) {
+  for (int64_t kernel : {1, 2, 3, 5, 7})
+    for (int64_t stride : {1, 2, 3})
+      for (int64_t pad : {int64_t{0}, kernel / 2, kernel - 1})
+        check(square(4, 9, 20, kernel, stride, pad));
+}
+
+TEST(Conv, AsymmetricPadsDilationAndOddKernels) {
+  ConvCaseSpec spec = square(6, 11, 24, 3, 1, 0);
+  spec.shape.kw = 5;
+  spec.shape.pad_top = 2;
+  spec.pad_right = 3;
+  spec.pad_bottom = 1;
+  check(spec);
+  spec.shape.dh = 2;
+  spec.shape.dw = 3;
+  spec.shape.pad_left = 6;
+  spec.pad_right = 6;
+  check(spec);
+  spec.shape.sw = 2;
+  spec.shape.sh = 3;
+  check(spec);
+  spec = square(3, 12, 17, 3, 2, 0);
+  spec.pad_bottom = spec.pad_right = 1;
+  check(spec);
+}
+
+TEST(Conv, Groups) {
+  for (int64_t groups : {2, 3}) {
+    check(square(4 * groups, 8, 5 * groups, 3, 1, 1, groups));
+    check(square(4 * groups, 8, 36 * groups, 1, 1, 0, groups));
+  }
+  check(square(6, 7, 6, 3, 2, 1, 6));
+}
+
+TEST(Conv, CollidingPixelsAndLongDepth) {
+  check(square(1024, 4, 24, 1, 1, 0));
+  check(square(512, 5, 24, 1, 2, 0));
+  check(square(300, 6, 20, 3, 1, 1));
+}
+
+TEST(Conv, BatchesAndThreads) {
+  ConvCaseSpec spec = square(7, 6, 33, 3, 1, 1);
+  spec.shape.batch = 3;
+  check(spec);
+  spec.shape.kh = spec.shape.kw = 1;
+  spec.shape.pad_left = spec.shape.pad_top = spec.pad_right = spec.pad_bottom = 0;
+  check(spec);
+}
+
+TEST(Conv, OneDimension) {
+  ConvCaseSpec spec;
+  spec.rank = 3;
+  spec.shape = {.batch = 2, .ic = 5, .iw = 33, .oc = 19, .kw = 4, .sw = 3, .pad_left = 1};
+  spec.pad_right = 2;
+  check(spec);
+  spec.shape.kw = spec.shape.sw = 1;
+  spec.shape.pad_left = spec.pad_right = 0;
+  spec.epilogue = "v2 = add v0 v1; v3 = relu v2";
+  spec.operands = {OperandKind::kSame};
+  check(spec);
+}
+
+TEST(Conv, SlicesOfLargerBuffers) {
+  for (int64_t kernel : {1, 3}) {
+    ConvCaseSpec spec = square(6, 9, 21, kernel, 1, kernel / 2);
+    spec.shape.batch = 2;
+    spec.slack = 5;
+    check(spec);
+    spec.operands = {OperandKind::kSame};
+    spec.epilogue = "v2 = add v0 v1";
+    check(spec);
+  }
+}
+
+TEST(Conv, Epilogues) {
+  struct Row {
+    const char* program;
+    std::vector<OperandKind> operands;
+  };
+  const Row rows[] = {
+      {"v1 = relu v0", {}},
+      {"v1 = clip v0 -0.5 0.75", {}},
+      {"v1 = leaky_relu v0 0.1", {}},
+      {"v1 = silu v0 1", {}},
+      {"v2 = add v1 v0; v3 = relu v2", {OperandKind::kSame}},
+      {"v2 = add v0 v1; v3 = clip v2 -1 1", {OperandKind::kPerChannel}},
+      {"v2 = add v0 v1", {OperandKind::kScalar}},
+      {"v2 = mul v0 v1", {OperandKind::kPerImageChannel}},
+      {"v2 = add v0 v1", {OperandKind::kPerPixel}},
+      {"v3 = relu v0; v4 = add v3 v1; v5 = mul v4 v2",
+       {OperandKind::kSame, OperandKind::kPerImageChannel}},
+  };
+  for (const Row& row : rows)
+    for (int64_t kernel : {1, 3}) {
+      ConvCaseSpec spec = square(5, 7, 37, kernel, 1, kernel / 2);
+      spec.shape.batch = 2;
+      spec.epilogue = row.program;
+      spec.operands = row.operands;
+      EXPECT_GT(check(spec), 0);
+      spec.bias = false;
+      check(spec);
+    }
+}
+
+}  // namespace
+}  // namespace camshaft::kernels

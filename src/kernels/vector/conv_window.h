@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies the part of an input that a block of output pixels reads, zeros where it leaves the image.
+#pragma once
+
+#include "kernels/vector/conv_gemm.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+
+// To `scratch` as [input rows][run.row], pixels `run.pixel` apart.
+void copy_window(const ConvRun& run, int64_t image, int64_t row, int64_t rows, int64_t col,
+                 int64_t cols, float* scratch);
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET

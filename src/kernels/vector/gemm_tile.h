@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// The register tile under every dense kernel: kRows rows of A times a packed panel of kVecs vectors
+// of columns of B. A is read in place by scalar broadcasts; its K runs over segments, so a
+// convolution needs no im2col.
+#pragma once
+
+#include "kernels/simd/simd.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+
+// One call: C[rows][cols] = finish(init + sum over segments, k of A[row][segment + k] * B[k][col]).
+struct Tile {
+  const float* a;           // row 0
+  int64_t a_stride;         // between rows; all strides and lengths in floats
+  const int64_t* segments;  // offsets from `a`
+  int64_t num_segments;
+  int64_t segment_length;
+  const float* b;     // panel: [K][kVecs * kLanes]
+  const float* bias;  // kVecs * kLanes values, or null for 0
+  float* c;
+  int64_t c_stride;
+  int64_t cols;     // (kVecs - 1) * kLanes < cols ≤ kVecs * kLanes
+  bool accumulate;  // start from C instead of the bias
+  // finish: v = max(v, slope * v); v += residual; v = clamp(v, low, high). slope 1 leaves v as it
+  // is.
+  float low, high, slope;
+  const float* residual;  // null: none; columns contiguous
+  int64_t residual_stride;
+};
+
+using TileKernel = void (*)(const Tile&);
+
+// Registers decide: rows * vecs accumulators + vecs of B + one or two broadcasts.
+// Scalar stays small: it is for machines without AVX2 and for checking.
+#if defined(CAMSHAFT_TARGET_avx512)
+inline constexpr int kMaxVecs = 4;
+inline constexpr int kMaxRows[kMaxVecs + 1] = {0, 14, 14, 9, 6};
+#elif defined(CAMSHAFT_TARGET_avx2)
+inline constexpr int kMaxVecs = 3;
+inline constexpr int kMaxRows[kMaxVecs + 1] = {0, 12, 6, 4};
+#else
+inline constexpr int kMaxVecs = 2;
+inline constexpr int kMaxRows[kMaxVecs + 1] = {0, 4, 4};
+#endif
+
+// 1 ≤ vecs ≤ kMaxVecs, 1 ≤ rows ≤ kMaxRows[vecs].
+TileKernel tile_kernel(int vecs, int rows);
+
+// Splits `count` into the fewest parts of at most `most`, as even as can be: the first `count %
+// parts` get one more.
+struct EvenSplit {
+  int64_t parts, base, extra;
+  int64_t size(int64_t part) const { return base + (part < extra ? 1 : 0); }
+  int64_t start(int64_t part) const { return part * base + (part < extra ? part : extra); }
+};
+CAMSHAFT_INLINE EvenSplit split_evenly(int64_t count, int64_t most) {
+  const int64_t parts = count <= 0 ? 0 : (count + most - 1) / most;
+  return parts == 0 ? EvenSplit{0, 0, 0} : EvenSplit{parts, count / parts, count % parts};
+}
+
+// Columns of B as panels of at most `max_vecs` vectors. Panels lie one after another: [K][vecs *
+// kLanes] each.
+struct Panels {
+  EvenSplit vecs;
+  int64_t n, k;
+
+  Panels(int64_t n_, int64_t k_, int max_vecs)
+      : vecs(split_evenly((n_ + kLanes - 1) / kLanes, max_vecs)), n(n_), k(k_) {}
+  int64_t count() const { return vecs.parts; }
+  int vecs_of(int64_t panel) const { return static_cast<int>(vecs.size(panel)); }
+  int64_t first_col(int64_t panel) const { return vecs.start(panel) * kLanes; }
+  int64_t cols_of(int64_t panel) const {
+    const int64_t width = vecs.size(panel) * kLanes, left = n - first_col(panel);
+    return width < left ? width : left;
+  }
+  int64_t padded_n() const { return (n + kLanes - 1) / kLanes * kLanes; }
+  int64_t offset(int64_t panel) const { return first_col(panel) * k; }
+  int64_t floats() const { return padded_n() * k; }
+};
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET
