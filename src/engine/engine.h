@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// An engine in memory: the plan (steps, tensors, symbols), packed weights and the build record. Immutable; shared by contexts.
+// An engine in memory: the plan (steps, tensors, symbols), packed weights and the build record.
+// Immutable; shared by contexts.
 #pragma once
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,46 +26,52 @@ struct PlanTensor {
   ir::Format format = ir::Format::kLinear;
   TensorRole role = TensorRole::kActivation;
   bool has_rank = true;
-  ir::Shape shape;                 // symbols refer to Plan::symbols
-  size_t data_offset = 0;          // kConstant: into the weights section
+  ir::Shape shape;         // symbols refer to Plan::symbols
+  size_t data_offset = 0;  // kConstant: into the weights section
   size_t data_bytes = 0;
-  // View of another tensor's memory (slice and concat elimination, reshapes): offset in elements, evaluated with the strides of
-  // the parent. kNoTensor: owns its memory.
+  // View of another tensor's memory (slice and concat elimination, reshapes): offset in elements,
+  // evaluated with the strides of the parent. kNoTensor: owns its memory.
   int parent = kNoTensor;
-  int parent_axis = -1;            // -1: same elements under another shape (reshape); else a sub-range along this axis
-  ir::Dim parent_offset;           // first index along parent_axis
+  int parent_axis =
+      -1;  // -1: same elements under another shape (reshape); else a sub-range along this axis
+  ir::Dim parent_offset;  // first index along parent_axis
+  // Elements of a small integer tensor as symbols: where all are known for a shape, nothing needs
+  // to compute them.
+  std::optional<std::vector<ir::Dim>> value;
 };
 
 // What was tried for a step, for `explain` and the inspector.
 struct Candidate {
   std::string tactic;
-  std::string formats;      // "channel_last"
-  double time_us = 0;       // 0: not timed
-  std::string refusal;      // why it was not a candidate, or empty
+  std::string formats;  // "channel_last"
+  double time_us = 0;   // 0: not timed
+  std::string refusal;  // why it was not a candidate, or empty
   bool chosen = false;
 };
 
 struct Plan;
 
 struct PlanStep {
-  ir::Layer layer;               // kind, name, attributes, provenance; links are empty, see inputs/outputs
+  ir::Layer layer;  // kind, name, attributes, provenance; links are empty, see inputs/outputs
   std::vector<int> inputs, outputs;  // indices into Plan::tensors, kNoTensor: absent
-  std::string tactic;            // "" : reference kernel
+  std::string tactic;                // "" : reference kernel
+  int tactic_version = 0;
   Isa isa = Isa::kScalar;
-  uint64_t tactic_value = 0;     // stable hash of the tactic's name and configuration: TacticValue
+  uint64_t tactic_value = 0;   // stable hash of the tactic's name and configuration: TacticValue
+  uint32_t packed_inputs = 0;  // bit k: input k lives in the packed bytes only
   size_t packed_offset = 0, packed_bytes = 0;
-  bool is_view = false;          // NoOp: outputs are views of inputs, nothing runs
-  bool dynamic_output = false;   // output extents known only after it has run
+  bool is_view = false;         // NoOp: outputs are views of inputs, nothing runs
+  bool dynamic_output = false;  // output extents known only after it has run
   std::vector<std::shared_ptr<const Plan>> bodies;  // If, Loop, Scan
   std::vector<Candidate> candidates;
-  double build_time_us = 0;      // of the chosen tactic at build time
+  double build_time_us = 0;  // of the chosen tactic at build time
 };
 
 struct Plan {
   std::string name;
   ir::SymbolTable symbols;
   std::vector<PlanTensor> tensors;
-  std::vector<PlanStep> steps;      // execution order
+  std::vector<PlanStep> steps;  // execution order
   std::vector<int> inputs, outputs;
 };
 
@@ -74,22 +82,29 @@ struct ShapeRange {
 };
 using Profile = std::vector<ShapeRange>;
 
-enum class Verbosity : uint8_t { kLayerNamesOnly = 0, kNone = 1, kDetailed = 2 };  // TensorRT's integers
+enum class Verbosity : uint8_t {
+  kLayerNamesOnly = 0,
+  kNone = 1,
+  kDetailed = 2
+};  // TensorRT's integers
 
 struct BuildRecord {
-  std::vector<ir::RewriteRecord> rewrites;              // what the passes did and declined
+  std::vector<ir::RewriteRecord> rewrites;                // what the passes did and declined
   std::vector<std::pair<std::string, int>> layer_counts;  // after each stage
   std::string builder_version, cpu_model, cpu_fingerprint, model_name;
   int threads = 1;
-  double peak_gmacs = 0;         // FMA peak of one thread, measured while building
-  double read_gbytes = 0;        // memory read rate of one thread, likewise
+  double peak_gmacs = 0;   // FMA peak of one thread, measured while building
+  double read_gbytes = 0;  // memory read rate of one thread, likewise
 };
 
 class Engine {
  public:
-  // Parses and verifies; the bytes of `storage` stay alive and are used in place. kCorrupt with what is wrong.
-  static Result<std::shared_ptr<const Engine>> load(const std::filesystem::path& file);   // maps the file
-  static Result<std::shared_ptr<const Engine>> load(std::span<const std::byte> bytes);    // copies them
+  // Parses and verifies; the bytes of `storage` stay alive and are used in place. kCorrupt with
+  // what is wrong.
+  static Result<std::shared_ptr<const Engine>> load(
+      const std::filesystem::path& file);  // maps the file
+  static Result<std::shared_ptr<const Engine>> load(
+      std::span<const std::byte> bytes);  // copies them
   ~Engine();
 
   const Plan& plan() const;
@@ -98,8 +113,9 @@ class Engine {
   const BuildRecord& record() const;
   Verbosity verbosity() const;
   size_t file_bytes() const;
-  std::span<const std::byte> bytes() const;  // the whole file, as mapped or copied: what save() writes again
-  std::string_view file_name() const;   // "" when loaded from memory
+  std::span<const std::byte> bytes()
+      const;  // the whole file, as mapped or copied: what save() writes again
+  std::string_view file_name() const;  // "" when loaded from memory
 
  private:
   struct Impl;
