@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A context runs an engine: it owns the activation memory and the threads; one engine serves many contexts.
+// A context runs an engine: it owns the activation memory and the threads; one engine serves many
+// contexts.
 #pragma once
 
 #include <functional>
@@ -17,14 +18,15 @@ struct ContextOptions {
 };
 
 struct LayerTime {
-  int step;            // index into Plan::steps
+  int step;  // index into Plan::steps
   double microseconds;
-  int64_t start_ns;    // steady clock, for traces
+  int64_t start_ns;  // steady clock, for traces
 };
 
 class Context {
  public:
-  static Result<std::unique_ptr<Context>> create(std::shared_ptr<const engine::Engine> engine, const ContextOptions& options = {});
+  static Result<std::unique_ptr<Context>> create(std::shared_ptr<const engine::Engine> engine,
+                                                 const ContextOptions& options = {});
   ~Context();
 
   const engine::Engine& engine() const;
@@ -33,17 +35,21 @@ class Context {
   // Bindings by index: the engine's inputs then outputs, in plan order.
   int binding_index(std::string_view name) const;  // -1: none of that name
 
-  // Extents of one input; out of the profile's range or contradicting the model is an error. Static inputs need not be set.
+  // Extents of one input; out of the profile's range or contradicting the model is an error. Static
+  // inputs need not be set.
   Status set_input_extents(int input, std::span<const int64_t> extents);
-  // Evaluates shapes, plans memory, prepares steps. Called by execute() when needed; a repeated shape is cheap.
+  // Evaluates shapes, plans memory, prepares steps. Called by execute() when needed; a repeated
+  // shape is cheap.
   Status prepare();
-  // Extents of an output after prepare(); data-dependent ones only after execute() (before: kUnsupported).
+  // Extents of an output after prepare(); data-dependent ones only after execute() (before:
+  // kUnsupported).
   Result<ir::Extents> output_extents(int output) const;
 
   // The caller's memory, row major; null for an output: the context keeps it, see output_data().
   Status set_input(int input, const void* data, size_t bytes);
   Status set_output(int output, void* data, size_t bytes);
-  const void* output_data(int output) const;  // after execute(), row major, valid until the next execute()
+  const void* output_data(
+      int output) const;  // after execute(), row major, valid until the next execute()
 
   Status execute();
 
@@ -53,7 +59,7 @@ class Context {
   // Extents and formats of any plan tensor after prepare()/execute(), for the inspector.
   Result<kernels::TensorView> tensor_view(int plan_tensor) const;
 
-  size_t arena_bytes() const;      // planned activation memory
+  size_t arena_bytes() const;  // planned activation memory
   size_t workspace_bytes() const;
 
  private:

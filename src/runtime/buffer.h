@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory that only grows, 64-byte aligned, not initialized.
+#pragma once
+
+#include <cstddef>
+#include <cstdlib>
+#include <memory>
+
+namespace camshaft::runtime {
+
+class Buffer {
+ public:
+  // At least `bytes` bytes (never null); the contents are lost when it has to grow.
+  std::byte* reserve(size_t bytes) {
+    if (bytes > bytes_ || !data_) {
+      bytes_ = (bytes + 63) / 64 * 64 + 64;
+      data_.reset(static_cast<std::byte*>(std::aligned_alloc(64, bytes_)));
+    }
+    return data_.get();
+  }
+  std::byte* data() const { return data_.get(); }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* p) const { std::free(p); }
+  };
+  std::unique_ptr<std::byte, Free> data_;
+  size_t bytes_ = 0;
+};
+
+}  // namespace camshaft::runtime

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/executor.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace camshaft::runtime {
+namespace {
+
+constexpr size_t kMaxSchedules = 16;
+
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+Executor::Executor(PlanFacts facts, ThreadPool& pool) : facts_(std::move(facts)), pool_(pool) {
+  inputs_.resize(plan().inputs.size());
+  outputs_.resize(plan().outputs.size());
+  kept_outputs_.resize(plan().outputs.size());
+  late_.resize(plan().tensors.size());
+  bodies_.resize(plan().steps.size());
+}
+
+Result<std::unique_ptr<Executor>> Executor::create(const engine::Engine& engine,
+                                                   const engine::Plan& plan, ThreadPool& pool) {
+  CAMSHAFT_ASSIGN(PlanFacts facts, PlanFacts::make(engine, plan));
+  std::unique_ptr<Executor> executor(new Executor(std::move(facts), pool));
+  for (size_t k = 0; k < plan.steps.size(); ++k) {
+    for (const auto& body : plan.steps[k].bodies) {
+      CAMSHAFT_ASSIGN(std::unique_ptr<Executor> inner, create(engine, *body, pool));
+      executor->bodies_[k].push_back(std::move(inner));
+    }
+  }
+  return executor;
+}
+
+Schedule* Executor::find_schedule(std::span<const ir::Extents> inputs, const Bindings* outer) {
+  const auto fits = [&](const std::unique_ptr<Schedule>& s) {
+    return std::equal(inputs.begin(), inputs.end(), s->input_extents.begin(),
+                      s->input_extents.end()) &&
+           (!outer || (outer->bound == s->outer.bound && outer->values == s->outer.values));
+  };
+  const auto found = std::find_if(schedules_.begin(), schedules_.end(), fits);
+  if (found == schedules_.end()) return nullptr;
+  std::rotate(schedules_.begin(), found, found + 1);
+  return schedules_.front().get();
+}
+
+Status Executor::prepare(std::span<const ir::Extents> inputs, const Bindings* outer) {
+  current_ = find_schedule(inputs, outer);
+  if (current_) return ok_status();
+  CAMSHAFT_ASSIGN(std::unique_ptr<Schedule> made, make_schedule(facts_, inputs, outer));
+  if (schedules_.size() == kMaxSchedules) schedules_.pop_back();
+  schedules_.insert(schedules_.begin(), std::move(made));
+  current_ = schedules_.front().get();
+  return ok_status();
+}
+
+void* Executor::base_pointer(int base) {
+  const int num_inputs = static_cast<int>(inputs_.size());
+  if (base == 0) return arena_.reserve(current_->arena_bytes);
+  if (base <= num_inputs) return const_cast<void*>(inputs_[base - 1]);
+  const int k = base - 1 - num_inputs;
+  if (outputs_[k]) return outputs_[k];
+  const TensorView& view = current_->tensors[plan().outputs[k]];
+  return view.present() ? kept_outputs_[k].reserve(ir::bytes_for(view.type, view.elements()))
+                        : nullptr;
+}
+
+void Executor::link_base(int base, void* pointer) {
+  for (const Schedule::Patch& patch : current_->patches[base])
+    current_->args[patch.arg].data = static_cast<std::byte*>(pointer) + patch.offset;
+  current_->linked[base] = pointer;
+}
+
+void Executor::link() {
+  for (int base = 0; base < current_->num_bases(); ++base)
+    if (void* pointer = base_pointer(base); pointer != current_->linked[base])
+      link_base(base, pointer);
+  std::byte* scratch = workspace(current_->workspace_bytes);
+  if (current_->linked_workspace == scratch) return;
+  current_->linked_workspace = scratch;
+  for (ScheduledStep& step : current_->steps) {
+    step.args.workspace = scratch;
+    step.args.pool = &pool_;
+  }
+}
+
+std::byte* Executor::workspace(size_t bytes) {
+  return workspace_.reserve(bytes);
+}
+
+Status Executor::run(const Profiler* profiler) {
+  link();
+  if (current_->has_late_steps) current_->bindings = current_->initial_bindings;
+  int64_t start = profiler ? now_ns() : 0;
+  // A late step may make this executor's workspace grow: `steps` is linked again then, its address
+  // stays.
+  for (const ScheduledStep& step : current_->steps) {
+    switch (step.call) {
+      case ScheduledStep::Call::kTactic:
+        step.run(step.args);
+        break;
+      case ScheduledStep::Call::kReference:
+        if (Status status = step.run_checked(step.args); !status.ok())
+          return status.with_context("layer " + plan().steps[step.step].layer.name);
+        break;
+      case ScheduledStep::Call::kLate:
+        if (Status status = run_late(step); !status.ok())
+          return status.with_context("layer " + plan().steps[step.step].layer.name);
+        link();
+        break;
+    }
+    if (profiler) {
+      const int64_t end = now_ns();
+      (*profiler)({step.step, static_cast<double>(end - start) * 1e-3, start});
+      start = now_ns();
+    }
+  }
+  return ok_status();
+}
+
+void* Executor::address(int t) const {
+  const Location& location = current_->locations[t];
+  switch (location.space) {
+    case Space::kNone:
+      return nullptr;
+    case Space::kFixed:
+      return const_cast<std::byte*>(location.fixed);
+    case Space::kBase:
+      return static_cast<std::byte*>(current_->linked[location.base]) + location.offset;
+    case Space::kLate:
+      return current_->tensors[t].data;
+  }
+  return nullptr;
+}
+
+TensorView Executor::tensor(int plan_tensor) const {
+  TensorView view = current_->tensors[plan_tensor];
+  if (view.present()) view.data = address(plan_tensor);
+  return view;
+}
+
+}  // namespace camshaft::runtime

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs one plan: the engine's main plan for a Context, or the body of an If, Loop or Scan for the
+// executor around it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "runtime/buffer.h"
+#include "runtime/context.h"
+#include "runtime/schedule.h"
+
+namespace camshaft::runtime {
+
+using Profiler = std::function<void(const LayerTime&)>;
+
+class Executor {
+ public:
+  static Result<std::unique_ptr<Executor>> create(const engine::Engine& engine,
+                                                  const engine::Plan& plan, ThreadPool& pool);
+
+  const engine::Plan& plan() const { return *facts_.plan; }
+
+  // Makes or finds the schedule of these input extents. `outer`: symbols bound by the plan around
+  // this one.
+  Status prepare(std::span<const ir::Extents> inputs, const Bindings* outer = nullptr);
+  bool prepared() const { return current_ != nullptr; }
+
+  // Memory for the next run: inputs must be set; an output left null is kept by the executor.
+  void set_input(int k, const void* data) { inputs_[k] = data; }
+  void set_output(int k, void* data) { outputs_[k] = data; }
+
+  Status run(const Profiler* profiler = nullptr);
+
+  // After prepare(), and with data after run(); rank -1: not known yet.
+  TensorView tensor(int plan_tensor) const;
+  TensorView output(int k) const { return tensor(plan().outputs[k]); }
+
+  size_t arena_bytes() const { return arena_.bytes(); }
+  size_t workspace_bytes() const { return workspace_.bytes(); }
+
+ private:
+  Executor(PlanFacts facts, ThreadPool& pool);
+
+  Schedule* find_schedule(std::span<const ir::Extents> inputs, const Bindings* outer);
+  void link();
+  void link_base(int base, void* pointer);
+  void* base_pointer(int base);
+  std::byte* workspace(size_t bytes);
+
+  // late_steps.cpp: steps whose shapes are known only now.
+  Status run_late(const ScheduledStep& scheduled);
+  Status run_late_kernel(const engine::PlanStep& step, const StepFacts& facts);
+  Status infer_outputs(const engine::PlanStep& step, const ir::Layer& layer,
+                       std::vector<ir::Extents>& extents, std::vector<ir::DataType>& types);
+  Status run_dynamic(const engine::PlanStep& step, const StepFacts& facts, const KernelArgs& args);
+  // Memory for tensor `t` with these extents; binds the runtime symbols of its shape.
+  Status define_late(int t, ir::DataType type, std::span<const int64_t> extents);
+  Status place_late_view(int t);
+  void* address(int t) const;
+
+  // control_flow.cpp
+  Status run_control_flow(int step_index);
+  Status run_if(const engine::PlanStep& step, std::vector<std::unique_ptr<Executor>>& bodies);
+  Status run_loop(const engine::PlanStep& step, Executor& body);
+  Status run_scan(const engine::PlanStep& step, Executor& body);
+  // Prepares and runs a body on these input views (dense, in the body's order); results go to the
+  // targets that are not null.
+  Status run_body(Executor& body, std::span<const TensorView> inputs,
+                  std::span<void* const> targets);
+  Status store_result(int t, const TensorView& value);
+
+  PlanFacts facts_;
+  ThreadPool& pool_;
+  std::vector<std::unique_ptr<Schedule>> schedules_;  // most recently used first
+  Schedule* current_ = nullptr;
+  std::vector<const void*> inputs_;
+  std::vector<void*> outputs_;
+  Buffer arena_, workspace_;
+  std::vector<Buffer> kept_outputs_;
+  std::vector<Buffer> late_;                                    // per tensor
+  std::vector<std::vector<std::unique_ptr<Executor>>> bodies_;  // per step
+};
+
+}  // namespace camshaft::runtime

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps whose shapes are known only when they run: shapes are inferred from real values, memory is
+// taken, then the kernel called.
+#include <algorithm>
+#include <cstring>
+
+#include "ir/infer.h"
+#include "runtime/executor.h"
+
+namespace camshaft::runtime {
+namespace {
+
+using engine::kNoTensor;
+using engine::PlanStep;
+using engine::PlanTensor;
+using ir::Dim;
+
+constexpr int64_t kMaxValueElements = 256;
+
+template <class T>
+std::vector<int64_t> read_as(const TensorView& view) {
+  const T* data = view.as<const T>();
+  return {data, data + view.elements()};
+}
+
+// Elements of a small integer tensor that lies dense.
+std::optional<std::vector<int64_t>> small_values(const TensorView& view) {
+  if (view.rank > 1 || view.elements() > kMaxValueElements || !view.data ||
+      !kernels::is_dense(view))
+    return {};
+  switch (view.type) {
+    case ir::DataType::kInt64:
+      return read_as<int64_t>(view);
+    case ir::DataType::kInt32:
+      return read_as<int32_t>(view);
+    case ir::DataType::kBool:
+      return read_as<uint8_t>(view);
+    default:
+      return {};
+  }
+}
+
+ir::InferInput infer_input(const TensorView& view, ir::SymbolTable& symbols) {
+  ir::InferInput input;
+  input.present = true;
+  input.type = view.type;
+  for (int d = 0; d < view.rank; ++d) input.shape.push_back(Dim(view.extents[d]));
+  if (const auto values = small_values(view)) {
+    input.value.emplace();
+    for (const int64_t value : *values) input.value->push_back(symbols.constant(value));
+  }
+  if (view.type == ir::DataType::kFloat && view.rank <= 1 && kernels::is_dense(view))
+    input.float_value = view.as<const float>();
+  return input;
+}
+
+}  // namespace
+
+Status Executor::place_late_view(int t) {
+  const PlanTensor& tensor = plan().tensors[t];
+  if (!current_->bindings.known(tensor.shape))
+    return make_error(ErrorCode::kInternal, "tensor {}: its shape is not known when it is needed",
+                      tensor.name);
+  ir::Extents extents;
+  for (const Dim dim : tensor.shape) extents.push_back(current_->bindings.value(dim));
+  TensorView view = kernels::make_view(nullptr, tensor.type, tensor.format, extents);
+  size_t offset = 0;
+  const TensorView parent = this->tensor(tensor.parent);
+  if (tensor.parent_axis < 0 && view.elements() != parent.elements())
+    return make_error(ErrorCode::kInternal, "view {} does not fit its parent", tensor.name);
+  CAMSHAFT_TRY(place_in_parent(tensor, parent, current_->bindings, view, offset));
+  view.data = static_cast<std::byte*>(parent.data) + offset;
+  current_->tensors[t] = view;
+  return ok_status();
+}
+
+Status Executor::define_late(int t, ir::DataType type, std::span<const int64_t> extents) {
+  const PlanTensor& tensor = plan().tensors[t];
+  Bindings& bindings = current_->bindings;
+  if (tensor.has_rank && tensor.shape.size() != extents.size())
+    return make_error(ErrorCode::kInvalidModel, "tensor {}: rank {} where the model says {}",
+                      tensor.name, extents.size(), tensor.shape.size());
+  for (size_t d = 0; d < tensor.shape.size(); ++d) {
+    const Dim dim = tensor.shape[d];
+    if (bindings.known(dim)) {
+      if (bindings.value(dim) != extents[d])
+        return make_error(ErrorCode::kInvalidModel,
+                          "tensor {}: extent {} in dimension {} where the model says {}",
+                          tensor.name, extents[d], d, bindings.value(dim));
+    } else if (plan().symbols.symbol(dim.symbol_id()).op == ir::SymbolOp::kRuntime) {
+      bindings.values[dim.symbol_id()] = extents[d];
+      bindings.bound[dim.symbol_id()] = true;
+    }
+  }
+  plan().symbols.evaluate_all(bindings.values, bindings.bound);
+  const int64_t elements = ir::element_count(extents);
+  if (elements < 0 || elements > (int64_t{1} << 40))
+    return make_error(ErrorCode::kInvalidArgument, "tensor {} would have {} elements", tensor.name,
+                      elements);
+  TensorView view = kernels::make_view(nullptr, type, tensor.format, extents);
+  view.data = late_[t].reserve(ir::bytes_for(type, elements));
+  current_->tensors[t] = view;
+  return ok_status();
+}
+
+Status Executor::infer_outputs(const PlanStep& step, const ir::Layer& layer,
+                               std::vector<ir::Extents>& extents,
+                               std::vector<ir::DataType>& types) {
+  ir::SymbolTable symbols;  // every extent is a number: symbols stand for negative values only
+  std::vector<ir::InferInput> inputs;
+  for (const int t : step.inputs)
+    inputs.push_back(t == kNoTensor ? ir::InferInput() : infer_input(tensor(t), symbols));
+  CAMSHAFT_ASSIGN(const std::vector<ir::InferOutput> outputs, ir::infer(layer, inputs, symbols));
+  for (size_t k = 0; k < step.outputs.size(); ++k) {
+    ir::Extents list;
+    if (k < outputs.size() && outputs[k].has_rank) {
+      for (const Dim dim : outputs[k].shape) {
+        if (!dim.is_known())
+          return make_error(ErrorCode::kInvalidModel, "an output has the extent {}",
+                            symbols.to_string(dim));
+        list.push_back(dim.extent());
+      }
+    } else if (step.outputs[k] != kNoTensor) {
+      return make_error(ErrorCode::kInternal, "output {} has no rank", k);
+    }
+    extents.push_back(list);
+    types.push_back(k < outputs.size() ? outputs[k].type : ir::DataType::kUndefined);
+  }
+  return ok_status();
+}
+
+Status Executor::run_dynamic(const PlanStep& step, const StepFacts& facts, const KernelArgs& args) {
+  std::vector<kernels::DynamicOutput> outputs(step.outputs.size());
+  CAMSHAFT_TRY(facts.reference->run_dynamic(args, outputs));
+  for (size_t k = 0; k < step.outputs.size(); ++k) {
+    const int t = step.outputs[k];
+    if (t == kNoTensor) continue;
+    if (k >= outputs.size() || outputs[k].type != plan().tensors[t].type)
+      return make_error(ErrorCode::kInternal, "output {} has another type than the plan says", k);
+    const TensorView made = kernels::make_view(outputs[k].bytes.data(), outputs[k].type,
+                                               ir::Format::kLinear, outputs[k].extents);
+    CAMSHAFT_TRY(store_result(t, made));
+  }
+  return ok_status();
+}
+
+Status Executor::store_result(int t, const TensorView& value) {
+  if (!current_->tensors[t].present() || current_->locations[t].space == Space::kLate)
+    CAMSHAFT_TRY(define_late(t, value.type, {value.extents, static_cast<size_t>(value.rank)}));
+  const TensorView target = tensor(t);
+  const bool same = target.rank == value.rank &&
+                    std::equal(value.extents, value.extents + value.rank, target.extents);
+  if (!same || target.type != value.type || !kernels::is_dense(value) || !kernels::is_dense(target))
+    return make_error(ErrorCode::kInvalidModel, "tensor {} got another shape than the model says",
+                      plan().tensors[t].name);
+  const size_t bytes = ir::bytes_for(value.type, value.elements());
+  if (bytes > 0 && target.data != value.data) std::memcpy(target.data, value.data, bytes);
+  return ok_status();
+}
+
+Status Executor::run_late_kernel(const PlanStep& step, const StepFacts& facts) {
+  std::unique_ptr<ir::Layer> resolved;
+  const ir::Layer* layer = &step.layer;
+  if (facts.symbolic_attributes) {
+    resolved = resolve_layer(step.layer, current_->bindings);
+    if (!resolved)
+      return make_error(ErrorCode::kInternal, "an attribute depends on a value that is not known");
+    layer = resolved.get();
+  }
+  KernelArgs args;
+  args.layer = layer;
+  args.packed = facts.packed;
+  args.pool = &pool_;
+  std::vector<TensorView> inputs, outputs;
+  for (size_t k = 0; k < step.inputs.size(); ++k) {
+    inputs.push_back(step.inputs[k] == kNoTensor ? TensorView() : tensor(step.inputs[k]));
+    if (facts.tactic && k < 32 && (step.packed_inputs >> k & 1)) inputs.back().data = nullptr;
+  }
+  args.inputs = inputs;
+  if (facts.reference && facts.reference->run_dynamic) return run_dynamic(step, facts, args);
+
+  bool all_known = true;
+  for (const int t : step.outputs)
+    all_known &= t == kNoTensor || current_->locations[t].space != Space::kLate;
+  if (!all_known) {
+    std::vector<ir::Extents> extents;
+    std::vector<ir::DataType> types;
+    CAMSHAFT_TRY(infer_outputs(step, *layer, extents, types));
+    for (size_t k = 0; k < step.outputs.size(); ++k)
+      if (const int t = step.outputs[k];
+          t != kNoTensor && current_->locations[t].space == Space::kLate)
+        CAMSHAFT_TRY(define_late(t, types[k], extents[k]));
+  }
+  bool any_elements = false;
+  for (const int t : step.outputs) {
+    outputs.push_back(t == kNoTensor ? TensorView() : tensor(t));
+    any_elements |= t != kNoTensor && outputs.back().elements() > 0;
+  }
+  if (!any_elements) return ok_status();
+  args.outputs = outputs;
+  if (!facts.tactic) return facts.reference->run(args);
+  args.workspace = workspace(workspace_of(*facts.tactic, args));
+  facts.tactic->run(args);
+  return ok_status();
+}
+
+Status Executor::run_late(const ScheduledStep& scheduled) {
+  const PlanStep& step = plan().steps[scheduled.step];
+  if (step.is_view) {
+    for (const int t : step.outputs)
+      if (t != kNoTensor) CAMSHAFT_TRY(place_late_view(t));
+    return ok_status();
+  }
+  if (facts_.steps[scheduled.step].control_flow) return run_control_flow(scheduled.step);
+  return run_late_kernel(step, facts_.steps[scheduled.step]);
+}
+
+}  // namespace camshaft::runtime

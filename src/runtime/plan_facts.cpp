@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a plan is, whatever the shapes: kernels looked up, roots of views, producers.
+#include "runtime/schedule.h"
+
+namespace camshaft::runtime {
+namespace {
+
+using ir::LayerKind;
+
+bool works_in_place(LayerKind kind) {
+  switch (kind) {
+    case LayerKind::kActivation:
+    case LayerKind::kUnary:
+    case LayerKind::kElementWise:
+    case LayerKind::kSelect:
+    case LayerKind::kScale:
+    case LayerKind::kPointWise:
+    case LayerKind::kCast:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Does an attribute hold a symbol?
+struct SymbolFinder {
+  bool found = false;
+  template <class T>
+  void operator()(const char*, const T& field) {
+    if constexpr (std::is_same_v<T, ir::Shape>)
+      for (const ir::Dim dim : field) found |= !dim.is_known();
+  }
+};
+
+bool has_symbols(const ir::Layer& layer) {
+  SymbolFinder finder;
+  std::visit([&](const auto& a) { std::decay_t<decltype(a)>::fields(a, finder); }, layer.attrs);
+  return finder.found;
+}
+
+bool raw_constants_stored(const engine::Plan& plan, const engine::PlanStep& step) {
+  for (const int input : step.inputs) {
+    if (input == engine::kNoTensor) continue;
+    const engine::PlanTensor& t = plan.tensors[input];
+    if (t.role != engine::TensorRole::kConstant || t.data_bytes > 0 || t.value) continue;
+    for (const ir::Dim dim : t.shape)
+      if (dim == ir::Dim(0)) return true;
+    return false;
+  }
+  return true;
+}
+
+// The tactic the plan names, or, on a machine without it, the reference kernel on the stored
+// constants.
+Status find_kernel(const engine::Plan& plan, const engine::PlanStep& step,
+                   std::span<const std::byte> weights, StepFacts& facts) {
+  if (!step.tactic.empty()) {
+    const kernels::Tactic* tactic = kernels::find_tactic(step.tactic, step.isa);
+    if (tactic && tactic->kind == step.layer.kind && tactic->version == step.tactic_version) {
+      facts.tactic = tactic;
+      facts.packed = weights.data() + step.packed_offset;
+      return ok_status();
+    }
+    if (!raw_constants_stored(plan, step)) {
+      if (step.isa > active_isa())
+        return make_error(ErrorCode::kUnsupported,
+                          "layer {}: tactic {} needs {}, this machine has {}: build the engine "
+                          "here, or as portable",
+                          step.layer.name, step.tactic, isa_name(step.isa), isa_name(active_isa()));
+      return make_error(
+          ErrorCode::kUnsupported,
+          "layer {}: this version has no tactic {} version {}: build the engine again",
+          step.layer.name, step.tactic, step.tactic_version);
+    }
+  }
+  facts.reference = kernels::reference_kernel(step.layer);
+  if (!facts.reference)
+    return make_error(ErrorCode::kUnsupported, "layer {}: no kernel for {}", step.layer.name,
+                      ir::kind_name(step.layer.kind));
+  return ok_status();
+}
+
+Status fill_steps(PlanFacts& facts) {
+  for (const engine::PlanStep& step : facts.plan->steps) {
+    StepFacts s;
+    s.control_flow = !step.bodies.empty();
+    s.in_place = works_in_place(step.layer.kind);
+    s.symbolic_attributes = has_symbols(step.layer);
+    if (!step.is_view && !s.control_flow)
+      CAMSHAFT_TRY(find_kernel(*facts.plan, step, facts.engine->weights(), s));
+    facts.steps.push_back(s);
+  }
+  return ok_status();
+}
+
+void fill_tensors(PlanFacts& facts) {
+  const engine::Plan& plan = *facts.plan;
+  const int count = static_cast<int>(plan.tensors.size());
+  facts.tensors.resize(count);
+  for (int t = 0; t < count; ++t) {
+    TensorFacts& f = facts.tensors[t];
+    f.root = t;
+    while (plan.tensors[f.root].parent != engine::kNoTensor) f.root = plan.tensors[f.root].parent;
+  }
+  std::vector<bool> in_group(count);  // tensors whose memory others share
+  for (int t = 0; t < count; ++t)
+    if (facts.tensors[t].root != t) in_group[t] = in_group[facts.tensors[t].root] = true;
+  for (int t = 0; t < count; ++t)
+    facts.tensors[t].constant_value = plan.tensors[t].value &&
+                                      plan.tensors[t].role == engine::TensorRole::kActivation &&
+                                      !in_group[t];
+  for (size_t o = 0; o < plan.outputs.size(); ++o)
+    facts.tensors[plan.outputs[o]].output = static_cast<int>(o);
+  for (size_t s = 0; s < plan.steps.size(); ++s)
+    for (const int t : plan.steps[s].outputs)
+      if (t != engine::kNoTensor) facts.tensors[t].producer = static_cast<int>(s);
+}
+
+// First and last step that touch the memory of each root, over all views of it.
+void fill_lifetimes(PlanFacts& facts) {
+  const engine::Plan& plan = *facts.plan;
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
+    const auto touch = [&](int t) {
+      if (t == engine::kNoTensor) return;
+      TensorFacts& root = facts.tensors[facts.tensors[t].root];
+      if (root.first_use < 0) root.first_use = static_cast<int>(s);
+      root.last_use = static_cast<int>(s);
+    };
+    for (const int t : plan.steps[s].inputs) touch(t);
+    for (const int t : plan.steps[s].outputs) touch(t);
+  }
+}
+
+}  // namespace
+
+Result<PlanFacts> PlanFacts::make(const engine::Engine& engine, const engine::Plan& plan) {
+  PlanFacts facts;
+  facts.engine = &engine;
+  facts.plan = &plan;
+  CAMSHAFT_TRY(fill_steps(facts));
+  fill_tensors(facts);
+  fill_lifetimes(facts);
+  return facts;
+}
+
+}  // namespace camshaft::runtime

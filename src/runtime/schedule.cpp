@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/schedule.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/ranges.h>
+
+#include "runtime/memory_plan.h"
+
+namespace camshaft::runtime {
+namespace {
+
+using engine::kNoTensor;
+using engine::Plan;
+using engine::PlanStep;
+using engine::PlanTensor;
+using engine::TensorRole;
+using ir::Dim;
+
+constexpr int kArenaBase = 0;
+
+std::string to_string(std::span<const int64_t> extents) {
+  return fmt::format("{}", fmt::join(extents, "x"));
+}
+
+// --- symbols
+
+Status bind_inputs(const Plan& plan, std::span<const ir::Extents> inputs, Bindings& bindings) {
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    const PlanTensor& t = plan.tensors[plan.inputs[k]];
+    if (!t.has_rank) continue;
+    if (inputs[k].size() != t.shape.size())
+      return make_error(ErrorCode::kInvalidArgument, "input {}: rank {}, the model has {}", t.name,
+                        inputs[k].size(), t.shape.size());
+    for (size_t d = 0; d < t.shape.size(); ++d) {
+      const Dim dim = t.shape[d];
+      if (dim.is_known()) continue;
+      const ir::SymbolOp op = plan.symbols.symbol(dim.symbol_id()).op;
+      if (op != ir::SymbolOp::kInput && op != ir::SymbolOp::kRuntime) continue;
+      if (!bindings.bound[dim.symbol_id()]) bindings.values[dim.symbol_id()] = inputs[k][d];
+      bindings.bound[dim.symbol_id()] = true;
+    }
+  }
+  plan.symbols.evaluate_all(bindings.values, bindings.bound);
+  return ok_status();
+}
+
+Status check_inputs(const Plan& plan, std::span<const ir::Extents> inputs,
+                    const Bindings& bindings) {
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    const PlanTensor& t = plan.tensors[plan.inputs[k]];
+    for (size_t d = 0; d < t.shape.size(); ++d)
+      if (bindings.known(t.shape[d]) && bindings.value(t.shape[d]) != inputs[k][d])
+        return make_error(ErrorCode::kInvalidArgument,
+                          "input {}: extents {}, the model wants {} = {} in dimension {}", t.name,
+                          to_string(inputs[k]), plan.symbols.to_string(t.shape[d]),
+                          bindings.value(t.shape[d]), d);
+  }
+  return ok_status();
+}
+
+template <class T>
+void write_values(const std::vector<Dim>& value, const Bindings& bindings, std::byte* bytes) {
+  for (size_t k = 0; k < value.size(); ++k) {
+    const T element = static_cast<T>(bindings.value(value[k]));
+    std::memcpy(bytes + k * sizeof(T), &element, sizeof(T));
+  }
+}
+
+bool write_values(const PlanTensor& t, const Bindings& bindings, std::byte* bytes) {
+  switch (t.type) {
+    case ir::DataType::kInt64:
+      write_values<int64_t>(*t.value, bindings, bytes);
+      return true;
+    case ir::DataType::kInt32:
+      write_values<int32_t>(*t.value, bindings, bytes);
+      return true;
+    case ir::DataType::kBool:
+      write_values<uint8_t>(*t.value, bindings, bytes);
+      return true;
+    case ir::DataType::kFloat:
+      write_values<float>(*t.value, bindings, bytes);
+      return true;
+    default:
+      return false;
+  }
+}
+
+// --- attributes
+
+struct Resolver {
+  const Bindings& bindings;
+  bool complete = true;
+  template <class T>
+  void operator()(const char*, T& field) {
+    if constexpr (std::is_same_v<T, ir::Shape>) {
+      for (Dim& dim : field) {
+        if (bindings.known(dim))
+          dim = Dim(std::max<int64_t>(bindings.value(dim), 0));
+        else
+          complete = false;
+      }
+    }
+  }
+};
+
+// --- one schedule being made
+class Maker {
+ public:
+  Maker(const PlanFacts& facts, Schedule& schedule)
+      : facts_(facts), plan_(*facts.plan), s_(schedule) {}
+
+  Status make() {
+    s_.tensors.resize(plan_.tensors.size());
+    s_.locations.resize(plan_.tensors.size());
+    s_.patches.resize(1 + plan_.inputs.size() + plan_.outputs.size());
+    s_.linked.resize(s_.patches.size());
+    for (size_t t = 0; t < plan_.tensors.size(); ++t)
+      CAMSHAFT_TRY(set_extents(static_cast<int>(t)));
+    for (size_t k = 0; k < plan_.inputs.size(); ++k) place_input(static_cast<int>(k));
+    CAMSHAFT_TRY(place_roots());
+    for (size_t t = 0; t < plan_.tensors.size(); ++t) CAMSHAFT_TRY(place_view(static_cast<int>(t)));
+    plan_arena();
+    return make_steps();
+  }
+
+ private:
+  bool known(int t) const { return s_.tensors[t].present(); }
+
+  Status set_extents(int t) {
+    const PlanTensor& tensor = plan_.tensors[t];
+    if (!tensor.has_rank || !s_.bindings.known(tensor.shape)) return ok_status();
+    ir::Extents extents;
+    int64_t elements = 1;
+    for (const Dim dim : tensor.shape) {
+      extents.push_back(s_.bindings.value(dim));
+      if (extents.back() < 0 || __builtin_mul_overflow(elements, extents.back(), &elements) ||
+          elements > (int64_t{1} << 46))
+        return make_error(ErrorCode::kInvalidArgument, "tensor {} would have the extents {}",
+                          tensor.name, to_string(extents));
+    }
+    s_.tensors[t] = kernels::make_view(nullptr, tensor.type, tensor.format, extents);
+    return ok_status();
+  }
+
+  void place_input(int k) {
+    const int t = plan_.inputs[k];
+    const PlanTensor& tensor = plan_.tensors[t];
+    s_.tensors[t] = kernels::make_view(nullptr, tensor.type, tensor.format, s_.input_extents[k]);
+    s_.locations[t] = {Space::kBase, 1 + k, 0, nullptr};
+  }
+
+  size_t bytes_of(int t) const {
+    return ir::bytes_for(s_.tensors[t].type, s_.tensors[t].elements());
+  }
+
+  Status place_roots() {
+    block_of_.assign(plan_.tensors.size(), -1);
+    for (size_t t = 0; t < plan_.tensors.size(); ++t)
+      if (const int output = facts_.tensors[t].output; output >= 0) {
+        const int root = facts_.tensors[t].root;
+        if (plan_.tensors[root].role == TensorRole::kInput ||
+            plan_.tensors[root].role == TensorRole::kConstant)
+          return make_error(ErrorCode::kCorrupt, "output {} is a view of an input",
+                            plan_.tensors[t].name);
+        s_.locations[root] = {Space::kBase, 1 + static_cast<int>(plan_.inputs.size()) + output, 0,
+                              nullptr};
+      }
+    for (size_t t = 0; t < plan_.tensors.size(); ++t) place_root(static_cast<int>(t));
+    return ok_status();
+  }
+
+  void place_root(int t) {
+    const TensorFacts& f = facts_.tensors[t];
+    const PlanTensor& tensor = plan_.tensors[t];
+    Location& location = s_.locations[t];
+    if (f.root != t || tensor.role == TensorRole::kInput) return;
+    if (tensor.role == TensorRole::kConstant) {
+      location.space = Space::kFixed;
+      if (tensor.data_bytes > 0 || bytes_of(t) == 0)
+        location.fixed = facts_.engine->weights().data() + tensor.data_offset;
+      return;
+    }
+    if (!known(t)) {
+      location = {Space::kLate, 0, 0, nullptr};
+      return;
+    }
+    if (f.constant_value && place_value(t)) return;
+    if (location.space == Space::kBase) return;  // in an output buffer
+    if (f.first_use < 0) return;
+    location = {Space::kBase, kArenaBase, 0, nullptr};
+    block_of_[t] = static_cast<int>(blocks_.size());
+    blocks_.push_back({bytes_of(t), f.first_use, f.last_use, 0});
+  }
+
+  bool place_value(int t) {
+    const PlanTensor& tensor = plan_.tensors[t];
+    for (const Dim dim : *tensor.value)
+      if (!s_.bindings.known(dim)) return false;
+    if (s_.tensors[t].elements() != static_cast<int64_t>(tensor.value->size())) return false;
+    auto bytes = std::make_unique<std::byte[]>(tensor.value->size() * 8 + 8);
+    if (!write_values(tensor, s_.bindings, bytes.get())) return false;
+    s_.locations[t] = {Space::kFixed, 0, 0, bytes.get()};
+    s_.values.push_back(std::move(bytes));
+    return true;
+  }
+
+  // Strides and offset of a view from those of its parent, which may itself be one.
+  Status place_view(int t) {
+    const PlanTensor& tensor = plan_.tensors[t];
+    if (tensor.parent == kNoTensor || s_.locations[t].space != Space::kNone) return ok_status();
+    CAMSHAFT_TRY(place_view(tensor.parent));
+    const Location& from = s_.locations[tensor.parent];
+    if (from.space == Space::kLate || !known(t) || !known(tensor.parent)) {
+      s_.locations[t] = {Space::kLate, 0, 0, nullptr};
+      s_.tensors[t].rank = -1;
+      return ok_status();
+    }
+    Location location = from;
+    CAMSHAFT_TRY(place_in_parent(tensor, s_.tensors[tensor.parent], s_.bindings, s_.tensors[t],
+                                 location.offset));
+    if (from.fixed) location.fixed = from.fixed + (location.offset - from.offset);
+    if (facts_.tensors[t].output >= 0 &&
+        (location.offset != 0 || bytes_of(t) != bytes_of(facts_.tensors[t].root)))
+      return make_error(ErrorCode::kCorrupt, "output {} is a part of another tensor", tensor.name);
+    s_.locations[t] = location;
+    return ok_status();
+  }
+
+  // A pointwise step whose input dies with it writes over that input.
+  void share_in_place() {
+    for (size_t k = 0; k < plan_.steps.size(); ++k) {
+      const PlanStep& step = plan_.steps[k];
+      if (!facts_.steps[k].in_place || step.is_view || step.outputs.size() != 1 ||
+          step.outputs[0] == kNoTensor)
+        continue;
+      const int output = step.outputs[0];
+      if (block_of_[output] < 0 || facts_.tensors[output].first_use != static_cast<int>(k))
+        continue;
+      for (const int input : step.inputs)
+        if (input != kNoTensor && can_share(step, static_cast<int>(k), input, output)) {
+          MemoryBlock& block = blocks_[block_of_[input]];
+          block.last = std::max(block.last, facts_.tensors[output].last_use);
+          blocks_[block_of_[output]].bytes = 0;
+          block_of_[output] = block_of_[input];
+          break;
+        }
+    }
+  }
+
+  bool can_share(const PlanStep& step, int index, int input, int output) const {
+    if (facts_.tensors[input].root != input || block_of_[input] < 0 ||
+        block_of_[input] == block_of_[output])
+      return false;
+    if (blocks_[block_of_[input]].last != index || !known(input)) return false;
+    int uses = 0;
+    for (const int other : step.inputs)
+      uses += other != kNoTensor && block_of_[facts_.tensors[other].root] == block_of_[input];
+    const TensorView &a = s_.tensors[input], &b = s_.tensors[output];
+    return uses == 1 && a.format == b.format && ir::bits_of(a.type) == ir::bits_of(b.type) &&
+           a.rank == b.rank && std::equal(a.extents, a.extents + a.rank, b.extents);
+  }
+
+  void plan_arena() {
+    share_in_place();
+    s_.arena_bytes = plan_memory(blocks_);
+    for (size_t t = 0; t < plan_.tensors.size(); ++t) {
+      const int root = facts_.tensors[t].root;
+      if (block_of_[root] >= 0 && s_.locations[t].space == Space::kBase)
+        s_.locations[t].offset += blocks_[block_of_[root]].offset;
+    }
+  }
+
+  // --- steps
+  enum class Fate { kSkip, kStatic, kLate };
+
+  Fate fate(int k) const {
+    const PlanStep& step = plan_.steps[k];
+    const StepFacts& facts = facts_.steps[k];
+    if (step.is_view) {
+      for (const int t : step.outputs)
+        if (t != kNoTensor && s_.locations[t].space == Space::kLate) return Fate::kLate;
+      return Fate::kSkip;
+    }
+    bool late = facts.control_flow || step.dynamic_output ||
+                (facts.reference && facts.reference->run_dynamic);
+    bool any_output = false, any_unset = false;
+    for (const int t : step.inputs) late |= t != kNoTensor && !known(t);
+    for (const int t : step.outputs) {
+      if (t == kNoTensor) continue;
+      late |= !known(t);
+      any_output |= !known(t) || s_.tensors[t].elements() != 0;
+      any_unset |= s_.locations[t].space != Space::kFixed;
+    }
+    if (!any_unset) return Fate::kSkip;
+    if (late) return Fate::kLate;
+    return any_output ? Fate::kStatic : Fate::kSkip;
+  }
+
+  Status make_steps() {
+    size_t num_args = 0;
+    for (const PlanStep& step : plan_.steps) num_args += step.inputs.size() + step.outputs.size();
+    s_.args.reserve(num_args);
+    s_.steps.reserve(plan_.steps.size());
+    for (size_t k = 0; k < plan_.steps.size(); ++k) {
+      const Fate f = fate(static_cast<int>(k));
+      if (f != Fate::kSkip) CAMSHAFT_TRY(make_step(static_cast<int>(k), f == Fate::kLate));
+    }
+    return ok_status();
+  }
+
+  Status make_step(int k, bool late) {
+    const PlanStep& step = plan_.steps[k];
+    const StepFacts& facts = facts_.steps[k];
+    ScheduledStep scheduled;
+    scheduled.step = k;
+    const ir::Layer* layer = &step.layer;
+    if (!late && facts.symbolic_attributes) {
+      std::unique_ptr<ir::Layer> resolved = resolve_layer(step.layer, s_.bindings);
+      if (resolved) {
+        layer = resolved.get();
+        s_.layers.push_back(std::move(resolved));
+      } else {
+        late = true;
+      }
+    }
+    if (late) {
+      scheduled.call = ScheduledStep::Call::kLate;
+      s_.has_late_steps = true;
+      s_.steps.push_back(scheduled);
+      return ok_status();
+    }
+    scheduled.args.layer = layer;
+    scheduled.args.inputs = add_args(step.inputs, step.packed_inputs, facts.tactic != nullptr);
+    scheduled.args.outputs = add_args(step.outputs, 0, false);
+    scheduled.args.packed = facts.packed;
+    if (facts.tactic) {
+      scheduled.run = facts.tactic->run;
+      s_.workspace_bytes =
+          std::max(s_.workspace_bytes, workspace_of(*facts.tactic, scheduled.args));
+    } else {
+      scheduled.call = ScheduledStep::Call::kReference;
+      scheduled.run_checked = facts.reference->run;
+    }
+    s_.steps.push_back(scheduled);
+    return ok_status();
+  }
+
+  std::span<const TensorView> add_args(const std::vector<int>& tensors, uint32_t packed,
+                                       bool is_tactic) {
+    const size_t first = s_.args.size();
+    for (size_t k = 0; k < tensors.size(); ++k) {
+      TensorView view;
+      if (const int t = tensors[k]; t != kNoTensor) {
+        view = s_.tensors[t];
+        const Location& location = s_.locations[t];
+        const bool in_packed = is_tactic && k < 32 && (packed >> k & 1);
+        if (location.space == Space::kFixed && !in_packed)
+          view.data = const_cast<std::byte*>(location.fixed);
+        if (location.space == Space::kBase)
+          s_.patches[location.base].push_back({static_cast<int>(s_.args.size()), location.offset});
+      }
+      s_.args.push_back(view);
+    }
+    return {s_.args.data() + first, tensors.size()};
+  }
+
+  const PlanFacts& facts_;
+  const Plan& plan_;
+  Schedule& s_;
+  std::vector<MemoryBlock> blocks_;
+  std::vector<int> block_of_;  // per root tensor, -1: not in the arena
+};
+
+}  // namespace
+
+bool Bindings::known(const ir::Shape& shape) const {
+  return std::all_of(shape.begin(), shape.end(), [this](Dim dim) { return known(dim); });
+}
+
+Status place_in_parent(const PlanTensor& tensor, const TensorView& parent, const Bindings& bindings,
+                       TensorView& view, size_t& offset) {
+  if (tensor.parent_axis < 0) {
+    if (view.elements() != parent.elements() || !kernels::is_dense(parent))
+      return make_error(ErrorCode::kCorrupt, "view {} does not fit its parent", tensor.name);
+    return ok_status();
+  }
+  const int axis = tensor.parent_axis;
+  if (!bindings.known(tensor.parent_offset))
+    return make_error(ErrorCode::kCorrupt, "view {} starts at an unknown index", tensor.name);
+  const int64_t first = bindings.value(tensor.parent_offset);
+  for (int d = 0; d < view.rank; ++d) {
+    const int64_t room = d == axis ? parent.extents[d] - first : parent.extents[d];
+    if (first < 0 || (d == axis ? view.extents[d] > room : view.extents[d] != room))
+      return make_error(ErrorCode::kCorrupt, "view {} lies outside its parent", tensor.name);
+    view.strides[d] = parent.strides[d];
+  }
+  offset += first * parent.strides[axis] * (ir::bits_of(view.type) / 8);
+  return ok_status();
+}
+
+std::unique_ptr<ir::Layer> resolve_layer(const ir::Layer& layer, const Bindings& bindings) {
+  auto resolved = std::make_unique<ir::Layer>();
+  resolved->kind = layer.kind;
+  resolved->name = layer.name;
+  resolved->attrs = layer.attrs;
+  Resolver resolver{bindings};
+  std::visit([&](auto& a) { std::decay_t<decltype(a)>::fields(a, resolver); }, resolved->attrs);
+  return resolver.complete ? std::move(resolved) : nullptr;
+}
+
+size_t workspace_of(const kernels::Tactic& tactic, const KernelArgs& args) {
+  return tactic.workspace_bytes ? (tactic.workspace_bytes(args) + 63) / 64 * 64 : 0;
+}
+
+Result<std::unique_ptr<Schedule>> make_schedule(const PlanFacts& facts,
+                                                std::span<const ir::Extents> inputs,
+                                                const Bindings* outer) {
+  auto schedule = std::make_unique<Schedule>();
+  schedule->input_extents.assign(inputs.begin(), inputs.end());
+  const size_t num_symbols = facts.plan->symbols.size();
+  if (outer) schedule->outer = *outer;
+  schedule->outer.values.resize(num_symbols);
+  schedule->outer.bound.resize(num_symbols);
+  schedule->bindings = schedule->outer;
+  CAMSHAFT_TRY(bind_inputs(*facts.plan, inputs, schedule->bindings));
+  CAMSHAFT_TRY(check_inputs(*facts.plan, inputs, schedule->bindings));
+  CAMSHAFT_TRY(Maker(facts, *schedule).make());
+  schedule->initial_bindings = schedule->bindings;
+  return schedule;
+}
+
+}  // namespace camshaft::runtime

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan made ready for one set of input shapes: extents, addresses, and steps as a flat array of
+// function calls.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "engine/engine.h"
+#include "kernels/kernel.h"
+
+namespace camshaft::runtime {
+
+using kernels::KernelArgs;
+using kernels::TensorView;
+
+// Values of a plan's symbols, as far as they are known.
+struct Bindings {
+  std::vector<int64_t> values;
+  std::vector<bool> bound;
+
+  bool known(ir::Dim dim) const { return dim.is_known() || bound[dim.symbol_id()]; }
+  bool known(const ir::Shape& shape) const;
+  int64_t value(ir::Dim dim) const {
+    return dim.is_known() ? dim.extent() : values[dim.symbol_id()];
+  }
+};
+
+// What a plan is, whatever the shapes: computed once per executor.
+struct StepFacts {
+  const kernels::Tactic* tactic = nullptr;
+  const kernels::ReferenceKernel* reference = nullptr;
+  const std::byte* packed = nullptr;
+  bool symbolic_attributes = false;
+  bool in_place = false;  // element k of the output needs only element k of an input of its shape
+  bool control_flow = false;
+};
+
+struct TensorFacts {
+  int root = 0;                       // the end of the parent chain
+  int output = -1;                    // the plan output it is
+  int producer = -1;                  // step
+  int first_use = -1, last_use = -1;  // of a root: the steps between which its memory is in use
+  bool constant_value =
+      false;  // a small tensor whose elements are symbols, computed without running
+};
+
+struct PlanFacts {
+  const engine::Engine* engine = nullptr;
+  const engine::Plan* plan = nullptr;
+  std::vector<StepFacts> steps;
+  std::vector<TensorFacts> tensors;
+
+  static Result<PlanFacts> make(const engine::Engine& engine, const engine::Plan& plan);
+};
+
+// Where a tensor's bytes are. Pointers of kBase change between runs: base 0 is the arena, then
+// inputs, then outputs.
+enum class Space : uint8_t { kNone, kFixed, kBase, kLate };
+struct Location {
+  Space space = Space::kNone;
+  int base = 0;
+  size_t offset = 0;  // from the base
+  const std::byte* fixed = nullptr;
+};
+
+struct ScheduledStep {
+  enum class Call : uint8_t { kTactic, kReference, kLate };
+  Call call = Call::kTactic;
+  int step = 0;  // index into Plan::steps
+  void (*run)(const KernelArgs&) = nullptr;
+  Status (*run_checked)(const KernelArgs&) = nullptr;
+  KernelArgs args;
+};
+
+struct Schedule {
+  std::vector<ir::Extents> input_extents;
+  Bindings outer, initial_bindings;  // symbols before and after binding the inputs
+  Bindings bindings;                 // those and what the run in progress has found out
+  bool has_late_steps = false;
+  std::vector<TensorView> tensors;  // rank -1: not known before the run
+  std::vector<Location> locations;
+  std::vector<ScheduledStep> steps;
+  std::vector<TensorView> args;  // the views of all steps, back to back
+  struct Patch {
+    int arg;
+    size_t offset;
+  };
+  std::vector<std::vector<Patch>> patches;  // per base
+  std::vector<void*> linked;                // the base pointers the args hold now
+  const std::byte* linked_workspace = nullptr;
+  std::vector<std::unique_ptr<ir::Layer>> layers;    // copies whose attributes hold numbers
+  std::vector<std::unique_ptr<std::byte[]>> values;  // elements of constant_value tensors
+  size_t arena_bytes = 0, workspace_bytes = 0;
+
+  int num_bases() const { return static_cast<int>(patches.size()); }
+};
+
+Result<std::unique_ptr<Schedule>> make_schedule(const PlanFacts& facts,
+                                                std::span<const ir::Extents> inputs,
+                                                const Bindings* outer);
+
+// The layer with numbers in place of symbols; null when a symbol it needs has no value yet.
+std::unique_ptr<ir::Layer> resolve_layer(const ir::Layer& layer, const Bindings& bindings);
+
+// Gives `view` (its extents are set) the strides of its place in `parent`; adds that place to
+// `offset`, in bytes.
+Status place_in_parent(const engine::PlanTensor& tensor, const TensorView& parent,
+                       const Bindings& bindings, TensorView& view, size_t& offset);
+
+// Workspace of one call, rounded up.
+size_t workspace_of(const kernels::Tactic& tactic, const KernelArgs& args);
+
+}  // namespace camshaft::runtime
