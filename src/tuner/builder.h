@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From an imported graph to an engine: passes, tactics and formats by time, weights packed, plan written.
+// From an imported graph to an engine: passes, tactics and formats by time, weights packed, plan
+// written.
 #pragma once
 
 #include <functional>
@@ -12,16 +13,18 @@
 namespace camshaft::tuner {
 
 struct BuildOptions {
-  std::vector<engine::Profile> profiles;   // empty: one from the model's static shapes (dynamic extents 1, with a warning)
-  int threads = 0;                         // 0: default_num_threads()
-  int optimization_level = 3;              // 0: first legal tactic, untimed … 5: time everything
-  int avg_timing = 8;                      // runs averaged per tactic
-  int max_tactics = -1;                    // timed candidates per layer, -1: by level
-  std::string timing_cache_file;           // "" : in-process only
+  std::vector<engine::Profile>
+      profiles;     // empty: one from the model's static shapes (dynamic extents 1, with a warning)
+  int threads = 0;  // 0: default_num_threads()
+  int optimization_level = 3;     // 0: first legal tactic, untimed … 5: time everything
+  int avg_timing = 8;             // runs averaged per tactic
+  int max_tactics = -1;           // timed candidates per layer, -1: by level
+  std::string timing_cache_file;  // "" : in-process only
   bool use_timing_cache = true;
   bool error_on_timing_cache_miss = false;
   engine::Verbosity verbosity = engine::Verbosity::kDetailed;
-  // Phase, done, total, for a progress line; called from the building thread. Returning false cancels the build.
+  // Phase, done, total, for a progress line; called from the building thread. Returning false
+  // cancels the build.
   std::function<bool(const char* phase, int done, int total)> progress;
 };
 
@@ -31,6 +34,7 @@ struct BuildStatistics {
 };
 
 // Consumes the graph.
-Result<std::vector<std::byte>> build(std::unique_ptr<ir::Graph> graph, const BuildOptions& options, BuildStatistics* statistics = nullptr);
+Result<std::vector<std::byte>> build(std::unique_ptr<ir::Graph> graph, const BuildOptions& options,
+                                     BuildStatistics* statistics = nullptr);
 
 }  // namespace camshaft::tuner

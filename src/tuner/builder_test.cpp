@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a graph to an engine and back: shapes, numbers, determinism.
+#include "tuner/test_util.h"
+
+namespace camshaft::tuner {
+namespace {
+
+constexpr const char* kSmallNet = R"(
+graph "small" {
+  symbols batch
+  input x: float[batch, 3, 8, 8]
+  constant w: float[4, 3, 3, 3] = random(1)
+  constant fc: float[64, 5] = random(2)
+  y: float[batch, 4, 8, 8] = Convolution "conv"(x, w) {kernel=[3, 3], stride=[1, 1], dilation=[1, 1], pre_padding=[1, 1], post_padding=[1, 1]}
+  r: float[batch, 4, 8, 8] = Activation "relu"(y) {op=relu}
+  p: float[batch, 4, 4, 4] = Pooling "pool"(r) {type=max, kernel=[2, 2], stride=[2, 2], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0]}
+  f: float[batch, 64] = Shuffle "flatten"(p) {has_reshape=true, reshape=[batch, 64]}
+  o: float[batch, 5] = MatrixMultiply "fc"(f, fc)
+  output o
+}
+)";
+
+engine::Profile batch_profile(int64_t low, int64_t opt, int64_t high) {
+  return {{"x", {low, 3, 8, 8}, {opt, 3, 8, 8}, {high, 3, 8, 8}}};
+}
+
+TEST(Builder, RunsAtEveryShapeOfTheProfile) {
+  BuildOptions options;
+  options.profiles = {batch_profile(1, 2, 4)};
+  const auto engine = engine_of(graph_of(kSmallNet), options);
+  ASSERT_TRUE(engine);
+  auto context = runtime::Context::create(engine);
+  ASSERT_STATUS_OK(context.status());
+  // Each image of a batch gives what it gives alone.
+  const TestTensor batch = random_tensor({4, 3, 8, 8}, 7);
+  std::vector<TestTensor> together, alone;
+  ASSERT_STATUS_OK(run(**context, {batch}, together));
+  ASSERT_EQ(together[0].extents, (ir::Extents{4, 5}));
+  for (int k = 0; k < 4; ++k) {
+    const size_t bytes = 3 * 8 * 8 * sizeof(float);
+    const TestTensor image{
+        {1, 3, 8, 8}, {batch.bytes.begin() + k * bytes, batch.bytes.begin() + (k + 1) * bytes}};
+    ASSERT_STATUS_OK(run(**context, {image}, alone));
+    for (int n = 0; n < 5; ++n)
+      EXPECT_NEAR(alone[0].floats()[n], together[0].floats()[k * 5 + n], 1e-4);
+  }
+  EXPECT_FALSE(run(**context, {random_tensor({5, 3, 8, 8}, 1)}, alone).ok());
+}
+
+TEST(Builder, SameInputSameBytes) {
+  BuildOptions options;
+  options.optimization_level = 0;
+  const auto first = build(graph_of(kSmallNet), options),
+             second = build(graph_of(kSmallNet), options);
+  ASSERT_STATUS_OK(first.status());
+  ASSERT_STATUS_OK(second.status());
+  EXPECT_EQ(first.value(), second.value());
+}
+
+TEST(Builder, RefusesProfilesThatContradictTheModel) {
+  for (const engine::Profile& profile :
+       {batch_profile(3, 2, 4), engine::Profile{{"y", {1}, {1}, {1}}},
+        engine::Profile{{"x", {1, 3, 8, 9}, {1, 3, 8, 9}, {1, 3, 8, 9}}},
+        engine::Profile{{"x", {1, 3, 8}, {1, 3, 8}, {1, 3, 8}}}}) {
+    BuildOptions options;
+    options.profiles = {profile};
+    EXPECT_EQ(build(graph_of(kSmallNet), options).status().code(), ErrorCode::kInvalidArgument);
+  }
+}
+
+}  // namespace
+}  // namespace camshaft::tuner

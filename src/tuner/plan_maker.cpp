@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/plan_maker.h"
+
+#include <cstring>
+
+#include "engine/file_format.h"
+#include "engine/hash.h"
+
+namespace camshaft::tuner {
+namespace {
+
+using engine::kNoTensor;
+using engine::Plan;
+using engine::PlanStep;
+using engine::PlanTensor;
+using engine::TensorRole;
+using ir::Format;
+using ir::Layer;
+using ir::Tensor;
+using kernels::TensorView;
+
+// The bytes of a constant in another format.
+std::vector<std::byte> reformat_constant(const Tensor& tensor, Format format) {
+  ir::Extents extents;
+  for (const ir::Dim dim : tensor.shape) extents.push_back(dim.extent());
+  const TensorView to = kernels::make_view(nullptr, tensor.type, format, extents);
+  const size_t size = ir::bits_of(tensor.type) / 8;
+  std::vector<std::byte> bytes(tensor.constant->view.size());
+  ir::Extents index(extents.size(), 0);
+  const int64_t elements = ir::element_count(extents);
+  for (int64_t k = 0; k < elements; ++k) {
+    int64_t target = 0;
+    for (size_t d = 0; d < index.size(); ++d) target += index[d] * to.strides[d];
+    std::memcpy(bytes.data() + target * size, tensor.constant->view.data() + k * size, size);
+    for (size_t d = index.size(); d-- > 0;) {
+      if (++index[d] < extents[d]) break;
+      index[d] = 0;
+    }
+  }
+  return bytes;
+}
+
+// A stable number for a tactic, as TensorRT's TacticValue.
+uint64_t tactic_value(const kernels::Tactic& tactic) {
+  const std::string text =
+      fmt::format("{}/{}/{}", tactic.name, isa_name(tactic.isa), tactic.version);
+  return engine::hash_bytes(std::as_bytes(std::span(text)));
+}
+
+class Maker {
+ public:
+  Maker(ir::Graph& graph, const PlanContext& context) : graph_(graph), context_(context) {}
+
+  Result<Plan> make() {
+    plan_.name = graph_.name();
+    for (const Tensor* input : graph_.inputs()) {
+      const int t = add_tensor(*input, Format::kLinear, TensorRole::kInput);
+      plan_.inputs.push_back(t);
+      made_[{input, Format::kLinear}] = t;
+    }
+    for (const auto& layer : graph_.layers()) CAMSHAFT_TRY(add_layer(*layer));
+    for (size_t k = 0; k < graph_.outputs().size(); ++k)
+      CAMSHAFT_TRY(add_output(*graph_.outputs()[k]));
+    plan_.symbols = graph_.symbols();
+    return std::move(plan_);
+  }
+
+ private:
+  struct Key {
+    const Tensor* tensor;
+    Format format;
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    size_t operator()(const Key& key) const {
+      return std::hash<const void*>()(key.tensor) * 2 + static_cast<size_t>(key.format);
+    }
+  };
+
+  int add_tensor(const Tensor& tensor, Format format, TensorRole role) {
+    PlanTensor t;
+    t.name = tensor.name;
+    t.type = tensor.type;
+    t.format = format;
+    t.role = role;
+    t.has_rank = tensor.has_rank;
+    t.shape = tensor.shape;
+    if (tensor.facts.shape_value && role == TensorRole::kActivation)
+      t.value = tensor.facts.shape_value;
+    plan_.tensors.push_back(std::move(t));
+    return static_cast<int>(plan_.tensors.size()) - 1;
+  }
+
+  // --- constants
+  int constant(const Tensor& tensor, Format format, bool packed) {
+    const bool same = format == Format::kLinear || formats_coincide(tensor);
+    auto [place, is_new] = made_.try_emplace({&tensor, format}, 0);
+    if (is_new) place->second = add_tensor(tensor, format, TensorRole::kConstant);
+    PlanTensor& t = plan_.tensors[place->second];
+    if (t.data_bytes > 0 || tensor.constant->view.empty() || (packed && !context_.portable))
+      return place->second;
+    t.data_bytes = tensor.constant->view.size();
+    t.data_offset = same ? context_.weights->add(tensor.constant->view)
+                         : context_.weights->add(reformat_constant(tensor, format));
+    return place->second;
+  }
+
+  // --- formats
+  // The plan tensor that holds `tensor` in `format`, reformatted for input k of `layer` if need be.
+  Result<int> input(const Layer& layer, size_t k, Format format) {
+    const Tensor& tensor = *layer.inputs[k];
+    if (const auto found = made_.find({&tensor, format}); found != made_.end())
+      return found->second;
+    const Format other = format == Format::kLinear ? Format::kChannelLast : Format::kLinear;
+    const auto source = made_.find({&tensor, other});
+    if (source == made_.end())
+      return make_error(ErrorCode::kInternal, "layer {} reads {} before it is made", layer.name,
+                        tensor.name);
+    const int from = source->second;
+    const int to = add_tensor(tensor, format, TensorRole::kActivation);
+    made_[{&tensor, format}] = to;
+    if (formats_coincide(tensor)) {
+      plan_.tensors[to].parent = from;
+      return to;
+    }
+    plan_.tensors[to].name = fmt::format("Reformatted Input Tensor {} to {}", k, layer.name);
+    CAMSHAFT_TRY(
+        add_reformat(fmt::format("Reformatting CopyNode for Input Tensor {} to {}", k, layer.name),
+                     tensor, from, to));
+    return to;
+  }
+
+  Status add_reformat(std::string name, const Tensor& tensor, int from, int to) {
+    Layer layer;
+    layer.kind = ir::LayerKind::kReformat;
+    layer.name = std::move(name);
+    layer.attrs = ir::NoAttrs();
+    layer.inputs = {const_cast<Tensor*>(&tensor)};
+    layer.outputs = layer.inputs;
+    if (tensor.producer) layer.onnx_nodes = tensor.producer->onnx_nodes;
+    const LayerProblem made =
+        make_problem(layer, {plan_.tensors[from].format, plan_.tensors[to].format},
+                     *context_.bindings, context_.threads);
+    PlanStep step;
+    step.layer = std::move(layer);
+    step.layer.inputs.clear();
+    step.layer.outputs.clear();
+    step.inputs = {from};
+    step.outputs = {to};
+    if (made.layer)
+      if (const kernels::Tactic* tactic = context_.reformat_tactic(made.problem))
+        set_tactic(step, *tactic, made.problem);
+    plan_.steps.push_back(std::move(step));
+    return ok_status();
+  }
+
+  // --- layers
+  void set_tactic(PlanStep& step, const kernels::Tactic& tactic, const kernels::Problem& problem) {
+    step.tactic = tactic.name;
+    step.tactic_version = tactic.version;
+    step.isa = tactic.isa;
+    step.tactic_value = tactic_value(tactic);
+    step.packed_inputs = tactic.packed_inputs ? tactic.packed_inputs(problem) : 0;
+    step.packed_bytes = tactic.packed_bytes ? tactic.packed_bytes(problem) : 0;
+    if (step.packed_bytes == 0) return;
+    std::vector<std::byte> packed(step.packed_bytes);
+    tactic.pack(problem, packed.data());
+    step.packed_offset = context_.weights->add(packed);
+  }
+
+  Status add_layer(Layer& layer) {
+    static const Choice kPlain;
+    const auto found = context_.choices->find(&layer);
+    const Choice& choice = found == context_.choices->end() ? kPlain : found->second;
+    PlanStep step;
+    if (choice.tactic) {
+      const LayerProblem made =
+          make_problem(layer, choice.formats, *context_.bindings, context_.threads);
+      if (!made.layer)
+        return make_error(ErrorCode::kInternal, "layer {}: no problem for its tactic", layer.name);
+      set_tactic(step, *choice.tactic, made.problem);
+    } else if (layer.bodies.empty() && !choice.is_view) {
+      const kernels::ReferenceKernel* kernel = kernels::reference_kernel(layer);
+      if (!kernel)
+        return make_error(ErrorCode::kUnsupported, "layer {}: no kernel for {}", layer.name,
+                          ir::kind_name(layer.kind));
+      step.dynamic_output = kernel->run_dynamic != nullptr;
+    }
+    CAMSHAFT_TRY(add_inputs(layer, choice, step));
+    add_outputs(layer, choice, step);
+    step.candidates = choice.candidates;
+    step.build_time_us = choice.us;
+    for (const auto& body : layer.bodies) {
+      CAMSHAFT_ASSIGN(Plan inner, make_plan(*body, context_));
+      step.bodies.push_back(std::make_shared<const Plan>(std::move(inner)));
+    }
+    step.layer.kind = layer.kind;
+    step.layer.name = layer.name;
+    step.layer.attrs = std::move(layer.attrs);
+    step.layer.onnx_nodes = std::move(layer.onnx_nodes);
+    plan_.steps.push_back(std::move(step));
+    return ok_status();
+  }
+
+  Status add_inputs(const Layer& layer, const Choice& choice, PlanStep& step) {
+    for (size_t k = 0; k < layer.inputs.size(); ++k) {
+      const Tensor* tensor = layer.inputs[k];
+      if (!tensor) {
+        step.inputs.push_back(kNoTensor);
+        continue;
+      }
+      const Format format = is_data_input(layer, k) ? choice.formats.input : Format::kLinear;
+      if (tensor->is_constant()) {
+        step.inputs.push_back(constant(*tensor, format, k < 32 && (step.packed_inputs >> k & 1)));
+        continue;
+      }
+      CAMSHAFT_ASSIGN(const int t, input(layer, k, format));
+      step.inputs.push_back(t);
+    }
+    return ok_status();
+  }
+
+  void add_outputs(const Layer& layer, const Choice& choice, PlanStep& step) {
+    for (size_t k = 0; k < layer.outputs.size(); ++k) {
+      const Tensor* tensor = layer.outputs[k];
+      if (!tensor) {
+        step.outputs.push_back(kNoTensor);
+        continue;
+      }
+      const Format format = is_data_output(layer, k) ? choice.formats.output : Format::kLinear;
+      const int t = add_tensor(*tensor, format, TensorRole::kActivation);
+      made_[{tensor, format}] = t;
+      step.outputs.push_back(t);
+    }
+    if (!choice.is_view) return;
+    step.is_view = true;
+    plan_.tensors[step.outputs[0]].parent = step.inputs[0];
+    plan_.tensors[step.outputs[0]].value.reset();
+  }
+
+  // --- network outputs: linear, in memory of their own, made by a step.
+  Status add_output(const Tensor& tensor) {
+    const auto found = made_.find({&tensor, Format::kLinear});
+    if (found != made_.end() && can_be_output(found->second)) {
+      PlanTensor& t = plan_.tensors[found->second];
+      t.role = TensorRole::kOutput;
+      t.value.reset();
+      plan_.outputs.push_back(found->second);
+      return ok_status();
+    }
+    int from = kNoTensor;
+    if (tensor.is_constant())
+      from = constant(tensor, Format::kLinear, false);
+    else if (found != made_.end())
+      from = found->second;
+    else if (const auto other = made_.find({&tensor, Format::kChannelLast}); other != made_.end())
+      from = other->second;
+    if (from == kNoTensor)
+      return make_error(ErrorCode::kInternal, "output {} is never made", tensor.name);
+    const int to = add_tensor(tensor, Format::kLinear, TensorRole::kOutput);
+    if (plan_.tensors[from].role == TensorRole::kActivation && tensor.producer)
+      plan_.tensors[from].name =
+          fmt::format("Reformatted Output Tensor 0 to {}", tensor.producer->name);
+    plan_.outputs.push_back(to);
+    return add_reformat(fmt::format("Reformatting CopyNode for Output Tensor {} to {}",
+                                    plan_.outputs.size() - 1, tensor.name),
+                        tensor, from, to);
+  }
+
+  int root_of(int t) const {
+    while (plan_.tensors[t].parent != kNoTensor) t = plan_.tensors[t].parent;
+    return t;
+  }
+
+  // Its memory is no input, constant or other output, and it is the whole of it.
+  bool can_be_output(int t) const {
+    const int root = root_of(t);
+    if (plan_.tensors[root].role != TensorRole::kActivation && root != t) return false;
+    if (plan_.tensors[t].role != TensorRole::kActivation) return false;
+    for (int k = t; plan_.tensors[k].parent != kNoTensor; k = plan_.tensors[k].parent)
+      if (plan_.tensors[k].parent_axis >= 0) return false;
+    for (const int other : plan_.outputs)
+      if (root_of(other) == root) return false;
+    return true;
+  }
+
+  ir::Graph& graph_;
+  const PlanContext& context_;
+  Plan plan_;
+  std::unordered_map<Key, int, KeyHash> made_;
+};
+
+}  // namespace
+
+size_t Weights::add(std::span<const std::byte> bytes) {
+  const uint64_t hash = engine::hash_bytes(bytes);
+  const auto [first, last] = stored_.equal_range(hash);
+  for (auto entry = first; entry != last; ++entry) {
+    const auto [offset, size] = entry->second;
+    if (size == bytes.size() && std::memcmp(bytes_.data() + offset, bytes.data(), size) == 0)
+      return offset;
+  }
+  const size_t offset = (bytes_.size() + engine::kWeightAlignment - 1) / engine::kWeightAlignment *
+                        engine::kWeightAlignment;
+  bytes_.resize(offset + bytes.size());
+  if (!bytes.empty()) std::memcpy(bytes_.data() + offset, bytes.data(), bytes.size());
+  stored_.emplace(hash, std::pair(offset, bytes.size()));
+  return offset;
+}
+
+Result<engine::Plan> make_plan(ir::Graph& graph, const PlanContext& context) {
+  return Maker(graph, context).make();
+}
+
+}  // namespace camshaft::tuner

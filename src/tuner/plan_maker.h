@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// A graph whose tactics and formats are chosen, written down as a plan: tensors, steps, reformats,
+// packed weights.
+#pragma once
+
+#include <unordered_map>
+
+#include "engine/engine.h"
+#include "tuner/problem.h"
+
+namespace camshaft::tuner {
+
+// How one layer runs.
+struct Choice {
+  const kernels::Tactic* tactic = nullptr;  // null: the reference kernel
+  Formats formats;
+  double us = 0;
+  bool is_view = false;  // nothing moves: the output is another name of the input's bytes
+  std::vector<engine::Candidate> candidates;
+};
+using Choices = std::unordered_map<const ir::Layer*, Choice>;
+
+// The weights section: constants and packed weights, equal contents stored once.
+class Weights {
+ public:
+  size_t add(std::span<const std::byte> bytes);  // its offset
+  std::vector<std::byte> take() { return std::move(bytes_); }
+  size_t bytes() const { return bytes_.size(); }
+
+ private:
+  std::vector<std::byte> bytes_;
+  std::unordered_multimap<uint64_t, std::pair<size_t, size_t>> stored_;  // hash: offset, size
+};
+
+struct PlanContext {
+  const Choices* choices = nullptr;
+  const runtime::Bindings* bindings = nullptr;  // at the opt shapes
+  // Fastest way to copy a tensor into another format or place: null is the reference kernel.
+  std::function<const kernels::Tactic*(const kernels::Problem&)> reformat_tactic;
+  Weights* weights = nullptr;
+  int threads = 1;
+  bool portable = false;  // keep the constants that are packed, too
+};
+
+// Moves names, attributes and bodies out of the graph.
+Result<engine::Plan> make_plan(ir::Graph& graph, const PlanContext& context);
+
+}  // namespace camshaft::tuner

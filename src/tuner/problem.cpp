@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/problem.h"
+
+#include <fmt/ranges.h>
+
+namespace camshaft::tuner {
+namespace {
+
+using ir::Format;
+using ir::Layer;
+using ir::LayerKind;
+using ir::Tensor;
+
+bool has_data_rank(const Tensor* tensor) {
+  return tensor && tensor->has_rank && tensor->shape.size() >= 3;
+}
+
+// How many leading inputs are parameters of the layer (after input 0), not epilogue operands.
+size_t first_epilogue_input(LayerKind kind) {
+  switch (kind) {
+    case LayerKind::kConvolution:
+    case LayerKind::kDeconvolution:
+    case LayerKind::kMatrixMultiply:
+    case LayerKind::kNormalization:
+      return 3;
+    default:
+      return 1;
+  }
+}
+
+enum class DataInputs { kFirst, kFirstAndEpilogue, kAll };
+
+DataInputs data_inputs(LayerKind kind) {
+  switch (kind) {
+    case LayerKind::kActivation:
+    case LayerKind::kUnary:
+    case LayerKind::kElementWise:
+    case LayerKind::kSelect:
+    case LayerKind::kPointWise:
+    case LayerKind::kConcatenation:
+      return DataInputs::kAll;
+    case LayerKind::kConvolution:
+    case LayerKind::kDeconvolution:
+    case LayerKind::kNormalization:
+      return DataInputs::kFirstAndEpilogue;
+    default:
+      return DataInputs::kFirst;
+  }
+}
+
+struct TextWriter {
+  std::string& text;
+  template <class T>
+  void operator()(const char* name, const T& field) {
+    text += ' ';
+    text += name;
+    text += '=';
+    write(field);
+  }
+  template <class T>
+  void write(const T& field) {
+    if constexpr (std::is_enum_v<T>)
+      text += ir::enum_name(field);
+    else
+      text += fmt::format("{}", field);
+  }
+  void write(const ir::Ints& field) { text += fmt::format("{}", fmt::join(field, ",")); }
+  void write(const std::vector<float>& field) { text += fmt::format("{}", fmt::join(field, ",")); }
+  void write(const std::vector<std::string>& field) {
+    text += fmt::format("{}", fmt::join(field, ","));
+  }
+  void write(const ir::Program& field) { text += field.empty() ? "none" : ir::to_string(field); }
+  void write(const ir::Shape& field) {
+    for (const ir::Dim dim : field) text += fmt::format("{},", dim.is_known() ? dim.extent() : -1);
+  }
+  void write(const std::vector<ir::GenericAttribute>& field) {
+    for (const ir::GenericAttribute& a : field)
+      text += fmt::format("{}:{}:{}:{};", a.name, fmt::join(a.ints, ","), fmt::join(a.floats, ","),
+                          a.text);
+  }
+};
+
+void append_tensor(std::string& key, const kernels::ProblemTensor& t) {
+  if (!t.present) {
+    key += " -";
+    return;
+  }
+  key += fmt::format(" {}[{}]{}{}", ir::type_name(t.type),
+                     fmt::join(t.extents.begin(), t.extents.end(), "x"),
+                     t.format == Format::kChannelLast ? "cl" : "", t.constant ? "c" : "");
+}
+
+bool set_tensor(const Tensor* tensor, Format format, const runtime::Bindings& bindings,
+                kernels::ProblemTensor& out) {
+  if (!tensor) return true;
+  if (!tensor->has_rank || !bindings.known(tensor->shape)) return false;
+  out.present = true;
+  out.type = tensor->type;
+  out.format = format;
+  out.constant = tensor->constant.get();
+  for (const ir::Dim dim : tensor->shape)
+    out.extents.push_back(std::max<int64_t>(bindings.value(dim), 0));
+  return true;
+}
+
+}  // namespace
+
+std::string to_string(const Formats& formats) {
+  if (formats.input == formats.output) return std::string(ir::format_name(formats.input));
+  return fmt::format("{} -> {}", ir::format_name(formats.input), ir::format_name(formats.output));
+}
+
+bool is_data_input(const Layer& layer, size_t k) {
+  const Tensor* tensor = layer.inputs[k];
+  if (!has_data_rank(tensor)) return false;
+  if (k == 0) return layer.kind != LayerKind::kGather || !tensor->is_constant();
+  const DataInputs which = data_inputs(layer.kind);
+  if (which == DataInputs::kFirst) return false;
+  if (which == DataInputs::kFirstAndEpilogue && k < first_epilogue_input(layer.kind)) return false;
+  return !layer.outputs.empty() && layer.outputs[0] && layer.outputs[0]->has_rank &&
+         layer.outputs[0]->shape.size() == tensor->shape.size();
+}
+
+bool is_data_output(const Layer& layer, size_t k) {
+  return has_data_rank(layer.outputs[k]);
+}
+
+bool formats_coincide(const Tensor& tensor) {
+  if (!tensor.has_rank || tensor.shape.size() < 3) return true;
+  if (tensor.shape[1] == ir::Dim(1)) return true;
+  for (size_t d = 2; d < tensor.shape.size(); ++d)
+    if (tensor.shape[d] != ir::Dim(1)) return false;
+  return true;
+}
+
+LayerProblem make_problem(const Layer& layer, const Formats& formats,
+                          const runtime::Bindings& bindings, int threads) {
+  LayerProblem made;
+  kernels::Problem problem;
+  problem.threads = threads;
+  problem.inputs.resize(layer.inputs.size());
+  problem.outputs.resize(layer.outputs.size());
+  for (size_t k = 0; k < layer.inputs.size(); ++k)
+    if (!set_tensor(layer.inputs[k], is_data_input(layer, k) ? formats.input : Format::kLinear,
+                    bindings, problem.inputs[k]))
+      return made;
+  for (size_t k = 0; k < layer.outputs.size(); ++k)
+    if (!set_tensor(layer.outputs[k], is_data_output(layer, k) ? formats.output : Format::kLinear,
+                    bindings, problem.outputs[k]))
+      return made;
+  made.layer = runtime::resolve_layer(layer, bindings);
+  if (!made.layer) return made;
+  problem.layer = made.layer.get();
+  made.problem = std::move(problem);
+  return made;
+}
+
+std::string problem_key(const kernels::Problem& problem) {
+  std::string key(ir::kind_name(problem.layer->kind));
+  TextWriter writer{key};
+  std::visit([&](const auto& a) { std::decay_t<decltype(a)>::fields(a, writer); },
+             problem.layer->attrs);
+  key += " in";
+  for (const kernels::ProblemTensor& t : problem.inputs) append_tensor(key, t);
+  key += " out";
+  for (const kernels::ProblemTensor& t : problem.outputs) append_tensor(key, t);
+  key += fmt::format(" threads={}", problem.threads);
+  return key;
+}
+
+}  // namespace camshaft::tuner

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layers as problems: which tensors carry a format, extents at a profile's shapes, keys for caches.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "ir/graph.h"
+#include "kernels/kernel.h"
+#include "runtime/schedule.h"
+
+namespace camshaft::tuner {
+
+// Formats of a layer's data tensors; all its other tensors are linear.
+struct Formats {
+  ir::Format input = ir::Format::kLinear, output = ir::Format::kLinear;
+  friend bool operator==(const Formats&, const Formats&) = default;
+};
+std::string to_string(const Formats& formats);  // "channel_last", "linear -> channel_last"
+
+// Does input k (output k) carry the layer's data format? Weights, vectors and operands of lower
+// rank are always linear.
+bool is_data_input(const ir::Layer& layer, size_t k);
+bool is_data_output(const ir::Layer& layer, size_t k);
+
+// Both formats put the elements at the same places (one channel, or one pixel).
+bool formats_coincide(const ir::Tensor& tensor);
+
+// A layer at given shapes. The problem points into `layer` and the graph.
+struct LayerProblem {
+  std::unique_ptr<ir::Layer> layer;  // attributes hold numbers
+  kernels::Problem problem;
+};
+// Empty problem (layer null) when a shape is not known even with estimates.
+LayerProblem make_problem(const ir::Layer& layer, const Formats& formats,
+                          const runtime::Bindings& bindings, int threads);
+
+// Everything that decides how fast a kernel is: kind, attributes, types, formats, extents, threads;
+// not names or values.
+std::string problem_key(const kernels::Problem& problem);
+
+}  // namespace camshaft::tuner
