@@ -4,5 +4,6 @@
 #pragma once
 
 #define CAMSHAFT_KERNEL_FAMILIES(X) \
-  X(pointwise) \
-  X(conv)
+  X(conv)                           \
+  X(depthwise)                      \
+  X(pointwise)
