@@ -90,16 +90,6 @@ void pack(const Problem& problem, std::byte* packed) {
             reinterpret_cast<float*>(packed));
 }
 
-// Strides of a rank 3 or 4 operand of the output.
-TileFinish::Operand operand_of(const TensorView& view, const TensorView& y) {
-  const BroadcastOperand broadcast = broadcast_operand(view, y);
-  if (y.rank == 3)
-    return {broadcast.data, broadcast.strides[2], y.extents[2] * broadcast.strides[0],
-            broadcast.strides[0], broadcast.strides[1]};
-  return {broadcast.data, broadcast.strides[3], broadcast.strides[1], broadcast.strides[0],
-          broadcast.strides[2]};
-}
-
 template <int kVecs, Reading kReading>
 bool prepare(const KernelArgs& args, ConvRun& run) {
   const TensorView &x = args.inputs[0], &w = args.inputs[1], &y = args.outputs[0];
@@ -123,13 +113,7 @@ bool prepare(const KernelArgs& args, ConvRun& run) {
   const float* packed = reinterpret_cast<const float*>(args.packed);
   run.bias = packed;
   run.weights = packed + run.panels().padded_n() * run.shape.groups;
-  run.finish.epilogue = classify_epilogue(attrs.epilogue);
-  run.finish.program = &attrs.epilogue;
-  for (size_t k = kFirstOperand; k < args.inputs.size(); ++k)
-    run.finish.operands[run.finish.num_operands++] = operand_of(args.inputs[k], y);
-  if (run.finish.epilogue.kind == EpilogueKind::kResidualClip &&
-      run.finish.operands[0].channel != 1)
-    run.finish.epilogue = {EpilogueKind::kProgram, -__builtin_inff(), __builtin_inff(), 0};
+  run.finish = tile_finish(args, attrs.epilogue, kFirstOperand);
   return true;
 }
 

@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "kernels/vector/conv_window.h"
-#include "kernels/vector/program_tile.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
@@ -147,24 +146,6 @@ struct Block {
   int64_t image, row, rows, col, cols;
 };
 
-struct TilePlace {
-  int64_t image, row, col, pixels;
-};
-
-void run_tile_program(const ConvRun& run, const TilePlace& place, int64_t channel,
-                      int64_t channels) {
-  float* y =
-      run.y + place.image * run.y_image + place.row * run.y_row + place.col * run.y_pixel + channel;
-  TileOperand operands[kMaxOperands + 1];
-  operands[0] = {y, run.y_pixel, 1};
-  for (int k = 0; k < run.finish.num_operands; ++k) {
-    const TileFinish::Operand& operand = run.finish.operands[k];
-    operands[k + 1] = {operand.at(place.image, place.row, place.col, channel), operand.pixel,
-                       operand.channel};
-  }
-  run_program(*run.finish.program, operands, y, run.y_pixel, place.pixels, channels);
-}
-
 // One tile of pixels against panels [first, last) of conv group `group`.
 void run_panels(const ConvRun& run, const Panels& panels, Tile& tile, const TilePlace& place,
                 int64_t group, int64_t first, int64_t last) {
@@ -190,7 +171,7 @@ void run_panels(const ConvRun& run, const Panels& panels, Tile& tile, const Tile
   if (run.finish.epilogue.kind == EpilogueKind::kProgram) {
     const int64_t from = panels.first_col(first);
     const int64_t to = smaller(panels.first_col(last - 1) + panels.cols_of(last - 1), panels.n);
-    run_tile_program(run, place, group_channel + from, to - from);
+    run_tile_program(run.finish, place, y + from, run.y_pixel, group_channel + from, to - from);
   }
 }
 

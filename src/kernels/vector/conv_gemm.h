@@ -5,26 +5,10 @@
 #pragma once
 
 #include "kernels/conv_shape.h"
-#include "kernels/epilogue.h"
 #include "kernels/vector/gemm_tile.h"
+#include "kernels/vector/tile_finish.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
-
-inline constexpr int kMaxOperands = 8;  // epilogue operands beside the accumulators
-
-// How a tile ends; shared by all kernels that store tiles of an output.
-struct TileFinish {
-  Epilogue epilogue;
-  const ir::Program* program = nullptr;  // run on stored tiles when epilogue.kind is kProgram
-  int num_operands = 0;
-  struct Operand {
-    const float* data;
-    int64_t image, row, pixel, channel;  // strides
-    const float* at(int64_t n, int64_t h, int64_t w, int64_t c) const {
-      return data + n * image + h * row + w * pixel + c * channel;
-    }
-  } operands[kMaxOperands];
-};
 
 // A convolution ready to run; strides in floats.
 struct ConvRun {

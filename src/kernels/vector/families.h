@@ -4,6 +4,7 @@
 #pragma once
 
 #define CAMSHAFT_KERNEL_FAMILIES(X) \
-  X(conv)                           \
-  X(depthwise)                      \
-  X(pointwise)
+  X(pointwise) \
+  X(conv) \
+  X(winograd) \
+  X(depthwise)
