@@ -61,7 +61,8 @@ ir::InferInput describe(const Value* value, ir::SymbolTable& symbols) {
   info.present = true;
   info.type = value->type;
   for (const int64_t extent : value->extents) info.shape.push_back(extent);
-  if (ir::is_integer(value->type) && value->elements() <= kMaxInferredValues) {
+  const bool whole = ir::is_integer(value->type) || value->type == DataType::kBool;
+  if (whole && value->elements() <= kMaxInferredValues) {
     info.value.emplace();
     for (const int64_t element : reference::load_ints(value->view()))
       info.value->push_back(symbols.constant(element));
