@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Times every tactic of every instruction set on layers of known networks: GMAC/s, and percent of
+// the FMA peak measured in the same second. A percentage above 100 is an algorithm with fewer
+// multiplications (Winograd).
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "kernels/probe.h"
+#include "kernels/testing/conv_case.h"
+
+namespace camshaft::kernels {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Options {
+  std::string layers, tactics, isa = "all";
+  int threads = 1;
+  double seconds = 0.05;
+  bool verbose = false;
+};
+
+struct Layer {
+  const char* name;
+  ConvCaseSpec spec;
+};
+
+Layer conv(const char* name, int64_t ic, int64_t ih, int64_t iw, int64_t oc, int64_t kernel,
+           int64_t stride, const char* epilogue = "v1 = relu v0") {
+  Layer layer{name, {}};
+  const int64_t pad = kernel / 2;
+  layer.spec.shape = {.ic = ic,
+                      .ih = ih,
+                      .iw = iw,
+                      .oc = oc,
+                      .kh = kernel,
+                      .kw = kernel,
+                      .sh = stride,
+                      .sw = stride,
+                      .pad_top = pad,
+                      .pad_left = pad};
+  layer.spec.pad_bottom = layer.spec.pad_right = pad;
+  layer.spec.epilogue = epilogue;
+  return layer;
+}
+
+Layer residual(Layer layer) {
+  layer.spec.epilogue = "v2 = add v0 v1; v3 = relu v2";
+  layer.spec.operands = {OperandKind::kSame};
+  return layer;
+}
+
+std::vector<Layer> layers() {
+  return {
+      conv("resnet.stem 7x7/2", 3, 224, 224, 64, 7, 2),
+      conv("resnet50.2.reduce", 256, 56, 56, 64, 1, 1),
+      residual(conv("resnet50.2.expand", 64, 56, 56, 256, 1, 1)),
+      conv("resnet.2.3x3", 64, 56, 56, 64, 3, 1),
+      conv("resnet50.3.reduce", 512, 28, 28, 128, 1, 1),
+      residual(conv("resnet50.3.expand", 128, 28, 28, 512, 1, 1)),
+      conv("resnet.3.3x3", 128, 28, 28, 128, 3, 1),
+      conv("resnet.3.3x3/2", 128, 56, 56, 128, 3, 2),
+      conv("resnet50.3.down", 256, 56, 56, 512, 1, 2),
+      conv("resnet50.4.reduce", 1024, 14, 14, 256, 1, 1),
+      residual(conv("resnet50.4.expand", 256, 14, 14, 1024, 1, 1)),
+      conv("resnet.4.3x3", 256, 14, 14, 256, 3, 1),
+      conv("resnet50.5.reduce", 2048, 7, 7, 512, 1, 1),
+      residual(conv("resnet50.5.expand", 512, 7, 7, 2048, 1, 1)),
+      conv("resnet.5.3x3", 512, 7, 7, 512, 3, 1),
+      conv("yolov8s.stem", 3, 640, 640, 32, 3, 2, "v1 = silu v0 1"),
+      conv("yolov8s.3x3", 64, 160, 160, 64, 3, 1, "v1 = silu v0 1"),
+      conv("yolov8n.3x3", 32, 80, 80, 32, 3, 1, "v1 = silu v0 1"),
+      conv("yolov8n.3x3.20", 128, 20, 20, 128, 3, 1, "v1 = silu v0 1"),
+      conv("yolov8n.1x1", 192, 40, 40, 128, 1, 1, "v1 = silu v0 1"),
+      conv("mobilenet.expand", 24, 56, 56, 144, 1, 1, "v1 = clip v0 0 6"),
+      conv("mobilenet.project", 144, 56, 56, 24, 1, 1, ""),
+      conv("mobilenet.last", 320, 7, 7, 1280, 1, 1, "v1 = clip v0 0 6"),
+      conv("yolox.pointwise", 64, 52, 52, 64, 1, 1, "v1 = silu v0 1"),
+      conv("agllnet.3x3", 16, 256, 256, 16, 3, 1),
+      conv("mlsd.3x3", 64, 160, 160, 64, 3, 1),
+      conv("espcn.5x5", 1, 224, 224, 64, 5, 1),
+  };
+}
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Best seconds of one run, from about `seconds` of runs.
+double best_time(ConvCase& layer, double seconds) {
+  layer.run();
+  double best = 1e9;
+  for (const Clock::time_point begin = Clock::now(); seconds_since(begin) < seconds;) {
+    const Clock::time_point start = Clock::now();
+    layer.run();
+    best = std::min(best, seconds_since(start));
+  }
+  return best;
+}
+
+void time_layer(const Layer& layer, const Options& options, ThreadPool& pool) {
+  ConvCase conv(layer.spec);
+  const double gmac = conv.shape().macs() / 1e9;
+  const ir::LayerKind kind =
+      layer.spec.transposed ? ir::LayerKind::kDeconvolution : ir::LayerKind::kConvolution;
+  for (const Tactic* tactic : tactics_for(kind)) {
+    if (options.isa != "all" && isa_name(tactic->isa) != options.isa) continue;
+    if (options.isa == "all" && tactic->isa == Isa::kScalar) continue;
+    if (std::string_view(tactic->name).find(options.tactics) == std::string_view::npos) continue;
+    const Problem problem = conv.problem(*tactic, options.threads);
+    const std::string refusal = tactic->refusal(problem);
+    if (!refusal.empty()) {
+      if (options.verbose)
+        std::printf("%-20s %-7s %-34s refused: %s\n", layer.name, isa_name(tactic->isa).data(),
+                    tactic->name, refusal.c_str());
+      continue;
+    }
+    conv.prepare(*tactic, &pool);
+    const double before = measure_fma_peak(tactic->isa, 0.002);
+    const double best = best_time(conv, options.seconds);
+    const double peak = std::max(before, measure_fma_peak(tactic->isa, 0.002)) * options.threads;
+    std::printf("%-20s %-7s %-34s %9.1f us  (model %9.1f)  %7.1f GMAC/s  %5.1f %%\n", layer.name,
+                isa_name(tactic->isa).data(), tactic->name, best * 1e6, tactic->cost_us(problem),
+                gmac / best, 100 * gmac / best / peak);
+    std::fflush(stdout);
+  }
+}
+
+int run(int argc, char** argv) {
+  Options options;
+  CLI::App app("GMAC/s of every kernel tactic");
+  app.add_option("--layers", options.layers, "only layers whose name contains this");
+  app.add_option("--tactics", options.tactics, "only tactics whose name contains this");
+  app.add_option("--isa", options.isa, "scalar, avx2, avx512 or all (but scalar)");
+  app.add_option("--threads", options.threads, "threads");
+  app.add_option("--seconds", options.seconds, "measuring time per tactic");
+  app.add_flag("--verbose", options.verbose, "say why tactics are refused");
+  CLI11_PARSE(app, argc, argv);
+  ThreadPool pool(options.threads);
+  for (const Layer& layer : layers())
+    if (std::string_view(layer.name).find(options.layers) != std::string_view::npos)
+      time_layer(layer, options, pool);
+  return 0;
+}
+
+}  // namespace
+}  // namespace camshaft::kernels
+
+int main(int argc, char** argv) {
+  return camshaft::kernels::run(argc, argv);
+}
