@@ -2,6 +2,7 @@
 // The dense convolution tactics: conv_gemm over channel-last tensors, one row per register tile and
 // way of reading the input.
 #include "kernels/vector/conv_gemm.h"
+#include "kernels/vector/gemm_cost.h"
 #include "kernels/vector/gemm_tiles.h"
 #include "kernels/vector/program_tile.h"
 
@@ -104,16 +105,15 @@ bool prepare(const KernelArgs& args, ConvRun& run) {
   run.x_channel = x.extents[1] == 1 ? 1 : x.strides[1];
   run.x_pixel = x.strides[last];
   run.x_row = x.rank == 4 ? x.strides[2] : x.extents[last] * x.strides[last];
-  run.y = y.as<float>();
-  run.y_image = y.strides[0];
-  run.y_pixel = y.strides[last];
-  run.y_row = y.rank == 4 ? y.strides[2] : y.extents[last] * y.strides[last];
+  run.finish.out = {y.as<float>(), y.strides[0],
+                    y.rank == 4 ? y.strides[2] : y.extents[last] * y.strides[last],
+                    y.strides[last]};
   run.max_vecs = kVecs;
   run.copies = kReading != Reading::kDirect;
   const float* packed = reinterpret_cast<const float*>(args.packed);
   run.bias = packed;
   run.weights = packed + run.panels().padded_n() * run.shape.groups;
-  run.finish = tile_finish(args, attrs.epilogue, kFirstOperand);
+  set_epilogue(attrs.epilogue, args.inputs, kFirstOperand, y, conv_source, run.finish);
   return true;
 }
 

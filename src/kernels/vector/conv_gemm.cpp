@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/vector/conv_window.h"
+#include "kernels/vector/gemm_cost.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
@@ -18,24 +19,38 @@ int64_t smaller(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
+// Calls `holds` on every operand of the epilogue and the initial values: true when it is true for
+// all.
+template <class Predicate>
+bool all_sources(const TileFinish& finish, const Predicate& holds) {
+  for (int k = 0; k < finish.num_operands; ++k)
+    if (!holds(finish.operands[k])) return false;
+  return !finish.has_initial || holds(finish.initial);
+}
+
 // A 1x1 convolution over dense rows is one long row per image; images join too when all operands
 // allow it.
 void merge_rows(ConvRun& run) {
   ConvShape& s = run.shape;
+  const TileOutput& out = run.finish.out;
   const bool pointwise = s.kh == 1 && s.kw == 1 && s.sh == 1 && s.sw == 1 && s.oh == s.ih &&
                          s.ow == s.iw && s.pad_top == 0 && s.pad_left == 0;
   if (!pointwise) return;
-  bool rows = run.x_row == s.iw * run.x_pixel && run.y_row == s.ow * run.y_pixel;
-  for (int k = 0; k < run.finish.num_operands; ++k)
-    rows = rows && run.finish.operands[k].row == s.ow * run.finish.operands[k].pixel;
-  if (!rows && s.oh > 1) return;
+  if (s.oh > 1) {
+    const bool joins =
+        run.x_row == s.iw * run.x_pixel && out.row == s.ow * out.pixel &&
+        all_sources(run.finish, [&s](const TileSource& t) { return t.row == s.ow * t.pixel; });
+    if (!joins) return;
+  }
   const int64_t pixels = s.oh * s.ow;
   s.oh = s.ih = 1;
   s.ow = s.iw = pixels;
-  bool images = run.x_image == pixels * run.x_pixel && run.y_image == pixels * run.y_pixel;
-  for (int k = 0; k < run.finish.num_operands; ++k)
-    images = images && run.finish.operands[k].image == pixels * run.finish.operands[k].pixel;
-  if (!images) return;
+  if (s.batch == 1) return;
+  const bool joins = run.x_image == pixels * run.x_pixel && out.image == pixels * out.pixel &&
+                     all_sources(run.finish, [pixels](const TileSource& t) {
+                       return t.image == pixels * t.pixel;
+                     });
+  if (!joins) return;
   s.ow = s.iw = pixels * s.batch;
   s.batch = 1;
 }
@@ -54,8 +69,9 @@ void choose_strips(ConvRun& run, int threads, int64_t budget) {
   const ConvShape& s = run.shape;
   const int64_t tile_rows = kMaxRows[run.max_vecs];
   const bool one_row = s.oh * s.batch == 1;
-  const int64_t tile = ceil_div(s.ow, ceil_div(s.ow, tile_rows));  // even tiles
-  const int64_t tiles = ceil_div(s.ow, tile);
+  const int64_t tile =
+      at_least_one(ceil_div(s.ow, at_least_one(ceil_div(s.ow, tile_rows))));  // even tiles
+  const int64_t tiles = at_least_one(ceil_div(s.ow, tile));
   int64_t per_strip = one_row && !run.splits_panels ? ceil_div(tiles, threads) : tiles;
   run.strip = per_strip * tile;
   while (per_strip > 1 && window_floats(run, 1) > budget) {
@@ -66,7 +82,7 @@ void choose_strips(ConvRun& run, int threads, int64_t budget) {
     const int64_t strips = ceil_div(ceil_div(tiles, per_strip), threads) * threads;
     run.strip = at_least_one(ceil_div(tiles, strips)) * tile;
   }
-  run.strip = smaller(run.strip, s.ow);
+  run.strip = at_least_one(smaller(run.strip, s.ow));
   run.strips_per_row = ceil_div(s.ow, run.strip);
 }
 
@@ -100,6 +116,7 @@ size_t plan_conv(ConvRun& run, int threads) {
   merge_rows(run);
   const ConvShape& s = run.shape;
   run.copies = run.copies || run.x_channel != 1 || conv_needs_copy(s);
+  if (run.shape.macs() < kMacsWorthThreads) threads = 1;
   run.threads = threads;
   // Rows of A that lie a multiple of 4 KiB apart share one set of L1: a copy spreads them.
   const bool aliases = s.sw * s.ic % 1024 == 0;
@@ -114,9 +131,9 @@ size_t plan_conv(ConvRun& run, int threads) {
       group_floats * (run.splits_panels ? 1 : threads) <= l2_floats * threads / 2;
   const int64_t panel_floats = static_cast<int64_t>(run.max_vecs) * kLanes * panels.k;
   run.panel_group = weights_fit ? panels.count() : at_least_one(l2_floats * 2 / 5 / panel_floats);
-  run.block_rows = 1;
-  while (run.block_rows < s.oh && window_floats(run, run.block_rows + 1) <= l2_floats * 2 / 5)
-    ++run.block_rows;
+  const int64_t row_floats = window_floats(run, 2) - window_floats(run, 1);
+  const int64_t more_rows = (l2_floats * 2 / 5 - window_floats(run, 1)) / row_floats;
+  run.block_rows = smaller(s.oh, 1 + (more_rows > 0 ? more_rows : 0));
 
   const int64_t wide = (run.strip - 1) * s.sw + (s.kw - 1) * s.dw + 1;
   run.row = run.copies ? wide * run.pixel + kLanes : run.x_row;
@@ -149,30 +166,20 @@ struct Block {
 // One tile of pixels against panels [first, last) of conv group `group`.
 void run_panels(const ConvRun& run, const Panels& panels, Tile& tile, const TilePlace& place,
                 int64_t group, int64_t first, int64_t last) {
-  const ConvShape& s = run.shape;
-  const int64_t group_channel = group * s.group_oc();
-  float* y = run.y + place.image * run.y_image + place.row * run.y_row + place.col * run.y_pixel +
-             group_channel;
-  const float* bias = run.bias + group * panels.padded_n();
+  const int64_t group_channel = group * panels.n;
+  const float* bias = run.bias ? run.bias + group * panels.padded_n() : nullptr;
   const float* weights = run.weights + group * panels.floats();
   for (int64_t panel = first; panel < last; ++panel) {
-    const int64_t channel = panels.first_col(panel);
+    const int64_t channel = panels.first_col(panel), vecs = panels.vecs_of(panel);
     tile.b = weights + panels.offset(panel);
-    tile.bias = bias + channel;
-    tile.c = y + channel;
-    tile.cols = panels.cols_of(panel);
-    if (run.finish.epilogue.kind == EpilogueKind::kResidualClip) {
-      const TileFinish::Operand& residual = run.finish.operands[0];
-      tile.residual = residual.at(place.image, place.row, place.col, group_channel + channel);
-      tile.residual_stride = residual.pixel;
-    }
-    tile_kernel(panels.vecs_of(panel), static_cast<int>(place.pixels))(tile);
+    tile.b_stride = vecs * kLanes;
+    tile.bias = bias ? bias + channel : nullptr;
+    place_tile(run.finish, place, group_channel + channel, panels.cols_of(panel), tile);
+    tile_kernel(static_cast<int>(vecs), static_cast<int>(place.pixels))(tile);
   }
-  if (run.finish.epilogue.kind == EpilogueKind::kProgram) {
-    const int64_t from = panels.first_col(first);
-    const int64_t to = smaller(panels.first_col(last - 1) + panels.cols_of(last - 1), panels.n);
-    run_tile_program(run.finish, place, y + from, run.y_pixel, group_channel + from, to - from);
-  }
+  const int64_t from = panels.first_col(first);
+  const int64_t to = panels.first_col(last - 1) + panels.cols_of(last - 1);
+  finish_tiles(run.finish, place, group_channel + from, to - from);
 }
 
 // Pixels [block] against panels [first, last) of conv group `group`, a group of panels at a time.
@@ -183,13 +190,10 @@ void run_block(const ConvRun& run, const Block& block, const float* a, int64_t g
   const EvenSplit tiles = split_evenly(block.cols, kMaxRows[run.max_vecs]);
   Tile tile{};
   tile.a_stride = s.sw * run.pixel;
-  tile.c_stride = run.y_pixel;
+  set_finish(run.finish, tile);
   tile.segments = run.segments;
   tile.num_segments = run.num_segments;
   tile.segment_length = run.segment_length;
-  tile.low = run.finish.epilogue.low;
-  tile.high = run.finish.epilogue.high;
-  tile.slope = run.finish.epilogue.kind == EpilogueKind::kLeaky ? run.finish.epilogue.slope : 1;
   for (int64_t from = first; from < last; from += run.panel_group) {
     const int64_t to = smaller(last, from + run.panel_group);
     for (int64_t row = 0; row < block.rows; ++row) {
@@ -289,26 +293,6 @@ void pack_conv(const ConvShape& s, const float* weights, const float* bias, int 
       }
     }
   }
-}
-
-double tile_cost_us(int64_t rows, int64_t strip, int64_t n, int64_t k, int max_vecs) {
-  constexpr double kCyclesPerUs = 4000;
-  const Panels panels(n, k, max_vecs);
-  const EvenSplit tiles = split_evenly(strip, kMaxRows[max_vecs]);
-  double cycles = 0;
-  for (int64_t panel = 0; panel < panels.count(); ++panel) {
-    const double vecs = panels.vecs_of(panel);
-    for (const bool longer : {true, false}) {
-      const double count = static_cast<double>(longer ? tiles.extra : tiles.parts - tiles.extra);
-      const double pixels = static_cast<double>(tiles.base + (longer ? 1 : 0));
-      // Two FMA and two loads per cycle; no chain faster than its latency of 4.
-      double per_k = pixels * vecs / 2;
-      if (per_k < (pixels + vecs) / 2) per_k = (pixels + vecs) / 2;
-      if (per_k < 4) per_k = 4;
-      cycles += count * (per_k * static_cast<double>(k) + 30 + pixels * vecs);
-    }
-  }
-  return cycles * static_cast<double>(rows) / kCyclesPerUs;
 }
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

@@ -5,7 +5,6 @@
 #pragma once
 
 #include "kernels/conv_shape.h"
-#include "kernels/vector/gemm_tile.h"
 #include "kernels/vector/tile_finish.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -15,8 +14,6 @@ struct ConvRun {
   ConvShape shape;
   const float* x = nullptr;
   int64_t x_image = 0, x_channel = 1, x_row = 0, x_pixel = 0;
-  float* y = nullptr;
-  int64_t y_image = 0, y_row = 0, y_pixel = 0;
   const float* bias = nullptr;     // padded_n per group
   const float* weights = nullptr;  // panels, group after group
   int max_vecs = 1;
@@ -54,8 +51,5 @@ bool conv_needs_copy(const ConvShape& shape);
 size_t packed_conv_floats(const ConvShape& shape);
 void pack_conv(const ConvShape& shape, const float* weights, const float* bias, int max_vecs,
                float* packed);
-
-// Microseconds of one thread in the tile kernels, from the register tile's port counts.
-double tile_cost_us(int64_t rows, int64_t strip, int64_t n, int64_t k, int max_vecs);
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

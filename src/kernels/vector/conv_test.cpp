@@ -44,8 +44,9 @@ ConvCaseSpec square(int64_t ic, int64_t size, int64_t oc, int64_t kernel, int64_
   return spec;
 }
 
-// Runs every tactic that takes the case, on 1 … 3 threads; gives how many did.
-int check(const ConvCaseSpec& spec) {
+// Runs every tactic that takes the case, on one thread, and on 2 and 3 if the work is worth it;
+// gives how many did.
+int check(const ConvCaseSpec& spec, bool threaded = false) {
   static ThreadPool pools[] = {ThreadPool(1), ThreadPool(2), ThreadPool(3)};
   ConvCase conv(spec);
   const ir::LayerKind kind =
@@ -55,6 +56,7 @@ int check(const ConvCaseSpec& spec) {
     for (ThreadPool& pool : pools) {
       const Problem problem = conv.problem(*tactic, pool.threads());
       if (!tactic->refusal(problem).empty()) break;
+      if (pool.threads() > 1 && !threaded) break;
       EXPECT_GT(tactic->cost_us(problem), 0) << tactic->name;
       conv.prepare(*tactic, &pool);
       conv.run();
@@ -123,7 +125,7 @@ TEST(Conv, WinogradTiles) {
   for (int64_t size : {3, 4, 5, 8, 9, 13})
     for (int64_t channels : {8, 17, 40}) check(square(channels, size, channels + 9, 3, 1, 1));
   check(square(72, 10, 24, 3, 1, 0));
-  check(square(16, 70, 16, 3, 1, 1));  // several blocks, also when threads share them out
+  check(square(16, 70, 16, 3, 1, 1), true);  // several blocks, also when threads share them out
   ConvCaseSpec spec = square(24, 9, 20, 3, 1, 2);
   spec.shape.batch = 3;
   spec.pad_right = 0;
@@ -136,13 +138,28 @@ TEST(Conv, CollidingPixelsAndLongDepth) {
   check(square(300, 6, 20, 3, 1, 1));
 }
 
-TEST(Conv, BatchesAndThreads) {
+TEST(Conv, Batches) {
   ConvCaseSpec spec = square(7, 6, 33, 3, 1, 1);
   spec.shape.batch = 3;
   check(spec);
   spec.shape.kh = spec.shape.kw = 1;
   spec.shape.pad_left = spec.shape.pad_top = spec.pad_right = spec.pad_bottom = 0;
   check(spec);
+}
+
+// Enough work for several threads: shared out by rows, by pixels of one long row, by panels, by
+// images.
+TEST(Conv, Threads) {
+  check(square(16, 19, 33, 3, 1, 1), true);
+  check(square(33, 23, 40, 1, 1, 0), true);
+  check(square(64, 3, 300, 3, 1, 1), true);
+  check(square(640, 2, 300, 1, 1, 0), true);
+  check(square(64, 9, 96, 3, 2, 1, 2), true);
+  ConvCaseSpec spec = square(24, 9, 40, 3, 1, 1);
+  spec.shape.batch = 3;
+  spec.epilogue = "v2 = add v0 v1; v3 = silu v2 1";
+  spec.operands = {OperandKind::kSame};
+  check(spec, true);
 }
 
 TEST(Conv, OneDimension) {

@@ -7,4 +7,6 @@
   X(pointwise) \
   X(conv) \
   X(winograd) \
-  X(depthwise)
+  X(depthwise) \
+  X(matmul) \
+  X(matmul_dynamic)

@@ -22,7 +22,7 @@ CAMSHAFT_INLINE void start(const Tile& t, M32 tail, Accumulators<kRows, kVecs>& 
   if (t.accumulate) {
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int v = 0; v < kVecs; ++v) {
         const float* c = t.c + r * t.c_stride + v * kLanes;
         acc.v[r][v] = v == kVecs - 1 ? load(c, tail) : load(c);
@@ -30,7 +30,7 @@ CAMSHAFT_INLINE void start(const Tile& t, M32 tail, Accumulators<kRows, kVecs>& 
     }
     return;
   }
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int v = 0; v < kVecs; ++v) {
     const F32 bias = t.bias ? load(t.bias + v * kLanes) : zero();
 #pragma GCC unroll 16
@@ -42,26 +42,26 @@ template <int kRows, int kVecs>
 CAMSHAFT_INLINE void multiply(const Tile& t, Accumulators<kRows, kVecs>& acc) {
   constexpr int kBases = (kRows + kRowsPerBase - 1) / kRowsPerBase;
   const float* b = t.b;
-  const int64_t s = t.a_stride, s3 = 3 * s;
+  const int64_t s = t.a_stride, s3 = 3 * s, b_stride = t.b_stride;
   for (int64_t segment = 0; segment < t.num_segments; ++segment) {
     const float* a[kBases];
     a[0] = t.a + t.segments[segment];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int base = 1; base < kBases; ++base) a[base] = a[base - 1] + kRowsPerBase * s;
     for (int64_t k = t.segment_length; k > 0; --k) {
       F32 column[kVecs];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int v = 0; v < kVecs; ++v) column[v] = load(b + v * kLanes);
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
         const int step = r % kRowsPerBase;
         const float* row = a[r / kRowsPerBase] + (step == 3 ? s3 : step * s);
         const F32 value = set1(*row);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (int v = 0; v < kVecs; ++v) acc.v[r][v] = fma(value, column[v], acc.v[r][v]);
       }
-      b += kVecs * kLanes;
-#pragma GCC unroll 4
+      b += b_stride;
+#pragma GCC unroll 8
       for (int base = 0; base < kBases; ++base) ++a[base];
     }
   }
@@ -78,14 +78,14 @@ CAMSHAFT_INLINE void finish(const Tile& t, M32 tail, Accumulators<kRows, kVecs>&
     const F32 slope = set1(t.slope);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int v = 0; v < kVecs; ++v) acc.v[r][v] = max(slope * acc.v[r][v], acc.v[r][v]);
     }
   }
   if (t.residual) {
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int v = 0; v < kVecs; ++v) {
         const float* more = t.residual + r * t.residual_stride + v * kLanes;
         acc.v[r][v] = acc.v[r][v] + (v == kVecs - 1 ? load(more, tail) : load(more));
@@ -97,7 +97,7 @@ CAMSHAFT_INLINE void finish(const Tile& t, M32 tail, Accumulators<kRows, kVecs>&
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
     float* c = t.c + r * t.c_stride;
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int v = 0; v < kVecs; ++v) {
       const F32 value = clamp(acc.v[r][v], low, high);
       if (v < kVecs - 1 || full)

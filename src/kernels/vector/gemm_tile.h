@@ -15,7 +15,8 @@ struct Tile {
   const int64_t* segments;  // offsets from `a`
   int64_t num_segments;
   int64_t segment_length;
-  const float* b;     // panel: [K][kVecs * kLanes]
+  const float* b;  // row k at b + k * b_stride; a packed panel is [K][kVecs * kLanes]
+  int64_t b_stride;
   const float* bias;  // kVecs * kLanes values, or null for 0
   float* c;
   int64_t c_stride;
@@ -30,14 +31,15 @@ struct Tile {
 
 using TileKernel = void (*)(const Tile&);
 
-// Registers decide: rows * vecs accumulators + vecs of B + one or two broadcasts.
-// Scalar stays small: it is for machines without AVX2 and for checking.
+// Registers decide: rows * vecs accumulators + vecs of B + one or two broadcasts. The widest tiles
+// are for products of a row or two, where they keep enough chains of additions going. Scalar stays
+// small: it is for machines without AVX2 and for checking.
 #if defined(CAMSHAFT_TARGET_avx512)
-inline constexpr int kMaxVecs = 4;
-inline constexpr int kMaxRows[kMaxVecs + 1] = {0, 14, 14, 9, 6};
+inline constexpr int kMaxVecs = 8;
+inline constexpr int kMaxRows[kMaxVecs + 1] = {0, 14, 14, 9, 6, 5, 4, 3, 2};
 #elif defined(CAMSHAFT_TARGET_avx2)
-inline constexpr int kMaxVecs = 3;
-inline constexpr int kMaxRows[kMaxVecs + 1] = {0, 12, 6, 4};
+inline constexpr int kMaxVecs = 8;
+inline constexpr int kMaxRows[kMaxVecs + 1] = {0, 12, 6, 4, 2, 2, 1, 1, 1};
 #else
 inline constexpr int kMaxVecs = 2;
 inline constexpr int kMaxRows[kMaxVecs + 1] = {0, 4, 4};

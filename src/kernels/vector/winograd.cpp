@@ -191,6 +191,7 @@ void multiply_block(const ConvShape& s, const Blocking<F>& b, const float* v, co
                                                              .num_segments = 1,
                                                              .segment_length = s.ic,
                                                              .b = u,
+                                                             .b_stride = kPanel,
                                                              .bias = nullptr,
                                                              .c = m + first * m_row + t * kPanel,
                                                              .c_stride = m_row,

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/vector/gemm_cost.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+
+double tile_cost_us(int64_t rows, int64_t strip, int64_t n, int64_t k, int max_vecs) {
+  constexpr double kCyclesPerUs = 4000;
+  const Panels panels(n, k, max_vecs);
+  const EvenSplit tiles = split_evenly(strip, kMaxRows[max_vecs]);
+  double cycles = 0;
+  for (int64_t panel = 0; panel < panels.count(); ++panel) {
+    const double vecs = panels.vecs_of(panel);
+    for (const bool longer : {true, false}) {
+      const double count = static_cast<double>(longer ? tiles.extra : tiles.parts - tiles.extra);
+      const double pixels = static_cast<double>(tiles.base + (longer ? 1 : 0));
+      // Two FMA and two loads per cycle; no chain faster than its latency of 4.
+      double per_k = pixels * vecs / 2;
+      if (per_k < (pixels + vecs) / 2) per_k = (pixels + vecs) / 2;
+      if (per_k < 4) per_k = 4;
+      // A panel that does not stay in L1 streams from L2, at about 40 bytes per cycle.
+      const double b_bytes = vecs * kLanes * 4;
+      if (b_bytes * static_cast<double>(k) > 24e3 && per_k < b_bytes / 40) per_k = b_bytes / 40;
+      cycles += count * (per_k * static_cast<double>(k) + 30 + pixels * vecs);
+    }
+  }
+  return cycles * static_cast<double>(rows) / kCyclesPerUs;
+}
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET

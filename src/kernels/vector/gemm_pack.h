@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lays a matrix out for the register tile.
+#pragma once
+
+#include "kernels/vector/gemm_tile.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+
+// One panel: out[k][0 … width) = scale * b[k * k_stride + col * n_stride], zeros from `cols` on.
+// width is a multiple of kLanes.
+void pack_panel(const float* b, int64_t k_stride, int64_t n_stride, int64_t k, int64_t cols,
+                int64_t width, float scale, float* out);
+
+// out[row * out_stride + k] = a[row * row_stride + k * k_stride].
+void copy_matrix(const float* a, int64_t row_stride, int64_t k_stride, int64_t rows, int64_t k,
+                 float* out, int64_t out_stride);
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET

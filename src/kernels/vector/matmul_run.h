@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// A matrix product as the kernels see it: strided matrices over up to two batch dimensions (image,
+// row), the rest an outer loop.
+#pragma once
+
+#include "kernels/vector/tile_finish.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+
+// Strides in floats; 0 where a factor is broadcast.
+struct Factor {
+  const float* data = nullptr;
+  int64_t image = 0, row = 0;   // batch dimensions
+  int64_t m = 0, n = 0, k = 0;  // of these, two are used
+};
+
+struct MatmulRun {
+  int64_t m = 0, n = 0, k = 0;
+  int64_t images = 1, rows = 1;
+  int64_t outer = 1;  // product of the batch dimensions before the last two
+  Factor a, b;
+  float alpha = 1;
+  TileFinish finish;
+};
+
+// m, n, k of a problem; false for vectors, scalars or a rank above kMaxRank.
+bool matmul_extents(const Problem& problem, int64_t& m, int64_t& n, int64_t& k);
+double matmul_batch(const Problem& problem);
+
+// Fills everything but the bias. Views of rank 1 are refused before.
+void set_matmul(const KernelArgs& args, MatmulRun& run);
+// Moves data pointers to batch item `outer` of the dimensions before the last two batch dimensions.
+void move_outer(const KernelArgs& args, int64_t outer, MatmulRun& run);
+
+// What every tactic refuses: types, ranks, operands.
+std::string refuse_matmul(const Problem& problem);
+// Input 2 when it is the same for every row: a constant per column that can be packed.
+bool has_packed_bias(const Problem& problem);
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET
