@@ -69,7 +69,7 @@ Status infer_shuffle(Inference& f) {
   CAMSHAFT_TRY(f.require(1));
   const auto& a = f.layer.as<ShuffleAttrs>();
   const DataType type = f.in(0).type;
-  const bool at_run_time = f.has(1) && a.has_reshape;
+  const bool at_run_time = f.has(1);
   if (!f.ranked(0)) {
     if (a.has_reshape && !at_run_time && a.first_transpose.empty()) {
       Shape shape = a.reshape;

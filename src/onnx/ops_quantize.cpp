@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Q/DQ and the quantized operators, which become Q/DQ around the float ones.
+#include <algorithm>
+
+#include "onnx/node.h"
+
+namespace camshaft::onnx_import {
+namespace {
+
+std::vector<Tensor*> without_absent(std::vector<Tensor*> inputs) {
+  while (!inputs.empty() && inputs.back() == nullptr) inputs.pop_back();
+  return inputs;
+}
+
+bool is_scalar(const Tensor* tensor) {
+  return tensor->has_rank && (tensor->shape.empty() || (tensor->shape.size() == 1 && tensor->shape[0] == Dim(1)));
+}
+
+// The axis matters only for a scale with several elements.
+Result<int64_t> scale_axis(Node& node, const Tensor* scale, int64_t block_size) {
+  const int64_t given = node.integer("axis", 1);
+  if (is_scalar(scale) && block_size == 0) return 1;
+  CAMSHAFT_ASSIGN(const size_t rank, node.rank(0));
+  return node.axis(given, rank);
+}
+
+Result<DataType> output_type(Node& node, DataType fallback) {
+  const int64_t given = node.integer("output_dtype", 0);
+  if (given == 0) return fallback;
+  if (given < 0 || given > 1000) return invalid("output_dtype {}", given);
+  return element_type(static_cast<int32_t>(given));
+}
+
+Status import_quantize(Node& node) {
+  CAMSHAFT_TRY(node.require(2, 3));
+  node.ignore({"saturate", "precision"});
+  ir::QuantizeAttrs attrs;
+  attrs.block_size = node.integer("block_size", 0);
+  CAMSHAFT_ASSIGN(attrs.axis, scale_axis(node, node.input(1), attrs.block_size));
+  CAMSHAFT_ASSIGN(attrs.type, output_type(node, node.has(2) ? node.input(2)->type : DataType::kUInt8));
+  if (node.has(2) && node.input(2)->type != attrs.type) return invalid("the zero point has another type than the output");
+  return node.emit(LayerKind::kQuantize, attrs, node.inputs());
+}
+
+Status import_dequantize(Node& node) {
+  CAMSHAFT_TRY(node.require(2, 3));
+  ir::QuantizeAttrs attrs;
+  attrs.type = node.input(0)->type;
+  attrs.block_size = node.integer("block_size", 0);
+  CAMSHAFT_ASSIGN(attrs.axis, scale_axis(node, node.input(1), attrs.block_size));
+  CAMSHAFT_ASSIGN(const DataType type, output_type(node, node.input(1)->type));
+  if (node.has(2) && node.input(2)->type != attrs.type) return invalid("the zero point has another type than the input");
+  if (type == node.input(1)->type) return node.emit(LayerKind::kDequantize, attrs, node.inputs());
+  CAMSHAFT_ASSIGN(Tensor* const y, node.add("dequantize", LayerKind::kDequantize, attrs, node.inputs()));
+  return node.emit(LayerKind::kCast, ir::CastAttrs{type}, {y});
+}
+
+// --- quantized operators
+
+Result<Tensor*> dequantize(Node& node, std::string_view step, Tensor* x, Tensor* scale, Tensor* zero_point, int64_t axis) {
+  ir::QuantizeAttrs attrs;
+  attrs.type = x->type;
+  attrs.axis = axis;
+  return node.add(step, LayerKind::kDequantize, attrs, without_absent({x, scale, zero_point}));
+}
+
+Status quantize_output(Node& node, Tensor* y, Tensor* scale, Tensor* zero_point) {
+  ir::QuantizeAttrs attrs;
+  attrs.type = zero_point != nullptr ? zero_point->type : DataType::kUInt8;
+  return node.emit(LayerKind::kQuantize, attrs, without_absent({y, scale, zero_point}));
+}
+
+// The int32 bias of QLinearConv has scale x_scale * w_scale and zero point 0.
+Result<Tensor*> dequantize_bias(Node& node, Tensor* bias, Tensor* x_scale, Tensor* w_scale) {
+  CAMSHAFT_ASSIGN(Tensor* const scale, node.binary("bias_scale", PointOp::kMul, w_scale, x_scale));
+  CAMSHAFT_ASSIGN(Tensor* const value, node.cast("bias_value", bias, x_scale->type));
+  return node.binary("bias", PointOp::kMul, value, scale);
+}
+
+// Inputs: x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias.
+Status import_qlinear_conv(Node& node) {
+  CAMSHAFT_TRY(node.require(8, 9));
+  CAMSHAFT_ASSIGN(const size_t rank, node.rank(3));
+  if (rank < 3) return invalid("weights of rank {}", rank);
+  CAMSHAFT_ASSIGN(Tensor* const x, dequantize(node, "x", node.input(0), node.input(1), node.input(2), 1));
+  CAMSHAFT_ASSIGN(Tensor* const w, dequantize(node, "w", node.input(3), node.input(4), node.input(5), 0));
+  std::vector<Tensor*> inputs = {x, w};
+  if (node.has(8)) {
+    CAMSHAFT_ASSIGN(Tensor* const bias, dequantize_bias(node, node.input(8), node.input(1), node.input(4)));
+    inputs.push_back(bias);
+  }
+  CAMSHAFT_ASSIGN(ir::ConvolutionAttrs attrs, read_convolution(node, w));
+  CAMSHAFT_ASSIGN(Tensor* const y, node.add("convolution", LayerKind::kConvolution, std::move(attrs), std::move(inputs)));
+  return quantize_output(node, y, node.input(6), node.input(7));
+}
+
+// Inputs: a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero.
+Status import_qlinear_matmul(Node& node) {
+  CAMSHAFT_TRY(node.require(8, 8));
+  CAMSHAFT_ASSIGN(const size_t a_rank, node.rank(0));
+  CAMSHAFT_ASSIGN(const size_t b_rank, node.rank(3));
+  if (a_rank < 1 || b_rank < 1) return invalid("a factor is a scalar");
+  // Scales of several elements belong to the rows of a and the columns of b.
+  const int64_t a_axis = std::max<int64_t>(static_cast<int64_t>(a_rank) - 2, 0), b_axis = static_cast<int64_t>(b_rank) - 1;
+  for (size_t k : {1, 4, 6})
+    if (!is_scalar(node.input(k)) && (!node.input(k)->has_rank || node.input(k)->shape.size() > 1))
+      return unsupported("a scale that is neither a scalar nor a vector");
+  CAMSHAFT_ASSIGN(Tensor* const a, dequantize(node, "a", node.input(0), node.input(1), node.input(2), a_axis));
+  CAMSHAFT_ASSIGN(Tensor* const b, dequantize(node, "b", node.input(3), node.input(4), node.input(5), b_axis));
+  CAMSHAFT_ASSIGN(Tensor* const y, node.add("product", LayerKind::kMatrixMultiply, ir::MatrixMultiplyAttrs{}, {a, b}));
+  return quantize_output(node, y, node.input(6), node.input(7));
+}
+
+constexpr OperatorRow kOperators[] = {
+    {"QuantizeLinear", import_quantize},
+    {"DequantizeLinear", import_dequantize},
+    {"QLinearConv", import_qlinear_conv},
+    {"QLinearMatMul", import_qlinear_matmul},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> quantize_operators() { return kOperators; }
+
+}  // namespace camshaft::onnx_import

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reductions, and selection along an axis.
+#include <algorithm>
+#include <numeric>
+
+#include "onnx/node.h"
+
+namespace camshaft::onnx_import {
+namespace {
+
+// ReduceSum took its axes as an input from opset 13, the others from 18.
+template <ir::ReduceOp op, int64_t axes_input_since>
+Status import_reduce(Node& node) {
+  const bool as_input = node.opset() >= axes_input_since;
+  CAMSHAFT_TRY(node.require(1, as_input ? 2 : 1));
+  ir::ReduceAttrs attrs;
+  attrs.op = op;
+  attrs.keep_dims = node.flag("keepdims", true);
+  const bool empty_is_identity = node.flag("noop_with_empty_axes", false);
+  std::optional<Ints> given;
+  if (!as_input) given = node.integers("axes");
+  if (as_input) given = node.has(1) ? node.numbers(1) : Ints();
+  if (!given) return node.emit(LayerKind::kReduce, std::move(attrs), node.inputs());
+  // Without axes the elementwise part (square, logarithm …) still happens: a reduction over no axis.
+  CAMSHAFT_ASSIGN(const size_t rank, node.rank(0));
+  if (given->empty() && empty_is_identity) {
+    const bool plain = op == ir::ReduceOp::kSum || op == ir::ReduceOp::kMean || op == ir::ReduceOp::kMax || op == ir::ReduceOp::kMin ||
+                       op == ir::ReduceOp::kProd;
+    if (plain) return node.emit(LayerKind::kUnary, ir::PointOpAttrs{PointOp::kIdentity}, {node.input(0)});
+    return node.emit(LayerKind::kReduce, std::move(attrs), {node.input(0)});
+  }
+  for (int64_t number : *given) {
+    CAMSHAFT_ASSIGN(const int64_t axis, node.axis(number, rank));
+    attrs.axes.push_back(axis);
+  }
+  if (given->empty()) {
+    attrs.axes.resize(rank);
+    std::iota(attrs.axes.begin(), attrs.axes.end(), 0);
+  }
+  std::sort(attrs.axes.begin(), attrs.axes.end());
+  attrs.axes.erase(std::unique(attrs.axes.begin(), attrs.axes.end()), attrs.axes.end());
+  if (rank == 0 && (op == ir::ReduceOp::kSum || op == ir::ReduceOp::kMean || op == ir::ReduceOp::kMax || op == ir::ReduceOp::kMin ||
+                    op == ir::ReduceOp::kProd))
+    return node.emit(LayerKind::kUnary, ir::PointOpAttrs{PointOp::kIdentity}, {node.input(0)});
+  return node.emit(LayerKind::kReduce, std::move(attrs), {node.input(0)});
+}
+
+template <bool largest>
+Status import_arg(Node& node) {
+  CAMSHAFT_TRY(node.require(1, 1));
+  CAMSHAFT_ASSIGN(const size_t rank, node.rank(0));
+  ir::TopKAttrs attrs;
+  attrs.largest = largest;
+  CAMSHAFT_ASSIGN(attrs.axis, node.axis(node.integer("axis", 0), rank));
+  attrs.keep_dims = node.flag("keepdims", true);
+  attrs.select_last_index = node.flag("select_last_index", false);
+  return node.emit(LayerKind::kArgMinMax, attrs, node.inputs());
+}
+
+Status import_topk(Node& node) {
+  const bool in_attribute = node.opset() < 10;
+  CAMSHAFT_TRY(node.require(in_attribute ? 1 : 2, in_attribute ? 1 : 2));
+  CAMSHAFT_ASSIGN(const size_t rank, node.rank(0));
+  ir::TopKAttrs attrs;
+  CAMSHAFT_ASSIGN(attrs.axis, node.axis(node.integer("axis", -1), rank));
+  attrs.largest = node.flag("largest", true);
+  attrs.sorted = node.flag("sorted", true);
+  Tensor* k = node.input(1);
+  if (in_attribute) {
+    const int64_t extents[] = {1}, values[] = {node.integer("k", 0)};
+    k = node.int_constant("k", extents, values);
+  }
+  return node.emit(LayerKind::kTopK, attrs, {node.input(0), k});
+}
+
+Status import_cumsum(Node& node) {
+  CAMSHAFT_TRY(node.require(2, 2));
+  const bool exclusive = node.flag("exclusive", false), reverse = node.flag("reverse", false);
+  return node.emit(LayerKind::kCumSum, ir::CumSumAttrs{exclusive, reverse}, node.inputs());
+}
+
+constexpr OperatorRow kOperators[] = {
+    {"ReduceSum", import_reduce<ir::ReduceOp::kSum, 13>},
+    {"ReduceMean", import_reduce<ir::ReduceOp::kMean, 18>},
+    {"ReduceMax", import_reduce<ir::ReduceOp::kMax, 18>},
+    {"ReduceMin", import_reduce<ir::ReduceOp::kMin, 18>},
+    {"ReduceProd", import_reduce<ir::ReduceOp::kProd, 18>},
+    {"ReduceL1", import_reduce<ir::ReduceOp::kL1, 18>},
+    {"ReduceL2", import_reduce<ir::ReduceOp::kL2, 18>},
+    {"ReduceLogSum", import_reduce<ir::ReduceOp::kLogSum, 18>},
+    {"ReduceLogSumExp", import_reduce<ir::ReduceOp::kLogSumExp, 18>},
+    {"ReduceSumSquare", import_reduce<ir::ReduceOp::kSumSquare, 18>},
+    {"ArgMax", import_arg<true>},
+    {"ArgMin", import_arg<false>},
+    {"TopK", import_topk},
+    {"CumSum", import_cumsum},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> reduce_operators() { return kOperators; }
+
+}  // namespace camshaft::onnx_import

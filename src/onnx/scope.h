@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names while importing: which tensor an ONNX name stands for, in this graph, in an inlined one, or captured from outside.
+#pragma once
+
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "ir/graph.h"
+#include "onnx/importer.h"
+#include "onnx/model.h"
+#include "onnx/tensor_data.h"
+
+namespace camshaft::onnx_import {
+
+using Opsets = std::map<std::string, int64_t>;
+
+// State of one import.
+struct Session {
+  const Model& model;
+  ImportOptions options;
+  ExternalData external;
+  std::map<std::pair<std::string, std::string>, const FunctionDef*> functions;
+  std::vector<std::string> unsupported;  // "node conv1 (Conv): …"
+  std::unordered_set<const ir::Tensor*> unusable;  // results of unsupported nodes, and what follows from them
+  int nodes_imported = 0;
+  int inline_depth = 0;
+};
+
+class Scope {
+ public:
+  // `outer` null: the main graph or a function body. With outer's graph, names are local but layers go into that graph.
+  Scope(Session& session, ir::Graph& graph, Scope* outer, Opsets opsets)
+      : session(session), graph(graph), opsets(std::move(opsets)), outer_(outer) {}
+
+  Session& session;
+  ir::Graph& graph;
+  Opsets opsets;
+  std::string prefix;                           // of node names: "" or "call/"
+  std::unordered_set<std::string> reserved;     // names of network outputs, kept for them
+
+  Status declare_initializers(const GraphDef& def);
+  bool has_initializer(const std::string& name) const { return initializers_.count(name) > 0 || sparse_.count(name) > 0; }
+  void define(const std::string& name, ir::Tensor* tensor) { values_[name] = tensor; }
+  // Null: there is no such tensor.
+  Result<ir::Tensor*> find(const std::string& name);
+  bool knows(const std::string& name) const;
+  ir::Tensor* add_constant(const std::string& name, const TensorData& data);
+
+  // Tensors of the enclosing graph used here, in order of first use.
+  struct Capture {
+    ir::Tensor* outer;
+    ir::Tensor* inner;
+  };
+  std::vector<Capture> captures;
+
+ private:
+  ir::Tensor* capture(ir::Tensor* outer);
+
+  Scope* outer_;
+  std::unordered_map<std::string, ir::Tensor*> values_;
+  std::unordered_map<std::string, const TensorDef*> initializers_;
+  std::unordered_map<std::string, const SparseTensorDef*> sparse_;
+};
+
+}  // namespace camshaft::onnx_import
