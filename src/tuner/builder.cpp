@@ -7,6 +7,7 @@
 #include "passes/pipeline.h"
 #include "tuner/plan_maker.h"
 #include "tuner/profiles.h"
+#include "tuner/selection.h"
 
 namespace camshaft::tuner {
 namespace {
@@ -19,6 +20,20 @@ double seconds_since(Clock::time_point start) {
 
 bool report(const BuildOptions& options, const char* phase, int done, int total) {
   return !options.progress || options.progress(phase, done, total);
+}
+
+// Symbol values at every other point of the profiles, if anything is dynamic.
+Status add_points(const ir::Graph& graph, const std::vector<engine::Profile>& profiles,
+                  std::vector<runtime::Bindings>& points) {
+  if (graph.symbols().size() == 0) return ok_status();
+  for (size_t p = 0; p < profiles.size(); ++p) {
+    for (const ProfilePoint point : {ProfilePoint::kMin, ProfilePoint::kOpt, ProfilePoint::kMax}) {
+      if (p == 0 && point == ProfilePoint::kOpt) continue;
+      CAMSHAFT_ASSIGN(runtime::Bindings bindings, bindings_at(graph, profiles[p], point));
+      points.push_back(std::move(bindings));
+    }
+  }
+  return ok_status();
 }
 
 Status cancelled() {
@@ -47,15 +62,44 @@ Result<std::vector<std::byte>> build(std::unique_ptr<ir::Graph> graph, const Bui
   CAMSHAFT_ASSIGN(const runtime::Bindings opt,
                   bindings_at(*graph, parts.profiles[0], ProfilePoint::kOpt));
 
-  Weights weights;
+  TimingCache cache(parts.record.cpu_fingerprint);
+  if (options.use_timing_cache && !options.timing_cache_file.empty())
+    if (const Status status = cache.load(options.timing_cache_file); !status.ok())
+      log(Severity::kWarning, "{}", status.message());
+  SelectionContext selection;
+  selection.options = &options;
+  selection.threads = parts.record.threads;
+  selection.opt = &opt;
+  selection.cache = &cache;
+  selection.statistics = &stats;
+  selection.progress = [&](int done, int total) {
+    return report(options, "Timing tactics", done, total);
+  };
+  std::vector<runtime::Bindings> points;
+  CAMSHAFT_TRY(add_points(*graph, parts.profiles, points));
+  for (const runtime::Bindings& point : points) selection.others.push_back(&point);
+  Selector selector(selection);
   Choices choices;
+  const Clock::time_point timing_start = Clock::now();
+  CAMSHAFT_TRY(selector.select(*graph, choices));
+
+  Weights weights;
   PlanContext context;
   context.choices = &choices;
   context.bindings = &opt;
   context.weights = &weights;
   context.threads = parts.record.threads;
-  context.reformat_tactic = [](const kernels::Problem&) { return nullptr; };
+  context.reformat_tactic = [&](const kernels::Problem& problem) {
+    return selector.reformat_tactic(problem);
+  };
   CAMSHAFT_ASSIGN(parts.plan, make_plan(*graph, context));
+  stats.timing_seconds = seconds_since(timing_start);
+  log(Severity::kInfo, "Formats and tactics selection completed in {:.3f} seconds.",
+      stats.timing_seconds);
+  log(Severity::kVerbose, "After reformat layers: {} layers", parts.plan.steps.size());
+  if (options.use_timing_cache && !options.timing_cache_file.empty() && stats.timed_tactics > 0)
+    if (const Status status = cache.save(options.timing_cache_file); !status.ok())
+      log(Severity::kWarning, "{}", status.message());
   parts.weights = weights.take();
   stats.total_seconds = seconds_since(start);
   log(Severity::kInfo, "Engine generation completed in {:.3f} seconds.", stats.total_seconds);

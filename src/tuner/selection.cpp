@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/selection.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "tuner/pbqp.h"
+
+namespace camshaft::tuner {
+namespace {
+
+using ir::Format;
+using ir::Layer;
+using ir::LayerKind;
+using ir::Tensor;
+using kernels::FormatRule;
+using kernels::Tactic;
+
+constexpr Formats kLinearOnly = {Format::kLinear, Format::kLinear};
+constexpr Formats kChannelLastOnly = {Format::kChannelLast, Format::kChannelLast};
+constexpr Formats kToChannelLast = {Format::kLinear, Format::kChannelLast};
+constexpr Formats kToLinear = {Format::kChannelLast, Format::kLinear};
+
+std::vector<Formats> formats_of(FormatRule rule) {
+  switch (rule) {
+    case FormatRule::kLinear:
+      return {kLinearOnly};
+    case FormatRule::kChannelLast:
+      return {kChannelLastOnly};
+    case FormatRule::kLinearToChannelLast:
+      return {kToChannelLast};
+    case FormatRule::kChannelLastToLinear:
+      return {kToLinear};
+    case FormatRule::kSame:
+      return {kLinearOnly, kChannelLastOnly};
+    case FormatRule::kAny:
+      return {kLinearOnly, kChannelLastOnly, kToChannelLast, kToLinear};
+  }
+  return {kLinearOnly};
+}
+
+// Layers that only rearrange: any pair of formats makes sense, and may make them free.
+bool may_mix_formats(LayerKind kind) {
+  return kind == LayerKind::kShuffle;
+}
+
+// Predicted time of a reference kernel: plain loops take some nanoseconds per element.
+double reference_us(const Layer& layer, const runtime::Bindings& bindings) {
+  double elements = 0;
+  const auto add = [&](const Tensor* tensor) {
+    if (!tensor || !tensor->has_rank || !bindings.known(tensor->shape)) return;
+    double count = 1;
+    for (const ir::Dim dim : tensor->shape)
+      count *= static_cast<double>(std::max<int64_t>(bindings.value(dim), 0));
+    elements += count;
+  };
+  for (const Tensor* tensor : layer.inputs)
+    if (tensor && !tensor->is_constant()) add(tensor);
+  for (const Tensor* tensor : layer.outputs) add(tensor);
+  return 0.2 + elements * 5e-3;
+}
+
+bool has_data_tensor(const Layer& layer) {
+  for (size_t k = 0; k < layer.inputs.size(); ++k)
+    if (is_data_input(layer, k) && !formats_coincide(*layer.inputs[k])) return true;
+  for (size_t k = 0; k < layer.outputs.size(); ++k)
+    if (is_data_output(layer, k) && !formats_coincide(*layer.outputs[k])) return true;
+  return false;
+}
+
+// The states of a tensor: in which format it is made, and whether a reformat makes the other one as
+// well.
+enum TensorState {
+  kMadeLinear,
+  kMadeChannelLast,
+  kLinearThenBoth,
+  kChannelLastThenBoth,
+  kNumStates
+};
+Format made_format(int state) {
+  return state == kMadeLinear || state == kLinearThenBoth ? Format::kLinear : Format::kChannelLast;
+}
+bool is_available(int state, Format format) {
+  return state >= kLinearThenBoth || made_format(state) == format;
+}
+
+}  // namespace
+
+Selector::Selector(const SelectionContext& context)
+    : context_(context), timer_(context.threads, context.options->avg_timing) {}
+Selector::~Selector() = default;
+
+size_t Selector::max_timed() const {
+  if (context_.options->max_tactics >= 0) return std::max(context_.options->max_tactics, 1);
+  static constexpr size_t kByLevel[] = {1, 2, 4, 8, 16, 1000};
+  return kByLevel[std::clamp(context_.options->optimization_level, 0, 5)];
+}
+
+std::string Selector::refusal_anywhere(const Layer& layer, const Tactic& tactic,
+                                       const Formats& formats) const {
+  for (const runtime::Bindings* bindings : context_.others) {
+    const LayerProblem made = make_problem(layer, formats, *bindings, context_.threads);
+    if (!made.layer) continue;
+    if (std::string refusal = tactic.refusal(made.problem); !refusal.empty())
+      return refusal + " (elsewhere in the profile)";
+  }
+  return {};
+}
+
+Status Selector::measure(const Layer& layer, const kernels::Problem& problem,
+                         const std::vector<const Tactic*>& tactics, std::vector<double>& us) {
+  if (context_.options->optimization_level == 0) return ok_status();
+  const std::string key = problem_key(problem);
+  std::vector<const Tactic*> missing;
+  for (size_t k = 0; k < tactics.size(); ++k) {
+    if (const auto time = context_.cache->find(timing_key(*tactics[k], key))) {
+      us[k] = *time;
+      ++context_.statistics->cache_hits;
+    } else {
+      missing.push_back(tactics[k]);
+    }
+  }
+  if (missing.empty()) return ok_status();
+  if (context_.options->error_on_timing_cache_miss)
+    return make_error(ErrorCode::kInvalidArgument, "layer {}: tactic {} is not in the timing cache",
+                      layer.name, missing[0]->name);
+  // Interleaving compares only what is timed together.
+  const std::vector<double> times = timer_.time(problem, missing);
+  context_.statistics->timed_tactics += static_cast<int>(missing.size());
+  for (size_t k = 0; k < missing.size(); ++k)
+    context_.cache->insert(timing_key(*missing[k], key), times[k]);
+  for (size_t k = 0; k < tactics.size(); ++k)
+    us[k] = *context_.cache->find(timing_key(*tactics[k], key));
+  return ok_status();
+}
+
+Status Selector::list_tactics(const Layer& layer, LayerOptions& list) {
+  struct Entry {
+    const Tactic* tactic;
+    double predicted;
+  };
+  std::vector<std::pair<Formats, std::vector<Entry>>> by_formats;
+  for (const Tactic* tactic : kernels::tactics_for(layer.kind)) {
+    std::string reason;
+    bool accepted = false;
+    for (const Formats& formats : formats_of(tactic->formats)) {
+      if (!(formats == kLinearOnly) && !has_data_tensor(layer)) continue;
+      const LayerProblem made = make_problem(layer, formats, *context_.opt, context_.threads);
+      if (!made.layer) continue;
+      std::string refusal = tactic->refusal(made.problem);
+      if (refusal.empty()) refusal = refusal_anywhere(layer, *tactic, formats);
+      if (!refusal.empty()) {
+        reason = std::move(refusal);
+        continue;
+      }
+      accepted = true;
+      auto group = std::find_if(by_formats.begin(), by_formats.end(),
+                                [&](const auto& g) { return g.first == formats; });
+      if (group == by_formats.end()) group = by_formats.insert(by_formats.end(), {formats, {}});
+      group->second.push_back({tactic, tactic->cost_us(made.problem)});
+    }
+    if (!accepted && !reason.empty() && tactic->isa == active_isa())
+      list.candidates.push_back({tactic->name, "", 0, std::move(reason), false});
+  }
+  for (auto& [formats, entries] : by_formats) {
+    std::stable_sort(entries.begin(), entries.end(),
+                     [](const Entry& a, const Entry& b) { return a.predicted < b.predicted; });
+    // Weaker instruction sets are worth timing only where the strongest has too little.
+    const size_t count = std::min(entries.size(), max_timed());
+    const LayerProblem made = make_problem(layer, formats, *context_.opt, context_.threads);
+    std::vector<const Tactic*> tactics;
+    std::vector<double> us;
+    for (size_t k = 0; k < count; ++k) {
+      tactics.push_back(entries[k].tactic);
+      us.push_back(entries[k].predicted);
+    }
+    CAMSHAFT_TRY(measure(layer, made.problem, tactics, us));
+    const size_t best = std::min_element(us.begin(), us.end()) - us.begin();
+    list.options.push_back({formats, tactics[best], us[best], false});
+    for (size_t k = 0; k < count; ++k)
+      list.candidates.push_back({tactics[k]->name, to_string(formats),
+                                 context_.options->optimization_level == 0 ? 0 : us[k], "", false});
+    for (size_t k = count; k < entries.size(); ++k)
+      list.candidates.push_back(
+          {entries[k].tactic->name, to_string(formats), 0,
+           fmt::format("not timed: predicted {:.1f} us", entries[k].predicted), false});
+  }
+  return ok_status();
+}
+
+Status Selector::list_options(const Layer& layer, LayerOptions& list) {
+  if (layer.bodies.empty()) CAMSHAFT_TRY(list_tactics(layer, list));
+  const bool has_data = has_data_tensor(layer);
+  if (may_mix_formats(layer.kind) || list.options.empty()) {
+    const double us = reference_us(layer, *context_.opt);
+    std::vector<Formats> all = {kLinearOnly};
+    if (has_data && layer.bodies.empty())
+      all = formats_of(may_mix_formats(layer.kind) ? FormatRule::kAny : FormatRule::kSame);
+    for (const Formats& formats : all) {
+      const bool listed = std::any_of(list.options.begin(), list.options.end(),
+                                      [&](const Option& o) { return o.formats == formats; });
+      if (!listed) list.options.push_back({formats, nullptr, us, false});
+    }
+  }
+  if (layer.kind != LayerKind::kShuffle) return ok_status();
+  for (Option& option : list.options) {
+    if (!moves_no_bytes(layer, option.formats, layer.outputs[0]->graph->symbols())) continue;
+    option.tactic = nullptr;
+    option.us = 0;
+    option.is_view = true;
+  }
+  return ok_status();
+}
+
+const Tactic* Selector::reformat_tactic(const kernels::Problem& problem) {
+  const std::string key = problem_key(problem);
+  const auto [entry, is_new] = reformats_.try_emplace(key, nullptr, 0.0);
+  if (!is_new) return entry->second.first;
+  std::vector<const Tactic*> tactics;
+  std::vector<double> us;
+  for (const Tactic* tactic : kernels::tactics_for(LayerKind::kReformat)) {
+    if (tactics.size() >= max_timed() || !tactic->refusal(problem).empty()) continue;
+    tactics.push_back(tactic);
+    us.push_back(tactic->cost_us(problem));
+  }
+  double bytes = 0;
+  for (const kernels::ProblemTensor& t : problem.outputs)
+    bytes += static_cast<double>(ir::element_count(t.extents));
+  entry->second = {nullptr, 0.2 + bytes * 2e-3};
+  if (tactics.empty()) return nullptr;
+  if (!measure(*problem.layer, problem, tactics, us).ok()) return tactics[0];
+  const size_t best = std::min_element(us.begin(), us.end()) - us.begin();
+  entry->second = {tactics[best], us[best]};
+  return tactics[best];
+}
+
+double Selector::reformat_us(const Tensor& tensor, Format from, Format to) {
+  Layer layer;
+  layer.kind = LayerKind::kReformat;
+  layer.attrs = ir::NoAttrs();
+  layer.inputs = layer.outputs = {const_cast<Tensor*>(&tensor)};
+  const LayerProblem made = make_problem(layer, {from, to}, *context_.opt, context_.threads);
+  if (!made.layer) return 1;
+  reformat_tactic(made.problem);
+  return reformats_.at(problem_key(made.problem)).second;
+}
+
+// Nodes: layers (their options) and tensors that have a format (their states). Edges only forbid.
+void Selector::choose(const ir::Graph& graph, std::vector<LayerOptions>& options,
+                      Choices& choices) {
+  Pbqp pbqp;
+  std::unordered_map<const Tensor*, int> tensor_nodes;
+  const auto tensor_node = [&](const Tensor* tensor) {
+    if (!tensor || tensor->is_constant() || !tensor->has_rank || formats_coincide(*tensor))
+      return -1;
+    const auto [entry, is_new] = tensor_nodes.try_emplace(tensor, -1);
+    if (!is_new) return entry->second;
+    std::vector<double> costs(kNumStates, 0);
+    costs[kLinearThenBoth] = reformat_us(*tensor, Format::kLinear, Format::kChannelLast);
+    costs[kChannelLastThenBoth] = reformat_us(*tensor, Format::kChannelLast, Format::kLinear);
+    if (!tensor->producer) costs[kMadeChannelLast] = costs[kChannelLastThenBoth] = kInfinity;
+    if (graph.is_output(tensor)) costs[kMadeChannelLast] = kInfinity;
+    return entry->second = pbqp.add_node(costs);
+  };
+
+  std::vector<int> layer_nodes;
+  for (size_t k = 0; k < options.size(); ++k) {
+    const Layer& layer = *graph.layers()[k];
+    std::vector<double> costs;
+    for (const Option& option : options[k].options) costs.push_back(option.us);
+    const int node = pbqp.add_node(costs);
+    layer_nodes.push_back(node);
+    const auto connect = [&](int tensor, bool is_output, bool is_data) {
+      if (tensor < 0) return;
+      std::vector<double> matrix;
+      for (const Option& option : options[k].options) {
+        const Format format = !is_data    ? Format::kLinear
+                              : is_output ? option.formats.output
+                                          : option.formats.input;
+        for (int state = 0; state < kNumStates; ++state)
+          matrix.push_back((is_output ? made_format(state) == format : is_available(state, format))
+                               ? 0
+                               : kInfinity);
+      }
+      pbqp.add_edge(node, tensor, matrix);
+    };
+    for (size_t i = 0; i < layer.inputs.size(); ++i)
+      connect(tensor_node(layer.inputs[i]), false, is_data_input(layer, i));
+    for (size_t i = 0; i < layer.outputs.size(); ++i)
+      connect(tensor_node(layer.outputs[i]), true, is_data_output(layer, i));
+  }
+
+  const Pbqp::Solution solution = pbqp.solve();
+  log(Severity::kVerbose, "Formats chosen over {} layers and {} tensors: {:.1f} us predicted{}",
+      layer_nodes.size(), tensor_nodes.size(), solution.cost,
+      solution.optimal ? "" : " (heuristic in part)");
+  for (size_t k = 0; k < options.size(); ++k) {
+    const Option& option = options[k].options[solution.choices[layer_nodes[k]]];
+    Choice choice{option.tactic, option.formats, option.us, option.is_view,
+                  std::move(options[k].candidates)};
+    for (engine::Candidate& c : choice.candidates)
+      c.chosen = option.tactic && c.refusal.empty() && c.tactic == option.tactic->name &&
+                 c.formats == to_string(option.formats);
+    choices[graph.layers()[k].get()] = std::move(choice);
+  }
+}
+
+Status Selector::select(ir::Graph& graph, Choices& choices) {
+  const int total = static_cast<int>(graph.layers().size());
+  std::vector<LayerOptions> options(total);
+  for (int k = 0; k < total; ++k) {
+    if (context_.progress && !context_.progress(k, total))
+      return make_error(ErrorCode::kCancelled, "the build was cancelled");
+    const Layer& layer = *graph.layers()[k];
+    CAMSHAFT_TRY(list_options(layer, options[k]));
+    for (const auto& body : layer.bodies) CAMSHAFT_TRY(select(*body, choices));
+  }
+  choose(graph, options, choices);
+  return ok_status();
+}
+
+}  // namespace camshaft::tuner

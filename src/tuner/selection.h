@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chooses a tactic and formats for every layer: candidates from the tables, times from the clock or
+// the cache, and the minimum over the whole graph, reformats included.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <unordered_map>
+
+#include "tuner/builder.h"
+#include "tuner/plan_maker.h"
+#include "tuner/timing.h"
+#include "tuner/timing_cache.h"
+
+namespace camshaft::tuner {
+
+struct SelectionContext {
+  const BuildOptions* options = nullptr;
+  int threads = 1;
+  const runtime::Bindings* opt = nullptr;
+  std::vector<const runtime::Bindings*>
+      others;  // other points of the profiles: a tactic must accept them all
+  TimingCache* cache = nullptr;
+  BuildStatistics* statistics = nullptr;
+  std::function<bool(int done, int total)> progress;  // false: cancel
+};
+
+class Selector {
+ public:
+  explicit Selector(const SelectionContext& context);
+  ~Selector();
+
+  // Adds the choices of a graph and of the bodies inside it.
+  Status select(ir::Graph& graph, Choices& choices);
+
+  // The fastest tactic of a Reformat layer, null: the reference kernel.
+  const kernels::Tactic* reformat_tactic(const kernels::Problem& problem);
+
+ private:
+  struct Option {  // the best way to run a layer with these formats
+    Formats formats;
+    const kernels::Tactic* tactic = nullptr;
+    double us = 0;
+    bool is_view = false;
+  };
+  struct LayerOptions {
+    std::vector<Option> options;
+    std::vector<engine::Candidate> candidates;
+  };
+
+  Status list_options(const ir::Layer& layer, LayerOptions& list);
+  Status list_tactics(const ir::Layer& layer, LayerOptions& list);
+  std::string refusal_anywhere(const ir::Layer& layer, const kernels::Tactic& tactic,
+                               const Formats& formats) const;
+  // Times from the cache, else measured; `us` holds the predictions on entry.
+  Status measure(const ir::Layer& layer, const kernels::Problem& problem,
+                 const std::vector<const kernels::Tactic*>& tactics, std::vector<double>& us);
+  double reformat_us(const ir::Tensor& tensor, ir::Format from, ir::Format to);
+  void choose(const ir::Graph& graph, std::vector<LayerOptions>& options, Choices& choices);
+  size_t max_timed() const;
+
+  SelectionContext context_;
+  Timer timer_;
+  std::unordered_map<std::string, std::pair<const kernels::Tactic*, double>> reformats_;
+};
+
+// A Shuffle whose output in `formats.output` is the same bytes in the same order as its input in
+// `formats.input`.
+bool moves_no_bytes(const ir::Layer& shuffle, const Formats& formats,
+                    const ir::SymbolTable& symbols);
+
+}  // namespace camshaft::tuner

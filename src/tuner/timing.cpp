@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/timing.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "runtime/buffer.h"
+
+namespace camshaft::tuner {
+namespace {
+
+using kernels::KernelArgs;
+using kernels::Problem;
+using kernels::ProblemTensor;
+using kernels::Tactic;
+using kernels::TensorView;
+using Clock = std::chrono::steady_clock;
+
+constexpr double kMinSampleUs = 30;  // shorter kernels are run several times per sample
+constexpr double kMaxProblemUs =
+    200'000;  // all candidates of one problem together, after the first round
+constexpr double kDropFirst = 2.0, kDropLater = 1.25;  // times the best so far: no hope
+
+double us_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
+
+// Small values of varying sign, so that no kernel meets denormals, infinities or branches that
+// always go one way.
+void fill(const TensorView& view) {
+  const int64_t elements = view.elements();
+  if (view.type == ir::DataType::kFloat) {
+    float* data = view.as<float>();
+    uint32_t state = 12345;
+    for (int64_t k = 0; k < elements; ++k) {
+      state = state * 1664525u + 1013904223u;
+      data[k] = static_cast<float>(state >> 8) * (2.0f / (1 << 24)) - 1.0f;
+    }
+  } else {
+    std::memset(view.data, 0, ir::bytes_for(view.type, elements));  // indices and lengths: in range
+  }
+}
+
+size_t bytes_of(const ProblemTensor& t) {
+  return ir::bytes_for(t.type, ir::element_count(t.extents));
+}
+
+// The tensors of a problem in memory, shared by all candidates.
+struct Arena {
+  std::vector<runtime::Buffer> buffers;
+  std::vector<TensorView> inputs, outputs;
+
+  explicit Arena(const Problem& problem) : buffers(problem.inputs.size() + problem.outputs.size()) {
+    size_t next = 0;
+    for (const ProblemTensor& t : problem.inputs) {
+      inputs.push_back(view(t, buffers[next++]));
+      if (!t.present) continue;
+      if (t.constant && t.format == ir::Format::kLinear)
+        std::memcpy(inputs.back().data, t.constant->view.data(), t.constant->view.size());
+      else
+        fill(inputs.back());
+    }
+    for (const ProblemTensor& t : problem.outputs) {
+      outputs.push_back(view(t, buffers[next++]));
+      if (t.present) std::memset(outputs.back().data, 0, bytes_of(t));
+    }
+  }
+  static TensorView view(const ProblemTensor& t, runtime::Buffer& buffer) {
+    return t.present ? kernels::make_view(buffer.reserve(bytes_of(t)), t.type, t.format, t.extents)
+                     : TensorView();
+  }
+};
+
+// One tactic with its packed weights: each has its own, so that candidates do not warm the cache
+// for each other.
+struct Candidate {
+  const Tactic* tactic = nullptr;
+  std::vector<TensorView> inputs;
+  runtime::Buffer packed, workspace;
+  KernelArgs args;
+  int runs_per_sample = 1;
+  std::vector<double> samples;
+  bool dropped = false;
+
+  void prepare(const Problem& problem, const Arena& arena, ThreadPool& pool) {
+    inputs = arena.inputs;
+    const uint32_t mask = tactic->packed_inputs ? tactic->packed_inputs(problem) : 0;
+    for (size_t k = 0; k < inputs.size() && k < 32; ++k)
+      if (mask >> k & 1) inputs[k].data = nullptr;
+    args.layer = problem.layer;
+    args.inputs = inputs;
+    args.outputs = arena.outputs;
+    args.pool = &pool;
+    if (const size_t bytes = tactic->packed_bytes ? tactic->packed_bytes(problem) : 0; bytes > 0) {
+      std::memset(packed.reserve(bytes), 0, bytes);
+      tactic->pack(problem, packed.data());
+      args.packed = packed.data();
+    }
+    args.workspace = workspace.reserve(tactic->workspace_bytes ? tactic->workspace_bytes(args) : 0);
+  }
+
+  double sample() {
+    const Clock::time_point start = Clock::now();
+    for (int k = 0; k < runs_per_sample; ++k) tactic->run(args);
+    return us_since(start) / runs_per_sample;
+  }
+  double median() const {
+    std::vector<double> sorted = samples;
+    std::nth_element(sorted.begin(), sorted.begin() + sorted.size() / 2, sorted.end());
+    return sorted[sorted.size() / 2];
+  }
+};
+
+void drop_hopeless(std::vector<Candidate>& candidates, double factor) {
+  double best = 1e30;
+  for (const Candidate& c : candidates) best = std::min(best, c.median());
+  for (Candidate& c : candidates) c.dropped |= c.median() > factor * best;
+}
+
+}  // namespace
+
+Timer::Timer(int threads, int avg_timing) : pool_(threads), rounds_(std::max(avg_timing, 1)) {}
+Timer::~Timer() = default;
+
+std::vector<double> Timer::time(const Problem& problem, std::span<const Tactic* const> tactics) {
+  const Arena arena(problem);
+  std::vector<Candidate> candidates(tactics.size());
+  for (size_t k = 0; k < tactics.size(); ++k) {
+    candidates[k].tactic = tactics[k];
+    candidates[k].prepare(problem, arena, pool_);
+    // Pages, caches and branch predictors; tells how many runs make a sample.
+    const double first = candidates[k].sample();
+    candidates[k].runs_per_sample =
+        static_cast<int>(std::clamp(kMinSampleUs / std::max(first, 0.05), 1.0, 200.0));
+  }
+  const Clock::time_point start = Clock::now();
+  for (int round = 0; round < rounds_; ++round) {
+    for (Candidate& c : candidates)
+      if (!c.dropped) c.samples.push_back(c.sample());
+    if (round == 0) drop_hopeless(candidates, kDropFirst);
+    if (round == 2) drop_hopeless(candidates, kDropLater);
+    if (round >= 2 && us_since(start) > kMaxProblemUs) break;
+  }
+  std::vector<double> times;
+  for (const Candidate& c : candidates) times.push_back(c.median());
+  return times;
+}
+
+}  // namespace camshaft::tuner
