@@ -53,7 +53,7 @@ Schedule* Executor::find_schedule(std::span<const ir::Extents> inputs, const Bin
 Status Executor::prepare(std::span<const ir::Extents> inputs, const Bindings* outer) {
   current_ = find_schedule(inputs, outer);
   if (current_) return ok_status();
-  CAMSHAFT_ASSIGN(std::unique_ptr<Schedule> made, make_schedule(facts_, inputs, outer));
+  CAMSHAFT_ASSIGN(std::unique_ptr<Schedule> made, make_schedule(facts_, inputs, outer, &pool_));
   if (schedules_.size() == kMaxSchedules) schedules_.pop_back();
   schedules_.insert(schedules_.begin(), std::move(made));
   current_ = schedules_.front().get();
@@ -84,10 +84,7 @@ void Executor::link() {
   std::byte* scratch = workspace(current_->workspace_bytes);
   if (current_->linked_workspace == scratch) return;
   current_->linked_workspace = scratch;
-  for (ScheduledStep& step : current_->steps) {
-    step.args.workspace = scratch;
-    step.args.pool = &pool_;
-  }
+  for (ScheduledStep& step : current_->steps) step.args.workspace = scratch;
 }
 
 std::byte* Executor::workspace(size_t bytes) {

@@ -108,8 +108,8 @@ struct Resolver {
 // --- one schedule being made
 class Maker {
  public:
-  Maker(const PlanFacts& facts, Schedule& schedule)
-      : facts_(facts), plan_(*facts.plan), s_(schedule) {}
+  Maker(const PlanFacts& facts, ThreadPool* pool, Schedule& schedule)
+      : facts_(facts), plan_(*facts.plan), pool_(pool), s_(schedule) {}
 
   Status make() {
     s_.tensors.resize(plan_.tensors.size());
@@ -335,6 +335,7 @@ class Maker {
     scheduled.args.inputs = add_args(step.inputs, step.packed_inputs, facts.tactic != nullptr);
     scheduled.args.outputs = add_args(step.outputs, 0, false);
     scheduled.args.packed = facts.packed;
+    scheduled.args.pool = pool_;
     if (facts.tactic) {
       scheduled.run = facts.tactic->run;
       s_.workspace_bytes =
@@ -368,6 +369,7 @@ class Maker {
 
   const PlanFacts& facts_;
   const Plan& plan_;
+  ThreadPool* pool_;
   Schedule& s_;
   std::vector<MemoryBlock> blocks_;
   std::vector<int> block_of_;  // per root tensor, -1: not in the arena
@@ -416,7 +418,7 @@ size_t workspace_of(const kernels::Tactic& tactic, const KernelArgs& args) {
 
 Result<std::unique_ptr<Schedule>> make_schedule(const PlanFacts& facts,
                                                 std::span<const ir::Extents> inputs,
-                                                const Bindings* outer) {
+                                                const Bindings* outer, ThreadPool* pool) {
   auto schedule = std::make_unique<Schedule>();
   schedule->input_extents.assign(inputs.begin(), inputs.end());
   const size_t num_symbols = facts.plan->symbols.size();
@@ -426,7 +428,7 @@ Result<std::unique_ptr<Schedule>> make_schedule(const PlanFacts& facts,
   schedule->bindings = schedule->outer;
   CAMSHAFT_TRY(bind_inputs(*facts.plan, inputs, schedule->bindings));
   CAMSHAFT_TRY(check_inputs(*facts.plan, inputs, schedule->bindings));
-  CAMSHAFT_TRY(Maker(facts, *schedule).make());
+  CAMSHAFT_TRY(Maker(facts, pool, *schedule).make());
   schedule->initial_bindings = schedule->bindings;
   return schedule;
 }

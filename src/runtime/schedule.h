@@ -98,7 +98,7 @@ struct Schedule {
 
 Result<std::unique_ptr<Schedule>> make_schedule(const PlanFacts& facts,
                                                 std::span<const ir::Extents> inputs,
-                                                const Bindings* outer);
+                                                const Bindings* outer, ThreadPool* pool);
 
 // The layer with numbers in place of symbols; null when a symbol it needs has no value yet.
 std::unique_ptr<ir::Layer> resolve_layer(const ir::Layer& layer, const Bindings& bindings);
