@@ -9,6 +9,16 @@ namespace camshaft::cli {
 namespace {
 
 constexpr Command kCommands[] = {
+    {"build", "MODEL.onnx [-o ENGINE]", "optimize and tune a network, write an engine",
+     build_command},
+    {"run", "MODEL|ENGINE [--data DIR]", "run on given inputs, compare with expected outputs",
+     run_command},
+    {"bench", "MODEL|ENGINE", "latency, throughput and percent of this machine's peak",
+     bench_command},
+    {"inspect", "ENGINE [--json]", "the layers: kind, time, tactic, format, shape",
+     inspect_command},
+    {"explain", "ENGINE [LAYER]", "why a layer is as it is: passes, candidates, refusals",
+     explain_command},
     {"version", "", "print the version", version_command},
 };
 

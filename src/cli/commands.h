@@ -18,6 +18,11 @@ struct Command {
 // declaration here.
 std::span<const Command> commands();
 
+int build_command(std::span<char* const> args);
+int run_command(std::span<char* const> args);
+int bench_command(std::span<char* const> args);
+int inspect_command(std::span<char* const> args);
+int explain_command(std::span<char* const> args);
 int version_command(std::span<char* const> args);
 
 }  // namespace camshaft::cli

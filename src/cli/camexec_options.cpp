@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/camexec_options.h"
+
+#include <algorithm>
+
+#include "cli/statistics.h"
+
+namespace camshaft::cli {
+namespace {
+
+Status invalid(std::string text) {
+  return Status(ErrorCode::kInvalidArgument, std::move(text));
+}
+
+// min/opt/maxShapes in order, each for the --profile before it.
+Status collect_profiles(CamexecOptions& result) {
+  size_t profile = 0;
+  for (const GivenOption& given : result.options.given()) {
+    const std::string name = given.row->name;
+    if (name == "profile") {
+      profile = static_cast<size_t>(std::stoll(given.value));
+      if (profile > 63) return invalid("--profile: at most 64 profiles");
+      result.profiles.resize(std::max(result.profiles.size(), profile + 1));
+      continue;
+    }
+    if (name != "minShapes" && name != "optShapes" && name != "maxShapes") continue;
+    CAMSHAFT_ASSIGN(NamedShapes shapes, parse_shapes(given.value, given.spelling));
+    result.profiles.resize(std::max(result.profiles.size(), profile + 1));
+    ProfileShapes& target = result.profiles[profile];
+    (name == "minShapes"   ? target.min
+     : name == "optShapes" ? target.opt
+                           : target.max) = std::move(shapes);
+  }
+  return ok_status();
+}
+
+Status collect_pairs(CamexecOptions& result) {
+  size_t pair = 0;
+  result.pairs.resize(1);
+  for (const GivenOption& given : result.options.given()) {
+    const std::string name = given.row->name;
+    if (name == "refPair") {
+      pair = static_cast<size_t>(std::stoll(given.value));
+      if (pair > 1023) return invalid("--refPair: at most 1024 pairs");
+      result.pairs.resize(std::max(result.pairs.size(), pair + 1));
+    } else if (name == "loadInputs" || name == "loadRefOutputs") {
+      CAMSHAFT_ASSIGN(auto values, parse_named_values(given.value, given.spelling));
+      auto& target = name == "loadInputs" ? result.pairs[pair].inputs : result.pairs[pair].outputs;
+      target.insert(target.end(), values.begin(), values.end());
+    }
+  }
+  return ok_status();
+}
+
+// "fp32:chw", "chw", "int8:chw+fp32:chw": row major in the network's own types is what there is.
+Status check_io_formats(const Options& options, const char* name) {
+  if (!options.has(name)) return ok_status();
+  for (const std::string& spec : split_outside_quotes(options.text(name), ',')) {
+    const size_t colon = spec.find(':');
+    const std::string type = colon == std::string::npos ? "" : spec.substr(0, colon);
+    const std::string format = colon == std::string::npos ? spec : spec.substr(colon + 1);
+    if (format != "chw" || type == "fp16" || type == "bf16") {
+      return make_error(ErrorCode::kUnsupported,
+                        "--{}={} is not in this version: only row major (chw) tensors of the "
+                        "network's own types",
+                        name, spec);
+    }
+  }
+  return ok_status();
+}
+
+int verbosity_number(const Options& options) {
+  const std::string word = options.text("profilingVerbosity");
+  if (word == "detailed" || word == "verbose") return 2;
+  if (word == "none") return 1;
+  if (!word.empty()) return 0;
+  return options.has("exportLayerInfo") || options.has("dumpLayerInfo") ? 2 : 0;
+}
+
+Status check_together(const CamexecOptions& result) {
+  const Options& options = result.options;
+  if (!options.has("onnx") && !options.has("loadEngine"))
+    return invalid("give a model: --onnx=FILE or --loadEngine=FILE");
+  if (options.has("onnx") && options.has("loadEngine"))
+    return invalid("--onnx and --loadEngine exclude each other");
+  if (options.has("loadEngine") && options.has("saveEngine")) {
+    return invalid("--loadEngine and --saveEngine exclude each other");
+  }
+  if (options.has("getPlanVersionOnly") && !options.has("loadEngine")) {
+    return invalid("--getPlanVersionOnly needs --loadEngine=FILE");
+  }
+  if (options.all("profilingVerbosity").size() > 1)
+    return invalid("--profilingVerbosity was given twice");
+  if (options.text("sparsity") != "disable") {
+    return make_error(ErrorCode::kUnsupported,
+                      "--sparsity={} is not in this version: sparse tactics come with a later "
+                      "release",
+                      options.text("sparsity"));
+  }
+  const bool has_references =
+      std::any_of(result.pairs.begin(), result.pairs.end(),
+                  [](const ReferencePair& pair) { return !pair.outputs.empty(); });
+  if (has_references && !options.has("accuracyThreshold"))
+    return invalid("--loadRefOutputs needs --accuracyThreshold=X");
+  if (options.number("duration") < 0 && options.number("duration") != -1) {
+    return invalid("--duration: seconds, or -1 for no end");
+  }
+  CAMSHAFT_TRY(check_io_formats(options, "inputIOFormats"));
+  return check_io_formats(options, "outputIOFormats");
+}
+
+}  // namespace
+
+Result<CamexecOptions> parse_camexec(std::span<char* const> words) {
+  CamexecOptions result;
+  CAMSHAFT_ASSIGN(result.options, Options::parse(camexec_rows(), words, {true, 0}));
+  const Options& options = result.options;
+  if (options.has("help")) return result;
+  for (const GivenOption& given : options.given()) {
+    if (given.row->status == OptionStatus::kGpuOnly) result.gpu_only.push_back(given.spelling);
+  }
+  CAMSHAFT_TRY(collect_profiles(result));
+  CAMSHAFT_TRY(collect_pairs(result));
+  if (options.has("shapes")) {
+    CAMSHAFT_ASSIGN(result.shapes, parse_shapes(options.text("shapes"), "--shapes"));
+    // Shapes given for inference only are what the engine is built for, too.
+    if (result.profiles.empty()) result.profiles.push_back({{}, result.shapes, {}});
+  }
+  CAMSHAFT_ASSIGN(result.percentiles,
+                  parse_percentiles(options.text("percentile"), "--percentile"));
+  result.verbosity = verbosity_number(options);
+  CAMSHAFT_TRY(check_together(result));
+  return result;
+}
+
+}  // namespace camshaft::cli

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// camshaft explain: why an engine, or one of its layers, is as it is.
+#include <algorithm>
+#include <charconv>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "camshaft/inspector.h"
+#include "cli/commands.h"
+#include "cli/session.h"
+
+namespace camshaft::cli {
+namespace {
+
+// "a + PWN(b, c) || d" -> {a, b, c, d}: the names a fused name is made of.
+std::vector<std::string> components(const std::string& name) {
+  std::vector<std::string> parts;
+  std::string part;
+  auto flush = [&] {
+    while (!part.empty() && part.back() == ' ') part.pop_back();
+    if (!part.empty()) parts.push_back(part);
+    part.clear();
+  };
+  for (size_t k = 0; k < name.size(); ++k) {
+    const std::string_view rest = std::string_view(name).substr(k);
+    if (rest.starts_with(" + ") || rest.starts_with(", ")) {
+      flush();
+      k += rest[0] == ',' ? 1 : 2;
+    } else if (rest.starts_with(" || ")) {
+      flush();
+      k += 3;
+    } else if (rest.starts_with("PWN(")) {
+      flush();
+      k += 3;
+    } else if (rest == ")" || (rest[0] == ')' && rest.size() > 1 &&
+                               (rest[1] == ' ' || rest[1] == ',' || rest[1] == ')'))) {
+      flush();
+    } else {
+      part += name[k];
+    }
+  }
+  flush();
+  return parts;
+}
+
+// A record concerns a layer if all it names went into that layer.
+bool concerns(const RewriteInfo& record, const LayerInfo& layer) {
+  if (record.layer == layer.name) return true;
+  std::vector<std::string> known = components(layer.name);
+  known.insert(known.end(), layer.source_nodes.begin(), layer.source_nodes.end());
+  const std::vector<std::string> wanted = components(record.layer);
+  return !wanted.empty() && std::all_of(wanted.begin(), wanted.end(), [&](const std::string& part) {
+    return std::find(known.begin(), known.end(), part) != known.end();
+  });
+}
+
+std::string time_text(double us) {
+  return us > 0 ? fmt::format("{:.1f}", us) : "";
+}
+
+void print_candidates(const LayerInfo& layer) {
+  std::vector<LayerCandidate> candidates = layer.candidates;
+  // Chosen first, then by time, then untimed, then refused.
+  auto key = [](const LayerCandidate& c) {
+    return std::make_tuple(!c.chosen, !c.refusal.empty(), c.time_us <= 0, c.time_us);
+  };
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [&](const auto& a, const auto& b) { return key(a) < key(b); });
+  Table table({{""}, {"candidate"}, {"format"}, {"us", Align::kRight}, {"why not"}});
+  for (const LayerCandidate& candidate : candidates) {
+    std::string reason = candidate.refusal;
+    if (reason.empty() && !candidate.chosen) {
+      reason = candidate.time_us <= 0 ? "not timed: predicted slower"
+               : layer.build_time_us > 0 && candidate.time_us >= layer.build_time_us
+                   ? fmt::format("{:.2f} x the chosen one's time",
+                                 candidate.time_us / layer.build_time_us)
+                   : "its formats cost more in the layers around it";
+    }
+    table.add(
+        {candidate.chosen ? "*" : "", candidate.tactic.empty() ? "reference" : candidate.tactic,
+         candidate.formats, time_text(candidate.time_us), reason},
+        candidate.chosen            ? Style::kGreen
+        : candidate.refusal.empty() ? Style::kPlain
+                                    : Style::kDim);
+  }
+  if (!table.empty()) fmt::print("\n{}", table.text());
+}
+
+void print_tensors(const char* what, const std::vector<LayerTensor>& tensors) {
+  for (const LayerTensor& tensor : tensors) {
+    fmt::print("{}  {} {}, {}\n", what, tensor.name, to_string(tensor.dims), tensor.format);
+  }
+}
+
+void explain_layer(const Engine& engine, const Inspector& inspector, const LayerInfo& layer) {
+  const EngineInfo& info = engine.info();
+  fmt::print("{}\n", styled(layer.name, Style::kBold));
+  fmt::print("kind    {}\n", layer.type);
+  if (layer.is_no_op) {
+    fmt::print("tactic  none: its output is a view of its input, nothing runs\n");
+  } else {
+    fmt::print("tactic  {}{}\n", layer.tactic.empty() ? "reference kernel" : layer.tactic,
+               layer.isa.empty() ? "" : " (" + layer.isa + ")");
+  }
+  print_tensors("input ", layer.inputs);
+  print_tensors("output", layer.outputs);
+  if (layer.build_time_us > 0) {
+    fmt::print("time    {:.1f} us when built", layer.build_time_us);
+    const double peak = info.peak_gmacs * info.build_threads;
+    if (layer.macs > 0 && peak > 0) {
+      const double rate = layer.macs / layer.build_time_us / 1e3;
+      fmt::print(", {:.1f} GMAC/s, {:.0f} % of peak", rate, rate / peak * 100);
+    }
+    if (layer.io_bytes > 0) fmt::print(", {:.1f} GB/s", layer.io_bytes / layer.build_time_us / 1e3);
+    fmt::print("\n");
+  }
+  if (layer.macs > 0)
+    fmt::print("work    {}MAC, {} touched\n", human_count(layer.macs),
+               human_bytes(std::max(layer.io_bytes, 0.0)));
+  for (const std::string& node : layer.source_nodes) fmt::print("from    {}\n", node);
+  bool titled = false;
+  for (const RewriteInfo& record : inspector.rewrites()) {
+    if (!concerns(record, layer)) continue;
+    if (!titled) fmt::print("\n{}\n", styled("how it came about", Style::kBold));
+    titled = true;
+    fmt::print("  {}: {}{}\n", record.pass,
+               record.declined ? "declined on " + record.layer + ": " : "", record.text);
+  }
+  print_candidates(layer);
+}
+
+void print_passes(const Inspector& inspector) {
+  std::map<std::string, std::pair<int, int>> counts;
+  std::vector<std::string> order;
+  for (const RewriteInfo& record : inspector.rewrites()) {
+    if (counts.find(record.pass) == counts.end()) order.push_back(record.pass);
+    auto& [done, declined] = counts[record.pass];
+    (record.declined ? declined : done) += 1;
+  }
+  Table table({{"pass"}, {"applied", Align::kRight}, {"declined", Align::kRight}});
+  for (const std::string& pass : order)
+    table.add({pass, std::to_string(counts[pass].first), std::to_string(counts[pass].second)});
+  if (!table.empty()) fmt::print("\n{}", table.text());
+  std::map<std::string, std::vector<const RewriteInfo*>> reasons;
+  for (const RewriteInfo& record : inspector.rewrites()) {
+    if (record.declined) reasons[record.pass + ": " + record.text].push_back(&record);
+  }
+  if (reasons.empty()) return;
+  fmt::print("\n{}\n", styled("what was not done, and why", Style::kBold));
+  for (const auto& [reason, records] : reasons) {
+    fmt::print("  {} ({}{})\n", reason, records[0]->layer,
+               records.size() > 1 ? fmt::format(" and {} more", records.size() - 1) : "");
+  }
+}
+
+void explain_engine(const Engine& engine, const Inspector& inspector) {
+  fmt::print("{}: {} layers\n",
+             engine.info().model_name.empty() ? "engine" : engine.info().model_name,
+             inspector.layers().size());
+  for (const auto& [stage, count] : inspector.layer_counts())
+    fmt::print("  {:5}  {}\n", count, stage);
+  print_passes(inspector);
+  std::vector<const LayerInfo*> slow;
+  for (const LayerInfo& layer : inspector.layers()) {
+    if (!layer.is_no_op && layer.tactic.empty()) slow.push_back(&layer);
+  }
+  if (!slow.empty()) {
+    fmt::print("\n{}\n", styled("layers without a vector kernel", Style::kBold));
+    for (const LayerInfo* layer : slow) fmt::print("  {} ({})\n", layer->name, layer->type);
+  }
+  fmt::print(
+      "\n`camshaft explain ENGINE LAYER` tells about one layer: its name, a part of it, or its "
+      "number.\n");
+}
+
+// By number, exact name, source node, or part of a name; several matches are listed.
+Result<const LayerInfo*> find_layer(const Inspector& inspector, const std::string& word) {
+  const std::vector<LayerInfo>& layers = inspector.layers();
+  size_t number = 0;
+  const auto parsed = std::from_chars(word.data(), word.data() + word.size(), number);
+  if (parsed.ec == std::errc() && parsed.ptr == word.data() + word.size() && number < layers.size())
+    return &layers[number];
+  std::vector<const LayerInfo*> matches;
+  for (const LayerInfo& layer : layers) {
+    const bool is_source = std::find(layer.source_nodes.begin(), layer.source_nodes.end(), word) !=
+                           layer.source_nodes.end();
+    if (layer.name == word || is_source) return &layer;
+    if (layer.name.find(word) != std::string::npos) matches.push_back(&layer);
+  }
+  if (matches.size() == 1) return matches[0];
+  if (matches.empty())
+    return make_error(ErrorCode::kInvalidArgument, "no layer has '{}' in its name", word);
+  std::string list;
+  for (size_t k = 0; k < std::min<size_t>(matches.size(), 10); ++k)
+    list += fmt::format("\n  {:4}  {}", matches[k]->index, matches[k]->name);
+  return make_error(ErrorCode::kInvalidArgument,
+                    "{} layers have '{}' in their name; which one?{}{}", matches.size(), word, list,
+                    matches.size() > 10 ? "\n        …" : "");
+}
+
+Status run(const Options& options) {
+  Messages messages(options.has("verbose"));
+  CAMSHAFT_ASSIGN(const Engine engine,
+                  open_engine(options.positionals()[0], options, {}, messages));
+  CAMSHAFT_ASSIGN(Context context, make_context(engine, options));
+  for (const TensorInfo& output : engine.outputs()) (void)context.output_shape(output.name);
+  const Inspector inspector(engine, context);
+  if (options.positionals().size() < 2) {
+    explain_engine(engine, inspector);
+    return ok_status();
+  }
+  CAMSHAFT_ASSIGN(const LayerInfo* layer, find_layer(inspector, options.positionals()[1]));
+  explain_layer(engine, inspector, *layer);
+  return ok_status();
+}
+
+}  // namespace
+
+int explain_command(std::span<char* const> args) {
+  int code = 0;
+  const std::vector<OptionRow> rows = with_common_rows({});
+  const auto options = parse_command("explain", "ENGINE|MODEL.onnx [LAYER]", rows, args, 2, code);
+  if (!options) return code;
+  const Status status = run(*options);
+  return status.ok() ? 0 : fail(status.message());
+}
+
+}  // namespace camshaft::cli

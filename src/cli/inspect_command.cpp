@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// camshaft inspect: what an engine is made of.
+#include <fmt/format.h>
+
+#include "camshaft/inspector.h"
+#include "cli/commands.h"
+#include "cli/session.h"
+
+namespace camshaft::cli {
+namespace {
+
+std::string shapes_of(const std::vector<LayerTensor>& tensors) {
+  std::string text;
+  for (const LayerTensor& tensor : tensors)
+    text += (text.empty() ? "" : " ") + to_string(tensor.dims);
+  return text;
+}
+
+// The first word of TensorRT's description: enough for a column.
+std::string format_of(const LayerInfo& layer) {
+  auto short_form = [](const std::string& format) {
+    return format.starts_with("Channel major") ? std::string("NHWC")
+           : format.starts_with("Row major")   ? std::string("row")
+                                               : format;
+  };
+  if (layer.outputs.empty()) return "";
+  const std::string out = short_form(layer.outputs[0].format);
+  if (layer.inputs.empty()) return out;
+  const std::string in = short_form(layer.inputs[0].format);
+  return in == out ? out : in + "→" + out;
+}
+
+std::string number(double value, const char* format) {
+  return value > 0 ? fmt::format(fmt::runtime(format), value) : "";
+}
+
+void print_table(const Engine& engine, const Inspector& inspector) {
+  const EngineInfo& info = engine.info();
+  double total_us = 0;
+  for (const LayerInfo& layer : inspector.layers()) total_us += layer.build_time_us;
+  Table table({{"#", Align::kRight},
+               {"layer"},
+               {"kind"},
+               {"us", Align::kRight},
+               {"%", Align::kRight},
+               {"% peak", Align::kRight},
+               {"tactic"},
+               {"format"},
+               {"shape"}});
+  const double peak = info.peak_gmacs * info.build_threads;
+  double macs = 0;
+  for (const LayerInfo& layer : inspector.layers()) {
+    macs += std::max(layer.macs, 0.0);
+    const double us = layer.build_time_us;
+    const double percent_of_peak =
+        layer.macs > 0 && us > 0 && peak > 0 ? layer.macs / us / 1e3 / peak * 100 : 0;
+    const std::string tactic = layer.is_no_op         ? ""
+                               : layer.tactic.empty() ? "reference"
+                                                      : layer.tactic;
+    table.add(
+        {std::to_string(layer.index), layer.name, layer.type, number(us, "{:.1f}"),
+         number(total_us > 0 ? us / total_us * 100 : 0, "{:.1f}"),
+         number(percent_of_peak, "{:.0f}"), tactic, format_of(layer), shapes_of(layer.outputs)},
+        layer.is_no_op ? Style::kDim : Style::kPlain);
+  }
+  table.rule();
+  const double total_percent = total_us > 0 && peak > 0 ? macs / total_us / 1e3 / peak * 100 : 0;
+  table.add({"", fmt::format("{} layers", info.layer_count), "", number(total_us, "{:.1f}"), "",
+             number(total_percent, "{:.0f}"), macs > 0 ? human_count(macs) + "MAC" : "", "", ""},
+            Style::kBold);
+  fmt::print("{}", table.text());
+  fmt::print("\n{}: built by camshaft {} on {} for {} thread{}; weights {}, file {}\n",
+             info.model_name.empty() ? "engine" : info.model_name, info.builder_version,
+             info.cpu_model, info.build_threads, info.build_threads == 1 ? "" : "s",
+             human_bytes(static_cast<double>(info.weight_bytes)),
+             human_bytes(static_cast<double>(info.file_bytes)));
+}
+
+Verbosity parse_verbosity(const std::string& word) {
+  if (word == "names") return Verbosity::kLayerNamesOnly;
+  return word == "none" ? Verbosity::kNone : Verbosity::kDetailed;
+}
+
+Status run(const Options& options) {
+  const std::filesystem::path file = options.positionals()[0];
+  Messages messages(options.has("verbose"));
+  CAMSHAFT_ASSIGN(const Engine engine, open_engine(file, options, {}, messages));
+  // A context gives dynamic extents their values, at the profile's opt shape.
+  CAMSHAFT_ASSIGN(Context context, make_context(engine, options));
+  for (const TensorInfo& output : engine.outputs()) (void)context.output_shape(output.name);
+  const Inspector inspector(engine, context);
+  const Verbosity verbosity = parse_verbosity(options.text("verbosity"));
+  if (options.has("json")) {
+    fmt::print("{}", inspector.to_json(verbosity));
+  } else if (options.has("text") || options.has("verbosity")) {
+    fmt::print("{}", inspector.to_text(verbosity));
+  } else {
+    print_table(engine, inspector);
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+int inspect_command(std::span<char* const> args) {
+  constexpr OptionStatus kWorks = OptionStatus::kWorks;
+  const std::vector<OptionRow> rows = with_common_rows({
+      {"json", OptionValue::kNone, "", "", "Form", kWorks,
+       "JSON in TensorRT's layer information schema"},
+      {"text", OptionValue::kNone, "", "", "Form", kWorks,
+       "a line per layer, as camexec --dumpLayerInfo prints"},
+      {"verbosity", OptionValue::kChoice, "detailed|names|none", "detailed", "Form", kWorks,
+       "how much JSON or text tells"},
+  });
+  int code = 0;
+  const auto options = parse_command("inspect", "ENGINE|MODEL.onnx [--json]", rows, args, 1, code);
+  if (!options) return code;
+  const Status status = run(*options);
+  return status.ok() ? 0 : fail(status.message());
+}
+
+}  // namespace camshaft::cli

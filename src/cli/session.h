@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the subcommands of `camshaft` share: common options, engines from .onnx or engine files,
+// messages, inputs.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "camshaft/builder.h"
+#include "camshaft/engine.h"
+#include "cli/bindings.h"
+#include "cli/options.h"
+#include "cli/terminal.h"
+
+namespace camshaft::cli {
+
+// Rows every command that builds or runs takes: shapes, threads, timing cache, level, verbose,
+// help.
+std::vector<OptionRow> with_common_rows(std::vector<OptionRow> rows);
+// Rows of commands that run on inputs: data, input, shape, random.
+std::vector<OptionRow> with_input_rows(std::vector<OptionRow> rows);
+
+// Parses, answers --help, prints errors. Empty: done, with `code`.
+std::optional<Options> parse_command(const char* name, const char* usage,
+                                     const std::vector<OptionRow>& rows,
+                                     std::span<char* const> args, size_t max_positionals,
+                                     int& code);
+
+// Prints the library's warnings (and with --verbose all of its log) on standard error while it
+// lives.
+class Messages : public Logger {
+ public:
+  explicit Messages(bool verbose);
+  ~Messages() override;
+  void log(Severity severity, std::string_view text) override;
+  ProgressLine& progress() { return progress_; }
+
+ private:
+  bool verbose_;
+  ProgressLine progress_;
+};
+
+// Input values and expected outputs, by name; a reference without a name has its position.
+struct DataSet {
+  std::string source;  // the folder or file it came from
+  NamedTensors inputs, outputs;
+};
+
+bool is_onnx(const std::filesystem::path& file);
+
+// Builds from .onnx (with progress) or loads an engine. `data` gives shapes to dynamic inputs where
+// no options do: the profile spans them all, tuned for the first.
+Result<Engine> open_engine(const std::filesystem::path& file, const Options& options,
+                           const std::vector<DataSet>& data, Messages& messages,
+                           BuildStatistics* statistics = nullptr);
+// The data sets of --data (ONNX test folders, .npz) and --input; one empty set if neither is given.
+Result<std::vector<DataSet>> read_data(const std::filesystem::path& model, const Options& options);
+
+Result<Context> make_context(const Engine& engine, const Options& options);
+
+}  // namespace camshaft::cli

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/tensor_files.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "onnx/importer.h"
+
+namespace camshaft::cli {
+namespace {
+
+struct NpyType {
+  DataType type;
+  const char* descr;
+};
+// The first row of a type is how it is written.
+constexpr NpyType kNpyTypes[] = {
+    {DataType::kFloat, "<f4"},    {DataType::kHalf, "<f2"},   {DataType::kDouble, "<f8"},
+    {DataType::kInt8, "|i1"},     {DataType::kUInt8, "|u1"},  {DataType::kInt16, "<i2"},
+    {DataType::kUInt16, "<u2"},   {DataType::kInt32, "<i4"},  {DataType::kUInt32, "<u4"},
+    {DataType::kInt64, "<i8"},    {DataType::kUInt64, "<u8"}, {DataType::kBool, "|b1"},
+    {DataType::kBFloat16, "<u2"},
+};
+
+Status broken(const std::string& what, const char* why) {
+  return make_error(ErrorCode::kInvalidArgument, "{}: not a usable NPY file: {}", what, why);
+}
+
+// The text after 'key': in a Python dict literal, up to and excluding `end`.
+std::string field(const std::string& header, const std::string& key, size_t& at) {
+  const size_t found = header.find("'" + key + "'");
+  if (found == std::string::npos) return "";
+  at = header.find(':', found);
+  if (at == std::string::npos) return "";
+  at = header.find_first_not_of(" ", at + 1);
+  return at == std::string::npos ? "" : header.substr(at);
+}
+
+Result<Dims> parse_shape(const std::string& text, const std::string& what) {
+  Dims dims;
+  const size_t close = text.find(')');
+  if (text.empty() || text[0] != '(' || close == std::string::npos) return broken(what, "no shape");
+  const char* at = text.data() + 1;
+  const char* end = text.data() + close;
+  while (at < end) {
+    if (*at == ' ' || *at == ',' || *at == 'L') {
+      ++at;
+      continue;
+    }
+    int64_t extent = 0;
+    const auto parsed = std::from_chars(at, end, extent);
+    if (parsed.ec != std::errc() || extent < 0) return broken(what, "bad shape");
+    dims.push_back(extent);
+    at = parsed.ptr;
+  }
+  return dims;
+}
+
+// Bytes of a tensor, -1 where the product does not fit.
+int64_t checked_bytes(DataType type, const Dims& dims) {
+  int64_t count = 1;
+  for (int64_t extent : dims) {
+    if (extent != 0 && count > (int64_t{1} << 40) / extent) return -1;
+    count *= extent;
+  }
+  return static_cast<int64_t>(byte_size(type, count));
+}
+
+// Fortran order to row major.
+std::vector<std::byte> transposed(const std::vector<std::byte>& bytes, const Dims& dims,
+                                  size_t element) {
+  std::vector<std::byte> out(bytes.size());
+  Dims index(dims.size(), 0);
+  for (size_t row_major = 0; row_major * element < bytes.size(); ++row_major) {
+    size_t source = 0;
+    size_t stride = 1;
+    for (size_t k = 0; k < dims.size(); ++k) {
+      source += static_cast<size_t>(index[k]) * stride;
+      stride *= static_cast<size_t>(dims[k]);
+    }
+    std::memcpy(out.data() + row_major * element, bytes.data() + source * element, element);
+    for (size_t k = dims.size(); k-- > 0 && ++index[k] == dims[k];) index[k] = 0;
+  }
+  return out;
+}
+
+template <class T>
+T little(const std::byte* bytes) {
+  T value;
+  std::memcpy(&value, bytes, sizeof value);
+  return value;
+}
+
+Result<std::vector<std::byte>> inflate_entry(std::span<const std::byte> packed, size_t size,
+                                             const std::string& what) {
+  std::vector<std::byte> out(size);
+  z_stream stream{};
+  if (inflateInit2(&stream, -MAX_WBITS) != Z_OK)
+    return make_error(ErrorCode::kInternal, "zlib does not start");
+  stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(packed.data()));
+  stream.avail_in = static_cast<uInt>(packed.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(size);
+  const int code = inflate(&stream, Z_FINISH);
+  const bool complete = code == Z_STREAM_END && stream.total_out == size;
+  inflateEnd(&stream);
+  if (!complete) return make_error(ErrorCode::kInvalidArgument, "{}: damaged NPZ entry", what);
+  return out;
+}
+
+// The central directory's entries (NPZ is a zip of NPY files; numpy writes sizes there even when it
+// streams).
+Result<HostTensor> read_zip_entry(std::span<const std::byte> zip, size_t at,
+                                  const std::string& file) {
+  const std::byte* entry = zip.data() + at;
+  const uint16_t method = little<uint16_t>(entry + 10);
+  const size_t packed_size = little<uint32_t>(entry + 20);
+  const size_t size = little<uint32_t>(entry + 24);
+  const size_t name_size = little<uint16_t>(entry + 28);
+  const size_t local = little<uint32_t>(entry + 42);
+  std::string name(reinterpret_cast<const char*>(entry + 46),
+                   std::min(name_size, zip.size() - at - 46));
+  const std::string what = fmt::format("{}: {}", file, name);
+  if (local + 30 > zip.size())
+    return make_error(ErrorCode::kInvalidArgument, "{}: damaged NPZ file", what);
+  const size_t data = local + 30 + little<uint16_t>(zip.data() + local + 26) +
+                      little<uint16_t>(zip.data() + local + 28);
+  if (data > zip.size() || packed_size > zip.size() - data || size > (size_t{1} << 32)) {
+    return make_error(ErrorCode::kInvalidArgument, "{}: damaged NPZ file", what);
+  }
+  const std::span<const std::byte> packed = zip.subspan(data, packed_size);
+  std::vector<std::byte> inflated;
+  if (method == 8) {
+    CAMSHAFT_ASSIGN(inflated, inflate_entry(packed, size, what));
+  } else if (method != 0) {
+    return make_error(ErrorCode::kUnsupported, "{}: compression method {}", what, method);
+  }
+  CAMSHAFT_ASSIGN(HostTensor tensor,
+                  parse_npy(method == 8 ? std::span<const std::byte>(inflated) : packed, what));
+  tensor.name = name.ends_with(".npy") ? name.substr(0, name.size() - 4) : name;
+  return tensor;
+}
+
+}  // namespace
+
+Result<std::vector<std::byte>> read_file(const std::filesystem::path& file) {
+  std::error_code error;
+  if (std::filesystem::is_directory(file, error))
+    return make_error(ErrorCode::kIo, "{}: is a folder", file.string());
+  std::ifstream stream(file, std::ios::binary | std::ios::ate);
+  if (!stream) return make_error(ErrorCode::kIo, "{}: {}", file.string(), std::strerror(errno));
+  std::vector<std::byte> bytes(static_cast<size_t>(std::max<std::streamoff>(stream.tellg(), 0)));
+  stream.seekg(0);
+  stream.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  if (!stream) return make_error(ErrorCode::kIo, "{}: cannot be read", file.string());
+  return bytes;
+}
+
+Status write_file(const std::filesystem::path& file, std::span<const std::byte> bytes) {
+  const std::filesystem::path temporary = file.string() + fmt::format(".{}.tmp", getpid());
+  std::ofstream stream(temporary, std::ios::binary);
+  if (!stream) return make_error(ErrorCode::kIo, "{}: {}", file.string(), std::strerror(errno));
+  stream.write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
+  stream.close();
+  std::error_code error;
+  if (stream) std::filesystem::rename(temporary, file, error);
+  if (!stream || error) {
+    std::error_code ignored;
+    std::filesystem::remove(temporary, ignored);
+    return make_error(ErrorCode::kIo, "{}: cannot be written{}", file.string(),
+                      error ? ": " + error.message() : "");
+  }
+  return ok_status();
+}
+
+Status write_file(const std::filesystem::path& file, const std::string& text) {
+  return write_file(file, std::as_bytes(std::span<const char>(text)));
+}
+
+Result<HostTensor> parse_npy(std::span<const std::byte> bytes, const std::string& what) {
+  static constexpr char kMagic[] = "\x93NUMPY";
+  if (bytes.size() < 10 || std::memcmp(bytes.data(), kMagic, 6) != 0)
+    return broken(what, "no NPY header");
+  const bool wide = static_cast<int>(bytes[6]) > 1;
+  if (wide && bytes.size() < 12) return broken(what, "truncated");
+  const size_t start = wide ? 12 : 10;
+  const size_t header_size =
+      wide ? little<uint32_t>(bytes.data() + 8) : little<uint16_t>(bytes.data() + 8);
+  if (header_size > bytes.size() - start) return broken(what, "truncated");
+  const std::string header(reinterpret_cast<const char*>(bytes.data()) + start, header_size);
+  size_t at = 0;
+  std::string descr = field(header, "descr", at);
+  descr = descr.size() > 4 ? descr.substr(1, descr.find('\'', 1) - 1) : "";
+  if (!descr.empty() && descr[0] == '=') descr[0] = '<';
+  const auto* type =
+      std::find_if(std::begin(kNpyTypes), std::end(kNpyTypes), [&](const NpyType& row) {
+        return descr.size() == 3 && descr.substr(1) == row.descr + 1 && descr[0] != '>';
+      });
+  if (type == std::end(kNpyTypes)) {
+    return make_error(ErrorCode::kUnsupported, "{}: NPY element type '{}' is not supported", what,
+                      descr);
+  }
+  HostTensor tensor;
+  tensor.type = type->type;
+  CAMSHAFT_ASSIGN(tensor.dims, parse_shape(field(header, "shape", at), what));
+  const int64_t size = checked_bytes(tensor.type, tensor.dims);
+  if (size < 0 || static_cast<size_t>(size) > bytes.size() - start - header_size)
+    return broken(what, "truncated");
+  const std::byte* data = bytes.data() + start + header_size;
+  tensor.bytes.assign(data, data + size);
+  if (field(header, "fortran_order", at).starts_with("True")) {
+    tensor.bytes = transposed(tensor.bytes, tensor.dims, byte_size(tensor.type, 1));
+  }
+  return tensor;
+}
+
+Result<HostTensor> read_tensor(const std::filesystem::path& file) {
+  if (file.extension() == ".pb") {
+    CAMSHAFT_ASSIGN(auto stored, onnx_import::read_tensor_file(file));
+    return HostTensor{stored.name, static_cast<DataType>(stored.type), true,
+                      Dims(stored.extents.begin(), stored.extents.end()), std::move(stored.bytes)};
+  }
+  CAMSHAFT_ASSIGN(std::vector<std::byte> bytes, read_file(file));
+  if (file.extension() == ".npy") return parse_npy(bytes, file.string());
+  return HostTensor{"", DataType::kUndefined, false, {}, std::move(bytes)};
+}
+
+Result<std::vector<HostTensor>> read_npz(const std::filesystem::path& file) {
+  CAMSHAFT_ASSIGN(const std::vector<std::byte> bytes, read_file(file));
+  // The end-of-directory record is within the last 64 KiB + 22 bytes.
+  size_t end = bytes.size() < 22 ? 0 : bytes.size() - 22;
+  const size_t lowest = end > 65536 ? end - 65536 : 0;
+  while (end > lowest && little<uint32_t>(bytes.data() + end) != 0x06054b50) --end;
+  if (bytes.size() < 22 || little<uint32_t>(bytes.data() + end) != 0x06054b50) {
+    return make_error(ErrorCode::kInvalidArgument, "{}: not an NPZ file", file.string());
+  }
+  const size_t count = little<uint16_t>(bytes.data() + end + 10);
+  size_t at = little<uint32_t>(bytes.data() + end + 16);
+  std::vector<HostTensor> tensors;
+  for (size_t k = 0; k < count; ++k) {
+    if (at + 46 > bytes.size() || little<uint32_t>(bytes.data() + at) != 0x02014b50) {
+      return make_error(ErrorCode::kInvalidArgument, "{}: damaged NPZ file", file.string());
+    }
+    CAMSHAFT_ASSIGN(HostTensor tensor, read_zip_entry(bytes, at, file.string()));
+    tensors.push_back(std::move(tensor));
+    at += 46 + size_t{little<uint16_t>(bytes.data() + at + 28)} +
+          little<uint16_t>(bytes.data() + at + 30) + little<uint16_t>(bytes.data() + at + 32);
+  }
+  return tensors;
+}
+
+Status write_npy(const std::filesystem::path& file, const TensorView& view) {
+  const auto* type = std::find_if(std::begin(kNpyTypes), std::end(kNpyTypes),
+                                  [&](const NpyType& row) { return row.type == view.type; });
+  if (type == std::end(kNpyTypes)) {
+    return make_error(ErrorCode::kUnsupported, "{}: NPY has no {} elements", file.string(),
+                      type_name(view.type));
+  }
+  std::string header =
+      fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}", type->descr,
+                  fmt::join(view.dims, ", "), view.dims.size() == 1 ? "," : "");
+  header.resize((header.size() + 10 + 1 + 63) / 64 * 64 - 11, ' ');
+  header += '\n';
+  std::string out("\x93NUMPY\x01\x00", 8);
+  const auto size = static_cast<uint16_t>(header.size());
+  out.append(reinterpret_cast<const char*>(&size), 2);
+  out += header;
+  out.append(static_cast<const char*>(view.data), view.bytes());
+  return write_file(file, out);
+}
+
+std::string file_name_of(const std::string& tensor_name) {
+  std::string out = tensor_name;
+  for (char& c : out) {
+    if (c == '/' || c == '\\' || c == ':' || static_cast<unsigned char>(c) < 32) c = '_';
+  }
+  return out;
+}
+
+}  // namespace camshaft::cli

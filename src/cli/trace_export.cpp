@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/trace_export.h"
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include <unistd.h>
+#include <zlib.h>
+#include <nlohmann/json.hpp>
+
+#include "camshaft/inspector.h"
+#include "camshaft/version.h"
+#include "cli/tensor_files.h"
+
+namespace camshaft::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Step {
+  int64_t start_ns = 0, end_ns = 0;
+  std::vector<LayerTime> layers;
+};
+
+int64_t steady_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+const char* torch_type(DataType type) {
+  switch (type) {
+    case DataType::kFloat:
+      return "float";
+    case DataType::kHalf:
+      return "c10::Half";
+    case DataType::kBFloat16:
+      return "c10::BFloat16";
+    case DataType::kDouble:
+      return "double";
+    case DataType::kInt8:
+      return "signed char";
+    case DataType::kUInt8:
+      return "unsigned char";
+    case DataType::kInt16:
+      return "short";
+    case DataType::kInt32:
+      return "int";
+    case DataType::kInt64:
+      return "long int";
+    case DataType::kBool:
+      return "bool";
+    default:
+      return "";
+  }
+}
+
+// Timestamps are microseconds with nanosecond decimals after the trace's first event.
+double microseconds(int64_t ns, int64_t base_ns) {
+  return static_cast<double>(ns - base_ns) / 1e3;
+}
+
+Json layer_event(const LayerInfo& layer, const LayerTime& time, int64_t base_ns, int external_id) {
+  Json dims = Json::array();
+  Json types = Json::array();
+  for (const LayerTensor& input : layer.inputs) {
+    dims.push_back(input.dims);
+    types.push_back(torch_type(input.type));
+  }
+  Json args = {{"External id", external_id}, {"Input Dims", dims},
+               {"Input type", types},        {"Layer Type", layer.type},
+               {"Tactic", layer.tactic},     {"Source Nodes", layer.source_nodes}};
+  if (layer.macs > 0) {
+    args["FLOPs"] = static_cast<int64_t>(2 * layer.macs);
+    args["GMAC/s"] = time.microseconds > 0 ? layer.macs / time.microseconds / 1e3 : 0;
+  }
+  if (layer.io_bytes > 0) args["Bytes"] = static_cast<int64_t>(layer.io_bytes);
+  return {{"ph", "X"},
+          {"cat", "cpu_op"},
+          {"name", layer.name},
+          {"pid", getpid()},
+          {"tid", getpid()},
+          {"ts", microseconds(time.start_ns, base_ns)},
+          {"dur", time.microseconds},
+          {"args", args}};
+}
+
+Json metadata(const char* kind, const char* name, int thread) {
+  return {{"ph", "M"},     {"name", kind}, {"pid", getpid()},
+          {"tid", thread}, {"ts", 0},      {"args", {{"name", name}}}};
+}
+
+Json annotation(const std::string& name, int64_t start_ns, int64_t end_ns, int64_t base_ns,
+                int external_id) {
+  return {{"ph", "X"},
+          {"cat", "user_annotation"},
+          {"name", name},
+          {"pid", getpid()},
+          {"tid", getpid()},
+          {"ts", microseconds(start_ns, base_ns)},
+          {"dur", microseconds(end_ns, start_ns)},
+          {"args", {{"External id", external_id}}}};
+}
+
+std::string line(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// One event per line.
+std::string trace_document(const std::vector<LayerInfo>& layers, const std::vector<Step>& steps) {
+  const int64_t base_ns = steps.front().start_ns;
+  const auto now = std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::system_clock::now().time_since_epoch());
+  std::vector<Json> events = {metadata("process_name", "camshaft", 0),
+                              metadata("thread_name", "inference", getpid())};
+  int external_id = 0;
+  for (size_t k = 0; k < steps.size(); ++k) {
+    const std::string name = "ProfilerStep#" + std::to_string(k);
+    events.push_back(annotation(name, steps[k].start_ns, steps[k].end_ns, base_ns, ++external_id));
+    for (const LayerTime& time : steps[k].layers) {
+      events.push_back(
+          layer_event(layers[static_cast<size_t>(time.layer)], time, base_ns, ++external_id));
+    }
+  }
+  const Json head = {{"schemaVersion", 1},
+                     {"deviceProperties", Json::array()},
+                     {"record_shapes", 1},
+                     {"with_flops", 1},
+                     {"producer", "camshaft " CAMSHAFT_VERSION},
+                     {"displayTimeUnit", "ms"},
+                     {"baseTimeNanoseconds", now.count() - (steady_ns() - base_ns)}};
+  std::string out = line(head);
+  out.pop_back();
+  out += ",\n\"traceEvents\": [";
+  for (size_t k = 0; k < events.size(); ++k) out += (k > 0 ? ",\n" : "\n") + line(events[k]);
+  return out + "\n]}\n";
+}
+
+Status write_compressed(const std::filesystem::path& file, const std::string& text) {
+  const std::string temporary = file.string() + ".tmp";
+  gzFile stream = gzopen(temporary.c_str(), "wb6");
+  if (stream == nullptr) return make_error(ErrorCode::kIo, "{}: cannot be written", file.string());
+  const bool written = gzwrite(stream, text.data(), static_cast<unsigned>(text.size())) ==
+                       static_cast<int>(text.size());
+  const bool closed = gzclose(stream) == Z_OK;
+  std::error_code error;
+  if (written && closed) std::filesystem::rename(temporary, file, error);
+  if (written && closed && !error) return ok_status();
+  std::filesystem::remove(temporary, error);
+  return make_error(ErrorCode::kIo, "{}: cannot be written", file.string());
+}
+
+}  // namespace
+
+Status export_trace(Context& context, int steps, const std::filesystem::path& file) {
+  std::vector<Step> recorded(static_cast<size_t>(steps));
+  CAMSHAFT_TRY(context.run());
+  Step* current = nullptr;
+  context.set_profiler([&](const LayerTime& time) { current->layers.push_back(time); });
+  Status status;
+  for (Step& step : recorded) {
+    current = &step;
+    step.start_ns = steady_ns();
+    status = context.run();
+    step.end_ns = steady_ns();
+    if (!status.ok()) break;
+  }
+  context.set_profiler(nullptr);
+  CAMSHAFT_TRY(status);
+  const Inspector inspector(context.engine(), context);
+  const std::string text = trace_document(inspector.layers(), recorded);
+  return file.extension() == ".gz" ? write_compressed(file, text) : write_file(file, text);
+}
+
+}  // namespace camshaft::cli
