@@ -337,6 +337,10 @@ const BuildRecord& Engine::record() const {
 Verbosity Engine::verbosity() const {
   return impl_->verbosity;
 }
+std::span<const std::byte> Engine::bytes() const {
+  return {impl_->storage.data, impl_->storage.bytes};
+}
+
 size_t Engine::file_bytes() const {
   return impl_->storage.bytes;
 }
