@@ -6,12 +6,18 @@ cd "$(dirname "$0")/.."
 sources() { git ls-files 'src/*.h' 'src/*.cpp' 'include/*.h' 'examples/*.cpp' 'examples/*.c' 'tests/*.cpp' 'bench/*.cpp'; }
 
 echo "== format"
-sources | xargs clang-format --dry-run -Werror
+# Other versions format some lines otherwise; the sources are held to one.
+if clang-format --version | grep -q 'version 14\.'; then
+  sources | xargs clang-format --dry-run -Werror
+else
+  echo "skipped: clang-format 14 decides, this is $(clang-format --version)"
+fi
 
 echo "== layering"
 ${PYTHON:-/usr/bin/python3} -m pytest -q tests/project
 
 echo "== clang-tidy"
+clang-tidy --version | grep -q 'version 14\.' || { echo "skipped: clang-tidy 14 decides"; exit 0; }
 [ -f build/release/compile_commands.json ] || cmake --preset release >/dev/null
 # The vector kernels are looked at once, as AVX2 (the last entry of a file wins nothing: they differ in flags only); tests are not.
 git ls-files 'src/*.cpp' | grep -v '_test\.cpp$' | grep -v 'src/kernels/vector/' |

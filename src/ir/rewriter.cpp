@@ -52,6 +52,36 @@ void Rewriter::absorb(Layer* first, Layer* second, std::string name) {
   graph_.rename(first, std::move(name));
 }
 
+Layer* Rewriter::replace(std::span<Layer* const> group, LayerKind kind, Attrs attrs,
+                         std::vector<Tensor*> inputs, std::string name) {
+  Layer* last = group.back();
+  if (name.empty()) {
+    std::vector<Layer*> ordered(group.begin(), group.end());
+    std::sort(ordered.begin(), ordered.end(), [&](const Layer* a, const Layer* b) {
+      return graph_.position(a) < graph_.position(b);
+    });
+    for (const Layer* layer : ordered) name += (name.empty() ? "" : " + ") + layer->name;
+  }
+  Layer* made =
+      graph_.add_layer(kind, name, std::move(attrs), std::move(inputs), last->outputs, last);
+  last->outputs.clear();
+  for (const Layer* layer : group) add_provenance(made, layer->onnx_nodes);
+  graph_.remove_layer(last);
+  // Producers stand before consumers: one sweep from the back finds all that became dead.
+  std::vector<Layer*> rest(group.begin(), group.end() - 1);
+  std::sort(rest.begin(), rest.end(), [&](const Layer* a, const Layer* b) {
+    return graph_.position(a) > graph_.position(b);
+  });
+  const auto is_unused = [&](const Tensor* t) {
+    return !t || (t->consumers.empty() && !graph_.is_output(t));
+  };
+  for (Layer* layer : rest)
+    if (std::all_of(layer->outputs.begin(), layer->outputs.end(), is_unused))
+      graph_.remove_layer(layer);
+  graph_.rename(made, std::move(name));
+  return made;
+}
+
 bool Rewriter::can_replace(const Tensor* from, const Tensor* to) const {
   return !graph_.is_output(from) || (to->producer && !graph_.is_output(to));
 }
@@ -81,6 +111,11 @@ Layer* Rewriter::insert_before(const Layer* before, LayerKind kind, std::string 
                                   std::move(outputs), before);
   for (const Layer* origin : provenance) add_provenance(layer, origin->onnx_nodes);
   return layer;
+}
+
+void Rewriter::drop_output(Layer* layer, size_t index) {
+  if (layer->outputs[index]) layer->outputs[index]->producer = nullptr;
+  layer->outputs[index] = nullptr;
 }
 
 Tensor* Rewriter::add_constant(std::string name, DataType type, std::span<const int64_t> extents,

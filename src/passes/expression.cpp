@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/expression.h"
+
+#include <algorithm>
+
+#include "passes/match.h"
+
+namespace camshaft::passes {
+
+using namespace ir;
+
+namespace {
+
+bool is_float_or_bool(const Tensor* tensor) {
+  return tensor && tensor->has_rank &&
+         (tensor->type == DataType::kFloat || tensor->type == DataType::kBool);
+}
+
+bool works_on_integers_only(PointOp op) {
+  return op == PointOp::kBitAnd || op == PointOp::kBitOr || op == PointOp::kBitXor ||
+         op == PointOp::kBitNot || op == PointOp::kShiftLeft || op == PointOp::kShiftRight;
+}
+
+// The program with input k renamed to input_numbers[k] of `count` inputs; a negative number -1 - n
+// stands for literals[n].
+Program renumber_inputs(const Program& program, const std::vector<int>& input_numbers, int count,
+                        const std::vector<float>& literals = {}) {
+  Program result;
+  result.num_inputs = count;
+  std::vector<int> numbers(program.num_inputs + program.code.size());
+  for (int k = 0; k < program.num_inputs; ++k)
+    numbers[k] = input_numbers[k] >= 0
+                     ? input_numbers[k]
+                     : append(result, PointOp::kConst, -1, -1, -1, literals[-1 - input_numbers[k]]);
+  for (size_t k = 0; k < program.code.size(); ++k) {
+    const Instruction& code = program.code[k];
+    const auto number = [&](int value) { return value < 0 ? value : numbers[value]; };
+    numbers[program.num_inputs + k] =
+        append(result, code.op, number(code.a), number(code.b), number(code.c), code.x, code.y);
+  }
+  return result;
+}
+
+Program program_of(const Layer& layer) {
+  if (layer.kind == LayerKind::kPointWise) return layer.as<PointWiseAttrs>().program;
+  Program program;
+  program.num_inputs = static_cast<int>(layer.inputs.size());
+  if (layer.kind == LayerKind::kScale) {
+    append(program, PointOp::kFma, 0, 1, 2);
+    return program;
+  }
+  const auto& attrs = layer.as<PointOpAttrs>();
+  const int count = arity(attrs.op);
+  append(program, attrs.op, count > 0 ? 0 : -1, count > 1 ? 1 : -1, count > 2 ? 2 : -1, attrs.x,
+         attrs.y);
+  return program;
+}
+
+bool uses_input(const Program& program, int input) {
+  return std::any_of(program.code.begin(), program.code.end(), [&](const Instruction& code) {
+    return code.a == input || code.b == input || code.c == input;
+  });
+}
+
+Expression merge_duplicates(const Expression& expression) {
+  Expression merged;
+  std::vector<int> numbers;
+  for (Tensor* input : expression.inputs) {
+    auto at = std::find(merged.inputs.begin(), merged.inputs.end(), input);
+    numbers.push_back(static_cast<int>(at - merged.inputs.begin()));
+    if (at == merged.inputs.end()) merged.inputs.push_back(input);
+  }
+  merged.program =
+      renumber_inputs(expression.program, numbers, static_cast<int>(merged.inputs.size()));
+  return merged;
+}
+
+// Constants of one element become literals, as long as another input keeps the rank of the result.
+Expression inline_scalars(const Expression& expression, const Tensor* output) {
+  size_t other_rank = 0;
+  for (const Tensor* input : expression.inputs)
+    if (!scalar_value(input)) other_rank = std::max(other_rank, input->shape.size());
+  if (other_rank < output->shape.size()) return expression;
+  Expression result;
+  std::vector<int> numbers;
+  std::vector<float> literals;
+  for (Tensor* input : expression.inputs) {
+    if (const std::optional<float> value = scalar_value(input)) {
+      literals.push_back(*value);
+      numbers.push_back(-static_cast<int>(literals.size()));
+    } else {
+      numbers.push_back(static_cast<int>(result.inputs.size()));
+      result.inputs.push_back(input);
+    }
+  }
+  if (literals.empty() || result.inputs.empty()) return expression;
+  result.program = renumber_inputs(expression.program, numbers,
+                                   static_cast<int>(result.inputs.size()), literals);
+  return result;
+}
+
+}  // namespace
+
+bool is_pointwise(const Layer& layer) {
+  switch (layer.kind) {
+    case LayerKind::kActivation:
+    case LayerKind::kUnary:
+    case LayerKind::kElementWise:
+    case LayerKind::kSelect:
+      if (works_on_integers_only(layer.as<PointOpAttrs>().op)) return false;
+      break;
+    case LayerKind::kPointWise:
+      break;
+    case LayerKind::kScale:
+      // Per channel of the last axis the vectors broadcast as they are.
+      if (!layer.inputs[0]->has_rank ||
+          layer.as<ScaleAttrs>().axis + 1 != static_cast<int64_t>(layer.inputs[0]->shape.size()))
+        return false;
+      break;
+    default:
+      return false;
+  }
+  return is_float_or_bool(layer.outputs[0]) &&
+         std::all_of(layer.inputs.begin(), layer.inputs.end(), is_float_or_bool);
+}
+
+Expression expression_of(const Layer& layer) {
+  Expression expression{program_of(layer), layer.inputs};
+  return merge_duplicates(inline_scalars(expression, layer.outputs[0]));
+}
+
+Expression substitute(const Expression& outer, const Tensor* value, const Expression& inner) {
+  const auto at = std::find(outer.inputs.begin(), outer.inputs.end(), value);
+  const int slot = static_cast<int>(at - outer.inputs.begin());
+  Expression result;
+  result.inputs = inner.inputs;
+  for (Tensor* input : outer.inputs)
+    if (input != value) result.inputs.push_back(input);
+  Program first = inner.program;
+  if (first.empty()) append(first, PointOp::kIdentity, first.num_inputs - 1);
+  result.program = compose(first, outer.program, slot);
+  return merge_duplicates(result);
+}
+
+Expression tidy(Expression expression, size_t kept) {
+  expression = merge_duplicates(expression);
+  expression.program = simplify(expression.program);
+  if (expression.program.empty())
+    append(expression.program, PointOp::kIdentity, expression.program.num_inputs - 1);
+  Expression result;
+  std::vector<int> numbers;
+  std::vector<float> unused(1, 0.0f);
+  for (size_t k = 0; k < expression.inputs.size(); ++k) {
+    const bool keep = k < kept || uses_input(expression.program, static_cast<int>(k));
+    numbers.push_back(keep ? static_cast<int>(result.inputs.size()) : 0);
+    if (keep) result.inputs.push_back(expression.inputs[k]);
+  }
+  result.program =
+      renumber_inputs(expression.program, numbers, static_cast<int>(result.inputs.size()));
+  return result;
+}
+
+std::string pointwise_name(const std::vector<const Layer*>& members) {
+  std::string names;
+  for (const Layer* member : members) {
+    std::string name = member->name;
+    if (name.starts_with("PWN(") && name.ends_with(")")) name = name.substr(4, name.size() - 5);
+    names += (names.empty() ? "" : ", ") + name;
+  }
+  return "PWN(" + names + ")";
+}
+
+bool within_limits(const Expression& expression) {
+  return expression.inputs.size() <= kMaxProgramInputs &&
+         expression.inputs.size() + expression.program.code.size() <=
+             static_cast<size_t>(kMaxProgramValues);
+}
+
+}  // namespace camshaft::passes

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/formula.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "passes/match.h"
+
+namespace camshaft::passes {
+
+using namespace ir;
+
+namespace {
+
+constexpr size_t kMostLayers = 24;
+
+bool is_in(const std::vector<Tensor*>& list, const Tensor* tensor) {
+  return std::find(list.begin(), list.end(), tensor) != list.end();
+}
+
+bool can_enter(const Tensor* tensor, const std::vector<Tensor*>& stops) {
+  return tensor->producer && !is_in(stops, tensor) && is_pointwise(*tensor->producer);
+}
+
+// A fixed low-discrepancy sequence per variable: the same samples in every build.
+double sample(size_t round, size_t variable, double low, double high) {
+  static constexpr double kSteps[] = {0.6180339887, 0.7548776662, 0.5698402910,
+                                      0.8191725134, 0.6710436067, 0.2887713};
+  const double phase = std::fmod(0.37 + static_cast<double>(round + 1) * kSteps[variable % 6], 1.0);
+  return low + phase * (high - low);
+}
+
+}  // namespace
+
+std::optional<Expression> gather(Tensor* tensor, const std::vector<Tensor*>& stops) {
+  if (!can_enter(tensor, stops)) return std::nullopt;
+  Expression expression = expression_of(*tensor->producer);
+  for (size_t layers = 1; layers < kMostLayers; ++layers) {
+    auto next = std::find_if(expression.inputs.begin(), expression.inputs.end(),
+                             [&](Tensor* t) { return can_enter(t, stops); });
+    if (next == expression.inputs.end()) return expression;
+    expression = substitute(expression, *next, expression_of(*(*next)->producer));
+    if (expression.program.code.size() > 100) break;
+  }
+  return std::nullopt;
+}
+
+double evaluate(const Program& program, const std::vector<double>& inputs) {
+  std::vector<double> values = inputs;
+  for (const Instruction& code : program.code) {
+    const auto value = [&](int k) { return k < 0 ? 0.0 : values[k]; };
+    values.push_back(
+        evaluate_point_op(code.op, value(code.a), value(code.b), value(code.c), code.x, code.y));
+  }
+  return values[program.result()];
+}
+
+bool equals(const Expression& expression, const std::vector<Variable>& order,
+            const std::function<double(const std::vector<double>&)>& formula) {
+  std::vector<size_t> variable_of;
+  for (const Tensor* input : expression.inputs) {
+    const auto at = std::find_if(order.begin(), order.end(),
+                                 [&](const Variable& v) { return v.tensor == input; });
+    if (at == order.end()) return false;
+    variable_of.push_back(static_cast<size_t>(at - order.begin()));
+  }
+  for (size_t round = 0; round < 32; ++round) {
+    std::vector<double> values, inputs;
+    for (size_t k = 0; k < order.size(); ++k)
+      values.push_back(sample(round, k, order[k].low, order[k].high));
+    for (size_t k : variable_of) inputs.push_back(values[k]);
+    const double wanted = formula(values), found = evaluate(expression.program, inputs);
+    if (!(std::abs(found - wanted) <= 1e-5 * std::max(1.0, std::abs(wanted)))) return false;
+  }
+  return true;
+}
+
+std::vector<Layer*> layers_between(Tensor* tensor, const std::vector<Tensor*>& stops) {
+  std::vector<Layer*> found;
+  std::vector<Tensor*> open = {tensor};
+  while (!open.empty()) {
+    const Tensor* next = open.back();
+    open.pop_back();
+    if (!can_enter(next, stops) ||
+        std::find(found.begin(), found.end(), next->producer) != found.end())
+      continue;
+    found.push_back(next->producer);
+    for (Tensor* input : next->producer->inputs) open.push_back(input);
+  }
+  sort_by_position(found);
+  return found;
+}
+
+}  // namespace camshaft::passes

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// NormalizationFusion: layer, RMS and instance normalization written out (means, differences,
+// squares, roots, factors in any spelling) become one Normalization. Found from the mean of
+// squares, recognized by values. Tolerance: statistics in fp32.
+#include <algorithm>
+#include <cmath>
+
+#include "passes/formula.h"
+#include "passes/match.h"
+#include "passes/passes.h"
+
+namespace camshaft::passes {
+
+using namespace ir;
+
+namespace {
+
+bool is_mean(const Layer& layer) {
+  if (layer.kind != LayerKind::kReduce || input_at(layer, 1)) return false;
+  const auto& a = layer.as<ReduceAttrs>();
+  return a.op == ReduceOp::kMean && a.keep_dims && !a.axes.empty() &&
+         layer.inputs[0]->type == DataType::kFloat && layer.inputs[0]->has_rank;
+}
+
+// The statistics a normalization is made of.
+struct Statistics {
+  Tensor* x = nullptr;
+  Tensor* mean = nullptr;    // null: RMS
+  Tensor* spread = nullptr;  // mean of (x - mean)², or of x²
+  bool raw_moment =
+      false;  // spread is the mean of x² although there is a mean: variance = spread - mean²
+  Ints axes;
+};
+
+std::optional<Statistics> statistics_of(const Layer& spread) {
+  Tensor* squares = spread.inputs[0];
+  Statistics found;
+  found.spread = spread.outputs[0];
+  found.axes = spread.as<ReduceAttrs>().axes;
+  if (!squares->producer || !is_pointwise(*squares->producer)) return std::nullopt;
+  // With a mean over the same axes among what the squares are made of: a variance.
+  for (Layer* layer : layers_between(squares, {}))
+    for (Tensor* input : layer->inputs) {
+      const Layer* mean = producer_of_kind(input, LayerKind::kReduce);
+      if (!mean || !is_mean(*mean) || mean->as<ReduceAttrs>().axes != found.axes) continue;
+      Tensor* x = mean->inputs[0];
+      const std::optional<Expression> e = gather(squares, {x, input});
+      if (!e || !equals(*e, {{x, -3, 3}, {input, -1, 1}},
+                        [](const auto& v) { return (v[0] - v[1]) * (v[0] - v[1]); }))
+        continue;
+      found.x = x;
+      found.mean = input;
+      return found;
+    }
+  // x² of what the last pointwise layer reads.
+  for (Tensor* x : squares->producer->inputs) {
+    const std::optional<Expression> e = gather(squares, {x});
+    if (!e || !equals(*e, {{x, -3, 3}}, [](const auto& v) { return v[0] * v[0]; })) continue;
+    found.x = x;
+    // A mean of the same x makes it E[x²] - m², if the result reads that mean too.
+    for (const Layer* reader : x->consumers)
+      if (is_mean(*reader) && reader->as<ReduceAttrs>().axes == found.axes)
+        found.mean = reader->outputs[0], found.raw_moment = true;
+    return found;
+  }
+  return std::nullopt;
+}
+
+struct Match {
+  Tensor *scale = nullptr, *bias = nullptr;
+  float epsilon = 0;
+};
+
+// Whether `y` is (x - mean) / sqrt(variance + epsilon) * scale + bias.
+std::optional<Match> match_result(Tensor* y, const Statistics& s) {
+  std::vector<Tensor*> stops = {s.x, s.spread};
+  if (s.mean) stops.push_back(s.mean);
+  const std::optional<Expression> e = gather(y, stops);
+  if (!e || std::find(e->inputs.begin(), e->inputs.end(), s.spread) == e->inputs.end())
+    return std::nullopt;
+  std::vector<Tensor*> constants;
+  for (Tensor* input : e->inputs) {
+    if (std::find(stops.begin(), stops.end(), input) != stops.end()) continue;
+    if (!is_float_constant(input) || constants.size() == 2) return std::nullopt;
+    constants.push_back(input);
+  }
+  // The roles of up to two constants: {scale, bias}, either may be absent.
+  std::vector<std::pair<Tensor*, Tensor*>> roles;
+  if (constants.empty()) roles = {{nullptr, nullptr}};
+  if (constants.size() == 1) roles = {{constants[0], nullptr}, {nullptr, constants[0]}};
+  if (constants.size() == 2) roles = {{constants[0], constants[1]}, {constants[1], constants[0]}};
+  for (const auto& [scale, bias] : roles) {
+    // Variables in the order x, mean, variance, scale, bias. With raw moments the spread is sampled
+    // large enough to stay above mean².
+    const auto value_at = [&](double x, double spread) {
+      std::vector<double> inputs;
+      for (Tensor* input : e->inputs)
+        inputs.push_back(input == s.x ? x : input == s.spread ? spread : input == scale ? 1 : 0);
+      return evaluate(e->program, inputs);
+    };
+    const double at_zero_spread = value_at(1, 0);  // 1 / sqrt(epsilon)
+    if (!(at_zero_spread > 0)) continue;
+    const double epsilon = 1 / (at_zero_spread * at_zero_spread);
+    std::vector<Variable> order = {{s.x, -3, 3}, {s.spread, 1.5, 4}};
+    order.push_back({s.mean, -1, 1});
+    order.push_back({scale, -2, 2});
+    order.push_back({bias, -2, 2});
+    const auto formula = [&](const std::vector<double>& v) {
+      const double mean = s.mean ? v[2] : 0;
+      const double variance = s.raw_moment ? v[1] - mean * mean : v[1];
+      return (v[0] - mean) / std::sqrt(variance + epsilon) * (scale ? v[3] : 1) + (bias ? v[4] : 0);
+    };
+    if (equals(*e, order, formula)) return Match{scale, bias, static_cast<float>(epsilon)};
+  }
+  return std::nullopt;
+}
+
+// The constant without leading ones, if that has the shape of x from `axis` on.
+bool covers_from(const Tensor* constant, const Shape& x, size_t axis) {
+  if (!constant) return true;
+  size_t skipped = 0;
+  while (skipped < constant->shape.size() && constant->shape.size() - skipped > x.size() - axis) {
+    if (constant->shape[skipped] != Dim(1)) return false;
+    ++skipped;
+  }
+  if (constant->shape.size() - skipped != x.size() - axis) return false;
+  for (size_t k = axis; k < x.size(); ++k)
+    if (constant->shape[k - axis + skipped] != x[k]) return false;
+  return true;
+}
+
+bool is_per_channel(const Tensor* constant, const Shape& x) {
+  return !constant || (x[1].is_known() && !values_along(constant, x, 1, x[1].extent()).empty());
+}
+
+// Kind and axis for the axes and the shapes of scale and bias; empty: no kernel normalizes that
+// way.
+std::optional<NormalizationAttrs> attributes(const Statistics& s, const Match& match) {
+  const Shape& x = s.x->shape;
+  for (size_t k = 0; k < s.axes.size(); ++k)  // the last axes, all of them
+    if (s.axes[k] != static_cast<int64_t>(x.size() - s.axes.size() + k)) return std::nullopt;
+  NormalizationAttrs attrs;
+  attrs.axis = s.axes.front();
+  attrs.epsilon = match.epsilon;
+  attrs.kind = s.mean ? NormKind::kLayer : NormKind::kRms;
+  if (s.mean && attrs.axis == 2 && is_per_channel(match.scale, x) &&
+      is_per_channel(match.bias, x) && x.size() > 3) {
+    attrs.kind = NormKind::kInstance;
+    return attrs;
+  }
+  if (!covers_from(match.scale, x, attrs.axis) || !covers_from(match.bias, x, attrs.axis))
+    return std::nullopt;
+  return attrs;
+}
+
+// Scale and bias as the kernels want them: [C], or the normalized extents.
+Tensor* shaped(Rewriter& rewriter, Tensor* constant, const Shape& x,
+               const NormalizationAttrs& attrs) {
+  if (!constant) return nullptr;
+  if (attrs.kind == NormKind::kInstance) {
+    const std::vector<float> values = values_along(constant, x, 1, x[1].extent());
+    const int64_t count[] = {x[1].extent()};
+    return rewriter.add_float_constant(constant->name + " (per channel)", count, values);
+  }
+  const Extents extents = extents_of(Shape(x.begin() + attrs.axis, x.end()));
+  return rewriter.graph().add_constant(constant->name + " (shaped)", DataType::kFloat, extents,
+                                       constant->constant);
+}
+
+bool fuse(Rewriter& rewriter, const Statistics& s, Layer* last) {
+  Tensor* y = last->outputs[0];
+  if (!same_shape(y, s.x)) return false;
+  const std::optional<Match> match = match_result(y, s);
+  if (!match) return false;
+  rewriter.running(*last);
+  const std::optional<NormalizationAttrs> attrs = attributes(s, *match);
+  if (!attrs) {
+    rewriter.declined(*last,
+                      "a normalization, but not over the last axes with factors of their extents");
+    return false;
+  }
+  Tensor* scale = shaped(rewriter, match->scale, s.x->shape, *attrs);
+  Tensor* bias = shaped(rewriter, match->bias, s.x->shape, *attrs);
+  // All layers between x and y: they go if nobody else reads them.
+  std::vector<Layer*> group = layers_between(s.spread->producer->inputs[0], {s.x});
+  if (s.mean) group.push_back(s.mean->producer);
+  group.push_back(s.spread->producer);
+  for (Layer* layer : layers_between(y, {s.x, s.spread}))
+    if (std::find(group.begin(), group.end(), layer) == group.end()) group.push_back(layer);
+  sort_by_position(group);  // `last` is the last
+  rewriter.applied(*last, "Fusing " + std::to_string(group.size()) + " layers from " +
+                              group.front()->name + " to " + last->name);
+  std::vector<Tensor*> inputs = {s.x, scale, bias};
+  while (!inputs.back()) inputs.pop_back();
+  rewriter.replace(group, LayerKind::kNormalization, *attrs, inputs,
+                   "{Norm[" + group.front()->name + "..." + last->name + "]}");
+  return true;
+}
+
+}  // namespace
+
+int fuse_normalizations(Graph& graph, Records* records) {
+  Rewriter rewriter(graph, "NormalizationFusion", records);
+  for (size_t k = 0; k < graph.layers().size(); ++k) {
+    Layer* spread = graph.layers()[k].get();
+    if (!is_mean(*spread)) continue;
+    const std::optional<Statistics> statistics = statistics_of(*spread);
+    if (!statistics) continue;
+    // The farthest layer that still is the normalization: with scale and bias if they are there.
+    const size_t horizon = std::min(graph.layers().size(), k + 24);
+    for (size_t last = horizon; last-- > k + 1;) {
+      Layer* candidate = graph.layers()[last].get();
+      if (!is_pointwise(*candidate) || !fuse(rewriter, *statistics, candidate)) continue;
+      k = 0;  // earlier layers are gone
+      break;
+    }
+  }
+  return rewriter.edits();
+}
+
+}  // namespace camshaft::passes

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+// ConvScaleFusion: a per-channel x*s + b (BatchNormalization's Scale, Mul, Div, Add, Sub by
+// constants, Neg) behind or before a convolution, deconvolution or product with constant weights
+// goes into its weights and bias. A few ulp.
+#include <algorithm>
+
+#include "passes/match.h"
+#include "passes/passes.h"
+
+namespace camshaft::passes {
+
+using namespace ir;
+
+namespace {
+
+// y = scale[c] * x + shift[c]
+struct Affine {
+  std::vector<float> scale, shift;
+};
+
+std::optional<Affine> affine_elementwise(const Layer& layer, const Tensor* x, size_t axis,
+                                         int64_t channels) {
+  const PointOp op = layer.as<PointOpAttrs>().op;
+  const size_t slot = layer.inputs[0] == x ? 0 : 1;
+  if (layer.inputs[1 - slot] == x) return std::nullopt;
+  const std::vector<float> c = values_along(layer.inputs[1 - slot], x->shape, axis, channels);
+  if (c.empty()) return std::nullopt;
+  Affine affine{std::vector<float>(channels, 1.0f), std::vector<float>(channels, 0.0f)};
+  switch (op) {
+    case PointOp::kAdd:
+      affine.shift = c;
+      return affine;
+    case PointOp::kMul:
+      affine.scale = c;
+      return affine;
+    case PointOp::kSub:
+      for (int64_t k = 0; k < channels; ++k) affine.shift[k] = slot == 0 ? -c[k] : c[k];
+      if (slot == 1) std::fill(affine.scale.begin(), affine.scale.end(), -1.0f);
+      return affine;
+    case PointOp::kDiv:
+      if (slot == 1 || std::count(c.begin(), c.end(), 0.0f)) return std::nullopt;
+      for (int64_t k = 0; k < channels; ++k) affine.scale[k] = static_cast<float>(1.0 / c[k]);
+      return affine;
+    default:
+      return std::nullopt;
+  }
+}
+
+// What `layer` does to x along `axis`, if that is all it does.
+std::optional<Affine> affine_of(const Layer& layer, const Tensor* x, size_t axis,
+                                int64_t channels) {
+  if (!layer.outputs[0] || !same_shape(x, layer.outputs[0]) || x->type != DataType::kFloat)
+    return std::nullopt;
+  if (layer.kind == LayerKind::kElementWise) return affine_elementwise(layer, x, axis, channels);
+  if (layer.kind == LayerKind::kUnary && layer.as<PointOpAttrs>().op == PointOp::kNeg)
+    return Affine{std::vector<float>(channels, -1.0f), std::vector<float>(channels, 0.0f)};
+  if (layer.kind != LayerKind::kScale || layer.inputs[0] != x ||
+      layer.as<ScaleAttrs>().axis != static_cast<int64_t>(axis))
+    return std::nullopt;
+  if (!is_float_constant(layer.inputs[1]) || !is_float_constant(layer.inputs[2]))
+    return std::nullopt;
+  const auto scale = layer.inputs[1]->values<float>(), shift = layer.inputs[2]->values<float>();
+  if (static_cast<int64_t>(scale.size()) != channels ||
+      static_cast<int64_t>(shift.size()) != channels)
+    return std::nullopt;
+  return Affine{{scale.begin(), scale.end()}, {shift.begin(), shift.end()}};
+}
+
+// Constant weights of a layer, seen as w[outer][channel][inner] for its output or its input
+// channels.
+struct WeightedLayer {
+  Layer* layer;
+  Tensor* weights;
+  int64_t out_channels, in_channels, groups;
+  size_t out_axis, in_axis;  // of y and x
+  bool is_product;
+
+  // Output and input channel of element `index` of the weights.
+  int64_t out_channel(int64_t index) const;
+  int64_t in_channel(int64_t index) const;
+  const Program& epilogue() const {
+    return is_product ? layer->as<MatrixMultiplyAttrs>().epilogue
+                      : layer->as<ConvolutionAttrs>().epilogue;
+  }
+  Tensor* bias() const { return input_at(*layer, 2); }
+
+ private:
+  // Convolution: w[oc][ic/groups][window]; deconvolution: w[ic][oc/groups][window]; product:
+  // w[k][n] or w[n][k].
+  int64_t window() const {
+    return element_count(extents_of(weights->shape)) /
+           (weights->shape[0].extent() * weights->shape[1].extent());
+  }
+  bool outputs_first() const {
+    return is_product ? layer->as<MatrixMultiplyAttrs>().transpose_b
+                      : layer->kind == LayerKind::kConvolution;
+  }
+  int64_t first(int64_t index) const { return index / (weights->shape[1].extent() * window()); }
+  int64_t second(int64_t index) const { return index / window() % weights->shape[1].extent(); }
+  // The second dimension counts within a group of the first one's.
+  int64_t second_over_all(int64_t index) const {
+    return first(index) / (weights->shape[0].extent() / groups) * weights->shape[1].extent() +
+           second(index);
+  }
+
+ public:
+  int64_t channel(int64_t index, bool output) const {
+    return output == outputs_first() ? first(index) : second_over_all(index);
+  }
+};
+
+int64_t WeightedLayer::out_channel(int64_t index) const {
+  return channel(index, true);
+}
+int64_t WeightedLayer::in_channel(int64_t index) const {
+  return channel(index, false);
+}
+
+std::optional<WeightedLayer> weighted(Layer* layer) {
+  const bool product = layer->kind == LayerKind::kMatrixMultiply;
+  if (!product && layer->kind != LayerKind::kConvolution &&
+      layer->kind != LayerKind::kDeconvolution)
+    return std::nullopt;
+  Tensor *weights = layer->inputs[1], *y = layer->outputs[0], *x = layer->inputs[0];
+  if (!is_float_constant(weights) || !y->has_rank || !x->has_rank) return std::nullopt;
+  WeightedLayer found{layer, weights, 0, 0, 1, 1, 1, product};
+  if (product) {
+    if (weights->shape.size() != 2 || x->shape.size() < 2 ||
+        layer->as<MatrixMultiplyAttrs>().transpose_a)
+      return std::nullopt;
+    const bool transposed = layer->as<MatrixMultiplyAttrs>().transpose_b;
+    found.out_channels = weights->shape[transposed ? 0 : 1].extent();
+    found.in_channels = weights->shape[transposed ? 1 : 0].extent();
+    found.out_axis = y->shape.size() - 1;
+    found.in_axis = x->shape.size() - 1;
+    return found;
+  }
+  found.groups = layer->as<ConvolutionAttrs>().groups;
+  const bool forward = layer->kind == LayerKind::kConvolution;
+  found.out_channels = weights->shape[forward ? 0 : 1].extent() * (forward ? 1 : found.groups);
+  found.in_channels = weights->shape[forward ? 1 : 0].extent() * (forward ? found.groups : 1);
+  return found;
+}
+
+// The bias as one number per output channel, zeros if absent; empty if it is something else.
+std::vector<double> bias_values(const WeightedLayer& w) {
+  if (!w.bias()) return std::vector<double>(w.out_channels, 0.0);
+  const std::vector<float> values =
+      w.is_product ? values_along(w.bias(), w.layer->outputs[0]->shape, w.out_axis, w.out_channels)
+                   : values_along(w.bias(), w.bias()->shape, 0, w.out_channels);
+  return {values.begin(), values.end()};
+}
+
+void set_weights(Rewriter& rewriter, const WeightedLayer& w, const std::vector<float>& values,
+                 const std::vector<double>& bias, const std::string& suffix) {
+  const Extents extents = extents_of(w.weights->shape);
+  if (!values.empty())
+    rewriter.set_input(
+        w.layer, 1, rewriter.add_float_constant(w.weights->name + " + " + suffix, extents, values));
+  if (!w.bias() && std::all_of(bias.begin(), bias.end(), [](double b) { return b == 0; })) return;
+  const std::vector<float> rounded(bias.begin(), bias.end());
+  const int64_t count[] = {w.out_channels};
+  const std::string name = (w.bias() ? w.bias()->name : w.layer->name + " bias") + " + " + suffix;
+  Tensor* constant = rewriter.add_float_constant(name, count, rounded);
+  if (w.layer->inputs.size() < 3)
+    rewriter.append_input(w.layer, constant);
+  else
+    rewriter.set_input(w.layer, 2, constant);
+}
+
+// Behind: (w·x + bias) * s + b.
+bool fuse_behind(Rewriter& rewriter, const WeightedLayer& w) {
+  Tensor* y = w.layer->outputs[0];
+  Layer* next = only_reader(y);
+  if (!next || !w.epilogue().empty()) return false;
+  const std::optional<Affine> affine = affine_of(*next, y, w.out_axis, w.out_channels);
+  if (!affine) return false;
+  rewriter.running(*next);
+  std::vector<double> bias = bias_values(w);
+  if (bias.empty()) {
+    rewriter.declined(*next, "the bias of " + w.layer->name + " is not one constant per channel");
+    return false;
+  }
+  std::vector<float> values;
+  if (std::any_of(affine->scale.begin(), affine->scale.end(), [](float s) { return s != 1; })) {
+    const auto old = w.weights->values<float>();
+    values.assign(old.begin(), old.end());
+    for (size_t k = 0; k < values.size(); ++k)
+      values[k] *= affine->scale[w.out_channel(static_cast<int64_t>(k))];
+  }
+  for (int64_t k = 0; k < w.out_channels; ++k)
+    bias[k] = bias[k] * affine->scale[k] + affine->shift[k];
+  rewriter.applied(*next, "Fusing " + w.layer->name + " with " + next->name);
+  set_weights(rewriter, w, values, bias, next->name);
+  rewriter.absorb(w.layer, next);
+  return true;
+}
+
+bool pads(const Layer& layer) {
+  const auto* a = std::get_if<ConvolutionAttrs>(&layer.attrs);
+  if (!a) return false;
+  const auto is_positive = [](int64_t v) { return v != 0; };
+  return layer.kind == LayerKind::kDeconvolution || a->padding_mode != PaddingMode::kExplicit ||
+         std::any_of(a->pre_padding.begin(), a->pre_padding.end(), is_positive) ||
+         std::any_of(a->post_padding.begin(), a->post_padding.end(), is_positive);
+}
+
+// Before: w·(x * s + b) + bias. What is padded with zeros must not be shifted.
+bool fuse_before(Rewriter& rewriter, const WeightedLayer& w) {
+  Layer* before = w.layer->inputs[0]->producer;
+  if (!before || only_reader(w.layer->inputs[0]) != w.layer || before->inputs.empty()) return false;
+  Tensor* x = before->inputs[0] && !before->inputs[0]->is_constant() ? before->inputs[0]
+                                                                     : input_at(*before, 1);
+  if (!x || !same_shape(x, w.layer->inputs[0])) return false;
+  const std::optional<Affine> affine = affine_of(*before, x, w.in_axis, w.in_channels);
+  if (!affine) return false;
+  rewriter.running(*before);
+  const bool shifts =
+      std::any_of(affine->shift.begin(), affine->shift.end(), [](float b) { return b != 0; });
+  std::vector<double> bias = bias_values(w);
+  if (shifts && (pads(*w.layer) || bias.empty())) {
+    rewriter.declined(*before, "it shifts what " + w.layer->name + " pads with zeros");
+    return false;
+  }
+  const auto old = w.weights->values<float>();
+  std::vector<float> values(old.begin(), old.end());
+  const double alpha = w.is_product ? w.layer->as<MatrixMultiplyAttrs>().alpha : 1;
+  for (size_t k = 0; k < values.size(); ++k) {
+    const int64_t ic = w.in_channel(static_cast<int64_t>(k)),
+                  oc = w.out_channel(static_cast<int64_t>(k));
+    if (shifts) bias[oc] += alpha * values[k] * affine->shift[ic];
+    values[k] *= affine->scale[ic];
+  }
+  rewriter.applied(*before, "Fusing " + before->name + " with " + w.layer->name);
+  if (shifts)
+    set_weights(rewriter, w, values, bias, before->name);
+  else
+    set_weights(rewriter, w, values, {}, before->name);
+  Layer* group[] = {before, w.layer};
+  std::vector<Tensor*> inputs = w.layer->inputs;
+  inputs[0] = x;
+  rewriter.replace(group, w.layer->kind, w.layer->attrs, inputs);
+  return true;
+}
+
+}  // namespace
+
+int fuse_scales(Graph& graph, Records* records) {
+  Rewriter rewriter(graph, "ConvScaleFusion", records);
+  for (size_t k = 0; k < graph.layers().size();) {
+    const std::optional<WeightedLayer> w = weighted(graph.layers()[k].get());
+    const Tensor* y = w ? w->layer->outputs[0] : nullptr;
+    const Layer* next = y ? only_reader(y) : nullptr;
+    const Tensor* result = next ? next->outputs[0] : nullptr;
+    if (w && fuse_behind(rewriter, *w))
+      k = graph.position(result->producer);
+    else if (w && fuse_before(rewriter, *w))
+      k = graph.position(y->producer);
+    else
+      ++k;
+  }
+  return rewriter.edits();
+}
+
+}  // namespace camshaft::passes

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weights, patterns, pointwise layers, epilogues.
+#include <gtest/gtest.h>
+
+#include "passes/pipeline.h"
+#include "passes/test_util.h"
+
+namespace camshaft::passes {
+namespace {
+
+constexpr const char* kWindow3x3 =
+    "kernel=[3, 3], stride=[1, 1], dilation=[1, 1], pre_padding=[1, 1], post_padding=[1, 1]";
+constexpr const char* kWindow1x1 =
+    "kernel=[1, 1], stride=[1, 1], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0]";
+
+TEST(ConvScaleFusion, FoldsBatchNormalizationMulAndAdd) {
+  expect_rewrite(fuse_scales,
+                 fmt::format(R"ir(graph "g" {{
+    input x: float[1, 4, 5, 5]
+    constant w: float[6, 2, 3, 3] = random(1)
+    constant b: float[6] = random(2)
+    constant s: float[6] = random(3)
+    constant t: float[6] = random(4)
+    constant m: float[6, 1, 1] = random(5)
+    constant d: float[1] = [4]
+    y: float[1, 6, 5, 5] = Convolution(x, w, b) {{{0}, groups=2}}
+    n: float[1, 6, 5, 5] = Scale(y, s, t)
+    o: float[1, 6, 5, 5] = ElementWise(n, m) {{op=mul}}
+    p: float[1, 6, 5, 5] = ElementWise(m, o) {{op=sub}}
+    q: float[1, 6, 5, 5] = ElementWise(p, d) {{op=div}}
+    output q
+  }})ir",
+                             kWindow3x3),
+                 fmt::format("q = Convolution \"y + n + o + p + q\"(x, \"w + n + o + p + q\", \"b "
+                             "+ n + o + p + q\") {{{}, groups=2}}",
+                             kWindow3x3));
+}
+
+TEST(ConvScaleFusion, FoldsIntoDeconvolutionAndProducts) {
+  expect_rewrite(
+      fuse_scales, R"ir(graph "g" {
+    input x: float[1, 4, 3]
+    constant w: float[4, 3, 2] = random(1)
+    constant s: float[6] = random(3)
+    constant t: float[6] = random(4)
+    constant m: float[5, 3] = random(5)
+    constant a: float[5] = random(6)
+    y: float[1, 6, 4] = Deconvolution(x, w) {kernel=[2], stride=[1], dilation=[1], pre_padding=[0], post_padding=[0], groups=2}
+    n: float[1, 6, 4] = Scale(y, s, t)
+    z: float[1, 4, 5] = MatrixMultiply(x, m) {transpose_b=true, alpha=0.5}
+    u: float[1, 4, 5] = ElementWise(a, z) {op=mul}
+    v: float[1, 4, 5] = ElementWise(u, a) {op=add}
+    output n, v
+  })ir",
+      R"ir(n = Deconvolution "y + n"(x, "w + n", "y bias + n") {kernel=[2], stride=[1], dilation=[1], pre_padding=[0], post_padding=[0], groups=2}
+                    v = MatrixMultiply "z + u + v"(x, "m + u", "z + u bias + v") {transpose_b=true, alpha=0.5})ir");
+}
+
+TEST(ConvScaleFusion, BeforeTheConvolutionOnlyWithoutShiftIntoPadding) {
+  Records records;
+  expect_rewrite(fuse_scales,
+                 fmt::format(R"ir(graph "g" {{
+    input x: float[1, 2, 5, 5]
+    constant w: float[3, 2, 3, 3] = random(1)
+    constant v: float[3, 2, 1, 1] = random(2)
+    constant m: float[1, 2, 1, 1] = random(5)
+    a: float[1, 2, 5, 5] = ElementWise(x, m) {{op=sub}}
+    y: float[1, 3, 5, 5] = Convolution(a, w) {{{0}}}
+    b: float[1, 2, 5, 5] = ElementWise(x, m) {{op=mul}}
+    z: float[1, 3, 5, 5] = Convolution(b, w) {{{0}}}
+    c: float[1, 2, 5, 5] = ElementWise(x, m) {{op=add}}
+    u: float[1, 3, 5, 5] = Convolution(c, v) {{{1}}}
+    output y, z, u
+  }})ir",
+                             kWindow3x3, kWindow1x1),
+                 fmt::format(R"ir(a = ElementWise(x, m) {{op=sub}}
+                    y = Convolution(a, w) {{{0}}}
+                    z = Convolution "b + z"(x, "w + b") {{{0}}}
+                    u = Convolution "c + u"(x, "v + c", "u bias + c") {{{1}}})ir",
+                             kWindow3x3, kWindow1x1),
+                 &records);
+}
+
+TEST(ConvScaleFusion, NotWhenTheResultIsReadElsewhere) {
+  expect_rewrite(fuse_scales,
+                 fmt::format(R"ir(graph "g" {{
+    input x: float[1, 2, 5, 5]
+    constant w: float[2, 2, 3, 3] = random(1)
+    constant s: float[2] = random(3)
+    y: float[1, 2, 5, 5] = Convolution(x, w) {{{0}}}
+    n: float[1, 2, 5, 5] = Scale(y, s, s)
+    output y, n
+  }})ir",
+                             kWindow3x3),
+                 fmt::format("y = Convolution(x, w) {{{}}}\nn = Scale(y, s, s)", kWindow3x3));
+}
+
+TEST(PaddingFusion, ConvolutionAndPooling) {
+  expect_rewrite(
+      fuse_padding, R"ir(graph "g" {
+    input x: float[1, 1, 5, 5]
+    constant w: float[1, 1, 3, 3] = random(1)
+    a: float[1, 1, 6, 7] = Pad(x) {pre=[0, 0, 0, 1], post=[0, 0, 1, 1]}
+    y: float[1, 1, 4, 5] = Convolution(a, w) {kernel=[3, 3], stride=[1, 1], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0]}
+    r: float[1, 1, 5, 5] range [0, inf] = Activation(x) {op=relu}
+    b: float[1, 1, 7, 7] = Pad(r) {pre=[0, 0, 1, 1], post=[0, 0, 1, 1]}
+    m: float[1, 1, 5, 5] = Pooling(b) {kernel=[3, 3], stride=[1, 1], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0]}
+    n: float[1, 1, 5, 5] = Pooling(b) {type=average, kernel=[3, 3], stride=[1, 1], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0]}
+    c: float[1, 1, 7, 7] = Pad(x) {pre=[0, 0, 1, 1], post=[0, 0, 1, 1]}
+    o: float[1, 1, 5, 5] = Pooling(c) {kernel=[3, 3], stride=[1, 1], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0]}
+    output y, m, n, o
+  })ir",
+      R"ir(y = Convolution "a + y"(x, w) {kernel=[3, 3], stride=[1, 1], dilation=[1, 1], pre_padding=[0, 1], post_padding=[1, 1]}
+      r = Activation(x) {op=relu}
+      m = Pooling "b + m"(r) {kernel=[3, 3], stride=[1, 1], dilation=[1, 1], pre_padding=[1, 1], post_padding=[1, 1]}
+      n = Pooling "b + n"(r) {type=average, kernel=[3, 3], stride=[1, 1], dilation=[1, 1], pre_padding=[1, 1], post_padding=[1, 1], count_includes_padding=true}
+      c = Pad(x) {pre=[0, 0, 1, 1], post=[0, 0, 1, 1]}
+      o = Pooling(c) {kernel=[3, 3], stride=[1, 1], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0]})ir");
+}
+
+TEST(MatMulOperandFusion, TransposesAndFactors) {
+  expect_rewrite(fuse_matmul_operands, R"ir(graph "g" {
+    input q: float[2, 3, 4, 5]
+    input k: float[2, 3, 6, 5]
+    constant eight: float[] = [8]
+    t: float[2, 3, 5, 6] = Shuffle(k) {first_transpose=[0, 1, 3, 2]}
+    s: float[2, 3, 4, 5] = ElementWise(q, eight) {op=mul}
+    y: float[2, 3, 4, 6] = MatrixMultiply(s, t)
+    z: float[2, 3, 4, 6] = ElementWise(y, eight) {op=div}
+    output z
+  })ir",
+                 R"ir(z = MatrixMultiply "s + t + y + z"(q, k) {transpose_b=true})ir");
+}
+
+TEST(ReduceToPooling, MeanAndMaximumOverSpace) {
+  expect_rewrite(reduce_to_pooling, R"ir(graph "g" {
+    input x: float[2, 3, 4, 5]
+    a: float[2, 3, 1, 1] = Reduce(x) {op=mean, axes=[2, 3]}
+    b: float[2, 3] = Reduce(x) {op=max, axes=[2, 3], keep_dims=false}
+    c: float[2, 1, 1, 5] = Reduce(x) {op=mean, axes=[1, 2]}
+    output a, b, c
+  })ir",
+                 R"ir(a = Pooling(x) {type=average, global=true}
+                    "b (pooled)" = Pooling "b"(x) {global=true}
+                    b = Shuffle "b (squeeze)"("b (pooled)") {has_reshape=true, reshape=[2, 3]}
+                    c = Reduce(x) {op=mean, axes=[1, 2]})ir");
+}
+
+TEST(NormalizationFusion, LayerNormalizationAsExportersWriteIt) {
+  expect_rewrite(
+      fuse_normalizations, R"ir(graph "g" {
+    input x: float[2, 3, 8]
+    constant two: float[] = [2]
+    constant eps: float[] = [1e-5]
+    constant gamma: float[8] = random(1)
+    constant beta: float[8] = random(2)
+    m: float[2, 3, 1] = Reduce(x) {op=mean, axes=[2]}
+    d: float[2, 3, 8] = ElementWise(x, m) {op=sub}
+    p: float[2, 3, 8] = ElementWise(d, two) {op=pow}
+    v: float[2, 3, 1] = Reduce(p) {op=mean, axes=[2]}
+    e: float[2, 3, 1] = ElementWise(v, eps) {op=add}
+    r: float[2, 3, 1] = Unary(e) {op=sqrt}
+    q: float[2, 3, 8] = ElementWise(d, r) {op=div}
+    g: float[2, 3, 8] = ElementWise(q, gamma) {op=mul}
+    y: float[2, 3, 8] = ElementWise(g, beta) {op=add}
+    z: float[2, 3, 8] = Activation(y) {op=relu}
+    output z
+  })ir",
+      R"ir(y = Normalization "{Norm[m...y]}"(x, "gamma (shaped)", "beta (shaped)") {axis=2}
+                    z = Activation(y) {op=relu})ir");
+}
+
+TEST(NormalizationFusion, TensorflowSpellingAndRms) {
+  expect_rewrite(
+      fuse_normalizations, R"ir(graph "g" {
+    input x: float[2, 8]
+    constant eps: float[1] = [0.001]
+    constant gamma: float[8] = random(1)
+    constant beta: float[8] = random(2)
+    m: float[2, 1] = Reduce(x) {op=mean, axes=[1]}
+    d: float[2, 8] = ElementWise(x, m) {op=sub}
+    s: float[2, 8] = ElementWise(d, d) {op=mul}
+    v: float[2, 1] = Reduce(s) {op=mean, axes=[1]}
+    e: float[2, 1] = ElementWise(v, eps) {op=add}
+    q: float[2, 1] = Unary(e) {op=sqrt}
+    r: float[2, 1] = Unary(q) {op=reciprocal}
+    rg: float[2, 8] = ElementWise(r, gamma) {op=mul}
+    xg: float[2, 8] = ElementWise(x, rg) {op=mul}
+    mg: float[2, 8] = ElementWise(m, rg) {op=mul}
+    bm: float[2, 8] = ElementWise(beta, mg) {op=sub}
+    y: float[2, 8] = ElementWise(xg, bm) {op=add}
+    p2: float[2, 8] = ElementWise(y, y) {op=mul}
+    v2: float[2, 1] = Reduce(p2) {op=mean, axes=[1]}
+    e2: float[2, 1] = ElementWise(v2, eps) {op=add}
+    r2: float[2, 1] = Unary(e2) {op=sqrt}
+    n2: float[2, 8] = ElementWise(y, r2) {op=div}
+    z: float[2, 8] = ElementWise(gamma, n2) {op=mul}
+    output z
+  })ir",
+      R"ir(y = Normalization "{Norm[m...y]}"(x, "gamma (shaped)", "beta (shaped)") {axis=1, epsilon=0.001}
+                    z = Normalization "{Norm[p2...z]}"(y, "gamma (shaped)_1") {kind=rms, axis=1, epsilon=0.001})ir");
+}
+
+TEST(NormalizationFusion, InstanceNormalizationWithRawMoments) {
+  expect_rewrite(
+      fuse_normalizations, R"ir(graph "g" {
+    input x: float[2, 3, 4, 4]
+    constant eps: float[1] = [0.01]
+    constant gamma: float[1, 3, 1, 1] = random(1)
+    constant beta: float[3, 1, 1] = random(2)
+    m: float[2, 3, 1, 1] = Reduce(x) {op=mean, axes=[2, 3]}
+    s: float[2, 3, 4, 4] = ElementWise(x, x) {op=mul}
+    q: float[2, 3, 1, 1] = Reduce(s) {op=mean, axes=[2, 3]}
+    mm: float[2, 3, 1, 1] = ElementWise(m, m) {op=mul}
+    v: float[2, 3, 1, 1] = ElementWise(q, mm) {op=sub}
+    e: float[2, 3, 1, 1] = ElementWise(v, eps) {op=add}
+    r: float[2, 3, 1, 1] = Unary(e) {op=sqrt}
+    d: float[2, 3, 4, 4] = ElementWise(x, m) {op=sub}
+    n: float[2, 3, 4, 4] = ElementWise(d, r) {op=div}
+    g: float[2, 3, 4, 4] = ElementWise(n, gamma) {op=mul}
+    y: float[2, 3, 4, 4] = ElementWise(g, beta) {op=add}
+    output y
+  })ir",
+      R"ir(y = Normalization "{Norm[m...y]}"(x, "gamma (per channel)", "beta (per channel)") {kind=instance, axis=2, epsilon=0.01})ir");
+}
+
+TEST(SoftMaxFusion, WithAndWithoutMaximumAndLog) {
+  expect_rewrite(fuse_softmax, R"ir(graph "g" {
+    input x: float[2, 5]
+    m: float[2, 1] = Reduce(x) {op=max, axes=[1]}
+    d: float[2, 5] = ElementWise(x, m) {op=sub}
+    e: float[2, 5] = Unary(d) {op=exp}
+    s: float[2, 1] = Reduce(e) {op=sum, axes=[1]}
+    y: float[2, 5] = ElementWise(e, s) {op=div}
+    e2: float[2, 5] = Unary(x) {op=exp}
+    s2: float[2, 1] = Reduce(e2) {op=sum, axes=[1]}
+    r2: float[2, 1] = Unary(s2) {op=reciprocal}
+    z: float[2, 5] = ElementWise(e2, r2) {op=mul}
+    l: float[2, 1] = Unary(s2) {op=log}
+    w: float[2, 5] = ElementWise(x, l) {op=sub}
+    f: float[2, 5] = SoftMax(x) {axis=1, last_axis=1}
+    g: float[2, 5] = Unary(f) {op=log}
+    output y, z, w, g
+  })ir",
+                 R"ir(y = SoftMax "{SoftMax[m...y]}"(x) {axis=1, last_axis=1}
+                    z = SoftMax "{SoftMax[e2...z]}"(x) {axis=1, last_axis=1}
+                    w = SoftMax "{SoftMax[e2...w]}"(x) {axis=1, last_axis=1, log=true}
+                    g = SoftMax "f + g"(x) {axis=1, last_axis=1, log=true})ir");
+}
+
+TEST(PointWiseFusion, TreesBecomeOneLayer) {
+  expect_rewrite(fuse_pointwise, R"ir(graph "g" {
+    input x: float[2, 3]
+    input z: float[3]
+    constant three: float[] = [3]
+    constant six: float[] = [6]
+    a: float[2, 3] = ElementWise(x, three) {op=add}
+    b: float[2, 3] = Activation(a) {op=clip, x=0, y=6}
+    c: float[2, 3] = ElementWise(x, b) {op=mul}
+    s: float[2, 3] = ElementWise(c, six) {op=div}
+    d: float[2, 3] = ElementWise(s, z) {op=mul}
+    n: float[3] = Unary(z) {op=exp}
+    e: float[2, 3] = ElementWise(d, n) {op=add}
+    output e
+  })ir",
+                 R"ir(n = Unary(z) {op=exp}
+                    e = PointWise "PWN(a, b, c, s, d, e)"(x, z, n) {program=<3: v3 = hard_swish v0; v4 = fma v1 v3 v2>})ir");
+}
+
+TEST(PointWiseFusion, KeepsSharedResultsAndIntegers) {
+  expect_rewrite(fuse_pointwise, R"ir(graph "g" {
+    input x: float[2]
+    input k: int32[2]
+    a: float[2] = Unary(x) {op=exp}
+    b: float[2] = Unary(a) {op=neg}
+    c: float[2] = Unary(a) {op=sqrt}
+    d: int32[2] = ElementWise(k, k) {op=add}
+    e: int32[2] = ElementWise(d, k) {op=mul}
+    output b, c, e
+  })ir",
+                 R"ir(a = Unary(x) {op=exp}
+                    b = Unary(a) {op=neg}
+                    c = Unary(a) {op=sqrt}
+                    d = ElementWise(k, k) {op=add}
+                    e = ElementWise(d, k) {op=mul})ir");
+}
+
+TEST(PointWiseFusion, ComparisonsAndSelect) {
+  expect_rewrite(
+      fuse_pointwise, R"ir(graph "g" {
+    input x: float[2, 2]
+    input m: bool[2, 2]
+    constant zero: float[1] = [0]
+    a: bool[2, 2] = ElementWise(x, zero) {op=less}
+    b: bool[2, 2] = ElementWise(a, m) {op=and}
+    c: float[2, 2] = Select(b, x, zero) {op=select}
+    output c
+  })ir",
+      R"ir(c = PointWise "PWN(a, b, c)"(x, m) {program=<2: v2 = const 0; v3 = less v0 v2; v4 = and v1 v3; v5 = select v4 v0 v2>})ir");
+}
+
+TEST(ScaleActivationFusion, OneLayer) {
+  expect_rewrite(
+      fuse_scale_activations, R"ir(graph "g" {
+    input x: float[1, 2, 3, 3]
+    constant s: float[2] = random(1)
+    constant t: float[2] = random(2)
+    n: float[1, 2, 3, 3] = Scale(x, s, t)
+    y: float[1, 2, 3, 3] = Activation(n) {op=relu}
+    output y
+  })ir",
+      R"ir(y = PointWise "n + y"(x, "s (broadcast)", "t (broadcast)") {program=<3: v3 = fma v0 v1 v2; v4 = relu v3>})ir");
+}
+
+TEST(EpilogueFusion, ActivationResidualAndGate) {
+  expect_rewrite(fuse_epilogues,
+                 fmt::format(R"ir(graph "g" {{
+    input x: float[1, 2, 5, 5]
+    input g: float[1, 2, 1, 1]
+    constant w: float[2, 2, 3, 3] = random(1)
+    constant b: float[2] = random(2)
+    y: float[1, 2, 5, 5] = Convolution(x, w, b) {{{0}}}
+    z: float[1, 2, 5, 5] = Convolution(x, w) {{{0}}}
+    s: float[1, 2, 5, 5] = ElementWise(y, z) {{op=add}}
+    r: float[1, 2, 5, 5] = Activation(s) {{op=relu}}
+    u: float[1, 2, 5, 5] = Convolution(r, w) {{{0}}}
+    v: float[1, 2, 5, 5] = ElementWise(g, u) {{op=mul}}
+    output v
+  }})ir",
+                             kWindow3x3),
+                 fmt::format(R"ir(y = Convolution(x, w, b) {{{0}}}
+      r = Convolution "z + s + r"(x, w, _, y) {{{0}, epilogue=<2: v2 = add v0 v1; v3 = relu v2>}}
+      v = Convolution "u + v"(r, w, _, g) {{{0}, epilogue=<2: v2 = mul v0 v1>}})ir",
+                             kWindow3x3));
+}
+
+TEST(EpilogueFusion, DeclinesABroadcastToALargerShape) {
+  Records records;
+  expect_rewrite(fuse_epilogues, R"ir(graph "g" {
+    input x: float[1, 4]
+    input b: float[3, 4]
+    constant w: float[4, 4] = random(1)
+    y: float[1, 4] = MatrixMultiply(x, w)
+    z: float[3, 4] = ElementWise(y, b) {op=add}
+    output z
+  })ir",
+                 R"ir(y = MatrixMultiply(x, w)
+                    z = ElementWise(y, b) {op=add})ir",
+                 &records);
+  EXPECT_EQ(records.back().text, "not fused with z: the result is broadcast to a larger shape");
+}
+
+TEST(Pipeline, SmallNetworkEndsInKernels) {
+  const std::string text = fmt::format(R"ir(graph "g" {{
+    input x: float[n, 2, 5, 5]
+    constant w: float[2, 2, 3, 3] = random(1)
+    constant s: float[2] = random(3)
+    constant six: float[] = [6]
+    constant three: float[] = [3]
+    y: float[n, 2, 5, 5] = Convolution "conv"(x, w) {{{0}}}
+    b: float[n, 2, 5, 5] = Scale "bn"(y, s, s)
+    sg: float[n, 2, 5, 5] = Activation "sigmoid"(b) {{op=sigmoid}}
+    m: float[n, 2, 5, 5] = ElementWise "mul"(b, sg) {{op=mul}}
+    u: float[n, 2, 5, 5] = Convolution "conv2"(m, w) {{{0}}}
+    a3: float[n, 2, 5, 5] = ElementWise(u, three) {{op=add}}
+    c6: float[n, 2, 5, 5] = Activation(a3) {{op=clip, x=0, y=6}}
+    m6: float[n, 2, 5, 5] = ElementWise(u, c6) {{op=mul}}
+    d6: float[n, 2, 5, 5] = ElementWise(m6, six) {{op=div}}
+    r: float[n, 2, 5, 5] = ElementWise(d6, m) {{op=add}}
+    g: float[n, 2, 1, 1] = Reduce(r) {{op=mean, axes=[2, 3]}}
+    o: float[n, 2] = Shuffle(g) {{has_reshape=true, reshape=[n, 2]}}
+    output o
+  }})ir",
+                                       kWindow3x3);
+  std::unique_ptr<ir::Graph> before = std::move(ir::parse_graph(text)).value();
+  std::unique_ptr<ir::Graph> graph = std::move(ir::parse_graph(text)).value();
+  PassRecord record;
+  const Status status = optimize(*graph, record);
+  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_TRUE(ir::verify(*graph).ok()) << ir::verify(*graph).message();
+  EXPECT_EQ(
+      layer_lines(*graph),
+      fmt::format(
+          R"ir(m = Convolution "conv + bn + PWN(sigmoid, mul)"(x, "w + bn", "conv bias + bn") {{{0}, epilogue=<1: v1 = silu v0 1>}}
+r = Convolution "conv2 + PWN(a3, c6, m6, d6, r)"(m, w, _, m) {{{0}, epilogue=<2: v2 = hard_swish v0; v3 = add v1 v2>}}
+g = Pooling(r) {{type=average, global=true}}
+o = Shuffle(g) {{has_reshape=true, reshape=[n, 2]}}
+)ir",
+          kWindow3x3));
+  expect_same_numbers(*before, *graph, 1e-5);
+  EXPECT_EQ(record.layer_counts.front().second, 12);
+  EXPECT_EQ(record.layer_counts.back().second, 4);
+}
+
+}  // namespace
+}  // namespace camshaft::passes

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small predicates and look-ups the passes share.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace camshaft::passes {
+
+// Input k, null where it is absent or beyond the list.
+ir::Tensor* input_at(const ir::Layer& layer, size_t k);
+// The layer when it alone reads `tensor` (once or more) and the network does not; else null.
+ir::Layer* only_reader(const ir::Tensor* tensor);
+// The producer of `tensor` if it is of that kind; else null.
+ir::Layer* producer_of_kind(const ir::Tensor* tensor, ir::LayerKind kind);
+
+bool is_float_constant(const ir::Tensor* tensor);
+// The value of a float constant of one element.
+std::optional<float> scalar_value(const ir::Tensor* tensor);
+bool all_known(const ir::Shape& shape);
+ir::Extents extents_of(const ir::Shape& shape);  // of a known shape
+bool is_identity_order(const ir::Ints& order);   // [0, 1, 2 …] or empty
+
+void sort_by_position(std::vector<ir::Layer*>& layers);
+
+// The elements of float constant `tensor` when it broadcasts to `shape` along `axis` alone:
+// `extent` of them (a single one is repeated). Empty: it does not.
+std::vector<float> values_along(const ir::Tensor* tensor, const ir::Shape& shape, size_t axis,
+                                int64_t extent);
+
+}  // namespace camshaft::passes

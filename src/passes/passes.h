@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every pass: a function that rewrites the graph where its pattern is found and legal, and gives
+// the number of edits it made. pipeline.cpp is the order; each pass's file says what it looks for,
+// what it makes of it and how exact that is.
+#pragma once
+
+#include <vector>
+
+#include "ir/graph.h"
+#include "ir/rewriter.h"
+
+namespace camshaft::passes {
+
+using Records = std::vector<ir::RewriteRecord>;  // may be null where passes run alone
+using PassFunction = int (*)(ir::Graph& graph, Records* records);
+
+// Clean-up
+int remove_dead_layers(ir::Graph& graph, Records* records);
+int remove_no_ops(ir::Graph& graph, Records* records);
+int fold_constants(ir::Graph& graph, Records* records);
+int inline_constant_branches(ir::Graph& graph, Records* records);
+int remove_duplicates(ir::Graph& graph, Records* records);
+// Shuffles
+int fuse_const_shuffles(ir::Graph& graph, Records* records);
+int fuse_shuffles(ir::Graph& graph, Records* records);
+// Weights
+int fuse_scales(ir::Graph& graph, Records* records);
+int fuse_matmul_operands(ir::Graph& graph, Records* records);
+int fuse_padding(ir::Graph& graph, Records* records);
+// Patterns
+int reduce_to_pooling(ir::Graph& graph, Records* records);
+int fuse_normalizations(ir::Graph& graph, Records* records);
+int fuse_softmax(ir::Graph& graph, Records* records);
+// Pointwise
+int fuse_scale_activations(ir::Graph& graph, Records* records);
+int fuse_pointwise(ir::Graph& graph, Records* records);
+int fuse_epilogues(ir::Graph& graph, Records* records);
+int convert_to_pointwise(ir::Graph& graph, Records* records);
+
+}  // namespace camshaft::passes
