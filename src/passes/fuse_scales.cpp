@@ -157,6 +157,7 @@ void set_weights(Rewriter& rewriter, const WeightedLayer& w, const std::vector<f
   if (!values.empty())
     rewriter.set_input(
         w.layer, 1, rewriter.add_float_constant(w.weights->name + " + " + suffix, extents, values));
+  if (bias.empty()) return;  // nothing shifts: a bias that is there stays
   if (!w.bias() && std::all_of(bias.begin(), bias.end(), [](double b) { return b == 0; })) return;
   const std::vector<float> rounded(bias.begin(), bias.end());
   const int64_t count[] = {w.out_channels};
