@@ -78,6 +78,13 @@ Status verify_bindings(const Plan& plan, const std::vector<int>& list, const cha
   return ok_status();
 }
 
+// A view needs no step of its own: it is there when its parent is.
+bool is_defined(const Plan& plan, int tensor, const std::vector<bool>& defined) {
+  while (!defined[tensor] && plan.tensors[tensor].parent != kNoTensor)
+    tensor = plan.tensors[tensor].parent;
+  return defined[tensor];
+}
+
 Status verify_step(const Plan& plan, const PlanStep& step, size_t weights_bytes,
                    std::vector<bool>& defined) {
   const int count = static_cast<int>(plan.tensors.size());
@@ -87,7 +94,7 @@ Status verify_step(const Plan& plan, const PlanStep& step, size_t weights_bytes,
   for (const int input : step.inputs) {
     if (input < kNoTensor || input >= count)
       return corrupt("layer {}: input {} of {}", name, input, count);
-    if (input != kNoTensor && !defined[input])
+    if (input != kNoTensor && !is_defined(plan, input, defined))
       return corrupt("layer {} reads {} before it is made", name, plan.tensors[input].name);
   }
   for (const int output : step.outputs) {

@@ -56,6 +56,10 @@ Result<std::vector<std::byte>> build(std::unique_ptr<ir::Graph> graph, const Bui
   parts.record.threads = options.threads > 0 ? options.threads : default_num_threads();
 
   if (!report(options, "Optimizing the graph", 0, 1)) return cancelled();
+  passes::PassRecord passes;
+  CAMSHAFT_TRY(passes::optimize(*graph, passes));
+  parts.record.rewrites = std::move(passes.rewrites);
+  parts.record.layer_counts = std::move(passes.layer_counts);
   stats.graph_seconds = seconds_since(start);
 
   CAMSHAFT_ASSIGN(parts.profiles, complete_profiles(*graph, options.profiles));
