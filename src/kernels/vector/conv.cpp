@@ -4,14 +4,11 @@
 #include "kernels/vector/conv_gemm.h"
 #include "kernels/vector/gemm_cost.h"
 #include "kernels/vector/gemm_tiles.h"
-#include "kernels/vector/program_tile.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
 
 enum class Reading { kDirect, kCopied, kLinear };
-
-constexpr size_t kFirstOperand = 3;  // after x, w, bias
 
 const ir::ConvolutionAttrs& attrs_of(const Problem& problem) {
   return problem.layer->as<ir::ConvolutionAttrs>();
@@ -22,23 +19,11 @@ bool shape_of(const Problem& problem, ConvShape& shape) {
                     problem.outputs[0].extents, shape);
 }
 
-bool has_bias(const Problem& problem) {
-  return problem.inputs.size() > 2 && problem.inputs[2].present;
-}
-
 template <int kVecs, Reading kReading>
 std::string refusal(const Problem& problem) {
   ConvShape shape;
-  if (problem.inputs[0].type != DataType::kFloat || problem.outputs[0].type != DataType::kFloat)
-    return "not float";
-  if (problem.inputs[1].type != DataType::kFloat) return "weights are not float";
-  if (!problem.inputs[1].constant) return "weights are not constant";
-  if (has_bias(problem) &&
-      (!problem.inputs[2].constant || problem.inputs[2].type != DataType::kFloat))
-    return "the bias is not a float constant";
-  if (!shape_of(problem, shape)) return "not a 1-D or 2-D convolution";
-  if (problem.inputs.size() > kFirstOperand + kMaxOperands) return "too many epilogue operands";
-  if (!program_fits(attrs_of(problem).epilogue)) return "the epilogue is too long";
+  if (std::string reason = refuse_conv(problem, shape_of(problem, shape)); !reason.empty())
+    return reason;
   if (kVecs > 1 && shape.group_oc() <= (kVecs - 1) * kLanes)
     return "fewer output channels than the tile has";
   if (kReading == Reading::kCopied && conv_needs_copy(shape))
@@ -46,7 +31,7 @@ std::string refusal(const Problem& problem) {
   if (kReading == Reading::kCopied && shape.kh * shape.kw > 1 && shape.sw * shape.ic % 1024 != 0)
     return "pixels do not collide in the cache";
   if (kReading == Reading::kLinear && shape.ic > 16) return "more than 16 channels to interleave";
-  return refuse_operands(problem, kFirstOperand);
+  return {};
 }
 
 template <int kVecs, Reading kReading>
@@ -69,56 +54,36 @@ double cost_us(const Problem& problem) {
   return us > stream_us ? us : stream_us;
 }
 
-uint32_t packed_inputs(const Problem& problem) {
-  return has_bias(problem) ? 6u : 2u;
-}
-
 size_t packed_bytes(const Problem& problem) {
-  ConvShape shape;
-  return shape_of(problem, shape) ? packed_conv_floats(shape) * sizeof(float) : 0;
-}
-
-const float* constant_floats(const ProblemTensor& tensor) {
-  return reinterpret_cast<const float*>(tensor.constant->view.data());
+  ConvShape s;
+  if (!shape_of(problem, s)) return 0;
+  return static_cast<size_t>(packed_bias_floats(s) + packed_filter_floats(s)) * sizeof(float);
 }
 
 template <int kVecs>
 void pack(const Problem& problem, std::byte* packed) {
-  ConvShape shape;
-  if (!shape_of(problem, shape)) return;
-  pack_conv(shape, constant_floats(problem.inputs[1]),
-            has_bias(problem) ? constant_floats(problem.inputs[2]) : nullptr, kVecs,
-            reinterpret_cast<float*>(packed));
+  ConvShape s;
+  if (!shape_of(problem, s)) return;
+  float* bias = reinterpret_cast<float*>(packed);
+  pack_bias(s, has_bias(problem) ? constant_floats(problem.inputs[2]) : nullptr, bias);
+  pack_filter(s, conv_filter(s, constant_floats(problem.inputs[1])), kVecs,
+              bias + packed_bias_floats(s));
 }
 
 template <int kVecs, Reading kReading>
 bool prepare(const KernelArgs& args, ConvRun& run) {
-  const TensorView &x = args.inputs[0], &w = args.inputs[1], &y = args.outputs[0];
-  const ir::ConvolutionAttrs& attrs = args.layer->as<ir::ConvolutionAttrs>();
   const auto extents = [](const TensorView& view) {
     return std::span<const int64_t>(view.extents, static_cast<size_t>(view.rank));
   };
-  if (!conv_shape(attrs, extents(x), extents(w), extents(y), run.shape)) return false;
-  const int last = x.rank - 1;
-  run.x = x.as<const float>();
-  run.x_image = x.strides[0];
-  run.x_channel = x.extents[1] == 1 ? 1 : x.strides[1];
-  run.x_pixel = x.strides[last];
-  run.x_row = x.rank == 4 ? x.strides[2] : x.extents[last] * x.strides[last];
-  run.finish.out = {y.as<float>(), y.strides[0],
-                    y.rank == 4 ? y.strides[2] : y.extents[last] * y.strides[last],
-                    y.strides[last]};
+  if (!conv_shape(args.layer->as<ir::ConvolutionAttrs>(), extents(args.inputs[0]),
+                  extents(args.inputs[1]), extents(args.outputs[0]), run.shape))
+    return false;
+  set_conv_tensors(args, run);
   run.max_vecs = kVecs;
   run.copies = kReading != Reading::kDirect;
-  const float* packed = reinterpret_cast<const float*>(args.packed);
-  run.bias = packed;
-  run.weights = packed + run.panels().padded_n() * run.shape.groups;
-  set_epilogue(attrs.epilogue, args.inputs, kFirstOperand, y, conv_source, run.finish);
+  run.bias = reinterpret_cast<const float*>(args.packed);
+  run.weights = run.bias + packed_bias_floats(run.shape);
   return true;
-}
-
-int threads_of(const KernelArgs& args) {
-  return args.pool ? args.pool->threads() : 1;
 }
 
 template <int kVecs, Reading kReading>
@@ -145,7 +110,7 @@ constexpr Tactic row(const char* name) {
           .version = 1,
           .refusal = refusal<kVecs, kReading>,
           .cost_us = cost_us<kVecs, kReading>,
-          .packed_inputs = packed_inputs,
+          .packed_inputs = packed_conv_inputs,
           .packed_bytes = packed_bytes,
           .pack = pack<kVecs>,
           .workspace_bytes = workspace_bytes<kVecs, kReading>,

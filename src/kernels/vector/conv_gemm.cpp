@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/vector/conv_gemm.h"
 
-#include <cstring>
-
 #include "kernels/vector/conv_window.h"
 #include "kernels/vector/gemm_cost.h"
+#include "kernels/vector/program_tile.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
@@ -107,6 +106,7 @@ bool should_split_panels(const ConvRun& run, int64_t threads) {
 }  // namespace
 
 bool conv_needs_copy(const ConvShape& s) {
+  if (s.kh == 0 || s.kw == 0) return false;  // reads nothing
   return s.pad_top > 0 || s.pad_left > 0 ||
          (s.oh - 1) * s.sh + (s.kh - 1) * s.dh + 1 - s.pad_top > s.ih ||
          (s.ow - 1) * s.sw + (s.kw - 1) * s.dw + 1 - s.pad_left > s.iw;
@@ -115,7 +115,8 @@ bool conv_needs_copy(const ConvShape& s) {
 size_t plan_conv(ConvRun& run, int threads) {
   merge_rows(run);
   const ConvShape& s = run.shape;
-  run.copies = run.copies || run.x_channel != 1 || conv_needs_copy(s);
+  const bool reads = s.kh > 0 && s.kw > 0;  // a phase of a deconvolution may have no taps
+  run.copies = reads && (run.copies || run.x_channel != 1 || conv_needs_copy(s));
   if (run.shape.macs() < kMacsWorthThreads) threads = 1;
   run.threads = threads;
   // Rows of A that lie a multiple of 4 KiB apart share one set of L1: a copy spreads them.
@@ -152,7 +153,7 @@ void place_workspace(ConvRun& run, std::byte* workspace) {
   const ConvShape& s = run.shape;
   run.segments = reinterpret_cast<int64_t*>(workspace);
   run.scratch = reinterpret_cast<float*>(workspace + ceil_div(run.num_segments, 8) * 64);
-  const int64_t taps = run.num_segments / s.kh;
+  const int64_t taps = s.kh == 0 ? 0 : run.num_segments / s.kh;
   for (int64_t kh = 0; kh < s.kh; ++kh)
     for (int64_t tap = 0; tap < taps; ++tap)
       run.segments[kh * taps + tap] = kh * s.dh * run.row + tap * s.dw * run.pixel;
@@ -219,8 +220,8 @@ void run_block_panels(const ConvRun& run, const Block& block, int worker, int64_
     copy_window(run, block.image, block.row, block.rows, block.col, block.cols, scratch);
     a = scratch;
   } else {
-    a = run.x + block.image * run.x_image + block.row * s.sh * run.row +
-        block.col * s.sw * run.pixel;
+    a = run.x + block.image * run.x_image + (block.row * s.sh - s.pad_top) * run.row +
+        (block.col * s.sw - s.pad_left) * run.pixel;
   }
   const int64_t panels = run.panels().count();
   while (first < last) {
@@ -266,33 +267,73 @@ void run_conv(ConvRun& planned, std::byte* workspace, ThreadPool* pool) {
   }
 }
 
-size_t packed_conv_floats(const ConvShape& s) {
-  const Panels panels(s.group_oc(), s.kh * s.kw * s.group_ic(), 1);
-  return static_cast<size_t>(s.groups * (panels.padded_n() + panels.floats()));
+Filter conv_filter(const ConvShape& s, const float* weights) {
+  const int64_t taps = s.kh * s.kw, filter = s.group_ic() * taps;
+  return {weights, s.group_oc() * filter, filter, taps, s.kw, 1};
 }
 
-void pack_conv(const ConvShape& s, const float* weights, const float* bias, int max_vecs,
-               float* packed) {
-  const int64_t taps = s.kh * s.kw, ic = s.group_ic();
-  const Panels panels(s.group_oc(), taps * ic, max_vecs);
-  std::memset(packed, 0, packed_conv_floats(s) * sizeof(float));
-  for (int64_t group = 0; group < s.groups; ++group) {
-    if (bias)
-      std::memcpy(packed + group * panels.padded_n(), bias + group * panels.n,
-                  static_cast<size_t>(panels.n) * sizeof(float));
-    float* out = packed + s.groups * panels.padded_n() + group * panels.floats();
+int64_t packed_bias_floats(const ConvShape& s) {
+  return s.groups * Panels(s.group_oc(), 0, 1).padded_n();
+}
+
+int64_t packed_filter_floats(const ConvShape& s) {
+  return s.groups * Panels(s.group_oc(), s.kh * s.kw * s.group_ic(), 1).floats();
+}
+
+void pack_bias(const ConvShape& s, const float* bias, float* packed) {
+  const int64_t n = s.group_oc(), padded = Panels(n, 0, 1).padded_n();
+  for (int64_t group = 0; group < s.groups; ++group)
+    for (int64_t c = 0; c < padded; ++c)
+      packed[group * padded + c] = bias && c < n ? bias[group * n + c] : 0;
+}
+
+void pack_filter(const ConvShape& s, const Filter& f, int max_vecs, float* packed) {
+  const Panels panels(s.group_oc(), s.kh * s.kw * s.group_ic(), max_vecs);
+  for (int64_t group = 0; group < s.groups; ++group)
     for (int64_t panel = 0; panel < panels.count(); ++panel) {
       const int64_t width = panels.vecs_of(panel) * kLanes, cols = panels.cols_of(panel);
-      for (int64_t col = 0; col < cols; ++col) {
-        const float* filter =
-            weights + (group * panels.n + panels.first_col(panel) + col) * ic * taps;
-        float* to = out + panels.offset(panel) + col;
-        for (int64_t c = 0; c < ic; ++c)
-          for (int64_t tap = 0; tap < taps; ++tap)
-            to[(tap * ic + c) * width] = filter[c * taps + tap];
-      }
+      const float* from = f.data + group * f.group + panels.first_col(panel) * f.n;
+      float* to = packed + group * panels.floats() + panels.offset(panel);
+      for (int64_t kh = 0; kh < s.kh; ++kh)
+        for (int64_t kw = 0; kw < s.kw; ++kw)
+          for (int64_t c = 0; c < s.group_ic(); ++c, to += width)
+            for (int64_t col = 0; col < width; ++col)
+              to[col] = col < cols ? from[col * f.n + c * f.c + kh * f.h + kw * f.w] : 0;
     }
-  }
+}
+
+std::string refuse_conv(const Problem& problem, bool has_shape) {
+  const ProblemTensor &x = problem.inputs[0], &w = problem.inputs[1], &y = problem.outputs[0];
+  if (x.type != DataType::kFloat || y.type != DataType::kFloat) return "not float";
+  if (w.type != DataType::kFloat) return "weights are not float";
+  if (!w.constant) return "weights are not constant";
+  if (has_bias(problem) &&
+      (!problem.inputs[2].constant || problem.inputs[2].type != DataType::kFloat))
+    return "the bias is not a float constant";
+  if (!has_shape) return "not 1-D or 2-D";
+  if (problem.inputs.size() > kFirstConvOperand + kMaxOperands) return "too many epilogue operands";
+  if (!program_fits(problem.layer->as<ir::ConvolutionAttrs>().epilogue))
+    return "the epilogue is too long";
+  return refuse_operands(problem, kFirstConvOperand);
+}
+
+uint32_t packed_conv_inputs(const Problem& problem) {
+  return has_bias(problem) ? 6u : 2u;
+}
+
+void set_conv_tensors(const KernelArgs& args, ConvRun& run) {
+  const TensorView &x = args.inputs[0], &y = args.outputs[0];
+  const int last = x.rank - 1;
+  run.x = x.as<const float>();
+  run.x_image = x.strides[0];
+  run.x_channel = x.extents[1] == 1 ? 1 : x.strides[1];
+  run.x_pixel = x.strides[last];
+  run.x_row = x.rank == 4 ? x.strides[2] : x.extents[last] * x.strides[last];
+  run.finish =
+      tile_finish(args, args.layer->as<ir::ConvolutionAttrs>().epilogue, kFirstConvOperand);
+  run.finish.out = {y.as<float>(), y.strides[0],
+                    y.rank == 4 ? y.strides[2] : y.extents[last] * y.strides[last],
+                    y.strides[last]};
 }
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

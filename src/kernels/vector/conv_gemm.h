@@ -46,10 +46,34 @@ void run_conv(ConvRun& run, std::byte* workspace, ThreadPool* pool);
 // Padding, or another stride between channels than 1, needs the copy.
 bool conv_needs_copy(const ConvShape& shape);
 
-// Packed form: [groups][padded_n] bias, then [groups][panel][kh][kw][c][vecs * kLanes]. weight(g,
-// n, c, kh, kw) gives values.
-size_t packed_conv_floats(const ConvShape& shape);
-void pack_conv(const ConvShape& shape, const float* weights, const float* bias, int max_vecs,
-               float* packed);
+// Weights seen as [group][n][c][kh][kw]: strides in floats, of any sign.
+struct Filter {
+  const float* data;
+  int64_t group, n, c, h, w;
+};
+Filter conv_filter(const ConvShape& shape, const float* weights);
+
+// Packed form: [groups][padded_n] bias, then [groups][panel][kh][kw][c][vecs * kLanes].
+int64_t packed_bias_floats(const ConvShape& shape);
+int64_t packed_filter_floats(const ConvShape& shape);
+void pack_bias(const ConvShape& shape, const float* bias, float* packed);  // null: zeros
+void pack_filter(const ConvShape& shape, const Filter& filter, int max_vecs, float* packed);
+
+// What Convolution and Deconvolution tactics have in common; inputs are x, w, bias, operands.
+inline constexpr size_t kFirstConvOperand = 3;
+inline bool has_bias(const Problem& problem) {
+  return problem.inputs.size() > 2 && problem.inputs[2].present;
+}
+inline const float* constant_floats(const ProblemTensor& tensor) {
+  return tensor.constant ? reinterpret_cast<const float*>(tensor.constant->view.data()) : nullptr;
+}
+inline int threads_of(const KernelArgs& args) {
+  return args.pool ? args.pool->threads() : 1;
+}
+// Types, constants, operands; `shape` is that of the layer, valid or not.
+std::string refuse_conv(const Problem& problem, bool has_shape);
+uint32_t packed_conv_inputs(const Problem& problem);
+// Tensors and epilogue of `run`.
+void set_conv_tensors(const KernelArgs& args, ConvRun& run);
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

@@ -217,5 +217,56 @@ TEST(Conv, Epilogues) {
     }
 }
 
+ConvCaseSpec transposed(int64_t ic, int64_t size, int64_t oc, int64_t kernel, int64_t stride,
+                        int64_t pad, int64_t groups = 1) {
+  ConvCaseSpec spec = square(ic, size, oc, kernel, stride, pad, groups);
+  spec.transposed = true;
+  return spec;
+}
+
+TEST(Deconv, KernelsStridesAndPads) {
+  for (int64_t kernel : {1, 2, 3, 4, 5})
+    for (int64_t stride : {1, 2, 3})
+      for (int64_t pad = 0; pad < kernel; ++pad) {
+        ConvCaseSpec spec = transposed(5, 6, 19, kernel, stride, pad);
+        EXPECT_GT(check(spec), 0);
+        spec.output_padding = stride - 1;
+        spec.shape.iw = 5;
+        spec.shape.sh = 1 + stride % 2;
+        if (spec.output_padding < spec.shape.sh) check(spec);
+      }
+}
+
+TEST(Deconv, GroupsDilationSlicesAndEpilogues) {
+  check(transposed(6, 5, 9, 3, 2, 1, 3));
+  check(transposed(8, 5, 68, 2, 2, 0, 2));
+  ConvCaseSpec spec = transposed(6, 7, 20, 3, 1, 2);
+  spec.shape.dh = spec.shape.dw = 2;
+  check(spec);
+  spec = transposed(6, 4, 20, 3, 2, 0);
+  spec.shape.batch = 2;
+  spec.slack = 3;
+  spec.pad_right = 1;
+  spec.operands = {OperandKind::kSame};
+  spec.epilogue = "v2 = add v0 v1; v3 = relu v2";
+  check(spec);
+  spec.operands = {OperandKind::kPerImageChannel};
+  spec.epilogue = "v2 = mul v0 v1; v3 = sigmoid v2";
+  check(spec);
+  spec.bias = false;
+  check(spec);
+}
+
+TEST(Deconv, OneDimensionAndThreads) {
+  ConvCaseSpec spec;
+  spec.rank = 3;
+  spec.transposed = true;
+  spec.shape = {.batch = 2, .ic = 5, .iw = 13, .oc = 19, .kw = 4, .sw = 2, .pad_left = 1};
+  spec.pad_right = 2;
+  check(spec);
+  check(transposed(32, 17, 40, 4, 2, 1), true);
+  check(transposed(48, 17, 40, 3, 1, 1), true);
+}
+
 }  // namespace
 }  // namespace camshaft::kernels

@@ -9,4 +9,5 @@
   X(winograd) \
   X(depthwise) \
   X(matmul) \
+  X(deconv) \
   X(matmul_dynamic)

@@ -50,10 +50,6 @@ size_t packed_bytes(const Problem& problem) {
   return static_cast<size_t>(panels.padded_n() + panels.floats()) * sizeof(float);
 }
 
-const float* constant_floats(const ProblemTensor& tensor) {
-  return reinterpret_cast<const float*>(tensor.constant->view.data());
-}
-
 template <int kVecs>
 void pack(const Problem& problem, std::byte* packed) {
   int64_t m, n, k;
@@ -98,10 +94,6 @@ void prepare(const KernelArgs& args, MatmulRun& matmul, ConvRun& run) {
   run.bias = reinterpret_cast<const float*>(args.packed);
   run.weights = run.bias + run.panels().padded_n();
   run.finish = matmul.finish;
-}
-
-int threads_of(const KernelArgs& args) {
-  return args.pool ? args.pool->threads() : 1;
 }
 
 template <int kVecs>
