@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel families: each names a function `std::span<const Tactic> NAME_tactics()` per instruction set, its table of tactics.
-// A new family is one file vector/NAME.cpp and one row here.
+// The kernel families: each names a function `std::span<const Tactic> NAME_tactics()` per
+// instruction set, its table of tactics. A new family is one file vector/NAME.cpp and one row here.
 #pragma once
 
 #define CAMSHAFT_KERNEL_FAMILIES(X) \
-  X(pointwise) \
-  X(conv) \
-  X(winograd) \
-  X(depthwise) \
-  X(matmul) \
-  X(deconv) \
-  X(matmul_dynamic)
+  X(conv)                           \
+  X(deconv)                         \
+  X(depthwise)                      \
+  X(matmul)                         \
+  X(matmul_dynamic)                 \
+  X(pointwise)                      \
+  X(recurrence)                     \
+  X(winograd)

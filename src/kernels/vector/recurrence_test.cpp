@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/vector/layer_test_util.h"
+
+namespace camshaft::kernels::test {
+namespace {
+
+using ir::RnnDirection;
+using ir::RnnKind;
+
+struct Case {
+  RnnKind kind;
+  int64_t steps, batch, inputs, hidden;
+  RnnDirection direction = RnnDirection::kForward;
+  bool bias = true, initial = true, batch_first = false, linear_before_reset = false;
+};
+
+TestLayer make_test(const Case& c) {
+  ir::RnnAttrs attrs;
+  attrs.kind = c.kind;
+  attrs.hidden_size = c.hidden;
+  attrs.direction = c.direction;
+  attrs.batch_first = c.batch_first;
+  attrs.linear_before_reset = c.linear_before_reset;
+  const int64_t gates = c.kind == RnnKind::kLstm ? 4 : c.kind == RnnKind::kGru ? 3 : 1;
+  const int64_t d = c.direction == RnnDirection::kBidirectional ? 2 : 1;
+  const auto small = [](int64_t k) { return static_cast<double>((k * 7919) % 201 - 100) / 250; };
+  const auto weights = [&](Extents extents) {
+    return TestTensor{.extents = extents, .is_data = false, .is_constant = true, .value = small};
+  };
+  const Extents state =
+      c.batch_first ? Extents{c.batch, d, c.hidden} : Extents{d, c.batch, c.hidden};
+  TestLayer test{.layer = make_layer(ir::LayerKind::kRecurrence, attrs),
+                 .inputs = {},
+                 .outputs = {},
+                 .tolerance = 1e-6 + 3e-8 * static_cast<double>(c.inputs + c.hidden)};
+  const TestTensor absent{.extents = {}, .is_data = false, .present = false};
+  TestTensor bias = weights({d, 2 * gates * c.hidden}), initial{.extents = state};
+  bias.present = c.bias;
+  initial.present = c.initial;
+  test.inputs = {{.extents = c.batch_first ? Extents{c.batch, c.steps, c.inputs}
+                                           : Extents{c.steps, c.batch, c.inputs}},
+                 weights({d, gates * c.hidden, c.inputs}),
+                 weights({d, gates * c.hidden, c.hidden}),
+                 bias,
+                 absent,
+                 initial};
+  test.outputs = {{.extents = c.batch_first ? Extents{c.batch, c.steps, d, c.hidden}
+                                            : Extents{c.steps, d, c.batch, c.hidden}},
+                  {.extents = state}};
+  if (c.kind == RnnKind::kLstm) {
+    test.inputs.push_back(initial);
+    test.outputs.push_back({.extents = state});
+  }
+  return test;
+}
+
+void check(const Case& c) {
+  LayerCheck layer(make_test(c));
+  EXPECT_GT(layer.run(), 0) << layer.last_refusal();
+}
+
+TEST(Recurrence, SizesAndTails) {
+  for (RnnKind kind : {RnnKind::kLstm, RnnKind::kGru, RnnKind::kRnn})
+    for (int64_t hidden : {1, 5, 16, 33})
+      for (int64_t batch : {1, 3, 17}) check({kind, 3, batch, 7, hidden});
+}
+
+TEST(Recurrence, DirectionsAndLayouts) {
+  for (RnnKind kind : {RnnKind::kLstm, RnnKind::kGru, RnnKind::kRnn})
+    for (RnnDirection direction :
+         {RnnDirection::kForward, RnnDirection::kReverse, RnnDirection::kBidirectional})
+      for (bool batch_first : {false, true})
+        check({.kind = kind,
+               .steps = 4,
+               .batch = 2,
+               .inputs = 5,
+               .hidden = 9,
+               .direction = direction,
+               .batch_first = batch_first});
+}
+
+TEST(Recurrence, OptionalInputs) {
+  for (RnnKind kind : {RnnKind::kLstm, RnnKind::kGru, RnnKind::kRnn}) {
+    check({.kind = kind, .steps = 2, .batch = 2, .inputs = 5, .hidden = 8, .bias = false});
+    check({.kind = kind, .steps = 2, .batch = 2, .inputs = 5, .hidden = 8, .initial = false});
+  }
+  check({.kind = RnnKind::kGru,
+         .steps = 3,
+         .batch = 2,
+         .inputs = 5,
+         .hidden = 12,
+         .linear_before_reset = true});
+}
+
+TEST(Recurrence, LargeEnoughForThreads) {
+  check({RnnKind::kLstm, 2, 1, 257, 128});
+}
+
+TEST(Recurrence, RefusesWhatItDoesNotDo) {
+  TestLayer test = make_test({RnnKind::kLstm, 2, 1, 4, 8});
+  test.layer->as<ir::RnnAttrs>().clip = 3;
+  LayerCheck layer(test);
+  EXPECT_EQ(layer.run(), 0);
+  EXPECT_EQ(layer.last_refusal(), "clipped gates");
+}
+
+}  // namespace
+}  // namespace camshaft::kernels::test
