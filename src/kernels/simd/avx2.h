@@ -27,6 +27,9 @@ CAMSHAFT_INLINE M32 first_n(int n) {
 CAMSHAFT_INLINE F32 load(const float* p, M32 m) { return {_mm256_maskload_ps(p, _mm256_castps_si256(m.m))}; }
 CAMSHAFT_INLINE void store(float* p, F32 a, M32 m) { _mm256_maskstore_ps(p, _mm256_castps_si256(m.m), a.v); }
 
+// Stops the compiler from loading the value again instead of keeping it.
+CAMSHAFT_INLINE void keep_in_register(F32& a) { asm("" : "+x"(a.v)); }
+
 CAMSHAFT_INLINE F32 operator+(F32 a, F32 b) { return {_mm256_add_ps(a.v, b.v)}; }
 CAMSHAFT_INLINE F32 operator-(F32 a, F32 b) { return {_mm256_sub_ps(a.v, b.v)}; }
 CAMSHAFT_INLINE F32 operator*(F32 a, F32 b) { return {_mm256_mul_ps(a.v, b.v)}; }

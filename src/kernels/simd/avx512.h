@@ -26,6 +26,9 @@ CAMSHAFT_INLINE F32 load(const float* p, M32 m) { return {_mm512_maskz_loadu_ps(
 CAMSHAFT_INLINE void store(float* p, F32 a, M32 m) { _mm512_mask_storeu_ps(p, m.m, a.v); }
 CAMSHAFT_INLINE F32 gather(const float* p, I32 index);
 
+// Stops the compiler from loading the value again instead of keeping it.
+CAMSHAFT_INLINE void keep_in_register(F32& a) { asm("" : "+v"(a.v)); }
+
 CAMSHAFT_INLINE F32 operator+(F32 a, F32 b) { return {_mm512_add_ps(a.v, b.v)}; }
 CAMSHAFT_INLINE F32 operator-(F32 a, F32 b) { return {_mm512_sub_ps(a.v, b.v)}; }
 CAMSHAFT_INLINE F32 operator*(F32 a, F32 b) { return {_mm512_mul_ps(a.v, b.v)}; }

@@ -57,6 +57,9 @@ CAMSHAFT_INLINE void store(float* p, F32 a, M32 m) {
     if (m.m[k]) p[k] = a.v[k];
 }
 
+// Another instruction set needs this to keep a value it would load again.
+CAMSHAFT_INLINE void keep_in_register(F32&) {}
+
 CAMSHAFT_INLINE F32 bits_as_float(I32 a) {
   return {reinterpret_cast<Floats>(a.v)};
 }
