@@ -11,4 +11,5 @@
   X(matmul_dynamic)                 \
   X(pointwise)                      \
   X(recurrence)                     \
+  X(reduce)                         \
   X(winograd)

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sums, maxima … of contiguous lines and of columns of rows. Long sums are taken in blocks that are
+// then added, so that the error grows with the number of blocks and not of elements.
+#pragma once
+
+#include "kernels/kernel.h"
+#include "kernels/simd/simd.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+
+struct AddStep {
+  static constexpr float kIdentity = 0;
+  CAMSHAFT_INLINE F32 step(F32 sum, F32 v) { return sum + v; }
+  CAMSHAFT_INLINE F32 merge(F32 a, F32 b) { return a + b; }
+  CAMSHAFT_INLINE float merge(float a, float b) { return a + b; }
+  CAMSHAFT_INLINE float fold(F32 a) { return reduce_add(a); }
+};
+struct AddAbsStep : AddStep {
+  CAMSHAFT_INLINE F32 step(F32 sum, F32 v) { return sum + abs(v); }
+};
+struct AddSquareStep : AddStep {
+  CAMSHAFT_INLINE F32 step(F32 sum, F32 v) { return fma(v, v, sum); }
+};
+struct MaxStep {
+  static constexpr float kIdentity = -__builtin_inff();
+  CAMSHAFT_INLINE F32 step(F32 most, F32 v) { return max(v, most); }  // a NaN is passed over
+  CAMSHAFT_INLINE F32 merge(F32 a, F32 b) { return max(a, b); }
+  CAMSHAFT_INLINE float merge(float a, float b) { return a > b ? a : b; }
+  CAMSHAFT_INLINE float fold(F32 a) { return reduce_max(a); }
+};
+struct MinStep {
+  static constexpr float kIdentity = __builtin_inff();
+  CAMSHAFT_INLINE F32 step(F32 least, F32 v) { return min(v, least); }
+  CAMSHAFT_INLINE F32 merge(F32 a, F32 b) { return min(a, b); }
+  CAMSHAFT_INLINE float merge(float a, float b) { return a < b ? a : b; }
+  CAMSHAFT_INLINE float fold(F32 a) { return reduce_min(a); }
+};
+struct MultiplyStep {
+  static constexpr float kIdentity = 1;
+  CAMSHAFT_INLINE F32 step(F32 product, F32 v) { return product * v; }
+  CAMSHAFT_INLINE F32 merge(F32 a, F32 b) { return a * b; }
+  CAMSHAFT_INLINE float merge(float a, float b) { return a * b; }
+  CAMSHAFT_INLINE float fold(F32 a) {
+    float lanes[kLanes], product = 1;
+    store(lanes, a);
+    for (float lane : lanes) product *= lane;
+    return product;
+  }
+};
+
+inline constexpr int64_t kReductionBlock = 32;  // steps of one accumulator before it is merged
+
+template <class Step>
+static inline float reduce_line(const float* x, int64_t count) {
+  constexpr int kChains = 4;
+  const F32 identity = set1(Step::kIdentity);
+  F32 total[kChains];
+  for (F32& t : total) t = identity;
+  int64_t k = 0;
+  constexpr int64_t kBlock = kReductionBlock * kChains * kLanes;
+  for (; k + kBlock <= count; k += kBlock) {
+    F32 part[kChains];
+    for (F32& p : part) p = identity;
+    for (int64_t n = 0; n < kBlock; n += kChains * kLanes)
+      for (int chain = 0; chain < kChains; ++chain)
+        part[chain] = Step::step(part[chain], load(x + k + n + chain * kLanes));
+    for (int chain = 0; chain < kChains; ++chain)
+      total[chain] = Step::merge(total[chain], part[chain]);
+  }
+  F32 part[kChains];
+  for (F32& p : part) p = identity;
+  for (; k + kChains * kLanes <= count; k += kChains * kLanes)
+    for (int chain = 0; chain < kChains; ++chain)
+      part[chain] = Step::step(part[chain], load(x + k + chain * kLanes));
+  for (; k + kLanes <= count; k += kLanes) part[0] = Step::step(part[0], load(x + k));
+  if (k < count) {
+    const M32 mask = first_n(static_cast<int>(count - k));
+    part[1] = select(mask, Step::step(part[1], load(x + k, mask)), part[1]);
+  }
+  for (int chain = 0; chain < kChains; ++chain)
+    total[chain] = Step::merge(total[chain], part[chain]);
+  return Step::fold(Step::merge(Step::merge(total[0], total[1]), Step::merge(total[2], total[3])));
+}
+
+// out[c] = merge over rows of x[r * row_stride + c]; with `merges`, out's values take part.
+template <class Step, int kVectors>
+static inline void reduce_column_block(const float* x, int64_t rows, int64_t row_stride, float* out,
+                                       bool merges, const M32* mask) {
+  const F32 identity = set1(Step::kIdentity);
+  F32 total[kVectors];
+  for (int v = 0; v < kVectors; ++v) {
+    total[v] = identity;
+    if (merges) total[v] = mask != nullptr ? load(out + v * kLanes, *mask) : load(out + v * kLanes);
+  }
+  for (int64_t row = 0; row < rows;) {
+    const int64_t end = row + kReductionBlock < rows ? row + kReductionBlock : rows;
+    F32 part[kVectors];
+    for (int v = 0; v < kVectors; ++v) part[v] = identity;
+    for (; row < end; ++row, x += row_stride)
+      for (int v = 0; v < kVectors; ++v)
+        part[v] = Step::step(part[v],
+                             mask != nullptr ? load(x + v * kLanes, *mask) : load(x + v * kLanes));
+    for (int v = 0; v < kVectors; ++v) total[v] = Step::merge(total[v], part[v]);
+  }
+  for (int v = 0; v < kVectors; ++v)
+    mask != nullptr ? store(out + v * kLanes, total[v], *mask) : store(out + v * kLanes, total[v]);
+}
+
+template <class Step>
+static inline void reduce_columns(const float* x, int64_t rows, int64_t row_stride, int64_t cols,
+                                  float* out, bool merges) {
+  constexpr int kVectors = 4;
+  int64_t c = 0;
+  for (; c + kVectors * kLanes <= cols; c += kVectors * kLanes)
+    reduce_column_block<Step, kVectors>(x + c, rows, row_stride, out + c, merges, nullptr);
+  for (; c + kLanes <= cols; c += kLanes)
+    reduce_column_block<Step, 1>(x + c, rows, row_stride, out + c, merges, nullptr);
+  if (c == cols) return;
+  const M32 mask = first_n(static_cast<int>(cols - c));
+  reduce_column_block<Step, 1>(x + c, rows, row_stride, out + c, merges, &mask);
+}
+
+// y = op over the dimensions d of x with bit d of `reduced`; y has x's rank, extent 1 there. Not
+// kLogSumExp.
+void reduce_view(const TensorView& x, const TensorView& y, uint32_t reduced, ir::ReduceOp op,
+                 ThreadPool* pool);
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET
