@@ -10,6 +10,7 @@
   X(matmul)                         \
   X(matmul_dynamic)                 \
   X(pointwise)                      \
+  X(pool)                           \
   X(recurrence)                     \
   X(reduce)                         \
   X(winograd)
