@@ -6,6 +6,7 @@
 
 #include "kernels/reference/access.h"
 #include "kernels/reference/tables.h"
+#include "kernels/resize_axis.h"
 
 namespace camshaft::kernels::reference {
 namespace {
@@ -22,49 +23,6 @@ struct DimensionTaps {
   bool is_identity = true;
 };
 
-// One dimension of the problem. `length` is the output's extent before rounding: scale * input.
-struct Dimension {
-  int64_t input, output;
-  double scale, length, roi_start, roi_end;
-};
-
-double source_coordinate(const ir::ResizeAttrs& attrs, const Dimension& d, int64_t k) {
-  const double x = static_cast<double>(k), last = static_cast<double>(d.input - 1);
-  switch (attrs.transform) {
-    case CoordinateTransform::kHalfPixel:
-      return (x + 0.5) / d.scale - 0.5;
-    case CoordinateTransform::kPytorchHalfPixel:
-      return d.length > 1 ? (x + 0.5) / d.scale - 0.5 : -0.5;
-    case CoordinateTransform::kAlignCorners:
-      return d.length == 1 ? 0 : x * last / (d.length - 1);
-    case CoordinateTransform::kAsymmetric:
-      return x / d.scale;
-    case CoordinateTransform::kHalfPixelSymmetric: {
-      const double adjustment = static_cast<double>(d.output) / d.length;
-      return static_cast<double>(d.input) / 2 * (1 - adjustment) + (x + 0.5) / d.scale - 0.5;
-    }
-    case CoordinateTransform::kTfCropAndResize:
-      if (d.output == 1) return 0.5 * (d.roi_start + d.roi_end) * last;
-      return d.roi_start * last +
-             x * (d.roi_end - d.roi_start) * last / static_cast<double>(d.output - 1);
-  }
-  return x;
-}
-
-int64_t nearest_position(ir::NearestRounding rounding, double x) {
-  switch (rounding) {
-    case ir::NearestRounding::kRoundPreferFloor:
-      return static_cast<int64_t>(std::ceil(x - 0.5));
-    case ir::NearestRounding::kRoundPreferCeil:
-      return static_cast<int64_t>(std::floor(x + 0.5));
-    case ir::NearestRounding::kFloor:
-      return static_cast<int64_t>(std::floor(x));
-    case ir::NearestRounding::kCeil:
-      return static_cast<int64_t>(std::ceil(x));
-  }
-  return 0;
-}
-
 // Weight of a tap at `distance`.
 double filter(const ir::ResizeAttrs& attrs, double distance) {
   const double t = std::abs(distance), a = attrs.cubic_coefficient;
@@ -74,7 +32,7 @@ double filter(const ir::ResizeAttrs& attrs, double distance) {
   return 0;
 }
 
-std::vector<Tap> filter_taps(const ir::ResizeAttrs& attrs, const Dimension& d, double x) {
+std::vector<Tap> filter_taps(const ir::ResizeAttrs& attrs, const ResizeAxis& d, double x) {
   const double shrink = attrs.antialias ? std::min(d.scale, 1.0) : 1.0;
   const double reach = (attrs.mode == ir::ResizeMode::kLinear ? 1 : 2) / shrink;
   const auto first = static_cast<int64_t>(std::floor(x - reach)) + 1,
@@ -93,7 +51,7 @@ std::vector<Tap> filter_taps(const ir::ResizeAttrs& attrs, const Dimension& d, d
   return taps;
 }
 
-DimensionTaps dimension_taps(const ir::ResizeAttrs& attrs, const Dimension& d) {
+DimensionTaps dimension_taps(const ir::ResizeAttrs& attrs, const ResizeAxis& d) {
   DimensionTaps result;
   result.is_identity = d.input == d.output;
   for (int64_t k = 0; k < d.output; ++k) {
@@ -102,8 +60,7 @@ DimensionTaps dimension_taps(const ir::ResizeAttrs& attrs, const Dimension& d) {
                          (x < 0 || x > static_cast<double>(d.input - 1));
     result.outside.push_back(outside);
     if (attrs.mode == ir::ResizeMode::kNearest)
-      result.taps.push_back(
-          {{std::clamp<int64_t>(nearest_position(attrs.rounding, x), 0, d.input - 1), 1.0}});
+      result.taps.push_back({{nearest_position(attrs, d, x), 1.0}});
     else
       result.taps.push_back(filter_taps(attrs, d, x));
     result.is_identity = result.is_identity && !outside && x == static_cast<double>(k);
@@ -133,13 +90,13 @@ std::vector<double> resample(const std::vector<double>& values, Extents& extents
   return result;
 }
 
-std::vector<Dimension> dimensions_of(const KernelArgs& args, const ir::ResizeAttrs& attrs) {
+std::vector<ResizeAxis> dimensions_of(const KernelArgs& args, const ir::ResizeAttrs& attrs) {
   const TensorView &x = args.inputs[0], &y = args.outputs[0];
   std::vector<double> scales(attrs.scales.begin(), attrs.scales.end()),
       roi(attrs.roi.begin(), attrs.roi.end());
   if (scales.empty() && attrs.sizes.empty()) scales = load<double>(input(args, 2));
   if (roi.empty()) roi = load<double>(input(args, 1));
-  std::vector<Dimension> dimensions;
+  std::vector<ResizeAxis> dimensions;
   const size_t rank = x.rank;
   for (size_t d = 0; d < rank; ++d) {
     const int64_t in = x.extents[d], out = y.extents[d];
@@ -164,7 +121,7 @@ Status resize(const KernelArgs& args) {
   std::vector<double> values = load<double>(x);
   Extents extents = extents_of(x);
   std::vector<DimensionTaps> taps;
-  const std::vector<Dimension> dimensions = dimensions_of(args, attrs);
+  const std::vector<ResizeAxis> dimensions = dimensions_of(args, attrs);
   for (size_t d = 0; d < dimensions.size(); ++d) {
     taps.push_back(dimension_taps(attrs, dimensions[d]));
     if (!taps[d].is_identity) values = resample(values, extents, d, taps[d]);

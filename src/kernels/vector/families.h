@@ -13,4 +13,5 @@
   X(pool)                           \
   X(recurrence)                     \
   X(reduce)                         \
+  X(resize)                         \
   X(winograd)
