@@ -14,4 +14,5 @@
   X(recurrence)                     \
   X(reduce)                         \
   X(resize)                         \
+  X(softmax)                        \
   X(winograd)

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// SoftMax and LogSoftMax over one dimension. Rows: the dimension is contiguous, a row at a time.
+// Short rows: kLanes rows at a time, a row per lane. Columns: another dimension is contiguous, a
+// vector of its elements at a time. Sums are of float vectors; the largest element is subtracted
+// first, so nothing overflows.
+#include "kernels/vector/math.h"
+#include "kernels/vector/tactic_util.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace {
+
+// The normalized dimension and the others, those of extent 1 left out, in the order of their output
+// strides, smallest first.
+struct Layout {
+  int64_t length = 1, x_step = 1, y_step = 1;
+  int others = 0;
+  int64_t extents[ir::kMaxRank], x_strides[ir::kMaxRank], y_strides[ir::kMaxRank];
+  bool one_dimension = true;  // false: several dimensions are normalized together
+
+  int64_t rows() const {
+    int64_t count = 1;
+    for (int d = 0; d < others; ++d) count *= extents[d];
+    return count;
+  }
+};
+
+void insert_sorted(Layout& layout, int64_t extent, int64_t x_stride, int64_t y_stride) {
+  int place = layout.others++;
+  for (; place > 0 && layout.y_strides[place - 1] > y_stride; --place) {
+    layout.extents[place] = layout.extents[place - 1];
+    layout.x_strides[place] = layout.x_strides[place - 1];
+    layout.y_strides[place] = layout.y_strides[place - 1];
+  }
+  layout.extents[place] = extent;
+  layout.x_strides[place] = x_stride;
+  layout.y_strides[place] = y_stride;
+}
+
+Layout layout_of(const ir::SoftMaxAttrs& attrs, const TensorView& x, const TensorView& y) {
+  Layout layout;
+  for (int d = 0; d < y.rank; ++d) {
+    if (y.extents[d] == 1) continue;
+    if (d < attrs.axis || d > attrs.last_axis) {
+      insert_sorted(layout, y.extents[d], x.strides[d], y.strides[d]);
+      continue;
+    }
+    layout.one_dimension = layout.length == 1;
+    layout.length = y.extents[d];
+    layout.x_step = x.strides[d];
+    layout.y_step = y.strides[d];
+  }
+  return layout;
+}
+
+// Offset of row `row` when rows are counted over dimensions [first, others).
+int64_t offset_of(const Layout& layout, const int64_t* strides, int64_t row, int first) {
+  int64_t offset = 0;
+  for (int d = first; d < layout.others; ++d) {
+    offset += row % layout.extents[d] * strides[d];
+    row /= layout.extents[d];
+  }
+  return offset;
+}
+
+CAMSHAFT_INLINE F32 lowest() {
+  return set1(-__builtin_inff());
+}
+
+template <bool kLog>
+void one_row(const float* x, float* y, int64_t length) {
+  const int64_t whole = length / kLanes * kLanes;
+  const M32 tail = first_n(static_cast<int>(length - whole));
+  F32 largest = lowest();
+  for (int64_t k = 0; k < whole; k += kLanes) largest = max(load(x + k), largest);
+  if (whole < length) largest = max(select(tail, load(x + whole, tail), lowest()), largest);
+  const F32 shift = set1(reduce_max(largest));
+  F32 sum = zero();
+  for (int64_t k = 0; k < whole; k += kLanes) {
+    const F32 value = load(x + k) - shift, e = exp(value);
+    sum = sum + e;
+    store(y + k, kLog ? value : e);
+  }
+  if (whole < length) {
+    const F32 value = load(x + whole, tail) - shift, e = exp(value);
+    sum = sum + select(tail, e, zero());
+    store(y + whole, kLog ? value : e, tail);
+  }
+  const float total = reduce_add(sum);
+  const F32 factor = kLog ? log(set1(total)) : set1(1 / total);
+  for (int64_t k = 0; k < whole; k += kLanes)
+    store(y + k, kLog ? load(y + k) - factor : load(y + k) * factor);
+  if (whole < length) {
+    const F32 value = load(y + whole, tail);
+    store(y + whole, kLog ? value - factor : value * factor, tail);
+  }
+}
+
+// Element k of every lane at x + k * x_step; `load_at` and `store_at` know where the lanes lie.
+template <bool kLog, class Load, class Store>
+CAMSHAFT_INLINE void one_vector(int64_t length, const Load& load_at, const Store& store_at) {
+  F32 largest = lowest();
+  for (int64_t k = 0; k < length; ++k) largest = max(load_at(k), largest);
+  F32 sum = zero();
+  for (int64_t k = 0; k < length; ++k) sum = sum + exp(load_at(k) - largest);
+  const F32 factor = kLog ? log(sum) : set1(1) / sum;
+  for (int64_t k = 0; k < length; ++k) {
+    const F32 value = load_at(k) - largest;
+    store_at(k, kLog ? value - factor : exp(value) * factor);
+  }
+}
+
+constexpr int64_t kShort = 8;  // rows up to here go a row per lane
+
+// Rows [first, first + count) of dense short rows, count ≤ kLanes.
+template <bool kLog>
+void short_rows(const float* x, int64_t x_row, float* y, int64_t y_row, int64_t length, int count) {
+  const I32 index = iota() * iset1(static_cast<int32_t>(x_row));
+  float lanes[kShort][kLanes];
+  if (count == kLanes) {
+    one_vector<kLog>(
+        length, [&](int64_t k) { return gather(x + k, index); },
+        [&](int64_t k, F32 value) { store(lanes[k], value); });
+  } else {
+    float copy[kShort][kLanes] = {};
+    for (int64_t k = 0; k < length; ++k)
+      for (int r = 0; r < count; ++r) copy[k][r] = x[r * x_row + k];
+    one_vector<kLog>(
+        length, [&](int64_t k) { return load(copy[k]); },
+        [&](int64_t k, F32 value) { store(lanes[k], value); });
+  }
+  for (int r = 0; r < count; ++r)
+    for (int64_t k = 0; k < length; ++k) y[r * y_row + k] = lanes[k][r];
+}
+
+template <bool kLog>
+void rows_range(const Layout& layout, const float* x, float* y, int64_t begin, int64_t end) {
+  const bool is_short = layout.length <= kShort && layout.others > 0;
+  const int64_t run = is_short ? layout.extents[0] : 1;  // rows that lie evenly apart
+  for (int64_t row = begin; row < end;) {
+    const float* from = x + offset_of(layout, layout.x_strides, row, 0);
+    float* to = y + offset_of(layout, layout.y_strides, row, 0);
+    if (!is_short) {
+      one_row<kLog>(from, to, layout.length);
+      ++row;
+      continue;
+    }
+    const int64_t left = run - row % run, wanted = end - row < left ? end - row : left;
+    const int count = static_cast<int>(wanted < kLanes ? wanted : kLanes);
+    short_rows<kLog>(from, layout.x_strides[0], to, layout.y_strides[0], layout.length, count);
+    row += count;
+  }
+}
+
+// Dimension 0 of the others is contiguous: vectors of it.
+template <bool kLog>
+void columns_range(const Layout& layout, const float* x, float* y, int64_t begin, int64_t end) {
+  const int64_t vectors = (layout.extents[0] + kLanes - 1) / kLanes;
+  for (int64_t unit = begin; unit < end; ++unit) {
+    const int64_t column = unit % vectors * kLanes, row = unit / vectors;
+    const M32 mask = first_n(static_cast<int>(layout.extents[0] - column));
+    const float* from = x + offset_of(layout, layout.x_strides, row, 1) + column;
+    float* to = y + offset_of(layout, layout.y_strides, row, 1) + column;
+    one_vector<kLog>(
+        layout.length, [&](int64_t k) { return load(from + k * layout.x_step, mask); },
+        [&](int64_t k, F32 value) { store(to + k * layout.y_step, value, mask); });
+  }
+}
+
+constexpr int64_t kForkElements = 8192;  // an exponential takes about a nanosecond
+
+template <bool kLog>
+void run_kind(const KernelArgs& args) {
+  const TensorView &x = args.inputs[0], &y = args.outputs[0];
+  const int64_t count = count_of(y);
+  if (count == 0) return;
+  const Layout layout = layout_of(args.layer->as<ir::SoftMaxAttrs>(), x, y);
+  const bool rows = layout.length == 1 || (layout.x_step == 1 && layout.y_step == 1);
+  const int64_t units =
+      rows ? layout.rows()
+           : layout.rows() / layout.extents[0] * ((layout.extents[0] + kLanes - 1) / kLanes);
+  const auto body = [&](int, int64_t begin, int64_t end) {
+    (rows ? rows_range<kLog> : columns_range<kLog>)(layout, x.as<const float>(), y.as<float>(),
+                                                    begin, end);
+  };
+  if (args.pool && count >= kForkElements)
+    args.pool->parallel_ranges(units, body);
+  else
+    body(0, 0, units);
+}
+
+void run(const KernelArgs& args) {
+  (args.layer->as<ir::SoftMaxAttrs>().log ? run_kind<true> : run_kind<false>)(args);
+}
+
+std::string refusal(const Problem& p) {
+  const auto& attrs = p.layer->as<ir::SoftMaxAttrs>();
+  if (!all_float(p)) return "not float";
+  if (attrs.hard) return "hardmax";
+  const TensorView y =
+      make_view(nullptr, DataType::kFloat, p.outputs[0].format, p.outputs[0].extents);
+  const TensorView x =
+      make_view(nullptr, DataType::kFloat, p.inputs[0].format, p.inputs[0].extents);
+  const Layout layout = layout_of(attrs, x, y);
+  if (!layout.one_dimension) return "normalizes several dimensions together";
+  const bool rows = layout.length == 1 || (layout.x_step == 1 && layout.y_step == 1);
+  if (!rows && (layout.others == 0 || layout.x_strides[0] != 1 || layout.y_strides[0] != 1))
+    return "nothing is contiguous";
+  return {};
+}
+
+double cost_us(const Problem& p) {
+  return traffic_us(p) + static_cast<double>(count_of(p.outputs[0])) / 1500 / p.threads;
+}
+
+constexpr Tactic kTactics[] = {
+    {"softmax_f32", ir::LayerKind::kSoftMax, kIsa, FormatRule::kSame, 1, refusal, cost_us,
+     CAMSHAFT_NOTHING_PACKED, run},
+};
+
+}  // namespace
+
+std::span<const Tactic> softmax_tactics() {
+  return kTactics;
+}
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET
