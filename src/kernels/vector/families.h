@@ -14,5 +14,7 @@
   X(recurrence)                     \
   X(reduce)                         \
   X(resize)                         \
+  X(shuffle)                        \
+  X(slice)                          \
   X(softmax)                        \
   X(winograd)

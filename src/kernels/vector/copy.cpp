@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Strided copies. After merging dimensions in the order of the target, a copy is rows of contiguous
+// bytes, or of one repeated element, or a transposition of the two dimensions in which target and
+// source are contiguous, or (rare) elements one by one.
+#include "kernels/vector/copy.h"
+
+#include <cstring>
+
+#include "kernels/vector/tactic_util.h"
+#include "kernels/vector/transpose_tile.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace {
+
+constexpr double kCopyBytesPerUs = 20000;
+
+// memcpy is a call with branches on the size; short rows of whole vectors are not worth it.
+template <class T>
+CAMSHAFT_INLINE void copy_row(const T* from, T* to, int64_t count) {
+  if (count * static_cast<int64_t>(sizeof(T)) > 1024) {
+    std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
+    return;
+  }
+  if constexpr (sizeof(T) == 4) {
+    const float* source = reinterpret_cast<const float*>(from);
+    float* target = reinterpret_cast<float*>(to);
+    int64_t k = 0;
+    for (; k + kLanes <= count; k += kLanes) store(target + k, load(source + k));
+    for (; k < count; ++k) target[k] = source[k];
+  } else {
+    for (int64_t k = 0; k < count; ++k) to[k] = from[k];
+  }
+}
+
+template <class T>
+void copy_tile(const Nest& nest, const T* from, T* to, int64_t rows, int64_t cols) {
+  const int64_t from_row = nest.row_stride(1), to_row = nest.row_stride(0),
+                step = nest.col_stride(1);
+  for (int64_t row = 0; row < rows; ++row, from += from_row, to += to_row) {
+    if (step == 1) {
+      copy_row(from, to, cols);
+    } else if (step == 0) {
+      const T value = *from;
+      for (int64_t col = 0; col < cols; ++col) to[col] = value;
+    } else {
+      for (int64_t col = 0; col < cols; ++col) to[col] = from[col * step];
+    }
+  }
+}
+
+// Moves the dimension in which the source is contiguous next to the last one; false: there is none.
+bool make_transposition(Nest& nest) {
+  const int last = nest.rank - 1;
+  if (nest.strides[1][last] <= 1) return false;
+  for (int d = last - 1; d >= 0; --d) {
+    if (nest.strides[1][d] != 1) continue;
+    for (int k = d; k + 1 < last; ++k) swap_dimensions(nest, k, k + 1);
+    return true;
+  }
+  return false;
+}
+
+// nest.rows() is contiguous in the source, nest.cols() in the target.
+template <class T>
+void transpose_nest(const Nest& nest, const T* from, T* to, ThreadPool* pool, double us) {
+  constexpr int64_t kBlock = 16;
+  const int64_t length = nest.rows(), blocks = (length + kBlock - 1) / kBlock;
+  const int64_t planes = nest.outer();
+  split(pool, planes * blocks, us, [&](int, int64_t first, int64_t last) {
+    while (first < last) {
+      const int64_t plane = first / blocks, begin = first % blocks;
+      const int64_t end = begin + (last - first) < blocks ? begin + (last - first) : blocks;
+      int64_t rest = plane, from_offset = 0, to_offset = 0;
+      for (int d = nest.rank - 3; d >= 0; --d) {
+        const int64_t index = rest % nest.extents[d];
+        rest /= nest.extents[d];
+        from_offset += index * nest.strides[1][d];
+        to_offset += index * nest.strides[0][d];
+      }
+      const int64_t row = begin * kBlock,
+                    rows = (end * kBlock < length ? end * kBlock : length) - row;
+      // In the source's view: nest.cols() lines of `rows` contiguous elements.
+      transpose_block(from + from_offset + row, nest.col_stride(1),
+                      to + to_offset + row * nest.row_stride(0), nest.row_stride(0), nest.cols(),
+                      rows);
+      first += end - begin;
+    }
+  });
+}
+
+template <class T>
+void copy_elements(Nest& nest, const void* from, void* to, ThreadPool* pool, double us) {
+  const T* source = static_cast<const T*>(from);
+  T* target = static_cast<T*>(to);
+  if (make_transposition(nest)) return transpose_nest(nest, source, target, pool, us);
+  for_tiles(nest, pool, us, [&](const int64_t* offsets, int64_t rows, int64_t cols) {
+    copy_tile(nest, source + offsets[1], target + offsets[0], rows, cols);
+  });
+}
+
+int64_t elements_of(const Nest& nest) {
+  int64_t count = 1;
+  for (int d = 0; d < nest.rank; ++d) count *= nest.extents[d];
+  return count;
+}
+
+}  // namespace
+
+void copy_nest(Nest& nest, const void* from, void* to, int64_t element_bytes, ThreadPool* pool) {
+  const int64_t count = elements_of(nest);
+  if (count == 0) return;
+  collapse(nest);
+  const double us = static_cast<double>(2 * count * element_bytes) / kCopyBytesPerUs;
+  switch (element_bytes) {
+    case 1:
+      return copy_elements<uint8_t>(nest, from, to, pool, us);
+    case 2:
+      return copy_elements<uint16_t>(nest, from, to, pool, us);
+    case 4:
+      return copy_elements<float>(nest, from, to, pool, us);
+    default:
+      return copy_elements<uint64_t>(nest, from, to, pool, us);
+  }
+}
+
+void copy_view(const TensorView& from, const TensorView& to, ThreadPool* pool) {
+  Nest nest = make_nest(to);
+  add_tensor(nest, from);
+  copy_nest(nest, from.data, to.data, bytes_of(to.type), pool);
+}
+
+void fill_view(const TensorView& to, const void* value, ThreadPool* pool) {
+  TensorView one;
+  one.rank = 0;
+  one.type = to.type;
+  one.data = const_cast<void*>(value);
+  copy_view(one, to, pool);
+}
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET
