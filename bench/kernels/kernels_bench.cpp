@@ -11,6 +11,7 @@
 
 #include "kernels/probe.h"
 #include "kernels/testing/conv_case.h"
+#include "kernels/testing/layer_case.h"
 
 namespace camshaft::kernels {
 namespace {
@@ -27,6 +28,13 @@ struct Options {
 struct Layer {
   const char* name;
   ConvCaseSpec spec;
+};
+
+struct Product {
+  const char* name;
+  int64_t batch, m, n, k;
+  bool constant, transpose_b;
+  const char* epilogue = "";
 };
 
 Layer conv(const char* name, int64_t ic, int64_t ih, int64_t iw, int64_t oc, int64_t kernel,
@@ -86,12 +94,56 @@ std::vector<Layer> layers() {
   };
 }
 
+Layer transposed(Layer layer) {
+  layer.spec.transposed = true;
+  const ConvShape& s = layer.spec.shape;
+  layer.spec.pad_bottom = s.pad_top;
+  return layer;
+}
+
+std::vector<Layer> deconvolutions() {
+  std::vector<Layer> layers = {
+      transposed(conv("agllnet.deconv7x7", 16, 244, 244, 16, 7, 1)),
+      transposed(conv("agllnet.deconv5x5", 32, 252, 252, 8, 5, 1)),
+      transposed(conv("ppocr.deconv2x2/2", 24, 112, 80, 24, 2, 2)),
+      transposed(conv("deconv4x4/2", 64, 40, 40, 64, 4, 2)),
+  };
+  for (Layer& layer : layers)
+    if (layer.spec.shape.kh == 2)
+      layer.spec.shape.pad_top = layer.spec.shape.pad_left = 0,
+      layer.spec.pad_bottom = layer.spec.pad_right = 0;
+  return layers;
+}
+
+std::vector<Product> products() {
+  return {
+      {"bert_base.qkv", 1, 128, 768, 768, true, false},
+      {"bert_base.ffn1", 1, 128, 3072, 768, true, false, "v1 = gelu v0"},
+      {"bert_base.ffn2", 1, 128, 768, 3072, true, false},
+      {"bert_base.scores", 12, 128, 128, 64, false, true},
+      {"bert_base.context", 12, 128, 64, 128, false, false},
+      {"bert_6x256.qkv", 1, 40, 256, 256, true, false},
+      {"bert_6x256.ffn1", 1, 40, 1024, 256, true, false, "v1 = gelu v0"},
+      {"bert_6x256.scores", 4, 40, 40, 64, false, true},
+      {"resnet.fc", 1, 1, 1000, 2048, true, false},
+      {"ppocr.ctc", 1, 40, 6625, 120, true, false},
+      {"magika.dense", 1, 2048, 64, 257, true, false},
+      {"dtln.lstm", 1, 1, 512, 128, true, false},
+      {"silero.lstm", 1, 1, 512, 128, true, true},
+      {"tinyllama.ffn", 1, 1, 172, 64, true, false},
+      {"tinyllama.scores", 8, 1, 38, 8, false, true},
+      {"tinyllama.context", 8, 1, 8, 38, false, false},
+      {"square.512", 1, 512, 512, 512, false, false},
+  };
+}
+
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
 // Best seconds of one run, from about `seconds` of runs.
-double best_time(ConvCase& layer, double seconds) {
+template <class Case>
+double best_time(Case& layer, double seconds) {
   layer.run();
   double best = 1e9;
   for (const Clock::time_point begin = Clock::now(); seconds_since(begin) < seconds;) {
@@ -102,31 +154,53 @@ double best_time(ConvCase& layer, double seconds) {
   return best;
 }
 
-void time_layer(const Layer& layer, const Options& options, ThreadPool& pool) {
-  ConvCase conv(layer.spec);
-  const double gmac = conv.shape().macs() / 1e9;
-  const ir::LayerKind kind =
-      layer.spec.transposed ? ir::LayerKind::kDeconvolution : ir::LayerKind::kConvolution;
+// Times every tactic of `kind` that takes the case.
+template <class Case>
+void time_case(const char* name, ir::LayerKind kind, double gmac, Case& layer,
+               const Options& options, ThreadPool& pool) {
   for (const Tactic* tactic : tactics_for(kind)) {
     if (options.isa != "all" && isa_name(tactic->isa) != options.isa) continue;
     if (options.isa == "all" && tactic->isa == Isa::kScalar) continue;
     if (std::string_view(tactic->name).find(options.tactics) == std::string_view::npos) continue;
-    const Problem problem = conv.problem(*tactic, options.threads);
+    const Problem problem = layer.problem(*tactic, options.threads);
     const std::string refusal = tactic->refusal(problem);
     if (!refusal.empty()) {
       if (options.verbose)
-        std::printf("%-20s %-7s %-34s refused: %s\n", layer.name, isa_name(tactic->isa).data(),
+        std::printf("%-20s %-7s %-34s refused: %s\n", name, isa_name(tactic->isa).data(),
                     tactic->name, refusal.c_str());
       continue;
     }
-    conv.prepare(*tactic, &pool);
+    layer.prepare(*tactic, &pool);
     const double before = measure_fma_peak(tactic->isa, 0.002);
-    const double best = best_time(conv, options.seconds);
+    const double best = best_time(layer, options.seconds);
     const double peak = std::max(before, measure_fma_peak(tactic->isa, 0.002)) * options.threads;
-    std::printf("%-20s %-7s %-34s %9.1f us  (model %9.1f)  %7.1f GMAC/s  %5.1f %%\n", layer.name,
+    std::printf("%-20s %-7s %-34s %9.2f us  (model %9.2f)  %7.1f GMAC/s  %5.1f %%\n", name,
                 isa_name(tactic->isa).data(), tactic->name, best * 1e6, tactic->cost_us(problem),
                 gmac / best, 100 * gmac / best / peak);
     std::fflush(stdout);
+  }
+}
+
+void time_layers(const std::vector<Layer>& layers, const Options& options, ThreadPool& pool) {
+  for (const Layer& layer : layers) {
+    if (std::string_view(layer.name).find(options.layers) == std::string_view::npos) continue;
+    ConvCase conv(layer.spec);
+    // A transposed convolution multiplies per input pixel.
+    const ConvShape& s = conv.shape();
+    const double pixels = static_cast<double>(s.ih * s.iw) / static_cast<double>(s.oh * s.ow);
+    const double gmac = s.macs() / 1e9 * (layer.spec.transposed ? pixels : 1);
+    const ir::LayerKind kind =
+        layer.spec.transposed ? ir::LayerKind::kDeconvolution : ir::LayerKind::kConvolution;
+    time_case(layer.name, kind, gmac, conv, options, pool);
+  }
+}
+
+void time_products(const Options& options, ThreadPool& pool) {
+  for (const Product& p : products()) {
+    if (std::string_view(p.name).find(options.layers) == std::string_view::npos) continue;
+    LayerCase layer = matmul_case(p.batch, p.m, p.n, p.k, p.constant, p.transpose_b, p.epilogue);
+    const double gmac = static_cast<double>(p.batch * p.m) * static_cast<double>(p.n * p.k) / 1e9;
+    time_case(p.name, ir::LayerKind::kMatrixMultiply, gmac, layer, options, pool);
   }
 }
 
@@ -141,9 +215,9 @@ int run(int argc, char** argv) {
   app.add_flag("--verbose", options.verbose, "say why tactics are refused");
   CLI11_PARSE(app, argc, argv);
   ThreadPool pool(options.threads);
-  for (const Layer& layer : layers())
-    if (std::string_view(layer.name).find(options.layers) != std::string_view::npos)
-      time_layer(layer, options, pool);
+  time_layers(layers(), options, pool);
+  time_layers(deconvolutions(), options, pool);
+  time_products(options, pool);
   return 0;
 }
 
