@@ -3,7 +3,6 @@
 
 #include "kernels/vector/conv_window.h"
 #include "kernels/vector/gemm_cost.h"
-#include "kernels/vector/program_tile.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
@@ -107,62 +106,192 @@ bool should_split_panels(const ConvRun& run, int64_t threads) {
 
 bool conv_needs_copy(const ConvShape& s) {
   if (s.kh == 0 || s.kw == 0) return false;  // reads nothing
-  return s.pad_top > 0 || s.pad_left > 0 ||
-         (s.oh - 1) * s.sh + (s.kh - 1) * s.dh + 1 - s.pad_top > s.ih ||
-         (s.ow - 1) * s.sw + (s.kw - 1) * s.dw + 1 - s.pad_left > s.iw;
-}
-
-size_t plan_conv(ConvRun& run, int threads) {
-  merge_rows(run);
-  const ConvShape& s = run.shape;
-  const bool reads = s.kh > 0 && s.kw > 0;  // a phase of a deconvolution may have no taps
-  run.copies = reads && (run.copies || run.x_channel != 1 || conv_needs_copy(s));
-  if (run.shape.macs() < kMacsWorthThreads) threads = 1;
-  run.threads = threads;
-  // Rows of A that lie a multiple of 4 KiB apart share one set of L1: a copy spreads them.
-  const bool aliases = s.sw * s.ic % 1024 == 0;
-  run.pixel = run.copies ? s.ic + (aliases ? kLanes : 0) : run.x_pixel;
-  run.splits_panels = should_split_panels(run, threads);
-
-  const int64_t l2_floats = static_cast<int64_t>(cpu_info().l2_bytes / sizeof(float));
-  choose_strips(run, threads, l2_floats / 3);
-  const Panels panels = run.panels();
-  const int64_t group_floats = panels.padded_n() * panels.k;
-  const bool weights_fit =
-      group_floats * (run.splits_panels ? 1 : threads) <= l2_floats * threads / 2;
-  const int64_t panel_floats = static_cast<int64_t>(run.max_vecs) * kLanes * panels.k;
-  run.panel_group = weights_fit ? panels.count() : at_least_one(l2_floats * 2 / 5 / panel_floats);
-  const int64_t row_floats = window_floats(run, 2) - window_floats(run, 1);
-  const int64_t more_rows = (l2_floats * 2 / 5 - window_floats(run, 1)) / row_floats;
-  run.block_rows = smaller(s.oh, 1 + (more_rows > 0 ? more_rows : 0));
-
-  const int64_t wide = (run.strip - 1) * s.sw + (s.kw - 1) * s.dw + 1;
-  run.row = run.copies ? wide * run.pixel + kLanes : run.x_row;
-  const bool row_runs = s.dw == 1 && run.pixel == s.group_ic();
-  run.num_segments = row_runs ? s.kh : s.kh * s.kw;
-  run.segment_length = row_runs ? s.kw * s.group_ic() : s.group_ic();
-  run.scratch_floats = run.copies ? ceil_div(window_floats(run, run.block_rows), 16) * 16 : 0;
-  const size_t segment_bytes = static_cast<size_t>(ceil_div(run.num_segments, 8)) * 64;
-  return segment_bytes +
-         static_cast<size_t>(run.scratch_floats) * sizeof(float) * static_cast<size_t>(threads);
+  return s.pad_left > 0 || (s.ow - 1) * s.sw + (s.kw - 1) * s.dw + 1 - s.pad_left > s.iw;
 }
 
 namespace {
 
-void place_workspace(ConvRun& run, std::byte* workspace) {
+// Columns so far apart that a padded copy of a block would be several times the block: tiles there
+// skip the taps outside.
+constexpr int64_t kZonedDilation = 6;
+
+// Cycles per k and pixel of a row of `pixels` in register tiles: short rows make small, inefficient
+// tiles.
+double pixel_cost(int64_t pixels, int64_t vecs) {
+  const EvenSplit tiles = split_evenly(pixels, kMaxRows[vecs]);
+  const double rows = static_cast<double>(pixels) / static_cast<double>(at_least_one(tiles.parts));
+  const double fma = rows * static_cast<double>(vecs) / 2,
+               loads = (rows + static_cast<double>(vecs)) / 2;
+  const double longest = fma > loads ? fma : loads;
+  return (longest < 4 ? 4 : longest) / rows;
+}
+
+void swap_values(int64_t& a, int64_t& b) {
+  const int64_t kept = a;
+  a = b;
+  b = kept;
+}
+
+// Exchanges rows and columns: tiles then run down the image. The filter keeps its order in memory.
+void transpose(ConvRun& run) {
+  ConvShape& s = run.shape;
+  swap_values(s.ih, s.iw);
+  swap_values(s.oh, s.ow);
+  swap_values(s.kh, s.kw);
+  swap_values(s.sh, s.sw);
+  swap_values(s.dh, s.dw);
+  swap_values(s.pad_top, s.pad_left);
+  swap_values(run.x_row, run.x_pixel);
+  swap_values(run.b_row, run.b_tap);
+  swap_values(run.finish.out.row, run.finish.out.pixel);
+  for (int k = 0; k < run.finish.num_operands; ++k)
+    swap_values(run.finish.operands[k].row, run.finish.operands[k].pixel);
+  swap_values(run.finish.initial.row, run.finish.initial.pixel);
+}
+
+// How A is read: in place, zone by zone, or from copies.
+void choose_reading(ConvRun& run) {
   const ConvShape& s = run.shape;
-  run.segments = reinterpret_cast<int64_t*>(workspace);
-  run.scratch = reinterpret_cast<float*>(workspace + ceil_div(run.num_segments, 8) * 64);
-  const int64_t taps = s.kh == 0 ? 0 : run.num_segments / s.kh;
-  for (int64_t kh = 0; kh < s.kh; ++kh)
-    for (int64_t tap = 0; tap < taps; ++tap)
-      run.segments[kh * taps + tap] = kh * s.dh * run.row + tap * s.dw * run.pixel;
+  const bool reads = s.kh > 0 && s.kw > 0;  // a phase of a deconvolution may have no taps
+  const bool can_read_in_place = run.x_channel == 1 && !run.copies;
+  run.zoned = reads && can_read_in_place && conv_needs_copy(s) && s.dw >= kZonedDilation;
+  run.copies = reads && !run.zoned && (!can_read_in_place || conv_needs_copy(s));
+  // Rows of A that lie a multiple of 4 KiB apart share one set of L1: a copy spreads them.
+  const bool aliases = s.sw * s.ic % 1024 == 0;
+  run.pixel = run.copies ? s.ic + (aliases ? kLanes : 0) : run.x_pixel;
+}
+
+// Taps that lie next to each other, in A and in the filter, are one segment.
+void choose_segments(ConvRun& run) {
+  const ConvShape& s = run.shape;
+  run.row_runs = !run.zoned && s.dw == 1 && run.pixel == s.group_ic() && run.b_tap == s.group_ic();
+  run.max_segments = run.row_runs ? s.kh : s.kh * s.kw;
+  run.segment_length = run.row_runs ? s.kw * s.group_ic() : s.group_ic();
+}
+
+void choose_blocks(ConvRun& run, int threads) {
+  const ConvShape& s = run.shape;
+  const int64_t l2_floats = static_cast<int64_t>(cpu_info().l2_bytes / sizeof(float));
+  choose_strips(run, threads, l2_floats / 3);
+  const Panels panels = run.panels();
+  const int64_t filter_floats = panels.padded_n() * panels.k;
+  const bool weights_fit =
+      filter_floats * (run.splits_panels ? 1 : threads) <= l2_floats * threads / 2;
+  const int64_t panel_floats = at_least_one(static_cast<int64_t>(run.max_vecs) * kLanes * panels.k);
+  run.panel_group = weights_fit ? panels.count() : at_least_one(l2_floats * 2 / 5 / panel_floats);
+  const int64_t row_floats = at_least_one(window_floats(run, 2) - window_floats(run, 1));
+  const int64_t more_rows = (l2_floats * 2 / 5 - window_floats(run, 1)) / row_floats;
+  run.block_rows = smaller(s.oh, 1 + (more_rows > 0 ? more_rows : 0));
+  const int64_t wide = (run.strip - 1) * s.sw + (s.kw - 1) * s.dw + 1;
+  run.row = run.copies ? wide * run.pixel + kLanes : run.x_row;
+}
+
+// The workspace: zones, then for every worker its segments and its copy.
+size_t zone_bytes(const ConvRun& run) {
+  return run.zoned ? (2 * static_cast<size_t>(run.shape.kw) + 1) * sizeof(ConvZone) : 0;
+}
+
+}  // namespace
+
+size_t plan_conv(ConvRun& run, int threads) {
+  run.b_tap = run.shape.group_ic();
+  run.b_row = run.shape.kw * run.b_tap;
+  merge_rows(run);
+  const bool is_row = run.shape.oh == 1 || run.shape.kh * run.shape.kw == 0;
+  if (!is_row &&
+      pixel_cost(run.shape.oh, run.max_vecs) < 0.9 * pixel_cost(run.shape.ow, run.max_vecs))
+    transpose(run);
+  if (run.shape.macs() < kMacsWorthThreads) threads = 1;
+  run.threads = threads;
+  choose_reading(run);
+  run.splits_panels = should_split_panels(run, threads);
+  choose_blocks(run, threads);
+  choose_segments(run);
+  const int64_t segment_floats =
+      ceil_div(run.max_segments * static_cast<int64_t>(sizeof(Segment)), 64) * 16;
+  run.scratch_floats = run.copies ? ceil_div(window_floats(run, run.block_rows), 16) * 16 : 0;
+  run.worker_floats = segment_floats + run.scratch_floats;
+  return (zone_bytes(run) + 63) / 64 * 64 +
+         static_cast<size_t>(run.worker_floats) * sizeof(float) * static_cast<size_t>(threads);
+}
+
+namespace {
+
+// First position ≥ 0 whose input position * stride - pad + tap * dilation is ≥ 0.
+int64_t first_inside(int64_t pad, int64_t offset, int64_t stride) {
+  return pad > offset ? ceil_div(pad - offset, stride) : 0;
+}
+
+// One past the last position < out whose input position * stride - pad + offset is < in.
+int64_t end_inside(int64_t in, int64_t pad, int64_t offset, int64_t stride, int64_t out) {
+  const int64_t last = in - 1 + pad - offset;
+  return last < 0 ? 0 : smaller(out, last / stride + 1);
+}
+
+// Cuts a row of outputs where the set of taps inside the image changes.
+int64_t make_zones(const ConvShape& s, ConvZone* zones) {
+  int64_t count = 0;
+  for (int64_t col = 0; col < s.ow;) {
+    ConvZone zone{col, s.ow, s.kw, 0};
+    for (int64_t kw = 0; kw < s.kw; ++kw) {
+      const int64_t from = first_inside(s.pad_left, kw * s.dw, s.sw);
+      const int64_t to = end_inside(s.iw, s.pad_left, kw * s.dw, s.sw, s.ow);
+      if (from <= col && col < to) {
+        zone.first_tap = smaller(zone.first_tap, kw);
+        zone.last_tap = kw + 1;
+      }
+      if (from > col) zone.end = smaller(zone.end, from);
+      if (to > col) zone.end = smaller(zone.end, to);
+    }
+    zones[count++] = zone;
+    col = zone.end;
+  }
+  return count;
+}
+
+void place_workspace(ConvRun& run, std::byte* workspace) {
+  run.zones = reinterpret_cast<ConvZone*>(workspace);
+  if (run.zoned) run.num_zones = make_zones(run.shape, run.zones);
+  run.scratch = reinterpret_cast<float*>(workspace + (zone_bytes(run) + 63) / 64 * 64);
 }
 
 // Output rows [row, row + rows) of one strip of one image.
 struct Block {
   int64_t image, row, rows, col, cols;
 };
+
+// The taps of one output row and zone.
+struct TapRange {
+  int64_t first_row, end_row, first_tap, end_tap;
+  bool operator==(const TapRange& other) const {
+    return first_row == other.first_row && end_row == other.end_row &&
+           first_tap == other.first_tap && end_tap == other.end_tap;
+  }
+};
+
+// Kernel rows that lie inside the image for one output row: what is outside is skipped, not
+// multiplied by zero.
+TapRange taps_of_row(const ConvShape& s, int64_t row) {
+  const int64_t above = s.pad_top - row * s.sh;  // input rows missing before the window
+  const int64_t first = above > 0 ? ceil_div(above, s.dh) : 0, left = s.ih - 1 + above;
+  const int64_t end = left < 0 ? 0 : smaller(s.kh, left / s.dh + 1);
+  return {first, end < first ? first : end, 0, s.kw};
+}
+
+int64_t list_segments(const ConvRun& run, const TapRange& taps, Segment* segments) {
+  const ConvShape& s = run.shape;
+  int64_t count = 0;
+  for (int64_t kh = taps.first_row; kh < taps.end_row; ++kh) {
+    const int64_t a = kh * s.dh * run.row, b = kh * run.b_row;
+    if (run.row_runs) {
+      segments[count++] = {a, b};
+      continue;
+    }
+    for (int64_t kw = taps.first_tap; kw < taps.end_tap; ++kw)
+      segments[count++] = {a + kw * s.dw * run.pixel, b + kw * run.b_tap};
+  }
+  return count;
+}
 
 // One tile of pixels against panels [first, last) of conv group `group`.
 void run_panels(const ConvRun& run, const Panels& panels, Tile& tile, const TilePlace& place,
@@ -183,51 +312,78 @@ void run_panels(const ConvRun& run, const Panels& panels, Tile& tile, const Tile
   finish_tiles(run.finish, place, group_channel + from, to - from);
 }
 
-// Pixels [block] against panels [first, last) of conv group `group`, a group of panels at a time.
-void run_block(const ConvRun& run, const Block& block, const float* a, int64_t group, int64_t first,
-               int64_t last) {
-  const ConvShape& s = run.shape;
-  const Panels panels = run.panels();
-  const EvenSplit tiles = split_evenly(block.cols, kMaxRows[run.max_vecs]);
+// A block in progress: what its tiles share.
+struct BlockRun {
+  const ConvRun& run;
+  const Block& block;
+  const float* a;  // of the block's first window
+  Segment* segments;
+  Panels panels;
   Tile tile{};
-  tile.a_stride = s.sw * run.pixel;
-  set_finish(run.finish, tile);
-  tile.segments = run.segments;
-  tile.num_segments = run.num_segments;
-  tile.segment_length = run.segment_length;
-  for (int64_t from = first; from < last; from += run.panel_group) {
-    const int64_t to = smaller(last, from + run.panel_group);
-    for (int64_t row = 0; row < block.rows; ++row) {
-      const float* a_row = a + row * s.sh * run.row + group * s.group_ic();
-      for (int64_t part = 0; part < tiles.parts; ++part) {
-        const int64_t col = tiles.start(part);
-        tile.a = a_row + col * s.sw * run.pixel;
-        run_panels(run, panels, tile,
-                   {block.image, block.row + row, block.col + col, tiles.size(part)}, group, from,
-                   to);
-      }
+  TapRange listed{-1, -1, -1, -1};
+
+  void list(const TapRange& taps) {
+    if (taps == listed) return;
+    tile.num_segments = list_segments(run, taps, segments);
+    listed = taps;
+  }
+
+  // Columns [first, end) of the block's output row `row`, against panels [from, to) of `group`.
+  void columns(int64_t row, int64_t first, int64_t end, int64_t group, int64_t from, int64_t to) {
+    const ConvShape& s = run.shape;
+    const float* a_row = a + row * s.sh * run.row + group * s.group_ic();
+    const EvenSplit tiles = split_evenly(end - first, kMaxRows[run.max_vecs]);
+    for (int64_t part = 0; part < tiles.parts; ++part) {
+      const int64_t col = first + tiles.start(part);
+      tile.a = a_row + (col - block.col) * s.sw * run.pixel;
+      run_panels(run, panels, tile, {block.image, block.row + row, col, tiles.size(part)}, group,
+                 from, to);
     }
   }
-}
+
+  void row(int64_t row, int64_t group, int64_t from, int64_t to) {
+    TapRange taps = taps_of_row(run.shape, block.row + row);
+    const int64_t end = block.col + block.cols;
+    if (!run.zoned) {
+      list(taps);
+      columns(row, block.col, end, group, from, to);
+      return;
+    }
+    for (int64_t z = 0; z < run.num_zones; ++z) {
+      const ConvZone& zone = run.zones[z];
+      if (zone.end <= block.col || zone.col >= end) continue;
+      taps.first_tap = zone.first_tap;
+      taps.end_tap = zone.last_tap;
+      list(taps);
+      columns(row, zone.col > block.col ? zone.col : block.col, smaller(zone.end, end), group, from,
+              to);
+    }
+  }
+};
 
 // The pixels of `block` for all (group, panel) pairs numbered [first, last).
 void run_block_panels(const ConvRun& run, const Block& block, int worker, int64_t first,
                       int64_t last) {
   const ConvShape& s = run.shape;
-  const float* a;
-  if (run.copies) {
-    float* scratch = run.scratch + worker * run.scratch_floats;
+  float* scratch = run.scratch + worker * run.worker_floats;
+  if (run.copies)
     copy_window(run, block.image, block.row, block.rows, block.col, block.cols, scratch);
-    a = scratch;
-  } else {
-    a = run.x + block.image * run.x_image + (block.row * s.sh - s.pad_top) * run.row +
-        (block.col * s.sw - s.pad_left) * run.pixel;
-  }
-  const int64_t panels = run.panels().count();
+  const float* in_place = run.x + block.image * run.x_image +
+                          (block.row * s.sh - s.pad_top) * run.row +
+                          (block.col * s.sw - s.pad_left) * run.pixel;
+  Segment* segments = reinterpret_cast<Segment*>(scratch + run.scratch_floats);
+  BlockRun work{run, block, run.copies ? scratch : in_place, segments, run.panels()};
+  work.tile.a_stride = s.sw * run.pixel;
+  work.tile.segments = segments;
+  work.tile.segment_length = run.segment_length;
+  set_finish(run.finish, work.tile);
+  const int64_t panels = work.panels.count();
   while (first < last) {
     const int64_t group = first / panels, panel = first - group * panels;
     const int64_t end = smaller(panels, panel + last - first);
-    run_block(run, block, a, group, panel, end);
+    for (int64_t from = panel; from < end; from += run.panel_group)
+      for (int64_t row = 0; row < block.rows; ++row)
+        work.row(row, group, from, smaller(end, from + run.panel_group));
     first += end - panel;
   }
 }
@@ -265,75 +421,6 @@ void run_conv(ConvRun& planned, std::byte* workspace, ThreadPool* pool) {
       run_units(run, worker, first, last, 0, panels);
     });
   }
-}
-
-Filter conv_filter(const ConvShape& s, const float* weights) {
-  const int64_t taps = s.kh * s.kw, filter = s.group_ic() * taps;
-  return {weights, s.group_oc() * filter, filter, taps, s.kw, 1};
-}
-
-int64_t packed_bias_floats(const ConvShape& s) {
-  return s.groups * Panels(s.group_oc(), 0, 1).padded_n();
-}
-
-int64_t packed_filter_floats(const ConvShape& s) {
-  return s.groups * Panels(s.group_oc(), s.kh * s.kw * s.group_ic(), 1).floats();
-}
-
-void pack_bias(const ConvShape& s, const float* bias, float* packed) {
-  const int64_t n = s.group_oc(), padded = Panels(n, 0, 1).padded_n();
-  for (int64_t group = 0; group < s.groups; ++group)
-    for (int64_t c = 0; c < padded; ++c)
-      packed[group * padded + c] = bias && c < n ? bias[group * n + c] : 0;
-}
-
-void pack_filter(const ConvShape& s, const Filter& f, int max_vecs, float* packed) {
-  const Panels panels(s.group_oc(), s.kh * s.kw * s.group_ic(), max_vecs);
-  for (int64_t group = 0; group < s.groups; ++group)
-    for (int64_t panel = 0; panel < panels.count(); ++panel) {
-      const int64_t width = panels.vecs_of(panel) * kLanes, cols = panels.cols_of(panel);
-      const float* from = f.data + group * f.group + panels.first_col(panel) * f.n;
-      float* to = packed + group * panels.floats() + panels.offset(panel);
-      for (int64_t kh = 0; kh < s.kh; ++kh)
-        for (int64_t kw = 0; kw < s.kw; ++kw)
-          for (int64_t c = 0; c < s.group_ic(); ++c, to += width)
-            for (int64_t col = 0; col < width; ++col)
-              to[col] = col < cols ? from[col * f.n + c * f.c + kh * f.h + kw * f.w] : 0;
-    }
-}
-
-std::string refuse_conv(const Problem& problem, bool has_shape) {
-  const ProblemTensor &x = problem.inputs[0], &w = problem.inputs[1], &y = problem.outputs[0];
-  if (x.type != DataType::kFloat || y.type != DataType::kFloat) return "not float";
-  if (w.type != DataType::kFloat) return "weights are not float";
-  if (!w.constant) return "weights are not constant";
-  if (has_bias(problem) &&
-      (!problem.inputs[2].constant || problem.inputs[2].type != DataType::kFloat))
-    return "the bias is not a float constant";
-  if (!has_shape) return "not 1-D or 2-D";
-  if (problem.inputs.size() > kFirstConvOperand + kMaxOperands) return "too many epilogue operands";
-  if (!program_fits(problem.layer->as<ir::ConvolutionAttrs>().epilogue))
-    return "the epilogue is too long";
-  return refuse_operands(problem, kFirstConvOperand);
-}
-
-uint32_t packed_conv_inputs(const Problem& problem) {
-  return has_bias(problem) ? 6u : 2u;
-}
-
-void set_conv_tensors(const KernelArgs& args, ConvRun& run) {
-  const TensorView &x = args.inputs[0], &y = args.outputs[0];
-  const int last = x.rank - 1;
-  run.x = x.as<const float>();
-  run.x_image = x.strides[0];
-  run.x_channel = x.extents[1] == 1 ? 1 : x.strides[1];
-  run.x_pixel = x.strides[last];
-  run.x_row = x.rank == 4 ? x.strides[2] : x.extents[last] * x.strides[last];
-  run.finish =
-      tile_finish(args, args.layer->as<ir::ConvolutionAttrs>().epilogue, kFirstConvOperand);
-  run.finish.out = {y.as<float>(), y.strides[0],
-                    y.rank == 4 ? y.strides[2] : y.extents[last] * y.strides[last],
-                    y.strides[last]};
 }
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

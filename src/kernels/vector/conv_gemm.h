@@ -9,6 +9,12 @@
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
+// Output columns [col, end) whose windows have the taps [first_tap, last_tap) of a kernel row
+// inside the image.
+struct ConvZone {
+  int64_t col, end, first_tap, last_tap;
+};
+
 // A convolution ready to run; strides in floats.
 struct ConvRun {
   ConvShape shape;
@@ -21,18 +27,24 @@ struct ConvRun {
   TileFinish finish;
 
   // Set by plan_conv.
-  int64_t pixel = 0;  // floats between pixels of A
-  int64_t row = 0;    // floats between input rows of A
-  int64_t strip = 0;  // output pixels of a work unit: a row, or a part of it
+  bool zoned = false;            // A is read in place; tiles skip taps outside the image
+  int64_t pixel = 0;             // floats between pixels of A
+  int64_t row = 0;               // floats between input rows of A
+  int64_t b_row = 0, b_tap = 0;  // rows of B between kernel rows and between taps
+  int64_t strip = 0;             // output pixels of a work unit: a row, or a part of it
   int64_t strips_per_row = 1;
   int64_t block_rows = 1;      // output rows computed together
   int64_t panel_group = 1;     // panels computed together
   bool splits_panels = false;  // threads share out the panels, not the pixels
-  int64_t segment_length = 0, num_segments = 0;
-  int64_t* segments = nullptr;  // in the workspace
-  float* scratch = nullptr;     // per worker
-  int64_t scratch_floats = 0;
+  bool row_runs = false;       // a kernel row is one segment
+  int64_t segment_length = 0, max_segments = 0;
   int threads = 1;
+
+  // In the workspace.
+  ConvZone* zones = nullptr;
+  int64_t num_zones = 0;
+  float* scratch = nullptr;  // per worker: its copy of A, its segments
+  int64_t scratch_floats = 0, worker_floats = 0;
 
   Panels panels() const { return Panels(shape.group_oc(), depth(), max_vecs); }
   int64_t depth() const { return shape.kh * shape.kw * shape.group_ic(); }
@@ -43,7 +55,7 @@ size_t plan_conv(ConvRun& run, int threads);
 // Runs a planned convolution with that workspace.
 void run_conv(ConvRun& run, std::byte* workspace, ThreadPool* pool);
 
-// Padding, or another stride between channels than 1, needs the copy.
+// Columns of padding need a copy (rows are skipped).
 bool conv_needs_copy(const ConvShape& shape);
 
 // Weights seen as [group][n][c][kh][kw]: strides in floats, of any sign.

@@ -113,6 +113,40 @@ TEST(Conv, AsymmetricPadsDilationAndOddKernels) {
   check(spec);
 }
 
+// Wide dilations read in place and skip the taps outside; tall and narrow images are computed along
+// their height.
+TEST(Conv, FarTapsAndTallImages) {
+  for (int64_t dilation : {6, 9, 17, 40}) {
+    ConvCaseSpec spec = square(5, 33, 20, 3, 1, dilation);
+    spec.shape.dh = spec.shape.dw = dilation;
+    check(spec);
+    spec.shape.sw = 2;
+    spec.shape.kw = 5;
+    spec.shape.pad_left = 2 * dilation - 3;
+    spec.pad_right = 2 * dilation;
+    check(spec);
+  }
+  for (int64_t width : {1, 2, 3}) {
+    ConvCaseSpec spec = square(6, 40, 30, 1, 1, 0);
+    spec.shape.iw = width;
+    spec.shape.kh = 5;
+    check(spec);
+    spec.shape.kw = width;
+    spec.shape.pad_top = 2;
+    spec.pad_bottom = 1;
+    spec.shape.pad_left = width / 2;
+    spec.slack = 2;
+    spec.operands = {OperandKind::kSame};
+    spec.epilogue = "v2 = add v0 v1";
+    check(spec);
+    spec.shape.sh = 2;
+    spec.shape.batch = 2;
+    spec.operands = {OperandKind::kPerPixel};
+    spec.epilogue = "v2 = mul v0 v1";
+    check(spec);
+  }
+}
+
 TEST(Conv, Groups) {
   for (int64_t groups : {2, 3}) {
     check(square(4 * groups, 8, 5 * groups, 3, 1, 1, groups));

@@ -46,10 +46,7 @@ void copy_window(const ConvRun& run, int64_t image, int64_t row, int64_t rows, i
   const int64_t right = inside > wide ? wide : (inside < left ? left : inside);
   for (int64_t h = 0; h < high; ++h, scratch += run.row) {
     const int64_t ih = ih0 + h;
-    if (ih < 0 || ih >= s.ih) {
-      zero_floats(scratch, wide * run.pixel);
-      continue;
-    }
+    if (ih < 0 || ih >= s.ih) continue;  // no tile reads it
     const float* from = run.x + image * run.x_image + ih * run.x_row + (iw0 + left) * run.x_pixel;
     zero_floats(scratch, left * run.pixel);
     copy_pixels(run, from, right - left, scratch + left * run.pixel);

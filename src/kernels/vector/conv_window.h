@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies the part of an input that a block of output pixels reads, zeros where it leaves the image.
+// Copies the part of an input that a block of output pixels reads, zeros where it leaves the image
+// to the left or right; rows above and below are left as they are.
 #pragma once
 
 #include "kernels/vector/conv_gemm.h"

@@ -41,11 +41,11 @@ CAMSHAFT_INLINE void start(const Tile& t, M32 tail, Accumulators<kRows, kVecs>& 
 template <int kRows, int kVecs>
 CAMSHAFT_INLINE void multiply(const Tile& t, Accumulators<kRows, kVecs>& acc) {
   constexpr int kBases = (kRows + kRowsPerBase - 1) / kRowsPerBase;
-  const float* b = t.b;
   const int64_t s = t.a_stride, s3 = 3 * s, b_stride = t.b_stride;
   for (int64_t segment = 0; segment < t.num_segments; ++segment) {
     const float* a[kBases];
-    a[0] = t.a + t.segments[segment];
+    a[0] = t.a + t.segments[segment].a;
+    const float* b = t.b + t.segments[segment].b * b_stride;
 #pragma GCC unroll 8
     for (int base = 1; base < kBases; ++base) a[base] = a[base - 1] + kRowsPerBase * s;
     for (int64_t k = t.segment_length; k > 0; --k) {

@@ -8,14 +8,19 @@
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
-// One call: C[rows][cols] = finish(init + sum over segments, k of A[row][segment + k] * B[k][col]).
+// A run of K: rows [b, b + length) of B against floats [a, a + length) of each row of A.
+struct Segment {
+  int64_t a, b;
+};
+
+// One call: C[rows][cols] = finish(init + sum over segments, k of A[row][a + k] * B[b + k][col]).
 struct Tile {
-  const float* a;           // row 0
-  int64_t a_stride;         // between rows; all strides and lengths in floats
-  const int64_t* segments;  // offsets from `a`
+  const float* a;    // row 0
+  int64_t a_stride;  // between rows; all strides and lengths in floats
+  const Segment* segments;
   int64_t num_segments;
-  int64_t segment_length;
-  const float* b;  // row k at b + k * b_stride; a packed panel is [K][kVecs * kLanes]
+  int64_t segment_length;  // of all
+  const float* b;          // row k at b + k * b_stride; a packed panel is [K][kVecs * kLanes]
   int64_t b_stride;
   const float* bias;  // kVecs * kLanes values, or null for 0
   float* c;

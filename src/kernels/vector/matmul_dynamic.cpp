@@ -97,7 +97,7 @@ void run_unit(const PanelWork& work, int worker, int64_t unit, PanelCursor& held
     pack_panel(b, run.b.k, run.b.n, run.k, cols, width, run.alpha, b_scratch);
   held = {item, panel};
 
-  const int64_t segment = 0;
+  const Segment segment{0, 0};
   Tile tile{};
   tile.segments = &segment;
   tile.num_segments = 1;

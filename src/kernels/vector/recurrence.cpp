@@ -166,7 +166,7 @@ struct Product {
 
 void multiply_panels(const Product& p, int64_t rows, int64_t first, int64_t last) {
   constexpr float kInfinity = __builtin_inff();
-  const int64_t start = 0;
+  const Segment start{0, 0};
   const EvenSplit groups =
       split_evenly(rows, kMaxRows[p.panels.vecs_of(0)]);  // panel 0 is the widest
   for (int64_t panel = first; panel < last; ++panel)

@@ -180,7 +180,8 @@ void multiply_block(const ConvShape& s, const Blocking<F>& b, const float* v, co
                     int64_t count, float* m) {
   constexpr float kInfinity = __builtin_inff();
   const EvenSplit groups = split_evenly(count, kTileRows);
-  const int64_t start = 0, m_row = b.kPoints * kPanel;
+  const Segment start{0, 0};
+  const int64_t m_row = b.kPoints * kPanel;
   for (int t = 0; t < b.kPoints; ++t, u += s.ic * kPanel)
     for (int64_t group = 0; group < groups.parts; ++group) {
       const int64_t first = groups.start(group);
