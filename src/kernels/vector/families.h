@@ -9,6 +9,7 @@
   X(depthwise)                      \
   X(matmul)                         \
   X(matmul_dynamic)                 \
+  X(norm)                           \
   X(pointwise)                      \
   X(pool)                           \
   X(recurrence)                     \

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layer, RMS, instance and group normalization. Sums of squares are of what is left after the mean,
+// so that a large mean costs no accuracy. Linear tensors: line by line, three passes in cache.
+// Channel last: sums of columns.
+#include "kernels/vector/nest.h"
+#include "kernels/vector/program_tile.h"
+#include "kernels/vector/reduction.h"
+#include "kernels/vector/tactic_util.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace {
+
+using ir::NormKind;
+
+constexpr size_t kFirstOperand = 3;  // after x, scale, bias
+constexpr int kMaxOperands = 8;
+
+const ir::NormalizationAttrs& attrs_of(const ir::Layer& layer) {
+  return *std::get_if<ir::NormalizationAttrs>(&layer.attrs);
+}
+
+const float* data_of(const KernelArgs& args, size_t k) {
+  return k < args.inputs.size() && args.inputs[k].present() ? args.inputs[k].as<const float>()
+                                                            : nullptr;
+}
+
+float inverse_deviation(float squares, int64_t count, float epsilon) {
+  return 1 / __builtin_sqrtf(squares / static_cast<float>(count) + epsilon);
+}
+
+float sum_squares(const float* x, int64_t count, float mean) {
+  const F32 m = set1(mean);
+  F32 total = zero();
+  for (int64_t k = 0; k < count;) {
+    F32 part[2] = {zero(), zero()};
+    const int64_t end = k + 64 * kLanes < count ? k + 64 * kLanes : count;
+    for (; k + 2 * kLanes <= end; k += 2 * kLanes) {
+      const F32 a = load(x + k) - m, b = load(x + k + kLanes) - m;
+      part[0] = fma(a, a, part[0]), part[1] = fma(b, b, part[1]);
+    }
+    for (; k < end; k += kLanes) {
+      const M32 mask = first_n(static_cast<int>(end - k));
+      const F32 a = select(mask, load(x + k, mask) - m, zero());
+      part[0] = fma(a, a, part[0]);
+      if (k + kLanes >= end) {
+        k = end;
+        break;
+      }
+    }
+    total = total + (part[0] + part[1]);
+  }
+  return reduce_add(total);
+}
+
+// y = (x - mean) * inverse, times scale, plus bias (vectors, or null).
+void normalize_line(const float* x, int64_t count, float mean, float inverse, const float* scale,
+                    const float* bias, float* y) {
+  const F32 m = set1(mean), r = set1(inverse);
+  for (int64_t k = 0; k < count; k += kLanes) {
+    const M32 mask = first_n(static_cast<int>(count - k < kLanes ? count - k : kLanes));
+    const bool whole = k + kLanes <= count;
+    const auto read = [&](const float* p) { return whole ? load(p + k) : load(p + k, mask); };
+    F32 v = (read(x) - m) * r;
+    if (scale != nullptr) v = v * read(scale);
+    if (bias != nullptr) v = v + read(bias);
+    if (whole)
+      store(y + k, v);
+    else
+      store(y + k, v, mask);
+  }
+}
+
+// y = x * a + b.
+void scale_line(const float* x, int64_t count, float a, float b, float* y) {
+  const F32 va = set1(a), vb = set1(b);
+  int64_t k = 0;
+  for (; k + kLanes <= count; k += kLanes) store(y + k, fma(load(x + k), va, vb));
+  if (k == count) return;
+  const M32 mask = first_n(static_cast<int>(count - k));
+  store(y + k, fma(load(x + k, mask), va, vb), mask);
+}
+
+void run_epilogue(const KernelArgs& args) {
+  const ir::Program& program = attrs_of(*args.layer).epilogue;
+  if (program.empty()) return;
+  const TensorView& y = args.outputs[0];
+  Nest nest = make_nest(y);
+  add_tensor(nest, y);
+  for (size_t k = kFirstOperand; k < args.inputs.size(); ++k) add_tensor(nest, args.inputs[k]);
+  collapse(nest);
+  const double us = static_cast<double>(count_of(y)) / 16000 *
+                    code_ns_per_16(program.code.data(), static_cast<int>(program.code.size()));
+  for_tiles(nest, args.pool, us, [&](const int64_t* offsets, int64_t rows, int64_t cols) {
+    TileOperand operands[1 + kMaxOperands] = {
+        {y.as<float>() + offsets[1], nest.row_stride(1), nest.col_stride(1)}};
+    for (int t = 2; t < nest.tensors; ++t)
+      operands[t - 1] = {
+          args.inputs[kFirstOperand + static_cast<size_t>(t) - 2].as<const float>() + offsets[t],
+          nest.row_stride(t), nest.col_stride(t)};
+    run_program(program, operands, y.as<float>() + offsets[0], nest.row_stride(0), rows, cols);
+  });
+}
+
+double predicted_us(const KernelArgs& args) {
+  return static_cast<double>(count_of(args.outputs[0])) / kLanes / 800;
+}
+
+// --- lines: layer and RMS
+// ------------------------------------------------------------------------------------------------------
+
+void run_lines(const KernelArgs& args) {
+  const TensorView &x = args.inputs[0], &y = args.outputs[0];
+  const ir::NormalizationAttrs& attrs = attrs_of(*args.layer);
+  if (count_of(y) == 0) return;
+  int64_t size = 1;
+  for (int64_t d = attrs.axis; d < x.rank; ++d) size *= x.extents[d];
+  TensorView kept_x = x, kept_y = y;
+  for (int64_t d = attrs.axis; d < x.rank; ++d) kept_x.extents[d] = kept_y.extents[d] = 1;
+  Nest kept = make_nest(kept_y);
+  add_tensor(kept, kept_x);
+  collapse(kept);
+  const float *scale = data_of(args, 1), *bias = data_of(args, 2);
+  const bool centers = attrs.kind == NormKind::kLayer;
+  for_tiles(
+      kept, args.pool, predicted_us(args), [&](const int64_t* offsets, int64_t rows, int64_t cols) {
+        for (int64_t row = 0; row < rows; ++row)
+          for (int64_t col = 0; col < cols; ++col) {
+            const float* from = x.as<const float>() + offsets[1] + row * kept.row_stride(1) +
+                                col * kept.col_stride(1);
+            float* to =
+                y.as<float>() + offsets[0] + row * kept.row_stride(0) + col * kept.col_stride(0);
+            const float mean =
+                centers ? reduce_line<AddStep>(from, size) / static_cast<float>(size) : 0;
+            normalize_line(from, size, mean,
+                           inverse_deviation(sum_squares(from, size, mean), size, attrs.epsilon),
+                           scale, bias, to);
+          }
+      });
+  run_epilogue(args);
+}
+
+// --- instance and group, linear
+// ------------------------------------------------------------------------------------------------
+
+// Element of a per-channel (or per-group) vector.
+float element(const float* vector, int64_t given, int64_t channel, int64_t channels,
+              float otherwise) {
+  return vector == nullptr ? otherwise : vector[channel / (channels / given)];
+}
+
+struct Channels {
+  int64_t batch, channels, groups, map;
+  const float *scale, *bias;
+  int64_t scales = 1, biases = 1;
+};
+
+Channels channels_of(const KernelArgs& args) {
+  const TensorView& x = args.inputs[0];
+  const ir::NormalizationAttrs& attrs = attrs_of(*args.layer);
+  Channels c{x.extents[0],
+             x.extents[1],
+             attrs.kind == NormKind::kInstance ? x.extents[1] : attrs.groups,
+             1,
+             data_of(args, 1),
+             data_of(args, 2)};
+  for (int d = 2; d < x.rank; ++d) c.map *= x.extents[d];
+  if (c.scale != nullptr) c.scales = count_of(args.inputs[1]);
+  if (c.bias != nullptr) c.biases = count_of(args.inputs[2]);
+  return c;
+}
+
+void run_maps(const KernelArgs& args) {
+  const TensorView &x = args.inputs[0], &y = args.outputs[0];
+  if (count_of(y) == 0) return;
+  const Channels c = channels_of(args);
+  const float epsilon = attrs_of(*args.layer).epsilon;
+  const int64_t per_group = c.channels / c.groups;
+  split(args.pool, c.batch * c.groups, predicted_us(args), [&](int, int64_t first, int64_t last) {
+    for (int64_t unit = first; unit < last; ++unit) {
+      const int64_t n = unit / c.groups, channel = unit % c.groups * per_group,
+                    size = per_group * c.map;
+      const float* from = x.as<const float>() + n * x.strides[0] + channel * x.strides[1];
+      float* to = y.as<float>() + n * y.strides[0] + channel * y.strides[1];
+      const float mean = reduce_line<AddStep>(from, size) / static_cast<float>(size);
+      const float inverse = inverse_deviation(sum_squares(from, size, mean), size, epsilon);
+      for (int64_t k = 0; k < per_group; ++k) {
+        const float a = inverse * element(c.scale, c.scales, channel + k, c.channels, 1);
+        scale_line(from + k * c.map, c.map, a,
+                   element(c.bias, c.biases, channel + k, c.channels, 0) - mean * a,
+                   to + k * c.map);
+      }
+    }
+  });
+  run_epilogue(args);
+}
+
+// --- instance and group, channel last
+// ------------------------------------------------------------------------------------------
+
+// sums[c] += (x - mean[c])² over `pixels`.
+void add_squares(const float* x, int64_t pixels, int64_t stride, int64_t channels,
+                 const float* mean, float* sums) {
+  for (int64_t c = 0; c < channels; c += kLanes) {
+    const M32 mask = first_n(static_cast<int>(channels - c < kLanes ? channels - c : kLanes));
+    const F32 m = load(mean + c, mask);
+    F32 total = zero();
+    for (int64_t p = 0; p < pixels;) {
+      F32 part = zero();
+      for (const int64_t end = p + kReductionBlock < pixels ? p + kReductionBlock : pixels; p < end;
+           ++p) {
+        const F32 v = load(x + p * stride + c, mask) - m;
+        part = fma(v, v, part);
+      }
+      total = total + part;
+    }
+    store(sums + c, total, mask);
+  }
+}
+
+// Gives every channel the mean of its group.
+void share_in_groups(float* values, const Channels& c) {
+  const int64_t per_group = c.channels / c.groups;
+  if (per_group == 1) return;
+  for (int64_t first = 0; first < c.channels; first += per_group) {
+    float sum = 0;
+    for (int64_t k = 0; k < per_group; ++k) sum += values[first + k];
+    for (int64_t k = 0; k < per_group; ++k) values[first + k] = sum / static_cast<float>(per_group);
+  }
+}
+
+size_t channel_last_workspace(const KernelArgs& args) {
+  return static_cast<size_t>(2 * args.inputs[0].extents[1]) * sizeof(float);
+}
+
+void run_channel_last(const KernelArgs& args) {
+  const TensorView &x = args.inputs[0], &y = args.outputs[0];
+  if (count_of(y) == 0) return;
+  const Channels c = channels_of(args);
+  const float epsilon = attrs_of(*args.layer).epsilon;
+  float* mean = reinterpret_cast<float*>(args.workspace);
+  float* factor = mean + c.channels;
+  const int64_t x_pixel = x.strides[x.rank - 1], y_pixel = y.strides[y.rank - 1];
+  for (int64_t n = 0; n < c.batch; ++n) {
+    const float* from = x.as<const float>() + n * x.strides[0];
+    float* to = y.as<float>() + n * y.strides[0];
+    reduce_columns<AddStep>(from, c.map, x_pixel, c.channels, mean, false);
+    for (int64_t k = 0; k < c.channels; ++k) mean[k] /= static_cast<float>(c.map);
+    share_in_groups(mean, c);
+    add_squares(from, c.map, x_pixel, c.channels, mean, factor);
+    share_in_groups(factor, c);
+    for (int64_t k = 0; k < c.channels; ++k) {
+      factor[k] = inverse_deviation(factor[k], c.map, epsilon) *
+                  element(c.scale, c.scales, k, c.channels, 1);
+      mean[k] = element(c.bias, c.biases, k, c.channels, 0) - mean[k] * factor[k];
+    }
+    split(args.pool, c.map, predicted_us(args) / static_cast<double>(c.batch),
+          [&](int, int64_t first, int64_t last) {
+            const ir::Instruction scale_and_shift{ir::PointOp::kFma, 0, 1, 2};
+            const TileOperand operands[] = {
+                {from + first * x_pixel, x_pixel, 1}, {factor, 0, 1}, {mean, 0, 1}};
+            run_code(&scale_and_shift, 1, 3, operands, to + first * y_pixel, y_pixel, last - first,
+                     c.channels);
+          });
+  }
+  run_epilogue(args);
+}
+
+// --- the tactics
+// ---------------------------------------------------------------------------------------------------------------
+
+std::string refuse_common(const Problem& p) {
+  if (!all_float(p)) return "not float";
+  for (size_t k = 1; k < p.outputs.size(); ++k)
+    if (p.outputs[k].present) return "mean and deviation are wanted";
+  if (p.inputs.size() > kFirstOperand + kMaxOperands) return "too many epilogue operands";
+  if (!program_fits(attrs_of(*p.layer).epilogue)) return "the epilogue is too long";
+  return "";
+}
+
+bool is_channel_wise(const Problem& p) {
+  const NormKind kind = attrs_of(*p.layer).kind;
+  return kind == NormKind::kInstance || kind == NormKind::kGroup;
+}
+
+std::string refuse_lines(const Problem& p) {
+  if (is_channel_wise(p)) return "not layer or RMS normalization";
+  int64_t size = 1;
+  for (size_t d = static_cast<size_t>(attrs_of(*p.layer).axis); d < p.inputs[0].extents.size(); ++d)
+    size *= p.inputs[0].extents[d];
+  for (size_t k = 1; k < 3 && k < p.inputs.size(); ++k)
+    if (p.inputs[k].present && count_of(p.inputs[k]) != size) return "scale or bias is broadcast";
+  return refuse_common(p);
+}
+
+std::string refuse_channels(const Problem& p) {
+  if (!is_channel_wise(p)) return "not instance or group normalization";
+  if (p.inputs[0].extents.size() < 2) return "no channels";
+  return refuse_common(p);
+}
+
+double cost_us(const Problem& p) {
+  return traffic_us(p) * 1.5;
+}
+
+#define CAMSHAFT_NORM(name, formats, refusal, workspace, run)                            \
+  {                                                                                      \
+    name, ir::LayerKind::kNormalization, kIsa, FormatRule::formats, 1, refusal, cost_us, \
+        no_packed_inputs, no_packed_bytes, pack_nothing, workspace, run                  \
+  }
+constexpr Tactic kTactics[] = {
+    CAMSHAFT_NORM("norm_lines_f32", kLinear, refuse_lines, no_workspace, run_lines),
+    CAMSHAFT_NORM("norm_maps_f32", kLinear, refuse_channels, no_workspace, run_maps),
+    CAMSHAFT_NORM("norm_maps_nhwc_f32", kChannelLast, refuse_channels, channel_last_workspace,
+                  run_channel_last),
+};
+
+}  // namespace
+
+std::span<const Tactic> norm_tactics() {
+  return kTactics;
+}
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET
