@@ -18,11 +18,13 @@ using PassFunction = int (*)(ir::Graph& graph, Records* records);
 int remove_dead_layers(ir::Graph& graph, Records* records);
 int remove_no_ops(ir::Graph& graph, Records* records);
 int fold_constants(ir::Graph& graph, Records* records);
-int inline_constant_branches(ir::Graph& graph, Records* records);
 int remove_duplicates(ir::Graph& graph, Records* records);
 // Shuffles
 int fuse_const_shuffles(ir::Graph& graph, Records* records);
 int fuse_shuffles(ir::Graph& graph, Records* records);
+int fuse_movements(ir::Graph& graph, Records* records);
+int flip_layouts(ir::Graph& graph, Records* records);
+int sink_squeezes(ir::Graph& graph, Records* records);
 // Weights
 int fuse_scales(ir::Graph& graph, Records* records);
 int fuse_matmul_operands(ir::Graph& graph, Records* records);

@@ -23,11 +23,15 @@ const std::vector<Stage>& stages() {
   static const std::vector<Stage> kStages = {
       {"After dead-layer removal", {remove_dead_layers}},
       {"After constant and shuffle fusions",
-       {fold_constants, fuse_const_shuffles, remove_no_ops, fuse_shuffles, remove_duplicates,
+       {fold_constants, fuse_const_shuffles, remove_no_ops, fuse_shuffles, fuse_movements,
+        remove_duplicates, remove_dead_layers}},
+      {"After transpose motion",
+       {flip_layouts, fold_constants, fuse_const_shuffles, fuse_shuffles, remove_duplicates,
         remove_dead_layers}},
       {"After scale fusion", {fuse_padding, fuse_matmul_operands, fuse_scales, remove_dead_layers}},
       {"After pattern fusions",
-       {fuse_normalizations, fuse_softmax, reduce_to_pooling, remove_dead_layers}},
+       {sink_squeezes, fuse_shuffles, fuse_normalizations, fuse_softmax, reduce_to_pooling,
+        remove_dead_layers}},
       {"After vertical fusions",
        {fuse_scale_activations, fuse_pointwise, fuse_epilogues, remove_dead_layers}},
       {"After pointwise conversion", {convert_to_pointwise}},
@@ -37,7 +41,7 @@ const std::vector<Stage>& stages() {
   return kStages;
 }
 
-constexpr int kMostRounds = 10;
+constexpr int kMostRounds = 100;
 
 Status check(const Graph& graph, const char* stage) {
 #ifndef NDEBUG

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Movements: chains of them, transposes around regions, squeezes.
+#include <gtest/gtest.h>
+
+#include "passes/test_util.h"
+
+namespace camshaft::passes {
+namespace {
+
+int flip_and_clean(ir::Graph& graph, Records* records) {
+  int edits = flip_layouts(graph, records);
+  for (PassFunction pass :
+       {fuse_const_shuffles, fuse_shuffles, remove_duplicates, remove_dead_layers})
+    edits += pass(graph, nullptr);
+  return edits;
+}
+
+TEST(MovementFusion, ChannelShuffleAndGatherBecomeSlicesInSteps) {
+  expect_rewrite(
+      [](ir::Graph& graph, Records* records) {
+        return fuse_movements(graph, records) + remove_dead_layers(graph, nullptr);
+      },
+      R"ir(graph "g" {
+    input x: float[1, 6, 2, 2]
+    constant zero: int64[] = [0]
+    constant one: int64[] = [-1]
+    r: float[3, 2, 4] = Shuffle(x) {has_reshape=true, reshape=[3, 2, 4]}
+    t: float[2, 3, 4] = Shuffle(r) {first_transpose=[1, 0, 2]}
+    u: float[2, 1, 3, 2, 2] = Shuffle(t) {has_reshape=true, reshape=[2, 1, 3, 2, 2]}
+    a: float[1, 3, 2, 2] = Gather(u, zero)
+    b: float[1, 3, 2, 2] = Gather(u, one)
+    output a, b
+  })ir",
+      R"ir(a = Slice "r + t + u + a"(x) {start=[0, 0, 0, 0], size=[1, 3, 2, 2], step=[1, 2, 1, 1]}
+          b = Slice "r + t + u + b"(x) {start=[0, 1, 0, 0], size=[1, 3, 2, 2], step=[1, 2, 1, 1]})ir");
+}
+
+TEST(MovementFusion, SlicesOfSlicesAndIndices) {
+  expect_rewrite(fuse_movements, R"ir(graph "g" {
+    input x: float[n, 8, 6]
+    constant odd: int64[3] = [5, 3, 1]
+    constant some: int64[3] = [0, 1, 3]
+    constant two: int64[] = [2]
+    a: float[n, 4, 6] = Slice(x) {start=[0, 0, 0], size=[n, 4, 6], step=[1, 2, 1]}
+    b: float[n, 2, 3] = Slice(a) {start=[0, 1, 1], size=[n, 2, 3], step=[1, 2, 2]}
+    c: float[n, 8, 3] = Gather(x, odd) {axis=2}
+    d: float[n, 3, 6] = Gather(x, some) {axis=1}
+    e: float[n, 6] = Gather(x, two) {axis=1}
+    output b, c, d, e
+  })ir",
+                 R"ir(b = Slice "a + b"(x) {start=[0, 2, 1], size=[n, 2, 3], step=[1, 4, 2]}
+      c = Slice(x) {start=[0, 0, 5], size=[n, 8, 3], step=[1, 1, -2]}
+      d = Gather(x, some) {axis=1}
+      "e (slice)" = Slice(x) {start=[0, 2, 0], size=[n, 1, 6], step=[1, 1, 1]}
+      e = Shuffle("e (slice)") {has_reshape=true, reshape=[n, 6]})ir");
+}
+
+TEST(MovementFusion, ReversedChannels) {
+  expect_rewrite(
+      [](ir::Graph& graph, Records* records) { return fuse_movements(graph, records); },
+      R"ir(graph "g" {
+    input x: float[1, 4, 3]
+    a: float[1, 4, 1] = Slice(x) {start=[0, 0, 0], size=[1, 4, 1], step=[1, 1, 1]}
+    b: float[1, 4, 1] = Slice(x) {start=[0, 0, 1], size=[1, 4, 1], step=[1, 1, 1]}
+    c: float[1, 4, 1] = Slice(x) {start=[0, 0, 2], size=[1, 4, 1], step=[1, 1, 1]}
+    y: float[1, 4, 3] = Concatenation(c, b, a) {axis=2}
+    output y
+  })ir",
+      R"ir(y = Slice "a + b + c + y"(x) {start=[0, 0, 2], size=[1, 4, 3], step=[1, 1, -1]})ir");
+}
+
+TEST(MovementFusion, ReshapesThatSplitAndMergeAreFollowed) {
+  expect_rewrite(fuse_movements, R"ir(graph "g" {
+    input x: float[n, 3, 4]
+    a: float[n, 3, 2, 2] = Shuffle(x) {has_reshape=true, reshape=[n, 3, 2, 2]}
+    b: float[n, 2, 2, 3] = Shuffle(a) {first_transpose=[0, 2, 3, 1]}
+    c: float[n, 4, 3] = Shuffle(b) {has_reshape=true, reshape=[n, 4, 3]}
+    output c
+  })ir",
+                 R"ir(c = Shuffle "a + b + c"(x) {first_transpose=[0, 2, 1]})ir");
+}
+
+TEST(TransposeMotion, RegionBetweenTransposesIsComputedInTheOtherOrder) {
+  expect_rewrite(flip_and_clean, R"ir(graph "g" {
+    input x: float[1, 3, 4, 5]
+    constant s: float[3] = random(1)
+    t: float[1, 4, 5, 3] = Shuffle(x) {first_transpose=[0, 2, 3, 1]}
+    a: float[1, 4, 5, 3] = ElementWise(t, s) {op=mul}
+    p: float[1, 5, 5, 3] = Pad(a) {pre=[0, 1, 0, 0], post=[0, 0, 0, 0]}
+    c: float[1, 5, 5, 3] = Slice(p) {start=[0, 0, 0, 2], size=[1, 5, 5, 3], step=[1, 1, 1, -1]}
+    m: float[1, 1, 1, 3] = Reduce(c) {op=mean, axes=[1, 2]}
+    d: float[1, 5, 5, 3] = ElementWise(c, m) {op=sub}
+    e: float[1, 5, 5, 6] = Concatenation(d, c) {axis=3}
+    y: float[1, 6, 5, 5] = Shuffle(e) {first_transpose=[0, 3, 1, 2]}
+    r: float[1, 6, 5, 5] = Activation(y) {op=relu}
+    output r
+  })ir",
+                 R"ir(a = ElementWise(x, "s + s (transposed)") {op=mul}
+      p = Pad(a) {pre=[0, 0, 1, 0], post=[0, 0, 0, 0]}
+      c = Slice(p) {start=[0, 2, 0, 0], size=[1, 3, 5, 5], step=[1, -1, 1, 1]}
+      m = Reduce(c) {op=mean, axes=[2, 3]}
+      d = ElementWise(c, m) {op=sub}
+      e_1 = Concatenation "e"(d, c) {axis=1}
+      r = Activation(e_1) {op=relu})ir");
+}
+
+TEST(TransposeMotion, StaysWhereNothingIsGained) {
+  expect_rewrite(flip_and_clean, R"ir(graph "g" {
+    input x: float[1, 3, 4]
+    input z: float[1, 4, 3]
+    t: float[1, 4, 3] = Shuffle(x) {first_transpose=[0, 2, 1]}
+    a: float[1, 4, 3] = ElementWise(t, z) {op=mul}
+    output a
+  })ir",
+                 R"ir(t = Shuffle(x) {first_transpose=[0, 2, 1]}
+      a = ElementWise(t, z) {op=mul})ir");
+}
+
+TEST(SqueezeMotion, DroppedDimensionsMeetTheReshapeThatPutsThemBack) {
+  expect_rewrite(
+      [](ir::Graph& graph, Records* records) {
+        return sink_squeezes(graph, records) + fuse_shuffles(graph, nullptr) +
+               fuse_softmax(graph, nullptr) + remove_dead_layers(graph, nullptr);
+      },
+      R"ir(graph "g" {
+    input x: float[n, 5]
+    m: float[n] = Reduce(x) {op=max, axes=[1], keep_dims=false}
+    u: float[n, 1] = Shuffle(m) {has_reshape=true, reshape=[n, 1]}
+    d: float[n, 5] = ElementWise(x, u) {op=sub}
+    e: float[n, 5] = Unary(d) {op=exp}
+    s: float[n] = Reduce(e) {op=sum, axes=[1], keep_dims=false}
+    r: float[n] = Unary(s) {op=reciprocal}
+    v: float[n, 1] = Shuffle(r) {has_reshape=true, reshape=[n, 1]}
+    y: float[n, 5] = ElementWise(e, v) {op=mul}
+    output y
+  })ir",
+      R"ir(y = SoftMax "{SoftMax[m...y]}"(x) {axis=1, last_axis=1})ir");
+}
+
+}  // namespace
+}  // namespace camshaft::passes

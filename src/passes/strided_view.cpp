@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/strided_view.h"
+
+#include <algorithm>
+
+#include "passes/match.h"
+
+namespace camshaft::passes {
+
+using namespace ir;
+
+namespace {
+
+using Axis = StridedView::Axis;
+
+StridedView dense(Tensor* root) {
+  SymbolTable& symbols = root->graph->symbols();
+  StridedView view;
+  view.root = root;
+  view.axes.resize(root->shape.size());
+  Dim stride = 1;
+  for (size_t k = root->shape.size(); k-- > 0;) {
+    view.axes[k] = {root->shape[k], stride};
+    stride = symbols.mul(stride, root->shape[k]);
+  }
+  return view;
+}
+
+bool apply_transpose(StridedView& view, const Ints& order) {
+  if (order.empty()) return true;
+  std::vector<Axis> axes;
+  for (int64_t axis : order) axes.push_back(view.axes[axis]);
+  view.axes = std::move(axes);
+  return true;
+}
+
+// Groups of old axes that are contiguous within are split into new ones of the same number of
+// elements.
+bool apply_reshape(StridedView& view, const Shape& shape, SymbolTable& symbols) {
+  std::vector<Axis> old_axes, axes;
+  for (const Axis& axis : view.axes)
+    if (axis.extent != Dim(1)) old_axes.push_back(axis);
+  size_t next = 0;
+  for (size_t k = 0; k < shape.size();) {
+    if (shape[k] == Dim(1)) {
+      axes.push_back({1, 0});
+      ++k;
+      continue;
+    }
+    if (next == old_axes.size()) return false;
+    // Grow both sides until they hold the same number of elements.
+    size_t old_end = next + 1, new_end = k + 1;
+    Dim old_count = old_axes[next].extent, new_count = shape[k];
+    while (old_count != new_count) {
+      const bool known = old_count.is_known() && new_count.is_known();
+      const bool grow_new =
+          known ? new_count.extent() < old_count.extent()
+                : new_end < shape.size() && symbols.mod(old_count, new_count) == Dim(0);
+      if (grow_new && new_end < shape.size())
+        new_count = symbols.mul(new_count, shape[new_end++]);
+      else if (!grow_new && old_end < old_axes.size())
+        old_count = symbols.mul(old_count, old_axes[old_end++].extent);
+      else
+        return false;
+    }
+    for (size_t n = next; n + 1 < old_end; ++n)  // the old axes of the group lie like one
+      if (old_axes[n].negative || old_axes[n + 1].negative ||
+          old_axes[n].stride != symbols.mul(old_axes[n + 1].stride, old_axes[n + 1].extent))
+        return false;
+    const Axis& last = old_axes[old_end - 1];
+    if (last.negative && new_end - k > 1) return false;
+    Dim stride = last.stride;
+    std::vector<Axis> made(new_end - k);
+    for (size_t n = new_end; n-- > k;) {
+      made[n - k] = {shape[n], stride, last.negative};
+      stride = symbols.mul(stride, shape[n]);
+    }
+    axes.insert(axes.end(), made.begin(), made.end());
+    next = old_end;
+    k = new_end;
+  }
+  if (next != old_axes.size()) return false;
+  view.axes = std::move(axes);
+  return true;
+}
+
+bool apply_shuffle(StridedView& view, const Layer& layer, SymbolTable& symbols) {
+  const auto& a = layer.as<ShuffleAttrs>();
+  if (input_at(layer, 1)) return false;
+  return apply_transpose(view, a.first_transpose) &&
+         (!a.has_reshape || apply_reshape(view, a.reshape, symbols)) &&
+         apply_transpose(view, a.second_transpose);
+}
+
+bool apply_slice(StridedView& view, const Layer& layer, SymbolTable& symbols) {
+  const auto& a = layer.as<SliceAttrs>();
+  if (layer.inputs.size() > 1 || a.size.size() != view.axes.size()) return false;
+  for (size_t k = 0; k < view.axes.size(); ++k) {
+    Axis& axis = view.axes[k];
+    if (a.start[k] == Dim(0) && a.step[k] == 1) {
+      axis.extent = a.size[k];
+      continue;
+    }
+    if (axis.negative) return false;
+    view.offset = symbols.add(view.offset, symbols.mul(a.start[k], axis.stride));
+    axis.stride = symbols.mul(axis.stride, Dim(std::abs(a.step[k])));
+    axis.negative = a.step[k] < 0;
+    axis.extent = a.size[k];
+  }
+  return true;
+}
+
+// Of one index that is a constant scalar.
+bool apply_gather(StridedView& view, const Layer& layer, SymbolTable& symbols) {
+  const auto& a = layer.as<GatherAttrs>();
+  const Tensor* indices = layer.inputs[1];
+  if (a.mode != GatherMode::kDefault || !indices->is_constant() || !indices->shape.empty())
+    return false;
+  int64_t index = indices->type == DataType::kInt64 ? indices->values<int64_t>()[0]
+                                                    : indices->values<int32_t>()[0];
+  Axis& axis = view.axes[a.axis];
+  if (index < 0 && !axis.extent.is_known()) return false;
+  if (index < 0) index += axis.extent.extent();
+  if (axis.negative) return false;
+  view.offset = symbols.add(view.offset, symbols.mul(Dim(index), axis.stride));
+  view.axes.erase(view.axes.begin() + a.axis);
+  return true;
+}
+
+bool apply(StridedView& view, const Layer& layer, SymbolTable& symbols) {
+  switch (layer.kind) {
+    case LayerKind::kShuffle:
+      return apply_shuffle(view, layer, symbols);
+    case LayerKind::kSlice:
+      return apply_slice(view, layer, symbols);
+    case LayerKind::kGather:
+      return apply_gather(view, layer, symbols);
+    default:
+      return false;
+  }
+}
+
+bool is_unit(const Axis& axis) {
+  return axis.extent == Dim(1);
+}
+
+// The view as one Slice of the root: non-unit axes in the root's order, strides multiples of the
+// root's.
+std::optional<SliceAttrs> as_slice(const StridedView& view) {
+  const std::vector<Axis> root = dense(view.root).axes;
+  SliceAttrs slice;
+  slice.start = Shape(root.size(), Dim(0));
+  slice.size = Shape(root.size(), Dim(1));
+  slice.step = Ints(root.size(), 1);
+  // Where the offset lies: only extents that are numbers can be started into.
+  if (!view.offset.is_known()) return std::nullopt;
+  int64_t rest = view.offset.extent();
+  for (size_t k = 0; k < root.size(); ++k) {
+    if (!root[k].stride.is_known())
+      continue;  // more elements than the offset, or the offset would not be a number
+    slice.start[k] = rest / std::max<int64_t>(root[k].stride.extent(), 1);
+    rest %= std::max<int64_t>(root[k].stride.extent(), 1);
+  }
+  size_t at = 0;
+  for (const Axis& axis : view.axes) {
+    if (is_unit(axis)) continue;
+    // The next root axis whose stride divides this one's and whose extent holds it.
+    for (;; ++at) {
+      if (at == root.size()) return std::nullopt;
+      if (is_unit(root[at])) continue;
+      if (axis.stride == root[at].stride) break;
+      const bool known =
+          axis.stride.is_known() && root[at].stride.is_known() && root[at].extent.is_known();
+      if (known && axis.stride.extent() % root[at].stride.extent() == 0 &&
+          axis.stride.extent() < root[at].stride.extent() * root[at].extent.extent())
+        break;
+    }
+    const int64_t step =
+        axis.stride == root[at].stride ? 1 : axis.stride.extent() / root[at].stride.extent();
+    slice.size[at] = axis.extent;
+    slice.step[at] = axis.negative ? -step : step;
+    if (step != 1 || axis.negative || axis.extent != root[at].extent) {
+      // Stays within the axis?
+      if (!axis.extent.is_known() || !root[at].extent.is_known() || !slice.start[at].is_known()) {
+        if (step != 1 || slice.start[at] != Dim(0)) return std::nullopt;
+      } else {
+        const int64_t last = slice.start[at].extent() + (axis.extent.extent() - 1) * slice.step[at];
+        if (last < 0 || last >= root[at].extent.extent()) return std::nullopt;
+      }
+    } else if (slice.start[at] != Dim(0)) {
+      return std::nullopt;
+    }
+    ++at;
+  }
+  return slice;
+}
+
+// The view as a permutation of all of the root's axes that are not 1.
+std::optional<Ints> as_permutation(const StridedView& view) {
+  if (view.offset != Dim(0)) return std::nullopt;
+  const std::vector<Axis> root = dense(view.root).axes;
+  Ints order;
+  for (const Axis& axis : view.axes) {
+    if (is_unit(axis)) continue;
+    const auto at = std::find_if(root.begin(), root.end(), [&](const Axis& r) {
+      return !is_unit(r) && !axis.negative && r.stride == axis.stride && r.extent == axis.extent;
+    });
+    if (at == root.end()) return std::nullopt;
+    order.push_back(at - root.begin());
+  }
+  for (size_t k = 0; k < root.size(); ++k)
+    if (is_unit(root[k])) order.insert(order.begin(), static_cast<int64_t>(k));
+  Ints sorted = order;
+  std::sort(sorted.begin(), sorted.end());
+  return sorted.size() == root.size() && is_identity_order(sorted) ? std::optional(order)
+                                                                   : std::nullopt;
+}
+
+}  // namespace
+
+StridedView strided_view(Tensor* tensor) {
+  const Layer* layer = tensor->producer;
+  const bool moves = layer && tensor->has_rank &&
+                     (layer->kind == LayerKind::kShuffle || layer->kind == LayerKind::kSlice ||
+                      layer->kind == LayerKind::kGather);
+  if (!moves || !layer->inputs[0]->has_rank || layer->inputs[0]->is_constant())
+    return dense(tensor);
+  StridedView view = strided_view(layer->inputs[0]);
+  if (!apply(view, *layer, tensor->graph->symbols())) {
+    view = dense(layer->inputs[0]);
+    if (!apply(view, *layer, tensor->graph->symbols())) return dense(tensor);
+    view.layers = 0;
+  }
+  ++view.layers;
+  return view;
+}
+
+std::optional<Movement> movement_of(const StridedView& view, const Shape& shape) {
+  Movement movement;
+  for (Dim extent : view.root->shape)
+    if (extent == Dim(0)) return std::nullopt;
+  if (const std::optional<Ints> order = as_permutation(view)) {
+    ShuffleAttrs shuffle;
+    if (!is_identity_order(*order)) shuffle.first_transpose = *order;
+    Shape permuted;
+    for (int64_t axis : *order) permuted.push_back(view.root->shape[axis]);
+    shuffle.has_reshape = permuted != shape;
+    if (shuffle.has_reshape) shuffle.reshape = shape;
+    if (!shuffle.first_transpose.empty() || shuffle.has_reshape) movement.shuffle = shuffle;
+    return movement;
+  }
+  movement.slice = as_slice(view);
+  if (!movement.slice) return std::nullopt;
+  movement.sliced = movement.slice->size;
+  if (movement.sliced != shape) {
+    movement.shuffle.emplace();
+    movement.shuffle->has_reshape = true;
+    movement.shuffle->reshape = shape;
+  }
+  return movement;
+}
+
+}  // namespace camshaft::passes
