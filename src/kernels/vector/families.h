@@ -4,14 +4,17 @@
 #pragma once
 
 #define CAMSHAFT_KERNEL_FAMILIES(X) \
+  X(cast)                           \
   X(conv)                           \
   X(deconv)                         \
   X(depthwise)                      \
+  X(gather)                         \
   X(matmul)                         \
   X(matmul_dynamic)                 \
   X(norm)                           \
   X(pointwise)                      \
   X(pool)                           \
+  X(quantize)                       \
   X(recurrence)                     \
   X(reduce)                         \
   X(resize)                         \

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// kLanes bytes to a vector of int32 and back, with saturation.
+#pragma once
+
+#include "kernels/simd/simd.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+
+#if defined(CAMSHAFT_TARGET_avx512)
+CAMSHAFT_INLINE I32 load_bytes(const int8_t* p) {
+  return {_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+}
+CAMSHAFT_INLINE I32 load_bytes(const uint8_t* p) {
+  return {_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+}
+CAMSHAFT_INLINE void store_bytes(int8_t* p, I32 a) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtsepi32_epi8(a.v));
+}
+CAMSHAFT_INLINE void store_bytes(uint8_t* p, I32 a) {
+  const __m512i positive = _mm512_max_epi32(
+      a.v, _mm512_setzero_si512());  // the conversion takes its operand as unsigned
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtusepi32_epi8(positive));
+}
+#elif defined(CAMSHAFT_TARGET_avx2)
+CAMSHAFT_INLINE I32 load_bytes(const int8_t* p) {
+  return {_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)))};
+}
+CAMSHAFT_INLINE I32 load_bytes(const uint8_t* p) {
+  return {_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)))};
+}
+CAMSHAFT_INLINE __m128i to_words(I32 a) {
+  return _mm_packs_epi32(_mm256_castsi256_si128(a.v), _mm256_extracti128_si256(a.v, 1));
+}
+CAMSHAFT_INLINE void store_bytes(int8_t* p, I32 a) {
+  const __m128i words = to_words(a);
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packs_epi16(words, words));
+}
+CAMSHAFT_INLINE void store_bytes(uint8_t* p, I32 a) {
+  const __m128i words = to_words(a);
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packus_epi16(words, words));
+}
+#else
+template <class T>
+CAMSHAFT_INLINE I32 load_bytes(const T* p) {
+  int32_t lanes[kLanes];
+  for (int k = 0; k < kLanes; ++k) lanes[k] = p[k];
+  return iload(lanes);
+}
+template <class T>
+CAMSHAFT_INLINE void store_bytes(T* p, I32 a) {
+  constexpr int32_t kLow = T(-1) < T(0) ? -128 : 0, kHigh = T(-1) < T(0) ? 127 : 255;
+  int32_t lanes[kLanes];
+  istore(lanes, a);
+  for (int k = 0; k < kLanes; ++k)
+    p[k] = static_cast<T>(lanes[k] < kLow ? kLow : lanes[k] > kHigh ? kHigh : lanes[k]);
+}
+#endif
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET

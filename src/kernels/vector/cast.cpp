@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cast between float, double, int64, int32, 8-bit integers and bool, row by row in any strides.
+#include "kernels/vector/copy.h"
+#include "kernels/vector/tactic_util.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace {
+
+struct Bool {
+  uint8_t value;
+};
+
+// Floating to integer cuts off towards zero and wraps to the width; beyond int64 the nearest
+// number, NaN 0.
+CAMSHAFT_INLINE int64_t cut_off(double v) {
+  if (!(v == v)) return 0;
+  if (v >= 0x1p63) return INT64_MAX;
+  if (v < -0x1p63) return INT64_MIN;
+  return static_cast<int64_t>(v);
+}
+
+template <class To, class From>
+CAMSHAFT_INLINE To convert(From v) {
+  if constexpr (std::is_same_v<From, Bool>)
+    return convert<To>(v.value);
+  else if constexpr (std::is_same_v<To, Bool>)
+    return {static_cast<uint8_t>(v != From(0))};
+  else if constexpr (std::is_floating_point_v<From> && !std::is_floating_point_v<To>)
+    return static_cast<To>(cut_off(v));
+  else
+    return static_cast<To>(v);
+}
+
+template <class To, class From>
+void cast_rows(const Nest& nest, const From* from, To* to, int64_t rows, int64_t cols) {
+  const int64_t step = nest.col_stride(1);
+  for (int64_t row = 0; row < rows; ++row, from += nest.row_stride(1), to += nest.row_stride(0)) {
+    if (step == 1)
+      for (int64_t col = 0; col < cols; ++col) to[col] = convert<To>(from[col]);
+    else
+      for (int64_t col = 0; col < cols; ++col) to[col] = convert<To>(from[col * step]);
+  }
+}
+
+template <class To, class From>
+void cast_view(const KernelArgs& args) {
+  const TensorView &x = args.inputs[0], &y = args.outputs[0];
+  const int64_t elements = count_of(y);
+  if (elements == 0) return;
+  Nest nest = make_nest(y);
+  add_tensor(nest, x);
+  collapse(nest);
+  for_tiles(nest, args.pool, static_cast<double>(elements) / 1500,
+            [&](const int64_t* offsets, int64_t rows, int64_t cols) {
+              cast_rows<To, From>(nest, x.as<const From>() + offsets[1], y.as<To>() + offsets[0],
+                                  rows, cols);
+            });
+}
+
+template <class To>
+void cast_to(const KernelArgs& args) {
+  switch (args.inputs[0].type) {
+    case DataType::kFloat:
+      return cast_view<To, float>(args);
+    case DataType::kDouble:
+      return cast_view<To, double>(args);
+    case DataType::kInt64:
+      return cast_view<To, int64_t>(args);
+    case DataType::kInt32:
+      return cast_view<To, int32_t>(args);
+    case DataType::kInt8:
+      return cast_view<To, int8_t>(args);
+    case DataType::kUInt8:
+      return cast_view<To, uint8_t>(args);
+    default:
+      return cast_view<To, Bool>(args);
+  }
+}
+
+bool is_taken(DataType type) {
+  return type == DataType::kFloat || type == DataType::kDouble || type == DataType::kInt64 ||
+         type == DataType::kInt32 || type == DataType::kInt8 || type == DataType::kUInt8 ||
+         type == DataType::kBool;
+}
+
+std::string refusal(const Problem& p) {
+  if (!is_taken(p.inputs[0].type) || !is_taken(p.outputs[0].type))
+    return "16-bit, unsigned or 4-bit elements";
+  return "";
+}
+
+void run(const KernelArgs& args) {
+  const TensorView &x = args.inputs[0], &y = args.outputs[0];
+  if (x.type == y.type) return copy_view(x, y, args.pool);
+  switch (y.type) {
+    case DataType::kFloat:
+      return cast_to<float>(args);
+    case DataType::kDouble:
+      return cast_to<double>(args);
+    case DataType::kInt64:
+      return cast_to<int64_t>(args);
+    case DataType::kInt32:
+      return cast_to<int32_t>(args);
+    case DataType::kInt8:
+      return cast_to<int8_t>(args);
+    case DataType::kUInt8:
+      return cast_to<uint8_t>(args);
+    default:
+      return cast_to<Bool>(args);
+  }
+}
+
+constexpr Tactic kTactics[] = {
+    {"cast", ir::LayerKind::kCast, kIsa, FormatRule::kSame, 1, refusal, traffic_us,
+     CAMSHAFT_NOTHING_PACKED, run},
+};
+
+}  // namespace
+
+std::span<const Tactic> cast_tactics() {
+  return kTactics;
+}
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET

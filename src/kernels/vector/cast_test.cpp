@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cast, Quantize, Dequantize and Gather: exact.
+#include "kernels/vector/layer_test_util.h"
+
+namespace camshaft::kernels {
+namespace {
+
+using ir::LayerKind;
+using test::check_layer;
+using test::make_layer;
+using test::TestLayer;
+
+TEST(Cast, EveryPair) {
+  const DataType types[] = {DataType::kFloat, DataType::kDouble, DataType::kInt64, DataType::kInt32,
+                            DataType::kInt8,  DataType::kUInt8,  DataType::kBool};
+  for (const DataType from : types)
+    for (const DataType to : types) {
+      TestLayer layer{.layer = make_layer(LayerKind::kCast, ir::CastAttrs{to}),
+                      .inputs = {{.extents = {2, 5, 3, 21}, .type = from}},
+                      .outputs = {{.extents = {2, 5, 3, 21}, .type = to}},
+                      .tolerance = 0};
+      if (ir::is_floating(from))
+        layer.inputs[0].value = [](int64_t k) {
+          const double special[] = {NAN,    INFINITY, -INFINITY, 1e30,  -1e30, 300.7,
+                                    -300.7, 0,        -0.5,      255.9, 4e9,   1e-40};
+          return k < 12 ? static_cast<float>(special[k])
+                        : static_cast<float>(static_cast<double>(k % 200) / 3 - 30);
+        };
+      check_layer(layer,
+                  std::string(ir::type_name(from)) + " to " + std::string(ir::type_name(to)));
+    }
+}
+
+TEST(Quantize, OneScaleAndPerAxis) {
+  const ir::Extents shape = {2, 20, 3, 23};
+  for (const DataType type : {DataType::kInt8, DataType::kUInt8})
+    for (const bool has_zero_point : {false, true})
+      for (const int64_t axis : {-1, 0, 1, 3}) {
+        ir::QuantizeAttrs attrs;
+        attrs.axis = axis < 0 ? 1 : axis, attrs.type = type;
+        const ir::Extents grid =
+            axis < 0 ? ir::Extents{} : ir::Extents{shape[static_cast<size_t>(axis)]};
+        TestLayer layer{.layer = make_layer(LayerKind::kQuantize, attrs),
+                        .inputs = {{.extents = shape},
+                                   {.extents = grid, .is_data = false},
+                                   {.extents = grid,
+                                    .type = type,
+                                    .is_data = false,
+                                    .present = has_zero_point}},
+                        .outputs = {{.extents = shape, .type = type}},
+                        .tolerance = 0};
+        // Multiples of half a step, so that ties are hit; and what must saturate.
+        layer.inputs[0].value = [](int64_t k) {
+          return k == 5 ? INFINITY : k == 6 ? -1e30 : static_cast<double>(k % 801 - 400) / 8;
+        };
+        layer.inputs[1].value = [](int64_t k) { return 0.25 * static_cast<double>(1 + k % 3); };
+        layer.inputs[2].value = [type](int64_t k) {
+          return static_cast<double>(k % 5) + (type == DataType::kUInt8 ? 120 : -2);
+        };
+        check_layer(layer, "quantize axis " + std::to_string(axis));
+        layer.layer = make_layer(LayerKind::kDequantize, attrs);
+        layer.inputs[0] = {.extents = shape, .type = type};
+        layer.outputs[0].type = DataType::kFloat;
+        check_layer(layer, "dequantize axis " + std::to_string(axis));
+      }
+}
+
+TEST(Gather, ConstantIndices) {
+  for (const int64_t axis : {0, 1, 2, 3})
+    for (const ir::Extents& indices : {ir::Extents{}, {4}, {2, 3}}) {
+      const ir::Extents shape = {3, 18, 4, 5};
+      ir::Extents out;
+      for (int64_t d = 0; d < 4; ++d) {
+        if (d != axis)
+          out.push_back(shape[static_cast<size_t>(d)]);
+        else
+          for (const int64_t extent : indices) out.push_back(extent);
+      }
+      for (const DataType type : {DataType::kFloat, DataType::kInt64, DataType::kUInt8}) {
+        TestLayer layer{.layer = make_layer(LayerKind::kGather,
+                                            ir::GatherAttrs{ir::GatherMode::kDefault, axis, 0}),
+                        .inputs = {{.extents = shape, .type = type},
+                                   {.extents = indices,
+                                    .type = DataType::kInt64,
+                                    .is_data = false,
+                                    .is_constant = true}},
+                        .outputs = {{.extents = out, .type = type}},
+                        .tolerance = 0};
+        layer.inputs[1].value = [](int64_t k) {
+          return static_cast<double>(k % 3 - (k % 2 == 0 ? 0 : 3));
+        };
+        check_layer(layer, "axis " + std::to_string(axis));
+      }
+    }
+}
+
+TEST(Gather, RefusesBadAndUnknownIndices) {
+  TestLayer layer{
+      .layer = make_layer(LayerKind::kGather, ir::GatherAttrs{ir::GatherMode::kDefault, 0, 0}),
+      .inputs = {},
+      .outputs = {}};
+  std::vector<int64_t> bad = {0, 3};
+  ir::ConstantData constant;
+  constant.view = std::as_bytes(std::span<const int64_t>(bad));
+  Problem problem{layer.layer.get(),
+                  {{true, DataType::kFloat, Format::kLinear, {3, 2}, nullptr},
+                   {true, DataType::kInt64, Format::kLinear, {2}, &constant}},
+                  {{true, DataType::kFloat, Format::kLinear, {2, 2}, nullptr}},
+                  1};
+  for (const Tactic* tactic : tactics_for(LayerKind::kGather)) {
+    EXPECT_EQ(tactic->refusal(problem), "an index is out of range");
+    Problem unknown = problem;
+    unknown.inputs[1].constant = nullptr;
+    EXPECT_EQ(tactic->refusal(unknown), "indices are known only when running");
+  }
+}
+
+}  // namespace
+}  // namespace camshaft::kernels
