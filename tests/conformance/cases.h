@@ -26,6 +26,7 @@ Result<std::vector<DataSet>> load_data_sets(const std::filesystem::path& folder)
 struct Tolerance {
   double relative = 1e-3, absolute = 1e-7;
   bool absolute_of_maximum = false;
+  double wrong_share = 0;  // of the elements that may be outside
 };
 // Empty when type, extents and elements agree, else what does not. `values` false: only type and
 // extents.

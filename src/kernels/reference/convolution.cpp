@@ -75,6 +75,16 @@ Result<Geometry> geometry_of(const KernelArgs& args, const ir::ConvolutionAttrs&
   return g;
 }
 
+// Leaves out dimensions of one position all through (a convolution along time written as N × 1), so
+// that the innermost loop has something to run over.
+void drop_unit_dimensions(Geometry& g) {
+  for (size_t d = g.rank(); d-- > 0 && g.rank() > 1;) {
+    if (g.input[d] != 1 || g.kernel[d] != 1 || g.output[d] != 1 || g.pre_padding[d] != 0) continue;
+    for (Ints* list : {&g.input, &g.kernel, &g.output, &g.stride, &g.dilation, &g.pre_padding})
+      list->erase(list->begin() + static_cast<int64_t>(d));
+  }
+}
+
 // Calls body(position of the outer dimensions in `moving`, in `other`) for each combination where
 // both are inside: the coordinate in `other` is moving * stride + tap * dilation - pre_padding.
 template <class Body>
@@ -166,7 +176,8 @@ std::vector<double> convolve(const KernelArgs& args, const Geometry& g, bool tra
 template <bool kTransposed>
 Status convolution(const KernelArgs& args) {
   const auto& attrs = args.layer->as<ir::ConvolutionAttrs>();
-  CAMSHAFT_ASSIGN(const Geometry g, geometry_of(args, attrs, kTransposed));
+  CAMSHAFT_ASSIGN(Geometry g, geometry_of(args, attrs, kTransposed));
+  drop_unit_dimensions(g);
   const TensorView& y = args.outputs[0];
   if (y.elements() == 0) return ok_status();
   const bool wide = args.inputs[0].type == DataType::kDouble;
