@@ -140,11 +140,15 @@ Status Selector::list_tactics(const Layer& layer, LayerOptions& list) {
     double predicted;
   };
   std::vector<std::pair<Formats, std::vector<Entry>>> by_formats;
+  const bool has_data = has_data_tensor(layer);
   for (const Tactic* tactic : kernels::tactics_for(layer.kind)) {
     std::string reason;
     bool accepted = false;
-    for (const Formats& formats : formats_of(tactic->formats)) {
-      if (!(formats == kLinearOnly) && !has_data_tensor(layer)) continue;
+    for (const Formats& wanted : formats_of(tactic->formats)) {
+      // Where every format is the same memory (one pixel, one channel), all tactics run, as linear
+      // ones.
+      if (!has_data && accepted) break;
+      const Formats& formats = has_data ? wanted : kLinearOnly;
       const LayerProblem made = make_problem(layer, formats, *context_.opt, context_.threads);
       if (!made.layer) continue;
       std::string refusal = tactic->refusal(made.problem);
