@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The C API: stable names, no exceptions, plain data. Every function that can fail returns a
+ * camshaft_status; on failure camshaft_last_error() of the same thread says what was wrong.
+ * Functions marked [builder] are in libcamshaft only, all others also in libcamshaft-rt. Strings
+ * are UTF-8 and end in 0; file names are in the system's encoding.
+ */
+#ifndef CAMSHAFT_C_API_H_
+#define CAMSHAFT_C_API_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define CAMSHAFT_C_API __attribute__((visibility("default")))
+#else
+#define CAMSHAFT_C_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The largest number of dimensions a tensor has. */
+#define CAMSHAFT_MAX_RANK 8
+
+typedef enum camshaft_status {
+  CAMSHAFT_OK = 0,
+  CAMSHAFT_INVALID_ARGUMENT = 1, /* the caller's option, shape or binding is wrong */
+  CAMSHAFT_INVALID_MODEL = 2,    /* the ONNX file is malformed or contradicts itself */
+  CAMSHAFT_UNSUPPORTED = 3,      /* well formed, but this version cannot do it */
+  CAMSHAFT_CORRUPT = 4,          /* an engine file is damaged, foreign or from a newer version */
+  CAMSHAFT_IO = 5,               /* a file cannot be read or written */
+  CAMSHAFT_CANCELLED = 6,        /* the progress callback asked to stop */
+  CAMSHAFT_INTERNAL = 7          /* a bug in Camshaft */
+} camshaft_status;
+
+typedef enum camshaft_type {
+  CAMSHAFT_UNDEFINED = 0,
+  CAMSHAFT_FLOAT = 1,
+  CAMSHAFT_HALF = 2,
+  CAMSHAFT_BFLOAT16 = 3,
+  CAMSHAFT_DOUBLE = 4,
+  CAMSHAFT_INT8 = 5,
+  CAMSHAFT_UINT8 = 6,
+  CAMSHAFT_INT16 = 7,
+  CAMSHAFT_UINT16 = 8,
+  CAMSHAFT_INT32 = 9,
+  CAMSHAFT_UINT32 = 10,
+  CAMSHAFT_INT64 = 11,
+  CAMSHAFT_UINT64 = 12,
+  CAMSHAFT_BOOL = 13, /* one byte, 0 or 1 */
+  CAMSHAFT_INT4 = 14, /* two per byte, low nibble first */
+  CAMSHAFT_UINT4 = 15
+} camshaft_type;
+
+typedef enum camshaft_severity {
+  CAMSHAFT_LOG_INTERNAL_ERROR = 0,
+  CAMSHAFT_LOG_ERROR = 1,
+  CAMSHAFT_LOG_WARNING = 2,
+  CAMSHAFT_LOG_INFO = 3,
+  CAMSHAFT_LOG_VERBOSE = 4
+} camshaft_severity;
+
+typedef struct camshaft_engine
+    camshaft_engine; /* immutable; any number of contexts and threads may use one */
+typedef struct camshaft_context camshaft_context; /* one thread at a time */
+
+/* An input or output. `name` lives as long as the engine. Extents in ONNX order; -1: known only
+ * when shapes are set. */
+typedef struct camshaft_tensor_info {
+  const char* name;
+  camshaft_type type;
+  int32_t rank; /* -1: known only at run time */
+  int64_t dims[CAMSHAFT_MAX_RANK];
+} camshaft_tensor_info;
+
+/* "0.1.0" */
+CAMSHAFT_C_API const char* camshaft_version(void);
+/* What the last failed call of this thread was about; "" before any failure. Valid until the
+ * thread's next failed call. */
+CAMSHAFT_C_API const char* camshaft_last_error(void);
+
+/* Called from any thread with records up to `most_verbose`. NULL: no log (the default). `user` is
+ * handed through. */
+typedef void (*camshaft_log_callback)(camshaft_severity severity, const char* text, void* user);
+CAMSHAFT_C_API void camshaft_set_log(camshaft_log_callback callback, camshaft_severity most_verbose,
+                                     void* user);
+
+/* --- building [builder]
+ * -------------------------------------------------------------------------------------------------
+ */
+
+/* The shapes one input takes: kernels are tuned at `opt`; running accepts min <= extent <= max. */
+typedef struct camshaft_shape_range {
+  const char* input;
+  int32_t rank;
+  int64_t min[CAMSHAFT_MAX_RANK];
+  int64_t opt[CAMSHAFT_MAX_RANK];
+  int64_t max[CAMSHAFT_MAX_RANK];
+} camshaft_shape_range;
+
+/* Set with camshaft_build_options_init(), then change what should differ. */
+typedef struct camshaft_build_options {
+  size_t struct_size;                 /* set by init: lets later versions add fields */
+  int32_t threads;                    /* 0: all this process may use */
+  int32_t optimization_level;         /* 0 ... 5, 3 by default */
+  int32_t avg_timing;                 /* runs averaged per tactic */
+  int32_t max_tactics;                /* -1: as the level says */
+  const char* timing_cache_file;      /* NULL: none */
+  const camshaft_shape_range* shapes; /* for dynamic inputs; one optimization profile */
+  size_t shape_count;
+  /* Phase, steps done, steps in all. Returning 0 cancels the build. May be NULL. */
+  int (*progress)(const char* phase, int done, int total, void* user);
+  void* user;
+} camshaft_build_options;
+
+CAMSHAFT_C_API void camshaft_build_options_init(camshaft_build_options* options);
+/* `options` may be NULL: defaults. The engine is the caller's: camshaft_engine_destroy(). */
+CAMSHAFT_C_API camshaft_status camshaft_build_file(const char* onnx_file,
+                                                   const camshaft_build_options* options,
+                                                   camshaft_engine** engine);
+CAMSHAFT_C_API camshaft_status camshaft_build_memory(const void* onnx, size_t bytes,
+                                                     const camshaft_build_options* options,
+                                                     camshaft_engine** engine);
+
+/* --- engines
+ * ------------------------------------------------------------------------------------------------------------
+ */
+
+CAMSHAFT_C_API camshaft_status camshaft_engine_load(const char* file, camshaft_engine** engine);
+/* The bytes are copied. */
+CAMSHAFT_C_API camshaft_status camshaft_engine_from_memory(const void* data, size_t bytes,
+                                                           camshaft_engine** engine);
+/* NULL is allowed. Contexts of the engine may outlive it. */
+CAMSHAFT_C_API void camshaft_engine_destroy(camshaft_engine* engine);
+
+CAMSHAFT_C_API camshaft_status camshaft_engine_save(const camshaft_engine* engine,
+                                                    const char* file);
+/* The engine file's bytes, valid as long as the engine. */
+CAMSHAFT_C_API camshaft_status camshaft_engine_bytes(const camshaft_engine* engine,
+                                                     const void** data, size_t* bytes);
+
+CAMSHAFT_C_API size_t camshaft_engine_input_count(const camshaft_engine* engine);
+CAMSHAFT_C_API size_t camshaft_engine_output_count(const camshaft_engine* engine);
+CAMSHAFT_C_API camshaft_status camshaft_engine_input(const camshaft_engine* engine, size_t index,
+                                                     camshaft_tensor_info* info);
+CAMSHAFT_C_API camshaft_status camshaft_engine_output(const camshaft_engine* engine, size_t index,
+                                                      camshaft_tensor_info* info);
+
+CAMSHAFT_C_API size_t camshaft_engine_layer_count(const camshaft_engine* engine);
+/* Layer information, the schema of TensorRT 8.2-10.x; to be freed with camshaft_free(). */
+CAMSHAFT_C_API camshaft_status camshaft_engine_layers_json(const camshaft_engine* engine,
+                                                           char** json);
+CAMSHAFT_C_API void camshaft_free(void* text);
+
+/* --- running
+ * ------------------------------------------------------------------------------------------------------------
+ */
+
+/* threads 0: all this process may use; profile: index of the optimization profile, usually 0. */
+CAMSHAFT_C_API camshaft_status camshaft_context_create(const camshaft_engine* engine,
+                                                       int32_t threads, int32_t profile,
+                                                       camshaft_context** context);
+CAMSHAFT_C_API void camshaft_context_destroy(camshaft_context* context);
+
+/* Extents of a dynamic input for the next run. */
+CAMSHAFT_C_API camshaft_status camshaft_context_set_shape(camshaft_context* context,
+                                                          const char* input, const int64_t* dims,
+                                                          int32_t rank);
+/* The caller's memory, row major; it is read by camshaft_context_run() and must stay alive until
+ * then. */
+CAMSHAFT_C_API camshaft_status camshaft_context_set_input(camshaft_context* context,
+                                                          const char* input, const void* data,
+                                                          size_t bytes);
+/* Optional: where an output is written, row major; NULL: the context keeps it. */
+CAMSHAFT_C_API camshaft_status camshaft_context_set_output(camshaft_context* context,
+                                                           const char* output, void* data,
+                                                           size_t bytes);
+CAMSHAFT_C_API camshaft_status camshaft_context_run(camshaft_context* context);
+/* After a run: the values, row major, valid until the next run; and their type and extents (either
+ * may be NULL). */
+CAMSHAFT_C_API camshaft_status camshaft_context_output(camshaft_context* context,
+                                                       const char* output, const void** data,
+                                                       camshaft_tensor_info* info);
+
+/* Called after every layer of every run with its index, name and time; NULL: off. */
+typedef void (*camshaft_layer_callback)(int32_t layer, const char* name, double microseconds,
+                                        void* user);
+CAMSHAFT_C_API camshaft_status camshaft_context_set_profiler(camshaft_context* context,
+                                                             camshaft_layer_callback callback,
+                                                             void* user);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* CAMSHAFT_C_API_H_ */

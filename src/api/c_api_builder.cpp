@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of the C API that builds: in libcamshaft only.
+#include "api/c_handles.h"
+#include "base/status.h"
+#include "camshaft/builder.h"
+
+namespace camshaft::api {
+namespace {
+
+Result<BuildOptions> build_options(const camshaft_build_options* given) {
+  BuildOptions options;
+  if (given == nullptr) return options;
+  if (given->struct_size < sizeof(camshaft_build_options)) {
+    return Status(ErrorCode::kInvalidArgument,
+                  "build options were not set by camshaft_build_options_init()");
+  }
+  options.threads = given->threads;
+  options.optimization_level = given->optimization_level;
+  options.avg_timing = given->avg_timing;
+  options.max_tactics = given->max_tactics;
+  if (given->timing_cache_file != nullptr) options.timing_cache = given->timing_cache_file;
+  OptimizationProfile profile;
+  for (size_t k = 0; k < given->shape_count; ++k) {
+    const camshaft_shape_range& range = given->shapes[k];
+    if (range.input == nullptr || range.rank < 0 || range.rank > CAMSHAFT_MAX_RANK) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "shape range {}: no input name, or a rank not in 0 to {}", k,
+                        CAMSHAFT_MAX_RANK);
+    }
+    profile.push_back({range.input, Dims(range.min, range.min + range.rank),
+                       Dims(range.opt, range.opt + range.rank),
+                       Dims(range.max, range.max + range.rank)});
+  }
+  if (!profile.empty()) options.profiles.push_back(std::move(profile));
+  if (given->progress != nullptr) {
+    options.progress = [progress = given->progress, user = given->user](const char* phase, int done,
+                                                                        int total) {
+      return progress(phase, done, total, user) != 0;
+    };
+  }
+  return options;
+}
+
+Result<Engine> build_with(Result<Model> model, const camshaft_build_options* given) {
+  CAMSHAFT_TRY(model.status());
+  CAMSHAFT_ASSIGN(const BuildOptions options, build_options(given));
+  return build(std::move(model).value(), options);
+}
+
+camshaft_status wrap(Result<Engine> result, camshaft_engine** engine) {
+  if (!result.ok()) return report(result.status());
+  *engine = new camshaft_engine{std::move(result).value()};
+  return CAMSHAFT_OK;
+}
+
+}  // namespace
+}  // namespace camshaft::api
+
+extern "C" {
+
+void camshaft_build_options_init(camshaft_build_options* options) {
+  if (options == nullptr) return;
+  const camshaft::BuildOptions defaults;
+  *options = camshaft_build_options{};
+  options->struct_size = sizeof *options;
+  options->optimization_level = defaults.optimization_level;
+  options->avg_timing = defaults.avg_timing;
+  options->max_tactics = defaults.max_tactics;
+}
+
+camshaft_status camshaft_build_file(const char* onnx_file, const camshaft_build_options* options,
+                                    camshaft_engine** engine) {
+  if (onnx_file == nullptr || engine == nullptr) return camshaft::api::null_argument(__func__);
+  return camshaft::api::wrap(
+      camshaft::api::build_with(camshaft::Model::from_file(onnx_file), options), engine);
+}
+
+camshaft_status camshaft_build_memory(const void* onnx, size_t bytes,
+                                      const camshaft_build_options* options,
+                                      camshaft_engine** engine) {
+  if (onnx == nullptr || engine == nullptr) return camshaft::api::null_argument(__func__);
+  const std::span<const std::byte> model(static_cast<const std::byte*>(onnx), bytes);
+  return camshaft::api::wrap(
+      camshaft::api::build_with(camshaft::Model::from_memory(model), options), engine);
+}
+
+}  // extern "C"

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The example programs, built against the shared library, do what they say."""
+import re
+
+import conftest
+import numpy as np
+
+
+def test_cpp_example(conv_file, tmp_path):
+    result = conftest.run("run_cpp", conv_file, cwd=tmp_path)
+    assert result.code == 0, result.err
+    assert re.search(r"^y 1x8x16x16( \S+){4}$", result.out, re.M)
+    _, b = conftest.weights()
+    values = [float(v) for v in result.out.splitlines()[0].split()[2:]]
+    np.testing.assert_allclose(values, max(b[0], 0), rtol=1e-4)  # zeros in: relu(bias) out
+    assert conftest.run("run_cpp", "missing.onnx").code == 1
+
+
+def test_c_example(conv_file, tmp_path):
+    result = conftest.run("run_c", conv_file, tmp_path / "e.engine", cwd=tmp_path)
+    assert result.code == 0, result.err
+    assert result.out.startswith("y 1x8x16x16 ")
+    assert (tmp_path / "e.engine").exists()
+    missing = conftest.run("run_c", "missing.onnx", tmp_path / "e")
+    assert missing.code == 1 and "missing.onnx" in missing.err
+
+
+def test_yolox_finds_the_animals(tmp_path):
+    model = conftest.ROOT / "examples/models/yolox_nano/model.onnx"
+    photo = conftest.ROOT / "examples/data/photo.png"
+    result = conftest.run("yolox_demo", model, photo, tmp_path / "out.png", cwd=tmp_path)
+    assert result.code == 0, result.err
+    found = re.findall(r"^  (\S+) +(\d+\.\d) %  left +(-?\d+)  top +(-?\d+)  right +(\d+)  bottom +(\d+)$", result.out, re.M)
+    assert len(found) >= 3 and {name for name, *_ in found} <= {"sheep", "dog", "cow", "horse", "bear"}
+    best = found[0]
+    assert best[0] == "sheep" and float(best[1]) > 85
+    assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
