@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "base/log.h"
+#include "camshaft/version.h"
 #include "passes/pipeline.h"
 #include "tuner/plan_maker.h"
 #include "tuner/profiles.h"
@@ -51,6 +52,7 @@ Result<std::vector<std::byte>> build(std::unique_ptr<ir::Graph> graph, const Bui
   engine::EngineParts parts;
   parts.verbosity = options.verbosity;
   parts.record.model_name = graph->name();
+  parts.record.builder_version = CAMSHAFT_VERSION;
   parts.record.cpu_model = cpu_info().model;
   parts.record.cpu_fingerprint = cpu_fingerprint();
   parts.record.threads = options.threads > 0 ? options.threads : default_num_threads();
