@@ -166,6 +166,19 @@ TEST(Conv, WinogradTiles) {
   check(spec);
 }
 
+TEST(Conv, WinogradDilated) {
+  for (int64_t dilation : {2, 3, 5}) {
+    ConvCaseSpec spec = square(9, 19, 17, 3, 1, dilation);
+    spec.shape.batch = 2;
+    spec.shape.dh = dilation;
+    spec.shape.dw = dilation - 1;
+    check(spec);
+    spec.epilogue = "v1 = relu v0";
+    spec.shape.pad_left = 0;
+    check(spec);
+  }
+}
+
 TEST(Conv, CollidingPixelsAndLongDepth) {
   check(square(1024, 4, 24, 1, 1, 0));
   check(square(512, 5, 24, 1, 2, 0));

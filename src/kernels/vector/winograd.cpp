@@ -7,88 +7,22 @@
 //   M[tile][t][k] ─▶ m×m pixels
 //
 // A block's V and M stay in the second-level cache; U (the transformed weights) streams through
-// once per block. The epilogue runs on every tile while it is in the first-level cache.
-// Interpolation points 0, ±√½, ±√2, ∞ keep the error of F(4,3) near 1e-6 of the largest output;
-// matrices as in Lavin & Gray, "Fast Algorithms for Convolutional Neural Networks", with those
-// points.
-#include <cmath>
+// once per block. A dilated convolution is dilation² independent ones on every dilation-th pixel:
+// its tiles only have longer strides.
 #include <cstring>
 
-#include "kernels/conv_shape.h"
-#include "kernels/kernel.h"
-#include "kernels/simd/simd.h"
-#include "kernels/vector/gemm_tile.h"
-#include "kernels/vector/program_tile.h"
-#include "kernels/vector/tile_finish.h"
+#include "kernels/vector/conv_gemm.h"
+#include "kernels/vector/gemm_cost.h"
+#include "kernels/vector/winograd_transform.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
 
-constexpr int kVecs = 2;
-constexpr int kPanel = kVecs * kLanes;
-constexpr int kTileRows = kMaxRows[kVecs];
-
-// --- transforms of one row or column
-// -------------------------------------------------------------------------------------------
-
-struct F43 {
-  static constexpr int kOut = 4, kIn = 6;
-  static constexpr float kA2 = 0.5f, kB2 = 2.0f, kA = 0.70710678118654752f,
-                         kB = 1.41421356237309505f;
-
-  CAMSHAFT_INLINE void input(const F32* d, F32* v) {
-    const F32 a2 = set1(kA2), b2 = set1(kB2), a = set1(kA), b = set1(kB), sum = set1(kA2 + kB2);
-    const F32 e = fnma(b2, d[2], d[4]), o = fnma(b2, d[1], d[3]);
-    const F32 f = fnma(a2, d[2], d[4]), q = fnma(a2, d[1], d[3]);
-    v[0] = fnma(sum, d[2], d[0] + d[4]);
-    v[1] = fma(a, o, e);
-    v[2] = fnma(a, o, e);
-    v[3] = fma(b, q, f);
-    v[4] = fnma(b, q, f);
-    v[5] = fnma(sum, d[3], d[1] + d[5]);
-  }
-  CAMSHAFT_INLINE void output(const F32* m, F32* y) {
-    const F32 s1 = m[1] + m[2], d1 = m[1] - m[2], s2 = m[3] + m[4], d2 = m[3] - m[4];
-    y[0] = m[0] + s1 + s2;
-    y[1] = fma(set1(kA), d1, set1(kB) * d2);
-    y[2] = fma(set1(kA2), s1, set1(kB2) * s2);
-    y[3] = fma(set1(kA * kA2), d1, fma(set1(kB * kB2), d2, m[5]));
-  }
-  // Row t of G applied to three weights, in double: done once, while building.
-  static void weights(const double* g, double* u) {
-    const double a = std::sqrt(0.5), b = std::sqrt(2.0), a2 = 0.5, b2 = 2.0;
-    const double na = 2 * a2 * (a2 - b2), nb = 2 * b2 * (b2 - a2);
-    u[0] = g[0] / (a2 * b2);
-    u[1] = (g[0] + a * g[1] + a2 * g[2]) / na;
-    u[2] = (g[0] - a * g[1] + a2 * g[2]) / na;
-    u[3] = (g[0] + b * g[1] + b2 * g[2]) / nb;
-    u[4] = (g[0] - b * g[1] + b2 * g[2]) / nb;
-    u[5] = g[2];
-  }
-};
-
-struct F23 {
-  static constexpr int kOut = 2, kIn = 4;
-  CAMSHAFT_INLINE void input(const F32* d, F32* v) {
-    v[0] = d[0] - d[2];
-    v[1] = d[1] + d[2];
-    v[2] = d[2] - d[1];
-    v[3] = d[1] - d[3];
-  }
-  CAMSHAFT_INLINE void output(const F32* m, F32* y) {
-    y[0] = m[0] + m[1] + m[2];
-    y[1] = m[1] - m[2] - m[3];
-  }
-  static void weights(const double* g, double* u) {
-    u[0] = g[0];
-    u[1] = (g[0] + g[1] + g[2]) / 2;
-    u[2] = (g[0] - g[1] + g[2]) / 2;
-    u[3] = g[2];
-  }
-};
-
-// --- the problem
-// ---------------------------------------------------------------------------------------------------------------
+constexpr int kVecs = 2;  // of a panel
+constexpr int64_t kPanel = kVecs * kLanes;
+constexpr int64_t kTileRows = kMaxRows[kVecs];
+constexpr int64_t kStripTiles =
+    8;  // finished before their epilogue program runs: 4 rows of 32 pixels fit in L1
 
 int64_t round_up(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
@@ -100,267 +34,405 @@ int64_t smaller(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
+// How the output is cut into tiles and blocks of tiles.
 template <class F>
 struct Blocking {
-  static constexpr int kPoints = F::kIn * F::kIn;
-  int64_t tiles_high, tiles_wide, tiles;
+  static constexpr int64_t kPoints = F::kIn * F::kIn;
+  int64_t tiles_high, tiles_wide, tiles;  // per phase of the dilation; in all
   int64_t row;    // floats of one V row: the channels, padded so that rows do not share cache sets
   int64_t block;  // tiles of one block
   int64_t blocks;
+  int threads;
   bool cooperative;  // few tiles: the threads share one block and divide the output channels
-  int64_t v_floats, m_floats;  // of one block; M of one panel
+  int64_t v_floats, m_floats,
+      strip_floats;  // V of one block, M of one panel, a half-transformed strip
 
-  Blocking(const ConvShape& s, int threads) {
-    tiles_high = ceil_div(s.oh, F::kOut);
-    tiles_wide = ceil_div(s.ow, F::kOut);
-    tiles = s.batch * tiles_high * tiles_wide;
+  Blocking(const ConvShape& s, int threads_wanted) {
+    tiles_high = ceil_div(ceil_div(s.oh, s.dh), F::kOut);
+    tiles_wide = ceil_div(ceil_div(s.ow, s.dw), F::kOut);
+    tiles = s.batch * s.dh * s.dw * tiles_high * tiles_wide;
+    threads = s.macs() < 2 * kMacsWorthThreads ? 1 : threads_wanted;
     row = round_up(s.ic, kLanes) + 16;
-    // Half of the second-level cache for V, at least two register tiles so that the weights are
+    // A third of the second-level cache for V, at least two register tiles so that the weights are
     // used more than once.
-    const int64_t fit = static_cast<int64_t>(cpu_info().l2_bytes) / 2 / (kPoints * row * 4);
+    const int64_t fit = static_cast<int64_t>(cpu_info().l2_bytes) / 3 / (kPoints * row * 4);
     const int64_t wanted = fit / kTileRows * kTileRows;
     block = wanted < 2 * kTileRows ? 2 * kTileRows : wanted;
     cooperative = threads > 1 && tiles < 2 * threads * block;
     if (cooperative && tiles <= 4 * block) block = tiles;
     if (block > tiles) block = tiles;
-    blocks = ceil_div(tiles, block);
-    block = ceil_div(tiles, blocks);
+    blocks = block == 0 ? 0 : ceil_div(tiles, block);
+    block = blocks == 0 ? 0 : ceil_div(tiles, blocks);
     v_floats = kPoints * block * row;
     m_floats = kPoints * block * kPanel;
+    strip_floats = F::kIn * (F::kOut * kStripTiles + 2) * kLanes;
+  }
+  int64_t worker_floats() const { return m_floats + strip_floats + (cooperative ? 0 : v_floats); }
+  size_t workspace_bytes() const {
+    return 4 * static_cast<size_t>(threads * worker_floats() + (cooperative ? v_floats : 0));
   }
 };
 
-// --- steps
-// ---------------------------------------------------------------------------------------------------------------------
-
-// Transforms the patches of `count` tiles from number `first` on into v[t][tile][c].
+// Tiles in the order (image, tile row, row phase, column phase, tile column).
 template <class F>
-void transform_input(const ConvShape& s, const Blocking<F>& b, const TensorView& x, int64_t first,
-                     int64_t begin, int64_t end, float* v) {
-  constexpr int kIn = F::kIn;
-  for (int64_t tile = begin; tile < end; ++tile) {
-    const int64_t index = first + tile;
-    const int64_t n = index / (b.tiles_high * b.tiles_wide);
-    const int64_t h0 = index / b.tiles_wide % b.tiles_high * F::kOut - s.pad_top;
-    const int64_t w0 = index % b.tiles_wide * F::kOut - s.pad_left;
-    const float* image = x.as<float>() + n * x.strides[0];
-    const bool inside = h0 >= 0 && w0 >= 0 && h0 + kIn <= s.ih && w0 + kIn <= s.iw;
-    float* out = v + tile * b.row;
-    const int64_t plane = b.block * b.row;
+struct TileCursor {
+  const ConvShape& s;
+  const Blocking<F>& b;
+  int64_t image, tile_row, row_phase, tile_col, col_phase;
+
+  TileCursor(const ConvShape& shape, const Blocking<F>& blocking, int64_t index)
+      : s(shape), b(blocking) {
+    tile_col = index % b.tiles_wide;
+    index /= b.tiles_wide;
+    col_phase = index % s.dw;
+    index /= s.dw;
+    row_phase = index % s.dh;
+    index /= s.dh;
+    tile_row = index % b.tiles_high;
+    image = index / b.tiles_high;
+  }
+  // How many of the next `most` tiles are neighbours in one row.
+  int64_t strip(int64_t most) const { return smaller(most, b.tiles_wide - tile_col); }
+  void advance(int64_t count) {
+    tile_col += count;
+    if (tile_col < b.tiles_wide) return;
+    tile_col = 0;
+    if (++col_phase < s.dw) return;
+    col_phase = 0;
+    if (++row_phase < s.dh) return;
+    row_phase = 0;
+    if (++tile_row < b.tiles_high) return;
+    tile_row = 0;
+    ++image;
+  }
+  int64_t row() const {
+    return tile_row * F::kOut * s.dh + row_phase;
+  }  // of the first output pixel
+  int64_t col() const { return tile_col * F::kOut * s.dw + col_phase; }
+};
+
+// Output pixels of a tile of kOut that exist.
+int64_t pixels_left(int64_t from, int64_t extent, int64_t step, int64_t most) {
+  return from >= extent ? 0 : smaller(most, (extent - from + step - 1) / step);
+}
+
+// One call of a tactic.
+template <class F>
+struct Job {
+  static constexpr int64_t kPoints = Blocking<F>::kPoints;
+  ConvRun run;  // tensors and epilogue
+  Blocking<F> b;
+  const float* bias;
+  const float* u;
+  float* workspace;
+
+  Panels panels() const { return Panels(run.shape.oc, run.shape.ic, kVecs); }
+  float* worker_memory(int worker) const {
+    return workspace + (b.cooperative ? b.v_floats : 0) + worker * b.worker_floats();
+  }
+
+  // The rows of the input that a row of tiles reads, at the column of `tile`'s first pixel; null
+  // outside the image.
+  struct InputRows {
+    const float* rows[F::kIn];
+    bool all = true;
+  };
+  InputRows input_rows(const TileCursor<F>& tile) const {
+    const ConvShape& s = run.shape;
+    InputRows result;
+    for (int i = 0; i < F::kIn; ++i) {
+      const int64_t h = tile.row() - s.pad_top + i * s.dh;
+      const bool inside = h >= 0 && h < s.ih;
+      result.rows[i] = inside ? run.x + tile.image * run.x_image + h * run.x_row +
+                                    (tile.col() - s.pad_left) * run.x_pixel
+                              : nullptr;
+      result.all = result.all && inside;
+    }
+    return result;
+  }
+
+  // One vector of channels of the strip's columns [first, end), all inside the image.
+  template <bool kMasked>
+  void transform_columns(const InputRows& in, int64_t c, int64_t first, int64_t end, M32 mask,
+                         float* out, int64_t step) const {
+    const int64_t pixel = run.x_pixel * run.shape.dw;
+    for (int64_t w = first; w < end; ++w) {
+      const int64_t offset = w * pixel + c;
+      if (in.all)
+        transform_column<F>(
+            [&](int h) __attribute__((always_inline)) {
+              return kMasked ? load(in.rows[h] + offset, mask) : load(in.rows[h] + offset);
+            },
+            out + w * kLanes, step);
+      else
+        transform_column<F>(
+            [&](int h) __attribute__((always_inline)) {
+              return in.rows[h] ? load(in.rows[h] + offset, mask) : zero();
+            },
+            out + w * kLanes, step);
+    }
+  }
+
+  // V of `count` neighbouring tiles from `tile` on; the first is tile `k` of the block.
+  void transform_strip(const TileCursor<F>& tile, int64_t k, int64_t count, float* v,
+                       float* strip) const {
+    const ConvShape& s = run.shape;
+    const int64_t plane = b.block * b.row, columns = F::kOut * count + 2, step = columns * kLanes;
+    const InputRows in = input_rows(tile);
+    // Columns [first, end) lie inside the image.
+    const int64_t left = s.pad_left - tile.col(), right = s.iw + left;
+    const int64_t first = left > 0 ? smaller(ceil_div(left, s.dw), columns) : 0;
+    const int64_t last = right <= 0 ? 0 : smaller(ceil_div(right, s.dw), columns);
+    const int64_t end = last < first ? first : last;
+    for (int64_t h = 0; h < F::kIn; ++h) {
+      std::memset(strip + h * step, 0, static_cast<size_t>(first * kLanes) * sizeof(float));
+      std::memset(strip + h * step + end * kLanes, 0,
+                  static_cast<size_t>((columns - end) * kLanes) * sizeof(float));
+    }
     for (int64_t c = 0; c < s.ic; c += kLanes) {
       const M32 mask = first_n(static_cast<int>(s.ic - c));
-      const bool whole = c + kLanes <= s.ic;
-      F32 half[kIn][kIn];
-      for (int j = 0; j < kIn; ++j) {
-        F32 d[kIn], t[kIn];
-        const int64_t w = w0 + j;
-        for (int i = 0; i < kIn; ++i) {
-          const int64_t h = h0 + i;
-          const float* pixel = image + h * x.strides[2] + w * x.strides[3] + c;
-          if (inside || (h >= 0 && h < s.ih && w >= 0 && w < s.iw))
-            d[i] = whole ? load(pixel) : load(pixel, mask);
-          else
-            d[i] = zero();
-        }
-        F::input(d, t);
-        for (int i = 0; i < kIn; ++i) half[i][j] = t[i];
-      }
-      for (int i = 0; i < kIn; ++i) {
-        F32 t[kIn];
-        F::input(half[i], t);
-        for (int j = 0; j < kIn; ++j) store(out + (i * kIn + j) * plane + c, t[j]);
+      if (c + kLanes <= s.ic)
+        transform_columns<false>(in, c, first, end, mask, strip, step);
+      else
+        transform_columns<true>(in, c, first, end, mask, strip, step);
+      for (int64_t h = 0; h < F::kIn; ++h)
+        for (int64_t n = 0; n < count; ++n)
+          transform_row<F>(strip + h * step + n * F::kOut * kLanes,
+                           v + h * F::kIn * plane + (k + n) * b.row + c, plane);
+    }
+  }
+
+  // V of tiles [begin, end) of the block that starts with tile `first`.
+  void transform_input(int64_t first, int64_t begin, int64_t end, float* v, float* strip) const {
+    TileCursor<F> tile(run.shape, b, first + begin);
+    for (int64_t k = begin; k < end;) {
+      const int64_t count = tile.strip(smaller(kStripTiles, end - k));
+      transform_strip(tile, k, count, v, strip);
+      tile.advance(count);
+      k += count;
+    }
+  }
+
+  // M[tile][t][width] of the block's tiles and one panel of weights u[t][c][width].
+  void multiply(const float* v, const float* panel, int64_t vecs, int64_t count, float* m) const {
+    const int64_t width = vecs * kLanes, c = run.shape.ic;
+    const EvenSplit groups = split_evenly(count, kTileRows);
+    const Segment segment{0, 0};
+    Tile tile{};
+    tile.a_stride = b.row;
+    tile.segments = &segment;
+    tile.num_segments = 1;
+    tile.segment_length = c;
+    tile.b_stride = width;
+    tile.c_stride = kPoints * width;
+    tile.cols = width;
+    tile.low = -__builtin_inff();
+    tile.high = __builtin_inff();
+    tile.slope = 1;
+    for (int64_t t = 0; t < kPoints; ++t) {
+      tile.b = panel + t * c * width;
+      for (int64_t group = 0; group < groups.parts; ++group) {
+        const int64_t first = groups.start(group);
+        tile.a = v + (t * b.block + first) * b.row;
+        tile.c = m + first * tile.c_stride + t * width;
+        tile_kernel(static_cast<int>(vecs), static_cast<int>(groups.size(group)))(tile);
       }
     }
   }
-}
 
-// M[tile][t][panel] of the block's tiles and one panel of weights u[t][c][kPanel].
-template <class F>
-void multiply_block(const ConvShape& s, const Blocking<F>& b, const float* v, const float* u,
-                    int64_t count, float* m) {
-  constexpr float kInfinity = __builtin_inff();
-  const EvenSplit groups = split_evenly(count, kTileRows);
-  const Segment start{0, 0};
-  const int64_t m_row = b.kPoints * kPanel;
-  for (int t = 0; t < b.kPoints; ++t, u += s.ic * kPanel)
-    for (int64_t group = 0; group < groups.parts; ++group) {
-      const int64_t first = groups.start(group);
-      tile_kernel(kVecs,
-                  static_cast<int>(groups.size(group)))(Tile{.a = v + (t * b.block + first) * b.row,
-                                                             .a_stride = b.row,
-                                                             .segments = &start,
-                                                             .num_segments = 1,
-                                                             .segment_length = s.ic,
-                                                             .b = u,
-                                                             .b_stride = kPanel,
-                                                             .bias = nullptr,
-                                                             .c = m + first * m_row + t * kPanel,
-                                                             .c_stride = m_row,
-                                                             .cols = kPanel,
-                                                             .accumulate = false,
-                                                             .low = -kInfinity,
-                                                             .high = kInfinity,
-                                                             .slope = 1,
-                                                             .residual = nullptr,
-                                                             .residual_stride = 0});
+  // The pixels of one tile for channels [channel, channel + cols); kPanelVecs: of the panel.
+  template <int kPanelVecs>
+  void store_tile(const TileCursor<F>& tile, const float* m, int64_t channel, int64_t cols) const {
+    constexpr int kWidth = kPanelVecs * kLanes;
+    const ConvShape& s = run.shape;
+    const Epilogue& epilogue = run.finish.epilogue;
+    const TileOutput& o = run.finish.out;
+    const TileSource& residual = run.finish.operands[0];
+    const bool adds = epilogue.kind == EpilogueKind::kResidualClip,
+               leaky = epilogue.kind == EpilogueKind::kLeaky;
+    const int64_t rows = pixels_left(tile.row(), s.oh, s.dh, F::kOut);
+    const int64_t pixels = pixels_left(tile.col(), s.ow, s.dw, F::kOut);
+    const int64_t y_row = o.row * s.dh, y_pixel = o.pixel * s.dw;
+    float* y = o.data + tile.image * o.image + tile.row() * o.row + tile.col() * o.pixel + channel;
+    const float* more = adds ? residual.at(tile.image, tile.row(), tile.col(), channel) : nullptr;
+    const F32 low = set1(epilogue.low), high = set1(epilogue.high), slope = set1(epilogue.slope);
+    for (int64_t c = 0; c < cols; c += kLanes) {
+      F32 out[F::kOut][F::kOut];
+      transform_back<F, kWidth>(m + c, out);
+      const F32 shift = load(bias + channel + c);
+      const M32 mask = first_n(static_cast<int>(cols - c));
+#pragma GCC unroll 4
+      for (int i = 0; i < F::kOut; ++i)
+#pragma GCC unroll 4
+        for (int j = 0; j < F::kOut; ++j) {
+          F32 value = out[i][j] + shift;
+          if (leaky) value = max(slope * value, value);
+          out[i][j] = value;
+        }
+      if (rows == F::kOut && pixels == F::kOut && !adds && c + kLanes <= cols) {
+#pragma GCC unroll 4
+        for (int i = 0; i < F::kOut; ++i)
+#pragma GCC unroll 4
+          for (int j = 0; j < F::kOut; ++j)
+            store(y + i * y_row + j * y_pixel + c, min(high, max(low, out[i][j])));
+        continue;
+      }
+      for (int i = 0; i < rows; ++i)
+        for (int j = 0; j < pixels; ++j) {
+          F32 value = out[i][j];
+          if (adds)
+            value =
+                value + load(more + i * s.dh * residual.row + j * s.dw * residual.pixel + c, mask);
+          store(y + i * y_row + j * y_pixel + c, min(high, max(low, value)), mask);
+        }
     }
-}
+  }
 
-// What one panel of output channels needs to end its tiles.
-struct PanelEnd {
-  const TileFinish& finish;
-  const TensorView& y;
-  const float* bias;  // of the panel
-  int64_t channel, channels;
+  // The epilogue program on the pixels of `count` neighbouring tiles from `tile` on. Not dilated.
+  void run_strip(const TileCursor<F>& tile, int64_t count, int64_t channel, int64_t cols) const {
+    const int64_t rows = pixels_left(tile.row(), run.shape.oh, 1, F::kOut);
+    const int64_t pixels = pixels_left(tile.col(), run.shape.ow, 1, F::kOut * count);
+    for (int64_t i = 0; i < rows; ++i)
+      finish_tiles(run.finish, {tile.image, tile.row() + i, tile.col(), pixels}, channel, cols);
+  }
+
+  template <int kPanelVecs>
+  void transform_output(const float* m, int64_t first, int64_t count, int64_t channel,
+                        int64_t cols) const {
+    constexpr int64_t kTileFloats = kPoints * kPanelVecs * kLanes;
+    TileCursor<F> tile(run.shape, b, first);
+    for (int64_t k = 0; k < count;) {
+      const TileCursor<F> start = tile;
+      const int64_t strip = tile.strip(smaller(kStripTiles, count - k));
+      for (int64_t n = 0; n < strip; ++n, ++k, tile.advance(1))
+        store_tile<kPanelVecs>(tile, m + k * kTileFloats, channel, cols);
+      if (run.finish.epilogue.kind == EpilogueKind::kProgram)
+        run_strip(start, strip, channel, cols);
+    }
+  }
+
+  void run_panel(int64_t panel, const float* v, float* m, int64_t first, int64_t count) const {
+    const Panels p = panels();
+    const int64_t channel = p.first_col(panel), vecs = p.vecs_of(panel);
+    multiply(v, u + kPoints * p.offset(panel), vecs, count, m);
+    if (vecs == 1)
+      transform_output<1>(m, first, count, channel, p.cols_of(panel));
+    else
+      transform_output<kVecs>(m, first, count, channel, p.cols_of(panel));
+  }
+
+  int64_t tiles_of(int64_t block) const {
+    return smaller(b.tiles - block * b.block, b.block);
+  }
+
+  // Few tiles: the threads transform a block together, then each takes a share of the output
+  // channels.
+  void run_cooperative(ThreadPool& pool) const {
+    float* v = workspace;
+    for (int64_t block = 0; block < b.blocks; ++block) {
+      const int64_t first = block * b.block, count = tiles_of(block);
+      pool.parallel_ranges(count, [this, first, v](int worker, int64_t begin, int64_t end) {
+        transform_input(first, begin, end, v, worker_memory(worker) + b.m_floats);
+      });
+      pool.parallel_ranges(panels().count(),
+                           [this, first, count, v](int worker, int64_t begin, int64_t end) {
+                             for (int64_t panel = begin; panel < end; ++panel)
+                               run_panel(panel, v, worker_memory(worker), first, count);
+                           });
+    }
+  }
+
+  void run_blocks(int worker, int64_t begin, int64_t end) const {
+    float* m = worker_memory(worker);
+    float* v = m + b.m_floats + b.strip_floats;
+    const int64_t count = panels().count();
+    for (int64_t block = begin; block < end; ++block) {
+      const int64_t first = block * b.block, tiles = tiles_of(block);
+      transform_input(first, 0, tiles, v, m + b.m_floats);
+      for (int64_t panel = 0; panel < count; ++panel) run_panel(panel, v, m, first, tiles);
+    }
+  }
 };
 
-// Transforms one vector of channels of a tile back to `rows` x `columns` pixels; adds bias and
-// residual, clamps, stores.
-template <class F>
-void finish_pixels(const PanelEnd& end, const TilePlace& place, int rows, const float* source,
-                   int64_t c, float* out) {
-  constexpr int kIn = F::kIn, kOut = F::kOut;
-  const Epilogue& epilogue = end.finish.epilogue;
-  const bool leaky = epilogue.kind == EpilogueKind::kLeaky,
-             adds = epilogue.kind == EpilogueKind::kResidualClip;
-  const F32 low = set1(epilogue.low), high = set1(epilogue.high), slope = set1(epilogue.slope);
-  F32 half[kOut][kIn];
-  for (int j = 0; j < kIn; ++j) {
-    F32 d[kIn], t[kOut];
-    for (int i = 0; i < kIn; ++i) d[i] = load(source + (i * kIn + j) * kPanel + c);
-    F::output(d, t);
-    for (int i = 0; i < kOut; ++i) half[i][j] = t[i];
-  }
-  const F32 bias = load(end.bias + c);
-  const M32 mask = first_n(static_cast<int>(end.channels - c));
-  for (int i = 0; i < rows; ++i) {
-    F32 t[kOut];
-    F::output(half[i], t);
-    for (int j = 0; j < static_cast<int>(place.pixels); ++j) {
-      F32 value = t[j] + bias;
-      if (leaky) value = max(slope * value, value);
-      if (adds)
-        value = value + load(end.finish.operands[0].at(place.image, place.row + i, place.col + j,
-                                                       end.channel + c),
-                             mask);
-      store(out + i * end.y.strides[2] + j * end.y.strides[3] + c, min(high, max(low, value)),
-            mask);
-    }
-  }
-}
-
-// Tiles [begin, last) of the block that starts with tile `first`: from M to pixels of the output,
-// epilogue included.
-template <class F>
-void transform_output(const ConvShape& s, const Blocking<F>& b, const PanelEnd& end, const float* m,
-                      int64_t first, int64_t begin, int64_t last) {
-  const TensorView& y = end.y;
-  for (int64_t tile = begin; tile < last; ++tile) {
-    const int64_t index = first + tile;
-    TilePlace place{index / (b.tiles_high * b.tiles_wide),
-                    index / b.tiles_wide % b.tiles_high * F::kOut, index % b.tiles_wide * F::kOut,
-                    0};
-    const int rows = static_cast<int>(smaller(s.oh - place.row, F::kOut));
-    place.pixels = smaller(s.ow - place.col, F::kOut);
-    float* out = y.as<float>() + place.image * y.strides[0] + place.row * y.strides[2] +
-                 place.col * y.strides[3] + end.channel;
-    for (int64_t c = 0; c < end.channels; c += kLanes)
-      finish_pixels<F>(end, place, rows, m + tile * b.kPoints * kPanel, c, out);
-    if (end.finish.epilogue.kind == EpilogueKind::kProgram)
-      for (int i = 0; i < rows; ++i, ++place.row)
-        run_tile_program(end.finish, place, out + i * y.strides[2], y.strides[3], end.channel,
-                         end.channels);
-  }
-}
-
-// --- the tactic
-// ----------------------------------------------------------------------------------------------------------------
-
-constexpr size_t kFirstOperand = 3;
-
-bool shape_of(const ir::ConvolutionAttrs& attrs, std::span<const int64_t> x,
-              std::span<const int64_t> w, std::span<const int64_t> y, ConvShape& shape) {
-  return x.size() == 4 && conv_shape(attrs, x, w, y, shape);
+bool shape_of(const Problem& p, ConvShape& shape) {
+  return p.inputs[0].extents.size() == 4 &&
+         conv_shape(p.layer->as<ir::ConvolutionAttrs>(), p.inputs[0].extents, p.inputs[1].extents,
+                    p.outputs[0].extents, shape);
 }
 
 std::string refusal(const Problem& p) {
-  const auto& attrs = p.layer->as<ir::ConvolutionAttrs>();
-  const bool has_bias = p.inputs.size() > 2 && p.inputs[2].present;
   ConvShape s;
-  if (p.inputs[0].type != DataType::kFloat || p.outputs[0].type != DataType::kFloat)
-    return "not float";
-  if (!p.inputs[1].constant || p.inputs[1].type != DataType::kFloat)
-    return "the weights are not a float constant";
-  if (has_bias && (!p.inputs[2].constant || p.inputs[2].type != DataType::kFloat))
-    return "the bias is not a float constant";
-  if (!shape_of(attrs, p.inputs[0].extents, p.inputs[1].extents, p.outputs[0].extents, s))
-    return "not a 2-D convolution";
+  if (std::string reason = refuse_conv(p, shape_of(p, s)); !reason.empty()) return reason;
   if (s.kh != 3 || s.kw != 3) return "the kernel is not 3x3";
   if (s.sh != 1 || s.sw != 1) return "the stride is not 1";
-  if (s.dh != 1 || s.dw != 1) return "dilated";
   if (s.groups != 1) return "groups > 1";
   if (s.ic < 8 || s.oc < 8) return "fewer than 8 channels";
-  if (p.inputs.size() > kFirstOperand + kMaxOperands) return "too many epilogue operands";
-  if (!program_fits(attrs.epilogue)) return "the epilogue is too long";
-  return refuse_operands(p, kFirstOperand);
+  const Epilogue epilogue = classify_epilogue(p.layer->as<ir::ConvolutionAttrs>().epilogue);
+  const bool is_dilated = s.dh > 1 || s.dw > 1;
+  if (is_dilated &&
+      (epilogue.kind == EpilogueKind::kProgram || epilogue.kind == EpilogueKind::kResidualClip))
+    return "dilated, and the epilogue is a program";
+  return {};
 }
 
 template <class F>
 double cost_us(const Problem& p) {
-  const auto& x = p.inputs[0].extents;
-  const auto& y = p.outputs[0].extents;
-  constexpr double kPoints = F::kIn * F::kIn;
-  const double tiles =
-      static_cast<double>(y[0] * ceil_div(y[2], F::kOut) * ceil_div(y[3], F::kOut));
-  const double macs = tiles * kPoints * static_cast<double>(x[1] * y[1]);
-  const double transforms = tiles * kPoints * static_cast<double>(x[1] + y[1]) * 6;
-  const double weights = kPoints * static_cast<double>(x[1] * y[1]) * 4;
-  const double rate = kLanes * 2 * 3.0e3;  // MAC per µs: two pipes at 3 GHz
-  return (macs / 0.85 + transforms) / rate / p.threads + weights / 50e3;
-}
-
-uint32_t packed_inputs(const Problem& p) {
-  return p.inputs.size() > 2 && p.inputs[2].present ? 0b110u : 0b010u;
-}
-
-int64_t bias_floats(int64_t out_channels) {
-  return round_up(out_channels, kPanel < 16 ? 16 : kPanel);
+  constexpr double kCyclesPerUs = 4000;
+  ConvShape s;
+  if (!shape_of(p, s)) return 1e12;
+  const Blocking<F> b(s, p.threads);
+  const double points = static_cast<double>(b.kPoints), tiles = static_cast<double>(b.tiles);
+  const double products = points * tile_cost_us(1, b.tiles, s.oc, s.ic, kVecs);
+  const double in_vecs = static_cast<double>(ceil_div(s.ic, kLanes)),
+               out_vecs = static_cast<double>(ceil_div(s.oc, kLanes));
+  const double transforms = tiles * points * (in_vecs * 4 + out_vecs * 3) / kCyclesPerUs;
+  const double weights_us =
+      points * static_cast<double>(s.ic * s.oc) * 4 / 50e3 * static_cast<double>(b.blocks);
+  return (products + transforms) / b.threads + 0.3 * weights_us;
 }
 
 template <class F>
 size_t packed_bytes(const Problem& p) {
-  const int64_t in = p.inputs[1].extents[1], out = p.inputs[1].extents[0];
-  return 4 * static_cast<size_t>(bias_floats(out) +
-                                 ceil_div(out, kPanel) * F::kIn * F::kIn * in * kPanel);
+  ConvShape s;
+  if (!shape_of(p, s)) return 0;
+  const Panels panels(s.oc, s.ic, kVecs);
+  return 4 * static_cast<size_t>(panels.padded_n() + F::kIn * F::kIn * panels.floats());
 }
 
-// bias[k], then U[panel][t][c][kPanel].
+// The transformed filter of one pair of channels.
+template <class F>
+void transform_filter(const float* g, double (&u)[F::kIn][F::kIn]) {
+  double half[F::kIn][3], column_out[F::kIn];
+  for (int j = 0; j < 3; ++j) {
+    const double column[3] = {g[j], g[3 + j], g[6 + j]};
+    F::weights(column, column_out);
+    for (int i = 0; i < F::kIn; ++i) half[i][j] = column_out[i];
+  }
+  for (int i = 0; i < F::kIn; ++i) F::weights(half[i], u[i]);
+}
+
+// bias[k], then U[panel][t][c][width].
 template <class F>
 void pack(const Problem& p, std::byte* packed) {
-  constexpr int kIn = F::kIn;
-  const int64_t in = p.inputs[1].extents[1], out = p.inputs[1].extents[0];
-  std::memset(packed, 0, packed_bytes<F>(p));
+  ConvShape s;
+  if (!shape_of(p, s)) return;
+  const Panels panels(s.oc, s.ic, kVecs);
   float* bias = reinterpret_cast<float*>(packed);
-  if (packed_inputs(p) & 0b100u)
-    std::memcpy(bias, p.inputs[2].constant->view.data(), static_cast<size_t>(out) * 4);
-  float* u = bias + bias_floats(out);
-  const float* weights = reinterpret_cast<const float*>(p.inputs[1].constant->view.data());
-  for (int64_t k = 0; k < out; ++k)
-    for (int64_t c = 0; c < in; ++c) {
-      const float* g = weights + (k * in + c) * 9;
-      double half[kIn][3], row[kIn];
-      for (int j = 0; j < 3; ++j) {
-        const double column[3] = {g[j], g[3 + j], g[6 + j]};
-        F::weights(column, row);
-        for (int i = 0; i < kIn; ++i) half[i][j] = row[i];
+  std::memset(packed, 0, packed_bytes<F>(p));
+  if (has_bias(p))
+    std::memcpy(bias, constant_floats(p.inputs[2]), static_cast<size_t>(s.oc) * sizeof(float));
+  const float* weights = constant_floats(p.inputs[1]);
+  for (int64_t panel = 0; panel < panels.count(); ++panel) {
+    const int64_t width = panels.vecs_of(panel) * kLanes;
+    float* to = bias + panels.padded_n() + F::kIn * F::kIn * panels.offset(panel);
+    for (int64_t col = 0; col < panels.cols_of(panel); ++col)
+      for (int64_t c = 0; c < s.ic; ++c) {
+        double u[F::kIn][F::kIn];
+        transform_filter<F>(weights + ((panels.first_col(panel) + col) * s.ic + c) * 9, u);
+        for (int t = 0; t < F::kIn * F::kIn; ++t)
+          to[(t * s.ic + c) * width + col] = static_cast<float>(u[t / F::kIn][t % F::kIn]);
       }
-      for (int i = 0; i < kIn; ++i) {
-        F::weights(half[i], row);
-        for (int j = 0; j < kIn; ++j)
-          u[((k / kPanel * kIn * kIn + i * kIn + j) * in + c) * kPanel + k % kPanel] =
-              static_cast<float>(row[j]);
-      }
-    }
+  }
 }
 
 ConvShape shape_of(const KernelArgs& args) {
@@ -368,93 +440,57 @@ ConvShape shape_of(const KernelArgs& args) {
     return std::span<const int64_t>(view.extents, static_cast<size_t>(view.rank));
   };
   ConvShape s;
-  shape_of(args.layer->as<ir::ConvolutionAttrs>(), extents(args.inputs[0]), extents(args.inputs[1]),
-           extents(args.outputs[0]), s);
+  conv_shape(args.layer->as<ir::ConvolutionAttrs>(), extents(args.inputs[0]),
+             extents(args.inputs[1]), extents(args.outputs[0]), s);
   return s;
-}
-
-int threads_of(const KernelArgs& args) {
-  return args.pool ? args.pool->threads() : 1;
 }
 
 template <class F>
 size_t workspace_bytes(const KernelArgs& args) {
-  const int threads = threads_of(args);
-  const Blocking<F> b(shape_of(args), threads);
-  return 4 * static_cast<size_t>((b.cooperative ? 1 : threads) * b.v_floats + threads * b.m_floats);
+  return Blocking<F>(shape_of(args), threads_of(args)).workspace_bytes();
 }
-
-// One call of the tactic.
-template <class F>
-struct Run {
-  const KernelArgs& args;
-  ConvShape s = shape_of(args);
-  Blocking<F> b{s, threads_of(args)};
-  TileFinish finish =
-      tile_finish(args, args.layer->as<ir::ConvolutionAttrs>().epilogue, kFirstOperand);
-  const float* bias = reinterpret_cast<const float*>(args.packed);
-  const float* u = bias + bias_floats(s.oc);
-  float* workspace = reinterpret_cast<float*>(args.workspace);
-
-  int64_t panels() const { return ceil_div(s.oc, kPanel); }
-  int64_t tiles_of(int64_t block) const { return smaller(b.tiles - block * b.block, b.block); }
-
-  void panel(int64_t panel, const float* v, float* m, int64_t first, int64_t count) const {
-    const int64_t channel = panel * kPanel;
-    multiply_block<F>(s, b, v, u + panel * b.kPoints * s.ic * kPanel, count, m);
-    transform_output<F>(
-        s, b, {finish, args.outputs[0], bias + channel, channel, smaller(s.oc - channel, kPanel)},
-        m, first, 0, count);
-  }
-
-  // Few tiles: the threads transform a block together, then each takes a share of the output
-  // channels.
-  void cooperative() const {
-    float* v = workspace;
-    for (int64_t block = 0; block < b.blocks; ++block) {
-      const int64_t first = block * b.block, count = tiles_of(block);
-      args.pool->parallel_ranges(count, [&](int, int64_t begin, int64_t end) {
-        transform_input<F>(s, b, args.inputs[0], first, begin, end, v);
-      });
-      args.pool->parallel_ranges(panels(), [&](int worker, int64_t begin, int64_t end) {
-        for (int64_t k = begin; k < end; ++k)
-          panel(k, v, workspace + b.v_floats + worker * b.m_floats, first, count);
-      });
-    }
-  }
-
-  void blocks(int worker, int64_t begin, int64_t end) const {
-    float* v = workspace + worker * (b.v_floats + b.m_floats);
-    for (int64_t block = begin; block < end; ++block) {
-      const int64_t first = block * b.block, count = tiles_of(block);
-      transform_input<F>(s, b, args.inputs[0], first, 0, count, v);
-      for (int64_t k = 0; k < panels(); ++k) panel(k, v, v + b.v_floats, first, count);
-    }
-  }
-};
 
 template <class F>
 void run(const KernelArgs& args) {
   if (args.outputs[0].elements() == 0) return;
-  const Run<F> job{args};
+  const ConvShape shape = shape_of(args);
+  const float* packed = reinterpret_cast<const float*>(args.packed);
+  Job<F> job{{},
+             Blocking<F>(shape, threads_of(args)),
+             packed,
+             nullptr,
+             reinterpret_cast<float*>(args.workspace)};
+  job.run.shape = shape;
+  set_conv_tensors(args, job.run);
+  job.u = packed + job.panels().padded_n();
   if (job.b.cooperative)
-    job.cooperative();
-  else if (args.pool)
-    args.pool->parallel_ranges(job.b.blocks, [&](int worker, int64_t begin, int64_t end) {
-      job.blocks(worker, begin, end);
+    job.run_cooperative(*args.pool);
+  else if (job.b.threads > 1)
+    args.pool->parallel_ranges(job.b.blocks, [&job](int worker, int64_t begin, int64_t end) {
+      job.run_blocks(worker, begin, end);
     });
   else
-    job.blocks(0, 0, job.b.blocks);
+    job.run_blocks(0, 0, job.b.blocks);
 }
 
-constexpr Tactic kTactics[] = {
-    {"conv_winograd_f43_nhwc_f32", ir::LayerKind::kConvolution, kIsa, FormatRule::kChannelLast, 1,
-     refusal, cost_us<F43>, packed_inputs, packed_bytes<F43>, pack<F43>, workspace_bytes<F43>,
-     run<F43>},
-    {"conv_winograd_f23_nhwc_f32", ir::LayerKind::kConvolution, kIsa, FormatRule::kChannelLast, 1,
-     refusal, cost_us<F23>, packed_inputs, packed_bytes<F23>, pack<F23>, workspace_bytes<F23>,
-     run<F23>},
-};
+template <class F>
+constexpr Tactic row(const char* name) {
+  return {.name = name,
+          .kind = ir::LayerKind::kConvolution,
+          .isa = kIsa,
+          .formats = FormatRule::kChannelLast,
+          .version = 2,
+          .refusal = refusal,
+          .cost_us = cost_us<F>,
+          .packed_inputs = packed_conv_inputs,
+          .packed_bytes = packed_bytes<F>,
+          .pack = pack<F>,
+          .workspace_bytes = workspace_bytes<F>,
+          .run = run<F>};
+}
+
+constexpr Tactic kTactics[] = {row<F43>("conv_winograd_f43_nhwc_f32"),
+                               row<F23>("conv_winograd_f23_nhwc_f32")};
 
 }  // namespace
 
