@@ -13,29 +13,61 @@ using namespace ir;
 
 namespace {
 
-// Leading dimensions stay, the last two change places.
-bool swaps_last_two(const Layer& shuffle) {
-  const auto& a = shuffle.as<ShuffleAttrs>();
-  if (a.has_reshape || !a.second_transpose.empty() || input_at(shuffle, 1) ||
-      a.first_transpose.size() < 2)
-    return false;
-  Ints order = a.first_transpose;
-  std::swap(order[order.size() - 1], order[order.size() - 2]);
-  return is_identity_order(order);
+bool keeps_order(const Shape& shape, const Ints& order) {  // but for extents of 1
+  int64_t last = -1;
+  for (int64_t axis : order) {
+    if (shape[axis] == Dim(1)) continue;
+    if (axis < last) return false;
+    last = axis;
+  }
+  return true;
+}
+
+// The shuffle without its exchange of the last two dimensions, if less moves then: nothing, or
+// whole rows instead of elements.
+std::optional<ShuffleAttrs> without_swap(const Layer& shuffle) {
+  ShuffleAttrs a = shuffle.as<ShuffleAttrs>();
+  if (input_at(shuffle, 1) || !shuffle.inputs[0]->has_rank ||
+      (a.has_reshape && a.second_transpose.empty()))
+    return std::nullopt;
+  const Shape& ordered =
+      a.has_reshape ? a.reshape : shuffle.inputs[0]->shape;  // what the last transpose reads
+  Ints& order = a.has_reshape ? a.second_transpose : a.first_transpose;
+  if (order.size() < 2 || (!a.has_reshape && !a.second_transpose.empty())) return std::nullopt;
+  const size_t rank = order.size();
+  const bool moved = !keeps_order(ordered, order),
+             moved_rows = order[rank - 1] + 1 != static_cast<int64_t>(rank);
+  std::swap(order[rank - 1], order[rank - 2]);
+  const bool moves = !keeps_order(ordered, order),
+             moves_rows = order[rank - 1] + 1 != static_cast<int64_t>(rank);
+  const bool worth =
+      (moved && !moves) || (moved_rows && !moves_rows && only_reader(shuffle.outputs[0]));
+  return worth ? std::optional(a) : std::nullopt;
 }
 
 bool fuse_transpose(Rewriter& rewriter, Layer* product, size_t k) {
-  Layer* shuffle = producer_of_kind(product->inputs[k], LayerKind::kShuffle);
-  if (!shuffle || !swaps_last_two(*shuffle)) return false;
+  Tensor* operand = product->inputs[k];
+  Layer* shuffle = producer_of_kind(operand, LayerKind::kShuffle);
+  if (!shuffle || !operand->has_rank || operand->shape.size() < 2) return false;
+  const std::optional<ShuffleAttrs> rest = without_swap(*shuffle);
+  if (!rest) return false;
   rewriter.running(*shuffle);
-  auto& a = product->as<MatrixMultiplyAttrs>();
-  bool& flag = k == 0 ? a.transpose_a : a.transpose_b;
-  flag = !flag;
   rewriter.applied(*shuffle, "Fusing " + shuffle->name + " with " + product->name);
+  Shape shape = operand->shape;
+  std::swap(shape[shape.size() - 1], shape[shape.size() - 2]);
+  const bool nothing_left = !rest->has_reshape && is_identity_order(rest->first_transpose);
+  Tensor* straight = nothing_left ? shuffle->inputs[0]
+                                  : rewriter.graph().add_tensor(operand->name + " (straight)",
+                                                                operand->type, shape);
+  if (!nothing_left)
+    rewriter.insert_before(product, LayerKind::kShuffle, shuffle->name + " (straight)", *rest,
+                           {shuffle->inputs[0]}, {straight}, {shuffle});
+  MatrixMultiplyAttrs attrs = product->as<MatrixMultiplyAttrs>();
+  (k == 0 ? attrs.transpose_a : attrs.transpose_b) ^= true;
   std::vector<Tensor*> inputs = product->inputs;
-  inputs[k] = shuffle->inputs[0];
+  inputs[k] = straight;
   Layer* group[] = {shuffle, product};
-  rewriter.replace(group, product->kind, product->attrs, inputs);
+  rewriter.replace(group, product->kind, attrs, inputs);
   return true;
 }
 

@@ -29,6 +29,10 @@ int sink_squeezes(ir::Graph& graph, Records* records);
 int fuse_scales(ir::Graph& graph, Records* records);
 int fuse_matmul_operands(ir::Graph& graph, Records* records);
 int fuse_padding(ir::Graph& graph, Records* records);
+int fuse_space_to_depth(ir::Graph& graph, Records* records);
+int fuse_expands(ir::Graph& graph, Records* records);
+int fuse_one_hot(ir::Graph& graph, Records* records);
+int merge_siblings(ir::Graph& graph, Records* records);
 // Patterns
 int reduce_to_pooling(ir::Graph& graph, Records* records);
 int fuse_normalizations(ir::Graph& graph, Records* records);

@@ -4,6 +4,8 @@
 #include "passes/pipeline.h"
 
 #include <chrono>
+#include <cstdlib>
+#include <string>
 
 #include "base/log.h"
 #include "passes/passes.h"
@@ -14,34 +16,56 @@ using namespace ir;
 
 namespace {
 
+struct Pass {
+  const char* name;
+  PassFunction run;
+};
+#define PASS(function)  \
+  Pass {                \
+#function, function \
+  }
+
 struct Stage {
   const char* count_label;
-  std::vector<PassFunction> passes;
+  std::vector<Pass> passes;
 };
 
 const std::vector<Stage>& stages() {
+  // clang-format off
   static const std::vector<Stage> kStages = {
-      {"After dead-layer removal", {remove_dead_layers}},
+      {"After dead-layer removal", {PASS(remove_dead_layers)}},
       {"After constant and shuffle fusions",
-       {fold_constants, fuse_const_shuffles, remove_no_ops, fuse_shuffles, fuse_movements,
-        remove_duplicates, remove_dead_layers}},
+       {PASS(fold_constants), PASS(fuse_const_shuffles), PASS(remove_no_ops), PASS(fuse_shuffles), PASS(fuse_movements),
+        PASS(fuse_expands), PASS(remove_duplicates), PASS(remove_dead_layers)}},
       {"After transpose motion",
-       {flip_layouts, fold_constants, fuse_const_shuffles, fuse_shuffles, remove_duplicates,
-        remove_dead_layers}},
-      {"After scale fusion", {fuse_padding, fuse_matmul_operands, fuse_scales, remove_dead_layers}},
+       {PASS(flip_layouts), PASS(fold_constants), PASS(fuse_const_shuffles), PASS(fuse_shuffles), PASS(remove_duplicates),
+        PASS(remove_dead_layers)}},
+      {"After scale fusion",
+       {PASS(fuse_padding), PASS(fuse_space_to_depth), PASS(fuse_one_hot), PASS(fuse_matmul_operands), PASS(fuse_scales),
+        PASS(fuse_shuffles), PASS(remove_dead_layers)}},
       {"After pattern fusions",
-       {sink_squeezes, fuse_shuffles, fuse_normalizations, fuse_softmax, reduce_to_pooling,
-        remove_dead_layers}},
+       {PASS(sink_squeezes), PASS(fuse_shuffles), PASS(fuse_normalizations), PASS(fuse_softmax), PASS(reduce_to_pooling),
+        PASS(remove_dead_layers)}},
       {"After vertical fusions",
-       {fuse_scale_activations, fuse_pointwise, fuse_epilogues, remove_dead_layers}},
-      {"After pointwise conversion", {convert_to_pointwise}},
-      {"After dupe layer removal", {remove_duplicates, fuse_shuffles}},
-      {"After final dead-layer removal", {remove_dead_layers}},
+       {PASS(fuse_scale_activations), PASS(fuse_pointwise), PASS(fuse_epilogues), PASS(remove_dead_layers)}},
+      {"After tensor merging",
+       {PASS(merge_siblings), PASS(fuse_movements), PASS(fuse_shuffles), PASS(remove_dead_layers)}},
+      {"After pointwise conversion", {PASS(convert_to_pointwise)}},
+      {"After dupe layer removal", {PASS(remove_duplicates), PASS(fuse_shuffles)}},
+      {"After final dead-layer removal", {PASS(remove_dead_layers)}},
   };
+  // clang-format on
   return kStages;
 }
 
 constexpr int kMostRounds = 100;
+
+// For developers: CAMSHAFT_SKIP_PASSES="merge_siblings,fuse_softmax" leaves these out.
+bool is_skipped(const Pass& pass) {
+  static const char* const kSkipped = std::getenv("CAMSHAFT_SKIP_PASSES");
+  return kSkipped && ("," + std::string(kSkipped) + ",").find("," + std::string(pass.name) + ",") !=
+                         std::string::npos;
+}
 
 Status check(const Graph& graph, const char* stage) {
 #ifndef NDEBUG
@@ -58,7 +82,8 @@ Status run_stages(Graph& graph, PassRecord& record, bool is_main) {
   for (const Stage& stage : stages()) {
     for (int round = 0, edits = 1; edits > 0 && round < kMostRounds; ++round) {
       edits = 0;
-      for (PassFunction pass : stage.passes) edits += pass(graph, &record.rewrites);
+      for (const Pass& pass : stage.passes)
+        if (!is_skipped(pass)) edits += pass.run(graph, &record.rewrites);
     }
     CAMSHAFT_TRY(check(graph, stage.count_label));
     if (!is_main) continue;

@@ -144,6 +144,30 @@ bool is_unit(const Axis& axis) {
   return axis.extent == Dim(1);
 }
 
+// A step along `axis` is a whole number of steps along the root's axis, and does not leave it.
+bool lies_within(const Axis& axis, const Axis& root) {
+  if (axis.stride == root.stride) return true;
+  const bool known = axis.stride.is_known() && root.stride.is_known() && root.extent.is_known() &&
+                     root.stride.extent() > 0;
+  return known && axis.stride.extent() % root.stride.extent() == 0 &&
+         axis.stride.extent() < root.stride.extent() * root.extent.extent();
+}
+
+// `outer` goes on where `inner` ends.
+bool continues(const Axis& outer, const Axis& inner) {
+  return !outer.negative && !inner.negative && outer.extent.is_known() && inner.extent.is_known() &&
+         outer.stride.is_known() && inner.stride.is_known() &&
+         outer.stride.extent() == inner.stride.extent() * inner.extent.extent();
+}
+
+bool stays_inside(const SliceAttrs& slice, size_t k, Dim extent) {
+  if (slice.size[k] == extent) return slice.start[k] == Dim(0) && slice.step[k] == 1;
+  if (!slice.size[k].is_known() || !extent.is_known())
+    return slice.step[k] == 1 && slice.start[k] == Dim(0);
+  const int64_t last = slice.start[k].extent() + (slice.size[k].extent() - 1) * slice.step[k];
+  return last >= 0 && last < extent.extent();
+}
+
 // The view as one Slice of the root: non-unit axes in the root's order, strides multiples of the
 // root's.
 std::optional<SliceAttrs> as_slice(const StridedView& view) {
@@ -161,37 +185,26 @@ std::optional<SliceAttrs> as_slice(const StridedView& view) {
     slice.start[k] = rest / std::max<int64_t>(root[k].stride.extent(), 1);
     rest %= std::max<int64_t>(root[k].stride.extent(), 1);
   }
-  size_t at = 0;
-  for (const Axis& axis : view.axes) {
-    if (is_unit(axis)) continue;
-    // The next root axis whose stride divides this one's and whose extent holds it.
-    for (;; ++at) {
-      if (at == root.size()) return std::nullopt;
-      if (is_unit(root[at])) continue;
-      if (axis.stride == root[at].stride) break;
-      const bool known =
-          axis.stride.is_known() && root[at].stride.is_known() && root[at].extent.is_known();
-      if (known && axis.stride.extent() % root[at].stride.extent() == 0 &&
-          axis.stride.extent() < root[at].stride.extent() * root[at].extent.extent())
-        break;
+  // From the innermost axis on: each root axis takes the view's axes that lie within it and like
+  // one.
+  std::vector<Axis> axes;
+  for (const Axis& axis : view.axes)
+    if (!is_unit(axis)) axes.push_back(axis);
+  for (size_t k = root.size(); k-- > 0 && !axes.empty();) {
+    if (is_unit(root[k]) || !lies_within(axes.back(), root[k])) continue;
+    Axis axis = axes.back();
+    axes.pop_back();
+    while (!axes.empty() && continues(axes.back(), axis) && lies_within(axes.back(), root[k])) {
+      axis.extent = axis.extent.extent() * axes.back().extent.extent();
+      axes.pop_back();
     }
-    const int64_t step =
-        axis.stride == root[at].stride ? 1 : axis.stride.extent() / root[at].stride.extent();
-    slice.size[at] = axis.extent;
-    slice.step[at] = axis.negative ? -step : step;
-    if (step != 1 || axis.negative || axis.extent != root[at].extent) {
-      // Stays within the axis?
-      if (!axis.extent.is_known() || !root[at].extent.is_known() || !slice.start[at].is_known()) {
-        if (step != 1 || slice.start[at] != Dim(0)) return std::nullopt;
-      } else {
-        const int64_t last = slice.start[at].extent() + (axis.extent.extent() - 1) * slice.step[at];
-        if (last < 0 || last >= root[at].extent.extent()) return std::nullopt;
-      }
-    } else if (slice.start[at] != Dim(0)) {
-      return std::nullopt;
-    }
-    ++at;
+    slice.size[k] = axis.extent;
+    slice.step[k] =
+        axis.stride == root[k].stride ? 1 : axis.stride.extent() / root[k].stride.extent();
+    if (axis.negative) slice.step[k] = -slice.step[k];
+    if (!stays_inside(slice, k, root[k].extent)) return std::nullopt;
   }
+  if (!axes.empty()) return std::nullopt;
   return slice;
 }
 

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// HorizontalMerge: convolutions (or products) that read the same tensor with equal attributes
+// become one with the weights stacked, `a || b`; the old results are slices of its own along the
+// channels. Bit exact per output channel.
+#include <algorithm>
+#include <cstring>
+
+#include "passes/match.h"
+#include "passes/passes.h"
+
+namespace camshaft::passes {
+
+using namespace ir;
+
+namespace {
+
+// Above this many output channels each alone fills the vector units: merging gains little and
+// slices may cost a copy.
+constexpr int64_t kEnoughChannels = 128;
+
+bool is_product(const Layer& layer) {
+  return layer.kind == LayerKind::kMatrixMultiply;
+}
+
+// The dimension of the weights that counts output channels.
+size_t channel_dim(const Layer& layer) {
+  return is_product(layer) && !layer.as<MatrixMultiplyAttrs>().transpose_b ? 1 : 0;
+}
+int64_t channels_of(const Layer& layer) {
+  return layer.inputs[1]->shape[channel_dim(layer)].extent();
+}
+size_t output_axis(const Layer& layer) {
+  return is_product(layer) ? layer.outputs[0]->shape.size() - 1 : 1;
+}
+
+// One number per channel; empty: the bias is something else. Absent: zeros.
+std::vector<float> bias_of(const Layer& layer) {
+  const Tensor* bias = input_at(layer, 2);
+  if (!bias) return std::vector<float>(static_cast<size_t>(channels_of(layer)), 0.0f);
+  return is_product(layer)
+             ? values_along(bias, layer.outputs[0]->shape, output_axis(layer), channels_of(layer))
+             : values_along(bias, bias->shape, 0, channels_of(layer));
+}
+
+bool can_merge(const Layer& layer) {
+  if (layer.kind != LayerKind::kConvolution && !is_product(layer)) return false;
+  if (!is_float_constant(layer.inputs[1]) || !layer.inputs[0]->has_rank ||
+      !layer.outputs[0]->has_rank)
+    return false;
+  if (layer.inputs.size() > 3 || bias_of(layer).empty()) return false;
+  return is_product(layer)
+             ? layer.inputs[1]->shape.size() == 2 && layer.inputs[0]->shape.size() >= 2
+             : layer.as<ConvolutionAttrs>().groups == 1;
+}
+
+// Why two mergeable readers of one tensor stay two; empty: they merge.
+std::string refusal(const Layer& a, const Layer& b) {
+  if (a.kind != b.kind) return "different kinds";
+  if (!equal(a.attrs, b.attrs)) return "different attributes or epilogues";
+  Shape left = a.inputs[1]->shape, right = b.inputs[1]->shape;
+  left[channel_dim(a)] = right[channel_dim(b)] = 1;
+  if (left != right) return "weights of different extents";
+  if (channels_of(a) >= kEnoughChannels && channels_of(b) >= kEnoughChannels)
+    return "each has enough output channels of its own";
+  return "";
+}
+
+std::vector<float> stacked_weights(const std::vector<Layer*>& siblings, int64_t total) {
+  const Layer& first = *siblings[0];
+  const int64_t elements = static_cast<int64_t>(first.inputs[1]->values<float>().size());
+  std::vector<float> stacked;
+  if (channel_dim(first) == 0) {
+    for (const Layer* layer : siblings) {
+      const auto values = layer->inputs[1]->values<float>();
+      stacked.insert(stacked.end(), values.begin(), values.end());
+    }
+    return stacked;
+  }
+  const int64_t rows = elements / channels_of(first);
+  stacked.reserve(static_cast<size_t>(rows * total));
+  for (int64_t row = 0; row < rows; ++row)
+    for (const Layer* layer : siblings) {
+      const auto values = layer->inputs[1]->values<float>();
+      const auto at = values.begin() + row * channels_of(*layer);
+      stacked.insert(stacked.end(), at, at + channels_of(*layer));
+    }
+  return stacked;
+}
+
+void merge(Rewriter& rewriter, std::vector<Layer*> siblings) {
+  sort_by_position(siblings);
+  Layer* first = siblings[0];
+  const size_t axis = output_axis(*first);
+  std::string name, weights_name;
+  std::vector<float> bias;
+  std::vector<const Layer*> provenance(siblings.begin(), siblings.end());
+  int64_t total = 0;
+  bool has_bias = false;
+  for (const Layer* layer : siblings) {
+    name += (name.empty() ? "" : " || ") + layer->name;
+    weights_name += (weights_name.empty() ? "" : " || ") + layer->inputs[1]->name;
+    const std::vector<float> own = bias_of(*layer);
+    bias.insert(bias.end(), own.begin(), own.end());
+    has_bias = has_bias || input_at(*layer, 2);
+    total += channels_of(*layer);
+  }
+  rewriter.applied(*first, "Merging " + name);
+  Extents extents = extents_of(first->inputs[1]->shape);
+  extents[channel_dim(*first)] = total;
+  std::vector<Tensor*> inputs = {
+      first->inputs[0],
+      rewriter.add_float_constant(weights_name, extents, stacked_weights(siblings, total))};
+  const int64_t count[] = {total};
+  if (has_bias) inputs.push_back(rewriter.add_float_constant(name + " bias", count, bias));
+  Shape shape = first->outputs[0]->shape;
+  shape[axis] = total;
+  Tensor* merged = rewriter.graph().add_tensor(name, first->outputs[0]->type, shape);
+  Layer* made =
+      rewriter.insert_before(first, first->kind, name, first->attrs, inputs, {merged}, provenance);
+  int64_t start = 0;
+  for (Layer* layer : siblings) {
+    SliceAttrs slice;
+    slice.size = layer->outputs[0]->shape;
+    slice.start = Shape(slice.size.size(), Dim(0));
+    slice.step = Ints(slice.size.size(), 1);
+    slice.start[axis] = start;
+    start += channels_of(*layer);
+    Layer* group[] = {layer};
+    rewriter.replace(group, LayerKind::kSlice, slice, {merged}, layer->name + " (slice)");
+  }
+  rewriter.graph().rename(made, name);
+}
+
+}  // namespace
+
+int merge_siblings(Graph& graph, Records* records) {
+  Rewriter rewriter(graph, "HorizontalMerge", records);
+  for (size_t k = 0; k < graph.layers().size(); ++k) {
+    Layer* first = graph.layers()[k].get();
+    if (!can_merge(*first)) continue;
+    std::vector<Layer*> siblings = {first};
+    for (Layer* other : first->inputs[0]->consumers) {
+      if (other == first || other->inputs[0] != first->inputs[0] || !can_merge(*other)) continue;
+      if (std::find(siblings.begin(), siblings.end(), other) != siblings.end()) continue;
+      if (graph.position(other) < k) continue;  // has declined already
+      const std::string reason = refusal(*first, *other);
+      if (reason.empty())
+        siblings.push_back(other);
+      else if (first->kind == other->kind)
+        rewriter.declined(*other, "not merged with " + first->name + ": " + reason);
+    }
+    if (siblings.size() < 2) continue;
+    rewriter.running(*first);
+    merge(rewriter, std::move(siblings));
+  }
+  return rewriter.edits();
+}
+
+}  // namespace camshaft::passes
