@@ -70,6 +70,11 @@ class CAMSHAFT_API Inspector {
   // Layers after each stage of the optimizer: ("After vertical fusions", 153).
   const std::vector<std::pair<std::string, int>>& layer_counts() const;
 
+  // Multiply-adds per second of one thread of the engine's machine, in 1e9: as measured while
+  // building, else measured at the first call if this machine is of that kind; 0: unknown. What
+  // "percent of peak" is relative to.
+  double peak_gmacs() const;
+
   // {"Layers": […], "Bindings": […]}. Layers are strings for kLayerNamesOnly, indices for kNone,
   // objects for kDetailed.
   std::string to_json(Verbosity verbosity) const;

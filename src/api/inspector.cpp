@@ -56,6 +56,10 @@ const std::vector<std::pair<std::string, int>>& Inspector::layer_counts() const 
   return impl_->internal().record().layer_counts;
 }
 
+double Inspector::peak_gmacs() const {
+  return inspect::thread_peak_gmacs(impl_->internal());
+}
+
 std::string Inspector::to_json(Verbosity verbosity) const {
   return inspect::engine_json(impl_->internal(), impl_->layers, verbosity);
 }

@@ -59,32 +59,40 @@ std::string time_text(double us) {
   return us > 0 ? fmt::format("{:.1f}", us) : "";
 }
 
+std::string why_not(const LayerInfo& layer, const LayerCandidate& candidate) {
+  if (candidate.chosen) return "";
+  if (candidate.time_us <= 0) return "not timed: predicted slower";
+  if (layer.build_time_us > 0 && candidate.time_us >= layer.build_time_us) {
+    return fmt::format("{:.2f} x the chosen one's time", candidate.time_us / layer.build_time_us);
+  }
+  return "its formats cost more in the layers around it";
+}
+
 void print_candidates(const LayerInfo& layer) {
   std::vector<LayerCandidate> candidates = layer.candidates;
-  // Chosen first, then by time, then untimed, then refused.
+  // The chosen one, then by time, then the untimed.
   auto key = [](const LayerCandidate& c) {
-    return std::make_tuple(!c.chosen, !c.refusal.empty(), c.time_us <= 0, c.time_us);
+    return std::make_tuple(!c.chosen, c.time_us <= 0, c.time_us);
   };
   std::stable_sort(candidates.begin(), candidates.end(),
                    [&](const auto& a, const auto& b) { return key(a) < key(b); });
   Table table({{""}, {"candidate"}, {"format"}, {"us", Align::kRight}, {"why not"}});
+  std::map<std::string, std::vector<std::string>> refusals;
   for (const LayerCandidate& candidate : candidates) {
-    std::string reason = candidate.refusal;
-    if (reason.empty() && !candidate.chosen) {
-      reason = candidate.time_us <= 0 ? "not timed: predicted slower"
-               : layer.build_time_us > 0 && candidate.time_us >= layer.build_time_us
-                   ? fmt::format("{:.2f} x the chosen one's time",
-                                 candidate.time_us / layer.build_time_us)
-                   : "its formats cost more in the layers around it";
+    const std::string name = candidate.tactic.empty() ? "reference" : candidate.tactic;
+    if (!candidate.chosen && !candidate.refusal.empty()) {
+      refusals[candidate.refusal].push_back(name);
+      continue;
     }
-    table.add(
-        {candidate.chosen ? "*" : "", candidate.tactic.empty() ? "reference" : candidate.tactic,
-         candidate.formats, time_text(candidate.time_us), reason},
-        candidate.chosen            ? Style::kGreen
-        : candidate.refusal.empty() ? Style::kPlain
-                                    : Style::kDim);
+    table.add({candidate.chosen ? "*" : "", name, candidate.formats, time_text(candidate.time_us),
+               why_not(layer, candidate)},
+              candidate.chosen ? Style::kGreen : Style::kPlain);
   }
   if (!table.empty()) fmt::print("\n{}", table.text());
+  if (refusals.empty()) return;
+  fmt::print("\n{}\n", styled("not possible here", Style::kBold));
+  for (const auto& [reason, names] : refusals)
+    fmt::print("  {}: {}\n", reason, fmt::join(names, ", "));
 }
 
 void print_tensors(const char* what, const std::vector<LayerTensor>& tensors) {
@@ -107,7 +115,7 @@ void explain_layer(const Engine& engine, const Inspector& inspector, const Layer
   print_tensors("output", layer.outputs);
   if (layer.build_time_us > 0) {
     fmt::print("time    {:.1f} us when built", layer.build_time_us);
-    const double peak = info.peak_gmacs * info.build_threads;
+    const double peak = inspector.peak_gmacs() * info.build_threads;
     if (layer.macs > 0 && peak > 0) {
       const double rate = layer.macs / layer.build_time_us / 1e3;
       fmt::print(", {:.1f} GMAC/s, {:.0f} % of peak", rate, rate / peak * 100);

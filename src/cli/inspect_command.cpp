@@ -47,7 +47,7 @@ void print_table(const Engine& engine, const Inspector& inspector) {
                {"tactic"},
                {"format"},
                {"shape"}});
-  const double peak = info.peak_gmacs * info.build_threads;
+  const double peak = inspector.peak_gmacs() * info.build_threads;
   double macs = 0;
   for (const LayerInfo& layer : inspector.layers()) {
     macs += std::max(layer.macs, 0.0);

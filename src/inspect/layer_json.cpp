@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "inspect/layers.h"
 #include "inspect/parameters.h"
 
 namespace camshaft::inspect {
@@ -50,7 +51,6 @@ double rounded(double value) {
 }
 
 void add_extra_keys(Json& object, const engine::Engine& engine, const LayerInfo& layer) {
-  const engine::BuildRecord& record = engine.record();
   if (!layer.outputs.empty()) object["Precision"] = bare_type_name(layer.outputs[0].type);
   if (!layer.isa.empty()) object["Isa"] = layer.isa;
   if (layer.macs >= 0) object["FLOPs"] = static_cast<int64_t>(2 * layer.macs);
@@ -58,8 +58,8 @@ void add_extra_keys(Json& object, const engine::Engine& engine, const LayerInfo&
   object["WeightBytes"] = static_cast<int64_t>(layer.weight_bytes);
   if (layer.build_time_us > 0) {
     object["TimeUs"] = rounded(layer.build_time_us);
-    const double peak = record.peak_gmacs * record.threads;
-    if (layer.macs > 0 && peak > 0) {
+    const double peak = layer.macs > 0 ? thread_peak_gmacs(engine) * engine.record().threads : 0;
+    if (peak > 0) {
       object["PercentOfPeak"] = rounded(layer.macs / layer.build_time_us / 1e3 / peak * 100);
     }
   }

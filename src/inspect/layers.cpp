@@ -3,6 +3,9 @@
 
 #include <algorithm>
 
+#include "base/cpu.h"
+#include "kernels/probe.h"
+
 namespace camshaft::inspect {
 namespace {
 
@@ -161,6 +164,13 @@ double multiply_adds(const Plan& plan, const PlanStep& step, const runtime::Cont
     default:
       return 0;
   }
+}
+
+double thread_peak_gmacs(const engine::Engine& engine) {
+  if (engine.record().peak_gmacs > 0) return engine.record().peak_gmacs;
+  if (engine.record().cpu_fingerprint != cpu_fingerprint()) return 0;
+  static const double measured = kernels::measure_fma_peak(active_isa());
+  return measured;
 }
 
 std::vector<LayerInfo> collect_layers(const engine::Engine& engine,

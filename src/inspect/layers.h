@@ -23,6 +23,10 @@ Dims tensor_dims(const engine::Plan& plan, int tensor, const runtime::Context* c
 double multiply_adds(const engine::Plan& plan, const engine::PlanStep& step,
                      const runtime::Context* context);
 
+// FMA peak of one thread, 1e9 multiply-adds/s: of the build record, else measured once here if this
+// is the engine's kind of machine (the record of a deterministic build has none); 0: unknown.
+double thread_peak_gmacs(const engine::Engine& engine);
+
 std::string layer_type(const engine::PlanStep& step);  // "NoOp" for a view, else the kind
 
 }  // namespace camshaft::inspect

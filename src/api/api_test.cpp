@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+// The library as its users see it: public headers only, small networks made from the text form.
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+#include <nlohmann/json.hpp>
+
+#include "api/impl.h"
+#include "camshaft/builder.h"
+#include "camshaft/c_api.h"
+#include "camshaft/context.h"
+#include "camshaft/inspector.h"
+#include "tuner/builder.h"
+
+namespace camshaft {
+namespace {
+
+// y = relu(x * 2 + 1), z = sum of y over the last axis; batch is dynamic.
+constexpr const char* kGraph = R"(graph "small" {
+  symbols batch
+  input x: float[batch, 4]
+  constant two: float[1] = fill(2)
+  constant one: float[1] = fill(1)
+  a: float[batch, 4] = ElementWise "scale"(x, two) {op=mul} from "Mul_0"
+  b: float[batch, 4] = ElementWise "shift"(a, one) {op=add} from "Add_1"
+  y: float[batch, 4] = Activation "relu"(b) {op=relu} from "Relu_2"
+  z: float[batch, 1] = Reduce "sum"(y) {op=sum, axes=[1]} from "Sum_3"
+  output y, z
+})";
+
+Engine small_engine(int64_t min = 1, int64_t opt = 2, int64_t max = 8) {
+  auto graph = ir::parse_graph(kGraph);
+  EXPECT_TRUE(graph.ok()) << graph.status().message();
+  tuner::BuildOptions options;
+  options.threads = 1;
+  options.optimization_level = 0;
+  options.profiles = {{{"x", {min, 4}, {opt, 4}, {max, 4}}}};
+  auto bytes = tuner::build(std::move(graph).value(), options);
+  EXPECT_TRUE(bytes.ok()) << bytes.status().message();
+  auto engine = Engine::from_memory(bytes.value());
+  EXPECT_TRUE(engine.ok()) << engine.status().message();
+  return engine.value();
+}
+
+std::filesystem::path temporary_file(const char* name) {
+  return std::filesystem::temp_directory_path() /
+         ("camshaft_api_" + std::to_string(getpid()) + "_" + name);
+}
+
+TEST(Api, DescribesInputsOutputsAndProfiles) {
+  const Engine engine = small_engine();
+  ASSERT_EQ(engine.inputs().size(), 1u);
+  EXPECT_EQ(engine.inputs()[0].name, "x");
+  EXPECT_EQ(engine.inputs()[0].type, DataType::kFloat);
+  EXPECT_EQ(engine.inputs()[0].dims, (Dims{-1, 4}));
+  EXPECT_EQ(engine.inputs()[0].symbols, (std::vector<std::string>{"batch", ""}));
+  EXPECT_TRUE(engine.inputs()[0].is_dynamic());
+  ASSERT_EQ(engine.outputs().size(), 2u);
+  EXPECT_EQ(engine.find("z")->dims, (Dims{-1, 1}));
+  EXPECT_EQ(engine.find("nothing"), nullptr);
+  ASSERT_EQ(engine.profiles().size(), 1u);
+  EXPECT_EQ(engine.profiles()[0][0].max, (Dims{8, 4}));
+  EXPECT_EQ(engine.info().model_name, "small");
+  EXPECT_FALSE(engine.info().builder_version.empty());
+  EXPECT_TRUE(engine.info().same_cpu);
+}
+
+TEST(Api, RunsAtTheOptShapeUnlessSaid) {
+  auto context = Context::create(small_engine());
+  ASSERT_TRUE(context.ok()) << context.status().message();
+  EXPECT_EQ(context->input_shape("x").value(), (Dims{2, 4}));
+  EXPECT_EQ(context->output_shape("y").value(), (Dims{2, 4}));
+  const std::vector<float> x = {0, 1, -1, 2, -3, 0.5F, -0.5F, 4};
+  ASSERT_TRUE(context->set_input("x", std::span<const float>(x)).ok());
+  ASSERT_TRUE(context->run().ok());
+  const auto y = context->output("y").value().as<float>();
+  EXPECT_EQ(std::vector<float>(y.begin(), y.end()), (std::vector<float>{1, 3, 0, 5, 0, 2, 0, 9}));
+  const auto z = context->output("z").value();
+  EXPECT_EQ(z.dims, (Dims{2, 1}));
+  EXPECT_EQ(z.as<float>()[0], 9);
+  EXPECT_EQ(z.as<float>()[1], 11);
+}
+
+TEST(Api, ShapesChangeBetweenRunsAndOutputsGoWhereAsked) {
+  auto context = Context::create(small_engine());
+  ASSERT_TRUE(context.ok());
+  const std::vector<float> x(32, 1);
+  for (int64_t batch : {1, 8, 3}) {
+    std::vector<float> y(static_cast<size_t>(batch) * 4, -1);
+    ASSERT_TRUE(context->set_shape("x", Dims{batch, 4}).ok());
+    ASSERT_TRUE(context->set_input("x", x.data(), static_cast<size_t>(batch) * 16).ok());
+    ASSERT_TRUE(context->set_output("y", y.data(), y.size() * 4).ok());
+    ASSERT_TRUE(context->run().ok());
+    EXPECT_EQ(y, std::vector<float>(y.size(), 3));
+    EXPECT_EQ(context->output("z").value().dims, (Dims{batch, 1}));
+  }
+}
+
+TEST(Api, MistakesAreNamed) {
+  auto context = Context::create(small_engine());
+  ASSERT_TRUE(context.ok());
+  EXPECT_EQ(context->set_input("w", nullptr, 0).message(), "the engine has no input 'w'; it has x");
+  EXPECT_EQ(context->output("x").status().message(), "the engine has no output 'x'; it has y, z");
+  EXPECT_EQ(context->output("y").status().code(), ErrorCode::kInvalidArgument);  // before run()
+  EXPECT_FALSE(context->run().ok());                                             // no input set
+  EXPECT_FALSE(context->set_shape("x", Dims{9, 4}).ok());  // above the profile
+  EXPECT_FALSE(context->set_shape("x", Dims{2, 5}).ok());  // against the model
+  EXPECT_FALSE(context->set_shape("x", Dims{2}).ok());
+  EXPECT_FALSE(context->set_shape("x", Dims(20, 1)).ok());
+  const float few[3] = {};
+  ASSERT_TRUE(context->set_shape("x", Dims{2, 4}).ok());
+  const bool refused = !context->set_input("x", few, sizeof few).ok() || !context->run().ok();
+  EXPECT_TRUE(refused);  // too few bytes
+  EXPECT_EQ(Context::create(small_engine(), {.profile = 1}).status().message(),
+            "optimization profile 1 does not exist: the engine has 1");
+  EXPECT_EQ(Context::create(small_engine(), {.threads = -1}).status().code(),
+            ErrorCode::kInvalidArgument);
+}
+
+TEST(Api, SavedAndLoadedEnginesAreTheSameBytes) {
+  const Engine engine = small_engine();
+  const auto file = temporary_file("e.engine");
+  ASSERT_TRUE(engine.save(file).ok());
+  auto loaded = Engine::load(file);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  ASSERT_EQ(loaded->serialize().size(), engine.serialize().size());
+  EXPECT_EQ(
+      std::memcmp(loaded->serialize().data(), engine.serialize().data(), engine.serialize().size()),
+      0);
+  EXPECT_EQ(loaded->info().file_bytes, std::filesystem::file_size(file));
+  std::filesystem::resize_file(file, 100);
+  EXPECT_EQ(Engine::load(file).status().code(), ErrorCode::kCorrupt);
+  std::filesystem::remove(file);
+  EXPECT_EQ(Engine::load(file).status().code(), ErrorCode::kIo);
+  EXPECT_FALSE(engine.save("/nonexistent/folder/e").ok());
+}
+
+TEST(Api, ManyContextsOnOneEngineFromManyThreads) {
+  const Engine engine = small_engine();
+  std::atomic<int> good{0};
+  std::vector<std::thread> threads;
+  for (int k = 0; k < 4; ++k) {
+    threads.emplace_back([&, k] {
+      auto context = Context::create(engine, {.threads = 1});
+      const std::vector<float> x(8, static_cast<float>(k));
+      if (!context.ok() || !context->set_input("x", std::span<const float>(x)).ok()) return;
+      for (int run = 0; run < 50; ++run) {
+        if (!context->run().ok() ||
+            context->output("y").value().as<float>()[7] != 2 * static_cast<float>(k) + 1)
+          return;
+      }
+      ++good;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(good, 4);
+}
+
+TEST(Api, ProfileCountsEveryLayerOfEveryRun) {
+  const Engine engine = small_engine();
+  auto context = Context::create(engine, {.threads = 1});
+  ASSERT_TRUE(context.ok());
+  const std::vector<float> x(8, 1);
+  ASSERT_TRUE(context->set_input("x", std::span<const float>(x)).ok());
+  const Inspector inspector(engine);
+  LayerProfile profile(inspector);
+  context->set_profiler([&](const LayerTime& time) { profile.add(time); });
+  for (int run = 0; run < 3; ++run) {
+    ASSERT_TRUE(context->run().ok());
+    profile.end_run();
+  }
+  context->set_profiler(nullptr);
+  ASSERT_TRUE(context->run().ok());
+  EXPECT_EQ(profile.runs(), 3);
+  size_t running = 0;
+  for (const LayerInfo& layer : inspector.layers()) running += layer.is_no_op ? 0 : 1;
+  EXPECT_EQ(profile.rows().size(), running);
+  double total = 0;
+  for (const auto& row : profile.rows()) total += row.total_ms;
+  EXPECT_NEAR(total, profile.total_ms(), 1e-9);
+}
+
+TEST(Api, InspectorShowsDynamicExtentsWithAContext) {
+  const Engine engine = small_engine();
+  const Inspector without(engine);
+  const auto json = nlohmann::ordered_json::parse(without.to_json(Verbosity::kDetailed));
+  EXPECT_EQ(json["Bindings"], (nlohmann::ordered_json{"x", "y", "z"}));
+  EXPECT_EQ(json["Layers"][0]["Inputs"][0]["Dimensions"][0], -1);
+  auto context = Context::create(engine, {.threads = 1});
+  ASSERT_TRUE(context->output_shape("y").ok());
+  const Inspector with(engine, *context);
+  const auto known = nlohmann::ordered_json::parse(with.to_json(Verbosity::kDetailed));
+  EXPECT_EQ(known["Layers"][0]["Inputs"][0]["Dimensions"][0], 2);
+  EXPECT_EQ(with.layer_json(999), "");
+  EXPECT_EQ(with.layers().size(), json["Layers"].size());
+  std::vector<std::string> nodes;
+  for (const LayerInfo& layer : with.layers())
+    nodes.insert(nodes.end(), layer.source_nodes.begin(), layer.source_nodes.end());
+  for (const char* node : {"Mul_0", "Add_1", "Relu_2", "Sum_3"}) {
+    EXPECT_EQ(std::count(nodes.begin(), nodes.end(), node), 1)
+        << node;  // fusions lose no provenance
+  }
+}
+
+TEST(Api, ModelErrors) {
+  EXPECT_EQ(Model::from_file("/nonexistent.onnx").status().code(), ErrorCode::kIo);
+  const std::byte junk[] = {std::byte{1}, std::byte{2}};
+  EXPECT_FALSE(Model::from_memory(junk).ok());
+  EXPECT_FALSE(Engine::from_memory(junk).ok());
+  EXPECT_FALSE(Engine::from_memory({}).ok());
+}
+
+TEST(Types, SizesAndText) {
+  EXPECT_EQ(to_string(Dims{1, 3, 8}), "1x3x8");
+  EXPECT_EQ(to_string(Dims{}), "scalar");
+  EXPECT_EQ(element_count({}), 1);
+  EXPECT_EQ(element_count({2, -1}), -1);
+  EXPECT_EQ(element_count({2, 0}), 0);
+  EXPECT_EQ(byte_size(DataType::kInt4, 3), 2u);
+  EXPECT_EQ(byte_size(DataType::kDouble, 3), 24u);
+  EXPECT_EQ(type_name(DataType::kBFloat16), "bfloat16");
+}
+
+TEST(CApi, RunsAndReportsErrors) {
+  const Engine built = small_engine();
+  const auto bytes = built.serialize();
+  camshaft_engine* engine = nullptr;
+  ASSERT_EQ(camshaft_engine_from_memory(bytes.data(), bytes.size(), &engine), CAMSHAFT_OK)
+      << camshaft_last_error();
+  EXPECT_EQ(camshaft_engine_input_count(engine), 1u);
+  EXPECT_EQ(camshaft_engine_output_count(engine), 2u);
+  camshaft_tensor_info info;
+  ASSERT_EQ(camshaft_engine_input(engine, 0, &info), CAMSHAFT_OK);
+  EXPECT_STREQ(info.name, "x");
+  EXPECT_EQ(info.type, CAMSHAFT_FLOAT);
+  EXPECT_EQ(info.rank, 2);
+  EXPECT_EQ(info.dims[0], -1);
+  EXPECT_EQ(camshaft_engine_input(engine, 1, &info), CAMSHAFT_INVALID_ARGUMENT);
+  EXPECT_STREQ(camshaft_last_error(), "index 1 of 1");
+
+  camshaft_context* context = nullptr;
+  ASSERT_EQ(camshaft_context_create(engine, 1, 0, &context), CAMSHAFT_OK);
+  const float x[4] = {1, 2, 3, -4};
+  const int64_t dims[2] = {1, 4};
+  ASSERT_EQ(camshaft_context_set_shape(context, "x", dims, 2), CAMSHAFT_OK)
+      << camshaft_last_error();
+  ASSERT_EQ(camshaft_context_set_input(context, "x", x, sizeof x), CAMSHAFT_OK);
+  int calls = 0;
+  ASSERT_EQ(
+      camshaft_context_set_profiler(
+          context, [](int32_t, const char*, double, void* user) { ++*static_cast<int*>(user); },
+          &calls),
+      CAMSHAFT_OK);
+  ASSERT_EQ(camshaft_context_run(context), CAMSHAFT_OK) << camshaft_last_error();
+  EXPECT_GT(calls, 0);
+  const void* data = nullptr;
+  ASSERT_EQ(camshaft_context_output(context, "z", &data, &info), CAMSHAFT_OK);
+  EXPECT_EQ(info.dims[0], 1);
+  EXPECT_EQ(*static_cast<const float*>(data), 15);
+  EXPECT_EQ(camshaft_context_set_shape(context, "x", nullptr, 2), CAMSHAFT_INVALID_ARGUMENT);
+  EXPECT_EQ(camshaft_context_set_shape(context, "q", dims, 2), CAMSHAFT_INVALID_ARGUMENT);
+
+  char* json = nullptr;
+  ASSERT_EQ(camshaft_engine_layers_json(engine, &json), CAMSHAFT_OK);
+  EXPECT_TRUE(nlohmann::json::accept(json));
+  camshaft_free(json);
+  camshaft_engine_destroy(engine);  // the context lives on
+  EXPECT_EQ(camshaft_context_run(context), CAMSHAFT_OK);
+  camshaft_context_destroy(context);
+  camshaft_context_destroy(nullptr);
+}
+
+TEST(CApi, NullsAndMissingFilesAreErrors) {
+  camshaft_engine* engine = nullptr;
+  EXPECT_EQ(camshaft_engine_load(nullptr, &engine), CAMSHAFT_INVALID_ARGUMENT);
+  EXPECT_EQ(camshaft_engine_load("/nonexistent.engine", &engine), CAMSHAFT_IO);
+  EXPECT_NE(std::string(camshaft_last_error()).find("/nonexistent.engine"), std::string::npos);
+  EXPECT_EQ(camshaft_build_file("/nonexistent.onnx", nullptr, &engine), CAMSHAFT_IO);
+  camshaft_build_options options = {};
+  EXPECT_EQ(camshaft_build_memory("x", 1, &options, &engine), CAMSHAFT_INVALID_MODEL);
+  camshaft_build_options_init(&options);
+  EXPECT_EQ(options.optimization_level, 3);
+  EXPECT_EQ(options.struct_size, sizeof options);
+  EXPECT_EQ(engine, nullptr);
+  camshaft_engine_destroy(nullptr);
+}
+
+TEST(CApi, LogGoesToTheCallback) {
+  std::string text;
+  camshaft_set_log([](camshaft_severity, const char* line,
+                      void* user) { *static_cast<std::string*>(user) += line; },
+                   CAMSHAFT_LOG_VERBOSE, &text);
+  small_engine();
+  camshaft_set_log(nullptr, CAMSHAFT_LOG_INFO, nullptr);
+  EXPECT_FALSE(text.empty());
+}
+
+}  // namespace
+}  // namespace camshaft
