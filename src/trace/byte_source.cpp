@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decompressors behind one read(): zlib for gzip and zip, zstd. Damage inside a stream ends it early rather than failing.
+#include "trace/byte_source.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+namespace camshaft::trace {
+namespace {
+
+constexpr size_t kInputBytes = size_t{1} << 18;
+
+// Raw bytes of a file or of memory, with random access for zip directories.
+class RawInput {
+ public:
+  virtual ~RawInput() = default;
+  virtual Result<size_t> read_at(uint64_t offset, char* into, size_t capacity) = 0;
+  uint64_t size() const { return size_; }
+
+ protected:
+  uint64_t size_ = 0;
+};
+
+class FileInput : public RawInput {
+ public:
+  FileInput(int descriptor, uint64_t size) : descriptor_(descriptor) { size_ = size; }
+  ~FileInput() override { ::close(descriptor_); }
+  Result<size_t> read_at(uint64_t offset, char* into, size_t capacity) override {
+    for (;;) {
+      const ssize_t got = ::pread(descriptor_, into, capacity, static_cast<off_t>(offset));
+      if (got >= 0) return static_cast<size_t>(got);
+      if (errno != EINTR) return make_error(ErrorCode::kIo, "cannot read: {}", std::strerror(errno));
+    }
+  }
+
+ private:
+  int descriptor_;
+};
+
+class MemoryInput : public RawInput {
+ public:
+  MemoryInput(const char* bytes, size_t count) : bytes_(bytes) { size_ = count; }
+  Result<size_t> read_at(uint64_t offset, char* into, size_t capacity) override {
+    const size_t count = offset >= size_ ? 0 : std::min<size_t>(capacity, size_ - offset);
+    if (count > 0) std::memcpy(into, bytes_ + offset, count);
+    return count;
+  }
+
+ private:
+  const char* bytes_;
+};
+
+class PlainSource : public ByteSource {
+ public:
+  explicit PlainSource(std::unique_ptr<RawInput> input, uint64_t offset = 0, uint64_t limit = ~uint64_t{0})
+      : input_(std::move(input)), offset_(offset), limit_(limit) {
+    file_bytes_ = input_->size();
+  }
+  Result<size_t> read(char* into, size_t capacity) override {
+    const auto want = static_cast<size_t>(std::min<uint64_t>(capacity, limit_ - offset_));
+    CAMSHAFT_ASSIGN(const size_t got, input_->read_at(offset_, into, want));
+    offset_ += got;
+    return got;
+  }
+  uint64_t consumed() const override { return offset_; }
+
+ private:
+  std::unique_ptr<RawInput> input_;
+  uint64_t offset_, limit_;
+};
+
+// Feeds compressed bytes from `offset` up to `limit` to a decompressor.
+class CompressedSource : public ByteSource {
+ public:
+  CompressedSource(std::unique_ptr<RawInput> input, uint64_t offset, uint64_t limit)
+      : input_(std::move(input)), offset_(offset), limit_(limit), buffer_(kInputBytes) {
+    file_bytes_ = input_->size();
+  }
+  uint64_t consumed() const override { return offset_ - (end_ - next_); }
+
+ protected:
+  // Makes at least one byte available at next(); false at the end of the input.
+  Result<bool> refill() {
+    if (next_ < end_) return true;
+    const size_t want = static_cast<size_t>(std::min<uint64_t>(buffer_.size(), limit_ - offset_));
+    CAMSHAFT_ASSIGN(end_, input_->read_at(offset_, buffer_.data(), want));
+    next_ = 0;
+    offset_ += end_;
+    return end_ > 0;
+  }
+  const char* next() const { return buffer_.data() + next_; }
+  size_t available() const { return end_ - next_; }
+  void use(size_t bytes) { next_ += bytes; }
+
+ private:
+  std::unique_ptr<RawInput> input_;
+  uint64_t offset_, limit_;
+  std::vector<char> buffer_;
+  size_t next_ = 0, end_ = 0;
+};
+
+class InflateSource : public CompressedSource {
+ public:
+  InflateSource(std::unique_ptr<RawInput> input, uint64_t offset, uint64_t limit, bool is_gzip)
+      : CompressedSource(std::move(input), offset, limit), is_gzip_(is_gzip) {
+    ready_ = inflateInit2(&stream_, is_gzip ? 15 + 16 : -15) == Z_OK;
+  }
+  ~InflateSource() override { inflateEnd(&stream_); }
+
+  Result<size_t> read(char* into, size_t capacity) override {
+    if (!ready_) return make_error(ErrorCode::kInternal, "zlib cannot be set up");
+    size_t made = 0;
+    while (made < capacity && !done_) {
+      CAMSHAFT_ASSIGN(const bool more, refill());
+      if (!more) {
+        cut_short_ = cut_short_ || !between_members_;
+        break;
+      }
+      CAMSHAFT_TRY(step(into, capacity, made));
+    }
+    return made;
+  }
+
+ private:
+  Status step(char* into, size_t capacity, size_t& made) {
+    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(next()));
+    stream_.avail_in = static_cast<uInt>(available());
+    const size_t room = std::min<size_t>(capacity - made, size_t{1} << 30);
+    stream_.next_out = reinterpret_cast<Bytef*>(into + made);
+    stream_.avail_out = static_cast<uInt>(room);
+    const int code = inflate(&stream_, Z_NO_FLUSH);
+    use(available() - stream_.avail_in);
+    made += room - stream_.avail_out;
+    between_members_ = false;
+    if (code == Z_STREAM_END) {
+      between_members_ = true;
+      done_ = !is_gzip_ || inflateReset(&stream_) != Z_OK;  // gzip files may be several members in a row
+    } else if (code != Z_OK && code != Z_BUF_ERROR) {
+      done_ = true;
+      // Bytes after a whole member that are no further member are padding, not damage.
+      cut_short_ = stream_.total_out > 0 || !seen_member_;
+    }
+    seen_member_ = seen_member_ || between_members_;
+    return ok_status();
+  }
+
+  z_stream stream_{};
+  bool is_gzip_;
+  bool ready_ = false, done_ = false, between_members_ = false, seen_member_ = false;
+};
+
+class ZstdSource : public CompressedSource {
+ public:
+  explicit ZstdSource(std::unique_ptr<RawInput> input)
+      : CompressedSource(std::move(input), 0, ~uint64_t{0}), stream_(ZSTD_createDStream()) {}
+  ~ZstdSource() override { ZSTD_freeDStream(stream_); }
+
+  Result<size_t> read(char* into, size_t capacity) override {
+    ZSTD_outBuffer out{into, capacity, 0};
+    while (out.pos < out.size && !done_) {
+      CAMSHAFT_ASSIGN(const bool more, refill());
+      if (!more) {
+        cut_short_ = pending_ != 0;
+        break;
+      }
+      ZSTD_inBuffer in{next(), available(), 0};
+      pending_ = ZSTD_decompressStream(stream_, &out, &in);
+      use(in.pos);
+      if (ZSTD_isError(pending_)) cut_short_ = done_ = true;
+    }
+    return out.pos;
+  }
+
+ private:
+  ZSTD_DStream* stream_;
+  size_t pending_ = 0;
+  bool done_ = false;
+};
+
+uint64_t little_endian(const char* bytes, int count) {
+  uint64_t value = 0;
+  for (int k = count - 1; k >= 0; --k) value = value << 8 | static_cast<unsigned char>(bytes[k]);
+  return value;
+}
+
+struct ZipMember {
+  uint64_t header = 0, compressed = 0, uncompressed = 0;
+  int method = -1;
+};
+
+// The values that a zip64 extra field holds, in its fixed order, for those that overflowed.
+void apply_zip64(std::string_view extra, ZipMember& member) {
+  while (extra.size() >= 4) {
+    const size_t size = little_endian(extra.data() + 2, 2);
+    if (extra.size() < 4 + size) return;
+    if (little_endian(extra.data(), 2) == 1) {
+      std::string_view values = extra.substr(4, size);
+      for (uint64_t* field : {&member.uncompressed, &member.compressed, &member.header}) {
+        if (*field != 0xffffffffu || values.size() < 8) continue;
+        *field = little_endian(values.data(), 8);
+        values.remove_prefix(8);
+      }
+      return;
+    }
+    extra.remove_prefix(4 + size);
+  }
+}
+
+// The first member named *.json*, else the first of any size.
+ZipMember choose_member(std::string_view directory) {
+  ZipMember chosen;
+  while (directory.size() >= 46 && little_endian(directory.data(), 4) == 0x02014b50) {
+    const char* entry = directory.data();
+    const size_t name_size = little_endian(entry + 28, 2), extra_size = little_endian(entry + 30, 2);
+    const size_t comment_size = little_endian(entry + 32, 2);
+    const size_t entry_size = 46 + name_size + extra_size + comment_size;
+    if (directory.size() < entry_size) break;
+    const std::string_view name(entry + 46, name_size);
+    ZipMember member{little_endian(entry + 42, 4), little_endian(entry + 20, 4), little_endian(entry + 24, 4),
+                     static_cast<int>(little_endian(entry + 10, 2))};
+    apply_zip64(directory.substr(46 + name_size, extra_size), member);
+    if (name.find(".json") != name.npos) return member;
+    if (chosen.method < 0 && member.uncompressed > 0) chosen = member;
+    directory.remove_prefix(entry_size);
+  }
+  return chosen;
+}
+
+Result<std::string> read_exactly(RawInput& input, uint64_t offset, size_t count) {
+  std::string bytes(count, '\0');
+  CAMSHAFT_ASSIGN(const size_t got, input.read_at(offset, bytes.data(), count));
+  bytes.resize(got);
+  return bytes;
+}
+
+Result<ZipMember> find_zip_member(RawInput& input) {
+  const size_t tail_size = static_cast<size_t>(std::min<uint64_t>(input.size(), 66000));
+  CAMSHAFT_ASSIGN(const std::string tail, read_exactly(input, input.size() - tail_size, tail_size));
+  const size_t end = tail.rfind("PK\x05\x06");
+  if (end == tail.npos || tail.size() - end < 22)
+    return make_error(ErrorCode::kCorrupt, "the zip archive has no directory (cut short?)");
+  uint64_t size = little_endian(&tail[end + 12], 4), offset = little_endian(&tail[end + 16], 4);
+  const size_t locator = tail.rfind("PK\x06\x07", end);
+  if (offset == 0xffffffffu && locator != tail.npos && tail.size() - locator >= 20) {
+    CAMSHAFT_ASSIGN(const std::string record, read_exactly(input, little_endian(&tail[locator + 8], 8), 56));
+    if (record.size() == 56) {
+      size = little_endian(&record[40], 8);
+      offset = little_endian(&record[48], 8);
+    }
+  }
+  if (offset > input.size() || size > input.size() - offset)
+    return make_error(ErrorCode::kCorrupt, "the zip directory lies outside the file");
+  CAMSHAFT_ASSIGN(const std::string directory, read_exactly(input, offset, size));
+  return choose_member(directory);
+}
+
+Result<std::unique_ptr<ByteSource>> open_zip(std::unique_ptr<RawInput> input) {
+  CAMSHAFT_ASSIGN(const ZipMember member, find_zip_member(*input));
+  if (member.method != 0 && member.method != 8)
+    return make_error(ErrorCode::kUnsupported, "the zip archive holds no stored or deflated file");
+  CAMSHAFT_ASSIGN(const std::string header, read_exactly(*input, member.header, 30));
+  if (header.size() != 30 || little_endian(header.data(), 4) != 0x04034b50)
+    return make_error(ErrorCode::kCorrupt, "the zip archive's directory does not lead to a file");
+  const uint64_t data = member.header + 30 + little_endian(&header[26], 2) + little_endian(&header[28], 2);
+  const uint64_t limit = data + member.compressed;
+  if (limit < data || limit > input->size())
+    return make_error(ErrorCode::kCorrupt, "the zip archive's file lies outside the archive");
+  if (member.method == 8)
+    return std::unique_ptr<ByteSource>(std::make_unique<InflateSource>(std::move(input), data, limit, false));
+  return std::unique_ptr<ByteSource>(std::make_unique<PlainSource>(std::move(input), data, limit));
+}
+
+Result<std::unique_ptr<ByteSource>> choose_source(std::unique_ptr<RawInput> input) {
+  char magic[4] = {};
+  CAMSHAFT_ASSIGN(const size_t got, input->read_at(0, magic, sizeof magic));
+  const std::string_view start(magic, got);
+  if (start.substr(0, 2) == "\x1f\x8b")
+    return std::unique_ptr<ByteSource>(
+        std::make_unique<InflateSource>(std::move(input), 0, ~uint64_t{0}, true));
+  if (start == "\x28\xb5\x2f\xfd") return std::unique_ptr<ByteSource>(std::make_unique<ZstdSource>(std::move(input)));
+  if (start == "PK\x03\x04") return open_zip(std::move(input));
+  return std::unique_ptr<ByteSource>(std::make_unique<PlainSource>(std::move(input)));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ByteSource>> open_byte_source(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return make_error(ErrorCode::kIo, "cannot open {}: {}", path, std::strerror(errno));
+  struct stat info {};
+  if (::fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode)) {
+    ::close(descriptor);
+    return make_error(ErrorCode::kIo, "cannot open {}: not a regular file", path);
+  }
+  auto source = choose_source(std::make_unique<FileInput>(descriptor, static_cast<uint64_t>(info.st_size)));
+  if (!source.ok()) return source.status().with_context(path);
+  return source;
+}
+
+std::unique_ptr<ByteSource> memory_byte_source(const char* bytes, size_t count) {
+  auto source = choose_source(std::make_unique<MemoryInput>(bytes, count));
+  if (source.ok()) return std::move(source).value();
+  return std::make_unique<PlainSource>(std::make_unique<MemoryInput>(bytes, count));
+}
+
+std::string gzip(std::string_view text, int level) {
+  z_stream stream{};
+  if (deflateInit2(&stream, level, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) return {};
+  std::string out(deflateBound(&stream, text.size()) + 32, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  size_t left = text.size(), room = out.size();
+  int code = Z_OK;
+  while (code == Z_OK) {  // zlib counts in 32 bits
+    const auto in = static_cast<uInt>(std::min<size_t>(left, 1u << 30)), to = static_cast<uInt>(std::min<size_t>(room, 1u << 30));
+    stream.avail_in = in;
+    stream.avail_out = to;
+    code = deflate(&stream, left == in ? Z_FINISH : Z_NO_FLUSH);
+    left -= in - stream.avail_in;
+    room -= to - stream.avail_out;
+  }
+  out.resize(out.size() - room);
+  deflateEnd(&stream);
+  return out;
+}
+
+}  // namespace camshaft::trace

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Event objects into the columns of a Trace, with simdjson's on-demand reader.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "trace/trace.h"
+
+namespace camshaft::trace {
+
+class EventParser {
+ public:
+  explicit EventParser(Trace& trace);
+  ~EventParser();
+
+  // `batch` is "[{…},{…}]" and is followed by at least padding() readable bytes.
+  void parse(std::string& batch);
+  static size_t padding();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Microseconds as the file writes them ("12.345", "\"17\"", "1e3") in nanoseconds; false if it is no number.
+bool parse_nanoseconds(std::string_view text, int64_t& ns, bool& is_integral);
+
+}  // namespace camshaft::trace
