@@ -2,6 +2,7 @@
 // The two threads of a reader are joined by a short queue of batches, so memory stays bounded by a few of them.
 #include "trace/reader.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -91,8 +92,11 @@ DeviceProperties device_of(const simdjson::dom::element& entry, size_t position)
   device.id = integer_field(entry, "id", static_cast<int64_t>(position));
   std::string_view name;
   if (entry["name"].get(name) == simdjson::SUCCESS) device.name = name;
-  device.memory_bytes = integer_field(entry, "totalGlobalMem", 0);
-  if (device.memory_bytes == 0) device.memory_bytes = integer_field(entry, "totalMem(MiB)", 0) << 20;
+  device.memory_bytes = device.memory_raw = integer_field(entry, "totalGlobalMem", 0);
+  if (const int64_t mib = integer_field(entry, "totalMem(MiB)", 0); device.memory_bytes == 0 && mib > 0) {
+    device.memory_raw = mib;
+    device.memory_bytes = std::min(mib, int64_t{1} << 40) << 20;
+  }
   device.compute_major = static_cast<int>(integer_field(entry, "computeMajor", integer_field(entry, "major", -1)));
   device.compute_minor = static_cast<int>(integer_field(entry, "computeMinor", integer_field(entry, "minor", -1)));
   device.sm_count = static_cast<int>(integer_field(entry, "numSms", integer_field(entry, "multiProcessorCount", 0)));

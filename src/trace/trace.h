@@ -130,6 +130,7 @@ struct DeviceProperties {
   int64_t id = 0;
   std::string name;
   int64_t memory_bytes = 0;  // 0: not given
+  int64_t memory_raw = 0;    // the figure as the file has it, in bytes or MiB
   int compute_major = -1;    // -1: not given
   int compute_minor = -1;
   int sm_count = 0;

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plugin's routes: a path with parameters in, a status and JSON out. Knows nothing of sockets.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "server/run_store.h"
+
+namespace camshaft::server {
+
+using Parameters = std::multimap<std::string, std::string>;
+
+struct Answer {
+  int status = 200;
+  std::string body;                              // JSON; of errors a plain message
+  std::string content_type = "application/json";
+  bool always_gzip = false;    // the original sends these packed whatever the client accepts
+  std::string trace_file;      // of /trace: this file is the answer, with `counters` put in front of its events
+  std::string counters;
+};
+
+// `path` is relative to the plugin's mount point: "/overview".
+Answer answer(const RunStore& store, const std::string& path, const Parameters& parameters);
+
+}  // namespace camshaft::server

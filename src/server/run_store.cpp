@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files are read by a few threads at once, as many as the memory budget allows; a run shows what is there already.
+#include "server/run_store.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "base/cpu.h"
+#include "base/log.h"
+#include "trace/reader.h"
+
+namespace camshaft::server {
+
+namespace fs = std::filesystem;
+using trace::Profile;
+using trace::Semantics;
+
+namespace {
+
+constexpr std::string_view kSuffix = ".pt.trace.json";
+constexpr std::string_view kPackings[] = {"", ".gz", ".zst", ".zip"};
+
+bool ends_with(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+bool is_packed(const std::string& path) { return !ends_with(path, ".json"); }
+
+uint64_t free_memory() {
+  const long pages = ::sysconf(_SC_AVPHYS_PAGES), bytes = ::sysconf(_SC_PAGESIZE);
+  return pages > 0 && bytes > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(bytes) : uint64_t{4} << 30;
+}
+
+// What reading a file will hold: columns take about a third of the JSON, and JSON packs about 20 to 1.
+uint64_t estimated_cost(const std::string& path, uint64_t bytes) { return is_packed(path) ? bytes * 8 : bytes / 2; }
+
+}  // namespace
+
+bool parse_trace_name(const std::string& file_name, TraceFile& file) {
+  for (const std::string_view packing : kPackings) {
+    const std::string end = std::string(kSuffix) + std::string(packing);
+    if (!ends_with(file_name, end)) continue;
+    const std::string stem = file_name.substr(0, file_name.size() - end.size());
+    const size_t dot = stem.rfind('.');
+    const bool stamped = dot != stem.npos && dot + 1 < stem.size() &&
+                         stem.find_first_not_of("0123456789", dot + 1) == stem.npos;
+    file.worker = stamped ? stem.substr(0, dot) : stem;
+    file.stamp = stamped ? stem.substr(dot + 1) : "";
+    return true;
+  }
+  return false;
+}
+
+ProfileEntry::ProfileEntry(TraceFile file, std::string span, std::shared_ptr<const trace::Trace> trace,
+                           std::shared_ptr<const Profile> first)
+    : file_(std::move(file)), span_(std::move(span)), trace_(std::move(trace)), first_(std::move(first)) {}
+
+std::shared_ptr<const Profile> ProfileEntry::profile(const Semantics& semantics) const {
+  const auto matches = [&](const Profile& profile) {
+    return profile.semantics.original == semantics.original && profile.semantics.dialect == semantics.dialect;
+  };
+  if (matches(*first_)) return first_;
+  const std::lock_guard lock(mutex_);
+  for (const auto& other : others_)
+    if (matches(*other)) return other;
+  auto made = trace::analyze(trace_, semantics);
+  made->worker = file_.worker;
+  made->span = span_;
+  return others_.emplace_back(std::move(made));
+}
+
+const ProfileEntry* Run::find(const std::string& worker, const std::string& span) const {
+  const auto found = entries.find({worker, span});
+  return found == entries.end() ? nullptr : found->second.get();
+}
+
+std::vector<std::string> Run::workers() const {
+  std::set<std::string> names;
+  for (const auto& [key, entry] : entries) names.insert(key.first);
+  return {names.begin(), names.end()};
+}
+
+std::vector<std::string> Run::spans() const {
+  std::set<std::string> names;
+  for (const auto& [key, entry] : entries) names.insert(key.second);
+  return {names.begin(), names.end()};
+}
+
+RunStore::RunStore(std::vector<std::string> paths, StoreOptions options)
+    : paths_(std::move(paths)), options_(options) {
+  if (options_.threads <= 0) options_.threads = default_num_threads();
+  if (options_.memory_budget == 0) options_.memory_budget = free_memory() / 2;
+}
+
+RunStore::~RunStore() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void RunStore::start() {
+  scan();
+  for (int k = 0; k < options_.threads; ++k) threads_.emplace_back([this] { work_loop(); });
+  if (options_.rescan_seconds > 0) threads_.emplace_back([this] { scan_loop(); });
+}
+
+void RunStore::wait() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return stop_ || !state_.loading(); });
+}
+
+LoadState RunStore::state() const {
+  const std::lock_guard lock(mutex_);
+  return state_;
+}
+
+std::vector<std::string> RunStore::run_names() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> names;
+  for (const auto& [name, run] : runs_)
+    if (!run->entries.empty()) names.push_back(name);
+  return names;
+}
+
+std::shared_ptr<const Run> RunStore::run(const std::string& name) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = runs_.find(name);
+  if (found == runs_.end() || found->second->entries.empty()) return nullptr;
+  return std::make_shared<Run>(*found->second);  // a snapshot: readers never see a run change
+}
+
+// Folders with trace files, links followed once each.
+void RunStore::scan_folder(const std::string& root, std::map<std::string, std::vector<TraceFile>>& found) const {
+  std::set<fs::path> seen;
+  std::vector<fs::path> open{root};
+  std::error_code error;
+  while (!open.empty()) {
+    const fs::path folder = open.back();
+    open.pop_back();
+    const fs::path real = fs::canonical(folder, error);
+    if (error || !seen.insert(real).second) continue;
+    for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+      std::error_code entry_error;
+      if (at->is_directory(entry_error)) {
+        open.push_back(at->path());
+        continue;
+      }
+      TraceFile file;
+      if (!at->is_regular_file(entry_error) || !parse_trace_name(at->path().filename().string(), file)) continue;
+      file.path = at->path().string();
+      const fs::path relative = folder.lexically_relative(root);
+      std::string name = relative == "." ? fs::canonical(root, entry_error).filename().string() : relative.string();
+      found[name].push_back(std::move(file));
+    }
+  }
+}
+
+void RunStore::scan() {
+  std::map<std::string, std::vector<TraceFile>> found;
+  std::error_code error;
+  for (const std::string& path : paths_) {
+    if (fs::is_directory(path, error)) {
+      scan_folder(path, found);
+      continue;
+    }
+    TraceFile file;
+    if (!parse_trace_name(fs::path(path).filename().string(), file)) file.worker = fs::path(path).filename().string();
+    file.path = path;
+    found[fs::absolute(path, error).parent_path().filename().string()].push_back(std::move(file));
+  }
+  std::vector<Job> fresh;
+  for (auto& [run, files] : found) {
+    std::map<std::string, std::set<std::string>> stamps;  // sorted as texts, numbered from 1
+    for (const TraceFile& file : files)
+      if (!file.stamp.empty()) stamps[file.worker].insert(file.stamp);
+    std::sort(files.begin(), files.end(), [](const TraceFile& a, const TraceFile& b) { return a.path < b.path; });
+    for (const TraceFile& file : files) {
+      Job job{run, file, "default", fs::file_size(file.path, error), 0};
+      if (!file.stamp.empty()) {
+        const auto& known = stamps[file.worker];
+        job.span = std::to_string(std::distance(known.begin(), known.find(file.stamp)) + 1);
+      }
+      job.cost = estimated_cost(file.path, job.bytes);
+      fresh.push_back(std::move(job));
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  std::reverse(fresh.begin(), fresh.end());
+  for (Job& job : fresh) {
+    if (!known_files_.emplace(job.file.path, true).second) continue;
+    auto& run = runs_[job.run];
+    if (run == nullptr) run = std::make_shared<Run>(Run{job.run, {}});
+    ++state_.files;
+    state_.bytes += job.bytes;
+    jobs_.push_back(std::move(job));
+  }
+  changed_.notify_all();
+}
+
+void RunStore::scan_loop() {
+  std::unique_lock lock(mutex_);
+  while (!changed_.wait_for(lock, std::chrono::seconds(options_.rescan_seconds), [&] { return stop_.load(); })) {
+    lock.unlock();
+    scan();
+    lock.lock();
+  }
+}
+
+void RunStore::work_loop() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] {
+      return stop_ || (!jobs_.empty() && (busy_ == 0 || in_flight_ + jobs_.back().cost <= options_.memory_budget));
+    });
+    if (stop_) return;
+    const Job job = std::move(jobs_.back());
+    jobs_.pop_back();
+    ++busy_;
+    in_flight_ += job.cost;
+    lock.unlock();
+    read(job);
+    lock.lock();
+    --busy_;
+    in_flight_ -= job.cost;
+    ++state_.done;
+    changed_.notify_all();
+  }
+}
+
+void RunStore::read(const Job& job) {
+  trace::ReadOptions options;
+  options.cancel = &stop_;
+  uint64_t reported = 0;
+  options.progress = [&](const trace::ReadProgress& progress) {
+    const std::lock_guard lock(mutex_);
+    state_.bytes_done += progress.bytes_done - reported;
+    reported = progress.bytes_done;
+  };
+  auto read = trace::read_trace(job.file.path, options);
+  if (!read.ok()) {
+    log(Severity::kWarning, "{}", read.status().message());
+    const std::lock_guard lock(mutex_);
+    ++state_.failed;
+    state_.messages.push_back(read.status().message());
+    return;
+  }
+  auto trace = std::make_shared<const trace::Trace>(std::move(read).value());
+  Semantics semantics;
+  semantics.original = options_.original;
+  semantics.rounded_times = options_.rounded_times;
+  semantics.dialect = options_.force_dialect ? options_.dialect : trace::dialect_of(*trace);
+  auto profile = trace::analyze(trace, semantics);
+  profile->worker = job.file.worker;
+  profile->span = job.span;
+  profile->name = job.file.path;
+  auto entry = std::make_shared<ProfileEntry>(job.file, job.span, trace, std::move(profile));
+  const std::lock_guard lock(mutex_);
+  if (!trace->report.note.empty()) state_.messages.push_back(job.file.path + ": " + trace->report.note);
+  auto updated = std::make_shared<Run>(*runs_[job.run]);
+  updated->entries[{job.file.worker, job.span}] = std::move(entry);
+  runs_[job.run] = std::move(updated);
+}
+
+}  // namespace camshaft::server

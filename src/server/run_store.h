@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// The runs below a folder: which trace files there are, read in the background, looked up by run, worker and span.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "trace/profile.h"
+
+namespace camshaft::server {
+
+struct TraceFile {
+  std::string path;
+  std::string worker;
+  std::string stamp;  // digits before .pt.trace.json, "" if there are none
+};
+
+// Splits "<worker>[.<digits>].pt.trace.json[.gz|.zst|.zip]"; false for other names.
+bool parse_trace_name(const std::string& file_name, TraceFile& file);
+
+struct StoreOptions {
+  bool original = false;
+  bool rounded_times = false;
+  bool force_dialect = false;
+  trace::Dialect dialect = trace::Dialect::kGpu;
+  int threads = 0;             // 0: as many as the machine gives
+  uint64_t memory_budget = 0;  // bytes of files being read at once; 0: half of what is free
+  int rescan_seconds = 10;     // 0: look once
+};
+
+// One file's trace with the ways of reading it that were asked for so far.
+class ProfileEntry {
+ public:
+  ProfileEntry(TraceFile file, std::string span, std::shared_ptr<const trace::Trace> trace,
+               std::shared_ptr<const trace::Profile> first);
+
+  const TraceFile& file() const { return file_; }
+  const std::string& span() const { return span_; }
+  std::shared_ptr<const trace::Profile> profile() const { return first_; }
+  // The same trace in another dialect or mode; made once, then kept.
+  std::shared_ptr<const trace::Profile> profile(const trace::Semantics& semantics) const;
+
+ private:
+  TraceFile file_;
+  std::string span_;
+  std::shared_ptr<const trace::Trace> trace_;
+  std::shared_ptr<const trace::Profile> first_;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::shared_ptr<const trace::Profile>> others_;
+};
+
+struct Run {
+  std::string name;
+  std::map<std::pair<std::string, std::string>, std::shared_ptr<const ProfileEntry>> entries;  // (worker, span)
+
+  const ProfileEntry* find(const std::string& worker, const std::string& span) const;
+  std::vector<std::string> workers() const;
+  std::vector<std::string> spans() const;
+};
+
+struct LoadState {
+  size_t files = 0, done = 0, failed = 0;
+  uint64_t bytes = 0, bytes_done = 0;
+  std::vector<std::string> messages;  // files that failed or were read in part
+
+  bool loading() const { return done < files; }
+};
+
+class RunStore {
+ public:
+  // `path` is a folder that is searched for runs, or one trace file.
+  RunStore(std::vector<std::string> paths, StoreOptions options);
+  ~RunStore();
+
+  void start();            // begins to read in the background
+  void wait();             // until everything known has been read
+  LoadState state() const;
+  std::vector<std::string> run_names() const;
+  std::shared_ptr<const Run> run(const std::string& name) const;
+  const StoreOptions& options() const { return options_; }
+
+ private:
+  struct Job {
+    std::string run;
+    TraceFile file;
+    std::string span;
+    uint64_t bytes = 0, cost = 0;
+  };
+  void scan();
+  void scan_folder(const std::string& root, std::map<std::string, std::vector<TraceFile>>& found) const;
+  void scan_loop();
+  void work_loop();
+  void read(const Job& job);
+
+  std::vector<std::string> paths_;
+  StoreOptions options_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, std::shared_ptr<Run>> runs_;
+  std::map<std::string, bool> known_files_;
+  std::vector<Job> jobs_;  // not yet begun, last first
+  LoadState state_;
+  uint64_t in_flight_ = 0;
+  size_t busy_ = 0;
+  std::atomic<bool> stop_{false};
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace camshaft::server

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two profiles side by side: their call trees aligned at steps, modules, optimizers and data loaders.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trace/profile.h"
+
+namespace camshaft::trace {
+
+struct OperatorDelta {
+  std::string name;
+  int64_t calls = 0, kernel_calls = 0;
+  Ticks host_total = 0, device_total = 0, host_self = 0, device_self = 0;
+  std::vector<std::pair<std::string, int64_t>> kernels;
+};
+
+struct DiffSide {
+  std::string name;
+  Ticks host = 0, device = 0, total = 0;
+  std::vector<OperatorDelta> operators;
+};
+
+struct DiffNode {
+  DiffSide left, right;
+  std::vector<DiffNode> children;
+};
+
+DiffNode diff_profiles(const Profile& left, const Profile& right);
+
+std::string diff_json(const DiffNode& root, const Profile& left, const Profile& right);
+// The node at "0-2-1" and one level below; "" when there is no such node.
+std::string diff_node_json(const DiffNode& root, const Profile& left, const Profile& right, const std::string& path);
+
+}  // namespace camshaft::trace

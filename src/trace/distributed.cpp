@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// Workers are matched by position: the n-th collective of one meets the n-th of every other.
+#include "trace/distributed.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <regex>
+
+#include <fmt/format.h>
+
+namespace camshaft::trace {
+namespace {
+
+constexpr int kRangeKinds = 2;  // as recorded, and without the waiting
+
+struct StepKey {
+  std::string name;
+  bool in_step = true;
+  bool operator==(const StepKey&) const = default;
+};
+
+// Keys in order of first appearance with a value per worker.
+template <class T>
+class ByStep {
+ public:
+  std::vector<T>& operator[](const StepKey& key) {
+    for (auto& [known, values] : entries_)
+      if (known == key) return values;
+    return entries_.emplace_back(key, std::vector<T>()).second;
+  }
+  const std::vector<std::pair<StepKey, std::vector<T>>>& entries() const { return entries_; }
+
+ private:
+  std::vector<std::pair<StepKey, std::vector<T>>> entries_;
+};
+
+struct WorkerValues {
+  size_t worker = 0;
+  std::vector<Ticks> values;
+};
+
+std::string key_text(const StepKey& key) { return key.in_step ? key.name : "null"; }
+
+// {"all": {worker: mean…}, step: {worker: values…}…}; means cut to whole microseconds.
+void write_by_step(JsonWriter& json, const std::vector<const Profile*>& workers, const ByStep<WorkerValues>& steps) {
+  std::vector<std::vector<double>> sums(workers.size());
+  std::vector<size_t> counts(workers.size(), 0);
+  for (const auto& [key, list] : steps.entries())
+    for (const WorkerValues& entry : list) {
+      sums[entry.worker].resize(entry.values.size(), 0);
+      for (size_t k = 0; k < entry.values.size(); ++k)
+        sums[entry.worker][k] += workers[entry.worker]->clock.to_us(entry.values[k]);
+      ++counts[entry.worker];
+    }
+  json.key("data").begin_object().key("all").begin_object();
+  for (size_t worker = 0; worker < workers.size(); ++worker) {
+    json.key(workers[worker]->worker).begin_array();
+    for (const double sum : sums[worker]) json.integer(static_cast<int64_t>(sum / static_cast<double>(counts[worker])));
+    json.end_array();
+  }
+  json.end_object();
+  for (const auto& [key, list] : steps.entries()) {
+    json.key(key_text(key)).begin_object();
+    for (const WorkerValues& entry : list) {
+      json.key(workers[entry.worker]->worker).begin_array();
+      for (const Ticks value : entry.values) write(json, workers[entry.worker]->clock.length(value));
+      json.end_array();
+    }
+    json.end_object();
+  }
+  json.end_object();
+}
+
+void write_title(JsonWriter& json, const char* title, const std::vector<const char*>& legends) {
+  json.begin_object().key("metadata").begin_object().text("title", title);
+  if (!legends.empty()) {
+    json.key("legends").begin_array();
+    for (const char* legend : legends) json.text(legend);
+    json.end_array().text("units", "us");
+  }
+  json.end_object();
+}
+
+// Shortest length over the workers of the r-th range of the n-th collective.
+Ticks shortest(const std::vector<const Profile*>& workers, size_t op, size_t range) {
+  Ticks least = -1;
+  for (const Profile* worker : workers) {
+    if (op >= worker->collectives.ops.size() || range >= worker->collectives.ops[op].ranges.size()) continue;
+    const Range& found = worker->collectives.ops[op].ranges[range];
+    if (least < 0 || found.end - found.start < least) least = found.end - found.start;
+  }
+  return least;
+}
+
+struct WaitSplit {
+  std::vector<Range> whole, moving;  // of several collectives: recorded, and after the last worker arrived
+  Ticks latency() const { return total(merged(whole)); }
+  Ticks transfer() const { return total(merged(moving)); }
+};
+
+void add_op(const std::vector<const Profile*>& workers, const CollectiveOp& op, size_t index, WaitSplit& split) {
+  for (size_t k = 0; k < op.ranges.size(); ++k) {
+    split.whole.push_back(op.ranges[k]);
+    split.moving.push_back({op.ranges[k].end - shortest(workers, index, k), op.ranges[k].end});
+  }
+}
+
+struct NodeAndProcess {
+  std::string node, process;
+};
+
+NodeAndProcess place_of(const std::string& worker, size_t position) {
+  static const std::regex pattern("^(.*)_(\\d+)$");
+  std::smatch match;
+  if (std::regex_match(worker, match, pattern)) return {match[1], fmt::format("Process {}", match[2].str())};
+  return {worker, fmt::format("Process {}", position)};
+}
+
+}  // namespace
+
+bool has_distributed_view(const std::vector<const Profile*>& workers) {
+  if (workers.empty()) return false;
+  const Collectives& first = workers.front()->collectives;
+  for (const Profile* worker : workers) {
+    const Collectives& own = worker->collectives;
+    if (own.ops.empty() || own.ops.size() != first.ops.size() || own.several_libraries || own.library != first.library)
+      return false;
+  }
+  return true;
+}
+
+std::string device_info_json(const std::vector<const Profile*>& workers) {
+  const bool known = std::any_of(workers.begin(), workers.end(),
+                                 [](const Profile* worker) { return !worker->trace.device_properties.empty(); });
+  if (!known) return "null";
+  std::map<std::string, std::vector<size_t>> by_node;
+  for (size_t k = 0; k < workers.size(); ++k) by_node[place_of(workers[k]->worker, k).node].push_back(k);
+  JsonWriter json;
+  write_title(json, "Device Information", {});
+  json.key("data").begin_object();
+  for (const auto& [node, members] : by_node) {
+    json.key(node).begin_object();
+    for (const size_t k : members) {
+      const Profile& worker = *workers[k];
+      const std::string word = worker.semantics.is_mlu() ? "MLU" : "GPU";
+      json.key(place_of(worker.worker, k).process).begin_object();
+      for (const DeviceUse& use : worker.devices.devices) {
+        if (use.device >= static_cast<int64_t>(worker.trace.device_properties.size())) continue;
+        const DeviceProperties& device = worker.trace.device_properties[use.device];
+        std::string memory;
+        append_real(memory, round_places(static_cast<double>(device.memory_bytes) / (1 << 30), 2));
+        json.key(fmt::format("{}{}", word, use.device)).begin_object().text("Name", device.name);
+        if (device.memory_bytes > 0) json.text("Memory", memory + " GB").integer("Memory Raw", device.memory_raw);
+        if (device.compute_major >= 0)
+          json.text("Compute Capability", fmt::format("{}.{}", device.compute_major, device.compute_minor));
+        json.end_object();
+      }
+      json.end_object();
+    }
+    json.end_object();
+  }
+  json.end_object().end_object();
+  return json.take();
+}
+
+std::string overlap_json(const std::vector<const Profile*>& workers) {
+  ByStep<WorkerValues> steps;
+  for (size_t worker = 0; worker < workers.size(); ++worker) {
+    const Profile& profile = *workers[worker];
+    const auto& parts = profile.breakdown.by_part;
+    const Ranges& computing =
+        profile.has_kernels ? parts[static_cast<int>(Part::kKernel)] : parts[static_cast<int>(Part::kCpuExec)];
+    const Ranges& communicating = parts[static_cast<int>(Part::kCommunication)];
+    const Ranges both = intersect(parts[static_cast<int>(Part::kKernel)], communicating);
+    const Ranges overlap = profile.has_kernels ? both : intersect(computing, communicating);
+    for (const Step& step : profile.steps.list) {
+      const Range window{step.start, step.end};
+      const Ticks compute = total_within(computing, window), communicate = total_within(communicating, window);
+      const Ticks shared = total_within(overlap, window);
+      steps[{step.name, true}].push_back({worker,
+                                          {compute - shared, shared, communicate - shared,
+                                           (step.end - step.start) + shared - compute - communicate}});
+    }
+  }
+  JsonWriter json;
+  write_title(json, "Computation/Communication Overview", {"Computation", "Overlapping", "Communication", "Other"});
+  write_by_step(json, workers, steps);
+  json.end_object();
+  return json.take();
+}
+
+std::string wait_time_json(const std::vector<const Profile*>& workers) {
+  ByStep<WorkerValues> steps;
+  for (size_t worker = 0; worker < workers.size(); ++worker) {
+    ByStep<WaitSplit> splits;
+    const std::vector<CollectiveOp>& ops = workers[worker]->collectives.ops;
+    for (size_t k = 0; k < ops.size(); ++k) {
+      std::vector<WaitSplit>& split = splits[{ops[k].step, ops[k].in_step}];
+      if (split.empty()) split.emplace_back();
+      add_op(workers, ops[k], k, split.front());
+    }
+    for (const auto& [key, split] : splits.entries()) {
+      const Ticks transfer = split.front().transfer();
+      steps[key].push_back({worker, {transfer, split.front().latency() - transfer}});
+    }
+  }
+  JsonWriter json;
+  write_title(json, "Synchronizing/Communication Overview", {"Data Transfer Time", "Synchronizing Time"});
+  write_by_step(json, workers, steps);
+  json.end_object();
+  return json.take();
+}
+
+std::string collectives_json(const std::vector<const Profile*>& workers) {
+  JsonWriter json;
+  write_title(json, "Communication Operations Stats", {});
+  json.key("data").begin_object();
+  for (const Profile* worker : workers) {
+    struct Sum {
+      StringId name;
+      int64_t calls = 0, bytes = 0;
+      WaitSplit split;
+    };
+    std::vector<Sum> sums;
+    for (size_t k = 0; k < worker->collectives.ops.size(); ++k) {
+      const CollectiveOp& op = worker->collectives.ops[k];
+      auto sum = std::find_if(sums.begin(), sums.end(), [&](const Sum& known) { return known.name == op.name; });
+      if (sum == sums.end()) sum = sums.insert(sums.end(), Sum{op.name, 0, 0, {}});
+      ++sum->calls;
+      sum->bytes += op.bytes;
+      add_op(workers, op, k, sum->split);
+    }
+    Table table;
+    table.columns.push_back({"string", "Name", "", false});
+    for (const char* name : {"Calls", "Total Size (bytes)", "Avg Size (bytes)", "Total Latency (us)", "Avg Latency (us)",
+                             "Data Transfer Time (us)", "Avg Data Transfer Time (us)"})
+      table.columns.push_back({"number", name, "", false});
+    const Clock& clock = worker->clock;
+    const auto mean = [&](double sum, int64_t calls) {
+      return Value(static_cast<int64_t>(round_whole(sum / static_cast<double>(calls))));
+    };
+    for (const Sum& sum : sums) {
+      const Ticks latency = sum.split.latency(), transfer = sum.split.transfer();
+      table.rows.push_back({std::string(worker->trace.strings[sum.name]), sum.calls, sum.bytes,
+                            mean(static_cast<double>(sum.bytes), sum.calls), clock.length(latency),
+                            mean(clock.to_us(latency), sum.calls), clock.length(transfer),
+                            mean(clock.to_us(transfer), sum.calls)});
+    }
+    write(json.key(worker->worker), table);
+  }
+  json.end_object().end_object();
+  return json.take();
+}
+
+}  // namespace camshaft::trace

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/kernels.h"
+
+#include <algorithm>
+#include <tuple>
+#include <unordered_map>
+
+namespace camshaft::trace {
+namespace {
+
+struct PropertyKey {
+  StringId name, op, grid, block;
+  int64_t registers, shared_memory;
+  StringId kernel_type, dim, task_topology, task_topology_node;
+  bool op_is_root;
+  bool operator==(const PropertyKey&) const = default;
+};
+struct PropertyKeyHash {
+  size_t operator()(const PropertyKey& key) const {
+    uint64_t hash = 0;
+    for (const uint64_t part :
+         {uint64_t{key.name}, uint64_t{key.op}, uint64_t{key.grid}, uint64_t{key.block},
+          static_cast<uint64_t>(key.registers), static_cast<uint64_t>(key.shared_memory), uint64_t{key.kernel_type},
+          uint64_t{key.dim}, uint64_t{key.task_topology}, uint64_t{key.task_topology_node}, uint64_t{key.op_is_root}})
+      hash = (hash ^ part) * 0x9e3779b97f4a7c15ull, hash ^= hash >> 29;
+    return hash;
+  }
+};
+
+void add_kernel(KernelGroup& group, Ticks length, const DeviceDetail& detail) {
+  group.longest = group.calls == 0 ? length : std::max(group.longest, length);
+  group.shortest = group.calls == 0 ? length : std::min(group.shortest, length);
+  ++group.calls;
+  group.total += length;
+  group.blocks_weighted += std::max(0.0, detail.blocks_per_sm) * length;
+  group.occupancy_weighted += std::max(0.0, detail.occupancy) * length;
+}
+
+void sort_by_total(std::vector<KernelGroup>& groups) {
+  std::stable_sort(groups.begin(), groups.end(),
+                   [](const KernelGroup& a, const KernelGroup& b) { return a.total > b.total; });
+}
+
+std::vector<KernelGroup> by_name(const Trace& trace, const Clock& clock, const Semantics& semantics,
+                                 const Launches& launches) {
+  std::vector<KernelGroup> groups;
+  std::vector<uint32_t> group_of(trace.strings.size(), kNoRow);
+  for (const uint32_t device : launches.devices) {
+    if (trace.events.kind[device] != EventKind::kKernel) continue;
+    uint32_t& index = group_of[trace.events.name[device]];
+    if (index == kNoRow) {
+      index = static_cast<uint32_t>(groups.size());
+      KernelGroup group;
+      group.name = trace.events.name[device];
+      group.uses_tensor_cores = uses_tensor_cores(trace.name_of(device), semantics);
+      groups.push_back(group);
+    }
+    add_kernel(groups[index], event_length(trace, clock, device), trace.device[trace.events.detail[device]]);
+  }
+  std::sort(groups.begin(), groups.end(), [&](const KernelGroup& a, const KernelGroup& b) {
+    return trace.strings[a.name] < trace.strings[b.name];
+  });
+  sort_by_total(groups);
+  return groups;
+}
+
+class PropertyGrouping {
+ public:
+  PropertyGrouping(const Trace& trace, const Clock& clock, const Semantics& semantics, const CallForest& forest)
+      : trace_(trace), clock_(clock), semantics_(semantics), forest_(forest) {}
+
+  void add(uint32_t device, uint32_t node) {
+    const DeviceDetail& detail = trace_.device[trace_.events.detail[device]];
+    const bool is_root = node == kNoRow || forest_.nodes[node].kind == NodeKind::kRoot;
+    const StringId op = is_root ? 0 : trace_.events.name[forest_.nodes[node].event];
+    PropertyKey key{trace_.events.name[device], op, 0, 0, 0, 0, 0, 0, 0, 0, is_root};
+    if (semantics_.is_mlu()) {
+      key.kernel_type = detail.kernel_type;
+      key.dim = detail.dim;
+      if (semantics_.dialect == Dialect::kMlu) key.op = 0, key.op_is_root = false;
+      key.task_topology = detail.task_topology;
+      key.task_topology_node = detail.task_topology_node;
+      if (semantics_.dialect == Dialect::kMlu) key.task_topology = key.task_topology_node = 0;
+      key.op = op;
+      key.op_is_root = is_root;
+    } else {
+      key.grid = detail.grid;
+      key.block = detail.block;
+      key.registers = detail.registers;
+      key.shared_memory = detail.shared_memory;
+    }
+    const auto [place, is_new] = index_.try_emplace(key, static_cast<uint32_t>(groups.size()));
+    if (is_new) groups.push_back(new_group(key, device));
+    add_kernel(groups[place->second], event_length(trace_, clock_, device), detail);
+  }
+
+  std::vector<KernelGroup> groups;
+
+ private:
+  KernelGroup new_group(const PropertyKey& key, uint32_t device) const {
+    KernelGroup group;
+    group.name = key.name;
+    group.op = key.op;
+    group.op_is_root = key.op_is_root;
+    group.grid = key.grid;
+    group.block = key.block;
+    group.registers = key.registers;
+    group.shared_memory = key.shared_memory;
+    group.kernel_type = key.kernel_type;
+    group.dim = key.dim;
+    group.task_topology = key.task_topology;
+    group.task_topology_node = key.task_topology_node;
+    group.uses_tensor_cores = uses_tensor_cores(trace_.name_of(device), semantics_);
+    group.op_tc_eligible = !key.op_is_root && is_tensor_core_eligible(trace_.strings[key.op], semantics_);
+    return group;
+  }
+
+  const Trace& trace_;
+  const Clock& clock_;
+  const Semantics& semantics_;
+  const CallForest& forest_;
+  std::unordered_map<PropertyKey, uint32_t, PropertyKeyHash> index_;
+};
+
+std::vector<KernelGroup> by_properties(const Trace& trace, const Clock& clock, const Semantics& semantics,
+                                       const CallForest& forest, const Launches& launches) {
+  // Kernels per node, so that groups appear in the order of the forest.
+  std::vector<std::pair<uint32_t, uint32_t>> owned;  // (post-order rank, device event)
+  std::vector<uint32_t> rank(forest.nodes.size());
+  uint32_t next = 0;
+  forest.for_each_post_order([&](uint32_t node) { rank[node] = next++; });
+  PropertyGrouping grouping(trace, clock, semantics, forest);
+  std::vector<uint32_t> orphans;
+  for (const uint32_t device : launches.devices) {
+    if (trace.events.kind[device] != EventKind::kKernel) continue;
+    const uint32_t node = launches.node_of_device(device);
+    if (node != kNoRow) owned.emplace_back(rank[node], device);
+    else if (launches.runtime_of_device[device] == kNoRow || !semantics.original) orphans.push_back(device);
+  }
+  std::vector<uint32_t> node_of_rank(forest.nodes.size());
+  for (uint32_t node = 0; node < rank.size(); ++node) node_of_rank[rank[node]] = node;
+  std::stable_sort(owned.begin(), owned.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (const auto& [at, device] : owned) grouping.add(device, node_of_rank[at]);
+  // The original hangs kernels without any launch on every thread with a step; they count once here.
+  int64_t copies = semantics.original ? 0 : 1;
+  if (semantics.original)
+    for (const ThreadTree& thread : forest.threads) copies += thread.has_step ? 1 : 0;
+  for (; copies > 0; --copies)
+    for (const uint32_t device : orphans) grouping.add(device, kNoRow);
+  sort_by_total(grouping.groups);
+  return std::move(grouping.groups);
+}
+
+}  // namespace
+
+KernelTables group_kernels(const Trace& trace, const Clock& clock, const Semantics& semantics, const CallForest& forest,
+                           const Launches& launches) {
+  KernelTables tables;
+  tables.by_name = by_name(trace, clock, semantics, launches);
+  tables.by_properties = by_properties(trace, clock, semantics, forest, launches);
+  for (const uint32_t device : launches.devices) {
+    if (trace.events.kind[device] != EventKind::kKernel) continue;
+    const DeviceDetail& detail = trace.device[trace.events.detail[device]];
+    tables.has_blocks = tables.has_blocks || detail.blocks_per_sm >= 0;
+    tables.has_occupancy = tables.has_occupancy || detail.occupancy >= 0;
+    if (launches.node_of_device(device) != kNoRow) continue;
+    ++tables.unattributed_calls;
+    tables.unattributed_total += event_length(trace, clock, device);
+  }
+  for (const KernelGroup& group : tables.by_name) {
+    tables.total += group.total;
+    if (group.uses_tensor_cores) tables.tc_total += group.total;
+  }
+  return tables;
+}
+
+}  // namespace camshaft::trace

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels grouped by name and by launch properties, and how busy they kept each device.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "trace/launches.h"
+#include "trace/operators.h"
+#include "trace/ranges.h"
+#include "trace/steps.h"
+
+namespace camshaft::trace {
+
+struct KernelGroup {
+  StringId name = 0;
+  // Of groups by properties only.
+  StringId op = 0;  // 0: see op_is_root
+  bool op_is_root = false;   // launched by no operator: "CallTreeRoot" in the original
+  StringId grid = 0, block = 0;
+  int64_t registers = 0, shared_memory = 0;
+  StringId kernel_type = 0, dim = 0, task_topology = 0, task_topology_node = 0;
+  bool op_tc_eligible = false;
+
+  bool uses_tensor_cores = false;
+  int64_t calls = 0;
+  Ticks total = 0, longest = 0, shortest = 0;
+  double blocks_weighted = 0, occupancy_weighted = 0;  // Σ value · length, missing values count as 0
+
+  Ticks mean() const { return calls > 0 ? total / static_cast<double>(calls) : 0; }
+  double mean_blocks() const { return total > 0 ? blocks_weighted / total : 0; }
+  double mean_occupancy() const { return total > 0 ? occupancy_weighted / total : 0; }
+};
+
+struct KernelTables {
+  std::vector<KernelGroup> by_name;        // descending by total, names ascending among equals
+  std::vector<KernelGroup> by_properties;  // descending by total, then in order of appearance
+  bool has_blocks = false, has_occupancy = false;
+  Ticks total = 0, tc_total = 0;
+  // Kernels that no operator, module or step launched as far as the trace tells.
+  int64_t unattributed_calls = 0;
+  Ticks unattributed_total = 0;
+};
+
+KernelTables group_kernels(const Trace& trace, const Clock& clock, const Semantics& semantics, const CallForest& forest,
+                           const Launches& launches);
+
+struct CounterPoint {  // a stretch of constant SM efficiency
+  Ticks start = 0, end = 0;
+  double value = 0;
+};
+
+struct DeviceUse {
+  int64_t device = 0;
+  Ranges busy;                            // merged kernels
+  std::vector<CounterPoint> efficiency;   // stretches with a value above 0
+  std::vector<double> utilization_buckets;
+  double utilization = 0;
+  std::optional<double> sm_efficiency, occupancy;  // fraction, percent
+  std::optional<double> tensor_core_share;
+};
+
+struct DeviceUses {
+  std::vector<DeviceUse> devices;  // by ascending id
+  Ticks first_bucket = 0, bucket_width = 0, last_end = 0;
+  double eligible_share = 0;  // of kernel time launched by operators: under Tensor Core eligible ones
+  bool has_operator_kernels = false;
+};
+
+DeviceUses measure_devices(const Trace& trace, const Clock& clock, const Semantics& semantics, const CallForest& forest,
+                           const Launches& launches, const std::vector<NodeTimes>& times, const Steps& steps);
+
+}  // namespace camshaft::trace

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which module lies in which comes from the Python frames' parent ids; the figures come from the call forest.
+#include "trace/modules.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+namespace camshaft::trace {
+namespace {
+
+constexpr std::string_view kPrefix = "nn.Module: ";
+
+struct ModuleKey {
+  StringId name = 0;
+  int64_t id = 0;
+  auto operator<=>(const ModuleKey&) const = default;
+};
+
+struct ModuleStat {
+  int64_t occurrences = 0, operators = 0;
+  Ticks host_total = 0, host_self = 0, device_total = 0, device_self = 0;
+};
+
+// A distinct sub-tree: the same module with the same distinct children.
+struct Shape {
+  ModuleKey key;
+  std::vector<uint32_t> children;
+  auto operator<=>(const Shape&) const = default;
+};
+
+struct ModuleCall {
+  uint32_t event = 0;
+  uint32_t parent = kNoRow;  // index of the nearest module call above
+  std::vector<uint32_t> children;
+};
+
+std::vector<ModuleCall> module_calls(const Trace& trace) {
+  std::unordered_map<int64_t, uint32_t> event_of_id;
+  std::vector<ModuleCall> calls;
+  std::unordered_map<uint32_t, uint32_t> call_of_event;
+  for (uint32_t event = 0; event < trace.events.size(); ++event) {
+    const EventKind kind = trace.events.kind[event];
+    if (kind != EventKind::kPythonFunction && kind != EventKind::kModule) continue;
+    event_of_id[trace.python[trace.events.detail[event]].id] = event;
+    if (kind != EventKind::kModule) continue;
+    call_of_event[event] = static_cast<uint32_t>(calls.size());
+    calls.push_back({event, kNoRow, {}});
+  }
+  for (uint32_t call = 0; call < calls.size(); ++call) {
+    int64_t above = trace.python[trace.events.detail[calls[call].event]].parent_id;
+    for (size_t hops = 0; hops <= event_of_id.size(); ++hops) {  // parent ids of a damaged file may run in a circle
+      const auto frame = event_of_id.find(above);
+      if (above == kNoId || frame == event_of_id.end()) break;
+      if (trace.events.kind[frame->second] == EventKind::kModule) {
+        const uint32_t parent = call_of_event[frame->second];
+        if (parent != call) calls[call].parent = parent;
+        break;
+      }
+      above = trace.python[trace.events.detail[frame->second]].parent_id;
+    }
+  }
+  for (uint32_t call = 0; call < calls.size(); ++call)
+    if (calls[call].parent != kNoRow) calls[calls[call].parent].children.push_back(call);
+  return calls;
+}
+
+class Hierarchy {
+ public:
+  explicit Hierarchy(const Trace& trace) : trace_(trace), calls_(module_calls(trace)), shape_of_(calls_.size(), kNoRow) {}
+
+  // Distinct roots in order of first appearance.
+  std::vector<uint32_t> roots() {
+    std::vector<uint32_t> distinct;
+    for (uint32_t call = 0; call < calls_.size(); ++call) {
+      if (calls_[call].parent != kNoRow) continue;
+      const uint32_t shape = shape_of(call);
+      if (std::find(distinct.begin(), distinct.end(), shape) == distinct.end()) distinct.push_back(shape);
+    }
+    return distinct;
+  }
+  const Shape& shape(uint32_t id) const { return shapes_[id]; }
+
+ private:
+  // Post-order without recursion: Python stacks can be deep.
+  uint32_t shape_of(uint32_t root) {
+    std::vector<std::pair<uint32_t, size_t>> open{{root, 0}};
+    while (!open.empty()) {
+      auto& [call, next] = open.back();
+      if (next < calls_[call].children.size()) {
+        const uint32_t child = calls_[call].children[next++];
+        open.emplace_back(child, 0);
+        continue;
+      }
+      close(call);
+      open.pop_back();
+    }
+    return shape_of_[root];
+  }
+
+  void close(uint32_t call) {
+    const uint32_t event = calls_[call].event;
+    Shape shape{{trace_.events.name[event], trace_.python[trace_.events.detail[event]].module_id}, {}};
+    for (const uint32_t child : calls_[call].children)
+      if (std::find(shape.children.begin(), shape.children.end(), shape_of_[child]) == shape.children.end())
+        shape.children.push_back(shape_of_[child]);
+    const auto [place, is_new] = ids_.try_emplace(shape, static_cast<uint32_t>(shapes_.size()));
+    if (is_new) shapes_.push_back(std::move(shape));
+    shape_of_[call] = place->second;
+  }
+
+  const Trace& trace_;
+  std::vector<ModuleCall> calls_;
+  std::vector<uint32_t> shape_of_;
+  std::vector<Shape> shapes_;
+  std::map<Shape, uint32_t> ids_;
+};
+
+std::map<ModuleKey, ModuleStat> module_stats(const Trace& trace, const CallForest& forest,
+                                             const std::vector<NodeTimes>& times) {
+  std::map<ModuleKey, ModuleStat> stats;
+  for (uint32_t node = 0; node < forest.nodes.size(); ++node) {
+    if (forest.nodes[node].kind != NodeKind::kModule) continue;
+    const uint32_t event = forest.nodes[node].event;
+    ModuleStat& stat = stats[{trace.events.name[event], trace.python[trace.events.detail[event]].module_id}];
+    const Ticks length = forest.nodes[node].end - forest.nodes[node].start;
+    ++stat.occurrences;
+    stat.host_total += length;
+    stat.host_self += length;
+    stat.device_total += times[node].device_total;
+    forest.for_each_child(node, [&](uint32_t child) {
+      stat.host_self -= forest.nodes[child].end - forest.nodes[child].start;
+      if (forest.nodes[child].kind != NodeKind::kOperator) return;
+      ++stat.operators;
+      stat.device_self += times[child].device_total;
+    });
+  }
+  return stats;
+}
+
+ModuleNode make_node(const Trace& trace, const Hierarchy& hierarchy, const std::map<ModuleKey, ModuleStat>& stats,
+                     uint32_t shape) {
+  const ModuleKey key = hierarchy.shape(shape).key;
+  ModuleNode node;
+  std::string_view name = trace.strings[key.name];
+  if (name.substr(0, kPrefix.size()) == kPrefix) name.remove_prefix(kPrefix.size());
+  node.name = name;
+  node.id = key.id;
+  if (const auto found = stats.find(key); found != stats.end()) {
+    const ModuleStat& stat = found->second;
+    node.occurrences = stat.occurrences;
+    node.operators = stat.operators;
+    node.host_total = stat.host_total;
+    node.host_self = stat.host_self;
+    node.device_total = stat.device_total;
+    node.device_self = stat.device_self;
+    node.average = (stat.device_total > 0 ? stat.device_total : stat.host_total) / static_cast<double>(stat.occurrences);
+  }
+  for (const uint32_t child : hierarchy.shape(shape).children)
+    node.children.push_back(make_node(trace, hierarchy, stats, child));
+  return node;
+}
+
+}  // namespace
+
+std::vector<ModuleNode> build_modules(const Trace& trace, const Clock&, const CallForest& forest,
+                                      const std::vector<NodeTimes>& times) {
+  Hierarchy hierarchy(trace);
+  const std::map<ModuleKey, ModuleStat> stats = module_stats(trace, forest, times);
+  std::vector<ModuleNode> roots;
+  for (const uint32_t shape : hierarchy.roots()) roots.push_back(make_node(trace, hierarchy, stats, shape));
+  std::stable_sort(roots.begin(), roots.end(), [](const ModuleNode& a, const ModuleNode& b) { return a.name < b.name; });
+  return roots;
+}
+
+}  // namespace camshaft::trace

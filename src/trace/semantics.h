@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a trace is read: corrected (default) or as the original plugin did, and whose vocabulary the answers use.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace camshaft::trace {
+
+enum class Dialect : uint8_t {
+  kGpu,      // kineto 0.4.3
+  kMlu,      // the Cambricon fork, r2.3: mlu_metrics, DimXYZ
+  kMluLate,  // its later branches (r2.1_develop, r2.4): one model for GPU and MLU
+};
+
+struct Semantics {
+  bool original = false;  // reproduce the original's attribution, defects included
+  Dialect dialect = Dialect::kGpu;
+  // What the original loses to doubles: nodes whose rounded ends cross are dropped. Only for comparing with its answers.
+  bool rounded_times = false;
+
+  bool is_mlu() const { return dialect != Dialect::kGpu; }
+};
+
+// Names with a meaning.
+inline constexpr std::string_view kStepPrefix = "ProfilerStep#";
+
+bool is_step_name(std::string_view name);
+bool is_data_loader_name(std::string_view name);
+bool is_optimizer_name(std::string_view name);
+// "nccl" of "nccl:all_reduce" when the original would take the name for a collective in this dialect; else "".
+std::string_view collective_library(std::string_view name, Dialect dialect);
+// A collective by any sign: record_param_comms, c10d::*, any operation of a known library.
+bool is_collective_name(std::string_view name);
+// A device-side collective kernel by its name (NCCL, RCCL, CNCL, HCCL, oneCCL).
+bool is_collective_kernel(std::string_view name);
+bool uses_tensor_cores(std::string_view kernel, const Semantics& semantics);
+bool is_tensor_core_eligible(std::string_view op, const Semantics& semantics);
+
+}  // namespace camshaft::trace

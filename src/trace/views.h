@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Answers of the plugin's routes made from profiles.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trace/answers.h"
+#include "trace/profile.h"
+
+namespace camshaft::trace {
+
+OverviewAnswer overview(const Profile& profile, size_t workers_of_run);
+OperationAnswer operation_pies(const Profile& profile, bool by_shape);
+OperationTableAnswer operation_table(const Profile& profile, bool by_shape);
+OperationTableAnswer operation_stacks(const Profile& profile, bool by_shape, std::string_view op,
+                                      std::string_view input_shape);
+TotalAnswer kernel_pie(const Profile& profile);
+KernelTableAnswer kernel_table(const Profile& profile);
+KernelTableAnswer kernel_table_by_properties(const Profile& profile);
+TotalAnswer tensor_core_pie(const Profile& profile);
+
+struct MemoryRequest {
+  MemoryWindow window;
+  std::string time_metric = "ms";
+  std::string memory_metric;  // "": the route's own
+};
+std::string memory_stats_json(const Profile& profile, const MemoryRequest& request);
+std::string memory_curve_json(const Profile& profile, const MemoryRequest& request);
+std::string memory_events_json(const Profile& profile, const MemoryRequest& request);
+// False for a word that is no unit.
+bool known_metrics(const MemoryRequest& request);
+
+std::string modules_json(const Profile& profile);
+std::string tree_json(const Profile& profile);
+// The counter events that /trace adds to the file.
+std::vector<std::string> counter_events(const Profile& profile);
+
+// Views a profile has, by their names in the page.
+std::vector<std::string> view_names(const Profile& profile);
+
+}  // namespace camshaft::trace
