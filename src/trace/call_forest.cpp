@@ -263,6 +263,11 @@ void Builder::merge_repeats() {
 
 }  // namespace
 
+CallForest build_call_forest(const Trace& trace, const Clock& clock, const Semantics& semantics,
+                             std::vector<uint32_t>& owner_of_runtime) {
+  return Builder(trace, clock, semantics, owner_of_runtime).build();
+}
+
 int64_t external_id_of(const Trace& trace, uint32_t event) {
   switch (trace.events.kind[event]) {
     case EventKind::kOperator:
