@@ -168,7 +168,8 @@ void Builder::bind_root_runtimes() {
   for (uint32_t event = 0; event < events.size(); ++event) {
     if (owner_[event] != kNoRow) {
       owner_[event] = node_of_event_[owner_[event]];  // a dropped node takes its runtimes along
-    } else if (is_runtime(events.kind[event], semantics_) && trace_.runtime[events.detail[event]].external_id == 0) {
+    } else if (is_runtime(events.kind[event], semantics_) && trace_.runtime[events.detail[event]].external_id == 0 &&
+               trace_.tracks[events.track[event]].tid_is_number) {
       const uint32_t thread = thread_of_track_[events.track[event]];
       if (thread != kNoRow) owner_[event] = forest_.threads[thread].root;
     }

@@ -9,13 +9,15 @@
 namespace camshaft::trace {
 namespace {
 
+constexpr double kResidue = 1e-9;  // what subtracting a sum's parts leaves over
+
 struct KernelRun {
   Ticks start = 0, end = 0;
   double blocks = -1, occupancy = -1;
 };
 
 // A running sum of blocks per SM; each stretch is worth at most 1.
-std::vector<CounterPoint> efficiency_stretches(const std::vector<KernelRun>& runs) {
+std::vector<CounterPoint> efficiency_stretches(const std::vector<KernelRun>& runs, double least) {
   struct Edge {
     Ticks time;
     bool is_end;
@@ -34,7 +36,7 @@ std::vector<CounterPoint> efficiency_stretches(const std::vector<KernelRun>& run
   double sum = 0;
   Ticks previous = 0;
   for (const Edge& edge : edges) {
-    if (sum > 1e-9 && edge.time > previous) stretches.push_back({previous, edge.time, std::min(sum, 1.0)});
+    if (sum > least && edge.time > previous) stretches.push_back({previous, edge.time, std::min(sum, 1.0)});
     sum += edge.blocks;
     previous = edge.time;
   }
@@ -156,8 +158,8 @@ DeviceUses measure_devices(const Trace& trace, const Clock& clock, const Semanti
     std::vector<Range> ranges;
     for (const KernelRun& run : list) ranges.push_back({run.start, run.end});
     use.busy = merged(std::move(ranges));
-    use.utilization = span.end > span.start ? total_within(use.busy, span) / (span.end - span.start) : 0;
-    use.efficiency = efficiency_stretches(list);
+    use.utilization = span.end != span.start ? total_within(use.busy, span) / (span.end - span.start) : 0;
+    use.efficiency = efficiency_stretches(list, semantics.original ? 0 : kResidue);
     use.sm_efficiency = mean_efficiency(use.efficiency, span);
     use.occupancy = mean_occupancy(list, span);
     uses.devices.push_back(std::move(use));

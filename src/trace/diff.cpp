@@ -3,6 +3,7 @@
 // is compared as a whole.
 #include "trace/diff.h"
 
+#include <algorithm>
 #include <charconv>
 #include <unordered_map>
 
@@ -16,8 +17,15 @@ namespace {
 constexpr int kMaxDepth = 200;
 
 struct Side {
+  explicit Side(const Profile& from) : profile(from), view(build_tree_view(from)) {
+    for (const uint32_t device : from.launches.devices)
+      if (from.trace.events.kind[device] == EventKind::kKernel && from.launches.node_of_device(device) != kNoRow)
+        kernels[from.launches.node_of_device(device)].push_back(from.trace.name_of(device));
+  }
+
   const Profile& profile;
   TreeView view;
+  std::unordered_map<uint32_t, std::vector<std::string_view>> kernels;  // names by forest node
 };
 
 using NodeList = std::vector<uint32_t>;
@@ -26,10 +34,6 @@ bool is_key(TreeKind kind) {
   return kind == TreeKind::kBackward || kind == TreeKind::kDataLoader || kind == TreeKind::kModule ||
          kind == TreeKind::kOptimizer || kind == TreeKind::kStep;
 }
-
-struct KernelLists {  // device events by forest node, for the late MLU dialect
-  std::unordered_map<uint32_t, std::vector<uint32_t>> of_node;
-};
 
 // Sums of one side of a pair: host and device time of the listed nodes, and the operators in and below them.
 class Summary {
@@ -84,6 +88,14 @@ class Summary {
     sum.device_total += times.device_total;
     sum.host_self += times.host_self;
     sum.device_self += times.device_self;
+    const auto kernels = side_.kernels.find(node(k).node);
+    if (kernels == side_.kernels.end()) return;
+    for (const std::string_view kernel : kernels->second) {
+      ++sum.kernel_calls;
+      auto known = std::find_if(sum.kernels.begin(), sum.kernels.end(), [&](const auto& entry) { return entry.first == kernel; });
+      if (known == sum.kernels.end()) known = sum.kernels.insert(known, {std::string(kernel), 0});
+      ++known->second;
+    }
   }
 
   const Side& side_;
@@ -93,7 +105,7 @@ class Summary {
 class Comparison {
  public:
   Comparison(const Profile& left, const Profile& right)
-      : left_{left, build_tree_view(left)}, right_{right, build_tree_view(right)} {}
+      : left_(left), right_(right) {}
 
   DiffNode run() { return compare(top_level(left_), top_level(right_), 0); }
 
@@ -151,6 +163,15 @@ class Comparison {
   Side left_, right_;
 };
 
+void write_kernels(JsonWriter& json, const OperatorDelta& op) {
+  std::string names, calls;
+  for (const auto& [name, count] : op.kernels) {
+    names += (names.empty() ? "" : ", ") + name;
+    calls += (calls.empty() ? "" : ", ") + std::to_string(count);
+  }
+  json.integer("kernel_calls", op.kernel_calls).text("kernel_name_list_str", names).text("kernel_calls_list_str", calls);
+}
+
 void write(JsonWriter& json, const Profile& profile, const DiffSide& side) {
   const Clock& clock = profile.clock;
   json.begin_object().text("name", side.name);
@@ -160,6 +181,7 @@ void write(JsonWriter& json, const Profile& profile, const DiffSide& side) {
   json.key("aggs").begin_array();
   for (const OperatorDelta& op : side.operators) {
     json.begin_object().text("name", op.name).integer("calls", op.calls);
+    if (profile.semantics.dialect == Dialect::kMluLate) write_kernels(json, op);
     write(json.key("host_duration"), clock.length(op.host_total));
     write(json.key("device_duration"), clock.length(op.device_total));
     write(json.key("self_host_duration"), clock.length(op.host_self));

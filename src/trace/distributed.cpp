@@ -56,7 +56,11 @@ void write_by_step(JsonWriter& json, const std::vector<const Profile*>& workers,
   json.key("data").begin_object().key("all").begin_object();
   for (size_t worker = 0; worker < workers.size(); ++worker) {
     json.key(workers[worker]->worker).begin_array();
-    for (const double sum : sums[worker]) json.integer(static_cast<int64_t>(sum / static_cast<double>(counts[worker])));
+    for (const double sum : sums[worker]) {
+      const double mean = sum / static_cast<double>(counts[worker]);
+      if (std::abs(mean) < 9e18) json.integer(static_cast<int64_t>(mean));
+      else json.real(mean);
+    }
     json.end_array();
   }
   json.end_object();

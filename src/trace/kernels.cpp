@@ -2,6 +2,7 @@
 #include "trace/kernels.h"
 
 #include <algorithm>
+#include <numeric>
 #include <tuple>
 #include <unordered_map>
 
@@ -27,13 +28,68 @@ struct PropertyKeyHash {
   }
 };
 
-void add_kernel(KernelGroup& group, Ticks length, const DeviceDetail& detail) {
+// Sum in the order numpy takes: eight running sums per block of 128, blocks in halves. Means that lie on a rounding
+// border ("0.025") come out as the original's only that way.
+double pairwise_sum(const double* values, size_t count) {
+  if (count < 8) return std::accumulate(values, values + count, 0.0);
+  if (count > 128) {
+    const size_t half = count / 2 - count / 2 % 8;
+    return pairwise_sum(values, half) + pairwise_sum(values + half, count - half);
+  }
+  double sums[8];
+  std::copy(values, values + 8, sums);
+  size_t k = 8;
+  for (; k + 8 <= count; k += 8)
+    for (size_t lane = 0; lane < 8; ++lane) sums[lane] += values[k + lane];
+  double sum = ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+  for (; k < count; ++k) sum += values[k];
+  return sum;
+}
+
+// The lengths (in microseconds) and metrics of every kernel, group after group.
+class WeightedMeans {
+ public:
+  explicit WeightedMeans(const Clock& clock) : clock_(clock) {}
+
+  void add(size_t group, Ticks length, const DeviceDetail& detail) {
+    entries_.push_back({static_cast<uint32_t>(group), clock_.to_us(length), std::max(0.0, detail.blocks_per_sm),
+                        std::max(0.0, detail.occupancy)});
+  }
+  void finish(std::vector<KernelGroup>& groups) {
+    std::stable_sort(entries_.begin(), entries_.end(),
+                     [](const Entry& a, const Entry& b) { return a.group < b.group; });
+    std::vector<double> weights, blocks, occupancies;
+    for (size_t from = 0; from < entries_.size();) {
+      weights.clear(), blocks.clear(), occupancies.clear();
+      size_t to = from;
+      for (; to < entries_.size() && entries_[to].group == entries_[from].group; ++to) {
+        weights.push_back(entries_[to].length);
+        blocks.push_back(entries_[to].blocks * entries_[to].length);
+        occupancies.push_back(entries_[to].occupancy * entries_[to].length);
+      }
+      const double weight = pairwise_sum(weights.data(), weights.size());
+      if (weight > 0) {
+        groups[entries_[from].group].mean_blocks = pairwise_sum(blocks.data(), blocks.size()) / weight;
+        groups[entries_[from].group].mean_occupancy = pairwise_sum(occupancies.data(), occupancies.size()) / weight;
+      }
+      from = to;
+    }
+  }
+
+ private:
+  struct Entry {
+    uint32_t group;
+    double length, blocks, occupancy;
+  };
+  const Clock& clock_;
+  std::vector<Entry> entries_;
+};
+
+void add_kernel(KernelGroup& group, Ticks length) {
   group.longest = group.calls == 0 ? length : std::max(group.longest, length);
   group.shortest = group.calls == 0 ? length : std::min(group.shortest, length);
   ++group.calls;
   group.total += length;
-  group.blocks_weighted += std::max(0.0, detail.blocks_per_sm) * length;
-  group.occupancy_weighted += std::max(0.0, detail.occupancy) * length;
 }
 
 void sort_by_total(std::vector<KernelGroup>& groups) {
@@ -45,6 +101,7 @@ std::vector<KernelGroup> by_name(const Trace& trace, const Clock& clock, const S
                                  const Launches& launches) {
   std::vector<KernelGroup> groups;
   std::vector<uint32_t> group_of(trace.strings.size(), kNoRow);
+  WeightedMeans means(clock);
   for (const uint32_t device : launches.devices) {
     if (trace.events.kind[device] != EventKind::kKernel) continue;
     uint32_t& index = group_of[trace.events.name[device]];
@@ -55,8 +112,11 @@ std::vector<KernelGroup> by_name(const Trace& trace, const Clock& clock, const S
       group.uses_tensor_cores = uses_tensor_cores(trace.name_of(device), semantics);
       groups.push_back(group);
     }
-    add_kernel(groups[index], event_length(trace, clock, device), trace.device[trace.events.detail[device]]);
+    const Ticks length = clock.duration(trace.events.duration_ns[device]);
+    add_kernel(groups[index], length);
+    means.add(index, length, trace.device[trace.events.detail[device]]);
   }
+  means.finish(groups);
   std::sort(groups.begin(), groups.end(), [&](const KernelGroup& a, const KernelGroup& b) {
     return trace.strings[a.name] < trace.strings[b.name];
   });
@@ -77,12 +137,10 @@ class PropertyGrouping {
     if (semantics_.is_mlu()) {
       key.kernel_type = detail.kernel_type;
       key.dim = detail.dim;
-      if (semantics_.dialect == Dialect::kMlu) key.op = 0, key.op_is_root = false;
-      key.task_topology = detail.task_topology;
-      key.task_topology_node = detail.task_topology_node;
-      if (semantics_.dialect == Dialect::kMlu) key.task_topology = key.task_topology_node = 0;
-      key.op = op;
-      key.op_is_root = is_root;
+      if (semantics_.dialect == Dialect::kMluLate) {
+        key.task_topology = detail.task_topology;
+        key.task_topology_node = detail.task_topology_node;
+      }
     } else {
       key.grid = detail.grid;
       key.block = detail.block;
@@ -91,7 +149,14 @@ class PropertyGrouping {
     }
     const auto [place, is_new] = index_.try_emplace(key, static_cast<uint32_t>(groups.size()));
     if (is_new) groups.push_back(new_group(key, device));
-    add_kernel(groups[place->second], event_length(trace_, clock_, device), detail);
+    const Ticks length = event_length(trace_, clock_, device);
+    add_kernel(groups[place->second], length);
+    means_.add(place->second, length, detail);
+  }
+
+  std::vector<KernelGroup> take() {
+    means_.finish(groups);
+    return std::move(groups);
   }
 
   std::vector<KernelGroup> groups;
@@ -119,6 +184,7 @@ class PropertyGrouping {
   const Clock& clock_;
   const Semantics& semantics_;
   const CallForest& forest_;
+  WeightedMeans means_{clock_};
   std::unordered_map<PropertyKey, uint32_t, PropertyKeyHash> index_;
 };
 
@@ -144,11 +210,13 @@ std::vector<KernelGroup> by_properties(const Trace& trace, const Clock& clock, c
   // The original hangs kernels without any launch on every thread with a step; they count once here.
   int64_t copies = semantics.original ? 0 : 1;
   if (semantics.original)
-    for (const ThreadTree& thread : forest.threads) copies += thread.has_step ? 1 : 0;
+    for (const ThreadTree& thread : forest.threads)
+      copies += thread.has_step ? 1 : 0;
   for (; copies > 0; --copies)
     for (const uint32_t device : orphans) grouping.add(device, kNoRow);
-  sort_by_total(grouping.groups);
-  return std::move(grouping.groups);
+  std::vector<KernelGroup> groups = grouping.take();
+  sort_by_total(groups);
+  return groups;
 }
 
 }  // namespace

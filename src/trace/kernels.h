@@ -26,11 +26,9 @@ struct KernelGroup {
   bool uses_tensor_cores = false;
   int64_t calls = 0;
   Ticks total = 0, longest = 0, shortest = 0;
-  double blocks_weighted = 0, occupancy_weighted = 0;  // Σ value · length, missing values count as 0
+  double mean_blocks = 0, mean_occupancy = 0;  // weighted by length; missing values count as 0
 
   Ticks mean() const { return calls > 0 ? total / static_cast<double>(calls) : 0; }
-  double mean_blocks() const { return total > 0 ? blocks_weighted / total : 0; }
-  double mean_occupancy() const { return total > 0 ? occupancy_weighted / total : 0; }
 };
 
 struct KernelTables {

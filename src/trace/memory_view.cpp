@@ -88,7 +88,7 @@ MemoryIndex index_memory(const Trace& trace, const Clock& clock, const Semantics
     }
     index.named_by[record] = record;
     if (memory.address[record] == 0) continue;
-    const uint64_t where = memory.address[record] ^ uint64_t{place->second} << 56;
+    const uint64_t where = memory.address[record];
     if (memory.bytes[record] > 0) last_allocation[where] = record;
     else if (const auto found = last_allocation.find(where); found != last_allocation.end())
       index.named_by[record] = found->second;
@@ -176,42 +176,39 @@ std::vector<std::vector<Allocation>> memory_events(const Trace& trace, const Clo
   };
   const MemoryColumns& memory = trace.memory;
   std::vector<std::vector<Allocation>> lists(index.devices.size());
-  for (uint16_t device = 0; device < index.devices.size(); ++device) {
-    std::unordered_map<uint64_t, Open> open;
-    std::vector<uint32_t> lone_releases;
-    uint64_t next_order = 0;
-    for (uint32_t record = 0; record < memory.size(); ++record) {
-      if (index.device_of_record[record] != device || memory.address[record] == 0) continue;
-      const Ticks time = clock.start(memory.time_ns[record]);
-      if (time < window.start || time > window.end) continue;
-      const uint64_t address = memory.address[record];
-      if (memory.bytes[record] > 0) {
-        Open& entry = open[address];
-        if (entry.records.empty()) entry.order = next_order++;
-        entry.records.push_back(record);
-        continue;
-      }
-      const auto found = open.find(address);
-      if (found == open.end() || found->second.records.empty()) {
-        lone_releases.push_back(record);
-        continue;
-      }
-      const uint32_t from = found->second.records.back();
-      found->second.records.pop_back();
-      lists[device].push_back({owner_name(trace, forest, index, from), memory.bytes[from],
-                               clock.start(memory.time_ns[from]), time});
+  std::unordered_map<uint64_t, Open> open;
+  std::vector<uint32_t> lone_releases;
+  uint64_t next_order = 0;
+  const auto add = [&](uint32_t record, int64_t bytes, std::optional<Ticks> allocated, std::optional<Ticks> released) {
+    lists[index.device_of_record[record]].push_back({owner_name(trace, forest, index, record), bytes, allocated, released});
+  };
+  for (uint32_t record = 0; record < memory.size(); ++record) {
+    if (index.device_of_record[record] == kNoDevice || memory.address[record] == 0) continue;
+    const Ticks time = clock.start(memory.time_ns[record]);
+    if (time < window.start || time > window.end) continue;
+    if (memory.bytes[record] > 0) {
+      Open& entry = open[memory.address[record]];
+      if (entry.records.empty()) entry.order = next_order++;
+      entry.records.push_back(record);
+      continue;
     }
-    std::vector<std::pair<uint64_t, uint32_t>> rest;
-    for (const auto& [address, entry] : open)
-      for (const uint32_t record : entry.records) rest.emplace_back(entry.order, record);
-    std::sort(rest.begin(), rest.end());
-    for (const auto& [order, record] : rest)
-      lists[device].push_back({owner_name(trace, forest, index, record), memory.bytes[record],
-                               clock.start(memory.time_ns[record]), std::nullopt});
-    for (const uint32_t record : lone_releases)
-      lists[device].push_back({owner_name(trace, forest, index, record), -memory.bytes[record], std::nullopt,
-                               clock.start(memory.time_ns[record])});
+    const auto found = open.find(memory.address[record]);
+    if (found == open.end() || found->second.records.empty()) {
+      lone_releases.push_back(record);
+      continue;
+    }
+    const uint32_t from = found->second.records.back();
+    found->second.records.pop_back();
+    add(from, memory.bytes[from], clock.start(memory.time_ns[from]), time);
   }
+  std::vector<std::pair<uint64_t, uint32_t>> rest;
+  for (const auto& [address, entry] : open)
+    for (const uint32_t record : entry.records) rest.emplace_back(entry.order, record);
+  std::sort(rest.begin(), rest.end());
+  for (const auto& [order, record] : rest)
+    add(record, memory.bytes[record], clock.start(memory.time_ns[record]), std::nullopt);
+  for (const uint32_t record : lone_releases)
+    add(record, -memory.bytes[record], std::nullopt, clock.start(memory.time_ns[record]));
   return lists;
 }
 

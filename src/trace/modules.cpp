@@ -126,10 +126,9 @@ std::map<ModuleKey, ModuleStat> module_stats(const Trace& trace, const CallFores
     const Ticks length = forest.nodes[node].end - forest.nodes[node].start;
     ++stat.occurrences;
     stat.host_total += length;
-    stat.host_self += length;
+    stat.host_self += times[node].host_self;
     stat.device_total += times[node].device_total;
     forest.for_each_child(node, [&](uint32_t child) {
-      stat.host_self -= forest.nodes[child].end - forest.nodes[child].start;
       if (forest.nodes[child].kind != NodeKind::kOperator) return;
       ++stat.operators;
       stat.device_self += times[child].device_total;

@@ -41,9 +41,13 @@ std::string value_text(const Value& value) {
   return real_text(as_double(value));
 }
 
-double percent(double part, double whole) { return whole > 0 ? round_places(100 * part / whole, 2) : 0.0; }
+double percent(double part, double whole) { return whole != 0 ? round_places(100 * part / whole, 2) : 0.0; }
 
-int64_t rounded(double value) { return static_cast<int64_t>(round_whole(value)); }
+// Whole microseconds; beyond 64 bits (a step without ends, as the original has them) a float.
+Value rounded(double value) {
+  if (!(std::abs(value) < 9e18)) return value;
+  return static_cast<int64_t>(round_whole(value));
+}
 
 std::vector<Part> shown_parts(const Breakdown& breakdown) {
   std::vector<Part> parts;
@@ -179,12 +183,10 @@ Value share_value(Ticks part, Ticks whole) {
   return round_places(100 * part / whole, 2);
 }
 
-std::vector<std::pair<std::string, std::string>> operation_tooltips(const Semantics& semantics) {
-  const std::string mlu =
-      semantics.dialect == Dialect::kMlu ? " It is always 0 On MLU devices because MLU does not using Tensor Cores." : "";
-  return {{"tc_eligible", "Whether this operator is eligible to use Tensor Cores." + mlu},
-          {"tc_self_ratio", "Time of self-kernels with Tensor Cores / Time of self-kernels." + mlu},
-          {"tc_total_ratio", "Time of kernels with Tensor Cores / Time of kernels." + mlu}};
+std::vector<std::pair<std::string, std::string>> operation_tooltips() {
+  return {{"tc_eligible", "Whether this operator is eligible to use Tensor Cores."},
+          {"tc_self_ratio", "Time of self-kernels with Tensor Cores / Time of self-kernels."},
+          {"tc_total_ratio", "Time of kernels with Tensor Cores / Time of kernels."}};
 }
 
 OperationTableAnswer operation_answer(const Profile& profile, const std::vector<OperatorGroup>& groups, bool by_shape,
@@ -192,8 +194,8 @@ OperationTableAnswer operation_answer(const Profile& profile, const std::vector<
   OperationTableAnswer answer;
   const bool by_host = !profile.has_device_work;
   answer.sort = by_host ? "host_self_duration" : "device_self_duration";
-  answer.tooltips = operation_tooltips(profile.semantics);
-  const auto whole = [&](Ticks ticks) { return Value(rounded(profile.clock.to_us(ticks))); };
+  answer.tooltips = operation_tooltips();
+  const auto whole = [&](Ticks ticks) { return rounded(profile.clock.to_us(ticks)); };
   for (const uint32_t k : order_by_self_time(groups, by_host)) {
     const OperatorGroup& group = groups[k];
     OperationRow row;
@@ -217,8 +219,8 @@ OperationTableAnswer operation_answer(const Profile& profile, const std::vector<
 }
 
 void append_kernel_metrics(const Profile& profile, const KernelGroup& group, std::vector<Value>& row) {
-  if (profile.kernels.has_blocks) row.push_back(round_places(group.mean_blocks(), 2));
-  if (profile.kernels.has_occupancy) row.push_back(round_places(group.mean_occupancy(), 2));
+  if (profile.kernels.has_blocks) row.push_back(round_places(group.mean_blocks, 2));
+  if (profile.kernels.has_occupancy) row.push_back(round_places(group.mean_occupancy, 2));
 }
 
 void append_metric_columns(const Profile& profile, Table& table) {
@@ -256,6 +258,10 @@ void append_property_columns(const Profile& profile, Table& table) {
   }
 }
 
+std::string dim_text(const Profile& profile, StringId id) {
+  return id == 0 ? "[None, None, None]" : std::string(profile.trace.strings[id]);
+}
+
 std::string or_none(const Profile& profile, StringId id) {
   return id == 0 ? "None" : std::string(profile.trace.strings[id]);
 }
@@ -263,11 +269,11 @@ std::string or_none(const Profile& profile, StringId id) {
 void append_properties(const Profile& profile, const KernelGroup& group, std::vector<Value>& row) {
   const Semantics& semantics = profile.semantics;
   if (semantics.dialect == Dialect::kMlu) {
-    row.push_back(or_none(profile, group.dim));
-    row.push_back(or_none(profile, group.kernel_type));
+    row.push_back(dim_text(profile, group.dim));
+    row.push_back(group.kernel_type == 0 ? Value(nullptr) : Value(std::string(profile.trace.strings[group.kernel_type])));
   } else if (semantics.dialect == Dialect::kMluLate) {
     row.push_back(or_none(profile, group.kernel_type));
-    row.push_back(or_none(profile, group.dim));
+    row.push_back(dim_text(profile, group.dim));
     row.push_back(or_none(profile, group.task_topology));
     row.push_back(or_none(profile, group.task_topology_node));
   } else {
@@ -347,7 +353,7 @@ KernelTableAnswer kernel_table(const Profile& profile) {
                           number_column("Mean Duration (us)"), number_column("Max Duration (us)"),
                           number_column("Min Duration (us)")};
   append_metric_columns(profile, answer.table);
-  const auto whole = [&](Ticks ticks) { return Value(rounded(profile.clock.to_us(ticks))); };
+  const auto whole = [&](Ticks ticks) { return rounded(profile.clock.to_us(ticks)); };
   for (const KernelGroup& group : profile.kernels.by_name) {
     std::vector<Value> row{std::string(profile.trace.strings[group.name]),
                            std::string(group.uses_tensor_cores ? "Yes" : "No"), group.calls, whole(group.total),
