@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One row per route; the rows say which parameters must be there, so that errors are the same everywhere.
+// One row per route; the rows say which parameters must be there, so that errors are the same
+// everywhere.
 #include "server/api.h"
 
 #include <algorithm>
@@ -18,8 +19,8 @@ using trace::JsonWriter;
 using trace::Profile;
 using ProfilePtr = std::shared_ptr<const Profile>;
 
-constexpr const char* kViewOrder[] = {"Overview", "Operator", "Kernel",    "Trace",
-                                      "Distributed", "Memory", "Module", "Lightning"};
+constexpr const char* kViewOrder[] = {"Overview",    "Operator", "Kernel", "Trace",
+                                      "Distributed", "Memory",   "Module", "Lightning"};
 
 Answer failure(int status, std::string message) {
   Answer answer;
@@ -46,7 +47,8 @@ Answer list(const std::vector<std::string>& values) {
 
 class Request {
  public:
-  Request(const RunStore& store, const Parameters& parameters) : store(store), parameters_(parameters) {}
+  Request(const RunStore& store, const Parameters& parameters)
+      : store(store), parameters_(parameters) {}
 
   bool has(const std::string& name) const { return parameters_.count(name) > 0; }
   std::string text(const std::string& name, const std::string& fallback = "") const {
@@ -61,10 +63,14 @@ class Request {
 };
 
 bool parse_dialect(const std::string& name, trace::Dialect& dialect) {
-  if (name == "gpu") dialect = trace::Dialect::kGpu;
-  else if (name == "mlu") dialect = trace::Dialect::kMlu;
-  else if (name == "mlu-late") dialect = trace::Dialect::kMluLate;
-  else return false;
+  if (name == "gpu")
+    dialect = trace::Dialect::kGpu;
+  else if (name == "mlu")
+    dialect = trace::Dialect::kMlu;
+  else if (name == "mlu-late")
+    dialect = trace::Dialect::kMluLate;
+  else
+    return false;
   return true;
 }
 
@@ -76,7 +82,8 @@ ProfilePtr choose_profile(const ProfileEntry& entry, const Request& request) {
   return entry.profile(semantics);
 }
 
-std::vector<ProfilePtr> span_workers(const Run& run, const std::string& span, const Request& request) {
+std::vector<ProfilePtr> span_workers(const Run& run, const std::string& span,
+                                     const Request& request) {
   std::vector<ProfilePtr> workers;
   for (const auto& [key, entry] : run.entries)
     if (key.second == span) workers.push_back(choose_profile(*entry, request));
@@ -132,12 +139,15 @@ Answer spans(const Request& request, const Run& run) {
   const std::string worker = request.text("worker");
   std::set<std::string> names;
   for (const auto& [key, entry] : run.entries)
-    if (key.first == worker || (worker == "All" && is_distributed(run, key.second, request))) names.insert(key.second);
+    if (key.first == worker || (worker == "All" && is_distributed(run, key.second, request)))
+      names.insert(key.second);
   if (names.empty()) return failure(404, "no such worker: " + worker);
   return list({names.begin(), names.end()});
 }
 
-bool by_shape(const Request& request) { return request.text("group_by") == "OperationAndInputShape"; }
+bool by_shape(const Request& request) {
+  return request.text("group_by") == "OperationAndInputShape";
+}
 
 Answer overview(const Request&, const Run& run, const Profile& profile) {
   return json(trace::to_json(trace::overview(profile, run.workers().size())));
@@ -149,8 +159,8 @@ Answer operation_table(const Request& request, const Run&, const Profile& profil
   return json(trace::to_json(trace::operation_table(profile, by_shape(request))));
 }
 Answer operation_stack(const Request& request, const Run&, const Profile& profile) {
-  const auto stacks =
-      trace::operation_stacks(profile, by_shape(request), request.text("op_name"), request.text("input_shape"));
+  const auto stacks = trace::operation_stacks(profile, by_shape(request), request.text("op_name"),
+                                              request.text("input_shape"));
   if (stacks.rows.empty()) return failure(404, "no call stacks of " + request.text("op_name"));
   return json(trace::to_json(stacks));
 }
@@ -158,8 +168,9 @@ Answer kernel(const Request&, const Run&, const Profile& profile) {
   return json(trace::to_json(trace::kernel_pie(profile)));
 }
 Answer kernel_table(const Request& request, const Run&, const Profile& profile) {
-  return json(trace::to_json(request.text("group_by") == "Kernel" ? trace::kernel_table(profile)
-                                                                  : trace::kernel_table_by_properties(profile)));
+  return json(trace::to_json(request.text("group_by") == "Kernel"
+                                 ? trace::kernel_table(profile)
+                                 : trace::kernel_table_by_properties(profile)));
 }
 Answer tc_pie(const Request&, const Run&, const Profile& profile) {
   return json(trace::to_json(trace::tensor_core_pie(profile)));
@@ -172,7 +183,8 @@ bool parse_whole(const std::string& text, int64_t& value) {
 
 // Window and units of a memory route; false when a word is wrong.
 bool memory_request(const Request& request, const Profile& profile, trace::MemoryRequest& out) {
-  for (const auto& [name, bound] : {std::pair{"start_ts", &out.window.start}, std::pair{"end_ts", &out.window.end}}) {
+  for (const auto& [name, bound] :
+       {std::pair{"start_ts", &out.window.start}, std::pair{"end_ts", &out.window.end}}) {
     int64_t us = 0;
     if (!request.has(name)) continue;
     if (!parse_whole(request.text(name), us) || std::abs(us) > 9'000'000'000'000'000) return false;
@@ -186,7 +198,8 @@ bool memory_request(const Request& request, const Profile& profile, trace::Memor
 template <std::string (*kView)(const Profile&, const trace::MemoryRequest&)>
 Answer memory_route(const Request& request, const Run&, const Profile& profile) {
   trace::MemoryRequest wanted;
-  if (!memory_request(request, profile, wanted)) return failure(400, "a time or unit is not understood");
+  if (!memory_request(request, profile, wanted))
+    return failure(400, "a time or unit is not understood");
   return json(kView(profile, wanted), true);
 }
 
@@ -194,7 +207,9 @@ Answer module(const Request&, const Run&, const Profile& profile) {
   if (!profile.has_modules) return failure(404, "this profile has no modules");
   return json(trace::modules_json(profile), true);
 }
-Answer tree(const Request&, const Run&, const Profile& profile) { return json(trace::tree_json(profile), true); }
+Answer tree(const Request&, const Run&, const Profile& profile) {
+  return json(trace::tree_json(profile), true);
+}
 
 Answer trace_file(const Request&, const Run&, const Profile& profile) {
   Answer answer;
@@ -208,13 +223,16 @@ Answer trace_file(const Request&, const Run&, const Profile& profile) {
 template <std::string (*kView)(const std::vector<const Profile*>&)>
 Answer distributed_route(const Request& request, const Run& run) {
   const auto workers = span_workers(run, request.text("span"), request);
-  if (!trace::has_distributed_view(pointers(workers))) return failure(404, "there is no distributed view of this span");
+  if (!trace::has_distributed_view(pointers(workers)))
+    return failure(404, "there is no distributed view of this span");
   return json(kView(pointers(workers)));
 }
 
-ProfilePtr find_profile(const Request& request, const char* run, const char* worker, const char* span) {
+ProfilePtr find_profile(const Request& request, const char* run, const char* worker,
+                        const char* span) {
   const auto found = request.store.run(request.text(run));
-  const ProfileEntry* entry = found ? found->find(request.text(worker), request.text(span)) : nullptr;
+  const ProfileEntry* entry =
+      found ? found->find(request.text(worker), request.text(span)) : nullptr;
   return entry == nullptr ? nullptr : choose_profile(*entry, request);
 }
 
@@ -229,8 +247,12 @@ Answer diff_route(const Request& request, bool one_node) {
   return json(std::move(node), true);
 }
 
-Answer diff(const Request& request) { return diff_route(request, false); }
-Answer diff_node(const Request& request) { return diff_route(request, true); }
+Answer diff(const Request& request) {
+  return diff_route(request, false);
+}
+Answer diff_node(const Request& request) {
+  return diff_route(request, true);
+}
 
 using StoreRoute = Answer (*)(const Request&);
 using RunRoute = Answer (*)(const Request&, const Run&);
@@ -246,7 +268,8 @@ struct Route {
 
 const std::vector<Route>& routes() {
   static const std::vector<const char*> kProfile{"run", "worker", "span"}, kSpan{"run", "span"};
-  static const std::vector<const char*> kDiff{"run", "worker", "span", "exp_run", "exp_worker", "exp_span"};
+  static const std::vector<const char*> kDiff{"run",     "worker",     "span",
+                                              "exp_run", "exp_worker", "exp_span"};
   static const std::vector<Route> table{
       {"/runs", {}, runs, nullptr, nullptr},
       {"/views", {"run"}, nullptr, views, nullptr},
@@ -254,8 +277,16 @@ const std::vector<Route>& routes() {
       {"/spans", {"run", "worker"}, nullptr, spans, nullptr},
       {"/overview", kProfile, nullptr, nullptr, overview},
       {"/operation", {"run", "worker", "span", "group_by"}, nullptr, nullptr, operation},
-      {"/operation/table", {"run", "worker", "span", "group_by"}, nullptr, nullptr, operation_table},
-      {"/operation/stack", {"run", "worker", "span", "group_by", "op_name"}, nullptr, nullptr, operation_stack},
+      {"/operation/table",
+       {"run", "worker", "span", "group_by"},
+       nullptr,
+       nullptr,
+       operation_table},
+      {"/operation/stack",
+       {"run", "worker", "span", "group_by", "op_name"},
+       nullptr,
+       nullptr,
+       operation_stack},
       {"/kernel", kProfile, nullptr, nullptr, kernel},
       {"/kernel/table", kProfile, nullptr, nullptr, kernel_table},
       {"/kernel/tc_pie", kProfile, nullptr, nullptr, tc_pie},
@@ -280,11 +311,13 @@ const std::vector<Route>& routes() {
 
 Answer answer(const RunStore& store, const std::string& path, const Parameters& parameters) {
   const auto& table = routes();
-  const auto route = std::find_if(table.begin(), table.end(), [&](const Route& known) { return path == known.path; });
+  const auto route = std::find_if(table.begin(), table.end(),
+                                  [&](const Route& known) { return path == known.path; });
   if (route == table.end()) return failure(404, "no such route: " + path);
   const Request request(store, parameters);
   for (const char* name : route->required)
-    if (!request.has(name)) return failure(400, std::string("the parameter ") + name + " is missing");
+    if (!request.has(name))
+      return failure(400, std::string("the parameter ") + name + " is missing");
   trace::Dialect dialect;
   if (request.has("dialect") && !parse_dialect(request.text("dialect"), dialect))
     return failure(400, "dialect must be gpu, mlu or mlu-late");

@@ -14,10 +14,11 @@ using Parameters = std::multimap<std::string, std::string>;
 
 struct Answer {
   int status = 200;
-  std::string body;                              // JSON; of errors a plain message
+  std::string body;  // JSON; of errors a plain message
   std::string content_type = "application/json";
-  bool always_gzip = false;    // the original sends these packed whatever the client accepts
-  std::string trace_file;      // of /trace: this file is the answer, with `counters` put in front of its events
+  bool always_gzip = false;  // the original sends these packed whatever the client accepts
+  std::string
+      trace_file;  // of /trace: this file is the answer, with `counters` put in front of its events
   std::string counters;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files are read by a few threads at once, as many as the memory budget allows; a run shows what is there already.
+// Files are read by a few threads at once, as many as the memory budget allows; a run shows what is
+// there already.
 #include "server/run_store.h"
 
 #include <unistd.h>
@@ -27,15 +28,21 @@ bool ends_with(std::string_view text, std::string_view end) {
   return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
 }
 
-bool is_packed(const std::string& path) { return !ends_with(path, ".json"); }
+bool is_packed(const std::string& path) {
+  return !ends_with(path, ".json");
+}
 
 uint64_t free_memory() {
   const long pages = ::sysconf(_SC_AVPHYS_PAGES), bytes = ::sysconf(_SC_PAGESIZE);
-  return pages > 0 && bytes > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(bytes) : uint64_t{4} << 30;
+  return pages > 0 && bytes > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(bytes)
+                                : uint64_t{4} << 30;
 }
 
-// What reading a file will hold: columns take about a third of the JSON, and JSON packs about 20 to 1.
-uint64_t estimated_cost(const std::string& path, uint64_t bytes) { return is_packed(path) ? bytes * 8 : bytes / 2; }
+// What reading a file will hold: columns take about a third of the JSON, and JSON packs about 20
+// to 1.
+uint64_t estimated_cost(const std::string& path, uint64_t bytes) {
+  return is_packed(path) ? bytes * 8 : bytes / 2;
+}
 
 }  // namespace
 
@@ -54,13 +61,18 @@ bool parse_trace_name(const std::string& file_name, TraceFile& file) {
   return false;
 }
 
-ProfileEntry::ProfileEntry(TraceFile file, std::string span, std::shared_ptr<const trace::Trace> trace,
+ProfileEntry::ProfileEntry(TraceFile file, std::string span,
+                           std::shared_ptr<const trace::Trace> trace,
                            std::shared_ptr<const Profile> first)
-    : file_(std::move(file)), span_(std::move(span)), trace_(std::move(trace)), first_(std::move(first)) {}
+    : file_(std::move(file)),
+      span_(std::move(span)),
+      trace_(std::move(trace)),
+      first_(std::move(first)) {}
 
 std::shared_ptr<const Profile> ProfileEntry::profile(const Semantics& semantics) const {
   const auto matches = [&](const Profile& profile) {
-    return profile.semantics.original == semantics.original && profile.semantics.dialect == semantics.dialect;
+    return profile.semantics.original == semantics.original &&
+           profile.semantics.dialect == semantics.dialect;
   };
   if (matches(*first_)) return first_;
   const std::lock_guard lock(mutex_);
@@ -136,7 +148,8 @@ std::shared_ptr<const Run> RunStore::run(const std::string& name) const {
 }
 
 // Folders with trace files, links followed once each.
-void RunStore::scan_folder(const std::string& root, std::map<std::string, std::vector<TraceFile>>& found) const {
+void RunStore::scan_folder(const std::string& root,
+                           std::map<std::string, std::vector<TraceFile>>& found) const {
   std::set<fs::path> seen;
   std::vector<fs::path> open{root};
   std::error_code error;
@@ -152,10 +165,13 @@ void RunStore::scan_folder(const std::string& root, std::map<std::string, std::v
         continue;
       }
       TraceFile file;
-      if (!at->is_regular_file(entry_error) || !parse_trace_name(at->path().filename().string(), file)) continue;
+      if (!at->is_regular_file(entry_error) ||
+          !parse_trace_name(at->path().filename().string(), file))
+        continue;
       file.path = at->path().string();
       const fs::path relative = folder.lexically_relative(root);
-      std::string name = relative == "." ? fs::canonical(root, entry_error).filename().string() : relative.string();
+      std::string name = relative == "." ? fs::canonical(root, entry_error).filename().string()
+                                         : relative.string();
       found[name].push_back(std::move(file));
     }
   }
@@ -170,7 +186,8 @@ void RunStore::scan() {
       continue;
     }
     TraceFile file;
-    if (!parse_trace_name(fs::path(path).filename().string(), file)) file.worker = fs::path(path).filename().string();
+    if (!parse_trace_name(fs::path(path).filename().string(), file))
+      file.worker = fs::path(path).filename().string();
     file.path = path;
     found[fs::absolute(path, error).parent_path().filename().string()].push_back(std::move(file));
   }
@@ -179,7 +196,8 @@ void RunStore::scan() {
     std::map<std::string, std::set<std::string>> stamps;  // sorted as texts, numbered from 1
     for (const TraceFile& file : files)
       if (!file.stamp.empty()) stamps[file.worker].insert(file.stamp);
-    std::sort(files.begin(), files.end(), [](const TraceFile& a, const TraceFile& b) { return a.path < b.path; });
+    std::sort(files.begin(), files.end(),
+              [](const TraceFile& a, const TraceFile& b) { return a.path < b.path; });
     for (const TraceFile& file : files) {
       Job job{run, file, "default", fs::file_size(file.path, error), 0};
       if (!file.stamp.empty()) {
@@ -205,7 +223,8 @@ void RunStore::scan() {
 
 void RunStore::scan_loop() {
   std::unique_lock lock(mutex_);
-  while (!changed_.wait_for(lock, std::chrono::seconds(options_.rescan_seconds), [&] { return stop_.load(); })) {
+  while (!changed_.wait_for(lock, std::chrono::seconds(options_.rescan_seconds),
+                            [&] { return stop_.load(); })) {
     lock.unlock();
     scan();
     lock.lock();
@@ -216,7 +235,8 @@ void RunStore::work_loop() {
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [&] {
-      return stop_ || (!jobs_.empty() && (busy_ == 0 || in_flight_ + jobs_.back().cost <= options_.memory_budget));
+      return stop_ || (!jobs_.empty() &&
+                       (busy_ == 0 || in_flight_ + jobs_.back().cost <= options_.memory_budget));
     });
     if (stop_) return;
     const Job job = std::move(jobs_.back());
@@ -253,7 +273,7 @@ void RunStore::read(const Job& job) {
   auto trace = std::make_shared<const trace::Trace>(std::move(read).value());
   Semantics semantics;
   semantics.original = options_.original;
-  semantics.rounded_times = options_.rounded_times;
+  semantics.as_recorded = options_.as_recorded;
   semantics.dialect = options_.force_dialect ? options_.dialect : trace::dialect_of(*trace);
   auto profile = trace::analyze(trace, semantics);
   profile->worker = job.file.worker;
@@ -261,7 +281,8 @@ void RunStore::read(const Job& job) {
   profile->name = job.file.path;
   auto entry = std::make_shared<ProfileEntry>(job.file, job.span, trace, std::move(profile));
   const std::lock_guard lock(mutex_);
-  if (!trace->report.note.empty()) state_.messages.push_back(job.file.path + ": " + trace->report.note);
+  if (!trace->report.note.empty())
+    state_.messages.push_back(job.file.path + ": " + trace->report.note);
   auto updated = std::make_shared<Run>(*runs_[job.run]);
   updated->entries[{job.file.worker, job.span}] = std::move(entry);
   runs_[job.run] = std::move(updated);

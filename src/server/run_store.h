@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The runs below a folder: which trace files there are, read in the background, looked up by run, worker and span.
+// The runs below a folder: which trace files there are, read in the background, looked up by run,
+// worker and span.
 #pragma once
 
 #include <atomic>
@@ -26,7 +27,7 @@ bool parse_trace_name(const std::string& file_name, TraceFile& file);
 
 struct StoreOptions {
   bool original = false;
-  bool rounded_times = false;
+  bool as_recorded = false;
   bool force_dialect = false;
   trace::Dialect dialect = trace::Dialect::kGpu;
   int threads = 0;             // 0: as many as the machine gives
@@ -57,7 +58,8 @@ class ProfileEntry {
 
 struct Run {
   std::string name;
-  std::map<std::pair<std::string, std::string>, std::shared_ptr<const ProfileEntry>> entries;  // (worker, span)
+  std::map<std::pair<std::string, std::string>, std::shared_ptr<const ProfileEntry>>
+      entries;  // (worker, span)
 
   const ProfileEntry* find(const std::string& worker, const std::string& span) const;
   std::vector<std::string> workers() const;
@@ -78,8 +80,8 @@ class RunStore {
   RunStore(std::vector<std::string> paths, StoreOptions options);
   ~RunStore();
 
-  void start();            // begins to read in the background
-  void wait();             // until everything known has been read
+  void start();  // begins to read in the background
+  void wait();   // until everything known has been read
   LoadState state() const;
   std::vector<std::string> run_names() const;
   std::shared_ptr<const Run> run(const std::string& name) const;
@@ -93,7 +95,8 @@ class RunStore {
     uint64_t bytes = 0, cost = 0;
   };
   void scan();
-  void scan_folder(const std::string& root, std::map<std::string, std::vector<TraceFile>>& found) const;
+  void scan_folder(const std::string& root,
+                   std::map<std::string, std::vector<TraceFile>>& found) const;
   void scan_loop();
   void work_loop();
   void read(const Job& job);

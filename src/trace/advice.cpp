@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules 1 to 7 are the original's triggers; in its mode the texts are its own too, because clients matched on them.
+// Rules 1 to 7 are the original's triggers; in its mode the texts are its own too, because clients
+// matched on them.
 #include "trace/advice.h"
 
 #include <algorithm>
@@ -25,15 +26,19 @@ bool has_operator(const Profile& profile, std::string_view name) {
   const StringId id = profile.trace.strings.find(name);
   if (id >= profile.trace.strings.size()) return false;
   for (size_t event = 0; event < profile.trace.events.size(); ++event)
-    if (profile.trace.events.name[event] == id && profile.trace.events.kind[event] == EventKind::kOperator) return true;
+    if (profile.trace.events.name[event] == id &&
+        profile.trace.events.kind[event] == EventKind::kOperator)
+      return true;
   return false;
 }
 
 void add(std::vector<Advice>& list, int rule, std::string html) {
   std::string text;
   for (size_t k = 0; k < html.size(); ++k) {  // without the tags
-    if (html[k] == '<') k = std::min(html.find('>', k), html.size() - 1);
-    else text += html[k];
+    if (html[k] == '<')
+      k = std::min(html.find('>', k), html.size() - 1);
+    else
+      text += html[k];
   }
   list.push_back({rule, std::move(text), std::move(html)});
 }
@@ -41,10 +46,12 @@ void add(std::vector<Advice>& list, int rule, std::string html) {
 void advise_data_loading(const Profile& profile, std::vector<Advice>& list) {
   const double part = share(profile, Part::kDataLoader);
   if (part <= 0.05) return;
-  const std::string text = link("https://pytorch.org/docs/stable/data.html#single-and-multi-process-data-loading",
-                                "enable multi-processes on data loading");
+  const std::string text =
+      link("https://pytorch.org/docs/stable/data.html#single-and-multi-process-data-loading",
+           "enable multi-processes on data loading");
   add(list, 1,
-      fmt::format("This run has high time cost on input data loading. {:.1f}% of the step time is in DataLoader. You "
+      fmt::format("This run has high time cost on input data loading. {:.1f}% of the step time is "
+                  "in DataLoader. You "
                   "could try to set num_workers on DataLoader's construction and {}.",
                   part * 100, text));
 }
@@ -52,17 +59,22 @@ void advise_data_loading(const Profile& profile, std::vector<Advice>& list) {
 void advise_distribution(const Profile& profile, std::vector<Advice>& list) {
   if (profile.devices.devices.size() > 1 && has_operator(profile, "DataParallel.forward"))
     add(list, 2,
-        fmt::format("{} devices are driven by DataParallel from one process. {} scales better, also on one machine.",
-                    profile.devices.devices.size(),
-                    link("https://pytorch.org/docs/stable/notes/ddp.html", "DistributedDataParallel")));
+        fmt::format(
+            "{} devices are driven by DataParallel from one process. {} scales better, also on one "
+            "machine.",
+            profile.devices.devices.size(),
+            link("https://pytorch.org/docs/stable/notes/ddp.html", "DistributedDataParallel")));
   const std::string best = profile.semantics.is_mlu() ? "cncl" : "nccl";
-  if (!has_operator(profile, "DistributedDataParallel.forward") || profile.collectives.library == best) return;
+  if (!has_operator(profile, "DistributedDataParallel.forward") ||
+      profile.collectives.library == best)
+    return;
   for (const DeviceUse& use : profile.devices.devices) {
     if (use.device >= static_cast<int64_t>(profile.trace.device_properties.size())) continue;
     const DeviceProperties& device = profile.trace.device_properties[use.device];
     if (device.compute_major * 10 + std::max(device.compute_minor, 0) < 35) continue;
     add(list, 3,
-        fmt::format("DistributedDataParallel runs without {0}, though device {1} supports it. {2} as its backend is "
+        fmt::format("DistributedDataParallel runs without {0}, though device {1} supports it. {2} "
+                    "as its backend is "
                     "faster than {3} for device tensors.",
                     best == "nccl" ? "NCCL" : "CNCL", use.device,
                     link("https://pytorch.org/docs/stable/distributed.html#backends", best),
@@ -75,27 +87,35 @@ void advise_communication(const Profile& profile, std::vector<Advice>& list) {
   const double part = share(profile, Part::kCommunication);
   if (part <= 0.1) return;
   add(list, 4,
-      fmt::format("Communication takes {:.1f}% of the step. {}, gradient accumulation or a larger batch lower it. A "
-                  "larger effective batch can change convergence; optimizers such as LAMB are made for it.",
-                  part * 100, link("https://pytorch.org/docs/stable/ddp_comm_hooks.html", "Gradient compression")));
+      fmt::format(
+          "Communication takes {:.1f}% of the step. {}, gradient accumulation or a larger batch "
+          "lower it. A "
+          "larger effective batch can change convergence; optimizers such as LAMB are made for it.",
+          part * 100,
+          link("https://pytorch.org/docs/stable/ddp_comm_hooks.html", "Gradient compression")));
 }
 
 void advise_utilization(const Profile& profile, std::vector<Advice>& list) {
   std::vector<std::string> idle;
   for (const DeviceUse& use : profile.devices.devices)
-    if (use.utilization < 0.5) idle.push_back(fmt::format("{} ({:.1f}%)", use.device, use.utilization * 100));
+    if (use.utilization < 0.5)
+      idle.push_back(fmt::format("{} ({:.1f}%)", use.device, use.utilization * 100));
   if (idle.empty()) return;
   add(list, 5,
-      fmt::format("{} {} busy less than half of the steps' time. A larger batch gives the device more work per step; "
+      fmt::format("{} {} busy less than half of the steps' time. A larger batch gives the device "
+                  "more work per step; "
                   "it can change speed and stability of convergence.",
-                  profile.semantics.is_mlu() ? "MLU" : "GPU", fmt::join(idle, ", ") ));
+                  profile.semantics.is_mlu() ? "MLU" : "GPU", fmt::join(idle, ", ")));
 }
 
 void advise_tensor_cores(const Profile& profile, std::vector<Advice>& list) {
-  if (profile.trace.device_properties.empty() || profile.trace.device_properties[0].compute_major < 7) return;
+  if (profile.trace.device_properties.empty() ||
+      profile.trace.device_properties[0].compute_major < 7)
+    return;
   if (profile.kernels.tc_total > 0 || profile.devices.eligible_share <= 0) return;
   add(list, 6,
-      fmt::format("Kernels with {:.0f}% time are launched by Tensor Cores eligible operators. You could enable {} to "
+      fmt::format("Kernels with {:.0f}% time are launched by Tensor Cores eligible operators. You "
+                  "could enable {} to "
                   "speedup by using FP16.",
                   profile.devices.eligible_share * 100,
                   link("https://pytorch.org/docs/stable/amp.html", "Automatic Mixed Precision")));
@@ -118,8 +138,9 @@ void advise_memory(const Profile& profile, std::vector<Advice>& list) {
     const int64_t capacity = profile.trace.device_properties[id].memory_bytes;
     if (capacity <= 0 || static_cast<double>(peak) <= 0.9 * static_cast<double>(capacity)) continue;
     add(list, 7,
-        fmt::format("{} held {:.1f} GB at its peak, {:.0f}% of its memory. {} or {} lower that.", name,
-                    static_cast<double>(peak) / (1 << 30), 100.0 * static_cast<double>(peak) / static_cast<double>(capacity),
+        fmt::format("{} held {:.1f} GB at its peak, {:.0f}% of its memory. {} or {} lower that.",
+                    name, static_cast<double>(peak) / (1 << 30),
+                    100.0 * static_cast<double>(peak) / static_cast<double>(capacity),
                     link("https://pytorch.org/docs/stable/checkpoint.html", "Checkpointing"),
                     link("https://pytorch.org/docs/stable/amp.html", "mixed precision")));
     return;

@@ -5,7 +5,8 @@
 namespace camshaft::trace {
 namespace {
 
-constexpr const char* kPieKeys[4] = {"device_total_time", "device_self_time", "host_total_time", "host_self_time"};
+constexpr const char* kPieKeys[4] = {"device_total_time", "device_self_time", "host_total_time",
+                                     "host_self_time"};
 
 void write(JsonWriter& json, const Column& column) {
   json.begin_object().text("type", column.type);
@@ -48,19 +49,26 @@ void write(JsonWriter& json, const OperationRow& row) {
   json.text("tc_eligible", row.tc_eligible ? "Yes" : "No");
   write(json.key("tc_self_ratio"), row.tc_self_ratio);
   write(json.key("tc_total_ratio"), row.tc_total_ratio);
-  if (const auto* has = std::get_if<bool>(&row.call_stack)) json.boolean("has_call_stack", *has);
-  else json.text("call_stack", std::get<std::string>(row.call_stack));
+  if (const auto* has = std::get_if<bool>(&row.call_stack))
+    json.boolean("has_call_stack", *has);
+  else
+    json.text("call_stack", std::get<std::string>(row.call_stack));
   json.end_object();
 }
 
 }  // namespace
 
 void write(JsonWriter& json, const Value& value) {
-  if (const auto* whole = std::get_if<int64_t>(&value)) json.integer(*whole);
-  else if (const auto* real = std::get_if<double>(&value)) json.real(*real);
-  else if (const auto* text = std::get_if<std::string>(&value)) json.text(*text);
-  else if (const auto* truth = std::get_if<bool>(&value)) json.boolean(*truth);
-  else json.null();
+  if (const auto* whole = std::get_if<int64_t>(&value))
+    json.integer(*whole);
+  else if (const auto* real = std::get_if<double>(&value))
+    json.real(*real);
+  else if (const auto* text = std::get_if<std::string>(&value))
+    json.text(*text);
+  else if (const auto* truth = std::get_if<bool>(&value))
+    json.boolean(*truth);
+  else
+    json.null();
 }
 
 void write(JsonWriter& json, const Table& table) {
@@ -118,7 +126,12 @@ std::string to_json(const OperationAnswer& answer) {
 
 std::string to_json(const OperationTableAnswer& answer) {
   JsonWriter json;
-  json.begin_object().key("metadata").begin_object().text("sort", answer.sort).key("tooltips").begin_object();
+  json.begin_object()
+      .key("metadata")
+      .begin_object()
+      .text("sort", answer.sort)
+      .key("tooltips")
+      .begin_object();
   for (const auto& [key, text] : answer.tooltips) json.text(key, text);
   json.end_object().end_object().key("data").begin_array();
   for (const OperationRow& row : answer.rows) write(json, row);

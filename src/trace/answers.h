@@ -29,7 +29,7 @@ inline double as_double(const Value& value) {
 struct Column {
   std::string type;  // "string", "number"
   std::string name;
-  std::string tooltip;        // "": none
+  std::string tooltip;           // "": none
   bool is_html_tooltip = false;  // {"type", "role": "tooltip", "p": {"html": "true"}}: has no name
 
   bool operator==(const Column&) const = default;

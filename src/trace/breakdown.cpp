@@ -9,7 +9,8 @@ namespace camshaft::trace {
 namespace {
 
 // The part an event's time counts for; false: none.
-bool part_of(const Trace& trace, uint32_t event, const Semantics& semantics, const Collectives& collectives, Part& part) {
+bool part_of(const Trace& trace, uint32_t event, const Semantics& semantics,
+             const Collectives& collectives, Part& part) {
   switch (trace.events.kind[event]) {
     case EventKind::kKernel:
       part = collectives.device_is_communication[event] ? Part::kCommunication : Part::kKernel;
@@ -57,7 +58,9 @@ std::vector<Ranges> divide(const Breakdown& breakdown, const Ranges& steps, bool
   std::vector<Ranges> taken(kPartCount);
   Ranges free = steps;
   for (int k = 0; k < static_cast<int>(Part::kOther); ++k) {
-    if (original && (k == 0 || free.empty())) {  // the original starts over with the whole steps once nothing is free
+    if (original &&
+        (k == 0 ||
+         free.empty())) {  // the original starts over with the whole steps once nothing is free
       taken[k] = breakdown.by_part[k];
       free = subtract(steps, taken[k]);
     } else {
@@ -77,8 +80,8 @@ const char* part_name(Part part) {
   return kNames[static_cast<int>(part)];
 }
 
-Breakdown break_down(const Trace& trace, const Clock& clock, const Semantics& semantics, const Steps& steps,
-                     const Collectives& collectives) {
+Breakdown break_down(const Trace& trace, const Clock& clock, const Semantics& semantics,
+                     const Steps& steps, const Collectives& collectives) {
   Breakdown breakdown;
   std::vector<Range> any[kPartCount];
   for (uint32_t event = 0; event < trace.events.size(); ++event) {
@@ -88,10 +91,12 @@ Breakdown break_down(const Trace& trace, const Clock& clock, const Semantics& se
     const Ticks end = start + clock.duration(trace.events.duration_ns[event]);
     std::vector<Range>& ranges = any[static_cast<int>(part)];
     if (!ranges.empty() && start >= ranges.back().start && start <= ranges.back().end)
-      ranges.back().end = std::max(ranges.back().end, end);  // most operators nest: keep the list short
+      ranges.back().end =
+          std::max(ranges.back().end, end);  // most operators nest: keep the list short
     else
       ranges.push_back({start, end});
-    breakdown.has_device_activity = breakdown.has_device_activity || is_device_activity(trace.events.kind[event]) ||
+    breakdown.has_device_activity = breakdown.has_device_activity ||
+                                    is_device_activity(trace.events.kind[event]) ||
                                     part == Part::kRuntime;
     breakdown.has_communication = breakdown.has_communication || part == Part::kCommunication;
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decompressors behind one read(): zlib for gzip and zip, zstd. Damage inside a stream ends it early rather than failing.
+// Decompressors behind one read(): zlib for gzip and zip, zstd. Damage inside a stream ends it
+// early rather than failing.
 #include "trace/byte_source.h"
 
 #include <fcntl.h>
@@ -38,7 +39,8 @@ class FileInput : public RawInput {
     for (;;) {
       const ssize_t got = ::pread(descriptor_, into, capacity, static_cast<off_t>(offset));
       if (got >= 0) return static_cast<size_t>(got);
-      if (errno != EINTR) return make_error(ErrorCode::kIo, "cannot read: {}", std::strerror(errno));
+      if (errno != EINTR)
+        return make_error(ErrorCode::kIo, "cannot read: {}", std::strerror(errno));
     }
   }
 
@@ -61,7 +63,8 @@ class MemoryInput : public RawInput {
 
 class PlainSource : public ByteSource {
  public:
-  explicit PlainSource(std::unique_ptr<RawInput> input, uint64_t offset = 0, uint64_t limit = ~uint64_t{0})
+  explicit PlainSource(std::unique_ptr<RawInput> input, uint64_t offset = 0,
+                       uint64_t limit = ~uint64_t{0})
       : input_(std::move(input)), offset_(offset), limit_(limit) {
     file_bytes_ = input_->size();
   }
@@ -143,7 +146,8 @@ class InflateSource : public CompressedSource {
     between_members_ = false;
     if (code == Z_STREAM_END) {
       between_members_ = true;
-      done_ = !is_gzip_ || inflateReset(&stream_) != Z_OK;  // gzip files may be several members in a row
+      done_ = !is_gzip_ ||
+              inflateReset(&stream_) != Z_OK;  // gzip files may be several members in a row
     } else if (code != Z_OK && code != Z_BUF_ERROR) {
       done_ = true;
       // Bytes after a whole member that are no further member are padding, not damage.
@@ -220,13 +224,14 @@ ZipMember choose_member(std::string_view directory) {
   ZipMember chosen;
   while (directory.size() >= 46 && little_endian(directory.data(), 4) == 0x02014b50) {
     const char* entry = directory.data();
-    const size_t name_size = little_endian(entry + 28, 2), extra_size = little_endian(entry + 30, 2);
+    const size_t name_size = little_endian(entry + 28, 2),
+                 extra_size = little_endian(entry + 30, 2);
     const size_t comment_size = little_endian(entry + 32, 2);
     const size_t entry_size = 46 + name_size + extra_size + comment_size;
     if (directory.size() < entry_size) break;
     const std::string_view name(entry + 46, name_size);
-    ZipMember member{little_endian(entry + 42, 4), little_endian(entry + 20, 4), little_endian(entry + 24, 4),
-                     static_cast<int>(little_endian(entry + 10, 2))};
+    ZipMember member{little_endian(entry + 42, 4), little_endian(entry + 20, 4),
+                     little_endian(entry + 24, 4), static_cast<int>(little_endian(entry + 10, 2))};
     apply_zip64(directory.substr(46 + name_size, extra_size), member);
     if (name.find(".json") != name.npos) return member;
     if (chosen.method < 0 && member.uncompressed > 0) chosen = member;
@@ -251,7 +256,8 @@ Result<ZipMember> find_zip_member(RawInput& input) {
   uint64_t size = little_endian(&tail[end + 12], 4), offset = little_endian(&tail[end + 16], 4);
   const size_t locator = tail.rfind("PK\x06\x07", end);
   if (offset == 0xffffffffu && locator != tail.npos && tail.size() - locator >= 20) {
-    CAMSHAFT_ASSIGN(const std::string record, read_exactly(input, little_endian(&tail[locator + 8], 8), 56));
+    CAMSHAFT_ASSIGN(const std::string record,
+                    read_exactly(input, little_endian(&tail[locator + 8], 8), 56));
     if (record.size() == 56) {
       size = little_endian(&record[40], 8);
       offset = little_endian(&record[48], 8);
@@ -270,12 +276,14 @@ Result<std::unique_ptr<ByteSource>> open_zip(std::unique_ptr<RawInput> input) {
   CAMSHAFT_ASSIGN(const std::string header, read_exactly(*input, member.header, 30));
   if (header.size() != 30 || little_endian(header.data(), 4) != 0x04034b50)
     return make_error(ErrorCode::kCorrupt, "the zip archive's directory does not lead to a file");
-  const uint64_t data = member.header + 30 + little_endian(&header[26], 2) + little_endian(&header[28], 2);
+  const uint64_t data =
+      member.header + 30 + little_endian(&header[26], 2) + little_endian(&header[28], 2);
   const uint64_t limit = data + member.compressed;
   if (limit < data || limit > input->size())
     return make_error(ErrorCode::kCorrupt, "the zip archive's file lies outside the archive");
   if (member.method == 8)
-    return std::unique_ptr<ByteSource>(std::make_unique<InflateSource>(std::move(input), data, limit, false));
+    return std::unique_ptr<ByteSource>(
+        std::make_unique<InflateSource>(std::move(input), data, limit, false));
   return std::unique_ptr<ByteSource>(std::make_unique<PlainSource>(std::move(input), data, limit));
 }
 
@@ -286,7 +294,8 @@ Result<std::unique_ptr<ByteSource>> choose_source(std::unique_ptr<RawInput> inpu
   if (start.substr(0, 2) == "\x1f\x8b")
     return std::unique_ptr<ByteSource>(
         std::make_unique<InflateSource>(std::move(input), 0, ~uint64_t{0}, true));
-  if (start == "\x28\xb5\x2f\xfd") return std::unique_ptr<ByteSource>(std::make_unique<ZstdSource>(std::move(input)));
+  if (start == "\x28\xb5\x2f\xfd")
+    return std::unique_ptr<ByteSource>(std::make_unique<ZstdSource>(std::move(input)));
   if (start == "PK\x03\x04") return open_zip(std::move(input));
   return std::unique_ptr<ByteSource>(std::make_unique<PlainSource>(std::move(input)));
 }
@@ -295,13 +304,15 @@ Result<std::unique_ptr<ByteSource>> choose_source(std::unique_ptr<RawInput> inpu
 
 Result<std::unique_ptr<ByteSource>> open_byte_source(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return make_error(ErrorCode::kIo, "cannot open {}: {}", path, std::strerror(errno));
+  if (descriptor < 0)
+    return make_error(ErrorCode::kIo, "cannot open {}: {}", path, std::strerror(errno));
   struct stat info {};
   if (::fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode)) {
     ::close(descriptor);
     return make_error(ErrorCode::kIo, "cannot open {}: not a regular file", path);
   }
-  auto source = choose_source(std::make_unique<FileInput>(descriptor, static_cast<uint64_t>(info.st_size)));
+  auto source =
+      choose_source(std::make_unique<FileInput>(descriptor, static_cast<uint64_t>(info.st_size)));
   if (!source.ok()) return source.status().with_context(path);
   return source;
 }
@@ -321,7 +332,8 @@ std::string gzip(std::string_view text, int level) {
   size_t left = text.size(), room = out.size();
   int code = Z_OK;
   while (code == Z_OK) {  // zlib counts in 32 bits
-    const auto in = static_cast<uInt>(std::min<size_t>(left, 1u << 30)), to = static_cast<uInt>(std::min<size_t>(room, 1u << 30));
+    const auto in = static_cast<uInt>(std::min<size_t>(left, 1u << 30)),
+               to = static_cast<uInt>(std::min<size_t>(room, 1u << 30));
     stream.avail_in = in;
     stream.avail_out = to;
     code = deflate(&stream, left == in ? Z_FINISH : Z_NO_FLUSH);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A trace file as a stream of JSON bytes: plain, gzip, zstd or the first JSON member of a zip, told apart by content.
+// A trace file as a stream of JSON bytes: plain, gzip, zstd or the first JSON member of a zip, told
+// apart by content.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,8 @@ namespace camshaft::trace {
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  // Fills up to `capacity` bytes; 0 is the end. A stream cut short ends like a whole one, with cut_short() set.
+  // Fills up to `capacity` bytes; 0 is the end. A stream cut short ends like a whole one, with
+  // cut_short() set.
   virtual Result<size_t> read(char* into, size_t capacity) = 0;
   // Bytes of the file used so far and in all: the measure of progress.
   virtual uint64_t consumed() const = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nodes are sorted by (start, -end) and nested with a stack; then repeats are merged as autograd does.
+// Nodes are sorted by (start, -end) and nested with a stack; then repeats are merged as autograd
+// does.
 #include "trace/call_forest.h"
 
 #include <algorithm>
@@ -22,7 +23,8 @@ struct RawThread {
 
 class Builder {
  public:
-  Builder(const Trace& trace, const Clock& clock, const Semantics& semantics, std::vector<uint32_t>& owner_of_runtime)
+  Builder(const Trace& trace, const Clock& clock, const Semantics& semantics,
+          std::vector<uint32_t>& owner_of_runtime)
       : trace_(trace), clock_(clock), semantics_(semantics), owner_(owner_of_runtime) {
     owner_.assign(trace.events.size(), kNoRow);
     node_of_event_.assign(trace.events.size(), kNoRow);
@@ -32,8 +34,10 @@ class Builder {
     collect();
     if (semantics_.original) bind_by_id();
     for (RawThread& thread : threads_) nest(thread);
-    if (semantics_.original) bind_root_runtimes();
-    else bind_by_time();
+    if (semantics_.original)
+      bind_root_runtimes();
+    else
+      bind_by_time();
     merge_repeats();
     return std::move(forest_);
   }
@@ -85,31 +89,36 @@ void Builder::collect() {
     if (thread_of_track_[track] != kNoRow) continue;
     const Track& names = trace_.tracks[track];
     const uint64_t key = semantics_.original ? names.tid : uint64_t{names.pid} << 32 | names.tid;
-    if (const auto found = by_key.find(key); found != by_key.end()) thread_of_track_[track] = found->second;
+    if (const auto found = by_key.find(key); found != by_key.end())
+      thread_of_track_[track] = found->second;
   }
   forest_.thread_of_track = thread_of_track_;
 }
 
-// The original's rule: the first node with the runtime's external id takes it, wherever and whenever it ran.
+// The original's rule: the first node with the runtime's external id takes it, wherever and
+// whenever it ran.
 void Builder::bind_by_id() {
   std::unordered_map<int64_t, uint32_t> first_node;
   for (RawThread& thread : threads_) {
     std::stable_sort(thread.nodes.begin(), thread.nodes.end(), [](const Node& a, const Node& b) {
       return a.start != b.start ? a.start < b.start : a.end > b.end;
     });
-    for (const Node& node : thread.nodes) first_node.try_emplace(external_id_of(trace_, node.event), node.event);
+    for (const Node& node : thread.nodes)
+      first_node.try_emplace(external_id_of(trace_, node.event), node.event);
   }
   const EventColumns& events = trace_.events;
   for (uint32_t event = 0; event < events.size(); ++event) {
     if (!is_runtime(events.kind[event], semantics_)) continue;
     const int64_t id = trace_.runtime[events.detail[event]].external_id;
-    if (id == 0 && trace_.tracks[events.track[event]].tid_is_number) continue;  // goes to the root of its thread
-    if (const auto found = first_node.find(id); found != first_node.end()) owner_[event] = found->second;
+    if (id == 0 && trace_.tracks[events.track[event]].tid_is_number)
+      continue;  // goes to the root of its thread
+    if (const auto found = first_node.find(id); found != first_node.end())
+      owner_[event] = found->second;
   }
 }
 
 void Builder::place(Node node, std::vector<uint32_t>& open) {
-  const auto slack = semantics_.original || semantics_.rounded_times ? 0 : clock_.duration(kOverlapSlackNs);
+  const auto slack = semantics_.loses() ? 0 : clock_.duration(kOverlapSlackNs);
   std::vector<Node>& nodes = forest_.nodes;
   while (open.size() > 1) {
     Node& top = nodes[open.back()];
@@ -118,7 +127,7 @@ void Builder::place(Node node, std::vector<uint32_t>& open) {
       continue;
     }
     if (node.end <= top.end) break;
-    if (semantics_.original || semantics_.rounded_times) {
+    if (semantics_.loses()) {
       ++forest_.dropped_nodes;
       return;
     }
@@ -168,7 +177,8 @@ void Builder::bind_root_runtimes() {
   for (uint32_t event = 0; event < events.size(); ++event) {
     if (owner_[event] != kNoRow) {
       owner_[event] = node_of_event_[owner_[event]];  // a dropped node takes its runtimes along
-    } else if (is_runtime(events.kind[event], semantics_) && trace_.runtime[events.detail[event]].external_id == 0 &&
+    } else if (is_runtime(events.kind[event], semantics_) &&
+               trace_.runtime[events.detail[event]].external_id == 0 &&
                trace_.tracks[events.track[event]].tid_is_number) {
       const uint32_t thread = thread_of_track_[events.track[event]];
       if (thread != kNoRow) owner_[event] = forest_.threads[thread].root;
@@ -178,10 +188,12 @@ void Builder::bind_root_runtimes() {
 
 bool Builder::id_decides(uint32_t node, uint32_t runtime) const {
   const int64_t id = trace_.runtime[trace_.events.detail[runtime]].external_id;
-  return id != kNoId && forest_.nodes[node].event != kNoRow && external_id_of(trace_, forest_.nodes[node].event) == id;
+  return id != kNoId && forest_.nodes[node].event != kNoRow &&
+         external_id_of(trace_, forest_.nodes[node].event) == id;
 }
 
-// Innermost node in time on the runtime's own thread; an enclosing node with its external id goes first.
+// Innermost node in time on the runtime's own thread; an enclosing node with its external id goes
+// first.
 void Builder::bind_by_time() {
   const EventColumns& events = trace_.events;
   struct Cursor {
@@ -193,7 +205,8 @@ void Builder::bind_by_time() {
     return thread + 1 < forest_.threads.size() ? forest_.threads[thread + 1].root
                                                : static_cast<uint32_t>(forest_.nodes.size());
   };
-  for (size_t thread = 0; thread < cursors.size(); ++thread) cursors[thread].next = forest_.threads[thread].root + 1;
+  for (size_t thread = 0; thread < cursors.size(); ++thread)
+    cursors[thread].next = forest_.threads[thread].root + 1;
   for (uint32_t event = 0; event < events.size(); ++event) {
     if (!is_runtime(events.kind[event], semantics_)) continue;
     const uint32_t thread = thread_of_track_[events.track[event]];
@@ -201,8 +214,10 @@ void Builder::bind_by_time() {
     Cursor& cursor = cursors[thread];
     const Ticks start = clock_.start(events.start_ns[event]);
     const Ticks end = start + clock_.duration(events.duration_ns[event]);
-    for (; cursor.next < end_of(thread) && forest_.nodes[cursor.next].start <= start; ++cursor.next) {
-      while (!cursor.open.empty() && forest_.nodes[cursor.open.back()].subtree_end <= cursor.next) cursor.open.pop_back();
+    for (; cursor.next < end_of(thread) && forest_.nodes[cursor.next].start <= start;
+         ++cursor.next) {
+      while (!cursor.open.empty() && forest_.nodes[cursor.open.back()].subtree_end <= cursor.next)
+        cursor.open.pop_back();
       cursor.open.push_back(cursor.next);
     }
     // Runtimes come in time order, so a node that ended before this start is of no use any more.
@@ -221,7 +236,8 @@ void Builder::bind_by_time() {
   }
 }
 
-// A node with one child of its own name takes over that child's children and runtimes; again until nothing changes.
+// A node with one child of its own name takes over that child's children and runtimes; again until
+// nothing changes.
 void Builder::merge_repeats() {
   std::vector<Node>& nodes = forest_.nodes;
   std::vector<uint32_t> heir(nodes.size());  // the node that stands for this one
@@ -235,11 +251,13 @@ void Builder::merge_repeats() {
            trace_.events.name[nodes[child].event] == trace_.events.name[nodes[node].event]) {
       gone[child] = true;
       heir[child] = node;
-      replaced[child == node + 1 ? node : child - 1] = true;  // all but the last lose their own runtimes
+      replaced[child == node + 1 ? node : child - 1] =
+          true;  // all but the last lose their own runtimes
       ++child;
     }
   }
-  std::vector<uint32_t> moved(nodes.size() + 1);  // old index → new, of the next kept node for removed ones
+  std::vector<uint32_t> moved(nodes.size() +
+                              1);  // old index → new, of the next kept node for removed ones
   uint32_t kept = 0;
   for (uint32_t node = 0; node < nodes.size(); ++node) {
     moved[node] = kept;
@@ -248,8 +266,10 @@ void Builder::merge_repeats() {
   moved[nodes.size()] = kept;
   for (uint32_t& owner : owner_) {
     if (owner == kNoRow) continue;
-    if (semantics_.original && replaced[owner]) owner = kNoRow;
-    else owner = moved[heir[owner]];
+    if (semantics_.original && replaced[owner])
+      owner = kNoRow;
+    else
+      owner = moved[heir[owner]];
   }
   for (uint32_t node = 0; node < nodes.size(); ++node) {
     if (gone[node]) continue;
@@ -300,12 +320,18 @@ bool node_kind_of(const Trace& trace, uint32_t event, const Semantics& semantics
       return false;
   }
   const bool is_operator = trace.events.kind[event] == EventKind::kOperator;
-  if (is_step_name(name)) kind = NodeKind::kStep;
-  else if (is_data_loader_name(name)) kind = NodeKind::kDataLoader;
-  else if (is_optimizer_name(name)) kind = NodeKind::kOptimizer;
-  else if (is_operator) kind = NodeKind::kOperator;
-  else if (!collective_library(name, semantics.dialect).empty()) kind = NodeKind::kCollective;
-  else return false;
+  if (is_step_name(name))
+    kind = NodeKind::kStep;
+  else if (is_data_loader_name(name))
+    kind = NodeKind::kDataLoader;
+  else if (is_optimizer_name(name))
+    kind = NodeKind::kOptimizer;
+  else if (is_operator)
+    kind = NodeKind::kOperator;
+  else if (!collective_library(name, semantics.dialect).empty())
+    kind = NodeKind::kCollective;
+  else
+    return false;
   return true;
 }
 

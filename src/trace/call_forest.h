@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who contains whom on the host: one tree per thread, all nodes in one array, each tree in pre-order.
-// A node's subtree is the index range (node, subtree_end), so walking down needs no pointers.
+// Who contains whom on the host: one tree per thread, all nodes in one array, each tree in
+// pre-order. A node's subtree is the index range (node, subtree_end), so walking down needs no
+// pointers.
 #pragma once
 
 #include <cstdint>
@@ -39,16 +40,18 @@ struct ThreadTree {
 
 struct CallForest {
   std::vector<Node> nodes;
-  std::vector<ThreadTree> threads;          // in order of first appearance
-  std::vector<uint32_t> thread_of_track;    // index into threads, kNoRow: no nodes there
-  uint64_t dropped_nodes = 0;               // overlapping others (original mode only)
+  std::vector<ThreadTree> threads;        // in order of first appearance
+  std::vector<uint32_t> thread_of_track;  // index into threads, kNoRow: no nodes there
+  uint64_t dropped_nodes = 0;             // overlapping others (original mode only)
 
   uint32_t first_child(uint32_t node) const { return node + 1; }
   bool has_children(uint32_t node) const { return nodes[node].subtree_end > node + 1; }
 
   template <class Visit>
   void for_each_child(uint32_t node, const Visit& visit) const {
-    for (uint32_t child = node + 1; child < nodes[node].subtree_end; child = nodes[child].subtree_end) visit(child);
+    for (uint32_t child = node + 1; child < nodes[node].subtree_end;
+         child = nodes[child].subtree_end)
+      visit(child);
   }
   // Every node, children before parents, threads in their order.
   template <class Visit>
@@ -69,8 +72,8 @@ struct CallForest {
 bool node_kind_of(const Trace& trace, uint32_t event, const Semantics& semantics, NodeKind& kind);
 int64_t external_id_of(const Trace& trace, uint32_t event);
 
-// `owner_of_runtime` gets, for every event row that is a runtime call, the node it hangs on, else kNoRow; it is filled
-// here because the original binds runtimes before it drops and merges nodes.
+// `owner_of_runtime` gets, for every event row that is a runtime call, the node it hangs on, else
+// kNoRow; it is filled here because the original binds runtimes before it drops and merges nodes.
 CallForest build_call_forest(const Trace& trace, const Clock& clock, const Semantics& semantics,
                              std::vector<uint32_t>& owner_of_runtime);
 

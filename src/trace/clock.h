@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The time unit of the analysis. Ticks are doubles that hold exact nanoseconds since the trace began; only in the
-// original's mode, on files with fractional times, they are its own rounded microseconds.
+// The time unit of the analysis. Ticks are doubles that hold exact nanoseconds since the trace
+// began; only in the original's mode, on files with fractional times, they are its own rounded
+// microseconds.
 #pragma once
 
 #include <cmath>
@@ -19,7 +20,9 @@ class Clock {
   // `rounded`: what a program sees that keeps microseconds in doubles.
   Clock(const Trace& trace, bool rounded);
 
-  Ticks start(int64_t ns) const { return rounded_ ? microseconds(ns) : static_cast<double>(ns - origin_ns_); }
+  Ticks start(int64_t ns) const {
+    return rounded_ ? microseconds(ns) : static_cast<double>(ns - origin_ns_);
+  }
   Ticks duration(int64_t ns) const { return rounded_ ? microseconds(ns) : static_cast<double>(ns); }
   int64_t nanoseconds(Ticks time) const {
     return rounded_ ? std::llround(time * 1000) : origin_ns_ + static_cast<int64_t>(time);

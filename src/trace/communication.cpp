@@ -13,10 +13,12 @@ struct ElementType {
 };
 
 constexpr ElementType kElementTypes[] = {
-    {"long int", 8}, {"float", 4}, {"int", 4}, {"c10::Half", 2}, {"c10::BFloat16", 2}, {"unsigned char", 1},
+    {"long int", 8},  {"float", 4},         {"int", 4},
+    {"c10::Half", 2}, {"c10::BFloat16", 2}, {"unsigned char", 1},
 };
 constexpr ElementType kMoreElementTypes[] = {
-    {"double", 8}, {"short int", 2}, {"signed char", 1}, {"bool", 1}, {"c10::Float8_e4m3fn", 1}, {"c10::Float8_e5m2", 1},
+    {"double", 8}, {"short int", 2},          {"signed char", 1},
+    {"bool", 1},   {"c10::Float8_e4m3fn", 1}, {"c10::Float8_e5m2", 1},
 };
 
 int64_t element_bytes(std::string_view type, const Semantics& semantics) {
@@ -74,9 +76,11 @@ int64_t input_bytes(const Trace& trace, uint32_t event, const Semantics& semanti
   return sum;
 }
 
-bool carries_communication(const Trace& trace, uint32_t event, const Semantics& semantics, const Collectives& found) {
+bool carries_communication(const Trace& trace, uint32_t event, const Semantics& semantics,
+                           const Collectives& found) {
   const EventKind kind = trace.events.kind[event];
-  if (kind != EventKind::kKernel && !(kind == EventKind::kMemcpy && semantics.is_mlu())) return false;
+  if (kind != EventKind::kKernel && !(kind == EventKind::kMemcpy && semantics.is_mlu()))
+    return false;
   const DeviceDetail& detail = trace.device[trace.events.detail[event]];
   if (detail.external_id != kNoId && found.external_ids.count(detail.external_id) > 0) return true;
   if (semantics.original || kind != EventKind::kKernel) return false;
@@ -107,8 +111,10 @@ Collectives find_collectives(const Trace& trace, const Clock& clock, const Seman
     op.ranges.push_back({op.start, op.end});
     const int64_t id = external_id_of(trace, event);
     const auto [place, is_new] = by_id.try_emplace(id, found.ops.size());
-    if (is_new) found.ops.push_back(std::move(op));
-    else found.ops[place->second] = std::move(op);
+    if (is_new)
+      found.ops.push_back(std::move(op));
+    else
+      found.ops[place->second] = std::move(op);
     found.external_ids.insert(id);
   }
   found.device_is_communication.assign(events.size(), false);
@@ -116,13 +122,17 @@ Collectives find_collectives(const Trace& trace, const Clock& clock, const Seman
     if (!carries_communication(trace, event, semantics, found)) continue;
     found.device_is_communication[event] = true;
     const auto owner = by_id.find(trace.device[events.detail[event]].external_id);
-    if (owner == by_id.end() || trace.strings[found.ops[owner->second].name].substr(0, 5) == "gloo:") continue;
+    if (owner == by_id.end() ||
+        trace.strings[found.ops[owner->second].name].substr(0, 5) == "gloo:")
+      continue;
     const Ticks start = clock.start(events.start_ns[event]);
-    found.ops[owner->second].ranges.push_back({start, start + clock.duration(events.duration_ns[event])});
+    found.ops[owner->second].ranges.push_back(
+        {start, start + clock.duration(events.duration_ns[event])});
   }
-  std::stable_sort(found.ops.begin(), found.ops.end(), [](const CollectiveOp& a, const CollectiveOp& b) {
-    return a.start != b.start ? a.start < b.start : a.end > b.end;
-  });
+  std::stable_sort(found.ops.begin(), found.ops.end(),
+                   [](const CollectiveOp& a, const CollectiveOp& b) {
+                     return a.start != b.start ? a.start < b.start : a.end > b.end;
+                   });
   return found;
 }
 

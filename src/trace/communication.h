@@ -23,9 +23,9 @@ struct CollectiveOp {
 };
 
 struct Collectives {
-  std::vector<CollectiveOp> ops;                    // by (start, -end)
-  std::unordered_set<int64_t> external_ids;         // of the ops
-  std::vector<bool> device_is_communication;        // by event row
+  std::vector<CollectiveOp> ops;              // by (start, -end)
+  std::unordered_set<int64_t> external_ids;   // of the ops
+  std::vector<bool> device_is_communication;  // by event row
   bool several_libraries = false;
   std::string library;
 };

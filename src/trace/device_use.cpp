@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Utilization, SM efficiency and occupancy per device, and how much of its time Tensor Cores worked.
+// Utilization, SM efficiency and occupancy per device, and how much of its time Tensor Cores
+// worked.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -36,14 +37,16 @@ std::vector<CounterPoint> efficiency_stretches(const std::vector<KernelRun>& run
   double sum = 0;
   Ticks previous = 0;
   for (const Edge& edge : edges) {
-    if (sum > least && edge.time > previous) stretches.push_back({previous, edge.time, std::min(sum, 1.0)});
+    if (sum > least && edge.time > previous)
+      stretches.push_back({previous, edge.time, std::min(sum, 1.0)});
     sum += edge.blocks;
     previous = edge.time;
   }
   return stretches;
 }
 
-std::optional<double> mean_efficiency(const std::vector<CounterPoint>& stretches, const Range& span) {
+std::optional<double> mean_efficiency(const std::vector<CounterPoint>& stretches,
+                                      const Range& span) {
   double weighted = 0;
   bool any = false;
   for (const CounterPoint& stretch : stretches) {
@@ -68,14 +71,17 @@ std::optional<double> mean_occupancy(const std::vector<KernelRun>& runs, const R
   return weighted / weight;
 }
 
-// The profiled window: the profiler's own span event, else from the first event to the end of the last.
+// The profiled window: the profiler's own span event, else from the first event to the end of the
+// last.
 Range global_range(const Trace& trace, const Clock& clock) {
   Range range;
   bool any = false;
   for (uint32_t event = 0; event < trace.events.size(); ++event) {
     const Ticks start = clock.start(trace.events.start_ns[event]);
     const Ticks end = start + clock.duration(trace.events.duration_ns[event]);
-    if (trace.events.kind[event] == EventKind::kSpan && trace.name_of(event) == "PyTorch Profiler (0)") return {start, end};
+    if (trace.events.kind[event] == EventKind::kSpan &&
+        trace.name_of(event) == "PyTorch Profiler (0)")
+      return {start, end};
     const EventKind kind = trace.events.kind[event];
     if (kind == EventKind::kOther || kind == EventKind::kDriver) continue;
     range.start = any ? std::min(range.start, start) : start;
@@ -107,12 +113,15 @@ void fill_buckets(DeviceUses& uses, const Clock& clock, const Range& range) {
     }
 }
 
-// Of kernels launched directly by operators: Tensor Core time and all time per device, and the eligible part.
-void tensor_core_shares(const Trace& trace, const Clock& clock, const Semantics& semantics, const CallForest& forest,
-                        const Launches& launches, const std::vector<NodeTimes>& times, DeviceUses& uses) {
+// Of kernels launched directly by operators: Tensor Core time and all time per device, and the
+// eligible part.
+void tensor_core_shares(const Trace& trace, const Clock& clock, const Semantics& semantics,
+                        const CallForest& forest, const Launches& launches,
+                        const std::vector<NodeTimes>& times, DeviceUses& uses) {
   std::vector<bool> has_eligible_child(forest.nodes.size(), false);
   for (size_t node = forest.nodes.size(); node-- > 0;)
-    if (forest.nodes[node].parent != kNoRow && (times[node].tc_eligible || has_eligible_child[node]))
+    if (forest.nodes[node].parent != kNoRow &&
+        (times[node].tc_eligible || has_eligible_child[node]))
       has_eligible_child[forest.nodes[node].parent] = true;
   double all = 0, eligible = 0;
   std::map<int64_t, std::pair<double, double>> per_device;  // Tensor Core time, all
@@ -140,16 +149,17 @@ void tensor_core_shares(const Trace& trace, const Clock& clock, const Semantics&
 
 }  // namespace
 
-DeviceUses measure_devices(const Trace& trace, const Clock& clock, const Semantics& semantics, const CallForest& forest,
-                           const Launches& launches, const std::vector<NodeTimes>& times, const Steps& steps) {
+DeviceUses measure_devices(const Trace& trace, const Clock& clock, const Semantics& semantics,
+                           const CallForest& forest, const Launches& launches,
+                           const std::vector<NodeTimes>& times, const Steps& steps) {
   DeviceUses uses;
   std::map<int64_t, std::vector<KernelRun>> runs;
   for (const uint32_t device : launches.devices) {
     const DeviceDetail& detail = trace.device[trace.events.detail[device]];
     if (trace.events.kind[device] != EventKind::kKernel || detail.device < 0) continue;
     const Ticks start = clock.start(trace.events.start_ns[device]);
-    runs[detail.device].push_back(
-        {start, start + clock.duration(trace.events.duration_ns[device]), detail.blocks_per_sm, detail.occupancy});
+    runs[detail.device].push_back({start, start + clock.duration(trace.events.duration_ns[device]),
+                                   detail.blocks_per_sm, detail.occupancy});
   }
   const Range span = steps.span();
   for (const auto& [device, list] : runs) {
@@ -158,7 +168,8 @@ DeviceUses measure_devices(const Trace& trace, const Clock& clock, const Semanti
     std::vector<Range> ranges;
     for (const KernelRun& run : list) ranges.push_back({run.start, run.end});
     use.busy = merged(std::move(ranges));
-    use.utilization = span.end != span.start ? total_within(use.busy, span) / (span.end - span.start) : 0;
+    use.utilization =
+        span.end != span.start ? total_within(use.busy, span) / (span.end - span.start) : 0;
     use.efficiency = efficiency_stretches(list, semantics.original ? 0 : kResidue);
     use.sm_efficiency = mean_efficiency(use.efficiency, span);
     use.occupancy = mean_occupancy(list, span);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Key nodes are the anchors: each left one meets the next right one of its kind and name; what lies between two anchors
-// is compared as a whole.
+// Key nodes are the anchors: each left one meets the next right one of its kind and name; what lies
+// between two anchors is compared as a whole.
 #include "trace/diff.h"
 
 #include <algorithm>
@@ -19,7 +19,8 @@ constexpr int kMaxDepth = 200;
 struct Side {
   explicit Side(const Profile& from) : profile(from), view(build_tree_view(from)) {
     for (const uint32_t device : from.launches.devices)
-      if (from.trace.events.kind[device] == EventKind::kKernel && from.launches.node_of_device(device) != kNoRow)
+      if (from.trace.events.kind[device] == EventKind::kKernel &&
+          from.launches.node_of_device(device) != kNoRow)
         kernels[from.launches.node_of_device(device)].push_back(from.trace.name_of(device));
   }
 
@@ -31,18 +32,21 @@ struct Side {
 using NodeList = std::vector<uint32_t>;
 
 bool is_key(TreeKind kind) {
-  return kind == TreeKind::kBackward || kind == TreeKind::kDataLoader || kind == TreeKind::kModule ||
-         kind == TreeKind::kOptimizer || kind == TreeKind::kStep;
+  return kind == TreeKind::kBackward || kind == TreeKind::kDataLoader ||
+         kind == TreeKind::kModule || kind == TreeKind::kOptimizer || kind == TreeKind::kStep;
 }
 
-// Sums of one side of a pair: host and device time of the listed nodes, and the operators in and below them.
+// Sums of one side of a pair: host and device time of the listed nodes, and the operators in and
+// below them.
 class Summary {
  public:
   explicit Summary(const Side& side) : side_(side) {}
 
   DiffSide of(const NodeList& list) {
     DiffSide out;
-    out.name = list.empty() ? "Blank" : list.size() == 1 ? std::string(node(list[0]).name) : "CompositeNodes";
+    out.name = list.empty()       ? "Blank"
+               : list.size() == 1 ? std::string(node(list[0]).name)
+                                  : "CompositeNodes";
     for (const uint32_t k : list) {
       const Ticks host = node(k).end - node(k).start, device = device_total(k);
       out.host += host;
@@ -78,7 +82,9 @@ class Summary {
   }
 
   void add_operator(uint32_t k, DiffSide& out) {
-    if (node(k).node == kNoRow || !is_table_operator(side_.profile.trace, side_.profile.forest.nodes[node(k).node])) return;
+    if (node(k).node == kNoRow ||
+        !is_table_operator(side_.profile.trace, side_.profile.forest.nodes[node(k).node]))
+      return;
     const auto [place, is_new] = index_.try_emplace(node(k).name, out.operators.size());
     if (is_new) out.operators.emplace_back().name = node(k).name;
     OperatorDelta& sum = out.operators[place->second];
@@ -92,7 +98,8 @@ class Summary {
     if (kernels == side_.kernels.end()) return;
     for (const std::string_view kernel : kernels->second) {
       ++sum.kernel_calls;
-      auto known = std::find_if(sum.kernels.begin(), sum.kernels.end(), [&](const auto& entry) { return entry.first == kernel; });
+      auto known = std::find_if(sum.kernels.begin(), sum.kernels.end(),
+                                [&](const auto& entry) { return entry.first == kernel; });
       if (known == sum.kernels.end()) known = sum.kernels.insert(known, {std::string(kernel), 0});
       ++known->second;
     }
@@ -104,8 +111,7 @@ class Summary {
 
 class Comparison {
  public:
-  Comparison(const Profile& left, const Profile& right)
-      : left_(left), right_(right) {}
+  Comparison(const Profile& left, const Profile& right) : left_(left), right_(right) {}
 
   DiffNode run() { return compare(top_level(left_), top_level(right_), 0); }
 
@@ -133,11 +139,12 @@ class Comparison {
     return a.kind == b.kind && a.name == b.name;
   }
 
-  void add_stretch(const NodeList& left, size_t left_from, size_t left_to, const NodeList& right, size_t right_from,
-                   size_t right_to, int depth, DiffNode& pair) {
+  void add_stretch(const NodeList& left, size_t left_from, size_t left_to, const NodeList& right,
+                   size_t right_from, size_t right_to, int depth, DiffNode& pair) {
     if (left_from == left_to && right_from == right_to) return;
     pair.children.push_back(compare(NodeList(left.begin() + left_from, left.begin() + left_to),
-                                    NodeList(right.begin() + right_from, right.begin() + right_to), depth + 1));
+                                    NodeList(right.begin() + right_from, right.begin() + right_to),
+                                    depth + 1));
   }
 
   void add_children(const NodeList& left, const NodeList& right, int depth, DiffNode& pair) {
@@ -146,18 +153,22 @@ class Comparison {
     for (size_t k = 0; k < left.size(); ++k) {
       if (!is_key(left_.view.nodes[left[k]].kind)) continue;
       size_t match = right_done;
-      while (match < right.size() && !(is_key(right_.view.nodes[right[match]].kind) && meets(left[k], right[match]))) ++match;
+      while (match < right.size() &&
+             !(is_key(right_.view.nodes[right[match]].kind) && meets(left[k], right[match])))
+        ++match;
       if (match == right.size()) continue;
       add_stretch(left, left_done, k, right, right_done, match, depth, pair);
       DiffNode anchor{Summary(left_).of({left[k]}), Summary(right_).of({right[match]}), {}};
       if (depth < kMaxDepth)
-        add_children(left_.view.nodes[left[k]].children, right_.view.nodes[right[match]].children, depth + 1, anchor);
+        add_children(left_.view.nodes[left[k]].children, right_.view.nodes[right[match]].children,
+                     depth + 1, anchor);
       pair.children.push_back(std::move(anchor));
       left_done = k + 1;
       right_done = match + 1;
       any = true;
     }
-    if (any) add_stretch(left, left_done, left.size(), right, right_done, right.size(), depth, pair);
+    if (any)
+      add_stretch(left, left_done, left.size(), right, right_done, right.size(), depth, pair);
   }
 
   Side left_, right_;
@@ -169,7 +180,9 @@ void write_kernels(JsonWriter& json, const OperatorDelta& op) {
     names += (names.empty() ? "" : ", ") + name;
     calls += (calls.empty() ? "" : ", ") + std::to_string(count);
   }
-  json.integer("kernel_calls", op.kernel_calls).text("kernel_name_list_str", names).text("kernel_calls_list_str", calls);
+  json.integer("kernel_calls", op.kernel_calls)
+      .text("kernel_name_list_str", names)
+      .text("kernel_calls_list_str", calls);
 }
 
 void write(JsonWriter& json, const Profile& profile, const DiffSide& side) {
@@ -191,7 +204,8 @@ void write(JsonWriter& json, const Profile& profile, const DiffSide& side) {
   json.end_array().end_object();
 }
 
-void write_sides(JsonWriter& json, const DiffNode& node, const Profile& left, const Profile& right) {
+void write_sides(JsonWriter& json, const DiffNode& node, const Profile& left,
+                 const Profile& right) {
   json.begin_object();
   write(json.key("left"), left, node.left);
   write(json.key("right"), right, node.right);
@@ -226,7 +240,9 @@ const DiffNode* find_node(const DiffNode& root, const std::string& path) {
 
 }  // namespace
 
-DiffNode diff_profiles(const Profile& left, const Profile& right) { return Comparison(left, right).run(); }
+DiffNode diff_profiles(const Profile& left, const Profile& right) {
+  return Comparison(left, right).run();
+}
 
 std::string diff_json(const DiffNode& root, const Profile& left, const Profile& right) {
   JsonWriter json;
@@ -234,7 +250,8 @@ std::string diff_json(const DiffNode& root, const Profile& left, const Profile& 
   return json.take();
 }
 
-std::string diff_node_json(const DiffNode& root, const Profile& left, const Profile& right, const std::string& path) {
+std::string diff_node_json(const DiffNode& root, const Profile& left, const Profile& right,
+                           const std::string& path) {
   const DiffNode* node = find_node(root, path);
   if (node == nullptr) return "";
   JsonWriter json;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two profiles side by side: their call trees aligned at steps, modules, optimizers and data loaders.
+// Two profiles side by side: their call trees aligned at steps, modules, optimizers and data
+// loaders.
 #pragma once
 
 #include <memory>
@@ -32,6 +33,7 @@ DiffNode diff_profiles(const Profile& left, const Profile& right);
 
 std::string diff_json(const DiffNode& root, const Profile& left, const Profile& right);
 // The node at "0-2-1" and one level below; "" when there is no such node.
-std::string diff_node_json(const DiffNode& root, const Profile& left, const Profile& right, const std::string& path);
+std::string diff_node_json(const DiffNode& root, const Profile& left, const Profile& right,
+                           const std::string& path);
 
 }  // namespace camshaft::trace

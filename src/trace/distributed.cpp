@@ -40,10 +40,13 @@ struct WorkerValues {
   std::vector<Ticks> values;
 };
 
-std::string key_text(const StepKey& key) { return key.in_step ? key.name : "null"; }
+std::string key_text(const StepKey& key) {
+  return key.in_step ? key.name : "null";
+}
 
 // {"all": {worker: mean…}, step: {worker: values…}…}; means cut to whole microseconds.
-void write_by_step(JsonWriter& json, const std::vector<const Profile*>& workers, const ByStep<WorkerValues>& steps) {
+void write_by_step(JsonWriter& json, const std::vector<const Profile*>& workers,
+                   const ByStep<WorkerValues>& steps) {
   std::vector<std::vector<double>> sums(workers.size());
   std::vector<size_t> counts(workers.size(), 0);
   for (const auto& [key, list] : steps.entries())
@@ -58,8 +61,10 @@ void write_by_step(JsonWriter& json, const std::vector<const Profile*>& workers,
     json.key(workers[worker]->worker).begin_array();
     for (const double sum : sums[worker]) {
       const double mean = sum / static_cast<double>(counts[worker]);
-      if (std::abs(mean) < 9e18) json.integer(static_cast<int64_t>(mean));
-      else json.real(mean);
+      if (std::abs(mean) < 9e18)
+        json.integer(static_cast<int64_t>(mean));
+      else
+        json.real(mean);
     }
     json.end_array();
   }
@@ -68,7 +73,8 @@ void write_by_step(JsonWriter& json, const std::vector<const Profile*>& workers,
     json.key(key_text(key)).begin_object();
     for (const WorkerValues& entry : list) {
       json.key(workers[entry.worker]->worker).begin_array();
-      for (const Ticks value : entry.values) write(json, workers[entry.worker]->clock.length(value));
+      for (const Ticks value : entry.values)
+        write(json, workers[entry.worker]->clock.length(value));
       json.end_array();
     }
     json.end_object();
@@ -90,7 +96,8 @@ void write_title(JsonWriter& json, const char* title, const std::vector<const ch
 Ticks shortest(const std::vector<const Profile*>& workers, size_t op, size_t range) {
   Ticks least = -1;
   for (const Profile* worker : workers) {
-    if (op >= worker->collectives.ops.size() || range >= worker->collectives.ops[op].ranges.size()) continue;
+    if (op >= worker->collectives.ops.size() || range >= worker->collectives.ops[op].ranges.size())
+      continue;
     const Range& found = worker->collectives.ops[op].ranges[range];
     if (least < 0 || found.end - found.start < least) least = found.end - found.start;
   }
@@ -98,12 +105,14 @@ Ticks shortest(const std::vector<const Profile*>& workers, size_t op, size_t ran
 }
 
 struct WaitSplit {
-  std::vector<Range> whole, moving;  // of several collectives: recorded, and after the last worker arrived
+  std::vector<Range> whole,
+      moving;  // of several collectives: recorded, and after the last worker arrived
   Ticks latency() const { return total(merged(whole)); }
   Ticks transfer() const { return total(merged(moving)); }
 };
 
-void add_op(const std::vector<const Profile*>& workers, const CollectiveOp& op, size_t index, WaitSplit& split) {
+void add_op(const std::vector<const Profile*>& workers, const CollectiveOp& op, size_t index,
+            WaitSplit& split) {
   for (size_t k = 0; k < op.ranges.size(); ++k) {
     split.whole.push_back(op.ranges[k]);
     split.moving.push_back({op.ranges[k].end - shortest(workers, index, k), op.ranges[k].end});
@@ -117,7 +126,8 @@ struct NodeAndProcess {
 NodeAndProcess place_of(const std::string& worker, size_t position) {
   static const std::regex pattern("^(.*)_(\\d+)$");
   std::smatch match;
-  if (std::regex_match(worker, match, pattern)) return {match[1], fmt::format("Process {}", match[2].str())};
+  if (std::regex_match(worker, match, pattern))
+    return {match[1], fmt::format("Process {}", match[2].str())};
   return {worker, fmt::format("Process {}", position)};
 }
 
@@ -128,18 +138,21 @@ bool has_distributed_view(const std::vector<const Profile*>& workers) {
   const Collectives& first = workers.front()->collectives;
   for (const Profile* worker : workers) {
     const Collectives& own = worker->collectives;
-    if (own.ops.empty() || own.ops.size() != first.ops.size() || own.several_libraries || own.library != first.library)
+    if (own.ops.empty() || own.ops.size() != first.ops.size() || own.several_libraries ||
+        own.library != first.library)
       return false;
   }
   return true;
 }
 
 std::string device_info_json(const std::vector<const Profile*>& workers) {
-  const bool known = std::any_of(workers.begin(), workers.end(),
-                                 [](const Profile* worker) { return !worker->trace.device_properties.empty(); });
+  const bool known = std::any_of(workers.begin(), workers.end(), [](const Profile* worker) {
+    return !worker->trace.device_properties.empty();
+  });
   if (!known) return "null";
   std::map<std::string, std::vector<size_t>> by_node;
-  for (size_t k = 0; k < workers.size(); ++k) by_node[place_of(workers[k]->worker, k).node].push_back(k);
+  for (size_t k = 0; k < workers.size(); ++k)
+    by_node[place_of(workers[k]->worker, k).node].push_back(k);
   JsonWriter json;
   write_title(json, "Device Information", {});
   json.key("data").begin_object();
@@ -155,9 +168,11 @@ std::string device_info_json(const std::vector<const Profile*>& workers) {
         std::string memory;
         append_real(memory, round_places(static_cast<double>(device.memory_bytes) / (1 << 30), 2));
         json.key(fmt::format("{}{}", word, use.device)).begin_object().text("Name", device.name);
-        if (device.memory_bytes > 0) json.text("Memory", memory + " GB").integer("Memory Raw", device.memory_raw);
+        if (device.memory_bytes > 0)
+          json.text("Memory", memory + " GB").integer("Memory Raw", device.memory_raw);
         if (device.compute_major >= 0)
-          json.text("Compute Capability", fmt::format("{}.{}", device.compute_major, device.compute_minor));
+          json.text("Compute Capability",
+                    fmt::format("{}.{}", device.compute_major, device.compute_minor));
         json.end_object();
       }
       json.end_object();
@@ -173,22 +188,25 @@ std::string overlap_json(const std::vector<const Profile*>& workers) {
   for (size_t worker = 0; worker < workers.size(); ++worker) {
     const Profile& profile = *workers[worker];
     const auto& parts = profile.breakdown.by_part;
-    const Ranges& computing =
-        profile.has_kernels ? parts[static_cast<int>(Part::kKernel)] : parts[static_cast<int>(Part::kCpuExec)];
+    const Ranges& computing = profile.has_kernels ? parts[static_cast<int>(Part::kKernel)]
+                                                  : parts[static_cast<int>(Part::kCpuExec)];
     const Ranges& communicating = parts[static_cast<int>(Part::kCommunication)];
     const Ranges both = intersect(parts[static_cast<int>(Part::kKernel)], communicating);
     const Ranges overlap = profile.has_kernels ? both : intersect(computing, communicating);
     for (const Step& step : profile.steps.list) {
       const Range window{step.start, step.end};
-      const Ticks compute = total_within(computing, window), communicate = total_within(communicating, window);
+      const Ticks compute = total_within(computing, window),
+                  communicate = total_within(communicating, window);
       const Ticks shared = total_within(overlap, window);
-      steps[{step.name, true}].push_back({worker,
-                                          {compute - shared, shared, communicate - shared,
-                                           (step.end - step.start) + shared - compute - communicate}});
+      steps[{step.name, true}].push_back(
+          {worker,
+           {compute - shared, shared, communicate - shared,
+            (step.end - step.start) + shared - compute - communicate}});
     }
   }
   JsonWriter json;
-  write_title(json, "Computation/Communication Overview", {"Computation", "Overlapping", "Communication", "Other"});
+  write_title(json, "Computation/Communication Overview",
+              {"Computation", "Overlapping", "Communication", "Other"});
   write_by_step(json, workers, steps);
   json.end_object();
   return json.take();
@@ -210,7 +228,8 @@ std::string wait_time_json(const std::vector<const Profile*>& workers) {
     }
   }
   JsonWriter json;
-  write_title(json, "Synchronizing/Communication Overview", {"Data Transfer Time", "Synchronizing Time"});
+  write_title(json, "Synchronizing/Communication Overview",
+              {"Data Transfer Time", "Synchronizing Time"});
   write_by_step(json, workers, steps);
   json.end_object();
   return json.take();
@@ -229,7 +248,8 @@ std::string collectives_json(const std::vector<const Profile*>& workers) {
     std::vector<Sum> sums;
     for (size_t k = 0; k < worker->collectives.ops.size(); ++k) {
       const CollectiveOp& op = worker->collectives.ops[k];
-      auto sum = std::find_if(sums.begin(), sums.end(), [&](const Sum& known) { return known.name == op.name; });
+      auto sum = std::find_if(sums.begin(), sums.end(),
+                              [&](const Sum& known) { return known.name == op.name; });
       if (sum == sums.end()) sum = sums.insert(sums.end(), Sum{op.name, 0, 0, {}});
       ++sum->calls;
       sum->bytes += op.bytes;
@@ -237,8 +257,9 @@ std::string collectives_json(const std::vector<const Profile*>& workers) {
     }
     Table table;
     table.columns.push_back({"string", "Name", "", false});
-    for (const char* name : {"Calls", "Total Size (bytes)", "Avg Size (bytes)", "Total Latency (us)", "Avg Latency (us)",
-                             "Data Transfer Time (us)", "Avg Data Transfer Time (us)"})
+    for (const char* name :
+         {"Calls", "Total Size (bytes)", "Avg Size (bytes)", "Total Latency (us)",
+          "Avg Latency (us)", "Data Transfer Time (us)", "Avg Data Transfer Time (us)"})
       table.columns.push_back({"number", name, "", false});
     const Clock& clock = worker->clock;
     const auto mean = [&](double sum, int64_t calls) {

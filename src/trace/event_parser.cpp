@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fields are taken as raw tokens and converted here, so that quoted numbers, NaN and bad escapes are no errors.
-// A batch that simdjson refuses is read again event by event, the refused events repaired first.
+// Fields are taken as raw tokens and converted here, so that quoted numbers, NaN and bad escapes
+// are no errors. A batch that simdjson refuses is read again event by event, the refused events
+// repaired first.
 #include "trace/event_parser.h"
 
 #include <simdjson.h>
@@ -23,13 +24,54 @@ namespace {
 
 // The fields of an event that are kept. kArg…: members of "args".
 enum Field : uint8_t {
-  kPhase, kCategory, kName, kPid, kTid, kTime, kDuration, kFlowId,
-  kExternalId, kCorrelation, kInputDims, kInputTypes, kCallStack, kPythonId, kPythonParent, kPythonModule,
-  kDevice, kStream, kGrid, kBlock, kRegisters, kSharedMemory, kBlocksPerSm, kOccupancy, kByteCount,
-  kDeviceType, kDeviceId, kAddress, kBytes, kTotalAllocated, kTotalReserved,
-  kKernelType, kDimX, kDimY, kDimZ, kDim, kTaskTopology, kTaskTopologyNode,
-  kCollectiveName, kInElements, kOutElements, kElementType, kGroupSize, kGroupName, kGroupDescription, kGroupRanks,
-  kSequence, kFieldCount
+  kPhase,
+  kCategory,
+  kName,
+  kPid,
+  kTid,
+  kTime,
+  kDuration,
+  kFlowId,
+  kExternalId,
+  kCorrelation,
+  kInputDims,
+  kInputTypes,
+  kCallStack,
+  kPythonId,
+  kPythonParent,
+  kPythonModule,
+  kDevice,
+  kStream,
+  kGrid,
+  kBlock,
+  kRegisters,
+  kSharedMemory,
+  kBlocksPerSm,
+  kOccupancy,
+  kByteCount,
+  kDeviceType,
+  kDeviceId,
+  kAddress,
+  kBytes,
+  kTotalAllocated,
+  kTotalReserved,
+  kKernelType,
+  kDimX,
+  kDimY,
+  kDimZ,
+  kDim,
+  kTaskTopology,
+  kTaskTopologyNode,
+  kCollectiveName,
+  kInElements,
+  kOutElements,
+  kElementType,
+  kGroupSize,
+  kGroupName,
+  kGroupDescription,
+  kGroupRanks,
+  kSequence,
+  kFieldCount
 };
 static_assert(kFieldCount <= 64);
 
@@ -39,23 +81,52 @@ struct FieldName {
 };
 
 constexpr FieldName kEventFields[] = {
-    {"ph", kPhase}, {"cat", kCategory}, {"name", kName}, {"pid", kPid}, {"tid", kTid},
-    {"ts", kTime},  {"dur", kDuration}, {"id", kFlowId},
+    {"ph", kPhase}, {"cat", kCategory}, {"name", kName},    {"pid", kPid},
+    {"tid", kTid},  {"ts", kTime},      {"dur", kDuration}, {"id", kFlowId},
 };
 
 constexpr FieldName kArgumentFields[] = {
-    {"External id", kExternalId}, {"external id", kExternalId}, {"correlation", kCorrelation},
-    {"Input Dims", kInputDims}, {"Input dims", kInputDims}, {"Input type", kInputTypes}, {"Call stack", kCallStack},
-    {"Python id", kPythonId}, {"Python parent id", kPythonParent}, {"Python module id", kPythonModule},
-    {"device", kDevice}, {"stream", kStream}, {"grid", kGrid}, {"block", kBlock},
-    {"registers per thread", kRegisters}, {"shared memory", kSharedMemory}, {"blocks per SM", kBlocksPerSm},
-    {"est. achieved occupancy %", kOccupancy}, {"bytes", kByteCount}, {"Device Type", kDeviceType},
-    {"Device Id", kDeviceId}, {"Addr", kAddress}, {"Bytes", kBytes}, {"Total Allocated", kTotalAllocated},
-    {"Total Reserved", kTotalReserved}, {"kernel type", kKernelType}, {"dimx", kDimX}, {"dimy", kDimY},
-    {"dimz", kDimZ}, {"dim", kDim}, {"tasktopo", kTaskTopology}, {"tasktopo_node", kTaskTopologyNode},
-    {"Collective name", kCollectiveName}, {"In msg nelems", kInElements}, {"Out msg nelems", kOutElements},
-    {"dtype", kElementType}, {"Group size", kGroupSize}, {"Process Group Name", kGroupName},
-    {"Process Group Description", kGroupDescription}, {"Process Group Ranks", kGroupRanks}, {"Seq", kSequence},
+    {"External id", kExternalId},
+    {"external id", kExternalId},
+    {"correlation", kCorrelation},
+    {"Input Dims", kInputDims},
+    {"Input dims", kInputDims},
+    {"Input type", kInputTypes},
+    {"Call stack", kCallStack},
+    {"Python id", kPythonId},
+    {"Python parent id", kPythonParent},
+    {"Python module id", kPythonModule},
+    {"device", kDevice},
+    {"stream", kStream},
+    {"grid", kGrid},
+    {"block", kBlock},
+    {"registers per thread", kRegisters},
+    {"shared memory", kSharedMemory},
+    {"blocks per SM", kBlocksPerSm},
+    {"est. achieved occupancy %", kOccupancy},
+    {"bytes", kByteCount},
+    {"Device Type", kDeviceType},
+    {"Device Id", kDeviceId},
+    {"Addr", kAddress},
+    {"Bytes", kBytes},
+    {"Total Allocated", kTotalAllocated},
+    {"Total Reserved", kTotalReserved},
+    {"kernel type", kKernelType},
+    {"dimx", kDimX},
+    {"dimy", kDimY},
+    {"dimz", kDimZ},
+    {"dim", kDim},
+    {"tasktopo", kTaskTopology},
+    {"tasktopo_node", kTaskTopologyNode},
+    {"Collective name", kCollectiveName},
+    {"In msg nelems", kInElements},
+    {"Out msg nelems", kOutElements},
+    {"dtype", kElementType},
+    {"Group size", kGroupSize},
+    {"Process Group Name", kGroupName},
+    {"Process Group Description", kGroupDescription},
+    {"Process Group Ranks", kGroupRanks},
+    {"Seq", kSequence},
 };
 
 // Names by first letter and length: one comparison per key of the file.
@@ -96,11 +167,14 @@ struct RawEvent {
 
   bool has(Field field) const { return present >> field & 1; }
   void set(int field, std::string_view value) {
-    // "External id" and "external id" in one event: the lower-case one is the device side's own and comes later.
+    // "External id" and "external id" in one event: the lower-case one is the device side's own and
+    // comes later.
     values[field] = value;
     present |= uint64_t{1} << field;
   }
-  std::string_view operator[](Field field) const { return has(field) ? values[field] : std::string_view(); }
+  std::string_view operator[](Field field) const {
+    return has(field) ? values[field] : std::string_view();
+  }
 };
 
 std::string_view trimmed(std::string_view text) {
@@ -110,11 +184,14 @@ std::string_view trimmed(std::string_view text) {
 
 // Without the quotes of a JSON string; other tokens as they are.
 std::string_view unquoted(std::string_view token) {
-  if (token.size() >= 2 && token.front() == '"' && token.back() == '"') return token.substr(1, token.size() - 2);
+  if (token.size() >= 2 && token.front() == '"' && token.back() == '"')
+    return token.substr(1, token.size() - 2);
   return token;
 }
 
-bool is_null(std::string_view token) { return token.empty() || token == "null" || token == "None"; }
+bool is_null(std::string_view token) {
+  return token.empty() || token == "null" || token == "None";
+}
 
 bool parse_integer(std::string_view token, int64_t& value) {
   token = unquoted(token);
@@ -128,7 +205,9 @@ bool parse_integer(std::string_view token, int64_t& value) {
   }
   double real = 0;
   const auto as_real = std::from_chars(token.data(), token.data() + token.size(), real);
-  if (as_real.ec != std::errc() || as_real.ptr != token.data() + token.size() || !(std::abs(real) < 9.2e18)) return false;
+  if (as_real.ec != std::errc() || as_real.ptr != token.data() + token.size() ||
+      !(std::abs(real) < 9.2e18))
+    return false;
   value = static_cast<int64_t>(real);
   return true;
 }
@@ -142,7 +221,9 @@ double real_or(std::string_view token, double fallback) {
   token = unquoted(token);
   double value = 0;
   const auto [end, error] = std::from_chars(token.data(), token.data() + token.size(), value);
-  return error == std::errc() && end == token.data() + token.size() && std::isfinite(value) ? value : fallback;
+  return error == std::errc() && end == token.data() + token.size() && std::isfinite(value)
+             ? value
+             : fallback;
 }
 
 struct CategoryName {
@@ -208,8 +289,10 @@ bool parse_nanoseconds(std::string_view text, int64_t& ns, bool& is_integral) {
     is_integral = false;
     int64_t weight = 100;
     for (++k; k < text.size() && text[k] >= '0' && text[k] <= '9'; ++k) {
-      if (weight > 0) fraction += (text[k] - '0') * weight;
-      else if (weight == 0 && text[k] >= '5') fraction += 1;
+      if (weight > 0)
+        fraction += (text[k] - '0') * weight;
+      else if (weight == 0 && text[k] >= '5')
+        fraction += 1;
       weight = weight > 1 ? weight / 10 : weight == 1 ? 0 : -1;
     }
   }
@@ -242,8 +325,9 @@ struct EventParser::State {
     ReadReport report;
   };
   Mark mark() const {
-    return {trace.events.size(), trace.host.size(), trace.python.size(), trace.runtime.size(), trace.device.size(),
-            trace.collectives.size(), trace.memory.size(), trace.flows.size(), trace.report};
+    return {trace.events.size(),  trace.host.size(),   trace.python.size(),
+            trace.runtime.size(), trace.device.size(), trace.collectives.size(),
+            trace.memory.size(),  trace.flows.size(),  trace.report};
   }
   void roll_back(const Mark& mark);
 
@@ -289,7 +373,8 @@ void EventParser::State::roll_back(const Mark& to) {
 }
 
 // Fills `raw` with the fields that `table` knows; false on broken JSON.
-bool EventParser::State::read_object(ondemand::object object, const FieldTable& table, bool is_event) {
+bool EventParser::State::read_object(ondemand::object object, const FieldTable& table,
+                                     bool is_event) {
   for (auto entry : object) {
     ondemand::field field;
     if (std::move(entry).get(field)) return false;
@@ -352,8 +437,10 @@ void EventParser::State::read_one_by_one(const std::string& batch) {
     for (int attempt = 0; attempt < 2; ++attempt) {
       const Mark before = mark();
       single.assign("[");
-      if (attempt == 0) single.append(event);
-      else append_repaired(single, event);
+      if (attempt == 0)
+        single.append(event);
+      else
+        append_repaired(single, event);
       single.push_back(']');
       single.reserve(single.size() + EventParser::padding());
       if (read_array(single)) {
@@ -386,13 +473,18 @@ StringId EventParser::State::list_id(std::string_view token) {
 
 uint32_t EventParser::State::track_id() {
   const std::string_view tid = raw[kTid];
-  if (raw[kPid] == last_pid && tid == last_tid) return last_track;  // runs of events of one thread are long
+  if (raw[kPid] == last_pid && tid == last_tid)
+    return last_track;  // runs of events of one thread are long
   last_pid = raw[kPid];
   last_tid = tid;
   const bool is_number = !tid.empty() && tid.front() != '"';
-  const uint64_t key = uint64_t{text_id(raw[kPid])} << 32 | uint64_t{text_id(tid)} << 1 | (is_number ? 1 : 0);
-  const auto [place, is_new] = track_ids.try_emplace(key, static_cast<uint32_t>(trace.tracks.size()));
-  if (is_new) trace.tracks.push_back({static_cast<StringId>(key >> 32), static_cast<StringId>((key & 0xffffffff) >> 1), is_number});
+  const uint64_t key =
+      uint64_t{text_id(raw[kPid])} << 32 | uint64_t{text_id(tid)} << 1 | (is_number ? 1 : 0);
+  const auto [place, is_new] =
+      track_ids.try_emplace(key, static_cast<uint32_t>(trace.tracks.size()));
+  if (is_new)
+    trace.tracks.push_back({static_cast<StringId>(key >> 32),
+                            static_cast<StringId>((key & 0xffffffff) >> 1), is_number});
   return last_track = place->second;
 }
 
@@ -452,17 +544,19 @@ uint32_t EventParser::State::add_detail(EventKind& kind) {
     case EventKind::kAnnotation:
     case EventKind::kGpuAnnotation:
     case EventKind::kPythonOp:
-      return append(trace.host, HostDetail{external_id, list_id(raw[kInputDims]), list_id(raw[kInputTypes]),
-                                           text_id(raw[kCallStack]), add_collective()});
+      return append(trace.host,
+                    HostDetail{external_id, list_id(raw[kInputDims]), list_id(raw[kInputTypes]),
+                               text_id(raw[kCallStack]), add_collective()});
     case EventKind::kPythonFunction: {
       const int64_t module = integer_or(raw[kPythonModule], kNoId);
       if (module != kNoId) kind = EventKind::kModule;
-      return append(trace.python,
-                    PythonDetail{integer_or(raw[kPythonId], kNoId), integer_or(raw[kPythonParent], kNoId), module});
+      return append(trace.python, PythonDetail{integer_or(raw[kPythonId], kNoId),
+                                               integer_or(raw[kPythonParent], kNoId), module});
     }
     case EventKind::kRuntime:
     case EventKind::kDriver:
-      return append(trace.runtime, RuntimeDetail{external_id, integer_or(raw[kCorrelation], kNoId)});
+      return append(trace.runtime,
+                    RuntimeDetail{external_id, integer_or(raw[kCorrelation], kNoId)});
     case EventKind::kKernel:
     case EventKind::kMemcpy:
     case EventKind::kMemset:
@@ -490,7 +584,12 @@ uint32_t EventParser::State::add_device_detail() {
     row.dim = list_id(raw[kDim]);
   } else if (raw.has(kDimX)) {
     std::string dims = "[";
-    dims.append(raw[kDimX]).append(", ").append(raw[kDimY]).append(", ").append(raw[kDimZ]).append("]");
+    dims.append(raw[kDimX])
+        .append(", ")
+        .append(raw[kDimY])
+        .append(", ")
+        .append(raw[kDimZ])
+        .append("]");
     row.dim = trace.strings.intern(dims);
   }
   if (raw.has(kTaskTopology)) row.task_topology = text_id(raw[kTaskTopology]);
@@ -502,8 +601,9 @@ uint32_t EventParser::State::add_device_detail() {
 uint32_t EventParser::State::add_collective() {
   if (!raw.has(kCollectiveName)) return kNoRow;
   return append(trace.collectives,
-                CollectiveDetail{text_id(raw[kCollectiveName]), text_id(raw[kGroupName]), text_id(raw[kGroupDescription]),
-                                 text_id(raw[kGroupRanks]), text_id(raw[kElementType]), integer_or(raw[kInElements], 0),
+                CollectiveDetail{text_id(raw[kCollectiveName]), text_id(raw[kGroupName]),
+                                 text_id(raw[kGroupDescription]), text_id(raw[kGroupRanks]),
+                                 text_id(raw[kElementType]), integer_or(raw[kInElements], 0),
                                  integer_or(raw[kOutElements], 0), integer_or(raw[kGroupSize], 0),
                                  integer_or(raw[kSequence], kNoId)});
 }
@@ -532,7 +632,9 @@ void EventParser::State::add_flow() {
   if (category != "fwdbwd" && category != "forward_backward") return;
   FlowEvent flow;
   bool integral = true;
-  if (!parse_nanoseconds(raw[kTime], flow.time_ns, integral) || !parse_integer(raw[kFlowId], flow.id)) return;
+  if (!parse_nanoseconds(raw[kTime], flow.time_ns, integral) ||
+      !parse_integer(raw[kFlowId], flow.id))
+    return;
   flow.is_start = unquoted(raw[kPhase]) == "s";
   trace.flows.push_back(flow);
 }
@@ -540,7 +642,9 @@ void EventParser::State::add_flow() {
 EventParser::EventParser(Trace& trace) : state_(std::make_unique<State>(trace)) {}
 EventParser::~EventParser() = default;
 
-size_t EventParser::padding() { return simdjson::SIMDJSON_PADDING; }
+size_t EventParser::padding() {
+  return simdjson::SIMDJSON_PADDING;
+}
 
 void EventParser::parse(std::string& batch) {
   const State::Mark before = state_->mark();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cuts a stream of trace JSON into batches of whole event objects and the raw values of the other top-level keys.
-// It looks only at quotes, braces and brackets, so damage inside an event stays inside that event.
+// Cuts a stream of trace JSON into batches of whole event objects and the raw values of the other
+// top-level keys. It looks only at quotes, braces and brackets, so damage inside an event stays
+// inside that event.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,8 @@ class EventSplitter {
 
   explicit EventSplitter(BatchSink sink) : sink_(std::move(sink)) {}
 
-  // Where the next bytes of the stream go: `room` of them are asked for, commit() says how many came and gives away
-  // the events that are now whole.
+  // Where the next bytes of the stream go: `room` of them are asked for, commit() says how many
+  // came and gives away the events that are now whole.
   char* reserve(size_t room);
   void commit(size_t bytes);
 
@@ -33,7 +34,7 @@ class EventSplitter {
   enum class State : uint8_t { kStart, kKey, kColon, kValue, kEvents, kDone };
 
   void advance();
-  bool step_outside();      // one key or value outside the event array; false: more bytes are needed
+  bool step_outside();  // one key or value outside the event array; false: more bytes are needed
   bool step_value();
   bool scan_events();
   void end_event(size_t position);

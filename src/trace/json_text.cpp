@@ -19,9 +19,12 @@ void append_code_unit(std::string& out, unsigned unit) {
   for (int shift = 12; shift >= 0; shift -= 4) out += kHex[unit >> shift & 15];
 }
 
-// The code point that starts at text[k], which moves behind it; broken UTF-8 gives U+FFFD and moves one byte.
+// The code point that starts at text[k], which moves behind it; broken UTF-8 gives U+FFFD and moves
+// one byte.
 uint32_t next_code_point(std::string_view text, size_t& k) {
-  const auto byte = [&](size_t at) { return at < text.size() ? static_cast<unsigned char>(text[at]) : 0u; };
+  const auto byte = [&](size_t at) {
+    return at < text.size() ? static_cast<unsigned char>(text[at]) : 0u;
+  };
   const uint32_t first = byte(k);
   const int length = first >= 0xf0 && first < 0xf5 ? 4 : first >= 0xe0 ? 3 : first >= 0xc2 ? 2 : 0;
   uint32_t code = length == 4 ? first & 7 : length == 3 ? first & 15 : first & 31;
@@ -74,7 +77,8 @@ void append_real(std::string& out, double value) {
     return;
   }
   char digits[40];
-  const auto scientific = std::to_chars(digits, digits + sizeof digits, value, std::chars_format::scientific);
+  const auto scientific =
+      std::to_chars(digits, digits + sizeof digits, value, std::chars_format::scientific);
   const std::string_view text(digits, scientific.ptr - digits);
   const int exponent = std::atoi(std::string(text.substr(text.find('e') + 1)).c_str());
   if (exponent < -4 || exponent >= 16) {
@@ -103,22 +107,40 @@ void append_quoted(std::string& out, std::string_view text) {
     }
     ++k;
     switch (c) {
-      case '"': out += "\\\""; break;
-      case '\\': out += "\\\\"; break;
-      case '\n': out += "\\n"; break;
-      case '\r': out += "\\r"; break;
-      case '\t': out += "\\t"; break;
-      case '\b': out += "\\b"; break;
-      case '\f': out += "\\f"; break;
+      case '"':
+        out += "\\\"";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
+      case '\b':
+        out += "\\b";
+        break;
+      case '\f':
+        out += "\\f";
+        break;
       default:
-        if (c < 0x20) append_code_unit(out, c);
-        else out += static_cast<char>(c);
+        if (c < 0x20)
+          append_code_unit(out, c);
+        else
+          out += static_cast<char>(c);
     }
   }
   out += '"';
 }
 
-double round_whole(double value) { return std::nearbyint(value); }
+double round_whole(double value) {
+  return std::nearbyint(value);
+}
 
 double round_places(double value, int places) {
   if (!std::isfinite(value)) return value;
@@ -135,12 +157,26 @@ std::string unescape(std::string_view raw) {
     }
     const char c = raw[++k];
     switch (c) {
-      case '"': case '\\': case '/': out += c; break;
-      case 'n': out += '\n'; break;
-      case 'r': out += '\r'; break;
-      case 't': out += '\t'; break;
-      case 'b': out += '\b'; break;
-      case 'f': out += '\f'; break;
+      case '"':
+      case '\\':
+      case '/':
+        out += c;
+        break;
+      case 'n':
+        out += '\n';
+        break;
+      case 'r':
+        out += '\r';
+        break;
+      case 't':
+        out += '\t';
+        break;
+      case 'b':
+        out += '\b';
+        break;
+      case 'f':
+        out += '\f';
+        break;
       case 'u': {
         uint32_t code = 0, low = 0;
         if (!parse_hex4(raw, k + 1, code)) {
@@ -148,8 +184,8 @@ std::string unescape(std::string_view raw) {
           break;
         }
         k += 4;
-        if (code >= 0xd800 && code < 0xdc00 && raw.substr(k + 1, 2) == "\\u" && parse_hex4(raw, k + 3, low) &&
-            low >= 0xdc00 && low < 0xe000) {
+        if (code >= 0xd800 && code < 0xdc00 && raw.substr(k + 1, 2) == "\\u" &&
+            parse_hex4(raw, k + 3, low) && low >= 0xdc00 && low < 0xe000) {
           code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
           k += 6;
         }
@@ -248,13 +284,19 @@ JsonWriter& JsonWriter::integer(int64_t value) {
 
 JsonWriter& JsonWriter::real(double value) {
   separate();
-  if (std::isfinite(value)) append_real(out_, value);
-  else out_ += "null";
+  if (std::isfinite(value))
+    append_real(out_, value);
+  else
+    out_ += "null";
   return *this;
 }
 
-JsonWriter& JsonWriter::boolean(bool value) { return raw(value ? "true" : "false"); }
-JsonWriter& JsonWriter::null() { return raw("null"); }
+JsonWriter& JsonWriter::boolean(bool value) {
+  return raw(value ? "true" : "false");
+}
+JsonWriter& JsonWriter::null() {
+  return raw("null");
+}
 
 JsonWriter& JsonWriter::raw(std::string_view json) {
   separate();

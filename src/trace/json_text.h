@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON text as Python's json module writes it: ", " and ": ", \uXXXX for all but ASCII, shortest round-trip floats.
+// JSON text as Python's json module writes it: ", " and ": ", \uXXXX for all but ASCII, shortest
+// round-trip floats.
 #pragma once
 
 #include <cstdint>

@@ -21,15 +21,16 @@ struct PropertyKeyHash {
     uint64_t hash = 0;
     for (const uint64_t part :
          {uint64_t{key.name}, uint64_t{key.op}, uint64_t{key.grid}, uint64_t{key.block},
-          static_cast<uint64_t>(key.registers), static_cast<uint64_t>(key.shared_memory), uint64_t{key.kernel_type},
-          uint64_t{key.dim}, uint64_t{key.task_topology}, uint64_t{key.task_topology_node}, uint64_t{key.op_is_root}})
+          static_cast<uint64_t>(key.registers), static_cast<uint64_t>(key.shared_memory),
+          uint64_t{key.kernel_type}, uint64_t{key.dim}, uint64_t{key.task_topology},
+          uint64_t{key.task_topology_node}, uint64_t{key.op_is_root}})
       hash = (hash ^ part) * 0x9e3779b97f4a7c15ull, hash ^= hash >> 29;
     return hash;
   }
 };
 
-// Sum in the order numpy takes: eight running sums per block of 128, blocks in halves. Means that lie on a rounding
-// border ("0.025") come out as the original's only that way.
+// Sum in the order numpy takes: eight running sums per block of 128, blocks in halves. Means that
+// lie on a rounding border ("0.025") come out as the original's only that way.
 double pairwise_sum(const double* values, size_t count) {
   if (count < 8) return std::accumulate(values, values + count, 0.0);
   if (count > 128) {
@@ -41,7 +42,8 @@ double pairwise_sum(const double* values, size_t count) {
   size_t k = 8;
   for (; k + 8 <= count; k += 8)
     for (size_t lane = 0; lane < 8; ++lane) sums[lane] += values[k + lane];
-  double sum = ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+  double sum =
+      ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
   for (; k < count; ++k) sum += values[k];
   return sum;
 }
@@ -52,10 +54,11 @@ class WeightedMeans {
   explicit WeightedMeans(const Clock& clock) : clock_(clock) {}
 
   void add(size_t group, Ticks length, const DeviceDetail& detail) {
-    entries_.push_back({static_cast<uint32_t>(group), clock_.to_us(length), std::max(0.0, detail.blocks_per_sm),
-                        std::max(0.0, detail.occupancy)});
+    entries_.push_back({static_cast<uint32_t>(group), clock_.to_us(length),
+                        std::max(0.0, detail.blocks_per_sm), std::max(0.0, detail.occupancy)});
   }
-  void finish(std::vector<KernelGroup>& groups) {
+  // `in_order`: plain sums, as where the original adds up one by one.
+  void finish(std::vector<KernelGroup>& groups, bool in_order) {
     std::stable_sort(entries_.begin(), entries_.end(),
                      [](const Entry& a, const Entry& b) { return a.group < b.group; });
     std::vector<double> weights, blocks, occupancies;
@@ -67,10 +70,14 @@ class WeightedMeans {
         blocks.push_back(entries_[to].blocks * entries_[to].length);
         occupancies.push_back(entries_[to].occupancy * entries_[to].length);
       }
-      const double weight = pairwise_sum(weights.data(), weights.size());
+      const auto sum = [&](const std::vector<double>& values) {
+        return in_order ? std::accumulate(values.begin(), values.end(), 0.0)
+                        : pairwise_sum(values.data(), values.size());
+      };
+      const double weight = sum(weights);
       if (weight > 0) {
-        groups[entries_[from].group].mean_blocks = pairwise_sum(blocks.data(), blocks.size()) / weight;
-        groups[entries_[from].group].mean_occupancy = pairwise_sum(occupancies.data(), occupancies.size()) / weight;
+        groups[entries_[from].group].mean_blocks = sum(blocks) / weight;
+        groups[entries_[from].group].mean_occupancy = sum(occupancies) / weight;
       }
       from = to;
     }
@@ -116,7 +123,7 @@ std::vector<KernelGroup> by_name(const Trace& trace, const Clock& clock, const S
     add_kernel(groups[index], length);
     means.add(index, length, trace.device[trace.events.detail[device]]);
   }
-  means.finish(groups);
+  means.finish(groups, false);
   std::sort(groups.begin(), groups.end(), [&](const KernelGroup& a, const KernelGroup& b) {
     return trace.strings[a.name] < trace.strings[b.name];
   });
@@ -126,7 +133,8 @@ std::vector<KernelGroup> by_name(const Trace& trace, const Clock& clock, const S
 
 class PropertyGrouping {
  public:
-  PropertyGrouping(const Trace& trace, const Clock& clock, const Semantics& semantics, const CallForest& forest)
+  PropertyGrouping(const Trace& trace, const Clock& clock, const Semantics& semantics,
+                   const CallForest& forest)
       : trace_(trace), clock_(clock), semantics_(semantics), forest_(forest) {}
 
   void add(uint32_t device, uint32_t node) {
@@ -155,7 +163,7 @@ class PropertyGrouping {
   }
 
   std::vector<KernelGroup> take() {
-    means_.finish(groups);
+    means_.finish(groups, true);
     return std::move(groups);
   }
 
@@ -176,7 +184,8 @@ class PropertyGrouping {
     group.task_topology = key.task_topology;
     group.task_topology_node = key.task_topology_node;
     group.uses_tensor_cores = uses_tensor_cores(trace_.name_of(device), semantics_);
-    group.op_tc_eligible = !key.op_is_root && is_tensor_core_eligible(trace_.strings[key.op], semantics_);
+    group.op_tc_eligible =
+        !key.op_is_root && is_tensor_core_eligible(trace_.strings[key.op], semantics_);
     return group;
   }
 
@@ -188,8 +197,9 @@ class PropertyGrouping {
   std::unordered_map<PropertyKey, uint32_t, PropertyKeyHash> index_;
 };
 
-std::vector<KernelGroup> by_properties(const Trace& trace, const Clock& clock, const Semantics& semantics,
-                                       const CallForest& forest, const Launches& launches) {
+std::vector<KernelGroup> by_properties(const Trace& trace, const Clock& clock,
+                                       const Semantics& semantics, const CallForest& forest,
+                                       const Launches& launches, const std::vector<bool>& lost) {
   // Kernels per node, so that groups appear in the order of the forest.
   std::vector<std::pair<uint32_t, uint32_t>> owned;  // (post-order rank, device event)
   std::vector<uint32_t> rank(forest.nodes.size());
@@ -200,18 +210,22 @@ std::vector<KernelGroup> by_properties(const Trace& trace, const Clock& clock, c
   for (const uint32_t device : launches.devices) {
     if (trace.events.kind[device] != EventKind::kKernel) continue;
     const uint32_t node = launches.node_of_device(device);
-    if (node != kNoRow) owned.emplace_back(rank[node], device);
-    else if (launches.runtime_of_device[device] == kNoRow || !semantics.original) orphans.push_back(device);
+    if (node != kNoRow && !lost.empty() && lost[node]) continue;
+    if (node != kNoRow)
+      owned.emplace_back(rank[node], device);
+    else if (launches.runtime_of_device[device] == kNoRow || !semantics.loses())
+      orphans.push_back(device);
   }
   std::vector<uint32_t> node_of_rank(forest.nodes.size());
   for (uint32_t node = 0; node < rank.size(); ++node) node_of_rank[rank[node]] = node;
-  std::stable_sort(owned.begin(), owned.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::stable_sort(owned.begin(), owned.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
   for (const auto& [at, device] : owned) grouping.add(device, node_of_rank[at]);
-  // The original hangs kernels without any launch on every thread with a step; they count once here.
-  int64_t copies = semantics.original ? 0 : 1;
-  if (semantics.original)
-    for (const ThreadTree& thread : forest.threads)
-      copies += thread.has_step ? 1 : 0;
+  // The original hangs kernels without any launch on every thread with a step; they count once
+  // here.
+  int64_t copies = semantics.loses() ? 0 : 1;
+  if (semantics.loses())
+    for (const ThreadTree& thread : forest.threads) copies += thread.has_step ? 1 : 0;
   for (; copies > 0; --copies)
     for (const uint32_t device : orphans) grouping.add(device, kNoRow);
   std::vector<KernelGroup> groups = grouping.take();
@@ -221,11 +235,12 @@ std::vector<KernelGroup> by_properties(const Trace& trace, const Clock& clock, c
 
 }  // namespace
 
-KernelTables group_kernels(const Trace& trace, const Clock& clock, const Semantics& semantics, const CallForest& forest,
-                           const Launches& launches) {
+KernelTables group_kernels(const Trace& trace, const Clock& clock, const Semantics& semantics,
+                           const CallForest& forest, const Launches& launches,
+                           const std::vector<bool>& lost) {
   KernelTables tables;
   tables.by_name = by_name(trace, clock, semantics, launches);
-  tables.by_properties = by_properties(trace, clock, semantics, forest, launches);
+  tables.by_properties = by_properties(trace, clock, semantics, forest, launches, lost);
   for (const uint32_t device : launches.devices) {
     if (trace.events.kind[device] != EventKind::kKernel) continue;
     const DeviceDetail& detail = trace.device[trace.events.detail[device]];

@@ -16,8 +16,8 @@ namespace camshaft::trace {
 struct KernelGroup {
   StringId name = 0;
   // Of groups by properties only.
-  StringId op = 0;  // 0: see op_is_root
-  bool op_is_root = false;   // launched by no operator: "CallTreeRoot" in the original
+  StringId op = 0;          // 0: see op_is_root
+  bool op_is_root = false;  // launched by no operator: "CallTreeRoot" in the original
   StringId grid = 0, block = 0;
   int64_t registers = 0, shared_memory = 0;
   StringId kernel_type = 0, dim = 0, task_topology = 0, task_topology_node = 0;
@@ -41,8 +41,9 @@ struct KernelTables {
   Ticks unattributed_total = 0;
 };
 
-KernelTables group_kernels(const Trace& trace, const Clock& clock, const Semantics& semantics, const CallForest& forest,
-                           const Launches& launches);
+KernelTables group_kernels(const Trace& trace, const Clock& clock, const Semantics& semantics,
+                           const CallForest& forest, const Launches& launches,
+                           const std::vector<bool>& lost);
 
 struct CounterPoint {  // a stretch of constant SM efficiency
   Ticks start = 0, end = 0;
@@ -51,8 +52,8 @@ struct CounterPoint {  // a stretch of constant SM efficiency
 
 struct DeviceUse {
   int64_t device = 0;
-  Ranges busy;                            // merged kernels
-  std::vector<CounterPoint> efficiency;   // stretches with a value above 0
+  Ranges busy;                           // merged kernels
+  std::vector<CounterPoint> efficiency;  // stretches with a value above 0
   std::vector<double> utilization_buckets;
   double utilization = 0;
   std::optional<double> sm_efficiency, occupancy;  // fraction, percent
@@ -62,11 +63,13 @@ struct DeviceUse {
 struct DeviceUses {
   std::vector<DeviceUse> devices;  // by ascending id
   Ticks first_bucket = 0, bucket_width = 0, last_end = 0;
-  double eligible_share = 0;  // of kernel time launched by operators: under Tensor Core eligible ones
+  double eligible_share =
+      0;  // of kernel time launched by operators: under Tensor Core eligible ones
   bool has_operator_kernels = false;
 };
 
-DeviceUses measure_devices(const Trace& trace, const Clock& clock, const Semantics& semantics, const CallForest& forest,
-                           const Launches& launches, const std::vector<NodeTimes>& times, const Steps& steps);
+DeviceUses measure_devices(const Trace& trace, const Clock& clock, const Semantics& semantics,
+                           const CallForest& forest, const Launches& launches,
+                           const std::vector<NodeTimes>& times, const Steps& steps);
 
 }  // namespace camshaft::trace

@@ -5,7 +5,8 @@
 
 namespace camshaft::trace {
 
-Launches find_launches(const Trace& trace, const Semantics& semantics, std::vector<uint32_t> node_of_runtime) {
+Launches find_launches(const Trace& trace, const Semantics& semantics,
+                       std::vector<uint32_t> node_of_runtime) {
   const EventColumns& events = trace.events;
   Launches launches;
   launches.node_of_runtime = std::move(node_of_runtime);
@@ -23,8 +24,10 @@ Launches find_launches(const Trace& trace, const Semantics& semantics, std::vect
       launches.devices.push_back(event);
       const int64_t correlation = trace.device[events.detail[event]].correlation;
       const auto found = by_correlation.find(correlation);
-      if (found != by_correlation.end()) launches.runtime_of_device[event] = found->second;
-      else if (correlation != kNoId) early.push_back(event);
+      if (found != by_correlation.end())
+        launches.runtime_of_device[event] = found->second;
+      else if (correlation != kNoId)
+        early.push_back(event);
     }
   }
   for (const uint32_t event : early) {

@@ -21,6 +21,7 @@ struct Launches {
   }
 };
 
-Launches find_launches(const Trace& trace, const Semantics& semantics, std::vector<uint32_t> node_of_runtime);
+Launches find_launches(const Trace& trace, const Semantics& semantics,
+                       std::vector<uint32_t> node_of_runtime);
 
 }  // namespace camshaft::trace

@@ -19,9 +19,10 @@ struct DeviceTypeName {
 };
 // c10::DeviceType.
 constexpr DeviceTypeName kDeviceTypes[] = {
-    {1, "GPU"}, {2, "MKLDNN"}, {3, "OpenGL"}, {4, "OpenCL"}, {5, "IDEEP"}, {6, "GPU"}, {7, "FPGA"}, {8, "MAIA"},
-    {9, "XLA"}, {10, "Vulkan"}, {11, "Metal"}, {12, "XPU"}, {13, "MPS"}, {14, "Meta"}, {15, "HPU"}, {16, "VE"},
-    {17, "Lazy"}, {18, "IPU"}, {19, "MTIA"}, {20, "Device"},
+    {1, "GPU"},    {2, "MKLDNN"}, {3, "OpenGL"}, {4, "OpenCL"}, {5, "IDEEP"},
+    {6, "GPU"},    {7, "FPGA"},   {8, "MAIA"},   {9, "XLA"},    {10, "Vulkan"},
+    {11, "Metal"}, {12, "XPU"},   {13, "MPS"},   {14, "Meta"},  {15, "HPU"},
+    {16, "VE"},    {17, "Lazy"},  {18, "IPU"},   {19, "MTIA"},  {20, "Device"},
 };
 
 // "" when this way of reading does not know the device.
@@ -40,7 +41,8 @@ bool is_operator(const Trace& trace, const CallForest& forest, uint32_t node) {
 
 }  // namespace
 
-MemoryIndex index_memory(const Trace& trace, const Clock& clock, const Semantics& semantics, const CallForest& forest) {
+MemoryIndex index_memory(const Trace& trace, const Clock& clock, const Semantics& semantics,
+                         const CallForest& forest) {
   const MemoryColumns& memory = trace.memory;
   MemoryIndex index;
   index.device_of_record.assign(memory.size(), kNoDevice);
@@ -77,7 +79,8 @@ MemoryIndex index_memory(const Trace& trace, const Clock& clock, const Semantics
       const Ticks time = clock.start(memory.time_ns[record]);
       const std::vector<Node>& nodes = forest.nodes;
       while (cursor.next < cursor.end && nodes[cursor.next].start <= time) {
-        while (!cursor.open.empty() && nodes[cursor.open.back()].subtree_end <= cursor.next) cursor.open.pop_back();
+        while (!cursor.open.empty() && nodes[cursor.open.back()].subtree_end <= cursor.next)
+          cursor.open.pop_back();
         cursor.open.push_back(cursor.next++);
       }
       while (!cursor.open.empty() && nodes[cursor.open.back()].end <= time) cursor.open.pop_back();
@@ -89,16 +92,17 @@ MemoryIndex index_memory(const Trace& trace, const Clock& clock, const Semantics
     index.named_by[record] = record;
     if (memory.address[record] == 0) continue;
     const uint64_t where = memory.address[record];
-    if (memory.bytes[record] > 0) last_allocation[where] = record;
+    if (memory.bytes[record] > 0)
+      last_allocation[where] = record;
     else if (const auto found = last_allocation.find(where); found != last_allocation.end())
       index.named_by[record] = found->second;
   }
   return index;
 }
 
-std::vector<std::vector<MemoryStat>> memory_stats(const Trace& trace, const Clock& clock, const Semantics& semantics,
-                                                  const CallForest& forest, const MemoryIndex& index,
-                                                  const MemoryWindow& window) {
+std::vector<std::vector<MemoryStat>> memory_stats(
+    const Trace& trace, const Clock& clock, const Semantics& semantics, const CallForest& forest,
+    const MemoryIndex& index, const std::vector<bool>& lost, const MemoryWindow& window) {
   const MemoryColumns& memory = trace.memory;
   const size_t devices = index.devices.size();
   std::vector<uint32_t> row_of_name(trace.strings.size(), kNoRow);
@@ -112,13 +116,16 @@ std::vector<std::vector<MemoryStat>> memory_stats(const Trace& trace, const Cloc
     }
     return row_of_name[name];
   };
-  const auto first = std::partition_point(memory.time_ns.begin(), memory.time_ns.end(),
-                                          [&](int64_t ns) { return clock.start(ns) < window.start; });
-  for (auto record = static_cast<size_t>(first - memory.time_ns.begin()); record < memory.size(); ++record) {
+  const auto first =
+      std::partition_point(memory.time_ns.begin(), memory.time_ns.end(),
+                           [&](int64_t ns) { return clock.start(ns) < window.start; });
+  for (auto record = static_cast<size_t>(first - memory.time_ns.begin()); record < memory.size();
+       ++record) {
     if (clock.start(memory.time_ns[record]) > window.end) break;
     const uint16_t device = index.device_of_record[record];
     const uint32_t own = index.node_of_record[record];
-    if (device == kNoDevice || !is_operator(trace, forest, own)) continue;
+    if (device == kNoDevice || !is_operator(trace, forest, own) || (!lost.empty() && lost[own]))
+      continue;
     const int64_t bytes = memory.bytes[record];
     for (uint32_t node = own; node != kNoRow; node = forest.nodes[node].parent) {
       if (!is_operator(trace, forest, node)) continue;
@@ -136,7 +143,9 @@ std::vector<std::vector<MemoryStat>> memory_stats(const Trace& trace, const Cloc
   std::vector<int64_t> calls(names.size(), 0);
   for (uint32_t node = 0; node < forest.nodes.size(); ++node) {
     const Node& at = forest.nodes[node];
-    if (at.kind != NodeKind::kOperator || row_of_name[trace.events.name[at.event]] == kNoRow) continue;
+    if (at.kind != NodeKind::kOperator || row_of_name[trace.events.name[at.event]] == kNoRow)
+      continue;
+    if (!lost.empty() && lost[node]) continue;
     if (at.start > window.end || at.end < window.start || !is_table_operator(trace, at)) continue;
     // The original visits only the children of nodes that hold a record.
     if (semantics.original && at.parent != kNoRow && !index.holds_record[at.parent]) continue;
@@ -145,8 +154,8 @@ std::vector<std::vector<MemoryStat>> memory_stats(const Trace& trace, const Cloc
   for (auto& table : rows) {
     for (size_t k = 0; k < table.size(); ++k) table[k].calls = calls[k];
     std::erase_if(table, [](const MemoryStat& stat) {
-      return stat.increase == 0 && stat.self_increase == 0 && stat.allocations == 0 && stat.self_allocations == 0 &&
-             stat.allocated == 0 && stat.self_allocated == 0;
+      return stat.increase == 0 && stat.self_increase == 0 && stat.allocations == 0 &&
+             stat.self_allocations == 0 && stat.allocated == 0 && stat.self_allocated == 0;
     });
     std::sort(table.begin(), table.end(), [&](const MemoryStat& a, const MemoryStat& b) {
       return trace.strings[a.name] < trace.strings[b.name];
@@ -157,9 +166,10 @@ std::vector<std::vector<MemoryStat>> memory_stats(const Trace& trace, const Cloc
 
 namespace {
 
-std::string owner_name(const Trace& trace, const CallForest& forest, const MemoryIndex& index, uint32_t record) {
+std::string owner_name(const Trace& trace, const CallForest& forest, const MemoryIndex& index,
+                       const std::vector<bool>& lost, uint32_t record) {
   const uint32_t node = index.node_of_record[index.named_by[record]];
-  if (!is_operator(trace, forest, node)) return "<unknown>";
+  if (!is_operator(trace, forest, node) || (!lost.empty() && lost[node])) return "<unknown>";
   const std::string name(trace.name_of(forest.nodes[node].event));
   const uint32_t parent = forest.nodes[node].parent;
   if (name.substr(0, 11) != "aten::empty" || !is_operator(trace, forest, parent)) return name;
@@ -168,8 +178,11 @@ std::string owner_name(const Trace& trace, const CallForest& forest, const Memor
 
 }  // namespace
 
-std::vector<std::vector<Allocation>> memory_events(const Trace& trace, const Clock& clock, const CallForest& forest,
-                                                   const MemoryIndex& index, const MemoryWindow& window) {
+std::vector<std::vector<Allocation>> memory_events(const Trace& trace, const Clock& clock,
+                                                   const CallForest& forest,
+                                                   const MemoryIndex& index,
+                                                   const std::vector<bool>& lost,
+                                                   const MemoryWindow& window) {
   struct Open {
     std::vector<uint32_t> records;  // unmatched allocations at one address
     uint64_t order = 0;             // of the address's entry
@@ -179,8 +192,10 @@ std::vector<std::vector<Allocation>> memory_events(const Trace& trace, const Clo
   std::unordered_map<uint64_t, Open> open;
   std::vector<uint32_t> lone_releases;
   uint64_t next_order = 0;
-  const auto add = [&](uint32_t record, int64_t bytes, std::optional<Ticks> allocated, std::optional<Ticks> released) {
-    lists[index.device_of_record[record]].push_back({owner_name(trace, forest, index, record), bytes, allocated, released});
+  const auto add = [&](uint32_t record, int64_t bytes, std::optional<Ticks> allocated,
+                       std::optional<Ticks> released) {
+    lists[index.device_of_record[record]].push_back(
+        {owner_name(trace, forest, index, lost, record), bytes, allocated, released});
   };
   for (uint32_t record = 0; record < memory.size(); ++record) {
     if (index.device_of_record[record] == kNoDevice || memory.address[record] == 0) continue;
@@ -216,14 +231,17 @@ std::vector<CurvePoint> thinned(std::vector<CurvePoint> points, size_t most) {
   if (points.size() <= most || most < 3) return points;
   const size_t inner = points.size() - 2, bins = most - 2;
   // As numpy.array_split: the first `inner % bins` bins hold one point more.
-  const auto bin_start = [&](size_t bin) { return 1 + bin * (inner / bins) + std::min(bin, inner % bins); };
+  const auto bin_start = [&](size_t bin) {
+    return 1 + bin * (inner / bins) + std::min(bin, inner % bins);
+  };
   std::vector<CurvePoint> kept{points.front()};
   for (size_t bin = 0; bin < bins; ++bin) {
     double mean_time = points.back().time, mean_value = points.back().allocated;
     if (bin + 1 < bins) {
       mean_time = mean_value = 0;
       const size_t from = bin_start(bin + 1), to = bin_start(bin + 2);
-      for (size_t k = from; k < to; ++k) mean_time += points[k].time, mean_value += points[k].allocated;
+      for (size_t k = from; k < to; ++k)
+        mean_time += points[k].time, mean_value += points[k].allocated;
       mean_time /= static_cast<double>(to - from);
       mean_value /= static_cast<double>(to - from);
     }
@@ -241,15 +259,19 @@ std::vector<CurvePoint> thinned(std::vector<CurvePoint> points, size_t most) {
   return kept;
 }
 
-std::vector<MemoryCurve> memory_curves(const Trace& trace, const Clock& clock, const MemoryIndex& index) {
+std::vector<MemoryCurve> memory_curves(const Trace& trace, const Clock& clock,
+                                       const MemoryIndex& index) {
   const MemoryColumns& memory = trace.memory;
   std::vector<MemoryCurve> curves(index.devices.size());
   for (size_t k = 0; k < curves.size(); ++k) curves[k].device = static_cast<uint16_t>(k);
   for (size_t record = 0; record < memory.size(); ++record) {
     const uint16_t device = index.device_of_record[record];
-    if (device == kNoDevice || memory.total_allocated[record] == kNoId || memory.total_reserved[record] == kNoId) continue;
+    if (device == kNoDevice || memory.total_allocated[record] == kNoId ||
+        memory.total_reserved[record] == kNoId)
+      continue;
     MemoryCurve& curve = curves[device];
-    const CurvePoint point{clock.start(memory.time_ns[record]), static_cast<double>(memory.total_allocated[record]),
+    const CurvePoint point{clock.start(memory.time_ns[record]),
+                           static_cast<double>(memory.total_allocated[record]),
                            static_cast<double>(memory.total_reserved[record])};
     if (!curve.points.empty()) {
       const CurvePoint before = curve.points.back();
@@ -259,7 +281,8 @@ std::vector<MemoryCurve> memory_curves(const Trace& trace, const Clock& clock, c
     curve.peak = std::max(curve.peak, memory.total_allocated[record]);
   }
   std::erase_if(curves, [](const MemoryCurve& curve) { return curve.points.empty(); });
-  for (MemoryCurve& curve : curves) curve.points = thinned(std::move(curve.points), kMaxCurvePoints);
+  for (MemoryCurve& curve : curves)
+    curve.points = thinned(std::move(curve.points), kMaxCurvePoints);
   return curves;
 }
 

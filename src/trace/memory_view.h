@@ -16,8 +16,8 @@ struct MemoryIndex {
   std::vector<std::string> devices;        // "CPU", "GPU0", …: in order of first appearance
   std::vector<uint16_t> device_of_record;  // kNoDevice: of a kind that is not shown
   std::vector<uint32_t> node_of_record;    // deepest node of the record's thread, kNoRow: none
-  std::vector<uint32_t> named_by;          // record whose node names this one: a release's allocation
-  std::vector<bool> holds_record;          // by node: it or a node below has a record
+  std::vector<uint32_t> named_by;  // record whose node names this one: a release's allocation
+  std::vector<bool> holds_record;  // by node: it or a node below has a record
 };
 
 struct MemoryWindow {
@@ -49,15 +49,20 @@ struct MemoryCurve {
   int64_t peak = 0;
 };
 
-MemoryIndex index_memory(const Trace& trace, const Clock& clock, const Semantics& semantics, const CallForest& forest);
+MemoryIndex index_memory(const Trace& trace, const Clock& clock, const Semantics& semantics,
+                         const CallForest& forest);
 
 // Per device (position as in MemoryIndex::devices) the operators' sums, by name.
-std::vector<std::vector<MemoryStat>> memory_stats(const Trace& trace, const Clock& clock, const Semantics& semantics,
-                                                  const CallForest& forest, const MemoryIndex& index,
-                                                  const MemoryWindow& window);
-std::vector<std::vector<Allocation>> memory_events(const Trace& trace, const Clock& clock, const CallForest& forest,
-                                                   const MemoryIndex& index, const MemoryWindow& window);
-std::vector<MemoryCurve> memory_curves(const Trace& trace, const Clock& clock, const MemoryIndex& index);
+std::vector<std::vector<MemoryStat>> memory_stats(
+    const Trace& trace, const Clock& clock, const Semantics& semantics, const CallForest& forest,
+    const MemoryIndex& index, const std::vector<bool>& lost, const MemoryWindow& window);
+std::vector<std::vector<Allocation>> memory_events(const Trace& trace, const Clock& clock,
+                                                   const CallForest& forest,
+                                                   const MemoryIndex& index,
+                                                   const std::vector<bool>& lost,
+                                                   const MemoryWindow& window);
+std::vector<MemoryCurve> memory_curves(const Trace& trace, const Clock& clock,
+                                       const MemoryIndex& index);
 
 // Largest-triangle-three-buckets: at most `most` points that keep the shape of (time, allocated).
 std::vector<CurvePoint> thinned(std::vector<CurvePoint> points, size_t most);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which module lies in which comes from the Python frames' parent ids; the figures come from the call forest.
+// Which module lies in which comes from the Python frames' parent ids; the figures come from the
+// call forest.
 #include "trace/modules.h"
 
 #include <algorithm>
@@ -22,7 +23,7 @@ struct ModuleStat {
   Ticks host_total = 0, host_self = 0, device_total = 0, device_self = 0;
 };
 
-// A distinct sub-tree: the same module with the same distinct children.
+// A distinct sub-tree: the same module with the same children in the same order.
 struct Shape {
   ModuleKey key;
   std::vector<uint32_t> children;
@@ -49,7 +50,8 @@ std::vector<ModuleCall> module_calls(const Trace& trace) {
   }
   for (uint32_t call = 0; call < calls.size(); ++call) {
     int64_t above = trace.python[trace.events.detail[calls[call].event]].parent_id;
-    for (size_t hops = 0; hops <= event_of_id.size(); ++hops) {  // parent ids of a damaged file may run in a circle
+    for (size_t hops = 0; hops <= event_of_id.size();
+         ++hops) {  // parent ids of a damaged file may run in a circle
       const auto frame = event_of_id.find(above);
       if (above == kNoId || frame == event_of_id.end()) break;
       if (trace.events.kind[frame->second] == EventKind::kModule) {
@@ -67,7 +69,8 @@ std::vector<ModuleCall> module_calls(const Trace& trace) {
 
 class Hierarchy {
  public:
-  explicit Hierarchy(const Trace& trace) : trace_(trace), calls_(module_calls(trace)), shape_of_(calls_.size(), kNoRow) {}
+  explicit Hierarchy(const Trace& trace)
+      : trace_(trace), calls_(module_calls(trace)), shape_of_(calls_.size(), kNoRow) {}
 
   // Distinct roots in order of first appearance.
   std::vector<uint32_t> roots() {
@@ -75,7 +78,8 @@ class Hierarchy {
     for (uint32_t call = 0; call < calls_.size(); ++call) {
       if (calls_[call].parent != kNoRow) continue;
       const uint32_t shape = shape_of(call);
-      if (std::find(distinct.begin(), distinct.end(), shape) == distinct.end()) distinct.push_back(shape);
+      if (std::find(distinct.begin(), distinct.end(), shape) == distinct.end())
+        distinct.push_back(shape);
     }
     return distinct;
   }
@@ -100,10 +104,9 @@ class Hierarchy {
 
   void close(uint32_t call) {
     const uint32_t event = calls_[call].event;
-    Shape shape{{trace_.events.name[event], trace_.python[trace_.events.detail[event]].module_id}, {}};
-    for (const uint32_t child : calls_[call].children)
-      if (std::find(shape.children.begin(), shape.children.end(), shape_of_[child]) == shape.children.end())
-        shape.children.push_back(shape_of_[child]);
+    Shape shape{{trace_.events.name[event], trace_.python[trace_.events.detail[event]].module_id},
+                {}};
+    for (const uint32_t child : calls_[call].children) shape.children.push_back(shape_of_[child]);
     const auto [place, is_new] = ids_.try_emplace(shape, static_cast<uint32_t>(shapes_.size()));
     if (is_new) shapes_.push_back(std::move(shape));
     shape_of_[call] = place->second;
@@ -117,17 +120,20 @@ class Hierarchy {
 };
 
 std::map<ModuleKey, ModuleStat> module_stats(const Trace& trace, const CallForest& forest,
-                                             const std::vector<NodeTimes>& times) {
+                                             const std::vector<NodeTimes>& times,
+                                             const std::vector<bool>& lost) {
   std::map<ModuleKey, ModuleStat> stats;
   for (uint32_t node = 0; node < forest.nodes.size(); ++node) {
-    if (forest.nodes[node].kind != NodeKind::kModule) continue;
+    if (forest.nodes[node].kind != NodeKind::kModule || (!lost.empty() && lost[node])) continue;
     const uint32_t event = forest.nodes[node].event;
-    ModuleStat& stat = stats[{trace.events.name[event], trace.python[trace.events.detail[event]].module_id}];
+    ModuleStat& stat =
+        stats[{trace.events.name[event], trace.python[trace.events.detail[event]].module_id}];
     const Ticks length = forest.nodes[node].end - forest.nodes[node].start;
     ++stat.occurrences;
     stat.host_total += length;
     stat.host_self += times[node].host_self;
     stat.device_total += times[node].device_total;
+    stat.device_self += times[node].device_self;  // of calls the module made itself
     forest.for_each_child(node, [&](uint32_t child) {
       if (forest.nodes[child].kind != NodeKind::kOperator) return;
       ++stat.operators;
@@ -137,8 +143,8 @@ std::map<ModuleKey, ModuleStat> module_stats(const Trace& trace, const CallFores
   return stats;
 }
 
-ModuleNode make_node(const Trace& trace, const Hierarchy& hierarchy, const std::map<ModuleKey, ModuleStat>& stats,
-                     uint32_t shape) {
+ModuleNode make_node(const Trace& trace, const Hierarchy& hierarchy,
+                     const std::map<ModuleKey, ModuleStat>& stats, uint32_t shape) {
   const ModuleKey key = hierarchy.shape(shape).key;
   ModuleNode node;
   std::string_view name = trace.strings[key.name];
@@ -153,7 +159,8 @@ ModuleNode make_node(const Trace& trace, const Hierarchy& hierarchy, const std::
     node.host_self = stat.host_self;
     node.device_total = stat.device_total;
     node.device_self = stat.device_self;
-    node.average = (stat.device_total > 0 ? stat.device_total : stat.host_total) / static_cast<double>(stat.occurrences);
+    node.average = (stat.device_total > 0 ? stat.device_total : stat.host_total) /
+                   static_cast<double>(stat.occurrences);
   }
   for (const uint32_t child : hierarchy.shape(shape).children)
     node.children.push_back(make_node(trace, hierarchy, stats, child));
@@ -163,12 +170,15 @@ ModuleNode make_node(const Trace& trace, const Hierarchy& hierarchy, const std::
 }  // namespace
 
 std::vector<ModuleNode> build_modules(const Trace& trace, const Clock&, const CallForest& forest,
-                                      const std::vector<NodeTimes>& times) {
+                                      const std::vector<NodeTimes>& times,
+                                      const std::vector<bool>& lost) {
   Hierarchy hierarchy(trace);
-  const std::map<ModuleKey, ModuleStat> stats = module_stats(trace, forest, times);
+  const std::map<ModuleKey, ModuleStat> stats = module_stats(trace, forest, times, lost);
   std::vector<ModuleNode> roots;
-  for (const uint32_t shape : hierarchy.roots()) roots.push_back(make_node(trace, hierarchy, stats, shape));
-  std::stable_sort(roots.begin(), roots.end(), [](const ModuleNode& a, const ModuleNode& b) { return a.name < b.name; });
+  for (const uint32_t shape : hierarchy.roots())
+    roots.push_back(make_node(trace, hierarchy, stats, shape));
+  std::stable_sort(roots.begin(), roots.end(),
+                   [](const ModuleNode& a, const ModuleNode& b) { return a.name < b.name; });
   return roots;
 }
 

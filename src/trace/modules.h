@@ -18,7 +18,8 @@ struct ModuleNode {
   std::vector<ModuleNode> children;
 };
 
-std::vector<ModuleNode> build_modules(const Trace& trace, const Clock& clock, const CallForest& forest,
-                                      const std::vector<NodeTimes>& times);
+std::vector<ModuleNode> build_modules(const Trace& trace, const Clock& clock,
+                                      const CallForest& forest, const std::vector<NodeTimes>& times,
+                                      const std::vector<bool>& lost);
 
 }  // namespace camshaft::trace

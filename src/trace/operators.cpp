@@ -9,8 +9,8 @@ namespace camshaft::trace {
 namespace {
 
 // Time of the runtime calls of each node; on MLU, where calls nest, of their union.
-void subtract_runtimes(const Trace& trace, const Clock& clock, const Semantics& semantics, const Launches& launches,
-                       std::vector<NodeTimes>& times) {
+void subtract_runtimes(const Trace& trace, const Clock& clock, const Semantics& semantics,
+                       const Launches& launches, std::vector<NodeTimes>& times) {
   std::vector<Ticks> covered(semantics.is_mlu() ? times.size() : 0, -1);
   for (const uint32_t runtime : launches.runtimes) {
     const uint32_t node = launches.node_of_runtime[runtime];
@@ -27,8 +27,8 @@ void subtract_runtimes(const Trace& trace, const Clock& clock, const Semantics& 
   }
 }
 
-void add_device_times(const Trace& trace, const Clock& clock, const Semantics& semantics, const Launches& launches,
-                      std::vector<NodeTimes>& times) {
+void add_device_times(const Trace& trace, const Clock& clock, const Semantics& semantics,
+                      const Launches& launches, std::vector<NodeTimes>& times) {
   std::vector<int8_t> is_tc(trace.strings.size(), -1);
   for (const uint32_t device : launches.devices) {
     const uint32_t node = launches.node_of_device(device);
@@ -51,7 +51,8 @@ struct GroupKey {
 };
 struct GroupKeyHash {
   size_t operator()(const GroupKey& key) const {
-    return (key.name * 0x9e3779b97f4a7c15ull) ^ (key.shapes * 0xc2b2ae3d27d4eb4full) ^ (key.call_stack * 0x165667b19e3779f9ull);
+    return (key.name * 0x9e3779b97f4a7c15ull) ^ (key.shapes * 0xc2b2ae3d27d4eb4full) ^
+           (key.call_stack * 0x165667b19e3779f9ull);
   }
 };
 
@@ -87,8 +88,9 @@ class Grouping {
 
 }  // namespace
 
-std::vector<NodeTimes> node_times(const Trace& trace, const Clock& clock, const Semantics& semantics,
-                                  const CallForest& forest, const Launches& launches) {
+std::vector<NodeTimes> node_times(const Trace& trace, const Clock& clock,
+                                  const Semantics& semantics, const CallForest& forest,
+                                  const Launches& launches) {
   const std::vector<Node>& nodes = forest.nodes;
   std::vector<NodeTimes> times(nodes.size());
   for (size_t node = 0; node < nodes.size(); ++node)
@@ -100,7 +102,8 @@ std::vector<NodeTimes> node_times(const Trace& trace, const Clock& clock, const 
     NodeTimes& own = times[node];
     if (nodes[node].event != kNoRow) {
       int8_t& known = eligible[trace.events.name[nodes[node].event]];
-      if (known < 0) known = is_tensor_core_eligible(trace.name_of(nodes[node].event), semantics) ? 1 : 0;
+      if (known < 0)
+        known = is_tensor_core_eligible(trace.name_of(nodes[node].event), semantics) ? 1 : 0;
       own.tc_eligible = own.tc_eligible || known == 1;
     }
     own.device_total += own.device_self;
@@ -110,17 +113,19 @@ std::vector<NodeTimes> node_times(const Trace& trace, const Clock& clock, const 
     parent.host_self -= own.host_total;
     parent.device_total += own.device_total;
     parent.tc_total += own.tc_total;
-    if (nodes[nodes[node].parent].kind == NodeKind::kOperator) parent.tc_eligible = parent.tc_eligible || own.tc_eligible;
+    if (nodes[nodes[node].parent].kind == NodeKind::kOperator)
+      parent.tc_eligible = parent.tc_eligible || own.tc_eligible;
   }
   return times;
 }
 
-OperatorTables group_operators(const Trace& trace, const CallForest& forest, const std::vector<NodeTimes>& times) {
+OperatorTables group_operators(const Trace& trace, const CallForest& forest,
+                               const std::vector<NodeTimes>& times, const std::vector<bool>& lost) {
   OperatorTables tables;
   Grouping by_name(tables.by_name), by_shape(tables.by_shape);
   Grouping by_name_stack(tables.by_name_stack), by_shape_stack(tables.by_shape_stack);
   forest.for_each_post_order([&](uint32_t node) {
-    if (!is_table_operator(trace, forest.nodes[node])) return;
+    if (!is_table_operator(trace, forest.nodes[node]) || (!lost.empty() && lost[node])) return;
     const uint32_t event = forest.nodes[node].event;
     const StringId name = trace.events.name[event];
     const HostDetail& detail = trace.host[trace.events.detail[event]];
@@ -138,7 +143,8 @@ std::vector<uint32_t> order_by_self_time(const std::vector<OperatorGroup>& group
   std::vector<uint32_t> order(groups.size());
   std::iota(order.begin(), order.end(), 0u);
   std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-    return by_host ? groups[a].host_self > groups[b].host_self : groups[a].device_self > groups[b].device_self;
+    return by_host ? groups[a].host_self > groups[b].host_self
+                   : groups[a].device_self > groups[b].device_self;
   });
   return order;
 }

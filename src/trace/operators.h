@@ -16,8 +16,9 @@ struct NodeTimes {
   bool tc_eligible = false;
 };
 
-std::vector<NodeTimes> node_times(const Trace& trace, const Clock& clock, const Semantics& semantics,
-                                  const CallForest& forest, const Launches& launches);
+std::vector<NodeTimes> node_times(const Trace& trace, const Clock& clock,
+                                  const Semantics& semantics, const CallForest& forest,
+                                  const Launches& launches);
 
 struct OperatorGroup {
   StringId name = 0;
@@ -37,7 +38,9 @@ struct OperatorTables {
 };
 
 // Each table in order of first appearance (children before parents).
-OperatorTables group_operators(const Trace& trace, const CallForest& forest, const std::vector<NodeTimes>& times);
+// `lost` nodes (may be empty) are left out.
+OperatorTables group_operators(const Trace& trace, const CallForest& forest,
+                               const std::vector<NodeTimes>& times, const std::vector<bool>& lost);
 
 // Order of `groups` by device self time, host self time when `by_host`; descending, stable.
 std::vector<uint32_t> order_by_self_time(const std::vector<OperatorGroup>& groups, bool by_host);

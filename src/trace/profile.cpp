@@ -31,11 +31,16 @@ Ticks first_time(const Trace& trace, const Clock& clock, const Semantics& semant
 
 }  // namespace
 
+const std::vector<bool>& moved_away(const Profile& profile) {
+  static const std::vector<bool> kNone;
+  return profile.semantics.loses() ? profile.backward.taken : kNone;
+}
+
 std::unique_ptr<Profile> analyze(std::shared_ptr<const Trace> trace, const Semantics& semantics) {
   auto profile = std::make_unique<Profile>(std::move(trace));
   Profile& p = *profile;
   p.semantics = semantics;
-  p.clock = Clock(p.trace, semantics.original || semantics.rounded_times);
+  p.clock = Clock(p.trace, semantics.loses());
   std::vector<uint32_t> node_of_runtime;
   p.forest = build_call_forest(p.trace, p.clock, semantics, node_of_runtime);
   p.launches = find_launches(p.trace, semantics, std::move(node_of_runtime));
@@ -44,11 +49,12 @@ std::unique_ptr<Profile> analyze(std::shared_ptr<const Trace> trace, const Seman
   assign_steps(p.collectives, p.steps);
   p.breakdown = break_down(p.trace, p.clock, semantics, p.steps, p.collectives);
   p.times = node_times(p.trace, p.clock, semantics, p.forest, p.launches);
-  p.operators = group_operators(p.trace, p.forest, p.times);
-  p.kernels = group_kernels(p.trace, p.clock, semantics, p.forest, p.launches);
+  p.backward = find_backward_modules(p.trace, p.clock, semantics, p.forest);
+  p.operators = group_operators(p.trace, p.forest, p.times, p.backward.lost);
+  p.kernels = group_kernels(p.trace, p.clock, semantics, p.forest, p.launches, p.backward.lost);
   p.devices = measure_devices(p.trace, p.clock, semantics, p.forest, p.launches, p.times, p.steps);
   p.memory = index_memory(p.trace, p.clock, semantics, p.forest);
-  p.modules = build_modules(p.trace, p.clock, p.forest, p.times);
+  p.modules = build_modules(p.trace, p.clock, p.forest, p.times, moved_away(p));
   p.first_time = first_time(p.trace, p.clock, semantics);
   p.has_kernels = !p.kernels.by_name.empty();
   p.has_device_work = !p.launches.devices.empty();

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "trace/backward.h"
 #include "trace/communication.h"
 #include "trace/kernels.h"
 #include "trace/launches.h"
@@ -24,6 +25,7 @@ struct Profile {
   Semantics semantics;
   Clock clock;
   CallForest forest;
+  BackwardModules backward;
   Launches launches;
   Steps steps;
   Collectives collectives;
@@ -35,18 +37,22 @@ struct Profile {
   MemoryIndex memory;
   std::vector<ModuleNode> modules;
 
-  Ticks first_time = 0;         // of the events that count, memory records included
-  bool has_kernels = false;     // ≥ 1 kernel
-  bool has_device_work = false; // kernels, copies or fills
+  Ticks first_time = 0;          // of the events that count, memory records included
+  bool has_kernels = false;      // ≥ 1 kernel
+  bool has_device_work = false;  // kernels, copies or fills
   bool has_memory = false;
   bool has_modules = false;
   bool is_lightning = false;
 
-  std::string name;    // what messages and titles call it
+  std::string name;  // what messages and titles call it
   std::string worker, span;
 };
 
 std::unique_ptr<Profile> analyze(std::shared_ptr<const Trace> trace, const Semantics& semantics);
+
+// Nodes that memory and module figures leave out: the original forgets what it moved to backward
+// passes.
+const std::vector<bool>& moved_away(const Profile& profile);
 
 // The dialect a trace calls for: its own devices or categories decide.
 Dialect dialect_of(const Trace& trace);

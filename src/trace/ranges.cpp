@@ -6,11 +6,14 @@
 namespace camshaft::trace {
 
 Ranges merged(std::vector<Range> any) {
-  std::sort(any.begin(), any.end(), [](const Range& a, const Range& b) { return a.start < b.start; });
+  std::sort(any.begin(), any.end(),
+            [](const Range& a, const Range& b) { return a.start < b.start; });
   size_t kept = 0;
   for (const Range& range : any) {
-    if (kept > 0 && range.start <= any[kept - 1].end) any[kept - 1].end = std::max(any[kept - 1].end, range.end);
-    else any[kept++] = range;
+    if (kept > 0 && range.start <= any[kept - 1].end)
+      any[kept - 1].end = std::max(any[kept - 1].end, range.end);
+    else
+      any[kept++] = range;
   }
   any.resize(kept);
   return any;
@@ -21,8 +24,10 @@ Ranges intersect(const Ranges& a, const Ranges& b) {
   for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
     const Range part{std::max(a[i].start, b[j].start), std::min(a[i].end, b[j].end)};
     if (part.start < part.end) both.push_back(part);
-    if (a[i].end < b[j].end) ++i;
-    else ++j;
+    if (a[i].end < b[j].end)
+      ++i;
+    else
+      ++j;
   }
   return both;
 }

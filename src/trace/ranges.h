@@ -10,9 +10,10 @@ struct Range {
   double start = 0, end = 0;
   bool operator==(const Range&) const = default;
 };
-using Ranges = std::vector<Range>;  // sorted by start and disjoint wherever a function takes or gives it
+using Ranges =
+    std::vector<Range>;  // sorted by start and disjoint wherever a function takes or gives it
 
-Ranges merged(std::vector<Range> any);           // the union of ranges in any order
+Ranges merged(std::vector<Range> any);  // the union of ranges in any order
 Ranges intersect(const Ranges& a, const Ranges& b);
 Ranges subtract(const Ranges& a, const Ranges& b);
 double total(const Ranges& ranges);

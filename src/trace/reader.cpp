@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two threads of a reader are joined by a short queue of batches, so memory stays bounded by a few of them.
+// The two threads of a reader are joined by a short queue of batches, so memory stays bounded by a
+// few of them.
 #include "trace/reader.h"
 
 #include <algorithm>
@@ -83,8 +84,9 @@ int64_t integer_field(const simdjson::dom::element& object, const char* name, in
   int64_t value = 0;
   if (object[name].get(value) == simdjson::SUCCESS) return value;
   double real = 0;
-  return object[name].get(real) == simdjson::SUCCESS && real > -9e18 && real < 9e18 ? static_cast<int64_t>(real)
-                                                                                   : fallback;
+  return object[name].get(real) == simdjson::SUCCESS && real > -9e18 && real < 9e18
+             ? static_cast<int64_t>(real)
+             : fallback;
 }
 
 DeviceProperties device_of(const simdjson::dom::element& entry, size_t position) {
@@ -93,13 +95,17 @@ DeviceProperties device_of(const simdjson::dom::element& entry, size_t position)
   std::string_view name;
   if (entry["name"].get(name) == simdjson::SUCCESS) device.name = name;
   device.memory_bytes = device.memory_raw = integer_field(entry, "totalGlobalMem", 0);
-  if (const int64_t mib = integer_field(entry, "totalMem(MiB)", 0); device.memory_bytes == 0 && mib > 0) {
+  if (const int64_t mib = integer_field(entry, "totalMem(MiB)", 0);
+      device.memory_bytes == 0 && mib > 0) {
     device.memory_raw = mib;
     device.memory_bytes = std::min(mib, int64_t{1} << 40) << 20;
   }
-  device.compute_major = static_cast<int>(integer_field(entry, "computeMajor", integer_field(entry, "major", -1)));
-  device.compute_minor = static_cast<int>(integer_field(entry, "computeMinor", integer_field(entry, "minor", -1)));
-  device.sm_count = static_cast<int>(integer_field(entry, "numSms", integer_field(entry, "multiProcessorCount", 0)));
+  device.compute_major =
+      static_cast<int>(integer_field(entry, "computeMajor", integer_field(entry, "major", -1)));
+  device.compute_minor =
+      static_cast<int>(integer_field(entry, "computeMinor", integer_field(entry, "minor", -1)));
+  device.sm_count = static_cast<int>(
+      integer_field(entry, "numSms", integer_field(entry, "multiProcessorCount", 0)));
   return device;
 }
 
@@ -111,13 +117,16 @@ void apply_metadata(const Metadata& metadata, Trace& trace) {
     if (text.empty() || parser.parse(text).get(devices) != simdjson::SUCCESS) continue;
     if (!trace.device_properties.empty()) continue;
     for (const simdjson::dom::element entry : devices)
-      if (entry.is_object()) trace.device_properties.push_back(device_of(entry, trace.device_properties.size()));
+      if (entry.is_object())
+        trace.device_properties.push_back(device_of(entry, trace.device_properties.size()));
   }
   simdjson::dom::element distributed;
   const std::string text(find_text(metadata, "distributedInfo"));
-  if (!text.empty() && parser.parse(text).get(distributed) == simdjson::SUCCESS && distributed.is_object()) {
+  if (!text.empty() && parser.parse(text).get(distributed) == simdjson::SUCCESS &&
+      distributed.is_object()) {
     std::string_view backend;
-    if (distributed["backend"].get(backend) == simdjson::SUCCESS) trace.distributed_backend = backend;
+    if (distributed["backend"].get(backend) == simdjson::SUCCESS)
+      trace.distributed_backend = backend;
     trace.rank = integer_field(distributed, "rank", -1);
     trace.world_size = integer_field(distributed, "world_size", 0);
   }
@@ -125,7 +134,8 @@ void apply_metadata(const Metadata& metadata, Trace& trace) {
   bool integral = true;
   int64_t scaled = 0;
   const std::string_view base = find_text(metadata, "baseTimeNanoseconds");
-  if (base.size() > 3 && parse_nanoseconds(base.substr(0, base.size() - 3), scaled, integral)) trace.base_time_ns = scaled;
+  if (base.size() > 3 && parse_nanoseconds(base.substr(0, base.size() - 3), scaled, integral))
+    trace.base_time_ns = scaled;
 }
 
 void summarize(Trace& trace, const EventSplitter& splitter, bool cut_short) {
@@ -133,16 +143,20 @@ void summarize(Trace& trace, const EventSplitter& splitter, bool cut_short) {
   report.truncated = cut_short || !splitter.complete();
   std::string& note = report.note;
   const auto add = [&](std::string text) { note += (note.empty() ? "" : "; ") + text; };
-  if (report.truncated) add(fmt::format("the file ends early: {} events up to there were read", report.events));
-  if (report.repaired_events > 0) add(fmt::format("{} damaged events were repaired", report.repaired_events));
+  if (report.truncated)
+    add(fmt::format("the file ends early: {} events up to there were read", report.events));
+  if (report.repaired_events > 0)
+    add(fmt::format("{} damaged events were repaired", report.repaired_events));
   if (report.skipped_events + splitter.resyncs() > 0)
     add(fmt::format("{} events could not be read", report.skipped_events + splitter.resyncs()));
-  if (report.incomplete_events > 0) add(fmt::format("{} events lack a time, a duration or a name", report.incomplete_events));
+  if (report.incomplete_events > 0)
+    add(fmt::format("{} events lack a time, a duration or a name", report.incomplete_events));
 }
 
 class Reader {
  public:
-  Reader(ByteSource& source, const ReadOptions& options) : source_(source), options_(options), parser_(trace_) {}
+  Reader(ByteSource& source, const ReadOptions& options)
+      : source_(source), options_(options), parser_(trace_) {}
 
   Result<Trace> run() {
     std::thread parsing([&] {
@@ -154,7 +168,8 @@ class Reader {
     parsing.join();
     if (!status.ok()) return status;
     if (!splitter_.found_events())
-      return make_error(ErrorCode::kCorrupt, "no trace: it has no \"traceEvents\" array and is no array itself");
+      return make_error(ErrorCode::kCorrupt,
+                        "no trace: it has no \"traceEvents\" array and is no array itself");
     trace_.report.json_bytes = json_bytes_;
     apply_metadata(splitter_.metadata(), trace_);
     summarize(trace_, splitter_, source_.cut_short());
@@ -165,7 +180,8 @@ class Reader {
  private:
   Status pump() {
     for (;;) {
-      if (options_.cancel != nullptr && options_.cancel->load()) return make_error(ErrorCode::kCancelled, "cancelled");
+      if (options_.cancel != nullptr && options_.cancel->load())
+        return make_error(ErrorCode::kCancelled, "cancelled");
       auto got = source_.read(splitter_.reserve(kChunkBytes), kChunkBytes);
       if (!got.ok()) return got.status();
       if (*got == 0) return ok_status();
@@ -186,7 +202,9 @@ class Reader {
 
 }  // namespace
 
-Result<Trace> read_trace(ByteSource& source, const ReadOptions& options) { return Reader(source, options).run(); }
+Result<Trace> read_trace(ByteSource& source, const ReadOptions& options) {
+  return Reader(source, options).run();
+}
 
 Result<Trace> read_trace(const std::string& path, const ReadOptions& options) {
   CAMSHAFT_ASSIGN(const auto source, open_byte_source(path));

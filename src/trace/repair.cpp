@@ -9,7 +9,9 @@ namespace {
 
 // Length of the valid UTF-8 sequence at text[k], 0 if there is none.
 size_t utf8_length(std::string_view text, size_t k) {
-  const auto byte = [&](size_t at) { return at < text.size() ? static_cast<unsigned char>(text[at]) : 0u; };
+  const auto byte = [&](size_t at) {
+    return at < text.size() ? static_cast<unsigned char>(text[at]) : 0u;
+  };
   const unsigned first = byte(k), second = byte(k + 1);
   if (first < 0x80) return 1;
   size_t length = 0;
@@ -33,8 +35,10 @@ void for_each_element(std::string_view array, const std::function<void(std::stri
   for (size_t k = 0; k < array.size(); ++k) {
     const char c = array[k];
     if (in_string) {
-      if (c == '\\') ++k;
-      else if (c == '"') in_string = false;
+      if (c == '\\')
+        ++k;
+      else if (c == '"')
+        in_string = false;
       continue;
     }
     if (c == '"') in_string = true;
@@ -50,7 +54,8 @@ void append_repaired(std::string& out, std::string_view event) {
   bool in_string = false;
   for (size_t k = 0; k < event.size();) {
     const char c = event[k];
-    if (in_string && c == '\\' && k + 1 < event.size() && static_cast<unsigned char>(event[k + 1]) >= 0x20 &&
+    if (in_string && c == '\\' && k + 1 < event.size() &&
+        static_cast<unsigned char>(event[k + 1]) >= 0x20 &&
         static_cast<unsigned char>(event[k + 1]) < 0x80) {
       out.append(event.substr(k, 2));
       k += 2;
@@ -62,8 +67,10 @@ void append_repaired(std::string& out, std::string_view event) {
       out += '?';
       ++k;
     } else if (length == 1 && static_cast<unsigned char>(c) < 0x20) {
-      if (in_string) out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-      else out += ' ';
+      if (in_string)
+        out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+      else
+        out += ' ';
       ++k;
     } else {
       out.append(event.substr(k, length));

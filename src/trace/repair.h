@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Damaged events made readable: raw control characters, broken UTF-8, text that no JSON reader accepts.
+// Damaged events made readable: raw control characters, broken UTF-8, text that no JSON reader
+// accepts.
 #pragma once
 
 #include <functional>

@@ -9,29 +9,82 @@
 namespace camshaft::trace {
 namespace {
 
-bool contains(std::string_view text, std::string_view part) { return text.find(part) != text.npos; }
-bool starts(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != text.npos;
+}
+bool starts(std::string_view text, std::string_view prefix) {
+  return text.substr(0, prefix.size()) == prefix;
+}
 
 // Parts of kernel names that tell Tensor Core use, up to Ampere.
-constexpr std::string_view kTensorCoreParts[] = {
-    "h884", "s884", "h1688", "s1688", "hmma", "i8816", "16816", "dgrad_1x1_stride_2x2", "first_layer_wgrad_kernel",
-    "conv1x1", "conv2d_c1_k1", "direct_group", "xmma_implicit_gemm", "xmma_sparse_conv",
-    "xmma_warp_specialized_implicit_gemm", "xmma_gemm", "xmma_sparse_gemm", "c1688"};
+constexpr std::string_view kTensorCoreParts[] = {"h884",
+                                                 "s884",
+                                                 "h1688",
+                                                 "s1688",
+                                                 "hmma",
+                                                 "i8816",
+                                                 "16816",
+                                                 "dgrad_1x1_stride_2x2",
+                                                 "first_layer_wgrad_kernel",
+                                                 "conv1x1",
+                                                 "conv2d_c1_k1",
+                                                 "direct_group",
+                                                 "xmma_implicit_gemm",
+                                                 "xmma_sparse_conv",
+                                                 "xmma_warp_specialized_implicit_gemm",
+                                                 "xmma_gemm",
+                                                 "xmma_sparse_gemm",
+                                                 "c1688"};
 
 // aten:: operators that Tensor Cores can serve, as the original lists them.
-constexpr std::string_view kEligibleAten[] = {
-    "_convolution", "conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d",
-    "conv_transpose3d", "convolution", "cudnn_convolution", "cudnn_convolution_transpose", "prelu", "addmm", "addmv",
-    "addr", "matmul", "mm", "mv", "linear", "addbmm", "baddbmm", "bmm", "chain_matmul", "linalg_multi_dot",
-    "_thnn_fused_lstm_cell", "_thnn_fused_gru_cell", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell",
-    "cudnn_convolution_transpose_backward", "cudnn_convolution_backward_weight", "addmm_",
-    "cudnn_convolution_transpose_backward_weight", "cudnn_convolution_transpose_backward_input",
-    "cudnn_convolution_backward_input", "cudnn_convolution_backward"};
-constexpr std::string_view kEligibleBackward[] = {
-    "CudnnConvolutionBackward", "BmmBackward0", "CudnnConvolutionTransposeBackward", "MmBackward",
-    "AddmvBackward", "MvBackward", "AddmmBackward", "AddbmmBackward"};
+constexpr std::string_view kEligibleAten[] = {"_convolution",
+                                              "conv1d",
+                                              "conv2d",
+                                              "conv3d",
+                                              "conv_tbc",
+                                              "conv_transpose1d",
+                                              "conv_transpose2d",
+                                              "conv_transpose3d",
+                                              "convolution",
+                                              "cudnn_convolution",
+                                              "cudnn_convolution_transpose",
+                                              "prelu",
+                                              "addmm",
+                                              "addmv",
+                                              "addr",
+                                              "matmul",
+                                              "mm",
+                                              "mv",
+                                              "linear",
+                                              "addbmm",
+                                              "baddbmm",
+                                              "bmm",
+                                              "chain_matmul",
+                                              "linalg_multi_dot",
+                                              "_thnn_fused_lstm_cell",
+                                              "_thnn_fused_gru_cell",
+                                              "lstm_cell",
+                                              "gru_cell",
+                                              "rnn_tanh_cell",
+                                              "rnn_relu_cell",
+                                              "cudnn_convolution_transpose_backward",
+                                              "cudnn_convolution_backward_weight",
+                                              "addmm_",
+                                              "cudnn_convolution_transpose_backward_weight",
+                                              "cudnn_convolution_transpose_backward_input",
+                                              "cudnn_convolution_backward_input",
+                                              "cudnn_convolution_backward"};
+constexpr std::string_view kEligibleBackward[] = {"CudnnConvolutionBackward",
+                                                  "BmmBackward0",
+                                                  "CudnnConvolutionTransposeBackward",
+                                                  "MmBackward",
+                                                  "AddmvBackward",
+                                                  "MvBackward",
+                                                  "AddmmBackward",
+                                                  "AddbmmBackward"};
 
-constexpr std::string_view kCollectiveVerbs[] = {"broadcast", "reduce", "all_reduce", "all_gather", "reduce_scatter"};
+constexpr std::string_view kCollectiveVerbs[] = {"broadcast", "reduce", "all_reduce", "all_gather",
+                                                 "reduce_scatter"};
 
 std::unordered_set<std::string> eligible_names() {
   std::unordered_set<std::string> names;
@@ -42,7 +95,9 @@ std::unordered_set<std::string> eligible_names() {
 
 }  // namespace
 
-bool is_step_name(std::string_view name) { return starts(name, kStepPrefix); }
+bool is_step_name(std::string_view name) {
+  return starts(name, kStepPrefix);
+}
 
 bool is_data_loader_name(std::string_view name) {
   constexpr std::string_view kNext = ".__next__";
@@ -51,7 +106,9 @@ bool is_data_loader_name(std::string_view name) {
          name.substr(name.size() - kNext.size()) == kNext;
 }
 
-bool is_optimizer_name(std::string_view name) { return starts(name, "Optimizer.step"); }
+bool is_optimizer_name(std::string_view name) {
+  return starts(name, "Optimizer.step");
+}
 
 std::string_view collective_library(std::string_view name, Dialect dialect) {
   const size_t colon = name.find(':');
@@ -59,21 +116,21 @@ std::string_view collective_library(std::string_view name, Dialect dialect) {
   const std::string_view library = name.substr(0, colon), verb = name.substr(colon + 1);
   const bool known = library == "gloo" || (library == "nccl" && dialect != Dialect::kMlu) ||
                      (library == "cncl" && dialect != Dialect::kGpu);
-  if (!known || std::find(std::begin(kCollectiveVerbs), std::end(kCollectiveVerbs), verb) == std::end(kCollectiveVerbs))
+  if (!known || std::find(std::begin(kCollectiveVerbs), std::end(kCollectiveVerbs), verb) ==
+                    std::end(kCollectiveVerbs))
     return {};
   return library;
 }
 
 bool is_collective_name(std::string_view name) {
-  for (const std::string_view prefix : {"nccl:", "gloo:", "cncl:", "hccl:", "xccl:", "mpi:", "ucc:", "c10d::",
-                                        "_c10d_functional::", "record_param_comms"})
+  for (const std::string_view prefix : {"nccl:", "gloo:", "cncl:", "hccl:", "xccl:", "mpi:", "ucc:",
+                                        "c10d::", "_c10d_functional::", "record_param_comms"})
     if (starts(name, prefix)) return true;
   return false;
 }
 
 bool is_collective_kernel(std::string_view name) {
-  for (const std::string_view prefix : {"ncclKernel", "ncclDevKernel", "ncclDev", "rcclKernel", "cnclKernel", "hcom_",
-                                        "hccl", "oneccl_", "ccl_"})
+  for (const std::string_view prefix : {"nccl", "rccl", "cncl", "hccl", "hcom_", "oneccl_", "ccl_"})
     if (starts(name, prefix)) return true;
   return contains(name, "ncclKernel_") || contains(name, "ncclDevKernel_");
 }

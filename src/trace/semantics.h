@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a trace is read: corrected (default) or as the original plugin did, and whose vocabulary the answers use.
+// How a trace is read: corrected (default) or as the original plugin did, and whose vocabulary the
+// answers use.
 #pragma once
 
 #include <array>
@@ -17,10 +18,13 @@ enum class Dialect : uint8_t {
 struct Semantics {
   bool original = false;  // reproduce the original's attribution, defects included
   Dialect dialect = Dialect::kGpu;
-  // What the original loses to doubles: nodes whose rounded ends cross are dropped. Only for comparing with its answers.
-  bool rounded_times = false;
+  // Corrected, but losing what the program that recorded the corrected answers still lost: nodes
+  // whose rounded ends cross, backward passes that belong to no module. Only for comparing with
+  // those.
+  bool as_recorded = false;
 
   bool is_mlu() const { return dialect != Dialect::kGpu; }
+  bool loses() const { return original || as_recorded; }
 };
 
 // Names with a meaning.
@@ -29,7 +33,8 @@ inline constexpr std::string_view kStepPrefix = "ProfilerStep#";
 bool is_step_name(std::string_view name);
 bool is_data_loader_name(std::string_view name);
 bool is_optimizer_name(std::string_view name);
-// "nccl" of "nccl:all_reduce" when the original would take the name for a collective in this dialect; else "".
+// "nccl" of "nccl:all_reduce" when the original would take the name for a collective in this
+// dialect; else "".
 std::string_view collective_library(std::string_view name, Dialect dialect);
 // A collective by any sign: record_param_comms, c10d::*, any operation of a known library.
 bool is_collective_name(std::string_view name);

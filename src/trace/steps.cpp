@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps grow to hold the device work they launched and follow each other without gaps inside the profiled window.
+// Steps grow to hold the device work they launched and follow each other without gaps inside the
+// profiled window.
 #include "trace/steps.h"
 
 #include <algorithm>
@@ -27,7 +28,7 @@ std::vector<Step> host_steps(const Trace& trace, const Clock& clock, const Seman
 bool spans_whole_step(EventKind kind, const Semantics& semantics) {
   if (kind == EventKind::kOperator || kind == EventKind::kPythonOp) return true;
   if (kind == EventKind::kGpuAnnotation) return semantics.is_mlu() && semantics.original;
-  return kind == EventKind::kAnnotation && (semantics.is_mlu() || !semantics.original);
+  return kind == EventKind::kAnnotation && (semantics.is_mlu() || !semantics.loses());
 }
 
 // One step over everything on the host.
@@ -57,8 +58,8 @@ struct DeviceSpan {
 };
 
 // Step that holds each runtime call wholly, -1 for none.
-std::vector<int32_t> step_of_runtimes(const Trace& trace, const Clock& clock, const Launches& launches,
-                                      const std::vector<Step>& steps) {
+std::vector<int32_t> step_of_runtimes(const Trace& trace, const Clock& clock,
+                                      const Launches& launches, const std::vector<Step>& steps) {
   std::vector<int32_t> found(trace.events.size(), -1);
   for (const uint32_t runtime : launches.runtimes) {
     const Ticks start = clock.start(trace.events.start_ns[runtime]);
@@ -75,12 +76,15 @@ std::vector<int32_t> step_of_runtimes(const Trace& trace, const Clock& clock, co
 void drop_unfinished_tail(std::vector<Step>& steps, const std::vector<DeviceSpan>& spans) {
   size_t kept = steps.size();
   while (kept > 0 && spans[kept - 1].count == 0) --kept;
-  if (kept >= 2 && static_cast<double>(spans[kept - 1].count) < 0.8 * static_cast<double>(spans[kept - 2].count)) --kept;
+  if (kept >= 2 &&
+      static_cast<double>(spans[kept - 1].count) < 0.8 * static_cast<double>(spans[kept - 2].count))
+    --kept;
   steps.resize(kept);
 }
 
 // Moves the borders: a step owns the device work it launched, the next one starts where that ends.
-void stretch_over_device(const Trace& trace, const Clock& clock, const Launches& launches, std::vector<Step>& steps) {
+void stretch_over_device(const Trace& trace, const Clock& clock, const Launches& launches,
+                         std::vector<Step>& steps) {
   const std::vector<int32_t> step_of = step_of_runtimes(trace, clock, launches, steps);
   std::vector<DeviceSpan> spans(steps.size());
   std::vector<std::pair<Ticks, Ticks>> unmatched;
@@ -104,7 +108,8 @@ void stretch_over_device(const Trace& trace, const Clock& clock, const Launches&
       if (end < spans.front().start) previous = std::max(previous, end);
   for (size_t k = 0; k < steps.size(); ++k) {
     const Ticks start = std::max(previous, steps[k].start);
-    Ticks end = spans[k].count > 0 ? std::max(steps[k].end, spans[k].end) : std::max(steps[k].end, start);
+    Ticks end =
+        spans[k].count > 0 ? std::max(steps[k].end, spans[k].end) : std::max(steps[k].end, start);
     end = std::max(end, start);
     steps[k].start = start;
     steps[k].end = previous = end;
@@ -129,34 +134,40 @@ bool annotation_steps(const Trace& trace, const Clock& clock, Steps& steps) {
   }
   const Candidate* best = nullptr;
   for (const auto& [name, candidate] : candidates) {
-    if (candidate.events.size() < 2 || (best != nullptr && candidate.total <= best->total)) continue;
-    const bool apart = std::is_sorted(candidate.events.begin(), candidate.events.end(), [&](uint32_t a, uint32_t b) {
-      return trace.events.start_ns[a] < trace.end_ns(b);  // occurrences must not overlap
-    });
+    if (candidate.events.size() < 2 || (best != nullptr && candidate.total <= best->total))
+      continue;
+    const bool apart = std::is_sorted(
+        candidate.events.begin(), candidate.events.end(), [&](uint32_t a, uint32_t b) {
+          return trace.events.start_ns[a] < trace.end_ns(b);  // occurrences must not overlap
+        });
     if (apart) best = &candidate;
   }
   if (best == nullptr) return false;
   steps.annotation = std::string(trace.name_of(best->events.front()));
   for (size_t k = 0; k < best->events.size(); ++k) {
     const Ticks start = clock.start(trace.events.start_ns[best->events[k]]);
-    steps.list.push_back({std::to_string(k), start, start + clock.duration(trace.events.duration_ns[best->events[k]])});
+    steps.list.push_back({std::to_string(k), start,
+                          start + clock.duration(trace.events.duration_ns[best->events[k]])});
   }
   return true;
 }
 
 }  // namespace
 
-Steps find_steps(const Trace& trace, const Clock& clock, const Semantics& semantics, const Launches& launches) {
+Steps find_steps(const Trace& trace, const Clock& clock, const Semantics& semantics,
+                 const Launches& launches) {
   Steps steps;
   steps.list = host_steps(trace, clock, semantics);
   steps.from_profiler = !steps.list.empty();
-  if (steps.list.empty() && !semantics.original) steps.from_annotation = annotation_steps(trace, clock, steps);
+  if (steps.list.empty() && !semantics.loses())
+    steps.from_annotation = annotation_steps(trace, clock, steps);
   if (steps.list.empty()) {
     Step whole;
     if (!whole_step(trace, clock, semantics, whole)) {
       steps.undefined = true;
       if (!semantics.original) return steps;
-      // The original starts from the largest and the smallest 64-bit time and finds nothing between them.
+      // The original starts from the largest and the smallest 64-bit time and finds nothing between
+      // them.
       whole.start = clock.from_us(9223372036854775807.0);
       whole.end = -whole.start;
     }

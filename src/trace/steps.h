@@ -25,15 +25,25 @@ struct Steps {
   Range span() const { return list.empty() ? Range{} : Range{list.front().start, list.back().end}; }
 };
 
-Steps find_steps(const Trace& trace, const Clock& clock, const Semantics& semantics, const Launches& launches);
+Steps find_steps(const Trace& trace, const Clock& clock, const Semantics& semantics,
+                 const Launches& launches);
 
 // The parts a step divides into, in order of priority.
-enum class Part : uint8_t { kKernel, kMemcpy, kMemset, kCommunication, kRuntime, kDataLoader, kCpuExec, kOther };
+enum class Part : uint8_t {
+  kKernel,
+  kMemcpy,
+  kMemset,
+  kCommunication,
+  kRuntime,
+  kDataLoader,
+  kCpuExec,
+  kOther
+};
 inline constexpr int kPartCount = 8;
 const char* part_name(Part part);
 
 struct Breakdown {
-  Ranges by_part[kPartCount];  // merged activity of the whole trace, kOther empty
+  Ranges by_part[kPartCount];              // merged activity of the whole trace, kOther empty
   std::vector<std::vector<double>> steps;  // [step][part]
   std::vector<double> average;             // [part]
   double average_step = 0;
@@ -43,7 +53,7 @@ struct Breakdown {
 
 struct Collectives;  // communication.h
 
-Breakdown break_down(const Trace& trace, const Clock& clock, const Semantics& semantics, const Steps& steps,
-                     const Collectives& collectives);
+Breakdown break_down(const Trace& trace, const Clock& clock, const Semantics& semantics,
+                     const Steps& steps, const Collectives& collectives);
 
 }  // namespace camshaft::trace

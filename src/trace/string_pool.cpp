@@ -63,7 +63,8 @@ void StringPool::grow() {
 StringId StringPool::find(std::string_view text) const {
   if (text.empty()) return 0;
   const uint32_t hash = hash_of(text);
-  for (size_t k = hash & (slots_.size() - 1); slots_[k].id != kEmpty; k = (k + 1) & (slots_.size() - 1))
+  for (size_t k = hash & (slots_.size() - 1); slots_[k].id != kEmpty;
+       k = (k + 1) & (slots_.size() - 1))
     if (slots_[k].hash == hash && views_[slots_[k].id] == text) return slots_[k].id;
   return static_cast<StringId>(size());
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Interned strings: every distinct text of a trace is kept once, columns hold 32-bit ids. Id 0 is "".
+// Interned strings: every distinct text of a trace is kept once, columns hold 32-bit ids. Id 0 is
+// "".
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,9 @@ class StringPool {
   StringId intern(std::string_view text);
   std::string_view operator[](StringId id) const { return views_[id]; }
   size_t size() const { return views_.size(); }
-  size_t bytes() const { return block_bytes_ + views_.capacity() * sizeof(views_[0]) + slots_.capacity() * sizeof(Slot); }
+  size_t bytes() const {
+    return block_bytes_ + views_.capacity() * sizeof(views_[0]) + slots_.capacity() * sizeof(Slot);
+  }
   // The id of `text`, or size() when it was never interned.
   StringId find(std::string_view text) const;
 

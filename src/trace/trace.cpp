@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time order by a radix sort: traces are nearly sorted runs per thread, and 64-bit keys leave few passes.
+// Time order by a radix sort: traces are nearly sorted runs per thread, and 64-bit keys leave few
+// passes.
 #include "trace/trace.h"
 
 #include <algorithm>
@@ -19,9 +20,11 @@ std::vector<uint32_t> sorted_order(const std::vector<int64_t>& keys) {
   std::vector<uint32_t> next(keys.size());
   for (int shift = 0; shift < 64 && range >> shift != 0; shift += 11) {
     std::array<uint32_t, 2049> counts{};
-    for (const int64_t key : keys) ++counts[((static_cast<uint64_t>(key) - base) >> shift & 2047) + 1];
+    for (const int64_t key : keys)
+      ++counts[((static_cast<uint64_t>(key) - base) >> shift & 2047) + 1];
     std::partial_sum(counts.begin(), counts.end(), counts.begin());
-    for (const uint32_t row : order) next[counts[(static_cast<uint64_t>(keys[row]) - base) >> shift & 2047]++] = row;
+    for (const uint32_t row : order)
+      next[counts[(static_cast<uint64_t>(keys[row]) - base) >> shift & 2047]++] = row;
     order.swap(next);
   }
   return order;
@@ -73,9 +76,10 @@ size_t bytes_of(const std::vector<T>& column) {
 }
 
 size_t Trace::bytes() const {
-  return strings.bytes() + bytes_of(tracks) + bytes_of(events.start_ns) + bytes_of(events.duration_ns) +
-         bytes_of(events.name) + bytes_of(events.track) + bytes_of(events.detail) + bytes_of(events.kind) +
-         bytes_of(host) + bytes_of(python) + bytes_of(runtime) + bytes_of(device) + bytes_of(collectives) +
+  return strings.bytes() + bytes_of(tracks) + bytes_of(events.start_ns) +
+         bytes_of(events.duration_ns) + bytes_of(events.name) + bytes_of(events.track) +
+         bytes_of(events.detail) + bytes_of(events.kind) + bytes_of(host) + bytes_of(python) +
+         bytes_of(runtime) + bytes_of(device) + bytes_of(collectives) +
          bytes_of(memory.time_ns) * 5 + bytes_of(memory.track) * 2 + bytes_of(flows);
 }
 

@@ -89,8 +89,8 @@ struct DeviceDetail {
   StringId dim = 0;          // MLU: "[dimx, dimy, dimz]" or "dim"
   StringId task_topology = 0;
   StringId task_topology_node = 0;
-  double blocks_per_sm = -1; // < 0: not given
-  double occupancy = -1;     // percent; < 0: not given
+  double blocks_per_sm = -1;  // < 0: not given
+  double occupancy = -1;      // percent; < 0: not given
   uint32_t collective = kNoRow;
 };
 
@@ -137,13 +137,13 @@ struct DeviceProperties {
 };
 
 struct ReadReport {
-  uint64_t json_bytes = 0;       // after decompression
-  uint64_t events = 0;           // objects in the event array
-  uint64_t repaired_events = 0;  // with raw control characters, broken UTF-8, bare words
-  uint64_t skipped_events = 0;   // not readable even so
+  uint64_t json_bytes = 0;         // after decompression
+  uint64_t events = 0;             // objects in the event array
+  uint64_t repaired_events = 0;    // with raw control characters, broken UTF-8, bare words
+  uint64_t skipped_events = 0;     // not readable even so
   uint64_t incomplete_events = 0;  // without times or name: left out
-  bool truncated = false;        // the file ended inside the JSON
-  std::string note;              // in words, empty when all is well
+  bool truncated = false;          // the file ended inside the JSON
+  std::string note;                // in words, empty when all is well
 };
 
 struct Trace {

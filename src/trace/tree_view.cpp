@@ -3,56 +3,149 @@
 
 #include <algorithm>
 #include <charconv>
+#include <unordered_map>
 
 namespace camshaft::trace {
 namespace {
 
-TreeKind tree_kind(const Trace& trace, const Node& node) {
+TreeKind tree_kind(const Node& node) {
   switch (node.kind) {
-    case NodeKind::kRoot: return TreeKind::kRoot;
-    case NodeKind::kStep: return TreeKind::kStep;
-    case NodeKind::kPythonOp: return TreeKind::kPythonOp;
-    case NodeKind::kModule: return TreeKind::kModule;
-    case NodeKind::kCollective: return TreeKind::kAnnotation;
-    case NodeKind::kDataLoader: return TreeKind::kDataLoader;
-    case NodeKind::kOptimizer: return TreeKind::kOptimizer;
-    case NodeKind::kOperator: break;
+    case NodeKind::kRoot:
+      return TreeKind::kRoot;
+    case NodeKind::kStep:
+      return TreeKind::kStep;
+    case NodeKind::kPythonOp:
+      return TreeKind::kPythonOp;
+    case NodeKind::kModule:
+      return TreeKind::kModule;
+    case NodeKind::kCollective:
+      return TreeKind::kAnnotation;
+    case NodeKind::kDataLoader:
+      return TreeKind::kDataLoader;
+    case NodeKind::kOptimizer:
+      return TreeKind::kOptimizer;
+    case NodeKind::kOperator:
+      break;
   }
-  (void)trace;
   return TreeKind::kOperator;
 }
 
-Value tid_value(const Trace& trace, uint32_t track) {
+// Copies parts of the call forest, backward nodes in their places.
+class Copier {
+ public:
+  Copier(const Profile& profile, TreeView& view) : profile_(profile), view_(view) {
+    for (const BackwardPlace& place : profile.backward.places)
+      places_[place.parent].push_back(place);
+  }
+
+  // The subtree at `root`; `leave_taken`: without what moved below backward nodes.
+  uint32_t copy(uint32_t root, bool leave_taken) {
+    const CallForest& forest = profile_.forest;
+    const auto first = static_cast<uint32_t>(view_.nodes.size());
+    std::unordered_map<uint32_t, uint32_t> copy_of;  // only of the nodes that get backward children
+    std::vector<uint32_t> open;
+    for (uint32_t node = root; node < forest.nodes[root].subtree_end; ++node) {
+      if (leave_taken && !profile_.backward.taken.empty() && profile_.backward.taken[node]) {
+        node = forest.nodes[node].subtree_end - 1;
+        continue;
+      }
+      while (!open.empty() && forest.nodes[view_.nodes[open.back()].node].subtree_end <= node)
+        open.pop_back();
+      const auto made = add_copy(node);
+      if (!open.empty()) {
+        add_backward(forest.nodes[node].parent, node, open.back());
+        view_.nodes[open.back()].children.push_back(made);
+      }
+      if (leave_taken && places_.count(node) > 0) copy_of[node] = made;
+      open.push_back(made);
+    }
+    for (const auto& [node, made] : copy_of) add_backward(node, kNoRow, made);
+    return first;
+  }
+
+ private:
+  uint32_t add_copy(uint32_t node) {
+    const Node& from = profile_.forest.nodes[node];
+    TreeNode to;
+    to.name = from.event == kNoRow ? "CallTreeRoot" : profile_.trace.name_of(from.event);
+    to.kind = tree_kind(from);
+    to.is_annotation = from.event != kNoRow &&
+                       (profile_.trace.events.kind[from.event] == EventKind::kAnnotation ||
+                        profile_.trace.events.kind[from.event] == EventKind::kGpuAnnotation);
+    to.start = from.start;
+    to.end = from.end;
+    to.node = node;
+    to.track = from.event == kNoRow ? view_.track : profile_.trace.events.track[from.event];
+    view_.nodes.push_back(std::move(to));
+    return static_cast<uint32_t>(view_.nodes.size() - 1);
+  }
+
+  void add_backward(uint32_t parent, uint32_t before, uint32_t into) {
+    const auto found = places_.find(parent);
+    if (found == places_.end()) return;
+    for (const BackwardPlace& place : found->second) {
+      if (place.before != before) continue;
+      const uint32_t made = copy_backward(place.node);
+      view_.nodes[into].children.push_back(made);
+    }
+  }
+
+  uint32_t track_of(const BackwardNode& node) const {
+    if (!node.engine_nodes.empty())
+      return profile_.trace.events.track[profile_.forest.nodes[node.engine_nodes.front()].event];
+    return node.children.empty() ? view_.track
+                                 : track_of(profile_.backward.nodes[node.children.front()]);
+  }
+
+  uint32_t copy_backward(uint32_t k) {
+    const BackwardNode& from = profile_.backward.nodes[k];
+    const auto made = static_cast<uint32_t>(view_.nodes.size());
+    TreeNode to;
+    to.name = *view_.names.emplace_back(std::make_unique<std::string>(from.name));
+    to.kind = TreeKind::kBackward;
+    to.start = from.start;
+    to.end = from.end;
+    to.track = track_of(from);
+    view_.nodes.push_back(std::move(to));
+    std::vector<uint32_t> children;
+    for (const uint32_t engine : from.engine_nodes) children.push_back(copy(engine, false));
+    for (const uint32_t child : from.children) children.push_back(copy_backward(child));
+    std::stable_sort(children.begin(), children.end(), [&](uint32_t a, uint32_t b) {
+      return view_.nodes[a].start < view_.nodes[b].start;
+    });
+    view_.nodes[made].children = std::move(children);
+    return made;
+  }
+
+  const Profile& profile_;
+  TreeView& view_;
+  std::unordered_map<uint32_t, std::vector<BackwardPlace>> places_;
+};
+
+}  // namespace
+
+Value thread_id(const Trace& trace, uint32_t track) {
   const std::string_view text = trace.strings[trace.tracks[track].tid];
   int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (trace.tracks[track].tid_is_number && error == std::errc() && end == text.data() + text.size()) return number;
+  if (trace.tracks[track].tid_is_number && error == std::errc() && end == text.data() + text.size())
+    return number;
   return std::string(text);
 }
-
-}  // namespace
 
 TreeView build_tree_view(const Profile& profile) {
   TreeView view;
   const CallForest& forest = profile.forest;
   if (forest.threads.empty()) {
-    view.nodes.push_back({"CallTreeRoot", TreeKind::kRoot, 0, 0, kNoRow, {}});
+    view.nodes.emplace_back();
+    view.nodes.back().name = "CallTreeRoot";
+    view.nodes.back().kind = TreeKind::kRoot;
     return view;
   }
   const ThreadTree& thread = forest.threads.front();
-  view.tid = tid_value(profile.trace, thread.track);
-  const uint32_t end = forest.nodes[thread.root].subtree_end;
-  for (uint32_t node = thread.root; node < end; ++node) {
-    const Node& from = forest.nodes[node];
-    TreeNode to;
-    to.name = from.event == kNoRow ? "CallTreeRoot" : profile.trace.name_of(from.event);
-    to.kind = tree_kind(profile.trace, from);
-    to.start = from.start;
-    to.end = from.end;
-    to.node = node;
-    view.nodes.push_back(std::move(to));
-    if (node != thread.root) view.nodes[from.parent - thread.root].children.push_back(node - thread.root);
-  }
+  view.track = thread.track;
+  Copier copier(profile, view);
+  copier.copy(thread.root, true);
   return view;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Overview, operators and kernels in the plugin's words; memory and modules are in views_memory.cpp and views_tree.cpp.
+// Overview, operators and kernels in the plugin's words; memory and modules are in views_memory.cpp
+// and views_tree.cpp.
 #include "trace/views.h"
 
 #include <algorithm>
@@ -13,22 +14,33 @@ namespace camshaft::trace {
 namespace {
 
 constexpr const char* kBlocksTooltip =
-    "Blocks Per SM = blocks of this kernel / SM number of this GPU.\nIf this number is less than 1, it indicates the GPU "
-    "multiprocessors are not fully utilized.\n\"Mean Blocks per SM\" is the weighted average of all calls of this "
+    "Blocks Per SM = blocks of this kernel / SM number of this GPU.\nIf this number is less than "
+    "1, it indicates the GPU "
+    "multiprocessors are not fully utilized.\n\"Mean Blocks per SM\" is the weighted average of "
+    "all calls of this "
     "kernel, using each call's execution duration as weight.";
-#define CAMSHAFT_OCCUPANCY_TEXT                                                                                       \
-  "Est. Achieved Occupancy:\nFor most cases such as memory bandwidth bounded kernels, the higher the better. "        \
-  "Occupancy is the ratio of active warps on an SM to the maximum number of active warps supported by the SM. The "   \
-  "theoretical occupancy of a kernel is upper limit occupancy of this kernel, limited by multiple factors such as "   \
-  "kernel shape, kernel used resource, and the GPU compute capability.\nEst. Achieved Occupancy of a kernel, OCC_K "  \
-  "= min(threads of the kernel / SM number / max threads per SM, theoretical occupancy of the kernel). "
-constexpr const char* kMeanOccupancyTooltip =
-    CAMSHAFT_OCCUPANCY_TEXT
-    "This \"Mean\" number is the weighted average of all calls' OCC_K of the kernel, using each call's execution "
+#define CAMSHAFT_OCCUPANCY_TEXT                                                                    \
+  "Est. Achieved Occupancy:\nFor most cases such as memory bandwidth bounded kernels, the higher " \
+  "the better. "                                                                                   \
+  "Occupancy is the ratio of active warps on an SM to the maximum number of active warps "         \
+  "supported by the SM. The "                                                                      \
+  "theoretical occupancy of a kernel is upper limit occupancy of this kernel, limited by "         \
+  "multiple factors such as "                                                                      \
+  "kernel shape, kernel used resource, and the GPU compute capability.\nEst. Achieved Occupancy "  \
+  "of a kernel, OCC_K "                                                                            \
+  "= min(threads of the kernel / SM number / max threads per SM, theoretical occupancy of the "    \
+  "kernel). "
+constexpr const char* kMeanOccupancyTooltip = CAMSHAFT_OCCUPANCY_TEXT
+    "This \"Mean\" number is the weighted average of all calls' OCC_K of the kernel, using each "
+    "call's execution "
     "duration as weight. It shows fine-grained low-level GPU utilization.";
 
-Column text_column(std::string name, std::string tooltip = "") { return {"string", std::move(name), std::move(tooltip), false}; }
-Column number_column(std::string name, std::string tooltip = "") { return {"number", std::move(name), std::move(tooltip), false}; }
+Column text_column(std::string name, std::string tooltip = "") {
+  return {"string", std::move(name), std::move(tooltip), false};
+}
+Column number_column(std::string name, std::string tooltip = "") {
+  return {"number", std::move(name), std::move(tooltip), false};
+}
 
 std::string real_text(double value) {
   std::string text;
@@ -41,7 +53,9 @@ std::string value_text(const Value& value) {
   return real_text(as_double(value));
 }
 
-double percent(double part, double whole) { return whole != 0 ? round_places(100 * part / whole, 2) : 0.0; }
+double percent(double part, double whole) {
+  return whole != 0 ? round_places(100 * part / whole, 2) : 0.0;
+}
 
 // Whole microseconds; beyond 64 bits (a step without ends, as the original has them) a float.
 Value rounded(double value) {
@@ -73,11 +87,12 @@ Table step_table(const Profile& profile, const std::vector<Part>& parts) {
       const Ticks time = profile.breakdown.steps[k][static_cast<int>(part)];
       const Value cell = profile.clock.length(time);
       row.push_back(cell);
-      row.push_back(fmt::format(
-          "<div class=\"visualization-tooltip\" style=\"white-space: nowrap;\">Step {}<br>Total: {}us<br><b>{}: "
-          "{}us</b><br>Percentage: {}%</div>",
-          step.name, value_text(profile.clock.length(length)), part_name(part), value_text(cell),
-          real_text(percent(time, length))));
+      row.push_back(
+          fmt::format("<div class=\"visualization-tooltip\" style=\"white-space: nowrap;\">Step "
+                      "{}<br>Total: {}us<br><b>{}: "
+                      "{}us</b><br>Percentage: {}%</div>",
+                      step.name, value_text(profile.clock.length(length)), part_name(part),
+                      value_text(cell), real_text(percent(time, length))));
     }
     table.rows.push_back(std::move(row));
   }
@@ -86,11 +101,14 @@ Table step_table(const Profile& profile, const std::vector<Part>& parts) {
 
 std::vector<Performance> performance(const Profile& profile, const std::vector<Part>& parts) {
   const Breakdown& breakdown = profile.breakdown;
-  Performance all{"Average Step Time", rounded(profile.clock.to_us(breakdown.average_step)), int64_t{100}, {}};
+  Performance all{
+      "Average Step Time", rounded(profile.clock.to_us(breakdown.average_step)), int64_t{100}, {}};
   for (const Part part : parts) {
     const Ticks time = breakdown.average.empty() ? 0 : breakdown.average[static_cast<int>(part)];
-    all.children.push_back({part_name(part), rounded(profile.clock.to_us(time)),
-                            percent(time, breakdown.average_step), {}});
+    all.children.push_back({part_name(part),
+                            rounded(profile.clock.to_us(time)),
+                            percent(time, breakdown.average_step),
+                            {}});
   }
   return {std::move(all)};
 }
@@ -100,32 +118,43 @@ const DeviceProperties* properties_of(const Trace& trace, int64_t device) {
   return &trace.device_properties[device];
 }
 
-std::string device_tooltip(const Profile& profile, bool has_efficiency, bool has_occupancy, bool has_tensor_cores) {
+std::string device_tooltip(const Profile& profile, bool has_efficiency, bool has_occupancy,
+                           bool has_tensor_cores) {
   const std::string word = profile.semantics.is_mlu() ? "MLU" : "GPU";
   std::string text = fmt::format(
-      "The {0} usage metrics:\n\n{0} Utilization:\n{0} busy time / All steps time. The higher, the better. {0} busy "
-      "time is the time during which there is at least one {0} kernel running on it. All steps time is the total time "
+      "The {0} usage metrics:\n\n{0} Utilization:\n{0} busy time / All steps time. The higher, the "
+      "better. {0} busy "
+      "time is the time during which there is at least one {0} kernel running on it. All steps "
+      "time is the total time "
       "of all profiler steps(or called as iterations).\n",
       word);
   if (has_efficiency)
     text +=
-        "\nEst. SM Efficiency:\nEstimated Stream Multiprocessor Efficiency. The higher, the better. This metric of a "
-        "kernel, SM_Eff_K = min(blocks of this kernel / SM number of this GPU, 100%). This overall number is the sum "
-        "of all kernels' SM_Eff_K weighted by kernel's execution duration, divided by all steps time.\n";
+        "\nEst. SM Efficiency:\nEstimated Stream Multiprocessor Efficiency. The higher, the "
+        "better. This metric of a "
+        "kernel, SM_Eff_K = min(blocks of this kernel / SM number of this GPU, 100%). This overall "
+        "number is the sum "
+        "of all kernels' SM_Eff_K weighted by kernel's execution duration, divided by all steps "
+        "time.\n";
   if (has_occupancy)
     text += "\n" CAMSHAFT_OCCUPANCY_TEXT
-            "This overall number is the weighted average of all kernels' OCC_K using kernel's execution duration as "
+            "This overall number is the weighted average of all kernels' OCC_K using kernel's "
+            "execution duration as "
             "weight. It shows fine-grained low-level GPU utilization.\n";
   if (has_tensor_cores) {
     text += fmt::format(
-        "\nKernel using Tensor Cores:\nTotal {0} Time for Tensor Core kernels / Total {0} Time for all kernels.\n", word);
+        "\nKernel using Tensor Cores:\nTotal {0} Time for Tensor Core kernels / Total {0} Time for "
+        "all kernels.\n",
+        word);
     if (profile.semantics.dialect == Dialect::kMlu)
       text += "It is always 0.0 On MLU devices because MLU does not using Tensor Cores.\n";
   }
   return text;
 }
 
-std::string percent_text(double fraction) { return real_text(round_places(fraction * 100, 2)) + " %"; }
+std::string percent_text(double fraction) {
+  return real_text(round_places(fraction * 100, 2)) + " %";
+}
 
 std::optional<DeviceSummary> device_summary(const Profile& profile) {
   if (!profile.has_kernels) return std::nullopt;
@@ -139,12 +168,16 @@ std::optional<DeviceSummary> device_summary(const Profile& profile) {
     if (!summary.data.empty()) summary.data.push_back({"<hr/>", ""});
     summary.data.push_back({fmt::format("{} {}:", word, use.device), ""});
     if (const DeviceProperties* device = properties_of(profile.trace, use.device)) {
-      if (!device->name.empty() || !profile.trace.device_properties.empty()) summary.data.push_back({"Name", device->name});
+      if (!device->name.empty() || !profile.trace.device_properties.empty())
+        summary.data.push_back({"Name", device->name});
       if (device->memory_bytes > 0)
         summary.data.push_back(
-            {"Memory", real_text(round_places(static_cast<double>(device->memory_bytes) / (1 << 30), 2)) + " GB"});
+            {"Memory",
+             real_text(round_places(static_cast<double>(device->memory_bytes) / (1 << 30), 2)) +
+                 " GB"});
       if (device->compute_major >= 0)
-        summary.data.push_back({"Compute Capability", fmt::format("{}.{}", device->compute_major, device->compute_minor)});
+        summary.data.push_back({"Compute Capability", fmt::format("{}.{}", device->compute_major,
+                                                                  device->compute_minor)});
     }
     summary.data.push_back({word + " Utilization", percent_text(use.utilization)});
     const bool knows_tensor_cores = profile.semantics.dialect != Dialect::kMluLate || !is_mlu;
@@ -154,11 +187,13 @@ std::optional<DeviceSummary> device_summary(const Profile& profile) {
     }
     if (use.occupancy && !is_mlu) {
       has_occupancy = true;
-      summary.data.push_back({"Est. Achieved Occupancy", real_text(round_places(*use.occupancy, 2)) + " %"});
+      summary.data.push_back(
+          {"Est. Achieved Occupancy", real_text(round_places(*use.occupancy, 2)) + " %"});
     }
     if (use.tensor_core_share && knows_tensor_cores) {
       has_tensor_cores = true;
-      summary.data.push_back({"Kernel Time using Tensor Cores", percent_text(*use.tensor_core_share)});
+      summary.data.push_back(
+          {"Kernel Time using Tensor Cores", percent_text(*use.tensor_core_share)});
     }
   }
   summary.tooltip = device_tooltip(profile, has_efficiency, has_occupancy, has_tensor_cores);
@@ -189,7 +224,8 @@ std::vector<std::pair<std::string, std::string>> operation_tooltips() {
           {"tc_total_ratio", "Time of kernels with Tensor Cores / Time of kernels."}};
 }
 
-OperationTableAnswer operation_answer(const Profile& profile, const std::vector<OperatorGroup>& groups, bool by_shape,
+OperationTableAnswer operation_answer(const Profile& profile,
+                                      const std::vector<OperatorGroup>& groups, bool by_shape,
                                       bool with_stack) {
   OperationTableAnswer answer;
   const bool by_host = !profile.has_device_work;
@@ -200,7 +236,8 @@ OperationTableAnswer operation_answer(const Profile& profile, const std::vector<
     const OperatorGroup& group = groups[k];
     OperationRow row;
     row.name = profile.trace.strings[group.name];
-    if (by_shape) row.input_shape = group.shapes == 0 ? "[]" : std::string(profile.trace.strings[group.shapes]);
+    if (by_shape)
+      row.input_shape = group.shapes == 0 ? "[]" : std::string(profile.trace.strings[group.shapes]);
     row.calls = group.calls;
     if (!by_host) {
       row.device_self = whole(group.device_self);
@@ -211,33 +248,39 @@ OperationTableAnswer operation_answer(const Profile& profile, const std::vector<
     row.tc_eligible = group.tc_eligible;
     row.tc_self_ratio = share_value(group.tc_self, group.device_self);
     row.tc_total_ratio = share_value(group.tc_total, group.device_total);
-    if (with_stack) row.call_stack = std::string(profile.trace.strings[group.call_stack]);
-    else row.call_stack = group.has_call_stack;
+    if (with_stack)
+      row.call_stack = std::string(profile.trace.strings[group.call_stack]);
+    else
+      row.call_stack = group.has_call_stack;
     answer.rows.push_back(std::move(row));
   }
   return answer;
 }
 
-void append_kernel_metrics(const Profile& profile, const KernelGroup& group, std::vector<Value>& row) {
+void append_kernel_metrics(const Profile& profile, const KernelGroup& group,
+                           std::vector<Value>& row) {
   if (profile.kernels.has_blocks) row.push_back(round_places(group.mean_blocks, 2));
   if (profile.kernels.has_occupancy) row.push_back(round_places(group.mean_occupancy, 2));
 }
 
 void append_metric_columns(const Profile& profile, Table& table) {
-  if (profile.kernels.has_blocks) table.columns.push_back(number_column("Mean Blocks Per SM", kBlocksTooltip));
+  if (profile.kernels.has_blocks)
+    table.columns.push_back(number_column("Mean Blocks Per SM", kBlocksTooltip));
   if (profile.kernels.has_occupancy)
-    table.columns.push_back(number_column("Mean Est. Achieved Occupancy (%)", kMeanOccupancyTooltip));
+    table.columns.push_back(
+        number_column("Mean Est. Achieved Occupancy (%)", kMeanOccupancyTooltip));
 }
 
 std::string kernel_tc_tooltip(const Semantics& semantics) {
   return semantics.dialect == Dialect::kMlu
-             ? "Whether this kernel uses Tensor Cores. It's always NO On MLU devices because MLU does not have Tensor Cores."
+             ? "Whether this kernel uses Tensor Cores. It's always NO On MLU devices because MLU "
+               "does not have Tensor Cores."
              : "Whether this kernel uses Tensor Cores.";
 }
 
 std::string op_name(const Profile& profile, const KernelGroup& group) {
   if (!group.op_is_root) return std::string(profile.trace.strings[group.op]);
-  return profile.semantics.original ? "CallTreeRoot" : "<unattributed>";
+  return profile.semantics.loses() ? "CallTreeRoot" : "<unattributed>";
 }
 
 void append_property_columns(const Profile& profile, Table& table) {
@@ -270,7 +313,9 @@ void append_properties(const Profile& profile, const KernelGroup& group, std::ve
   const Semantics& semantics = profile.semantics;
   if (semantics.dialect == Dialect::kMlu) {
     row.push_back(dim_text(profile, group.dim));
-    row.push_back(group.kernel_type == 0 ? Value(nullptr) : Value(std::string(profile.trace.strings[group.kernel_type])));
+    row.push_back(group.kernel_type == 0
+                      ? Value(nullptr)
+                      : Value(std::string(profile.trace.strings[group.kernel_type])));
   } else if (semantics.dialect == Dialect::kMluLate) {
     row.push_back(or_none(profile, group.kernel_type));
     row.push_back(dim_text(profile, group.dim));
@@ -294,41 +339,46 @@ OverviewAnswer overview(const Profile& profile, size_t workers_of_run) {
   answer.recommendations = advice_html(advise(profile));
   answer.environments.push_back({"Number of Worker(s)", fmt::format("{}", workers_of_run)});
   const std::string device = profile.semantics.is_mlu() ? "MLU" : "GPU";
-  answer.environments.push_back({"Device Type", profile.breakdown.has_device_activity ? device : "CPU"});
+  answer.environments.push_back(
+      {"Device Type", profile.breakdown.has_device_activity ? device : "CPU"});
   answer.devices = device_summary(profile);
   return answer;
 }
 
 OperationAnswer operation_pies(const Profile& profile, bool by_shape) {
-  const std::vector<OperatorGroup>& groups = by_shape ? profile.operators.by_shape : profile.operators.by_name;
+  const std::vector<OperatorGroup>& groups =
+      by_shape ? profile.operators.by_shape : profile.operators.by_name;
   OperationAnswer answer;
   for (int k = 0; k < 4; ++k) {
     std::vector<const OperatorGroup*> order;
     for (const OperatorGroup& group : groups)
       if (group.*kPies[k].value > 0) order.push_back(&group);
     if (order.empty()) continue;
-    std::stable_sort(order.begin(), order.end(), [&](const OperatorGroup* a, const OperatorGroup* b) {
-      return a->*kPies[k].value > b->*kPies[k].value;
-    });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](const OperatorGroup* a, const OperatorGroup* b) {
+                       return a->*kPies[k].value > b->*kPies[k].value;
+                     });
     Pie pie;
     pie.title = kPies[k].title;
     pie.table.columns = {text_column("name"), number_column("value")};
     for (const OperatorGroup* group : order)
-      pie.table.rows.push_back(
-          {std::string(profile.trace.strings[group->name]), profile.clock.length(group->*kPies[k].value)});
+      pie.table.rows.push_back({std::string(profile.trace.strings[group->name]),
+                                profile.clock.length(group->*kPies[k].value)});
     answer.pies[k] = std::move(pie);
   }
   return answer;
 }
 
 OperationTableAnswer operation_table(const Profile& profile, bool by_shape) {
-  return operation_answer(profile, by_shape ? profile.operators.by_shape : profile.operators.by_name, by_shape, false);
+  return operation_answer(
+      profile, by_shape ? profile.operators.by_shape : profile.operators.by_name, by_shape, false);
 }
 
 OperationTableAnswer operation_stacks(const Profile& profile, bool by_shape, std::string_view op,
                                       std::string_view input_shape) {
   std::vector<OperatorGroup> chosen;
-  for (const OperatorGroup& group : by_shape ? profile.operators.by_shape_stack : profile.operators.by_name_stack) {
+  for (const OperatorGroup& group :
+       by_shape ? profile.operators.by_shape_stack : profile.operators.by_name_stack) {
     if (profile.trace.strings[group.name] != op) continue;
     const std::string_view shapes = group.shapes == 0 ? "[]" : profile.trace.strings[group.shapes];
     if (by_shape && shapes != input_shape) continue;
@@ -341,23 +391,31 @@ TotalAnswer kernel_pie(const Profile& profile) {
   TotalAnswer answer;
   answer.total.columns = {text_column("name"), number_column("value")};
   for (const KernelGroup& group : profile.kernels.by_name)
-    answer.total.rows.push_back({std::string(profile.trace.strings[group.name]), profile.clock.length(group.total)});
+    answer.total.rows.push_back(
+        {std::string(profile.trace.strings[group.name]), profile.clock.length(group.total)});
   return answer;
 }
 
 KernelTableAnswer kernel_table(const Profile& profile) {
   KernelTableAnswer answer;
   answer.sort = "Total Duration (us)";
-  answer.table.columns = {text_column("Name"), text_column("Tensor Cores Used", kernel_tc_tooltip(profile.semantics)),
-                          number_column("Calls"), number_column("Total Duration (us)"),
-                          number_column("Mean Duration (us)"), number_column("Max Duration (us)"),
+  answer.table.columns = {text_column("Name"),
+                          text_column("Tensor Cores Used", kernel_tc_tooltip(profile.semantics)),
+                          number_column("Calls"),
+                          number_column("Total Duration (us)"),
+                          number_column("Mean Duration (us)"),
+                          number_column("Max Duration (us)"),
                           number_column("Min Duration (us)")};
   append_metric_columns(profile, answer.table);
   const auto whole = [&](Ticks ticks) { return rounded(profile.clock.to_us(ticks)); };
   for (const KernelGroup& group : profile.kernels.by_name) {
     std::vector<Value> row{std::string(profile.trace.strings[group.name]),
-                           std::string(group.uses_tensor_cores ? "Yes" : "No"), group.calls, whole(group.total),
-                           whole(group.mean()), whole(group.longest), whole(group.shortest)};
+                           std::string(group.uses_tensor_cores ? "Yes" : "No"),
+                           group.calls,
+                           whole(group.total),
+                           whole(group.mean()),
+                           whole(group.longest),
+                           whole(group.shortest)};
     append_kernel_metrics(profile, group, row);
     answer.table.rows.push_back(std::move(row));
   }
@@ -370,12 +428,14 @@ KernelTableAnswer kernel_table_by_properties(const Profile& profile) {
   answer.sort = "Total Duration (us)";
   answer.table.columns = {text_column("Name"), text_column("Operator")};
   append_property_columns(profile, answer.table);
-  answer.table.columns.push_back(text_column("Kernel Uses Tensor Cores", kernel_tc_tooltip(profile.semantics)));
+  answer.table.columns.push_back(
+      text_column("Kernel Uses Tensor Cores", kernel_tc_tooltip(profile.semantics)));
   if (shows_op_eligible)
-    answer.table.columns.push_back(text_column(
-        "Op is Tensor Cores eligible", "Whether the operator launched this kernel is eligible to use Tensor Cores."));
-  for (const char* name :
-       {"Calls", "Total Duration (us)", "Mean Duration (us)", "Max Duration (us)", "Min Duration (us)"})
+    answer.table.columns.push_back(
+        text_column("Op is Tensor Cores eligible",
+                    "Whether the operator launched this kernel is eligible to use Tensor Cores."));
+  for (const char* name : {"Calls", "Total Duration (us)", "Mean Duration (us)",
+                           "Max Duration (us)", "Min Duration (us)"})
     answer.table.columns.push_back(number_column(name));
   append_metric_columns(profile, answer.table);
   for (const KernelGroup& group : profile.kernels.by_properties) {
@@ -395,10 +455,12 @@ KernelTableAnswer kernel_table_by_properties(const Profile& profile) {
 }
 
 TotalAnswer tensor_core_pie(const Profile& profile) {
-  const double share = profile.kernels.total > 0 ? profile.kernels.tc_total / profile.kernels.total : 0;
+  const double share =
+      profile.kernels.total > 0 ? profile.kernels.tc_total / profile.kernels.total : 0;
   TotalAnswer answer;
   answer.total.columns = {text_column("name"), number_column("value")};
-  answer.total.rows = {{std::string("Using Tensor Cores"), share}, {std::string("Not Using Tensor Cores"), 1 - share}};
+  answer.total.rows = {{std::string("Using Tensor Cores"), share},
+                       {std::string("Not Using Tensor Cores"), 1 - share}};
   return answer;
 }
 

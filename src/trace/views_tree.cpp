@@ -11,7 +11,10 @@ namespace camshaft::trace {
 namespace {
 
 void write(JsonWriter& json, const Clock& clock, const ModuleNode& node) {
-  json.begin_object().text("name", node.name).integer("id", node.id).integer("occurences", node.occurrences);
+  json.begin_object()
+      .text("name", node.name)
+      .integer("id", node.id)
+      .integer("occurences", node.occurrences);
   json.integer("operators", node.operators);
   write(json.key("host_duration"), clock.length(node.host_total));
   write(json.key("self_host_duration"), clock.length(node.host_self));
@@ -22,12 +25,13 @@ void write(JsonWriter& json, const Clock& clock, const ModuleNode& node) {
   json.end_array().end_object();
 }
 
-std::string counter(const Profile& profile, const DeviceUse& use, std::string_view metric, Ticks time,
-                    const Value& value) {
+std::string counter(const Profile& profile, const DeviceUse& use, std::string_view metric,
+                    Ticks time, const Value& value) {
   const std::string word = profile.semantics.is_mlu() ? "MLU" : "GPU";
   const bool is_utilization = metric == "Utilization";
   JsonWriter json;
-  json.begin_object().text("ph", "C").text("name", fmt::format("{} {} {}", word, use.device, metric));
+  json.begin_object().text("ph", "C").text("name",
+                                           fmt::format("{} {} {}", word, use.device, metric));
   json.integer("pid", use.device);
   write(json.key("ts"), profile.clock.point(time));
   json.key("args").begin_object();
@@ -52,7 +56,11 @@ std::string modules_json(const Profile& profile) {
   JsonWriter json;
   json.begin_object().key("columns").begin_array();
   for (const Key& column : kColumns)
-    json.begin_object().text("name", column.name).text("type", column.type).text("key", column.key).end_object();
+    json.begin_object()
+        .text("name", column.name)
+        .text("type", column.type)
+        .text("key", column.key)
+        .end_object();
   json.end_array().key("data").begin_array();
   for (const ModuleNode& node : profile.modules) write(json, profile.clock, node);
   json.end_array().end_object();
@@ -61,15 +69,19 @@ std::string modules_json(const Profile& profile) {
 
 namespace {
 
-const char* tree_kind_name(TreeKind kind) {
-  switch (kind) {
-    case TreeKind::kStep: return "ProfilerStep";
-    case TreeKind::kModule: return "Module";
+const char* type_name(const TreeNode& node) {
+  switch (node.kind) {
+    case TreeKind::kStep:
+      return "ProfilerStep";
+    case TreeKind::kModule:
+      return "Module";
     case TreeKind::kRoot:
-    case TreeKind::kPythonOp: return "Python";
-    case TreeKind::kAnnotation: return "user_annotation";
-    case TreeKind::kBackward: return "backward";
-    default: return "Operator";
+    case TreeKind::kPythonOp:
+      return "Python";
+    case TreeKind::kBackward:
+      return "backward";
+    default:
+      return node.is_annotation ? "user_annotation" : "Operator";
   }
 }
 
@@ -85,8 +97,10 @@ std::string tree_json(const Profile& profile) {
     json.begin_object().text("name", node.name);
     write(json.key("start_time"), profile.clock.point(node.start));
     write(json.key("end_time"), profile.clock.point(node.end));
-    json.text("type", tree_kind_name(node.kind));
-    write(json.key("tid"), view.tid);
+    json.text("type", type_name(node));
+    write(json.key("tid"), node.track < profile.trace.tracks.size()
+                               ? thread_id(profile.trace, node.track)
+                               : Value());
     json.key("children").begin_array();
     open.emplace_back(k, 0);
   };
@@ -114,7 +128,8 @@ std::vector<std::string> counter_events(const Profile& profile) {
     baseline(use, "Utilization");
     for (size_t k = 0; k < use.utilization_buckets.size(); ++k)
       events.push_back(counter(profile, use, "Utilization",
-                               uses.first_bucket + static_cast<double>(k) * uses.bucket_width, use.utilization_buckets[k]));
+                               uses.first_bucket + static_cast<double>(k) * uses.bucket_width,
+                               use.utilization_buckets[k]));
     events.push_back(counter(profile, use, "Utilization", uses.last_end, int64_t{0}));
   }
   if (profile.semantics.is_mlu()) return events;

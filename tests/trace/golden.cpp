@@ -42,18 +42,23 @@ std::string decoded(const std::string& text) {
 
 bool near(double want, double got, const Tolerance& tolerance) {
   if (want == got) return true;
-  // Differences of large sums carry the rounding of the sums, and the clock's own step is a nanosecond.
-  return std::abs(want - got) <= tolerance.relative * std::max(std::abs(want), std::abs(got)) + 1e-9;
+  // Differences of large sums carry the rounding of the sums, and the clock's own step is a
+  // nanosecond.
+  return std::abs(want - got) <=
+         tolerance.relative * std::max(std::abs(want), std::abs(got)) + 1e-9;
 }
 
 // Texts equal but for numbers in them that are near.
 bool near_text(const std::string& want, const std::string& got, const Tolerance& tolerance) {
   size_t i = 0, j = 0;
-  const auto is_number = [](const std::string& text, size_t k) { return k < text.size() && text[k] >= '0' && text[k] <= '9'; };
+  const auto is_number = [](const std::string& text, size_t k) {
+    return k < text.size() && text[k] >= '0' && text[k] <= '9';
+  };
   while (i < want.size() && j < got.size()) {
     if (is_number(want, i) && is_number(got, j)) {
       char *end_want = nullptr, *end_got = nullptr;
-      const double a = std::strtod(want.c_str() + i, &end_want), b = std::strtod(got.c_str() + j, &end_got);
+      const double a = std::strtod(want.c_str() + i, &end_want),
+                   b = std::strtod(got.c_str() + j, &end_got);
       if (!near(a, b, tolerance)) return false;
       i = end_want - want.c_str();
       j = end_got - got.c_str();
@@ -71,13 +76,14 @@ std::string rules_of(const std::string& html) {
     char rule;
     std::vector<const char*> words;
   };
-  static const std::vector<Mark> kMarks{{'1', {"DataLoader"}},
-                                        {'2', {"DataParallel and", "use DataParallel", "driven by DataParallel"}},
-                                        {'3', {"nccl", "NCCL", "cncl"}},
-                                        {'4', {"ommunication"}},
-                                        {'5', {"low utilization", "busy less than"}},
-                                        {'6', {"Tensor Cores eligible"}},
-                                        {'7', {"memory. ", "heckpoint"}}};
+  static const std::vector<Mark> kMarks{
+      {'1', {"DataLoader"}},
+      {'2', {"DataParallel and", "use DataParallel", "driven by DataParallel"}},
+      {'3', {"nccl", "NCCL", "cncl"}},
+      {'4', {"ommunication"}},
+      {'5', {"low utilization", "busy less than"}},
+      {'6', {"Tensor Cores eligible"}},
+      {'7', {"memory. ", "heckpoint"}}};
   std::string rules;
   for (size_t at = html.find("<li>"); at != html.npos; at = html.find("<li>", at + 1)) {
     const std::string item = html.substr(at, html.find("</li>", at) - at);
@@ -92,12 +98,15 @@ std::string rules_of(const std::string& html) {
   return rules;
 }
 
-std::string compare_arrays(const json& want, const json& got, const Tolerance& tolerance, const std::string& where) {
-  if (want.size() != got.size()) return fmt::format("{}: {} elements, not {}", where, got.size(), want.size());
+std::string compare_arrays(const json& want, const json& got, const Tolerance& tolerance,
+                           const std::string& where) {
+  if (want.size() != got.size())
+    return fmt::format("{}: {} elements, not {}", where, got.size(), want.size());
   std::string first;
   std::vector<size_t> open;
   for (size_t k = 0; k < want.size(); ++k) {
-    const std::string found = difference(want[k], got[k], tolerance, fmt::format("{}[{}]", where, k));
+    const std::string found =
+        difference(want[k], got[k], tolerance, fmt::format("{}[{}]", where, k));
     if (found.empty()) continue;
     if (first.empty()) first = found;
     open.push_back(k);
@@ -108,7 +117,8 @@ std::string compare_arrays(const json& want, const json& got, const Tolerance& t
   for (const size_t k : open) {
     bool found = false;
     for (size_t n = 0; n < open.size() && !found; ++n)
-      if (!used[n] && difference(want[k], got[open[n]], tolerance, where).empty()) found = used[n] = true;
+      if (!used[n] && difference(want[k], got[open[n]], tolerance, where).empty())
+        found = used[n] = true;
     if (!found) return first;
   }
   return "";
@@ -118,8 +128,8 @@ std::string compare_arrays(const json& want, const json& got, const Tolerance& t
 
 std::string data_folder() {
   const char* named = std::getenv("CAMSHAFT_SHARED");
-  for (const std::string& folder : {std::string(named != nullptr ? named : ""), std::string("../shared"),
-                                    std::string("../../shared")})
+  for (const std::string& folder : {std::string(named != nullptr ? named : ""),
+                                    std::string("../shared"), std::string("../../shared")})
     if (!folder.empty() && std::filesystem::is_directory(folder + "/profiler")) return folder;
   return "";
 }
@@ -153,14 +163,18 @@ void split_url(const std::string& url, std::string& path, server::Parameters& pa
     const std::string pair = whole.substr(from, end - from);
     const size_t equals = std::min(pair.find('='), pair.size());
     if (!pair.empty())
-      parameters.emplace(decoded(pair.substr(0, equals)), equals < pair.size() ? decoded(pair.substr(equals + 1)) : "");
+      parameters.emplace(decoded(pair.substr(0, equals)),
+                         equals < pair.size() ? decoded(pair.substr(equals + 1)) : "");
     from = end + 1;
   }
 }
 
-std::string difference(const json& want, const json& got, const Tolerance& tolerance, const std::string& where) {
+std::string difference(const json& want, const json& got, const Tolerance& tolerance,
+                       const std::string& where) {
   const auto shown = [](const json& value) { return value.dump(-1, ' ', true).substr(0, 160); };
-  const auto differs = [&] { return fmt::format("{}: got {}, not {}", where, shown(got), shown(want)); };
+  const auto differs = [&] {
+    return fmt::format("{}: got {}, not {}", where, shown(got), shown(want));
+  };
   if (want.is_number() && got.is_number())
     return near(want.get<double>(), got.get<double>(), tolerance) ? "" : differs();
   if (want.type() != got.type()) return differs();
@@ -170,10 +184,13 @@ std::string difference(const json& want, const json& got, const Tolerance& toler
       if (!got.contains(key)) return fmt::format("{}: no {}", where, key);
       if (key == "recommendations" && !tolerance.recommendations) {
         const std::string wanted = rules_of(value), shown_rules = rules_of(got[key]);
-        if (wanted != shown_rules) return fmt::format("{}: rules {}, not {}", where, shown_rules, wanted);
+        if (wanted != shown_rules)
+          return fmt::format("{}: rules {}, not {}", where, shown_rules, wanted);
         continue;
       }
-      if (const std::string found = difference(value, got[key], tolerance, where + "." + key); !found.empty()) return found;
+      if (const std::string found = difference(value, got[key], tolerance, where + "." + key);
+          !found.empty())
+        return found;
     }
     for (const auto& [key, value] : got.items())
       if (!want.contains(key)) return fmt::format("{}: {} is too much", where, key);

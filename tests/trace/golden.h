@@ -17,7 +17,8 @@ struct Exchange {
   std::string body;  // raw JSON text, "" when there is none
 };
 
-// The data folder beside the checkout (or CAMSHAFT_SHARED) with profiler/ in it, "" when it is absent.
+// The data folder beside the checkout (or CAMSHAFT_SHARED) with profiler/ in it, "" when it is
+// absent.
 std::string data_folder();
 std::vector<Exchange> read_exchanges(const std::string& path);  // .jsonl or .jsonl.gz
 
@@ -26,12 +27,12 @@ void split_url(const std::string& url, std::string& path, server::Parameters& pa
 
 struct Tolerance {
   double relative = 1e-9;
-  bool ties_as_sets = true;       // rows may differ in order
-  bool recommendations = false;   // compare the texts, not only which rules fired
+  bool ties_as_sets = true;      // rows may differ in order
+  bool recommendations = false;  // compare the texts, not only which rules fired
 };
 
 // "" when equal, else where and how the two differ first.
-std::string difference(const nlohmann::json& want, const nlohmann::json& got, const Tolerance& tolerance,
-                       const std::string& where = "");
+std::string difference(const nlohmann::json& want, const nlohmann::json& got,
+                       const Tolerance& tolerance, const std::string& where = "");
 
 }  // namespace camshaft::golden
