@@ -54,7 +54,7 @@ static inline int64_t bytes_of(DataType type) {
 
 // All bytes read and written, and the time they take at a rate between cache and memory: a ranking,
 // not a promise.
-inline constexpr double kBytesPerUs = 20000;
+inline constexpr double kBytesPerUs = 60000;
 static inline double traffic_us(const Problem& p) {
   int64_t bytes = 0;
   for (size_t k = 0; k < p.inputs.size(); ++k)
