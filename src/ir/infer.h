@@ -51,6 +51,9 @@ std::optional<SliceRange> resolve_slice(Dim extent, Dim start, Dim end, int64_t 
 // numpy broadcasting of two shapes.
 Result<Shape> broadcast_shapes(const Shape& a, const Shape& b, SymbolTable& symbols);
 
+// Whether infer() knows a Generic operator of that name.
+bool has_shape_rule(std::string_view generic_op_type);
+
 // What infer() is told about a tensor.
 InferInput infer_input(const Tensor* tensor, SymbolTable& symbols);
 

@@ -126,9 +126,9 @@ Status import_operator(Scope& scope, const NodeDef& def, const std::string& name
   if (const auto function = session.functions.find({def.domain, def.op_type}); function != session.functions.end())
     return inline_function(scope, def, *function->second, name, inputs);
   const auto opset = scope.opsets.find(def.domain);
-  const bool standard = def.domain.empty();
+  const bool standard = def.domain.empty() || def.domain == "ai.onnx.ml" || def.domain == "ai.onnx.preview.training";
   if (!standard) return unsupported("operators of domain \"{}\" are not known, and the model does not define this one as a function", def.domain);
-  if (opset == scope.opsets.end()) return invalid("the model does not import an operator set for domain \"\" (ai.onnx)");
+  if (opset == scope.opsets.end()) return invalid("the model does not import an operator set for domain \"{}\"", def.domain.empty() ? "ai.onnx" : def.domain);
   const OperatorRow* row = find_operator(def.op_type);
   if (row == nullptr) return unsupported("operator {} is not known", def.op_type);
   for (const Tensor* tensor : inputs)
