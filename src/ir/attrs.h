@@ -129,12 +129,14 @@ struct AxisAttrs {  // Concatenation, CumSum's flags live in CumSumAttrs
   CAMSHAFT_FIELDS(CAMSHAFT_FIELD(axis))
 };
 
-// Reduce: axes ≥ 0, sorted; empty axes with a second input: from it at run time.
+// Reduce: axes ≥ 0, sorted; empty axes with a second input: from it at run time, where an empty list means all axes, or none if
+// empty_is_none.
 struct ReduceAttrs {
   ReduceOp op = ReduceOp::kSum;
   Ints axes;
   bool keep_dims = true;
-  CAMSHAFT_FIELDS(CAMSHAFT_FIELD(op) CAMSHAFT_FIELD(axes) CAMSHAFT_FIELD(keep_dims))
+  bool empty_is_none = false;
+  CAMSHAFT_FIELDS(CAMSHAFT_FIELD(op) CAMSHAFT_FIELD(axes) CAMSHAFT_FIELD(keep_dims) CAMSHAFT_FIELD(empty_is_none))
 };
 
 struct SoftMaxAttrs {
@@ -208,8 +210,9 @@ struct FillAttrs {
   CAMSHAFT_FIELDS(CAMSHAFT_FIELD(type) CAMSHAFT_FIELD(value) CAMSHAFT_FIELD(is_static) CAMSHAFT_FIELD(shape))
 };
 
-// ShapeOf: the extents [first, last) of x as int64.
+// ShapeOf: the extents [first, last) of x as int64; kToTheEnd for an x of unknown rank.
 struct ShapeOfAttrs {
+  static constexpr int64_t kToTheEnd = 1000;
   int64_t first = 0, last = 0;
   CAMSHAFT_FIELDS(CAMSHAFT_FIELD(first) CAMSHAFT_FIELD(last))
 };

@@ -75,7 +75,8 @@ Dim elements(std::span<const Dim> shape, SymbolTable& symbols) {
 std::optional<int64_t> known_elements(const Shape& shape, const SymbolTable& symbols) {
   int64_t count = 1;
   for (Dim extent : shape)
-    if (!symbols.is_number(extent) || __builtin_mul_overflow(count, symbols.number(extent), &count)) return std::nullopt;
+    if (!symbols.is_number(extent) || __builtin_mul_overflow(count, symbols.number(extent), &count))
+      return std::nullopt;
   return count;
 }
 
@@ -106,13 +107,14 @@ Ints dense_strides(std::span<const int64_t> extents) {
   return strides;
 }
 
-std::vector<Dim> gather_values(const std::vector<Dim>& value, std::span<const int64_t> extents, std::span<const int64_t> strides,
-                               int64_t offset) {
+std::vector<Dim> gather_values(const std::vector<Dim>& value, std::span<const int64_t> extents,
+                               std::span<const int64_t> strides, int64_t offset) {
   std::vector<Dim> result;
   const int64_t count = element_count(extents);
   for (int64_t k = 0; k < count; ++k) {
     int64_t position = offset, rest = k;
-    for (size_t d = extents.size(); d-- > 0; rest /= extents[d]) position += rest % extents[d] * strides[d];
+    for (size_t d = extents.size(); d-- > 0; rest /= extents[d])
+      position += rest % extents[d] * strides[d];
     result.push_back(value[position]);
   }
   return result;
@@ -121,8 +123,10 @@ std::vector<Dim> gather_values(const std::vector<Dim>& value, std::span<const in
 static Result<Dim> broadcast(Dim a, Dim b, SymbolTable& symbols) {
   if (a == b || b == Dim(1)) return a;
   if (a == Dim(1)) return b;
-  if (a.is_known() && b.is_known()) return invalid("extents {} and {} do not broadcast", a.extent(), b.extent());
-  if (a.is_known() || b.is_known()) return a.is_known() ? a : b;  // the symbol is that number or 1: checked when running
+  if (a.is_known() && b.is_known())
+    return invalid("extents {} and {} do not broadcast", a.extent(), b.extent());
+  if (a.is_known() || b.is_known())
+    return a.is_known() ? a : b;  // the symbol is that number or 1: checked when running
   return symbols.max(a, b);
 }
 
@@ -134,20 +138,23 @@ Result<Shape> broadcast_shapes(const Shape& a, const Shape& b, SymbolTable& symb
     const Dim right = d + b.size() < rank ? Dim(1) : b[d + b.size() - rank];
     Result<Dim> extent = broadcast(left, right, symbols);
     if (!extent.ok())
-      return invalid("shapes {} and {} do not broadcast", to_string(a, symbols), to_string(b, symbols));
+      return invalid("shapes {} and {} do not broadcast", to_string(a, symbols),
+                     to_string(b, symbols));
     result.push_back(*extent);
   }
   return result;
 }
 
-Window resolve_window(PaddingMode mode, int64_t input, int64_t kernel, int64_t stride, int64_t dilation, int64_t pre, int64_t post) {
+Window resolve_window(PaddingMode mode, int64_t input, int64_t kernel, int64_t stride,
+                      int64_t dilation, int64_t pre, int64_t post) {
   const int64_t extent = (kernel - 1) * dilation + 1;
   const auto floor_div = [](int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0); };
   if (mode == PaddingMode::kSameUpper || mode == PaddingMode::kSameLower) {
     const int64_t output = floor_div(input + stride - 1, stride);
     const int64_t total = std::max<int64_t>((output - 1) * stride + extent - input, 0);
     const int64_t less = total / 2, more = total - less;
-    return mode == PaddingMode::kSameUpper ? Window{less, more, output} : Window{more, less, output};
+    return mode == PaddingMode::kSameUpper ? Window{less, more, output}
+                                           : Window{more, less, output};
   }
   const int64_t room = input + pre + post - extent;
   if (mode == PaddingMode::kExplicit) return {pre, post, floor_div(room, stride) + 1};
@@ -156,11 +163,13 @@ Window resolve_window(PaddingMode mode, int64_t input, int64_t kernel, int64_t s
   return {pre, post, std::min(rounded, floor_div(input + pre + stride - 1, stride))};
 }
 
-Dim window_output(PaddingMode mode, Dim input, int64_t kernel, int64_t stride, int64_t dilation, int64_t pre, int64_t post,
-                  SymbolTable& symbols) {
+Dim window_output(PaddingMode mode, Dim input, int64_t kernel, int64_t stride, int64_t dilation,
+                  int64_t pre, int64_t post, SymbolTable& symbols) {
   if (symbols.is_number(input))
-    return symbols.constant(resolve_window(mode, symbols.number(input), kernel, stride, dilation, pre, post).output);
-  if (mode == PaddingMode::kSameUpper || mode == PaddingMode::kSameLower) return symbols.ceil_div(input, stride);
+    return symbols.constant(
+        resolve_window(mode, symbols.number(input), kernel, stride, dilation, pre, post).output);
+  if (mode == PaddingMode::kSameUpper || mode == PaddingMode::kSameLower)
+    return symbols.ceil_div(input, stride);
   const Dim room = symbols.add(input, symbols.constant(pre + post - (kernel - 1) * dilation - 1));
   if (mode == PaddingMode::kExplicit) return symbols.add(symbols.floor_div(room, stride), 1);
   const Dim rounded = symbols.add(symbols.ceil_div(room, stride), 1);
@@ -175,46 +184,86 @@ using InferFunction = Status (*)(Inference&);
 
 InferFunction infer_function(LayerKind kind) {
   switch (kind) {
-    case LayerKind::kConvolution: return infer_convolution;
-    case LayerKind::kDeconvolution: return infer_deconvolution;
-    case LayerKind::kMatrixMultiply: return infer_matrix_multiply;
-    case LayerKind::kPooling: return infer_pooling;
-    case LayerKind::kActivation: return infer_unary;
-    case LayerKind::kUnary: return infer_unary;
-    case LayerKind::kElementWise: return infer_elementwise;
-    case LayerKind::kSelect: return infer_select;
-    case LayerKind::kScale: return infer_scale;
-    case LayerKind::kPointWise: return infer_pointwise;
-    case LayerKind::kShuffle: return infer_shuffle;
-    case LayerKind::kSlice: return infer_slice;
-    case LayerKind::kPad: return infer_pad;
-    case LayerKind::kConcatenation: return infer_concatenation;
-    case LayerKind::kReduce: return infer_reduce;
-    case LayerKind::kSoftMax: return infer_softmax;
-    case LayerKind::kNormalization: return infer_normalization;
-    case LayerKind::kGather: return infer_gather;
-    case LayerKind::kScatter: return infer_scatter;
-    case LayerKind::kResize: return infer_resize;
-    case LayerKind::kCast: return infer_cast;
-    case LayerKind::kExpand: return infer_expand;
-    case LayerKind::kTile: return infer_tile;
-    case LayerKind::kFill: return infer_fill;
-    case LayerKind::kShapeOf: return infer_shape_of;
-    case LayerKind::kTopK: return infer_topk;
-    case LayerKind::kArgMinMax: return infer_arg_min_max;
-    case LayerKind::kCumSum: return infer_cumsum;
-    case LayerKind::kRange: return infer_range;
-    case LayerKind::kNonZero: return infer_nonzero;
-    case LayerKind::kRecurrence: return infer_recurrence;
-    case LayerKind::kQuantize: return infer_quantize;
-    case LayerKind::kDequantize: return infer_dequantize;
-    case LayerKind::kDepthToSpace: return infer_depth_to_space;
-    case LayerKind::kSpaceToDepth: return infer_space_to_depth;
-    case LayerKind::kIf: return infer_if;
-    case LayerKind::kLoop: return infer_loop;
-    case LayerKind::kScan: return infer_scan;
-    case LayerKind::kReformat: return infer_same;
-    case LayerKind::kGeneric: return infer_generic;
+    case LayerKind::kConvolution:
+      return infer_convolution;
+    case LayerKind::kDeconvolution:
+      return infer_deconvolution;
+    case LayerKind::kMatrixMultiply:
+      return infer_matrix_multiply;
+    case LayerKind::kPooling:
+      return infer_pooling;
+    case LayerKind::kActivation:
+      return infer_unary;
+    case LayerKind::kUnary:
+      return infer_unary;
+    case LayerKind::kElementWise:
+      return infer_elementwise;
+    case LayerKind::kSelect:
+      return infer_select;
+    case LayerKind::kScale:
+      return infer_scale;
+    case LayerKind::kPointWise:
+      return infer_pointwise;
+    case LayerKind::kShuffle:
+      return infer_shuffle;
+    case LayerKind::kSlice:
+      return infer_slice;
+    case LayerKind::kPad:
+      return infer_pad;
+    case LayerKind::kConcatenation:
+      return infer_concatenation;
+    case LayerKind::kReduce:
+      return infer_reduce;
+    case LayerKind::kSoftMax:
+      return infer_softmax;
+    case LayerKind::kNormalization:
+      return infer_normalization;
+    case LayerKind::kGather:
+      return infer_gather;
+    case LayerKind::kScatter:
+      return infer_scatter;
+    case LayerKind::kResize:
+      return infer_resize;
+    case LayerKind::kCast:
+      return infer_cast;
+    case LayerKind::kExpand:
+      return infer_expand;
+    case LayerKind::kTile:
+      return infer_tile;
+    case LayerKind::kFill:
+      return infer_fill;
+    case LayerKind::kShapeOf:
+      return infer_shape_of;
+    case LayerKind::kTopK:
+      return infer_topk;
+    case LayerKind::kArgMinMax:
+      return infer_arg_min_max;
+    case LayerKind::kCumSum:
+      return infer_cumsum;
+    case LayerKind::kRange:
+      return infer_range;
+    case LayerKind::kNonZero:
+      return infer_nonzero;
+    case LayerKind::kRecurrence:
+      return infer_recurrence;
+    case LayerKind::kQuantize:
+      return infer_quantize;
+    case LayerKind::kDequantize:
+      return infer_dequantize;
+    case LayerKind::kDepthToSpace:
+      return infer_depth_to_space;
+    case LayerKind::kSpaceToDepth:
+      return infer_space_to_depth;
+    case LayerKind::kIf:
+      return infer_if;
+    case LayerKind::kLoop:
+      return infer_loop;
+    case LayerKind::kScan:
+      return infer_scan;
+    case LayerKind::kReformat:
+      return infer_same;
+    case LayerKind::kGeneric:
+      return infer_generic;
   }
   return infer_generic;
 }
@@ -226,26 +275,33 @@ Status check_output(const InferOutput& output, const SymbolTable& symbols) {
   for (Dim extent : output.shape) {
     if (!symbols.is_number(extent)) continue;
     const int64_t number = symbols.number(extent);
-    if (number < 0) return invalid("the output would have shape {}", to_string(output.shape, symbols));
-    if (number > kMaxExtent || __builtin_mul_overflow(count, std::max<int64_t>(number, 1), &count) || count > kMaxElements)
+    if (number < 0)
+      return invalid("the output would have shape {}", to_string(output.shape, symbols));
+    if (number > kMaxExtent ||
+        __builtin_mul_overflow(count, std::max<int64_t>(number, 1), &count) || count > kMaxElements)
       return invalid("the output shape {} is too large", to_string(output.shape, symbols));
   }
   return ok_status();
 }
 
-size_t output_count(const Layer& layer) { return std::max<size_t>(layer.outputs.size(), 1); }
+size_t output_count(const Layer& layer) {
+  return std::max<size_t>(layer.outputs.size(), 1);
+}
 
 }  // namespace
 
-Result<std::vector<InferOutput>> infer(const Layer& layer, std::span<const InferInput> inputs, SymbolTable& symbols) {
+Result<std::vector<InferOutput>> infer(const Layer& layer, std::span<const InferInput> inputs,
+                                       SymbolTable& symbols) {
   std::vector<InferOutput> outputs(std::max<size_t>(output_count(layer), 8));
   Inference inference{layer, inputs, symbols, outputs};
   Status status = infer_function(layer.kind)(inference);
   for (size_t k = 0; status.ok() && k < outputs.size(); ++k) {
     status = check_output(outputs[k], symbols);
-    if (outputs[k].value && outputs[k].value->size() > static_cast<size_t>(kMaxValues)) outputs[k].value.reset();
+    if (outputs[k].value && outputs[k].value->size() > static_cast<size_t>(kMaxValues))
+      outputs[k].value.reset();
   }
-  if (!status.ok()) return status.with_context(fmt::format("{} {}", kind_name(layer.kind), layer.name));
+  if (!status.ok())
+    return status.with_context(fmt::format("{} {}", kind_name(layer.kind), layer.name));
   if (!layer.outputs.empty()) outputs.resize(layer.outputs.size());
   return outputs;
 }
@@ -254,10 +310,12 @@ namespace {
 
 template <class T>
 void read_integers(const Tensor& tensor, SymbolTable& symbols, std::vector<Dim>& value) {
-  for (T element : tensor.values<T>()) value.push_back(symbols.constant(static_cast<int64_t>(element)));
+  for (T element : tensor.values<T>())
+    value.push_back(symbols.constant(static_cast<int64_t>(element)));
 }
 
-// Floats count as values while they are whole numbers: shape arithmetic that goes through float is still followed.
+// Floats count as values while they are whole numbers: shape arithmetic that goes through float is
+// still followed.
 template <class T>
 bool read_floats(const Tensor& tensor, SymbolTable& symbols, std::vector<Dim>& value) {
   for (T element : tensor.values<T>()) {
@@ -272,18 +330,29 @@ std::optional<std::vector<Dim>> constant_value(const Tensor& tensor, SymbolTable
   if (!count || *count > kMaxValues) return std::nullopt;
   std::vector<Dim> value;
   switch (tensor.type) {
-    case DataType::kInt64: read_integers<int64_t>(tensor, symbols, value); break;
-    case DataType::kInt32: read_integers<int32_t>(tensor, symbols, value); break;
-    case DataType::kUInt8: read_integers<uint8_t>(tensor, symbols, value); break;
-    case DataType::kInt8: read_integers<int8_t>(tensor, symbols, value); break;
-    case DataType::kBool: read_integers<uint8_t>(tensor, symbols, value); break;
+    case DataType::kInt64:
+      read_integers<int64_t>(tensor, symbols, value);
+      break;
+    case DataType::kInt32:
+      read_integers<int32_t>(tensor, symbols, value);
+      break;
+    case DataType::kUInt8:
+      read_integers<uint8_t>(tensor, symbols, value);
+      break;
+    case DataType::kInt8:
+      read_integers<int8_t>(tensor, symbols, value);
+      break;
+    case DataType::kBool:
+      read_integers<uint8_t>(tensor, symbols, value);
+      break;
     case DataType::kFloat:
       if (!read_floats<float>(tensor, symbols, value)) return std::nullopt;
       break;
     case DataType::kDouble:
       if (!read_floats<double>(tensor, symbols, value)) return std::nullopt;
       break;
-    default: return std::nullopt;
+    default:
+      return std::nullopt;
   }
   return value;
 }
@@ -297,8 +366,10 @@ InferInput infer_input(const Tensor* tensor, SymbolTable& symbols) {
   input.type = tensor->type;
   input.has_rank = tensor->has_rank;
   input.shape = tensor->shape;
-  input.value = tensor->is_constant() ? constant_value(*tensor, symbols) : tensor->facts.shape_value;
-  if (tensor->is_constant() && tensor->type == DataType::kFloat) input.float_value = tensor->values<float>().data();
+  input.value =
+      tensor->is_constant() ? constant_value(*tensor, symbols) : tensor->facts.shape_value;
+  if (tensor->is_constant() && tensor->type == DataType::kFloat)
+    input.float_value = tensor->values<float>().data();
   return input;
 }
 

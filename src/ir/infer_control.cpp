@@ -19,7 +19,8 @@ Status give_like(Inference& f, const Tensor& tensor, size_t k) {
 Status insert_axis(Inference& f, const Tensor& tensor, int64_t axis, Dim extent, size_t k) {
   if (!tensor.has_rank) return f.unranked(tensor.type, k);
   const int64_t position = wrap_axis(axis, tensor.shape.size() + 1);
-  if (position < 0 || tensor.shape.size() + 1 > kMaxRank) return invalid("scan output {} cannot be stacked along axis {}", k, axis);
+  if (position < 0 || tensor.shape.size() + 1 > kMaxRank)
+    return invalid("scan output {} cannot be stacked along axis {}", k, axis);
   Shape shape = tensor.shape;
   shape.insert(position, extent);
   return f.give(tensor.type, shape, k);
@@ -31,18 +32,23 @@ Status infer_if(Inference& f) {
   CAMSHAFT_TRY(f.require(1));
   if (f.layer.bodies.size() != 2) return invalid("{} branches", f.layer.bodies.size());
   const size_t count = f.layer.bodies[0]->outputs().size();
-  if (f.layer.bodies[1]->outputs().size() != count) return invalid("the branches have different numbers of outputs");
+  if (f.layer.bodies[1]->outputs().size() != count)
+    return invalid("the branches have different numbers of outputs");
   if (f.outputs.size() < count) f.outputs.resize(count);
   for (size_t k = 0; k < count; ++k) {
     const Tensor &yes = *body_output(f.layer, 0, k), &no = *body_output(f.layer, 1, k);
-    if (yes.type != no.type) return invalid("output {} is {} in one branch, {} in the other", k, type_name(yes.type), type_name(no.type));
+    if (yes.type != no.type)
+      return invalid("output {} is {} in one branch, {} in the other", k, type_name(yes.type),
+                     type_name(no.type));
     Shape merged;
     if (!yes.has_rank || !no.has_rank || !merge_shapes(yes.shape, no.shape, f, merged))
       CAMSHAFT_TRY(f.unranked(yes.type, k));
     else
       CAMSHAFT_TRY(f.give(yes.type, merged, k));
-    const InferInput yes_value = infer_input(&yes, f.symbols), no_value = infer_input(&no, f.symbols);
-    if (f.outputs[k].has_rank && yes_value.value && yes_value.value == no_value.value) f.outputs[k].value = yes_value.value;
+    const InferInput yes_value = infer_input(&yes, f.symbols),
+                     no_value = infer_input(&no, f.symbols);
+    if (f.outputs[k].has_rank && yes_value.value && yes_value.value == no_value.value)
+      f.outputs[k].value = yes_value.value;
   }
   return ok_status();
 }
@@ -67,7 +73,8 @@ Status infer_loop(Inference& f) {
     Shape merged;
     if (!f.has(initial)) return invalid("carried value {} has no initial value", k);
     if (f.in(initial).type != tensor.type) return invalid("carried value {} changes its type", k);
-    if (!f.ranked(initial) || !tensor.has_rank || !merge_shapes(f.shape(initial), tensor.shape, f, merged))
+    if (!f.ranked(initial) || !tensor.has_rank ||
+        !merge_shapes(f.shape(initial), tensor.shape, f, merged))
       CAMSHAFT_TRY(f.unranked(tensor.type, k));
     else
       CAMSHAFT_TRY(f.give(tensor.type, merged, k));
@@ -83,7 +90,8 @@ Status infer_scan(Inference& f) {
   const size_t scan_inputs = static_cast<size_t>(a.num_scan_inputs);
   if (results < scans) return invalid("the body has {} outputs", results);
   const size_t states = results - scans;
-  if (f.inputs.size() < states + scan_inputs || a.scan_input_axes.size() != scan_inputs) return invalid("{} inputs", f.inputs.size());
+  if (f.inputs.size() < states + scan_inputs || a.scan_input_axes.size() != scan_inputs)
+    return invalid("{} inputs", f.inputs.size());
   if (f.outputs.size() < results) f.outputs.resize(results);
   Dim length;
   bool length_known = false;
@@ -92,7 +100,8 @@ Status infer_scan(Inference& f) {
     const int64_t axis = wrap_axis(a.scan_input_axes[k], f.rank(states + k));
     if (axis < 0) return invalid("scan input {} has no axis {}", k, a.scan_input_axes[k]);
     const Dim extent = f.shape(states + k)[axis];
-    if (length_known && !compatible(length, extent, f.symbols)) return invalid("the scan inputs differ in length");
+    if (length_known && !compatible(length, extent, f.symbols))
+      return invalid("the scan inputs differ in length");
     if (!length_known || f.is_number(extent)) length = extent;
     length_known = true;
   }
@@ -113,23 +122,30 @@ Status infer_recurrence(Inference& f) {
   const DataType type = f.in(0).type;
   const int64_t directions = a.direction == RnnDirection::kBidirectional ? 2 : 1;
   const int64_t gates = a.kind == RnnKind::kLstm ? 4 : a.kind == RnnKind::kGru ? 3 : 1;
-  if (a.hidden_size < 1 || a.hidden_size > kMaxExtent) return invalid("hidden size {}", a.hidden_size);
-  if (f.ranked(0) && f.rank(0) != 3) return invalid("input {} must have 3 dimensions", to_string(f.shape(0), f.symbols));
+  if (a.hidden_size < 1 || a.hidden_size > kMaxExtent)
+    return invalid("hidden size {}", a.hidden_size);
+  if (f.ranked(0) && f.rank(0) != 3)
+    return invalid("input {} must have 3 dimensions", to_string(f.shape(0), f.symbols));
   const Shape x = f.ranked(0) ? f.shape(0) : f.unknown_shape(3);
   const Dim sequence = x[a.batch_first ? 1 : 0], batch = x[a.batch_first ? 0 : 1];
-  const Shape weights = {Dim(directions), Dim(gates * a.hidden_size), x[2]}, recurrent = {Dim(directions), Dim(gates * a.hidden_size), Dim(a.hidden_size)};
+  const Shape weights = {Dim(directions), Dim(gates * a.hidden_size), x[2]},
+              recurrent = {Dim(directions), Dim(gates * a.hidden_size), Dim(a.hidden_size)};
   for (size_t k = 1; k < 3; ++k) {
     if (!f.ranked(k)) continue;
     const Shape& wanted = k == 1 ? weights : recurrent;
     bool fits = f.rank(k) == 3;
     for (size_t d = 0; fits && d < 3; ++d) fits = compatible(f.shape(k)[d], wanted[d], f.symbols);
-    if (!fits) return invalid("weights {} should be {}", to_string(f.shape(k), f.symbols), to_string(wanted, f.symbols));
+    if (!fits)
+      return invalid("weights {} should be {}", to_string(f.shape(k), f.symbols),
+                     to_string(wanted, f.symbols));
   }
   const Dim hidden = a.hidden_size;
-  const Shape last = a.batch_first ? Shape{batch, Dim(directions), hidden} : Shape{Dim(directions), batch, hidden};
+  const Shape last =
+      a.batch_first ? Shape{batch, Dim(directions), hidden} : Shape{Dim(directions), batch, hidden};
   CAMSHAFT_TRY(f.give(type, last, 1));
   CAMSHAFT_TRY(f.give(type, last, 2));
-  return f.give(type, a.batch_first ? Shape{batch, sequence, Dim(directions), hidden} : Shape{sequence, Dim(directions), batch, hidden});
+  return f.give(type, a.batch_first ? Shape{batch, sequence, Dim(directions), hidden}
+                                    : Shape{sequence, Dim(directions), batch, hidden});
 }
 
 }  // namespace camshaft::ir

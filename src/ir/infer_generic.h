@@ -24,9 +24,13 @@ class GenericRule {
   // Output k like input j.
   Status same(size_t j = 0, size_t k = 0);
   // The value of input k as extents; empty where it is not known.
-  std::optional<std::vector<Dim>> value(size_t k) const { return f.has(k) ? f.in(k).value : std::nullopt; }
+  std::optional<std::vector<Dim>> value(size_t k) const {
+    return f.has(k) ? f.in(k).value : std::nullopt;
+  }
   // Extent d of input k, a new symbol where it is not known.
-  Dim extent(size_t k, size_t d) { return f.ranked(k) && d < f.rank(k) ? f.shape(k)[d] : f.unknown(); }
+  Dim extent(size_t k, size_t d) {
+    return f.ranked(k) && d < f.rank(k) ? f.shape(k)[d] : f.unknown();
+  }
 
  private:
   const GenericAttribute* find(std::string_view name) const;

@@ -8,7 +8,9 @@
 namespace camshaft::ir {
 namespace {
 
-Status like_input(GenericRule& g) { return g.same(); }
+Status like_input(GenericRule& g) {
+  return g.same();
+}
 
 // --- Einsum
 
@@ -37,7 +39,8 @@ std::string einsum_result(const std::string& equation, const std::map<char, int>
   }
   std::string result = equation.substr(arrow + 2);
   std::erase(result, ' ');
-  if (const size_t dots = result.find("..."); dots != std::string::npos) result = result.substr(0, dots) + hidden + result.substr(dots + 3);
+  if (const size_t dots = result.find("..."); dots != std::string::npos)
+    result = result.substr(0, dots) + hidden + result.substr(dots + 3);
   return result;
 }
 
@@ -51,9 +54,11 @@ Status einsum(GenericRule& g) {
   const std::string left = equation.substr(0, equation.find("->"));
   for (size_t k = 0; k < count; ++k) {
     const size_t end = std::min(left.find(',', begin), left.size());
-    if (begin > left.size() || (k + 1 < count && end == left.size())) return invalid("equation \"{}\" for {} inputs", equation, count);
+    if (begin > left.size() || (k + 1 < count && end == left.size()))
+      return invalid("equation \"{}\" for {} inputs", equation, count);
     if (!g.f.ranked(k)) return g.f.unranked(g.f.in(0).type);
-    CAMSHAFT_ASSIGN(const std::string labels, einsum_labels(left.substr(begin, end - begin), g.f.rank(k)));
+    CAMSHAFT_ASSIGN(const std::string labels,
+                    einsum_labels(left.substr(begin, end - begin), g.f.rank(k)));
     for (size_t d = 0; d < labels.size(); ++d) {
       const auto [entry, added] = extents.emplace(labels[d], g.f.shape(k)[d]);
       if (!added && entry->second == Dim(1)) entry->second = g.f.shape(k)[d];
@@ -65,7 +70,8 @@ Status einsum(GenericRule& g) {
   if (result.size() > kMaxRank) return invalid("the result has {} dimensions", result.size());
   Shape shape;
   for (char label : result) {
-    if (!extents.count(label)) return invalid("label {} of equation \"{}\" is in no input", label, equation);
+    if (!extents.count(label))
+      return invalid("label {} of equation \"{}\" is in no input", label, equation);
     shape.push_back(extents[label]);
   }
   return g.f.give(g.f.in(0).type, shape);
@@ -74,14 +80,16 @@ Status einsum(GenericRule& g) {
 Status determinant(GenericRule& g) {
   CAMSHAFT_TRY(g.f.require(1));
   if (!g.f.ranked(0)) return g.f.unranked(g.f.in(0).type);
-  if (g.f.rank(0) < 2) return invalid("input {} is not a matrix", to_string(g.f.shape(0), g.f.symbols));
+  if (g.f.rank(0) < 2)
+    return invalid("input {} is not a matrix", to_string(g.f.shape(0), g.f.symbols));
   return g.f.give(g.f.in(0).type, Shape(g.f.shape(0).begin(), g.f.shape(0).end() - 2));
 }
 
 Status typed_like_input(GenericRule& g) {  // EyeLike, BitCast
   CAMSHAFT_TRY(g.f.require(1));
   CAMSHAFT_ASSIGN(const DataType type, g.type(g.has("to") ? "to" : "dtype", g.f.in(0).type));
-  if (g.has("to") && bits_of(type) != bits_of(g.f.in(0).type)) return make_error(ErrorCode::kUnsupported, "a type of another width");
+  if (g.has("to") && bits_of(type) != bits_of(g.f.in(0).type))
+    return make_error(ErrorCode::kUnsupported, "a type of another width");
   return g.f.ranked(0) ? g.f.give(type, g.f.shape(0)) : g.f.unranked(type);
 }
 
@@ -91,31 +99,38 @@ Status attention(GenericRule& g) {
   Inference& f = g.f;
   CAMSHAFT_TRY(f.require(3));
   const DataType type = f.in(0).type;
-  if (!f.ranked(0) || !f.ranked(1) || !f.ranked(2) || f.rank(0) != f.rank(1) || f.rank(0) != f.rank(2) || (f.rank(0) != 3 && f.rank(0) != 4))
+  if (!f.ranked(0) || !f.ranked(1) || !f.ranked(2) || f.rank(0) != f.rank(1) ||
+      f.rank(0) != f.rank(2) || (f.rank(0) != 3 && f.rank(0) != 4))
     return invalid("query, key and value must all have 3 or 4 dimensions");
   const bool packed = f.rank(0) == 3;
   const int64_t heads = g.integer("q_num_heads", 0), kv_heads = g.integer("kv_num_heads", 0);
-  if (packed && (heads < 1 || kv_heads < 1)) return invalid("q_num_heads and kv_num_heads are needed for 3 dimensions");
+  if (packed && (heads < 1 || kv_heads < 1))
+    return invalid("q_num_heads and kv_num_heads are needed for 3 dimensions");
   SymbolTable& s = f.symbols;
   const Shape &q = f.shape(0), &k = f.shape(1), &v = f.shape(2);
   const Dim batch = q[0], queries = q[packed ? 1 : 2];
   const Dim q_heads = packed ? Dim(heads) : q[1], k_heads = packed ? Dim(kv_heads) : k[1];
-  const Dim depth = packed ? s.floor_div(k[2], kv_heads) : k[3], v_depth = packed ? s.floor_div(v[2], kv_heads) : v[3];
+  const Dim depth = packed ? s.floor_div(k[2], kv_heads) : k[3],
+            v_depth = packed ? s.floor_div(v[2], kv_heads) : v[3];
   Dim keys = k[packed ? 1 : 2];
   if (f.has(4)) keys = f.ranked(4) && f.rank(4) == 4 ? s.add(keys, f.shape(4)[2]) : f.unknown();
   CAMSHAFT_TRY(f.give(f.in(1).type, Shape{batch, k_heads, keys, depth}, 1));
   CAMSHAFT_TRY(f.give(f.in(2).type, Shape{batch, k_heads, keys, v_depth}, 2));
   CAMSHAFT_TRY(f.give(type, Shape{batch, q_heads, queries, keys}, 3));
-  return f.give(type, packed ? Shape{batch, queries, s.mul(v_depth, heads)} : Shape{batch, q_heads, queries, v_depth});
+  return f.give(type, packed ? Shape{batch, queries, s.mul(v_depth, heads)}
+                             : Shape{batch, q_heads, queries, v_depth});
 }
 
 Status linear_attention(GenericRule& g) {
   Inference& f = g.f;
   CAMSHAFT_TRY(f.require(3));
   const int64_t heads = g.integer("q_num_heads", 0), kv_heads = g.integer("kv_num_heads", 0);
-  if (!f.ranked(0) || f.rank(0) != 3 || !f.ranked(1) || f.rank(1) != 3 || !f.ranked(2) || f.rank(2) != 3 || heads < 1 || kv_heads < 1)
-    return invalid("query, key and value must have 3 dimensions, and the numbers of heads must be given");
-  const Dim depth = f.symbols.floor_div(f.shape(1)[2], kv_heads), v_depth = f.symbols.floor_div(f.shape(2)[2], kv_heads);
+  if (!f.ranked(0) || f.rank(0) != 3 || !f.ranked(1) || f.rank(1) != 3 || !f.ranked(2) ||
+      f.rank(2) != 3 || heads < 1 || kv_heads < 1)
+    return invalid(
+        "query, key and value must have 3 dimensions, and the numbers of heads must be given");
+  const Dim depth = f.symbols.floor_div(f.shape(1)[2], kv_heads),
+            v_depth = f.symbols.floor_div(f.shape(2)[2], kv_heads);
   const DataType state = f.has(3) ? f.in(3).type : f.in(0).type;
   CAMSHAFT_TRY(f.give(state, Shape{f.shape(0)[0], Dim(kv_heads), depth, v_depth}, 1));
   return f.give(f.in(0).type, Shape{f.shape(0)[0], f.shape(0)[1], f.symbols.mul(v_depth, heads)});
@@ -125,13 +140,15 @@ Status causal_convolution(GenericRule& g) {
   Inference& f = g.f;
   CAMSHAFT_TRY(f.require(2));
   const Dim taps = g.extent(1, 2);
-  CAMSHAFT_TRY(f.give(f.in(0).type, Shape{g.extent(0, 0), g.extent(0, 1), f.symbols.sub(taps, 1)}, 1));
+  CAMSHAFT_TRY(
+      f.give(f.in(0).type, Shape{g.extent(0, 0), g.extent(0, 1), f.symbols.sub(taps, 1)}, 1));
   return g.same();
 }
 
 // --- integer products
 
-Status as_layer(GenericRule& g, LayerKind kind, Attrs attrs, std::vector<InferInput> inputs, DataType type) {
+Status as_layer(GenericRule& g, LayerKind kind, Attrs attrs, std::vector<InferInput> inputs,
+                DataType type) {
   Layer probe;
   probe.kind = kind;
   probe.name = g.f.layer.name;
@@ -143,7 +160,8 @@ Status as_layer(GenericRule& g, LayerKind kind, Attrs attrs, std::vector<InferIn
 
 Status matmul_integer(GenericRule& g) {
   CAMSHAFT_TRY(g.f.require(2));
-  return as_layer(g, LayerKind::kMatrixMultiply, MatrixMultiplyAttrs{}, {g.f.in(0), g.f.in(1)}, DataType::kInt32);
+  return as_layer(g, LayerKind::kMatrixMultiply, MatrixMultiplyAttrs{}, {g.f.in(0), g.f.in(1)},
+                  DataType::kInt32);
 }
 
 Status conv_integer(GenericRule& g) {
@@ -156,7 +174,8 @@ Status conv_integer(GenericRule& g) {
   };
   ConvolutionAttrs attrs;
   for (size_t d = 0; d < spatial; ++d) {
-    if (!g.f.shape(1)[d + 2].is_known()) return make_error(ErrorCode::kUnsupported, "weights whose kernel size is not known");
+    if (!g.f.shape(1)[d + 2].is_known())
+      return make_error(ErrorCode::kUnsupported, "weights whose kernel size is not known");
     attrs.kernel.push_back(g.f.shape(1)[d + 2].extent());
   }
   attrs.stride = filled("strides", spatial, 1);
@@ -168,7 +187,8 @@ Status conv_integer(GenericRule& g) {
   if (auto_pad == "SAME_UPPER") attrs.padding_mode = PaddingMode::kSameUpper;
   if (auto_pad == "SAME_LOWER") attrs.padding_mode = PaddingMode::kSameLower;
   attrs.groups = g.integer("group", 1);
-  return as_layer(g, LayerKind::kConvolution, std::move(attrs), {g.f.in(0), g.f.in(1)}, DataType::kInt32);
+  return as_layer(g, LayerKind::kConvolution, std::move(attrs), {g.f.in(0), g.f.in(1)},
+                  DataType::kInt32);
 }
 
 Status dynamic_quantize(GenericRule& g) {
@@ -176,6 +196,19 @@ Status dynamic_quantize(GenericRule& g) {
   CAMSHAFT_TRY(g.f.give(DataType::kFloat, {}, 1));
   CAMSHAFT_TRY(g.f.give(DataType::kUInt8, {}, 2));
   return g.f.ranked(0) ? g.f.give(DataType::kUInt8, g.f.shape(0)) : g.f.unranked(DataType::kUInt8);
+}
+
+Status dropout(GenericRule& g) {
+  CAMSHAFT_TRY(g.same());
+  return g.f.ranked(0) ? g.f.give(DataType::kBool, g.f.shape(0), 1)
+                       : g.f.unranked(DataType::kBool, 1);
+}
+
+Status training_batch_normalization(GenericRule& g) {
+  CAMSHAFT_TRY(g.f.require(5));
+  CAMSHAFT_TRY(g.same(3, 1));
+  CAMSHAFT_TRY(g.same(4, 2));
+  return g.same();
 }
 
 // --- losses
@@ -194,11 +227,13 @@ Status unique(GenericRule& g) {
   Inference& f = g.f;
   CAMSHAFT_TRY(f.require(1));
   const Dim count = f.unknown();
-  for (size_t k = 1; k < 4; ++k) CAMSHAFT_TRY(f.give(DataType::kInt64, Shape{k == 2 ? f.unknown() : count}, k));
+  for (size_t k = 1; k < 4; ++k)
+    CAMSHAFT_TRY(f.give(DataType::kInt64, Shape{k == 2 ? f.unknown() : count}, k));
   if (!g.has("axis")) return f.give(f.in(0).type, Shape{count});
   if (!f.ranked(0)) return f.unranked(f.in(0).type);
   const int64_t axis = wrap_axis(g.integer("axis", 0), f.rank(0));
-  if (axis < 0) return invalid("axis {} of {}", g.integer("axis", 0), to_string(f.shape(0), f.symbols));
+  if (axis < 0)
+    return invalid("axis {} of {}", g.integer("axis", 0), to_string(f.shape(0), f.symbols));
   Shape shape = f.shape(0);
   shape[axis] = count;
   return f.give(f.in(0).type, shape);
@@ -210,7 +245,8 @@ Status compress(GenericRule& g) {
   if (!g.has("axis")) return f.give(f.in(0).type, Shape{f.unknown()});
   if (!f.ranked(0)) return f.unranked(f.in(0).type);
   const int64_t axis = wrap_axis(g.integer("axis", 0), f.rank(0));
-  if (axis < 0) return invalid("axis {} of {}", g.integer("axis", 0), to_string(f.shape(0), f.symbols));
+  if (axis < 0)
+    return invalid("axis {} of {}", g.integer("axis", 0), to_string(f.shape(0), f.symbols));
   Shape shape = f.shape(0);
   shape[axis] = f.unknown();
   return f.give(f.in(0).type, shape);
@@ -220,9 +256,11 @@ Status one_hot(GenericRule& g) {
   Inference& f = g.f;
   CAMSHAFT_TRY(f.require(3));
   if (!f.ranked(0)) return f.unranked(f.in(2).type);
-  if (f.rank(0) + 1 > kMaxRank) return make_error(ErrorCode::kUnsupported, "more than {} dimensions", kMaxRank);
+  if (f.rank(0) + 1 > kMaxRank)
+    return make_error(ErrorCode::kUnsupported, "more than {} dimensions", kMaxRank);
   const int64_t axis = wrap_axis(g.integer("axis", -1), f.rank(0) + 1);
-  if (axis < 0) return invalid("axis {} of {}", g.integer("axis", -1), to_string(f.shape(0), f.symbols));
+  if (axis < 0)
+    return invalid("axis {} of {}", g.integer("axis", -1), to_string(f.shape(0), f.symbols));
   const auto depth = g.value(1);
   Shape shape = f.shape(0);
   shape.insert(axis, depth && depth->size() == 1 ? (*depth)[0] : f.unknown());
@@ -232,16 +270,21 @@ Status one_hot(GenericRule& g) {
 Status tf_idf(GenericRule& g) {
   CAMSHAFT_TRY(g.f.require(1));
   const Ints indexes = g.list("ngram_indexes");
-  const Dim columns = indexes.empty() ? g.f.unknown() : Dim(std::max<int64_t>(*std::max_element(indexes.begin(), indexes.end()), -1) + 1);
+  const Dim columns =
+      indexes.empty()
+          ? g.f.unknown()
+          : Dim(std::max<int64_t>(*std::max_element(indexes.begin(), indexes.end()), -1) + 1);
   if (!g.f.ranked(0)) return g.f.unranked(DataType::kFloat);
-  return g.f.give(DataType::kFloat, g.f.rank(0) == 2 ? Shape{g.f.shape(0)[0], columns} : Shape{columns});
+  return g.f.give(DataType::kFloat,
+                  g.f.rank(0) == 2 ? Shape{g.f.shape(0)[0], columns} : Shape{columns});
 }
 
 Status array_feature_extractor(GenericRule& g) {
   CAMSHAFT_TRY(g.f.require(2));
   if (!g.f.ranked(0) || !g.f.ranked(1)) return g.f.unranked(g.f.in(0).type);
   const Dim count = elements(g.f.shape(1), g.f.symbols);
-  Shape shape = g.f.rank(0) < 2 ? Shape{Dim(1)} : Shape(g.f.shape(0).begin(), g.f.shape(0).end() - 1);
+  Shape shape =
+      g.f.rank(0) < 2 ? Shape{Dim(1)} : Shape(g.f.shape(0).begin(), g.f.shape(0).end() - 1);
   shape.push_back(count);
   return g.f.give(g.f.in(0).type, shape);
 }
@@ -260,6 +303,8 @@ constexpr GenericRow kRows[] = {
     {"RotaryEmbedding", like_input},
     {"CausalConvWithState", causal_convolution},
     {"LRN", like_input},
+    {"Dropout", dropout},
+    {"BatchNormalization", training_batch_normalization},
     {"MatMulInteger", matmul_integer},
     {"ConvInteger", conv_integer},
     {"DynamicQuantizeLinear", dynamic_quantize},
@@ -275,6 +320,8 @@ constexpr GenericRow kRows[] = {
 
 }  // namespace
 
-std::span<const GenericRow> generic_algebra_rules() { return kRows; }
+std::span<const GenericRow> generic_algebra_rules() {
+  return kRows;
+}
 
 }  // namespace camshaft::ir

@@ -8,7 +8,9 @@ namespace {
 Status random(GenericRule& g) {
   CAMSHAFT_ASSIGN(const DataType type, g.type("dtype", DataType::kFloat));
   const Ints extents = g.list("shape");
-  if (extents.size() > kMaxRank) return make_error(ErrorCode::kUnsupported, "{} dimensions (at most {})", extents.size(), kMaxRank);
+  if (extents.size() > kMaxRank)
+    return make_error(ErrorCode::kUnsupported, "{} dimensions (at most {})", extents.size(),
+                      kMaxRank);
   Shape shape;
   for (int64_t extent : extents) {
     if (extent < 0 || extent > kMaxExtent) return invalid("extent {}", extent);
@@ -45,7 +47,8 @@ Status mel_weights(GenericRule& g) {
   CAMSHAFT_ASSIGN(const DataType type, g.type("output_datatype", DataType::kFloat));
   const auto mels = g.value(0), length = g.value(1);
   const bool known = mels && length && mels->size() == 1 && length->size() == 1;
-  const Dim rows = known ? g.f.symbols.add(g.f.symbols.floor_div((*length)[0], 2), 1) : g.f.unknown();
+  const Dim rows =
+      known ? g.f.symbols.add(g.f.symbols.floor_div((*length)[0], 2), 1) : g.f.unknown();
   return g.f.give(type, Shape{rows, known ? (*mels)[0] : g.f.unknown()});
 }
 
@@ -58,7 +61,7 @@ Status dft(GenericRule& g) {
   int64_t given = g.opset() < 20 ? g.integer("axis", 1) : -2;
   if (g.opset() >= 20 && f.has(2)) {
     const std::optional<int64_t> number = f.number(2);
-    if (!number) return make_error(ErrorCode::kUnsupported, "an axis computed at run time: it must be constant");
+    if (!number) return f.give(f.in(0).type, f.unknown_shape(f.rank(0)));
     given = *number;
   }
   const int64_t axis = wrap_axis(given, f.rank(0));
@@ -83,40 +86,61 @@ Status stft(GenericRule& g) {
   else if (!f.has(3) && f.ranked(2) && f.rank(2) == 1)
     frame = f.shape(2)[0];
   Dim frames = f.unknown();
-  if (step && step->size() == 1 && f.symbols.bounds((*step)[0]).low > 0 && f.ranked(0) && f.rank(0) >= 2)
+  if (step && step->size() == 1 && f.symbols.bounds((*step)[0]).low > 0 && f.ranked(0) &&
+      f.rank(0) >= 2)
     frames = f.symbols.add(f.symbols.floor_div(f.symbols.sub(f.shape(0)[1], frame), (*step)[0]), 1);
   const bool one_sided = g.integer("onesided", 1) != 0;
   const Dim bins = one_sided ? f.symbols.add(f.symbols.floor_div(frame, 2), 1) : frame;
   return f.give(f.in(0).type, Shape{g.extent(0, 0), frames, bins, Dim(2)});
 }
 
-// --- training steps: inputs R, T, then n of each of X, G and the states; outputs the new X and states.
+// --- training steps: inputs R, T, then n of each of X, G and the states; outputs the new X and
+// states.
 
 Status training_step(GenericRule& g, size_t states) {
   Inference& f = g.f;
-  if (f.inputs.size() < 2 || (f.inputs.size() - 2) % (states + 2) != 0) return invalid("{} inputs", f.inputs.size());
+  if (f.inputs.size() < 2 || (f.inputs.size() - 2) % (states + 2) != 0)
+    return invalid("{} inputs", f.inputs.size());
   const size_t count = (f.inputs.size() - 2) / (states + 2);
   CAMSHAFT_TRY(f.require(f.inputs.size()));
   if (f.outputs.size() < count * (states + 1)) f.outputs.resize(count * (states + 1));
   for (size_t k = 0; k < count; ++k) {
     CAMSHAFT_TRY(g.same(2 + k, k));
-    for (size_t s = 0; s < states; ++s) CAMSHAFT_TRY(g.same(2 + (s + 2) * count + k, (s + 1) * count + k));
+    for (size_t s = 0; s < states; ++s)
+      CAMSHAFT_TRY(g.same(2 + (s + 2) * count + k, (s + 1) * count + k));
   }
   return ok_status();
 }
 
-Status one_state(GenericRule& g) { return training_step(g, 1); }
-Status two_states(GenericRule& g) { return training_step(g, 2); }
+Status one_state(GenericRule& g) {
+  return training_step(g, 1);
+}
+Status two_states(GenericRule& g) {
+  return training_step(g, 2);
+}
 
 constexpr GenericRow kRows[] = {
-    {"RandomUniform", random},        {"RandomNormal", random},  {"RandomUniformLike", random_like}, {"RandomNormalLike", random_like},
-    {"Bernoulli", random_like},       {"Multinomial", multinomial}, {"HannWindow", window},          {"HammingWindow", window},
-    {"BlackmanWindow", window},       {"MelWeightMatrix", mel_weights}, {"DFT", dft},                {"STFT", stft},
-    {"Adagrad", one_state},           {"Momentum", one_state},   {"Adam", two_states},
+    {"RandomUniform", random},
+    {"RandomNormal", random},
+    {"RandomUniformLike", random_like},
+    {"RandomNormalLike", random_like},
+    {"Bernoulli", random_like},
+    {"Multinomial", multinomial},
+    {"HannWindow", window},
+    {"HammingWindow", window},
+    {"BlackmanWindow", window},
+    {"MelWeightMatrix", mel_weights},
+    {"DFT", dft},
+    {"STFT", stft},
+    {"Adagrad", one_state},
+    {"Momentum", one_state},
+    {"Adam", two_states},
 };
 
 }  // namespace
 
-std::span<const GenericRow> generic_random_rules() { return kRows; }
+std::span<const GenericRow> generic_random_rules() {
+  return kRows;
+}
 
 }  // namespace camshaft::ir

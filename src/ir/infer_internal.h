@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the shape inference functions share: the inputs of one layer, its outputs, and arithmetic on known values.
+// What the shape inference functions share: the inputs of one layer, its outputs, and arithmetic on
+// known values.
 #pragma once
 
 #include <functional>
@@ -60,16 +61,17 @@ bool compatible(Dim a, Dim b, const SymbolTable& symbols);
 bool merge_shapes(const Shape& a, const Shape& b, Inference& f, Shape& merged);
 
 // Elements of a known value picked by position: out[i…] = value[offset + Σ i_k * stride_k].
-std::vector<Dim> gather_values(const std::vector<Dim>& value, std::span<const int64_t> extents, std::span<const int64_t> strides,
-                               int64_t offset);
+std::vector<Dim> gather_values(const std::vector<Dim>& value, std::span<const int64_t> extents,
+                               std::span<const int64_t> strides, int64_t offset);
 Ints dense_strides(std::span<const int64_t> extents);
 
-// One elementwise operator on known values; empty where the result is not an integer or not provable.
+// One elementwise operator on known values; empty where the result is not an integer or not
+// provable.
 std::optional<Dim> evaluate_symbolic(PointOp op, bool floating, Dim a, Dim b, SymbolTable& symbols);
 
 // Output extent of one window dimension on symbols.
-Dim window_output(PaddingMode mode, Dim input, int64_t kernel, int64_t stride, int64_t dilation, int64_t pre, int64_t post,
-                  SymbolTable& symbols);
+Dim window_output(PaddingMode mode, Dim input, int64_t kernel, int64_t stride, int64_t dilation,
+                  int64_t pre, int64_t post, SymbolTable& symbols);
 
 // infer_window.cpp
 Status infer_convolution(Inference& f);

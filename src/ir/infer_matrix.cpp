@@ -10,7 +10,9 @@ Status infer_matrix_multiply(Inference& f) {
   CAMSHAFT_TRY(f.require(2));
   const auto& attrs = f.layer.as<MatrixMultiplyAttrs>();
   const DataType type = f.in(0).type;
-  if (type != f.in(1).type) return invalid("the factors have different types: {} and {}", type_name(type), type_name(f.in(1).type));
+  if (type != f.in(1).type)
+    return invalid("the factors have different types: {} and {}", type_name(type),
+                   type_name(f.in(1).type));
   if (!f.ranked(0) || !f.ranked(1)) return f.unranked(type);
   Shape a = f.shape(0), b = f.shape(1);
   if (a.empty() || b.empty()) return invalid("a factor is a scalar");
@@ -21,17 +23,20 @@ Status infer_matrix_multiply(Inference& f) {
   if (attrs.transpose_b) std::swap(b[b.size() - 1], b[b.size() - 2]);
   const Dim m = a[a.size() - 2], n = b[b.size() - 1];
   if (!compatible(a[a.size() - 1], b[b.size() - 2], f.symbols))
-    return invalid("factors {} and {} do not match", to_string(f.shape(0), f.symbols), to_string(f.shape(1), f.symbols));
+    return invalid("factors {} and {} do not match", to_string(f.shape(0), f.symbols),
+                   to_string(f.shape(1), f.symbols));
   const Shape batch_a(a.begin(), a.end() - 2), batch_b(b.begin(), b.end() - 2);
   CAMSHAFT_ASSIGN(Shape shape, broadcast_shapes(batch_a, batch_b, f.symbols));
   if (!row) shape.push_back(m);
   if (!column) shape.push_back(n);
   if (f.ranked(2)) {
     CAMSHAFT_ASSIGN(const Shape with_bias, broadcast_shapes(shape, f.shape(2), f.symbols));
-    if (with_bias.size() != shape.size()) return invalid("bias {} has too many dimensions", to_string(f.shape(2), f.symbols));
+    if (with_bias.size() != shape.size())
+      return invalid("bias {} has too many dimensions", to_string(f.shape(2), f.symbols));
     for (size_t d = 0; d < shape.size(); ++d)
       if (!compatible(with_bias[d], shape[d], f.symbols))
-        return invalid("bias {} does not broadcast to {}", to_string(f.shape(2), f.symbols), to_string(shape, f.symbols));
+        return invalid("bias {} does not broadcast to {}", to_string(f.shape(2), f.symbols),
+                       to_string(shape, f.symbols));
   }
   return f.give(type, shape);
 }
@@ -39,16 +44,29 @@ Status infer_matrix_multiply(Inference& f) {
 namespace {
 
 std::optional<Dim> reduce_values(ReduceOp op, const std::vector<Dim>& value, SymbolTable& symbols) {
-  if (value.empty()) return op == ReduceOp::kProd ? std::optional<Dim>(1) : op == ReduceOp::kSum ? std::optional<Dim>(0) : std::nullopt;
+  if (value.empty())
+    return op == ReduceOp::kProd  ? std::optional<Dim>(1)
+           : op == ReduceOp::kSum ? std::optional<Dim>(0)
+                                  : std::nullopt;
   Dim result = value[0];
   for (size_t k = 1; k < value.size(); ++k) switch (op) {
-      case ReduceOp::kSum: result = symbols.add(result, value[k]); break;
-      case ReduceOp::kProd: result = symbols.mul(result, value[k]); break;
-      case ReduceOp::kMax: result = symbols.max(result, value[k]); break;
-      case ReduceOp::kMin: result = symbols.min(result, value[k]); break;
-      default: return std::nullopt;
+      case ReduceOp::kSum:
+        result = symbols.add(result, value[k]);
+        break;
+      case ReduceOp::kProd:
+        result = symbols.mul(result, value[k]);
+        break;
+      case ReduceOp::kMax:
+        result = symbols.max(result, value[k]);
+        break;
+      case ReduceOp::kMin:
+        result = symbols.min(result, value[k]);
+        break;
+      default:
+        return std::nullopt;
     }
-  const bool exact = op == ReduceOp::kSum || op == ReduceOp::kProd || op == ReduceOp::kMax || op == ReduceOp::kMin;
+  const bool exact =
+      op == ReduceOp::kSum || op == ReduceOp::kProd || op == ReduceOp::kMax || op == ReduceOp::kMin;
   return exact ? std::optional(result) : std::nullopt;
 }
 
@@ -65,7 +83,7 @@ Status infer_reduce(Inference& f) {
     const std::optional<Ints> given = f.numbers(1);
     if (!given) return a.keep_dims ? f.give(type, f.unknown_shape(rank)) : f.unranked(type);
     axes = *given;
-    if (axes.empty())
+    if (axes.empty() && !a.empty_is_none)
       for (size_t d = 0; d < rank; ++d) axes.push_back(static_cast<int64_t>(d));
   }
   std::vector<bool> reduced(rank);
@@ -77,8 +95,10 @@ Status infer_reduce(Inference& f) {
   Shape shape;
   for (size_t d = 0; d < rank; ++d)
     if (!reduced[d] || a.keep_dims) shape.push_back(reduced[d] ? Dim(1) : f.shape(0)[d]);
-  if (f.in(0).value && std::find(reduced.begin(), reduced.end(), false) == reduced.end() && !reduced.empty())
-    if (const std::optional<Dim> value = reduce_values(a.op, *f.in(0).value, f.symbols)) f.out().value = {*value};
+  if (f.in(0).value && std::find(reduced.begin(), reduced.end(), false) == reduced.end() &&
+      !reduced.empty())
+    if (const std::optional<Dim> value = reduce_values(a.op, *f.in(0).value, f.symbols))
+      f.out().value = {*value};
   if (f.in(0).value && axes.empty()) f.out().value = f.in(0).value;
   return f.give(type, shape);
 }
@@ -99,13 +119,18 @@ Status infer_normalization(Inference& f) {
   if (!f.ranked(0)) return f.unranked(f.in(0).type);
   const Shape& x = f.shape(0);
   const bool per_channel = a.kind == NormKind::kInstance || a.kind == NormKind::kGroup;
-  if (!per_channel && (a.axis < 0 || a.axis >= static_cast<int64_t>(x.size()))) return invalid("axis {} of {}", a.axis, to_string(x, f.symbols));
-  if (per_channel && x.size() < 2) return invalid("input {} has no channels", to_string(x, f.symbols));
-  if (a.kind == NormKind::kGroup && (a.groups < 1 || (x[1].is_known() && x[1].extent() % a.groups != 0)))
-    return invalid("{} channels cannot be divided into {} groups", f.symbols.to_string(x[1]), a.groups);
+  if (!per_channel && (a.axis < 0 || a.axis >= static_cast<int64_t>(x.size())))
+    return invalid("axis {} of {}", a.axis, to_string(x, f.symbols));
+  if (per_channel && x.size() < 2)
+    return invalid("input {} has no channels", to_string(x, f.symbols));
+  if (a.kind == NormKind::kGroup &&
+      (a.groups < 1 || (x[1].is_known() && x[1].extent() % a.groups != 0)))
+    return invalid("{} channels cannot be divided into {} groups", f.symbols.to_string(x[1]),
+                   a.groups);
   for (size_t k = 1; k < 3 && per_channel; ++k)
     if (f.ranked(k) && (f.rank(k) != 1 || !compatible(f.shape(k)[0], x[1], f.symbols)))
-      return invalid("input {} with shape {} for {} channels", k, to_string(f.shape(k), f.symbols), f.symbols.to_string(x[1]));
+      return invalid("input {} with shape {} for {} channels", k, to_string(f.shape(k), f.symbols),
+                     f.symbols.to_string(x[1]));
   for (size_t k = 1; k < 3 && !per_channel; ++k) {
     if (!f.ranked(k)) continue;
     CAMSHAFT_ASSIGN(const Shape shape, broadcast_shapes(x, f.shape(k), f.symbols));
@@ -121,12 +146,15 @@ Status infer_topk(Inference& f) {
     CAMSHAFT_TRY(f.unranked(DataType::kInt64, 1));
     return f.unranked(f.in(0).type);
   }
-  if (a.axis < 0 || a.axis >= static_cast<int64_t>(f.rank(0))) return invalid("axis {} of {}", a.axis, to_string(f.shape(0), f.symbols));
+  if (a.axis < 0 || a.axis >= static_cast<int64_t>(f.rank(0)))
+    return invalid("axis {} of {}", a.axis, to_string(f.shape(0), f.symbols));
   Shape shape = f.shape(0);
   const bool known = f.in(1).value && f.in(1).value->size() == 1;
   const Dim k = known ? (*f.in(1).value)[0] : f.unknown();
-  if (f.is_number(k) && f.is_number(shape[a.axis]) && f.symbols.number(k) > f.symbols.number(shape[a.axis]))
-    return invalid("k = {} is larger than axis {} of {}", f.symbols.number(k), a.axis, to_string(shape, f.symbols));
+  if (f.is_number(k) && f.is_number(shape[a.axis]) &&
+      f.symbols.number(k) > f.symbols.number(shape[a.axis]))
+    return invalid("k = {} is larger than axis {} of {}", f.symbols.number(k), a.axis,
+                   to_string(shape, f.symbols));
   shape[a.axis] = k;
   CAMSHAFT_TRY(f.give(DataType::kInt64, shape, 1));
   return f.give(f.in(0).type, shape);
@@ -137,7 +165,8 @@ Status infer_arg_min_max(Inference& f) {
   const auto& a = f.layer.as<TopKAttrs>();
   if (!f.ranked(0)) return f.unranked(DataType::kInt64);
   Shape shape = f.shape(0);
-  if (a.axis < 0 || a.axis >= static_cast<int64_t>(shape.size())) return invalid("axis {} of {}", a.axis, to_string(shape, f.symbols));
+  if (a.axis < 0 || a.axis >= static_cast<int64_t>(shape.size()))
+    return invalid("axis {} of {}", a.axis, to_string(shape, f.symbols));
   if (a.keep_dims)
     shape[a.axis] = 1;
   else

@@ -28,10 +28,12 @@ std::optional<bool> proven_equal(Dim a, Dim b, SymbolTable& symbols) {
 
 std::optional<Dim> divide(bool floating, Dim a, Dim b, SymbolTable& symbols) {
   if (b == Dim(0)) return std::nullopt;
-  if (floating) return symbols.mod(a, b) == Dim(0) ? std::optional(symbols.floor_div(a, b)) : std::nullopt;
+  if (floating)
+    return symbols.mod(a, b) == Dim(0) ? std::optional(symbols.floor_div(a, b)) : std::nullopt;
   const SymbolTable::Bounds left = symbols.bounds(a), right = symbols.bounds(b);
   if (left.low >= 0 && right.low >= 0) return symbols.floor_div(a, b);
-  if (!symbols.is_number(a) || !symbols.is_number(b) || symbols.number(b) == -1) return std::nullopt;
+  if (!symbols.is_number(a) || !symbols.is_number(b) || symbols.number(b) == -1)
+    return std::nullopt;
   return symbols.constant(symbols.number(a) / symbols.number(b));  // toward zero
 }
 
@@ -44,47 +46,75 @@ std::optional<Dim> power(Dim a, Dim b, SymbolTable& symbols) {
 
 std::optional<Dim> evaluate_number(PointOp op, int64_t a) {
   switch (op) {
-    case PointOp::kSign: return std::nullopt;
-    case PointOp::kNot: return Dim(a == 0 ? 1 : 0);
+    case PointOp::kSign:
+      return std::nullopt;
+    case PointOp::kNot:
+      return Dim(a == 0 ? 1 : 0);
     case PointOp::kSqrt: {
-      const auto root = static_cast<int64_t>(std::sqrt(static_cast<double>(std::max<int64_t>(a, 0))));
+      const auto root =
+          static_cast<int64_t>(std::sqrt(static_cast<double>(std::max<int64_t>(a, 0))));
       return root * root == a ? std::optional<Dim>(root) : std::nullopt;
     }
-    default: return std::nullopt;
+    default:
+      return std::nullopt;
   }
 }
 
 }  // namespace
 
-std::optional<Dim> evaluate_symbolic(PointOp op, bool floating, Dim a, Dim b, SymbolTable& symbols) {
+std::optional<Dim> evaluate_symbolic(PointOp op, bool floating, Dim a, Dim b,
+                                     SymbolTable& symbols) {
   switch (op) {
     case PointOp::kIdentity:
     case PointOp::kFloor:
     case PointOp::kCeil:
-    case PointOp::kRound: return a;
-    case PointOp::kNeg: return symbols.sub(0, a);
-    case PointOp::kAbs: return symbols.max(a, symbols.sub(0, a));
-    case PointOp::kRelu: return symbols.max(a, 0);
-    case PointOp::kAdd: return symbols.add(a, b);
-    case PointOp::kSub: return symbols.sub(a, b);
-    case PointOp::kMul: return symbols.mul(a, b);
-    case PointOp::kDiv: return divide(floating, a, b, symbols);
+    case PointOp::kRound:
+      return a;
+    case PointOp::kNeg:
+      return symbols.sub(0, a);
+    case PointOp::kAbs:
+      return symbols.max(a, symbols.sub(0, a));
+    case PointOp::kRelu:
+      return symbols.max(a, 0);
+    case PointOp::kAdd:
+      return symbols.add(a, b);
+    case PointOp::kSub:
+      return symbols.sub(a, b);
+    case PointOp::kMul:
+      return symbols.mul(a, b);
+    case PointOp::kDiv:
+      return divide(floating, a, b, symbols);
     case PointOp::kMod:
       return symbols.bounds(b).low > 0 ? std::optional(symbols.mod(a, b)) : std::nullopt;
     case PointOp::kFmod:
-      return symbols.bounds(b).low > 0 && symbols.bounds(a).low >= 0 ? std::optional(symbols.mod(a, b)) : std::nullopt;
-    case PointOp::kMin: return symbols.min(a, b);
-    case PointOp::kMax: return symbols.max(a, b);
-    case PointOp::kPow: return power(a, b, symbols);
-    case PointOp::kEqual: return truth(proven_equal(a, b, symbols));
-    case PointOp::kLess: return truth(proven_less(a, b, false, symbols));
-    case PointOp::kLessOrEqual: return truth(proven_less(a, b, true, symbols));
-    case PointOp::kGreater: return truth(proven_less(b, a, false, symbols));
-    case PointOp::kGreaterOrEqual: return truth(proven_less(b, a, true, symbols));
-    case PointOp::kAnd: return symbols.min(a, b);
-    case PointOp::kOr: return symbols.max(a, b);
-    case PointOp::kXor: return truth(proven_equal(a, b, symbols) ? std::optional(!*proven_equal(a, b, symbols)) : std::nullopt);
-    default: return symbols.is_number(a) ? evaluate_number(op, symbols.number(a)) : std::nullopt;
+      return symbols.bounds(b).low > 0 && symbols.bounds(a).low >= 0
+                 ? std::optional(symbols.mod(a, b))
+                 : std::nullopt;
+    case PointOp::kMin:
+      return symbols.min(a, b);
+    case PointOp::kMax:
+      return symbols.max(a, b);
+    case PointOp::kPow:
+      return power(a, b, symbols);
+    case PointOp::kEqual:
+      return truth(proven_equal(a, b, symbols));
+    case PointOp::kLess:
+      return truth(proven_less(a, b, false, symbols));
+    case PointOp::kLessOrEqual:
+      return truth(proven_less(a, b, true, symbols));
+    case PointOp::kGreater:
+      return truth(proven_less(b, a, false, symbols));
+    case PointOp::kGreaterOrEqual:
+      return truth(proven_less(b, a, true, symbols));
+    case PointOp::kAnd:
+      return symbols.min(a, b);
+    case PointOp::kOr:
+      return symbols.max(a, b);
+    case PointOp::kXor:
+      return truth(proven_equal(a, b, symbols) ? std::optional(!*proven_equal(a, b, symbols))
+                                               : std::nullopt);
+    default:
+      return symbols.is_number(a) ? evaluate_number(op, symbols.number(a)) : std::nullopt;
   }
 }
 
@@ -96,7 +126,9 @@ Status infer_unary(Inference& f) {
   if (f.in(0).value) {
     std::vector<Dim> value;
     for (Dim element : *f.in(0).value)
-      if (const std::optional<Dim> result = evaluate_symbolic(a.op, is_floating(type), element, 0, f.symbols)) value.push_back(*result);
+      if (const std::optional<Dim> result =
+              evaluate_symbolic(a.op, is_floating(type), element, 0, f.symbols))
+        value.push_back(*result);
     if (value.size() == f.in(0).value->size()) f.out().value = std::move(value);
   }
   return f.give(type, f.shape(0));
@@ -110,24 +142,30 @@ Status infer_same(Inference& f) {
 
 namespace {
 
-// Values of two inputs under broadcasting: equal counts in the same shape, or one of them a single element.
-std::optional<std::vector<Dim>> combine(const InferInput& a, const InferInput& b,
-                                        const std::function<std::optional<Dim>(Dim, Dim)>& evaluate) {
+// Values of two inputs under broadcasting: equal counts in the same shape, or one of them a single
+// element.
+std::optional<std::vector<Dim>> combine(
+    const InferInput& a, const InferInput& b,
+    const std::function<std::optional<Dim>(Dim, Dim)>& evaluate) {
   if (!a.value || !b.value) return std::nullopt;
   const size_t left = a.value->size(), right = b.value->size();
-  const bool same = a.shape == b.shape || (a.shape.size() <= 1 && b.shape.size() <= 1 && left == right);
+  const bool same =
+      a.shape == b.shape || (a.shape.size() <= 1 && b.shape.size() <= 1 && left == right);
   if (!same && left != 1 && right != 1) return std::nullopt;
   if (left == 0 || right == 0) return std::vector<Dim>();
   std::vector<Dim> value;
   for (size_t k = 0; k < std::max(left, right); ++k) {
-    const std::optional<Dim> result = evaluate((*a.value)[left == 1 ? 0 : k], (*b.value)[right == 1 ? 0 : k]);
+    const std::optional<Dim> result =
+        evaluate((*a.value)[left == 1 ? 0 : k], (*b.value)[right == 1 ? 0 : k]);
     if (!result) return std::nullopt;
     value.push_back(*result);
   }
   return value;
 }
 
-bool mixes_types(PointOp op) { return op == PointOp::kPow || op == PointOp::kShiftLeft || op == PointOp::kShiftRight; }
+bool mixes_types(PointOp op) {
+  return op == PointOp::kPow || op == PointOp::kShiftLeft || op == PointOp::kShiftRight;
+}
 
 }  // namespace
 
@@ -135,20 +173,25 @@ Status infer_elementwise(Inference& f) {
   CAMSHAFT_TRY(f.require(2));
   const auto& a = f.layer.as<PointOpAttrs>();
   if (f.in(0).type != f.in(1).type && !mixes_types(a.op))
-    return invalid("the inputs have different types: {} and {}", type_name(f.in(0).type), type_name(f.in(1).type));
+    return invalid("the inputs have different types: {} and {}", type_name(f.in(0).type),
+                   type_name(f.in(1).type));
   const DataType type = gives_bool(a.op) ? DataType::kBool : f.in(0).type;
   if (!f.ranked(0) || !f.ranked(1)) return f.unranked(type);
   CAMSHAFT_ASSIGN(const Shape shape, broadcast_shapes(f.shape(0), f.shape(1), f.symbols));
   const bool floating = is_floating(f.in(0).type);
-  f.out().value = combine(f.in(0), f.in(1), [&](Dim x, Dim y) { return evaluate_symbolic(a.op, floating, x, y, f.symbols); });
+  f.out().value = combine(f.in(0), f.in(1), [&](Dim x, Dim y) {
+    return evaluate_symbolic(a.op, floating, x, y, f.symbols);
+  });
   return f.give(type, shape);
 }
 
 Status infer_select(Inference& f) {
   CAMSHAFT_TRY(f.require(3));
-  if (f.in(0).type != DataType::kBool) return invalid("the condition has type {}", type_name(f.in(0).type));
+  if (f.in(0).type != DataType::kBool)
+    return invalid("the condition has type {}", type_name(f.in(0).type));
   if (f.in(1).type != f.in(2).type)
-    return invalid("the choices have different types: {} and {}", type_name(f.in(1).type), type_name(f.in(2).type));
+    return invalid("the choices have different types: {} and {}", type_name(f.in(1).type),
+                   type_name(f.in(2).type));
   if (!f.ranked(0) || !f.ranked(1) || !f.ranked(2)) return f.unranked(f.in(1).type);
   CAMSHAFT_ASSIGN(const Shape choices, broadcast_shapes(f.shape(1), f.shape(2), f.symbols));
   CAMSHAFT_ASSIGN(const Shape shape, broadcast_shapes(f.shape(0), choices, f.symbols));
@@ -159,7 +202,8 @@ Status infer_select(Inference& f) {
     const size_t count = std::max({condition->size(), yes.size(), no.size()});
     std::vector<Dim> value;
     for (size_t k = 0; k < count && !yes.empty() && !no.empty() && !condition->empty(); ++k)
-      value.push_back((*condition)[condition->size() == 1 ? 0 : k] ? yes[yes.size() == 1 ? 0 : k] : no[no.size() == 1 ? 0 : k]);
+      value.push_back((*condition)[condition->size() == 1 ? 0 : k] ? yes[yes.size() == 1 ? 0 : k]
+                                                                   : no[no.size() == 1 ? 0 : k]);
     f.out().value = std::move(value);
   }
   return f.give(f.in(1).type, shape);
@@ -169,10 +213,12 @@ Status infer_scale(Inference& f) {
   CAMSHAFT_TRY(f.require(3));
   const int64_t axis = f.layer.as<ScaleAttrs>().axis;
   if (!f.ranked(0)) return f.unranked(f.in(0).type);
-  if (axis < 0 || axis >= static_cast<int64_t>(f.rank(0))) return invalid("axis {} of {}", axis, to_string(f.shape(0), f.symbols));
+  if (axis < 0 || axis >= static_cast<int64_t>(f.rank(0)))
+    return invalid("axis {} of {}", axis, to_string(f.shape(0), f.symbols));
   for (size_t k = 1; k < 3; ++k)
     if (f.ranked(k) && (f.rank(k) != 1 || !compatible(f.shape(k)[0], f.shape(0)[axis], f.symbols)))
-      return invalid("{} factors for axis {} of {}", to_string(f.shape(k), f.symbols), axis, to_string(f.shape(0), f.symbols));
+      return invalid("{} factors for axis {} of {}", to_string(f.shape(k), f.symbols), axis,
+                     to_string(f.shape(0), f.symbols));
   return f.give(f.in(0).type, f.shape(0));
 }
 
@@ -191,19 +237,24 @@ Status infer_pointwise(Inference& f) {
 
 namespace {
 
-// Symbols stand for numbers every integer type of at least 32 bits holds (an extent does); floats hold them exactly enough.
+// Symbols stand for numbers every integer type of at least 32 bits holds (an extent does); floats
+// hold them exactly enough.
 std::optional<Dim> cast_value(Dim value, DataType from, DataType to, const SymbolTable& symbols) {
   if (to == DataType::kBool) {
     const SymbolTable::Bounds bounds = symbols.bounds(value);
     if (bounds.low > 0 || bounds.high < 0) return Dim(1);
     return value == Dim(0) ? std::optional<Dim>(0) : std::nullopt;
   }
-  if (from == DataType::kBool || to == DataType::kInt64 || to == DataType::kFloat || to == DataType::kDouble) return value;
-  const bool fits = symbols.is_number(value) && symbols.number(value) >= 0 && symbols.number(value) < 128;
+  if (from == DataType::kBool || to == DataType::kInt64 || to == DataType::kFloat ||
+      to == DataType::kDouble)
+    return value;
+  const bool fits =
+      symbols.is_number(value) && symbols.number(value) >= 0 && symbols.number(value) < 128;
   if (to == DataType::kInt32) {
     if (!symbols.is_number(value)) return value;
     const int64_t number = symbols.number(value);
-    return symbols.number(value) == static_cast<int32_t>(number) ? std::optional(value) : std::nullopt;
+    return symbols.number(value) == static_cast<int32_t>(number) ? std::optional(value)
+                                                                 : std::nullopt;
   }
   return fits ? std::optional(value) : std::nullopt;
 }
@@ -217,7 +268,8 @@ Status infer_cast(Inference& f) {
   if (f.in(0).value) {
     std::vector<Dim> value;
     for (Dim element : *f.in(0).value)
-      if (const std::optional<Dim> result = cast_value(element, f.in(0).type, to, f.symbols)) value.push_back(*result);
+      if (const std::optional<Dim> result = cast_value(element, f.in(0).type, to, f.symbols))
+        value.push_back(*result);
     if (value.size() == f.in(0).value->size()) f.out().value = std::move(value);
   }
   return f.give(to, f.shape(0));
@@ -234,11 +286,14 @@ Status check_scale(Inference& f, const QuantizeAttrs& a) {
   } else if (f.rank(1) > 1) {
     return invalid("scale {} must be a scalar or a vector", to_string(f.shape(1), f.symbols));
   } else if (f.rank(1) == 1 && count && *count != 1) {
-    if (a.axis < 0 || a.axis >= static_cast<int64_t>(f.rank(0))) return invalid("axis {} of {}", a.axis, to_string(f.shape(0), f.symbols));
+    if (a.axis < 0 || a.axis >= static_cast<int64_t>(f.rank(0)))
+      return invalid("axis {} of {}", a.axis, to_string(f.shape(0), f.symbols));
     if (!compatible(f.shape(0)[a.axis], *count, f.symbols))
-      return invalid("{} scales for axis {} of {}", *count, a.axis, to_string(f.shape(0), f.symbols));
+      return invalid("{} scales for axis {} of {}", *count, a.axis,
+                     to_string(f.shape(0), f.symbols));
   }
-  if (f.ranked(2) && known_elements(f.shape(2), f.symbols) != count) return invalid("scale and zero point have different shapes");
+  if (f.ranked(2) && known_elements(f.shape(2), f.symbols) != count)
+    return invalid("scale and zero point have different shapes");
   return ok_status();
 }
 

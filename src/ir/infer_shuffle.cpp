@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shapes and known values of layers that move elements: shuffle, slice, pad, concatenation, expand, tile, fill, range …
+// Shapes and known values of layers that move elements: shuffle, slice, pad, concatenation, expand,
+// tile, fill, range …
 #include <algorithm>
+#include <cmath>
 
 #include "ir/infer_internal.h"
 
@@ -22,9 +24,11 @@ Shape permute(const Shape& shape, const Ints& order) {
 }
 
 // The value of a transposed tensor, if its extents are numbers.
-void transpose_value(std::optional<std::vector<Dim>>& value, const Shape& shape, const Ints& order, const SymbolTable& symbols) {
+void transpose_value(std::optional<std::vector<Dim>>& value, const Shape& shape, const Ints& order,
+                     const SymbolTable& symbols) {
   const std::optional<Extents> extents = known_extents(shape, symbols);
-  if (!value || !extents || static_cast<int64_t>(value->size()) != element_count(*extents)) return value.reset();
+  if (!value || !extents || static_cast<int64_t>(value->size()) != element_count(*extents))
+    return value.reset();
   const Ints strides = dense_strides(*extents);
   Ints new_extents, new_strides;
   for (int64_t d : order) {
@@ -36,31 +40,41 @@ void transpose_value(std::optional<std::vector<Dim>>& value, const Shape& shape,
 
 }  // namespace
 
-Result<Shape> resolve_reshape(const Shape& input, std::span<const Dim> requested, bool allow_zero, SymbolTable& symbols) {
-  if (requested.size() > kMaxRank) return make_error(ErrorCode::kUnsupported, "{} dimensions (at most {})", requested.size(), kMaxRank);
+Result<Shape> resolve_reshape(const Shape& input, std::span<const Dim> requested, bool allow_zero,
+                              SymbolTable& symbols) {
+  if (requested.size() > kMaxRank)
+    return make_error(ErrorCode::kUnsupported, "{} dimensions (at most {})", requested.size(),
+                      kMaxRank);
   Shape shape;
   int inferred = -1;
   for (size_t d = 0; d < requested.size(); ++d) {
     Dim extent = requested[d];
     if (symbols.is_number(extent) && symbols.number(extent) < 0) {
-      if (symbols.number(extent) != -1 || inferred >= 0) return invalid("the requested shape has more than one negative extent");
+      if (symbols.number(extent) != -1 || inferred >= 0)
+        return invalid("the requested shape has more than one negative extent");
       inferred = static_cast<int>(d);
       extent = 1;
     } else if (extent == Dim(0) && !allow_zero) {
-      if (d >= input.size()) return invalid("extent {} is 0, but the input {} has no such dimension", d, to_string(input, symbols));
+      if (d >= input.size())
+        return invalid("extent {} is 0, but the input {} has no such dimension", d,
+                       to_string(input, symbols));
       extent = input[d];
     }
     shape.push_back(extent);
   }
   const Dim total = elements(input, symbols), rest = elements(shape, symbols);
   if (inferred >= 0) {
-    if (rest == Dim(0) && total != Dim(0)) return invalid("the input {} does not fill the requested shape", to_string(input, symbols));
-    const bool even = !symbols.is_number(total) || !symbols.is_number(rest) || symbols.mod(total, rest) == Dim(0);
-    if (!even) return invalid("{} elements cannot be divided by {}", symbols.number(total), symbols.number(rest));
+    if (rest == Dim(0) && total != Dim(0))
+      return invalid("the input {} does not fill the requested shape", to_string(input, symbols));
+    const bool even =
+        !symbols.is_number(total) || !symbols.is_number(rest) || symbols.mod(total, rest) == Dim(0);
+    if (!even)
+      return invalid("{} elements cannot be divided by {}", symbols.number(total),
+                     symbols.number(rest));
     shape[inferred] = symbols.floor_div(total, rest);
   } else if (!compatible(total, rest, symbols)) {
-    return invalid("{} has {} elements, {} has {}", to_string(input, symbols), symbols.number(total), to_string(shape, symbols),
-                   symbols.number(rest));
+    return invalid("{} has {} elements, {} has {}", to_string(input, symbols),
+                   symbols.number(total), to_string(shape, symbols), symbols.number(rest));
   }
   return shape;
 }
@@ -75,14 +89,16 @@ Status infer_shuffle(Inference& f) {
       Shape shape = a.reshape;
       return f.give(type, a.second_transpose.empty() ? shape : permute(shape, a.second_transpose));
     }
-    if (at_run_time && f.ranked(1) && f.shape(1).size() == 1 && f.shape(1)[0].is_known() && f.shape(1)[0].extent() <= static_cast<int64_t>(kMaxRank))
+    if (at_run_time && f.ranked(1) && f.shape(1).size() == 1 && f.shape(1)[0].is_known() &&
+        f.shape(1)[0].extent() <= static_cast<int64_t>(kMaxRank))
       return f.give(type, f.unknown_shape(f.shape(1)[0].extent()));
     return f.unranked(type);
   }
   Shape shape = f.shape(0);
   std::optional<std::vector<Dim>> value = f.in(0).value;
   if (!a.first_transpose.empty()) {
-    if (!is_permutation(a.first_transpose, shape.size())) return invalid("the transposition does not fit {}", to_string(shape, f.symbols));
+    if (!is_permutation(a.first_transpose, shape.size()))
+      return invalid("the transposition does not fit {}", to_string(shape, f.symbols));
     transpose_value(value, shape, a.first_transpose, f.symbols);
     shape = permute(shape, a.first_transpose);
   }
@@ -91,7 +107,8 @@ Status infer_shuffle(Inference& f) {
     if (f.rank(1) != 1) return invalid("the requested shape is not a vector");
     const Dim count = f.shape(1)[0];
     if (!count.is_known()) return f.unranked(type);
-    if (count.extent() > static_cast<int64_t>(kMaxRank)) return invalid("{} dimensions (at most {})", count.extent(), kMaxRank);
+    if (count.extent() > static_cast<int64_t>(kMaxRank))
+      return invalid("{} dimensions (at most {})", count.extent(), kMaxRank);
     shape = f.unknown_shape(static_cast<size_t>(count.extent()));
   } else if (at_run_time) {
     CAMSHAFT_ASSIGN(shape, resolve_reshape(shape, *f.in(1).value, a.allow_zero, f.symbols));
@@ -99,7 +116,8 @@ Status infer_shuffle(Inference& f) {
     CAMSHAFT_ASSIGN(shape, resolve_reshape(shape, a.reshape, true, f.symbols));
   }
   if (!a.second_transpose.empty()) {
-    if (!is_permutation(a.second_transpose, shape.size())) return invalid("the transposition does not fit {}", to_string(shape, f.symbols));
+    if (!is_permutation(a.second_transpose, shape.size()))
+      return invalid("the transposition does not fit {}", to_string(shape, f.symbols));
     transpose_value(value, shape, a.second_transpose, f.symbols);
     shape = permute(shape, a.second_transpose);
   }
@@ -107,12 +125,15 @@ Status infer_shuffle(Inference& f) {
   return f.give(type, shape);
 }
 
-std::optional<SliceRange> resolve_slice(Dim extent, Dim start, Dim end, int64_t step, SymbolTable& symbols) {
+std::optional<SliceRange> resolve_slice(Dim extent, Dim start, Dim end, int64_t step,
+                                        SymbolTable& symbols) {
   constexpr int64_t kEverything = kMaxExtent;  // what exporters write for "to the end"
   const auto from_end = [&](Dim position) -> std::optional<Dim> {
     const SymbolTable::Bounds bounds = symbols.bounds(position);
     if (bounds.low >= 0) return position;
-    if (bounds.high < 0) return bounds.low <= -kEverything ? symbols.constant(-kEverything) : symbols.add(position, extent);
+    if (bounds.high < 0)
+      return bounds.low <= -kEverything ? symbols.constant(-kEverything)
+                                        : symbols.add(position, extent);
     return std::nullopt;
   };
   const std::optional<Dim> first = from_end(start), last = from_end(end);
@@ -131,7 +152,8 @@ std::optional<SliceRange> resolve_slice(Dim extent, Dim start, Dim end, int64_t 
     const Dim behind = symbols.sub(extent, 1), before = symbols.constant(-1);
     range.start = clamp(*first, before, behind);
     const Dim stop = clamp(*last, before, behind);
-    range.size = symbols.max(symbols.ceil_div(symbols.sub(range.start, stop), symbols.constant(-step)), 0);
+    range.size =
+        symbols.max(symbols.ceil_div(symbols.sub(range.start, stop), symbols.constant(-step)), 0);
   }
   return range;
 }
@@ -139,14 +161,17 @@ std::optional<SliceRange> resolve_slice(Dim extent, Dim start, Dim end, int64_t 
 namespace {
 
 void slice_value(Inference& f, const Shape& start, const Shape& size, const Ints& step) {
-  const std::optional<Extents> extents = known_extents(f.shape(0), f.symbols), first = known_extents(start, f.symbols),
+  const std::optional<Extents> extents = known_extents(f.shape(0), f.symbols),
+                               first = known_extents(start, f.symbols),
                                count = known_extents(size, f.symbols);
   if (!f.in(0).value || !extents || !first || !count) return;
   Ints strides = dense_strides(*extents);
   int64_t offset = 0;
   for (size_t d = 0; d < strides.size(); ++d) {
     const int64_t last = (*first)[d] + ((*count)[d] - 1) * step[d];
-    if ((*count)[d] > 0 && ((*first)[d] < 0 || (*first)[d] >= (*extents)[d] || last < 0 || last >= (*extents)[d])) return;
+    if ((*count)[d] > 0 &&
+        ((*first)[d] < 0 || (*first)[d] >= (*extents)[d] || last < 0 || last >= (*extents)[d]))
+      return;
     offset += (*first)[d] * strides[d];
     strides[d] *= step[d];
   }
@@ -164,23 +189,28 @@ Status infer_slice_at_run_time(Inference& f) {
     if (f.has(3) && axes) {  // the other dimensions stay
       shape = f.shape(0);
       for (int64_t axis : *axes) {
-        if (wrap_axis(axis, rank) < 0) return invalid("axis {} of {}", axis, to_string(f.shape(0), f.symbols));
+        if (wrap_axis(axis, rank) < 0)
+          return invalid("axis {} of {}", axis, to_string(f.shape(0), f.symbols));
         shape[wrap_axis(axis, rank)] = f.unknown();
       }
     }
     return f.give(f.in(0).type, shape);
   }
-  if (f.in(2).value->size() != count || (axes && axes->size() != count) || (steps && steps->size() != count))
+  if (f.in(2).value->size() != count || (axes && axes->size() != count) ||
+      (steps && steps->size() != count))
     return invalid("starts, ends, axes and steps differ in length");
   Shape start, size = f.shape(0);
   start.resize(rank, 0);
   Ints step(rank, 1);
   for (size_t k = 0; k < count; ++k) {
     const int64_t d = wrap_axis(axes ? (*axes)[k] : static_cast<int64_t>(k), rank);
-    if (d < 0) return invalid("axis {} of {}", axes ? (*axes)[k] : static_cast<int64_t>(k), to_string(f.shape(0), f.symbols));
+    if (d < 0)
+      return invalid("axis {} of {}", axes ? (*axes)[k] : static_cast<int64_t>(k),
+                     to_string(f.shape(0), f.symbols));
     step[d] = steps ? (*steps)[k] : 1;
     if (step[d] == 0) return invalid("a step is 0");
-    const std::optional<SliceRange> range = resolve_slice(f.shape(0)[d], (*f.in(1).value)[k], (*f.in(2).value)[k], step[d], f.symbols);
+    const std::optional<SliceRange> range =
+        resolve_slice(f.shape(0)[d], (*f.in(1).value)[k], (*f.in(2).value)[k], step[d], f.symbols);
     start[d] = range ? range->start : f.unknown();
     size[d] = range ? range->size : f.unknown();
   }
@@ -199,11 +229,15 @@ Status infer_slice(Inference& f) {
   if (a.start.size() != rank || a.size.size() != rank || a.step.size() != rank)
     return invalid("the slice has {} dimensions, the input {}", a.size.size(), rank);
   for (size_t d = 0; d < rank; ++d) {
-    if (!f.is_number(a.start[d]) || !f.is_number(a.size[d]) || !f.is_number(f.shape(0)[d]) || a.size[d] == Dim(0)) continue;
+    if (!f.is_number(a.start[d]) || !f.is_number(a.size[d]) || !f.is_number(f.shape(0)[d]) ||
+        a.size[d] == Dim(0))
+      continue;
     const int64_t first = f.symbols.number(a.start[d]), count = f.symbols.number(a.size[d]);
     const int64_t last = first + (count - 1) * a.step[d];
-    if (count < 0 || first < 0 || first >= f.symbols.number(f.shape(0)[d]) || last < 0 || last >= f.symbols.number(f.shape(0)[d]))
-      return invalid("[{}:{}:{}] leaves dimension {} of {}", first, last, a.step[d], d, to_string(f.shape(0), f.symbols));
+    if (count < 0 || first < 0 || first >= f.symbols.number(f.shape(0)[d]) || last < 0 ||
+        last >= f.symbols.number(f.shape(0)[d]))
+      return invalid("[{}:{}:{}] leaves dimension {} of {}", first, last, a.step[d], d,
+                     to_string(f.shape(0), f.symbols));
   }
   slice_value(f, a.start, a.size, a.step);
   return f.give(f.in(0).type, a.size);
@@ -228,14 +262,16 @@ Status infer_pad(Inference& f) {
       post[d] = pads[k + count];
     }
   } else {
-    if (a.pre.size() != rank || a.post.size() != rank) return invalid("{} pads for {} dimensions", a.pre.size() + a.post.size(), rank);
+    if (a.pre.size() != rank || a.post.size() != rank)
+      return invalid("{} pads for {} dimensions", a.pre.size() + a.post.size(), rank);
     for (size_t d = 0; d < rank; ++d) {
       pre[d] = f.symbols.constant(a.pre[d]);
       post[d] = f.symbols.constant(a.post[d]);
     }
   }
   Shape shape;
-  for (size_t d = 0; d < rank; ++d) shape.push_back(f.symbols.add(f.shape(0)[d], f.symbols.add(pre[d], post[d])));
+  for (size_t d = 0; d < rank; ++d)
+    shape.push_back(f.symbols.add(f.shape(0)[d], f.symbols.add(pre[d], post[d])));
   return f.give(f.in(0).type, shape);
 }
 
@@ -248,19 +284,24 @@ Status infer_concatenation(Inference& f) {
   std::vector<Dim> value;
   Dim total = 0;
   for (size_t k = 0; k < f.inputs.size(); ++k) {
-    if (f.in(k).type != type) return invalid("input {} has type {}, input 0 {}", k, type_name(f.in(k).type), type_name(type));
+    if (f.in(k).type != type)
+      return invalid("input {} has type {}, input 0 {}", k, type_name(f.in(k).type),
+                     type_name(type));
     if (!f.ranked(k)) {
       ranked = false;
       continue;
     }
     const Shape& part = f.shape(k);
-    if (axis < 0 || axis >= static_cast<int64_t>(part.size())) return invalid("axis {} of {}", axis, to_string(part, f.symbols));
+    if (axis < 0 || axis >= static_cast<int64_t>(part.size()))
+      return invalid("axis {} of {}", axis, to_string(part, f.symbols));
     if (shape.empty()) shape = part;
-    if (part.size() != shape.size()) return invalid("input {} has {} dimensions, others {}", k, part.size(), shape.size());
+    if (part.size() != shape.size())
+      return invalid("input {} has {} dimensions, others {}", k, part.size(), shape.size());
     for (size_t d = 0; d < part.size(); ++d) {
       if (d == static_cast<size_t>(axis)) continue;
       if (!compatible(part[d], shape[d], f.symbols))
-        return invalid("inputs {} and {} differ outside axis {}", to_string(shape, f.symbols), to_string(part, f.symbols), axis);
+        return invalid("inputs {} and {} differ outside axis {}", to_string(shape, f.symbols),
+                       to_string(part, f.symbols), axis);
       if (f.is_number(part[d])) shape[d] = part[d];
     }
     total = f.symbols.add(total, part[axis]);
@@ -283,7 +324,8 @@ Status infer_expand(Inference& f) {
   if (!a.is_static) {
     CAMSHAFT_TRY(f.require(2));
     if (!f.in(1).value) {
-      if (!f.ranked(0) || !f.ranked(1) || f.rank(1) != 1 || !f.shape(1)[0].is_known()) return f.unranked(type);
+      if (!f.ranked(0) || !f.ranked(1) || f.rank(1) != 1 || !f.shape(1)[0].is_known())
+        return f.unranked(type);
       const size_t rank = std::max<size_t>(f.rank(0), f.shape(1)[0].extent());
       return rank > kMaxRank ? invalid("{} dimensions", rank) : f.give(type, f.unknown_shape(rank));
     }
@@ -310,13 +352,17 @@ Status infer_tile(Inference& f) {
     if (!f.in(1).value) return f.give(f.in(0).type, f.unknown_shape(f.rank(0)));
     repeats = *f.in(1).value;
   }
-  if (repeats.size() != f.rank(0)) return invalid("{} repeats for {} dimensions", repeats.size(), f.rank(0));
+  if (repeats.size() != f.rank(0))
+    return invalid("{} repeats for {} dimensions", repeats.size(), f.rank(0));
   Shape shape;
-  for (size_t d = 0; d < repeats.size(); ++d) shape.push_back(f.symbols.mul(f.shape(0)[d], repeats[d]));
+  for (size_t d = 0; d < repeats.size(); ++d)
+    shape.push_back(f.symbols.mul(f.shape(0)[d], repeats[d]));
   const std::optional<int64_t> count = known_elements(shape, f.symbols);
-  if (f.in(0).value && count && *count <= kMaxValues && shape.size() == 1 && !f.in(0).value->empty()) {
+  if (f.in(0).value && count && *count <= kMaxValues && shape.size() == 1 &&
+      !f.in(0).value->empty()) {
     std::vector<Dim> value;
-    for (int64_t k = 0; k < *count; ++k) value.push_back((*f.in(0).value)[k % f.in(0).value->size()]);
+    for (int64_t k = 0; k < *count; ++k)
+      value.push_back((*f.in(0).value)[k % f.in(0).value->size()]);
     f.out().value = std::move(value);
   }
   return f.give(f.in(0).type, shape);
@@ -331,13 +377,15 @@ Status infer_fill(Inference& f) {
       const bool countable = f.ranked(0) && f.rank(0) == 1 && f.shape(0)[0].is_known();
       if (!countable) return f.unranked(a.type);
       const size_t rank = static_cast<size_t>(f.shape(0)[0].extent());
-      return rank > kMaxRank ? invalid("{} dimensions", rank) : f.give(a.type, f.unknown_shape(rank));
+      return rank > kMaxRank ? invalid("{} dimensions", rank)
+                             : f.give(a.type, f.unknown_shape(rank));
     }
     if (f.in(0).value->size() > kMaxRank) return invalid("{} dimensions", f.in(0).value->size());
     shape = Shape(f.in(0).value->begin(), f.in(0).value->end());
   }
   const std::optional<int64_t> count = known_elements(shape, f.symbols);
-  if (count && *count >= 0 && *count <= kMaxValues && a.value == static_cast<double>(static_cast<int32_t>(a.value)))
+  if (count && *count >= 0 && *count <= kMaxValues &&
+      a.value == static_cast<double>(static_cast<int32_t>(a.value)))
     f.out().value = std::vector<Dim>(*count, f.symbols.constant(static_cast<int64_t>(a.value)));
   return f.give(a.type, shape);
 }
@@ -346,10 +394,23 @@ Status infer_shape_of(Inference& f) {
   CAMSHAFT_TRY(f.require(1));
   const auto& a = f.layer.as<ShapeOfAttrs>();
   if (!f.ranked(0)) return f.give(DataType::kInt64, Shape{f.unknown()});
-  if (a.first < 0 || a.first > a.last || a.last > static_cast<int64_t>(f.rank(0)))
-    return invalid("[{}, {}) of {}", a.first, a.last, to_string(f.shape(0), f.symbols));
-  f.out().value = std::vector<Dim>(f.shape(0).begin() + a.first, f.shape(0).begin() + a.last);
-  return f.give(DataType::kInt64, Shape{Dim(a.last - a.first)});
+  const int64_t last = a.last == ShapeOfAttrs::kToTheEnd ? static_cast<int64_t>(f.rank(0)) : a.last;
+  if (a.first < 0 || a.first > last || last > static_cast<int64_t>(f.rank(0)))
+    return invalid("[{}, {}) of {}", a.first, last, to_string(f.shape(0), f.symbols));
+  f.out().value = std::vector<Dim>(f.shape(0).begin() + a.first, f.shape(0).begin() + last);
+  return f.give(DataType::kInt64, Shape{Dim(last - a.first)});
+}
+
+// The number of steps of a range of floats; empty where start, limit or delta is not known.
+static std::optional<int64_t> float_range_count(const Inference& f) {
+  if (!f.in(0).float_value || !f.in(1).float_value || !f.in(2).float_value ||
+      *f.in(2).float_value == 0)
+    return std::nullopt;
+  const double count = std::ceil(
+      (static_cast<double>(*f.in(1).float_value) - *f.in(0).float_value) / *f.in(2).float_value);
+  return count < static_cast<double>(kMaxExtent)
+             ? std::optional(static_cast<int64_t>(std::max(count, 0.0)))
+             : std::nullopt;
 }
 
 Status infer_range(Inference& f) {
@@ -357,8 +418,11 @@ Status infer_range(Inference& f) {
   const DataType type = f.in(0).type;
   for (size_t k = 0; k < 3; ++k) {
     if (f.in(k).type != type) return invalid("start, limit and delta have different types");
-    if (f.in(k).value && f.in(k).value->size() != 1) return invalid("start, limit and delta must be scalars");
+    if (f.in(k).value && f.in(k).value->size() != 1)
+      return invalid("start, limit and delta must be scalars");
   }
+  if (const std::optional<int64_t> count = float_range_count(f))
+    return f.give(type, Shape{Dim(*count)});
   const std::optional<int64_t> delta = f.number(2);
   if (!f.in(0).value || !f.in(1).value || !delta) return f.give(type, Shape{f.unknown()});
   if (*delta == 0) return invalid("delta is 0");
@@ -367,7 +431,8 @@ Status infer_range(Inference& f) {
   const Dim count = f.symbols.max(f.symbols.ceil_div(distance, std::abs(*delta)), 0);
   if (count.is_known() && count.extent() <= kMaxValues) {
     std::vector<Dim> value;
-    for (int64_t k = 0; k < count.extent(); ++k) value.push_back(f.symbols.add(start, f.symbols.constant(k * *delta)));
+    for (int64_t k = 0; k < count.extent(); ++k)
+      value.push_back(f.symbols.add(start, f.symbols.constant(k * *delta)));
     f.out().value = std::move(value);
   }
   return f.give(type, Shape{count});
@@ -378,10 +443,12 @@ Status infer_depth_to_space(Inference& f) {
   const int64_t block = f.layer.as<DepthSpaceAttrs>().block;
   if (!f.ranked(0)) return f.give(f.in(0).type, f.unknown_shape(4));
   const Shape& x = f.shape(0);
-  if (x.size() != 4 || block < 1 || block > kMaxExtent) return invalid("input {}, block {}", to_string(x, f.symbols), block);
+  if (x.size() != 4 || block < 1 || block > kMaxExtent)
+    return invalid("input {}, block {}", to_string(x, f.symbols), block);
   if (f.is_number(x[1]) && f.symbols.number(x[1]) % (block * block) != 0)
     return invalid("{} channels cannot be divided by {}", f.symbols.number(x[1]), block * block);
-  return f.give(f.in(0).type, Shape{x[0], f.symbols.floor_div(x[1], block * block), f.symbols.mul(x[2], block), f.symbols.mul(x[3], block)});
+  return f.give(f.in(0).type, Shape{x[0], f.symbols.floor_div(x[1], block * block),
+                                    f.symbols.mul(x[2], block), f.symbols.mul(x[3], block)});
 }
 
 Status infer_space_to_depth(Inference& f) {
@@ -389,12 +456,14 @@ Status infer_space_to_depth(Inference& f) {
   const int64_t block = f.layer.as<DepthSpaceAttrs>().block;
   if (!f.ranked(0)) return f.give(f.in(0).type, f.unknown_shape(4));
   const Shape& x = f.shape(0);
-  if (x.size() != 4 || block < 1 || block > kMaxExtent) return invalid("input {}, block {}", to_string(x, f.symbols), block);
+  if (x.size() != 4 || block < 1 || block > kMaxExtent)
+    return invalid("input {}, block {}", to_string(x, f.symbols), block);
   for (size_t d = 2; d < 4; ++d)
     if (f.is_number(x[d]) && f.symbols.number(x[d]) % block != 0)
       return invalid("{} cannot be divided into blocks of {}", to_string(x, f.symbols), block);
   return f.give(f.in(0).type,
-                Shape{x[0], f.symbols.mul(x[1], block * block), f.symbols.floor_div(x[2], block), f.symbols.floor_div(x[3], block)});
+                Shape{x[0], f.symbols.mul(x[1], block * block), f.symbols.floor_div(x[2], block),
+                      f.symbols.floor_div(x[3], block)});
 }
 
 }  // namespace camshaft::ir

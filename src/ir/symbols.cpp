@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// SymbolTable: integer expressions in a canonical form. Sums and products are polynomials over atoms (inputs, run-time symbols,
-// quotients, minima …), so that equal expressions become the same Dim.
+// SymbolTable: integer expressions in a canonical form. Sums and products are polynomials over
+// atoms (inputs, run-time symbols, quotients, minima …), so that equal expressions become the same
+// Dim.
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -15,26 +16,32 @@ namespace {
 
 constexpr int64_t kLowest = std::numeric_limits<int64_t>::min();
 constexpr int64_t kHighest = std::numeric_limits<int64_t>::max();
-constexpr size_t kMaxTerms = 48;    // larger sums stay as they are written
+constexpr size_t kMaxTerms = 48;  // larger sums stay as they are written
 constexpr size_t kMaxFactors = 16;
 
-// Arithmetic that saturates: a hostile file may ask for anything, and absurd extents are refused later.
+// Arithmetic that saturates: a hostile file may ask for anything, and absurd extents are refused
+// later.
 int64_t add_numbers(int64_t a, int64_t b) {
   int64_t sum;
   return __builtin_add_overflow(a, b, &sum) ? (a > 0 ? kHighest : kLowest) : sum;
 }
 int64_t mul_numbers(int64_t a, int64_t b) {
   int64_t product;
-  return __builtin_mul_overflow(a, b, &product) ? ((a > 0) == (b > 0) ? kHighest : kLowest) : product;
+  return __builtin_mul_overflow(a, b, &product) ? ((a > 0) == (b > 0) ? kHighest : kLowest)
+                                                : product;
 }
-int64_t negate(int64_t a) { return a == kLowest ? kHighest : -a; }
+int64_t negate(int64_t a) {
+  return a == kLowest ? kHighest : -a;
+}
 int64_t floor_div_numbers(int64_t a, int64_t b) {
   if (b == 0) return 0;
   if (b == -1) return negate(a);
   const int64_t quotient = a / b;
   return quotient - ((a % b != 0 && (a % b < 0) != (b < 0)) ? 1 : 0);
 }
-int64_t ceil_div_numbers(int64_t a, int64_t b) { return negate(floor_div_numbers(negate(a), b)); }
+int64_t ceil_div_numbers(int64_t a, int64_t b) {
+  return negate(floor_div_numbers(negate(a), b));
+}
 int64_t mod_numbers(int64_t a, int64_t b) {
   if (b == 0 || b == -1) return 0;
   const int64_t rest = a % b;
@@ -43,34 +50,48 @@ int64_t mod_numbers(int64_t a, int64_t b) {
 
 int64_t apply(SymbolOp op, int64_t a, int64_t b) {
   switch (op) {
-    case SymbolOp::kAdd: return add_numbers(a, b);
-    case SymbolOp::kSub: return add_numbers(a, negate(b));
-    case SymbolOp::kMul: return mul_numbers(a, b);
-    case SymbolOp::kFloorDiv: return floor_div_numbers(a, b);
-    case SymbolOp::kCeilDiv: return ceil_div_numbers(a, b);
-    case SymbolOp::kMod: return mod_numbers(a, b);
-    case SymbolOp::kMin: return std::min(a, b);
-    case SymbolOp::kMax: return std::max(a, b);
-    default: return 0;
+    case SymbolOp::kAdd:
+      return add_numbers(a, b);
+    case SymbolOp::kSub:
+      return add_numbers(a, negate(b));
+    case SymbolOp::kMul:
+      return mul_numbers(a, b);
+    case SymbolOp::kFloorDiv:
+      return floor_div_numbers(a, b);
+    case SymbolOp::kCeilDiv:
+      return ceil_div_numbers(a, b);
+    case SymbolOp::kMod:
+      return mod_numbers(a, b);
+    case SymbolOp::kMin:
+      return std::min(a, b);
+    case SymbolOp::kMax:
+      return std::max(a, b);
+    default:
+      return 0;
   }
 }
 
-bool id_less(Dim a, Dim b) { return a.symbol_id() < b.symbol_id(); }
+bool id_less(Dim a, Dim b) {
+  return a.symbol_id() < b.symbol_id();
+}
 
 struct Term {
   std::vector<Dim> atoms;  // sorted by symbol id
   int64_t coefficient = 0;
 };
 
-// The order of terms in a sum: high degrees first, the constant last. It is a monomial order, so long division works with it.
+// The order of terms in a sum: high degrees first, the constant last. It is a monomial order, so
+// long division works with it.
 bool term_less(const Term& a, const Term& b) {
   if (a.atoms.size() != b.atoms.size()) return a.atoms.size() > b.atoms.size();
-  return std::lexicographical_compare(a.atoms.begin(), a.atoms.end(), b.atoms.begin(), b.atoms.end(), id_less);
+  return std::lexicographical_compare(a.atoms.begin(), a.atoms.end(), b.atoms.begin(),
+                                      b.atoms.end(), id_less);
 }
 
 Term multiply(const Term& a, const Term& b) {
   Term product;
-  std::merge(a.atoms.begin(), a.atoms.end(), b.atoms.begin(), b.atoms.end(), std::back_inserter(product.atoms), id_less);
+  std::merge(a.atoms.begin(), a.atoms.end(), b.atoms.begin(), b.atoms.end(),
+             std::back_inserter(product.atoms), id_less);
   product.coefficient = mul_numbers(a.coefficient, b.coefficient);
   return product;
 }
@@ -80,8 +101,10 @@ std::optional<Term> divide(const Term& a, const Term& b) {
   if (b.coefficient == 0 || mod_numbers(a.coefficient, b.coefficient) != 0) return std::nullopt;
   Term quotient;
   quotient.coefficient = floor_div_numbers(a.coefficient, b.coefficient);
-  if (!std::includes(a.atoms.begin(), a.atoms.end(), b.atoms.begin(), b.atoms.end(), id_less)) return std::nullopt;
-  std::set_difference(a.atoms.begin(), a.atoms.end(), b.atoms.begin(), b.atoms.end(), std::back_inserter(quotient.atoms), id_less);
+  if (!std::includes(a.atoms.begin(), a.atoms.end(), b.atoms.begin(), b.atoms.end(), id_less))
+    return std::nullopt;
+  std::set_difference(a.atoms.begin(), a.atoms.end(), b.atoms.begin(), b.atoms.end(),
+                      std::back_inserter(quotient.atoms), id_less);
   return quotient;
 }
 
@@ -98,7 +121,8 @@ struct Polynomial {
   int64_t number() const { return terms.empty() ? 0 : terms[0].coefficient; }
   bool too_big() const {
     return terms.size() > kMaxTerms ||
-           std::any_of(terms.begin(), terms.end(), [](const Term& term) { return term.atoms.size() > kMaxFactors; });
+           std::any_of(terms.begin(), terms.end(),
+                       [](const Term& term) { return term.atoms.size() > kMaxFactors; });
   }
   void append(Term term, int64_t factor) {
     term.coefficient = mul_numbers(term.coefficient, factor);
@@ -109,7 +133,8 @@ struct Polynomial {
     size_t used = 0;
     for (size_t k = 0; k < terms.size(); ++k) {
       if (used > 0 && terms[used - 1].atoms == terms[k].atoms)
-        terms[used - 1].coefficient = add_numbers(terms[used - 1].coefficient, terms[k].coefficient);
+        terms[used - 1].coefficient =
+            add_numbers(terms[used - 1].coefficient, terms[k].coefficient);
       else if (used == k)
         ++used;
       else
@@ -163,8 +188,8 @@ void cancel_common_factors(Polynomial& numerator, Term& divisor) {
   Term common = divisor;
   for (const Term& term : numerator.terms) {
     std::vector<Dim> atoms;
-    std::set_intersection(common.atoms.begin(), common.atoms.end(), term.atoms.begin(), term.atoms.end(), std::back_inserter(atoms),
-                          id_less);
+    std::set_intersection(common.atoms.begin(), common.atoms.end(), term.atoms.begin(),
+                          term.atoms.end(), std::back_inserter(atoms), id_less);
     common.atoms = std::move(atoms);
     common.coefficient = std::gcd(common.coefficient, term.coefficient);
   }
@@ -173,7 +198,8 @@ void cancel_common_factors(Polynomial& numerator, Term& divisor) {
   numerator.normalize();
 }
 
-// Moves the terms that `divisor` divides, and whole multiples in the constant, from `rest` to the quotient.
+// Moves the terms that `divisor` divides, and whole multiples in the constant, from `rest` to the
+// quotient.
 Polynomial split_multiples(Polynomial& rest, const Term& divisor) {
   Polynomial quotient, remaining;
   for (const Term& term : rest.terms) {
@@ -202,14 +228,16 @@ Polynomial Polynomial::of(const SymbolTable& table, Dim dim) {
   const bool opaque = table.traits_[dim.symbol_id()].opaque;
   if (!opaque && (symbol.op == SymbolOp::kAdd || symbol.op == SymbolOp::kSub))
     return sum(of(table, symbol.a), of(table, symbol.b), symbol.op == SymbolOp::kAdd ? 1 : -1);
-  if (!opaque && symbol.op == SymbolOp::kMul) return product(of(table, symbol.a), of(table, symbol.b));
+  if (!opaque && symbol.op == SymbolOp::kMul)
+    return product(of(table, symbol.a), of(table, symbol.b));
   return single({{dim}, 1});
 }
 
 Dim Polynomial::to_dim(SymbolTable& table) const {
   if (is_number()) return table.constant(number());
   std::vector<Term> ordered = terms;
-  const auto positive = std::find_if(ordered.begin(), ordered.end(), [](const Term& term) { return term.coefficient > 0; });
+  const auto positive = std::find_if(ordered.begin(), ordered.end(),
+                                     [](const Term& term) { return term.coefficient > 0; });
   if (positive != ordered.end()) std::rotate(ordered.begin(), positive, positive + 1);
   Dim result;
   for (size_t k = 0; k < ordered.size(); ++k) {
@@ -219,7 +247,8 @@ Dim Polynomial::to_dim(SymbolTable& table) const {
     Dim value = table.constant(coefficient);
     if (!term.atoms.empty()) {
       Dim chain = term.atoms[0];
-      for (size_t f = 1; f < term.atoms.size(); ++f) chain = table.intern(SymbolOp::kMul, chain, term.atoms[f], 0, "");
+      for (size_t f = 1; f < term.atoms.size(); ++f)
+        chain = table.intern(SymbolOp::kMul, chain, term.atoms[f], 0, "");
       value = coefficient == 1 ? chain : table.intern(SymbolOp::kMul, chain, value, 0, "");
     }
     if (k == 0)
@@ -259,7 +288,8 @@ SymbolTable::Traits SymbolTable::traits_of(const Symbol& symbol) const {
       if (signless) {
         out = {mul_numbers(a.low, b.low), mul_numbers(a.high, b.high)};
       } else if (b.low == b.high && a.low >= 0) {  // by a negative number
-        out = {a.high == kHighest ? kLowest : mul_numbers(a.high, b.low), mul_numbers(a.low, b.low)};
+        out = {a.high == kHighest ? kLowest : mul_numbers(a.high, b.low),
+               mul_numbers(a.low, b.low)};
       }
       break;
     case SymbolOp::kFloorDiv:
@@ -283,7 +313,8 @@ SymbolTable::Traits SymbolTable::traits_of(const Symbol& symbol) const {
 
 Dim SymbolTable::push(Symbol symbol) {
   Traits traits = traits_of(symbol);
-  const bool compound = symbol.op == SymbolOp::kAdd || symbol.op == SymbolOp::kSub || symbol.op == SymbolOp::kMul;
+  const bool compound =
+      symbol.op == SymbolOp::kAdd || symbol.op == SymbolOp::kSub || symbol.op == SymbolOp::kMul;
   symbols_.push_back(std::move(symbol));
   traits_.push_back(traits);
   const Dim dim = Dim::symbol(size() - 1);
@@ -299,23 +330,34 @@ Dim SymbolTable::intern(SymbolOp op, Dim a, Dim b, int64_t constant, const std::
 
 Dim SymbolTable::append(Symbol symbol) {
   if (symbol.op != SymbolOp::kRuntime)
-    index_.try_emplace(std::make_tuple(symbol.op, symbol.a, symbol.b, symbol.constant, symbol.name), size());
+    index_.try_emplace(std::make_tuple(symbol.op, symbol.a, symbol.b, symbol.constant, symbol.name),
+                       size());
   return push(std::move(symbol));
 }
 
-Dim SymbolTable::input(const std::string& name) { return intern(SymbolOp::kInput, 0, 0, 0, name); }
+Dim SymbolTable::input(const std::string& name) {
+  return intern(SymbolOp::kInput, 0, 0, 0, name);
+}
 
-Dim SymbolTable::runtime(const std::string& name) { return push(Symbol{SymbolOp::kRuntime, 0, 0, 0, name}); }
+Dim SymbolTable::runtime(const std::string& name) {
+  return push(Symbol{SymbolOp::kRuntime, 0, 0, 0, name});
+}
 
-Dim SymbolTable::constant(int64_t value) { return value >= 0 ? Dim(value) : intern(SymbolOp::kConstant, 0, 0, value, ""); }
+Dim SymbolTable::constant(int64_t value) {
+  return value >= 0 ? Dim(value) : intern(SymbolOp::kConstant, 0, 0, value, "");
+}
 
 bool SymbolTable::is_number(Dim dim) const {
   return dim.is_known() || symbols_[dim.symbol_id()].op == SymbolOp::kConstant;
 }
 
-int64_t SymbolTable::number(Dim dim) const { return dim.is_known() ? dim.extent() : symbols_[dim.symbol_id()].constant; }
+int64_t SymbolTable::number(Dim dim) const {
+  return dim.is_known() ? dim.extent() : symbols_[dim.symbol_id()].constant;
+}
 
-bool SymbolTable::depends_on_runtime(Dim dim) const { return !dim.is_known() && traits_[dim.symbol_id()].runtime; }
+bool SymbolTable::depends_on_runtime(Dim dim) const {
+  return !dim.is_known() && traits_[dim.symbol_id()].runtime;
+}
 
 SymbolTable::Bounds SymbolTable::bounds(Dim dim) const {
   return dim.is_known() ? Bounds{dim.extent(), dim.extent()} : traits_[dim.symbol_id()].bounds;
@@ -338,9 +380,11 @@ Dim SymbolTable::sub(Dim a, Dim b) {
 Dim SymbolTable::mul(Dim a, Dim b) {
   if (is_number(a) && is_number(b)) return constant(mul_numbers(number(a), number(b)));
   const Polynomial left = Polynomial::of(*this, a), right = Polynomial::of(*this, b);
-  if (left.terms.size() * right.terms.size() > kMaxTerms) return intern(SymbolOp::kMul, std::min(a, b), std::max(a, b), 0, "");
+  if (left.terms.size() * right.terms.size() > kMaxTerms)
+    return intern(SymbolOp::kMul, std::min(a, b), std::max(a, b), 0, "");
   const Polynomial result = product(left, right);
-  return result.too_big() ? intern(SymbolOp::kMul, std::min(a, b), std::max(a, b), 0, "") : result.to_dim(*this);
+  return result.too_big() ? intern(SymbolOp::kMul, std::min(a, b), std::max(a, b), 0, "")
+                          : result.to_dim(*this);
 }
 
 Dim SymbolTable::floor_div(Dim a, Dim b) {
@@ -349,8 +393,10 @@ Dim SymbolTable::floor_div(Dim a, Dim b) {
   Polynomial numerator = Polynomial::of(*this, a);
   const Polynomial divisor = Polynomial::of(*this, b);
   if (divisor.terms.empty()) return 0;
-  if (const std::optional<Polynomial> exact = divide_exactly(numerator, divisor)) return exact->to_dim(*this);
-  if (divisor.terms.size() > 1 || divisor.terms[0].coefficient < 0) return intern(SymbolOp::kFloorDiv, a, b, 0, "");
+  if (const std::optional<Polynomial> exact = divide_exactly(numerator, divisor))
+    return exact->to_dim(*this);
+  if (divisor.terms.size() > 1 || divisor.terms[0].coefficient < 0)
+    return intern(SymbolOp::kFloorDiv, a, b, 0, "");
 
   Term unit = divisor.terms[0];
   cancel_common_factors(numerator, unit);
@@ -422,7 +468,9 @@ int64_t SymbolTable::evaluate(Dim dim, std::span<const int64_t> bindings) const 
   const SymbolOp op = symbols_[last].op;
   if (op == SymbolOp::kInput || op == SymbolOp::kRuntime) return bindings[last];
   std::vector<int64_t> values(last + 1);
-  const auto value = [&](Dim operand) { return operand.is_known() ? operand.extent() : values[operand.symbol_id()]; };
+  const auto value = [&](Dim operand) {
+    return operand.is_known() ? operand.extent() : values[operand.symbol_id()];
+  };
   for (int k = 0; k <= last; ++k) {
     const Symbol& symbol = symbols_[k];
     if (symbol.op == SymbolOp::kInput || symbol.op == SymbolOp::kRuntime)
@@ -439,7 +487,9 @@ void SymbolTable::evaluate_all(std::vector<int64_t>& bindings, std::vector<bool>
   bindings.resize(symbols_.size());
   bound.resize(symbols_.size());
   const auto is_bound = [&](Dim dim) { return dim.is_known() || bound[dim.symbol_id()]; };
-  const auto value = [&](Dim dim) { return dim.is_known() ? dim.extent() : bindings[dim.symbol_id()]; };
+  const auto value = [&](Dim dim) {
+    return dim.is_known() ? dim.extent() : bindings[dim.symbol_id()];
+  };
   for (size_t k = 0; k < symbols_.size(); ++k) {
     const Symbol& symbol = symbols_[k];
     if (bound[k] || symbol.op == SymbolOp::kInput || symbol.op == SymbolOp::kRuntime) continue;
@@ -458,15 +508,24 @@ std::string SymbolTable::to_string(Dim dim) const {
   const Symbol& symbol = symbols_[dim.symbol_id()];
   const std::string a = to_string(symbol.a), b = to_string(symbol.b);
   switch (symbol.op) {
-    case SymbolOp::kAdd: return fmt::format("({} + {})", a, b);
-    case SymbolOp::kSub: return fmt::format("({} - {})", a, b);
-    case SymbolOp::kMul: return fmt::format("{}*{}", a, b);
-    case SymbolOp::kFloorDiv: return fmt::format("({}/{})", a, b);
-    case SymbolOp::kCeilDiv: return fmt::format("ceil_div({}, {})", a, b);
-    case SymbolOp::kMod: return fmt::format("({}%{})", a, b);
-    case SymbolOp::kMin: return fmt::format("min({}, {})", a, b);
-    case SymbolOp::kMax: return fmt::format("max({}, {})", a, b);
-    default: return symbol.name;
+    case SymbolOp::kAdd:
+      return fmt::format("({} + {})", a, b);
+    case SymbolOp::kSub:
+      return fmt::format("({} - {})", a, b);
+    case SymbolOp::kMul:
+      return fmt::format("{}*{}", a, b);
+    case SymbolOp::kFloorDiv:
+      return fmt::format("({}/{})", a, b);
+    case SymbolOp::kCeilDiv:
+      return fmt::format("ceil_div({}, {})", a, b);
+    case SymbolOp::kMod:
+      return fmt::format("({}%{})", a, b);
+    case SymbolOp::kMin:
+      return fmt::format("min({}, {})", a, b);
+    case SymbolOp::kMax:
+      return fmt::format("max({}, {})", a, b);
+    default:
+      return symbol.name;
   }
 }
 

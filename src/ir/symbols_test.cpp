@@ -47,7 +47,8 @@ TEST_F(Symbols, ExactQuotients) {
 
 TEST_F(Symbols, NestedHalvingsCollapse) {
   Dim a = h;
-  for (int k = 0; k < 5; ++k) a = table.add(table.floor_div(table.sub(a, 1), 2), 1);  // stride 2, SAME
+  for (int k = 0; k < 5; ++k)
+    a = table.add(table.floor_div(table.sub(a, 1), 2), 1);  // stride 2, SAME
   EXPECT_EQ(a, table.ceil_div(h, 32));
   EXPECT_EQ(table.floor_div(table.floor_div(h, 2), 3), table.floor_div(h, 6));
 }
@@ -99,28 +100,44 @@ TEST_F(Symbols, RandomExpressionsKeepTheirValue) {
     int64_t number;
   };
   for (int round = 0; round < 400; ++round) {
-    const int64_t bound_values[] = {1 + int64_t(random() % 9), 1 + int64_t(random() % 9), 1 + int64_t(random() % 9)};
+    const int64_t bound_values[] = {1 + int64_t(random() % 9), 1 + int64_t(random() % 9),
+                                    1 + int64_t(random() % 9)};
     std::vector<Value> values = {{n, bound_values[0]}, {h, bound_values[1]}, {w, bound_values[2]}};
     for (int64_t c : {1, 2, 3, 5}) values.push_back({c, c});
     for (int step = 0; step < 12; ++step) {
       const Value a = values[random() % values.size()], b = values[random() % values.size()];
       if (std::abs(a.number) > 1000000 || std::abs(b.number) > 1000000) continue;
-      const auto floor_div = [](int64_t x, int64_t y) { return x / y - (x % y != 0 && (x < 0) != (y < 0)); };
+      const auto floor_div = [](int64_t x, int64_t y) {
+        return x / y - (x % y != 0 && (x < 0) != (y < 0));
+      };
       switch (random() % 8) {
-        case 0: values.push_back({table.add(a.dim, b.dim), a.number + b.number}); break;
-        case 1: values.push_back({table.sub(a.dim, b.dim), a.number - b.number}); break;
-        case 2: values.push_back({table.mul(a.dim, b.dim), a.number * b.number}); break;
-        case 3: values.push_back({table.min(a.dim, b.dim), std::min(a.number, b.number)}); break;
-        case 4: values.push_back({table.max(a.dim, b.dim), std::max(a.number, b.number)}); break;
+        case 0:
+          values.push_back({table.add(a.dim, b.dim), a.number + b.number});
+          break;
+        case 1:
+          values.push_back({table.sub(a.dim, b.dim), a.number - b.number});
+          break;
+        case 2:
+          values.push_back({table.mul(a.dim, b.dim), a.number * b.number});
+          break;
+        case 3:
+          values.push_back({table.min(a.dim, b.dim), std::min(a.number, b.number)});
+          break;
+        case 4:
+          values.push_back({table.max(a.dim, b.dim), std::max(a.number, b.number)});
+          break;
         case 5:
-          if (b.number > 0) values.push_back({table.floor_div(a.dim, b.dim), floor_div(a.number, b.number)});
+          if (b.number > 0)
+            values.push_back({table.floor_div(a.dim, b.dim), floor_div(a.number, b.number)});
           break;
         case 6:
-          if (b.number > 0) values.push_back({table.ceil_div(a.dim, b.dim), -floor_div(-a.number, b.number)});
+          if (b.number > 0)
+            values.push_back({table.ceil_div(a.dim, b.dim), -floor_div(-a.number, b.number)});
           break;
         default:
           if (b.number > 0)
-            values.push_back({table.mod(a.dim, b.dim), a.number - b.number * floor_div(a.number, b.number)});
+            values.push_back(
+                {table.mod(a.dim, b.dim), a.number - b.number * floor_div(a.number, b.number)});
       }
     }
     std::vector<int64_t> bindings(table.size());
@@ -137,7 +154,8 @@ TEST_F(Symbols, RandomExpressionsKeepTheirValue) {
         ASSERT_EQ(bindings[value.dim.symbol_id()], value.number);
       }
       const SymbolTable::Bounds bounds = table.bounds(value.dim);
-      ASSERT_TRUE(bounds.low <= value.number && value.number <= bounds.high) << table.to_string(value.dim);
+      ASSERT_TRUE(bounds.low <= value.number && value.number <= bounds.high)
+          << table.to_string(value.dim);
     }
   }
 }

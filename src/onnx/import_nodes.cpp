@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Imports nodes one after another: looks up inputs and operators, inlines functions, collects what is not supported.
+// Imports nodes one after another: looks up inputs and operators, inlines functions, collects what
+// is not supported.
 #include <array>
 
 #include "base/log.h"
@@ -9,18 +10,21 @@
 namespace camshaft::onnx_import {
 namespace {
 
-constexpr int kMaxNodes = 4'000'000;  // after inlining: a few nested functions could ask for any number
+constexpr int kMaxNodes =
+    4'000'000;  // after inlining: a few nested functions could ask for any number
 constexpr int kMaxInlineDepth = 32;
 
-const std::array kFamilies = {convolution_operators, pointwise_operators, matrix_operators,   normalization_operators,
-                              reduce_operators,      shuffle_operators,   slice_operators,    constant_operators,
-                              gather_operators,      resize_operators,    quantize_operators, recurrence_operators,
-                              control_operators,     generic_operators};
+const std::array kFamilies = {convolution_operators,   pointwise_operators, matrix_operators,
+                              normalization_operators, reduce_operators,    shuffle_operators,
+                              squeeze_operators,       slice_operators,     constant_operators,
+                              gather_operators,        resize_operators,    quantize_operators,
+                              recurrence_operators,    control_operators,   generic_operators};
 
 std::string describe_inputs(const NodeDef& def, const std::vector<Tensor*>& inputs) {
   std::string text;
   for (size_t k = 0; k < inputs.size(); ++k)
-    text += inputs[k] ? fmt::format("[{} -> {}], ", def.inputs[k], describe(inputs[k])) : "[optional input, not set], ";
+    text += inputs[k] ? fmt::format("[{} -> {}], ", def.inputs[k], describe(inputs[k]))
+                      : "[optional input, not set], ";
   return text;
 }
 
@@ -87,12 +91,14 @@ NodeDef bind_attributes(const NodeDef& node, const NodeDef& call) {
   return bound;
 }
 
-Status inline_function(Scope& scope, const NodeDef& call, const FunctionDef& function, const std::string& name,
-                       const std::vector<Tensor*>& inputs) {
+Status inline_function(Scope& scope, const NodeDef& call, const FunctionDef& function,
+                       const std::string& name, const std::vector<Tensor*>& inputs) {
   Session& session = scope.session;
-  if (session.inline_depth >= kMaxInlineDepth) return invalid("function {} calls itself, directly or in a circle", function.name);
+  if (session.inline_depth >= kMaxInlineDepth)
+    return invalid("function {} calls itself, directly or in a circle", function.name);
   if (inputs.size() > function.inputs.size())
-    return invalid("{} inputs, function {} has {}", inputs.size(), function.name, function.inputs.size());
+    return invalid("{} inputs, function {} has {}", inputs.size(), function.name,
+                   function.inputs.size());
   Opsets opsets;
   for (const OpsetDef& opset : function.opsets) opsets[opset.domain] = opset.version;
   Scope body(session, scope.graph, nullptr, opsets.empty() ? scope.opsets : opsets);
@@ -105,7 +111,8 @@ Status inline_function(Scope& scope, const NodeDef& call, const FunctionDef& fun
     // An optional input of the function that the call leaves out is an absent input inside, too.
     for (std::string& input : nodes.back().inputs)
       for (size_t k = 0; k < function.inputs.size(); ++k)
-        if (input == function.inputs[k] && (k >= inputs.size() || inputs[k] == nullptr)) input.clear();
+        if (input == function.inputs[k] && (k >= inputs.size() || inputs[k] == nullptr))
+          input.clear();
   }
   ++session.inline_depth;
   const Status status = import_nodes(body, nodes);
@@ -113,22 +120,35 @@ Status inline_function(Scope& scope, const NodeDef& call, const FunctionDef& fun
   CAMSHAFT_TRY(status);
   for (size_t k = 0; k < call.outputs.size(); ++k) {
     if (call.outputs[k].empty()) continue;
-    if (k >= function.outputs.size()) return invalid("{} outputs, function {} has {}", call.outputs.size(), function.name, function.outputs.size());
+    if (k >= function.outputs.size())
+      return invalid("{} outputs, function {} has {}", call.outputs.size(), function.name,
+                     function.outputs.size());
     CAMSHAFT_ASSIGN(Tensor* const tensor, body.find(function.outputs[k]));
-    if (tensor == nullptr) return invalid("function {} does not make its output \"{}\"", function.name, function.outputs[k]);
+    if (tensor == nullptr)
+      return invalid("function {} does not make its output \"{}\"", function.name,
+                     function.outputs[k]);
     scope.define(call.outputs[k], tensor);
   }
   return ok_status();
 }
 
-Status import_operator(Scope& scope, const NodeDef& def, const std::string& name, const std::vector<Tensor*>& inputs) {
+Status import_operator(Scope& scope, const NodeDef& def, const std::string& name,
+                       const std::vector<Tensor*>& inputs) {
   Session& session = scope.session;
-  if (const auto function = session.functions.find({def.domain, def.op_type}); function != session.functions.end())
+  if (const auto function = session.functions.find({def.domain, def.op_type});
+      function != session.functions.end())
     return inline_function(scope, def, *function->second, name, inputs);
   const auto opset = scope.opsets.find(def.domain);
-  const bool standard = def.domain.empty() || def.domain == "ai.onnx.ml" || def.domain == "ai.onnx.preview.training";
-  if (!standard) return unsupported("operators of domain \"{}\" are not known, and the model does not define this one as a function", def.domain);
-  if (opset == scope.opsets.end()) return invalid("the model does not import an operator set for domain \"{}\"", def.domain.empty() ? "ai.onnx" : def.domain);
+  const bool standard =
+      def.domain.empty() || def.domain == "ai.onnx.ml" || def.domain == "ai.onnx.preview.training";
+  if (!standard)
+    return unsupported(
+        "operators of domain \"{}\" are not known, and the model does not define this one as a "
+        "function",
+        def.domain);
+  if (opset == scope.opsets.end())
+    return invalid("the model does not import an operator set for domain \"{}\"",
+                   def.domain.empty() ? "ai.onnx" : def.domain);
   const OperatorRow* row = find_operator(def.op_type);
   if (row == nullptr) return unsupported("operator {} is not known", def.op_type);
   for (const Tensor* tensor : inputs)
@@ -143,7 +163,8 @@ Status import_operator(Scope& scope, const NodeDef& def, const std::string& name
 
 Status import_node(Scope& scope, const NodeDef& def, const std::string& name) {
   Session& session = scope.session;
-  if (++session.nodes_imported > kMaxNodes) return invalid("more than {} nodes after inlining", kMaxNodes);
+  if (++session.nodes_imported > kMaxNodes)
+    return invalid("more than {} nodes after inlining", kMaxNodes);
   log(Severity::kVerbose, "Parsing node: {} [{}]", name, def.op_type);
   CAMSHAFT_ASSIGN(const std::vector<Tensor*> inputs, find_inputs(scope, def));
   if (log_enabled(Severity::kVerbose))
@@ -151,7 +172,8 @@ Status import_node(Scope& scope, const NodeDef& def, const std::string& name) {
   const Status status = import_operator(scope, def, name, inputs);
   if (status.code() == ErrorCode::kUnsupported) {
     if (!status.message().empty())  // empty: what is wrong inside was reported there
-      session.unsupported.push_back(fmt::format("node {} ({}): {}", name, def.op_type, status.message()));
+      session.unsupported.push_back(
+          fmt::format("node {} ({}): {}", name, def.op_type, status.message()));
     mark_unusable(scope, def);
     return ok_status();
   }
@@ -177,7 +199,8 @@ std::string describe(const Tensor* tensor) {
   if (!tensor->has_rank) return fmt::format("(?)[{}]", onnx_type_name(tensor->type));
   std::string text = "(";
   const ir::SymbolTable& symbols = tensor->graph->symbols();
-  for (size_t d = 0; d < tensor->shape.size(); ++d) text += (d ? ", " : "") + symbols.to_string(tensor->shape[d]);
+  for (size_t d = 0; d < tensor->shape.size(); ++d)
+    text += (d ? ", " : "") + symbols.to_string(tensor->shape[d]);
   return fmt::format("{})[{}]", text, onnx_type_name(tensor->type));
 }
 
@@ -185,7 +208,8 @@ Result<Tensor*> copy_tensor(Scope& scope, const std::string& name, Tensor* tenso
   if (scope.session.unusable.count(tensor)) return tensor;
   ir::Graph& graph = scope.graph;
   Tensor* copy = graph.add_tensor(name, tensor->type, {});
-  ir::Layer* layer = graph.add_layer(LayerKind::kUnary, "Identity of " + name, ir::PointOpAttrs{PointOp::kIdentity}, {tensor}, {copy});
+  ir::Layer* layer = graph.add_layer(LayerKind::kUnary, "Identity of " + name,
+                                     ir::PointOpAttrs{PointOp::kIdentity}, {tensor}, {copy});
   if (tensor->producer != nullptr) layer->onnx_nodes = tensor->producer->onnx_nodes;
   CAMSHAFT_TRY(ir::infer_layer(graph, *layer));
   return copy;

@@ -16,35 +16,42 @@ Result<Tensor*> import_input(Scope& scope, const ValueDef& value) {
   log(Severity::kVerbose, "Parsing input: {}", value.name);
   if (value.name.empty()) return invalid("an input has no name");
   if (value.kind.empty()) return invalid("input \"{}\" has no type", value.name);
-  if (value.kind != "tensor") return unsupported("input \"{}\" is a {}: only tensors are supported", value.name, value.kind);
+  if (value.kind != "tensor")
+    return unsupported("input \"{}\" is a {}: only tensors are supported", value.name, value.kind);
   Result<DataType> type = element_type(value.data_type);
   if (!type.ok()) return type.status().with_context(fmt::format("input \"{}\"", value.name));
   if (value.shape.size() > ir::kMaxRank)
-    return unsupported("input \"{}\" has {} dimensions (at most {})", value.name, value.shape.size(), ir::kMaxRank);
+    return unsupported("input \"{}\" has {} dimensions (at most {})", value.name,
+                       value.shape.size(), ir::kMaxRank);
   ir::SymbolTable& symbols = scope.graph.symbols();
   Shape shape;
   int64_t count = 1;
   for (size_t d = 0; d < value.shape.size(); ++d) {
     const DimDef& dim = value.shape[d];
     if (dim.extent && *dim.extent >= 0) {
-      if (*dim.extent > ir::kMaxExtent || __builtin_mul_overflow(count, std::max<int64_t>(*dim.extent, 1), &count) || count > (int64_t{1} << 40))
+      if (*dim.extent > ir::kMaxExtent ||
+          __builtin_mul_overflow(count, std::max<int64_t>(*dim.extent, 1), &count) ||
+          count > (int64_t{1} << 40))
         return invalid("input \"{}\": extent {} is not believable", value.name, *dim.extent);
       shape.push_back(*dim.extent);
     } else if (dim.extent && *dim.extent < -1) {
       return invalid("input \"{}\": extent {} is negative", value.name, *dim.extent);
     } else {  // -1 is how some exporters write an unknown extent
-      shape.push_back(symbols.input(dim.param.empty() ? fmt::format("{}.{}", value.name, d) : dim.param));
+      shape.push_back(
+          symbols.input(dim.param.empty() ? fmt::format("{}.{}", value.name, d) : dim.param));
     }
   }
   Tensor* tensor = scope.graph.add_tensor(value.name, *type, shape);
   tensor->has_rank = value.has_shape;
-  log(Severity::kVerbose, "Adding network input: {} with dtype: {}, dimensions: {}", value.name, onnx_type_name(*type), describe(tensor));
+  log(Severity::kVerbose, "Adding network input: {} with dtype: {}, dimensions: {}", value.name,
+      onnx_type_name(*type), describe(tensor));
   return tensor;
 }
 
 Status import_inputs(Scope& scope, const GraphDef& def) {
   for (const ValueDef& value : def.inputs) {
-    if (scope.has_initializer(value.name)) continue;  // IR version < 4 lists the weights among the inputs
+    if (scope.has_initializer(value.name))
+      continue;  // IR version < 4 lists the weights among the inputs
     if (scope.knows(value.name)) return invalid("there are two inputs \"{}\"", value.name);
     Result<Tensor*> tensor = import_input(scope, value);
     if (tensor.status().code() == ErrorCode::kUnsupported) {
@@ -64,7 +71,7 @@ Status import_inputs(Scope& scope, const GraphDef& def) {
 Status import_outputs(Scope& scope, const GraphDef& def) {
   if (def.outputs.empty()) return invalid("the graph has no outputs");
   for (const ValueDef& value : def.outputs) {
-    CAMSHAFT_ASSIGN(Tensor* tensor, scope.find(value.name));
+    CAMSHAFT_ASSIGN(Tensor * tensor, scope.find(value.name));
     if (tensor == nullptr) return invalid("output \"{}\" is not made by any node", value.name);
     CAMSHAFT_ASSIGN(tensor, as_output(scope, value.name, tensor));
     if (tensor->name != value.name) {
@@ -74,7 +81,8 @@ Status import_outputs(Scope& scope, const GraphDef& def) {
     if (usable && value.data_type != 0 && value.kind == "tensor") {
       const Result<DataType> declared = element_type(value.data_type);
       if (declared.ok() && declared.value() != tensor->type)
-        return invalid("output \"{}\" is declared as {}, but is {}", value.name, onnx_type_name(declared.value()), onnx_type_name(tensor->type));
+        return invalid("output \"{}\" is declared as {}, but is {}", value.name,
+                       onnx_type_name(declared.value()), onnx_type_name(tensor->type));
     }
     log(Severity::kVerbose, "Marking {} as output: {}", tensor->name, value.name);
     scope.graph.add_output(tensor);
@@ -83,21 +91,26 @@ Status import_outputs(Scope& scope, const GraphDef& def) {
 }
 
 Status check_versions(const Model& model, Opsets& opsets) {
-  for (const OpsetDef& opset : model.opsets) opsets[opset.domain] = std::max(opsets[opset.domain], opset.version);
+  for (const OpsetDef& opset : model.opsets)
+    opsets[opset.domain] = std::max(opsets[opset.domain], opset.version);
   if (model.opsets.empty()) {
     if (model.ir_version >= 3) return invalid("the model does not say which operator set it uses");
     opsets[""] = 1;
   }
   const auto standard = opsets.find("");
   if (standard != opsets.end() && standard->second < kOldestOpset)
-    log(Severity::kWarning, "The model uses opset {}; operators older than opset {} are read as if they were of that version", standard->second,
-        kOldestOpset);
+    log(Severity::kWarning,
+        "The model uses opset {}; operators older than opset {} are read as if they were of that "
+        "version",
+        standard->second, kOldestOpset);
   return ok_status();
 }
 
 Status list_unsupported(const std::vector<std::string>& lines) {
   constexpr size_t kShown = 100;
-  std::string text = fmt::format("{} {} not supported:", lines.size(), lines.size() == 1 ? "part of the model is" : "parts of the model are");
+  std::string text =
+      fmt::format("{} {} not supported:", lines.size(),
+                  lines.size() == 1 ? "part of the model is" : "parts of the model are");
   for (size_t k = 0; k < std::min(lines.size(), kShown); ++k) text += "\n  " + lines[k];
   if (lines.size() > kShown) text += fmt::format("\n  … and {} more", lines.size() - kShown);
   return Status(ErrorCode::kUnsupported, std::move(text));
@@ -116,7 +129,8 @@ ModelInfo model_info(const Model& model, const Opsets& opsets) {
   return info;
 }
 
-Result<ImportedModel> import_model(const Model& model, const std::filesystem::path& directory, const ImportOptions& options) {
+Result<ImportedModel> import_model(const Model& model, const std::filesystem::path& directory,
+                                   const ImportOptions& options) {
   Opsets opsets;
   CAMSHAFT_TRY(check_versions(model, opsets));
   Session session{model, options, ExternalData(directory), {}, {}, {}, 0, 0};
@@ -126,7 +140,8 @@ Result<ImportedModel> import_model(const Model& model, const std::filesystem::pa
   }
   ImportedModel result;
   result.info = model_info(model, opsets);
-  result.graph = std::make_unique<ir::Graph>(model.graph->name.empty() ? "graph" : model.graph->name);
+  result.graph =
+      std::make_unique<ir::Graph>(model.graph->name.empty() ? "graph" : model.graph->name);
   Scope scope(session, *result.graph, nullptr, opsets);
   for (const ValueDef& value : model.graph->outputs) scope.reserved.insert(value.name);
   CAMSHAFT_TRY(scope.declare_initializers(*model.graph));
@@ -140,7 +155,9 @@ Result<ImportedModel> import_model(const Model& model, const std::filesystem::pa
 
 }  // namespace
 
-Result<ImportedModel> import_bytes(std::span<const std::byte> bytes, const std::filesystem::path& directory, const ImportOptions& options) {
+Result<ImportedModel> import_bytes(std::span<const std::byte> bytes,
+                                   const std::filesystem::path& directory,
+                                   const ImportOptions& options) {
   CAMSHAFT_ASSIGN(const Model model, parse_model(bytes, "the model"));
   return import_model(model, directory, options);
 }
@@ -149,7 +166,8 @@ Result<ImportedModel> import_file(const std::filesystem::path& file, const Impor
   CAMSHAFT_ASSIGN(std::shared_ptr<const MappedFile> mapped, MappedFile::open(file));
   CAMSHAFT_ASSIGN(const Model model, parse_model(mapped->bytes(), file.string()));
   mapped.reset();
-  const std::filesystem::path directory = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
+  const std::filesystem::path directory =
+      file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
   Result<ImportedModel> result = import_model(model, directory, options);
   if (!result.ok()) return result.status().with_context(file.string());
   return result;

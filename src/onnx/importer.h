@@ -24,13 +24,16 @@ struct ImportedModel {
 };
 
 struct ImportOptions {
-  // Tells whether a Generic operator can run (kernels::has_generic_kernel). Null: all that have a shape rule are accepted.
+  // Tells whether a Generic operator can run (kernels::has_generic_kernel). Null: all that have a
+  // shape rule are accepted.
   bool (*has_generic_kernel)(std::string_view op_type) = nullptr;
 };
 
-Result<ImportedModel> import_file(const std::filesystem::path& file, const ImportOptions& options = {});
+Result<ImportedModel> import_file(const std::filesystem::path& file,
+                                  const ImportOptions& options = {});
 // `directory` resolves external data; "" forbids it.
-Result<ImportedModel> import_bytes(std::span<const std::byte> bytes, const std::filesystem::path& directory = {},
+Result<ImportedModel> import_bytes(std::span<const std::byte> bytes,
+                                   const std::filesystem::path& directory = {},
                                    const ImportOptions& options = {});
 
 // One stored TensorProto (input_0.pb of ONNX test data): type, extents, row-major bytes.

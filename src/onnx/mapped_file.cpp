@@ -12,10 +12,12 @@
 namespace camshaft::onnx_import {
 
 Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::filesystem::path& file) {
-  const auto failure = [&] { return make_error(ErrorCode::kIo, "cannot read {}: {}", file.string(), std::strerror(errno)); };
+  const auto failure = [&] {
+    return make_error(ErrorCode::kIo, "cannot read {}: {}", file.string(), std::strerror(errno));
+  };
   const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return failure();
-  struct stat facts{};
+  struct stat facts {};
   if (::fstat(descriptor, &facts) != 0) {
     const Status status = failure();
     ::close(descriptor);
@@ -30,7 +32,8 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::filesystem
   const Status status = data == MAP_FAILED ? failure() : ok_status();
   ::close(descriptor);
   if (!status.ok()) return status;
-  return std::shared_ptr<const MappedFile>(new MappedFile(static_cast<const std::byte*>(data), size));
+  return std::shared_ptr<const MappedFile>(
+      new MappedFile(static_cast<const std::byte*>(data), size));
 }
 
 MappedFile::~MappedFile() {

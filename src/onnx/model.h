@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An ONNX model as plain structs. Bulk data are views into the parsed file, kept alive by Model::owner. Only proto.cpp knows protobuf.
+// An ONNX model as plain structs. Bulk data are views into the parsed file, kept alive by
+// Model::owner. Only proto.cpp knows protobuf.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +40,18 @@ struct SparseTensorDef {
 struct GraphDef;
 
 enum class AttributeType : uint8_t {
-  kUndefined, kFloat, kInt, kString, kTensor, kGraph, kSparseTensor, kType, kFloats, kInts, kStrings, kOther
+  kUndefined,
+  kFloat,
+  kInt,
+  kString,
+  kTensor,
+  kGraph,
+  kSparseTensor,
+  kType,
+  kFloats,
+  kInts,
+  kStrings,
+  kOther
 };
 
 struct AttributeDef {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an operator's import function works with: the node's inputs, attributes and known values, and the means to add layers.
+// What an operator's import function works with: the node's inputs, attributes and known values,
+// and the means to add layers.
 #pragma once
 
 #include <optional>
@@ -24,7 +25,8 @@ using ir::Tensor;
 
 class Node {
  public:
-  Node(Scope& scope, const NodeDef& def, std::string name, int64_t opset, std::vector<Tensor*> inputs);
+  Node(Scope& scope, const NodeDef& def, std::string name, int64_t opset,
+       std::vector<Tensor*> inputs);
 
   Scope& scope() { return scope_; }
   ir::Graph& graph() { return scope_.graph; }
@@ -40,9 +42,10 @@ class Node {
   const std::vector<Tensor*>& inputs() const { return inputs_; }
   bool has(size_t k) const { return input(k) != nullptr; }
   bool wants(size_t k) const { return k < def_.outputs.size() && !def_.outputs[k].empty(); }
-  Status require(size_t least, size_t most = SIZE_MAX) const;  // that inputs 0 … least-1 are there, and no more than `most`
-  Result<size_t> rank(size_t k) const;                         // kUnsupported if only running can tell
-  Result<int64_t> axis(int64_t given, size_t rank) const;      // in [0, rank)
+  Status require(size_t least, size_t most = SIZE_MAX)
+      const;  // that inputs 0 … least-1 are there, and no more than `most`
+  Result<size_t> rank(size_t k) const;                     // kUnsupported if only running can tell
+  Result<int64_t> axis(int64_t given, size_t rank) const;  // in [0, rank)
 
   // --- values known while importing
   std::optional<std::vector<Dim>> value(size_t k);
@@ -69,9 +72,10 @@ class Node {
   Status emit(LayerKind kind, Attrs attrs, std::vector<Tensor*> inputs);
   Status emit_to(size_t k, LayerKind kind, Attrs attrs, std::vector<Tensor*> inputs);
   // A layer inside a composition: `step` names it.
-  Result<Tensor*> add(std::string_view step, LayerKind kind, Attrs attrs, std::vector<Tensor*> inputs);
-  Result<ir::Layer*> add_layer(LayerKind kind, const std::string& name, Attrs attrs, std::vector<Tensor*> inputs,
-                               std::vector<Tensor*> outputs);
+  Result<Tensor*> add(std::string_view step, LayerKind kind, Attrs attrs,
+                      std::vector<Tensor*> inputs);
+  Result<ir::Layer*> add_layer(LayerKind kind, const std::string& name, Attrs attrs,
+                               std::vector<Tensor*> inputs, std::vector<Tensor*> outputs);
   // Output k is this tensor.
   void give(size_t k, Tensor* tensor);
   Tensor* output_tensor(size_t k);  // a new tensor with the output's name; null if not wanted
@@ -82,9 +86,12 @@ class Node {
   Result<Tensor*> transpose(std::string_view step, Tensor* x, Ints order);
   Result<Tensor*> cast(std::string_view step, Tensor* x, DataType type);
 
-  Tensor* constant(std::string_view step, DataType type, std::span<const int64_t> extents, std::vector<std::byte> bytes);
-  Tensor* float_constant(std::string_view step, std::span<const int64_t> extents, std::span<const float> values);
-  Tensor* int_constant(std::string_view step, std::span<const int64_t> extents, std::span<const int64_t> values);
+  Tensor* constant(std::string_view step, DataType type, std::span<const int64_t> extents,
+                   std::vector<std::byte> bytes);
+  Tensor* float_constant(std::string_view step, std::span<const int64_t> extents,
+                         std::span<const float> values);
+  Tensor* int_constant(std::string_view step, std::span<const int64_t> extents,
+                       std::span<const int64_t> values);
   // A number of a tensor's type, as a scalar.
   Tensor* scalar_like(std::string_view step, DataType type, double value);
 
@@ -127,6 +134,7 @@ std::span<const OperatorRow> matrix_operators();
 std::span<const OperatorRow> normalization_operators();
 std::span<const OperatorRow> reduce_operators();
 std::span<const OperatorRow> shuffle_operators();
+std::span<const OperatorRow> squeeze_operators();
 std::span<const OperatorRow> slice_operators();
 std::span<const OperatorRow> constant_operators();
 std::span<const OperatorRow> gather_operators();
@@ -140,9 +148,13 @@ const OperatorRow* find_operator(std::string_view op_type);
 // The window and group attributes of Conv and its relatives, for these weights.
 Result<ir::ConvolutionAttrs> read_convolution(Node& node, const Tensor* weights);
 
+// The node as a Generic layer, with its attributes as they are.
+Status import_generic(Node& node);
+
 // Imports the nodes of a graph or function body into the scope, in topological order.
 Status import_nodes(Scope& scope, const std::vector<NodeDef>& nodes);
-// `tensor` if a layer of this graph made it and it is not an output yet, else a copy of it, named `name`.
+// `tensor` if a layer of this graph made it and it is not an output yet, else a copy of it, named
+// `name`.
 Result<Tensor*> as_output(Scope& scope, const std::string& name, Tensor* tensor);
 Result<Tensor*> copy_tensor(Scope& scope, const std::string& name, Tensor* tensor);
 // The shape text of log lines: "(1, 3, 224, 224)[FLOAT]".

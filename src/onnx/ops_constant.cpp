@@ -14,17 +14,24 @@ TensorData data_of(DataType type, ir::Extents extents, std::span<const T> values
 Result<TensorData> constant_data(Node& node) {
   Session& session = node.scope().session;
   const NodeDef& def = node.def();
-  if (def.attributes.size() != 1) return invalid("{} attributes; exactly one must give the value", def.attributes.size());
+  if (def.attributes.size() != 1)
+    return invalid("{} attributes; exactly one must give the value", def.attributes.size());
   const AttributeDef& value = def.attributes[0];
   node.ignore({value.name});
-  if (value.name == "value" && value.tensor) return read_tensor(*value.tensor, session.external, session.model.owner);
-  if (value.name == "sparse_value" && value.sparse) return read_sparse_tensor(*value.sparse, session.external, session.model.owner);
-  const int64_t floats = static_cast<int64_t>(value.floats.size()), ints = static_cast<int64_t>(value.ints.size());
+  if (value.name == "value" && value.tensor)
+    return read_tensor(*value.tensor, session.external, session.model.owner);
+  if (value.name == "sparse_value" && value.sparse)
+    return read_sparse_tensor(*value.sparse, session.external, session.model.owner);
+  const int64_t floats = static_cast<int64_t>(value.floats.size()),
+                ints = static_cast<int64_t>(value.ints.size());
   if (value.name == "value_float") return data_of<float>(DataType::kFloat, {}, {&value.f, 1});
   if (value.name == "value_int") return data_of<int64_t>(DataType::kInt64, {}, {&value.i, 1});
-  if (value.name == "value_floats") return data_of<float>(DataType::kFloat, ir::Extents{floats}, value.floats);
-  if (value.name == "value_ints") return data_of<int64_t>(DataType::kInt64, ir::Extents{ints}, value.ints);
-  if (value.name == "value_string" || value.name == "value_strings") return unsupported("{}: strings are not supported", value.name);
+  if (value.name == "value_floats")
+    return data_of<float>(DataType::kFloat, ir::Extents{floats}, value.floats);
+  if (value.name == "value_ints")
+    return data_of<int64_t>(DataType::kInt64, ir::Extents{ints}, value.ints);
+  if (value.name == "value_string" || value.name == "value_strings")
+    return unsupported("{}: strings are not supported", value.name);
   return invalid("attribute {} has the wrong type or is not known", value.name);
 }
 
@@ -38,10 +45,13 @@ Status import_constant(Node& node) {
 Status import_constant_of_shape(Node& node) {
   CAMSHAFT_TRY(node.require(1, 1));
   ir::FillAttrs attrs;
-  if (const AttributeDef* value = node.attribute("value", AttributeType::kTensor); value && value->tensor) {
+  if (const AttributeDef* value = node.attribute("value", AttributeType::kTensor);
+      value && value->tensor) {
     Session& session = node.scope().session;
-    CAMSHAFT_ASSIGN(const TensorData data, read_tensor(*value->tensor, session.external, session.model.owner));
-    if (ir::element_count(data.extents) != 1) return invalid("value has {} elements", ir::element_count(data.extents));
+    CAMSHAFT_ASSIGN(const TensorData data,
+                    read_tensor(*value->tensor, session.external, session.model.owner));
+    if (ir::element_count(data.extents) != 1)
+      return invalid("value has {} elements", ir::element_count(data.extents));
     attrs.type = data.type;
     attrs.value = read_element(data.type, data.data->view.data(), 0);
   }
@@ -50,7 +60,8 @@ Status import_constant_of_shape(Node& node) {
     attrs.is_static = false;
     return node.emit(LayerKind::kFill, attrs, node.inputs());
   }
-  if (shape->size() > ir::kMaxRank) return unsupported("{} dimensions (at most {})", shape->size(), ir::kMaxRank);
+  if (shape->size() > ir::kMaxRank)
+    return unsupported("{} dimensions (at most {})", shape->size(), ir::kMaxRank);
   attrs.shape = Shape(shape->begin(), shape->end());
   return node.emit(LayerKind::kFill, attrs, {});
 }
@@ -58,7 +69,16 @@ Status import_constant_of_shape(Node& node) {
 Status import_range(Node& node) {
   CAMSHAFT_TRY(node.require(3, 3));
   node.ignore({"stash_type"});
-  return node.emit(LayerKind::kRange, ir::NoAttrs{}, node.inputs());
+  const DataType type = node.input(0)->type;
+  if (type != DataType::kHalf && type != DataType::kBFloat16)
+    return node.emit(LayerKind::kRange, ir::NoAttrs{}, node.inputs());
+  std::vector<Tensor*> inputs = node.inputs();
+  for (size_t k = 0; k < 3; ++k) {
+    CAMSHAFT_ASSIGN(inputs[k], node.cast(fmt::format("input_{}", k), inputs[k], DataType::kFloat));
+  }
+  CAMSHAFT_ASSIGN(Tensor* const y,
+                  node.add("range", LayerKind::kRange, ir::NoAttrs{}, std::move(inputs)));
+  return node.emit(LayerKind::kCast, ir::CastAttrs{type}, {y});
 }
 
 constexpr OperatorRow kOperators[] = {
@@ -69,6 +89,8 @@ constexpr OperatorRow kOperators[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> constant_operators() { return kOperators; }
+std::span<const OperatorRow> constant_operators() {
+  return kOperators;
+}
 
 }  // namespace camshaft::onnx_import

@@ -16,7 +16,8 @@ struct WindowAttributes {
 Status read_list(Node& node, const char* name, size_t spatial, int64_t fallback, Ints& list) {
   list = node.integers(name);
   if (list.empty()) list.assign(spatial, fallback);
-  if (list.size() != spatial) return invalid("{} has {} entries for {} spatial dimensions", name, list.size(), spatial);
+  if (list.size() != spatial)
+    return invalid("{} has {} entries for {} spatial dimensions", name, list.size(), spatial);
   return ok_status();
 }
 
@@ -47,10 +48,13 @@ Status read_kernel(Node& node, const Tensor* weights, WindowAttributes& window) 
   if (window.kernel.empty())
     for (size_t d = 2; d < rank; ++d) {
       const Dim extent = weights->shape[d];
-      if (!extent.is_known()) return unsupported("weights whose kernel size is not known: give kernel_shape");
+      if (!extent.is_known())
+        return unsupported("weights whose kernel size is not known: give kernel_shape");
       window.kernel.push_back(extent.extent());
     }
-  if (window.kernel.size() != rank - 2) return invalid("kernel_shape has {} entries, the weights have rank {}", window.kernel.size(), rank);
+  if (window.kernel.size() != rank - 2)
+    return invalid("kernel_shape has {} entries, the weights have rank {}", window.kernel.size(),
+                   rank);
   return read_window(node, rank - 2, window);
 }
 
@@ -72,7 +76,8 @@ Status import_conv(Node& node) {
   return node.emit(LayerKind::kConvolution, std::move(attrs), node.inputs());
 }
 
-// Turns auto_pad and output_shape into explicit paddings: for a transposed convolution they do not depend on more than the input.
+// Turns auto_pad and output_shape into explicit paddings: for a transposed convolution they do not
+// depend on more than the input.
 Status pad_deconvolution(Node& node, ir::ConvolutionAttrs& attrs) {
   const Tensor& x = *node.input(0);
   const bool same_upper = attrs.padding_mode == ir::PaddingMode::kSameUpper;
@@ -82,8 +87,10 @@ Status pad_deconvolution(Node& node, ir::ConvolutionAttrs& attrs) {
     int64_t total = extent - attrs.stride[d];
     if (!attrs.output_shape.empty()) {
       if (!x.has_rank || d + 2 >= x.shape.size() || !x.shape[d + 2].is_known())
-        return unsupported("output_shape with an input of unknown extents: give pads and output_padding");
-      total = std::max<int64_t>(attrs.stride[d] * (x.shape[d + 2].extent() - 1) + extent - attrs.output_shape[d], 0);
+        return unsupported(
+            "output_shape with an input of unknown extents: give pads and output_padding");
+      total = std::max<int64_t>(
+          attrs.stride[d] * (x.shape[d + 2].extent() - 1) + extent - attrs.output_shape[d], 0);
     } else if (!same) {
       continue;
     }
@@ -110,10 +117,13 @@ Status import_conv_transpose(Node& node) {
   if (attrs.output_shape.size() == spatial + 2)  // some exporters write batch and channels, too
     attrs.output_shape.erase(attrs.output_shape.begin(), attrs.output_shape.begin() + 2);
   if (!attrs.output_shape.empty() && attrs.output_shape.size() != spatial)
-    return invalid("output_shape has {} entries for {} spatial dimensions", attrs.output_shape.size(), spatial);
-  for (const Ints* list : {&attrs.kernel, &attrs.stride, &attrs.dilation, &attrs.output_padding, &attrs.output_shape})
+    return invalid("output_shape has {} entries for {} spatial dimensions",
+                   attrs.output_shape.size(), spatial);
+  for (const Ints* list :
+       {&attrs.kernel, &attrs.stride, &attrs.dilation, &attrs.output_padding, &attrs.output_shape})
     for (int64_t number : *list)
-      if (number < 0 || number > ir::kMaxExtent) return invalid("window parameter {} is out of range", number);
+      if (number < 0 || number > ir::kMaxExtent)
+        return invalid("window parameter {} is out of range", number);
   CAMSHAFT_TRY(pad_deconvolution(node, attrs));
   return node.emit(LayerKind::kDeconvolution, std::move(attrs), node.inputs());
 }
@@ -134,7 +144,8 @@ Result<ir::PoolingAttrs> pooling_attrs(Node& node, ir::PoolingType type) {
   attrs.pre_padding = window.pre;
   attrs.post_padding = window.post;
   attrs.padding_mode = window.mode;
-  if (node.flag("ceil_mode", false) && window.mode == ir::PaddingMode::kExplicit) attrs.padding_mode = ir::PaddingMode::kExplicitRoundUp;
+  if (node.flag("ceil_mode", false) && window.mode == ir::PaddingMode::kExplicit)
+    attrs.padding_mode = ir::PaddingMode::kExplicitRoundUp;
   return attrs;
 }
 
@@ -185,6 +196,8 @@ Result<ir::ConvolutionAttrs> read_convolution(Node& node, const Tensor* weights)
   return convolution_attrs(window, node.integer("group", 1));
 }
 
-std::span<const OperatorRow> convolution_operators() { return kOperators; }
+std::span<const OperatorRow> convolution_operators() {
+  return kOperators;
+}
 
 }  // namespace camshaft::onnx_import

@@ -62,6 +62,8 @@ constexpr OperatorRow kOperators[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> gather_operators() { return kOperators; }
+std::span<const OperatorRow> gather_operators() {
+  return kOperators;
+}
 
 }  // namespace camshaft::onnx_import

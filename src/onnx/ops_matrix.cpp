@@ -33,7 +33,8 @@ Status import_gemm(Node& node) {
   attrs.alpha = node.real("alpha", 1);
   node.ignore({"broadcast"});
   for (size_t k = 0; k < 2; ++k)
-    if (node.input(k)->has_rank && node.input(k)->shape.size() != 2) return invalid("input {} is not a matrix", k);
+    if (node.input(k)->has_rank && node.input(k)->shape.size() != 2)
+      return invalid("input {} is not a matrix", k);
   CAMSHAFT_ASSIGN(Tensor* const bias, scaled_bias(node, node.real("beta", 1)));
   std::vector<Tensor*> inputs = {node.input(0), node.input(1)};
   if (bias != nullptr) inputs.push_back(bias);
@@ -51,7 +52,8 @@ Status import_softmax(Node& node) {
   attrs.log = kind == SoftmaxKind::kLog;
   attrs.hard = kind == SoftmaxKind::kHard;
   const int64_t given = node.integer("axis", flattens ? 1 : -1);
-  if (flattens && given == static_cast<int64_t>(rank)) return unsupported("axis {} of a tensor of rank {}", given, rank);
+  if (flattens && given == static_cast<int64_t>(rank))
+    return unsupported("axis {} of a tensor of rank {}", given, rank);
   CAMSHAFT_ASSIGN(attrs.axis, node.axis(given, rank));
   attrs.last_axis = flattens ? static_cast<int64_t>(rank) - 1 : attrs.axis;
   return node.emit(LayerKind::kSoftMax, attrs, node.inputs());
@@ -67,6 +69,8 @@ constexpr OperatorRow kOperators[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> matrix_operators() { return kOperators; }
+std::span<const OperatorRow> matrix_operators() {
+  return kOperators;
+}
 
 }  // namespace camshaft::onnx_import

@@ -30,7 +30,8 @@ constexpr UnaryRow kUnaryRows[] = {
     {"Tanh", PointOp::kTanh, kActivation},
     {"LeakyRelu", PointOp::kLeakyRelu, kActivation, "alpha", 0.01f},
     {"Elu", PointOp::kElu, kActivation, "alpha", 1},
-    {"Selu", PointOp::kSelu, kActivation, "alpha", 1.67326319217681884765625f, "gamma", 1.05070102214813232421875f},
+    {"Selu", PointOp::kSelu, kActivation, "alpha", 1.67326319217681884765625f, "gamma",
+     1.05070102214813232421875f},
     {"Celu", PointOp::kCelu, kActivation, "alpha", 1},
     {"HardSigmoid", PointOp::kHardSigmoid, kActivation, "alpha", 0.2f, "beta", 0.5f},
     {"HardSwish", PointOp::kHardSwish, kActivation},
@@ -69,8 +70,9 @@ constexpr UnaryRow kUnaryRows[] = {
 };
 
 Status import_unary(Node& node) {
-  const UnaryRow& row = *std::find_if(std::begin(kUnaryRows), std::end(kUnaryRows),
-                                      [&](const UnaryRow& entry) { return entry.op_type == node.op(); });
+  const UnaryRow& row =
+      *std::find_if(std::begin(kUnaryRows), std::end(kUnaryRows),
+                    [&](const UnaryRow& entry) { return entry.op_type == node.op(); });
   CAMSHAFT_TRY(node.require(1, 1));
   ir::PointOpAttrs attrs{row.op};
   if (row.x_name) attrs.x = node.real(row.x_name, row.x);
@@ -81,23 +83,27 @@ Status import_unary(Node& node) {
 Status import_gelu(Node& node) {
   CAMSHAFT_TRY(node.require(1, 1));
   const std::string approximation = node.text("approximate", "none");
-  if (approximation != "none" && approximation != "tanh") return invalid("approximate \"{}\"", approximation);
-  return node.emit(kActivation, ir::PointOpAttrs{approximation == "tanh" ? PointOp::kGeluTanh : PointOp::kGelu}, node.inputs());
+  if (approximation != "none" && approximation != "tanh")
+    return invalid("approximate \"{}\"", approximation);
+  return node.emit(kActivation,
+                   ir::PointOpAttrs{approximation == "tanh" ? PointOp::kGeluTanh : PointOp::kGelu},
+                   node.inputs());
 }
 
 Status import_is_inf(Node& node) {
   CAMSHAFT_TRY(node.require(1, 1));
-  const bool negative = node.flag("detect_negative", true), positive = node.flag("detect_positive", true);
-  return node.emit(kUnary, ir::PointOpAttrs{PointOp::kIsInf, negative ? 1.0f : 0.0f, positive ? 1.0f : 0.0f}, node.inputs());
+  const bool negative = node.flag("detect_negative", true),
+             positive = node.flag("detect_positive", true);
+  return node.emit(
+      kUnary, ir::PointOpAttrs{PointOp::kIsInf, negative ? 1.0f : 0.0f, positive ? 1.0f : 0.0f},
+      node.inputs());
 }
 
 Status import_identity_with_mask(Node& node) {  // Dropout
   CAMSHAFT_TRY(node.require(1, 3));
   node.ignore({"ratio", "seed", "is_test"});
-  if (node.opset() >= 12 && node.has(2)) {
-    const std::optional<double> training = node.scalar(2);
-    if (!training || *training != 0) return unsupported("training_mode: only inference is supported, where it is false");
-  }
+  const std::optional<double> training = node.opset() >= 12 && node.has(2) ? node.scalar(2) : 0;
+  if (!training || *training != 0) return import_generic(node);
   CAMSHAFT_TRY(node.emit_to(0, kUnary, ir::PointOpAttrs{PointOp::kIdentity}, {node.input(0)}));
   if (!node.wants(1)) return ok_status();
   CAMSHAFT_TRY(node.rank(0).status());
@@ -123,16 +129,23 @@ Status import_clip(Node& node) {
     if (node.has(2)) high = node.scalar(2);
   }
   for (size_t k = 1; k < 3; ++k)
-    if (node.has(k) && node.input(k)->type != x->type) return invalid("the bounds have another type than the input");
-  const auto is_float = [](double value) { return std::isinf(value) || static_cast<double>(static_cast<float>(value)) == value; };
+    if (node.has(k) && node.input(k)->type != x->type)
+      return invalid("the bounds have another type than the input");
+  const auto is_float = [](double value) {
+    return std::isinf(value) || static_cast<double>(static_cast<float>(value)) == value;
+  };
   if (ir::is_floating(x->type) && low && high && is_float(*low) && is_float(*high))
-    return node.emit(kActivation, ir::PointOpAttrs{PointOp::kClip, static_cast<float>(*low), static_cast<float>(*high)}, {x});
+    return node.emit(
+        kActivation,
+        ir::PointOpAttrs{PointOp::kClip, static_cast<float>(*low), static_cast<float>(*high)}, {x});
   if (node.has(1) && node.has(2)) {
     CAMSHAFT_ASSIGN(x, node.binary("max", PointOp::kMax, x, node.input(1)));
     return node.emit(LayerKind::kElementWise, ir::PointOpAttrs{PointOp::kMin}, {x, node.input(2)});
   }
-  if (node.has(1)) return node.emit(LayerKind::kElementWise, ir::PointOpAttrs{PointOp::kMax}, {x, node.input(1)});
-  if (node.has(2)) return node.emit(LayerKind::kElementWise, ir::PointOpAttrs{PointOp::kMin}, {x, node.input(2)});
+  if (node.has(1))
+    return node.emit(LayerKind::kElementWise, ir::PointOpAttrs{PointOp::kMax}, {x, node.input(1)});
+  if (node.has(2))
+    return node.emit(LayerKind::kElementWise, ir::PointOpAttrs{PointOp::kMin}, {x, node.input(2)});
   return node.emit(kUnary, ir::PointOpAttrs{PointOp::kIdentity}, {x});
 }
 
@@ -143,13 +156,20 @@ struct BinaryRow {
   PointOp op;
 };
 constexpr BinaryRow kBinaryRows[] = {
-    {"Add", PointOp::kAdd},           {"Sub", PointOp::kSub},
-    {"Mul", PointOp::kMul},           {"Div", PointOp::kDiv},
-    {"Equal", PointOp::kEqual},       {"Less", PointOp::kLess},
-    {"LessOrEqual", PointOp::kLessOrEqual}, {"Greater", PointOp::kGreater},
-    {"GreaterOrEqual", PointOp::kGreaterOrEqual}, {"And", PointOp::kAnd},
-    {"Or", PointOp::kOr},             {"Xor", PointOp::kXor},
-    {"BitwiseAnd", PointOp::kBitAnd}, {"BitwiseOr", PointOp::kBitOr},
+    {"Add", PointOp::kAdd},
+    {"Sub", PointOp::kSub},
+    {"Mul", PointOp::kMul},
+    {"Div", PointOp::kDiv},
+    {"Equal", PointOp::kEqual},
+    {"Less", PointOp::kLess},
+    {"LessOrEqual", PointOp::kLessOrEqual},
+    {"Greater", PointOp::kGreater},
+    {"GreaterOrEqual", PointOp::kGreaterOrEqual},
+    {"And", PointOp::kAnd},
+    {"Or", PointOp::kOr},
+    {"Xor", PointOp::kXor},
+    {"BitwiseAnd", PointOp::kBitAnd},
+    {"BitwiseOr", PointOp::kBitOr},
     {"BitwiseXor", PointOp::kBitXor},
 };
 
@@ -172,8 +192,9 @@ Result<Tensor*> align_operand(Node& node) {
 
 Status import_binary(Node& node) {
   CAMSHAFT_TRY(node.require(2, 2));
-  const BinaryRow& row = *std::find_if(std::begin(kBinaryRows), std::end(kBinaryRows),
-                                       [&](const BinaryRow& entry) { return entry.op_type == node.op(); });
+  const BinaryRow& row =
+      *std::find_if(std::begin(kBinaryRows), std::end(kBinaryRows),
+                    [&](const BinaryRow& entry) { return entry.op_type == node.op(); });
   CAMSHAFT_ASSIGN(Tensor* const b, align_operand(node));
   return node.emit(LayerKind::kElementWise, ir::PointOpAttrs{row.op}, {node.input(0), b});
 }
@@ -190,18 +211,22 @@ Status import_prelu(Node& node) {
       CAMSHAFT_ASSIGN(slope, node.reshape("slope", slope, shape));
     }
   }
-  return node.emit(LayerKind::kElementWise, ir::PointOpAttrs{PointOp::kPRelu}, {node.input(0), slope});
+  return node.emit(LayerKind::kElementWise, ir::PointOpAttrs{PointOp::kPRelu},
+                   {node.input(0), slope});
 }
 
 Status import_pow(Node& node) {
   CAMSHAFT_TRY(node.require(2, 2));
   Tensor* x = node.input(0);
-  CAMSHAFT_ASSIGN(Tensor* exponent, align_operand(node));
-  if (x->type == exponent->type) return node.emit(LayerKind::kElementWise, ir::PointOpAttrs{PointOp::kPow}, {x, exponent});
+  CAMSHAFT_ASSIGN(Tensor * exponent, align_operand(node));
+  if (x->type == exponent->type)
+    return node.emit(LayerKind::kElementWise, ir::PointOpAttrs{PointOp::kPow}, {x, exponent});
   const bool through_float = ir::is_floating(exponent->type) && !ir::is_floating(x->type);
-  CAMSHAFT_ASSIGN(Tensor* const base, node.cast("base", x, through_float ? exponent->type : x->type));
+  CAMSHAFT_ASSIGN(Tensor* const base,
+                  node.cast("base", x, through_float ? exponent->type : x->type));
   CAMSHAFT_ASSIGN(exponent, node.cast("exponent", exponent, base->type));
-  if (!through_float) return node.emit(LayerKind::kElementWise, ir::PointOpAttrs{PointOp::kPow}, {base, exponent});
+  if (!through_float)
+    return node.emit(LayerKind::kElementWise, ir::PointOpAttrs{PointOp::kPow}, {base, exponent});
   CAMSHAFT_ASSIGN(Tensor* const power, node.binary("power", PointOp::kPow, base, exponent));
   return node.emit(LayerKind::kCast, ir::CastAttrs{x->type}, {power});
 }
@@ -209,15 +234,20 @@ Status import_pow(Node& node) {
 Status import_mod(Node& node) {
   CAMSHAFT_TRY(node.require(2, 2));
   const bool fmod = node.flag("fmod", false);
-  if (!fmod && ir::is_floating(node.input(0)->type)) return invalid("floating point inputs need fmod = 1");
-  return node.emit(LayerKind::kElementWise, ir::PointOpAttrs{fmod ? PointOp::kFmod : PointOp::kMod}, node.inputs());
+  if (!fmod && ir::is_floating(node.input(0)->type))
+    return invalid("floating point inputs need fmod = 1");
+  return node.emit(LayerKind::kElementWise, ir::PointOpAttrs{fmod ? PointOp::kFmod : PointOp::kMod},
+                   node.inputs());
 }
 
 Status import_bit_shift(Node& node) {
   CAMSHAFT_TRY(node.require(2, 2));
   const std::string direction = node.text("direction", "");
   if (direction != "LEFT" && direction != "RIGHT") return invalid("direction \"{}\"", direction);
-  return node.emit(LayerKind::kElementWise, ir::PointOpAttrs{direction == "LEFT" ? PointOp::kShiftLeft : PointOp::kShiftRight}, node.inputs());
+  return node.emit(
+      LayerKind::kElementWise,
+      ir::PointOpAttrs{direction == "LEFT" ? PointOp::kShiftLeft : PointOp::kShiftRight},
+      node.inputs());
 }
 
 // --- any number of inputs
@@ -251,7 +281,8 @@ Status import_cast(Node& node) {
   node.ignore({"saturate", "round_mode"});  // of the 8-bit float types only
   const int64_t to = node.integer("to", 0);
   CAMSHAFT_TRY(node.attribute_status());
-  if (to < 0 || to > std::numeric_limits<int32_t>::max()) return invalid("{} is not an element type", to);
+  if (to < 0 || to > std::numeric_limits<int32_t>::max())
+    return invalid("{} is not an element type", to);
   CAMSHAFT_ASSIGN(const DataType type, element_type(static_cast<int32_t>(to)));
   return node.emit(LayerKind::kCast, ir::CastAttrs{type}, node.inputs());
 }

@@ -13,7 +13,8 @@ std::vector<Tensor*> without_absent(std::vector<Tensor*> inputs) {
 }
 
 bool is_scalar(const Tensor* tensor) {
-  return tensor->has_rank && (tensor->shape.empty() || (tensor->shape.size() == 1 && tensor->shape[0] == Dim(1)));
+  return tensor->has_rank &&
+         (tensor->shape.empty() || (tensor->shape.size() == 1 && tensor->shape[0] == Dim(1)));
 }
 
 // The axis matters only for a scale with several elements.
@@ -37,8 +38,10 @@ Status import_quantize(Node& node) {
   ir::QuantizeAttrs attrs;
   attrs.block_size = node.integer("block_size", 0);
   CAMSHAFT_ASSIGN(attrs.axis, scale_axis(node, node.input(1), attrs.block_size));
-  CAMSHAFT_ASSIGN(attrs.type, output_type(node, node.has(2) ? node.input(2)->type : DataType::kUInt8));
-  if (node.has(2) && node.input(2)->type != attrs.type) return invalid("the zero point has another type than the output");
+  CAMSHAFT_ASSIGN(attrs.type,
+                  output_type(node, node.has(2) ? node.input(2)->type : DataType::kUInt8));
+  if (node.has(2) && node.input(2)->type != attrs.type)
+    return invalid("the zero point has another type than the output");
   return node.emit(LayerKind::kQuantize, attrs, node.inputs());
 }
 
@@ -49,15 +52,18 @@ Status import_dequantize(Node& node) {
   attrs.block_size = node.integer("block_size", 0);
   CAMSHAFT_ASSIGN(attrs.axis, scale_axis(node, node.input(1), attrs.block_size));
   CAMSHAFT_ASSIGN(const DataType type, output_type(node, node.input(1)->type));
-  if (node.has(2) && node.input(2)->type != attrs.type) return invalid("the zero point has another type than the input");
+  if (node.has(2) && node.input(2)->type != attrs.type)
+    return invalid("the zero point has another type than the input");
   if (type == node.input(1)->type) return node.emit(LayerKind::kDequantize, attrs, node.inputs());
-  CAMSHAFT_ASSIGN(Tensor* const y, node.add("dequantize", LayerKind::kDequantize, attrs, node.inputs()));
+  CAMSHAFT_ASSIGN(Tensor* const y,
+                  node.add("dequantize", LayerKind::kDequantize, attrs, node.inputs()));
   return node.emit(LayerKind::kCast, ir::CastAttrs{type}, {y});
 }
 
 // --- quantized operators
 
-Result<Tensor*> dequantize(Node& node, std::string_view step, Tensor* x, Tensor* scale, Tensor* zero_point, int64_t axis) {
+Result<Tensor*> dequantize(Node& node, std::string_view step, Tensor* x, Tensor* scale,
+                           Tensor* zero_point, int64_t axis) {
   ir::QuantizeAttrs attrs;
   attrs.type = x->type;
   attrs.axis = axis;
@@ -82,15 +88,19 @@ Status import_qlinear_conv(Node& node) {
   CAMSHAFT_TRY(node.require(8, 9));
   CAMSHAFT_ASSIGN(const size_t rank, node.rank(3));
   if (rank < 3) return invalid("weights of rank {}", rank);
-  CAMSHAFT_ASSIGN(Tensor* const x, dequantize(node, "x", node.input(0), node.input(1), node.input(2), 1));
-  CAMSHAFT_ASSIGN(Tensor* const w, dequantize(node, "w", node.input(3), node.input(4), node.input(5), 0));
+  CAMSHAFT_ASSIGN(Tensor* const x,
+                  dequantize(node, "x", node.input(0), node.input(1), node.input(2), 1));
+  CAMSHAFT_ASSIGN(Tensor* const w,
+                  dequantize(node, "w", node.input(3), node.input(4), node.input(5), 0));
   std::vector<Tensor*> inputs = {x, w};
   if (node.has(8)) {
-    CAMSHAFT_ASSIGN(Tensor* const bias, dequantize_bias(node, node.input(8), node.input(1), node.input(4)));
+    CAMSHAFT_ASSIGN(Tensor* const bias,
+                    dequantize_bias(node, node.input(8), node.input(1), node.input(4)));
     inputs.push_back(bias);
   }
   CAMSHAFT_ASSIGN(ir::ConvolutionAttrs attrs, read_convolution(node, w));
-  CAMSHAFT_ASSIGN(Tensor* const y, node.add("convolution", LayerKind::kConvolution, std::move(attrs), std::move(inputs)));
+  CAMSHAFT_ASSIGN(Tensor* const y, node.add("convolution", LayerKind::kConvolution,
+                                            std::move(attrs), std::move(inputs)));
   return quantize_output(node, y, node.input(6), node.input(7));
 }
 
@@ -101,13 +111,17 @@ Status import_qlinear_matmul(Node& node) {
   CAMSHAFT_ASSIGN(const size_t b_rank, node.rank(3));
   if (a_rank < 1 || b_rank < 1) return invalid("a factor is a scalar");
   // Scales of several elements belong to the rows of a and the columns of b.
-  const int64_t a_axis = std::max<int64_t>(static_cast<int64_t>(a_rank) - 2, 0), b_axis = static_cast<int64_t>(b_rank) - 1;
+  const int64_t a_axis = std::max<int64_t>(static_cast<int64_t>(a_rank) - 2, 0),
+                b_axis = static_cast<int64_t>(b_rank) - 1;
   for (size_t k : {1, 4, 6})
     if (!is_scalar(node.input(k)) && (!node.input(k)->has_rank || node.input(k)->shape.size() > 1))
       return unsupported("a scale that is neither a scalar nor a vector");
-  CAMSHAFT_ASSIGN(Tensor* const a, dequantize(node, "a", node.input(0), node.input(1), node.input(2), a_axis));
-  CAMSHAFT_ASSIGN(Tensor* const b, dequantize(node, "b", node.input(3), node.input(4), node.input(5), b_axis));
-  CAMSHAFT_ASSIGN(Tensor* const y, node.add("product", LayerKind::kMatrixMultiply, ir::MatrixMultiplyAttrs{}, {a, b}));
+  CAMSHAFT_ASSIGN(Tensor* const a,
+                  dequantize(node, "a", node.input(0), node.input(1), node.input(2), a_axis));
+  CAMSHAFT_ASSIGN(Tensor* const b,
+                  dequantize(node, "b", node.input(3), node.input(4), node.input(5), b_axis));
+  CAMSHAFT_ASSIGN(Tensor* const y, node.add("product", LayerKind::kMatrixMultiply,
+                                            ir::MatrixMultiplyAttrs{}, {a, b}));
   return quantize_output(node, y, node.input(6), node.input(7));
 }
 
@@ -120,6 +134,8 @@ constexpr OperatorRow kOperators[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> quantize_operators() { return kOperators; }
+std::span<const OperatorRow> quantize_operators() {
+  return kOperators;
+}
 
 }  // namespace camshaft::onnx_import

@@ -21,7 +21,8 @@ Status import_recurrence(Node& node) {
   CAMSHAFT_ASSIGN(attrs.direction, direction(node));
   attrs.hidden_size = node.integer("hidden_size", 0);
   const Tensor& recurrent = *node.input(2);
-  if (attrs.hidden_size == 0 && recurrent.has_rank && recurrent.shape.size() == 3 && recurrent.shape[2].is_known())
+  if (attrs.hidden_size == 0 && recurrent.has_rank && recurrent.shape.size() == 3 &&
+      recurrent.shape[2].is_known())
     attrs.hidden_size = recurrent.shape[2].extent();
   attrs.batch_first = node.flag("layout", false);
   attrs.clip = node.real("clip", 0);
@@ -29,7 +30,8 @@ Status import_recurrence(Node& node) {
   attrs.activation_alpha = node.floats("activation_alpha");
   attrs.activation_beta = node.floats("activation_beta");
   node.ignore({"output_sequence"});
-  if (kind == ir::RnnKind::kGru) attrs.linear_before_reset = node.flag("linear_before_reset", false);
+  if (kind == ir::RnnKind::kGru)
+    attrs.linear_before_reset = node.flag("linear_before_reset", false);
   if (kind == ir::RnnKind::kLstm) attrs.input_forget = node.flag("input_forget", false);
   return node.emit(LayerKind::kRecurrence, std::move(attrs), node.inputs());
 }
@@ -42,6 +44,8 @@ constexpr OperatorRow kOperators[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> recurrence_operators() { return kOperators; }
+std::span<const OperatorRow> recurrence_operators() {
+  return kOperators;
+}
 
 }  // namespace camshaft::onnx_import

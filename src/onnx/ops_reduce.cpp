@@ -20,13 +20,24 @@ Status import_reduce(Node& node) {
   std::optional<Ints> given;
   if (!as_input) given = node.integers("axes");
   if (as_input) given = node.has(1) ? node.numbers(1) : Ints();
+  attrs.empty_is_none = empty_is_identity && !given;
   if (!given) return node.emit(LayerKind::kReduce, std::move(attrs), node.inputs());
-  // Without axes the elementwise part (square, logarithm …) still happens: a reduction over no axis.
+  const bool from_start = !given->empty() && std::all_of(given->begin(), given->end(),
+                                                         [](int64_t axis) { return axis >= 0; });
+  if (from_start && !node.input(0)->has_rank) {
+    attrs.axes = *given;
+    std::sort(attrs.axes.begin(), attrs.axes.end());
+    return node.emit(LayerKind::kReduce, std::move(attrs), {node.input(0)});
+  }
+  // Without axes the elementwise part (square, logarithm …) still happens: a reduction over no
+  // axis.
   CAMSHAFT_ASSIGN(const size_t rank, node.rank(0));
   if (given->empty() && empty_is_identity) {
-    const bool plain = op == ir::ReduceOp::kSum || op == ir::ReduceOp::kMean || op == ir::ReduceOp::kMax || op == ir::ReduceOp::kMin ||
+    const bool plain = op == ir::ReduceOp::kSum || op == ir::ReduceOp::kMean ||
+                       op == ir::ReduceOp::kMax || op == ir::ReduceOp::kMin ||
                        op == ir::ReduceOp::kProd;
-    if (plain) return node.emit(LayerKind::kUnary, ir::PointOpAttrs{PointOp::kIdentity}, {node.input(0)});
+    if (plain)
+      return node.emit(LayerKind::kUnary, ir::PointOpAttrs{PointOp::kIdentity}, {node.input(0)});
     return node.emit(LayerKind::kReduce, std::move(attrs), {node.input(0)});
   }
   for (int64_t number : *given) {
@@ -39,8 +50,9 @@ Status import_reduce(Node& node) {
   }
   std::sort(attrs.axes.begin(), attrs.axes.end());
   attrs.axes.erase(std::unique(attrs.axes.begin(), attrs.axes.end()), attrs.axes.end());
-  if (rank == 0 && (op == ir::ReduceOp::kSum || op == ir::ReduceOp::kMean || op == ir::ReduceOp::kMax || op == ir::ReduceOp::kMin ||
-                    op == ir::ReduceOp::kProd))
+  if (rank == 0 &&
+      (op == ir::ReduceOp::kSum || op == ir::ReduceOp::kMean || op == ir::ReduceOp::kMax ||
+       op == ir::ReduceOp::kMin || op == ir::ReduceOp::kProd))
     return node.emit(LayerKind::kUnary, ir::PointOpAttrs{PointOp::kIdentity}, {node.input(0)});
   return node.emit(LayerKind::kReduce, std::move(attrs), {node.input(0)});
 }
@@ -98,6 +110,8 @@ constexpr OperatorRow kOperators[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> reduce_operators() { return kOperators; }
+std::span<const OperatorRow> reduce_operators() {
+  return kOperators;
+}
 
 }  // namespace camshaft::onnx_import

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that give a tensor another shape or order: Reshape, Transpose, Squeeze, Expand, Tile, Concat …
+// Operators that give a tensor another shape or order: Reshape, Transpose, Squeeze, Expand, Tile,
+// Concat …
 #include <algorithm>
 #include <numeric>
 
@@ -22,26 +23,29 @@ Status import_reshape(Node& node) {
   std::optional<std::vector<Dim>> requested;
   if (node.opset() < 5 && node.has_attribute("shape")) {
     requested.emplace();
-    for (int64_t extent : node.integers("shape")) requested->push_back(node.symbols().constant(extent));
+    for (int64_t extent : node.integers("shape"))
+      requested->push_back(node.symbols().constant(extent));
   } else {
     CAMSHAFT_TRY(node.require(2));
     requested = node.value(1);
   }
   const auto needs_input = [&](Dim extent) {
-    return node.symbols().is_number(extent) && (node.symbols().number(extent) < 0 || (extent == Dim(0) && !allow_zero));
+    return node.symbols().is_number(extent) &&
+           (node.symbols().number(extent) < 0 || (extent == Dim(0) && !allow_zero));
   };
-  if (requested && (x->has_rank || std::none_of(requested->begin(), requested->end(), needs_input))) {
+  if (requested &&
+      (x->has_rank || std::none_of(requested->begin(), requested->end(), needs_input))) {
     Shape shape;
     if (x->has_rank) {
       CAMSHAFT_ASSIGN(shape, ir::resolve_reshape(x->shape, *requested, allow_zero, node.symbols()));
     } else {
-      if (requested->size() > ir::kMaxRank) return unsupported("{} dimensions (at most {})", requested->size(), ir::kMaxRank);
+      if (requested->size() > ir::kMaxRank)
+        return unsupported("{} dimensions (at most {})", requested->size(), ir::kMaxRank);
       shape = Shape(requested->begin(), requested->end());
     }
     return emit_reshape(node, x, shape);
   }
   ir::ShuffleAttrs attrs;
-  attrs.has_reshape = true;
   attrs.allow_zero = allow_zero;
   return node.emit(LayerKind::kShuffle, std::move(attrs), {x, node.input(1)});
 }
@@ -75,63 +79,6 @@ Status import_flatten(Node& node) {
   return emit_reshape(node, node.input(0), Shape{rows, columns});
 }
 
-// Axes from the attribute (before opset 13) or input 1; empty: not given.
-Result<std::optional<Ints>> read_axes(Node& node) {
-  if (node.opset() < 13) {
-    if (!node.has_attribute("axes")) return std::optional<Ints>();
-    return std::optional(node.integers("axes"));
-  }
-  if (!node.has(1)) return std::optional<Ints>();
-  const std::optional<Ints> axes = node.numbers(1);
-  if (!axes) return unsupported("axes computed at run time: they must be constant");
-  return axes;
-}
-
-Status import_squeeze(Node& node) {
-  CAMSHAFT_TRY(node.require(1, 2));
-  CAMSHAFT_ASSIGN(const size_t rank, node.rank(0));
-  CAMSHAFT_ASSIGN(const std::optional<Ints> axes, read_axes(node));
-  const Shape& x = node.input(0)->shape;
-  std::vector<bool> removed(rank);
-  if (axes) {
-    for (int64_t given : *axes) {
-      CAMSHAFT_ASSIGN(const int64_t axis, node.axis(given, rank));
-      if (x[axis].is_known() && x[axis] != Dim(1)) return invalid("axis {} has extent {}, not 1", given, x[axis].extent());
-      removed[axis] = true;
-    }
-  } else {
-    for (size_t d = 0; d < rank; ++d) {
-      const ir::SymbolTable::Bounds bounds = node.symbols().bounds(x[d]);
-      if (!node.symbols().is_number(x[d]) && bounds.low <= 1 && bounds.high >= 1)
-        return unsupported("no axes, and extent {} is not known: name the axes", node.symbols().to_string(x[d]));
-      removed[d] = x[d] == Dim(1);
-    }
-  }
-  Shape shape;
-  for (size_t d = 0; d < rank; ++d)
-    if (!removed[d]) shape.push_back(x[d]);
-  return emit_reshape(node, node.input(0), shape);
-}
-
-Status import_unsqueeze(Node& node) {
-  CAMSHAFT_TRY(node.require(1, 2));
-  CAMSHAFT_ASSIGN(const size_t rank, node.rank(0));
-  CAMSHAFT_ASSIGN(const std::optional<Ints> axes, read_axes(node));
-  if (!axes) return invalid("axes are missing");
-  const size_t new_rank = rank + axes->size();
-  if (new_rank > ir::kMaxRank) return unsupported("{} dimensions (at most {})", new_rank, ir::kMaxRank);
-  std::vector<bool> added(new_rank);
-  for (int64_t given : *axes) {
-    CAMSHAFT_ASSIGN(const int64_t axis, node.axis(given, new_rank));
-    if (added[axis]) return invalid("axis {} is given twice", given);
-    added[axis] = true;
-  }
-  Shape shape;
-  size_t d = 0;
-  for (size_t k = 0; k < new_rank; ++k) shape.push_back(added[k] ? Dim(1) : node.input(0)->shape[d++]);
-  return emit_reshape(node, node.input(0), shape);
-}
-
 Status import_concat(Node& node) {
   CAMSHAFT_TRY(node.require(std::max<size_t>(node.input_count(), 1)));
   int64_t axis = node.integer("axis", 1);
@@ -148,10 +95,13 @@ Status import_concat(Node& node) {
 Status import_expand(Node& node) {
   CAMSHAFT_TRY(node.require(2, 2));
   const std::optional<std::vector<Dim>> target = node.value(1);
-  if (!target || !node.input(0)->has_rank) return node.emit(LayerKind::kExpand, ir::ShapeAttrs{false, {}}, node.inputs());
-  if (target->size() > ir::kMaxRank) return unsupported("{} dimensions (at most {})", target->size(), ir::kMaxRank);
+  if (!target || !node.input(0)->has_rank)
+    return node.emit(LayerKind::kExpand, ir::ShapeAttrs{false, {}}, node.inputs());
+  if (target->size() > ir::kMaxRank)
+    return unsupported("{} dimensions (at most {})", target->size(), ir::kMaxRank);
   CAMSHAFT_ASSIGN(const Shape shape,
-                  ir::broadcast_shapes(node.input(0)->shape, Shape(target->begin(), target->end()), node.symbols()));
+                  ir::broadcast_shapes(node.input(0)->shape, Shape(target->begin(), target->end()),
+                                       node.symbols()));
   return node.emit(LayerKind::kExpand, ir::ShapeAttrs{true, shape}, {node.input(0)});
 }
 
@@ -160,8 +110,10 @@ Status import_tile(Node& node) {
   const std::optional<std::vector<Dim>> repeats = node.value(1);
   if (!repeats) return node.emit(LayerKind::kTile, ir::ShapeAttrs{false, {}}, node.inputs());
   CAMSHAFT_ASSIGN(const size_t rank, node.rank(0));
-  if (repeats->size() != rank) return invalid("{} repeats for {} dimensions", repeats->size(), rank);
-  return node.emit(LayerKind::kTile, ir::ShapeAttrs{true, Shape(repeats->begin(), repeats->end())}, {node.input(0)});
+  if (repeats->size() != rank)
+    return invalid("{} repeats for {} dimensions", repeats->size(), rank);
+  return node.emit(LayerKind::kTile, ir::ShapeAttrs{true, Shape(repeats->begin(), repeats->end())},
+                   {node.input(0)});
 }
 
 template <LayerKind kind>
@@ -177,9 +129,15 @@ Status import_depth_space(Node& node) {
 
 Status import_shape(Node& node) {
   CAMSHAFT_TRY(node.require(1, 1));
+  const bool whole = node.integer("start", 0) == 0 && !node.has_attribute("end");
+  if (whole && !node.input(0)->has_rank)
+    return node.emit(LayerKind::kShapeOf, ir::ShapeOfAttrs{0, ir::ShapeOfAttrs::kToTheEnd},
+                     node.inputs());
   CAMSHAFT_ASSIGN(const size_t size, node.rank(0));
   const int64_t rank = static_cast<int64_t>(size);
-  const auto clamp = [&](int64_t position) { return std::clamp<int64_t>(position < 0 ? position + rank : position, 0, rank); };
+  const auto clamp = [&](int64_t position) {
+    return std::clamp<int64_t>(position < 0 ? position + rank : position, 0, rank);
+  };
   const int64_t first = clamp(node.integer("start", 0));
   const int64_t last = std::max(clamp(node.integer("end", rank)), first);
   return node.emit(LayerKind::kShapeOf, ir::ShapeOfAttrs{first, last}, node.inputs());
@@ -187,9 +145,11 @@ Status import_shape(Node& node) {
 
 Status import_size(Node& node) {
   CAMSHAFT_TRY(node.require(1, 1));
-  CAMSHAFT_ASSIGN(const size_t rank, node.rank(0));
+  const Tensor& x = *node.input(0);
+  const int64_t rank =
+      x.has_rank ? static_cast<int64_t>(x.shape.size()) : ir::ShapeOfAttrs::kToTheEnd;
   CAMSHAFT_ASSIGN(Tensor* const extents,
-                  node.add("shape", LayerKind::kShapeOf, ir::ShapeOfAttrs{0, static_cast<int64_t>(rank)}, node.inputs()));
+                  node.add("shape", LayerKind::kShapeOf, ir::ShapeOfAttrs{0, rank}, node.inputs()));
   ir::ReduceAttrs attrs;
   attrs.op = ir::ReduceOp::kProd;
   attrs.axes = {0};
@@ -201,8 +161,6 @@ constexpr OperatorRow kOperators[] = {
     {"Reshape", import_reshape},
     {"Transpose", import_transpose},
     {"Flatten", import_flatten},
-    {"Squeeze", import_squeeze},
-    {"Unsqueeze", import_unsqueeze},
     {"Concat", import_concat},
     {"Expand", import_expand},
     {"Tile", import_tile},
@@ -214,6 +172,8 @@ constexpr OperatorRow kOperators[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> shuffle_operators() { return kOperators; }
+std::span<const OperatorRow> shuffle_operators() {
+  return kOperators;
+}
 
 }  // namespace camshaft::onnx_import

@@ -32,7 +32,8 @@ SliceRequest read_slice(Node& node) {
   request.ends = node.value(2);
   request.axes = node.numbers(3);
   request.steps = node.numbers(4);
-  request.known = request.starts && request.ends && (!node.has(3) || request.axes) && (!node.has(4) || request.steps);
+  request.known = request.starts && request.ends && (!node.has(3) || request.axes) &&
+                  (!node.has(4) || request.steps);
   return request;
 }
 
@@ -44,18 +45,21 @@ Status import_slice(Node& node) {
   CAMSHAFT_ASSIGN(const size_t rank, node.rank(0));
   const Shape& x = node.input(0)->shape;
   const size_t count = request.starts->size();
-  if (request.ends->size() != count || (request.axes && request.axes->size() != count) || (request.steps && request.steps->size() != count))
+  if (request.ends->size() != count || (request.axes && request.axes->size() != count) ||
+      (request.steps && request.steps->size() != count))
     return invalid("starts, ends, axes and steps differ in length");
   ir::SliceAttrs attrs;
   attrs.start.resize(rank, 0);
   attrs.size = x;
   attrs.step.assign(rank, 1);
   for (size_t k = 0; k < count; ++k) {
-    CAMSHAFT_ASSIGN(const int64_t axis, node.axis(request.axes ? (*request.axes)[k] : static_cast<int64_t>(k), rank));
+    CAMSHAFT_ASSIGN(const int64_t axis,
+                    node.axis(request.axes ? (*request.axes)[k] : static_cast<int64_t>(k), rank));
     const int64_t step = request.steps ? (*request.steps)[k] : 1;
     if (step == 0) return invalid("a step is 0");
-    const std::optional<ir::SliceRange> range = ir::resolve_slice(x[axis], (*request.starts)[k], (*request.ends)[k],
-                                                                  std::max<int64_t>(step, -ir::kMaxExtent), node.symbols());
+    const std::optional<ir::SliceRange> range =
+        ir::resolve_slice(x[axis], (*request.starts)[k], (*request.ends)[k],
+                          std::max<int64_t>(step, -ir::kMaxExtent), node.symbols());
     if (!range) {  // the sign of a start or end is not known
       if (in_attributes) return unsupported("starts and ends that cannot be resolved");
       return node.emit(LayerKind::kSlice, ir::SliceAttrs{}, node.inputs());
@@ -72,13 +76,12 @@ Result<std::vector<Dim>> split_sizes(Node& node, Dim extent) {
   const size_t pieces = node.def().outputs.size();
   const bool in_attributes = node.opset() < 13;
   std::optional<std::vector<Dim>> sizes;
-  if (in_attributes && node.has_attribute("split")) sizes = as_dims(node.integers("split"), node.symbols());
-  if (!in_attributes && node.has(1)) {
-    sizes = node.value(1);
-    if (!sizes) return unsupported("sizes computed at run time: they must be constant");
-  }
+  if (in_attributes && node.has_attribute("split"))
+    sizes = as_dims(node.integers("split"), node.symbols());
+  if (!in_attributes && node.has(1)) sizes = node.value(1);
   const int64_t requested = node.integer("num_outputs", static_cast<int64_t>(pieces));
-  if (pieces == 0 || requested != static_cast<int64_t>(pieces)) return invalid("num_outputs is {}, the node has {} outputs", requested, pieces);
+  if (pieces == 0 || requested != static_cast<int64_t>(pieces))
+    return invalid("num_outputs is {}, the node has {} outputs", requested, pieces);
   if (sizes) {
     if (sizes->size() != pieces) return invalid("{} sizes for {} outputs", sizes->size(), pieces);
     return *sizes;
@@ -87,16 +90,44 @@ Result<std::vector<Dim>> split_sizes(Node& node, Dim extent) {
   if (node.opset() < 18 && extent.is_known() && extent.extent() % count != 0)
     return invalid("extent {} cannot be divided into {} equal parts", extent.extent(), count);
   ir::SymbolTable& symbols = node.symbols();
-  const Dim part = node.opset() < 18 ? symbols.floor_div(extent, count) : symbols.ceil_div(extent, count);
+  const Dim part =
+      node.opset() < 18 ? symbols.floor_div(extent, count) : symbols.ceil_div(extent, count);
   std::vector<Dim> equal(pieces, part);
   equal.back() = symbols.sub(extent, symbols.mul(part, count - 1));
   return equal;
+}
+
+// The sum of the first `count` sizes, as a vector of one element.
+Result<Tensor*> sum_of_sizes(Node& node, size_t count) {
+  const std::string step = fmt::format("sum_{}", count);
+  const int64_t extents[] = {1}, zero[] = {0};
+  if (count == 0) return node.int_constant(step, extents, zero);
+  const ir::SliceAttrs first{Shape{Dim(0)}, Shape{Dim(static_cast<int64_t>(count))}, {1}};
+  CAMSHAFT_ASSIGN(Tensor* const sizes,
+                  node.add(step + "_sizes", LayerKind::kSlice, first, {node.input(1)}));
+  ir::ReduceAttrs sum;
+  sum.axes = {0};
+  return node.add(step, LayerKind::kReduce, std::move(sum), {sizes});
+}
+
+Status split_at_run_time(Node& node, int64_t axis) {
+  const int64_t extents[] = {1}, axis_value[] = {axis};
+  Tensor* axes = node.int_constant("axes", extents, axis_value);
+  CAMSHAFT_ASSIGN(Tensor * start, sum_of_sizes(node, 0));
+  for (size_t k = 0; k < node.def().outputs.size(); ++k) {
+    CAMSHAFT_ASSIGN(Tensor* const end, sum_of_sizes(node, k + 1));
+    CAMSHAFT_TRY(
+        node.emit_to(k, LayerKind::kSlice, ir::SliceAttrs{}, {node.input(0), start, end, axes}));
+    start = end;
+  }
+  return ok_status();
 }
 
 Status import_split(Node& node) {
   CAMSHAFT_TRY(node.require(1, 2));
   CAMSHAFT_ASSIGN(const size_t rank, node.rank(0));
   CAMSHAFT_ASSIGN(const int64_t axis, node.axis(node.integer("axis", 0), rank));
+  if (node.opset() >= 13 && node.has(1) && !node.value(1)) return split_at_run_time(node, axis);
   const Shape& x = node.input(0)->shape;
   CAMSHAFT_ASSIGN(const std::vector<Dim> sizes, split_sizes(node, x[axis]));
   Dim start = 0;
@@ -110,8 +141,10 @@ Status import_split(Node& node) {
     start = node.symbols().add(start, sizes[k]);
     CAMSHAFT_TRY(node.emit_to(k, LayerKind::kSlice, std::move(attrs), {node.input(0)}));
   }
-  if (node.symbols().is_number(start) && x[axis].is_known() && node.symbols().number(start) != x[axis].extent())
-    return invalid("the parts have {} elements together, axis {} has {}", node.symbols().number(start), axis, x[axis].extent());
+  if (node.symbols().is_number(start) && x[axis].is_known() &&
+      node.symbols().number(start) != x[axis].extent())
+    return invalid("the parts have {} elements together, axis {} has {}",
+                   node.symbols().number(start), axis, x[axis].extent());
   return ok_status();
 }
 
@@ -126,16 +159,19 @@ Result<ir::PadMode> pad_mode(Node& node) {
   return invalid("mode \"{}\"", mode);
 }
 
-Status emit_static_pad(Node& node, ir::PadAttrs attrs, const Ints& pads, const std::optional<Ints>& axes) {
+Status emit_static_pad(Node& node, ir::PadAttrs attrs, const Ints& pads,
+                       const std::optional<Ints>& axes) {
   CAMSHAFT_ASSIGN(const size_t rank, node.rank(0));
   const size_t count = axes ? axes->size() : rank;
   if (pads.size() != 2 * count) return invalid("{} pads for {} dimensions", pads.size(), count);
   attrs.pre.assign(rank, 0);
   attrs.post.assign(rank, 0);
   for (size_t k = 0; k < count; ++k) {
-    CAMSHAFT_ASSIGN(const int64_t axis, node.axis(axes ? (*axes)[k] : static_cast<int64_t>(k), rank));
+    CAMSHAFT_ASSIGN(const int64_t axis,
+                    node.axis(axes ? (*axes)[k] : static_cast<int64_t>(k), rank));
     for (int64_t pad : {pads[k], pads[k + count]})
-      if (pad > ir::kMaxExtent || pad < -ir::kMaxExtent) return invalid("pad {} is out of range", pad);
+      if (pad > ir::kMaxExtent || pad < -ir::kMaxExtent)
+        return invalid("pad {} is out of range", pad);
     attrs.pre[axis] = pads[k];
     attrs.post[axis] = pads[k + count];
   }
@@ -149,13 +185,15 @@ Status import_pad(Node& node) {
   CAMSHAFT_ASSIGN(attrs.mode, pad_mode(node));
   if (in_attributes) {
     attrs.value = node.real("value", 0);
-    return emit_static_pad(node, std::move(attrs), node.integers(node.opset() < 2 ? "paddings" : "pads"), std::nullopt);
+    return emit_static_pad(node, std::move(attrs),
+                           node.integers(node.opset() < 2 ? "paddings" : "pads"), std::nullopt);
   }
   const std::optional<Ints> pads = node.numbers(1), axes = node.numbers(3);
   const std::optional<double> value = node.has(2) ? node.scalar(2) : 0;
   // The attribute is a float: what it cannot hold stays an input.
   const bool exact = value && static_cast<double>(static_cast<float>(*value)) == *value;
-  if (!pads || !exact || (node.has(3) && !axes)) return node.emit(LayerKind::kPad, std::move(attrs), node.inputs());
+  if (!pads || !exact || (node.has(3) && !axes))
+    return node.emit(LayerKind::kPad, std::move(attrs), node.inputs());
   attrs.value = static_cast<float>(*value);
   return emit_static_pad(node, std::move(attrs), *pads, axes);
 }
@@ -168,6 +206,8 @@ constexpr OperatorRow kOperators[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> slice_operators() { return kOperators; }
+std::span<const OperatorRow> slice_operators() {
+  return kOperators;
+}
 
 }  // namespace camshaft::onnx_import

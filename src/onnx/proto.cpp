@@ -33,14 +33,19 @@ TensorDef convert(const onnx::TensorProto& proto) {
   tensor.int32s = view(proto.int32_data());
   tensor.doubles = view(proto.double_data());
   static_assert(sizeof(int64_t) == sizeof(google::protobuf::int64));
-  tensor.int64s = {reinterpret_cast<const int64_t*>(proto.int64_data().data()), static_cast<size_t>(proto.int64_data_size())};
-  tensor.uint64s = {reinterpret_cast<const uint64_t*>(proto.uint64_data().data()), static_cast<size_t>(proto.uint64_data_size())};
-  for (const auto& entry : proto.external_data()) tensor.external.emplace_back(entry.key(), entry.value());
+  tensor.int64s = {reinterpret_cast<const int64_t*>(proto.int64_data().data()),
+                   static_cast<size_t>(proto.int64_data_size())};
+  tensor.uint64s = {reinterpret_cast<const uint64_t*>(proto.uint64_data().data()),
+                    static_cast<size_t>(proto.uint64_data_size())};
+  for (const auto& entry : proto.external_data())
+    tensor.external.emplace_back(entry.key(), entry.value());
   return tensor;
 }
 
 SparseTensorDef convert(const onnx::SparseTensorProto& proto) {
-  return {convert(proto.values()), convert(proto.indices()), {proto.dims().begin(), proto.dims().end()}};
+  return {convert(proto.values()),
+          convert(proto.indices()),
+          {proto.dims().begin(), proto.dims().end()}};
 }
 
 ValueDef convert(const onnx::ValueInfoProto& proto) {
@@ -49,13 +54,26 @@ ValueDef convert(const onnx::ValueInfoProto& proto) {
   if (!proto.has_type()) return value;
   const onnx::TypeProto& type = proto.type();
   switch (type.value_case()) {
-    case onnx::TypeProto::kTensorType: value.kind = "tensor"; break;
-    case onnx::TypeProto::kSequenceType: value.kind = "sequence"; break;
-    case onnx::TypeProto::kMapType: value.kind = "map"; break;
-    case onnx::TypeProto::kOptionalType: value.kind = "optional"; break;
-    case onnx::TypeProto::kSparseTensorType: value.kind = "sparse tensor"; break;
-    case onnx::TypeProto::VALUE_NOT_SET: return value;
-    default: value.kind = "opaque"; break;
+    case onnx::TypeProto::kTensorType:
+      value.kind = "tensor";
+      break;
+    case onnx::TypeProto::kSequenceType:
+      value.kind = "sequence";
+      break;
+    case onnx::TypeProto::kMapType:
+      value.kind = "map";
+      break;
+    case onnx::TypeProto::kOptionalType:
+      value.kind = "optional";
+      break;
+    case onnx::TypeProto::kSparseTensorType:
+      value.kind = "sparse tensor";
+      break;
+    case onnx::TypeProto::VALUE_NOT_SET:
+      return value;
+    default:
+      value.kind = "opaque";
+      break;
   }
   if (!type.has_tensor_type()) return value;
   value.data_type = type.tensor_type().elem_type();
@@ -71,18 +89,30 @@ ValueDef convert(const onnx::ValueInfoProto& proto) {
 
 AttributeType attribute_type(const onnx::AttributeProto& proto) {
   switch (proto.type()) {
-    case onnx::AttributeProto::FLOAT: return AttributeType::kFloat;
-    case onnx::AttributeProto::INT: return AttributeType::kInt;
-    case onnx::AttributeProto::STRING: return AttributeType::kString;
-    case onnx::AttributeProto::TENSOR: return AttributeType::kTensor;
-    case onnx::AttributeProto::GRAPH: return AttributeType::kGraph;
-    case onnx::AttributeProto::SPARSE_TENSOR: return AttributeType::kSparseTensor;
-    case onnx::AttributeProto::TYPE_PROTO: return AttributeType::kType;
-    case onnx::AttributeProto::FLOATS: return AttributeType::kFloats;
-    case onnx::AttributeProto::INTS: return AttributeType::kInts;
-    case onnx::AttributeProto::STRINGS: return AttributeType::kStrings;
-    case onnx::AttributeProto::UNDEFINED: break;
-    default: return AttributeType::kOther;
+    case onnx::AttributeProto::FLOAT:
+      return AttributeType::kFloat;
+    case onnx::AttributeProto::INT:
+      return AttributeType::kInt;
+    case onnx::AttributeProto::STRING:
+      return AttributeType::kString;
+    case onnx::AttributeProto::TENSOR:
+      return AttributeType::kTensor;
+    case onnx::AttributeProto::GRAPH:
+      return AttributeType::kGraph;
+    case onnx::AttributeProto::SPARSE_TENSOR:
+      return AttributeType::kSparseTensor;
+    case onnx::AttributeProto::TYPE_PROTO:
+      return AttributeType::kType;
+    case onnx::AttributeProto::FLOATS:
+      return AttributeType::kFloats;
+    case onnx::AttributeProto::INTS:
+      return AttributeType::kInts;
+    case onnx::AttributeProto::STRINGS:
+      return AttributeType::kStrings;
+    case onnx::AttributeProto::UNDEFINED:
+      break;
+    default:
+      return AttributeType::kOther;
   }
   // Files of IR version 1 have no type field: what is set tells.
   if (proto.has_f()) return AttributeType::kFloat;
@@ -106,9 +136,11 @@ Result<AttributeDef> convert(const onnx::AttributeProto& proto, int depth) {
   attribute.i = proto.i();
   attribute.text = proto.s();
   attribute.floats = view(proto.floats());
-  attribute.ints = {reinterpret_cast<const int64_t*>(proto.ints().data()), static_cast<size_t>(proto.ints_size())};
+  attribute.ints = {reinterpret_cast<const int64_t*>(proto.ints().data()),
+                    static_cast<size_t>(proto.ints_size())};
   for (const std::string& text : proto.strings()) attribute.texts.push_back(text);
-  if (attribute.type == AttributeType::kTensor) attribute.tensor = std::make_shared<TensorDef>(convert(proto.t()));
+  if (attribute.type == AttributeType::kTensor)
+    attribute.tensor = std::make_shared<TensorDef>(convert(proto.t()));
   if (attribute.type == AttributeType::kSparseTensor)
     attribute.sparse = std::make_shared<SparseTensorDef>(convert(proto.sparse_tensor()));
   if (attribute.type == AttributeType::kGraph) {
@@ -133,7 +165,8 @@ Result<NodeDef> convert(const onnx::NodeProto& proto, int depth) {
 }
 
 Result<GraphDef> convert(const onnx::GraphProto& proto, int depth) {
-  if (depth > kMaxNesting) return make_error(ErrorCode::kUnsupported, "graphs nested more than {} deep", kMaxNesting);
+  if (depth > kMaxNesting)
+    return make_error(ErrorCode::kUnsupported, "graphs nested more than {} deep", kMaxNesting);
   GraphDef graph;
   graph.name = proto.name();
   for (const onnx::NodeProto& node : proto.node()) {
@@ -143,14 +176,16 @@ Result<GraphDef> convert(const onnx::GraphProto& proto, int depth) {
   for (const auto& value : proto.input()) graph.inputs.push_back(convert(value));
   for (const auto& value : proto.output()) graph.outputs.push_back(convert(value));
   for (const auto& tensor : proto.initializer()) graph.initializers.push_back(convert(tensor));
-  for (const auto& tensor : proto.sparse_initializer()) graph.sparse_initializers.push_back(convert(tensor));
+  for (const auto& tensor : proto.sparse_initializer())
+    graph.sparse_initializers.push_back(convert(tensor));
   return graph;
 }
 
 template <class Protos>
 std::vector<OpsetDef> convert_opsets(const Protos& protos) {
   std::vector<OpsetDef> opsets;
-  for (const auto& proto : protos) opsets.push_back({proto.domain() == "ai.onnx" ? "" : proto.domain(), proto.version()});
+  for (const auto& proto : protos)
+    opsets.push_back({proto.domain() == "ai.onnx" ? "" : proto.domain(), proto.version()});
   return opsets;
 }
 
@@ -171,21 +206,27 @@ Result<FunctionDef> convert(const onnx::FunctionProto& proto) {
 
 // Says what a file is that is not a model, where that is easy to see.
 std::string guess(std::span<const std::byte> bytes) {
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), std::min<size_t>(bytes.size(), 64));
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()),
+                              std::min<size_t>(bytes.size(), 64));
   if (bytes.empty()) return "the file is empty";
-  if (text.starts_with("version https://git-lfs")) return "it is a Git LFS pointer, not the model itself";
+  if (text.starts_with("version https://git-lfs"))
+    return "it is a Git LFS pointer, not the model itself";
   if (text.starts_with("PK")) return "it is a ZIP archive (a PyTorch checkpoint?)";
   if (text.starts_with("<")) return "it is an HTML or XML file";
-  if (text.substr(0, 16).find("ORTM") != std::string_view::npos) return "it is an ONNX Runtime .ort file";
-  if (text.substr(0, 16).find("TFL3") != std::string_view::npos) return "it is a TensorFlow Lite file";
+  if (text.substr(0, 16).find("ORTM") != std::string_view::npos)
+    return "it is an ONNX Runtime .ort file";
+  if (text.substr(0, 16).find("TFL3") != std::string_view::npos)
+    return "it is a TensorFlow Lite file";
   return "the protobuf is damaged or truncated";
 }
 
 template <class Proto>
 Result<std::shared_ptr<Proto>> parse(std::span<const std::byte> bytes, const std::string& name) {
   if (bytes.size() > static_cast<size_t>(std::numeric_limits<int>::max()))
-    return make_error(ErrorCode::kInvalidModel, "{}: {} bytes, but a protobuf holds at most 2 GiB: store the weights as external data",
-                      name, bytes.size());
+    return make_error(
+        ErrorCode::kInvalidModel,
+        "{}: {} bytes, but a protobuf holds at most 2 GiB: store the weights as external data",
+        name, bytes.size());
   auto proto = std::make_shared<Proto>();
   google::protobuf::LogSilencer silence;
   if (!proto->ParsePartialFromArray(bytes.data(), static_cast<int>(bytes.size())) || bytes.empty())
@@ -196,7 +237,8 @@ Result<std::shared_ptr<Proto>> parse(std::span<const std::byte> bytes, const std
 }  // namespace
 
 Result<Model> parse_model(std::span<const std::byte> bytes, const std::string& name) {
-  CAMSHAFT_ASSIGN(const std::shared_ptr<onnx::ModelProto> proto, parse<onnx::ModelProto>(bytes, name));
+  CAMSHAFT_ASSIGN(const std::shared_ptr<onnx::ModelProto> proto,
+                  parse<onnx::ModelProto>(bytes, name));
   Model model;
   model.ir_version = proto->ir_version();
   model.model_version = proto->model_version();
@@ -206,7 +248,8 @@ Result<Model> parse_model(std::span<const std::byte> bytes, const std::string& n
   model.doc_string = proto->doc_string();
   model.opsets = convert_opsets(proto->opset_import());
   if (!proto->has_graph())
-    return make_error(ErrorCode::kInvalidModel, "{} is not an ONNX model: it has no graph ({})", name, guess(bytes));
+    return make_error(ErrorCode::kInvalidModel, "{} is not an ONNX model: it has no graph ({})",
+                      name, guess(bytes));
   for (const onnx::FunctionProto& function : proto->functions()) {
     CAMSHAFT_ASSIGN(FunctionDef converted, convert(function));
     model.functions.push_back(std::move(converted));
@@ -218,7 +261,8 @@ Result<Model> parse_model(std::span<const std::byte> bytes, const std::string& n
 }
 
 Result<ParsedTensor> parse_tensor(std::span<const std::byte> bytes, const std::string& name) {
-  CAMSHAFT_ASSIGN(const std::shared_ptr<onnx::TensorProto> proto, parse<onnx::TensorProto>(bytes, name));
+  CAMSHAFT_ASSIGN(const std::shared_ptr<onnx::TensorProto> proto,
+                  parse<onnx::TensorProto>(bytes, name));
   return ParsedTensor{convert(*proto), proto};
 }
 

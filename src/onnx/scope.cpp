@@ -10,16 +10,19 @@ Status Scope::declare_initializers(const GraphDef& def) {
     return make_error(ErrorCode::kInvalidModel, "there are two initializers \"{}\"", name);
   };
   for (const TensorDef& tensor : def.initializers) {
-    if (tensor.name.empty()) return make_error(ErrorCode::kInvalidModel, "an initializer has no name");
+    if (tensor.name.empty())
+      return make_error(ErrorCode::kInvalidModel, "an initializer has no name");
     if (!initializers_.emplace(tensor.name, &tensor).second) return duplicate(tensor.name);
   }
   for (const SparseTensorDef& tensor : def.sparse_initializers)
-    if (has_initializer(tensor.values.name) || !sparse_.emplace(tensor.values.name, &tensor).second) return duplicate(tensor.values.name);
+    if (has_initializer(tensor.values.name) || !sparse_.emplace(tensor.values.name, &tensor).second)
+      return duplicate(tensor.values.name);
   return ok_status();
 }
 
 bool Scope::knows(const std::string& name) const {
-  return values_.count(name) > 0 || has_initializer(name) || (outer_ != nullptr && outer_->knows(name));
+  return values_.count(name) > 0 || has_initializer(name) ||
+         (outer_ != nullptr && outer_->knows(name));
 }
 
 ir::Tensor* Scope::add_constant(const std::string& name, const TensorData& data) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names while importing: which tensor an ONNX name stands for, in this graph, in an inlined one, or captured from outside.
+// Names while importing: which tensor an ONNX name stands for, in this graph, in an inlined one, or
+// captured from outside.
 #pragma once
 
 #include <map>
@@ -24,25 +25,29 @@ struct Session {
   ExternalData external;
   std::map<std::pair<std::string, std::string>, const FunctionDef*> functions;
   std::vector<std::string> unsupported;  // "node conv1 (Conv): …"
-  std::unordered_set<const ir::Tensor*> unusable;  // results of unsupported nodes, and what follows from them
+  std::unordered_set<const ir::Tensor*>
+      unusable;  // results of unsupported nodes, and what follows from them
   int nodes_imported = 0;
   int inline_depth = 0;
 };
 
 class Scope {
  public:
-  // `outer` null: the main graph or a function body. With outer's graph, names are local but layers go into that graph.
+  // `outer` null: the main graph or a function body. With outer's graph, names are local but layers
+  // go into that graph.
   Scope(Session& session, ir::Graph& graph, Scope* outer, Opsets opsets)
       : session(session), graph(graph), opsets(std::move(opsets)), outer_(outer) {}
 
   Session& session;
   ir::Graph& graph;
   Opsets opsets;
-  std::string prefix;                           // of node names: "" or "call/"
-  std::unordered_set<std::string> reserved;     // names of network outputs, kept for them
+  std::string prefix;                        // of node names: "" or "call/"
+  std::unordered_set<std::string> reserved;  // names of network outputs, kept for them
 
   Status declare_initializers(const GraphDef& def);
-  bool has_initializer(const std::string& name) const { return initializers_.count(name) > 0 || sparse_.count(name) > 0; }
+  bool has_initializer(const std::string& name) const {
+    return initializers_.count(name) > 0 || sparse_.count(name) > 0;
+  }
   void define(const std::string& name, ir::Tensor* tensor) { values_[name] = tensor; }
   // Null: there is no such tensor.
   Result<ir::Tensor*> find(const std::string& name);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Imports every model of ../shared/models (or $CAMSHAFT_SHARED/models); skipped where they are not there.
+// Imports every model of ../shared/models (or $CAMSHAFT_SHARED/models); skipped where they are not
+// there.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,7 +27,6 @@ TEST(SharedModels, AllImport) {
     if (!fs::exists(entry.path() / "model.onnx")) continue;
     SCOPED_TRACE(entry.path().filename().string());
     ++count;
-    if (entry.path().filename() == "silero_vad_v5") continue;  // branches of different rank: to come
     const Result<ImportedModel> model = import_file(entry.path() / "model.onnx");
     EXPECT_TRUE(model.ok()) << model.status().message();
     if (!model.ok()) continue;
@@ -34,16 +34,17 @@ TEST(SharedModels, AllImport) {
     EXPECT_TRUE(ir::verify(graph).ok()) << ir::verify(graph).message();
     int unknown = 0;
     for (const auto& tensor : graph.tensors())
-      unknown += !tensor->has_rank || std::any_of(tensor->shape.begin(), tensor->shape.end(),
-                                                  [&](ir::Dim dim) { return graph.symbols().depends_on_runtime(dim); });
+      unknown += !tensor->has_rank ||
+                 std::any_of(tensor->shape.begin(), tensor->shape.end(),
+                             [&](ir::Dim dim) { return graph.symbols().depends_on_runtime(dim); });
     std::string outputs;
     for (const ir::Tensor* output : graph.outputs()) {
       outputs += " " + output->name + "[";
       for (ir::Dim dim : output->shape) outputs += graph.symbols().to_string(dim) + ",";
       outputs += "]";
     }
-    printf("%-24s %4zu layers, %d tensors with shapes only running can tell;%s\n", entry.path().filename().c_str(), graph.layers().size(), unknown,
-           outputs.c_str());
+    printf("%-24s %4zu layers, %d tensors with shapes only running can tell;%s\n",
+           entry.path().filename().c_str(), graph.layers().size(), unknown, outputs.c_str());
   }
   EXPECT_GT(count, 0);
 }

@@ -17,32 +17,55 @@ struct TypeRow {
 };
 
 constexpr TypeRow kTypes[] = {
-    {1, "FLOAT", DataType::kFloat},       {2, "UINT8", DataType::kUInt8},        {3, "INT8", DataType::kInt8},
-    {4, "UINT16", DataType::kUInt16},     {5, "INT16", DataType::kInt16},        {6, "INT32", DataType::kInt32},
-    {7, "INT64", DataType::kInt64},       {8, "STRING", DataType::kUndefined},   {9, "BOOL", DataType::kBool},
-    {10, "FLOAT16", DataType::kHalf},     {11, "DOUBLE", DataType::kDouble},     {12, "UINT32", DataType::kUInt32},
-    {13, "UINT64", DataType::kUInt64},    {14, "COMPLEX64", DataType::kUndefined}, {15, "COMPLEX128", DataType::kUndefined},
-    {16, "BFLOAT16", DataType::kBFloat16}, {17, "FLOAT8E4M3FN", DataType::kUndefined}, {18, "FLOAT8E4M3FNUZ", DataType::kUndefined},
-    {19, "FLOAT8E5M2", DataType::kUndefined}, {20, "FLOAT8E5M2FNUZ", DataType::kUndefined}, {21, "UINT4", DataType::kUInt4},
-    {22, "INT4", DataType::kInt4},        {23, "FLOAT4E2M1", DataType::kUndefined}, {24, "FLOAT8E8M0", DataType::kUndefined},
-    {25, "UINT2", DataType::kUndefined},  {26, "INT2", DataType::kUndefined},
+    {1, "FLOAT", DataType::kFloat},
+    {2, "UINT8", DataType::kUInt8},
+    {3, "INT8", DataType::kInt8},
+    {4, "UINT16", DataType::kUInt16},
+    {5, "INT16", DataType::kInt16},
+    {6, "INT32", DataType::kInt32},
+    {7, "INT64", DataType::kInt64},
+    {8, "STRING", DataType::kUndefined},
+    {9, "BOOL", DataType::kBool},
+    {10, "FLOAT16", DataType::kHalf},
+    {11, "DOUBLE", DataType::kDouble},
+    {12, "UINT32", DataType::kUInt32},
+    {13, "UINT64", DataType::kUInt64},
+    {14, "COMPLEX64", DataType::kUndefined},
+    {15, "COMPLEX128", DataType::kUndefined},
+    {16, "BFLOAT16", DataType::kBFloat16},
+    {17, "FLOAT8E4M3FN", DataType::kUndefined},
+    {18, "FLOAT8E4M3FNUZ", DataType::kUndefined},
+    {19, "FLOAT8E5M2", DataType::kUndefined},
+    {20, "FLOAT8E5M2FNUZ", DataType::kUndefined},
+    {21, "UINT4", DataType::kUInt4},
+    {22, "INT4", DataType::kInt4},
+    {23, "FLOAT4E2M1", DataType::kUndefined},
+    {24, "FLOAT8E8M0", DataType::kUndefined},
+    {25, "UINT2", DataType::kUndefined},
+    {26, "INT2", DataType::kUndefined},
 };
 
-Status invalid(std::string text) { return Status(ErrorCode::kInvalidModel, std::move(text)); }
+Status invalid(std::string text) {
+  return Status(ErrorCode::kInvalidModel, std::move(text));
+}
 
 Result<ir::Extents> read_extents(const std::vector<int64_t>& dims) {
   if (dims.size() > ir::kMaxRank)
-    return make_error(ErrorCode::kUnsupported, "{} dimensions (at most {})", dims.size(), ir::kMaxRank);
+    return make_error(ErrorCode::kUnsupported, "{} dimensions (at most {})", dims.size(),
+                      ir::kMaxRank);
   int64_t count = 1;
   for (int64_t extent : dims) {
     if (extent < 0) return invalid(fmt::format("extent {} is negative", extent));
-    if (extent > ir::kMaxExtent || __builtin_mul_overflow(count, std::max<int64_t>(extent, 1), &count) || count > (int64_t{1} << 40))
+    if (extent > ir::kMaxExtent ||
+        __builtin_mul_overflow(count, std::max<int64_t>(extent, 1), &count) ||
+        count > (int64_t{1} << 40))
       return invalid(fmt::format("extents of {} elements and more are not believable", extent));
   }
   return ir::Extents(dims.begin(), dims.end());
 }
 
-std::shared_ptr<const ir::ConstantData> share(std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {
+std::shared_ptr<const ir::ConstantData> share(std::span<const std::byte> bytes,
+                                              std::shared_ptr<const void> owner) {
   auto data = std::make_shared<ir::ConstantData>();
   data->view = bytes;
   data->owner = std::move(owner);
@@ -50,7 +73,8 @@ std::shared_ptr<const ir::ConstantData> share(std::span<const std::byte> bytes, 
 }
 
 // Uses the bytes in place when they are aligned for their type.
-std::shared_ptr<const ir::ConstantData> use(std::span<const std::byte> bytes, DataType type, const std::shared_ptr<const void>& owner) {
+std::shared_ptr<const ir::ConstantData> use(std::span<const std::byte> bytes, DataType type,
+                                            const std::shared_ptr<const void>& owner) {
   const size_t alignment = std::max<size_t>(ir::bits_of(type) / 8, 1);
   if (type == DataType::kBool) {  // any byte but 0 is true
     std::vector<std::byte> truth(bytes.begin(), bytes.end());
@@ -81,22 +105,35 @@ Result<std::vector<std::byte>> read_bools(std::span<const int32_t> field, int64_
 
 Result<std::vector<std::byte>> read_typed(const TensorDef& tensor, DataType type, int64_t count) {
   switch (type) {
-    case DataType::kFloat: return narrow<float>(tensor.floats, count);
-    case DataType::kDouble: return narrow<double>(tensor.doubles, count);
-    case DataType::kInt64: return narrow<int64_t>(tensor.int64s, count);
-    case DataType::kUInt64: return narrow<uint64_t>(tensor.uint64s, count);
-    case DataType::kUInt32: return narrow<uint32_t>(tensor.uint64s, count);
-    case DataType::kInt32: return narrow<int32_t>(tensor.int32s, count);
-    case DataType::kInt16: return narrow<int16_t>(tensor.int32s, count);
+    case DataType::kFloat:
+      return narrow<float>(tensor.floats, count);
+    case DataType::kDouble:
+      return narrow<double>(tensor.doubles, count);
+    case DataType::kInt64:
+      return narrow<int64_t>(tensor.int64s, count);
+    case DataType::kUInt64:
+      return narrow<uint64_t>(tensor.uint64s, count);
+    case DataType::kUInt32:
+      return narrow<uint32_t>(tensor.uint64s, count);
+    case DataType::kInt32:
+      return narrow<int32_t>(tensor.int32s, count);
+    case DataType::kInt16:
+      return narrow<int16_t>(tensor.int32s, count);
     case DataType::kUInt16:
     case DataType::kHalf:
-    case DataType::kBFloat16: return narrow<uint16_t>(tensor.int32s, count);
-    case DataType::kInt8: return narrow<int8_t>(tensor.int32s, count);
-    case DataType::kUInt8: return narrow<uint8_t>(tensor.int32s, count);
-    case DataType::kBool: return read_bools(tensor.int32s, count);
+    case DataType::kBFloat16:
+      return narrow<uint16_t>(tensor.int32s, count);
+    case DataType::kInt8:
+      return narrow<int8_t>(tensor.int32s, count);
+    case DataType::kUInt8:
+      return narrow<uint8_t>(tensor.int32s, count);
+    case DataType::kBool:
+      return read_bools(tensor.int32s, count);
     case DataType::kInt4:
-    case DataType::kUInt4: return narrow<uint8_t>(tensor.int32s, (count + 1) / 2);
-    case DataType::kUndefined: break;
+    case DataType::kUInt4:
+      return narrow<uint8_t>(tensor.int32s, (count + 1) / 2);
+    case DataType::kUndefined:
+      break;
   }
   return invalid("the element type is not set");
 }
@@ -109,7 +146,9 @@ Result<int64_t> parse_number(const std::string& text, const char* what) {
   return number;
 }
 
-Result<std::shared_ptr<const ir::ConstantData>> read_external(const TensorDef& tensor, DataType type, size_t wanted, ExternalData& external) {
+Result<std::shared_ptr<const ir::ConstantData>> read_external(const TensorDef& tensor,
+                                                              DataType type, size_t wanted,
+                                                              ExternalData& external) {
   std::string location;
   int64_t offset = 0, length = -1;
   for (const auto& [key, value] : tensor.external) {
@@ -124,29 +163,36 @@ Result<std::shared_ptr<const ir::ConstantData>> read_external(const TensorDef& t
   CAMSHAFT_ASSIGN(const std::shared_ptr<const MappedFile> file, external.file(location));
   const size_t size = file->bytes().size();
   if (length >= 0 && static_cast<size_t>(length) != wanted)
-    return invalid(fmt::format("external data \"{}\": length {}, but the shape needs {} bytes", location, length, wanted));
+    return invalid(fmt::format("external data \"{}\": length {}, but the shape needs {} bytes",
+                               location, length, wanted));
   if (static_cast<size_t>(offset) > size || wanted > size - static_cast<size_t>(offset))
-    return invalid(fmt::format("external data \"{}\" has {} bytes: {} bytes at offset {} are not there", location, size, wanted, offset));
+    return invalid(
+        fmt::format("external data \"{}\" has {} bytes: {} bytes at offset {} are not there",
+                    location, size, wanted, offset));
   return use(file->bytes().subspan(offset, wanted), type, file);
 }
 
 }  // namespace
 
 Result<DataType> element_type(int32_t onnx_type) {
-  const auto row = std::find_if(std::begin(kTypes), std::end(kTypes), [&](const TypeRow& entry) { return entry.number == onnx_type; });
+  const auto row = std::find_if(std::begin(kTypes), std::end(kTypes),
+                                [&](const TypeRow& entry) { return entry.number == onnx_type; });
   if (row == std::end(kTypes)) return invalid(fmt::format("{} is not an element type", onnx_type));
-  if (row->type == DataType::kUndefined) return make_error(ErrorCode::kUnsupported, "element type {}", row->name);
+  if (row->type == DataType::kUndefined)
+    return make_error(ErrorCode::kUnsupported, "element type {}", row->name);
   return row->type;
 }
 
 std::string onnx_type_name(DataType type) {
-  const auto row = std::find_if(std::begin(kTypes), std::end(kTypes), [&](const TypeRow& entry) { return entry.type == type; });
+  const auto row = std::find_if(std::begin(kTypes), std::end(kTypes),
+                                [&](const TypeRow& entry) { return entry.type == type; });
   return type == DataType::kUndefined || row == std::end(kTypes) ? "UNDEFINED" : row->name;
 }
 
 Result<std::shared_ptr<const MappedFile>> ExternalData::file(const std::string& location) {
   namespace fs = std::filesystem;
-  if (directory_.empty()) return invalid("external data is not allowed for a model that does not come from a file");
+  if (directory_.empty())
+    return invalid("external data is not allowed for a model that does not come from a file");
   if (location.empty()) return invalid("external data without a location");
   if (const auto found = files_.find(location); found != files_.end()) return found->second;
   const fs::path relative(location);
@@ -163,7 +209,8 @@ Result<std::shared_ptr<const MappedFile>> ExternalData::file(const std::string& 
   return file;
 }
 
-Result<TensorData> read_tensor(const TensorDef& tensor, ExternalData& external, const std::shared_ptr<const void>& owner) {
+Result<TensorData> read_tensor(const TensorDef& tensor, ExternalData& external,
+                               const std::shared_ptr<const void>& owner) {
   TensorData result;
   CAMSHAFT_ASSIGN(result.type, element_type(tensor.data_type));
   CAMSHAFT_ASSIGN(result.extents, read_extents(tensor.extents));
@@ -174,7 +221,8 @@ Result<TensorData> read_tensor(const TensorDef& tensor, ExternalData& external, 
     CAMSHAFT_ASSIGN(result.data, read_external(tensor, result.type, wanted, external));
   } else if (tensor.has_raw) {
     if (tensor.raw.size() != wanted)
-      return invalid(fmt::format("raw data has {} bytes, the shape needs {}", tensor.raw.size(), wanted));
+      return invalid(
+          fmt::format("raw data has {} bytes, the shape needs {}", tensor.raw.size(), wanted));
     result.data = use(tensor.raw, result.type, owner);
   } else {
     CAMSHAFT_ASSIGN(std::vector<std::byte> bytes, read_typed(tensor, result.type, count));
@@ -183,28 +231,34 @@ Result<TensorData> read_tensor(const TensorDef& tensor, ExternalData& external, 
   return result;
 }
 
-Result<TensorData> read_sparse_tensor(const SparseTensorDef& tensor, ExternalData& external, const std::shared_ptr<const void>& owner) {
+Result<TensorData> read_sparse_tensor(const SparseTensorDef& tensor, ExternalData& external,
+                                      const std::shared_ptr<const void>& owner) {
   CAMSHAFT_ASSIGN(const TensorData values, read_tensor(tensor.values, external, owner));
   CAMSHAFT_ASSIGN(const TensorData indices, read_tensor(tensor.indices, external, owner));
   TensorData result;
   result.type = values.type;
   CAMSHAFT_ASSIGN(result.extents, read_extents(tensor.extents));
   const size_t rank = result.extents.size(), size = ir::bits_of(values.type) / 8;
-  const int64_t count = ir::element_count(result.extents), stored = ir::element_count(values.extents);
+  const int64_t count = ir::element_count(result.extents),
+                stored = ir::element_count(values.extents);
   const bool linear = indices.extents.size() == 1;
-  if (indices.type != DataType::kInt64 || size == 0 || ir::element_count(indices.extents) != stored * (linear ? 1 : int64_t(rank)))
+  if (indices.type != DataType::kInt64 || size == 0 ||
+      ir::element_count(indices.extents) != stored * (linear ? 1 : int64_t(rank)))
     return invalid("the indices of a sparse tensor do not fit its values");
-  if (count > (int64_t{1} << 28)) return make_error(ErrorCode::kUnsupported, "a sparse tensor of {} elements", count);
+  if (count > (int64_t{1} << 28))
+    return make_error(ErrorCode::kUnsupported, "a sparse tensor of {} elements", count);
   std::vector<std::byte> bytes(count * size);
   const auto* index = reinterpret_cast<const int64_t*>(indices.data->view.data());
   for (int64_t k = 0; k < stored; ++k) {
     int64_t position = linear ? index[k] : 0;
     for (size_t d = 0; !linear && d < rank; ++d) {
       const int64_t at = index[k * rank + d];
-      if (at < 0 || at >= result.extents[d]) return invalid(fmt::format("index {} of a sparse tensor is out of range", at));
+      if (at < 0 || at >= result.extents[d])
+        return invalid(fmt::format("index {} of a sparse tensor is out of range", at));
       position = position * result.extents[d] + at;
     }
-    if (position < 0 || position >= count) return invalid(fmt::format("index {} of a sparse tensor is out of range", position));
+    if (position < 0 || position >= count)
+      return invalid(fmt::format("index {} of a sparse tensor is out of range", position));
     std::memcpy(bytes.data() + position * size, values.data->view.data() + k * size, size);
   }
   result.data = ir::make_constant(std::move(bytes));

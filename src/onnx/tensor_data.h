@@ -10,7 +10,8 @@
 
 namespace camshaft::onnx_import {
 
-// The element type of an onnx.TensorProto.DataType; kUnsupported with its name, or kInvalidModel for a number that is none.
+// The element type of an onnx.TensorProto.DataType; kUnsupported with its name, or kInvalidModel
+// for a number that is none.
 Result<ir::DataType> element_type(int32_t onnx_type);
 std::string onnx_type_name(ir::DataType type);  // "FLOAT", "INT64": for the log
 
@@ -31,7 +32,9 @@ struct TensorData {
   std::shared_ptr<const ir::ConstantData> data;
 };
 // `owner` keeps the views of `tensor` alive.
-Result<TensorData> read_tensor(const TensorDef& tensor, ExternalData& external, const std::shared_ptr<const void>& owner);
-Result<TensorData> read_sparse_tensor(const SparseTensorDef& tensor, ExternalData& external, const std::shared_ptr<const void>& owner);
+Result<TensorData> read_tensor(const TensorDef& tensor, ExternalData& external,
+                               const std::shared_ptr<const void>& owner);
+Result<TensorData> read_sparse_tensor(const SparseTensorDef& tensor, ExternalData& external,
+                                      const std::shared_ptr<const void>& owner);
 
 }  // namespace camshaft::onnx_import

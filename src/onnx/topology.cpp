@@ -29,11 +29,14 @@ void collect_captured(const GraphDef& graph, std::unordered_set<std::string>& na
   names.insert(used.begin(), used.end());
 }
 
-Status invalid(std::string text) { return Status(ErrorCode::kInvalidModel, std::move(text)); }
+Status invalid(std::string text) {
+  return Status(ErrorCode::kInvalidModel, std::move(text));
+}
 
 // The nodes of one cycle among those that were never ready.
-std::string describe_cycle(const std::vector<NodeDef>& nodes, const std::vector<std::vector<size_t>>& needs, const std::vector<int>& open,
-                           const std::string& prefix) {
+std::string describe_cycle(const std::vector<NodeDef>& nodes,
+                           const std::vector<std::vector<size_t>>& needs,
+                           const std::vector<int>& open, const std::string& prefix) {
   size_t at = 0;
   while (open[at] == 0) ++at;
   std::vector<bool> seen(nodes.size());
@@ -48,7 +51,8 @@ std::string describe_cycle(const std::vector<NodeDef>& nodes, const std::vector<
   }
   std::string text = node_name(nodes[at], at, prefix);
   int shown = 0;
-  for (size_t node = next(at); node != at && shown < 8; node = next(node), ++shown) text += " ← " + node_name(nodes[node], node, prefix);
+  for (size_t node = next(at); node != at && shown < 8; node = next(node), ++shown)
+    text += " ← " + node_name(nodes[node], node, prefix);
   return text + " ← …";
 }
 
@@ -58,7 +62,8 @@ std::string node_name(const NodeDef& node, size_t position, const std::string& p
   return prefix + (node.name.empty() ? fmt::format("{}_{}", node.op_type, position) : node.name);
 }
 
-Result<std::vector<size_t>> topological_order(const Scope& scope, const std::vector<NodeDef>& nodes) {
+Result<std::vector<size_t>> topological_order(const Scope& scope,
+                                              const std::vector<NodeDef>& nodes) {
   std::unordered_map<std::string, size_t> producer;
   for (size_t k = 0; k < nodes.size(); ++k)
     for (const std::string& output : nodes[k].outputs) {
@@ -66,7 +71,8 @@ Result<std::vector<size_t>> topological_order(const Scope& scope, const std::vec
       const auto [entry, added] = producer.emplace(output, k);
       if (!added)
         return invalid(fmt::format("tensor \"{}\" is made by two nodes: {} and {}", output,
-                                   node_name(nodes[entry->second], entry->second, scope.prefix), node_name(nodes[k], k, scope.prefix)));
+                                   node_name(nodes[entry->second], entry->second, scope.prefix),
+                                   node_name(nodes[k], k, scope.prefix)));
     }
   std::vector<std::vector<size_t>> needs(nodes.size()), feeds(nodes.size());
   std::vector<int> open(nodes.size());
@@ -77,8 +83,10 @@ Result<std::vector<size_t>> topological_order(const Scope& scope, const std::vec
       const auto made = producer.find(name);
       if (made == producer.end()) {
         if (!scope.knows(name))
-          return invalid(fmt::format("node {} ({}): tensor \"{}\" is not made by any node, and is neither an input nor an initializer",
-                                     node_name(nodes[k], k, scope.prefix), nodes[k].op_type, name));
+          return invalid(
+              fmt::format("node {} ({}): tensor \"{}\" is not made by any node, and is neither an "
+                          "input nor an initializer",
+                          node_name(nodes[k], k, scope.prefix), nodes[k].op_type, name));
         continue;
       }
       needs[k].push_back(made->second);
@@ -98,7 +106,8 @@ Result<std::vector<size_t>> topological_order(const Scope& scope, const std::vec
       if (--open[follower] == 0) ready.push(follower);
   }
   if (order.size() != nodes.size())
-    return invalid(fmt::format("the nodes form a cycle: {}", describe_cycle(nodes, needs, open, scope.prefix)));
+    return invalid(fmt::format("the nodes form a cycle: {}",
+                               describe_cycle(nodes, needs, open, scope.prefix)));
   return order;
 }
 

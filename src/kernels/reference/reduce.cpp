@@ -140,7 +140,7 @@ Status reduce(const KernelArgs& args) {
   std::vector<bool> reduced(x.rank, false);
   const bool at_run_time = attrs.axes.empty() && args.inputs.size() > 1 && args.inputs[1].present();
   const Ints axes = at_run_time ? load_ints(args.inputs[1]) : attrs.axes;
-  if (at_run_time && axes.empty()) reduced.assign(x.rank, true);
+  if (at_run_time && axes.empty() && !attrs.empty_is_none) reduced.assign(x.rank, true);
   for (int64_t axis : axes) {
     CAMSHAFT_ASSIGN(const int64_t d, normalize_axis(axis, x.rank));
     reduced[d] = true;
