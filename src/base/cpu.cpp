@@ -72,8 +72,20 @@ void detect_instruction_sets(CpuInfo&) {}
 std::string brand_string() { return "unknown"; }
 #endif
 
-size_t cache_bytes(int name, size_t fallback) {
-  const long bytes = sysconf(name);
+// Size of the data or unified cache of `level` this processor uses. The kernel's figure is per instance; sysconf's may be the whole
+// socket's, many times what a virtual machine gets.
+size_t cache_bytes(int level, int sysconf_name, size_t fallback) {
+  for (int index = 0; index < 8; ++index) {
+    const std::string folder = fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/", index);
+    std::ifstream level_file(folder + "level"), type_file(folder + "type"), size_file(folder + "size");
+    int found = 0;
+    std::string type;
+    size_t kib = 0;
+    char unit = 0;
+    if (level_file >> found && type_file >> type && size_file >> kib >> unit && found == level && type != "Instruction")
+      return kib << (unit == 'M' ? 20 : 10);
+  }
+  const long bytes = sysconf(sysconf_name);
   return bytes > 0 ? static_cast<size_t>(bytes) : fallback;
 }
 
@@ -100,9 +112,9 @@ CpuInfo detect() {
   CpuInfo info;
   info.model = brand_string();
   detect_instruction_sets(info);
-  info.l1d_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, info.l1d_bytes);
-  info.l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, info.l2_bytes);
-  info.l3_bytes = cache_bytes(_SC_LEVEL3_CACHE_SIZE, info.l3_bytes);
+  info.l1d_bytes = cache_bytes(1, _SC_LEVEL1_DCACHE_SIZE, info.l1d_bytes);
+  info.l2_bytes = cache_bytes(2, _SC_LEVEL2_CACHE_SIZE, info.l2_bytes);
+  info.l3_bytes = cache_bytes(3, _SC_LEVEL3_CACHE_SIZE, info.l3_bytes);
   info.usable_processors = std::max(1, std::min(affinity_processors(), cgroup_processors()));
   return info;
 }
