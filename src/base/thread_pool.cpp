@@ -74,7 +74,11 @@ void ThreadPool::run(const Job& job) {
   s.ticket.fetch_add(1, std::memory_order_release);
   s.ticket.notify_all();
   job.call(job.body, 0, 0, job.count / threads_);
-  while (s.pending.load(std::memory_order_acquire) != 0) cpu_relax();
+  // A worker that lost its processor to another program gets it sooner when the caller does not burn a time slice.
+  for (int round = 1; s.pending.load(std::memory_order_acquire) != 0; ++round) {
+    cpu_relax();
+    if ((round & 1023) == 0) std::this_thread::yield();
+  }
 }
 
 void ThreadPool::parallel_dynamic(int64_t count, void (*call)(const void*, int64_t), const void* context) {
