@@ -34,6 +34,7 @@ def parse_arguments():
     parser.add_argument("--level", type=int, default=3, help="Camshaft's builderOptimizationLevel")
     parser.add_argument("--timing-cache", default="", help="Camshaft's timing cache file")
     parser.add_argument("--json", help="write the figures here")
+    parser.add_argument("--markdown", help="write the table of docs/performance.md here: a row per model, ms with each thread count")
     parser.add_argument("--ncnn-worker", nargs=2, metavar=("MODEL", "THREADS"), help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -351,6 +352,20 @@ def print_table(rows, engine_names):
     print("! = output differs by more than 1 % of its largest value from plain evaluation; – = does not run it")
 
 
+def write_markdown(rows, engine_names, path):
+    """One row per model; a cell holds the medians in ms of all thread counts, `!` marks wrong answers, `–` what does not run."""
+    peers = [name for name in engine_names if name != "camshaft"]
+    threads = sorted({row["threads"] for row in rows})
+    lines = ["| model | " + " | ".join(engine_names) + " | " + " | ".join(f"vs {peer}" for peer in peers) + " |",
+             "|---|" + "---:|" * (len(engine_names) + len(peers))]
+    for model in dict.fromkeys(row["model"] for row in rows):
+        mine = [row for count in threads for row in rows if row["model"] == model and row["threads"] == count]
+        cells = [" / ".join(cell(row["engines"][name]) for row in mine) for name in engine_names]
+        ratios = [" / ".join("–" if ratio(row, peer) is None else f"{ratio(row, peer):.2f}" for row in mine) for peer in peers]
+        lines.append(f"| {model} | " + " | ".join(cells + ratios) + " |")
+    pathlib.Path(path).write_text("\n".join(lines) + "\n")
+
+
 def main():
     if ARGUMENTS.ncnn_worker:
         ncnn_worker(ARGUMENTS.ncnn_worker[0], int(ARGUMENTS.ncnn_worker[1]))
@@ -368,6 +383,8 @@ def main():
         if ARGUMENTS.json:
             pathlib.Path(ARGUMENTS.json).write_text(json.dumps({"isa": ARGUMENTS.isa, "rows": rows}, indent=1))
     print_table(rows, engine_names)
+    if ARGUMENTS.markdown:
+        write_markdown(rows, engine_names, ARGUMENTS.markdown)
     return 0
 
 
