@@ -55,28 +55,44 @@ using ValueList = std::span<const Value* const>;
 // Elements of small integer tensors are values shape inference may ask for; larger ones are data.
 constexpr int64_t kMaxInferredValues = 1024;
 
-ir::InferInput describe(const Value* value, ir::SymbolTable& symbols) {
-  ir::InferInput info;
-  if (!value) return info;
-  info.present = true;
-  info.type = value->type;
-  for (const int64_t extent : value->extents) info.shape.push_back(extent);
-  const bool whole = ir::is_integer(value->type) || value->type == DataType::kBool;
-  if (whole && value->elements() <= kMaxInferredValues) {
-    info.value.emplace();
-    for (const int64_t element : reference::load_ints(value->view()))
-      info.value->push_back(symbols.constant(element));
+// What shape inference is told of a layer's inputs; the floats it may ask for are kept here.
+class InputFacts {
+ public:
+  explicit InputFacts(ValueList inputs) {
+    for (const Value* value : inputs) infos_.push_back(describe(value));
   }
-  if (value->type == DataType::kFloat) info.float_value = value->as<float>().data();
-  return info;
-}
+  std::span<const ir::InferInput> infos() const { return infos_; }
+  ir::SymbolTable& symbols() { return symbols_; }
+
+ private:
+  ir::InferInput describe(const Value* value) {
+    ir::InferInput info;
+    if (!value) return info;
+    info.present = true;
+    info.type = value->type;
+    for (const int64_t extent : value->extents) info.shape.push_back(extent);
+    if (value->elements() > kMaxInferredValues) return info;
+    if (ir::is_integer(value->type) || value->type == DataType::kBool) {
+      info.value.emplace();
+      for (const int64_t element : reference::load_ints(value->view()))
+        info.value->push_back(symbols_.constant(element));
+    } else {
+      floats_.push_back(reference::load<float>(value->view()));
+      info.float_value = floats_.back().data();
+    }
+    return info;
+  }
+
+  ir::SymbolTable symbols_;
+  std::vector<ir::InferInput> infos_;
+  std::vector<std::vector<float>> floats_;
+};
 
 // Types and extents of the outputs; an extent that stays a symbol is an error.
 Result<std::vector<ir::InferOutput>> infer_outputs(const Layer& layer, ValueList inputs) {
-  ir::SymbolTable symbols;
-  std::vector<ir::InferInput> infos;
-  for (const Value* value : inputs) infos.push_back(describe(value, symbols));
-  CAMSHAFT_ASSIGN(std::vector<ir::InferOutput> outputs, ir::infer(layer, infos, symbols));
+  InputFacts facts(inputs);
+  CAMSHAFT_ASSIGN(std::vector<ir::InferOutput> outputs,
+                  ir::infer(layer, facts.infos(), facts.symbols()));
   for (const ir::InferOutput& output : outputs) {
     bool known = output.has_rank;
     for (const Dim dim : output.shape) known = known && dim.is_known();
