@@ -15,6 +15,13 @@ using Outputs = std::vector<DynamicOutput>;
 // strings …).
 DataType from_onnx_type(int64_t number);
 
+// Kernels append their outputs, whatever the caller's vector holds before.
+template <Status (*kernel)(const KernelArgs&, Outputs&)>
+Status appending(const KernelArgs& args, Outputs& outputs) {
+  outputs.clear();
+  return kernel(args, outputs);
+}
+
 // One call: inputs and attributes of the layer.
 class Call {
  public:

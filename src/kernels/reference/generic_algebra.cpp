@@ -325,14 +325,14 @@ Status reverse_sequence(const KernelArgs& args, Outputs& outputs) {
 }
 
 constexpr GenericRow kRows[] = {
-    {"Einsum", {nullptr, einsum}},
-    {"Det", {nullptr, det}},
-    {"Trilu", {nullptr, trilu}},
-    {"EyeLike", {nullptr, eye_like}},
-    {"CumProd", {nullptr, cumulative_product}},
-    {"BitCast", {nullptr, bit_cast}},
-    {"TensorScatter", {nullptr, tensor_scatter}},
-    {"ReverseSequence", {nullptr, reverse_sequence}},
+    {"Einsum", {nullptr, appending<einsum>}},
+    {"Det", {nullptr, appending<det>}},
+    {"Trilu", {nullptr, appending<trilu>}},
+    {"EyeLike", {nullptr, appending<eye_like>}},
+    {"CumProd", {nullptr, appending<cumulative_product>}},
+    {"BitCast", {nullptr, appending<bit_cast>}},
+    {"TensorScatter", {nullptr, appending<tensor_scatter>}},
+    {"ReverseSequence", {nullptr, appending<reverse_sequence>}},
 };
 
 }  // namespace

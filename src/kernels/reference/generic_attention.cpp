@@ -317,11 +317,11 @@ Status swiglu(const KernelArgs& args, Outputs& outputs) {
 }
 
 constexpr GenericRow kRows[] = {
-    {"Attention", {nullptr, attention}},
-    {"LinearAttention", {nullptr, linear_attention}},
-    {"RotaryEmbedding", {nullptr, rotary_embedding}},
-    {"CausalConvWithState", {nullptr, causal_conv}},
-    {"SwiGLU", {nullptr, swiglu}},
+    {"Attention", {nullptr, appending<attention>}},
+    {"LinearAttention", {nullptr, appending<linear_attention>}},
+    {"RotaryEmbedding", {nullptr, appending<rotary_embedding>}},
+    {"CausalConvWithState", {nullptr, appending<causal_conv>}},
+    {"SwiGLU", {nullptr, appending<swiglu>}},
 };
 
 }  // namespace

@@ -214,9 +214,9 @@ Status max_roi_pool(const KernelArgs& args, Outputs& outputs) {
 }
 
 constexpr GenericRow kRows[] = {
-    {"NonMaxSuppression", {nullptr, non_max_suppression}},
-    {"RoiAlign", {nullptr, roi_align}},
-    {"MaxRoiPool", {nullptr, max_roi_pool}},
+    {"NonMaxSuppression", {nullptr, appending<non_max_suppression>}},
+    {"RoiAlign", {nullptr, appending<roi_align>}},
+    {"MaxRoiPool", {nullptr, appending<max_roi_pool>}},
 };
 
 }  // namespace

@@ -205,12 +205,12 @@ Status softmax_cross_entropy(const KernelArgs& args, Outputs& outputs) {
 }
 
 constexpr GenericRow kRows[] = {
-    {"LRN", {nullptr, lrn}},
-    {"LpNormalization", {nullptr, lp_normalization}},
-    {"MeanVarianceNormalization", {nullptr, mean_variance_normalization}},
-    {"BatchNormalization", {nullptr, batch_normalization}},
-    {"NegativeLogLikelihoodLoss", {nullptr, nll_loss}},
-    {"SoftmaxCrossEntropyLoss", {nullptr, softmax_cross_entropy}},
+    {"LRN", {nullptr, appending<lrn>}},
+    {"LpNormalization", {nullptr, appending<lp_normalization>}},
+    {"MeanVarianceNormalization", {nullptr, appending<mean_variance_normalization>}},
+    {"BatchNormalization", {nullptr, appending<batch_normalization>}},
+    {"NegativeLogLikelihoodLoss", {nullptr, appending<nll_loss>}},
+    {"SoftmaxCrossEntropyLoss", {nullptr, appending<softmax_cross_entropy>}},
 };
 
 }  // namespace

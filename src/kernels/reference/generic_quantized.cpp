@@ -205,11 +205,11 @@ Status dynamic_quantize(const KernelArgs& args, Outputs& outputs) {
 }
 
 constexpr GenericRow kRows[] = {
-    {"MatMulInteger", {nullptr, matmul_integer}},
-    {"QLinearMatMul", {nullptr, qlinear_matmul}},
-    {"ConvInteger", {nullptr, conv_integer}},
-    {"QLinearConv", {nullptr, qlinear_conv}},
-    {"DynamicQuantizeLinear", {nullptr, dynamic_quantize}},
+    {"MatMulInteger", {nullptr, appending<matmul_integer>}},
+    {"QLinearMatMul", {nullptr, appending<qlinear_matmul>}},
+    {"ConvInteger", {nullptr, appending<conv_integer>}},
+    {"QLinearConv", {nullptr, appending<qlinear_conv>}},
+    {"DynamicQuantizeLinear", {nullptr, appending<dynamic_quantize>}},
 };
 
 }  // namespace

@@ -221,16 +221,16 @@ Status momentum(const KernelArgs& args, Outputs& outputs) {
 }
 
 constexpr GenericRow kRows[] = {
-    {"RandomUniform", {nullptr, random_uniform}},
-    {"RandomUniformLike", {nullptr, random_uniform}},
-    {"RandomNormal", {nullptr, random_normal}},
-    {"RandomNormalLike", {nullptr, random_normal}},
-    {"Bernoulli", {nullptr, bernoulli}},
-    {"Multinomial", {nullptr, multinomial}},
-    {"Dropout", {nullptr, dropout}},
-    {"Adagrad", {nullptr, adagrad}},
-    {"Adam", {nullptr, adam}},
-    {"Momentum", {nullptr, momentum}},
+    {"RandomUniform", {nullptr, appending<random_uniform>}},
+    {"RandomUniformLike", {nullptr, appending<random_uniform>}},
+    {"RandomNormal", {nullptr, appending<random_normal>}},
+    {"RandomNormalLike", {nullptr, appending<random_normal>}},
+    {"Bernoulli", {nullptr, appending<bernoulli>}},
+    {"Multinomial", {nullptr, appending<multinomial>}},
+    {"Dropout", {nullptr, appending<dropout>}},
+    {"Adagrad", {nullptr, appending<adagrad>}},
+    {"Adam", {nullptr, appending<adam>}},
+    {"Momentum", {nullptr, appending<momentum>}},
 };
 
 }  // namespace

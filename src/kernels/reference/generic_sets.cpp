@@ -230,12 +230,12 @@ Status binarizer(const KernelArgs& args, Outputs& outputs) {
 }
 
 constexpr GenericRow kRows[] = {
-    {"Unique", {nullptr, unique}},
-    {"Compress", {nullptr, compress}},
-    {"OneHot", {nullptr, one_hot}},
-    {"TfIdfVectorizer", {nullptr, tf_idf}},
-    {"ArrayFeatureExtractor", {nullptr, array_feature_extractor}},
-    {"Binarizer", {nullptr, binarizer}},
+    {"Unique", {nullptr, appending<unique>}},
+    {"Compress", {nullptr, appending<compress>}},
+    {"OneHot", {nullptr, appending<one_hot>}},
+    {"TfIdfVectorizer", {nullptr, appending<tf_idf>}},
+    {"ArrayFeatureExtractor", {nullptr, appending<array_feature_extractor>}},
+    {"Binarizer", {nullptr, appending<binarizer>}},
 };
 
 }  // namespace

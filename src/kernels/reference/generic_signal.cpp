@@ -196,12 +196,12 @@ Status mel_weight_matrix(const KernelArgs& args, Outputs& outputs) {
 }
 
 constexpr GenericRow kRows[] = {
-    {"DFT", {nullptr, dft}},
-    {"STFT", {nullptr, stft}},
-    {"HannWindow", {nullptr, hann_window}},
-    {"HammingWindow", {nullptr, hamming_window}},
-    {"BlackmanWindow", {nullptr, blackman_window}},
-    {"MelWeightMatrix", {nullptr, mel_weight_matrix}},
+    {"DFT", {nullptr, appending<dft>}},
+    {"STFT", {nullptr, appending<stft>}},
+    {"HannWindow", {nullptr, appending<hann_window>}},
+    {"HammingWindow", {nullptr, appending<hamming_window>}},
+    {"BlackmanWindow", {nullptr, appending<blackman_window>}},
+    {"MelWeightMatrix", {nullptr, appending<mel_weight_matrix>}},
 };
 
 }  // namespace

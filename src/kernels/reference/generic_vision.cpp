@@ -358,9 +358,12 @@ Status max_unpool(const KernelArgs& args, Outputs& outputs) {
 }
 
 constexpr GenericRow kRows[] = {
-    {"GridSample", {nullptr, grid_sample}},        {"AffineGrid", {nullptr, affine_grid}},
-    {"DeformConv", {nullptr, deform_conv}},        {"Col2Im", {nullptr, col2im}},
-    {"CenterCropPad", {nullptr, center_crop_pad}}, {"MaxUnpool", {nullptr, max_unpool}},
+    {"GridSample", {nullptr, appending<grid_sample>}},
+    {"AffineGrid", {nullptr, appending<affine_grid>}},
+    {"DeformConv", {nullptr, appending<deform_conv>}},
+    {"Col2Im", {nullptr, appending<col2im>}},
+    {"CenterCropPad", {nullptr, appending<center_crop_pad>}},
+    {"MaxUnpool", {nullptr, appending<max_unpool>}},
 };
 
 }  // namespace
