@@ -172,10 +172,10 @@ Status print_layers(const Engine& engine, Context& context, size_t count) {
 }
 
 Status run(const Options& options) {
-  const std::filesystem::path file = options.positionals()[0];
   Messages messages(options.has("verbose"));
-  CAMSHAFT_ASSIGN(std::vector<DataSet> sets, read_data(file, options));
-  CAMSHAFT_ASSIGN(const Engine engine, open_engine(file, options, sets, messages));
+  CAMSHAFT_ASSIGN(Network network, Network::open(options.positionals()[0]));
+  CAMSHAFT_ASSIGN(std::vector<DataSet> sets, read_data(network, options));
+  CAMSHAFT_ASSIGN(const Engine engine, network.engine(options, sets, messages));
   std::vector<Context> contexts;
   CAMSHAFT_ASSIGN(const Measurement result,
                   measure(engine, options, std::move(sets[0]), contexts, messages));

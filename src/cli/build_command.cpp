@@ -52,10 +52,13 @@ Status run(const Options& options) {
   Messages messages(options.has("verbose"));
   std::filesystem::path output = options.text("output");
   if (output.empty()) output = std::filesystem::path(model).replace_extension(".engine");
-  if (!is_onnx(model))
-    return make_error(ErrorCode::kInvalidArgument, "{}: not an .onnx file", model.string());
+  CAMSHAFT_ASSIGN(Network network, Network::open(model));
+  if (!network.is_model()) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "{}: an engine already; build takes an .onnx file", model.string());
+  }
   BuildStatistics statistics;
-  CAMSHAFT_ASSIGN(const Engine engine, open_engine(model, options, {}, messages, &statistics));
+  CAMSHAFT_ASSIGN(const Engine engine, network.engine(options, {}, messages, &statistics));
   CAMSHAFT_TRY(engine.save(output));
   print_summary(engine, statistics, output.string());
   return ok_status();

@@ -209,8 +209,8 @@ Result<const LayerInfo*> find_layer(const Inspector& inspector, const std::strin
 
 Status run(const Options& options) {
   Messages messages(options.has("verbose"));
-  CAMSHAFT_ASSIGN(const Engine engine,
-                  open_engine(options.positionals()[0], options, {}, messages));
+  CAMSHAFT_ASSIGN(Network network, Network::open(options.positionals()[0]));
+  CAMSHAFT_ASSIGN(const Engine engine, network.engine(options, {}, messages));
   CAMSHAFT_ASSIGN(Context context, make_context(engine, options));
   for (const TensorInfo& output : engine.outputs()) (void)context.output_shape(output.name);
   const Inspector inspector(engine, context);

@@ -82,9 +82,9 @@ Verbosity parse_verbosity(const std::string& word) {
 }
 
 Status run(const Options& options) {
-  const std::filesystem::path file = options.positionals()[0];
   Messages messages(options.has("verbose"));
-  CAMSHAFT_ASSIGN(const Engine engine, open_engine(file, options, {}, messages));
+  CAMSHAFT_ASSIGN(Network network, Network::open(options.positionals()[0]));
+  CAMSHAFT_ASSIGN(const Engine engine, network.engine(options, {}, messages));
   // A context gives dynamic extents their values, at the profile's opt shape.
   CAMSHAFT_ASSIGN(Context context, make_context(engine, options));
   for (const TensorInfo& output : engine.outputs()) (void)context.output_shape(output.name);

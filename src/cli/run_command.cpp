@@ -155,10 +155,10 @@ class Runner {
 };
 
 Result<bool> run(const Options& options) {
-  const std::filesystem::path file = options.positionals()[0];
   Messages messages(options.has("verbose"));
-  CAMSHAFT_ASSIGN(std::vector<DataSet> sets, read_data(file, options));
-  CAMSHAFT_ASSIGN(const Engine engine, open_engine(file, options, sets, messages));
+  CAMSHAFT_ASSIGN(Network network, Network::open(options.positionals()[0]));
+  CAMSHAFT_ASSIGN(std::vector<DataSet> sets, read_data(network, options));
+  CAMSHAFT_ASSIGN(const Engine engine, network.engine(options, sets, messages));
   CAMSHAFT_ASSIGN(Context context, make_context(engine, options));
   Runner runner(options, context);
   for (size_t k = 0; k < sets.size(); ++k) CAMSHAFT_TRY(runner.run_set(std::move(sets[k]), k));

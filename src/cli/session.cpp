@@ -28,19 +28,10 @@ struct Names {
   std::vector<std::string> inputs, outputs;
 };
 
-// Names of the network's tensors without building anything: what numbered files refer to.
-Result<Names> network_names(const std::filesystem::path& file) {
-  auto names_of = [](const std::vector<TensorInfo>& infos) {
-    std::vector<std::string> names;
-    for (const TensorInfo& info : infos) names.push_back(info.name);
-    return names;
-  };
-  if (is_onnx(file)) {
-    CAMSHAFT_ASSIGN(const Model model, Model::from_file(file));
-    return Names{names_of(model.inputs()), names_of(model.outputs())};
-  }
-  CAMSHAFT_ASSIGN(const Engine engine, Engine::load(file));
-  return Names{names_of(engine.inputs()), names_of(engine.outputs())};
+std::vector<std::string> names_of(const std::vector<TensorInfo>& infos) {
+  std::vector<std::string> names;
+  for (const TensorInfo& info : infos) names.push_back(info.name);
+  return names;
 }
 
 Status read_numbered(const std::filesystem::path& folder, const std::string& prefix,
@@ -141,28 +132,6 @@ Result<ProfileShapes> profile_of(const Options& options, const std::vector<DataS
   return shapes.empty() ? shapes_of(data) : shapes;
 }
 
-Result<Engine> build_engine(const std::filesystem::path& file, const Options& options,
-                            const std::vector<DataSet>& data, Messages& messages,
-                            BuildStatistics* statistics) {
-  CAMSHAFT_ASSIGN(Model model, Model::from_file(file));
-  BuildOptions build_options;
-  std::vector<std::string> warnings;
-  CAMSHAFT_ASSIGN(const ProfileShapes shapes, profile_of(options, data));
-  CAMSHAFT_ASSIGN(build_options.profiles, make_profiles({shapes}, model.inputs(), warnings));
-  for (const std::string& warning : warnings) messages.log(Severity::kWarning, warning);
-  build_options.threads = static_cast<int>(options.integer("threads"));
-  build_options.optimization_level = static_cast<int>(options.integer("level"));
-  build_options.timing_cache = options.text("timing-cache");
-  build_options.progress = [&](const char* phase, int done, int total) {
-    messages.progress().update(phase, done, total);
-    return !interrupted();
-  };
-  Result<Engine> engine = build(std::move(model), build_options, statistics);
-  messages.progress().clear();
-  if (!engine.ok()) return engine.status().with_context(file.string());
-  return engine;
-}
-
 }  // namespace
 
 std::vector<OptionRow> with_common_rows(std::vector<OptionRow> rows) {
@@ -242,18 +211,49 @@ void Messages::log(Severity severity, std::string_view text) {
   }
 }
 
-bool is_onnx(const std::filesystem::path& file) {
-  return file.extension() == ".onnx";
+Result<Network> Network::open(const std::filesystem::path& file) {
+  Network network;
+  network.file_ = file;
+  if (file.extension() == ".onnx") {
+    CAMSHAFT_ASSIGN(network.model_, Model::from_file(file));
+  } else {
+    CAMSHAFT_ASSIGN(network.engine_, Engine::load(file));
+  }
+  return network;
 }
 
-Result<std::vector<DataSet>> read_data(const std::filesystem::path& model, const Options& options) {
-  std::vector<DataSet> sets;
-  const std::vector<std::string> sources = options.all("data");
-  Names names;
-  if (!sources.empty()) {
-    CAMSHAFT_ASSIGN(names, network_names(model));
+Result<Engine> Network::engine(const Options& options, const std::vector<DataSet>& data,
+                               Messages& messages, BuildStatistics* statistics) {
+  if (!model_) {
+    if (!engine_->info().same_cpu) {
+      messages.log(Severity::kWarning,
+                   fmt::format("{}: tuned on another kind of processor ({}), not at its best here",
+                               file_.string(), engine_->info().cpu_model));
+    }
+    return *engine_;
   }
-  for (const std::string& source : sources) {
+  BuildOptions build_options;
+  std::vector<std::string> warnings;
+  CAMSHAFT_ASSIGN(const ProfileShapes shapes, profile_of(options, data));
+  CAMSHAFT_ASSIGN(build_options.profiles, make_profiles({shapes}, model_->inputs(), warnings));
+  for (const std::string& warning : warnings) messages.log(Severity::kWarning, warning);
+  build_options.threads = static_cast<int>(options.integer("threads"));
+  build_options.optimization_level = static_cast<int>(options.integer("level"));
+  build_options.timing_cache = options.text("timing-cache");
+  build_options.progress = [&](const char* phase, int done, int total) {
+    messages.progress().update(phase, done, total);
+    return !interrupted();
+  };
+  Result<Engine> engine = build(std::move(*model_), build_options, statistics);
+  messages.progress().clear();
+  if (!engine.ok()) return engine.status().with_context(file_.string());
+  return engine;
+}
+
+Result<std::vector<DataSet>> read_data(const Network& network, const Options& options) {
+  std::vector<DataSet> sets;
+  const Names names{names_of(network.inputs()), names_of(network.outputs())};
+  for (const std::string& source : options.all("data")) {
     if (std::filesystem::path(source).extension() == ".npz") {
       CAMSHAFT_ASSIGN(std::vector<HostTensor> tensors, read_npz(source));
       sets.push_back({source, {}, {}});
@@ -275,19 +275,6 @@ Result<std::vector<DataSet>> read_data(const std::filesystem::path& model, const
   CAMSHAFT_TRY(read_named(options, "input", sets[0].inputs));
   if (options.has("expect")) CAMSHAFT_TRY(read_named(options, "expect", sets[0].outputs));
   return sets;
-}
-
-Result<Engine> open_engine(const std::filesystem::path& file, const Options& options,
-                           const std::vector<DataSet>& data, Messages& messages,
-                           BuildStatistics* statistics) {
-  if (is_onnx(file)) return build_engine(file, options, data, messages, statistics);
-  CAMSHAFT_ASSIGN(Engine engine, Engine::load(file));
-  if (!engine.info().same_cpu) {
-    messages.log(Severity::kWarning,
-                 fmt::format("{}: tuned on another kind of processor ({}), not at its best here",
-                             file.string(), engine.info().cpu_model));
-  }
-  return engine;
 }
 
 Result<Context> make_context(const Engine& engine, const Options& options) {

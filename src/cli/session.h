@@ -48,15 +48,34 @@ struct DataSet {
   NamedTensors inputs, outputs;
 };
 
-bool is_onnx(const std::filesystem::path& file);
+// An .onnx file imported, or an engine file loaded: opened once, so that data can be matched with
+// its inputs before it is built.
+class Network {
+ public:
+  static Result<Network> open(const std::filesystem::path& file);
 
-// Builds from .onnx (with progress) or loads an engine. `data` gives shapes to dynamic inputs where
-// no options do: the profile spans them all, tuned for the first.
-Result<Engine> open_engine(const std::filesystem::path& file, const Options& options,
-                           const std::vector<DataSet>& data, Messages& messages,
-                           BuildStatistics* statistics = nullptr);
+  const std::filesystem::path& file() const { return file_; }
+  bool is_model() const { return model_.has_value(); }
+  const std::vector<TensorInfo>& inputs() const {
+    return model_ ? model_->inputs() : engine_->inputs();
+  }
+  const std::vector<TensorInfo>& outputs() const {
+    return model_ ? model_->outputs() : engine_->outputs();
+  }
+
+  // The engine: built (with progress) or the loaded one. `data` gives shapes to dynamic inputs
+  // where no options do: the profile spans them all, tuned for the first. To be called once.
+  Result<Engine> engine(const Options& options, const std::vector<DataSet>& data,
+                        Messages& messages, BuildStatistics* statistics = nullptr);
+
+ private:
+  std::filesystem::path file_;
+  std::optional<Model> model_;
+  std::optional<Engine> engine_;
+};
+
 // The data sets of --data (ONNX test folders, .npz) and --input; one empty set if neither is given.
-Result<std::vector<DataSet>> read_data(const std::filesystem::path& model, const Options& options);
+Result<std::vector<DataSet>> read_data(const Network& network, const Options& options);
 
 Result<Context> make_context(const Engine& engine, const Options& options);
 

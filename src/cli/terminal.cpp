@@ -43,6 +43,11 @@ void append_cell(std::string& line, std::string_view cell, size_t width, Align a
   if (align == Align::kLeft) line += blanks;
 }
 
+std::string time_left(double seconds) {
+  return seconds < 1 ? "less than 1 s left"
+                     : fmt::format("about {} left", human_seconds(std::ceil(seconds)));
+}
+
 void trim_right(std::string& line) {
   while (!line.empty() && line.back() == ' ') line.pop_back();
 }
@@ -88,7 +93,7 @@ std::string human_bytes(double bytes) {
 std::string human_seconds(double seconds) {
   if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
   if (seconds < 1) return fmt::format("{:.3g} ms", seconds * 1e3);
-  if (seconds < 60) return fmt::format("{:.1f} s", seconds);
+  if (seconds < 60) return fmt::format("{:.3g} s", seconds);
   const int64_t whole = std::llround(seconds);
   if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
   return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
@@ -201,8 +206,7 @@ void ProgressLine::update(std::string_view phase, int64_t done, int64_t total) {
   const int filled = static_cast<int>(share * kCells);
   const double elapsed = std::chrono::duration<double>(now - phase_start_).count();
   std::string left;
-  if (done > 0 && elapsed > 0.5 && share < 1)
-    left = "about " + human_seconds(elapsed * (1 - share) / share) + " left";
+  if (done > 0 && elapsed > 0.5 && share < 1) left = time_left(elapsed * (1 - share) / share);
   fmt::print(stderr, "\r\033[K{}  [{}{}] {:3.0f}%  {}", phase,
              std::string(static_cast<size_t>(filled), '#'),
              std::string(static_cast<size_t>(kCells - filled), '.'), share * 100, left);

@@ -9,6 +9,7 @@ import time
 import conftest
 import numpy as np
 import pytest
+import tiny_onnx as onnx
 
 QUICK = ["--duration=0", "--warmUp=0", "--iterations=12"]
 STAMP = re.compile(r"^\[\d\d/\d\d/\d{4}-\d\d:\d\d:\d\d\] \[([FEWIV])\] (.*)$")
@@ -272,6 +273,16 @@ def test_help(camexec):
     assert result.code == 0
     for text in ["=== Build Options ===", "--onnx=FILE", "[GPU only: accepted with a warning]", "[not in this version]"]:
         assert text in result.out
+
+
+def test_random_integers_that_do_not_fit_are_replaced(camexec, tmp_path):
+    table = np.arange(12, dtype=np.float32).reshape(4, 3)
+    nodes = [onnx.node("Gather", ["table", "ids"], ["y"], "embed")]
+    (tmp_path / "g.onnx").write_bytes(onnx.model(nodes, [onnx.value_info("ids", [5], onnx.INT64)], [onnx.value_info("y", [5, 3])],
+                                                 [onnx.tensor("table", table)]))
+    result = camexec("--onnx=g.onnx", *QUICK)
+    assert result.code == 0, result.err
+    assert "using zeros and ones" in result.err
 
 
 def test_raw_bindings(camexec, conv_file, tmp_path, example_input):

@@ -124,7 +124,7 @@ def test_explain(camshaft, conv_file):
     (["run"], "which file?"),
     (["run", "missing.onnx"], "missing.onnx"),
     (["bench", "missing.engine"], "missing.engine"),
-    (["build", "missing.txt"], "not an .onnx file"),
+    (["build", "missing.txt"], "missing.txt"),
     (["inspect", "x.engine", "--jsn"], "unknown option --jsn; did you mean --json?"),
     (["run", "conv.onnx", "--data", "nowhere"], "nowhere"),
     (["run", "conv.onnx", "--input", "z:conv.onnx"], "no input 'z'"),
