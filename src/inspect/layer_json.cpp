@@ -66,6 +66,22 @@ void add_extra_keys(Json& object, const engine::Engine& engine, const LayerInfo&
   object["SourceNodes"] = layer.source_nodes;
 }
 
+// The layers inside an If, Loop or Scan, by name, kind and tactic.
+Json bodies_json(const engine::PlanStep& step) {
+  Json bodies = Json::array();
+  for (const auto& body : step.bodies) {
+    Json list = Json::array();
+    for (const engine::PlanStep& inner : body->steps) {
+      Json object = {{"Name", inner.layer.name}, {"LayerType", layer_type(inner)}};
+      if (!inner.tactic.empty()) object["TacticName"] = inner.tactic;
+      if (!inner.bodies.empty()) object["Bodies"] = bodies_json(inner);
+      list.push_back(std::move(object));
+    }
+    bodies.push_back({{"Name", body->name}, {"Layers", list}});
+  }
+  return bodies;
+}
+
 std::string scalar(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -174,6 +190,7 @@ Json layer_object(const engine::Engine& engine, const LayerInfo& layer) {
   object["StreamId"] = 0;
   object["Metadata"] = metadata(layer);
   add_extra_keys(object, engine, layer);
+  if (!step.bodies.empty()) object["Bodies"] = bodies_json(step);
   return object;
 }
 
