@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The dense convolution tactics: conv_gemm over channel-last tensors, one row per register tile and
-// way of reading the input.
+// way of reading the input; conv_fold for few output channels.
 #include "kernels/vector/conv_gemm.h"
 #include "kernels/vector/gemm_cost.h"
+#include "kernels/vector/gemm_fold.h"
 #include "kernels/vector/gemm_tiles.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -19,13 +20,27 @@ bool shape_of(const Problem& problem, ConvShape& shape) {
                     problem.outputs[0].extents, shape);
 }
 
-template <int kVecs, Reading kReading>
+int64_t lanes_for(int64_t channels, int64_t unit) {
+  return (channels + unit - 1) / unit * unit;
+}
+
+// Fewer lanes idle than with half the fold, and runs long enough to fill them.
+template <int kFold>
+bool folding_helps(const ConvShape& s) {
+  constexpr int64_t kUnit = kLanes / kFold;
+  const int64_t n = s.group_oc();
+  return lanes_for(n, kUnit) < lanes_for(n, 2 * kUnit) && n <= 2 * kMaxFoldVecs * kUnit &&
+         conv_runs(s, kFold).length >= kFold;
+}
+
+template <int kVecs, Reading kReading, int kFold>
 std::string refusal(const Problem& problem) {
   ConvShape shape;
   if (std::string reason = refuse_conv(problem, shape_of(problem, shape)); !reason.empty())
     return reason;
-  if (kVecs > 1 && shape.group_oc() <= (kVecs - 1) * kLanes)
+  if (kFold == 1 && kVecs > 1 && shape.group_oc() <= (kVecs - 1) * kLanes)
     return "fewer output channels than the tile has";
+  if (kFold > 1 && !folding_helps<kFold>(shape)) return "folding K saves no lanes";
   if (kReading == Reading::kCopied && conv_needs_copy(shape))
     return "padding makes it copy its input anyway";
   if (kReading == Reading::kCopied && shape.kh * shape.kw > 1 && shape.sw * shape.ic % 1024 != 0)
@@ -34,14 +49,19 @@ std::string refusal(const Problem& problem) {
   return {};
 }
 
-template <int kVecs, Reading kReading>
+template <int kVecs, Reading kReading, int kFold>
 double cost_us(const Problem& problem) {
   ConvShape s;
   if (!shape_of(problem, s)) return 1e12;
   const bool merges = s.kh == 1 && s.kw == 1 && s.sh == 1 && s.sw == 1;
   const int64_t rows = merges ? s.batch : s.batch * s.oh, strip = merges ? s.oh * s.ow : s.ow;
-  double us = tile_cost_us(rows, strip, s.group_oc(), s.kh * s.kw * s.group_ic(), kVecs) *
-              static_cast<double>(s.groups);
+  const Panels panels = conv_panels(s, kVecs, kFold);
+  double us =
+      tile_cost_us(rows, strip, panels.floats() / (panels.k < 1 ? 1 : panels.k), panels.k, kVecs) *
+      static_cast<double>(s.groups);
+  if (kFold > 1)  // the lanes of a column are added, results stored one row at a time
+    us += static_cast<double>(rows * strip) *
+          (6 + 3 * static_cast<double>(panels.count() * kVecs)) / 4000;
   const double input_bytes = 4.0 * static_cast<double>(s.batch * s.ih * s.iw * s.ic);
   if (kReading != Reading::kDirect || conv_needs_copy(s)) us += input_bytes / 40e3;
   if (kReading == Reading::kLinear) us += input_bytes / 10e3;
@@ -54,23 +74,32 @@ double cost_us(const Problem& problem) {
   return us > stream_us ? us : stream_us;
 }
 
+template <int kFold>
 size_t packed_bytes(const Problem& problem) {
   ConvShape s;
   if (!shape_of(problem, s)) return 0;
-  return static_cast<size_t>(packed_bias_floats(s) + packed_filter_floats(s)) * sizeof(float);
+  return static_cast<size_t>(packed_bias_floats(s) + packed_filter_floats(s, kFold)) *
+         sizeof(float);
 }
 
-template <int kVecs>
+// Folded tiles are no wider than the channels, so that few channels get tiles of many rows.
+template <int kVecs, int kFold>
+int tile_vecs(const ConvShape& s) {
+  const int64_t wanted = (s.group_oc() + kLanes / kFold - 1) / (kLanes / kFold);
+  return kFold > 1 && wanted < kVecs ? static_cast<int>(wanted) : kVecs;
+}
+
+template <int kVecs, int kFold>
 void pack(const Problem& problem, std::byte* packed) {
   ConvShape s;
   if (!shape_of(problem, s)) return;
   float* bias = reinterpret_cast<float*>(packed);
   pack_bias(s, has_bias(problem) ? constant_floats(problem.inputs[2]) : nullptr, bias);
-  pack_filter(s, conv_filter(s, constant_floats(problem.inputs[1])), kVecs,
-              bias + packed_bias_floats(s));
+  pack_filter(s, conv_filter(s, constant_floats(problem.inputs[1])), tile_vecs<kVecs, kFold>(s),
+              kFold, bias + packed_bias_floats(s));
 }
 
-template <int kVecs, Reading kReading>
+template <int kVecs, Reading kReading, int kFold>
 bool prepare(const KernelArgs& args, ConvRun& run) {
   const auto extents = [](const TensorView& view) {
     return std::span<const int64_t>(view.extents, static_cast<size_t>(view.rank));
@@ -79,28 +108,29 @@ bool prepare(const KernelArgs& args, ConvRun& run) {
                   extents(args.inputs[1]), extents(args.outputs[0]), run.shape))
     return false;
   set_conv_tensors(args, run);
-  run.max_vecs = kVecs;
+  run.max_vecs = tile_vecs<kVecs, kFold>(run.shape);
+  run.fold = kFold;
   run.copies = kReading != Reading::kDirect;
   run.bias = reinterpret_cast<const float*>(args.packed);
   run.weights = run.bias + packed_bias_floats(run.shape);
   return true;
 }
 
-template <int kVecs, Reading kReading>
+template <int kVecs, Reading kReading, int kFold>
 size_t workspace_bytes(const KernelArgs& args) {
   ConvRun run;
-  return prepare<kVecs, kReading>(args, run) ? plan_conv(run, threads_of(args)) : 0;
+  return prepare<kVecs, kReading, kFold>(args, run) ? plan_conv(run, threads_of(args)) : 0;
 }
 
-template <int kVecs, Reading kReading>
+template <int kVecs, Reading kReading, int kFold>
 void run(const KernelArgs& args) {
   ConvRun run;
-  if (args.outputs[0].elements() == 0 || !prepare<kVecs, kReading>(args, run)) return;
+  if (args.outputs[0].elements() == 0 || !prepare<kVecs, kReading, kFold>(args, run)) return;
   plan_conv(run, threads_of(args));
   run_conv(run, args.workspace, args.pool);
 }
 
-template <int kVecs, Reading kReading>
+template <int kVecs, Reading kReading, int kFold = 1>
 constexpr Tactic row(const char* name) {
   return {.name = name,
           .kind = ir::LayerKind::kConvolution,
@@ -108,13 +138,13 @@ constexpr Tactic row(const char* name) {
           .formats = kReading == Reading::kLinear ? FormatRule::kLinearToChannelLast
                                                   : FormatRule::kChannelLast,
           .version = 1,
-          .refusal = refusal<kVecs, kReading>,
-          .cost_us = cost_us<kVecs, kReading>,
+          .refusal = refusal<kVecs, kReading, kFold>,
+          .cost_us = cost_us<kVecs, kReading, kFold>,
           .packed_inputs = packed_conv_inputs,
-          .packed_bytes = packed_bytes,
-          .pack = pack<kVecs>,
-          .workspace_bytes = workspace_bytes<kVecs, kReading>,
-          .run = run<kVecs, kReading>};
+          .packed_bytes = packed_bytes<kFold>,
+          .pack = pack<kVecs, kFold>,
+          .workspace_bytes = workspace_bytes<kVecs, kReading, kFold>,
+          .run = run<kVecs, kReading, kFold>};
 }
 
 #define CAMSHAFT_CONV_ROWS(vecs, tile)                              \
@@ -122,7 +152,17 @@ constexpr Tactic row(const char* name) {
       row<vecs, Reading::kCopied>("conv_gemm_copy_nhwc_f32_" tile), \
       row<vecs, Reading::kLinear>("conv_gemm_first_f32_" tile),
 
-constexpr Tactic kTactics[] = {CAMSHAFT_GEMM_TILES(CAMSHAFT_CONV_ROWS)};
+constexpr Tactic kTactics[] = {
+    CAMSHAFT_GEMM_TILES(CAMSHAFT_CONV_ROWS)
+        row<kMaxFoldVecs, Reading::kDirect, 2>("conv_fold2_nhwc_f32"),
+    row<kMaxFoldVecs, Reading::kDirect, 4>("conv_fold4_nhwc_f32"),
+#if !defined(CAMSHAFT_TARGET_scalar)
+    row<1, Reading::kDirect, 8>("conv_fold8_nhwc_f32"),
+#endif
+#if defined(CAMSHAFT_TARGET_avx512)
+    row<1, Reading::kDirect, 16>("conv_fold16_nhwc_f32"),
+#endif
+};
 
 }  // namespace
 

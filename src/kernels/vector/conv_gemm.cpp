@@ -3,6 +3,7 @@
 
 #include "kernels/vector/conv_window.h"
 #include "kernels/vector/gemm_cost.h"
+#include "kernels/vector/gemm_fold.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
@@ -154,17 +155,24 @@ void choose_reading(ConvRun& run) {
   const ConvShape& s = run.shape;
   const bool reads = s.kh > 0 && s.kw > 0;  // a phase of a deconvolution may have no taps
   const bool can_read_in_place = run.x_channel == 1 && !run.copies;
+  // Folded kernel rows were packed for neighbouring pixels.
+  const bool wants_runs = run.fold > 1 && conv_runs(s, run.fold).runs == 1 && s.kw > 1;
+  const bool has_runs = !wants_runs || run.x_pixel == s.ic;
   run.zoned = reads && can_read_in_place && conv_needs_copy(s) && s.dw >= kZonedDilation;
-  run.copies = reads && !run.zoned && (!can_read_in_place || conv_needs_copy(s));
+  run.copies = reads && !run.zoned && (!can_read_in_place || !has_runs || conv_needs_copy(s));
   // Rows of A that lie a multiple of 4 KiB apart share one set of L1: a copy spreads them.
-  const bool aliases = s.sw * s.ic % 1024 == 0;
+  const bool aliases = s.sw * s.ic % 1024 == 0 && !wants_runs;
   run.pixel = run.copies ? s.ic + (aliases ? kLanes : 0) : run.x_pixel;
 }
 
 // Taps that lie next to each other, in A and in the filter, are one segment.
 void choose_segments(ConvRun& run) {
   const ConvShape& s = run.shape;
-  run.row_runs = !run.zoned && s.dw == 1 && run.pixel == s.group_ic() && run.b_tap == s.group_ic();
+  if (run.fold > 1)
+    run.row_runs = conv_runs(s, run.fold).runs == 1;
+  else
+    run.row_runs =
+        !run.zoned && s.dw == 1 && run.pixel == s.group_ic() && run.b_tap == s.group_ic();
   run.max_segments = run.row_runs ? s.kh : s.kh * s.kw;
   run.segment_length = run.row_runs ? s.kw * s.group_ic() : s.group_ic();
 }
@@ -194,10 +202,11 @@ size_t zone_bytes(const ConvRun& run) {
 }  // namespace
 
 size_t plan_conv(ConvRun& run, int threads) {
-  run.b_tap = run.shape.group_ic();
-  run.b_row = run.shape.kw * run.b_tap;
+  const ConvRuns runs = conv_runs(run.shape, run.fold);
+  run.b_tap = run.fold > 1 ? runs.rows : run.shape.group_ic();
+  run.b_row = run.fold > 1 ? runs.runs * runs.rows : run.shape.kw * run.b_tap;
   merge_rows(run);
-  const bool is_row = run.shape.oh == 1 || run.shape.kh * run.shape.kw == 0;
+  const bool is_row = run.shape.oh == 1 || run.shape.kh * run.shape.kw == 0 || run.fold > 1;
   if (!is_row &&
       pixel_cost(run.shape.oh, run.max_vecs) < 0.9 * pixel_cost(run.shape.ow, run.max_vecs))
     transpose(run);
@@ -297,7 +306,7 @@ int64_t list_segments(const ConvRun& run, const TapRange& taps, Segment* segment
 void run_panels(const ConvRun& run, const Panels& panels, Tile& tile, const TilePlace& place,
                 int64_t group, int64_t first, int64_t last) {
   const int64_t group_channel = group * panels.n;
-  const float* bias = run.bias ? run.bias + group * panels.padded_n() : nullptr;
+  const float* bias = run.bias ? run.bias + group * group_bias_floats(run.shape) : nullptr;
   const float* weights = run.weights + group * panels.floats();
   for (int64_t panel = first; panel < last; ++panel) {
     const int64_t channel = panels.first_col(panel), vecs = panels.vecs_of(panel);
@@ -305,7 +314,8 @@ void run_panels(const ConvRun& run, const Panels& panels, Tile& tile, const Tile
     tile.b_stride = vecs * kLanes;
     tile.bias = bias ? bias + channel : nullptr;
     place_tile(run.finish, place, group_channel + channel, panels.cols_of(panel), tile);
-    tile_kernel(static_cast<int>(vecs), static_cast<int>(place.pixels))(tile);
+    const int v = static_cast<int>(vecs), rows = static_cast<int>(place.pixels);
+    (run.fold == 1 ? tile_kernel(v, rows) : fold_kernel(run.fold, v, rows))(tile);
   }
   const int64_t from = panels.first_col(first);
   const int64_t to = panels.first_col(last - 1) + panels.cols_of(last - 1);

@@ -15,14 +15,25 @@ struct ConvZone {
   int64_t col, end, first_tap, last_tap;
 };
 
+// How the filter's K is laid out: kernel rows of `runs` runs of `length` values, each `rows` rows
+// of a packed panel.
+struct ConvRuns {
+  int64_t runs, length, rows;
+};
+// Unfolded, any cut is the same layout. Folded, a run is a kernel row where its pixels can be
+// neighbours, else a tap.
+ConvRuns conv_runs(const ConvShape& shape, int fold);
+Panels conv_panels(const ConvShape& shape, int max_vecs, int fold);
+
 // A convolution ready to run; strides in floats.
 struct ConvRun {
   ConvShape shape;
   const float* x = nullptr;
   int64_t x_image = 0, x_channel = 1, x_row = 0, x_pixel = 0;
-  const float* bias = nullptr;     // padded_n per group
+  const float* bias = nullptr;     // group_bias_floats per group
   const float* weights = nullptr;  // panels, group after group
   int max_vecs = 1;
+  int fold = 1;         // steps of K in a vector (gemm_fold.h)
   bool copies = false;  // A is read from a padded copy
   TileFinish finish;
 
@@ -46,8 +57,7 @@ struct ConvRun {
   float* scratch = nullptr;  // per worker: its copy of A, its segments
   int64_t scratch_floats = 0, worker_floats = 0;
 
-  Panels panels() const { return Panels(shape.group_oc(), depth(), max_vecs); }
-  int64_t depth() const { return shape.kh * shape.kw * shape.group_ic(); }
+  Panels panels() const { return conv_panels(shape, max_vecs, fold); }
 };
 
 // Decides blocks, order and the split over `threads`. Gives the workspace it wants.
@@ -65,11 +75,14 @@ struct Filter {
 };
 Filter conv_filter(const ConvShape& shape, const float* weights);
 
-// Packed form: [groups][padded_n] bias, then [groups][panel][kh][kw][c][vecs * kLanes].
+// Packed form: [groups][channels, padded to vectors] bias, then [groups][panel][kh][run][row][vecs
+// * kLanes].
+int64_t group_bias_floats(const ConvShape& shape);
 int64_t packed_bias_floats(const ConvShape& shape);
-int64_t packed_filter_floats(const ConvShape& shape);
+int64_t packed_filter_floats(const ConvShape& shape, int fold = 1);
 void pack_bias(const ConvShape& shape, const float* bias, float* packed);  // null: zeros
-void pack_filter(const ConvShape& shape, const Filter& filter, int max_vecs, float* packed);
+void pack_filter(const ConvShape& shape, const Filter& filter, int max_vecs, int fold,
+                 float* packed);
 
 // What Convolution and Deconvolution tactics have in common; inputs are x, w, bias, operands.
 inline constexpr size_t kFirstConvOperand = 3;

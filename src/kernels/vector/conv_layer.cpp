@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the dense convolution tactics share around conv_gemm: packing, refusals, tensors.
 #include "kernels/vector/conv_gemm.h"
+#include "kernels/vector/gemm_fold.h"
 #include "kernels/vector/program_tile.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -10,33 +11,94 @@ Filter conv_filter(const ConvShape& s, const float* weights) {
   return {weights, s.group_oc() * filter, filter, taps, s.kw, 1};
 }
 
-int64_t packed_bias_floats(const ConvShape& s) {
-  return s.groups * Panels(s.group_oc(), 0, 1).padded_n();
+ConvRuns conv_runs(const ConvShape& s, int fold) {
+  const bool whole_rows = s.dw == 1 && s.groups == 1;
+  const int64_t runs = whole_rows ? 1 : s.kw, length = whole_rows ? s.kw * s.ic : s.group_ic();
+  return {runs, length, folded_rows(length, fold)};
 }
 
-int64_t packed_filter_floats(const ConvShape& s) {
-  return s.groups * Panels(s.group_oc(), s.kh * s.kw * s.group_ic(), 1).floats();
+Panels conv_panels(const ConvShape& s, int max_vecs, int fold) {
+  const ConvRuns runs = conv_runs(s, fold);
+  return Panels(s.group_oc(), s.kh * runs.runs * runs.rows, max_vecs, fold);
+}
+
+int64_t group_bias_floats(const ConvShape& s) {
+  return Panels(s.group_oc(), 0, 1).padded_n();
+}
+
+int64_t packed_bias_floats(const ConvShape& s) {
+  return s.groups * group_bias_floats(s);
+}
+
+int64_t packed_filter_floats(const ConvShape& s, int fold) {
+  return s.groups * conv_panels(s, 1, fold).floats();
 }
 
 void pack_bias(const ConvShape& s, const float* bias, float* packed) {
-  const int64_t n = s.group_oc(), padded = Panels(n, 0, 1).padded_n();
+  const int64_t n = s.group_oc(), padded = group_bias_floats(s);
   for (int64_t group = 0; group < s.groups; ++group)
     for (int64_t c = 0; c < padded; ++c)
       packed[group * padded + c] = bias && c < n ? bias[group * n + c] : 0;
 }
 
-void pack_filter(const ConvShape& s, const Filter& f, int max_vecs, float* packed) {
-  const Panels panels(s.group_oc(), s.kh * s.kw * s.group_ic(), max_vecs);
+namespace {
+
+// One packed row: steps [k, k + count) of a run, for `cols` columns of `fold` lanes; the other
+// lanes are 0.
+struct PackedRow {
+  const ConvShape& s;
+  const Filter& f;
+  int64_t fold, width, cols;
+
+  void fill(const float* filter, int64_t first_tap, int64_t k, int64_t count, float* to) const {
+    for (int64_t lane = 0; lane < width; ++lane) to[lane] = 0;
+    for (int64_t col = 0; col < cols; ++col)
+      for (int64_t step = 0; step < count; ++step) {
+        const int64_t kw = first_tap + (k + step) / s.group_ic(), c = (k + step) % s.group_ic();
+        to[col * fold + step] = filter[col * f.n + c * f.c + kw * f.w];
+      }
+  }
+};
+
+}  // namespace
+
+namespace {
+
+// Reads every filter once, in its order; a packed row is written whole.
+void pack_unfolded(const ConvShape& s, const Filter& f, const float* from, int64_t width,
+                   int64_t cols, float* to) {
+  const int64_t ic = s.group_ic();
+  for (int64_t c = 0; c < ic; ++c)
+    for (int64_t kh = 0; kh < s.kh; ++kh)
+      for (int64_t kw = 0; kw < s.kw; ++kw) {
+        const float* filter = from + c * f.c + kh * f.h + kw * f.w;
+        float* row = to + ((kh * s.kw + kw) * ic + c) * width;
+        for (int64_t col = 0; col < cols; ++col) row[col] = filter[col * f.n];
+        for (int64_t col = cols; col < width; ++col) row[col] = 0;
+      }
+}
+
+}  // namespace
+
+void pack_filter(const ConvShape& s, const Filter& f, int max_vecs, int fold, float* packed) {
+  const ConvRuns runs = conv_runs(s, fold);
+  const Panels panels = conv_panels(s, max_vecs, fold);
   for (int64_t group = 0; group < s.groups; ++group)
     for (int64_t panel = 0; panel < panels.count(); ++panel) {
-      const int64_t width = panels.vecs_of(panel) * kLanes, cols = panels.cols_of(panel);
+      const PackedRow row{s, f, fold, panels.vecs_of(panel) * kLanes, panels.cols_of(panel)};
       const float* from = f.data + group * f.group + panels.first_col(panel) * f.n;
       float* to = packed + group * panels.floats() + panels.offset(panel);
+      if (fold == 1) {
+        pack_unfolded(s, f, from, row.width, row.cols, to);
+        continue;
+      }
       for (int64_t kh = 0; kh < s.kh; ++kh)
-        for (int64_t kw = 0; kw < s.kw; ++kw)
-          for (int64_t c = 0; c < s.group_ic(); ++c, to += width)
-            for (int64_t col = 0; col < width; ++col)
-              to[col] = col < cols ? from[col * f.n + c * f.c + kh * f.h + kw * f.w] : 0;
+        for (int64_t run = 0; run < runs.runs; ++run)
+          for (int64_t k = 0; k < runs.length; to += row.width) {
+            const int64_t count = k + fold <= runs.length ? fold : 1;
+            row.fill(from + kh * f.h, run, k, count, to);
+            k += count;
+          }
     }
 }
 

@@ -147,6 +147,41 @@ TEST(Conv, FarTapsAndTallImages) {
   }
 }
 
+// Few output channels: lanes hold several steps of K. Odd run lengths leave a rest.
+TEST(Conv, FewOutputChannels) {
+  for (int64_t oc : {1, 2, 3, 4, 6, 8, 9, 12, 20, 24, 40})
+    for (int64_t ic : {1, 3, 7, 16, 33}) {
+      check(square(ic, 7, oc, 3, 1, 1));
+      check(square(ic, 5, oc, 1, 1, 0));
+    }
+  ConvCaseSpec spec = square(2, 6, 8, 3, 2, 1);
+  spec.shape.iw = 70;
+  spec.shape.kw = 39;
+  spec.shape.pad_left = spec.pad_right = 19;
+  check(spec);
+  for (int64_t oc : {1, 2, 4, 8, 24}) {
+    spec = square(20, 9, oc, 3, 1, 2);
+    spec.shape.dh = spec.shape.dw = 2;
+    spec.slack = 3;
+    check(spec);
+    spec.shape.dh = spec.shape.dw = 1;
+    spec.operands = {OperandKind::kSame};
+    spec.epilogue = "v2 = add v0 v1; v3 = clip v2 -1 1";
+    check(spec);
+    spec.epilogue = "v2 = mul v0 v1";
+    spec.slack = 0;
+    spec.bias = false;
+    check(spec);
+    check(square(17 * 2, 5, oc * 2, 3, 1, 1, 2));
+    check(square(33, 26, oc, 3, 1, 1), true);
+  }
+  spec = {};
+  spec.rank = 3;
+  spec.shape = {.ic = 1, .iw = 300, .oc = 1, .kw = 64, .sw = 2};
+  spec.epilogue = "v1 = leaky_relu v0 0.1";
+  check(spec);
+}
+
 TEST(Conv, Groups) {
   for (int64_t groups : {2, 3}) {
     check(square(4 * groups, 8, 5 * groups, 3, 1, 1, groups));

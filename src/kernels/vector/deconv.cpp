@@ -118,7 +118,8 @@ void pack(const Problem& problem, std::byte* packed) {
   for (int64_t index = 0; index < phases(s); ++index) {
     const PhasePair pair = phase_pair(s, index);
     if (pair.shape.kh > 0)
-      pack_filter(pair.shape, phase_filter(s, pair, constant_floats(problem.inputs[1])), kVecs, to);
+      pack_filter(pair.shape, phase_filter(s, pair, constant_floats(problem.inputs[1])), kVecs, 1,
+                  to);
     to += packed_filter_floats(pair.shape);
   }
 }

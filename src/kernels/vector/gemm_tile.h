@@ -65,24 +65,25 @@ CAMSHAFT_INLINE EvenSplit split_evenly(int64_t count, int64_t most) {
   return parts == 0 ? EvenSplit{0, 0, 0} : EvenSplit{parts, count / parts, count % parts};
 }
 
-// Columns of B as panels of at most `max_vecs` vectors. Panels lie one after another: [K][vecs *
-// kLanes] each.
+// Columns of B as panels of at most `max_vecs` vectors of kLanes / fold columns (gemm_fold.h;
+// mostly fold is 1). Panels lie one after another: [k rows][vecs * kLanes] each.
 struct Panels {
+  int64_t unit;  // columns of a vector
   EvenSplit vecs;
   int64_t n, k;
 
-  Panels(int64_t n_, int64_t k_, int max_vecs)
-      : vecs(split_evenly((n_ + kLanes - 1) / kLanes, max_vecs)), n(n_), k(k_) {}
+  Panels(int64_t n_, int64_t k_, int max_vecs, int fold = 1)
+      : unit(kLanes / fold), vecs(split_evenly((n_ + unit - 1) / unit, max_vecs)), n(n_), k(k_) {}
   int64_t count() const { return vecs.parts; }
   int vecs_of(int64_t panel) const { return static_cast<int>(vecs.size(panel)); }
-  int64_t first_col(int64_t panel) const { return vecs.start(panel) * kLanes; }
+  int64_t first_col(int64_t panel) const { return vecs.start(panel) * unit; }
   int64_t cols_of(int64_t panel) const {
-    const int64_t width = vecs.size(panel) * kLanes, left = n - first_col(panel);
+    const int64_t width = vecs.size(panel) * unit, left = n - first_col(panel);
     return width < left ? width : left;
   }
-  int64_t padded_n() const { return (n + kLanes - 1) / kLanes * kLanes; }
-  int64_t offset(int64_t panel) const { return first_col(panel) * k; }
-  int64_t floats() const { return padded_n() * k; }
+  int64_t padded_n() const { return (n + unit - 1) / unit * unit; }
+  int64_t offset(int64_t panel) const { return vecs.start(panel) * kLanes * k; }
+  int64_t floats() const { return (n + unit - 1) / unit * kLanes * k; }
 };
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET
