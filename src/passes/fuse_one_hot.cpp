@@ -88,6 +88,9 @@ bool to_look_up(Rewriter& rewriter, Layer* product) {
   return true;
 }
 
+// A vocabulary of tens of thousands of rows is not worth computing for the few that are looked up.
+constexpr int64_t kMostTableElements = 1 << 17;
+
 // A pointwise layer behind a look-up in a constant table that reads besides only constants along
 // the rows: applied to the table.
 bool into_table(Rewriter& rewriter, Layer* gather) {
@@ -100,6 +103,7 @@ bool into_table(Rewriter& rewriter, Layer* gather) {
   if (!next || !is_pointwise(*next) || !same_shape(y, next->outputs[0]) ||
       next->outputs[0]->type != DataType::kFloat)
     return false;
+  if (static_cast<int64_t>(table->values<float>().size()) > kMostTableElements) return false;
   const Expression expression = expression_of(*next);
   for (const Tensor* input : expression.inputs)
     if (input != y &&

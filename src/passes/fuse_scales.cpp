@@ -66,8 +66,7 @@ std::optional<Affine> affine_of(const Layer& layer, const Tensor* x, size_t axis
   return Affine{{scale.begin(), scale.end()}, {shift.begin(), shift.end()}};
 }
 
-// Constant weights of a layer, seen as w[outer][channel][inner] for its output or its input
-// channels.
+// A layer with constant weights, seen as runs of elements of one output and one input channel.
 struct WeightedLayer {
   Layer* layer;
   Tensor* weights;
@@ -75,46 +74,29 @@ struct WeightedLayer {
   size_t out_axis, in_axis;  // of y and x
   bool is_product;
 
-  // Output and input channel of element `index` of the weights.
-  int64_t out_channel(int64_t index) const;
-  int64_t in_channel(int64_t index) const;
   const Program& epilogue() const {
     return is_product ? layer->as<MatrixMultiplyAttrs>().epilogue
                       : layer->as<ConvolutionAttrs>().epilogue;
   }
   Tensor* bias() const { return input_at(*layer, 2); }
 
- private:
-  // Convolution: w[oc][ic/groups][window]; deconvolution: w[ic][oc/groups][window]; product:
-  // w[k][n] or w[n][k].
-  int64_t window() const {
-    return element_count(extents_of(weights->shape)) /
-           (weights->shape[0].extent() * weights->shape[1].extent());
-  }
-  bool outputs_first() const {
-    return is_product ? layer->as<MatrixMultiplyAttrs>().transpose_b
-                      : layer->kind == LayerKind::kConvolution;
-  }
-  int64_t first(int64_t index) const { return index / (weights->shape[1].extent() * window()); }
-  int64_t second(int64_t index) const { return index / window() % weights->shape[1].extent(); }
-  // The second dimension counts within a group of the first one's.
-  int64_t second_over_all(int64_t index) const {
-    return first(index) / (weights->shape[0].extent() / groups) * weights->shape[1].extent() +
-           second(index);
-  }
-
- public:
-  int64_t channel(int64_t index, bool output) const {
-    return output == outputs_first() ? first(index) : second_over_all(index);
+  // Calls visit(oc, ic, first, last) for every run. Convolution: w[oc][ic/groups][window];
+  // deconvolution: w[ic][oc/groups][window]; product: w[k][n] or w[n][k]. The second dimension
+  // counts within a group of the first one's.
+  template <class Visit>
+  void for_runs(Visit&& visit) const {
+    const bool outputs_first = is_product ? layer->as<MatrixMultiplyAttrs>().transpose_b
+                                          : layer->kind == LayerKind::kConvolution;
+    const int64_t outer = weights->shape[0].extent(), inner = weights->shape[1].extent();
+    const int64_t window =
+        element_count(extents_of(weights->shape)) / std::max<int64_t>(outer * inner, 1);
+    for (int64_t a = 0; a < outer; ++a)
+      for (int64_t b = 0; b < inner; ++b) {
+        const int64_t over_all = a / (outer / groups) * inner + b, at = (a * inner + b) * window;
+        visit(outputs_first ? a : over_all, outputs_first ? over_all : a, at, at + window);
+      }
   }
 };
-
-int64_t WeightedLayer::out_channel(int64_t index) const {
-  return channel(index, true);
-}
-int64_t WeightedLayer::in_channel(int64_t index) const {
-  return channel(index, false);
-}
 
 std::optional<WeightedLayer> weighted(Layer* layer) {
   const bool product = layer->kind == LayerKind::kMatrixMultiply;
@@ -186,8 +168,9 @@ bool fuse_behind(Rewriter& rewriter, const WeightedLayer& w) {
   if (std::any_of(affine->scale.begin(), affine->scale.end(), [](float s) { return s != 1; })) {
     const auto old = w.weights->values<float>();
     values.assign(old.begin(), old.end());
-    for (size_t k = 0; k < values.size(); ++k)
-      values[k] *= affine->scale[w.out_channel(static_cast<int64_t>(k))];
+    w.for_runs([&](int64_t oc, int64_t, int64_t first, int64_t last) {
+      for (int64_t k = first; k < last; ++k) values[k] *= affine->scale[oc];
+    });
   }
   for (int64_t k = 0; k < w.out_channels; ++k)
     bias[k] = bias[k] * affine->scale[k] + affine->shift[k];
@@ -226,12 +209,12 @@ bool fuse_before(Rewriter& rewriter, const WeightedLayer& w) {
   const auto old = w.weights->values<float>();
   std::vector<float> values(old.begin(), old.end());
   const double alpha = w.is_product ? w.layer->as<MatrixMultiplyAttrs>().alpha : 1;
-  for (size_t k = 0; k < values.size(); ++k) {
-    const int64_t ic = w.in_channel(static_cast<int64_t>(k)),
-                  oc = w.out_channel(static_cast<int64_t>(k));
-    if (shifts) bias[oc] += alpha * values[k] * affine->shift[ic];
-    values[k] *= affine->scale[ic];
-  }
+  w.for_runs([&](int64_t oc, int64_t ic, int64_t first, int64_t last) {
+    for (int64_t k = first; k < last; ++k) {
+      if (shifts) bias[oc] += alpha * values[k] * affine->shift[ic];
+      values[k] *= affine->scale[ic];
+    }
+  });
   rewriter.applied(*before, "Fusing " + before->name + " with " + w.layer->name);
   if (shifts)
     set_weights(rewriter, w, values, bias, before->name);
