@@ -17,15 +17,13 @@ namespace {
 
 bool rewrite_chain(Rewriter& rewriter, Layer* last) {
   Tensor* output = last->outputs[0];
-  const StridedView view = strided_view(output);
+  const StridedView view =
+      last->kind == LayerKind::kGather ? view_of_layer(*last) : strided_view(output);
   const bool gathers = last->kind == LayerKind::kGather;
   if (view.layers < 1 || (view.layers == 1 && !gathers)) return false;
   const std::optional<Movement> movement = movement_of(view, output->shape);
   if (!movement) return false;
-  // A slice and the reshape behind it are as short as it gets, and what two layers may become once:
-  // a slice, then a reshape.
-  const bool is_short = view.layers == 2 && last->kind == LayerKind::kShuffle;
-  if (movement->layers() == 2 && !gathers && is_short) return false;
+  if (movement->layers() >= view.layers && !gathers) return false;
   std::vector<Layer*> group;
   for (const Tensor* t = output; t != view.root; t = t->producer->inputs[0])
     group.insert(group.begin(), t->producer);
@@ -88,39 +86,89 @@ bool gather_to_slice(Rewriter& rewriter, Layer* gather) {
   return true;
 }
 
-// Concat of x[k], x[k-1] … along the axis they were cut on.
-bool reversed_slices(Rewriter& rewriter, Layer* concat) {
-  const auto axis = static_cast<size_t>(concat->as<AxisAttrs>().axis);
-  const size_t count = concat->inputs.size();
-  SliceAttrs whole;
-  Tensor* root = nullptr;
-  for (size_t k = 0; k < count; ++k) {
-    const Layer* slice = producer_of_kind(concat->inputs[k], LayerKind::kSlice);
-    if (!slice || slice->inputs.size() > 1 || (root && slice->inputs[0] != root)) return false;
-    root = slice->inputs[0];
-    SliceAttrs part = slice->as<SliceAttrs>();
-    if (part.size[axis] != Dim(1) || !part.start[axis].is_known()) return false;
-    if (k == 0) {
-      whole = part;
-      continue;
-    }
-    if (part.start[axis].extent() != whole.start[axis].extent() - static_cast<int64_t>(k))
-      return false;
-    part.start[axis] = whole.start[axis];
-    part.step[axis] = whole.step[axis];
-    if (part.start != whole.start || part.size != whole.size || part.step != whole.step)
-      return false;
+// Parts that lie in one tensor at even distances: put together they are a view of it.
+std::optional<StridedView> joined_view(const Layer& concat) {
+  const auto axis = static_cast<size_t>(concat.as<AxisAttrs>().axis);
+  StridedView whole = strided_view(concat.inputs[0]);
+  if (whole.layers == 0 || concat.inputs.size() < 2 || !whole.offset.is_known())
+    return std::nullopt;
+  const StridedView::Axis part = whole.axes[axis];
+  std::optional<int64_t> distance;
+  for (size_t k = 1; k < concat.inputs.size(); ++k) {
+    const StridedView next = strided_view(concat.inputs[k]);
+    if (next.root != whole.root || next.layers == 0 || next.axes != whole.axes ||
+        !next.offset.is_known())
+      return std::nullopt;
+    const int64_t step = next.offset.extent() - whole.offset.extent();
+    if (!distance) distance = step / static_cast<int64_t>(k);
+    if (step != *distance * static_cast<int64_t>(k)) return std::nullopt;
+    whole.layers = std::max(whole.layers, next.layers);
   }
-  if (count < 2) return false;
-  whole.size[axis] = static_cast<int64_t>(count);
-  whole.step[axis] = -1;
-  rewriter.running(*concat);
+  if (!part.extent.is_known() || *distance == 0) return std::nullopt;
+  const auto count = static_cast<int64_t>(concat.inputs.size());
+  if (part.extent == Dim(1)) {
+    whole.axes[axis] = {count, std::abs(*distance), *distance < 0};
+  } else {
+    if (part.negative || !part.stride.is_known() ||
+        *distance != part.extent.extent() * part.stride.extent())
+      return std::nullopt;
+    whole.axes[axis].extent = count * part.extent.extent();
+  }
+  ++whole.layers;
+  return whole;
+}
+
+bool join_parts(Rewriter& rewriter, Layer* concat) {
+  for (const Tensor* input : concat->inputs)
+    if (!input->has_rank || input->is_constant()) return false;
+  const std::optional<StridedView> view = joined_view(*concat);
+  if (!view || !concat->outputs[0]->has_rank) return false;
+  const std::optional<Movement> movement = movement_of(*view, concat->outputs[0]->shape);
+  if (!movement || movement->layers() > 1) return false;
   std::vector<Layer*> group;
-  for (const Tensor* input : concat->inputs) group.push_back(input->producer);
+  for (const Tensor* input : concat->inputs)
+    for (const Tensor* t = input; t != view->root; t = t->producer->inputs[0])
+      if (std::find(group.begin(), group.end(), t->producer) == group.end())
+        group.push_back(t->producer);
+  sort_by_position(group);
   group.push_back(concat);
-  rewriter.applied(*concat, "Fusing the slices before " + concat->name + " into one in reverse");
-  rewriter.replace(group, LayerKind::kSlice, whole, {root});
+  rewriter.running(*concat);
+  const std::string text =
+      "Fusing the parts of " + view->root->name + " that " + concat->name + " puts together";
+  if (movement->layers() == 0) {
+    if (!rewriter.can_replace(concat->outputs[0], view->root)) return false;
+    rewriter.replace_uses(concat->outputs[0], view->root);
+    rewriter.applied(*concat, text);
+    rewriter.remove(concat);
+    return true;
+  }
+  rewriter.applied(*concat, text);
+  if (movement->slice)
+    rewriter.replace(group, LayerKind::kSlice, *movement->slice, {view->root});
+  else
+    rewriter.replace(group, LayerKind::kShuffle, *movement->shuffle, {view->root});
   return true;
+}
+
+// Concatenations of concatenations along one axis.
+bool flatten(Rewriter& rewriter, Layer* concat) {
+  for (Tensor* input : concat->inputs) {
+    Layer* inner = producer_of_kind(input, LayerKind::kConcatenation);
+    if (!inner || only_reader(input) != concat || !equal(inner->attrs, concat->attrs)) continue;
+    std::vector<Tensor*> inputs;
+    for (Tensor* part : concat->inputs) {
+      if (part == input)
+        inputs.insert(inputs.end(), inner->inputs.begin(), inner->inputs.end());
+      else
+        inputs.push_back(part);
+    }
+    rewriter.running(*concat);
+    rewriter.applied(*concat, "Fusing " + inner->name + " with " + concat->name);
+    Layer* group[] = {inner, concat};
+    rewriter.replace(group, LayerKind::kConcatenation, concat->attrs, inputs);
+    return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -142,7 +190,7 @@ int fuse_movements(Graph& graph, Records* records) {
         changed = output->has_rank && rewrite_chain(rewriter, layer);
         break;
       case LayerKind::kConcatenation:
-        changed = reversed_slices(rewriter, layer);
+        changed = flatten(rewriter, layer) || join_parts(rewriter, layer);
         break;
       default:
         break;

@@ -133,12 +133,21 @@ std::vector<double> bias_values(const WeightedLayer& w) {
   return {values.begin(), values.end()};
 }
 
-void set_weights(Rewriter& rewriter, const WeightedLayer& w, const std::vector<float>& values,
+// A copy of the weights to scale, in the form a constant takes over without another copy.
+struct Weights {
+  explicit Weights(const Tensor& tensor)
+      : bytes(tensor.constant->view.begin(), tensor.constant->view.end()) {}
+  float* values() { return reinterpret_cast<float*>(bytes.data()); }
+  std::vector<std::byte> bytes;
+};
+
+void set_weights(Rewriter& rewriter, const WeightedLayer& w, std::vector<std::byte> bytes,
                  const std::vector<double>& bias, const std::string& suffix) {
   const Extents extents = extents_of(w.weights->shape);
-  if (!values.empty())
-    rewriter.set_input(
-        w.layer, 1, rewriter.add_float_constant(w.weights->name + " + " + suffix, extents, values));
+  if (!bytes.empty())
+    rewriter.set_input(w.layer, 1,
+                       rewriter.add_constant(w.weights->name + " + " + suffix, DataType::kFloat,
+                                             extents, std::move(bytes)));
   if (bias.empty()) return;  // nothing shifts: a bias that is there stays
   if (!w.bias() && std::all_of(bias.begin(), bias.end(), [](double b) { return b == 0; })) return;
   const std::vector<float> rounded(bias.begin(), bias.end());
@@ -164,18 +173,19 @@ bool fuse_behind(Rewriter& rewriter, const WeightedLayer& w) {
     rewriter.declined(*next, "the bias of " + w.layer->name + " is not one constant per channel");
     return false;
   }
-  std::vector<float> values;
+  std::vector<std::byte> scaled;
   if (std::any_of(affine->scale.begin(), affine->scale.end(), [](float s) { return s != 1; })) {
-    const auto old = w.weights->values<float>();
-    values.assign(old.begin(), old.end());
+    Weights weights(*w.weights);
+    float* values = weights.values();
     w.for_runs([&](int64_t oc, int64_t, int64_t first, int64_t last) {
       for (int64_t k = first; k < last; ++k) values[k] *= affine->scale[oc];
     });
+    scaled = std::move(weights.bytes);
   }
   for (int64_t k = 0; k < w.out_channels; ++k)
     bias[k] = bias[k] * affine->scale[k] + affine->shift[k];
   rewriter.applied(*next, "Fusing " + w.layer->name + " with " + next->name);
-  set_weights(rewriter, w, values, bias, next->name);
+  set_weights(rewriter, w, std::move(scaled), bias, next->name);
   rewriter.absorb(w.layer, next);
   return true;
 }
@@ -206,8 +216,8 @@ bool fuse_before(Rewriter& rewriter, const WeightedLayer& w) {
     rewriter.declined(*before, "it shifts what " + w.layer->name + " pads with zeros");
     return false;
   }
-  const auto old = w.weights->values<float>();
-  std::vector<float> values(old.begin(), old.end());
+  Weights weights(*w.weights);
+  float* values = weights.values();
   const double alpha = w.is_product ? w.layer->as<MatrixMultiplyAttrs>().alpha : 1;
   w.for_runs([&](int64_t oc, int64_t ic, int64_t first, int64_t last) {
     for (int64_t k = first; k < last; ++k) {
@@ -216,10 +226,8 @@ bool fuse_before(Rewriter& rewriter, const WeightedLayer& w) {
     }
   });
   rewriter.applied(*before, "Fusing " + before->name + " with " + w.layer->name);
-  if (shifts)
-    set_weights(rewriter, w, values, bias, before->name);
-  else
-    set_weights(rewriter, w, values, {}, before->name);
+  if (!shifts) bias.clear();
+  set_weights(rewriter, w, std::move(weights.bytes), bias, before->name);
   Layer* group[] = {before, w.layer};
   std::vector<Tensor*> inputs = w.layer->inputs;
   inputs[0] = x;

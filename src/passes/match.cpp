@@ -48,6 +48,20 @@ bool is_identity_order(const Ints& order) {
   return true;
 }
 
+std::optional<Ints> unit_reshape(const Shape& from, const Shape& to) {
+  Ints source;
+  size_t at = 0;
+  for (Dim extent : to) {
+    while (at < from.size() && from[at] == Dim(1) && extent != Dim(1)) ++at;
+    const bool match = at < from.size() && from[at] == extent;
+    if (!match && extent != Dim(1)) return std::nullopt;
+    source.push_back(match ? static_cast<int64_t>(at++) : -1);
+  }
+  for (; at < from.size(); ++at)
+    if (from[at] != Dim(1)) return std::nullopt;
+  return source;
+}
+
 void sort_by_position(std::vector<Layer*>& layers) {
   if (layers.empty()) return;
   const Graph& graph = *layers[0]->outputs[0]->graph;

@@ -23,6 +23,9 @@ bool all_known(const ir::Shape& shape);
 ir::Extents extents_of(const ir::Shape& shape);  // of a known shape
 bool is_identity_order(const ir::Ints& order);   // [0, 1, 2 …] or empty
 
+// A reshape that only adds and drops extents of 1: for every dimension of `to`, that of `from` it
+// is, or -1. Empty: it does more.
+std::optional<ir::Ints> unit_reshape(const ir::Shape& from, const ir::Shape& to);
 void sort_by_position(std::vector<ir::Layer*>& layers);
 
 // The elements of float constant `tensor` when it broadcasts to `shape` along `axis` alone:

@@ -87,9 +87,34 @@ std::vector<float> stacked_weights(const std::vector<Layer*>& siblings, int64_t 
   return stacked;
 }
 
+// Where `tensor` goes into a concatenation, through shuffles alone; null: somewhere else.
+std::pair<const Layer*, size_t> place_in_concat(const Tensor* tensor) {
+  for (const Layer* reader = only_reader(tensor); reader; reader = only_reader(tensor)) {
+    if (reader->kind == LayerKind::kConcatenation)
+      return {reader,
+              static_cast<size_t>(std::find(reader->inputs.begin(), reader->inputs.end(), tensor) -
+                                  reader->inputs.begin())};
+    if (reader->kind != LayerKind::kShuffle) break;
+    tensor = reader->outputs[0];
+  }
+  return {nullptr, 0};
+}
+
+// Results that are put together again are stacked in that order, so that the slices and the
+// concatenation cancel.
+void sort_for_concat(std::vector<Layer*>& siblings) {
+  const Layer* concat = place_in_concat(siblings[0]->outputs[0]).first;
+  for (const Layer* layer : siblings)
+    if (!concat || place_in_concat(layer->outputs[0]).first != concat) return;
+  std::sort(siblings.begin(), siblings.end(), [](const Layer* a, const Layer* b) {
+    return place_in_concat(a->outputs[0]).second < place_in_concat(b->outputs[0]).second;
+  });
+}
+
 void merge(Rewriter& rewriter, std::vector<Layer*> siblings) {
   sort_by_position(siblings);
   Layer* first = siblings[0];
+  sort_for_concat(siblings);
   const size_t axis = output_axis(*first);
   std::string name, weights_name;
   std::vector<float> bias;

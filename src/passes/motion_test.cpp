@@ -31,8 +31,8 @@ TEST(MovementFusion, ChannelShuffleAndGatherBecomeSlicesInSteps) {
     b: float[1, 3, 2, 2] = Gather(u, one)
     output a, b
   })ir",
-      R"ir(a = Slice "r + t + u + a"(x) {start=[0, 0, 0, 0], size=[1, 3, 2, 2], step=[1, 2, 1, 1]}
-          b = Slice "r + t + u + b"(x) {start=[0, 1, 0, 0], size=[1, 3, 2, 2], step=[1, 2, 1, 1]})ir");
+      R"ir(a = Slice "r + t + u + a (slice) + a"(x) {start=[0, 0, 0, 0], size=[1, 3, 2, 2], step=[1, 2, 1, 1]}
+          b = Slice "r + t + u + b (slice) + b"(x) {start=[0, 1, 0, 0], size=[1, 3, 2, 2], step=[1, 2, 1, 1]})ir");
 }
 
 TEST(MovementFusion, SlicesOfSlicesAndIndices) {
@@ -135,6 +135,79 @@ TEST(SqueezeMotion, DroppedDimensionsMeetTheReshapeThatPutsThemBack) {
     output y
   })ir",
       R"ir(y = SoftMax "{SoftMax[m...y]}"(x) {axis=1, last_axis=1})ir");
+}
+
+TEST(MovementFusion, ConcatenationsFlattenAndPartsOfOneTensorJoin) {
+  expect_rewrite(
+      [](ir::Graph& graph, Records* records) {
+        return fuse_movements(graph, records) + remove_dead_layers(graph, nullptr);
+      },
+      R"ir(graph "g" {
+    input x: float[n, 4, 3]
+    input z: float[n, 1, 3]
+    a: float[n, 2, 3] = Slice(x) {start=[0, 0, 0], size=[n, 2, 3], step=[1, 1, 1]}
+    b: float[n, 2, 3] = Slice(x) {start=[0, 2, 0], size=[n, 2, 3], step=[1, 1, 1]}
+    s: float[n, 3, 2, 1] = Shuffle(a) {has_reshape=true, reshape=[n, 2, 3, 1], second_transpose=[0, 2, 1, 3]}
+    t: float[n, 3, 2, 1] = Shuffle(b) {has_reshape=true, reshape=[n, 2, 3, 1], second_transpose=[0, 2, 1, 3]}
+    c: float[n, 3, 2, 2] = Concatenation(s, t) {axis=3}
+    p: float[n, 2, 3] = Concatenation(z, z) {axis=1}
+    q: float[n, 3, 3] = Concatenation(p, z) {axis=1}
+    output c, q
+  })ir",
+      R"ir(c = Shuffle "a + b + s + t + c"(x) {has_reshape=true, reshape=[n, 2, 2, 3], second_transpose=[0, 3, 2, 1]}
+      q = Concatenation "p + q"(z, z, z) {axis=1})ir");
+}
+
+TEST(SlicePadFusion, CropsAndPadsInOne) {
+  expect_rewrite(
+      fuse_pads, R"ir(graph "g" {
+    input x: float[n, 3, 8]
+    a: float[n, 3, 5] = Slice(x) {start=[0, 0, 3], size=[n, 3, 5], step=[1, 1, 1]}
+    b: float[n, 3, 8] = Pad(a) {pre=[0, 0, 0], post=[0, 0, 3], value=2}
+    c: float[n, 3, 8] = Pad(x) {pre=[0, 0, 1], post=[0, 0, -1], value=2}
+    d: float[n, 6, 8] = Concatenation(b, c) {axis=1}
+    e: float[n, 6, 7] = Slice(d) {start=[0, 0, 0], size=[n, 6, 7], step=[1, 1, 1]}
+    f: float[n, 4, 8] = Pad(x) {pre=[0, 1, 0], post=[0, 0, 0]}
+    g: float[n, 4, 1, 8] = Shuffle(f) {has_reshape=true, reshape=[n, 4, 1, 8]}
+    output e, g
+  })ir",
+      R"ir("b (cut)" = Pad "a + b + e_clone_0"(x) {pre=[0, 0, -3], post=[0, 0, 2], value=2}
+      "c (cut)" = Pad "c + e_clone_1"(x) {pre=[0, 0, 1], post=[0, 0, -2], value=2}
+      e = Concatenation "d"("b (cut)", "c (cut)") {axis=1}
+      "x (reshaped)" = Shuffle "g (before the pad)"(x) {has_reshape=true, reshape=[n, 3, 1, 8]}
+      g = Pad "f"("x (reshaped)") {pre=[0, 1, 0, 0], post=[0, 0, 0, 0]})ir");
+}
+
+TEST(PointWiseMotion, BehindShufflesAndConcatenationsOfKernels) {
+  expect_rewrite(
+      [](ir::Graph& graph, Records* records) {
+        return hoist_pointwise(graph, records) + fuse_const_shuffles(graph, nullptr) +
+               fuse_epilogues(graph, nullptr);
+      },
+      R"ir(graph "g" {
+    input x: float[n, 4]
+    input z: float[n, 3]
+    constant w: float[4, 6] = random(1)
+    constant v: float[3, 6] = random(2)
+    constant b: float[6] = random(3)
+    y: float[n, 6] = MatrixMultiply(x, w)
+    r: float[n, 1, 6] = Shuffle(y) {has_reshape=true, reshape=[n, 1, 6]}
+    a: float[n, 1, 6] = ElementWise(r, b) {op=add}
+    p: float[n, 6] = MatrixMultiply(x, w)
+    q: float[n, 6] = MatrixMultiply(z, v)
+    s: float[n, 3, 2] = Shuffle(q) {has_reshape=true, reshape=[n, 3, 2]}
+    t: float[n, 3, 2] = Shuffle(p) {has_reshape=true, reshape=[n, 3, 2]}
+    c: float[n, 6, 2] = Concatenation(s, t) {axis=1}
+    d: float[n, 6, 2] = Activation(c) {op=sigmoid}
+    output a, d
+  })ir",
+      R"ir("a (before the shuffle)" = MatrixMultiply "y + a"(x, w, _, "b + b (shuffled back)") {epilogue=<2: v2 = add v0 v1>}
+      a = Shuffle "r"("a (before the shuffle)") {has_reshape=true, reshape=[n, 1, 6]}
+      "s (before the concatenation) (before the shuffle)" = MatrixMultiply "q + d_clone_0"(z, v) {epilogue=<1: v1 = sigmoid v0>}
+      "s (before the concatenation)" = Shuffle "s"("s (before the concatenation) (before the shuffle)") {has_reshape=true, reshape=[n, 3, 2]}
+      "t (before the concatenation) (before the shuffle)" = MatrixMultiply "p + d_clone_1"(x, w) {epilogue=<1: v1 = sigmoid v0>}
+      "t (before the concatenation)" = Shuffle "t"("t (before the concatenation) (before the shuffle)") {has_reshape=true, reshape=[n, 3, 2]}
+      d = Concatenation "c"("s (before the concatenation)", "t (before the concatenation)") {axis=1})ir");
 }
 
 }  // namespace

@@ -23,6 +23,7 @@ int remove_duplicates(ir::Graph& graph, Records* records);
 int fuse_const_shuffles(ir::Graph& graph, Records* records);
 int fuse_shuffles(ir::Graph& graph, Records* records);
 int fuse_movements(ir::Graph& graph, Records* records);
+int fuse_pads(ir::Graph& graph, Records* records);
 int flip_layouts(ir::Graph& graph, Records* records);
 int sink_squeezes(ir::Graph& graph, Records* records);
 // Weights
@@ -40,6 +41,7 @@ int fuse_softmax(ir::Graph& graph, Records* records);
 // Pointwise
 int fuse_scale_activations(ir::Graph& graph, Records* records);
 int fuse_pointwise(ir::Graph& graph, Records* records);
+int hoist_pointwise(ir::Graph& graph, Records* records);
 int fuse_epilogues(ir::Graph& graph, Records* records);
 int convert_to_pointwise(ir::Graph& graph, Records* records);
 

@@ -161,7 +161,7 @@ bool continues(const Axis& outer, const Axis& inner) {
 }
 
 bool stays_inside(const SliceAttrs& slice, size_t k, Dim extent) {
-  if (slice.size[k] == extent) return slice.start[k] == Dim(0) && slice.step[k] == 1;
+  if (slice.start[k] == Dim(0) && slice.step[k] == 1 && slice.size[k] == extent) return true;
   if (!slice.size[k].is_known() || !extent.is_known())
     return slice.step[k] == 1 && slice.start[k] == Dim(0);
   const int64_t last = slice.start[k].extent() + (slice.size[k].extent() - 1) * slice.step[k];
@@ -229,7 +229,49 @@ std::optional<Ints> as_permutation(const StridedView& view) {
                                                                    : std::nullopt;
 }
 
+// The view's axes, in some order, tile the root: a reshape to them in that order, then a transpose.
+std::optional<ShuffleAttrs> as_split_permutation(const StridedView& view) {
+  if (view.offset != Dim(0)) return std::nullopt;
+  SymbolTable& symbols = view.root->graph->symbols();
+  Dim covered = 1, total = 1;
+  for (Dim extent : view.root->shape) total = symbols.mul(total, extent);
+  Ints inner_to_outer;
+  for (size_t round = 0; round < view.axes.size(); ++round) {
+    bool found = false;
+    for (size_t k = 0; k < view.axes.size() && !found; ++k) {
+      const bool used = std::find(inner_to_outer.begin(), inner_to_outer.end(),
+                                  static_cast<int64_t>(k)) != inner_to_outer.end();
+      if (used || is_unit(view.axes[k]) || view.axes[k].negative || view.axes[k].stride != covered)
+        continue;
+      covered = symbols.mul(covered, view.axes[k].extent);
+      inner_to_outer.push_back(static_cast<int64_t>(k));
+      found = true;
+    }
+    if (!found) break;
+  }
+  if (covered != total) return std::nullopt;
+  for (size_t k = 0; k < view.axes.size(); ++k)
+    if (is_unit(view.axes[k])) inner_to_outer.push_back(static_cast<int64_t>(k));
+  if (inner_to_outer.size() != view.axes.size()) return std::nullopt;
+  ShuffleAttrs shuffle;
+  shuffle.has_reshape = true;
+  shuffle.second_transpose.resize(view.axes.size());
+  for (size_t k = 0; k < view.axes.size(); ++k) {
+    const int64_t axis = inner_to_outer[view.axes.size() - 1 - k];
+    shuffle.reshape.push_back(view.axes[axis].extent);
+    shuffle.second_transpose[axis] = static_cast<int64_t>(k);
+  }
+  return shuffle;
+}
+
 }  // namespace
+
+StridedView view_of_layer(const Layer& layer) {
+  if (!layer.inputs[0]->has_rank) return StridedView();
+  StridedView view = dense(layer.inputs[0]);
+  view.layers = apply(view, layer, layer.inputs[0]->graph->symbols());
+  return view;
+}
 
 StridedView strided_view(Tensor* tensor) {
   const Layer* layer = tensor->producer;
@@ -262,6 +304,8 @@ std::optional<Movement> movement_of(const StridedView& view, const Shape& shape)
     if (!shuffle.first_transpose.empty() || shuffle.has_reshape) movement.shuffle = shuffle;
     return movement;
   }
+  movement.shuffle = as_split_permutation(view);
+  if (movement.shuffle) return movement;
   movement.slice = as_slice(view);
   if (!movement.slice) return std::nullopt;
   movement.sliced = movement.slice->size;

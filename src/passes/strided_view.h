@@ -15,6 +15,7 @@ struct StridedView {
   struct Axis {
     ir::Dim extent, stride;
     bool negative = false;  // the stride counts backwards
+    bool operator==(const Axis&) const = default;
   };
   ir::Tensor* root = nullptr;
   ir::Dim offset = 0;
@@ -24,6 +25,9 @@ struct StridedView {
 
 // The longest chain behind `tensor`; of no layers if its producer is something else.
 StridedView strided_view(ir::Tensor* tensor);
+
+// Of one layer, over its input.
+StridedView view_of_layer(const ir::Layer& layer);
 
 // The layers that give the view's elements from its root: one Shuffle, one Slice, or a Slice and a
 // Shuffle that moves nothing.
