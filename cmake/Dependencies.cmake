@@ -12,6 +12,7 @@ find_path(ONNX_INCLUDE_DIR onnx/onnx-ml.pb.h REQUIRED)
 find_program(FLATC_PROGRAM flatc REQUIRED)
 find_path(FLATBUFFERS_INCLUDE_DIR flatbuffers/flatbuffers.h REQUIRED)
 find_library(ZSTD_LIBRARY zstd REQUIRED)
+find_library(HTTPLIB_LIBRARY cpp-httplib REQUIRED)
 enable_testing()
 include(GoogleTest)
 

@@ -23,6 +23,8 @@ int run_command(std::span<char* const> args);
 int bench_command(std::span<char* const> args);
 int inspect_command(std::span<char* const> args);
 int explain_command(std::span<char* const> args);
+int trace_command(std::span<char* const> args);
+int view_command(std::span<char* const> args);
 int version_command(std::span<char* const> args);
 
 }  // namespace camshaft::cli

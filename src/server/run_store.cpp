@@ -84,6 +84,16 @@ std::shared_ptr<const Profile> ProfileEntry::profile(const Semantics& semantics)
   return others_.emplace_back(std::move(made));
 }
 
+const trace::Insights& ProfileEntry::insights() const {
+  std::call_once(insights_made_, [&] { insights_ = trace::find_insights(*first_); });
+  return insights_;
+}
+
+const trace::Timeline& ProfileEntry::timeline() const {
+  std::call_once(timeline_made_, [&] { timeline_ = trace::build_timeline(*trace_); });
+  return timeline_;
+}
+
 const ProfileEntry* Run::find(const std::string& worker, const std::string& span) const {
   const auto found = entries.find({worker, span});
   return found == entries.end() ? nullptr : found->second.get();
@@ -279,13 +289,18 @@ void RunStore::read(const Job& job) {
   profile->worker = job.file.worker;
   profile->span = job.span;
   profile->name = job.file.path;
-  auto entry = std::make_shared<ProfileEntry>(job.file, job.span, trace, std::move(profile));
-  const std::lock_guard lock(mutex_);
-  if (!trace->report.note.empty())
-    state_.messages.push_back(job.file.path + ": " + trace->report.note);
-  auto updated = std::make_shared<Run>(*runs_[job.run]);
-  updated->entries[{job.file.worker, job.span}] = std::move(entry);
-  runs_[job.run] = std::move(updated);
+  const auto entry =
+      std::make_shared<const ProfileEntry>(job.file, job.span, trace, std::move(profile));
+  {
+    const std::lock_guard lock(mutex_);
+    if (!trace->report.note.empty())
+      state_.messages.push_back(job.file.path + ": " + trace->report.note);
+    auto updated = std::make_shared<Run>(*runs_[job.run]);
+    updated->entries[{job.file.worker, job.span}] = entry;
+    runs_[job.run] = std::move(updated);
+  }
+  entry->timeline();
+  entry->insights();
 }
 
 }  // namespace camshaft::server

@@ -12,7 +12,9 @@
 #include <thread>
 #include <vector>
 
+#include "trace/insights.h"
 #include "trace/profile.h"
+#include "trace/timeline.h"
 
 namespace camshaft::server {
 
@@ -44,6 +46,9 @@ class ProfileEntry {
   const TraceFile& file() const { return file_; }
   const std::string& span() const { return span_; }
   std::shared_ptr<const trace::Profile> profile() const { return first_; }
+  // Made on first use; the loader asks for them right after it shows the entry.
+  const trace::Insights& insights() const;
+  const trace::Timeline& timeline() const;
   // The same trace in another dialect or mode; made once, then kept.
   std::shared_ptr<const trace::Profile> profile(const trace::Semantics& semantics) const;
 
@@ -54,6 +59,9 @@ class ProfileEntry {
   std::shared_ptr<const trace::Profile> first_;
   mutable std::mutex mutex_;
   mutable std::vector<std::shared_ptr<const trace::Profile>> others_;
+  mutable std::once_flag insights_made_, timeline_made_;
+  mutable trace::Insights insights_;
+  mutable trace::Timeline timeline_;
 };
 
 struct Run {

@@ -32,7 +32,7 @@ bool has_operator(const Profile& profile, std::string_view name) {
   return false;
 }
 
-void add(std::vector<Advice>& list, int rule, std::string html) {
+void add(std::vector<Advice>& list, int rule, double figure, std::string html) {
   std::string text;
   for (size_t k = 0; k < html.size(); ++k) {  // without the tags
     if (html[k] == '<')
@@ -40,7 +40,7 @@ void add(std::vector<Advice>& list, int rule, std::string html) {
     else
       text += html[k];
   }
-  list.push_back({rule, std::move(text), std::move(html)});
+  list.push_back({rule, figure, std::move(text), std::move(html)});
 }
 
 void advise_data_loading(const Profile& profile, std::vector<Advice>& list) {
@@ -49,7 +49,7 @@ void advise_data_loading(const Profile& profile, std::vector<Advice>& list) {
   const std::string text =
       link("https://pytorch.org/docs/stable/data.html#single-and-multi-process-data-loading",
            "enable multi-processes on data loading");
-  add(list, 1,
+  add(list, 1, part * 100,
       fmt::format("This run has high time cost on input data loading. {:.1f}% of the step time is "
                   "in DataLoader. You "
                   "could try to set num_workers on DataLoader's construction and {}.",
@@ -58,7 +58,7 @@ void advise_data_loading(const Profile& profile, std::vector<Advice>& list) {
 
 void advise_distribution(const Profile& profile, std::vector<Advice>& list) {
   if (profile.devices.devices.size() > 1 && has_operator(profile, "DataParallel.forward"))
-    add(list, 2,
+    add(list, 2, static_cast<double>(profile.devices.devices.size()),
         fmt::format(
             "{} devices are driven by DataParallel from one process. {} scales better, also on one "
             "machine.",
@@ -72,7 +72,7 @@ void advise_distribution(const Profile& profile, std::vector<Advice>& list) {
     if (use.device >= static_cast<int64_t>(profile.trace.device_properties.size())) continue;
     const DeviceProperties& device = profile.trace.device_properties[use.device];
     if (device.compute_major * 10 + std::max(device.compute_minor, 0) < 35) continue;
-    add(list, 3,
+    add(list, 3, static_cast<double>(use.device),
         fmt::format("DistributedDataParallel runs without {0}, though device {1} supports it. {2} "
                     "as its backend is "
                     "faster than {3} for device tensors.",
@@ -86,7 +86,7 @@ void advise_distribution(const Profile& profile, std::vector<Advice>& list) {
 void advise_communication(const Profile& profile, std::vector<Advice>& list) {
   const double part = share(profile, Part::kCommunication);
   if (part <= 0.1) return;
-  add(list, 4,
+  add(list, 4, part * 100,
       fmt::format(
           "Communication takes {:.1f}% of the step. {}, gradient accumulation or a larger batch "
           "lower it. A "
@@ -97,11 +97,14 @@ void advise_communication(const Profile& profile, std::vector<Advice>& list) {
 
 void advise_utilization(const Profile& profile, std::vector<Advice>& list) {
   std::vector<std::string> idle;
+  double lowest = 1;
   for (const DeviceUse& use : profile.devices.devices)
-    if (use.utilization < 0.5)
+    if (use.utilization < 0.5) {
       idle.push_back(fmt::format("{} ({:.1f}%)", use.device, use.utilization * 100));
+      lowest = std::min(lowest, use.utilization);
+    }
   if (idle.empty()) return;
-  add(list, 5,
+  add(list, 5, lowest * 100,
       fmt::format("{} {} busy less than half of the steps' time. A larger batch gives the device "
                   "more work per step; "
                   "it can change speed and stability of convergence.",
@@ -113,7 +116,7 @@ void advise_tensor_cores(const Profile& profile, std::vector<Advice>& list) {
       profile.trace.device_properties[0].compute_major < 7)
     return;
   if (profile.kernels.tc_total > 0 || profile.devices.eligible_share <= 0) return;
-  add(list, 6,
+  add(list, 6, profile.devices.eligible_share * 100,
       fmt::format("Kernels with {:.0f}% time are launched by Tensor Cores eligible operators. You "
                   "could enable {} to "
                   "speedup by using FP16.",
@@ -137,7 +140,7 @@ void advise_memory(const Profile& profile, std::vector<Advice>& list) {
     if (id >= profile.trace.device_properties.size()) continue;
     const int64_t capacity = profile.trace.device_properties[id].memory_bytes;
     if (capacity <= 0 || static_cast<double>(peak) <= 0.9 * static_cast<double>(capacity)) continue;
-    add(list, 7,
+    add(list, 7, 100.0 * static_cast<double>(peak) / static_cast<double>(capacity),
         fmt::format("{} held {:.1f} GB at its peak, {:.0f}% of its memory. {} or {} lower that.",
                     name, static_cast<double>(peak) / (1 << 30),
                     100.0 * static_cast<double>(peak) / static_cast<double>(capacity),

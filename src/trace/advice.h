@@ -10,9 +10,10 @@
 namespace camshaft::trace {
 
 struct Advice {
-  int rule = 0;      // 1…7: the original's; above: ours
-  std::string text;  // plain
-  std::string html;  // the same with links, for the overview
+  int rule = 0;       // 1…7, as the original had them
+  double figure = 0;  // what the rule rests on
+  std::string text;   // plain
+  std::string html;   // the same with links, for the overview
 };
 
 std::vector<Advice> advise(const Profile& profile);

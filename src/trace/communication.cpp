@@ -17,17 +17,15 @@ constexpr ElementType kElementTypes[] = {
     {"c10::Half", 2}, {"c10::BFloat16", 2}, {"unsigned char", 1},
 };
 constexpr ElementType kMoreElementTypes[] = {
-    {"double", 8}, {"short int", 2},          {"signed char", 1},
-    {"bool", 1},   {"c10::Float8_e4m3fn", 1}, {"c10::Float8_e5m2", 1},
+    {"double", 8}, {"short int", 2}, {"signed char", 1}, {"bool", 1},     {"Long", 8},
+    {"Float", 4},  {"Int", 4},       {"Half", 2},        {"BFloat16", 2}, {"Byte", 1},
+    {"Char", 1},   {"Double", 8},    {"Bool", 1},        {"Short", 2},
 };
 
 int64_t element_bytes(std::string_view type, const Semantics& semantics) {
   for (const ElementType& known : kElementTypes)
     if (known.name == type) return known.bytes;
-  if (!semantics.original)
-    for (const ElementType& known : kMoreElementTypes)
-      if (known.name == type) return known.bytes;
-  return 0;
+  return semantics.original ? 0 : element_bytes_of(type);
 }
 
 // The types of "['float', 'Int']".
@@ -88,6 +86,14 @@ bool carries_communication(const Trace& trace, uint32_t event, const Semantics& 
 }
 
 }  // namespace
+
+int64_t element_bytes_of(std::string_view type) {
+  for (const ElementType& known : kElementTypes)
+    if (known.name == type) return known.bytes;
+  for (const ElementType& known : kMoreElementTypes)
+    if (known.name == type) return known.bytes;
+  return type.find("Float8") != type.npos || type.find("float8") != type.npos ? 1 : 0;
+}
 
 Collectives find_collectives(const Trace& trace, const Clock& clock, const Semantics& semantics) {
   Collectives found;

@@ -31,6 +31,10 @@ struct Collectives {
 };
 
 Collectives find_collectives(const Trace& trace, const Clock& clock, const Semantics& semantics);
+// Bytes of one element of a type as PyTorch ("c10::Half") or its collectives ("BFloat16") name it,
+// 0 if unknown.
+int64_t element_bytes_of(std::string_view type);
+
 // Names the step of each op; done after the steps are known.
 void assign_steps(Collectives& collectives, const Steps& steps);
 

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// cpp-httplib does the protocol. Bodies go out through content providers, because the library would
+// pack a packed body a second time.
+#include "server/http_server.h"
+
+#include <httplib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cctype>
+
+#include "server/api.h"
+#include "server/page.h"
+#include "server/page_api.h"
+#include "server/trace_stream.h"
+#include "trace/byte_source.h"
+
+namespace camshaft::server {
+namespace {
+
+constexpr const char* kMount = "/data/plugin/pytorch_profiler";
+constexpr size_t kMaxRequestBytes = 64 << 10;
+constexpr size_t kWorkers = 8;
+constexpr size_t kWorthPacking = 1400;  // bytes: below this a packed answer saves no packet
+constexpr const char* kPolicy =
+    "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors "
+    "'none'";
+
+void send(const httplib::Request& request, httplib::Response& response, Answer answer) {
+  response.status = answer.status;
+  const bool accepts =
+      request.get_header_value("Accept-Encoding").find("gzip") != std::string::npos;
+  if (answer.always_gzip || (accepts && answer.body.size() > kWorthPacking)) {
+    answer.body = trace::gzip(answer.body, 1);
+    response.set_header("Content-Encoding", "gzip");
+  }
+  auto body = std::make_shared<const std::string>(std::move(answer.body));
+  if (body->empty()) return response.set_content("", answer.content_type.c_str());
+  response.set_content_provider(body->size(), answer.content_type.c_str(),
+                                [body](size_t offset, size_t length, httplib::DataSink& sink) {
+                                  return sink.write(body->data() + offset, length);
+                                });
+}
+
+// Sends a file of any size piece by piece; its packed length is not known before, so the connection
+// ends with it.
+void send_trace(httplib::Response& response, const Answer& answer) {
+  response.set_header("Content-Encoding", "gzip");
+  response.set_header("Connection", "close");
+  auto done = std::make_shared<bool>(false);
+  response.set_content_provider(
+      "application/json", [answer, done](size_t, httplib::DataSink& sink) {
+        if (*done) return false;
+        *done = true;
+        const Status status = stream_trace(
+            answer.trace_file, answer.counters,
+            [&](std::string_view piece) { return sink.write(piece.data(), piece.size()); });
+        if (!status.ok()) return false;
+        sink.done();
+        return true;
+      });
+}
+
+bool is_address_literal(const std::string& host) {
+  if (!host.empty() && host.front() == '[') return host.back() == ']';
+  return !host.empty() && host.find_first_not_of("0123456789.") == std::string::npos;
+}
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+}  // namespace
+
+bool is_own_host(const std::string& header, const std::string& bound_host) {
+  std::string host = lower(header);
+  const size_t colon = host.rfind(':');
+  if (colon != host.npos && host.find(']', colon) == host.npos) host.resize(colon);
+  char name[256] = {};
+  ::gethostname(name, sizeof name - 1);
+  return is_address_literal(host) || host == "localhost" || host == lower(bound_host) ||
+         host == lower(name);
+}
+
+struct HttpServer::State {
+  RunStore& store;
+  HttpOptions options;
+  httplib::Server server;
+  int port = 0;
+  std::atomic<bool> stopped{false};
+
+  void set_routes();
+  void handle_plugin(const httplib::Request& request, httplib::Response& response,
+                     const std::string& path);
+};
+
+void HttpServer::State::handle_plugin(const httplib::Request& request, httplib::Response& response,
+                                      const std::string& path) {
+  Answer found = answer(store, path, request.params);
+  if (!found.trace_file.empty())
+    send_trace(response, found);
+  else
+    send(request, response, std::move(found));
+}
+
+void HttpServer::State::set_routes() {
+  server.set_payload_max_length(kMaxRequestBytes);
+  server.set_keep_alive_max_count(1000);
+  server.set_tcp_nodelay(true);
+  server.new_task_queue = [] { return new httplib::ThreadPool(kWorkers); };
+  server.set_default_headers({{"X-Content-Type-Options", "nosniff"},
+                              {"X-Frame-Options", "DENY"},
+                              {"Referrer-Policy", "no-referrer"},
+                              {"Cache-Control", "no-cache"}});
+  server.set_pre_routing_handler(
+      [this](const httplib::Request& request, httplib::Response& response) {
+        if (is_own_host(request.get_header_value("Host"), options.host))
+          return httplib::Server::HandlerResponse::Unhandled;
+        response.status = 403;
+        response.set_content("this server answers only under its own name\n", "text/plain");
+        return httplib::Server::HandlerResponse::Handled;
+      });
+  server.set_exception_handler(
+      [](const httplib::Request&, httplib::Response& response, std::exception_ptr) {
+        response.status = 500;
+        response.set_content("the request could not be answered\n", "text/plain");
+      });
+  server.Get(".*", [this](const httplib::Request& request, httplib::Response& response) {
+    std::string path = request.path;
+    if (!options.path_prefix.empty()) {
+      if (path.rfind(options.path_prefix, 0) != 0) {
+        response.status = 404;
+        return;
+      }
+      path.erase(0, options.path_prefix.size());
+      if (path.empty()) path.assign(1, '/');
+    }
+    const std::string mount = kMount;
+    if (path.rfind(mount + "/", 0) == 0)
+      return handle_plugin(request, response, path.substr(mount.size()));
+    if (path.rfind("/api/", 0) == 0)
+      return send(request, response, page_answer(store, path.substr(4), request.params));
+    Answer page = page_file(path);
+    response.set_header("Content-Security-Policy", kPolicy);
+    send(request, response, std::move(page));
+  });
+}
+
+HttpServer::HttpServer(RunStore& store, HttpOptions options)
+    : state_(new State{store, std::move(options), {}, 0, {}}) {
+  state_->set_routes();
+}
+
+HttpServer::~HttpServer() {
+  stop();
+}
+
+Status HttpServer::bind() {
+  const HttpOptions& options = state_->options;
+  state_->port = options.port;
+  if (options.port == 0)
+    state_->port = state_->server.bind_to_any_port(options.host.c_str());
+  else if (!state_->server.bind_to_port(options.host.c_str(), options.port))
+    state_->port = -1;
+  if (state_->port > 0) return ok_status();
+  return make_error(ErrorCode::kIo, "cannot listen on {}:{}{}", options.host, options.port,
+                    options.port == 0 ? "" : ": in use? --port 0 takes any free port");
+}
+
+int HttpServer::port() const {
+  return state_->port;
+}
+
+std::string HttpServer::address() const {
+  const std::string& host = state_->options.host;
+  const bool is_v6 = host.find(':') != host.npos;
+  return fmt::format("http://{}{}{}:{}{}/", is_v6 ? "[" : "",
+                     host == "0.0.0.0" ? "127.0.0.1" : host, is_v6 ? "]" : "", state_->port,
+                     state_->options.path_prefix);
+}
+
+void HttpServer::serve() {
+  state_->server.listen_after_bind();
+}
+
+void HttpServer::stop() {
+  if (!state_->stopped.exchange(true)) state_->server.stop();
+}
+
+}  // namespace camshaft::server
