@@ -24,11 +24,6 @@ std::vector<std::string> model_names() {
   return names;
 }
 
-// Models that cannot be imported yet; the test fails when one can, so that it is taken off the
-// list.
-constexpr const char* kNotImported[] = {
-    "silero_vad_v5"};  // a Shape of an If whose branches differ in rank
-
 bool is_quantized(const std::string& name) {
   return name.ends_with("_qdq");
 }
@@ -64,11 +59,6 @@ void expect_outputs(const std::string& name, const DataSet& data,
 
 void run_all(const std::string& name, Mode mode) {
   const fs::path folder = shared_folder("models") / name;
-  for (const char* other : kNotImported)
-    if (name == other) {
-      EXPECT_FALSE(import_model(folder / "model.onnx").ok()) << "take it off kNotImported";
-      return;
-    }
   const auto sets = load_data_sets(folder);
   ASSERT_TRUE(sets.ok()) << sets.status().message();
   ASSERT_FALSE(sets.value().empty()) << folder;
