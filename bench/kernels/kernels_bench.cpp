@@ -106,6 +106,7 @@ std::vector<Layer> deconvolutions() {
       transposed(conv("agllnet.deconv7x7", 16, 244, 244, 16, 7, 1)),
       transposed(conv("agllnet.deconv5x5", 32, 252, 252, 8, 5, 1)),
       transposed(conv("ppocr.deconv2x2/2", 24, 112, 80, 24, 2, 2)),
+      transposed(conv("ppocr.last2x2/2", 24, 224, 160, 1, 2, 2, "v1 = sigmoid v0")),
       transposed(conv("deconv4x4/2", 64, 40, 40, 64, 4, 2)),
   };
   for (Layer& layer : layers)

@@ -20,19 +20,6 @@ bool shape_of(const Problem& problem, ConvShape& shape) {
                     problem.outputs[0].extents, shape);
 }
 
-int64_t lanes_for(int64_t channels, int64_t unit) {
-  return (channels + unit - 1) / unit * unit;
-}
-
-// Fewer lanes idle than with half the fold, and runs long enough to fill them.
-template <int kFold>
-bool folding_helps(const ConvShape& s) {
-  constexpr int64_t kUnit = kLanes / kFold;
-  const int64_t n = s.group_oc();
-  return lanes_for(n, kUnit) < lanes_for(n, 2 * kUnit) && n <= 2 * kMaxFoldVecs * kUnit &&
-         conv_runs(s, kFold).length >= kFold;
-}
-
 template <int kVecs, Reading kReading, int kFold>
 std::string refusal(const Problem& problem) {
   ConvShape shape;
@@ -40,7 +27,7 @@ std::string refusal(const Problem& problem) {
     return reason;
   if (kFold == 1 && kVecs > 1 && shape.group_oc() <= (kVecs - 1) * kLanes)
     return "fewer output channels than the tile has";
-  if (kFold > 1 && !folding_helps<kFold>(shape)) return "folding K saves no lanes";
+  if (kFold > 1 && !folding_helps(shape, kFold)) return "folding K saves no lanes";
   if (kReading == Reading::kCopied && conv_needs_copy(shape))
     return "padding makes it copy its input anyway";
   if (kReading == Reading::kCopied && shape.kh * shape.kw > 1 && shape.sw * shape.ic % 1024 != 0)
@@ -55,13 +42,7 @@ double cost_us(const Problem& problem) {
   if (!shape_of(problem, s)) return 1e12;
   const bool merges = s.kh == 1 && s.kw == 1 && s.sh == 1 && s.sw == 1;
   const int64_t rows = merges ? s.batch : s.batch * s.oh, strip = merges ? s.oh * s.ow : s.ow;
-  const Panels panels = conv_panels(s, kVecs, kFold);
-  double us =
-      tile_cost_us(rows, strip, panels.floats() / (panels.k < 1 ? 1 : panels.k), panels.k, kVecs) *
-      static_cast<double>(s.groups);
-  if (kFold > 1)  // the lanes of a column are added, results stored one row at a time
-    us += static_cast<double>(rows * strip) *
-          (6 + 3 * static_cast<double>(panels.count() * kVecs)) / 4000;
+  double us = conv_tiles_us(s, rows, strip, kVecs, kFold);
   const double input_bytes = 4.0 * static_cast<double>(s.batch * s.ih * s.iw * s.ic);
   if (kReading != Reading::kDirect || conv_needs_copy(s)) us += input_bytes / 40e3;
   if (kReading == Reading::kLinear) us += input_bytes / 10e3;
@@ -82,20 +63,13 @@ size_t packed_bytes(const Problem& problem) {
          sizeof(float);
 }
 
-// Folded tiles are no wider than the channels, so that few channels get tiles of many rows.
-template <int kVecs, int kFold>
-int tile_vecs(const ConvShape& s) {
-  const int64_t wanted = (s.group_oc() + kLanes / kFold - 1) / (kLanes / kFold);
-  return kFold > 1 && wanted < kVecs ? static_cast<int>(wanted) : kVecs;
-}
-
 template <int kVecs, int kFold>
 void pack(const Problem& problem, std::byte* packed) {
   ConvShape s;
   if (!shape_of(problem, s)) return;
   float* bias = reinterpret_cast<float*>(packed);
   pack_bias(s, has_bias(problem) ? constant_floats(problem.inputs[2]) : nullptr, bias);
-  pack_filter(s, conv_filter(s, constant_floats(problem.inputs[1])), tile_vecs<kVecs, kFold>(s),
+  pack_filter(s, conv_filter(s, constant_floats(problem.inputs[1])), tile_vecs(s, kVecs, kFold),
               kFold, bias + packed_bias_floats(s));
 }
 
@@ -108,7 +82,7 @@ bool prepare(const KernelArgs& args, ConvRun& run) {
                   extents(args.inputs[1]), extents(args.outputs[0]), run.shape))
     return false;
   set_conv_tensors(args, run);
-  run.max_vecs = tile_vecs<kVecs, kFold>(run.shape);
+  run.max_vecs = tile_vecs(run.shape, kVecs, kFold);
   run.fold = kFold;
   run.copies = kReading != Reading::kDirect;
   run.bias = reinterpret_cast<const float*>(args.packed);

@@ -25,6 +25,13 @@ struct ConvRuns {
 ConvRuns conv_runs(const ConvShape& shape, int fold);
 Panels conv_panels(const ConvShape& shape, int max_vecs, int fold);
 
+// Fewer lanes idle than with half the fold, and runs are long enough to fill them.
+bool folding_helps(const ConvShape& shape, int fold);
+// Folded tiles are no wider than the channels, so that few channels get tiles of many rows.
+int tile_vecs(const ConvShape& shape, int most, int fold);
+// Microseconds of one thread in the tiles of `rows` rows of `strip` pixels.
+double conv_tiles_us(const ConvShape& shape, int64_t rows, int64_t strip, int max_vecs, int fold);
+
 // A convolution ready to run; strides in floats.
 struct ConvRun {
   ConvShape shape;

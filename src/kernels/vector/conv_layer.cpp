@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the dense convolution tactics share around conv_gemm: packing, refusals, tensors.
 #include "kernels/vector/conv_gemm.h"
+#include "kernels/vector/gemm_cost.h"
 #include "kernels/vector/gemm_fold.h"
 #include "kernels/vector/program_tile.h"
 
@@ -20,6 +21,38 @@ ConvRuns conv_runs(const ConvShape& s, int fold) {
 Panels conv_panels(const ConvShape& s, int max_vecs, int fold) {
   const ConvRuns runs = conv_runs(s, fold);
   return Panels(s.group_oc(), s.kh * runs.runs * runs.rows, max_vecs, fold);
+}
+
+namespace {
+
+int64_t lanes_for(int64_t channels, int64_t unit) {
+  return (channels + unit - 1) / unit * unit;
+}
+
+}  // namespace
+
+bool folding_helps(const ConvShape& s, int fold) {
+  const int64_t unit = kLanes / fold, n = s.group_oc();
+  const int64_t most = (fold > 4 ? 1 : 2 * kMaxFoldVecs) * unit;
+  return lanes_for(n, unit) < lanes_for(n, 2 * unit) && n <= most &&
+         conv_runs(s, fold).length >= fold;
+}
+
+int tile_vecs(const ConvShape& s, int most, int fold) {
+  if (fold == 1) return most;
+  const int64_t unit = kLanes / fold, wanted = (s.group_oc() + unit - 1) / unit,
+                limit = fold > 4 ? 1 : kMaxFoldVecs;
+  return static_cast<int>(wanted < limit ? wanted : limit);
+}
+
+double conv_tiles_us(const ConvShape& s, int64_t rows, int64_t strip, int max_vecs, int fold) {
+  const int vecs = tile_vecs(s, max_vecs, fold);
+  const Panels panels = conv_panels(s, vecs, fold);
+  const int64_t lanes = panels.k == 0 ? kLanes : panels.floats() / panels.k;
+  double us = tile_cost_us(rows, strip, lanes, panels.k, vecs);
+  if (fold > 1)  // the lanes of a column are added, results stored one row at a time
+    us += static_cast<double>(rows * strip) * (6 + 3 * static_cast<double>(lanes / kLanes)) / 4000;
+  return us * static_cast<double>(s.groups);
 }
 
 int64_t group_bias_floats(const ConvShape& s) {

@@ -339,6 +339,29 @@ TEST(Deconv, GroupsDilationSlicesAndEpilogues) {
   check(spec);
 }
 
+// Kernels as wide as the stride: column phases side by side, in dense outputs.
+TEST(Deconv, JoinedColumnsAndFewChannels) {
+  for (int64_t oc : {1, 2, 4, 8, 12, 24})
+    for (int64_t stride : {2, 3}) {
+      ConvCaseSpec spec = transposed(24, 6, oc, stride, stride, 0);
+      check(spec);
+      spec.operands = {OperandKind::kSame};
+      spec.epilogue = "v2 = add v0 v1; v3 = relu v2";
+      check(spec);
+      spec.operands = {OperandKind::kPerChannel};
+      check(spec);
+      spec.slack = 1;
+      check(spec);
+      spec.operands = {};
+      spec.epilogue = "v1 = sigmoid v0";
+      spec.shape.kh = stride + 1;
+      spec.slack = 0;
+      spec.bias = false;
+      check(spec);
+      check(transposed(17, 6, oc, 5, 1, 1));
+    }
+}
+
 TEST(Deconv, OneDimensionAndThreads) {
   ConvCaseSpec spec;
   spec.rank = 3;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Transposed convolution, channel last: the output pixels of one phase (row and column modulo the
 // stride) are a plain convolution of the input with every stride-th tap of the flipped filter,
-// stored stride pixels apart. One conv_gemm per phase.
+// stored stride pixels apart. One conv_gemm per phase. Where no two taps of a row meet (its kernel
+// is as wide as its stride), all column phases are one convolution whose output channels are
+// (column phase, channel): in dense outputs they lie side by side.
 #include "kernels/vector/conv_gemm.h"
-#include "kernels/vector/gemm_cost.h"
+#include "kernels/vector/gemm_fold.h"
 #include "kernels/vector/gemm_tiles.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -36,15 +38,27 @@ Phase phase_of(int64_t phase, int64_t out, int64_t kernel, int64_t stride, int64
   return p;
 }
 
+// The convolutions a layer is made of.
+struct Form {
+  ConvShape s;  // of the layer
+  bool joins_columns = false;
+
+  int64_t count() const { return joins_columns ? s.sh : s.sh * s.sw; }
+};
+
 struct PhasePair {
   Phase h, w;
   ConvShape shape;  // of the plain convolution
 };
 
-PhasePair phase_pair(const ConvShape& s, int64_t index) {
-  PhasePair pair{phase_of(index / s.sw, s.oh, s.kh, s.sh, s.dh, s.pad_top),
-                 phase_of(index % s.sw, s.ow, s.kw, s.sw, s.dw, s.pad_left), s};
+PhasePair phase_pair(const Form& form, int64_t index) {
+  const ConvShape& s = form.s;
+  const int64_t column_phases = form.joins_columns ? 1 : s.sw;
+  PhasePair pair{phase_of(index / column_phases, s.oh, s.kh, s.sh, s.dh, s.pad_top),
+                 phase_of(index % column_phases, s.ow, s.kw, s.sw, s.dw, s.pad_left), s};
+  if (form.joins_columns) pair.w = {0, s.iw, 0, 1, 0};
   ConvShape& c = pair.shape;
+  if (form.joins_columns) c.oc = s.oc * s.sw;
   c.oh = pair.h.outs;
   c.ow = pair.w.outs;
   c.kh = pair.h.taps;
@@ -56,41 +70,69 @@ PhasePair phase_pair(const ConvShape& s, int64_t index) {
   return pair;
 }
 
-int64_t phases(const ConvShape& s) {
-  return s.sh * s.sw;
+bool can_join_columns(const ConvShape& s) {
+  return s.sw > 1 && s.kw == s.sw && s.dw == 1 && s.pad_left == 0 && s.groups == 1 &&
+         s.ow == s.iw * s.sw;
 }
 
-template <int kVecs>
+// A layer is packed in the form it should run in, and one phase at a time for outputs that are no
+// dense tensor.
+Form best_form(const ConvShape& s) {
+  return {s, can_join_columns(s)};
+}
+
+// Folding is for the best form only.
+template <int kVecs, int kFold>
+struct Width {
+  int vecs, fold;
+  explicit Width(const Form& form)
+      : vecs(kVecs), fold(form.joins_columns == can_join_columns(form.s) ? kFold : 1) {
+    vecs = tile_vecs(phase_pair(form, 0).shape, kVecs, fold);
+  }
+};
+
+template <int kVecs, int kFold>
 std::string refusal(const Problem& problem) {
   ConvShape s;
   if (std::string reason = refuse_conv(problem, shape_of(problem, s)); !reason.empty())
     return reason;
   if ((s.sh > 1 && s.dh > 1) || (s.sw > 1 && s.dw > 1)) return "dilated and strided";
-  if (kVecs > 1 && s.group_oc() <= (kVecs - 1) * kLanes)
+  const ConvShape phase = phase_pair(best_form(s), 0).shape;
+  if (kFold == 1 && kVecs > 1 && phase.group_oc() <= (kVecs - 1) * kLanes)
     return "fewer output channels than the tile has";
+  if (kFold > 1 && !folding_helps(phase, kFold)) return "folding K saves no lanes";
   return {};
 }
 
-template <int kVecs>
+template <int kVecs, int kFold>
 double cost_us(const Problem& problem) {
   ConvShape s;
   if (!shape_of(problem, s)) return 1e12;
+  const Form form = best_form(s);
   double us = 0;
-  for (int64_t index = 0; index < phases(s); ++index) {
-    const ConvShape c = phase_pair(s, index).shape;
-    us += static_cast<double>(s.groups) *
-          tile_cost_us(c.batch * c.oh, c.ow, c.group_oc(), c.kh * c.kw * c.group_ic(), kVecs);
+  for (int64_t index = 0; index < form.count(); ++index) {
+    const ConvShape c = phase_pair(form, index).shape;
+    us += conv_tiles_us(c, c.batch * c.oh, c.ow, kVecs, kFold);
     us += static_cast<double>(s.batch * s.ih * s.iw * s.ic) / 10e3;
   }
   return 0.2 + us / problem.threads;
 }
 
+int64_t form_floats(const Form& form, int fold) {
+  int64_t floats = packed_bias_floats(phase_pair(form, 0).shape);
+  for (int64_t index = 0; index < form.count(); ++index)
+    floats += packed_filter_floats(phase_pair(form, index).shape, fold);
+  return floats;
+}
+
+// The best form, then, if that is another one, single phases.
+template <int kVecs, int kFold>
 size_t packed_bytes(const Problem& problem) {
   ConvShape s;
   if (!shape_of(problem, s)) return 0;
-  int64_t floats = packed_bias_floats(s);
-  for (int64_t index = 0; index < phases(s); ++index)
-    floats += packed_filter_floats(phase_pair(s, index).shape);
+  const Form best = best_form(s), single{s, false};
+  int64_t floats = form_floats(best, kFold);
+  if (best.joins_columns) floats += form_floats(single, 1);
   return static_cast<size_t>(floats) * sizeof(float);
 }
 
@@ -108,34 +150,95 @@ Filter phase_filter(const ConvShape& s, const PhasePair& pair, const float* weig
           -s.sw};
 }
 
-template <int kVecs>
+// The weights with the columns of the kernel as leading output channels: [c][kw][n][kh], seen as
+// those of `pair`.
+Filter joined_filter(const ConvShape& s, const PhasePair& pair, const float* weights,
+                     float* joined) {
+  for (int64_t c = 0; c < s.ic; ++c)
+    for (int64_t n = 0; n < s.oc; ++n)
+      for (int64_t kh = 0; kh < s.kh; ++kh)
+        for (int64_t kw = 0; kw < s.kw; ++kw)
+          joined[((c * s.kw + kw) * s.oc + n) * s.kh + kh] =
+              weights[((c * s.oc + n) * s.kh + kh) * s.kw + kw];
+  const int64_t last_h = pair.h.first_tap + (pair.h.taps - 1) * s.sh;
+  return {joined + last_h, 0, s.kh, s.kw * s.oc * s.kh, -s.sh, 1};
+}
+
+template <int kVecs, int kFold>
+void pack_form(const Problem& problem, const Form& form, float* to) {
+  const ConvShape& s = form.s;
+  const Width<kVecs, kFold> width(form);
+  const ConvShape first = phase_pair(form, 0).shape;
+  const float* bias = has_bias(problem) ? constant_floats(problem.inputs[2]) : nullptr;
+  pack_bias(s, bias, to);
+  const int64_t repeats = form.joins_columns ? s.sw : 1;
+  if (repeats > 1) {  // one group
+    pack_bias(first, nullptr, to);
+    for (int64_t k = 0; bias && k < repeats * s.oc; ++k) to[k] = bias[k % s.oc];
+  }
+  to += packed_bias_floats(first);
+  const float* weights = constant_floats(problem.inputs[1]);
+  float* joined =
+      form.joins_columns ? new float[static_cast<size_t>(s.ic * s.oc * s.kh * s.kw)] : nullptr;
+  for (int64_t index = 0; index < form.count(); ++index) {
+    const PhasePair pair = phase_pair(form, index);
+    if (pair.shape.kh > 0)
+      pack_filter(pair.shape,
+                  joined ? joined_filter(s, pair, weights, joined) : phase_filter(s, pair, weights),
+                  width.vecs, width.fold, to);
+    to += packed_filter_floats(pair.shape, width.fold);
+  }
+  delete[] joined;
+}
+
+template <int kVecs, int kFold>
 void pack(const Problem& problem, std::byte* packed) {
   ConvShape s;
   if (!shape_of(problem, s)) return;
+  const Form best = best_form(s);
   float* to = reinterpret_cast<float*>(packed);
-  pack_bias(s, has_bias(problem) ? constant_floats(problem.inputs[2]) : nullptr, to);
-  to += packed_bias_floats(s);
-  for (int64_t index = 0; index < phases(s); ++index) {
-    const PhasePair pair = phase_pair(s, index);
-    if (pair.shape.kh > 0)
-      pack_filter(pair.shape, phase_filter(s, pair, constant_floats(problem.inputs[1])), kVecs, 1,
-                  to);
-    to += packed_filter_floats(pair.shape);
-  }
+  pack_form<kVecs, kFold>(problem, best, to);
+  if (best.joins_columns)
+    pack_form<kVecs, kFold>(problem, {s, false}, to + form_floats(best, kFold));
 }
 
-template <int kVecs>
-bool prepare(const KernelArgs& args, ConvRun& run) {
+// Joined columns are channels that follow each other, in the output and in every operand.
+bool is_joined(const ConvShape& s, const TileFinish& finish) {
+  if (finish.out.pixel != s.oc) return false;
+  for (int k = 0; k < finish.num_operands; ++k)
+    if (finish.operands[k].pixel != s.oc * finish.operands[k].channel) return false;
+  return true;
+}
+
+// The layer as it will run, `run.shape` being that of the layer.
+struct DeconvRun {
+  ConvRun run;
+  Form form;
+  int64_t filter = 0;  // offset of the form's first filter from run.weights
+};
+
+template <int kVecs, int kFold>
+bool prepare(const KernelArgs& args, DeconvRun& layer) {
   const auto extents = [](const TensorView& view) {
     return std::span<const int64_t>(view.extents, static_cast<size_t>(view.rank));
   };
+  ConvRun& run = layer.run;
   if (!deconv_shape(args.layer->as<ir::ConvolutionAttrs>(), extents(args.inputs[0]),
                     extents(args.inputs[1]), extents(args.outputs[0]), run.shape))
     return false;
   set_conv_tensors(args, run);
-  run.max_vecs = kVecs;
-  run.bias = reinterpret_cast<const float*>(args.packed);
-  run.weights = run.bias + packed_bias_floats(run.shape);
+  layer.form = best_form(run.shape);
+  const float* packed = reinterpret_cast<const float*>(args.packed);
+  if (layer.form.joins_columns && !is_joined(run.shape, run.finish)) {
+    if (packed) packed += form_floats(layer.form, kFold);
+    layer.form.joins_columns = false;
+  }
+  const Width<kVecs, kFold> width(layer.form);
+  run.max_vecs = width.vecs;
+  run.fold = width.fold;
+  run.bias = packed;
+  run.weights = packed;
+  layer.filter = packed_bias_floats(phase_pair(layer.form, 0).shape);
   return true;
 }
 
@@ -145,10 +248,11 @@ void to_phase(TileSource& source, const ConvShape& s, const PhasePair& pair) {
   source.pixel *= s.sw;
 }
 
-// `whole` (the layer) restricted to one phase.
-ConvRun phase_run(const ConvRun& whole, const PhasePair& pair) {
-  const ConvShape& s = whole.shape;
-  ConvRun run = whole;
+// `layer` restricted to one phase.
+ConvRun phase_run(const DeconvRun& layer, const PhasePair& pair, int64_t filter) {
+  const ConvShape& s = layer.run.shape;
+  ConvRun run = layer.run;
+  run.weights += filter;
   run.shape = pair.shape;
   TileOutput& out = run.finish.out;
   out.data += pair.h.first_out * out.row + pair.w.first_out * out.pixel;
@@ -158,52 +262,62 @@ ConvRun phase_run(const ConvRun& whole, const PhasePair& pair) {
   return run;
 }
 
-template <int kVecs>
+template <int kVecs, int kFold>
 size_t workspace_bytes(const KernelArgs& args) {
-  ConvRun whole;
-  if (!prepare<kVecs>(args, whole)) return 0;
+  DeconvRun layer;
+  if (!prepare<kVecs, kFold>(args, layer)) return 0;
   size_t most = 0;
-  for (int64_t index = 0; index < phases(whole.shape); ++index) {
-    ConvRun run = phase_run(whole, phase_pair(whole.shape, index));
+  for (int64_t index = 0; index < layer.form.count(); ++index) {
+    ConvRun run = phase_run(layer, phase_pair(layer.form, index), 0);
     const size_t bytes = plan_conv(run, threads_of(args));
     most = bytes > most ? bytes : most;
   }
   return most;
 }
 
-template <int kVecs>
+template <int kVecs, int kFold>
 void run_phases(const KernelArgs& args) {
-  ConvRun whole;
-  if (args.outputs[0].elements() == 0 || !prepare<kVecs>(args, whole)) return;
-  for (int64_t index = 0; index < phases(whole.shape); ++index) {
-    const PhasePair pair = phase_pair(whole.shape, index);
-    ConvRun run = phase_run(whole, pair);
-    whole.weights += packed_filter_floats(pair.shape);
+  DeconvRun layer;
+  if (args.outputs[0].elements() == 0 || !prepare<kVecs, kFold>(args, layer)) return;
+  int64_t filter = layer.filter;
+  for (int64_t index = 0; index < layer.form.count(); ++index) {
+    const PhasePair pair = phase_pair(layer.form, index);
+    ConvRun run = phase_run(layer, pair, filter);
+    filter += packed_filter_floats(pair.shape, layer.run.fold);
     if (pair.shape.oh == 0 || pair.shape.ow == 0) continue;
     plan_conv(run, threads_of(args));
     run_conv(run, args.workspace, args.pool);
   }
 }
 
-template <int kVecs>
+template <int kVecs, int kFold = 1>
 constexpr Tactic row(const char* name) {
   return {.name = name,
           .kind = ir::LayerKind::kDeconvolution,
           .isa = kIsa,
           .formats = FormatRule::kChannelLast,
-          .version = 1,
-          .refusal = refusal<kVecs>,
-          .cost_us = cost_us<kVecs>,
+          .version = 2,
+          .refusal = refusal<kVecs, kFold>,
+          .cost_us = cost_us<kVecs, kFold>,
           .packed_inputs = packed_conv_inputs,
-          .packed_bytes = packed_bytes,
-          .pack = pack<kVecs>,
-          .workspace_bytes = workspace_bytes<kVecs>,
-          .run = run_phases<kVecs>};
+          .packed_bytes = packed_bytes<kVecs, kFold>,
+          .pack = pack<kVecs, kFold>,
+          .workspace_bytes = workspace_bytes<kVecs, kFold>,
+          .run = run_phases<kVecs, kFold>};
 }
 
 #define CAMSHAFT_DECONV_ROW(vecs, tile) row<vecs>("deconv_gemm_nhwc_f32_" tile),
 
-constexpr Tactic kTactics[] = {CAMSHAFT_GEMM_TILES(CAMSHAFT_DECONV_ROW)};
+constexpr Tactic kTactics[] = {
+    CAMSHAFT_GEMM_TILES(CAMSHAFT_DECONV_ROW) row<kMaxFoldVecs, 2>("deconv_fold2_nhwc_f32"),
+    row<kMaxFoldVecs, 4>("deconv_fold4_nhwc_f32"),
+#if !defined(CAMSHAFT_TARGET_scalar)
+    row<1, 8>("deconv_fold8_nhwc_f32"),
+#endif
+#if defined(CAMSHAFT_TARGET_avx512)
+    row<1, 16>("deconv_fold16_nhwc_f32"),
+#endif
+};
 
 }  // namespace
 
