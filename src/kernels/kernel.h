@@ -59,6 +59,9 @@ struct ProblemTensor {
   Format format = Format::kLinear;
   ir::Extents extents;                    // at the profile's opt shape
   const ir::ConstantData* constant = nullptr;
+  // False: a part of a larger buffer, so outer strides may be larger than the extents say (the innermost stride is still 1).
+  // Tactics read strides; one that cannot refuses such a problem.
+  bool dense = true;
 };
 
 struct Problem {

@@ -71,6 +71,8 @@ class Executor {
   Status run_body(Executor& body, std::span<const TensorView> inputs,
                   std::span<void* const> targets);
   Status store_result(int t, const TensorView& value);
+  struct Stacked;
+  Status store_stacked(int t, const Stacked& stacked, int64_t axis, bool reversed);
 
   PlanFacts facts_;
   ThreadPool& pool_;

@@ -423,9 +423,9 @@ Result<std::unique_ptr<Schedule>> make_schedule(const PlanFacts& facts,
   schedule->input_extents.assign(inputs.begin(), inputs.end());
   const size_t num_symbols = facts.plan->symbols.size();
   if (outer) schedule->outer = *outer;
-  schedule->outer.values.resize(num_symbols);
-  schedule->outer.bound.resize(num_symbols);
   schedule->bindings = schedule->outer;
+  schedule->bindings.values.resize(num_symbols);
+  schedule->bindings.bound.resize(num_symbols);
   CAMSHAFT_TRY(bind_inputs(*facts.plan, inputs, schedule->bindings));
   CAMSHAFT_TRY(check_inputs(*facts.plan, inputs, schedule->bindings));
   CAMSHAFT_TRY(Maker(facts, pool, *schedule).make());

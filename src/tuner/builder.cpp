@@ -94,6 +94,7 @@ Result<std::vector<std::byte>> build(std::unique_ptr<ir::Graph> graph, const Bui
   context.choices = &choices;
   context.bindings = &opt;
   context.weights = &weights;
+  context.record = &parts.record.rewrites;
   context.threads = parts.record.threads;
   context.reformat_tactic = [&](const kernels::Problem& problem) {
     return selector.reformat_tactic(problem);

@@ -5,6 +5,7 @@
 
 #include "engine/file_format.h"
 #include "engine/hash.h"
+#include "tuner/views.h"
 
 namespace camshaft::tuner {
 namespace {
@@ -53,6 +54,8 @@ class Maker {
 
   Result<Plan> make() {
     plan_.name = graph_.name();
+    views_ = find_views(graph_, *context_.choices, *context_.bindings, context_.threads,
+                        context_.record);
     for (const Tensor* input : graph_.inputs()) {
       const int t = add_tensor(*input, Format::kLinear, TensorRole::kInput);
       plan_.inputs.push_back(t);
@@ -130,7 +133,7 @@ class Maker {
     return to;
   }
 
-  Status add_reformat(std::string name, const Tensor& tensor, int from, int to) {
+  Status add_reformat(std::string name, const Tensor& tensor, int from, int to, bool dense = true) {
     Layer layer;
     layer.kind = ir::LayerKind::kReformat;
     layer.name = std::move(name);
@@ -138,15 +141,15 @@ class Maker {
     layer.inputs = {const_cast<Tensor*>(&tensor)};
     layer.outputs = layer.inputs;
     if (tensor.producer) layer.onnx_nodes = tensor.producer->onnx_nodes;
-    const LayerProblem made =
-        make_problem(layer, {plan_.tensors[from].format, plan_.tensors[to].format},
-                     *context_.bindings, context_.threads);
+    LayerProblem made = make_problem(layer, {plan_.tensors[from].format, plan_.tensors[to].format},
+                                     *context_.bindings, context_.threads);
     PlanStep step;
     step.layer = std::move(layer);
     step.layer.inputs.clear();
     step.layer.outputs.clear();
     step.inputs = {from};
     step.outputs = {to};
+    if (made.layer) made.problem.outputs[0].dense = dense;
     if (made.layer)
       if (const kernels::Tactic* tactic = context_.reformat_tactic(made.problem))
         set_tactic(step, *tactic, made.problem);
@@ -187,6 +190,8 @@ class Maker {
       step.dynamic_output = kernel->run_dynamic != nullptr;
     }
     CAMSHAFT_TRY(add_inputs(layer, choice, step));
+    if (choice.is_view && layer.kind == ir::LayerKind::kConcatenation)
+      CAMSHAFT_TRY(copy_parts(layer, choice, step));
     add_outputs(layer, choice, step);
     step.candidates = choice.candidates;
     step.build_time_us = choice.us;
@@ -228,14 +233,57 @@ class Maker {
         continue;
       }
       const Format format = is_data_output(layer, k) ? choice.formats.output : Format::kLinear;
-      const int t = add_tensor(*tensor, format, TensorRole::kActivation);
-      made_[{tensor, format}] = t;
+      const int t = made_tensor(*tensor, format);
       step.outputs.push_back(t);
+      // A part of a concatenation's output (a slice's own view is set below).
+      if (const auto view = views_.find(tensor);
+          view != views_.end() && (!choice.is_view || layer.kind == ir::LayerKind::kConcatenation))
+        set_parent(t, made_tensor(*view->second.parent, format), view->second.axis,
+                   view->second.offset);
     }
     if (!choice.is_view) return;
     step.is_view = true;
-    plan_.tensors[step.outputs[0]].parent = step.inputs[0];
-    plan_.tensors[step.outputs[0]].value.reset();
+    const int y = step.outputs[0];
+    plan_.tensors[y].value.reset();
+    if (layer.kind == ir::LayerKind::kConcatenation) return;
+    const auto view = views_.find(layer.outputs[0]);
+    if (view == views_.end())
+      plan_.tensors[y].parent = step.inputs[0];
+    else
+      set_parent(y, step.inputs[0], view->second.axis, view->second.offset);
+  }
+
+  // A concatenation's output exists as soon as the first of its parts is made.
+  int made_tensor(const Tensor& tensor, Format format) {
+    const auto [place, is_new] = made_.try_emplace({&tensor, format}, 0);
+    if (is_new) place->second = add_tensor(tensor, format, TensorRole::kActivation);
+    return place->second;
+  }
+
+  void set_parent(int t, int parent, int axis, ir::Dim offset) {
+    plan_.tensors[t].parent = parent;
+    plan_.tensors[t].parent_axis = axis;
+    plan_.tensors[t].parent_offset = offset;
+    plan_.tensors[t].value.reset();
+  }
+
+  // The inputs of an eliminated concatenation that are not made in their place are copied there.
+  Status copy_parts(const Layer& layer, const Choice& choice, PlanStep& step) {
+    const Format format = is_data_output(layer, 0) ? choice.formats.output : Format::kLinear;
+    const int whole = made_tensor(*layer.outputs[0], format);
+    for (size_t k = 0; k < layer.inputs.size(); ++k) {
+      const Tensor& tensor = *layer.inputs[k];
+      if (const auto view = views_.find(&tensor);
+          view != views_.end() && view->second.parent == layer.outputs[0])
+        continue;
+      const int copy = add_tensor(tensor, format, TensorRole::kActivation);
+      plan_.tensors[copy].name += " copy";
+      set_parent(copy, whole, static_cast<int>(layer.as<ir::AxisAttrs>().axis),
+                 choice.part_offsets[k]);
+      CAMSHAFT_TRY(add_reformat(tensor.name + " copy", tensor, step.inputs[k], copy, false));
+      step.inputs[k] = copy;
+    }
+    return ok_status();
   }
 
   // --- network outputs: linear, in memory of their own, made by a step.
@@ -288,6 +336,7 @@ class Maker {
   const PlanContext& context_;
   Plan plan_;
   std::unordered_map<Key, int, KeyHash> made_;
+  Views views_;
 };
 
 }  // namespace

@@ -16,8 +16,16 @@ struct Choice {
   Formats formats;
   double us = 0;
   bool is_view = false;  // nothing moves: the output is another name of the input's bytes
+  std::vector<ir::Dim> part_offsets;  // of a concatenation that is a view: where its inputs start
   std::vector<engine::Candidate> candidates;
 };
+// A tensor that is a part of another one's memory, along one axis.
+struct View {
+  const ir::Tensor* parent = nullptr;
+  int axis = 0;
+  ir::Dim offset;
+};
+using Views = std::unordered_map<const ir::Tensor*, View>;
 using Choices = std::unordered_map<const ir::Layer*, Choice>;
 
 // The weights section: constants and packed weights, equal contents stored once.
@@ -33,12 +41,13 @@ class Weights {
 };
 
 struct PlanContext {
-  const Choices* choices = nullptr;
+  Choices* choices = nullptr;
   const runtime::Bindings* bindings = nullptr;  // at the opt shapes
   // Fastest way to copy a tensor into another format or place: null is the reference kernel.
   std::function<const kernels::Tactic*(const kernels::Problem&)> reformat_tactic;
   Weights* weights = nullptr;
   int threads = 1;
+  std::vector<ir::RewriteRecord>* record = nullptr;
   bool portable = false;  // keep the constants that are packed, too
 };
 

@@ -85,9 +85,9 @@ void append_tensor(std::string& key, const kernels::ProblemTensor& t) {
     key += " -";
     return;
   }
-  key += fmt::format(" {}[{}]{}{}", ir::type_name(t.type),
-                     fmt::join(t.extents.begin(), t.extents.end(), "x"),
-                     t.format == Format::kChannelLast ? "cl" : "", t.constant ? "c" : "");
+  key += fmt::format(
+      " {}[{}]{}{}{}", ir::type_name(t.type), fmt::join(t.extents.begin(), t.extents.end(), "x"),
+      t.format == Format::kChannelLast ? "cl" : "", t.constant ? "c" : "", t.dense ? "" : "s");
 }
 
 bool set_tensor(const Tensor* tensor, Format format, const runtime::Bindings& bindings,

@@ -300,8 +300,12 @@ void Selector::choose(const ir::Graph& graph, std::vector<LayerOptions>& options
       solution.optimal ? "" : " (heuristic in part)");
   for (size_t k = 0; k < options.size(); ++k) {
     const Option& option = options[k].options[solution.choices[layer_nodes[k]]];
-    Choice choice{option.tactic, option.formats, option.us, option.is_view,
-                  std::move(options[k].candidates)};
+    Choice choice;
+    choice.tactic = option.tactic;
+    choice.formats = option.formats;
+    choice.us = option.us;
+    choice.is_view = option.is_view;
+    choice.candidates = std::move(options[k].candidates);
     for (engine::Candidate& c : choice.candidates)
       c.chosen = option.tactic && c.refusal.empty() && c.tactic == option.tactic->name &&
                  c.formats == to_string(option.formats);

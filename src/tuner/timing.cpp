@@ -105,17 +105,18 @@ struct Candidate {
     for (int k = 0; k < runs_per_sample; ++k) tactic->run(args);
     return us_since(start) / runs_per_sample;
   }
-  double median() const {
+  // The first quartile: noise of other programs only ever adds time.
+  double typical() const {
     std::vector<double> sorted = samples;
-    std::nth_element(sorted.begin(), sorted.begin() + sorted.size() / 2, sorted.end());
-    return sorted[sorted.size() / 2];
+    std::nth_element(sorted.begin(), sorted.begin() + sorted.size() / 4, sorted.end());
+    return sorted[sorted.size() / 4];
   }
 };
 
 void drop_hopeless(std::vector<Candidate>& candidates, double factor) {
   double best = 1e30;
-  for (const Candidate& c : candidates) best = std::min(best, c.median());
-  for (Candidate& c : candidates) c.dropped |= c.median() > factor * best;
+  for (const Candidate& c : candidates) best = std::min(best, c.typical());
+  for (Candidate& c : candidates) c.dropped |= c.typical() > factor * best;
 }
 
 }  // namespace
@@ -143,7 +144,7 @@ std::vector<double> Timer::time(const Problem& problem, std::span<const Tactic* 
     if (round >= 2 && us_since(start) > kMaxProblemUs) break;
   }
   std::vector<double> times;
-  for (const Candidate& c : candidates) times.push_back(c.median());
+  for (const Candidate& c : candidates) times.push_back(c.typical());
   return times;
 }
 

@@ -186,19 +186,27 @@ double element(const kernels::TensorView& view, int64_t k) {
     k /= view.extents[d];
   }
   switch (view.type) {
-    case ir::DataType::kFloat: return view.as<float>()[offset];
-    case ir::DataType::kInt64: return static_cast<double>(view.as<int64_t>()[offset]);
-    case ir::DataType::kInt32: return view.as<int32_t>()[offset];
-    case ir::DataType::kInt8: return view.as<int8_t>()[offset];
+    case ir::DataType::kFloat:
+      return view.as<float>()[offset];
+    case ir::DataType::kInt64:
+      return static_cast<double>(view.as<int64_t>()[offset]);
+    case ir::DataType::kInt32:
+      return view.as<int32_t>()[offset];
+    case ir::DataType::kInt8:
+      return view.as<int8_t>()[offset];
     case ir::DataType::kUInt8:
-    case ir::DataType::kBool: return view.as<uint8_t>()[offset];
-    default: return 0;
+    case ir::DataType::kBool:
+      return view.as<uint8_t>()[offset];
+    default:
+      return 0;
   }
 }
 
-// Compares every tensor a step makes with what the interpreter makes of the same optimized graph; prints the steps that differ.
+// Compares every tensor a step makes with what the interpreter makes of the same optimized graph;
+// prints the steps that differ.
 Status check_layers(const fs::path& folder, const DataSet& set, runtime::Context& context) {
-  CAMSHAFT_ASSIGN(onnx_import::ImportedModel model, onnx_import::import_file(folder / "model.onnx"));
+  CAMSHAFT_ASSIGN(onnx_import::ImportedModel model,
+                  onnx_import::import_file(folder / "model.onnx"));
   passes::PassRecord record;
   CAMSHAFT_TRY(passes::optimize(*model.graph, record));
   std::map<std::string, kernels::Value> expected;
@@ -209,10 +217,12 @@ Status check_layers(const fs::path& folder, const DataSet& set, runtime::Context
   };
   std::vector<kernels::Value> inputs;
   for (const StoredTensor& input : set.inputs) {
-    CAMSHAFT_ASSIGN(kernels::Value value, kernels::make_value(input.type, input.extents, input.bytes));
+    CAMSHAFT_ASSIGN(kernels::Value value,
+                    kernels::make_value(input.type, input.extents, input.bytes));
     inputs.push_back(std::move(value));
   }
-  CAMSHAFT_ASSIGN(const std::vector<kernels::Value> outputs, kernels::evaluate(*model.graph, inputs, evaluate));
+  CAMSHAFT_ASSIGN(const std::vector<kernels::Value> outputs,
+                  kernels::evaluate(*model.graph, inputs, evaluate));
   double worst = 0;
   for (size_t k = 0; k < outputs.size(); ++k) {
     double error = 0;
@@ -234,8 +244,10 @@ Status check_layers(const fs::path& folder, const DataSet& set, runtime::Context
         error = std::max(error, std::isnan(difference) ? INFINITY : difference);
       }
       if (error > 1e-4 * largest + 1e-9)
-        std::printf("    step %d %s %s (%s): error %.2e of %.2e\n", time.step, std::string(ir::kind_name(plan.steps[time.step].layer.kind)).c_str(),
-                    plan.steps[time.step].layer.name.c_str(), plan.steps[time.step].tactic.c_str(), error, largest);
+        std::printf("    step %d %s %s (%s): error %.2e of %.2e\n", time.step,
+                    std::string(ir::kind_name(plan.steps[time.step].layer.kind)).c_str(),
+                    plan.steps[time.step].layer.name.c_str(), plan.steps[time.step].tactic.c_str(),
+                    error, largest);
     }
   });
   CAMSHAFT_TRY(context.execute());
@@ -326,7 +338,8 @@ bool parse(int argc, char** argv, Options& options) {
       options.build.timing_cache_file = k + 1 < argc ? argv[++k] : "";
     else if (word == "--profile")
       options.profile = true;
-    else if (word == "--layers") options.layers = true;
+    else if (word == "--layers")
+      options.layers = true;
     else if (word == "--verbose")
       options.verbose = true;
     else if (word.starts_with("--"))
