@@ -159,7 +159,7 @@ Status verify_plan(const Plan& plan, size_t weights_bytes) {
     CAMSHAFT_TRY(verify_bodies(step, weights_bytes));
   }
   for (const int output : plan.outputs)
-    if (!defined[output] || plan.tensors[output].role != TensorRole::kOutput)
+    if (!is_defined(plan, output, defined) || plan.tensors[output].role != TensorRole::kOutput)
       return corrupt("output {} is never made", plan.tensors[output].name);
   return ok_status();
 }

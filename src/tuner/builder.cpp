@@ -95,6 +95,7 @@ Result<std::vector<std::byte>> build(std::unique_ptr<ir::Graph> graph, const Bui
   context.bindings = &opt;
   context.weights = &weights;
   context.record = &parts.record.rewrites;
+  context.portable = options.portable;
   context.threads = parts.record.threads;
   context.reformat_tactic = [&](const kernels::Problem& problem) {
     return selector.reformat_tactic(problem);

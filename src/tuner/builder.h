@@ -22,6 +22,11 @@ struct BuildOptions {
   std::string timing_cache_file;  // "" : in-process only
   bool use_timing_cache = true;
   bool error_on_timing_cache_miss = false;
+  bool portable =
+      false;  // keep all constants as the model has them, so that lesser machines can run it, too
+  // For tests: nonzero replaces all times by random numbers of this seed, so that odd tactics,
+  // formats and views get their turn.
+  uint64_t random_choices = 0;
   engine::Verbosity verbosity = engine::Verbosity::kDetailed;
   // Phase, done, total, for a progress line; called from the building thread. Returning false
   // cancels the build.

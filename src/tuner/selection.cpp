@@ -60,6 +60,12 @@ double reference_us(const Layer& layer, const runtime::Bindings& bindings) {
   return 0.2 + elements * 5e-3;
 }
 
+double random_us(uint64_t seed, const std::string& text) {
+  uint64_t h = seed * 0x9E3779B97F4A7C15ull;
+  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001B3ull;
+  return 1 + static_cast<double>((h ^ (h >> 29)) % 1000) * 0.1;
+}
+
 bool has_data_tensor(const Layer& layer) {
   for (size_t k = 0; k < layer.inputs.size(); ++k)
     if (is_data_input(layer, k) && !formats_coincide(*layer.inputs[k])) return true;
@@ -92,6 +98,7 @@ Selector::~Selector() = default;
 
 size_t Selector::max_timed() const {
   if (context_.options->max_tactics >= 0) return std::max(context_.options->max_tactics, 1);
+  if (context_.options->random_choices != 0) return 1000;
   static constexpr size_t kByLevel[] = {1, 2, 4, 8, 16, 1000};
   return kByLevel[std::clamp(context_.options->optimization_level, 0, 5)];
 }
@@ -109,6 +116,11 @@ std::string Selector::refusal_anywhere(const Layer& layer, const Tactic& tactic,
 
 Status Selector::measure(const Layer& layer, const kernels::Problem& problem,
                          const std::vector<const Tactic*>& tactics, std::vector<double>& us) {
+  if (const uint64_t seed = context_.options->random_choices; seed != 0) {
+    for (size_t k = 0; k < tactics.size(); ++k)
+      us[k] = random_us(seed, layer.name + tactics[k]->name);
+    return ok_status();
+  }
   if (context_.options->optimization_level == 0) return ok_status();
   const std::string key = problem_key(problem);
   std::vector<const Tactic*> missing;
@@ -169,7 +181,12 @@ Status Selector::list_tactics(const Layer& layer, LayerOptions& list) {
   for (auto& [formats, entries] : by_formats) {
     std::stable_sort(entries.begin(), entries.end(),
                      [](const Entry& a, const Entry& b) { return a.predicted < b.predicted; });
-    // Weaker instruction sets are worth timing only where the strongest has too little.
+    // Weaker instruction sets are timed where the strongest has nothing, or when everything is.
+    const bool everything =
+        context_.options->optimization_level >= 5 || context_.options->random_choices != 0;
+    const auto is_weaker = [](const Entry& e) { return e.tactic->isa < active_isa(); };
+    if (!everything && !std::all_of(entries.begin(), entries.end(), is_weaker))
+      std::erase_if(entries, is_weaker);
     const size_t count = std::min(entries.size(), max_timed());
     const LayerProblem made = make_problem(layer, formats, *context_.opt, context_.threads);
     std::vector<const Tactic*> tactics;

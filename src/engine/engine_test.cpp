@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engine files: round trip of every attribute, and one clear error for anything damaged.
+#include "engine/engine.h"
+
+#include <cstring>
+#include <fstream>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "engine/file_format.h"
+#include "engine/hash.h"
+
+namespace camshaft::engine {
+namespace {
+
+// Gives every field of an attribute struct a value unlike its default.
+struct Scrambler {
+  std::mt19937& generator;
+  int below(int n) { return static_cast<int>(generator() % n); }
+  void operator()(const char*, bool& f) { f = !f; }
+  void operator()(const char*, int64_t& f) { f = below(1000) - 500; }
+  void operator()(const char*, float& f) { f = static_cast<float>(below(1000)) / 7; }
+  void operator()(const char*, double& f) { f = below(1000) / 7.0; }
+  void operator()(const char*, std::string& f) { f = "text" + std::to_string(below(100)); }
+  void operator()(const char*, ir::Ints& f) { f = {below(9), -below(9), below(9)}; }
+  void operator()(const char*, std::vector<float>& f) { f = {0.5f, static_cast<float>(below(9))}; }
+  void operator()(const char*, std::vector<std::string>& f) { f = {"a", "", "b"}; }
+  void operator()(const char*, ir::Shape& f) { f = {ir::Dim(3), ir::Dim::symbol(0), ir::Dim(0)}; }
+  void operator()(const char*, ir::DataType& f) { f = ir::DataType::kHalf; }
+  void operator()(const char*, ir::Program& f) {
+    f.num_inputs = 2;
+    const int sum = ir::append(f, ir::PointOp::kAdd, 0, 1);
+    ir::append(f, ir::PointOp::kClip, sum, -1, -1, 0, 6);
+  }
+  void operator()(const char*, std::vector<ir::GenericAttribute>& f) {
+    f = {{"axis", {1, 2}, {0.5f}, "text"}, {"", {}, {}, ""}};
+  }
+  template <class E>
+  requires std::is_enum_v<E>
+  void operator()(const char*, E& f) { f = static_cast<E>(1); }
+};
+
+PlanTensor tensor(std::string name, TensorRole role, ir::Shape shape) {
+  PlanTensor t;
+  t.name = std::move(name);
+  t.type = ir::DataType::kFloat;
+  t.role = role;
+  t.shape = shape;
+  return t;
+}
+
+// One layer of every kind with scrambled attributes, and a small dataflow with views, a constant
+// and a body.
+EngineParts sample(uint32_t seed) {
+  std::mt19937 generator(seed);
+  EngineParts parts;
+  Plan& plan = parts.plan;
+  plan.name = "sample";
+  const ir::Dim batch = plan.symbols.input("batch");
+  plan.symbols.mul(batch, 4);
+  plan.tensors = {tensor("x", TensorRole::kInput, {batch, 8, 4, 4}),
+                  tensor("y", TensorRole::kOutput, {batch, 8, 4, 4}),
+                  tensor("w", TensorRole::kConstant, {8, 8}),
+                  tensor("part", TensorRole::kActivation, {batch, 2, 4, 4})};
+  plan.tensors[2].data_bytes = 256;
+  plan.tensors[3].parent = 0;
+  plan.tensors[3].parent_axis = 1;
+  plan.tensors[3].parent_offset = ir::Dim(4);
+  plan.tensors[3].value = std::vector<ir::Dim>{batch, ir::Dim(7)};
+  for (int kind = 0; kind <= static_cast<int>(ir::LayerKind::kGeneric); ++kind) {
+    PlanStep step;
+    step.layer.kind = static_cast<ir::LayerKind>(kind);
+    step.layer.name = "layer " + std::to_string(kind);
+    step.layer.attrs = ir::default_attrs(step.layer.kind);
+    Scrambler scrambler{generator};
+    std::visit([&](auto& a) { std::decay_t<decltype(a)>::fields(a, scrambler); }, step.layer.attrs);
+    step.layer.onnx_nodes = {"node", std::to_string(kind)};
+    if (kind == 0) step.inputs = {0, 2, kNoTensor}, step.outputs = {1};
+    step.tactic = kind % 2 ? "some_tactic" : "";
+    step.tactic_version = kind;
+    step.isa = kind % 2 ? Isa::kAvx2 : Isa::kScalar;
+    step.tactic_value = 0x1234567890abcdefull + kind;
+    step.candidates = {{"a", "linear", 1.5, "", true}, {"b", "", 0, "groups > 1", false}};
+    step.build_time_us = 2.25;
+    const bool control = step.layer.kind == ir::LayerKind::kIf ||
+                         step.layer.kind == ir::LayerKind::kLoop ||
+                         step.layer.kind == ir::LayerKind::kScan;
+    for (int b = 0; control && b < (step.layer.kind == ir::LayerKind::kIf ? 2 : 1); ++b) {
+      Plan body;
+      body.name = "body";
+      body.symbols.input("batch");
+      step.bodies.push_back(std::make_shared<const Plan>(std::move(body)));
+    }
+    plan.steps.push_back(std::move(step));
+  }
+  plan.inputs = {0};
+  plan.outputs = {1};
+  parts.weights.resize(1000);
+  for (std::byte& b : parts.weights) b = static_cast<std::byte>(generator());
+  parts.profiles = {{{"x", {1, 8, 4, 4}, {2, 8, 4, 4}, {4, 8, 4, 4}}}};
+  parts.record.rewrites = {{ir::RewriteRecord::Kind::kDeclined, "Pass", "layer", "because"}};
+  parts.record.layer_counts = {{"After dead-layer removal", 12}};
+  parts.record.cpu_fingerprint = "cpu";
+  parts.record.peak_gmacs = 66.5;
+  parts.verbosity = Verbosity::kLayerNamesOnly;
+  return parts;
+}
+
+void repair_checksums(std::vector<std::byte>& bytes) {
+  FileHeader header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  header.plan_hash = hash_bytes(std::span(bytes).subspan(header.plan_offset, header.plan_bytes));
+  header.weights_hash =
+      hash_chunks(std::span(bytes).subspan(header.weights_offset, header.weights_bytes), 1);
+  header.header_hash =
+      hash_bytes(std::as_bytes(std::span(&header, 1)).first(offsetof(FileHeader, header_hash)));
+  std::memcpy(bytes.data(), &header, sizeof header);
+}
+
+TEST(EngineFile, KeepsEverything) {
+  const EngineParts parts = sample(1);
+  const auto loaded = Engine::load(serialize(parts));
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  const Engine& engine = *loaded.value();
+  const Plan& plan = engine.plan();
+  ASSERT_EQ(plan.steps.size(), parts.plan.steps.size());
+  for (size_t k = 0; k < plan.steps.size(); ++k) {
+    const PlanStep &a = plan.steps[k], &b = parts.plan.steps[k];
+    EXPECT_TRUE(ir::equal(a.layer.attrs, b.layer.attrs)) << ir::kind_name(b.layer.kind);
+    EXPECT_EQ(a.layer.onnx_nodes, b.layer.onnx_nodes);
+    EXPECT_EQ(a.inputs, b.inputs);
+    EXPECT_EQ(a.tactic, b.tactic);
+    EXPECT_EQ(a.tactic_value, b.tactic_value);
+    EXPECT_EQ(a.isa, b.isa);
+    EXPECT_EQ(a.bodies.size(), b.bodies.size());
+    ASSERT_EQ(a.candidates.size(), 2u);
+    EXPECT_EQ(a.candidates[1].refusal, "groups > 1");
+  }
+  ASSERT_EQ(plan.tensors.size(), 4u);
+  EXPECT_EQ(plan.tensors[3].parent_offset, ir::Dim(4));
+  EXPECT_EQ(plan.tensors[3].value, parts.plan.tensors[3].value);
+  EXPECT_EQ(plan.symbols.to_string(ir::Dim::symbol(1)),
+            parts.plan.symbols.to_string(ir::Dim::symbol(1)));
+  EXPECT_TRUE(std::equal(engine.weights().begin(), engine.weights().end(), parts.weights.begin(),
+                         parts.weights.end()));
+  EXPECT_EQ(engine.profiles()[0][0].max, parts.profiles[0][0].max);
+  EXPECT_EQ(engine.record().rewrites[0].text, "because");
+  EXPECT_EQ(engine.record().peak_gmacs, 66.5);
+  EXPECT_EQ(engine.verbosity(), Verbosity::kLayerNamesOnly);
+}
+
+TEST(EngineFile, SameBytesForTheSameParts) {
+  EXPECT_EQ(serialize(sample(2)), serialize(sample(2)));
+}
+
+TEST(EngineFile, EveryTruncationIsRefused) {
+  const std::vector<std::byte> bytes = serialize(sample(3));
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    const auto loaded = Engine::load(std::span(bytes).first(size));
+    ASSERT_FALSE(loaded.ok()) << size;
+    ASSERT_EQ(loaded.status().code(), ErrorCode::kCorrupt);
+  }
+  std::vector<std::byte> longer = bytes;
+  longer.push_back({});
+  EXPECT_FALSE(Engine::load(longer).ok());
+}
+
+TEST(EngineFile, EveryChangedByteIsNoticed) {
+  std::vector<std::byte> bytes = serialize(sample(4));
+  std::mt19937 generator(5);
+  for (size_t k = 0; k < bytes.size(); ++k) {
+    const std::byte old = bytes[k];
+    bytes[k] ^= static_cast<std::byte>(1 << (generator() % 8));
+    ASSERT_EQ(Engine::load(bytes).status().code(), ErrorCode::kCorrupt) << k;
+    bytes[k] = old;
+  }
+}
+
+// Behind a right checksum, any plan must be refused or safe to look at.
+TEST(EngineFile, MalformedPlansAreRefused) {
+  const std::vector<std::byte> good = serialize(sample(6));
+  FileHeader header;
+  std::memcpy(&header, good.data(), sizeof header);
+  std::mt19937 generator(7);
+  int refused = 0;
+  for (int round = 0; round < 20000; ++round) {
+    std::vector<std::byte> bytes = good;
+    for (int flips = 1 + generator() % 3; flips > 0; --flips) {
+      std::byte& byte = bytes[header.plan_offset + generator() % header.plan_bytes];
+      byte = generator() % 2 ? static_cast<std::byte>(generator())
+                             : byte ^ static_cast<std::byte>(1 << (generator() % 8));
+    }
+    repair_checksums(bytes);
+    refused += !Engine::load(bytes).ok();
+  }
+  EXPECT_GT(refused, 1000);
+}
+
+TEST(EngineFile, ForeignAndNewerFilesGetTheirOwnMessage) {
+  std::vector<std::byte> bytes = serialize(sample(8));
+  const std::string text = "ONNX is something else altogether, and long enough to be a header.";
+  EXPECT_NE(
+      Engine::load(std::as_bytes(std::span(text))).status().message().find("not a Camshaft engine"),
+      std::string::npos);
+  FileHeader header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  header.format_version = kFormatVersion + 1;
+  std::memcpy(bytes.data(), &header, sizeof header);
+  EXPECT_NE(Engine::load(bytes).status().message().find("build the engine again"),
+            std::string::npos);
+  EXPECT_EQ(Engine::load("/nonexistent/engine").status().code(), ErrorCode::kIo);
+}
+
+TEST(EngineFile, SaveIsAllOrNothing) {
+  const auto folder = std::filesystem::path(testing::TempDir());
+  const std::vector<std::byte> bytes = serialize(sample(9));
+  ASSERT_TRUE(save(bytes, folder / "sample.engine").ok());
+  const auto loaded = Engine::load(folder / "sample.engine");
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  EXPECT_EQ(loaded.value()->file_bytes(), bytes.size());
+  EXPECT_EQ(save(bytes, folder / "no_such_folder" / "x.engine").code(), ErrorCode::kIo);
+  std::filesystem::remove(folder / "sample.engine");
+}
+
+}  // namespace
+}  // namespace camshaft::engine

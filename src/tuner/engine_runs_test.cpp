@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+// What engines must do when they run: values that decide shapes, control flow, empty tensors,
+// bindings, several contexts.
+#include <thread>
+
+#include "kernels/interpreter.h"
+#include "tuner/random_graph.h"
+#include "tuner/test_util.h"
+
+namespace camshaft::tuner {
+namespace {
+
+template <class T>
+TestTensor tensor_of(const ir::Extents& extents, std::vector<T> values) {
+  TestTensor tensor{extents, std::vector<std::byte>(values.size() * sizeof(T))};
+  if (!values.empty()) std::memcpy(tensor.bytes.data(), values.data(), tensor.bytes.size());
+  return tensor;
+}
+TestTensor floats(const ir::Extents& extents, std::vector<float> values) {
+  return tensor_of(extents, std::move(values));
+}
+TestTensor int64s(const ir::Extents& extents, std::vector<int64_t> values) {
+  return tensor_of(extents, std::move(values));
+}
+TestTensor boolean(bool value) {
+  return tensor_of<uint8_t>({}, {value});
+}
+
+template <class T>
+std::vector<T> values(const TestTensor& tensor) {
+  std::vector<T> list(tensor.bytes.size() / sizeof(T));
+  if (!list.empty()) std::memcpy(list.data(), tensor.bytes.data(), tensor.bytes.size());
+  return list;
+}
+
+// A profile from 0 to 100 in every dynamic dimension.
+engine::Profile wide_profile(const ir::Graph& graph) {
+  engine::Profile profile;
+  for (const ir::Tensor* input : graph.inputs()) {
+    engine::ShapeRange range{input->name, {}, {}, {}};
+    for (const ir::Dim dim : input->shape) {
+      range.min.push_back(dim.is_known() ? dim.extent() : 0);
+      range.opt.push_back(dim.is_known() ? dim.extent() : 4);
+      range.max.push_back(dim.is_known() ? dim.extent() : 100);
+    }
+    profile.push_back(range);
+  }
+  return profile;
+}
+
+std::unique_ptr<runtime::Context> context_of(std::string_view text, int threads = 1) {
+  auto graph = graph_of(text);
+  if (!graph) return nullptr;
+  BuildOptions options;
+  options.profiles = {wide_profile(*graph)};
+  options.threads = threads;
+  const auto engine = engine_of(std::move(graph), options);
+  if (!engine) return nullptr;
+  auto context = runtime::Context::create(engine, {.threads = threads});
+  EXPECT_TRUE(context.ok()) << context.status().message();
+  return context.ok() ? std::move(context).value() : nullptr;
+}
+
+TEST(EngineRuns, ShapesThatValuesDecide) {
+  const auto context = context_of(R"(graph "g" {
+    symbols n
+    input x: float[n]
+    y: int64[1, ?1found] = NonZero(x)
+    z: int64[?1found, 1] = Shuffle(y) {first_transpose=[1, 0]}
+    w: float[?1found, 1] = Gather(x, z) {axis=0}
+    r: float[?1found, 1] = Unary(w) {op=neg}
+    output r
+    output y
+  })");
+  ASSERT_TRUE(context);
+  std::vector<TestTensor> outputs;
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_STATUS_OK(run(*context, {floats({4}, {0, 5, 0, 7})}, outputs));
+    EXPECT_EQ(outputs[0].extents, (ir::Extents{2, 1}));
+    EXPECT_EQ(values<float>(outputs[0]), (std::vector<float>{-5, -7}));
+    EXPECT_EQ(values<int64_t>(outputs[1]), (std::vector<int64_t>{1, 3}));
+    ASSERT_STATUS_OK(
+        run(*context, {floats({4}, {1, 5, 0, 7})}, outputs));  // the same shape, another result
+    EXPECT_EQ(values<float>(outputs[0]), (std::vector<float>{-1, -5, -7}));
+    ASSERT_STATUS_OK(run(*context, {floats({3}, {0, 0, 0})}, outputs));
+    EXPECT_EQ(outputs[0].extents, (ir::Extents{0, 1}));
+  }
+}
+
+TEST(EngineRuns, LoopsCarryCaptureAndStack) {
+  const auto context = context_of(R"(graph "g" {
+    input trips: int64[]
+    input go: bool[]
+    input start: float[]
+    input step: float[]
+    sum: float[], seen: float[?0run] = Loop(trips, go, start, step) {scan_output_axes=[0]} graph "body" {
+      input k: int64[]
+      input on: bool[]
+      input value: float[]
+      input delta: float[]
+      on_out: bool[] = Unary(on) {op=identity}
+      next: float[] = ElementWise(value, delta) {op=add}
+      copy: float[] = Unary(next) {op=identity}
+      output on_out
+      output next
+      output copy
+    }
+    output sum
+    output seen
+  })");
+  ASSERT_TRUE(context);
+  std::vector<TestTensor> outputs;
+  ASSERT_STATUS_OK(
+      run(*context, {int64s({}, {3}), boolean(true), floats({}, {1}), floats({}, {0.5})}, outputs));
+  EXPECT_EQ(values<float>(outputs[0]), std::vector<float>{2.5});
+  EXPECT_EQ(values<float>(outputs[1]), (std::vector<float>{1.5, 2, 2.5}));
+  ASSERT_STATUS_OK(run(
+      *context, {int64s({}, {3}), boolean(false), floats({}, {1}), floats({}, {0.5})}, outputs));
+  EXPECT_EQ(values<float>(outputs[0]), std::vector<float>{1});
+  EXPECT_EQ(outputs[1].extents, ir::Extents{0});
+}
+
+TEST(EngineRuns, ScansStackForwardAndBackward) {
+  const auto context = context_of(R"(graph "g" {
+    symbols n
+    input start: float[2]
+    input x: float[n, 2]
+    last: float[2], sums: float[n, 2] = Scan(start, x) {num_scan_inputs=1, scan_input_axes=[0], scan_input_directions=[1],
+        scan_output_axes=[0], scan_output_directions=[1]} graph "body" {
+      input state: float[2]
+      input element: float[2]
+      next: float[2] = ElementWise(state, element) {op=add}
+      copy: float[2] = Unary(next) {op=identity}
+      output next
+      output copy
+    }
+    output last
+    output sums
+  })");
+  ASSERT_TRUE(context);
+  std::vector<TestTensor> outputs;
+  ASSERT_STATUS_OK(
+      run(*context, {floats({2}, {10, 20}), floats({3, 2}, {1, 2, 3, 4, 5, 6})}, outputs));
+  EXPECT_EQ(values<float>(outputs[0]), (std::vector<float>{19, 32}));
+  EXPECT_EQ(values<float>(outputs[1]), (std::vector<float>{19, 32, 18, 30, 15, 26}));
+}
+
+TEST(EngineRuns, BranchesOfDifferentShapes) {
+  const auto context = context_of(R"(graph "g" {
+    symbols n
+    input c: bool[]
+    input x: float[n]
+    y: float[?1m] = If(c, x)
+    graph "then" { input a: float[n]  r: float[n] = Unary(a) {op=neg}  output r }
+    graph "else" { input a: float[n]  i: int64[1, ?2k] = NonZero(a) j: int64[?2k] = Shuffle(i) {has_reshape=true, reshape=[?2k]}
+      r: float[?2k] = Gather(a, j) {axis=0}  output r }
+    z: float[?1m] = Unary(y) {op=abs}
+    output z
+  })");
+  ASSERT_TRUE(context);
+  std::vector<TestTensor> outputs;
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_STATUS_OK(run(*context, {boolean(true), floats({3}, {0, -1, 2})}, outputs));
+    EXPECT_EQ(values<float>(outputs[0]), (std::vector<float>{0, 1, 2}));
+    ASSERT_STATUS_OK(run(*context, {boolean(false), floats({3}, {0, -1, 2})}, outputs));
+    EXPECT_EQ(values<float>(outputs[0]), (std::vector<float>{1, 2}));
+  }
+}
+
+TEST(EngineRuns, EmptyTensors) {
+  const auto context = context_of(R"(graph "g" {
+    symbols past, now
+    input cache: float[1, past, 4]
+    input x: float[1, now, 4]
+    constant w: float[4, 3] = random(1)
+    y: float[1, (now + past), 4] = Concatenation(cache, x) {axis=1}
+    z: float[1, (now + past), 3] = MatrixMultiply(y, w)
+    r: float[1, (now + past), 3] = Activation(z) {op=relu}
+    output y
+    output r
+  })");
+  ASSERT_TRUE(context);
+  std::vector<TestTensor> outputs;
+  const TestTensor x = random_tensor({1, 2, 4}, 1);
+  ASSERT_STATUS_OK(run(*context, {floats({1, 0, 4}, {}), x}, outputs));
+  EXPECT_EQ(outputs[0].bytes, x.bytes);
+  EXPECT_EQ(outputs[1].extents, (ir::Extents{1, 2, 3}));
+  ASSERT_STATUS_OK(run(*context, {floats({1, 0, 4}, {}), floats({1, 0, 4}, {})}, outputs));
+  EXPECT_EQ(outputs[1].extents, (ir::Extents{1, 0, 3}));
+}
+
+TEST(EngineRuns, OutputsThatAreInputsConstantsOrTheSame) {
+  const auto context = context_of(R"(graph "g" {
+    input x: float[2, 3, 2]
+    constant c: float[2] = [3, 4]
+    y: float[3, 4] = Shuffle(x) {has_reshape=true, reshape=[3, 4]}
+    z: float[4, 3] = Shuffle(x) {has_reshape=true, reshape=[4, 3]}
+    r: float[2, 3, 2] = Unary(x) {op=neg}
+    s: float[12] = Shuffle(r) {has_reshape=true, reshape=[12]}
+    output x
+    output c
+    output y
+    output z
+    output r
+    output s
+  })");
+  ASSERT_TRUE(context);
+  const TestTensor x = random_tensor({2, 3, 2}, 3);
+  std::vector<TestTensor> outputs;
+  ASSERT_STATUS_OK(run(*context, {x}, outputs));
+  ASSERT_EQ(outputs.size(), 6u);
+  EXPECT_EQ(outputs[0].bytes, x.bytes);
+  EXPECT_EQ(values<float>(outputs[1]), (std::vector<float>{3, 4}));
+  EXPECT_EQ(outputs[2].bytes, x.bytes);
+  EXPECT_EQ(outputs[3].bytes, x.bytes);
+  EXPECT_EQ(outputs[4].bytes, outputs[5].bytes);
+  EXPECT_EQ(values<float>(outputs[4])[5], -x.floats()[5]);
+}
+
+constexpr const char* kTwoInputs = R"(graph "g" {
+    symbols n
+    input a: float[n, 4]
+    input b: float[n, 4]
+    y: float[n, 4] = ElementWise(a, b) {op=add}
+    output y
+  })";
+
+TEST(EngineRuns, BindingsAreChecked) {
+  const auto context = context_of(kTwoInputs);
+  ASSERT_TRUE(context);
+  std::vector<TestTensor> outputs;
+  EXPECT_EQ(context->execute().code(), ErrorCode::kInvalidArgument);  // no extents
+  EXPECT_FALSE(run(*context, {random_tensor({2, 4}, 1), random_tensor({3, 4}, 1)}, outputs).ok());
+  EXPECT_FALSE(context->set_input_extents(0, ir::Extents{2, 5}).ok());
+  EXPECT_FALSE(context->set_input_extents(0, ir::Extents{2}).ok());
+  EXPECT_FALSE(context->set_input_extents(0, ir::Extents{101, 4}).ok());
+  EXPECT_FALSE(context->set_input_extents(2, ir::Extents{2, 4}).ok());
+  ASSERT_STATUS_OK(run(*context, {random_tensor({2, 4}, 1), random_tensor({2, 4}, 2)}, outputs));
+  std::vector<float> few(7);
+  ASSERT_STATUS_OK(context->set_input(0, few.data(), few.size() * 4));
+  EXPECT_FALSE(context->execute().ok());
+  ASSERT_STATUS_OK(context->set_input(0, outputs[0].bytes.data(), 32));
+  ASSERT_STATUS_OK(context->set_output(0, few.data(), few.size() * 4));
+  EXPECT_FALSE(context->execute().ok());
+  EXPECT_EQ(context->binding_index("b"), 1);
+  EXPECT_EQ(context->binding_index("y"), 2);
+  EXPECT_EQ(context->binding_index("nobody"), -1);
+}
+
+TEST(EngineRuns, MemoryOfTheCallerInAnyAlignment) {
+  const auto context = context_of(kTwoInputs);
+  ASSERT_TRUE(context);
+  const TestTensor a = random_tensor({3, 4}, 1), b = random_tensor({3, 4}, 2);
+  std::vector<TestTensor> expected;
+  ASSERT_STATUS_OK(run(*context, {a, b}, expected));
+  for (const size_t shift : {0, 1, 4}) {
+    std::vector<std::byte> in(a.bytes.size() + shift), out(48 + shift);
+    std::memcpy(in.data() + shift, a.bytes.data(), a.bytes.size());
+    ASSERT_STATUS_OK(context->set_input(0, in.data() + shift, a.bytes.size()));
+    ASSERT_STATUS_OK(context->set_input(1, b.bytes.data(), b.bytes.size()));
+    ASSERT_STATUS_OK(context->set_output(0, out.data() + shift, 48));
+    ASSERT_STATUS_OK(context->execute());
+    EXPECT_EQ(std::memcmp(out.data() + shift, expected[0].bytes.data(), 48), 0) << shift;
+  }
+}
+
+TEST(EngineRuns, ContextsOnSeveralThreads) {
+  BuildOptions options;
+  options.threads = 2;
+  const auto engine = engine_of(random_graph(5, 20, true), [&] {
+    const auto graph = random_graph(5, 20, true);
+    BuildOptions wide = options;
+    wide.profiles = {wide_profile(*graph)};
+    return wide;
+  }());
+  ASSERT_TRUE(engine);
+  const auto& shape = engine->plan().tensors[engine->plan().inputs[0]].shape;
+  const auto work = [&](int which, std::vector<TestTensor>& outputs) {
+    auto context = runtime::Context::create(engine, {.threads = 2});
+    ASSERT_STATUS_OK(context.status());
+    for (int round = 0; round < 5; ++round)
+      ASSERT_STATUS_OK(
+          run(**context,
+              {random_tensor({1 + which, shape[1].extent(), shape[2].extent(), shape[3].extent()},
+                             which)},
+              outputs));
+  };
+  std::vector<std::vector<TestTensor>> alone(4), together(4);
+  for (int which = 0; which < 4; ++which) work(which, alone[which]);
+  std::vector<std::thread> threads;
+  for (int which = 0; which < 4; ++which)
+    threads.emplace_back([&, which] { work(which, together[which]); });
+  for (std::thread& thread : threads) thread.join();
+  for (int which = 0; which < 4; ++which)
+    for (size_t k = 0; k < alone[which].size(); ++k)
+      EXPECT_EQ(alone[which][k].bytes, together[which][k].bytes);
+}
+
+TEST(EngineRuns, ProfilerSeesEveryStepThatRuns) {
+  const auto context = context_of(kTwoInputs);
+  ASSERT_TRUE(context);
+  std::vector<runtime::LayerTime> times;
+  context->set_profiler([&](const runtime::LayerTime& time) { times.push_back(time); });
+  std::vector<TestTensor> outputs;
+  ASSERT_STATUS_OK(run(*context, {random_tensor({2, 4}, 1), random_tensor({2, 4}, 2)}, outputs));
+  ASSERT_EQ(times.size(), 1u);
+  EXPECT_EQ(times[0].step, 0);
+  EXPECT_GT(times[0].start_ns, 0);
+}
+
+}  // namespace
+}  // namespace camshaft::tuner
