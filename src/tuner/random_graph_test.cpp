@@ -4,8 +4,11 @@
 
 #include <algorithm>
 
+#include <fmt/ranges.h>
+
 #include "ir/infer.h"
 #include "kernels/interpreter.h"
+#include "tuner/layer_check.h"
 #include "tuner/test_util.h"
 
 namespace camshaft::tuner {
@@ -279,9 +282,18 @@ void check(uint32_t seed, bool dynamic) {
       const auto want = expected.value()[k].as<float>();
       float largest = 0;
       for (const float v : want) largest = std::max(largest, std::fabs(v));
+      float error = 0;
       for (size_t i = 0; i < want.size(); ++i)
-        ASSERT_NEAR(outputs[k].floats()[i], want[i], 1e-4f * largest + 1e-5f)
-            << "seed " << seed << " output " << k << " element " << i;
+        error = std::max(error, std::fabs(outputs[k].floats()[i] - want[i]));
+      if (error > 1e-4f * largest + 1e-5f) {
+        (*context)->set_input(0, x.bytes.data(), x.bytes.size()).ok();
+        const auto differing = check_layers(*random_graph(seed, 14, dynamic), inputs, **context);
+        ASSERT_STATUS_OK(differing.status());
+        FAIL() << ir::to_text(*random_graph(seed, 14, dynamic), true) << "seed " << seed
+               << " batch " << batch << " output " << k << ": error " << error << " of " << largest
+               << "\n"
+               << fmt::format("{}", fmt::join(differing.value(), "\n"));
+      }
     }
   }
 }

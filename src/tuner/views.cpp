@@ -87,6 +87,8 @@ class Finder {
   // Can every reader of `tensor` (made in `format`) live with strides? Views of it pass the
   // question on.
   bool readers_accept_strides(const Tensor& tensor, Format format) const {
+    if (formats_coincide(tensor))
+      return false;  // one channel or pixel: passes for either format, which strides tell apart
     for (const Layer* reader : tensor.consumers) {
       const Choice& choice = choices_.at(reader);
       if (choice.is_view) {
@@ -96,10 +98,6 @@ class Finder {
         continue;
       }
       if (!reader->bodies.empty()) return false;
-      for (size_t k = 0; k < reader->inputs.size(); ++k)
-        if (reader->inputs[k] == &tensor && formats_coincide(tensor) &&
-            (is_data_input(*reader, k) ? choice.formats.input : Format::kLinear) != format)
-          return false;  // it will be relabelled, which takes dense memory
       if (!accepts(*reader, choice, &tensor, nullptr)) return false;
     }
     return true;
@@ -160,7 +158,7 @@ class Finder {
     const Tensor& whole = *concat.outputs[0];
     if (part_is_dense(whole.shape, format, axis) && !views_.count(&whole)) return {};
     if (!accepts(producer, choice, nullptr, tensor)) return "its tactic writes dense tensors only";
-    if (!readers_accept_strides(*tensor, format)) return "another reader needs it dense";
+    if (!readers_accept_strides(*tensor, format)) return "a reader needs it dense";
     return {};
   }
 
