@@ -18,6 +18,7 @@ namespace {
 std::vector<TensorInfo> tensor_infos(const ir::Graph& graph,
                                      const std::vector<ir::Tensor*>& tensors) {
   std::vector<TensorInfo> infos;
+  infos.reserve(tensors.size());
   for (const ir::Tensor* tensor : tensors) {
     infos.push_back(api::tensor_info(tensor->name, tensor->type, tensor->has_rank, tensor->shape,
                                      graph.symbols()));

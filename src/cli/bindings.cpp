@@ -130,7 +130,7 @@ Status InputSet::bind(Context& context) const {
 
 Status InputSet::try_run(Context& context, std::string& note) {
   CAMSHAFT_TRY(bind(context));
-  const Status status = context.run();
+  Status status = context.run();
   if (status.ok()) return status;
   bool has_random_integers = false;
   for (size_t k = 0; k < tensors_.size(); ++k) {

@@ -71,7 +71,8 @@ class Camexec {
     console_.info("Loaded engine with size: {:g} MiB", mebibytes(engine.info().file_bytes));
     if (!engine.info().same_cpu) {
       console_.warning(
-          "The engine was tuned on another kind of processor ({}): it runs, but not at its best",
+          "The engine was tuned on another machine ({}, or other caches or instruction set): it "
+          "runs, but not at its best",
           engine.info().cpu_model);
     }
     return engine;

@@ -15,32 +15,26 @@ namespace {
 
 // "a + PWN(b, c) || d" -> {a, b, c, d}: the names a fused name is made of.
 std::vector<std::string> components(const std::string& name) {
-  std::vector<std::string> parts;
-  std::string part;
-  auto flush = [&] {
-    while (!part.empty() && part.back() == ' ') part.pop_back();
-    if (!part.empty()) parts.push_back(part);
-    part.clear();
-  };
-  for (size_t k = 0; k < name.size(); ++k) {
+  static constexpr std::string_view kBetween[] = {" + ", " || ", ", ", "PWN("};
+  std::vector<std::string> parts(1);
+  int open = 0;
+  for (size_t k = 0; k < name.size();) {
     const std::string_view rest = std::string_view(name).substr(k);
-    if (rest.starts_with(" + ") || rest.starts_with(", ")) {
-      flush();
-      k += rest[0] == ',' ? 1 : 2;
-    } else if (rest.starts_with(" || ")) {
-      flush();
-      k += 3;
-    } else if (rest.starts_with("PWN(")) {
-      flush();
-      k += 3;
-    } else if (rest == ")" || (rest[0] == ')' && rest.size() > 1 &&
-                               (rest[1] == ' ' || rest[1] == ',' || rest[1] == ')'))) {
-      flush();
+    const auto* mark =
+        std::find_if(std::begin(kBetween), std::end(kBetween),
+                     [&](std::string_view between) { return rest.starts_with(between); });
+    if (mark != std::end(kBetween)) {
+      open += *mark == "PWN(" ? 1 : 0;
+      parts.emplace_back();
+      k += mark->size();
+    } else if (open > 0 && rest[0] == ')') {
+      --open;
+      ++k;
     } else {
-      part += name[k];
+      parts.back() += name[k++];
     }
   }
-  flush();
+  std::erase(parts, "");
   return parts;
 }
 

@@ -24,7 +24,7 @@ std::string format_of(const LayerInfo& layer) {
                                                : format;
   };
   if (layer.outputs.empty()) return "";
-  const std::string out = short_form(layer.outputs[0].format);
+  std::string out = short_form(layer.outputs[0].format);
   if (layer.inputs.empty()) return out;
   const std::string in = short_form(layer.inputs[0].format);
   return in == out ? out : in + "→" + out;

@@ -119,6 +119,38 @@ std::string nearest_option(std::span<const OptionRow> rows, std::string_view nam
   return nearest_word(names, name);
 }
 
+namespace {
+
+// One word taken apart: "--name", "--name=value", "-n", "-n4".
+struct OptionWord {
+  std::string spelling;
+  const OptionRow* row = nullptr;
+  bool has_value = false;
+  std::string value;
+};
+
+OptionWord take_apart(std::span<const OptionRow> rows, const std::string& word) {
+  OptionWord result;
+  const size_t equals = word.find('=');
+  result.spelling = word.substr(0, equals);
+  result.has_value = equals != std::string::npos;
+  if (result.has_value) result.value = word.substr(equals + 1);
+  if (result.spelling.starts_with("--")) {
+    result.row = find_row(rows, result.spelling.substr(2));
+  } else {
+    result.row = find_letter(rows, word[1]);
+    const bool attached = result.row != nullptr && word.size() > 2 && word[2] != '=';
+    if (attached && result.row->value == OptionValue::kNone) result.row = nullptr;
+    if (attached && result.row != nullptr)
+      result = {word.substr(0, 2), result.row, true, word.substr(2)};
+  }
+  if (result.row != nullptr && *result.row->alias_of != 0)
+    result.row = find_row(rows, result.row->alias_of);
+  return result;
+}
+
+}  // namespace
+
 Result<Options> Options::parse(std::span<const OptionRow> rows, std::span<char* const> words,
                                const OptionSyntax& syntax) {
   Options result;
@@ -138,29 +170,21 @@ Result<Options> Options::parse(std::span<const OptionRow> rows, std::span<char* 
       only_positionals = true;
       continue;
     }
-    const size_t equals = word.find('=');
-    const std::string spelling = word.substr(0, equals);
-    const OptionRow* row = spelling.starts_with("--") ? find_row(rows, spelling.substr(2))
-                           : spelling.size() == 2     ? find_letter(rows, spelling[1])
-                                                      : nullptr;
-    if (row == nullptr) return unknown_option(rows, spelling);
-    if (*row->alias_of != 0) row = find_row(rows, row->alias_of);
-    CAMSHAFT_TRY(check_status(*row, spelling));
-    std::string value;
-    if (equals != std::string::npos) {
-      if (row->value == OptionValue::kNone) {
-        return make_error(ErrorCode::kInvalidArgument, "{} takes no value", spelling);
-      }
-      value = word.substr(equals + 1);
-    } else if (row->value != OptionValue::kNone) {
-      if (syntax.needs_equals || k + 1 == words.size()) {
-        return make_error(ErrorCode::kInvalidArgument, "{} needs a value: {}={}", spelling,
-                          spelling, row->form);
-      }
-      value = words[++k];
+    OptionWord option = take_apart(rows, word);
+    if (option.row == nullptr) return unknown_option(rows, option.spelling);
+    CAMSHAFT_TRY(check_status(*option.row, option.spelling));
+    if (option.has_value && option.row->value == OptionValue::kNone) {
+      return make_error(ErrorCode::kInvalidArgument, "{} takes no value", option.spelling);
     }
-    CAMSHAFT_TRY(check_value(*row, spelling, value));
-    result.given_.push_back({row, spelling, value});
+    if (!option.has_value && option.row->value != OptionValue::kNone) {
+      if (syntax.needs_equals || k + 1 == words.size()) {
+        return make_error(ErrorCode::kInvalidArgument, "{} needs a value: {}={}", option.spelling,
+                          option.spelling, option.row->form);
+      }
+      option.value = words[++k];
+    }
+    CAMSHAFT_TRY(check_value(*option.row, option.spelling, option.value));
+    result.given_.push_back({option.row, option.spelling, option.value});
   }
   return result;
 }

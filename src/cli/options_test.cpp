@@ -71,6 +71,9 @@ TEST(Options, FriendlySyntax) {
   EXPECT_EQ(options->text("onnx"), "x");
   EXPECT_EQ(error({"a", "b", "c"}, {false, 2}), "unexpected argument 'c'");
   EXPECT_EQ(error({"-z"}, {false, 2}), "unknown option -z");
+  EXPECT_EQ(parse({"-n12"}, {false, 2})->integer("iterations"), 12);
+  EXPECT_EQ(parse({"-n=12"}, {false, 2})->integer("iterations"), 12);
+  EXPECT_EQ(error({"-nx"}, {false, 2}), "-n: 'x' is not a whole number");
 }
 
 TEST(Options, HelpListsEverySectionOnce) {

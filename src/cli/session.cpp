@@ -30,6 +30,7 @@ struct Names {
 
 std::vector<std::string> names_of(const std::vector<TensorInfo>& infos) {
   std::vector<std::string> names;
+  names.reserve(infos.size());
   for (const TensorInfo& info : infos) names.push_back(info.name);
   return names;
 }
@@ -227,7 +228,8 @@ Result<Engine> Network::engine(const Options& options, const std::vector<DataSet
   if (!model_) {
     if (!engine_->info().same_cpu) {
       messages.log(Severity::kWarning,
-                   fmt::format("{}: tuned on another kind of processor ({}), not at its best here",
+                   fmt::format("{}: tuned on another machine ({}, or other caches or instruction "
+                               "set), not at its best here",
                                file_.string(), engine_->info().cpu_model));
     }
     return *engine_;

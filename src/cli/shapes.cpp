@@ -93,6 +93,7 @@ const Dims* find_shape(const NamedShapes& shapes, const std::string& name) {
 Status check_all_used(const NamedShapes& shapes, const std::vector<TensorInfo>& infos,
                       const std::string& option) {
   std::vector<std::string> names;
+  names.reserve(infos.size());
   for (const TensorInfo& info : infos) names.push_back(info.name);
   for (const auto& [pattern, dims] : shapes) {
     const bool used =

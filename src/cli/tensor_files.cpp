@@ -40,7 +40,7 @@ std::string field(const std::string& header, const std::string& key, size_t& at)
   if (found == std::string::npos) return "";
   at = header.find(':', found);
   if (at == std::string::npos) return "";
-  at = header.find_first_not_of(" ", at + 1);
+  at = header.find_first_not_of(' ', at + 1);
   return at == std::string::npos ? "" : header.substr(at);
 }
 
