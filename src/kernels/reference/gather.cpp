@@ -39,10 +39,13 @@ Result<int64_t> checked_index(int64_t index, int64_t extent) {
 void copy_slices(const TensorView& x, const TensorView& y, const Ints& source, int64_t slice) {
   const size_t bytes = ir::bits_of(x.type) / 8 * slice;
   const RowMajorBytes from(x);
+  const auto copy_to = [&](std::byte* to) {
+    for (size_t k = 0; bytes > 0 && k < source.size(); ++k)
+      std::memcpy(to + k * bytes, from.data() + source[k] * bytes, bytes);
+  };
+  if (y.format == Format::kLinear && is_dense(y)) return copy_to(y.as<std::byte>());
   std::vector<std::byte> dense(source.size() * bytes);
-  if (bytes > 0)
-    for (size_t k = 0; k < source.size(); ++k)
-      std::memcpy(&dense[k * bytes], from.data() + source[k] * bytes, bytes);
+  copy_to(dense.data());
   copy_view(make_view(dense.data(), y.type, Format::kLinear, extents_of(y)), y);
 }
 

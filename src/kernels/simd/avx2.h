@@ -85,6 +85,8 @@ CAMSHAFT_INLINE F32 scale_by_power(F32 a, F32 n) {
   return a * bits_as_float(shift_left<23>(half + bias)) * bits_as_float(shift_left<23>(whole - half + bias));
 }
 
+CAMSHAFT_INLINE F32 permute(F32 a, I32 index) { return {_mm256_permutevar8x32_ps(a.v, index.v)}; }
+
 CAMSHAFT_INLINE float reduce_add(F32 a) {
   __m128 s = _mm_add_ps(_mm256_castps256_ps128(a.v), _mm256_extractf128_ps(a.v, 1));
   s = _mm_add_ps(s, _mm_movehl_ps(s, s));

@@ -82,6 +82,9 @@ CAMSHAFT_INLINE F32 bits_as_float(I32 a) { return {_mm512_castsi512_ps(a.v)}; }
 CAMSHAFT_INLINE I32 bits_as_int(F32 a) { return {_mm512_castps_si512(a.v)}; }
 CAMSHAFT_INLINE F32 gather(const float* p, I32 index) { return {_mm512_i32gather_ps(index.v, p, 4)}; }
 
+// Lane k: lane index[k] of a.
+CAMSHAFT_INLINE F32 permute(F32 a, I32 index) { return {_mm512_permutexvar_ps(index.v, a.v)}; }
+
 CAMSHAFT_INLINE float reduce_add(F32 a) { return _mm512_reduce_add_ps(a.v); }
 CAMSHAFT_INLINE float reduce_max(F32 a) { return _mm512_reduce_max_ps(a.v); }
 CAMSHAFT_INLINE float reduce_min(F32 a) { return _mm512_reduce_min_ps(a.v); }

@@ -213,6 +213,10 @@ CAMSHAFT_INLINE F32 scale_by_power(F32 a, F32 n) {
          bits_as_float(shift_left<23>(whole - half + bias));
 }
 
+CAMSHAFT_INLINE F32 permute(F32 a, I32 index) {
+  CAMSHAFT_EACH(a.v[index.v[k] & (kLanes - 1)]);
+}
+
 CAMSHAFT_INLINE float reduce_add(F32 a) {
   return (a.v[0] + a.v[2]) + (a.v[1] + a.v[3]);
 }

@@ -159,7 +159,7 @@ Channels channels_of(const KernelArgs& args) {
   const ir::NormalizationAttrs& attrs = attrs_of(*args.layer);
   Channels c{x.extents[0],
              x.extents[1],
-             attrs.kind == NormKind::kInstance ? x.extents[1] : attrs.groups,
+             attrs.kind == NormKind::kGroup ? attrs.groups : x.extents[1],
              1,
              data_of(args, 1),
              data_of(args, 2)};
@@ -298,6 +298,19 @@ std::string refuse_channels(const Problem& p) {
   return refuse_common(p);
 }
 
+// Layer normalization over all spatial dimensions without scale and bias is instance normalization.
+bool is_spatial_layer(const Problem& p) {
+  const ir::NormalizationAttrs& attrs = attrs_of(*p.layer);
+  if (attrs.kind != NormKind::kLayer || attrs.axis != 2) return false;
+  for (size_t k = 1; k < 3 && k < p.inputs.size(); ++k)
+    if (p.inputs[k].present) return false;
+  return true;
+}
+
+std::string refuse_channel_last(const Problem& p) {
+  return is_spatial_layer(p) ? refuse_common(p) : refuse_channels(p);
+}
+
 double cost_us(const Problem& p) {
   return traffic_us(p) * 1.5;
 }
@@ -310,7 +323,7 @@ double cost_us(const Problem& p) {
 constexpr Tactic kTactics[] = {
     CAMSHAFT_NORM("norm_lines_f32", kLinear, refuse_lines, no_workspace, run_lines),
     CAMSHAFT_NORM("norm_maps_f32", kLinear, refuse_channels, no_workspace, run_maps),
-    CAMSHAFT_NORM("norm_maps_nhwc_f32", kChannelLast, refuse_channels, channel_last_workspace,
+    CAMSHAFT_NORM("norm_maps_nhwc_f32", kChannelLast, refuse_channel_last, channel_last_workspace,
                   run_channel_last),
 };
 

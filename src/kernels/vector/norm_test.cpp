@@ -46,6 +46,16 @@ TEST(Normalization, Lines) {
   check_layer(layer, "two axes");
 }
 
+TEST(Normalization, LayerOverSpaceRunsChannelLast) {
+  for (const ir::Extents& shape : {ir::Extents{1, 40, 9, 7}, {2, 5, 30}}) {
+    ir::NormalizationAttrs attrs;
+    attrs.axis = 2;
+    TestLayer layer = normalization(attrs, shape, {1}, false, false, 2);
+    layer.only = "nhwc";
+    check_layer(layer, text(shape));
+  }
+}
+
 TEST(Normalization, Maps) {
   for (const NormKind kind : {NormKind::kInstance, NormKind::kGroup})
     for (const ir::Extents& shape :

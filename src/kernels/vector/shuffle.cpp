@@ -153,7 +153,7 @@ void run_space_to_depth(const KernelArgs& args) {
 
 #define CAMSHAFT_SHUFFLE(name, kind, refusal, run)                          \
   {                                                                         \
-    name, ir::LayerKind::kind, kIsa, FormatRule::kAny, 1, refusal, cost_us, \
+    name, ir::LayerKind::kind, kIsa, FormatRule::kAny, 2, refusal, cost_us, \
         CAMSHAFT_NOTHING_PACKED, run                                        \
   }
 constexpr Tactic kTactics[] = {

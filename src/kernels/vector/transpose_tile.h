@@ -86,19 +86,117 @@ CAMSHAFT_INLINE void transpose_part(const T* from, int64_t from_stride, T* to, i
     for (int64_t r = 0; r < rows; ++r) to[c * to_stride + r] = from[r * from_stride + c];
 }
 
-// rows x cols of any size; every tile of kLanes x kLanes goes through registers.
+// At most kLanes x kLanes, through a tile in memory.
+static inline void transpose_edge(const float* from, int64_t from_stride, float* to,
+                                  int64_t to_stride, int64_t rows, int64_t cols) {
+  if (rows * cols < 4 * kLanes) return transpose_part(from, from_stride, to, to_stride, rows, cols);
+  alignas(64) float tile[kLanes * kLanes], turned[kLanes * kLanes];
+  const M32 in = first_n(static_cast<int>(cols)), out = first_n(static_cast<int>(rows));
+  for (int64_t r = 0; r < rows; ++r)
+    store(tile + r * kLanes,
+          cols == kLanes ? load(from + r * from_stride) : load(from + r * from_stride, in));
+  transpose_full(tile, kLanes, turned, kLanes);
+  for (int64_t c = 0; c < cols; ++c) {
+    if (rows == kLanes)
+      store(to + c * to_stride, load(turned + c * kLanes));
+    else
+      store(to + c * to_stride, load(turned + c * kLanes), out);
+  }
+}
+
+// kCount vectors to kCount vectors, each lane from any lane of any of them: lane e of output j is
+// lane lane[j][e] of input source[j][e].
+template <int kCount>
+struct Shuffles {
+  I32 lane[kCount];
+  M32 takes[kCount][kCount];  // [output][input]
+
+  // position(k): where element k of the outputs, end to end, is in the inputs, end to end.
+  template <class F>
+  explicit Shuffles(F position) {
+    for (int j = 0; j < kCount; ++j) {
+      alignas(64) int32_t lanes[kLanes];
+      alignas(64) float sources[kLanes];
+      for (int e = 0; e < kLanes; ++e) {
+        const int from = position(j * kLanes + e);
+        lanes[e] = from % kLanes, sources[e] = static_cast<float>(from / kLanes);
+      }
+      lane[j] = iload(lanes);
+      for (int k = 0; k < kCount; ++k)
+        takes[j][k] = equal(load(sources), set1(static_cast<float>(k)));
+    }
+  }
+
+  F32 output(int j, const F32 (&in)[kCount]) const {
+    F32 result = permute(in[0], lane[j]);
+#pragma GCC unroll 4
+    for (int k = 1; k < kCount; ++k) result = select(takes[j][k], permute(in[k], lane[j]), result);
+    return result;
+  }
+};
+
+// kRows lines become one, element by element (the planes of an image its pixels).
+template <int kRows>
+static inline void interleave(const float* from, int64_t from_stride, float* to, int64_t count) {
+  const Shuffles<kRows> shuffles([](int k) { return k % kRows * kLanes + k / kRows; });
+  int64_t c = 0;
+  for (; c + kLanes <= count; c += kLanes) {
+    F32 in[kRows];
+    for (int r = 0; r < kRows; ++r) in[r] = load(from + r * from_stride + c);
+    for (int j = 0; j < kRows; ++j) store(to + c * kRows + j * kLanes, shuffles.output(j, in));
+  }
+  transpose_part(from + c, from_stride, to + c * kRows, static_cast<int64_t>(kRows),
+                 static_cast<int64_t>(kRows), count - c);
+}
+
+// The other way round.
+template <int kRows>
+static inline void deinterleave(const float* from, float* to, int64_t to_stride, int64_t count) {
+  const Shuffles<kRows> shuffles([](int k) { return k % kLanes * kRows + k / kLanes; });
+  int64_t c = 0;
+  for (; c + kLanes <= count; c += kLanes) {
+    F32 in[kRows];
+    for (int j = 0; j < kRows; ++j) in[j] = load(from + c * kRows + j * kLanes);
+    for (int r = 0; r < kRows; ++r) store(to + r * to_stride + c, shuffles.output(r, in));
+  }
+  transpose_part(from + c * kRows, static_cast<int64_t>(kRows), to + c, to_stride, count - c,
+                 static_cast<int64_t>(kRows));
+}
+
+// Few contiguous lines on one of the sides, which are all of it. False: it is not so.
+static inline bool transpose_narrow(const float* from, int64_t from_stride, float* to,
+                                    int64_t to_stride, int64_t rows, int64_t cols) {
+  if (to_stride == rows && cols >= 4 * kLanes) {
+    if (rows == 2) return interleave<2>(from, from_stride, to, cols), true;
+    if (rows == 3) return interleave<3>(from, from_stride, to, cols), true;
+    if (rows == 4) return interleave<4>(from, from_stride, to, cols), true;
+  }
+  if (from_stride == cols && rows >= 4 * kLanes) {
+    if (cols == 2) return deinterleave<2>(from, to, to_stride, rows), true;
+    if (cols == 3) return deinterleave<3>(from, to, to_stride, rows), true;
+    if (cols == 4) return deinterleave<4>(from, to, to_stride, rows), true;
+  }
+  return false;
+}
+
+// rows x cols of any size; every tile of kLanes x kLanes goes through registers. The last one
+// overlaps the one before.
 static inline void transpose_block(const float* from, int64_t from_stride, float* to,
                                    int64_t to_stride, int64_t rows, int64_t cols) {
-  const int64_t whole_rows = rows - rows % kLanes, whole_cols = cols - cols % kLanes;
-  for (int64_t c = 0; c < whole_cols; c += kLanes) {
-    for (int64_t r = 0; r < whole_rows; r += kLanes)
-      transpose_full(from + r * from_stride + c, from_stride, to + c * to_stride + r, to_stride);
-    transpose_part(from + whole_rows * from_stride + c, from_stride,
-                   to + c * to_stride + whole_rows, to_stride, rows - whole_rows,
-                   static_cast<int64_t>(kLanes));
+  if (transpose_narrow(from, from_stride, to, to_stride, rows, cols)) return;
+  for (int64_t col = 0; col < cols; col += kLanes) {
+    const int64_t c = col + kLanes <= cols || cols < kLanes ? col : cols - kLanes;
+    for (int64_t row = 0; row < rows; row += kLanes) {
+      const int64_t r = row + kLanes <= rows || rows < kLanes ? row : rows - kLanes;
+      const float* tile = from + r * from_stride + c;
+      float* target = to + c * to_stride + r;
+      if (rows < kLanes || cols < kLanes)
+        transpose_edge(tile, from_stride, target, to_stride, rows - r < kLanes ? rows - r : kLanes,
+                       cols - c < kLanes ? cols - c : kLanes);
+      else
+        transpose_full(tile, from_stride, target, to_stride);
+    }
   }
-  transpose_part(from + whole_cols, from_stride, to + whole_cols * to_stride, to_stride, rows,
-                 cols - whole_cols);
 }
 
 // Other element sizes: blocks whose lines stay in L1.
