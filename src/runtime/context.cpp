@@ -171,8 +171,9 @@ Result<std::unique_ptr<Context>> Context::create(std::shared_ptr<const engine::E
                       options.profile, num_profiles);
   impl->pool = std::make_unique<ThreadPool>(
       options.threads > 0 ? options.threads : default_num_threads(), options.spin_us);
-  CAMSHAFT_ASSIGN(impl->executor,
-                  Executor::create(*impl->engine, impl->engine->plan(), *impl->pool));
+  const engine::Profile* profile =
+      num_profiles > 0 ? &impl->engine->profiles()[options.profile] : nullptr;
+  CAMSHAFT_ASSIGN(impl->executor, Executor::create_checked(*impl->engine, profile, *impl->pool));
   impl->set_static_extents();
   return std::unique_ptr<Context>(new Context(std::move(impl)));
 }

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "runtime/step_problem.h"
+
 namespace camshaft::runtime {
 namespace {
 
@@ -34,6 +36,52 @@ Result<std::unique_ptr<Executor>> Executor::create(const engine::Engine& engine,
       CAMSHAFT_ASSIGN(std::unique_ptr<Executor> inner, create(engine, *body, pool));
       executor->bodies_[k].push_back(std::move(inner));
     }
+  }
+  return executor;
+}
+
+namespace {
+
+// Extents of every input at a point of the profile; empty where the profile does not say and the
+// model does not fix them.
+std::vector<ir::Extents> extents_at(const engine::Plan& plan, const engine::Profile* profile,
+                                    ir::Extents engine::ShapeRange::*point) {
+  std::vector<ir::Extents> inputs;
+  for (const int t : plan.inputs) {
+    const engine::PlanTensor& tensor = plan.tensors[t];
+    ir::Extents extents;
+    bool known = tensor.has_rank;
+    for (const ir::Dim dim : tensor.shape) {
+      known &= dim.is_known();
+      extents.push_back(dim.is_known() ? dim.extent() : 0);
+    }
+    if (profile)
+      for (const engine::ShapeRange& range : *profile)
+        if (range.input == tensor.name) {
+          extents = range.*point;
+          known = true;
+        }
+    if (!known) return {};
+    inputs.push_back(extents);
+  }
+  return inputs;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Executor>> Executor::create_checked(const engine::Engine& engine,
+                                                           const engine::Profile* profile,
+                                                           ThreadPool& pool) {
+  CAMSHAFT_ASSIGN(std::unique_ptr<Executor> executor, create(engine, engine.plan(), pool));
+  bool first = true;
+  for (const auto point :
+       {&engine::ShapeRange::opt, &engine::ShapeRange::min, &engine::ShapeRange::max}) {
+    const std::vector<ir::Extents> inputs = extents_at(engine.plan(), profile, point);
+    if (inputs.size() != engine.plan().inputs.size()) continue;
+    CAMSHAFT_ASSIGN(const Bindings bindings, bind_symbols(engine.plan(), inputs, nullptr));
+    if (first) replace_missing_tactics(executor->facts_, bindings, pool.threads());
+    CAMSHAFT_TRY(verify_steps(executor->facts_, bindings));
+    first = false;
   }
   return executor;
 }

@@ -18,6 +18,10 @@ using Profiler = std::function<void(const LayerTime&)>;
 
 class Executor {
  public:
+  // Of the engine's main plan: checked against the kernels at the points of this profile.
+  static Result<std::unique_ptr<Executor>> create_checked(const engine::Engine& engine,
+                                                          const engine::Profile* profile,
+                                                          ThreadPool& pool);
   static Result<std::unique_ptr<Executor>> create(const engine::Engine& engine,
                                                   const engine::Plan& plan, ThreadPool& pool);
 

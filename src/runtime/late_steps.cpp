@@ -174,7 +174,7 @@ Status Executor::run_late_kernel(const PlanStep& step, const StepFacts& facts) {
   std::vector<TensorView> inputs, outputs;
   for (size_t k = 0; k < step.inputs.size(); ++k) {
     inputs.push_back(step.inputs[k] == kNoTensor ? TensorView() : tensor(step.inputs[k]));
-    if (facts.tactic && k < 32 && (step.packed_inputs >> k & 1)) inputs.back().data = nullptr;
+    if (k < 32 && (facts.packed_inputs >> k & 1)) inputs.back().data = nullptr;
   }
   args.inputs = inputs;
   if (facts.reference && facts.reference->run_dynamic) return run_dynamic(step, facts, args);

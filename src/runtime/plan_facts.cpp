@@ -59,6 +59,7 @@ Status find_kernel(const engine::Plan& plan, const engine::PlanStep& step,
     if (tactic && tactic->kind == step.layer.kind && tactic->version == step.tactic_version) {
       facts.tactic = tactic;
       facts.packed = weights.data() + step.packed_offset;
+      facts.packed_inputs = step.packed_inputs;
       return ok_status();
     }
     if (!raw_constants_stored(plan, step)) {

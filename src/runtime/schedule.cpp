@@ -332,8 +332,8 @@ class Maker {
       return ok_status();
     }
     scheduled.args.layer = layer;
-    scheduled.args.inputs = add_args(step.inputs, step.packed_inputs, facts.tactic != nullptr);
-    scheduled.args.outputs = add_args(step.outputs, 0, false);
+    scheduled.args.inputs = add_args(step.inputs, facts.packed_inputs);
+    scheduled.args.outputs = add_args(step.outputs, 0);
     scheduled.args.packed = facts.packed;
     scheduled.args.pool = pool_;
     if (facts.tactic) {
@@ -348,15 +348,14 @@ class Maker {
     return ok_status();
   }
 
-  std::span<const TensorView> add_args(const std::vector<int>& tensors, uint32_t packed,
-                                       bool is_tactic) {
+  std::span<const TensorView> add_args(const std::vector<int>& tensors, uint32_t packed) {
     const size_t first = s_.args.size();
     for (size_t k = 0; k < tensors.size(); ++k) {
       TensorView view;
       if (const int t = tensors[k]; t != kNoTensor) {
         view = s_.tensors[t];
         const Location& location = s_.locations[t];
-        const bool in_packed = is_tactic && k < 32 && (packed >> k & 1);
+        const bool in_packed = k < 32 && (packed >> k & 1);
         if (location.space == Space::kFixed && !in_packed)
           view.data = const_cast<std::byte*>(location.fixed);
         if (location.space == Space::kBase)
@@ -377,8 +376,8 @@ class Maker {
 
 }  // namespace
 
-bool Bindings::known(const ir::Shape& shape) const {
-  return std::all_of(shape.begin(), shape.end(), [this](Dim dim) { return known(dim); });
+bool Bindings::known_all(std::span<const Dim> dims) const {
+  return std::all_of(dims.begin(), dims.end(), [this](Dim dim) { return known(dim); });
 }
 
 Status place_in_parent(const PlanTensor& tensor, const TensorView& parent, const Bindings& bindings,
@@ -416,18 +415,24 @@ size_t workspace_of(const kernels::Tactic& tactic, const KernelArgs& args) {
   return tactic.workspace_bytes ? (tactic.workspace_bytes(args) + 63) / 64 * 64 : 0;
 }
 
+Result<Bindings> bind_symbols(const Plan& plan, std::span<const ir::Extents> inputs,
+                              const Bindings* outer) {
+  Bindings bindings;
+  if (outer) bindings = *outer;
+  bindings.values.resize(plan.symbols.size());
+  bindings.bound.resize(plan.symbols.size());
+  CAMSHAFT_TRY(bind_inputs(plan, inputs, bindings));
+  CAMSHAFT_TRY(check_inputs(plan, inputs, bindings));
+  return bindings;
+}
+
 Result<std::unique_ptr<Schedule>> make_schedule(const PlanFacts& facts,
                                                 std::span<const ir::Extents> inputs,
                                                 const Bindings* outer, ThreadPool* pool) {
   auto schedule = std::make_unique<Schedule>();
   schedule->input_extents.assign(inputs.begin(), inputs.end());
-  const size_t num_symbols = facts.plan->symbols.size();
   if (outer) schedule->outer = *outer;
-  schedule->bindings = schedule->outer;
-  schedule->bindings.values.resize(num_symbols);
-  schedule->bindings.bound.resize(num_symbols);
-  CAMSHAFT_TRY(bind_inputs(*facts.plan, inputs, schedule->bindings));
-  CAMSHAFT_TRY(check_inputs(*facts.plan, inputs, schedule->bindings));
+  CAMSHAFT_ASSIGN(schedule->bindings, bind_symbols(*facts.plan, inputs, outer));
   CAMSHAFT_TRY(Maker(facts, pool, *schedule).make());
   schedule->initial_bindings = schedule->bindings;
   return schedule;

@@ -20,7 +20,8 @@ struct Bindings {
   std::vector<bool> bound;
 
   bool known(ir::Dim dim) const { return dim.is_known() || bound[dim.symbol_id()]; }
-  bool known(const ir::Shape& shape) const;
+  bool known(const ir::Shape& shape) const { return known_all(shape); }
+  bool known_all(std::span<const ir::Dim> dims) const;
   int64_t value(ir::Dim dim) const {
     return dim.is_known() ? dim.extent() : values[dim.symbol_id()];
   }
@@ -31,6 +32,7 @@ struct StepFacts {
   const kernels::Tactic* tactic = nullptr;
   const kernels::ReferenceKernel* reference = nullptr;
   const std::byte* packed = nullptr;
+  uint32_t packed_inputs = 0;
   bool symbolic_attributes = false;
   bool in_place = false;  // element k of the output needs only element k of an input of its shape
   bool control_flow = false;
@@ -50,6 +52,8 @@ struct PlanFacts {
   const engine::Plan* plan = nullptr;
   std::vector<StepFacts> steps;
   std::vector<TensorFacts> tensors;
+  std::vector<std::shared_ptr<std::byte[]>>
+      repacked;  // weights packed here, for tactics other than the plan's
 
   static Result<PlanFacts> make(const engine::Engine& engine, const engine::Plan& plan);
 };
@@ -95,6 +99,10 @@ struct Schedule {
 
   int num_bases() const { return static_cast<int>(patches.size()); }
 };
+
+// Symbol values when the inputs have these extents; contradictions are errors.
+Result<Bindings> bind_symbols(const engine::Plan& plan, std::span<const ir::Extents> inputs,
+                              const Bindings* outer);
 
 Result<std::unique_ptr<Schedule>> make_schedule(const PlanFacts& facts,
                                                 std::span<const ir::Extents> inputs,

@@ -5,10 +5,12 @@
 
 #include "base/log.h"
 #include "camshaft/version.h"
+#include "kernels/probe.h"
 #include "passes/pipeline.h"
 #include "tuner/plan_maker.h"
 #include "tuner/profiles.h"
 #include "tuner/selection.h"
+#include "tuner/specialize.h"
 
 namespace camshaft::tuner {
 namespace {
@@ -19,99 +21,179 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-bool report(const BuildOptions& options, const char* phase, int done, int total) {
-  return !options.progress || options.progress(phase, done, total);
+// Measured once per process.
+double machine_fma_peak() {
+  static const double peak = kernels::measure_fma_peak(active_isa());
+  return peak;
+}
+double machine_read_bandwidth() {
+  static const double rate = kernels::measure_read_bandwidth();
+  return rate;
 }
 
-// Symbol values at every other point of the profiles, if anything is dynamic.
-Status add_points(const ir::Graph& graph, const std::vector<engine::Profile>& profiles,
-                  std::vector<runtime::Bindings>& points) {
-  if (graph.symbols().size() == 0) return ok_status();
-  for (size_t p = 0; p < profiles.size(); ++p) {
-    for (const ProfilePoint point : {ProfilePoint::kMin, ProfilePoint::kOpt, ProfilePoint::kMax}) {
-      if (p == 0 && point == ProfilePoint::kOpt) continue;
-      CAMSHAFT_ASSIGN(runtime::Bindings bindings, bindings_at(graph, profiles[p], point));
-      points.push_back(std::move(bindings));
-    }
+// One build, step by step.
+class Build {
+ public:
+  Build(std::unique_ptr<ir::Graph> graph, const BuildOptions& options, BuildStatistics& statistics)
+      : graph_(std::move(graph)),
+        options_(options),
+        statistics_(statistics),
+        cache_(cpu_fingerprint()) {}
+
+  Result<std::vector<std::byte>> run() {
+    const Clock::time_point start = Clock::now();
+    describe();
+    CAMSHAFT_TRY(optimize());
+    statistics_.graph_seconds = seconds_since(start);
+    load_cache();
+    const Clock::time_point timing_start = Clock::now();
+    CAMSHAFT_TRY(choose_and_write());
+    measure_machine();
+    statistics_.timing_seconds = seconds_since(timing_start);
+    log(Severity::kInfo, "Formats and tactics selection completed in {:.6g} seconds.",
+        statistics_.timing_seconds);
+    log(Severity::kVerbose, "After reformat layers: {} layers", parts_.plan.steps.size());
+    save_cache();
+    std::vector<std::byte> bytes = engine::serialize(parts_);
+    statistics_.total_seconds = seconds_since(start);
+    log_summary(bytes.size());
+    return bytes;
   }
-  return ok_status();
-}
 
-Status cancelled() {
-  return make_error(ErrorCode::kCancelled, "the build was cancelled");
-}
+ private:
+  void describe() {
+    parts_.verbosity = options_.verbosity;
+    parts_.record.model_name = graph_->name();
+    parts_.record.builder_version = CAMSHAFT_VERSION;
+    parts_.record.cpu_model = cpu_info().model;
+    parts_.record.cpu_fingerprint = cpu_fingerprint();
+    parts_.record.threads = options_.threads > 0 ? options_.threads : default_num_threads();
+  }
+
+  Status report(const char* phase, int done, int total) const {
+    if (options_.progress && !options_.progress(phase, done, total))
+      return make_error(ErrorCode::kCancelled, "the build was cancelled");
+    return ok_status();
+  }
+
+  Status optimize() {
+    CAMSHAFT_TRY(report("Optimizing the graph", 0, 1));
+    CAMSHAFT_ASSIGN(parts_.profiles, complete_profiles(*graph_, options_.profiles));
+    if (const int fixed = specialize(*graph_, parts_.profiles))
+      log(Severity::kVerbose,
+          "{} dynamic dimensions have one value in all profiles and become static", fixed);
+    passes::PassRecord record;
+    CAMSHAFT_TRY(passes::optimize(*graph_, record));
+    parts_.record.rewrites = std::move(record.rewrites);
+    parts_.record.layer_counts = std::move(record.layer_counts);
+    return report("Optimizing the graph", 1, 1);
+  }
+
+  // Symbol values at the opt shapes, and at every other point of the profiles if anything is
+  // dynamic.
+  Status bind_points() {
+    CAMSHAFT_ASSIGN(opt_, bindings_at(*graph_, parts_.profiles[0], ProfilePoint::kOpt));
+    if (graph_->symbols().size() == 0) return ok_status();
+    for (const engine::Profile& profile : parts_.profiles)
+      for (const ProfilePoint point :
+           {ProfilePoint::kMin, ProfilePoint::kOpt, ProfilePoint::kMax}) {
+        CAMSHAFT_ASSIGN(runtime::Bindings bindings, bindings_at(*graph_, profile, point));
+        if (bindings.values != opt_.values) points_.push_back(std::move(bindings));
+      }
+    return ok_status();
+  }
+
+  Status choose_and_write() {
+    CAMSHAFT_TRY(bind_points());
+    SelectionContext selection;
+    selection.options = &options_;
+    selection.threads = parts_.record.threads;
+    selection.opt = &opt_;
+    selection.cache = &cache_;
+    selection.statistics = &statistics_;
+    selection.progress = [this](int done, int total) {
+      return report("Timing tactics", done, total).ok();
+    };
+    for (const runtime::Bindings& point : points_) selection.others.push_back(&point);
+    Selector selector(selection);
+    Choices choices;
+    CAMSHAFT_TRY(selector.select(*graph_, choices));
+
+    Weights weights;
+    PlanContext context;
+    context.choices = &choices;
+    context.bindings = &opt_;
+    context.weights = &weights;
+    context.record = &parts_.record.rewrites;
+    context.portable = options_.portable;
+    context.threads = parts_.record.threads;
+    context.reformat_tactic = [&](const kernels::Problem& problem) {
+      return selector.reformat_tactic(problem);
+    };
+    CAMSHAFT_ASSIGN(parts_.plan, make_plan(*graph_, context));
+    parts_.weights = weights.take();
+    return report("Timing tactics", 1, 1);
+  }
+
+  // The machine's own limits, for "percent of peak"; from the cache where it has them, so that a
+  // build can be repeated.
+  void measure_machine() {
+    if (options_.optimization_level == 0 || options_.random_choices != 0) return;
+    const auto limit = [this](const char* key, auto measure) {
+      if (!cache_.find(key)) {
+        cache_.insert(key, measure());
+        measured_machine_ = true;
+      }
+      return *cache_.find(key);
+    };
+    parts_.record.peak_gmacs = limit("fma peak\tGMAC/s", machine_fma_peak);
+    parts_.record.read_gbytes = limit("read bandwidth\tGB/s", machine_read_bandwidth);
+  }
+
+  bool uses_cache_file() const {
+    return options_.use_timing_cache && !options_.timing_cache_file.empty();
+  }
+
+  // Trouble with the cache costs time, never the build.
+  void load_cache() {
+    if (!uses_cache_file()) return;
+    if (const Status status = cache_.load(options_.timing_cache_file); !status.ok())
+      log(Severity::kWarning, "{}", status.message());
+  }
+  void save_cache() {
+    if (!uses_cache_file() || (statistics_.timed_tactics == 0 && !measured_machine_)) return;
+    if (const Status status = cache_.save(options_.timing_cache_file); !status.ok())
+      log(Severity::kWarning, "{}", status.message());
+  }
+
+  void log_summary(size_t bytes) const {
+    log(Severity::kInfo, "Detected {} inputs and {} output network tensors.",
+        parts_.plan.inputs.size(), parts_.plan.outputs.size());
+    log(Severity::kVerbose, "Timing cache: {} hits, {} tactics timed", statistics_.cache_hits,
+        statistics_.timed_tactics);
+    log(Severity::kVerbose, "Weights: {} bytes, engine: {} bytes", parts_.weights.size(), bytes);
+    log(Severity::kInfo, "Engine generation completed in {:.6g} seconds.",
+        statistics_.total_seconds);
+  }
+
+  std::unique_ptr<ir::Graph> graph_;
+  const BuildOptions& options_;
+  BuildStatistics& statistics_;
+  engine::EngineParts parts_;
+  TimingCache cache_;
+  runtime::Bindings opt_;
+  std::vector<runtime::Bindings> points_;
+  bool measured_machine_ = false;
+};
 
 }  // namespace
 
 Result<std::vector<std::byte>> build(std::unique_ptr<ir::Graph> graph, const BuildOptions& options,
                                      BuildStatistics* statistics) {
-  const Clock::time_point start = Clock::now();
   BuildStatistics unused;
-  BuildStatistics& stats = statistics ? *statistics : unused;
-  stats = {};
-  engine::EngineParts parts;
-  parts.verbosity = options.verbosity;
-  parts.record.model_name = graph->name();
-  parts.record.builder_version = CAMSHAFT_VERSION;
-  parts.record.cpu_model = cpu_info().model;
-  parts.record.cpu_fingerprint = cpu_fingerprint();
-  parts.record.threads = options.threads > 0 ? options.threads : default_num_threads();
-
-  if (!report(options, "Optimizing the graph", 0, 1)) return cancelled();
-  passes::PassRecord passes;
-  CAMSHAFT_TRY(passes::optimize(*graph, passes));
-  parts.record.rewrites = std::move(passes.rewrites);
-  parts.record.layer_counts = std::move(passes.layer_counts);
-  stats.graph_seconds = seconds_since(start);
-
-  CAMSHAFT_ASSIGN(parts.profiles, complete_profiles(*graph, options.profiles));
-  CAMSHAFT_ASSIGN(const runtime::Bindings opt,
-                  bindings_at(*graph, parts.profiles[0], ProfilePoint::kOpt));
-
-  TimingCache cache(parts.record.cpu_fingerprint);
-  if (options.use_timing_cache && !options.timing_cache_file.empty())
-    if (const Status status = cache.load(options.timing_cache_file); !status.ok())
-      log(Severity::kWarning, "{}", status.message());
-  SelectionContext selection;
-  selection.options = &options;
-  selection.threads = parts.record.threads;
-  selection.opt = &opt;
-  selection.cache = &cache;
-  selection.statistics = &stats;
-  selection.progress = [&](int done, int total) {
-    return report(options, "Timing tactics", done, total);
-  };
-  std::vector<runtime::Bindings> points;
-  CAMSHAFT_TRY(add_points(*graph, parts.profiles, points));
-  for (const runtime::Bindings& point : points) selection.others.push_back(&point);
-  Selector selector(selection);
-  Choices choices;
-  const Clock::time_point timing_start = Clock::now();
-  CAMSHAFT_TRY(selector.select(*graph, choices));
-
-  Weights weights;
-  PlanContext context;
-  context.choices = &choices;
-  context.bindings = &opt;
-  context.weights = &weights;
-  context.record = &parts.record.rewrites;
-  context.portable = options.portable;
-  context.threads = parts.record.threads;
-  context.reformat_tactic = [&](const kernels::Problem& problem) {
-    return selector.reformat_tactic(problem);
-  };
-  CAMSHAFT_ASSIGN(parts.plan, make_plan(*graph, context));
-  stats.timing_seconds = seconds_since(timing_start);
-  log(Severity::kInfo, "Formats and tactics selection completed in {:.3f} seconds.",
-      stats.timing_seconds);
-  log(Severity::kVerbose, "After reformat layers: {} layers", parts.plan.steps.size());
-  if (options.use_timing_cache && !options.timing_cache_file.empty() && stats.timed_tactics > 0)
-    if (const Status status = cache.save(options.timing_cache_file); !status.ok())
-      log(Severity::kWarning, "{}", status.message());
-  parts.weights = weights.take();
-  stats.total_seconds = seconds_since(start);
-  log(Severity::kInfo, "Engine generation completed in {:.3f} seconds.", stats.total_seconds);
-  return engine::serialize(parts);
+  BuildStatistics& kept = statistics ? *statistics : unused;
+  kept = {};
+  return Build(std::move(graph), options, kept).run();
 }
 
 }  // namespace camshaft::tuner

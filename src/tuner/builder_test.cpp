@@ -47,6 +47,64 @@ TEST(Builder, RunsAtEveryShapeOfTheProfile) {
   EXPECT_FALSE(run(**context, {random_tensor({5, 3, 8, 8}, 1)}, alone).ok());
 }
 
+// A dynamic model built for one shape is a static one.
+TEST(Builder, OneShapeMakesItStatic) {
+  BuildOptions options;
+  options.profiles = {batch_profile(2, 2, 2)};
+  const auto fixed = engine_of(graph_of(kSmallNet), options);
+  options.profiles = {batch_profile(1, 2, 3)};
+  const auto dynamic = engine_of(graph_of(kSmallNet), options);
+  ASSERT_TRUE(fixed && dynamic);
+  for (const engine::PlanTensor& tensor : fixed->plan().tensors)
+    for (const ir::Dim dim : tensor.shape) EXPECT_TRUE(dim.is_known()) << tensor.name;
+  EXPECT_FALSE(dynamic->plan().tensors[dynamic->plan().inputs[0]].shape[0].is_known());
+  const TestTensor x = random_tensor({2, 3, 8, 8}, 3);
+  std::vector<TestTensor> a, b;
+  auto first = runtime::Context::create(fixed), second = runtime::Context::create(dynamic);
+  ASSERT_STATUS_OK(first.status());
+  ASSERT_STATUS_OK(second.status());
+  ASSERT_STATUS_OK(run(**first, {x}, a));
+  ASSERT_STATUS_OK(run(**second, {x}, b));
+  for (size_t k = 0; k < a[0].floats().size(); ++k)
+    EXPECT_NEAR(a[0].floats()[k], b[0].floats()[k], 1e-4);
+}
+
+// An engine made here runs where only weaker instruction sets are, if it is portable; else it says
+// what is missing.
+TEST(Builder, PortableEnginesRunOnLesserMachines) {
+  if (cpu_info().best_isa == Isa::kScalar) GTEST_SKIP() << "nothing is weaker than this machine";
+  BuildOptions options;
+  options.profiles = {batch_profile(1, 2, 3)};
+  const auto plain = engine_of(graph_of(kSmallNet), options);
+  options.portable = true;
+  const auto portable = engine_of(graph_of(kSmallNet), options);
+  ASSERT_TRUE(plain && portable);
+  const TestTensor x = random_tensor({2, 3, 8, 8}, 3);
+  std::vector<TestTensor> expected, outputs;
+  auto context = runtime::Context::create(portable);
+  ASSERT_STATUS_OK(context.status());
+  ASSERT_STATUS_OK(run(**context, {x}, expected));
+  force_isa(Isa::kScalar);
+  const auto refused = runtime::Context::create(plain);
+  auto lesser = runtime::Context::create(portable);
+  force_isa(cpu_info().best_isa);
+  EXPECT_EQ(refused.status().code(), ErrorCode::kUnsupported);
+  EXPECT_NE(refused.status().message().find(isa_name(cpu_info().best_isa)), std::string::npos)
+      << refused.status().message();
+  ASSERT_STATUS_OK(lesser.status());
+  ASSERT_STATUS_OK(run(**lesser, {x}, outputs));
+  for (size_t k = 0; k < outputs[0].floats().size(); ++k)
+    EXPECT_NEAR(outputs[0].floats()[k], expected[0].floats()[k], 1e-4);
+}
+
+TEST(Builder, ProgressCanCancel) {
+  BuildOptions options;
+  int calls = 0;
+  options.progress = [&](const char*, int, int) { return ++calls < 3; };
+  EXPECT_EQ(build(graph_of(kSmallNet), options).status().code(), ErrorCode::kCancelled);
+  EXPECT_EQ(calls, 3);
+}
+
 TEST(Builder, SameInputSameBytes) {
   BuildOptions options;
   options.optimization_level = 0;

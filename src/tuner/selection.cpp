@@ -156,11 +156,10 @@ Status Selector::list_tactics(const Layer& layer, LayerOptions& list) {
   for (const Tactic* tactic : kernels::tactics_for(layer.kind)) {
     std::string reason;
     bool accepted = false;
-    for (const Formats& wanted : formats_of(tactic->formats)) {
-      // Where every format is the same memory (one pixel, one channel), all tactics run, as linear
-      // ones.
+    for (const Formats& formats : formats_of(tactic->formats)) {
+      // Where every format is the same memory (one pixel, one channel), the tactic's own label will
+      // do.
       if (!has_data && accepted) break;
-      const Formats& formats = has_data ? wanted : kLinearOnly;
       const LayerProblem made = make_problem(layer, formats, *context_.opt, context_.threads);
       if (!made.layer) continue;
       std::string refusal = tactic->refusal(made.problem);

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/step_problem.h"
+
+#include <new>
+
+#include "ir/infer.h"
+
+namespace camshaft::runtime {
+namespace {
+
+using engine::kNoTensor;
+using engine::Plan;
+using engine::PlanStep;
+using engine::PlanTensor;
+using engine::TensorRole;
+using ir::Dim;
+
+constexpr int64_t kMaxValueElements = 256;
+
+bool is_part(const Plan& plan, int t) {
+  for (; t != kNoTensor; t = plan.tensors[t].parent)
+    if (plan.tensors[t].parent_axis >= 0) return true;
+  return false;
+}
+
+bool set_extents(const PlanTensor& tensor, const Bindings& bindings, ir::Extents& extents) {
+  if (!tensor.has_rank || !bindings.known(tensor.shape)) return false;
+  for (const Dim dim : tensor.shape) extents.push_back(std::max<int64_t>(bindings.value(dim), 0));
+  return true;
+}
+
+std::span<const std::byte> stored_bytes(const PlanFacts& facts, const PlanTensor& tensor) {
+  return facts.engine->weights().subspan(tensor.data_offset, tensor.data_bytes);
+}
+
+template <class T>
+std::vector<Dim> read_values(std::span<const std::byte> bytes, ir::SymbolTable& symbols) {
+  std::vector<Dim> values;
+  const T* data = reinterpret_cast<const T*>(bytes.data());
+  for (size_t k = 0; k < bytes.size() / sizeof(T); ++k) values.push_back(symbols.constant(data[k]));
+  return values;
+}
+
+// What inference may know of a tensor: its numbers, and the elements of small constants.
+bool infer_input(const PlanFacts& facts, int t, const Bindings& bindings, ir::SymbolTable& symbols,
+                 ir::InferInput& input) {
+  if (t == kNoTensor) return true;
+  const PlanTensor& tensor = facts.plan->tensors[t];
+  ir::Extents extents;
+  if (!set_extents(tensor, bindings, extents)) return false;
+  input.present = true;
+  input.type = tensor.type;
+  for (const int64_t extent : extents) input.shape.push_back(Dim(extent));
+  if (tensor.value && bindings.known_all(*tensor.value)) {
+    input.value.emplace();
+    for (const Dim dim : *tensor.value)
+      input.value->push_back(symbols.constant(bindings.value(dim)));
+  }
+  if (tensor.role != TensorRole::kConstant || extents.size() > 1 ||
+      ir::element_count(extents) > kMaxValueElements)
+    return true;
+  const auto bytes = stored_bytes(facts, tensor);
+  if (bytes.empty()) return true;
+  switch (tensor.type) {
+    case ir::DataType::kInt64:
+      input.value = read_values<int64_t>(bytes, symbols);
+      break;
+    case ir::DataType::kInt32:
+      input.value = read_values<int32_t>(bytes, symbols);
+      break;
+    case ir::DataType::kBool:
+      input.value = read_values<uint8_t>(bytes, symbols);
+      break;
+    case ir::DataType::kFloat:
+      input.float_value = reinterpret_cast<const float*>(bytes.data());
+      break;
+    default:
+      break;
+  }
+  return true;
+}
+
+Status verify_shapes(const PlanFacts& facts, const PlanStep& step, const ir::Layer& layer,
+                     const Bindings& bindings) {
+  ir::SymbolTable symbols;
+  std::vector<ir::InferInput> inputs(step.inputs.size());
+  for (size_t k = 0; k < step.inputs.size(); ++k)
+    if (!infer_input(facts, step.inputs[k], bindings, symbols, inputs[k])) return ok_status();
+  CAMSHAFT_ASSIGN(const std::vector<ir::InferOutput> outputs, ir::infer(layer, inputs, symbols));
+  for (size_t k = 0; k < step.outputs.size(); ++k) {
+    if (step.outputs[k] == kNoTensor) continue;
+    const PlanTensor& tensor = facts.plan->tensors[step.outputs[k]];
+    if (k >= outputs.size()) return make_error(ErrorCode::kCorrupt, "it has no output {}", k);
+    ir::Extents extents;
+    if (outputs[k].type != tensor.type)
+      return make_error(ErrorCode::kCorrupt, "output {} has another type", tensor.name);
+    if (!outputs[k].has_rank || !set_extents(tensor, bindings, extents)) continue;
+    bool same = outputs[k].shape.size() == extents.size();
+    for (size_t d = 0; same && d < extents.size(); ++d)
+      same = !outputs[k].shape[d].is_known() || outputs[k].shape[d].extent() == extents[d];
+    if (!same)
+      return make_error(ErrorCode::kCorrupt, "output {} has another shape than its inputs give",
+                        tensor.name);
+  }
+  return ok_status();
+}
+
+Status verify_tactic(const PlanStep& step, const kernels::Tactic& tactic,
+                     const kernels::Problem& problem) {
+  if (const std::string refusal = tactic.refusal(problem); !refusal.empty())
+    return make_error(ErrorCode::kCorrupt, "tactic {} cannot run it: {}", tactic.name, refusal);
+  const uint32_t packed_inputs = tactic.packed_inputs ? tactic.packed_inputs(problem) : 0;
+  const size_t packed_bytes = tactic.packed_bytes ? tactic.packed_bytes(problem) : 0;
+  if (packed_inputs != step.packed_inputs || packed_bytes != step.packed_bytes)
+    return make_error(ErrorCode::kCorrupt, "tactic {} expects other packed weights", tactic.name);
+  return ok_status();
+}
+
+// Do the formats of the step's first input and output suit the rule? (Formats are the plan's: they
+// stay.)
+bool fits_formats(kernels::FormatRule rule, const kernels::Problem& problem) {
+  const auto format_of = [](const std::vector<kernels::ProblemTensor>& list) {
+    return list.empty() || list[0].extents.size() < 3 ? ir::Format::kLinear : list[0].format;
+  };
+  const bool from_last = format_of(problem.inputs) == ir::Format::kChannelLast;
+  const bool to_last = format_of(problem.outputs) == ir::Format::kChannelLast;
+  switch (rule) {
+    case kernels::FormatRule::kLinear:
+      return !from_last && !to_last;
+    case kernels::FormatRule::kChannelLast:
+      return from_last && to_last;
+    case kernels::FormatRule::kLinearToChannelLast:
+      return !from_last && to_last;
+    case kernels::FormatRule::kChannelLastToLinear:
+      return from_last && !to_last;
+    case kernels::FormatRule::kSame:
+      return from_last == to_last;
+    case kernels::FormatRule::kAny:
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+StepProblem make_step_problem(const PlanFacts& facts, const PlanStep& step,
+                              const Bindings& bindings, int threads) {
+  const Plan& plan = *facts.plan;
+  StepProblem made;
+  made.constants.reserve(step.inputs.size());
+  made.problem.threads = threads;
+  const auto set = [&](int t, kernels::ProblemTensor& out) {
+    if (t == kNoTensor) return true;
+    const PlanTensor& tensor = plan.tensors[t];
+    out.present = true;
+    out.type = tensor.type;
+    out.format = tensor.format;
+    out.dense = !is_part(plan, t);
+    if (tensor.role == TensorRole::kConstant) {
+      made.constants.emplace_back().view = stored_bytes(facts, tensor);
+      out.constant = &made.constants.back();
+    }
+    return set_extents(tensor, bindings, out.extents);
+  };
+  made.problem.inputs.resize(step.inputs.size());
+  made.problem.outputs.resize(step.outputs.size());
+  for (size_t k = 0; k < step.inputs.size(); ++k)
+    if (!set(step.inputs[k], made.problem.inputs[k])) return made;
+  for (size_t k = 0; k < step.outputs.size(); ++k)
+    if (!set(step.outputs[k], made.problem.outputs[k])) return made;
+  made.layer = resolve_layer(step.layer, bindings);
+  made.problem.layer = made.layer.get();
+  return made;
+}
+
+void replace_missing_tactics(PlanFacts& facts, const Bindings& bindings, int threads) {
+  for (size_t k = 0; k < facts.plan->steps.size(); ++k) {
+    const PlanStep& step = facts.plan->steps[k];
+    if (step.tactic.empty() || facts.steps[k].tactic || facts.steps[k].control_flow || step.is_view)
+      continue;
+    const StepProblem made = make_step_problem(facts, step, bindings, threads);
+    if (!made.layer) continue;
+    for (const kernels::Tactic* tactic : kernels::tactics_for(step.layer.kind)) {
+      if (!fits_formats(tactic->formats, made.problem) || !tactic->refusal(made.problem).empty())
+        continue;
+      facts.steps[k].tactic = tactic;
+      facts.steps[k].reference = nullptr;
+      facts.steps[k].packed_inputs =
+          tactic->packed_inputs ? tactic->packed_inputs(made.problem) : 0;
+      const size_t bytes = tactic->packed_bytes ? tactic->packed_bytes(made.problem) : 0;
+      if (bytes > 0) {
+        std::shared_ptr<std::byte[]> memory(
+            new (std::align_val_t(64)) std::byte[bytes](),
+            [](std::byte* p) { ::operator delete[](p, std::align_val_t(64)); });
+        tactic->pack(made.problem, memory.get());
+        facts.steps[k].packed = memory.get();
+        facts.repacked.push_back(std::move(memory));
+      }
+      break;
+    }
+  }
+}
+
+Status verify_steps(const PlanFacts& facts, const Bindings& bindings) {
+  for (size_t k = 0; k < facts.plan->steps.size(); ++k) {
+    const PlanStep& step = facts.plan->steps[k];
+    if (facts.steps[k].control_flow || step.dynamic_output) continue;
+    const StepProblem made =
+        make_step_problem(facts, step, bindings, facts.engine->record().threads);
+    if (!made.layer) continue;
+    Status status = verify_shapes(facts, step, *made.layer, bindings);
+    const kernels::Tactic* tactic = facts.steps[k].tactic;
+    const bool as_planned = tactic && step.tactic == tactic->name && step.isa == tactic->isa;
+    if (status.ok() && as_planned) status = verify_tactic(step, *tactic, made.problem);
+    if (!status.ok())
+      return Status(ErrorCode::kCorrupt, "layer " + step.layer.name + ": " + status.message());
+  }
+  return ok_status();
+}
+
+}  // namespace camshaft::runtime
