@@ -199,6 +199,50 @@ Answer kernels(const Query& query, const ProfileEntry& entry) {
   return json(writer);
 }
 
+using trace::MemoryStat;
+
+constexpr NumberColumn<MemoryStat> kMemoryColumns[] = {
+    {"calls", [](const Profile&, const MemoryStat& row) { return static_cast<double>(row.calls); }},
+    {"self_increase",
+     [](const Profile&, const MemoryStat& row) { return static_cast<double>(row.self_increase); }},
+    {"increase",
+     [](const Profile&, const MemoryStat& row) { return static_cast<double>(row.increase); }},
+    {"self_allocations",
+     [](const Profile&, const MemoryStat& row) {
+       return static_cast<double>(row.self_allocations);
+     }},
+    {"self_allocated",
+     [](const Profile&, const MemoryStat& row) { return static_cast<double>(row.self_allocated); }},
+    {"allocated",
+     [](const Profile&, const MemoryStat& row) { return static_cast<double>(row.allocated); }},
+};
+
+Answer memory(const Query& query, const ProfileEntry& entry) {
+  const Profile& profile = *entry.profile();
+  const auto tables =
+      trace::memory_stats(profile.trace, profile.clock, profile.semantics, profile.forest,
+                          profile.memory, trace::moved_away(profile), {});
+  JsonWriter writer;
+  writer.begin_object().key("devices").begin_array();
+  for (const std::string& device : profile.memory.devices) writer.text(device);
+  writer.end_array();
+  const auto device =
+      std::find(profile.memory.devices.begin(), profile.memory.devices.end(), query.text("device"));
+  const bool known = device != profile.memory.devices.end();
+  write_page<MemoryStat>(
+      writer, profile,
+      known ? tables[device - profile.memory.devices.begin()] : std::vector<MemoryStat>(),
+      kMemoryColumns, query,
+      [&](JsonWriter& out, const MemoryStat& row) {
+        out.text("name", shortened(profile.trace.strings[row.name]));
+      },
+      [&](const MemoryStat& row, std::string_view part) {
+        return contains_folded(profile.trace.strings[row.name], part);
+      });
+  writer.end_object();
+  return json(writer);
+}
+
 void write_steps(JsonWriter& writer, const Profile& profile) {
   std::vector<trace::Part> parts;
   for (int k = 0; k < trace::kPartCount; ++k) parts.push_back(static_cast<trace::Part>(k));
@@ -434,7 +478,8 @@ struct PageRoute {
 constexpr PageRoute kRoutes[] = {
     {"/overview", overview, nullptr}, {"/operators", operators, nullptr},
     {"/kernels", kernels, nullptr},   {"/insights", insights, nullptr},
-    {"/timeline", timeline, nullptr}, {"/ranks", nullptr, ranks},
+    {"/memory", memory, nullptr},     {"/timeline", timeline, nullptr},
+    {"/ranks", nullptr, ranks},
 };
 
 }  // namespace

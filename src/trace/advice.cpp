@@ -46,14 +46,20 @@ void add(std::vector<Advice>& list, int rule, double figure, std::string html) {
 void advise_data_loading(const Profile& profile, std::vector<Advice>& list) {
   const double part = share(profile, Part::kDataLoader);
   if (part <= 0.05) return;
-  const std::string text =
-      link("https://pytorch.org/docs/stable/data.html#single-and-multi-process-data-loading",
-           "enable multi-processes on data loading");
+  const std::string url =
+      "https://pytorch.org/docs/stable/data.html#single-and-multi-process-data-loading";
+  if (profile.semantics.original) {
+    add(list, 1, part * 100,
+        fmt::format("This run has high time cost on input data loading. {:.1f}% of the step time "
+                    "is in DataLoader. You could try to set num_workers on DataLoader's "
+                    "construction and {}.",
+                    part * 100, link(url, "enable multi-processes on data loading")));
+    return;
+  }
   add(list, 1, part * 100,
-      fmt::format("This run has high time cost on input data loading. {:.1f}% of the step time is "
-                  "in DataLoader. You "
-                  "could try to set num_workers on DataLoader's construction and {}.",
-                  part * 100, text));
+      fmt::format("The steps wait for input during {:.1f}% of their time (DataLoader). {} with "
+                  "num_workers moves that work off the training thread.",
+                  part * 100, link(url, "More loader processes")));
 }
 
 void advise_distribution(const Profile& profile, std::vector<Advice>& list) {
@@ -116,12 +122,16 @@ void advise_tensor_cores(const Profile& profile, std::vector<Advice>& list) {
       profile.trace.device_properties[0].compute_major < 7)
     return;
   if (profile.kernels.tc_total > 0 || profile.devices.eligible_share <= 0) return;
-  add(list, 6, profile.devices.eligible_share * 100,
-      fmt::format("Kernels with {:.0f}% time are launched by Tensor Cores eligible operators. You "
-                  "could enable {} to "
-                  "speedup by using FP16.",
-                  profile.devices.eligible_share * 100,
-                  link("https://pytorch.org/docs/stable/amp.html", "Automatic Mixed Precision")));
+  const double share = profile.devices.eligible_share * 100;
+  const std::string url = "https://pytorch.org/docs/stable/amp.html";
+  add(list, 6, share,
+      profile.semantics.original
+          ? fmt::format("Kernels with {:.0f}% time are launched by Tensor Cores eligible "
+                        "operators. You could enable {} to speedup by using FP16.",
+                        share, link(url, "Automatic Mixed Precision"))
+          : fmt::format("No kernel used Tensor Cores, yet {:.0f}% of the kernel time belongs to "
+                        "Tensor Cores eligible operators. {} would put them to use.",
+                        share, link(url, "Mixed precision")));
 }
 
 void advise_memory(const Profile& profile, std::vector<Advice>& list) {

@@ -1,0 +1,29 @@
+// The same figures of every worker of a span, side by side.
+import { api, type Selection } from "../api";
+import { card, h } from "../dom";
+import { digits } from "../format";
+
+export async function ranksView(at: Selection): Promise<HTMLElement> {
+  const { workers } = await api.ranks(at);
+  const names = Object.keys(workers[0]?.facts ?? {}).filter((name) => workers.some((worker) => (worker.facts[name] ?? 0) !== 0));
+  const rows = names.map((name) => {
+    const values = workers.map((worker) => worker.facts[name] ?? 0);
+    const least = Math.min(...values);
+    const most = Math.max(...values);
+    return h(
+      "tr",
+      {},
+      h("th", { scope: "row" }, name),
+      ...values.map((value) => h("td", { class: `number${workers.length > 1 && value === most && most > least * 1.05 ? " high" : ""}` }, digits(value))),
+      h("td", { class: "number muted" }, most > 0 && workers.length > 1 ? `${(100 * (1 - least / most)).toFixed(1)} %` : ""),
+    );
+  });
+  return card(
+    "Workers side by side",
+    h(
+      "div",
+      { class: "scroll" },
+      h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Figure"), ...workers.map((worker) => h("th", { scope: "col", class: "number" }, worker.worker)), h("th", { scope: "col", class: "number" }, "spread"))), h("tbody", {}, ...rows)),
+    ),
+  );
+}
