@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Imports nodes one after another: looks up inputs and operators, inlines functions, collects what
 // is not supported.
+#include <algorithm>
 #include <array>
 
 #include "base/log.h"
@@ -156,6 +157,9 @@ Status import_operator(Scope& scope, const NodeDef& def, const std::string& name
       mark_unusable(scope, def);
       return ok_status();
     }
+  if (std::all_of(def.outputs.begin(), def.outputs.end(),
+                  [](const std::string& output) { return output.empty(); }))
+    return ok_status();  // nobody can use what it makes
   Node node(scope, def, name, opset->second, inputs);
   CAMSHAFT_TRY(row->import(node));
   return node.attribute_status();

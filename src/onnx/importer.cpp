@@ -71,6 +71,7 @@ Status import_inputs(Scope& scope, const GraphDef& def) {
 Status import_outputs(Scope& scope, const GraphDef& def) {
   if (def.outputs.empty()) return invalid("the graph has no outputs");
   for (const ValueDef& value : def.outputs) {
+    if (value.name.empty()) return invalid("an output has no name");
     CAMSHAFT_ASSIGN(Tensor * tensor, scope.find(value.name));
     if (tensor == nullptr) return invalid("output \"{}\" is not made by any node", value.name);
     CAMSHAFT_ASSIGN(tensor, as_output(scope, value.name, tensor));

@@ -158,6 +158,9 @@ Result<ir::Layer*> Node::add_layer(LayerKind kind, const std::string& name, Attr
       graph().add_layer(kind, name, std::move(attrs), std::move(inputs), std::move(outputs));
   layer->onnx_nodes = {name_};
   if (Status status = ir::infer_layer(graph(), *layer); !status.ok()) return status;
+  for (size_t k = 0; k < layer->outputs.size(); ++k)
+    if (layer->outputs[k] != nullptr && layer->outputs[k]->type == DataType::kUndefined)
+      return invalid("the operator has no output {}", k);
   log(Severity::kVerbose, "Registering layer: {} for ONNX node: {}", layer->name, name_);
   return layer;
 }

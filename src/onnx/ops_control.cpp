@@ -42,6 +42,10 @@ Result<Body> import_body(Node& node, const GraphDef& def, const std::vector<Body
   if (def.inputs.size() != inputs.size())
     return invalid("graph \"{}\" has {} inputs instead of {}", def.name, def.inputs.size(),
                    inputs.size());
+  for (const auto* values : {&def.inputs, &def.outputs})
+    for (const ValueDef& value : *values)
+      if (value.name.empty())
+        return invalid("an input or output of graph \"{}\" has no name", def.name);
   Body body;
   body.graph = std::make_unique<ir::Graph>(def.name.empty() ? node.name() : def.name,
                                            node.graph().shared_symbols());

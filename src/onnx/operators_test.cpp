@@ -1,0 +1,668 @@
+// SPDX-License-Identifier: Apache-2.0
+// One small model per operator form: kind, attributes and shapes of what it becomes.
+#include <gtest/gtest.h>
+
+#include "ir/graph.h"
+#include "onnx/importer.h"
+#include "onnx/testing.h"
+
+namespace camshaft::onnx_import {
+namespace {
+
+using namespace testing;  // NOLINT: the model writer
+using ir::LayerKind;
+
+struct Imported {
+  std::unique_ptr<ir::Graph> graph;
+  std::string error;
+
+  const ir::Layer& layer(size_t k = 0) const { return *graph->layers().at(k); }
+  size_t layers() const { return graph->layers().size(); }
+  std::string shape(size_t output = 0) const {
+    const ir::Tensor& tensor = *graph->outputs().at(output);
+    if (!tensor.has_rank) return "unknown";
+    std::string text;
+    for (ir::Dim dim : tensor.shape)
+      text += (text.empty() ? "" : " ") + graph->symbols().to_string(dim);
+    return text;
+  }
+  std::string kinds() const {
+    std::string text;
+    for (const auto& layer : graph->layers())
+      text += (text.empty() ? "" : " ") + std::string(ir::kind_name(layer->kind));
+    return text;
+  }
+};
+
+Imported import(const TestGraph& graph, int64_t version = 17) {
+  Result<ImportedModel> result = import_bytes(as_bytes(model(graph, version)));
+  if (!result.ok()) return {nullptr, result.status().message()};
+  EXPECT_TRUE(ir::verify(*result->graph).ok()) << ir::verify(*result->graph).message();
+  return {std::move(result->graph), ""};
+}
+
+// x [1,3,8,8] → one node → y
+Imported one(const std::string& op, std::vector<Attribute> attributes = {}, int64_t version = 17,
+             const std::vector<Extent>& shape = {1, 3, 8, 8}, int type = kFloat) {
+  Imported result = import(
+      TestGraph().input("x", type, shape).node(op, {"x"}, {"y"}, attributes).output("y"), version);
+  EXPECT_EQ(result.error, "") << op;
+  return result;
+}
+
+// --- convolution and pooling
+
+TestGraph conv_graph(std::vector<Attribute> attributes, const std::string& op = "Conv") {
+  return TestGraph()
+      .input("x", kFloat, {"N", 4, 9, "W"})
+      .floats("w", {4, 2, 3, 3})
+      .floats("b", {op == "Conv" ? 4 : 4})
+      .node(op, {"x", "w", "b"}, {"y"}, attributes, "c")
+      .output("y");
+}
+
+TEST(Operators, Conv) {
+  const Imported m = import(
+      conv_graph({integer("group", 2), ints("strides", {2, 2}), ints("pads", {1, 1, 1, 1})}));
+  ASSERT_EQ(m.error, "");
+  EXPECT_EQ(m.layer().kind, LayerKind::kConvolution);
+  EXPECT_EQ(m.layer().name, "c");
+  EXPECT_EQ(m.layer().onnx_nodes, std::vector<std::string>{"c"});
+  EXPECT_EQ(m.shape(), "N 4 5 ((W + 1)/2)");
+  EXPECT_EQ(m.layer().as<ir::ConvolutionAttrs>().kernel, (ir::Ints{3, 3}));
+}
+
+TEST(Operators, ConvAutoPad) {
+  const Imported same = import(conv_graph({integer("group", 2), text("auto_pad", "SAME_LOWER"),
+                                           ints("strides", {2, 2}), ints("pads", {9, 9, 9, 9})}));
+  EXPECT_EQ(same.shape(), "N 4 5 ((W + 1)/2)");
+  EXPECT_EQ(same.layer().as<ir::ConvolutionAttrs>().padding_mode, ir::PaddingMode::kSameLower);
+  EXPECT_EQ(import(conv_graph({integer("group", 2), text("auto_pad", "VALID")})).shape(),
+            "N 4 7 (W - 2)");
+}
+
+TEST(Operators, ConvRefusesWhatDoesNotFit) {
+  EXPECT_NE(import(conv_graph({})).error.find("1 groups do not match"), std::string::npos);
+  EXPECT_NE(import(conv_graph({integer("group", 2), ints("kernel_shape", {5, 5})}))
+                .error.find("kernel 5 does not match"),
+            std::string::npos);
+  EXPECT_NE(
+      import(conv_graph({integer("group", 2), ints("strides", {0, 1})})).error.find("stride 0"),
+      std::string::npos);
+  EXPECT_NE(import(conv_graph({integer("group", 2), text("auto_pad", "SIDEWAYS")}))
+                .error.find("auto_pad \"SIDEWAYS\""),
+            std::string::npos);
+}
+
+TEST(Operators, ConvTranspose) {
+  EXPECT_EQ(import(conv_graph({integer("group", 2), ints("strides", {2, 2}),
+                               ints("pads", {1, 1, 1, 1}), ints("output_padding", {1, 1})},
+                              "ConvTranspose"))
+                .shape(),
+            "N 4 18 W*2");
+  const Imported same = import(
+      conv_graph({integer("group", 2), ints("strides", {2, 2}), text("auto_pad", "SAME_UPPER")},
+                 "ConvTranspose"));
+  EXPECT_EQ(same.shape(), "N 4 18 W*2");
+  EXPECT_EQ(same.layer().as<ir::ConvolutionAttrs>().post_padding, (ir::Ints{1, 1}));
+  EXPECT_NE(
+      import(conv_graph({integer("group", 2), ints("output_shape", {20, 20})}, "ConvTranspose"))
+          .error.find("output_shape with an input of unknown extents"),
+      std::string::npos);
+}
+
+TEST(Operators, Pooling) {
+  EXPECT_EQ(one("MaxPool", {ints("kernel_shape", {3, 3}), ints("strides", {2, 2})}).shape(),
+            "1 3 3 3");
+  EXPECT_EQ(one("MaxPool",
+                {ints("kernel_shape", {3, 3}), ints("strides", {2, 2}), integer("ceil_mode", 1)})
+                .shape(),
+            "1 3 4 4");
+  EXPECT_EQ(
+      one("AveragePool", {ints("kernel_shape", {2, 2}), text("auto_pad", "SAME_UPPER")}).shape(),
+      "1 3 8 8");
+  EXPECT_EQ(one("GlobalAveragePool").shape(), "1 3 1 1");
+  EXPECT_EQ(one("GlobalMaxPool").layer().as<ir::PoolingAttrs>().type, ir::PoolingType::kMax);
+  EXPECT_EQ(one("LpPool", {ints("kernel_shape", {2, 2}), integer("p", 3)})
+                .layer()
+                .as<ir::PoolingAttrs>()
+                .p,
+            3);
+}
+
+// --- elementwise
+
+TEST(Operators, Activations) {
+  EXPECT_EQ(one("LeakyRelu").layer().as<ir::PointOpAttrs>().x, 0.01f);
+  EXPECT_EQ(one("HardSigmoid", {real("alpha", 0.5f)}).layer().as<ir::PointOpAttrs>().y, 0.5f);
+  EXPECT_EQ(one("Selu").layer().as<ir::PointOpAttrs>().y, 1.05070102214813232421875f);
+  EXPECT_EQ(one("Gelu", {text("approximate", "tanh")}, 20).layer().as<ir::PointOpAttrs>().op,
+            ir::PointOp::kGeluTanh);
+  EXPECT_EQ(one("IsInf", {integer("detect_negative", 0)}).graph->outputs()[0]->type,
+            ir::DataType::kBool);
+  EXPECT_EQ(one("Sqrt").layer().kind, LayerKind::kUnary);
+  EXPECT_EQ(one("Relu").graph->outputs()[0]->facts.minimum, 0.0f);
+}
+
+TEST(Operators, ClipFromAttributesAndInputs) {
+  const ir::PointOpAttrs old =
+      one("Clip", {real("min", 0), real("max", 6)}, 6).layer().as<ir::PointOpAttrs>();
+  EXPECT_EQ(old.op, ir::PointOp::kClip);
+  EXPECT_EQ(old.y, 6);
+  const auto limits = [] {
+    return TestGraph().input("x", kFloat, {2, 3}).initializer(floats_tensor("six", {}, {6}));
+  };
+  const Imported upper = import(limits().node("Clip", {"x", "", "six"}, {"y"}).output("y"));
+  EXPECT_EQ(upper.layer().as<ir::PointOpAttrs>().y, 6);
+  EXPECT_EQ(upper.layer().as<ir::PointOpAttrs>().x, -std::numeric_limits<float>::infinity());
+  const Imported variable = import(
+      limits().input("low", kFloat, {}).node("Clip", {"x", "low", "six"}, {"y"}).output("y"));
+  EXPECT_EQ(variable.kinds(), "ElementWise ElementWise");
+}
+
+TEST(Operators, BinaryBroadcasting) {
+  const auto two = [](const std::vector<Extent>& a, const std::vector<Extent>& b,
+                      std::vector<Attribute> attributes = {}, int64_t version = 17) {
+    return import(TestGraph()
+                      .input("a", kFloat, a)
+                      .input("b", kFloat, b)
+                      .node("Add", {"a", "b"}, {"y"}, attributes)
+                      .output("y"),
+                  version);
+  };
+  EXPECT_EQ(two({2, 3, 4}, {3, 1}).shape(), "2 3 4");
+  EXPECT_EQ(two({"N", 1}, {"N", 5}).shape(), "N 5");
+  EXPECT_EQ(two({"N"}, {4}).shape(), "4");
+  EXPECT_NE(two({2, 3}, {2, 4}).error.find("do not broadcast"), std::string::npos);
+  EXPECT_EQ(two({2, 3, 4, 5}, {3, 4}, {integer("broadcast", 1), integer("axis", 1)}, 6).kinds(),
+            "Shuffle ElementWise");
+  EXPECT_NE(import(TestGraph()
+                       .input("a", kFloat, {2})
+                       .input("b", kInt64, {2})
+                       .node("Add", {"a", "b"}, {"y"})
+                       .output("y"))
+                .error.find("different types"),
+            std::string::npos);
+}
+
+TEST(Operators, VariadicAndMixed) {
+  const auto three = [](const std::string& op) {
+    return import(TestGraph()
+                      .input("a", kFloat, {2, 1})
+                      .input("b", kFloat, {3})
+                      .input("c", kFloat, {})
+                      .node(op, {"a", "b", "c"}, {"y"})
+                      .output("y"));
+  };
+  EXPECT_EQ(three("Max").kinds(), "ElementWise ElementWise");
+  EXPECT_EQ(three("Mean").kinds(), "ElementWise ElementWise ElementWise");
+  EXPECT_EQ(three("Sum").shape(), "2 3");
+  EXPECT_EQ(one("Max").kinds(), "Unary");
+  const Imported power = import(TestGraph()
+                                    .input("a", kInt32, {2})
+                                    .input("b", kFloat, {2})
+                                    .node("Pow", {"a", "b"}, {"y"})
+                                    .output("y"));
+  EXPECT_EQ(power.kinds(), "Cast ElementWise Cast");
+  EXPECT_EQ(power.graph->outputs()[0]->type, ir::DataType::kInt32);
+}
+
+TEST(Operators, CastAndWhere) {
+  EXPECT_EQ(one("Cast", {integer("to", kHalf)}).graph->outputs()[0]->type, ir::DataType::kHalf);
+  const Imported choice = import(TestGraph()
+                                     .input("c", kBool, {2, 1})
+                                     .input("a", kFloat, {3})
+                                     .input("b", kFloat, {})
+                                     .node("Where", {"c", "a", "b"}, {"y"})
+                                     .output("y"));
+  EXPECT_EQ(choice.shape(), "2 3");
+  EXPECT_NE(import(TestGraph()
+                       .input("x", kFloat, {1})
+                       .node("Cast", {"x"}, {"y"}, {integer("to", kString)})
+                       .output("y"))
+                .error.find("element type STRING"),
+            std::string::npos);
+}
+
+// --- products, softmax, normalization
+
+TEST(Operators, MatMulAndGemm) {
+  const auto product = [](const std::vector<Extent>& a, const std::vector<Extent>& b) {
+    return import(TestGraph()
+                      .input("a", kFloat, a)
+                      .input("b", kFloat, b)
+                      .node("MatMul", {"a", "b"}, {"y"})
+                      .output("y"));
+  };
+  EXPECT_EQ(product({"N", 4, 5, 6}, {6, 7}).shape(), "N 4 5 7");
+  EXPECT_EQ(product({6}, {2, 6, 7}).shape(), "2 7");
+  EXPECT_EQ(product({5, 6}, {6}).shape(), "5");
+  EXPECT_NE(product({5, 6}, {5, 6}).error.find("do not match"), std::string::npos);
+  const Imported gemm = import(
+      TestGraph()
+          .input("a", kFloat, {6, 5})
+          .floats("b", {7, 6})
+          .floats("c", {7}, 3)
+          .node("Gemm", {"a", "b", "c"}, {"y"},
+                {integer("transA", 1), integer("transB", 1), real("beta", 2), real("alpha", 0.5f)})
+          .output("y"));
+  EXPECT_EQ(gemm.shape(), "5 7");
+  EXPECT_EQ(gemm.layer().as<ir::MatrixMultiplyAttrs>().alpha, 0.5f);
+  EXPECT_EQ(gemm.layer().inputs[2]->values<float>()[0], 6.0f);
+}
+
+TEST(Operators, SoftmaxFlattensBeforeOpset13) {
+  const ir::SoftMaxAttrs old = one("Softmax", {}, 11).layer().as<ir::SoftMaxAttrs>();
+  EXPECT_EQ(old.axis, 1);
+  EXPECT_EQ(old.last_axis, 3);
+  const ir::SoftMaxAttrs now =
+      one("LogSoftmax", {integer("axis", -2)}, 13).layer().as<ir::SoftMaxAttrs>();
+  EXPECT_EQ(now.axis, 2);
+  EXPECT_EQ(now.last_axis, 2);
+  EXPECT_TRUE(now.log);
+}
+
+TEST(Operators, BatchNormalizationBecomesScale) {
+  const Imported m =
+      import(TestGraph()
+                 .input("x", kFloat, {1, 2, 4})
+                 .floats("s", {2}, 2)
+                 .floats("b", {2}, 1)
+                 .floats("m", {2}, 3)
+                 .floats("v", {2}, 0.25f)
+                 .node("BatchNormalization", {"x", "s", "b", "m", "v"}, {"y"}, {real("epsilon", 0)})
+                 .output("y"));
+  ASSERT_EQ(m.kinds(), "Scale");
+  EXPECT_EQ(m.layer().inputs[1]->values<float>()[0], 4.0f);    // 2 / sqrt(0.25)
+  EXPECT_EQ(m.layer().inputs[2]->values<float>()[1], -11.0f);  // 1 - 3*4
+}
+
+TEST(Operators, Normalizations) {
+  const auto scaled = [](const std::string& op, const std::vector<int64_t>& dims,
+                         std::vector<Attribute> attributes, int64_t version) {
+    return import(TestGraph()
+                      .input("x", kFloat, {2, 6, 4})
+                      .floats("s", dims)
+                      .floats("b", dims)
+                      .node(op, {"x", "s", "b"}, {"y"}, attributes)
+                      .output("y"),
+                  version);
+  };
+  EXPECT_EQ(scaled("LayerNormalization", {4}, {}, 17).layer().as<ir::NormalizationAttrs>().axis, 2);
+  EXPECT_EQ(scaled("InstanceNormalization", {6}, {}, 17).layer().as<ir::NormalizationAttrs>().kind,
+            ir::NormKind::kInstance);
+  EXPECT_EQ(scaled("GroupNormalization", {6}, {integer("num_groups", 3)}, 21).kinds(),
+            "Normalization");
+  EXPECT_EQ(scaled("GroupNormalization", {3}, {integer("num_groups", 3)}, 18).layers(),
+            7u);  // factors repeated per channel
+  EXPECT_NE(
+      scaled("GroupNormalization", {6}, {integer("num_groups", 4)}, 21).error.find("4 groups"),
+      std::string::npos);
+  EXPECT_EQ(one("LpNormalization").shape(), "1 3 8 8");
+  EXPECT_EQ(one("MeanVarianceNormalization").shape(), "1 3 8 8");
+}
+
+// --- shapes
+
+TEST(Operators, ReshapeForms) {
+  const auto reshaped = [](std::vector<int64_t> target, std::vector<Attribute> attributes = {}) {
+    return import(TestGraph()
+                      .input("x", kFloat, {"N", 4, 6})
+                      .ints("s", target)
+                      .node("Reshape", {"x", "s"}, {"y"}, attributes)
+                      .output("y"));
+  };
+  EXPECT_EQ(reshaped({0, -1}).shape(), "N 24");
+  EXPECT_EQ(reshaped({-1, 6}).shape(), "N*4 6");
+  EXPECT_EQ(reshaped({2, 0, -1}).shape(), "2 4 N*3");
+  EXPECT_NE(reshaped({-1, -1}).error.find("more than one negative"), std::string::npos);
+  EXPECT_NE(reshaped({1, 2, 3, 4, 5, 6, 7, 8, 9}).error.find("at most 8"), std::string::npos);
+  const Imported dynamic = import(TestGraph()
+                                      .input("x", kFloat, {"N", 4})
+                                      .input("s", kInt64, {3})
+                                      .node("Reshape", {"x", "s"}, {"y"})
+                                      .output("y"));
+  EXPECT_EQ(dynamic.layer().inputs.size(), 2u);
+  EXPECT_EQ(dynamic.graph->outputs()[0]->shape.size(), 3u);
+}
+
+TEST(Operators, TransposeFlattenSqueeze) {
+  EXPECT_EQ(one("Transpose").shape(), "8 8 3 1");
+  EXPECT_EQ(one("Transpose", {ints("perm", {0, 2, 3, 1})}).shape(), "1 8 8 3");
+  EXPECT_EQ(one("Flatten", {integer("axis", -3)}, 13, {"N", 3, "H", 2}).shape(), "N H*6");
+  EXPECT_EQ(one("Flatten", {integer("axis", 4)}, 13, {2, 3, 4, 5}).shape(), "120 1");
+  EXPECT_EQ(one("Squeeze", {ints("axes", {0})}, 11).shape(), "3 8 8");
+  EXPECT_EQ(one("Squeeze").shape(), "3 8 8");
+  EXPECT_EQ(one("Unsqueeze", {ints("axes", {0, -1})}, 11, {"N"}).shape(), "1 N 1");
+  EXPECT_EQ(one("Squeeze", {}, 13, {"N", 1, 3}).shape(), "unknown");  // N may be 1
+  const Imported bad = import(TestGraph()
+                                  .input("x", kFloat, {2, 3})
+                                  .ints("a", {0})
+                                  .node("Squeeze", {"x", "a"}, {"y"})
+                                  .output("y"));
+  EXPECT_NE(bad.error.find("extent 2, not 1"), std::string::npos);
+}
+
+TEST(Operators, SliceForms) {
+  EXPECT_EQ(
+      one("Slice", {ints("starts", {1, -3}), ints("ends", {3, 1000}), ints("axes", {1, 2})}, 9)
+          .shape(),
+      "1 2 3 8");
+  const auto sliced = [](std::vector<int64_t> starts, std::vector<int64_t> ends,
+                         std::vector<int64_t> axes, std::vector<int64_t> steps) {
+    return import(TestGraph()
+                      .input("x", kFloat, {"N", 10})
+                      .ints("s", starts)
+                      .ints("e", ends)
+                      .ints("a", axes)
+                      .ints("t", steps)
+                      .node("Slice", {"x", "s", "e", "a", "t"}, {"y"})
+                      .output("y"));
+  };
+  EXPECT_EQ(sliced({0}, {INT64_MAX}, {0}, {2}).shape(), "((N + 1)/2) 10");
+  EXPECT_EQ(sliced({-1}, {INT64_MIN}, {1}, {-1}).shape(), "N 10");
+  EXPECT_EQ(sliced({-1}, {INT64_MIN + 1}, {0}, {-1}).shape(), "N 10");
+  EXPECT_EQ(sliced({0}, {-1}, {0}, {1}).shape(), "max((N - 1), 0) 10");
+  EXPECT_EQ(sliced({8}, {2}, {1}, {1}).shape(), "N 0");
+  EXPECT_NE(sliced({0}, {5}, {2}, {1}).error.find("axis 2"), std::string::npos);
+  EXPECT_NE(sliced({0}, {5}, {1}, {0}).error.find("step is 0"), std::string::npos);
+  const Imported dynamic = import(TestGraph()
+                                      .input("x", kFloat, {3, 10})
+                                      .input("s", kInt64, {1})
+                                      .ints("e", {9})
+                                      .ints("a", {1})
+                                      .node("Slice", {"x", "s", "e", "a"}, {"y"})
+                                      .output("y"));
+  EXPECT_EQ(dynamic.layer().inputs.size(), 4u);
+  EXPECT_EQ(dynamic.graph->outputs()[0]->shape[0], ir::Dim(3));
+}
+
+TEST(Operators, SplitBecomesSlices) {
+  const auto split = [](std::vector<Attribute> attributes, int64_t version, int outputs) {
+    std::vector<std::string> names;
+    TestGraph graph;
+    graph.input("x", kFloat, {2, 7});
+    for (int k = 0; k < outputs; ++k) names.push_back("y" + std::to_string(k));
+    graph.node("Split", {"x"}, names, attributes, "s");
+    for (const std::string& name : names) graph.output(name);
+    return import(graph, version);
+  };
+  const Imported given = split({integer("axis", 1), ints("split", {3, 4})}, 11, 2);
+  EXPECT_EQ(given.kinds(), "Slice Slice");
+  EXPECT_EQ(given.shape(1), "2 4");
+  EXPECT_EQ(given.layer(1).as<ir::SliceAttrs>().start[1], ir::Dim(3));
+  const Imported uneven = split({integer("axis", 1), integer("num_outputs", 3)}, 18, 3);
+  EXPECT_EQ(uneven.shape(0), "2 3");
+  EXPECT_EQ(uneven.shape(2), "2 1");
+  EXPECT_NE(split({integer("axis", 1)}, 13, 3).error.find("cannot be divided"), std::string::npos);
+  EXPECT_NE(
+      split({integer("axis", 1), ints("split", {3, 3})}, 11, 2).error.find("6 elements together"),
+      std::string::npos);
+}
+
+TEST(Operators, PadForms) {
+  EXPECT_EQ(
+      one("Pad", {ints("pads", {0, 0, 1, 2, 0, 0, 3, 4}), text("mode", "reflect")}, 9).shape(),
+      "1 3 12 14");
+  const Imported axes = import(TestGraph()
+                                   .input("x", kFloat, {2, "W"})
+                                   .ints("p", {1, -2})
+                                   .initializer(floats_tensor("v", {}, {7}))
+                                   .ints("a", {-1})
+                                   .node("Pad", {"x", "p", "v", "a"}, {"y"})
+                                   .output("y"),
+                               18);
+  EXPECT_EQ(axes.shape(), "2 (W - 1)");
+  EXPECT_EQ(axes.layer().as<ir::PadAttrs>().value, 7);
+  EXPECT_EQ(axes.layer().inputs.size(), 1u);
+}
+
+TEST(Operators, ConcatExpandTile) {
+  EXPECT_EQ(import(TestGraph()
+                       .input("a", kFloat, {"N", 2})
+                       .input("b", kFloat, {"N", "K"})
+                       .node("Concat", {"a", "b"}, {"y"}, {integer("axis", -1)})
+                       .output("y"))
+                .shape(),
+            "N (K + 2)");
+  EXPECT_EQ(import(TestGraph()
+                       .input("a", kFloat, {3, 1})
+                       .ints("s", {2, 1, 6})
+                       .node("Expand", {"a", "s"}, {"y"})
+                       .output("y"))
+                .shape(),
+            "2 3 6");
+  EXPECT_EQ(import(TestGraph()
+                       .input("a", kFloat, {"N", 2})
+                       .ints("r", {1, 3})
+                       .node("Tile", {"a", "r"}, {"y"})
+                       .output("y"))
+                .shape(),
+            "N 6");
+  EXPECT_EQ(
+      one("DepthToSpace", {integer("blocksize", 2), text("mode", "CRD")}, 13, {1, 8, 3, 4}).shape(),
+      "1 2 6 8");
+  EXPECT_EQ(one("SpaceToDepth", {integer("blocksize", 2)}).shape(), "1 12 4 4");
+}
+
+// Shape → Gather → Unsqueeze → Concat → Reshape disappears: the reshape is static.
+TEST(Operators, ShapeArithmeticIsResolved) {
+  const Imported m = import(TestGraph()
+                                .input("x", kFloat, {"N", "T", 64})
+                                .scalar("zero", 0)
+                                .scalar("one", 1)
+                                .ints("a0", {0})
+                                .ints("heads", {8, 8})
+                                .node("Shape", {"x"}, {"s"})
+                                .node("Gather", {"s", "zero"}, {"n"})
+                                .node("Gather", {"s", "one"}, {"t"})
+                                .node("Mul", {"n", "t"}, {"nt"})
+                                .node("Unsqueeze", {"nt", "a0"}, {"ntv"})
+                                .node("Concat", {"ntv", "heads"}, {"target"}, {integer("axis", 0)})
+                                .node("Reshape", {"x", "target"}, {"y"})
+                                .output("y"));
+  EXPECT_EQ(m.shape(), "N*T 8 8");
+  EXPECT_EQ(m.graph->outputs()[0]->producer->inputs.size(), 1u);
+}
+
+TEST(Operators, RangeAndMasksFollowSymbols) {
+  const Imported m = import(TestGraph()
+                                .input("x", kFloat, {"N", "T"})
+                                .scalar("zero", 0)
+                                .scalar("one", 1)
+                                .node("Shape", {"x"}, {"s"})
+                                .node("Gather", {"s", "one"}, {"t"})
+                                .node("Range", {"zero", "t", "one"}, {"r"})
+                                .output("r"));
+  EXPECT_EQ(m.shape(), "T");
+}
+
+TEST(Operators, ConstantForms) {
+  const auto constant = [](Attribute attribute) {
+    return import(TestGraph()
+                      .input("x", kFloat, {2})
+                      .node("Constant", {}, {"c"}, {attribute})
+                      .node("Cast", {"c"}, {"f"}, {integer("to", kFloat)})
+                      .node("Add", {"x", "f"}, {"y"})
+                      .output("y"));
+  };
+  EXPECT_EQ(constant(tensor_attr("value", floats_tensor("", {3, 2}, {1, 2, 3, 4, 5, 6}))).shape(),
+            "3 2");
+  EXPECT_EQ(constant(reals("value_floats", {1, 2})).shape(), "2");
+  EXPECT_EQ(constant(integer("value_int", 5)).shape(), "2");
+  EXPECT_NE(constant(text("value_string", "a")).error.find("strings"), std::string::npos);
+  const Imported fill =
+      import(TestGraph()
+                 .ints("s", {2, 3})
+                 .node("ConstantOfShape", {"s"}, {"y"},
+                       {tensor_attr("value", raw_tensor<int64_t>("", kInt64, {1}, {9}))})
+                 .output("y"));
+  EXPECT_EQ(fill.layer().as<ir::FillAttrs>().value, 9);
+  EXPECT_EQ(fill.shape(), "2 3");
+}
+
+// --- reductions, indices, resize, recurrence, quantization
+
+TEST(Operators, ReduceForms) {
+  EXPECT_EQ(one("ReduceMean", {ints("axes", {-1, 2}), integer("keepdims", 0)}).shape(), "1 3");
+  EXPECT_EQ(one("ReduceSum").shape(), "1 1 1 1");
+  EXPECT_EQ(one("ReduceSum", {integer("noop_with_empty_axes", 1)}).kinds(), "Unary");
+  EXPECT_EQ(import(TestGraph()
+                       .input("x", kFloat, {2, "H"})
+                       .ints("a", {1})
+                       .node("ReduceMax", {"x", "a"}, {"y"})
+                       .output("y"),
+                   18)
+                .shape(),
+            "2 1");
+  EXPECT_EQ(one("ArgMax", {integer("axis", -1), integer("keepdims", 0)}).shape(), "1 3 8");
+  EXPECT_EQ(import(TestGraph()
+                       .input("x", kFloat, {2, 9})
+                       .ints("k", {4})
+                       .node("TopK", {"x", "k"}, {"v", "i"})
+                       .output("v")
+                       .output("i"))
+                .shape(1),
+            "2 4");
+  EXPECT_NE(import(TestGraph()
+                       .input("x", kFloat, {2, 3})
+                       .ints("k", {4})
+                       .node("TopK", {"x", "k"}, {"v", "i"})
+                       .output("v"))
+                .error.find("k = 4"),
+            std::string::npos);
+}
+
+TEST(Operators, GatherForms) {
+  const auto gathered = [](const std::string& op, const std::vector<Extent>& indices,
+                           std::vector<Attribute> attributes) {
+    return import(TestGraph()
+                      .input("x", kFloat, {5, "N", 7})
+                      .input("i", kInt64, indices)
+                      .node(op, {"x", "i"}, {"y"}, attributes)
+                      .output("y"))
+        .shape();
+  };
+  EXPECT_EQ(gathered("Gather", {2, 3}, {integer("axis", 1)}), "5 2 3 7");
+  EXPECT_EQ(gathered("Gather", {}, {integer("axis", -1)}), "5 N");
+  EXPECT_EQ(gathered("GatherElements", {5, 2, 7}, {integer("axis", 1)}), "5 2 7");
+  EXPECT_EQ(gathered("GatherND", {4, 2}, {}), "4 7");
+  EXPECT_NE(import(TestGraph()
+                       .input("x", kFloat, {5})
+                       .ints("i", {5})
+                       .node("Gather", {"x", "i"}, {"y"})
+                       .output("y"))
+                .error.find("index 5"),
+            std::string::npos);
+}
+
+TEST(Operators, ResizeForms) {
+  const auto base = [] {
+    return TestGraph()
+        .input("x", kFloat, {1, 3, "H", 10})
+        .initializer(floats_tensor("none", {0}, {}))
+        .initializer(floats_tensor("by", {4}, {1, 1, 2, 0.5f}));
+  };
+  EXPECT_EQ(
+      import(base().node("Upsample", {"x", "by"}, {"y"}, {text("mode", "nearest")}).output("y"), 9)
+          .shape(),
+      "1 3 H*2 5");
+  const Imported scaled = import(
+      base()
+          .node("Resize", {"x", "none", "by"}, {"y"},
+                {text("mode", "linear"), text("coordinate_transformation_mode", "align_corners")})
+          .output("y"),
+      11);
+  EXPECT_EQ(scaled.shape(), "1 3 H*2 5");
+  EXPECT_EQ(scaled.layer().as<ir::ResizeAttrs>().transform, ir::CoordinateTransform::kAlignCorners);
+  EXPECT_EQ(
+      import(
+          base().ints("to", {1, 3, 20, 20}).node("Resize", {"x", "", "", "to"}, {"y"}).output("y"),
+          13)
+          .shape(),
+      "1 3 20 20");
+  EXPECT_EQ(import(base()
+                       .ints("to", {5})
+                       .node("Resize", {"x", "", "", "to"}, {"y"}, {ints("axes", {3})})
+                       .output("y"),
+                   18)
+                .shape(),
+            "1 3 H 5");
+  EXPECT_NE(import(base().node("Resize", {"x"}, {"y"}).output("y"), 13)
+                .error.find("exactly one of scales and sizes"),
+            std::string::npos);
+}
+
+TEST(Operators, Recurrence) {
+  const Imported m =
+      import(TestGraph()
+                 .input("x", kFloat, {"T", "N", 5})
+                 .floats("w", {2, 16, 5})
+                 .floats("r", {2, 16, 4})
+                 .node("LSTM", {"x", "w", "r"}, {"y", "", "c"},
+                       {text("direction", "bidirectional"), integer("hidden_size", 4)})
+                 .output("y")
+                 .output("c"));
+  EXPECT_EQ(m.shape(0), "T 2 N 4");
+  EXPECT_EQ(m.shape(1), "2 N 4");
+  EXPECT_EQ(m.layer().outputs[1], nullptr);
+  EXPECT_NE(import(TestGraph()
+                       .input("x", kFloat, {1, 1, 5})
+                       .floats("w", {1, 12, 5})
+                       .floats("r", {1, 16, 4})
+                       .node("LSTM", {"x", "w", "r"}, {"y"}, {integer("hidden_size", 4)})
+                       .output("y"))
+                .error.find("should be [1,16,5]"),
+            std::string::npos);
+}
+
+TEST(Operators, QuantizedOperators) {
+  const auto graph = [] {
+    return TestGraph()
+        .input("x", kFloat, {1, 2, 4, 4})
+        .initializer(floats_tensor("s", {}, {0.5f}))
+        .initializer(raw_tensor<uint8_t>("z", kUint8, {}, {128}))
+        .initializer(floats_tensor("s2", {2}, {1, 2}))
+        .initializer(raw_tensor<int8_t>("w", kInt8, {2, 2, 1, 1}, {1, 2, 3, 4}))
+        .initializer(raw_tensor<int8_t>("wz", kInt8, {}, {0}));
+  };
+  const Imported qdq = import(graph()
+                                  .node("QuantizeLinear", {"x", "s", "z"}, {"q"})
+                                  .node("DequantizeLinear", {"q", "s", "z"}, {"y"})
+                                  .output("y"));
+  EXPECT_EQ(qdq.kinds(), "Quantize Dequantize");
+  EXPECT_EQ(qdq.layer().outputs[0]->type, ir::DataType::kUInt8);
+  const Imported conv =
+      import(graph()
+                 .node("QuantizeLinear", {"x", "s", "z"}, {"q"})
+                 .node("QLinearConv", {"q", "s", "z", "w", "s", "wz", "s", "z"}, {"y"})
+                 .output("y"));
+  EXPECT_EQ(conv.kinds(), "Quantize Dequantize Dequantize Convolution Quantize");
+  EXPECT_NE(
+      import(
+          graph().node("QuantizeLinear", {"x", "s2", "z"}, {"y"}, {integer("axis", 2)}).output("y"))
+          .error.find("2 scales for axis 2"),
+      std::string::npos);
+}
+
+TEST(Operators, GenericOperators) {
+  const Imported m =
+      import(TestGraph()
+                 .input("a", kFloat, {"B", 3, 4})
+                 .input("b", kFloat, {"B", 4, 5})
+                 .node("Einsum", {"a", "b"}, {"y"}, {text("equation", "bij, bjk -> bik")})
+                 .output("y"));
+  EXPECT_EQ(m.shape(), "B 3 5");
+  EXPECT_EQ(m.layer().as<ir::GenericAttrs>().op_type, "Einsum");
+  EXPECT_EQ(one("LRN", {integer("size", 3)}).kinds(), "Generic");
+  const ImportOptions nothing{[](std::string_view) { return false; }};
+  const std::string bytes = model(TestGraph()
+                                      .input("x", kFloat, {1, 2})
+                                      .node("LRN", {"x"}, {"y"}, {integer("size", 3)})
+                                      .output("y"));
+  const Result<ImportedModel> refused = import_bytes(as_bytes(bytes), {}, nothing);
+  EXPECT_NE(refused.status().message().find("operator LRN has no kernel"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace camshaft::onnx_import
