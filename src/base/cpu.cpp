@@ -39,7 +39,9 @@ uint64_t enabled_state() {
   return (uint64_t{high} << 32) | low;
 }
 
-bool bit(uint32_t word, int index) { return (word >> index) & 1; }
+bool bit(uint32_t word, int index) {
+  return (word >> index) & 1;
+}
 
 void detect_instruction_sets(CpuInfo& info) {
   const Registers basic = cpuid(1);
@@ -47,8 +49,10 @@ void detect_instruction_sets(CpuInfo& info) {
   const uint64_t state = enabled_state();
   const bool ymm = (state & 0x6) == 0x6, zmm = (state & 0xe6) == 0xe6;
   const Registers extended = cpuid(7), extended1 = cpuid(7, 1);
-  const bool avx2 = ymm && bit(extended.b, 5) && bit(basic.c, 12) && bit(basic.c, 29) && bit(extended.b, 8);
-  const bool avx512 = zmm && bit(extended.b, 16) && bit(extended.b, 17) && bit(extended.b, 30) && bit(extended.b, 31);
+  const bool avx2 =
+      ymm && bit(extended.b, 5) && bit(basic.c, 12) && bit(basic.c, 29) && bit(extended.b, 8);
+  const bool avx512 = zmm && bit(extended.b, 16) && bit(extended.b, 17) && bit(extended.b, 30) &&
+                      bit(extended.b, 31);
   if (avx2) info.best_isa = Isa::kAvx2;
   if (avx2 && avx512) info.best_isa = Isa::kAvx512;
   info.has_vnni = avx512 && bit(extended.c, 11);
@@ -69,20 +73,24 @@ std::string brand_string() {
 }
 #else
 void detect_instruction_sets(CpuInfo&) {}
-std::string brand_string() { return "unknown"; }
+std::string brand_string() {
+  return "unknown";
+}
 #endif
 
-// Size of the data or unified cache of `level` this processor uses. The kernel's figure is per instance; sysconf's may be the whole
-// socket's, many times what a virtual machine gets.
+// Size of the data or unified cache of `level` this processor uses. The kernel's figure is per
+// instance; sysconf's may be the whole socket's, many times what a virtual machine gets.
 size_t cache_bytes(int level, int sysconf_name, size_t fallback) {
   for (int index = 0; index < 8; ++index) {
     const std::string folder = fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/", index);
-    std::ifstream level_file(folder + "level"), type_file(folder + "type"), size_file(folder + "size");
+    std::ifstream level_file(folder + "level"), type_file(folder + "type"),
+        size_file(folder + "size");
     int found = 0;
     std::string type;
     size_t kib = 0;
     char unit = 0;
-    if (level_file >> found && type_file >> type && size_file >> kib >> unit && found == level && type != "Instruction")
+    if (level_file >> found && type_file >> type && size_file >> kib >> unit && found == level &&
+        type != "Instruction")
       return kib << (unit == 'M' ? 20 : 10);
   }
   const long bytes = sysconf(sysconf_name);
@@ -94,8 +102,10 @@ int cgroup_processors() {
   std::ifstream v2("/sys/fs/cgroup/cpu.max");
   std::string quota;
   double period = 0;
-  if (v2 >> quota >> period && quota != "max" && period > 0) return std::max(1, static_cast<int>(std::ceil(std::atof(quota.c_str()) / period)));
-  std::ifstream quota_file("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), period_file("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
+  if (v2 >> quota >> period && quota != "max" && period > 0)
+    return std::max(1, static_cast<int>(std::ceil(std::atof(quota.c_str()) / period)));
+  std::ifstream quota_file("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"),
+      period_file("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
   double quota_us = -1, period_us = 0;
   if (quota_file >> quota_us && period_file >> period_us && quota_us > 0 && period_us > 0)
     return std::max(1, static_cast<int>(std::ceil(quota_us / period_us)));
@@ -125,7 +135,8 @@ Isa isa_from_environment() {
   if (!wanted) return best;
   Result<Isa> parsed = parse_isa(wanted);
   if (!parsed.ok()) {
-    log(Severity::kWarning, "CAMSHAFT_ISA={}: {}; using {}", wanted, parsed.status().message(), isa_name(best));
+    log(Severity::kWarning, "CAMSHAFT_ISA={}: {}; using {}", wanted, parsed.status().message(),
+        isa_name(best));
     return best;
   }
   return std::min(*parsed, best);
@@ -146,7 +157,8 @@ std::string_view isa_name(Isa isa) {
 Result<Isa> parse_isa(std::string_view name) {
   for (int k = 0; k < kIsaCount; ++k)
     if (name == isa_name(static_cast<Isa>(k))) return static_cast<Isa>(k);
-  return make_error(ErrorCode::kInvalidArgument, "unknown instruction set \"{}\", expected scalar, avx2 or avx512", name);
+  return make_error(ErrorCode::kInvalidArgument,
+                    "unknown instruction set \"{}\", expected scalar, avx2 or avx512", name);
 }
 
 const CpuInfo& cpu_info() {
@@ -154,20 +166,26 @@ const CpuInfo& cpu_info() {
   return info;
 }
 
-Isa active_isa() { return isa_in_force().load(std::memory_order_relaxed); }
-void force_isa(Isa isa) { isa_in_force() = std::min(isa, cpu_info().best_isa); }
+Isa active_isa() {
+  return isa_in_force().load(std::memory_order_relaxed);
+}
+void force_isa(Isa isa) {
+  isa_in_force() = std::min(isa, cpu_info().best_isa);
+}
 
 std::string cpu_fingerprint() {
   const CpuInfo& cpu = cpu_info();
-  return fmt::format("{}/{}{}{}/L1d {}K/L2 {}K/L3 {}K", cpu.model, isa_name(active_isa()), cpu.has_vnni ? "+vnni" : "",
-                     cpu.has_bf16 ? "+bf16" : "", cpu.l1d_bytes >> 10, cpu.l2_bytes >> 10, cpu.l3_bytes >> 10);
+  return fmt::format("{}/{}{}{}/L1d {}K/L2 {}K/L3 {}K", cpu.model, isa_name(active_isa()),
+                     cpu.has_vnni ? "+vnni" : "", cpu.has_bf16 ? "+bf16" : "", cpu.l1d_bytes >> 10,
+                     cpu.l2_bytes >> 10, cpu.l3_bytes >> 10);
 }
 
 int default_num_threads() {
   if (const char* wanted = std::getenv("CAMSHAFT_NUM_THREADS")) {
     const int threads = std::atoi(wanted);
     if (threads > 0) return threads;
-    log(Severity::kWarning, "CAMSHAFT_NUM_THREADS={} is not a positive number; using {}", wanted, cpu_info().usable_processors);
+    log(Severity::kWarning, "CAMSHAFT_NUM_THREADS={} is not a positive number; using {}", wanted,
+        cpu_info().usable_processors);
   }
   return cpu_info().usable_processors;
 }

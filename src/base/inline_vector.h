@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A vector of at most N trivially copyable elements held in place: shapes and extents without allocation.
+// A vector of at most N trivially copyable elements held in place: shapes and extents without
+// allocation.
 #pragma once
 
 #include <algorithm>

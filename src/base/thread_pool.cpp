@@ -23,7 +23,8 @@ using Clock = std::chrono::steady_clock;
 
 }  // namespace
 
-// `ticket` counts jobs: a worker runs when it changes. `pending` counts workers still inside the current job.
+// `ticket` counts jobs: a worker runs when it changes. `pending` counts workers still inside the
+// current job.
 struct ThreadPool::State {
   alignas(64) std::atomic<uint32_t> ticket{0};
   alignas(64) std::atomic<int> pending{0};
@@ -55,7 +56,8 @@ void ThreadPool::work_loop(int worker) {
     uint32_t now = s.ticket.load(std::memory_order_acquire);
     for (int round = 0; now == seen; ++round) {
       cpu_relax();
-      if ((round & 63) == 63 && Clock::now() > spin_end) s.ticket.wait(seen, std::memory_order_acquire);
+      if ((round & 63) == 63 && Clock::now() > spin_end)
+        s.ticket.wait(seen, std::memory_order_acquire);
       now = s.ticket.load(std::memory_order_acquire);
     }
     seen = now;
@@ -74,14 +76,16 @@ void ThreadPool::run(const Job& job) {
   s.ticket.fetch_add(1, std::memory_order_release);
   s.ticket.notify_all();
   job.call(job.body, 0, 0, job.count / threads_);
-  // A worker that lost its processor to another program gets it sooner when the caller does not burn a time slice.
+  // A worker that lost its processor to another program gets it sooner when the caller does not
+  // burn a time slice.
   for (int round = 1; s.pending.load(std::memory_order_acquire) != 0; ++round) {
     cpu_relax();
     if ((round & 1023) == 0) std::this_thread::yield();
   }
 }
 
-void ThreadPool::parallel_dynamic(int64_t count, void (*call)(const void*, int64_t), const void* context) {
+void ThreadPool::parallel_dynamic(int64_t count, void (*call)(const void*, int64_t),
+                                  const void* context) {
   if (threads_ == 1 || count <= 1) {
     for (int64_t k = 0; k < count; ++k) call(context, k);
     return;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fork-join pool: the calling thread is worker 0. Workers spin for a stated time between jobs, then sleep.
+// A fork-join pool: the calling thread is worker 0. Workers spin for a stated time between jobs,
+// then sleep.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +20,9 @@ class ThreadPool {
 
   int threads() const { return threads_; }
 
-  // Calls body(worker, first, last) on every worker with a contiguous share of [0, count); returns when all are done.
-  // Static shares: the same worker gets the same range every time, so data stays in its cache.
+  // Calls body(worker, first, last) on every worker with a contiguous share of [0, count); returns
+  // when all are done. Static shares: the same worker gets the same range every time, so data stays
+  // in its cache.
   template <class Body>
   void parallel_ranges(int64_t count, const Body& body) {
     if (threads_ == 1 || count <= 1) {
@@ -34,7 +36,9 @@ class ThreadPool {
   // Calls body(k) for every k in [0, count), workers taking the next k as they become free.
   template <class Body>
   void parallel_tasks(int64_t count, const Body& body) {
-    parallel_dynamic(count, [](const void* context, int64_t k) { (*static_cast<const Body*>(context))(k); }, &body);
+    parallel_dynamic(
+        count, [](const void* context, int64_t k) { (*static_cast<const Body*>(context))(k); },
+        &body);
   }
 
  private:

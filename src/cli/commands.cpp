@@ -20,8 +20,10 @@ constexpr Command kCommands[] = {
     {"explain", "ENGINE [LAYER]", "why a layer is as it is: passes, candidates, refusals",
      explain_command},
     {"trace", "summary|ops|kernels|memory|diff FILE…",
-     "what a PyTorch profiler trace says, as text, JSON or CSV, with conditions for CI", trace_command},
-    {"view", "FOLDER|FILE… [--port N]", "the profiler's page over the traces of a folder", view_command},
+     "what a PyTorch profiler trace says, as text, JSON or CSV, with conditions for CI",
+     trace_command},
+    {"view", "FOLDER|FILE… [--port N]", "the profiler's page over the traces of a folder",
+     view_command},
     {"version", "", "print the version", version_command},
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The typed attributes of every layer kind. Each struct lists its fields once, in fields(): printing, parsing, comparing, hashing,
-// storing and inspecting all walk that list.
+// The typed attributes of every layer kind. Each struct lists its fields once, in fields():
+// printing, parsing, comparing, hashing, storing and inspecting all walk that list.
 #pragma once
 
 #include <cstdint>
@@ -14,52 +14,82 @@
 
 namespace camshaft::ir {
 
-// A visitor gets (name, field) with field one of: bool, int64_t, float, std::string, Ints, std::vector<float>,
-// std::vector<std::string>, Shape, Program, DataType, or an enum below (all enums have enum_name()/parse_enum()).
-#define CAMSHAFT_FIELDS(...)                                   \
-  template <class Self, class V>                               \
+// A visitor gets (name, field) with field one of: bool, int64_t, float, std::string, Ints,
+// std::vector<float>, std::vector<std::string>, Shape, Program, DataType, or an enum below (all
+// enums have enum_name()/parse_enum()).
+#define CAMSHAFT_FIELDS(...)                                             \
+  template <class Self, class V>                                         \
   static void fields([[maybe_unused]] Self& s, [[maybe_unused]] V&& v) { \
-    __VA_ARGS__                                                \
+    __VA_ARGS__                                                          \
   }
 #define CAMSHAFT_FIELD(name) v(#name, s.name);
 
-enum class PaddingMode : uint8_t { kExplicit, kExplicitRoundUp, kSameUpper, kSameLower };  // RoundUp: ceil_mode of pooling
+enum class PaddingMode : uint8_t {
+  kExplicit,
+  kExplicitRoundUp,
+  kSameUpper,
+  kSameLower
+};  // RoundUp: ceil_mode of pooling
 enum class PoolingType : uint8_t { kMax, kAverage, kLp };
-enum class ReduceOp : uint8_t { kSum, kMean, kMax, kMin, kProd, kL1, kL2, kLogSum, kLogSumExp, kSumSquare };
+enum class ReduceOp : uint8_t {
+  kSum,
+  kMean,
+  kMax,
+  kMin,
+  kProd,
+  kL1,
+  kL2,
+  kLogSum,
+  kLogSumExp,
+  kSumSquare
+};
 enum class NormKind : uint8_t { kLayer, kRms, kInstance, kGroup };
 enum class GatherMode : uint8_t { kDefault, kElements, kNd };
 enum class ScatterMode : uint8_t { kElements, kNd };
 enum class ScatterReduction : uint8_t { kNone, kAdd, kMul, kMin, kMax };
 enum class PadMode : uint8_t { kConstant, kReflect, kEdge, kWrap };
 enum class ResizeMode : uint8_t { kNearest, kLinear, kCubic };
-enum class CoordinateTransform : uint8_t { kHalfPixel, kPytorchHalfPixel, kAlignCorners, kAsymmetric, kHalfPixelSymmetric, kTfCropAndResize };
+enum class CoordinateTransform : uint8_t {
+  kHalfPixel,
+  kPytorchHalfPixel,
+  kAlignCorners,
+  kAsymmetric,
+  kHalfPixelSymmetric,
+  kTfCropAndResize
+};
 enum class NearestRounding : uint8_t { kRoundPreferFloor, kRoundPreferCeil, kFloor, kCeil };
 enum class RnnKind : uint8_t { kRnn, kGru, kLstm };
 enum class RnnDirection : uint8_t { kForward, kReverse, kBidirectional };
 
-struct NoAttrs { CAMSHAFT_FIELDS() };
+struct NoAttrs {
+  CAMSHAFT_FIELDS()
+};
 
-// Convolution: inputs x [N,C,spatial…], w [K,C/groups,kernel…], bias [K] or absent, then one input per epilogue input ≥ 1.
-// Deconvolution: the same, w [C,K/groups,kernel…].
-// Epilogue: value 0 is the accumulator with bias; empty: none. Extra inputs have the output's shape or broadcast to it.
+// Convolution: inputs x [N,C,spatial…], w [K,C/groups,kernel…], bias [K] or absent, then one input
+// per epilogue input ≥ 1. Deconvolution: the same, w [C,K/groups,kernel…]. Epilogue: value 0 is the
+// accumulator with bias; empty: none. Extra inputs have the output's shape or broadcast to it.
 struct ConvolutionAttrs {
   Ints kernel, stride, dilation, pre_padding, post_padding;  // one number per spatial dimension
   PaddingMode padding_mode = PaddingMode::kExplicit;
   int64_t groups = 1;
   Ints output_padding, output_shape;  // Deconvolution only; output_shape empty: computed
   Program epilogue;
-  CAMSHAFT_FIELDS(CAMSHAFT_FIELD(kernel) CAMSHAFT_FIELD(stride) CAMSHAFT_FIELD(dilation) CAMSHAFT_FIELD(pre_padding)
-                  CAMSHAFT_FIELD(post_padding) CAMSHAFT_FIELD(padding_mode) CAMSHAFT_FIELD(groups) CAMSHAFT_FIELD(output_padding)
-                  CAMSHAFT_FIELD(output_shape) CAMSHAFT_FIELD(epilogue))
+  CAMSHAFT_FIELDS(CAMSHAFT_FIELD(kernel) CAMSHAFT_FIELD(stride) CAMSHAFT_FIELD(dilation)
+                      CAMSHAFT_FIELD(pre_padding) CAMSHAFT_FIELD(post_padding)
+                          CAMSHAFT_FIELD(padding_mode) CAMSHAFT_FIELD(groups)
+                              CAMSHAFT_FIELD(output_padding) CAMSHAFT_FIELD(output_shape)
+                                  CAMSHAFT_FIELD(epilogue))
 };
 
-// y = epilogue(alpha * op(a) · op(b) + bias): numpy matmul broadcasting over leading dimensions; transposes swap the last two.
-// Inputs a, b, bias (absent or broadcastable to y; beta is folded into it), then the epilogue's.
+// y = epilogue(alpha * op(a) · op(b) + bias): numpy matmul broadcasting over leading dimensions;
+// transposes swap the last two. Inputs a, b, bias (absent or broadcastable to y; beta is folded
+// into it), then the epilogue's.
 struct MatrixMultiplyAttrs {
   bool transpose_a = false, transpose_b = false;
   float alpha = 1;
   Program epilogue;
-  CAMSHAFT_FIELDS(CAMSHAFT_FIELD(transpose_a) CAMSHAFT_FIELD(transpose_b) CAMSHAFT_FIELD(alpha) CAMSHAFT_FIELD(epilogue))
+  CAMSHAFT_FIELDS(CAMSHAFT_FIELD(transpose_a) CAMSHAFT_FIELD(transpose_b) CAMSHAFT_FIELD(alpha)
+                      CAMSHAFT_FIELD(epilogue))
 };
 
 // Inputs x. Output y, and for max pooling optionally the flat indices (int64).
@@ -69,21 +99,25 @@ struct PoolingAttrs {
   Ints kernel, stride, dilation, pre_padding, post_padding;
   PaddingMode padding_mode = PaddingMode::kExplicit;
   bool count_includes_padding = false;
-  int64_t p = 2;               // of kLp
+  int64_t p = 2;  // of kLp
   bool column_major_indices = false;
-  CAMSHAFT_FIELDS(CAMSHAFT_FIELD(type) CAMSHAFT_FIELD(global) CAMSHAFT_FIELD(kernel) CAMSHAFT_FIELD(stride)
-                  CAMSHAFT_FIELD(dilation) CAMSHAFT_FIELD(pre_padding) CAMSHAFT_FIELD(post_padding) CAMSHAFT_FIELD(padding_mode)
-                  CAMSHAFT_FIELD(count_includes_padding) CAMSHAFT_FIELD(p) CAMSHAFT_FIELD(column_major_indices))
+  CAMSHAFT_FIELDS(CAMSHAFT_FIELD(type) CAMSHAFT_FIELD(global) CAMSHAFT_FIELD(kernel)
+                      CAMSHAFT_FIELD(stride) CAMSHAFT_FIELD(dilation) CAMSHAFT_FIELD(pre_padding)
+                          CAMSHAFT_FIELD(post_padding) CAMSHAFT_FIELD(padding_mode)
+                              CAMSHAFT_FIELD(count_includes_padding) CAMSHAFT_FIELD(p)
+                                  CAMSHAFT_FIELD(column_major_indices))
 };
 
-// Activation (one input), Unary (one), ElementWise (two), Select (three: kSelect): one elementwise operator with numpy broadcasting.
+// Activation (one input), Unary (one), ElementWise (two), Select (three: kSelect): one elementwise
+// operator with numpy broadcasting.
 struct PointOpAttrs {
   PointOp op = PointOp::kIdentity;
   float x = 0, y = 0;
   CAMSHAFT_FIELDS(CAMSHAFT_FIELD(op) CAMSHAFT_FIELD(x) CAMSHAFT_FIELD(y))
 };
 
-// Scale: y = x * scale[c] + shift[c] along `axis`; inputs x, scale, shift (constants of one element per channel).
+// Scale: y = x * scale[c] + shift[c] along `axis`; inputs x, scale, shift (constants of one element
+// per channel).
 struct ScaleAttrs {
   int64_t axis = 1;
   CAMSHAFT_FIELDS(CAMSHAFT_FIELD(axis))
@@ -95,67 +129,77 @@ struct PointWiseAttrs {
   CAMSHAFT_FIELDS(CAMSHAFT_FIELD(program))
 };
 
-// Shuffle: transpose by first_transpose, reshape, transpose by second_transpose. Empty: that step is not there.
-// `reshape` holds the final extents (symbols allowed). With a second input (int64 vector) the reshape comes from it at run time
-// (ONNX rules: 0 copies unless allow_zero, one -1 is inferred).
+// Shuffle: transpose by first_transpose, reshape, transpose by second_transpose. Empty: that step
+// is not there. `reshape` holds the final extents (symbols allowed). With a second input (int64
+// vector) the reshape comes from it at run time (ONNX rules: 0 copies unless allow_zero, one -1 is
+// inferred).
 struct ShuffleAttrs {
   Ints first_transpose;
   bool has_reshape = false;
   Shape reshape;
   Ints second_transpose;
   bool allow_zero = false;
-  CAMSHAFT_FIELDS(CAMSHAFT_FIELD(first_transpose) CAMSHAFT_FIELD(has_reshape) CAMSHAFT_FIELD(reshape)
-                  CAMSHAFT_FIELD(second_transpose) CAMSHAFT_FIELD(allow_zero))
+  CAMSHAFT_FIELDS(CAMSHAFT_FIELD(first_transpose) CAMSHAFT_FIELD(has_reshape)
+                      CAMSHAFT_FIELD(reshape) CAMSHAFT_FIELD(second_transpose)
+                          CAMSHAFT_FIELD(allow_zero))
 };
 
-// Slice: one start, size and step per dimension of x (full rank): y[i] = x[start + i*step]. Sizes are output extents.
-// With inputs starts, ends, axes, steps (ONNX order; attributes empty) it is evaluated at run time.
+// Slice: one start, size and step per dimension of x (full rank): y[i] = x[start + i*step]. Sizes
+// are output extents. With inputs starts, ends, axes, steps (ONNX order; attributes empty) it is
+// evaluated at run time.
 struct SliceAttrs {
   Shape start, size;  // symbols allowed
   Ints step;          // may be negative
   CAMSHAFT_FIELDS(CAMSHAFT_FIELD(start) CAMSHAFT_FIELD(size) CAMSHAFT_FIELD(step))
 };
 
-// Pad: amounts per dimension (may be negative: crops); inputs x, and if the attributes are empty: pads, value, axes at run time.
+// Pad: amounts per dimension (may be negative: crops); inputs x, and if the attributes are empty:
+// pads, value, axes at run time.
 struct PadAttrs {
   PadMode mode = PadMode::kConstant;
   Ints pre, post;
   float value = 0;
-  CAMSHAFT_FIELDS(CAMSHAFT_FIELD(mode) CAMSHAFT_FIELD(pre) CAMSHAFT_FIELD(post) CAMSHAFT_FIELD(value))
+  CAMSHAFT_FIELDS(CAMSHAFT_FIELD(mode) CAMSHAFT_FIELD(pre) CAMSHAFT_FIELD(post)
+                      CAMSHAFT_FIELD(value))
 };
 
-struct AxisAttrs {  // Concatenation, CumSum's flags live in CumSumAttrs
+struct AxisAttrs {   // Concatenation, CumSum's flags live in CumSumAttrs
   int64_t axis = 0;  // ≥ 0
   CAMSHAFT_FIELDS(CAMSHAFT_FIELD(axis))
 };
 
-// Reduce: axes ≥ 0, sorted; empty axes with a second input: from it at run time, where an empty list means all axes, or none if
-// empty_is_none.
+// Reduce: axes ≥ 0, sorted; empty axes with a second input: from it at run time, where an empty
+// list means all axes, or none if empty_is_none.
 struct ReduceAttrs {
   ReduceOp op = ReduceOp::kSum;
   Ints axes;
   bool keep_dims = true;
   bool empty_is_none = false;
-  CAMSHAFT_FIELDS(CAMSHAFT_FIELD(op) CAMSHAFT_FIELD(axes) CAMSHAFT_FIELD(keep_dims) CAMSHAFT_FIELD(empty_is_none))
+  CAMSHAFT_FIELDS(CAMSHAFT_FIELD(op) CAMSHAFT_FIELD(axes) CAMSHAFT_FIELD(keep_dims)
+                      CAMSHAFT_FIELD(empty_is_none))
 };
 
 struct SoftMaxAttrs {
-  int64_t axis = 0;         // ≥ 0
-  int64_t last_axis = 0;    // normalizes over [axis, last_axis] (opset < 13 flattens: last_axis = rank-1)
+  int64_t axis = 0;  // ≥ 0
+  int64_t last_axis =
+      0;  // normalizes over [axis, last_axis] (opset < 13 flattens: last_axis = rank-1)
   bool log = false;
-  bool hard = false;        // Hardmax
-  CAMSHAFT_FIELDS(CAMSHAFT_FIELD(axis) CAMSHAFT_FIELD(last_axis) CAMSHAFT_FIELD(log) CAMSHAFT_FIELD(hard))
+  bool hard = false;  // Hardmax
+  CAMSHAFT_FIELDS(CAMSHAFT_FIELD(axis) CAMSHAFT_FIELD(last_axis) CAMSHAFT_FIELD(log)
+                      CAMSHAFT_FIELD(hard))
 };
 
-// Normalization: inputs x, scale (or absent), bias (or absent). kLayer/kRms normalize over axes [axis, rank); kInstance over the
-// spatial dimensions per channel; kGroup over the channels of a group and space (scale, bias per channel).
+// Normalization: inputs x, scale (or absent), bias (or absent). kLayer/kRms normalize over axes
+// [axis, rank); kInstance over the spatial dimensions per channel; kGroup over the channels of a
+// group and space (scale, bias per channel).
 struct NormalizationAttrs {
   NormKind kind = NormKind::kLayer;
   int64_t axis = 0;
   float epsilon = 1e-5f;
   int64_t groups = 1;
   Program epilogue;  // as Convolution's; extra inputs follow at index 3
-  CAMSHAFT_FIELDS(CAMSHAFT_FIELD(kind) CAMSHAFT_FIELD(axis) CAMSHAFT_FIELD(epsilon) CAMSHAFT_FIELD(groups) CAMSHAFT_FIELD(epilogue))
+  CAMSHAFT_FIELDS(CAMSHAFT_FIELD(kind) CAMSHAFT_FIELD(axis) CAMSHAFT_FIELD(epsilon)
+                      CAMSHAFT_FIELD(groups) CAMSHAFT_FIELD(epilogue))
 };
 
 struct GatherAttrs {  // inputs data, indices
@@ -172,8 +216,9 @@ struct ScatterAttrs {  // inputs data, indices, updates
   CAMSHAFT_FIELDS(CAMSHAFT_FIELD(mode) CAMSHAFT_FIELD(axis) CAMSHAFT_FIELD(reduction))
 };
 
-// Resize: one scale and output extent per dimension of x. Scales are those the model states, or out/in where it states sizes.
-// Inputs x; with the attributes `scales` and `sizes` both empty: roi, scales, sizes at run time (ONNX positions).
+// Resize: one scale and output extent per dimension of x. Scales are those the model states, or
+// out/in where it states sizes. Inputs x; with the attributes `scales` and `sizes` both empty: roi,
+// scales, sizes at run time (ONNX positions).
 struct ResizeAttrs {
   ResizeMode mode = ResizeMode::kNearest;
   CoordinateTransform transform = CoordinateTransform::kHalfPixel;
@@ -184,9 +229,10 @@ struct ResizeAttrs {
   float cubic_coefficient = -0.75f;
   bool exclude_outside = false, antialias = false;
   float extrapolation_value = 0;
-  CAMSHAFT_FIELDS(CAMSHAFT_FIELD(mode) CAMSHAFT_FIELD(transform) CAMSHAFT_FIELD(rounding) CAMSHAFT_FIELD(scales)
-                  CAMSHAFT_FIELD(sizes) CAMSHAFT_FIELD(roi) CAMSHAFT_FIELD(cubic_coefficient) CAMSHAFT_FIELD(exclude_outside)
-                  CAMSHAFT_FIELD(antialias) CAMSHAFT_FIELD(extrapolation_value))
+  CAMSHAFT_FIELDS(CAMSHAFT_FIELD(mode) CAMSHAFT_FIELD(transform) CAMSHAFT_FIELD(rounding)
+                      CAMSHAFT_FIELD(scales) CAMSHAFT_FIELD(sizes) CAMSHAFT_FIELD(roi)
+                          CAMSHAFT_FIELD(cubic_coefficient) CAMSHAFT_FIELD(exclude_outside)
+                              CAMSHAFT_FIELD(antialias) CAMSHAFT_FIELD(extrapolation_value))
 };
 
 struct CastAttrs {
@@ -194,8 +240,9 @@ struct CastAttrs {
   CAMSHAFT_FIELDS(CAMSHAFT_FIELD(to))
 };
 
-// Expand: broadcasts x to `shape` (final extents); with a second input and empty shape: at run time.
-// Tile: repeats in `shape`. Fill (ConstantOfShape): no x; input 0 is the shape vector if `shape` is not static.
+// Expand: broadcasts x to `shape` (final extents); with a second input and empty shape: at run
+// time. Tile: repeats in `shape`. Fill (ConstantOfShape): no x; input 0 is the shape vector if
+// `shape` is not static.
 struct ShapeAttrs {
   bool is_static = true;
   Shape shape;
@@ -207,7 +254,8 @@ struct FillAttrs {
   double value = 0;
   bool is_static = true;
   Shape shape;
-  CAMSHAFT_FIELDS(CAMSHAFT_FIELD(type) CAMSHAFT_FIELD(value) CAMSHAFT_FIELD(is_static) CAMSHAFT_FIELD(shape))
+  CAMSHAFT_FIELDS(CAMSHAFT_FIELD(type) CAMSHAFT_FIELD(value) CAMSHAFT_FIELD(is_static)
+                      CAMSHAFT_FIELD(shape))
 };
 
 // ShapeOf: the extents [first, last) of x as int64; kToTheEnd for an x of unknown rank.
@@ -217,10 +265,12 @@ struct ShapeOfAttrs {
   CAMSHAFT_FIELDS(CAMSHAFT_FIELD(first) CAMSHAFT_FIELD(last))
 };
 
-struct TopKAttrs {  // inputs x, k; outputs values, indices. ArgMinMax: axis, keep_dims, largest, select_last_index
+struct TopKAttrs {  // inputs x, k; outputs values, indices. ArgMinMax: axis, keep_dims, largest,
+                    // select_last_index
   int64_t axis = 0;
   bool largest = true, sorted = true, keep_dims = true, select_last_index = false;
-  CAMSHAFT_FIELDS(CAMSHAFT_FIELD(axis) CAMSHAFT_FIELD(largest) CAMSHAFT_FIELD(sorted) CAMSHAFT_FIELD(keep_dims) CAMSHAFT_FIELD(select_last_index))
+  CAMSHAFT_FIELDS(CAMSHAFT_FIELD(axis) CAMSHAFT_FIELD(largest) CAMSHAFT_FIELD(sorted)
+                      CAMSHAFT_FIELD(keep_dims) CAMSHAFT_FIELD(select_last_index))
 };
 
 struct CumSumAttrs {  // inputs x, axis
@@ -228,23 +278,27 @@ struct CumSumAttrs {  // inputs x, axis
   CAMSHAFT_FIELDS(CAMSHAFT_FIELD(exclusive) CAMSHAFT_FIELD(reverse))
 };
 
-// Recurrence (RNN, GRU, LSTM): ONNX inputs and outputs, in ONNX order (X, W, R, B, sequence_lens, initial_h, initial_c, P).
+// Recurrence (RNN, GRU, LSTM): ONNX inputs and outputs, in ONNX order (X, W, R, B, sequence_lens,
+// initial_h, initial_c, P).
 struct RnnAttrs {
   RnnKind kind = RnnKind::kLstm;
   RnnDirection direction = RnnDirection::kForward;
   int64_t hidden_size = 0;
-  bool batch_first = false;            // ONNX layout = 1
-  bool linear_before_reset = false;    // GRU
-  bool input_forget = false;           // LSTM
-  float clip = 0;                      // 0: none
+  bool batch_first = false;              // ONNX layout = 1
+  bool linear_before_reset = false;      // GRU
+  bool input_forget = false;             // LSTM
+  float clip = 0;                        // 0: none
   std::vector<std::string> activations;  // empty: defaults
   std::vector<float> activation_alpha, activation_beta;
-  CAMSHAFT_FIELDS(CAMSHAFT_FIELD(kind) CAMSHAFT_FIELD(direction) CAMSHAFT_FIELD(hidden_size) CAMSHAFT_FIELD(batch_first)
-                  CAMSHAFT_FIELD(linear_before_reset) CAMSHAFT_FIELD(input_forget) CAMSHAFT_FIELD(clip) CAMSHAFT_FIELD(activations)
-                  CAMSHAFT_FIELD(activation_alpha) CAMSHAFT_FIELD(activation_beta))
+  CAMSHAFT_FIELDS(CAMSHAFT_FIELD(kind) CAMSHAFT_FIELD(direction) CAMSHAFT_FIELD(hidden_size)
+                      CAMSHAFT_FIELD(batch_first) CAMSHAFT_FIELD(linear_before_reset)
+                          CAMSHAFT_FIELD(input_forget) CAMSHAFT_FIELD(clip)
+                              CAMSHAFT_FIELD(activations) CAMSHAFT_FIELD(activation_alpha)
+                                  CAMSHAFT_FIELD(activation_beta))
 };
 
-// Quantize: inputs x, scale, zero_point (or absent); Dequantize the same. axis: of the scale vector; block_size 0: not blocked.
+// Quantize: inputs x, scale, zero_point (or absent); Dequantize the same. axis: of the scale
+// vector; block_size 0: not blocked.
 struct QuantizeAttrs {
   int64_t axis = 1;
   int64_t block_size = 0;
@@ -261,11 +315,13 @@ struct DepthSpaceAttrs {  // DepthToSpace, SpaceToDepth
 struct LoopAttrs {  // Loop, Scan: ONNX's conventions; If has none
   int64_t num_scan_inputs = 0;
   Ints scan_input_axes, scan_input_directions, scan_output_axes, scan_output_directions;
-  CAMSHAFT_FIELDS(CAMSHAFT_FIELD(num_scan_inputs) CAMSHAFT_FIELD(scan_input_axes) CAMSHAFT_FIELD(scan_input_directions)
-                  CAMSHAFT_FIELD(scan_output_axes) CAMSHAFT_FIELD(scan_output_directions))
+  CAMSHAFT_FIELDS(CAMSHAFT_FIELD(num_scan_inputs) CAMSHAFT_FIELD(scan_input_axes)
+                      CAMSHAFT_FIELD(scan_input_directions) CAMSHAFT_FIELD(scan_output_axes)
+                          CAMSHAFT_FIELD(scan_output_directions))
 };
 
-// Generic: an ONNX operator that only has a reference kernel, with its attributes as the model gives them.
+// Generic: an ONNX operator that only has a reference kernel, with its attributes as the model
+// gives them.
 struct GenericAttribute {
   std::string name;
   Ints ints;
@@ -280,47 +336,48 @@ struct GenericAttrs {
   CAMSHAFT_FIELDS(CAMSHAFT_FIELD(op_type) CAMSHAFT_FIELD(opset) CAMSHAFT_FIELD(attributes))
 };
 
-// X(kind, name in text form and inspector, attributes). The variant below lists each attribute struct once.
-#define CAMSHAFT_LAYER_KINDS(X)                        \
-  X(kConvolution, "Convolution", ConvolutionAttrs)     \
-  X(kDeconvolution, "Deconvolution", ConvolutionAttrs) \
+// X(kind, name in text form and inspector, attributes). The variant below lists each attribute
+// struct once.
+#define CAMSHAFT_LAYER_KINDS(X)                             \
+  X(kConvolution, "Convolution", ConvolutionAttrs)          \
+  X(kDeconvolution, "Deconvolution", ConvolutionAttrs)      \
   X(kMatrixMultiply, "MatrixMultiply", MatrixMultiplyAttrs) \
-  X(kPooling, "Pooling", PoolingAttrs)                 \
-  X(kActivation, "Activation", PointOpAttrs)           \
-  X(kUnary, "Unary", PointOpAttrs)                     \
-  X(kElementWise, "ElementWise", PointOpAttrs)         \
-  X(kSelect, "Select", PointOpAttrs)                   \
-  X(kScale, "Scale", ScaleAttrs)                       \
-  X(kPointWise, "PointWise", PointWiseAttrs)           \
-  X(kShuffle, "Shuffle", ShuffleAttrs)                 \
-  X(kSlice, "Slice", SliceAttrs)                       \
-  X(kPad, "Pad", PadAttrs)                             \
-  X(kConcatenation, "Concatenation", AxisAttrs)        \
-  X(kReduce, "Reduce", ReduceAttrs)                    \
-  X(kSoftMax, "SoftMax", SoftMaxAttrs)                 \
-  X(kNormalization, "Normalization", NormalizationAttrs) \
-  X(kGather, "Gather", GatherAttrs)                    \
-  X(kScatter, "Scatter", ScatterAttrs)                 \
-  X(kResize, "Resize", ResizeAttrs)                    \
-  X(kCast, "Cast", CastAttrs)                          \
-  X(kExpand, "Expand", ShapeAttrs)                     \
-  X(kTile, "Tile", ShapeAttrs)                         \
-  X(kFill, "Fill", FillAttrs)                          \
-  X(kShapeOf, "ShapeOf", ShapeOfAttrs)                 \
-  X(kTopK, "TopK", TopKAttrs)                          \
-  X(kArgMinMax, "ArgMinMax", TopKAttrs)                \
-  X(kCumSum, "CumSum", CumSumAttrs)                    \
-  X(kRange, "Range", NoAttrs)                          \
-  X(kNonZero, "NonZero", NoAttrs)                      \
-  X(kRecurrence, "Recurrence", RnnAttrs)               \
-  X(kQuantize, "Quantize", QuantizeAttrs)              \
-  X(kDequantize, "Dequantize", QuantizeAttrs)          \
-  X(kDepthToSpace, "DepthToSpace", DepthSpaceAttrs)    \
-  X(kSpaceToDepth, "SpaceToDepth", DepthSpaceAttrs)    \
-  X(kIf, "If", NoAttrs)                                \
-  X(kLoop, "Loop", LoopAttrs)                          \
-  X(kScan, "Scan", LoopAttrs)                          \
-  X(kReformat, "Reformat", NoAttrs)                    \
+  X(kPooling, "Pooling", PoolingAttrs)                      \
+  X(kActivation, "Activation", PointOpAttrs)                \
+  X(kUnary, "Unary", PointOpAttrs)                          \
+  X(kElementWise, "ElementWise", PointOpAttrs)              \
+  X(kSelect, "Select", PointOpAttrs)                        \
+  X(kScale, "Scale", ScaleAttrs)                            \
+  X(kPointWise, "PointWise", PointWiseAttrs)                \
+  X(kShuffle, "Shuffle", ShuffleAttrs)                      \
+  X(kSlice, "Slice", SliceAttrs)                            \
+  X(kPad, "Pad", PadAttrs)                                  \
+  X(kConcatenation, "Concatenation", AxisAttrs)             \
+  X(kReduce, "Reduce", ReduceAttrs)                         \
+  X(kSoftMax, "SoftMax", SoftMaxAttrs)                      \
+  X(kNormalization, "Normalization", NormalizationAttrs)    \
+  X(kGather, "Gather", GatherAttrs)                         \
+  X(kScatter, "Scatter", ScatterAttrs)                      \
+  X(kResize, "Resize", ResizeAttrs)                         \
+  X(kCast, "Cast", CastAttrs)                               \
+  X(kExpand, "Expand", ShapeAttrs)                          \
+  X(kTile, "Tile", ShapeAttrs)                              \
+  X(kFill, "Fill", FillAttrs)                               \
+  X(kShapeOf, "ShapeOf", ShapeOfAttrs)                      \
+  X(kTopK, "TopK", TopKAttrs)                               \
+  X(kArgMinMax, "ArgMinMax", TopKAttrs)                     \
+  X(kCumSum, "CumSum", CumSumAttrs)                         \
+  X(kRange, "Range", NoAttrs)                               \
+  X(kNonZero, "NonZero", NoAttrs)                           \
+  X(kRecurrence, "Recurrence", RnnAttrs)                    \
+  X(kQuantize, "Quantize", QuantizeAttrs)                   \
+  X(kDequantize, "Dequantize", QuantizeAttrs)               \
+  X(kDepthToSpace, "DepthToSpace", DepthSpaceAttrs)         \
+  X(kSpaceToDepth, "SpaceToDepth", DepthSpaceAttrs)         \
+  X(kIf, "If", NoAttrs)                                     \
+  X(kLoop, "Loop", LoopAttrs)                               \
+  X(kScan, "Scan", LoopAttrs)                               \
+  X(kReformat, "Reformat", NoAttrs)                         \
   X(kGeneric, "Generic", GenericAttrs)
 
 enum class LayerKind : uint8_t {
@@ -329,10 +386,12 @@ enum class LayerKind : uint8_t {
 #undef CAMSHAFT_KIND
 };
 
-using Attrs = std::variant<NoAttrs, ConvolutionAttrs, MatrixMultiplyAttrs, PoolingAttrs, PointOpAttrs, ScaleAttrs, PointWiseAttrs,
-                           ShuffleAttrs, SliceAttrs, PadAttrs, AxisAttrs, ReduceAttrs, SoftMaxAttrs, NormalizationAttrs,
-                           GatherAttrs, ScatterAttrs, ResizeAttrs, CastAttrs, ShapeAttrs, FillAttrs, ShapeOfAttrs, TopKAttrs,
-                           CumSumAttrs, RnnAttrs, QuantizeAttrs, DepthSpaceAttrs, LoopAttrs, GenericAttrs>;
+using Attrs =
+    std::variant<NoAttrs, ConvolutionAttrs, MatrixMultiplyAttrs, PoolingAttrs, PointOpAttrs,
+                 ScaleAttrs, PointWiseAttrs, ShuffleAttrs, SliceAttrs, PadAttrs, AxisAttrs,
+                 ReduceAttrs, SoftMaxAttrs, NormalizationAttrs, GatherAttrs, ScatterAttrs,
+                 ResizeAttrs, CastAttrs, ShapeAttrs, FillAttrs, ShapeOfAttrs, TopKAttrs,
+                 CumSumAttrs, RnnAttrs, QuantizeAttrs, DepthSpaceAttrs, LoopAttrs, GenericAttrs>;
 
 std::string_view kind_name(LayerKind kind);
 Result<LayerKind> parse_kind(std::string_view name);
@@ -353,8 +412,12 @@ std::string_view enum_name(CoordinateTransform value);
 std::string_view enum_name(NearestRounding value);
 std::string_view enum_name(RnnKind value);
 std::string_view enum_name(RnnDirection value);
-inline std::string_view enum_name(PointOp value) { return point_op_name(value); }
-inline std::string_view enum_name(DataType value) { return type_name(value); }
+inline std::string_view enum_name(PointOp value) {
+  return point_op_name(value);
+}
+inline std::string_view enum_name(DataType value) {
+  return type_name(value);
+}
 
 // The value of that name; empty: there is none. enum_name() gives "" beyond the last value.
 template <class E>

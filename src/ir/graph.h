@@ -15,10 +15,11 @@ namespace camshaft::ir {
 class Graph;
 struct Layer;
 
-// Immutable bytes of a constant, row major. Shared: several tensors and graphs may point to the same ones.
+// Immutable bytes of a constant, row major. Shared: several tensors and graphs may point to the
+// same ones.
 struct ConstantData {
-  std::vector<std::byte> bytes;           // empty when `view` points into memory kept alive by `owner`
-  std::span<const std::byte> view;        // what readers use
+  std::vector<std::byte> bytes;     // empty when `view` points into memory kept alive by `owner`
+  std::span<const std::byte> view;  // what readers use
   std::shared_ptr<const void> owner;
 };
 std::shared_ptr<const ConstantData> make_constant(std::vector<std::byte> bytes);
@@ -30,7 +31,8 @@ struct Facts {
   // Closed range every element is known to lie in (relu: [0, inf]).
   float minimum = -std::numeric_limits<float>::infinity();
   float maximum = std::numeric_limits<float>::infinity();
-  // Real value = scale * (q - zero_point) for 8-bit tensors that are quantized; one element, or one per channel of `axis`.
+  // Real value = scale * (q - zero_point) for 8-bit tensors that are quantized; one element, or one
+  // per channel of `axis`.
   std::vector<float> scale;
   std::vector<int32_t> zero_point;
   int64_t quantized_axis = -1;
@@ -56,13 +58,14 @@ struct Tensor {
 
 struct Layer {
   LayerKind kind = LayerKind::kGeneric;
-  std::string name;                      // TensorRT's contract: "a + b", "PWN(a, b)", "a || b"
-  std::vector<Tensor*> inputs;           // null: optional input not given
-  std::vector<Tensor*> outputs;          // null: optional output not wanted
+  std::string name;              // TensorRT's contract: "a + b", "PWN(a, b)", "a || b"
+  std::vector<Tensor*> inputs;   // null: optional input not given
+  std::vector<Tensor*> outputs;  // null: optional output not wanted
   Attrs attrs;
-  std::vector<std::string> onnx_nodes;   // provenance: names of the ONNX nodes it came from
-  std::vector<std::unique_ptr<Graph>> bodies;  // If: then, else; Loop, Scan: body. Captured tensors are passed as extra inputs:
-                                               // the last body inputs, after the operator's own.
+  std::vector<std::string> onnx_nodes;  // provenance: names of the ONNX nodes it came from
+  std::vector<std::unique_ptr<Graph>>
+      bodies;  // If: then, else; Loop, Scan: body. Captured tensors are passed as extra inputs:
+               // the last body inputs, after the operator's own.
 
   template <class T>
   T& as() {
@@ -76,7 +79,8 @@ struct Layer {
 
 class Graph {
  public:
-  explicit Graph(std::string name, std::shared_ptr<SymbolTable> symbols = std::make_shared<SymbolTable>());
+  explicit Graph(std::string name,
+                 std::shared_ptr<SymbolTable> symbols = std::make_shared<SymbolTable>());
   ~Graph();
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
@@ -95,10 +99,11 @@ class Graph {
 
   // --- construction (importer, parser, Rewriter); names are made unique by appending _1, _2 …
   Tensor* add_tensor(std::string name, DataType type, const Shape& shape);
-  Tensor* add_constant(std::string name, DataType type, std::span<const int64_t> extents, std::shared_ptr<const ConstantData> data);
+  Tensor* add_constant(std::string name, DataType type, std::span<const int64_t> extents,
+                       std::shared_ptr<const ConstantData> data);
   // Appends a layer (or inserts it before `before`), takes over `outputs` and links consumers.
-  Layer* add_layer(LayerKind kind, std::string name, Attrs attrs, std::vector<Tensor*> inputs, std::vector<Tensor*> outputs,
-                   const Layer* before = nullptr);
+  Layer* add_layer(LayerKind kind, std::string name, Attrs attrs, std::vector<Tensor*> inputs,
+                   std::vector<Tensor*> outputs, const Layer* before = nullptr);
   void add_input(Tensor* tensor) { inputs_.push_back(tensor); }
   void add_output(Tensor* tensor) { outputs_.push_back(tensor); }
   void set_output(size_t index, Tensor* tensor) { outputs_[index] = tensor; }
@@ -106,7 +111,7 @@ class Graph {
   // --- edits (only the Rewriter calls these)
   void set_input(Layer* layer, size_t index, Tensor* tensor);
   void append_input(Layer* layer, Tensor* tensor);
-  void remove_layer(Layer* layer);           // its outputs must have no consumers
+  void remove_layer(Layer* layer);  // its outputs must have no consumers
   void move_before(Layer* layer, const Layer* before);
   void rename(Layer* layer, std::string name);  // made unique
   void remove_unused_tensors();
@@ -122,11 +127,13 @@ class Graph {
   std::unique_ptr<Names> names_;
 };
 
-// Checks every invariant: types, ranks, arity per kind, order, links, programs. The first violation is named.
+// Checks every invariant: types, ranks, arity per kind, order, links, programs. The first violation
+// is named.
 Status verify(const Graph& graph);
 
 // The text form (docs/ir-text.md): to_text ∘ parse_graph is the identity on it.
-std::string to_text(const Graph& graph, bool elide_constants = false);  // elided constants cannot be parsed back
+std::string to_text(const Graph& graph,
+                    bool elide_constants = false);  // elided constants cannot be parsed back
 Result<std::unique_ptr<Graph>> parse_graph(std::string_view text);
 
 }  // namespace camshaft::ir

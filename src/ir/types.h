@@ -33,8 +33,8 @@ enum class DataType : uint8_t {
   kUInt32,
   kInt64,
   kUInt64,
-  kBool,   // one byte, 0 or 1
-  kInt4,   // two per byte, low nibble first
+  kBool,  // one byte, 0 or 1
+  kInt4,  // two per byte, low nibble first
   kUInt4,
 };
 
@@ -45,7 +45,8 @@ size_t bytes_for(DataType type, int64_t elements);  // rounds int4 up to whole b
 bool is_floating(DataType type);
 bool is_integer(DataType type);  // signed or unsigned, not bool
 
-// Memory format of a tensor. Dimensions are always written in ONNX order; the format says how they lie in memory.
+// Memory format of a tensor. Dimensions are always written in ONNX order; the format says how they
+// lie in memory.
 enum class Format : uint8_t {
   kLinear,       // row major
   kChannelLast,  // N, spatial…, C (rank ≥ 3): TensorRT's "Channel major"
@@ -65,8 +66,8 @@ class Dim {
     return dim;
   }
   constexpr bool is_known() const { return code_ >= 0; }
-  constexpr int64_t extent() const { return code_; }                          // only if is_known()
-  constexpr int symbol_id() const { return static_cast<int>(-1 - code_); }    // only if !is_known()
+  constexpr int64_t extent() const { return code_; }                        // only if is_known()
+  constexpr int symbol_id() const { return static_cast<int>(-1 - code_); }  // only if !is_known()
   friend constexpr bool operator==(Dim, Dim) = default;
   friend constexpr auto operator<=>(Dim, Dim) = default;
 
@@ -78,15 +79,21 @@ using Shape = InlineVector<Dim, kMaxRank>;
 using Extents = InlineVector<int64_t, kMaxRank>;
 using Ints = std::vector<int64_t>;
 
-// How a symbol gets its value. Values of shape arithmetic may be negative while being computed (a slice start, say), so a
-// symbol may stand for any integer; only an extent must end up ≥ 0.
+// How a symbol gets its value. Values of shape arithmetic may be negative while being computed (a
+// slice start, say), so a symbol may stand for any integer; only an extent must end up ≥ 0.
 enum class SymbolOp : uint8_t {
-  kInput,    // bound from the shape of a network input
-  kRuntime,  // known only when the layer that makes it has run (NonZero, If with unequal branches …)
-  kConstant, // a negative number (Dim itself holds only numbers ≥ 0)
-  kAdd, kSub, kMul,
-  kFloorDiv, kCeilDiv, kMod,
-  kMin, kMax,
+  kInput,     // bound from the shape of a network input
+  kRuntime,   // known only when the layer that makes it has run (NonZero, If with unequal branches
+              // …)
+  kConstant,  // a negative number (Dim itself holds only numbers ≥ 0)
+  kAdd,
+  kSub,
+  kMul,
+  kFloorDiv,
+  kCeilDiv,
+  kMod,
+  kMin,
+  kMax,
 };
 
 struct Symbol {
@@ -96,7 +103,8 @@ struct Symbol {
   std::string name;      // of kInput and kRuntime: "batch_size", "d0" …
 };
 
-// Hash-consed integer expressions over symbols: equal expressions are the same Dim, so comparing Dims proves equality.
+// Hash-consed integer expressions over symbols: equal expressions are the same Dim, so comparing
+// Dims proves equality.
 class SymbolTable {
  public:
   Dim input(const std::string& name);    // the same Dim for the same name
@@ -111,19 +119,21 @@ class SymbolTable {
   Dim min(Dim a, Dim b);
   Dim max(Dim a, Dim b);
 
-  bool is_number(Dim dim) const;              // known, or a kConstant
-  int64_t number(Dim dim) const;              // only if is_number()
-  bool depends_on_runtime(Dim dim) const;     // contains a kRuntime symbol
+  bool is_number(Dim dim) const;           // known, or a kConstant
+  int64_t number(Dim dim) const;           // only if is_number()
+  bool depends_on_runtime(Dim dim) const;  // contains a kRuntime symbol
   const Symbol& symbol(int id) const { return symbols_[id]; }
   int size() const { return static_cast<int>(symbols_.size()); }
 
   // The value of `dim` when symbol k has the value bindings[k]; kInput and kRuntime must be bound.
   int64_t evaluate(Dim dim, std::span<const int64_t> bindings) const;
-  // Evaluates every symbol whose operands are bound, in table order; `bound` says which are (updated).
+  // Evaluates every symbol whose operands are bound, in table order; `bound` says which are
+  // (updated).
   void evaluate_all(std::vector<int64_t>& bindings, std::vector<bool>& bound) const;
   std::string to_string(Dim dim) const;  // "batch*4", "((d0 + 1)/2)", "-3"
 
-  // Proven bounds of `dim`, INT64_MIN/INT64_MAX where there are none: extents of inputs and layers are in [0, kMaxExtent].
+  // Proven bounds of `dim`, INT64_MIN/INT64_MAX where there are none: extents of inputs and layers
+  // are in [0, kMaxExtent].
   struct Bounds {
     int64_t low, high;
   };

@@ -20,8 +20,9 @@ namespace camshaft::kernels {
 using ir::DataType;
 using ir::Format;
 
-// A tensor in memory. Extents are in ONNX order; strides (in elements) say how they lie: a channel-last tensor, a slice of a
-// larger buffer and a row-major tensor differ in strides only. data null: an optional input that is absent (rank -1).
+// A tensor in memory. Extents are in ONNX order; strides (in elements) say how they lie: a
+// channel-last tensor, a slice of a larger buffer and a row-major tensor differ in strides only.
+// data null: an optional input that is absent (rank -1).
 struct TensorView {
   void* data = nullptr;
   DataType type = DataType::kUndefined;
@@ -47,8 +48,8 @@ struct KernelArgs {
   const ir::Layer* layer = nullptr;  // kind and attributes (links are not used)
   std::span<const TensorView> inputs;
   std::span<const TensorView> outputs;
-  const std::byte* packed = nullptr;   // the constant inputs as the tactic's pack() laid them out
-  std::byte* workspace = nullptr;      // workspace_bytes() of it, 64-byte aligned
+  const std::byte* packed = nullptr;  // the constant inputs as the tactic's pack() laid them out
+  std::byte* workspace = nullptr;     // workspace_bytes() of it, 64-byte aligned
   ThreadPool* pool = nullptr;
 };
 
@@ -57,10 +58,10 @@ struct ProblemTensor {
   bool present = false;
   DataType type = DataType::kUndefined;
   Format format = Format::kLinear;
-  ir::Extents extents;                    // at the profile's opt shape
+  ir::Extents extents;  // at the profile's opt shape
   const ir::ConstantData* constant = nullptr;
-  // False: a part of a larger buffer, so outer strides may be larger than the extents say (the innermost stride is still 1).
-  // Tactics read strides; one that cannot refuses such a problem.
+  // False: a part of a larger buffer, so outer strides may be larger than the extents say (the
+  // innermost stride is still 1). Tactics read strides; one that cannot refuses such a problem.
   bool dense = true;
 };
 
@@ -70,30 +71,34 @@ struct Problem {
   int threads = 1;
 };
 
-// What formats a tactic's tensors have. "Data" tensors are the rank ≥ 3 activations (and epilogue operands of the output's shape);
-// all else (weights, vectors, scalars, indices) is linear.
+// What formats a tactic's tensors have. "Data" tensors are the rank ≥ 3 activations (and epilogue
+// operands of the output's shape); all else (weights, vectors, scalars, indices) is linear.
 enum class FormatRule : uint8_t {
-  kLinear,       // data inputs and outputs linear
-  kChannelLast,  // data inputs and outputs channel last
+  kLinear,               // data inputs and outputs linear
+  kChannelLast,          // data inputs and outputs channel last
   kLinearToChannelLast,  // first-layer kernels
   kChannelLastToLinear,
-  kSame,         // any one format, the same for all
-  kAny,          // reads and writes whatever strides say (reference kernels): any mix
+  kSame,  // any one format, the same for all
+  kAny,   // reads and writes whatever strides say (reference kernels): any mix
 };
 
-// A way to run a layer: one row in its family's table. All functions but run may be called from any thread while building.
+// A way to run a layer: one row in its family's table. All functions but run may be called from any
+// thread while building.
 struct Tactic {
-  const char* name;          // "conv_gemm_nhwc_f32_14x32": file, test, benchmark, timing cache and inspector use it
+  const char*
+      name;  // "conv_gemm_nhwc_f32_14x32": file, test, benchmark, timing cache and inspector use it
   ir::LayerKind kind;
   Isa isa;
   FormatRule formats;
-  int version;               // raise it when the kernel's speed or packing changes: old timings become misses
-  // Empty when the tactic can run this problem, else the reason it cannot, in a few words: "groups > 1".
+  int version;  // raise it when the kernel's speed or packing changes: old timings become misses
+  // Empty when the tactic can run this problem, else the reason it cannot, in a few words: "groups
+  // > 1".
   std::string (*refusal)(const Problem&);
   // Predicted microseconds, only for ranking.
   double (*cost_us)(const Problem&);
-  // Layout of constant inputs for this tactic. packed_bytes 0: nothing is packed. Bit k of packed_inputs: input k lives in the
-  // packed bytes and is not passed as a view (its view still has type and extents, data null).
+  // Layout of constant inputs for this tactic. packed_bytes 0: nothing is packed. Bit k of
+  // packed_inputs: input k lives in the packed bytes and is not passed as a view (its view still
+  // has type and extents, data null).
   uint32_t (*packed_inputs)(const Problem&);
   size_t (*packed_bytes)(const Problem&);
   void (*pack)(const Problem&, std::byte* packed);
@@ -102,12 +107,15 @@ struct Tactic {
   void (*run)(const KernelArgs&);
 };
 
-// All tactics of `kind` the active instruction set and those below it have, best first; never empty for kinds with kernels.
+// All tactics of `kind` the active instruction set and those below it have, best first; never empty
+// for kinds with kernels.
 std::vector<const Tactic*> tactics_for(ir::LayerKind kind);
-const Tactic* find_tactic(std::string_view name, Isa isa);  // null: not in this build or beyond this machine
+const Tactic* find_tactic(std::string_view name,
+                          Isa isa);  // null: not in this build or beyond this machine
 
-// --- reference kernels: plain loops over strides, for every layer kind and Generic operator; the oracle and the fallback.
-// `run` may return an error (index out of range …). Kernels whose output extents only they can tell get dynamic outputs.
+// --- reference kernels: plain loops over strides, for every layer kind and Generic operator; the
+// oracle and the fallback. `run` may return an error (index out of range …). Kernels whose output
+// extents only they can tell get dynamic outputs.
 struct DynamicOutput {
   ir::Extents extents;
   DataType type = DataType::kUndefined;

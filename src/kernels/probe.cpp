@@ -8,10 +8,10 @@
 
 namespace camshaft::kernels {
 
-#define CAMSHAFT_DECLARE_PROBE(isa)      \
-  namespace isa {                        \
-  float run_fma_chains(int64_t rounds);  \
-  int64_t macs_per_round();              \
+#define CAMSHAFT_DECLARE_PROBE(isa)     \
+  namespace isa {                       \
+  float run_fma_chains(int64_t rounds); \
+  int64_t macs_per_round();             \
   }
 CAMSHAFT_DECLARE_PROBE(scalar)
 CAMSHAFT_DECLARE_PROBE(avx2)
@@ -29,7 +29,9 @@ constexpr Probe kProbes[kIsaCount] = {{scalar::run_fma_chains, scalar::macs_per_
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 }  // namespace
 
@@ -48,7 +50,8 @@ double measure_fma_peak(Isa isa, double seconds) {
 }
 
 double measure_read_bandwidth(double seconds) {
-  const size_t words = std::min<size_t>(4 * cpu_info().l3_bytes, size_t{256} << 20) / sizeof(uint64_t);
+  const size_t words =
+      std::min<size_t>(4 * cpu_info().l3_bytes, size_t{256} << 20) / sizeof(uint64_t);
   const std::vector<uint64_t> buffer(words, 1);
   volatile uint64_t sink = 0;
   double best = 0;

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one thread of this machine can do right now: the yardstick of every "percent of peak". The clock moves, so measure it in
-// the same second as what it is compared with.
+// What one thread of this machine can do right now: the yardstick of every "percent of peak". The
+// clock moves, so measure it in the same second as what it is compared with.
 #pragma once
 
 #include "base/cpu.h"
 
 namespace camshaft::kernels {
 
-// Fused multiply-adds per second of one thread in registers, in 1e9 MAC/s, on the given instruction set.
+// Fused multiply-adds per second of one thread in registers, in 1e9 MAC/s, on the given instruction
+// set.
 double measure_fma_peak(Isa isa, double seconds = 0.005);
 
-// Bytes per second one thread reads from memory (a buffer four times the last-level cache, at most 256 MiB), in 1e9 B/s.
+// Bytes per second one thread reads from memory (a buffer four times the last-level cache, at most
+// 256 MiB), in 1e9 B/s.
 double measure_read_bandwidth(double seconds = 0.05);
 
 }  // namespace camshaft::kernels

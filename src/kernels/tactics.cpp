@@ -7,9 +7,15 @@
 
 #define CAMSHAFT_DECLARE(family) std::span<const Tactic> family##_tactics();
 namespace camshaft::kernels {
-namespace scalar { CAMSHAFT_KERNEL_FAMILIES(CAMSHAFT_DECLARE) }
-namespace avx2 { CAMSHAFT_KERNEL_FAMILIES(CAMSHAFT_DECLARE) }
-namespace avx512 { CAMSHAFT_KERNEL_FAMILIES(CAMSHAFT_DECLARE) }
+namespace scalar {
+CAMSHAFT_KERNEL_FAMILIES(CAMSHAFT_DECLARE)
+}
+namespace avx2 {
+CAMSHAFT_KERNEL_FAMILIES(CAMSHAFT_DECLARE)
+}
+namespace avx512 {
+CAMSHAFT_KERNEL_FAMILIES(CAMSHAFT_DECLARE)
+}
 
 namespace {
 

@@ -136,7 +136,8 @@ std::string first_reason(const Case& test) {
     text = text.substr(path + 7);
   if (const size_t path = text.find(".pb: "); path != std::string::npos)
     text = text.substr(path + 5);
-  if (const size_t phrase = text.find("1 part of the model is not supported:"); phrase == 0) text = text.substr(40);
+  if (const size_t phrase = text.find("1 part of the model is not supported:"); phrase == 0)
+    text = text.substr(40);
   const auto says = [&](const char* words) { return text.find(words) != std::string::npos; };
   const char* category = "numbers";
   if (says("not known")) category = "operator";

@@ -5,15 +5,16 @@
 #include "kernels/reference/access.h"
 
 // Files with layer kinds, and files with Generic operators.
-#define CAMSHAFT_REFERENCE_KINDS(X)                                                         \
-  X(convolution)                                                                            \
-  X(matmul)                                                                                 \
-  X(pooling) X(pointwise) X(movement) X(reduce) X(search) X(gather) X(resize) X(recurrence) \
-      X(quantize)
-#define CAMSHAFT_REFERENCE_GENERIC(X)                                                            \
-  X(generic_algebra)                                                                             \
-  X(generic_signal) X(generic_vision) X(generic_boxes) X(generic_attention) X(generic_quantized) \
-      X(generic_sets) X(generic_norm) X(generic_random)
+#define CAMSHAFT_REFERENCE_KINDS(X) \
+  X(convolution)                    \
+  X(matmul)                         \
+  X(pooling)                        \
+  X(pointwise) X(movement) X(reduce) X(search) X(gather) X(resize) X(recurrence) X(quantize)
+#define CAMSHAFT_REFERENCE_GENERIC(X)                                                          \
+  X(generic_algebra)                                                                           \
+  X(generic_signal)                                                                            \
+  X(generic_vision) X(generic_boxes) X(generic_attention) X(generic_quantized) X(generic_sets) \
+      X(generic_norm) X(generic_random)
 
 namespace camshaft::kernels::reference {
 

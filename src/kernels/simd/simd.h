@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The thin vector layer: the same names for every instruction set; a kernel source is compiled once per set.
-// F32 is a vector of kLanes floats, I32 of kLanes int32, M32 a mask of kLanes. Everything has internal linkage per target
-// namespace, so copies of different sets never meet in the linker.
+// The thin vector layer: the same names for every instruction set; a kernel source is compiled once
+// per set. F32 is a vector of kLanes floats, I32 of kLanes int32, M32 a mask of kLanes. Everything
+// has internal linkage per target namespace, so copies of different sets never meet in the linker.
 #pragma once
 
 #if defined(CAMSHAFT_TARGET_avx512)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Independent chains of fused multiply-adds: as many as hide the latency of two pipes, none touching memory.
+// Independent chains of fused multiply-adds: as many as hide the latency of two pipes, none
+// touching memory.
 #include "kernels/simd/simd.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -19,6 +20,8 @@ float run_fma_chains(int64_t rounds) {
   return reduce_add(total);
 }
 
-int64_t macs_per_round() { return 12 * kLanes; }
+int64_t macs_per_round() {
+  return 12 * kLanes;
+}
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET
