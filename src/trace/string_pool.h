@@ -21,7 +21,8 @@ class StringPool {
   std::string_view operator[](StringId id) const { return views_[id]; }
   size_t size() const { return views_.size(); }
   size_t bytes() const {
-    return block_bytes_ + views_.capacity() * sizeof(std::string_view) + slots_.capacity() * sizeof(Slot);
+    return block_bytes_ + views_.capacity() * sizeof(std::string_view) +
+           slots_.capacity() * sizeof(Slot);
   }
   // The id of `text`, or size() when it was never interned.
   StringId find(std::string_view text) const;
