@@ -30,7 +30,7 @@ def test_build_writes_an_engine_and_says_what_it_is(camshaft, conv_file, tmp_pat
 
 
 def test_dynamic_dimensions_keep_their_names(camshaft, dynamic_file):
-    result = camshaft("build", dynamic_file, "--opt-shapes", "x:2x3x16x16")
+    result = camshaft("build", dynamic_file, "--min-shapes", "x:1x3x16x16", "--opt-shapes", "x:2x3x16x16", "--max-shapes", "x:4x3x16x16")
     assert result.code == 0, result.err
     assert "x float[batch, 3, 16, 16]" in result.out
 

@@ -10,12 +10,12 @@
   X(matmul)                         \
   X(pooling)                        \
   X(pointwise) X(movement) X(reduce) X(search) X(gather) X(resize) X(recurrence) X(quantize)
-#define CAMSHAFT_REFERENCE_GENERIC(X)                                                        \
-  X(generic_algebra)                                                                         \
-  X(generic_signal)                                                                          \
-  X(generic_vision)                                                                          \
-  X(generic_boxes) X(generic_attention) X(generic_quantized) X(generic_sets) X(generic_norm) \
-      X(generic_random)
+#define CAMSHAFT_REFERENCE_GENERIC(X) \
+  X(generic_algebra)                  \
+  X(generic_signal)                   \
+  X(generic_vision)                   \
+  X(generic_boxes)                    \
+  X(generic_attention) X(generic_quantized) X(generic_sets) X(generic_norm) X(generic_random)
 
 namespace camshaft::kernels::reference {
 
