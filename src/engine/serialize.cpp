@@ -93,6 +93,7 @@ Offset<fb::Step> store(FlatBufferBuilder& b, const PlanStep& s) {
 
 Offset<fb::Plan> store(FlatBufferBuilder& b, const Plan& plan) {
   std::vector<ir::Symbol> symbols;
+  symbols.reserve(plan.symbols.size());
   for (int k = 0; k < plan.symbols.size(); ++k) symbols.push_back(plan.symbols.symbol(k));
   const auto name = b.CreateString(plan.name);
   const auto symbol_list = store_all(b, symbols);
