@@ -273,6 +273,8 @@ Status check_output(const InferOutput& output, const SymbolTable& symbols) {
   constexpr int64_t kMaxElements = int64_t{1} << 40;
   int64_t count = 1;
   for (Dim extent : output.shape) {
+    if (!extent.is_known() && extent.symbol_id() >= symbols.size())
+      return invalid("an output extent is out of range");
     if (!symbols.is_number(extent)) continue;
     const int64_t number = symbols.number(extent);
     if (number < 0)

@@ -269,11 +269,10 @@ Status one_hot(GenericRule& g) {
 
 Status tf_idf(GenericRule& g) {
   CAMSHAFT_TRY(g.f.require(1));
-  const Ints indexes = g.list("ngram_indexes");
-  const Dim columns =
-      indexes.empty()
-          ? g.f.unknown()
-          : Dim(std::max<int64_t>(*std::max_element(indexes.begin(), indexes.end()), -1) + 1);
+  int64_t last = -1;
+  for (int64_t index : g.list("ngram_indexes")) last = std::max(last, index);
+  if (last >= kMaxExtent) return invalid("ngram index {}", last);
+  const Dim columns = last + 1;
   if (!g.f.ranked(0)) return g.f.unranked(DataType::kFloat);
   return g.f.give(DataType::kFloat,
                   g.f.rank(0) == 2 ? Shape{g.f.shape(0)[0], columns} : Shape{columns});

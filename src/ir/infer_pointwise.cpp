@@ -163,16 +163,12 @@ std::optional<std::vector<Dim>> combine(
   return value;
 }
 
-bool mixes_types(PointOp op) {
-  return op == PointOp::kPow || op == PointOp::kShiftLeft || op == PointOp::kShiftRight;
-}
-
 }  // namespace
 
 Status infer_elementwise(Inference& f) {
   CAMSHAFT_TRY(f.require(2));
   const auto& a = f.layer.as<PointOpAttrs>();
-  if (f.in(0).type != f.in(1).type && !mixes_types(a.op))
+  if (f.in(0).type != f.in(1).type)
     return invalid("the inputs have different types: {} and {}", type_name(f.in(0).type),
                    type_name(f.in(1).type));
   const DataType type = gives_bool(a.op) ? DataType::kBool : f.in(0).type;

@@ -84,6 +84,9 @@ Status infer_shuffle(Inference& f) {
   const auto& a = f.layer.as<ShuffleAttrs>();
   const DataType type = f.in(0).type;
   const bool at_run_time = f.has(1);
+  for (const Ints* order : {&a.first_transpose, &a.second_transpose})
+    if (!is_permutation(*order, order->size()))
+      return invalid("the transposition is not a permutation");
   if (!f.ranked(0)) {
     if (a.has_reshape && !at_run_time && a.first_transpose.empty()) {
       Shape shape = a.reshape;

@@ -41,12 +41,18 @@ Status check_weights(Inference& f, const ConvolutionAttrs& a) {
   if (f.ranked(0) && f.rank(0) != spatial + 2)
     return invalid("input {} must have {} dimensions", to_string(f.shape(0), f.symbols),
                    spatial + 2);
-  for (size_t d = 0; d < spatial; ++d)
-    if (!compatible(f.shape(1)[d + 2], a.kernel[d], f.symbols))
+  CAMSHAFT_TRY(
+      check_window(a.kernel, a.stride, a.dilation, a.pre_padding, a.post_padding, spatial));
+  for (size_t d = 0; d < spatial; ++d) {
+    if (!f.shape(1)[d + 2].is_known())
+      return make_error(ErrorCode::kUnsupported, "weights {} whose kernel extents are not known",
+                        to_string(f.shape(1), f.symbols));
+    if (f.shape(1)[d + 2] != Dim(a.kernel[d]))
       return invalid("kernel {} does not match weights {}", a.kernel[d],
                      to_string(f.shape(1), f.symbols));
+  }
   if (a.groups < 1 || a.groups > kMaxExtent) return invalid("{} groups", a.groups);
-  return check_window(a.kernel, a.stride, a.dilation, a.pre_padding, a.post_padding, spatial);
+  return ok_status();
 }
 
 Status check_bias(Inference& f, Dim channels) {

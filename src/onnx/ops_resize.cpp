@@ -86,8 +86,8 @@ Status keep_aspect_ratio(Node& node, ir::ResizeAttrs& attrs, const std::vector<D
   attrs.scales.assign(x.size(), 1.0f);
   for (int64_t axis : axes) {
     attrs.scales[axis] = static_cast<float>(scale);
-    attrs.sizes[axis] =
-        static_cast<int64_t>(std::floor(scale * static_cast<double>(x[axis].extent()) + 0.5));
+    attrs.sizes[axis] = static_cast<int64_t>(
+        std::min(std::floor(scale * static_cast<double>(x[axis].extent()) + 0.5), 1e15));
   }
   return ok_status();
 }
