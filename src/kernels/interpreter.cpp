@@ -124,6 +124,7 @@ Result<Values> run_static(const Layer& layer, const ReferenceKernel& kernel, Val
     if (!layer.outputs[k] || k >= infos.size()) continue;
     values[k].type = output_type(layer, k, infos[k].type);
     values[k].extents = known_extents(infos[k].shape);
+    CAMSHAFT_TRY(reference::check_extents(values[k].extents));
     // One byte more than needed keeps the pointer of an empty tensor valid.
     buffers[k].resize(ir::bytes_for(values[k].type, values[k].elements()) + 1);
     outputs[k] = make_view(buffers[k].data(), values[k].type, Format::kLinear, values[k].extents);

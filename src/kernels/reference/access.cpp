@@ -95,6 +95,19 @@ int64_t count_of(std::span<const int64_t> extents) {
   return count;
 }
 
+Status check_extents(std::span<const int64_t> extents) {
+  constexpr int64_t kMost = int64_t{1} << 31;
+  int64_t count = 1;
+  for (const int64_t extent : extents) {
+    if (extent < 0 || extent > kMost)
+      return make_error(ErrorCode::kInvalidArgument, "an extent of {}", extent);
+    count *= extent;
+    if (count > kMost)
+      return make_error(ErrorCode::kInvalidArgument, "a tensor of more than {} elements", kMost);
+  }
+  return ok_status();
+}
+
 Ints dense_strides(std::span<const int64_t> extents) {
   Ints strides(extents.size());
   int64_t stride = 1;
@@ -357,12 +370,12 @@ void evaluate_program(const ir::Program& program, std::span<const float* const> 
     const auto value = [&](int16_t number) -> const float* {
       if (number < 0) return nullptr;
       return number < program.num_inputs ? inputs[number] + first
-                                         : &values[(number - program.num_inputs) * kBlock];
+                                         : values.data() + (number - program.num_inputs) * kBlock;
     };
     for (size_t step = 0; step < program.code.size(); ++step) {
       const ir::Instruction& code = program.code[step];
       const float *a = value(code.a), *b = value(code.b), *c = value(code.c);
-      float* out = &values[step * kBlock];
+      float* out = values.data() + step * kBlock;
       for (int64_t k = 0; k < block; ++k)
         out[k] = static_cast<float>(ir::evaluate_point_op(code.op, a ? a[k] : 0, b ? b[k] : 0,
                                                           c ? c[k] : 0, code.x, code.y));

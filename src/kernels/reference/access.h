@@ -29,6 +29,9 @@ int64_t highest(DataType type);
 Extents extents_of(const TensorView& view);
 int64_t count_of(std::span<const int64_t> extents);
 Ints dense_strides(std::span<const int64_t> extents);
+// An error for extents below 0 and for more elements than 2^31: asked for by a value, not by memory
+// that is there.
+Status check_extents(std::span<const int64_t> extents);
 
 // The elements in row-major order. T is float, double or int64_t (bits of uint64 kept). Floating to
 // int64 truncates.

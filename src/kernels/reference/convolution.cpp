@@ -45,7 +45,8 @@ Result<Geometry> geometry_of(const KernelArgs& args, const ir::ConvolutionAttrs&
   g.stride = or_ones(attrs.stride, rank);
   g.dilation = or_ones(attrs.dilation, rank);
   const int64_t per_group = w.extents[1] * g.groups;
-  if (g.groups < 1 || per_group != (transposed ? g.out_channels : g.in_channels) ||
+  if (g.groups < 1 || g.in_channels % g.groups || g.out_channels % g.groups ||
+      per_group != (transposed ? g.out_channels : g.in_channels) ||
       w.extents[0] != (transposed ? g.in_channels : g.out_channels))
     return make_error(ErrorCode::kInvalidArgument,
                       "channels {} → {} in {} groups do not fit weights of {} × {}", g.in_channels,
@@ -159,15 +160,16 @@ std::vector<double> convolve(const KernelArgs& args, const Geometry& g, bool tra
   const int64_t in_group = g.in_channels / g.groups, out_group = g.out_channels / g.groups;
   parallel(args, g.batch * g.out_channels, [&](int64_t task) {
     const int64_t n = task / g.out_channels, oc = task % g.out_channels, group = oc / out_group;
-    double* out = &y[task * g.output_size()];
+    double* out = y.data() + task * g.output_size();
     std::fill_n(out, g.output_size(), bias.empty() ? 0.0 : bias[oc]);
     for (int64_t c = 0; c < in_group; ++c) {
       const int64_t ic = group * in_group + c;
-      const T* in = &x[(n * g.in_channels + ic) * g.input_size()];
+      const T* in = x.data() + (n * g.in_channels + ic) * g.input_size();
       if (transposed)
-        deconvolve_channel(g, in, &w[(ic * out_group + oc % out_group) * g.kernel_size()], out);
+        deconvolve_channel(g, in, w.data() + (ic * out_group + oc % out_group) * g.kernel_size(),
+                           out);
       else
-        convolve_channel(g, in, &w[(oc * in_group + c) * g.kernel_size()], out);
+        convolve_channel(g, in, w.data() + (oc * in_group + c) * g.kernel_size(), out);
     }
   });
   return y;

@@ -19,7 +19,11 @@ DataType from_onnx_type(int64_t number);
 template <Status (*kernel)(const KernelArgs&, Outputs&)>
 Status appending(const KernelArgs& args, Outputs& outputs) {
   outputs.clear();
-  return kernel(args, outputs);
+  CAMSHAFT_TRY(kernel(args, outputs));
+  for (const DynamicOutput& output : outputs)
+    if (output.type == DataType::kUndefined)
+      return make_error(ErrorCode::kUnsupported, "an output type that is not supported");
+  return ok_status();
 }
 
 // One call: inputs and attributes of the layer.

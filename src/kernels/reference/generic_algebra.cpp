@@ -139,6 +139,7 @@ Status einsum(const KernelArgs& args, Outputs& outputs) {
     return make_error(ErrorCode::kUnsupported, "Einsum with {} output dimensions", plan.out_rank);
   const Extents extents(plan.extents.begin(),
                         plan.extents.begin() + static_cast<int64_t>(plan.out_rank));
+  CAMSHAFT_TRY(check_extents(extents));
   const DataType type = call.in(0).type;
   if (ir::is_integer(type))
     outputs.push_back(produce(type, extents, run_einsum<int64_t>(call, plan)));
@@ -157,7 +158,7 @@ double determinant(std::vector<double> a, int64_t n) {
       if (std::abs(a[row * n + col]) > std::abs(a[pivot * n + col])) pivot = row;
     if (a[pivot * n + col] == 0) return 0;
     if (pivot != col) {
-      std::swap_ranges(&a[pivot * n], &a[pivot * n] + n, &a[col * n]);
+      std::swap_ranges(a.data() + pivot * n, a.data() + pivot * n + n, a.data() + col * n);
       result = -result;
     }
     result *= a[col * n + col];
@@ -196,7 +197,7 @@ DynamicOutput zero_where(const TensorView& x, const Drop& drop) {
   copy_view(x, make_view(out.bytes.data(), x.type, Format::kLinear, out.extents));
   size_t k = 0;
   for_each_index(out.extents, [&](const Extents& index) {
-    if (drop(index)) std::memset(&out.bytes[k * bytes], 0, bytes);
+    if (drop(index)) std::memset(out.bytes.data() + k * bytes, 0, bytes);
     ++k;
   });
   return out;
@@ -256,7 +257,8 @@ Status bit_cast(const KernelArgs& args, Outputs& outputs) {
   const Call call(args);
   const TensorView x = call.in(0);
   const DataType type = from_onnx_type(call.integer("to", 0));
-  if (type == DataType::kUndefined || ir::bits_of(type) != ir::bits_of(x.type))
+  if (type == DataType::kUndefined || ir::bits_of(type) != ir::bits_of(x.type) ||
+      ir::bits_of(type) < 8)
     return make_error(ErrorCode::kInvalidArgument, "BitCast between types of different width");
   outputs.push_back(zero_where(x, [](const Extents&) { return false; }));
   outputs.back().type = type;
@@ -275,6 +277,10 @@ Status tensor_scatter(const KernelArgs& args, Outputs& outputs) {
       static_cast<int64_t>(first.size()) != past.extents[0])
     return make_error(ErrorCode::kInvalidArgument,
                       "TensorScatter: update or indices do not fit the cache");
+  for (int d = 0; d < past.rank; ++d)
+    if (update.extents[d] > past.extents[d] || (d != axis && update.extents[d] != past.extents[d]))
+      return make_error(ErrorCode::kInvalidArgument, "TensorScatter: extent {} into {}",
+                        update.extents[d], past.extents[d]);
   std::vector<double> values = load<double>(past);
   const std::vector<double> updates = load<double>(update);
   const Ints strides = dense_strides(extents_of(past));
@@ -306,7 +312,8 @@ Status reverse_sequence(const KernelArgs& args, Outputs& outputs) {
   const Ints lengths = call.ints(1);
   const std::vector<double> x = call.doubles(0);
   const Extents extents = call.extents(0);
-  if (batch_axis + time_axis != 1 || static_cast<int64_t>(lengths.size()) != extents[batch_axis])
+  if (batch_axis < 0 || time_axis < 0 || batch_axis + time_axis != 1 ||
+      static_cast<int64_t>(lengths.size()) != extents[batch_axis])
     return make_error(ErrorCode::kInvalidArgument, "ReverseSequence: axes or lengths do not fit");
   for (int64_t length : lengths)
     if (length < 0 || length > extents[time_axis])

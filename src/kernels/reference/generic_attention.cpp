@@ -100,7 +100,7 @@ Result<Bias> attention_bias(const Call& call, int64_t batch, int64_t heads, int6
   bias.mask.assign(batch * heads * queries * keys,
                    -kInfinity);  // a short mask hides the keys it does not name
   for (int64_t row = 0; row < batch * heads * queries; ++row)
-    std::copy_n(&values[row * wanted[3]], wanted[3], &bias.mask[row * keys]);
+    std::copy_n(values.data() + row * wanted[3], wanted[3], bias.mask.data() + row * keys);
   return bias;
 }
 
@@ -182,6 +182,10 @@ Status linear_attention(const KernelArgs& args, Outputs& outputs) {
                       "LinearAttention: queries, keys and values do not fit");
   const double stated = call.real("scale", 0),
                scale = stated == 0 ? 1 / std::sqrt(static_cast<double>(dk)) : stated;
+  if (gated) CAMSHAFT_TRY(call.require_rank(4, 1));
+  if (delta) CAMSHAFT_TRY(call.require_rank(5, 1));
+  if (k.extents[0] != batch || v.extents[0] != batch)
+    return make_error(ErrorCode::kInvalidArgument, "LinearAttention: batches do not fit");
   const std::vector<double> decay = call.doubles(4), beta = call.doubles(5);
   const int64_t decay_width =
       gated ? call.in(4).extents[call.in(4).rank - 1] / heads : 1;  // 1 or dk per head
@@ -199,10 +203,10 @@ Status linear_attention(const KernelArgs& args, Outputs& outputs) {
   std::vector<double> written(dv);
   for (int64_t bh = 0; bh < batch * heads; ++bh) {
     const int64_t b = bh / heads, h = bh % heads, group = q_heads / heads;
-    double* s = &state[bh * dk * dv];
+    double* s = state.data() + bh * dk * dv;
     for (int64_t t = 0; t < steps; ++t) {
-      const double *key = &k.values[(bh * steps + t) * dk],
-                   *value = &v.values[(bh * steps + t) * dv];
+      const double *key = k.values.data() + (bh * steps + t) * dk,
+                   *value = v.values.data() + (bh * steps + t) * dv;
       for (int64_t d = 0; gated && d < dk; ++d) {
         const double factor = std::exp(
             decay[((b * steps + t) * heads + h) * decay_width + (decay_width == 1 ? 0 : d)]);
@@ -237,6 +241,7 @@ Status linear_attention(const KernelArgs& args, Outputs& outputs) {
 Status rotary_embedding(const KernelArgs& args, Outputs& outputs) {
   const Call call(args);
   CAMSHAFT_TRY(call.require(3));
+  CAMSHAFT_TRY(call.require_rank(1, 1));
   CAMSHAFT_ASSIGN(Dense x, by_heads(call.in(0), call.integer("num_heads", 0)));
   const int64_t batch = x.extents[0], heads = x.extents[1], steps = x.extents[2],
                 depth = x.extents[3];
@@ -259,7 +264,7 @@ Status rotary_embedding(const KernelArgs& args, Outputs& outputs) {
     if (line < 0 || line >= rows)
       return make_error(ErrorCode::kInvalidArgument, "RotaryEmbedding: position {} of {}", line,
                         rows);
-    double* head = &x.values[row * depth];
+    double* head = x.values.data() + row * depth;
     for (int64_t k = 0; k < half; ++k) {
       double &a = head[interleaved ? 2 * k : k], &b2 = head[interleaved ? 2 * k + 1 : half + k];
       const double c = cosines[line * half + k], s = sines[line * half + k], real = c * a - s * b2,
@@ -284,12 +289,15 @@ Status causal_conv(const KernelArgs& args, Outputs& outputs) {
   const int64_t length = xe[2], k = we[2], keep = k - 1;
   const std::vector<double> x = call.doubles(0), w = call.doubles(1), bias = call.doubles(2),
                             past = call.doubles(3);
+  if (k < 1 || (!bias.empty() && static_cast<int64_t>(bias.size()) != xe[1]) ||
+      (!past.empty() && static_cast<int64_t>(past.size()) != xe[0] * xe[1] * keep))
+    return make_error(ErrorCode::kInvalidArgument, "CausalConvWithState: bias or state do not fit");
   const bool silu = call.text("activation", "none") != "none";
   std::vector<double> y, present;
   for (int64_t map = 0; map < xe[0] * xe[1]; ++map) {
     const int64_t c = map % xe[1];
     std::vector<double> line(keep, 0.0);
-    if (!past.empty()) std::copy_n(&past[map * keep], keep, line.begin());
+    if (!past.empty()) std::copy_n(past.data() + map * keep, keep, line.begin());
     line.insert(line.end(), x.begin() + map * length, x.begin() + (map + 1) * length);
     for (int64_t t = 0; t < length; ++t) {
       double sum = bias.empty() ? 0 : bias[c];

@@ -42,7 +42,7 @@ Status non_max_suppression(const KernelArgs& args, Outputs& outputs) {
   Ints selected;
   for (int64_t n = 0; n < be[0]; ++n) {
     for (int64_t c = 0; c < classes; ++c) {
-      const double* score = &scores[(n * classes + c) * count];
+      const double* score = scores.data() + (n * classes + c) * count;
       Ints order;
       for (int64_t k = 0; k < count; ++k)
         if (score[k] > score_threshold) order.push_back(k);
@@ -51,7 +51,7 @@ Status non_max_suppression(const KernelArgs& args, Outputs& outputs) {
       std::vector<Box> kept;
       for (int64_t k : order) {
         if (static_cast<int64_t>(kept.size()) >= most) break;
-        const Box box = read_box(&boxes[(n * count + k) * 4], center);
+        const Box box = read_box(boxes.data() + (n * count + k) * 4, center);
         if (std::any_of(kept.begin(), kept.end(),
                         [&](const Box& other) { return overlap(box, other) > iou_threshold; }))
           continue;
@@ -87,6 +87,14 @@ BilinearTap bilinear_tap(double y, double x, int64_t height, int64_t width) {
   const double ly = y - static_cast<double>(y0), lx = x - static_cast<double>(x0);
   return {{y0 * width + x0, y0 * width + x1, y1 * width + x0, y1 * width + x1},
           {(1 - ly) * (1 - lx), (1 - ly) * lx, ly * (1 - lx), ly * lx}};
+}
+
+// Coordinates that whole numbers of pixels can be made of.
+Status check_regions(const std::vector<double>& rois, double scale) {
+  for (const double value : rois)
+    if (!(std::abs(value * scale) < 1e5) || !(std::abs(value) < 1e9))
+      return make_error(ErrorCode::kInvalidArgument, "a region with the coordinate {}", value);
+  return ok_status();
 }
 
 struct RoiOptions {
@@ -148,6 +156,8 @@ Status roi_align(const KernelArgs& args, Outputs& outputs) {
       call.text("coordinate_transformation_mode",
                 call.opset() >= 16 ? "half_pixel" : "output_half_pixel") == "half_pixel";
   const std::vector<double> x = call.doubles(0), rois = call.doubles(1);
+  CAMSHAFT_TRY(check_regions(rois, options.scale));
+  CAMSHAFT_TRY(check_extents(Extents{re[0], xe[1], options.out_height, options.out_width}));
   const Ints batch = call.ints(2);
   const int64_t channels = xe[1], map_size = xe[2] * xe[3];
   if (static_cast<int64_t>(batch.size()) != re[0] || map_size == 0)
@@ -161,8 +171,8 @@ Status roi_align(const KernelArgs& args, Outputs& outputs) {
     for (int64_t c = 0; c < channels; ++c)
       for (int64_t ph = 0; ph < options.out_height; ++ph)
         for (int64_t pw = 0; pw < options.out_width; ++pw)
-          y.push_back(roi_bin(&x[(batch[r] * channels + c) * map_size], xe[2], xe[3], &rois[r * 4],
-                              options, ph, pw));
+          y.push_back(roi_bin(x.data() + (batch[r] * channels + c) * map_size, xe[2], xe[3],
+                              rois.data() + r * 4, options, ph, pw));
   }
   outputs.push_back(
       produce(call.in(0).type, {re[0], channels, options.out_height, options.out_width}, y));
@@ -180,9 +190,11 @@ Status max_roi_pool(const KernelArgs& args, Outputs& outputs) {
                       "MaxRoiPool: input or regions have the wrong shape");
   const double scale = call.real("spatial_scale", 1);
   const std::vector<double> x = call.doubles(0), rois = call.doubles(1);
+  CAMSHAFT_TRY(check_regions(rois, scale));
+  CAMSHAFT_TRY(check_extents(Extents{re[0], xe[1], pooled[0], pooled[1]}));
   std::vector<double> y;
   for (int64_t r = 0; r < re[0]; ++r) {
-    const double* roi = &rois[r * 5];
+    const double* roi = rois.data() + r * 5;
     const auto n = static_cast<int64_t>(roi[0]);
     if (n < 0 || n >= xe[0])
       return make_error(ErrorCode::kInvalidArgument, "MaxRoiPool: batch index {} of {}", n, xe[0]);

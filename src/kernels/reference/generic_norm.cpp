@@ -42,7 +42,7 @@ Status lp_normalization(const KernelArgs& args, Outputs& outputs) {
   const Lines lines = lines_of(call.extents(0), axis);
   for (int64_t o = 0; o < lines.outer; ++o) {
     for (int64_t i = 0; i < lines.inner; ++i) {
-      double* first = &x[o * lines.count * lines.inner + i];
+      double* first = x.data() + o * lines.count * lines.inner + i;
       double norm = 0;
       for (int64_t k = 0; k < lines.count; ++k)
         norm += p == 1 ? std::abs(first[k * lines.inner])
@@ -192,7 +192,7 @@ Status softmax_cross_entropy(const KernelArgs& args, Outputs& outputs) {
   const Lines lines = lines_of(x.extents, 1);
   for (int64_t o = 0; o < lines.outer; ++o) {
     for (int64_t i = 0; i < lines.inner; ++i) {
-      double* first = &x.values[o * lines.count * lines.inner + i];
+      double* first = x.values.data() + o * lines.count * lines.inner + i;
       double maximum = -std::numeric_limits<double>::infinity(), sum = 0;
       for (int64_t c = 0; c < lines.count; ++c) maximum = std::max(maximum, first[c * lines.inner]);
       for (int64_t c = 0; c < lines.count; ++c) sum += std::exp(first[c * lines.inner] - maximum);

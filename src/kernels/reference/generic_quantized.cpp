@@ -19,6 +19,8 @@ Result<Dense> centered(const TensorView& x, const TensorView& zero_point, int64_
     for (double& value : result.values) value -= zeros[0];
     return result;
   }
+  if (axis >= static_cast<int64_t>(result.extents.size()))
+    return make_error(ErrorCode::kInvalidArgument, "{} zero points for a scalar", zeros.size());
   const Lines lines = lines_of(result.extents, axis);
   if (static_cast<int64_t>(zeros.size()) != lines.count)
     return make_error(ErrorCode::kUnsupported, "{} zero points along an axis of {}", zeros.size(),
@@ -35,6 +37,7 @@ TensorView double_view(Dense& tensor) {
 // Runs the reference kernel of `layer` on two tensors of whole numbers.
 Status run_layer(const Call& call, const ir::Layer& layer, Dense& a, Dense& b, Dense& y) {
   const TensorView inputs[] = {double_view(a), double_view(b)};
+  CAMSHAFT_TRY(check_extents(y.extents));
   y.values.assign(count_of(y.extents), 0.0);
   const TensorView outputs[] = {double_view(y)};
   KernelArgs args;

@@ -39,8 +39,11 @@ template <class Draw>
 Status fill_random(const KernelArgs& args, Outputs& outputs, const Draw& draw) {
   const Call call(args);
   const Ints shape = call.list("shape");
+  if (shape.size() > ir::kMaxRank)
+    return make_error(ErrorCode::kUnsupported, "{} of rank {}", call.op_type(), shape.size());
   const Extents extents = call.has_input(0) ? call.extents(0) : Extents(shape.begin(), shape.end());
   const DataType fallback = call.has_input(0) ? call.in(0).type : DataType::kFloat;
+  CAMSHAFT_TRY(check_extents(extents));
   Random random(call);
   std::vector<double> values(count_of(extents));
   for (double& value : values) value = draw(call, random);
@@ -82,10 +85,12 @@ Status multinomial(const KernelArgs& args, Outputs& outputs) {
     return make_error(ErrorCode::kInvalidArgument, "Multinomial takes a matrix");
   const std::vector<double> x = call.doubles(0);
   const int64_t samples = call.integer("sample_size", 1), classes = extents[1];
+  CAMSHAFT_TRY(check_extents(Extents{extents[0], samples}));
   Random random(call);
   Ints drawn;
   for (int64_t n = 0; n < extents[0]; ++n) {
-    const double maximum = *std::max_element(&x[n * classes], &x[n * classes] + classes);
+    const double maximum =
+        *std::max_element(x.data() + n * classes, x.data() + n * classes + classes);
     std::vector<double> cumulative(classes);
     double sum = 0;
     for (int64_t c = 0; c < classes; ++c)

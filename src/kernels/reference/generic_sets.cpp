@@ -25,8 +25,8 @@ DynamicOutput take(const TensorView& x, int64_t axis, const Ints& order) {
   DynamicOutput result{out, x.type, std::vector<std::byte>(count_of(out) * bytes)};
   for (int64_t o = 0; o < lines.outer && slice > 0; ++o)
     for (size_t k = 0; k < order.size(); ++k)
-      std::memcpy(&result.bytes[(o * order.size() + k) * slice],
-                  &all[(o * lines.count + order[k]) * slice], slice);
+      std::memcpy(result.bytes.data() + (o * order.size() + k) * slice,
+                  all.data() + (o * lines.count + order[k]) * slice, slice);
   return result;
 }
 
@@ -125,6 +125,7 @@ Status one_hot(const KernelArgs& args, Outputs& outputs) {
   Extents out = call.extents(0);
   out.insert(axis, depth);
   const Lines lines = lines_of(out, axis);
+  CAMSHAFT_TRY(check_extents(out));
   std::vector<double> y(count_of(out), values[0]);
   for (int64_t o = 0; o < lines.outer; ++o)
     for (int64_t i = 0; i < lines.inner; ++i) {
@@ -177,8 +178,9 @@ Status tf_idf(const KernelArgs& args, Outputs& outputs) {
                 length = extents.empty() ? 1 : extents.back();
   const int64_t width = *std::max_element(pool.positions.begin(), pool.positions.end()) + 1;
   const int64_t shortest = call.integer("min_gram_length", 1),
-                longest = call.integer("max_gram_length", 1),
-                skips = call.integer("max_skip_count", 0);
+                longest = std::min(call.integer("max_gram_length", 1), length),
+                skips = std::min(call.integer("max_skip_count", 0), length);
+  CAMSHAFT_TRY(check_extents(Extents{rows, width}));
   const std::string mode = call.text("mode", "TF");
   const Ints x = call.ints(0);
   std::vector<double> y(rows * width);

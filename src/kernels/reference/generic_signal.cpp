@@ -73,18 +73,19 @@ Status dft(const KernelArgs& args, Outputs& outputs) {
   const std::vector<double> x = call.doubles(0);
   const Lines lines = lines_of(std::span<const int64_t>(extents).first(rank - 1), axis);
   const int64_t bins = onesided && !inverse ? length / 2 + 1 : length, out_parts = to_real ? 1 : 2;
+  CAMSHAFT_TRY(check_extents(Extents{lines.outer, bins, lines.inner, out_parts}));
   std::vector<double> y(lines.outer * bins * lines.inner * out_parts);
   for (int64_t o = 0; o < lines.outer; ++o) {
     for (int64_t i = 0; i < lines.inner; ++i) {
       std::vector<Complex> line(lines.count);
       for (int64_t k = 0; k < lines.count; ++k) {
-        const double* element = &x[((o * lines.count + k) * lines.inner + i) * parts];
+        const double* element = x.data() + ((o * lines.count + k) * lines.inner + i) * parts;
         line[k] = {element[0], parts == 2 ? element[1] : 0};
       }
       if (to_real) line = mirrored(line, length);
       const std::vector<Complex> spectrum = transform(line, length, bins, inverse);
       for (int64_t k = 0; k < bins; ++k) {
-        double* element = &y[((o * bins + k) * lines.inner + i) * out_parts];
+        double* element = y.data() + ((o * bins + k) * lines.inner + i) * out_parts;
         element[0] = spectrum[k].real;
         if (!to_real) element[1] = spectrum[k].imag;
       }
@@ -105,6 +106,9 @@ Status stft(const KernelArgs& args, Outputs& outputs) {
   const Extents extents = call.extents(0);
   const int64_t batch = extents[0], samples = extents[1],
                 parts = extents.size() > 2 ? extents[2] : 1;
+  if (extents.size() > 3 || (parts != 1 && parts != 2))
+    return make_error(ErrorCode::kInvalidArgument, "STFT: a signal of rank {} with {} parts",
+                      extents.size(), parts);
   std::vector<double> window = call.doubles(2);
   const int64_t step = call.integer_scalar(1, 1);
   const int64_t length =
@@ -121,7 +125,7 @@ Status stft(const KernelArgs& args, Outputs& outputs) {
     for (int64_t f = 0; f < frames; ++f) {
       std::vector<Complex> frame(length);
       for (int64_t k = 0; k < length && k < static_cast<int64_t>(window.size()); ++k) {
-        const double* element = &x[(n * samples + f * step + k) * parts];
+        const double* element = x.data() + (n * samples + f * step + k) * parts;
         frame[k] = {element[0] * window[k], parts == 2 ? element[1] * window[k] : 0};
       }
       for (const Complex& bin : transform(frame, length, bins, false))
@@ -136,7 +140,7 @@ Status stft(const KernelArgs& args, Outputs& outputs) {
 Status cosine_window(const KernelArgs& args, Outputs& outputs, double a, double b, double c) {
   const Call call(args);
   const int64_t size = call.integer_scalar(0, 0);
-  if (size < 0) return make_error(ErrorCode::kInvalidArgument, "a window of {} samples", size);
+  CAMSHAFT_TRY(check_extents(Extents{size}));
   const auto period = static_cast<double>(call.integer("periodic", 1) ? size : size - 1);
   std::vector<double> window(size);
   for (int64_t k = 0; k < size; ++k) {
@@ -166,6 +170,7 @@ Status mel_weight_matrix(const KernelArgs& args, Outputs& outputs) {
   const int64_t bins = length / 2 + 1;
   if (mels < 1 || length < 1 || rate < 1 || low_hertz < 0 || high_hertz < low_hertz)
     return make_error(ErrorCode::kInvalidArgument, "MelWeightMatrix: parameters out of range");
+  CAMSHAFT_TRY(check_extents(Extents{bins, mels}));
   const auto to_mel = [](double hertz) { return 2595 * std::log10(1 + hertz / 700); };
   const double step = (to_mel(high_hertz) - to_mel(low_hertz)) / static_cast<double>(mels + 2);
   Ints edges;

@@ -113,17 +113,18 @@ Status grid_sample(const KernelArgs& args, Outputs& outputs) {
   const int64_t map_size = count_of(std::span<const int64_t>(extents).subspan(2));
   const int64_t points = count_of(std::span<const int64_t>(grid_extents).subspan(1, spatial)),
                 channels = extents[1];
+  CAMSHAFT_TRY(check_extents(Extents{extents[0], channels, points}));
   std::vector<double> y(extents[0] * channels * points);
   std::vector<std::vector<Tap>> taps(spatial);
   for (int64_t n = 0; n < extents[0] && map_size > 0; ++n) {
     for (int64_t p = 0; p < points; ++p) {
-      const float* coordinates = &grid[(n * points + p) * static_cast<int64_t>(spatial)];
+      const float* coordinates = grid.data() + (n * points + p) * static_cast<int64_t>(spatial);
       for (size_t d = 0; d < spatial; ++d)  // the grid holds x first, the last dimension
         taps[d] = grid_taps(mode, denormalize(coordinates[spatial - 1 - d], axes[d].extent, align),
                             axes[d], border);
       for (int64_t c = 0; c < channels; ++c)
         y[(n * channels + c) * points + p] =
-            sample(&x[(n * channels + c) * map_size], axes, taps, 0, 0);
+            sample(x.data() + (n * channels + c) * map_size, axes, taps, 0, 0);
     }
   }
   Extents out{extents[0], channels};
@@ -145,6 +146,7 @@ Status affine_grid(const KernelArgs& args, Outputs& outputs) {
       call.in(0).extents[0] != size[0])
     return make_error(ErrorCode::kInvalidArgument,
                       "AffineGrid: theta does not fit a size of {} dimensions", size.size());
+  CAMSHAFT_TRY(check_extents(size));
   const Extents spatial(size.begin() + 2, size.end());
   Extents extents{size[0]};
   for (int64_t extent : spatial) extents.push_back(extent);
@@ -153,7 +155,7 @@ Status affine_grid(const KernelArgs& args, Outputs& outputs) {
   for (int64_t n = 0; n < size[0]; ++n) {
     for_each_index(spatial, [&](const Extents& index) {
       for (int64_t row = 0; row < d; ++row) {
-        const double* line = &theta[(n * d + row) * (d + 1)];
+        const double* line = theta.data() + (n * d + row) * (d + 1);
         double sum = line[d];
         for (int64_t col = 0; col < d; ++col) {
           const size_t dimension = d - 1 - col;  // x is the last dimension
@@ -206,6 +208,10 @@ Status deform_conv(const KernelArgs& args, Outputs& outputs) {
                       "DeformConv: channels, groups and offsets do not fit");
   const std::vector<double> x = call.doubles(0), w = call.doubles(1), offset = call.doubles(2),
                             bias = call.doubles(3), mask = call.doubles(4);
+  const int64_t masked = xe[0] * offset_groups * taps * oh * ow;
+  if (oe[0] != xe[0] || (!bias.empty() && static_cast<int64_t>(bias.size()) != filters) ||
+      (!mask.empty() && static_cast<int64_t>(mask.size()) != masked))
+    return make_error(ErrorCode::kInvalidArgument, "DeformConv: offsets, bias or mask do not fit");
   std::vector<double> y;
   for_each_index(Extents{xe[0], filters, oh, ow}, [&](const Extents& at) {
     const int64_t n = at[0], oc = at[1];
@@ -225,7 +231,8 @@ Status deform_conv(const KernelArgs& args, Outputs& outputs) {
                 ? 1
                 : mask[((n * offset_groups * taps + og * taps + t) * oh + at[2]) * ow + at[3]];
         sum += gate * w[(oc * we[1] + c) * taps + t] *
-               bilinear_or_zero(&x[(n * channels + ic) * xe[2] * xe[3]], xe[2], xe[3], row, col);
+               bilinear_or_zero(x.data() + (n * channels + ic) * xe[2] * xe[3], xe[2], xe[3], row,
+                                col);
       }
     }
     y.push_back(sum);
@@ -245,21 +252,28 @@ Status col2im(const KernelArgs& args, Outputs& outputs) {
     return make_error(ErrorCode::kInvalidArgument, "Col2Im: image and block shapes do not fit");
   const Ints dilation = call.list_or("dilations", rank, 1),
              stride = call.list_or("strides", rank, 1), pads = call.list_or("pads", 2 * rank, 0);
+  CAMSHAFT_TRY(check_extents(image));
+  CAMSHAFT_TRY(check_extents(block));
   Extents positions;
-  for (size_t d = 0; d < rank; ++d)
+  for (size_t d = 0; d < rank; ++d) {
+    if (stride[d] < 1 || dilation[d] < 1)
+      return make_error(ErrorCode::kInvalidArgument, "Col2Im: a stride or dilation below 1");
     positions.push_back(
         (image[d] + pads[d] + pads[d + rank] - dilation[d] * (block[d] - 1) - 1) / stride[d] + 1);
+  }
+  CAMSHAFT_TRY(check_extents(positions));
   const int64_t taps = count_of(block), places = count_of(positions), pixels = count_of(image);
   const Extents extents = call.extents(0);
-  if (taps < 1 || extents[1] % taps || extents[2] != places)
+  if (extents.size() != 3 || taps < 1 || extents[1] % taps || extents[2] != places)
     return make_error(ErrorCode::kInvalidArgument, "Col2Im: {} columns for {} positions",
                       extents[2], places);
   const int64_t maps = extents[0] * (extents[1] / taps);
+  CAMSHAFT_TRY(check_extents(Extents{maps, pixels}));
   const std::vector<double> x = call.doubles(0);
   std::vector<double> y(maps * pixels);
   const Ints strides = dense_strides(image);
   for (int64_t map = 0; map < maps; ++map) {
-    const double* column = &x[map * taps * places];
+    const double* column = x.data() + map * taps * places;
     for_each_index(block, [&](const Extents& tap) {
       for_each_index(positions, [&](const Extents& position) {
         int64_t pixel = 0;
@@ -293,8 +307,11 @@ Status center_crop_pad(const KernelArgs& args, Outputs& outputs) {
                       wanted.size(), axes.size());
   Extents out = extents_of(x), common = out;
   Ints from(x.rank, 0), to(x.rank, 0);
+  std::vector<bool> named(x.rank, false);
   for (size_t k = 0; k < axes.size(); ++k) {
     CAMSHAFT_ASSIGN(const int64_t d, normalize_axis(axes[k], x.rank));
+    if (named[d]) return make_error(ErrorCode::kInvalidArgument, "CenterCropPad: axis {} twice", d);
+    named[d] = true;
     out[d] = wanted[k];
     common[d] = std::min(wanted[k], x.extents[d]);
     if (wanted[k] < 0)
@@ -304,6 +321,7 @@ Status center_crop_pad(const KernelArgs& args, Outputs& outputs) {
     else
       to[d] = (wanted[k] - x.extents[d]) / 2;
   }
+  CAMSHAFT_TRY(check_extents(out));
   const size_t bytes = ir::bits_of(x.type) / 8;
   DynamicOutput result{out, x.type, std::vector<std::byte>(count_of(out) * bytes)};
   const TensorView y = make_view(result.bytes.data(), x.type, Format::kLinear, out);
@@ -331,10 +349,15 @@ Status max_unpool(const KernelArgs& args, Outputs& outputs) {
   for (size_t d = 0; d < spatial; ++d)
     small[d + 2] = (extents[d + 2] - 1) * stride[d] - pads[d] - pads[d + spatial] + kernel[d];
   const Ints stated = call.ints(2);
+  if (stated.size() > ir::kMaxRank)
+    return make_error(ErrorCode::kInvalidArgument, "MaxUnpool: an output shape of {} dimensions",
+                      stated.size());
   const Extents out = stated.empty() ? small : Extents(stated.begin(), stated.end());
   if (out.size() != extents.size())
     return make_error(ErrorCode::kInvalidArgument, "MaxUnpool: an output shape of {} dimensions",
                       out.size());
+  CAMSHAFT_TRY(check_extents(small));
+  CAMSHAFT_TRY(check_extents(out));
   const std::vector<double> x = call.doubles(0);
   const Ints indices = call.ints(1), strides = dense_strides(out),
              small_strides = dense_strides(small);

@@ -119,7 +119,7 @@ Status pooling(const KernelArgs& args) {
   parallel(args, maps, [&](int64_t map) {
     int64_t k = map * out_size;
     for_each_index(g.output, [&](const Extents& out) {
-      const Pooled result = pool_window(attrs, g, &values[map * in_size], out);
+      const Pooled result = pool_window(attrs, g, values.data() + map * in_size, out);
       pooled[k] = result.value;
       indices[k++] = map * in_size + flat_index(g, result.index, attrs.column_major_indices);
     });

@@ -189,13 +189,13 @@ void run_direction(const Cell& cell, const Vector& x, const Ints& lengths, int64
                    int64_t directions, bool reverse, States& states) {
   const int64_t batch = static_cast<int64_t>(lengths.size()), hidden = cell.hidden;
   for (int64_t n = 0; n < batch; ++n) {
-    double *h_state = &states.h[(d * batch + n) * hidden],
-           *c_state = &states.c[(d * batch + n) * hidden];
+    double *h_state = states.h.data() + (d * batch + n) * hidden,
+           *c_state = states.c.data() + (d * batch + n) * hidden;
     Vector h(h_state, h_state + hidden), c(c_state, c_state + hidden);
     for (int64_t s = 0; s < lengths[n]; ++s) {
       const int64_t t = reverse ? lengths[n] - 1 - s : s;
-      cell.step(&x[(t * batch + n) * cell.inputs], h, c);
-      std::copy(h.begin(), h.end(), &states.y[((t * directions + d) * batch + n) * hidden]);
+      cell.step(x.data() + (t * batch + n) * cell.inputs, h, c);
+      std::copy(h.begin(), h.end(), states.y.data() + ((t * directions + d) * batch + n) * hidden);
     }
     std::copy(h.begin(), h.end(), h_state);
     std::copy(c.begin(), c.end(), c_state);
@@ -241,11 +241,11 @@ Status recurrence(const KernelArgs& args) {
                         state_size);
   }
   for (int64_t d = 0; d < directions; ++d) {
-    const Weights weights{&w[d * rows * inputs], &r[d * rows * hidden],
-                          b.empty() ? nullptr : &b[d * 2 * rows],
-                          p.empty() ? nullptr : &p[d * 3 * hidden]};
+    const Weights weights{w.data() + d * rows * inputs, r.data() + d * rows * hidden,
+                          b.empty() ? nullptr : b.data() + d * 2 * rows,
+                          p.empty() ? nullptr : p.data() + d * 3 * hidden};
     const Cell cell{attrs, inputs, hidden, weights,
-                    &functions[d * (functions.size() / directions)]};
+                    functions.data() + d * (functions.size() / directions)};
     const bool reverse = attrs.direction == ir::RnnDirection::kReverse || d == 1;
     run_direction(cell, x, lengths, d, directions, reverse, states);
   }

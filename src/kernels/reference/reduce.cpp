@@ -198,7 +198,7 @@ Status softmax(const KernelArgs& args) {
   const Lines lines = x.rank == 0 ? Lines{1, 1, 1} : lines_of(extents, attrs.axis, attrs.last_axis);
   for (int64_t o = 0; o < lines.outer; ++o) {
     for (int64_t i = 0; i < lines.inner; ++i) {
-      double* first = &values[o * lines.count * lines.inner + i];
+      double* first = values.data() + o * lines.count * lines.inner + i;
       if (attrs.hard)
         hardmax_line(first, lines.count, lines.inner);
       else
@@ -218,7 +218,7 @@ Moments normalize_groups(std::vector<double>& values, int64_t size, double epsil
   Moments moments;
   const int64_t groups = size == 0 ? 0 : static_cast<int64_t>(values.size()) / size;
   for (int64_t g = 0; g < groups; ++g) {
-    double* group = &values[g * size];
+    double* group = values.data() + g * size;
     double mean = 0, square = 0;
     if (center) {
       for (int64_t k = 0; k < size; ++k) mean += group[k];

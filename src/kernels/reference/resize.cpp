@@ -78,10 +78,10 @@ std::vector<double> resample(const std::vector<double>& values, Extents& extents
   std::vector<double> result(outer * wanted * inner);
   for (int64_t o = 0; o < outer; ++o) {
     for (int64_t k = 0; k < wanted; ++k) {
-      double* to = &result[(o * wanted + k) * inner];
+      double* to = result.data() + (o * wanted + k) * inner;
       for (const Tap& tap : dimension.taps[k]) {
         if (tap.weight == 0) continue;
-        const double* from = &values[(o * count + tap.position) * inner];
+        const double* from = values.data() + (o * count + tap.position) * inner;
         for (int64_t i = 0; i < inner; ++i) to[i] += tap.weight * from[i];
       }
     }
