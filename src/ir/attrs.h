@@ -68,31 +68,41 @@ struct NoAttrs {
 // Convolution: inputs x [N,C,spatial…], w [K,C/groups,kernel…], bias [K] or absent, then one input
 // per epilogue input ≥ 1. Deconvolution: the same, w [C,K/groups,kernel…]. Epilogue: value 0 is the
 // accumulator with bias; empty: none. Extra inputs have the output's shape or broadcast to it.
+// Quantized: x 8-bit, w int8, bias int32 or absent; the accumulator Σ (x - zero_point) * w + bias
+// is exact in int32, padding adds nothing. Value 0 is it as a float; the epilogue scales it.
 struct ConvolutionAttrs {
   Ints kernel, stride, dilation, pre_padding, post_padding;  // one number per spatial dimension
   PaddingMode padding_mode = PaddingMode::kExplicit;
   int64_t groups = 1;
-  Ints output_padding, output_shape;  // Deconvolution only; output_shape empty: computed
+  Ints output_padding, output_shape;     // Deconvolution only; output_shape empty: computed
+  int64_t zero_point = 0;                // of a quantized x
+  DataType type = DataType::kUndefined;  // of y; kUndefined: float where x is quantized, else x's
   Program epilogue;
   CAMSHAFT_FIELDS(CAMSHAFT_FIELD(kernel) CAMSHAFT_FIELD(stride) CAMSHAFT_FIELD(dilation)
                       CAMSHAFT_FIELD(pre_padding) CAMSHAFT_FIELD(post_padding)
                           CAMSHAFT_FIELD(padding_mode) CAMSHAFT_FIELD(groups)
                               CAMSHAFT_FIELD(output_padding) CAMSHAFT_FIELD(output_shape)
-                                  CAMSHAFT_FIELD(epilogue))
+                                  CAMSHAFT_FIELD(zero_point) CAMSHAFT_FIELD(type)
+                                      CAMSHAFT_FIELD(epilogue))
 };
 
 // y = epilogue(alpha * op(a) · op(b) + bias): numpy matmul broadcasting over leading dimensions;
 // transposes swap the last two. Inputs a, b, bias (absent or broadcastable to y; beta is folded
-// into it), then the epilogue's.
+// into it), then the epilogue's. Quantized: a and b 8-bit, bias int32 or absent, alpha 1; the
+// accumulator Σ (a - a_zero_point) * (b - b_zero_point) + bias is exact in int32.
 struct MatrixMultiplyAttrs {
   bool transpose_a = false, transpose_b = false;
   float alpha = 1;
+  int64_t a_zero_point = 0, b_zero_point = 0;  // of quantized factors
+  DataType type = DataType::kUndefined;        // of y, as Convolution's
   Program epilogue;
   CAMSHAFT_FIELDS(CAMSHAFT_FIELD(transpose_a) CAMSHAFT_FIELD(transpose_b) CAMSHAFT_FIELD(alpha)
-                      CAMSHAFT_FIELD(epilogue))
+                      CAMSHAFT_FIELD(a_zero_point) CAMSHAFT_FIELD(b_zero_point) CAMSHAFT_FIELD(type)
+                          CAMSHAFT_FIELD(epilogue))
 };
 
-// Inputs x. Output y, and for max pooling optionally the flat indices (int64).
+// Inputs x. Output y, and for max pooling optionally the flat indices (int64). The maximum of an
+// 8-bit x keeps its type; the average is the mean of the codes, as float.
 struct PoolingAttrs {
   PoolingType type = PoolingType::kMax;
   bool global = false;  // the window is the whole map; the rest is ignored
@@ -123,10 +133,12 @@ struct ScaleAttrs {
   CAMSHAFT_FIELDS(CAMSHAFT_FIELD(axis))
 };
 
-// PointWise: inputs broadcast to the output; float arithmetic, float or bool inputs.
+// PointWise: inputs broadcast to the output; float arithmetic, float, bool or 8-bit inputs (their
+// codes). An 8-bit output is the result rounded half to even and saturated.
 struct PointWiseAttrs {
   Program program;
-  CAMSHAFT_FIELDS(CAMSHAFT_FIELD(program))
+  DataType type = DataType::kUndefined;  // of y; kUndefined: float, bool where the program gives it
+  CAMSHAFT_FIELDS(CAMSHAFT_FIELD(program) CAMSHAFT_FIELD(type))
 };
 
 // Shuffle: transpose by first_transpose, reshape, transpose by second_transpose. Empty: that step

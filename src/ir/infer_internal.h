@@ -55,6 +55,8 @@ int64_t wrap_axis(int64_t axis, size_t rank);
 Dim elements(std::span<const Dim> shape, SymbolTable& symbols);
 std::optional<int64_t> known_elements(const Shape& shape, const SymbolTable& symbols);
 std::optional<Extents> known_extents(const Shape& shape, const SymbolTable& symbols);
+// The type of a layer that multiplies x by weights; `wanted` is its attribute.
+Result<DataType> product_type(DataType x, DataType weights, DataType wanted);
 // No known number differs.
 bool compatible(Dim a, Dim b, const SymbolTable& symbols);
 // Keeps what both agree on; other extents become new run-time symbols. False: ranks differ.

@@ -6,13 +6,20 @@
 
 namespace camshaft::ir {
 
+Result<DataType> product_type(DataType x, DataType weights, DataType wanted) {
+  const bool quantized = is_quantized(x) && is_quantized(weights);
+  if (x != weights && !quantized)
+    return invalid("the factors have different types: {} and {}", type_name(x), type_name(weights));
+  if (!quantized && wanted != DataType::kUndefined && wanted != x)
+    return invalid("factors of type {} do not give {}", type_name(x), type_name(wanted));
+  if (wanted != DataType::kUndefined) return wanted;
+  return quantized ? DataType::kFloat : x;
+}
+
 Status infer_matrix_multiply(Inference& f) {
   CAMSHAFT_TRY(f.require(2));
   const auto& attrs = f.layer.as<MatrixMultiplyAttrs>();
-  const DataType type = f.in(0).type;
-  if (type != f.in(1).type)
-    return invalid("the factors have different types: {} and {}", type_name(type),
-                   type_name(f.in(1).type));
+  CAMSHAFT_ASSIGN(const DataType type, product_type(f.in(0).type, f.in(1).type, attrs.type));
   if (!f.ranked(0) || !f.ranked(1)) return f.unranked(type);
   Shape a = f.shape(0), b = f.shape(1);
   if (a.empty() || b.empty()) return invalid("a factor is a scalar");

@@ -222,7 +222,10 @@ Status infer_pointwise(Inference& f) {
   const Program& program = f.layer.as<PointWiseAttrs>().program;
   if (program.empty()) return invalid("the program is empty");
   CAMSHAFT_TRY(f.require(static_cast<size_t>(program.num_inputs)));
-  const DataType type = gives_bool(program.code.back().op) ? DataType::kBool : DataType::kFloat;
+  const DataType wanted = f.layer.as<PointWiseAttrs>().type;
+  const DataType type = wanted != DataType::kUndefined       ? wanted
+                        : gives_bool(program.code.back().op) ? DataType::kBool
+                                                             : DataType::kFloat;
   Shape shape;
   for (int k = 0; k < program.num_inputs; ++k) {
     if (!f.ranked(k)) return f.unranked(type);

@@ -31,9 +31,6 @@ Status check_positive(Inference& f, Dim extent, Dim input, int64_t kernel) {
 
 // Weights: [outer, inner/groups, kernel…]; x: [N, C, spatial…].
 Status check_weights(Inference& f, const ConvolutionAttrs& a) {
-  CAMSHAFT_TRY(f.require(2));
-  if (f.in(0).type != f.in(1).type)
-    return invalid("input is {}, weights are {}", type_name(f.in(0).type), type_name(f.in(1).type));
   const size_t spatial = a.kernel.size();
   if (spatial < 1 || spatial + 2 > kMaxRank) return invalid("{} spatial dimensions", spatial);
   if (!f.ranked(1) || f.rank(1) != spatial + 2)
@@ -67,13 +64,15 @@ Status check_bias(Inference& f, Dim channels) {
 
 Status infer_convolution(Inference& f) {
   const auto& a = f.layer.as<ConvolutionAttrs>();
+  CAMSHAFT_TRY(f.require(2));
+  CAMSHAFT_ASSIGN(const DataType type, product_type(f.in(0).type, f.in(1).type, a.type));
   CAMSHAFT_TRY(check_weights(f, a));
   const Shape& weights = f.shape(1);
   CAMSHAFT_TRY(check_bias(f, weights[0]));
   if (!f.ranked(0)) {
     Shape shape = f.unknown_shape(weights.size());
     shape[1] = weights[0];
-    return f.give(f.in(0).type, shape);
+    return f.give(type, shape);
   }
   const Shape& x = f.shape(0);
   if (!compatible(x[1], f.symbols.mul(weights[1], a.groups), f.symbols))
@@ -88,11 +87,13 @@ Status infer_convolution(Inference& f) {
                                   a.pre_padding[d], a.post_padding[d], f.symbols));
     CAMSHAFT_TRY(check_positive(f, shape.back(), x[d + 2], (a.kernel[d] - 1) * a.dilation[d] + 1));
   }
-  return f.give(f.in(0).type, shape);
+  return f.give(type, shape);
 }
 
 Status infer_deconvolution(Inference& f) {
   const auto& a = f.layer.as<ConvolutionAttrs>();
+  CAMSHAFT_TRY(f.require(2));
+  CAMSHAFT_ASSIGN(const DataType type, product_type(f.in(0).type, f.in(1).type, a.type));
   CAMSHAFT_TRY(check_weights(f, a));
   const Shape& weights = f.shape(1);
   const size_t spatial = a.kernel.size();
@@ -105,7 +106,7 @@ Status infer_deconvolution(Inference& f) {
   if (!f.ranked(0)) {
     Shape shape = f.unknown_shape(weights.size());
     shape[1] = channels;
-    return f.give(f.in(0).type, shape);
+    return f.give(type, shape);
   }
   const Shape& x = f.shape(0);
   if (!compatible(x[1], weights[0], f.symbols) ||
@@ -129,13 +130,14 @@ Status infer_deconvolution(Inference& f) {
     }
     CAMSHAFT_TRY(check_positive(f, shape.back(), x[d + 2], a.kernel[d]));
   }
-  return f.give(f.in(0).type, shape);
+  return f.give(type, shape);
 }
 
 Status infer_pooling(Inference& f) {
   const auto& a = f.layer.as<PoolingAttrs>();
   CAMSHAFT_TRY(f.require(1));
-  const DataType type = f.in(0).type;
+  const DataType type =
+      is_quantized(f.in(0).type) && a.type != PoolingType::kMax ? DataType::kFloat : f.in(0).type;
   const bool wants_indices = f.layer.outputs.size() > 1 && f.layer.outputs[1] != nullptr;
   if (!f.ranked(0)) {
     if (wants_indices) CAMSHAFT_TRY(f.unranked(DataType::kInt64, 1));

@@ -61,6 +61,9 @@ bool is_floating(DataType type) {
 bool is_integer(DataType type) {
   return row(type).integer;
 }
+bool is_quantized(DataType type) {
+  return type == DataType::kInt8 || type == DataType::kUInt8;
+}
 
 std::string_view format_name(Format format) {
   return format == Format::kLinear ? "linear" : "channel_last";

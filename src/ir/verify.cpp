@@ -205,6 +205,8 @@ class Verifier {
       case LayerKind::kDeconvolution:
         return check_convolution(layer);
       case LayerKind::kMatrixMultiply:
+        CAMSHAFT_TRY(check_product(layer, layer.as<MatrixMultiplyAttrs>().a_zero_point,
+                                   layer.as<MatrixMultiplyAttrs>().b_zero_point));
         return check_epilogue(layer, layer.as<MatrixMultiplyAttrs>().epilogue);
       case LayerKind::kNormalization:
         return check_epilogue(layer, layer.as<NormalizationAttrs>().epilogue);
@@ -288,6 +290,21 @@ class Verifier {
     return ok_status();
   }
 
+  // Factors of one type, or both 8-bit; then a bias counts accumulator units.
+  static Status check_product(const Layer& layer, int64_t zero_point,
+                              int64_t second_zero_point = 0) {
+    const DataType a = layer.inputs[0]->type, b = layer.inputs[1]->type;
+    const bool quantized = is_quantized(a) && is_quantized(b);
+    if (a != b && !quantized)
+      return broken("factors of unequal type: {} and {}", type_name(a), type_name(b));
+    if (!quantized && (zero_point != 0 || second_zero_point != 0))
+      return broken("a zero point for factors of type {}", type_name(a));
+    if (quantized && layer.inputs.size() > 2 && layer.inputs[2] &&
+        layer.inputs[2]->type != DataType::kInt32)
+      return broken("the bias of a quantized product must be int32");
+    return ok_status();
+  }
+
   static Status check_convolution(const Layer& layer) {
     const auto& a = layer.as<ConvolutionAttrs>();
     CAMSHAFT_TRY(
@@ -297,8 +314,7 @@ class Verifier {
     for (size_t k = 0; layer.inputs[1]->has_rank && k < a.kernel.size(); ++k)
       if (layer.inputs[1]->shape[k + 2] != Dim(a.kernel[k]))
         return broken("weights and kernel attribute differ");
-    if (layer.inputs[0]->type != layer.inputs[1]->type)
-      return broken("data and weights of unequal type");
+    CAMSHAFT_TRY(check_product(layer, a.zero_point));
     if (layer.inputs.size() > 2 && layer.inputs[2] && !has_rank(layer.inputs[2], 1))
       return broken("bias of wrong rank");
     return check_epilogue(layer, a.epilogue);
@@ -337,8 +353,9 @@ class Verifier {
       return broken("{} inputs for a program of {}", layer.inputs.size(), program.num_inputs);
     for (const Tensor* input : layer.inputs) {
       if (!input) return broken("an input is missing");
-      if (input->type != DataType::kFloat && input->type != DataType::kBool)
-        return broken("input '{}' is neither float nor bool", input->name);
+      if (input->type != DataType::kFloat && input->type != DataType::kBool &&
+          !is_quantized(input->type))
+        return broken("input '{}' is neither float nor bool nor 8-bit", input->name);
       if (!has_at_most_rank(input, layer.outputs[0]))
         return broken("input '{}' has a higher rank than the output", input->name);
     }

@@ -49,6 +49,48 @@ TEST(Interpreter, ConvolutionWithEpilogue) {
   expect_output(outputs, {1, 2, 1, 3}, {4, 0, 0, 11, 3, 5});
 }
 
+// acc = (x - 3) · w + bias, padding adds nothing; y = round(acc * multiplier + addend) saturated.
+TEST(Interpreter, QuantizedConvolution) {
+  const auto outputs = run(R"(graph "g" {
+    input x: uint8[1, 1, 1, 4]
+    constant w: int8[2, 1, 1, 2] = [1, -1, 2, 0]
+    constant b: int32[2] = [10, -1]
+    constant multiplier: float[2, 1, 1] = [0.5, 100]
+    constant addend: float[2, 1, 1] = [1, 0]
+    y: uint8[1, 2, 1, 4] = Convolution(x, w, b, multiplier, addend) {kernel=[1, 2], stride=[1, 1], dilation=[1, 1],
+        pre_padding=[0, 1], post_padding=[0, 0], zero_point=3, type=uint8, epilogue=<3: v3 = fma v0 v1 v2; v4 = relu v3>}
+    output y
+  })",
+                           {value_of<uint8_t>(DataType::kUInt8, {1, 1, 1, 4}, {3, 4, 255, 5})});
+  // Channel 0: 10 + {0-0, 0-1, 1-252, 252-2}; channel 1: -1 + 2 * {0, 0, 1, 252}.
+  expect_output(outputs, {1, 2, 1, 4}, {6, 6, 0, 131, 0, 0, 100, 255});
+}
+
+TEST(Interpreter, QuantizedMatrixMultiply) {
+  const auto outputs = run(R"(graph "g" {
+    input a: uint8[1, 2]
+    input b: int8[2, 2]
+    constant scale: float[] = [0.5]
+    y: float[1, 2] = MatrixMultiply(a, b, _, scale) {a_zero_point=128, b_zero_point=-1, epilogue=<2: v2 = mul v0 v1>}
+    output y
+  })",
+                           {value_of<uint8_t>(DataType::kUInt8, {1, 2}, {128, 0}),
+                            value_of<int8_t>(DataType::kInt8, {2, 2}, {5, 6, 0, -128})});
+  expect_output(outputs, {1, 2}, {-64, 8128});
+}
+
+TEST(Interpreter, PointWiseOnCodes) {
+  const auto outputs = run(R"(graph "g" {
+    input a: uint8[4]
+    input b: int8[4]
+    y: int8[4] = PointWise(a, b) {type=int8, program=<2: v2 = add v0 v1; v3 = const 0.5; v4 = mul v2 v3>}
+    output y
+  })",
+                           {value_of<uint8_t>(DataType::kUInt8, {4}, {255, 255, 0, 3}),
+                            value_of<int8_t>(DataType::kInt8, {4}, {127, -120, -128, 0})});
+  expect_output(outputs, {4}, {127, 68, -64, 2});
+}
+
 TEST(Interpreter, SymbolsAreBoundFromInputs) {
   constexpr std::string_view kText = R"(graph "g" {
     symbols n

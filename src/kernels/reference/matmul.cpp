@@ -47,6 +47,13 @@ void multiply(const KernelArgs& args, std::span<const T> a, std::span<const T> b
   });
 }
 
+std::vector<float> load_from(const TensorView& view, int64_t zero_point) {
+  std::vector<float> values = load<float>(view);
+  if (zero_point != 0)
+    for (float& value : values) value -= static_cast<float>(zero_point);
+  return values;
+}
+
 Status matrix_multiply(const KernelArgs& args) {
   const auto& attrs = args.layer->as<ir::MatrixMultiplyAttrs>();
   if (args.inputs[0].rank < 1 || args.inputs[1].rank < 1)
@@ -71,8 +78,8 @@ Status matrix_multiply(const KernelArgs& args) {
   if (count == 0) return ok_status();
 
   const TensorView bias = input(args, 2);
-  const bool exact = ir::is_integer(a.type) && ir::is_integer(y.type) && attrs.epilogue.empty() &&
-                     attrs.alpha == 1;
+  const bool exact = ir::is_integer(a.type) && ir::is_integer(y.type) && !ir::is_quantized(y.type) && attrs.epilogue.empty() &&
+                     attrs.alpha == 1 && attrs.a_zero_point == 0 && attrs.b_zero_point == 0;
   if (exact) {  // wrap-around in uint64 is defined
     std::vector<uint64_t> sums(count);
     const Ints left = load<int64_t>(a), right = load<int64_t>(b);
@@ -89,7 +96,8 @@ Status matrix_multiply(const KernelArgs& args) {
     const std::vector<double> left = load<double>(a), right = load<double>(b);
     multiply<double, double>(args, left, right, m, n, k, sums.data());
   } else {
-    const std::vector<float> left = load<float>(a), right = load<float>(b);
+    const std::vector<float> left = load_from(a, attrs.a_zero_point),
+                             right = load_from(b, attrs.b_zero_point);
     multiply<float, double>(args, left, right, m, n, k, sums.data());
   }
   if (attrs.alpha != 1)
