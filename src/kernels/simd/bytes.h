@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// kLanes bytes to a vector of int32 and back, with saturation.
+// kLanes bytes to a vector of int32 and back, with saturation; also 4 * kLanes at once and fewer
+// than kLanes.
 #pragma once
+
+#include <cstring>
 
 #include "kernels/simd/simd.h"
 
@@ -21,6 +24,14 @@ CAMSHAFT_INLINE void store_bytes(uint8_t* p, I32 a) {
       a.v, _mm512_setzero_si512());  // the conversion takes its operand as unsigned
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtusepi32_epi8(positive));
 }
+// The packs interleave 128-bit lanes: dword k of the result belongs to vector k % 4.
+template <class T>
+CAMSHAFT_INLINE void store_bytes(T* p, I32 a, I32 b, I32 c, I32 d) {
+  const __m512i ab = _mm512_packs_epi32(a.v, b.v), cd = _mm512_packs_epi32(c.v, d.v);
+  const __m512i mixed = T(-1) < T(0) ? _mm512_packs_epi16(ab, cd) : _mm512_packus_epi16(ab, cd);
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  _mm512_storeu_si512(p, _mm512_permutexvar_epi32(order, mixed));
+}
 #elif defined(CAMSHAFT_TARGET_avx2)
 CAMSHAFT_INLINE I32 load_bytes(const int8_t* p) {
   return {_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)))};
@@ -39,6 +50,14 @@ CAMSHAFT_INLINE void store_bytes(uint8_t* p, I32 a) {
   const __m128i words = to_words(a);
   _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packus_epi16(words, words));
 }
+// The packs interleave 128-bit lanes: dword k of the result belongs to vector k % 4.
+template <class T>
+CAMSHAFT_INLINE void store_bytes(T* p, I32 a, I32 b, I32 c, I32 d) {
+  const __m256i ab = _mm256_packs_epi32(a.v, b.v), cd = _mm256_packs_epi32(c.v, d.v);
+  const __m256i mixed = T(-1) < T(0) ? _mm256_packs_epi16(ab, cd) : _mm256_packus_epi16(ab, cd);
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permutevar8x32_epi32(mixed, order));
+}
 #else
 template <class T>
 CAMSHAFT_INLINE I32 load_bytes(const T* p) {
@@ -54,6 +73,25 @@ CAMSHAFT_INLINE void store_bytes(T* p, I32 a) {
   for (int k = 0; k < kLanes; ++k)
     p[k] = static_cast<T>(lanes[k] < kLow ? kLow : lanes[k] > kHigh ? kHigh : lanes[k]);
 }
+template <class T>
+CAMSHAFT_INLINE void store_bytes(T* p, I32 a, I32 b, I32 c, I32 d) {
+  store_bytes(p, a), store_bytes(p + kLanes, b), store_bytes(p + 2 * kLanes, c);
+  store_bytes(p + 3 * kLanes, d);
+}
 #endif
+
+// The first `count` < kLanes bytes; other lanes are 0.
+template <class T>
+CAMSHAFT_INLINE I32 load_bytes(const T* p, int64_t count) {
+  T bytes[kLanes] = {};
+  std::memcpy(bytes, p, static_cast<size_t>(count));
+  return load_bytes(bytes);
+}
+template <class T>
+CAMSHAFT_INLINE void store_bytes(T* p, I32 a, int64_t count) {
+  T bytes[kLanes];
+  store_bytes(bytes, a);
+  std::memcpy(p, bytes, static_cast<size_t>(count));
+}
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

@@ -14,6 +14,7 @@
   X(norm)                           \
   X(pointwise)                      \
   X(pool)                           \
+  X(pool_bytes)                     \
   X(quantize)                       \
   X(recurrence)                     \
   X(reduce)                         \

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // PointWise, Activation, Unary, ElementWise, Select and Scale: a tile program over the collapsed
-// dimensions of the output, any broadcast, any strides. Bool tensors are converted chunk by chunk.
+// dimensions of the output, any broadcast, any strides. PointWise also takes and gives 8-bit codes,
+// all take and give bools.
 #include "kernels/vector/nest.h"
 #include "kernels/vector/program_tile.h"
 #include "kernels/vector/tactic_util.h"
@@ -13,7 +14,6 @@ using ir::LayerKind;
 using ir::PointOp;
 
 constexpr int kMaxInputs = kMaxNestTensors - 1;
-constexpr int kMaxBoolInputs = 3;
 
 // The layer's program, without allocating.
 struct Code {
@@ -52,19 +52,18 @@ void set_code(Code& code, const ir::Layer& layer) {
   code.length = 1;
 }
 
+// Codes are floats to the program of a PointWise; other kinds do integer arithmetic on them.
+bool is_fit(const ProblemTensor& t, LayerKind kind) {
+  if (!t.present || t.type == DataType::kFloat || t.type == DataType::kBool) return true;
+  return kind == LayerKind::kPointWise && (t.type == DataType::kUInt8 || t.type == DataType::kInt8);
+}
+
 std::string refusal(const Problem& p) {
-  const auto is_fit = [](const ProblemTensor& t) {
-    return !t.present || t.type == DataType::kFloat || t.type == DataType::kBool;
-  };
   for (size_t k = 0; k < p.inputs.size(); ++k)
-    if (!is_fit(p.inputs[k])) return "inputs are neither float nor bool";
+    if (!is_fit(p.inputs[k], p.layer->kind)) return "an input's type";
   for (size_t k = 0; k < p.outputs.size(); ++k)
-    if (!is_fit(p.outputs[k])) return "output is neither float nor bool";
+    if (!is_fit(p.outputs[k], p.layer->kind)) return "the output's type";
   if (p.inputs.size() > kMaxInputs) return "too many inputs";
-  int bools = 0;
-  for (size_t k = 0; k < p.inputs.size(); ++k)
-    bools += p.inputs[k].present && p.inputs[k].type == DataType::kBool;
-  if (bools > kMaxBoolInputs) return "too many bool inputs";
   if (const auto* pointwise = std::get_if<ir::PointWiseAttrs>(&p.layer->attrs))
     if (!program_fits(pointwise->program)) return "program too long";
   if (p.layer->kind == LayerKind::kScale)
@@ -84,70 +83,23 @@ double cost_us(const Problem& p) {
   return traffic_us(p) + (us > kThreadedUs ? us / p.threads : us);
 }
 
-// Tiles of bytes as 0 or 1 floats, and back.
-void widen(const uint8_t* from, int64_t row_stride, int64_t col_stride, float* to, int64_t rows,
-           int64_t cols) {
-  for (int64_t row = 0; row < rows; ++row)
-    for (int64_t col = 0; col < cols; ++col)
-      to[row * cols + col] = from[row * row_stride + col * col_stride] != 0 ? 1.0f : 0.0f;
-}
-void narrow(const float* from, uint8_t* to, int64_t row_stride, int64_t rows, int64_t cols) {
-  for (int64_t row = 0; row < rows; ++row)
-    for (int64_t col = 0; col < cols; ++col)
-      to[row * row_stride + col] = from[row * cols + col] != 0 ? 1 : 0;
-}
-
-constexpr int64_t kBoolChunk = 1024;
-
 struct Pointwise {
   Code code;
   Nest nest;
   const TensorView* out;
   const TensorView* inputs[kMaxInputs];
-  bool has_bool = false;
+
+  static std::byte* element(const TensorView& view, int64_t offset) {
+    return view.as<std::byte>() + offset * bytes_of(view.type);
+  }
 
   void tile(const int64_t* offsets, int64_t rows, int64_t cols) const {
-    if (has_bool) return bool_tiles(offsets, rows, cols);
     TileOperand operands[kMaxInputs];
     for (int k = 0; k < code.inputs; ++k)
-      operands[k] = {inputs[k]->as<const float>() + offsets[k + 1], nest.row_stride(k + 1),
-                     nest.col_stride(k + 1)};
-    run_code(code.data, code.length, code.inputs, operands, out->as<float>() + offsets[0],
-             nest.row_stride(0), rows, cols);
-  }
-
-  void bool_tiles(const int64_t* offsets, int64_t rows, int64_t cols) const {
-    const int64_t col_step = cols < kBoolChunk ? cols : kBoolChunk,
-                  row_step = kBoolChunk / col_step;
-    for (int64_t row = 0; row < rows; row += row_step)
-      for (int64_t col = 0; col < cols; col += col_step)
-        bool_tile(offsets, row, col, rows - row < row_step ? rows - row : row_step,
-                  cols - col < col_step ? cols - col : col_step);
-  }
-
-  void bool_tile(const int64_t* offsets, int64_t row, int64_t col, int64_t rows,
-                 int64_t cols) const {
-    alignas(64) float widened[kMaxBoolInputs + 1][kBoolChunk];
-    TileOperand operands[kMaxInputs];
-    int buffers = 0;
-    for (int k = 0; k < code.inputs; ++k) {
-      const int64_t row_stride = nest.row_stride(k + 1), col_stride = nest.col_stride(k + 1);
-      const int64_t offset = offsets[k + 1] + row * row_stride + col * col_stride;
-      if (inputs[k]->type != DataType::kBool) {
-        operands[k] = {inputs[k]->as<const float>() + offset, row_stride, col_stride};
-        continue;
-      }
-      float* buffer = widened[buffers++];
-      widen(inputs[k]->as<const uint8_t>() + offset, row_stride, col_stride, buffer, rows, cols);
-      operands[k] = {buffer, cols, 1};
-    }
-    const int64_t to = offsets[0] + row * nest.row_stride(0) + col;
-    if (out->type != DataType::kBool)
-      return run_code(code.data, code.length, code.inputs, operands, out->as<float>() + to,
-                      nest.row_stride(0), rows, cols);
-    float* result = widened[kMaxBoolInputs];
-    run_code(code.data, code.length, code.inputs, operands, result, cols, rows, cols);
-    narrow(result, out->as<uint8_t>() + to, nest.row_stride(0), rows, cols);
+      operands[k] = {element(*inputs[k], offsets[k + 1]), nest.row_stride(k + 1),
+                     nest.col_stride(k + 1), inputs[k]->type};
+    run_code(code.data, code.length, code.inputs, operands,
+             {element(*out, offsets[0]), nest.row_stride(0), out->type}, rows, cols);
   }
 };
 
@@ -167,7 +119,6 @@ void run(const KernelArgs& args) {
   p.out = &args.outputs[0];
   const int64_t elements = count_of(*p.out);
   if (elements == 0) return;
-  p.has_bool = p.out->type == DataType::kBool;
   p.nest = make_nest(*p.out);
   TensorView vectors[2];
   for (int k = 0; k < p.code.inputs; ++k) {
@@ -178,7 +129,6 @@ void run(const KernelArgs& args) {
       p.inputs[k] = &vectors[k - 1];
     }
     add_tensor(p.nest, *p.inputs[k]);
-    p.has_bool |= p.inputs[k]->type == DataType::kBool;
   }
   collapse(p.nest);
   const double us =

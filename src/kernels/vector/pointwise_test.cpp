@@ -117,6 +117,113 @@ TEST(Pointwise, ProgramsWithMixedTypes) {
   check_layer(layer, "bool result");
 }
 
+// --- 8-bit codes
+
+TestTensor codes(ir::Extents extents, DataType type = DataType::kUInt8) {
+  // All codes, the extreme ones twice as often.
+  return {.extents = extents, .type = type, .value = [type](int64_t k) {
+            const auto low = type == DataType::kInt8 ? -128.0 : 0.0;
+            const int64_t code = k * 37 % 258;
+            return low + static_cast<double>(code > 256 ? 0 : code > 255 ? 255 : code);
+          }};
+}
+
+struct QuantizedCase {
+  const char* program;
+  std::vector<DataType> inputs;
+  DataType output;
+};
+
+constexpr DataType kF = DataType::kFloat, kU = DataType::kUInt8, kS = DataType::kInt8,
+                   kB = DataType::kBool;
+
+const QuantizedCase kQuantizedCases[] = {
+    // dequantize, quantize, requantize
+    {"v1 = const 113; v2 = sub v0 v1; v3 = const 0.0237; v4 = mul v2 v3", {kU}, kF},
+    {"v1 = const -3; v2 = sub v0 v1; v3 = const 0.0237; v4 = mul v2 v3", {kS}, kF},
+    {"v1 = const 80.3; v2 = mul v0 v1; v3 = round v2; v4 = const 113; v5 = add v3 v4", {kF}, kU},
+    {"v1 = const 80.3; v2 = mul v0 v1; v3 = round v2", {kF}, kS},
+    {"v1 = const 0.0117; v2 = div v0 v1; v3 = round v2; v4 = const 7; v5 = add v3 v4", {kF}, kU},
+    {"v1 = const 0.25; v2 = div v0 v1; v3 = round v2", {kF}, kU},
+    {"v1 = const 3; v2 = const -17.5; v3 = fma v0 v1 v2", {kU}, kU},
+    {"v1 = const -0.73; v2 = const 17.5; v3 = fma v0 v1 v2; v4 = relu v3", {kS}, kU},
+    {"", {kU}, kF},
+    {"", {kS}, kF},
+    {"", {kF}, kU},
+    {"", {kU}, kS},
+    // residuals
+    {"v2 = const 0.031; v3 = mul v0 v2; v4 = const 0.017; v5 = const -2.2; v6 = fma v1 v4 v5; "
+     "v7 = add v3 v6; v8 = relu v7; v9 = const 31.3; v10 = mul v8 v9; v11 = round v10",
+     {kU, kU},
+     kU},
+    {"v2 = const 12; v3 = sub v0 v2; v4 = const 0.031; v5 = mul v3 v4; v6 = sub v5 v1; "
+     "v7 = clip v6 -1 2.5; v8 = const 40; v9 = mul v7 v8; v10 = round v9; v11 = const 99; "
+     "v12 = add v10 v11",
+     {kU, kF},
+     kU},
+    {"v2 = const 12; v3 = sub v0 v2; v4 = const 0.031; v5 = mul v3 v4; v6 = const 99; "
+     "v7 = sub v1 v6; v8 = const 0.3; v9 = fma v7 v8 v5",
+     {kU, kU},
+     kF},
+    {"v2 = add v0 v1", {kS, kS}, kS},
+    {"v2 = add v0 v1", {kS, kU}, kU},
+    {"v2 = mul v0 v1; v3 = const 0.01; v4 = mul v2 v3", {kU, kU}, kU},
+    // activations, bools
+    {"v1 = const 113; v2 = sub v0 v1; v3 = const 0.0237; v4 = mul v2 v3; v5 = silu v4 1; "
+     "v6 = const 51.7; v7 = mul v5 v6; v8 = round v7; v9 = const 14; v10 = add v8 v9",
+     {kU},
+     kU},
+    {"v1 = const 0.0237; v2 = mul v0 v1; v3 = sigmoid v2", {kU}, kF},
+    {"v2 = less v0 v1", {kU, kS}, kB},
+    {"v3 = select v2 v0 v1", {kU, kU, kB}, kU},
+};
+
+TestTensor tensor_of(DataType type, const ir::Extents& extents) {
+  return type == kF ? floats(extents) : type == kB ? bools(extents) : codes(extents, type);
+}
+
+void check_quantized(const QuantizedCase& test, const ir::Extents& out,
+                     const std::vector<ir::Extents>& in) {
+  const int count = static_cast<int>(test.inputs.size());
+  TestLayer layer{
+      .layer = make_layer(LayerKind::kPointWise,
+                          ir::PointWiseAttrs{ir::parse_program(count, test.program).value()}),
+      .inputs = {},
+      .outputs = {tensor_of(test.output, out)},
+      .off_by_one = 0.01};
+  for (size_t k = 0; k < test.inputs.size(); ++k)
+    layer.inputs.push_back(tensor_of(test.inputs[k], in[k % in.size()]));
+  check_layer(layer, std::string(test.program) + " of " +
+                         ::testing::PrintToString(std::vector<int64_t>(out.begin(), out.end())));
+}
+
+TEST(Pointwise, EightBitTensors) {
+  for (const QuantizedCase& test : kQuantizedCases)
+    for (const ir::Extents& shape :
+         {ir::Extents{1, 24, 9, 31}, {2, 5, 3, 7}, {3}, {130}, {1, 64, 40, 3}, {0, 4}})
+      check_quantized(test, shape, {shape});
+}
+
+TEST(Pointwise, EightBitBroadcasts) {
+  const ir::Extents shape = {2, 20, 5, 9};
+  for (const QuantizedCase& test : kQuantizedCases) {
+    if (test.inputs.size() < 2) continue;
+    for (const ir::Extents& other : {ir::Extents{20, 1, 1}, {}, {9}, {2, 1, 5, 9}, {5, 1}}) {
+      check_quantized(test, shape, {shape, other, shape});
+      check_quantized(test, shape, {other, shape, shape});
+    }
+  }
+}
+
+// Integer arithmetic on 8-bit tensors is another thing than arithmetic on codes.
+TEST(Pointwise, OtherKindsRefuseEightBits) {
+  const auto layer = make_layer(LayerKind::kElementWise, ir::PointOpAttrs{PointOp::kAdd});
+  const ProblemTensor tensor{true, DataType::kUInt8, Format::kLinear, {4}, nullptr};
+  const Problem problem{layer.get(), {tensor, tensor}, {tensor}, 1};
+  for (const Tactic* tactic : tactics_for(LayerKind::kElementWise))
+    EXPECT_NE(tactic->refusal(problem), "");
+}
+
 TEST(Pointwise, ScaleAlongAnAxis) {
   for (const int64_t axis : {0, 1, 2, 3}) {
     const ir::Extents shape = {3, 17, 5, 19};
@@ -130,7 +237,8 @@ TEST(Pointwise, ScaleAlongAnAxis) {
 }
 
 TEST(Pointwise, RefusesIntegers) {
-  const Problem problem{nullptr,
+  const auto layer = make_layer(LayerKind::kUnary, ir::PointOpAttrs{PointOp::kAbs});
+  const Problem problem{layer.get(),
                         {{true, DataType::kInt64, Format::kLinear, {4}, nullptr}},
                         {{true, DataType::kInt64, Format::kLinear, {4}, nullptr}},
                         1};

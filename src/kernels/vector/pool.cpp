@@ -2,10 +2,8 @@
 // Max and average pooling of 1-D and 2-D maps. Channel last: vectors of channels, window by window,
 // or for large windows rows first into a line of column results, then along it. Linear: always rows
 // first, then along the line. Global: a reduction.
-#include "ir/infer.h"
-#include "kernels/vector/nest.h"
+#include "kernels/vector/pool_window.h"
 #include "kernels/vector/reduction.h"
-#include "kernels/vector/tactic_util.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
@@ -13,72 +11,17 @@ namespace {
 using ir::PoolingAttrs;
 using ir::PoolingType;
 
-struct Axis {
-  int64_t in = 1, out = 1, kernel = 1, stride = 1, dilation = 1, pre = 0, post = 0;
-
-  int64_t start(int64_t o) const { return o * stride - pre; }
-  // Taps [first, last) of output o are inside the map.
-  int64_t first(int64_t o) const {
-    return start(o) >= 0 ? 0 : (-start(o) + dilation - 1) / dilation;
-  }
-  int64_t last(int64_t o) const {
-    const int64_t fit = start(o) >= in ? 0 : (in - start(o) + dilation - 1) / dilation;
-    return fit < kernel ? fit : kernel;
-  }
-  // How many count for an average.
-  int64_t counted(int64_t o, bool with_padding) const {
-    if (!with_padding) return last(o) - first(o);
-    const int64_t fit = (in + post - start(o) + dilation - 1) / dilation;
-    return fit < kernel ? fit : kernel;
-  }
-};
-
-struct Pool {
-  Axis h, w;
-  int64_t batch, channels;
+struct Pool : PoolMaps {
   const float* x;
   float* y;
-  int64_t x_image, x_channel, x_row, x_pixel, y_image, y_channel, y_row, y_pixel;
-  bool with_padding = false;
-
-  float scale(int64_t oh, int64_t ow) const {
-    const int64_t count = h.counted(oh, with_padding) * w.counted(ow, with_padding);
-    return count > 0 ? 1 / static_cast<float>(count) : 0;
-  }
 };
 
 const PoolingAttrs& attrs_of(const ir::Layer& layer) {
-  return *std::get_if<PoolingAttrs>(&layer.attrs);
-}
-
-Axis axis_of(const PoolingAttrs& attrs, size_t d, int64_t in, int64_t out) {
-  const auto at = [d](const ir::Ints& list, int64_t otherwise) {
-    return d < list.size() ? list[d] : otherwise;
-  };
-  Axis axis{in, out, at(attrs.kernel, 1), at(attrs.stride, 1), at(attrs.dilation, 1), 0, 0};
-  const ir::Window window =
-      ir::resolve_window(attrs.padding_mode, in, axis.kernel, axis.stride, axis.dilation,
-                         at(attrs.pre_padding, 0), at(attrs.post_padding, 0));
-  axis.pre = window.pre_padding, axis.post = window.post_padding;
-  return axis;
+  return pooling_attrs(layer);
 }
 
 Pool make_pool(const KernelArgs& args) {
-  const TensorView &x = args.inputs[0], &y = args.outputs[0];
-  const PoolingAttrs& attrs = attrs_of(*args.layer);
-  Pool p;
-  const bool flat = x.rank == 3;
-  const int row = flat ? 0 : 2, col = flat ? 2 : 3;
-  if (!flat) p.h = axis_of(attrs, 0, x.extents[row], y.extents[row]);
-  p.w = axis_of(attrs, flat ? 0 : 1, x.extents[col], y.extents[col]);
-  p.batch = x.extents[0], p.channels = x.extents[1];
-  p.x = x.as<const float>(), p.y = y.as<float>();
-  p.x_image = x.strides[0], p.x_channel = x.strides[1], p.x_row = flat ? 0 : x.strides[row],
-  p.x_pixel = x.strides[col];
-  p.y_image = y.strides[0], p.y_channel = y.strides[1], p.y_row = flat ? 0 : y.strides[row],
-  p.y_pixel = y.strides[col];
-  p.with_padding = attrs.count_includes_padding;
-  return p;
+  return {pool_maps(args), args.inputs[0].as<const float>(), args.outputs[0].as<float>()};
 }
 
 template <class Step>
@@ -158,8 +101,7 @@ int threads_of(const KernelArgs& args) {
   return args.pool != nullptr ? args.pool->threads() : 1;
 }
 double predicted_us(const Pool& p) {
-  return static_cast<double>(p.batch * p.channels * p.h.out * p.w.out * p.h.kernel * p.w.kernel) /
-         kLanes / 5000;
+  return pool_us(p, kLanes);
 }
 
 template <class Step>
@@ -196,7 +138,7 @@ void run_separable(const KernelArgs& args) {
 
 // A line holds the column results with identities around them, so that no window needs its borders
 // looked at.
-int64_t line_floats(const Axis& w) {
+int64_t line_floats(const PoolAxis& w) {
   const int64_t reach = (w.out - 1) * w.stride + (w.kernel - 1) * w.dilation + 1;
   const int64_t end = reach > w.pre + w.in ? reach : w.pre + w.in;
   return (end + (w.stride + 1) * kLanes + 15) / 16 * 16;
@@ -232,7 +174,7 @@ void pool_line(const Pool& p, const float* x, int64_t oh, float* line, const flo
   }
 }
 
-int64_t scale_floats(const Axis& w) {
+int64_t scale_floats(const PoolAxis& w) {
   return (w.out + kLanes - 1) / kLanes * kLanes;
 }
 

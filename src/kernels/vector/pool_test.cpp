@@ -16,7 +16,13 @@ struct Window {
   PaddingMode mode = PaddingMode::kExplicit;
 };
 
-void check(PoolingType type, const ir::Extents& shape, const Window& w, bool with_padding) {
+// Maxima keep the type, averages are float.
+DataType pooled_type(PoolingType pooling, DataType type) {
+  return pooling == PoolingType::kMax ? type : DataType::kFloat;
+}
+
+void check(PoolingType type, const ir::Extents& shape, const Window& w, bool with_padding,
+           DataType data = DataType::kFloat) {
   PoolingAttrs attrs;
   attrs.type = type;
   attrs.padding_mode = w.mode;
@@ -31,32 +37,46 @@ void check(PoolingType type, const ir::Extents& shape, const Window& w, bool wit
     if (out.back() < 1) return;
   }
   const TestLayer layer{.layer = test::make_layer(ir::LayerKind::kPooling, attrs),
-                        .inputs = {{.extents = shape}},
-                        .outputs = {{.extents = out}}};
+                        .inputs = {{.extents = shape, .type = data}},
+                        .outputs = {{.extents = out, .type = pooled_type(type, data)}}};
   check_layer(layer,
               ::testing::PrintToString(std::vector<int64_t>(shape.begin(), shape.end())) +
                   test::words({w.kernel, w.stride, w.dilation, w.pre, w.post, with_padding}));
 }
 
+const Window kWindows[] = {{2, 2, 1, 0, 0},
+                           {3, 2, 1, 1, 1},
+                           {3, 1, 1, 1, 1},
+                           {5, 1, 1, 2, 2},
+                           {3, 2, 1, 0, 1, PaddingMode::kExplicitRoundUp},
+                           {3, 2, 1, 0, 0, PaddingMode::kSameUpper},
+                           {2, 2, 1, 0, 0, PaddingMode::kSameLower},
+                           {3, 1, 2, 2, 2},
+                           {13, 1, 1, 6, 6},
+                           {1, 3, 1, 0, 0},
+                           {4, 3, 1, 2, 1}};
+
 TEST(Pooling, Windows) {
   for (const PoolingType type : {PoolingType::kMax, PoolingType::kAverage})
-    for (const Window& w : {Window{2, 2, 1, 0, 0},
-                            {3, 2, 1, 1, 1},
-                            {3, 1, 1, 1, 1},
-                            {5, 1, 1, 2, 2},
-                            {3, 2, 1, 0, 1, PaddingMode::kExplicitRoundUp},
-                            {3, 2, 1, 0, 0, PaddingMode::kSameUpper},
-                            {2, 2, 1, 0, 0, PaddingMode::kSameLower},
-                            {3, 1, 2, 2, 2},
-                            {13, 1, 1, 6, 6},
-                            {1, 3, 1, 0, 0},
-                            {4, 3, 1, 2, 1}})
+    for (const Window& w : kWindows)
       for (const ir::Extents& shape :
            {ir::Extents{1, 20, 7, 9}, {2, 3, 13, 35}, {1, 80, 8, 8}, {1, 5, 1, 40}, {2, 17, 33}})
         for (const bool with_padding : {false, true}) {
           if (type == PoolingType::kMax && with_padding) continue;
           check(type, shape, w, with_padding);
         }
+}
+
+TEST(Pooling, EightBitWindows) {
+  for (const PoolingType type : {PoolingType::kMax, PoolingType::kAverage})
+    for (const DataType data : {DataType::kUInt8, DataType::kInt8})
+      for (const Window& w : kWindows)
+        for (const ir::Extents& shape :
+             {ir::Extents{1, 20, 7, 9}, {2, 3, 5, 35}, {1, 336, 4, 4}, {2, 70, 13}})
+          for (const bool with_padding : {false, true}) {
+            if (type == PoolingType::kMax && with_padding) continue;
+            check(type, shape, w, with_padding, data);
+          }
 }
 
 TEST(Pooling, Global) {
@@ -67,10 +87,13 @@ TEST(Pooling, Global) {
       attrs.type = type, attrs.global = true;
       ir::Extents out = shape;
       for (size_t d = 2; d < out.size(); ++d) out[d] = 1;
-      check_layer({.layer = test::make_layer(ir::LayerKind::kPooling, attrs),
-                   .inputs = {{.extents = shape}},
-                   .outputs = {{.extents = out}}},
-                  "global");
+      for (const DataType data : {DataType::kFloat, DataType::kUInt8, DataType::kInt8}) {
+        if (data != DataType::kFloat && shape.size() > 4) continue;
+        check_layer({.layer = test::make_layer(ir::LayerKind::kPooling, attrs),
+                     .inputs = {{.extents = shape, .type = data}},
+                     .outputs = {{.extents = out, .type = pooled_type(type, data)}}},
+                    "global");
+      }
     }
 }
 

@@ -4,6 +4,7 @@
 // writes to the output.
 #include "kernels/vector/program_tile.h"
 
+#include "kernels/vector/byte_rows.h"
 #include "kernels/vector/math.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -18,6 +19,12 @@ constexpr int64_t kMaxChunk = 512;
 struct Tile {
   float* out;
   int64_t row_stride, rows, cols;
+};
+
+// A TileOperand of floats.
+struct Operand {
+  const float* data;
+  int64_t row_stride, col_stride;
 };
 
 // --- loops: f on every element of the tile
@@ -40,8 +47,8 @@ CAMSHAFT_INLINE F32 splat_of(const float* row) {
 }
 
 template <bool kSplatA, bool kSplatB, bool kSplatC, class F>
-CAMSHAFT_INLINE void loop(const Tile& tile, const TileOperand& a, const TileOperand& b,
-                          const TileOperand& c, F f) {
+CAMSHAFT_INLINE void loop(const Tile& tile, const Operand& a, const Operand& b, const Operand& c,
+                          F f) {
   const float *row_a = a.data, *row_b = b.data, *row_c = c.data;
   float* out = tile.out;
   const int64_t cols = tile.cols, whole = cols - cols % kLanes;
@@ -61,10 +68,10 @@ CAMSHAFT_INLINE void loop(const Tile& tile, const TileOperand& a, const TileOper
   }
 }
 
-CAMSHAFT_INLINE bool is_row_major(const TileOperand& a, int64_t cols) {
+CAMSHAFT_INLINE bool is_row_major(const Operand& a, int64_t cols) {
   return a.col_stride == 1 && a.row_stride == cols;
 }
-CAMSHAFT_INLINE bool is_one_scalar(const TileOperand& a) {
+CAMSHAFT_INLINE bool is_one_scalar(const Operand& a) {
   return a.col_stride == 0 && a.row_stride == 0;
 }
 // One long row where all is contiguous: no tails between rows.
@@ -73,14 +80,14 @@ CAMSHAFT_INLINE Tile flattened(const Tile& tile) {
 }
 
 template <class F>
-CAMSHAFT_INLINE void map1(const Tile& tile, const TileOperand& a, F f) {
+CAMSHAFT_INLINE void map1(const Tile& tile, const Operand& a, F f) {
   const bool flat = tile.row_stride == tile.cols && is_row_major(a, tile.cols);
   loop<false, true, true>(flat ? flattened(tile) : tile, a, a, a,
                           [f](F32 va, F32, F32) { return f(va); });
 }
 
 template <class F>
-CAMSHAFT_INLINE void map2(const Tile& tile, const TileOperand& a, const TileOperand& b, F f) {
+CAMSHAFT_INLINE void map2(const Tile& tile, const Operand& a, const Operand& b, F f) {
   Tile t = tile;
   const auto g = [f](F32 va, F32 vb, F32) { return f(va, vb); };
   const bool flat_a = is_row_major(a, t.cols) || is_one_scalar(a),
@@ -94,8 +101,8 @@ CAMSHAFT_INLINE void map2(const Tile& tile, const TileOperand& a, const TileOper
 
 // b and c contiguous, or both one scalar per row (a scale and shift), or one of them.
 template <class F>
-CAMSHAFT_INLINE void map3(const Tile& tile, const TileOperand& a, const TileOperand& b,
-                          const TileOperand& c, F f) {
+CAMSHAFT_INLINE void map3(const Tile& tile, const Operand& a, const Operand& b, const Operand& c,
+                          F f) {
   if (b.col_stride == 0 && c.col_stride == 0) return loop<false, true, true>(tile, a, b, c, f);
   if (b.col_stride == 0) return loop<false, true, false>(tile, a, b, c, f);
   if (c.col_stride == 0) return loop<false, false, true>(tile, a, b, c, f);
@@ -104,7 +111,7 @@ CAMSHAFT_INLINE void map3(const Tile& tile, const TileOperand& a, const TileOper
 
 // Operators without a vector form: element by element.
 template <class F>
-void map_scalar(const Tile& tile, const TileOperand& a, const TileOperand& b, F f) {
+void map_scalar(const Tile& tile, const Operand& a, const Operand& b, F f) {
   for (int64_t row = 0; row < tile.rows; ++row)
     for (int64_t col = 0; col < tile.cols; ++col)
       tile.out[row * tile.row_stride + col] = f(a.data[row * a.row_stride + col * a.col_stride],
@@ -136,23 +143,22 @@ struct Tail {
 };
 
 template <class F>
-void map2_clamped(const Tile& tile, const TileOperand& a, const TileOperand& b, const Tail& tail,
-                  F f) {
+void map2_clamped(const Tile& tile, const Operand& a, const Operand& b, const Tail& tail, F f) {
   if (!tail.present) return map2(tile, a, b, f);
   const Clamp clamp{set1(tail.low), set1(tail.high)};
   map2(tile, a, b, [clamp, f](F32 va, F32 vb) { return apply(clamp, f(va, vb)); });
 }
 
 template <class F>
-void map3_clamped(const Tile& tile, const TileOperand& a, const TileOperand& b,
-                  const TileOperand& c, const Tail& tail, F f) {
+void map3_clamped(const Tile& tile, const Operand& a, const Operand& b, const Operand& c,
+                  const Tail& tail, F f) {
   if (!tail.present) return map3(tile, a, b, c, f);
   const Clamp clamp{set1(tail.low), set1(tail.high)};
   map3(tile, a, b, c, [clamp, f](F32 va, F32 vb, F32 vc) { return apply(clamp, f(va, vb, vc)); });
 }
 
 // Sine and cosine: vectors with an argument too large for the reduction take libm.
-void map_sine(const Tile& tile, const TileOperand& a, int quarter_turns) {
+void map_sine(const Tile& tile, const Operand& a, int quarter_turns) {
   map1(tile, a, [quarter_turns](F32 v) {
     if (__builtin_expect(!any(less(set1(32768.0f), abs(v))), 1))
       return sin_shifted(v, quarter_turns);
@@ -163,7 +169,7 @@ void map_sine(const Tile& tile, const TileOperand& a, int quarter_turns) {
   });
 }
 
-void run_power(const Tile& tile, const TileOperand& a, const TileOperand& b) {
+void run_power(const Tile& tile, const Operand& a, const Operand& b) {
   if (is_one_scalar(b)) {
     const float exponent = *b.data;
     if (exponent == 2) return map1(tile, a, [](F32 v) { return v * v; });
@@ -184,7 +190,7 @@ int64_t integer(float x) {
 }
 
 // Operators that appear in few networks.
-void run_rare(const Instruction& op, const Tile& t, const TileOperand& a, const TileOperand& b) {
+void run_rare(const Instruction& op, const Tile& t, const Operand& a, const Operand& b) {
   switch (op.op) {
     case PointOp::kTan:
       return map_scalar(t, a, a, [](float x, float) { return __builtin_tanf(x); });
@@ -230,7 +236,7 @@ void run_rare(const Instruction& op, const Tile& t, const TileOperand& a, const 
   }
 }
 
-void run_activation(const Instruction& op, const Tile& t, const TileOperand& a) {
+void run_activation(const Instruction& op, const Tile& t, const Operand& a) {
   const F32 x = set1(op.x), y = set1(op.y);
   switch (op.op) {
     case PointOp::kRelu:
@@ -277,7 +283,7 @@ void run_activation(const Instruction& op, const Tile& t, const TileOperand& a) 
   }
 }
 
-void run_unary(const Instruction& op, const Tile& t, const TileOperand& a) {
+void run_unary(const Instruction& op, const Tile& t, const Operand& a) {
   switch (op.op) {
     case PointOp::kIdentity:
       return map1(t, a, [](F32 v) { return v; });
@@ -326,7 +332,7 @@ void run_unary(const Instruction& op, const Tile& t, const TileOperand& a) {
   }
 }
 
-void run_binary(const Instruction& op, const Tile& t, const TileOperand& a, const TileOperand& b,
+void run_binary(const Instruction& op, const Tile& t, const Operand& a, const Operand& b,
                 const Tail& tail) {
   switch (op.op) {
     case PointOp::kAdd:
@@ -388,8 +394,9 @@ bool splats(const Instruction& op, int operand) {
 
 class Interpreter {
  public:
-  Interpreter(const Instruction* code, int length, int inputs, const TileOperand* operands)
-      : code_(code), length_(length), inputs_(inputs), operands_(operands) {
+  Interpreter(const Instruction* code, int length, int inputs, const TileOperand* operands,
+              DataType result)
+      : code_(code), length_(length), inputs_(inputs), operands_(operands), result_(result) {
     plan_slots();
   }
 
@@ -400,14 +407,23 @@ class Interpreter {
     return fit < kMaxChunk ? fit : kMaxChunk;
   }
 
-  void run(int64_t row, int64_t col, const Tile& tile) {
+  // The part of `rows` x `cols` elements at (row, col).
+  void run(const TileResult& out, int64_t row, int64_t col, int64_t rows, int64_t cols) {
     slot_floats_ = slots_ == 0 ? 0 : chunk();
+    const int64_t to = row * out.row_stride + col;
+    Tile tile{static_cast<float*>(out.data) + to, out.row_stride, rows, cols};
+    const bool narrows = result_ != DataType::kFloat;
+    if (narrows) tile.out = slot_data(slot_[inputs_ + length_ - 1]), tile.row_stride = cols;
     for (int k = 0; k < inputs_; ++k) {
       const TileOperand& a = operands_[k];
-      values_[k] = {a.data + row * a.row_stride + col * a.col_stride, a.row_stride, a.col_stride};
-      if (needs_copy_[k]) values_[k] = copied(values_[k], tile, slot_[k]);
+      const int64_t offset = row * a.row_stride + col * a.col_stride;
+      if (needs_copy_[k])
+        values_[k] = copied(a, offset, tile, slot_[k]);
+      else
+        values_[k] = {static_cast<const float*>(a.data) + offset, a.row_stride, a.col_stride};
     }
     for (int k = 0; k < length_; ++k) k += execute(k, tile);
+    if (narrows) narrow(tile, static_cast<uint8_t*>(out.data) + to, out.row_stride);
   }
 
  private:
@@ -429,7 +445,8 @@ class Interpreter {
     const int count = inputs_ + length_;
     for (int v = 0; v < count; ++v) last_use_[v] = -1, slot_[v] = -1, uses_[v] = 0;
     for (int v = 0; v < inputs_; ++v)
-      needs_copy_[v] = operands_[v].col_stride != 0 && operands_[v].col_stride != 1;
+      needs_copy_[v] = operands_[v].type != DataType::kFloat ||
+                       (operands_[v].col_stride != 0 && operands_[v].col_stride != 1);
     for (int k = 0; k < length_; ++k) {
       const int16_t operands[3] = {code_[k].a, code_[k].b, code_[k].c};
       for (int j = 0; j < operand_count(code_[k]); ++j) {
@@ -455,8 +472,8 @@ class Interpreter {
         if (slot_[operands[n]] >= 0 && last_use_[operands[n]] <= k)
           taken_[slot_[operands[n]]] = false;
     }
-    if (k + 1 == length_) return;
-    if (op.op == PointOp::kConst && const_splats(inputs_ + k)) return;
+    if (k + 1 == length_ && result_ == DataType::kFloat) return;
+    if (k + 1 < length_ && op.op == PointOp::kConst && const_splats(inputs_ + k)) return;
     slot_[inputs_ + k] = static_cast<int8_t>(take_slot());
   }
 
@@ -469,18 +486,57 @@ class Interpreter {
     return true;
   }
 
-  TileOperand copied(const TileOperand& a, const Tile& tile, int slot) {
-    float* to = pool_ + slot * slot_floats_;
-    for (int64_t row = 0; row < tile.rows; ++row) {
-      const float* from = a.data + row * a.row_stride;
-      if (a.col_stride == 0) {
-        for (int64_t col = 0; col < tile.cols; ++col) to[row * tile.cols + col] = *from;
-      } else {
-        for (int64_t col = 0; col < tile.cols; ++col)
-          to[row * tile.cols + col] = from[col * a.col_stride];
+  float* slot_data(int slot) { return pool_ + slot * slot_floats_; }
+
+  template <class T>
+  static void gather_row(const T* from, int64_t stride, float* to, int64_t count) {
+    for (int64_t k = 0; k < count; ++k) to[k] = static_cast<float>(from[k * stride]);
+  }
+  static void copy_row(const TileOperand& a, int64_t offset, float* to, int64_t count) {
+    switch (a.type) {
+      case DataType::kUInt8: {
+        const uint8_t* from = static_cast<const uint8_t*>(a.data) + offset;
+        return a.col_stride == 1 ? widen_row(from, to, count)
+                                 : gather_row(from, a.col_stride, to, count);
       }
+      case DataType::kInt8: {
+        const int8_t* from = static_cast<const int8_t*>(a.data) + offset;
+        return a.col_stride == 1 ? widen_row(from, to, count)
+                                 : gather_row(from, a.col_stride, to, count);
+      }
+      case DataType::kBool: {
+        const uint8_t* from = static_cast<const uint8_t*>(a.data) + offset;
+        if (a.col_stride == 1) return widen_bools(from, to, count);
+        for (int64_t k = 0; k < count; ++k) to[k] = from[k * a.col_stride] != 0 ? 1.0f : 0.0f;
+        return;
+      }
+      default:
+        return gather_row(static_cast<const float*>(a.data) + offset, a.col_stride, to, count);
     }
+  }
+
+  // The operand's tile as contiguous floats.
+  Operand copied(const TileOperand& a, int64_t offset, const Tile& tile, int slot) {
+    float* to = slot_data(slot);
+    const bool flat = a.col_stride == 1 && a.row_stride == tile.cols;
+    const int64_t rows = flat ? 1 : tile.rows, cols = flat ? tile.rows * tile.cols : tile.cols;
+    for (int64_t row = 0; row < rows; ++row)
+      copy_row(a, offset + row * a.row_stride, to + row * cols, cols);
     return {to, tile.cols, 1};
+  }
+
+  void narrow(const Tile& tile, uint8_t* out, int64_t row_stride) const {
+    const bool flat = row_stride == tile.cols;
+    const int64_t rows = flat ? 1 : tile.rows, cols = flat ? tile.rows * tile.cols : tile.cols;
+    for (int64_t row = 0; row < rows; ++row, out += row_stride) {
+      const float* from = tile.out + row * cols;
+      if (result_ == DataType::kBool)
+        narrow_bools(from, out, cols);
+      else if (result_ == DataType::kInt8)
+        narrow_row(from, reinterpret_cast<int8_t*>(out), cols);
+      else
+        narrow_row(from, out, cols);
+    }
   }
 
   // Gives how many further instructions it has done.
@@ -499,7 +555,7 @@ class Interpreter {
     if (last + 1 < length_) {
       if (slot_[value] < 0)
         return values_[value] = {&op.x, 0, 0}, 0;  // a constant that is only splat
-      to.out = pool_ + slot_[value] * slot_floats_, to.row_stride = tile.cols;
+      to.out = slot_data(slot_[value]), to.row_stride = tile.cols;
       values_[value] = {to.out, tile.cols, 1};
     }
     apply(op, to, tail);
@@ -507,11 +563,11 @@ class Interpreter {
   }
 
   void apply(const Instruction& op, const Tile& to, const Tail& tail) {
-    const TileOperand* a = op.a < 0 ? nullptr : &values_[op.a];
+    const Operand* a = op.a < 0 ? nullptr : &values_[op.a];
     switch (operand_count(op)) {
       case 0: {
         const F32 x = set1(op.x);
-        const TileOperand literal{&op.x, 0, 0};
+        const Operand literal{&op.x, 0, 0};
         return loop<true, true, true>(to, literal, literal, literal,
                                       [x](F32, F32, F32) { return x; });
       }
@@ -531,6 +587,7 @@ class Interpreter {
   const Instruction* code_;
   int length_, inputs_;
   const TileOperand* operands_;
+  DataType result_;
   int slots_ = 0;
   int64_t slot_floats_ = 0;
   int8_t slot_[kMaxProgramValues];
@@ -538,24 +595,26 @@ class Interpreter {
   uint8_t uses_[kMaxProgramValues];
   bool needs_copy_[kMaxProgramValues];
   bool taken_[kMaxProgramValues] = {};
-  TileOperand values_[kMaxProgramValues];
+  Operand values_[kMaxProgramValues];
   alignas(64) float pool_[kPoolFloats];
 };
 
-// Single-instruction programs on contiguous operands need no plan.
-bool run_single(const Instruction& op, const TileOperand* operands, const Tile& tile) {
-  switch (operand_count(op)) {
-    case 1:
-      if (operands[op.a].col_stride != 1) return false;
-      return run_unary(op, tile, operands[op.a]), true;
-    case 2: {
-      const TileOperand &a = operands[op.a], &b = operands[op.b];
-      if ((a.col_stride | b.col_stride) != 1 || a.col_stride < 0 || b.col_stride < 0) return false;
-      return run_binary(op, tile, a, b, {}), true;
-    }
-    default:
-      return false;
+// Single-instruction programs on contiguous floats need no plan.
+bool run_single(const Instruction& op, const TileOperand* operands, const TileResult& out,
+                int64_t rows, int64_t cols) {
+  const int count = operand_count(op);
+  if (out.type != DataType::kFloat || count == 0 || count == 3) return false;
+  const Tile tile{static_cast<float*>(out.data), out.row_stride, rows, cols};
+  Operand own[2];
+  const int16_t values[2] = {op.a, op.b};
+  for (int k = 0; k < count; ++k) {
+    const TileOperand& a = operands[values[k]];
+    if (a.type != DataType::kFloat || a.col_stride < 0 || a.col_stride > 1) return false;
+    own[k] = {static_cast<const float*>(a.data), a.row_stride, a.col_stride};
   }
+  if (count == 1) return own[0].col_stride == 1 ? run_unary(op, tile, own[0]), true : false;
+  if ((own[0].col_stride | own[1].col_stride) == 0) return false;
+  return run_binary(op, tile, own[0], own[1], {}), true;
 }
 
 }  // namespace
@@ -580,26 +639,21 @@ double code_ns_per_16(const Instruction* code, int length) {
 }
 
 void run_code(const Instruction* code, int length, int num_inputs, const TileOperand* operands,
-              float* out, int64_t out_row_stride, int64_t rows, int64_t cols) {
-  const Tile tile{out, out_row_stride, rows, cols};
+              const TileResult& out, int64_t rows, int64_t cols) {
   const Instruction copy{PointOp::kIdentity, 0};
   if (length == 0) code = &copy, length = 1;
-  if (length == 1 && run_single(*code, operands, tile)) return;
-  Interpreter interpreter(code, length, num_inputs, operands);
+  if (length == 1 && run_single(*code, operands, out, rows, cols)) return;
+  Interpreter interpreter(code, length, num_inputs, operands, out.type);
   const int64_t chunk = interpreter.chunk();
   if (cols >= chunk) {
     for (int64_t row = 0; row < rows; ++row)
       for (int64_t col = 0; col < cols; col += chunk)
-        interpreter.run(row, col,
-                        {out + row * out_row_stride + col, out_row_stride, 1,
-                         cols - col < chunk ? cols - col : chunk});
+        interpreter.run(out, row, col, 1, cols - col < chunk ? cols - col : chunk);
     return;
   }
   const int64_t step = chunk / (cols > 0 ? cols : 1);
   for (int64_t row = 0; row < rows; row += step)
-    interpreter.run(
-        row, 0,
-        {out + row * out_row_stride, out_row_stride, rows - row < step ? rows - row : step, cols});
+    interpreter.run(out, row, 0, rows - row < step ? rows - row : step, cols);
 }
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

@@ -1,31 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a tile program on a tile of floats: the epilogue of convolutions, matrix products and
-// others, the body of PointWise.
+// Runs a tile program on a tile of floats or bytes: the epilogue of convolutions, matrix products
+// and others, the body of PointWise.
 #pragma once
 
 #include <cstdint>
 
 #include "ir/program.h"
+#include "ir/types.h"
 #include "kernels/simd/simd.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
-// Element (r, c) is data[r * row_stride + c * col_stride]. col_stride 1: contiguous rows, 0: one
-// scalar per row; others are gathered element by element.
+using ir::DataType;
+
+// Element (r, c) is data[r * row_stride + c * col_stride], strides in elements. col_stride 1:
+// contiguous rows, 0: one scalar per row; others are gathered element by element. Types: float,
+// int8, uint8 (their codes as floats), bool (0 or 1).
 struct TileOperand {
-  const float* data;
+  const void* data;
   int64_t row_stride;
   int64_t col_stride;
+  DataType type = DataType::kFloat;
+};
+struct TileResult {
+  void* data;
+  int64_t row_stride;
+  DataType type = DataType::kFloat;
 };
 
-// out[r * out_row_stride + c] = program(operands…). An operand may alias out with the same strides:
-// its elements are read before they are overwritten. An empty program copies operand 0.
+// out[r * out.row_stride + c] = program(operands…); 8-bit results are rounded half to even and
+// saturated (NaN: any code), bool ones are "≠ 0". An operand may alias out with the same strides
+// and type: its elements are read before they are overwritten. An empty program copies operand 0.
 void run_code(const ir::Instruction* code, int length, int num_inputs, const TileOperand* operands,
-              float* out, int64_t out_row_stride, int64_t rows, int64_t cols);
+              const TileResult& out, int64_t rows, int64_t cols);
+inline void run_code(const ir::Instruction* code, int length, int num_inputs,
+                     const TileOperand* operands, float* out, int64_t out_row_stride, int64_t rows,
+                     int64_t cols) {
+  run_code(code, length, num_inputs, operands, TileResult{out, out_row_stride}, rows, cols);
+}
+inline void run_program(const ir::Program& program, const TileOperand* operands,
+                        const TileResult& out, int64_t rows, int64_t cols) {
+  run_code(program.code.data(), static_cast<int>(program.code.size()), program.num_inputs, operands,
+           out, rows, cols);
+}
 inline void run_program(const ir::Program& program, const TileOperand* operands, float* out,
                         int64_t out_row_stride, int64_t rows, int64_t cols) {
-  run_code(program.code.data(), static_cast<int>(program.code.size()), program.num_inputs, operands,
-           out, out_row_stride, rows, cols);
+  run_program(program, operands, TileResult{out, out_row_stride}, rows, cols);
 }
 
 // Predicted nanoseconds for 16 elements in cache: for cost models and the choice to use threads.

@@ -11,17 +11,24 @@
 
 #include "base/cpu.h"
 #include "ir/program.h"
+#include "ir/types.h"
 
 namespace camshaft::kernels {
 
 #define CAMSHAFT_DECLARE_RUN(isa)                                                       \
   namespace isa {                                                                       \
   struct TileOperand {                                                                  \
-    const float* data;                                                                  \
+    const void* data;                                                                   \
     int64_t row_stride, col_stride;                                                     \
+    ir::DataType type = ir::DataType::kFloat;                                           \
+  };                                                                                    \
+  struct TileResult {                                                                   \
+    void* data;                                                                         \
+    int64_t row_stride;                                                                 \
+    ir::DataType type = ir::DataType::kFloat;                                           \
   };                                                                                    \
   void run_code(const ir::Instruction*, int length, int num_inputs, const TileOperand*, \
-                float* out, int64_t out_row_stride, int64_t rows, int64_t cols);        \
+                const TileResult& out, int64_t rows, int64_t cols);                     \
   }
 CAMSHAFT_DECLARE_RUN(scalar)
 CAMSHAFT_DECLARE_RUN(avx2)
@@ -39,7 +46,7 @@ struct Target {
   std::function<void(const Program&, const TileOperand*, float*, int64_t, int64_t, int64_t)> run;
 };
 
-template <class Operand, class Run>
+template <class Operand, class Result, class Run>
 auto adapt(Run run) {
   return [run](const Program& program, const TileOperand* operands, float* out, int64_t stride,
                int64_t rows, int64_t cols) {
@@ -47,16 +54,17 @@ auto adapt(Run run) {
     for (int k = 0; k < program.num_inputs; ++k)
       own.push_back({operands[k].data, operands[k].row_stride, operands[k].col_stride});
     run(program.code.data(), static_cast<int>(program.code.size()), program.num_inputs, own.data(),
-        out, stride, rows, cols);
+        Result{out, stride}, rows, cols);
   };
 }
 
 std::vector<Target> targets() {
-  std::vector<Target> all = {{Isa::kScalar, adapt<scalar::TileOperand>(scalar::run_code)}};
+  std::vector<Target> all = {
+      {Isa::kScalar, adapt<scalar::TileOperand, scalar::TileResult>(scalar::run_code)}};
   if (cpu_info().best_isa >= Isa::kAvx2)
-    all.push_back({Isa::kAvx2, adapt<avx2::TileOperand>(avx2::run_code)});
+    all.push_back({Isa::kAvx2, adapt<avx2::TileOperand, avx2::TileResult>(avx2::run_code)});
   if (cpu_info().best_isa >= Isa::kAvx512)
-    all.push_back({Isa::kAvx512, adapt<avx512::TileOperand>(avx512::run_code)});
+    all.push_back({Isa::kAvx512, adapt<avx512::TileOperand, avx512::TileResult>(avx512::run_code)});
   return all;
 }
 
