@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes a large trace of a small one: its events n times over, each copy later in time and with ids of its own.
+// Makes a large trace of a small one: its events n times over, each copy later in time and with ids
+// of its own.
 //   make_trace SAMPLE.pt.trace.json[.gz] OUT.pt.trace.json --megabytes 1000 | --copies 30
 #include <algorithm>
 #include <charconv>
@@ -10,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "trace/byte_source.h"
 #include "trace/event_splitter.h"
@@ -58,7 +59,8 @@ int64_t integer_at(std::string_view text, size_t at) {
 
 bool stands_once(std::string_view event) {
   return event.find("\"ph\": \"M\"") != event.npos || event.find("\"ph\":\"M\"") != event.npos ||
-         event.find("PyTorch Profiler (0)") != event.npos || event.find("Iteration Start") != event.npos ||
+         event.find("PyTorch Profiler (0)") != event.npos ||
+         event.find("Iteration Start") != event.npos ||
          event.find("Record Window End") != event.npos;
 }
 
@@ -73,7 +75,8 @@ class Cutter {
     }
     numbers_.clear();
     for (const char* key : {"\"ts\"", "\"external ts\""}) note(event, key, Shift::kTime);
-    for (const char* key : {"\"External id\"", "\"external id\"", "\"correlation\"", "\"id\"", "\"Sequence number\""})
+    for (const char* key :
+         {"\"External id\"", "\"external id\"", "\"correlation\"", "\"id\"", "\"Sequence number\""})
       note(event, key, Shift::kId);
     note(event, "ProfilerStep#", Shift::kStep);
     std::sort(numbers_.begin(), numbers_.end());
@@ -93,7 +96,8 @@ class Cutter {
 
  private:
   void note(std::string_view event, std::string_view key, Shift shift) {
-    if (const size_t at = number_after(event, key); at != event.npos) numbers_.emplace_back(at, shift);
+    if (const size_t at = number_after(event, key); at != event.npos)
+      numbers_.emplace_back(at, shift);
   }
   void measure(std::string_view event) {
     for (const auto& [at, shift] : numbers_) {
@@ -105,7 +109,8 @@ class Cutter {
     if (ts == event.npos) return;
     const int64_t start = integer_at(event, ts);
     sample_.first_us = std::min(sample_.first_us, start);
-    sample_.last_us = std::max(sample_.last_us, start + (dur == event.npos ? 0 : integer_at(event, dur)));
+    sample_.last_us =
+        std::max(sample_.last_us, start + (dur == event.npos ? 0 : integer_at(event, dur)));
     if (!steps_.empty())
       sample_.steps = *std::max_element(steps_.begin(), steps_.end()) -
                       *std::min_element(steps_.begin(), steps_.end()) + 1;
@@ -122,7 +127,8 @@ camshaft::Result<Sample> read_sample(const std::string& path) {
   Sample sample;
   Cutter cutter(sample);
   EventSplitter splitter([&](std::string_view events) {
-    for_each_element("[" + std::string(events) + "]", [&](std::string_view event) { cutter.add(event); });
+    for_each_element("[" + std::string(events) + "]",
+                     [&](std::string_view event) { cutter.add(event); });
   });
   for (;;) {
     CAMSHAFT_ASSIGN(const size_t got, source->read(splitter.reserve(kWriteBytes), kWriteBytes));
@@ -136,10 +142,13 @@ camshaft::Result<Sample> read_sample(const std::string& path) {
 
 // The profiler's own span is stretched over all copies.
 std::string stretched(const std::string& event, int64_t more_us) {
-  const size_t dur = event.find("PyTorch Profiler (0)") == event.npos ? event.npos : number_after(event, "\"dur\"");
-  const size_t at = dur != event.npos                                      ? dur
-                    : event.find("Record Window End") != std::string::npos ? number_after(event, "\"ts\"")
-                                                                           : event.npos;
+  const size_t dur = event.find("PyTorch Profiler (0)") == event.npos
+                         ? event.npos
+                         : number_after(event, "\"dur\"");
+  const size_t at = dur != event.npos ? dur
+                    : event.find("Record Window End") != std::string::npos
+                        ? number_after(event, "\"ts\"")
+                        : event.npos;
   if (at == event.npos) return event;
   size_t end = at;
   while (end < event.size() && event[end] >= '0' && event[end] <= '9') ++end;
@@ -176,7 +185,8 @@ class Writer {
 bool write_copies(const Sample& sample, std::FILE* file, int64_t copies, uint64_t bytes) {
   Writer out(file);
   out.text("{\n");
-  for (const auto& [key, value] : sample.metadata) out.text(fmt::format("  \"{}\": {},\n", key, value));
+  for (const auto& [key, value] : sample.metadata)
+    out.text(fmt::format("  \"{}\": {},\n", key, value));
   out.text("  \"traceEvents\": [\n  ");
   const int64_t period = sample.last_us - sample.first_us + kPauseUs;
   int64_t copy = 0;
@@ -191,7 +201,8 @@ bool write_copies(const Sample& sample, std::FILE* file, int64_t copies, uint64_
     }
     out.text(sample.tail);
   }
-  for (const std::string& event : sample.once) out.text(",\n  " + stretched(event, (copy - 1) * period));
+  for (const std::string& event : sample.once)
+    out.text(",\n  " + stretched(event, (copy - 1) * period));
   out.text("\n]}\n");
   const bool ok = out.flush();
   fmt::print("{} copies, {} MB\n", copy, out.bytes() / 1000000);
@@ -212,7 +223,8 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   auto sample = read_sample(sample_path);
   if (!sample.ok() || sample->pieces.empty()) {
-    fmt::print(stderr, "{}: {}\n", sample_path, sample.ok() ? "no events" : sample.status().message());
+    fmt::print(stderr, "{}: {}\n", sample_path,
+               sample.ok() ? "no events" : sample.status().message());
     return 1;
   }
   std::FILE* file = std::fopen(out_path.c_str(), "wb");
