@@ -54,6 +54,16 @@ BenchLayer pointwise(std::string name, const Extents& shape, int inputs, const c
   return layer;
 }
 
+// `types` of the inputs, all of one shape.
+BenchLayer codes(std::string name, const Extents& shape, const std::vector<DataType>& types,
+                 DataType out, const char* program) {
+  BenchLayer layer = pointwise(std::move(name), shape, static_cast<int>(types.size()), program);
+  layer.inputs.clear();
+  for (const DataType type : types) layer.inputs.push_back({shape, type});
+  layer.output.type = out;
+  return layer;
+}
+
 BenchLayer depthwise(std::string name, int64_t channels, int64_t size, int64_t kernel,
                      int64_t stride, int64_t dilation = 1, const char* epilogue = "v1 = relu v0") {
   ir::ConvolutionAttrs attrs;
@@ -74,7 +84,7 @@ BenchLayer depthwise(std::string name, int64_t channels, int64_t size, int64_t k
 }
 
 BenchLayer pool(std::string name, ir::PoolingType type, int64_t channels, int64_t size,
-                int64_t kernel, int64_t stride, int64_t pad) {
+                int64_t kernel, int64_t stride, int64_t pad, DataType data = DataType::kFloat) {
   ir::PoolingAttrs attrs;
   attrs.type = type, attrs.kernel = {kernel, kernel}, attrs.stride = {stride, stride},
   attrs.dilation = {1, 1};
@@ -84,8 +94,8 @@ BenchLayer pool(std::string name, ir::PoolingType type, int64_t channels, int64_
   return {std::move(name),
           LayerKind::kPooling,
           attrs,
-          {{{1, channels, size, size}}},
-          {{1, channels, out, out}}};
+          {{{1, channels, size, size}, data}},
+          {{1, channels, out, out}, type == ir::PoolingType::kMax ? data : DataType::kFloat}};
 }
 
 BenchLayer transpose(std::string name, const Extents& shape, const ir::Ints& permutation) {
@@ -116,6 +126,7 @@ std::vector<BenchLayer> bench_layers() {
   linear = nearest;
   linear.mode = ir::ResizeMode::kLinear, linear.transform = ir::CoordinateTransform::kHalfPixel;
   const Extents map = {1, 64, 52, 52};
+  constexpr DataType kF = DataType::kFloat, kU = DataType::kUInt8;
   return {
       pointwise("silu", map, 1, "v1 = silu v0 1"),
       pointwise("add+relu", map, 2, "v2 = add v0 v1; v3 = relu v2", {map}),
@@ -123,6 +134,30 @@ std::vector<BenchLayer> bench_layers() {
       pointwise("gelu of tokens", {1, 128, 3072}, 1, "v1 = gelu v0"),
       pointwise("tiny add", {1, 64}, 2, "v2 = add v0 v1", {{1, 64}}),
       pointwise("sigmoid", {1, 85, 52, 52}, 1, "v1 = sigmoid v0"),
+      codes("u8 to float", map, {kU}, kF,
+            "v1 = const 113; v2 = sub v0 v1; v3 = const 0.02; "
+            "v4 = mul v2 v3"),
+      codes("float to u8", map, {kF}, kU,
+            "v1 = const 80.3; v2 = mul v0 v1; v3 = round v2; "
+            "v4 = const 113; v5 = add v3 v4"),
+      codes("float to u8, divided", map, {kF}, kU,
+            "v1 = const 0.013; v2 = div v0 v1; "
+            "v3 = round v2; v4 = const 113; v5 = add v3 v4"),
+      codes("u8 requantize", map, {kU}, kU, "v1 = const 0.73; v2 = const 17.5; v3 = fma v0 v1 v2"),
+      codes("u8 silu", map, {kU}, kU,
+            "v1 = const 113; v2 = sub v0 v1; v3 = const 0.02; "
+            "v4 = mul v2 v3; v5 = silu v4 1; v6 = const 51; v7 = mul v5 v6; v8 = round v7; "
+            "v9 = const 14; v10 = add v8 v9"),
+      codes("u8 silu to float", map, {kU}, kF,
+            "v1 = const 113; v2 = sub v0 v1; "
+            "v3 = const 0.02; v4 = mul v2 v3; v5 = silu v4 1"),
+      codes("u8 residual", map, {kU, kU}, kU,
+            "v2 = const 0.031; v3 = mul v0 v2; "
+            "v4 = const 0.017; v5 = const -2.2; v6 = fma v1 v4 v5; v7 = add v3 v6; v8 = relu v7; "
+            "v9 = const 31.3; v10 = mul v8 v9; v11 = round v10"),
+      codes("u8 gate", map, {kU, kU}, kU,
+            "v2 = const 0.031; v3 = mul v0 v2; v4 = const 0.017; "
+            "v5 = mul v1 v4; v6 = mul v3 v5; v7 = const 99; v8 = mul v6 v7; v9 = round v8"),
       depthwise("yolox.dw3", 64, 52, 3, 1, 1, "v1 = silu v0 1"),
       depthwise("mbv2.dw3/2", 96, 112, 3, 2),
       depthwise("mbv2.dw3 14", 384, 14, 3, 1),
@@ -130,6 +165,11 @@ std::vector<BenchLayer> bench_layers() {
       depthwise("mbv3.dw5 7", 960, 7, 5, 1),
       depthwise("deeplab.dw3 dilated", 480, 33, 3, 1, 2),
       pool("resnet.maxpool", ir::PoolingType::kMax, 64, 112, 3, 2, 1),
+      pool("u8 resnet.maxpool", ir::PoolingType::kMax, 64, 112, 3, 2, 1, kU),
+      pool("u8 yolox.spp5", ir::PoolingType::kMax, 96, 13, 5, 1, 2, kU),
+      pool("u8 yolox.spp13", ir::PoolingType::kMax, 96, 13, 13, 1, 6, kU),
+      pool("u8 average 2x2", ir::PoolingType::kAverage, 128, 28, 2, 2, 0, kU),
+      pool("u8 global average 7", ir::PoolingType::kAverage, 1280, 7, 0, 1, 0, kU),
       pool("yolox.spp5", ir::PoolingType::kMax, 96, 13, 5, 1, 2),
       pool("yolox.spp13", ir::PoolingType::kMax, 96, 13, 13, 1, 6),
       pool("average 2x2", ir::PoolingType::kAverage, 128, 28, 2, 2, 0),

@@ -13,6 +13,7 @@
   X(matmul_dynamic)                 \
   X(norm)                           \
   X(pointwise)                      \
+  X(pointwise_table)                \
   X(pool)                           \
   X(pool_bytes)                     \
   X(quantize)                       \

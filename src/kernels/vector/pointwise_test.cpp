@@ -215,6 +215,44 @@ TEST(Pointwise, EightBitBroadcasts) {
   }
 }
 
+// Tables have every code, signed or not, scalar constants inside, and are exact.
+TEST(Pointwise, Tables) {
+  const char* kText =
+      "v2 = sub v0 v1; v3 = const 0.0437; v4 = mul v2 v3; v5 = silu v4 1; v6 = const 51.7; "
+      "v7 = mul v5 v6; v8 = round v7; v9 = const 14; v10 = add v8 v9";
+  for (const DataType in : {kU, kS})
+    for (const DataType out : {kU, kS, kF})
+      for (const ir::Extents& shape : {ir::Extents{1, 24, 9, 31}, {1, 2, 3, 1}, {700}}) {
+        const TestTensor zero_point{
+            .extents = {}, .is_data = false, .is_constant = true, .value = [](int64_t) {
+              return 57;
+            }};
+        check_layer({.layer = make_layer(LayerKind::kPointWise,
+                                         ir::PointWiseAttrs{ir::parse_program(2, kText).value()}),
+                     .inputs = {codes(shape, in), zero_point},
+                     .outputs = {tensor_of(out, shape)},
+                     .only = "table"},
+                    "table");
+      }
+}
+
+// The quotient is rounded as a division's, not as a product with the reciprocal.
+TEST(Pointwise, QuantizesAsADivision) {
+  const ir::Extents shape = {64, 999};
+  TestTensor x = floats(shape);
+  x.value = [](int64_t k) {  // multiples of half a step, and their neighbours
+    const float tie = (static_cast<float>(k % 600) - 300) * 0.5f * 0.0117f;
+    return k % 3 == 0 ? tie : std::nextafter(tie, k % 3 == 1 ? 10.0f : -10.0f);
+  };
+  const char* kText =
+      "v1 = const 0.0117; v2 = div v0 v1; v3 = round v2; v4 = const 128; v5 = add v3 v4";
+  check_layer({.layer = make_layer(LayerKind::kPointWise,
+                                   ir::PointWiseAttrs{ir::parse_program(1, kText).value()}),
+               .inputs = {x},
+               .outputs = {codes(shape)}},
+              "quantize");
+}
+
 // Integer arithmetic on 8-bit tensors is another thing than arithmetic on codes.
 TEST(Pointwise, OtherKindsRefuseEightBits) {
   const auto layer = make_layer(LayerKind::kElementWise, ir::PointOpAttrs{PointOp::kAdd});

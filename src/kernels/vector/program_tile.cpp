@@ -4,6 +4,7 @@
 // writes to the output.
 #include "kernels/vector/program_tile.h"
 
+#include "kernels/vector/affine_tile.h"
 #include "kernels/vector/byte_rows.h"
 #include "kernels/vector/math.h"
 
@@ -643,6 +644,9 @@ void run_code(const Instruction* code, int length, int num_inputs, const TileOpe
   const Instruction copy{PointOp::kIdentity, 0};
   if (length == 0) code = &copy, length = 1;
   if (length == 1 && run_single(*code, operands, out, rows, cols)) return;
+  Affine affine;
+  if (find_affine(code, length, num_inputs, operands, out.type, affine))
+    return run_affine(affine, operands, out, rows, cols);
   Interpreter interpreter(code, length, num_inputs, operands, out.type);
   const int64_t chunk = interpreter.chunk();
   if (cols >= chunk) {
