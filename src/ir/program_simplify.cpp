@@ -33,6 +33,7 @@ class Builder {
   std::optional<float> constant(int value) const {
     return is(value, PointOp::kConst) ? std::optional<float>(def(value)->x) : std::nullopt;
   }
+  bool is_integral(int value) const;
   int constant_value(float x) { return emit(PointOp::kConst, -1, -1, -1, x, 0); }
   int unary(PointOp op, int a, float x = 0, float y = 0) { return emit(op, a, -1, -1, x, y); }
   int binary(PointOp op, int a, int b) { return emit(op, a, b, -1, 0, 0); }
@@ -114,6 +115,34 @@ Builder::Scaled Builder::scaled(int value) const {
   return {value, 1};
 }
 
+// Rounding changes nothing any more.
+bool Builder::is_integral(int value) const {
+  const Instruction* code = def(value);
+  if (!code) return false;
+  const auto is_whole = [](float v) { return std::isinf(v) || v == std::floor(v); };
+  switch (code->op) {
+    case PointOp::kRound:
+    case PointOp::kFloor:
+    case PointOp::kCeil:
+      return true;
+    case PointOp::kConst:
+      return code->x == std::floor(code->x) && std::abs(code->x) < 0x1p22f;
+    case PointOp::kClip:
+      return is_whole(code->x) && is_whole(code->y) && is_integral(code->a);
+    case PointOp::kRelu:
+    case PointOp::kNeg:
+    case PointOp::kAbs:
+      return is_integral(code->a);
+    case PointOp::kAdd:
+    case PointOp::kSub:
+    case PointOp::kMin:
+    case PointOp::kMax:
+      return is_integral(code->a) && is_integral(code->b);
+    default:
+      return false;
+  }
+}
+
 int Builder::simplify_unary(const Instruction& code) {
   const int a = code.a;
   const Instruction* inner = def(a);
@@ -126,8 +155,9 @@ int Builder::simplify_unary(const Instruction& code) {
     case PointOp::kAbs:
     case PointOp::kFloor:
     case PointOp::kCeil:
-    case PointOp::kRound:
       return is(a, code.op) ? a : -1;
+    case PointOp::kRound:
+      return is_integral(a) ? a : -1;
     case PointOp::kRelu:
       if (is(a, PointOp::kRelu) || is(a, PointOp::kSigmoid) || is(a, PointOp::kExp) ||
           is(a, PointOp::kAbs))
@@ -182,8 +212,12 @@ int Builder::simplify_add(int a, int b) {
 int Builder::simplify_mul(int a, int b) {
   if (const std::optional<float> factor = constant(b)) {
     if (*factor == 1) return a;
-    if (is(a, PointOp::kMul) && constant(def(a)->b))
-      return binary(PointOp::kMul, def(a)->a, constant_value(*constant(def(a)->b) * *factor));
+    if (is(a, PointOp::kMul) && constant(def(a)->b)) {
+      // A scale and its reciprocal, rounded, cancel.
+      const float product = *constant(def(a)->b) * *factor;
+      const float exact = std::abs(product - 1) <= 0x1p-23f ? 1.0f : product;
+      return binary(PointOp::kMul, def(a)->a, constant_value(exact));
+    }
     // (v + 3 clipped to 6) / 6
     if (is(a, PointOp::kClip) && def(a)->x == 0 && near(def(a)->y * *factor, 1) &&
         is(def(a)->a, PointOp::kAdd) && constant(def(def(a)->a)->b)) {

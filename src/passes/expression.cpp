@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "passes/match.h"
+#include "passes/quantization.h"
 
 namespace camshaft::passes {
 
@@ -14,6 +15,11 @@ namespace {
 bool is_float_or_bool(const Tensor* tensor) {
   return tensor && tensor->has_rank &&
          (tensor->type == DataType::kFloat || tensor->type == DataType::kBool);
+}
+
+// A PointWise layer reads and writes codes; for the other kinds 8-bit numbers are integers.
+bool is_value_of_pointwise(const Tensor* tensor) {
+  return is_float_or_bool(tensor) || (tensor && tensor->has_rank && is_quantized(tensor->type));
 }
 
 bool works_on_integers_only(PointOp op) {
@@ -110,7 +116,8 @@ bool is_pointwise(const Layer& layer) {
       if (works_on_integers_only(layer.as<PointOpAttrs>().op)) return false;
       break;
     case LayerKind::kPointWise:
-      break;
+      return is_value_of_pointwise(layer.outputs[0]) &&
+             std::all_of(layer.inputs.begin(), layer.inputs.end(), is_value_of_pointwise);
     case LayerKind::kScale:
       // Per channel of the last axis the vectors broadcast as they are.
       if (!layer.inputs[0]->has_rank ||
@@ -126,7 +133,42 @@ bool is_pointwise(const Layer& layer) {
 
 Expression expression_of(const Layer& layer) {
   Expression expression{program_of(layer), layer.inputs};
+  if (layer.kind == LayerKind::kPointWise)
+    expression.program =
+        with_saturation(std::move(expression.program), layer.as<PointWiseAttrs>().type);
   return merge_duplicates(inline_scalars(expression, layer.outputs[0]));
+}
+
+Program with_saturation(Program program, DataType type) {
+  if (!is_quantized(type)) return program;
+  const CodeRange range = code_range(type);
+  const int rounded = append(program, PointOp::kRound, program.result());
+  append(program, PointOp::kClip, rounded, -1, -1, static_cast<float>(range.low),
+         static_cast<float>(range.high));
+  return program;
+}
+
+Program without_saturation(Program program, DataType type) {
+  if (!is_quantized(type)) return program;
+  const CodeRange range = code_range(type);
+  while (!program.code.empty()) {
+    const Instruction& last = program.code.back();
+    const bool clips = last.op == PointOp::kClip && last.x <= static_cast<float>(range.low) &&
+                       last.y >= static_cast<float>(range.high);
+    // Only a chain can be cut: the operand must be the instruction before.
+    if ((!clips && last.op != PointOp::kRound) || last.a != program.result() - 1 ||
+        last.a < program.num_inputs)
+      break;
+    program.code.pop_back();
+  }
+  return program;
+}
+
+PointWiseAttrs pointwise_attrs(Program program, const Tensor* output) {
+  PointWiseAttrs attrs;
+  if (is_quantized(output->type)) attrs.type = output->type;
+  attrs.program = without_saturation(std::move(program), attrs.type);
+  return attrs;
 }
 
 Expression substitute(const Expression& outer, const Tensor* value, const Expression& inner) {

@@ -15,13 +15,19 @@ struct Expression {
   std::vector<ir::Tensor*> inputs;  // of the program; none twice
 };
 
-// Elementwise float arithmetic: Activation, Unary, ElementWise, Select, PointWise, and Scale with
-// constants shaped to broadcast.
+// Elementwise float arithmetic: Activation, Unary, ElementWise, Select, PointWise (of codes too),
+// and Scale with constants shaped to broadcast.
 bool is_pointwise(const ir::Layer& layer);
 
 // Of a pointwise layer. Constants of one element become literals where that leaves the shape of the
-// result alone.
+// result alone. What an 8-bit store does (round, clip) is part of it.
 Expression expression_of(const ir::Layer& layer);
+
+// The program, with what storing as `type` does added or, where the store does it again, taken off.
+ir::Program with_saturation(ir::Program program, ir::DataType type);
+ir::Program without_saturation(ir::Program program, ir::DataType type);
+// A PointWise layer of that (tidy) program whose result is `output`.
+ir::PointWiseAttrs pointwise_attrs(ir::Program program, const ir::Tensor* output);
 
 // `outer` with `inner` in the place of its input `value`.
 Expression substitute(const Expression& outer, const ir::Tensor* value, const Expression& inner);

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "kernels/interpreter.h"
+#include "passes/fold.h"
 #include "passes/match.h"
 #include "passes/passes.h"
 
@@ -32,9 +33,16 @@ bool is_output_copy(const Graph& graph, const Layer& layer) {
          graph.is_output(layer.outputs[0]);
 }
 
+// Codes stay codes until it is decided which products become quantized ones: see
+// quantize_constants.cpp.
+bool is_left_to_quantization(const Layer& layer) {
+  if (layer.kind == LayerKind::kQuantize) return true;
+  return layer.kind == LayerKind::kDequantize && layer.as<QuantizeAttrs>().block_size == 0;
+}
+
 bool can_evaluate(const Graph& graph, const Layer& layer) {
   if (!layer.bodies.empty() || is_random(layer) || layer.outputs.empty() ||
-      is_output_copy(graph, layer))
+      is_output_copy(graph, layer) || is_left_to_quantization(layer))
     return false;
   size_t bytes = 0;
   for (const Tensor* input : layer.inputs) {
@@ -60,6 +68,13 @@ void replace_by_constant(Rewriter& rewriter, Tensor* output, std::span<const int
     std::swap(constant->name, output->name);
 }
 
+}  // namespace
+
+bool has_constant_inputs(const Layer& layer) {
+  return std::all_of(layer.inputs.begin(), layer.inputs.end(),
+                     [](const Tensor* t) { return !t || t->is_constant(); });
+}
+
 bool evaluate_now(Rewriter& rewriter, Layer* layer, const std::string& name) {
   std::vector<kernels::Value> values;
   std::vector<const kernels::Value*> inputs;
@@ -81,6 +96,8 @@ bool evaluate_now(Rewriter& rewriter, Layer* layer, const std::string& name) {
   }
   return true;
 }
+
+namespace {
 
 // Elements of a known shape_value as a constant; empty where some are symbols or the type is no
 // integer.

@@ -29,6 +29,11 @@ Program* epilogue_of(Layer& layer) {
   }
 }
 
+void set_type(Layer& layer, DataType type) {
+  if (auto* conv = std::get_if<ConvolutionAttrs>(&layer.attrs)) conv->type = type;
+  if (auto* matrix = std::get_if<MatrixMultiplyAttrs>(&layer.attrs)) matrix->type = type;
+}
+
 constexpr size_t kFirstExtra = 3;  // x, weights or scale, bias come before the epilogue's inputs
 
 // The epilogue over {accumulator (null), extra inputs …}.
@@ -37,6 +42,8 @@ Expression current_epilogue(Layer& layer) {
   for (size_t k = kFirstExtra; k < layer.inputs.size(); ++k)
     expression.inputs.push_back(layer.inputs[k]);
   expression.program.num_inputs = static_cast<int>(expression.inputs.size());
+  if (is_quantized(layer.outputs[0]->type))
+    expression.program = with_saturation(std::move(expression.program), layer.outputs[0]->type);
   return expression;
 }
 
@@ -50,9 +57,12 @@ Expression fused_epilogue(Layer& kernel, const Layer& pointwise) {
 std::string refusal(const Layer& kernel, const Layer& pointwise, const Expression& fused) {
   const Tensor *value = kernel.outputs[0], *result = pointwise.outputs[0];
   if (!same_shape(value, result)) return "the result is broadcast to a larger shape";
-  if (result->type != DataType::kFloat) return "its result is not float";
+  const bool codes = makes_codes(kernel);
+  if (result->type != DataType::kFloat && !(codes && is_quantized(result->type)))
+    return "its result is not float";
   for (const Tensor* input : fused.inputs)
-    if (input && input->type != DataType::kFloat) return "operand " + input->name + " is not float";
+    if (input && input->type != DataType::kFloat && !(codes && is_quantized(input->type)))
+      return "operand " + input->name + " is not float";
   if (!within_limits(fused)) return "the program would have too many values";
   return "";
 }
@@ -60,6 +70,9 @@ std::string refusal(const Layer& kernel, const Layer& pointwise, const Expressio
 const char* pass_name(const Layer& kernel, const Layer& pointwise) {
   const bool conv =
       kernel.kind == LayerKind::kConvolution || kernel.kind == LayerKind::kDeconvolution;
+  if (makes_codes(kernel) && is_quantized(pointwise.outputs[0]->type) &&
+      pointwise.inputs.size() == 1)
+    return "QuantizeDoubleInputNodes";
   const Expression expression = expression_of(pointwise);
   if (expression.inputs.size() > 1) return conv ? "ConvEltwiseSumFusion" : "EltwiseEpilogueFusion";
   const bool relu =
@@ -71,7 +84,9 @@ const char* pass_name(const Layer& kernel, const Layer& pointwise) {
 bool fuse(Graph& graph, Records* records, Layer* kernel, int* edits) {
   Tensor* value = kernel->outputs[0];
   Layer* pointwise = only_reader(value);
-  if (!pointwise || !is_pointwise(*pointwise) || value->type != DataType::kFloat) return false;
+  if (!pointwise || !is_pointwise(*pointwise) ||
+      (value->type != DataType::kFloat && !makes_codes(*kernel)))
+    return false;
   Rewriter rewriter(graph, pass_name(*kernel, *pointwise), records);
   rewriter.running(*kernel);
   Expression fused = fused_epilogue(*kernel, *pointwise);
@@ -80,8 +95,11 @@ bool fuse(Graph& graph, Records* records, Layer* kernel, int* edits) {
     rewriter.declined(*kernel, "not fused with " + pointwise->name + ": " + reason);
     return false;
   }
-  rewriter.applied(*kernel, "Fusing " + kernel->name + " with " + pointwise->name);
-  *epilogue_of(*kernel) = std::move(fused.program);
+  const bool quantizes = is_quantized(pointwise->outputs[0]->type);
+  rewriter.applied(*kernel, quantizes ? "fusing " + pointwise->name + " into " + kernel->name
+                                      : "Fusing " + kernel->name + " with " + pointwise->name);
+  *epilogue_of(*kernel) = without_saturation(std::move(fused.program), pointwise->outputs[0]->type);
+  set_type(*kernel, quantizes ? pointwise->outputs[0]->type : DataType::kUndefined);
   std::vector<Tensor*> inputs(
       kernel->inputs.begin(),
       kernel->inputs.begin() + std::min(kernel->inputs.size(), kFirstExtra));

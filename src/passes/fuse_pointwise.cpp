@@ -2,7 +2,9 @@
 // PointWiseFusion: elementwise float layers over one iteration space become one PointWise layer
 // `PWN(a, b)` with a program. A producer joins its only reader when both have the same shape, so no
 // work is done twice and no cycle can arise. Exact up to contraction to fma and the identities of
-// ir::simplify. ScaleActivationFusion is the case of Scale and what follows it.
+// ir::simplify. A Dequantize on codes is repeated in each of its readers, so that a chain between
+// codes is one layer of 8-bit inputs: of one input, a table of 256 entries. ScaleActivationFusion
+// is the case of Scale and what follows it.
 #include <algorithm>
 
 #include "passes/expression.h"
@@ -19,8 +21,8 @@ Layer* replace_by_program(Rewriter& rewriter, std::vector<Layer*> group, Express
   std::sort(group.begin(), group.end() - 1, [&](const Layer* a, const Layer* b) {
     return rewriter.graph().position(a) < rewriter.graph().position(b);
   });
-  PointWiseAttrs attrs;
-  attrs.program = std::move(expression.program);
+  const PointWiseAttrs attrs =
+      pointwise_attrs(std::move(expression.program), group.back()->outputs[0]);
   const std::string name = pointwise_name({group.begin(), group.end()});
   return rewriter.replace(group, LayerKind::kPointWise, attrs, expression.inputs, name);
 }
@@ -32,9 +34,35 @@ bool keeps_shape(const Expression& expression, const Tensor* output) {
   return rank == output->shape.size();
 }
 
+// A few instructions on codes: cheaper to repeat than to store their floats.
+bool is_dequantizer(const Layer& layer) {
+  constexpr size_t kFewInstructions = 4;
+  if (layer.kind != LayerKind::kPointWise || layer.outputs[0]->type != DataType::kFloat ||
+      layer.as<PointWiseAttrs>().program.code.size() > kFewInstructions)
+    return false;
+  size_t codes = 0;
+  for (const Tensor* input : layer.inputs) {
+    codes += is_quantized(input->type) ? 1 : 0;
+    if (!is_quantized(input->type) && !input->is_constant()) return false;
+  }
+  return codes == 1;
+}
+
+// A Q that a quantized kernel stores itself: then 8-bit codes are what others read.
+bool joins_kernel(const Layer& layer) {
+  if (!is_quantized(layer.outputs[0]->type)) return false;
+  return std::any_of(layer.inputs.begin(), layer.inputs.end(), [&](const Tensor* input) {
+    const Layer* producer = input->producer;
+    return producer && input->type == DataType::kFloat && makes_codes(*producer) &&
+           only_reader(input) == &layer;
+  });
+}
+
 // Why `inner` may not be computed inside `outer`; empty: it may.
 std::string refusal(const Layer& inner, const Layer& outer) {
   const Tensor* value = inner.outputs[0];
+  if (joins_kernel(inner)) return "it becomes the epilogue of what it reads";
+  if (is_dequantizer(inner)) return "";
   if (only_reader(value) != &outer) return "its result has other readers";
   if (!same_shape(value, outer.outputs[0]))
     return "its result is broadcast: fused, it would be computed more than once per element";
@@ -114,8 +142,7 @@ int fuse_scale_activations(Graph& graph, Records* records) {
     rewriter.applied(*made, "Fusing " + made->name + " with " + activation->name);
     const Expression fused =
         tidy(substitute(expression_of(*activation), output, expression_of(*made)));
-    PointWiseAttrs attrs;
-    attrs.program = fused.program;
+    const PointWiseAttrs attrs = pointwise_attrs(fused.program, activation->outputs[0]);
     Layer* group[] = {made, activation};
     rewriter.replace(group, LayerKind::kPointWise, attrs, fused.inputs);
   }

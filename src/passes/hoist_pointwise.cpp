@@ -27,6 +27,11 @@ bool takes_epilogue(const Layer* layer) {
   }
 }
 
+// Codes are moved rather than their floats.
+bool widens(const Tensor& value, const Layer& pointwise) {
+  return is_quantized(value.type) && !is_quantized(pointwise.outputs[0]->type);
+}
+
 // The shuffle that turns its result back into its input, for operands that broadcast to the result:
 // only for pure transposes and for reshapes that add and drop extents of 1.
 class Undo {
@@ -96,6 +101,7 @@ class Undo {
 
 bool hoist_above_shuffle(Rewriter& rewriter, Layer* pointwise) {
   for (Tensor* value : pointwise->inputs) {
+    if (widens(*value, *pointwise)) continue;
     Layer* shuffle = producer_of_kind(value, LayerKind::kShuffle);
     if (!shuffle || only_reader(value) != pointwise || !same_shape(value, pointwise->outputs[0]))
       continue;
@@ -115,8 +121,7 @@ bool hoist_above_shuffle(Rewriter& rewriter, Layer* pointwise) {
     rewriter.applied(*pointwise, "Swapping " + shuffle->name + " with " + pointwise->name);
     for (Tensor*& operand : expression.inputs)
       operand = operand == value ? x : undo->apply(rewriter, operand, rank, pointwise);
-    PointWiseAttrs attrs;
-    attrs.program = expression.program;
+    const PointWiseAttrs attrs = pointwise_attrs(expression.program, pointwise->outputs[0]);
     Tensor* made =
         rewriter.graph().add_tensor(pointwise->outputs[0]->name + " (before the shuffle)",
                                     pointwise->outputs[0]->type, x->shape);
@@ -150,15 +155,14 @@ bool hoist_above_concat(Rewriter& rewriter, Layer* pointwise) {
   const Expression expression = expression_of(*pointwise);
   Tensor* value = expression.inputs[0];
   Layer* concat = producer_of_kind(value, LayerKind::kConcatenation);
-  if (!concat || expression.inputs.size() != 1 || only_reader(value) != pointwise ||
-      !same_shape(value, pointwise->outputs[0]))
+  if (!concat || widens(*value, *pointwise) || expression.inputs.size() != 1 ||
+      only_reader(value) != pointwise || !same_shape(value, pointwise->outputs[0]))
     return false;
   for (const Tensor* part : concat->inputs)
     if (!is_made_for(concat, part)) return false;
   rewriter.running(*pointwise);
   rewriter.applied(*pointwise, "Swapping " + concat->name + " with " + pointwise->name);
-  PointWiseAttrs attrs;
-  attrs.program = expression.program;
+  const PointWiseAttrs attrs = pointwise_attrs(expression.program, pointwise->outputs[0]);
   std::vector<Tensor*> parts;
   for (size_t k = 0; k < concat->inputs.size(); ++k) {
     Tensor* part = concat->inputs[k];
@@ -183,7 +187,7 @@ int hoist_pointwise(Graph& graph, Records* records) {
   Rewriter rewriter(graph, "PointWiseMotion", records);
   for (size_t k = 0; k < graph.layers().size(); ++k) {
     Layer* layer = graph.layers()[k].get();
-    if (!is_pointwise(*layer) || layer->outputs[0]->type != DataType::kFloat) continue;
+    if (!is_pointwise(*layer) || layer->outputs[0]->type == DataType::kBool) continue;
     if (!hoist_above_shuffle(rewriter, layer)) hoist_above_concat(rewriter, layer);
   }
   return rewriter.edits();

@@ -16,6 +16,9 @@ ir::Layer* only_reader(const ir::Tensor* tensor);
 // The producer of `tensor` if it is of that kind; else null.
 ir::Layer* producer_of_kind(const ir::Tensor* tensor, ir::LayerKind kind);
 
+// A convolution, deconvolution or product of codes: its epilogue may store 8 bits.
+bool makes_codes(const ir::Layer& layer);
+
 bool is_float_constant(const ir::Tensor* tensor);
 // The value of a float constant of one element.
 std::optional<float> scalar_value(const ir::Tensor* tensor);

@@ -34,6 +34,19 @@ int fuse_space_to_depth(ir::Graph& graph, Records* records);
 int fuse_expands(ir::Graph& graph, Records* records);
 int fuse_one_hot(ir::Graph& graph, Records* records);
 int merge_siblings(ir::Graph& graph, Records* records);
+// Q/DQ
+int fuse_initializers(ir::Graph& graph, Records* records);
+int fuse_quantized_constants(ir::Graph& graph, Records* records);
+int fold_dequantized_constants(ir::Graph& graph, Records* records);
+int fold_dangling_constants(ir::Graph& graph, Records* records);
+int swap_with_following_quantize(ir::Graph& graph, Records* records);
+int split_quantize_across_fan_in(ir::Graph& graph, Records* records);
+int merge_quantize_nodes(ir::Graph& graph, Records* records);
+int move_dequantize(ir::Graph& graph, Records* records);
+int cancel_dequantize_quantize(ir::Graph& graph, Records* records);
+int quantize_products(ir::Graph& graph, Records* records);
+int quantize_pooling(ir::Graph& graph, Records* records);
+int convert_quantization(ir::Graph& graph, Records* records);
 // Patterns
 int reduce_to_pooling(ir::Graph& graph, Records* records);
 int fuse_normalizations(ir::Graph& graph, Records* records);

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Evaluating a layer of constants now; shared by the folding passes.
+#pragma once
+
+#include <string>
+
+#include "ir/graph.h"
+#include "ir/rewriter.h"
+
+namespace camshaft::passes {
+
+bool has_constant_inputs(const ir::Layer& layer);
+// The results become constants of that name (of the outputs' names where it is empty); the layer
+// stays, without uses. False: the reference kernel refused, which is on record.
+bool evaluate_now(ir::Rewriter& rewriter, ir::Layer* layer, const std::string& name);
+
+}  // namespace camshaft::passes

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// QDQToCopy: what is left of Q/DQ after the quantized layers took theirs becomes PointWise, so that
+// it fuses with what is around it; one that stays alone is a copy that changes the type. Pooling by
+// average takes a Dequantize layer before it: the mean of the codes is scaled afterwards. Bit exact
+// up to x * (1/s) for x / s.
+#include <tuple>
+
+#include "passes/match.h"
+#include "passes/passes.h"
+#include "passes/quantization.h"
+
+namespace camshaft::passes {
+
+using namespace ir;
+
+namespace {
+
+Tensor* broadcast_constant(Rewriter& rewriter, const std::string& name, size_t trailing,
+                           const std::vector<float>& values) {
+  Extents extents(trailing + 1, 1);
+  extents[0] = static_cast<int64_t>(values.size());
+  return rewriter.add_float_constant(name, extents, values);
+}
+
+// Per channel: x * (1/s) rounded, + z; or (x - z) * s.
+std::pair<Program, std::vector<Tensor*>> per_channel(Rewriter& rewriter, const Layer& layer,
+                                                     const Grid& grid) {
+  const bool quantizes = layer.kind == LayerKind::kQuantize;
+  const size_t trailing = layer.inputs[0]->shape.size() - 1 - static_cast<size_t>(grid.axis);
+  std::vector<float> factors, zeros(grid.zero_point.begin(), grid.zero_point.end());
+  for (float scale : grid.scale)
+    factors.push_back(quantizes ? static_cast<float>(1.0 / static_cast<double>(scale)) : scale);
+  std::vector<Tensor*> inputs = {
+      layer.inputs[0], broadcast_constant(rewriter, layer.name + " scale", trailing, factors),
+      broadcast_constant(rewriter, layer.name + " zero point", trailing, zeros)};
+  Program program;
+  program.num_inputs = 3;
+  if (quantizes)
+    append(program, PointOp::kAdd,
+           append(program, PointOp::kRound, append(program, PointOp::kMul, 0, 1)), 2);
+  else
+    append(program, PointOp::kMul, append(program, PointOp::kSub, 0, 2), 1);
+  return {program, inputs};
+}
+
+bool convert(Rewriter& rewriter, Layer* layer) {
+  const std::optional<Grid> grid = grid_of(*layer);
+  const bool quantizes = layer->kind == LayerKind::kQuantize;
+  const Tensor *x = layer->inputs[0], *y = layer->outputs[0];
+  if (!grid || !is_quantized(grid->type) || !x->has_rank ||
+      (quantizes ? x : y)->type != DataType::kFloat)
+    return false;
+  rewriter.running(*layer);
+  PointWiseAttrs attrs;
+  std::vector<Tensor*> inputs = {layer->inputs[0]};
+  if (!grid->per_tensor())
+    std::tie(attrs.program, inputs) = per_channel(rewriter, *layer, *grid);
+  else
+    attrs.program = quantizes ? quantize_program(*grid) : dequantize_program(*grid);
+  if (quantizes) attrs.type = grid->type;
+  rewriter.applied(*layer, "Swap the layer type of " + layer->name + " from " +
+                               (quantizes ? "QUANTIZE" : "DEQUANTIZE") + " to kQDQ");
+  Layer* group[] = {layer};
+  rewriter.replace(group, LayerKind::kPointWise, attrs, inputs, layer->name);
+  return true;
+}
+
+std::string pooling_refusal(const Layer& pooling, const Grid& grid) {
+  if (!grid.per_tensor()) return "its input has one scale per channel";
+  const auto& attrs = pooling.as<PoolingAttrs>();
+  if (!attrs.global && attrs.count_includes_padding && grid.zero_point[0] != 0)
+    return "it counts padding, which is no zero code";
+  return "";
+}
+
+// DQ → average becomes the average of the codes → DQ of a float: (mean - z) * s.
+bool pool_codes(Rewriter& rewriter, Layer* pooling) {
+  if (pooling->as<PoolingAttrs>().type != PoolingType::kAverage) return false;
+  Layer* dequantizer = dequantizer_of(pooling->inputs[0]);
+  const std::optional<Grid> grid = dequantizer ? grid_of(*dequantizer) : std::nullopt;
+  Tensor* y = pooling->outputs[0];
+  if (!grid || !is_quantized(grid->type) || y->type != DataType::kFloat) return false;
+  rewriter.running(*pooling);
+  const std::string reason = pooling_refusal(*pooling, *grid);
+  if (!reason.empty()) {
+    rewriter.declined(*pooling, "not quantized: " + reason);
+    return false;
+  }
+  rewriter.applied(*pooling, "fusing " + dequantizer->name + " into " + pooling->name);
+  Tensor* mean =
+      rewriter.graph().add_tensor(y->name + " (mean of codes)", DataType::kFloat, y->shape);
+  mean->has_rank = y->has_rank;
+  const std::string name = pooling->name, scaling_name = dequantizer->name;
+  Layer* made = rewriter.insert_before(pooling, LayerKind::kPooling, name, pooling->attrs,
+                                       {dequantizer->inputs[0]}, {mean}, {pooling});
+  PointWiseAttrs attrs;
+  attrs.program = dequantize_program(*grid);
+  Layer* group[] = {dequantizer, pooling};
+  Layer* scaling = rewriter.replace(group, LayerKind::kPointWise, attrs, {mean}, scaling_name);
+  rewriter.graph().rename(made, name);
+  rewriter.graph().rename(scaling, scaling_name);
+  return true;
+}
+
+}  // namespace
+
+int quantize_pooling(Graph& graph, Records* records) {
+  Rewriter rewriter(graph, "QuantizePooling", records);
+  for (size_t k = 0; k < graph.layers().size(); ++k)
+    if (graph.layers()[k]->kind == LayerKind::kPooling)
+      pool_codes(rewriter, graph.layers()[k].get());
+  return rewriter.edits();
+}
+
+int convert_quantization(Graph& graph, Records* records) {
+  Rewriter rewriter(graph, "QDQToCopy", records);
+  for (size_t k = 0; k < graph.layers().size(); ++k) {
+    const LayerKind kind = graph.layers()[k]->kind;
+    if (kind == LayerKind::kQuantize || kind == LayerKind::kDequantize)
+      convert(rewriter, graph.layers()[k].get());
+  }
+  return rewriter.edits();
+}
+
+}  // namespace camshaft::passes

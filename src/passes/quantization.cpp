@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/quantization.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "passes/match.h"
+
+namespace camshaft::passes {
+
+using namespace ir;
+
+namespace {
+
+template <class T>
+void append_values(const Tensor& tensor, std::vector<int32_t>& values) {
+  for (T value : tensor.values<T>()) values.push_back(static_cast<int32_t>(value));
+}
+
+std::optional<std::vector<int32_t>> integers(const Tensor& tensor) {
+  std::vector<int32_t> values;
+  switch (tensor.type) {
+    case DataType::kInt8:
+      append_values<int8_t>(tensor, values);
+      return values;
+    case DataType::kUInt8:
+      append_values<uint8_t>(tensor, values);
+      return values;
+    case DataType::kInt32:
+      append_values<int32_t>(tensor, values);
+      return values;
+    default:
+      return std::nullopt;
+  }
+}
+
+bool has_type_of_codes(DataType type) {
+  return is_quantized(type) || type == DataType::kInt32;
+}
+
+template <class T>
+bool all_equal(const std::vector<T>& values) {
+  return std::all_of(values.begin(), values.end(), [&](T v) { return v == values[0]; });
+}
+
+}  // namespace
+
+std::optional<Grid> grid_of(const Layer& layer) {
+  if (layer.kind != LayerKind::kQuantize && layer.kind != LayerKind::kDequantize)
+    return std::nullopt;
+  const auto& attrs = layer.as<QuantizeAttrs>();
+  const Tensor* scale = layer.inputs[1];
+  if (attrs.block_size != 0 || !is_float_constant(scale) || !has_type_of_codes(attrs.type))
+    return std::nullopt;
+  Grid grid;
+  grid.type = attrs.type;
+  grid.axis = attrs.axis;
+  const auto scales = scale->values<float>();
+  grid.scale.assign(scales.begin(), scales.end());
+  if (const Tensor* zero = input_at(layer, 2)) {
+    if (!zero->is_constant()) return std::nullopt;
+    const std::optional<std::vector<int32_t>> values = integers(*zero);
+    if (!values || values->size() != grid.scale.size()) return std::nullopt;
+    grid.zero_point = *values;
+  } else {
+    grid.zero_point.assign(grid.scale.size(), 0);
+  }
+  const auto is_usable = [](float s) { return std::isnormal(s) && s > 0 && std::isnormal(1 / s); };
+  if (grid.scale.empty() || !std::all_of(grid.scale.begin(), grid.scale.end(), is_usable))
+    return std::nullopt;
+  if (all_equal(grid.scale) && all_equal(grid.zero_point)) {
+    grid.scale.resize(1);
+    grid.zero_point.resize(1);
+    grid.axis = 0;
+  }
+  return grid;
+}
+
+Layer* dequantizer_of(const Tensor* tensor) {
+  return producer_of_kind(tensor, LayerKind::kDequantize);
+}
+Layer* quantizer_of(const Tensor* tensor) {
+  return producer_of_kind(tensor, LayerKind::kQuantize);
+}
+
+CodeRange code_range(DataType type) {
+  return type == DataType::kUInt8 ? CodeRange{0, 255} : CodeRange{-128, 127};
+}
+
+int quantize_value(float value, float scale, int32_t zero_point, DataType type) {
+  const CodeRange range = code_range(type);
+  const double code = std::nearbyint(value / scale) + zero_point;
+  return static_cast<int>(std::clamp<double>(code, range.low, range.high));
+}
+
+bool commutes_with_quantization(const Layer& layer) {
+  switch (layer.kind) {
+    case LayerKind::kShuffle:
+    case LayerKind::kSlice:
+    case LayerKind::kExpand:
+    case LayerKind::kTile:
+    case LayerKind::kDepthToSpace:
+    case LayerKind::kSpaceToDepth:
+      return true;
+    case LayerKind::kGather:
+      return true;
+    case LayerKind::kPad:
+      return layer.inputs.size() == 1;
+    case LayerKind::kResize: {
+      const auto& attrs = layer.as<ResizeAttrs>();
+      return attrs.mode == ResizeMode::kNearest &&
+             attrs.transform != CoordinateTransform::kTfCropAndResize;
+    }
+    case LayerKind::kPooling:
+      return layer.as<PoolingAttrs>().type == PoolingType::kMax &&
+             (layer.outputs.size() < 2 || !layer.outputs[1]);
+    default:
+      return false;
+  }
+}
+
+bool may_shrink(const Layer& layer) {
+  switch (layer.kind) {
+    case LayerKind::kSlice:
+    case LayerKind::kGather:
+    case LayerKind::kResize:
+    case LayerKind::kPooling:
+      return true;
+    default:
+      return false;
+  }
+}
+
+Attrs attributes_on_codes(const Layer& layer, const Grid& grid) {
+  Attrs attrs = layer.attrs;
+  if (auto* pad = std::get_if<PadAttrs>(&attrs))
+    pad->value = static_cast<float>(
+        quantize_value(pad->value, grid.scale[0], grid.zero_point[0], grid.type));
+  return attrs;
+}
+
+bool is_read_as_codes_only(const Tensor* tensor, const Grid& grid) {
+  if (tensor->graph->is_output(tensor) || tensor->consumers.empty()) return false;
+  return std::all_of(tensor->consumers.begin(), tensor->consumers.end(), [&](const Layer* reader) {
+    if (reader->kind == LayerKind::kQuantize)
+      return reader->inputs[0] == tensor && grid_of(*reader) == grid;
+    const bool passes =
+        commutes_with_quantization(*reader) || reader->kind == LayerKind::kConcatenation;
+    return passes && is_read_as_codes_only(reader->outputs[0], grid);
+  });
+}
+
+void set_grid_facts(Tensor* codes, const Grid& grid) {
+  codes->facts.scale = grid.scale;
+  codes->facts.zero_point = grid.zero_point;
+  codes->facts.quantized_axis = grid.per_tensor() ? -1 : grid.axis;
+}
+
+Program quantize_program(const Grid& grid) {
+  Program program;
+  program.num_inputs = 1;
+  const int factor = append(program, PointOp::kConst, -1, -1, -1,
+                            static_cast<float>(1.0 / static_cast<double>(grid.scale[0])));
+  int value = append(program, PointOp::kRound, append(program, PointOp::kMul, 0, factor));
+  if (grid.zero_point[0] != 0) {
+    const int zero =
+        append(program, PointOp::kConst, -1, -1, -1, static_cast<float>(grid.zero_point[0]));
+    value = append(program, PointOp::kAdd, value, zero);
+  }
+  return program;
+}
+
+Program dequantize_program(const Grid& grid) {
+  Program program;
+  program.num_inputs = 1;
+  int value = 0;
+  if (grid.zero_point[0] != 0) {
+    const int zero =
+        append(program, PointOp::kConst, -1, -1, -1, static_cast<float>(grid.zero_point[0]));
+    value = append(program, PointOp::kSub, value, zero);
+  }
+  const int factor = append(program, PointOp::kConst, -1, -1, -1, grid.scale[0]);
+  append(program, PointOp::kMul, value, factor);
+  return program;
+}
+
+}  // namespace camshaft::passes

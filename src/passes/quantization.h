@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the Q/DQ passes share: the grid a Quantize or Dequantize layer maps to, and which layers it
+// may pass.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+#include "ir/rewriter.h"
+
+namespace camshaft::passes {
+
+// Real value = scale * (code - zero_point); one element, or one per index of `axis`.
+struct Grid {
+  std::vector<float> scale;
+  std::vector<int32_t> zero_point;  // as many as scales
+  int64_t axis = 0;                 // 0 per tensor
+  ir::DataType type = ir::DataType::kUndefined;
+
+  bool per_tensor() const { return scale.size() == 1; }
+  friend bool operator==(const Grid&, const Grid&) = default;
+};
+
+// Of a Quantize or Dequantize layer whose scale and zero point are constants; empty: they are not,
+// are blocked, or a scale is not positive.
+std::optional<Grid> grid_of(const ir::Layer& layer);
+// Of the layer of that kind that made `tensor`; null otherwise.
+ir::Layer* dequantizer_of(const ir::Tensor* tensor);
+ir::Layer* quantizer_of(const ir::Tensor* tensor);
+
+struct CodeRange {
+  int low, high;
+};
+CodeRange code_range(ir::DataType type);  // of an 8-bit type
+// saturate(round_half_even(value / scale) + zero_point) in float arithmetic, as Quantize does.
+int quantize_value(float value, float scale, int32_t zero_point, ir::DataType type);
+
+// Layers that only move elements of input 0 (or choose the largest): f(Q(x)) is Q(f(x)) for one
+// scale > 0. A constant Pad needs its value quantized, which attributes_on_codes() does.
+bool commutes_with_quantization(const ir::Layer& layer);
+// Whether `layer` may make fewer elements than it reads.
+bool may_shrink(const ir::Layer& layer);
+ir::Attrs attributes_on_codes(const ir::Layer& layer, const Grid& grid);
+
+// Every use of `tensor` is a Quantize layer of `grid`, perhaps behind layers that commute.
+bool is_read_as_codes_only(const ir::Tensor* tensor, const Grid& grid);
+
+void set_grid_facts(ir::Tensor* codes, const Grid& grid);
+
+// What a Quantize layer of one scale computes, as a program: multiply, round, shift; the store
+// saturates. And a Dequantize layer: shift, multiply.
+ir::Program quantize_program(const Grid& grid);
+ir::Program dequantize_program(const Grid& grid);
+
+}  // namespace camshaft::passes
