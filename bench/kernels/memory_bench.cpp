@@ -83,6 +83,24 @@ BenchLayer depthwise(std::string name, int64_t channels, int64_t size, int64_t k
           {{1, channels, out, out}}};
 }
 
+// uint8 to uint8, with multipliers, ReLU6 and a requantization.
+BenchLayer depthwise_u8(std::string name, int64_t channels, int64_t size, int64_t kernel,
+                        int64_t stride, int64_t dilation = 1) {
+  BenchLayer layer = depthwise(std::move(name), channels, size, kernel, stride, dilation, "");
+  auto& attrs = std::get<ir::ConvolutionAttrs>(layer.attrs);
+  attrs.zero_point = 113;
+  attrs.type = DataType::kUInt8;
+  attrs.epilogue = ir::parse_program(2,
+                                     "v2 = mul v0 v1; v3 = clip v2 0 6; v4 = const 41; "
+                                     "v5 = mul v3 v4; v6 = round v5; v7 = const 3; v8 = add v6 v7")
+                       .value();
+  layer.inputs[0].type = DataType::kUInt8, layer.inputs[1].type = DataType::kInt8;
+  layer.inputs[2].type = DataType::kInt32;
+  layer.inputs.push_back({{channels, 1, 1}, DataType::kFloat, false});
+  layer.output.type = DataType::kUInt8;
+  return layer;
+}
+
 BenchLayer pool(std::string name, ir::PoolingType type, int64_t channels, int64_t size,
                 int64_t kernel, int64_t stride, int64_t pad, DataType data = DataType::kFloat) {
   ir::PoolingAttrs attrs;
@@ -164,6 +182,12 @@ std::vector<BenchLayer> bench_layers() {
       depthwise("mbv3.dw5", 120, 28, 5, 1),
       depthwise("mbv3.dw5 7", 960, 7, 5, 1),
       depthwise("deeplab.dw3 dilated", 480, 33, 3, 1, 2),
+      depthwise_u8("u8 yolox.dw3", 64, 52, 3, 1),
+      depthwise_u8("u8 mbv2.dw3/2", 96, 112, 3, 2),
+      depthwise_u8("u8 mbv2.dw3 14", 384, 14, 3, 1),
+      depthwise_u8("u8 mbv3.dw5", 120, 28, 5, 1),
+      depthwise_u8("u8 mbv3.dw5 7", 960, 7, 5, 1),
+      depthwise_u8("u8 deeplab.dw3 dilated", 480, 33, 3, 1, 2),
       pool("resnet.maxpool", ir::PoolingType::kMax, 64, 112, 3, 2, 1),
       pool("u8 resnet.maxpool", ir::PoolingType::kMax, 64, 112, 3, 2, 1, kU),
       pool("u8 yolox.spp5", ir::PoolingType::kMax, 96, 13, 5, 1, 2, kU),

@@ -83,6 +83,96 @@ TEST(Depthwise, Epilogues) {
   check_layer(layer, "gate and residual");
 }
 
+// --- quantized
+
+// uint8 inputs and int8 weights with their extremes, a bias, and a multiplier per channel.
+TestLayer quantized(const Case& t, const char* epilogue, DataType out, int64_t zero_point,
+                    int operands = 2) {
+  TestLayer layer = depthwise(t, ir::parse_program(operands, epilogue).value());
+  auto& attrs = std::get<ConvolutionAttrs>(layer.layer->attrs);
+  attrs.zero_point = zero_point;
+  attrs.type = out;
+  layer.inputs[0].type = DataType::kUInt8;
+  layer.inputs[0].value = [](int64_t k) {
+    return k % 7 == 0 ? 255 : k % 5 == 0 ? 0 : k * 37 % 256;
+  };
+  layer.inputs[1].type = DataType::kInt8;
+  layer.inputs[1].value = [](int64_t k) {
+    return k % 4 == 0 ? -128 : k % 3 == 0 ? 127 : k * 29 % 256 - 128;
+  };
+  layer.inputs[2].type = DataType::kInt32;
+  layer.inputs[2].value = [](int64_t k) { return k * 977 % 20011 - 10000; };
+  layer.inputs.push_back(
+      {.extents = {t.c, 1, 1}, .is_data = false, .is_constant = true, .value = [&t](int64_t k) {
+         return static_cast<float>(k % 5 + 1) * 1e-5f;
+       }});
+  layer.outputs[0].type = out;
+  layer.off_by_one = 0.002;
+  layer.tolerance = 1e-5;
+  return layer;
+}
+
+constexpr const char* kRequantize =
+    "v2 = mul v0 v1; v3 = clip v2 0 6; v4 = const 41; v5 = mul v3 v4; v6 = round v5; "
+    "v7 = const 3; v8 = add v6 v7";
+
+TEST(Depthwise, QuantizedShapes) {
+  for (const int64_t c : {3, 24, 33, 64, 140})
+    for (const int64_t w : {1, 5, 7, 20})
+      for (const Case& base : {Case{1, 0, 5, 0, 3, 1, 1, 1},
+                               {2, 0, 6, 0, 3, 2, 1, 1},
+                               {1, 0, 6, 0, 3, 2, 1, 0},
+                               {1, 0, 7, 0, 5, 1, 1, 2},
+                               {1, 0, 7, 0, 5, 2, 1, 2},
+                               {1, 0, 9, 0, 3, 1, 2, 2},
+                               {1, 0, 7, 0, 7, 3, 1, 3},
+                               {1, 0, 5, 0, 2, 1, 1, 1}}) {
+        Case t = base;
+        t.c = c, t.w = w;
+        if (t.w + 2 * t.pad < (t.k - 1) * t.dilation + 1 ||
+            t.h + 2 * t.pad < (t.k - 1) * t.dilation + 1)
+          continue;
+        check_layer(quantized(t, kRequantize, DataType::kUInt8, w == 5 ? 0 : 113), name(t));
+      }
+}
+
+TEST(Depthwise, QuantizedEpilogues) {
+  for (const Case& t : {Case{1, 140, 9, 11, 3, 1, 1, 1}, {2, 20, 6, 9, 5, 2, 1, 2}}) {
+    check_layer(quantized(t, "v2 = mul v0 v1", DataType::kFloat, 7), "dequantized");
+    check_layer(quantized(t, "v2 = mul v0 v1; v3 = silu v2 1", DataType::kFloat, 7), "silu");
+    check_layer(quantized(t, kRequantize, DataType::kInt8, 255), "int8");
+    const char* swish =
+        "v2 = mul v0 v1; v3 = hard_swish v2; v4 = const 33; v5 = mul v3 v4; v6 = round v5; "
+        "v7 = const 20; v8 = add v6 v7";
+    check_layer(quantized(t, swish, DataType::kUInt8, 128), "hard swish");
+    check_layer(quantized(t, swish, DataType::kInt8, 128), "hard swish, int8");
+    const char* residual =
+        "v3 = mul v0 v1; v4 = const 0.011; v5 = fma v2 v4 v3; v6 = relu v5; v7 = const 41; "
+        "v8 = mul v6 v7; v9 = round v8";
+    TestLayer layer = quantized(t, residual, DataType::kUInt8, 128, 3);
+    layer.inputs.push_back({.extents = layer.outputs[0].extents, .type = DataType::kUInt8});
+    check_layer(layer, "residual");
+    const char* shift = "v3 = fma v0 v1 v2; v4 = relu v3; v5 = const 41; v6 = mul v4 v5";
+    layer = quantized(t, shift, DataType::kUInt8, 128, 3);
+    layer.inputs.push_back({.extents = {1, t.c, 1, 1}, .is_data = false, .is_constant = true});
+    check_layer(layer, "bias in the epilogue");
+    layer.inputs[3].is_constant = false;
+    check_layer(layer, "multiplier that is not constant");
+  }
+}
+
+TEST(Depthwise, QuantizedOneDimension) {
+  TestLayer layer = quantized({1, 70, 1, 33, 3, 1, 1, 0}, kRequantize, DataType::kUInt8, 99);
+  auto& attrs = std::get<ConvolutionAttrs>(layer.layer->attrs);
+  attrs.kernel = {3}, attrs.stride = {1}, attrs.dilation = {1}, attrs.pre_padding = {2},
+  attrs.post_padding = {1};
+  layer.inputs[0].extents = {2, 70, 31}, layer.inputs[1].extents = {70, 1, 3};
+  layer.inputs[3].extents = {70, 1};
+  layer.inputs[2].present = false;
+  layer.outputs[0].extents = {2, 70, 32};
+  check_layer(layer, "1-D");
+}
+
 TEST(Depthwise, OneDimensionNoBiasAndUnevenPadding) {
   ConvolutionAttrs attrs;
   attrs.kernel = {3}, attrs.stride = {1}, attrs.dilation = {1}, attrs.pre_padding = {2},

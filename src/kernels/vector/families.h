@@ -8,6 +8,7 @@
   X(conv)                           \
   X(deconv)                         \
   X(depthwise)                      \
+  X(depthwise_bytes)                \
   X(gather)                         \
   X(matmul)                         \
   X(matmul_dynamic)                 \

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Epilogues of quantized convolutions that are affine per channel (scales, clamps, requantization),
+// folded into a multiplier and an addend of each channel while packing.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/kernel.h"
+
+namespace camshaft::kernels {
+
+// y = round(clamp(sum * multiplier + addend, low, high)) + after (float outputs: without rounding),
+// where sum excludes the bias. Kernels put it in front of their packed weights. Not folded:
+// multiplier 1, addend the bias, and the program is to be run on what that gives.
+struct FoldedHeader {
+  int32_t is_folded = 0;
+  float low = 0, high = 0;
+  int32_t after = 0;
+  int32_t unused[12] = {};
+};
+struct FoldedEpilogue {
+  FoldedHeader header;
+  std::vector<float> multipliers, addends;  // per channel
+};
+
+// Of a quantized Convolution with constant weights and bias.
+void fold_epilogue(const Problem& problem, FoldedEpilogue& folded);
+bool is_epilogue_folded(const Problem& problem);
+// Why neither folding nor running the program will do; biases that are no exact floats, for one.
+std::string refuse_quantized_epilogue(const Problem& problem);
+// Weights and bias; where the epilogue is folded its constants too.
+uint32_t quantized_packed_inputs(const Problem& problem);
+
+}  // namespace camshaft::kernels

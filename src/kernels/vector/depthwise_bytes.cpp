@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// Quantized depthwise convolution, channel last: uint8 inputs and int8 weights summed as floats,
+// which is exact below 2^24. Epilogues that are affine per channel (scales, clamps, requantization)
+// become a multiplier and an addend in the packed weights; others run as a program on rows of sums.
+#include <cstring>
+
+#include "kernels/folded_epilogue.h"
+#include "kernels/vector/depthwise_rows.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace {
+
+using namespace depthwise;
+
+constexpr double kExactSum = 1 << 24;  // of integers in float
+
+std::string refuse_quantized(const Problem& p) {
+  ConvShape s;
+  if (p.inputs[0].type != DataType::kUInt8) return "x is not uint8";
+  const DataType out = p.outputs[0].type;
+  if (out != DataType::kUInt8 && out != DataType::kInt8 && out != DataType::kFloat)
+    return "the output is neither 8-bit nor float";
+  if (p.inputs[1].type != DataType::kInt8 || !p.inputs[1].constant)
+    return "weights are not an int8 constant";
+  if (has_bias(p) && (p.inputs[2].type != DataType::kInt32 || !p.inputs[2].constant))
+    return "the bias is not an int32 constant";
+  if (!shape_of(p, s)) return "not a 1-D or 2-D convolution";
+  if (s.groups != s.ic || s.ic == 1) return "not depthwise";
+  if (s.oc != s.ic) return "channel multiplier > 1";
+  if (static_cast<double>(s.kh * s.kw) * 255 * 128 > kExactSum / 2)
+    return "the window is too large for exact floats";
+  const int64_t zero_point = attrs_of(*p.layer).zero_point;
+  if (zero_point < 0 || zero_point > 255) return "the zero point is no uint8";
+  if (p.inputs.size() > kFirstOperand + kMaxOperands) return "too many epilogue operands";
+  if (!program_fits(attrs_of(*p.layer).epilogue)) return "the epilogue is too long";
+  return refuse_quantized_epilogue(p);
+}
+
+template <class Window>
+std::string refusal(const Problem& p) {
+  if (std::string reason = refuse_quantized(p); !reason.empty()) return reason;
+  ConvShape s;
+  shape_of(p, s);
+  if (!Window::fits(s)) return "another window width, stride or dilation";
+  if (!Window::kIsAny && s.oc < kLanes) return "fewer channels than a vector has";
+  return "";
+}
+
+template <class Window>
+double cost_us(const Problem& p) {
+  ConvShape s;
+  if (!shape_of(p, s)) return 1e12;
+  const double vectors =
+      static_cast<double>(s.batch * s.oh * s.ow * ((s.oc + kLanes - 1) / kLanes));
+  const double cycles =
+      vectors * (2 + static_cast<double>(s.kh * s.kw) * (Window::kIsAny ? 1.5 : 0.8));
+  return traffic_us(p) / 4 + cycles / 3000 / p.threads;
+}
+
+size_t packed_bytes(const Problem& p) {
+  ConvShape s;
+  if (!shape_of(p, s)) return 0;
+  return sizeof(FoldedHeader) +
+         static_cast<size_t>((s.oc + kLanes - 1) / kLanes * (2 + s.kh * s.kw) * kLanes) *
+             sizeof(float);
+}
+
+void pack(const Problem& p, std::byte* packed) {
+  ConvShape s;
+  if (!shape_of(p, s)) return;
+  const int64_t taps = s.kh * s.kw;
+  const int8_t* w = reinterpret_cast<const int8_t*>(p.inputs[1].constant->view.data());
+  float* to = reinterpret_cast<float*>(packed + sizeof(FoldedHeader));
+  FoldedEpilogue folded;
+  fold_epilogue(p, folded);
+  std::memcpy(packed, &folded.header, sizeof(FoldedHeader));
+  for (int64_t first = 0; first < s.oc; first += kLanes)
+    for (int64_t tap = -2; tap < taps; ++tap)
+      for (int64_t lane = 0; lane < kLanes; ++lane) {
+        const int64_t c = channel_of(s, first, lane);
+        const size_t k = static_cast<size_t>(c < 0 ? 0 : c);
+        *to++ = c < 0       ? 0
+                : tap == -2 ? folded.multipliers[k]
+                : tap == -1 ? folded.addends[k]
+                            : static_cast<float>(w[c * taps + tap]);
+      }
+}
+
+// One row of one block of channels per thread, for programs whose output is not float.
+int64_t row_channels(int64_t channels) {
+  return channels < kChannelBlock + kLanes ? channels : kChannelBlock + kLanes;
+}
+
+size_t workspace_bytes(const KernelArgs& args) {
+  const TensorView& y = args.outputs[0];
+  if (y.type == DataType::kFloat) return 0;
+  const int threads = args.pool != nullptr ? args.pool->threads() : 1;
+  return static_cast<size_t>(threads * y.extents[y.rank - 1] * row_channels(y.extents[1])) *
+         sizeof(float);
+}
+
+// Makes y the program's output and the workspace the rows, unless y is float.
+template <class R>
+void set_program_rows(const KernelArgs& args, R& run) {
+  const TensorView& y = args.outputs[0];
+  if (y.type == DataType::kFloat) return;
+  run.out = y.as<std::byte>();
+  run.out_type = y.type;
+  run.out_image = run.y_image, run.out_row = run.y_row, run.out_pixel = run.y_pixel;
+  run.y = reinterpret_cast<float*>(args.workspace);
+  run.y_pixel = row_channels(run.s.oc);
+  run.y_row = run.y_pixel * run.s.ow;
+}
+
+template <class Window, class R>
+void run_as(const KernelArgs& args) {
+  R run;
+  if (!prepare(args, run)) return;
+  FoldedHeader header;
+  std::memcpy(&header, args.packed, sizeof(header));
+  run.packed = reinterpret_cast<const float*>(args.packed + sizeof(header));
+  const auto zero_point = attrs_of(*args.layer).zero_point;
+  for (auto& code : run.padding) code = static_cast<uint8_t>(zero_point);
+  run.zero_point = static_cast<float>(zero_point);
+  run.epilogue = {header.is_folded != 0 ? EpilogueKind::kClip : EpilogueKind::kProgram, header.low,
+                  header.high, 0};
+  run.after = header.after;
+  if constexpr (sizeof(typename R::Output) == sizeof(float)) {
+    if (header.is_folded == 0) set_program_rows(args, run);
+  }
+  run_rows<Window>(run, args);
+}
+
+template <class Window>
+void run(const KernelArgs& args) {
+  if (count_of(args.outputs[0]) == 0) return;
+  FoldedHeader header;
+  std::memcpy(&header, args.packed, sizeof(header));
+  if (header.is_folded != 0 && args.outputs[0].type == DataType::kUInt8)
+    run_as<Window, Run<uint8_t, uint8_t>>(args);
+  else
+    run_as<Window, Run<uint8_t, float>>(args);
+}
+
+template <class Window>
+constexpr Tactic row(const char* name) {
+  return {name,
+          ir::LayerKind::kConvolution,
+          kIsa,
+          FormatRule::kChannelLast,
+          1,
+          refusal<Window>,
+          cost_us<Window>,
+          quantized_packed_inputs,
+          packed_bytes,
+          pack,
+          workspace_bytes,
+          run<Window>};
+}
+
+constexpr Tactic kTactics[] = {
+    row<FixedWindow<3, 1>>("depthwise_nhwc_i8_w3_s1"),
+    row<FixedWindow<3, 2>>("depthwise_nhwc_i8_w3_s2"),
+    row<FixedWindow<5, 1>>("depthwise_nhwc_i8_w5_s1"),
+    row<FixedWindow<5, 2>>("depthwise_nhwc_i8_w5_s2"),
+    row<AnyWindow>("depthwise_nhwc_i8"),
+};
+
+}  // namespace
+
+std::span<const Tactic> depthwise_bytes_tactics() {
+  return kTactics;
+}
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+// Depthwise convolution on channel-last tensors: vectors of channels, a block of output pixels in
+// registers. Packed weights are, per vector of channels, the head (bias, or multiplier and addend
+// of a quantized one) and then the taps in order. The last vector overlaps the one before where the
+// channels do not fill it. 8-bit inputs are summed as floats: exact below 2^24.
+#pragma once
+
+#include "kernels/conv_shape.h"
+#include "kernels/epilogue.h"
+#include "kernels/simd/bytes.h"
+#include "kernels/vector/nest.h"
+#include "kernels/vector/program_tile.h"
+#include "kernels/vector/tactic_util.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace depthwise {
+
+inline constexpr size_t kFirstOperand = 3;  // after x, w, bias
+inline constexpr int kMaxOperands = 8;
+// Output pixels of a register tile: their accumulators, a row of weights and an input.
+inline constexpr int kPixels = kRegisters == 32 ? 8 : 6;
+// Vectors of channels that go along a row together. All of them: the weights push the rows out of
+// L1 (480 channels: 12 cycles per output vector for 3x3). One: pixels far apart defeat the
+// prefetcher and collide in L1 (256 channels: 17). Six: 6 to 7.
+inline constexpr int64_t kChannelBlock = 6 * kLanes;
+
+struct Operand {
+  const std::byte* data;
+  DataType type;
+  int64_t image, row, pixel, channel;  // strides in elements
+  const std::byte* at(int64_t n, int64_t oh, int64_t c) const {
+    return data + (n * image + oh * row + c * channel) * bytes_of(type);
+  }
+};
+
+// X: float or uint8_t, Y: the type of what is stored by the loops: the output, or a row of floats
+// that the program turns into the output.
+template <class X, class Y>
+struct Run {
+  using Input = X;
+  using Output = Y;
+  static constexpr bool kIsQuantized = sizeof(X) == 1;
+  static constexpr int64_t kHead = kIsQuantized ? 2 : 1;  // vectors before the taps
+
+  ConvShape s;
+  const X* x;
+  int64_t x_image, x_row, x_pixel;
+  X padding[kLanes] = {};  // what a pixel outside the image holds
+  float zero_point = 0;
+  Y* y;
+  int64_t y_image, y_row, y_pixel;
+  const float* packed;
+  Epilogue epilogue;
+  int32_t after = 0;  // added to rounded results
+  const ir::Program* program;
+  std::byte* out = nullptr;  // a quantized program's output; then y holds rows, one per thread
+  DataType out_type = DataType::kFloat;
+  int64_t out_image = 0, out_row = 0, out_pixel = 0;
+  Operand operands[kMaxOperands];
+  int num_operands = 0;
+
+  int64_t block_floats() const {
+    return (kHead + s.kh * s.kw) * kLanes;
+  }  // packed floats per vector of channels
+};
+
+// The channels [first, last) of one output row; pointers are to channel 0.
+template <class X, class Y>
+struct Strip {
+  const X* x;            // column 0 of the first input row in use
+  const float* weights;  // of the first channel: its head; taps follow
+  Y* y;
+  const float* residual;
+  int64_t residual_pixel;
+  int64_t kh_first, kh_last;  // taps inside the image
+  int64_t first, last;
+};
+
+struct Lanes {
+  M32 mask;
+  int count;
+};
+
+template <bool kMasked>
+CAMSHAFT_INLINE F32 read(const float* p, const Lanes& lanes) {
+  if constexpr (kMasked) return load(p, lanes.mask);
+  return load(p);
+}
+template <bool kMasked>
+CAMSHAFT_INLINE F32 read(const uint8_t* p, const Lanes& lanes) {
+  if constexpr (kMasked) return to_float(load_bytes(p, lanes.count));
+  return to_float(load_bytes(p));
+}
+// An input as it is multiplied.
+template <bool kMasked, class R>
+CAMSHAFT_INLINE F32 read_input(const R& run, const typename R::Input* p, const Lanes& lanes) {
+  if constexpr (R::kIsQuantized) return read<kMasked>(p, lanes) - set1(run.zero_point);
+  return read<kMasked>(p, lanes);
+}
+template <bool kMasked>
+CAMSHAFT_INLINE void write(float* p, F32 v, int32_t, const Lanes& lanes) {
+  if constexpr (kMasked)
+    store(p, v, lanes.mask);
+  else
+    store(p, v);
+}
+template <bool kMasked>
+CAMSHAFT_INLINE void write(uint8_t* p, F32 v, int32_t after, const Lanes& lanes) {
+  const I32 code = to_int(v) + iset1(after);
+  if constexpr (kMasked)
+    store_bytes(p, code, lanes.count);
+  else
+    store_bytes(p, code);
+}
+
+// Input column `col` of a row, padding outside the image.
+template <bool kChecked, class R>
+CAMSHAFT_INLINE const typename R::Input* column(const R& run, const typename R::Input* row,
+                                                int64_t col) {
+  const typename R::Input* p = row + col * run.x_pixel;
+  if constexpr (!kChecked) return p;
+  return static_cast<uint64_t>(col) < static_cast<uint64_t>(run.s.iw) ? p : run.padding;
+}
+
+// Any window: each tap loads its own input.
+struct AnyWindow {
+  static constexpr bool kIsAny = true;
+  static bool fits(const ConvShape&) { return true; }
+  template <int P, bool kChecked, bool kMasked, class R>
+  CAMSHAFT_INLINE void add_row(const R& run, F32 (&sum)[P], const typename R::Input* row,
+                               int64_t iw, const float* w, const Lanes& lanes) {
+    for (int64_t kw = 0; kw < run.s.kw; ++kw) {
+      const F32 weight = load(w + kw * kLanes);
+#pragma GCC unroll 8
+      for (int p = 0; p < P; ++p)
+        sum[p] = fma(read_input<kMasked>(
+                         run, column<kChecked>(run, row, iw + kw * run.s.dw + p * run.s.sw), lanes),
+                     weight, sum[p]);
+    }
+  }
+};
+
+// kWidth taps a row, undilated, a fixed stride: neighbouring pixels share the inputs they have in
+// common.
+template <int kWidth, int kStride>
+struct FixedWindow {
+  static constexpr bool kIsAny = false;
+  static bool fits(const ConvShape& s) { return s.kw == kWidth && s.sw == kStride && s.dw == 1; }
+  template <int P, bool kChecked, bool kMasked, class R>
+  CAMSHAFT_INLINE void add_row(const R& run, F32 (&sum)[P], const typename R::Input* row,
+                               int64_t iw, const float* w, const Lanes& lanes) {
+    F32 weight[kWidth];
+#pragma GCC unroll 8
+    for (int kw = 0; kw < kWidth; ++kw) weight[kw] = load(w + kw * kLanes);
+#pragma GCC unroll 32
+    for (int col = 0; col < (P - 1) * kStride + kWidth; ++col) {
+      F32 input = read_input<kMasked>(run, column<kChecked>(run, row, iw + col), lanes);
+      keep_in_register(input);  // the compiler would load it again for every tap
+#pragma GCC unroll 8
+      for (int p = 0; p < P; ++p) {
+        const int kw = col - p * kStride;
+        if (kw >= 0 && kw < kWidth) sum[p] = fma(input, weight[kw], sum[p]);
+      }
+    }
+  }
+};
+
+// What is added to and done with the sums, and their store.
+template <int P, bool kMasked, class R, class S>
+CAMSHAFT_INLINE void finish(const R& run, const S& strip, F32 (&sum)[P], const float* head,
+                            int64_t ow, int64_t c, const Lanes& lanes) {
+  auto* y = strip.y + ow * run.y_pixel + c;
+  if constexpr (R::kIsQuantized) {
+    const F32 multiplier = load(head), addend = load(head + kLanes);
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p) sum[p] = fma(sum[p], multiplier, addend);
+  } else if (run.epilogue.kind == EpilogueKind::kResidualClip) {
+    const float* residual = strip.residual + ow * strip.residual_pixel + c;
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p)
+      sum[p] = sum[p] + read<kMasked>(residual + p * strip.residual_pixel, lanes);
+  } else if (run.epilogue.kind == EpilogueKind::kLeaky) {
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p) sum[p] = max(sum[p] * set1(run.epilogue.slope), sum[p]);
+  }
+  const F32 low = set1(run.epilogue.low),
+            high = set1(run.epilogue.high);  // infinite where there is nothing to clamp
+#pragma GCC unroll 8
+  for (int p = 0; p < P; ++p)
+    write<kMasked>(y + p * run.y_pixel, min(high, max(low, sum[p])), run.after, lanes);
+}
+
+// P neighbouring pixels from column ow on.
+template <class Window, int P, bool kChecked, bool kMasked, class R, class S>
+void run_tile(const R& run, const S& strip, int64_t ow, const Lanes& lanes) {
+  const ConvShape& s = run.s;
+  const int64_t iw = ow * s.sw - s.pad_left, step = s.dh * run.x_row, w_step = s.kw * kLanes,
+                block = run.block_floats();
+  const float* weights = strip.weights;
+  for (int64_t first = strip.first; first < strip.last; first += kLanes, weights += block) {
+    const int64_t c = kMasked || first + kLanes <= s.oc ? first : s.oc - kLanes;
+    F32 sum[P];
+    const F32 start = R::kIsQuantized ? zero() : load(weights);
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p) sum[p] = start;
+    const float* w = weights + (R::kHead + strip.kh_first * s.kw) * kLanes;
+    const typename R::Input* row = strip.x + c;
+    for (int64_t kh = strip.kh_first; kh < strip.kh_last; ++kh, row += step, w += w_step)
+      Window::template add_row<P, kChecked, kMasked>(run, sum, row, iw, w, lanes);
+    finish<P, kMasked>(run, strip, sum, weights, ow, c, lanes);
+  }
+}
+
+template <class Window, bool kChecked, bool kMasked, class R, class S>
+void run_tile(const R& run, const S& strip, int64_t ow, int64_t pixels, const Lanes& lanes) {
+  switch (pixels) {
+    case 1:
+      return run_tile<Window, 1, kChecked, kMasked>(run, strip, ow, lanes);
+    case 2:
+      return run_tile<Window, 2, kChecked, kMasked>(run, strip, ow, lanes);
+    case 3:
+      return run_tile<Window, 3, kChecked, kMasked>(run, strip, ow, lanes);
+    case 4:
+      return run_tile<Window, 4, kChecked, kMasked>(run, strip, ow, lanes);
+    case 5:
+      return run_tile<Window, 5, kChecked, kMasked>(run, strip, ow, lanes);
+    case 6:
+      return run_tile<Window, 6, kChecked, kMasked>(run, strip, ow, lanes);
+    case 7:
+      return run_tile<Window, (kPixels == 8 ? 7 : 1), kChecked, kMasked>(run, strip, ow, lanes);
+    default:
+      return run_tile<Window, kPixels, kChecked, kMasked>(run, strip, ow, lanes);
+  }
+}
+
+// A row in tiles of nearly equal width.
+template <class Window, bool kMasked, class R, class S>
+void run_strip(const R& run, const S& strip, const Lanes& lanes) {
+  const ConvShape& s = run.s;
+  const int64_t tiles = (s.ow + kPixels - 1) / kPixels, reach = (s.kw - 1) * s.dw + 1;
+  for (int64_t tile = 0; tile < tiles; ++tile) {
+    const int64_t ow = s.ow * tile / tiles, pixels = s.ow * (tile + 1) / tiles - ow;
+    const int64_t first = ow * s.sw - s.pad_left, last = first + (pixels - 1) * s.sw + reach;
+    if (first >= 0 && last <= s.iw)
+      run_tile<Window, false, kMasked>(run, strip, ow, pixels, lanes);
+    else
+      run_tile<Window, true, kMasked>(run, strip, ow, pixels, lanes);
+  }
+}
+
+static inline int64_t clamp_to(int64_t v, int64_t low, int64_t high) {
+  return v < low ? low : v > high ? high : v;
+}
+// End of the block of channels at `first`. What is left joins the last block when it has no whole
+// vector: a vector that overlaps the block before would undo its epilogue.
+static inline int64_t next_block(int64_t channels, int64_t first) {
+  return channels - first < kChannelBlock + kLanes ? channels : first + kChannelBlock;
+}
+static inline int64_t ceil_div(int64_t a, int64_t b) {
+  return a <= 0 ? 0 : (a + b - 1) / b;
+}
+
+template <class R, class S>
+void run_epilogue(const R& run, const S& strip, int64_t n, int64_t oh) {
+  const int64_t c = strip.first, channels = strip.last - c;
+  TileOperand operands[1 + kMaxOperands] = {{strip.y + c, run.y_pixel, 1}};
+  for (int k = 0; k < run.num_operands; ++k)
+    operands[k + 1] = {run.operands[k].at(n, oh, c), run.operands[k].pixel, run.operands[k].channel,
+                       run.operands[k].type};
+  TileResult to{strip.y + c, run.y_pixel};
+  if (run.out != nullptr)
+    to = {run.out + (n * run.out_image + oh * run.out_row + c) * bytes_of(run.out_type),
+          run.out_pixel, run.out_type};
+  run_program(*run.program, operands, to, run.s.ow, channels);
+}
+
+template <class Window, class R>
+void run_row(const R& run, int worker, int64_t n, int64_t oh) {
+  const ConvShape& s = run.s;
+  const int64_t top = oh * s.sh - s.pad_top;
+  Strip<typename R::Input, typename R::Output> strip{};
+  strip.kh_last = clamp_to(ceil_div(s.ih - top, s.dh), 0, s.kh);
+  strip.kh_first = clamp_to(ceil_div(-top, s.dh), 0, strip.kh_last);
+  strip.x = run.x + n * run.x_image + (top + strip.kh_first * s.dh) * run.x_row;
+  strip.y = run.y + n * run.y_image + oh * run.y_row;
+  if (run.epilogue.kind == EpilogueKind::kResidualClip) {
+    strip.residual = reinterpret_cast<const float*>(run.operands[0].at(n, oh, 0));
+    strip.residual_pixel = run.operands[0].pixel;
+  }
+  for (strip.first = 0; strip.first < s.oc; strip.first = strip.last) {
+    // Rows on the way to a program hold one block of channels.
+    if (run.out != nullptr) strip.y = run.y + worker * run.y_row - strip.first;
+    strip.weights = run.packed + strip.first / kLanes * run.block_floats();
+    strip.last = next_block(s.oc, strip.first);
+    if (s.oc < kLanes)
+      run_strip<AnyWindow, true>(run, strip,
+                                 {first_n(static_cast<int>(s.oc)), static_cast<int>(s.oc)});
+    else
+      run_strip<Window, false>(run, strip, {first_n(kLanes), kLanes});
+    if (run.epilogue.kind == EpilogueKind::kProgram) run_epilogue(run, strip, n, oh);
+  }
+}
+
+// --- what tactics share
+
+static inline const ir::ConvolutionAttrs& attrs_of(const ir::Layer& layer) {
+  return *std::get_if<ir::ConvolutionAttrs>(&layer.attrs);
+}
+
+static inline bool shape_of(const Problem& p, ConvShape& s) {
+  return conv_shape(attrs_of(*p.layer), p.inputs[0].extents, p.inputs[1].extents,
+                    p.outputs[0].extents, s);
+}
+
+static inline bool has_bias(const Problem& p) {
+  return p.inputs.size() > 2 && p.inputs[2].present;
+}
+
+// Channel in `lane` of the vector at `first`; -1: none.
+static inline int64_t channel_of(const ConvShape& s, int64_t first, int64_t lane) {
+  if (s.oc < kLanes) return lane < s.oc ? lane : -1;
+  return (first + kLanes <= s.oc ? first : s.oc - kLanes) + lane;
+}
+
+static inline Operand operand_of(const TensorView& view, const TensorView& y) {
+  const BroadcastOperand b = broadcast_operand(view, y);
+  const std::byte* data = view.as<const std::byte>();
+  if (y.rank == 3) return {data, view.type, b.strides[2], 0, b.strides[0], b.strides[1]};
+  return {data, view.type, b.strides[3], b.strides[1], b.strides[0], b.strides[2]};
+}
+
+// Shape, tensors, weights and operands; the epilogue is left to the caller.
+template <class R>
+bool prepare(const KernelArgs& args, R& run) {
+  const TensorView &x = args.inputs[0], &w = args.inputs[1], &y = args.outputs[0];
+  const auto extents = [](const TensorView& view) {
+    return std::span<const int64_t>(view.extents, static_cast<size_t>(view.rank));
+  };
+  if (!conv_shape(attrs_of(*args.layer), extents(x), extents(w), extents(y), run.s)) return false;
+  const int last = x.rank - 1;
+  run.x = x.as<const typename R::Input>();
+  run.x_image = x.strides[0], run.x_row = x.rank == 4 ? x.strides[2] : 0,
+  run.x_pixel = x.strides[last];
+  run.y = y.as<typename R::Output>();
+  run.y_image = y.strides[0], run.y_row = y.rank == 4 ? y.strides[2] : 0,
+  run.y_pixel = y.strides[last];
+  run.packed = reinterpret_cast<const float*>(args.packed);
+  run.program = &attrs_of(*args.layer).epilogue;
+  for (size_t k = kFirstOperand; k < args.inputs.size(); ++k)
+    run.operands[run.num_operands++] = operand_of(args.inputs[k], y);
+  return true;
+}
+
+template <class Window, class R>
+void run_rows(const R& run, const KernelArgs& args) {
+  const ConvShape& s = run.s;
+  const double us = static_cast<double>(count_of(args.outputs[0]) * s.kh * s.kw) / kLanes / 4500;
+  split(args.pool, s.batch * s.oh, us, [&run, &s](int worker, int64_t first, int64_t last) {
+    for (int64_t row = first; row < last; ++row)
+      run_row<Window>(run, worker, row / s.oh, row % s.oh);
+  });
+}
+
+}  // namespace depthwise
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET
