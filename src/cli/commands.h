@@ -25,6 +25,7 @@ int inspect_command(std::span<char* const> args);
 int explain_command(std::span<char* const> args);
 int trace_command(std::span<char* const> args);
 int view_command(std::span<char* const> args);
+int quantize_command(std::span<char* const> args);
 int version_command(std::span<char* const> args);
 
 }  // namespace camshaft::cli

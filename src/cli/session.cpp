@@ -2,6 +2,7 @@
 #include "cli/session.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -252,6 +253,22 @@ Result<Engine> Network::engine(const Options& options, const std::vector<DataSet
   return engine;
 }
 
+Result<std::vector<DataSet>> read_test_folder(const std::filesystem::path& source,
+                                              const std::vector<std::string>& inputs,
+                                              const std::vector<std::string>& outputs) {
+  std::vector<DataSet> sets;
+  for (const std::filesystem::path& folder : data_folders(source)) {
+    sets.push_back({folder.string(), {}, {}});
+    CAMSHAFT_TRY(read_numbered(folder, "input_", inputs, sets.back().inputs));
+    CAMSHAFT_TRY(read_numbered(folder, "output_", outputs, sets.back().outputs));
+    if (sets.back().inputs.empty() && sets.back().outputs.empty()) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "{}: no input_N.pb, output_N.pb or test_data_set_N in it", folder.string());
+    }
+  }
+  return sets;
+}
+
 Result<std::vector<DataSet>> read_data(const Network& network, const Options& options) {
   std::vector<DataSet> sets;
   const Names names{names_of(network.inputs()), names_of(network.outputs())};
@@ -262,16 +279,9 @@ Result<std::vector<DataSet>> read_data(const Network& network, const Options& op
       CAMSHAFT_TRY(distribute(std::move(tensors), names, source, sets.back()));
       continue;
     }
-    for (const std::filesystem::path& folder : data_folders(source)) {
-      sets.push_back({folder.string(), {}, {}});
-      CAMSHAFT_TRY(read_numbered(folder, "input_", names.inputs, sets.back().inputs));
-      CAMSHAFT_TRY(read_numbered(folder, "output_", names.outputs, sets.back().outputs));
-      if (sets.back().inputs.empty() && sets.back().outputs.empty()) {
-        return make_error(ErrorCode::kInvalidArgument,
-                          "{}: no input_N.pb, output_N.pb or test_data_set_N in it",
-                          folder.string());
-      }
-    }
+    CAMSHAFT_ASSIGN(std::vector<DataSet> read,
+                    read_test_folder(source, names.inputs, names.outputs));
+    std::move(read.begin(), read.end(), std::back_inserter(sets));
   }
   if (sets.empty()) sets.emplace_back();
   CAMSHAFT_TRY(read_named(options, "input", sets[0].inputs));

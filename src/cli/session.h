@@ -74,6 +74,12 @@ class Network {
   std::optional<Engine> engine_;
 };
 
+// The data sets of a folder of ONNX test data: input_N.pb and output_N.pb, or test_data_set_N
+// folders of them.
+Result<std::vector<DataSet>> read_test_folder(const std::filesystem::path& folder,
+                                              const std::vector<std::string>& inputs,
+                                              const std::vector<std::string>& outputs);
+
 // The data sets of --data (ONNX test folders, .npz) and --input; one empty set if neither is given.
 Result<std::vector<DataSet>> read_data(const Network& network, const Options& options);
 

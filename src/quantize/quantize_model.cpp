@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/quantize_model.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "onnx/importer.h"
+
+namespace camshaft::quantize {
+namespace {
+
+using ir::Layer;
+using ir::LayerKind;
+
+Status check_patterns(const ir::Graph& graph, const PlacementOptions& options) {
+  for (const auto* patterns : {&options.keep_float, &options.only})
+    if (const std::string* pattern = unmatched_pattern(*patterns, graph))
+      return make_error(ErrorCode::kInvalidArgument, "no layer of the network is called \"{}\"",
+                        *pattern);
+  return ok_status();
+}
+
+// Flattening over trailing extents of 1 is the same as normalizing over the one axis.
+SoftmaxAxis softmax_axis_of(const ir::Graph& graph) {
+  return [&graph](const std::string& output) -> int64_t {
+    for (const auto& layer : graph.layers()) {
+      if (layer->kind != LayerKind::kSoftMax || layer->outputs[0]->name != output) continue;
+      const auto& attrs = layer->as<ir::SoftMaxAttrs>();
+      int64_t last = attrs.last_axis;
+      const ir::Shape& shape = layer->inputs[0]->shape;
+      while (last > attrs.axis && shape[static_cast<size_t>(last)] == ir::Dim(1)) --last;
+      return last == attrs.axis ? attrs.axis : -1;
+    }
+    return -1;
+  };
+}
+
+// Layers whose data inputs all have scales; the others keep their weights, too.
+std::unordered_set<const Layer*> layers_without_scales(const Placement& placement,
+                                                       const std::vector<float>& scales) {
+  std::unordered_set<const Layer*> layers;
+  for (size_t k = 0; k < scales.size(); ++k)
+    if (scales[k] == 0) layers.insert(placement.activations[k].layer);
+  return layers;
+}
+
+Status edit(OnnxFile& file, const Placement& placement, const std::vector<float>& scales,
+            QuantizeReport& report) {
+  const std::unordered_set<const Layer*> left = layers_without_scales(placement, scales);
+  for (size_t k = 0; k < scales.size(); ++k) {
+    const ActivationUse& use = placement.activations[k];
+    if (left.count(use.layer) > 0) continue;
+    CAMSHAFT_TRY(file.quantize_activation(use.layer->outputs[0]->name, use.input, scales[k]));
+  }
+  std::unordered_map<const ir::Tensor*, QuantizedWeights> done;
+  for (const WeightUse& use : placement.weights) {
+    if (left.count(use.layer) > 0) {
+      report.in_float.emplace_back(use.layer->name, "its input has no scale");
+      continue;
+    }
+    auto found = done.find(use.tensor);
+    if (found == done.end() || found->second.axis != use.axis) {
+      CAMSHAFT_ASSIGN(QuantizedWeights weights, quantize_weights(use));
+      report.int8_bytes += weights.codes.size() + 4 * weights.scales.size();
+      report.float_bytes += 4 * weights.codes.size();
+      found = done.insert_or_assign(use.tensor, std::move(weights)).first;
+      ++report.weights;
+    }
+    CAMSHAFT_TRY(file.quantize_weights(use.layer->outputs[0]->name, use.input, use.tensor->name,
+                                       found->second));
+    ++report.layers;
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> tensors_to_calibrate(const ir::Graph& graph,
+                                                      const PlacementOptions& options) {
+  CAMSHAFT_TRY(check_patterns(graph, options));
+  std::vector<std::string> names;
+  for (const ir::Tensor* tensor : tensors_to_calibrate(find_placement(graph, options)))
+    names.push_back(tensor->name);
+  return names;
+}
+
+Result<std::vector<LayerNoise>> measure_file(const std::filesystem::path& file,
+                                             const Scales& scales, const PlacementOptions& options,
+                                             std::span<const Sample> samples,
+                                             const SamplerOptions& sampler) {
+  CAMSHAFT_ASSIGN(auto imported, onnx_import::import_file(file));
+  const Placement placement = find_placement(*imported.graph, options);
+  std::vector<LayerNoise> result;
+  for (const WeightUse& use : placement.weights) result.push_back({use.layer->name, 0});
+  CAMSHAFT_ASSIGN(const std::vector<double> noise,
+                  measure_layers(std::move(imported.graph), placement,
+                                 assign_scales(placement, scales), samples, sampler));
+  for (size_t k = 0; k < result.size(); ++k) result[k].signal_to_noise = noise[k];
+  return result;
+}
+
+Result<QuantizeResult> quantize_file(const std::filesystem::path& file, const Scales& scales,
+                                     const PlacementOptions& options) {
+  CAMSHAFT_ASSIGN(const auto imported, onnx_import::import_file(file));
+  const ir::Graph& graph = *imported.graph;
+  if (has_quantization(graph))
+    return make_error(ErrorCode::kInvalidArgument, "{}: the network is quantized already",
+                      file.string());
+  CAMSHAFT_TRY(check_patterns(graph, options));
+  const Placement placement = find_placement(graph, options);
+  CAMSHAFT_ASSIGN(OnnxFile onnx, OnnxFile::read(file));
+  const bool per_axis = std::any_of(placement.weights.begin(), placement.weights.end(),
+                                    [](const WeightUse& use) { return use.axis >= 0; });
+  if (onnx.opset() < (per_axis ? 13 : 10)) {
+    CAMSHAFT_TRY(onnx.raise_to_opset_13(softmax_axis_of(graph)));
+  }
+  QuantizeResult result;
+  const std::vector<float> assigned = assign_scales(placement, scales);
+  CAMSHAFT_TRY(edit(onnx, placement, assigned, result.report));
+  std::unordered_set<std::string> pairs;
+  for (size_t k = 0; k < assigned.size(); ++k)
+    if (assigned[k] > 0)
+      pairs.insert(fmt::format("{} {}", placement.activations[k].tensor->name, assigned[k]));
+  result.report.activations = static_cast<int>(pairs.size());
+  for (const Placement::Skipped& skipped : placement.skipped)
+    result.report.in_float.emplace_back(skipped.layer->name, skipped.reason);
+  result.report.weighted_layers =
+      static_cast<int>(placement.weights.size() + placement.skipped.size());
+  CAMSHAFT_ASSIGN(result.onnx, onnx.finish());
+  return result;
+}
+
+}  // namespace camshaft::quantize

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Quantization in float arithmetic: what rounding to 8 bits does to the numbers, without 8-bit
+// kernels. One PointWise layer stands for a Q/DQ pair: (clip(round(x / s) + z) - z) * s.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "quantize/sampler.h"
+#include "quantize/scales.h"
+
+namespace camshaft::quantize {
+
+// x rounded to the steps of a symmetric int8 tensor, made before layer `before`.
+Result<ir::Tensor*> add_rounding(ir::Graph& graph, ir::Tensor* x, float scale,
+                                 const ir::Layer* before);
+
+// A graph with Q/DQ becomes one in float. Layers named in `keep_float` (whole names) get their
+// inputs as if there were no Q/DQ; "*" as the only name: all of them. Dequantized constants become
+// float constants. kUnsupported where quantized values go elsewhere than into a Dequantize.
+struct Simulation {
+  std::vector<std::string> quantized_layers;  // that read a dequantized tensor, in order
+};
+Result<Simulation> simulate_quantization(ir::Graph& graph, const std::set<std::string>& keep_float);
+
+// How much of its output's accuracy each weighted layer of the placement would lose by its own
+// quantization, everything before it in float: signal to noise in dB, in the order of
+// placement.weights. Consumes the graph, which the placement refers to.
+Result<std::vector<double>> measure_layers(std::unique_ptr<ir::Graph> graph,
+                                           const Placement& placement,
+                                           const std::vector<float>& scales,
+                                           std::span<const Sample> samples,
+                                           const SamplerOptions& options);
+
+}  // namespace camshaft::quantize
