@@ -46,7 +46,7 @@ const std::vector<Stage>& stages() {
        {PASS(merge_quantize_nodes), PASS(split_quantize_across_fan_in), PASS(swap_with_following_quantize),
         PASS(cancel_dequantize_quantize), PASS(move_dequantize), PASS(fuse_quantized_constants), PASS(fuse_const_shuffles),
         PASS(fuse_shuffles), PASS(fold_constants), PASS(remove_dead_layers)}},
-      {"After quantized fusions", {PASS(quantize_products), PASS(remove_dead_layers)}},
+      {"After quantized fusions", {PASS(quantize_products), PASS(fuse_quantized_scales), PASS(remove_dead_layers)}},
       {"After dangling Q/DQ folding", {PASS(fold_dangling_constants), PASS(fold_constants), PASS(fuse_const_shuffles)}},
       {"After scale fusion",
        {PASS(fuse_padding), PASS(fuse_space_to_depth), PASS(fuse_one_hot), PASS(fuse_matmul_operands), PASS(fuse_scales),
@@ -61,6 +61,8 @@ const std::vector<Stage>& stages() {
       {"After tensor merging",
        {PASS(merge_siblings), PASS(fuse_movements), PASS(fuse_pads), PASS(fuse_shuffles), PASS(remove_dead_layers)}},
       {"After pointwise conversion", {PASS(convert_to_pointwise)}},
+      {"After Q/DQ epilogue",
+       {PASS(make_unsigned), PASS(fuse_pointwise), PASS(fuse_epilogues), PASS(fold_requantization), PASS(remove_dead_layers)}},
       {"After dupe layer removal", {PASS(remove_duplicates), PASS(fuse_shuffles)}},
       {"After final dead-layer removal", {PASS(remove_dead_layers)}},
   };
