@@ -48,6 +48,16 @@ class CAMSHAFT_API Model {
   std::unique_ptr<Impl> impl_;
 };
 
+// How layer precisions and output types bind: not at all, with a warning, or by failing.
+enum class PrecisionConstraints : uint8_t { kNone, kPrefer, kObey };
+
+// The type asked of a layer: kFloat or kInt8. `layer` is the name of a layer or ONNX node and may
+// hold one '*'.
+struct LayerTypeRequest {
+  std::string layer;
+  DataType type = DataType::kFloat;
+};
+
 struct BuildOptions {
   // One entry per optimization profile. Empty: the model's own shapes, with every dynamic extent
   // taken as 1 (and a warning).
@@ -61,6 +71,12 @@ struct BuildOptions {
       timing_cache;  // read before, merged and written after; empty: in this process only
   bool use_timing_cache = true;
   bool error_on_timing_cache_miss = false;
+  // Networks with Q/DQ compute in int8 as they say. With `int8`, others get Q/DQ with the scales of
+  // TensorRT's calibration cache; without one made-up scales, good for timing only (a warning).
+  bool int8 = false;
+  std::filesystem::path calibration_cache;
+  std::vector<LayerTypeRequest> layer_precisions, layer_output_types;
+  PrecisionConstraints precision_constraints = PrecisionConstraints::kNone;
   Verbosity verbosity = Verbosity::kDetailed;
   // Phase, steps done, steps in all; called from the building thread. Returning false cancels the
   // build (kCancelled).

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "camshaft/builder.h"
 
+#include <fstream>
+#include <iterator>
+
 #include "api/impl.h"
+#include "base/log.h"
 #include "onnx/importer.h"
+#include "quantize/implicit.h"
 #include "tuner/builder.h"
 
 namespace camshaft {
@@ -75,6 +80,57 @@ Status check_range(const ShapeRange& range, const std::vector<TensorInfo>& input
   return ok_status();
 }
 
+Result<std::string> read_text(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) return make_error(ErrorCode::kIo, "{}: cannot be read", file.string());
+  return std::string(std::istreambuf_iterator<char>(in), {});
+}
+
+std::vector<quantize::LayerType> layer_types(const std::vector<LayerTypeRequest>& requests) {
+  std::vector<quantize::LayerType> types;
+  for (const LayerTypeRequest& request : requests)
+    types.push_back({request.layer, api::to_internal(request.type)});
+  return types;
+}
+
+Status check_layer_types(const BuildOptions& options) {
+  for (const auto* requests : {&options.layer_precisions, &options.layer_output_types})
+    for (const LayerTypeRequest& request : *requests)
+      if (request.type != DataType::kFloat && request.type != DataType::kInt8)
+        return make_error(ErrorCode::kUnsupported,
+                          "layer \"{}\": {} is not in this version, only float and int8",
+                          request.layer, type_name(request.type));
+  return ok_status();
+}
+
+// What the options ask of precision, with the calibration cache read.
+struct Precision {
+  quantize::PrecisionOptions options;
+  quantize::Scales scales;
+};
+
+Result<std::unique_ptr<Precision>> read_precision(const BuildOptions& options) {
+  CAMSHAFT_TRY(check_layer_types(options));
+  auto precision = std::make_unique<Precision>();
+  precision->options.int8 = options.int8;
+  precision->options.precisions = layer_types(options.layer_precisions);
+  precision->options.output_types = layer_types(options.layer_output_types);
+  precision->options.constraints =
+      static_cast<quantize::Constraints>(options.precision_constraints);
+  if (options.calibration_cache.empty()) return precision;
+  CAMSHAFT_ASSIGN(const std::string text, read_text(options.calibration_cache));
+  auto cache = quantize::parse_calibration_cache(text);
+  if (!cache.ok()) return cache.status().with_context(options.calibration_cache.string());
+  precision->scales = std::move(cache->scales);
+  precision->options.scales = &precision->scales;
+  return precision;
+}
+
+void log_warnings(quantize::PrecisionReport& report) {
+  for (const std::string& warning : report.warnings) log(Severity::kWarning, "{}", warning);
+  report.warnings.clear();
+}
+
 }  // namespace
 
 Model::Model(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -125,13 +181,20 @@ Result<Engine> build(Model model, const BuildOptions& options, BuildStatistics* 
   internal.error_on_timing_cache_miss = options.error_on_timing_cache_miss;
   internal.verbosity = static_cast<engine::Verbosity>(options.verbosity);
   internal.progress = options.progress;
+  CAMSHAFT_ASSIGN(const std::unique_ptr<Precision> precision, read_precision(options));
+  CAMSHAFT_ASSIGN(quantize::PrecisionReport report,
+                  quantize::apply_precision(*model.impl().graph, precision->options));
+  log_warnings(report);
   tuner::BuildStatistics stats;
   CAMSHAFT_ASSIGN(auto bytes, tuner::build(std::move(model.impl().graph), internal, &stats));
   if (statistics != nullptr) {
     *statistics = {stats.total_seconds, stats.graph_seconds, stats.timing_seconds,
                    stats.timed_tactics, stats.cache_hits};
   }
-  return Engine::from_memory(bytes);
+  CAMSHAFT_ASSIGN(Engine engine, Engine::from_memory(bytes));
+  CAMSHAFT_TRY(quantize::check_precision(engine.impl().engine->plan(), precision->options, report));
+  log_warnings(report);
+  return engine;
 }
 
 }  // namespace camshaft

@@ -114,6 +114,11 @@ class Camexec {
     build.timing_cache = options_.text("timingCacheFile");
     build.use_timing_cache = !options_.has("noBuilderCache");
     build.error_on_timing_cache_miss = options_.has("errorOnTimingCacheMiss");
+    build.int8 = camexec_.int8;
+    if (camexec_.int8) build.calibration_cache = options_.text("calib");
+    build.layer_precisions = camexec_.layer_precisions;
+    build.layer_output_types = camexec_.layer_output_types;
+    build.precision_constraints = camexec_.precision_constraints;
     build.verbosity = static_cast<Verbosity>(camexec_.verbosity);
     build.progress = [this](const char* phase, int done, int total) {
       if (!console_.is_verbose()) console_.progress().update(phase, done, total);

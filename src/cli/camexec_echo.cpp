@@ -22,6 +22,14 @@ std::string shape_list(const NamedShapes& shapes) {
   return out;
 }
 
+std::string layer_types(const std::vector<LayerTypeRequest>& requests) {
+  std::string out;
+  for (const LayerTypeRequest& request : requests)
+    out += fmt::format("{}{}:{}", out.empty() ? "" : ",", request.layer,
+                       request.type == DataType::kInt8 ? "int8" : "fp32");
+  return out;
+}
+
 void print_build_options(Console& console, const CamexecOptions& camexec) {
   const Options& options = camexec.options;
   console.section("Build Options");
@@ -32,9 +40,14 @@ void print_build_options(Console& console, const CamexecOptions& camexec) {
   console.info("Max batch: explicit batch");
   console.info("Memory Pools: default");
   console.info("avgTiming: {}", options.text("avgTiming"));
-  console.info("Precision: FP32");
-  console.info("LayerPrecisions: ");
-  console.info("Calibration: ");
+  const bool int8 = options.has("int8") || options.has("best");
+  console.info("Precision: {}", int8 ? "FP32+INT8" : "FP32");
+  console.info("LayerPrecisions: {}", layer_types(camexec.layer_precisions));
+  console.info("LayerOutputTypes: {}", layer_types(camexec.layer_output_types));
+  console.info("PrecisionConstraints: {}", options.text("precisionConstraints"));
+  console.info("Calibration: {}", options.has("calib")  ? options.text("calib")
+                                  : options.has("int8") ? "Dynamic"
+                                                        : "");
   console.info("Refit: Disabled");
   console.info("Sparsity: Disabled");
   console.info("Safe mode: Disabled");

@@ -52,6 +52,52 @@ Status collect_pairs(CamexecOptions& result) {
   return ok_status();
 }
 
+Result<DataType> parse_precision(const std::string& word, const std::string& option) {
+  if (word == "fp32") return DataType::kFloat;
+  if (word == "int8") return DataType::kInt8;
+  if (word == "fp16" || word == "bf16" || word == "int32" || word == "fp8" || word == "int4")
+    return make_error(ErrorCode::kUnsupported, "{}: {} is not in this version: only fp32 and int8",
+                      option, word);
+  return make_error(ErrorCode::kInvalidArgument, "{}: '{}' is not a precision (fp32, int8)", option,
+                    word);
+}
+
+// "conv1:fp32,'odd,name':int8": the type follows the last colon, names may hold others.
+Status collect_layer_types(const Options& options, const char* name,
+                           std::vector<LayerTypeRequest>& requests) {
+  const std::string option = fmt::format("--{}", name);
+  for (const std::string& text : options.all(name))
+    for (const std::string& entry : split_outside_quotes(text, ',')) {
+      const size_t colon = entry.rfind(':');
+      if (colon == std::string::npos || colon == 0)
+        return make_error(ErrorCode::kInvalidArgument, "{}: '{}' is not of the form layer:type",
+                          option, entry);
+      CAMSHAFT_ASSIGN(const DataType type, parse_precision(entry.substr(colon + 1), option));
+      requests.push_back({unquoted(entry.substr(0, colon)), type});
+    }
+  return ok_status();
+}
+
+Status collect_precision(CamexecOptions& result) {
+  const Options& options = result.options;
+  CAMSHAFT_TRY(collect_layer_types(options, "layerPrecisions", result.layer_precisions));
+  CAMSHAFT_TRY(collect_layer_types(options, "layerOutputTypes", result.layer_output_types));
+  const std::string constraints = options.text("precisionConstraints");
+  result.precision_constraints = constraints == "obey"     ? PrecisionConstraints::kObey
+                                 : constraints == "prefer" ? PrecisionConstraints::kPrefer
+                                                           : PrecisionConstraints::kNone;
+  // The best of all precisions is never a timing run with made-up scales.
+  result.int8 = options.has("int8") || (options.has("best") && options.has("calib"));
+  if (result.int8 && options.has("stronglyTyped")) {
+    result.int8 = false;
+    result.warnings.emplace_back(
+        "--stronglyTyped: types come from the network; --int8 and --best add none");
+  }
+  if (options.has("calib") && !options.has("int8") && !options.has("best"))
+    result.warnings.emplace_back("--calib has no effect without --int8 or --best");
+  return ok_status();
+}
+
 // "fp32:chw", "chw", "int8:chw+fp32:chw": row major in the network's own types is what there is.
 Status check_io_formats(const Options& options, const char* name) {
   if (!options.has(name)) return ok_status();
@@ -121,6 +167,7 @@ Result<CamexecOptions> parse_camexec(std::span<char* const> words) {
   }
   CAMSHAFT_TRY(collect_profiles(result));
   CAMSHAFT_TRY(collect_pairs(result));
+  CAMSHAFT_TRY(collect_precision(result));
   if (options.has("shapes")) {
     CAMSHAFT_ASSIGN(result.shapes, parse_shapes(options.text("shapes"), "--shapes"));
     // Shapes given for inference only are what the engine is built for, too.

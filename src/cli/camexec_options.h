@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "camshaft/builder.h"
 #include "cli/options.h"
 #include "cli/shapes.h"
 
@@ -25,6 +26,9 @@ struct CamexecOptions {
   NamedShapes shapes;                   // of inference
   std::vector<ReferencePair> pairs;     // the first one's inputs are the timed ones
   std::vector<double> percentiles;
+  bool int8 = false;  // for networks without Q/DQ
+  std::vector<LayerTypeRequest> layer_precisions, layer_output_types;
+  PrecisionConstraints precision_constraints = PrecisionConstraints::kNone;
   std::vector<std::string> gpu_only;  // spellings given that mean nothing on a CPU
   std::vector<std::string> warnings;
   int verbosity = 0;  // TensorRT's number of the effective --profilingVerbosity

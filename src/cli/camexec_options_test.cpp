@@ -273,10 +273,34 @@ TEST(Camexec, ContradictionsAreErrors) {
   EXPECT_EQ(error({"--onnx=m", "--inputIOFormats=fp32:chw,int64:chw"}), "");
   EXPECT_EQ(
       error({"--onnx=m", "--fp16"}),
-      "--fp16 is not in this version: quantized and reduced precision come with a later release");
+      "--fp16 is not in this version: fp32 and int8 are the precisions of this version (for int8: "
+      "Q/DQ, or --int8 --calib=FILE)");
   EXPECT_EQ(error({"--onnx=m", "--iteration=3"}),
             "unknown option --iteration; did you mean --iterations?");
   EXPECT_EQ(error({"--onnx=m", "--duration=-0.5"}), "--duration: seconds, or -1 for no end");
+}
+
+TEST(CamexecOptions, LayerTypesFollowTheLastColon) {
+  const auto parsed = parse({"--onnx=m", "--int8", "--precisionConstraints=obey",
+                             "--layerPrecisions=a/b:0:fp32,'x,y':int8,*:fp32"});
+  ASSERT_TRUE(parsed.ok()) << parsed.status().message();
+  const CamexecOptions& options = parsed.value();
+  ASSERT_EQ(options.layer_precisions.size(), 3u);
+  EXPECT_EQ(options.layer_precisions[0].layer, "a/b:0");
+  EXPECT_EQ(options.layer_precisions[1].layer, "x,y");
+  EXPECT_EQ(options.layer_precisions[1].type, DataType::kInt8);
+  EXPECT_EQ(options.precision_constraints, PrecisionConstraints::kObey);
+  EXPECT_TRUE(options.int8);
+  EXPECT_NE(error({"--onnx=m", "--layerPrecisions=a:fp16"}).find("not in this version"),
+            std::string::npos);
+  EXPECT_NE(error({"--onnx=m", "--layerOutputTypes=a"}).find("layer:type"), std::string::npos);
+}
+
+TEST(CamexecOptions, BestIsInt8OnlyWithScales) {
+  EXPECT_FALSE(parse({"--onnx=m", "--best"}).value().int8);
+  EXPECT_TRUE(parse({"--onnx=m", "--best", "--calib=c"}).value().int8);
+  EXPECT_FALSE(parse({"--onnx=m", "--int8", "--stronglyTyped"}).value().int8);
+  EXPECT_EQ(parse({"--onnx=m", "--calib=c"}).value().warnings.size(), 1u);
 }
 
 }  // namespace

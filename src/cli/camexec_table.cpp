@@ -40,8 +40,10 @@ constexpr const char* kReporting = "Reporting Options";
 constexpr const char* kTuning = "Tuning Options";
 constexpr const char* kHelp = "Help";
 
-constexpr const char* kQuantized = "quantized and reduced precision come with a later release";
-constexpr const char* kConstraint = "precision constraints come with reduced precision";
+constexpr const char* kReduced =
+    "fp32 and int8 are the precisions of this version (for int8: Q/DQ, or --int8 --calib=FILE)";
+constexpr const char* kCalibShapes =
+    "camexec reads calibration caches; camshaft quantize makes them from data of any shape";
 constexpr const char* kRefit = "refitting weights comes with a later release";
 constexpr const char* kDebugTensors = "debug tensors come with a later release";
 constexpr const char* kPlugins = "plugins come with a later release";
@@ -83,23 +85,31 @@ constexpr OptionRow kRows[] = {
           "exported or dumped"),
     alias(kBuild, "nvtxMode", kChoice, "profilingVerbosity"),
     works(kBuild, "stronglyTyped", kNone, "", "",
-          "types come from the network: always so in this version"),
+          "types come from the network; --int8 then has no effect on networks without Q/DQ"),
+    works(kBuild, "int8", kNone, "", "",
+          "int8 for networks without Q/DQ: scales from --calib, else made up (for timing only)"),
+    works(
+        kBuild, "best", kNone, "", "",
+        "the fastest of all precisions there are: int8 where the network or --calib gives scales"),
+    works(kBuild, "calib", kText, "FILE", "",
+          "calibration cache to read scales from (camshaft quantize --cache writes one)"),
+    works(kBuild, "precisionConstraints", kChoice, "none|prefer|obey", "none",
+          "what --layerPrecisions and --layerOutputTypes do: nothing, warn, or fail naming the "
+          "layer"),
+    works(kBuild, "layerPrecisions", kText, "SPEC", "",
+          "what layers compute in, layer:fp32|int8,…; a name may hold one *"),
+    works(kBuild, "layerOutputTypes", kText, "SPEC", "",
+          "what layers write, layer:fp32|int8,…; a name may hold one *"),
     works(kBuild, "sparsity", kChoice, "disable|enable|force", "disable",
           "2:4 sparse tactics; this version: disable"),
-    later(kBuild, "fp16", kNone, kQuantized),
-    later(kBuild, "bf16", kNone, kQuantized),
-    later(kBuild, "int8", kNone, kQuantized),
-    later(kBuild, "fp8", kNone, kQuantized),
-    later(kBuild, "int4", kNone, kQuantized),
-    later(kBuild, "best", kNone, kQuantized),
-    later(kBuild, "calib", kText, kQuantized),
-    later(kBuild, "minShapesCalib", kText, kQuantized),
-    later(kBuild, "optShapesCalib", kText, kQuantized),
-    later(kBuild, "maxShapesCalib", kText, kQuantized),
-    later(kBuild, "calibProfile", kInt, kQuantized),
-    later(kBuild, "precisionConstraints", kText, kConstraint),
-    later(kBuild, "layerPrecisions", kText, kConstraint),
-    later(kBuild, "layerOutputTypes", kText, kConstraint),
+    later(kBuild, "fp16", kNone, kReduced),
+    later(kBuild, "bf16", kNone, kReduced),
+    later(kBuild, "fp8", kNone, kReduced),
+    later(kBuild, "int4", kNone, kReduced),
+    later(kBuild, "minShapesCalib", kText, kCalibShapes),
+    later(kBuild, "optShapesCalib", kText, kCalibShapes),
+    later(kBuild, "maxShapesCalib", kText, kCalibShapes),
+    later(kBuild, "calibProfile", kInt, kCalibShapes),
     later(kBuild, "refit", kNone, kRefit),
     later(kBuild, "stripWeights", kNone, kRefit),
     later(kBuild, "stripAllWeights", kNone, kRefit),

@@ -300,6 +300,26 @@ TEST(Simulate, KeepsNamedLayersInFloat) {
   EXPECT_GT(error.signal_to_noise(), 30);
 }
 
+TEST(Simulate, KeepInFloatTouchesOnlyTheLayersNamed) {
+  const auto graph = parse(kConcat);
+  const Placement placement = find_placement(*graph, {});
+  ASSERT_TRUE(insert_quantization(*graph, placement, {0.5f, 0.5f, 0.5f, 0.5f}).ok());
+  ASSERT_TRUE(keep_in_float(*graph, {"y"}).ok());
+  const Status valid = ir::verify(*graph);
+  ASSERT_TRUE(valid.ok()) << valid.message();
+  int quantize = 0, dequantize = 0;
+  for (const auto& layer : graph->layers()) {
+    quantize += layer->kind == ir::LayerKind::kQuantize;
+    dequantize += layer->kind == ir::LayerKind::kDequantize;
+    if (layer->name == "y") {
+      EXPECT_EQ(layer->inputs[0]->name, "c");
+      EXPECT_TRUE(layer->inputs[1]->is_constant());
+    }
+  }
+  EXPECT_EQ(quantize, 3);    // x, a, m
+  EXPECT_EQ(dequantize, 4);  // and the weights of a
+}
+
 TEST(Simulate, ZeroPointsAndChannels) {
   const std::string body = R"ir(
   input x: float[1, 3, 2, 2]

@@ -72,21 +72,36 @@ class Simulator {
         keep_float_(keep_float),
         keep_all_(keep_float.count("*") > 0) {}
 
+  // Only the layers that match.
+  Status run_for(const std::vector<std::string>& patterns) {
+    std::vector<Layer*> layers;
+    for (const auto& layer : graph_.layers()) layers.push_back(layer.get());
+    for (Layer* layer : layers)
+      for (const std::string& pattern : patterns)
+        if (matches_layer(pattern, *layer)) {
+          CAMSHAFT_TRY(replace_inputs(*layer, true).with_context(layer->name));
+        }
+    remove_unread(layers);
+    return ok_status();
+  }
+
   Result<Simulation> run() {
+    simulates_ = true;
     std::vector<Layer*> layers;
     for (const auto& layer : graph_.layers()) layers.push_back(layer.get());
     for (Layer* layer : layers) {
-      CAMSHAFT_TRY(replace_inputs(*layer).with_context(layer->name));
+      const bool in_float = keep_all_ || keep_float_.count(layer->name) > 0;
+      CAMSHAFT_TRY(replace_inputs(*layer, in_float).with_context(layer->name));
     }
-    CAMSHAFT_TRY(drop_leftovers(layers));
+    CAMSHAFT_TRY(replace_outputs(layers));
+    remove_unread(layers);
     return std::move(result_);
   }
 
  private:
-  Status replace_inputs(Layer& layer) {
+  Status replace_inputs(Layer& layer, bool in_float) {
     if (layer.kind == LayerKind::kQuantize || layer.kind == LayerKind::kDequantize)
       return ok_status();
-    const bool in_float = keep_all_ || keep_float_.count(layer.name) > 0;
     bool quantized = false;
     for (size_t k = 0; k < layer.inputs.size(); ++k) {
       const Tensor* const input = layer.inputs[k];
@@ -120,10 +135,11 @@ class Simulator {
     return made;
   }
 
-  // The input of a Quantize, which may itself be dequantized.
+  // The input of a Quantize, which may itself be dequantized (and stays so in run_for).
   Result<Tensor*> source(const Layer& quantize, const Layer& reader) {
     Tensor* const x = quantize.inputs[0];
-    if (x->producer == nullptr || x->producer->kind != LayerKind::kDequantize) return x;
+    if (x->producer == nullptr || x->producer->kind != LayerKind::kDequantize || !simulates_)
+      return x;
     return stand_in(*x->producer, keep_all_, reader);
   }
 
@@ -166,8 +182,8 @@ class Simulator {
                      std::move(inputs), &reader);
   }
 
-  // Network outputs that a Dequantize makes, and Q/DQ nobody reads any more.
-  Status drop_leftovers(const std::vector<Layer*>& layers) {
+  // Network outputs that a Dequantize makes.
+  Status replace_outputs(const std::vector<Layer*>& layers) {
     for (Layer* layer : layers) {
       if (layer->kind != LayerKind::kDequantize || !graph_.is_output(layer->outputs[0])) continue;
       CAMSHAFT_ASSIGN(Tensor* const value, stand_in(*layer, keep_all_, *layer));
@@ -178,6 +194,10 @@ class Simulator {
       for (size_t k = 0; k < graph_.outputs().size(); ++k)
         if (graph_.outputs()[k] == output) graph_.set_output(k, copy);
     }
+    return ok_status();
+  }
+
+  void remove_unread(const std::vector<Layer*>& layers) {
     for (auto at = layers.rbegin(); at != layers.rend(); ++at) {
       Layer* const layer = *at;
       if (layer->kind != LayerKind::kQuantize && layer->kind != LayerKind::kDequantize) continue;
@@ -185,13 +205,13 @@ class Simulator {
         rewriter_.remove(layer);
     }
     graph_.remove_unused_tensors();
-    return ok_status();
   }
 
   ir::Graph& graph_;
   ir::Rewriter rewriter_;
-  const std::set<std::string>& keep_float_;
+  std::set<std::string> keep_float_;
   bool keep_all_;
+  bool simulates_ = false;
   Simulation result_;
   std::map<std::pair<const Layer*, bool>, Tensor*> made_;
 };
@@ -211,6 +231,10 @@ Result<Tensor*> add_rounding(ir::Graph& graph, Tensor* x, float scale, const Lay
 Result<Simulation> simulate_quantization(ir::Graph& graph,
                                          const std::set<std::string>& keep_float) {
   return Simulator(graph, keep_float).run();
+}
+
+Status keep_in_float(ir::Graph& graph, const std::vector<std::string>& patterns) {
+  return Simulator(graph, {}).run_for(patterns);
 }
 
 Result<std::vector<double>> measure_layers(std::unique_ptr<ir::Graph> graph,

@@ -24,6 +24,10 @@ struct Simulation {
 };
 Result<Simulation> simulate_quantization(ir::Graph& graph, const std::set<std::string>& keep_float);
 
+// Takes the Q/DQ pairs before the inputs of these layers away (patterns as in PlacementOptions),
+// and only those.
+Status keep_in_float(ir::Graph& graph, const std::vector<std::string>& patterns);
+
 // How much of its output's accuracy each weighted layer of the placement would lose by its own
 // quantization, everything before it in float: signal to noise in dB, in the order of
 // placement.weights. Consumes the graph, which the placement refers to.

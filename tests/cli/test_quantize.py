@@ -137,3 +137,70 @@ def test_a_detector_keeps_its_boxes(camshaft, tmp_path):
         assert (scores[best].argmax(1) == score[best].argmax(1)).all()
         assert np.abs(scores[best].max(1) - score[best].max(1)).max() < 0.01
         assert np.abs(box_corners(actual)[best] - box_corners(expected)[best]).max() < 0.01 * 416
+
+
+def calibration_cache(tmp_path, **scales):
+    lines = [f"{name}: {struct.pack('>f', scale).hex()}" for name, scale in scales.items()]
+    (tmp_path / "c.cache").write_text("\n".join(["TRT-8412-EntropyCalibration2", *lines]) + "\n")
+    return "--calib=c.cache"
+
+
+TIMING = ["--warmUp=0", "--duration=0", "--iterations=1"]
+
+
+def raw_output(camexec, tmp_path, *words):
+    result = camexec(*words, *TIMING, "--dumpRawBindingsToFile")
+    assert result.code == 0, result.err
+    return np.fromfile(next(tmp_path.glob("y.output.*.raw")), np.float32).reshape(1, 8, 16, 16), result
+
+
+def test_int8_takes_scales_from_a_cache(camexec, conv_file, tmp_path, example_input):
+    example_input.tofile(tmp_path / "x.bin")
+    fine, result = raw_output(camexec, tmp_path, "--onnx=conv.onnx", "--int8",
+                              calibration_cache(tmp_path, x=np.abs(example_input).max() / 127), "--loadInputs=x:x.bin")
+    assert "Precision: FP32+INT8" in result.out and "Calibration: c.cache" in result.out and not result.err
+    expected = conftest.conv_reference(example_input)
+    error = np.abs(fine - expected).max()
+    assert 1e-4 < error < 0.3
+    coarse, _ = raw_output(camexec, tmp_path, "--onnx=conv.onnx", "--int8", calibration_cache(tmp_path, x=1.0), "--loadInputs=x:x.bin")
+    assert np.abs(coarse - expected).max() > 3 * error  # these scales it was
+
+
+def test_int8_without_scales_is_for_timing_and_says_so(camexec, conv_file):
+    result = camexec("--onnx=conv.onnx", "--int8", *TIMING)
+    assert result.code == 0, result.err
+    assert result.err.count("made-up scales, for timing only") == 1
+    assert "Calibration: Dynamic" in result.out
+    assert "made-up" not in camexec("--onnx=conv.onnx", "--best", *TIMING).err
+
+
+def test_int8_of_a_network_with_qdq(camexec, camshaft, conv_file, samples, tmp_path):
+    assert camshaft("quantize", conv_file, "--data", samples, "-o", "q.onnx", "--min-snr", "0").code == 0
+    for words in (["--int8"], ["--stronglyTyped"], ["--best"], []):
+        result = camexec("--onnx=q.onnx", *words, *TIMING)
+        assert result.code == 0 and not result.err, result.err
+    ignored = camexec("--onnx=q.onnx", "--int8", calibration_cache(tmp_path, x=1.0), *TIMING)
+    assert ignored.code == 0 and "its own scales are used" in ignored.err
+
+
+def test_cache_that_does_not_fit(camexec, conv_file, tmp_path):
+    result = camexec("--onnx=conv.onnx", "--int8", calibration_cache(tmp_path, other=1.0), *TIMING)
+    assert result.code == 1 and "no scale for any tensor" in result.err
+    assert camexec("--onnx=conv.onnx", "--int8", "--calib=nowhere", *TIMING).code == 1
+
+
+def test_layer_precisions(camexec, conv_file, tmp_path, example_input):
+    example_input.tofile(tmp_path / "x.bin")
+    words = ["--onnx=conv.onnx", "--int8", calibration_cache(tmp_path, x=0.1), "--loadInputs=x:x.bin", "--layerPrecisions=conv*:fp32"]
+    expected = conftest.conv_reference(example_input)
+    for constraint in ("prefer", "obey"):
+        y, _ = raw_output(camexec, tmp_path, *words, f"--precisionConstraints={constraint}")
+        assert np.abs(y - expected).max() < 1e-4
+    y, result = raw_output(camexec, tmp_path, *words)
+    assert np.abs(y - expected).max() > 1e-3 and "no effect" in result.err
+    missing = camexec("--onnx=conv.onnx", "--int8", "--precisionConstraints=obey", "--layerPrecisions=conv9:fp32", *TIMING)
+    assert missing.code == 1 and "no layer \"conv9\"" in missing.err
+    wrong = camexec("--onnx=conv.onnx", "--precisionConstraints=obey", "--layerPrecisions=conv1:int8", *TIMING)
+    assert wrong.code == 1 and "computes in fp32, not int8 as asked for \"conv1\"" in wrong.err
+    warned = camexec("--onnx=conv.onnx", "--precisionConstraints=prefer", "--layerPrecisions=conv1:int8", *TIMING)
+    assert warned.code == 0 and "computes in fp32" in warned.err
