@@ -34,8 +34,48 @@ struct BroadcastOperand {
 };
 BroadcastOperand broadcast_operand(const TensorView& operand, const TensorView& output);
 
-// Operands a kernel can take beside its first output: float, of an extent that broadcasts to it.
-// Gives the refusal.
-std::string refuse_operands(const Problem& problem, size_t first_operand);
+// Operands a kernel can take beside its first output: float (of bytes: or uint8), of an extent that
+// broadcasts to it. Gives the refusal.
+std::string refuse_operands(const Problem& problem, size_t first_operand, bool of_bytes = false);
+
+// --- epilogues of quantized products. While packing, an epilogue is taken apart:
+//   v = acc * multiplier[c] + addend[c] + residual_scale * residual
+//   v = max(v, slope * v) + post, clamped to [low, high]
+//   code = round(v) + offset, for an 8-bit result
+// is done where the accumulators are; the instructions after that, whose value 0 is v, are run on
+// tiles of floats, and an 8-bit result is rounded last. Constants are folded in double precision.
+
+inline constexpr int kMaxEpilogueOperands = 8;
+
+// The channels of an output: `groups` of `channels` each, padded to `padded` in packed vectors.
+// `back`: the dimension of channels, counted from the last. Channel c is channel c % period of the
+// layer.
+struct ChannelLayout {
+  int64_t groups, channels, padded;
+  int back;
+  int64_t period;
+};
+
+// Header of the packed form; offsets in bytes from it.
+struct PackedEpilogue {
+  float low, high, slope, post;
+  int32_t offset;
+  int32_t residual;  // operand (0: the first), -1: none
+  float residual_scale;
+  int32_t rest_length;
+  int32_t bytes;                           // of all
+  int32_t multiplier, addend;              // [groups][padded] floats
+  int32_t rest;                            // ir::Instruction[rest_length]
+  int32_t bytes_operands;                  // how many operands of the rest are uint8
+  int32_t operands[kMaxEpilogueOperands];  // of constants: [groups][padded] floats; others: 0
+};
+
+// Operands (from input first_operand) that are packed: float constants of one value, or one per
+// channel. As bits of inputs.
+uint32_t packed_operands(const Problem& problem, size_t first_operand, int back);
+size_t packed_epilogue_bytes(const Problem& problem, const ir::Program& program,
+                             size_t first_operand, const ChannelLayout& layout);
+void pack_epilogue(const Problem& problem, const ir::Program& program, size_t first_operand,
+                   const ChannelLayout& layout, std::byte* packed);
 
 }  // namespace camshaft::kernels

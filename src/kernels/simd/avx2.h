@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #define CAMSHAFT_INLINE static inline __attribute__((always_inline))
+#define CAMSHAFT_INLINE_MEMBER inline __attribute__((always_inline))
 
 namespace camshaft::kernels::avx2 {
 

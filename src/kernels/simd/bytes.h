@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // kLanes bytes to a vector of int32 and back, with saturation; also 4 * kLanes at once and fewer
-// than kLanes.
+// than kLanes. store_codes takes values in [0, 255].
 #pragma once
 
 #include <cstring>
@@ -31,6 +31,15 @@ CAMSHAFT_INLINE void store_bytes(T* p, I32 a, I32 b, I32 c, I32 d) {
   const __m512i mixed = T(-1) < T(0) ? _mm512_packs_epi16(ab, cd) : _mm512_packus_epi16(ab, cd);
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   _mm512_storeu_si512(p, _mm512_permutexvar_epi32(order, mixed));
+}
+CAMSHAFT_INLINE I32 load_bytes(const uint8_t* p, int count) {
+  return {_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(first_n(count).m, p))};
+}
+CAMSHAFT_INLINE void store_codes(uint8_t* p, I32 a) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a.v));
+}
+CAMSHAFT_INLINE void store_codes(uint8_t* p, I32 a, int count) {
+  _mm_mask_storeu_epi8(p, first_n(count).m, _mm512_cvtepi32_epi8(a.v));
 }
 #elif defined(CAMSHAFT_TARGET_avx2)
 CAMSHAFT_INLINE I32 load_bytes(const int8_t* p) {
@@ -80,7 +89,7 @@ CAMSHAFT_INLINE void store_bytes(T* p, I32 a, I32 b, I32 c, I32 d) {
 }
 #endif
 
-// The first `count` < kLanes bytes; other lanes are 0.
+// The first `count` ≤ kLanes bytes; other lanes are 0.
 template <class T>
 CAMSHAFT_INLINE I32 load_bytes(const T* p, int64_t count) {
   T bytes[kLanes] = {};
@@ -93,5 +102,14 @@ CAMSHAFT_INLINE void store_bytes(T* p, I32 a, int64_t count) {
   store_bytes(bytes, a);
   std::memcpy(p, bytes, static_cast<size_t>(count));
 }
+
+#if !defined(CAMSHAFT_TARGET_avx512)
+CAMSHAFT_INLINE void store_codes(uint8_t* p, I32 a) {
+  store_bytes(p, a);
+}
+CAMSHAFT_INLINE void store_codes(uint8_t* p, I32 a, int count) {
+  store_bytes(p, a, static_cast<int64_t>(count));
+}
+#endif
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #define CAMSHAFT_INLINE static inline __attribute__((always_inline))
+#define CAMSHAFT_INLINE_MEMBER inline __attribute__((always_inline))
 
 namespace camshaft::kernels::scalar {
 

@@ -20,121 +20,178 @@ bool shape_of(const Problem& problem, ConvShape& shape) {
                     problem.outputs[0].extents, shape);
 }
 
-template <int kVecs, Reading kReading, int kFold>
+// What a row of the table is made of.
+struct Form {
+  int vecs;
+  Reading reading;
+  Numeric numeric = Numeric::kFloat;
+  int fold = 1;
+};
+
+template <Form F>
 std::string refusal(const Problem& problem) {
   ConvShape shape;
-  if (std::string reason = refuse_conv(problem, shape_of(problem, shape)); !reason.empty())
+  if (std::string reason = refuse_conv(problem, F.numeric, shape_of(problem, shape));
+      !reason.empty())
     return reason;
-  if (kFold == 1 && kVecs > 1 && shape.group_oc() <= (kVecs - 1) * kLanes)
+  if (F.fold == 1 && F.vecs > 1 && shape.group_oc() <= (F.vecs - 1) * kLanes)
     return "fewer output channels than the tile has";
-  if (kFold > 1 && !folding_helps(shape, kFold)) return "folding K saves no lanes";
-  if (kReading == Reading::kCopied && conv_needs_copy(shape))
+  if (F.fold > 1 && !folding_helps(shape, F.fold)) return "folding K saves no lanes";
+  const int64_t pixel_bytes = shape.sw * shape.ic * element_bytes(F.numeric);
+  if (F.reading == Reading::kCopied && conv_needs_copy(shape))
     return "padding makes it copy its input anyway";
-  if (kReading == Reading::kCopied && shape.kh * shape.kw > 1 && shape.sw * shape.ic % 1024 != 0)
+  if (F.reading == Reading::kCopied && shape.kh * shape.kw > 1 && pixel_bytes % 4096 != 0)
     return "pixels do not collide in the cache";
-  if (kReading == Reading::kLinear && shape.ic > 16) return "more than 16 channels to interleave";
+  if (F.reading == Reading::kLinear && shape.ic > 16) return "more than 16 channels to interleave";
+  if (F.reading == Reading::kLinear && F.numeric == Numeric::kByte)
+    for (size_t k = kFirstConvOperand; k < problem.inputs.size(); ++k)
+      if (problem.inputs[k].extents == problem.outputs[0].extents) return "a residual operand";
   return {};
 }
 
-template <int kVecs, Reading kReading, int kFold>
+template <Form F>
 double cost_us(const Problem& problem) {
   ConvShape s;
   if (!shape_of(problem, s)) return 1e12;
+  constexpr double kElement = static_cast<double>(element_bytes(F.numeric));
   const bool merges = s.kh == 1 && s.kw == 1 && s.sh == 1 && s.sw == 1;
   const int64_t rows = merges ? s.batch : s.batch * s.oh, strip = merges ? s.oh * s.ow : s.ow;
-  double us = conv_tiles_us(s, rows, strip, kVecs, kFold);
-  const double input_bytes = 4.0 * static_cast<double>(s.batch * s.ih * s.iw * s.ic);
-  if (kReading != Reading::kDirect || conv_needs_copy(s)) us += input_bytes / 40e3;
-  if (kReading == Reading::kLinear) us += input_bytes / 10e3;
+  double us = conv_tiles_us(s, F.numeric, rows, strip, F.vecs, F.fold);
+  const double input_bytes = kElement * static_cast<double>(s.batch * s.ih * s.iw * s.ic);
+  if (F.reading != Reading::kDirect || conv_needs_copy(s)) us += input_bytes / 40e3;
+  if (F.reading == Reading::kLinear) us += input_bytes / kElement * 4 / 10e3;
   // Twelve rows in one set of L1 is one too many.
-  const bool aliases = s.sw * s.ic % 1024 == 0 && kMaxRows[kVecs] > 8 && strip > 8;
-  if (aliases && kReading == Reading::kDirect && !conv_needs_copy(s)) us *= 1.3;
+  const bool aliases = s.sw * s.ic * element_bytes(F.numeric) % 4096 == 0 &&
+                       max_rows(F.numeric, F.vecs) > 8 && strip > 8;
+  if (aliases && F.reading == Reading::kDirect && !conv_needs_copy(s)) us *= 1.3;
   us /= problem.threads;
-  const double weight_bytes = 4.0 * static_cast<double>(s.oc * s.kh * s.kw * s.group_ic());
+  const double weight_bytes = kElement * static_cast<double>(s.oc * s.kh * s.kw * s.group_ic());
   const double stream_us = weight_bytes / 30e3;
   return us > stream_us ? us : stream_us;
 }
 
-template <int kFold>
+size_t lane_bytes(int64_t lanes) {
+  return static_cast<size_t>(lanes * kLaneBytes);
+}
+
+template <Form F>
 size_t packed_bytes(const Problem& problem) {
   ConvShape s;
   if (!shape_of(problem, s)) return 0;
-  return static_cast<size_t>(packed_bias_floats(s) + packed_filter_floats(s, kFold)) *
-         sizeof(float);
+  const size_t epilogue = F.numeric == Numeric::kFloat
+                              ? 0
+                              : packed_epilogue_bytes(problem, attrs_of(problem).epilogue,
+                                                      kFirstConvOperand, conv_channels(problem, s));
+  return epilogue + lane_bytes(packed_bias_lanes(s) + packed_filter_lanes(s, F.numeric, F.fold));
 }
 
-template <int kVecs, int kFold>
+template <Form F>
+void pack_floats(const Problem& problem, const ConvShape& s, std::byte* packed) {
+  pack_bias(s, has_bias(problem) ? constant_floats(problem.inputs[2]) : nullptr,
+            reinterpret_cast<float*>(packed));
+  pack_filter(s, conv_filter(s, constant_floats(problem.inputs[1])), tile_vecs(s, F.vecs, F.fold),
+              F.fold, packed + lane_bytes(packed_bias_lanes(s)));
+}
+
+template <Form F>
+void pack_bytes(const Problem& problem, const ConvShape& s, std::byte* packed) {
+  pack_epilogue(problem, attrs_of(problem).epilogue, kFirstConvOperand, conv_channels(problem, s),
+                packed);
+  packed += reinterpret_cast<const PackedEpilogue*>(packed)->bytes;
+  const Filter<int8_t> filter = conv_filter(s, constant_values<int8_t>(problem.inputs[1]));
+  pack_byte_bias(s, has_bias(problem) ? constant_values<int32_t>(problem.inputs[2]) : nullptr,
+                 filter, attrs_of(problem).zero_point, reinterpret_cast<int32_t*>(packed));
+  pack_filter(s, filter, tile_vecs(s, F.vecs, F.fold), F.fold,
+              packed + lane_bytes(packed_bias_lanes(s)));
+}
+
+template <Form F>
 void pack(const Problem& problem, std::byte* packed) {
   ConvShape s;
   if (!shape_of(problem, s)) return;
-  float* bias = reinterpret_cast<float*>(packed);
-  pack_bias(s, has_bias(problem) ? constant_floats(problem.inputs[2]) : nullptr, bias);
-  pack_filter(s, conv_filter(s, constant_floats(problem.inputs[1])), tile_vecs(s, kVecs, kFold),
-              kFold, bias + packed_bias_floats(s));
+  F.numeric == Numeric::kFloat ? pack_floats<F>(problem, s, packed)
+                               : pack_bytes<F>(problem, s, packed);
 }
 
-template <int kVecs, Reading kReading, int kFold>
+template <Form F>
 bool prepare(const KernelArgs& args, ConvRun& run) {
   const auto extents = [](const TensorView& view) {
     return std::span<const int64_t>(view.extents, static_cast<size_t>(view.rank));
   };
-  if (!conv_shape(args.layer->as<ir::ConvolutionAttrs>(), extents(args.inputs[0]),
-                  extents(args.inputs[1]), extents(args.outputs[0]), run.shape))
+  const ir::ConvolutionAttrs& attrs = args.layer->as<ir::ConvolutionAttrs>();
+  if (!conv_shape(attrs, extents(args.inputs[0]), extents(args.inputs[1]), extents(args.outputs[0]),
+                  run.shape))
     return false;
-  set_conv_tensors(args, run);
-  run.max_vecs = tile_vecs(run.shape, kVecs, kFold);
-  run.fold = kFold;
-  run.copies = kReading != Reading::kDirect;
-  run.bias = reinterpret_cast<const float*>(args.packed);
-  run.weights = run.bias + packed_bias_floats(run.shape);
+  const PackedEpilogue* epilogue = nullptr;
+  run.numeric = F.numeric;
+  run.bias = args.packed;
+  if (F.numeric == Numeric::kByte) {
+    run.padding = static_cast<uint8_t>(attrs.zero_point);
+    epilogue = reinterpret_cast<const PackedEpilogue*>(args.packed);
+    run.bias += epilogue->bytes;
+  }
+  set_conv_tensors(args, epilogue, run);
+  run.max_vecs = tile_vecs(run.shape, F.vecs, F.fold);
+  run.fold = F.fold;
+  run.copies = F.reading != Reading::kDirect;
+  run.weights = run.bias + lane_bytes(packed_bias_lanes(run.shape));
   return true;
 }
 
-template <int kVecs, Reading kReading, int kFold>
+template <Form F>
 size_t workspace_bytes(const KernelArgs& args) {
   ConvRun run;
-  return prepare<kVecs, kReading, kFold>(args, run) ? plan_conv(run, threads_of(args)) : 0;
+  return prepare<F>(args, run) ? plan_conv(run, threads_of(args)) : 0;
 }
 
-template <int kVecs, Reading kReading, int kFold>
+template <Form F>
 void run(const KernelArgs& args) {
   ConvRun run;
-  if (args.outputs[0].elements() == 0 || !prepare<kVecs, kReading, kFold>(args, run)) return;
+  if (args.outputs[0].elements() == 0 || !prepare<F>(args, run)) return;
   plan_conv(run, threads_of(args));
   run_conv(run, args.workspace, args.pool);
 }
 
-template <int kVecs, Reading kReading, int kFold = 1>
+template <Form F>
 constexpr Tactic row(const char* name) {
-  return {.name = name,
-          .kind = ir::LayerKind::kConvolution,
-          .isa = kIsa,
-          .formats = kReading == Reading::kLinear ? FormatRule::kLinearToChannelLast
-                                                  : FormatRule::kChannelLast,
-          .version = 1,
-          .refusal = refusal<kVecs, kReading, kFold>,
-          .cost_us = cost_us<kVecs, kReading, kFold>,
-          .packed_inputs = packed_conv_inputs,
-          .packed_bytes = packed_bytes<kFold>,
-          .pack = pack<kVecs, kFold>,
-          .workspace_bytes = workspace_bytes<kVecs, kReading, kFold>,
-          .run = run<kVecs, kReading, kFold>};
+  return {
+      .name = name,
+      .kind = ir::LayerKind::kConvolution,
+      .isa = kIsa,
+      .formats = F.reading == Reading::kLinear ? FormatRule::kLinearToChannelLast
+                                               : FormatRule::kChannelLast,
+      .version = 1,
+      .refusal = refusal<F>,
+      .cost_us = cost_us<F>,
+      .packed_inputs = F.numeric == Numeric::kFloat ? packed_conv_inputs : packed_byte_conv_inputs,
+      .packed_bytes = packed_bytes<F>,
+      .pack = pack<F>,
+      .workspace_bytes = workspace_bytes<F>,
+      .run = run<F>};
 }
 
-#define CAMSHAFT_CONV_ROWS(vecs, tile)                              \
-  row<vecs, Reading::kDirect>("conv_gemm_nhwc_f32_" tile),          \
-      row<vecs, Reading::kCopied>("conv_gemm_copy_nhwc_f32_" tile), \
-      row<vecs, Reading::kLinear>("conv_gemm_first_f32_" tile),
+#define CAMSHAFT_CONV_ROWS(vecs, tile)                                    \
+  row<Form{vecs, Reading::kDirect}>("conv_gemm_nhwc_f32_" tile),          \
+      row<Form{vecs, Reading::kCopied}>("conv_gemm_copy_nhwc_f32_" tile), \
+      row<Form{vecs, Reading::kLinear}>("conv_gemm_first_f32_" tile),
+#define CAMSHAFT_BYTE_CONV_ROWS(vecs, tile)                                                \
+  row<Form{vecs, Reading::kDirect, Numeric::kByte}>("conv_gemm_nhwc_u8i8_" tile),          \
+      row<Form{vecs, Reading::kCopied, Numeric::kByte}>("conv_gemm_copy_nhwc_u8i8_" tile), \
+      row<Form{vecs, Reading::kLinear, Numeric::kByte}>("conv_gemm_first_u8i8_" tile),
+
+constexpr Form folded(int vecs, int fold) {
+  return {vecs, Reading::kDirect, Numeric::kFloat, fold};
+}
 
 constexpr Tactic kTactics[] = {
-    CAMSHAFT_GEMM_TILES(CAMSHAFT_CONV_ROWS)
-        row<kMaxFoldVecs, Reading::kDirect, 2>("conv_fold2_nhwc_f32"),
-    row<kMaxFoldVecs, Reading::kDirect, 4>("conv_fold4_nhwc_f32"),
+    CAMSHAFT_GEMM_TILES(CAMSHAFT_CONV_ROWS) CAMSHAFT_BYTE_TILES(CAMSHAFT_BYTE_CONV_ROWS)
+        row<folded(kMaxFoldVecs, 2)>("conv_fold2_nhwc_f32"),
+    row<folded(kMaxFoldVecs, 4)>("conv_fold4_nhwc_f32"),
 #if !defined(CAMSHAFT_TARGET_scalar)
-    row<1, Reading::kDirect, 8>("conv_fold8_nhwc_f32"),
+    row<folded(1, 8)>("conv_fold8_nhwc_f32"),
 #endif
 #if defined(CAMSHAFT_TARGET_avx512)
-    row<1, Reading::kDirect, 16>("conv_fold16_nhwc_f32"),
+    row<folded(1, 16)>("conv_fold16_nhwc_f32"),
 #endif
 };
 

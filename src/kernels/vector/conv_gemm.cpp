@@ -54,26 +54,29 @@ void merge_rows(ConvRun& run) {
   s.batch = 1;
 }
 
+constexpr int64_t kSlack =
+    64;  // between rows of copies: tiles read a few bytes more than a row has
+
 // Bytes of input a block of `rows` output rows of one strip reads.
-int64_t window_floats(const ConvRun& run, int64_t rows) {
+int64_t window_bytes(const ConvRun& run, int64_t rows) {
   const ConvShape& s = run.shape;
   const int64_t high = (rows - 1) * s.sh + (s.kh - 1) * s.dh + 1;
   const int64_t wide = (run.strip - 1) * s.sw + (s.kw - 1) * s.dw + 1;
-  return high * (wide * run.pixel + kLanes);
+  return high * (wide * run.pixel + kSlack);
 }
 
 // Strips: whole rows where two of them fit in the cache share, else parts that are a whole number
 // of tiles.
 void choose_strips(ConvRun& run, int threads, int64_t budget) {
   const ConvShape& s = run.shape;
-  const int64_t tile_rows = kMaxRows[run.max_vecs];
+  const int64_t tile_rows = run.tile_rows();
   const bool one_row = s.oh * s.batch == 1;
   const int64_t tile =
       at_least_one(ceil_div(s.ow, at_least_one(ceil_div(s.ow, tile_rows))));  // even tiles
   const int64_t tiles = at_least_one(ceil_div(s.ow, tile));
   int64_t per_strip = one_row && !run.splits_panels ? ceil_div(tiles, threads) : tiles;
   run.strip = per_strip * tile;
-  while (per_strip > 1 && window_floats(run, 1) > budget) {
+  while (per_strip > 1 && window_bytes(run, 1) > budget) {
     per_strip = ceil_div(per_strip, 2);
     run.strip = per_strip * tile;
   }
@@ -97,16 +100,20 @@ bool should_split_panels(const ConvRun& run, int64_t threads) {
   const ConvShape& s = run.shape;
   const int64_t panels = run.panels().count() * s.groups;
   const bool one_row = s.oh * s.batch == 1;
-  const int64_t units = one_row ? ceil_div(s.ow, kMaxRows[run.max_vecs]) : s.oh * s.batch;
+  const int64_t units = one_row ? ceil_div(s.ow, run.tile_rows()) : s.oh * s.batch;
   const double by_panels = imbalance(panels, threads), by_rows = imbalance(units, threads);
-  const bool heavy_weights = run.panels().floats() * s.groups > s.batch * s.ih * s.iw * s.ic;
+  const bool heavy_weights =
+      run.panels().lanes() * kLaneBytes * s.groups > s.batch * s.ih * s.iw * s.ic * run.element();
   return heavy_weights ? by_panels <= by_rows * 1.15 : by_panels * 1.1 < by_rows;
 }
 
 }  // namespace
 
-bool conv_needs_copy(const ConvShape& s) {
+bool conv_needs_copy(const ConvShape& s, bool skips_rows) {
   if (s.kh == 0 || s.kw == 0) return false;  // reads nothing
+  if (!skips_rows &&
+      (s.pad_top > 0 || (s.oh - 1) * s.sh + (s.kh - 1) * s.dh + 1 - s.pad_top > s.ih))
+    return true;
   return s.pad_left > 0 || (s.ow - 1) * s.sw + (s.kw - 1) * s.dw + 1 - s.pad_left > s.iw;
 }
 
@@ -118,8 +125,9 @@ constexpr int64_t kZonedDilation = 6;
 
 // Cycles per k and pixel of a row of `pixels` in register tiles: short rows make small, inefficient
 // tiles.
-double pixel_cost(int64_t pixels, int64_t vecs) {
-  const EvenSplit tiles = split_evenly(pixels, kMaxRows[vecs]);
+double pixel_cost(const ConvRun& run, int64_t pixels) {
+  const int64_t vecs = run.max_vecs;
+  const EvenSplit tiles = split_evenly(pixels, run.tile_rows());
   const double rows = static_cast<double>(pixels) / static_cast<double>(at_least_one(tiles.parts));
   const double fma = rows * static_cast<double>(vecs) / 2,
                loads = (rows + static_cast<double>(vecs)) / 2;
@@ -154,44 +162,52 @@ void transpose(ConvRun& run) {
 void choose_reading(ConvRun& run) {
   const ConvShape& s = run.shape;
   const bool reads = s.kh > 0 && s.kw > 0;  // a phase of a deconvolution may have no taps
-  const bool can_read_in_place = run.x_channel == 1 && !run.copies;
-  // Folded kernel rows were packed for neighbouring pixels.
-  const bool wants_runs = run.fold > 1 && conv_runs(s, run.fold).runs == 1 && s.kw > 1;
-  const bool has_runs = !wants_runs || run.x_pixel == s.ic;
-  run.zoned = reads && can_read_in_place && conv_needs_copy(s) && s.dw >= kZonedDilation;
-  run.copies = reads && !run.zoned && (!can_read_in_place || !has_runs || conv_needs_copy(s));
+  // Steps that are not whole read beyond their pixel.
+  const bool whole_steps = s.group_ic() % elements_per_step(run.numeric) == 0;
+  const bool can_read_in_place = run.x_channel == run.element() && !run.copies && whole_steps;
+  // Kernel rows that are one run were packed for neighbouring pixels.
+  const bool wants_runs = !taps_join(s, run.numeric, run.fold) &&
+                          conv_runs(s, run.numeric, run.fold).runs == 1 && s.kw > 1;
+  const int64_t bytes = s.ic * run.element();
+  const bool has_runs = !wants_runs || run.x_pixel == bytes;
+  const bool pads = conv_needs_copy(s, run.padding == 0);
+  run.zoned = reads && can_read_in_place && pads && s.dw >= kZonedDilation && run.padding == 0;
+  run.copies = reads && !run.zoned && (!can_read_in_place || !has_runs || pads);
   // Rows of A that lie a multiple of 4 KiB apart share one set of L1: a copy spreads them.
-  const bool aliases = s.sw * s.ic % 1024 == 0 && !wants_runs;
-  run.pixel = run.copies ? s.ic + (aliases ? kLanes : 0) : run.x_pixel;
+  const bool aliases = s.sw * bytes % 4096 == 0 && !wants_runs;
+  run.pixel = run.copies ? bytes + (aliases ? 64 : 0) : run.x_pixel;
 }
 
 // Taps that lie next to each other, in A and in the filter, are one segment.
 void choose_segments(ConvRun& run) {
   const ConvShape& s = run.shape;
-  if (run.fold > 1)
-    run.row_runs = conv_runs(s, run.fold).runs == 1;
+  const ConvRuns runs = conv_runs(s, run.numeric, run.fold);
+  const int64_t tap = ceil_div(s.group_ic(), elements_per_step(run.numeric));
+  if (!taps_join(s, run.numeric, run.fold))
+    run.row_runs = runs.runs == 1;
   else
     run.row_runs =
-        !run.zoned && s.dw == 1 && run.pixel == s.group_ic() && run.b_tap == s.group_ic();
+        !run.zoned && s.dw == 1 && run.pixel == s.group_ic() * run.element() && run.b_tap == tap;
   run.max_segments = run.row_runs ? s.kh : s.kh * s.kw;
-  run.segment_length = run.row_runs ? s.kw * s.group_ic() : s.group_ic();
+  run.segment_length = !run.row_runs ? tap : runs.runs == 1 ? runs.length : s.kw * tap;
 }
 
 void choose_blocks(ConvRun& run, int threads) {
   const ConvShape& s = run.shape;
-  const int64_t l2_floats = static_cast<int64_t>(cpu_info().l2_bytes / sizeof(float));
-  choose_strips(run, threads, l2_floats / 3);
+  const int64_t l2_bytes = static_cast<int64_t>(cpu_info().l2_bytes);
+  choose_strips(run, threads, l2_bytes / 3);
   const Panels panels = run.panels();
-  const int64_t filter_floats = panels.padded_n() * panels.k;
+  const int64_t filter_bytes = panels.padded_n() * panels.k * kLaneBytes;
   const bool weights_fit =
-      filter_floats * (run.splits_panels ? 1 : threads) <= l2_floats * threads / 2;
-  const int64_t panel_floats = at_least_one(static_cast<int64_t>(run.max_vecs) * kLanes * panels.k);
-  run.panel_group = weights_fit ? panels.count() : at_least_one(l2_floats * 2 / 5 / panel_floats);
-  const int64_t row_floats = at_least_one(window_floats(run, 2) - window_floats(run, 1));
-  const int64_t more_rows = (l2_floats * 2 / 5 - window_floats(run, 1)) / row_floats;
+      filter_bytes * (run.splits_panels ? 1 : threads) <= l2_bytes * threads / 2;
+  const int64_t panel_bytes =
+      at_least_one(static_cast<int64_t>(run.max_vecs) * kLanes * panels.k * kLaneBytes);
+  run.panel_group = weights_fit ? panels.count() : at_least_one(l2_bytes * 2 / 5 / panel_bytes);
+  const int64_t row_bytes = at_least_one(window_bytes(run, 2) - window_bytes(run, 1));
+  const int64_t more_rows = (l2_bytes * 2 / 5 - window_bytes(run, 1)) / row_bytes;
   run.block_rows = smaller(s.oh, 1 + (more_rows > 0 ? more_rows : 0));
   const int64_t wide = (run.strip - 1) * s.sw + (s.kw - 1) * s.dw + 1;
-  run.row = run.copies ? wide * run.pixel + kLanes : run.x_row;
+  run.row = run.copies ? wide * run.pixel + kSlack : run.x_row;
 }
 
 // The workspace: zones, then for every worker its segments and its copy.
@@ -202,13 +218,13 @@ size_t zone_bytes(const ConvRun& run) {
 }  // namespace
 
 size_t plan_conv(ConvRun& run, int threads) {
-  const ConvRuns runs = conv_runs(run.shape, run.fold);
-  run.b_tap = run.fold > 1 ? runs.rows : run.shape.group_ic();
-  run.b_row = run.fold > 1 ? runs.runs * runs.rows : run.shape.kw * run.b_tap;
+  const ConvRuns runs = conv_runs(run.shape, run.numeric, run.fold);
+  const bool joins = taps_join(run.shape, run.numeric, run.fold);
+  run.b_tap = joins ? run.shape.group_ic() / elements_per_step(run.numeric) : runs.rows;
+  run.b_row = joins ? run.shape.kw * run.b_tap : runs.runs * runs.rows;
   merge_rows(run);
-  const bool is_row = run.shape.oh == 1 || run.shape.kh * run.shape.kw == 0 || run.fold > 1;
-  if (!is_row &&
-      pixel_cost(run.shape.oh, run.max_vecs) < 0.9 * pixel_cost(run.shape.ow, run.max_vecs))
+  const bool is_row = run.shape.oh == 1 || run.shape.kh * run.shape.kw == 0 || !joins;
+  if (!is_row && pixel_cost(run, run.shape.oh) < 0.9 * pixel_cost(run, run.shape.ow))
     transpose(run);
   if (run.shape.macs() < kMacsWorthThreads) threads = 1;
   run.threads = threads;
@@ -216,12 +232,13 @@ size_t plan_conv(ConvRun& run, int threads) {
   run.splits_panels = should_split_panels(run, threads);
   choose_blocks(run, threads);
   choose_segments(run);
-  const int64_t segment_floats =
-      ceil_div(run.max_segments * static_cast<int64_t>(sizeof(Segment)), 64) * 16;
-  run.scratch_floats = run.copies ? ceil_div(window_floats(run, run.block_rows), 16) * 16 : 0;
-  run.worker_floats = segment_floats + run.scratch_floats;
+  run.segment_bytes = ceil_div(run.max_segments * static_cast<int64_t>(sizeof(Segment)), 64) * 64;
+  run.scratch_bytes =
+      run.copies ? ceil_div(window_bytes(run, run.block_rows) + kSlack, 64) * 64 : 0;
+  run.worker_bytes =
+      run.segment_bytes + run.scratch_bytes + rest_scratch_bytes(run.finish, run.tile_rows());
   return (zone_bytes(run) + 63) / 64 * 64 +
-         static_cast<size_t>(run.worker_floats) * sizeof(float) * static_cast<size_t>(threads);
+         static_cast<size_t>(run.worker_bytes) * static_cast<size_t>(threads);
 }
 
 namespace {
@@ -261,7 +278,7 @@ int64_t make_zones(const ConvShape& s, ConvZone* zones) {
 void place_workspace(ConvRun& run, std::byte* workspace) {
   run.zones = reinterpret_cast<ConvZone*>(workspace);
   if (run.zoned) run.num_zones = make_zones(run.shape, run.zones);
-  run.scratch = reinterpret_cast<float*>(workspace + (zone_bytes(run) + 63) / 64 * 64);
+  run.scratch = workspace + (zone_bytes(run) + 63) / 64 * 64;
 }
 
 // Output rows [row, row + rows) of one strip of one image.
@@ -280,7 +297,9 @@ struct TapRange {
 
 // Kernel rows that lie inside the image for one output row: what is outside is skipped, not
 // multiplied by zero.
-TapRange taps_of_row(const ConvShape& s, int64_t row) {
+TapRange taps_of_row(const ConvRun& run, int64_t row) {
+  const ConvShape& s = run.shape;
+  if (run.padding != 0) return {0, s.kh, 0, s.kw};
   const int64_t above = s.pad_top - row * s.sh;  // input rows missing before the window
   const int64_t first = above > 0 ? ceil_div(above, s.dh) : 0, left = s.ih - 1 + above;
   const int64_t end = left < 0 ? 0 : smaller(s.kh, left / s.dh + 1);
@@ -304,31 +323,42 @@ int64_t list_segments(const ConvRun& run, const TapRange& taps, Segment* segment
 
 // One tile of pixels against panels [first, last) of conv group `group`.
 void run_panels(const ConvRun& run, const Panels& panels, Tile& tile, const TilePlace& place,
-                int64_t group, int64_t first, int64_t last) {
-  const int64_t group_channel = group * panels.n;
-  const float* bias = run.bias ? run.bias + group * group_bias_floats(run.shape) : nullptr;
-  const float* weights = run.weights + group * panels.floats();
+                int64_t group, int64_t first, int64_t last, std::byte* rest_scratch) {
+  const int64_t group_channel = group * panels.n,
+                group_column = group * group_bias_lanes(run.shape);
+  const std::byte* weights = run.weights + group * panels.lanes() * kLaneBytes;
+  const int64_t first_channel = group_channel + panels.first_col(first);
   for (int64_t panel = first; panel < last; ++panel) {
-    const int64_t channel = panels.first_col(panel), vecs = panels.vecs_of(panel);
-    tile.b = weights + panels.offset(panel);
-    tile.b_stride = vecs * kLanes;
-    tile.bias = bias ? bias + channel : nullptr;
-    place_tile(run.finish, place, group_channel + channel, panels.cols_of(panel), tile);
+    const int64_t col = panels.first_col(panel), vecs = panels.vecs_of(panel);
+    const int64_t channel = group_channel + col, cols = panels.cols_of(panel);
+    tile.b = weights + panels.offset(panel) * kLaneBytes;
+    tile.b_stride = vecs * kLanes * kLaneBytes;
+    tile.bias = run.bias ? run.bias + (group_column + col) * kLaneBytes : nullptr;
+    if (run.numeric == Numeric::kFloat)
+      place_tile(run.finish, place, channel, cols, tile);
+    else
+      place_byte_tile(run.finish, place, channel, cols, group_column + col, first_channel,
+                      rest_scratch, tile);
     const int v = static_cast<int>(vecs), rows = static_cast<int>(place.pixels);
-    (run.fold == 1 ? tile_kernel(v, rows) : fold_kernel(run.fold, v, rows))(tile);
+    (run.fold == 1 ? tile_kernel(run.numeric, v, rows) : fold_kernel(run.fold, v, rows))(tile);
   }
-  const int64_t from = panels.first_col(first);
-  const int64_t to = panels.first_col(last - 1) + panels.cols_of(last - 1);
-  finish_tiles(run.finish, place, group_channel + from, to - from);
+  const int64_t end = group_channel + panels.first_col(last - 1) + panels.cols_of(last - 1);
+  if (run.numeric == Numeric::kFloat)
+    finish_tiles(run.finish, place, first_channel, end - first_channel);
+  else
+    finish_byte_tiles(run.finish, place, first_channel, end - first_channel,
+                      group_column + panels.first_col(first), rest_scratch);
 }
 
 // A block in progress: what its tiles share.
 struct BlockRun {
   const ConvRun& run;
   const Block& block;
-  const float* a;  // of the block's first window
+  const std::byte* a;  // of the block's first window
   Segment* segments;
+  std::byte* rest_scratch;
   Panels panels;
+  int64_t finished_together;  // panels
   Tile tile{};
   TapRange listed{-1, -1, -1, -1};
 
@@ -341,18 +371,20 @@ struct BlockRun {
   // Columns [first, end) of the block's output row `row`, against panels [from, to) of `group`.
   void columns(int64_t row, int64_t first, int64_t end, int64_t group, int64_t from, int64_t to) {
     const ConvShape& s = run.shape;
-    const float* a_row = a + row * s.sh * run.row + group * s.group_ic();
-    const EvenSplit tiles = split_evenly(end - first, kMaxRows[run.max_vecs]);
+    const std::byte* a_row = a + row * s.sh * run.row + group * s.group_ic() * run.element();
+    const EvenSplit tiles = split_evenly(end - first, run.tile_rows());
     for (int64_t part = 0; part < tiles.parts; ++part) {
       const int64_t col = first + tiles.start(part);
       tile.a = a_row + (col - block.col) * s.sw * run.pixel;
-      run_panels(run, panels, tile, {block.image, block.row + row, col, tiles.size(part)}, group,
-                 from, to);
+      const TilePlace place{block.image, block.row + row, col, tiles.size(part)};
+      for (int64_t panel = from; panel < to; panel += finished_together)
+        run_panels(run, panels, tile, place, group, panel, smaller(to, panel + finished_together),
+                   rest_scratch);
     }
   }
 
   void row(int64_t row, int64_t group, int64_t from, int64_t to) {
-    TapRange taps = taps_of_row(run.shape, block.row + row);
+    TapRange taps = taps_of_row(run, block.row + row);
     const int64_t end = block.col + block.cols;
     if (!run.zoned) {
       list(taps);
@@ -375,14 +407,21 @@ struct BlockRun {
 void run_block_panels(const ConvRun& run, const Block& block, int worker, int64_t first,
                       int64_t last) {
   const ConvShape& s = run.shape;
-  float* scratch = run.scratch + worker * run.worker_floats;
+  std::byte* scratch = run.scratch + worker * run.worker_bytes;
   if (run.copies)
     copy_window(run, block.image, block.row, block.rows, block.col, block.cols, scratch);
-  const float* in_place = run.x + block.image * run.x_image +
-                          (block.row * s.sh - s.pad_top) * run.row +
-                          (block.col * s.sw - s.pad_left) * run.pixel;
-  Segment* segments = reinterpret_cast<Segment*>(scratch + run.scratch_floats);
-  BlockRun work{run, block, run.copies ? scratch : in_place, segments, run.panels()};
+  const std::byte* in_place = run.x + block.image * run.x_image +
+                              (block.row * s.sh - s.pad_top) * run.row +
+                              (block.col * s.sw - s.pad_left) * run.pixel;
+  Segment* segments = reinterpret_cast<Segment*>(scratch + run.scratch_bytes);
+  const bool waits = run.numeric == Numeric::kByte && run.finish.has_rest();
+  BlockRun work{run,
+                block,
+                run.copies ? scratch : in_place,
+                segments,
+                scratch + run.scratch_bytes + run.segment_bytes,
+                run.panels(),
+                waits ? kMaxRestChannels / (run.max_vecs * kLanes) : run.panels().count()};
   work.tile.a_stride = s.sw * run.pixel;
   work.tile.segments = segments;
   work.tile.segment_length = run.segment_length;

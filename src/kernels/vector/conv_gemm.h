@@ -15,30 +15,34 @@ struct ConvZone {
   int64_t col, end, first_tap, last_tap;
 };
 
-// How the filter's K is laid out: kernel rows of `runs` runs of `length` values, each `rows` rows
-// of a packed panel.
+// How the filter's K is laid out: kernel rows of `runs` runs of `length` steps of 4 bytes
+// (`elements` values), each `rows` rows of a packed panel.
 struct ConvRuns {
-  int64_t runs, length, rows;
+  int64_t runs, elements, length, rows;
 };
-// Unfolded, any cut is the same layout. Folded, a run is a kernel row where its pixels can be
-// neighbours, else a tap.
-ConvRuns conv_runs(const ConvShape& shape, int fold);
-Panels conv_panels(const ConvShape& shape, int max_vecs, int fold);
+// Where taps are whole steps and not folded, any cut is the same layout. Else a run is a kernel row
+// where its pixels can be neighbours, else a tap.
+ConvRuns conv_runs(const ConvShape& shape, Numeric numeric, int fold);
+bool taps_join(const ConvShape& shape, Numeric numeric, int fold);  // any cut is the same
+Panels conv_panels(const ConvShape& shape, Numeric numeric, int max_vecs, int fold);
 
 // Fewer lanes idle than with half the fold, and runs are long enough to fill them.
 bool folding_helps(const ConvShape& shape, int fold);
 // Folded tiles are no wider than the channels, so that few channels get tiles of many rows.
 int tile_vecs(const ConvShape& shape, int most, int fold);
 // Microseconds of one thread in the tiles of `rows` rows of `strip` pixels.
-double conv_tiles_us(const ConvShape& shape, int64_t rows, int64_t strip, int max_vecs, int fold);
+double conv_tiles_us(const ConvShape& shape, Numeric numeric, int64_t rows, int64_t strip,
+                     int max_vecs, int fold);
 
-// A convolution ready to run; strides in floats.
+// A convolution ready to run; strides in bytes.
 struct ConvRun {
   ConvShape shape;
-  const float* x = nullptr;
-  int64_t x_image = 0, x_channel = 1, x_row = 0, x_pixel = 0;
-  const float* bias = nullptr;     // group_bias_floats per group
-  const float* weights = nullptr;  // panels, group after group
+  Numeric numeric = Numeric::kFloat;
+  uint8_t padding = 0;  // what lies around the image: the zero point of bytes
+  const std::byte* x = nullptr;
+  int64_t x_image = 0, x_channel = 4, x_row = 0, x_pixel = 0;
+  const std::byte* bias = nullptr;     // group_bias_lanes per group: floats, of bytes int32
+  const std::byte* weights = nullptr;  // panels, group after group
   int max_vecs = 1;
   int fold = 1;         // steps of K in a vector (gemm_fold.h)
   bool copies = false;  // A is read from a padded copy
@@ -46,8 +50,8 @@ struct ConvRun {
 
   // Set by plan_conv.
   bool zoned = false;            // A is read in place; tiles skip taps outside the image
-  int64_t pixel = 0;             // floats between pixels of A
-  int64_t row = 0;               // floats between input rows of A
+  int64_t pixel = 0;             // bytes between pixels of A
+  int64_t row = 0;               // bytes between input rows of A
   int64_t b_row = 0, b_tap = 0;  // rows of B between kernel rows and between taps
   int64_t strip = 0;             // output pixels of a work unit: a row, or a part of it
   int64_t strips_per_row = 1;
@@ -61,10 +65,12 @@ struct ConvRun {
   // In the workspace.
   ConvZone* zones = nullptr;
   int64_t num_zones = 0;
-  float* scratch = nullptr;  // per worker: its copy of A, its segments
-  int64_t scratch_floats = 0, worker_floats = 0;
+  std::byte* scratch = nullptr;  // per worker: its copy of A, its segments, waiting tiles
+  int64_t scratch_bytes = 0, segment_bytes = 0, worker_bytes = 0;
 
-  Panels panels() const { return conv_panels(shape, max_vecs, fold); }
+  Panels panels() const { return conv_panels(shape, numeric, max_vecs, fold); }
+  int64_t element() const { return element_bytes(numeric); }
+  int64_t tile_rows() const { return max_rows(numeric, max_vecs); }
 };
 
 // Decides blocks, order and the split over `threads`. Gives the workspace it wants.
@@ -72,40 +78,58 @@ size_t plan_conv(ConvRun& run, int threads);
 // Runs a planned convolution with that workspace.
 void run_conv(ConvRun& run, std::byte* workspace, ThreadPool* pool);
 
-// Columns of padding need a copy (rows are skipped).
-bool conv_needs_copy(const ConvShape& shape);
+// Columns of padding need a copy; rows are skipped where padding is 0.
+bool conv_needs_copy(const ConvShape& shape, bool skips_rows = true);
 
-// Weights seen as [group][n][c][kh][kw]: strides in floats, of any sign.
+// Weights, floats or int8, seen as [group][n][c][kh][kw]: strides in elements, of any sign.
+template <class T>
 struct Filter {
-  const float* data;
+  const T* data;
   int64_t group, n, c, h, w;
 };
-Filter conv_filter(const ConvShape& shape, const float* weights);
+template <class T>
+Filter<T> conv_filter(const ConvShape& s, const T* weights) {
+  const int64_t taps = s.kh * s.kw, filter = s.group_ic() * taps;
+  return {weights, s.group_oc() * filter, filter, taps, s.kw, 1};
+}
 
 // Packed form: [groups][channels, padded to vectors] bias, then [groups][panel][kh][run][row][vecs
-// * kLanes].
-int64_t group_bias_floats(const ConvShape& shape);
-int64_t packed_bias_floats(const ConvShape& shape);
-int64_t packed_filter_floats(const ConvShape& shape, int fold = 1);
+// * kLanes]. Of bytes: first the epilogue; the bias takes up what the zero point adds.
+int64_t group_bias_lanes(const ConvShape& shape);
+int64_t packed_bias_lanes(const ConvShape& shape);
+int64_t packed_filter_lanes(const ConvShape& shape, Numeric numeric, int fold = 1);
 void pack_bias(const ConvShape& shape, const float* bias, float* packed);  // null: zeros
-void pack_filter(const ConvShape& shape, const Filter& filter, int max_vecs, int fold,
-                 float* packed);
+void pack_byte_bias(const ConvShape& shape, const int32_t* bias, const Filter<int8_t>& filter,
+                    int64_t zero_point, int32_t* packed);
+template <class T>
+void pack_filter(const ConvShape& shape, const Filter<T>& filter, int max_vecs, int fold,
+                 std::byte* packed);
 
 // What Convolution and Deconvolution tactics have in common; inputs are x, w, bias, operands.
 inline constexpr size_t kFirstConvOperand = 3;
 inline bool has_bias(const Problem& problem) {
   return problem.inputs.size() > 2 && problem.inputs[2].present;
 }
+template <class T>
+const T* constant_values(const ProblemTensor& tensor) {
+  return tensor.constant ? reinterpret_cast<const T*>(tensor.constant->view.data()) : nullptr;
+}
 inline const float* constant_floats(const ProblemTensor& tensor) {
-  return tensor.constant ? reinterpret_cast<const float*>(tensor.constant->view.data()) : nullptr;
+  return constant_values<float>(tensor);
 }
 inline int threads_of(const KernelArgs& args) {
   return args.pool ? args.pool->threads() : 1;
 }
 // Types, constants, operands; `shape` is that of the layer, valid or not.
-std::string refuse_conv(const Problem& problem, bool has_shape);
+std::string refuse_conv(const Problem& problem, Numeric numeric, bool has_shape);
 uint32_t packed_conv_inputs(const Problem& problem);
-// Tensors and epilogue of `run`.
-void set_conv_tensors(const KernelArgs& args, ConvRun& run);
+uint32_t packed_byte_conv_inputs(const Problem& problem);
+// The channels of a layer of bytes, of which `shape` is a part.
+inline int conv_channel_back(const Problem& problem) {
+  return static_cast<int>(problem.outputs[0].extents.size()) - 2;
+}
+ChannelLayout conv_channels(const Problem& problem, const ConvShape& shape);
+// Tensors and epilogue of `run`, whose numeric is set; `packed`: of bytes.
+void set_conv_tensors(const KernelArgs& args, const PackedEpilogue* packed, ConvRun& run);
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

@@ -7,19 +7,20 @@
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
-Filter conv_filter(const ConvShape& s, const float* weights) {
-  const int64_t taps = s.kh * s.kw, filter = s.group_ic() * taps;
-  return {weights, s.group_oc() * filter, filter, taps, s.kw, 1};
+bool taps_join(const ConvShape& s, Numeric numeric, int fold) {
+  return fold == 1 && s.group_ic() % elements_per_step(numeric) == 0;
 }
 
-ConvRuns conv_runs(const ConvShape& s, int fold) {
+ConvRuns conv_runs(const ConvShape& s, Numeric numeric, int fold) {
   const bool whole_rows = s.dw == 1 && s.groups == 1;
-  const int64_t runs = whole_rows ? 1 : s.kw, length = whole_rows ? s.kw * s.ic : s.group_ic();
-  return {runs, length, folded_rows(length, fold)};
+  const int64_t runs = whole_rows ? 1 : s.kw, elements = whole_rows ? s.kw * s.ic : s.group_ic();
+  const int64_t per_step = elements_per_step(numeric),
+                length = (elements + per_step - 1) / per_step;
+  return {runs, elements, length, folded_rows(length, fold)};
 }
 
-Panels conv_panels(const ConvShape& s, int max_vecs, int fold) {
-  const ConvRuns runs = conv_runs(s, fold);
+Panels conv_panels(const ConvShape& s, Numeric numeric, int max_vecs, int fold) {
+  const ConvRuns runs = conv_runs(s, numeric, fold);
   return Panels(s.group_oc(), s.kh * runs.runs * runs.rows, max_vecs, fold);
 }
 
@@ -35,7 +36,7 @@ bool folding_helps(const ConvShape& s, int fold) {
   const int64_t unit = kLanes / fold, n = s.group_oc();
   const int64_t most = (fold > 4 ? 1 : 2 * kMaxFoldVecs) * unit;
   return lanes_for(n, unit) < lanes_for(n, 2 * unit) && n <= most &&
-         conv_runs(s, fold).length >= fold;
+         conv_runs(s, Numeric::kFloat, fold).length >= fold;
 }
 
 int tile_vecs(const ConvShape& s, int most, int fold) {
@@ -45,30 +46,31 @@ int tile_vecs(const ConvShape& s, int most, int fold) {
   return static_cast<int>(wanted < limit ? wanted : limit);
 }
 
-double conv_tiles_us(const ConvShape& s, int64_t rows, int64_t strip, int max_vecs, int fold) {
+double conv_tiles_us(const ConvShape& s, Numeric numeric, int64_t rows, int64_t strip, int max_vecs,
+                     int fold) {
   const int vecs = tile_vecs(s, max_vecs, fold);
-  const Panels panels = conv_panels(s, vecs, fold);
-  const int64_t lanes = panels.k == 0 ? kLanes : panels.floats() / panels.k;
-  double us = tile_cost_us(rows, strip, lanes, panels.k, vecs);
+  const Panels panels = conv_panels(s, numeric, vecs, fold);
+  const int64_t lanes = panels.k == 0 ? kLanes : panels.lanes() / panels.k;
+  double us = tile_cost_us(numeric, rows, strip, lanes, panels.k, vecs);
   if (fold > 1)  // the lanes of a column are added, results stored one row at a time
     us += static_cast<double>(rows * strip) * (6 + 3 * static_cast<double>(lanes / kLanes)) / 4000;
   return us * static_cast<double>(s.groups);
 }
 
-int64_t group_bias_floats(const ConvShape& s) {
+int64_t group_bias_lanes(const ConvShape& s) {
   return Panels(s.group_oc(), 0, 1).padded_n();
 }
 
-int64_t packed_bias_floats(const ConvShape& s) {
-  return s.groups * group_bias_floats(s);
+int64_t packed_bias_lanes(const ConvShape& s) {
+  return s.groups * group_bias_lanes(s);
 }
 
-int64_t packed_filter_floats(const ConvShape& s, int fold) {
-  return s.groups * conv_panels(s, 1, fold).floats();
+int64_t packed_filter_lanes(const ConvShape& s, Numeric numeric, int fold) {
+  return s.groups * conv_panels(s, numeric, 1, fold).lanes();
 }
 
 void pack_bias(const ConvShape& s, const float* bias, float* packed) {
-  const int64_t n = s.group_oc(), padded = group_bias_floats(s);
+  const int64_t n = s.group_oc(), padded = group_bias_lanes(s);
   for (int64_t group = 0; group < s.groups; ++group)
     for (int64_t c = 0; c < padded; ++c)
       packed[group * padded + c] = bias && c < n ? bias[group * n + c] : 0;
@@ -76,97 +78,170 @@ void pack_bias(const ConvShape& s, const float* bias, float* packed) {
 
 namespace {
 
-// One packed row: steps [k, k + count) of a run, for `cols` columns of `fold` lanes; the other
-// lanes are 0.
+int32_t filter_sum(const ConvShape& s, const Filter<int8_t>& f, int64_t group, int64_t n) {
+  const int8_t* filter = f.data + group * f.group + n * f.n;
+  int32_t sum = 0;
+  for (int64_t c = 0; c < s.group_ic(); ++c)
+    for (int64_t kh = 0; kh < s.kh; ++kh)
+      for (int64_t kw = 0; kw < s.kw; ++kw) sum += filter[c * f.c + kh * f.h + kw * f.w];
+  return sum;
+}
+
+}  // namespace
+
+void pack_byte_bias(const ConvShape& s, const int32_t* bias, const Filter<int8_t>& filter,
+                    int64_t zero_point, int32_t* packed) {
+  const int64_t n = s.group_oc(), padded = group_bias_lanes(s);
+  for (int64_t group = 0; group < s.groups; ++group)
+    for (int64_t c = 0; c < padded; ++c) {
+      uint32_t value = 0;  // wraps, as the accumulators do
+      if (c < n) {
+        value = bias ? static_cast<uint32_t>(bias[group * n + c]) : 0;
+        value -= static_cast<uint32_t>(zero_point) *
+                 static_cast<uint32_t>(filter_sum(s, filter, group, c));
+      }
+      packed[group * padded + c] = static_cast<int32_t>(value);
+    }
+}
+
+namespace {
+
+// One packed row: elements [k, k + count) of a run, for `cols` columns of `fold` lanes; the other
+// elements are 0. `per_lane`: elements side by side in a lane.
+template <class T>
 struct PackedRow {
   const ConvShape& s;
-  const Filter& f;
-  int64_t fold, width, cols;
+  const Filter<T>& f;
+  int64_t fold, width, cols, per_lane;
 
-  void fill(const float* filter, int64_t first_tap, int64_t k, int64_t count, float* to) const {
-    for (int64_t lane = 0; lane < width; ++lane) to[lane] = 0;
+  void fill(const T* filter, int64_t first_tap, int64_t k, int64_t count, T* to) const {
+    for (int64_t e = 0; e < width * per_lane; ++e) to[e] = 0;
     for (int64_t col = 0; col < cols; ++col)
       for (int64_t step = 0; step < count; ++step) {
         const int64_t kw = first_tap + (k + step) / s.group_ic(), c = (k + step) % s.group_ic();
-        to[col * fold + step] = filter[col * f.n + c * f.c + kw * f.w];
+        to[col * fold * per_lane + step] = filter[col * f.n + c * f.c + kw * f.w];
       }
   }
 };
 
-}  // namespace
-
-namespace {
-
-// Reads every filter once, in its order; a packed row is written whole.
-void pack_unfolded(const ConvShape& s, const Filter& f, const float* from, int64_t width,
-                   int64_t cols, float* to) {
-  const int64_t ic = s.group_ic();
+// Reads every filter once, in its order; a packed row is written whole. Taps are whole steps.
+template <class T>
+void pack_unfolded(const PackedRow<T>& row, const T* from, T* to) {
+  const ConvShape& s = row.s;
+  const Filter<T>& f = row.f;
+  const int64_t ic = s.group_ic(), per_lane = row.per_lane;
   for (int64_t c = 0; c < ic; ++c)
     for (int64_t kh = 0; kh < s.kh; ++kh)
       for (int64_t kw = 0; kw < s.kw; ++kw) {
-        const float* filter = from + c * f.c + kh * f.h + kw * f.w;
-        float* row = to + ((kh * s.kw + kw) * ic + c) * width;
-        for (int64_t col = 0; col < cols; ++col) row[col] = filter[col * f.n];
-        for (int64_t col = cols; col < width; ++col) row[col] = 0;
+        const T* filter = from + c * f.c + kh * f.h + kw * f.w;
+        const int64_t step = ((kh * s.kw + kw) * ic + c) / per_lane;
+        T* lane = to + step * row.width * per_lane + c % per_lane;
+        for (int64_t col = 0; col < row.cols; ++col) lane[col * per_lane] = filter[col * f.n];
+        for (int64_t col = row.cols; col < row.width; ++col) lane[col * per_lane] = 0;
       }
 }
 
 }  // namespace
 
-void pack_filter(const ConvShape& s, const Filter& f, int max_vecs, int fold, float* packed) {
-  const ConvRuns runs = conv_runs(s, fold);
-  const Panels panels = conv_panels(s, max_vecs, fold);
+template <class T>
+void pack_filter(const ConvShape& s, const Filter<T>& f, int max_vecs, int fold,
+                 std::byte* packed) {
+  constexpr Numeric kNumeric = sizeof(T) == 1 ? Numeric::kByte : Numeric::kFloat;
+  constexpr int64_t kPerLane = elements_per_step(kNumeric);
+  const ConvRuns runs = conv_runs(s, kNumeric, fold);
+  const Panels panels = conv_panels(s, kNumeric, max_vecs, fold);
   for (int64_t group = 0; group < s.groups; ++group)
     for (int64_t panel = 0; panel < panels.count(); ++panel) {
-      const PackedRow row{s, f, fold, panels.vecs_of(panel) * kLanes, panels.cols_of(panel)};
-      const float* from = f.data + group * f.group + panels.first_col(panel) * f.n;
-      float* to = packed + group * panels.floats() + panels.offset(panel);
-      if (fold == 1) {
-        pack_unfolded(s, f, from, row.width, row.cols, to);
+      const PackedRow<T> row{
+          s, f, fold, panels.vecs_of(panel) * kLanes, panels.cols_of(panel), kPerLane};
+      const T* from = f.data + group * f.group + panels.first_col(panel) * f.n;
+      T* to = reinterpret_cast<T*>(packed +
+                                   (group * panels.lanes() + panels.offset(panel)) * kLaneBytes);
+      if (taps_join(s, kNumeric, fold)) {
+        pack_unfolded(row, from, to);
         continue;
       }
       for (int64_t kh = 0; kh < s.kh; ++kh)
         for (int64_t run = 0; run < runs.runs; ++run)
-          for (int64_t k = 0; k < runs.length; to += row.width) {
-            const int64_t count = k + fold <= runs.length ? fold : 1;
-            row.fill(from + kh * f.h, run, k, count, to);
-            k += count;
+          for (int64_t step = 0; step < runs.length; to += row.width * kPerLane) {
+            const int64_t steps = step + fold <= runs.length ? fold : 1;
+            const int64_t left = runs.elements - step * kPerLane;
+            row.fill(from + kh * f.h, run, step * kPerLane,
+                     left < steps * kPerLane ? left : steps * kPerLane, to);
+            step += steps;
           }
     }
 }
 
-std::string refuse_conv(const Problem& problem, bool has_shape) {
-  const ProblemTensor &x = problem.inputs[0], &w = problem.inputs[1], &y = problem.outputs[0];
-  if (x.type != DataType::kFloat || y.type != DataType::kFloat) return "not float";
-  if (w.type != DataType::kFloat) return "weights are not float";
-  if (!w.constant) return "weights are not constant";
+template void pack_filter(const ConvShape&, const Filter<float>&, int, int, std::byte*);
+template void pack_filter(const ConvShape&, const Filter<int8_t>&, int, int, std::byte*);
+
+namespace {
+
+const char* refuse_types(const Problem& problem, Numeric numeric) {
+  const DataType x = problem.inputs[0].type, w = problem.inputs[1].type,
+                 y = problem.outputs[0].type;
+  const bool is_float = numeric == Numeric::kFloat;
+  if (is_float && (x != DataType::kFloat || y != DataType::kFloat)) return "not float";
+  if (is_float && w != DataType::kFloat) return "weights are not float";
+  if (!is_float && x != DataType::kUInt8) return "the input is not uint8";
+  if (!is_float && w != DataType::kInt8) return "weights are not int8";
+  if (!is_float && y == DataType::kInt32)
+    return problem.layer->as<ir::ConvolutionAttrs>().epilogue.empty() ? nullptr
+                                                                      : "int32 with an epilogue";
+  if (!is_float && y != DataType::kFloat && y != DataType::kUInt8)
+    return "the output is neither uint8 nor float nor int32";
+  return nullptr;
+}
+
+}  // namespace
+
+std::string refuse_conv(const Problem& problem, Numeric numeric, bool has_shape) {
+  const bool of_bytes = numeric == Numeric::kByte;
+  if (const char* reason = refuse_types(problem, numeric)) return reason;
+  if (!problem.inputs[1].constant) return "weights are not constant";
   if (has_bias(problem) &&
-      (!problem.inputs[2].constant || problem.inputs[2].type != DataType::kFloat))
-    return "the bias is not a float constant";
+      (!problem.inputs[2].constant ||
+       problem.inputs[2].type != (of_bytes ? DataType::kInt32 : DataType::kFloat)))
+    return of_bytes ? "the bias is not an int32 constant" : "the bias is not a float constant";
   if (!has_shape) return "not 1-D or 2-D";
   if (problem.inputs.size() > kFirstConvOperand + kMaxOperands) return "too many epilogue operands";
   if (!program_fits(problem.layer->as<ir::ConvolutionAttrs>().epilogue))
     return "the epilogue is too long";
-  return refuse_operands(problem, kFirstConvOperand);
+  return refuse_operands(problem, kFirstConvOperand, of_bytes);
 }
 
 uint32_t packed_conv_inputs(const Problem& problem) {
   return has_bias(problem) ? 6u : 2u;
 }
 
-void set_conv_tensors(const KernelArgs& args, ConvRun& run) {
+uint32_t packed_byte_conv_inputs(const Problem& problem) {
+  return packed_conv_inputs(problem) |
+         packed_operands(problem, kFirstConvOperand, conv_channel_back(problem));
+}
+
+ChannelLayout conv_channels(const Problem& problem, const ConvShape& s) {
+  return {s.groups, s.group_oc(), group_bias_lanes(s), conv_channel_back(problem),
+          problem.outputs[0].extents[1]};
+}
+
+void set_conv_tensors(const KernelArgs& args, const PackedEpilogue* packed, ConvRun& run) {
   const TensorView &x = args.inputs[0], &y = args.outputs[0];
   const int last = x.rank - 1;
-  run.x = x.as<const float>();
-  run.x_image = x.strides[0];
-  run.x_channel = x.extents[1] == 1 ? 1 : x.strides[1];
-  run.x_pixel = x.strides[last];
-  run.x_row = x.rank == 4 ? x.strides[2] : x.extents[last] * x.strides[last];
-  run.finish =
-      tile_finish(args, args.layer->as<ir::ConvolutionAttrs>().epilogue, kFirstConvOperand);
-  run.finish.out = {y.as<float>(), y.strides[0],
-                    y.rank == 4 ? y.strides[2] : y.extents[last] * y.strides[last],
-                    y.strides[last]};
+  const int64_t size = run.element();
+  run.x = x.as<const std::byte>();
+  run.x_image = x.strides[0] * size;
+  run.x_channel = x.extents[1] == 1 ? size : x.strides[1] * size;
+  run.x_pixel = x.strides[last] * size;
+  run.x_row = x.rank == 4 ? x.strides[2] * size : x.extents[last] * run.x_pixel;
+  set_epilogue(args.layer->as<ir::ConvolutionAttrs>().epilogue, args.inputs, kFirstConvOperand, y,
+               conv_source, packed, run.finish);
+  TileOutput& out = run.finish.out;
+  const int64_t out_size = out.channel();
+  out.data = y.as<std::byte>();
+  out.image = y.strides[0] * out_size;
+  out.pixel = y.strides[last] * out_size;
+  out.row = y.rank == 4 ? y.strides[2] * out_size : y.extents[last] * out.pixel;
 }
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

@@ -6,36 +6,49 @@
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
 
-CAMSHAFT_INLINE void zero_floats(float* to, int64_t count) {
-  if (count > 0) std::memset(to, 0, static_cast<size_t>(count) * sizeof(float));
+CAMSHAFT_INLINE void fill(std::byte* to, uint8_t value, int64_t bytes) {
+  if (bytes > 0) std::memset(to, value, static_cast<size_t>(bytes));
 }
 
-CAMSHAFT_INLINE void copy_floats(float* to, const float* from, int64_t count) {
+// memcpy is a call with branches on the size: pixels of few channels are not worth it.
+CAMSHAFT_INLINE void copy_bytes(std::byte* to, const std::byte* from, int64_t bytes) {
+  constexpr int64_t kVector = kLanes * kLaneBytes;
   int64_t k = 0;
-  for (; k + kLanes <= count; k += kLanes) store(to + k, load(from + k));
-  for (; k < count; ++k) to[k] = from[k];
+  for (; k + kVector <= bytes; k += kVector)
+    store(reinterpret_cast<float*>(to + k), load(reinterpret_cast<const float*>(from + k)));
+  for (; k + kLaneBytes <= bytes; k += kLaneBytes) __builtin_memcpy(to + k, from + k, 4);
+  for (; k < bytes; ++k) to[k] = from[k];
+}
+
+template <class T>
+void interleave(const ConvRun& run, const std::byte* from, int64_t pixels, std::byte* to) {
+  for (int64_t c = 0; c < run.shape.ic; ++c) {
+    const std::byte* plane = from + c * run.x_channel;
+    std::byte* first = to + c * static_cast<int64_t>(sizeof(T));
+    for (int64_t p = 0; p < pixels; ++p)
+      *reinterpret_cast<T*>(first + p * run.pixel) =
+          *reinterpret_cast<const T*>(plane + p * run.x_pixel);
+  }
 }
 
 // `pixels` pixels of one input row into pixels `run.pixel` apart.
-void copy_pixels(const ConvRun& run, const float* from, int64_t pixels, float* to) {
-  const int64_t channels = run.shape.ic;
-  if (run.x_channel == 1 && run.x_pixel == channels && run.pixel == channels) {
-    std::memcpy(to, from, static_cast<size_t>(pixels * channels) * sizeof(float));
-  } else if (run.x_channel == 1) {
-    for (int64_t p = 0; p < pixels; ++p)
-      copy_floats(to + p * run.pixel, from + p * run.x_pixel, channels);
+void copy_pixels(const ConvRun& run, const std::byte* from, int64_t pixels, std::byte* to) {
+  const int64_t bytes = run.shape.ic * run.element();
+  if (run.x_channel != run.element()) {
+    run.numeric == Numeric::kFloat ? interleave<float>(run, from, pixels, to)
+                                   : interleave<uint8_t>(run, from, pixels, to);
+  } else if (run.x_pixel == bytes && run.pixel == bytes) {
+    std::memcpy(to, from, static_cast<size_t>(pixels * bytes));
   } else {
-    for (int64_t c = 0; c < channels; ++c) {
-      const float* plane = from + c * run.x_channel;
-      for (int64_t p = 0; p < pixels; ++p) to[p * run.pixel + c] = plane[p * run.x_pixel];
-    }
+    for (int64_t p = 0; p < pixels; ++p)
+      copy_bytes(to + p * run.pixel, from + p * run.x_pixel, bytes);
   }
 }
 
 }  // namespace
 
 void copy_window(const ConvRun& run, int64_t image, int64_t row, int64_t rows, int64_t col,
-                 int64_t cols, float* scratch) {
+                 int64_t cols, std::byte* scratch) {
   const ConvShape& s = run.shape;
   const int64_t ih0 = row * s.sh - s.pad_top, iw0 = col * s.sw - s.pad_left;
   const int64_t high = (rows - 1) * s.sh + (s.kh - 1) * s.dh + 1;
@@ -46,11 +59,15 @@ void copy_window(const ConvRun& run, int64_t image, int64_t row, int64_t rows, i
   const int64_t right = inside > wide ? wide : (inside < left ? left : inside);
   for (int64_t h = 0; h < high; ++h, scratch += run.row) {
     const int64_t ih = ih0 + h;
-    if (ih < 0 || ih >= s.ih) continue;  // no tile reads it
-    const float* from = run.x + image * run.x_image + ih * run.x_row + (iw0 + left) * run.x_pixel;
-    zero_floats(scratch, left * run.pixel);
+    if (ih < 0 || ih >= s.ih) {
+      if (run.padding != 0) fill(scratch, run.padding, wide * run.pixel);
+      continue;  // else no tile reads it
+    }
+    const std::byte* from =
+        run.x + image * run.x_image + ih * run.x_row + (iw0 + left) * run.x_pixel;
+    fill(scratch, run.padding, left * run.pixel);
     copy_pixels(run, from, right - left, scratch + left * run.pixel);
-    zero_floats(scratch + right * run.pixel, (wide - right) * run.pixel);
+    fill(scratch + right * run.pixel, run.padding, (wide - right) * run.pixel);
   }
 }
 

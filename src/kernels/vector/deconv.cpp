@@ -94,7 +94,8 @@ struct Width {
 template <int kVecs, int kFold>
 std::string refusal(const Problem& problem) {
   ConvShape s;
-  if (std::string reason = refuse_conv(problem, shape_of(problem, s)); !reason.empty())
+  if (std::string reason = refuse_conv(problem, Numeric::kFloat, shape_of(problem, s));
+      !reason.empty())
     return reason;
   if ((s.sh > 1 && s.dh > 1) || (s.sw > 1 && s.dw > 1)) return "dilated and strided";
   const ConvShape phase = phase_pair(best_form(s), 0).shape;
@@ -112,16 +113,16 @@ double cost_us(const Problem& problem) {
   double us = 0;
   for (int64_t index = 0; index < form.count(); ++index) {
     const ConvShape c = phase_pair(form, index).shape;
-    us += conv_tiles_us(c, c.batch * c.oh, c.ow, kVecs, kFold);
+    us += conv_tiles_us(c, Numeric::kFloat, c.batch * c.oh, c.ow, kVecs, kFold);
     us += static_cast<double>(s.batch * s.ih * s.iw * s.ic) / 10e3;
   }
   return 0.2 + us / problem.threads;
 }
 
-int64_t form_floats(const Form& form, int fold) {
-  int64_t floats = packed_bias_floats(phase_pair(form, 0).shape);
+int64_t form_lanes(const Form& form, int fold) {
+  int64_t floats = packed_bias_lanes(phase_pair(form, 0).shape);
   for (int64_t index = 0; index < form.count(); ++index)
-    floats += packed_filter_floats(phase_pair(form, index).shape, fold);
+    floats += packed_filter_lanes(phase_pair(form, index).shape, Numeric::kFloat, fold);
   return floats;
 }
 
@@ -131,14 +132,14 @@ size_t packed_bytes(const Problem& problem) {
   ConvShape s;
   if (!shape_of(problem, s)) return 0;
   const Form best = best_form(s), single{s, false};
-  int64_t floats = form_floats(best, kFold);
-  if (best.joins_columns) floats += form_floats(single, 1);
+  int64_t floats = form_lanes(best, kFold);
+  if (best.joins_columns) floats += form_lanes(single, 1);
   return static_cast<size_t>(floats) * sizeof(float);
 }
 
 // Weights are [group][c][n][kh][kw]; the plain convolution of a phase runs through its taps
 // backwards.
-Filter phase_filter(const ConvShape& s, const PhasePair& pair, const float* weights) {
+Filter<float> phase_filter(const ConvShape& s, const PhasePair& pair, const float* weights) {
   const int64_t taps = s.kh * s.kw, c_stride = s.group_oc() * taps;
   const int64_t last_h = pair.h.first_tap + (pair.h.taps - 1) * s.sh,
                 last_w = pair.w.first_tap + (pair.w.taps - 1) * s.sw;
@@ -152,8 +153,8 @@ Filter phase_filter(const ConvShape& s, const PhasePair& pair, const float* weig
 
 // The weights with the columns of the kernel as leading output channels: [c][kw][n][kh], seen as
 // those of `pair`.
-Filter joined_filter(const ConvShape& s, const PhasePair& pair, const float* weights,
-                     float* joined) {
+Filter<float> joined_filter(const ConvShape& s, const PhasePair& pair, const float* weights,
+                            float* joined) {
   for (int64_t c = 0; c < s.ic; ++c)
     for (int64_t n = 0; n < s.oc; ++n)
       for (int64_t kh = 0; kh < s.kh; ++kh)
@@ -176,7 +177,7 @@ void pack_form(const Problem& problem, const Form& form, float* to) {
     pack_bias(first, nullptr, to);
     for (int64_t k = 0; bias && k < repeats * s.oc; ++k) to[k] = bias[k % s.oc];
   }
-  to += packed_bias_floats(first);
+  to += packed_bias_lanes(first);
   const float* weights = constant_floats(problem.inputs[1]);
   float* joined =
       form.joins_columns ? new float[static_cast<size_t>(s.ic * s.oc * s.kh * s.kw)] : nullptr;
@@ -185,8 +186,8 @@ void pack_form(const Problem& problem, const Form& form, float* to) {
     if (pair.shape.kh > 0)
       pack_filter(pair.shape,
                   joined ? joined_filter(s, pair, weights, joined) : phase_filter(s, pair, weights),
-                  width.vecs, width.fold, to);
-    to += packed_filter_floats(pair.shape, width.fold);
+                  width.vecs, width.fold, reinterpret_cast<std::byte*>(to));
+    to += packed_filter_lanes(pair.shape, Numeric::kFloat, width.fold);
   }
   delete[] joined;
 }
@@ -199,12 +200,12 @@ void pack(const Problem& problem, std::byte* packed) {
   float* to = reinterpret_cast<float*>(packed);
   pack_form<kVecs, kFold>(problem, best, to);
   if (best.joins_columns)
-    pack_form<kVecs, kFold>(problem, {s, false}, to + form_floats(best, kFold));
+    pack_form<kVecs, kFold>(problem, {s, false}, to + form_lanes(best, kFold));
 }
 
 // Joined columns are channels that follow each other, in the output and in every operand.
 bool is_joined(const ConvShape& s, const TileFinish& finish) {
-  if (finish.out.pixel != s.oc) return false;
+  if (finish.out.pixel != s.oc * finish.out.channel()) return false;
   for (int k = 0; k < finish.num_operands; ++k)
     if (finish.operands[k].pixel != s.oc * finish.operands[k].channel) return false;
   return true;
@@ -226,11 +227,11 @@ bool prepare(const KernelArgs& args, DeconvRun& layer) {
   if (!deconv_shape(args.layer->as<ir::ConvolutionAttrs>(), extents(args.inputs[0]),
                     extents(args.inputs[1]), extents(args.outputs[0]), run.shape))
     return false;
-  set_conv_tensors(args, run);
+  set_conv_tensors(args, nullptr, run);
   layer.form = best_form(run.shape);
-  const float* packed = reinterpret_cast<const float*>(args.packed);
+  const std::byte* packed = args.packed;
   if (layer.form.joins_columns && !is_joined(run.shape, run.finish)) {
-    if (packed) packed += form_floats(layer.form, kFold);
+    if (packed) packed += form_lanes(layer.form, kFold) * kLaneBytes;
     layer.form.joins_columns = false;
   }
   const Width<kVecs, kFold> width(layer.form);
@@ -238,7 +239,7 @@ bool prepare(const KernelArgs& args, DeconvRun& layer) {
   run.fold = width.fold;
   run.bias = packed;
   run.weights = packed;
-  layer.filter = packed_bias_floats(phase_pair(layer.form, 0).shape);
+  layer.filter = packed_bias_lanes(phase_pair(layer.form, 0).shape) * kLaneBytes;
   return true;
 }
 
@@ -283,7 +284,7 @@ void run_phases(const KernelArgs& args) {
   for (int64_t index = 0; index < layer.form.count(); ++index) {
     const PhasePair pair = phase_pair(layer.form, index);
     ConvRun run = phase_run(layer, pair, filter);
-    filter += packed_filter_floats(pair.shape, layer.run.fold);
+    filter += packed_filter_lanes(pair.shape, Numeric::kFloat, layer.run.fold) * kLaneBytes;
     if (pair.shape.oh == 0 || pair.shape.ow == 0) continue;
     plan_conv(run, threads_of(args));
     run_conv(run, args.workspace, args.pool);

@@ -3,10 +3,14 @@
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
-double tile_cost_us(int64_t rows, int64_t strip, int64_t n, int64_t k, int max_vecs) {
+double tile_cost_us(Numeric numeric, int64_t rows, int64_t strip, int64_t n, int64_t k,
+                    int max_vecs) {
+  const bool is_float = numeric == Numeric::kFloat;
+  // Products per cycle; bytes without VNNI take four operations.
+  const double per_cycle = is_float || (kIsa == Isa::kAvx512 && cpu_info().has_vnni) ? 2 : 1;
   constexpr double kCyclesPerUs = 4000;
   const Panels panels(n, k, max_vecs);
-  const EvenSplit tiles = split_evenly(strip, kMaxRows[max_vecs]);
+  const EvenSplit tiles = split_evenly(strip, max_rows(numeric, max_vecs));
   double cycles = 0;
   for (int64_t panel = 0; panel < panels.count(); ++panel) {
     const double vecs = panels.vecs_of(panel);
@@ -14,13 +18,14 @@ double tile_cost_us(int64_t rows, int64_t strip, int64_t n, int64_t k, int max_v
       const double count = static_cast<double>(longer ? tiles.extra : tiles.parts - tiles.extra);
       const double pixels = static_cast<double>(tiles.base + (longer ? 1 : 0));
       // Two FMA and two loads per cycle; no chain faster than its latency of 4.
-      double per_k = pixels * vecs / 2;
+      double per_k = pixels * vecs / per_cycle;
       if (per_k < (pixels + vecs) / 2) per_k = (pixels + vecs) / 2;
       if (per_k < 4) per_k = 4;
       // A panel that does not stay in L1 streams from L2, at about 40 bytes per cycle.
       const double b_bytes = vecs * kLanes * 4;
       if (b_bytes * static_cast<double>(k) > 24e3 && per_k < b_bytes / 40) per_k = b_bytes / 40;
-      cycles += count * (per_k * static_cast<double>(k) + 30 + pixels * vecs);
+      cycles +=
+          count * (per_k * static_cast<double>(k) + 30 + pixels * vecs * (is_float ? 1 : 2.5));
     }
   }
   return cycles * static_cast<double>(rows) / kCyclesPerUs;

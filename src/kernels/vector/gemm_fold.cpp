@@ -58,28 +58,30 @@ template <int kFold, int kRows, int kVecs>
 CAMSHAFT_INLINE void multiply(const Tile& t, F32 (&acc)[kRows * kVecs]) {
   constexpr int kBases = (kRows + kRowsPerBase - 1) / kRowsPerBase;
   const int64_t s = t.a_stride, s3 = 3 * s, b_stride = t.b_stride;
+  const auto at = [](const std::byte* p) { return reinterpret_cast<const float*>(p); };
   const int64_t whole = t.segment_length / kFold, rest = t.segment_length % kFold;
   for (int64_t segment = 0; segment < t.num_segments; ++segment) {
-    const float* b = t.b + t.segments[segment].b * b_stride;
-    const float* a[kBases];
+    const std::byte* b = t.b + t.segments[segment].b * b_stride;
+    const std::byte* a[kBases];
     a[0] = t.a + t.segments[segment].a;
 #pragma GCC unroll 4
     for (int base = 1; base < kBases; ++base) a[base] = a[base - 1] + kRowsPerBase * s;
     for (int64_t k = whole; k > 0; --k) {
       F32 column[kVecs];
 #pragma GCC unroll 4
-      for (int v = 0; v < kVecs; ++v) column[v] = load(b + v * kLanes);
+      for (int v = 0; v < kVecs; ++v) column[v] = load(at(b) + v * kLanes);
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
         const int step = r % kRowsPerBase;
-        const F32 value = load_repeated<kFold>(a[r / kRowsPerBase] + (step == 3 ? s3 : step * s));
+        const F32 value =
+            load_repeated<kFold>(at(a[r / kRowsPerBase] + (step == 3 ? s3 : step * s)));
 #pragma GCC unroll 4
         for (int v = 0; v < kVecs; ++v)
           acc[r * kVecs + v] = fma(value, column[v], acc[r * kVecs + v]);
       }
       b += b_stride;
 #pragma GCC unroll 4
-      for (int base = 0; base < kBases; ++base) a[base] += kFold;
+      for (int base = 0; base < kBases; ++base) a[base] += kFold * kLaneBytes;
     }
     if (rest == 0) continue;
     const M32 first = first_of_column<kFold>();
@@ -87,10 +89,10 @@ CAMSHAFT_INLINE void multiply(const Tile& t, F32 (&acc)[kRows * kVecs]) {
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
         const F32 value =
-            select(first, set1(a[r / kRowsPerBase][r % kRowsPerBase * s + k]), zero());
+            select(first, set1(at(a[r / kRowsPerBase] + r % kRowsPerBase * s)[k]), zero());
 #pragma GCC unroll 4
         for (int v = 0; v < kVecs; ++v)
-          acc[r * kVecs + v] = fma(value, load(b + v * kLanes), acc[r * kVecs + v]);
+          acc[r * kVecs + v] = fma(value, load(at(b) + v * kLanes), acc[r * kVecs + v]);
       }
   }
 }
@@ -120,7 +122,8 @@ CAMSHAFT_INLINE void finish_run(const Tile& t, const float* sums, float* c, cons
     if (t.accumulate)
       value = value + load(c + col, mask);
     else if (t.bias)
-      value = value + (one_column ? set1(*t.bias) : load(t.bias + col, mask));
+      value = value + (one_column ? set1(*static_cast<const float*>(t.bias))
+                                  : load(static_cast<const float*>(t.bias) + col, mask));
     if (t.slope != 1) value = max(slope * value, value);
     if (residual) value = value + load(residual + col, mask);
     store(c + col, min(high, max(low, value)), mask);
@@ -136,13 +139,17 @@ void run_tile(const Tile& t) {
   multiply<kFold, kRows, kVecs>(t, acc);
   alignas(64) float sums[kRows * kVecs * kLanes + kLanes];
   add_lanes<kFold>(acc, sums);
-  if (kWidth == 1 && t.c_stride == 1 && (!t.residual || t.residual_stride == 1)) {
-    finish_run(t, sums, t.c, t.residual, kRows, true);
+  const auto c = [&t](int r) { return reinterpret_cast<float*>(t.c + r * t.c_stride); };
+  const auto residual = [&t](int r) {
+    return t.residual ? reinterpret_cast<const float*>(t.residual + r * t.residual_stride)
+                      : nullptr;
+  };
+  if (kWidth == 1 && t.c_stride == kLaneBytes && (!t.residual || t.residual_stride == kLaneBytes)) {
+    finish_run(t, sums, c(0), residual(0), kRows, true);
     return;
   }
   for (int r = 0; r < kRows; ++r)
-    finish_run(t, sums + r * kWidth, t.c + r * t.c_stride,
-               t.residual ? t.residual + r * t.residual_stride : nullptr, t.cols, false);
+    finish_run(t, sums + r * kWidth, c(r), residual(r), t.cols, false);
 }
 
 template <int kFold, int kVecs, int... kRowsMinusOne>

@@ -71,6 +71,16 @@ void pack_panel(const float* b, int64_t k_stride, int64_t n_stride, int64_t k, i
   }
 }
 
+void pack_byte_panel(const int8_t* b, int64_t k_stride, int64_t n_stride, int64_t k, int64_t cols,
+                     int64_t width, int8_t* out) {
+  for (int64_t step = 0; step * kLaneBytes < k; ++step)
+    for (int64_t col = 0; col < width; ++col)
+      for (int64_t e = 0; e < kLaneBytes; ++e, ++out) {
+        const int64_t row = step * kLaneBytes + e;
+        *out = col < cols && row < k ? b[row * k_stride + col * n_stride] : int8_t{0};
+      }
+}
+
 void copy_matrix(const float* a, int64_t row_stride, int64_t k_stride, int64_t rows, int64_t k,
                  float* out, int64_t out_stride) {
   if (k_stride == 1) {

@@ -4,34 +4,59 @@
 // convolution needs no im2col.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+
 #include "kernels/simd/simd.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
-// A run of K: rows [b, b + length) of B against floats [a, a + length) of each row of A.
+// What is multiplied: floats, or unsigned bytes of A with signed bytes of B, four steps of K in the
+// four bytes of a lane. Both read four bytes of A per step and row, so one geometry serves both.
+enum class Numeric : uint8_t { kFloat, kByte };
+inline constexpr int64_t kLaneBytes = 4;
+inline constexpr int64_t element_bytes(Numeric numeric) {  // of A and B
+  return numeric == Numeric::kFloat ? 4 : 1;
+}
+inline constexpr int64_t elements_per_step(Numeric numeric) {
+  return kLaneBytes / element_bytes(numeric);
+}
+
+// A run of K: bytes [a, a + 4 * length) of each row of A against rows [b, b + length) of B.
 struct Segment {
   int64_t a, b;
 };
 
+enum class TileOut : uint8_t { kFloat, kByte, kInt };
+
 // One call: C[rows][cols] = finish(init + sum over segments, k of A[row][a + k] * B[b + k][col]).
 struct Tile {
-  const float* a;    // row 0
-  int64_t a_stride;  // between rows; all strides and lengths in floats
+  const std::byte* a;  // row 0
+  int64_t a_stride;    // between rows; all strides in bytes
   const Segment* segments;
   int64_t num_segments;
-  int64_t segment_length;  // of all
-  const float* b;          // row k at b + k * b_stride; a packed panel is [K][kVecs * kLanes]
+  int64_t segment_length;  // of all, in steps of 4 bytes of A
+  const std::byte* b;      // row k at b + k * b_stride; a packed panel is [K][kVecs * kLanes] lanes
   int64_t b_stride;
-  const float* bias;  // kVecs * kLanes values, or null for 0
-  float* c;
+  const void* bias;  // kVecs * kLanes floats, of bytes int32; or null for 0
+  std::byte* c;
   int64_t c_stride;
   int64_t cols;     // (kVecs - 1) * kLanes < cols ≤ kVecs * kLanes
-  bool accumulate;  // start from C instead of the bias
-  // finish: v = max(v, slope * v); v += residual; v = clamp(v, low, high). slope 1 leaves v as it
-  // is.
+  bool accumulate;  // start from C instead of the bias; floats only
+  // finish of floats: v = max(v, slope * v); v += residual; v = clamp(v, low, high). slope 1 leaves
+  // v as it is.
   float low, high, slope;
-  const float* residual;  // null: none; columns contiguous
+  const std::byte* residual;  // null: none; columns contiguous
   int64_t residual_stride;
+  // finish of bytes: v = acc * multiplier[col] + addend[col]; v += residual_scale * residual;
+  // v = max(v, slope * v) + post; v = clamp(v, low, high); stored as `out`, bytes as
+  // round(v) + offset, which lies in [0, 255]. For kInt, acc itself.
+  const float* multiplier;
+  const float* addend;
+  float residual_scale, post;
+  int32_t offset;
+  bool residual_is_byte;
+  TileOut out;
 };
 
 using TileKernel = void (*)(const Tile&);
@@ -42,16 +67,26 @@ using TileKernel = void (*)(const Tile&);
 #if defined(CAMSHAFT_TARGET_avx512)
 inline constexpr int kMaxVecs = 8;
 inline constexpr int kMaxRows[kMaxVecs + 1] = {0, 14, 14, 9, 6, 5, 4, 3, 2};
+inline constexpr int kMaxByteRows[kMaxVecs + 1] = {0, 14, 14, 9, 6, 5, 4, 3, 2};
 #elif defined(CAMSHAFT_TARGET_avx2)
 inline constexpr int kMaxVecs = 8;
 inline constexpr int kMaxRows[kMaxVecs + 1] = {0, 12, 6, 4, 2, 2, 1, 1, 1};
+inline constexpr int kMaxByteRows[kMaxVecs + 1] = {0, 8, 4, 2, 2, 1, 1, 1, 1};
 #else
 inline constexpr int kMaxVecs = 2;
 inline constexpr int kMaxRows[kMaxVecs + 1] = {0, 4, 4};
+inline constexpr int kMaxByteRows[kMaxVecs + 1] = {0, 4, 4};
 #endif
+inline constexpr int max_rows(Numeric numeric, int vecs) {
+  return numeric == Numeric::kFloat ? kMaxRows[vecs] : kMaxByteRows[vecs];
+}
 
-// 1 ≤ vecs ≤ kMaxVecs, 1 ≤ rows ≤ kMaxRows[vecs].
+// 1 ≤ vecs ≤ kMaxVecs, 1 ≤ rows ≤ max_rows(numeric, vecs).
 TileKernel tile_kernel(int vecs, int rows);
+TileKernel byte_tile_kernel(int vecs, int rows);
+inline TileKernel tile_kernel(Numeric numeric, int vecs, int rows) {
+  return numeric == Numeric::kFloat ? tile_kernel(vecs, rows) : byte_tile_kernel(vecs, rows);
+}
 
 // Splits `count` into the fewest parts of at most `most`, as even as can be: the first `count %
 // parts` get one more.
@@ -66,7 +101,7 @@ CAMSHAFT_INLINE EvenSplit split_evenly(int64_t count, int64_t most) {
 }
 
 // Columns of B as panels of at most `max_vecs` vectors of kLanes / fold columns (gemm_fold.h;
-// mostly fold is 1). Panels lie one after another: [k rows][vecs * kLanes] each.
+// mostly fold is 1). Panels lie one after another: [k rows][vecs * kLanes] lanes of 4 bytes each.
 struct Panels {
   int64_t unit;  // columns of a vector
   EvenSplit vecs;
@@ -82,8 +117,9 @@ struct Panels {
     return width < left ? width : left;
   }
   int64_t padded_n() const { return (n + unit - 1) / unit * unit; }
+  // In lanes.
   int64_t offset(int64_t panel) const { return vecs.start(panel) * kLanes * k; }
-  int64_t floats() const { return (n + unit - 1) / unit * kLanes * k; }
+  int64_t lanes() const { return (n + unit - 1) / unit * kLanes * k; }
 };
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

@@ -16,64 +16,137 @@ const ir::MatrixMultiplyAttrs& attrs_of(const Problem& problem) {
   return problem.layer->as<ir::MatrixMultiplyAttrs>();
 }
 
-template <int kVecs>
+// What a row of the table is made of.
+struct Form {
+  int vecs;
+  Numeric numeric;
+};
+
+template <Form F>
 std::string refusal(const Problem& problem) {
-  if (std::string reason = refuse_matmul(problem); !reason.empty()) return reason;
+  if (std::string reason = refuse_matmul(problem, F.numeric); !reason.empty()) return reason;
   if (!problem.inputs[1].constant) return "the right factor is not constant";
+  if (F.numeric == Numeric::kByte &&
+      (problem.inputs[1].type != DataType::kInt8 || attrs_of(problem).b_zero_point != 0))
+    return "the right factor is not symmetric int8";
   const ir::Extents& b = problem.inputs[1].extents;
   for (size_t d = 0; d + 2 < b.size(); ++d)
     if (b[d] != 1) return "the right factor is a batch";
-  if (kVecs > 1 && problem.outputs[0].extents.back() <= (kVecs - 1) * kLanes)
+  if (F.vecs > 1 && problem.outputs[0].extents.back() <= (F.vecs - 1) * kLanes)
     return "fewer columns than the tile has";
   return {};
 }
 
-template <int kVecs>
+int64_t steps_of(Numeric numeric, int64_t k) {
+  const int64_t per_step = elements_per_step(numeric);
+  return (k + per_step - 1) / per_step;
+}
+
+template <Form F>
 double cost_us(const Problem& problem) {
   int64_t m, n, k;
   if (!matmul_extents(problem, m, n, k)) return 1e12;
   const double rows = matmul_batch(problem) * static_cast<double>(m);
-  const double us =
-      0.15 + tile_cost_us(1, static_cast<int64_t>(rows), n, k, kVecs) / problem.threads;
-  const double stream_us = 4.0 * static_cast<double>(n) * static_cast<double>(k) / 60e3;
+  const double us = 0.15 + tile_cost_us(F.numeric, 1, static_cast<int64_t>(rows), n,
+                                        steps_of(F.numeric, k), F.vecs) /
+                               problem.threads;
+  const double stream_us = static_cast<double>(element_bytes(F.numeric)) * static_cast<double>(n) *
+                           static_cast<double>(k) / 60e3;
   return us > stream_us ? us : stream_us;
 }
 
+template <Numeric kNumeric>
 uint32_t packed_inputs(const Problem& problem) {
-  return has_packed_bias(problem) ? 6u : 2u;
+  const uint32_t factors = has_packed_bias(problem) ? 6u : 2u;
+  if (kNumeric == Numeric::kFloat) return factors;
+  return factors | packed_operands(problem, kFirstMatmulOperand, 0);
 }
 
+ChannelLayout columns_of(const Panels& panels) {
+  return {1, panels.n, panels.padded_n(), 0, panels.n};
+}
+
+template <Numeric kNumeric>
 size_t packed_bytes(const Problem& problem) {
   int64_t m, n, k;
   if (!matmul_extents(problem, m, n, k)) return 0;
-  const Panels panels(n, k, 1);
-  return static_cast<size_t>(panels.padded_n() + panels.floats()) * sizeof(float);
+  const Panels panels(n, steps_of(kNumeric, k), 1);
+  const size_t epilogue = kNumeric == Numeric::kFloat
+                              ? 0
+                              : packed_epilogue_bytes(problem, attrs_of(problem).epilogue,
+                                                      kFirstMatmulOperand, columns_of(panels));
+  return epilogue + static_cast<size_t>((panels.padded_n() + panels.lanes()) * kLaneBytes);
 }
 
-template <int kVecs>
-void pack(const Problem& problem, std::byte* packed) {
-  int64_t m, n, k;
-  if (!matmul_extents(problem, m, n, k)) return;
-  const Panels panels(n, k, kVecs);
-  float* bias = reinterpret_cast<float*>(packed);
+// Input 2 per column, or zeros.
+template <class T>
+void pack_bias(const Problem& problem, const Panels& panels, T* bias) {
   for (int64_t col = 0; col < panels.padded_n(); ++col) bias[col] = 0;
-  if (has_packed_bias(problem)) {
-    const ProblemTensor& values = problem.inputs[2];
-    const bool scalar = values.extents.empty() || values.extents.back() == 1;
-    for (int64_t col = 0; col < n; ++col) bias[col] = constant_floats(values)[scalar ? 0 : col];
-  }
-  const bool transposed = attrs_of(problem).transpose_b;
-  const int64_t k_stride = transposed ? 1 : n, n_stride = transposed ? k : 1;
+  if (!has_packed_bias(problem)) return;
+  const ProblemTensor& values = problem.inputs[2];
+  const bool scalar = values.extents.empty() || values.extents.back() == 1;
+  for (int64_t col = 0; col < panels.n; ++col)
+    bias[col] = constant_values<T>(values)[scalar ? 0 : col];
+}
+
+template <Form F>
+void pack_floats(const Problem& problem, const Panels& panels, int64_t k_stride, int64_t n_stride,
+                 std::byte* packed) {
+  float* bias = reinterpret_cast<float*>(packed);
+  pack_bias(problem, panels, bias);
   const float* b = constant_floats(problem.inputs[1]);
   for (int64_t panel = 0; panel < panels.count(); ++panel)
-    pack_panel(b + panels.first_col(panel) * n_stride, k_stride, n_stride, k, panels.cols_of(panel),
-               panels.vecs_of(panel) * kLanes, attrs_of(problem).alpha,
+    pack_panel(b + panels.first_col(panel) * n_stride, k_stride, n_stride, panels.k,
+               panels.cols_of(panel), panels.vecs_of(panel) * kLanes, attrs_of(problem).alpha,
                bias + panels.padded_n() + panels.offset(panel));
 }
 
-template <int kVecs>
+template <Form F>
+void pack_bytes(const Problem& problem, const Panels& panels, int64_t k, int64_t k_stride,
+                int64_t n_stride, std::byte* packed) {
+  pack_epilogue(problem, attrs_of(problem).epilogue, kFirstMatmulOperand, columns_of(panels),
+                packed);
+  packed += reinterpret_cast<const PackedEpilogue*>(packed)->bytes;
+  int32_t* bias = reinterpret_cast<int32_t*>(packed);
+  pack_bias(problem, panels, bias);
+  const int8_t* b = constant_values<int8_t>(problem.inputs[1]);
+  for (int64_t col = 0; col < panels.n; ++col) {
+    uint32_t sum = 0;  // wraps, as the accumulators do
+    for (int64_t row = 0; row < k; ++row)
+      sum += static_cast<uint32_t>(b[row * k_stride + col * n_stride]);
+    bias[col] = static_cast<int32_t>(static_cast<uint32_t>(bias[col]) -
+                                     static_cast<uint32_t>(attrs_of(problem).a_zero_point) * sum);
+  }
+  int8_t* weights = reinterpret_cast<int8_t*>(bias + panels.padded_n());
+  for (int64_t panel = 0; panel < panels.count(); ++panel)
+    pack_byte_panel(b + panels.first_col(panel) * n_stride, k_stride, n_stride, k,
+                    panels.cols_of(panel), panels.vecs_of(panel) * kLanes,
+                    weights + panels.offset(panel) * kLaneBytes);
+}
+
+template <Form F>
+void pack(const Problem& problem, std::byte* packed) {
+  int64_t m, n, k;
+  if (!matmul_extents(problem, m, n, k)) return;
+  const Panels panels(n, steps_of(F.numeric, k), F.vecs);
+  const bool transposed = attrs_of(problem).transpose_b;
+  const int64_t k_stride = transposed ? 1 : n, n_stride = transposed ? k : 1;
+  if (F.numeric == Numeric::kFloat)
+    pack_floats<F>(problem, panels, k_stride, n_stride, packed);
+  else
+    pack_bytes<F>(problem, panels, k, k_stride, n_stride, packed);
+}
+
+template <Form F>
 void prepare(const KernelArgs& args, MatmulRun& matmul, ConvRun& run) {
-  set_matmul(args, matmul);
+  const PackedEpilogue* epilogue = nullptr;
+  run.numeric = F.numeric;
+  run.bias = args.packed;
+  if (F.numeric == Numeric::kByte) {
+    epilogue = reinterpret_cast<const PackedEpilogue*>(args.packed);
+    run.bias += epilogue->bytes;
+  }
+  set_matmul(args, F.numeric, epilogue, matmul);
   if (args.inputs.size() > 2 && args.inputs[2].present() && args.inputs[2].data) {
     matmul.finish.has_initial = true;
     matmul.finish.initial = matrix_source(args.inputs[2], args.outputs[0]);
@@ -90,26 +163,25 @@ void prepare(const KernelArgs& args, MatmulRun& matmul, ConvRun& run) {
   run.x_row = matmul.a.row;
   run.x_pixel = matmul.a.m;
   run.x_channel = matmul.a.k;
-  run.max_vecs = kVecs;
-  run.bias = reinterpret_cast<const float*>(args.packed);
-  run.weights = run.bias + run.panels().padded_n();
+  run.max_vecs = F.vecs;
+  run.weights = run.bias + run.panels().padded_n() * kLaneBytes;
   run.finish = matmul.finish;
 }
 
-template <int kVecs>
+template <Form F>
 size_t workspace_bytes(const KernelArgs& args) {
   MatmulRun matmul;
   ConvRun run;
-  prepare<kVecs>(args, matmul, run);
+  prepare<F>(args, matmul, run);
   return plan_conv(run, threads_of(args));
 }
 
-template <int kVecs>
+template <Form F>
 void run(const KernelArgs& args) {
   if (args.outputs[0].elements() == 0) return;
   MatmulRun matmul;
   ConvRun run;
-  prepare<kVecs>(args, matmul, run);
+  prepare<F>(args, matmul, run);
   plan_conv(run, threads_of(args));
   for (int64_t outer = 0; outer < matmul.outer; ++outer) {
     if (matmul.outer > 1) {
@@ -121,25 +193,28 @@ void run(const KernelArgs& args) {
   }
 }
 
-template <int kVecs>
+template <Form F>
 constexpr Tactic row(const char* name) {
   return {.name = name,
           .kind = ir::LayerKind::kMatrixMultiply,
           .isa = kIsa,
           .formats = FormatRule::kLinear,
           .version = 1,
-          .refusal = refusal<kVecs>,
-          .cost_us = cost_us<kVecs>,
-          .packed_inputs = packed_inputs,
-          .packed_bytes = packed_bytes,
-          .pack = pack<kVecs>,
-          .workspace_bytes = workspace_bytes<kVecs>,
-          .run = run<kVecs>};
+          .refusal = refusal<F>,
+          .cost_us = cost_us<F>,
+          .packed_inputs = packed_inputs<F.numeric>,
+          .packed_bytes = packed_bytes<F.numeric>,
+          .pack = pack<F>,
+          .workspace_bytes = workspace_bytes<F>,
+          .run = run<F>};
 }
 
-#define CAMSHAFT_MATMUL_ROW(vecs, tile) row<vecs>("matmul_packed_f32_" tile),
+#define CAMSHAFT_MATMUL_ROW(vecs, tile) row<Form{vecs, Numeric::kFloat}>("matmul_packed_f32_" tile),
+#define CAMSHAFT_BYTE_MATMUL_ROW(vecs, tile) \
+  row<Form{vecs, Numeric::kByte}>("matmul_packed_u8i8_" tile),
 
-constexpr Tactic kTactics[] = {CAMSHAFT_GEMM_TILES(CAMSHAFT_MATMUL_ROW)};
+constexpr Tactic kTactics[] = {CAMSHAFT_GEMM_TILES(CAMSHAFT_MATMUL_ROW)
+                                   CAMSHAFT_BYTE_TILES(CAMSHAFT_BYTE_MATMUL_ROW)};
 
 }  // namespace
 

@@ -32,7 +32,7 @@ void merge_batches(MatmulRun& run) {
 }
 
 void prepare(const KernelArgs& args, MatmulRun& run) {
-  set_matmul(args, run);
+  set_matmul(args, Numeric::kFloat, nullptr, run);
   if (args.inputs.size() > 2 && args.inputs[2].present()) {
     run.finish.has_initial = true;
     run.finish.initial = matrix_source(args.inputs[2], args.outputs[0]);
@@ -64,8 +64,8 @@ struct PanelWork {
     const int64_t units = run.images * run.rows * panels.count();
     const int64_t most = units < 2 * threads ? (run.m + threads - 1) / threads : run.m;
     chunks = split_evenly(run.m, round_up(most, kMaxRows[max_vecs]));
-    copies_a = run.a.k != 1;
-    packs_b = run.b.n != 1 || run.alpha != 1 || run.m > 4 * kMaxRows[max_vecs];
+    copies_a = run.a.k != kLaneBytes;
+    packs_b = run.b.n != kLaneBytes || run.alpha != 1 || run.m > 4 * kMaxRows[max_vecs];
     a_stride = round_up(run.k, kLanes) + kLanes;
     const int64_t panel_floats = run.k * max_vecs * kLanes;
     worker_floats = round_up(panel_floats + (copies_a ? run.m * a_stride : 0), 16);
@@ -85,16 +85,18 @@ void run_unit(const PanelWork& work, int worker, int64_t unit, PanelCursor& held
   const int64_t image = item / run.rows, row = item % run.rows;
   float* b_scratch = work.scratch + worker * work.worker_floats;
   float* a_scratch = b_scratch + run.k * work.panels.vecs_of(0) * kLanes;
-  const float* a = run.a.data + image * run.a.image + row * run.a.row;
-  const float* b =
+  const std::byte* a = run.a.data + image * run.a.image + row * run.a.row;
+  const std::byte* b =
       run.b.data + image * run.b.image + row * run.b.row + work.panels.first_col(panel) * run.b.n;
   const int64_t vecs = work.panels.vecs_of(panel), cols = work.panels.cols_of(panel),
                 width = vecs * kLanes;
   if (work.copies_a && held.item != item)
-    copy_matrix(a, run.a.m, run.a.k, run.m, run.k, a_scratch, work.a_stride);
+    copy_matrix(reinterpret_cast<const float*>(a), run.a.m / kLaneBytes, run.a.k / kLaneBytes,
+                run.m, run.k, a_scratch, work.a_stride);
   const bool packs = work.packs_b || cols < width;
   if (packs && (held.item != item || held.panel != panel))
-    pack_panel(b, run.b.k, run.b.n, run.k, cols, width, run.alpha, b_scratch);
+    pack_panel(reinterpret_cast<const float*>(b), run.b.k / kLaneBytes, run.b.n / kLaneBytes, run.k,
+               cols, width, run.alpha, b_scratch);
   held = {item, panel};
 
   const Segment segment{0, 0};
@@ -102,16 +104,17 @@ void run_unit(const PanelWork& work, int worker, int64_t unit, PanelCursor& held
   tile.segments = &segment;
   tile.num_segments = 1;
   tile.segment_length = run.k;
-  tile.a_stride = work.copies_a ? work.a_stride : run.a.m;
-  tile.b = packs ? b_scratch : b;
-  tile.b_stride = packs ? width : run.b.k;
+  tile.a_stride = work.copies_a ? work.a_stride * kLaneBytes : run.a.m;
+  tile.b = packs ? reinterpret_cast<const std::byte*>(b_scratch) : b;
+  tile.b_stride = packs ? width * kLaneBytes : run.b.k;
   set_finish(run.finish, tile);
   const int64_t first = work.chunks.start(chunk);
   const EvenSplit tiles = split_evenly(work.chunks.size(chunk), kMaxRows[vecs]);
   for (int64_t part = 0; part < tiles.parts; ++part) {
     const int64_t m = first + tiles.start(part);
     const TilePlace place{image, row, m, tiles.size(part)};
-    tile.a = (work.copies_a ? a_scratch : a) + m * tile.a_stride;
+    tile.a =
+        (work.copies_a ? reinterpret_cast<const std::byte*>(a_scratch) : a) + m * tile.a_stride;
     place_tile(run.finish, place, work.panels.first_col(panel), cols, tile);
     tile_kernel(static_cast<int>(vecs), static_cast<int>(place.pixels))(tile);
     finish_tiles(run.finish, place, work.panels.first_col(panel), cols);
@@ -120,7 +123,7 @@ void run_unit(const PanelWork& work, int worker, int64_t unit, PanelCursor& held
 
 template <int kVecs>
 std::string refusal(const Problem& problem) {
-  if (std::string reason = refuse_matmul(problem); !reason.empty()) return reason;
+  if (std::string reason = refuse_matmul(problem, Numeric::kFloat); !reason.empty()) return reason;
   if (kVecs > 1 && problem.outputs[0].extents.back() <= (kVecs - 1) * kLanes)
     return "fewer columns than the tile has";
   return {};
@@ -130,7 +133,7 @@ template <int kVecs>
 double cost_us(const Problem& problem) {
   int64_t m, n, k;
   if (!matmul_extents(problem, m, n, k)) return 1e12;
-  const double tiles = tile_cost_us(1, m, n, k, kVecs),
+  const double tiles = tile_cost_us(Numeric::kFloat, 1, m, n, k, kVecs),
                packing = static_cast<double>(n * k) * 0.3 / 4000;
   return 0.15 + matmul_batch(problem) * (tiles + packing) / problem.threads;
 }
@@ -195,15 +198,19 @@ CAMSHAFT_INLINE void dot(const float* a, const float* b, int64_t b_stride, int64
 
 // Units are (image, row, m); each worker has a share of the columns of all, or of the units.
 void dot_columns(const MatmulRun& run, int64_t image, int64_t row, int64_t first, int64_t last) {
-  const float* b = run.b.data + image * run.b.image + row * run.b.row;
+  const auto floats = [](const std::byte* p) { return reinterpret_cast<const float*>(p); };
+  const std::byte* b = run.b.data + image * run.b.image + row * run.b.row;
   for (int64_t m = 0; m < run.m; ++m) {
-    const float* a = run.a.data + image * run.a.image + row * run.a.row + m * run.a.m;
+    const float* a = floats(run.a.data + image * run.a.image + row * run.a.row + m * run.a.m);
     const TileOutput& out = run.finish.out;
-    float* y = out.data + image * out.image + row * out.row + m * out.pixel;
+    float* y =
+        reinterpret_cast<float*>(out.data + image * out.image + row * out.row + m * out.pixel);
+    const int64_t b_stride = run.b.n / kLaneBytes;
     int64_t col = first;
     for (; col + kDotCols <= last; col += kDotCols)
-      dot<kDotCols>(a, b + col * run.b.n, run.b.n, run.k, run.alpha, y + col);
-    for (; col < last; ++col) dot<1>(a, b + col * run.b.n, run.b.n, run.k, run.alpha, y + col);
+      dot<kDotCols>(a, floats(b + col * run.b.n), b_stride, run.k, run.alpha, y + col);
+    for (; col < last; ++col)
+      dot<1>(a, floats(b + col * run.b.n), b_stride, run.k, run.alpha, y + col);
   }
   const TilePlace place{image, row, 0, run.m};
   add_initial(run.finish, place, first, last - first);
@@ -211,7 +218,7 @@ void dot_columns(const MatmulRun& run, int64_t image, int64_t row, int64_t first
 }
 
 std::string refuse_dot(const Problem& problem) {
-  if (std::string reason = refuse_matmul(problem); !reason.empty()) return reason;
+  if (std::string reason = refuse_matmul(problem, Numeric::kFloat); !reason.empty()) return reason;
   const ir::MatrixMultiplyAttrs& attrs = problem.layer->as<ir::MatrixMultiplyAttrs>();
   int64_t m, n, k;
   matmul_extents(problem, m, n, k);

@@ -6,8 +6,6 @@
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
 
-constexpr size_t kFirstOperand = 3;  // after a, b, bias
-
 const ir::MatrixMultiplyAttrs& attrs_of(const Problem& problem) {
   return problem.layer->as<ir::MatrixMultiplyAttrs>();
 }
@@ -59,7 +57,8 @@ double matmul_batch(const Problem& problem) {
   return batch;
 }
 
-void set_matmul(const KernelArgs& args, MatmulRun& run) {
+void set_matmul(const KernelArgs& args, Numeric numeric, const PackedEpilogue* packed,
+                MatmulRun& run) {
   const ir::MatrixMultiplyAttrs& attrs = args.layer->as<ir::MatrixMultiplyAttrs>();
   const TensorView &a = args.inputs[0], &b = args.inputs[1], &y = args.outputs[0];
   run.m = extent_at(y, 1);
@@ -69,50 +68,81 @@ void set_matmul(const KernelArgs& args, MatmulRun& run) {
   run.images = extent_at(y, 3);
   run.outer = 1;
   for (int back = 4; back < y.rank; ++back) run.outer *= extent_at(y, back);
-  run.a = {.data = a.as<const float>(),
-           .image = stride_at(a, 3),
-           .row = stride_at(a, 2),
-           .m = inner_stride(a, attrs.transpose_a ? 0 : 1),
+  const int64_t size = element_bytes(numeric);
+  run.a = {.data = a.as<const std::byte>(),
+           .image = stride_at(a, 3) * size,
+           .row = stride_at(a, 2) * size,
+           .m = inner_stride(a, attrs.transpose_a ? 0 : 1) * size,
            .n = 0,
-           .k = inner_stride(a, attrs.transpose_a ? 1 : 0)};
-  run.b = {.data = b.as<const float>(),
-           .image = stride_at(b, 3),
-           .row = stride_at(b, 2),
+           .k = inner_stride(a, attrs.transpose_a ? 1 : 0) * size};
+  run.b = {.data = b.as<const std::byte>(),
+           .image = stride_at(b, 3) * size,
+           .row = stride_at(b, 2) * size,
            .m = 0,
-           .n = inner_stride(b, attrs.transpose_b ? 1 : 0),
-           .k = inner_stride(b, attrs.transpose_b ? 0 : 1)};
+           .n = inner_stride(b, attrs.transpose_b ? 1 : 0) * size,
+           .k = inner_stride(b, attrs.transpose_b ? 0 : 1) * size};
   run.alpha = attrs.alpha;
-  run.finish.out = {y.as<float>(), stride_at(y, 3), stride_at(y, 2), inner_stride(y, 1)};
-  set_epilogue(attrs.epilogue, args.inputs, kFirstOperand, y, matrix_source, run.finish);
+  set_epilogue(attrs.epilogue, args.inputs, kFirstMatmulOperand, y, matrix_source, packed,
+               run.finish);
+  TileOutput& out = run.finish.out;
+  out.data = y.as<std::byte>();
+  out.image = stride_at(y, 3) * out.channel();
+  out.row = stride_at(y, 2) * out.channel();
+  out.pixel = inner_stride(y, 1) * out.channel();
 }
 
 void move_outer(const KernelArgs& args, int64_t outer, MatmulRun& run) {
   const TensorView& y = args.outputs[0];
-  run.a.data = args.inputs[0].as<const float>() + outer_offset(args.inputs[0], y, outer);
-  if (run.b.data)
-    run.b.data = args.inputs[1].as<const float>() + outer_offset(args.inputs[1], y, outer);
-  run.finish.out.data = y.as<float>() + outer_offset(y, y, outer);
-  if (run.finish.has_initial)
-    run.finish.initial.data =
-        args.inputs[2].as<const float>() + outer_offset(args.inputs[2], y, outer);
+  const auto moved = [&y, outer](const TensorView& view, int64_t size) {
+    return view.as<const std::byte>() + outer_offset(view, y, outer) * size;
+  };
+  const int64_t size = args.inputs[0].type == DataType::kFloat ? 4 : 1;
+  run.a.data = moved(args.inputs[0], size);
+  if (run.b.data) run.b.data = moved(args.inputs[1], size);
+  run.finish.out.data = y.as<std::byte>() + outer_offset(y, y, outer) * run.finish.out.channel();
+  if (run.finish.has_initial) run.finish.initial.data = moved(args.inputs[2], 4);
   for (int k = 0; k < run.finish.num_operands; ++k) {
-    const TensorView& operand = args.inputs[kFirstOperand + static_cast<size_t>(k)];
-    run.finish.operands[k].data = operand.as<const float>() + outer_offset(operand, y, outer);
+    const TensorView& operand = args.inputs[kFirstMatmulOperand + static_cast<size_t>(k)];
+    if (operand.data)
+      run.finish.operands[k].data = moved(operand, run.finish.operands[k].element());
   }
 }
 
-std::string refuse_matmul(const Problem& problem) {
+namespace {
+
+const char* refuse_types(const Problem& problem, Numeric numeric) {
+  const DataType a = problem.inputs[0].type, b = problem.inputs[1].type,
+                 y = problem.outputs[0].type;
+  if (numeric == Numeric::kFloat)
+    return a == DataType::kFloat && b == DataType::kFloat && y == DataType::kFloat ? nullptr
+                                                                                   : "not float";
+  const ir::MatrixMultiplyAttrs& attrs = attrs_of(problem);
+  if (a != DataType::kUInt8) return "the left factor is not uint8";
+  if (b != DataType::kUInt8 && b != DataType::kInt8) return "the right factor is not 8-bit";
+  if (attrs.alpha != 1) return "alpha of bytes is not 1";
+  if (y == DataType::kInt32) return attrs.epilogue.empty() ? nullptr : "int32 with an epilogue";
+  return y == DataType::kFloat || y == DataType::kUInt8
+             ? nullptr
+             : "the output is neither uint8 nor float nor int32";
+}
+
+}  // namespace
+
+std::string refuse_matmul(const Problem& problem, Numeric numeric) {
   int64_t m, n, k;
-  for (size_t input = 0; input < 2; ++input)
-    if (problem.inputs[input].type != DataType::kFloat) return "not float";
-  if (problem.outputs[0].type != DataType::kFloat) return "not float";
+  const bool of_bytes = numeric == Numeric::kByte;
+  if (const char* reason = refuse_types(problem, numeric)) return reason;
   if (!matmul_extents(problem, m, n, k)) return "a vector or a scalar";
   if (problem.inputs.size() > 2 && problem.inputs[2].present &&
-      problem.inputs[2].type != DataType::kFloat)
-    return "the bias is not float";
-  if (problem.inputs.size() > kFirstOperand + kMaxOperands) return "too many epilogue operands";
+      problem.inputs[2].type != (of_bytes ? DataType::kInt32 : DataType::kFloat))
+    return of_bytes ? "the bias is not int32" : "the bias is not float";
+  if (of_bytes && problem.inputs.size() > 2 && problem.inputs[2].present &&
+      !has_packed_bias(problem))
+    return "the bias of bytes is not a constant per column";
+  if (problem.inputs.size() > kFirstMatmulOperand + kMaxOperands)
+    return "too many epilogue operands";
   if (!program_fits(attrs_of(problem).epilogue)) return "the epilogue is too long";
-  return refuse_operands(problem, kFirstOperand);
+  return refuse_operands(problem, kFirstMatmulOperand, of_bytes);
 }
 
 bool has_packed_bias(const Problem& problem) {

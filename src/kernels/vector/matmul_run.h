@@ -7,12 +7,14 @@
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
-// Strides in floats; 0 where a factor is broadcast.
+// Strides in bytes; 0 where a factor is broadcast.
 struct Factor {
-  const float* data = nullptr;
+  const std::byte* data = nullptr;
   int64_t image = 0, row = 0;   // batch dimensions
   int64_t m = 0, n = 0, k = 0;  // of these, two are used
 };
+
+inline constexpr size_t kFirstMatmulOperand = 3;  // after a, b, bias
 
 struct MatmulRun {
   int64_t m = 0, n = 0, k = 0;
@@ -28,12 +30,14 @@ bool matmul_extents(const Problem& problem, int64_t& m, int64_t& n, int64_t& k);
 double matmul_batch(const Problem& problem);
 
 // Fills everything but the bias. Views of rank 1 are refused before.
-void set_matmul(const KernelArgs& args, MatmulRun& run);
+// `packed`: the epilogue of bytes.
+void set_matmul(const KernelArgs& args, Numeric numeric, const PackedEpilogue* packed,
+                MatmulRun& run);
 // Moves data pointers to batch item `outer` of the dimensions before the last two batch dimensions.
 void move_outer(const KernelArgs& args, int64_t outer, MatmulRun& run);
 
 // What every tactic refuses: types, ranks, operands.
-std::string refuse_matmul(const Problem& problem);
+std::string refuse_matmul(const Problem& problem, Numeric numeric);
 // Input 2 when it is the same for every row: a constant per column that can be packed.
 bool has_packed_bias(const Problem& problem);
 

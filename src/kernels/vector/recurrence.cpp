@@ -61,10 +61,10 @@ struct Packing {
 
   int64_t candidate_bias() const { return padded(columns()); }
   int64_t w() const { return candidate_bias() + padded(hidden); }
-  int64_t r() const { return w() + input_panels().floats(); }
-  int64_t candidate_r() const { return r() + state_panels().floats(); }
+  int64_t r() const { return w() + input_panels().lanes(); }
+  int64_t candidate_r() const { return r() + state_panels().lanes(); }
   int64_t direction_floats() const {
-    return (candidate_r() + candidate_panels().floats() + 15) / 16 * 16;
+    return (candidate_r() + candidate_panels().lanes() + 15) / 16 * 16;
   }
 };
 
@@ -173,23 +173,30 @@ void multiply_panels(const Product& p, int64_t rows, int64_t first, int64_t last
     for (int64_t group = 0; group < groups.parts; ++group) {
       const int64_t row = groups.start(group), column = p.panels.first_col(panel);
       tile_kernel(p.panels.vecs_of(panel), static_cast<int>(groups.size(group)))(
-          Tile{.a = p.a + row * p.a_stride,
-               .a_stride = p.a_stride,
+          Tile{.a = reinterpret_cast<const std::byte*>(p.a + row * p.a_stride),
+               .a_stride = p.a_stride * kLaneBytes,
                .segments = &start,
                .num_segments = 1,
                .segment_length = p.panels.k,
-               .b = p.weights + p.panels.offset(panel),
-               .b_stride = p.panels.vecs_of(panel) * kLanes,
+               .b = reinterpret_cast<const std::byte*>(p.weights + p.panels.offset(panel)),
+               .b_stride = p.panels.vecs_of(panel) * kLanes * kLaneBytes,
                .bias = p.bias ? p.bias + column : nullptr,
-               .c = p.c + row * p.c_stride + column,
-               .c_stride = p.c_stride,
+               .c = reinterpret_cast<std::byte*>(p.c + row * p.c_stride + column),
+               .c_stride = p.c_stride * kLaneBytes,
                .cols = p.panels.cols_of(panel),
                .accumulate = p.accumulate,
                .low = -kInfinity,
                .high = kInfinity,
                .slope = 1,
                .residual = nullptr,
-               .residual_stride = 0});
+               .residual_stride = 0,
+               .multiplier = nullptr,
+               .addend = nullptr,
+               .residual_scale = 0,
+               .post = 0,
+               .offset = 0,
+               .residual_is_byte = false,
+               .out = TileOut::kFloat});
     }
 }
 

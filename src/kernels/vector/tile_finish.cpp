@@ -1,26 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/vector/tile_finish.h"
 
+#include "kernels/simd/bytes.h"
 #include "kernels/vector/program_tile.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
 
-const float* at(const TileSource& source, const TilePlace& place, int64_t channel) {
-  return source.data + place.image * source.image + place.row * source.row +
-         place.col * source.pixel + channel * source.channel;
+const std::byte* at(const TileSource& source, const TilePlace& place, int64_t channel) {
+  return source.at(place.image, place.row, place.col, channel);
 }
 
-float* at(const TileOutput& out, const TilePlace& place, int64_t channel) {
-  return out.data + place.image * out.image + place.row * out.row + place.col * out.pixel + channel;
+std::byte* at(const TileOutput& out, const TilePlace& place, int64_t channel) {
+  return out.data + place.image * out.image + place.row * out.row + place.col * out.pixel +
+         channel * out.channel();
+}
+
+const float* floats(const std::byte* p) {
+  return reinterpret_cast<const float*>(p);
+}
+
+int64_t in_floats(int64_t bytes) {
+  return bytes / static_cast<int64_t>(sizeof(float));
 }
 
 void fill_tile(const TileSource& source, const TilePlace& place, int64_t channel,
                const Tile& tile) {
-  const float* from = at(source, place, channel);
+  const std::byte* from = at(source, place, channel);
   for (int64_t r = 0; r < place.pixels; ++r)
     for (int64_t c = 0; c < tile.cols; ++c)
-      tile.c[r * tile.c_stride + c] = from[r * source.pixel + c * source.channel];
+      reinterpret_cast<float*>(tile.c + r * tile.c_stride)[c] =
+          *floats(from + r * source.pixel + c * source.channel);
+}
+
+TileSource source_of(const TensorView& operand, const BroadcastOperand& b, int64_t image,
+                     int64_t row, int64_t pixel, int64_t channel) {
+  const bool is_byte = operand.type == DataType::kUInt8;
+  const int64_t size = is_byte ? 1 : 4;
+  return {reinterpret_cast<const std::byte*>(b.data),
+          image * size,
+          row * size,
+          pixel * size,
+          channel * size,
+          is_byte};
 }
 
 }  // namespace
@@ -28,34 +50,57 @@ void fill_tile(const TileSource& source, const TilePlace& place, int64_t channel
 TileSource conv_source(const TensorView& operand, const TensorView& output) {
   const BroadcastOperand b = broadcast_operand(operand, output);
   if (output.rank == 3)
-    return {b.data, b.strides[2], output.extents[2] * b.strides[0], b.strides[0], b.strides[1]};
-  return {b.data, b.strides[3], b.strides[1], b.strides[0], b.strides[2]};
+    return source_of(operand, b, b.strides[2], output.extents[2] * b.strides[0], b.strides[0],
+                     b.strides[1]);
+  return source_of(operand, b, b.strides[3], b.strides[1], b.strides[0], b.strides[2]);
 }
 
 TileSource matrix_source(const TensorView& operand, const TensorView& output) {
   const BroadcastOperand b = broadcast_operand(operand, output);
-  return {b.data, b.strides[3], b.strides[2], b.strides[1], b.strides[0]};
+  return source_of(operand, b, b.strides[3], b.strides[2], b.strides[1], b.strides[0]);
 }
 
 void set_epilogue(const ir::Program& program, std::span<const TensorView> inputs,
                   size_t first_operand, const TensorView& output,
-                  TileSource (*source)(const TensorView&, const TensorView&), TileFinish& finish) {
-  finish.epilogue = classify_epilogue(program);
+                  TileSource (*source)(const TensorView&, const TensorView&),
+                  const PackedEpilogue* packed, TileFinish& finish) {
+  finish.out.type = output.type == DataType::kUInt8   ? TileOut::kByte
+                    : output.type == DataType::kInt32 ? TileOut::kInt
+                                                      : TileOut::kFloat;
+  finish.packed = packed;
   finish.program = &program;
   for (size_t k = first_operand; k < inputs.size(); ++k)
     finish.operands[finish.num_operands++] = source(inputs[k], output);
+  if (packed) return;
+  finish.epilogue = classify_epilogue(program);
   // The kernel adds contiguous residuals only.
-  if (finish.epilogue.kind == EpilogueKind::kResidualClip && finish.operands[0].channel != 1)
+  if (finish.epilogue.kind == EpilogueKind::kResidualClip && finish.operands[0].channel != 4)
     finish.epilogue = {EpilogueKind::kProgram, -__builtin_inff(), __builtin_inff(), 0};
 }
 
+int64_t rest_scratch_bytes(const TileFinish& finish, int64_t pixels) {
+  if (!finish.packed) return 0;
+  const int64_t tiles = (finish.packed->rest_length > 0 ? 1 : 0) + finish.packed->bytes_operands;
+  return tiles * pixels * (kMaxRestChannels + kLanes) * static_cast<int64_t>(sizeof(float));
+}
+
 void set_finish(const TileFinish& finish, Tile& tile) {
+  tile.residual = nullptr;
+  tile.accumulate = finish.has_initial;
   tile.c_stride = finish.out.pixel;
+  if (const PackedEpilogue* packed = finish.packed) {
+    tile.low = packed->low;
+    tile.high = packed->high;
+    tile.slope = packed->slope;
+    tile.post = packed->post;
+    tile.offset = packed->offset;
+    tile.residual_scale = packed->residual_scale;
+    tile.out = packed->rest_length > 0 ? TileOut::kFloat : finish.out.type;
+    return;
+  }
   tile.low = finish.epilogue.low;
   tile.high = finish.epilogue.high;
   tile.slope = finish.epilogue.kind == EpilogueKind::kLeaky ? finish.epilogue.slope : 1;
-  tile.accumulate = finish.has_initial;
-  tile.residual = nullptr;
 }
 
 void place_tile(const TileFinish& finish, const TilePlace& place, int64_t channel, int64_t cols,
@@ -69,14 +114,47 @@ void place_tile(const TileFinish& finish, const TilePlace& place, int64_t channe
   }
 }
 
+namespace {
+
+constexpr int64_t kRestStride = kMaxRestChannels + kLanes;  // floats between pixels
+
+// Tiles wait in the scratch unless the output is float.
+bool waits(const TileFinish& finish) {
+  return finish.has_rest() && finish.out.type == TileOut::kByte;
+}
+
+}  // namespace
+
+void place_byte_tile(const TileFinish& finish, const TilePlace& place, int64_t channel,
+                     int64_t cols, int64_t column, int64_t first_channel, std::byte* scratch,
+                     Tile& tile) {
+  const PackedEpilogue& packed = *finish.packed;
+  tile.cols = cols;
+  tile.multiplier = finish.packed_floats(packed.multiplier) + column;
+  tile.addend = finish.packed_floats(packed.addend) + column;
+  if (waits(finish)) {
+    tile.c = scratch + (channel - first_channel) * static_cast<int64_t>(sizeof(float));
+    tile.c_stride = kRestStride * static_cast<int64_t>(sizeof(float));
+  } else {
+    tile.c = at(finish.out, place, channel);
+  }
+  if (packed.residual >= 0) {
+    const TileSource& residual = finish.operands[packed.residual];
+    tile.residual = at(residual, place, channel);
+    tile.residual_stride = residual.pixel;
+    tile.residual_is_byte = residual.is_byte;
+  }
+}
+
 void add_initial(const TileFinish& finish, const TilePlace& place, int64_t channel,
                  int64_t channels) {
   if (!finish.has_initial) return;
-  const float* from = at(finish.initial, place, channel);
-  float* y = at(finish.out, place, channel);
+  const std::byte* from = at(finish.initial, place, channel);
+  std::byte* y = at(finish.out, place, channel);
   for (int64_t r = 0; r < place.pixels; ++r)
     for (int64_t c = 0; c < channels; ++c)
-      y[r * finish.out.pixel + c] += from[r * finish.initial.pixel + c * finish.initial.channel];
+      reinterpret_cast<float*>(y + r * finish.out.pixel)[c] +=
+          *floats(from + r * finish.initial.pixel + c * finish.initial.channel);
 }
 
 void run_tile_program(const TileFinish& finish, const TilePlace& place, float* y, int64_t y_pixel,
@@ -84,22 +162,77 @@ void run_tile_program(const TileFinish& finish, const TilePlace& place, float* y
   TileOperand operands[kMaxOperands + 1];
   operands[0] = {y, y_pixel, 1};
   for (int k = 0; k < finish.num_operands; ++k)
-    operands[k + 1] = {at(finish.operands[k], place, channel), finish.operands[k].pixel,
-                       finish.operands[k].channel};
+    operands[k + 1] = {floats(at(finish.operands[k], place, channel)),
+                       in_floats(finish.operands[k].pixel), in_floats(finish.operands[k].channel)};
   run_program(*finish.program, operands, y, y_pixel, place.pixels, channels);
 }
 
 void finish_tiles(const TileFinish& finish, const TilePlace& place, int64_t channel,
                   int64_t channels) {
   if (finish.epilogue.kind != EpilogueKind::kProgram) return;
-  run_tile_program(finish, place, at(finish.out, place, channel), finish.out.pixel, channel,
-                   channels);
+  run_tile_program(finish, place, reinterpret_cast<float*>(at(finish.out, place, channel)),
+                   in_floats(finish.out.pixel), channel, channels);
 }
 
-TileFinish tile_finish(const KernelArgs& args, const ir::Program& epilogue, size_t first_operand) {
-  TileFinish finish;
-  set_epilogue(epilogue, args.inputs, first_operand, args.outputs[0], conv_source, finish);
-  return finish;
+namespace {
+
+// uint8 to float, [pixels][kRestStride].
+void widen(const TileSource& source, const TilePlace& place, int64_t channel, int64_t channels,
+           float* to) {
+  const std::byte* first = at(source, place, channel);
+  for (int64_t r = 0; r < place.pixels; ++r, first += source.pixel, to += kRestStride) {
+    const uint8_t* from = reinterpret_cast<const uint8_t*>(first);
+    int64_t c = 0;
+    if (source.channel == 1)
+      for (; c + kLanes <= channels; c += kLanes) store(to + c, to_float(load_bytes(from + c)));
+    for (; c < channels; ++c) to[c] = static_cast<float>(from[c * source.channel]);
+  }
+}
+
+// Rounded and saturated.
+void narrow(const float* from, int64_t rows, int64_t cols, std::byte* to, int64_t to_row) {
+  const F32 low = zero(), high = set1(255);
+  const auto codes = [low, high](F32 v) { return to_int(min(high, max(low, v))); };
+  for (int64_t r = 0; r < rows; ++r, from += kRestStride, to += to_row) {
+    uint8_t* bytes = reinterpret_cast<uint8_t*>(to);
+    int64_t c = 0;
+    for (; c + kLanes <= cols; c += kLanes) store_codes(bytes + c, codes(load(from + c)));
+    if (c < cols) store_codes(bytes + c, codes(load(from + c)), static_cast<int>(cols - c));
+  }
+}
+
+}  // namespace
+
+void finish_byte_tiles(const TileFinish& finish, const TilePlace& place, int64_t channel,
+                       int64_t channels, int64_t column, std::byte* scratch) {
+  if (!finish.has_rest()) return;
+  const PackedEpilogue& packed = *finish.packed;
+  const int64_t tile_floats = place.pixels * kRestStride;
+  float* next = reinterpret_cast<float*>(scratch);
+  TileOperand operands[kMaxOperands + 1];
+  float* y = reinterpret_cast<float*>(at(finish.out, place, channel));
+  int64_t y_pixel = in_floats(finish.out.pixel);
+  if (waits(finish)) y = next, y_pixel = kRestStride;
+  next += tile_floats;
+  operands[0] = {y, y_pixel, 1};
+  for (int k = 0; k < finish.num_operands; ++k) {
+    const TileSource& source = finish.operands[k];
+    if (packed.operands[k] > 0) {
+      operands[k + 1] = {finish.packed_floats(packed.operands[k]) + column, 0, 1};
+    } else if (source.is_byte) {
+      widen(source, place, channel, channels, next);
+      operands[k + 1] = {next, kRestStride, 1};
+      next += tile_floats;
+    } else {
+      operands[k + 1] = {floats(at(source, place, channel)), in_floats(source.pixel),
+                         in_floats(source.channel)};
+    }
+  }
+  const auto* code = reinterpret_cast<const ir::Instruction*>(finish.packed_floats(packed.rest));
+  run_code(code, packed.rest_length, finish.num_operands + 1, operands, y, y_pixel, place.pixels,
+           channels);
+  if (waits(finish))
+    narrow(y, place.pixels, channels, at(finish.out, place, channel), finish.out.pixel);
 }
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

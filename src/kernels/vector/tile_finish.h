@@ -8,23 +8,29 @@
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
-inline constexpr int kMaxOperands = 8;  // epilogue operands beside the accumulators
+inline constexpr int kMaxOperands =
+    kMaxEpilogueOperands;  // epilogue operands beside the accumulators
 
 // The output as (image, row, pixel, channel): a matrix product has its rows as pixels and its
-// columns as channels. Strides in floats; channels are contiguous in the output, in operands their
+// columns as channels. Strides in bytes; channels are contiguous in the output, in operands their
 // stride is 0 where they are broadcast.
 struct TileOutput {
-  float* data = nullptr;
+  std::byte* data = nullptr;
   int64_t image = 0, row = 0, pixel = 0;
+  TileOut type = TileOut::kFloat;
+
+  int64_t channel() const { return type == TileOut::kByte ? 1 : 4; }
 };
 
 struct TileSource {
-  const float* data = nullptr;
+  const std::byte* data = nullptr;
   int64_t image = 0, row = 0, pixel = 0, channel = 0;
+  bool is_byte = false;  // else float
 
-  const float* at(int64_t n, int64_t h, int64_t w, int64_t c) const {
+  const std::byte* at(int64_t n, int64_t h, int64_t w, int64_t c) const {
     return data + n * image + h * row + w * pixel + c * channel;
   }
+  int64_t element() const { return is_byte ? 1 : 4; }
 };
 
 struct TileFinish {
@@ -35,40 +41,58 @@ struct TileFinish {
   TileSource initial;
   int num_operands = 0;
   TileSource operands[kMaxOperands];
+  const PackedEpilogue* packed = nullptr;  // of bytes: what replaces `epilogue` and `program`
+
+  // What follows the tile kernel: nothing, the program, or the rest of it.
+  bool has_rest() const {
+    return packed ? packed->rest_length > 0 : epilogue.kind == EpilogueKind::kProgram;
+  }
+  const float* packed_floats(int64_t offset) const {
+    return reinterpret_cast<const float*>(reinterpret_cast<const std::byte*>(packed) + offset);
+  }
 };
 
 // `operand` broadcast to `output`. Convolutions (rank 3 or 4): channels are dimension 1; matrix
 // products: the last.
 TileSource conv_source(const TensorView& operand, const TensorView& output);
 TileSource matrix_source(const TensorView& operand, const TensorView& output);
-// Sets the epilogue with inputs[first_operand …] as its operands.
+// Sets the epilogue with inputs[first_operand …] as its operands; `packed`: of bytes.
 void set_epilogue(const ir::Program& program, std::span<const TensorView> inputs,
                   size_t first_operand, const TensorView& output,
-                  TileSource (*source)(const TensorView&, const TensorView&), TileFinish& finish);
-
-// The epilogue of a convolution whose operands start at input `first_operand`, without `out`.
-TileFinish tile_finish(const KernelArgs& args, const ir::Program& epilogue, size_t first_operand);
+                  TileSource (*source)(const TensorView&, const TensorView&),
+                  const PackedEpilogue* packed, TileFinish& finish);
 
 // A tile's pixels: `pixels` of them from column `col` of row `row`.
 struct TilePlace {
   int64_t image, row, col, pixels;
 };
 
+// Where the tiles of one worker wait for what follows the kernel, when that is not the output:
+// pixels of floats, then as many for every operand that is uint8.
+inline constexpr int64_t kMaxRestChannels = 256;  // finished together
+int64_t rest_scratch_bytes(const TileFinish& finish, int64_t pixels);
+
 // The parts of `tile` that are the same for all tiles.
 void set_finish(const TileFinish& finish, Tile& tile);
-// c, cols, residual and the start value for channels [channel, channel + cols).
+// c, cols, residual and the start value for channels [channel, channel + cols). `scratch`: of the
+// tiles whose first channel is `first_channel`. `column`: of `channel` in the packed vectors.
 void place_tile(const TileFinish& finish, const TilePlace& place, int64_t channel, int64_t cols,
                 Tile& tile);
+void place_byte_tile(const TileFinish& finish, const TilePlace& place, int64_t channel,
+                     int64_t cols, int64_t column, int64_t first_channel, std::byte* scratch,
+                     Tile& tile);
 // Adds the initial values to stored tiles, for kernels that do not start from them.
 void add_initial(const TileFinish& finish, const TilePlace& place, int64_t channel,
                  int64_t channels);
 // Runs finish.program on stored pixels: `y` is their first float (channel `channel`), pixels are
-// `y_pixel` apart.
+// `y_pixel` floats apart.
 void run_tile_program(const TileFinish& finish, const TilePlace& place, float* y, int64_t y_pixel,
                       int64_t channel, int64_t channels);
 // The same after all tiles of channels [channel, channel + channels) are stored, if there is a
 // program to run.
 void finish_tiles(const TileFinish& finish, const TilePlace& place, int64_t channel,
                   int64_t channels);
+void finish_byte_tiles(const TileFinish& finish, const TilePlace& place, int64_t channel,
+                       int64_t channels, int64_t column, std::byte* scratch);
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

@@ -143,9 +143,10 @@ struct Job {
     for (int i = 0; i < F::kIn; ++i) {
       const int64_t h = tile.row() - s.pad_top + i * s.dh;
       const bool inside = h >= 0 && h < s.ih;
-      result.rows[i] = inside ? run.x + tile.image * run.x_image + h * run.x_row +
-                                    (tile.col() - s.pad_left) * run.x_pixel
-                              : nullptr;
+      result.rows[i] =
+          inside ? reinterpret_cast<const float*>(run.x + tile.image * run.x_image + h * run.x_row +
+                                                  (tile.col() - s.pad_left) * run.x_pixel)
+                 : nullptr;
       result.all = result.all && inside;
     }
     return result;
@@ -155,7 +156,7 @@ struct Job {
   template <bool kMasked>
   void transform_columns(const InputRows& in, int64_t c, int64_t first, int64_t end, M32 mask,
                          float* out, int64_t step) const {
-    const int64_t pixel = run.x_pixel * run.shape.dw;
+    const int64_t pixel = run.x_pixel / kLaneBytes * run.shape.dw;
     for (int64_t w = first; w < end; ++w) {
       const int64_t offset = w * pixel + c;
       if (in.all)
@@ -219,22 +220,22 @@ struct Job {
     const EvenSplit groups = split_evenly(count, kTileRows);
     const Segment segment{0, 0};
     Tile tile{};
-    tile.a_stride = b.row;
+    tile.a_stride = b.row * kLaneBytes;
     tile.segments = &segment;
     tile.num_segments = 1;
     tile.segment_length = c;
-    tile.b_stride = width;
-    tile.c_stride = kPoints * width;
+    tile.b_stride = width * kLaneBytes;
+    tile.c_stride = kPoints * width * kLaneBytes;
     tile.cols = width;
     tile.low = -__builtin_inff();
     tile.high = __builtin_inff();
     tile.slope = 1;
     for (int64_t t = 0; t < kPoints; ++t) {
-      tile.b = panel + t * c * width;
+      tile.b = reinterpret_cast<const std::byte*>(panel + t * c * width);
       for (int64_t group = 0; group < groups.parts; ++group) {
         const int64_t first = groups.start(group);
-        tile.a = v + (t * b.block + first) * b.row;
-        tile.c = m + first * tile.c_stride + t * width;
+        tile.a = reinterpret_cast<const std::byte*>(v + (t * b.block + first) * b.row);
+        tile.c = reinterpret_cast<std::byte*>(m + (first * kPoints + t) * width);
         tile_kernel(static_cast<int>(vecs), static_cast<int>(groups.size(group)))(tile);
       }
     }
@@ -252,9 +253,15 @@ struct Job {
                leaky = epilogue.kind == EpilogueKind::kLeaky;
     const int64_t rows = pixels_left(tile.row(), s.oh, s.dh, F::kOut);
     const int64_t pixels = pixels_left(tile.col(), s.ow, s.dw, F::kOut);
-    const int64_t y_row = o.row * s.dh, y_pixel = o.pixel * s.dw;
-    float* y = o.data + tile.image * o.image + tile.row() * o.row + tile.col() * o.pixel + channel;
-    const float* more = adds ? residual.at(tile.image, tile.row(), tile.col(), channel) : nullptr;
+    const int64_t y_row = o.row / kLaneBytes * s.dh, y_pixel = o.pixel / kLaneBytes * s.dw;
+    const int64_t more_row = residual.row / kLaneBytes * s.dh,
+                  more_pixel = residual.pixel / kLaneBytes * s.dw;
+    float* y = reinterpret_cast<float*>(o.data + tile.image * o.image + tile.row() * o.row +
+                                        tile.col() * o.pixel) +
+               channel;
+    const float* more = adds ? reinterpret_cast<const float*>(
+                                   residual.at(tile.image, tile.row(), tile.col(), channel))
+                             : nullptr;
     const F32 low = set1(epilogue.low), high = set1(epilogue.high), slope = set1(epilogue.slope);
     for (int64_t c = 0; c < cols; c += kLanes) {
       F32 out[F::kOut][F::kOut];
@@ -280,9 +287,7 @@ struct Job {
       for (int i = 0; i < rows; ++i)
         for (int j = 0; j < pixels; ++j) {
           F32 value = out[i][j];
-          if (adds)
-            value =
-                value + load(more + i * s.dh * residual.row + j * s.dw * residual.pixel + c, mask);
+          if (adds) value = value + load(more + i * more_row + j * more_pixel + c, mask);
           store(y + i * y_row + j * y_pixel + c, min(high, max(low, value)), mask);
         }
     }
@@ -362,7 +367,8 @@ bool shape_of(const Problem& p, ConvShape& shape) {
 
 std::string refusal(const Problem& p) {
   ConvShape s;
-  if (std::string reason = refuse_conv(p, shape_of(p, s)); !reason.empty()) return reason;
+  if (std::string reason = refuse_conv(p, Numeric::kFloat, shape_of(p, s)); !reason.empty())
+    return reason;
   if (s.kh != 3 || s.kw != 3) return "the kernel is not 3x3";
   if (s.sh != 1 || s.sw != 1) return "the stride is not 1";
   if (s.groups != 1) return "groups > 1";
@@ -382,7 +388,7 @@ double cost_us(const Problem& p) {
   if (!shape_of(p, s)) return 1e12;
   const Blocking<F> b(s, p.threads);
   const double points = static_cast<double>(b.kPoints), tiles = static_cast<double>(b.tiles);
-  const double products = points * tile_cost_us(1, b.tiles, s.oc, s.ic, kVecs);
+  const double products = points * tile_cost_us(Numeric::kFloat, 1, b.tiles, s.oc, s.ic, kVecs);
   const double in_vecs = static_cast<double>(ceil_div(s.ic, kLanes)),
                out_vecs = static_cast<double>(ceil_div(s.oc, kLanes));
   const double transforms = tiles * points * (in_vecs * 4 + out_vecs * 3) / kCyclesPerUs;
@@ -396,7 +402,7 @@ size_t packed_bytes(const Problem& p) {
   ConvShape s;
   if (!shape_of(p, s)) return 0;
   const Panels panels(s.oc, s.ic, kVecs);
-  return 4 * static_cast<size_t>(panels.padded_n() + F::kIn * F::kIn * panels.floats());
+  return 4 * static_cast<size_t>(panels.padded_n() + F::kIn * F::kIn * panels.lanes());
 }
 
 // The transformed filter of one pair of channels.
@@ -461,7 +467,7 @@ void run(const KernelArgs& args) {
              nullptr,
              reinterpret_cast<float*>(args.workspace)};
   job.run.shape = shape;
-  set_conv_tensors(args, job.run);
+  set_conv_tensors(args, nullptr, job.run);
   job.u = packed + job.panels().padded_n();
   if (job.b.cooperative)
     job.run_cooperative(*args.pool);

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0
+// Quantized convolutions and matrix products: exact accumulators, codes that differ from the double
+// answer at rounding ties only; every tactic, instruction set and arithmetic.
+#include "kernels/vector/layer_test_util.h"
+
+namespace camshaft::kernels::avx512 {
+void force_word_products(bool force);
+}
+
+namespace camshaft::kernels::test {
+namespace {
+
+constexpr double kTieWidth = 2e-3;  // of codes: float rounding of acc * multiplier + addend
+
+enum class Operand { kScalar, kPowerOfTwo, kChannels, kSame, kSameCodes, kImageChannels };
+
+struct Spec {
+  int64_t batch = 1, ic = 4, ih = 5, iw = 6, oc = 16, kh = 1, kw = 1, stride = 1, dilation = 1;
+  int64_t pad = 0, groups = 1, zero_point = 0;
+  bool bias = true, one_dimension = false, transposed = false;
+  DataType type = DataType::kInt32;
+  const char* epilogue = "";
+  std::vector<Operand> operands = {};
+  std::function<double(int64_t)> x = {}, w = {};
+};
+
+// Scales that bring sums of about 100 * 100 * sqrt(k) into the range of codes.
+TestTensor operand_of(Operand kind, const Extents& y) {
+  TestTensor tensor;
+  tensor.is_data = false;
+  const auto small = [](int64_t k) { return 0.0004 * (1 + static_cast<double>(k % 7)); };
+  switch (kind) {
+    case Operand::kScalar:
+      tensor.extents = {};
+      tensor.is_constant = true;
+      tensor.value = small;
+      break;
+    case Operand::kPowerOfTwo:  // products are exact, and some are ties
+      tensor.is_constant = true;
+      tensor.value = [](int64_t) { return 1.0 / 2048; };
+      break;
+    case Operand::kChannels:
+      tensor.extents = y;
+      for (size_t d = 0; d < y.size(); ++d)
+        if (d != 1) tensor.extents[d] = 1;
+      tensor.is_constant = true;
+      tensor.value = small;
+      break;
+    case Operand::kSame:
+    case Operand::kSameCodes:
+      tensor.extents = y;
+      tensor.is_data = true;
+      if (kind == Operand::kSameCodes) tensor.type = DataType::kUInt8;
+      break;
+    case Operand::kImageChannels:
+      tensor.extents = y;
+      for (size_t d = 2; d < y.size(); ++d) tensor.extents[d] = 1;
+      break;
+  }
+  return tensor;
+}
+
+int64_t out_extent(const Spec& s, int64_t in, int64_t kernel) {
+  if (s.transposed) return (in - 1) * s.stride + (kernel - 1) * s.dilation + 1 - 2 * s.pad;
+  return (in + 2 * s.pad - (kernel - 1) * s.dilation - 1) / s.stride + 1;
+}
+
+void check(const Spec& s) {
+  ir::ConvolutionAttrs attrs;
+  Extents x{s.batch, s.ic}, y{s.batch, s.oc};
+  Extents w = s.transposed ? Extents{s.ic, s.oc / s.groups} : Extents{s.oc, s.ic / s.groups};
+  const auto add_axis = [&](int64_t in, int64_t kernel) {
+    x.push_back(in), w.push_back(kernel), y.push_back(out_extent(s, in, kernel));
+    attrs.kernel.push_back(kernel), attrs.stride.push_back(s.stride);
+    attrs.dilation.push_back(s.dilation);
+    attrs.pre_padding.push_back(s.pad), attrs.post_padding.push_back(s.pad);
+    if (s.transposed) attrs.output_padding.push_back(0);
+  };
+  if (!s.one_dimension) add_axis(s.ih, s.kh);
+  add_axis(s.iw, s.kw);
+  attrs.groups = s.groups;
+  attrs.zero_point = s.zero_point;
+  attrs.type = s.type;
+  if (*s.epilogue)
+    attrs.epilogue =
+        ir::parse_program(1 + static_cast<int>(s.operands.size()), s.epilogue).value();
+  TestLayer test;
+  test.layer = make_layer(
+      s.transposed ? ir::LayerKind::kDeconvolution : ir::LayerKind::kConvolution, attrs);
+  test.inputs.push_back({.extents = x, .type = DataType::kUInt8, .value = s.x});
+  test.inputs.push_back({.extents = w,
+                         .type = DataType::kInt8,
+                         .is_data = false,
+                         .is_constant = true,
+                         .value = s.w});
+  test.inputs.push_back({.extents = {s.oc},
+                         .type = DataType::kInt32,
+                         .is_data = false,
+                         .is_constant = true,
+                         .present = s.bias,
+                         .value = [](int64_t k) { return static_cast<double>(k * 137 - 999); }});
+  for (Operand operand : s.operands) test.inputs.push_back(operand_of(operand, y));
+  test.outputs.push_back({.extents = y, .type = s.type});
+  test.tolerance = s.type == DataType::kUInt8 ? kTieWidth : *s.epilogue ? 1e-5 : 0;
+  test.rounds = true;
+  SCOPED_TRACE(words({s.batch, s.ic, s.ih, s.iw, s.oc, s.kh, s.kw, s.stride, s.dilation, s.pad,
+                      s.groups, s.zero_point}) +
+               s.epilogue);
+  for (const bool words_only : {false, true}) {
+    if (words_only && active_isa() != Isa::kAvx512) break;
+    avx512::force_word_products(words_only);
+    check_layer(test, words_only ? "16-bit products" : "");
+  }
+  avx512::force_word_products(false);
+}
+
+Spec square(int64_t ic, int64_t size, int64_t oc, int64_t kernel, int64_t stride, int64_t pad,
+            int64_t zero_point = 0) {
+  Spec s;
+  s.ic = ic, s.ih = s.iw = size, s.oc = oc, s.kh = s.kw = kernel, s.stride = stride, s.pad = pad;
+  s.zero_point = zero_point;
+  return s;
+}
+
+TEST(ByteConv, ExactAccumulators) {
+  for (int64_t oc : {1, 7, 16, 33, 50, 130})
+    for (int64_t ic : {1, 3, 4, 6, 8, 17}) check(square(ic, 5, oc, 1, 1, 0, 3));
+  for (int64_t kernel : {2, 3, 5})
+    for (int64_t stride : {1, 2})
+      for (int64_t zero_point : {0, 128})
+        for (int64_t ic : {3, 8, 10})
+          check(square(ic, 9, 20, kernel, stride, kernel / 2, zero_point));
+}
+
+TEST(ByteConv, RowTails) {
+  for (int64_t width = 1; width <= 30; ++width) {
+    Spec s = square(8, 3, 40, 3, 1, 1, 7);
+    s.iw = width;
+    check(s);
+  }
+}
+
+TEST(ByteConv, GroupsDilationsBatchesAndRows) {
+  for (int64_t zero_point : {0, 9}) {
+    Spec s = square(12, 7, 40, 3, 1, 1, zero_point);
+    s.groups = 2;
+    check(s);
+    s.ic = 10;  // groups of 5 channels: steps are not whole
+    s.batch = 2;
+    check(s);
+    s = square(8, 13, 20, 3, 1, 2, zero_point);
+    s.dilation = 2;
+    check(s);
+    s.ic = 6;
+    check(s);
+    s = square(8, 20, 20, 3, 1, 9, zero_point);
+    s.dilation = 9;
+    check(s);
+    s = square(8, 1, 33, 1, 1, 0, zero_point);
+    s.one_dimension = true;
+    s.iw = 23, s.kw = 4, s.stride = 3, s.pad = 2;
+    check(s);
+    s = square(3, 20, 32, 7, 2, 3, zero_point);
+    check(s);
+    s = square(16, 40, 30, 3, 1, 1, zero_point);
+    s.iw = 2;
+    check(s);
+  }
+}
+
+// 0, 255, -128, 127 and alternating: where saturating instructions would saturate.
+TEST(ByteConv, ExtremeValues) {
+  // The first value `period` times, then the second, and again.
+  const auto alternating = [](double even, double odd, int64_t period) {
+    return [=](int64_t k) { return k / period % 2 == 0 ? even : odd; };
+  };
+  const auto constant = [alternating](double value) { return alternating(value, value, 1); };
+  for (const auto& x : {constant(255), constant(0), alternating(255, 0, 1), alternating(0, 255, 2)})
+    for (const auto& w : {constant(-128), constant(127), alternating(-128, 127, 1),
+                          alternating(127, -128, 2), alternating(-128, 127, 9)})
+      for (int64_t zero_point : {0, 128, 255}) {
+        Spec s = square(20, 4, 20, 3, 1, 1, zero_point);
+        s.x = x, s.w = w;
+        check(s);
+      }
+}
+
+TEST(ByteConv, Codes) {
+  struct Row {
+    const char* epilogue;
+    std::vector<Operand> operands;
+  };
+  using enum Operand;
+  const Row rows[] = {
+      {"v2 = mul v0 v1", {kScalar}},
+      {"v2 = mul v0 v1; v3 = relu v2", {kChannels}},
+      {"v3 = fma v0 v1 v2; v4 = const 131; v5 = add v3 v4; v6 = clip v5 12 200", {kChannels, kChannels}},
+      {"v2 = mul v0 v1; v3 = relu v2; v4 = const 2.5; v5 = mul v3 v4; v6 = round v5; v7 = const 3; "
+       "v8 = add v6 v7",
+       {kPowerOfTwo}},
+      {"v2 = mul v0 v1; v3 = leaky_relu v2 0.1; v4 = const 0.5; v5 = div v3 v4; v6 = const 100; v7 = "
+       "add v5 v6",
+       {kChannels}},
+      // residual codes with their own scale and zero point, added before the activation
+      {"v3 = mul v0 v1; v4 = const 11; v5 = sub v2 v4; v6 = const 0.5; v7 = mul v5 v6; v8 = add v3 v7; "
+       "v9 = relu v8; v10 = const 0.75; v11 = mul v9 v10; v12 = const 7; v13 = add v11 v12",
+       {kChannels, kSameCodes}},
+      {"v3 = mul v0 v1; v4 = add v2 v3; v5 = const 90; v6 = add v4 v5", {kChannels, kSame}},
+      // not absorbed: a tile program
+      {"v2 = mul v0 v1; v3 = silu v2 1; v4 = const 30; v5 = mul v3 v4; v6 = const 5; v7 = add v5 v6",
+       {kChannels}},
+      {"v4 = mul v0 v1; v5 = sigmoid v4; v6 = mul v5 v2; v7 = mul v6 v3; v8 = const 255; v9 = mul v7 v8",
+       {kChannels, kSameCodes, kChannels}},
+      {"v3 = mul v0 v1; v4 = relu v3; v5 = add v4 v2", {kChannels, kSame}},
+      {"v3 = mul v0 v1; v4 = mul v3 v2; v5 = const 60; v6 = add v4 v5", {kChannels, kImageChannels}},
+      {"v2 = mul v0 v1; v3 = round v2; v4 = tanh v3; v5 = const 9.5; v6 = mul v4 v5", {kPowerOfTwo}},
+  };
+  for (const Row& row : rows)
+    for (const DataType type : {DataType::kUInt8, DataType::kFloat})
+      for (int64_t kernel : {1, 3}) {
+        Spec s = square(8, 6, 37, kernel, 1, kernel / 2, 5);
+        s.batch = 2;
+        s.type = type;
+        s.epilogue = row.epilogue;
+        s.operands = row.operands;
+        check(s);
+      }
+  Spec many = square(8, 3, 600, 1, 1, 0);  // more channels than are finished together
+  many.type = DataType::kUInt8;
+  many.epilogue = rows[7].epilogue;
+  many.operands = rows[7].operands;
+  check(many);
+}
+
+TEST(ByteConv, FloatOutputsAreExact) {
+  Spec s = square(16, 6, 40, 3, 1, 1, 77);
+  s.type = DataType::kFloat;
+  check(s);
+  s.bias = false;
+  s.type = DataType::kUInt8;
+  check(s);
+}
+
+TEST(ByteConv, Threads) {
+  check(square(64, 19, 70, 3, 1, 1, 9));
+  check(square(512, 9, 200, 1, 1, 0, 9));
+  check(square(256, 2, 300, 3, 1, 1));
+}
+
+struct Product {
+  Extents a, b, y;
+  bool transpose_a = false, transpose_b = false;
+  int64_t a_zero_point = 0, b_zero_point = 0;
+  bool b_constant = true;
+  DataType b_type = DataType::kInt8, type = DataType::kInt32;
+  bool bias = false;
+  const char* epilogue = "";
+  std::vector<Extents> operands = {};
+};
+
+void check(const Product& p) {
+  ir::MatrixMultiplyAttrs attrs;
+  attrs.transpose_a = p.transpose_a;
+  attrs.transpose_b = p.transpose_b;
+  attrs.a_zero_point = p.a_zero_point;
+  attrs.b_zero_point = p.b_zero_point;
+  attrs.type = p.type;
+  if (*p.epilogue)
+    attrs.epilogue =
+        ir::parse_program(1 + static_cast<int>(p.operands.size()), p.epilogue).value();
+  TestLayer test;
+  test.layer = make_layer(ir::LayerKind::kMatrixMultiply, attrs);
+  test.inputs.push_back({.extents = p.a, .type = DataType::kUInt8});
+  test.inputs.push_back({.extents = p.b,
+                         .type = p.b_type,
+                         .is_data = !p.b_constant,
+                         .is_constant = p.b_constant});
+  test.inputs.push_back({.extents = {p.y.back()},
+                         .type = DataType::kInt32,
+                         .is_data = false,
+                         .is_constant = true,
+                         .present = p.bias});
+  for (const Extents& operand : p.operands)
+    test.inputs.push_back(
+        {.extents = operand,
+         .is_data = operand.size() >= 3,
+         .is_constant = operand.size() < 2,
+         .value = [](int64_t k) { return 0.0004 * (1 + static_cast<double>(k % 7)); }});
+  test.outputs.push_back({.extents = p.y, .type = p.type});
+  test.tolerance = p.type == DataType::kUInt8 ? kTieWidth : *p.epilogue ? 1e-3 : 0;
+  test.rounds = true;
+  const std::string what = words({p.a[p.a.size() - 2], p.a.back(), p.y.back()}) + p.epilogue;
+  for (const bool words_only : {false, true}) {
+    if (words_only && active_isa() != Isa::kAvx512) break;
+    avx512::force_word_products(words_only);
+    check_layer(test, what);
+  }
+  avx512::force_word_products(false);
+}
+
+Product plain(int64_t m, int64_t k, int64_t n) {
+  return {.a = {m, k}, .b = {k, n}, .y = {m, n}};
+}
+
+TEST(ByteMatmul, Tails) {
+  for (int64_t n : {1, 7, 16, 17, 33, 64, 130})
+    for (int64_t m : {1, 2, 5, 29})
+      for (int64_t k : {1, 8, 11}) {
+        Product p = plain(m, k, n);
+        p.a_zero_point = 9;
+        check(p);
+      }
+}
+
+TEST(ByteMatmul, TransposedAndBiased) {
+  for (int64_t m : {1, 4, 19})
+    for (const int which : {1, 2, 3}) {
+      Product p = plain(m, 21, 45);
+      p.transpose_a = (which & 1) != 0;
+      p.transpose_b = (which & 2) != 0;
+      if (p.transpose_a) p.a = {21, m};
+      if (p.transpose_b) p.b = {45, 21};
+      p.bias = true;
+      p.a_zero_point = 128;
+      check(p);
+    }
+}
+
+TEST(ByteMatmul, Codes) {
+  Product p;
+  p.a = {2, 3, 9, 24};
+  p.b = {24, 40};
+  p.y = {2, 3, 9, 40};
+  for (const DataType type : {DataType::kUInt8, DataType::kFloat}) {
+    p.type = type;
+    p.epilogue = "v3 = fma v0 v1 v2; v4 = const 100; v5 = add v3 v4";
+    p.operands = {{40}, {40}};
+    check(p);
+    p.epilogue = "v2 = mul v0 v1; v3 = gelu v2; v4 = const 30; v5 = mul v3 v4";
+    p.operands = {{40}};
+    check(p);
+    p.operands = {{}};
+    check(p);
+    p.epilogue = "v3 = mul v0 v1; v4 = add v3 v2; v5 = relu v4";
+    p.operands = {{40}, {2, 3, 9, 40}};
+    check(p);
+    p.epilogue = "v2 = mul v0 v1; v3 = relu v2";
+    p.operands = {{2, 1, 1, 1}};  // known when it runs
+    check(p);
+  }
+  p.a = {2, 1, 2, 3, 9, 24};
+  p.y = {2, 1, 2, 3, 9, 40};
+  p.type = DataType::kInt32;
+  p.epilogue = "";
+  p.operands = {};
+  check(p);
+}
+
+TEST(ByteMatmul, ThreadsAndDepth) {
+  check(plain(1, 2048, 1000));
+  check(plain(70, 600, 65));
+  check(plain(9, 1024, 50));
+  check(plain(0, 3, 5));
+}
+
+}  // namespace
+}  // namespace camshaft::kernels::test
