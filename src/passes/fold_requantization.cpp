@@ -171,6 +171,19 @@ bool push_scales(Rewriter& rewriter, Layer* layer) {
   return true;
 }
 
+// The same in a PointWise layer, where only the literals of the program can take a factor.
+void push_literals(Rewriter& rewriter, Layer* layer) {
+  Program& program = layer->as<PointWiseAttrs>().program;
+  Pusher pusher(program, std::vector<bool>(static_cast<size_t>(program.num_inputs)));
+  bool changed = false;
+  while (pusher.push_one()) changed = true;
+  const Program pushed = changed ? simplify(pusher.program()) : Program();
+  if (pushed.empty() || pushed.code.size() >= program.code.size()) return;
+  rewriter.running(*layer);
+  rewriter.applied(*layer, "Fusing scales of " + layer->name);
+  program = without_saturation(pushed, layer->outputs[0]->type);
+}
+
 // The result as a rising function of one value: additions of and multiplications by constants, and
 // rounding. What remains in front of them is `value`.
 struct Tail {
@@ -244,6 +257,7 @@ int fold_requantization(Graph& graph, Records* records) {
   Rewriter rewriter(graph, "RequantizeFusion", records);
   for (const auto& layer : graph.layers()) {
     if (makes_codes(*layer)) push_scales(rewriter, layer.get());
+    if (layer->kind == LayerKind::kPointWise) push_literals(rewriter, layer.get());
     drop_bounds(rewriter, layer.get());
   }
   return rewriter.edits();

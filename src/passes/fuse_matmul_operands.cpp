@@ -123,13 +123,16 @@ int fuse_matmul_operands(Graph& graph, Records* records) {
   for (size_t k = 0; k < graph.layers().size();) {
     Layer* layer = graph.layers()[k].get();
     bool changed = false;
-    if (layer->kind == LayerKind::kMatrixMultiply && layer->inputs[0]->type == DataType::kFloat) {
+    if (layer->kind == LayerKind::kMatrixMultiply &&
+        (layer->inputs[0]->type == DataType::kFloat || makes_codes(*layer))) {
+      const bool codes = makes_codes(*layer);  // the epilogue scales them
       Tensor* output = layer->outputs[0];
       const Layer* reader = only_reader(output);
       Tensor* result = reader ? reader->outputs[0] : nullptr;
-      changed = fuse_transpose(rewriter, layer, 0) || fuse_transpose(rewriter, layer, 1) ||
-                fuse_factor_before(rewriter, layer, 0) || fuse_factor_before(rewriter, layer, 1);
-      if (!changed && fuse_factor_behind(rewriter, layer)) {
+      changed = fuse_transpose(rewriter, layer, 0) || fuse_transpose(rewriter, layer, 1);
+      if (!changed && !codes)
+        changed = fuse_factor_before(rewriter, layer, 0) || fuse_factor_before(rewriter, layer, 1);
+      if (!changed && !codes && fuse_factor_behind(rewriter, layer)) {
         changed = true;
         output = result;
       }

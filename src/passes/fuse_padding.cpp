@@ -67,7 +67,8 @@ std::string fuse(const Layer& pad, const Layer& window, Attrs& attrs) {
   if (!reason.empty()) return reason;
   if (window.kind == LayerKind::kConvolution) {
     auto& conv = std::get<ConvolutionAttrs>(attrs);
-    if (a.value != 0) return "it does not pad zeros";
+    // On codes zero is the zero point (which is 0 for floats).
+    if (a.value != static_cast<float>(conv.zero_point)) return "it does not pad zeros";
     if (conv.padding_mode != PaddingMode::kExplicit)
       return "the convolution's padding mode depends on its input";
     add_padding(conv, a);

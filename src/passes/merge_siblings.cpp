@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // HorizontalMerge: convolutions (or products) that read the same tensor with equal attributes
 // become one with the weights stacked, `a || b`; the old results are slices of its own along the
-// channels. Bit exact per output channel.
+// channels. Quantized ones too: factors and biases of their epilogues are stacked like the weights.
+// Bit exact per output channel.
 #include <algorithm>
 #include <cstring>
 
@@ -42,12 +43,28 @@ std::vector<float> bias_of(const Layer& layer) {
              : values_along(bias, bias->shape, 0, channels_of(layer));
 }
 
+// A constant with one element per output channel: the bias of an accumulator, a factor of an
+// epilogue.
+bool is_per_channel(const Layer& layer, const Tensor* tensor) {
+  return tensor->is_constant() && !tensor->shape.empty() && all_known(tensor->shape) &&
+         tensor->shape[0] == Dim(channels_of(layer)) &&
+         element_count(extents_of(tensor->shape)) == channels_of(layer);
+}
+
+bool can_merge_codes(const Layer& layer) {
+  if (!makes_codes(layer) || !layer.inputs[1]->is_constant() || !all_known(layer.inputs[1]->shape))
+    return false;
+  for (size_t k = 2; k < layer.inputs.size(); ++k)
+    if (layer.inputs[k] && !is_per_channel(layer, layer.inputs[k])) return false;
+  return true;
+}
+
 bool can_merge(const Layer& layer) {
   if (layer.kind != LayerKind::kConvolution && !is_product(layer)) return false;
-  if (!is_float_constant(layer.inputs[1]) || !layer.inputs[0]->has_rank ||
-      !layer.outputs[0]->has_rank)
-    return false;
-  if (layer.inputs.size() > 3 || bias_of(layer).empty()) return false;
+  if (!layer.inputs[0]->has_rank || !layer.outputs[0]->has_rank) return false;
+  const bool floats =
+      is_float_constant(layer.inputs[1]) && layer.inputs.size() <= 3 && !bias_of(layer).empty();
+  if (!floats && !can_merge_codes(layer)) return false;
   return is_product(layer)
              ? layer.inputs[1]->shape.size() == 2 && layer.inputs[0]->shape.size() >= 2
              : layer.as<ConvolutionAttrs>().groups == 1;
@@ -60,31 +77,59 @@ std::string refusal(const Layer& a, const Layer& b) {
   Shape left = a.inputs[1]->shape, right = b.inputs[1]->shape;
   left[channel_dim(a)] = right[channel_dim(b)] = 1;
   if (left != right) return "weights of different extents";
+  if (a.inputs[1]->type != b.inputs[1]->type) return "weights of different types";
+  if (makes_codes(a) && a.inputs.size() != b.inputs.size()) return "one has a bias";
   if (channels_of(a) >= kEnoughChannels && channels_of(b) >= kEnoughChannels)
     return "each has enough output channels of its own";
   return "";
 }
 
-std::vector<float> stacked_weights(const std::vector<Layer*>& siblings, int64_t total) {
+void append_bytes(std::vector<std::byte>& bytes, const Tensor& tensor, size_t first, size_t count) {
+  const auto source = tensor.constant->view.subspan(first, count);
+  bytes.insert(bytes.end(), source.begin(), source.end());
+}
+
+std::vector<std::byte> stacked_weights(const std::vector<Layer*>& siblings) {
   const Layer& first = *siblings[0];
-  const int64_t elements = static_cast<int64_t>(first.inputs[1]->values<float>().size());
-  std::vector<float> stacked;
+  std::vector<std::byte> stacked;
   if (channel_dim(first) == 0) {
-    for (const Layer* layer : siblings) {
-      const auto values = layer->inputs[1]->values<float>();
-      stacked.insert(stacked.end(), values.begin(), values.end());
-    }
+    for (const Layer* layer : siblings)
+      append_bytes(stacked, *layer->inputs[1], 0, layer->inputs[1]->constant->view.size());
     return stacked;
   }
-  const int64_t rows = elements / channels_of(first);
-  stacked.reserve(static_cast<size_t>(rows * total));
-  for (int64_t row = 0; row < rows; ++row)
-    for (const Layer* layer : siblings) {
-      const auto values = layer->inputs[1]->values<float>();
-      const auto at = values.begin() + row * channels_of(*layer);
-      stacked.insert(stacked.end(), at, at + channels_of(*layer));
-    }
+  const size_t element = bits_of(first.inputs[1]->type) / 8;
+  const auto row_bytes = [&](const Layer& l) {
+    return static_cast<size_t>(channels_of(l)) * element;
+  };
+  const size_t rows = first.inputs[1]->constant->view.size() / row_bytes(first);
+  for (size_t row = 0; row < rows; ++row)
+    for (const Layer* layer : siblings)
+      append_bytes(stacked, *layer->inputs[1], row * row_bytes(*layer), row_bytes(*layer));
   return stacked;
+}
+
+// Input k of quantized siblings; an absent bias counts as zeros.
+Tensor* stacked_input(Rewriter& rewriter, const std::vector<Layer*>& siblings, size_t k,
+                      int64_t total) {
+  const Tensor* model = nullptr;
+  std::string name;
+  for (const Layer* layer : siblings)
+    if (const Tensor* own = input_at(*layer, k)) {
+      if (!model) model = own;
+      name += (name.empty() ? "" : " || ") + own->name;
+    }
+  if (!model) return nullptr;
+  std::vector<std::byte> stacked;
+  for (const Layer* layer : siblings) {
+    const Tensor* own = input_at(*layer, k);
+    if (own)
+      append_bytes(stacked, *own, 0, own->constant->view.size());
+    else
+      stacked.resize(stacked.size() + bytes_for(model->type, channels_of(*layer)));
+  }
+  Extents extents = extents_of(model->shape);
+  extents[0] = total;
+  return rewriter.add_constant(name, model->type, extents, std::move(stacked));
 }
 
 // Where `tensor` goes into a concatenation, through shuffles alone; null: somewhere else.
@@ -116,6 +161,7 @@ void merge(Rewriter& rewriter, std::vector<Layer*> siblings) {
   Layer* first = siblings[0];
   sort_for_concat(siblings);
   const size_t axis = output_axis(*first);
+  const bool codes = makes_codes(*first);
   std::string name, weights_name;
   std::vector<float> bias;
   std::vector<const Layer*> provenance(siblings.begin(), siblings.end());
@@ -124,8 +170,10 @@ void merge(Rewriter& rewriter, std::vector<Layer*> siblings) {
   for (const Layer* layer : siblings) {
     name += (name.empty() ? "" : " || ") + layer->name;
     weights_name += (weights_name.empty() ? "" : " || ") + layer->inputs[1]->name;
-    const std::vector<float> own = bias_of(*layer);
-    bias.insert(bias.end(), own.begin(), own.end());
+    if (!codes) {
+      const std::vector<float> own = bias_of(*layer);
+      bias.insert(bias.end(), own.begin(), own.end());
+    }
     has_bias = has_bias || input_at(*layer, 2);
     total += channels_of(*layer);
   }
@@ -133,10 +181,14 @@ void merge(Rewriter& rewriter, std::vector<Layer*> siblings) {
   Extents extents = extents_of(first->inputs[1]->shape);
   extents[channel_dim(*first)] = total;
   std::vector<Tensor*> inputs = {
-      first->inputs[0],
-      rewriter.add_float_constant(weights_name, extents, stacked_weights(siblings, total))};
+      first->inputs[0], rewriter.add_constant(weights_name, first->inputs[1]->type, extents,
+                                              stacked_weights(siblings))};
   const int64_t count[] = {total};
-  if (has_bias) inputs.push_back(rewriter.add_float_constant(name + " bias", count, bias));
+  if (codes)
+    for (size_t k = 2; k < first->inputs.size(); ++k)
+      inputs.push_back(stacked_input(rewriter, siblings, k, total));
+  if (has_bias && !codes)
+    inputs.push_back(rewriter.add_float_constant(name + " bias", count, bias));
   Shape shape = first->outputs[0]->shape;
   shape[axis] = total;
   Tensor* merged = rewriter.graph().add_tensor(name, first->outputs[0]->type, shape);

@@ -57,7 +57,7 @@ const std::vector<Stage>& stages() {
       {"After Q/DQ conversion", {PASS(quantize_pooling), PASS(convert_quantization), PASS(remove_dead_layers)}},
       {"After vertical fusions",
        {PASS(fuse_scale_activations), PASS(fuse_pointwise), PASS(hoist_pointwise), PASS(fuse_const_shuffles), PASS(fuse_shuffles),
-        PASS(fuse_epilogues), PASS(remove_dead_layers)}},
+        PASS(fuse_epilogues), PASS(fold_requantization), PASS(remove_dead_layers)}},
       {"After tensor merging",
        {PASS(merge_siblings), PASS(fuse_movements), PASS(fuse_pads), PASS(fuse_shuffles), PASS(remove_dead_layers)}},
       {"After pointwise conversion", {PASS(convert_to_pointwise)}},

@@ -27,6 +27,8 @@ kernels::Value random_value(const Tensor& tensor, uint64_t seed, int64_t symbol_
     if (tensor.type == DataType::kFloat) {
       const float number = static_cast<float>(4 * unit - 2);
       std::memcpy(bytes.data() + 4 * k, &number, 4);
+    } else if (is_quantized(tensor.type)) {
+      bytes[k] = static_cast<std::byte>(static_cast<uint8_t>(unit * 256));
     } else {
       bytes[k * bits_of(tensor.type) / 8] =
           static_cast<std::byte>(tensor.type == DataType::kBool ? unit < 0.5 : unit * 3);
@@ -53,7 +55,7 @@ std::string trimmed(std::string_view text) {
 
 std::string layer_lines(const Graph& graph) {
   static const std::regex kDeclaration(
-      R"(: [a-z0-9]+\[[^\]]*\]( value \[[^\]]*\])?( range \[[^\]]*\])?)");
+      R"(: [a-z0-9]+\[[^\]]*\]( value \[[^\]]*\])?( range \[[^\]]*\])?( scale \[[^\]]*\])?( zero_point \[[^\]]*\])?( quantized_axis [0-9]+)?)");
   static const std::regex kProvenance(R"re( from "[^"]*"(, "[^"]*")*)re");
   std::string lines;
   const std::string text = trimmed(to_text(graph, true));
