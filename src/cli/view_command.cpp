@@ -94,8 +94,11 @@ int serve(const Options& options) {
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
   server::RunStore store(options.positionals(), store_options(options));
-  server::HttpServer server(store, {options.text("host"), static_cast<int>(options.integer("port")),
-                                    options.text("path_prefix")});
+  server::HttpOptions http;
+  http.host = options.text("host");
+  http.port = static_cast<int>(options.integer("port"));
+  http.path_prefix = options.text("path_prefix");
+  server::HttpServer server(store, http);
   if (const Status bound = server.bind(); !bound.ok()) return fail(bound.message());
   store.start();
   std::thread serving([&] { server.serve(); });

@@ -19,6 +19,8 @@ using trace::JsonWriter;
 using trace::Profile;
 using ProfilePtr = std::shared_ptr<const Profile>;
 
+constexpr int64_t kTreeNodes = 6000;  // of /tree in one answer, about a megabyte
+
 constexpr const char* kViewOrder[] = {"Overview",    "Operator", "Kernel", "Trace",
                                       "Distributed", "Memory",   "Module", "Lightning"};
 
@@ -207,8 +209,24 @@ Answer module(const Request&, const Run&, const Profile& profile) {
   if (!profile.has_modules) return failure(404, "this profile has no modules");
   return json(trace::modules_json(profile), true);
 }
-Answer tree(const Request&, const Run&, const Profile& profile) {
-  return json(trace::tree_json(profile), true);
+// Whole as the original sends it, but in pieces; by default only as much as a page can take in.
+Answer tree(const Request& request, const Run& run, const Profile& profile) {
+  int64_t limit = profile.semantics.original ? 0 : kTreeNodes, root = -1;
+  if ((request.has("limit") && !parse_whole(request.text("limit"), limit)) ||
+      (request.has("node") && !parse_whole(request.text("node"), root)))
+    return failure(400, "limit and node are whole numbers");
+  if (root >= static_cast<int64_t>(profile.forest.nodes.size()))
+    return failure(404, "there is no such node");
+  const trace::TreeRequest wanted{root < 0 ? trace::kNoRow : static_cast<uint32_t>(root),
+                                  static_cast<size_t>(std::max<int64_t>(0, limit))};
+  Answer answer;
+  answer.always_gzip = true;
+  const ProfilePtr kept =
+      choose_profile(*run.find(request.text("worker"), request.text("span")), request);
+  answer.stream = [kept, wanted](const trace::TextSink& sink) {
+    return trace::write_tree(*kept, wanted, sink);
+  };
+  return answer;
 }
 
 Answer trace_file(const Request&, const Run&, const Profile& profile) {

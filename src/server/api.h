@@ -2,11 +2,13 @@
 // The plugin's routes: a path with parameters in, a status and JSON out. Knows nothing of sockets.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
 
 #include "server/run_store.h"
+#include "trace/views.h"
 
 namespace camshaft::server {
 
@@ -17,6 +19,8 @@ struct Answer {
   std::string body;  // JSON; of errors a plain message
   std::string content_type = "application/json";
   bool always_gzip = false;  // the original sends these packed whatever the client accepts
+  // Of large answers instead of a body: writes it piece by piece, false when it could not finish.
+  std::function<bool(const trace::TextSink&)> stream;
   std::string
       trace_file;  // of /trace: this file is the answer, with `counters` put in front of its events
   std::string counters;

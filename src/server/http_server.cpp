@@ -4,6 +4,7 @@
 #include "server/http_server.h"
 
 #include <httplib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +12,8 @@
 #include <cctype>
 
 #include "server/api.h"
+#include "server/guarded_stream.h"
+#include "server/gzip_sink.h"
 #include "server/page.h"
 #include "server/page_api.h"
 #include "server/trace_stream.h"
@@ -20,8 +23,7 @@ namespace camshaft::server {
 namespace {
 
 constexpr const char* kMount = "/data/plugin/pytorch_profiler";
-constexpr size_t kMaxRequestBytes = 64 << 10;
-constexpr size_t kWorkers = 8;
+constexpr size_t kWorkers = 32;         // a browser keeps six connections open
 constexpr size_t kWorthPacking = 1400;  // bytes: below this a packed answer saves no packet
 constexpr const char* kPolicy =
     "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors "
@@ -43,23 +45,36 @@ void send(const httplib::Request& request, httplib::Response& response, Answer a
                                 });
 }
 
-// Sends a file of any size piece by piece; its packed length is not known before, so the connection
-// ends with it.
-void send_trace(httplib::Response& response, const Answer& answer) {
+// Sends an answer of any size piece by piece, packed; how long that is, is not known before.
+void send_pieces(httplib::Response& response, const std::string& content_type,
+                 std::function<bool(const trace::TextSink&)> write) {
   response.set_header("Content-Encoding", "gzip");
-  response.set_header("Connection", "close");
   auto done = std::make_shared<bool>(false);
-  response.set_content_provider(
-      "application/json", [answer, done](size_t, httplib::DataSink& sink) {
+  response.set_chunked_content_provider(
+      content_type.c_str(), [write = std::move(write), done](size_t, httplib::DataSink& sink) {
         if (*done) return false;
         *done = true;
-        const Status status = stream_trace(
-            answer.trace_file, answer.counters,
-            [&](std::string_view piece) { return sink.write(piece.data(), piece.size()); });
-        if (!status.ok()) return false;
+        if (!write([&](std::string_view piece) { return sink.write(piece.data(), piece.size()); }))
+          return false;
         sink.done();
         return true;
       });
+}
+
+void send_stream(httplib::Response& response, Answer answer) {
+  send_pieces(response, answer.content_type,
+              [stream = std::move(answer.stream)](const trace::TextSink& sink) {
+                GzipSink packed(sink);
+                return stream([&](std::string_view text) { return packed.write(text); }) &&
+                       packed.write("", true);
+              });
+}
+
+void send_trace(httplib::Response& response, const Answer& answer) {
+  send_pieces(response, "application/json",
+              [file = answer.trace_file, counters = answer.counters](const trace::TextSink& sink) {
+                return stream_trace(file, counters, sink).ok();
+              });
 }
 
 bool is_address_literal(const std::string& host) {
@@ -85,12 +100,35 @@ bool is_own_host(const std::string& header, const std::string& bound_host) {
          host == lower(name);
 }
 
+// cpp-httplib's server over connections with limits.
+class GuardedServer final : public httplib::Server {
+ public:
+  GuardedServer(const ConnectionLimits& limits, const std::atomic<bool>& stopped)
+      : limits_(limits), stopped_(stopped) {}
+
+ private:
+  bool process_and_close_socket(socket_t socket) override {
+    GuardedStream stream(socket, limits_);
+    for (size_t left = keep_alive_max_count_; left > 0; --left) {
+      if (!stream.await_request(stopped_)) break;
+      bool closed = false;
+      if (!process_request(stream, left == 1 || stopped_, closed, nullptr) || closed) break;
+    }
+    ::shutdown(socket, SHUT_RDWR);
+    ::close(socket);
+    return true;
+  }
+
+  const ConnectionLimits& limits_;
+  const std::atomic<bool>& stopped_;
+};
+
 struct HttpServer::State {
   RunStore& store;
   HttpOptions options;
-  httplib::Server server;
-  int port = 0;
   std::atomic<bool> stopped{false};
+  GuardedServer server{options.limits, stopped};
+  int port = 0;
 
   void set_routes();
   void handle_plugin(const httplib::Request& request, httplib::Response& response,
@@ -102,12 +140,14 @@ void HttpServer::State::handle_plugin(const httplib::Request& request, httplib::
   Answer found = answer(store, path, request.params);
   if (!found.trace_file.empty())
     send_trace(response, found);
+  else if (found.stream)
+    send_stream(response, std::move(found));
   else
     send(request, response, std::move(found));
 }
 
 void HttpServer::State::set_routes() {
-  server.set_payload_max_length(kMaxRequestBytes);
+  server.set_payload_max_length(options.limits.request_bytes);
   server.set_keep_alive_max_count(1000);
   server.set_tcp_nodelay(true);
   server.new_task_queue = [] { return new httplib::ThreadPool(kWorkers); };
@@ -150,7 +190,7 @@ void HttpServer::State::set_routes() {
 }
 
 HttpServer::HttpServer(RunStore& store, HttpOptions options)
-    : state_(new State{store, std::move(options), {}, 0, {}}) {
+    : state_(new State{store, std::move(options)}) {
   state_->set_routes();
 }
 

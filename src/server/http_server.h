@@ -3,6 +3,7 @@
 // this machine.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -11,10 +12,19 @@
 
 namespace camshaft::server {
 
+// What a connection may cost.
+struct ConnectionLimits {
+  size_t request_bytes = 64 << 10;                // line, headers and body
+  std::chrono::milliseconds request_time{10000};  // from its first byte to its last
+  std::chrono::milliseconds idle_time{5000};      // between two requests
+  std::chrono::milliseconds write_time{20000};    // without a byte taken
+};
+
 struct HttpOptions {
   std::string host = "127.0.0.1";
   int port = 6006;          // 0: any free one
   std::string path_prefix;  // before every route, as TensorBoard's --path_prefix
+  ConnectionLimits limits;
 };
 
 class HttpServer {

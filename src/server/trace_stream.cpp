@@ -1,47 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/trace_stream.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <vector>
 
+#include "server/gzip_sink.h"
 #include "trace/byte_source.h"
 
 namespace camshaft::server {
 namespace {
 
 constexpr size_t kChunkBytes = size_t{1} << 20;
-constexpr int kLevel = 1;  // the reader waits for it
-
-class GzipSink {
- public:
-  explicit GzipSink(const std::function<bool(std::string_view)>& sink)
-      : sink_(sink), out_(kChunkBytes) {
-    ready_ = deflateInit2(&stream_, kLevel, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK;
-  }
-  ~GzipSink() { deflateEnd(&stream_); }
-
-  bool write(std::string_view text, bool last = false) {
-    if (!ready_) return false;
-    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-    stream_.avail_in = static_cast<uInt>(text.size());
-    do {
-      stream_.next_out = reinterpret_cast<Bytef*>(out_.data());
-      stream_.avail_out = static_cast<uInt>(out_.size());
-      if (deflate(&stream_, last ? Z_FINISH : Z_NO_FLUSH) == Z_STREAM_ERROR) return false;
-      const size_t made = out_.size() - stream_.avail_out;
-      if (made > 0 && !sink_(std::string_view(out_.data(), made))) return false;
-    } while (stream_.avail_out == 0);
-    return true;
-  }
-
- private:
-  const std::function<bool(std::string_view)>& sink_;
-  std::vector<char> out_;
-  z_stream stream_{};
-  bool ready_ = false;
-};
 
 // Where events begin in `start` of a file: behind the '[' of the event array, npos if it is not
 // there yet.

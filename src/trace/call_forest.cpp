@@ -11,6 +11,9 @@ namespace {
 
 // Times written as doubles lost up to a microsecond: neighbours may overlap by less than that.
 constexpr int64_t kOverlapSlackNs = 1000;
+// Python itself stops at 1000 frames. Deeper nodes of a hostile file become siblings, so that walks
+// over the tree may recurse.
+constexpr size_t kMaxDepth = 2000;
 
 bool is_runtime(EventKind kind, const Semantics& semantics) {
   return kind == EventKind::kRuntime || (kind == EventKind::kDriver && !semantics.original);
@@ -137,6 +140,7 @@ void Builder::place(Node node, std::vector<uint32_t>& open) {
     }
     open.pop_back();  // overlaps for real: a sibling, so that nothing is lost
   }
+  if (open.size() >= kMaxDepth) open.pop_back();
   node.parent = open.back();
   node_of_event_[node.event] = static_cast<uint32_t>(nodes.size());
   open.push_back(static_cast<uint32_t>(nodes.size()));

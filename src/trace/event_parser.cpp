@@ -226,6 +226,13 @@ double real_or(std::string_view token, double fallback) {
              : fallback;
 }
 
+// A count of bytes or elements, held to what sums of a million of them can bear.
+int64_t quantity_or(std::string_view token, int64_t fallback) {
+  constexpr int64_t kMost = int64_t{1} << 43;
+  int64_t value = 0;
+  return parse_integer(token, value) ? std::clamp(value, -kMost, kMost) : fallback;
+}
+
 struct CategoryName {
   std::string_view text;
   EventKind kind;
@@ -280,7 +287,7 @@ bool parse_nanoseconds(std::string_view text, int64_t& ns, bool& is_integral) {
   int64_t whole = 0;
   const size_t first = k;
   for (; k < text.size() && text[k] >= '0' && text[k] <= '9'; ++k) {
-    if (whole > 900'000'000'000'000'0ll / 10) return false;  // beyond the year 2255 in nanoseconds
+    if (whole > 400'000'000'000'000ll) return false;  // beyond 2096: sums of two stay in 64 bits
     whole = whole * 10 + (text[k] - '0');
   }
   if (k == first) return false;
@@ -299,7 +306,7 @@ bool parse_nanoseconds(std::string_view text, int64_t& ns, bool& is_integral) {
   ns = whole * 1000 + fraction;
   if (k < text.size()) {  // an exponent: rare enough for the slow way
     const double real = real_or(text, std::nan(""));
-    if (!(std::abs(real) < 9e15)) return false;
+    if (!(std::abs(real) < 4e15)) return false;
     ns = std::llround(real * 1000);
     is_integral = is_integral && ns % 1000 == 0;
     return true;
@@ -570,13 +577,13 @@ uint32_t EventParser::State::add_device_detail() {
   DeviceDetail row;
   row.external_id = integer_or(raw[kExternalId], kNoId);
   row.correlation = integer_or(raw[kCorrelation], kNoId);
-  row.bytes = integer_or(raw[kByteCount], 0);
+  row.bytes = quantity_or(raw[kByteCount], 0);
   row.device = static_cast<int32_t>(integer_or(raw[kDevice], -1));
   row.stream = text_id(raw[kStream]);
   if (!is_null(raw[kGrid])) row.grid = list_id(raw[kGrid]);
   if (!is_null(raw[kBlock])) row.block = list_id(raw[kBlock]);
   row.registers = static_cast<int32_t>(integer_or(raw[kRegisters], 0));
-  row.shared_memory = integer_or(raw[kSharedMemory], 0);
+  row.shared_memory = quantity_or(raw[kSharedMemory], 0);
   row.blocks_per_sm = real_or(raw[kBlocksPerSm], -1);
   row.occupancy = real_or(raw[kOccupancy], -1);
   if (raw.has(kKernelType)) row.kernel_type = text_id(raw[kKernelType]);
@@ -603,8 +610,8 @@ uint32_t EventParser::State::add_collective() {
   return append(trace.collectives,
                 CollectiveDetail{text_id(raw[kCollectiveName]), text_id(raw[kGroupName]),
                                  text_id(raw[kGroupDescription]), text_id(raw[kGroupRanks]),
-                                 text_id(raw[kElementType]), integer_or(raw[kInElements], 0),
-                                 integer_or(raw[kOutElements], 0), integer_or(raw[kGroupSize], 0),
+                                 text_id(raw[kElementType]), quantity_or(raw[kInElements], 0),
+                                 quantity_or(raw[kOutElements], 0), quantity_or(raw[kGroupSize], 0),
                                  integer_or(raw[kSequence], kNoId)});
 }
 
@@ -618,10 +625,10 @@ void EventParser::State::add_memory() {
   if (!integral) trace.integral_times = false;
   MemoryColumns& memory = trace.memory;
   memory.time_ns.push_back(time);
-  memory.bytes.push_back(integer_or(raw[kBytes], 0));
+  memory.bytes.push_back(quantity_or(raw[kBytes], 0));
   memory.address.push_back(static_cast<uint64_t>(integer_or(raw[kAddress], 0)));
-  memory.total_allocated.push_back(integer_or(raw[kTotalAllocated], kNoId));
-  memory.total_reserved.push_back(integer_or(raw[kTotalReserved], kNoId));
+  memory.total_allocated.push_back(quantity_or(raw[kTotalAllocated], kNoId));
+  memory.total_reserved.push_back(quantity_or(raw[kTotalReserved], kNoId));
   memory.track.push_back(track_id());
   memory.device_type.push_back(static_cast<int16_t>(integer_or(raw[kDeviceType], -1)));
   memory.device_id.push_back(static_cast<int16_t>(integer_or(raw[kDeviceId], -1)));

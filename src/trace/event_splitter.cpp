@@ -17,7 +17,8 @@ namespace {
 // An event longer than this is taken for a runaway string: reading goes on at the next thing that
 // looks like an event.
 constexpr size_t kMaxEventBytes = size_t{8} << 20;
-constexpr size_t kMaxMetadataBytes = size_t{64} << 20;
+constexpr size_t kMaxMetadataBytes = size_t{64} << 20;  // of all values together
+constexpr size_t kMaxKeyBytes = size_t{1} << 20;
 
 struct BlockMasks {
   uint64_t quote = 0, backslash = 0, open = 0, close = 0;
@@ -104,6 +105,7 @@ char* EventSplitter::reserve(size_t room) {
 
 void EventSplitter::commit(size_t bytes) {
   size_ += bytes;
+  committed_ += bytes;
   advance();
   flush();
 }
@@ -155,7 +157,10 @@ bool EventSplitter::step_outside() {
         return true;
       }
       size_t end = 0;
-      if (!find_string_end(position_ + 1, end)) return false;
+      if (!find_string_end(position_ + 1, end)) {
+        if (size_ - position_ > kMaxKeyBytes) state_ = State::kDone;  // a string without an end
+        return state_ == State::kDone;
+      }
       key_ = buffer_.substr(position_ + 1, end - position_ - 1);
       position_ = end + 1;
       state_ = State::kColon;
@@ -173,39 +178,50 @@ bool EventSplitter::step_outside() {
       } else {
         value_start_ = position_;
         value_depth_ = 0;
+        value_in_string_ = false;
       }
       return true;
   }
 }
 
-// A value of another top-level key, byte by byte: these are small.
+void EventSplitter::end_value() {
+  std::string value = buffer_.substr(value_start_, position_ - value_start_);
+  while (!value.empty() && is_space(value.back())) value.pop_back();
+  if (!value_dropped_ && metadata_bytes_ + value.size() <= kMaxMetadataBytes) {
+    metadata_bytes_ += value.size() + key_.size();
+    metadata_[key_] = std::move(value);
+  }
+  value_start_ = kNone;
+  value_dropped_ = false;
+  state_ = State::kKey;
+}
+
+// A value of another top-level key, byte by byte: these are small. A large one is read over without
+// being kept.
 bool EventSplitter::step_value() {
-  while (position_ < size_) {
+  for (; position_ < size_; ++position_) {
     const char c = buffer_[position_];
-    if (c == '"') {
-      size_t end = 0;
-      if (!find_string_end(position_ + 1, end)) {
-        if (size_ - value_start_ > kMaxMetadataBytes) {
-          state_ = State::kDone;
-          value_start_ = kNone;
-        }
-        return false;
+    if (value_in_string_) {
+      if (c == '\\') {
+        if (position_ + 1 >= size_) return false;
+        ++position_;
+      } else if (c == '"') {
+        value_in_string_ = false;
       }
-      position_ = end + 1;
       continue;
     }
     const bool closes = c == '}' || c == ']';
     if (value_depth_ == 0 && (c == ',' || closes)) {
-      std::string value = buffer_.substr(value_start_, position_ - value_start_);
-      while (!value.empty() && is_space(value.back())) value.pop_back();
-      if (value.size() <= kMaxMetadataBytes) metadata_[key_] = std::move(value);
-      value_start_ = kNone;
-      state_ = State::kKey;
+      end_value();
       return true;
     }
+    if (c == '"') value_in_string_ = true;
     if (c == '{' || c == '[') ++value_depth_;
     if (closes) --value_depth_;
-    ++position_;
+  }
+  if (size_ - value_start_ > kMaxMetadataBytes) {
+    value_dropped_ = true;
+    value_start_ = position_;
   }
   return false;
 }
@@ -222,19 +238,24 @@ void EventSplitter::flush() {
   batch_start_ = batch_end_ = kNone;
 }
 
-// Gives up on the open event and looks for the next `{ … "ph"` behind it.
+// Gives up on the open event and looks for the next `{ … "ph"` behind it. A file made to start over
+// again and again may cost no more than twice its length: then all that was read is given up.
 void EventSplitter::resync() {
   ++resyncs_;
   flush();
-  const std::string_view text(buffer_.data(), size_);
-  size_t found = text.find("\"ph\"", event_start_ + 8);
-  size_t at = std::string_view::npos;
-  while (found != text.npos) {
-    at = text.find_last_not_of(" \n\r\t", found - 1);
-    if (at != text.npos && at > event_start_ && text[at] == '{') break;
-    found = text.find("\"ph\"", found + 4);
+  const std::string_view text(buffer_.data(), position_);
+  size_t at = text.npos;
+  rescanned_ += position_ - event_start_;
+  if (rescanned_ <= committed_ + 8 * kMaxEventBytes) {
+    size_t found = text.find("\"ph\"", event_start_ + 8);
+    while (found != text.npos) {
+      at = text.find_last_not_of(" \n\r\t", found - 1);
+      if (at != text.npos && at > event_start_ && text[at] == '{') break;
+      at = text.npos;
+      found = text.find("\"ph\"", found + 4);
+    }
   }
-  position_ = found == text.npos ? size_ : at;
+  if (at != text.npos) position_ = at;
   event_start_ = kNone;
   depth_ = 0;
   in_string_ = escaped_ = false;

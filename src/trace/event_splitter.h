@@ -40,6 +40,7 @@ class EventSplitter {
   void end_event(size_t position);
   void flush();
   void resync();
+  void end_value();
   bool find_string_end(size_t from, size_t& end) const;
 
   BatchSink sink_;
@@ -49,6 +50,8 @@ class EventSplitter {
   State state_ = State::kStart;
   bool found_events_ = false;
   uint64_t resyncs_ = 0;
+  uint64_t committed_ = 0;  // bytes of the stream so far
+  uint64_t rescanned_ = 0;  // of them looked at again after resyncs
 
   // Inside the event array.
   size_t batch_start_ = kNone;  // of the first whole event not yet given away
@@ -62,6 +65,9 @@ class EventSplitter {
   std::string key_;
   size_t value_start_ = kNone;
   int64_t value_depth_ = 0;
+  bool value_in_string_ = false;
+  bool value_dropped_ = false;  // too long to keep: read over
+  size_t metadata_bytes_ = 0;
 
   std::map<std::string, std::string, std::less<>> metadata_;
   bool is_bare_array_ = false;

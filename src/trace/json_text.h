@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace camshaft::trace {
@@ -46,6 +47,8 @@ class JsonWriter {
   JsonWriter& boolean(std::string_view name, bool value) { return key(name).boolean(value); }
 
   std::string take() { return std::move(out_); }
+  // What is written so far; the rest goes on behind it.
+  std::string take_piece() { return std::exchange(out_, std::string()); }
   size_t size() const { return out_.size(); }
 
  private:

@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <map>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace camshaft::trace {
 namespace {
 
 constexpr std::string_view kPrefix = "nn.Module: ";
+constexpr int kMaxDepth = 2000;  // of modules in modules: Python itself stops at 1000 frames
 
 struct ModuleKey {
   StringId name = 0;
@@ -36,6 +38,44 @@ struct ModuleCall {
   std::vector<uint32_t> children;
 };
 
+// Nearest module call at or above a Python frame. Every frame is walked once: what was found is
+// kept for all frames of the way, and a circle of parent ids, as a damaged file may have, ends it.
+class NearestModule {
+ public:
+  NearestModule(const Trace& trace, const std::unordered_map<int64_t, uint32_t>& event_of_id,
+                const std::unordered_map<uint32_t, uint32_t>& call_of_event)
+      : trace_(trace), event_of_id_(event_of_id), call_of_event_(call_of_event) {}
+
+  uint32_t of(int64_t frame) {
+    uint32_t found = kNoRow;
+    way_.clear();
+    for (int64_t at = frame; at != kNoId;) {
+      const auto [known, is_new] = nearest_.try_emplace(at, kNoRow);
+      if (!is_new) {
+        found = known->second;
+        break;
+      }
+      way_.push_back(at);
+      const auto event = event_of_id_.find(at);
+      if (event == event_of_id_.end()) break;
+      if (const auto call = call_of_event_.find(event->second); call != call_of_event_.end()) {
+        found = call->second;
+        break;
+      }
+      at = trace_.python[trace_.events.detail[event->second]].parent_id;
+    }
+    for (const int64_t at : way_) nearest_[at] = found;
+    return found;
+  }
+
+ private:
+  const Trace& trace_;
+  const std::unordered_map<int64_t, uint32_t>& event_of_id_;
+  const std::unordered_map<uint32_t, uint32_t>& call_of_event_;
+  std::unordered_map<int64_t, uint32_t> nearest_;
+  std::vector<int64_t> way_;
+};
+
 std::vector<ModuleCall> module_calls(const Trace& trace) {
   std::unordered_map<int64_t, uint32_t> event_of_id;
   std::vector<ModuleCall> calls;
@@ -48,19 +88,11 @@ std::vector<ModuleCall> module_calls(const Trace& trace) {
     call_of_event[event] = static_cast<uint32_t>(calls.size());
     calls.push_back({event, kNoRow, {}});
   }
+  NearestModule nearest(trace, event_of_id, call_of_event);
   for (uint32_t call = 0; call < calls.size(); ++call) {
-    int64_t above = trace.python[trace.events.detail[calls[call].event]].parent_id;
-    for (size_t hops = 0; hops <= event_of_id.size();
-         ++hops) {  // parent ids of a damaged file may run in a circle
-      const auto frame = event_of_id.find(above);
-      if (above == kNoId || frame == event_of_id.end()) break;
-      if (trace.events.kind[frame->second] == EventKind::kModule) {
-        const uint32_t parent = call_of_event[frame->second];
-        if (parent != call) calls[call].parent = parent;
-        break;
-      }
-      above = trace.python[trace.events.detail[frame->second]].parent_id;
-    }
+    const uint32_t parent =
+        nearest.of(trace.python[trace.events.detail[calls[call].event]].parent_id);
+    if (parent != call) calls[call].parent = parent;
   }
   for (uint32_t call = 0; call < calls.size(); ++call)
     if (calls[call].parent != kNoRow) calls[calls[call].parent].children.push_back(call);
@@ -75,11 +107,11 @@ class Hierarchy {
   // Distinct roots in order of first appearance.
   std::vector<uint32_t> roots() {
     std::vector<uint32_t> distinct;
+    std::unordered_set<uint32_t> seen;
     for (uint32_t call = 0; call < calls_.size(); ++call) {
       if (calls_[call].parent != kNoRow) continue;
       const uint32_t shape = shape_of(call);
-      if (std::find(distinct.begin(), distinct.end(), shape) == distinct.end())
-        distinct.push_back(shape);
+      if (seen.insert(shape).second) distinct.push_back(shape);
     }
     return distinct;
   }
@@ -144,7 +176,7 @@ std::map<ModuleKey, ModuleStat> module_stats(const Trace& trace, const CallFores
 }
 
 ModuleNode make_node(const Trace& trace, const Hierarchy& hierarchy,
-                     const std::map<ModuleKey, ModuleStat>& stats, uint32_t shape) {
+                     const std::map<ModuleKey, ModuleStat>& stats, uint32_t shape, int depth) {
   const ModuleKey key = hierarchy.shape(shape).key;
   ModuleNode node;
   std::string_view name = trace.strings[key.name];
@@ -162,8 +194,9 @@ ModuleNode make_node(const Trace& trace, const Hierarchy& hierarchy,
     node.average = (stat.device_total > 0 ? stat.device_total : stat.host_total) /
                    static_cast<double>(stat.occurrences);
   }
-  for (const uint32_t child : hierarchy.shape(shape).children)
-    node.children.push_back(make_node(trace, hierarchy, stats, child));
+  if (depth < kMaxDepth)
+    for (const uint32_t child : hierarchy.shape(shape).children)
+      node.children.push_back(make_node(trace, hierarchy, stats, child, depth + 1));
   return node;
 }
 
@@ -176,7 +209,7 @@ std::vector<ModuleNode> build_modules(const Trace& trace, const Clock&, const Ca
   const std::map<ModuleKey, ModuleStat> stats = module_stats(trace, forest, times, lost);
   std::vector<ModuleNode> roots;
   for (const uint32_t shape : hierarchy.roots())
-    roots.push_back(make_node(trace, hierarchy, stats, shape));
+    roots.push_back(make_node(trace, hierarchy, stats, shape, 0));
   std::stable_sort(roots.begin(), roots.end(),
                    [](const ModuleNode& a, const ModuleNode& b) { return a.name < b.name; });
   return roots;

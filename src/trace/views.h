@@ -2,6 +2,7 @@
 // Answers of the plugin's routes made from profiles.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,7 +34,17 @@ std::string memory_events_json(const Profile& profile, const MemoryRequest& requ
 bool known_metrics(const MemoryRequest& request);
 
 std::string modules_json(const Profile& profile);
-std::string tree_json(const Profile& profile);
+
+// Part of the call tree. With a limit, levels are cut off from below (and children of one node from
+// the end) until about that many nodes are left; a node with something left out says how many
+// ("omitted") and by which number to ask for it ("node").
+struct TreeRequest {
+  uint32_t root = kNoRow;  // of the call forest; none: the first thread's
+  size_t limit = 0;        // 0: everything
+};
+using TextSink = std::function<bool(std::string_view)>;
+// Gives the text away in pieces of about a megabyte until all is written or `sink` says no.
+bool write_tree(const Profile& profile, const TreeRequest& request, const TextSink& sink);
 // The counter events that /trace adds to the file.
 std::vector<std::string> counter_events(const Profile& profile);
 

@@ -47,7 +47,12 @@ std::string check(const server::RunStore& store, const Exchange& exchange,
   std::string path;
   server::Parameters parameters;
   split_url(exchange.url, path, parameters);
-  const server::Answer answer = server::answer(store, path, parameters);
+  server::Answer answer = server::answer(store, path, parameters);
+  if (answer.stream)
+    answer.stream([&](std::string_view piece) {
+      answer.body += piece;
+      return true;
+    });
   if (answer.status != exchange.status)
     return fmt::format("status {}, not {} ({})", answer.status, exchange.status,
                        answer.body.substr(0, 100));
