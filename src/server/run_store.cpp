@@ -157,6 +157,18 @@ std::shared_ptr<const Run> RunStore::run(const std::string& name) const {
   return std::make_shared<Run>(*found->second);  // a snapshot: readers never see a run change
 }
 
+std::shared_ptr<const trace::DiffNode> RunStore::diff(
+    const std::shared_ptr<const Profile>& left, const std::shared_ptr<const Profile>& right) const {
+  constexpr size_t kKept = 4;
+  const std::lock_guard lock(diff_mutex_);
+  for (const KeptDiff& kept : diffs_)
+    if (kept.left == left && kept.right == right) return kept.node;
+  auto made = std::make_shared<const trace::DiffNode>(trace::diff_profiles(*left, *right));
+  diffs_.push_back({left, right, made});
+  if (diffs_.size() > kKept) diffs_.pop_front();
+  return made;
+}
+
 // Folders with trace files, links followed once each.
 void RunStore::scan_folder(const std::string& root,
                            std::map<std::string, std::vector<TraceFile>>& found) const {

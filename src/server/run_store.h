@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -12,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "trace/diff.h"
 #include "trace/insights.h"
 #include "trace/profile.h"
 #include "trace/timeline.h"
@@ -94,6 +96,10 @@ class RunStore {
   std::vector<std::string> run_names() const;
   std::shared_ptr<const Run> run(const std::string& name) const;
   const StoreOptions& options() const { return options_; }
+  // Two profiles compared; the last few are kept, for a page walks down their nodes.
+  std::shared_ptr<const trace::DiffNode> diff(
+      const std::shared_ptr<const trace::Profile>& left,
+      const std::shared_ptr<const trace::Profile>& right) const;
 
  private:
   struct Job {
@@ -109,8 +115,15 @@ class RunStore {
   void work_loop();
   void read(const Job& job);
 
+  struct KeptDiff {
+    std::shared_ptr<const trace::Profile> left, right;
+    std::shared_ptr<const trace::DiffNode> node;
+  };
+
   std::vector<std::string> paths_;
   StoreOptions options_;
+  mutable std::mutex diff_mutex_;
+  mutable std::deque<KeptDiff> diffs_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, std::shared_ptr<Run>> runs_;

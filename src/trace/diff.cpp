@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <future>
+#include <map>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -16,19 +18,6 @@ namespace {
 
 constexpr int kMaxDepth = 200;
 
-struct Side {
-  explicit Side(const Profile& from) : profile(from), view(build_tree_view(from)) {
-    for (const uint32_t device : from.launches.devices)
-      if (from.trace.events.kind[device] == EventKind::kKernel &&
-          from.launches.node_of_device(device) != kNoRow)
-        kernels[from.launches.node_of_device(device)].push_back(from.trace.name_of(device));
-  }
-
-  const Profile& profile;
-  TreeView view;
-  std::unordered_map<uint32_t, std::vector<std::string_view>> kernels;  // names by forest node
-};
-
 using NodeList = std::vector<uint32_t>;
 
 bool is_key(TreeKind kind) {
@@ -36,82 +25,133 @@ bool is_key(TreeKind kind) {
          kind == TreeKind::kModule || kind == TreeKind::kOptimizer || kind == TreeKind::kStep;
 }
 
-// Sums of one side of a pair: host and device time of the listed nodes, and the operators in and
-// below them.
-class Summary {
- public:
-  explicit Summary(const Side& side) : side_(side) {}
+struct Side {
+  explicit Side(const Profile& from)
+      : profile(from),
+        view(build_tree_view(from)),
+        has_kernels(from.semantics.dialect == Dialect::kMluLate) {
+    if (!has_kernels) return;  // only that dialect lists them
+    for (const uint32_t device : from.launches.devices)
+      if (from.trace.events.kind[device] == EventKind::kKernel &&
+          from.launches.node_of_device(device) != kNoRow)
+        kernels[from.launches.node_of_device(device)].push_back(from.trace.name_of(device));
+  }
 
-  DiffSide of(const NodeList& list) {
-    DiffSide out;
-    out.name = list.empty()       ? "Blank"
-               : list.size() == 1 ? std::string(node(list[0]).name)
-                                  : "CompositeNodes";
-    for (const uint32_t k : list) {
-      const Ticks host = node(k).end - node(k).start, device = device_total(k);
-      out.host += host;
-      out.device += device;
-      out.total += device > 0 ? device : host;
-      add_operators(k, out);
+  const TreeNode& node(uint32_t k) const { return view.nodes[k]; }
+
+  const Profile& profile;
+  TreeView view;
+  bool has_kernels;
+  std::unordered_map<uint32_t, std::vector<std::string_view>> kernels;  // names by forest node
+};
+
+// Operators by name in order of first appearance, found by the number of their name.
+class OperatorSums {
+ public:
+  explicit OperatorSums(const Side& side)
+      : side_(side), slots_(side.profile.trace.strings.size(), kNoRow) {}
+
+  void reset() { current_ = nullptr; }
+  // Adds the operators in and below `root`, children before parents.
+  void add_tree(uint32_t root, DiffSide& out) {
+    begin(out);
+    uint32_t at = deepest_first(root);
+    for (;;) {
+      add(at, out);
+      if (at == root) return;
+      if (side_.node(at).next != kNoRow) {
+        at = deepest_first(side_.node(at).next);
+      } else {
+        at = open_.back();
+        open_.pop_back();
+      }
     }
-    return out;
+  }
+  void add_one(uint32_t node, DiffSide& out) {
+    begin(out);
+    add(node, out);
+  }
+  void merge(const DiffSide& from, DiffSide& out) {
+    begin(out);
+    for (const OperatorDelta& op : from.operators) {
+      OperatorDelta& sum = slot(op.name_id, op.name, out);
+      sum.calls += op.calls;
+      sum.host_total += op.host_total;
+      sum.device_total += op.device_total;
+      sum.host_self += op.host_self;
+      sum.device_self += op.device_self;
+      for (const auto& [kernel, count] : op.kernels) add_kernel(kernel, count, sum);
+    }
   }
 
  private:
-  const TreeNode& node(uint32_t k) const { return side_.view.nodes[k]; }
-
-  Ticks device_total(uint32_t k) const {
-    if (node(k).node != kNoRow) return side_.profile.times[node(k).node].device_total;
-    Ticks sum = 0;
-    for (const uint32_t child : node(k).children) sum += device_total(child);
-    return sum;
-  }
-
-  void add_operators(uint32_t root, DiffSide& out) {
-    std::vector<std::pair<uint32_t, size_t>> open{{root, 0}};  // children before parents
-    while (!open.empty()) {
-      auto& [k, next] = open.back();
-      if (next < node(k).children.size()) {
-        const uint32_t child = node(k).children[next++];
-        open.emplace_back(child, 0);
-        continue;
-      }
-      add_operator(k, out);
-      open.pop_back();
+  // The slots hold for one DiffSide at a time, until reset(): another one puts its own in.
+  void begin(const DiffSide& out) {
+    if (&out == current_) return;
+    for (const uint32_t name : used_) slots_[name] = kNoRow;
+    used_.clear();
+    current_ = &out;
+    for (uint32_t k = 0; k < out.operators.size(); ++k) {
+      slots_[out.operators[k].name_id] = k;
+      used_.push_back(out.operators[k].name_id);
     }
   }
-
-  void add_operator(uint32_t k, DiffSide& out) {
-    if (node(k).node == kNoRow ||
-        !is_table_operator(side_.profile.trace, side_.profile.forest.nodes[node(k).node]))
-      return;
-    const auto [place, is_new] = index_.try_emplace(node(k).name, out.operators.size());
-    if (is_new) out.operators.emplace_back().name = node(k).name;
-    OperatorDelta& sum = out.operators[place->second];
-    const NodeTimes& times = side_.profile.times[node(k).node];
+  OperatorDelta& slot(StringId id, std::string_view name, DiffSide& out) {
+    if (slots_[id] == kNoRow) {
+      slots_[id] = static_cast<uint32_t>(out.operators.size());
+      used_.push_back(id);
+      OperatorDelta& fresh = out.operators.emplace_back();
+      fresh.name = name;
+      fresh.name_id = id;
+    }
+    return out.operators[slots_[id]];
+  }
+  uint32_t deepest_first(uint32_t node) {
+    while (side_.node(node).first_child != kNoRow) {
+      open_.push_back(node);
+      node = side_.node(node).first_child;
+    }
+    return node;
+  }
+  void add(uint32_t k, DiffSide& out) {
+    const uint32_t node = side_.node(k).node;
+    if (node == kNoRow) return;
+    const Node& from = side_.profile.forest.nodes[node];
+    if (!is_table_operator(side_.profile.trace, from)) return;
+    OperatorDelta& sum = slot(side_.profile.trace.events.name[from.event], side_.node(k).name, out);
+    const NodeTimes& times = side_.profile.times[node];
     ++sum.calls;
     sum.host_total += times.host_total;
     sum.device_total += times.device_total;
     sum.host_self += times.host_self;
     sum.device_self += times.device_self;
-    const auto kernels = side_.kernels.find(node(k).node);
-    if (kernels == side_.kernels.end()) return;
-    for (const std::string_view kernel : kernels->second) {
-      ++sum.kernel_calls;
-      auto known = std::find_if(sum.kernels.begin(), sum.kernels.end(),
-                                [&](const auto& entry) { return entry.first == kernel; });
-      if (known == sum.kernels.end()) known = sum.kernels.insert(known, {std::string(kernel), 0});
-      ++known->second;
-    }
+    if (!side_.has_kernels) return;
+    if (const auto found = side_.kernels.find(node); found != side_.kernels.end())
+      for (const std::string_view kernel : found->second) add_kernel(kernel, 1, sum);
+  }
+  static void add_kernel(std::string_view kernel, int64_t count, OperatorDelta& sum) {
+    sum.kernel_calls += count;
+    auto known = std::find_if(sum.kernels.begin(), sum.kernels.end(),
+                              [&](const auto& entry) { return entry.first == kernel; });
+    if (known == sum.kernels.end()) known = sum.kernels.insert(known, {std::string(kernel), 0});
+    known->second += count;
   }
 
   const Side& side_;
-  std::unordered_map<std::string_view, size_t> index_;
+  std::vector<uint32_t> slots_;
+  NodeList used_, open_;
+  const DiffSide* current_ = nullptr;
 };
 
 class Comparison {
  public:
-  Comparison(const Profile& left, const Profile& right) : left_(left), right_(right) {}
+  Comparison(const Profile& left, const Profile& right)
+      : right_ready_(std::async(std::launch::async, [&] { return std::make_unique<Side>(right); })),
+        left_(left),
+        right_side_(right_ready_.get()),
+        right_(*right_side_),
+        left_sums_(left_),
+        right_sums_(right_) {}
 
   DiffNode run() { return compare(top_level(left_), top_level(right_), 0); }
 
@@ -119,24 +159,69 @@ class Comparison {
   static NodeList top_level(const Side& side) {
     NodeList list;
     bool has_steps = false;
-    for (const uint32_t child : side.view.nodes[0].children) {
-      if (side.view.nodes[child].kind != TreeKind::kStep) continue;
+    const NodeList top = side.view.children(0);
+    for (const uint32_t child : top) {
+      if (side.node(child).kind != TreeKind::kStep) continue;
       has_steps = true;
-      const NodeList& inner = side.view.nodes[child].children;
+      const NodeList inner = side.view.children(child);
       list.insert(list.end(), inner.begin(), inner.end());
     }
-    return has_steps ? list : side.view.nodes[0].children;
+    return has_steps ? list : top;
+  }
+
+  static Ticks device_total(const Side& side, uint32_t k) {
+    if (side.node(k).node != kNoRow) return side.profile.times[side.node(k).node].device_total;
+    Ticks sum = 0;
+    for (const uint32_t child : side.view.children(k)) sum += device_total(side, child);
+    return sum;
+  }
+
+  // Name and times of the listed nodes; their operators come later.
+  static DiffSide describe(const Side& side, const NodeList& list) {
+    DiffSide out;
+    out.name = list.empty()       ? "Blank"
+               : list.size() == 1 ? std::string(side.node(list[0]).name)
+                                  : "CompositeNodes";
+    for (const uint32_t k : list) {
+      const Ticks host = side.node(k).end - side.node(k).start, device = device_total(side, k);
+      out.host += host;
+      out.device += device;
+      out.total += device > 0 ? device : host;
+    }
+    return out;
+  }
+
+  // Children partition their parent's lists, so operators are summed from below: every node of the
+  // trees is visited once.
+  static void sum_operators(OperatorSums& sums, const NodeList& list,
+                            const std::vector<DiffNode>& children, DiffSide DiffNode::*which,
+                            DiffSide& out) {
+    sums.reset();
+    if (children.empty())
+      for (const uint32_t k : list) sums.add_tree(k, out);
+    for (const DiffNode& child : children) sums.merge(child.*which, out);
+  }
+  void sum_operators(const NodeList& left, const NodeList& right, DiffNode& pair) {
+    sum_operators(left_sums_, left, pair.children, &DiffNode::left, pair.left);
+    sum_operators(right_sums_, right, pair.children, &DiffNode::right, pair.right);
   }
 
   DiffNode compare(const NodeList& left, const NodeList& right, int depth) {
-    DiffNode pair{Summary(left_).of(left), Summary(right_).of(right), {}};
+    DiffNode pair{describe(left_, left), describe(right_, right), {}};
     if (depth < kMaxDepth) add_children(left, right, depth, pair);
+    sum_operators(left, right, pair);
     return pair;
   }
 
-  bool meets(uint32_t left, uint32_t right) const {
-    const TreeNode &a = left_.view.nodes[left], &b = right_.view.nodes[right];
-    return a.kind == b.kind && a.name == b.name;
+  DiffNode compare_anchors(uint32_t left, uint32_t right, int depth) {
+    DiffNode pair{describe(left_, {left}), describe(right_, {right}), {}};
+    const NodeList below_left = left_.view.children(left),
+                   below_right = right_.view.children(right);
+    if (depth < kMaxDepth) add_children(below_left, below_right, depth + 1, pair);
+    sum_operators(below_left, below_right, pair);
+    left_sums_.add_one(left, pair.left);
+    right_sums_.add_one(right, pair.right);
+    return pair;
   }
 
   void add_stretch(const NodeList& left, size_t left_from, size_t left_to, const NodeList& right,
@@ -150,28 +235,34 @@ class Comparison {
   void add_children(const NodeList& left, const NodeList& right, int depth, DiffNode& pair) {
     size_t left_done = 0, right_done = 0;
     bool any = false;
+    // Where each kind and name of a key node stands on the right: a left one without a partner
+    // costs one look-up.
+    std::map<std::pair<TreeKind, std::string_view>, std::vector<size_t>> places;
+    for (size_t k = 0; k < right.size(); ++k)
+      if (is_key(right_.node(right[k]).kind))
+        places[{right_.node(right[k]).kind, right_.node(right[k]).name}].push_back(k);
     for (size_t k = 0; k < left.size(); ++k) {
-      if (!is_key(left_.view.nodes[left[k]].kind)) continue;
-      size_t match = right_done;
-      while (match < right.size() &&
-             !(is_key(right_.view.nodes[right[match]].kind) && meets(left[k], right[match])))
-        ++match;
-      if (match == right.size()) continue;
-      add_stretch(left, left_done, k, right, right_done, match, depth, pair);
-      DiffNode anchor{Summary(left_).of({left[k]}), Summary(right_).of({right[match]}), {}};
-      if (depth < kMaxDepth)
-        add_children(left_.view.nodes[left[k]].children, right_.view.nodes[right[match]].children,
-                     depth + 1, anchor);
-      pair.children.push_back(std::move(anchor));
+      const TreeNode& node = left_.node(left[k]);
+      if (!is_key(node.kind)) continue;
+      const auto found = places.find({node.kind, node.name});
+      if (found == places.end()) continue;
+      const auto next = std::lower_bound(found->second.begin(), found->second.end(), right_done);
+      if (next == found->second.end()) continue;
+      add_stretch(left, left_done, k, right, right_done, *next, depth, pair);
+      pair.children.push_back(compare_anchors(left[k], right[*next], depth));
       left_done = k + 1;
-      right_done = match + 1;
+      right_done = *next + 1;
       any = true;
     }
     if (any)
       add_stretch(left, left_done, left.size(), right, right_done, right.size(), depth, pair);
   }
 
-  Side left_, right_;
+  std::future<std::unique_ptr<Side>> right_ready_;  // built beside the left one
+  Side left_;
+  std::unique_ptr<Side> right_side_;
+  const Side& right_;
+  OperatorSums left_sums_, right_sums_;
 };
 
 void write_kernels(JsonWriter& json, const OperatorDelta& op) {

@@ -13,6 +13,7 @@ namespace camshaft::trace {
 
 struct OperatorDelta {
   std::string name;
+  StringId name_id = 0;
   int64_t calls = 0, kernel_calls = 0;
   Ticks host_total = 0, device_total = 0, host_self = 0, device_self = 0;
   std::vector<std::pair<std::string, int64_t>> kernels;

@@ -54,7 +54,7 @@ class Copier {
       const auto made = add_copy(node);
       if (!open.empty()) {
         add_backward(forest.nodes[node].parent, node, open.back());
-        view_.nodes[open.back()].children.push_back(made);
+        view_.append_child(open.back(), made);
       }
       if (leave_taken && places_.count(node) > 0) copy_of[node] = made;
       open.push_back(made);
@@ -86,7 +86,7 @@ class Copier {
     for (const BackwardPlace& place : found->second) {
       if (place.before != before) continue;
       const uint32_t made = copy_backward(place.node);
-      view_.nodes[into].children.push_back(made);
+      view_.append_child(into, made);
     }
   }
 
@@ -113,7 +113,7 @@ class Copier {
     std::stable_sort(children.begin(), children.end(), [&](uint32_t a, uint32_t b) {
       return view_.nodes[a].start < view_.nodes[b].start;
     });
-    view_.nodes[made].children = std::move(children);
+    for (const uint32_t child : children) view_.append_child(made, child);
     return made;
   }
 
@@ -144,6 +144,7 @@ TreeView build_tree_view(const Profile& profile) {
   }
   const ThreadTree& thread = forest.threads.front();
   view.track = thread.track;
+  view.nodes.reserve(forest.nodes[thread.root].subtree_end - thread.root);
   Copier copier(profile, view);
   copier.copy(thread.root, true);
   return view;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The call tree of a profile's first thread as /tree and the diff show it: with backward passes of
+// The call tree of a profile's first thread as the diff compares it: with backward passes of
 // modules put in.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -29,13 +30,25 @@ struct TreeNode {
   Ticks start = 0, end = 0;
   uint32_t node = kNoRow;  // of the call forest; none for backward nodes
   uint32_t track = 0;
-  std::vector<uint32_t> children;
+  uint32_t first_child = kNoRow, last_child = kNoRow, next = kNoRow;  // next: sibling
 };
 
 struct TreeView {
   std::vector<TreeNode> nodes;  // [0] is the root
   std::vector<std::unique_ptr<std::string>> names;
   uint32_t track = 0;  // of the first thread
+
+  void append_child(uint32_t parent, uint32_t child) {
+    TreeNode& above = nodes[parent];
+    (above.first_child == kNoRow ? above.first_child : nodes[above.last_child].next) = child;
+    above.last_child = child;
+  }
+  std::vector<uint32_t> children(uint32_t parent) const {
+    std::vector<uint32_t> list;
+    for (uint32_t child = nodes[parent].first_child; child != kNoRow; child = nodes[child].next)
+      list.push_back(child);
+    return list;
+  }
 };
 
 // A thread id as the file writes it: number or text.
