@@ -79,6 +79,7 @@ std::shared_ptr<const Profile> ProfileEntry::profile(const Semantics& semantics)
   for (const auto& other : others_)
     if (matches(*other)) return other;
   auto made = trace::analyze(trace_, semantics);
+  made->name = file_.path;
   made->worker = file_.worker;
   made->span = span_;
   return others_.emplace_back(std::move(made));

@@ -143,13 +143,12 @@ Collectives find_collectives(const Trace& trace, const Clock& clock, const Seman
 }
 
 void assign_steps(Collectives& collectives, const Steps& steps) {
-  for (CollectiveOp& op : collectives.ops)
-    for (const Step& step : steps.list)
-      if (op.start >= step.start && op.end <= step.end) {
-        op.step = step.name;
-        op.in_step = true;
-        break;
-      }
+  const StepFinder finder(steps.list);
+  for (CollectiveOp& op : collectives.ops) {
+    const int32_t step = finder.find(op.start, op.end);
+    op.in_step = step >= 0;
+    if (op.in_step) op.step = steps.list[step].name;
+  }
 }
 
 }  // namespace camshaft::trace

@@ -60,15 +60,11 @@ struct DeviceSpan {
 // Step that holds each runtime call wholly, -1 for none.
 std::vector<int32_t> step_of_runtimes(const Trace& trace, const Clock& clock,
                                       const Launches& launches, const std::vector<Step>& steps) {
+  const StepFinder finder(steps);
   std::vector<int32_t> found(trace.events.size(), -1);
   for (const uint32_t runtime : launches.runtimes) {
     const Ticks start = clock.start(trace.events.start_ns[runtime]);
-    const Ticks end = start + clock.duration(trace.events.duration_ns[runtime]);
-    for (size_t k = 0; k < steps.size() && steps[k].start <= start; ++k)
-      if (end <= steps[k].end) {
-        found[runtime] = static_cast<int32_t>(k);
-        break;
-      }
+    found[runtime] = finder.find(start, start + clock.duration(trace.events.duration_ns[runtime]));
   }
   return found;
 }
@@ -153,6 +149,19 @@ bool annotation_steps(const Trace& trace, const Clock& clock, Steps& steps) {
 }
 
 }  // namespace
+
+StepFinder::StepFinder(const std::vector<Step>& steps) {
+  for (const Step& step : steps) {
+    starts_.push_back(step.start);
+    ends_.push_back(ends_.empty() ? step.end : std::max(ends_.back(), step.end));
+  }
+}
+
+int32_t StepFinder::find(Ticks start, Ticks end) const {
+  const auto step = std::lower_bound(ends_.begin(), ends_.end(), end) - ends_.begin();
+  const bool holds = step < static_cast<int64_t>(starts_.size()) && starts_[step] <= start;
+  return holds ? static_cast<int32_t>(step) : -1;
+}
 
 Steps find_steps(const Trace& trace, const Clock& clock, const Semantics& semantics,
                  const Launches& launches) {

@@ -25,6 +25,16 @@ struct Steps {
   Range span() const { return list.empty() ? Range{} : Range{list.front().start, list.back().end}; }
 };
 
+// The first step that holds a stretch of time wholly, -1 if none does; steps in order of start.
+class StepFinder {
+ public:
+  explicit StepFinder(const std::vector<Step>& steps);
+  int32_t find(Ticks start, Ticks end) const;
+
+ private:
+  std::vector<Ticks> starts_, ends_;  // ends_: the latest end so far
+};
+
 Steps find_steps(const Trace& trace, const Clock& clock, const Semantics& semantics,
                  const Launches& launches);
 

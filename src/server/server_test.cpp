@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+// The store, the routes and the server over made-up traces; connections over real sockets.
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+#include "server/api.h"
+#include "server/http_server.h"
+#include "server/page_api.h"
+#include "trace/byte_source.h"
+#include "trace/testing.h"
+
+namespace camshaft::server {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+class Server : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = testing::TempDir() + "camshaft_server_" + std::to_string(::getpid()) + "_" +
+              testing::UnitTest::GetInstance()->current_test_info()->name();
+    fs::create_directories(folder_ + "/job");
+    add("job/worker0.pt.trace.json");
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  void add(const std::string& name, const std::string& text = trace::testing::sample_trace()) {
+    const bool packed = name.size() > 3 && name.substr(name.size() - 3) == ".gz";
+    std::ofstream(folder_ + "/" + name + ".part") << (packed ? trace::gzip(text, 6) : text);
+    fs::rename(folder_ + "/" + name + ".part", folder_ + "/" + name);
+  }
+  std::unique_ptr<RunStore> load(int rescan_seconds = 0) {
+    StoreOptions options;
+    options.rescan_seconds = rescan_seconds;
+    auto store = std::make_unique<RunStore>(std::vector<std::string>{folder_}, options);
+    store->start();
+    store->wait();
+    return store;
+  }
+  static Parameters of(const std::string& span = "default") {
+    return {{"run", "job"}, {"worker", "worker0"}, {"span", span}};
+  }
+
+  std::string folder_;
+};
+
+TEST_F(Server, RunsWorkersAndSpansComeFromFileNames) {
+  add("job/worker1.10.pt.trace.json.gz");
+  add("job/worker1.9.pt.trace.json");
+  add("job/notes.txt", "no trace");
+  const auto store = load();
+  EXPECT_EQ(answer(*store, "/runs", {}).body, R"({"runs": ["job"], "loading": false})");
+  EXPECT_EQ(answer(*store, "/workers", {{"run", "job"}, {"view", "Overview"}}).body,
+            R"(["worker0", "worker1"])");
+  EXPECT_EQ(answer(*store, "/spans", {{"run", "job"}, {"worker", "worker1"}}).body,
+            R"(["1", "2"])");
+  EXPECT_EQ(answer(*store, "/spans", {{"run", "job"}, {"worker", "worker0"}}).body,
+            R"(["default"])");
+}
+
+TEST_F(Server, FilesThatComeLaterAreFound) {
+  const auto store = load(1);
+  EXPECT_EQ(store->run("job")->workers().size(), 1u);
+  add("job/worker1.pt.trace.json");
+  for (int k = 0; k < 100 && store->run("job")->workers().size() < 2; ++k)
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(store->run("job")->workers().size(), 2u);
+}
+
+TEST_F(Server, UnreadableFilesAreToldAndTheOthersStay) {
+  add("job/worker1.pt.trace.json", "no JSON");
+  add("job/worker2.pt.trace.json.gz", trace::testing::sample_trace());
+  fs::resize_file(folder_ + "/job/worker2.pt.trace.json.gz", 900);
+  const auto store = load();
+  EXPECT_EQ(store->state().failed, 1u);
+  EXPECT_EQ(store->run("job")->workers(), (std::vector<std::string>{"worker0", "worker2"}));
+  const json state = json::parse(page_answer(*store, "/state", {}).body);
+  EXPECT_EQ(state["messages"].size(), 2u);  // one failed, one cut short
+}
+
+TEST_F(Server, ErrorsHaveTheirCodes) {
+  const auto store = load();
+  const auto status = [&](const std::string& path, const Parameters& parameters) {
+    return answer(*store, path, parameters).status;
+  };
+  EXPECT_EQ(status("/overview", of()), 200);
+  EXPECT_EQ(status("/overview", {{"run", "job"}}), 400);
+  EXPECT_EQ(status("/overview", of("7")), 404);
+  EXPECT_EQ(status("/nothing", of()), 404);
+  EXPECT_EQ(status("/overview", {{"run", "other"}, {"worker", "worker0"}, {"span", "default"}}),
+            404);
+  Parameters parameters = of();
+  parameters.emplace("start_ts", "1.5");
+  EXPECT_EQ(status("/memory", parameters), 400);
+  parameters = of();
+  parameters.emplace("group_by", "Operation");
+  parameters.emplace("op_name", "aten::nothing");
+  EXPECT_EQ(status("/operation/stack", parameters), 404);
+  parameters = of();
+  parameters.emplace("dialect", "tpu");
+  EXPECT_EQ(status("/overview", parameters), 400);
+  EXPECT_EQ(status("/distributed/overlap", {{"run", "job"}, {"span", "9"}}), 404);
+}
+
+TEST_F(Server, PageTablesArePagedSortedAndSearched) {
+  const auto store = load();
+  Parameters parameters = of();
+  const json all = json::parse(page_answer(*store, "/operators", parameters).body);
+  ASSERT_GT(all["total"].get<int>(), 3);
+  parameters.emplace("limit", "2");
+  parameters.emplace("offset", "1");
+  const json page = json::parse(page_answer(*store, "/operators", parameters).body);
+  EXPECT_EQ(page["total"], all["total"]);
+  ASSERT_EQ(page["rows"].size(), 2u);
+  EXPECT_EQ(page["rows"][0], all["rows"][1]);
+  parameters = of();
+  parameters.emplace("search", "RELU");
+  const json found = json::parse(page_answer(*store, "/operators", parameters).body);
+  ASSERT_EQ(found["rows"].size(), 1u);
+  EXPECT_EQ(found["rows"][0]["name"], "aten::relu");
+  parameters = of();
+  parameters.emplace("sort", "calls");
+  parameters.emplace("order", "asc");
+  const json sorted = json::parse(page_answer(*store, "/kernels", parameters).body);
+  for (size_t k = 1; k < sorted["rows"].size(); ++k)
+    EXPECT_LE(sorted["rows"][k - 1]["calls"], sorted["rows"][k]["calls"]);
+}
+
+TEST_F(Server, TraceGoesOutWithCounters) {
+  const auto store = load();
+  const Answer answer_ = answer(*store, "/trace", of());
+  EXPECT_NE(answer_.counters.find("GPU 0 Utilization"), std::string::npos);
+  EXPECT_EQ(fs::path(answer_.trace_file).filename(), "worker0.pt.trace.json");
+  Parameters other = of();
+  other.emplace("compat", "1");
+  EXPECT_EQ(answer(*store, "/trace", other).trace_file, answer_.trace_file);
+}
+
+// A connection to a running server.
+class Connection {
+ public:
+  explicit Connection(int port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (::connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
+      ADD_FAILURE() << "cannot connect";
+  }
+  ~Connection() { ::close(socket_); }
+  bool send(const std::string& text) {
+    return ::send(socket_, text.data(), text.size(), MSG_NOSIGNAL) ==
+           static_cast<ssize_t>(text.size());
+  }
+  std::string rest() {
+    std::string text;
+    char buffer[4096];
+    for (ssize_t got; (got = ::recv(socket_, buffer, sizeof buffer, 0)) > 0;)
+      text.append(buffer, static_cast<size_t>(got));
+    return text;
+  }
+
+ private:
+  int socket_;
+};
+
+class Running {
+ public:
+  Running(RunStore& store, HttpOptions options) : server_(store, (options.port = 0, options)) {
+    if (!server_.bind().ok()) ADD_FAILURE() << "cannot listen";
+    thread_ = std::thread([this] { server_.serve(); });
+  }
+  ~Running() {
+    server_.stop();
+    thread_.join();
+  }
+  int port() const { return server_.port(); }
+  std::string get(const std::string& path, const std::string& headers = "Host: localhost\r\n") {
+    Connection connection(port());
+    connection.send("GET " + path + " HTTP/1.1\r\n" + headers + "Connection: close\r\n\r\n");
+    return connection.rest();
+  }
+
+ private:
+  HttpServer server_;
+  std::thread thread_;
+};
+
+std::string first_line(const std::string& answer) {
+  return answer.substr(0, answer.find("\r\n"));
+}
+
+TEST_F(Server, OnlyItsOwnNamesAndFilesAreServed) {
+  const auto store = load();
+  Running server(*store, {});
+  EXPECT_EQ(first_line(server.get("/api/state")), "HTTP/1.1 200 OK");
+  EXPECT_EQ(first_line(server.get("/api/state", "Host: evil.example\r\n")),
+            "HTTP/1.1 403 Forbidden");
+  EXPECT_EQ(first_line(server.get("/api/state", "")), "HTTP/1.1 403 Forbidden");
+  for (const char* path : {"/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "//etc/passwd",
+                           "/data/plugin/pytorch_profiler/../../../etc/passwd"})
+    EXPECT_EQ(server.get(path).find("root:"), std::string::npos) << path;
+  EXPECT_TRUE(is_own_host("127.0.0.1:6006", "127.0.0.1"));
+  EXPECT_TRUE(is_own_host("[::1]:80", "::1"));
+  EXPECT_TRUE(is_own_host("LocalHost", "127.0.0.1"));
+  EXPECT_FALSE(is_own_host("attacker.com:6006", "127.0.0.1"));
+  EXPECT_FALSE(is_own_host("", "127.0.0.1"));
+}
+
+TEST_F(Server, RequestsAreBounded) {
+  const auto store = load();
+  HttpOptions options;
+  options.limits.request_bytes = 20000;
+  Running server(*store, options);
+  std::string headers = "Host: localhost\r\n";
+  for (int k = 0; k < 2000; ++k) headers += "X-" + std::to_string(k) + ": filler filler\r\n";
+  EXPECT_NE(first_line(server.get("/api/state", headers)), "HTTP/1.1 200 OK");
+  EXPECT_NE(first_line(server.get("/" + std::string(50000, 'a'))), "HTTP/1.1 200 OK");
+  EXPECT_EQ(first_line(server.get("/api/state")), "HTTP/1.1 200 OK");
+}
+
+TEST_F(Server, SlowClientsAreGivenUpOn) {
+  const auto store = load();
+  HttpOptions options;
+  options.limits.request_time = std::chrono::milliseconds(300);
+  options.limits.idle_time = std::chrono::milliseconds(300);
+  Running server(*store, options);
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<std::unique_ptr<Connection>> slow;
+  for (int k = 0; k < 40; ++k) {  // more than there are workers
+    slow.push_back(std::make_unique<Connection>(server.port()));
+    slow.back()->send("GET /api/state HTT");
+  }
+  EXPECT_EQ(first_line(server.get("/api/state")), "HTTP/1.1 200 OK");
+  slow.back()->rest();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+}
+
+TEST_F(Server, ConnectionsAreKeptForTheNextRequest) {
+  const auto store = load();
+  HttpOptions options;
+  options.limits.idle_time = std::chrono::milliseconds(200);
+  Running server(*store, options);
+  Connection connection(server.port());
+  const std::string request = "GET /api/state HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  connection.send(request + request);  // both at once
+  const std::string answers = connection.rest();
+  EXPECT_NE(answers.find("HTTP/1.1 200 OK", 10), std::string::npos);
+}
+
+TEST_F(Server, LargeAnswersComeInPieces) {
+  const auto store = load();
+  Running server(*store, {});
+  const std::string answer =
+      server.get("/data/plugin/pytorch_profiler/tree?run=job&worker=worker0&span=default");
+  EXPECT_EQ(first_line(answer), "HTTP/1.1 200 OK");
+  EXPECT_NE(answer.find("Content-Encoding: gzip"), std::string::npos);
+  EXPECT_NE(answer.find("Transfer-Encoding: chunked"), std::string::npos);
+  EXPECT_EQ(answer.substr(answer.size() - 5), "0\r\n\r\n");
+}
+
+}  // namespace
+}  // namespace camshaft::server

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/insights.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "trace/testing.h"
+#include "trace/timeline.h"
+#include "trace/views.h"
+
+namespace camshaft::trace {
+namespace {
+
+std::map<std::string, double> figures(const Profile& profile) {
+  const auto list = metrics(profile, find_insights(profile));
+  return {list.begin(), list.end()};
+}
+
+TEST(Insights, LaunchesOfEveryKindAreCounted) {
+  const auto profile = testing::profile_of(testing::sample_trace());
+  const Insights insights = find_insights(*profile);
+  EXPECT_EQ(insights.launches.kernels, 10);  // per step: runtime, driver, two of a graph, NCCL
+  EXPECT_EQ(insights.launches.launches, 6);
+  EXPECT_EQ(insights.launches.graph_launches, 2);
+  EXPECT_EQ(insights.launches.graph_kernels, 4);
+  EXPECT_DOUBLE_EQ(insights.launches.graph_kernel_us, 4 * 9.5);
+}
+
+TEST(Insights, IdleTimeAddsUpToTheSteps) {
+  const auto profile = testing::profile_of(testing::sample_trace());
+  const Insights insights = find_insights(*profile);
+  ASSERT_EQ(insights.idle.size(), 2u);
+  for (const IdleSplit& split : insights.idle)
+    EXPECT_NEAR(split.busy_us + split.host_wait_us + split.kernel_wait_us + split.other_us,
+                split.span_us, 1e-6);
+}
+
+TEST(Insights, BreakdownAddsUpToEveryStep) {
+  const auto profile = testing::profile_of(testing::sample_trace());
+  ASSERT_EQ(profile->steps.list.size(), 2u);  // the GPU-side marks are none
+  for (size_t k = 0; k < profile->steps.list.size(); ++k) {
+    const auto& parts = profile->breakdown.steps[k];
+    EXPECT_NEAR(std::accumulate(parts.begin(), parts.end(), 0.0),
+                profile->steps.list[k].end - profile->steps.list[k].start, 1e-6);
+  }
+}
+
+TEST(Insights, KernelsOfTheDriverBelongToTheirOperator) {
+  const auto corrected = testing::profile_of(testing::sample_trace());
+  Semantics original;
+  original.original = true;
+  const auto compat = testing::profile_of(testing::sample_trace(), original);
+  const auto self_of = [](const Profile& profile, std::string_view name) {
+    for (const OperatorGroup& group : profile.operators.by_name)
+      if (profile.trace.strings[group.name] == name) return profile.clock.to_us(group.device_self);
+    return -1.0;
+  };
+  EXPECT_DOUBLE_EQ(self_of(*corrected, "aten::relu"), 2 * 20.5);
+  EXPECT_DOUBLE_EQ(self_of(*compat, "aten::relu"), 0);
+}
+
+TEST(Insights, CollectivesKnowTheirGroupAndBytes) {
+  const auto profile = testing::profile_of(testing::sample_trace());
+  const Insights insights = find_insights(*profile);
+  ASSERT_EQ(insights.collectives.size(), 1u);
+  const CollectiveUse& use = insights.collectives[0];
+  EXPECT_EQ(use.name, "allreduce");
+  EXPECT_EQ(use.group, "default_pg");
+  EXPECT_EQ(use.calls, 2);
+  EXPECT_EQ(use.group_size, 2);
+  EXPECT_EQ(use.bytes, 2 * 1024 * 4);
+  EXPECT_DOUBLE_EQ(use.total_us, 2 * 80.5);
+  EXPECT_DOUBLE_EQ(use.exposed_us, use.total_us);
+}
+
+TEST(Insights, MemoryAtThePeakIsSplitByPurpose) {
+  const auto profile = testing::profile_of(testing::sample_trace());
+  const Insights insights = find_insights(*profile);
+  const auto gpu = std::find_if(insights.memory.begin(), insights.memory.end(),
+                                [](const MemoryUse& use) { return use.device == "GPU0"; });
+  ASSERT_NE(gpu, insights.memory.end());
+  EXPECT_EQ(gpu->peak, 2048 + 1024 + 512);
+  EXPECT_EQ(gpu->capacity, int64_t{1} << 34);
+  int64_t sum = 0;
+  for (const auto& [purpose, bytes] : gpu->at_peak) sum += bytes;
+  EXPECT_EQ(sum, gpu->peak);
+}
+
+TEST(Insights, FiguresHaveNamesForConditions) {
+  const auto profile = testing::profile_of(testing::sample_trace());
+  const auto found = figures(*profile);
+  for (const char* name : {"steps", "step.average_us", "step.kernel_percent", "kernels.calls",
+                           "gpu0.utilization_percent", "communication.total_us", "launches.graphs",
+                           "memory.gpu0.peak_bytes"})
+    EXPECT_EQ(found.count(name), 1u) << name;
+  EXPECT_EQ(found.at("steps"), 2);
+}
+
+TEST(Steps, AnnotationsStandForStepsWhereNoneAreMarked) {
+  std::string text = "[";
+  for (int k = 0; k < 3; ++k)
+    text += R"({"ph":"X","cat":"user_annotation","name":"request","pid":1,"tid":1,"dur":80,"ts":)" +
+            std::to_string(k * 100) + "},";
+  text += R"({"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":1,"dur":9,"ts":5}])";
+  const auto profile = testing::profile_of(text);
+  EXPECT_TRUE(profile->steps.from_annotation);
+  EXPECT_EQ(profile->steps.annotation, "request");
+  EXPECT_EQ(profile->steps.list.size(), 3u);
+}
+
+TEST(Steps, TheFirstStepThatHoldsAStretchIsFound) {
+  const std::vector<Step> steps{{"0", 0, 10}, {"1", 10, 30}, {"2", 12, 20}, {"3", 40, 50}};
+  const StepFinder finder(steps);
+  EXPECT_EQ(finder.find(1, 10), 0);
+  EXPECT_EQ(finder.find(13, 19), 1);
+  EXPECT_EQ(finder.find(9, 11), -1);
+  EXPECT_EQ(finder.find(41, 50), 3);
+  EXPECT_EQ(finder.find(41, 51), -1);
+  EXPECT_EQ(finder.find(35, 45), -1);
+}
+
+TEST(Timeline, WindowsAreBoundedAndLoseNothing) {
+  const auto trace = testing::read_text(testing::sample_trace());
+  const Timeline timeline = build_timeline(*trace);
+  size_t in_lanes = 0;
+  for (const Lane& lane : timeline.lanes) {
+    in_lanes += lane.events.size();
+    for (size_t k = 1; k < lane.events.size(); ++k)
+      EXPECT_LE(trace->end_ns(lane.events[k - 1]), trace->events.start_ns[lane.events[k]]);
+  }
+  EXPECT_EQ(in_lanes, trace->events.size());
+  for (const int64_t pixels : {1, 10, 100, 100000}) {
+    const TimelineWindow window = timeline_window(*trace, timeline, timeline.first_ns,
+                                                  timeline.last_ns + 1, pixels, 0, 1000, 1000000);
+    size_t events = 0;
+    for (const auto& row : window.rows)
+      for (const TimelineBlock& block : row.blocks) events += block.count;
+    EXPECT_EQ(events, trace->events.size()) << pixels;
+  }
+  const TimelineWindow small = timeline_window(*trace, timeline, timeline.first_ns,
+                                               timeline.last_ns + 1, 100000, 0, 1000, 20);
+  size_t blocks = 0;
+  for (const auto& row : small.rows) blocks += row.blocks.size();
+  EXPECT_LE(blocks, 20u);
+}
+
+TEST(TreeView, LimitsLeaveOutWhatTheyCount) {
+  const auto profile = testing::profile_of(testing::sample_trace());
+  const auto text_of = [&](const TreeRequest& request) {
+    std::string text;
+    write_tree(*profile, request, [&](std::string_view piece) {
+      text += piece;
+      return true;
+    });
+    return text;
+  };
+  const auto count = [](const std::string& text, const std::string& part) {
+    size_t found = 0;
+    for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++found;
+    return found;
+  };
+  const std::string whole = text_of({}), part = text_of({kNoRow, 4});
+  EXPECT_EQ(count(whole, "\"omitted\""), 0u);
+  EXPECT_EQ(count(part, "\"omitted\""), 2u);  // both steps
+  EXPECT_LT(count(part, "\"name\""), count(whole, "\"name\""));
+  EXPECT_FALSE(write_tree(*profile, {}, [](std::string_view) { return false; }));
+}
+
+}  // namespace
+}  // namespace camshaft::trace
