@@ -22,6 +22,10 @@ constexpr Command kCommands[] = {
     {"quantize", "MODEL.onnx --data DIR [-o FILE]",
      "calibrate on real data, write the network with Q/DQ or a calibration cache",
      quantize_command},
+    {"verify", "MODEL.onnx [--data DIR]",
+     "errors of every tensor: int8 against float, engine against interpreter; which layers to keep "
+     "in float",
+     verify_command},
     {"trace", "summary|ops|kernels|memory|diff FILE…",
      "what a PyTorch profiler trace says, as text, JSON or CSV, with conditions for CI",
      trace_command},

@@ -26,6 +26,7 @@ int explain_command(std::span<char* const> args);
 int trace_command(std::span<char* const> args);
 int view_command(std::span<char* const> args);
 int quantize_command(std::span<char* const> args);
+int verify_command(std::span<char* const> args);
 int version_command(std::span<char* const> args);
 
 }  // namespace camshaft::cli

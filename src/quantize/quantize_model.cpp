@@ -131,4 +131,26 @@ Result<QuantizeResult> quantize_file(const std::filesystem::path& file, const Sc
   return result;
 }
 
+Result<std::string> keep_layers_float(const std::filesystem::path& file,
+                                      const std::vector<std::string>& layers) {
+  CAMSHAFT_ASSIGN(const auto imported, onnx_import::import_file(file));
+  CAMSHAFT_ASSIGN(OnnxFile onnx, OnnxFile::read(file));
+  for (const auto& layer : imported.graph->layers()) {
+    if (std::find(layers.begin(), layers.end(), layer->name) == layers.end()) continue;
+    for (size_t k = 0; k < layer->inputs.size(); ++k) {
+      const ir::Tensor* const input = layer->inputs[k];
+      if (input == nullptr || input->producer == nullptr ||
+          input->producer->kind != LayerKind::kDequantize)
+        continue;
+      std::vector<float> values;  // of a dequantized constant
+      if (is_constant_expression(input)) {
+        CAMSHAFT_ASSIGN(const kernels::Value value, evaluate_constant(input));
+        values.assign(value.as<float>().begin(), value.as<float>().end());
+      }
+      CAMSHAFT_TRY(onnx.remove_quantization(layer->outputs[0]->name, k, values));
+    }
+  }
+  return onnx.finish();
+}
+
 }  // namespace camshaft::quantize

@@ -44,4 +44,8 @@ Result<std::vector<LayerNoise>> measure_file(const std::filesystem::path& file,
 Result<std::vector<std::string>> tensors_to_calibrate(const ir::Graph& graph,
                                                       const PlacementOptions& options);
 
+// The quantized file with the Q/DQ before the inputs of these layers (whole names) taken out.
+Result<std::string> keep_layers_float(const std::filesystem::path& file,
+                                      const std::vector<std::string>& layers);
+
 }  // namespace camshaft::quantize

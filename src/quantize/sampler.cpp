@@ -17,28 +17,6 @@ std::string to_string(const ir::Extents& extents) {
   return fmt::format("{}", fmt::join(extents.begin(), extents.end(), "x"));
 }
 
-// The samples' shapes as one profile, tuned for the first.
-engine::Profile profile_of(const ir::Graph& graph, std::span<const Sample> samples) {
-  engine::Profile profile;
-  for (const Tensor* input : graph.inputs()) {
-    const bool dynamic =
-        !input->has_rank || std::any_of(input->shape.begin(), input->shape.end(),
-                                        [](ir::Dim dim) { return !dim.is_known(); });
-    if (!dynamic || samples.empty()) continue;
-    const ir::Extents& first = samples[0].at(input->name).extents;
-    engine::ShapeRange range{input->name, first, first, first};
-    for (const Sample& sample : samples) {
-      const ir::Extents& extents = sample.at(input->name).extents;
-      for (size_t d = 0; d < std::min(extents.size(), first.size()); ++d) {
-        range.min[d] = std::min(range.min[d], extents[d]);
-        range.max[d] = std::max(range.max[d], extents[d]);
-      }
-    }
-    profile.push_back(std::move(range));
-  }
-  return profile;
-}
-
 // Where each tensor will be found: passes may rename tensors, but inputs and outputs keep their
 // order.
 Status mark_outputs(ir::Graph& graph, const std::vector<std::string>& names,
@@ -61,6 +39,27 @@ Status mark_outputs(ir::Graph& graph, const std::vector<std::string>& names,
 }
 
 }  // namespace
+
+engine::Profile profile_of(const ir::Graph& graph, std::span<const Sample> samples) {
+  engine::Profile profile;
+  for (const Tensor* input : graph.inputs()) {
+    const bool dynamic =
+        !input->has_rank || std::any_of(input->shape.begin(), input->shape.end(),
+                                        [](ir::Dim dim) { return !dim.is_known(); });
+    if (!dynamic || samples.empty()) continue;
+    const ir::Extents& first = samples[0].at(input->name).extents;
+    engine::ShapeRange range{input->name, first, first, first};
+    for (const Sample& sample : samples) {
+      const ir::Extents& extents = sample.at(input->name).extents;
+      for (size_t d = 0; d < std::min(extents.size(), first.size()); ++d) {
+        range.min[d] = std::min(range.min[d], extents[d]);
+        range.max[d] = std::max(range.max[d], extents[d]);
+      }
+    }
+    profile.push_back(std::move(range));
+  }
+  return profile;
+}
 
 Status check_sample(const ir::Graph& graph, const Sample& sample) {
   for (const Tensor* input : graph.inputs()) {

@@ -49,6 +49,10 @@ class Sampler {
   std::unique_ptr<runtime::Context> context_;
 };
 
+// The shapes of the dynamic inputs over all samples as one optimization profile, tuned for the
+// first; empty if nothing is dynamic.
+engine::Profile profile_of(const ir::Graph& graph, std::span<const Sample> samples);
+
 // Every network input is there, with the type and (where they are known) the extents it must have.
 Status check_sample(const ir::Graph& graph, const Sample& sample);
 

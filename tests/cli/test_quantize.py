@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """camshaft quantize, camexec --int8 and camshaft verify end to end."""
+import json
 import os
 import pathlib
 import re
@@ -204,3 +205,46 @@ def test_layer_precisions(camexec, conv_file, tmp_path, example_input):
     assert wrong.code == 1 and "computes in fp32, not int8 as asked for \"conv1\"" in wrong.err
     warned = camexec("--onnx=conv.onnx", "--precisionConstraints=prefer", "--layerPrecisions=conv1:int8", *TIMING)
     assert warned.code == 0 and "computes in fp32" in warned.err
+
+
+@pytest.fixture
+def quantized_file(camshaft, conv_file, samples, tmp_path):
+    assert camshaft("quantize", conv_file, "--data", samples, "-o", "q.onnx", "--min-snr", "0").code == 0
+    return tmp_path / "q.onnx"
+
+
+def test_verify_ranks_quantization_errors(camshaft, quantized_file, conv_file, samples):
+    result = camshaft("verify", quantized_file, "--data", samples)
+    assert result.code == 0, result.err
+    assert result.lines[0] == "quantized against float (the same network without Q/DQ): 2 tensors, 4 samples"
+    report = json.loads(camshaft("verify", quantized_file, "--data", samples, "--reference", conv_file, "--json").out)
+    tensors = {tensor["name"]: tensor for tensor in report["tensors"]}
+    assert set(tensors) == {"c", "y"} and tensors["y"]["output"] and tensors["y"]["layer"] == "relu1"
+    assert 20 < tensors["c"]["snrDb"] < 60 and tensors["c"]["elements"] == 4 * 8 * 16 * 16
+    assert sum(tensors["c"]["histogram"]) == tensors["c"]["elements"]
+
+
+def test_verify_compares_engine_and_interpreter(camshaft, conv_file, quantized_file, samples):
+    result = camshaft("verify", conv_file, "--data", samples, "--level", "0", "--min-cosine", "0.99999")
+    assert result.code == 0 and "engine against interpreter" in result.out, result.err
+    assert camshaft("verify", quantized_file, "--engine", "--level", "0", "--min-cosine", "0.9999").code == 0
+
+
+def test_verify_bounds_and_bisection(camshaft, camexec, quantized_file, conv_file, samples, tmp_path):
+    words = ["verify", quantized_file, "--data", samples, "--reference", conv_file]
+    failed = camshaft(*words, "--max-error", "1e-3")
+    assert failed.code == 1 and "the bound does not hold" in failed.err
+    found = camshaft(*words, "--max-error", "1e-3", "--bisect", "precision", "-o", "f.onnx")
+    # The int8 weights alone exceed this bound: no set of layers can keep it.
+    assert found.code == 1 and "does not hold either" in found.out
+    found = camshaft("verify", quantized_file, "--data", samples, "--max-error", "1e-3", "--bisect", "precision", "-o", "f.onnx")
+    assert found.code == 0, found.err + found.out
+    assert "camexec --precisionConstraints=obey '--layerPrecisions=conv1:fp32'" in found.out
+    assert camshaft("verify", "f.onnx", "--data", samples, "--engine", "--min-cosine", "0.999999").code == 0
+    kept = camexec("--onnx=q.onnx", "--precisionConstraints=obey", "--layerPrecisions=conv1:fp32", *TIMING)
+    assert kept.code == 0, kept.err
+
+
+def test_verify_says_what_is_missing(camshaft, conv_file, quantized_file):
+    assert "no Q/DQ" in camshaft("verify", conv_file, "--bisect", "precision", "--min-cosine", "0.9").err
+    assert "--min-cosine X" in camshaft("verify", quantized_file, "--bisect", "precision").err
