@@ -50,7 +50,7 @@ bool channel_affine(const Problem& p, int64_t c, Affine& affine) {
 }
 
 // Bounds must be those of channel 0: they are one for all.
-bool try_to_fold(const Problem& p, FoldedEpilogue& folded) {
+bool try_to_fold(const Problem& p, Bias bias_goes, FoldedEpilogue& folded) {
   const int64_t channels = p.outputs[0].extents[1];
   const int32_t* bias = bias_of(p);
   Affine first, own;
@@ -59,7 +59,8 @@ bool try_to_fold(const Problem& p, FoldedEpilogue& folded) {
   for (int64_t c = 0; c < channels; ++c) {
     if (!channel_affine(p, c, own)) return false;
     if (own.low != first.low || own.high != first.high || own.after != first.after) return false;
-    const double scale = own.scale[0], start = bias == nullptr ? 0 : bias[c];
+    const double scale = own.scale[0];
+    const double start = bias == nullptr || bias_goes == Bias::kInSum ? 0 : bias[c];
     multipliers.push_back(own.scale[0]);
     addends.push_back(static_cast<float>((start - own.offset[0]) * scale + own.shift));
   }
@@ -70,27 +71,29 @@ bool try_to_fold(const Problem& p, FoldedEpilogue& folded) {
 
 }  // namespace
 
-void fold_epilogue(const Problem& problem, FoldedEpilogue& folded) {
-  if (try_to_fold(problem, folded)) return;
+void fold_epilogue(const Problem& problem, Bias bias_goes, FoldedEpilogue& folded) {
+  if (try_to_fold(problem, bias_goes, folded)) return;
   const auto channels = static_cast<size_t>(problem.outputs[0].extents[1]);
   const int32_t* bias = bias_of(problem);
   folded.header = {0, -kInfinity, kInfinity, 0, {}};
   folded.multipliers.assign(channels, 1.0f);
   folded.addends.assign(channels, 0.0f);
+  if (bias_goes == Bias::kInSum) return;
   for (size_t c = 0; bias != nullptr && c < channels; ++c)
     folded.addends[c] = static_cast<float>(bias[c]);
 }
 
 bool is_epilogue_folded(const Problem& problem) {
   FoldedEpilogue folded;
-  return try_to_fold(problem, folded);
+  return try_to_fold(problem, Bias::kInSum, folded);
 }
 
-std::string refuse_quantized_epilogue(const Problem& problem) {
+std::string refuse_quantized_epilogue(const Problem& problem, Bias bias_goes) {
   if (is_epilogue_folded(problem)) return {};
   if (program_of(problem).empty()) return "sums without an epilogue";
   const int32_t* bias = bias_of(problem);
-  for (int64_t c = 0; bias != nullptr && c < problem.outputs[0].extents[1]; ++c)
+  const bool must_fit = bias != nullptr && bias_goes == Bias::kInAddend;
+  for (int64_t c = 0; must_fit && c < problem.outputs[0].extents[1]; ++c)
     if (bias[c] > kLargestBias || bias[c] < -kLargestBias) return "a bias is too large for a float";
   Problem floats = problem;  // 8-bit operands are as good as float ones
   for (size_t k = kFirstOperand; k < floats.inputs.size(); ++k) {

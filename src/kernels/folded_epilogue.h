@@ -10,9 +10,9 @@
 
 namespace camshaft::kernels {
 
-// y = round(clamp(sum * multiplier + addend, low, high)) + after (float outputs: without rounding),
-// where sum excludes the bias. Kernels put it in front of their packed weights. Not folded:
-// multiplier 1, addend the bias, and the program is to be run on what that gives.
+// y = round(clamp(sum * multiplier + addend, low, high)) + after (float outputs: without rounding).
+// Kernels put it in front of their packed weights. Not folded: multiplier 1, addend 0, and the
+// program is to be run on what that gives.
 struct FoldedHeader {
   int32_t is_folded = 0;
   float low = 0, high = 0;
@@ -24,11 +24,14 @@ struct FoldedEpilogue {
   std::vector<float> multipliers, addends;  // per channel
 };
 
+enum class Bias : uint8_t { kInSum, kInAddend };
+
 // Of a quantized Convolution with constant weights and bias.
-void fold_epilogue(const Problem& problem, FoldedEpilogue& folded);
+void fold_epilogue(const Problem& problem, Bias bias, FoldedEpilogue& folded);
 bool is_epilogue_folded(const Problem& problem);
-// Why neither folding nor running the program will do; biases that are no exact floats, for one.
-std::string refuse_quantized_epilogue(const Problem& problem);
+// Why neither folding nor running the program will do; for addends: biases that are no exact
+// floats.
+std::string refuse_quantized_epilogue(const Problem& problem, Bias bias);
 // Weights and bias; where the epilogue is folded its constants too.
 uint32_t quantized_packed_inputs(const Problem& problem);
 

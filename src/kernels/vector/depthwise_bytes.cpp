@@ -4,7 +4,6 @@
 // become a multiplier and an addend in the packed weights; others run as a program on rows of sums.
 #include <cstring>
 
-#include "kernels/folded_epilogue.h"
 #include "kernels/vector/depthwise_rows.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -12,35 +11,14 @@ namespace {
 
 using namespace depthwise;
 
-constexpr double kExactSum = 1 << 24;  // of integers in float
-
-std::string refuse_quantized(const Problem& p) {
-  ConvShape s;
-  if (p.inputs[0].type != DataType::kUInt8) return "x is not uint8";
-  const DataType out = p.outputs[0].type;
-  if (out != DataType::kUInt8 && out != DataType::kInt8 && out != DataType::kFloat)
-    return "the output is neither 8-bit nor float";
-  if (p.inputs[1].type != DataType::kInt8 || !p.inputs[1].constant)
-    return "weights are not an int8 constant";
-  if (has_bias(p) && (p.inputs[2].type != DataType::kInt32 || !p.inputs[2].constant))
-    return "the bias is not an int32 constant";
-  if (!shape_of(p, s)) return "not a 1-D or 2-D convolution";
-  if (s.groups != s.ic || s.ic == 1) return "not depthwise";
-  if (s.oc != s.ic) return "channel multiplier > 1";
-  if (static_cast<double>(s.kh * s.kw) * 255 * 128 > kExactSum / 2)
-    return "the window is too large for exact floats";
-  const int64_t zero_point = attrs_of(*p.layer).zero_point;
-  if (zero_point < 0 || zero_point > 255) return "the zero point is no uint8";
-  if (p.inputs.size() > kFirstOperand + kMaxOperands) return "too many epilogue operands";
-  if (!program_fits(attrs_of(*p.layer).epilogue)) return "the epilogue is too long";
-  return refuse_quantized_epilogue(p);
-}
-
 template <class Window>
 std::string refusal(const Problem& p) {
-  if (std::string reason = refuse_quantized(p); !reason.empty()) return reason;
+  if (std::string reason = refuse_quantized(p, Bias::kInAddend); !reason.empty()) return reason;
   ConvShape s;
   shape_of(p, s);
+  constexpr double kExactSum = 1 << 24;  // of integers in float
+  if (static_cast<double>(s.kh * s.kw) * 255 * 128 > kExactSum / 2)
+    return "the window is too large for exact floats";
   if (!Window::fits(s)) return "another window width, stride or dilation";
   if (!Window::kIsAny && s.oc < kLanes) return "fewer channels than a vector has";
   return "";
@@ -72,7 +50,7 @@ void pack(const Problem& p, std::byte* packed) {
   const int8_t* w = reinterpret_cast<const int8_t*>(p.inputs[1].constant->view.data());
   float* to = reinterpret_cast<float*>(packed + sizeof(FoldedHeader));
   FoldedEpilogue folded;
-  fold_epilogue(p, folded);
+  fold_epilogue(p, Bias::kInAddend, folded);
   std::memcpy(packed, &folded.header, sizeof(FoldedHeader));
   for (int64_t first = 0; first < s.oc; first += kLanes)
     for (int64_t tap = -2; tap < taps; ++tap)

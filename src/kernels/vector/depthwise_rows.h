@@ -7,6 +7,7 @@
 
 #include "kernels/conv_shape.h"
 #include "kernels/epilogue.h"
+#include "kernels/folded_epilogue.h"
 #include "kernels/simd/bytes.h"
 #include "kernels/vector/nest.h"
 #include "kernels/vector/program_tile.h"
@@ -314,6 +315,27 @@ static inline bool shape_of(const Problem& p, ConvShape& s) {
 
 static inline bool has_bias(const Problem& p) {
   return p.inputs.size() > 2 && p.inputs[2].present;
+}
+
+// What all quantized depthwise kernels ask of a problem.
+static inline std::string refuse_quantized(const Problem& p, Bias bias) {
+  ConvShape s;
+  if (p.inputs[0].type != DataType::kUInt8) return "x is not uint8";
+  const DataType out = p.outputs[0].type;
+  if (out != DataType::kUInt8 && out != DataType::kInt8 && out != DataType::kFloat)
+    return "the output is neither 8-bit nor float";
+  if (p.inputs[1].type != DataType::kInt8 || !p.inputs[1].constant)
+    return "weights are not an int8 constant";
+  if (has_bias(p) && (p.inputs[2].type != DataType::kInt32 || !p.inputs[2].constant))
+    return "the bias is not an int32 constant";
+  if (!shape_of(p, s)) return "not a 1-D or 2-D convolution";
+  if (s.groups != s.ic || s.ic == 1) return "not depthwise";
+  if (s.oc != s.ic) return "channel multiplier > 1";
+  const int64_t zero_point = attrs_of(*p.layer).zero_point;
+  if (zero_point < 0 || zero_point > 255) return "the zero point is no uint8";
+  if (p.inputs.size() > kFirstOperand + kMaxOperands) return "too many epilogue operands";
+  if (!program_fits(attrs_of(*p.layer).epilogue)) return "the epilogue is too long";
+  return refuse_quantized_epilogue(p, bias);
 }
 
 // Channel in `lane` of the vector at `first`; -1: none.

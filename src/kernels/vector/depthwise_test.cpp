@@ -136,6 +136,15 @@ TEST(Depthwise, QuantizedShapes) {
       }
 }
 
+// Several lines of columns, an odd number of rows.
+TEST(Depthwise, QuantizedWideMaps) {
+  for (const Case& t : {Case{1, 80, 5, 71, 3, 1, 1, 1},
+                        {1, 40, 6, 70, 3, 2, 1, 1},
+                        {1, 24, 3, 97, 5, 1, 1, 2},
+                        {1, 17, 3, 45, 3, 1, 3, 3}})
+    check_layer(quantized(t, kRequantize, DataType::kUInt8, 200), name(t));
+}
+
 TEST(Depthwise, QuantizedEpilogues) {
   for (const Case& t : {Case{1, 140, 9, 11, 3, 1, 1, 1}, {2, 20, 6, 9, 5, 2, 1, 2}}) {
     check_layer(quantized(t, "v2 = mul v0 v1", DataType::kFloat, 7), "dequantized");

@@ -9,6 +9,7 @@
   X(deconv)                         \
   X(depthwise)                      \
   X(depthwise_bytes)                \
+  X(depthwise_vnni)                 \
   X(gather)                         \
   X(matmul)                         \
   X(matmul_dynamic)                 \
