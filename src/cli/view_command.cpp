@@ -29,6 +29,9 @@ constexpr OptionRow kOptions[] = {
      "do not open a browser"},
     {"compat", OptionValue::kNone, "", "", "Analysis", OptionStatus::kWorks,
      "read traces as the original plugin did, defects included"},
+    {"clock", OptionValue::kChoice, "exact|plugin", "exact", "Analysis", OptionStatus::kWorks,
+     "plugin: times as doubles of microseconds, as the original kept them; what it rounds or loses "
+     "is rounded and lost"},
     {"dialect", OptionValue::kChoice, "auto|gpu|mlu|mlu-late", "auto", "Analysis",
      OptionStatus::kWorks, "whose vocabulary the plugin's routes speak"},
     {"rescan", OptionValue::kInteger, "SECONDS", "10", "Reading", OptionStatus::kWorks,
@@ -43,6 +46,7 @@ constexpr OptionRow kOptions[] = {
 server::StoreOptions store_options(const Options& options) {
   server::StoreOptions store;
   store.original = options.has("compat");
+  store.as_recorded = options.text("clock") == "plugin";
   const std::string dialect = options.text("dialect");
   store.force_dialect = dialect != "auto";
   if (dialect == "mlu") store.dialect = trace::Dialect::kMlu;

@@ -41,7 +41,9 @@ void send(const httplib::Request& request, httplib::Response& response, Answer a
   if (body->empty()) return response.set_content("", answer.content_type.c_str());
   response.set_content_provider(body->size(), answer.content_type.c_str(),
                                 [body](size_t offset, size_t length, httplib::DataSink& sink) {
-                                  return sink.write(body->data() + offset, length);
+                                  if (offset > body->size()) return false;
+                                  return sink.write(body->data() + offset,
+                                                    std::min(length, body->size() - offset));
                                 });
 }
 
@@ -112,7 +114,9 @@ class GuardedServer final : public httplib::Server {
     for (size_t left = keep_alive_max_count_; left > 0; --left) {
       if (!stream.await_request(stopped_)) break;
       bool closed = false;
-      if (!process_request(stream, left == 1 || stopped_, closed, nullptr) || closed) break;
+      // Parts of answers are not served: cpp-httplib would not hold them to the answer's length.
+      const auto setup = [](httplib::Request& request) { request.ranges.clear(); };
+      if (!process_request(stream, left == 1 || stopped_, closed, setup) || closed) break;
     }
     ::shutdown(socket, SHUT_RDWR);
     ::close(socket);

@@ -229,6 +229,17 @@ TEST_F(Server, RequestsAreBounded) {
   EXPECT_EQ(first_line(server.get("/api/state")), "HTTP/1.1 200 OK");
 }
 
+TEST_F(Server, RangesDoNotReachBeyondAnAnswer) {
+  const auto store = load();
+  Running server(*store, {});
+  const std::string whole = server.get("/api/nothing");
+  for (const char* range : {"0-100000", "5-", "-5", "99999-100000", "0-0,50-99999", "x"}) {
+    const std::string answer = server.get(
+        "/api/nothing", "Host: localhost\r\nRange: bytes=" + std::string(range) + "\r\n");
+    EXPECT_LE(answer.size(), whole.size() + 100) << range;
+  }
+}
+
 TEST_F(Server, SlowClientsAreGivenUpOn) {
   const auto store = load();
   HttpOptions options;

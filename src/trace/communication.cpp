@@ -42,17 +42,18 @@ std::vector<std::string_view> quoted_items(std::string_view list) {
 
 // Element counts of "[[53120], [], [2, 3]]": the product of each inner list, 1 for an empty one.
 std::vector<int64_t> element_counts(std::string_view list) {
+  constexpr int64_t kMost = int64_t{1} << 43;  // what sums of a million can bear
   std::vector<int64_t> counts;
   int depth = 0;
   int64_t product = 1, number = 0;
   bool in_number = false;
   for (const char c : list) {
     if (c >= '0' && c <= '9') {
-      if (number < (int64_t{1} << 40)) number = number * 10 + (c - '0');
+      number = std::min(kMost, number * 10 + (c - '0'));
       in_number = true;
       continue;
     }
-    if (in_number && product < (int64_t{1} << 50)) product *= number;
+    if (in_number) product = number > 0 && product > kMost / number ? kMost : product * number;
     if (in_number) number = 0;
     in_number = false;
     if (c == '[') {

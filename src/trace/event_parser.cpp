@@ -463,6 +463,7 @@ void EventParser::State::read_one_by_one(const std::string& batch) {
 
 StringId EventParser::State::text_id(std::string_view token) {
   const std::string_view text = unquoted(token);
+  if (text.empty()) return 0;
   if (std::memchr(text.data(), '\\', text.size()) == nullptr) return trace.strings.intern(text);
   return trace.strings.intern(unescape(text));
 }

@@ -45,7 +45,7 @@ bool near(double want, double got, const Tolerance& tolerance) {
   // Differences of large sums carry the rounding of the sums, and the clock's own step is a
   // nanosecond.
   return std::abs(want - got) <=
-         tolerance.relative * std::max(std::abs(want), std::abs(got)) + 1e-9;
+         tolerance.relative * std::max(std::abs(want), std::abs(got)) + tolerance.absolute + 1e-9;
 }
 
 // Texts equal but for numbers in them that are near.

@@ -27,6 +27,7 @@ void split_url(const std::string& url, std::string& path, server::Parameters& pa
 
 struct Tolerance {
   double relative = 1e-9;
+  double absolute = 0;
   bool ties_as_sets = true;      // rows may differ in order
   bool recommendations = false;  // compare the texts, not only which rules fired
 };
