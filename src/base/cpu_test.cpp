@@ -28,35 +28,5 @@ TEST(Cpu, ForcedIsaNeverExceedsTheMachine) {
   force_isa(before);
 }
 
-TEST(ThreadPool, RangesCoverEverythingOnce) {
-  for (int threads : {1, 2, 3, 8}) {
-    ThreadPool pool(threads);
-    for (int64_t count : {0, 1, 2, 7, 1000}) {
-      std::vector<std::atomic<int>> hits(count);
-      for (int round = 0; round < 20; ++round)
-        pool.parallel_ranges(count, [&](int worker, int64_t first, int64_t last) {
-          ASSERT_LT(worker, threads);
-          for (int64_t k = first; k < last; ++k) hits[k]++;
-        });
-      for (auto& hit : hits) EXPECT_EQ(hit.load(), 20);
-    }
-  }
-}
-
-TEST(ThreadPool, TasksRunOnceEach) {
-  ThreadPool pool(3);
-  std::vector<std::atomic<int>> hits(1000);
-  pool.parallel_tasks(1000, [&](int64_t k) { hits[k]++; });
-  for (auto& hit : hits) EXPECT_EQ(hit.load(), 1);
-}
-
-TEST(ThreadPool, SleepingWorkersWakeUp) {
-  ThreadPool pool(2, /*spin_us=*/0);
-  std::atomic<int64_t> sum{0};
-  for (int round = 0; round < 1000; ++round)
-    pool.parallel_ranges(2, [&](int, int64_t first, int64_t last) { sum += last - first; });
-  EXPECT_EQ(sum.load(), 2000);
-}
-
 }  // namespace
 }  // namespace camshaft

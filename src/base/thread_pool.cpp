@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/thread_pool.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -21,31 +22,69 @@ void cpu_relax() {
 
 using Clock = std::chrono::steady_clock;
 
+// A job is divided into at most this many chunks per worker: what a share can be cut into when its
+// owner does not come.
+constexpr int64_t kChunksPerShare = 8;
+
+// The chunks of one worker's share that nobody has taken yet: first in the low half, end in the
+// high half. A successful compare-exchange owns what it took off, whichever job it then belongs to.
+struct alignas(64) Share {
+  std::atomic<uint64_t> chunks{0};
+
+  static uint64_t pack(uint64_t first, uint64_t end) { return end << 32 | first; }
+
+  // The owner takes all that is left (one call per job when nobody is late), others half of it.
+  bool take(bool all, int64_t& first, int64_t& end) {
+    uint64_t seen = chunks.load(std::memory_order_acquire);
+    for (;;) {
+      const uint64_t begin = seen & 0xffffffff, stop = seen >> 32;
+      if (begin >= stop) return false;
+      const uint64_t next = all ? stop : begin + (stop - begin + 1) / 2;
+      if (!chunks.compare_exchange_weak(seen, pack(next, stop), std::memory_order_acq_rel,
+                                        std::memory_order_acquire))
+        continue;
+      first = static_cast<int64_t>(begin);
+      end = static_cast<int64_t>(next);
+      return true;
+    }
+  }
+};
+
 }  // namespace
 
-// `ticket` counts jobs: a worker runs when it changes. `pending` counts workers still inside the
-// current job.
+// `ticket` counts jobs: a worker looks for work when it changes. `left` counts the chunks not yet
+// done. The job may be read by whoever has taken a chunk of it: until that is done it stays.
 struct ThreadPool::State {
+  explicit State(int threads) : shares(static_cast<size_t>(threads)) {}
   alignas(64) std::atomic<uint32_t> ticket{0};
-  alignas(64) std::atomic<int> pending{0};
+  alignas(64) std::atomic<int64_t> left{0};
   alignas(64) std::atomic<bool> stopping{false};
   Job job;
+  int64_t num_chunks = 0;
+  std::vector<Share> shares;
   std::chrono::microseconds spin_time{50};
   std::vector<std::thread> workers;
 };
 
-ThreadPool::ThreadPool(int threads, int spin_us)
-    : state_(std::make_unique<State>()), threads_(threads < 1 ? 1 : threads) {
+ThreadPool::ThreadPool(int threads, int spin_us) : threads_(std::max(threads, 1)) {
+  if (threads_ == 1) return;
+  state_ = std::make_unique<State>(threads_);
   state_->spin_time = std::chrono::microseconds(spin_us);
   for (int worker = 1; worker < threads_; ++worker)
     state_->workers.emplace_back([this, worker] { work_loop(worker); });
 }
 
 ThreadPool::~ThreadPool() {
+  if (!state_) return;
   state_->stopping.store(true, std::memory_order_relaxed);
   state_->ticket.fetch_add(1, std::memory_order_release);
   state_->ticket.notify_all();
   for (std::thread& worker : state_->workers) worker.join();
+}
+
+ThreadPool& ThreadPool::serial() {
+  static ThreadPool pool(1);
+  return pool;
 }
 
 void ThreadPool::work_loop(int worker) {
@@ -62,23 +101,44 @@ void ThreadPool::work_loop(int worker) {
     }
     seen = now;
     if (s.stopping.load(std::memory_order_relaxed)) return;
-    const int64_t first = s.job.count * worker / threads_;
-    const int64_t last = s.job.count * (worker + 1) / threads_;
-    if (first < last) s.job.call(s.job.body, worker, first, last);
-    s.pending.fetch_sub(1, std::memory_order_release);
+    work(worker);
+  }
+}
+
+// The own share, then what is left of the others'.
+void ThreadPool::work(int worker) {
+  State& s = *state_;
+  for (int k = 0; k < threads_; ++k) {
+    Share& share = s.shares[static_cast<size_t>((worker + k) % threads_)];
+    int64_t first, end;
+    while (share.take(k == 0, first, end)) {
+      const Job& job = s.job;
+      const int64_t per_chunk = job.count / s.num_chunks, rest = job.count % s.num_chunks;
+      const auto start = [&](int64_t chunk) {
+        return chunk * per_chunk + chunk * rest / s.num_chunks;
+      };
+      job.call(job.body, worker, start(first), start(end));
+      s.left.fetch_sub(end - first, std::memory_order_release);
+    }
   }
 }
 
 void ThreadPool::run(const Job& job) {
   State& s = *state_;
   s.job = job;
-  s.pending.store(threads_ - 1, std::memory_order_relaxed);
+  s.num_chunks = std::min(job.count, threads_ * kChunksPerShare);
+  s.left.store(s.num_chunks, std::memory_order_relaxed);
+  for (int worker = 0; worker < threads_; ++worker)
+    s.shares[static_cast<size_t>(worker)].chunks.store(
+        Share::pack(static_cast<uint64_t>(s.num_chunks * worker / threads_),
+                    static_cast<uint64_t>(s.num_chunks * (worker + 1) / threads_)),
+        std::memory_order_release);
   s.ticket.fetch_add(1, std::memory_order_release);
   s.ticket.notify_all();
-  job.call(job.body, 0, 0, job.count / threads_);
+  work(0);
   // A worker that lost its processor to another program gets it sooner when the caller does not
   // burn a time slice.
-  for (int round = 1; s.pending.load(std::memory_order_acquire) != 0; ++round) {
+  for (int round = 1; s.left.load(std::memory_order_acquire) != 0; ++round) {
     cpu_relax();
     if ((round & 1023) == 0) std::this_thread::yield();
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A fork-join pool: the calling thread is worker 0. Workers spin for a stated time between jobs,
-// then sleep.
+// then sleep. A job never waits for a worker that has not begun: who has finished takes over.
 #pragma once
 
 #include <cstdint>
@@ -20,17 +20,21 @@ class ThreadPool {
 
   int threads() const { return threads_; }
 
-  // Calls body(worker, first, last) on every worker with a contiguous share of [0, count); returns
-  // when all are done. Static shares: the same worker gets the same range every time, so data stays
-  // in its cache.
+  // A pool of the calling thread alone: for work that is not worth sharing. Any number of threads
+  // may use it at once.
+  static ThreadPool& serial();
+
+  // Calls body(worker, first, last) on ranges that make up [0, count); returns when all are done.
+  // Every worker has a contiguous share of its own, the same every time, so that data stays in its
+  // cache. A worker that sleeps or lost its processor is not waited for: parts of a share nobody
+  // has begun go to workers that have finished theirs, so a worker may be called more than once.
   template <class Body>
   void parallel_ranges(int64_t count, const Body& body) {
     if (threads_ == 1 || count <= 1) {
       if (count > 0) body(0, int64_t{0}, count);
       return;
     }
-    const Job job{&invoke<Body>, &body, count};
-    run(job);
+    run({&invoke<Body>, &body, count});
   }
 
   // Calls body(k) for every k in [0, count), workers taking the next k as they become free.
@@ -54,6 +58,7 @@ class ThreadPool {
   void run(const Job& job);
   void parallel_dynamic(int64_t count, void (*call)(const void*, int64_t), const void* context);
   void work_loop(int worker);
+  void work(int worker);
 
   struct State;
   std::unique_ptr<State> state_;

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/thread_pool.h"
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace camshaft {
+namespace {
+
+TEST(ThreadPool, RangesCoverEverythingOnce) {
+  for (int threads : {1, 2, 3, 8}) {
+    ThreadPool pool(threads);
+    for (int64_t count : {0, 1, 2, 7, 63, 1000}) {
+      std::vector<std::atomic<int>> hits(count);
+      for (int round = 0; round < 20; ++round)
+        pool.parallel_ranges(count, [&](int worker, int64_t first, int64_t last) {
+          ASSERT_LT(worker, threads);
+          ASSERT_LT(first, last);
+          for (int64_t k = first; k < last; ++k) hits[k]++;
+        });
+      for (auto& hit : hits) EXPECT_EQ(hit.load(), 20);
+    }
+  }
+}
+
+// Two calls with the same worker never overlap: kernels keep scratch memory per worker.
+TEST(ThreadPool, AWorkerIsOneThreadAtATime) {
+  constexpr int kThreads = 8;
+  ThreadPool pool(kThreads, /*spin_us=*/5);
+  std::vector<std::atomic<int>> inside(kThreads);
+  std::atomic<bool> overlapped{false};
+  for (int round = 0; round < 2000; ++round)
+    pool.parallel_ranges(1 + round % 100, [&](int worker, int64_t, int64_t) {
+      if (inside[worker].fetch_add(1) != 0) overlapped = true;
+      inside[worker].fetch_sub(1);
+    });
+  EXPECT_FALSE(overlapped.load());
+}
+
+// Workers that sleep are not waited for: others run their shares.
+TEST(ThreadPool, NobodyWaitsForAWorkerThatHasNotBegun) {
+  constexpr int kThreads = 16;
+  ThreadPool pool(kThreads, /*spin_us=*/0);
+  std::atomic<int64_t> taken_over{0};
+  for (int round = 0; round < 1000; ++round)
+    pool.parallel_ranges(kThreads, [&](int worker, int64_t first, int64_t last) {
+      for (int64_t k = first; k < last; ++k) taken_over += k != worker;
+    });
+  EXPECT_GT(taken_over.load(), 0);
+}
+
+// While everybody is there, every worker gets its own share, whole.
+TEST(ThreadPool, SharesAreStatic) {
+  ThreadPool pool(2, /*spin_us=*/1'000'000);
+  int as_planned = 0;
+  for (int round = 0; round < 50; ++round) {
+    std::atomic<int> whole{0};
+    pool.parallel_ranges(100, [&](int worker, int64_t first, int64_t last) {
+      whole += first == 50 * worker && last == 50 * (worker + 1);
+      const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(1);
+      while (std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    });
+    as_planned += whole == 2;
+  }
+  EXPECT_GT(as_planned, 0);
+}
+
+TEST(ThreadPool, TasksRunOnceEach) {
+  ThreadPool pool(3);
+  std::vector<std::atomic<int>> hits(1000);
+  pool.parallel_tasks(1000, [&](int64_t k) { hits[k]++; });
+  for (auto& hit : hits) EXPECT_EQ(hit.load(), 1);
+}
+
+TEST(ThreadPool, SleepingWorkersWakeUp) {
+  ThreadPool pool(2, /*spin_us=*/0);
+  std::atomic<int> by_worker{0};
+  for (int round = 0; round < 1000 && by_worker == 0; ++round)
+    pool.parallel_ranges(2, [&](int worker, int64_t, int64_t) {
+      by_worker += worker;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    });
+  EXPECT_GT(by_worker.load(), 0);
+}
+
+TEST(ThreadPool, TheSerialPoolServesManyThreads) {
+  std::vector<std::thread> threads;
+  std::atomic<int64_t> sum{0};
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      for (int round = 0; round < 1000; ++round)
+        ThreadPool::serial().parallel_ranges(10, [&](int worker, int64_t first, int64_t last) {
+          EXPECT_EQ(worker, 0);
+          sum += last - first;
+        });
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(sum.load(), 40'000);
+}
+
+}  // namespace
+}  // namespace camshaft
