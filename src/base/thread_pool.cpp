@@ -10,6 +10,10 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
+#if defined(__linux__)
+#include <pthread.h>
+#include <sched.h>
+#endif
 
 namespace camshaft {
 namespace {
@@ -25,6 +29,9 @@ using Clock = std::chrono::steady_clock;
 // A job is divided into at most this many chunks per worker: what a share can be cut into when its
 // owner does not come.
 constexpr int64_t kChunksPerShare = 8;
+
+// After so many jobs that no worker had a part in, something is done about it.
+constexpr int kJobsAlone = 8;
 
 // The chunks of one worker's share that nobody has taken yet: first in the low half, end in the
 // high half. A successful compare-exchange owns what it took off, whichever job it then belongs to.
@@ -59,6 +66,9 @@ struct ThreadPool::State {
   alignas(64) std::atomic<uint32_t> ticket{0};
   alignas(64) std::atomic<int64_t> left{0};
   alignas(64) std::atomic<bool> stopping{false};
+  alignas(64) std::atomic<int64_t> helped{0};  // chunks done by others than the caller
+  int64_t helped_before = 0;
+  int jobs_alone = 0;
   Job job;
   int64_t num_chunks = 0;
   std::vector<Share> shares;
@@ -72,6 +82,25 @@ ThreadPool::ThreadPool(int threads, int spin_us) : threads_(std::max(threads, 1)
   state_->spin_time = std::chrono::microseconds(spin_us);
   for (int worker = 1; worker < threads_; ++worker)
     state_->workers.emplace_back([this, worker] { work_loop(worker); });
+  move_workers();
+}
+
+// A thread may be put on the processor of the one that made or woke it, and wait there for
+// milliseconds while that one is busy and others idle (seen on virtual machines).
+void ThreadPool::move_workers() {
+#if defined(__linux__)
+  const int here = sched_getcpu();
+  for (std::thread& worker : state_->workers) {
+    cpu_set_t allowed;
+    if (here < 0 || pthread_getaffinity_np(worker.native_handle(), sizeof allowed, &allowed) != 0 ||
+        !CPU_ISSET(here, &allowed) || CPU_COUNT(&allowed) < 2)
+      continue;
+    cpu_set_t others = allowed;
+    CPU_CLR(here, &others);
+    if (pthread_setaffinity_np(worker.native_handle(), sizeof others, &others) == 0)
+      pthread_setaffinity_np(worker.native_handle(), sizeof allowed, &allowed);
+  }
+#endif
 }
 
 ThreadPool::~ThreadPool() {
@@ -118,6 +147,7 @@ void ThreadPool::work(int worker) {
         return chunk * per_chunk + chunk * rest / s.num_chunks;
       };
       job.call(job.body, worker, start(first), start(end));
+      if (worker != 0) s.helped.fetch_add(1, std::memory_order_relaxed);
       s.left.fetch_sub(end - first, std::memory_order_release);
     }
   }
@@ -142,6 +172,12 @@ void ThreadPool::run(const Job& job) {
     cpu_relax();
     if ((round & 1023) == 0) std::this_thread::yield();
   }
+  const int64_t helped = s.helped.load(std::memory_order_relaxed);
+  s.jobs_alone = helped == s.helped_before ? s.jobs_alone + 1 : 0;
+  s.helped_before = helped;
+  if (s.jobs_alone < kJobsAlone) return;
+  move_workers();
+  s.jobs_alone = -100 * kJobsAlone;  // not again soon: the other processors may be busy, too
 }
 
 void ThreadPool::parallel_dynamic(int64_t count, void (*call)(const void*, int64_t),

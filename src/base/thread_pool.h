@@ -59,6 +59,7 @@ class ThreadPool {
   void parallel_dynamic(int64_t count, void (*call)(const void*, int64_t), const void* context);
   void work_loop(int worker);
   void work(int worker);
+  void move_workers();
 
   struct State;
   std::unique_ptr<State> state_;

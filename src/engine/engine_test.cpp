@@ -83,6 +83,7 @@ EngineParts sample(uint32_t seed) {
     step.tactic_value = 0x1234567890abcdefull + kind;
     step.candidates = {{"a", "linear", 1.5, "", true}, {"b", "", 0, "groups > 1", false}};
     step.build_time_us = 2.25;
+    step.threads = kind % 3;
     const bool control = step.layer.kind == ir::LayerKind::kIf ||
                          step.layer.kind == ir::LayerKind::kLoop ||
                          step.layer.kind == ir::LayerKind::kScan;
@@ -136,6 +137,7 @@ TEST(EngineFile, KeepsEverything) {
     EXPECT_EQ(a.bodies.size(), b.bodies.size());
     ASSERT_EQ(a.candidates.size(), 2u);
     EXPECT_EQ(a.candidates[1].refusal, "groups > 1");
+    EXPECT_EQ(a.threads, b.threads);
   }
   ASSERT_EQ(plan.tensors.size(), 4u);
   EXPECT_EQ(plan.tensors[3].parent_offset, ir::Dim(4));

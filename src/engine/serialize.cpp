@@ -88,6 +88,7 @@ Offset<fb::Step> store(FlatBufferBuilder& b, const PlanStep& s) {
   step.add_bodies(bodies);
   step.add_candidates(candidates);
   step.add_build_time_us(s.build_time_us);
+  step.add_threads(static_cast<uint16_t>(s.threads));
   return step.Finish();
 }
 

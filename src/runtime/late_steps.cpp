@@ -170,7 +170,7 @@ Status Executor::run_late_kernel(const PlanStep& step, const StepFacts& facts) {
   KernelArgs args;
   args.layer = layer;
   args.packed = facts.packed;
-  args.pool = &pool_;
+  args.pool = pool_of(step, &pool_);
   std::vector<TensorView> inputs, outputs;
   for (size_t k = 0; k < step.inputs.size(); ++k) {
     inputs.push_back(step.inputs[k] == kNoTensor ? TensorView() : tensor(step.inputs[k]));

@@ -335,7 +335,7 @@ class Maker {
     scheduled.args.inputs = add_args(step.inputs, facts.packed_inputs);
     scheduled.args.outputs = add_args(step.outputs, 0);
     scheduled.args.packed = facts.packed;
-    scheduled.args.pool = pool_;
+    scheduled.args.pool = pool_of(step, pool_);
     if (facts.tactic) {
       scheduled.run = facts.tactic->run;
       s_.workspace_bytes =
@@ -409,6 +409,10 @@ std::unique_ptr<ir::Layer> resolve_layer(const ir::Layer& layer, const Bindings&
   Resolver resolver{bindings};
   std::visit([&](auto& a) { std::decay_t<decltype(a)>::fields(a, resolver); }, resolved->attrs);
   return resolver.complete ? std::move(resolved) : nullptr;
+}
+
+ThreadPool* pool_of(const PlanStep& step, ThreadPool* pool) {
+  return step.threads == 1 ? &ThreadPool::serial() : pool;
 }
 
 size_t workspace_of(const kernels::Tactic& tactic, const KernelArgs& args) {

@@ -116,6 +116,9 @@ std::unique_ptr<ir::Layer> resolve_layer(const ir::Layer& layer, const Bindings&
 Status place_in_parent(const engine::PlanTensor& tensor, const TensorView& parent,
                        const Bindings& bindings, TensorView& view, size_t& offset);
 
+// The threads a step runs on: those of the context, or the calling one alone.
+ThreadPool* pool_of(const engine::PlanStep& step, ThreadPool* pool);
+
 // Workspace of one call, rounded up.
 size_t workspace_of(const kernels::Tactic& tactic, const KernelArgs& args);
 

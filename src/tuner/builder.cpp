@@ -31,6 +31,16 @@ double machine_read_bandwidth() {
   return rate;
 }
 
+// Of a graph and the bodies inside it.
+size_t constant_bytes(const ir::Graph& graph) {
+  size_t bytes = 0;
+  for (const auto& tensor : graph.tensors())
+    if (tensor->is_constant() && !tensor->consumers.empty()) bytes += tensor->constant->view.size();
+  for (const auto& layer : graph.layers())
+    for (const auto& body : layer->bodies) bytes += constant_bytes(*body);
+  return bytes;
+}
+
 // One build, step by step.
 class Build {
  public:
@@ -108,6 +118,7 @@ class Build {
     SelectionContext selection;
     selection.options = &options_;
     selection.threads = parts_.record.threads;
+    selection.weights = weights_from(constant_bytes(*graph_));
     selection.opt = &opt_;
     selection.cache = &cache_;
     selection.statistics = &statistics_;
@@ -127,8 +138,8 @@ class Build {
     context.record = &parts_.record.rewrites;
     context.portable = options_.portable;
     context.threads = parts_.record.threads;
-    context.reformat_tactic = [&](const kernels::Problem& problem) {
-      return selector.reformat_tactic(problem);
+    context.reformat_kernel = [&](const kernels::Problem& problem) {
+      return selector.reformat_kernel(problem);
     };
     CAMSHAFT_ASSIGN(parts_.plan, make_plan(*graph_, context));
     parts_.weights = weights.take();

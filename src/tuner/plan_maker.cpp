@@ -150,9 +150,11 @@ class Maker {
     step.inputs = {from};
     step.outputs = {to};
     if (made.layer) made.problem.outputs[0].dense = dense;
-    if (made.layer)
-      if (const kernels::Tactic* tactic = context_.reformat_tactic(made.problem))
-        set_tactic(step, *tactic, made.problem);
+    if (made.layer) {
+      const Kernel kernel = context_.reformat_kernel(made.problem);
+      step.threads = kernel.threads;
+      if (kernel.tactic) set_tactic(step, *kernel.tactic, made.problem);
+    }
     plan_.steps.push_back(std::move(step));
     return ok_status();
   }
@@ -176,12 +178,13 @@ class Maker {
     const auto found = context_.choices->find(&layer);
     const Choice& choice = found == context_.choices->end() ? kPlain : found->second;
     PlanStep step;
-    if (choice.tactic) {
+    step.threads = choice.kernel.threads;
+    if (choice.kernel.tactic) {
       const LayerProblem made =
           make_problem(layer, choice.formats, *context_.bindings, context_.threads);
       if (!made.layer)
         return make_error(ErrorCode::kInternal, "layer {}: no problem for its tactic", layer.name);
-      set_tactic(step, *choice.tactic, made.problem);
+      set_tactic(step, *choice.kernel.tactic, made.problem);
     } else if (layer.bodies.empty() && !choice.is_view) {
       const kernels::ReferenceKernel* kernel = kernels::reference_kernel(layer);
       if (!kernel)

@@ -10,9 +10,14 @@
 
 namespace camshaft::tuner {
 
+struct Kernel {
+  const kernels::Tactic* tactic = nullptr;  // null: the reference kernel
+  int threads = 0;                          // 1: the calling thread alone; 0: all
+};
+
 // How one layer runs.
 struct Choice {
-  const kernels::Tactic* tactic = nullptr;  // null: the reference kernel
+  Kernel kernel;
   Formats formats;
   double us = 0;
   bool is_view = false;  // nothing moves: the output is another name of the input's bytes
@@ -43,8 +48,8 @@ class Weights {
 struct PlanContext {
   Choices* choices = nullptr;
   const runtime::Bindings* bindings = nullptr;  // at the opt shapes
-  // Fastest way to copy a tensor into another format or place: null is the reference kernel.
-  std::function<const kernels::Tactic*(const kernels::Problem&)> reformat_tactic;
+  // Fastest way to copy a tensor into another format or place.
+  std::function<Kernel(const kernels::Problem&)> reformat_kernel;
   Weights* weights = nullptr;
   int threads = 1;
   std::vector<ir::RewriteRecord>* record = nullptr;

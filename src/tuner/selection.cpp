@@ -2,6 +2,8 @@
 #include "tuner/selection.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "base/log.h"
 #include "tuner/pbqp.h"
@@ -66,6 +68,22 @@ double random_us(uint64_t seed, const std::string& text) {
   return 1 + static_cast<double>((h ^ (h >> 29)) % 1000) * 0.1;
 }
 
+// A reference kernel this short is not worth waking anybody for.
+constexpr double kSharedReferenceUs = 100;
+
+// Longer steps gain from every thread there is; shorter ones are tried on the calling thread alone,
+// the fastest few tactics at least. Sharing has costs the clock does not see here (data that moves
+// between the caches of two processors, workers that have to wake up): it must win by a tenth.
+constexpr double kMaxAloneUs = 400, kAloneGain = 1.1, kAloneCandidates = 1.25;
+// Where the cost model expects this of the threads, and the layer is longer than waking them takes,
+// their being slower is measured more than once.
+constexpr double kExpectedGain = 0.7, kSuspiciousUs = 15;
+
+// "channel_last", "channel_last, 1 thread"
+std::string label(const Formats& formats, int threads) {
+  return to_string(formats) + (threads == 1 ? ", 1 thread" : "");
+}
+
 bool has_data_tensor(const Layer& layer) {
   for (size_t k = 0; k < layer.inputs.size(); ++k)
     if (is_data_input(layer, k) && !formats_coincide(*layer.inputs[k])) return true;
@@ -114,6 +132,13 @@ std::string Selector::refusal_anywhere(const Layer& layer, const Tactic& tactic,
   return {};
 }
 
+std::string Selector::cache_key(const kernels::Problem& problem, const Tactic& tactic) const {
+  std::string key = problem_key(problem);
+  if (const WeightsFrom from = weights_from(context_.weights, problem); from != WeightsFrom::kL2)
+    key += fmt::format(" weights={}", weights_from_name(from));
+  return timing_key(tactic, key);
+}
+
 Status Selector::measure(const Layer& layer, const kernels::Problem& problem,
                          const std::vector<const Tactic*>& tactics, std::vector<double>& us) {
   if (const uint64_t seed = context_.options->random_choices; seed != 0) {
@@ -122,10 +147,9 @@ Status Selector::measure(const Layer& layer, const kernels::Problem& problem,
     return ok_status();
   }
   if (context_.options->optimization_level == 0) return ok_status();
-  const std::string key = problem_key(problem);
   std::vector<const Tactic*> missing;
   for (size_t k = 0; k < tactics.size(); ++k) {
-    if (const auto time = context_.cache->find(timing_key(*tactics[k], key))) {
+    if (const auto time = context_.cache->find(cache_key(problem, *tactics[k]))) {
       us[k] = *time;
       ++context_.statistics->cache_hits;
     } else {
@@ -137,12 +161,60 @@ Status Selector::measure(const Layer& layer, const kernels::Problem& problem,
     return make_error(ErrorCode::kInvalidArgument, "layer {}: tactic {} is not in the timing cache",
                       layer.name, missing[0]->name);
   // Interleaving compares only what is timed together.
-  const std::vector<double> times = timer_.time(problem, missing);
+  const std::vector<double> times =
+      timer_.time(problem, missing, weights_from(context_.weights, problem));
   context_.statistics->timed_tactics += static_cast<int>(missing.size());
   for (size_t k = 0; k < missing.size(); ++k)
-    context_.cache->insert(timing_key(*missing[k], key), times[k]);
+    context_.cache->insert(cache_key(problem, *missing[k]), times[k]);
   for (size_t k = 0; k < tactics.size(); ++k)
-    us[k] = *context_.cache->find(timing_key(*tactics[k], key));
+    us[k] = *context_.cache->find(cache_key(problem, *tactics[k]));
+  return ok_status();
+}
+
+double Selector::time_again(const kernels::Problem& problem, const Tactic& tactic, double us,
+                            double enough_us) {
+  const WeightsFrom weights = weights_from(context_.weights, problem);
+  const Tactic* const tactics[] = {&tactic};
+  for (int pause_ms = 4; us > enough_us && pause_ms <= 64 && again_ms_ > 0; pause_ms *= 4) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(pause_ms));
+    again_ms_ -= pause_ms;
+    us = std::min(us, timer_.time(problem, tactics, weights)[0]);
+  }
+  context_.cache->insert(cache_key(problem, tactic), us);
+  return *context_.cache->find(cache_key(problem, tactic));
+}
+
+Status Selector::choose_threads(const Layer& layer, const kernels::Problem& problem,
+                                const std::vector<const Tactic*>& tactics, std::vector<double>& us,
+                                Option& option, std::vector<engine::Candidate>* candidates) {
+  const size_t best = std::min_element(us.begin(), us.end()) - us.begin();
+  option.kernel = {tactics[best], 0};
+  option.us = us[best];
+  const bool random = context_.options->random_choices != 0;
+  if (context_.threads == 1 || (context_.options->optimization_level == 0 && !random) ||
+      (us[best] > kMaxAloneUs && !random))
+    return ok_status();
+  std::vector<const Tactic*> few;
+  for (size_t k = 0; k < tactics.size(); ++k)
+    if (us[k] <= us[best] * kAloneCandidates) few.push_back(tactics[k]);
+  kernels::Problem alone = problem;
+  alone.threads = 1;
+  std::vector<double> alone_us(few.size());
+  const int timed_before = context_.statistics->timed_tactics;
+  CAMSHAFT_TRY(measure(layer, alone, few, alone_us));
+  const size_t fastest = std::min_element(alone_us.begin(), alone_us.end()) - alone_us.begin();
+  const bool measured = context_.statistics->timed_tactics > timed_before;
+  const bool should_gain =
+      tactics[best]->cost_us(problem) < kExpectedGain * tactics[best]->cost_us(alone);
+  if (measured && should_gain && alone_us[fastest] > kSuspiciousUs)
+    option.us = us[best] =
+        time_again(problem, *tactics[best], us[best], alone_us[fastest] / kAloneGain);
+  if (random ? alone_us[fastest] < 50 : alone_us[fastest] <= us[best] * kAloneGain) {
+    option.kernel = {few[fastest], 1};
+    option.us = alone_us[fastest];
+  }
+  for (size_t k = 0; k < few.size() && candidates; ++k)
+    candidates->push_back({few[k]->name, label(option.formats, 1), alone_us[k], "", false});
   return ok_status();
 }
 
@@ -195,8 +267,9 @@ Status Selector::list_tactics(const Layer& layer, LayerOptions& list) {
       us.push_back(entries[k].predicted);
     }
     CAMSHAFT_TRY(measure(layer, made.problem, tactics, us));
-    const size_t best = std::min_element(us.begin(), us.end()) - us.begin();
-    list.options.push_back({formats, tactics[best], us[best], false});
+    Option option{formats, {}, 0, false};
+    CAMSHAFT_TRY(choose_threads(layer, made.problem, tactics, us, option, &list.candidates));
+    list.options.push_back(option);
     for (size_t k = 0; k < count; ++k)
       list.candidates.push_back({tactics[k]->name, to_string(formats),
                                  context_.options->optimization_level == 0 ? 0 : us[k], "", false});
@@ -219,23 +292,24 @@ Status Selector::list_options(const Layer& layer, LayerOptions& list) {
     for (const Formats& formats : all) {
       const bool listed = std::any_of(list.options.begin(), list.options.end(),
                                       [&](const Option& o) { return o.formats == formats; });
-      if (!listed) list.options.push_back({formats, nullptr, us, false});
+      if (!listed)
+        list.options.push_back({formats, {nullptr, us < kSharedReferenceUs ? 1 : 0}, us, false});
     }
   }
   if (layer.kind != LayerKind::kShuffle) return ok_status();
   for (Option& option : list.options) {
     if (!moves_no_bytes(layer, option.formats, layer.outputs[0]->graph->symbols())) continue;
-    option.tactic = nullptr;
+    option.kernel = {};
     option.us = 0;
     option.is_view = true;
   }
   return ok_status();
 }
 
-const Tactic* Selector::reformat_tactic(const kernels::Problem& problem) {
-  const std::string key = problem_key(problem);
-  const auto [entry, is_new] = reformats_.try_emplace(key, nullptr, 0.0);
-  if (!is_new) return entry->second.first;
+Kernel Selector::reformat_kernel(const kernels::Problem& problem) {
+  const auto [entry, is_new] = reformats_.try_emplace(problem_key(problem));
+  Option& option = entry->second;
+  if (!is_new) return option.kernel;
   std::vector<const Tactic*> tactics;
   std::vector<double> us;
   for (const Tactic* tactic : kernels::tactics_for(LayerKind::kReformat)) {
@@ -246,12 +320,13 @@ const Tactic* Selector::reformat_tactic(const kernels::Problem& problem) {
   double bytes = 0;
   for (const kernels::ProblemTensor& t : problem.outputs)
     bytes += static_cast<double>(ir::element_count(t.extents));
-  entry->second = {nullptr, 0.2 + bytes * 2e-3};
-  if (tactics.empty()) return nullptr;
-  if (!measure(*problem.layer, problem, tactics, us).ok()) return tactics[0];
-  const size_t best = std::min_element(us.begin(), us.end()) - us.begin();
-  entry->second = {tactics[best], us[best]};
-  return tactics[best];
+  option.us = 0.2 + bytes * 2e-3;
+  option.kernel.threads = option.us < kSharedReferenceUs ? 1 : 0;
+  if (tactics.empty()) return option.kernel;
+  if (!measure(*problem.layer, problem, tactics, us).ok() ||
+      !choose_threads(*problem.layer, problem, tactics, us, option, nullptr).ok())
+    option.kernel = {tactics[0], 0};
+  return option.kernel;
 }
 
 double Selector::reformat_us(const Tensor& tensor, Format from, Format to) {
@@ -261,8 +336,8 @@ double Selector::reformat_us(const Tensor& tensor, Format from, Format to) {
   layer.inputs = layer.outputs = {const_cast<Tensor*>(&tensor)};
   const LayerProblem made = make_problem(layer, {from, to}, *context_.opt, context_.threads);
   if (!made.layer) return 1;
-  reformat_tactic(made.problem);
-  return reformats_.at(problem_key(made.problem)).second;
+  reformat_kernel(made.problem);
+  return reformats_.at(problem_key(made.problem)).us;
 }
 
 // Nodes: layers (their options) and tensors that have a format (their states). Edges only forbid.
@@ -317,14 +392,15 @@ void Selector::choose(const ir::Graph& graph, std::vector<LayerOptions>& options
   for (size_t k = 0; k < options.size(); ++k) {
     const Option& option = options[k].options[solution.choices[layer_nodes[k]]];
     Choice choice;
-    choice.tactic = option.tactic;
+    choice.kernel = option.kernel;
     choice.formats = option.formats;
     choice.us = option.us;
     choice.is_view = option.is_view;
     choice.candidates = std::move(options[k].candidates);
     for (engine::Candidate& c : choice.candidates)
-      c.chosen = option.tactic && c.refusal.empty() && c.tactic == option.tactic->name &&
-                 c.formats == to_string(option.formats);
+      c.chosen = option.kernel.tactic && c.refusal.empty() &&
+                 c.tactic == option.kernel.tactic->name &&
+                 c.formats == label(option.formats, option.kernel.threads);
     choices[graph.layers()[k].get()] = std::move(choice);
   }
 }

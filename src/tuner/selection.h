@@ -17,6 +17,7 @@ namespace camshaft::tuner {
 struct SelectionContext {
   const BuildOptions* options = nullptr;
   int threads = 1;
+  WeightsFrom weights = WeightsFrom::kL2;
   const runtime::Bindings* opt = nullptr;
   std::vector<const runtime::Bindings*>
       others;  // other points of the profiles: a tactic must accept them all
@@ -33,13 +34,13 @@ class Selector {
   // Adds the choices of a graph and of the bodies inside it.
   Status select(ir::Graph& graph, Choices& choices);
 
-  // The fastest tactic of a Reformat layer, null: the reference kernel.
-  const kernels::Tactic* reformat_tactic(const kernels::Problem& problem);
+  // The fastest way to run a Reformat layer.
+  Kernel reformat_kernel(const kernels::Problem& problem);
 
  private:
   struct Option {  // the best way to run a layer with these formats
     Formats formats;
-    const kernels::Tactic* tactic = nullptr;
+    Kernel kernel;
     double us = 0;
     bool is_view = false;
   };
@@ -52,16 +53,26 @@ class Selector {
   Status list_tactics(const ir::Layer& layer, LayerOptions& list);
   std::string refusal_anywhere(const ir::Layer& layer, const kernels::Tactic& tactic,
                                const Formats& formats) const;
+  std::string cache_key(const kernels::Problem& problem, const kernels::Tactic& tactic) const;
   // Times from the cache, else measured; `us` holds the predictions on entry.
   Status measure(const ir::Layer& layer, const kernels::Problem& problem,
                  const std::vector<const kernels::Tactic*>& tactics, std::vector<double>& us);
+  // The fastest of tactics already timed on all threads, on one thread where that is as fast; adds
+  // what it times to `candidates`.
+  Status choose_threads(const ir::Layer& layer, const kernels::Problem& problem,
+                        const std::vector<const kernels::Tactic*>& tactics, std::vector<double>& us,
+                        Option& option, std::vector<engine::Candidate>* candidates);
+  // Times a tactic on all threads again: another program may have had their processors.
+  double time_again(const kernels::Problem& problem, const kernels::Tactic& tactic, double us,
+                    double enough_us);
   double reformat_us(const ir::Tensor& tensor, ir::Format from, ir::Format to);
   void choose(const ir::Graph& graph, std::vector<LayerOptions>& options, Choices& choices);
   size_t max_timed() const;
 
   SelectionContext context_;
   Timer timer_;
-  std::unordered_map<std::string, std::pair<const kernels::Tactic*, double>> reformats_;
+  int again_ms_ = 1500;  // what time_again() may still spend
+  std::unordered_map<std::string, Option> reformats_;
 };
 
 // A Shuffle whose output in `formats.output` is the same bytes in the same order as its input in

@@ -5,6 +5,10 @@
 #include <chrono>
 #include <cstring>
 
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
+
 #include "runtime/buffer.h"
 
 namespace camshaft::tuner {
@@ -20,6 +24,8 @@ using Clock = std::chrono::steady_clock;
 constexpr double kMinSampleUs = 30;  // shorter kernels are run several times per sample
 constexpr double kMaxProblemUs =
     200'000;  // all candidates of one problem together, after the first round
+constexpr size_t kMinColdBytes = 4096;  // fewer bytes of weights: a few cache misses at most
+constexpr size_t kMaxCopies = 256;
 constexpr double kDropFirst = 2.0, kDropLater = 1.25;  // times the best so far: no hope
 
 double us_since(Clock::time_point start) {
@@ -72,18 +78,63 @@ struct Arena {
   }
 };
 
+#if defined(__x86_64__)
+constexpr bool kCanFlush = true;
+void flush(const std::byte* bytes, size_t count) {
+  for (size_t k = 0; k < count; k += 64) _mm_clflush(bytes + k);
+  _mm_mfence();
+}
+#else
+constexpr bool kCanFlush = false;
+void flush(const std::byte*, size_t) {}
+#endif
+
+// Packed weights of one candidate, made cold before every run: written back to memory, or one of so
+// many copies in turn that the L2 cache has forgotten it.
+class PackedWeights {
+ public:
+  void prepare(const Problem& problem, const Tactic& tactic, WeightsFrom from) {
+    bytes_ = tactic.packed_bytes ? tactic.packed_bytes(problem) : 0;
+    if (bytes_ == 0) return;
+    if (bytes_ < kMinColdBytes) from = WeightsFrom::kL2;
+    flushed_ = from == WeightsFrom::kMemory && kCanFlush;
+    copies_ = from == WeightsFrom::kL2 || flushed_
+                  ? 1
+                  : std::min(2 * cpu_info().l2_bytes / bytes_ + 2, kMaxCopies);
+    stride_ = (bytes_ + 63) / 64 * 64;
+    std::byte* memory = memory_.reserve(stride_ * copies_);
+    std::memset(memory, 0, bytes_);
+    tactic.pack(problem, memory);
+    for (size_t k = 1; k < copies_; ++k) std::memcpy(memory + k * stride_, memory, bytes_);
+  }
+  bool flushed() const { return flushed_; }
+
+  const std::byte* next() {
+    if (bytes_ == 0) return nullptr;
+    if (flushed_) flush(memory_.data(), bytes_);
+    turn_ = (turn_ + 1) % copies_;
+    return memory_.data() + turn_ * stride_;
+  }
+
+ private:
+  runtime::Buffer memory_;
+  size_t bytes_ = 0, stride_ = 0, copies_ = 1, turn_ = 0;
+  bool flushed_ = false;
+};
+
 // One tactic with its packed weights: each has its own, so that candidates do not warm the cache
 // for each other.
 struct Candidate {
   const Tactic* tactic = nullptr;
   std::vector<TensorView> inputs;
-  runtime::Buffer packed, workspace;
+  PackedWeights packed;
+  runtime::Buffer workspace;
   KernelArgs args;
   int runs_per_sample = 1;
   std::vector<double> samples;
   bool dropped = false;
 
-  void prepare(const Problem& problem, const Arena& arena, ThreadPool& pool) {
+  void prepare(const Problem& problem, const Arena& arena, ThreadPool& pool, WeightsFrom from) {
     inputs = arena.inputs;
     const uint32_t mask = tactic->packed_inputs ? tactic->packed_inputs(problem) : 0;
     for (size_t k = 0; k < inputs.size() && k < 32; ++k)
@@ -92,18 +143,28 @@ struct Candidate {
     args.inputs = inputs;
     args.outputs = arena.outputs;
     args.pool = &pool;
-    if (const size_t bytes = tactic->packed_bytes ? tactic->packed_bytes(problem) : 0; bytes > 0) {
-      std::memset(packed.reserve(bytes), 0, bytes);
-      tactic->pack(problem, packed.data());
-      args.packed = packed.data();
-    }
+    packed.prepare(problem, *tactic, from);
     args.workspace = workspace.reserve(tactic->workspace_bytes ? tactic->workspace_bytes(args) : 0);
   }
 
   double sample() {
+    if (packed.flushed()) return sample_cold();
     const Clock::time_point start = Clock::now();
-    for (int k = 0; k < runs_per_sample; ++k) tactic->run(args);
+    for (int k = 0; k < runs_per_sample; ++k) {
+      args.packed = packed.next();
+      tactic->run(args);
+    }
     return us_since(start) / runs_per_sample;
+  }
+  double sample_cold() {
+    double sum = 0;
+    for (int k = 0; k < runs_per_sample; ++k) {
+      args.packed = packed.next();
+      const Clock::time_point start = Clock::now();
+      tactic->run(args);
+      sum += us_since(start);
+    }
+    return sum / runs_per_sample;
   }
   // The first quartile: noise of other programs only ever adds time.
   double typical() const {
@@ -124,12 +185,33 @@ void drop_hopeless(std::vector<Candidate>& candidates, double factor) {
 Timer::Timer(int threads, int avg_timing) : pool_(threads), rounds_(std::max(avg_timing, 1)) {}
 Timer::~Timer() = default;
 
-std::vector<double> Timer::time(const Problem& problem, std::span<const Tactic* const> tactics) {
+WeightsFrom weights_from(size_t constant_bytes) {
+  const CpuInfo& cpu = cpu_info();
+  return constant_bytes > cpu.l3_bytes / 2   ? WeightsFrom::kMemory
+         : constant_bytes > cpu.l2_bytes / 2 ? WeightsFrom::kL3
+                                             : WeightsFrom::kL2;
+}
+
+WeightsFrom weights_from(WeightsFrom network, const Problem& problem) {
+  size_t bytes = 0;
+  for (const ProblemTensor& t : problem.inputs)
+    if (t.constant) bytes += t.constant->view.size();
+  return bytes < kMinColdBytes ? WeightsFrom::kL2 : network;
+}
+
+std::string_view weights_from_name(WeightsFrom from) {
+  static constexpr std::string_view kNames[] = {"L2", "L3", "memory"};
+  return kNames[static_cast<int>(from)];
+}
+
+std::vector<double> Timer::time(const Problem& problem, std::span<const Tactic* const> tactics,
+                                WeightsFrom weights) {
+  ThreadPool& pool = problem.threads == 1 ? ThreadPool::serial() : pool_;
   const Arena arena(problem);
   std::vector<Candidate> candidates(tactics.size());
   for (size_t k = 0; k < tactics.size(); ++k) {
     candidates[k].tactic = tactics[k];
-    candidates[k].prepare(problem, arena, pool_);
+    candidates[k].prepare(problem, arena, pool, weights);
     // Pages, caches and branch predictors; tells how many runs make a sample.
     const double first = candidates[k].sample();
     candidates[k].runs_per_sample =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures kernels on problems: candidates interleaved, medians, with the thread count the engine
-// will run with.
+// Measures kernels on problems: candidates interleaved, medians, with the problem's thread count
+// and with weights as far away as they will be between two runs of the whole network.
 #pragma once
 
 #include <memory>
@@ -12,6 +12,14 @@
 
 namespace camshaft::tuner {
 
+// Where a layer's packed weights are when its turn comes.
+enum class WeightsFrom : uint8_t { kL2, kL3, kMemory };
+// In a network with this many bytes of constants: they push each other out of the caches.
+WeightsFrom weights_from(size_t constant_bytes);
+// For a layer: kL2 where its weights are too few to matter.
+WeightsFrom weights_from(WeightsFrom network, const kernels::Problem& problem);
+std::string_view weights_from_name(WeightsFrom from);  // "L2", "L3", "memory"
+
 class Timer {
  public:
   Timer(int threads, int avg_timing);
@@ -20,7 +28,8 @@ class Timer {
   // Microseconds per run of each tactic; all must accept the problem. Hopeless ones are dropped
   // early, with what they took so far.
   std::vector<double> time(const kernels::Problem& problem,
-                           std::span<const kernels::Tactic* const> tactics);
+                           std::span<const kernels::Tactic* const> tactics,
+                           WeightsFrom weights = WeightsFrom::kL2);
 
  private:
   ThreadPool pool_;

@@ -74,14 +74,14 @@ class Finder {
 
   bool accepts(const Layer& layer, const Choice& choice, const Tensor* input,
                const Tensor* output) const {
-    if (!choice.tactic) return true;  // plain loops over strides
+    if (!choice.kernel.tactic) return true;  // plain loops over strides
     LayerProblem made = make_problem(layer, choice.formats, bindings_, threads_);
     if (!made.layer) return false;
     for (size_t k = 0; k < layer.inputs.size(); ++k)
       made.problem.inputs[k].dense = layer.inputs[k] != input;
     for (size_t k = 0; k < layer.outputs.size(); ++k)
       made.problem.outputs[k].dense = layer.outputs[k] != output;
-    return choice.tactic->refusal(made.problem).empty();
+    return choice.kernel.tactic->refusal(made.problem).empty();
   }
 
   // Can every reader of `tensor` (made in `format`) live with strides? Views of it pass the
@@ -135,7 +135,7 @@ class Finder {
       return;
     }
     choice.is_view = true;
-    choice.tactic = nullptr;
+    choice.kernel = {};
     views_[&y] = {&x, axis, layer.as<ir::SliceAttrs>().start[axis]};
     report("SliceElimination", layer, true, "Eliminating slice " + layer.name);
   }
@@ -183,7 +183,7 @@ class Finder {
       return;
     }
     choice.is_view = true;
-    choice.tactic = nullptr;
+    choice.kernel = {};
     report("ConcatElimination", layer, true, "Eliminating concatenation " + layer.name);
     Dim offset(0);
     ir::SymbolTable& symbols = const_cast<ir::Graph&>(graph_).symbols();
