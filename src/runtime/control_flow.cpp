@@ -122,10 +122,10 @@ Status Executor::store_stacked(int t, const Stacked& stacked, int64_t axis, bool
 
 Status Executor::run_body(Executor& body, std::span<const TensorView> inputs,
                           std::span<void* const> targets) {
-  std::vector<ir::Extents> extents;
+  body_extents_.clear();
   for (const TensorView& view : inputs)
-    extents.emplace_back(view.extents, view.extents + view.rank);
-  CAMSHAFT_TRY(body.prepare(extents, &current_->bindings));
+    body_extents_.emplace_back(view.extents, view.extents + view.rank);
+  CAMSHAFT_TRY(body.prepare(body_extents_, &current_->bindings));
   for (size_t k = 0; k < inputs.size(); ++k) body.set_input(static_cast<int>(k), inputs[k].data);
   for (size_t k = 0; k < targets.size(); ++k) body.set_output(static_cast<int>(k), targets[k]);
   return body.run();

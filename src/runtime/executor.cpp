@@ -99,8 +99,12 @@ Schedule* Executor::find_schedule(std::span<const ir::Extents> inputs, const Bin
 }
 
 Status Executor::prepare(std::span<const ir::Extents> inputs, const Bindings* outer) {
+  const Schedule* before = current_;
   current_ = find_schedule(inputs, outer);
-  if (current_) return ok_status();
+  if (current_) {
+    if (current_ != before) current_->recorded = false;  // late memory was another's meanwhile
+    return ok_status();
+  }
   CAMSHAFT_ASSIGN(std::unique_ptr<Schedule> made, make_schedule(facts_, inputs, outer, &pool_));
   if (schedules_.size() == kMaxSchedules) schedules_.pop_back();
   schedules_.insert(schedules_.begin(), std::move(made));
@@ -141,7 +145,11 @@ std::byte* Executor::workspace(size_t bytes) {
 
 Status Executor::run(const Profiler* profiler) {
   link();
-  if (current_->has_late_steps) current_->bindings = current_->initial_bindings;
+  if (current_->has_late_steps) {
+    replaying_ = current_->recorded;
+    current_->recorded = false;
+    if (!replaying_) current_->bindings = current_->initial_bindings;
+  }
   int64_t start = profiler ? now_ns() : 0;
   // A late step may make this executor's workspace grow: `steps` is linked again then, its address
   // stays.
@@ -155,9 +163,9 @@ Status Executor::run(const Profiler* profiler) {
           return status.with_context("layer " + plan().steps[step.step].layer.name);
         break;
       case ScheduledStep::Call::kLate:
-        if (Status status = run_late(step); !status.ok())
+        if (Status status = run_late_step(step); !status.ok())
           return status.with_context("layer " + plan().steps[step.step].layer.name);
-        link();
+        if (workspace_.data() != current_->linked_workspace) link();
         break;
     }
     if (profiler) {
@@ -166,6 +174,7 @@ Status Executor::run(const Profiler* profiler) {
       start = now_ns();
     }
   }
+  current_->recorded = current_->has_late_steps;
   return ok_status();
 }
 

@@ -54,9 +54,18 @@ class Executor {
   void* base_pointer(int base);
   std::byte* workspace(size_t bytes);
 
+  // late_replay.cpp: late steps do again what they did in the run before, as long as they can.
+  Status run_late_step(const ScheduledStep& scheduled);
+  Status replay_late(const ScheduledStep& scheduled, bool& done);
+  Status replay_kernel(const engine::PlanStep& step, const StepFacts& facts, LateRecord& record);
+  void record_late(int index);
+  void find_late_tactic(const engine::PlanStep& step, LateRecord& record);
+  bool matches(const engine::PlanStep& step, LateRecord& record);
+  bool outputs_match(const engine::PlanStep& step, const LateRecord& record) const;
+
   // late_steps.cpp: steps whose shapes are known only now.
   Status run_late(const ScheduledStep& scheduled);
-  Status run_late_kernel(const engine::PlanStep& step, const StepFacts& facts);
+  Status run_late_kernel(int step_index);
   Status infer_outputs(const engine::PlanStep& step, const ir::Layer& layer,
                        std::vector<ir::Extents>& extents, std::vector<ir::DataType>& types);
   Status run_dynamic(const engine::PlanStep& step, const StepFacts& facts, const KernelArgs& args);
@@ -82,6 +91,8 @@ class Executor {
   ThreadPool& pool_;
   std::vector<std::unique_ptr<Schedule>> schedules_;  // most recently used first
   Schedule* current_ = nullptr;
+  bool replaying_ = false;
+  std::vector<ir::Extents> body_extents_;  // run_body()'s, kept for its memory
   std::vector<const void*> inputs_;
   std::vector<void*> outputs_;
   Buffer arena_, workspace_;

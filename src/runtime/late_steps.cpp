@@ -158,14 +158,16 @@ Status Executor::store_result(int t, const TensorView& value) {
   return ok_status();
 }
 
-Status Executor::run_late_kernel(const PlanStep& step, const StepFacts& facts) {
-  std::unique_ptr<ir::Layer> resolved;
+Status Executor::run_late_kernel(int step_index) {
+  const PlanStep& step = plan().steps[step_index];
+  const StepFacts& facts = facts_.steps[step_index];
+  LateRecord& record = current_->late[step_index];
   const ir::Layer* layer = &step.layer;
   if (facts.symbolic_attributes) {
-    resolved = resolve_layer(step.layer, current_->bindings);
-    if (!resolved)
+    record.layer = resolve_layer(step.layer, current_->bindings);
+    if (!record.layer)
       return make_error(ErrorCode::kInternal, "an attribute depends on a value that is not known");
-    layer = resolved.get();
+    layer = record.layer.get();
   }
   KernelArgs args;
   args.layer = layer;
@@ -212,7 +214,7 @@ Status Executor::run_late(const ScheduledStep& scheduled) {
     return ok_status();
   }
   if (facts_.steps[scheduled.step].control_flow) return run_control_flow(scheduled.step);
-  return run_late_kernel(step, facts_.steps[scheduled.step]);
+  return run_late_kernel(scheduled.step);
 }
 
 }  // namespace camshaft::runtime

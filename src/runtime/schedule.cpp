@@ -328,6 +328,7 @@ class Maker {
     if (late) {
       scheduled.call = ScheduledStep::Call::kLate;
       s_.has_late_steps = true;
+      s_.late.resize(plan_.steps.size());
       s_.steps.push_back(scheduled);
       return ok_status();
     }

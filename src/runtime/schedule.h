@@ -77,11 +77,29 @@ struct ScheduledStep {
   KernelArgs args;
 };
 
+// What a late step did in the last run.
+struct LateRecord {
+  bool valid = false;
+  bool repeats = false;  // the outputs follow from `values` alone and are still there
+  Bindings before;       // symbols known before the step
+  std::vector<TensorView> inputs, outputs;
+  std::vector<std::byte> values;     // of the inputs that decide extents, back to back
+  std::unique_ptr<ir::Layer> layer;  // with numbers for symbols; null: the plan's own
+  // A kernel for a step the tuner could not find one for, as it did not know the shapes.
+  const kernels::Tactic* tactic = nullptr;
+  uint32_t packed_inputs = 0;
+  std::shared_ptr<std::byte[]> packed;
+  std::vector<ir::Extents> tactic_extents;  // of the inputs it was looked for with
+  int searches = 0;
+};
+
 struct Schedule {
   std::vector<ir::Extents> input_extents;
   Bindings outer, initial_bindings;  // symbols before and after binding the inputs
   Bindings bindings;                 // those and what the run in progress has found out
   bool has_late_steps = false;
+  bool recorded = false;            // `late` is what the last run of this executor did
+  std::vector<LateRecord> late;     // per plan step
   std::vector<TensorView> tensors;  // rank -1: not known before the run
   std::vector<Location> locations;
   std::vector<ScheduledStep> steps;

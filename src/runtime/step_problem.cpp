@@ -118,8 +118,8 @@ Status verify_tactic(const PlanStep& step, const kernels::Tactic& tactic,
   return ok_status();
 }
 
-// Do the formats of the step's first input and output suit the rule? (Formats are the plan's: they
-// stay.)
+}  // namespace
+
 bool fits_formats(kernels::FormatRule rule, const kernels::Problem& problem) {
   const auto format_of = [](const std::vector<kernels::ProblemTensor>& list) {
     return list.empty() || list[0].extents.size() < 3 ? ir::Format::kLinear : list[0].format;
@@ -143,7 +143,16 @@ bool fits_formats(kernels::FormatRule rule, const kernels::Problem& problem) {
   return false;
 }
 
-}  // namespace
+std::shared_ptr<std::byte[]> pack_for(const kernels::Tactic& tactic,
+                                      const kernels::Problem& problem) {
+  const size_t bytes = tactic.packed_bytes ? tactic.packed_bytes(problem) : 0;
+  if (bytes == 0) return nullptr;
+  std::shared_ptr<std::byte[]> memory(
+      new (std::align_val_t(64)) std::byte[bytes](),
+      [](std::byte* p) { ::operator delete[](p, std::align_val_t(64)); });
+  tactic.pack(problem, memory.get());
+  return memory;
+}
 
 StepProblem make_step_problem(const PlanFacts& facts, const PlanStep& step,
                               const Bindings& bindings, int threads) {
@@ -189,12 +198,7 @@ void replace_missing_tactics(PlanFacts& facts, const Bindings& bindings, int thr
       facts.steps[k].reference = nullptr;
       facts.steps[k].packed_inputs =
           tactic->packed_inputs ? tactic->packed_inputs(made.problem) : 0;
-      const size_t bytes = tactic->packed_bytes ? tactic->packed_bytes(made.problem) : 0;
-      if (bytes > 0) {
-        std::shared_ptr<std::byte[]> memory(
-            new (std::align_val_t(64)) std::byte[bytes](),
-            [](std::byte* p) { ::operator delete[](p, std::align_val_t(64)); });
-        tactic->pack(made.problem, memory.get());
+      if (std::shared_ptr<std::byte[]> memory = pack_for(*tactic, made.problem)) {
         facts.steps[k].packed = memory.get();
         facts.repacked.push_back(std::move(memory));
       }

@@ -17,6 +17,13 @@ struct StepProblem {
   kernels::Problem problem;
 };
 
+// 64-byte aligned memory with the constants of `problem` as the tactic wants them; null: nothing is
+// packed.
+std::shared_ptr<std::byte[]> pack_for(const kernels::Tactic& tactic,
+                                      const kernels::Problem& problem);
+// Do the formats of the first input and output suit the rule? (A plan's formats are given.)
+bool fits_formats(kernels::FormatRule rule, const kernels::Problem& problem);
+
 StepProblem make_step_problem(const PlanFacts& facts, const engine::PlanStep& step,
                               const Bindings& bindings, int threads);
 

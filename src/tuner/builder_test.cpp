@@ -97,6 +97,33 @@ TEST(Builder, PortableEnginesRunOnLesserMachines) {
     EXPECT_NEAR(outputs[0].floats()[k], expected[0].floats()[k], 1e-4);
 }
 
+// Steps too short to share are found, stored, and run as before with any number of threads.
+TEST(Builder, ShortStepsRunOnOneThread) {
+  BuildOptions options;
+  options.profiles = {batch_profile(1, 2, 4)};
+  options.threads = 2;
+  const auto engine = engine_of(graph_of(kSmallNet), options);
+  ASSERT_TRUE(engine);
+  int alone = 0;
+  for (const engine::PlanStep& step : engine->plan().steps) {
+    alone += step.threads == 1;
+    int chosen = 0;
+    for (const engine::Candidate& c : step.candidates) chosen += c.chosen;
+    EXPECT_EQ(chosen, step.candidates.empty() || step.tactic.empty() ? 0 : 1) << step.layer.name;
+  }
+  EXPECT_GT(alone, 0);
+  const TestTensor x = random_tensor({2, 3, 8, 8}, 3);
+  std::vector<TestTensor> one, three;
+  auto first = runtime::Context::create(engine, {.threads = 1});
+  auto second = runtime::Context::create(engine, {.threads = 3});
+  ASSERT_STATUS_OK(first.status());
+  ASSERT_STATUS_OK(second.status());
+  ASSERT_STATUS_OK(run(**first, {x}, one));
+  ASSERT_STATUS_OK(run(**second, {x}, three));
+  for (size_t k = 0; k < one[0].floats().size(); ++k)
+    EXPECT_NEAR(one[0].floats()[k], three[0].floats()[k], 1e-5);
+}
+
 TEST(Builder, ProgressCanCancel) {
   BuildOptions options;
   int calls = 0;

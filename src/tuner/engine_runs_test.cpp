@@ -87,6 +87,80 @@ TEST(EngineRuns, ShapesThatValuesDecide) {
   }
 }
 
+// A second run repeats what the first found out about shapes, as long as the values that decided
+// them are the same; then it finds out anew, from the step on where they differ.
+TEST(EngineRuns, RepeatedRunsFollowTheValues) {
+  const auto context = context_of(R"(graph "g" {
+    symbols n
+    input x: float[n]
+    input c: bool[]
+    input s: int64[1]
+    a: float[?1k] = If(c, x)
+    graph "then" { input u: float[n]  r: float[n] = Unary(u) {op=neg}  output r }
+    graph "else" { input u: float[n]  i: int64[1, ?2m] = NonZero(u) j: int64[?2m] = Shuffle(i) {has_reshape=true, reshape=[?2m]}
+      r: float[?2m] = Gather(u, j) {axis=0}  output r }
+    e: int64[1] = ShapeOf(a) {last=1}
+    d: int64[1] = ElementWise(e, s) {op=add}
+    f: float[?3f] = Fill(d) {type=float, is_static=false}
+    y: float[?4y] = Concatenation(a, f) {axis=0}
+    output y
+    output d
+  })");
+  ASSERT_TRUE(context);
+  std::vector<TestTensor> outputs;
+  const auto check = [&](bool c, std::vector<float> x, int64_t s, std::vector<float> expected) {
+    const auto extent = static_cast<int64_t>(x.size());
+    ASSERT_STATUS_OK(
+        run(*context, {floats({extent}, std::move(x)), boolean(c), int64s({1}, {s})}, outputs));
+    EXPECT_EQ(values<float>(outputs[0]), expected);
+    EXPECT_EQ(values<int64_t>(outputs[1])[0], static_cast<int64_t>(expected.size()) / 2 + s / 2);
+  };
+  for (int round = 0; round < 3; ++round) {
+    check(true, {1, 0}, 0, {-1, 0, 0, 0});
+    check(true, {2, 0}, 0, {-2, 0, 0, 0});
+    check(true, {2, 3}, 0, {-2, -3, 0, 0});
+  }
+  check(true, {2, 3}, 2, {-2, -3, 0, 0, 0, 0});  // another sum decides an extent
+  for (int round = 0; round < 2; ++round) {
+    check(false, {2, 3}, 0, {2, 3, 0, 0});
+    check(false, {0, 3}, 0, {3, 0});  // the branch's own extents change
+    check(false, {5, 0}, 0, {5, 0});
+    check(true, {5, 0, 1}, 0, {-5, 0, -1, 0, 0, 0});  // other memory, and back
+    check(true, {5, 0}, 0, {-5, 0, 0, 0});
+  }
+}
+
+// A layer whose shapes the tuner could not know gets a fast kernel at its second run.
+TEST(EngineRuns, LateLayersGetKernels) {
+  const auto context = context_of(R"(graph "g" {
+    symbols n
+    input c: bool[]
+    input x: float[n, 16]
+    constant w: float[16, 32] = random(3)
+    a: float[?1k, 16] = If(c, x)
+    graph "then" { symbols n
+      input u: float[n, 16]  r: float[n, 16] = Unary(u) {op=neg}  output r }
+    graph "else" { symbols n
+      input u: float[n, 16]  r: float[(n + n), 16] = Concatenation(u, u) {axis=0}  output r }
+    b: float[?1k, 32] = MatrixMultiply(a, w)
+    y: float[?1k, 32] = Activation(b) {op=relu}
+    output y
+  })");
+  ASSERT_TRUE(context);
+  const TestTensor x = random_tensor({3, 16}, 1);
+  for (const bool c : {true, false, true}) {
+    std::vector<TestTensor> first, later;
+    ASSERT_STATUS_OK(run(*context, {boolean(c), x}, first));
+    ASSERT_EQ(first[0].extents, (ir::Extents{c ? 3 : 6, 32}));
+    for (int round = 0; round < 3; ++round) {
+      ASSERT_STATUS_OK(run(*context, {boolean(c), x}, later));
+      ASSERT_EQ(later[0].extents, first[0].extents);
+      for (size_t k = 0; k < first[0].floats().size(); ++k)
+        EXPECT_NEAR(later[0].floats()[k], first[0].floats()[k], 1e-5);
+    }
+  }
+}
+
 TEST(EngineRuns, LoopsCarryCaptureAndStack) {
   const auto context = context_of(R"(graph "g" {
     input trips: int64[]

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// Late steps that do again what they did in the run before: where the extents and the values that
+// decide shapes are the same, nothing is inferred, allocated or bound anew.
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/executor.h"
+#include "runtime/step_problem.h"
+
+namespace camshaft::runtime {
+namespace {
+
+using engine::kNoTensor;
+using engine::PlanStep;
+
+constexpr int64_t kMaxValueElements = 256;
+constexpr int kMaxSearches = 4;  // of one step: its extents may change with every run
+
+bool same_shape(const TensorView& a, const TensorView& b) {
+  return a.rank == b.rank && a.type == b.type && a.format == b.format &&
+         (a.rank <= 0 || (std::equal(a.extents, a.extents + a.rank, b.extents) &&
+                          std::equal(a.strides, a.strides + a.rank, b.strides)));
+}
+
+// Elements that can decide extents (late_steps.cpp shows inference just these).
+bool decides_shapes(ir::LayerKind kind, const TensorView& view) {
+  if (!view.present() || view.rank > 1 || !view.data || view.elements() > kMaxValueElements ||
+      !kernels::is_dense(view))
+    return false;
+  switch (view.type) {
+    case ir::DataType::kInt64:
+    case ir::DataType::kInt32:
+    case ir::DataType::kBool:
+      return true;
+    case ir::DataType::kFloat:
+      return kind == ir::LayerKind::kResize || kind == ir::LayerKind::kRange;
+    default:
+      return false;
+  }
+}
+
+size_t bytes_of(const TensorView& view) {
+  return ir::bytes_for(view.type, view.elements());
+}
+
+// The same values give the same outputs, and these stay where they are.
+bool is_function_of_values(const PlanStep& step, const Schedule& schedule, bool all_values) {
+  if (step.layer.kind == ir::LayerKind::kGeneric || !step.bodies.empty() || step.is_view)
+    return false;
+  // ShapeOf looks at extents only.
+  if (!all_values && step.layer.kind != ir::LayerKind::kShapeOf) return false;
+  return std::all_of(step.outputs.begin(), step.outputs.end(), [&](int t) {
+    return t == kNoTensor || schedule.locations[t].space == Space::kLate;
+  });
+}
+
+}  // namespace
+
+void Executor::record_late(int index) {
+  const PlanStep& step = plan().steps[index];
+  LateRecord& record = current_->late[index];
+  record.inputs.clear();
+  record.outputs.clear();
+  record.values.clear();
+  bool all_values = true;
+  for (const int t : step.inputs) {
+    record.inputs.push_back(t == kNoTensor ? TensorView() : tensor(t));
+    const TensorView& view = record.inputs.back();
+    if (!decides_shapes(step.layer.kind, view)) {
+      all_values &= t == kNoTensor;
+      continue;
+    }
+    const size_t old = record.values.size();
+    record.values.resize(old + bytes_of(view));
+    if (bytes_of(view) > 0) std::memcpy(record.values.data() + old, view.data, bytes_of(view));
+  }
+  for (const int t : step.outputs)
+    record.outputs.push_back(t == kNoTensor ? TensorView() : tensor(t));
+  record.repeats = is_function_of_values(step, *current_, all_values);
+  record.valid = true;
+}
+
+// Are the inputs' extents, and the values that decide shapes, those of the record? Takes over their
+// addresses.
+bool Executor::matches(const PlanStep& step, LateRecord& record) {
+  size_t offset = 0;
+  for (size_t k = 0; k < step.inputs.size(); ++k) {
+    if (step.inputs[k] == kNoTensor) continue;
+    const TensorView& now = current_->tensors[step.inputs[k]];
+    TensorView& then = record.inputs[k];
+    if (!same_shape(now, then)) return false;
+    then.data = address(step.inputs[k]);
+    if (!decides_shapes(step.layer.kind, then)) continue;
+    const size_t bytes = bytes_of(then);
+    if (bytes > 0 && std::memcmp(record.values.data() + offset, then.data, bytes) != 0)
+      return false;
+    offset += bytes;
+  }
+  return true;
+}
+
+// The outputs have the extents they had before.
+bool Executor::outputs_match(const PlanStep& step, const LateRecord& record) const {
+  for (size_t k = 0; k < step.outputs.size(); ++k)
+    if (step.outputs[k] != kNoTensor &&
+        !same_shape(current_->tensors[step.outputs[k]], record.outputs[k]))
+      return false;
+  return true;
+}
+
+// The tuner could not know the shapes; now they are known, and have come twice.
+void Executor::find_late_tactic(const PlanStep& step, LateRecord& record) {
+  const auto same = [](const TensorView& view, const ir::Extents& extents) {
+    return std::equal(extents.begin(), extents.end(), view.extents,
+                      view.extents + std::max(view.rank, 0));
+  };
+  if (std::equal(record.inputs.begin(), record.inputs.end(), record.tactic_extents.begin(),
+                 record.tactic_extents.end(), same) ||
+      record.searches == kMaxSearches)
+    return;
+  ++record.searches;
+  record.tactic = nullptr;
+  record.packed = nullptr;
+  record.tactic_extents.clear();
+  std::vector<ir::ConstantData> constants(step.inputs.size());
+  kernels::Problem problem;
+  problem.layer = record.layer ? record.layer.get() : &step.layer;
+  problem.threads = pool_.threads();
+  const auto describe = [&](int t, const TensorView& view, ir::ConstantData* constant) {
+    kernels::ProblemTensor p;
+    if (t == kNoTensor) return p;
+    p.present = true;
+    p.type = view.type;
+    p.format = view.format;
+    p.dense = kernels::is_dense(view);
+    p.extents.assign(view.extents, view.extents + view.rank);
+    const engine::PlanTensor& tensor = plan().tensors[t];
+    if (constant && tensor.role == engine::TensorRole::kConstant && tensor.data_bytes > 0) {
+      constant->view = facts_.engine->weights().subspan(tensor.data_offset, tensor.data_bytes);
+      p.constant = constant;
+    }
+    return p;
+  };
+  for (size_t k = 0; k < step.inputs.size(); ++k) {
+    problem.inputs.push_back(describe(step.inputs[k], record.inputs[k], &constants[k]));
+    record.tactic_extents.push_back(problem.inputs.back().extents);
+  }
+  for (size_t k = 0; k < step.outputs.size(); ++k)
+    problem.outputs.push_back(describe(step.outputs[k], record.outputs[k], nullptr));
+  double best_us = 0;
+  for (const kernels::Tactic* tactic : kernels::tactics_for(step.layer.kind)) {
+    if (!fits_formats(tactic->formats, problem) || !tactic->refusal(problem).empty()) continue;
+    const double us = tactic->cost_us(problem);
+    if (record.tactic && (us >= best_us || tactic->isa < record.tactic->isa)) continue;
+    record.tactic = tactic;
+    best_us = us;
+  }
+  if (!record.tactic) return;
+  record.packed_inputs = record.tactic->packed_inputs ? record.tactic->packed_inputs(problem) : 0;
+  record.packed = pack_for(*record.tactic, problem);
+}
+
+Status Executor::replay_kernel(const PlanStep& step, const StepFacts& facts, LateRecord& record) {
+  if (!facts.tactic) find_late_tactic(step, record);
+  const kernels::Tactic* tactic = facts.tactic ? facts.tactic : record.tactic;
+  const uint32_t packed_inputs = facts.tactic ? facts.packed_inputs : record.packed_inputs;
+  for (size_t k = 0; k < record.inputs.size() && k < 32 && tactic; ++k)
+    if (packed_inputs >> k & 1) record.inputs[k].data = nullptr;
+  bool any_elements = false;
+  for (size_t k = 0; k < step.outputs.size(); ++k) {
+    if (step.outputs[k] == kNoTensor) continue;
+    record.outputs[k].data = address(step.outputs[k]);
+    any_elements |= record.outputs[k].elements() > 0;
+  }
+  if (!any_elements) return ok_status();
+  KernelArgs args;
+  args.layer = record.layer ? record.layer.get() : &step.layer;
+  args.inputs = record.inputs;
+  args.outputs = record.outputs;
+  args.packed = facts.tactic ? facts.packed : record.packed.get();
+  args.pool = pool_of(step, &pool_);
+  if (!tactic) return facts.reference->run(args);
+  args.workspace = workspace(workspace_of(*tactic, args));
+  tactic->run(args);
+  return ok_status();
+}
+
+// Runs a late step from its record. Where that does not fit any more, `replaying_` ends and the
+// symbols are those known before the step.
+Status Executor::replay_late(const ScheduledStep& scheduled, bool& done) {
+  const PlanStep& step = plan().steps[scheduled.step];
+  const StepFacts& facts = facts_.steps[scheduled.step];
+  LateRecord& record = current_->late[scheduled.step];
+  done = record.valid && matches(step, record);
+  if (!done) {
+    replaying_ = false;
+    current_->bindings = record.before;
+    return ok_status();
+  }
+  if (record.repeats) return ok_status();
+  const bool is_dynamic = facts.reference && facts.reference->run_dynamic;
+  if (!step.is_view && !facts.control_flow && !is_dynamic)
+    return replay_kernel(step, facts, record);
+  // What these make may have other extents than before.
+  current_->bindings = record.before;
+  CAMSHAFT_TRY(run_late(scheduled));
+  if (!outputs_match(step, record)) {
+    replaying_ = false;
+    record_late(scheduled.step);
+  }
+  return ok_status();
+}
+
+Status Executor::run_late_step(const ScheduledStep& scheduled) {
+  if (replaying_) {
+    bool done = false;
+    CAMSHAFT_TRY(replay_late(scheduled, done));
+    if (done) return ok_status();
+  }
+  LateRecord& record = current_->late[scheduled.step];
+  record.valid = false;
+  record.before = current_->bindings;
+  CAMSHAFT_TRY(run_late(scheduled));
+  record_late(scheduled.step);
+  return ok_status();
+}
+
+}  // namespace camshaft::runtime
