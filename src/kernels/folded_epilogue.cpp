@@ -105,10 +105,10 @@ std::string refuse_quantized_epilogue(const Problem& problem, Bias bias_goes) {
 }
 
 uint32_t quantized_packed_inputs(const Problem& problem) {
-  uint32_t inputs = bias_of(problem) != nullptr ? 6u : 2u;
-  if (is_epilogue_folded(problem))
-    for (size_t k = kFirstOperand; k < problem.inputs.size(); ++k) inputs |= 1u << k;
-  return inputs;
+  // By what is there, not by values: an engine that is loaded has those of packed inputs no more.
+  // The operands stay views, so that whether they fold can be told then, too.
+  const bool has_bias = problem.inputs.size() > 2 && problem.inputs[2].present;
+  return has_bias ? 6u : 2u;
 }
 
 }  // namespace camshaft::kernels

@@ -32,7 +32,7 @@ bool is_epilogue_folded(const Problem& problem);
 // Why neither folding nor running the program will do; for addends: biases that are no exact
 // floats.
 std::string refuse_quantized_epilogue(const Problem& problem, Bias bias);
-// Weights and bias; where the epilogue is folded its constants too.
+// Weights and bias.
 uint32_t quantized_packed_inputs(const Problem& problem);
 
 }  // namespace camshaft::kernels
