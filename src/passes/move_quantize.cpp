@@ -36,7 +36,7 @@ std::string swap_refusal(const Layer& layer, const Layer& quantizer) {
   if (!grid->per_tensor()) return "it has one scale per channel";
   const Tensor* x = layer.inputs[0];
   if (x->type != DataType::kFloat) return layer.name + " does not read floats";
-  if (may_shrink(layer) && !x->is_constant() && !is_read_as_codes_only(x, *grid))
+  if (may_shrink(layer) && !x->is_constant() && !is_quantized_wholly(x, *grid))
     return x->name + " is also read as float: quantizing all of it gains nothing";
   return "";
 }
@@ -44,7 +44,10 @@ std::string swap_refusal(const Layer& layer, const Layer& quantizer) {
 bool swap(Rewriter& rewriter, Layer* quantizer) {
   Tensor* value = quantizer->inputs[0];
   Layer* layer = value->producer;
-  if (!layer || !commutes_with_quantization(*layer) || only_reader(value) != quantizer)
+  if (!layer || !commutes_with_quantization(*layer)) return false;
+  // A slice costs nothing: it may stay for those who read floats.
+  const bool stays = only_reader(value) != quantizer;
+  if (stays && (layer->kind != LayerKind::kSlice || rewriter.graph().is_output(value)))
     return false;
   rewriter.running(*layer);
   const std::string reason = swap_refusal(*layer, *quantizer);
@@ -58,7 +61,8 @@ bool swap(Rewriter& rewriter, Layer* quantizer) {
   std::vector<Tensor*> inputs = layer->inputs;
   inputs[0] = insert_quantizer(rewriter, quantizer, inputs[0], name, layer);
   Layer* moved = inputs[0]->producer;
-  Layer* group[] = {layer, quantizer};
+  std::vector<Layer*> group = {quantizer};
+  if (!stays) group.insert(group.begin(), layer);
   const LayerKind kind = layer->kind;
   Layer* behind =
       rewriter.replace(group, kind, attributes_on_codes(*layer, grid), inputs, layer_name);

@@ -150,6 +150,24 @@ bool is_read_as_codes_only(const Tensor* tensor, const Grid& grid) {
   });
 }
 
+bool is_quantized_wholly(const Tensor* tensor, const Grid& grid) {
+  const auto quantizes = [&](const Tensor* value) {
+    return std::any_of(value->consumers.begin(), value->consumers.end(), [&](const Layer* reader) {
+      return reader->kind == LayerKind::kQuantize && reader->inputs[0] == value &&
+             grid_of(*reader) == grid;
+    });
+  };
+  return std::all_of(
+      tensor->consumers.begin(), tensor->consumers.end(), [&](const Layer* reader) {
+        if (reader->kind == LayerKind::kQuantize)
+          return reader->inputs[0] == tensor && grid_of(*reader) == grid;
+        if (reader->kind == LayerKind::kSlice && quantizes(reader->outputs[0])) return true;
+        const bool passes =
+            commutes_with_quantization(*reader) || reader->kind == LayerKind::kConcatenation;
+        return passes && is_read_as_codes_only(reader->outputs[0], grid);
+      });
+}
+
 void set_grid_facts(Tensor* codes, const Grid& grid) {
   codes->facts.scale = grid.scale;
   codes->facts.zero_point = grid.zero_point;
