@@ -142,7 +142,10 @@ Status import_operator(Scope& scope, const NodeDef& def, const std::string& name
   const auto opset = scope.opsets.find(def.domain);
   const bool standard =
       def.domain.empty() || def.domain == "ai.onnx.ml" || def.domain == "ai.onnx.preview.training";
-  if (!standard)
+  const bool microsoft = def.domain == "com.microsoft";
+  const OperatorRow* row =
+      microsoft ? find_microsoft_operator(def.op_type) : find_operator(def.op_type);
+  if (!standard && !(microsoft && row))
     return unsupported(
         "operators of domain \"{}\" are not known, and the model does not define this one as a "
         "function",
@@ -150,7 +153,6 @@ Status import_operator(Scope& scope, const NodeDef& def, const std::string& name
   if (opset == scope.opsets.end())
     return invalid("the model does not import an operator set for domain \"{}\"",
                    def.domain.empty() ? "ai.onnx" : def.domain);
-  const OperatorRow* row = find_operator(def.op_type);
   if (row == nullptr) return unsupported("operator {} is not known", def.op_type);
   for (const Tensor* tensor : inputs)
     if (tensor != nullptr && session.unusable.count(tensor)) {
@@ -160,7 +162,11 @@ Status import_operator(Scope& scope, const NodeDef& def, const std::string& name
   if (std::all_of(def.outputs.begin(), def.outputs.end(),
                   [](const std::string& output) { return output.empty(); }))
     return ok_status();  // nobody can use what it makes
-  Node node(scope, def, name, opset->second, inputs);
+  // Operators of other domains are made of standard ones, whose version counts.
+  const auto main_opset = scope.opsets.find("");
+  const int64_t version =
+      microsoft && main_opset != scope.opsets.end() ? main_opset->second : opset->second;
+  Node node(scope, def, name, version, inputs);
   CAMSHAFT_TRY(row->import(node));
   return node.attribute_status();
 }

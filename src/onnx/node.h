@@ -144,9 +144,12 @@ std::span<const OperatorRow> recurrence_operators();
 std::span<const OperatorRow> control_operators();
 std::span<const OperatorRow> generic_operators();
 const OperatorRow* find_operator(std::string_view op_type);
+const OperatorRow* find_microsoft_operator(std::string_view op_type);
 
 // The window and group attributes of Conv and its relatives, for these weights.
 Result<ir::ConvolutionAttrs> read_convolution(Node& node, const Tensor* weights);
+
+Result<ir::PoolingAttrs> read_average_pooling(Node& node);
 
 // The node as a Generic layer, with its attributes as they are.
 Status import_generic(Node& node);

@@ -645,6 +645,89 @@ TEST(Operators, QuantizedOperators) {
       std::string::npos);
 }
 
+TEST(Operators, IntegerProducts) {
+  const auto product = [](const std::string& op, bool constant_zero) {
+    TestGraph graph;
+    graph.input("x", kUint8, {1, 2, 4, 4}).initializer(raw_tensor<uint8_t>("z", kUint8, {}, {7}));
+    if (!constant_zero) graph.input("u", kUint8, {});
+    graph
+        .initializer(op == "ConvInteger"
+                         ? raw_tensor<uint8_t>("w", kUint8, {2, 2, 1, 1}, {1, 128, 200, 255})
+                         : raw_tensor<uint8_t>("w", kUint8, {4, 1}, {1, 128, 200, 255}))
+        .initializer(raw_tensor<uint8_t>("wz", kUint8, {}, {128}));
+    return import(graph.node(op, {"x", "w", constant_zero ? "z" : "u", "wz"}, {"y"}).output("y"));
+  };
+  const Imported conv = product("ConvInteger", true);
+  EXPECT_EQ(conv.kinds(), "Convolution");
+  EXPECT_EQ(conv.layer().as<ir::ConvolutionAttrs>().zero_point, 7);
+  EXPECT_EQ(conv.layer().outputs[0]->type, ir::DataType::kInt32);
+  EXPECT_EQ(conv.layer().inputs[1]->values<int8_t>()[0], -127);
+  EXPECT_EQ(product("MatMulInteger", true).kinds(), "MatrixMultiply");
+  EXPECT_EQ(product("MatMulInteger", false).kinds(), "Generic");
+}
+
+Imported import_microsoft(const TestGraph& graph) {
+  const std::string bytes = Wire()
+                                .number(1, 8)
+                                .message(7, graph.wire)
+                                .message(8, opset(17))
+                                .message(8, opset(1, "com.microsoft"))
+                                .bytes;
+  Result<ImportedModel> result = import_bytes(as_bytes(bytes));
+  if (!result.ok()) return {nullptr, result.status().message()};
+  EXPECT_TRUE(ir::verify(*result->graph).ok()) << ir::verify(*result->graph).message();
+  return {std::move(result->graph), ""};
+}
+
+TEST(Operators, QuantizedOperatorsOfOnnxRuntime) {
+  const auto graph = [] {
+    return TestGraph()
+        .input("x", kUint8, {2, 32})
+        .initializer(floats_tensor("s", {}, {0.5f}))
+        .initializer(raw_tensor<uint8_t>("z", kUint8, {}, {128}));
+  };
+  const auto imported = [&](const std::string& op, const std::vector<std::string>& inputs,
+                            const std::vector<Attribute>& attributes = {}) {
+    return import_microsoft(
+        graph().node(op, inputs, {"y"}, attributes, "", "com.microsoft").output("y"));
+  };
+  EXPECT_EQ(imported("QLinearAdd", {"x", "s", "z", "x", "s", "z", "s", "z"}).kinds(),
+            "Dequantize Dequantize ElementWise Quantize");
+  EXPECT_EQ(imported("QLinearSigmoid", {"x", "s", "z", "s", "z"}).kinds(),
+            "Dequantize Activation Quantize");
+  EXPECT_EQ(
+      imported("QLinearConcat", {"s", "z", "x", "s", "z", "x", "s", "z"}, {integer("axis", 1)})
+          .shape(),
+      "2 64");
+  EXPECT_EQ(imported("QGemm", {"x", "s", "z", "x", "s", "z"}, {integer("transB", 1)}).kinds(),
+            "Dequantize Dequantize MatrixMultiply");
+  EXPECT_NE(imported("NoSuchOperator", {"x"}).error.find("com.microsoft"), std::string::npos);
+}
+
+TEST(Operators, WeightsOfFourBits) {
+  const auto product = [](int64_t k) {
+    return import_microsoft(TestGraph()
+                                .input("x", kFloat, {3, 16})
+                                .initializer(raw_tensor<uint8_t>("w", kUint8, {1, 1, 8},
+                                                                 {0x98, 0, 0xf1, 0, 0, 0, 0, 0x80}))
+                                .initializer(floats_tensor("s", {1}, {0.5f}))
+                                .node("MatMulNBits", {"x", "w", "s"}, {"y"},
+                                      {integer("K", k), integer("N", 1), integer("block_size", 16)},
+                                      "", "com.microsoft")
+                                .output("y"));
+  };
+  const Imported m = product(16);
+  ASSERT_EQ(m.error, "");
+  EXPECT_EQ(m.shape(), "3 1");
+  const auto weights = m.layer().inputs[1]->values<float>();
+  ASSERT_EQ(weights.size(), 16u);
+  EXPECT_EQ(weights[0], 0);      // 8 is zero
+  EXPECT_EQ(weights[1], 0.5f);   // 9
+  EXPECT_EQ(weights[4], -3.5f);  // 1
+  EXPECT_EQ(weights[5], 3.5f);   // 15
+  EXPECT_NE(product(64).error.find("N, K and block_size"), std::string::npos);
+}
+
 TEST(Operators, GenericOperators) {
   const Imported m =
       import(TestGraph()

@@ -133,7 +133,6 @@ Status import_conv_transpose(Node& node) {
 Result<ir::PoolingAttrs> pooling_attrs(Node& node, ir::PoolingType type) {
   ir::PoolingAttrs attrs;
   attrs.type = type;
-  CAMSHAFT_TRY(node.require(1, 1));
   WindowAttributes window;
   window.kernel = node.integers("kernel_shape");
   if (window.kernel.empty()) return invalid("attribute kernel_shape is missing");
@@ -150,18 +149,20 @@ Result<ir::PoolingAttrs> pooling_attrs(Node& node, ir::PoolingType type) {
 }
 
 Status import_max_pool(Node& node) {
+  CAMSHAFT_TRY(node.require(1, 1));
   CAMSHAFT_ASSIGN(ir::PoolingAttrs attrs, pooling_attrs(node, ir::PoolingType::kMax));
   attrs.column_major_indices = node.flag("storage_order", false);
   return node.emit(LayerKind::kPooling, std::move(attrs), node.inputs());
 }
 
 Status import_average_pool(Node& node) {
-  CAMSHAFT_ASSIGN(ir::PoolingAttrs attrs, pooling_attrs(node, ir::PoolingType::kAverage));
-  attrs.count_includes_padding = node.flag("count_include_pad", false);
+  CAMSHAFT_TRY(node.require(1, 1));
+  CAMSHAFT_ASSIGN(ir::PoolingAttrs attrs, read_average_pooling(node));
   return node.emit(LayerKind::kPooling, std::move(attrs), node.inputs());
 }
 
 Status import_lp_pool(Node& node) {
+  CAMSHAFT_TRY(node.require(1, 1));
   CAMSHAFT_ASSIGN(ir::PoolingAttrs attrs, pooling_attrs(node, ir::PoolingType::kLp));
   attrs.p = node.integer("p", 2);
   return node.emit(LayerKind::kPooling, std::move(attrs), node.inputs());
@@ -194,6 +195,12 @@ Result<ir::ConvolutionAttrs> read_convolution(Node& node, const Tensor* weights)
   WindowAttributes window;
   CAMSHAFT_TRY(read_kernel(node, weights, window));
   return convolution_attrs(window, node.integer("group", 1));
+}
+
+Result<ir::PoolingAttrs> read_average_pooling(Node& node) {
+  CAMSHAFT_ASSIGN(ir::PoolingAttrs attrs, pooling_attrs(node, ir::PoolingType::kAverage));
+  attrs.count_includes_padding = node.flag("count_include_pad", false);
+  return attrs;
 }
 
 std::span<const OperatorRow> convolution_operators() {

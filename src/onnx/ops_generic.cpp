@@ -83,8 +83,6 @@ constexpr std::string_view kGeneric[] = {
     "RotaryEmbedding",
     "CausalConvWithState",
     "LRN",
-    "MatMulInteger",
-    "ConvInteger",
     "DynamicQuantizeLinear",
     "NegativeLogLikelihoodLoss",
     "SoftmaxCrossEntropyLoss",

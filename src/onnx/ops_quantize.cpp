@@ -2,7 +2,7 @@
 // Q/DQ and the quantized operators, which become Q/DQ around the float ones.
 #include <algorithm>
 
-#include "onnx/node.h"
+#include "onnx/ops_quantized.h"
 
 namespace camshaft::onnx_import {
 namespace {
@@ -60,6 +60,8 @@ Status import_dequantize(Node& node) {
   return node.emit(LayerKind::kCast, ir::CastAttrs{type}, {y});
 }
 
+}  // namespace
+
 // --- quantized operators
 
 Result<Tensor*> dequantize(Node& node, std::string_view step, Tensor* x, Tensor* scale,
@@ -76,12 +78,38 @@ Status quantize_output(Node& node, Tensor* y, Tensor* scale, Tensor* zero_point)
   return node.emit(LayerKind::kQuantize, attrs, without_absent({y, scale, zero_point}));
 }
 
-// The int32 bias of QLinearConv has scale x_scale * w_scale and zero point 0.
-Result<Tensor*> dequantize_bias(Node& node, Tensor* bias, Tensor* x_scale, Tensor* w_scale) {
-  CAMSHAFT_ASSIGN(Tensor* const scale, node.binary("bias_scale", PointOp::kMul, w_scale, x_scale));
-  CAMSHAFT_ASSIGN(Tensor* const value, node.cast("bias_value", bias, x_scale->type));
+namespace {
+
+bool is_float_constant(const Tensor* tensor) {
+  return tensor->is_constant() && tensor->type == DataType::kFloat;
+}
+
+}  // namespace
+
+Result<Tensor*> dequantize_bias(Node& node, Tensor* bias, Tensor* scale_a, Tensor* scale_b,
+                                float factor) {
+  // A scale per element of a vector, or one: DequantizeLinear has a form for it.
+  if (is_float_constant(scale_a) && is_float_constant(scale_b) && is_scalar(scale_a) &&
+      bias->type == DataType::kInt32 && bias->has_rank && bias->shape.size() == 1 &&
+      scale_b->shape.size() <= 1) {
+    std::vector<float> scales;
+    for (float scale : scale_b->values<float>())
+      scales.push_back(scale_a->values<float>()[0] * scale * factor);
+    ir::Extents extents;
+    for (Dim dim : scale_b->shape) extents.push_back(dim.extent());
+    return dequantize(node, "bias", bias, node.float_constant("bias_scale", extents, scales),
+                      nullptr, 0);
+  }
+  CAMSHAFT_ASSIGN(Tensor * scale, node.binary("bias_scale", PointOp::kMul, scale_b, scale_a));
+  if (factor != 1) {
+    CAMSHAFT_ASSIGN(scale, node.binary("bias_factor", PointOp::kMul, scale,
+                                       node.scalar_like("alpha", scale->type, factor)));
+  }
+  CAMSHAFT_ASSIGN(Tensor* const value, node.cast("bias_value", bias, scale_a->type));
   return node.binary("bias", PointOp::kMul, value, scale);
 }
+
+namespace {
 
 // Inputs: x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias.
 Status import_qlinear_conv(Node& node) {
@@ -125,11 +153,61 @@ Status import_qlinear_matmul(Node& node) {
   return quantize_output(node, y, node.input(6), node.input(7));
 }
 
+// The zero point at input k as a number; empty: it is not one constant.
+std::optional<int64_t> constant_zero_point(const Node& node, size_t k) {
+  if (!node.has(k)) return 0;
+  const std::optional<std::vector<double>> values = node.reals(k);
+  if (!values || values->size() != 1) return std::nullopt;
+  return static_cast<int64_t>((*values)[0]);
+}
+
+// 8-bit constant k less `zero_point`, as int8; null: it does not fit.
+Tensor* symmetric_weights(Node& node, size_t k, int64_t zero_point) {
+  Tensor* codes = node.input(k);
+  const std::optional<std::vector<double>> values = node.reals(k);
+  if (!values || !ir::is_quantized(codes->type)) return nullptr;
+  if (codes->type == DataType::kInt8 && zero_point == 0) return codes;
+  std::vector<std::byte> bytes;
+  for (double value : *values) {
+    const double shifted = value - static_cast<double>(zero_point);
+    if (shifted < -128 || shifted > 127) return nullptr;
+    bytes.push_back(static_cast<std::byte>(static_cast<int8_t>(shifted)));
+  }
+  ir::Extents extents;
+  for (Dim dim : codes->shape) extents.push_back(dim.extent());
+  return node.constant("weights", DataType::kInt8, extents, std::move(bytes));
+}
+
+// Inputs of the integer products: a, b, a_zero, b_zero. With constant weights and zero points they
+// are quantized layers that give their accumulators; else operators of their own.
+Status import_conv_integer(Node& node) {
+  CAMSHAFT_TRY(node.require(2, 4));
+  const std::optional<int64_t> x_zero = constant_zero_point(node, 2),
+                               w_zero = constant_zero_point(node, 3);
+  Tensor* const w = x_zero && w_zero ? symmetric_weights(node, 1, *w_zero) : nullptr;
+  if (!w || !ir::is_quantized(node.input(0)->type)) return import_generic(node);
+  CAMSHAFT_ASSIGN(ir::ConvolutionAttrs attrs, read_convolution(node, w));
+  attrs.zero_point = *x_zero;
+  attrs.type = DataType::kInt32;
+  return node.emit(LayerKind::kConvolution, std::move(attrs), {node.input(0), w});
+}
+
+Status import_matmul_integer(Node& node) {
+  CAMSHAFT_TRY(node.require(2, 4));
+  const std::optional<int64_t> a_zero = constant_zero_point(node, 2),
+                               b_zero = constant_zero_point(node, 3);
+  Tensor* const b = a_zero && b_zero ? symmetric_weights(node, 1, *b_zero) : nullptr;
+  if (!b || !ir::is_quantized(node.input(0)->type)) return import_generic(node);
+  ir::MatrixMultiplyAttrs attrs;
+  attrs.a_zero_point = *a_zero;
+  attrs.type = DataType::kInt32;
+  return node.emit(LayerKind::kMatrixMultiply, std::move(attrs), {node.input(0), b});
+}
+
 constexpr OperatorRow kOperators[] = {
-    {"QuantizeLinear", import_quantize},
-    {"DequantizeLinear", import_dequantize},
-    {"QLinearConv", import_qlinear_conv},
-    {"QLinearMatMul", import_qlinear_matmul},
+    {"ConvInteger", import_conv_integer}, {"MatMulInteger", import_matmul_integer},
+    {"QuantizeLinear", import_quantize},  {"DequantizeLinear", import_dequantize},
+    {"QLinearConv", import_qlinear_conv}, {"QLinearMatMul", import_qlinear_matmul},
 };
 
 }  // namespace

@@ -77,12 +77,27 @@ bool fuse(Rewriter& rewriter, Layer* layer, const Scaling& scaling) {
   return true;
 }
 
+// The accumulators as floats are what value 0 of an epilogue is: a Cast behind them goes.
+bool absorb_cast(Rewriter& rewriter, Layer* layer) {
+  Tensor* y = layer->outputs.empty() ? nullptr : layer->outputs[0];
+  Layer* cast = y && y->type == DataType::kInt32 && makes_codes(*layer) ? only_reader(y) : nullptr;
+  if (!cast || cast->kind != LayerKind::kCast || cast->as<CastAttrs>().to != DataType::kFloat)
+    return false;
+  rewriter.running(*layer);
+  rewriter.applied(*layer, "Removing " + cast->name);
+  if (auto* a = std::get_if<ConvolutionAttrs>(&layer->attrs)) a->type = DataType::kUndefined;
+  if (auto* a = std::get_if<MatrixMultiplyAttrs>(&layer->attrs)) a->type = DataType::kUndefined;
+  rewriter.absorb(layer, cast);
+  return true;
+}
+
 }  // namespace
 
 int fuse_quantized_scales(Graph& graph, Records* records) {
   Rewriter rewriter(graph, "QConvScaleFusion", records);
   for (size_t k = 0; k < graph.layers().size();) {
     Layer* layer = graph.layers()[k].get();
+    if (absorb_cast(rewriter, layer)) k = graph.position(layer);
     const std::optional<Scaling> scaling = scaling_of(*layer);
     if (!scaling || !fuse(rewriter, layer, *scaling))
       ++k;

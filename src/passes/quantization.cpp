@@ -157,15 +157,14 @@ bool is_quantized_wholly(const Tensor* tensor, const Grid& grid) {
              grid_of(*reader) == grid;
     });
   };
-  return std::all_of(
-      tensor->consumers.begin(), tensor->consumers.end(), [&](const Layer* reader) {
-        if (reader->kind == LayerKind::kQuantize)
-          return reader->inputs[0] == tensor && grid_of(*reader) == grid;
-        if (reader->kind == LayerKind::kSlice && quantizes(reader->outputs[0])) return true;
-        const bool passes =
-            commutes_with_quantization(*reader) || reader->kind == LayerKind::kConcatenation;
-        return passes && is_read_as_codes_only(reader->outputs[0], grid);
-      });
+  return std::all_of(tensor->consumers.begin(), tensor->consumers.end(), [&](const Layer* reader) {
+    if (reader->kind == LayerKind::kQuantize)
+      return reader->inputs[0] == tensor && grid_of(*reader) == grid;
+    if (reader->kind == LayerKind::kSlice && quantizes(reader->outputs[0])) return true;
+    const bool passes =
+        commutes_with_quantization(*reader) || reader->kind == LayerKind::kConcatenation;
+    return passes && is_read_as_codes_only(reader->outputs[0], grid);
+  });
 }
 
 void set_grid_facts(Tensor* codes, const Grid& grid) {
