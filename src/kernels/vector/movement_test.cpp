@@ -117,21 +117,45 @@ TEST(Movement, Slices) {
     }
 }
 
-TEST(Movement, Concatenations) {
-  for (const int64_t axis : {0, 1, 2, 3}) {
-    TestLayer layer{.layer = make_layer(LayerKind::kConcatenation, ir::AxisAttrs{axis}),
-                    .inputs = {},
-                    .outputs = {{.extents = {2, 5, 3, 4}}},
-                    .tolerance = 0};
-    layer.outputs[0].extents[static_cast<size_t>(axis)] = 0;
-    for (const int64_t part : {7, 16, 0, 1}) {
-      ir::Extents shape = {2, 5, 3, 4};
-      shape[static_cast<size_t>(axis)] = part;
-      layer.inputs.push_back({.extents = shape});
-      layer.outputs[0].extents[static_cast<size_t>(axis)] += part;
-    }
-    check_layer(layer, "axis " + std::to_string(axis));
+void check_concatenation(int64_t axis, DataType type) {
+  TestLayer layer{.layer = make_layer(LayerKind::kConcatenation, ir::AxisAttrs{axis}),
+                  .inputs = {},
+                  .outputs = {{.extents = {2, 5, 3, 4}, .type = type}},
+                  .tolerance = 0};
+  layer.outputs[0].extents[static_cast<size_t>(axis)] = 0;
+  for (const int64_t part : {7, 16, 0, 1}) {
+    ir::Extents shape = {2, 5, 3, 4};
+    shape[static_cast<size_t>(axis)] = part;
+    layer.inputs.push_back({.extents = shape, .type = type});
+    layer.outputs[0].extents[static_cast<size_t>(axis)] += part;
   }
+  check_layer(layer, "axis " + std::to_string(axis));
+}
+
+TEST(Movement, Concatenations) {
+  for (const int64_t axis : {0, 1, 2, 3})
+    for (const DataType type : {DataType::kFloat, DataType::kUInt8})
+      check_concatenation(axis, type);
+}
+
+TEST(Movement, GathersBytes) {
+  for (const int64_t axis : {0, 1, 3})
+    for (const DataType type : {DataType::kFloat, DataType::kUInt8}) {
+      ir::GatherAttrs attrs;
+      attrs.axis = axis;
+      ir::Extents out = {3, 20, 5, 7};
+      out[static_cast<size_t>(axis)] = 4;
+      check_layer({.layer = make_layer(LayerKind::kGather, attrs),
+                   .inputs = {{.extents = {3, 20, 5, 7}, .type = type},
+                              {.extents = {4},
+                               .type = DataType::kInt64,
+                               .is_data = false,
+                               .is_constant = true,
+                               .value = [](int64_t k) { return k % 3 - 1; }}},
+                   .outputs = {{.extents = out, .type = type}},
+                   .tolerance = 0},
+                  "axis " + std::to_string(axis));
+    }
 }
 
 TEST(Movement, Pads) {
@@ -147,11 +171,14 @@ TEST(Movement, Pads) {
                         {ir::PadMode::kReflect, {0, 4, 2, 3}, {1, 0, 5, 6}}}) {
     ir::Extents out = shape;
     for (size_t d = 0; d < out.size(); ++d) out[d] += c.pre[d] + c.post[d];
-    check_layer({.layer = make_layer(LayerKind::kPad, ir::PadAttrs{c.mode, c.pre, c.post, 1.5f}),
-                 .inputs = {{.extents = shape}},
-                 .outputs = {{.extents = out}},
-                 .tolerance = 0},
-                text(out) + std::string(ir::enum_name(c.mode)));
+    for (const auto& [type, value] :
+         {std::pair(DataType::kFloat, 1.5f), std::pair(DataType::kUInt8, 113.0f),
+          std::pair(DataType::kInt8, -128.0f)})
+      check_layer({.layer = make_layer(LayerKind::kPad, ir::PadAttrs{c.mode, c.pre, c.post, value}),
+                   .inputs = {{.extents = shape, .type = type}},
+                   .outputs = {{.extents = out, .type = type}},
+                   .tolerance = 0},
+                  text(out) + std::string(ir::enum_name(c.mode)));
   }
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resize of the spatial dimensions, nearest and linear: positions and weights per row and column
-// are worked out first, then every output row is copied or blended from one or two input rows.
-// Channel last: vectors of channels; linear: gathers along the row.
+// Resize of the spatial dimensions, nearest and linear, of floats and 8-bit codes: positions and
+// weights per row and column are worked out first, then every output row is copied or blended from
+// one or two input rows. Channel last: vectors of channels; linear: gathers along the row.
 #include <cmath>
 
 #include "kernels/resize_axis.h"
+#include "kernels/simd/bytes.h"
 #include "kernels/vector/tactic_util.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -76,68 +77,107 @@ struct Run {
   }
 };
 
-void copy_pixel(const float* from, float* to, int64_t channels) {
+// T: float, uint8_t or int8_t. Codes are blended as floats and rounded half to even.
+CAMSHAFT_INLINE F32 fetch(const float* p, int64_t count) {
+  return count >= kLanes ? load(p) : load(p, first_n(static_cast<int>(count)));
+}
+CAMSHAFT_INLINE void put(float* p, F32 v, int64_t count) {
+  count >= kLanes ? store(p, v) : store(p, v, first_n(static_cast<int>(count)));
+}
+template <class T>
+CAMSHAFT_INLINE F32 fetch(const T* p, int64_t count) {
+  return to_float(count >= kLanes ? load_bytes(p) : load_bytes(p, count));
+}
+template <class T>
+CAMSHAFT_INLINE void put(T* p, F32 v, int64_t count) {
+  count >= kLanes ? store_bytes(p, to_int(v)) : store_bytes(p, to_int(v), count);
+}
+
+template <class T>
+void copy_pixel(const T* from, T* to, int64_t channels) {
+  constexpr int64_t kStep = kLanes * 4 / static_cast<int64_t>(sizeof(T));
   int64_t c = 0;
-  for (; c + kLanes <= channels; c += kLanes) store(to + c, load(from + c));
-  if (c < channels)
-    store(to + c, load(from + c, first_n(static_cast<int>(channels - c))),
-          first_n(static_cast<int>(channels - c)));
+  for (; c + kStep <= channels; c += kStep) __builtin_memcpy(to + c, from + c, kStep * sizeof(T));
+  if (c < channels && channels >= kStep)  // the last step overlaps the one before
+    __builtin_memcpy(to + channels - kStep, from + channels - kStep, kStep * sizeof(T));
+  else
+    for (; c < channels; ++c) to[c] = from[c];
 }
 
 // Four corners: [row][column].
-void blend_pixel(const float* const (&p)[2][2], float row_weight, float column_weight, float* to,
+template <class T>
+void blend_pixel(const T* const (&p)[2][2], float row_weight, float column_weight, T* to,
                  int64_t channels) {
   const F32 wr = set1(row_weight), wc = set1(column_weight);
   for (int64_t c = 0; c < channels; c += kLanes) {
-    const M32 mask = first_n(static_cast<int>(channels - c));
-    const F32 a = load(p[0][0] + c, mask), b = load(p[1][0] + c, mask);
-    const F32 top = fma(wc, load(p[0][1] + c, mask) - a, a),
-              bottom = fma(wc, load(p[1][1] + c, mask) - b, b);
-    store(to + c, fma(wr, bottom - top, top), mask);
+    const int64_t rest = channels - c;
+    const F32 a = fetch(p[0][0] + c, rest), b = fetch(p[1][0] + c, rest);
+    const F32 top = fma(wc, fetch(p[0][1] + c, rest) - a, a),
+              bottom = fma(wc, fetch(p[1][1] + c, rest) - b, b);
+    put(to + c, fma(wr, bottom - top, top), rest);
   }
 }
 
+template <class T>
 void channel_last_row(const Run& r, const Taps& rows, const Taps& columns, int64_t n, int64_t h) {
   const int64_t pixel = r.pixel_stride(r.x), out_pixel = r.pixel_stride(r.y);
-  const float* image = r.x.as<const float>() + n * r.x.strides[0];
-  const float *top = image + rows.low[h] * r.row_stride(r.x),
-              *bottom = image + rows.high[h] * r.row_stride(r.x);
-  float* out = r.y.as<float>() + n * r.y.strides[0] + h * r.row_stride(r.y);
+  const T* image = r.x.as<const T>() + n * r.x.strides[0];
+  const T *top = image + rows.low[h] * r.row_stride(r.x),
+          *bottom = image + rows.high[h] * r.row_stride(r.x);
+  T* out = r.y.as<T>() + n * r.y.strides[0] + h * r.row_stride(r.y);
   for (int64_t w = 0; w < r.width; ++w, out += out_pixel) {
     const int64_t low = columns.low[w] * pixel, high = columns.high[w] * pixel;
     if (r.linear)
-      blend_pixel({{top + low, top + high}, {bottom + low, bottom + high}}, rows.weight[h],
-                  columns.weight[w], out, r.channels);
+      blend_pixel<T>({{top + low, top + high}, {bottom + low, bottom + high}}, rows.weight[h],
+                     columns.weight[w], out, r.channels);
     else
       copy_pixel(top + low, out, r.channels);
   }
 }
 
+CAMSHAFT_INLINE F32 gather_at(const float* p, I32 index) {
+  return gather(p, index);
+}
+template <class T>
+CAMSHAFT_INLINE F32 gather_at(const T* p, I32 index) {
+  int32_t at[kLanes];
+  istore(at, index);
+  T lanes[kLanes];
+  for (int k = 0; k < kLanes; ++k) lanes[k] = p[at[k]];
+  return to_float(load_bytes(lanes));
+}
+
+template <class T>
 void linear_row(const Run& r, const Taps& rows, const Taps& columns, int64_t plane, int64_t h) {
   const int64_t n = plane / r.channels, c = plane % r.channels;
-  const float* image = r.x.as<const float>() + n * r.x.strides[0] + c * r.x.strides[1];
-  const float *top = image + rows.low[h] * r.row_stride(r.x),
-              *bottom = image + rows.high[h] * r.row_stride(r.x);
-  float* out = r.y.as<float>() + n * r.y.strides[0] + c * r.y.strides[1] + h * r.row_stride(r.y);
+  const T* image = r.x.as<const T>() + n * r.x.strides[0] + c * r.x.strides[1];
+  const T *top = image + rows.low[h] * r.row_stride(r.x),
+          *bottom = image + rows.high[h] * r.row_stride(r.x);
+  T* out = r.y.as<T>() + n * r.y.strides[0] + c * r.y.strides[1] + h * r.row_stride(r.y);
+  if (sizeof(T) == 1 && !r.linear) {
+    for (int64_t w = 0; w < r.width; ++w) out[w] = top[columns.low[w]];
+    return;
+  }
   const F32 wr = set1(rows.weight[h]);
   for (int64_t w = 0; w < r.width; w += kLanes) {
-    const M32 mask = first_n(static_cast<int>(r.width - w));
     const I32 low = iload(columns.low + w), high = iload(columns.high + w);
-    F32 value = gather(top, low);
+    F32 value = gather_at(top, low);
     if (r.linear) {
-      const F32 wc = load(columns.weight + w), under = gather(bottom, low);
-      value = fma(wc, gather(top, high) - value, value);
-      value = fma(wr, fma(wc, gather(bottom, high) - under, under) - value, value);
+      const F32 wc = load(columns.weight + w), under = gather_at(bottom, low);
+      value = fma(wc, gather_at(top, high) - value, value);
+      value = fma(wr, fma(wc, gather_at(bottom, high) - under, under) - value, value);
     }
-    store(out + w, value, mask);
+    put(out + w, value, r.width - w);
   }
 }
 
 std::string refusal(const Problem& p) {
   const auto& attrs = p.layer->as<ir::ResizeAttrs>();
   const ir::Extents &x = p.inputs[0].extents, &y = p.outputs[0].extents;
-  if (!all_float({.layer = p.layer, .inputs = {p.inputs[0]}, .outputs = p.outputs, .threads = 1}))
-    return "not float";
+  const DataType type = p.inputs[0].type;
+  if (type != DataType::kFloat && type != DataType::kUInt8 && type != DataType::kInt8)
+    return "neither float nor 8-bit";
+  if (p.outputs[0].type != type) return "another output type";
   if (x.size() != 3 && x.size() != 4) return "not of rank 3 or 4";
   if (attrs.sizes.empty() && attrs.scales.empty()) return "sizes are known only at run time";
   if (attrs.mode == ir::ResizeMode::kCubic) return "cubic";
@@ -159,8 +199,8 @@ size_t workspace_bytes(const KernelArgs& args) {
 
 constexpr int64_t kForkFloats = 32768;  // below, forking costs more than it gives
 
-template <bool kChannelLast>
-void run(const KernelArgs& args) {
+template <class T, bool kChannelLast>
+void run_as(const KernelArgs& args) {
   const Run r(args);
   if (args.outputs[0].elements() == 0) return;
   const Taps rows = r.row_taps();
@@ -170,12 +210,25 @@ void run(const KernelArgs& args) {
   const int64_t planes = kChannelLast ? r.batch : r.batch * r.channels;
   const auto body = [&](int, int64_t begin, int64_t end) {
     for (int64_t k = begin; k < end; ++k)
-      (kChannelLast ? channel_last_row : linear_row)(r, rows, columns, k / r.height, k % r.height);
+      (kChannelLast ? channel_last_row<T> : linear_row<T>)(r, rows, columns, k / r.height,
+                                                           k % r.height);
   };
   if (args.pool && count_of(args.outputs[0]) >= kForkFloats)
     args.pool->parallel_ranges(planes * r.height, body);
   else
     body(0, 0, planes * r.height);
+}
+
+template <bool kChannelLast>
+void run(const KernelArgs& args) {
+  switch (args.inputs[0].type) {
+    case DataType::kUInt8:
+      return run_as<uint8_t, kChannelLast>(args);
+    case DataType::kInt8:
+      return run_as<int8_t, kChannelLast>(args);
+    default:
+      return run_as<float, kChannelLast>(args);
+  }
 }
 
 constexpr Tactic row(const char* name, FormatRule formats, void (*run)(const KernelArgs&)) {
@@ -194,8 +247,8 @@ constexpr Tactic row(const char* name, FormatRule formats, void (*run)(const Ker
 }
 
 constexpr Tactic kTactics[] = {
-    row("resize_nhwc_f32", FormatRule::kChannelLast, run<true>),
-    row("resize_nchw_f32", FormatRule::kLinear, run<false>),
+    row("resize_nhwc", FormatRule::kChannelLast, run<true>),
+    row("resize_nchw", FormatRule::kLinear, run<false>),
 };
 
 }  // namespace

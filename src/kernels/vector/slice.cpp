@@ -68,14 +68,31 @@ void run_concat(const KernelArgs& args) {
   }
 }
 
+// The bytes of a number as an element of that type; false: of another type than float and 8-bit
+// integers, and not 0.
+bool element_of(double number, DataType type, uint64_t& bytes) {
+  bytes = 0;
+  if (number == 0) return true;
+  if (type == DataType::kFloat) {
+    const float value = static_cast<float>(number);
+    return __builtin_memcpy(&bytes, &value, sizeof(float)), true;
+  }
+  const double low = type == DataType::kInt8 ? -128 : 0, high = type == DataType::kInt8 ? 127 : 255;
+  if (type != DataType::kInt8 && type != DataType::kUInt8) return false;
+  if (number < low || number > high || number != __builtin_floor(number)) return false;
+  bytes = static_cast<uint8_t>(static_cast<int>(number));
+  return true;
+}
+
 // --- Pad
 std::string refuse_pad(const Problem& p) {
   if (p.inputs.size() > 1) return "the amounts are known only when running";
   const auto& attrs = *std::get_if<ir::PadAttrs>(&p.layer->attrs);
   if (attrs.mode == ir::PadMode::kWrap) return "wrapping around";
-  if (p.outputs[0].type != DataType::kFloat &&
-      !(attrs.mode != ir::PadMode::kConstant || attrs.value == 0))
-    return "a constant other than 0 that is not float";
+  uint64_t bytes;
+  if (attrs.mode == ir::PadMode::kConstant &&
+      !element_of(static_cast<double>(attrs.value), p.outputs[0].type, bytes))
+    return "a constant other than 0 that is neither float nor 8-bit";
   for (size_t d = 0; d < attrs.pre.size(); ++d) {
     if (attrs.mode == ir::PadMode::kConstant) break;
     if (attrs.pre[d] < 0 || attrs.post[d] < 0) return "crops";
@@ -108,7 +125,7 @@ void run_pad(const KernelArgs& args) {
   const bool is_empty = count_of(inner) == 0;
   if (is_empty || attrs.mode == ir::PadMode::kConstant) {
     uint64_t value = 0;
-    if (y.type == DataType::kFloat) __builtin_memcpy(&value, &attrs.value, sizeof(float));
+    element_of(static_cast<double>(attrs.value), y.type, value);
     if (is_empty) return fill_view(y, &value, args.pool);
     copy_view(from, inner, args.pool);
     TensorView grown = inner;
@@ -165,16 +182,16 @@ void run_tile(const KernelArgs& args) {
 
 std::string refuse_fill(const Problem& p) {
   const auto& attrs = *std::get_if<ir::FillAttrs>(&p.layer->attrs);
-  if (attrs.type != DataType::kFloat && attrs.value != 0)
-    return "a value other than 0 that is not float";
+  uint64_t bytes;
+  if (!element_of(attrs.value, attrs.type, bytes))
+    return "a value other than 0 that is neither float nor 8-bit";
   return refuse_common(p);
 }
 
 void run_fill(const KernelArgs& args) {
   const auto& attrs = *std::get_if<ir::FillAttrs>(&args.layer->attrs);
   uint64_t value = 0;
-  const float number = static_cast<float>(attrs.value);
-  if (attrs.type == DataType::kFloat) __builtin_memcpy(&value, &number, sizeof number);
+  element_of(attrs.value, attrs.type, value);
   if (count_of(args.outputs[0]) > 0) fill_view(args.outputs[0], &value, args.pool);
 }
 
