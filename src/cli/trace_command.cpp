@@ -351,6 +351,18 @@ void print_summary(const Loaded& loaded) {
                   fmt::format("{}", insights.causes[k].gaps)});
     fmt::print("\n{}", causes.text());
   }
+  if (profile.has_device_work && !insights.critical.parts.empty()) {
+    Table path({{"  the steps hung on", Align::kLeft, 80},
+                {"kind"},
+                {"time", Align::kRight},
+                {"percent", Align::kRight}});
+    for (size_t k = 0; k < std::min<size_t>(5, insights.critical.parts.size()); ++k) {
+      const trace::CriticalPart& part = insights.critical.parts[k];
+      path.add({"  " + part.name, trace::critical_kind_name(part.kind), microseconds(part.total_us),
+                fmt::format("{:.1f}", 100 * part.total_us / insights.critical.span_us)});
+    }
+    fmt::print("\n{}", path.text());
+  }
   if (!insights.collectives.empty()) {
     Table collectives({{"  collective"},
                        {"group"},

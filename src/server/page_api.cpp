@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "trace/cross_rank.h"
 #include "trace/views.h"
 
 namespace camshaft::server {
@@ -351,6 +352,16 @@ Answer insights(const Query&, const ProfileEntry& entry) {
       writer.begin_array().text(purpose).integer(bytes).end_array();
     writer.end_array().end_object();
   }
+  writer.end_array().real("critical_span", found.critical.span_us).key("critical").begin_array();
+  for (size_t k = 0; k < std::min<size_t>(found.critical.parts.size(), 50); ++k) {
+    const trace::CriticalPart& part = found.critical.parts[k];
+    writer.begin_object()
+        .text("kind", trace::critical_kind_name(part.kind))
+        .text("name", shortened(part.name))
+        .real("total", part.total_us)
+        .integer("count", part.count)
+        .end_object();
+  }
   const trace::LaunchStats& launches = found.launches;
   writer.end_array().key("launches").begin_object();
   writer.integer("launches", launches.launches)
@@ -422,6 +433,7 @@ Answer timeline(const Query& query, const ProfileEntry& entry) {
 // The same figures of every worker of a span, side by side, with how far the slowest is behind.
 Answer ranks(const Query& query, const Run& run) {
   const std::string span = query.text("span");
+  std::vector<const Profile*> profiles;
   JsonWriter writer;
   writer.begin_object().key("workers").begin_array();
   for (const auto& [key, entry] : run.entries) {
@@ -431,6 +443,14 @@ Answer ranks(const Query& query, const Run& run) {
     for (const auto& [name, value] : trace::metrics(*entry->profile(), entry->insights()))
       writer.real(name, value);
     writer.end_object().end_object();
+    profiles.push_back(entry->profile().get());
+  }
+  const trace::CrossRank matched = trace::match_collectives(profiles);
+  writer.end_array().integer("collectives", matched.collectives).key("ranks").begin_array();
+  for (const trace::RankUse& use : matched.ranks) {
+    writer.begin_object().text("worker", use.worker).integer("matched", use.matched);
+    writer.integer("unmatched", use.unmatched).integer("came_last", use.came_last);
+    writer.real("wait", use.wait_us).real("transfer", use.transfer_us).end_object();
   }
   writer.end_array().end_object();
   return json(writer);

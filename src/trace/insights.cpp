@@ -310,6 +310,19 @@ void add_findings(const Profile& profile, Insights& insights) {
                           insights.causes[0].op, insights.causes[0].idle_us);
     list.push_back({"host-wait", text + ".", share});
   }
+  if (const CriticalPath& path = insights.critical;
+      profile.has_device_work && path.host_us + path.launch_us > 0.5 * path.span_us) {
+    const double share = 100 * (path.host_us + path.launch_us) / path.span_us;
+    const auto longest = std::find_if(
+        path.parts.begin(), path.parts.end(),
+        [](const CriticalPart& part) { return part.kind == CriticalPart::Kind::kHost; });
+    std::string text = fmt::format(
+        "{:.0f}% of the steps hung on the host, not on a device: the critical path runs there.",
+        share);
+    if (longest != path.parts.end())
+      text += fmt::format(" Its longest part is {} ({:.0f} us).", longest->name, longest->total_us);
+    list.push_back({"host-critical", text, share});
+  }
   if (profile.kernels.total > 0) {
     const double share = 100 * profile.kernels.unattributed_total / profile.kernels.total;
     if (share > 5)
@@ -330,6 +343,7 @@ Insights find_insights(const Profile& profile) {
   IdleTime(profile).split(insights);
   insights.collectives = collective_uses(profile);
   insights.memory = memory_uses(profile);
+  insights.critical = find_critical_path(profile);
   add_findings(profile, insights);
   return insights;
 }
@@ -384,6 +398,12 @@ std::vector<std::pair<std::string, double>> metrics(const Profile& profile,
     std::transform(name.begin(), name.end(), name.begin(),
                    [](unsigned char c) { return std::tolower(c); });
     add("memory." + name + ".peak_bytes", static_cast<double>(use.peak));
+  }
+  if (const CriticalPath& path = insights.critical; path.span_us > 0) {
+    add("critical.kernel_percent", 100 * path.kernel_us / path.span_us);
+    add("critical.launch_percent", 100 * path.launch_us / path.span_us);
+    add("critical.queue_percent", 100 * path.queue_us / path.span_us);
+    add("critical.host_percent", 100 * path.host_us / path.span_us);
   }
   add("findings", static_cast<double>(insights.findings.size()));
   return list;

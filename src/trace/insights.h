@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "trace/critical_path.h"
 #include "trace/profile.h"
 
 namespace camshaft::trace {
@@ -68,6 +69,7 @@ struct Insights {
   std::vector<IdleCause> causes;  // largest first
   std::vector<CollectiveUse> collectives;
   std::vector<MemoryUse> memory;
+  CriticalPath critical;
   std::vector<Finding> findings;
 };
 

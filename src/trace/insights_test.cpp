@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 
+#include "trace/cross_rank.h"
 #include "trace/testing.h"
 #include "trace/timeline.h"
 #include "trace/views.h"
@@ -97,6 +98,54 @@ TEST(Insights, FiguresHaveNamesForConditions) {
                            "memory.gpu0.peak_bytes"})
     EXPECT_EQ(found.count(name), 1u) << name;
   EXPECT_EQ(found.at("steps"), 2);
+}
+
+TEST(Insights, CriticalPathAddsUpToTheSteps) {
+  const auto profile = testing::profile_of(testing::sample_trace());
+  const CriticalPath path = find_critical_path(*profile);
+  double sum = 0;
+  for (const CriticalPart& part : path.parts) sum += part.total_us;
+  EXPECT_NEAR(sum, path.span_us, 1e-6);
+  EXPECT_NEAR(path.kernel_us + path.launch_us + path.queue_us + path.host_us, path.span_us, 1e-6);
+}
+
+// One long kernel that the host waits for is the whole path but for what came before its launch.
+TEST(Insights, CriticalPathGoesThroughWhatTheHostWaitsFor) {
+  const auto profile = testing::profile_of(
+      R"([{"ph":"X","cat":"cpu_op","name":"ProfilerStep#1","pid":1,"tid":1,"ts":0,"dur":1000},)"
+      R"({"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":1,"ts":10,"dur":50,"args":{"External id":1}},)"
+      R"({"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":20,"dur":10,"args":{"External id":1,"correlation":1}},)"
+      R"({"ph":"X","cat":"cuda_runtime","name":"cudaDeviceSynchronize","pid":1,"tid":1,"ts":100,"dur":860,"args":{"External id":2,"correlation":2}},)"
+      R"({"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":30,"dur":900,"args":{"correlation":1,"device":0}}])");
+  const CriticalPath path = find_critical_path(*profile);
+  EXPECT_DOUBLE_EQ(path.span_us, 1000);
+  EXPECT_DOUBLE_EQ(path.kernel_us, 900);
+  EXPECT_DOUBLE_EQ(path.launch_us, 10);
+  EXPECT_DOUBLE_EQ(path.host_us, 90);  // before the launch, and behind the kernel's end
+  ASSERT_FALSE(path.parts.empty());
+  EXPECT_EQ(path.parts[0].name, "gemm");
+}
+
+TEST(CrossRank, CollectivesMeetByGroupAndNumber) {
+  const auto rank = [](int ts, int first, int second) {
+    const auto kernel = [](int seq, int at, int dur) {
+      return R"({"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce","pid":0,"tid":7,"ts":)" +
+             std::to_string(at) + ",\"dur\":" + std::to_string(dur) +
+             R"(,"args":{"device":0,"Collective name":"allreduce","Process Group Name":"0","Process Group Ranks":"[0, 1]","Seq":)" +
+             std::to_string(seq) + "}}";
+    };
+    return testing::profile_of("[" + kernel(5, ts, first) + "," + kernel(6, ts + 500, second) +
+                               "," + kernel(ts, ts + 900, 1) + "]");
+  };
+  const auto a = rank(1000, 100, 30), b = rank(9000, 40, 90);
+  const CrossRank found = match_collectives({a.get(), b.get()});
+  EXPECT_EQ(found.collectives, 2);
+  EXPECT_EQ(found.ranks[0].matched, 2);
+  EXPECT_EQ(found.ranks[0].unmatched, 1);  // their third ones have other numbers
+  EXPECT_EQ(found.ranks[0].came_last, 1);
+  EXPECT_DOUBLE_EQ(found.ranks[0].wait_us, 60);
+  EXPECT_DOUBLE_EQ(found.ranks[1].wait_us, 60);
+  EXPECT_DOUBLE_EQ(found.ranks[1].transfer_us, 70);
 }
 
 TEST(Steps, AnnotationsStandForStepsWhereNoneAreMarked) {

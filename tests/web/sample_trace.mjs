@@ -28,6 +28,8 @@ export function sampleTrace(steps = 3) {
       ++id;
     });
   }
+  for (let seq = 0; seq < 2; ++seq)
+    events.push({ ph: "X", cat: "kernel", name: "ncclDevKernel_AllReduce", pid: 0, tid: 9, ts: 1200 + seq * 2000, dur: 40 + steps, args: { device: 0, stream: 9, "Collective name": "allreduce", "Process Group Name": "0", "Process Group Ranks": "[0, 1]", Seq: seq, "Group size": 2, dtype: "Float", "In msg nelems": 1024, "Out msg nelems": 1024 } });
   return {
     schemaVersion: 1,
     deviceProperties: [{ id: 0, name: "Test <GPU>", totalGlobalMem: 16 * 2 ** 30, computeMajor: 8, computeMinor: 0, numSms: 108 }],

@@ -54,7 +54,15 @@ export interface Insights {
   causes: { op: string; idle: number; gaps: number }[];
   collectives: { name: string; group: string; calls: number; group_size: number; total: number; exposed: number; bytes: number }[];
   memory: { device: string; peak: number; reserved: number; capacity: number; at_peak: [string, number][] }[];
+  critical_span: number;
+  critical: { kind: "kernel" | "launch" | "queue" | "host"; name: string; total: number; count: number }[];
   launches: Record<string, number>;
+}
+
+export interface Ranks {
+  workers: { worker: string; rank: number; facts: Record<string, number> }[];
+  collectives: number; // matched on at least two workers
+  ranks: { worker: string; matched: number; unmatched: number; came_last: number; wait: number; transfer: number }[];
 }
 
 export interface TimelineWindow {
@@ -94,8 +102,7 @@ export const api = {
   memory: (at: Selection, query: Record<string, string | number>) =>
     get<Page & { devices: string[] }>("api/memory", { ...at, ...query }),
   timeline: (at: Selection, query: Record<string, number>) => get<TimelineWindow>("api/timeline", { ...at, ...query }),
-  ranks: (at: Selection) =>
-    get<{ workers: { worker: string; rank: number; facts: Record<string, number> }[] }>("api/ranks", { ...at }),
+  ranks: (at: Selection) => get<Ranks>("api/ranks", { ...at }),
   memoryCurve: (at: Selection) => get<MemoryCurve>(`${plugin}/memory_curve`, { ...at, time_metric: "ms", memory_metric: "B" }),
   stacks: (at: Selection, op: string, byShape: boolean, shape: string) =>
     get<StackTable>(`${plugin}/operation/stack`, {

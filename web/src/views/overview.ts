@@ -121,6 +121,24 @@ function insightCards(insights: Insights): HTMLElement[] {
         ),
       ),
     );
+  if (insights.critical.length > 0)
+    cards.push(
+      card(
+        "What the steps hung on",
+        h("p", { class: "muted" }, "The critical path, walked back from the end of the steps."),
+        h(
+          "table",
+          { class: "plain" },
+          h(
+            "tbody",
+            {},
+            ...insights.critical.slice(0, 8).map((part) =>
+              h("tr", {}, h("td", { class: "name", title: part.name }, part.name.length > 60 ? `${part.name.slice(0, 60)}…` : part.name), h("td", { class: "muted" }, part.kind), h("td", { class: "number" }, duration(part.total)), h("td", { class: "number muted" }, percent(part.total, insights.critical_span))),
+            ),
+          ),
+        ),
+      ),
+    );
   if (insights.collectives.length > 0)
     cards.push(
       card(
