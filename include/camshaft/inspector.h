@@ -19,6 +19,9 @@ struct LayerTensor {
   DataType type = DataType::kUndefined;
   Dims dims;           // -1: dynamic, and no context was given
   std::string format;  // TensorRT's words: "Row major linear FP32"
+  // Of quantized tensors: real value = scale * (code - zero_point); empty: not known.
+  std::vector<float> scale = {};
+  std::vector<int32_t> zero_point = {};
 };
 
 // A tactic that was looked at for a layer while building.

@@ -38,6 +38,10 @@ struct PlanTensor {
   // Elements of a small integer tensor as symbols: where all are known for a shape, nothing needs
   // to compute them.
   std::optional<std::vector<ir::Dim>> value;
+  // Of 8-bit tensors, for the inspector: real value = scale * (code - zero_point), one element or
+  // one per channel. Empty: not known.
+  std::vector<float> scale = {};
+  std::vector<int32_t> zero_point = {};
 };
 
 // What was tried for a step, for `explain` and the inspector.

@@ -67,6 +67,8 @@ EngineParts sample(uint32_t seed) {
   plan.tensors[3].parent = 0;
   plan.tensors[3].parent_axis = 1;
   plan.tensors[3].parent_offset = ir::Dim(4);
+  plan.tensors[3].scale = {0.5f, 0.25f};
+  plan.tensors[3].zero_point = {128, -1};
   plan.tensors[3].value = std::vector<ir::Dim>{batch, ir::Dim(7)};
   for (int kind = 0; kind <= static_cast<int>(ir::LayerKind::kGeneric); ++kind) {
     PlanStep step;
@@ -141,6 +143,8 @@ TEST(EngineFile, KeepsEverything) {
   }
   ASSERT_EQ(plan.tensors.size(), 4u);
   EXPECT_EQ(plan.tensors[3].parent_offset, ir::Dim(4));
+  EXPECT_EQ(plan.tensors[3].scale, (std::vector<float>{0.5f, 0.25f}));
+  EXPECT_EQ(plan.tensors[3].zero_point, (std::vector<int32_t>{128, -1}));
   EXPECT_EQ(plan.tensors[3].value, parts.plan.tensors[3].value);
   EXPECT_EQ(plan.symbols.to_string(ir::Dim::symbol(1)),
             parts.plan.symbols.to_string(ir::Dim::symbol(1)));

@@ -161,6 +161,8 @@ Result<PlanTensor> read_tensor(const fb::Tensor& stored, int num_symbols) {
   t.parent = stored.parent();
   t.parent_axis = stored.parent_axis();
   CAMSHAFT_ASSIGN(t.parent_offset, dim_from_code(stored.parent_offset(), num_symbols));
+  for (const float scale : list(stored.scale())) t.scale.push_back(scale);
+  for (const int32_t zero_point : list(stored.zero_point())) t.zero_point.push_back(zero_point);
   if (!stored.has_value()) return t;
   t.value.emplace();
   for (const int64_t code : list(stored.value())) {

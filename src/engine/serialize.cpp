@@ -35,7 +35,8 @@ Offset<fb::Tensor> store(FlatBufferBuilder& b, const PlanTensor& t) {
   return fb::CreateTensor(b, name, static_cast<uint8_t>(t.type), static_cast<uint8_t>(t.format),
                           static_cast<uint8_t>(t.role), t.has_rank, shape, t.data_offset,
                           t.data_bytes, t.parent, t.parent_axis, dim_code(t.parent_offset),
-                          t.value.has_value(), value);
+                          t.value.has_value(), value, t.scale.empty() ? 0 : b.CreateVector(t.scale),
+                          t.zero_point.empty() ? 0 : b.CreateVector(t.zero_point));
 }
 
 Offset<fb::Candidate> store(FlatBufferBuilder& b, const Candidate& c) {

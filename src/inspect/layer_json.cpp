@@ -29,10 +29,15 @@ const char* bare_type_name(DataType type) {
 Json tensors_json(const std::vector<LayerTensor>& tensors) {
   Json list = Json::array();
   for (const LayerTensor& tensor : tensors) {
-    list.push_back({{"Name", tensor.name},
-                    {"Location", "Host"},
-                    {"Dimensions", tensor.dims},
-                    {"Format/Datatype", tensor.format}});
+    Json object = {{"Name", tensor.name},
+                   {"Location", "Host"},
+                   {"Dimensions", tensor.dims},
+                   {"Format/Datatype", tensor.format}};
+    if (tensor.scale.size() == 1) object["Scale"] = tensor.scale[0];
+    if (tensor.scale.size() > 1) object["Scale"] = tensor.scale;
+    if (tensor.zero_point.size() == 1) object["ZeroPoint"] = tensor.zero_point[0];
+    if (tensor.zero_point.size() > 1) object["ZeroPoint"] = tensor.zero_point;
+    list.push_back(std::move(object));
   }
   return list;
 }
@@ -72,7 +77,7 @@ Json bodies_json(const engine::PlanStep& step) {
   for (const auto& body : step.bodies) {
     Json list = Json::array();
     for (const engine::PlanStep& inner : body->steps) {
-      Json object = {{"Name", inner.layer.name}, {"LayerType", layer_type(inner)}};
+      Json object = {{"Name", inner.layer.name}, {"LayerType", layer_type(*body, inner)}};
       if (!inner.tactic.empty()) object["TacticName"] = inner.tactic;
       if (!inner.bodies.empty()) object["Bodies"] = bodies_json(inner);
       list.push_back(std::move(object));

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/cpu.h"
+#include "inspect/parameters.h"
 #include "kernels/probe.h"
 
 namespace camshaft::inspect {
@@ -82,6 +83,8 @@ LayerTensor describe(const Plan& plan, int index, const runtime::Context* contex
   result.type = static_cast<DataType>(tensor.type);
   result.dims = tensor_dims(plan, index, context);
   result.format = ir::format_description(tensor.format, tensor.type);
+  result.scale = tensor.scale;
+  result.zero_point = tensor.zero_point;
   return result;
 }
 
@@ -107,7 +110,7 @@ LayerInfo describe_step(const Plan& plan, size_t index, const runtime::Context* 
   LayerInfo info;
   info.index = static_cast<int>(index);
   info.name = step.layer.name;
-  info.type = layer_type(step);
+  info.type = layer_type(plan, step);
   info.tactic = step.tactic;
   info.isa = step.is_view ? "" : std::string(isa_name(step.isa));
   info.tactic_value = step.tactic_value;
@@ -134,8 +137,10 @@ LayerInfo describe_step(const Plan& plan, size_t index, const runtime::Context* 
 
 }  // namespace
 
-std::string layer_type(const PlanStep& step) {
-  return step.is_view ? "NoOp" : std::string(ir::kind_name(step.layer.kind));
+std::string layer_type(const Plan& plan, const PlanStep& step) {
+  if (step.is_view) return "NoOp";
+  return is_quantization_copy(plan, step) ? "Reformat"
+                                          : std::string(ir::kind_name(step.layer.kind));
 }
 
 Dims tensor_dims(const Plan& plan, int index, const runtime::Context* context) {

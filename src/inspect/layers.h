@@ -27,6 +27,7 @@ double multiply_adds(const engine::Plan& plan, const engine::PlanStep& step,
 // is the engine's kind of machine (the record of a deterministic build has none); 0: unknown.
 double thread_peak_gmacs(const engine::Engine& engine);
 
-std::string layer_type(const engine::PlanStep& step);  // "NoOp" for a view, else the kind
+// "NoOp" for a view, "Reformat" for a lone Q/DQ, else the kind.
+std::string layer_type(const engine::Plan& plan, const engine::PlanStep& step);
 
 }  // namespace camshaft::inspect

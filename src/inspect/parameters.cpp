@@ -49,6 +49,8 @@ const char* weight_type_name(ir::DataType type) {
       return "Int8";
     case ir::DataType::kUInt8:
       return "UInt8";
+    case ir::DataType::kInt32:
+      return "Int32";
     default:
       return "Other";
   }
@@ -82,13 +84,38 @@ void add_window(Json& object, const ir::Ints& pre, const ir::Ints& post, const i
   object["Stride"] = stride;
 }
 
+bool is_quantized_tensor(const PlanTensor* tensor) {
+  return tensor != nullptr && ir::is_quantized(tensor->type);
+}
+
+// The bias of a quantized convolution: constant int32 in the sums, or the addend that an `fma`
+// brings with the scale.
+const PlanTensor* bias_tensor(const Plan& plan, const PlanStep& step, const ir::Program& epilogue) {
+  const PlanTensor* bias = input_tensor(plan, step, 2);
+  if (bias != nullptr || epilogue.empty() || !is_quantized_tensor(input_tensor(plan, step, 0)))
+    return bias;
+  const ir::Instruction& first = epilogue.code.front();
+  if (first.op != PointOp::kFma || first.c < 1 || first.c >= epilogue.num_inputs) return nullptr;
+  const PlanTensor* addend = input_tensor(plan, step, static_cast<size_t>(first.c) + 2);
+  return is_dynamic_input(addend) ? nullptr : addend;
+}
+
+// Any operand of the epilogue that is no constant.
+bool has_residual(const Plan& plan, const PlanStep& step, const ir::Program& epilogue) {
+  for (int k = 1; k < epilogue.num_inputs; ++k)
+    if (is_dynamic_input(input_tensor(plan, step, static_cast<size_t>(k) + 2))) return true;
+  return false;
+}
+
 void add_convolution(Json& object, const Plan& plan, const PlanStep& step) {
   const auto& attrs = step.layer.as<ir::ConvolutionAttrs>();
   const PlanTensor* weights = input_tensor(plan, step, 1);
-  const PlanTensor* bias = input_tensor(plan, step, 2);
+  const PlanTensor* bias = bias_tensor(plan, step, attrs.epilogue);
+  const bool quantized = is_quantized_tensor(input_tensor(plan, step, 0));
   const bool deconvolution = step.layer.kind == LayerKind::kDeconvolution;
   const int64_t maps = known_extent(weights, deconvolution ? 1 : 0);
-  const std::string activation = activation_name(attrs.epilogue);
+  const std::string activation =
+      quantized ? quantized_activation_name(attrs.epilogue) : activation_name(attrs.epilogue);
   object["ParameterType"] = "Convolution";
   object["Kernel"] = attrs.kernel;
   add_window(object, attrs.pre_padding, attrs.post_padding, attrs.stride, attrs.padding_mode);
@@ -102,7 +129,7 @@ void add_convolution(Json& object, const Plan& plan, const PlanStep& step) {
   object["HasSparseWeights"] = 0;
   object["HasDynamicFilter"] = is_dynamic_input(weights) ? 1 : 0;
   object["HasDynamicBias"] = is_dynamic_input(bias) ? 1 : 0;
-  object["HasResidual"] = attrs.epilogue.num_inputs > 1 ? 1 : 0;
+  object["HasResidual"] = has_residual(plan, step, attrs.epilogue) ? 1 : 0;
   object["ConvXAsActInputIdx"] = -1;
   object["BiasAsActInputIdx"] = -1;
   object["ResAsActInputIdx"] = -1;
@@ -282,8 +309,59 @@ std::string activation_name(const ir::Program& epilogue) {
   }
 }
 
+namespace {
+
+// What scales values and rounds them to codes.
+bool is_scaling(PointOp op) {
+  switch (op) {
+    case PointOp::kConst:
+    case PointOp::kAdd:
+    case PointOp::kSub:
+    case PointOp::kMul:
+    case PointOp::kDiv:
+    case PointOp::kFma:
+    case PointOp::kRound:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+bool is_quantization_copy(const Plan& plan, const PlanStep& step) {
+  constexpr int kMostOperations = 4;  // subtract, multiply, round, add
+  if (step.layer.kind != LayerKind::kPointWise || step.outputs.empty()) return false;
+  const PlanTensor* x = input_tensor(plan, step, 0);
+  if (x == nullptr || step.outputs[0] == kNoTensor ||
+      (!is_quantized_tensor(x) &&
+       !is_quantized_tensor(&plan.tensors[static_cast<size_t>(step.outputs[0])])))
+    return false;
+  for (size_t k = 1; k < step.inputs.size(); ++k)
+    if (is_dynamic_input(input_tensor(plan, step, k))) return false;
+  int operations = 0;
+  for (const ir::Instruction& instruction : step.layer.as<ir::PointWiseAttrs>().program.code) {
+    if (!is_scaling(instruction.op)) return false;
+    operations += instruction.op != PointOp::kConst;
+  }
+  return operations <= kMostOperations;
+}
+
+std::string quantized_activation_name(const ir::Program& epilogue) {
+  ir::Program rest;
+  rest.num_inputs = 1;
+  for (const ir::Instruction& instruction : epilogue.code)
+    if (!is_scaling(instruction.op)) rest.code.push_back(instruction);
+  return rest.code.size() > 1 ? "GENERIC" : activation_name(rest);
+}
+
 void add_parameters(Json& object, const Plan& plan, const PlanStep& step) {
   if (step.is_view) return;
+  if (is_quantization_copy(plan, step)) {
+    object["ParameterType"] = "Reformat";
+    object["Origin"] = "QDQ";
+    return;
+  }
   switch (step.layer.kind) {
     case LayerKind::kConvolution:
     case LayerKind::kDeconvolution:

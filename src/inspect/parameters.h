@@ -13,7 +13,14 @@ namespace camshaft::inspect {
 void add_parameters(nlohmann::ordered_json& object, const engine::Plan& plan,
                     const engine::PlanStep& step);
 
+// A PointWise layer that only changes between real values and codes, or from one scale to another:
+// TensorRT's Reformat of origin QDQ.
+bool is_quantization_copy(const engine::Plan& plan, const engine::PlanStep& step);
+
 // "NONE", "RELU", "CLIPPED_RELU" …, "GENERIC" for any other epilogue.
 std::string activation_name(const ir::Program& epilogue);
+// The same of a quantized layer: what scales its sums and makes codes of the result is no
+// activation.
+std::string quantized_activation_name(const ir::Program& epilogue);
 
 }  // namespace camshaft::inspect

@@ -90,6 +90,10 @@ class Maker {
     t.shape = tensor.shape;
     if (tensor.facts.shape_value && role == TensorRole::kActivation)
       t.value = tensor.facts.shape_value;
+    if (ir::is_quantized(tensor.type)) {
+      t.scale = tensor.facts.scale;
+      t.zero_point = tensor.facts.zero_point;
+    }
     plan_.tensors.push_back(std::move(t));
     return static_cast<int>(plan_.tensors.size()) - 1;
   }

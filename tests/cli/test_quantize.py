@@ -248,3 +248,19 @@ def test_verify_bounds_and_bisection(camshaft, camexec, quantized_file, conv_fil
 def test_verify_says_what_is_missing(camshaft, conv_file, quantized_file):
     assert "no Q/DQ" in camshaft("verify", conv_file, "--bisect", "precision", "--min-cosine", "0.9").err
     assert "--min-cosine X" in camshaft("verify", quantized_file, "--bisect", "precision").err
+
+
+def test_layer_information_of_int8(camexec, quantized_file, samples, tmp_path):
+    result = camexec("--onnx=q.onnx", *TIMING, "--exportLayerInfo=l.json", "--profilingVerbosity=detailed")
+    assert result.code == 0, result.err
+    layers = json.loads((tmp_path / "l.json").read_text())["Layers"]
+    conv = next(layer for layer in layers if layer["LayerType"] == "Convolution")
+    assert conv["Weights"] == {"Type": "Int8", "Count": 8 * 3 * 3 * 3}
+    assert conv["HasBias"] == 1 and conv["Bias"]["Count"] == 8 and conv["HasResidual"] == 0
+    assert conv["Activation"] == "RELU"
+    x = conv["Inputs"][0]
+    assert re.fullmatch(r"(Row major linear|Channel major) U?Int8 format", x["Format/Datatype"])
+    assert x["Scale"] == pytest.approx(np.abs(np.load(samples)).max() / 127, rel=0.3) and x["ZeroPoint"] in (0, 128)
+    copy = next(layer for layer in layers if layer.get("Origin") == "QDQ")
+    assert copy["LayerType"] == "Reformat" and "Scale" not in copy["Inputs"][0]
+    assert copy["Outputs"][0]["Scale"] == x["Scale"]
