@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 
 #include "base/log.h"
 
@@ -16,9 +17,19 @@ void Rewriter::running(const Layer& layer) {
   if (record_) record_->push_back({RewriteRecord::Kind::kRunning, pass_, layer.name, ""});
 }
 
+// TensorRT's log names the pass where layers are fused, and only there.
+static bool names_its_pass(std::string_view text) {
+  for (const char* word : {"Swap", "Eliminating ", "Removing ", "Merging layers: "})
+    if (text.starts_with(word)) return false;
+  return true;
+}
+
 void Rewriter::applied(const Layer& layer, std::string text) {
   ++edits_;
-  log(Severity::kVerbose, "{}: {}", pass_, text);
+  if (names_its_pass(text))
+    log(Severity::kVerbose, "{}: {}", pass_, text);
+  else
+    log(Severity::kVerbose, "{}", text);
   if (record_)
     record_->push_back({RewriteRecord::Kind::kApplied, pass_, layer.name, std::move(text)});
 }

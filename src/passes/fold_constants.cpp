@@ -36,8 +36,7 @@ bool is_output_copy(const Graph& graph, const Layer& layer) {
 // Codes stay codes until it is decided which products become quantized ones: see
 // quantize_constants.cpp.
 bool is_left_to_quantization(const Layer& layer) {
-  if (layer.kind == LayerKind::kQuantize) return true;
-  return layer.kind == LayerKind::kDequantize && layer.as<QuantizeAttrs>().block_size == 0;
+  return layer.kind == LayerKind::kQuantize || layer.kind == LayerKind::kDequantize;
 }
 
 bool can_evaluate(const Graph& graph, const Layer& layer) {

@@ -177,7 +177,7 @@ void merge(Rewriter& rewriter, std::vector<Layer*> siblings) {
     has_bias = has_bias || input_at(*layer, 2);
     total += channels_of(*layer);
   }
-  rewriter.applied(*first, "Merging " + name);
+  rewriter.applied(*first, "Merging layers: " + name);
   Extents extents = extents_of(first->inputs[1]->shape);
   extents[channel_dim(*first)] = total;
   std::vector<Tensor*> inputs = {

@@ -28,6 +28,7 @@ struct Pass {
 struct Stage {
   const char* count_label;
   std::vector<Pass> passes;
+  const char* heading = "";  // what TensorRT's log says before it
 };
 
 const std::vector<Stage>& stages() {
@@ -35,7 +36,8 @@ const std::vector<Stage>& stages() {
   static const std::vector<Stage> kStages = {
       {"After dead-layer removal", {PASS(remove_dead_layers)}},
       {"After Q/DQ initializers",
-       {PASS(fold_constants), PASS(fuse_initializers), PASS(fuse_quantized_constants), PASS(remove_dead_layers)}},
+       {PASS(fold_constants), PASS(fuse_initializers), PASS(fuse_quantized_constants), PASS(remove_dead_layers)},
+       "QDQ graph optimizer - constant folding of Q/DQ initializers"},
       {"After constant and shuffle fusions",
        {PASS(fold_constants), PASS(fuse_quantized_constants), PASS(fold_dequantized_constants), PASS(fuse_const_shuffles), PASS(remove_no_ops), PASS(fuse_shuffles), PASS(fuse_movements),
         PASS(fuse_pads), PASS(fuse_expands), PASS(remove_duplicates), PASS(remove_dead_layers)}},
@@ -45,16 +47,19 @@ const std::vector<Stage>& stages() {
       {"After Q/DQ motion",
        {PASS(merge_quantize_nodes), PASS(split_quantize_across_fan_in), PASS(swap_with_following_quantize),
         PASS(cancel_dequantize_quantize), PASS(move_dequantize), PASS(fuse_quantized_constants), PASS(fuse_const_shuffles),
-        PASS(fuse_shuffles), PASS(fold_constants), PASS(remove_dead_layers)}},
+        PASS(fuse_shuffles), PASS(fold_constants), PASS(remove_dead_layers)},
+       "QDQ graph optimizer forward pass - DQ motions and fusions"},
       {"After quantized fusions", {PASS(quantize_products), PASS(fuse_quantized_scales), PASS(remove_dead_layers)}},
-      {"After dangling Q/DQ folding", {PASS(fold_dangling_constants), PASS(fold_constants), PASS(fuse_const_shuffles)}},
+      {"After dangling Q/DQ folding", {PASS(fold_dangling_constants), PASS(fold_constants), PASS(fuse_const_shuffles)},
+       "QDQ graph optimizer constant fold dangling QDQ pass"},
       {"After scale fusion",
        {PASS(fuse_padding), PASS(fuse_space_to_depth), PASS(fuse_one_hot), PASS(fuse_matmul_operands), PASS(fuse_scales),
         PASS(fuse_shuffles), PASS(remove_dead_layers)}},
       {"After pattern fusions",
        {PASS(sink_squeezes), PASS(fuse_shuffles), PASS(fuse_normalizations), PASS(fuse_softmax), PASS(reduce_to_pooling),
         PASS(remove_dead_layers)}},
-      {"After Q/DQ conversion", {PASS(quantize_pooling), PASS(convert_quantization), PASS(remove_dead_layers)}},
+      {"After Q/DQ conversion", {PASS(quantize_pooling), PASS(convert_quantization), PASS(remove_dead_layers)},
+       "QDQ optimization pass"},
       {"After vertical fusions",
        {PASS(fuse_scale_activations), PASS(fuse_pointwise), PASS(hoist_pointwise), PASS(fuse_const_shuffles), PASS(fuse_shuffles),
         PASS(fuse_epilogues), PASS(fold_requantization), PASS(remove_dead_layers)}},
@@ -62,7 +67,8 @@ const std::vector<Stage>& stages() {
        {PASS(merge_siblings), PASS(fuse_movements), PASS(fuse_pads), PASS(fuse_shuffles), PASS(remove_dead_layers)}},
       {"After pointwise conversion", {PASS(convert_to_pointwise)}},
       {"After Q/DQ epilogue",
-       {PASS(make_unsigned), PASS(fuse_pointwise), PASS(fuse_epilogues), PASS(fold_requantization), PASS(remove_dead_layers)}},
+       {PASS(make_unsigned), PASS(fuse_pointwise), PASS(fuse_epilogues), PASS(fold_requantization), PASS(remove_dead_layers)},
+       "QDQ graph optimizer quantization epilogue pass"},
       {"After dupe layer removal", {PASS(remove_duplicates), PASS(fuse_shuffles)}},
       {"After final dead-layer removal", {PASS(remove_dead_layers)}},
   };
@@ -92,6 +98,7 @@ Status run_stages(Graph& graph, PassRecord& record, bool is_main) {
   for (const auto& layer : graph.layers())
     for (const auto& body : layer->bodies) CAMSHAFT_TRY(run_stages(*body, record, false));
   for (const Stage& stage : stages()) {
+    if (is_main && *stage.heading) log(Severity::kVerbose, "{}", stage.heading);
     for (int round = 0, edits = 1; edits > 0 && round < kMostRounds; ++round) {
       edits = 0;
       for (const Pass& pass : stage.passes)
@@ -110,6 +117,7 @@ Status run_stages(Graph& graph, PassRecord& record, bool is_main) {
 
 Status optimize(Graph& graph, PassRecord& record) {
   const auto start = std::chrono::steady_clock::now();
+  log(Severity::kVerbose, "Applying generic optimizations to the graph for inference.");
   log(Severity::kVerbose, "Original: {} layers", graph.layers().size());
   record.layer_counts.emplace_back("Original", static_cast<int>(graph.layers().size()));
   CAMSHAFT_TRY(run_stages(graph, record, true));
