@@ -108,7 +108,9 @@ class Build {
       for (const ProfilePoint point :
            {ProfilePoint::kMin, ProfilePoint::kOpt, ProfilePoint::kMax}) {
         CAMSHAFT_ASSIGN(runtime::Bindings bindings, bindings_at(*graph_, profile, point));
-        if (bindings.values != opt_.values) points_.push_back(std::move(bindings));
+        if (bindings.values == opt_.values) continue;
+        if (point == ProfilePoint::kOpt) opt_points_.push_back(points_.size());
+        points_.push_back(std::move(bindings));
       }
     return ok_status();
   }
@@ -126,6 +128,7 @@ class Build {
       return report("Timing tactics", done, total).ok();
     };
     for (const runtime::Bindings& point : points_) selection.others.push_back(&point);
+    for (const size_t point : opt_points_) selection.more_opts.push_back(&points_[point]);
     Selector selector(selection);
     Choices choices;
     CAMSHAFT_TRY(selector.select(*graph_, choices));
@@ -194,6 +197,7 @@ class Build {
   TimingCache cache_;
   runtime::Bindings opt_;
   std::vector<runtime::Bindings> points_;
+  std::vector<size_t> opt_points_;  // those that are the opt shapes of further profiles
   bool measured_machine_ = false;
 };
 

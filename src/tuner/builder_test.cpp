@@ -124,6 +124,21 @@ TEST(Builder, ShortStepsRunOnOneThread) {
     EXPECT_NEAR(one[0].floats()[k], three[0].floats()[k], 1e-5);
 }
 
+// A second profile has its own opt shapes, which are timed as well.
+TEST(Builder, EveryProfileIsTimed) {
+  const auto timed = [](std::vector<engine::Profile> profiles) {
+    BuildOptions options;
+    options.profiles = std::move(profiles);
+    options.threads = 1;
+    BuildStatistics statistics;
+    EXPECT_TRUE(build(graph_of(kSmallNet), options, &statistics).ok());
+    return statistics.timed_tactics;
+  };
+  const int one = timed({batch_profile(1, 1, 8)});
+  EXPECT_EQ(timed({batch_profile(1, 1, 8), batch_profile(1, 1, 4)}), one);
+  EXPECT_GT(timed({batch_profile(1, 1, 8), batch_profile(2, 8, 8)}), one);
+}
+
 TEST(Builder, ProgressCanCancel) {
   BuildOptions options;
   int calls = 0;

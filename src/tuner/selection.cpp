@@ -184,7 +184,35 @@ double Selector::time_again(const kernels::Problem& problem, const Tactic& tacti
   return *context_.cache->find(cache_key(problem, tactic));
 }
 
+Status Selector::measure_profiles(const Layer& layer, const Formats& formats, int threads,
+                                  const std::vector<const Tactic*>& tactics,
+                                  std::vector<double>& us, std::vector<double>& scales) {
+  const LayerProblem first = make_problem(layer, formats, *context_.opt, threads);
+  CAMSHAFT_TRY(measure(layer, first.problem, tactics, us));
+  if (context_.more_opts.empty() || tactics.empty()) return ok_status();
+  const bool has_scales = !scales.empty();
+  const double best_us = *std::min_element(us.begin(), us.end());
+  for (size_t p = 0; p < context_.more_opts.size(); ++p) {
+    const LayerProblem other = make_problem(layer, formats, *context_.more_opts[p], threads);
+    if (!has_scales) scales.push_back(0);
+    if (!other.layer) continue;
+    std::vector<double> other_us;
+    for (const Tactic* tactic : tactics) other_us.push_back(tactic->cost_us(other.problem));
+    CAMSHAFT_TRY(measure(layer, other.problem, tactics, other_us));
+    if (!has_scales) {
+      const double best_other = *std::min_element(other_us.begin(), other_us.end());
+      scales[p] = best_other > 0 ? best_us / best_other : 0;
+    }
+    for (size_t k = 0; k < us.size(); ++k) us[k] += other_us[k] * scales[p];
+  }
+  double sum = 1;
+  for (const double scale : scales) sum += scale > 0;
+  for (double& time : us) time /= sum;
+  return ok_status();
+}
+
 Status Selector::choose_threads(const Layer& layer, const kernels::Problem& problem,
+                                const Formats* formats, std::vector<double>& scales,
                                 const std::vector<const Tactic*>& tactics, std::vector<double>& us,
                                 Option& option, std::vector<engine::Candidate>* candidates) {
   const size_t best = std::min_element(us.begin(), us.end()) - us.begin();
@@ -201,12 +229,13 @@ Status Selector::choose_threads(const Layer& layer, const kernels::Problem& prob
   alone.threads = 1;
   std::vector<double> alone_us(few.size());
   const int timed_before = context_.statistics->timed_tactics;
-  CAMSHAFT_TRY(measure(layer, alone, few, alone_us));
+  CAMSHAFT_TRY(formats ? measure_profiles(layer, *formats, 1, few, alone_us, scales)
+                       : measure(layer, alone, few, alone_us));
   const size_t fastest = std::min_element(alone_us.begin(), alone_us.end()) - alone_us.begin();
   const bool measured = context_.statistics->timed_tactics > timed_before;
   const bool should_gain =
       tactics[best]->cost_us(problem) < kExpectedGain * tactics[best]->cost_us(alone);
-  if (measured && should_gain && alone_us[fastest] > kSuspiciousUs)
+  if (measured && should_gain && context_.more_opts.empty() && alone_us[fastest] > kSuspiciousUs)
     option.us = us[best] =
         time_again(problem, *tactics[best], us[best], alone_us[fastest] / kAloneGain);
   if (random ? alone_us[fastest] < 50 : alone_us[fastest] <= us[best] * kAloneGain) {
@@ -266,9 +295,11 @@ Status Selector::list_tactics(const Layer& layer, LayerOptions& list) {
       tactics.push_back(entries[k].tactic);
       us.push_back(entries[k].predicted);
     }
-    CAMSHAFT_TRY(measure(layer, made.problem, tactics, us));
+    std::vector<double> scales;
+    CAMSHAFT_TRY(measure_profiles(layer, formats, context_.threads, tactics, us, scales));
     Option option{formats, {}, 0, false};
-    CAMSHAFT_TRY(choose_threads(layer, made.problem, tactics, us, option, &list.candidates));
+    CAMSHAFT_TRY(choose_threads(layer, made.problem, &formats, scales, tactics, us, option,
+                                &list.candidates));
     list.options.push_back(option);
     for (size_t k = 0; k < count; ++k)
       list.candidates.push_back({tactics[k]->name, to_string(formats),
@@ -323,8 +354,9 @@ Kernel Selector::reformat_kernel(const kernels::Problem& problem) {
   option.us = 0.2 + bytes * 2e-3;
   option.kernel.threads = option.us < kSharedReferenceUs ? 1 : 0;
   if (tactics.empty()) return option.kernel;
+  std::vector<double> scales;
   if (!measure(*problem.layer, problem, tactics, us).ok() ||
-      !choose_threads(*problem.layer, problem, tactics, us, option, nullptr).ok())
+      !choose_threads(*problem.layer, problem, nullptr, scales, tactics, us, option, nullptr).ok())
     option.kernel = {tactics[0], 0};
   return option.kernel;
 }

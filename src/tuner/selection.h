@@ -18,7 +18,8 @@ struct SelectionContext {
   const BuildOptions* options = nullptr;
   int threads = 1;
   WeightsFrom weights = WeightsFrom::kL2;
-  const runtime::Bindings* opt = nullptr;
+  const runtime::Bindings* opt = nullptr;                // of the first profile
+  std::vector<const runtime::Bindings*> more_opts = {};  // of the other profiles, where they differ
   std::vector<const runtime::Bindings*>
       others;  // other points of the profiles: a tactic must accept them all
   TimingCache* cache = nullptr;
@@ -57,9 +58,15 @@ class Selector {
   // Times from the cache, else measured; `us` holds the predictions on entry.
   Status measure(const ir::Layer& layer, const kernels::Problem& problem,
                  const std::vector<const kernels::Tactic*>& tactics, std::vector<double>& us);
+  // Times at the opt shapes of all profiles: as slow, on the average, as a tactic is beside the
+  // best one of each profile, in microseconds of the first. `scales` keeps what that takes.
+  Status measure_profiles(const ir::Layer& layer, const Formats& formats, int threads,
+                          const std::vector<const kernels::Tactic*>& tactics,
+                          std::vector<double>& us, std::vector<double>& scales);
   // The fastest of tactics already timed on all threads, on one thread where that is as fast; adds
-  // what it times to `candidates`.
+  // what it times to `candidates`. `formats` null: timed at `problem` only.
   Status choose_threads(const ir::Layer& layer, const kernels::Problem& problem,
+                        const Formats* formats, std::vector<double>& scales,
                         const std::vector<const kernels::Tactic*>& tactics, std::vector<double>& us,
                         Option& option, std::vector<engine::Candidate>* candidates);
   // Times a tactic on all threads again: another program may have had their processors.
