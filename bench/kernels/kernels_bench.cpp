@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times every tactic of every instruction set on layers of known networks: GMAC/s, and percent of
-// the FMA peak measured in the same second. A percentage above 100 is an algorithm with fewer
-// multiplications (Winograd).
+// Times every tactic of every instruction set on layers of known networks, of floats and of bytes:
+// GMAC/s, and percent of the peak of such products measured in the same second. A percentage above
+// 100 is an algorithm with fewer multiplications (Winograd).
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -19,7 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct Options {
-  std::string layers, tactics, isa = "all";
+  std::string layers, tactics, isa = "all", type = "all";
   int threads = 1;
   double seconds = 0.05;
   bool verbose = false;
@@ -158,7 +158,10 @@ double best_time(Case& layer, double seconds) {
 // Times every tactic of `kind` that takes the case.
 template <class Case>
 void time_case(const char* name, ir::LayerKind kind, double gmac, Case& layer,
-               const Options& options, ThreadPool& pool) {
+               const Options& options, ThreadPool& pool, bool of_bytes = false) {
+  const auto measure_peak = [of_bytes](Isa isa) {
+    return of_bytes ? measure_byte_peak(isa, 0.002) : measure_fma_peak(isa, 0.002);
+  };
   for (const Tactic* tactic : tactics_for(kind)) {
     if (options.isa != "all" && isa_name(tactic->isa) != options.isa) continue;
     if (options.isa == "all" && tactic->isa == Isa::kScalar) continue;
@@ -172,14 +175,29 @@ void time_case(const char* name, ir::LayerKind kind, double gmac, Case& layer,
       continue;
     }
     layer.prepare(*tactic, &pool);
-    const double before = measure_fma_peak(tactic->isa, 0.002);
+    const double before = measure_peak(tactic->isa);
     const double best = best_time(layer, options.seconds);
-    const double peak = std::max(before, measure_fma_peak(tactic->isa, 0.002)) * options.threads;
+    const double peak = std::max(before, measure_peak(tactic->isa)) * options.threads;
     std::printf("%-20s %-7s %-34s %9.2f us  (model %9.2f)  %7.1f GMAC/s  %5.1f %%\n", name,
                 isa_name(tactic->isa).data(), tactic->name, best * 1e6, tactic->cost_us(problem),
                 gmac / best, 100 * gmac / best / peak);
     std::fflush(stdout);
   }
+}
+
+constexpr const char* kByteScale = "v2 = mul v0 v1; v3 = const 128; v4 = add v2 v3";
+constexpr const char* kByteGelu =
+    "v2 = mul v0 v1; v3 = gelu v2; v4 = const 20; v5 = mul v3 v4; v6 = const 128; v7 = add v5 v6";
+
+// The layer's epilogue between a scale per channel and codes.
+std::string byte_epilogue(const Layer& layer) {
+  if (!layer.spec.operands.empty())
+    return "v3 = mul v0 v1; v4 = const 0.5; v5 = mul v2 v4; v6 = add v3 v5; v7 = relu v6";
+  const std::string_view epilogue = layer.spec.epilogue;
+  if (epilogue.find("silu") != epilogue.npos)
+    return "v2 = mul v0 v1; v3 = silu v2 1; v4 = const 20; v5 = mul v3 v4; v6 = const 6; v7 = add "
+           "v5 v6";
+  return epilogue.empty() ? kByteScale : "v2 = mul v0 v1; v3 = relu v2";
 }
 
 void time_layers(const std::vector<Layer>& layers, const Options& options, ThreadPool& pool) {
@@ -192,7 +210,12 @@ void time_layers(const std::vector<Layer>& layers, const Options& options, Threa
     const double gmac = s.macs() / 1e9 * (layer.spec.transposed ? pixels : 1);
     const ir::LayerKind kind =
         layer.spec.transposed ? ir::LayerKind::kDeconvolution : ir::LayerKind::kConvolution;
-    time_case(layer.name, kind, gmac, conv, options, pool);
+    if (options.type != "byte") time_case(layer.name, kind, gmac, conv, options, pool);
+    if (options.type == "float") continue;
+    LayerCase bytes =
+        byte_conv_case(conv.shape(), layer.spec.pad_bottom, layer.spec.pad_right,
+                       layer.spec.transposed, !layer.spec.operands.empty(), byte_epilogue(layer));
+    time_case(layer.name, kind, gmac, bytes, options, pool, true);
   }
 }
 
@@ -201,7 +224,12 @@ void time_products(const Options& options, ThreadPool& pool) {
     if (std::string_view(p.name).find(options.layers) == std::string_view::npos) continue;
     LayerCase layer = matmul_case(p.batch, p.m, p.n, p.k, p.constant, p.transpose_b, p.epilogue);
     const double gmac = static_cast<double>(p.batch * p.m) * static_cast<double>(p.n * p.k) / 1e9;
-    time_case(p.name, ir::LayerKind::kMatrixMultiply, gmac, layer, options, pool);
+    const ir::LayerKind kind = ir::LayerKind::kMatrixMultiply;
+    if (options.type != "byte") time_case(p.name, kind, gmac, layer, options, pool);
+    if (options.type == "float") continue;
+    LayerCase bytes = byte_matmul_case(p.batch, p.m, p.n, p.k, p.constant, p.transpose_b,
+                                       *p.epilogue ? kByteGelu : kByteScale);
+    time_case(p.name, kind, gmac, bytes, options, pool, true);
   }
 }
 
@@ -211,6 +239,7 @@ int run(int argc, char** argv) {
   app.add_option("--layers", options.layers, "only layers whose name contains this");
   app.add_option("--tactics", options.tactics, "only tactics whose name contains this");
   app.add_option("--isa", options.isa, "scalar, avx2, avx512 or all (but scalar)");
+  app.add_option("--type", options.type, "float, byte or all");
   app.add_option("--threads", options.threads, "threads");
   app.add_option("--seconds", options.seconds, "measuring time per tactic");
   app.add_flag("--verbose", options.verbose, "say why tactics are refused");

@@ -43,10 +43,13 @@ std::string refuse_operands(const Problem& problem, size_t first_operand, bool o
 //   v = max(v, slope * v) + post, clamped to [low, high]
 //   code = round(v) + offset, for an 8-bit result
 // is done where the accumulators are; the instructions after that, whose value 0 is v, are run on
-// tiles of floats, and an 8-bit result is rounded last. Constants are folded in double precision.
+// tiles of floats, and an 8-bit result is round(last_scale * v + last_shift) + last_offset.
+// Constants are folded in double precision.
 
 inline constexpr int kMaxEpilogueOperands = 8;
 
+// `back` below 0: operands are packed only where they are one value.
+//
 // The channels of an output: `groups` of `channels` each, padded to `padded` in packed vectors.
 // `back`: the dimension of channels, counted from the last. Channel c is channel c % period of the
 // layer.
@@ -62,6 +65,8 @@ struct PackedEpilogue {
   int32_t offset;
   int32_t residual;  // operand (0: the first), -1: none
   float residual_scale;
+  float last_scale, last_shift;
+  int32_t last_offset;
   int32_t rest_length;
   int32_t bytes;                           // of all
   int32_t multiplier, addend;              // [groups][padded] floats

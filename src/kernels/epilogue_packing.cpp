@@ -30,9 +30,9 @@ bool is_channel_constant(const ProblemTensor& operand, const ProblemTensor& outp
   const int64_t count = count_of(operand);
   if (count == 1) return true;
   const int rank = static_cast<int>(operand.extents.size());
+  if (back < 0 || back >= rank) return false;
   const int64_t channels = output.extents[output.extents.size() - 1 - static_cast<size_t>(back)];
-  return back < rank && count == channels &&
-         operand.extents[static_cast<size_t>(rank - 1 - back)] == count;
+  return count == channels && operand.extents[static_cast<size_t>(rank - 1 - back)] == count;
 }
 
 Values constant_values(const ProblemTensor& operand) {
@@ -140,6 +140,10 @@ class Analysis {
 
   const Chain& chain() const { return chain_; }
   const std::vector<Instruction>& rest() const { return rest_; }
+  struct Last {
+    double scale = 1, shift = 0, offset = 0;
+  };
+  const Last& last() const { return last_; }
 
  private:
   void follow(bool eight_bit) {
@@ -174,7 +178,8 @@ class Analysis {
       absorbed = before_rounding->absorbed;
       main = before_rounding->main;
     }
-    if (main != program_.result()) make_rest(absorbed, main);
+    if (main != program_.result())
+      make_rest(absorbed, main, eight_bit ? peel_last(absorbed) : program_.result());
   }
 
   const Value* value(int v) const { return v < 0 ? nullptr : &values_[static_cast<size_t>(v)]; }
@@ -285,11 +290,75 @@ class Analysis {
     }
   }
 
-  // The instructions that are not absorbed and still used, `main` being their value 0.
-  void make_rest(const std::vector<bool>& absorbed, int main) {
+  // The number a value is, if it is one.
+  std::optional<double> number_of(int v) const {
+    if (v >= program_.num_inputs) {
+      const Instruction& op = program_.code[static_cast<size_t>(v - program_.num_inputs)];
+      if (op.op == PointOp::kConst) return op.x;
+    } else if (v > 0 && values_[static_cast<size_t>(v)].is_scalar()) {
+      return values_[static_cast<size_t>(v)].values[0];
+    }
+    return std::nullopt;
+  }
+
+  // One step of peel_last: what `op` does to its operand; false: it is no scale, shift or rounding.
+  bool peel(const Instruction& op, int& operand) {
+    operand = op.a;
+    if (op.op == PointOp::kRound) {
+      if (last_.scale != 1 || last_.offset != 0 || !is_integral(last_.shift)) return false;
+      last_.offset = last_.shift, last_.shift = 0;
+      return std::abs(last_.offset) < 1e6;
+    }
+    if (op.b < 0 || op.c >= 0) return false;
+    std::optional<double> by = number_of(op.b);
+    const bool is_right = !by;
+    if (is_right) by = number_of(op.a), operand = op.b;
+    if (!by) return false;
+    switch (op.op) {
+      case PointOp::kAdd:
+        last_.shift += last_.scale * *by;
+        return true;
+      case PointOp::kSub:
+        last_.shift += (is_right ? 1 : -1) * last_.scale * *by;
+        if (is_right) last_.scale = -last_.scale;
+        return true;
+      case PointOp::kMul:
+        last_.scale *= *by;
+        return true;
+      case PointOp::kDiv:
+        last_.scale /= *by;
+        return !is_right;
+      default:
+        return false;
+    }
+  }
+
+  // The value before the scales, shifts and the rounding at the end, which are done where codes are
+  // stored.
+  int peel_last(const std::vector<bool>& absorbed) {
+    int end = program_.result();
+    while (end >= program_.num_inputs) {
+      const size_t k = static_cast<size_t>(end - program_.num_inputs);
+      const Last before = last_;
+      int operand = -1;
+      const bool is_last = end == program_.result() || uses_[static_cast<size_t>(end)] == 1;
+      const bool peels = is_last && !absorbed[k] && peel(program_.code[k], operand);
+      const int at = operand - program_.num_inputs;
+      if (!peels || at < 0 || absorbed[static_cast<size_t>(at)] ||
+          uses_[static_cast<size_t>(operand)] != 1) {
+        last_ = before;
+        break;
+      }
+      end = operand;
+    }
+    return end;
+  }
+
+  // The instructions up to `end` that are not absorbed and still used, `main` being their value 0.
+  void make_rest(const std::vector<bool>& absorbed, int main, int end) {
     const int inputs = program_.num_inputs;
     std::vector<bool> used(uses_.size());
-    used.back() = true;
+    used[static_cast<size_t>(end)] = true;
     for (size_t k = program_.code.size(); k-- > 0;) {
       if (absorbed[k] || !used[static_cast<size_t>(inputs) + k]) continue;
       for (int v : {program_.code[k].a, program_.code[k].b, program_.code[k].c})
@@ -314,6 +383,7 @@ class Analysis {
   std::vector<Value> values_;
   Chain chain_;
   std::vector<Instruction> rest_;
+  Last last_;
 };
 
 int32_t aligned(size_t bytes) {
@@ -347,6 +417,9 @@ void set_values(const Problem& problem, const Analysis& analysis, size_t first_o
   header.offset = static_cast<int32_t>(chain.offset);
   header.residual = chain.residual;
   header.residual_scale = static_cast<float>(chain.residual_scale);
+  header.last_scale = static_cast<float>(analysis.last().scale);
+  header.last_shift = static_cast<float>(analysis.last().shift);
+  header.last_offset = static_cast<int32_t>(analysis.last().offset);
   header.rest_length = static_cast<int32_t>(analysis.rest().size());
   for (size_t k = first_operand; k < problem.inputs.size() && header.rest_length > 0; ++k)
     if (problem.inputs[k].type == DataType::kUInt8) ++header.bytes_operands;

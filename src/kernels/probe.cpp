@@ -8,10 +8,11 @@
 
 namespace camshaft::kernels {
 
-#define CAMSHAFT_DECLARE_PROBE(isa)     \
-  namespace isa {                       \
-  float run_fma_chains(int64_t rounds); \
-  int64_t macs_per_round();             \
+#define CAMSHAFT_DECLARE_PROBE(isa)        \
+  namespace isa {                          \
+  float run_fma_chains(int64_t rounds);    \
+  int32_t run_byte_chains(int64_t rounds); \
+  int64_t macs_per_round();                \
   }
 CAMSHAFT_DECLARE_PROBE(scalar)
 CAMSHAFT_DECLARE_PROBE(avx2)
@@ -21,11 +22,13 @@ namespace {
 
 struct Probe {
   float (*run)(int64_t);
+  int32_t (*run_bytes)(int64_t);
   int64_t (*macs)();
 };
-constexpr Probe kProbes[kIsaCount] = {{scalar::run_fma_chains, scalar::macs_per_round},
-                                      {avx2::run_fma_chains, avx2::macs_per_round},
-                                      {avx512::run_fma_chains, avx512::macs_per_round}};
+#define CAMSHAFT_PROBE(isa) \
+  { isa::run_fma_chains, isa::run_byte_chains, isa::macs_per_round }
+constexpr Probe kProbes[kIsaCount] = {CAMSHAFT_PROBE(scalar), CAMSHAFT_PROBE(avx2),
+                                      CAMSHAFT_PROBE(avx512)};
 
 using Clock = std::chrono::steady_clock;
 
@@ -33,20 +36,36 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-}  // namespace
+constexpr int64_t kRounds = 20000;
 
-double measure_fma_peak(Isa isa, double seconds) {
-  const Probe& probe = kProbes[static_cast<int>(std::min(isa, cpu_info().best_isa))];
-  constexpr int64_t kRounds = 20000;
-  volatile float sink = probe.run(kRounds);
+// Best rate of `run`, which does `macs` of them.
+template <class Run>
+double best_rate(const Run& run, int64_t macs, double seconds) {
+  volatile auto sink = run(kRounds);
   double best = 0;
   for (const Clock::time_point begin = Clock::now(); seconds_since(begin) < seconds;) {
     const Clock::time_point start = Clock::now();
-    sink = probe.run(kRounds);
-    best = std::max(best, static_cast<double>(kRounds * probe.macs()) / seconds_since(start));
+    sink = run(kRounds);
+    best = std::max(best, static_cast<double>(macs) / seconds_since(start));
   }
   static_cast<void>(sink);
   return best / 1e9;
+}
+
+const Probe& probe_of(Isa isa) {
+  return kProbes[static_cast<int>(std::min(isa, cpu_info().best_isa))];
+}
+
+}  // namespace
+
+double measure_fma_peak(Isa isa, double seconds) {
+  const Probe& probe = probe_of(isa);
+  return best_rate(probe.run, kRounds * probe.macs(), seconds);
+}
+
+double measure_byte_peak(Isa isa, double seconds) {
+  const Probe& probe = probe_of(isa);
+  return best_rate(probe.run_bytes, 4 * kRounds * probe.macs(), seconds);
 }
 
 double measure_read_bandwidth(double seconds) {

@@ -22,7 +22,7 @@ Format format_of(FormatRule rule, bool is_output) {
 ProblemTensor problem_tensor(const CaseTensor& tensor, Format format) {
   ProblemTensor result;
   result.present = tensor.present;
-  result.type = tensor.present ? DataType::kFloat : DataType::kUndefined;
+  result.type = tensor.present ? tensor.type : DataType::kUndefined;
   result.format = tensor.extents.size() >= 3 && !tensor.is_constant ? format : Format::kLinear;
   result.extents.assign(tensor.extents.begin(), tensor.extents.end());
   return result;
@@ -44,18 +44,26 @@ LayerCase::LayerCase(ir::LayerKind kind, ir::Attrs attrs, std::vector<CaseTensor
   layer_.name = "case";
   layer_.attrs = std::move(attrs);
   uint32_t state = 1;
+  const auto next = [&state] {
+    state = state * 1664525u + 1013904223u;
+    return state;
+  };
   const auto add = [&](const CaseTensor& tensor) {
-    data_.emplace_back(tensor.present ? static_cast<size_t>(ir::element_count(tensor.extents)) : 0);
-    for (float& value : data_.back()) {
-      state = state * 1664525u + 1013904223u;
-      value = static_cast<float>(static_cast<int32_t>(state) >> 8) / 8388608.0f;
+    const size_t count =
+        tensor.present ? static_cast<size_t>(ir::element_count(tensor.extents)) : 0;
+    std::vector<std::byte>& bytes = data_.emplace_back(count * ir::bits_of(tensor.type) / 8);
+    if (tensor.type == DataType::kFloat) {
+      float* floats = reinterpret_cast<float*>(bytes.data());
+      for (size_t k = 0; k < count; ++k)
+        floats[k] = static_cast<float>(static_cast<int32_t>(next()) >> 8) / 8388608.0f;
+    } else {
+      for (std::byte& byte : bytes) byte = static_cast<std::byte>(next() >> 24);
     }
   };
   for (const CaseTensor& tensor : inputs_) add(tensor);
   add(output_);
   constants_.resize(inputs_.size());
-  for (size_t k = 0; k < inputs_.size(); ++k)
-    constants_[k].view = std::as_bytes(std::span<const float>(data_[k]));
+  for (size_t k = 0; k < inputs_.size(); ++k) constants_[k].view = data_[k];
 }
 
 Problem LayerCase::problem(const Tactic& tactic, int threads) const {
@@ -77,13 +85,13 @@ void LayerCase::prepare(const Tactic& tactic, ThreadPool* pool) {
   tactic.pack(p, packed);
   input_views_.clear();
   for (size_t k = 0; k < inputs_.size(); ++k) {
-    input_views_.push_back(inputs_[k].present ? make_view(data_[k].data(), DataType::kFloat,
+    input_views_.push_back(inputs_[k].present ? make_view(data_[k].data(), inputs_[k].type,
                                                           p.inputs[k].format, inputs_[k].extents)
                                               : TensorView{});
     if ((tactic.packed_inputs(p) >> k & 1u) != 0) input_views_.back().data = nullptr;
   }
   output_views_ = {
-      make_view(data_.back().data(), DataType::kFloat, p.outputs[0].format, output_.extents)};
+      make_view(data_.back().data(), output_.type, p.outputs[0].format, output_.extents)};
   args_ = KernelArgs{&layer_, input_views_, output_views_, packed, nullptr, pool};
   args_.workspace = aligned(workspace_, tactic.workspace_bytes(args_));
 }
@@ -101,6 +109,54 @@ LayerCase matmul_case(int64_t batch, int64_t m, int64_t n, int64_t k, bool const
                     {transpose_b ? batched(n, k) : batched(k, n), constant},
                     {{n}, true, constant}},
                    {batched(m, n)});
+}
+
+LayerCase byte_matmul_case(int64_t batch, int64_t m, int64_t n, int64_t k, bool constant,
+                           bool transpose_b, const std::string& epilogue) {
+  ir::MatrixMultiplyAttrs attrs;
+  attrs.transpose_b = transpose_b;
+  attrs.a_zero_point = 128;
+  attrs.b_zero_point = constant ? 0 : 128;
+  attrs.type = DataType::kUInt8;
+  attrs.epilogue = ir::parse_program(2, epilogue).value();
+  const auto batched = [batch](int64_t rows, int64_t cols) {
+    return batch == 1 ? std::vector<int64_t>{rows, cols} : std::vector<int64_t>{batch, rows, cols};
+  };
+  return LayerCase(
+      ir::LayerKind::kMatrixMultiply, attrs,
+      {{.extents = batched(m, k), .type = DataType::kUInt8},
+       {.extents = transpose_b ? batched(n, k) : batched(k, n),
+        .is_constant = constant,
+        .type = constant ? DataType::kInt8 : DataType::kUInt8},
+       {.extents = {n}, .is_constant = true, .present = constant, .type = DataType::kInt32},
+       {.extents = {}, .is_constant = true}},
+      {.extents = batched(m, n), .type = DataType::kUInt8});
+}
+
+LayerCase byte_conv_case(const ConvShape& s, int64_t pad_bottom, int64_t pad_right, bool transposed,
+                         bool residual, const std::string& epilogue) {
+  ir::ConvolutionAttrs attrs;
+  attrs.kernel = {s.kh, s.kw};
+  attrs.stride = {s.sh, s.sw};
+  attrs.dilation = {s.dh, s.dw};
+  attrs.pre_padding = {s.pad_top, s.pad_left};
+  attrs.post_padding = {pad_bottom, pad_right};
+  if (transposed) attrs.output_padding = {0, 0};
+  attrs.groups = s.groups;
+  attrs.type = DataType::kUInt8;
+  attrs.epilogue = ir::parse_program(residual ? 3 : 2, epilogue).value();
+  const std::vector<int64_t> y{s.batch, s.oc, s.oh, s.ow};
+  std::vector<CaseTensor> inputs{
+      {.extents = {s.batch, s.ic, s.ih, s.iw}, .type = DataType::kUInt8},
+      {.extents = transposed ? std::vector<int64_t>{s.ic, s.group_oc(), s.kh, s.kw}
+                             : std::vector<int64_t>{s.oc, s.group_ic(), s.kh, s.kw},
+       .is_constant = true,
+       .type = DataType::kInt8},
+      {.extents = {s.oc}, .is_constant = true, .type = DataType::kInt32},
+      {.extents = {s.oc, 1, 1}, .is_constant = true}};
+  if (residual) inputs.push_back({.extents = y, .type = DataType::kUInt8});
+  return LayerCase(transposed ? ir::LayerKind::kDeconvolution : ir::LayerKind::kConvolution, attrs,
+                   inputs, {.extents = y, .type = DataType::kUInt8});
 }
 
 }  // namespace camshaft::kernels

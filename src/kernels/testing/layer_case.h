@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/conv_shape.h"
 #include "kernels/kernel.h"
 
 namespace camshaft::kernels {
@@ -14,6 +15,7 @@ struct CaseTensor {
   std::vector<int64_t> extents;
   bool is_constant = false;
   bool present = true;
+  DataType type = DataType::kFloat;
 };
 
 class LayerCase {
@@ -28,7 +30,7 @@ class LayerCase {
   ir::Layer layer_;
   std::vector<CaseTensor> inputs_;
   CaseTensor output_;
-  std::vector<std::vector<float>> data_;  // inputs, then the output
+  std::vector<std::vector<std::byte>> data_;  // inputs, then the output
   std::vector<ir::ConstantData> constants_;
 
   const Tactic* tactic_ = nullptr;
@@ -40,5 +42,12 @@ class LayerCase {
 // A matrix product of `batch` m x k by k x n matrices.
 LayerCase matmul_case(int64_t batch, int64_t m, int64_t n, int64_t k, bool constant,
                       bool transpose_b, const std::string& epilogue = {});
+// The same of uint8 by int8 (or, where b is not constant, uint8), and a convolution of uint8 by
+// int8; uint8 results. The epilogue's input 1 is a multiplier per channel; input 2 of a convolution
+// with a residual is uint8 of the output's shape.
+LayerCase byte_matmul_case(int64_t batch, int64_t m, int64_t n, int64_t k, bool constant,
+                           bool transpose_b, const std::string& epilogue);
+LayerCase byte_conv_case(const ConvShape& shape, int64_t pad_bottom, int64_t pad_right,
+                         bool transposed, bool residual, const std::string& epilogue);
 
 }  // namespace camshaft::kernels

@@ -13,6 +13,7 @@
   X(gather)                         \
   X(matmul)                         \
   X(matmul_dynamic)                 \
+  X(matmul_dynamic_bytes)           \
   X(norm)                           \
   X(pointwise)                      \
   X(pointwise_table)                \

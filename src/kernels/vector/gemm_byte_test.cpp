@@ -82,17 +82,13 @@ void check(const Spec& s) {
   attrs.zero_point = s.zero_point;
   attrs.type = s.type;
   if (*s.epilogue)
-    attrs.epilogue =
-        ir::parse_program(1 + static_cast<int>(s.operands.size()), s.epilogue).value();
+    attrs.epilogue = ir::parse_program(1 + static_cast<int>(s.operands.size()), s.epilogue).value();
   TestLayer test;
-  test.layer = make_layer(
-      s.transposed ? ir::LayerKind::kDeconvolution : ir::LayerKind::kConvolution, attrs);
+  test.layer =
+      make_layer(s.transposed ? ir::LayerKind::kDeconvolution : ir::LayerKind::kConvolution, attrs);
   test.inputs.push_back({.extents = x, .type = DataType::kUInt8, .value = s.x});
-  test.inputs.push_back({.extents = w,
-                         .type = DataType::kInt8,
-                         .is_data = false,
-                         .is_constant = true,
-                         .value = s.w});
+  test.inputs.push_back(
+      {.extents = w, .type = DataType::kInt8, .is_data = false, .is_constant = true, .value = s.w});
   test.inputs.push_back({.extents = {s.oc},
                          .type = DataType::kInt32,
                          .is_data = false,
@@ -194,26 +190,37 @@ TEST(ByteConv, Codes) {
   const Row rows[] = {
       {"v2 = mul v0 v1", {kScalar}},
       {"v2 = mul v0 v1; v3 = relu v2", {kChannels}},
-      {"v3 = fma v0 v1 v2; v4 = const 131; v5 = add v3 v4; v6 = clip v5 12 200", {kChannels, kChannels}},
+      {"v3 = fma v0 v1 v2; v4 = const 131; v5 = add v3 v4; v6 = clip v5 12 200",
+       {kChannels, kChannels}},
       {"v2 = mul v0 v1; v3 = relu v2; v4 = const 2.5; v5 = mul v3 v4; v6 = round v5; v7 = const 3; "
        "v8 = add v6 v7",
        {kPowerOfTwo}},
-      {"v2 = mul v0 v1; v3 = leaky_relu v2 0.1; v4 = const 0.5; v5 = div v3 v4; v6 = const 100; v7 = "
+      {"v2 = mul v0 v1; v3 = leaky_relu v2 0.1; v4 = const 0.5; v5 = div v3 v4; v6 = const 100; v7 "
+       "= "
        "add v5 v6",
        {kChannels}},
       // residual codes with their own scale and zero point, added before the activation
-      {"v3 = mul v0 v1; v4 = const 11; v5 = sub v2 v4; v6 = const 0.5; v7 = mul v5 v6; v8 = add v3 v7; "
+      {"v3 = mul v0 v1; v4 = const 11; v5 = sub v2 v4; v6 = const 0.5; v7 = mul v5 v6; v8 = add v3 "
+       "v7; "
        "v9 = relu v8; v10 = const 0.75; v11 = mul v9 v10; v12 = const 7; v13 = add v11 v12",
        {kChannels, kSameCodes}},
       {"v3 = mul v0 v1; v4 = add v2 v3; v5 = const 90; v6 = add v4 v5", {kChannels, kSame}},
       // not absorbed: a tile program
-      {"v2 = mul v0 v1; v3 = silu v2 1; v4 = const 30; v5 = mul v3 v4; v6 = const 5; v7 = add v5 v6",
+      {"v2 = mul v0 v1; v3 = silu v2 1; v4 = const 30; v5 = mul v3 v4; v6 = const 5; v7 = add v5 "
+       "v6",
        {kChannels}},
-      {"v4 = mul v0 v1; v5 = sigmoid v4; v6 = mul v5 v2; v7 = mul v6 v3; v8 = const 255; v9 = mul v7 v8",
+      {"v2 = mul v0 v1; v3 = abs v2; v4 = const 0.5; v5 = div v3 v4; v6 = round v5; v7 = "
+       "const "
+       "128; v8 = add v6 v7",
+       {kPowerOfTwo}},
+      {"v4 = mul v0 v1; v5 = sigmoid v4; v6 = mul v5 v2; v7 = mul v6 v3; v8 = const 255; v9 = mul "
+       "v7 v8",
        {kChannels, kSameCodes, kChannels}},
       {"v3 = mul v0 v1; v4 = relu v3; v5 = add v4 v2", {kChannels, kSame}},
-      {"v3 = mul v0 v1; v4 = mul v3 v2; v5 = const 60; v6 = add v4 v5", {kChannels, kImageChannels}},
-      {"v2 = mul v0 v1; v3 = round v2; v4 = tanh v3; v5 = const 9.5; v6 = mul v4 v5", {kPowerOfTwo}},
+      {"v3 = mul v0 v1; v4 = mul v3 v2; v5 = const 60; v6 = add v4 v5",
+       {kChannels, kImageChannels}},
+      {"v2 = mul v0 v1; v3 = round v2; v4 = tanh v3; v5 = const 9.5; v6 = mul v4 v5",
+       {kPowerOfTwo}},
   };
   for (const Row& row : rows)
     for (const DataType type : {DataType::kUInt8, DataType::kFloat})
@@ -266,15 +273,12 @@ void check(const Product& p) {
   attrs.b_zero_point = p.b_zero_point;
   attrs.type = p.type;
   if (*p.epilogue)
-    attrs.epilogue =
-        ir::parse_program(1 + static_cast<int>(p.operands.size()), p.epilogue).value();
+    attrs.epilogue = ir::parse_program(1 + static_cast<int>(p.operands.size()), p.epilogue).value();
   TestLayer test;
   test.layer = make_layer(ir::LayerKind::kMatrixMultiply, attrs);
   test.inputs.push_back({.extents = p.a, .type = DataType::kUInt8});
-  test.inputs.push_back({.extents = p.b,
-                         .type = p.b_type,
-                         .is_data = !p.b_constant,
-                         .is_constant = p.b_constant});
+  test.inputs.push_back(
+      {.extents = p.b, .type = p.b_type, .is_data = !p.b_constant, .is_constant = p.b_constant});
   test.inputs.push_back({.extents = {p.y.back()},
                          .type = DataType::kInt32,
                          .is_data = false,
@@ -356,7 +360,60 @@ TEST(ByteMatmul, Codes) {
   check(p);
 }
 
+// Both factors known only at run time: attention.
+TEST(ByteMatmul, Activations) {
+  for (const DataType type : {DataType::kUInt8, DataType::kInt8})
+    for (int64_t b_zero_point : {0, 128, 77})
+      for (int64_t a_zero_point : {0, 5})
+        for (int64_t n : {3, 33, 70}) {
+          Product p = plain(17, 13, n);
+          p.b_constant = false;
+          p.b_type = type;
+          p.a_zero_point = a_zero_point;
+          p.b_zero_point = type == DataType::kUInt8 ? b_zero_point : b_zero_point - 77;
+          check(p);
+          p.b = {n, 13};
+          p.transpose_b = true;
+          check(p);
+          p.a = {13, 17};
+          p.transpose_a = true;
+          check(p);
+        }
+  Product p;
+  p.b_constant = false;
+  p.b_type = DataType::kUInt8;
+  p.a = {2, 3, 9, 24};
+  p.b = {2, 3, 24, 40};
+  p.y = {2, 3, 9, 40};
+  p.a_zero_point = p.b_zero_point = 128;
+  check(p);
+  p.b = {3, 24, 40};
+  p.type = DataType::kUInt8;
+  p.epilogue = "v2 = mul v0 v1; v3 = const 100; v4 = add v2 v3";
+  p.operands = {{}};
+  check(p);
+  p.operands = {{40}};
+  check(p);
+  p.type = DataType::kFloat;
+  p.epilogue = "v3 = mul v0 v1; v4 = add v3 v2";
+  p.operands = {{}, {2, 1, 1, 40}};
+  check(p);
+  p.type = DataType::kUInt8;
+  check(p);
+}
+
 TEST(ByteMatmul, ThreadsAndDepth) {
+  for (const bool transposed : {false, true}) {
+    Product p;
+    p.b_constant = false;
+    p.b_type = DataType::kUInt8;
+    p.b_zero_point = 128;
+    p.transpose_b = transposed;
+    p.a = {4, 64, 96};
+    p.b = transposed ? Extents{4, 130, 96} : Extents{4, 96, 130};
+    p.y = {4, 64, 130};
+    check(p);
+  }
   check(plain(1, 2048, 1000));
   check(plain(70, 600, 65));
   check(plain(9, 1024, 50));

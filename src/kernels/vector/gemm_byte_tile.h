@@ -17,6 +17,13 @@ CAMSHAFT_INLINE void start_bytes(const Tile& t, Accumulators<I32, kRows, kVecs>&
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) acc.v[r][v] = first;
   }
+  if (!t.row_start) return;
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+    const I32 more = iset1(t.row_start[r]);
+#pragma GCC unroll 8
+    for (int v = 0; v < kVecs; ++v) acc.v[r][v] = acc.v[r][v] + more;
+  }
 }
 
 // Stores value(r, v) with `store_one(pointer, value)`, the last vector of a row with

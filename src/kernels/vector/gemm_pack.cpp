@@ -71,13 +71,68 @@ void pack_panel(const float* b, int64_t k_stride, int64_t n_stride, int64_t k, i
   }
 }
 
-void pack_byte_panel(const int8_t* b, int64_t k_stride, int64_t n_stride, int64_t k, int64_t cols,
-                     int64_t width, int8_t* out) {
-  for (int64_t step = 0; step * kLaneBytes < k; ++step)
-    for (int64_t col = 0; col < width; ++col)
-      for (int64_t e = 0; e < kLaneBytes; ++e, ++out) {
+namespace {
+
+// Columns whose steps of k are neighbours: their dwords are moved.
+void pack_byte_columns(const std::byte* b, int64_t n_stride, int64_t steps, int64_t cols,
+                       int64_t width, uint32_t flips, uint32_t* out) {
+  for (int64_t col = 0; col < cols; col += kBlock)
+    for (int64_t step = 0; step < steps; ++step)
+      for (int64_t c = col; c < cols && c < col + kBlock; ++c) {
+        uint32_t lane;
+        __builtin_memcpy(&lane, b + c * n_stride + step * kLaneBytes, sizeof lane);
+        out[step * width + c] = lane ^ flips;
+      }
+}
+
+// Columns that are neighbours: four rows are interleaved.
+void pack_byte_rows(const std::byte* b, int64_t k_stride, int64_t steps, int64_t cols,
+                    int64_t width, uint8_t flip, std::byte* out) {
+  for (int64_t step = 0; step < steps; ++step, out += width * kLaneBytes) {
+    const std::byte* row = b + step * kLaneBytes * k_stride;
+    int64_t col = 0;
+#if defined(__SSE2__)
+    const __m128i flips = _mm_set1_epi8(static_cast<char>(flip));
+    const auto load16 = [&](int64_t r) {
+      return _mm_xor_si128(
+          _mm_loadu_si128(reinterpret_cast<const __m128i*>(row + r * k_stride + col)), flips);
+    };
+    for (; col + 16 <= cols; col += 16) {
+      const __m128i r0 = load16(0), r1 = load16(1), r2 = load16(2), r3 = load16(3);
+      const __m128i low01 = _mm_unpacklo_epi8(r0, r1), high01 = _mm_unpackhi_epi8(r0, r1);
+      const __m128i low23 = _mm_unpacklo_epi8(r2, r3), high23 = _mm_unpackhi_epi8(r2, r3);
+      __m128i* to = reinterpret_cast<__m128i*>(out + col * kLaneBytes);
+      _mm_storeu_si128(to, _mm_unpacklo_epi16(low01, low23));
+      _mm_storeu_si128(to + 1, _mm_unpackhi_epi16(low01, low23));
+      _mm_storeu_si128(to + 2, _mm_unpacklo_epi16(high01, high23));
+      _mm_storeu_si128(to + 3, _mm_unpackhi_epi16(high01, high23));
+    }
+#endif
+    for (; col < cols; ++col)
+      for (int64_t e = 0; e < kLaneBytes; ++e)
+        out[col * kLaneBytes + e] = row[e * k_stride + col] ^ static_cast<std::byte>(flip);
+  }
+}
+
+}  // namespace
+
+void pack_byte_panel(const std::byte* b, int64_t k_stride, int64_t n_stride, int64_t k,
+                     int64_t cols, int64_t width, uint8_t flip, std::byte* out) {
+  const int64_t whole = k / kLaneBytes, steps = (k + kLaneBytes - 1) / kLaneBytes;
+  if (k_stride == 1)
+    pack_byte_columns(b, n_stride, whole, cols, width, flip * 0x01010101u,
+                      reinterpret_cast<uint32_t*>(out));
+  else if (n_stride == 1)
+    pack_byte_rows(b, k_stride, whole, cols, width, flip, out);
+  const int64_t first = k_stride == 1 || n_stride == 1 ? whole : 0;
+  for (int64_t step = 0; step < steps; ++step)
+    for (int64_t col = step < first ? cols : 0; col < width; ++col)
+      for (int64_t e = 0; e < kLaneBytes; ++e) {
         const int64_t row = step * kLaneBytes + e;
-        *out = col < cols && row < k ? b[row * k_stride + col * n_stride] : int8_t{0};
+        out[(step * width + col) * kLaneBytes + e] =
+            col < cols && row < k
+                ? b[row * k_stride + col * n_stride] ^ static_cast<std::byte>(flip)
+                : std::byte{0};
       }
 }
 

@@ -38,7 +38,8 @@ struct Tile {
   int64_t segment_length;  // of all, in steps of 4 bytes of A
   const std::byte* b;      // row k at b + k * b_stride; a packed panel is [K][kVecs * kLanes] lanes
   int64_t b_stride;
-  const void* bias;  // kVecs * kLanes floats, of bytes int32; or null for 0
+  const int32_t* row_start;  // of bytes: added to every column of a row; or null
+  const void* bias;          // kVecs * kLanes floats, of bytes int32; or null for 0
   std::byte* c;
   int64_t c_stride;
   int64_t cols;     // (kVecs - 1) * kLanes < cols ≤ kVecs * kLanes

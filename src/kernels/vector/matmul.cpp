@@ -117,10 +117,11 @@ void pack_bytes(const Problem& problem, const Panels& panels, int64_t k, int64_t
     bias[col] = static_cast<int32_t>(static_cast<uint32_t>(bias[col]) -
                                      static_cast<uint32_t>(attrs_of(problem).a_zero_point) * sum);
   }
-  int8_t* weights = reinterpret_cast<int8_t*>(bias + panels.padded_n());
+  std::byte* weights = reinterpret_cast<std::byte*>(bias + panels.padded_n());
+  const std::byte* bytes = reinterpret_cast<const std::byte*>(b);
   for (int64_t panel = 0; panel < panels.count(); ++panel)
-    pack_byte_panel(b + panels.first_col(panel) * n_stride, k_stride, n_stride, k,
-                    panels.cols_of(panel), panels.vecs_of(panel) * kLanes,
+    pack_byte_panel(bytes + panels.first_col(panel) * n_stride, k_stride, n_stride, k,
+                    panels.cols_of(panel), panels.vecs_of(panel) * kLanes, 0,
                     weights + panels.offset(panel) * kLaneBytes);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Independent chains of fused multiply-adds: as many as hide the latency of two pipes, none
 // touching memory.
-#include "kernels/simd/simd.h"
+#include "kernels/vector/gemm_byte_product.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
@@ -18,6 +18,41 @@ float run_fma_chains(int64_t rounds) {
   F32 total = sum[0];
   for (int k = 1; k < kChains; ++k) total = total + sum[k];
   return reduce_add(total);
+}
+
+namespace {
+
+template <class Product>
+int32_t run_byte_products(int64_t rounds) {
+  constexpr int kChains = 12;
+  I32 sum[kChains];
+#pragma GCC unroll 12
+  for (int k = 0; k < kChains; ++k) sum[k] = iset1(k);
+  std::byte lanes[kLanes * 4] = {};
+  for (std::byte& lane : lanes) lane = std::byte{3};
+  const Product product;
+  const auto row = product.row(lanes);
+  const auto column = product.column(lanes);
+  for (int64_t round = 0; round < rounds; ++round) {
+#pragma GCC unroll 12
+    for (int k = 0; k < kChains; ++k) product.add_product(row, column, sum[k]);
+  }
+  I32 total = sum[0];
+#pragma GCC unroll 12
+  for (int k = 1; k < kChains; ++k) total = total + sum[k];
+  int32_t stored[kLanes];
+  istore(stored, total);
+  return stored[0];
+}
+
+}  // namespace
+
+// The same of uint8 by int8: 4 × 12 × kLanes MACs a round.
+int32_t run_byte_chains(int64_t rounds) {
+#if defined(CAMSHAFT_TARGET_avx512)
+  if (cpu_info().has_vnni) return run_byte_products<VnniProduct>(rounds);
+#endif
+  return run_byte_products<WordProduct>(rounds);
 }
 
 int64_t macs_per_round() {

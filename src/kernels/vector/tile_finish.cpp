@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/vector/tile_finish.h"
 
-#include "kernels/simd/bytes.h"
+#include "kernels/vector/byte_rows.h"
 #include "kernels/vector/program_tile.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -182,17 +182,23 @@ void widen(const TileSource& source, const TilePlace& place, int64_t channel, in
   const std::byte* first = at(source, place, channel);
   for (int64_t r = 0; r < place.pixels; ++r, first += source.pixel, to += kRestStride) {
     const uint8_t* from = reinterpret_cast<const uint8_t*>(first);
-    int64_t c = 0;
     if (source.channel == 1)
-      for (; c + kLanes <= channels; c += kLanes) store(to + c, to_float(load_bytes(from + c)));
-    for (; c < channels; ++c) to[c] = static_cast<float>(from[c * source.channel]);
+      widen_row(from, to, channels);
+    else
+      for (int64_t c = 0; c < channels; ++c) to[c] = static_cast<float>(from[c * source.channel]);
   }
 }
 
-// Rounded and saturated.
-void narrow(const float* from, int64_t rows, int64_t cols, std::byte* to, int64_t to_row) {
-  const F32 low = zero(), high = set1(255);
-  const auto codes = [low, high](F32 v) { return to_int(min(high, max(low, v))); };
+// Codes of stored pixels, saturated.
+void narrow(const PackedEpilogue& packed, const float* from, int64_t rows, int64_t cols,
+            std::byte* to, int64_t to_row) {
+  const F32 scale = set1(packed.last_scale), shift = set1(packed.last_shift);
+  const float offset = static_cast<float>(packed.last_offset);
+  const F32 low = set1(-offset), high = set1(255 - offset);
+  const I32 after = iset1(packed.last_offset);
+  const auto codes = [scale, shift, low, high, after](F32 v) {
+    return to_int(min(high, max(low, fma(v, scale, shift)))) + after;
+  };
   for (int64_t r = 0; r < rows; ++r, from += kRestStride, to += to_row) {
     uint8_t* bytes = reinterpret_cast<uint8_t*>(to);
     int64_t c = 0;
@@ -232,7 +238,7 @@ void finish_byte_tiles(const TileFinish& finish, const TilePlace& place, int64_t
   run_code(code, packed.rest_length, finish.num_operands + 1, operands, y, y_pixel, place.pixels,
            channels);
   if (waits(finish))
-    narrow(y, place.pixels, channels, at(finish.out, place, channel), finish.out.pixel);
+    narrow(packed, y, place.pixels, channels, at(finish.out, place, channel), finish.out.pixel);
 }
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET
