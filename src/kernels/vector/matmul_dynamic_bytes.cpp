@@ -64,7 +64,8 @@ struct Work {
     a_at = columns_at + kMaxColumns * kLaneBytes;
     rows_at = a_at + (copies_a ? run.m * a_stride : 0);
     rest_at = rows_at + (sums_rows ? round_up(run.m * kLaneBytes, 64) : 0);
-    worker_bytes = round_up(rest_at + rest_scratch_bytes(run.finish, rows), 64);
+    // The narrowest panel has the tallest tiles.
+    worker_bytes = round_up(rest_at + rest_scratch_bytes(run.finish, kMaxByteRows[1]), 64);
   }
   static MatmulRun matmul_of(const KernelArgs& args) {
     MatmulRun run;
