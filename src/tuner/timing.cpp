@@ -144,6 +144,7 @@ struct Candidate {
     args.outputs = arena.outputs;
     args.pool = &pool;
     packed.prepare(problem, *tactic, from);
+    args.packed = packed.next();  // what the workspace holds may follow from the packed epilogue
     args.workspace = workspace.reserve(tactic->workspace_bytes ? tactic->workspace_bytes(args) : 0);
   }
 
