@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""camshaft trace and camshaft view end to end, on a made-up trace and on one of our own runs."""
+import csv
+import gzip
+import io
+import json
+import re
+import signal
+import subprocess
+import time
+import urllib.request
+
+import conftest
+import pytest
+
+MOUNT = "data/plugin/pytorch_profiler"
+
+
+def made_up(kernel_us=100):
+    events = []
+    for step in range(3):
+        t = 1000 + step * 1000
+        events.append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 1, "tid": 1, "ts": t, "dur": 900})
+        events.append({"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": t + 10, "dur": 100, "args": {"External id": step + 1}})
+        events.append({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": t + 20, "dur": 10,
+                       "args": {"External id": step + 1, "correlation": 100 + step}})
+        events.append({"ph": "X", "cat": "kernel", "name": "gemm, tall", "pid": 0, "tid": 7, "ts": t + 50, "dur": kernel_us,
+                       "args": {"correlation": 100 + step, "device": 0, "stream": 7}})
+    return {"schemaVersion": 1, "traceEvents": events}
+
+
+@pytest.fixture
+def trace_file(tmp_path):
+    path = tmp_path / "worker0.pt.trace.json.gz"
+    path.write_bytes(gzip.compress(json.dumps(made_up()).encode()))
+    return path
+
+
+def test_summary_gives_figures_by_name(camshaft, trace_file):
+    result = camshaft("trace", "summary", trace_file, "--json")
+    assert result.code == 0, result.err
+    figures = json.loads(result.out)[0]["figures"]
+    assert figures["steps"] == 3 and figures["kernels.calls"] == 3
+    assert figures["kernels.total_us"] == 300
+    text = camshaft("trace", "summary", trace_file)
+    assert "3 steps" in text.out and "where a step goes" in text.out and "the steps hung on" in text.out
+
+
+def test_tables_as_csv_and_text(camshaft, trace_file):
+    rows = list(csv.DictReader(io.StringIO(camshaft("trace", "kernels", trace_file, "--csv").out)))
+    assert rows == [{"name": "gemm, tall", "tensor_cores": "no", "calls": "3", "total_us": "300", "mean_us": "100", "max_us": "100", "min_us": "100"}]
+    assert "aten::mm" in camshaft("trace", "ops", trace_file, "--top", "1").out
+
+
+def test_conditions_set_the_exit_code(camshaft, trace_file):
+    assert camshaft("trace", "summary", trace_file, "--fail-if", "steps < 3").code == 0
+    assert camshaft("trace", "summary", trace_file, "--fail-if", "steps == 3").code == 2
+    wrong = camshaft("trace", "summary", trace_file, "--fail-if", "stepps == 3")
+    assert wrong.code == 1 and "steps" in wrong.err
+
+
+def test_diff_compares_two_runs(camshaft, trace_file, tmp_path):
+    slower = tmp_path / "slower.json"
+    slower.write_text(json.dumps(made_up(kernel_us=150)))
+    assert camshaft("trace", "diff", trace_file, slower, "--fail-if", "ratio.kernels.total_us > 1.6").code == 0
+    assert camshaft("trace", "diff", trace_file, slower, "--fail-if", "ratio.kernels.total_us > 1.4").code == 2
+
+
+def test_files_that_are_no_traces_are_one_clear_error(camshaft, tmp_path):
+    (tmp_path / "x.json").write_text('{"a": 1}')
+    for name in ("x.json", "missing.json"):
+        result = camshaft("trace", "summary", tmp_path / name)
+        assert result.code == 1 and name in result.err and len(result.err.splitlines()) == 1
+
+
+class View:
+    def __init__(self, *words):
+        self.process = subprocess.Popen([str(conftest.BIN / "camshaft"), "view", *map(str, words), "--port", "0", "--no-browser"], stdout=subprocess.PIPE, text=True)
+        self.address = re.search(r"http:\S+", self.process.stdout.readline()).group(0)
+
+    def get(self, path):
+        answer = urllib.request.urlopen(self.address + path)
+        body = answer.read()
+        return json.loads(gzip.decompress(body) if body[:2] == b"\x1f\x8b" else body)
+
+    def wait(self):
+        while self.get(f"{MOUNT}/runs")["loading"]:
+            time.sleep(0.02)
+        return self.get(f"{MOUNT}/runs")["runs"]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGINT)
+        assert self.process.wait(20) == 0
+
+
+def test_our_own_runs_open_in_the_viewer(camexec, conv_file, tmp_path):
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    for name in ("camexec.pt.trace.json", "packed.pt.trace.json.gz"):
+        assert camexec(f"--onnx={conv_file}", "--warmUp=0", "--duration=0", "--iterations=2", f"--exportTrace={folder / name}").code == 0
+    with View(folder) as view:
+        assert view.wait() == ["runs"]
+        assert view.get(f"{MOUNT}/workers?run=runs&view=Overview") == ["camexec", "packed"]
+        overview = view.get(f"{MOUNT}/overview?run=runs&worker=camexec&span=default")
+        assert overview["steps"]["rows"]
+        table = view.get(f"{MOUNT}/operation/table?run=runs&worker=packed&span=default&group_by=Operation")
+        assert any("conv1" in row["name"] for row in table["data"])
+
+
+def test_new_files_are_found(camshaft, trace_file, tmp_path):
+    with View(tmp_path, "--rescan", "1") as view:
+        run = view.wait()[0]
+        trace_file.with_name("worker1.pt.trace.json").write_text(json.dumps(made_up()))
+        for _ in range(100):
+            if len(view.get(f"{MOUNT}/workers?run={run}&view=Overview")) == 2:
+                return
+            time.sleep(0.1)
+        pytest.fail("the second worker was not found")
