@@ -48,6 +48,8 @@ std::string refuse_operands(const Problem& problem, size_t first_operand, bool o
 
 inline constexpr int kMaxEpilogueOperands = 8;
 
+// Where a unary program follows a rounding to at most 256 values, it is a table of codes: code
+// above is its index.
 // `back` below 0: operands are packed only where they are one value.
 //
 // The channels of an output: `groups` of `channels` each, padded to `padded` in packed vectors.
@@ -68,6 +70,7 @@ struct PackedEpilogue {
   float last_scale, last_shift;
   int32_t last_offset;
   int32_t rest_length;
+  int32_t table;                           // of 256 codes, 0: none
   int32_t bytes;                           // of all
   int32_t multiplier, addend;              // [groups][padded] floats
   int32_t rest;                            // ir::Instruction[rest_length]

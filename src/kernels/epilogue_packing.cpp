@@ -135,7 +135,7 @@ class Analysis {
         if (v >= 0) ++uses_[static_cast<size_t>(v)];
     const bool eight_bit = output.type == DataType::kUInt8;
     if (!program.empty()) follow(eight_bit);
-    if (eight_bit && rest_.empty()) chain_.clip(0, 255);
+    if (eight_bit && rest_.empty() && table_.empty()) chain_.clip(0, 255);
   }
 
   const Chain& chain() const { return chain_; }
@@ -144,6 +144,7 @@ class Analysis {
     double scale = 1, shift = 0, offset = 0;
   };
   const Last& last() const { return last_; }
+  const std::vector<uint8_t>& table() const { return table_; }
 
  private:
   void follow(bool eight_bit) {
@@ -173,6 +174,7 @@ class Analysis {
       main = result;
     }
     const bool whole = main == program_.result();
+    if (!whole && eight_bit && chain_.rounded && make_table(absorbed, main)) return;
     if (before_rounding && !(whole && eight_bit)) {
       chain_ = before_rounding->chain;
       absorbed = before_rounding->absorbed;
@@ -290,6 +292,33 @@ class Analysis {
     }
   }
 
+  // The program after `main`, an integer of at most 256 values, when it reads nothing else.
+  bool make_table(const std::vector<bool>& absorbed, int main) {
+    if (!(chain_.high - chain_.low <= 255) || !is_integral(chain_.low)) return false;
+    std::vector<double> values(uses_.size(), std::numeric_limits<double>::quiet_NaN());
+    for (int v = 1; v < program_.num_inputs; ++v)
+      if (const auto number = number_of(v)) values[static_cast<size_t>(v)] = *number;
+    const auto value = [&](int v) { return v < 0 ? 0.0 : values[static_cast<size_t>(v)]; };
+    std::vector<uint8_t> table(256);
+    const int count = static_cast<int>(chain_.high - chain_.low) + 1;
+    for (int index = 0; index < count; ++index) {
+      const size_t inputs = static_cast<size_t>(program_.num_inputs);
+      values[static_cast<size_t>(main)] = index + chain_.low + chain_.offset;
+      for (size_t k = 0; k < program_.code.size(); ++k) {
+        const Instruction& op = program_.code[k];
+        if (absorbed[k]) continue;
+        values[inputs + k] =
+            ir::evaluate_point_op(op.op, value(op.a), value(op.b), value(op.c), op.x, op.y);
+      }
+      if (std::isnan(values.back())) return false;  // an operand that is no number
+      table[static_cast<size_t>(index)] =
+          static_cast<uint8_t>(std::clamp(std::nearbyint(values.back()), 0.0, 255.0));
+    }
+    table_ = std::move(table);
+    chain_.offset = -chain_.low;
+    return true;
+  }
+
   // The number a value is, if it is one.
   std::optional<double> number_of(int v) const {
     if (v >= program_.num_inputs) {
@@ -384,11 +413,14 @@ class Analysis {
   Chain chain_;
   std::vector<Instruction> rest_;
   Last last_;
+  std::vector<uint8_t> table_;
 };
 
 int32_t aligned(size_t bytes) {
   return static_cast<int32_t>((bytes + 63) / 64 * 64);
 }
+
+constexpr int32_t kTableBytes = 256;
 
 // Where everything lies: from shapes alone, because an engine is checked without its constants.
 PackedEpilogue place_parts(const Problem& problem, const ir::Program& program, size_t first_operand,
@@ -399,7 +431,8 @@ PackedEpilogue place_parts(const Problem& problem, const ir::Program& program, s
   header.multiplier = aligned(sizeof header);
   header.addend = header.multiplier + vector_bytes;
   header.rest = header.addend + vector_bytes;
-  header.bytes = header.rest + aligned(program.code.size() * sizeof(Instruction));
+  header.table = header.rest + aligned(program.code.size() * sizeof(Instruction));
+  header.bytes = header.table + (program.empty() ? 0 : kTableBytes);
   const uint32_t packed = packed_operands(problem, first_operand, layout.back);
   for (size_t k = first_operand; k < problem.inputs.size(); ++k) {
     if ((packed >> k & 1u) == 0) continue;
@@ -414,6 +447,7 @@ void set_values(const Problem& problem, const Analysis& analysis, size_t first_o
   const Chain& chain = analysis.chain();
   header.low = static_cast<float>(chain.low), header.high = static_cast<float>(chain.high);
   header.slope = static_cast<float>(chain.slope), header.post = static_cast<float>(chain.post);
+  if (analysis.table().empty()) header.table = 0;
   header.offset = static_cast<int32_t>(chain.offset);
   header.residual = chain.residual;
   header.residual_scale = static_cast<float>(chain.residual_scale);
@@ -458,6 +492,7 @@ void pack_epilogue(const Problem& problem, const ir::Program& program, size_t fi
   std::memcpy(packed, &header, sizeof header);
   pack_vector(analysis.chain().multiplier, layout, packed + header.multiplier);
   pack_vector(analysis.chain().addend, layout, packed + header.addend);
+  if (header.table > 0) std::memcpy(packed + header.table, analysis.table().data(), kTableBytes);
   if (header.rest_length == 0) return;
   std::memcpy(packed + header.rest, analysis.rest().data(),
               analysis.rest().size() * sizeof(Instruction));

@@ -4,6 +4,7 @@
 #include "kernels/vector/conv_window.h"
 #include "kernels/vector/gemm_cost.h"
 #include "kernels/vector/gemm_fold.h"
+#include "kernels/vector/gemm_halves.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
@@ -321,6 +322,15 @@ int64_t list_segments(const ConvRun& run, const TapRange& taps, Segment* segment
   return count;
 }
 
+// Sets the panel of `tile`; gives the kernel for it.
+TileKernel set_panel(const ConvRun& run, const Panels& panels, const std::byte* panel, int vecs,
+                     int rows, Tile& tile) {
+  tile.b = panel;
+  if (run.fold > 1) return fold_kernel(run.fold, vecs, rows);
+  if (run.numeric == Numeric::kFloat) return tile_kernel(vecs, rows);
+  return byte_panel_kernel(panel, panels.k, vecs, rows, tile);
+}
+
 // One tile of pixels against panels [first, last) of conv group `group`.
 void run_panels(const ConvRun& run, const Panels& panels, Tile& tile, const TilePlace& place,
                 int64_t group, int64_t first, int64_t last, std::byte* rest_scratch) {
@@ -331,7 +341,6 @@ void run_panels(const ConvRun& run, const Panels& panels, Tile& tile, const Tile
   for (int64_t panel = first; panel < last; ++panel) {
     const int64_t col = panels.first_col(panel), vecs = panels.vecs_of(panel);
     const int64_t channel = group_channel + col, cols = panels.cols_of(panel);
-    tile.b = weights + panels.offset(panel) * kLaneBytes;
     tile.b_stride = vecs * kLanes * kLaneBytes;
     tile.bias = run.bias ? run.bias + (group_column + col) * kLaneBytes : nullptr;
     if (run.numeric == Numeric::kFloat)
@@ -339,8 +348,8 @@ void run_panels(const ConvRun& run, const Panels& panels, Tile& tile, const Tile
     else
       place_byte_tile(run.finish, place, channel, cols, group_column + col, first_channel,
                       rest_scratch, tile);
-    const int v = static_cast<int>(vecs), rows = static_cast<int>(place.pixels);
-    (run.fold == 1 ? tile_kernel(run.numeric, v, rows) : fold_kernel(run.fold, v, rows))(tile);
+    set_panel(run, panels, weights + panels.offset(panel) * kLaneBytes, static_cast<int>(vecs),
+              static_cast<int>(place.pixels), tile)(tile);
   }
   const int64_t end = group_channel + panels.first_col(last - 1) + panels.cols_of(last - 1);
   if (run.numeric == Numeric::kFloat)

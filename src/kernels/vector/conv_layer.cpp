@@ -3,6 +3,7 @@
 #include "kernels/vector/conv_gemm.h"
 #include "kernels/vector/gemm_cost.h"
 #include "kernels/vector/gemm_fold.h"
+#include "kernels/vector/gemm_halves.h"
 #include "kernels/vector/program_tile.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -21,7 +22,9 @@ ConvRuns conv_runs(const ConvShape& s, Numeric numeric, int fold) {
 
 Panels conv_panels(const ConvShape& s, Numeric numeric, int max_vecs, int fold) {
   const ConvRuns runs = conv_runs(s, numeric, fold);
-  return Panels(s.group_oc(), s.kh * runs.runs * runs.rows, max_vecs, fold);
+  const int64_t steps = s.kh * runs.runs * runs.rows;
+  return numeric == Numeric::kByte ? byte_panels(s.group_oc(), steps, max_vecs)
+                                   : Panels(s.group_oc(), steps, max_vecs, fold);
 }
 
 namespace {
@@ -50,7 +53,7 @@ double conv_tiles_us(const ConvShape& s, Numeric numeric, int64_t rows, int64_t 
                      int fold) {
   const int vecs = tile_vecs(s, max_vecs, fold);
   const Panels panels = conv_panels(s, numeric, vecs, fold);
-  const int64_t lanes = panels.k == 0 ? kLanes : panels.lanes() / panels.k;
+  const int64_t lanes = panels.total_vecs() * kLanes;
   double us = tile_cost_us(numeric, rows, strip, lanes, panels.k, vecs);
   if (fold > 1)  // the lanes of a column are added, results stored one row at a time
     us += static_cast<double>(rows * strip) * (6 + 3 * static_cast<double>(lanes / kLanes)) / 4000;
@@ -141,6 +144,25 @@ void pack_unfolded(const PackedRow<T>& row, const T* from, T* to) {
       }
 }
 
+// Where a panel is packed: its place, or memory from which it is halved into its place.
+struct NaturalPanel {
+  std::byte* place;
+  std::byte* rows;
+  int64_t steps, width;
+
+  NaturalPanel(std::byte* to, int64_t steps_, int64_t width_, Numeric numeric)
+      : place(to), rows(to), steps(steps_), width(width_) {
+    if (kHalvesSteps && numeric == Numeric::kByte)
+      rows = new std::byte[static_cast<size_t>(steps * width * kLaneBytes)];
+  }
+  NaturalPanel(const NaturalPanel&) = delete;
+  ~NaturalPanel() {
+    if (rows == place) return;
+    pack_halves(rows, steps, width, place);
+    delete[] rows;
+  }
+};
+
 }  // namespace
 
 template <class T>
@@ -155,8 +177,9 @@ void pack_filter(const ConvShape& s, const Filter<T>& f, int max_vecs, int fold,
       const PackedRow<T> row{
           s, f, fold, panels.vecs_of(panel) * kLanes, panels.cols_of(panel), kPerLane};
       const T* from = f.data + group * f.group + panels.first_col(panel) * f.n;
-      T* to = reinterpret_cast<T*>(packed +
-                                   (group * panels.lanes() + panels.offset(panel)) * kLaneBytes);
+      std::byte* place = packed + (group * panels.lanes() + panels.offset(panel)) * kLaneBytes;
+      const NaturalPanel natural(place, panels.k, row.width, kNumeric);
+      T* to = reinterpret_cast<T*>(natural.rows);
       if (taps_join(s, kNumeric, fold)) {
         pack_unfolded(row, from, to);
         continue;

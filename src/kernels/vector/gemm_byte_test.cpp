@@ -181,6 +181,30 @@ TEST(ByteConv, ExtremeValues) {
       }
 }
 
+// Mostly small weights, some steps of K with large ones: without VNNI, 8-bit products that saturate
+// are split where they could.
+TEST(ByteConv, SmallAndLargeWeights) {
+  const auto weights = [](int64_t rare, double large) {
+    return [rare, large](int64_t k) {
+      return k / 4 % rare == rare - 1 ? (k % 8 < 4 ? large : -1 - large)
+                                      : static_cast<double>(k * 37 % 129 - 64);
+    };
+  };
+  for (int64_t rare : {5, 301, 100000})
+    for (double large : {127.0, 90.0})
+      for (int64_t ic : {3, 4, 24})
+        for (int64_t oc : {8, 33}) {
+          Spec s = square(ic, 6, oc, 3, 1, 1, 3);
+          s.w = weights(rare, large);
+          s.x = [](int64_t k) { return k % 5 == 0 ? 0.0 : 255.0; };
+          check(s);
+          s.kh = s.kw = 1, s.pad = 0;
+          check(s);
+          s.groups = oc == 8 && ic % 4 == 0 ? 2 : 1;
+          check(s);
+        }
+}
+
 TEST(ByteConv, Codes) {
   struct Row {
     const char* epilogue;
@@ -212,6 +236,15 @@ TEST(ByteConv, Codes) {
       {"v2 = mul v0 v1; v3 = abs v2; v4 = const 0.5; v5 = div v3 v4; v6 = round v5; v7 = "
        "const "
        "128; v8 = add v6 v7",
+       {kPowerOfTwo}},
+      // a table of codes, with the inner codes in both conventions
+      {"v2 = mul v0 v1; v3 = round v2; v4 = const 128; v5 = add v3 v4; v6 = clip v5 0 255; v7 = "
+       "const 0.05; v8 = const -6.4; v9 = fma v6 v7 v8; v10 = silu v9 1; v11 = const 20; v12 = mul "
+       "v10 v11; v13 = round v12; v14 = add v13 v4",
+       {kPowerOfTwo}},
+      {"v2 = mul v0 v1; v3 = round v2; v4 = clip v3 -128 127; v5 = silu v4 0.05; v6 = round v5; v7 "
+       "= "
+       "const 128; v8 = add v6 v7",
        {kPowerOfTwo}},
       {"v4 = mul v0 v1; v5 = sigmoid v4; v6 = mul v5 v2; v7 = mul v6 v3; v8 = const 255; v9 = mul "
        "v7 v8",

@@ -38,6 +38,9 @@ struct Tile {
   int64_t segment_length;  // of all, in steps of 4 bytes of A
   const std::byte* b;      // row k at b + k * b_stride; a packed panel is [K][kVecs * kLanes] lanes
   int64_t b_stride;
+  // Of halved panels (gemm_halves.h): the first row of each step, the bytes of A between rows.
+  const int32_t* first_rows;
+  const uint8_t* advances;
   const int32_t* row_start;  // of bytes: added to every column of a row; or null
   const void* bias;          // kVecs * kLanes floats, of bytes int32; or null for 0
   std::byte* c;
@@ -107,9 +110,14 @@ struct Panels {
   int64_t unit;  // columns of a vector
   EvenSplit vecs;
   int64_t n, k;
+  int64_t vec_lanes;  // of one vector in a panel
 
   Panels(int64_t n_, int64_t k_, int max_vecs, int fold = 1)
-      : unit(kLanes / fold), vecs(split_evenly((n_ + unit - 1) / unit, max_vecs)), n(n_), k(k_) {}
+      : unit(kLanes / fold),
+        vecs(split_evenly((n_ + unit - 1) / unit, max_vecs)),
+        n(n_),
+        k(k_),
+        vec_lanes(kLanes * k_) {}
   int64_t count() const { return vecs.parts; }
   int vecs_of(int64_t panel) const { return static_cast<int>(vecs.size(panel)); }
   int64_t first_col(int64_t panel) const { return vecs.start(panel) * unit; }
@@ -119,8 +127,9 @@ struct Panels {
   }
   int64_t padded_n() const { return (n + unit - 1) / unit * unit; }
   // In lanes.
-  int64_t offset(int64_t panel) const { return vecs.start(panel) * kLanes * k; }
-  int64_t lanes() const { return (n + unit - 1) / unit * kLanes * k; }
+  int64_t offset(int64_t panel) const { return vecs.start(panel) * vec_lanes; }
+  int64_t total_vecs() const { return (n + unit - 1) / unit; }
+  int64_t lanes() const { return total_vecs() * vec_lanes; }
 };
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

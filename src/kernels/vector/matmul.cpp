@@ -4,6 +4,7 @@
 // a transposed A are those of conv_gemm.
 #include "kernels/vector/conv_gemm.h"
 #include "kernels/vector/gemm_cost.h"
+#include "kernels/vector/gemm_halves.h"
 #include "kernels/vector/gemm_pack.h"
 #include "kernels/vector/gemm_tiles.h"
 #include "kernels/vector/matmul_run.h"
@@ -66,11 +67,16 @@ ChannelLayout columns_of(const Panels& panels) {
   return {1, panels.n, panels.padded_n(), 0, panels.n};
 }
 
+Panels panels_of(Numeric numeric, int64_t n, int64_t k, int max_vecs) {
+  const int64_t steps = steps_of(numeric, k);
+  return numeric == Numeric::kByte ? byte_panels(n, steps, max_vecs) : Panels(n, steps, max_vecs);
+}
+
 template <Numeric kNumeric>
 size_t packed_bytes(const Problem& problem) {
   int64_t m, n, k;
   if (!matmul_extents(problem, m, n, k)) return 0;
-  const Panels panels(n, steps_of(kNumeric, k), 1);
+  const Panels panels = panels_of(kNumeric, n, k, 1);
   const size_t epilogue = kNumeric == Numeric::kFloat
                               ? 0
                               : packed_epilogue_bytes(problem, attrs_of(problem).epilogue,
@@ -119,17 +125,22 @@ void pack_bytes(const Problem& problem, const Panels& panels, int64_t k, int64_t
   }
   std::byte* weights = reinterpret_cast<std::byte*>(bias + panels.padded_n());
   const std::byte* bytes = reinterpret_cast<const std::byte*>(b);
-  for (int64_t panel = 0; panel < panels.count(); ++panel)
+  std::byte* natural =
+      new std::byte[static_cast<size_t>(panels.k * kMaxVecs * kLanes * kLaneBytes)];
+  for (int64_t panel = 0; panel < panels.count(); ++panel) {
+    const int64_t width = panels.vecs_of(panel) * kLanes;
     pack_byte_panel(bytes + panels.first_col(panel) * n_stride, k_stride, n_stride, k,
-                    panels.cols_of(panel), panels.vecs_of(panel) * kLanes, 0,
-                    weights + panels.offset(panel) * kLaneBytes);
+                    panels.cols_of(panel), width, 0, natural);
+    pack_halves(natural, panels.k, width, weights + panels.offset(panel) * kLaneBytes);
+  }
+  delete[] natural;
 }
 
 template <Form F>
 void pack(const Problem& problem, std::byte* packed) {
   int64_t m, n, k;
   if (!matmul_extents(problem, m, n, k)) return;
-  const Panels panels(n, steps_of(F.numeric, k), F.vecs);
+  const Panels panels = panels_of(F.numeric, n, k, F.vecs);
   const bool transposed = attrs_of(problem).transpose_b;
   const int64_t k_stride = transposed ? 1 : n, n_stride = transposed ? k : 1;
   if (F.numeric == Numeric::kFloat)

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/simd/bytes.h"
+#include "kernels/vector/byte_table.h"
 #include "kernels/vector/nest.h"
 #include "kernels/vector/program_tile.h"
 #include "kernels/vector/tactic_util.h"
@@ -278,6 +279,10 @@ constexpr Tactic kTactics[] = {
 };
 
 }  // namespace
+
+void look_up_codes(const uint8_t* table, const uint8_t* from, uint8_t* to, int64_t count) {
+  look_up(table, from, to, count);
+}
 
 std::span<const Tactic> pointwise_table_tactics() {
   return kTactics;

@@ -180,6 +180,8 @@ void multiply_panels(const Product& p, int64_t rows, int64_t first, int64_t last
                .segment_length = p.panels.k,
                .b = reinterpret_cast<const std::byte*>(p.weights + p.panels.offset(panel)),
                .b_stride = p.panels.vecs_of(panel) * kLanes * kLaneBytes,
+               .first_rows = nullptr,
+               .advances = nullptr,
                .row_start = nullptr,
                .bias = p.bias ? p.bias + column : nullptr,
                .c = reinterpret_cast<std::byte*>(p.c + row * p.c_stride + column),

@@ -2,6 +2,7 @@
 #include "kernels/vector/tile_finish.h"
 
 #include "kernels/vector/byte_rows.h"
+#include "kernels/vector/byte_table.h"
 #include "kernels/vector/program_tile.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -207,12 +208,24 @@ void narrow(const PackedEpilogue& packed, const float* from, int64_t rows, int64
   }
 }
 
+// The table of codes on stored pixels, in place.
+void look_up_tiles(const TileFinish& finish, const TilePlace& place, int64_t channel,
+                   int64_t channels) {
+  const uint8_t* table =
+      reinterpret_cast<const uint8_t*>(finish.packed_floats(finish.packed->table));
+  uint8_t* y = reinterpret_cast<uint8_t*>(at(finish.out, place, channel));
+  if (finish.out.pixel == channels) return look_up_codes(table, y, y, place.pixels * channels);
+  for (int64_t r = 0; r < place.pixels; ++r, y += finish.out.pixel)
+    look_up_codes(table, y, y, channels);
+}
+
 }  // namespace
 
 void finish_byte_tiles(const TileFinish& finish, const TilePlace& place, int64_t channel,
                        int64_t channels, int64_t column, std::byte* scratch) {
-  if (!finish.has_rest()) return;
   const PackedEpilogue& packed = *finish.packed;
+  if (packed.table > 0) return look_up_tiles(finish, place, channel, channels);
+  if (!finish.has_rest()) return;
   const int64_t tile_floats = place.pixels * kRestStride;
   float* next = reinterpret_cast<float*>(scratch);
   TileOperand operands[kMaxOperands + 1];
