@@ -313,7 +313,7 @@ bool node_kind_of(const Trace& trace, uint32_t event, const Semantics& semantics
       return true;
     case EventKind::kModule:
       kind = NodeKind::kModule;
-      return true;
+      return trace.framework != kLightning;  // it has modules of its own
     case EventKind::kGpuAnnotation:
       if (!semantics.original) return false;
       [[fallthrough]];
@@ -324,7 +324,13 @@ bool node_kind_of(const Trace& trace, uint32_t event, const Semantics& semantics
       return false;
   }
   const bool is_operator = trace.events.kind[event] == EventKind::kOperator;
-  if (is_step_name(name))
+  const bool is_lightning =
+      is_operator && name.substr(0, 4) == "[pl]" && trace.framework == kLightning;
+  if (is_lightning && name.substr(0, kLightningModule.size()) == kLightningModule)
+    kind = NodeKind::kModule;
+  else if (is_lightning && name.substr(0, kLightningProfile.size()) == kLightningProfile)
+    kind = NodeKind::kPythonOp;
+  else if (is_step_name(name))
     kind = NodeKind::kStep;
   else if (is_data_loader_name(name))
     kind = NodeKind::kDataLoader;

@@ -126,6 +126,34 @@ TEST(Insights, CriticalPathGoesThroughWhatTheHostWaitsFor) {
   EXPECT_EQ(path.parts[0].name, "gemm");
 }
 
+TEST(Lightning, ModulesComeFromDottedNames) {
+  const auto range = [](const char* name, int ts, int dur) {
+    return R"({"ph":"X","cat":"cpu_op","pid":1,"tid":1,"name":")" + std::string(name) +
+           "\",\"ts\":" + std::to_string(ts) + ",\"dur\":" + std::to_string(dur) + "}";
+  };
+  const std::string events = range("[pl][profile]run_training_batch", 0, 100) + "," +
+                             range("[pl][module]torch.nn.Sequential: encoder", 10, 50) + "," +
+                             range("[pl][module]torch.nn.Linear: encoder.0", 20, 30) + "," +
+                             range("aten::linear", 25, 10) + "," +
+                             range("[pl][module]torch.nn.Linear: head.out", 70, 20);
+  const auto profile =
+      testing::profile_of("{\"Framework\":\"pytorch-lightning\",\"traceEvents\":[" + events + "]}");
+  EXPECT_TRUE(profile->is_lightning);
+  const auto views = view_names(*profile);
+  EXPECT_EQ(std::count(views.begin(), views.end(), "Lightning"), 1);
+  ASSERT_EQ(profile->modules.size(), 2u);
+  const ModuleNode &encoder = profile->modules[0], &head = profile->modules[1];
+  EXPECT_EQ(encoder.name, "encoder");
+  EXPECT_DOUBLE_EQ(profile->clock.to_us(encoder.host_total), 50);
+  ASSERT_EQ(encoder.children.size(), 1u);
+  EXPECT_EQ(encoder.children[0].name, "encoder.0");
+  EXPECT_EQ(encoder.children[0].operators, 1);
+  EXPECT_EQ(head.occurrences, 0);
+  ASSERT_EQ(head.children.size(), 1u);
+  EXPECT_EQ(head.children[0].occurrences, 1);
+  ASSERT_EQ(profile->operators.by_name.size(), 1u);  // the ranges are no operators
+}
+
 TEST(CrossRank, CollectivesMeetByGroupAndNumber) {
   const auto rank = [](int ts, int first, int second) {
     const auto kernel = [](int seq, int at, int dur) {

@@ -4,6 +4,7 @@
 #include "trace/modules.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <unordered_map>
 #include <unordered_set>
@@ -19,6 +20,13 @@ struct ModuleKey {
   int64_t id = 0;
   auto operator<=>(const ModuleKey&) const = default;
 };
+
+// Lightning's ranges carry no ids.
+ModuleKey key_of(const Trace& trace, uint32_t event) {
+  const bool has_id = trace.events.kind[event] == EventKind::kModule;
+  return {trace.events.name[event],
+          has_id ? trace.python[trace.events.detail[event]].module_id : 0};
+}
 
 struct ModuleStat {
   int64_t occurrences = 0, operators = 0;
@@ -136,8 +144,7 @@ class Hierarchy {
 
   void close(uint32_t call) {
     const uint32_t event = calls_[call].event;
-    Shape shape{{trace_.events.name[event], trace_.python[trace_.events.detail[event]].module_id},
-                {}};
+    Shape shape{key_of(trace_, event), {}};
     for (const uint32_t child : calls_[call].children) shape.children.push_back(shape_of_[child]);
     const auto [place, is_new] = ids_.try_emplace(shape, static_cast<uint32_t>(shapes_.size()));
     if (is_new) shapes_.push_back(std::move(shape));
@@ -158,8 +165,7 @@ std::map<ModuleKey, ModuleStat> module_stats(const Trace& trace, const CallFores
   for (uint32_t node = 0; node < forest.nodes.size(); ++node) {
     if (forest.nodes[node].kind != NodeKind::kModule || (!lost.empty() && lost[node])) continue;
     const uint32_t event = forest.nodes[node].event;
-    ModuleStat& stat =
-        stats[{trace.events.name[event], trace.python[trace.events.detail[event]].module_id}];
+    ModuleStat& stat = stats[key_of(trace, event)];
     const Ticks length = forest.nodes[node].end - forest.nodes[node].start;
     ++stat.occurrences;
     stat.host_total += length;
@@ -175,6 +181,17 @@ std::map<ModuleKey, ModuleStat> module_stats(const Trace& trace, const CallFores
   return stats;
 }
 
+void set_figures(ModuleNode& node, const ModuleStat& stat) {
+  node.occurrences = stat.occurrences;
+  node.operators = stat.operators;
+  node.host_total = stat.host_total;
+  node.host_self = stat.host_self;
+  node.device_total = stat.device_total;
+  node.device_self = stat.device_self;
+  node.average = (stat.device_total > 0 ? stat.device_total : stat.host_total) /
+                 static_cast<double>(stat.occurrences);
+}
+
 ModuleNode make_node(const Trace& trace, const Hierarchy& hierarchy,
                      const std::map<ModuleKey, ModuleStat>& stats, uint32_t shape, int depth) {
   const ModuleKey key = hierarchy.shape(shape).key;
@@ -183,30 +200,73 @@ ModuleNode make_node(const Trace& trace, const Hierarchy& hierarchy,
   if (name.substr(0, kPrefix.size()) == kPrefix) name.remove_prefix(kPrefix.size());
   node.name = name;
   node.id = key.id;
-  if (const auto found = stats.find(key); found != stats.end()) {
-    const ModuleStat& stat = found->second;
-    node.occurrences = stat.occurrences;
-    node.operators = stat.operators;
-    node.host_total = stat.host_total;
-    node.host_self = stat.host_self;
-    node.device_total = stat.device_total;
-    node.device_self = stat.device_self;
-    node.average = (stat.device_total > 0 ? stat.device_total : stat.host_total) /
-                   static_cast<double>(stat.occurrences);
-  }
+  if (const auto found = stats.find(key); found != stats.end()) set_figures(node, found->second);
   if (depth < kMaxDepth)
     for (const uint32_t child : hierarchy.shape(shape).children)
       node.children.push_back(make_node(trace, hierarchy, stats, child, depth + 1));
   return node;
 }
 
+// "[pl][module]torch.nn.Linear: layer1.0" lies in "layer1"; what no range names is only a branch.
+class LightningModules {
+ public:
+  LightningModules(const Trace& trace, const std::map<ModuleKey, ModuleStat>& stats) {
+    for (const auto& [key, stat] : stats) {
+      std::string_view name = trace.strings[key.name];
+      const size_t colon = name.find(": ");
+      name.remove_prefix(colon == name.npos ? kLightningModule.size() : colon + 2);
+      add(std::string(name), stat);
+    }
+  }
+
+  std::vector<ModuleNode> take() { return list(roots_, 0); }
+
+ private:
+  struct Branch {
+    ModuleNode node;
+    std::map<std::string, size_t> children;
+  };
+
+  void add(const std::string& dotted, const ModuleStat& stat) {
+    std::map<std::string, size_t>* level = &roots_;
+    size_t at = 0;
+    for (size_t from = 0, depth = 0; depth < size_t{kMaxDepth}; ++depth) {
+      const size_t dot = std::min(dotted.find('.', from), dotted.size());
+      const auto [place, is_new] = level->try_emplace(dotted.substr(0, dot), branches_.size());
+      at = place->second;
+      if (is_new) {
+        branches_.emplace_back();
+        branches_.back().node.name = dotted.substr(0, dot);
+      }
+      level = &branches_[at].children;
+      if (dot == dotted.size()) break;
+      from = dot + 1;
+    }
+    set_figures(branches_[at].node, stat);
+  }
+
+  std::vector<ModuleNode> list(const std::map<std::string, size_t>& level, int depth) {
+    std::vector<ModuleNode> nodes;
+    for (const auto& [name, at] : level) {
+      ModuleNode node = branches_[at].node;
+      if (depth < kMaxDepth) node.children = list(branches_[at].children, depth + 1);
+      nodes.push_back(std::move(node));
+    }
+    return nodes;
+  }
+
+  std::deque<Branch> branches_;  // places in it stay
+  std::map<std::string, size_t> roots_;
+};
+
 }  // namespace
 
 std::vector<ModuleNode> build_modules(const Trace& trace, const Clock&, const CallForest& forest,
                                       const std::vector<NodeTimes>& times,
                                       const std::vector<bool>& lost) {
-  Hierarchy hierarchy(trace);
   const std::map<ModuleKey, ModuleStat> stats = module_stats(trace, forest, times, lost);
+  if (trace.framework == kLightning) return LightningModules(trace, stats).take();
+  Hierarchy hierarchy(trace);
   std::vector<ModuleNode> roots;
   for (const uint32_t shape : hierarchy.roots())
     roots.push_back(make_node(trace, hierarchy, stats, shape, 0));

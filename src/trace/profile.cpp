@@ -60,7 +60,7 @@ std::unique_ptr<Profile> analyze(std::shared_ptr<const Trace> trace, const Seman
   p.has_device_work = !p.launches.devices.empty();
   p.has_memory = p.trace.memory.size() > 0;
   p.has_modules = !p.modules.empty();
-  p.is_lightning = p.trace.framework == "pytorch-lightning";
+  p.is_lightning = p.trace.framework == kLightning;
   return profile;
 }
 

@@ -30,6 +30,11 @@ struct Semantics {
 // Names with a meaning.
 inline constexpr std::string_view kStepPrefix = "ProfilerStep#";
 
+// Ranges that Lightning's profiler adds; operators in the file.
+inline constexpr std::string_view kLightning = "pytorch-lightning";
+inline constexpr std::string_view kLightningModule = "[pl][module]";
+inline constexpr std::string_view kLightningProfile = "[pl][profile]";
+
 bool is_step_name(std::string_view name);
 bool is_data_loader_name(std::string_view name);
 bool is_optimizer_name(std::string_view name);

@@ -73,13 +73,16 @@ namespace {
 constexpr size_t kPieceBytes = size_t{1} << 20;
 
 const char* type_name(const Profile& profile, const Node& node) {
+  const bool is_lightning =
+      node.event != kNoRow && profile.trace.events.kind[node.event] == EventKind::kOperator;
   switch (node.kind) {
     case NodeKind::kStep:
       return "ProfilerStep";
     case NodeKind::kModule:
-      return "Module";
-    case NodeKind::kRoot:
+      return is_lightning ? "pl_module" : "Module";
     case NodeKind::kPythonOp:
+      return is_lightning ? "pl_profile" : "Python";
+    case NodeKind::kRoot:
       return "Python";
     default:
       break;
