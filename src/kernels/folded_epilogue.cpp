@@ -18,14 +18,17 @@ const ir::Program& program_of(const Problem& p) {
   return std::get_if<ir::ConvolutionAttrs>(&p.layer->attrs)->epilogue;
 }
 
+// Null: there is none, or a loaded engine keeps it only in its packed form.
 const int32_t* bias_of(const Problem& p) {
-  const bool present = p.inputs.size() > 2 && p.inputs[2].present;
-  return present ? reinterpret_cast<const int32_t*>(p.inputs[2].constant->view.data()) : nullptr;
+  const bool known = p.inputs.size() > 2 && p.inputs[2].present && p.inputs[2].constant &&
+                     !p.inputs[2].constant->view.empty();
+  return known ? reinterpret_cast<const int32_t*>(p.inputs[2].constant->view.data()) : nullptr;
 }
 
 // Element of a constant operand that belongs to channel c; false: it varies along other dimensions.
 bool channel_value(const Problem& p, const ProblemTensor& operand, int64_t c, float& value) {
-  if (!operand.constant || operand.type != DataType::kFloat) return false;
+  if (!operand.constant || operand.constant->view.empty() || operand.type != DataType::kFloat)
+    return false;
   const float* data = reinterpret_cast<const float*>(operand.constant->view.data());
   const int64_t count = ir::element_count(operand.extents);
   if (count == 1) return value = data[0], true;
