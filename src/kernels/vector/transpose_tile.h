@@ -199,6 +199,43 @@ static inline void transpose_block(const float* from, int64_t from_stride, float
   }
 }
 
+// Bytes: 16 x 16 in registers. Interleaving line k with line k + 8, four times over, turns the
+// tile.
+using Bytes16 __attribute__((vector_size(16))) = uint8_t;
+
+CAMSHAFT_INLINE void transpose_full(const uint8_t* from, int64_t from_stride, uint8_t* to,
+                                    int64_t to_stride) {
+  Bytes16 lines[16], turned[16];
+#pragma GCC unroll 16
+  for (int k = 0; k < 16; ++k) __builtin_memcpy(&lines[k], from + k * from_stride, 16);
+#pragma GCC unroll 4
+  for (int stage = 0; stage < 4; ++stage) {
+#pragma GCC unroll 8
+    for (int k = 0; k < 8; ++k) {
+      turned[2 * k] = __builtin_shufflevector(lines[k], lines[k + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4,
+                                              20, 5, 21, 6, 22, 7, 23);
+      turned[2 * k + 1] = __builtin_shufflevector(lines[k], lines[k + 8], 8, 24, 9, 25, 10, 26, 11,
+                                                  27, 12, 28, 13, 29, 14, 30, 15, 31);
+    }
+#pragma GCC unroll 16
+    for (int k = 0; k < 16; ++k) lines[k] = turned[k];
+  }
+#pragma GCC unroll 16
+  for (int k = 0; k < 16; ++k) __builtin_memcpy(to + k * to_stride, &lines[k], 16);
+}
+
+static inline void transpose_block(const uint8_t* from, int64_t from_stride, uint8_t* to,
+                                   int64_t to_stride, int64_t rows, int64_t cols) {
+  if (rows < 16 || cols < 16) return transpose_part(from, from_stride, to, to_stride, rows, cols);
+  for (int64_t col = 0; col < cols; col += 16) {
+    const int64_t c = col + 16 <= cols ? col : cols - 16;
+    for (int64_t row = 0; row < rows; row += 16) {
+      const int64_t r = row + 16 <= rows ? row : rows - 16;
+      transpose_full(from + r * from_stride + c, from_stride, to + c * to_stride + r, to_stride);
+    }
+  }
+}
+
 // Other element sizes: blocks whose lines stay in L1.
 template <class T>
 static inline void transpose_block(const T* from, int64_t from_stride, T* to, int64_t to_stride,
