@@ -108,6 +108,9 @@ class GuardedServer final : public httplib::Server {
   GuardedServer(const ConnectionLimits& limits, const std::atomic<bool>& stopped)
       : limits_(limits), stopped_(stopped) {}
 
+  // The library lets five clients wait; a sixth at the same moment would try again a second later.
+  void let_more_wait() { ::listen(svr_sock_, 128); }
+
  private:
   bool process_and_close_socket(socket_t socket) override {
     GuardedStream stream(socket, limits_);
@@ -209,7 +212,10 @@ Status HttpServer::bind() {
     state_->port = state_->server.bind_to_any_port(options.host.c_str());
   else if (!state_->server.bind_to_port(options.host.c_str(), options.port))
     state_->port = -1;
-  if (state_->port > 0) return ok_status();
+  if (state_->port > 0) {
+    state_->server.let_more_wait();
+    return ok_status();
+  }
   return make_error(ErrorCode::kIo, "cannot listen on {}:{}{}", options.host, options.port,
                     options.port == 0 ? "" : ": in use? --port 0 takes any free port");
 }
