@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "kernels/interpreter.h"
+#include "layer_steps.h"
 #include "onnx/importer.h"
 #include "passes/pipeline.h"
 
@@ -101,6 +102,33 @@ TEST_P(OptimizedModel, AgreesWithItsReference) {
     for (size_t k = 0; k < wanted.value().size(); ++k)
       expect_close(found.value()[k], wanted.value()[k], k);
   }
+}
+
+// Q/DQ models: every product with dequantized operands multiplies codes, and every layer of codes
+// is within one step of what the model as written computes of the same operands.
+TEST_P(OptimizedModel, LayersOfCodesAreWithinOneStep) {
+  const fs::path folder = GetParam();
+  if (folder.filename().string().find("_qdq") == std::string::npos) GTEST_SKIP() << "float";
+  auto original = onnx_import::import_file(folder / "model.onnx");
+  auto optimized = onnx_import::import_file(folder / "model.onnx");
+  ASSERT_TRUE(original.ok() && optimized.ok());
+  const auto inputs = read_values(folder / "test_data_set_0", "input_");
+  ASSERT_TRUE(inputs.ok()) << inputs.status().message();
+  OriginalTensors tensors;
+  const auto outputs = evaluate_all(*original.value().graph, inputs.value(), tensors);
+  ASSERT_TRUE(outputs.ok()) << outputs.status().message();
+  passes::PassRecord record;
+  ASSERT_TRUE(passes::optimize(*optimized.value().graph, record).ok());
+  int layers = 0;
+  for (const auto& layer : optimized.value().graph->layers()) {
+    EXPECT_NE(layer->kind, ir::LayerKind::kQuantize) << layer->name;
+    EXPECT_NE(layer->kind, ir::LayerKind::kDequantize) << layer->name;
+    const std::optional<LayerSteps> steps = layer_steps(*layer, tensors);
+    if (!steps) continue;
+    ++layers;
+    EXPECT_LE(steps->most, 1) << layer->name;
+  }
+  EXPECT_GT(layers, 20);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shared, OptimizedModel, testing::ValuesIn(model_folders()),

@@ -16,6 +16,7 @@
 
 #include "base/log.h"
 #include "kernels/interpreter.h"
+#include "layer_steps.h"
 #include "onnx/importer.h"
 #include "passes/pipeline.h"
 
@@ -84,55 +85,17 @@ std::string likeness(const kernels::Value& found, const kernels::Value& wanted) 
 
 struct Check {
   std::vector<kernels::Value> inputs, before, stored;
-  std::map<std::string, kernels::Value> tensors;  // of the original graph
-  std::map<std::string, int32_t> zero_points;     // its codes'
+  OriginalTensors original;
 };
 
-std::vector<double> codes_of(const kernels::Value& value, int shift) {
-  std::vector<double> codes = value.to_doubles();
-  for (double& code : codes) code += shift;
-  return codes;
-}
-
-// `tensor` of the optimized graph as the original graph computed it: codes may have moved.
-std::optional<kernels::Value> original_value(const Check& check, const ir::Tensor& tensor) {
-  if (tensor.is_constant()) return kernels::constant_value(tensor);
-  const auto at = check.tensors.find(tensor.name);
-  if (at == check.tensors.end()) return std::nullopt;
-  const kernels::Value& value = at->second;
-  if (value.type == tensor.type) return value;
-  if (value.type != ir::DataType::kInt8 || tensor.type != ir::DataType::kUInt8) return std::nullopt;
-  const int shift = tensor.facts.zero_point.empty() ? 128 : tensor.facts.zero_point[0];
-  std::vector<std::byte> bytes;
-  for (double code : codes_of(value, shift - check.zero_points.at(tensor.name)))
-    bytes.push_back(static_cast<std::byte>(static_cast<uint8_t>(code)));
-  return kernels::make_value(tensor.type, value.extents, std::move(bytes)).value();
-}
-
-void check_layer(const ir::Layer& layer, const Check& check, std::map<int, int>& layers_by_steps) {
-  if (layer.outputs.size() != 1 || !ir::is_quantized(layer.outputs[0]->type)) return;
-  const std::optional<kernels::Value> wanted = original_value(check, *layer.outputs[0]);
-  if (!wanted) return;
-  std::vector<std::optional<kernels::Value>> values;
-  std::vector<const kernels::Value*> inputs;
-  for (const ir::Tensor* input : layer.inputs) {
-    values.push_back(input ? original_value(check, *input) : std::nullopt);
-    if (input && !values.back()) return;
-  }
-  for (const auto& value : values) inputs.push_back(value ? &*value : nullptr);
-  const auto found = kernels::evaluate_layer(layer, inputs);
-  if (!found.ok()) return;
-  const std::vector<double> a = found.value()[0].to_doubles(), b = wanted->to_doubles();
-  double most = a.size() == b.size() ? 0 : 1000;
-  size_t differing = 0;
-  for (size_t k = 0; k < a.size() && k < b.size(); ++k) {
-    most = std::max(most, std::abs(a[k] - b[k]));
-    differing += a[k] != b[k];
-  }
-  ++layers_by_steps[static_cast<int>(most)];
-  if (most > 1 || differing > 0)
-    fmt::print("  {}: {} of {} codes differ, by {} at most\n", layer.name, differing, a.size(),
-               most);
+void check_layer(const ir::Layer& layer, const OriginalTensors& original,
+                 std::map<int, int>& layers_by_steps) {
+  const std::optional<LayerSteps> steps = layer_steps(layer, original);
+  if (!steps) return;
+  ++layers_by_steps[static_cast<int>(steps->most)];
+  if (steps->differing > 0)
+    fmt::print("  {}: {} of {} codes differ, by {} at most\n", layer.name, steps->differing,
+               steps->elements, steps->most);
 }
 
 Status prepare(const std::string& file, const ir::Graph& graph, Check& check) {
@@ -143,24 +106,14 @@ Status prepare(const std::string& file, const ir::Graph& graph, Check& check) {
     for (const ir::Tensor* input : graph.inputs())
       check.inputs.push_back(random_value(*input, static_cast<uint32_t>(check.inputs.size())));
   }
-  kernels::EvaluateOptions options;
-  options.observer = [&](const ir::Layer& layer, std::span<const kernels::Value* const> outputs) {
-    for (size_t k = 0; k < outputs.size(); ++k)
-      if (outputs[k] && layer.outputs[k]) check.tensors[layer.outputs[k]->name] = *outputs[k];
-    if (layer.kind == ir::LayerKind::kQuantize && layer.inputs.size() > 2 &&
-        layer.inputs[2]->is_constant() && layer.inputs[2]->type == ir::DataType::kInt8)
-      check.zero_points[layer.outputs[0]->name] = layer.inputs[2]->values<int8_t>()[0];
-  };
-  for (size_t k = 0; k < check.inputs.size(); ++k)
-    check.tensors[graph.inputs()[k]->name] = check.inputs[k];
-  CAMSHAFT_ASSIGN(check.before, kernels::evaluate(graph, check.inputs, options));
+  CAMSHAFT_ASSIGN(check.before, evaluate_all(graph, check.inputs, check.original));
   return ok_status();
 }
 
 Status compare(const ir::Graph& graph, const Check& check) {
   CAMSHAFT_ASSIGN(const std::vector<kernels::Value> after, kernels::evaluate(graph, check.inputs));
   std::map<int, int> layers_by_steps;
-  for (const auto& layer : graph.layers()) check_layer(*layer, check, layers_by_steps);
+  for (const auto& layer : graph.layers()) check_layer(*layer, check.original, layers_by_steps);
   for (const auto& [steps, layers] : layers_by_steps)
     fmt::print("  {} layers of codes differ by {} steps at most\n", layers, steps);
   for (size_t k = 0; k < after.size(); ++k) {
