@@ -56,6 +56,12 @@ LayerCase::LayerCase(ir::LayerKind kind, ir::Attrs attrs, std::vector<CaseTensor
       float* floats = reinterpret_cast<float*>(bytes.data());
       for (size_t k = 0; k < count; ++k)
         floats[k] = static_cast<float>(static_cast<int32_t>(next()) >> 8) / 8388608.0f;
+    } else if (tensor.type == DataType::kInt8) {  // weights: about Gaussian, few of them large
+      for (std::byte& byte : bytes) {
+        int sum = 0;
+        for (int k = 0; k < 4; ++k) sum += static_cast<int8_t>(next() >> 24);
+        byte = static_cast<std::byte>(sum / 4);
+      }
     } else {
       for (std::byte& byte : bytes) byte = static_cast<std::byte>(next() >> 24);
     }

@@ -22,6 +22,18 @@ float run_fma_chains(int64_t rounds) {
 
 namespace {
 
+// Keeps products of the same row from being done once for all rounds.
+template <class Row>
+CAMSHAFT_INLINE void change(Row& row) {
+#if defined(CAMSHAFT_TARGET_avx512)
+  if constexpr (requires { row.even; }) asm volatile("" : "+v"(row.even), "+v"(row.odd));
+#elif defined(CAMSHAFT_TARGET_avx2)
+  asm volatile("" : "+x"(row.even), "+x"(row.odd));
+#else
+  asm volatile("" : "+m"(row));
+#endif
+}
+
 template <class Product>
 int32_t run_byte_products(int64_t rounds) {
   constexpr int kChains = 12;
@@ -31,11 +43,14 @@ int32_t run_byte_products(int64_t rounds) {
   std::byte lanes[kLanes * 4] = {};
   for (std::byte& lane : lanes) lane = std::byte{3};
   const Product product;
-  const auto row = product.row(lanes);
+  auto row = product.row(lanes);
   const auto column = product.column(lanes);
   for (int64_t round = 0; round < rounds; ++round) {
 #pragma GCC unroll 12
-    for (int k = 0; k < kChains; ++k) product.add_product(row, column, sum[k]);
+    for (int k = 0; k < kChains; ++k) {
+      change(row);
+      product.add_product(row, column, sum[k]);
+    }
   }
   I32 total = sum[0];
 #pragma GCC unroll 12
