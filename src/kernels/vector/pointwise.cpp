@@ -2,6 +2,7 @@
 // PointWise, Activation, Unary, ElementWise, Select and Scale: a tile program over the collapsed
 // dimensions of the output, any broadcast, any strides. PointWise also takes and gives 8-bit codes,
 // all take and give bools.
+#include "kernels/vector/affine_tile.h"
 #include "kernels/vector/nest.h"
 #include "kernels/vector/program_tile.h"
 #include "kernels/vector/tactic_util.h"
@@ -72,14 +73,39 @@ std::string refusal(const Problem& p) {
   return "";
 }
 
-double nanoseconds(const ir::Layer& layer, int64_t elements) {
-  Code code;
-  set_code(code, layer);
-  return static_cast<double>(elements) / 16 * code_ns_per_16(code.data, code.length);
+// Nanoseconds for 16 elements of a program that is one loop over bytes.
+constexpr double kAffineNs = 8.0 / kLanes;
+
+bool is_code(DataType type) {
+  return type == DataType::kUInt8;
+}
+
+// Whether run_code will take the loop for affine programs, as far as a problem tells.
+bool is_affine(const Problem& p, const Code& code) {
+  constexpr int kMaxVectors = 8;
+  bool has_codes = is_code(p.outputs[0].type);
+  AffineInput inputs[kMaxVectors];
+  if (code.inputs > kMaxVectors) return false;
+  for (size_t k = 0; k < static_cast<size_t>(code.inputs); ++k) {
+    const ProblemTensor& t = p.inputs[k];
+    has_codes |= is_code(t.type);
+    const bool is_float = t.type == DataType::kFloat;
+    if (is_float && t.constant != nullptr && count_of(t) == 1)
+      inputs[k] = {AffineInput::kConstant,
+                   *reinterpret_cast<const float*>(t.constant->view.data())};
+    else if ((is_float || is_code(t.type)) && count_of(t) == count_of(p.outputs[0]))
+      inputs[k].kind = AffineInput::kVector;
+  }
+  Affine affine;
+  return has_codes && kernels::find_affine(code.data, code.length, code.inputs, inputs,
+                                           p.outputs[0].type, affine);
 }
 
 double cost_us(const Problem& p) {
-  const double us = nanoseconds(*p.layer, count_of(p.outputs[0])) / 1000;
+  Code code;
+  set_code(code, *p.layer);
+  const double ns = is_affine(p, code) ? kAffineNs : code_ns_per_16(code.data, code.length);
+  const double us = static_cast<double>(count_of(p.outputs[0])) / 16 * ns / 1000;
   return traffic_us(p) + (us > kThreadedUs ? us / p.threads : us);
 }
 
@@ -93,11 +119,25 @@ struct Pointwise {
     return view.as<std::byte>() + offset * bytes_of(view.type);
   }
 
-  void tile(const int64_t* offsets, int64_t rows, int64_t cols) const {
-    TileOperand operands[kMaxInputs];
+  void set_operands(const int64_t* offsets, TileOperand* operands) const {
     for (int k = 0; k < code.inputs; ++k)
       operands[k] = {element(*inputs[k], offsets[k + 1]), nest.row_stride(k + 1),
                      nest.col_stride(k + 1), inputs[k]->type};
+  }
+
+  double ns_per_16() const {
+    const int64_t offsets[kMaxNestTensors] = {};
+    TileOperand operands[kMaxInputs];
+    set_operands(offsets, operands);
+    Affine affine;
+    return find_affine(code.data, code.length, code.inputs, operands, out->type, affine)
+               ? kAffineNs
+               : code_ns_per_16(code.data, code.length);
+  }
+
+  void tile(const int64_t* offsets, int64_t rows, int64_t cols) const {
+    TileOperand operands[kMaxInputs];
+    set_operands(offsets, operands);
     run_code(code.data, code.length, code.inputs, operands,
              {element(*out, offsets[0]), nest.row_stride(0), out->type}, rows, cols);
   }
@@ -131,8 +171,7 @@ void run(const KernelArgs& args) {
     add_tensor(p.nest, *p.inputs[k]);
   }
   collapse(p.nest);
-  const double us =
-      static_cast<double>(elements) / 16 * code_ns_per_16(p.code.data, p.code.length) / 1000;
+  const double us = static_cast<double>(elements) / 16 * p.ns_per_16() / 1000;
   for_tiles(p.nest, args.pool, us, [&p](const int64_t* offsets, int64_t rows, int64_t cols) {
     p.tile(offsets, rows, cols);
   });
