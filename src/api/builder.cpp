@@ -88,6 +88,7 @@ Result<std::string> read_text(const std::filesystem::path& file) {
 
 std::vector<quantize::LayerType> layer_types(const std::vector<LayerTypeRequest>& requests) {
   std::vector<quantize::LayerType> types;
+  types.reserve(requests.size());
   for (const LayerTypeRequest& request : requests)
     types.push_back({request.layer, api::to_internal(request.type)});
   return types;

@@ -15,6 +15,7 @@ using quantize::Sample;
 
 std::vector<std::string> names_of(const std::vector<ir::Tensor*>& tensors) {
   std::vector<std::string> names;
+  names.reserve(tensors.size());
   for (const ir::Tensor* tensor : tensors) names.push_back(tensor->name);
   return names;
 }
