@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// QuantizeDoubleInputNodes: a convolution, deconvolution or matrix product of two Dequantize layers
-// multiplies the codes instead: exact int32 accumulators, then an epilogue with one factor
+// QuantizeDoubleInputNodes: a convolution or matrix product of two Dequantize layers multiplies the
+// codes instead: exact int32 accumulators, then an epilogue with one factor
 // s_x * s_w[k] per output channel and the bias. What follows in float, and the next Q, join that
 // epilogue later. Legal: x has one scale, weights one or one per output channel; weights in int8
 // once their zero point is taken off. Exact up to the rounding of the float arithmetic it replaces.
@@ -48,6 +48,7 @@ double weight_scale(const Product& p, int64_t k) {
 }
 
 std::string refusal(const Product& p) {
+  if (p.layer->kind == LayerKind::kDeconvolution) return "the deconvolution kernels are float";
   if (!p.x.grid.per_tensor()) return "its input has one scale per channel";
   if (!p.w.grid.per_tensor() && p.w.grid.axis != p.channel_axis)
     return "its weights have scales along another axis than the output channels";
