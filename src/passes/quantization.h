@@ -47,8 +47,8 @@ ir::Attrs attributes_on_codes(const ir::Layer& layer, const Grid& grid);
 // Every use of `tensor` is a Quantize layer of `grid`, perhaps behind layers that commute.
 bool is_read_as_codes_only(const ir::Tensor* tensor, const Grid& grid);
 
-// Every use of `tensor` is a Quantize layer of `grid`, or has one behind a slice or other layers that
-// commute; slices may be read as floats besides: quantizing all of it once is no more work.
+// Every use of `tensor` is a Quantize layer of `grid`, or has one behind a slice or other layers
+// that commute; slices may be read as floats besides: quantizing all of it once is no more work.
 bool is_quantized_wholly(const ir::Tensor* tensor, const Grid& grid);
 
 void set_grid_facts(ir::Tensor* codes, const Grid& grid);

@@ -78,8 +78,9 @@ Status matrix_multiply(const KernelArgs& args) {
   if (count == 0) return ok_status();
 
   const TensorView bias = input(args, 2);
-  const bool exact = ir::is_integer(a.type) && ir::is_integer(y.type) && !ir::is_quantized(y.type) && attrs.epilogue.empty() &&
-                     attrs.alpha == 1 && attrs.a_zero_point == 0 && attrs.b_zero_point == 0;
+  const bool exact = ir::is_integer(a.type) && ir::is_integer(y.type) &&
+                     !ir::is_quantized(y.type) && attrs.epilogue.empty() && attrs.alpha == 1 &&
+                     attrs.a_zero_point == 0 && attrs.b_zero_point == 0;
   if (exact) {  // wrap-around in uint64 is defined
     std::vector<uint64_t> sums(count);
     const Ints left = load<int64_t>(a), right = load<int64_t>(b);
