@@ -157,6 +157,7 @@ class Maker {
     if (made.layer) {
       const Kernel kernel = context_.reformat_kernel(made.problem);
       step.threads = kernel.threads;
+      step.build_time_us = kernel.us;
       if (kernel.tactic) set_tactic(step, *kernel.tactic, made.problem);
     }
     plan_.steps.push_back(std::move(step));
@@ -201,7 +202,7 @@ class Maker {
       CAMSHAFT_TRY(copy_parts(layer, choice, step));
     add_outputs(layer, choice, step);
     step.candidates = choice.candidates;
-    step.build_time_us = choice.us;
+    step.build_time_us = choice.kernel.us;
     for (const auto& body : layer.bodies) {
       CAMSHAFT_ASSIGN(Plan inner, make_plan(*body, context_));
       step.bodies.push_back(std::make_shared<const Plan>(std::move(inner)));

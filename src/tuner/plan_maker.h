@@ -13,13 +13,13 @@ namespace camshaft::tuner {
 struct Kernel {
   const kernels::Tactic* tactic = nullptr;  // null: the reference kernel
   int threads = 0;                          // 1: the calling thread alone; 0: all
+  double us = 0;                            // timed; of the reference kernel predicted
 };
 
 // How one layer runs.
 struct Choice {
   Kernel kernel;
   Formats formats;
-  double us = 0;
   bool is_view = false;  // nothing moves: the output is another name of the input's bytes
   std::vector<ir::Dim> part_offsets;  // of a concatenation that is a view: where its inputs start
   std::vector<engine::Candidate> candidates;

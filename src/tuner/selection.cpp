@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "base/log.h"
-#include "tuner/pbqp.h"
+#include "tuner/format_choice.h"
 
 namespace camshaft::tuner {
 namespace {
@@ -90,22 +90,6 @@ bool has_data_tensor(const Layer& layer) {
   for (size_t k = 0; k < layer.outputs.size(); ++k)
     if (is_data_output(layer, k) && !formats_coincide(*layer.outputs[k])) return true;
   return false;
-}
-
-// The states of a tensor: in which format it is made, and whether a reformat makes the other one as
-// well.
-enum TensorState {
-  kMadeLinear,
-  kMadeChannelLast,
-  kLinearThenBoth,
-  kChannelLastThenBoth,
-  kNumStates
-};
-Format made_format(int state) {
-  return state == kMadeLinear || state == kLinearThenBoth ? Format::kLinear : Format::kChannelLast;
-}
-bool is_available(int state, Format format) {
-  return state >= kLinearThenBoth || made_format(state) == format;
 }
 
 }  // namespace
@@ -216,8 +200,7 @@ Status Selector::choose_threads(const Layer& layer, const kernels::Problem& prob
                                 const std::vector<const Tactic*>& tactics, std::vector<double>& us,
                                 Option& option, std::vector<engine::Candidate>* candidates) {
   const size_t best = std::min_element(us.begin(), us.end()) - us.begin();
-  option.kernel = {tactics[best], 0};
-  option.us = us[best];
+  option.kernel = {tactics[best], 0, us[best]};
   const bool random = context_.options->random_choices != 0;
   if (context_.threads == 1 || (context_.options->optimization_level == 0 && !random) ||
       (us[best] > kMaxAloneUs && !random))
@@ -236,11 +219,10 @@ Status Selector::choose_threads(const Layer& layer, const kernels::Problem& prob
   const bool should_gain =
       tactics[best]->cost_us(problem) < kExpectedGain * tactics[best]->cost_us(alone);
   if (measured && should_gain && context_.more_opts.empty() && alone_us[fastest] > kSuspiciousUs)
-    option.us = us[best] =
+    option.kernel.us = us[best] =
         time_again(problem, *tactics[best], us[best], alone_us[fastest] / kAloneGain);
   if (random ? alone_us[fastest] < 50 : alone_us[fastest] <= us[best] * kAloneGain) {
-    option.kernel = {few[fastest], 1};
-    option.us = alone_us[fastest];
+    option.kernel = {few[fastest], 1, alone_us[fastest]};
   }
   for (size_t k = 0; k < few.size() && candidates; ++k)
     candidates->push_back({few[k]->name, label(option.formats, 1), alone_us[k], "", false});
@@ -297,7 +279,7 @@ Status Selector::list_tactics(const Layer& layer, LayerOptions& list) {
     }
     std::vector<double> scales;
     CAMSHAFT_TRY(measure_profiles(layer, formats, context_.threads, tactics, us, scales));
-    Option option{formats, {}, 0, false};
+    Option option{formats, {}, false};
     CAMSHAFT_TRY(choose_threads(layer, made.problem, &formats, scales, tactics, us, option,
                                 &list.candidates));
     list.options.push_back(option);
@@ -324,14 +306,13 @@ Status Selector::list_options(const Layer& layer, LayerOptions& list) {
       const bool listed = std::any_of(list.options.begin(), list.options.end(),
                                       [&](const Option& o) { return o.formats == formats; });
       if (!listed)
-        list.options.push_back({formats, {nullptr, us < kSharedReferenceUs ? 1 : 0}, us, false});
+        list.options.push_back({formats, {nullptr, us < kSharedReferenceUs ? 1 : 0, us}, false});
     }
   }
   if (layer.kind != LayerKind::kShuffle) return ok_status();
   for (Option& option : list.options) {
     if (!moves_no_bytes(layer, option.formats, layer.outputs[0]->graph->symbols())) continue;
     option.kernel = {};
-    option.us = 0;
     option.is_view = true;
   }
   return ok_status();
@@ -351,13 +332,13 @@ Kernel Selector::reformat_kernel(const kernels::Problem& problem) {
   double bytes = 0;
   for (const kernels::ProblemTensor& t : problem.outputs)
     bytes += static_cast<double>(ir::element_count(t.extents));
-  option.us = 0.2 + bytes * 2e-3;
-  option.kernel.threads = option.us < kSharedReferenceUs ? 1 : 0;
+  option.kernel.us = 0.2 + bytes * 2e-3;
+  option.kernel.threads = option.kernel.us < kSharedReferenceUs ? 1 : 0;
   if (tactics.empty()) return option.kernel;
   std::vector<double> scales;
   if (!measure(*problem.layer, problem, tactics, us).ok() ||
       !choose_threads(*problem.layer, problem, nullptr, scales, tactics, us, option, nullptr).ok())
-    option.kernel = {tactics[0], 0};
+    option.kernel = {tactics[0], 0, us[0]};
   return option.kernel;
 }
 
@@ -368,66 +349,19 @@ double Selector::reformat_us(const Tensor& tensor, Format from, Format to) {
   layer.inputs = layer.outputs = {const_cast<Tensor*>(&tensor)};
   const LayerProblem made = make_problem(layer, {from, to}, *context_.opt, context_.threads);
   if (!made.layer) return 1;
-  reformat_kernel(made.problem);
-  return reformats_.at(problem_key(made.problem)).us;
+  return reformat_kernel(made.problem).us;
 }
 
-// Nodes: layers (their options) and tensors that have a format (their states). Edges only forbid.
 void Selector::choose(const ir::Graph& graph, std::vector<LayerOptions>& options,
                       Choices& choices) {
-  Pbqp pbqp;
-  std::unordered_map<const Tensor*, int> tensor_nodes;
-  const auto tensor_node = [&](const Tensor* tensor) {
-    if (!tensor || tensor->is_constant() || !tensor->has_rank || formats_coincide(*tensor))
-      return -1;
-    const auto [entry, is_new] = tensor_nodes.try_emplace(tensor, -1);
-    if (!is_new) return entry->second;
-    std::vector<double> costs(kNumStates, 0);
-    costs[kLinearThenBoth] = reformat_us(*tensor, Format::kLinear, Format::kChannelLast);
-    costs[kChannelLastThenBoth] = reformat_us(*tensor, Format::kChannelLast, Format::kLinear);
-    if (!tensor->producer) costs[kMadeChannelLast] = costs[kChannelLastThenBoth] = kInfinity;
-    if (graph.is_output(tensor)) costs[kMadeChannelLast] = kInfinity;
-    return entry->second = pbqp.add_node(costs);
+  const ReformatTime reformat = [this](const Tensor& tensor, Format from, Format to) {
+    return reformat_us(tensor, from, to);
   };
-
-  std::vector<int> layer_nodes;
+  const std::vector<int> chosen =
+      choose_options(graph, options, reformat, *context_.opt, context_.threads);
   for (size_t k = 0; k < options.size(); ++k) {
-    const Layer& layer = *graph.layers()[k];
-    std::vector<double> costs;
-    for (const Option& option : options[k].options) costs.push_back(option.us);
-    const int node = pbqp.add_node(costs);
-    layer_nodes.push_back(node);
-    const auto connect = [&](int tensor, bool is_output, bool is_data) {
-      if (tensor < 0) return;
-      std::vector<double> matrix;
-      for (const Option& option : options[k].options) {
-        const Format format = !is_data    ? Format::kLinear
-                              : is_output ? option.formats.output
-                                          : option.formats.input;
-        for (int state = 0; state < kNumStates; ++state)
-          matrix.push_back((is_output ? made_format(state) == format : is_available(state, format))
-                               ? 0
-                               : kInfinity);
-      }
-      pbqp.add_edge(node, tensor, matrix);
-    };
-    for (size_t i = 0; i < layer.inputs.size(); ++i)
-      connect(tensor_node(layer.inputs[i]), false, is_data_input(layer, i));
-    for (size_t i = 0; i < layer.outputs.size(); ++i)
-      connect(tensor_node(layer.outputs[i]), true, is_data_output(layer, i));
-  }
-
-  const Pbqp::Solution solution = pbqp.solve();
-  log(Severity::kVerbose, "Formats chosen over {} layers and {} tensors: {:.1f} us predicted{}",
-      layer_nodes.size(), tensor_nodes.size(), solution.cost,
-      solution.optimal ? "" : " (heuristic in part)");
-  for (size_t k = 0; k < options.size(); ++k) {
-    const Option& option = options[k].options[solution.choices[layer_nodes[k]]];
-    Choice choice;
-    choice.kernel = option.kernel;
-    choice.formats = option.formats;
-    choice.us = option.us;
-    choice.is_view = option.is_view;
+    const Option& option = options[k].options[chosen[k]];
+    Choice choice = choice_of(option);
     choice.candidates = std::move(options[k].candidates);
     for (engine::Candidate& c : choice.candidates)
       c.chosen = option.kernel.tactic && c.refusal.empty() &&

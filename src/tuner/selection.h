@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "tuner/builder.h"
+#include "tuner/format_choice.h"
 #include "tuner/plan_maker.h"
 #include "tuner/timing.h"
 #include "tuner/timing_cache.h"
@@ -39,17 +40,6 @@ class Selector {
   Kernel reformat_kernel(const kernels::Problem& problem);
 
  private:
-  struct Option {  // the best way to run a layer with these formats
-    Formats formats;
-    Kernel kernel;
-    double us = 0;
-    bool is_view = false;
-  };
-  struct LayerOptions {
-    std::vector<Option> options;
-    std::vector<engine::Candidate> candidates;
-  };
-
   Status list_options(const ir::Layer& layer, LayerOptions& list);
   Status list_tactics(const ir::Layer& layer, LayerOptions& list);
   std::string refusal_anywhere(const ir::Layer& layer, const kernels::Tactic& tactic,

@@ -50,7 +50,7 @@ class Finder {
 
  private:
   void report(const char* pass, const Layer& layer, bool applied, std::string text) {
-    if (applied) log(Severity::kVerbose, "{}", text);
+    if (applied && record_) log(Severity::kVerbose, "{}", text);
     const auto kind =
         applied ? ir::RewriteRecord::Kind::kApplied : ir::RewriteRecord::Kind::kDeclined;
     if (record_) record_->push_back({kind, pass, layer.name, std::move(text)});

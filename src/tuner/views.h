@@ -11,7 +11,7 @@
 namespace camshaft::tuner {
 
 // Decides for one graph whose tactics and formats are chosen. Marks eliminated layers' choices as
-// views.
+// views; says so in the log and the record unless `record` is null.
 Views find_views(const ir::Graph& graph, Choices& choices, const runtime::Bindings& bindings,
                  int threads, std::vector<ir::RewriteRecord>* record);
 

@@ -14,21 +14,33 @@ namespace {
 
 constexpr double kCopyBytesPerUs = 20000;
 
-// memcpy is a call with branches on the size; short rows of whole vectors are not worth it.
-template <class T>
-CAMSHAFT_INLINE void copy_row(const T* from, T* to, int64_t count) {
-  if (count * static_cast<int64_t>(sizeof(T)) > 1024) {
-    std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
-    return;
-  }
-  if constexpr (sizeof(T) == 4) {
-    const float* source = reinterpret_cast<const float*>(from);
-    float* target = reinterpret_cast<float*>(to);
-    int64_t k = 0;
-    for (; k + kLanes <= count; k += kLanes) store(target + k, load(source + k));
-    for (; k < count; ++k) target[k] = source[k];
+// `bytes` is one to two steps: the second overlaps the first.
+template <int kStep>
+CAMSHAFT_INLINE void copy_ends(const char* from, char* to, int64_t bytes) {
+  char first[kStep], last[kStep];
+  __builtin_memcpy(first, from, kStep);
+  __builtin_memcpy(last, from + bytes - kStep, kStep);
+  __builtin_memcpy(to, first, kStep);
+  __builtin_memcpy(to + bytes - kStep, last, kStep);
+}
+
+// memcpy is a call with branches on the size; short rows, as channels of a pixel are, are not worth
+// it: rows of 16 bytes take 1 ns here, 4 ns there.
+CAMSHAFT_INLINE void copy_bytes(const char* from, char* to, int64_t bytes) {
+  constexpr int kStep = 32;
+  if (bytes > 1024) {
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+  } else if (bytes > kStep) {
+    for (int64_t k = 0; k + kStep < bytes; k += kStep) __builtin_memcpy(to + k, from + k, kStep);
+    __builtin_memcpy(to + bytes - kStep, from + bytes - kStep, kStep);
+  } else if (bytes >= 16) {
+    copy_ends<16>(from, to, bytes);
+  } else if (bytes >= 8) {
+    copy_ends<8>(from, to, bytes);
+  } else if (bytes >= 4) {
+    copy_ends<4>(from, to, bytes);
   } else {
-    for (int64_t k = 0; k < count; ++k) to[k] = from[k];
+    for (int64_t k = 0; k < bytes; ++k) to[k] = from[k];
   }
 }
 
@@ -38,7 +50,8 @@ void copy_tile(const Nest& nest, const T* from, T* to, int64_t rows, int64_t col
                 step = nest.col_stride(1);
   for (int64_t row = 0; row < rows; ++row, from += from_row, to += to_row) {
     if (step == 1) {
-      copy_row(from, to, cols);
+      copy_bytes(reinterpret_cast<const char*>(from), reinterpret_cast<char*>(to),
+                 cols * static_cast<int64_t>(sizeof(T)));
     } else if (step == 0) {
       const T value = *from;
       for (int64_t col = 0; col < cols; ++col) to[col] = value;
