@@ -244,8 +244,8 @@ Report kernel_report(const Loaded& loaded, const Options& options) {
     std::vector<Cell> row{std::string(profile.trace.strings[group.name])};
     if (by_launch)
       for (const std::string_view text :
-           {group.op_is_root ? "<unattributed>" : profile.trace.strings[group.op],
-            profile.trace.strings[group.grid], profile.trace.strings[group.block]})
+           {trace::operator_label(profile.trace, group), profile.trace.strings[group.grid],
+            profile.trace.strings[group.block]})
         row.push_back(std::string(text));
     row.push_back(std::string(group.uses_tensor_cores ? "yes" : "no"));
     row.push_back(static_cast<double>(group.calls));

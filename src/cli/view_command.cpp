@@ -30,8 +30,8 @@ constexpr OptionRow kOptions[] = {
     {"compat", OptionValue::kNone, "", "", "Analysis", OptionStatus::kWorks,
      "read traces as the original plugin did, defects included"},
     {"clock", OptionValue::kChoice, "exact|plugin", "exact", "Analysis", OptionStatus::kWorks,
-     "plugin: times as doubles of microseconds, as the original kept them; what it rounds or loses "
-     "is rounded and lost"},
+     "plugin: times as doubles of microseconds, as the original kept them, to compare with its "
+     "answers"},
     {"dialect", OptionValue::kChoice, "auto|gpu|mlu|mlu-late", "auto", "Analysis",
      OptionStatus::kWorks, "whose vocabulary the plugin's routes speak"},
     {"rescan", OptionValue::kInteger, "SECONDS", "10", "Reading", OptionStatus::kWorks,
@@ -46,7 +46,7 @@ constexpr OptionRow kOptions[] = {
 server::StoreOptions store_options(const Options& options) {
   server::StoreOptions store;
   store.original = options.has("compat");
-  store.as_recorded = options.text("clock") == "plugin";
+  store.plugin_clock = options.text("clock") == "plugin";
   const std::string dialect = options.text("dialect");
   store.force_dialect = dialect != "auto";
   if (dialect == "mlu") store.dialect = trace::Dialect::kMlu;

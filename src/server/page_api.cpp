@@ -179,7 +179,7 @@ Answer kernels(const Query& query, const ProfileEntry& entry) {
   writer.boolean("has_blocks", profile.kernels.has_blocks)
       .boolean("has_occupancy", profile.kernels.has_occupancy);
   const auto op_of = [&](const KernelGroup& row) {
-    return row.op_is_root ? std::string_view("<unattributed>") : profile.trace.strings[row.op];
+    return trace::operator_label(profile.trace, row);
   };
   write_page<KernelGroup>(
       writer, profile, by_launch ? profile.kernels.by_properties : profile.kernels.by_name,

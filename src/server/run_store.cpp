@@ -12,6 +12,7 @@
 #include "base/cpu.h"
 #include "base/log.h"
 #include "trace/reader.h"
+#include "trace/tree_view.h"
 
 namespace camshaft::server {
 
@@ -296,6 +297,7 @@ void RunStore::read(const Job& job) {
   auto trace = std::make_shared<const trace::Trace>(std::move(read).value());
   Semantics semantics;
   semantics.original = options_.original;
+  semantics.plugin_clock = options_.plugin_clock;
   semantics.as_recorded = options_.as_recorded;
   semantics.dialect = options_.force_dialect ? options_.dialect : trace::dialect_of(*trace);
   auto profile = trace::analyze(trace, semantics);
@@ -314,6 +316,7 @@ void RunStore::read(const Job& job) {
   }
   entry->timeline();
   entry->insights();
+  trace::tree_view(*entry->profile());
 }
 
 }  // namespace camshaft::server

@@ -31,6 +31,7 @@ bool parse_trace_name(const std::string& file_name, TraceFile& file);
 
 struct StoreOptions {
   bool original = false;
+  bool plugin_clock = false;  // see trace::Semantics
   bool as_recorded = false;
   bool force_dialect = false;
   trace::Dialect dialect = trace::Dialect::kGpu;

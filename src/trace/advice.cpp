@@ -16,8 +16,7 @@ std::string link(std::string_view url, std::string_view text) {
   return fmt::format("<a href=\"{}\" target=\"_blank\">{}</a>", url, text);
 }
 
-double share(const Profile& profile, Part part) {
-  const Breakdown& breakdown = profile.breakdown;
+double share(const Breakdown& breakdown, Part part) {
   if (breakdown.average.empty() || breakdown.average_step <= 0) return 0;
   return breakdown.average[static_cast<int>(part)] / breakdown.average_step;
 }
@@ -43,8 +42,9 @@ void add(std::vector<Advice>& list, int rule, double figure, std::string html) {
   list.push_back({rule, figure, std::move(text), std::move(html)});
 }
 
-void advise_data_loading(const Profile& profile, std::vector<Advice>& list) {
-  const double part = share(profile, Part::kDataLoader);
+void advise_data_loading(const Profile& profile, const StepFigures& figures,
+                         std::vector<Advice>& list) {
+  const double part = share(figures.breakdown, Part::kDataLoader);
   if (part <= 0.05) return;
   const std::string url =
       "https://pytorch.org/docs/stable/data.html#single-and-multi-process-data-loading";
@@ -62,19 +62,20 @@ void advise_data_loading(const Profile& profile, std::vector<Advice>& list) {
                   part * 100, link(url, "More loader processes")));
 }
 
-void advise_distribution(const Profile& profile, std::vector<Advice>& list) {
-  if (profile.devices.devices.size() > 1 && has_operator(profile, "DataParallel.forward"))
-    add(list, 2, static_cast<double>(profile.devices.devices.size()),
+void advise_distribution(const Profile& profile, const StepFigures& figures,
+                         std::vector<Advice>& list) {
+  if (figures.devices.devices.size() > 1 && has_operator(profile, "DataParallel.forward"))
+    add(list, 2, static_cast<double>(figures.devices.devices.size()),
         fmt::format(
             "{} devices are driven by DataParallel from one process. {} scales better, also on one "
             "machine.",
-            profile.devices.devices.size(),
+            figures.devices.devices.size(),
             link("https://pytorch.org/docs/stable/notes/ddp.html", "DistributedDataParallel")));
   const std::string best = profile.semantics.is_mlu() ? "cncl" : "nccl";
   if (!has_operator(profile, "DistributedDataParallel.forward") ||
       profile.collectives.library == best)
     return;
-  for (const DeviceUse& use : profile.devices.devices) {
+  for (const DeviceUse& use : figures.devices.devices) {
     if (use.device >= static_cast<int64_t>(profile.trace.device_properties.size())) continue;
     const DeviceProperties& device = profile.trace.device_properties[use.device];
     if (device.compute_major * 10 + std::max(device.compute_minor, 0) < 35) continue;
@@ -89,8 +90,8 @@ void advise_distribution(const Profile& profile, std::vector<Advice>& list) {
   }
 }
 
-void advise_communication(const Profile& profile, std::vector<Advice>& list) {
-  const double part = share(profile, Part::kCommunication);
+void advise_communication(const StepFigures& figures, std::vector<Advice>& list) {
+  const double part = share(figures.breakdown, Part::kCommunication);
   if (part <= 0.1) return;
   add(list, 4, part * 100,
       fmt::format(
@@ -101,10 +102,11 @@ void advise_communication(const Profile& profile, std::vector<Advice>& list) {
           link("https://pytorch.org/docs/stable/ddp_comm_hooks.html", "Gradient compression")));
 }
 
-void advise_utilization(const Profile& profile, std::vector<Advice>& list) {
+void advise_utilization(const Profile& profile, const StepFigures& figures,
+                        std::vector<Advice>& list) {
   std::vector<std::string> idle;
   double lowest = 1;
-  for (const DeviceUse& use : profile.devices.devices)
+  for (const DeviceUse& use : figures.devices.devices)
     if (use.utilization < 0.5) {
       idle.push_back(fmt::format("{} ({:.1f}%)", use.device, use.utilization * 100));
       lowest = std::min(lowest, use.utilization);
@@ -117,12 +119,13 @@ void advise_utilization(const Profile& profile, std::vector<Advice>& list) {
                   profile.semantics.is_mlu() ? "MLU" : "GPU", fmt::join(idle, ", ")));
 }
 
-void advise_tensor_cores(const Profile& profile, std::vector<Advice>& list) {
+void advise_tensor_cores(const Profile& profile, const StepFigures& figures,
+                         std::vector<Advice>& list) {
   if (profile.trace.device_properties.empty() ||
       profile.trace.device_properties[0].compute_major < 7)
     return;
-  if (profile.kernels.tc_total > 0 || profile.devices.eligible_share <= 0) return;
-  const double share = profile.devices.eligible_share * 100;
+  if (profile.kernels.tc_total > 0 || figures.devices.eligible_share <= 0) return;
+  const double share = figures.devices.eligible_share * 100;
   const std::string url = "https://pytorch.org/docs/stable/amp.html";
   add(list, 6, share,
       profile.semantics.original
@@ -162,13 +165,13 @@ void advise_memory(const Profile& profile, std::vector<Advice>& list) {
 
 }  // namespace
 
-std::vector<Advice> advise(const Profile& profile) {
+std::vector<Advice> advise(const Profile& profile, const StepFigures& figures) {
   std::vector<Advice> list;
-  advise_data_loading(profile, list);
-  advise_distribution(profile, list);
-  advise_communication(profile, list);
-  advise_utilization(profile, list);
-  advise_tensor_cores(profile, list);
+  advise_data_loading(profile, figures, list);
+  advise_distribution(profile, figures, list);
+  advise_communication(figures, list);
+  advise_utilization(profile, figures, list);
+  advise_tensor_cores(profile, figures, list);
   advise_memory(profile, list);
   return list;
 }

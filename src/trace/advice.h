@@ -16,7 +16,8 @@ struct Advice {
   std::string html;   // the same with links, for the overview
 };
 
-std::vector<Advice> advise(const Profile& profile);
+// `figures`: of the profile, or of it as one step.
+std::vector<Advice> advise(const Profile& profile, const StepFigures& figures);
 std::string advice_html(const std::vector<Advice>& advice);  // "<ul><li>N/A</li></ul>" when empty
 
 }  // namespace camshaft::trace

@@ -28,7 +28,7 @@ bool is_key(TreeKind kind) {
 struct Side {
   explicit Side(const Profile& from)
       : profile(from),
-        view(build_tree_view(from)),
+        view(tree_view(from)),
         has_kernels(from.semantics.dialect == Dialect::kMluLate) {
     if (!has_kernels) return;  // only that dialect lists them
     for (const uint32_t device : from.launches.devices)
@@ -40,7 +40,7 @@ struct Side {
   const TreeNode& node(uint32_t k) const { return view.nodes[k]; }
 
   const Profile& profile;
-  TreeView view;
+  const TreeView& view;
   bool has_kernels;
   std::unordered_map<uint32_t, std::vector<std::string_view>> kernels;  // names by forest node
 };
@@ -133,7 +133,7 @@ class OperatorSums {
     sum.kernel_calls += count;
     auto known = std::find_if(sum.kernels.begin(), sum.kernels.end(),
                               [&](const auto& entry) { return entry.first == kernel; });
-    if (known == sum.kernels.end()) known = sum.kernels.insert(known, {std::string(kernel), 0});
+    if (known == sum.kernels.end()) known = sum.kernels.insert(known, {kernel, 0});
     known->second += count;
   }
 
@@ -143,17 +143,29 @@ class OperatorSums {
   const DiffSide* current_ = nullptr;
 };
 
+// Two lists of nodes, or two anchors with what lies below them, and how they divide further.
+struct Pairing {
+  NodeList lists[2];
+  uint32_t anchors[2] = {kNoRow, kNoRow};
+  std::vector<Pairing> children;
+};
+
+// First the trees are aligned, then each side sums its operators on a thread of its own.
 class Comparison {
  public:
-  Comparison(const Profile& left, const Profile& right)
-      : right_ready_(std::async(std::launch::async, [&] { return std::make_unique<Side>(right); })),
-        left_(left),
-        right_side_(right_ready_.get()),
-        right_(*right_side_),
-        left_sums_(left_),
-        right_sums_(right_) {}
+  Comparison(const Profile& left, const Profile& right) : sides_{Side(left), Side(right)} {}
 
-  DiffNode run() { return compare(top_level(left_), top_level(right_), 0); }
+  DiffNode run() {
+    Pairing all;
+    for (int side = 0; side < 2; ++side) all.lists[side] = top_level(sides_[side]);
+    divide(all, 0);
+    DiffNode root;
+    shape(all, root);
+    auto right = std::async(std::launch::async, [&] { fill<1>(all, root); });
+    fill<0>(all, root);
+    right.get();
+    return root;
+  }
 
  private:
   static NodeList top_level(const Side& side) {
@@ -180,7 +192,7 @@ class Comparison {
   static DiffSide describe(const Side& side, const NodeList& list) {
     DiffSide out;
     out.name = list.empty()       ? "Blank"
-               : list.size() == 1 ? std::string(side.node(list[0]).name)
+               : list.size() == 1 ? side.node(list[0]).name
                                   : "CompositeNodes";
     for (const uint32_t k : list) {
       const Ticks host = side.node(k).end - side.node(k).start, device = device_total(side, k);
@@ -191,85 +203,89 @@ class Comparison {
     return out;
   }
 
-  // Children partition their parent's lists, so operators are summed from below: every node of the
-  // trees is visited once.
-  static void sum_operators(OperatorSums& sums, const NodeList& list,
-                            const std::vector<DiffNode>& children, DiffSide DiffNode::*which,
-                            DiffSide& out) {
-    sums.reset();
-    if (children.empty())
-      for (const uint32_t k : list) sums.add_tree(k, out);
-    for (const DiffNode& child : children) sums.merge(child.*which, out);
-  }
-  void sum_operators(const NodeList& left, const NodeList& right, DiffNode& pair) {
-    sum_operators(left_sums_, left, pair.children, &DiffNode::left, pair.left);
-    sum_operators(right_sums_, right, pair.children, &DiffNode::right, pair.right);
-  }
-
-  DiffNode compare(const NodeList& left, const NodeList& right, int depth) {
-    DiffNode pair{describe(left_, left), describe(right_, right), {}};
-    if (depth < kMaxDepth) add_children(left, right, depth, pair);
-    sum_operators(left, right, pair);
-    return pair;
-  }
-
-  DiffNode compare_anchors(uint32_t left, uint32_t right, int depth) {
-    DiffNode pair{describe(left_, {left}), describe(right_, {right}), {}};
-    const NodeList below_left = left_.view.children(left),
-                   below_right = right_.view.children(right);
-    if (depth < kMaxDepth) add_children(below_left, below_right, depth + 1, pair);
-    sum_operators(below_left, below_right, pair);
-    left_sums_.add_one(left, pair.left);
-    right_sums_.add_one(right, pair.right);
-    return pair;
-  }
-
-  void add_stretch(const NodeList& left, size_t left_from, size_t left_to, const NodeList& right,
-                   size_t right_from, size_t right_to, int depth, DiffNode& pair) {
+  void add_stretch(Pairing& pair, size_t left_from, size_t left_to, size_t right_from,
+                   size_t right_to, int depth) {
     if (left_from == left_to && right_from == right_to) return;
-    pair.children.push_back(compare(NodeList(left.begin() + left_from, left.begin() + left_to),
-                                    NodeList(right.begin() + right_from, right.begin() + right_to),
-                                    depth + 1));
+    Pairing& stretch = pair.children.emplace_back();
+    const auto left = pair.lists[0].begin(), right = pair.lists[1].begin();
+    stretch.lists[0].assign(left + left_from, left + left_to);
+    stretch.lists[1].assign(right + right_from, right + right_to);
+    divide(stretch, depth + 1);
   }
 
-  void add_children(const NodeList& left, const NodeList& right, int depth, DiffNode& pair) {
-    size_t left_done = 0, right_done = 0;
-    bool any = false;
+  void add_anchors(Pairing& pair, uint32_t left, uint32_t right, int depth) {
+    Pairing& anchors = pair.children.emplace_back();
+    anchors.anchors[0] = left;
+    anchors.anchors[1] = right;
+    for (int side = 0; side < 2; ++side)
+      anchors.lists[side] = sides_[side].view.children(anchors.anchors[side]);
+    divide(anchors, depth + 1);
+  }
+
+  void divide(Pairing& pair, int depth) {
+    if (depth >= kMaxDepth) return;
+    const NodeList &left = pair.lists[0], &right = pair.lists[1];
     // Where each kind and name of a key node stands on the right: a left one without a partner
     // costs one look-up.
     std::map<std::pair<TreeKind, std::string_view>, std::vector<size_t>> places;
-    for (size_t k = 0; k < right.size(); ++k)
-      if (is_key(right_.node(right[k]).kind))
-        places[{right_.node(right[k]).kind, right_.node(right[k]).name}].push_back(k);
+    for (size_t k = 0; k < right.size(); ++k) {
+      const TreeNode& node = sides_[1].node(right[k]);
+      if (is_key(node.kind)) places[{node.kind, node.name}].push_back(k);
+    }
+    if (places.empty()) return;
+    size_t left_done = 0, right_done = 0;
     for (size_t k = 0; k < left.size(); ++k) {
-      const TreeNode& node = left_.node(left[k]);
+      const TreeNode& node = sides_[0].node(left[k]);
       if (!is_key(node.kind)) continue;
       const auto found = places.find({node.kind, node.name});
       if (found == places.end()) continue;
       const auto next = std::lower_bound(found->second.begin(), found->second.end(), right_done);
       if (next == found->second.end()) continue;
-      add_stretch(left, left_done, k, right, right_done, *next, depth, pair);
-      pair.children.push_back(compare_anchors(left[k], right[*next], depth));
+      add_stretch(pair, left_done, k, right_done, *next, depth);
+      add_anchors(pair, left[k], right[*next], depth);
       left_done = k + 1;
       right_done = *next + 1;
-      any = true;
     }
-    if (any)
-      add_stretch(left, left_done, left.size(), right, right_done, right.size(), depth, pair);
+    if (right_done > 0) add_stretch(pair, left_done, left.size(), right_done, right.size(), depth);
   }
 
-  std::future<std::unique_ptr<Side>> right_ready_;  // built beside the left one
-  Side left_;
-  std::unique_ptr<Side> right_side_;
-  const Side& right_;
-  OperatorSums left_sums_, right_sums_;
+  static void shape(const Pairing& pair, DiffNode& out) {
+    out.children.resize(pair.children.size());
+    for (size_t k = 0; k < out.children.size(); ++k) shape(pair.children[k], out.children[k]);
+  }
+
+  template <int kSide>
+  void fill(const Pairing& all, DiffNode& root) {
+    OperatorSums sums(sides_[kSide]);
+    fill<kSide>(all, sums, root);
+  }
+
+  // Children partition their parent's lists, so operators are summed from below: every node of the
+  // trees is visited once.
+  template <int kSide>
+  void fill(const Pairing& pair, OperatorSums& sums, DiffNode& out) {
+    constexpr DiffSide DiffNode::*kWhich = kSide == 0 ? &DiffNode::left : &DiffNode::right;
+    for (size_t k = 0; k < out.children.size(); ++k)
+      fill<kSide>(pair.children[k], sums, out.children[k]);
+    const uint32_t anchor = pair.anchors[kSide];
+    DiffSide& side = out.*kWhich;
+    side = describe(sides_[kSide], anchor == kNoRow ? pair.lists[kSide] : NodeList{anchor});
+    sums.reset();
+    if (out.children.empty())
+      for (const uint32_t node : pair.lists[kSide]) sums.add_tree(node, side);
+    for (const DiffNode& child : out.children) sums.merge(child.*kWhich, side);
+    if (anchor != kNoRow) sums.add_one(anchor, side);
+  }
+
+  const Side sides_[2];
 };
 
 void write_kernels(JsonWriter& json, const OperatorDelta& op) {
   std::string names, calls;
   for (const auto& [name, count] : op.kernels) {
-    names += (names.empty() ? "" : ", ") + name;
-    calls += (calls.empty() ? "" : ", ") + std::to_string(count);
+    if (!names.empty()) names += ", ", calls += ", ";
+    names += name;
+    calls += std::to_string(count);
   }
   json.integer("kernel_calls", op.kernel_calls)
       .text("kernel_name_list_str", names)

@@ -5,22 +5,24 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "trace/profile.h"
 
 namespace camshaft::trace {
 
+// Names belong to the profiles, which must be kept as long as the comparison.
 struct OperatorDelta {
-  std::string name;
+  std::string_view name;
   StringId name_id = 0;
   int64_t calls = 0, kernel_calls = 0;
   Ticks host_total = 0, device_total = 0, host_self = 0, device_self = 0;
-  std::vector<std::pair<std::string, int64_t>> kernels;
+  std::vector<std::pair<std::string_view, int64_t>> kernels;
 };
 
 struct DiffSide {
-  std::string name;
+  std::string_view name;
   Ticks host = 0, device = 0, total = 0;
   std::vector<OperatorDelta> operators;
 };

@@ -187,13 +187,14 @@ std::string overlap_json(const std::vector<const Profile*>& workers) {
   ByStep<WorkerValues> steps;
   for (size_t worker = 0; worker < workers.size(); ++worker) {
     const Profile& profile = *workers[worker];
-    const auto& parts = profile.breakdown.by_part;
+    const StepFigures& figures = profile.plugin_figures();
+    const auto& parts = figures.breakdown.by_part;
     const Ranges& computing = profile.has_kernels ? parts[static_cast<int>(Part::kKernel)]
                                                   : parts[static_cast<int>(Part::kCpuExec)];
     const Ranges& communicating = parts[static_cast<int>(Part::kCommunication)];
     const Ranges both = intersect(parts[static_cast<int>(Part::kKernel)], communicating);
     const Ranges overlap = profile.has_kernels ? both : intersect(computing, communicating);
-    for (const Step& step : profile.steps.list) {
+    for (const Step& step : figures.steps.list) {
       const Range window{step.start, step.end};
       const Ticks compute = total_within(computing, window),
                   communicate = total_within(communicating, window);

@@ -276,7 +276,7 @@ void add_findings(const Profile& profile, Insights& insights) {
                                       "low-utilization",
                                       "tensor-cores",
                                       "memory-pressure"};
-  for (const Advice& advice : advise(profile))
+  for (const Advice& advice : advise(profile, profile))
     list.push_back({kRuleIds[advice.rule], advice.text, advice.figure});
   const LaunchStats& launches = insights.launches;
   if (launches.kernels >= 100 && launches.short_kernels * 2 > launches.kernels) {

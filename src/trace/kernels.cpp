@@ -13,7 +13,7 @@ struct PropertyKey {
   StringId name, op, grid, block;
   int64_t registers, shared_memory;
   StringId kernel_type, dim, task_topology, task_topology_node;
-  bool op_is_root;
+  bool op_is_root, has_launch;
   bool operator==(const PropertyKey&) const = default;
 };
 struct PropertyKeyHash {
@@ -23,7 +23,7 @@ struct PropertyKeyHash {
          {uint64_t{key.name}, uint64_t{key.op}, uint64_t{key.grid}, uint64_t{key.block},
           static_cast<uint64_t>(key.registers), static_cast<uint64_t>(key.shared_memory),
           uint64_t{key.kernel_type}, uint64_t{key.dim}, uint64_t{key.task_topology},
-          uint64_t{key.task_topology_node}, uint64_t{key.op_is_root}})
+          uint64_t{key.task_topology_node}, uint64_t{key.op_is_root} * 2 + key.has_launch})
       hash = (hash ^ part) * 0x9e3779b97f4a7c15ull, hash ^= hash >> 29;
     return hash;
   }
@@ -137,11 +137,11 @@ class PropertyGrouping {
                    const CallForest& forest)
       : trace_(trace), clock_(clock), semantics_(semantics), forest_(forest) {}
 
-  void add(uint32_t device, uint32_t node) {
+  void add(uint32_t device, uint32_t node, bool has_launch = true) {
     const DeviceDetail& detail = trace_.device[trace_.events.detail[device]];
     const bool is_root = node == kNoRow || forest_.nodes[node].kind == NodeKind::kRoot;
     const StringId op = is_root ? 0 : trace_.events.name[forest_.nodes[node].event];
-    PropertyKey key{trace_.events.name[device], op, 0, 0, 0, 0, 0, 0, 0, 0, is_root};
+    PropertyKey key{trace_.events.name[device], op, 0, 0, 0, 0, 0, 0, 0, 0, is_root, has_launch};
     if (semantics_.is_mlu()) {
       key.kernel_type = detail.kernel_type;
       key.dim = detail.dim;
@@ -175,6 +175,7 @@ class PropertyGrouping {
     group.name = key.name;
     group.op = key.op;
     group.op_is_root = key.op_is_root;
+    group.has_launch = key.has_launch;
     group.grid = key.grid;
     group.block = key.block;
     group.registers = key.registers;
@@ -227,13 +228,19 @@ std::vector<KernelGroup> by_properties(const Trace& trace, const Clock& clock,
   if (semantics.loses())
     for (const ThreadTree& thread : forest.threads) copies += thread.has_step ? 1 : 0;
   for (; copies > 0; --copies)
-    for (const uint32_t device : orphans) grouping.add(device, kNoRow);
+    for (const uint32_t device : orphans)
+      grouping.add(device, kNoRow, launches.runtime_of_device[device] != kNoRow);
   std::vector<KernelGroup> groups = grouping.take();
   sort_by_total(groups);
   return groups;
 }
 
 }  // namespace
+
+std::string_view operator_label(const Trace& trace, const KernelGroup& group) {
+  if (!group.op_is_root) return trace.strings[group.op];
+  return group.has_launch ? kUnattributed : "<unattributed: launch not recorded>";
+}
 
 KernelTables group_kernels(const Trace& trace, const Clock& clock, const Semantics& semantics,
                            const CallForest& forest, const Launches& launches,

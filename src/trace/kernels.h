@@ -17,7 +17,8 @@ struct KernelGroup {
   StringId name = 0;
   // Of groups by properties only.
   StringId op = 0;          // 0: see op_is_root
-  bool op_is_root = false;  // launched by no operator: "CallTreeRoot" in the original
+  bool op_is_root = false;  // launched by no operator
+  bool has_launch = true;   // false: nor by any call, "CallTreeRoot" in the original
   StringId grid = 0, block = 0;
   int64_t registers = 0, shared_memory = 0;
   StringId kernel_type = 0, dim = 0, task_topology = 0, task_topology_node = 0;
@@ -44,6 +45,10 @@ struct KernelTables {
 KernelTables group_kernels(const Trace& trace, const Clock& clock, const Semantics& semantics,
                            const CallForest& forest, const Launches& launches,
                            const std::vector<bool>& lost);
+
+// The operator of a group by properties, or that there is none.
+inline constexpr std::string_view kUnattributed = "<unattributed>";
+std::string_view operator_label(const Trace& trace, const KernelGroup& group);
 
 struct CounterPoint {  // a stretch of constant SM efficiency
   Ticks start = 0, end = 0;

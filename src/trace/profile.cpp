@@ -36,23 +36,40 @@ const std::vector<bool>& moved_away(const Profile& profile) {
   return profile.semantics.loses() ? profile.backward.taken : kNone;
 }
 
+namespace {
+
+// The steps, then what was busy during them.
+void find_figures(Profile& p, bool by_annotation, StepFigures& out) {
+  out.steps = find_steps(p.trace, p.clock, p.semantics, p.launches, by_annotation);
+  out.breakdown = break_down(p.trace, p.clock, p.semantics, out.steps, p.collectives);
+  out.devices =
+      measure_devices(p.trace, p.clock, p.semantics, p.forest, p.launches, p.times, out.steps);
+}
+
+void find_one_step(Profile& p) {
+  StepFigures figures;
+  find_figures(p, false, figures);
+  if (!figures.steps.undefined) p.as_one_step = std::move(figures);
+}
+
+}  // namespace
+
 std::unique_ptr<Profile> analyze(std::shared_ptr<const Trace> trace, const Semantics& semantics) {
   auto profile = std::make_unique<Profile>(std::move(trace));
   Profile& p = *profile;
   p.semantics = semantics;
-  p.clock = Clock(p.trace, semantics.loses());
+  p.clock = Clock(p.trace, semantics.rounds());
   std::vector<uint32_t> node_of_runtime;
   p.forest = build_call_forest(p.trace, p.clock, semantics, node_of_runtime);
   p.launches = find_launches(p.trace, semantics, std::move(node_of_runtime));
-  p.steps = find_steps(p.trace, p.clock, semantics, p.launches);
   p.collectives = find_collectives(p.trace, p.clock, semantics);
-  assign_steps(p.collectives, p.steps);
-  p.breakdown = break_down(p.trace, p.clock, semantics, p.steps, p.collectives);
   p.times = node_times(p.trace, p.clock, semantics, p.forest, p.launches);
+  find_figures(p, !semantics.loses(), p);
+  if (!p.steps.from_profiler && !semantics.loses()) find_one_step(p);
+  assign_steps(p.collectives, p.plugin_figures().steps);
   p.backward = find_backward_modules(p.trace, p.clock, semantics, p.forest);
   p.operators = group_operators(p.trace, p.forest, p.times, p.backward.lost);
   p.kernels = group_kernels(p.trace, p.clock, semantics, p.forest, p.launches, p.backward.lost);
-  p.devices = measure_devices(p.trace, p.clock, semantics, p.forest, p.launches, p.times, p.steps);
   p.memory = index_memory(p.trace, p.clock, semantics, p.forest);
   p.modules = build_modules(p.trace, p.clock, p.forest, p.times, moved_away(p));
   p.first_time = first_time(p.trace, p.clock, semantics);

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +19,16 @@
 
 namespace camshaft::trace {
 
-struct Profile {
+// Where the time of the steps went.
+struct StepFigures {
+  Steps steps;
+  Breakdown breakdown;
+  DeviceUses devices;
+};
+
+struct TreeView;  // tree_view.h
+
+struct Profile : StepFigures {
   explicit Profile(std::shared_ptr<const Trace> from) : owner(std::move(from)), trace(*owner) {}
 
   std::shared_ptr<const Trace> owner;  // several ways of reading share one trace
@@ -27,15 +38,15 @@ struct Profile {
   CallForest forest;
   BackwardModules backward;
   Launches launches;
-  Steps steps;
   Collectives collectives;
-  Breakdown breakdown;
   std::vector<NodeTimes> times;
   OperatorTables operators;
   KernelTables kernels;
-  DeviceUses devices;
   MemoryIndex memory;
   std::vector<ModuleNode> modules;
+  // Where no ProfilerStep marks steps: everything as one, which is what the plugin's routes answer.
+  std::optional<StepFigures> as_one_step;
+  const StepFigures& plugin_figures() const { return as_one_step ? *as_one_step : *this; }
 
   Ticks first_time = 0;          // of the events that count, memory records included
   bool has_kernels = false;      // ≥ 1 kernel
@@ -43,6 +54,10 @@ struct Profile {
   bool has_memory = false;
   bool has_modules = false;
   bool is_lightning = false;
+
+  // Of tree_view().
+  mutable std::once_flag tree_made;
+  mutable std::shared_ptr<const TreeView> tree;
 
   std::string name;  // what messages and titles call it
   std::string worker, span;

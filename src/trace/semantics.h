@@ -18,13 +18,16 @@ enum class Dialect : uint8_t {
 struct Semantics {
   bool original = false;  // reproduce the original's attribution, defects included
   Dialect dialect = Dialect::kGpu;
+  // Times as doubles of microseconds, as the original keeps them: figures of files with fractions
+  // of a microsecond come out with its rounding.
+  bool plugin_clock = false;
   // Corrected, but losing what the program that recorded the corrected answers still lost: nodes
-  // whose rounded ends cross, backward passes that belong to no module. Only for comparing with
-  // those.
+  // whose rounded ends cross, backward passes that belong to no module. Only tests ask for it.
   bool as_recorded = false;
 
   bool is_mlu() const { return dialect != Dialect::kGpu; }
   bool loses() const { return original || as_recorded; }
+  bool rounds() const { return loses() || plugin_clock; }
 };
 
 // Names with a meaning.

@@ -25,18 +25,19 @@ std::vector<Step> host_steps(const Trace& trace, const Clock& clock, const Seman
   return steps;
 }
 
-bool spans_whole_step(EventKind kind, const Semantics& semantics) {
+bool spans_whole_step(EventKind kind, const Semantics& semantics, bool by_annotation) {
   if (kind == EventKind::kOperator || kind == EventKind::kPythonOp) return true;
   if (kind == EventKind::kGpuAnnotation) return semantics.is_mlu() && semantics.original;
-  return kind == EventKind::kAnnotation && (semantics.is_mlu() || !semantics.loses());
+  return kind == EventKind::kAnnotation && (semantics.is_mlu() || by_annotation);
 }
 
 // One step over everything on the host.
-bool whole_step(const Trace& trace, const Clock& clock, const Semantics& semantics, Step& step) {
+bool whole_step(const Trace& trace, const Clock& clock, const Semantics& semantics,
+                bool by_annotation, Step& step) {
   bool any = false;
   step = {"0", 0, 0};
   for (uint32_t event = 0; event < trace.events.size(); ++event) {
-    if (!spans_whole_step(trace.events.kind[event], semantics)) continue;
+    if (!spans_whole_step(trace.events.kind[event], semantics, by_annotation)) continue;
     const Ticks start = clock.start(trace.events.start_ns[event]);
     const Ticks end = start + clock.duration(trace.events.duration_ns[event]);
     step.start = any ? std::min(step.start, start) : start;
@@ -164,15 +165,15 @@ int32_t StepFinder::find(Ticks start, Ticks end) const {
 }
 
 Steps find_steps(const Trace& trace, const Clock& clock, const Semantics& semantics,
-                 const Launches& launches) {
+                 const Launches& launches, bool by_annotation) {
   Steps steps;
   steps.list = host_steps(trace, clock, semantics);
   steps.from_profiler = !steps.list.empty();
-  if (steps.list.empty() && !semantics.loses())
+  if (steps.list.empty() && by_annotation)
     steps.from_annotation = annotation_steps(trace, clock, steps);
   if (steps.list.empty()) {
     Step whole;
-    if (!whole_step(trace, clock, semantics, whole)) {
+    if (!whole_step(trace, clock, semantics, by_annotation, whole)) {
       steps.undefined = true;
       if (!semantics.original) return steps;
       // The original starts from the largest and the smallest 64-bit time and finds nothing between

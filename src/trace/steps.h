@@ -35,8 +35,9 @@ class StepFinder {
   std::vector<Ticks> starts_, ends_;  // ends_: the latest end so far
 };
 
+// `by_annotation`: where no ProfilerStep marks any, an annotation that repeats may.
 Steps find_steps(const Trace& trace, const Clock& clock, const Semantics& semantics,
-                 const Launches& launches);
+                 const Launches& launches, bool by_annotation);
 
 // The parts a step divides into, in order of priority.
 enum class Part : uint8_t {

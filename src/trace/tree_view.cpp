@@ -69,13 +69,9 @@ class Copier {
     TreeNode to;
     to.name = from.event == kNoRow ? "CallTreeRoot" : profile_.trace.name_of(from.event);
     to.kind = tree_kind(from);
-    to.is_annotation = from.event != kNoRow &&
-                       (profile_.trace.events.kind[from.event] == EventKind::kAnnotation ||
-                        profile_.trace.events.kind[from.event] == EventKind::kGpuAnnotation);
     to.start = from.start;
     to.end = from.end;
     to.node = node;
-    to.track = from.event == kNoRow ? view_.track : profile_.trace.events.track[from.event];
     view_.nodes.push_back(std::move(to));
     return static_cast<uint32_t>(view_.nodes.size() - 1);
   }
@@ -90,13 +86,6 @@ class Copier {
     }
   }
 
-  uint32_t track_of(const BackwardNode& node) const {
-    if (!node.engine_nodes.empty())
-      return profile_.trace.events.track[profile_.forest.nodes[node.engine_nodes.front()].event];
-    return node.children.empty() ? view_.track
-                                 : track_of(profile_.backward.nodes[node.children.front()]);
-  }
-
   uint32_t copy_backward(uint32_t k) {
     const BackwardNode& from = profile_.backward.nodes[k];
     const auto made = static_cast<uint32_t>(view_.nodes.size());
@@ -105,7 +94,6 @@ class Copier {
     to.kind = TreeKind::kBackward;
     to.start = from.start;
     to.end = from.end;
-    to.track = track_of(from);
     view_.nodes.push_back(std::move(to));
     std::vector<uint32_t> children;
     for (const uint32_t engine : from.engine_nodes) children.push_back(copy(engine, false));
@@ -133,7 +121,9 @@ Value thread_id(const Trace& trace, uint32_t track) {
   return std::string(text);
 }
 
-TreeView build_tree_view(const Profile& profile) {
+namespace {
+
+TreeView build(const Profile& profile) {
   TreeView view;
   const CallForest& forest = profile.forest;
   if (forest.threads.empty()) {
@@ -143,11 +133,18 @@ TreeView build_tree_view(const Profile& profile) {
     return view;
   }
   const ThreadTree& thread = forest.threads.front();
-  view.track = thread.track;
   view.nodes.reserve(forest.nodes[thread.root].subtree_end - thread.root);
   Copier copier(profile, view);
   copier.copy(thread.root, true);
   return view;
+}
+
+}  // namespace
+
+const TreeView& tree_view(const Profile& profile) {
+  std::call_once(profile.tree_made,
+                 [&] { profile.tree = std::make_shared<const TreeView>(build(profile)); });
+  return *profile.tree;
 }
 
 }  // namespace camshaft::trace

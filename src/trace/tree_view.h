@@ -26,17 +26,14 @@ enum class TreeKind : uint8_t {
 struct TreeNode {
   std::string_view name;  // into the trace's strings or TreeView::names
   TreeKind kind = TreeKind::kOperator;
-  bool is_annotation = false;
   Ticks start = 0, end = 0;
   uint32_t node = kNoRow;  // of the call forest; none for backward nodes
-  uint32_t track = 0;
   uint32_t first_child = kNoRow, last_child = kNoRow, next = kNoRow;  // next: sibling
 };
 
 struct TreeView {
   std::vector<TreeNode> nodes;  // [0] is the root
   std::vector<std::unique_ptr<std::string>> names;
-  uint32_t track = 0;  // of the first thread
 
   void append_child(uint32_t parent, uint32_t child) {
     TreeNode& above = nodes[parent];
@@ -54,6 +51,7 @@ struct TreeView {
 // A thread id as the file writes it: number or text.
 Value thread_id(const Trace& trace, uint32_t track);
 
-TreeView build_tree_view(const Profile& profile);
+// Made on first use, then kept: a comparison of large traces has no time for it.
+const TreeView& tree_view(const Profile& profile);
 
 }  // namespace camshaft::trace

@@ -72,19 +72,20 @@ std::vector<Part> shown_parts(const Breakdown& breakdown) {
   return parts;
 }
 
-Table step_table(const Profile& profile, const std::vector<Part>& parts) {
+Table step_table(const Profile& profile, const StepFigures& figures,
+                 const std::vector<Part>& parts) {
   Table table;
   table.columns.push_back(text_column("Step"));
   for (const Part part : parts) {
     table.columns.push_back(number_column(part_name(part)));
     table.columns.push_back({"string", "", "", true});
   }
-  for (size_t k = 0; k < profile.steps.list.size(); ++k) {
-    const Step& step = profile.steps.list[k];
+  for (size_t k = 0; k < figures.steps.list.size(); ++k) {
+    const Step& step = figures.steps.list[k];
     const Ticks length = step.end - step.start;
     std::vector<Value> row{step.name};
     for (const Part part : parts) {
-      const Ticks time = profile.breakdown.steps[k][static_cast<int>(part)];
+      const Ticks time = figures.breakdown.steps[k][static_cast<int>(part)];
       const Value cell = profile.clock.length(time);
       row.push_back(cell);
       row.push_back(
@@ -99,8 +100,8 @@ Table step_table(const Profile& profile, const std::vector<Part>& parts) {
   return table;
 }
 
-std::vector<Performance> performance(const Profile& profile, const std::vector<Part>& parts) {
-  const Breakdown& breakdown = profile.breakdown;
+std::vector<Performance> performance(const Profile& profile, const Breakdown& breakdown,
+                                     const std::vector<Part>& parts) {
   Performance all{
       "Average Step Time", rounded(profile.clock.to_us(breakdown.average_step)), int64_t{100}, {}};
   for (const Part part : parts) {
@@ -156,7 +157,7 @@ std::string percent_text(double fraction) {
   return real_text(round_places(fraction * 100, 2)) + " %";
 }
 
-std::optional<DeviceSummary> device_summary(const Profile& profile) {
+std::optional<DeviceSummary> device_summary(const Profile& profile, const DeviceUses& uses) {
   if (!profile.has_kernels) return std::nullopt;
   const bool is_mlu = profile.semantics.is_mlu();
   const std::string word = is_mlu ? "MLU" : "GPU";
@@ -164,7 +165,7 @@ std::optional<DeviceSummary> device_summary(const Profile& profile) {
   if (profile.semantics.dialect == Dialect::kMlu) summary.key = "mlu_metrics";
   summary.title = word + " Summary";
   bool has_efficiency = false, has_occupancy = false, has_tensor_cores = false;
-  for (const DeviceUse& use : profile.devices.devices) {
+  for (const DeviceUse& use : uses.devices) {
     if (!summary.data.empty()) summary.data.push_back({"<hr/>", ""});
     summary.data.push_back({fmt::format("{} {}:", word, use.device), ""});
     if (const DeviceProperties* device = properties_of(profile.trace, use.device)) {
@@ -278,9 +279,18 @@ std::string kernel_tc_tooltip(const Semantics& semantics) {
              : "Whether this kernel uses Tensor Cores.";
 }
 
+// The original hangs kernels without a launch on the roots of threads with steps.
+bool hangs_on_root(const Profile& profile, const KernelGroup& group) {
+  if (profile.semantics.loses()) return true;
+  return !group.has_launch &&
+         std::any_of(profile.forest.threads.begin(), profile.forest.threads.end(),
+                     [](const ThreadTree& thread) { return thread.has_step; });
+}
+
 std::string op_name(const Profile& profile, const KernelGroup& group) {
   if (!group.op_is_root) return std::string(profile.trace.strings[group.op]);
-  return profile.semantics.loses() ? "CallTreeRoot" : "<unattributed>";
+  // The original's name for what no call launched; what it loses has one of ours.
+  return hangs_on_root(profile, group) ? "CallTreeRoot" : std::string(kUnattributed);
 }
 
 void append_property_columns(const Profile& profile, Table& table) {
@@ -332,16 +342,17 @@ void append_properties(const Profile& profile, const KernelGroup& group, std::ve
 }  // namespace
 
 OverviewAnswer overview(const Profile& profile, size_t workers_of_run) {
-  const std::vector<Part> parts = shown_parts(profile.breakdown);
+  const StepFigures& figures = profile.plugin_figures();
+  const std::vector<Part> parts = shown_parts(figures.breakdown);
   OverviewAnswer answer;
-  answer.steps = step_table(profile, parts);
-  answer.performance = performance(profile, parts);
-  answer.recommendations = advice_html(advise(profile));
+  answer.steps = step_table(profile, figures, parts);
+  answer.performance = performance(profile, figures.breakdown, parts);
+  answer.recommendations = advice_html(advise(profile, figures));
   answer.environments.push_back({"Number of Worker(s)", fmt::format("{}", workers_of_run)});
   const std::string device = profile.semantics.is_mlu() ? "MLU" : "GPU";
   answer.environments.push_back(
-      {"Device Type", profile.breakdown.has_device_activity ? device : "CPU"});
-  answer.devices = device_summary(profile);
+      {"Device Type", figures.breakdown.has_device_activity ? device : "CPU"});
+  answer.devices = device_summary(profile, figures.devices);
   return answer;
 }
 

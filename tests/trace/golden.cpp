@@ -40,12 +40,11 @@ std::string decoded(const std::string& text) {
   return out;
 }
 
-bool near(double want, double got, const Tolerance& tolerance) {
+bool near(double want, double got, const Tolerance& tolerance, double absolute) {
   if (want == got) return true;
-  // Differences of large sums carry the rounding of the sums, and the clock's own step is a
-  // nanosecond.
+  // Differences of large sums carry the rounding of the sums.
   return std::abs(want - got) <=
-         tolerance.relative * std::max(std::abs(want), std::abs(got)) + tolerance.absolute + 1e-9;
+         tolerance.relative * std::max(std::abs(want), std::abs(got)) + absolute + 1e-9;
 }
 
 // Texts equal but for numbers in them that are near.
@@ -59,7 +58,7 @@ bool near_text(const std::string& want, const std::string& got, const Tolerance&
       char *end_want = nullptr, *end_got = nullptr;
       const double a = std::strtod(want.c_str() + i, &end_want),
                    b = std::strtod(got.c_str() + j, &end_got);
-      if (!near(a, b, tolerance)) return false;
+      if (!near(a, b, tolerance, tolerance.whole)) return false;
       i = end_want - want.c_str();
       j = end_got - got.c_str();
       continue;
@@ -176,7 +175,10 @@ std::string difference(const json& want, const json& got, const Tolerance& toler
     return fmt::format("{}: got {}, not {}", where, shown(got), shown(want));
   };
   if (want.is_number() && got.is_number())
-    return near(want.get<double>(), got.get<double>(), tolerance) ? "" : differs();
+    return near(want.get<double>(), got.get<double>(), tolerance,
+                want.is_number_integer() ? tolerance.whole : tolerance.absolute)
+               ? ""
+               : differs();
   if (want.type() != got.type()) return differs();
   if (want.is_array()) return compare_arrays(want, got, tolerance, where);
   if (want.is_object()) {

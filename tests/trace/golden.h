@@ -27,7 +27,8 @@ void split_url(const std::string& url, std::string& path, server::Parameters& pa
 
 struct Tolerance {
   double relative = 1e-9;
-  double absolute = 0;
+  double absolute = 0;           // of numbers with a fraction
+  double whole = 0;              // of whole numbers, and of those inside texts
   bool ties_as_sets = true;      // rows may differ in order
   bool recommendations = false;  // compare the texts, not only which rules fired
 };
