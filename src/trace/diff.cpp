@@ -114,19 +114,17 @@ class OperatorSums {
     return node;
   }
   void add(uint32_t k, DiffSide& out) {
-    const uint32_t node = side_.node(k).node;
-    if (node == kNoRow) return;
-    const Node& from = side_.profile.forest.nodes[node];
-    if (!is_table_operator(side_.profile.trace, from)) return;
-    OperatorDelta& sum = slot(side_.profile.trace.events.name[from.event], side_.node(k).name, out);
-    const NodeTimes& times = side_.profile.times[node];
+    const TreeNode& from = side_.node(k);
+    if (from.op == kNoRow) return;
+    OperatorDelta& sum = slot(from.op, from.name, out);
+    const NodeTimes& times = side_.profile.times[from.node];
     ++sum.calls;
     sum.host_total += times.host_total;
     sum.device_total += times.device_total;
     sum.host_self += times.host_self;
     sum.device_self += times.device_self;
     if (!side_.has_kernels) return;
-    if (const auto found = side_.kernels.find(node); found != side_.kernels.end())
+    if (const auto found = side_.kernels.find(from.node); found != side_.kernels.end())
       for (const std::string_view kernel : found->second) add_kernel(kernel, 1, sum);
   }
   static void add_kernel(std::string_view kernel, int64_t count, OperatorDelta& sum) {
@@ -157,7 +155,9 @@ class Comparison {
 
   DiffNode run() {
     Pairing all;
-    for (int side = 0; side < 2; ++side) all.lists[side] = top_level(sides_[side]);
+    auto right_list = std::async(std::launch::async, [&] { return top_level(sides_[1]); });
+    all.lists[0] = top_level(sides_[0]);
+    all.lists[1] = right_list.get();
     divide(all, 0);
     DiffNode root;
     shape(all, root);

@@ -24,8 +24,4 @@ class EventParser {
   std::unique_ptr<State> state_;
 };
 
-// Microseconds as the file writes them ("12.345", "\"17\"", "1e3") in nanoseconds; false if it is
-// no number.
-bool parse_nanoseconds(std::string_view text, int64_t& ns, bool& is_integral);
-
 }  // namespace camshaft::trace

@@ -14,6 +14,7 @@
 #include "trace/byte_source.h"
 #include "trace/event_parser.h"
 #include "trace/event_splitter.h"
+#include "trace/event_values.h"
 #include "trace/json_text.h"
 
 namespace camshaft::trace {

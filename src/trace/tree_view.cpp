@@ -72,6 +72,7 @@ class Copier {
     to.start = from.start;
     to.end = from.end;
     to.node = node;
+    if (is_table_operator(profile_.trace, from)) to.op = profile_.trace.events.name[from.event];
     view_.nodes.push_back(std::move(to));
     return static_cast<uint32_t>(view_.nodes.size() - 1);
   }

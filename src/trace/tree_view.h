@@ -28,6 +28,7 @@ struct TreeNode {
   TreeKind kind = TreeKind::kOperator;
   Ticks start = 0, end = 0;
   uint32_t node = kNoRow;  // of the call forest; none for backward nodes
+  StringId op = kNoRow;    // its name if it is an operator of the tables
   uint32_t first_child = kNoRow, last_child = kNoRow, next = kNoRow;  // next: sibling
 };
 
