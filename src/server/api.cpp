@@ -259,8 +259,8 @@ Answer diff_route(const Request& request, bool one_node) {
   const ProfilePtr right = find_profile(request, "exp_run", "exp_worker", "exp_span");
   if (left == nullptr || right == nullptr) return failure(404, "no such profile");
   const auto root = request.store.diff(left, right);
-  if (!one_node) return json(trace::diff_json(*root, *left, *right), true);
-  std::string node = trace::diff_node_json(*root, *left, *right, request.text("path", "0"));
+  if (!one_node) return json(trace::diff_json(*root), true);
+  std::string node = trace::diff_node_json(*root, request.text("path", "0"));
   if (node.empty()) return failure(404, "no node at path " + request.text("path", "0"));
   return json(std::move(node), true);
 }

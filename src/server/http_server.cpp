@@ -17,7 +17,7 @@
 #include "server/page.h"
 #include "server/page_api.h"
 #include "server/trace_stream.h"
-#include "trace/byte_source.h"
+#include "trace/gzip.h"
 
 namespace camshaft::server {
 namespace {

@@ -15,7 +15,7 @@
 #include "server/api.h"
 #include "server/http_server.h"
 #include "server/page_api.h"
-#include "trace/byte_source.h"
+#include "trace/gzip.h"
 #include "trace/testing.h"
 
 namespace camshaft::server {

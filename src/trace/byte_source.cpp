@@ -323,26 +323,4 @@ std::unique_ptr<ByteSource> memory_byte_source(const char* bytes, size_t count) 
   return std::make_unique<PlainSource>(std::make_unique<MemoryInput>(bytes, count));
 }
 
-std::string gzip(std::string_view text, int level) {
-  z_stream stream{};
-  if (deflateInit2(&stream, level, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) return {};
-  std::string out(deflateBound(&stream, text.size()) + 32, '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  size_t left = text.size(), room = out.size();
-  int code = Z_OK;
-  while (code == Z_OK) {  // zlib counts in 32 bits
-    const auto in = static_cast<uInt>(std::min<size_t>(left, 1u << 30)),
-               to = static_cast<uInt>(std::min<size_t>(room, 1u << 30));
-    stream.avail_in = in;
-    stream.avail_out = to;
-    code = deflate(&stream, left == in ? Z_FINISH : Z_NO_FLUSH);
-    left -= in - stream.avail_in;
-    room -= to - stream.avail_out;
-  }
-  out.resize(out.size() - room);
-  deflateEnd(&stream);
-  return out;
-}
-
 }  // namespace camshaft::trace

@@ -32,7 +32,4 @@ Result<std::unique_ptr<ByteSource>> open_byte_source(const std::string& path);
 // The same over bytes in memory (tests, fuzzing). `bytes` must outlive the source.
 std::unique_ptr<ByteSource> memory_byte_source(const char* bytes, size_t count);
 
-// One whole gzip member, for answers.
-std::string gzip(std::string_view text, int level = 5);
-
 }  // namespace camshaft::trace

@@ -141,6 +141,39 @@ class OperatorSums {
   const DiffSide* current_ = nullptr;
 };
 
+void write_kernels(JsonWriter& json, const OperatorDelta& op) {
+  std::string names, calls;
+  for (const auto& [name, count] : op.kernels) {
+    if (!names.empty()) names += ", ", calls += ", ";
+    names += name;
+    calls += std::to_string(count);
+  }
+  json.integer("kernel_calls", op.kernel_calls)
+      .text("kernel_name_list_str", names)
+      .text("kernel_calls_list_str", calls);
+}
+
+std::string side_json(const Profile& profile, const DiffSide& side) {
+  const Clock& clock = profile.clock;
+  JsonWriter json;
+  json.begin_object().text("name", side.name);
+  write(json.key("duration"), clock.length(side.host));
+  write(json.key("device_duration"), clock.length(side.device));
+  write(json.key("total_duration"), clock.length(side.total));
+  json.key("aggs").begin_array();
+  for (const OperatorDelta& op : side.operators) {
+    json.begin_object().text("name", op.name).integer("calls", op.calls);
+    if (profile.semantics.dialect == Dialect::kMluLate) write_kernels(json, op);
+    write(json.key("host_duration"), clock.length(op.host_total));
+    write(json.key("device_duration"), clock.length(op.device_total));
+    write(json.key("self_host_duration"), clock.length(op.host_self));
+    write(json.key("self_device_duration"), clock.length(op.device_self));
+    json.end_object();
+  }
+  json.end_array().end_object();
+  return json.take();
+}
+
 // Two lists of nodes, or two anchors with what lies below them, and how they divide further.
 struct Pairing {
   NodeList lists[2];
@@ -148,7 +181,8 @@ struct Pairing {
   std::vector<Pairing> children;
 };
 
-// First the trees are aligned, then each side sums its operators on a thread of its own.
+// First the trees are aligned, then each side sums its operators, and writes them, on a thread of
+// its own.
 class Comparison {
  public:
   Comparison(const Profile& left, const Profile& right) : sides_{Side(left), Side(right)} {}
@@ -275,53 +309,20 @@ class Comparison {
       for (const uint32_t node : pair.lists[kSide]) sums.add_tree(node, side);
     for (const DiffNode& child : out.children) sums.merge(child.*kWhich, side);
     if (anchor != kNoRow) sums.add_one(anchor, side);
+    side.json = side_json(sides_[kSide].profile, side);
   }
 
   const Side sides_[2];
 };
 
-void write_kernels(JsonWriter& json, const OperatorDelta& op) {
-  std::string names, calls;
-  for (const auto& [name, count] : op.kernels) {
-    if (!names.empty()) names += ", ", calls += ", ";
-    names += name;
-    calls += std::to_string(count);
-  }
-  json.integer("kernel_calls", op.kernel_calls)
-      .text("kernel_name_list_str", names)
-      .text("kernel_calls_list_str", calls);
+void write_sides(JsonWriter& json, const DiffNode& node) {
+  json.begin_object().key("left").raw(node.left.json).key("right").raw(node.right.json);
 }
 
-void write(JsonWriter& json, const Profile& profile, const DiffSide& side) {
-  const Clock& clock = profile.clock;
-  json.begin_object().text("name", side.name);
-  write(json.key("duration"), clock.length(side.host));
-  write(json.key("device_duration"), clock.length(side.device));
-  write(json.key("total_duration"), clock.length(side.total));
-  json.key("aggs").begin_array();
-  for (const OperatorDelta& op : side.operators) {
-    json.begin_object().text("name", op.name).integer("calls", op.calls);
-    if (profile.semantics.dialect == Dialect::kMluLate) write_kernels(json, op);
-    write(json.key("host_duration"), clock.length(op.host_total));
-    write(json.key("device_duration"), clock.length(op.device_total));
-    write(json.key("self_host_duration"), clock.length(op.host_self));
-    write(json.key("self_device_duration"), clock.length(op.device_self));
-    json.end_object();
-  }
-  json.end_array().end_object();
-}
-
-void write_sides(JsonWriter& json, const DiffNode& node, const Profile& left,
-                 const Profile& right) {
-  json.begin_object();
-  write(json.key("left"), left, node.left);
-  write(json.key("right"), right, node.right);
-}
-
-void write_tree(JsonWriter& json, const DiffNode& node, const Profile& left, const Profile& right) {
-  write_sides(json, node, left, right);
+void write_tree(JsonWriter& json, const DiffNode& node) {
+  write_sides(json, node);
   json.key("children").begin_array();
-  for (const DiffNode& child : node.children) write_tree(json, child, left, right);
+  for (const DiffNode& child : node.children) write_tree(json, child);
   json.end_array().end_object();
 }
 
@@ -351,21 +352,20 @@ DiffNode diff_profiles(const Profile& left, const Profile& right) {
   return Comparison(left, right).run();
 }
 
-std::string diff_json(const DiffNode& root, const Profile& left, const Profile& right) {
+std::string diff_json(const DiffNode& root) {
   JsonWriter json;
-  write_tree(json, root, left, right);
+  write_tree(json, root);
   return json.take();
 }
 
-std::string diff_node_json(const DiffNode& root, const Profile& left, const Profile& right,
-                           const std::string& path) {
+std::string diff_node_json(const DiffNode& root, const std::string& path) {
   const DiffNode* node = find_node(root, path);
   if (node == nullptr) return "";
   JsonWriter json;
-  write_sides(json, *node, left, right);
+  write_sides(json, *node);
   json.text("path", path).key("children").begin_array();
   for (size_t k = 0; k < node->children.size(); ++k) {
-    write_sides(json, node->children[k], left, right);
+    write_sides(json, node->children[k]);
     json.text("path", fmt::format("{}-{}", path, k)).end_object();
   }
   json.end_array().end_object();

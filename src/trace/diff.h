@@ -25,6 +25,7 @@ struct DiffSide {
   std::string_view name;
   Ticks host = 0, device = 0, total = 0;
   std::vector<OperatorDelta> operators;
+  std::string json;  // all of the above
 };
 
 struct DiffNode {
@@ -34,9 +35,8 @@ struct DiffNode {
 
 DiffNode diff_profiles(const Profile& left, const Profile& right);
 
-std::string diff_json(const DiffNode& root, const Profile& left, const Profile& right);
+std::string diff_json(const DiffNode& root);
 // The node at "0-2-1" and one level below; "" when there is no such node.
-std::string diff_node_json(const DiffNode& root, const Profile& left, const Profile& right,
-                           const std::string& path);
+std::string diff_node_json(const DiffNode& root, const std::string& path);
 
 }  // namespace camshaft::trace

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "trace/byte_source.h"
+#include "trace/gzip.h"
 #include "trace/testing.h"
 
 namespace camshaft::trace {

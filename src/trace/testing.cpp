@@ -189,7 +189,7 @@ size_t exercise_views(const Profile& p) {
     });
   for (const std::string& event : counter_events(p)) bytes += event.size();
   const DiffNode node = diff_profiles(p, p);
-  bytes += diff_json(node, p, p).size() + diff_node_json(node, p, p, "0-1").size();
+  bytes += diff_json(node).size() + diff_node_json(node, "0-1").size();
   const std::vector<const Profile*> workers{&p, &p};
   bytes += has_distributed_view(workers) ? 1 : 0;
   bytes += device_info_json(workers).size() + overlap_json(workers).size() +

@@ -25,6 +25,7 @@
 #include "server/http_server.h"
 #include "server/page_api.h"
 #include "trace/byte_source.h"
+#include "trace/gzip.h"
 #include "trace/reader.h"
 #include "trace/testing.h"
 
