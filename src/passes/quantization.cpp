@@ -65,7 +65,13 @@ std::optional<Grid> grid_of(const Layer& layer) {
   } else {
     grid.zero_point.assign(grid.scale.size(), 0);
   }
-  const auto is_usable = [](float s) { return std::isnormal(s) && s > 0 && std::isnormal(1 / s); };
+  // Nothing is divided by the scales of stored codes: those of weights that are all but zero may be
+  // tiny.
+  const bool is_stored = layer.kind == LayerKind::kDequantize && layer.inputs[0]->is_constant();
+  const auto is_usable = [&](float s) {
+    if (is_stored) return std::isfinite(s) && s >= 0;
+    return std::isnormal(s) && s > 0 && std::isnormal(1 / s);
+  };
   if (grid.scale.empty() || !std::all_of(grid.scale.begin(), grid.scale.end(), is_usable))
     return std::nullopt;
   if (all_equal(grid.scale) && all_equal(grid.zero_point)) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "ir/text.h"
 #include "passes/pipeline.h"
@@ -210,6 +211,27 @@ TEST(QuantizeDoubleInputNodes, UnsignedWeightsAreMadeSymmetric) {
           R"ir(c = Convolution "w + c"(x, "w (symmetric)", _, "c scale", "c bias") {{{}, zero_point=128, epilogue=<3: v3 = fma v0 v1 v2>}}
                y = Activation(c) {{op=tanh}})ir",
           kWindow3x3));
+}
+
+// Channels that training has zeroed have scales next to nothing, denormal ones too.
+TEST(QuantizeDoubleInputNodes, WeightScalesMayBeTiny) {
+  for (const char* scale : {"[0.01, 1e-41, 0.02]", "[0.01, 0, 0.02]"}) {
+    const std::string text = graph(
+        "input x: int8[1, 2, 4, 4]",
+        "constant w: int8[3, 2, 3, 3] = random(1)\nconstant ws: float[3] = " + std::string(scale) +
+            "\nconstant wz: int8[3] = [0, 0, 0]\n" + dq("dx", "x", "1, 2, 4, 4") +
+            "dw: float[3, 2, 3, 3] = Dequantize(w, ws, wz) {axis=0, type=int8}\n"
+            "y: float[1, 3, 4, 4] = Convolution(dx, dw) {" +
+            kWindow3x3 + "}",
+        "y");
+    const auto before = std::move(ir::parse_graph(text)).value();
+    const auto after = std::move(ir::parse_graph(text)).value();
+    EXPECT_EQ(quantize_products(*after, nullptr), 1) << scale;
+    expect_same_numbers(*before, *after, 1e-5);
+    const ir::Tensor* factors = after->layers().back()->inputs[3];
+    for (float f : factors->values<float>()) EXPECT_TRUE(std::isnormal(f) && f > 0) << f;
+    EXPECT_FLOAT_EQ(factors->values<float>()[2], 0.05f * 0.02f);
+  }
 }
 
 // Biases: int32 in units of the accumulator stays there; other scales become floats.

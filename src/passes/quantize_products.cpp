@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "passes/match.h"
 #include "passes/passes.h"
@@ -192,8 +193,10 @@ void add_scaling(Rewriter& rewriter, const Product& p, const Bias& bias, double 
     return;
   }
   std::vector<float> factors;
-  for (int64_t k = 0; k < p.channels; ++k)
-    factors.push_back(static_cast<float>(scale_x * weight_scale(p, k)));
+  for (int64_t k = 0; k < p.channels;
+       ++k)  // a positive float also where the weights are all but zero
+    factors.push_back(std::max(static_cast<float>(scale_x * weight_scale(p, k)),
+                               std::numeric_limits<float>::min()));
   inputs.resize(3, nullptr);
   const Extents extents = factor_extents(p);
   inputs.push_back(rewriter.add_float_constant(p.layer->name + " scale", extents, factors));
