@@ -156,6 +156,28 @@ Symbol apply(const Instruction& op, const Symbol& a, const Symbol& b, const Symb
 
 constexpr int kMaxSymbols = 24;
 
+// Told before anything is evaluated: most programs that are not affine are seen by this.
+bool may_be_affine(PointOp op) {
+  switch (op) {
+    case PointOp::kConst:
+    case PointOp::kIdentity:
+    case PointOp::kNeg:
+    case PointOp::kRound:
+    case PointOp::kRelu:
+    case PointOp::kClip:
+    case PointOp::kMin:
+    case PointOp::kMax:
+    case PointOp::kAdd:
+    case PointOp::kSub:
+    case PointOp::kMul:
+    case PointOp::kDiv:
+    case PointOp::kFma:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // The program's result; `values` has its inputs and room for all others.
 Symbol evaluate(const Instruction* code, int length, int num_inputs, Symbol* values) {
   const auto value = [&](int k) { return k < 0 ? constant(0) : values[k]; };
@@ -206,6 +228,8 @@ bool find_affine(const Instruction* code, int length, int num_inputs, const Affi
   affine = {};
   if (out != DataType::kUInt8 && out != DataType::kFloat) return false;
   if (num_inputs + length > kMaxSymbols) return false;
+  for (int k = 0; k < length; ++k)
+    if (!may_be_affine(code[k].op)) return false;
   Symbol values[kMaxSymbols];
   for (int k = 0; k < num_inputs; ++k) values[k] = input_symbol(inputs[k], k, affine);
   return set_affine(evaluate(code, length, num_inputs, values), out, affine);

@@ -7,6 +7,7 @@
 #include "kernels/vector/affine_tile.h"
 #include "kernels/vector/byte_rows.h"
 #include "kernels/vector/math.h"
+#include "kernels/vector/program_registers.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
@@ -618,7 +619,22 @@ bool run_single(const Instruction& op, const TileOperand* operands, const TileRe
   return run_binary(op, tile, own[0], own[1], {}), true;
 }
 
+// A chain of at least two operations that is run in registers.
+bool find_registers(const Instruction* code, int length, int num_inputs,
+                    const TileOperand* operands, DataType out, RegisterProgram& program) {
+  constexpr int kMaxInputs = 16;
+  if (num_inputs > kMaxInputs || out == DataType::kBool) return false;
+  StepSource sources[kMaxInputs];
+  for (int k = 0; k < num_inputs; ++k)
+    sources[k] = step_source_of(operands[k].type, operands[k].col_stride);
+  return make_register_program(code, length, num_inputs, sources, program);
+}
+
 }  // namespace
+
+void apply_unary(const Instruction& op, float* values, int64_t count) {
+  run_unary(op, {values, count, 1, count}, {values, count, 1});
+}
 
 double code_ns_per_16(const Instruction* code, int length) {
   double ns = 0.5;
@@ -647,6 +663,9 @@ void run_code(const Instruction* code, int length, int num_inputs, const TileOpe
   Affine affine;
   if (find_affine(code, length, num_inputs, operands, out.type, affine))
     return run_affine(affine, operands, out, rows, cols);
+  RegisterProgram registers;
+  if (find_registers(code, length, num_inputs, operands, out.type, registers))
+    return run_registers(registers, operands, out, rows, cols);
   Interpreter interpreter(code, length, num_inputs, operands, out.type);
   const int64_t chunk = interpreter.chunk();
   if (cols >= chunk) {

@@ -309,5 +309,111 @@ TEST(RunProgram, ManyLiveValues) {
   for (const Target& target : targets()) check(target, program, {{101, 1}}, 7, 100, 101);
 }
 
+// --- chains of codes
+
+using RunTyped = std::function<void(const Program&, const TileOperand*, const scalar::TileResult&,
+                                    int64_t rows, int64_t cols)>;
+
+template <class Operand, class Result, class Run>
+RunTyped adapt_typed(Run run) {
+  return [run](const Program& program, const TileOperand* operands, const scalar::TileResult& out,
+               int64_t rows, int64_t cols) {
+    std::vector<Operand> own;
+    for (int k = 0; k < program.num_inputs; ++k)
+      own.push_back(
+          {operands[k].data, operands[k].row_stride, operands[k].col_stride, operands[k].type});
+    run(program.code.data(), static_cast<int>(program.code.size()), program.num_inputs, own.data(),
+        Result{out.data, out.row_stride, out.type}, rows, cols);
+  };
+}
+
+std::vector<RunTyped> typed_targets() {
+  std::vector<RunTyped> all = {
+      adapt_typed<scalar::TileOperand, scalar::TileResult>(scalar::run_code)};
+  if (cpu_info().best_isa >= Isa::kAvx2)
+    all.push_back(adapt_typed<avx2::TileOperand, avx2::TileResult>(avx2::run_code));
+  if (cpu_info().best_isa >= Isa::kAvx512)
+    all.push_back(adapt_typed<avx512::TileOperand, avx512::TileResult>(avx512::run_code));
+  return all;
+}
+
+// Epilogues and bodies of quantized networks; every one ends in codes.
+const char* const kChains[] = {
+    // scale and bias per channel, hard-swish, quantize
+    "v4 = fma v0 v1 v2; v5 = hard_swish v4; v6 = const -3; v7 = const 7; v8 = fma v5 v7 v6; "
+    "v9 = round v8; v10 = const 9; v11 = add v9 v10",
+    // codes dequantized, weighted, quantized and dequantized, a residual of codes, quantized
+    "v4 = const 0.5; v5 = const -60; v6 = fma v3 v4 v5; v7 = mul v0 v1; v8 = const 1.5; "
+    "v9 = mul v7 v8; v10 = round v9; v11 = const 133; v12 = add v10 v11; v13 = clip v12 0 255; "
+    "v14 = const 0.47; v15 = const -60; v16 = fma v13 v14 v15; v17 = add v6 v16; v18 = round v17; "
+    "v19 = const 100; v20 = add v18 v19",
+    // two chains: one waits
+    "v4 = mul v0 v1; v5 = relu v4; v6 = const 0.25; v7 = mul v3 v6; v8 = round v7; "
+    "v9 = clip v8 3 60; v10 = sub v5 v9",
+    // the chain on the right of a difference and of a quotient, smallest and largest
+    "v4 = const 300; v5 = sub v4 v3; v6 = const 7; v7 = max v6 v5; v8 = const 1000; "
+    "v9 = div v8 v7; v10 = min v9 v2; v11 = max v2 v10; v12 = add v11 v3",
+    // scaled operands added to a chain, operators through memory
+    "v4 = abs v0; v5 = sqrt v4; v6 = const 12; v7 = fma v3 v6 v5; v8 = const 0.01; "
+    "v9 = fma v7 v8 v2; v10 = neg v9; v11 = leaky_relu v10 0.1; v12 = sub v3 v11",
+    // elementary functions
+    "v4 = silu v0 1; v5 = sigmoid v4; v6 = tanh v5; v7 = const 200; v8 = mul v6 v7",
+};
+
+// Inputs: floats, one float per row, floats per column, codes (all extremes among them).
+void check_chain(const RunTyped& run, const Program& program, int64_t rows, int64_t cols,
+                 int64_t stride, ir::DataType type) {
+  std::mt19937 random(static_cast<uint32_t>(rows * 131 + cols));
+  std::uniform_real_distribution<float> uniform(-9, 9);
+  const size_t size = static_cast<size_t>((rows - 1) * stride + cols);
+  std::vector<float> x(size), per_row(static_cast<size_t>(rows)),
+      per_col(static_cast<size_t>(cols));
+  for (std::vector<float>* v : {&x, &per_row, &per_col})
+    for (float& f : *v) f = uniform(random) * (random() % 16 == 0 ? 1e5f : 1.0f);
+  std::vector<uint8_t> codes(size);
+  for (size_t k = 0; k < size; ++k)
+    codes[k] = static_cast<uint8_t>(k % 3 == 0 ? 0 : k % 3 == 1 ? 255 : random());
+  const TileOperand operands[] = {{x.data(), stride, 1},
+                                  {per_row.data(), 1, 0},
+                                  {per_col.data(), 0, 1},
+                                  {codes.data(), stride, 1, ir::DataType::kUInt8}};
+  std::vector<uint8_t> out(size, 77);
+  run(program, operands, {out.data(), stride, type}, rows, cols);
+  const double low = type == ir::DataType::kInt8 ? -128 : 0, high = low + 255;
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t col = 0; col < stride && row * stride + col < static_cast<int64_t>(size); ++col) {
+      const size_t at = static_cast<size_t>(row * stride + col);
+      if (col >= cols) {
+        ASSERT_EQ(out[at], 77) << "wrote beyond the row";
+        continue;
+      }
+      // In float, as every kernel takes the steps: codes are then equal but for ties.
+      std::vector<float> v = {x[at], per_row[static_cast<size_t>(row)],
+                              per_col[static_cast<size_t>(col)], static_cast<float>(codes[at])};
+      for (const Instruction& op : program.code) {
+        const auto value = [&](int k) { return k < 0 ? 0.0 : static_cast<double>(v[k]); };
+        v.push_back(static_cast<float>(
+            ir::evaluate_point_op(op.op, value(op.a), value(op.b), value(op.c), op.x, op.y)));
+      }
+      const double code = type == ir::DataType::kInt8 ? static_cast<int8_t>(out[at]) : out[at];
+      const double exact = std::clamp(static_cast<double>(v.back()), low, high);
+      ASSERT_LE(std::abs(code - exact), 0.5 + 1e-4 * std::max(1.0, std::abs(exact)))
+          << ir::to_string(program) << " rows " << rows << " cols " << cols << " at " << row << ", "
+          << col;
+    }
+}
+
+TEST(RunProgram, ChainsOfCodes) {
+  for (const RunTyped& run : typed_targets())
+    for (const char* text : kChains) {
+      const Program program = std::move(ir::parse_program(4, text)).value();
+      for (const int64_t rows : {1, 3, 8, 71})
+        for (const int64_t cols : {1, 7, 15, 16, 24, 33, 47, 64, 96, 128, 200})
+          for (const int64_t gap : {0, 5})
+            for (const ir::DataType type : {ir::DataType::kUInt8, ir::DataType::kInt8})
+              check_chain(run, program, rows, cols, cols + gap, type);
+    }
+}
+
 }  // namespace
 }  // namespace camshaft::kernels

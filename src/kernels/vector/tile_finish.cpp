@@ -46,6 +46,34 @@ TileSource source_of(const TensorView& operand, const BroadcastOperand& b, int64
           is_byte};
 }
 
+StepSource step_source(const TileFinish& finish, int operand) {
+  if (finish.packed && finish.packed->operands[operand] > 0) return StepSource::kFloats;
+  const TileSource& source = finish.operands[operand];
+  return step_source_of(source.is_byte ? DataType::kUInt8 : DataType::kFloat,
+                        source.channel / source.element());
+}
+
+// Tiles wait in the scratch unless the output is float.
+bool waits(const TileFinish& finish) {
+  return finish.has_rest() && finish.out.type == TileOut::kByte;
+}
+
+void set_registers(TileFinish& finish) {
+  const PackedEpilogue* packed = finish.packed;
+  const auto* code =
+      packed ? reinterpret_cast<const ir::Instruction*>(finish.packed_floats(packed->rest))
+             : finish.program->code.data();
+  const int length = packed ? packed->rest_length : static_cast<int>(finish.program->code.size());
+  // One operation on floats is a loop of its own.
+  if (!finish.has_rest() || (length < 2 && !waits(finish))) return;
+  StepSource sources[kMaxOperands + 1] = {StepSource::kFloats};
+  for (int k = 0; k < finish.num_operands; ++k) sources[k + 1] = step_source(finish, k);
+  if (make_register_program(code, length, finish.num_operands + 1, sources, finish.registers) &&
+      waits(finish))
+    append_codes(finish.registers, packed->last_scale, packed->last_shift,
+                 static_cast<float>(packed->last_offset));
+}
+
 }  // namespace
 
 TileSource conv_source(const TensorView& operand, const TensorView& output) {
@@ -72,11 +100,12 @@ void set_epilogue(const ir::Program& program, std::span<const TensorView> inputs
   finish.program = &program;
   for (size_t k = first_operand; k < inputs.size(); ++k)
     finish.operands[finish.num_operands++] = source(inputs[k], output);
-  if (packed) return;
+  if (packed) return set_registers(finish);
   finish.epilogue = classify_epilogue(program);
   // The kernel adds contiguous residuals only.
   if (finish.epilogue.kind == EpilogueKind::kResidualClip && finish.operands[0].channel != 4)
     finish.epilogue = {EpilogueKind::kProgram, -__builtin_inff(), __builtin_inff(), 0};
+  set_registers(finish);
 }
 
 int64_t rest_scratch_bytes(const TileFinish& finish, int64_t pixels) {
@@ -119,11 +148,6 @@ namespace {
 
 constexpr int64_t kRestStride = kMaxRestChannels + kLanes;  // floats between pixels
 
-// Tiles wait in the scratch unless the output is float.
-bool waits(const TileFinish& finish) {
-  return finish.has_rest() && finish.out.type == TileOut::kByte;
-}
-
 }  // namespace
 
 void place_byte_tile(const TileFinish& finish, const TilePlace& place, int64_t channel,
@@ -165,6 +189,8 @@ void run_tile_program(const TileFinish& finish, const TilePlace& place, float* y
   for (int k = 0; k < finish.num_operands; ++k)
     operands[k + 1] = {floats(at(finish.operands[k], place, channel)),
                        in_floats(finish.operands[k].pixel), in_floats(finish.operands[k].channel)};
+  if (finish.registers.present())
+    return run_registers(finish.registers, operands, {y, y_pixel}, place.pixels, channels);
   run_program(*finish.program, operands, y, y_pixel, place.pixels, channels);
 }
 
@@ -221,6 +247,30 @@ void look_up_tiles(const TileFinish& finish, const TilePlace& place, int64_t cha
 
 }  // namespace
 
+namespace {
+
+// The chain on pixels of floats at `y`: 8-bit operands are read and results written in place.
+void run_rest_in_registers(const TileFinish& finish, const TilePlace& place, int64_t channel,
+                           int64_t channels, int64_t column, float* y, int64_t y_pixel) {
+  TileOperand operands[kMaxOperands + 1];
+  operands[0] = {y, y_pixel, 1};
+  for (int k = 0; k < finish.num_operands; ++k) {
+    const TileSource& source = finish.operands[k];
+    if (finish.packed->operands[k] > 0)
+      operands[k + 1] = {finish.packed_floats(finish.packed->operands[k]) + column, 0, 1};
+    else
+      operands[k + 1] = {at(source, place, channel), source.pixel / source.element(),
+                         source.channel / source.element(),
+                         source.is_byte ? DataType::kUInt8 : DataType::kFloat};
+  }
+  const TileResult out =
+      waits(finish) ? TileResult{at(finish.out, place, channel), finish.out.pixel, DataType::kUInt8}
+                    : TileResult{y, y_pixel};
+  run_registers(finish.registers, operands, out, place.pixels, channels);
+}
+
+}  // namespace
+
 void finish_byte_tiles(const TileFinish& finish, const TilePlace& place, int64_t channel,
                        int64_t channels, int64_t column, std::byte* scratch) {
   const PackedEpilogue& packed = *finish.packed;
@@ -232,6 +282,8 @@ void finish_byte_tiles(const TileFinish& finish, const TilePlace& place, int64_t
   float* y = reinterpret_cast<float*>(at(finish.out, place, channel));
   int64_t y_pixel = in_floats(finish.out.pixel);
   if (waits(finish)) y = next, y_pixel = kRestStride;
+  if (finish.registers.present())
+    return run_rest_in_registers(finish, place, channel, channels, column, y, y_pixel);
   next += tile_floats;
   operands[0] = {y, y_pixel, 1};
   for (int k = 0; k < finish.num_operands; ++k) {

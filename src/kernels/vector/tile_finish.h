@@ -5,6 +5,7 @@
 
 #include "kernels/epilogue.h"
 #include "kernels/vector/gemm_tile.h"
+#include "kernels/vector/program_registers.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
@@ -42,6 +43,7 @@ struct TileFinish {
   int num_operands = 0;
   TileSource operands[kMaxOperands];
   const PackedEpilogue* packed = nullptr;  // of bytes: what replaces `epilogue` and `program`
+  RegisterProgram registers;  // what is run on stored tiles, up to 8-bit results, if it is a chain
 
   // What follows the tile kernel: nothing, the program, or the rest of it.
   bool has_rest() const {
