@@ -21,6 +21,7 @@ using Clock = std::chrono::steady_clock;
 struct Options {
   std::string layers, tactics, isa = "all", type = "all";
   int threads = 1;
+  int largest_code = 255;
   double seconds = 0.05;
   bool verbose = false;
 };
@@ -214,7 +215,8 @@ void time_layers(const std::vector<Layer>& layers, const Options& options, Threa
     if (options.type == "float") continue;
     LayerCase bytes =
         byte_conv_case(conv.shape(), layer.spec.pad_bottom, layer.spec.pad_right,
-                       layer.spec.transposed, !layer.spec.operands.empty(), byte_epilogue(layer));
+                       layer.spec.transposed, !layer.spec.operands.empty(), byte_epilogue(layer),
+                       static_cast<uint8_t>(options.largest_code));
     time_case(layer.name, kind, gmac, bytes, options, pool, true);
   }
 }
@@ -228,7 +230,8 @@ void time_products(const Options& options, ThreadPool& pool) {
     if (options.type != "byte") time_case(p.name, kind, gmac, layer, options, pool);
     if (options.type == "float") continue;
     LayerCase bytes = byte_matmul_case(p.batch, p.m, p.n, p.k, p.constant, p.transpose_b,
-                                       *p.epilogue ? kByteGelu : kByteScale);
+                                       *p.epilogue ? kByteGelu : kByteScale,
+                                       static_cast<uint8_t>(options.largest_code));
     time_case(p.name, kind, gmac, bytes, options, pool, true);
   }
 }
@@ -240,6 +243,9 @@ int run(int argc, char** argv) {
   app.add_option("--tactics", options.tactics, "only tactics whose name contains this");
   app.add_option("--isa", options.isa, "scalar, avx2, avx512 or all (but scalar)");
   app.add_option("--type", options.type, "float, byte or all");
+  app.add_option("--largest-code", options.largest_code,
+                 "of the uint8 inputs: 127 as after a ReLU in a symmetric network")
+      ->check(CLI::Range(1, 255));
   app.add_option("--threads", options.threads, "threads");
   app.add_option("--seconds", options.seconds, "measuring time per tactic");
   app.add_flag("--verbose", options.verbose, "say why tactics are refused");

@@ -35,10 +35,11 @@ struct LayerCandidate {
 
 struct LayerInfo {
   int index = 0;
-  std::string name;    // "conv1 + relu1"
-  std::string type;    // "Convolution"
-  std::string tactic;  // "" : a plain reference kernel, or nothing runs (NoOp)
-  std::string isa;     // "avx2"
+  std::string name;        // "conv1 + relu1"
+  std::string type;        // "Convolution"
+  std::string tactic;      // "" : a plain reference kernel, or nothing runs (NoOp)
+  std::string isa;         // "avx2"
+  std::string arithmetic;  // of its packed weights: "int8 chain4 61 %, s16 39 %"; mostly ""
   uint64_t tactic_value = 0;
   bool is_no_op = false;                     // a view: no code runs
   std::vector<LayerTensor> inputs, outputs;  // activations; constants are counted in weight_bytes

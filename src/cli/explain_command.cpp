@@ -105,6 +105,7 @@ void explain_layer(const Engine& engine, const Inspector& inspector, const Layer
     fmt::print("tactic  {}{}\n", layer.tactic.empty() ? "reference kernel" : layer.tactic,
                layer.isa.empty() ? "" : " (" + layer.isa + ")");
   }
+  if (!layer.arithmetic.empty()) fmt::print("sums    {}\n", layer.arithmetic);
   print_tensors("input ", layer.inputs);
   print_tensors("output", layer.outputs);
   if (layer.build_time_us > 0) {

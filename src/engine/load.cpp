@@ -199,6 +199,7 @@ Result<PlanStep> read_step(const fb::Step& stored, int num_symbols, int depth) {
   step.dynamic_output = stored.dynamic_output();
   step.build_time_us = stored.build_time_us();
   step.threads = stored.threads();
+  step.arithmetic = text(stored.arithmetic());
   if (stored.candidates())
     for (const fb::Candidate* c : *stored.candidates())
       step.candidates.push_back(

@@ -70,6 +70,7 @@ Offset<fb::Step> store(FlatBufferBuilder& b, const PlanStep& s) {
   const auto tactic = b.CreateSharedString(s.tactic);
   const auto bodies = b.CreateVector(body_offsets);
   const auto candidates = store_all(b, s.candidates);
+  const auto arithmetic = s.arithmetic.empty() ? 0 : b.CreateSharedString(s.arithmetic);
   fb::StepBuilder step(b);
   step.add_kind(static_cast<uint8_t>(s.layer.kind));
   step.add_name(name);
@@ -90,6 +91,7 @@ Offset<fb::Step> store(FlatBufferBuilder& b, const PlanStep& s) {
   step.add_candidates(candidates);
   step.add_build_time_us(s.build_time_us);
   step.add_threads(static_cast<uint16_t>(s.threads));
+  if (!s.arithmetic.empty()) step.add_arithmetic(arithmetic);
   return step.Finish();
 }
 

@@ -58,6 +58,7 @@ double rounded(double value) {
 void add_extra_keys(Json& object, const engine::Engine& engine, const LayerInfo& layer) {
   if (!layer.outputs.empty()) object["Precision"] = bare_type_name(layer.outputs[0].type);
   if (!layer.isa.empty()) object["Isa"] = layer.isa;
+  if (!layer.arithmetic.empty()) object["Arithmetic"] = layer.arithmetic;
   if (layer.macs >= 0) object["FLOPs"] = static_cast<int64_t>(2 * layer.macs);
   if (layer.io_bytes >= 0) object["Bytes"] = static_cast<int64_t>(layer.io_bytes);
   object["WeightBytes"] = static_cast<int64_t>(layer.weight_bytes);

@@ -113,6 +113,7 @@ LayerInfo describe_step(const Plan& plan, size_t index, const runtime::Context* 
   info.type = layer_type(plan, step);
   info.tactic = step.tactic;
   info.isa = step.is_view ? "" : std::string(isa_name(step.isa));
+  info.arithmetic = step.arithmetic;
   info.tactic_value = step.tactic_value;
   info.is_no_op = step.is_view;
   for (int input : step.inputs) {

@@ -76,14 +76,15 @@ struct ConvolutionAttrs {
   int64_t groups = 1;
   Ints output_padding, output_shape;     // Deconvolution only; output_shape empty: computed
   int64_t zero_point = 0;                // of a quantized x
+  int64_t x_maximum = 255;               // no code of a uint8 x is larger
   DataType type = DataType::kUndefined;  // of y; kUndefined: float where x is quantized, else x's
   Program epilogue;
   CAMSHAFT_FIELDS(CAMSHAFT_FIELD(kernel) CAMSHAFT_FIELD(stride) CAMSHAFT_FIELD(dilation)
                       CAMSHAFT_FIELD(pre_padding) CAMSHAFT_FIELD(post_padding)
                           CAMSHAFT_FIELD(padding_mode) CAMSHAFT_FIELD(groups)
                               CAMSHAFT_FIELD(output_padding) CAMSHAFT_FIELD(output_shape)
-                                  CAMSHAFT_FIELD(zero_point) CAMSHAFT_FIELD(type)
-                                      CAMSHAFT_FIELD(epilogue))
+                                  CAMSHAFT_FIELD(zero_point) CAMSHAFT_FIELD(x_maximum)
+                                      CAMSHAFT_FIELD(type) CAMSHAFT_FIELD(epilogue))
 };
 
 // y = epilogue(alpha * op(a) · op(b) + bias): numpy matmul broadcasting over leading dimensions;
@@ -94,11 +95,12 @@ struct MatrixMultiplyAttrs {
   bool transpose_a = false, transpose_b = false;
   float alpha = 1;
   int64_t a_zero_point = 0, b_zero_point = 0;  // of quantized factors
+  int64_t a_maximum = 255;                     // no code of a uint8 a is larger
   DataType type = DataType::kUndefined;        // of y, as Convolution's
   Program epilogue;
   CAMSHAFT_FIELDS(CAMSHAFT_FIELD(transpose_a) CAMSHAFT_FIELD(transpose_b) CAMSHAFT_FIELD(alpha)
-                      CAMSHAFT_FIELD(a_zero_point) CAMSHAFT_FIELD(b_zero_point) CAMSHAFT_FIELD(type)
-                          CAMSHAFT_FIELD(epilogue))
+                      CAMSHAFT_FIELD(a_zero_point) CAMSHAFT_FIELD(b_zero_point)
+                          CAMSHAFT_FIELD(a_maximum) CAMSHAFT_FIELD(type) CAMSHAFT_FIELD(epilogue))
 };
 
 // Inputs x. Output y, and for max pooling optionally the flat indices (int64). The maximum of an

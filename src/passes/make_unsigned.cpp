@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // SignedToUnsigned: kernels multiply uint8 activations by int8 weights, so int8 activations become
-// uint8: where the program that makes them gives no negative code they stay as they are (bounded by
-// 127), elsewhere codes and zero points move by 128. Tensors that layers only move, choose from or
-// put together change as one group; where a group meets the network's own int8 tensors or a layer
-// that reads integers, a product gets a converted copy. Bit exact.
+// uint8: codes and zero points move by as much as the program that makes them gives negative codes
+// (not at all after a ReLU, a little after a SiLU), at most by 128. Small codes are wanted: what
+// can be multiplied without saturating depends on them. Tensors that layers only move, choose from
+// or put together change as one group; where a group meets the network's own int8 tensors or a
+// layer that reads integers, a product gets a converted copy. Bit exact.
 #include <algorithm>
 #include <cmath>
 #include <map>
 
 #include "passes/expression.h"
+#include "passes/intervals.h"
 #include "passes/match.h"
 #include "passes/passes.h"
 #include "passes/quantization.h"
@@ -30,94 +32,10 @@ bool is_product(const Layer& layer) {
          layer.kind == LayerKind::kMatrixMultiply;
 }
 
-Program* program_of(Layer& layer) {
-  if (auto* a = std::get_if<PointWiseAttrs>(&layer.attrs)) return &a->program;
-  if (auto* a = std::get_if<ConvolutionAttrs>(&layer.attrs)) return &a->epilogue;
-  if (auto* a = std::get_if<MatrixMultiplyAttrs>(&layer.attrs)) return &a->epilogue;
-  return nullptr;
-}
-
-// First input of the layer that is one of its program's, and the number it has there.
-size_t first_program_input(const Layer& layer) {
-  return layer.kind == LayerKind::kPointWise ? 0 : 3;
-}
-int program_value(const Layer& layer, size_t index) {
-  return static_cast<int>(layer.kind == LayerKind::kPointWise ? index : index - 2);
-}
-
-// --- what values a program can give
-
-struct Interval {
-  double low = -HUGE_VAL, high = HUGE_VAL;
-};
-
-Interval product(Interval a, Interval b) {
-  const auto times = [](double x, double y) { return x == 0 || y == 0 ? 0.0 : x * y; };
-  const auto [low, high] = std::minmax(
-      {times(a.low, b.low), times(a.low, b.high), times(a.high, b.low), times(a.high, b.high)});
-  return {low, high};
-}
-
-Interval interval_of(const Instruction& code, Interval a, Interval b, Interval c) {
-  switch (code.op) {
-    case PointOp::kConst:
-      return {code.x, code.x};
-    case PointOp::kIdentity:
-      return a;
-    case PointOp::kRound:
-      return {std::nearbyint(a.low), std::nearbyint(a.high)};
-    case PointOp::kRelu:
-      return {std::max(a.low, 0.0), std::max(a.high, 0.0)};
-    case PointOp::kClip:
-      return {std::clamp<double>(a.low, code.x, std::max(code.x, code.y)),
-              std::clamp<double>(a.high, code.x, std::max(code.x, code.y))};
-    case PointOp::kSigmoid:
-    case PointOp::kHardSigmoid:
-      return {0, 1};
-    case PointOp::kExp:
-    case PointOp::kSoftplus:
-    case PointOp::kAbs:
-    case PointOp::kSqrt:
-      return {0, HUGE_VAL};
-    case PointOp::kSilu:
-      return {-0.2785 / code.x, std::max(a.high, 0.0)};
-    case PointOp::kHardSwish:
-      return {-0.375, std::max(a.high, 0.0)};
-    case PointOp::kAdd:
-      return {a.low + b.low, a.high + b.high};
-    case PointOp::kSub:
-      return {a.low - b.high, a.high - b.low};
-    case PointOp::kMul:
-      return product(a, b);
-    case PointOp::kFma: {
-      const Interval ab = product(a, b);
-      return {ab.low + c.low, ab.high + c.high};
-    }
-    case PointOp::kMin:
-      return {std::min(a.low, b.low), std::min(a.high, b.high)};
-    case PointOp::kMax:
-      return {std::max(a.low, b.low), std::max(a.high, b.high)};
-    default:
-      return {};
-  }
-}
-
-bool gives_no_negative_code(Layer& layer) {
-  const Program* program = program_of(layer);
-  if (!program || program->empty()) return false;
-  std::vector<Interval> values(static_cast<size_t>(program->num_inputs));
-  for (size_t k = first_program_input(layer); k < layer.inputs.size(); ++k) {
-    const int value = program_value(layer, k);
-    if (value < program->num_inputs && is_quantized(layer.inputs[k]->type)) {
-      const CodeRange range = code_range(layer.inputs[k]->type);
-      values[value] = {static_cast<double>(range.low), static_cast<double>(range.high)};
-    }
-  }
-  for (const Instruction& code : program->code) {
-    const auto of = [&](int v) { return v < 0 ? Interval{0, 0} : values[v]; };
-    values.push_back(interval_of(code, of(code.a), of(code.b), of(code.c)));
-  }
-  return std::nearbyint(values.back().low) >= 0;
+// The shift that makes all of a layer's codes at least 0, from the values its program can give.
+int shift_of(const Layer& layer) {
+  const double low = std::nearbyint(result_interval(layer).low);
+  return low >= 0 ? 0 : low > -kShift ? static_cast<int>(-low) : kShift;
 }
 
 // --- groups of tensors that change together
@@ -213,9 +131,10 @@ Program with_shifted_input(const Program& program, int value) {
 void shift_result(Layer& layer, int shift) {
   Program& program = *program_of(layer);
   if (program.empty()) append(program, PointOp::kIdentity, 0);
-  if (shift == 0) {  // whole bounds commute with the store's rounding
-    append(program, PointOp::kClip, program.result(), -1, -1, 0, 127);
-  } else {
+  // Whole bounds commute with the store's rounding.
+  if (shift < kShift)
+    append(program, PointOp::kClip, program.result(), -1, -1, static_cast<float>(-shift), 127);
+  if (shift > 0) {
     const int rounded = append(program, PointOp::kRound, program.result());
     append(program, PointOp::kAdd, rounded,
            append(program, PointOp::kConst, -1, -1, -1, static_cast<float>(shift)));
@@ -270,20 +189,23 @@ void shift_reader(Rewriter& rewriter, Layer* reader, const Tensor* tensor, int s
   if (reader->kind == LayerKind::kPooling) shift_mean(rewriter, reader, shift);
 }
 
+// The least shift a layer of a group needs.
+int shift_of_result(const Layer& layer) {
+  if (layer.kind == LayerKind::kConcatenation) {
+    const bool has_constants = std::any_of(layer.inputs.begin(), layer.inputs.end(),
+                                           [](const Tensor* t) { return t->is_constant(); });
+    return has_constants ? kShift : 0;
+  }
+  if (const auto* pad = std::get_if<PadAttrs>(&layer.attrs)) return pad->value < 0 ? kShift : 0;
+  return moves_codes(layer) ? 0 : shift_of(layer);
+}
+
 void change(Rewriter& rewriter, const std::vector<Tensor*>& group) {
-  const bool no_negative = std::all_of(group.begin(), group.end(), [](const Tensor* tensor) {
-    Layer& producer = *tensor->producer;
-    if (producer.kind == LayerKind::kConcatenation)
-      return std::none_of(producer.inputs.begin(), producer.inputs.end(),
-                          [](const Tensor* t) { return t->is_constant(); });
-    if (const auto* pad = std::get_if<PadAttrs>(&producer.attrs)) return pad->value >= 0;
-    return moves_codes(producer) || gives_no_negative_code(producer);
-  });
-  const int shift = no_negative ? 0 : kShift;
+  int shift = 0;
+  for (const Tensor* tensor : group) shift = std::max(shift, shift_of_result(*tensor->producer));
   rewriter.applied(*group[0]->producer,
-                   no_negative
-                       ? fmt::format("{} has no negative codes", group[0]->name)
-                       : fmt::format("Moving the codes of {} by {}", group[0]->name, kShift));
+                   shift == 0 ? fmt::format("{} has no negative codes", group[0]->name)
+                              : fmt::format("Moving the codes of {} by {}", group[0]->name, shift));
   for (Tensor* tensor : group) {
     Layer* producer = tensor->producer;
     if (!moves_codes(*producer)) shift_result(*producer, shift);

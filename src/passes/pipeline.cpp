@@ -70,7 +70,7 @@ const std::vector<Stage>& stages() {
        {PASS(make_unsigned), PASS(fuse_pointwise), PASS(fuse_epilogues), PASS(fold_requantization), PASS(remove_dead_layers)},
        "QDQ graph optimizer quantization epilogue pass"},
       {"After dupe layer removal", {PASS(remove_duplicates), PASS(fuse_shuffles)}},
-      {"After final dead-layer removal", {PASS(remove_dead_layers)}},
+      {"After final dead-layer removal", {PASS(remove_dead_layers), PASS(bound_codes)}},
   };
   // clang-format on
   return kStages;

@@ -175,6 +175,7 @@ class Maker {
     if (step.packed_bytes == 0) return;
     std::vector<std::byte> packed(step.packed_bytes);
     tactic.pack(problem, packed.data());
+    if (tactic.arithmetic) step.arithmetic = tactic.arithmetic(problem, packed.data());
     step.packed_offset = context_.weights->add(packed);
   }
 

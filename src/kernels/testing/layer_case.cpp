@@ -63,7 +63,8 @@ LayerCase::LayerCase(ir::LayerKind kind, ir::Attrs attrs, std::vector<CaseTensor
         byte = static_cast<std::byte>(sum / 4);
       }
     } else {
-      for (std::byte& byte : bytes) byte = static_cast<std::byte>(next() >> 24);
+      for (std::byte& byte : bytes)
+        byte = static_cast<std::byte>((next() >> 16) % (tensor.largest_code + 1));
     }
   };
   for (const CaseTensor& tensor : inputs_) add(tensor);
@@ -118,10 +119,11 @@ LayerCase matmul_case(int64_t batch, int64_t m, int64_t n, int64_t k, bool const
 }
 
 LayerCase byte_matmul_case(int64_t batch, int64_t m, int64_t n, int64_t k, bool constant,
-                           bool transpose_b, const std::string& epilogue) {
+                           bool transpose_b, const std::string& epilogue, uint8_t largest_code) {
   ir::MatrixMultiplyAttrs attrs;
   attrs.transpose_b = transpose_b;
-  attrs.a_zero_point = 128;
+  attrs.a_maximum = largest_code;
+  attrs.a_zero_point = largest_code == 255 ? 128 : 0;
   attrs.b_zero_point = constant ? 0 : 128;
   attrs.type = DataType::kUInt8;
   attrs.epilogue = ir::parse_program(2, epilogue).value();
@@ -130,7 +132,7 @@ LayerCase byte_matmul_case(int64_t batch, int64_t m, int64_t n, int64_t k, bool 
   };
   return LayerCase(
       ir::LayerKind::kMatrixMultiply, attrs,
-      {{.extents = batched(m, k), .type = DataType::kUInt8},
+      {{.extents = batched(m, k), .type = DataType::kUInt8, .largest_code = largest_code},
        {.extents = transpose_b ? batched(n, k) : batched(k, n),
         .is_constant = constant,
         .type = constant ? DataType::kInt8 : DataType::kUInt8},
@@ -140,7 +142,7 @@ LayerCase byte_matmul_case(int64_t batch, int64_t m, int64_t n, int64_t k, bool 
 }
 
 LayerCase byte_conv_case(const ConvShape& s, int64_t pad_bottom, int64_t pad_right, bool transposed,
-                         bool residual, const std::string& epilogue) {
+                         bool residual, const std::string& epilogue, uint8_t largest_code) {
   ir::ConvolutionAttrs attrs;
   attrs.kernel = {s.kh, s.kw};
   attrs.stride = {s.sh, s.sw};
@@ -149,11 +151,14 @@ LayerCase byte_conv_case(const ConvShape& s, int64_t pad_bottom, int64_t pad_rig
   attrs.post_padding = {pad_bottom, pad_right};
   if (transposed) attrs.output_padding = {0, 0};
   attrs.groups = s.groups;
+  attrs.x_maximum = largest_code;
   attrs.type = DataType::kUInt8;
   attrs.epilogue = ir::parse_program(residual ? 3 : 2, epilogue).value();
   const std::vector<int64_t> y{s.batch, s.oc, s.oh, s.ow};
   std::vector<CaseTensor> inputs{
-      {.extents = {s.batch, s.ic, s.ih, s.iw}, .type = DataType::kUInt8},
+      {.extents = {s.batch, s.ic, s.ih, s.iw},
+       .type = DataType::kUInt8,
+       .largest_code = largest_code},
       {.extents = transposed ? std::vector<int64_t>{s.ic, s.group_oc(), s.kh, s.kw}
                              : std::vector<int64_t>{s.oc, s.group_ic(), s.kh, s.kw},
        .is_constant = true,

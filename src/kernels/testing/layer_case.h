@@ -16,6 +16,7 @@ struct CaseTensor {
   bool is_constant = false;
   bool present = true;
   DataType type = DataType::kFloat;
+  uint8_t largest_code = 255;  // of uint8
 };
 
 class LayerCase {
@@ -42,12 +43,14 @@ class LayerCase {
 // A matrix product of `batch` m x k by k x n matrices.
 LayerCase matmul_case(int64_t batch, int64_t m, int64_t n, int64_t k, bool constant,
                       bool transpose_b, const std::string& epilogue = {});
-// The same of uint8 by int8 (or, where b is not constant, uint8), and a convolution of uint8 by
-// int8; uint8 results. The epilogue's input 1 is a multiplier per channel; input 2 of a convolution
-// with a residual is uint8 of the output's shape.
+// The same of uint8 (of codes up to `largest_code`) by int8 (or, where b is not constant, uint8),
+// and a convolution of uint8 by int8; uint8 results. The epilogue's input 1 is a multiplier per
+// channel; input 2 of a convolution with a residual is uint8 of the output's shape.
 LayerCase byte_matmul_case(int64_t batch, int64_t m, int64_t n, int64_t k, bool constant,
-                           bool transpose_b, const std::string& epilogue);
+                           bool transpose_b, const std::string& epilogue,
+                           uint8_t largest_code = 255);
 LayerCase byte_conv_case(const ConvShape& shape, int64_t pad_bottom, int64_t pad_right,
-                         bool transposed, bool residual, const std::string& epilogue);
+                         bool transposed, bool residual, const std::string& epilogue,
+                         uint8_t largest_code = 255);
 
 }  // namespace camshaft::kernels

@@ -93,6 +93,11 @@ void pack_floats(const Problem& problem, const ConvShape& s, std::byte* packed) 
               F.fold, packed + lane_bytes(packed_bias_lanes(s)));
 }
 
+// Padding holds the zero point.
+int64_t x_maximum(const ir::ConvolutionAttrs& attrs) {
+  return attrs.x_maximum > attrs.zero_point ? attrs.x_maximum : attrs.zero_point;
+}
+
 template <Form F>
 void pack_bytes(const Problem& problem, const ConvShape& s, std::byte* packed) {
   pack_epilogue(problem, attrs_of(problem).epilogue, kFirstConvOperand, conv_channels(problem, s),
@@ -102,7 +107,24 @@ void pack_bytes(const Problem& problem, const ConvShape& s, std::byte* packed) {
   pack_byte_bias(s, has_bias(problem) ? constant_values<int32_t>(problem.inputs[2]) : nullptr,
                  filter, attrs_of(problem).zero_point, reinterpret_cast<int32_t*>(packed));
   pack_filter(s, filter, tile_vecs(s, F.vecs, F.fold), F.fold,
-              packed + lane_bytes(packed_bias_lanes(s)));
+              packed + lane_bytes(packed_bias_lanes(s)), x_maximum(attrs_of(problem)));
+}
+
+std::string product_shares(const Problem& problem, const std::byte* packed, int vecs) {
+  ConvShape s;
+  if (!shape_of(problem, s)) return {};
+  packed += reinterpret_cast<const PackedEpilogue*>(packed)->bytes;
+  ProductShares shares;
+  count_filter_products(s, vecs, packed + lane_bytes(packed_bias_lanes(s)), shares);
+  return shares.text();
+}
+
+template <Form F>
+std::string arithmetic(const Problem& problem, const std::byte* packed) {
+  if constexpr (F.numeric == Numeric::kByte)
+    return product_shares(problem, packed, F.vecs);
+  else
+    return {};
 }
 
 template <Form F>
@@ -160,14 +182,15 @@ constexpr Tactic row(const char* name) {
       .isa = kIsa,
       .formats = F.reading == Reading::kLinear ? FormatRule::kLinearToChannelLast
                                                : FormatRule::kChannelLast,
-      .version = 1,
+      .version = F.numeric == Numeric::kFloat ? 1 : 2,
       .refusal = refusal<F>,
       .cost_us = cost_us<F>,
       .packed_inputs = F.numeric == Numeric::kFloat ? packed_conv_inputs : packed_byte_conv_inputs,
       .packed_bytes = packed_bytes<F>,
       .pack = pack<F>,
       .workspace_bytes = workspace_bytes<F>,
-      .run = run<F>};
+      .run = run<F>,
+      .arithmetic = F.numeric == Numeric::kFloat ? nullptr : arithmetic<F>};
 }
 
 #define CAMSHAFT_CONV_ROWS(vecs, tile)                                    \

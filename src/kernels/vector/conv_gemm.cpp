@@ -4,7 +4,6 @@
 #include "kernels/vector/conv_window.h"
 #include "kernels/vector/gemm_cost.h"
 #include "kernels/vector/gemm_fold.h"
-#include "kernels/vector/gemm_halves.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
@@ -172,7 +171,8 @@ void choose_reading(ConvRun& run) {
   const int64_t bytes = s.ic * run.element();
   const bool has_runs = !wants_runs || run.x_pixel == bytes;
   const bool pads = conv_needs_copy(s, run.padding == 0);
-  run.zoned = reads && can_read_in_place && pads && s.dw >= kZonedDilation && run.padding == 0;
+  run.zoned = reads && can_read_in_place && pads && s.dw >= kZonedDilation && run.padding == 0 &&
+              !run.chained;
   run.copies = reads && !run.zoned && (!can_read_in_place || !has_runs || pads);
   // Rows of A that lie a multiple of 4 KiB apart share one set of L1: a copy spreads them.
   const bool aliases = s.sw * bytes % 4096 == 0 && !wants_runs;
@@ -184,6 +184,10 @@ void choose_segments(ConvRun& run) {
   const ConvShape& s = run.shape;
   const ConvRuns runs = conv_runs(s, run.numeric, run.fold);
   const int64_t tap = ceil_div(s.group_ic(), elements_per_step(run.numeric));
+  if (run.chained) {
+    run.max_segments = s.kh;
+    return;
+  }
   if (!taps_join(s, run.numeric, run.fold))
     run.row_runs = runs.runs == 1;
   else
@@ -211,8 +215,11 @@ void choose_blocks(ConvRun& run, int threads) {
   run.row = run.copies ? wide * run.pixel + kSlack : run.x_row;
 }
 
-// The workspace: zones, then for every worker its segments and its copy.
+// The workspace: zones or offsets of steps, then for every worker its segments and its copy.
 size_t zone_bytes(const ConvRun& run) {
+  if (run.chained)
+    return static_cast<size_t>(conv_spans(run.shape, run.numeric, run.fold).steps) *
+           sizeof(int32_t);
   return run.zoned ? (2 * static_cast<size_t>(run.shape.kw) + 1) * sizeof(ConvZone) : 0;
 }
 
@@ -224,7 +231,9 @@ size_t plan_conv(ConvRun& run, int threads) {
   run.b_tap = joins ? run.shape.group_ic() / elements_per_step(run.numeric) : runs.rows;
   run.b_row = joins ? run.shape.kw * run.b_tap : runs.runs * runs.rows;
   merge_rows(run);
-  const bool is_row = run.shape.oh == 1 || run.shape.kh * run.shape.kw == 0 || !joins;
+  run.chained = kChainsSteps && run.numeric == Numeric::kByte;
+  const bool is_row =
+      run.shape.oh == 1 || run.shape.kh * run.shape.kw == 0 || !joins || run.chained;
   if (!is_row && pixel_cost(run, run.shape.oh) < 0.9 * pixel_cost(run, run.shape.ow))
     transpose(run);
   if (run.shape.macs() < kMacsWorthThreads) threads = 1;
@@ -276,7 +285,23 @@ int64_t make_zones(const ConvShape& s, ConvZone* zones) {
   return count;
 }
 
+// From the first step of a kernel row to each of its steps, in bytes of A.
+void list_step_offsets(const ConvRun& run, int32_t* offsets) {
+  const ConvShape& s = run.shape;
+  const ConvRuns runs = conv_runs(s, run.numeric, run.fold);
+  const bool by_tap = taps_join(s, run.numeric, run.fold) || runs.runs > 1;
+  const int64_t steps = conv_spans(s, run.numeric, run.fold).steps;
+  const int64_t tap = by_tap ? ceil_div(s.group_ic(), elements_per_step(run.numeric)) : steps;
+  for (int64_t kw = 0, step = 0; step < steps; ++kw)
+    for (int64_t k = 0; k < tap; ++k)
+      offsets[step++] = static_cast<int32_t>(kw * s.dw * run.pixel + k * kLaneBytes);
+}
+
 void place_workspace(ConvRun& run, std::byte* workspace) {
+  if (run.chained) {
+    run.step_offsets = reinterpret_cast<int32_t*>(workspace);
+    list_step_offsets(run, run.step_offsets);
+  }
   run.zones = reinterpret_cast<ConvZone*>(workspace);
   if (run.zoned) run.num_zones = make_zones(run.shape, run.zones);
   run.scratch = workspace + (zone_bytes(run) + 63) / 64 * 64;
@@ -312,6 +337,10 @@ int64_t list_segments(const ConvRun& run, const TapRange& taps, Segment* segment
   int64_t count = 0;
   for (int64_t kh = taps.first_row; kh < taps.end_row; ++kh) {
     const int64_t a = kh * s.dh * run.row, b = kh * run.b_row;
+    if (run.chained) {
+      segments[count++] = {a, kh};
+      continue;
+    }
     if (run.row_runs) {
       segments[count++] = {a, b};
       continue;
@@ -323,12 +352,11 @@ int64_t list_segments(const ConvRun& run, const TapRange& taps, Segment* segment
 }
 
 // Sets the panel of `tile`; gives the kernel for it.
-TileKernel set_panel(const ConvRun& run, const Panels& panels, const std::byte* panel, int vecs,
-                     int rows, Tile& tile) {
+TileKernel set_panel(const ConvRun& run, const std::byte* panel, int vecs, int rows, Tile& tile) {
   tile.b = panel;
   if (run.fold > 1) return fold_kernel(run.fold, vecs, rows);
   if (run.numeric == Numeric::kFloat) return tile_kernel(vecs, rows);
-  return byte_panel_kernel(panel, panels.k, vecs, rows, tile);
+  return byte_panel_kernel(panel, conv_spans(run.shape, run.numeric, run.fold), vecs, rows, tile);
 }
 
 // One tile of pixels against panels [first, last) of conv group `group`.
@@ -348,7 +376,7 @@ void run_panels(const ConvRun& run, const Panels& panels, Tile& tile, const Tile
     else
       place_byte_tile(run.finish, place, channel, cols, group_column + col, first_channel,
                       rest_scratch, tile);
-    set_panel(run, panels, weights + panels.offset(panel) * kLaneBytes, static_cast<int>(vecs),
+    set_panel(run, weights + panels.offset(panel) * kLaneBytes, static_cast<int>(vecs),
               static_cast<int>(place.pixels), tile)(tile);
   }
   const int64_t end = group_channel + panels.first_col(last - 1) + panels.cols_of(last - 1);
@@ -434,6 +462,7 @@ void run_block_panels(const ConvRun& run, const Block& block, int worker, int64_
   work.tile.a_stride = s.sw * run.pixel;
   work.tile.segments = segments;
   work.tile.segment_length = run.segment_length;
+  work.tile.step_offsets = run.step_offsets;
   set_finish(run.finish, work.tile);
   const int64_t panels = work.panels.count();
   while (first < last) {

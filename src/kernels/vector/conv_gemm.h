@@ -5,6 +5,7 @@
 #pragma once
 
 #include "kernels/conv_shape.h"
+#include "kernels/vector/gemm_chains.h"
 #include "kernels/vector/tile_finish.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -23,7 +24,8 @@ struct ConvRuns {
 // Where taps are whole steps and not folded, any cut is the same layout. Else a run is a kernel row
 // where its pixels can be neighbours, else a tap.
 ConvRuns conv_runs(const ConvShape& shape, Numeric numeric, int fold);
-bool taps_join(const ConvShape& shape, Numeric numeric, int fold);  // any cut is the same
+bool taps_join(const ConvShape& shape, Numeric numeric, int fold);    // any cut is the same
+Spans conv_spans(const ConvShape& shape, Numeric numeric, int fold);  // kernel rows
 Panels conv_panels(const ConvShape& shape, Numeric numeric, int max_vecs, int fold);
 
 // Fewer lanes idle than with half the fold, and runs are long enough to fill them.
@@ -59,10 +61,12 @@ struct ConvRun {
   int64_t panel_group = 1;     // panels computed together
   bool splits_panels = false;  // threads share out the panels, not the pixels
   bool row_runs = false;       // a kernel row is one segment
+  bool chained = false;        // segments are spans of chained panels (gemm_chains.h)
   int64_t segment_length = 0, max_segments = 0;
   int threads = 1;
 
   // In the workspace.
+  int32_t* step_offsets = nullptr;  // of chained panels
   ConvZone* zones = nullptr;
   int64_t num_zones = 0;
   std::byte* scratch = nullptr;  // per worker: its copy of A, its segments, waiting tiles
@@ -103,7 +107,9 @@ void pack_byte_bias(const ConvShape& shape, const int32_t* bias, const Filter<in
                     int64_t zero_point, int32_t* packed);
 template <class T>
 void pack_filter(const ConvShape& shape, const Filter<T>& filter, int max_vecs, int fold,
-                 std::byte* packed);
+                 std::byte* packed, int64_t x_maximum = 255);
+void count_filter_products(const ConvShape& shape, int max_vecs, const std::byte* packed,
+                           ProductShares& shares);
 
 // What Convolution and Deconvolution tactics have in common; inputs are x, w, bias, operands.
 inline constexpr size_t kFirstConvOperand = 3;

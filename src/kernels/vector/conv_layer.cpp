@@ -3,7 +3,6 @@
 #include "kernels/vector/conv_gemm.h"
 #include "kernels/vector/gemm_cost.h"
 #include "kernels/vector/gemm_fold.h"
-#include "kernels/vector/gemm_halves.h"
 #include "kernels/vector/program_tile.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -20,11 +19,18 @@ ConvRuns conv_runs(const ConvShape& s, Numeric numeric, int fold) {
   return {runs, elements, length, folded_rows(length, fold)};
 }
 
-Panels conv_panels(const ConvShape& s, Numeric numeric, int max_vecs, int fold) {
+Spans conv_spans(const ConvShape& s, Numeric numeric, int fold) {
   const ConvRuns runs = conv_runs(s, numeric, fold);
-  const int64_t steps = s.kh * runs.runs * runs.rows;
-  return numeric == Numeric::kByte ? byte_panels(s.group_oc(), steps, max_vecs)
-                                   : Panels(s.group_oc(), steps, max_vecs, fold);
+  if (taps_join(s, numeric, fold))
+    return {s.kh, s.kw * (s.group_ic() / elements_per_step(numeric))};
+  return {s.kh, runs.runs * runs.rows};
+}
+
+Panels conv_panels(const ConvShape& s, Numeric numeric, int max_vecs, int fold) {
+  const Spans spans = conv_spans(s, numeric, fold);
+  return numeric == Numeric::kByte
+             ? byte_panels(s.group_oc(), spans, max_vecs)
+             : Panels(s.group_oc(), spans.count * spans.steps, max_vecs, fold);
 }
 
 namespace {
@@ -144,21 +150,23 @@ void pack_unfolded(const PackedRow<T>& row, const T* from, T* to) {
       }
 }
 
-// Where a panel is packed: its place, or memory from which it is halved into its place.
+// Where a panel is packed: its place, or memory from which its steps are sorted into its place.
 struct NaturalPanel {
   std::byte* place;
   std::byte* rows;
-  int64_t steps, width;
+  Spans spans;
+  int64_t width, x_maximum;
 
-  NaturalPanel(std::byte* to, int64_t steps_, int64_t width_, Numeric numeric)
-      : place(to), rows(to), steps(steps_), width(width_) {
-    if (kHalvesSteps && numeric == Numeric::kByte)
-      rows = new std::byte[static_cast<size_t>(steps * width * kLaneBytes)];
+  NaturalPanel(std::byte* to, const Spans& spans_, int64_t width_, int64_t x_maximum_,
+               Numeric numeric)
+      : place(to), rows(to), spans(spans_), width(width_), x_maximum(x_maximum_) {
+    if (kChainsSteps && numeric == Numeric::kByte)
+      rows = new std::byte[static_cast<size_t>(spans.count * spans.steps * width * kLaneBytes)];
   }
   NaturalPanel(const NaturalPanel&) = delete;
   ~NaturalPanel() {
     if (rows == place) return;
-    pack_halves(rows, steps, width, place);
+    pack_byte_steps(rows, spans, width, x_maximum, place);
     delete[] rows;
   }
 };
@@ -166,11 +174,12 @@ struct NaturalPanel {
 }  // namespace
 
 template <class T>
-void pack_filter(const ConvShape& s, const Filter<T>& f, int max_vecs, int fold,
-                 std::byte* packed) {
+void pack_filter(const ConvShape& s, const Filter<T>& f, int max_vecs, int fold, std::byte* packed,
+                 int64_t x_maximum) {
   constexpr Numeric kNumeric = sizeof(T) == 1 ? Numeric::kByte : Numeric::kFloat;
   constexpr int64_t kPerLane = elements_per_step(kNumeric);
   const ConvRuns runs = conv_runs(s, kNumeric, fold);
+  const Spans spans = conv_spans(s, kNumeric, fold);
   const Panels panels = conv_panels(s, kNumeric, max_vecs, fold);
   for (int64_t group = 0; group < s.groups; ++group)
     for (int64_t panel = 0; panel < panels.count(); ++panel) {
@@ -178,7 +187,7 @@ void pack_filter(const ConvShape& s, const Filter<T>& f, int max_vecs, int fold,
           s, f, fold, panels.vecs_of(panel) * kLanes, panels.cols_of(panel), kPerLane};
       const T* from = f.data + group * f.group + panels.first_col(panel) * f.n;
       std::byte* place = packed + (group * panels.lanes() + panels.offset(panel)) * kLaneBytes;
-      const NaturalPanel natural(place, panels.k, row.width, kNumeric);
+      const NaturalPanel natural(place, spans, row.width, x_maximum, kNumeric);
       T* to = reinterpret_cast<T*>(natural.rows);
       if (taps_join(s, kNumeric, fold)) {
         pack_unfolded(row, from, to);
@@ -196,8 +205,18 @@ void pack_filter(const ConvShape& s, const Filter<T>& f, int max_vecs, int fold,
     }
 }
 
-template void pack_filter(const ConvShape&, const Filter<float>&, int, int, std::byte*);
-template void pack_filter(const ConvShape&, const Filter<int8_t>&, int, int, std::byte*);
+template void pack_filter(const ConvShape&, const Filter<float>&, int, int, std::byte*, int64_t);
+template void pack_filter(const ConvShape&, const Filter<int8_t>&, int, int, std::byte*, int64_t);
+
+void count_filter_products(const ConvShape& s, int max_vecs, const std::byte* packed,
+                           ProductShares& shares) {
+  const Spans spans = conv_spans(s, Numeric::kByte, 1);
+  const Panels panels = conv_panels(s, Numeric::kByte, max_vecs, 1);
+  for (int64_t group = 0; group < s.groups; ++group)
+    for (int64_t panel = 0; panel < panels.count(); ++panel)
+      count_products(packed + (group * panels.lanes() + panels.offset(panel)) * kLaneBytes, spans,
+                     panels.vecs_of(panel) * kLanes, shares);
+}
 
 namespace {
 

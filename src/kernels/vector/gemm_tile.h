@@ -38,9 +38,11 @@ struct Tile {
   int64_t segment_length;  // of all, in steps of 4 bytes of A
   const std::byte* b;      // row k at b + k * b_stride; a packed panel is [K][kVecs * kLanes] lanes
   int64_t b_stride;
-  // Of halved panels (gemm_halves.h): the first row of each step, the bytes of A between rows.
-  const int32_t* first_rows;
-  const uint8_t* advances;
+  // Of chained panels (gemm_chains.h), where a segment's b is its span: the order of the steps,
+  // where kinds of steps end in it, the bytes from a span's first step of A to each.
+  const int32_t* chain_ends;
+  const int32_t* step_order;
+  const int32_t* step_offsets;
   const int32_t* row_start;  // of bytes: added to every column of a row; or null
   const void* bias;          // kVecs * kLanes floats, of bytes int32; or null for 0
   std::byte* c;
@@ -75,7 +77,8 @@ inline constexpr int kMaxByteRows[kMaxVecs + 1] = {0, 14, 14, 9, 6, 5, 4, 3, 2};
 #elif defined(CAMSHAFT_TARGET_avx2)
 inline constexpr int kMaxVecs = 8;
 inline constexpr int kMaxRows[kMaxVecs + 1] = {0, 12, 6, 4, 2, 2, 1, 1, 1};
-inline constexpr int kMaxByteRows[kMaxVecs + 1] = {0, 8, 4, 2, 2, 1, 1, 1, 1};
+// Of bytes, sums in 16 bits take as many registers as accumulators.
+inline constexpr int kMaxByteRows[kMaxVecs + 1] = {0, 6, 3, 2, 1, 1, 1, 0, 0};
 #else
 inline constexpr int kMaxVecs = 2;
 inline constexpr int kMaxRows[kMaxVecs + 1] = {0, 4, 4};

@@ -41,6 +41,7 @@ struct TestLayer {
   bool rounds = false;
   std::string only = {};  // tactics whose name contains this
   bool strided_inputs = true, strided_outputs = true;
+  bool threaded = true;   // run on three threads, too
   double off_by_one = 0;  // share of an 8-bit output's codes that may be one step off (ties)
 };
 
@@ -210,6 +211,7 @@ class LayerCheck {
     for (const int64_t extra : {int64_t{0}, int64_t{6}}) {
       if (extra > 0 && !test_.strided_inputs && !test_.strided_outputs) continue;
       for (const int threads : {1, 3}) {
+        if (threads > 1 && !test_.threaded) continue;
         std::vector<Storage> inputs, outputs;
         for (size_t k = 0; k < test_.inputs.size(); ++k)
           inputs.push_back(fill_input(k, in, test_.strided_inputs ? extra : 0));

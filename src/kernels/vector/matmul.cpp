@@ -4,7 +4,6 @@
 // a transposed A are those of conv_gemm.
 #include "kernels/vector/conv_gemm.h"
 #include "kernels/vector/gemm_cost.h"
-#include "kernels/vector/gemm_halves.h"
 #include "kernels/vector/gemm_pack.h"
 #include "kernels/vector/gemm_tiles.h"
 #include "kernels/vector/matmul_run.h"
@@ -69,7 +68,8 @@ ChannelLayout columns_of(const Panels& panels) {
 
 Panels panels_of(Numeric numeric, int64_t n, int64_t k, int max_vecs) {
   const int64_t steps = steps_of(numeric, k);
-  return numeric == Numeric::kByte ? byte_panels(n, steps, max_vecs) : Panels(n, steps, max_vecs);
+  return numeric == Numeric::kByte ? byte_panels(n, {1, steps}, max_vecs)
+                                   : Panels(n, steps, max_vecs);
 }
 
 template <Numeric kNumeric>
@@ -131,9 +131,30 @@ void pack_bytes(const Problem& problem, const Panels& panels, int64_t k, int64_t
     const int64_t width = panels.vecs_of(panel) * kLanes;
     pack_byte_panel(bytes + panels.first_col(panel) * n_stride, k_stride, n_stride, k,
                     panels.cols_of(panel), width, 0, natural);
-    pack_halves(natural, panels.k, width, weights + panels.offset(panel) * kLaneBytes);
+    pack_byte_steps(natural, {1, panels.k}, width, attrs_of(problem).a_maximum,
+                    weights + panels.offset(panel) * kLaneBytes);
   }
   delete[] natural;
+}
+
+std::string product_shares(const Problem& problem, const std::byte* packed, int vecs) {
+  int64_t m, n, k;
+  if (!matmul_extents(problem, m, n, k)) return {};
+  const Panels panels = panels_of(Numeric::kByte, n, k, vecs);
+  packed += reinterpret_cast<const PackedEpilogue*>(packed)->bytes + panels.padded_n() * kLaneBytes;
+  ProductShares shares;
+  for (int64_t panel = 0; panel < panels.count(); ++panel)
+    count_products(packed + panels.offset(panel) * kLaneBytes, {1, panels.k},
+                   panels.vecs_of(panel) * kLanes, shares);
+  return shares.text();
+}
+
+template <Form F>
+std::string arithmetic(const Problem& problem, const std::byte* packed) {
+  if constexpr (F.numeric == Numeric::kByte)
+    return product_shares(problem, packed, F.vecs);
+  else
+    return {};
 }
 
 template <Form F>
@@ -211,14 +232,15 @@ constexpr Tactic row(const char* name) {
           .kind = ir::LayerKind::kMatrixMultiply,
           .isa = kIsa,
           .formats = FormatRule::kLinear,
-          .version = 1,
+          .version = F.numeric == Numeric::kFloat ? 1 : 2,
           .refusal = refusal<F>,
           .cost_us = cost_us<F>,
           .packed_inputs = packed_inputs<F.numeric>,
           .packed_bytes = packed_bytes<F.numeric>,
           .pack = pack<F>,
           .workspace_bytes = workspace_bytes<F>,
-          .run = run<F>};
+          .run = run<F>,
+          .arithmetic = F.numeric == Numeric::kFloat ? nullptr : arithmetic<F>};
 }
 
 #define CAMSHAFT_MATMUL_ROW(vecs, tile) row<Form{vecs, Numeric::kFloat}>("matmul_packed_f32_" tile),
