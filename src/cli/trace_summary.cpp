@@ -112,12 +112,13 @@ void print_summary(const Loaded& loaded) {
   const Profile& profile = *loaded.profile;
   const trace::Insights& insights = loaded.insights;
   fmt::print("{}\n", styled(loaded.name, Style::kBold));
-  fmt::print(
-      "  {} events, {} steps{}, average step {}\n",
-      human_count(static_cast<double>(profile.trace.events.size())), profile.steps.list.size(),
-      profile.steps.from_annotation ? fmt::format(" of annotation '{}'", profile.steps.annotation)
-                                    : "",
-      microseconds(profile.clock.to_us(profile.breakdown.average_step)));
+  fmt::print("  {} events, {} step{}{}, average step {}\n",
+             human_count(static_cast<double>(profile.trace.events.size())),
+             profile.steps.list.size(), profile.steps.list.size() == 1 ? "" : "s",
+             profile.steps.from_annotation
+                 ? fmt::format(" of annotation '{}'", profile.steps.annotation)
+                 : "",
+             microseconds(profile.clock.to_us(profile.breakdown.average_step)));
   print_parts(profile);
   print_devices(profile, insights);
   print_causes(insights);

@@ -55,14 +55,15 @@ class OperatorSums {
   // Adds the operators in and below `root`, children before parents.
   void add_tree(uint32_t root, DiffSide& out) {
     begin(out);
-    uint32_t at = deepest_first(root);
-    for (;;) {
-      add(at, out);
-      if (at == root) return;
-      if (side_.node(at).next != kNoRow) {
-        at = deepest_first(side_.node(at).next);
+    open_.assign(1, {root, 0});
+    while (!open_.empty()) {
+      const auto [node, done] = open_.back();
+      const std::span<const uint32_t> children = side_.view.children(node);
+      if (done < children.size()) {
+        ++open_.back().second;
+        open_.emplace_back(children[done], 0);
       } else {
-        at = open_.back();
+        add(node, out);
         open_.pop_back();
       }
     }
@@ -106,13 +107,6 @@ class OperatorSums {
     }
     return out.operators[slots_[id]];
   }
-  uint32_t deepest_first(uint32_t node) {
-    while (side_.node(node).first_child != kNoRow) {
-      open_.push_back(node);
-      node = side_.node(node).first_child;
-    }
-    return node;
-  }
   void add(uint32_t k, DiffSide& out) {
     const TreeNode& from = side_.node(k);
     if (from.op == kNoRow) return;
@@ -137,7 +131,8 @@ class OperatorSums {
 
   const Side& side_;
   std::vector<uint32_t> slots_;
-  NodeList used_, open_;
+  NodeList used_;
+  std::vector<std::pair<uint32_t, uint32_t>> open_;  // node, how many of its children are done
   const DiffSide* current_ = nullptr;
 };
 
@@ -205,21 +200,14 @@ class Comparison {
   static NodeList top_level(const Side& side) {
     NodeList list;
     bool has_steps = false;
-    const NodeList top = side.view.children(0);
+    const std::span<const uint32_t> top = side.view.children(0);
     for (const uint32_t child : top) {
       if (side.node(child).kind != TreeKind::kStep) continue;
       has_steps = true;
-      const NodeList inner = side.view.children(child);
+      const std::span<const uint32_t> inner = side.view.children(child);
       list.insert(list.end(), inner.begin(), inner.end());
     }
-    return has_steps ? list : top;
-  }
-
-  static Ticks device_total(const Side& side, uint32_t k) {
-    if (side.node(k).node != kNoRow) return side.profile.times[side.node(k).node].device_total;
-    Ticks sum = 0;
-    for (const uint32_t child : side.view.children(k)) sum += device_total(side, child);
-    return sum;
+    return has_steps ? list : NodeList(top.begin(), top.end());
   }
 
   // Name and times of the listed nodes; their operators come later.
@@ -229,7 +217,8 @@ class Comparison {
                : list.size() == 1 ? side.node(list[0]).name
                                   : "CompositeNodes";
     for (const uint32_t k : list) {
-      const Ticks host = side.node(k).end - side.node(k).start, device = device_total(side, k);
+      const TreeNode& node = side.node(k);
+      const Ticks host = node.end - node.start, device = node.device_total;
       out.host += host;
       out.device += device;
       out.total += device > 0 ? device : host;
@@ -251,8 +240,10 @@ class Comparison {
     Pairing& anchors = pair.children.emplace_back();
     anchors.anchors[0] = left;
     anchors.anchors[1] = right;
-    for (int side = 0; side < 2; ++side)
-      anchors.lists[side] = sides_[side].view.children(anchors.anchors[side]);
+    for (int side = 0; side < 2; ++side) {
+      const std::span<const uint32_t> below = sides_[side].view.children(anchors.anchors[side]);
+      anchors.lists[side].assign(below.begin(), below.end());
+    }
     divide(anchors, depth + 1);
   }
 

@@ -276,8 +276,16 @@ void add_findings(const Profile& profile, Insights& insights) {
                                       "low-utilization",
                                       "tensor-cores",
                                       "memory-pressure"};
+  // The original's rule does not know the kernels of later devices.
+  constexpr int kTensorCoreRule = 6;
+  const bool has_newer =
+      std::any_of(profile.kernels.by_name.begin(), profile.kernels.by_name.end(),
+                  [&](const KernelGroup& group) {
+                    return uses_newer_matrix_units(profile.trace.strings[group.name]);
+                  });
   for (const Advice& advice : advise(profile, profile))
-    list.push_back({kRuleIds[advice.rule], advice.text, advice.figure});
+    if (advice.rule != kTensorCoreRule || !has_newer)
+      list.push_back({kRuleIds[advice.rule], advice.text, advice.figure});
   const LaunchStats& launches = insights.launches;
   if (launches.kernels >= 100 && launches.short_kernels * 2 > launches.kernels) {
     const double share =

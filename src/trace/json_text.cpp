@@ -92,8 +92,15 @@ void append_real(std::string& out, double value) {
 }
 
 void append_quoted(std::string& out, std::string_view text) {
+  const auto is_plain = [](unsigned char c) {
+    return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
+  };
   out += '"';
   for (size_t k = 0; k < text.size();) {
+    const size_t from = k;
+    while (k < text.size() && is_plain(static_cast<unsigned char>(text[k]))) ++k;
+    out.append(text, from, k - from);
+    if (k == text.size()) break;
     const auto c = static_cast<unsigned char>(text[k]);
     if (c >= 0x80) {
       const uint32_t code = next_code_point(text, k);

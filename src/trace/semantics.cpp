@@ -141,6 +141,14 @@ bool uses_tensor_cores(std::string_view kernel, const Semantics& semantics) {
                      [&](std::string_view part) { return contains(kernel, part); });
 }
 
+bool uses_newer_matrix_units(std::string_view kernel) {
+  constexpr std::string_view kParts[] = {"nvjet",     "wgmma",     "tcgen05",   "sm90_",
+                                         "sm100_",    "tensorop",  "fmhaSm",    "flash_fwd",
+                                         "flash_bwd", "_MI16x16x", "_MI32x32x", "mfma"};
+  return std::any_of(std::begin(kParts), std::end(kParts),
+                     [&](std::string_view part) { return contains(kernel, part); });
+}
+
 bool is_tensor_core_eligible(std::string_view op, const Semantics& semantics) {
   static const std::unordered_set<std::string> names = eligible_names();
   return semantics.dialect != Dialect::kMlu && names.count(std::string(op)) > 0;

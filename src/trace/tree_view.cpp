@@ -54,7 +54,7 @@ class Copier {
       const auto made = add_copy(node);
       if (!open.empty()) {
         add_backward(forest.nodes[node].parent, node, open.back());
-        view_.append_child(open.back(), made);
+        append_child(open.back(), made);
       }
       if (leave_taken && places_.count(node) > 0) copy_of[node] = made;
       open.push_back(made);
@@ -63,7 +63,39 @@ class Copier {
     return first;
   }
 
+  // Children side by side; device times of backward nodes, which are those of what they hold.
+  void finish() {
+    view_.child_list.reserve(view_.nodes.size());
+    for (uint32_t node = 0; node < view_.nodes.size(); ++node) {
+      const auto from = static_cast<uint32_t>(view_.child_list.size());
+      for (uint32_t child = links_[node].first; child != kNoRow; child = links_[child].next)
+        view_.child_list.push_back(child);
+      view_.nodes[node].children_from = from;
+      view_.nodes[node].child_count = static_cast<uint32_t>(view_.child_list.size()) - from;
+    }
+    for (size_t k = backward_.size(); k > 0; --k) {  // inner ones come after outer ones
+      TreeNode& node = view_.nodes[backward_[k - 1]];
+      for (const uint32_t child : view_.children(backward_[k - 1]))
+        node.device_total += view_.nodes[child].device_total;
+    }
+  }
+
  private:
+  struct Link {
+    uint32_t first = kNoRow, last = kNoRow, next = kNoRow;  // next: sibling
+  };
+
+  uint32_t add(TreeNode node) {
+    view_.nodes.push_back(node);
+    links_.emplace_back();
+    return static_cast<uint32_t>(view_.nodes.size() - 1);
+  }
+  void append_child(uint32_t parent, uint32_t child) {
+    Link& above = links_[parent];
+    (above.first == kNoRow ? above.first : links_[above.last].next) = child;
+    above.last = child;
+  }
+
   uint32_t add_copy(uint32_t node) {
     const Node& from = profile_.forest.nodes[node];
     TreeNode to;
@@ -73,8 +105,8 @@ class Copier {
     to.end = from.end;
     to.node = node;
     if (is_table_operator(profile_.trace, from)) to.op = profile_.trace.events.name[from.event];
-    view_.nodes.push_back(std::move(to));
-    return static_cast<uint32_t>(view_.nodes.size() - 1);
+    to.device_total = profile_.times[node].device_total;
+    return add(to);
   }
 
   void add_backward(uint32_t parent, uint32_t before, uint32_t into) {
@@ -83,32 +115,34 @@ class Copier {
     for (const BackwardPlace& place : found->second) {
       if (place.before != before) continue;
       const uint32_t made = copy_backward(place.node);
-      view_.append_child(into, made);
+      append_child(into, made);
     }
   }
 
   uint32_t copy_backward(uint32_t k) {
     const BackwardNode& from = profile_.backward.nodes[k];
-    const auto made = static_cast<uint32_t>(view_.nodes.size());
     TreeNode to;
     to.name = *view_.names.emplace_back(std::make_unique<std::string>(from.name));
     to.kind = TreeKind::kBackward;
     to.start = from.start;
     to.end = from.end;
-    view_.nodes.push_back(std::move(to));
+    const uint32_t made = add(to);
+    backward_.push_back(made);
     std::vector<uint32_t> children;
     for (const uint32_t engine : from.engine_nodes) children.push_back(copy(engine, false));
     for (const uint32_t child : from.children) children.push_back(copy_backward(child));
     std::stable_sort(children.begin(), children.end(), [&](uint32_t a, uint32_t b) {
       return view_.nodes[a].start < view_.nodes[b].start;
     });
-    for (const uint32_t child : children) view_.append_child(made, child);
+    for (const uint32_t child : children) append_child(made, child);
     return made;
   }
 
   const Profile& profile_;
   TreeView& view_;
   std::unordered_map<uint32_t, std::vector<BackwardPlace>> places_;
+  std::vector<Link> links_;         // of view_.nodes
+  std::vector<uint32_t> backward_;  // nodes that are no copies
 };
 
 }  // namespace
@@ -137,6 +171,7 @@ TreeView build(const Profile& profile) {
   view.nodes.reserve(forest.nodes[thread.root].subtree_end - thread.root);
   Copier copier(profile, view);
   copier.copy(thread.root, true);
+  copier.finish();
   return view;
 }
 

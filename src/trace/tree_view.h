@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,23 +30,18 @@ struct TreeNode {
   Ticks start = 0, end = 0;
   uint32_t node = kNoRow;  // of the call forest; none for backward nodes
   StringId op = kNoRow;    // its name if it is an operator of the tables
-  uint32_t first_child = kNoRow, last_child = kNoRow, next = kNoRow;  // next: sibling
+  Ticks device_total = 0;
+  uint32_t children_from = 0, child_count = 0;  // in TreeView::child_list
 };
 
 struct TreeView {
   std::vector<TreeNode> nodes;  // [0] is the root
   std::vector<std::unique_ptr<std::string>> names;
 
-  void append_child(uint32_t parent, uint32_t child) {
-    TreeNode& above = nodes[parent];
-    (above.first_child == kNoRow ? above.first_child : nodes[above.last_child].next) = child;
-    above.last_child = child;
-  }
-  std::vector<uint32_t> children(uint32_t parent) const {
-    std::vector<uint32_t> list;
-    for (uint32_t child = nodes[parent].first_child; child != kNoRow; child = nodes[child].next)
-      list.push_back(child);
-    return list;
+  std::vector<uint32_t> child_list;  // of all nodes, those of one side by side
+
+  std::span<const uint32_t> children(uint32_t parent) const {
+    return std::span(child_list).subspan(nodes[parent].children_from, nodes[parent].child_count);
   }
 };
 
