@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cpp-httplib does the protocol. Bodies go out through content providers, because the library would
-// pack a packed body a second time.
+// cpp-httplib does the protocol. Bodies go out through content providers, and it does not learn
+// which encodings a client accepts, because it would pack a packed body a second time.
 #include "server/http_server.h"
 
 #include <httplib.h>
@@ -25,14 +25,14 @@ namespace {
 constexpr const char* kMount = "/data/plugin/pytorch_profiler";
 constexpr size_t kWorkers = 32;         // a browser keeps six connections open
 constexpr size_t kWorthPacking = 1400;  // bytes: below this a packed answer saves no packet
+constexpr const char* kAccepted = "X-Accept-Encoding";  // what the client said, kept from httplib
 constexpr const char* kPolicy =
     "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors "
     "'none'";
 
 void send(const httplib::Request& request, httplib::Response& response, Answer answer) {
   response.status = answer.status;
-  const bool accepts =
-      request.get_header_value("Accept-Encoding").find("gzip") != std::string::npos;
+  const bool accepts = request.get_header_value(kAccepted).find("gzip") != std::string::npos;
   if (answer.always_gzip || (accepts && answer.body.size() > kWorthPacking)) {
     answer.body = trace::gzip(answer.body, 1);
     response.set_header("Content-Encoding", "gzip");
@@ -117,8 +117,15 @@ class GuardedServer final : public httplib::Server {
     for (size_t left = keep_alive_max_count_; left > 0; --left) {
       if (!stream.await_request(stopped_)) break;
       bool closed = false;
-      // Parts of answers are not served: cpp-httplib would not hold them to the answer's length.
-      const auto setup = [](httplib::Request& request) { request.ranges.clear(); };
+      const auto setup = [](httplib::Request& request) {
+        // Parts of answers are not served: cpp-httplib would not hold them to the answer's length.
+        request.ranges.clear();
+        // The library would pack what leaves in pieces once more.
+        const std::string accepted = request.get_header_value("Accept-Encoding");
+        request.headers.erase("Accept-Encoding");
+        request.headers.erase(kAccepted);
+        request.headers.emplace(kAccepted, accepted);
+      };
       if (!process_request(stream, left == 1 || stopped_, closed, setup) || closed) break;
     }
     ::shutdown(socket, SHUT_RDWR);

@@ -15,6 +15,7 @@
 #include "server/api.h"
 #include "server/http_server.h"
 #include "server/page_api.h"
+#include "trace/byte_source.h"
 #include "trace/gzip.h"
 #include "trace/testing.h"
 
@@ -278,6 +279,34 @@ TEST_F(Server, LargeAnswersComeInPieces) {
   EXPECT_NE(answer.find("Content-Encoding: gzip"), std::string::npos);
   EXPECT_NE(answer.find("Transfer-Encoding: chunked"), std::string::npos);
   EXPECT_EQ(answer.substr(answer.size() - 5), "0\r\n\r\n");
+}
+
+// The body of a chunked answer, unpacked once.
+std::string unpacked_body(const std::string& answer) {
+  std::string packed;
+  for (size_t at = answer.find("\r\n\r\n") + 4; at < answer.size();) {
+    const size_t length = std::stoul(answer.substr(at), nullptr, 16);
+    at = answer.find("\r\n", at) + 2;
+    packed += answer.substr(at, length);
+    at += length + 2;
+  }
+  std::string text(1 << 20, '\0');
+  auto source = trace::memory_byte_source(packed.data(), packed.size());
+  auto count = source->read(text.data(), text.size());
+  text.resize(count.ok() ? *count : 0);
+  return text;
+}
+
+TEST_F(Server, LargeAnswersArePackedOnce) {
+  const auto store = load();
+  Running server(*store, {});
+  for (const char* encodings : {"", "Accept-Encoding: gzip, deflate, br\r\n"})
+    for (const char* route : {"tree", "trace"}) {
+      const std::string answer = server.get("/data/plugin/pytorch_profiler/" + std::string(route) +
+                                                "?run=job&worker=worker0&span=default",
+                                            std::string("Host: localhost\r\n") + encodings);
+      EXPECT_EQ(unpacked_body(answer).substr(0, 1), "{") << route << " " << encodings;
+    }
 }
 
 }  // namespace

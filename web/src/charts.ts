@@ -133,7 +133,7 @@ export function curves(label: string, series: Series[], xName: string, yFormat: 
     legend: { top: 0, textStyle: { color: text().color } },
     grid: { left: 78, right: 16, top: 40, bottom: 60 },
     dataZoom: [{ type: "slider", height: 16, bottom: 8 }, { type: "inside" }],
-    xAxis: { type: "value", name: xName, nameLocation: "middle", nameGap: 24, axisLabel: { color: text().muted }, min: "dataMin", max: "dataMax" },
+    xAxis: { type: "value", name: xName, nameLocation: "middle", nameGap: 24, axisLabel: { color: text().muted, formatter: (value: number) => String(Math.round(value * 10) / 10) }, min: "dataMin", max: "dataMax" },
     yAxis: {
       type: "value",
       axisLabel: { color: text().muted, formatter: (value: number) => yFormat(value) },

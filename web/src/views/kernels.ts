@@ -57,7 +57,8 @@ export async function kernelsView(at: Selection): Promise<HTMLElement> {
       "div",
       { class: "grid" },
       card("Kernel time", pie("kernel time by kernel", slices)),
-      card("Tensor Cores", pie("kernel time with and without Tensor Cores", [{ name: "with Tensor Cores", value: withCores }, { name: "without", value: all - withCores }])),
+      // Nothing to show on devices without them, or with kernels whose names do not tell.
+      withCores > 0 ? card("Tensor Cores", pie("kernel time with and without Tensor Cores", [{ name: "with Tensor Cores", value: withCores }, { name: "without", value: all - withCores }])) : null,
     ),
     card("Kernels", choice("Rows", { name: "by name", launch: "by operator and launch" }, "name", show), holder),
   );

@@ -14,7 +14,7 @@ export async function ranksView(at: Selection): Promise<HTMLElement> {
       "tr",
       {},
       h("th", { scope: "row" }, name),
-      ...values.map((value) => h("td", { class: `number${workers.length > 1 && value === most && most > least * 1.05 ? " high" : ""}` }, digits(value))),
+      ...values.map((value) => h("td", { class: `number${workers.length > 1 && value === most && most > least * 1.05 ? " high" : ""}` }, Number.isInteger(value) ? String(value) : digits(value))),
       h("td", { class: "number muted" }, most > 0 && workers.length > 1 ? `${(100 * (1 - least / most)).toFixed(1)} %` : ""),
     );
   });
