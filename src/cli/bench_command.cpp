@@ -41,8 +41,9 @@ double total_macs(const Engine& engine, const Context& context) {
   return macs;
 }
 
+// `inputs` is what the contexts are bound to: it must outlive their runs.
 Result<Measurement> measure(const Engine& engine, const Options& options, DataSet data,
-                            std::vector<Context>& contexts, Messages& messages) {
+                            InputSet& inputs, std::vector<Context>& contexts, Messages& messages) {
   NamedShapes shapes;
   if (options.has("shape")) {
     CAMSHAFT_ASSIGN(shapes, parse_shapes(options.text("shape"), "--shape"));
@@ -57,7 +58,7 @@ Result<Measurement> measure(const Engine& engine, const Options& options, DataSe
     CAMSHAFT_ASSIGN(Context context, Context::create(engine, context_options));
     contexts.push_back(std::move(context));
   }
-  CAMSHAFT_ASSIGN(InputSet inputs, InputSet::create(contexts[0], shapes, std::move(data.inputs)));
+  CAMSHAFT_ASSIGN(inputs, InputSet::create(contexts[0], shapes, std::move(data.inputs)));
   std::string note;
   CAMSHAFT_TRY(inputs.try_run(contexts[0], note));
   if (!note.empty()) messages.log(Severity::kWarning, note);
@@ -176,9 +177,10 @@ Status run(const Options& options) {
   CAMSHAFT_ASSIGN(Network network, Network::open(options.positionals()[0]));
   CAMSHAFT_ASSIGN(std::vector<DataSet> sets, read_data(network, options));
   CAMSHAFT_ASSIGN(const Engine engine, network.engine(options, sets, messages));
+  InputSet inputs;
   std::vector<Context> contexts;
   CAMSHAFT_ASSIGN(const Measurement result,
-                  measure(engine, options, std::move(sets[0]), contexts, messages));
+                  measure(engine, options, std::move(sets[0]), inputs, contexts, messages));
   if (result.loop.queries.empty())
     return Status(ErrorCode::kCancelled, "interrupted before a run was timed");
   if (options.has("json")) {

@@ -95,6 +95,16 @@ def test_bench(camshaft, conv_file):
     assert latency["min"] <= latency["median"] <= latency["p90"] <= latency["p99"] <= latency["max"]
 
 
+def test_bench_keeps_inputs_for_the_layer_table(camshaft, tmp_path):
+    """Indices that fit stay what they are, in memory that stays theirs, until the last profiled run."""
+    gather = onnx.model([onnx.node("Gather", ["table", "rows"], ["y"], "pick")], [onnx.value_info("rows", [200000], onnx.INT64)],
+                        [onnx.value_info("y", [200000, 2])], [onnx.tensor("table", np.ones((2, 2), np.float32))])
+    (tmp_path / "gather.onnx").write_bytes(gather)
+    result = camshaft("bench", "gather.onnx", "--duration=0.05", "--warm-up=0")
+    assert result.code == 0, result.err
+    assert "zeros and ones" in result.err and re.search(r"^pick +\d", result.out, re.M)
+
+
 def test_inspect(camshaft, conv_file, tmp_path):
     assert camshaft("build", conv_file, "-o", "e.engine").code == 0
     table = camshaft("inspect", "e.engine")
