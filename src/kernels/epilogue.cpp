@@ -40,6 +40,8 @@ Epilogue classify_epilogue(const ir::Program& program) {
     if (first.op == ir::PointOp::kLeakyRelu && first.x >= 0 && first.x <= 1)
       return {EpilogueKind::kLeaky, -kInfinity, kInfinity, first.x};
   }
+  if (Gate gate; find_gate(program, gate))
+    return {EpilogueKind::kGate, -kInfinity, kInfinity, 0, gate};
   const bool adds_operand = program.num_inputs == 2 && first.op == ir::PointOp::kAdd &&
                             ((first.a == 0 && first.b == 1) || (first.a == 1 && first.b == 0));
   if (adds_operand &&

@@ -16,15 +16,23 @@ enum class EpilogueKind : uint8_t {
   kClip,          // clamp to [low, high]; no epilogue is [-inf, inf]
   kResidualClip,  // add operand 1, then clamp
   kLeaky,         // v < 0 ? slope * v : v with slope in [0, 1]
-  kProgram,       // anything else: the tile program
+  kGate,     // v * clamp(scale * v + shift, low, high) of `gate`: hard swish as models spell it
+  kProgram,  // anything else: the tile program
+};
+
+struct Gate {
+  float scale = 0, shift = 0, low = 0, high = 0;
 };
 
 struct Epilogue {
   EpilogueKind kind = EpilogueKind::kClip;
   float low = 0, high = 0, slope = 0;
+  Gate gate = {};
 };
 
 Epilogue classify_epilogue(const ir::Program& program);
+// Whether a program of one input is such a gate.
+bool find_gate(const ir::Program& program, Gate& gate);
 
 // An operand seen along the dimensions of the output: element strides, 0 where it is broadcast.
 // Dimensions are counted from the last: strides[0] is the output's last dimension.

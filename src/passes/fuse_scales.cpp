@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "passes/affine.h"
+#include "passes/formula.h"
 #include "passes/match.h"
 #include "passes/passes.h"
 
@@ -147,6 +148,13 @@ bool pads(const Layer& layer) {
          std::any_of(a->post_padding.begin(), a->post_padding.end(), is_positive);
 }
 
+// The 0.5 of a GELU, the 1/6 of a hard swish: with `scale`, what comes before it is one operator.
+bool completes_activation(const Layer& scale, Tensor* x) {
+  const std::optional<Expression> bare = gather(x, {}), scaled = gather(scale.outputs[0], {});
+  return bare && scaled &&
+         simplify(scaled->program).code.size() < simplify(bare->program).code.size();
+}
+
 // Before: w·(x * s + b) + bias. What is padded with zeros must not be shifted.
 bool fuse_before(Rewriter& rewriter, const WeightedLayer& w) {
   Layer* before = w.layer->inputs[0]->producer;
@@ -162,6 +170,10 @@ bool fuse_before(Rewriter& rewriter, const WeightedLayer& w) {
   std::vector<double> bias = bias_values(w);
   if (shifts && (pads(*w.layer) || bias.empty())) {
     rewriter.declined(*before, "it shifts what " + w.layer->name + " pads with zeros");
+    return false;
+  }
+  if (!shifts && completes_activation(*before, x)) {
+    rewriter.declined(*before, "it is the last step of an activation");
     return false;
   }
   Weights weights(*w.weights);

@@ -81,6 +81,31 @@ TEST(ConvScaleFusion, BeforeTheConvolutionOnlyWithoutShiftIntoPadding) {
                  &records);
 }
 
+// The 0.5 of a spelled-out GELU stays with it: one operator then, six without.
+TEST(ConvScaleFusion, NotTheLastStepOfAnActivation) {
+  const char* const kGelu = R"ir(a = ElementWise(x, c) {op=mul}
+                    e = Unary(a) {op=erf}
+                    p = ElementWise(e, one) {op=add}
+                    m = ElementWise(x, p) {op=mul}
+                    h = ElementWise(m, half) {op=mul}
+                    y = MatrixMultiply(h, w))ir";
+  expect_rewrite(fuse_scales, R"ir(graph "g" {
+    input x: float[1, 4, 8]
+    constant w: float[8, 3] = random(1)
+    constant c: float[1] = [0.70710678]
+    constant one: float[1] = [1]
+    constant half: float[1] = [0.5]
+    a: float[1, 4, 8] = ElementWise(x, c) {op=mul}
+    e: float[1, 4, 8] = Unary(a) {op=erf}
+    p: float[1, 4, 8] = ElementWise(e, one) {op=add}
+    m: float[1, 4, 8] = ElementWise(x, p) {op=mul}
+    h: float[1, 4, 8] = ElementWise(m, half) {op=mul}
+    y: float[1, 4, 3] = MatrixMultiply(h, w)
+    output y
+  })ir",
+                 kGelu);
+}
+
 TEST(ConvScaleFusion, NotWhenTheResultIsReadElsewhere) {
   expect_rewrite(fuse_scales,
                  fmt::format(R"ir(graph "g" {{

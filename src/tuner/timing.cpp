@@ -89,12 +89,14 @@ constexpr bool kCanFlush = false;
 void flush(const std::byte*, size_t) {}
 #endif
 
-// Packed weights of one candidate, made cold before every run: written back to memory, or one of so
-// many copies in turn that the L2 cache has forgotten it.
-class PackedWeights {
+// Weights of one candidate, packed or read as they are, made cold before every run: written back to
+// memory, or one of so many copies in turn that the L2 cache has forgotten it.
+class ColdWeights {
  public:
-  void prepare(const Problem& problem, const Tactic& tactic, WeightsFrom from) {
-    bytes_ = tactic.packed_bytes ? tactic.packed_bytes(problem) : 0;
+  // `write` fills the memory of one copy.
+  template <class Write>
+  void prepare(size_t bytes, WeightsFrom from, const Write& write) {
+    bytes_ = bytes;
     if (bytes_ == 0) return;
     if (bytes_ < kMinColdBytes) from = WeightsFrom::kL2;
     flushed_ = from == WeightsFrom::kMemory && kCanFlush;
@@ -104,12 +106,12 @@ class PackedWeights {
     stride_ = (bytes_ + 63) / 64 * 64;
     std::byte* memory = memory_.reserve(stride_ * copies_);
     std::memset(memory, 0, bytes_);
-    tactic.pack(problem, memory);
+    write(memory);
     for (size_t k = 1; k < copies_; ++k) std::memcpy(memory + k * stride_, memory, bytes_);
   }
   bool flushed() const { return flushed_; }
 
-  const std::byte* next() {
+  std::byte* next() {
     if (bytes_ == 0) return nullptr;
     if (flushed_) flush(memory_.data(), bytes_);
     turn_ = (turn_ + 1) % copies_;
@@ -122,12 +124,14 @@ class PackedWeights {
   bool flushed_ = false;
 };
 
-// One tactic with its packed weights: each has its own, so that candidates do not warm the cache
-// for each other.
+// One tactic with its weights: each has its own, so that candidates do not warm the cache for each
+// other.
 struct Candidate {
   const Tactic* tactic = nullptr;
   std::vector<TensorView> inputs;
-  PackedWeights packed;
+  ColdWeights packed;
+  std::vector<std::pair<size_t, ColdWeights>>
+      unpacked;  // constant inputs the tactic reads as they are
   runtime::Buffer workspace;
   KernelArgs args;
   int runs_per_sample = 1;
@@ -137,22 +141,40 @@ struct Candidate {
   void prepare(const Problem& problem, const Arena& arena, ThreadPool& pool, WeightsFrom from) {
     inputs = arena.inputs;
     const uint32_t mask = tactic->packed_inputs ? tactic->packed_inputs(problem) : 0;
-    for (size_t k = 0; k < inputs.size() && k < 32; ++k)
-      if (mask >> k & 1) inputs[k].data = nullptr;
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      const ProblemTensor& t = problem.inputs[k];
+      if (k < 32 && (mask >> k & 1))
+        inputs[k].data = nullptr;
+      else if (t.present && t.constant && bytes_of(t) >= kMinColdBytes)
+        unpacked.emplace_back(k, ColdWeights())
+            .second.prepare(bytes_of(t), from, [&](std::byte* to) {
+              std::memcpy(to, arena.inputs[k].data, bytes_of(t));
+            });
+    }
     args.layer = problem.layer;
     args.inputs = inputs;
     args.outputs = arena.outputs;
     args.pool = &pool;
-    packed.prepare(problem, *tactic, from);
-    args.packed = packed.next();  // what the workspace holds may follow from the packed epilogue
+    packed.prepare(tactic->packed_bytes ? tactic->packed_bytes(problem) : 0, from,
+                   [&](std::byte* to) { tactic->pack(problem, to); });
+    next_weights();  // what the workspace holds may follow from the packed epilogue
     args.workspace = workspace.reserve(tactic->workspace_bytes ? tactic->workspace_bytes(args) : 0);
   }
 
+  void next_weights() {
+    args.packed = packed.next();
+    for (auto& [k, weights] : unpacked) inputs[k].data = weights.next();
+  }
+  bool flushed() const {
+    return packed.flushed() || std::any_of(unpacked.begin(), unpacked.end(),
+                                           [](const auto& u) { return u.second.flushed(); });
+  }
+
   double sample() {
-    if (packed.flushed()) return sample_cold();
+    if (flushed()) return sample_cold();
     const Clock::time_point start = Clock::now();
     for (int k = 0; k < runs_per_sample; ++k) {
-      args.packed = packed.next();
+      next_weights();
       tactic->run(args);
     }
     return us_since(start) / runs_per_sample;
@@ -160,7 +182,7 @@ struct Candidate {
   double sample_cold() {
     double sum = 0;
     for (int k = 0; k < runs_per_sample; ++k) {
-      args.packed = packed.next();
+      next_weights();
       const Clock::time_point start = Clock::now();
       tactic->run(args);
       sum += us_since(start);

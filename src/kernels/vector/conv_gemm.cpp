@@ -197,6 +197,8 @@ void choose_segments(ConvRun& run) {
   run.segment_length = !run.row_runs ? tap : runs.runs == 1 ? runs.length : s.kw * tap;
 }
 
+constexpr int64_t kMostTilesAhead = 8;
+
 void choose_blocks(ConvRun& run, int threads) {
   const ConvShape& s = run.shape;
   const int64_t l2_bytes = static_cast<int64_t>(cpu_info().l2_bytes);
@@ -211,6 +213,13 @@ void choose_blocks(ConvRun& run, int threads) {
   const int64_t row_bytes = at_least_one(window_bytes(run, 2) - window_bytes(run, 1));
   const int64_t more_rows = (l2_bytes * 2 / 5 - window_bytes(run, 1)) / row_bytes;
   run.block_rows = smaller(s.oh, 1 + (more_rows > 0 ? more_rows : 0));
+  // Few tiles use each panel of many weights, which come from L3 or memory: so slowly that tiles
+  // would wait for most of them, unless the tiles before have fetched them.
+  const int64_t tiles = run.block_rows * ceil_div(run.strip, run.tile_rows());
+  run.fetches_ahead = run.numeric == Numeric::kFloat && run.fold == 1 && tiles > 1 &&
+                      tiles <= kMostTilesAhead && filter_bytes > l2_bytes / 8 &&
+                      window_bytes(run, run.block_rows) < l2_bytes / 4;
+  if (run.fetches_ahead) run.panel_group = 1;
   const int64_t wide = (run.strip - 1) * s.sw + (s.kw - 1) * s.dw + 1;
   run.row = run.copies ? wide * run.pixel + kSlack : run.x_row;
 }
@@ -398,6 +407,22 @@ struct BlockRun {
   int64_t finished_together;  // panels
   Tile tile{};
   TapRange listed{-1, -1, -1, -1};
+  const std::byte *next = nullptr, *next_end = nullptr;  // what of the next panel is to be fetched
+
+  // Shares the fetching of the panel after `panel` out to the tiles of this one.
+  void fetch_after(int64_t panel, int64_t end, const std::byte* weights) {
+    next = next_end = nullptr;
+    if (!run.fetches_ahead || panel + 1 >= end) return;
+    constexpr int64_t kLine = 64;
+    next = weights + panels.offset(panel + 1) * kLaneBytes;
+    next_end = next + panels.vecs_of(panel + 1) * panels.vec_lanes * kLaneBytes;
+    const int64_t tiles = block.rows * ceil_div(block.cols, run.tile_rows());
+    tile.ahead_step = smaller(kLine, ceil_div(next_end - next, tiles * panels.k));
+  }
+  void set_ahead() {
+    tile.ahead = next < next_end ? next : nullptr;
+    if (next < next_end) next += tile.num_segments * tile.segment_length * tile.ahead_step;
+  }
 
   void list(const TapRange& taps) {
     if (taps == listed) return;
@@ -414,6 +439,7 @@ struct BlockRun {
       const int64_t col = first + tiles.start(part);
       tile.a = a_row + (col - block.col) * s.sw * run.pixel;
       const TilePlace place{block.image, block.row + row, col, tiles.size(part)};
+      set_ahead();
       for (int64_t panel = from; panel < to; panel += finished_together)
         run_panels(run, panels, tile, place, group, panel, smaller(to, panel + finished_together),
                    rest_scratch);
@@ -468,9 +494,11 @@ void run_block_panels(const ConvRun& run, const Block& block, int worker, int64_
   while (first < last) {
     const int64_t group = first / panels, panel = first - group * panels;
     const int64_t end = smaller(panels, panel + last - first);
-    for (int64_t from = panel; from < end; from += run.panel_group)
+    for (int64_t from = panel; from < end; from += run.panel_group) {
+      work.fetch_after(from, end, run.weights + group * work.panels.lanes() * kLaneBytes);
       for (int64_t row = 0; row < block.rows; ++row)
         work.row(row, group, from, smaller(end, from + run.panel_group));
+    }
     first += end - panel;
   }
 }

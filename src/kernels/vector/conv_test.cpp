@@ -172,6 +172,9 @@ TEST(Conv, FewOutputChannels) {
     spec.slack = 0;
     spec.bias = false;
     check(spec);
+    spec.operands.clear();
+    spec.epilogue = "v1 = hard_swish v0";
+    check(spec);
     check(square(17 * 2, 5, oc * 2, 3, 1, 1, 2));
     check(square(33, 26, oc, 3, 1, 1), true);
   }
@@ -229,6 +232,13 @@ TEST(Conv, Batches) {
   check(spec);
 }
 
+// More weights than L2 holds long: panel after panel, the next one fetched ahead.
+TEST(Conv, ManyWeights) {
+  check(square(300, 7, 330, 1, 1, 0));
+  check(square(64, 7, 150, 3, 1, 1), true);
+  check(square(40, 9, 170, 3, 2, 1, 2));
+}
+
 // Enough work for several threads: shared out by rows, by pixels of one long row, by panels, by
 // images.
 TEST(Conv, Threads) {
@@ -279,6 +289,8 @@ TEST(Conv, Epilogues) {
       {"v1 = clip v0 -0.5 0.75", {}},
       {"v1 = leaky_relu v0 0.1", {}},
       {"v1 = silu v0 1", {}},
+      {"v1 = hard_swish v0", {}},
+      {"v1 = hard_sigmoid v0 0.2 0.5; v2 = mul v1 v0", {}},
       {"v2 = add v1 v0; v3 = relu v2", {OperandKind::kSame}},
       {"v2 = add v0 v1; v3 = clip v2 -1 1", {OperandKind::kPerChannel}},
       {"v2 = add v0 v1", {OperandKind::kScalar}},

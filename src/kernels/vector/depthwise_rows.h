@@ -9,6 +9,7 @@
 #include "kernels/epilogue.h"
 #include "kernels/folded_epilogue.h"
 #include "kernels/simd/bytes.h"
+#include "kernels/vector/gate.h"
 #include "kernels/vector/nest.h"
 #include "kernels/vector/program_tile.h"
 #include "kernels/vector/tactic_util.h"
@@ -183,6 +184,9 @@ CAMSHAFT_INLINE void finish(const R& run, const S& strip, F32 (&sum)[P], const f
   } else if (run.epilogue.kind == EpilogueKind::kLeaky) {
 #pragma GCC unroll 8
     for (int p = 0; p < P; ++p) sum[p] = max(sum[p] * set1(run.epilogue.slope), sum[p]);
+  } else if (run.epilogue.kind == EpilogueKind::kGate) {
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p) sum[p] = sum[p] * gate_of(run.epilogue.gate, sum[p]);
   }
   const F32 low = set1(run.epilogue.low),
             high = set1(run.epilogue.high);  // infinite where there is nothing to clamp

@@ -72,6 +72,7 @@ TEST(Depthwise, Epilogues) {
   check_layer(depthwise(t, relu6), "relu6");
   check_layer(depthwise(t, silu), "silu");
   check_layer(depthwise(t, leaky), "leaky");
+  check_layer(depthwise(t, ir::parse_program(1, "v1 = hard_swish v0").value()), "hard swish");
   TestLayer layer = depthwise(t, add_relu);
   layer.inputs.push_back(layer.outputs[0]);
   check_layer(layer, "residual");

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "kernels/vector/gate.h"
+
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
 
@@ -125,6 +127,7 @@ CAMSHAFT_INLINE void finish_run(const Tile& t, const float* sums, float* c, cons
       value = value + (one_column ? set1(*static_cast<const float*>(t.bias))
                                   : load(static_cast<const float*>(t.bias) + col, mask));
     if (t.slope != 1) value = max(slope * value, value);
+    if (t.gate) value = value * gate_of(*t.gate, value);
     if (residual) value = value + load(residual + col, mask);
     store(c + col, min(high, max(low, value)), mask);
   }

@@ -24,6 +24,9 @@ CAMSHAFT_INLINE void multiply(const Tile& t, Accumulators<typename M::Sum, kRows
   constexpr int kBases = (kRows + kRowsPerBase - 1) / kRowsPerBase;
   const int64_t s = t.a_stride, s3 = 3 * s, b_stride = t.b_stride;
   const M m;
+  // Without anything to fetch, a line that is there anyway: cheaper than a branch.
+  const std::byte* ahead = t.ahead ? t.ahead : t.b;
+  const int64_t ahead_step = t.ahead ? t.ahead_step : 0;
   for (int64_t segment = 0; segment < t.num_segments; ++segment) {
     const std::byte* a[kBases];
     a[0] = t.a + t.segments[segment].a;
@@ -40,6 +43,10 @@ CAMSHAFT_INLINE void multiply(const Tile& t, Accumulators<typename M::Sum, kRows
         const typename M::Row row = m.row(a[r / kRowsPerBase] + (step == 3 ? s3 : step * s));
 #pragma GCC unroll 8
         for (int v = 0; v < kVecs; ++v) m.add_product(row, column[v], acc.v[r][v]);
+      }
+      if constexpr (requires { M::kFetchesAhead; }) {
+        __builtin_prefetch(ahead, 0, 2);
+        ahead += ahead_step;
       }
       b += b_stride;
 #pragma GCC unroll 8

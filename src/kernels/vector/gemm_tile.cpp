@@ -3,6 +3,7 @@
 // FMA, 14 broadcast loads and 2 loads of B: 14 cycles of FMA against 8 of loads.
 #include "kernels/vector/gemm_tile.h"
 
+#include "kernels/vector/gate.h"
 #include "kernels/vector/gemm_multiply.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -16,6 +17,7 @@ CAMSHAFT_INLINE F32 load_floats(const std::byte* p, M32 mask) {
 }
 
 struct FloatProduct {
+  static constexpr bool kFetchesAhead = true;
   using Sum = F32;
   using Row = F32;
   using Column = F32;
@@ -63,6 +65,13 @@ CAMSHAFT_INLINE void finish(const Tile& t, M32 tail, Accumulators<F32, kRows, kV
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 8
       for (int v = 0; v < kVecs; ++v) acc.v[r][v] = max(slope * acc.v[r][v], acc.v[r][v]);
+    }
+  }
+  if (t.gate) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+      for (int v = 0; v < kVecs; ++v) acc.v[r][v] = acc.v[r][v] * gate_of(*t.gate, acc.v[r][v]);
     }
   }
   if (t.residual) {

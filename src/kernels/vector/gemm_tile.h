@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/epilogue.h"
 #include "kernels/simd/simd.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -49,10 +50,15 @@ struct Tile {
   int64_t c_stride;
   int64_t cols;     // (kVecs - 1) * kLanes < cols ≤ kVecs * kLanes
   bool accumulate;  // start from C instead of the bias; floats only
+  // Floats only: memory to fetch into L2 meanwhile, `ahead_step` bytes further with every step of
+  // K; null: nothing.
+  const std::byte* ahead = nullptr;
+  int64_t ahead_step = 0;
   // finish of floats: v = max(v, slope * v); v += residual; v = clamp(v, low, high). slope 1 leaves
   // v as it is.
   float low, high, slope;
-  const std::byte* residual;  // null: none; columns contiguous
+  const Gate* gate = nullptr;  // or null: v = v * clamp(scale * v + shift), before the residual
+  const std::byte* residual;   // null: none; columns contiguous
   int64_t residual_stride;
   // finish of bytes: v = acc * multiplier[col] + addend[col]; v += residual_scale * residual;
   // v = max(v, slope * v) + post; v = clamp(v, low, high); stored as `out`, bytes as

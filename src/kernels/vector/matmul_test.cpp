@@ -146,6 +146,15 @@ TEST(Matmul, Epilogues) {
     }
 }
 
+TEST(Matmul, ManyWeights) {
+  for (int64_t m : {17, 40}) {
+    Product p = plain(m, 260, 300);
+    check(p);
+    p.epilogue = "v1 = gelu v0";
+    check(p);
+  }
+}
+
 TEST(Matmul, Threads) {
   for (const bool constant : {true, false}) {
     for (int64_t m : {1, 2, 70}) {

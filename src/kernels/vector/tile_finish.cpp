@@ -131,6 +131,7 @@ void set_finish(const TileFinish& finish, Tile& tile) {
   tile.low = finish.epilogue.low;
   tile.high = finish.epilogue.high;
   tile.slope = finish.epilogue.kind == EpilogueKind::kLeaky ? finish.epilogue.slope : 1;
+  tile.gate = finish.epilogue.kind == EpilogueKind::kGate ? &finish.epilogue.gate : nullptr;
 }
 
 void place_tile(const TileFinish& finish, const TilePlace& place, int64_t channel, int64_t cols,

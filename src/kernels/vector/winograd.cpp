@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "kernels/vector/conv_gemm.h"
+#include "kernels/vector/gate.h"
 #include "kernels/vector/gemm_cost.h"
 #include "kernels/vector/winograd_transform.h"
 
@@ -250,7 +251,8 @@ struct Job {
     const TileOutput& o = run.finish.out;
     const TileSource& residual = run.finish.operands[0];
     const bool adds = epilogue.kind == EpilogueKind::kResidualClip,
-               leaky = epilogue.kind == EpilogueKind::kLeaky;
+               leaky = epilogue.kind == EpilogueKind::kLeaky,
+               gated = epilogue.kind == EpilogueKind::kGate;
     const int64_t rows = pixels_left(tile.row(), s.oh, s.dh, F::kOut);
     const int64_t pixels = pixels_left(tile.col(), s.ow, s.dw, F::kOut);
     const int64_t y_row = o.row / kLaneBytes * s.dh, y_pixel = o.pixel / kLaneBytes * s.dw;
@@ -274,6 +276,7 @@ struct Job {
         for (int j = 0; j < F::kOut; ++j) {
           F32 value = out[i][j] + shift;
           if (leaky) value = max(slope * value, value);
+          if (gated) value = value * gate_of(epilogue.gate, value);
           out[i][j] = value;
         }
       if (rows == F::kOut && pixels == F::kOut && !adds && c + kLanes <= cols) {
