@@ -234,6 +234,31 @@ TEST(QuantizeDoubleInputNodes, WeightScalesMayBeTiny) {
   }
 }
 
+TEST(QuantizeDoubleInputNodes, Deconvolutions) {
+  const auto deconvolution = [](const char* stride, const char* dilation, const char* size) {
+    return graph("input x: int8[1, 2, 4, 4]",
+                 "constant w: int8[2, 3, 2, 2] = random(1)\nconstant ws: float[3] = [0.01, 0.02, "
+                 "0.03]\nconstant wz: int8[3] = [0, 0, 0]\nconstant b: float[3] = [0.1, 0.2, "
+                 "-0.5]\n" +
+                     dq("dx", "x", "1, 2, 4, 4") +
+                     "dw: float[2, 3, 2, 2] = Dequantize(w, ws, wz) {axis=1, type=int8}\n"
+                     "y: float[1, 3, " +
+                     size + ", " + size + "] = Deconvolution(dx, dw, b) {kernel=[2, 2], stride=[" +
+                     stride + ", " + stride + "], dilation=[" + dilation + ", " + dilation +
+                     "], pre_padding=[0, 0], post_padding=[0, 0]}",
+                 "y");
+  };
+  const std::string text = deconvolution("2", "1", "8");
+  const auto before = std::move(ir::parse_graph(text)).value();
+  const auto after = std::move(ir::parse_graph(text)).value();
+  EXPECT_EQ(quantize_products(*after, nullptr), 1);
+  expect_same_numbers(*before, *after, 1e-5);
+  Records records;
+  const auto sparse = std::move(ir::parse_graph(deconvolution("3", "1", "11"))).value();
+  EXPECT_EQ(quantize_products(*sparse, &records), 0);
+  EXPECT_EQ(records.back().text, "not quantized: a deconvolution with outputs no tap reaches");
+}
+
 // Biases: int32 in units of the accumulator stays there; other scales become floats.
 std::string conv_with_int32_bias(const char* bias_scale) {
   return graph("input x: int8[1, 2, 4, 4]",

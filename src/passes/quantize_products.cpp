@@ -48,8 +48,23 @@ double weight_scale(const Product& p, int64_t k) {
       .scale[p.w.grid.per_tensor() ? 0 : k % static_cast<int64_t>(p.w.grid.scale.size())];
 }
 
+// What the deconvolution kernels of codes do not take: plain loops would cost several times the
+// float layer.
+const char* refuse_deconvolution(const Layer& layer) {
+  const auto& attrs = layer.as<ConvolutionAttrs>();
+  if (attrs.kernel.size() > 2) return "the deconvolution kernels of codes are 1-D and 2-D";
+  for (size_t d = 0; d < attrs.kernel.size(); ++d) {
+    const int64_t stride = d < attrs.stride.size() ? attrs.stride[d] : 1,
+                  dilation = d < attrs.dilation.size() ? attrs.dilation[d] : 1;
+    if (stride > 1 && dilation > 1) return "a dilated and strided deconvolution";
+    if (attrs.kernel[d] < stride) return "a deconvolution with outputs no tap reaches";
+  }
+  return "";
+}
+
 std::string refusal(const Product& p) {
-  if (p.layer->kind == LayerKind::kDeconvolution) return "the deconvolution kernels are float";
+  if (p.layer->kind == LayerKind::kDeconvolution)
+    if (std::string reason = refuse_deconvolution(*p.layer); !reason.empty()) return reason;
   if (!p.x.grid.per_tensor()) return "its input has one scale per channel";
   if (!p.w.grid.per_tensor() && p.w.grid.axis != p.channel_axis)
     return "its weights have scales along another axis than the output channels";

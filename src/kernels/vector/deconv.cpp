@@ -3,7 +3,10 @@
 // stride) are a plain convolution of the input with every stride-th tap of the flipped filter,
 // stored stride pixels apart. One conv_gemm per phase. Where no two taps of a row meet (its kernel
 // is as wide as its stride), all column phases are one convolution whose output channels are
-// (column phase, channel): in dense outputs they lie side by side.
+// (column phase, channel): in dense outputs they lie side by side. Of bytes: every phase has its
+// own bias, which takes up what the zero point adds through its taps.
+#include <type_traits>
+
 #include "kernels/vector/conv_gemm.h"
 #include "kernels/vector/gemm_fold.h"
 #include "kernels/vector/gemm_tiles.h"
@@ -91,12 +94,12 @@ struct Width {
   }
 };
 
-template <int kVecs, int kFold>
+template <int kVecs, int kFold, Numeric kNumeric>
 std::string refusal(const Problem& problem) {
   ConvShape s;
-  if (std::string reason = refuse_conv(problem, Numeric::kFloat, shape_of(problem, s));
-      !reason.empty())
+  if (std::string reason = refuse_conv(problem, kNumeric, shape_of(problem, s)); !reason.empty())
     return reason;
+  if (kNumeric == Numeric::kByte && (s.kh < s.sh || s.kw < s.sw)) return "outputs without taps";
   if ((s.sh > 1 && s.dh > 1) || (s.sw > 1 && s.dw > 1)) return "dilated and strided";
   const ConvShape phase = phase_pair(best_form(s), 0).shape;
   if (kFold == 1 && kVecs > 1 && phase.group_oc() <= (kVecs - 1) * kLanes)
@@ -105,7 +108,7 @@ std::string refusal(const Problem& problem) {
   return {};
 }
 
-template <int kVecs, int kFold>
+template <int kVecs, int kFold, Numeric kNumeric>
 double cost_us(const Problem& problem) {
   ConvShape s;
   if (!shape_of(problem, s)) return 1e12;
@@ -113,33 +116,66 @@ double cost_us(const Problem& problem) {
   double us = 0;
   for (int64_t index = 0; index < form.count(); ++index) {
     const ConvShape c = phase_pair(form, index).shape;
-    us += conv_tiles_us(c, Numeric::kFloat, c.batch * c.oh, c.ow, kVecs, kFold);
-    us += static_cast<double>(s.batch * s.ih * s.iw * s.ic) / 10e3;
+    us += conv_tiles_us(c, kNumeric, c.batch * c.oh, c.ow, kVecs, kFold);
+    us += static_cast<double>(s.batch * s.ih * s.iw * s.ic * element_bytes(kNumeric)) / 40e3;
   }
   return 0.2 + us / problem.threads;
 }
 
-int64_t form_lanes(const Form& form, int fold) {
-  int64_t floats = packed_bias_lanes(phase_pair(form, 0).shape);
+const ir::ConvolutionAttrs& attrs_of(const Problem& problem) {
+  return problem.layer->as<ir::ConvolutionAttrs>();
+}
+
+// The channels of the epilogue's vectors: joined columns repeat those of the layer.
+ChannelLayout channels_of(const Problem& problem, const Form& form) {
+  ChannelLayout layout = conv_channels(problem, phase_pair(form, 0).shape);
+  layout.period = form.s.oc;
+  return layout;
+}
+
+// A packed form: the head (the bias; of bytes: the epilogue), then every phase (of bytes: its bias;
+// its filter).
+size_t head_bytes(const Problem& problem, const Form& form, Numeric numeric) {
+  return numeric == Numeric::kFloat
+             ? static_cast<size_t>(packed_bias_lanes(phase_pair(form, 0).shape) * kLaneBytes)
+             : packed_epilogue_bytes(problem, attrs_of(problem).epilogue, kFirstConvOperand,
+                                     channels_of(problem, form));
+}
+
+int64_t phase_bias_lanes(const ConvShape& phase, Numeric numeric) {
+  return numeric == Numeric::kByte ? packed_bias_lanes(phase) : 0;
+}
+
+int64_t phase_bytes(const ConvShape& phase, Numeric numeric, int fold) {
+  return (phase_bias_lanes(phase, numeric) + packed_filter_lanes(phase, numeric, fold)) *
+         kLaneBytes;
+}
+
+int64_t phases_bytes(const Form& form, Numeric numeric, int fold) {
+  int64_t bytes = 0;
   for (int64_t index = 0; index < form.count(); ++index)
-    floats += packed_filter_lanes(phase_pair(form, index).shape, Numeric::kFloat, fold);
-  return floats;
+    bytes += phase_bytes(phase_pair(form, index).shape, numeric, fold);
+  return bytes;
 }
 
 // The best form, then, if that is another one, single phases.
-template <int kVecs, int kFold>
+template <int kVecs, int kFold, Numeric kNumeric>
 size_t packed_bytes(const Problem& problem) {
   ConvShape s;
   if (!shape_of(problem, s)) return 0;
   const Form best = best_form(s), single{s, false};
-  int64_t floats = form_lanes(best, kFold);
-  if (best.joins_columns) floats += form_lanes(single, 1);
-  return static_cast<size_t>(floats) * sizeof(float);
+  size_t bytes = head_bytes(problem, best, kNumeric) +
+                 static_cast<size_t>(phases_bytes(best, kNumeric, kFold));
+  if (best.joins_columns)
+    bytes += head_bytes(problem, single, kNumeric) +
+             static_cast<size_t>(phases_bytes(single, kNumeric, 1));
+  return bytes;
 }
 
 // Weights are [group][c][n][kh][kw]; the plain convolution of a phase runs through its taps
 // backwards.
-Filter<float> phase_filter(const ConvShape& s, const PhasePair& pair, const float* weights) {
+template <class T>
+Filter<T> phase_filter(const ConvShape& s, const PhasePair& pair, const T* weights) {
   const int64_t taps = s.kh * s.kw, c_stride = s.group_oc() * taps;
   const int64_t last_h = pair.h.first_tap + (pair.h.taps - 1) * s.sh,
                 last_w = pair.w.first_tap + (pair.w.taps - 1) * s.sw;
@@ -153,8 +189,8 @@ Filter<float> phase_filter(const ConvShape& s, const PhasePair& pair, const floa
 
 // The weights with the columns of the kernel as leading output channels: [c][kw][n][kh], seen as
 // those of `pair`.
-Filter<float> joined_filter(const ConvShape& s, const PhasePair& pair, const float* weights,
-                            float* joined) {
+template <class T>
+Filter<T> joined_filter(const ConvShape& s, const PhasePair& pair, const T* weights, T* joined) {
   for (int64_t c = 0; c < s.ic; ++c)
     for (int64_t n = 0; n < s.oc; ++n)
       for (int64_t kh = 0; kh < s.kh; ++kh)
@@ -165,49 +201,66 @@ Filter<float> joined_filter(const ConvShape& s, const PhasePair& pair, const flo
   return {joined + last_h, 0, s.kh, s.kw * s.oc * s.kh, -s.sh, 1};
 }
 
-template <int kVecs, int kFold>
-void pack_form(const Problem& problem, const Form& form, float* to) {
+// The bias as often as the form repeats the channels, or null.
+template <class T>
+T* repeated_bias(const Problem& problem, const ConvShape& phase, int64_t channels) {
+  if (!has_bias(problem)) return nullptr;
+  const T* bias = constant_values<T>(problem.inputs[2]);
+  T* repeated = new T[static_cast<size_t>(phase.oc)];
+  for (int64_t k = 0; k < phase.oc; ++k) repeated[k] = bias[k % channels];
+  return repeated;
+}
+
+// Gives the end of what it has packed.
+template <int kVecs, int kFold, Numeric kNumeric>
+std::byte* pack_form(const Problem& problem, const Form& form, std::byte* to) {
+  using T = std::conditional_t<kNumeric == Numeric::kByte, int8_t, float>;
+  using BiasType = std::conditional_t<kNumeric == Numeric::kByte, int32_t, float>;
   const ConvShape& s = form.s;
   const Width<kVecs, kFold> width(form);
   const ConvShape first = phase_pair(form, 0).shape;
-  const float* bias = has_bias(problem) ? constant_floats(problem.inputs[2]) : nullptr;
-  pack_bias(s, bias, to);
-  const int64_t repeats = form.joins_columns ? s.sw : 1;
-  if (repeats > 1) {  // one group
-    pack_bias(first, nullptr, to);
-    for (int64_t k = 0; bias && k < repeats * s.oc; ++k) to[k] = bias[k % s.oc];
-  }
-  to += packed_bias_lanes(first);
-  const float* weights = constant_floats(problem.inputs[1]);
-  float* joined =
-      form.joins_columns ? new float[static_cast<size_t>(s.ic * s.oc * s.kh * s.kw)] : nullptr;
+  const BiasType* bias = repeated_bias<BiasType>(problem, first, s.oc);
+  if constexpr (kNumeric == Numeric::kFloat)
+    pack_bias(first, bias, reinterpret_cast<float*>(to));
+  else
+    pack_epilogue(problem, attrs_of(problem).epilogue, kFirstConvOperand,
+                  channels_of(problem, form), to);
+  to += head_bytes(problem, form, kNumeric);
+  const T* weights = constant_values<T>(problem.inputs[1]);
+  T* joined = form.joins_columns ? new T[static_cast<size_t>(s.ic * s.oc * s.kh * s.kw)] : nullptr;
   for (int64_t index = 0; index < form.count(); ++index) {
     const PhasePair pair = phase_pair(form, index);
+    const Filter<T> filter =
+        joined ? joined_filter(s, pair, weights, joined) : phase_filter(s, pair, weights);
+    if constexpr (kNumeric == Numeric::kByte)
+      pack_byte_bias(pair.shape, bias, filter, attrs_of(problem).zero_point,
+                     reinterpret_cast<int32_t*>(to));
     if (pair.shape.kh > 0)
-      pack_filter(pair.shape,
-                  joined ? joined_filter(s, pair, weights, joined) : phase_filter(s, pair, weights),
-                  width.vecs, width.fold, reinterpret_cast<std::byte*>(to));
-    to += packed_filter_lanes(pair.shape, Numeric::kFloat, width.fold);
+      pack_filter(pair.shape, filter, width.vecs, width.fold,
+                  to + phase_bias_lanes(pair.shape, kNumeric) * kLaneBytes);
+    to += phase_bytes(pair.shape, kNumeric, width.fold);
   }
   delete[] joined;
+  delete[] bias;
+  return to;
 }
 
-template <int kVecs, int kFold>
+template <int kVecs, int kFold, Numeric kNumeric>
 void pack(const Problem& problem, std::byte* packed) {
   ConvShape s;
   if (!shape_of(problem, s)) return;
   const Form best = best_form(s);
-  float* to = reinterpret_cast<float*>(packed);
-  pack_form<kVecs, kFold>(problem, best, to);
-  if (best.joins_columns)
-    pack_form<kVecs, kFold>(problem, {s, false}, to + form_lanes(best, kFold));
+  packed = pack_form<kVecs, kFold, kNumeric>(problem, best, packed);
+  if (best.joins_columns) pack_form<kVecs, kFold, kNumeric>(problem, {s, false}, packed);
 }
 
 // Joined columns are channels that follow each other, in the output and in every operand.
 bool is_joined(const ConvShape& s, const TileFinish& finish) {
   if (finish.out.pixel != s.oc * finish.out.channel()) return false;
-  for (int k = 0; k < finish.num_operands; ++k)
+  for (int k = 0; k < finish.num_operands; ++k) {
+    if (finish.packed && finish.packed->operands[k] > 0) continue;
     if (finish.operands[k].pixel != s.oc * finish.operands[k].channel) return false;
+  }
   return true;
 }
 
@@ -215,31 +268,42 @@ bool is_joined(const ConvShape& s, const TileFinish& finish) {
 struct DeconvRun {
   ConvRun run;
   Form form;
-  int64_t filter = 0;  // offset of the form's first filter from run.weights
+  int64_t first_phase = 0;  // offset in bytes from run.weights
 };
 
-template <int kVecs, int kFold>
+template <int kVecs, int kFold, Numeric kNumeric>
 bool prepare(const KernelArgs& args, DeconvRun& layer) {
   const auto extents = [](const TensorView& view) {
     return std::span<const int64_t>(view.extents, static_cast<size_t>(view.rank));
   };
   ConvRun& run = layer.run;
-  if (!deconv_shape(args.layer->as<ir::ConvolutionAttrs>(), extents(args.inputs[0]),
-                    extents(args.inputs[1]), extents(args.outputs[0]), run.shape))
+  const auto& attrs = args.layer->as<ir::ConvolutionAttrs>();
+  if (!deconv_shape(attrs, extents(args.inputs[0]), extents(args.inputs[1]),
+                    extents(args.outputs[0]), run.shape))
     return false;
-  set_conv_tensors(args, nullptr, run);
-  layer.form = best_form(run.shape);
+  run.numeric = kNumeric;
+  const auto epilogue_at = [](const std::byte* packed) {
+    return kNumeric == Numeric::kByte ? reinterpret_cast<const PackedEpilogue*>(packed) : nullptr;
+  };
   const std::byte* packed = args.packed;
+  set_conv_tensors(args, epilogue_at(packed), run);
+  if (kNumeric == Numeric::kByte) run.padding = static_cast<uint8_t>(attrs.zero_point);
+  layer.form = best_form(run.shape);
+  const auto head = [&](const Form& form) {
+    return kNumeric == Numeric::kByte ? run.finish.packed->bytes
+                                      : packed_bias_lanes(phase_pair(form, 0).shape) * kLaneBytes;
+  };
   if (layer.form.joins_columns && !is_joined(run.shape, run.finish)) {
-    if (packed) packed += form_lanes(layer.form, kFold) * kLaneBytes;
+    if (packed) packed += head(layer.form) + phases_bytes(layer.form, kNumeric, kFold);
     layer.form.joins_columns = false;
+    run.finish.packed = epilogue_at(packed);
   }
   const Width<kVecs, kFold> width(layer.form);
   run.max_vecs = width.vecs;
   run.fold = width.fold;
   run.bias = packed;
   run.weights = packed;
-  layer.filter = packed_bias_lanes(phase_pair(layer.form, 0).shape) * kLaneBytes;
+  layer.first_phase = head(layer.form);
   return true;
 }
 
@@ -250,10 +314,11 @@ void to_phase(TileSource& source, const ConvShape& s, const PhasePair& pair) {
 }
 
 // `layer` restricted to one phase.
-ConvRun phase_run(const DeconvRun& layer, const PhasePair& pair, int64_t filter) {
+ConvRun phase_run(const DeconvRun& layer, const PhasePair& pair, int64_t phase) {
   const ConvShape& s = layer.run.shape;
   ConvRun run = layer.run;
-  run.weights += filter;
+  if (run.numeric == Numeric::kByte) run.bias += phase;
+  run.weights += phase + phase_bias_lanes(pair.shape, run.numeric) * kLaneBytes;
   run.shape = pair.shape;
   TileOutput& out = run.finish.out;
   out.data += pair.h.first_out * out.row + pair.w.first_out * out.pixel;
@@ -263,10 +328,10 @@ ConvRun phase_run(const DeconvRun& layer, const PhasePair& pair, int64_t filter)
   return run;
 }
 
-template <int kVecs, int kFold>
+template <int kVecs, int kFold, Numeric kNumeric>
 size_t workspace_bytes(const KernelArgs& args) {
   DeconvRun layer;
-  if (!prepare<kVecs, kFold>(args, layer)) return 0;
+  if (!prepare<kVecs, kFold, kNumeric>(args, layer)) return 0;
   size_t most = 0;
   for (int64_t index = 0; index < layer.form.count(); ++index) {
     ConvRun run = phase_run(layer, phase_pair(layer.form, index), 0);
@@ -276,41 +341,45 @@ size_t workspace_bytes(const KernelArgs& args) {
   return most;
 }
 
-template <int kVecs, int kFold>
+template <int kVecs, int kFold, Numeric kNumeric>
 void run_phases(const KernelArgs& args) {
   DeconvRun layer;
-  if (args.outputs[0].elements() == 0 || !prepare<kVecs, kFold>(args, layer)) return;
-  int64_t filter = layer.filter;
+  if (args.outputs[0].elements() == 0 || !prepare<kVecs, kFold, kNumeric>(args, layer)) return;
+  int64_t phase = layer.first_phase;
   for (int64_t index = 0; index < layer.form.count(); ++index) {
     const PhasePair pair = phase_pair(layer.form, index);
-    ConvRun run = phase_run(layer, pair, filter);
-    filter += packed_filter_lanes(pair.shape, Numeric::kFloat, layer.run.fold) * kLaneBytes;
+    ConvRun run = phase_run(layer, pair, phase);
+    phase += phase_bytes(pair.shape, kNumeric, layer.run.fold);
     if (pair.shape.oh == 0 || pair.shape.ow == 0) continue;
     plan_conv(run, threads_of(args));
     run_conv(run, args.workspace, args.pool);
   }
 }
 
-template <int kVecs, int kFold = 1>
+template <int kVecs, int kFold = 1, Numeric kNumeric = Numeric::kFloat>
 constexpr Tactic row(const char* name) {
-  return {.name = name,
-          .kind = ir::LayerKind::kDeconvolution,
-          .isa = kIsa,
-          .formats = FormatRule::kChannelLast,
-          .version = 2,
-          .refusal = refusal<kVecs, kFold>,
-          .cost_us = cost_us<kVecs, kFold>,
-          .packed_inputs = packed_conv_inputs,
-          .packed_bytes = packed_bytes<kVecs, kFold>,
-          .pack = pack<kVecs, kFold>,
-          .workspace_bytes = workspace_bytes<kVecs, kFold>,
-          .run = run_phases<kVecs, kFold>};
+  return {
+      .name = name,
+      .kind = ir::LayerKind::kDeconvolution,
+      .isa = kIsa,
+      .formats = FormatRule::kChannelLast,
+      .version = 3,
+      .refusal = refusal<kVecs, kFold, kNumeric>,
+      .cost_us = cost_us<kVecs, kFold, kNumeric>,
+      .packed_inputs = kNumeric == Numeric::kFloat ? packed_conv_inputs : packed_byte_conv_inputs,
+      .packed_bytes = packed_bytes<kVecs, kFold, kNumeric>,
+      .pack = pack<kVecs, kFold, kNumeric>,
+      .workspace_bytes = workspace_bytes<kVecs, kFold, kNumeric>,
+      .run = run_phases<kVecs, kFold, kNumeric>};
 }
 
 #define CAMSHAFT_DECONV_ROW(vecs, tile) row<vecs>("deconv_gemm_nhwc_f32_" tile),
+#define CAMSHAFT_BYTE_DECONV_ROW(vecs, tile) \
+  row<vecs, 1, Numeric::kByte>("deconv_gemm_nhwc_u8i8_" tile),
 
 constexpr Tactic kTactics[] = {
-    CAMSHAFT_GEMM_TILES(CAMSHAFT_DECONV_ROW) row<kMaxFoldVecs, 2>("deconv_fold2_nhwc_f32"),
+    CAMSHAFT_GEMM_TILES(CAMSHAFT_DECONV_ROW) CAMSHAFT_BYTE_TILES(CAMSHAFT_BYTE_DECONV_ROW)
+        row<kMaxFoldVecs, 2>("deconv_fold2_nhwc_f32"),
     row<kMaxFoldVecs, 4>("deconv_fold4_nhwc_f32"),
 #if !defined(CAMSHAFT_TARGET_scalar)
     row<1, 8>("deconv_fold8_nhwc_f32"),

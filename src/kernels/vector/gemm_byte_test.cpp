@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Quantized convolutions and matrix products: exact accumulators, codes that differ from the double
 // answer at rounding ties only; every tactic, instruction set and arithmetic.
+#include <array>
+
 #include "kernels/vector/layer_test_util.h"
 
 namespace camshaft::kernels::avx512 {
@@ -134,6 +136,62 @@ TEST(ByteConv, RowTails) {
     s.iw = width;
     check(s);
   }
+}
+
+Spec transposed(Spec s) {
+  s.transposed = true;
+  return s;
+}
+
+// Joined columns (kernel = stride), overlapping taps, crops; epilogues whose constants are per
+// channel and whose operands lie like the output; extremes of weights and codes.
+TEST(ByteDeconv, ExactAccumulators) {
+  for (int64_t zero_point : {0, 131, 255})
+    for (const auto& [kernel, stride, pad] :
+         {std::array<int64_t, 3>{2, 2, 0}, {3, 2, 1}, {4, 2, 1}, {3, 1, 1}, {3, 3, 0}, {5, 2, 0}})
+      for (const auto& [ic, oc] :
+           {std::pair<int64_t, int64_t>{24, 24}, {24, 1}, {3, 5}, {16, 33}, {6, 2}})
+        check(transposed(square(ic, 7, oc, kernel, stride, pad, zero_point)));
+  Spec grouped = transposed(square(12, 5, 8, 2, 2, 0, 77));
+  grouped.groups = 2, grouped.batch = 2;
+  check(grouped);
+  Spec line = transposed(square(9, 1, 7, 4, 2, 1, 5));
+  line.one_dimension = true, line.iw = 19, line.kh = 1;
+  check(line);
+}
+
+TEST(ByteDeconv, Epilogues) {
+  for (const auto& [kernel, stride] : {std::pair<int64_t, int64_t>{2, 2}, {3, 2}, {3, 1}})
+    for (const int64_t oc : {1, 5, 24, 40})
+      for (const DataType type : {DataType::kUInt8, DataType::kFloat}) {
+        Spec s = transposed(square(24, 6, oc, kernel, stride, 0, 121));
+        s.type = type;
+        s.epilogue = "v2 = mul v0 v1; v3 = relu v2";
+        s.operands = {Operand::kChannels};
+        check(s);
+        s.epilogue = "v3 = fma v0 v1 v2; v4 = sigmoid v3";
+        s.operands = {Operand::kChannels, Operand::kChannels};
+        check(s);
+        s.epilogue = "v3 = mul v0 v1; v4 = add v3 v2; v5 = hard_swish v4";
+        s.operands = {Operand::kChannels, Operand::kSame};
+        check(s);
+        s.operands = {Operand::kScalar, Operand::kSameCodes};
+        check(s);
+      }
+}
+
+TEST(ByteDeconv, Extremes) {
+  for (const double weight : {-128.0, 127.0})
+    for (const double code : {0.0, 255.0})
+      for (const int64_t zero_point : {0, 128, 255}) {
+        Spec s = transposed(square(40, 4, 20, 2, 2, 0, zero_point));
+        s.w = [weight](int64_t) { return weight; };
+        s.x = [code](int64_t) { return code; };
+        check(s);
+        s.w = [](int64_t k) { return k % 2 == 0 ? -128.0 : 127.0; };
+        s.x = [](int64_t k) { return k % 3 == 0 ? 255.0 : 0.0; };
+        check(s);
+      }
 }
 
 TEST(ByteConv, GroupsDilationsBatchesAndRows) {

@@ -93,15 +93,23 @@ CAMSHAFT_INLINE void put(T* p, F32 v, int64_t count) {
   count >= kLanes ? store_bytes(p, to_int(v)) : store_bytes(p, to_int(v), count);
 }
 
+// Steps of kStep bytes, the last one overlapping the one before.
+template <int64_t kStep>
+CAMSHAFT_INLINE void copy_in_steps(const std::byte* from, std::byte* to, int64_t bytes) {
+  for (int64_t k = 0; k + kStep < bytes; k += kStep) __builtin_memcpy(to + k, from + k, kStep);
+  __builtin_memcpy(to + bytes - kStep, from + bytes - kStep, kStep);
+}
+
 template <class T>
-void copy_pixel(const T* from, T* to, int64_t channels) {
-  constexpr int64_t kStep = kLanes * 4 / static_cast<int64_t>(sizeof(T));
-  int64_t c = 0;
-  for (; c + kStep <= channels; c += kStep) __builtin_memcpy(to + c, from + c, kStep * sizeof(T));
-  if (c < channels && channels >= kStep)  // the last step overlaps the one before
-    __builtin_memcpy(to + channels - kStep, from + channels - kStep, kStep * sizeof(T));
-  else
-    for (; c < channels; ++c) to[c] = from[c];
+CAMSHAFT_INLINE void copy_pixel(const T* source, T* target, int64_t channels) {
+  const auto* from = reinterpret_cast<const std::byte*>(source);
+  auto* to = reinterpret_cast<std::byte*>(target);
+  const int64_t bytes = channels * static_cast<int64_t>(sizeof(T));
+  constexpr int64_t kVector = kLanes * 4;
+  if (bytes >= kVector) return copy_in_steps<kVector>(from, to, bytes);
+  if (bytes >= 16) return copy_in_steps<16>(from, to, bytes);
+  if (bytes >= 4) return copy_in_steps<4>(from, to, bytes);
+  for (int64_t c = 0; c < channels; ++c) target[c] = source[c];
 }
 
 // Four corners: [row][column].
@@ -118,13 +126,20 @@ void blend_pixel(const T* const (&p)[2][2], float row_weight, float column_weigh
   }
 }
 
+// `repeats`: the row above is this worker's.
 template <class T>
-void channel_last_row(const Run& r, const Taps& rows, const Taps& columns, int64_t n, int64_t h) {
+void channel_last_row(const Run& r, const Taps& rows, const Taps& columns, int64_t n, int64_t h,
+                      bool repeats) {
   const int64_t pixel = r.pixel_stride(r.x), out_pixel = r.pixel_stride(r.y);
   const T* image = r.x.as<const T>() + n * r.x.strides[0];
   const T *top = image + rows.low[h] * r.row_stride(r.x),
           *bottom = image + rows.high[h] * r.row_stride(r.x);
   T* out = r.y.as<T>() + n * r.y.strides[0] + h * r.row_stride(r.y);
+  if (repeats && !r.linear && h > 0 && rows.low[h] == rows.low[h - 1] && out_pixel == r.channels) {
+    __builtin_memcpy(out, out - r.row_stride(r.y),
+                     static_cast<size_t>(r.width * out_pixel) * sizeof(T));
+    return;
+  }
   for (int64_t w = 0; w < r.width; ++w, out += out_pixel) {
     const int64_t low = columns.low[w] * pixel, high = columns.high[w] * pixel;
     if (r.linear)
@@ -148,7 +163,8 @@ CAMSHAFT_INLINE F32 gather_at(const T* p, I32 index) {
 }
 
 template <class T>
-void linear_row(const Run& r, const Taps& rows, const Taps& columns, int64_t plane, int64_t h) {
+void linear_row(const Run& r, const Taps& rows, const Taps& columns, int64_t plane, int64_t h,
+                bool) {
   const int64_t n = plane / r.channels, c = plane % r.channels;
   const T* image = r.x.as<const T>() + n * r.x.strides[0] + c * r.x.strides[1];
   const T *top = image + rows.low[h] * r.row_stride(r.x),
@@ -211,7 +227,7 @@ void run_as(const KernelArgs& args) {
   const auto body = [&](int, int64_t begin, int64_t end) {
     for (int64_t k = begin; k < end; ++k)
       (kChannelLast ? channel_last_row<T> : linear_row<T>)(r, rows, columns, k / r.height,
-                                                           k % r.height);
+                                                           k % r.height, k > begin);
   };
   if (args.pool && count_of(args.outputs[0]) >= kForkFloats)
     args.pool->parallel_ranges(planes * r.height, body);
