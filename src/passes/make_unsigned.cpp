@@ -111,12 +111,12 @@ bool can_change(const Graph& graph, const std::vector<Tensor*>& group) {
 
 // --- the change
 
-// Input `value` of the program less 128.
-Program with_shifted_input(const Program& program, int value) {
+// Input `value` of the program less `amount`.
+Program with_shifted_input(const Program& program, int value, int amount) {
   Program shift;
   shift.num_inputs = program.num_inputs;
-  const int amount = append(shift, PointOp::kConst, -1, -1, -1, kShift);
-  const int shifted = append(shift, PointOp::kSub, value, amount);
+  const int constant = append(shift, PointOp::kConst, -1, -1, -1, static_cast<float>(amount));
+  const int shifted = append(shift, PointOp::kSub, value, constant);
   std::vector<int> numbers(program.result() + 1);
   for (int k = 0; k < program.num_inputs; ++k) numbers[k] = k == value ? shifted : k;
   for (int k = program.num_inputs; k <= program.result(); ++k) {
@@ -183,8 +183,8 @@ void shift_reader(Rewriter& rewriter, Layer* reader, const Tensor* tensor, int s
     for (size_t k = first_program_input(*reader); k < reader->inputs.size(); ++k)
       if (reader->inputs[k] == tensor) {
         const DataType type = reader->outputs[0]->type;
-        *program =
-            without_saturation(with_shifted_input(*program, program_value(*reader, k)), type);
+        *program = without_saturation(
+            with_shifted_input(*program, program_value(*reader, k), shift), type);
       }
   if (reader->kind == LayerKind::kPooling) shift_mean(rewriter, reader, shift);
 }

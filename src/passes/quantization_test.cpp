@@ -457,11 +457,14 @@ TEST(SignedToUnsigned, FewNegativeCodesMoveALittle) {
     a: int8[1, 4, 4, 4] = PointWise(x) {program=<1: v1 = silu v0 1; v2 = const 25; v3 = mul v1 v2>, type=int8}
     p: int8[1, 4, 2, 2] = Pooling(a) {kernel=[2, 2], stride=[2, 2], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0]}
     y: float[1, 4, 2, 2] = Convolution(p, w) {kernel=[1, 1], stride=[1, 1], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0]}
+    z: float[1, 4, 4, 4] = PointWise(a) {program=<1: v1 = abs v0>}
     output y
+    output z
   })ir",
       R"ir(a = PointWise(x) {program=<1: v1 = silu v0 1; v2 = const 25; v3 = mul v1 v2; v4 = clip v3 -7 127; v5 = round v4; v6 = const 7; v7 = add v5 v6>, type=uint8}
                       p = Pooling(a) {kernel=[2, 2], stride=[2, 2], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0]}
-                      y = Convolution(p, w) {kernel=[1, 1], stride=[1, 1], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0], zero_point=7, x_maximum=134})ir");
+                      y = Convolution(p, w) {kernel=[1, 1], stride=[1, 1], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0], zero_point=7, x_maximum=134}
+                      z = PointWise(a) {program=<1: v1 = const -7; v2 = add v0 v1; v3 = abs v2>})ir");
 }
 
 TEST(SignedToUnsigned, TheNetworksOwnCodesAreCopied) {
