@@ -112,6 +112,10 @@ typedef struct camshaft_build_options {
   /* Phase, steps done, steps in all. Returning 0 cancels the build. May be NULL. */
   int (*progress)(const char* phase, int done, int total, void* user);
   void* user;
+  /* Networks with Q/DQ compute in int8 as they say. Nonzero: others, too, with the scales of
+   * TensorRT's calibration cache; made-up ones (for timing only) where it is NULL. */
+  int32_t int8;
+  const char* calibration_cache_file;
 } camshaft_build_options;
 
 CAMSHAFT_C_API void camshaft_build_options_init(camshaft_build_options* options);

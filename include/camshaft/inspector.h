@@ -49,6 +49,7 @@ struct LayerInfo {
   double io_bytes = 0;  // activations read and written plus weights; -1: unknown
   double weight_bytes = 0;
   double build_time_us = 0;  // of the tactic while building
+  double peak_factor = 1;  // the peak of its arithmetic beside the FMA peak: bytes multiply faster
   std::vector<LayerCandidate> candidates;
 };
 
@@ -120,12 +121,12 @@ class CAMSHAFT_API LayerProfile {
     double percentage = 0;    // of the total over all layers
     double gmacs = 0;         // 1e9 multiply-adds/s at the median; 0: none or unknown
     double gbytes = 0;        // 1e9 bytes/s at the median
-    double peak_percent = 0;  // of the machine's FMA peak (all threads); 0: none or unknown
+    double peak_percent = 0;  // of what all threads can do of its arithmetic; 0: none or unknown
   };
   int runs() const;
   double total_ms() const;
-  // Layers that ran, in execution order. `peak_gmacs`: of all threads together; 0: no percent of
-  // peak.
+  // Layers that ran, in execution order. `peak_gmacs`: FMA of all threads together; 0: no percent
+  // of peak.
   std::vector<Row> rows(double peak_gmacs = 0) const;
 
   std::string to_json() const;  // trtexec's exportProfile: [{"count": N}, {name, timeMs, averageMs,

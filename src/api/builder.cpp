@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "camshaft/builder.h"
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 
@@ -186,6 +187,12 @@ Result<Engine> build(Model model, const BuildOptions& options, BuildStatistics* 
   CAMSHAFT_ASSIGN(quantize::PrecisionReport report,
                   quantize::apply_precision(*model.impl().graph, precision->options));
   log_warnings(report);
+  const auto asks_for_int8 = [](const LayerTypeRequest& request) {
+    return request.type == DataType::kInt8;
+  };
+  internal.quantized_in_float =
+      options.precision_constraints == PrecisionConstraints::kNone ||
+      std::none_of(options.layer_precisions.begin(), options.layer_precisions.end(), asks_for_int8);
   tuner::BuildStatistics stats;
   CAMSHAFT_ASSIGN(auto bytes, tuner::build(std::move(model.impl().graph), internal, &stats));
   if (statistics != nullptr) {

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of the C API that builds: in libcamshaft only.
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
 #include "api/c_handles.h"
 #include "base/status.h"
 #include "camshaft/builder.h"
@@ -7,18 +11,27 @@
 namespace camshaft::api {
 namespace {
 
-Result<BuildOptions> build_options(const camshaft_build_options* given) {
+// Before int8 came.
+constexpr size_t kFirstSize = offsetof(camshaft_build_options, int8);
+
+Result<BuildOptions> build_options(const camshaft_build_options* callers) {
   BuildOptions options;
-  if (given == nullptr) return options;
-  if (given->struct_size < sizeof(camshaft_build_options)) {
+  if (callers == nullptr) return options;
+  if (callers->struct_size < kFirstSize) {
     return Status(ErrorCode::kInvalidArgument,
                   "build options were not set by camshaft_build_options_init()");
   }
+  camshaft_build_options known = {};
+  std::memcpy(&known, callers, std::min(callers->struct_size, sizeof known));
+  const camshaft_build_options* const given = &known;
   options.threads = given->threads;
   options.optimization_level = given->optimization_level;
   options.avg_timing = given->avg_timing;
   options.max_tactics = given->max_tactics;
   if (given->timing_cache_file != nullptr) options.timing_cache = given->timing_cache_file;
+  options.int8 = given->int8 != 0;
+  if (given->calibration_cache_file != nullptr)
+    options.calibration_cache = given->calibration_cache_file;
   OptimizationProfile profile;
   for (size_t k = 0; k < given->shape_count; ++k) {
     const camshaft_shape_range& range = given->shapes[k];

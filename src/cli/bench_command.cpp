@@ -23,6 +23,7 @@ struct Measurement {
   Summary latency;
   double peak_gmacs = 0;  // of all threads used, around the loop
   double macs = 0;        // per run; layers of unknown work left out
+  double fmas = 0;        // the same, 8-bit ones as the FMAs that take as long at peak
   int threads = 1;        // per stream
   int streams = 1;
   size_t activation_bytes = 0;
@@ -31,14 +32,17 @@ struct Measurement {
     return loop.wall_seconds > 0 ? static_cast<double>(loop.queries.size()) / loop.wall_seconds : 0;
   }
   double gmacs() const { return macs * queries_per_second() / 1e9; }
-  double peak_percent() const { return peak_gmacs > 0 ? gmacs() / peak_gmacs * 100 : 0; }
+  double peak_percent() const {
+    return peak_gmacs > 0 ? fmas * queries_per_second() / 1e9 / peak_gmacs * 100 : 0;
+  }
 };
 
-double total_macs(const Engine& engine, const Context& context) {
-  double macs = 0;
+void count_work(const Engine& engine, const Context& context, Measurement& result) {
   const Inspector inspector(engine, context);
-  for (const LayerInfo& layer : inspector.layers()) macs += std::max(layer.macs, 0.0);
-  return macs;
+  for (const LayerInfo& layer : inspector.layers()) {
+    result.macs += std::max(layer.macs, 0.0);
+    result.fmas += std::max(layer.macs, 0.0) / layer.peak_factor;
+  }
 }
 
 // `inputs` is what the contexts are bound to: it must outlive their runs.
@@ -78,7 +82,7 @@ Result<Measurement> measure(const Engine& engine, const Options& options, DataSe
   result.threads = contexts[0].threads();
   result.peak_gmacs =
       std::max(before, kernels::measure_fma_peak(active_isa())) * result.threads * result.streams;
-  result.macs = total_macs(engine, contexts[0]);
+  count_work(engine, contexts[0], result);
   result.activation_bytes = contexts[0].activation_bytes();
   std::vector<double> latencies;
   for (const QueryTimes& query : result.loop.queries) latencies.push_back(query.latency());
@@ -105,9 +109,10 @@ void print(const Measurement& result) {
   fmt::print("throughput  {:.2f} runs/s\n", result.queries_per_second());
   if (result.macs > 0) {
     fmt::print(
-        "arithmetic  {}MAC per run, {:.1f} GMAC/s, {:.1f} % of the FMA peak measured beside it "
+        "arithmetic  {}MAC per run, {:.1f} GMAC/s, {:.1f} % of the {} peak measured beside it "
         "({:.1f} GMAC/s)\n",
-        human_count(result.macs), result.gmacs(), result.peak_percent(), result.peak_gmacs);
+        human_count(result.macs), result.gmacs(), result.peak_percent(),
+        result.fmas < result.macs ? "FMA and 8-bit" : "FMA", result.peak_gmacs);
   }
   fmt::print("memory      {} of activations per stream\n",
              human_bytes(static_cast<double>(result.activation_bytes)));

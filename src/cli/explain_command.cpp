@@ -110,10 +110,11 @@ void explain_layer(const Engine& engine, const Inspector& inspector, const Layer
   print_tensors("output", layer.outputs);
   if (layer.build_time_us > 0) {
     fmt::print("time    {:.1f} us when built", layer.build_time_us);
-    const double peak = inspector.peak_gmacs() * info.build_threads;
+    const double peak = inspector.peak_gmacs() * layer.peak_factor * info.build_threads;
     if (layer.macs > 0 && peak > 0) {
       const double rate = layer.macs / layer.build_time_us / 1e3;
-      fmt::print(", {:.1f} GMAC/s, {:.0f} % of peak", rate, rate / peak * 100);
+      fmt::print(", {:.1f} GMAC/s, {:.0f} % of {}", rate, rate / peak * 100,
+                 layer.peak_factor == 1 ? "peak" : "the 8-bit peak");
     }
     if (layer.io_bytes > 0) fmt::print(", {:.1f} GB/s", layer.io_bytes / layer.build_time_us / 1e3);
     fmt::print("\n");

@@ -48,12 +48,14 @@ void print_table(const Engine& engine, const Inspector& inspector) {
                {"format"},
                {"shape"}});
   const double peak = inspector.peak_gmacs() * info.build_threads;
-  double macs = 0;
+  double macs = 0, fmas = 0;  // 8-bit ones count as the FMAs that take as long at peak
   for (const LayerInfo& layer : inspector.layers()) {
     macs += std::max(layer.macs, 0.0);
+    fmas += std::max(layer.macs, 0.0) / layer.peak_factor;
     const double us = layer.build_time_us;
-    const double percent_of_peak =
-        layer.macs > 0 && us > 0 && peak > 0 ? layer.macs / us / 1e3 / peak * 100 : 0;
+    const double percent_of_peak = layer.macs > 0 && us > 0 && peak > 0
+                                       ? layer.macs / us / 1e3 / (peak * layer.peak_factor) * 100
+                                       : 0;
     const std::string tactic = layer.is_no_op         ? ""
                                : layer.tactic.empty() ? "reference"
                                                       : layer.tactic;
@@ -64,7 +66,7 @@ void print_table(const Engine& engine, const Inspector& inspector) {
         layer.is_no_op ? Style::kDim : Style::kPlain);
   }
   table.rule();
-  const double total_percent = total_us > 0 && peak > 0 ? macs / total_us / 1e3 / peak * 100 : 0;
+  const double total_percent = total_us > 0 && peak > 0 ? fmas / total_us / 1e3 / peak * 100 : 0;
   table.add({"", fmt::format("{} layers", info.layer_count), "", number(total_us, "{:.1f}"), "",
              number(total_percent, "{:.0f}"), macs > 0 ? human_count(macs) + "MAC" : "", "", ""},
             Style::kBold);

@@ -25,6 +25,7 @@ using quantize::TensorError;
 using quantize::TensorReport;
 
 constexpr OptionStatus kWorks = OptionStatus::kWorks;
+constexpr double kTolerance = 1e-4;  // of floats, of the largest value of their tensor
 
 const std::vector<OptionRow>& rows() {
   static const std::vector<OptionRow> kRows = {
@@ -37,7 +38,9 @@ const std::vector<OptionRow>& rows() {
       {"reference", OptionValue::kText, "FILE.onnx", "", "Comparison", kWorks,
        "the float network; default: the same one without its Q/DQ", "", 'r'},
       {"engine", OptionValue::kNone, "", "", "Comparison", kWorks,
-       "a network with Q/DQ: its engine's outputs against the Q/DQ as written, instead"},
+       "a network with Q/DQ: its engine's outputs against the Q/DQ as written, and each of its "
+       "layers "
+       "on the operands it has in the engine"},
       {"min-cosine", OptionValue::kNumber, "X", "", "Bounds", kWorks,
        "fail if an output's cosine is below", "", 0, -1},
       {"max-error", OptionValue::kNumber, "X", "", "Bounds", kWorks,
@@ -195,7 +198,10 @@ class Verifier {
       auto options = run_options<quantize::EngineOptions>();
       options.optimization_level = static_cast<int>(options_.integer("level"));
       options.timing_cache_file = options_.text("timing-cache");
-      CAMSHAFT_ASSIGN(reports, quantize::compare_engine(source(file_), samples_, options));
+      CAMSHAFT_ASSIGN(quantize::EngineReport engine,
+                      quantize::compare_engine(source(file_), samples_, options));
+      reports = std::move(engine.tensors);
+      layers_ = std::move(engine.layers);
     }
     messages_.progress().clear();
     std::vector<TensorReport> outputs;
@@ -207,8 +213,10 @@ class Verifier {
                            : "quantized against float (the same network without Q/DQ)";
     if (options_.has("json")) {
       json_ = {{"comparison", what}, {"samples", samples_.size()}, {"tensors", list_json(reports)}};
+      if (!layers_.empty()) json_["layers"] = layers_json();
     } else {
       print_ranked(what, reports);
+      print_layers();
     }
     return !has_bound() || bound_.holds(outputs);
   }
@@ -254,6 +262,50 @@ class Verifier {
     fmt::print("{}", table.text());
     if (shown < order.size()) fmt::print("… {} more (--top 0)\n", order.size() - shown);
     fmt::print("\n{}", output_table(reports).text());
+  }
+
+  Json layers_json() const {
+    Json list = Json::array();
+    for (const tuner::LayerCheck& layer : layers_)
+      list.push_back({{"layer", layer.layer},
+                      {"tactic", layer.tactic},
+                      {"type", ir::type_name(layer.type)},
+                      {"elements", layer.elements},
+                      {"differing", layer.differing},
+                      {"maxError", number(layer.error)},
+                      {"maxValue", layer.largest}});
+    return list;
+  }
+
+  // Each layer on the operands the engine gave it: what is left is the kernel's own doing.
+  void print_layers() const {
+    if (layers_.empty()) return;
+    int64_t codes = 0, differing = 0, layers_of_codes = 0;
+    double steps = 0, others = 0;
+    for (const tuner::LayerCheck& layer : layers_)
+      if (ir::is_quantized(layer.type)) {
+        ++layers_of_codes, codes += layer.elements, differing += layer.differing;
+        steps = std::max(steps, layer.error);
+      } else if (layer.largest > 0) {
+        others = std::max(others, layer.error / layer.largest);
+      }
+    fmt::print(
+        "\neach of {} layers against exact arithmetic on the operands it had in the engine:\n"
+        "  {} make 8-bit codes: {} of {} differ, by {} step{} at most\n"
+        "  {} others: within {:.1e} of their largest value\n",
+        layers_.size(), layers_of_codes, differing, codes, steps, steps == 1 ? "" : "s",
+        static_cast<int64_t>(layers_.size()) - layers_of_codes, others);
+    Table table({{"beyond a step, or 1e-4"}, {"tactic"}, {"", Align::kRight}});
+    bool any = false;
+    for (const tuner::LayerCheck& layer : layers_) {
+      if (layer.is_within(kTolerance)) continue;
+      any = true;
+      table.add({layer.layer, layer.tactic,
+                 ir::is_quantized(layer.type)
+                     ? fmt::format("{} of {} by {}", layer.differing, layer.elements, layer.error)
+                     : fmt::format("{:.2g} of {:.2g}", layer.error, layer.largest)});
+    }
+    if (any) fmt::print("\n{}", table.text());
   }
 
   Result<bool> bisect() {
@@ -327,6 +379,7 @@ class Verifier {
   bool quantized_ = false;
   quantize::Bound bound_;
   std::vector<quantize::Sample> samples_;
+  std::vector<tuner::LayerCheck> layers_;
   Json json_;
 };
 

@@ -99,8 +99,9 @@ struct BuildRecord {
   std::vector<std::pair<std::string, int>> layer_counts;  // after each stage
   std::string builder_version, cpu_model, cpu_fingerprint, model_name;
   int threads = 1;
-  double peak_gmacs = 0;   // FMA peak of one thread, measured while building
-  double read_gbytes = 0;  // memory read rate of one thread, likewise
+  double peak_gmacs = 0;       // FMA peak of one thread, measured while building
+  double read_gbytes = 0;      // memory read rate of one thread, likewise
+  double byte_peak_gmacs = 0;  // of products of bytes, likewise
 };
 
 class Engine {

@@ -55,6 +55,23 @@ double rounded(double value) {
   return std::round(value * 1000) / 1000;
 }
 
+// As in TensorRT's kernel names, where a product of codes that stores codes is another kernel than
+// one that stores floats.
+const char* arithmetic_suffix(const LayerInfo& layer) {
+  if (layer.macs == 0 || layer.inputs.empty() || layer.outputs.empty()) return "";
+  const DataType x = layer.inputs[0].type;
+  if (x != DataType::kUInt8 && x != DataType::kInt8) return "";
+  switch (layer.outputs[0].type) {
+    case DataType::kUInt8:
+    case DataType::kInt8:
+      return "_i8i8";
+    case DataType::kFloat:
+      return "_i8f32";
+    default:
+      return "";
+  }
+}
+
 void add_extra_keys(Json& object, const engine::Engine& engine, const LayerInfo& layer) {
   if (!layer.outputs.empty()) object["Precision"] = bare_type_name(layer.outputs[0].type);
   if (!layer.isa.empty()) object["Isa"] = layer.isa;
@@ -64,7 +81,9 @@ void add_extra_keys(Json& object, const engine::Engine& engine, const LayerInfo&
   object["WeightBytes"] = static_cast<int64_t>(layer.weight_bytes);
   if (layer.build_time_us > 0) {
     object["TimeUs"] = rounded(layer.build_time_us);
-    const double peak = layer.macs > 0 ? thread_peak_gmacs(engine) * engine.record().threads : 0;
+    const double peak =
+        layer.macs > 0 ? thread_peak_gmacs(engine) * layer.peak_factor * engine.record().threads
+                       : 0;
     if (peak > 0) {
       object["PercentOfPeak"] = rounded(layer.macs / layer.build_time_us / 1e3 / peak * 100);
     }
@@ -191,7 +210,7 @@ Json layer_object(const engine::Engine& engine, const LayerInfo& layer) {
   object["Inputs"] = tensors_json(layer.inputs);
   object["Outputs"] = tensors_json(layer.outputs);
   add_parameters(object, engine.plan(), step);
-  if (!layer.tactic.empty()) object["TacticName"] = layer.tactic;
+  if (!layer.tactic.empty()) object["TacticName"] = layer.tactic + arithmetic_suffix(layer);
   object["TacticValue"] = fmt::format("0x{:016x}", layer.tactic_value);
   object["StreamId"] = 0;
   object["Metadata"] = metadata(layer);

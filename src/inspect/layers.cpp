@@ -136,6 +136,11 @@ LayerInfo describe_step(const Plan& plan, size_t index, const runtime::Context* 
   return info;
 }
 
+bool multiplies_bytes(const LayerInfo& layer) {
+  return layer.macs != 0 && !layer.inputs.empty() &&
+         (layer.inputs[0].type == DataType::kUInt8 || layer.inputs[0].type == DataType::kInt8);
+}
+
 }  // namespace
 
 std::string layer_type(const Plan& plan, const PlanStep& step) {
@@ -179,12 +184,25 @@ double thread_peak_gmacs(const engine::Engine& engine) {
   return measured;
 }
 
+double byte_peak_factor(const engine::Engine& engine) {
+  const engine::BuildRecord& record = engine.record();
+  if (record.peak_gmacs > 0 && record.byte_peak_gmacs > 0)
+    return record.byte_peak_gmacs / record.peak_gmacs;
+  if (record.cpu_fingerprint != cpu_fingerprint()) return 1;
+  static const double measured =
+      kernels::measure_byte_peak(active_isa()) / kernels::measure_fma_peak(active_isa());
+  return measured;
+}
+
 std::vector<LayerInfo> collect_layers(const engine::Engine& engine,
                                       const runtime::Context* context) {
   std::vector<LayerInfo> layers;
   const Plan& plan = engine.plan();
   layers.reserve(plan.steps.size());
-  for (size_t k = 0; k < plan.steps.size(); ++k) layers.push_back(describe_step(plan, k, context));
+  for (size_t k = 0; k < plan.steps.size(); ++k) {
+    layers.push_back(describe_step(plan, k, context));
+    if (multiplies_bytes(layers.back())) layers.back().peak_factor = byte_peak_factor(engine);
+  }
   return layers;
 }
 

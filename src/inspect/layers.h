@@ -27,6 +27,10 @@ double multiply_adds(const engine::Plan& plan, const engine::PlanStep& step,
 // is the engine's kind of machine (the record of a deterministic build has none); 0: unknown.
 double thread_peak_gmacs(const engine::Engine& engine);
 
+// What one thread multiplies of bytes beside that: 3.9 where one instruction adds four products of
+// them up, 1 where the record does not say.
+double byte_peak_factor(const engine::Engine& engine);
+
 // "NoOp" for a view, "Reformat" for a lone Q/DQ, else the kind.
 std::string layer_type(const engine::Plan& plan, const engine::PlanStep& step);
 

@@ -107,6 +107,33 @@ bool has_residual(const Plan& plan, const PlanStep& step, const ir::Program& epi
   return false;
 }
 
+// What scales values and rounds them to codes.
+bool is_scaling(PointOp op) {
+  switch (op) {
+    case PointOp::kConst:
+    case PointOp::kAdd:
+    case PointOp::kSub:
+    case PointOp::kMul:
+    case PointOp::kDiv:
+    case PointOp::kFma:
+    case PointOp::kRound:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Codes that begin at zero: the store's saturation is the ReLU, and its upper bound that of int8.
+bool stores_relu(const Plan& plan, const PlanStep& step, const ir::Program& epilogue) {
+  const PlanTensor& y = plan.tensors[static_cast<size_t>(step.outputs[0])];
+  if (y.type != ir::DataType::kUInt8 || y.zero_point != std::vector<int32_t>{0}) return false;
+  for (const ir::Instruction& code : epilogue.code) {
+    const bool is_bound = code.op == ir::PointOp::kClip && code.x <= 0 && code.y >= 127;
+    if (!is_bound && !is_scaling(code.op)) return false;
+  }
+  return true;
+}
+
 void add_convolution(Json& object, const Plan& plan, const PlanStep& step) {
   const auto& attrs = step.layer.as<ir::ConvolutionAttrs>();
   const PlanTensor* weights = input_tensor(plan, step, 1);
@@ -114,8 +141,9 @@ void add_convolution(Json& object, const Plan& plan, const PlanStep& step) {
   const bool quantized = is_quantized_tensor(input_tensor(plan, step, 0));
   const bool deconvolution = step.layer.kind == LayerKind::kDeconvolution;
   const int64_t maps = known_extent(weights, deconvolution ? 1 : 0);
-  const std::string activation =
+  std::string activation =
       quantized ? quantized_activation_name(attrs.epilogue) : activation_name(attrs.epilogue);
+  if (quantized && stores_relu(plan, step, attrs.epilogue)) activation = "RELU";
   object["ParameterType"] = "Convolution";
   object["Kernel"] = attrs.kernel;
   add_window(object, attrs.pre_padding, attrs.post_padding, attrs.stride, attrs.padding_mode);
@@ -309,25 +337,7 @@ std::string activation_name(const ir::Program& epilogue) {
   }
 }
 
-namespace {
-
-// What scales values and rounds them to codes.
-bool is_scaling(PointOp op) {
-  switch (op) {
-    case PointOp::kConst:
-    case PointOp::kAdd:
-    case PointOp::kSub:
-    case PointOp::kMul:
-    case PointOp::kDiv:
-    case PointOp::kFma:
-    case PointOp::kRound:
-      return true;
-    default:
-      return false;
-  }
-}
-
-}  // namespace
+namespace {}  // namespace
 
 bool is_quantization_copy(const Plan& plan, const PlanStep& step) {
   constexpr int kMostOperations = 4;  // subtract, multiply, round, add

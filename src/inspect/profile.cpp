@@ -59,7 +59,7 @@ std::vector<LayerProfile::Row> ProfileData::rows(double peak_gmacs) const {
     if (median_us > 0) {
       if (layer.macs > 0) row.gmacs = layer.macs / median_us / 1e3;
       if (layer.io_bytes > 0) row.gbytes = layer.io_bytes / median_us / 1e3;
-      if (peak_gmacs > 0) row.peak_percent = row.gmacs / peak_gmacs * 100;
+      if (peak_gmacs > 0) row.peak_percent = row.gmacs / (peak_gmacs * layer.peak_factor) * 100;
     }
     rows.push_back(row);
   }

@@ -361,15 +361,18 @@ Result<Values> Evaluation::run(ValueList inputs) {
       return outputs.status().with_context(
           fmt::format("{} layer '{}'", ir::kind_name(layer->kind), layer->name));
     std::vector<const Value*> seen;
+    for (size_t k = 0; k < layer->outputs.size(); ++k)
+      seen.push_back(layer->outputs[k] ? &outputs.value()[k] : nullptr);
+    if (options_.observer) options_.observer(*layer, seen);
     for (size_t k = 0; k < layer->outputs.size(); ++k) {
       const Tensor* tensor = layer->outputs[k];
-      seen.push_back(tensor ? &outputs.value()[k] : nullptr);
       if (!tensor) continue;
-      if (const Status status = define(*tensor, outputs.value()[k]); !status.ok())
+      const std::optional<Value> other =
+          options_.substitute ? options_.substitute(*tensor) : std::nullopt;
+      if (const Status status = define(*tensor, other ? *other : outputs.value()[k]); !status.ok())
         return Status(ErrorCode::kInternal,
                       fmt::format("layer '{}': {}", layer->name, status.message()));
     }
-    if (options_.observer) options_.observer(*layer, seen);
     for (const Tensor* tensor : layer->inputs) {
       const auto left = uses_left_.find(tensor);
       if (left != uses_left_.end() && --left->second == 0) values_.erase(tensor);

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "ir/graph.h"
@@ -42,6 +43,9 @@ struct EvaluateOptions {
   // Called after every layer (those in bodies too) with its outputs; null where an output is not
   // wanted.
   std::function<void(const ir::Layer& layer, std::span<const Value* const> outputs)> observer;
+  // Asked after the observer for every output of a layer: what the layers behind read instead, such
+  // as what an engine made of the tensor, to judge every layer on its own. Empty: the result.
+  std::function<std::optional<Value>(const ir::Tensor& tensor)> substitute;
   // A Loop that goes on longer is an error.
   int64_t max_iterations = int64_t{1} << 24;
 };

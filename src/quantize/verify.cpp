@@ -6,9 +6,11 @@
 #include <map>
 #include <unordered_set>
 
+#include "passes/pipeline.h"
 #include "quantize/placement.h"
 #include "quantize/simulate.h"
 #include "tuner/builder.h"
+#include "tuner/specialize.h"
 
 namespace camshaft::quantize {
 namespace {
@@ -124,7 +126,8 @@ class EngineComparison {
   EngineComparison(const ir::Graph& graph, runtime::Context& context, bool all_tensors)
       : graph_(graph), context_(context), all_tensors_(all_tensors) {}
 
-  Status run(const Sample& sample, ThreadPool* pool) {
+  // `optimized`: as the engine's builder left the graph; null: no check of its layers.
+  Status run(const Sample& sample, const ir::Graph* optimized, ThreadPool* pool) {
     CAMSHAFT_TRY(interpret(sample, pool));
     const engine::Plan& plan = context_.engine().plan();
     for (size_t k = 0; k < plan.inputs.size(); ++k) {
@@ -134,24 +137,48 @@ class EngineComparison {
       CAMSHAFT_TRY(
           context_.set_input(static_cast<int>(k), value.bytes().data(), value.bytes().size()));
     }
-    if (all_tensors_)
-      context_.set_profiler([&](const runtime::LayerTime& time) { compare_step(time.step); });
+    if (optimized != nullptr) {
+      CAMSHAFT_ASSIGN(const std::vector<tuner::LayerCheck> checks,
+                      tuner::check_layers(*optimized, inputs_of(sample), context_, pool));
+      for (const tuner::LayerCheck& check : checks) add(check);
+      return compare_outputs();
+    }
+    context_.set_profiler([&](const runtime::LayerTime& time) { compare_step(time.step); });
     const Status status = context_.execute();
     context_.set_profiler(nullptr);
     CAMSHAFT_TRY(status);
     return compare_outputs();
   }
 
-  std::vector<TensorReport> take() {
-    std::vector<TensorReport> reports;
-    for (const std::string& name : order_) reports.push_back(std::move(reports_.at(name)));
-    return reports;
+  EngineReport take() {
+    EngineReport report;
+    for (const std::string& name : order_) report.tensors.push_back(std::move(reports_.at(name)));
+    report.layers = std::move(layers_);
+    return report;
   }
 
  private:
-  Status interpret(const Sample& sample, ThreadPool* pool) {
+  std::vector<kernels::Value> inputs_of(const Sample& sample) const {
     std::vector<kernels::Value> inputs;
     for (const Tensor* input : graph_.inputs()) inputs.push_back(sample.at(input->name));
+    return inputs;
+  }
+
+  void add(const tuner::LayerCheck& check) {
+    const auto at =
+        std::find_if(layers_.begin(), layers_.end(),
+                     [&](const tuner::LayerCheck& known) { return known.tensor == check.tensor; });
+    if (at == layers_.end()) {
+      layers_.push_back(check);
+      return;
+    }
+    at->error = std::max(at->error, check.error);
+    at->largest = std::max(at->largest, check.largest);
+    at->differing += check.differing;
+    at->elements += check.elements;
+  }
+
+  Status interpret(const Sample& sample, ThreadPool* pool) {
     kernels::EvaluateOptions options;
     options.pool = pool;
     expected_.clear();
@@ -162,7 +189,7 @@ class EngineComparison {
           if (outputs[k] != nullptr && layer.outputs[k] != nullptr)
             expected_[layer.outputs[k]->name] = {*outputs[k], layer.name};
       };
-    CAMSHAFT_ASSIGN(outputs_, kernels::evaluate(graph_, inputs, options));
+    CAMSHAFT_ASSIGN(outputs_, kernels::evaluate(graph_, inputs_of(sample), options));
     return ok_status();
   }
 
@@ -214,6 +241,7 @@ class EngineComparison {
   std::vector<kernels::Value> outputs_;
   std::map<std::string, TensorReport> reports_;
   std::vector<std::string> order_;
+  std::vector<tuner::LayerCheck> layers_;
 };
 
 // Outputs with these layers in float against values computed once.
@@ -298,9 +326,8 @@ Result<std::vector<TensorReport>> compare_quantized(const GraphSource& network,
   return reports;
 }
 
-Result<std::vector<TensorReport>> compare_engine(const GraphSource& network,
-                                                 std::span<const Sample> samples,
-                                                 const EngineOptions& options) {
+Result<EngineReport> compare_engine(const GraphSource& network, std::span<const Sample> samples,
+                                    const EngineOptions& options) {
   CAMSHAFT_ASSIGN(auto graph, network());
   const bool quantized = has_quantization(*graph);
   if (quantized) CAMSHAFT_TRY(simulate_quantization(*graph, {}).status());
@@ -319,10 +346,17 @@ Result<std::vector<TensorReport>> compare_engine(const GraphSource& network,
   context_options.threads = options.threads;
   CAMSHAFT_ASSIGN(const auto context, runtime::Context::create(engine, context_options));
   ThreadPool pool(options.threads > 0 ? options.threads : default_num_threads());
+  std::unique_ptr<ir::Graph> optimized;
+  if (quantized) {
+    CAMSHAFT_ASSIGN(optimized, network());
+    tuner::specialize(*optimized, build.profiles);
+    passes::PassRecord record;
+    CAMSHAFT_TRY(passes::optimize(*optimized, record));
+  }
   EngineComparison comparison(*graph, *context, !quantized);
   for (size_t k = 0; k < samples.size(); ++k) {
     CAMSHAFT_TRY(progress(options, "Comparing", k, samples.size()));
-    CAMSHAFT_TRY(comparison.run(samples[k], &pool));
+    CAMSHAFT_TRY(comparison.run(samples[k], optimized.get(), &pool));
   }
   return comparison.take();
 }

@@ -9,6 +9,7 @@
 
 #include "quantize/sampler.h"
 #include "quantize/tensor_error.h"
+#include "tuner/layer_check.h"
 
 namespace camshaft::quantize {
 
@@ -34,12 +35,18 @@ struct EngineOptions : SamplerOptions {
   std::string timing_cache_file;
 };
 
+struct EngineReport {
+  std::vector<TensorReport> tensors;
+  // With Q/DQ: every step beside the reference kernels on the operands it found. A tensor's numbers
+  // are summed up over the samples.
+  std::vector<tuner::LayerCheck> layers;
+};
+
 // The engine as it is built, with all its fusions, against the interpreter on the network as
 // imported: every float tensor that an engine step makes under the name it has in the network, and
-// the outputs. With Q/DQ the outputs only, against the Q/DQ as written in float.
-Result<std::vector<TensorReport>> compare_engine(const GraphSource& network,
-                                                 std::span<const Sample> samples,
-                                                 const EngineOptions& options);
+// the outputs. With Q/DQ the outputs only, against the Q/DQ as written in float, and every layer.
+Result<EngineReport> compare_engine(const GraphSource& network, std::span<const Sample> samples,
+                                    const EngineOptions& options);
 
 struct Bound {
   double min_cosine = -1;  // of every output; < 0: not asked

@@ -2,6 +2,7 @@
 // Comparisons and the bisection on a network with one layer that int8 ruins.
 #include "quantize/verify.h"
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -37,6 +38,26 @@ GraphSource network() {
   for (size_t at = text.find("WINDOW"); at != std::string::npos; at = text.find("WINDOW"))
     text.replace(at, 6, window);
   return [text] { return ir::parse_graph(text); };
+}
+
+// Two convolutions of codes.
+GraphSource network_of_codes() {
+  return [] {
+    return ir::parse_graph(R"ir(graph "g" {
+  input x: float[1, 2, 4, 4]
+  constant v: int8[2, 2, 1, 1] = [100, 50, -50, 100]
+  constant s: float[] = [0.03]
+  constant z: int8[] = [0]
+  xq: int8[1, 2, 4, 4] = Quantize(x, s, z) {type=int8}
+  xd: float[1, 2, 4, 4] = Dequantize(xq, s, z) {type=int8}
+  w: float[2, 2, 1, 1] = Dequantize(v, s, z) {type=int8}
+  a: float[1, 2, 4, 4] = Convolution(xd, w) {kernel=[1, 1], stride=[1, 1], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0]}
+  aq: int8[1, 2, 4, 4] = Quantize(a, s, z) {type=int8}
+  ad: float[1, 2, 4, 4] = Dequantize(aq, s, z) {type=int8}
+  last: float[1, 2, 4, 4] = Convolution(ad, w) {kernel=[1, 1], stride=[1, 1], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0]}
+  output last
+})ir");
+  };
 }
 
 std::vector<Sample> samples() {
@@ -98,12 +119,23 @@ TEST(Verify, EngineAgreesWithTheInterpreter) {
   output b
 })ir");
   };
-  for (const GraphSource& source : {plain, network()}) {
-    auto reports = compare_engine(source, samples(), options);
-    ASSERT_TRUE(reports.ok()) << reports.status().message();
-    ASSERT_FALSE(reports->empty());
-    EXPECT_TRUE(reports->back().is_output);
-    for (const TensorReport& report : *reports) EXPECT_GT(report.error.signal_to_noise(), 40);
+  for (const bool quantized : {false, true}) {
+    const GraphSource source = quantized ? network_of_codes() : plain;
+    auto report = compare_engine(source, samples(), options);
+    ASSERT_TRUE(report.ok()) << report.status().message();
+    ASSERT_FALSE(report->tensors.empty());
+    EXPECT_TRUE(report->tensors.back().is_output);
+    for (const TensorReport& tensor : report->tensors)
+      EXPECT_GT(tensor.error.signal_to_noise(), 40);
+    for (const tuner::LayerCheck& layer : report->layers)
+      EXPECT_TRUE(layer.is_within(1e-5)) << text_of(layer);
+    if (!quantized) continue;
+    std::vector<std::string> types;
+    for (const tuner::LayerCheck& layer : report->layers) {
+      types.emplace_back(ir::type_name(layer.type));
+      EXPECT_EQ(layer.elements, 64) << layer.layer;
+    }
+    EXPECT_EQ(types, (std::vector<std::string>{"uint8", "uint8", "float"}));
   }
 }
 

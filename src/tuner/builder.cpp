@@ -8,6 +8,7 @@
 #include "kernels/probe.h"
 #include "passes/pipeline.h"
 #include "tuner/plan_maker.h"
+#include "tuner/precision.h"
 #include "tuner/profiles.h"
 #include "tuner/selection.h"
 #include "tuner/specialize.h"
@@ -24,6 +25,10 @@ double seconds_since(Clock::time_point start) {
 // Measured once per process.
 double machine_fma_peak() {
   static const double peak = kernels::measure_fma_peak(active_isa());
+  return peak;
+}
+double machine_byte_peak() {
+  static const double peak = kernels::measure_byte_peak(active_isa());
   return peak;
 }
 double machine_read_bandwidth() {
@@ -130,6 +135,8 @@ class Build {
     for (const runtime::Bindings& point : points_) selection.others.push_back(&point);
     for (const size_t point : opt_points_) selection.more_opts.push_back(&points_[point]);
     Selector selector(selection);
+    if (options_.optimization_level > 0 && options_.quantized_in_float)
+      CAMSHAFT_TRY(choose_precision(*graph_, selector, &parts_.record.rewrites));
     Choices choices;
     CAMSHAFT_TRY(selector.select(*graph_, choices));
 
@@ -161,6 +168,7 @@ class Build {
       return *cache_.find(key);
     };
     parts_.record.peak_gmacs = limit("fma peak\tGMAC/s", machine_fma_peak);
+    parts_.record.byte_peak_gmacs = limit("byte peak\tGMAC/s", machine_byte_peak);
     parts_.record.read_gbytes = limit("read bandwidth\tGB/s", machine_read_bandwidth);
   }
 

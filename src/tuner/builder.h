@@ -24,6 +24,9 @@ struct BuildOptions {
   bool error_on_timing_cache_miss = false;
   bool portable =
       false;  // keep all constants as the model has them, so that lesser machines can run it, too
+  // A product of 8-bit codes may compute in float, its result rounded as the Q/DQ say, where that
+  // is faster or there is no 8-bit kernel.
+  bool quantized_in_float = true;
   // For tests: nonzero replaces all times by random numbers of this seed, so that odd tactics,
   // formats and views get their turn.
   uint64_t random_choices = 0;

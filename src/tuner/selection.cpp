@@ -296,6 +296,8 @@ Status Selector::list_tactics(const Layer& layer, LayerOptions& list) {
 
 Status Selector::list_options(const Layer& layer, LayerOptions& list) {
   if (layer.bodies.empty()) CAMSHAFT_TRY(list_tactics(layer, list));
+  if (const auto noted = notes_.find(&layer); noted != notes_.end())
+    list.candidates.insert(list.candidates.end(), noted->second.begin(), noted->second.end());
   const bool has_data = has_data_tensor(layer);
   if (may_mix_formats(layer.kind) || list.options.empty()) {
     const double us = reference_us(layer, *context_.opt);
@@ -316,6 +318,44 @@ Status Selector::list_options(const Layer& layer, LayerOptions& list) {
     option.is_view = true;
   }
   return ok_status();
+}
+
+namespace {
+
+constexpr Formats kUniform[] = {kLinearOnly, kChannelLastOnly};
+
+}  // namespace
+
+Selector::FormatTimes Selector::predicted_us(const Layer& layer) const {
+  FormatTimes us{kNoKernel, kNoKernel};
+  for (size_t k = 0; k < us.size(); ++k) {
+    const LayerProblem made = make_problem(layer, kUniform[k], *context_.opt, context_.threads);
+    if (!made.layer) continue;
+    for (const Tactic* tactic : kernels::tactics_for(layer.kind)) {
+      const std::vector<Formats> taken = formats_of(tactic->formats);
+      const bool fits = !has_data_tensor(layer) ||
+                        std::find(taken.begin(), taken.end(), kUniform[k]) != taken.end();
+      if (fits && tactic->refusal(made.problem).empty() &&
+          refusal_anywhere(layer, *tactic, kUniform[k]).empty())
+        us[k] = std::min(us[k], tactic->cost_us(made.problem));
+    }
+  }
+  return us;
+}
+
+Result<Selector::FormatTimes> Selector::fastest_us(const Layer& layer) {
+  LayerOptions list;
+  CAMSHAFT_TRY(list_options(layer, list));
+  FormatTimes us{kNoKernel, kNoKernel};
+  for (const Option& option : list.options)
+    for (size_t k = 0; k < us.size(); ++k)
+      if (option.kernel.tactic && (!has_data_tensor(layer) || option.formats == kUniform[k]))
+        us[k] = std::min(us[k], option.us);
+  return us;
+}
+
+void Selector::note(const Layer& layer, engine::Candidate candidate) {
+  notes_[&layer].push_back(std::move(candidate));
 }
 
 Kernel Selector::reformat_kernel(const kernels::Problem& problem) {

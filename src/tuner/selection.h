@@ -3,6 +3,7 @@
 // the cache, and the minimum over the whole graph, reformats included.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <unordered_map>
@@ -39,6 +40,15 @@ class Selector {
   // The fastest way to run a Reformat layer.
   Kernel reformat_kernel(const kernels::Problem& problem);
 
+  // Microseconds with all data tensors linear, and all channel last; kNoKernel: only the reference
+  // kernel can.
+  using FormatTimes = std::array<double, 2>;
+  static constexpr double kNoKernel = 1e12;
+  FormatTimes predicted_us(const ir::Layer& layer) const;
+  Result<FormatTimes> fastest_us(const ir::Layer& layer);  // timed, as select() will
+  // A line in the layer's list of candidates.
+  void note(const ir::Layer& layer, engine::Candidate candidate);
+
  private:
   Status list_options(const ir::Layer& layer, LayerOptions& list);
   Status list_tactics(const ir::Layer& layer, LayerOptions& list);
@@ -70,6 +80,7 @@ class Selector {
   Timer timer_;
   int again_ms_ = 1500;  // what time_again() may still spend
   std::unordered_map<std::string, Option> reformats_;
+  std::unordered_map<const ir::Layer*, std::vector<engine::Candidate>> notes_;
 };
 
 // A Shuffle whose output in `formats.output` is the same bytes in the same order as its input in

@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "onnx/importer.h"
+#include "passes/pipeline.h"
 #include "runtime/context.h"
 #include "tuner/builder.h"
 #include "tuner/layer_check.h"
@@ -178,7 +179,7 @@ void print_profile(runtime::Context& context, int runs) {
   }
 }
 
-// Prints the steps that differ from the interpreter on the same optimized graph.
+// Prints the steps that differ from the interpreter on the operands they found.
 Status check_layers(const fs::path& folder, const DataSet& set, runtime::Context& context) {
   CAMSHAFT_ASSIGN(onnx_import::ImportedModel model,
                   onnx_import::import_file(folder / "model.onnx"));
@@ -188,9 +189,12 @@ Status check_layers(const fs::path& folder, const DataSet& set, runtime::Context
                     kernels::make_value(input.type, input.extents, input.bytes));
     inputs.push_back(std::move(value));
   }
-  CAMSHAFT_ASSIGN(const std::vector<std::string> differing,
+  passes::PassRecord record;
+  CAMSHAFT_TRY(passes::optimize(*model.graph, record));
+  CAMSHAFT_ASSIGN(const std::vector<tuner::LayerCheck> checks,
                   tuner::check_layers(*model.graph, inputs, context));
-  for (const std::string& line : differing) std::printf("    %s\n", line.c_str());
+  for (const tuner::LayerCheck& layer : checks)
+    if (!layer.is_within(1e-4)) std::printf("    %s\n", text_of(layer).c_str());
   CAMSHAFT_ASSIGN(const std::vector<kernels::Value> outputs,
                   kernels::evaluate(*model.graph, inputs));
   for (size_t k = 0; k < outputs.size(); ++k) {

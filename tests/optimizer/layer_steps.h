@@ -42,6 +42,10 @@ inline std::optional<kernels::Value> original_value(const OriginalTensors& origi
   const auto at = original.values.find(tensor.name);
   if (at == original.values.end()) return std::nullopt;
   const kernels::Value& value = at->second;
+  for (size_t d = 0; d < tensor.shape.size(); ++d)  // TransposeMotion keeps names
+    if (value.extents.size() != tensor.shape.size() ||
+        (tensor.shape[d].is_known() && tensor.shape[d].extent() != value.extents[d]))
+      return std::nullopt;
   if (value.type == tensor.type) return value;
   if (value.type != ir::DataType::kInt8 || tensor.type != ir::DataType::kUInt8) return std::nullopt;
   const int shift = tensor.facts.zero_point.empty() ? 128 : tensor.facts.zero_point[0];
