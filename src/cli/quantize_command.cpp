@@ -32,6 +32,10 @@ const std::vector<OptionRow>& rows() {
        "", 'c'},
       {"output", OptionValue::kText, "FILE.onnx", "", "Result", kWorks,
        "the quantized network; default: MODEL_int8.onnx", "", 'o'},
+      {"activation-type", OptionValue::kChoice, "int8|uint8", "int8", "Result", kWorks,
+       "int8: symmetric, TensorRT's dialect; uint8: with zero points, ONNX Runtime's; weights are "
+       "symmetric int8 in both",
+       "", 'a'},
       {"per-channel", OptionValue::kNone, "", "", "Result", kWorks,
        "weights: one scale per output channel (the default)"},
       {"per-tensor", OptionValue::kNone, "", "", "Result", kWorks, "weights: one scale"},
@@ -76,6 +80,8 @@ class Quantizer {
       return invalid("--per-tensor and --per-channel exclude each other");
     if (!options_.has("data") && !options_.has("cache"))
       return invalid("give samples with --data, or a calibration cache with --cache");
+    if (is_asymmetric() && options_.has("cache"))
+      return invalid("a calibration cache holds symmetric scales: no --activation-type=uint8");
     CAMSHAFT_TRY(options_.has("data") ? calibrate() : read_cache());
     return is_cache_only() ? ok_status() : write_model();
   }
@@ -84,6 +90,8 @@ class Quantizer {
   bool is_cache_only() const {
     return options_.has("data") && options_.has("cache") && !options_.has("output");
   }
+
+  bool is_asymmetric() const { return options_.text("activation-type") == "uint8"; }
 
   static Status invalid(std::string text) {
     return Status(ErrorCode::kInvalidArgument, std::move(text));
@@ -102,7 +110,8 @@ class Quantizer {
   // Layers that lose too much by their own quantization are kept in float.
   Status keep_noisy_layers(std::span<const quantize::Sample> samples) {
     if (options_.number("min-snr") == 0) return ok_status();
-    auto layers = quantize::measure_file(model_, scales_, placement_, samples, sampler_options());
+    auto layers =
+        quantize::measure_file(model_, scales_, lows_, placement_, samples, sampler_options());
     messages_.progress().clear();
     CAMSHAFT_TRY(layers.status());
     for (const quantize::LayerNoise& layer : *layers) {
@@ -131,6 +140,7 @@ class Quantizer {
     quantize::CalibrationOptions options;
     options.calibrator.method = *quantize::parse_method(options_.text("method"));
     options.calibrator.percentile = options_.number("percentile");
+    options.is_asymmetric = is_asymmetric();
     static_cast<quantize::SamplerOptions&>(options) = sampler_options();
     auto calibration = quantize::calibrate(std::move(imported.graph), tensors, samples, options);
     messages_.progress().clear();
@@ -138,6 +148,7 @@ class Quantizer {
     for (const std::string& warning : calibration->warnings)
       messages_.log(Severity::kVerbose, warning);
     scales_ = std::move(calibration->scales);
+    lows_ = std::move(calibration->lows);
     fmt::print("calibrated  {} tensors on {} sample{}, method {}\n", scales_.size(), samples.size(),
                samples.size() == 1 ? "" : "s", options_.text("method"));
     if (options_.has("cache")) CAMSHAFT_TRY(write_cache(options.calibrator.method));
@@ -169,7 +180,7 @@ class Quantizer {
 
   Status write_model() {
     CAMSHAFT_ASSIGN(const quantize::QuantizeResult result,
-                    quantize::quantize_file(model_, scales_, placement_));
+                    quantize::quantize_file(model_, scales_, lows_, placement_));
     const quantize::QuantizeReport& report = result.report;
     if (report.layers == 0 && report.activations == 0)
       return invalid("no scale fits a layer of " + model_.string() + ": nothing was quantized");
@@ -203,7 +214,7 @@ class Quantizer {
   std::map<std::string, double> noisy_;
   std::filesystem::path model_;
   quantize::PlacementOptions placement_;
-  quantize::Scales scales_;
+  quantize::Scales scales_, lows_;
 };
 
 }  // namespace

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/calibrate.h"
 
+#include <algorithm>
+
 #include "quantize/placement.h"
 
 namespace camshaft::quantize {
@@ -36,10 +38,14 @@ Result<Calibration> calibrate(std::unique_ptr<ir::Graph> graph,
     if (histogram.not_finite() > 0)
       result.warnings.push_back(
           fmt::format("tensor {}: {} values are not finite", tensors[k], histogram.not_finite()));
+    const double threshold = find_threshold(histogram, options.calibrator);
+    const double low = std::clamp<double>(histogram.minimum(), -threshold, 0);
+    const double high = std::clamp<double>(histogram.maximum(), 0, threshold);
     const auto scale =
-        static_cast<float>(find_threshold(histogram, options.calibrator) / kLargestCode);
+        static_cast<float>(options.is_asymmetric ? (high - low) / 255 : threshold / kLargestCode);
     if (scale > 1e-30F) {
       result.scales[tensors[k]] = scale;
+      if (options.is_asymmetric) result.lows[tensors[k]] = static_cast<float>(low);
     } else {
       result.warnings.push_back(
           fmt::format("tensor {} was zero in every sample: it stays float", tensors[k]));

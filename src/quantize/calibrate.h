@@ -10,10 +10,12 @@ namespace camshaft::quantize {
 
 struct CalibrationOptions : SamplerOptions {
   CalibratorOptions calibrator;
+  bool is_asymmetric = false;  // uint8: the range from the smallest value to the largest, with 0
 };
 
 struct Calibration {
   Scales scales;  // a tensor that was always zero gets none
+  Scales lows;    // of asymmetric ones: the smallest value represented
   std::vector<std::string> warnings;
 };
 

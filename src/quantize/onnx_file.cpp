@@ -4,6 +4,7 @@
 #include <bit>
 #include <fstream>
 #include <map>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -68,9 +69,10 @@ struct OnnxFile::Impl {
     std::string result;
   };
   std::vector<Insertion> insertions;
-  std::map<std::pair<std::string, uint32_t>, size_t> activations;  // tensor, scale -> insertion
+  // tensor, scale, zero point -> insertion
+  std::map<std::tuple<std::string, uint32_t, int32_t>, size_t> activations;
   std::map<std::string, size_t> weights;
-  std::string zero_point;  // initializer, made when first needed
+  std::map<std::pair<bool, int32_t>, std::string> zero_points;  // initializers, by type and value
 
   onnx::GraphProto& graph() { return *model.mutable_graph(); }
 
@@ -112,13 +114,16 @@ struct OnnxFile::Impl {
     return tensor->name();
   }
 
-  const std::string& int8_zero() {
-    if (!zero_point.empty()) return zero_point;
+  // The shared zero point of that type and value.
+  const std::string& zero_of(const ActivationGrid& grid) {
+    std::string& name = zero_points[{grid.is_unsigned, grid.zero_point}];
+    if (!name.empty()) return name;
     TensorProto* tensor = graph().add_initializer();
-    tensor->set_name(unique("int8_zero_point"));
-    tensor->set_data_type(TensorProto::INT8);
-    tensor->set_raw_data(std::string(1, '\0'));
-    return zero_point = tensor->name();
+    tensor->set_name(unique(grid.is_unsigned ? fmt::format("uint8_zero_point_{}", grid.zero_point)
+                                             : "int8_zero_point"));
+    tensor->set_data_type(grid.is_unsigned ? TensorProto::UINT8 : TensorProto::INT8);
+    tensor->set_raw_data(std::string(1, static_cast<char>(grid.zero_point)));
+    return name = tensor->name();
   }
 
   NodeProto make_node(const char* op, const std::string& tensor,
@@ -204,15 +209,16 @@ Status OnnxFile::raise_to_opset_13(const SoftmaxAxis& softmax_axis) {
   return ok_status();
 }
 
-Status OnnxFile::quantize_activation(const std::string& output, size_t input, float scale) {
+Status OnnxFile::quantize_activation(const std::string& output, size_t input,
+                                     const ActivationGrid& grid) {
   int position = 0;
   CAMSHAFT_ASSIGN(NodeProto* const node, impl_->node_making(output, input, position));
   const std::string tensor = node->input(static_cast<int>(input));
-  const auto [at, is_new] = impl_->activations.try_emplace({tensor, std::bit_cast<uint32_t>(scale)},
-                                                           impl_->insertions.size());
+  const auto [at, is_new] = impl_->activations.try_emplace(
+      {tensor, std::bit_cast<uint32_t>(grid.scale), grid.zero_point}, impl_->insertions.size());
   if (is_new) {
-    const std::string step = impl_->add_scale(tensor + "_scale", std::span(&scale, 1), false);
-    const std::string zero = impl_->int8_zero();
+    const std::string step = impl_->add_scale(tensor + "_scale", std::span(&grid.scale, 1), false);
+    const std::string zero = impl_->zero_of(grid);
     NodeProto quantize = impl_->make_node("QuantizeLinear", tensor, {tensor, step, zero});
     NodeProto dequantize =
         impl_->make_node("DequantizeLinear", tensor, {quantize.output(0), step, zero});

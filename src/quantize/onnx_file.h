@@ -23,9 +23,9 @@ class OnnxFile {
   // See onnx_opset13.h; does nothing from opset 13 on.
   Status raise_to_opset_13(const SoftmaxAxis& softmax_axis);
 
-  // Before input `input` of the node that makes `output`: Quantize with `scale`, dequantize. Equal
-  // ones are shared.
-  Status quantize_activation(const std::string& output, size_t input, float scale);
+  // Before input `input` of the node that makes `output`: quantize, dequantize. Equal ones are
+  // shared.
+  Status quantize_activation(const std::string& output, size_t input, const ActivationGrid& grid);
   // That input becomes an int8 initializer and its DequantizeLinear.
   Status quantize_weights(const std::string& output, size_t input, const std::string& name,
                           const QuantizedWeights& weights);

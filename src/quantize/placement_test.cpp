@@ -176,6 +176,17 @@ TEST(Scales, LinksThatWouldCostTwoBitsAreNotTaken) {
   ASSERT_EQ(uses(placement), "y.0<-m z.0<-x");
   EXPECT_EQ(assign_scales(placement, {{"x", 1.0f}, {"m", 0.3f}}), (std::vector<float>{1, 1}));
   EXPECT_EQ(assign_scales(placement, {{"x", 1.0f}, {"m", 0.2f}}), (std::vector<float>{0.2f, 1}));
+  // With zero points: the range that holds both, [-10, 245] and [-155, 100].
+  const auto grids =
+      assign_grids(placement, {{"x", 1.0f}, {"m", 1.0f}}, {{"x", -10.0f}, {"m", -155.0f}});
+  ASSERT_EQ(grids.size(), 2u);
+  for (const ActivationGrid& grid : grids) {
+    EXPECT_FLOAT_EQ(grid.scale, 400.0f / 255);
+    EXPECT_EQ(grid.zero_point, 99);
+    EXPECT_TRUE(grid.is_unsigned);
+  }
+  EXPECT_EQ(unsigned_grid(0, 0.1f).zero_point, 0);
+  EXPECT_EQ(unsigned_grid(-25.5f, 0.1f).zero_point, 255);
 }
 
 TEST(Scales, WeightsRoundHalfToEvenPerChannel) {
@@ -355,7 +366,7 @@ TEST(Measure, FindsTheLayerThatLosesMost) {
   const Placement placement = find_placement(*graph, {});
   SamplerOptions options;
   options.threads = 1;
-  const std::vector<float> assigned = assign_scales(placement, scales);
+  const std::vector<ActivationGrid> assigned = assign_grids(placement, scales, {});
   auto noise = measure_layers(std::move(graph), placement, assigned, samples, options);
   ASSERT_TRUE(noise.ok()) << noise.status().message();
   EXPECT_GT((*noise)[0], 30);

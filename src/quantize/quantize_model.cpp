@@ -38,20 +38,20 @@ SoftmaxAxis softmax_axis_of(const ir::Graph& graph) {
 
 // Layers whose data inputs all have scales; the others keep their weights, too.
 std::unordered_set<const Layer*> layers_without_scales(const Placement& placement,
-                                                       const std::vector<float>& scales) {
+                                                       const std::vector<ActivationGrid>& grids) {
   std::unordered_set<const Layer*> layers;
-  for (size_t k = 0; k < scales.size(); ++k)
-    if (scales[k] == 0) layers.insert(placement.activations[k].layer);
+  for (size_t k = 0; k < grids.size(); ++k)
+    if (grids[k].scale == 0) layers.insert(placement.activations[k].layer);
   return layers;
 }
 
-Status edit(OnnxFile& file, const Placement& placement, const std::vector<float>& scales,
+Status edit(OnnxFile& file, const Placement& placement, const std::vector<ActivationGrid>& grids,
             QuantizeReport& report) {
-  const std::unordered_set<const Layer*> left = layers_without_scales(placement, scales);
-  for (size_t k = 0; k < scales.size(); ++k) {
+  const std::unordered_set<const Layer*> left = layers_without_scales(placement, grids);
+  for (size_t k = 0; k < grids.size(); ++k) {
     const ActivationUse& use = placement.activations[k];
     if (left.count(use.layer) > 0) continue;
-    CAMSHAFT_TRY(file.quantize_activation(use.layer->outputs[0]->name, use.input, scales[k]));
+    CAMSHAFT_TRY(file.quantize_activation(use.layer->outputs[0]->name, use.input, grids[k]));
   }
   std::unordered_map<const ir::Tensor*, QuantizedWeights> done;
   for (const WeightUse& use : placement.weights) {
@@ -86,7 +86,8 @@ Result<std::vector<std::string>> tensors_to_calibrate(const ir::Graph& graph,
 }
 
 Result<std::vector<LayerNoise>> measure_file(const std::filesystem::path& file,
-                                             const Scales& scales, const PlacementOptions& options,
+                                             const Scales& scales, const Scales& lows,
+                                             const PlacementOptions& options,
                                              std::span<const Sample> samples,
                                              const SamplerOptions& sampler) {
   CAMSHAFT_ASSIGN(auto imported, onnx_import::import_file(file));
@@ -95,13 +96,13 @@ Result<std::vector<LayerNoise>> measure_file(const std::filesystem::path& file,
   for (const WeightUse& use : placement.weights) result.push_back({use.layer->name, 0});
   CAMSHAFT_ASSIGN(const std::vector<double> noise,
                   measure_layers(std::move(imported.graph), placement,
-                                 assign_scales(placement, scales), samples, sampler));
+                                 assign_grids(placement, scales, lows), samples, sampler));
   for (size_t k = 0; k < result.size(); ++k) result[k].signal_to_noise = noise[k];
   return result;
 }
 
 Result<QuantizeResult> quantize_file(const std::filesystem::path& file, const Scales& scales,
-                                     const PlacementOptions& options) {
+                                     const Scales& lows, const PlacementOptions& options) {
   CAMSHAFT_ASSIGN(const auto imported, onnx_import::import_file(file));
   const ir::Graph& graph = *imported.graph;
   if (has_quantization(graph))
@@ -116,12 +117,13 @@ Result<QuantizeResult> quantize_file(const std::filesystem::path& file, const Sc
     CAMSHAFT_TRY(onnx.raise_to_opset_13(softmax_axis_of(graph)));
   }
   QuantizeResult result;
-  const std::vector<float> assigned = assign_scales(placement, scales);
+  const std::vector<ActivationGrid> assigned = assign_grids(placement, scales, lows);
   CAMSHAFT_TRY(edit(onnx, placement, assigned, result.report));
   std::unordered_set<std::string> pairs;
   for (size_t k = 0; k < assigned.size(); ++k)
-    if (assigned[k] > 0)
-      pairs.insert(fmt::format("{} {}", placement.activations[k].tensor->name, assigned[k]));
+    if (assigned[k].scale > 0)
+      pairs.insert(fmt::format("{} {} {}", placement.activations[k].tensor->name, assigned[k].scale,
+                               assigned[k].zero_point));
   result.report.activations = static_cast<int>(pairs.size());
   for (const Placement::Skipped& skipped : placement.skipped)
     result.report.in_float.emplace_back(skipped.layer->name, skipped.reason);

@@ -25,9 +25,10 @@ struct QuantizeResult {
   QuantizeReport report;
 };
 
-// Places Q/DQ in the file with the given scales. kInvalidArgument if it has Q/DQ already.
+// Places Q/DQ in the file with the given scales, uint8 where `lows` is not empty (see
+// assign_grids()). kInvalidArgument if it has Q/DQ already.
 Result<QuantizeResult> quantize_file(const std::filesystem::path& file, const Scales& scales,
-                                     const PlacementOptions& options);
+                                     const Scales& lows, const PlacementOptions& options);
 
 // Signal to noise (dB) of each weighted layer's output when it alone is quantized, in the order of
 // the network: see measure_layers().
@@ -36,7 +37,8 @@ struct LayerNoise {
   double signal_to_noise;
 };
 Result<std::vector<LayerNoise>> measure_file(const std::filesystem::path& file,
-                                             const Scales& scales, const PlacementOptions& options,
+                                             const Scales& scales, const Scales& lows,
+                                             const PlacementOptions& options,
                                              std::span<const Sample> samples,
                                              const SamplerOptions& sampler);
 

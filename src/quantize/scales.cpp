@@ -14,11 +14,15 @@ using ir::Tensor;
 // Tensors that share one scale.
 class Groups {
  public:
-  void add(const Tensor* tensor, float scale) {
-    members_.try_emplace(tensor, Node{tensor, scale, scale});
+  void add(const Tensor* tensor, float scale, float low = 0) {
+    members_.try_emplace(tensor, Node{tensor, scale, scale, low, low + 255 * scale});
   }
   bool has(const Tensor* tensor) const { return members_.count(tensor) > 0; }
   float scale(const Tensor* tensor) { return members_.at(root(tensor)).largest; }
+  ActivationGrid grid(const Tensor* tensor) {
+    const Node& node = members_.at(root(tensor));
+    return unsigned_grid(node.low, (node.high - node.low) / 255);
+  }
 
   void join(const Tensor* a, const Tensor* b) {
     a = root(a);
@@ -31,12 +35,15 @@ class Groups {
     right.parent = a;
     left.largest = largest;
     left.smallest = smallest;
+    left.low = std::min(left.low, right.low);
+    left.high = std::max(left.high, right.high);
   }
 
  private:
   struct Node {
     const Tensor* parent;
-    float largest, smallest;
+    float largest, smallest;  // scale
+    float low, high;          // value
   };
   const Tensor* root(const Tensor* tensor) {
     while (members_.at(tensor).parent != tensor) tensor = members_.at(tensor).parent;
@@ -70,19 +77,49 @@ std::vector<const Tensor*> tensors_to_calibrate(const Placement& placement) {
   return tensors;
 }
 
-std::vector<float> assign_scales(const Placement& placement, const Scales& calibrated,
-                                 std::vector<std::string>* missing) {
+namespace {
+
+Groups group_linked(const Placement& placement, const Scales& calibrated, const Scales& lows,
+                    std::vector<std::string>* missing) {
   Groups groups;
   for (const Tensor* tensor : tensors_to_calibrate(placement)) {
     const auto found = calibrated.find(tensor->name);
     if (found != calibrated.end() && found->second > 0) {
-      groups.add(tensor, found->second);
+      const auto low = lows.find(tensor->name);
+      groups.add(tensor, found->second, low == lows.end() ? 0 : low->second);
     } else if (missing != nullptr) {
       missing->push_back(tensor->name);
     }
   }
   for (const Placement::Link& link : placement.links)
     if (groups.has(link.from) && groups.has(link.to)) groups.join(link.to, link.from);
+  return groups;
+}
+
+}  // namespace
+
+ActivationGrid unsigned_grid(float low, float scale) {
+  const float zero = std::nearbyint(-low / scale);
+  return {scale, static_cast<int32_t>(std::clamp(zero, 0.0F, 255.0F)), true};
+}
+
+std::vector<ActivationGrid> assign_grids(const Placement& placement, const Scales& calibrated,
+                                         const Scales& lows) {
+  std::vector<ActivationGrid> grids;
+  if (lows.empty()) {
+    for (const float scale : assign_scales(placement, calibrated))
+      grids.push_back({scale, 0, false});
+    return grids;
+  }
+  Groups groups = group_linked(placement, calibrated, lows, nullptr);
+  for (const ActivationUse& use : placement.activations)
+    grids.push_back(groups.has(use.scale_of) ? groups.grid(use.scale_of) : ActivationGrid());
+  return grids;
+}
+
+std::vector<float> assign_scales(const Placement& placement, const Scales& calibrated,
+                                 std::vector<std::string>* missing) {
+  Groups groups = group_linked(placement, calibrated, {}, missing);
   std::vector<float> scales;
   for (const ActivationUse& use : placement.activations)
     scales.push_back(groups.has(use.scale_of) ? groups.scale(use.scale_of) : 0);

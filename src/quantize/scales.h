@@ -22,6 +22,19 @@ std::vector<float> assign_scales(const Placement& placement, const Scales& calib
 
 inline constexpr float kLargestScaleRatio = 4;
 
+// real value = scale * (code - zero_point); codes are int8 and the zero point 0 unless is_unsigned.
+struct ActivationGrid {
+  float scale = 0;  // 0: the use is not quantized
+  int32_t zero_point = 0;
+  bool is_unsigned = false;
+};
+// The same with `lows`, the smallest value that each tensor's uint8 codes shall represent (scale is
+// then the range / 255). Linked tensors get the range that holds all of theirs. Empty: symmetric.
+std::vector<ActivationGrid> assign_grids(const Placement& placement, const Scales& calibrated,
+                                         const Scales& lows);
+// The uint8 codes of [low, low + 255 scale], zero among them exactly.
+ActivationGrid unsigned_grid(float low, float scale);
+
 struct QuantizedWeights {
   ir::Extents extents;
   int64_t axis = -1;          // -1: one scale

@@ -218,12 +218,15 @@ class Simulator {
 
 }  // namespace
 
-Result<Tensor*> add_rounding(ir::Graph& graph, Tensor* x, float scale, const Layer* before) {
+Result<Tensor*> add_rounding(ir::Graph& graph, Tensor* x, const ActivationGrid& grid,
+                             const Layer* before) {
   ir::PointWiseAttrs attrs;
-  attrs.program = rounding_program({-128, 127}, false);
-  const std::byte* bytes = reinterpret_cast<const std::byte*>(&scale);
+  // Codes less their zero point.
+  const float low = grid.is_unsigned ? static_cast<float>(-grid.zero_point) : -128.0F;
+  attrs.program = rounding_program({low, low + 255}, false);
+  const std::byte* bytes = reinterpret_cast<const std::byte*>(&grid.scale);
   Tensor* const step = graph.add_constant(x->name + "_scale", DataType::kFloat, {},
-                                          ir::make_constant({bytes, bytes + sizeof(scale)}));
+                                          ir::make_constant({bytes, bytes + sizeof(grid.scale)}));
   return add_layer(graph, LayerKind::kPointWise, x->name + "_rounded", std::move(attrs), {x, step},
                    before);
 }
@@ -239,19 +242,19 @@ Status keep_in_float(ir::Graph& graph, const std::vector<std::string>& patterns)
 
 Result<std::vector<double>> measure_layers(std::unique_ptr<ir::Graph> graph,
                                            const Placement& placement,
-                                           const std::vector<float>& scales,
+                                           const std::vector<ActivationGrid>& grids,
                                            std::span<const Sample> samples,
                                            const SamplerOptions& options) {
-  std::unordered_map<const Layer*, std::map<size_t, float>> uses;
-  for (size_t k = 0; k < scales.size(); ++k)
-    if (scales[k] > 0)
-      uses[placement.activations[k].layer][placement.activations[k].input] = scales[k];
+  std::unordered_map<const Layer*, std::map<size_t, ActivationGrid>> uses;
+  for (size_t k = 0; k < grids.size(); ++k)
+    if (grids[k].scale > 0)
+      uses[placement.activations[k].layer][placement.activations[k].input] = grids[k];
   // Beside every layer stands a copy of it with rounded inputs. Tensors 2k and 2k + 1 are the pair.
   std::vector<std::string> tensors;
   for (const WeightUse& use : placement.weights) {
     std::vector<Tensor*> inputs = use.layer->inputs;
-    for (const auto& [input, scale] : uses[use.layer]) {
-      CAMSHAFT_ASSIGN(inputs[input], add_rounding(*graph, inputs[input], scale, use.layer));
+    for (const auto& [input, grid] : uses[use.layer]) {
+      CAMSHAFT_ASSIGN(inputs[input], add_rounding(*graph, inputs[input], grid, use.layer));
     }
     CAMSHAFT_ASSIGN(const QuantizedWeights weights, quantize_weights(use));
     const std::vector<float> values = weights.dequantized();

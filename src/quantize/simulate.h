@@ -12,8 +12,8 @@
 
 namespace camshaft::quantize {
 
-// x rounded to the steps of a symmetric int8 tensor, made before layer `before`.
-Result<ir::Tensor*> add_rounding(ir::Graph& graph, ir::Tensor* x, float scale,
+// x rounded to the steps of an 8-bit tensor, made before layer `before`.
+Result<ir::Tensor*> add_rounding(ir::Graph& graph, ir::Tensor* x, const ActivationGrid& grid,
                                  const ir::Layer* before);
 
 // A graph with Q/DQ becomes one in float. Layers named in `keep_float` (whole names) get their
@@ -33,7 +33,7 @@ Status keep_in_float(ir::Graph& graph, const std::vector<std::string>& patterns)
 // placement.weights. Consumes the graph, which the placement refers to.
 Result<std::vector<double>> measure_layers(std::unique_ptr<ir::Graph> graph,
                                            const Placement& placement,
-                                           const std::vector<float>& scales,
+                                           const std::vector<ActivationGrid>& grids,
                                            std::span<const Sample> samples,
                                            const SamplerOptions& options);
 

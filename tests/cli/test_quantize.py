@@ -22,6 +22,18 @@ def samples(tmp_path):
     return path
 
 
+def test_quantize_with_zero_points(camshaft, conv_file, samples, tmp_path, example_input):
+    result = camshaft("quantize", conv_file, "--data", samples, "-o", "u.onnx", "--min-snr", "0", "--activation-type", "uint8")
+    assert result.code == 0, result.err
+    np.savez(tmp_path / "d.npz", x=example_input, y=conftest.conv_reference(example_input))
+    good = camshaft("run", "u.onnx", "--data", "d.npz", "--atol", "0.5")
+    assert good.code == 0, good.err + good.out
+    checked = camshaft("verify", "u.onnx", "--data", "d.npz", "--engine")
+    assert re.search(r"make 8-bit codes: \d+ of \d+ differ, by [01] steps? at most", checked.out), checked.out
+    refused = camshaft("quantize", conv_file, "--data", samples, "--cache", "c.cache", "--activation-type", "uint8")
+    assert refused.code != 0 and "symmetric" in refused.err
+
+
 def test_quantize_writes_a_network_that_runs(camshaft, conv_file, samples, tmp_path, example_input):
     result = camshaft("quantize", conv_file, "--data", samples, "-o", "q.onnx", "--min-snr", "0")
     assert result.code == 0, result.err
