@@ -93,6 +93,11 @@ Status collect_precision(CamexecOptions& result) {
     result.warnings.emplace_back(
         "--stronglyTyped: types come from the network; --int8 and --best add none");
   }
+  for (const char* type : {"fp16", "bf16"})
+    if (options.has(type))
+      result.warnings.push_back(fmt::format(
+          "--{} allows {} where it is faster: this version has no such kernels, floats are fp32",
+          type, type));
   if (options.has("calib") && !options.has("int8") && !options.has("best"))
     result.warnings.emplace_back("--calib has no effect without --int8 or --best");
   return ok_status();

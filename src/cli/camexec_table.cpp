@@ -42,6 +42,8 @@ constexpr const char* kHelp = "Help";
 
 constexpr const char* kReduced =
     "fp32 and int8 are the precisions of this version (for int8: Q/DQ, or --int8 --calib=FILE)";
+constexpr const char* kAllowed =
+    "allows it beside fp32, where it is faster; this version has no kernels for it (a warning)";
 constexpr const char* kCalibShapes =
     "camexec reads calibration caches; camshaft quantize makes them from data of any shape";
 constexpr const char* kRefit = "refitting weights comes with a later release";
@@ -102,8 +104,8 @@ constexpr OptionRow kRows[] = {
           "what layers write, layer:fp32|int8,…; a name may hold one *"),
     works(kBuild, "sparsity", kChoice, "disable|enable|force", "disable",
           "2:4 sparse tactics; this version: disable"),
-    later(kBuild, "fp16", kNone, kReduced),
-    later(kBuild, "bf16", kNone, kReduced),
+    works(kBuild, "fp16", kNone, "", "", kAllowed),
+    works(kBuild, "bf16", kNone, "", "", kAllowed),
     later(kBuild, "fp8", kNone, kReduced),
     later(kBuild, "int4", kNone, kReduced),
     later(kBuild, "minShapesCalib", kText, kCalibShapes),

@@ -350,7 +350,7 @@ Result<Selector::FormatTimes> Selector::fastest_us(const Layer& layer) {
   for (const Option& option : list.options)
     for (size_t k = 0; k < us.size(); ++k)
       if (option.kernel.tactic && (!has_data_tensor(layer) || option.formats == kUniform[k]))
-        us[k] = std::min(us[k], option.us);
+        us[k] = std::min(us[k], option.kernel.us);
   return us;
 }
 

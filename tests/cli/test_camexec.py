@@ -228,7 +228,7 @@ def test_gpu_only_options_give_one_warning(camexec, conv_file):
 
 
 @pytest.mark.parametrize("words, wanted", [
-    (["--fp16"], "--fp16 is not in this version"),
+    (["--fp8"], "--fp8 is not in this version"),
     (["--layerPrecisions=conv1:fp16"], "fp16 is not in this version"),
     (["--sparsity=enable"], "--sparsity=enable is not in this version"),
     (["--tuneBuildRoutes=x"], "--tuneBuildRoutes is not in this version"),
