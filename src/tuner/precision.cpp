@@ -23,8 +23,9 @@ double least(const Selector::FormatTimes& us) {
 
 class Precision {
  public:
-  Precision(ir::Graph& graph, Selector& selector, std::vector<ir::RewriteRecord>* record)
-      : selector_(selector), rewriter_(graph, "PrecisionChoice", record) {}
+  Precision(ir::Graph& graph, Selector& selector, bool time_all,
+            std::vector<ir::RewriteRecord>* record)
+      : selector_(selector), time_all_(time_all), rewriter_(graph, "PrecisionChoice", record) {}
 
   Status choose(Layer& product) {
     passes::FloatForm form = passes::add_float_form(rewriter_, product);
@@ -33,7 +34,7 @@ class Precision {
     const double other =
         least(sum(form, [&](const Layer& layer) { return selector_.predicted_us(layer); }));
     const bool has_kernel = own < Selector::kNoKernel, has_float = other < Selector::kNoKernel;
-    if (!has_float || (has_kernel && other > own * kHopeless)) {
+    if (!has_float || (has_kernel && other > own * kHopeless && !time_all_)) {
       passes::drop_float_form(rewriter_, form);
       if (has_float) note(product, other, fmt::format("not timed: predicted {:.1f} us", other));
       return ok_status();
@@ -84,20 +85,22 @@ class Precision {
   }
 
   Selector& selector_;
+  const bool time_all_;
   ir::Rewriter rewriter_;
 };
 
 }  // namespace
 
-Status choose_precision(ir::Graph& graph, Selector& selector,
+Status choose_precision(ir::Graph& graph, Selector& selector, bool time_all,
                         std::vector<ir::RewriteRecord>* record) {
   std::vector<Layer*> products;
   for (const auto& layer : graph.layers()) {
-    for (const auto& body : layer->bodies) CAMSHAFT_TRY(choose_precision(*body, selector, record));
+    for (const auto& body : layer->bodies)
+      CAMSHAFT_TRY(choose_precision(*body, selector, time_all, record));
     if (passes::makes_codes(*layer)) products.push_back(layer.get());
   }
   if (products.empty()) return ok_status();
-  Precision precision(graph, selector, record);
+  Precision precision(graph, selector, time_all, record);
   for (Layer* product : products) CAMSHAFT_TRY(precision.choose(*product));
   // Conversions of neighbours that both went to float, or that a kernel can do on the way.
   for (int edits = precision.has_edits() ? 1 : 0; edits > 0;) {
