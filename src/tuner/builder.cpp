@@ -136,9 +136,7 @@ class Build {
     for (const size_t point : opt_points_) selection.more_opts.push_back(&points_[point]);
     Selector selector(selection);
     if (options_.optimization_level > 0 && options_.quantized_in_float)
-      CAMSHAFT_TRY(choose_precision(
-          *graph_, selector, options_.optimization_level >= 5 || options_.random_choices != 0,
-          &parts_.record.rewrites));
+      CAMSHAFT_TRY(choose_precision(*graph_, selector, options_, &parts_.record.rewrites));
     Choices choices;
     CAMSHAFT_TRY(selector.select(*graph_, choices));
 

@@ -23,18 +23,19 @@ double least(const Selector::FormatTimes& us) {
 
 class Precision {
  public:
-  Precision(ir::Graph& graph, Selector& selector, bool time_all,
+  Precision(ir::Graph& graph, Selector& selector, const BuildOptions& options,
             std::vector<ir::RewriteRecord>* record)
-      : selector_(selector), time_all_(time_all), rewriter_(graph, "PrecisionChoice", record) {}
+      : selector_(selector), options_(options), rewriter_(graph, "PrecisionChoice", record) {}
 
   Status choose(Layer& product) {
     passes::FloatForm form = passes::add_float_form(rewriter_, product);
     if (!form.refusal.empty()) return ok_status();
+    if (options_.random_choices != 0) return choose_any(product, form);
     const double own = least(selector_.predicted_us(product));
     const double other =
         least(sum(form, [&](const Layer& layer) { return selector_.predicted_us(layer); }));
     const bool has_kernel = own < Selector::kNoKernel, has_float = other < Selector::kNoKernel;
-    if (!has_float || (has_kernel && other > own * kHopeless && !time_all_)) {
+    if (!has_float || (has_kernel && other > own * kHopeless && options_.optimization_level < 5)) {
       passes::drop_float_form(rewriter_, form);
       if (has_float) note(product, other, fmt::format("not timed: predicted {:.1f} us", other));
       return ok_status();
@@ -54,6 +55,12 @@ class Precision {
       for (size_t k = 0; k < total.size(); ++k) total[k] += us[k];
     }
     return total;
+  }
+
+  Status choose_any(Layer& product, const passes::FloatForm& form) {
+    if ((options_.random_choices + seen_++) % 2 == 0) return take(product, form, "8 bits: random");
+    passes::drop_float_form(rewriter_, form);
+    return ok_status();
   }
 
   Status compare(Layer& product, const passes::FloatForm& form) {
@@ -85,22 +92,23 @@ class Precision {
   }
 
   Selector& selector_;
-  const bool time_all_;
+  const BuildOptions& options_;
+  uint64_t seen_ = 0;
   ir::Rewriter rewriter_;
 };
 
 }  // namespace
 
-Status choose_precision(ir::Graph& graph, Selector& selector, bool time_all,
+Status choose_precision(ir::Graph& graph, Selector& selector, const BuildOptions& options,
                         std::vector<ir::RewriteRecord>* record) {
   std::vector<Layer*> products;
   for (const auto& layer : graph.layers()) {
     for (const auto& body : layer->bodies)
-      CAMSHAFT_TRY(choose_precision(*body, selector, time_all, record));
+      CAMSHAFT_TRY(choose_precision(*body, selector, options, record));
     if (passes::makes_codes(*layer)) products.push_back(layer.get());
   }
   if (products.empty()) return ok_status();
-  Precision precision(graph, selector, time_all, record);
+  Precision precision(graph, selector, options, record);
   for (Layer* product : products) CAMSHAFT_TRY(precision.choose(*product));
   // Conversions of neighbours that both went to float, or that a kernel can do on the way.
   for (int edits = precision.has_edits() ? 1 : 0; edits > 0;) {

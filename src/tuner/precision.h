@@ -10,8 +10,9 @@
 namespace camshaft::tuner {
 
 // Edits the graph where float wins; what was found is noted with the selector as a candidate of the
-// layer, so that the engine can say why. `time_all`: the clock is asked whatever is predicted.
-Status choose_precision(ir::Graph& graph, Selector& selector, bool time_all,
+// layer, so that the engine can say why. Level 5 asks the clock whatever is predicted; random
+// choices take every second float form.
+Status choose_precision(ir::Graph& graph, Selector& selector, const BuildOptions& options,
                         std::vector<ir::RewriteRecord>* record);
 
 }  // namespace camshaft::tuner
