@@ -226,9 +226,7 @@ void choose_blocks(ConvRun& run, int threads) {
 
 // The workspace: zones or offsets of steps, then for every worker its segments and its copy.
 size_t zone_bytes(const ConvRun& run) {
-  if (run.chained)
-    return static_cast<size_t>(conv_spans(run.shape, run.numeric, run.fold).steps) *
-           sizeof(int32_t);
+  if (run.chained) return static_cast<size_t>(run.spans.steps) * sizeof(int32_t);
   return run.zoned ? (2 * static_cast<size_t>(run.shape.kw) + 1) * sizeof(ConvZone) : 0;
 }
 
@@ -241,6 +239,7 @@ size_t plan_conv(ConvRun& run, int threads) {
   run.b_row = joins ? run.shape.kw * run.b_tap : runs.runs * runs.rows;
   merge_rows(run);
   run.chained = kChainsSteps && run.numeric == Numeric::kByte;
+  run.spans = conv_spans(run.shape, run.numeric, run.fold);
   const bool is_row =
       run.shape.oh == 1 || run.shape.kh * run.shape.kw == 0 || !joins || run.chained;
   if (!is_row && pixel_cost(run, run.shape.oh) < 0.9 * pixel_cost(run, run.shape.ow))
@@ -299,7 +298,7 @@ void list_step_offsets(const ConvRun& run, int32_t* offsets) {
   const ConvShape& s = run.shape;
   const ConvRuns runs = conv_runs(s, run.numeric, run.fold);
   const bool by_tap = taps_join(s, run.numeric, run.fold) || runs.runs > 1;
-  const int64_t steps = conv_spans(s, run.numeric, run.fold).steps;
+  const int64_t steps = run.spans.steps;
   const int64_t tap = by_tap ? ceil_div(s.group_ic(), elements_per_step(run.numeric)) : steps;
   for (int64_t kw = 0, step = 0; step < steps; ++kw)
     for (int64_t k = 0; k < tap; ++k)
@@ -365,7 +364,7 @@ TileKernel set_panel(const ConvRun& run, const std::byte* panel, int vecs, int r
   tile.b = panel;
   if (run.fold > 1) return fold_kernel(run.fold, vecs, rows);
   if (run.numeric == Numeric::kFloat) return tile_kernel(vecs, rows);
-  return byte_panel_kernel(panel, conv_spans(run.shape, run.numeric, run.fold), vecs, rows, tile);
+  return byte_panel_kernel(panel, run.spans, vecs, rows, tile);
 }
 
 // One tile of pixels against panels [first, last) of conv group `group`.

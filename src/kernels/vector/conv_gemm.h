@@ -63,6 +63,7 @@ struct ConvRun {
   bool splits_panels = false;  // threads share out the panels, not the pixels
   bool row_runs = false;       // a kernel row is one segment
   bool chained = false;        // segments are spans of chained panels (gemm_chains.h)
+  Spans spans{0, 0};
   int64_t segment_length = 0, max_segments = 0;
   int threads = 1;
 

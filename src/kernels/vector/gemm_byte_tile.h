@@ -50,14 +50,15 @@ CAMSHAFT_INLINE void add_residual(const Tile& t, int tail_cols,
                                   Accumulators<F32, kRows, kVecs>& acc) {
   const F32 scale = set1(t.residual_scale);
   const M32 tail = first_n(tail_cols);
+  const bool full = tail_cols == kLanes;  // part of a vector of bytes is slow to load without masks
   if (t.residual_is_byte) {
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
       const uint8_t* more = reinterpret_cast<const uint8_t*>(t.residual + r * t.residual_stride);
 #pragma GCC unroll 8
       for (int v = 0; v < kVecs; ++v) {
-        const I32 codes = v == kVecs - 1 ? load_bytes(more + v * kLanes, tail_cols)
-                                         : load_bytes(more + v * kLanes);
+        const I32 codes = v < kVecs - 1 || full ? load_bytes(more + v * kLanes)
+                                                : load_bytes(more + v * kLanes, tail_cols);
         acc.v[r][v] = fma(to_float(codes), scale, acc.v[r][v]);
       }
     }
