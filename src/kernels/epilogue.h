@@ -47,7 +47,9 @@ BroadcastOperand broadcast_operand(const TensorView& operand, const TensorView& 
 std::string refuse_operands(const Problem& problem, size_t first_operand, bool of_bytes = false);
 
 // --- epilogues of quantized products. While packing, an epilogue is taken apart:
-//   v = acc * multiplier[c] + addend[c] + residual_scale * residual
+//   v = acc * multiplier[c] + addend[c]
+//   v = round(clamp(v)) * code_scale + code_shift, where codes lie in between
+//   v = v + residual_scale * residual
 //   v = max(v, slope * v) + post, clamped to [low, high]
 //   code = round(v) + offset, for an 8-bit result
 // is done where the accumulators are; the instructions after that, whose value 0 is v, are run on
@@ -75,6 +77,8 @@ struct PackedEpilogue {
   int32_t offset;
   int32_t residual;  // operand (0: the first), -1: none
   float residual_scale;
+  int32_t rounds_first;  // code_* are used
+  float code_low, code_high, code_scale, code_shift;
   float last_scale, last_shift;
   int32_t last_offset;
   int32_t rest_length;

@@ -57,15 +57,33 @@ struct Chain {
   double residual_scale = 0, slope = 1, post = 0, offset = 0, low = -kInfinity, high = kInfinity;
   int residual = -1;
   bool bounded = false, rounded = false;
+  // Codes in between: round(clamp(acc * multiplier + addend)) * code.scale + code.shift.
+  struct Code {
+    bool present = false;
+    double low = 0, high = 0, scale = 1, shift = 0;
+  } code;
+
+  // The codes the chain has come to become a value again.
+  bool go_on_from_codes() {
+    if (code.present || residual >= 0 || slope != 1) return false;
+    code = {true, low, high, 1, offset};
+    low = -kInfinity, high = kInfinity, offset = 0;
+    bounded = rounded = false;
+    return true;
+  }
 
   bool scale(const Values& by) {
-    if (rounded) return false;
+    if (rounded && !go_on_from_codes()) return false;
     const bool plain = !bounded && slope == 1;
     const bool scalar = by.size() == 1;
     if (!plain && !(scalar && by[0] > 0)) return false;
-    if (residual >= 0 && !scalar) return false;
-    combine(multiplier, by, [](double a, double b) { return a * b; });
-    combine(addend, by, [](double a, double b) { return a * b; });
+    if ((residual >= 0 || code.present) && !scalar) return false;
+    if (code.present) {
+      code.scale *= by[0], code.shift *= by[0];
+    } else {
+      combine(multiplier, by, [](double a, double b) { return a * b; });
+      combine(addend, by, [](double a, double b) { return a * b; });
+    }
     if (!scalar) return true;
     residual_scale *= by[0], post *= by[0], low *= by[0], high *= by[0];
     return true;
@@ -73,13 +91,16 @@ struct Chain {
 
   bool shift(const Values& by) {
     const bool scalar = by.size() == 1;
-    if ((bounded || slope != 1 || rounded) && !scalar) return false;
-    if (rounded) {
+    if ((bounded || slope != 1 || rounded || code.present) && !scalar) return false;
+    if (rounded && is_integral(by[0])) {
       offset += by[0];
-      return std::abs(by[0]) < 1e6 && is_integral(by[0]);
+      return std::abs(by[0]) < 1e6;
     }
+    if (rounded && !go_on_from_codes()) return false;
     if (slope != 1)
       post += by[0];
+    else if (code.present)
+      code.shift += by[0];
     else
       combine(addend, by, [](double a, double b) { return a + b; });
     if (bounded) low += by[0], high += by[0];
@@ -101,7 +122,8 @@ struct Chain {
   }
 
   bool add_residual(int operand, double by, double offset) {
-    if (bounded || rounded || slope != 1 || residual >= 0) return false;
+    if (rounded && !go_on_from_codes()) return false;
+    if (bounded || slope != 1 || residual >= 0) return false;
     residual = operand, residual_scale = by;
     return shift({offset});
   }
@@ -153,7 +175,7 @@ class Analysis {
       std::vector<bool> absorbed;
       int main;
     };
-    std::optional<State> before_rounding;
+    std::optional<State> before_rounding, at_code;
     std::vector<bool> absorbed(program_.code.size());
     int main = 0;
     for (size_t k = 0; k < program_.code.size(); ++k) {
@@ -170,11 +192,18 @@ class Analysis {
         chain_ = before;
         break;
       }
+      if (chain_.code.present && !before.code.present)
+        at_code = {before, absorbed, main}, before_rounding.reset();
       absorbed[k] = true;
       main = result;
     }
     const bool whole = main == program_.result();
     if (!whole && eight_bit && chain_.rounded && make_table(absorbed, main)) return;
+    if (!whole && eight_bit && at_code) {
+      std::swap(chain_, at_code->chain);
+      if (make_table(at_code->absorbed, at_code->main)) return;
+      std::swap(chain_, at_code->chain);
+    }
     if (before_rounding && !(whole && eight_bit)) {
       chain_ = before_rounding->chain;
       absorbed = before_rounding->absorbed;
@@ -450,6 +479,11 @@ void set_values(const Problem& problem, const Analysis& analysis, size_t first_o
   if (analysis.table().empty()) header.table = 0;
   header.offset = static_cast<int32_t>(chain.offset);
   header.residual = chain.residual;
+  header.rounds_first = chain.code.present;
+  header.code_low = static_cast<float>(chain.code.low);
+  header.code_high = static_cast<float>(chain.code.high);
+  header.code_scale = static_cast<float>(chain.code.scale);
+  header.code_shift = static_cast<float>(chain.code.shift);
   header.residual_scale = static_cast<float>(chain.residual_scale);
   header.last_scale = static_cast<float>(analysis.last().scale);
   header.last_shift = static_cast<float>(analysis.last().shift);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kLanes bytes to a vector of int32 and back, with saturation; also 4 * kLanes at once and fewer
-// than kLanes. store_codes takes values in [0, 255].
+// kLanes bytes to a vector of int32 and back, with saturation; also 2 and 4 * kLanes at once and
+// fewer than kLanes. store_codes takes values in [0, 255].
 #pragma once
 
 #include <cstring>
@@ -31,6 +31,12 @@ CAMSHAFT_INLINE void store_bytes(T* p, I32 a, I32 b, I32 c, I32 d) {
   const __m512i mixed = T(-1) < T(0) ? _mm512_packs_epi16(ab, cd) : _mm512_packus_epi16(ab, cd);
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   _mm512_storeu_si512(p, _mm512_permutexvar_epi32(order, mixed));
+}
+CAMSHAFT_INLINE void store_bytes(uint8_t* p, I32 a, I32 b) {
+  const __m512i words = _mm512_packs_epi32(a.v, b.v), mixed = _mm512_packus_epi16(words, words);
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 0, 4, 8, 12, 1, 5, 9, 13);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
+                      _mm512_castsi512_si256(_mm512_permutexvar_epi32(order, mixed)));
 }
 CAMSHAFT_INLINE I32 load_bytes(const uint8_t* p, int count) {
   return {_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(first_n(count).m, p))};
@@ -67,6 +73,12 @@ CAMSHAFT_INLINE void store_bytes(T* p, I32 a, I32 b, I32 c, I32 d) {
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permutevar8x32_epi32(mixed, order));
 }
+CAMSHAFT_INLINE void store_bytes(uint8_t* p, I32 a, I32 b) {
+  const __m256i words = _mm256_packs_epi32(a.v, b.v), mixed = _mm256_packus_epi16(words, words);
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 0, 4, 1, 5);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
+                   _mm256_castsi256_si128(_mm256_permutevar8x32_epi32(mixed, order)));
+}
 #else
 template <class T>
 CAMSHAFT_INLINE I32 load_bytes(const T* p) {
@@ -81,6 +93,9 @@ CAMSHAFT_INLINE void store_bytes(T* p, I32 a) {
   istore(lanes, a);
   for (int k = 0; k < kLanes; ++k)
     p[k] = static_cast<T>(lanes[k] < kLow ? kLow : lanes[k] > kHigh ? kHigh : lanes[k]);
+}
+CAMSHAFT_INLINE void store_bytes(uint8_t* p, I32 a, I32 b) {
+  store_bytes(p, a), store_bytes(p + kLanes, b);
 }
 template <class T>
 CAMSHAFT_INLINE void store_bytes(T* p, I32 a, I32 b, I32 c, I32 d) {

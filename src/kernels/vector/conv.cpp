@@ -182,7 +182,7 @@ constexpr Tactic row(const char* name) {
       .isa = kIsa,
       .formats = F.reading == Reading::kLinear ? FormatRule::kLinearToChannelLast
                                                : FormatRule::kChannelLast,
-      .version = F.numeric == Numeric::kFloat ? 1 : 2,
+      .version = F.numeric == Numeric::kFloat ? 1 : 3,
       .refusal = refusal<F>,
       .cost_us = cost_us<F>,
       .packed_inputs = F.numeric == Numeric::kFloat ? packed_conv_inputs : packed_byte_conv_inputs,

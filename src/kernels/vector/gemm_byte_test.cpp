@@ -308,6 +308,22 @@ TEST(ByteConv, Codes) {
        "v7 v8",
        {kChannels, kSameCodes, kChannels}},
       {"v3 = mul v0 v1; v4 = relu v3; v5 = add v4 v2", {kChannels, kSame}},
+      // codes in between: then a residual, a value, a residual and a program
+      {"v3 = mul v0 v1; v4 = round v3; v5 = const 128; v6 = add v4 v5; v7 = clip v6 0 255; v8 = "
+       "const -128; v9 = add v7 v8; v10 = add v2 v8; v11 = add v9 v10; v12 = relu v11",
+       {kPowerOfTwo, kSameCodes}},
+      {"v3 = mul v0 v1; v4 = relu v3; v5 = round v4; v6 = const 0.25; v7 = mul v5 v6; v8 = const "
+       "-9.5; v9 = fma v2 v6 v8; v10 = add v9 v7; v11 = const 3; v12 = mul v10 v11; v13 = round "
+       "v12; v14 = const 40; v15 = add v13 v14; v16 = clip v15 3 250",
+       {kPowerOfTwo, kSameCodes}},
+      {"v3 = mul v0 v1; v4 = round v3; v5 = clip v4 -100 90; v6 = const 0.5; v7 = mul v5 v6; v8 = "
+       "add v7 v2; v9 = const 64; v10 = add v8 v9",
+       {kPowerOfTwo, kSame}},
+      {"v2 = mul v0 v1; v3 = round v2; v4 = clip v3 -128 127; v5 = const 0.5; v6 = mul v4 v5",
+       {kPowerOfTwo}},
+      {"v3 = mul v0 v1; v4 = round v3; v5 = clip v4 -128 127; v6 = const 0.5; v7 = fma v5 v6 v2; "
+       "v8 = hard_swish v7",
+       {kPowerOfTwo, kSame}},
       {"v3 = mul v0 v1; v4 = mul v3 v2; v5 = const 60; v6 = add v4 v5",
        {kChannels, kImageChannels}},
       {"v2 = mul v0 v1; v3 = round v2; v4 = tanh v3; v5 = const 9.5; v6 = mul v4 v5",

@@ -45,6 +45,40 @@ CAMSHAFT_INLINE void store_tile(const Tile& t, const Value& value, const StoreOn
   }
 }
 
+// The same of codes; whole rows are packed four and two vectors at a time.
+template <int kRows, int kVecs, class Value>
+CAMSHAFT_INLINE void store_code_tile(const Tile& t, int tail_cols, const Value& value) {
+  constexpr int kFours = kVecs / 4 * 4, kTwos = kVecs / 2 * 2;
+  const bool full = t.cols == kVecs * kLanes;
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+    uint8_t* c = reinterpret_cast<uint8_t*>(t.c + r * t.c_stride);
+    if (full) {
+#pragma GCC unroll 2
+      for (int v = 0; v < kFours; v += 4)
+        store_bytes(c + v * kLanes, value(r, v), value(r, v + 1), value(r, v + 2), value(r, v + 3));
+      if constexpr (kFours < kTwos)
+        store_bytes(c + kFours * kLanes, value(r, kFours), value(r, kFours + 1));
+      if constexpr (kTwos < kVecs) store_codes(c + kTwos * kLanes, value(r, kTwos));
+    } else {
+#pragma GCC unroll 8
+      for (int v = 0; v < kVecs - 1; ++v) store_codes(c + v * kLanes, value(r, v));
+      store_codes(c + (kVecs - 1) * kLanes, value(r, kVecs - 1), tail_cols);
+    }
+  }
+}
+
+template <int kRows, int kVecs>
+CAMSHAFT_INLINE void round_to_codes(const Tile& t, Accumulators<F32, kRows, kVecs>& acc) {
+  const F32 low = set1(t.code_low), high = set1(t.code_high);
+  const F32 scale = set1(t.code_scale), shift = set1(t.code_shift);
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 8
+    for (int v = 0; v < kVecs; ++v)
+      acc.v[r][v] = fma(round_even(min(high, max(low, acc.v[r][v]))), scale, shift);
+}
+
 template <int kRows, int kVecs>
 CAMSHAFT_INLINE void add_residual(const Tile& t, int tail_cols,
                                   Accumulators<F32, kRows, kVecs>& acc) {
@@ -95,6 +129,7 @@ CAMSHAFT_INLINE void finish_bytes(const Tile& t, const Accumulators<I32, kRows, 
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) acc.v[r][v] = fma(to_float(sums.v[r][v]), multiplier, addend);
   }
+  if (t.rounds_first) round_to_codes(t, acc);
   if (t.residual) add_residual(t, tail_cols, acc);
   if (t.slope != 1) {
     const F32 slope = set1(t.slope), post = set1(t.post);
@@ -116,9 +151,10 @@ CAMSHAFT_INLINE void finish_bytes(const Tile& t, const Accumulators<I32, kRows, 
     return;
   }
   const I32 offset = iset1(t.offset);
-  store_tile<kRows, kVecs, uint8_t>(
-      t, clamped, [offset](uint8_t* c, F32 v) { store_codes(c, to_int(v) + offset); },
-      [offset, tail_cols](uint8_t* c, F32 v) { store_codes(c, to_int(v) + offset, tail_cols); });
+  const auto code = [&clamped, offset ](int r, int v) __attribute__((always_inline)) {
+    return to_int(clamped(r, v)) + offset;
+  };
+  store_code_tile<kRows, kVecs>(t, tail_cols, code);
 }
 
 template <class M, int kRows, int kVecs>

@@ -60,14 +60,17 @@ struct Tile {
   const Gate* gate = nullptr;  // or null: v = v * clamp(scale * v + shift), before the residual
   const std::byte* residual;   // null: none; columns contiguous
   int64_t residual_stride;
-  // finish of bytes: v = acc * multiplier[col] + addend[col]; v += residual_scale * residual;
-  // v = max(v, slope * v) + post; v = clamp(v, low, high); stored as `out`, bytes as
+  // finish of bytes: v = acc * multiplier[col] + addend[col]; with rounds_first
+  // v = round(clamp(v, code_low, code_high)) * code_scale + code_shift; v += residual_scale *
+  // residual; v = max(v, slope * v) + post; v = clamp(v, low, high); stored as `out`, bytes as
   // round(v) + offset, which lies in [0, 255]. For kInt, acc itself.
   const float* multiplier;
   const float* addend;
   float residual_scale, post;
   int32_t offset;
   bool residual_is_byte;
+  bool rounds_first = false;
+  float code_low = 0, code_high = 0, code_scale = 1, code_shift = 0;
   TileOut out;
 };
 

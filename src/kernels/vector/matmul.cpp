@@ -232,7 +232,7 @@ constexpr Tactic row(const char* name) {
           .kind = ir::LayerKind::kMatrixMultiply,
           .isa = kIsa,
           .formats = FormatRule::kLinear,
-          .version = F.numeric == Numeric::kFloat ? 1 : 2,
+          .version = F.numeric == Numeric::kFloat ? 1 : 3,
           .refusal = refusal<F>,
           .cost_us = cost_us<F>,
           .packed_inputs = packed_inputs<F.numeric>,
