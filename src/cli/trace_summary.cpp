@@ -48,7 +48,7 @@ void print_devices(const Profile& profile, const trace::Insights& insights) {
     const bool known = idle != insights.idle.end();
     devices.add({fmt::format("  {}", use.device), fmt::format("{:.1f}", use.utilization * 100),
                  share(use.sm_efficiency, 100), share(use.occupancy, 1),
-                 share(use.tensor_core_share, 100), known ? microseconds(idle->host_wait_us) : "–",
+                 share(use.matrix_share, 100), known ? microseconds(idle->host_wait_us) : "–",
                  known ? microseconds(idle->kernel_wait_us) : "–"});
   }
   fmt::print("\n{}", devices.text());

@@ -52,7 +52,9 @@ Report kernel_report(const Loaded& loaded, bool by_launch) {
            {trace::operator_label(profile.trace, group), profile.trace.strings[group.grid],
             profile.trace.strings[group.block]})
         row.push_back(std::string(text));
-    row.push_back(std::string(group.uses_tensor_cores ? "yes" : "no"));
+    const bool on_matrix_units =
+        trace::uses_matrix_units(profile.trace.strings[group.name], profile.semantics);
+    row.push_back(std::string(on_matrix_units ? "yes" : "no"));
     row.push_back(static_cast<double>(group.calls));
     for (const double ticks : {group.total, group.mean(), group.longest, group.shortest})
       row.push_back(profile.clock.to_us(ticks));

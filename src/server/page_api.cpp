@@ -64,7 +64,7 @@ void write_devices(JsonWriter& writer, const Profile& profile, const trace::Insi
     writer.real("utilization", use.utilization);
     if (use.sm_efficiency) writer.real("sm_efficiency", *use.sm_efficiency);
     if (use.occupancy) writer.real("occupancy", *use.occupancy / 100);
-    if (use.tensor_core_share) writer.real("tensor_cores", *use.tensor_core_share);
+    if (use.matrix_share) writer.real("tensor_cores", *use.matrix_share);
     for (const trace::IdleSplit& idle : insights.idle) {
       if (idle.device != use.device) continue;
       writer.key("idle").begin_object().real("span", idle.span_us).real("busy", idle.busy_us);

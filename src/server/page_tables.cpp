@@ -83,7 +83,7 @@ constexpr NumberColumn<OperatorGroup> kOperatorColumns[] = {
      [](const Profile& p, const OperatorGroup& row) { return p.clock.to_us(row.host_total); }},
     {"tc_percent",
      [](const Profile&, const OperatorGroup& row) {
-       return row.device_total > 0 ? 100 * row.tc_total / row.device_total : 0;
+       return row.device_total > 0 ? 100 * row.matrix_total / row.device_total : 0;
      }},
 };
 
@@ -155,8 +155,9 @@ Answer page_kernels(const Query& query, const ProfileEntry& entry) {
       writer, profile, by_launch ? profile.kernels.by_properties : profile.kernels.by_name,
       kKernelColumns, query,
       [&](JsonWriter& out, const KernelGroup& row) {
-        out.text("name", shortened(profile.trace.strings[row.name]))
-            .boolean("tensor_cores", row.uses_tensor_cores);
+        const std::string_view name = profile.trace.strings[row.name];
+        out.text("name", shortened(name))
+            .boolean("tensor_cores", trace::uses_matrix_units(name, profile.semantics));
         if (!by_launch) return;
         out.text("op", shortened(op_of(row))).text("grid", profile.trace.strings[row.grid]);
         out.text("block", profile.trace.strings[row.block]).integer("registers", row.registers);

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -247,12 +248,12 @@ Result<std::string> read_exactly(RawInput& input, uint64_t offset, size_t count)
   return bytes;
 }
 
-Result<ZipMember> find_zip_member(RawInput& input) {
+// Nothing where the archive has no directory.
+Result<std::optional<ZipMember>> find_zip_member(RawInput& input) {
   const size_t tail_size = static_cast<size_t>(std::min<uint64_t>(input.size(), 66000));
   CAMSHAFT_ASSIGN(const std::string tail, read_exactly(input, input.size() - tail_size, tail_size));
   const size_t end = tail.rfind("PK\x05\x06");
-  if (end == tail.npos || tail.size() - end < 22)
-    return make_error(ErrorCode::kCorrupt, "the zip archive has no directory (cut short?)");
+  if (end == tail.npos || tail.size() - end < 22) return std::optional<ZipMember>();
   uint64_t size = little_endian(&tail[end + 12], 4), offset = little_endian(&tail[end + 16], 4);
   const size_t locator = tail.rfind("PK\x06\x07", end);
   if (offset == 0xffffffffu && locator != tail.npos && tail.size() - locator >= 20) {
@@ -266,11 +267,37 @@ Result<ZipMember> find_zip_member(RawInput& input) {
   if (offset > input.size() || size > input.size() - offset)
     return make_error(ErrorCode::kCorrupt, "the zip directory lies outside the file");
   CAMSHAFT_ASSIGN(const std::string directory, read_exactly(input, offset, size));
-  return choose_member(directory);
+  return std::optional(choose_member(directory));
+}
+
+// An archive that was cut short has lost its directory: its members are read as their own headers
+// announce them, up to the first *.json*, which lasts to the end of what is there.
+Result<std::unique_ptr<ByteSource>> open_cut_zip(std::unique_ptr<RawInput> input) {
+  constexpr int kMostMembers = 1000;
+  uint64_t at = 0;
+  for (int k = 0; k < kMostMembers; ++k) {
+    CAMSHAFT_ASSIGN(const std::string header, read_exactly(*input, at, 30));
+    if (header.size() != 30 || little_endian(header.data(), 4) != 0x04034b50) break;
+    const size_t name_size = little_endian(&header[26], 2);
+    CAMSHAFT_ASSIGN(const std::string name, read_exactly(*input, at + 30, name_size));
+    const uint64_t data = at + 30 + name_size + little_endian(&header[28], 2);
+    const uint64_t compressed = little_endian(&header[18], 4),
+                   method = little_endian(&header[8], 2);
+    if (name.find(".json") != name.npos && method == 8)
+      return std::unique_ptr<ByteSource>(
+          std::make_unique<InflateSource>(std::move(input), data, ~uint64_t{0}, false));
+    if (name.find(".json") != name.npos && method == 0)
+      return std::unique_ptr<ByteSource>(std::make_unique<PlainSource>(std::move(input), data));
+    if (compressed == 0 || compressed == 0xffffffffu) break;  // stands behind the data instead
+    at = data + compressed;
+  }
+  return make_error(ErrorCode::kCorrupt, "the zip archive is cut short before any JSON file");
 }
 
 Result<std::unique_ptr<ByteSource>> open_zip(std::unique_ptr<RawInput> input) {
-  CAMSHAFT_ASSIGN(const ZipMember member, find_zip_member(*input));
+  CAMSHAFT_ASSIGN(const auto found, find_zip_member(*input));
+  if (!found) return open_cut_zip(std::move(input));
+  const ZipMember& member = *found;
   if (member.method != 0 && member.method != 8)
     return make_error(ErrorCode::kUnsupported, "the zip archive holds no stored or deflated file");
   CAMSHAFT_ASSIGN(const std::string header, read_exactly(*input, member.header, 30));

@@ -113,6 +113,13 @@ void fill_buckets(DeviceUses& uses, const Clock& clock, const Range& range) {
     }
 }
 
+// AMD's kernels tell matrix units only in part: none seen does not mean none used.
+bool names_tell_all(const Trace& trace, const Launches& launches) {
+  return std::none_of(launches.runtimes.begin(), launches.runtimes.end(), [&](uint32_t runtime) {
+    return trace.name_of(runtime).substr(0, 3) == "hip";
+  });
+}
+
 // Of kernels launched directly by operators: Tensor Core time and all time per device, and the
 // eligible part.
 void tensor_core_shares(const Trace& trace, const Clock& clock, const Semantics& semantics,
@@ -124,7 +131,10 @@ void tensor_core_shares(const Trace& trace, const Clock& clock, const Semantics&
         (times[node].tc_eligible || has_eligible_child[node]))
       has_eligible_child[forest.nodes[node].parent] = true;
   double all = 0, eligible = 0;
-  std::map<int64_t, std::pair<double, double>> per_device;  // Tensor Core time, all
+  struct Sum {
+    double tensor = 0, matrix = 0, all = 0;
+  };
+  std::map<int64_t, Sum> per_device;
   for (const uint32_t device : launches.devices) {
     if (trace.events.kind[device] != EventKind::kKernel) continue;
     const uint32_t node = launches.node_of_device(device);
@@ -133,17 +143,18 @@ void tensor_core_shares(const Trace& trace, const Clock& clock, const Semantics&
     all += length;
     uses.has_operator_kernels = true;
     if (times[node].tc_eligible && !has_eligible_child[node]) eligible += length;
-    auto& [tc, total] = per_device[trace.device[trace.events.detail[device]].device];
-    total += length;
-    if (uses_tensor_cores(trace.name_of(device), semantics)) tc += length;
+    Sum& sum = per_device[trace.device[trace.events.detail[device]].device];
+    sum.all += length;
+    if (uses_tensor_cores(trace.name_of(device), semantics)) sum.tensor += length;
+    if (uses_matrix_units(trace.name_of(device), semantics)) sum.matrix += length;
   }
   uses.eligible_share = all > 0 ? eligible / all : 0;
   if (!uses.has_operator_kernels) return;
+  const bool tells_all = names_tell_all(trace, launches);
   for (DeviceUse& use : uses.devices) {
-    const auto found = per_device.find(use.device);
-    use.tensor_core_share = found != per_device.end() && found->second.second > 0
-                                ? found->second.first / found->second.second
-                                : 0.0;
+    const Sum& sum = per_device[use.device];
+    use.tensor_core_share = sum.all > 0 ? sum.tensor / sum.all : 0.0;
+    if (sum.matrix > 0 || tells_all) use.matrix_share = sum.all > 0 ? sum.matrix / sum.all : 0.0;
   }
 }
 

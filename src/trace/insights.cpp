@@ -276,15 +276,17 @@ void add_findings(const Profile& profile, Insights& insights) {
                                       "low-utilization",
                                       "tensor-cores",
                                       "memory-pressure"};
-  // The original's rule does not know the kernels of later devices.
+  // The original's rule does not know the kernels of later devices, nor AMD's.
   constexpr int kTensorCoreRule = 6;
-  const bool has_newer =
-      std::any_of(profile.kernels.by_name.begin(), profile.kernels.by_name.end(),
-                  [&](const KernelGroup& group) {
-                    return uses_newer_matrix_units(profile.trace.strings[group.name]);
-                  });
+  const bool none_used =
+      std::none_of(profile.kernels.by_name.begin(), profile.kernels.by_name.end(),
+                   [&](const KernelGroup& group) {
+                     return uses_matrix_units(profile.trace.strings[group.name], profile.semantics);
+                   }) &&
+      std::any_of(profile.devices.devices.begin(), profile.devices.devices.end(),
+                  [](const DeviceUse& use) { return use.matrix_share.has_value(); });
   for (const Advice& advice : advise(profile, profile))
-    if (advice.rule != kTensorCoreRule || !has_newer)
+    if (advice.rule != kTensorCoreRule || none_used)
       list.push_back({kRuleIds[advice.rule], advice.text, advice.figure});
   const LaunchStats& launches = insights.launches;
   if (launches.kernels >= 100 && launches.short_kernels * 2 > launches.kernels) {
@@ -380,7 +382,7 @@ std::vector<std::pair<std::string, double>> metrics(const Profile& profile,
     add(device + "utilization_percent", 100 * use.utilization);
     if (use.sm_efficiency) add(device + "sm_efficiency_percent", 100 * *use.sm_efficiency);
     if (use.occupancy) add(device + "occupancy_percent", *use.occupancy);
-    if (use.tensor_core_share) add(device + "tensor_core_percent", 100 * *use.tensor_core_share);
+    if (use.matrix_share) add(device + "tensor_core_percent", 100 * *use.matrix_share);
   }
   for (const IdleSplit& split : insights.idle) {
     const std::string device = fmt::format("gpu{}.", split.device);

@@ -62,7 +62,8 @@ struct DeviceUse {
   std::vector<double> utilization_buckets;
   double utilization = 0;
   std::optional<double> sm_efficiency, occupancy;  // fraction, percent
-  std::optional<double> tensor_core_share;
+  std::optional<double> tensor_core_share;         // by the plugin's list of kernels
+  std::optional<double> matrix_share;              // by ours; not known where no kernel tells
 };
 
 struct DeviceUses {

@@ -29,16 +29,21 @@ void subtract_runtimes(const Trace& trace, const Clock& clock, const Semantics& 
 
 void add_device_times(const Trace& trace, const Clock& clock, const Semantics& semantics,
                       const Launches& launches, std::vector<NodeTimes>& times) {
-  std::vector<int8_t> is_tc(trace.strings.size(), -1);
+  enum : int8_t { kUnknown, kNone, kMatrix, kTensor };  // kTensor: by the plugin's list, too
+  std::vector<int8_t> units(trace.strings.size(), kUnknown);
   for (const uint32_t device : launches.devices) {
     const uint32_t node = launches.node_of_device(device);
     if (node == kNoRow) continue;
     const Ticks length = event_length(trace, clock, device);
     times[node].device_self += length;
     if (trace.events.kind[device] != EventKind::kKernel) continue;
-    int8_t& known = is_tc[trace.events.name[device]];
-    if (known < 0) known = uses_tensor_cores(trace.name_of(device), semantics) ? 1 : 0;
-    if (known == 1) {
+    int8_t& known = units[trace.events.name[device]];
+    if (known == kUnknown)
+      known = uses_tensor_cores(trace.name_of(device), semantics)   ? kTensor
+              : uses_matrix_units(trace.name_of(device), semantics) ? kMatrix
+                                                                    : kNone;
+    if (known >= kMatrix) times[node].matrix_total += length;
+    if (known == kTensor) {
       times[node].tc_self += length;
       times[node].tc_eligible = true;
     }
@@ -77,6 +82,7 @@ class Grouping {
     group.device_total += times.device_total;
     group.device_self += times.device_self;
     group.tc_total += times.tc_total;
+    group.matrix_total += times.matrix_total;
     group.tc_self += times.tc_self;
     group.has_call_stack = group.has_call_stack || has_stack;
   }
@@ -113,6 +119,7 @@ std::vector<NodeTimes> node_times(const Trace& trace, const Clock& clock,
     parent.host_self -= own.host_total;
     parent.device_total += own.device_total;
     parent.tc_total += own.tc_total;
+    parent.matrix_total += own.matrix_total;
     if (nodes[nodes[node].parent].kind == NodeKind::kOperator)
       parent.tc_eligible = parent.tc_eligible || own.tc_eligible;
   }

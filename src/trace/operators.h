@@ -12,7 +12,8 @@ namespace camshaft::trace {
 struct NodeTimes {
   Ticks host_total = 0, host_self = 0;
   Ticks device_total = 0, device_self = 0;
-  Ticks tc_total = 0, tc_self = 0;  // of kernels that use Tensor Cores
+  Ticks tc_total = 0, tc_self = 0;  // of kernels that use Tensor Cores by the plugin's list
+  Ticks matrix_total = 0;           // of kernels that do by ours
   bool tc_eligible = false;
 };
 
@@ -27,7 +28,7 @@ struct OperatorGroup {
   int64_t calls = 0;
   Ticks host_total = 0, host_self = 0;
   Ticks device_total = 0, device_self = 0;
-  Ticks tc_total = 0, tc_self = 0;
+  Ticks tc_total = 0, tc_self = 0, matrix_total = 0;
   bool tc_eligible = false;
   bool has_call_stack = false;
 };

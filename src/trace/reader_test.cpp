@@ -132,11 +132,21 @@ TEST(Reader, TruncatedFilesGiveWhatIsThereAndSaySo) {
     before = trace->events.size();
   }
   EXPECT_GT(before, whole / 2);
-  const std::string packed = gzip(text, 6);
-  const auto cut = read_text(packed.substr(0, packed.size() / 2));
-  ASSERT_NE(cut, nullptr);
-  EXPECT_TRUE(cut->report.truncated);
-  EXPECT_GT(cut->events.size(), 0u);
+}
+
+TEST(Reader, TruncatedPackingsGiveWhatIsThereAndSaySo) {
+  std::string events = op("first", "0");  // several blocks of every packing
+  for (int k = 1; k < 20000; ++k)
+    events += "," + op("n" + std::to_string(k * 7919 % 10007), std::to_string(k * 3));
+  const std::string text = trace_of(events);
+  for (const std::string& packed : {gzip(text, 6), zstd_of(text), zip_of("t.json", text, true),
+                                    zip_of("t.json", text, false)}) {
+    const auto cut = read_text(packed.substr(0, packed.size() * 2 / 3));
+    ASSERT_NE(cut, nullptr);
+    EXPECT_TRUE(cut->report.truncated);
+    EXPECT_GT(cut->events.size(), 1000u);
+    EXPECT_LT(cut->events.size(), 20000u);
+  }
 }
 
 TEST(Reader, ThreadIdsMayBeTextsOrNumbers) {

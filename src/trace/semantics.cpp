@@ -141,10 +141,12 @@ bool uses_tensor_cores(std::string_view kernel, const Semantics& semantics) {
                      [&](std::string_view part) { return contains(kernel, part); });
 }
 
-bool uses_newer_matrix_units(std::string_view kernel) {
-  constexpr std::string_view kParts[] = {"nvjet",     "wgmma",     "tcgen05",   "sm90_",
-                                         "sm100_",    "tensorop",  "fmhaSm",    "flash_fwd",
-                                         "flash_bwd", "_MI16x16x", "_MI32x32x", "mfma"};
+bool uses_matrix_units(std::string_view kernel, const Semantics& semantics) {
+  constexpr std::string_view kParts[] = {
+      "nvjet",  "wgmma",     "tcgen05",   "sm90_",     "sm100_",    "_sm100", "tensorop", "wmma",
+      "fmhaSm", "flash_fwd", "flash_bwd", "_MI16x16x", "_MI32x32x", "mfma",   "xdlops"};
+  if (uses_tensor_cores(kernel, semantics)) return true;
+  if (semantics.original || semantics.dialect == Dialect::kMlu) return false;
   return std::any_of(std::begin(kParts), std::end(kParts),
                      [&](std::string_view part) { return contains(kernel, part); });
 }

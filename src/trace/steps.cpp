@@ -31,13 +31,17 @@ bool spans_whole_step(EventKind kind, const Semantics& semantics, bool by_annota
   return kind == EventKind::kAnnotation && (semantics.is_mlu() || by_annotation);
 }
 
-// One step over everything on the host.
-bool whole_step(const Trace& trace, const Clock& clock, const Semantics& semantics,
-                bool by_annotation, Step& step) {
+bool is_device_work(EventKind kind) {
+  return kind == EventKind::kKernel || kind == EventKind::kMemcpy || kind == EventKind::kMemset;
+}
+
+// One step over all events that count.
+template <class Counts>
+bool step_over(const Trace& trace, const Clock& clock, Step& step, const Counts& counts) {
   bool any = false;
   step = {"0", 0, 0};
   for (uint32_t event = 0; event < trace.events.size(); ++event) {
-    if (!spans_whole_step(trace.events.kind[event], semantics, by_annotation)) continue;
+    if (!counts(trace.events.kind[event])) continue;
     const Ticks start = clock.start(trace.events.start_ns[event]);
     const Ticks end = start + clock.duration(trace.events.duration_ns[event]);
     step.start = any ? std::min(step.start, start) : start;
@@ -173,7 +177,12 @@ Steps find_steps(const Trace& trace, const Clock& clock, const Semantics& semant
     steps.from_annotation = annotation_steps(trace, clock, steps);
   if (steps.list.empty()) {
     Step whole;
-    if (!whole_step(trace, clock, semantics, by_annotation, whole)) {
+    const auto on_host = [&](EventKind kind) {
+      return spans_whole_step(kind, semantics, by_annotation);
+    };
+    const bool any = step_over(trace, clock, whole, on_host) ||
+                     (by_annotation && step_over(trace, clock, whole, is_device_work));
+    if (!any) {
       steps.undefined = true;
       if (!semantics.original) return steps;
       // The original starts from the largest and the smallest 64-bit time and finds nothing between

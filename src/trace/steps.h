@@ -35,7 +35,8 @@ class StepFinder {
   std::vector<Ticks> starts_, ends_;  // ends_: the latest end so far
 };
 
-// `by_annotation`: where no ProfilerStep marks any, an annotation that repeats may.
+// `by_annotation`: where no ProfilerStep marks any, an annotation that repeats may; a trace without
+// host events is one step over its device work.
 Steps find_steps(const Trace& trace, const Clock& clock, const Semantics& semantics,
                  const Launches& launches, bool by_annotation);
 
