@@ -28,12 +28,12 @@ PLUGIN = [
     "overview?", "operation?group_by=Operation&", "operation?group_by=OperationAndInputShape&", "operation/table?group_by=Operation&",
     "operation/table?group_by=OperationAndInputShape&", "operation/stack?group_by=Operation&op_name=aten::conv2d&", "kernel?",
     "kernel/table?group_by=Kernel&", "kernel/table?group_by=KernelNameAndOpName&", "kernel/tc_pie?", "memory?", "memory_curve?",
-    "memory_events?", "module?", "tree?", "diffnode?", "diff?",
+    "memory_events?", "tree?", "diff?", "diffnode?",
 ]
 PAGE = [
     "overview?", "operators?", "operators?group=shape&search=conv&sort=host_total&", "operators?limit=1000&group=shape&", "kernels?",
-    "kernels?group=launch&limit=1000&", "insights?", "memory?device=GPU0&", "memory_curve?device=GPU0&", "memory_events?device=GPU0&", "timeline?",
-    "timeline?start=100000000&end=200000000&pixels=4000&", "timeline?start=100000000&end=101000000&", "critical?", "ranks?", "module?", "tree?", "diff?",
+    "kernels?group=launch&limit=1000&", "insights?", "memory?device=GPU0&", "timeline?", "timeline?start=100000000&end=200000000&pixels=4000&",
+    "timeline?start=100000000&end=101000000&", "ranks?",
 ]
 
 

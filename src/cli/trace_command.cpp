@@ -116,7 +116,7 @@ int summary(std::vector<Loaded>& traces, const Options& options) {
     fmt::print("file,figure,value\n");
     for (const Loaded& loaded : traces)
       for (const auto& [name, value] : trace::metrics(*loaded.profile, loaded.insights))
-        fmt::print("\"{}\",{},{}\n", loaded.name, name, value);
+        fmt::print("{},{},{}\n", csv_quoted(loaded.name), name, value);
   } else {
     for (const Loaded& loaded : traces) print_summary(loaded);
   }
@@ -237,6 +237,7 @@ int trace_command(std::span<char* const> args) {
     }
     traces.push_back(std::move(*loaded));
   }
+  if (interrupted) return kInterrupted;
   if (traces.empty()) return fail("none of the files could be read");
   if (what == "summary") return summary(traces, *options);
   if (what == "diff") return diff(traces, *options);

@@ -11,18 +11,18 @@
 namespace camshaft::cli {
 namespace {
 
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return out + "\"";
-}
-
 std::string shown(double value) {
   const bool is_whole = value == std::floor(value) && std::abs(value) < 1e15;
   return is_whole ? fmt::format("{:.0f}", value) : fmt::format("{:.2f}", value);
 }
 
 }  // namespace
+
+std::string csv_quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return out + "\"";
+}
 
 bool Report::sort_by(const std::string& key) {
   for (size_t k = 0; k < fields_.size(); ++k) {
@@ -65,9 +65,10 @@ void Report::print_csv(bool with_file, const std::string& file, bool with_header
     fmt::print("{}\n", header);
   }
   for (const auto& row : rows_) {
-    std::string line = with_file ? quoted(file) + "," : "";
+    std::string line = with_file ? csv_quoted(file) + "," : "";
     for (size_t k = 0; k < fields_.size(); ++k)
-      line += (fields_[k].is_number ? fmt::format("{}", row[k].number) : quoted(row[k].text)) + ",";
+      line +=
+          (fields_[k].is_number ? fmt::format("{}", row[k].number) : csv_quoted(row[k].text)) + ",";
     line.pop_back();
     fmt::print("{}\n", line);
   }

@@ -21,6 +21,8 @@ struct Cell {
   double number = 0;
 };
 
+std::string csv_quoted(const std::string& text);
+
 class Report {
  public:
   explicit Report(std::vector<Field> fields) : fields_(std::move(fields)) {}

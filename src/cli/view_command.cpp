@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 #include <thread>
 
 #include <fmt/format.h>
@@ -73,12 +74,13 @@ void open_browser(const std::string& address) {
 // Says what is being read until all is there.
 void report_progress(const server::RunStore& store, const std::atomic<bool>& stop) {
   ProgressLine line;
-  size_t told = 0;
+  std::set<std::string> told;
   for (;;) {
     const server::LoadState state = store.state();
-    for (; told < state.messages.size(); ++told) {
+    for (const std::string& message : state.messages) {
+      if (!told.insert(message).second) continue;
       line.clear();
-      warn(state.messages[told]);
+      warn(message);
     }
     if (!state.loading() || stop) break;
     line.update("reading traces", static_cast<int64_t>(state.bytes_done),
@@ -113,6 +115,7 @@ int serve(const Options& options) {
   std::thread reporting([&] { report_progress(store, stop); });
   int signal = 0;
   ::sigwait(&signals, &signal);
+  ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);  // a second one ends the program at once
   stop = true;
   server.stop();
   serving.join();

@@ -19,7 +19,8 @@ using trace::JsonWriter;
 using trace::Profile;
 using ProfilePtr = std::shared_ptr<const Profile>;
 
-constexpr int64_t kTreeNodes = 6000;  // of /tree in one answer, about a megabyte
+constexpr int64_t kTreeNodes = 6000;     // of /tree in one answer, about a megabyte
+constexpr int64_t kDiffBytes = 3 << 20;  // of /diff, packed a fifteenth of it
 
 constexpr const char* kViewOrder[] = {"Overview",    "Operator", "Kernel", "Trace",
                                       "Distributed", "Memory",   "Module", "Lightning"};
@@ -209,6 +210,11 @@ Answer module(const Request&, const Run&, const Profile& profile) {
   if (!profile.has_modules) return failure(404, "this profile has no modules");
   return json(trace::modules_json(profile), true);
 }
+// For answers that are written after the request's own hold on the profile is gone.
+ProfilePtr kept_profile(const Request& request, const Run& run) {
+  return choose_profile(*run.find(request.text("worker"), request.text("span")), request);
+}
+
 // Whole as the original sends it, but in pieces; by default only as much as a page can take in.
 Answer tree(const Request& request, const Run& run, const Profile& profile) {
   int64_t limit = profile.semantics.original ? 0 : kTreeNodes, root = -1;
@@ -221,20 +227,20 @@ Answer tree(const Request& request, const Run& run, const Profile& profile) {
                                   static_cast<size_t>(std::max<int64_t>(0, limit))};
   Answer answer;
   answer.always_gzip = true;
-  const ProfilePtr kept =
-      choose_profile(*run.find(request.text("worker"), request.text("span")), request);
-  answer.stream = [kept, wanted](const trace::TextSink& sink) {
+  answer.stream = [kept = kept_profile(request, run), wanted](const trace::TextSink& sink) {
     return trace::write_tree(*kept, wanted, sink);
   };
   return answer;
 }
 
-Answer trace_file(const Request&, const Run&, const Profile& profile) {
+Answer trace_file(const Request& request, const Run& run, const Profile& profile) {
   Answer answer;
   answer.always_gzip = true;
   answer.trace_file = profile.name;
   if (!profile.has_kernels) return answer;
-  for (const std::string& event : trace::counter_events(profile)) answer.counters += event + ", ";
+  answer.counters = [kept = kept_profile(request, run)](const trace::TextSink& sink) {
+    return trace::write_counters(*kept, sink);
+  };
   return answer;
 }
 
@@ -259,7 +265,12 @@ Answer diff_route(const Request& request, bool one_node) {
   const ProfilePtr right = find_profile(request, "exp_run", "exp_worker", "exp_span");
   if (left == nullptr || right == nullptr) return failure(404, "no such profile");
   const auto root = request.store.diff(left, right);
-  if (!one_node) return json(trace::diff_json(*root), true);
+  if (!one_node) {
+    int64_t limit = left->semantics.original ? 0 : kDiffBytes;
+    if (request.has("limit") && !parse_whole(request.text("limit"), limit))
+      return failure(400, "limit is a whole number of bytes");
+    return json(trace::diff_json(*root, static_cast<size_t>(std::max<int64_t>(0, limit))), true);
+  }
   std::string node = trace::diff_node_json(*root, request.text("path", "0"));
   if (node.empty()) return failure(404, "no node at path " + request.text("path", "0"));
   return json(std::move(node), true);

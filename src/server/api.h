@@ -21,9 +21,10 @@ struct Answer {
   bool always_gzip = false;  // the original sends these packed whatever the client accepts
   // Of large answers instead of a body: writes it piece by piece, false when it could not finish.
   std::function<bool(const trace::TextSink&)> stream;
-  std::string
-      trace_file;  // of /trace: this file is the answer, with `counters` put in front of its events
-  std::string counters;
+  // Of /trace: this file is the answer, with the counter events written by `counters` (may be
+  // empty) put in front of its own.
+  std::string trace_file;
+  std::function<bool(const trace::TextSink&)> counters;
 };
 
 // `path` is relative to the plugin's mount point: "/overview".

@@ -80,7 +80,8 @@ void send_trace(httplib::Response& response, const Answer& answer) {
 }
 
 bool is_address_literal(const std::string& host) {
-  if (!host.empty() && host.front() == '[') return host.back() == ']';
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']')
+    return host.find_first_not_of("0123456789abcdef:.", 1) == host.size() - 1;
   return !host.empty() && host.find_first_not_of("0123456789.") == std::string::npos;
 }
 

@@ -83,6 +83,8 @@ std::shared_ptr<const Profile> ProfileEntry::profile(const Semantics& semantics)
   made->name = file_.path;
   made->worker = file_.worker;
   made->span = span_;
+  constexpr size_t kKept = 2;
+  if (others_.size() == kKept) others_.pop_front();
   return others_.emplace_back(std::move(made));
 }
 
@@ -141,7 +143,12 @@ void RunStore::wait() {
 
 LoadState RunStore::state() const {
   const std::lock_guard lock(mutex_);
-  return state_;
+  LoadState now = state_;
+  for (const auto& [path, note] : notes_) {
+    now.failed += note.failed ? 1 : 0;
+    now.messages.push_back(note.text);
+  }
+  return now;
 }
 
 std::vector<std::string> RunStore::run_names() const {
@@ -161,7 +168,7 @@ std::shared_ptr<const Run> RunStore::run(const std::string& name) const {
 
 std::shared_ptr<const trace::DiffNode> RunStore::diff(
     const std::shared_ptr<const Profile>& left, const std::shared_ptr<const Profile>& right) const {
-  constexpr size_t kKept = 4;
+  constexpr size_t kKept = 2;
   const std::lock_guard lock(diff_mutex_);
   for (const KeptDiff& kept : diffs_)
     if (kept.left == left && kept.right == right) return kept.node;
@@ -201,6 +208,30 @@ void RunStore::scan_folder(const std::string& root,
   }
 }
 
+std::vector<RunStore::Job> RunStore::jobs_of(const std::string& run,
+                                             const std::vector<TraceFile>& files) {
+  std::map<std::string, std::set<std::string>> stamps;  // sorted as texts, numbered from 1
+  for (const TraceFile& file : files)
+    if (!file.stamp.empty()) stamps[file.worker].insert(file.stamp);
+  std::vector<Job> jobs;
+  for (const TraceFile& file : files) {
+    Job job{run, file, "default", 0, 0, 0};
+    std::error_code error;
+    job.bytes = fs::file_size(file.path, error);
+    if (error) continue;
+    job.changed = fs::last_write_time(file.path, error).time_since_epoch().count();
+    if (!file.stamp.empty()) {
+      const auto& known = stamps[file.worker];
+      job.span = std::to_string(std::distance(known.begin(), known.find(file.stamp)) + 1);
+    }
+    job.cost = estimated_cost(file.path, job.bytes);
+    jobs.push_back(std::move(job));
+  }
+  return jobs;
+}
+
+// A file is read when it is new, when it has changed since (it was still being written, or was
+// written again) and when an earlier span that came later gives it another number.
 void RunStore::scan() {
   std::map<std::string, std::vector<TraceFile>> found;
   std::error_code error;
@@ -217,25 +248,17 @@ void RunStore::scan() {
   }
   std::vector<Job> fresh;
   for (auto& [run, files] : found) {
-    std::map<std::string, std::set<std::string>> stamps;  // sorted as texts, numbered from 1
-    for (const TraceFile& file : files)
-      if (!file.stamp.empty()) stamps[file.worker].insert(file.stamp);
     std::sort(files.begin(), files.end(),
               [](const TraceFile& a, const TraceFile& b) { return a.path < b.path; });
-    for (const TraceFile& file : files) {
-      Job job{run, file, "default", fs::file_size(file.path, error), 0};
-      if (!file.stamp.empty()) {
-        const auto& known = stamps[file.worker];
-        job.span = std::to_string(std::distance(known.begin(), known.find(file.stamp)) + 1);
-      }
-      job.cost = estimated_cost(file.path, job.bytes);
-      fresh.push_back(std::move(job));
-    }
+    for (Job& job : jobs_of(run, files)) fresh.push_back(std::move(job));
   }
   const std::lock_guard lock(mutex_);
   std::reverse(fresh.begin(), fresh.end());
   for (Job& job : fresh) {
-    if (!known_files_.emplace(job.file.path, true).second) continue;
+    Known now{job.bytes, job.changed, job.span};
+    Known& known = known_files_[job.file.path];
+    if (known == now) continue;
+    known = std::move(now);
     auto& run = runs_[job.run];
     if (run == nullptr) run = std::make_shared<Run>(Run{job.run, {}});
     ++state_.files;
@@ -243,6 +266,12 @@ void RunStore::scan() {
     jobs_.push_back(std::move(job));
   }
   changed_.notify_all();
+}
+
+// False when the file has changed since: it will be read again.
+bool RunStore::is_current(const Job& job) const {
+  const auto known = known_files_.find(job.file.path);
+  return known != known_files_.end() && known->second == Known{job.bytes, job.changed, job.span};
 }
 
 void RunStore::scan_loop() {
@@ -278,6 +307,10 @@ void RunStore::work_loop() {
 }
 
 void RunStore::read(const Job& job) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!is_current(job)) return;
+  }
   trace::ReadOptions options;
   options.cancel = &stop_;
   uint64_t reported = 0;
@@ -290,8 +323,7 @@ void RunStore::read(const Job& job) {
   if (!read.ok()) {
     log(Severity::kWarning, "{}", read.status().message());
     const std::lock_guard lock(mutex_);
-    ++state_.failed;
-    state_.messages.push_back(read.status().message());
+    if (is_current(job)) notes_[job.file.path] = {read.status().message(), true};
     return;
   }
   auto trace = std::make_shared<const trace::Trace>(std::move(read).value());
@@ -308,9 +340,13 @@ void RunStore::read(const Job& job) {
       std::make_shared<const ProfileEntry>(job.file, job.span, trace, std::move(profile));
   {
     const std::lock_guard lock(mutex_);
+    if (!is_current(job)) return;
+    notes_.erase(job.file.path);
     if (!trace->report.note.empty())
-      state_.messages.push_back(job.file.path + ": " + trace->report.note);
+      notes_[job.file.path] = {job.file.path + ": " + trace->report.note, false};
     auto updated = std::make_shared<Run>(*runs_[job.run]);
+    for (auto at = updated->entries.begin(); at != updated->entries.end();)
+      at = at->second->file().path == job.file.path ? updated->entries.erase(at) : std::next(at);
     updated->entries[{job.file.worker, job.span}] = entry;
     runs_[job.run] = std::move(updated);
   }

@@ -52,7 +52,7 @@ class ProfileEntry {
   // Made on first use; the loader asks for them right after it shows the entry.
   const trace::Insights& insights() const;
   const trace::Timeline& timeline() const;
-  // The same trace in another dialect or mode; made once, then kept.
+  // The same trace in another dialect or mode: worked out anew, the last two are kept.
   std::shared_ptr<const trace::Profile> profile(const trace::Semantics& semantics) const;
 
  private:
@@ -61,7 +61,7 @@ class ProfileEntry {
   std::shared_ptr<const trace::Trace> trace_;
   std::shared_ptr<const trace::Profile> first_;
   mutable std::mutex mutex_;
-  mutable std::vector<std::shared_ptr<const trace::Profile>> others_;
+  mutable std::deque<std::shared_ptr<const trace::Profile>> others_;
   mutable std::once_flag insights_made_, timeline_made_;
   mutable trace::Insights insights_;
   mutable trace::Timeline timeline_;
@@ -80,7 +80,7 @@ struct Run {
 struct LoadState {
   size_t files = 0, done = 0, failed = 0;
   uint64_t bytes = 0, bytes_done = 0;
-  std::vector<std::string> messages;  // files that failed or were read in part
+  std::vector<std::string> messages;  // files that failed or were read in part, one each
 
   bool loading() const { return done < files; }
 };
@@ -108,8 +108,23 @@ class RunStore {
     TraceFile file;
     std::string span;
     uint64_t bytes = 0, cost = 0;
+    int64_t changed = 0;  // when the file was, as its folder says
+  };
+  // A file as it was when it was last given to a reader.
+  struct Known {
+    uint64_t bytes = 0;
+    int64_t changed = 0;
+    std::string span;
+
+    bool operator==(const Known&) const = default;
+  };
+  struct Note {
+    std::string text;
+    bool failed = false;
   };
   void scan();
+  static std::vector<Job> jobs_of(const std::string& run, const std::vector<TraceFile>& files);
+  bool is_current(const Job& job) const;
   void scan_folder(const std::string& root,
                    std::map<std::string, std::vector<TraceFile>>& found) const;
   void scan_loop();
@@ -128,8 +143,9 @@ class RunStore {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, std::shared_ptr<Run>> runs_;
-  std::map<std::string, bool> known_files_;
-  std::vector<Job> jobs_;  // not yet begun, last first
+  std::map<std::string, Known> known_files_;
+  std::map<std::string, Note> notes_;  // by path, of its last reading
+  std::vector<Job> jobs_;              // not yet begun, last first
   LoadState state_;
   uint64_t in_flight_ = 0;
   size_t busy_ = 0;

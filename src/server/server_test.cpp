@@ -78,6 +78,41 @@ TEST_F(Server, FilesThatComeLaterAreFound) {
   EXPECT_EQ(store->run("job")->workers().size(), 2u);
 }
 
+// What a program saw of a file that was still being written is read again once it has grown.
+TEST_F(Server, FilesThatChangeAreReadAgain) {
+  const std::string text = trace::testing::sample_trace();
+  add("job/worker0.pt.trace.json", text.substr(0, text.size() / 2));
+  const auto store = load(1);
+  const auto events = [&] {
+    return store->run("job")->find("worker0", "default")->profile()->trace.events.size();
+  };
+  const size_t half = events();
+  EXPECT_EQ(store->state().messages.size(), 1u);  // it ends early
+  add("job/worker0.pt.trace.json", text);
+  for (int k = 0; k < 200 && (events() == half || store->state().loading()); ++k)
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_GT(events(), half);
+  EXPECT_TRUE(store->state().messages.empty());
+  EXPECT_EQ(store->state().done, 2u);
+}
+
+TEST_F(Server, AnEarlierSpanThatComesLaterMovesTheOthers) {
+  add("job/worker1.10.pt.trace.json");
+  add("job/worker1.30.pt.trace.json");
+  const auto store = load(1);
+  add("job/worker1.20.pt.trace.json");
+  const auto stamps = [&] {
+    std::string list;
+    const auto run = store->run("job");
+    for (const auto& [key, entry] : run->entries)
+      if (key.first == "worker1") list += key.second + ":" + entry->file().stamp + " ";
+    return list;
+  };
+  for (int k = 0; k < 200 && stamps() != "1:10 2:20 3:30 "; ++k)
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(stamps(), "1:10 2:20 3:30 ");
+}
+
 TEST_F(Server, UnreadableFilesAreToldAndTheOthersStay) {
   add("job/worker1.pt.trace.json", "no JSON");
   add("job/worker2.pt.trace.json.gz", trace::testing::sample_trace());
@@ -140,11 +175,51 @@ TEST_F(Server, PageTablesArePagedSortedAndSearched) {
 TEST_F(Server, TraceGoesOutWithCounters) {
   const auto store = load();
   const Answer answer_ = answer(*store, "/trace", of());
-  EXPECT_NE(answer_.counters.find("GPU 0 Utilization"), std::string::npos);
+  std::string counters;
+  ASSERT_TRUE(answer_.counters);
+  EXPECT_TRUE(answer_.counters([&](std::string_view piece) {
+    counters += piece;
+    return true;
+  }));
+  EXPECT_TRUE(json::accept("[" + counters + "]"));
+  EXPECT_NE(counters.find("GPU 0 Utilization"), std::string::npos);
   EXPECT_EQ(fs::path(answer_.trace_file).filename(), "worker0.pt.trace.json");
   Parameters other = of();
   other.emplace("compat", "1");
   EXPECT_EQ(answer(*store, "/trace", other).trace_file, answer_.trace_file);
+}
+
+size_t nodes_of(const json& node) {
+  size_t count = 1;
+  for (const json& child : node["children"]) count += nodes_of(child);
+  return count;
+}
+
+TEST_F(Server, LargeDifferencesAreCutAndSayWhatIsLeftOut) {
+  const auto store = load();
+  Parameters parameters = of();
+  for (const char* name : {"run", "worker", "span"})
+    parameters.emplace(std::string("exp_") + name, parameters.find(name)->second);
+  const json whole = json::parse(answer(*store, "/diff", parameters).body);
+  ASSERT_GT(nodes_of(whole), whole["children"].size() + 1);
+  parameters.emplace("limit", "1");  // byte: one level is always given
+  const json cut = json::parse(answer(*store, "/diff", parameters).body);
+  ASSERT_EQ(cut["children"].size(), whole["children"].size());
+  size_t omitted = 0;
+  for (size_t k = 0; k < cut["children"].size(); ++k) {
+    const json& child = cut["children"][k];
+    EXPECT_EQ(child["left"], whole["children"][k]["left"]);
+    if (!child.contains("omitted")) continue;
+    omitted += child["omitted"].get<size_t>();
+    Parameters node = parameters;
+    node.emplace("path", child["path"].get<std::string>());
+    const json asked = json::parse(answer(*store, "/diffnode", node).body);
+    EXPECT_EQ(asked["children"].size(), whole["children"][k]["children"].size());
+  }
+  EXPECT_EQ(nodes_of(cut) + omitted, nodes_of(whole));
+  parameters.erase("limit");
+  parameters.emplace("limit", "x");
+  EXPECT_EQ(answer(*store, "/diff", parameters).status, 400);
 }
 
 // A connection to a running server.
@@ -216,6 +291,7 @@ TEST_F(Server, OnlyItsOwnNamesAndFilesAreServed) {
   EXPECT_TRUE(is_own_host("LocalHost", "127.0.0.1"));
   EXPECT_FALSE(is_own_host("attacker.com:6006", "127.0.0.1"));
   EXPECT_FALSE(is_own_host("", "127.0.0.1"));
+  EXPECT_FALSE(is_own_host("[x.attacker.com]", "127.0.0.1"));
 }
 
 TEST_F(Server, RequestsAreBounded) {

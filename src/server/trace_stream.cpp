@@ -11,6 +11,7 @@ namespace camshaft::server {
 namespace {
 
 constexpr size_t kChunkBytes = size_t{1} << 20;
+constexpr size_t kMostMetadataBytes = 64 * kChunkBytes;  // in front of the events
 
 // Where events begin in `start` of a file: behind the '[' of the event array, npos if it is not
 // there yet.
@@ -27,37 +28,47 @@ bool is_empty_array(std::string_view rest) {
   return next != rest.npos && rest[next] == ']';
 }
 
+// Puts the counters behind the opening bracket at `begin` of what was read so far.
+bool write_start(std::string_view start, size_t begin,
+                 const std::function<bool(const PieceSink&)>& counters, GzipSink& out) {
+  bool any = false;
+  const auto write = [&](std::string_view piece) {
+    any = any || !piece.empty();
+    return out.write(piece);
+  };
+  if (!out.write(start.substr(0, begin)) || !counters(write)) return false;
+  const std::string_view rest = start.substr(begin);
+  if (any && !is_empty_array(rest) && !out.write(", ")) return false;
+  return out.write(rest);
+}
+
 }  // namespace
 
-Status stream_trace(const std::string& file, const std::string& counters,
-                    const std::function<bool(std::string_view)>& sink) {
+Status stream_trace(const std::string& file, const std::function<bool(const PieceSink&)>& counters,
+                    const PieceSink& sink) {
   CAMSHAFT_ASSIGN(const auto source, trace::open_byte_source(file));
+  const auto gone = [] { return make_error(ErrorCode::kCancelled, "the client is gone"); };
   GzipSink out(sink);
   std::string start;  // bytes up to the event array
-  bool inserted = counters.empty();
+  bool inserted = !counters;
   std::vector<char> chunk(kChunkBytes);
   for (;;) {
     CAMSHAFT_ASSIGN(const size_t got, source->read(chunk.data(), chunk.size()));
     if (got == 0) break;
-    std::string_view text(chunk.data(), got);
-    if (!inserted) {
-      start.append(text);
-      const size_t begin = events_begin(start);
-      if (begin == start.npos && start.size() < 64 * kChunkBytes) continue;
-      if (begin != start.npos) {
-        std::string_view list = counters;
-        if (is_empty_array(std::string_view(start).substr(begin)))
-          list.remove_suffix(2);  // no comma before ']'
-        start.insert(begin, list);
-      }
-      inserted = true;
-      text = start;
+    const std::string_view text(chunk.data(), got);
+    if (inserted) {
+      if (!out.write(text)) return gone();
+      continue;
     }
-    if (!out.write(text)) return make_error(ErrorCode::kCancelled, "the client is gone");
+    start.append(text);
+    const size_t begin = events_begin(start);
+    if (begin == start.npos && start.size() < kMostMetadataBytes) continue;
+    inserted = true;
+    if (!(begin == start.npos ? out.write(start) : write_start(start, begin, counters, out)))
+      return gone();
+    start = {};
   }
-  if (!inserted && !out.write(start))
-    return make_error(ErrorCode::kCancelled, "the client is gone");
-  if (!out.write("", true)) return make_error(ErrorCode::kCancelled, "the client is gone");
+  if (!out.write(start) || !out.write("", true)) return gone();
   return ok_status();
 }
 

@@ -12,8 +12,11 @@
 
 namespace camshaft::server {
 
-// Calls `sink` with pieces of the packed stream; `sink` returns false to stop.
-Status stream_trace(const std::string& file, const std::string& counters,
-                    const std::function<bool(std::string_view)>& sink);
+using PieceSink = std::function<bool(std::string_view)>;
+
+// Calls `sink` with pieces of the packed stream; `sink` returns false to stop. `counters` (may be
+// empty) writes events with commas between them.
+Status stream_trace(const std::string& file, const std::function<bool(const PieceSink&)>& counters,
+                    const PieceSink& sink);
 
 }  // namespace camshaft::server

@@ -310,11 +310,39 @@ void write_sides(JsonWriter& json, const DiffNode& node) {
   json.begin_object().key("left").raw(node.left.json).key("right").raw(node.right.json);
 }
 
-void write_tree(JsonWriter& json, const DiffNode& node) {
+void add_sizes(const DiffNode& node, size_t depth, std::vector<size_t>& of_depth) {
+  if (of_depth.size() <= depth) of_depth.push_back(0);
+  of_depth[depth] += node.left.json.size() + node.right.json.size();
+  for (const DiffNode& child : node.children) add_sizes(child, depth + 1, of_depth);
+}
+
+// How many levels below the root fit; one is always given.
+size_t fitting_depth(const DiffNode& root, size_t limit_bytes) {
+  std::vector<size_t> of_depth;
+  add_sizes(root, 0, of_depth);
+  size_t sum = 0, depth = 0;
+  for (; depth < of_depth.size(); ++depth) {
+    sum += of_depth[depth];
+    if (sum > limit_bytes && depth > 1) break;
+  }
+  return depth - 1;
+}
+
+size_t count_below(const DiffNode& node) {
+  size_t count = node.children.size();
+  for (const DiffNode& child : node.children) count += count_below(child);
+  return count;
+}
+
+void write_tree(JsonWriter& json, const DiffNode& node, size_t depth, const std::string& path) {
   write_sides(json, node);
   json.key("children").begin_array();
-  for (const DiffNode& child : node.children) write_tree(json, child);
-  json.end_array().end_object();
+  for (size_t k = 0; depth > 0 && k < node.children.size(); ++k)
+    write_tree(json, node.children[k], depth - 1, fmt::format("{}-{}", path, k));
+  json.end_array();
+  if (depth == 0 && !node.children.empty())
+    json.integer("omitted", static_cast<int64_t>(count_below(node))).text("path", path);
+  json.end_object();
 }
 
 const DiffNode* find_node(const DiffNode& root, const std::string& path) {
@@ -343,9 +371,9 @@ DiffNode diff_profiles(const Profile& left, const Profile& right) {
   return Comparison(left, right).run();
 }
 
-std::string diff_json(const DiffNode& root) {
+std::string diff_json(const DiffNode& root, size_t limit_bytes) {
   JsonWriter json;
-  write_tree(json, root);
+  write_tree(json, root, limit_bytes > 0 ? fitting_depth(root, limit_bytes) : ~size_t{0}, "0");
   return json.take();
 }
 

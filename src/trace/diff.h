@@ -35,7 +35,9 @@ struct DiffNode {
 
 DiffNode diff_profiles(const Profile& left, const Profile& right);
 
-std::string diff_json(const DiffNode& root);
+// All of it, or, with a limit, only the levels that fit into about so many bytes: a node with
+// something left out says how many ("omitted") and at which path to ask for it ("path").
+std::string diff_json(const DiffNode& root, size_t limit_bytes = 0);
 // The node at "0-2-1" and one level below; "" when there is no such node.
 std::string diff_node_json(const DiffNode& root, const std::string& path);
 

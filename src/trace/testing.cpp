@@ -187,7 +187,10 @@ size_t exercise_views(const Profile& p) {
       bytes += piece.size();
       return true;
     });
-  for (const std::string& event : counter_events(p)) bytes += event.size();
+  write_counters(p, [&](std::string_view piece) {
+    bytes += piece.size();
+    return true;
+  });
   const DiffNode node = diff_profiles(p, p);
   bytes += diff_json(node).size() + diff_node_json(node, "0-1").size();
   const std::vector<const Profile*> workers{&p, &p};

@@ -46,7 +46,8 @@ using TextSink = std::function<bool(std::string_view)>;
 // Gives the text away in pieces of about a megabyte until all is written or `sink` says no.
 bool write_tree(const Profile& profile, const TreeRequest& request, const TextSink& sink);
 // The counter events that /trace adds to the file.
-std::vector<std::string> counter_events(const Profile& profile);
+// The counter events of /trace as "{…}, {…}"; false when the sink would not take them.
+bool write_counters(const Profile& profile, const TextSink& sink);
 
 // Views a profile has, by their names in the page.
 std::vector<std::string> view_names(const Profile& profile);

@@ -26,21 +26,6 @@ void write(JsonWriter& json, const Clock& clock, const ModuleNode& node) {
   json.end_array().end_object();
 }
 
-std::string counter(const Profile& profile, const DeviceUse& use, std::string_view metric,
-                    Ticks time, const Value& value) {
-  const std::string word = profile.semantics.is_mlu() ? "MLU" : "GPU";
-  const bool is_utilization = metric == "Utilization";
-  JsonWriter json;
-  json.begin_object().text("ph", "C").text("name",
-                                           fmt::format("{} {} {}", word, use.device, metric));
-  json.integer("pid", use.device);
-  write(json.key("ts"), profile.clock.point(time));
-  json.key("args").begin_object();
-  write(json.key(is_utilization ? word + " Utilization" : std::string(metric)), value);
-  json.end_object().end_object();
-  return json.take();
-}
-
 }  // namespace
 
 std::string modules_json(const Profile& profile) {
@@ -233,31 +218,69 @@ bool write_tree(const Profile& profile, const TreeRequest& request, const TextSi
   return TreeWriter(profile, sink).run(request);
 }
 
-std::vector<std::string> counter_events(const Profile& profile) {
-  std::vector<std::string> events;
-  const DeviceUses& uses = profile.devices;
-  const auto baseline = [&](const DeviceUse& use, std::string_view metric) {
-    events.push_back(counter(profile, use, metric, uses.first_bucket, int64_t{1}));
-    events.push_back(counter(profile, use, metric, uses.first_bucket, int64_t{0}));
-  };
-  for (const DeviceUse& use : uses.devices) {
-    baseline(use, "Utilization");
-    for (size_t k = 0; k < use.utilization_buckets.size(); ++k)
-      events.push_back(counter(profile, use, "Utilization",
-                               uses.first_bucket + static_cast<double>(k) * uses.bucket_width,
-                               use.utilization_buckets[k]));
-    events.push_back(counter(profile, use, "Utilization", uses.last_end, int64_t{0}));
-  }
-  if (profile.semantics.is_mlu()) return events;
-  for (const DeviceUse& use : uses.devices) {
-    if (use.efficiency.empty()) continue;
-    baseline(use, "Est. SM Efficiency");
-    for (const CounterPoint& stretch : use.efficiency) {
-      events.push_back(counter(profile, use, "Est. SM Efficiency", stretch.start, stretch.value));
-      events.push_back(counter(profile, use, "Est. SM Efficiency", stretch.end, int64_t{0}));
+namespace {
+
+// Every kernel may begin and end a stretch of SM efficiency, so counters leave as they are made.
+class CounterWriter {
+ public:
+  CounterWriter(const Profile& profile, const TextSink& sink) : profile_(profile), sink_(sink) {}
+
+  bool run() {
+    const DeviceUses& uses = profile_.devices;
+    for (const DeviceUse& use : uses.devices) {
+      add_baseline(use, "Utilization");
+      for (size_t k = 0; k < use.utilization_buckets.size(); ++k)
+        add(use, "Utilization", uses.first_bucket + static_cast<double>(k) * uses.bucket_width,
+            use.utilization_buckets[k]);
+      add(use, "Utilization", uses.last_end, int64_t{0});
     }
+    for (const DeviceUse& use : uses.devices) {
+      if (use.efficiency.empty() || profile_.semantics.is_mlu()) continue;
+      add_baseline(use, "Est. SM Efficiency");
+      for (const CounterPoint& stretch : use.efficiency) {
+        add(use, "Est. SM Efficiency", stretch.start, stretch.value);
+        add(use, "Est. SM Efficiency", stretch.end, int64_t{0});
+      }
+    }
+    return !stopped_ && sink_(text_);
   }
-  return events;
+
+ private:
+  void add_baseline(const DeviceUse& use, std::string_view metric) {
+    add(use, metric, profile_.devices.first_bucket, int64_t{1});
+    add(use, metric, profile_.devices.first_bucket, int64_t{0});
+  }
+
+  void add(const DeviceUse& use, std::string_view metric, Ticks time, const Value& value) {
+    if (stopped_) return;
+    const std::string word = profile_.semantics.is_mlu() ? "MLU" : "GPU";
+    const bool is_utilization = metric == "Utilization";
+    JsonWriter json;
+    json.begin_object().text("ph", "C").text("name",
+                                             fmt::format("{} {} {}", word, use.device, metric));
+    json.integer("pid", use.device);
+    trace::write(json.key("ts"), profile_.clock.point(time));
+    json.key("args").begin_object();
+    trace::write(json.key(is_utilization ? word + " Utilization" : std::string(metric)), value);
+    json.end_object().end_object();
+    if (any_) text_ += ", ";
+    any_ = true;
+    text_ += json.take();
+    if (text_.size() < kPieceBytes) return;
+    stopped_ = !sink_(text_);
+    text_.clear();
+  }
+
+  const Profile& profile_;
+  const TextSink& sink_;
+  std::string text_;
+  bool any_ = false, stopped_ = false;
+};
+
+}  // namespace
+
+bool write_counters(const Profile& profile, const TextSink& sink) {
+  return CounterWriter(profile, sink).run();
 }
 
 }  // namespace camshaft::trace

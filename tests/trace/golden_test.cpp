@@ -60,11 +60,15 @@ std::string check(const server::RunStore& store, const Exchange& exchange,
                        answer.body.substr(0, 100));
   if (exchange.body.empty()) return "";
   std::string body = answer.body;
-  if (exchange.url.find("#added-counter-events") != exchange.url.npos)
-    body = "[" +
-           answer.counters.substr(
-               0, answer.counters.size() - std::min<size_t>(2, answer.counters.size())) +
-           "]";
+  if (exchange.url.find("#added-counter-events") != exchange.url.npos) {
+    body = "[";
+    if (answer.counters)
+      answer.counters([&](std::string_view piece) {
+        body += piece;
+        return true;
+      });
+    body += "]";
+  }
   const json got = json::parse(body, nullptr, false);
   if (got.is_discarded()) return "not JSON: " + body.substr(0, 100);
   return difference(json::parse(exchange.body), got, tolerance);
