@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/pool_recorder.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -25,6 +27,10 @@ void cpu_relax() {
 }
 
 using Clock = std::chrono::steady_clock;
+
+int64_t now_ns() {
+  return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
+}
 
 // A job is divided into at most this many chunks per worker: what a share can be cut into when its
 // owner does not come.
@@ -146,7 +152,10 @@ void ThreadPool::work(int worker) {
       const auto start = [&](int64_t chunk) {
         return chunk * per_chunk + chunk * rest / s.num_chunks;
       };
+      PoolRecorder* recorder = PoolRecorder::current();
+      const int64_t began = recorder != nullptr ? now_ns() : 0;
       job.call(job.body, worker, start(first), start(end));
+      if (recorder != nullptr) recorder->add({worker, began, now_ns()});
       if (worker != 0) s.helped.fetch_add(1, std::memory_order_relaxed);
       s.left.fetch_sub(end - first, std::memory_order_release);
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/trace_export.h"
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include <zlib.h>
 #include <nlohmann/json.hpp>
 
+#include "base/pool_recorder.h"
 #include "camshaft/inspector.h"
 #include "camshaft/version.h"
 #include "cli/tensor_files.h"
@@ -21,7 +23,12 @@ using Json = nlohmann::ordered_json;
 struct Step {
   int64_t start_ns = 0, end_ns = 0;
   std::vector<LayerTime> layers;
+  std::vector<PoolSpan> spans;  // of all layers, by start
 };
+
+int64_t end_ns(const LayerTime& time) {
+  return time.start_ns + static_cast<int64_t>(time.microseconds * 1e3);
+}
 
 int64_t steady_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -86,7 +93,59 @@ Json layer_event(const LayerInfo& layer, const LayerTime& time, int64_t base_ns,
           {"args", args}};
 }
 
-Json metadata(const char* kind, const char* name, int thread) {
+// Worker 0 is the thread that runs the layers.
+int thread_of(int worker) {
+  return getpid() + worker;
+}
+
+// What the threads did of a layer; a layer that was not shared is its own thread's work from end to
+// end. Parts of a share that follow each other are one.
+std::vector<PoolSpan> layer_spans(const Step& step, const LayerTime& time) {
+  constexpr int64_t kApart = 1000;
+  std::vector<PoolSpan> list;
+  const int64_t end = end_ns(time);
+  for (PoolSpan span : step.spans) {
+    if (span.start_ns < time.start_ns || span.start_ns >= end) continue;
+    span.end_ns = std::min(span.end_ns, end);
+    const auto before = std::find_if(list.rbegin(), list.rend(), [&](const PoolSpan& known) {
+      return known.worker == span.worker;
+    });
+    if (before != list.rend() && span.start_ns - before->end_ns < kApart)
+      before->end_ns = std::max(before->end_ns, span.end_ns);
+    else
+      list.push_back(span);
+  }
+  if (list.empty()) list.push_back({0, time.start_ns, end});
+  return list;
+}
+
+// The call that connects a layer with its kernels, and the kernels.
+void add_kernels(const LayerInfo& layer, const std::vector<PoolSpan>& spans, int64_t base_ns,
+                 int external_id, std::vector<Json>& events) {
+  events.push_back({{"ph", "X"},
+                    {"cat", "runtime"},
+                    {"name", "run kernel"},
+                    {"pid", getpid()},
+                    {"tid", getpid()},
+                    {"ts", microseconds(spans.front().start_ns, base_ns)},
+                    {"dur", 0},
+                    {"args", {{"External id", external_id}, {"correlation", external_id}}}});
+  for (const PoolSpan& span : spans)
+    events.push_back({{"ph", "X"},
+                      {"cat", "kernel"},
+                      {"name", layer.tactic.empty() ? layer.type : layer.tactic},
+                      {"pid", getpid()},
+                      {"tid", thread_of(span.worker)},
+                      {"ts", microseconds(span.start_ns, base_ns)},
+                      {"dur", microseconds(span.end_ns, span.start_ns)},
+                      {"args",
+                       {{"External id", external_id},
+                        {"correlation", external_id},
+                        {"stream", span.worker},
+                        {"Layer", layer.name}}}});
+}
+
+Json metadata(const char* kind, const std::string& name, int thread) {
   return {{"ph", "M"},     {"name", kind}, {"pid", getpid()},
           {"tid", thread}, {"ts", 0},      {"args", {{"name", name}}}};
 }
@@ -108,19 +167,24 @@ std::string line(const Json& value) {
 }
 
 // One event per line.
-std::string trace_document(const std::vector<LayerInfo>& layers, const std::vector<Step>& steps) {
+std::string trace_document(const std::vector<LayerInfo>& layers, const std::vector<Step>& steps,
+                           int threads) {
   const int64_t base_ns = steps.front().start_ns;
   const auto now = std::chrono::duration_cast<std::chrono::nanoseconds>(
       std::chrono::system_clock::now().time_since_epoch());
   std::vector<Json> events = {metadata("process_name", "camshaft", 0),
                               metadata("thread_name", "inference", getpid())};
+  for (int worker = 1; worker < threads; ++worker)
+    events.push_back(
+        metadata("thread_name", "worker " + std::to_string(worker), thread_of(worker)));
   int external_id = 0;
   for (size_t k = 0; k < steps.size(); ++k) {
     const std::string name = "ProfilerStep#" + std::to_string(k);
     events.push_back(annotation(name, steps[k].start_ns, steps[k].end_ns, base_ns, ++external_id));
     for (const LayerTime& time : steps[k].layers) {
-      events.push_back(
-          layer_event(layers[static_cast<size_t>(time.layer)], time, base_ns, ++external_id));
+      const LayerInfo& layer = layers[static_cast<size_t>(time.layer)];
+      events.push_back(layer_event(layer, time, base_ns, ++external_id));
+      add_kernels(layer, layer_spans(steps[k], time), base_ns, external_id, events);
     }
   }
   const Json head = {{"schemaVersion", 1},
@@ -156,6 +220,7 @@ Status write_compressed(const std::filesystem::path& file, const std::string& te
 Status export_trace(Context& context, int steps, const std::filesystem::path& file) {
   std::vector<Step> recorded(static_cast<size_t>(steps));
   CAMSHAFT_TRY(context.run());
+  PoolRecorder recorder;
   Step* current = nullptr;
   context.set_profiler([&](const LayerTime& time) { current->layers.push_back(time); });
   Status status;
@@ -164,12 +229,15 @@ Status export_trace(Context& context, int steps, const std::filesystem::path& fi
     step.start_ns = steady_ns();
     status = context.run();
     step.end_ns = steady_ns();
+    step.spans = recorder.take();
+    std::sort(step.spans.begin(), step.spans.end(),
+              [](const PoolSpan& a, const PoolSpan& b) { return a.start_ns < b.start_ns; });
     if (!status.ok()) break;
   }
   context.set_profiler(nullptr);
   CAMSHAFT_TRY(status);
   const Inspector inspector(context.engine(), context);
-  const std::string text = trace_document(inspector.layers(), recorded);
+  const std::string text = trace_document(inspector.layers(), recorded, context.threads());
   return file.extension() == ".gz" ? write_compressed(file, text) : write_file(file, text);
 }
 

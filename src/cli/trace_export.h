@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A run as a trace in the form PyTorch's profiler writes (Kineto JSON): steps as user annotations,
-// layers as cpu_op events.
+// layers as cpu_op events, what every thread did of a layer as kernel events.
 #pragma once
 
 #include <filesystem>

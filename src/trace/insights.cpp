@@ -288,8 +288,10 @@ void add_findings(const Profile& profile, Insights& insights) {
   for (const Advice& advice : advise(profile, profile))
     if (advice.rule != kTensorCoreRule || none_used)
       list.push_back({kRuleIds[advice.rule], advice.text, advice.figure});
+  // Kernels that run on the host's own threads (traces of our engines) have no device to launch to.
+  const bool on_devices = !profile.devices.devices.empty();
   const LaunchStats& launches = insights.launches;
-  if (launches.kernels >= 100 && launches.short_kernels * 2 > launches.kernels) {
+  if (on_devices && launches.kernels >= 100 && launches.short_kernels * 2 > launches.kernels) {
     const double share =
         100.0 * static_cast<double>(launches.short_kernels) / static_cast<double>(launches.kernels);
     list.push_back(
@@ -299,7 +301,7 @@ void add_findings(const Profile& profile, Insights& insights) {
                      share, kShortKernelUs, launches.short_kernels, launches.kernels),
          share});
   }
-  if (launches.kernels >= 100 && launches.launch_bound_kernels * 2 > launches.kernels) {
+  if (on_devices && launches.kernels >= 100 && launches.launch_bound_kernels * 2 > launches.kernels) {
     const double share = 100.0 * static_cast<double>(launches.launch_bound_kernels) /
                          static_cast<double>(launches.kernels);
     list.push_back(
@@ -321,7 +323,7 @@ void add_findings(const Profile& profile, Insights& insights) {
     list.push_back({"host-wait", text + ".", share});
   }
   if (const CriticalPath& path = insights.critical;
-      profile.has_device_work && path.host_us + path.launch_us > 0.5 * path.span_us) {
+      on_devices && path.host_us + path.launch_us > 0.5 * path.span_us) {
     const double share = 100 * (path.host_us + path.launch_us) / path.span_us;
     const auto longest = std::find_if(
         path.parts.begin(), path.parts.end(),

@@ -107,7 +107,16 @@ def test_our_own_runs_open_in_the_viewer(camexec, conv_file, tmp_path):
         overview = view.get(f"{MOUNT}/overview?run=runs&worker=camexec&span=default")
         assert overview["steps"]["rows"]
         table = view.get(f"{MOUNT}/operation/table?run=runs&worker=packed&span=default&group_by=Operation")
-        assert any("conv1" in row["name"] for row in table["data"])
+        row = next(row for row in table["data"] if "conv1" in row["name"])
+        assert row["device_self_duration"] > 0, "what the threads did belongs to the layer"
+        kernels = view.get(f"{MOUNT}/kernel/table?run=runs&worker=camexec&span=default&group_by=Kernel")
+        assert kernels["data"]["rows"]
+    events = json.loads((folder / "camexec.pt.trace.json").read_text())["traceEvents"]
+    assert {event["cat"] for event in events if event["ph"] == "X"} == {"user_annotation", "cpu_op", "runtime", "kernel"}
+    layers = {event["args"]["External id"]: event for event in events if event.get("cat") == "cpu_op"}
+    for kernel in (event for event in events if event.get("cat") == "kernel"):
+        layer = layers[kernel["args"]["External id"]]
+        assert layer["ts"] <= kernel["ts"] and kernel["ts"] + kernel["dur"] <= layer["ts"] + layer["dur"] + 0.0015
 
 
 def test_new_files_are_found(camshaft, trace_file, tmp_path):
