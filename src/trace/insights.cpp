@@ -301,7 +301,8 @@ void add_findings(const Profile& profile, Insights& insights) {
                      share, kShortKernelUs, launches.short_kernels, launches.kernels),
          share});
   }
-  if (on_devices && launches.kernels >= 100 && launches.launch_bound_kernels * 2 > launches.kernels) {
+  if (on_devices && launches.kernels >= 100 &&
+      launches.launch_bound_kernels * 2 > launches.kernels) {
     const double share = 100.0 * static_cast<double>(launches.launch_bound_kernels) /
                          static_cast<double>(launches.kernels);
     list.push_back(
