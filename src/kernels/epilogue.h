@@ -24,6 +24,8 @@ struct Gate {
   float scale = 0, shift = 0, low = 0, high = 0;
 };
 
+inline constexpr Gate kHardSwishGate = {1.0F / 6, 0.5F, 0, 1};
+
 struct Epilogue {
   EpilogueKind kind = EpilogueKind::kClip;
   float low = 0, high = 0, slope = 0;
@@ -49,6 +51,7 @@ std::string refuse_operands(const Problem& problem, size_t first_operand, bool o
 // --- epilogues of quantized products. While packing, an epilogue is taken apart:
 //   v = acc * multiplier[c] + addend[c]
 //   v = round(clamp(v)) * code_scale + code_shift, where codes lie in between
+//   v = v * clamp(gate(v)) * code_scale + code_shift, where it is gated
 //   v = v + residual_scale * residual
 //   v = max(v, slope * v) + post, clamped to [low, high]
 //   code = round(v) + offset, for an 8-bit result
@@ -77,7 +80,8 @@ struct PackedEpilogue {
   int32_t offset;
   int32_t residual;  // operand (0: the first), -1: none
   float residual_scale;
-  int32_t rounds_first;  // code_* are used
+  int32_t rounds_first, is_gated;  // code_* are used, at most one of them
+  Gate gate;
   float code_low, code_high, code_scale, code_shift;
   float last_scale, last_shift;
   int32_t last_offset;

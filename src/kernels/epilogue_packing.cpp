@@ -57,18 +57,24 @@ struct Chain {
   double residual_scale = 0, slope = 1, post = 0, offset = 0, low = -kInfinity, high = kInfinity;
   int residual = -1;
   bool bounded = false, rounded = false;
-  // Codes in between: round(clamp(acc * multiplier + addend)) * code.scale + code.shift.
+  // Codes or a gate in between: f(acc * multiplier + addend) * code.scale + code.shift.
   struct Code {
-    bool present = false;
+    bool present = false, is_gate = false;
     double low = 0, high = 0, scale = 1, shift = 0;
   } code;
 
   // The codes the chain has come to become a value again.
   bool go_on_from_codes() {
     if (code.present || residual >= 0 || slope != 1) return false;
-    code = {true, low, high, 1, offset};
+    code = {true, false, low, high, 1, offset};
     low = -kInfinity, high = kInfinity, offset = 0;
     bounded = rounded = false;
+    return true;
+  }
+
+  bool gate() {
+    if (code.present || residual >= 0 || slope != 1 || bounded || rounded) return false;
+    code.present = code.is_gate = true;
     return true;
   }
 
@@ -192,7 +198,7 @@ class Analysis {
         chain_ = before;
         break;
       }
-      if (chain_.code.present && !before.code.present)
+      if (chain_.code.present && !before.code.present && !chain_.code.is_gate)
         at_code = {before, absorbed, main}, before_rounding.reset();
       absorbed[k] = true;
       main = result;
@@ -265,6 +271,8 @@ class Analysis {
       case PointOp::kRound:
         chain_.rounded = true;
         return true;
+      case PointOp::kHardSwish:
+        return chain_.gate();
       default:
         return false;
     }
@@ -479,7 +487,9 @@ void set_values(const Problem& problem, const Analysis& analysis, size_t first_o
   if (analysis.table().empty()) header.table = 0;
   header.offset = static_cast<int32_t>(chain.offset);
   header.residual = chain.residual;
-  header.rounds_first = chain.code.present;
+  header.rounds_first = chain.code.present && !chain.code.is_gate;
+  header.is_gated = chain.code.present && chain.code.is_gate;
+  header.gate = kHardSwishGate;
   header.code_low = static_cast<float>(chain.code.low);
   header.code_high = static_cast<float>(chain.code.high);
   header.code_scale = static_cast<float>(chain.code.scale);

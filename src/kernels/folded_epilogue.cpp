@@ -40,35 +40,119 @@ bool channel_value(const Problem& p, const ProblemTensor& operand, int64_t c, fl
   return value = data[c], true;
 }
 
-// What the program does to the sums of channel c.
-bool channel_affine(const Problem& p, int64_t c, Affine& affine) {
-  const ir::Program& program = program_of(p);
+// A program cut at its gate, if it has one: constants belong to both parts; the second has the
+// gate's result as its value 0.
+struct GateCut {
+  ir::Program before, after;
+  bool is_gated = false;
+};
+
+bool is_constant(const ir::Instruction& op) {
+  return op.op == ir::PointOp::kConst;
+}
+
+// False: the second part reads a value of the first.
+bool append_rest(const ir::Program& program, size_t gate, ir::Program& rest) {
+  const auto inputs = static_cast<size_t>(program.num_inputs);
+  std::vector<int> number(inputs + program.code.size(), -1);
+  for (size_t v = 1; v < inputs; ++v) number[v] = static_cast<int>(v);
+  number[inputs + gate] = 0;
+  for (size_t k = 0; k < program.code.size(); ++k) {
+    if (k == gate || (k < gate && !is_constant(program.code[k]))) continue;
+    ir::Instruction op = program.code[k];
+    for (int16_t* v : {&op.a, &op.b, &op.c}) {
+      if (*v < 0) continue;
+      if (number[static_cast<size_t>(*v)] < 0) return false;
+      *v = static_cast<int16_t>(number[static_cast<size_t>(*v)]);
+    }
+    number[inputs + k] = static_cast<int>(inputs + rest.code.size());
+    rest.code.push_back(op);
+  }
+  return true;
+}
+
+// False: gates in a row, or a gate that is no step of a chain.
+bool cut_at_gate(const ir::Program& program, GateCut& cut) {
+  cut.before = program;
+  size_t gate = 0;
+  while (gate < program.code.size() && program.code[gate].op != ir::PointOp::kHardSwish) ++gate;
+  if (gate == program.code.size()) return true;
+  cut.is_gated = true;
+  // Its operand is the value before it, constants apart.
+  size_t last = gate;
+  while (last > 0 && is_constant(program.code[last - 1])) --last;
+  if (program.code[gate].a != program.num_inputs + static_cast<int>(last) - 1 && last > 0)
+    return false;
+  if (last == 0 && program.code[gate].a != 0) return false;
+  cut.before.code.resize(last);
+  cut.after.num_inputs = program.num_inputs;
+  // An empty rest would be the identity; constants at its end would be its result.
+  return append_rest(program, gate, cut.after) &&
+         (cut.after.code.empty() || !is_constant(cut.after.code.back()));
+}
+
+// What the parts do to the sums of channel c.
+struct ChannelForm {
+  Affine before, after;
+};
+
+bool find_part(const ir::Program& part, const std::vector<AffineInput>& inputs, DataType out,
+               Affine& affine) {
+  return find_affine(part.code.data(), static_cast<int>(part.code.size()),
+                     static_cast<int>(inputs.size()), inputs.data(), out, affine);
+}
+
+bool is_bounded(const Affine& affine) {
+  return affine.low > -kInfinity || affine.high < kInfinity;
+}
+
+bool channel_form(const Problem& p, const GateCut& cut, int64_t c, ChannelForm& form) {
   std::vector<AffineInput> inputs(1, AffineInput{AffineInput::kVector, 0});
   for (size_t k = kFirstOperand; k < p.inputs.size(); ++k) {
     inputs.push_back({AffineInput::kConstant, 0});
     if (!channel_value(p, p.inputs[k], c, inputs.back().constant)) return false;
   }
-  return find_affine(program.code.data(), static_cast<int>(program.code.size()),
-                     static_cast<int>(inputs.size()), inputs.data(), p.outputs[0].type, affine);
+  const DataType type = p.outputs[0].type;
+  if (!cut.is_gated) return find_part(cut.before, inputs, type, form.before);
+  return find_part(cut.before, inputs, DataType::kFloat, form.before) && !is_bounded(form.before) &&
+         find_part(cut.after, inputs, type, form.after) && form.after.divisor == 0;
 }
 
 // Bounds must be those of channel 0: they are one for all.
+bool is_same(const Affine& a, const Affine& b) {
+  return a.low == b.low && a.high == b.high && a.after == b.after;
+}
+
+float start_of(const Affine& affine, double sum) {
+  return static_cast<float>((sum - affine.offset[0]) * affine.scale[0] + affine.shift);
+}
+
 bool try_to_fold(const Problem& p, Bias bias_goes, FoldedEpilogue& folded) {
   const int64_t channels = p.outputs[0].extents[1];
   const int32_t* bias = bias_of(p);
-  Affine first, own;
-  if (channels == 0 || !channel_affine(p, 0, first)) return false;
+  GateCut cut;
+  ChannelForm first, own;
+  if (channels == 0 || !cut_at_gate(program_of(p), cut) || !channel_form(p, cut, 0, first))
+    return false;
   std::vector<float> multipliers, addends;
   for (int64_t c = 0; c < channels; ++c) {
-    if (!channel_affine(p, c, own)) return false;
-    if (own.low != first.low || own.high != first.high || own.after != first.after) return false;
-    const double scale = own.scale[0];
-    const double start = bias == nullptr || bias_goes == Bias::kInSum ? 0 : bias[c];
-    multipliers.push_back(own.scale[0]);
-    addends.push_back(static_cast<float>((start - own.offset[0]) * scale + own.shift));
+    if (!channel_form(p, cut, c, own)) return false;
+    if (!is_same(own.before, first.before) || !is_same(own.after, first.after)) return false;
+    const bool gives_same = own.after.scale[0] == first.after.scale[0] &&
+                            start_of(own.after, 0) == start_of(first.after, 0);
+    if (!gives_same) return false;
+    multipliers.push_back(own.before.scale[0]);
+    addends.push_back(
+        start_of(own.before, bias == nullptr || bias_goes == Bias::kInSum ? 0 : bias[c]));
   }
   folded.multipliers = std::move(multipliers), folded.addends = std::move(addends);
-  folded.header = {1, first.low, first.high, first.after, {}};
+  const Affine& last = cut.is_gated ? first.after : first.before;
+  folded.header = {1, last.low, last.high, last.after};
+  if (cut.is_gated) {
+    folded.header.is_gated = 1;
+    folded.header.gate = kHardSwishGate;
+    folded.header.scale = last.scale[0], folded.header.shift = start_of(last, 0);
+  }
   return true;
 }
 
@@ -78,7 +162,7 @@ void fold_epilogue(const Problem& problem, Bias bias_goes, FoldedEpilogue& folde
   if (try_to_fold(problem, bias_goes, folded)) return;
   const auto channels = static_cast<size_t>(problem.outputs[0].extents[1]);
   const int32_t* bias = bias_of(problem);
-  folded.header = {0, -kInfinity, kInfinity, 0, {}};
+  folded.header = {0, -kInfinity, kInfinity, 0};
   folded.multipliers.assign(channels, 1.0f);
   folded.addends.assign(channels, 0.0f);
   if (bias_goes == Bias::kInSum) return;

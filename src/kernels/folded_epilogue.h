@@ -6,18 +6,23 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/epilogue.h"
 #include "kernels/kernel.h"
 
 namespace camshaft::kernels {
 
-// y = round(clamp(sum * multiplier + addend, low, high)) + after (float outputs: without rounding).
+// y = round(clamp(v, low, high)) + after (float outputs: without rounding), where
+// v = sum * multiplier + addend; gated ones: v * clamp(gate(v)) * scale + shift of that.
 // Kernels put it in front of their packed weights. Not folded: multiplier 1, addend 0, and the
 // program is to be run on what that gives.
 struct FoldedHeader {
   int32_t is_folded = 0;
   float low = 0, high = 0;
   int32_t after = 0;
-  int32_t unused[12] = {};
+  int32_t is_gated = 0;
+  float scale = 1, shift = 0;
+  Gate gate = {};
+  int32_t unused[5] = {};
 };
 struct FoldedEpilogue {
   FoldedHeader header;

@@ -80,7 +80,7 @@ Form step(const ir::Instruction& code, const std::vector<Form>& values) {
     case ir::PointOp::kHardSigmoid:
       return clamped(shifted(scaled(a, code.x), code.y), 0, 1);
     case ir::PointOp::kHardSwish:
-      return a.is_input() ? Form{Form::kGate, 0, {1.0F / 6, 0.5F, 0, 1}} : Form();
+      return a.is_input() ? Form{Form::kGate, 0, kHardSwishGate} : Form();
     default:
       return {};
   }

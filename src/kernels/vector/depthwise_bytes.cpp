@@ -103,6 +103,10 @@ void run_as(const KernelArgs& args) {
   run.epilogue = {header.is_folded != 0 ? EpilogueKind::kClip : EpilogueKind::kProgram, header.low,
                   header.high, 0};
   run.after = header.after;
+  if (header.is_gated != 0) {
+    run.epilogue.kind = EpilogueKind::kGate, run.epilogue.gate = header.gate;
+    run.scale = header.scale, run.shift = header.shift;
+  }
   if constexpr (sizeof(typename R::Output) == sizeof(float)) {
     if (header.is_folded == 0) set_program_rows(args, run);
   }
@@ -126,7 +130,7 @@ constexpr Tactic row(const char* name) {
           ir::LayerKind::kConvolution,
           kIsa,
           FormatRule::kChannelLast,
-          1,
+          2,
           refusal<Window>,
           cost_us<Window>,
           quantized_packed_inputs,

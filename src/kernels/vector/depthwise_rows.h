@@ -53,7 +53,8 @@ struct Run {
   int64_t y_image, y_row, y_pixel;
   const float* packed;
   Epilogue epilogue;
-  int32_t after = 0;  // added to rounded results
+  int32_t after = 0;           // added to rounded results
+  float scale = 1, shift = 0;  // of gated quantized results
   const ir::Program* program;
   std::byte* out = nullptr;  // a quantized program's output; then y holds rows, one per thread
   DataType out_type = DataType::kFloat;
@@ -176,6 +177,11 @@ CAMSHAFT_INLINE void finish(const R& run, const S& strip, F32 (&sum)[P], const f
     const F32 multiplier = load(head), addend = load(head + kLanes);
 #pragma GCC unroll 8
     for (int p = 0; p < P; ++p) sum[p] = fma(sum[p], multiplier, addend);
+    if (run.epilogue.kind == EpilogueKind::kGate) {
+#pragma GCC unroll 8
+      for (int p = 0; p < P; ++p)
+        sum[p] = fma(sum[p] * gate_of(run.epilogue.gate, sum[p]), set1(run.scale), set1(run.shift));
+    }
   } else if (run.epilogue.kind == EpilogueKind::kResidualClip) {
     const float* residual = strip.residual + ow * strip.residual_pixel + c;
 #pragma GCC unroll 8

@@ -156,6 +156,14 @@ TEST(Depthwise, QuantizedEpilogues) {
         "v7 = const 20; v8 = add v6 v7";
     check_layer(quantized(t, swish, DataType::kUInt8, 128), "hard swish");
     check_layer(quantized(t, swish, DataType::kInt8, 128), "hard swish, int8");
+    check_layer(quantized(t, "v2 = mul v0 v1; v3 = hard_swish v2", DataType::kFloat, 128),
+                "hard swish, float");
+    const char* shifted_swish =
+        "v3 = fma v0 v1 v2; v4 = const 33; v5 = hard_swish v3; v6 = const 2.5; v7 = fma v5 v4 v6; "
+        "v8 = clip v7 -inf 127; v9 = round v8; v10 = const 20; v11 = add v9 v10";
+    TestLayer gated = quantized(t, shifted_swish, DataType::kUInt8, 128, 3);
+    gated.inputs.push_back({.extents = {t.c, 1, 1}, .is_data = false, .is_constant = true});
+    check_layer(gated, "hard swish of a line");
     const char* residual =
         "v3 = mul v0 v1; v4 = const 0.011; v5 = fma v2 v4 v3; v6 = relu v5; v7 = const 41; "
         "v8 = mul v6 v7; v9 = round v8";

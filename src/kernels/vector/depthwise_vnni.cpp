@@ -131,6 +131,7 @@ struct Unit {
   __mmask16 channels;
   F32 low, high;
   I32 after;
+  const FoldedHeader* gated;  // or null
 };
 
 // A row of `kWidth` taps, kStride apart, undilated; kWidth 0: any.
@@ -192,7 +193,9 @@ CAMSHAFT_INLINE void finish(const Unit& u, const __m512i (&sum)[P], std::byte* y
   const int64_t y_pixel = u.y_pixel;
 #pragma GCC unroll 8
   for (int p = 0; p < P; ++p, y += y_pixel) {
-    const F32 v = min(u.high, max(u.low, fma(to_float(I32{sum[p]}), multiplier, addend)));
+    F32 v = fma(to_float(I32{sum[p]}), multiplier, addend);
+    if (u.gated) v = fma(v * gate_of(u.gated->gate, v), set1(u.gated->scale), set1(u.gated->shift));
+    v = min(u.high, max(u.low, v));
     if (kWholeCodes)
       store_codes(y, to_int(v) + u.after, 0xffff);
     else if (u.codes)
@@ -298,7 +301,8 @@ void run_step(const Run& run, const Step& step, __m512i* lines, float* sums) {
          0,
          set1(run.header.low),
          set1(run.header.high),
-         iset1(run.header.after)};
+         iset1(run.header.after),
+         run.header.is_gated != 0 ? &run.header : nullptr};
   for (int64_t c = 0; c < step.channels; c += kLanes) {
     const int64_t unit = c / kLanes, rest = step.channels - c;
     u.packed = run.units + (step.block / kLanes + unit) * size;
@@ -459,7 +463,7 @@ constexpr Tactic row(const char* name) {
           ir::LayerKind::kConvolution,
           kIsa,
           FormatRule::kChannelLast,
-          1,
+          2,
           refusal<W>,
           cost_us<W>,
           quantized_packed_inputs,

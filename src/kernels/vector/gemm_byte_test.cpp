@@ -308,6 +308,14 @@ TEST(ByteConv, Codes) {
        "v7 v8",
        {kChannels, kSameCodes, kChannels}},
       {"v3 = mul v0 v1; v4 = relu v3; v5 = add v4 v2", {kChannels, kSame}},
+      // gates
+      {"v3 = fma v0 v1 v2; v4 = hard_swish v3; v5 = const 7.5; v6 = const 2.25; v7 = fma v4 v5 v6; "
+       "v8 = clip v7 -inf 127; v9 = round v8; v10 = const 20; v11 = add v9 v10",
+       {kChannels, kChannels}},
+      {"v2 = mul v0 v1; v3 = hard_swish v2", {kChannels}},
+      {"v3 = mul v0 v1; v4 = hard_swish v3; v5 = const 6; v6 = fma v2 v5 v4; v7 = relu v6",
+       {kChannels, kSameCodes}},
+      {"v3 = mul v0 v1; v4 = hard_swish v3; v5 = mul v4 v2", {kChannels, kChannels}},
       // codes in between: then a residual, a value, a residual and a program
       {"v3 = mul v0 v1; v4 = round v3; v5 = const 128; v6 = add v4 v5; v7 = clip v6 0 255; v8 = "
        "const -128; v9 = add v7 v8; v10 = add v2 v8; v11 = add v9 v10; v12 = relu v11",

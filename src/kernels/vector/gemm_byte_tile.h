@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/simd/bytes.h"
+#include "kernels/vector/gate.h"
 #include "kernels/vector/gemm_byte_product.h"
 #include "kernels/vector/gemm_multiply.h"
 
@@ -80,6 +81,16 @@ CAMSHAFT_INLINE void round_to_codes(const Tile& t, Accumulators<F32, kRows, kVec
 }
 
 template <int kRows, int kVecs>
+CAMSHAFT_INLINE void multiply_by_gate(const Tile& t, Accumulators<F32, kRows, kVecs>& acc) {
+  const F32 scale = set1(t.code_scale), shift = set1(t.code_shift);
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 8
+    for (int v = 0; v < kVecs; ++v)
+      acc.v[r][v] = fma(acc.v[r][v] * gate_of(*t.gate, acc.v[r][v]), scale, shift);
+}
+
+template <int kRows, int kVecs>
 CAMSHAFT_INLINE void add_residual(const Tile& t, int tail_cols,
                                   Accumulators<F32, kRows, kVecs>& acc) {
   const F32 scale = set1(t.residual_scale);
@@ -130,6 +141,7 @@ CAMSHAFT_INLINE void finish_bytes(const Tile& t, const Accumulators<I32, kRows, 
     for (int r = 0; r < kRows; ++r) acc.v[r][v] = fma(to_float(sums.v[r][v]), multiplier, addend);
   }
   if (t.rounds_first) round_to_codes(t, acc);
+  if (t.gate) multiply_by_gate(t, acc);
   if (t.residual) add_residual(t, tail_cols, acc);
   if (t.slope != 1) {
     const F32 slope = set1(t.slope), post = set1(t.post);

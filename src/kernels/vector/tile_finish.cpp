@@ -126,6 +126,7 @@ void set_finish(const TileFinish& finish, Tile& tile) {
     tile.offset = packed->offset;
     tile.residual_scale = packed->residual_scale;
     tile.rounds_first = packed->rounds_first != 0;
+    tile.gate = packed->is_gated != 0 ? &packed->gate : nullptr;
     tile.code_low = packed->code_low, tile.code_high = packed->code_high;
     tile.code_scale = packed->code_scale, tile.code_shift = packed->code_shift;
     tile.out = packed->rest_length > 0 ? TileOut::kFloat : finish.out.type;
