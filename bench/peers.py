@@ -46,6 +46,7 @@ if ARGUMENTS.isa:  # before the engines are imported: they look once
 
 import numpy as np  # noqa: E402
 import onnx  # noqa: E402
+import onnx.numpy_helper  # noqa: E402
 
 sys.path.insert(0, str(ROOT / "bench"))
 

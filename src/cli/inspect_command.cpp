@@ -39,7 +39,7 @@ void print_table(const Engine& engine, const Inspector& inspector) {
   double total_us = 0;
   for (const LayerInfo& layer : inspector.layers()) total_us += layer.build_time_us;
   Table table({{"#", Align::kRight},
-               {"layer"},
+               {"layer", Align::kLeft, 96},  // --text and --json have them whole
                {"kind"},
                {"us", Align::kRight},
                {"%", Align::kRight},

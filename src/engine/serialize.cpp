@@ -56,6 +56,7 @@ Offset<fb::LayerCount> store(FlatBufferBuilder& b, const std::pair<std::string, 
 template <class List>
 auto store_all(FlatBufferBuilder& b, const List& list) {
   std::vector<decltype(store(b, list[0]))> offsets;
+  offsets.reserve(list.size());
   for (const auto& item : list) offsets.push_back(store(b, item));
   return b.CreateVector(offsets);
 }

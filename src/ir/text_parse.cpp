@@ -125,7 +125,7 @@ class Parser {
   Parser(Lexer& lexer, RuntimeSymbols& runtime_symbols)
       : lexer_(lexer), runtime_symbols_(runtime_symbols) {}
 
-  Result<std::unique_ptr<Graph>> parse(std::shared_ptr<SymbolTable> symbols) {
+  Result<std::unique_ptr<Graph>> parse(const std::shared_ptr<SymbolTable>& symbols) {
     if (!lexer_.accept_word("graph")) return lexer_.error("expected 'graph'");
     CAMSHAFT_ASSIGN(std::string name, lexer_.quoted());
     graph_ = symbols ? std::make_unique<Graph>(name, symbols) : std::make_unique<Graph>(name);

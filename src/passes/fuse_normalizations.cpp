@@ -89,7 +89,9 @@ std::optional<Match> match_result(Tensor* y, const Statistics& s) {
   if (constants.empty()) roles = {{nullptr, nullptr}};
   if (constants.size() == 1) roles = {{constants[0], nullptr}, {nullptr, constants[0]}};
   if (constants.size() == 2) roles = {{constants[0], constants[1]}, {constants[1], constants[0]}};
-  for (const auto& [scale, bias] : roles) {
+  for (const auto& role : roles) {
+    // No structured binding: lambdas may not capture those before C++20 as clang 16 has it.
+    Tensor *const scale = role.first, *const bias = role.second;
     // Variables in the order x, mean, variance, scale, bias. With raw moments the spread is sampled
     // large enough to stay above mean².
     const auto value_at = [&](double x, double spread) {

@@ -286,6 +286,7 @@ Result<std::vector<double>> measure_layers(std::unique_ptr<ir::Graph> graph,
         }));
   }
   std::vector<double> result;
+  result.reserve(errors.size());
   for (const TensorError& error : errors) result.push_back(error.signal_to_noise());
   return result;
 }

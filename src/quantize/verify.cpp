@@ -62,6 +62,7 @@ std::vector<TensorReport> common_tensors(const ir::Graph& graph, const ir::Graph
 
 std::vector<std::string> names_of(const std::vector<TensorReport>& reports) {
   std::vector<std::string> names;
+  names.reserve(reports.size());
   for (const TensorReport& report : reports) names.push_back(report.tensor);
   return names;
 }

@@ -181,6 +181,7 @@ Status Selector::measure_profiles(const Layer& layer, const Formats& formats, in
     if (!has_scales) scales.push_back(0);
     if (!other.layer) continue;
     std::vector<double> other_us;
+    other_us.reserve(tactics.size());
     for (const Tactic* tactic : tactics) other_us.push_back(tactic->cost_us(other.problem));
     CAMSHAFT_TRY(measure(layer, other.problem, tactics, other_us));
     if (!has_scales) {

@@ -249,6 +249,7 @@ std::vector<double> Timer::time(const Problem& problem, std::span<const Tactic* 
     if (round >= 2 && us_since(start) > kMaxProblemUs) break;
   }
   std::vector<double> times;
+  times.reserve(candidates.size());
   for (const Candidate& c : candidates) times.push_back(c.typical());
   return times;
 }
