@@ -8,7 +8,7 @@ Each model is loaded by every engine, the outputs are compared with ONNX Runtime
 --rounds rounds of --seconds each; every turn starts with runs that are not counted. A probe of the processor's FMA peak runs in every
 round: the clock moves, so trust ratios and percent of peak, not milliseconds. OpenVINO runs twice: with the precision hint f32, and as
 it comes (on processors with BF16 it then computes in bf16). ncnn, through pnnx, runs in a process of its own: it crashes on some models.
---isa avx2 holds Camshaft and OpenVINO to AVX2; ONNX Runtime cannot be held and is left out.
+--isa avx2 (or avx_vnni) holds Camshaft and OpenVINO to AVX2; ONNX Runtime cannot be held and is left out.
 A FOLDER is searched for model.onnx and *.onnx. Inputs come from test_data_set_0 beside the model, else they are seeded random numbers."""
 
 import argparse
@@ -28,7 +28,7 @@ def parse_arguments():
     parser.add_argument("models", nargs="*", help="ONNX files or folders")
     parser.add_argument("--threads", default="1,2", help="comma separated thread counts (default 1,2)")
     parser.add_argument("--engines", default="camshaft,onnxruntime,openvino_f32,openvino,ncnn")
-    parser.add_argument("--isa", choices=["avx2", "avx512"], help="hold the engines to this instruction set")
+    parser.add_argument("--isa", choices=["avx2", "avx_vnni", "avx512"], help="hold the engines to this instruction set")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.35, help="length of one engine's turn")
     parser.add_argument("--level", type=int, default=3, help="Camshaft's builderOptimizationLevel")
@@ -42,7 +42,7 @@ def parse_arguments():
 ARGUMENTS = parse_arguments()
 if ARGUMENTS.isa:  # before the engines are imported: they look once
     os.environ["CAMSHAFT_ISA"] = ARGUMENTS.isa
-    os.environ["ONEDNN_MAX_CPU_ISA"] = {"avx2": "AVX2", "avx512": "DEFAULT"}[ARGUMENTS.isa]
+    os.environ["ONEDNN_MAX_CPU_ISA"] = {"avx2": "AVX2", "avx_vnni": "AVX2_VNNI", "avx512": "DEFAULT"}[ARGUMENTS.isa]
 
 import numpy as np  # noqa: E402
 import onnx  # noqa: E402

@@ -21,6 +21,11 @@
 namespace camshaft {
 namespace {
 
+bool is_held_to(std::string_view name) {
+  const char* wanted = std::getenv("CAMSHAFT_ISA");
+  return wanted != nullptr && wanted == name;
+}
+
 #if defined(__x86_64__)
 struct Registers {
   uint32_t a = 0, b = 0, c = 0, d = 0;
@@ -56,7 +61,7 @@ void detect_instruction_sets(CpuInfo& info) {
   if (avx2) info.best_isa = Isa::kAvx2;
   if (avx2 && avx512) info.best_isa = Isa::kAvx512;
   info.has_vnni = avx512 && bit(extended.c, 11);
-  info.has_avx_vnni = avx2 && bit(extended1.a, 4);
+  info.has_avx_vnni = avx2 && bit(extended1.a, 4) && !is_held_to("avx2");
   info.has_bf16 = avx512 && bit(extended1.a, 5);
 }
 
@@ -157,8 +162,10 @@ std::string_view isa_name(Isa isa) {
 Result<Isa> parse_isa(std::string_view name) {
   for (int k = 0; k < kIsaCount; ++k)
     if (name == isa_name(static_cast<Isa>(k))) return static_cast<Isa>(k);
+  if (name == "avx_vnni") return Isa::kAvx2;
   return make_error(ErrorCode::kInvalidArgument,
-                    "unknown instruction set \"{}\", expected scalar, avx2 or avx512", name);
+                    "unknown instruction set \"{}\", expected scalar, avx2, avx_vnni or avx512",
+                    name);
 }
 
 const CpuInfo& cpu_info() {
@@ -175,9 +182,11 @@ void force_isa(Isa isa) {
 
 std::string cpu_fingerprint() {
   const CpuInfo& cpu = cpu_info();
-  return fmt::format("{}/{}{}{}/L1d {}K/L2 {}K/L3 {}K", cpu.model, isa_name(active_isa()),
-                     cpu.has_vnni ? "+vnni" : "", cpu.has_bf16 ? "+bf16" : "", cpu.l1d_bytes >> 10,
-                     cpu.l2_bytes >> 10, cpu.l3_bytes >> 10);
+  const bool avx_vnni = active_isa() == Isa::kAvx2 && cpu.has_avx_vnni;
+  return fmt::format("{}/{}{}{}{}/L1d {}K/L2 {}K/L3 {}K", cpu.model, isa_name(active_isa()),
+                     avx_vnni ? "+avx_vnni" : "", cpu.has_vnni ? "+vnni" : "",
+                     cpu.has_bf16 ? "+bf16" : "", cpu.l1d_bytes >> 10, cpu.l2_bytes >> 10,
+                     cpu.l3_bytes >> 10);
 }
 
 int default_num_threads() {

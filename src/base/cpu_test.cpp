@@ -16,6 +16,7 @@ TEST(Cpu, IsaNamesRoundTrip) {
     ASSERT_TRUE(isa.ok());
     EXPECT_EQ(*isa, static_cast<Isa>(k));
   }
+  EXPECT_EQ(parse_isa("avx_vnni").value(), Isa::kAvx2);
   EXPECT_FALSE(parse_isa("avx3").ok());
 }
 

@@ -4,12 +4,23 @@
 // Results are integers (or means of integers), so equality is bit equality.
 #include "kernels/vector/layer_test_util.h"
 
-namespace camshaft::kernels::avx512 {
+namespace camshaft::kernels {
+namespace avx512 {
 void force_word_products(bool force);
 }
+namespace avx2 {
+void force_word_products(bool force);
+}
+}  // namespace camshaft::kernels
 
 namespace camshaft::kernels::test {
 namespace {
+
+// As on machines without VNNI and AVX-VNNI.
+void force_word_products(bool force) {
+  avx512::force_word_products(force);
+  avx2::force_word_products(force);
+}
 
 using Values = std::function<double(int64_t)>;
 
@@ -54,11 +65,11 @@ std::vector<Values> weights(double largest) {
 
 void check_everywhere(const TestLayer& test, const std::string& what) {
   for (const bool words_only : {false, true}) {
-    if (words_only && active_isa() != Isa::kAvx512) break;
-    avx512::force_word_products(words_only);
+    if (words_only && active_isa() == Isa::kScalar) break;
+    force_word_products(words_only);
     check_layer(test, what + (words_only ? ", 16-bit products" : ""));
   }
-  avx512::force_word_products(false);
+  force_word_products(false);
 }
 
 struct Window {

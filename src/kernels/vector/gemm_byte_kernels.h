@@ -8,8 +8,9 @@
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
 TileKernel word_tile_kernel(int vecs, int rows);
-#if defined(CAMSHAFT_TARGET_avx512)
+#if !defined(CAMSHAFT_TARGET_scalar)
 TileKernel vnni_tile_kernel(int vecs, int rows);
+bool uses_vnni();
 // For tests: as on a machine without VNNI.
 void force_word_products(bool force);
 #endif

@@ -9,6 +9,11 @@ namespace camshaft::kernels::CAMSHAFT_TARGET {
 
 #if defined(CAMSHAFT_TARGET_avx512)
 
+// Whether VnniProduct runs here.
+inline bool has_vnni_product() {
+  return cpu_info().has_vnni;
+}
+
 CAMSHAFT_INLINE __m512i load_lanes(const std::byte* p) {
   return _mm512_loadu_si512(p);
 }
@@ -55,6 +60,10 @@ struct WordProduct {
 
 #elif defined(CAMSHAFT_TARGET_avx2)
 
+inline bool has_vnni_product() {
+  return cpu_info().has_avx_vnni;
+}
+
 CAMSHAFT_INLINE __m256i load_lanes(const std::byte* p) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
 }
@@ -63,6 +72,19 @@ CAMSHAFT_INLINE __m256i broadcast_lane(const std::byte* p) {
   __builtin_memcpy(&lane, p, sizeof lane);
   return _mm256_set1_epi32(lane);
 }
+
+// Of machines with AVX-VNNI.
+struct VnniProduct {
+  using Sum = I32;
+  using Row = __m256i;
+  using Column = __m256i;
+
+  CAMSHAFT_INLINE_MEMBER __m256i column(const std::byte* b) const { return load_lanes(b); }
+  CAMSHAFT_INLINE_MEMBER __m256i row(const std::byte* a) const { return broadcast_lane(a); }
+  CAMSHAFT_INLINE_MEMBER void add_product(__m256i row, __m256i column, I32& sum) const {
+    asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum.v) : "x"(row), "x"(column));
+  }
+};
 
 struct WordProduct {
   using Sum = I32;

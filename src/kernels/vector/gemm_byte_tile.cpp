@@ -20,11 +20,15 @@ TileKernel word_tile_kernel(int vecs, int rows) {
   return kTable.at(vecs, rows);
 }
 
-#if defined(CAMSHAFT_TARGET_avx512)
-static bool use_vnni = cpu_info().has_vnni;
+#if !defined(CAMSHAFT_TARGET_scalar)
+static bool use_vnni = has_vnni_product();
 
 void force_word_products(bool force) {
-  use_vnni = !force && cpu_info().has_vnni;
+  use_vnni = !force && has_vnni_product();
+}
+
+bool uses_vnni() {
+  return use_vnni;
 }
 
 TileKernel byte_tile_kernel(int vecs, int rows) {

@@ -31,7 +31,11 @@ TileKernel byte_panel_kernel(const std::byte* panel, const Spans&, int vecs, int
 }
 
 void count_products(const std::byte*, const Spans& spans, int64_t width, ProductShares& shares) {
-  const bool vnni = kIsa == Isa::kAvx512 && cpu_info().has_vnni;
+#if defined(CAMSHAFT_TARGET_avx512)
+  const bool vnni = uses_vnni();
+#else
+  const bool vnni = false;
+#endif
   (vnni ? shares.vnni : shares.words) += spans.count * spans.steps * width;
 }
 
@@ -144,7 +148,39 @@ struct ChainTile {
   }
 };
 
+// With AVX-VNNI the order of the steps does not matter: the same panels serve both.
+template <int kRows, int kVecs>
+struct VnniTile {
+  static void run(const Tile& t) {
+    Accumulators<I32, kRows, kVecs> acc;
+    start_bytes(t, acc);
+    const RowPitch pitch{t.a_stride, 3 * t.a_stride, 5 * t.a_stride};
+    const VnniProduct product;
+    for (int64_t segment = 0; segment < t.num_segments; ++segment) {
+      const std::byte* a = t.a + t.segments[segment].a;
+      const int32_t* ends = t.chain_ends + t.segments[segment].b * kChainKinds;
+      const int64_t first = t.segments[segment].b == 0 ? 0 : ends[-1];
+      const int32_t* const last = t.step_order + ends[kChainKinds - 1];
+      const std::byte* b = t.b + first * t.b_stride;
+      for (const int32_t* step = t.step_order + first; step != last; ++step, b += t.b_stride) {
+        const std::byte* a_step = a + t.step_offsets[*step];
+        __m256i column[kVecs];
+#pragma GCC unroll 8
+        for (int v = 0; v < kVecs; ++v) column[v] = product.column(b + v * kLanes * kLaneBytes);
+#pragma GCC unroll 8
+        for (int r = 0; r < kRows; ++r) {
+          const __m256i row = product.row(pitch.at(a_step, r));
+#pragma GCC unroll 8
+          for (int v = 0; v < kVecs; ++v) product.add_product(row, column[v], acc.v[r][v]);
+        }
+      }
+    }
+    finish_bytes(t, acc);
+  }
+};
+
 constexpr KernelTable<ChainTile, kMaxByteRows> kTable;
+constexpr KernelTable<VnniTile, kMaxByteRows> kVnniTable;
 
 }  // namespace
 
@@ -177,11 +213,15 @@ TileKernel byte_panel_kernel(const std::byte* panel, const Spans& spans, int vec
   tile.b = panel + rows_at(spans);
   tile.chain_ends = reinterpret_cast<const int32_t*>(panel);
   tile.step_order = reinterpret_cast<const int32_t*>(panel + order_at(spans));
-  return kTable.at(vecs, rows);
+  return uses_vnni() ? kVnniTable.at(vecs, rows) : kTable.at(vecs, rows);
 }
 
 void count_products(const std::byte* panel, const Spans& spans, int64_t width,
                     ProductShares& shares) {
+  if (uses_vnni()) {
+    shares.vnni += spans.count * spans.steps * width;
+    return;
+  }
   const int32_t* ends = reinterpret_cast<const int32_t*>(panel);
   int64_t* const parts[kChainKinds] = {&shares.chain4, &shares.chain2, &shares.single,
                                        &shares.words};

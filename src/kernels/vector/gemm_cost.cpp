@@ -7,7 +7,9 @@ double tile_cost_us(Numeric numeric, int64_t rows, int64_t strip, int64_t n, int
                     int max_vecs) {
   const bool is_float = numeric == Numeric::kFloat;
   // Products per cycle; bytes without VNNI take four operations.
-  const double per_cycle = is_float || (kIsa == Isa::kAvx512 && cpu_info().has_vnni) ? 2 : 1;
+  const bool vnni =
+      kIsa == Isa::kAvx512 ? cpu_info().has_vnni : kIsa == Isa::kAvx2 && cpu_info().has_avx_vnni;
+  const double per_cycle = is_float || vnni ? 2 : 1;
   constexpr double kCyclesPerUs = 4000;
   const Panels panels(n, k, max_vecs);
   const EvenSplit tiles = split_evenly(strip, max_rows(numeric, max_vecs));

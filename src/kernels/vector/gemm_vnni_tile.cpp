@@ -3,7 +3,7 @@
 // the tile of floats; 1792 MAC in 14 cycles.
 #include "kernels/vector/gemm_byte_kernels.h"
 
-#if defined(CAMSHAFT_TARGET_avx512)
+#if !defined(CAMSHAFT_TARGET_scalar)
 
 #include "kernels/vector/gemm_byte_tile.h"
 

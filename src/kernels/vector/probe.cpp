@@ -28,7 +28,7 @@ CAMSHAFT_INLINE void change(Row& row) {
 #if defined(CAMSHAFT_TARGET_avx512)
   if constexpr (requires { row.even; }) asm volatile("" : "+v"(row.even), "+v"(row.odd));
 #elif defined(CAMSHAFT_TARGET_avx2)
-  asm volatile("" : "+x"(row.even), "+x"(row.odd));
+  if constexpr (requires { row.even; }) asm volatile("" : "+x"(row.even), "+x"(row.odd));
 #else
   asm volatile("" : "+m"(row));
 #endif
@@ -64,8 +64,8 @@ int32_t run_byte_products(int64_t rounds) {
 
 // The same of uint8 by int8: 4 × 12 × kLanes MACs a round.
 int32_t run_byte_chains(int64_t rounds) {
-#if defined(CAMSHAFT_TARGET_avx512)
-  if (cpu_info().has_vnni) return run_byte_products<VnniProduct>(rounds);
+#if !defined(CAMSHAFT_TARGET_scalar)
+  if (has_vnni_product()) return run_byte_products<VnniProduct>(rounds);
 #endif
   return run_byte_products<WordProduct>(rounds);
 }
