@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every test: build, lint, C++ unit, conformance and model tests (ctest), Python tests, web tests. Stops at nothing, fails at the end.
+# Every test: build, lint, C++ unit, conformance, model and page tests (ctest), Python tests. Stops at nothing, fails at the end.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 PYTHON=${PYTHON:-/usr/bin/python3}
@@ -16,14 +16,19 @@ step() {
 
 build() { cmake --preset release >/dev/null && cmake --build --preset release; }
 unit() { ctest --preset release --timeout 1200 -j "$(nproc)"; }
+# ctest shows only what failed; how many recorded answers agreed is worth a look each time.
+counts() {
+  grep -hE '[0-9]+ passed, [0-9]+ failed|[0-9]+ identical|byte for byte$|documents, the seed|no recorded answers' \
+    build/release/Testing/Temporary/LastTest.log || echo "none were asked"
+}
 python_tests() { "$PYTHON" -m pytest -q tests --ignore=tests/project; }
 
 step build build
 if [ ${#failed[@]} -gt 0 ]; then echo "0 passed, 1 failed"; exit 1; fi
 step lint scripts/lint.sh
 step "C++ tests" unit
+step "recorded answers" counts
 step "Python tests" python_tests
-[ -x scripts/test_web.sh ] && step "web tests" scripts/test_web.sh
 
 if [ ${#failed[@]} -gt 0 ]; then
   echo "FAILED: ${failed[*]}"

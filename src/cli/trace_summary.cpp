@@ -124,11 +124,15 @@ void print_summary(const Loaded& loaded) {
   print_causes(insights);
   if (profile.has_device_work) print_critical_path(insights.critical);
   print_collectives(insights);
-  for (const trace::MemoryUse& use : insights.memory)
+  for (const trace::MemoryUse& use : insights.memory) {
     fmt::print("\n  {} peak {}{}", use.device, human_bytes(static_cast<double>(use.peak)),
                use.capacity > 0
                    ? fmt::format(" of {}", human_bytes(static_cast<double>(use.capacity)))
                    : "");
+    for (size_t k = 0; k < use.at_peak.size() && use.peak > 1 << 20; ++k)
+      fmt::print("{}{} {}", k == 0 ? ": " : ", ", use.at_peak[k].first,
+                 human_bytes(static_cast<double>(use.at_peak[k].second)));
+  }
   fmt::print("{}", insights.memory.empty() ? "" : "\n");
   for (const trace::Finding& finding : insights.findings)
     fmt::print("\n  {} {}", styled("•", Style::kYellow), finding.text);

@@ -160,8 +160,13 @@ Answer insights(const Query&, const ProfileEntry& entry) {
 }
 
 std::string track_title(const trace::Trace& from, uint32_t track) {
-  return fmt::format("{} / {}", from.strings[from.tracks[track].pid],
-                     from.strings[from.tracks[track].tid]);
+  const trace::Track& at = from.tracks[track];
+  const auto label = std::find_if(
+      from.labels.begin(), from.labels.end(),
+      [&](const trace::ThreadLabel& known) { return known.pid == at.pid && known.tid == at.tid; });
+  const bool is_named = label != from.labels.end() && label->label != 0;
+  return fmt::format("{} / {}", from.strings[at.pid],
+                     shortened(from.strings[is_named ? label->label : at.tid]));
 }
 
 Answer timeline(const Query& query, const ProfileEntry& entry) {

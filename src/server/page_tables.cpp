@@ -124,7 +124,12 @@ Answer page_operators(const Query& query, const ProfileEntry& entry) {
   const Profile& profile = *entry.profile();
   const bool by_shape = query.text("group") == "shape";
   JsonWriter writer;
+  const auto& names = profile.operators.by_name;
   writer.begin_object().boolean("has_device", profile.has_device_work);
+  writer.boolean("has_tensor_cores",
+                 std::any_of(names.begin(), names.end(), [](const OperatorGroup& row) {
+                   return row.tc_eligible || row.matrix_total > 0;
+                 }));
   write_page<OperatorGroup>(
       writer, profile, by_shape ? profile.operators.by_shape : profile.operators.by_name,
       kOperatorColumns, query,

@@ -150,7 +150,7 @@ void tensor_core_shares(const Trace& trace, const Clock& clock, const Semantics&
   }
   uses.eligible_share = all > 0 ? eligible / all : 0;
   if (!uses.has_operator_kernels) return;
-  const bool tells_all = names_tell_all(trace, launches);
+  const bool tells_all = semantics.dialect != Dialect::kMlu && names_tell_all(trace, launches);
   for (DeviceUse& use : uses.devices) {
     const Sum& sum = per_device[use.device];
     use.tensor_core_share = sum.all > 0 ? sum.tensor / sum.all : 0.0;

@@ -53,6 +53,7 @@ constexpr FieldName kArgumentFields[] = {
     {"Process Group Description", kGroupDescription},
     {"Process Group Ranks", kGroupRanks},
     {"Seq", kSequence},
+    {"name", kLabel},  // of a thread, in metadata events
 };
 
 struct CategoryName {

@@ -61,6 +61,7 @@ enum Field : uint8_t {
   kGroupDescription,
   kGroupRanks,
   kSequence,
+  kLabel,
   kFieldCount
 };
 static_assert(kFieldCount <= 64);

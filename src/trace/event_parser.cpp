@@ -31,13 +31,14 @@ struct EventParser::State {
 
   // Counts of everything a batch may add, to take a refused batch back.
   struct Mark {
-    size_t events, host, python, runtime, device, collectives, memory, flows;
+    size_t events, host, python, runtime, device, collectives, memory, flows, labels;
     ReadReport report;
   };
   Mark mark() const {
     return {trace.events.size(),  trace.host.size(),   trace.python.size(),
             trace.runtime.size(), trace.device.size(), trace.collectives.size(),
-            trace.memory.size(),  trace.flows.size(),  trace.report};
+            trace.memory.size(),  trace.flows.size(),  trace.labels.size(),
+            trace.report};
   }
   void roll_back(const Mark& mark);
 
@@ -79,6 +80,7 @@ void EventParser::State::roll_back(const Mark& to) {
   memory.device_type.resize(to.memory);
   memory.device_id.resize(to.memory);
   trace.flows.resize(to.flows);
+  trace.labels.resize(to.labels);
   trace.report = to.report;
 }
 
@@ -214,6 +216,10 @@ void EventParser::State::add() {
     case 's':
     case 'f':
       return add_flow();
+    case 'M':
+      if (unquoted(raw[kName]) == "thread_name" && raw.has(kLabel))
+        trace.labels.push_back({text_id(raw[kPid]), text_id(raw[kTid]), text_id(raw[kLabel])});
+      return;
     default:
       return;
   }

@@ -266,6 +266,11 @@ std::vector<MemoryUse> memory_uses(const Profile& profile) {
   return uses;
 }
 
+std::string time_text(double us) {
+  if (us >= 1e6) return fmt::format("{:.2f} s", us / 1e6);
+  return us >= 1e3 ? fmt::format("{:.1f} ms", us / 1e3) : fmt::format("{:.0f} us", us);
+}
+
 void add_findings(const Profile& profile, Insights& insights) {
   std::vector<Finding>& list = insights.findings;
   constexpr const char* kRuleIds[] = {"",
@@ -319,8 +324,8 @@ void add_findings(const Profile& profile, Insights& insights) {
     std::string text = fmt::format("Device {} waits for the host during {:.1f}% of the steps",
                                    split.device, share);
     if (!insights.causes.empty())
-      text += fmt::format("; most of it before work launched by {} ({:.0f} us)",
-                          insights.causes[0].op, insights.causes[0].idle_us);
+      text += fmt::format("; most of it before work launched by {} ({})", insights.causes[0].op,
+                          time_text(insights.causes[0].idle_us));
     list.push_back({"host-wait", text + ".", share});
   }
   if (const CriticalPath& path = insights.critical;
@@ -333,7 +338,8 @@ void add_findings(const Profile& profile, Insights& insights) {
         "{:.0f}% of the steps hung on the host, not on a device: the critical path runs there.",
         share);
     if (longest != path.parts.end())
-      text += fmt::format(" Its longest part is {} ({:.0f} us).", longest->name, longest->total_us);
+      text +=
+          fmt::format(" Its longest part is {} ({}).", longest->name, time_text(longest->total_us));
     list.push_back({"host-critical", text, share});
   }
   if (profile.kernels.total > 0) {
@@ -411,6 +417,11 @@ std::vector<std::pair<std::string, double>> metrics(const Profile& profile,
     std::transform(name.begin(), name.end(), name.begin(),
                    [](unsigned char c) { return std::tolower(c); });
     add("memory." + name + ".peak_bytes", static_cast<double>(use.peak));
+    for (const auto& [purpose, bytes] : use.at_peak) {
+      std::string part = purpose;
+      std::replace(part.begin(), part.end(), ' ', '_');
+      add("memory." + name + ".peak_" + part + "_bytes", static_cast<double>(bytes));
+    }
   }
   if (const CriticalPath& path = insights.critical; path.span_us > 0) {
     add("critical.kernel_percent", 100 * path.kernel_us / path.span_us);

@@ -44,6 +44,11 @@ struct Track {
   bool tid_is_number = false;
 };
 
+// What a metadata event calls a thread or stream.
+struct ThreadLabel {
+  StringId pid = 0, tid = 0, label = 0;
+};
+
 // What an event says beyond name and times lies in the row `detail` of the table of its kind.
 struct EventColumns {
   std::vector<int64_t> start_ns;
@@ -149,6 +154,7 @@ struct ReadReport {
 struct Trace {
   StringPool strings;
   std::vector<Track> tracks;
+  std::vector<ThreadLabel> labels;
   EventColumns events;
   std::vector<HostDetail> host;
   std::vector<PythonDetail> python;

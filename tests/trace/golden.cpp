@@ -97,30 +97,112 @@ std::string rules_of(const std::string& html) {
   return rules;
 }
 
+// What rows are sorted by: a column of arrays, a member of objects, or not known.
+struct SortKey {
+  int column = -1;
+  std::string member;
+
+  const json* of(const json& row) const {
+    if (row.is_array() && column >= 0 && static_cast<size_t>(column) < row.size())
+      return &row[column];
+    return row.is_object() && row.contains(member) ? &row[member] : nullptr;
+  }
+};
+
+SortKey sort_key_of(const json& table) {
+  SortKey key;
+  if (table.contains("metadata") && table["metadata"].is_object() &&
+      table["metadata"].contains("sort") && table["metadata"]["sort"].is_string())
+    key.member = table["metadata"]["sort"];
+  if (!table.contains("columns") || !table.contains("rows") || !table["columns"].is_array())
+    return key;
+  const json& columns = table["columns"];
+  if (columns.size() == 2) key.column = 1;
+  for (size_t k = 0; k < columns.size(); ++k)
+    if (columns[k].contains("name") && columns[k]["name"] == "Total Duration (us)")
+      key.column = static_cast<int>(k);
+  return key;
+}
+
+std::string compare(const json& want, const json& got, const Tolerance& tolerance,
+                    const std::string& where, const SortKey& key);
+
+// Rows may stand in another order where what they are sorted by is equal.
+bool is_sorted_alike(const json& want, const json& got, const Tolerance& tolerance,
+                     const SortKey& key) {
+  for (size_t k = 0; k < want.size(); ++k) {
+    const json *a = key.of(want[k]), *b = key.of(got[k]);
+    if (a == nullptr || b == nullptr) continue;
+    if (!compare(*a, *b, tolerance, "", {}).empty()) return false;
+  }
+  return true;
+}
+
 std::string compare_arrays(const json& want, const json& got, const Tolerance& tolerance,
-                           const std::string& where) {
+                           const std::string& where, const SortKey& key) {
   if (want.size() != got.size())
     return fmt::format("{}: {} elements, not {}", where, got.size(), want.size());
   std::string first;
   std::vector<size_t> open;
   for (size_t k = 0; k < want.size(); ++k) {
     const std::string found =
-        difference(want[k], got[k], tolerance, fmt::format("{}[{}]", where, k));
+        compare(want[k], got[k], tolerance, fmt::format("{}[{}]", where, k), {});
     if (found.empty()) continue;
     if (first.empty()) first = found;
     open.push_back(k);
   }
   const bool is_table = where.find("rows") != where.npos || where.find("data") != where.npos;
-  if (first.empty() || !tolerance.ties_as_sets || !is_table || open.size() > 4000) return first;
+  if (first.empty() || !tolerance.ties_as_sets || !is_table || open.size() > 4000 ||
+      !is_sorted_alike(want, got, tolerance, key))
+    return first;
   std::vector<bool> used(open.size(), false);
   for (const size_t k : open) {
     bool found = false;
     for (size_t n = 0; n < open.size() && !found; ++n)
-      if (!used[n] && difference(want[k], got[open[n]], tolerance, where).empty())
+      if (!used[n] && compare(want[k], got[open[n]], tolerance, where, {}).empty())
         found = used[n] = true;
     if (!found) return first;
   }
   return "";
+}
+
+std::string compare(const json& want, const json& got, const Tolerance& tolerance,
+                    const std::string& where, const SortKey& outer) {
+  const auto shown = [](const json& value) { return value.dump(-1, ' ', true).substr(0, 160); };
+  const auto differs = [&] {
+    return fmt::format("{}: got {}, not {}", where, shown(got), shown(want));
+  };
+  if (want.is_number() && got.is_number())
+    return near(want.get<double>(), got.get<double>(), tolerance,
+                want.is_number_integer() ? tolerance.whole : tolerance.absolute)
+               ? ""
+               : differs();
+  if (want.type() != got.type()) return differs();
+  if (want.is_array()) return compare_arrays(want, got, tolerance, where, outer);
+  if (want.is_object()) {
+    SortKey key = sort_key_of(want);
+    if (key.member.empty()) key.member = outer.member;
+    for (const auto& [name, value] : want.items()) {
+      if (!got.contains(name)) return fmt::format("{}: no {}", where, name);
+      if (name == "recommendations" && !tolerance.recommendations) {
+        const std::string wanted = rules_of(value), shown_rules = rules_of(got[name]);
+        if (wanted != shown_rules)
+          return fmt::format("{}: rules {}, not {}", where, shown_rules, wanted);
+        continue;
+      }
+      if (const std::string found = compare(value, got[name], tolerance, where + "." + name, key);
+          !found.empty())
+        return found;
+    }
+    for (const auto& [name, value] : got.items())
+      if (!want.contains(name)) return fmt::format("{}: {} is too much", where, name);
+    return "";
+  }
+  if (want.is_string()) {
+    const auto &a = want.get_ref<const std::string&>(), &b = got.get_ref<const std::string&>();
+    return a == b || near_text(a, b, tolerance) ? "" : differs();
+  }
+  return want == got ? "" : differs();
 }
 
 }  // namespace
@@ -170,39 +252,7 @@ void split_url(const std::string& url, std::string& path, server::Parameters& pa
 
 std::string difference(const json& want, const json& got, const Tolerance& tolerance,
                        const std::string& where) {
-  const auto shown = [](const json& value) { return value.dump(-1, ' ', true).substr(0, 160); };
-  const auto differs = [&] {
-    return fmt::format("{}: got {}, not {}", where, shown(got), shown(want));
-  };
-  if (want.is_number() && got.is_number())
-    return near(want.get<double>(), got.get<double>(), tolerance,
-                want.is_number_integer() ? tolerance.whole : tolerance.absolute)
-               ? ""
-               : differs();
-  if (want.type() != got.type()) return differs();
-  if (want.is_array()) return compare_arrays(want, got, tolerance, where);
-  if (want.is_object()) {
-    for (const auto& [key, value] : want.items()) {
-      if (!got.contains(key)) return fmt::format("{}: no {}", where, key);
-      if (key == "recommendations" && !tolerance.recommendations) {
-        const std::string wanted = rules_of(value), shown_rules = rules_of(got[key]);
-        if (wanted != shown_rules)
-          return fmt::format("{}: rules {}, not {}", where, shown_rules, wanted);
-        continue;
-      }
-      if (const std::string found = difference(value, got[key], tolerance, where + "." + key);
-          !found.empty())
-        return found;
-    }
-    for (const auto& [key, value] : got.items())
-      if (!want.contains(key)) return fmt::format("{}: {} is too much", where, key);
-    return "";
-  }
-  if (want.is_string()) {
-    const auto &a = want.get_ref<const std::string&>(), &b = got.get_ref<const std::string&>();
-    return a == b || near_text(a, b, tolerance) ? "" : differs();
-  }
-  return want == got ? "" : differs();
+  return compare(want, got, tolerance, where, {});
 }
 
 }  // namespace camshaft::golden

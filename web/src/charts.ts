@@ -11,7 +11,8 @@ use([BarChart, LineChart, PieChart, GridComponent, LegendComponent, TooltipCompo
 // Colour-blind safe, readable on both grounds.
 export const palette = ["#2f6fed", "#e8833a", "#1f9e89", "#c23b6d", "#8a63d2", "#c9a227", "#5aa9e6", "#7a8793", "#4c9f38", "#b5563c"];
 
-const live = new Set<{ chart: EChartsType; element: HTMLElement }>();
+const live = new Set<{ chart: EChartsType; element: HTMLElement; option: (width: number) => object }>();
+const narrow = 430; // pixels: below this a legend stands under its chart
 
 /** Charts whose elements have left the page are let go; the rest follow the window's size. */
 export function tidyCharts(resize = false): void {
@@ -21,6 +22,7 @@ export function tidyCharts(resize = false): void {
       live.delete(entry);
     } else if (resize) {
       entry.chart.resize();
+      entry.chart.setOption({ ...entry.option(entry.element.clientWidth) });
     }
   }
 }
@@ -36,14 +38,14 @@ function text(): { color: string; muted: string; line: string } {
 }
 
 /** An element with a chart in it, drawn when it is on the page and has a size. */
-function chart(label: string, height: number, option: () => object): HTMLElement {
+function chart(label: string, height: number, option: (width: number) => object): HTMLElement {
   const element = h("div", { class: "chart", role: "img", "aria-label": label, style: `height:${height}px` });
   requestAnimationFrame(() => {
     if (!element.isConnected) return;
     tidyCharts();
     const drawn = init(element);
-    drawn.setOption({ color: palette, animation: false, textStyle: { fontFamily: "inherit" }, ...option() });
-    live.add({ chart: drawn, element });
+    drawn.setOption({ color: palette, animation: false, textStyle: { fontFamily: "system-ui, sans-serif" }, ...option(element.clientWidth) });
+    live.add({ chart: drawn, element, option });
   });
   return element;
 }
@@ -68,7 +70,7 @@ export function pie(label: string, slices: Slice[], format: (value: number) => s
   const rest = sorted.slice(most).reduce((sum, slice) => sum + slice.value, 0);
   if (rest > 0) shown.push({ name: "everything else", value: rest, itemStyle: { color: restColor } });
   if (shown.length === 0) return h("p", { class: "empty" }, "Nothing recorded.");
-  return chart(label, 260, () => ({
+  return chart(label, 260, (width) => ({
     tooltip: {
       formatter: (at: { name: string; value: number; percent: number }) =>
         `<div class="tip">${escaped(at.name)}</div><b>${format(at.value)}</b> · ${at.percent} %`,
@@ -76,20 +78,19 @@ export function pie(label: string, slices: Slice[], format: (value: number) => s
     },
     legend: {
       show: legend,
-      orient: "vertical",
-      right: 0,
-      top: "middle",
-      width: "50%",
+      type: width < narrow ? "scroll" : "plain",
+      orient: width < narrow ? "horizontal" : "vertical",
+      ...(width < narrow ? { left: 0, right: 0, bottom: 0, top: "auto" } : { left: 260, right: "auto", top: "middle", bottom: "auto" }),
       icon: "circle",
       itemWidth: 9,
-      textStyle: { color: text().color, width: 210, overflow: "truncate", fontSize: 12 },
+      textStyle: { color: text().color, width: width < narrow ? 150 : Math.min(700, width - 290), overflow: "truncate", fontSize: 12 },
       tooltip: { show: true },
     },
     series: [
       {
         type: "pie",
-        radius: ["46%", "78%"],
-        center: [legend ? "24%" : "50%", "50%"],
+        radius: legend ? (width < narrow ? [46, 78] : [60, 100]) : ["46%", "78%"],
+        center: legend ? [width < narrow ? "50%" : 120, width < narrow ? 100 : "50%"] : ["50%", "50%"],
         label: { show: false },
         itemStyle: { borderColor: "transparent", borderWidth: 1 },
         data: shown,
@@ -126,7 +127,16 @@ export interface Series {
   points: [number, number][];
 }
 
-/** Step curves over time, with a zoom. */
+/** The distance of about five lines up to `most` that are whole in units of 1024. */
+function binaryInterval(most: number): number {
+  const unit = 1024 ** Math.max(0, Math.floor(Math.log(Math.max(1, most)) / Math.log(1024)));
+  const raw = most / unit / 5;
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 5, 10].find((one) => one * power >= raw) ?? 10;
+  return Math.max(1, step * power * unit);
+}
+
+/** Step curves of bytes over time, with a zoom. */
 export function curves(label: string, series: Series[], xName: string, yFormat: (value: number) => string): HTMLElement {
   return chart(label, 300, () => ({
     tooltip: { trigger: "axis", valueFormatter: (value: number) => yFormat(value), confine: true },
@@ -136,14 +146,15 @@ export function curves(label: string, series: Series[], xName: string, yFormat: 
     xAxis: { type: "value", name: xName, nameLocation: "middle", nameGap: 24, axisLabel: { color: text().muted, formatter: (value: number) => String(Math.round(value * 10) / 10) }, min: "dataMin", max: "dataMax" },
     yAxis: {
       type: "value",
+      interval: binaryInterval(series.reduce((most, one) => one.points.reduce((high, point) => Math.max(high, point[1]), most), 0)),
       axisLabel: { color: text().muted, formatter: (value: number) => yFormat(value) },
       splitLine: { lineStyle: { color: text().line } },
     },
     series: series.map((one) => ({
       name: one.name,
       type: "line",
+      step: "end",
       showSymbol: false,
-      sampling: "lttb",
       areaStyle: { opacity: 0.12 },
       data: one.points,
     })),

@@ -99,6 +99,11 @@ async function draw(): Promise<void> {
   if (key === shown) return;
   shown = key;
   document.title = `${views[name]?.title} · ${found.at.run} · Camshaft`;
+  const needs = views[name]?.needs;
+  if (needs && !found.views.includes(needs)) {
+    main.replaceChildren(h("p", { class: "empty" }, `This trace has nothing for the view “${views[name]?.title}”.`));
+    return;
+  }
   main.setAttribute("aria-busy", "true");
   try {
     const content = await views[name]?.make(found.at);

@@ -16,7 +16,7 @@ function time(key: string, title: string): TableColumn {
 
 function table(at: Selection, byLaunch: boolean, flags: KernelFlags): HTMLElement {
   const columns: TableColumn[] = [
-    { key: "name", title: "Kernel", show: (row) => h("span", { class: "name kernel", title: row.name as string }, row.name as string, row.tensor_cores ? h("small", { class: "badge" }, "TC") : null) },
+    { key: "name", title: "Kernel", show: (row) => h("span", { class: "name kernel", title: row.name as string }, row.tensor_cores ? h("small", { class: "badge before", title: "runs on Tensor Cores" }, "TC") : null, row.name as string) },
   ];
   if (byLaunch)
     columns.push(

@@ -39,7 +39,12 @@ async function pies(at: Selection): Promise<HTMLElement> {
   );
 }
 
-function table(at: Selection, byShape: boolean, hasDevice: boolean): HTMLElement {
+interface OperatorFlags {
+  has_device: boolean;
+  has_tensor_cores: boolean;
+}
+
+function table(at: Selection, byShape: boolean, { has_device: hasDevice, has_tensor_cores: hasTensorCores }: OperatorFlags): HTMLElement {
   const columns: TableColumn[] = [
     { key: "name", title: "Operator", show: (row) => h("span", { class: "name" }, row.name as string, row.has_stack ? h("small", { class: "badge" }, "stacks") : null) },
   ];
@@ -54,7 +59,7 @@ function table(at: Selection, byShape: boolean, hasDevice: boolean): HTMLElement
     time("host_self", "Host self", "Without the operators and runtime calls inside it"),
     time("host_total", "Host total", "With everything inside it"),
   );
-  if (hasDevice)
+  if (hasDevice && hasTensorCores)
     columns.push({ key: "tc_percent", title: "Tensor Cores", numeric: true, hint: "Of its device time", show: (row) => ((row.device_total as number) > 0 ? `${(row.tc_percent as number).toFixed(0)} %` : row.tc_eligible ? "eligible" : "") });
   return pagedTable({
     label: "operators",
@@ -66,9 +71,9 @@ function table(at: Selection, byShape: boolean, hasDevice: boolean): HTMLElement
 }
 
 export async function operatorsView(at: Selection): Promise<HTMLElement> {
-  const first = (await api.operators(at, { limit: 1 })) as unknown as { has_device: boolean };
+  const first = (await api.operators(at, { limit: 1 })) as unknown as OperatorFlags;
   const holder = h("div");
-  const show = (group: string) => holder.replaceChildren(table(at, group === "shape", first.has_device));
+  const show = (group: string) => holder.replaceChildren(table(at, group === "shape", first));
   show("name");
   return h(
     "div",

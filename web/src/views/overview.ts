@@ -90,10 +90,10 @@ function stepCard(overview: Overview): HTMLElement {
   );
 }
 
-function insightCards(insights: Insights): HTMLElement[] {
+function insightCards(insights: Insights, hasDevices: boolean): HTMLElement[] {
   const cards: HTMLElement[] = [];
   const launches = insights.launches;
-  if ((launches.launches ?? 0) > 0)
+  if (hasDevices && (launches.launches ?? 0) > 0)
     cards.push(
       card(
         "Launches",
@@ -184,7 +184,7 @@ export async function overviewView(at: Selection): Promise<HTMLElement> {
       ? card("Findings", h("ul", { class: "findings" }, ...overview.findings.map((finding) => h("li", {}, finding.text))))
       : card("Findings", h("p", { class: "empty" }, "Nothing stands out.")),
     ...overview.devices.map(deviceCard),
-    ...insightCards(insights),
+    ...insightCards(insights, overview.devices.length > 0),
     overview.steps.length > 1
       ? h(
           "div",
