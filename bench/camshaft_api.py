@@ -22,7 +22,8 @@ class BuildOptions(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_size_t), ("threads", ctypes.c_int32), ("optimization_level", ctypes.c_int32),
                 ("avg_timing", ctypes.c_int32), ("max_tactics", ctypes.c_int32), ("timing_cache_file", ctypes.c_char_p),
                 ("shapes", ctypes.POINTER(ShapeRange)), ("shape_count", ctypes.c_size_t), ("progress", ctypes.c_void_p),
-                ("user", ctypes.c_void_p)]
+                ("user", ctypes.c_void_p), ("int8", ctypes.c_int32), ("calibration_cache_file", ctypes.c_char_p),
+                ("later", ctypes.c_int64 * 16)]  # init writes the whole structure of its library, whatever that has grown to
 
 
 class TensorInfo(ctypes.Structure):
