@@ -77,15 +77,14 @@ std::shared_ptr<const Profile> ProfileEntry::profile(const Semantics& semantics)
   };
   if (matches(*first_)) return first_;
   const std::lock_guard lock(mutex_);
-  for (const auto& other : others_)
-    if (matches(*other)) return other;
+  if (other_ != nullptr && matches(*other_)) return other_;
+  other_ = nullptr;  // makes room first
   auto made = trace::analyze(trace_, semantics);
   made->name = file_.path;
   made->worker = file_.worker;
   made->span = span_;
-  constexpr size_t kKept = 2;
-  if (others_.size() == kKept) others_.pop_front();
-  return others_.emplace_back(std::move(made));
+  other_ = std::move(made);
+  return other_;
 }
 
 const trace::Insights& ProfileEntry::insights() const {

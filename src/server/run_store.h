@@ -52,7 +52,7 @@ class ProfileEntry {
   // Made on first use; the loader asks for them right after it shows the entry.
   const trace::Insights& insights() const;
   const trace::Timeline& timeline() const;
-  // The same trace in another dialect or mode: worked out anew, the last two are kept.
+  // The same trace in another dialect or mode: worked out anew, the last one is kept.
   std::shared_ptr<const trace::Profile> profile(const trace::Semantics& semantics) const;
 
  private:
@@ -61,7 +61,7 @@ class ProfileEntry {
   std::shared_ptr<const trace::Trace> trace_;
   std::shared_ptr<const trace::Profile> first_;
   mutable std::mutex mutex_;
-  mutable std::deque<std::shared_ptr<const trace::Profile>> others_;
+  mutable std::shared_ptr<const trace::Profile> other_;
   mutable std::once_flag insights_made_, timeline_made_;
   mutable trace::Insights insights_;
   mutable trace::Timeline timeline_;
