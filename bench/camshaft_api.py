@@ -23,6 +23,7 @@ class BuildOptions(ctypes.Structure):
                 ("avg_timing", ctypes.c_int32), ("max_tactics", ctypes.c_int32), ("timing_cache_file", ctypes.c_char_p),
                 ("shapes", ctypes.POINTER(ShapeRange)), ("shape_count", ctypes.c_size_t), ("progress", ctypes.c_void_p),
                 ("user", ctypes.c_void_p), ("int8", ctypes.c_int32), ("calibration_cache_file", ctypes.c_char_p),
+                ("allow_bf16", ctypes.c_int32), ("allow_fp16", ctypes.c_int32),
                 ("later", ctypes.c_int64 * 16)]  # init writes the whole structure of its library, whatever that has grown to
 
 
@@ -50,10 +51,11 @@ def fma_peak():
 class Context:
     """Builds `path` for the shapes of `inputs` (name -> array) and holds them bound; run() computes once."""
 
-    def __init__(self, path, inputs, threads, level=3, timing_cache=""):
+    def __init__(self, path, inputs, threads, level=3, timing_cache="", bf16=False, fp16=False):
         options = BuildOptions()
         library.camshaft_build_options_init(ctypes.byref(options))
         options.threads, options.optimization_level = threads, level
+        options.allow_bf16, options.allow_fp16 = bf16, fp16
         options.timing_cache_file = timing_cache.encode() or None
         ranges = (ShapeRange * len(inputs))()
         for item, (name, array) in zip(ranges, inputs.items()):

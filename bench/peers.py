@@ -148,16 +148,27 @@ class OpenVinoF32(OpenVino):
 
 class Camshaft:
     name = "camshaft"
+    reduced = {}
 
     def __init__(self, path, inputs, threads):
         import camshaft_api
-        self.context = camshaft_api.Context(path, inputs, threads, ARGUMENTS.level, ARGUMENTS.timing_cache)
+        self.context = camshaft_api.Context(path, inputs, threads, ARGUMENTS.level, ARGUMENTS.timing_cache, **self.reduced)
 
     def run(self):
         self.context.run()
 
     def outputs(self):
         return self.context.outputs()
+
+
+class CamshaftBf16(Camshaft):
+    name = "camshaft_bf16"
+    reduced = {"bf16": True}
+
+
+class CamshaftBest(Camshaft):
+    name = "camshaft_best"
+    reduced = {"bf16": True, "fp16": True}
 
 
 class Ncnn:
@@ -188,7 +199,7 @@ class Ncnn:
         return [np.load(file) for file in json.loads(answer)]
 
 
-ENGINES = {engine.name: engine for engine in (Camshaft, OnnxRuntime, OpenVinoF32, OpenVino, Ncnn)}
+ENGINES = {engine.name: engine for engine in (Camshaft, CamshaftBf16, CamshaftBest, OnnxRuntime, OpenVinoF32, OpenVino, Ncnn)}
 
 
 def ncnn_worker(path, threads):

@@ -160,10 +160,13 @@ double best_time(Case& layer, double seconds) {
 template <class Case>
 void time_case(const char* name, ir::LayerKind kind, double gmac, Case& layer,
                const Options& options, ThreadPool& pool, bool of_bytes = false) {
-  const auto measure_peak = [of_bytes](Isa isa) {
-    return of_bytes ? measure_byte_peak(isa, 0.002) : measure_fma_peak(isa, 0.002);
-  };
   for (const Tactic* tactic : tactics_for(kind)) {
+    const bool of_pairs = tactic->precision == DataType::kBFloat16;
+    const auto measure_peak = [of_bytes, of_pairs](Isa isa) {
+      return of_bytes   ? measure_byte_peak(isa, 0.002)
+             : of_pairs ? measure_bf16_peak(isa, 0.002)
+                        : measure_fma_peak(isa, 0.002);
+    };
     if (options.isa != "all" && isa_name(tactic->isa) != options.isa) continue;
     if (options.isa == "all" && tactic->isa == Isa::kScalar) continue;
     if (std::string_view(tactic->name).find(options.tactics) == std::string_view::npos) continue;

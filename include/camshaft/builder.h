@@ -51,8 +51,8 @@ class CAMSHAFT_API Model {
 // How layer precisions and output types bind: not at all, with a warning, or by failing.
 enum class PrecisionConstraints : uint8_t { kNone, kPrefer, kObey };
 
-// The type asked of a layer: kFloat or kInt8. `layer` is the name of a layer or ONNX node and may
-// hold one '*'.
+// The type asked of a layer: kFloat, kBFloat16, kHalf or kInt8. `layer` is the name of a layer or
+// ONNX node and may hold one '*'.
 struct LayerTypeRequest {
   std::string layer;
   DataType type = DataType::kFloat;
@@ -75,6 +75,9 @@ struct BuildOptions {
   // TensorRT's calibration cache; without one made-up scales, good for timing only (a warning).
   bool int8 = false;
   std::filesystem::path calibration_cache;
+  // Float layers may compute in 16-bit types and float activations be stored as them, where that is
+  // faster here. bfloat16 keeps 8 significant bits, half 11 (and only values up to 65504).
+  bool bf16 = false, fp16 = false;
   std::vector<LayerTypeRequest> layer_precisions, layer_output_types;
   PrecisionConstraints precision_constraints = PrecisionConstraints::kNone;
   Verbosity verbosity = Verbosity::kDetailed;

@@ -116,6 +116,9 @@ typedef struct camshaft_build_options {
    * TensorRT's calibration cache; made-up ones (for timing only) where it is NULL. */
   int32_t int8;
   const char* calibration_cache_file;
+  /* Not 0: float layers may compute in bfloat16 or half and store activations so, where faster. */
+  int32_t allow_bf16;
+  int32_t allow_fp16;
 } camshaft_build_options;
 
 CAMSHAFT_C_API void camshaft_build_options_init(camshaft_build_options* options);

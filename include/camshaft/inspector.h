@@ -40,6 +40,8 @@ struct LayerInfo {
   std::string tactic;      // "" : a plain reference kernel, or nothing runs (NoOp)
   std::string isa;         // "avx2"
   std::string arithmetic;  // of its packed weights: "int8 chain4 61 %, s16 39 %"; mostly ""
+  // The 16-bit type its products are computed in, else the type it writes.
+  DataType precision = DataType::kUndefined;
   uint64_t tactic_value = 0;
   bool is_no_op = false;                     // a view: no code runs
   std::vector<LayerTensor> inputs, outputs;  // activations; constants are counted in weight_bytes
@@ -49,7 +51,8 @@ struct LayerInfo {
   double io_bytes = 0;  // activations read and written plus weights; -1: unknown
   double weight_bytes = 0;
   double build_time_us = 0;  // of the tactic while building
-  double peak_factor = 1;  // the peak of its arithmetic beside the FMA peak: bytes multiply faster
+  double peak_factor =
+      1;  // the peak of its arithmetic beside the FMA peak: 8 and 16 bits are faster
   std::vector<LayerCandidate> candidates;
 };
 

@@ -98,9 +98,11 @@ std::vector<quantize::LayerType> layer_types(const std::vector<LayerTypeRequest>
 Status check_layer_types(const BuildOptions& options) {
   for (const auto* requests : {&options.layer_precisions, &options.layer_output_types})
     for (const LayerTypeRequest& request : *requests)
-      if (request.type != DataType::kFloat && request.type != DataType::kInt8)
+      if (request.type != DataType::kFloat && request.type != DataType::kInt8 &&
+          request.type != DataType::kBFloat16 && request.type != DataType::kHalf)
         return make_error(ErrorCode::kUnsupported,
-                          "layer \"{}\": {} is not in this version, only float and int8",
+                          "layer \"{}\": {} is not in this version, only float, bfloat16, half "
+                          "and int8",
                           request.layer, type_name(request.type));
   return ok_status();
 }
@@ -126,6 +128,14 @@ Result<std::unique_ptr<Precision>> read_precision(const BuildOptions& options) {
   precision->scales = std::move(cache->scales);
   precision->options.scales = &precision->scales;
   return precision;
+}
+
+ir::DataType wanted_type(const std::vector<quantize::LayerType>& types, const ir::Layer& layer) {
+  ir::DataType wanted = ir::DataType::kUndefined;
+  for (const quantize::LayerType& type : types)
+    if (type.type != ir::DataType::kInt8 && quantize::matches_layer(type.layer, layer))
+      wanted = type.type;
+  return wanted;
 }
 
 void log_warnings(quantize::PrecisionReport& report) {
@@ -193,6 +203,13 @@ Result<Engine> build(Model model, const BuildOptions& options, BuildStatistics* 
   internal.quantized_in_float =
       options.precision_constraints == PrecisionConstraints::kNone ||
       std::none_of(options.layer_precisions.begin(), options.layer_precisions.end(), asks_for_int8);
+  if (options.bf16) internal.reduced_types.push_back(ir::DataType::kBFloat16);
+  if (options.fp16) internal.reduced_types.push_back(ir::DataType::kHalf);
+  if (options.precision_constraints != PrecisionConstraints::kNone)
+    internal.layer_types = [&precision](const ir::Layer& layer) {
+      return tuner::BuildOptions::LayerTypes{wanted_type(precision->options.precisions, layer),
+                                             wanted_type(precision->options.output_types, layer)};
+    };
   tuner::BuildStatistics stats;
   CAMSHAFT_ASSIGN(auto bytes, tuner::build(std::move(model.impl().graph), internal, &stats));
   if (statistics != nullptr) {

@@ -28,6 +28,8 @@ Result<BuildOptions> build_options(const camshaft_build_options* callers) {
   options.optimization_level = given->optimization_level;
   options.avg_timing = given->avg_timing;
   options.max_tactics = given->max_tactics;
+  options.bf16 = given->allow_bf16 != 0;
+  options.fp16 = given->allow_fp16 != 0;
   if (given->timing_cache_file != nullptr) options.timing_cache = given->timing_cache_file;
   options.int8 = given->int8 != 0;
   if (given->calibration_cache_file != nullptr)

@@ -112,7 +112,7 @@ void print(const Measurement& result) {
         "arithmetic  {}MAC per run, {:.1f} GMAC/s, {:.1f} % of the {} peak measured beside it "
         "({:.1f} GMAC/s)\n",
         human_count(result.macs), result.gmacs(), result.peak_percent(),
-        result.fmas < result.macs ? "FMA and 8-bit" : "FMA", result.peak_gmacs);
+        result.fmas < result.macs ? "FMA and 8 or 16-bit" : "FMA", result.peak_gmacs);
   }
   fmt::print("memory      {} of activations per stream\n",
              human_bytes(static_cast<double>(result.activation_bytes)));

@@ -26,7 +26,10 @@ std::string layer_types(const std::vector<LayerTypeRequest>& requests) {
   std::string out;
   for (const LayerTypeRequest& request : requests)
     out += fmt::format("{}{}:{}", out.empty() ? "" : ",", request.layer,
-                       request.type == DataType::kInt8 ? "int8" : "fp32");
+                       request.type == DataType::kInt8       ? "int8"
+                       : request.type == DataType::kBFloat16 ? "bf16"
+                       : request.type == DataType::kHalf     ? "fp16"
+                                                             : "fp32");
   return out;
 }
 
@@ -41,7 +44,8 @@ void print_build_options(Console& console, const CamexecOptions& camexec) {
   console.info("Memory Pools: default");
   console.info("avgTiming: {}", options.text("avgTiming"));
   const bool int8 = options.has("int8") || options.has("best");
-  console.info("Precision: {}", int8 ? "FP32+INT8" : "FP32");
+  console.info("Precision: FP32{}{}{}", camexec.fp16 ? "+FP16" : "", camexec.bf16 ? "+BF16" : "",
+               int8 ? "+INT8" : "");
   console.info("LayerPrecisions: {}", layer_types(camexec.layer_precisions));
   console.info("LayerOutputTypes: {}", layer_types(camexec.layer_output_types));
   console.info("PrecisionConstraints: {}", options.text("precisionConstraints"));

@@ -54,12 +54,15 @@ Status collect_pairs(CamexecOptions& result) {
 
 Result<DataType> parse_precision(const std::string& word, const std::string& option) {
   if (word == "fp32") return DataType::kFloat;
+  if (word == "fp16") return DataType::kHalf;
+  if (word == "bf16") return DataType::kBFloat16;
   if (word == "int8") return DataType::kInt8;
-  if (word == "fp16" || word == "bf16" || word == "int32" || word == "fp8" || word == "int4")
-    return make_error(ErrorCode::kUnsupported, "{}: {} is not in this version: only fp32 and int8",
-                      option, word);
-  return make_error(ErrorCode::kInvalidArgument, "{}: '{}' is not a precision (fp32, int8)", option,
-                    word);
+  if (word == "int32" || word == "fp8" || word == "int4")
+    return make_error(ErrorCode::kUnsupported,
+                      "{}: {} is not in this version: only fp32, fp16, bf16 and int8", option,
+                      word);
+  return make_error(ErrorCode::kInvalidArgument,
+                    "{}: '{}' is not a precision (fp32, fp16, bf16, int8)", option, word);
 }
 
 // "conv1:fp32,'odd,name':int8": the type follows the last colon, names may hold others.
@@ -88,16 +91,20 @@ Status collect_precision(CamexecOptions& result) {
                                                            : PrecisionConstraints::kNone;
   // The best of all precisions is never a timing run with made-up scales.
   result.int8 = options.has("int8") || (options.has("best") && options.has("calib"));
-  if (result.int8 && options.has("stronglyTyped")) {
-    result.int8 = false;
+  result.bf16 = options.has("bf16") || options.has("best");
+  result.fp16 = options.has("fp16") || options.has("best");
+  if ((result.int8 || result.bf16 || result.fp16) && options.has("stronglyTyped")) {
+    result.int8 = result.bf16 = result.fp16 = false;
     result.warnings.emplace_back(
-        "--stronglyTyped: types come from the network; --int8 and --best add none");
+        "--stronglyTyped: types come from the network; --fp16, --bf16, --int8 and --best add none");
   }
-  for (const char* type : {"fp16", "bf16"})
-    if (options.has(type))
-      result.warnings.push_back(fmt::format(
-          "--{} allows {} where it is faster: this version has no such kernels, floats are fp32",
-          type, type));
+  for (const auto* requests : {&result.layer_precisions, &result.layer_output_types})
+    for (const LayerTypeRequest& request : *requests)
+      if ((request.type == DataType::kBFloat16 && !result.bf16) ||
+          (request.type == DataType::kHalf && !result.fp16))
+        return make_error(ErrorCode::kInvalidArgument, "layer \"{}\": {} needs --{}", request.layer,
+                          type_name(request.type),
+                          request.type == DataType::kHalf ? "fp16" : "bf16");
   if (options.has("calib") && !options.has("int8") && !options.has("best"))
     result.warnings.emplace_back("--calib has no effect without --int8 or --best");
   return ok_status();

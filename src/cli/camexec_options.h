@@ -27,6 +27,7 @@ struct CamexecOptions {
   std::vector<ReferencePair> pairs;     // the first one's inputs are the timed ones
   std::vector<double> percentiles;
   bool int8 = false;  // for networks without Q/DQ
+  bool bf16 = false, fp16 = false;
   std::vector<LayerTypeRequest> layer_precisions, layer_output_types;
   PrecisionConstraints precision_constraints = PrecisionConstraints::kNone;
   std::vector<std::string> gpu_only;  // spellings given that mean nothing on a CPU

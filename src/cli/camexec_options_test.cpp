@@ -271,11 +271,9 @@ TEST(Camexec, ContradictionsAreErrors) {
   EXPECT_NE(error({"--onnx=m", "--inputIOFormats=fp16:chw"}).find("not in this version"),
             std::string::npos);
   EXPECT_EQ(error({"--onnx=m", "--inputIOFormats=fp32:chw,int64:chw"}), "");
-  EXPECT_EQ(
-      error({"--onnx=m", "--fp8"}),
-      "--fp8 is not in this version: fp32 and int8 are the precisions of this version (for int8: "
-      "Q/DQ, or --int8 --calib=FILE)");
-  EXPECT_EQ(error({"--onnx=m", "--fp16", "--bf16", "--int8"}), "");  // seen in logs: permissions
+  EXPECT_EQ(error({"--onnx=m", "--fp8"}),
+            "--fp8 is not in this version: fp32, fp16, bf16 and int8 are the precisions of this "
+            "version");
   EXPECT_EQ(error({"--onnx=m", "--iteration=3"}),
             "unknown option --iteration; did you mean --iterations?");
   EXPECT_EQ(error({"--onnx=m", "--duration=-0.5"}), "--duration: seconds, or -1 for no end");
@@ -292,9 +290,19 @@ TEST(CamexecOptions, LayerTypesFollowTheLastColon) {
   EXPECT_EQ(options.layer_precisions[1].type, DataType::kInt8);
   EXPECT_EQ(options.precision_constraints, PrecisionConstraints::kObey);
   EXPECT_TRUE(options.int8);
-  EXPECT_NE(error({"--onnx=m", "--layerPrecisions=a:fp16"}).find("not in this version"),
+  EXPECT_NE(error({"--onnx=m", "--layerPrecisions=a:fp8"}).find("not in this version"),
             std::string::npos);
+  EXPECT_EQ(error({"--onnx=m", "--layerPrecisions=a:fp16"}), "layer \"a\": half needs --fp16");
+  EXPECT_EQ(error({"--onnx=m", "--fp16", "--layerPrecisions=a:fp16"}), "");
   EXPECT_NE(error({"--onnx=m", "--layerOutputTypes=a"}).find("layer:type"), std::string::npos);
+}
+
+TEST(CamexecOptions, ReducedPrecisions) {
+  EXPECT_TRUE(parse({"--onnx=m", "--bf16"}).value().bf16);
+  EXPECT_FALSE(parse({"--onnx=m", "--bf16"}).value().fp16);
+  EXPECT_TRUE(parse({"--onnx=m", "--best"}).value().bf16);
+  EXPECT_TRUE(parse({"--onnx=m", "--best"}).value().fp16);
+  EXPECT_FALSE(parse({"--onnx=m", "--fp16", "--stronglyTyped"}).value().fp16);
 }
 
 TEST(CamexecOptions, BestIsInt8OnlyWithScales) {

@@ -40,10 +40,7 @@ constexpr const char* kReporting = "Reporting Options";
 constexpr const char* kTuning = "Tuning Options";
 constexpr const char* kHelp = "Help";
 
-constexpr const char* kReduced =
-    "fp32 and int8 are the precisions of this version (for int8: Q/DQ, or --int8 --calib=FILE)";
-constexpr const char* kAllowed =
-    "allows it beside fp32, where it is faster; this version has no kernels for it (a warning)";
+constexpr const char* kReduced = "fp32, fp16, bf16 and int8 are the precisions of this version";
 constexpr const char* kCalibShapes =
     "camexec reads calibration caches; camshaft quantize makes them from data of any shape";
 constexpr const char* kRefit = "refitting weights comes with a later release";
@@ -87,25 +84,27 @@ constexpr OptionRow kRows[] = {
           "exported or dumped"),
     alias(kBuild, "nvtxMode", kChoice, "profilingVerbosity"),
     works(kBuild, "stronglyTyped", kNone, "", "",
-          "types come from the network; --int8 then has no effect on networks without Q/DQ"),
+          "types come from the network; --fp16, --bf16 and --int8 then have no effect"),
+    works(kBuild, "fp16", kNone, "", "",
+          "float layers may compute on half and store activations so, where that is faster"),
+    works(kBuild, "bf16", kNone, "", "",
+          "float layers may compute in bfloat16 and store activations so, where that is faster"),
     works(kBuild, "int8", kNone, "", "",
           "int8 for networks without Q/DQ: scales from --calib, else made up (for timing only)"),
-    works(
-        kBuild, "best", kNone, "", "",
-        "the fastest of all precisions there are: int8 where the network or --calib gives scales"),
+    works(kBuild, "best", kNone, "", "",
+          "the fastest of all precisions there are: fp16, bf16, and int8 where the network or "
+          "--calib gives scales"),
     works(kBuild, "calib", kText, "FILE", "",
           "calibration cache to read scales from (camshaft quantize --cache writes one)"),
     works(kBuild, "precisionConstraints", kChoice, "none|prefer|obey", "none",
           "what --layerPrecisions and --layerOutputTypes do: nothing, warn, or fail naming the "
           "layer"),
     works(kBuild, "layerPrecisions", kText, "SPEC", "",
-          "what layers compute in, layer:fp32|int8,…; a name may hold one *"),
+          "what layers compute in, layer:fp32|fp16|bf16|int8,…; a name may hold one *"),
     works(kBuild, "layerOutputTypes", kText, "SPEC", "",
-          "what layers write, layer:fp32|int8,…; a name may hold one *"),
+          "what layers write, layer:fp32|fp16|bf16|int8,…; a name may hold one *"),
     works(kBuild, "sparsity", kChoice, "disable|enable|force", "disable",
           "2:4 sparse tactics; this version: disable"),
-    works(kBuild, "fp16", kNone, "", "", kAllowed),
-    works(kBuild, "bf16", kNone, "", "", kAllowed),
     later(kBuild, "fp8", kNone, kReduced),
     later(kBuild, "int4", kNone, kReduced),
     later(kBuild, "minShapesCalib", kText, kCalibShapes),

@@ -114,7 +114,9 @@ void explain_layer(const Engine& engine, const Inspector& inspector, const Layer
     if (layer.macs > 0 && peak > 0) {
       const double rate = layer.macs / layer.build_time_us / 1e3;
       fmt::print(", {:.1f} GMAC/s, {:.0f} % of {}", rate, rate / peak * 100,
-                 layer.peak_factor == 1 ? "peak" : "the 8-bit peak");
+                 layer.peak_factor == 1                   ? "peak"
+                 : layer.precision == DataType::kBFloat16 ? "the bfloat16 peak"
+                                                          : "the 8-bit peak");
     }
     if (layer.io_bytes > 0) fmt::print(", {:.1f} GB/s", layer.io_bytes / layer.build_time_us / 1e3);
     fmt::print("\n");

@@ -48,7 +48,7 @@ void print_table(const Engine& engine, const Inspector& inspector) {
                {"format"},
                {"shape"}});
   const double peak = inspector.peak_gmacs() * info.build_threads;
-  double macs = 0, fmas = 0;  // 8-bit ones count as the FMAs that take as long at peak
+  double macs = 0, fmas = 0;  // 8 and 16-bit ones count as the FMAs that take as long at peak
   for (const LayerInfo& layer : inspector.layers()) {
     macs += std::max(layer.macs, 0.0);
     fmas += std::max(layer.macs, 0.0) / layer.peak_factor;

@@ -147,6 +147,8 @@ std::vector<OptionRow> with_common_rows(std::vector<OptionRow> rows) {
       {"threads", OptionValue::kInteger, "N", "", kCommon, kWorks,
        "threads; default: all this process may use", "", 't', 1},
       {"level", OptionValue::kChoice, "0|1|2|3|4|5", "3", kCommon, kWorks, "tuning effort"},
+      {"precision", OptionValue::kChoice, "fp32|fp16|bf16|best", "fp32", kCommon, kWorks,
+       "what float layers may compute in and store, where that is faster"},
       {"timing-cache", OptionValue::kText, "FILE", "", kCommon, kWorks,
        "reuse tactic times, add new ones"},
       {"verbose", OptionValue::kNone, "", "", kCommon, kWorks,
@@ -242,6 +244,9 @@ Result<Engine> Network::engine(const Options& options, const std::vector<DataSet
   for (const std::string& warning : warnings) messages.log(Severity::kWarning, warning);
   build_options.threads = static_cast<int>(options.integer("threads"));
   build_options.optimization_level = static_cast<int>(options.integer("level"));
+  const std::string precision = options.text("precision");
+  build_options.bf16 = precision == "bf16" || precision == "best";
+  build_options.fp16 = precision == "fp16" || precision == "best";
   build_options.timing_cache = options.text("timing-cache");
   build_options.progress = [&](const char* phase, int done, int total) {
     messages.progress().update(phase, done, total);

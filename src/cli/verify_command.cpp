@@ -295,7 +295,7 @@ class Verifier {
         "  {} others: within {:.1e} of their largest value\n",
         layers_.size(), layers_of_codes, differing, codes, steps, steps == 1 ? "" : "s",
         static_cast<int64_t>(layers_.size()) - layers_of_codes, others);
-    Table table({{"beyond a step, or 1e-4"}, {"tactic"}, {"", Align::kRight}});
+    Table table({{"beyond a step, 1e-4, or what 16 bits round"}, {"tactic"}, {"", Align::kRight}});
     bool any = false;
     for (const tuner::LayerCheck& layer : layers_) {
       if (layer.is_within(kTolerance)) continue;

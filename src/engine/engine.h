@@ -102,6 +102,7 @@ struct BuildRecord {
   double peak_gmacs = 0;       // FMA peak of one thread, measured while building
   double read_gbytes = 0;      // memory read rate of one thread, likewise
   double byte_peak_gmacs = 0;  // of products of bytes, likewise
+  double bf16_peak_gmacs = 0;  // of products of bfloat16, likewise; 0: no build that may use it
 };
 
 class Engine {

@@ -106,6 +106,7 @@ EngineParts sample(uint32_t seed) {
   parts.record.layer_counts = {{"After dead-layer removal", 12}};
   parts.record.cpu_fingerprint = "cpu";
   parts.record.peak_gmacs = 66.5;
+  parts.record.bf16_peak_gmacs = 133;
   parts.verbosity = Verbosity::kLayerNamesOnly;
   return parts;
 }
@@ -153,6 +154,7 @@ TEST(EngineFile, KeepsEverything) {
   EXPECT_EQ(engine.profiles()[0][0].max, parts.profiles[0][0].max);
   EXPECT_EQ(engine.record().rewrites[0].text, "because");
   EXPECT_EQ(engine.record().peak_gmacs, 66.5);
+  EXPECT_EQ(engine.record().bf16_peak_gmacs, 133);
   EXPECT_EQ(engine.verbosity(), Verbosity::kLayerNamesOnly);
 }
 

@@ -276,6 +276,7 @@ Result<BuildRecord> read_record(const fb::Record& stored) {
   record.peak_gmacs = stored.peak_gmacs();
   record.read_gbytes = stored.read_gbytes();
   record.byte_peak_gmacs = stored.byte_peak_gmacs();
+  record.bf16_peak_gmacs = stored.bf16_peak_gmacs();
   return record;
 }
 

@@ -138,7 +138,7 @@ Offset<fb::Record> store(FlatBufferBuilder& b, const BuildRecord& r) {
   const auto version = b.CreateString(r.builder_version), model = b.CreateString(r.cpu_model);
   const auto fingerprint = b.CreateString(r.cpu_fingerprint), name = b.CreateString(r.model_name);
   return fb::CreateRecord(b, rewrites, counts, version, model, fingerprint, name, r.threads,
-                          r.peak_gmacs, r.read_gbytes, r.byte_peak_gmacs);
+                          r.peak_gmacs, r.read_gbytes, r.byte_peak_gmacs, r.bf16_peak_gmacs);
 }
 
 uint32_t required_isa(const Plan& plan) {

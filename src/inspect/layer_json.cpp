@@ -73,7 +73,8 @@ const char* arithmetic_suffix(const LayerInfo& layer) {
 }
 
 void add_extra_keys(Json& object, const engine::Engine& engine, const LayerInfo& layer) {
-  if (!layer.outputs.empty()) object["Precision"] = bare_type_name(layer.outputs[0].type);
+  if (layer.precision != DataType::kUndefined)
+    object["Precision"] = bare_type_name(layer.precision);
   if (!layer.isa.empty()) object["Isa"] = layer.isa;
   if (!layer.arithmetic.empty()) object["Arithmetic"] = layer.arithmetic;
   if (layer.macs >= 0) object["FLOPs"] = static_cast<int64_t>(2 * layer.macs);

@@ -98,7 +98,11 @@ void add_traffic(LayerInfo& info, const Plan& plan, const PlanStep& step,
     for (int index : *side) {
       if (index == kNoTensor) continue;
       const PlanTensor& tensor = plan.tensors[static_cast<size_t>(index)];
-      const double bytes = tensor_bytes(tensor, tensor_dims(plan, index, context));
+      double bytes = tensor_bytes(tensor, tensor_dims(plan, index, context));
+      const bool is_weights = step.inputs.size() > 1 && index == step.inputs[1];
+      if (is_weights && tensor.role == TensorRole::kConstant &&
+          tactic_precision(step) != ir::DataType::kUndefined)
+        bytes /= 2;  // packed in 16 bits
       if (tensor.role == TensorRole::kConstant) info.weight_bytes += std::max(bytes, 0.0);
       add(bytes);
     }
@@ -125,6 +129,11 @@ LayerInfo describe_step(const Plan& plan, size_t index, const runtime::Context* 
   for (int output : step.outputs) {
     if (output != kNoTensor) info.outputs.push_back(describe(plan, output, context));
   }
+  const ir::DataType precision = tactic_precision(step);
+  if (precision != ir::DataType::kUndefined)
+    info.precision = static_cast<DataType>(precision);
+  else if (!info.outputs.empty())
+    info.precision = info.outputs[0].type;
   info.source_nodes = step.layer.onnx_nodes;
   info.macs = step.is_view ? 0 : multiply_adds(plan, step, context);
   add_traffic(info, plan, step, context);
@@ -136,12 +145,21 @@ LayerInfo describe_step(const Plan& plan, size_t index, const runtime::Context* 
   return info;
 }
 
+bool multiplies_bfloat16(const LayerInfo& layer) {
+  return layer.macs != 0 && layer.precision == DataType::kBFloat16 && layer.isa == "avx512";
+}
+
 bool multiplies_bytes(const LayerInfo& layer) {
   return layer.macs != 0 && !layer.inputs.empty() &&
          (layer.inputs[0].type == DataType::kUInt8 || layer.inputs[0].type == DataType::kInt8);
 }
 
 }  // namespace
+
+ir::DataType tactic_precision(const PlanStep& step) {
+  const kernels::Tactic* tactic = kernels::find_tactic(step.tactic, step.isa);
+  return tactic != nullptr ? tactic->precision : ir::DataType::kUndefined;
+}
 
 std::string layer_type(const Plan& plan, const PlanStep& step) {
   if (step.is_view) return "NoOp";
@@ -184,14 +202,19 @@ double thread_peak_gmacs(const engine::Engine& engine) {
   return measured;
 }
 
-double byte_peak_factor(const engine::Engine& engine) {
+double peak_factor(const engine::Engine& engine, const LayerInfo& layer) {
+  const bool bytes = multiplies_bytes(layer);
+  if (!bytes && !multiplies_bfloat16(layer)) return 1;
   const engine::BuildRecord& record = engine.record();
-  if (record.peak_gmacs > 0 && record.byte_peak_gmacs > 0)
-    return record.byte_peak_gmacs / record.peak_gmacs;
+  const double recorded = bytes ? record.byte_peak_gmacs : record.bf16_peak_gmacs;
+  if (record.peak_gmacs > 0 && recorded > 0) return recorded / record.peak_gmacs;
   if (record.cpu_fingerprint != cpu_fingerprint()) return 1;
-  static const double measured =
-      kernels::measure_byte_peak(active_isa()) / kernels::measure_fma_peak(active_isa());
-  return measured;
+  const auto measured = [](auto measure) {
+    return measure(active_isa(), 0.005) / kernels::measure_fma_peak(active_isa());
+  };
+  static const double byte_factor = measured(kernels::measure_byte_peak);
+  static const double bf16_factor = measured(kernels::measure_bf16_peak);
+  return bytes ? byte_factor : bf16_factor;
 }
 
 std::vector<LayerInfo> collect_layers(const engine::Engine& engine,
@@ -201,7 +224,7 @@ std::vector<LayerInfo> collect_layers(const engine::Engine& engine,
   layers.reserve(plan.steps.size());
   for (size_t k = 0; k < plan.steps.size(); ++k) {
     layers.push_back(describe_step(plan, k, context));
-    if (multiplies_bytes(layers.back())) layers.back().peak_factor = byte_peak_factor(engine);
+    layers.back().peak_factor = peak_factor(engine, layers.back());
   }
   return layers;
 }

@@ -27,9 +27,13 @@ double multiply_adds(const engine::Plan& plan, const engine::PlanStep& step,
 // is the engine's kind of machine (the record of a deterministic build has none); 0: unknown.
 double thread_peak_gmacs(const engine::Engine& engine);
 
-// What one thread multiplies of bytes beside that: 3.9 where one instruction adds four products of
-// them up, 1 where the record does not say.
-double byte_peak_factor(const engine::Engine& engine);
+// What one thread multiplies of the layer's numbers beside that: 3.9 for bytes where one
+// instruction adds four products of them up, 2 for bfloat16 with one that adds two, 1 where nothing
+// says.
+double peak_factor(const engine::Engine& engine, const LayerInfo& layer);
+
+// The 16-bit type the step's tactic multiplies in; kUndefined: as its tensors are.
+ir::DataType tactic_precision(const engine::PlanStep& step);
 
 // "NoOp" for a view, "Reformat" for a lone Q/DQ, else the kind.
 std::string layer_type(const engine::Plan& plan, const engine::PlanStep& step);

@@ -6,6 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "inspect/layers.h"
+
 namespace camshaft::inspect {
 namespace {
 
@@ -151,6 +153,8 @@ void add_convolution(Json& object, const Plan& plan, const PlanStep& step) {
   object["OutMaps"] = deconvolution && maps > 0 ? maps * attrs.groups : maps;
   object["Groups"] = attrs.groups;
   object["Weights"] = weights_json(weights);
+  if (const ir::DataType type = tactic_precision(step); type != ir::DataType::kUndefined)
+    object["Weights"]["Type"] = weight_type_name(type);
   object["Bias"] = weights_json(bias);
   object["HasBias"] = bias != nullptr ? 1 : 0;
   object["HasReLU"] = activation == "RELU" ? 1 : 0;

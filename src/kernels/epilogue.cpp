@@ -62,14 +62,15 @@ BroadcastOperand broadcast_operand(const TensorView& operand, const TensorView& 
   return result;
 }
 
-std::string refuse_operands(const Problem& problem, size_t first_operand, bool of_bytes) {
+std::string refuse_operands(const Problem& problem, size_t first_operand, DataType other) {
   const ProblemTensor& output = problem.outputs[0];
   for (size_t k = first_operand; k < problem.inputs.size(); ++k) {
     const ProblemTensor& operand = problem.inputs[k];
     if (!operand.present) return "an epilogue operand is missing";
-    if (operand.type != DataType::kFloat && !(of_bytes && operand.type == DataType::kUInt8))
-      return of_bytes ? "an epilogue operand is neither float nor uint8"
-                      : "an epilogue operand is not float";
+    if (operand.type != DataType::kFloat && operand.type != other)
+      return other == DataType::kUInt8   ? "an epilogue operand is neither float nor uint8"
+             : other == DataType::kFloat ? "an epilogue operand is not float"
+                                         : "an epilogue operand is neither float nor bfloat16";
     if (operand.extents.size() > output.extents.size())
       return "an epilogue operand has a higher rank";
     for (size_t back = 1; back <= operand.extents.size(); ++back) {

@@ -44,9 +44,10 @@ struct BroadcastOperand {
 };
 BroadcastOperand broadcast_operand(const TensorView& operand, const TensorView& output);
 
-// Operands a kernel can take beside its first output: float (of bytes: or uint8), of an extent that
+// Operands a kernel can take beside its first output: float, or of type `other`, of an extent that
 // broadcasts to it. Gives the refusal.
-std::string refuse_operands(const Problem& problem, size_t first_operand, bool of_bytes = false);
+std::string refuse_operands(const Problem& problem, size_t first_operand,
+                            DataType other = DataType::kFloat);
 
 // --- epilogues of quantized products. While packing, an epilogue is taken apart:
 //   v = acc * multiplier[c] + addend[c]

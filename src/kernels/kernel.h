@@ -108,6 +108,9 @@ struct Tactic {
   // What products of the packed weights are made of, for the inspector: "int8 chain4 61 %, s16 39
   // %"; null or empty: nothing worth telling.
   std::string (*arithmetic)(const Problem&, const std::byte* packed) = nullptr;
+  // Not kUndefined: products are of this 16-bit type, though the layer's tensors are floats. Only
+  // for who allows it.
+  DataType precision = DataType::kUndefined;
 };
 
 // All tactics of `kind` the active instruction set and those below it have, best first; never empty

@@ -12,6 +12,7 @@ namespace camshaft::kernels {
   namespace isa {                          \
   float run_fma_chains(int64_t rounds);    \
   int32_t run_byte_chains(int64_t rounds); \
+  float run_pair_chains(int64_t rounds);   \
   int64_t macs_per_round();                \
   }
 CAMSHAFT_DECLARE_PROBE(scalar)
@@ -23,10 +24,11 @@ namespace {
 struct Probe {
   float (*run)(int64_t);
   int32_t (*run_bytes)(int64_t);
+  float (*run_pairs)(int64_t);
   int64_t (*macs)();
 };
 #define CAMSHAFT_PROBE(isa) \
-  { isa::run_fma_chains, isa::run_byte_chains, isa::macs_per_round }
+  { isa::run_fma_chains, isa::run_byte_chains, isa::run_pair_chains, isa::macs_per_round }
 constexpr Probe kProbes[kIsaCount] = {CAMSHAFT_PROBE(scalar), CAMSHAFT_PROBE(avx2),
                                       CAMSHAFT_PROBE(avx512)};
 
@@ -66,6 +68,11 @@ double measure_fma_peak(Isa isa, double seconds) {
 double measure_byte_peak(Isa isa, double seconds) {
   const Probe& probe = probe_of(isa);
   return best_rate(probe.run_bytes, 4 * kRounds * probe.macs(), seconds);
+}
+
+double measure_bf16_peak(Isa isa, double seconds) {
+  const Probe& probe = probe_of(isa);
+  return best_rate(probe.run_pairs, 2 * kRounds * probe.macs(), seconds);
 }
 
 double measure_read_bandwidth(double seconds) {

@@ -14,6 +14,9 @@ double measure_fma_peak(Isa isa, double seconds = 0.005);
 // The same for products of uint8 and int8 added to int32.
 double measure_byte_peak(Isa isa, double seconds = 0.005);
 
+// The same for products of bfloat16 pairs added to float: vdpbf16ps where there is it.
+double measure_bf16_peak(Isa isa, double seconds = 0.005);
+
 // Bytes per second one thread reads from memory (a buffer four times the last-level cache, at most
 // 256 MiB), in 1e9 B/s.
 double measure_read_bandwidth(double seconds = 0.05);

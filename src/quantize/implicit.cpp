@@ -5,6 +5,7 @@
 
 #include <fmt/ranges.h>
 
+#include "kernels/kernel.h"
 #include "quantize/insert.h"
 #include "quantize/simulate.h"
 
@@ -86,17 +87,31 @@ bool is_step_of(const engine::PlanStep& step, const std::string& pattern) {
          matches_layer(pattern, step.layer);
 }
 
-bool is_float_or_int8(DataType type) {
-  return type == DataType::kFloat || ir::is_quantized(type);
-}
-
 DataType type_of(const engine::Plan& plan, const std::vector<int>& tensors) {
   if (tensors.empty() || tensors[0] == engine::kNoTensor) return DataType::kUndefined;
   return plan.tensors[static_cast<size_t>(tensors[0])].type;
 }
 
+bool has_precision(DataType type) {
+  return type == DataType::kFloat || type == DataType::kBFloat16 || type == DataType::kHalf ||
+         ir::is_quantized(type);
+}
+
+// kInt8 for all 8-bit codes.
+DataType precision_of(DataType type) {
+  return ir::is_quantized(type) ? DataType::kInt8 : type;
+}
+
+// What a step computes in: what its tactic says, else what it reads.
+DataType computed_type(const engine::Plan& plan, const engine::PlanStep& step) {
+  if (const kernels::Tactic* tactic = kernels::find_tactic(step.tactic, step.isa))
+    if (tactic->precision != DataType::kUndefined) return tactic->precision;
+  return type_of(plan, step.inputs);
+}
+
 const char* precision_name(DataType type) {
-  return ir::is_quantized(type) ? "int8" : "fp32";
+  if (ir::is_quantized(type)) return "int8";
+  return type == DataType::kBFloat16 ? "bf16" : type == DataType::kHalf ? "fp16" : "fp32";
 }
 
 }  // namespace
@@ -142,15 +157,15 @@ Status check_precision(const engine::Plan& plan, const PrecisionOptions& options
   };
   for (const engine::PlanStep& step : plan.steps) {
     for (const LayerType& wanted : options.precisions) {
-      const DataType actual = type_of(plan, step.inputs);
-      if (is_step_of(step, wanted.layer) && is_float_or_int8(actual) &&
-          ir::is_quantized(actual) != (wanted.type == DataType::kInt8))
+      const DataType actual = computed_type(plan, step);
+      if (is_step_of(step, wanted.layer) && has_precision(actual) &&
+          precision_of(actual) != precision_of(wanted.type))
         CAMSHAFT_TRY(violated(wanted, step, actual, "computes in"));
     }
     for (const LayerType& wanted : options.output_types) {
       const DataType actual = type_of(plan, step.outputs);
-      if (is_step_of(step, wanted.layer) && is_float_or_int8(actual) &&
-          ir::is_quantized(actual) != (wanted.type == DataType::kInt8))
+      if (is_step_of(step, wanted.layer) && has_precision(actual) &&
+          precision_of(actual) != precision_of(wanted.type))
         CAMSHAFT_TRY(violated(wanted, step, actual, "writes"));
     }
   }

@@ -16,7 +16,7 @@ enum class Constraints : uint8_t { kNone, kPrefer, kObey };  // none: layer type
 
 struct LayerType {
   std::string layer;  // name of a layer or ONNX node, one '*' allowed
-  ir::DataType type;  // kFloat or kInt8
+  ir::DataType type;  // kFloat, kBFloat16, kHalf or kInt8
 };
 
 struct PrecisionOptions {

@@ -149,7 +149,9 @@ void Executor::find_late_tactic(const PlanStep& step, LateRecord& record) {
     problem.outputs.push_back(describe(step.outputs[k], record.outputs[k], nullptr));
   double best_us = 0;
   for (const kernels::Tactic* tactic : kernels::tactics_for(step.layer.kind)) {
-    if (!fits_formats(tactic->formats, problem) || !tactic->refusal(problem).empty()) continue;
+    if (!fits_formats(tactic->formats, problem) || rounds_floats(*tactic, problem) ||
+        !tactic->refusal(problem).empty())
+      continue;
     const double us = tactic->cost_us(problem);
     if (record.tactic && (us >= best_us || tactic->isa < record.tactic->isa)) continue;
     record.tactic = tactic;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/step_problem.h"
 
+#include <algorithm>
 #include <new>
 
 #include "ir/infer.h"
@@ -41,6 +42,12 @@ std::vector<Dim> read_values(std::span<const std::byte> bytes, ir::SymbolTable& 
   return values;
 }
 
+// The builder may store floats in 16 bits, whatever a layer's rule says of types.
+ir::DataType family_of(ir::DataType type) {
+  return type == ir::DataType::kBFloat16 || type == ir::DataType::kHalf ? ir::DataType::kFloat
+                                                                        : type;
+}
+
 // What inference may know of a tensor: its numbers, and the elements of small constants.
 bool infer_input(const PlanFacts& facts, int t, const Bindings& bindings, ir::SymbolTable& symbols,
                  ir::InferInput& input) {
@@ -49,7 +56,7 @@ bool infer_input(const PlanFacts& facts, int t, const Bindings& bindings, ir::Sy
   ir::Extents extents;
   if (!set_extents(tensor, bindings, extents)) return false;
   input.present = true;
-  input.type = tensor.type;
+  input.type = family_of(tensor.type);
   for (const int64_t extent : extents) input.shape.push_back(Dim(extent));
   if (tensor.value && bindings.known_all(*tensor.value)) {
     input.value.emplace();
@@ -94,7 +101,7 @@ Status verify_shapes(const PlanFacts& facts, const PlanStep& step, const ir::Lay
     ir::Extents extents;
     // Whether an optional output is there is told by the layer's links, which a step does not have.
     if (outputs[k].type == ir::DataType::kUndefined) continue;
-    if (outputs[k].type != tensor.type)
+    if (family_of(outputs[k].type) != family_of(tensor.type))
       return make_error(ErrorCode::kCorrupt, "output {} has another type", tensor.name);
     if (!outputs[k].has_rank || !set_extents(tensor, bindings, extents)) continue;
     bool same = outputs[k].shape.size() == extents.size();
@@ -154,6 +161,15 @@ std::shared_ptr<std::byte[]> pack_for(const kernels::Tactic& tactic,
   return memory;
 }
 
+bool rounds_floats(const kernels::Tactic& tactic, const kernels::Problem& problem) {
+  if (tactic.precision == ir::DataType::kUndefined) return false;
+  const auto is_reduced = [&](const kernels::ProblemTensor& t) {
+    return t.present && t.type == tactic.precision;
+  };
+  return std::none_of(problem.inputs.begin(), problem.inputs.end(), is_reduced) &&
+         std::none_of(problem.outputs.begin(), problem.outputs.end(), is_reduced);
+}
+
 StepProblem make_step_problem(const PlanFacts& facts, const PlanStep& step,
                               const Bindings& bindings, int threads) {
   const Plan& plan = *facts.plan;
@@ -192,7 +208,8 @@ void replace_missing_tactics(PlanFacts& facts, const Bindings& bindings, int thr
     const StepProblem made = make_step_problem(facts, step, bindings, threads);
     if (!made.layer) continue;
     for (const kernels::Tactic* tactic : kernels::tactics_for(step.layer.kind)) {
-      if (!fits_formats(tactic->formats, made.problem) || !tactic->refusal(made.problem).empty())
+      if (!fits_formats(tactic->formats, made.problem) || rounds_floats(*tactic, made.problem) ||
+          !tactic->refusal(made.problem).empty())
         continue;
       facts.steps[k].tactic = tactic;
       facts.steps[k].reference = nullptr;

@@ -24,6 +24,10 @@ std::shared_ptr<std::byte[]> pack_for(const kernels::Tactic& tactic,
 // Do the formats of the first input and output suit the rule? (A plan's formats are given.)
 bool fits_formats(kernels::FormatRule rule, const kernels::Problem& problem);
 
+// Would the tactic compute in 16 bits what the plan has as floats? Only the builder may choose
+// that.
+bool rounds_floats(const kernels::Tactic& tactic, const kernels::Problem& problem);
+
 StepProblem make_step_problem(const PlanFacts& facts, const engine::PlanStep& step,
                               const Bindings& bindings, int threads);
 

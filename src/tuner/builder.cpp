@@ -31,6 +31,10 @@ double machine_byte_peak() {
   static const double peak = kernels::measure_byte_peak(active_isa());
   return peak;
 }
+double machine_bf16_peak() {
+  static const double peak = kernels::measure_bf16_peak(active_isa());
+  return peak;
+}
 double machine_read_bandwidth() {
   static const double rate = kernels::measure_read_bandwidth();
   return rate;
@@ -169,6 +173,8 @@ class Build {
     };
     parts_.record.peak_gmacs = limit("fma peak\tGMAC/s", machine_fma_peak);
     parts_.record.byte_peak_gmacs = limit("byte peak\tGMAC/s", machine_byte_peak);
+    if (!options_.reduced_types.empty())
+      parts_.record.bf16_peak_gmacs = limit("bf16 peak\tGMAC/s", machine_bf16_peak);
     parts_.record.read_gbytes = limit("read bandwidth\tGB/s", machine_read_bandwidth);
   }
 

@@ -22,6 +22,14 @@ struct BuildOptions {
   std::string timing_cache_file;  // "" : in-process only
   bool use_timing_cache = true;
   bool error_on_timing_cache_miss = false;
+  // 16-bit types that float layers may compute in and float activations may be stored as, where
+  // that is faster; empty: floats stay floats.
+  std::vector<ir::DataType> reduced_types;
+  // What a layer has to compute in and to write: kFloat, kBFloat16, kHalf; kUndefined: no matter.
+  struct LayerTypes {
+    ir::DataType precision = ir::DataType::kUndefined, output = ir::DataType::kUndefined;
+  };
+  std::function<LayerTypes(const ir::Layer&)> layer_types;
   bool portable =
       false;  // keep all constants as the model has them, so that lesser machines can run it, too
   // A product of 8-bit codes may compute in float, its result rounded as the Q/DQ say, where that

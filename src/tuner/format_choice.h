@@ -23,13 +23,14 @@ struct LayerOptions {
 
 Choice choice_of(const Option& option);
 
-// Microseconds to copy a tensor from one format into another.
-using ReformatTime = std::function<double(const ir::Tensor&, ir::Format from, ir::Format to)>;
+// Microseconds to copy a tensor from one place into another.
+using ReformatTime = std::function<double(const ir::Tensor&, const Formats&)>;
 
-// The number of every layer's option. Slices and concatenations cost what find_views() would leave
-// of them to copy.
+// The number of every layer's option; `reduced_types`: what float tensors may be stored as. Slices
+// and concatenations cost what find_views() would leave of them to copy.
 std::vector<int> choose_options(const ir::Graph& graph, const std::vector<LayerOptions>& options,
-                                const ReformatTime& reformat, const runtime::Bindings& bindings,
-                                int threads);
+                                const ReformatTime& reformat,
+                                const std::vector<ir::DataType>& reduced_types,
+                                const runtime::Bindings& bindings, int threads);
 
 }  // namespace camshaft::tuner

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tuner/layer_check.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -30,6 +31,18 @@ Result<Value> copied(const TensorView& view) {
   return kernels::make_value(view.type, extents, std::move(bytes));
 }
 
+// What the engine stores in 16 bits where the network says float.
+Result<Value> as_type(const Value& value, ir::DataType type) {
+  if (value.type == type || type != ir::DataType::kFloat) return value;
+  const std::vector<double> numbers = value.to_doubles();
+  std::vector<std::byte> bytes(numbers.size() * sizeof(float));
+  for (size_t k = 0; k < numbers.size(); ++k) {
+    const auto number = static_cast<float>(numbers[k]);
+    std::memcpy(&bytes[k * sizeof number], &number, sizeof number);
+  }
+  return kernels::make_value(type, value.extents, std::move(bytes));
+}
+
 void compare(const Value& found, const Value& expected, LayerCheck& check) {
   const std::vector<double> a = found.to_doubles(), b = expected.to_doubles();
   check.elements = static_cast<int64_t>(b.size());
@@ -52,7 +65,24 @@ void compare(const Value& found, const Value& expected, LayerCheck& check) {
 struct Made {
   int step;
   Value value;
+  double rounding;  // of the largest value, by 16-bit types
 };
+
+// Of sums over many products whose factors have 8 or 11 significant bits, or of their storage.
+double rounding_of(ir::DataType type) {
+  return type == ir::DataType::kBFloat16 ? 0.02 : type == ir::DataType::kHalf ? 0.002 : 0;
+}
+
+// What the step reads, multiplies in and writes: the coarsest counts.
+double rounding_of(const engine::Plan& plan, const engine::PlanStep& step) {
+  const kernels::Tactic* tactic = kernels::find_tactic(step.tactic, step.isa);
+  double rounding = tactic != nullptr ? rounding_of(tactic->precision) : 0;
+  for (const auto* side : {&step.inputs, &step.outputs})
+    for (const int t : *side)
+      if (t != engine::kNoTensor)
+        rounding = std::max(rounding, rounding_of(plan.tensors[static_cast<size_t>(t)].type));
+  return rounding;
+}
 
 // By name: every tensor of numbers that a step of the engine makes.
 Result<std::map<std::string, Made>> made_by(runtime::Context& context) {
@@ -69,8 +99,8 @@ Result<std::map<std::string, Made>> made_by(runtime::Context& context) {
       Result<Value> value = copied(view.value());
       if (!value.ok()) failed = value.status();
       if (value.ok())
-        made[plan.tensors[static_cast<size_t>(output)].name] = {time.step,
-                                                                std::move(value.value())};
+        made[plan.tensors[static_cast<size_t>(output)].name] = {time.step, std::move(value.value()),
+                                                                rounding_of(plan, step)};
     }
   });
   const Status status = context.execute();
@@ -85,13 +115,15 @@ Result<std::map<std::string, Made>> made_by(runtime::Context& context) {
 Result<std::vector<LayerCheck>> check_layers(const ir::Graph& optimized,
                                              std::span<const Value> inputs,
                                              runtime::Context& context, ThreadPool* pool) {
-  CAMSHAFT_ASSIGN(const auto made, made_by(context));
+  CAMSHAFT_ASSIGN(auto made, made_by(context));
   const auto& plan = context.engine().plan();
   std::map<const ir::Tensor*, const Made*> known;  // not those of bodies, whatever their names
   for (const auto& layer : optimized.layers())
     for (const ir::Tensor* output : layer->outputs)
-      if (const auto at = output ? made.find(output->name) : made.end(); at != made.end())
+      if (const auto at = output ? made.find(output->name) : made.end(); at != made.end()) {
+        CAMSHAFT_ASSIGN(at->second.value, as_type(at->second.value, output->type));
         known[output] = &at->second;
+      }
   std::vector<LayerCheck> checks;
   kernels::EvaluateOptions options;
   options.pool = pool;
@@ -106,6 +138,7 @@ Result<std::vector<LayerCheck>> check_layers(const ir::Graph& optimized,
       check.tactic = step.tactic.empty() ? "reference" : step.tactic;
       check.tensor = layer.outputs[k]->name;
       check.type = outputs[k]->type;
+      check.rounding = at->second->rounding;
       compare(at->second->value, *outputs[k], check);
       checks.push_back(std::move(check));
     }

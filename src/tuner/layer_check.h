@@ -3,6 +3,7 @@
 // reference kernels on the same operands. Errors of earlier layers do not count.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -15,13 +16,15 @@ struct LayerCheck {
   int step = 0;
   std::string layer, tactic, tensor;
   ir::DataType type = ir::DataType::kUndefined;
-  double error = 0;    // largest absolute difference: steps where the type is 8 bits wide
-  double largest = 0;  // absolute value expected
+  double error = 0;     // largest absolute difference: steps where the type is 8 bits wide
+  double largest = 0;   // absolute value expected
+  double rounding = 0;  // share of it that a layer in 16 bits may be off by
   int64_t differing = 0, elements = 0;
 
   // Codes: one step, for ties. Others: `tolerance` of the largest value.
   bool is_within(double tolerance) const {
-    return ir::is_quantized(type) ? error <= 1 : error <= tolerance * largest + 1e-9;
+    return ir::is_quantized(type) ? error <= 1
+                                  : error <= std::max(tolerance, rounding) * largest + 1e-9;
   }
 };
 

@@ -15,6 +15,7 @@ using engine::Plan;
 using engine::PlanStep;
 using engine::PlanTensor;
 using engine::TensorRole;
+using ir::DataType;
 using ir::Format;
 using ir::Layer;
 using ir::Tensor;
@@ -57,9 +58,9 @@ class Maker {
     views_ = find_views(graph_, *context_.choices, *context_.bindings, context_.threads,
                         context_.record);
     for (const Tensor* input : graph_.inputs()) {
-      const int t = add_tensor(*input, Format::kLinear, TensorRole::kInput);
+      const int t = add_tensor(*input, kLinear, TensorRole::kInput);
       plan_.inputs.push_back(t);
-      made_[{input, Format::kLinear}] = t;
+      made_[{input, kLinear}] = t;
     }
     for (const auto& layer : graph_.layers()) CAMSHAFT_TRY(add_layer(*layer));
     for (size_t k = 0; k < graph_.outputs().size(); ++k)
@@ -69,22 +70,39 @@ class Maker {
   }
 
  private:
+  static constexpr Place kLinear = {};
+
   struct Key {
     const Tensor* tensor;
-    Format format;
+    Place place;
     bool operator==(const Key&) const = default;
   };
   struct KeyHash {
     size_t operator()(const Key& key) const {
-      return std::hash<const void*>()(key.tensor) * 2 + static_cast<size_t>(key.format);
+      return (std::hash<const void*>()(key.tensor) * 2 + static_cast<size_t>(key.place.format)) *
+                 31 +
+             static_cast<size_t>(key.place.type);
     }
   };
 
-  int add_tensor(const Tensor& tensor, Format format, TensorRole role) {
+  static Place input_place(const Layer& layer, const Choice& choice, size_t k) {
+    return {is_data_input(layer, k) ? choice.formats.input : Format::kLinear,
+            is_stored_input(layer, k) ? choice.formats.input_type : DataType::kUndefined};
+  }
+  static Place output_place(const Layer& layer, const Choice& choice, size_t k) {
+    return {is_data_output(layer, k) ? choice.formats.output : Format::kLinear,
+            is_stored_output(layer, k) ? choice.formats.output_type : DataType::kUndefined};
+  }
+  Place place_of(const Tensor& tensor, int t) const {
+    const PlanTensor& made = plan_.tensors[t];
+    return {made.format, made.type == tensor.type ? DataType::kUndefined : made.type};
+  }
+
+  int add_tensor(const Tensor& tensor, Place place, TensorRole role) {
     PlanTensor t;
     t.name = tensor.name;
-    t.type = tensor.type;
-    t.format = format;
+    t.type = place.type == DataType::kUndefined ? tensor.type : place.type;
+    t.format = place.format;
     t.role = role;
     t.has_rank = tensor.has_rank;
     t.shape = tensor.shape;
@@ -101,8 +119,8 @@ class Maker {
   // --- constants
   int constant(const Tensor& tensor, Format format, bool packed) {
     const bool same = format == Format::kLinear || formats_coincide(tensor);
-    auto [place, is_new] = made_.try_emplace({&tensor, format}, 0);
-    if (is_new) place->second = add_tensor(tensor, format, TensorRole::kConstant);
+    auto [place, is_new] = made_.try_emplace(Key{&tensor, {format}}, 0);
+    if (is_new) place->second = add_tensor(tensor, {format}, TensorRole::kConstant);
     PlanTensor& t = plan_.tensors[place->second];
     if (t.data_bytes > 0 || tensor.constant->view.empty() || (packed && !context_.portable))
       return place->second;
@@ -113,20 +131,31 @@ class Maker {
   }
 
   // --- formats
-  // The plan tensor that holds `tensor` in `format`, reformatted for input k of `layer` if need be.
-  Result<int> input(const Layer& layer, size_t k, Format format) {
+  // A place `tensor` is in from which it can be brought to `wanted`: one that differs in the format
+  // only, or in the type only, before others.
+  int source_of(const Tensor& tensor, Place wanted) const {
+    int best = kNoTensor;
+    for (const Format format : {Format::kLinear, Format::kChannelLast})
+      for (const DataType type : {DataType::kUndefined, DataType::kBFloat16, DataType::kHalf}) {
+        const auto found = made_.find({&tensor, {format, type}});
+        if (found == made_.end()) continue;
+        if (format == wanted.format || type == wanted.type) return found->second;
+        best = found->second;
+      }
+    return best;
+  }
+
+  // The plan tensor that holds `tensor` in `place`, reformatted for input k of `layer` if need be.
+  Result<int> input(const Layer& layer, size_t k, Place place) {
     const Tensor& tensor = *layer.inputs[k];
-    if (const auto found = made_.find({&tensor, format}); found != made_.end())
-      return found->second;
-    const Format other = format == Format::kLinear ? Format::kChannelLast : Format::kLinear;
-    const auto source = made_.find({&tensor, other});
-    if (source == made_.end())
+    if (const auto found = made_.find({&tensor, place}); found != made_.end()) return found->second;
+    const int from = source_of(tensor, place);
+    if (from == kNoTensor)
       return make_error(ErrorCode::kInternal, "layer {} reads {} before it is made", layer.name,
                         tensor.name);
-    const int from = source->second;
-    const int to = add_tensor(tensor, format, TensorRole::kActivation);
-    made_[{&tensor, format}] = to;
-    if (formats_coincide(tensor)) {
+    const int to = add_tensor(tensor, place, TensorRole::kActivation);
+    made_[{&tensor, place}] = to;
+    if (formats_coincide(tensor) && place_of(tensor, from).type == place.type) {
       plan_.tensors[to].parent = from;
       return to;
     }
@@ -145,8 +174,10 @@ class Maker {
     layer.inputs = {const_cast<Tensor*>(&tensor)};
     layer.outputs = layer.inputs;
     if (tensor.producer) layer.onnx_nodes = tensor.producer->onnx_nodes;
-    LayerProblem made = make_problem(layer, {plan_.tensors[from].format, plan_.tensors[to].format},
-                                     *context_.bindings, context_.threads);
+    const Place source = place_of(tensor, from), target = place_of(tensor, to);
+    LayerProblem made =
+        make_problem(layer, {source.format, target.format, source.type, target.type},
+                     *context_.bindings, context_.threads);
     PlanStep step;
     step.layer = std::move(layer);
     step.layer.inputs.clear();
@@ -223,12 +254,13 @@ class Maker {
         step.inputs.push_back(kNoTensor);
         continue;
       }
-      const Format format = is_data_input(layer, k) ? choice.formats.input : Format::kLinear;
+      const Place place = input_place(layer, choice, k);
       if (tensor->is_constant()) {
-        step.inputs.push_back(constant(*tensor, format, k < 32 && (step.packed_inputs >> k & 1)));
+        step.inputs.push_back(
+            constant(*tensor, place.format, k < 32 && (step.packed_inputs >> k & 1)));
         continue;
       }
-      CAMSHAFT_ASSIGN(const int t, input(layer, k, format));
+      CAMSHAFT_ASSIGN(const int t, input(layer, k, place));
       step.inputs.push_back(t);
     }
     return ok_status();
@@ -241,13 +273,13 @@ class Maker {
         step.outputs.push_back(kNoTensor);
         continue;
       }
-      const Format format = is_data_output(layer, k) ? choice.formats.output : Format::kLinear;
-      const int t = made_tensor(*tensor, format);
+      const Place place = output_place(layer, choice, k);
+      const int t = made_tensor(*tensor, place);
       step.outputs.push_back(t);
       // A part of a concatenation's output (a slice's own view is set below).
       if (const auto view = views_.find(tensor);
           view != views_.end() && (!choice.is_view || layer.kind == ir::LayerKind::kConcatenation))
-        set_parent(t, made_tensor(*view->second.parent, format), view->second.axis,
+        set_parent(t, made_tensor(*view->second.parent, place), view->second.axis,
                    view->second.offset);
     }
     if (!choice.is_view) return;
@@ -263,10 +295,10 @@ class Maker {
   }
 
   // A concatenation's output exists as soon as the first of its parts is made.
-  int made_tensor(const Tensor& tensor, Format format) {
-    const auto [place, is_new] = made_.try_emplace({&tensor, format}, 0);
-    if (is_new) place->second = add_tensor(tensor, format, TensorRole::kActivation);
-    return place->second;
+  int made_tensor(const Tensor& tensor, Place place) {
+    const auto [entry, is_new] = made_.try_emplace(Key{&tensor, place}, 0);
+    if (is_new) entry->second = add_tensor(tensor, place, TensorRole::kActivation);
+    return entry->second;
   }
 
   void set_parent(int t, int parent, int axis, ir::Dim offset) {
@@ -278,14 +310,14 @@ class Maker {
 
   // The inputs of an eliminated concatenation that are not made in their place are copied there.
   Status copy_parts(const Layer& layer, const Choice& choice, PlanStep& step) {
-    const Format format = is_data_output(layer, 0) ? choice.formats.output : Format::kLinear;
-    const int whole = made_tensor(*layer.outputs[0], format);
+    const Place place = output_place(layer, choice, 0);
+    const int whole = made_tensor(*layer.outputs[0], place);
     for (size_t k = 0; k < layer.inputs.size(); ++k) {
       const Tensor& tensor = *layer.inputs[k];
       if (const auto view = views_.find(&tensor);
           view != views_.end() && view->second.parent == layer.outputs[0])
         continue;
-      const int copy = add_tensor(tensor, format, TensorRole::kActivation);
+      const int copy = add_tensor(tensor, place, TensorRole::kActivation);
       plan_.tensors[copy].name += " copy";
       set_parent(copy, whole, static_cast<int>(layer.as<ir::AxisAttrs>().axis),
                  choice.part_offsets[k]);
@@ -297,7 +329,7 @@ class Maker {
 
   // --- network outputs: linear, in memory of their own, made by a step.
   Status add_output(const Tensor& tensor) {
-    const auto found = made_.find({&tensor, Format::kLinear});
+    const auto found = made_.find({&tensor, kLinear});
     if (found != made_.end() && can_be_output(found->second)) {
       PlanTensor& t = plan_.tensors[found->second];
       t.role = TensorRole::kOutput;
@@ -308,13 +340,11 @@ class Maker {
     int from = kNoTensor;
     if (tensor.is_constant())
       from = constant(tensor, Format::kLinear, false);
-    else if (found != made_.end())
-      from = found->second;
-    else if (const auto other = made_.find({&tensor, Format::kChannelLast}); other != made_.end())
-      from = other->second;
+    else
+      from = found != made_.end() ? found->second : source_of(tensor, kLinear);
     if (from == kNoTensor)
       return make_error(ErrorCode::kInternal, "output {} is never made", tensor.name);
-    const int to = add_tensor(tensor, Format::kLinear, TensorRole::kOutput);
+    const int to = add_tensor(tensor, kLinear, TensorRole::kOutput);
     if (plan_.tensors[from].role == TensorRole::kActivation && tensor.producer)
       plan_.tensors[from].name =
           fmt::format("Reformatted Output Tensor 0 to {}", tensor.producer->name);

@@ -106,8 +106,30 @@ bool set_tensor(const Tensor* tensor, Format format, const runtime::Bindings& bi
 }  // namespace
 
 std::string to_string(const Formats& formats) {
-  if (formats.input == formats.output) return std::string(ir::format_name(formats.input));
-  return fmt::format("{} -> {}", ir::format_name(formats.input), ir::format_name(formats.output));
+  const auto place = [](Format format, ir::DataType type) {
+    std::string text(ir::format_name(format));
+    if (type != ir::DataType::kUndefined) text += fmt::format(" {}", ir::type_name(type));
+    return text;
+  };
+  std::string from = place(formats.input, formats.input_type);
+  const std::string to = place(formats.output, formats.output_type);
+  return from == to ? from : from + " -> " + to;
+}
+
+namespace {
+
+bool is_float_activation(const Tensor* tensor) {
+  return tensor && !tensor->is_constant() && tensor->type == ir::DataType::kFloat;
+}
+
+}  // namespace
+
+bool is_stored_input(const Layer& layer, size_t k) {
+  return is_float_activation(layer.inputs[k]);
+}
+
+bool is_stored_output(const Layer& layer, size_t k) {
+  return is_float_activation(layer.outputs[k]);
 }
 
 bool is_data_input(const Layer& layer, size_t k) {
@@ -144,10 +166,14 @@ LayerProblem make_problem(const Layer& layer, const Formats& formats,
     if (!set_tensor(layer.inputs[k], is_data_input(layer, k) ? formats.input : Format::kLinear,
                     bindings, problem.inputs[k]))
       return made;
+    else if (formats.input_type != ir::DataType::kUndefined && is_stored_input(layer, k))
+      problem.inputs[k].type = formats.input_type;
   for (size_t k = 0; k < layer.outputs.size(); ++k)
     if (!set_tensor(layer.outputs[k], is_data_output(layer, k) ? formats.output : Format::kLinear,
                     bindings, problem.outputs[k]))
       return made;
+    else if (formats.output_type != ir::DataType::kUndefined && is_stored_output(layer, k))
+      problem.outputs[k].type = formats.output_type;
   made.layer = runtime::resolve_layer(layer, bindings);
   if (!made.layer) return made;
   problem.layer = made.layer.get();

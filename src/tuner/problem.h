@@ -11,17 +11,31 @@
 
 namespace camshaft::tuner {
 
-// Formats of a layer's data tensors; all its other tensors are linear.
+// Where a tensor lies: a format, and a storage type where that is not the graph's.
+struct Place {
+  ir::Format format = ir::Format::kLinear;
+  ir::DataType type = ir::DataType::kUndefined;
+  friend bool operator==(const Place&, const Place&) = default;
+};
+
+// Formats of a layer's data tensors; all its other tensors are linear. Types: what its float
+// activations are stored as, where that is not what the graph says (kUndefined): bfloat16 or half.
 struct Formats {
   ir::Format input = ir::Format::kLinear, output = ir::Format::kLinear;
+  ir::DataType input_type = ir::DataType::kUndefined, output_type = ir::DataType::kUndefined;
   friend bool operator==(const Formats&, const Formats&) = default;
 };
-std::string to_string(const Formats& formats);  // "channel_last", "linear -> channel_last"
+// "channel_last", "linear -> channel_last", "channel_last bfloat16 -> channel_last"
+std::string to_string(const Formats& formats);
 
 // Does input k (output k) carry the layer's data format? Weights, vectors and operands of lower
 // rank are always linear.
 bool is_data_input(const ir::Layer& layer, size_t k);
 bool is_data_output(const ir::Layer& layer, size_t k);
+
+// Does input k (output k) take Formats::input_type (output_type)? Float activations do.
+bool is_stored_input(const ir::Layer& layer, size_t k);
+bool is_stored_output(const ir::Layer& layer, size_t k);
 
 // Both formats put the elements at the same places (one channel, or one pixel).
 bool formats_coincide(const ir::Tensor& tensor);

@@ -249,13 +249,16 @@ TestTensor input_for(const ir::Graph& graph, int64_t batch, uint32_t seed) {
   return random_tensor(extents, seed);
 }
 
-// Builds with random choices, runs at the batch sizes, compares with the interpreter.
-void check(uint32_t seed, bool dynamic) {
+// Builds with random choices, runs at the batch sizes, compares with the interpreter. 16-bit types:
+// every step may round by 2^-9 of its values, 14 steps one after another by some hundredths.
+void check(uint32_t seed, bool dynamic, const std::vector<ir::DataType>& reduced = {}) {
+  const float tolerance = reduced.empty() ? 1e-4f : 0.06f;
   const std::unique_ptr<ir::Graph> graph = random_graph(seed, 14, dynamic);
   ASSERT_STATUS_OK(ir::verify(*graph));
   BuildOptions options;
   options.random_choices = seed + 1;
   options.threads = 1 + seed % 2;
+  options.reduced_types = reduced;
   if (dynamic) {
     engine::ShapeRange range{"x", {}, {}, {}};
     range.min = input_for(*graph, 1, 0).extents;
@@ -286,7 +289,7 @@ void check(uint32_t seed, bool dynamic) {
       float error = 0;
       for (size_t i = 0; i < want.size(); ++i)
         error = std::max(error, std::fabs(outputs[k].floats()[i] - want[i]));
-      if (error > 1e-4f * largest + 1e-5f) {
+      if (error > tolerance * largest + 1e-5f) {
         (*context)->set_input(0, x.bytes.data(), x.bytes.size()).ok();
         const auto optimized = random_graph(seed, 14, dynamic);
         passes::PassRecord record;
@@ -295,7 +298,7 @@ void check(uint32_t seed, bool dynamic) {
         ASSERT_STATUS_OK(checks.status());
         std::vector<std::string> differing;
         for (const LayerCheck& layer : checks.value())
-          if (!layer.is_within(1e-4)) differing.push_back(text_of(layer));
+          if (!layer.is_within(tolerance)) differing.push_back(text_of(layer));
         FAIL() << ir::to_text(*random_graph(seed, 14, dynamic), true) << "seed " << seed
                << " batch " << batch << " output " << k << ": error " << error << " of " << largest
                << "\n"
@@ -311,6 +314,15 @@ TEST(RandomGraphs, StaticShapes) {
 
 TEST(RandomGraphs, DynamicBatch) {
   for (uint32_t seed = 1001; seed <= 1040 && !HasFatalFailure(); ++seed) check(seed, true);
+}
+
+TEST(RandomGraphs, SixteenBitTypes) {
+  constexpr ir::DataType kBf16 = ir::DataType::kBFloat16, kHalf = ir::DataType::kHalf;
+  for (uint32_t seed = 2001; seed <= 2030 && !HasFatalFailure(); ++seed)
+    check(seed, false, {kBf16});
+  for (uint32_t seed = 2031; seed <= 2050 && !HasFatalFailure(); ++seed)
+    check(seed, false, {kBf16, kHalf});
+  for (uint32_t seed = 2051; seed <= 2060 && !HasFatalFailure(); ++seed) check(seed, true, {kBf16});
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 namespace camshaft::tuner {
 namespace {
 
+using ir::DataType;
 using ir::Format;
 using ir::Layer;
 using ir::LayerKind;
@@ -39,6 +40,18 @@ std::vector<Formats> formats_of(FormatRule rule) {
       return {kLinearOnly, kChannelLastOnly, kToChannelLast, kToLinear};
   }
   return {kLinearOnly};
+}
+
+// The same with every choice of storage types.
+std::vector<Formats> formats_of(FormatRule rule, const std::vector<StorageTypes>& storages) {
+  std::vector<Formats> all;
+  for (const StorageTypes& types : storages)
+    for (Formats formats : formats_of(rule)) {
+      formats.input_type = types.input;
+      formats.output_type = types.output;
+      all.push_back(formats);
+    }
+  return all;
 }
 
 // Layers that only rearrange: any pair of formats makes sense, and may make them free.
@@ -90,6 +103,44 @@ bool has_data_tensor(const Layer& layer) {
   for (size_t k = 0; k < layer.outputs.size(); ++k)
     if (is_data_output(layer, k) && !formats_coincide(*layer.outputs[k])) return true;
   return false;
+}
+
+// How layers take 16-bit storage of their float activations: not at all, with all of them stored
+// so, or with inputs or outputs alone as well.
+enum class Storage : uint8_t { kNone, kAll, kEither };
+Storage storage_of(LayerKind kind) {
+  switch (kind) {
+    case LayerKind::kConvolution:
+    case LayerKind::kMatrixMultiply:
+    case LayerKind::kActivation:
+    case LayerKind::kUnary:
+    case LayerKind::kElementWise:
+    case LayerKind::kScale:
+    case LayerKind::kPointWise:
+      return Storage::kEither;
+    case LayerKind::kPooling:
+    case LayerKind::kConcatenation:
+    case LayerKind::kSlice:
+    case LayerKind::kShuffle:
+    case LayerKind::kResize:
+    case LayerKind::kDepthToSpace:
+    case LayerKind::kSpaceToDepth:
+    case LayerKind::kReduce:
+    case LayerKind::kSoftMax:
+    case LayerKind::kNormalization:
+      return Storage::kAll;
+    default:
+      return Storage::kNone;
+  }
+}
+
+bool holds(const std::vector<DataType>& types, DataType type) {
+  return std::find(types.begin(), types.end(), type) != types.end();
+}
+
+bool has_bodies(const ir::Graph& graph) {
+  return std::any_of(graph.layers().begin(), graph.layers().end(),
+                     [](const auto& layer) { return !layer->bodies.empty(); });
 }
 
 }  // namespace
@@ -237,13 +288,17 @@ Status Selector::list_tactics(const Layer& layer, LayerOptions& list) {
   };
   std::vector<std::pair<Formats, std::vector<Entry>>> by_formats;
   const bool has_data = has_data_tensor(layer);
+  const std::vector<StorageTypes> storages = storages_of(layer);
   for (const Tactic* tactic : kernels::tactics_for(layer.kind)) {
+    if (!may_compute(layer, *tactic)) continue;
     std::string reason;
     bool accepted = false;
-    for (const Formats& formats : formats_of(tactic->formats)) {
+    for (const Formats& formats : formats_of(tactic->formats, storages)) {
       // Where every format is the same memory (one pixel, one channel), the tactic's own label will
       // do.
-      if (!has_data && accepted) break;
+      if (!has_data && accepted && formats.input_type == DataType::kUndefined &&
+          formats.output_type == DataType::kUndefined)
+        continue;
       const LayerProblem made = make_problem(layer, formats, *context_.opt, context_.threads);
       if (!made.layer) continue;
       std::string refusal = tactic->refusal(made.problem);
@@ -293,6 +348,53 @@ Status Selector::list_tactics(const Layer& layer, LayerOptions& list) {
            fmt::format("not timed: predicted {:.1f} us", entries[k].predicted), false});
   }
   return ok_status();
+}
+
+std::vector<StorageTypes> Selector::storages_of(const Layer& layer) const {
+  std::vector<StorageTypes> storages = {{}};
+  const Storage storage = storage_of(layer.kind);
+  if (storage == Storage::kNone || wanted_types(layer).precision == DataType::kFloat)
+    return storages;
+  bool has_input = false, has_output = false;
+  for (size_t k = 0; k < layer.inputs.size(); ++k) has_input |= is_stored_input(layer, k);
+  for (size_t k = 0; k < layer.outputs.size(); ++k) has_output |= is_stored_output(layer, k);
+  for (const DataType type : reduced_types_) {
+    if (has_input && has_output) storages.push_back({type, type});
+    if (storage != Storage::kEither) continue;
+    if (has_input) storages.push_back({type, DataType::kUndefined});
+    if (has_output) storages.push_back({DataType::kUndefined, type});
+  }
+  return storages;
+}
+
+bool Selector::may_compute(const Layer& layer, const Tactic& tactic) const {
+  if (tactic.precision == DataType::kUndefined) return true;
+  return holds(reduced_types_, tactic.precision) &&
+         wanted_types(layer).precision != DataType::kFloat;
+}
+
+BuildOptions::LayerTypes Selector::wanted_types(const Layer& layer) const {
+  return context_.options->layer_types ? context_.options->layer_types(layer)
+                                       : BuildOptions::LayerTypes();
+}
+
+// Of a layer with wanted types, only options that have them, where there are any.
+void Selector::keep_wanted(const Layer& layer, LayerOptions& list) const {
+  const BuildOptions::LayerTypes wanted = wanted_types(layer);
+  const auto keep = [&list](const auto& fits) {
+    if (std::any_of(list.options.begin(), list.options.end(), fits))
+      std::erase_if(list.options, [&](const Option& o) { return !fits(o); });
+  };
+  if (wanted.precision == DataType::kBFloat16 || wanted.precision == DataType::kHalf)
+    keep([&](const Option& o) {
+      return (o.kernel.tactic && o.kernel.tactic->precision == wanted.precision) ||
+             o.formats.input_type == wanted.precision;
+    });
+  if (wanted.output != DataType::kUndefined) {
+    const DataType stored =
+        wanted.output == DataType::kFloat ? DataType::kUndefined : wanted.output;
+    keep([&](const Option& o) { return o.formats.output_type == stored; });
+  }
 }
 
 Status Selector::list_options(const Layer& layer, LayerOptions& list) {
@@ -383,23 +485,23 @@ Kernel Selector::reformat_kernel(const kernels::Problem& problem) {
   return option.kernel;
 }
 
-double Selector::reformat_us(const Tensor& tensor, Format from, Format to) {
+double Selector::reformat_us(const Tensor& tensor, const Formats& formats) {
   Layer layer;
   layer.kind = LayerKind::kReformat;
   layer.attrs = ir::NoAttrs();
   layer.inputs = layer.outputs = {const_cast<Tensor*>(&tensor)};
-  const LayerProblem made = make_problem(layer, {from, to}, *context_.opt, context_.threads);
+  const LayerProblem made = make_problem(layer, formats, *context_.opt, context_.threads);
   if (!made.layer) return 1;
   return reformat_kernel(made.problem).us;
 }
 
 void Selector::choose(const ir::Graph& graph, std::vector<LayerOptions>& options,
                       Choices& choices) {
-  const ReformatTime reformat = [this](const Tensor& tensor, Format from, Format to) {
-    return reformat_us(tensor, from, to);
+  const ReformatTime reformat = [this](const Tensor& tensor, const Formats& formats) {
+    return reformat_us(tensor, formats);
   };
   const std::vector<int> chosen =
-      choose_options(graph, options, reformat, *context_.opt, context_.threads);
+      choose_options(graph, options, reformat, reduced_types_, *context_.opt, context_.threads);
   for (size_t k = 0; k < options.size(); ++k) {
     const Option& option = options[k].options[chosen[k]];
     Choice choice = choice_of(option);
@@ -413,6 +515,8 @@ void Selector::choose(const ir::Graph& graph, std::vector<LayerOptions>& options
 }
 
 Status Selector::select(ir::Graph& graph, Choices& choices) {
+  // Loops and branches hand tensors from one graph to another: there floats stay floats.
+  if (depth_ == 0 && !has_bodies(graph)) reduced_types_ = context_.options->reduced_types;
   const int total = static_cast<int>(graph.layers().size());
   std::vector<LayerOptions> options(total);
   for (int k = 0; k < total; ++k) {
@@ -420,7 +524,10 @@ Status Selector::select(ir::Graph& graph, Choices& choices) {
       return make_error(ErrorCode::kCancelled, "the build was cancelled");
     const Layer& layer = *graph.layers()[k];
     CAMSHAFT_TRY(list_options(layer, options[k]));
+    keep_wanted(layer, options[k]);
+    ++depth_;
     for (const auto& body : layer.bodies) CAMSHAFT_TRY(select(*body, choices));
+    --depth_;
   }
   choose(graph, options, choices);
   return ok_status();

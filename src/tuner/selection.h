@@ -29,6 +29,11 @@ struct SelectionContext {
   std::function<bool(int done, int total)> progress;  // false: cancel
 };
 
+// What a layer's float activations are stored as; kUndefined: floats.
+struct StorageTypes {
+  ir::DataType input = ir::DataType::kUndefined, output = ir::DataType::kUndefined;
+};
+
 class Selector {
  public:
   explicit Selector(const SelectionContext& context);
@@ -72,13 +77,20 @@ class Selector {
   // Times a tactic on all threads again: another program may have had their processors.
   double time_again(const kernels::Problem& problem, const kernels::Tactic& tactic, double us,
                     double enough_us);
-  double reformat_us(const ir::Tensor& tensor, ir::Format from, ir::Format to);
+  // Storage types to try a layer with, the graph's own first; arithmetic it may use.
+  std::vector<StorageTypes> storages_of(const ir::Layer& layer) const;
+  bool may_compute(const ir::Layer& layer, const kernels::Tactic& tactic) const;
+  BuildOptions::LayerTypes wanted_types(const ir::Layer& layer) const;
+  void keep_wanted(const ir::Layer& layer, LayerOptions& list) const;
+  double reformat_us(const ir::Tensor& tensor, const Formats& formats);
   void choose(const ir::Graph& graph, std::vector<LayerOptions>& options, Choices& choices);
   size_t max_timed() const;
 
   SelectionContext context_;
   Timer timer_;
-  int again_ms_ = 1500;  // what time_again() may still spend
+  std::vector<ir::DataType> reduced_types_;  // of the graph in work
+  int depth_ = 0;                            // of the body in work
+  int again_ms_ = 1500;                      // what time_again() may still spend
   std::unordered_map<std::string, Option> reformats_;
   std::unordered_map<const ir::Layer*, std::vector<engine::Candidate>> notes_;
 };

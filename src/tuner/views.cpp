@@ -64,6 +64,10 @@ class Finder {
         return choices_.at(&producer).formats.output;
     return Format::kLinear;
   }
+  ir::DataType made_type(const Tensor& tensor) const {
+    return tensor.producer ? choices_.at(tensor.producer).formats.output_type
+                           : ir::DataType::kUndefined;
+  }
 
   bool shape_known(const Tensor& tensor) const {
     if (!tensor.has_rank || tensor.shape.empty()) return false;
@@ -129,6 +133,7 @@ class Finder {
     if (axis < 0) return;
     const Format format = is_data_input(layer, 0) ? choice.formats.input : Format::kLinear;
     if (format != (is_data_output(layer, 0) ? choice.formats.output : Format::kLinear)) return;
+    if (choice.formats.input_type != choice.formats.output_type) return;
     const bool dense = part_is_dense(x.shape, format, axis) && !views_.count(&x);
     if (!dense && !readers_accept_strides(y, format)) {
       report("SliceElimination", layer, false, "a reader of " + y.name + " needs it dense");
@@ -150,6 +155,8 @@ class Finder {
       return "it is used twice";
     if (views_.count(tensor)) return "it is a part of another tensor already";
     if (made_format(*tensor) != format) return "it is made in another format";
+    if (made_type(*tensor) != choices_.at(&concat).formats.output_type)
+      return "it is made in another type";
     const Layer& producer = *tensor->producer;
     const Choice& choice = choices_.at(&producer);
     if (choice.is_view) return "it is a view";

@@ -229,7 +229,8 @@ def test_gpu_only_options_give_one_warning(camexec, conv_file):
 
 @pytest.mark.parametrize("words, wanted", [
     (["--fp8"], "--fp8 is not in this version"),
-    (["--layerPrecisions=conv1:fp16"], "fp16 is not in this version"),
+    (["--layerPrecisions=conv1:fp8"], "fp8 is not in this version"),
+    (["--layerPrecisions=conv1:fp16"], "half needs --fp16"),
     (["--sparsity=enable"], "--sparsity=enable is not in this version"),
     (["--tuneBuildRoutes=x"], "--tuneBuildRoutes is not in this version"),
     (["--uff=x"], "--uff was removed"),

@@ -2,6 +2,7 @@
 // The dense convolution tactics: conv_gemm over channel-last tensors, one row per register tile and
 // way of reading the input; conv_fold for few output channels.
 #include "kernels/vector/conv_gemm.h"
+#include "kernels/vector/gemm_bf16.h"
 #include "kernels/vector/gemm_cost.h"
 #include "kernels/vector/gemm_fold.h"
 #include "kernels/vector/gemm_tiles.h"
@@ -38,8 +39,9 @@ std::string refusal(const Problem& problem) {
     return "fewer output channels than the tile has";
   if (F.fold > 1 && !folding_helps(shape, F.fold)) return "folding K saves no lanes";
   const int64_t pixel_bytes = shape.sw * shape.ic * element_bytes(F.numeric);
-  if (F.reading == Reading::kCopied && conv_needs_copy(shape))
-    return "padding makes it copy its input anyway";
+  const bool narrows = F.numeric == Numeric::kBf16 && problem.inputs[0].type == DataType::kFloat;
+  if (F.reading == Reading::kCopied && (narrows || conv_needs_copy(shape)))
+    return "it copies its input anyway";
   if (F.reading == Reading::kCopied && shape.kh * shape.kw > 1 && pixel_bytes % 4096 != 0)
     return "pixels do not collide in the cache";
   if (F.reading == Reading::kLinear && shape.ic > 16) return "more than 16 channels to interleave";
@@ -54,11 +56,12 @@ double cost_us(const Problem& problem) {
   ConvShape s;
   if (!shape_of(problem, s)) return 1e12;
   constexpr double kElement = static_cast<double>(element_bytes(F.numeric));
+  const bool narrows = F.numeric == Numeric::kBf16 && problem.inputs[0].type == DataType::kFloat;
   const bool merges = s.kh == 1 && s.kw == 1 && s.sh == 1 && s.sw == 1;
   const int64_t rows = merges ? s.batch : s.batch * s.oh, strip = merges ? s.oh * s.ow : s.ow;
   double us = conv_tiles_us(s, F.numeric, rows, strip, F.vecs, F.fold);
   const double input_bytes = kElement * static_cast<double>(s.batch * s.ih * s.iw * s.ic);
-  if (F.reading != Reading::kDirect || conv_needs_copy(s)) us += input_bytes / 40e3;
+  if (F.reading != Reading::kDirect || narrows || conv_needs_copy(s)) us += input_bytes / 40e3;
   if (F.reading == Reading::kLinear) us += input_bytes / kElement * 4 / 10e3;
   // Twelve rows in one set of L1 is one too many.
   const bool aliases = s.sw * s.ic * element_bytes(F.numeric) % 4096 == 0 &&
@@ -78,7 +81,7 @@ template <Form F>
 size_t packed_bytes(const Problem& problem) {
   ConvShape s;
   if (!shape_of(problem, s)) return 0;
-  const size_t epilogue = F.numeric == Numeric::kFloat
+  const size_t epilogue = F.numeric != Numeric::kByte
                               ? 0
                               : packed_epilogue_bytes(problem, attrs_of(problem).epilogue,
                                                       kFirstConvOperand, conv_channels(problem, s));
@@ -128,11 +131,24 @@ std::string arithmetic(const Problem& problem, const std::byte* packed) {
 }
 
 template <Form F>
+void pack_pairs(const Problem& problem, const ConvShape& s, std::byte* packed) {
+  pack_bias(s, has_bias(problem) ? constant_floats(problem.inputs[2]) : nullptr,
+            reinterpret_cast<float*>(packed));
+  const int64_t count = s.oc * s.group_ic() * s.kh * s.kw;
+  uint16_t* bits = new uint16_t[static_cast<size_t>(count)];
+  to_bf16(constant_floats(problem.inputs[1]), count, bits);
+  pack_filter(s, conv_filter<uint16_t>(s, bits), tile_vecs(s, F.vecs, F.fold), F.fold,
+              packed + lane_bytes(packed_bias_lanes(s)));
+  delete[] bits;
+}
+
+template <Form F>
 void pack(const Problem& problem, std::byte* packed) {
   ConvShape s;
   if (!shape_of(problem, s)) return;
-  F.numeric == Numeric::kFloat ? pack_floats<F>(problem, s, packed)
-                               : pack_bytes<F>(problem, s, packed);
+  F.numeric == Numeric::kFloat  ? pack_floats<F>(problem, s, packed)
+  : F.numeric == Numeric::kBf16 ? pack_pairs<F>(problem, s, packed)
+                                : pack_bytes<F>(problem, s, packed);
 }
 
 template <Form F>
@@ -185,12 +201,13 @@ constexpr Tactic row(const char* name) {
       .version = F.numeric == Numeric::kFloat ? 1 : 3,
       .refusal = refusal<F>,
       .cost_us = cost_us<F>,
-      .packed_inputs = F.numeric == Numeric::kFloat ? packed_conv_inputs : packed_byte_conv_inputs,
+      .packed_inputs = F.numeric == Numeric::kByte ? packed_byte_conv_inputs : packed_conv_inputs,
       .packed_bytes = packed_bytes<F>,
       .pack = pack<F>,
       .workspace_bytes = workspace_bytes<F>,
       .run = run<F>,
-      .arithmetic = F.numeric == Numeric::kFloat ? nullptr : arithmetic<F>};
+      .arithmetic = F.numeric == Numeric::kByte ? arithmetic<F> : nullptr,
+      .precision = F.numeric == Numeric::kBf16 ? DataType::kBFloat16 : DataType::kUndefined};
 }
 
 #define CAMSHAFT_CONV_ROWS(vecs, tile)                                    \
@@ -202,13 +219,19 @@ constexpr Tactic row(const char* name) {
       row<Form{vecs, Reading::kCopied, Numeric::kByte}>("conv_gemm_copy_nhwc_u8i8_" tile), \
       row<Form{vecs, Reading::kLinear, Numeric::kByte}>("conv_gemm_first_u8i8_" tile),
 
+#define CAMSHAFT_BF16_CONV_ROWS(vecs, tile)                                                \
+  row<Form{vecs, Reading::kDirect, Numeric::kBf16}>("conv_gemm_nhwc_bf16_" tile),          \
+      row<Form{vecs, Reading::kCopied, Numeric::kBf16}>("conv_gemm_copy_nhwc_bf16_" tile), \
+      row<Form{vecs, Reading::kLinear, Numeric::kBf16}>("conv_gemm_first_bf16_" tile),
+
 constexpr Form folded(int vecs, int fold) {
   return {vecs, Reading::kDirect, Numeric::kFloat, fold};
 }
 
 constexpr Tactic kTactics[] = {
     CAMSHAFT_GEMM_TILES(CAMSHAFT_CONV_ROWS) CAMSHAFT_BYTE_TILES(CAMSHAFT_BYTE_CONV_ROWS)
-        row<folded(kMaxFoldVecs, 2)>("conv_fold2_nhwc_f32"),
+        CAMSHAFT_BYTE_TILES(CAMSHAFT_BF16_CONV_ROWS)
+            row<folded(kMaxFoldVecs, 2)>("conv_fold2_nhwc_f32"),
     row<folded(kMaxFoldVecs, 4)>("conv_fold4_nhwc_f32"),
 #if !defined(CAMSHAFT_TARGET_scalar)
     row<folded(1, 8)>("conv_fold8_nhwc_f32"),

@@ -2,6 +2,7 @@
 #include "kernels/vector/conv_gemm.h"
 
 #include "kernels/vector/conv_window.h"
+#include "kernels/vector/gemm_bf16.h"
 #include "kernels/vector/gemm_cost.h"
 #include "kernels/vector/gemm_fold.h"
 
@@ -164,7 +165,8 @@ void choose_reading(ConvRun& run) {
   const bool reads = s.kh > 0 && s.kw > 0;  // a phase of a deconvolution may have no taps
   // Steps that are not whole read beyond their pixel.
   const bool whole_steps = s.group_ic() % elements_per_step(run.numeric) == 0;
-  const bool can_read_in_place = run.x_channel == run.element() && !run.copies && whole_steps;
+  const bool can_read_in_place = run.x_channel == run.element() &&
+                                 run.x_element() == run.element() && !run.copies && whole_steps;
   // Kernel rows that are one run were packed for neighbouring pixels.
   const bool wants_runs = !taps_join(s, run.numeric, run.fold) &&
                           conv_runs(s, run.numeric, run.fold).runs == 1 && s.kw > 1;
@@ -364,6 +366,7 @@ TileKernel set_panel(const ConvRun& run, const std::byte* panel, int vecs, int r
   tile.b = panel;
   if (run.fold > 1) return fold_kernel(run.fold, vecs, rows);
   if (run.numeric == Numeric::kFloat) return tile_kernel(vecs, rows);
+  if (run.numeric == Numeric::kBf16) return pair_tile_kernel(vecs, rows);
   return byte_panel_kernel(panel, run.spans, vecs, rows, tile);
 }
 
@@ -381,6 +384,8 @@ void run_panels(const ConvRun& run, const Panels& panels, Tile& tile, const Tile
     tile.bias = run.bias ? run.bias + (group_column + col) * kLaneBytes : nullptr;
     if (run.numeric == Numeric::kFloat)
       place_tile(run.finish, place, channel, cols, tile);
+    else if (run.numeric == Numeric::kBf16)
+      place_pair_tile(run.finish, place, channel, cols, first_channel, rest_scratch, tile);
     else
       place_byte_tile(run.finish, place, channel, cols, group_column + col, first_channel,
                       rest_scratch, tile);
@@ -390,6 +395,8 @@ void run_panels(const ConvRun& run, const Panels& panels, Tile& tile, const Tile
   const int64_t end = group_channel + panels.first_col(last - 1) + panels.cols_of(last - 1);
   if (run.numeric == Numeric::kFloat)
     finish_tiles(run.finish, place, first_channel, end - first_channel);
+  else if (run.numeric == Numeric::kBf16)
+    finish_pair_tiles(run.finish, place, first_channel, end - first_channel, rest_scratch);
   else
     finish_byte_tiles(run.finish, place, first_channel, end - first_channel,
                       group_column + panels.first_col(first), rest_scratch);
@@ -476,7 +483,8 @@ void run_block_panels(const ConvRun& run, const Block& block, int worker, int64_
                               (block.row * s.sh - s.pad_top) * run.row +
                               (block.col * s.sw - s.pad_left) * run.pixel;
   Segment* segments = reinterpret_cast<Segment*>(scratch + run.scratch_bytes);
-  const bool waits = run.numeric == Numeric::kByte && run.finish.has_rest();
+  const bool waits =
+      run.numeric == Numeric::kByte ? run.finish.has_rest() : run.finish.waits_as_floats();
   BlockRun work{run,
                 block,
                 run.copies ? scratch : in_place,

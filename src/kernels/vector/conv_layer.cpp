@@ -176,7 +176,9 @@ struct NaturalPanel {
 template <class T>
 void pack_filter(const ConvShape& s, const Filter<T>& f, int max_vecs, int fold, std::byte* packed,
                  int64_t x_maximum) {
-  constexpr Numeric kNumeric = sizeof(T) == 1 ? Numeric::kByte : Numeric::kFloat;
+  constexpr Numeric kNumeric = sizeof(T) == 1   ? Numeric::kByte
+                               : sizeof(T) == 2 ? Numeric::kBf16
+                                                : Numeric::kFloat;
   constexpr int64_t kPerLane = elements_per_step(kNumeric);
   const ConvRuns runs = conv_runs(s, kNumeric, fold);
   const Spans spans = conv_spans(s, kNumeric, fold);
@@ -207,6 +209,7 @@ void pack_filter(const ConvShape& s, const Filter<T>& f, int max_vecs, int fold,
 
 template void pack_filter(const ConvShape&, const Filter<float>&, int, int, std::byte*, int64_t);
 template void pack_filter(const ConvShape&, const Filter<int8_t>&, int, int, std::byte*, int64_t);
+template void pack_filter(const ConvShape&, const Filter<uint16_t>&, int, int, std::byte*, int64_t);
 
 void count_filter_products(const ConvShape& s, int max_vecs, const std::byte* packed,
                            ProductShares& shares) {
@@ -220,10 +223,18 @@ void count_filter_products(const ConvShape& s, int max_vecs, const std::byte* pa
 
 namespace {
 
+bool is_float_or_bf16(DataType type) {
+  return type == DataType::kFloat || type == DataType::kBFloat16;
+}
+
 const char* refuse_types(const Problem& problem, Numeric numeric) {
   const DataType x = problem.inputs[0].type, w = problem.inputs[1].type,
                  y = problem.outputs[0].type;
   const bool is_float = numeric == Numeric::kFloat;
+  if (numeric == Numeric::kBf16) {
+    if (!is_float_or_bf16(x) || !is_float_or_bf16(y)) return "neither float nor bfloat16";
+    return w == DataType::kFloat ? nullptr : "weights are not float";
+  }
   if (is_float && (x != DataType::kFloat || y != DataType::kFloat)) return "not float";
   if (is_float && w != DataType::kFloat) return "weights are not float";
   if (!is_float && x != DataType::kUInt8) return "the input is not uint8";
@@ -250,7 +261,10 @@ std::string refuse_conv(const Problem& problem, Numeric numeric, bool has_shape)
   if (problem.inputs.size() > kFirstConvOperand + kMaxOperands) return "too many epilogue operands";
   if (!program_fits(problem.layer->as<ir::ConvolutionAttrs>().epilogue))
     return "the epilogue is too long";
-  return refuse_operands(problem, kFirstConvOperand, of_bytes);
+  return refuse_operands(problem, kFirstConvOperand,
+                         of_bytes                    ? DataType::kUInt8
+                         : numeric == Numeric::kBf16 ? DataType::kBFloat16
+                                                     : DataType::kFloat);
 }
 
 uint32_t packed_conv_inputs(const Problem& problem) {
@@ -270,7 +284,8 @@ ChannelLayout conv_channels(const Problem& problem, const ConvShape& s) {
 void set_conv_tensors(const KernelArgs& args, const PackedEpilogue* packed, ConvRun& run) {
   const TensorView &x = args.inputs[0], &y = args.outputs[0];
   const int last = x.rank - 1;
-  const int64_t size = run.element();
+  run.x_type = x.type;
+  const int64_t size = run.x_element();
   run.x = x.as<const std::byte>();
   run.x_image = x.strides[0] * size;
   run.x_channel = x.extents[1] == 1 ? size : x.strides[1] * size;

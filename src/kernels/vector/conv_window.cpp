@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include "kernels/vector/gemm_bf16.h"
+
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
 
@@ -20,6 +22,38 @@ CAMSHAFT_INLINE void copy_bytes(std::byte* to, const std::byte* from, int64_t by
   for (; k < bytes; ++k) to[k] = from[k];
 }
 
+// Floats of planes become bfloat16s of pixels.
+void interleave_as_bf16(const ConvRun& run, const std::byte* from, int64_t pixels, std::byte* to) {
+  constexpr int64_t kChunk = 256;
+  uint16_t bits[kChunk];
+  float gathered[kChunk];
+  for (int64_t c = 0; c < run.shape.ic; ++c)
+    for (int64_t first = 0; first < pixels; first += kChunk) {
+      const int64_t count = pixels - first < kChunk ? pixels - first : kChunk;
+      const std::byte* plane = from + c * run.x_channel + first * run.x_pixel;
+      const float* floats = reinterpret_cast<const float*>(plane);
+      if (run.x_pixel != kLaneBytes) {
+        for (int64_t p = 0; p < count; ++p)
+          gathered[p] = *reinterpret_cast<const float*>(plane + p * run.x_pixel);
+        floats = gathered;
+      }
+      to_bf16(floats, count, bits);
+      std::byte* pixel = to + first * run.pixel + c * 2;
+      for (int64_t p = 0; p < count; ++p)
+        *reinterpret_cast<uint16_t*>(pixel + p * run.pixel) = bits[p];
+    }
+}
+
+void narrow_pixels(const ConvRun& run, const std::byte* from, int64_t pixels, std::byte* to) {
+  const int64_t ic = run.shape.ic;
+  if (run.x_channel != kLaneBytes) return interleave_as_bf16(run, from, pixels, to);
+  const auto narrow = [](const std::byte* floats, int64_t count, std::byte* bits) {
+    to_bf16(reinterpret_cast<const float*>(floats), count, reinterpret_cast<uint16_t*>(bits));
+  };
+  if (run.x_pixel == ic * kLaneBytes && run.pixel == ic * 2) return narrow(from, pixels * ic, to);
+  for (int64_t p = 0; p < pixels; ++p) narrow(from + p * run.x_pixel, ic, to + p * run.pixel);
+}
+
 template <class T>
 void interleave(const ConvRun& run, const std::byte* from, int64_t pixels, std::byte* to) {
   for (int64_t c = 0; c < run.shape.ic; ++c) {
@@ -34,9 +68,12 @@ void interleave(const ConvRun& run, const std::byte* from, int64_t pixels, std::
 // `pixels` pixels of one input row into pixels `run.pixel` apart.
 void copy_pixels(const ConvRun& run, const std::byte* from, int64_t pixels, std::byte* to) {
   const int64_t bytes = run.shape.ic * run.element();
-  if (run.x_channel != run.element()) {
-    run.numeric == Numeric::kFloat ? interleave<float>(run, from, pixels, to)
-                                   : interleave<uint8_t>(run, from, pixels, to);
+  if (run.x_element() != run.element()) {
+    narrow_pixels(run, from, pixels, to);
+  } else if (run.x_channel != run.element()) {
+    run.numeric == Numeric::kFloat  ? interleave<float>(run, from, pixels, to)
+    : run.numeric == Numeric::kByte ? interleave<uint8_t>(run, from, pixels, to)
+                                    : interleave<uint16_t>(run, from, pixels, to);
   } else if (run.x_pixel == bytes && run.pixel == bytes) {
     std::memcpy(to, from, static_cast<size_t>(pixels * bytes));
   } else {
@@ -68,6 +105,8 @@ void copy_window(const ConvRun& run, int64_t image, int64_t row, int64_t rows, i
     fill(scratch, run.padding, left * run.pixel);
     copy_pixels(run, from, right - left, scratch + left * run.pixel);
     fill(scratch + right * run.pixel, run.padding, (wide - right) * run.pixel);
+    // The last pair of an odd run: no weight makes a NaN vanish.
+    if (run.numeric == Numeric::kBf16) fill(scratch + wide * run.pixel, 0, kLaneBytes);
   }
 }
 

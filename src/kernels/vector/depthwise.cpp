@@ -44,26 +44,12 @@ uint32_t packed_inputs(const Problem& p) {
 
 size_t packed_bytes(const Problem& p) {
   ConvShape s;
-  if (!shape_of(p, s)) return 0;
-  return static_cast<size_t>((s.oc + kLanes - 1) / kLanes * (1 + s.kh * s.kw) * kLanes) *
-         sizeof(float);
+  return shape_of(p, s) ? float_weights_bytes(s) : 0;
 }
 
 void pack(const Problem& p, std::byte* packed) {
   ConvShape s;
-  if (!shape_of(p, s)) return;
-  const auto floats = [](const ProblemTensor& t) {
-    return reinterpret_cast<const float*>(t.constant->view.data());
-  };
-  const float *w = floats(p.inputs[1]), *bias = has_bias(p) ? floats(p.inputs[2]) : nullptr;
-  float* to = reinterpret_cast<float*>(packed);
-  const int64_t taps = s.kh * s.kw;
-  for (int64_t first = 0; first < s.oc; first += kLanes)
-    for (int64_t tap = -1; tap < taps; ++tap)
-      for (int64_t lane = 0; lane < kLanes; ++lane) {
-        const int64_t c = channel_of(s, first, lane);
-        *to++ = c < 0 ? 0 : tap >= 0 ? w[c * taps + tap] : bias != nullptr ? bias[c] : 0;
-      }
+  if (shape_of(p, s)) pack_float_weights(p, s, packed);
 }
 
 template <class Window>

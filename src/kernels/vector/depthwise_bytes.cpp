@@ -64,30 +64,12 @@ void pack(const Problem& p, std::byte* packed) {
       }
 }
 
-// One row of one block of channels per thread, for programs whose output is not float.
-int64_t row_channels(int64_t channels) {
-  return channels < kChannelBlock + kLanes ? channels : kChannelBlock + kLanes;
-}
-
 size_t workspace_bytes(const KernelArgs& args) {
   const TensorView& y = args.outputs[0];
   if (y.type == DataType::kFloat) return 0;
   const int threads = args.pool != nullptr ? args.pool->threads() : 1;
   return static_cast<size_t>(threads * y.extents[y.rank - 1] * row_channels(y.extents[1])) *
          sizeof(float);
-}
-
-// Makes y the program's output and the workspace the rows, unless y is float.
-template <class R>
-void set_program_rows(const KernelArgs& args, R& run) {
-  const TensorView& y = args.outputs[0];
-  if (y.type == DataType::kFloat) return;
-  run.out = y.as<std::byte>();
-  run.out_type = y.type;
-  run.out_image = run.y_image, run.out_row = run.y_row, run.out_pixel = run.y_pixel;
-  run.y = reinterpret_cast<float*>(args.workspace);
-  run.y_pixel = row_channels(run.s.oc);
-  run.y_row = run.y_pixel * run.s.ow;
 }
 
 template <class Window, class R>
@@ -108,7 +90,8 @@ void run_as(const KernelArgs& args) {
     run.scale = header.scale, run.shift = header.shift;
   }
   if constexpr (sizeof(typename R::Output) == sizeof(float)) {
-    if (header.is_folded == 0) set_program_rows(args, run);
+    if (header.is_folded == 0 && args.outputs[0].type != DataType::kFloat)
+      set_program_rows(args, run);
   }
   run_rows<Window>(run, args);
 }

@@ -9,6 +9,7 @@
 #include "kernels/epilogue.h"
 #include "kernels/folded_epilogue.h"
 #include "kernels/simd/bytes.h"
+#include "kernels/simd/float16.h"
 #include "kernels/vector/gate.h"
 #include "kernels/vector/nest.h"
 #include "kernels/vector/program_tile.h"
@@ -35,8 +36,8 @@ struct Operand {
   }
 };
 
-// X: float or uint8_t, Y: the type of what is stored by the loops: the output, or a row of floats
-// that the program turns into the output.
+// X: float, bfloat16 or uint8_t, Y: the type of what is stored by the loops: the output, or a row
+// of floats that the program turns into the output.
 template <class X, class Y>
 struct Run {
   using Input = X;
@@ -94,6 +95,11 @@ CAMSHAFT_INLINE F32 read(const uint8_t* p, const Lanes& lanes) {
   if constexpr (kMasked) return to_float(load_bytes(p, lanes.count));
   return to_float(load_bytes(p));
 }
+template <bool kMasked>
+CAMSHAFT_INLINE F32 read(const Bf16* p, const Lanes& lanes) {
+  if constexpr (kMasked) return load_floats(p, lanes.count);
+  return load_floats(p);
+}
 // An input as it is multiplied.
 template <bool kMasked, class R>
 CAMSHAFT_INLINE F32 read_input(const R& run, const typename R::Input* p, const Lanes& lanes) {
@@ -114,6 +120,14 @@ CAMSHAFT_INLINE void write(uint8_t* p, F32 v, int32_t after, const Lanes& lanes)
     store_bytes(p, code, lanes.count);
   else
     store_bytes(p, code);
+}
+
+template <bool kMasked>
+CAMSHAFT_INLINE void write(Bf16* p, F32 v, int32_t, const Lanes& lanes) {
+  if constexpr (kMasked)
+    store_floats(p, v, lanes.count);
+  else
+    store_floats(p, v);
 }
 
 // Input column `col` of a row, padding outside the image.
@@ -430,6 +444,43 @@ bool prepare(const KernelArgs& args, R& run) {
   for (size_t k = kFirstOperand; k < args.inputs.size(); ++k)
     run.operands[run.num_operands++] = operand_of(args.inputs[k], y);
   return true;
+}
+
+// One row of one block of channels per thread, for programs whose output is not float.
+static inline int64_t row_channels(int64_t channels) {
+  return channels < kChannelBlock + kLanes ? channels : kChannelBlock + kLanes;
+}
+
+// Makes y the program's output and the workspace the rows.
+template <class R>
+void set_program_rows(const KernelArgs& args, R& run) {
+  const TensorView& y = args.outputs[0];
+  run.out = y.as<std::byte>();
+  run.out_type = y.type;
+  run.out_image = run.y_image, run.out_row = run.y_row, run.out_pixel = run.y_pixel;
+  run.y = reinterpret_cast<float*>(args.workspace);
+  run.y_pixel = row_channels(run.s.oc);
+  run.y_row = run.y_pixel * run.s.ow;
+}
+
+// Packed float weights and biases.
+static inline size_t float_weights_bytes(const ConvShape& s) {
+  return static_cast<size_t>((s.oc + kLanes - 1) / kLanes * (1 + s.kh * s.kw) * kLanes) *
+         sizeof(float);
+}
+static inline void pack_float_weights(const Problem& p, const ConvShape& s, std::byte* packed) {
+  const auto floats = [](const ProblemTensor& t) {
+    return reinterpret_cast<const float*>(t.constant->view.data());
+  };
+  const float *w = floats(p.inputs[1]), *bias = has_bias(p) ? floats(p.inputs[2]) : nullptr;
+  float* to = reinterpret_cast<float*>(packed);
+  const int64_t taps = s.kh * s.kw;
+  for (int64_t first = 0; first < s.oc; first += kLanes)
+    for (int64_t tap = -1; tap < taps; ++tap)
+      for (int64_t lane = 0; lane < kLanes; ++lane) {
+        const int64_t c = channel_of(s, first, lane);
+        *to++ = c < 0 ? 0 : tap >= 0 ? w[c * taps + tap] : bias != nullptr ? bias[c] : 0;
+      }
 }
 
 template <class Window, class R>

@@ -6,8 +6,10 @@
 #define CAMSHAFT_KERNEL_FAMILIES(X) \
   X(cast)                           \
   X(conv)                           \
+  X(convert)                        \
   X(deconv)                         \
   X(depthwise)                      \
+  X(depthwise_bf16)                 \
   X(depthwise_bytes)                \
   X(depthwise_vnni)                 \
   X(gather)                         \
@@ -18,6 +20,7 @@
   X(pointwise)                      \
   X(pointwise_table)                \
   X(pool)                           \
+  X(pool_16_bit)                    \
   X(pool_bytes)                     \
   X(quantize)                       \
   X(recurrence)                     \

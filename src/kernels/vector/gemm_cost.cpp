@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/vector/gemm_cost.h"
 
+#include "kernels/vector/gemm_bf16.h"
+
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
 double tile_cost_us(Numeric numeric, int64_t rows, int64_t strip, int64_t n, int64_t k,
@@ -9,7 +11,8 @@ double tile_cost_us(Numeric numeric, int64_t rows, int64_t strip, int64_t n, int
   // Products per cycle; bytes without VNNI take four operations.
   const bool vnni =
       kIsa == Isa::kAvx512 ? cpu_info().has_vnni : kIsa == Isa::kAvx2 && cpu_info().has_avx_vnni;
-  const double per_cycle = is_float || vnni ? 2 : 1;
+  const bool is_single = is_float || (numeric == Numeric::kBf16 ? has_pair_products() : vnni);
+  const double per_cycle = is_single ? 2 : 1;
   constexpr double kCyclesPerUs = 4000;
   const Panels panels(n, k, max_vecs);
   const EvenSplit tiles = split_evenly(strip, max_rows(numeric, max_vecs));
@@ -26,8 +29,8 @@ double tile_cost_us(Numeric numeric, int64_t rows, int64_t strip, int64_t n, int
       // A panel that does not stay in L1 streams from L2, at about 40 bytes per cycle.
       const double b_bytes = vecs * kLanes * 4;
       if (b_bytes * static_cast<double>(k) > 24e3 && per_k < b_bytes / 40) per_k = b_bytes / 40;
-      cycles +=
-          count * (per_k * static_cast<double>(k) + 30 + pixels * vecs * (is_float ? 1 : 2.5));
+      cycles += count * (per_k * static_cast<double>(k) + 30 +
+                         pixels * vecs * (numeric == Numeric::kByte ? 2.5 : 1));
     }
   }
   return cycles * static_cast<double>(rows) / kCyclesPerUs;

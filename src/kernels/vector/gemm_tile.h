@@ -13,11 +13,12 @@
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
 // What is multiplied: floats, or unsigned bytes of A with signed bytes of B, four steps of K in the
-// four bytes of a lane. Both read four bytes of A per step and row, so one geometry serves both.
-enum class Numeric : uint8_t { kFloat, kByte };
+// four bytes of a lane, or bfloat16s, two steps in a lane. All read four bytes of A per step and
+// row, so one geometry serves all.
+enum class Numeric : uint8_t { kFloat, kByte, kBf16 };
 inline constexpr int64_t kLaneBytes = 4;
 inline constexpr int64_t element_bytes(Numeric numeric) {  // of A and B
-  return numeric == Numeric::kFloat ? 4 : 1;
+  return numeric == Numeric::kFloat ? 4 : numeric == Numeric::kBf16 ? 2 : 1;
 }
 inline constexpr int64_t elements_per_step(Numeric numeric) {
   return kLaneBytes / element_bytes(numeric);
@@ -28,7 +29,7 @@ struct Segment {
   int64_t a, b;
 };
 
-enum class TileOut : uint8_t { kFloat, kByte, kInt };
+enum class TileOut : uint8_t { kFloat, kByte, kInt, kBf16, kHalf };
 
 // One call: C[rows][cols] = finish(init + sum over segments, k of A[row][a + k] * B[b + k][col]).
 struct Tile {
@@ -49,7 +50,7 @@ struct Tile {
   std::byte* c;
   int64_t c_stride;
   int64_t cols;     // (kVecs - 1) * kLanes < cols ≤ kVecs * kLanes
-  bool accumulate;  // start from C instead of the bias; floats only
+  bool accumulate;  // start from C instead of the bias; C is of floats
   // Floats only: memory to fetch into L2 meanwhile, `ahead_step` bytes further with every step of
   // K; null: nothing.
   const std::byte* ahead = nullptr;
@@ -68,7 +69,7 @@ struct Tile {
   const float* addend;
   float residual_scale, post;
   int32_t offset;
-  bool residual_is_byte;
+  bool residual_is_byte, residual_is_bf16;
   bool rounds_first = false;
   float code_low = 0, code_high = 0, code_scale = 1, code_shift = 0;
   TileOut out;
@@ -100,9 +101,6 @@ inline constexpr int max_rows(Numeric numeric, int vecs) {
 // 1 ≤ vecs ≤ kMaxVecs, 1 ≤ rows ≤ max_rows(numeric, vecs).
 TileKernel tile_kernel(int vecs, int rows);
 TileKernel byte_tile_kernel(int vecs, int rows);
-inline TileKernel tile_kernel(Numeric numeric, int vecs, int rows) {
-  return numeric == Numeric::kFloat ? tile_kernel(vecs, rows) : byte_tile_kernel(vecs, rows);
-}
 
 // Splits `count` into the fewest parts of at most `most`, as even as can be: the first `count %
 // parts` get one more.

@@ -3,6 +3,7 @@
 // 1x1 convolutions whose pixels are the rows of A, so blocking, threads, epilogues and the copy of
 // a transposed A are those of conv_gemm.
 #include "kernels/vector/conv_gemm.h"
+#include "kernels/vector/gemm_bf16.h"
 #include "kernels/vector/gemm_cost.h"
 #include "kernels/vector/gemm_pack.h"
 #include "kernels/vector/gemm_tiles.h"
@@ -58,7 +59,7 @@ double cost_us(const Problem& problem) {
 template <Numeric kNumeric>
 uint32_t packed_inputs(const Problem& problem) {
   const uint32_t factors = has_packed_bias(problem) ? 6u : 2u;
-  if (kNumeric == Numeric::kFloat) return factors;
+  if (kNumeric != Numeric::kByte) return factors;
   return factors | packed_operands(problem, kFirstMatmulOperand, 0);
 }
 
@@ -77,7 +78,7 @@ size_t packed_bytes(const Problem& problem) {
   int64_t m, n, k;
   if (!matmul_extents(problem, m, n, k)) return 0;
   const Panels panels = panels_of(kNumeric, n, k, 1);
-  const size_t epilogue = kNumeric == Numeric::kFloat
+  const size_t epilogue = kNumeric != Numeric::kByte
                               ? 0
                               : packed_epilogue_bytes(problem, attrs_of(problem).epilogue,
                                                       kFirstMatmulOperand, columns_of(panels));
@@ -93,6 +94,18 @@ void pack_bias(const Problem& problem, const Panels& panels, T* bias) {
   const bool scalar = values.extents.empty() || values.extents.back() == 1;
   for (int64_t col = 0; col < panels.n; ++col)
     bias[col] = constant_values<T>(values)[scalar ? 0 : col];
+}
+
+template <Form F>
+void pack_pairs(const Problem& problem, const Panels& panels, int64_t k, int64_t k_stride,
+                int64_t n_stride, std::byte* packed) {
+  float* bias = reinterpret_cast<float*>(packed);
+  pack_bias(problem, panels, bias);
+  const float* b = constant_floats(problem.inputs[1]);
+  for (int64_t panel = 0; panel < panels.count(); ++panel)
+    pack_pair_panel(b + panels.first_col(panel) * n_stride, k_stride, n_stride, k,
+                    panels.cols_of(panel), panels.vecs_of(panel) * kLanes, attrs_of(problem).alpha,
+                    reinterpret_cast<uint16_t*>(bias + panels.padded_n() + panels.offset(panel)));
 }
 
 template <Form F>
@@ -166,6 +179,8 @@ void pack(const Problem& problem, std::byte* packed) {
   const int64_t k_stride = transposed ? 1 : n, n_stride = transposed ? k : 1;
   if (F.numeric == Numeric::kFloat)
     pack_floats<F>(problem, panels, k_stride, n_stride, packed);
+  else if (F.numeric == Numeric::kBf16)
+    pack_pairs<F>(problem, panels, k, k_stride, n_stride, packed);
   else
     pack_bytes<F>(problem, panels, k, k_stride, n_stride, packed);
 }
@@ -179,7 +194,7 @@ void prepare(const KernelArgs& args, MatmulRun& matmul, ConvRun& run) {
     epilogue = reinterpret_cast<const PackedEpilogue*>(args.packed);
     run.bias += epilogue->bytes;
   }
-  set_matmul(args, F.numeric, epilogue, matmul);
+  set_matmul(args, epilogue, matmul);
   if (args.inputs.size() > 2 && args.inputs[2].present() && args.inputs[2].data) {
     matmul.finish.has_initial = true;
     matmul.finish.initial = matrix_source(args.inputs[2], args.outputs[0]);
@@ -196,6 +211,7 @@ void prepare(const KernelArgs& args, MatmulRun& matmul, ConvRun& run) {
   run.x_row = matmul.a.row;
   run.x_pixel = matmul.a.m;
   run.x_channel = matmul.a.k;
+  run.x_type = args.inputs[0].type;
   run.max_vecs = F.vecs;
   run.weights = run.bias + run.panels().padded_n() * kLaneBytes;
   run.finish = matmul.finish;
@@ -240,15 +256,19 @@ constexpr Tactic row(const char* name) {
           .pack = pack<F>,
           .workspace_bytes = workspace_bytes<F>,
           .run = run<F>,
-          .arithmetic = F.numeric == Numeric::kFloat ? nullptr : arithmetic<F>};
+          .arithmetic = F.numeric == Numeric::kByte ? arithmetic<F> : nullptr,
+          .precision = F.numeric == Numeric::kBf16 ? DataType::kBFloat16 : DataType::kUndefined};
 }
 
 #define CAMSHAFT_MATMUL_ROW(vecs, tile) row<Form{vecs, Numeric::kFloat}>("matmul_packed_f32_" tile),
 #define CAMSHAFT_BYTE_MATMUL_ROW(vecs, tile) \
   row<Form{vecs, Numeric::kByte}>("matmul_packed_u8i8_" tile),
 
-constexpr Tactic kTactics[] = {CAMSHAFT_GEMM_TILES(CAMSHAFT_MATMUL_ROW)
-                                   CAMSHAFT_BYTE_TILES(CAMSHAFT_BYTE_MATMUL_ROW)};
+#define CAMSHAFT_BF16_MATMUL_ROW(vecs, tile) \
+  row<Form{vecs, Numeric::kBf16}>("matmul_packed_bf16_" tile),
+
+constexpr Tactic kTactics[] = {CAMSHAFT_GEMM_TILES(CAMSHAFT_MATMUL_ROW) CAMSHAFT_BYTE_TILES(
+    CAMSHAFT_BYTE_MATMUL_ROW) CAMSHAFT_BYTE_TILES(CAMSHAFT_BF16_MATMUL_ROW)};
 
 }  // namespace
 

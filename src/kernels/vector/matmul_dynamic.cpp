@@ -32,7 +32,7 @@ void merge_batches(MatmulRun& run) {
 }
 
 void prepare(const KernelArgs& args, MatmulRun& run) {
-  set_matmul(args, Numeric::kFloat, nullptr, run);
+  set_matmul(args, nullptr, run);
   if (args.inputs.size() > 2 && args.inputs[2].present()) {
     run.finish.has_initial = true;
     run.finish.initial = matrix_source(args.inputs[2], args.outputs[0]);

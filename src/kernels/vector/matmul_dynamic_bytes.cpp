@@ -69,7 +69,7 @@ struct Work {
   }
   static MatmulRun matmul_of(const KernelArgs& args) {
     MatmulRun run;
-    set_matmul(args, Numeric::kByte, reinterpret_cast<const PackedEpilogue*>(args.packed), run);
+    set_matmul(args, reinterpret_cast<const PackedEpilogue*>(args.packed), run);
     return run;
   }
   int64_t items() const { return run.images * run.rows; }

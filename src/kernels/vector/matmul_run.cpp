@@ -2,6 +2,7 @@
 #include "kernels/vector/matmul_run.h"
 
 #include "kernels/vector/program_tile.h"
+#include "kernels/vector/tactic_util.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
@@ -57,8 +58,7 @@ double matmul_batch(const Problem& problem) {
   return batch;
 }
 
-void set_matmul(const KernelArgs& args, Numeric numeric, const PackedEpilogue* packed,
-                MatmulRun& run) {
+void set_matmul(const KernelArgs& args, const PackedEpilogue* packed, MatmulRun& run) {
   const ir::MatrixMultiplyAttrs& attrs = args.layer->as<ir::MatrixMultiplyAttrs>();
   const TensorView &a = args.inputs[0], &b = args.inputs[1], &y = args.outputs[0];
   run.m = extent_at(y, 1);
@@ -68,13 +68,13 @@ void set_matmul(const KernelArgs& args, Numeric numeric, const PackedEpilogue* p
   run.images = extent_at(y, 3);
   run.outer = 1;
   for (int back = 4; back < y.rank; ++back) run.outer *= extent_at(y, back);
-  const int64_t size = element_bytes(numeric);
+  const int64_t a_size = bytes_of(a.type), size = bytes_of(b.type);
   run.a = {.data = a.as<const std::byte>(),
-           .image = stride_at(a, 3) * size,
-           .row = stride_at(a, 2) * size,
-           .m = inner_stride(a, attrs.transpose_a ? 0 : 1) * size,
+           .image = stride_at(a, 3) * a_size,
+           .row = stride_at(a, 2) * a_size,
+           .m = inner_stride(a, attrs.transpose_a ? 0 : 1) * a_size,
            .n = 0,
-           .k = inner_stride(a, attrs.transpose_a ? 1 : 0) * size};
+           .k = inner_stride(a, attrs.transpose_a ? 1 : 0) * a_size};
   run.b = {.data = b.as<const std::byte>(),
            .image = stride_at(b, 3) * size,
            .row = stride_at(b, 2) * size,
@@ -96,9 +96,8 @@ void move_outer(const KernelArgs& args, int64_t outer, MatmulRun& run) {
   const auto moved = [&y, outer](const TensorView& view, int64_t size) {
     return view.as<const std::byte>() + outer_offset(view, y, outer) * size;
   };
-  const int64_t size = args.inputs[0].type == DataType::kFloat ? 4 : 1;
-  run.a.data = moved(args.inputs[0], size);
-  if (run.b.data) run.b.data = moved(args.inputs[1], size);
+  run.a.data = moved(args.inputs[0], bytes_of(args.inputs[0].type));
+  if (run.b.data) run.b.data = moved(args.inputs[1], bytes_of(args.inputs[1].type));
   run.finish.out.data = y.as<std::byte>() + outer_offset(y, y, outer) * run.finish.out.channel();
   if (run.finish.has_initial) run.finish.initial.data = moved(args.inputs[2], 4);
   for (int k = 0; k < run.finish.num_operands; ++k) {
@@ -113,6 +112,11 @@ namespace {
 const char* refuse_types(const Problem& problem, Numeric numeric) {
   const DataType a = problem.inputs[0].type, b = problem.inputs[1].type,
                  y = problem.outputs[0].type;
+  const auto fits = [](DataType t) { return t == DataType::kFloat || t == DataType::kBFloat16; };
+  if (numeric == Numeric::kBf16) {
+    if (!fits(a) || !fits(y)) return "neither float nor bfloat16";
+    return b == DataType::kFloat ? nullptr : "the right factor is not float";
+  }
   if (numeric == Numeric::kFloat)
     return a == DataType::kFloat && b == DataType::kFloat && y == DataType::kFloat ? nullptr
                                                                                    : "not float";
@@ -142,7 +146,10 @@ std::string refuse_matmul(const Problem& problem, Numeric numeric) {
   if (problem.inputs.size() > kFirstMatmulOperand + kMaxOperands)
     return "too many epilogue operands";
   if (!program_fits(attrs_of(problem).epilogue)) return "the epilogue is too long";
-  return refuse_operands(problem, kFirstMatmulOperand, of_bytes);
+  return refuse_operands(problem, kFirstMatmulOperand,
+                         of_bytes                    ? DataType::kUInt8
+                         : numeric == Numeric::kBf16 ? DataType::kBFloat16
+                                                     : DataType::kFloat);
 }
 
 bool has_packed_bias(const Problem& problem) {

@@ -2,6 +2,7 @@
 // PointWise, Activation, Unary, ElementWise, Select and Scale: a tile program over the collapsed
 // dimensions of the output, any broadcast, any strides. PointWise also takes and gives 8-bit codes,
 // all take and give bools.
+#include "kernels/simd/float16.h"
 #include "kernels/vector/affine_tile.h"
 #include "kernels/vector/nest.h"
 #include "kernels/vector/program_tile.h"
@@ -56,6 +57,7 @@ void set_code(Code& code, const ir::Layer& layer) {
 // Codes are floats to the program of a PointWise; other kinds do integer arithmetic on them.
 bool is_fit(const ProblemTensor& t, LayerKind kind) {
   if (!t.present || t.type == DataType::kFloat || t.type == DataType::kBool) return true;
+  if (is_16_bit_float(t.type)) return true;
   return kind == LayerKind::kPointWise && (t.type == DataType::kUInt8 || t.type == DataType::kInt8);
 }
 

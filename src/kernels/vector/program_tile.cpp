@@ -4,6 +4,7 @@
 // writes to the output.
 #include "kernels/vector/program_tile.h"
 
+#include "kernels/simd/float16.h"
 #include "kernels/vector/affine_tile.h"
 #include "kernels/vector/byte_rows.h"
 #include "kernels/vector/math.h"
@@ -425,7 +426,11 @@ class Interpreter {
         values_[k] = {static_cast<const float*>(a.data) + offset, a.row_stride, a.col_stride};
     }
     for (int k = 0; k < length_; ++k) k += execute(k, tile);
-    if (narrows) narrow(tile, static_cast<uint8_t*>(out.data) + to, out.row_stride);
+    if (!narrows) return;
+    if (is_16_bit_float(result_))
+      narrow_floats(tile, static_cast<uint16_t*>(out.data) + to, out.row_stride);
+    else
+      narrow(tile, static_cast<uint8_t*>(out.data) + to, out.row_stride);
   }
 
  private:
@@ -494,6 +499,11 @@ class Interpreter {
   static void gather_row(const T* from, int64_t stride, float* to, int64_t count) {
     for (int64_t k = 0; k < count; ++k) to[k] = static_cast<float>(from[k * stride]);
   }
+  template <class T>
+  static void copy_floats(const T* from, int64_t stride, float* to, int64_t count) {
+    if (stride == 1) return convert_row(from, to, count);
+    for (int64_t k = 0; k < count; ++k) convert_row(from + k * stride, to + k, 1);
+  }
   static void copy_row(const TileOperand& a, int64_t offset, float* to, int64_t count) {
     switch (a.type) {
       case DataType::kUInt8: {
@@ -512,6 +522,10 @@ class Interpreter {
         for (int64_t k = 0; k < count; ++k) to[k] = from[k * a.col_stride] != 0 ? 1.0f : 0.0f;
         return;
       }
+      case DataType::kBFloat16:
+        return copy_floats(static_cast<const Bf16*>(a.data) + offset, a.col_stride, to, count);
+      case DataType::kHalf:
+        return copy_floats(static_cast<const Half*>(a.data) + offset, a.col_stride, to, count);
       default:
         return gather_row(static_cast<const float*>(a.data) + offset, a.col_stride, to, count);
     }
@@ -525,6 +539,18 @@ class Interpreter {
     for (int64_t row = 0; row < rows; ++row)
       copy_row(a, offset + row * a.row_stride, to + row * cols, cols);
     return {to, tile.cols, 1};
+  }
+
+  void narrow_floats(const Tile& tile, uint16_t* out, int64_t row_stride) const {
+    const bool flat = row_stride == tile.cols;
+    const int64_t rows = flat ? 1 : tile.rows, cols = flat ? tile.rows * tile.cols : tile.cols;
+    for (int64_t row = 0; row < rows; ++row, out += row_stride) {
+      const float* from = tile.out + row * cols;
+      if (result_ == DataType::kBFloat16)
+        convert_row(from, reinterpret_cast<Bf16*>(out), cols);
+      else
+        convert_row(from, reinterpret_cast<Half*>(out), cols);
+    }
   }
 
   void narrow(const Tile& tile, uint8_t* out, int64_t row_stride) const {

@@ -15,7 +15,7 @@ using ir::DataType;
 
 // Element (r, c) is data[r * row_stride + c * col_stride], strides in elements. col_stride 1:
 // contiguous rows, 0: one scalar per row; others are gathered element by element. Types: float,
-// int8, uint8 (their codes as floats), bool (0 or 1).
+// bfloat16, half, int8, uint8 (their codes as floats), bool (0 or 1).
 struct TileOperand {
   const void* data;
   int64_t row_stride;

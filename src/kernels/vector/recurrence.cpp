@@ -200,6 +200,7 @@ void multiply_panels(const Product& p, int64_t rows, int64_t first, int64_t last
                .post = 0,
                .offset = 0,
                .residual_is_byte = false,
+               .residual_is_bf16 = false,
                .out = TileOut::kFloat});
     }
 }

@@ -6,6 +6,7 @@
 
 #include "kernels/resize_axis.h"
 #include "kernels/simd/bytes.h"
+#include "kernels/simd/float16.h"
 #include "kernels/vector/tactic_util.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -77,12 +78,25 @@ struct Run {
   }
 };
 
-// T: float, uint8_t or int8_t. Codes are blended as floats and rounded half to even.
+// T: float, bfloat16, half, uint8_t or int8_t. Codes are blended as floats and rounded half to
+// even.
 CAMSHAFT_INLINE F32 fetch(const float* p, int64_t count) {
   return count >= kLanes ? load(p) : load(p, first_n(static_cast<int>(count)));
 }
 CAMSHAFT_INLINE void put(float* p, F32 v, int64_t count) {
   count >= kLanes ? store(p, v) : store(p, v, first_n(static_cast<int>(count)));
+}
+CAMSHAFT_INLINE F32 fetch(const Bf16* p, int64_t count) {
+  return count >= kLanes ? load_floats(p) : load_floats(p, count);
+}
+CAMSHAFT_INLINE F32 fetch(const Half* p, int64_t count) {
+  return count >= kLanes ? load_floats(p) : load_floats(p, count);
+}
+CAMSHAFT_INLINE void put(Bf16* p, F32 v, int64_t count) {
+  count >= kLanes ? store_floats(p, v) : store_floats(p, v, count);
+}
+CAMSHAFT_INLINE void put(Half* p, F32 v, int64_t count) {
+  count >= kLanes ? store_floats(p, v) : store_floats(p, v, count);
 }
 template <class T>
 CAMSHAFT_INLINE F32 fetch(const T* p, int64_t count) {
@@ -191,8 +205,11 @@ std::string refusal(const Problem& p) {
   const auto& attrs = p.layer->as<ir::ResizeAttrs>();
   const ir::Extents &x = p.inputs[0].extents, &y = p.outputs[0].extents;
   const DataType type = p.inputs[0].type;
-  if (type != DataType::kFloat && type != DataType::kUInt8 && type != DataType::kInt8)
-    return "neither float nor 8-bit";
+  if (type != DataType::kFloat && type != DataType::kUInt8 && type != DataType::kInt8 &&
+      !is_16_bit_float(type))
+    return "neither a float nor 8-bit";
+  if (is_16_bit_float(type) && p.inputs[0].format != Format::kChannelLast)
+    return "16-bit floats in rows";
   if (p.outputs[0].type != type) return "another output type";
   if (x.size() != 3 && x.size() != 4) return "not of rank 3 or 4";
   if (attrs.sizes.empty() && attrs.scales.empty()) return "sizes are known only at run time";
@@ -225,9 +242,12 @@ void run_as(const KernelArgs& args) {
     for (int64_t w = r.width; w < padded(r.width); ++w) columns.low[w] = columns.high[w] = 0;
   const int64_t planes = kChannelLast ? r.batch : r.batch * r.channels;
   const auto body = [&](int, int64_t begin, int64_t end) {
-    for (int64_t k = begin; k < end; ++k)
-      (kChannelLast ? channel_last_row<T> : linear_row<T>)(r, rows, columns, k / r.height,
-                                                           k % r.height, k > begin);
+    for (int64_t k = begin; k < end; ++k) {
+      if constexpr (kChannelLast)
+        channel_last_row<T>(r, rows, columns, k / r.height, k % r.height, k > begin);
+      else
+        linear_row<T>(r, rows, columns, k / r.height, k % r.height, k > begin);
+    }
   };
   if (args.pool && count_of(args.outputs[0]) >= kForkFloats)
     args.pool->parallel_ranges(planes * r.height, body);
@@ -242,6 +262,12 @@ void run(const KernelArgs& args) {
       return run_as<uint8_t, kChannelLast>(args);
     case DataType::kInt8:
       return run_as<int8_t, kChannelLast>(args);
+    case DataType::kBFloat16:
+      if constexpr (kChannelLast) return run_as<Bf16, true>(args);
+      return;
+    case DataType::kHalf:
+      if constexpr (kChannelLast) return run_as<Half, true>(args);
+      return;
     default:
       return run_as<float, kChannelLast>(args);
   }

@@ -4,6 +4,7 @@
 #include "kernels/vector/byte_rows.h"
 #include "kernels/vector/byte_table.h"
 #include "kernels/vector/program_tile.h"
+#include "kernels/vector/tactic_util.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
@@ -36,21 +37,19 @@ void fill_tile(const TileSource& source, const TilePlace& place, int64_t channel
 
 TileSource source_of(const TensorView& operand, const BroadcastOperand& b, int64_t image,
                      int64_t row, int64_t pixel, int64_t channel) {
-  const bool is_byte = operand.type == DataType::kUInt8;
-  const int64_t size = is_byte ? 1 : 4;
+  const int64_t size = bytes_of(operand.type);
   return {reinterpret_cast<const std::byte*>(b.data),
           image * size,
           row * size,
           pixel * size,
           channel * size,
-          is_byte};
+          operand.type};
 }
 
 StepSource step_source(const TileFinish& finish, int operand) {
   if (finish.packed && finish.packed->operands[operand] > 0) return StepSource::kFloats;
   const TileSource& source = finish.operands[operand];
-  return step_source_of(source.is_byte ? DataType::kUInt8 : DataType::kFloat,
-                        source.channel / source.element());
+  return step_source_of(source.type, source.channel / source.element());
 }
 
 // Tiles wait in the scratch unless the output is float.
@@ -93,9 +92,11 @@ void set_epilogue(const ir::Program& program, std::span<const TensorView> inputs
                   size_t first_operand, const TensorView& output,
                   TileSource (*source)(const TensorView&, const TensorView&),
                   const PackedEpilogue* packed, TileFinish& finish) {
-  finish.out.type = output.type == DataType::kUInt8   ? TileOut::kByte
-                    : output.type == DataType::kInt32 ? TileOut::kInt
-                                                      : TileOut::kFloat;
+  finish.out.type = output.type == DataType::kUInt8      ? TileOut::kByte
+                    : output.type == DataType::kInt32    ? TileOut::kInt
+                    : output.type == DataType::kBFloat16 ? TileOut::kBf16
+                    : output.type == DataType::kHalf     ? TileOut::kHalf
+                                                         : TileOut::kFloat;
   finish.packed = packed;
   finish.program = &program;
   for (size_t k = first_operand; k < inputs.size(); ++k)
@@ -103,14 +104,16 @@ void set_epilogue(const ir::Program& program, std::span<const TensorView> inputs
   if (packed) return set_registers(finish);
   finish.epilogue = classify_epilogue(program);
   // The kernel adds contiguous residuals only.
-  if (finish.epilogue.kind == EpilogueKind::kResidualClip && finish.operands[0].channel != 4)
+  if (finish.epilogue.kind == EpilogueKind::kResidualClip &&
+      finish.operands[0].channel != finish.operands[0].element())
     finish.epilogue = {EpilogueKind::kProgram, -__builtin_inff(), __builtin_inff(), 0};
   set_registers(finish);
 }
 
 int64_t rest_scratch_bytes(const TileFinish& finish, int64_t pixels) {
-  if (!finish.packed) return 0;
-  const int64_t tiles = (finish.packed->rest_length > 0 ? 1 : 0) + finish.packed->bytes_operands;
+  if (!finish.packed && !finish.out.is_16_bit()) return 0;
+  const int64_t tiles =
+      !finish.packed ? 1 : (finish.packed->rest_length > 0 ? 1 : 0) + finish.packed->bytes_operands;
   return tiles * pixels * (kMaxRestChannels + kLanes) * static_cast<int64_t>(sizeof(float));
 }
 
@@ -136,13 +139,15 @@ void set_finish(const TileFinish& finish, Tile& tile) {
   tile.high = finish.epilogue.high;
   tile.slope = finish.epilogue.kind == EpilogueKind::kLeaky ? finish.epilogue.slope : 1;
   tile.gate = finish.epilogue.kind == EpilogueKind::kGate ? &finish.epilogue.gate : nullptr;
+  tile.out = finish.waits_as_floats() ? TileOut::kFloat : finish.out.type;
 }
 
 void place_tile(const TileFinish& finish, const TilePlace& place, int64_t channel, int64_t cols,
                 Tile& tile) {
   tile.c = at(finish.out, place, channel);
   tile.cols = cols;
-  if (finish.has_initial) fill_tile(finish.initial, place, channel, tile);
+  if (finish.has_initial && !finish.waits_as_floats())
+    fill_tile(finish.initial, place, channel, tile);
   if (finish.epilogue.kind == EpilogueKind::kResidualClip) {
     tile.residual = at(finish.operands[0], place, channel);
     tile.residual_stride = finish.operands[0].pixel;
@@ -172,7 +177,7 @@ void place_byte_tile(const TileFinish& finish, const TilePlace& place, int64_t c
     const TileSource& residual = finish.operands[packed.residual];
     tile.residual = at(residual, place, channel);
     tile.residual_stride = residual.pixel;
-    tile.residual_is_byte = residual.is_byte;
+    tile.residual_is_byte = residual.type == DataType::kUInt8;
   }
 }
 
@@ -187,13 +192,21 @@ void add_initial(const TileFinish& finish, const TilePlace& place, int64_t chann
           *floats(from + r * finish.initial.pixel + c * finish.initial.channel);
 }
 
+namespace {
+
+TileOperand operand_at(const TileSource& source, const TilePlace& place, int64_t channel) {
+  return {at(source, place, channel), source.pixel / source.element(),
+          source.channel / source.element(), source.type};
+}
+
+}  // namespace
+
 void run_tile_program(const TileFinish& finish, const TilePlace& place, float* y, int64_t y_pixel,
                       int64_t channel, int64_t channels) {
   TileOperand operands[kMaxOperands + 1];
   operands[0] = {y, y_pixel, 1};
   for (int k = 0; k < finish.num_operands; ++k)
-    operands[k + 1] = {floats(at(finish.operands[k], place, channel)),
-                       in_floats(finish.operands[k].pixel), in_floats(finish.operands[k].channel)};
+    operands[k + 1] = operand_at(finish.operands[k], place, channel);
   if (finish.registers.present())
     return run_registers(finish.registers, operands, {y, y_pixel}, place.pixels, channels);
   run_program(*finish.program, operands, y, y_pixel, place.pixels, channels);
@@ -264,9 +277,7 @@ void run_rest_in_registers(const TileFinish& finish, const TilePlace& place, int
     if (finish.packed->operands[k] > 0)
       operands[k + 1] = {finish.packed_floats(finish.packed->operands[k]) + column, 0, 1};
     else
-      operands[k + 1] = {at(source, place, channel), source.pixel / source.element(),
-                         source.channel / source.element(),
-                         source.is_byte ? DataType::kUInt8 : DataType::kFloat};
+      operands[k + 1] = operand_at(source, place, channel);
   }
   const TileResult out =
       waits(finish) ? TileResult{at(finish.out, place, channel), finish.out.pixel, DataType::kUInt8}
@@ -295,7 +306,7 @@ void finish_byte_tiles(const TileFinish& finish, const TilePlace& place, int64_t
     const TileSource& source = finish.operands[k];
     if (packed.operands[k] > 0) {
       operands[k + 1] = {finish.packed_floats(packed.operands[k]) + column, 0, 1};
-    } else if (source.is_byte) {
+    } else if (source.type == DataType::kUInt8) {
       widen(source, place, channel, channels, next);
       operands[k + 1] = {next, kRestStride, 1};
       next += tile_floats;
@@ -309,6 +320,38 @@ void finish_byte_tiles(const TileFinish& finish, const TilePlace& place, int64_t
            channels);
   if (waits(finish))
     narrow(packed, y, place.pixels, channels, at(finish.out, place, channel), finish.out.pixel);
+}
+
+void place_pair_tile(const TileFinish& finish, const TilePlace& place, int64_t channel,
+                     int64_t cols, int64_t first_channel, std::byte* scratch, Tile& tile) {
+  constexpr int64_t kFloat = static_cast<int64_t>(sizeof(float));
+  place_tile(finish, place, channel, cols, tile);
+  if (finish.waits_as_floats()) {
+    tile.c = scratch + (channel - first_channel) * kFloat;
+    tile.c_stride = kRestStride * kFloat;
+  }
+  if (finish.has_initial && finish.waits_as_floats())
+    fill_tile(finish.initial, place, channel, tile);
+  if (tile.residual) tile.residual_is_bf16 = finish.operands[0].type == DataType::kBFloat16;
+}
+
+void finish_pair_tiles(const TileFinish& finish, const TilePlace& place, int64_t channel,
+                       int64_t channels, std::byte* scratch) {
+  if (!finish.waits_as_floats()) return finish_tiles(finish, place, channel, channels);
+  TileOperand operands[kMaxOperands + 1];
+  operands[0] = {scratch, kRestStride, 1};
+  for (int k = 0; k < finish.num_operands; ++k)
+    operands[k + 1] = operand_at(finish.operands[k], place, channel);
+  const TileResult out{at(finish.out, place, channel), finish.out.pixel / finish.out.channel(),
+                       finish.out.type == TileOut::kBf16 ? DataType::kBFloat16 : DataType::kHalf};
+  const bool in_registers = finish.registers.present();
+  if (finish.has_rest() && !in_registers)
+    return run_program(*finish.program, operands, out, place.pixels, channels);
+  if (in_registers) {
+    const TileResult floats{scratch, kRestStride, DataType::kFloat};
+    run_registers(finish.registers, operands, floats, place.pixels, channels);
+  }
+  run_code(nullptr, 0, 1, operands, out, place.pixels, channels);  // all but the conversion is done
 }
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

@@ -20,18 +20,21 @@ struct TileOutput {
   int64_t image = 0, row = 0, pixel = 0;
   TileOut type = TileOut::kFloat;
 
-  int64_t channel() const { return type == TileOut::kByte ? 1 : 4; }
+  int64_t channel() const { return type == TileOut::kByte ? 1 : is_16_bit() ? 2 : 4; }
+  bool is_16_bit() const { return type == TileOut::kBf16 || type == TileOut::kHalf; }
 };
 
 struct TileSource {
   const std::byte* data = nullptr;
   int64_t image = 0, row = 0, pixel = 0, channel = 0;
-  bool is_byte = false;  // else float
+  DataType type = DataType::kFloat;  // or uint8, bfloat16, half
 
   const std::byte* at(int64_t n, int64_t h, int64_t w, int64_t c) const {
     return data + n * image + h * row + w * pixel + c * channel;
   }
-  int64_t element() const { return is_byte ? 1 : 4; }
+  int64_t element() const {
+    return type == DataType::kFloat ? 4 : type == DataType::kUInt8 ? 1 : 2;
+  }
 };
 
 struct TileFinish {
@@ -49,6 +52,8 @@ struct TileFinish {
   bool has_rest() const {
     return packed ? packed->rest_length > 0 : epilogue.kind == EpilogueKind::kProgram;
   }
+  // 16-bit results are stored by what runs after the kernel, from floats.
+  bool waits_as_floats() const { return out.is_16_bit() && (has_rest() || has_initial); }
   const float* packed_floats(int64_t offset) const {
     return reinterpret_cast<const float*>(reinterpret_cast<const std::byte*>(packed) + offset);
   }
@@ -83,6 +88,8 @@ void place_tile(const TileFinish& finish, const TilePlace& place, int64_t channe
 void place_byte_tile(const TileFinish& finish, const TilePlace& place, int64_t channel,
                      int64_t cols, int64_t column, int64_t first_channel, std::byte* scratch,
                      Tile& tile);
+void place_pair_tile(const TileFinish& finish, const TilePlace& place, int64_t channel,
+                     int64_t cols, int64_t first_channel, std::byte* scratch, Tile& tile);
 // Adds the initial values to stored tiles, for kernels that do not start from them.
 void add_initial(const TileFinish& finish, const TilePlace& place, int64_t channel,
                  int64_t channels);
@@ -96,5 +103,7 @@ void finish_tiles(const TileFinish& finish, const TilePlace& place, int64_t chan
                   int64_t channels);
 void finish_byte_tiles(const TileFinish& finish, const TilePlace& place, int64_t channel,
                        int64_t channels, int64_t column, std::byte* scratch);
+void finish_pair_tiles(const TileFinish& finish, const TilePlace& place, int64_t channel,
+                       int64_t channels, std::byte* scratch);
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Between float, bfloat16 and half: reformats that change the storage type of a tensor (and may
+// change its layout), casts.
+#include "kernels/simd/float16.h"
+#include "kernels/vector/nest.h"
+#include "kernels/vector/tactic_util.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace {
+
+constexpr double kElementsPerUs = 10000;
+
+bool is_taken(DataType type) {
+  return type == DataType::kFloat || is_16_bit_float(type);
+}
+
+std::string refusal(const Problem& p) {
+  if (!is_taken(p.inputs[0].type) || !is_taken(p.outputs[0].type))
+    return "neither float nor a 16-bit float";
+  return p.inputs[0].type == p.outputs[0].type ? "the same type" : "";
+}
+
+// Gathers a row of the source where it is not contiguous.
+template <class From, class To>
+void convert_strided(const From* from, int64_t step, To* to, int64_t count) {
+  constexpr int64_t kChunk = 256;
+  From gathered[kChunk];
+  for (int64_t first = 0; first < count; first += kChunk) {
+    const int64_t chunk = count - first < kChunk ? count - first : kChunk;
+    for (int64_t k = 0; k < chunk; ++k) gathered[k] = from[(first + k) * step];
+    convert_row(gathered, to + first, chunk);
+  }
+}
+
+template <class From, class To>
+void convert_view(const KernelArgs& args) {
+  const TensorView &x = args.inputs[0], &y = args.outputs[0];
+  const int64_t elements = count_of(y);
+  if (elements == 0) return;
+  Nest nest = make_nest(y);
+  add_tensor(nest, x);
+  collapse(nest);
+  const double us = static_cast<double>(elements) / kElementsPerUs;
+  for_tiles(nest, args.pool, us, [&](const int64_t* offsets, int64_t rows, int64_t cols) {
+    const From* from = x.as<const From>() + offsets[1];
+    To* to = y.as<To>() + offsets[0];
+    const int64_t step = nest.col_stride(1);
+    for (int64_t row = 0; row < rows; ++row, from += nest.row_stride(1), to += nest.row_stride(0)) {
+      if (step == 1)
+        convert_row(from, to, cols);
+      else
+        convert_strided(from, step, to, cols);
+    }
+  });
+}
+
+void run(const KernelArgs& args) {
+  with_float_type(args.inputs[0].type, [&args](auto from) {
+    with_float_type(args.outputs[0].type,
+                    [&args](auto to) { convert_view<decltype(from), decltype(to)>(args); });
+  });
+}
+
+constexpr Tactic kTactics[] = {
+    {"cast_floats", ir::LayerKind::kCast, kIsa, FormatRule::kSame, 1, refusal, traffic_us,
+     CAMSHAFT_NOTHING_PACKED, run},
+    {"reformat_convert", ir::LayerKind::kReformat, kIsa, FormatRule::kAny, 1, refusal, traffic_us,
+     CAMSHAFT_NOTHING_PACKED, run},
+};
+
+}  // namespace
+
+std::span<const Tactic> convert_tactics() {
+  return kTactics;
+}
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Max and average pooling of channel-last bfloat16 and half maps: widened as they are read, one
+// output pixel at a time, all of them one window when global.
+#include "kernels/simd/float16.h"
+#include "kernels/vector/pool_window.h"
+#include "kernels/vector/reduction.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace {
+
+using ir::PoolingType;
+
+template <class Step, class T, int kVectors>
+CAMSHAFT_INLINE void pool_vectors(const T* x, int64_t rows, int64_t row_stride, int64_t cols,
+                                  int64_t col_stride, float scale, T* to) {
+  F32 sum[kVectors];
+  for (F32& s : sum) s = set1(Step::kIdentity);
+  for (int64_t row = 0; row < rows; ++row, x += row_stride) {
+    const T* p = x;
+    for (int64_t col = 0; col < cols; ++col, p += col_stride)
+      for (int v = 0; v < kVectors; ++v) sum[v] = Step::step(sum[v], load_floats(p + v * kLanes));
+  }
+  for (int v = 0; v < kVectors; ++v)
+    store_floats(to + v * kLanes, Step::kIdentity != 0 ? sum[v] : sum[v] * set1(scale));
+}
+
+template <class Step, class T>
+void pool_rest(const T* x, int64_t rows, int64_t row_stride, int64_t cols, int64_t col_stride,
+               float scale, T* to, int64_t count) {
+  F32 sum = set1(Step::kIdentity);
+  for (int64_t row = 0; row < rows; ++row, x += row_stride)
+    for (int64_t col = 0; col < cols; ++col)
+      sum = Step::step(sum, load_floats(x + col * col_stride, count));
+  store_floats(to, Step::kIdentity != 0 ? sum : sum * set1(scale), count);
+}
+
+template <class Step, class T>
+void pool_row(const PoolMaps& p, const T* maps, T* out, int64_t n, int64_t oh) {
+  const int64_t kh = p.h.first(oh), rows = p.h.last(oh) - kh;
+  const T* row = maps + n * p.x_image + (p.h.start(oh) + kh * p.h.dilation) * p.x_row;
+  T* y = out + n * p.y_image + oh * p.y_row;
+  for (int64_t ow = 0; ow < p.w.out; ++ow, y += p.y_pixel) {
+    const int64_t kw = p.w.first(ow), cols = p.w.last(ow) - kw;
+    const T* x = row + (p.w.start(ow) + kw * p.w.dilation) * p.x_pixel;
+    const int64_t row_step = p.h.dilation * p.x_row, col_step = p.w.dilation * p.x_pixel;
+    const float scale = p.scale(oh, ow);
+    int64_t c = 0;
+    for (; c + 4 * kLanes <= p.channels; c += 4 * kLanes)
+      pool_vectors<Step, T, 4>(x + c, rows, row_step, cols, col_step, scale, y + c);
+    for (; c + kLanes <= p.channels; c += kLanes)
+      pool_vectors<Step, T, 1>(x + c, rows, row_step, cols, col_step, scale, y + c);
+    if (c < p.channels)
+      pool_rest<Step>(x + c, rows, row_step, cols, col_step, scale, y + c, p.channels - c);
+  }
+}
+
+template <class Step, class T>
+void run_as(const KernelArgs& args) {
+  if (count_of(args.outputs[0]) == 0) return;
+  const PoolMaps p = pool_maps(args);
+  const T* x = args.inputs[0].as<const T>();
+  T* y = args.outputs[0].as<T>();
+  split(args.pool, p.batch * p.h.out, pool_us(p, kLanes), [&](int, int64_t first, int64_t last) {
+    for (int64_t row = first; row < last; ++row)
+      pool_row<Step>(p, x, y, row / p.h.out, row % p.h.out);
+  });
+}
+
+template <class Step>
+void run(const KernelArgs& args) {
+  args.inputs[0].type == DataType::kBFloat16 ? run_as<Step, Bf16>(args) : run_as<Step, Half>(args);
+}
+
+template <PoolingType kType>
+std::string refusal(const Problem& p) {
+  if (!is_16_bit_float(p.inputs[0].type) || p.outputs[0].type != p.inputs[0].type)
+    return "not of one 16-bit float type";
+  if (p.outputs.size() > 1 && p.outputs[1].present) return "the indices are wanted";
+  const ir::PoolingAttrs& attrs = pooling_attrs(*p.layer);
+  if (attrs.type != kType)
+    return kType == PoolingType::kMax ? "not max pooling" : "not average pooling";
+  if (p.inputs[0].extents.size() != 3 && p.inputs[0].extents.size() != 4)
+    return "not a 1-D or 2-D map";
+  return "";
+}
+
+double cost_us(const Problem& p) {
+  const ir::PoolingAttrs& attrs = pooling_attrs(*p.layer);
+  double steps = 1;
+  for (size_t d = 0; d < attrs.kernel.size() && !attrs.global; ++d)
+    steps *= static_cast<double>(attrs.kernel[d]);
+  const double vectors = static_cast<double>(count_of(p.outputs[0])) / kLanes;
+  return traffic_us(p) / 2 + vectors * (2 + steps * 0.8) / 3000 / p.threads;
+}
+
+constexpr Tactic kTactics[] = {
+    {"pool_max_nhwc_16_bit", ir::LayerKind::kPooling, kIsa, FormatRule::kChannelLast, 1,
+     refusal<PoolingType::kMax>, cost_us, CAMSHAFT_NOTHING_PACKED, run<MaxStep>},
+    {"pool_average_nhwc_16_bit", ir::LayerKind::kPooling, kIsa, FormatRule::kChannelLast, 1,
+     refusal<PoolingType::kAverage>, cost_us, CAMSHAFT_NOTHING_PACKED, run<AddStep>},
+};
+
+}  // namespace
+
+std::span<const Tactic> pool_16_bit_tactics() {
+  return kTactics;
+}
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET
