@@ -3,6 +3,7 @@
 // jump to the next step's function, so that nothing is saved, moved or dispatched in between.
 #include "kernels/vector/program_registers.h"
 
+#include "kernels/simd/float16.h"
 #include "kernels/vector/byte_rows.h"
 #include "kernels/vector/math.h"
 
@@ -18,6 +19,10 @@ StepSource step_source_of(DataType type, int64_t col_stride) {
       return StepSource::kBytes;
     case DataType::kInt8:
       return StepSource::kSignedBytes;
+    case DataType::kBFloat16:
+      return StepSource::kBf16;
+    case DataType::kHalf:
+      return StepSource::kHalf;
     default:
       return StepSource::kNone;
   }
@@ -85,7 +90,7 @@ struct Vectors {
     if constexpr (sizeof(T) == 1)
       return to_float(load_bytes(p));
     else
-      return load(p);
+      return load_floats(p);
   }
 };
 struct Splat {
@@ -187,11 +192,14 @@ void store_block(const Step* step, StepContext* context, F32 v0, F32 v1, F32 v2,
   return context->store(step, context, v0, v1, v2, v3, v4, v5, v6, v7);
 }
 
-void store_floats(const Step*, StepContext* context, F32 v0, F32 v1, F32 v2, F32 v3, F32 v4, F32 v5,
-                  F32 v6, F32 v7) {
-  const auto to = [context](int k) { return reinterpret_cast<float*>(context->out.at(k)); };
-  store(to(0), v0), store(to(1), v1), store(to(2), v2), store(to(3), v3);
-  store(to(4), v4), store(to(5), v5), store(to(6), v6), store(to(7), v7);
+// T: float, bfloat16 or half.
+template <class T>
+void store_as(const Step*, StepContext* context, F32 v0, F32 v1, F32 v2, F32 v3, F32 v4, F32 v5,
+              F32 v6, F32 v7) {
+  const auto to = [context](int k) { return reinterpret_cast<T*>(context->out.at(k)); };
+  store_floats(to(0), v0), store_floats(to(1), v1), store_floats(to(2), v2);
+  store_floats(to(3), v3), store_floats(to(4), v4), store_floats(to(5), v5);
+  store_floats(to(6), v6), store_floats(to(7), v7);
 }
 
 template <class Q>
@@ -229,6 +237,10 @@ StepFunction step_of(StepSource source) {
       return run_step<Operation, Vectors<uint8_t> >;
     case StepSource::kSignedBytes:
       return run_step<Operation, Vectors<int8_t> >;
+    case StepSource::kBf16:
+      return run_step<Operation, Vectors<Bf16> >;
+    case StepSource::kHalf:
+      return run_step<Operation, Vectors<Half> >;
     case StepSource::kSplat:
       return run_step<Operation, Splat>;
     default:
@@ -432,7 +444,7 @@ class Maker {
 // --- running
 
 int64_t size_of(DataType type) {
-  return type == DataType::kFloat ? 4 : 1;
+  return type == DataType::kFloat ? 4 : is_16_bit_float(type) ? 2 : 1;
 }
 
 // Blocks of eight vectors: `across` side by side in `rows_at_once()` rows.
@@ -517,7 +529,7 @@ struct Blocks {
       const M32 mask = first_n(static_cast<int>(count));
       store(reinterpret_cast<float*>(to), load(reinterpret_cast<const float*>(from), mask), mask);
     } else {
-      std::memcpy(to, from, static_cast<size_t>(count));
+      std::memcpy(to, from, static_cast<size_t>(count * size));
     }
   }
 };
@@ -537,7 +549,9 @@ StepFunction storing_step(DataType type, bool in_fours) {
     return in_fours ? store_codes_in_fours<uint8_t> : store_codes_of<uint8_t>;
   if (type == DataType::kInt8)
     return in_fours ? store_codes_in_fours<int8_t> : store_codes_of<int8_t>;
-  return store_floats;
+  if (type == DataType::kBFloat16) return store_as<Bf16>;
+  if (type == DataType::kHalf) return store_as<Half>;
+  return store_as<float>;
 }
 
 constexpr int64_t kRowsAtOnce = 64;  // whose columns are finished before the next rows

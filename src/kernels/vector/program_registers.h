@@ -16,6 +16,8 @@ enum class StepSource : uint8_t {
   kFloats,
   kBytes,
   kSignedBytes,
+  kBf16,
+  kHalf,
   kSplat
 };
 
@@ -54,7 +56,7 @@ bool make_register_program(const ir::Instruction* code, int length, int num_inpu
 // round(v * scale + shift) + offset behind it; false: too long.
 bool append_codes(RegisterProgram& program, float scale, float shift, float offset);
 
-// As run_code, for float and 8-bit results.
+// As run_code, for results of all types but bool.
 void run_registers(const RegisterProgram& program, const TileOperand* operands,
                    const TileResult& out, int64_t rows, int64_t cols);
 

@@ -64,7 +64,7 @@ void set_registers(TileFinish& finish) {
              : finish.program->code.data();
   const int length = packed ? packed->rest_length : static_cast<int>(finish.program->code.size());
   // One operation on floats is a loop of its own.
-  if (!finish.has_rest() || (length < 2 && !waits(finish))) return;
+  if (!finish.has_rest() || (length < 2 && !waits(finish) && !finish.out.is_16_bit())) return;
   StepSource sources[kMaxOperands + 1] = {StepSource::kFloats};
   for (int k = 0; k < finish.num_operands; ++k) sources[k + 1] = step_source(finish, k);
   if (make_register_program(code, length, finish.num_operands + 1, sources, finish.registers) &&
@@ -344,13 +344,9 @@ void finish_pair_tiles(const TileFinish& finish, const TilePlace& place, int64_t
     operands[k + 1] = operand_at(finish.operands[k], place, channel);
   const TileResult out{at(finish.out, place, channel), finish.out.pixel / finish.out.channel(),
                        finish.out.type == TileOut::kBf16 ? DataType::kBFloat16 : DataType::kHalf};
-  const bool in_registers = finish.registers.present();
-  if (finish.has_rest() && !in_registers)
-    return run_program(*finish.program, operands, out, place.pixels, channels);
-  if (in_registers) {
-    const TileResult floats{scratch, kRestStride, DataType::kFloat};
-    run_registers(finish.registers, operands, floats, place.pixels, channels);
-  }
+  if (finish.registers.present())
+    return run_registers(finish.registers, operands, out, place.pixels, channels);
+  if (finish.has_rest()) return run_program(*finish.program, operands, out, place.pixels, channels);
   run_code(nullptr, 0, 1, operands, out, place.pixels, channels);  // all but the conversion is done
 }
 
