@@ -27,7 +27,8 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", help="ONNX files or folders")
     parser.add_argument("--threads", default="1,2", help="comma separated thread counts (default 1,2)")
-    parser.add_argument("--engines", default="camshaft,onnxruntime,openvino_f32,openvino,ncnn")
+    parser.add_argument("--engines", default="camshaft,onnxruntime,openvino_f32,openvino,ncnn",
+                        help="the first is compared with the others; camshaft_bf16 and camshaft_best may use 16-bit floats, as openvino does")
     parser.add_argument("--isa", choices=["avx2", "avx_vnni", "avx512"], help="hold the engines to this instruction set")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.35, help="length of one engine's turn")
@@ -326,7 +327,7 @@ def measure(path, threads, engine_names):
 
 
 def ratio(row, peer):
-    ours, theirs = row["engines"].get("camshaft", {}), row["engines"].get(peer, {})
+    ours, theirs = row["engines"][ARGUMENTS.engines.split(",")[0]], row["engines"].get(peer, {})
     return theirs["median_ms"] / ours["median_ms"] if "median_ms" in ours and "median_ms" in theirs else None
 
 
@@ -338,14 +339,14 @@ def cell(figures):
 
 
 def print_table(rows, engine_names):
-    peers = [name for name in engine_names if name != "camshaft"]
+    peers = engine_names[1:]
     header = ["model", "thr"] + [name + " ms" for name in engine_names] + ["vs " + name for name in peers] + ["error", "GMAC/s peak"]
     lines = [header]
     for row in rows:
         figures = row["engines"]
         line = [row["model"], str(row["threads"])] + [cell(figures[name]) for name in engine_names]
         line += ["–" if ratio(row, peer) is None else f"{ratio(row, peer):.2f}x" for peer in peers]
-        error = figures.get("camshaft", {}).get("error")
+        error = figures[engine_names[0]].get("error")
         line += ["–" if error is None else f"{error:.1e}", f'{row["fma_peak_gmacs"]:.0f}']
         lines.append(line)
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
@@ -366,7 +367,7 @@ def print_table(rows, engine_names):
 
 def write_markdown(rows, engine_names, path):
     """One row per model; a cell holds the medians in ms of all thread counts, `!` marks wrong answers, `–` what does not run."""
-    peers = [name for name in engine_names if name != "camshaft"]
+    peers = engine_names[1:]
     threads = sorted({row["threads"] for row in rows})
     lines = ["| model | " + " | ".join(engine_names) + " | " + " | ".join(f"vs {peer}" for peer in peers) + " |",
              "|---|" + "---:|" * (len(engine_names) + len(peers))]
