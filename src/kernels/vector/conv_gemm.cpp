@@ -218,7 +218,7 @@ void choose_blocks(ConvRun& run, int threads) {
   // Few tiles use each panel of many weights, which come from L3 or memory: so slowly that tiles
   // would wait for most of them, unless the tiles before have fetched them.
   const int64_t tiles = run.block_rows * ceil_div(run.strip, run.tile_rows());
-  run.fetches_ahead = run.numeric == Numeric::kFloat && run.fold == 1 && tiles > 1 &&
+  run.fetches_ahead = run.numeric != Numeric::kByte && run.fold == 1 && tiles > 1 &&
                       tiles <= kMostTilesAhead && filter_bytes > l2_bytes / 8 &&
                       window_bytes(run, run.block_rows) < l2_bytes / 4;
   if (run.fetches_ahead) run.panel_group = 1;

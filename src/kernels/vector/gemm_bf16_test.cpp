@@ -169,6 +169,12 @@ TEST(ConvBf16, KernelsStridesAndPads) {
                .pad = {kernel / 2, kernel / 2}});
 }
 
+// More weights than L2 holds long: panel after panel, the next one fetched ahead.
+TEST(ConvBf16, ManyWeights) {
+  check({.x = {1, 400, 7, 7}, .w = {330, 400, 1, 1}});
+  check({.x = {1, 64, 7, 7}, .w = {150, 64, 3, 3}, .pad = {1, 1}});
+}
+
 TEST(ConvBf16, GroupsDilationsAndEpilogues) {
   check({.x = {2, 12, 7, 9}, .w = {18, 4, 3, 3}, .pad = {1, 1}, .groups = 3});
   check({.x = {2, 9, 7, 9}, .w = {18, 3, 3, 3}, .pad = {1, 1}, .groups = 3});

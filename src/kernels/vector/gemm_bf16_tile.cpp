@@ -14,6 +14,7 @@ struct WidenedProduct {
     F32 even, odd;
   };
   using Column = Row;
+  static constexpr bool kFetchesAhead = true;
 
   static CAMSHAFT_INLINE_MEMBER Row widened(I32 pairs) {
     return {bits_as_float(shift_left<16>(pairs)),

@@ -16,6 +16,7 @@ struct Dpbf16Product {
   using Sum = F32;
   using Row = __m512i;
   using Column = __m512i;
+  static constexpr bool kFetchesAhead = true;
 
   CAMSHAFT_INLINE_MEMBER __m512i column(const std::byte* b) const { return _mm512_loadu_si512(b); }
   CAMSHAFT_INLINE_MEMBER __m512i row(const std::byte* a) const {

@@ -51,7 +51,7 @@ struct Tile {
   int64_t c_stride;
   int64_t cols;     // (kVecs - 1) * kLanes < cols ≤ kVecs * kLanes
   bool accumulate;  // start from C instead of the bias; C is of floats
-  // Floats only: memory to fetch into L2 meanwhile, `ahead_step` bytes further with every step of
+  // Not of bytes: memory to fetch into L2 meanwhile, `ahead_step` bytes further with every step of
   // K; null: nothing.
   const std::byte* ahead = nullptr;
   int64_t ahead_step = 0;
