@@ -203,7 +203,7 @@ struct FixedWindow {
     const bool is_left = col < kOuter, is_right = col >= columns<P>() - kOuter;
     if (!kChecked || !(is_left || is_right))
       return read_input<kMasked>(run, column<false>(run, row, iw + col), lanes);
-    if constexpr (R::kIsQuantized || kMasked)
+    if constexpr (sizeof(*row) != sizeof(float) || kMasked)
       return read_input<kMasked>(run, column<true>(run, row, iw + col), lanes);
     else
       return load(column<false>(run, row, iw + col),
