@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// WidenFloats: layers whose tensors are bfloat16 or half in the network compute in float, for which
+// there are kernels; casts stand where 16 bits remain (inputs, outputs, layers of other kinds).
+// What a network's types round is not rounded between two such layers: more exact than the network
+// says, never less. The strict form rounds behind every layer, as the types say; both compute each
+// layer in float.
+#include <unordered_map>
+
+#include "kernels/interpreter.h"
+#include "passes/passes.h"
+
+namespace camshaft::passes {
+
+using namespace ir;
+
+namespace {
+
+bool is_16_bit(const Tensor* tensor) {
+  return tensor && (tensor->type == DataType::kBFloat16 || tensor->type == DataType::kHalf);
+}
+
+bool has_16_bit(const std::vector<Tensor*>& tensors) {
+  return std::any_of(tensors.begin(), tensors.end(), is_16_bit);
+}
+
+// Kinds that mean the same for floats: what they make has the type of what they read.
+bool may_widen(const Layer& layer) {
+  switch (layer.kind) {
+    case LayerKind::kConvolution:
+    case LayerKind::kDeconvolution:
+    case LayerKind::kMatrixMultiply:
+    case LayerKind::kPooling:
+    case LayerKind::kActivation:
+    case LayerKind::kUnary:
+    case LayerKind::kElementWise:
+    case LayerKind::kSelect:
+    case LayerKind::kScale:
+    case LayerKind::kShuffle:
+    case LayerKind::kSlice:
+    case LayerKind::kPad:
+    case LayerKind::kConcatenation:
+    case LayerKind::kReduce:
+    case LayerKind::kSoftMax:
+    case LayerKind::kNormalization:
+    case LayerKind::kGather:
+    case LayerKind::kResize:
+    case LayerKind::kExpand:
+    case LayerKind::kTile:
+    case LayerKind::kCumSum:
+    case LayerKind::kDepthToSpace:
+    case LayerKind::kSpaceToDepth:
+      return layer.bodies.empty() && layer.outputs.size() == 1 && layer.outputs[0];
+    case LayerKind::kShapeOf:
+    case LayerKind::kArgMinMax:
+      return !has_16_bit(layer.outputs);
+    default:
+      return false;
+  }
+}
+
+class Widener {
+ public:
+  Widener(Graph& graph, Records* records, bool strict)
+      : rewriter_(graph, "WidenFloats", records), strict_(strict) {}
+
+  int run() {
+    Graph& graph = rewriter_.graph();
+    for (size_t k = 0; k < graph.layers().size(); ++k) {
+      Layer* layer = graph.layers()[k].get();
+      if (layer->kind == LayerKind::kCast)
+        bypass(layer);
+      else if (may_widen(*layer) && (has_16_bit(layer->inputs) || has_16_bit(layer->outputs)))
+        k += static_cast<size_t>(widen(layer));
+    }
+    return rewriter_.edits();
+  }
+
+ private:
+  // A cast back to float of what was float.
+  void bypass(Layer* cast) {
+    if (strict_) return;
+    if (const auto made = floats_.find(cast->inputs[0]); made != floats_.end())
+      rewriter_.set_input(cast, 0, made->second);
+  }
+
+  // `tensor` as floats; counts the casts it takes before `reader`.
+  Tensor* floats_of(Tensor* tensor, Layer* reader, int& casts) {
+    const Layer* producer = tensor->producer;
+    if (!strict_ && producer && producer->kind == LayerKind::kCast &&
+        producer->inputs[0]->type == DataType::kFloat)
+      return producer->inputs[0];
+    Tensor*& made = floats_[tensor];
+    if (made) return made;
+    const std::string name = tensor->name + " as float";
+    if (tensor->is_constant()) {
+      const std::vector<double> values = kernels::constant_value(*tensor).to_doubles();
+      Extents extents;
+      for (const Dim dim : tensor->shape) extents.push_back(dim.extent());
+      return made = rewriter_.add_float_constant(name, extents,
+                                                 std::vector<float>(values.begin(), values.end()));
+    }
+    made = like(*tensor, name);
+    rewriter_.insert_before(reader, LayerKind::kCast, name, CastAttrs{DataType::kFloat}, {tensor},
+                            {made}, {reader});
+    ++casts;
+    return made;
+  }
+
+  Tensor* like(const Tensor& tensor, const std::string& name) {
+    Tensor* made = rewriter_.graph().add_tensor(name, DataType::kFloat, tensor.shape);
+    made->has_rank = tensor.has_rank;
+    return made;
+  }
+
+  // Gives how many layers were inserted.
+  int widen(Layer* layer) {
+    int inserted = 0;
+    std::vector<Tensor*> inputs = layer->inputs;
+    for (Tensor*& input : inputs)
+      if (is_16_bit(input)) input = floats_of(input, layer, inserted);
+    rewriter_.applied(*layer, "Computing " + layer->name + " in float");
+    if (!has_16_bit(layer->outputs)) {
+      for (size_t k = 0; k < inputs.size(); ++k) rewriter_.set_input(layer, k, inputs[k]);
+      return inserted;
+    }
+    Tensor* output = layer->outputs[0];
+    Tensor* made = like(*output, output->name + " as float");
+    const std::string name = layer->name;
+    Layer* wide =
+        rewriter_.insert_before(layer, layer->kind, name, layer->attrs, inputs, {made}, {layer});
+    Layer* group[] = {layer};
+    Layer* cast = rewriter_.replace(group, LayerKind::kCast, CastAttrs{output->type}, {made},
+                                    name + " (cast)");
+    rewriter_.graph().rename(wide, name);
+    if (!strict_) floats_[cast->outputs[0]] = made;
+    return inserted + 1;
+  }
+
+  Rewriter rewriter_;
+  bool strict_;
+  std::unordered_map<const Tensor*, Tensor*> floats_;
+};
+
+}  // namespace
+
+int widen_floats(Graph& graph, Records* records) {
+  return Widener(graph, records, false).run();
+}
+
+int widen_floats_strictly(Graph& graph, Records* records) {
+  return Widener(graph, records, true).run();
+}
+
+}  // namespace camshaft::passes

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Networks of bfloat16 and half tensors.
+#include <gtest/gtest.h>
+
+#include "passes/test_util.h"
+
+namespace camshaft::passes {
+namespace {
+
+constexpr const char* kHalfNet = R"ir(graph "g" {
+    input x: half[1, 2, 3, 3]
+    constant w: half[2, 2, 1, 1] = [0.5, 1, -1, 2]
+    a: half[1, 2, 3, 3] = Convolution(x, w) {kernel=[1, 1], stride=[1, 1], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0]}
+    b: half[1, 2, 3, 3] = Activation(a) {op=relu}
+    c: half[1, 2, 3, 3] = ElementWise(b, x) {op=add}
+    d: float[1, 2, 3, 3] = Cast(c) {to=float}
+    e: float[1, 2, 3, 3] = Unary(d) {op=neg}
+    output c, e
+  })ir";
+
+int count(const ir::Graph& graph, ir::LayerKind kind) {
+  int found = 0;
+  for (const auto& layer : graph.layers()) found += layer->kind == kind;
+  return found;
+}
+
+// Every layer but casts reads and writes floats.
+void expect_wide(const ir::Graph& graph) {
+  for (const auto& layer : graph.layers()) {
+    if (layer->kind == ir::LayerKind::kCast) continue;
+    for (const auto* side : {&layer->inputs, &layer->outputs})
+      for (const ir::Tensor* tensor : *side)
+        EXPECT_EQ(tensor->type, ir::DataType::kFloat) << layer->name << " " << tensor->name;
+  }
+}
+
+TEST(WidenFloats, CastsStandAtTheBordersOnly) {
+  const auto graph = std::move(ir::parse_graph(kHalfNet)).value();
+  EXPECT_GT(widen_floats(*graph, nullptr), 0);
+  EXPECT_EQ(widen_floats(*graph, nullptr), 0);
+  remove_no_ops(*graph, nullptr);
+  remove_dead_layers(*graph, nullptr);
+  ASSERT_TRUE(ir::verify(*graph).ok()) << ir::verify(*graph).message();
+  expect_wide(*graph);
+  EXPECT_EQ(count(*graph, ir::LayerKind::kCast), 2) << ir::to_text(*graph);  // of x and for c
+  EXPECT_EQ(graph->outputs()[0]->type, ir::DataType::kHalf);
+}
+
+TEST(WidenFloats, StrictlyEveryLayerRounds) {
+  const auto before = std::move(ir::parse_graph(kHalfNet)).value();
+  const auto graph = std::move(ir::parse_graph(kHalfNet)).value();
+  EXPECT_GT(widen_floats_strictly(*graph, nullptr), 0);
+  ASSERT_TRUE(ir::verify(*graph).ok()) << ir::verify(*graph).message();
+  expect_wide(*graph);
+  expect_same_numbers(*before, *graph, 0);
+  // Nothing is left for the pass of the pipeline, nor for the others, to take the rounding away.
+  const int casts = count(*graph, ir::LayerKind::kCast);
+  EXPECT_EQ(widen_floats(*graph, nullptr), 0);
+  remove_no_ops(*graph, nullptr);
+  EXPECT_EQ(count(*graph, ir::LayerKind::kCast), casts);
+}
+
+TEST(WidenFloats, CastsOfTheNetworkAreReadThrough) {
+  const auto graph = std::move(ir::parse_graph(R"ir(graph "g" {
+    input x: float[4]
+    h: bfloat16[4] = Cast(x) {to=bfloat16}
+    a: bfloat16[4] = Activation(h) {op=sigmoid}
+    y: float[4] = Cast(a) {to=float}
+    z: float[4] = Unary(y) {op=neg}
+    output z
+  })ir"))
+                         .value();
+  widen_floats(*graph, nullptr);
+  remove_no_ops(*graph, nullptr);
+  remove_dead_layers(*graph, nullptr);
+  EXPECT_EQ(count(*graph, ir::LayerKind::kCast), 0) << ir::to_text(*graph);
+}
+
+}  // namespace
+}  // namespace camshaft::passes
