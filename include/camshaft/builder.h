@@ -78,6 +78,9 @@ struct BuildOptions {
   // Float layers may compute in 16-bit types and float activations be stored as them, where that is
   // faster here. bfloat16 keeps 8 significant bits, half 11 (and only values up to 65504).
   bool bf16 = false, fp16 = false;
+  // Networks of 16-bit floats compute in float and round only where a tensor leaves the network or
+  // reaches a layer that computes in 16 bits. With this every layer rounds as the types say.
+  bool strongly_typed = false;
   std::vector<LayerTypeRequest> layer_precisions, layer_output_types;
   PrecisionConstraints precision_constraints = PrecisionConstraints::kNone;
   Verbosity verbosity = Verbosity::kDetailed;

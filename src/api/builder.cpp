@@ -203,6 +203,7 @@ Result<Engine> build(Model model, const BuildOptions& options, BuildStatistics* 
   internal.quantized_in_float =
       options.precision_constraints == PrecisionConstraints::kNone ||
       std::none_of(options.layer_precisions.begin(), options.layer_precisions.end(), asks_for_int8);
+  internal.strongly_typed = options.strongly_typed;
   if (options.bf16) internal.reduced_types.push_back(ir::DataType::kBFloat16);
   if (options.fp16) internal.reduced_types.push_back(ir::DataType::kHalf);
   if (options.precision_constraints != PrecisionConstraints::kNone)

@@ -115,6 +115,7 @@ class Camexec {
     build.use_timing_cache = !options_.has("noBuilderCache");
     build.error_on_timing_cache_miss = options_.has("errorOnTimingCacheMiss");
     build.int8 = camexec_.int8;
+    build.strongly_typed = options_.has("stronglyTyped");
     build.bf16 = camexec_.bf16;
     build.fp16 = camexec_.fp16;
     if (camexec_.int8) build.calibration_cache = options_.text("calib");

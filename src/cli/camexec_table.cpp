@@ -84,7 +84,9 @@ constexpr OptionRow kRows[] = {
           "exported or dumped"),
     alias(kBuild, "nvtxMode", kChoice, "profilingVerbosity"),
     works(kBuild, "stronglyTyped", kNone, "", "",
-          "types come from the network; --fp16, --bf16 and --int8 then have no effect"),
+          "types come from the network, which rounds as they say; --fp16, --bf16 and --int8 then "
+          "have no "
+          "effect"),
     works(kBuild, "fp16", kNone, "", "",
           "float layers may compute on half and store activations so, where that is faster"),
     works(kBuild, "bf16", kNone, "", "",

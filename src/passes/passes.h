@@ -19,6 +19,9 @@ int remove_dead_layers(ir::Graph& graph, Records* records);
 int remove_no_ops(ir::Graph& graph, Records* records);
 int fold_constants(ir::Graph& graph, Records* records);
 int remove_duplicates(ir::Graph& graph, Records* records);
+// Types
+int widen_floats(ir::Graph& graph, Records* records);
+int widen_floats_strictly(ir::Graph& graph, Records* records);  // not in the pipeline
 // Shuffles
 int fuse_const_shuffles(ir::Graph& graph, Records* records);
 int fuse_shuffles(ir::Graph& graph, Records* records);

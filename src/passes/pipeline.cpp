@@ -34,7 +34,7 @@ struct Stage {
 const std::vector<Stage>& stages() {
   // clang-format off
   static const std::vector<Stage> kStages = {
-      {"After dead-layer removal", {PASS(remove_dead_layers)}},
+      {"After dead-layer removal", {PASS(remove_dead_layers), PASS(widen_floats)}},
       {"After Q/DQ initializers",
        {PASS(fold_constants), PASS(fuse_initializers), PASS(fuse_quantized_constants), PASS(remove_dead_layers)},
        "QDQ graph optimizer - constant folding of Q/DQ initializers"},

@@ -4,6 +4,7 @@
 // What a network's types round is not rounded between two such layers: more exact than the network
 // says, never less. The strict form rounds behind every layer, as the types say; both compute each
 // layer in float.
+#include <algorithm>
 #include <unordered_map>
 
 #include "kernels/interpreter.h"

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "camshaft/version.h"
 #include "kernels/probe.h"
+#include "passes/passes.h"
 #include "passes/pipeline.h"
 #include "tuner/plan_maker.h"
 #include "tuner/precision.h"
@@ -102,6 +103,7 @@ class Build {
       log(Severity::kVerbose,
           "{} dynamic dimensions have one value in all profiles and become static", fixed);
     passes::PassRecord record;
+    if (options_.strongly_typed) passes::widen_floats_strictly(*graph_, &record.rewrites);
     CAMSHAFT_TRY(passes::optimize(*graph_, record));
     parts_.record.rewrites = std::move(record.rewrites);
     parts_.record.layer_counts = std::move(record.layer_counts);

@@ -25,6 +25,7 @@ struct BuildOptions {
   // 16-bit types that float layers may compute in and float activations may be stored as, where
   // that is faster; empty: floats stay floats.
   std::vector<ir::DataType> reduced_types;
+  bool strongly_typed = false;  // layers of 16-bit floats round what they make as their types say
   // What a layer has to compute in and to write: kFloat, kBFloat16, kHalf; kUndefined: no matter.
   struct LayerTypes {
     ir::DataType precision = ir::DataType::kUndefined, output = ir::DataType::kUndefined;
