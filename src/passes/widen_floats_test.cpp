@@ -9,7 +9,8 @@ namespace {
 
 constexpr const char* kHalfNet = R"ir(graph "g" {
     input x: half[1, 2, 3, 3]
-    constant w: half[2, 2, 1, 1] = [0.5, 1, -1, 2]
+    constant w32: float[2, 2, 1, 1] = [0.5, 1, -1, 2]
+    w: half[2, 2, 1, 1] = Cast(w32) {to=half}
     a: half[1, 2, 3, 3] = Convolution(x, w) {kernel=[1, 1], stride=[1, 1], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0]}
     b: half[1, 2, 3, 3] = Activation(a) {op=relu}
     c: half[1, 2, 3, 3] = ElementWise(b, x) {op=add}
@@ -42,7 +43,8 @@ TEST(WidenFloats, CastsStandAtTheBordersOnly) {
   remove_dead_layers(*graph, nullptr);
   ASSERT_TRUE(ir::verify(*graph).ok()) << ir::verify(*graph).message();
   expect_wide(*graph);
-  EXPECT_EQ(count(*graph, ir::LayerKind::kCast), 2) << ir::to_text(*graph);  // of x and for c
+  // Of x and for c.
+  EXPECT_EQ(count(*graph, ir::LayerKind::kCast), 2) << ir::to_text(*graph);
   EXPECT_EQ(graph->outputs()[0]->type, ir::DataType::kHalf);
 }
 
