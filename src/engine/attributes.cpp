@@ -4,6 +4,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "engine/stored_list.h"
+
 namespace camshaft::engine {
 namespace {
 
@@ -168,11 +170,11 @@ struct Reader {
     return true;
   }
   static bool take(const fb::Attribute& a, ir::Ints& field) {
-    if (a.ints()) field.assign(a.ints()->begin(), a.ints()->end());
+    field = stored_list(a.ints());
     return true;
   }
   static bool take(const fb::Attribute& a, std::vector<float>& field) {
-    if (a.floats()) field.assign(a.floats()->begin(), a.floats()->end());
+    field = stored_list(a.floats());
     return true;
   }
   static bool take(const fb::Attribute& a, std::vector<std::string>& field) {
@@ -204,10 +206,8 @@ struct Reader {
     if (!a.generics()) return true;
     for (const fb::GenericAttribute* g : *a.generics()) {
       if (!g->name() || !g->ints() || !g->floats() || !g->text()) return false;
-      field.push_back({g->name()->str(),
-                       {g->ints()->begin(), g->ints()->end()},
-                       {g->floats()->begin(), g->floats()->end()},
-                       g->text()->str()});
+      field.push_back(
+          {g->name()->str(), stored_list(g->ints()), stored_list(g->floats()), g->text()->str()});
     }
     return true;
   }
@@ -231,7 +231,7 @@ Result<ir::Shape> shape_from_codes(const flatbuffers::Vector<int64_t>* codes, in
   if (!codes) return shape;
   if (codes->size() > ir::kMaxRank)
     return make_error(ErrorCode::kCorrupt, "rank {}", codes->size());
-  for (const int64_t code : *codes) {
+  for (const int64_t code : stored_list(codes)) {
     CAMSHAFT_ASSIGN(const ir::Dim dim, dim_from_code(code, num_symbols));
     shape.push_back(dim);
   }

@@ -12,6 +12,7 @@
 #include "engine/engine.h"
 #include "engine/file_format.h"
 #include "engine/hash.h"
+#include "engine/stored_list.h"
 #include "engine/verify_plan.h"
 
 namespace camshaft::engine {
@@ -116,14 +117,10 @@ std::string text(const flatbuffers::String* s) {
   return s ? s->str() : std::string();
 }
 
-template <class T>
-std::vector<T> list(const flatbuffers::Vector<T>* v) {
-  return v ? std::vector<T>(v->begin(), v->end()) : std::vector<T>();
-}
-
 Result<ir::Extents> extents(const flatbuffers::Vector<int64_t>* v) {
   if (v && v->size() > ir::kMaxRank) return corrupt("a profile of rank {}", v->size());
-  return v ? ir::Extents(v->begin(), v->end()) : ir::Extents();
+  const std::vector<int64_t> list = stored_list(v);
+  return ir::Extents(list.begin(), list.end());
 }
 
 Status read_symbols(const fb::Plan& stored, ir::SymbolTable& symbols) {
@@ -161,11 +158,12 @@ Result<PlanTensor> read_tensor(const fb::Tensor& stored, int num_symbols) {
   t.parent = stored.parent();
   t.parent_axis = stored.parent_axis();
   CAMSHAFT_ASSIGN(t.parent_offset, dim_from_code(stored.parent_offset(), num_symbols));
-  for (const float scale : list(stored.scale())) t.scale.push_back(scale);
-  for (const int32_t zero_point : list(stored.zero_point())) t.zero_point.push_back(zero_point);
+  for (const float scale : stored_list(stored.scale())) t.scale.push_back(scale);
+  for (const int32_t zero_point : stored_list(stored.zero_point()))
+    t.zero_point.push_back(zero_point);
   if (!stored.has_value()) return t;
   t.value.emplace();
-  for (const int64_t code : list(stored.value())) {
+  for (const int64_t code : stored_list(stored.value())) {
     CAMSHAFT_ASSIGN(const ir::Dim dim, dim_from_code(code, num_symbols));
     t.value->push_back(dim);
   }
@@ -186,8 +184,8 @@ Result<PlanStep> read_step(const fb::Step& stored, int num_symbols, int depth) {
   step.layer.attrs = std::move(attrs).value();
   if (stored.onnx_nodes())
     for (const auto* node : *stored.onnx_nodes()) step.layer.onnx_nodes.push_back(node->str());
-  step.inputs = list(stored.inputs());
-  step.outputs = list(stored.outputs());
+  step.inputs = stored_list(stored.inputs());
+  step.outputs = stored_list(stored.outputs());
   step.tactic = text(stored.tactic());
   step.tactic_version = stored.tactic_version();
   step.isa = static_cast<Isa>(stored.isa());
@@ -231,8 +229,8 @@ Result<Plan> read_plan(const fb::Plan& stored, int depth) {
       plan.steps.push_back(std::move(s));
     }
   }
-  plan.inputs = list(stored.inputs());
-  plan.outputs = list(stored.outputs());
+  plan.inputs = stored_list(stored.inputs());
+  plan.outputs = stored_list(stored.outputs());
   return plan;
 }
 

@@ -143,7 +143,7 @@ Status non_zero(const KernelArgs& args, std::vector<DynamicOutput>& outputs) {
   out.type = DataType::kInt64;
   out.extents = {x.rank == 0 ? 0 : static_cast<int64_t>(rows.size()),
                  static_cast<int64_t>(rows[0].size())};
-  if (x.rank > 0) {
+  if (x.rank > 0 && !rows[0].empty()) {
     out.bytes.resize(rows.size() * rows[0].size() * sizeof(int64_t));
     for (size_t d = 0; d < rows.size(); ++d)
       std::memcpy(out.bytes.data() + d * rows[0].size() * sizeof(int64_t), rows[d].data(),

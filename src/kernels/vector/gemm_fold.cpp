@@ -10,19 +10,22 @@ namespace {
 
 constexpr int kRowsPerBase = 4;  // as in gemm_tile.cpp
 
+#if !defined(CAMSHAFT_TARGET_scalar)
+typedef long long TwoFloats __attribute__((aligned(4), may_alias));
+#endif
+
 // kFold floats, repeated over the vector.
 template <int kFold>
 CAMSHAFT_INLINE F32 load_repeated(const float* p) {
   if constexpr (kFold == kLanes) return load(p);
 #if defined(CAMSHAFT_TARGET_avx512)
   if constexpr (kFold == 2)
-    return {
-        _mm512_castpd_ps(_mm512_broadcastsd_pd(_mm_load_sd(reinterpret_cast<const double*>(p))))};
+    return {_mm512_castsi512_ps(_mm512_set1_epi64(*reinterpret_cast<const TwoFloats*>(p)))};
   if constexpr (kFold == 4) return {_mm512_broadcast_f32x4(_mm_loadu_ps(p))};
   return {_mm512_broadcast_f32x8(_mm256_loadu_ps(p))};
 #elif defined(CAMSHAFT_TARGET_avx2)
   if constexpr (kFold == 2)
-    return {_mm256_castpd_ps(_mm256_broadcast_sd(reinterpret_cast<const double*>(p)))};
+    return {_mm256_castsi256_ps(_mm256_set1_epi64x(*reinterpret_cast<const TwoFloats*>(p)))};
   return {_mm256_broadcast_ps(reinterpret_cast<const __m128*>(p))};
 #else
   const float repeated[kLanes] = {p[0], p[1], p[0], p[1]};
