@@ -45,6 +45,7 @@ struct TensorState {
 };
 std::vector<TensorState> all_states(const std::vector<Place>& places) {
   std::vector<TensorState> states;
+  states.reserve(places.size());
   for (const Place place : places) states.push_back({place, place});
   for (const Place from : places)
     for (const Place to : places)
