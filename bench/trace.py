@@ -141,6 +141,7 @@ def main():
             with tempfile.TemporaryDirectory(prefix="camshaft_bench_") as folder:
                 trace = f"{folder}/worker0.pt.trace.json"
                 subprocess.run([arguments.make_trace, arguments.sample, trace, "--megabytes", megabytes], check=True)
+                os.sync()  # else the disk is still being written while the first rounds read
                 results.append(measure(trace, arguments))
                 report(results[-1])
     if not results:
