@@ -2,25 +2,11 @@
 // Every kernel of bytes at the values where saturating arithmetic would saturate: codes and weights
 // 0, 255, 127, -128, alternating, and weights exactly at and just beyond what 16-bit sums can hold.
 // Results are integers (or means of integers), so equality is bit equality.
+#include "kernels/vector/byte_test_util.h"
 #include "kernels/vector/layer_test_util.h"
-
-namespace camshaft::kernels {
-namespace avx512 {
-void force_word_products(bool force);
-}
-namespace avx2 {
-void force_word_products(bool force);
-}
-}  // namespace camshaft::kernels
 
 namespace camshaft::kernels::test {
 namespace {
-
-// As on machines without VNNI and AVX-VNNI.
-void force_word_products(bool force) {
-  avx512::force_word_products(force);
-  avx2::force_word_products(force);
-}
 
 using Values = std::function<double(int64_t)>;
 

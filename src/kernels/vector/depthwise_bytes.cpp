@@ -19,20 +19,12 @@ std::string refusal(const Problem& p) {
   constexpr double kExactSum = 1 << 24;  // of integers in float
   if (static_cast<double>(s.kh * s.kw) * 255 * 128 > kExactSum / 2)
     return "the window is too large for exact floats";
-  if (!Window::fits(s)) return "another window width, stride or dilation";
-  if (!Window::kIsAny && s.oc < kLanes) return "fewer channels than a vector has";
-  return "";
+  return refuse_window<Window>(s);
 }
 
 template <class Window>
 double cost_us(const Problem& p) {
-  ConvShape s;
-  if (!shape_of(p, s)) return 1e12;
-  const double vectors =
-      static_cast<double>(s.batch * s.oh * s.ow * ((s.oc + kLanes - 1) / kLanes));
-  const double cycles =
-      vectors * (2 + static_cast<double>(s.kh * s.kw) * (Window::kIsAny ? 1.5 : 0.8));
-  return traffic_us(p) / 4 + cycles / 3000 / p.threads;
+  return windows_us(p, 2, Window::kIsAny ? 1.5 : 0.8);
 }
 
 size_t packed_bytes(const Problem& p) {
@@ -65,11 +57,7 @@ void pack(const Problem& p, std::byte* packed) {
 }
 
 size_t workspace_bytes(const KernelArgs& args) {
-  const TensorView& y = args.outputs[0];
-  if (y.type == DataType::kFloat) return 0;
-  const int threads = args.pool != nullptr ? args.pool->threads() : 1;
-  return static_cast<size_t>(threads * y.extents[y.rank - 1] * row_channels(y.extents[1])) *
-         sizeof(float);
+  return args.outputs[0].type == DataType::kFloat ? 0 : program_rows_bytes(args);
 }
 
 template <class Window, class R>

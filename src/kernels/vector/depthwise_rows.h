@@ -463,12 +463,65 @@ void set_program_rows(const KernelArgs& args, R& run) {
   run.y_row = run.y_pixel * run.s.ow;
 }
 
-// Packed float weights and biases.
-static inline size_t float_weights_bytes(const ConvShape& s) {
+// Bytes of those rows.
+static inline size_t program_rows_bytes(const KernelArgs& args) {
+  const TensorView& y = args.outputs[0];
+  const int threads = args.pool != nullptr ? args.pool->threads() : 1;
+  return static_cast<size_t>(threads * y.extents[y.rank - 1] * row_channels(y.extents[1])) *
+         sizeof(float);
+}
+
+template <class Window>
+std::string refuse_window(const ConvShape& s) {
+  if (!Window::fits(s)) return "another window width, stride or dilation";
+  if (!Window::kIsAny && s.oc < kLanes) return "fewer channels than a vector has";
+  return "";
+}
+
+// Two vector FMAs and two loads a cycle at 3 GHz: cycles per output vector, and per tap of it.
+static inline double windows_us(const Problem& p, double vector_cycles, double tap_cycles) {
+  ConvShape s;
+  if (!shape_of(p, s)) return 1e12;
+  const double vectors =
+      static_cast<double>(s.batch * s.oh * s.ow * ((s.oc + kLanes - 1) / kLanes));
+  const double cycles = vectors * (vector_cycles + static_cast<double>(s.kh * s.kw) * tap_cycles);
+  return traffic_us(p) / 4 + cycles / 3000 / p.threads;
+}
+
+// --- kernels with float weights and biases
+
+// What they ask of a problem, but for the types of x and y. `operands`: what those of the epilogue
+// may be besides float.
+template <class Window>
+std::string refuse_float_weights(const Problem& p, DataType operands = DataType::kFloat) {
+  ConvShape s;
+  if (p.inputs[1].type != DataType::kFloat || !p.inputs[1].constant)
+    return "weights are not a float constant";
+  if (has_bias(p) && (p.inputs[2].type != DataType::kFloat || !p.inputs[2].constant))
+    return "the bias is not a float constant";
+  if (!shape_of(p, s)) return "not a 1-D or 2-D convolution";
+  if (s.groups != s.ic || s.ic == 1) return "not depthwise";
+  if (s.oc != s.ic) return "channel multiplier > 1";
+  if (std::string reason = refuse_window<Window>(s); !reason.empty()) return reason;
+  if (p.inputs.size() > kFirstOperand + kMaxOperands) return "too many epilogue operands";
+  if (!program_fits(attrs_of(*p.layer).epilogue)) return "the epilogue is too long";
+  return refuse_operands(p, kFirstOperand, operands);
+}
+
+static inline uint32_t float_packed_inputs(const Problem& p) {
+  return has_bias(p) ? 6u : 2u;
+}
+
+static inline size_t float_weights_bytes(const Problem& p) {
+  ConvShape s;
+  if (!shape_of(p, s)) return 0;
   return static_cast<size_t>((s.oc + kLanes - 1) / kLanes * (1 + s.kh * s.kw) * kLanes) *
          sizeof(float);
 }
-static inline void pack_float_weights(const Problem& p, const ConvShape& s, std::byte* packed) {
+
+static inline void pack_float_weights(const Problem& p, std::byte* packed) {
+  ConvShape s;
+  if (!shape_of(p, s)) return;
   const auto floats = [](const ProblemTensor& t) {
     return reinterpret_cast<const float*>(t.constant->view.data());
   };

@@ -4,29 +4,9 @@
 #pragma once
 
 #include "kernels/simd/float16.h"
-#include "kernels/vector/gate.h"
-#include "kernels/vector/gemm_multiply.h"
+#include "kernels/vector/gemm_float_tile.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
-
-template <int kRows, int kVecs>
-CAMSHAFT_INLINE void start_pairs(const Tile& t, Accumulators<F32, kRows, kVecs>& acc) {
-#pragma GCC unroll 8
-  for (int v = 0; v < kVecs; ++v) {
-    const F32 bias = t.bias ? load(static_cast<const float*>(t.bias) + v * kLanes) : zero();
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) acc.v[r][v] = bias;
-  }
-  if (!t.accumulate) return;
-  const int64_t tail = t.cols - (kVecs - 1) * kLanes;
-#pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r) {
-    const float* c = reinterpret_cast<const float*>(t.c + r * t.c_stride);
-#pragma GCC unroll 8
-    for (int v = 0; v < kVecs; ++v)
-      acc.v[r][v] = v == kVecs - 1 ? load_floats(c + v * kLanes, tail) : load(c + v * kLanes);
-  }
-}
 
 template <class T, int kRows, int kVecs>
 CAMSHAFT_INLINE void add_residual_of(const Tile& t, Accumulators<F32, kRows, kVecs>& acc) {
@@ -65,23 +45,9 @@ CAMSHAFT_INLINE void store_clamped(const Tile& t, const Accumulators<F32, kRows,
 template <class M, int kRows, int kVecs>
 CAMSHAFT_INLINE void run_pair_tile(const Tile& t) {
   Accumulators<F32, kRows, kVecs> acc;
-  start_pairs(t, acc);
+  start_floats(t, first_n(static_cast<int>(t.cols - (kVecs - 1) * kLanes)), acc);
   multiply<M>(t, acc);
-  if (t.slope != 1) {
-    const F32 slope = set1(t.slope);
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 8
-      for (int v = 0; v < kVecs; ++v) acc.v[r][v] = max(slope * acc.v[r][v], acc.v[r][v]);
-    }
-  }
-  if (t.gate) {
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 8
-      for (int v = 0; v < kVecs; ++v) acc.v[r][v] = acc.v[r][v] * gate_of(*t.gate, acc.v[r][v]);
-    }
-  }
+  activate(t, acc);
   if (t.residual)
     t.residual_is_bf16 ? add_residual_of<Bf16>(t, acc) : add_residual_of<float>(t, acc);
   if (t.out == TileOut::kBf16)

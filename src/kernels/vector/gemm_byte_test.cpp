@@ -3,25 +3,11 @@
 // answer at rounding ties only; every tactic, instruction set and arithmetic.
 #include <array>
 
+#include "kernels/vector/byte_test_util.h"
 #include "kernels/vector/layer_test_util.h"
-
-namespace camshaft::kernels {
-namespace avx512 {
-void force_word_products(bool force);
-}
-namespace avx2 {
-void force_word_products(bool force);
-}
-}  // namespace camshaft::kernels
 
 namespace camshaft::kernels::test {
 namespace {
-
-// As on machines without VNNI and AVX-VNNI.
-void force_word_products(bool force) {
-  avx512::force_word_products(force);
-  avx2::force_word_products(force);
-}
 
 constexpr double kTieWidth = 2e-3;  // of codes: float rounding of acc * multiplier + addend
 

@@ -3,18 +3,10 @@
 // FMA, 14 broadcast loads and 2 loads of B: 14 cycles of FMA against 8 of loads.
 #include "kernels/vector/gemm_tile.h"
 
-#include "kernels/vector/gate.h"
-#include "kernels/vector/gemm_multiply.h"
+#include "kernels/vector/gemm_float_tile.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
-
-CAMSHAFT_INLINE F32 load_floats(const std::byte* p) {
-  return load(reinterpret_cast<const float*>(p));
-}
-CAMSHAFT_INLINE F32 load_floats(const std::byte* p, M32 mask) {
-  return load(reinterpret_cast<const float*>(p), mask);
-}
 
 struct FloatProduct {
   static constexpr bool kFetchesAhead = true;
@@ -31,27 +23,6 @@ struct FloatProduct {
   }
 };
 
-template <int kRows, int kVecs>
-CAMSHAFT_INLINE void start(const Tile& t, M32 tail, Accumulators<F32, kRows, kVecs>& acc) {
-  if (t.accumulate) {
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 8
-      for (int v = 0; v < kVecs; ++v) {
-        const std::byte* c = t.c + r * t.c_stride + v * kLanes * kLaneBytes;
-        acc.v[r][v] = v == kVecs - 1 ? load_floats(c, tail) : load_floats(c);
-      }
-    }
-    return;
-  }
-#pragma GCC unroll 8
-  for (int v = 0; v < kVecs; ++v) {
-    const F32 bias = t.bias ? load(static_cast<const float*>(t.bias) + v * kLanes) : zero();
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) acc.v[r][v] = bias;
-  }
-}
-
 // The constant operand comes first, so that NaN stays NaN.
 CAMSHAFT_INLINE F32 clamp(F32 value, F32 low, F32 high) {
   return min(high, max(low, value));
@@ -59,21 +30,7 @@ CAMSHAFT_INLINE F32 clamp(F32 value, F32 low, F32 high) {
 
 template <int kRows, int kVecs>
 CAMSHAFT_INLINE void finish(const Tile& t, M32 tail, Accumulators<F32, kRows, kVecs>& acc) {
-  if (t.slope != 1) {
-    const F32 slope = set1(t.slope);
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 8
-      for (int v = 0; v < kVecs; ++v) acc.v[r][v] = max(slope * acc.v[r][v], acc.v[r][v]);
-    }
-  }
-  if (t.gate) {
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 8
-      for (int v = 0; v < kVecs; ++v) acc.v[r][v] = acc.v[r][v] * gate_of(*t.gate, acc.v[r][v]);
-    }
-  }
+  activate(t, acc);
   if (t.residual) {
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
@@ -105,7 +62,7 @@ struct FloatTile {
   static void run(const Tile& t) {
     const M32 tail = first_n(static_cast<int>(t.cols - (kVecs - 1) * kLanes));
     Accumulators<F32, kRows, kVecs> acc;
-    start(t, tail, acc);
+    start_floats(t, tail, acc);
     multiply<FloatProduct>(t, acc);
     finish(t, tail, acc);
   }
