@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "kernels/interpreter.h"
+#include "passes/match.h"
 #include "passes/passes.h"
 
 namespace camshaft::passes {
@@ -95,9 +96,7 @@ class Widener {
     const std::string name = tensor->name + " as float";
     if (tensor->is_constant()) {
       const std::vector<double> values = kernels::constant_value(*tensor).to_doubles();
-      Extents extents;
-      for (const Dim dim : tensor->shape) extents.push_back(dim.extent());
-      return made = rewriter_.add_float_constant(name, extents,
+      return made = rewriter_.add_float_constant(name, extents_of(tensor->shape),
                                                  std::vector<float>(values.begin(), values.end()));
     }
     made = like(*tensor, name);
