@@ -190,7 +190,8 @@ CAMSHAFT_C_API camshaft_status camshaft_context_output(camshaft_context* context
                                                        const char* output, const void** data,
                                                        camshaft_tensor_info* info);
 
-/* Called after every layer of every run with its index, name and time; NULL: off. */
+/* Called after every layer of every run with its index, name and time; NULL: off. A layer that runs
+   on a part of a large batch at a time is called for several times. */
 typedef void (*camshaft_layer_callback)(int32_t layer, const char* name, double microseconds,
                                         void* user);
 CAMSHAFT_C_API camshaft_status camshaft_context_set_profiler(camshaft_context* context,

@@ -62,7 +62,7 @@ class CAMSHAFT_API Context {
   Status run();
 
   // Called after every layer of every run() with its time, while set; null: off. Costs a clock read
-  // per layer.
+  // per layer. A layer that runs on a part of a large batch at a time is called for several times.
   void set_profiler(std::function<void(const LayerTime&)> profiler);
 
   size_t activation_bytes() const;  // planned, for the present shapes

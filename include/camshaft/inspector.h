@@ -51,6 +51,8 @@ struct LayerInfo {
   double io_bytes = 0;  // activations read and written plus weights; -1: unknown
   double weight_bytes = 0;
   double build_time_us = 0;  // of the tactic while building
+  // With a context: how many images of a large batch it runs on at a time; 0: on all.
+  int64_t images_per_pass = 0;
   double peak_factor =
       1;  // the peak of its arithmetic beside the FMA peak: 8 and 16 bits are faster
   std::vector<LayerCandidate> candidates;
@@ -111,8 +113,8 @@ class CAMSHAFT_API LayerProfile {
   LayerProfile(LayerProfile&&) noexcept;
   ~LayerProfile();
 
-  void add(const LayerTime& time);
-  void end_run();  // after each run()
+  void add(const LayerTime& time);  // times of one layer in one run are added up
+  void end_run();                   // after each run()
   void clear();
 
   struct Row {

@@ -27,6 +27,8 @@ struct Measurement {
   int threads = 1;        // per stream
   int streams = 1;
   size_t activation_bytes = 0;
+  int64_t images_per_pass = 0;  // of the last group of layers that cuts the batch
+  int layers_in_passes = 0;
 
   double queries_per_second() const {
     return loop.wall_seconds > 0 ? static_cast<double>(loop.queries.size()) / loop.wall_seconds : 0;
@@ -42,6 +44,9 @@ void count_work(const Engine& engine, const Context& context, Measurement& resul
   for (const LayerInfo& layer : inspector.layers()) {
     result.macs += std::max(layer.macs, 0.0);
     result.fmas += std::max(layer.macs, 0.0) / layer.peak_factor;
+    if (layer.images_per_pass == 0 || layer.is_no_op) continue;
+    result.images_per_pass = layer.images_per_pass;
+    ++result.layers_in_passes;
   }
 }
 
@@ -116,6 +121,10 @@ void print(const Measurement& result) {
   }
   fmt::print("memory      {} of activations per stream\n",
              human_bytes(static_cast<double>(result.activation_bytes)));
+  if (result.layers_in_passes > 0)
+    fmt::print("batch       {} layers take {} image{} at a time, so that L2 holds them\n",
+               result.layers_in_passes, result.images_per_pass,
+               result.images_per_pass == 1 ? "" : "s");
 }
 
 std::string to_json(const Measurement& result) {

@@ -89,6 +89,7 @@ void add_extra_keys(Json& object, const engine::Engine& engine, const LayerInfo&
       object["PercentOfPeak"] = rounded(layer.macs / layer.build_time_us / 1e3 / peak * 100);
     }
   }
+  if (layer.images_per_pass > 0) object["ImagesPerPass"] = layer.images_per_pass;
   object["SourceNodes"] = layer.source_nodes;
 }
 

@@ -226,6 +226,10 @@ std::vector<LayerInfo> collect_layers(const engine::Engine& engine,
     layers.push_back(describe_step(plan, k, context));
     layers.back().peak_factor = peak_factor(engine, layers.back());
   }
+  if (context == nullptr) return layers;
+  for (const runtime::ImagePasses& passes : context->image_passes())
+    for (int k = passes.first; k <= passes.last; ++k)
+      layers[static_cast<size_t>(k)].images_per_pass = passes.images;
   return layers;
 }
 

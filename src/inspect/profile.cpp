@@ -25,13 +25,19 @@ double median(std::vector<double> values) {
 }
 
 void ProfileData::add(const LayerTime& time) {
-  if (time.layer >= 0 && static_cast<size_t>(time.layer) < times_us_.size()) {
-    times_us_[static_cast<size_t>(time.layer)].push_back(time.microseconds);
-  }
+  if (time.layer < 0 || static_cast<size_t>(time.layer) >= times_us_.size()) return;
+  std::vector<double>& times = times_us_[static_cast<size_t>(time.layer)];
+  int& last_run = last_run_[static_cast<size_t>(time.layer)];
+  if (last_run == runs_)
+    times.back() += time.microseconds;
+  else
+    times.push_back(time.microseconds);
+  last_run = runs_;
 }
 
 void ProfileData::clear() {
   for (std::vector<double>& times : times_us_) times.clear();
+  std::fill(last_run_.begin(), last_run_.end(), -1);
   runs_ = 0;
 }
 

@@ -15,8 +15,9 @@ double median(std::vector<double> values);  // of the middle pair when even; 0 f
 class ProfileData {
  public:
   explicit ProfileData(std::vector<LayerInfo> layers)
-      : layers_(std::move(layers)), times_us_(layers_.size()) {}
+      : layers_(std::move(layers)), times_us_(layers_.size()), last_run_(layers_.size(), -1) {}
 
+  // Times of one layer in one run are added up.
   void add(const LayerTime& time);
   void end_run() { ++runs_; }
   void clear();
@@ -30,6 +31,7 @@ class ProfileData {
  private:
   std::vector<LayerInfo> layers_;
   std::vector<std::vector<double>> times_us_;  // per layer, one per run that ran it
+  std::vector<int> last_run_;                  // of times_us_.back(), -1: none
   int runs_ = 0;
 };
 

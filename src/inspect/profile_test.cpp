@@ -34,6 +34,18 @@ TEST(Profile, MedianAveragesTheMiddlePair) {
   EXPECT_EQ(median({5, 1, 3}), 3);
 }
 
+TEST(Profile, PartsOfARunAreAddedUp) {
+  ProfileData data({layer(0, "conv", 2e6, 4e3)});
+  for (double us : {30.0, 10.0, 20.0}) {
+    for (int part = 0; part < 2; ++part) data.add({0, us, 0});
+    data.end_run();
+  }
+  const auto rows = data.rows(1000);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_DOUBLE_EQ(rows[0].median_ms, 0.040);
+  EXPECT_DOUBLE_EQ(rows[0].average_ms, 0.040);
+}
+
 TEST(Profile, RowsSkipLayersThatNeverRan) {
   const auto rows = three_runs().rows(1000);
   ASSERT_EQ(rows.size(), 2u);

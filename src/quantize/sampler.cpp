@@ -104,6 +104,7 @@ Result<std::unique_ptr<Sampler>> Sampler::create(std::unique_ptr<ir::Graph> grap
   CAMSHAFT_ASSIGN(auto engine, engine::Engine::load(std::span(bytes)));
   runtime::ContextOptions context_options;
   context_options.threads = options.threads;
+  context_options.cut_batches_beyond = runtime::kWholeBatches;
   CAMSHAFT_ASSIGN(sampler->context_, runtime::Context::create(engine, context_options));
   return sampler;
 }

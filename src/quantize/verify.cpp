@@ -345,6 +345,7 @@ Result<EngineReport> compare_engine(const GraphSource& network, std::span<const 
   CAMSHAFT_ASSIGN(auto engine, engine::Engine::load(std::span(bytes)));
   runtime::ContextOptions context_options;
   context_options.threads = options.threads;
+  context_options.cut_batches_beyond = runtime::kWholeBatches;
   CAMSHAFT_ASSIGN(const auto context, runtime::Context::create(engine, context_options));
   ThreadPool pool(options.threads > 0 ? options.threads : default_num_threads());
   std::unique_ptr<ir::Graph> optimized;

@@ -173,7 +173,8 @@ Result<std::unique_ptr<Context>> Context::create(std::shared_ptr<const engine::E
       options.threads > 0 ? options.threads : default_num_threads(), options.spin_us);
   const engine::Profile* profile =
       num_profiles > 0 ? &impl->engine->profiles()[options.profile] : nullptr;
-  CAMSHAFT_ASSIGN(impl->executor, Executor::create_checked(*impl->engine, profile, *impl->pool));
+  CAMSHAFT_ASSIGN(impl->executor, Executor::create_checked(*impl->engine, profile, *impl->pool,
+                                                           options.cut_batches_beyond));
   impl->set_static_extents();
   return std::unique_ptr<Context>(new Context(std::move(impl)));
 }
@@ -281,6 +282,10 @@ Result<TensorView> Context::tensor_view(int plan_tensor) const {
   if (!impl_->executor->prepared())
     return make_error(ErrorCode::kInvalidArgument, "prepare() has not been called");
   return impl_->executor->tensor(plan_tensor);
+}
+
+std::span<const ImagePasses> Context::image_passes() const {
+  return impl_->executor->image_passes();
 }
 
 size_t Context::arena_bytes() const {

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "engine/engine.h"
@@ -15,7 +16,23 @@ struct ContextOptions {
   int threads = 0;   // 0: default_num_threads()
   int profile = 0;   // optimization profile
   int spin_us = 50;  // how long idle workers spin before they sleep
+  // Batches are cut (image_passes.h) where a step's activations have more bytes; -1: than half of
+  // L3.
+  int64_t cut_batches_beyond = -1;
 };
+
+// Steps [first, last] of a plan, as often as it takes to get through the `batch`, `images` at a
+// time (image_passes.h).
+struct ImagePasses {
+  int first = 0, last = 0;
+  int64_t batch = 0, images = 0;
+
+  int64_t count() const { return batch / images; }
+  bool contains(int step) const { return first <= step && step <= last; }
+};
+
+// For who reads tensors between steps.
+inline constexpr int64_t kWholeBatches = INT64_MAX;
 
 struct LayerTime {
   int step;  // index into Plan::steps
@@ -53,11 +70,16 @@ class Context {
 
   Status execute();
 
-  // While set, execute() calls it after every step that ran with its time.
+  // While set, execute() calls it after every step that ran with its time: once per part of the
+  // batch where the batch is cut.
   void set_profiler(std::function<void(const LayerTime&)> profiler);
 
-  // Extents and formats of any plan tensor after prepare()/execute(), for the inspector.
+  // Extents and formats of any plan tensor after prepare()/execute(), for the inspector. Unless the
+  // context keeps whole batches, memory may be that of a part of the extents only.
   Result<kernels::TensorView> tensor_view(int plan_tensor) const;
+
+  // Groups of steps that run on a part of the batch at a time, after prepare().
+  std::span<const ImagePasses> image_passes() const;
 
   size_t arena_bytes() const;  // planned activation memory
   size_t workspace_bytes() const;

@@ -84,8 +84,11 @@ std::vector<ir::Extents> extents_at(const engine::Plan& plan, const engine::Prof
 
 Result<std::unique_ptr<Executor>> Executor::create_checked(const engine::Engine& engine,
                                                            const engine::Profile* profile,
-                                                           ThreadPool& pool) {
+                                                           ThreadPool& pool,
+                                                           int64_t cut_batches_beyond) {
   CAMSHAFT_ASSIGN(std::unique_ptr<Executor> executor, create(engine, engine.plan(), pool));
+  executor->facts_.cut_batches_beyond =
+      cut_batches_beyond >= 0 ? cut_batches_beyond : static_cast<int64_t>(cpu_info().l3_bytes / 2);
   bool first = true;
   for (const auto point :
        {&engine::ShapeRange::opt, &engine::ShapeRange::min, &engine::ShapeRange::max}) {

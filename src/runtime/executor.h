@@ -21,7 +21,8 @@ class Executor {
   // Of the engine's main plan: checked against the kernels at the points of this profile.
   static Result<std::unique_ptr<Executor>> create_checked(const engine::Engine& engine,
                                                           const engine::Profile* profile,
-                                                          ThreadPool& pool);
+                                                          ThreadPool& pool,
+                                                          int64_t cut_batches_beyond);
   static Result<std::unique_ptr<Executor>> create(const engine::Engine& engine,
                                                   const engine::Plan& plan, ThreadPool& pool);
 
@@ -42,6 +43,10 @@ class Executor {
   TensorView tensor(int plan_tensor) const;
   TensorView output(int k) const { return tensor(plan().outputs[k]); }
 
+  std::span<const ImagePasses> image_passes() const {
+    return current_ ? std::span<const ImagePasses>(current_->passes)
+                    : std::span<const ImagePasses>();
+  }
   size_t arena_bytes() const { return arena_.bytes(); }
   size_t workspace_bytes() const { return workspace_.bytes(); }
 

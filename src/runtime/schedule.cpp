@@ -6,6 +6,7 @@
 
 #include <fmt/ranges.h>
 
+#include "runtime/image_passes.h"
 #include "runtime/memory_plan.h"
 
 namespace camshaft::runtime {
@@ -121,6 +122,7 @@ class Maker {
     for (size_t k = 0; k < plan_.inputs.size(); ++k) place_input(static_cast<int>(k));
     CAMSHAFT_TRY(place_roots());
     for (size_t t = 0; t < plan_.tensors.size(); ++t) CAMSHAFT_TRY(place_view(static_cast<int>(t)));
+    cut_batches();
     plan_arena();
     return make_steps();
   }
@@ -228,6 +230,32 @@ class Maker {
     return ok_status();
   }
 
+  // Tensors of one pass need the memory of its images; all others of the group are in use from its
+  // first step to its last, since the passes take turns.
+  void cut_batches() {
+    const auto l2_bytes = static_cast<int64_t>(cpu_info().l2_bytes);
+    s_.passes = choose_image_passes(facts_, s_, l2_bytes * (pool_ ? pool_->threads() : 1));
+    for (size_t t = 0; t < plan_.tensors.size(); ++t) {
+      if (block_of_[t] < 0) continue;
+      MemoryBlock& block = blocks_[block_of_[t]];
+      for (const ImagePasses& passes : s_.passes) {
+        if (block.last < passes.first || passes.last < block.first) continue;
+        if (is_of_pass(facts_, s_, passes, static_cast<int>(t))) {
+          block.bytes = block.bytes / passes.batch * passes.images;
+        } else {
+          block.first = std::min(block.first, passes.first);
+          block.last = std::max(block.last, passes.last);
+        }
+      }
+    }
+  }
+
+  const ImagePasses* passes_of(int step) const {
+    for (const ImagePasses& passes : s_.passes)
+      if (passes.contains(step)) return &passes;
+    return nullptr;
+  }
+
   // A pointwise step whose input dies with it writes over that input.
   void share_in_place() {
     for (size_t k = 0; k < plan_.steps.size(); ++k) {
@@ -258,8 +286,9 @@ class Maker {
     for (const int other : step.inputs)
       uses += other != kNoTensor && block_of_[facts_.tensors[other].root] == block_of_[input];
     const TensorView &a = s_.tensors[input], &b = s_.tensors[output];
-    return uses == 1 && a.format == b.format && ir::bits_of(a.type) == ir::bits_of(b.type) &&
-           a.rank == b.rank && std::equal(a.extents, a.extents + a.rank, b.extents);
+    return uses == 1 && blocks_[block_of_[input]].bytes == blocks_[block_of_[output]].bytes &&
+           a.format == b.format && ir::bits_of(a.type) == ir::bits_of(b.type) && a.rank == b.rank &&
+           std::equal(a.extents, a.extents + a.rank, b.extents);
   }
 
   void plan_arena() {
@@ -299,18 +328,41 @@ class Maker {
   }
 
   Status make_steps() {
-    size_t num_args = 0;
-    for (const PlanStep& step : plan_.steps) num_args += step.inputs.size() + step.outputs.size();
-    s_.args.reserve(num_args);
-    s_.steps.reserve(plan_.steps.size());
+    size_t num_args = 0, num_steps = 0;
     for (size_t k = 0; k < plan_.steps.size(); ++k) {
-      const Fate f = fate(static_cast<int>(k));
-      if (f != Fate::kSkip) CAMSHAFT_TRY(make_step(static_cast<int>(k), f == Fate::kLate));
+      const ImagePasses* passes = passes_of(static_cast<int>(k));
+      const size_t times = passes ? static_cast<size_t>(passes->count()) : 1;
+      num_args += times * (plan_.steps[k].inputs.size() + plan_.steps[k].outputs.size());
+      num_steps += times;
+    }
+    s_.args.reserve(num_args);
+    s_.steps.reserve(num_steps);
+    for (int k = 0; k < static_cast<int>(plan_.steps.size()); ++k) {
+      const ImagePasses* passes = passes_of(k);
+      CAMSHAFT_TRY(passes ? make_passes(*passes) : make_step(k, {}));
+      if (passes) k = passes->last;
     }
     return ok_status();
   }
 
-  Status make_step(int k, bool late) {
+  // A part of the batch of a group.
+  struct Part {
+    const ImagePasses* passes = nullptr;  // null: the whole batch
+    int64_t first = 0;                    // image
+  };
+
+  Status make_passes(const ImagePasses& passes) {
+    for (int64_t first = 0; first < passes.batch; first += passes.images) {
+      const Part part{&passes, first};
+      for (int k = passes.first; k <= passes.last; ++k) CAMSHAFT_TRY(make_step(k, part));
+    }
+    return ok_status();
+  }
+
+  Status make_step(int k, const Part& part) {
+    const Fate f = fate(k);
+    if (f == Fate::kSkip) return ok_status();
+    bool late = f == Fate::kLate;
     const PlanStep& step = plan_.steps[k];
     const StepFacts& facts = facts_.steps[k];
     ScheduledStep scheduled;
@@ -333,8 +385,8 @@ class Maker {
       return ok_status();
     }
     scheduled.args.layer = layer;
-    scheduled.args.inputs = add_args(step.inputs, facts.packed_inputs);
-    scheduled.args.outputs = add_args(step.outputs, 0);
+    scheduled.args.inputs = add_args(step, step.inputs, facts.packed_inputs, part);
+    scheduled.args.outputs = add_args(step, step.outputs, 0, part);
     scheduled.args.packed = facts.packed;
     scheduled.args.pool = pool_of(step, pool_);
     if (facts.tactic) {
@@ -349,22 +401,34 @@ class Maker {
     return ok_status();
   }
 
-  std::span<const TensorView> add_args(const std::vector<int>& tensors, uint32_t packed) {
+  std::span<const TensorView> add_args(const PlanStep& step, const std::vector<int>& tensors,
+                                       uint32_t packed, const Part& part) {
     const size_t first = s_.args.size();
     for (size_t k = 0; k < tensors.size(); ++k) {
       TensorView view;
       if (const int t = tensors[k]; t != kNoTensor) {
         view = s_.tensors[t];
         const Location& location = s_.locations[t];
+        const size_t skipped = part.passes ? cut(step, k, t, part, view) : 0;
         const bool in_packed = k < 32 && (packed >> k & 1);
         if (location.space == Space::kFixed && !in_packed)
-          view.data = const_cast<std::byte*>(location.fixed);
+          view.data = const_cast<std::byte*>(location.fixed) + skipped;
         if (location.space == Space::kBase)
-          s_.patches[location.base].push_back({static_cast<int>(s_.args.size()), location.offset});
+          s_.patches[location.base].push_back(
+              {static_cast<int>(s_.args.size()), location.offset + skipped});
       }
       s_.args.push_back(view);
     }
     return {s_.args.data() + first, tensors.size()};
+  }
+
+  // Makes `view` of tensor `t` the part's images; gives the bytes before them.
+  size_t cut(const PlanStep& step, size_t operand, int t, const Part& part,
+             TensorView& view) const {
+    if (!is_cut(step, operand, view, s_.tensors[step.outputs[0]], part.passes->batch)) return 0;
+    view.extents[0] = part.passes->images;
+    if (is_of_pass(facts_, s_, *part.passes, facts_.tensors[t].root)) return 0;
+    return static_cast<size_t>(part.first * view.strides[0]) * (ir::bits_of(view.type) / 8);
   }
 
   const PlanFacts& facts_;

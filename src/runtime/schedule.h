@@ -8,6 +8,7 @@
 
 #include "engine/engine.h"
 #include "kernels/kernel.h"
+#include "runtime/context.h"
 
 namespace camshaft::runtime {
 
@@ -52,6 +53,7 @@ struct PlanFacts {
   const engine::Plan* plan = nullptr;
   std::vector<StepFacts> steps;
   std::vector<TensorFacts> tensors;
+  int64_t cut_batches_beyond = kWholeBatches;  // see ContextOptions
   std::vector<std::shared_ptr<std::byte[]>>
       repacked;  // weights packed here, for tactics other than the plan's
 
@@ -113,6 +115,7 @@ struct Schedule {
   const std::byte* linked_workspace = nullptr;
   std::vector<std::unique_ptr<ir::Layer>> layers;    // copies whose attributes hold numbers
   std::vector<std::unique_ptr<std::byte[]>> values;  // elements of constant_value tensors
+  std::vector<ImagePasses> passes;  // groups of steps that run on a part of the batch at a time
   size_t arena_bytes = 0, workspace_bytes = 0;
 
   int num_bases() const { return static_cast<int>(patches.size()); }

@@ -370,6 +370,40 @@ TEST(EngineRuns, ContextsOnSeveralThreads) {
       EXPECT_EQ(alone[which][k].bytes, together[which][k].bytes);
 }
 
+// Cut batches: the same bits, mostly in less memory.
+TEST(EngineRuns, ImageAfterImageGivesTheSame) {
+  int cut = 0;
+  size_t arena[2] = {};
+  for (uint32_t seed = 1; seed <= 60 && !testing::Test::HasFailure(); ++seed) {
+    auto graph = random_graph(seed, 25, true);
+    BuildOptions options;
+    options.profiles = {wide_profile(*graph)};
+    options.random_choices = seed;
+    options.threads = 1 + static_cast<int>(seed % 2);
+    const auto engine = engine_of(std::move(graph), options);
+    ASSERT_TRUE(engine);
+    ir::Extents extents;
+    for (const ir::Dim dim : engine->plan().tensors[engine->plan().inputs[0]].shape)
+      extents.push_back(dim.is_known() ? dim.extent() : 6);
+    std::vector<TestTensor> outputs[2];
+    for (const bool cuts : {false, true}) {
+      runtime::ContextOptions context_options{.threads = options.threads};
+      context_options.cut_batches_beyond = cuts ? 0 : runtime::kWholeBatches;
+      auto context = runtime::Context::create(engine, context_options);
+      ASSERT_STATUS_OK(context.status());
+      for (int round = 0; round < 2; ++round)
+        ASSERT_STATUS_OK(run(**context, {random_tensor(extents, seed)}, outputs[cuts]));
+      arena[cuts] += (*context)->arena_bytes();
+      EXPECT_TRUE(cuts || (*context)->image_passes().empty());
+      cut += static_cast<int>((*context)->image_passes().size());
+    }
+    for (size_t k = 0; k < outputs[0].size(); ++k)
+      EXPECT_EQ(outputs[0][k].bytes, outputs[1][k].bytes) << "seed " << seed;
+  }
+  EXPECT_GT(cut, 20);
+  EXPECT_LT(arena[1], arena[0]);
+}
+
 TEST(EngineRuns, ProfilerSeesEveryStepThatRuns) {
   const auto context = context_of(kTwoInputs);
   ASSERT_TRUE(context);

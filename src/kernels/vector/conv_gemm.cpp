@@ -370,36 +370,38 @@ TileKernel set_panel(const ConvRun& run, const std::byte* panel, int vecs, int r
   return byte_panel_kernel(panel, run.spans, vecs, rows, tile);
 }
 
-// One tile of pixels against panels [first, last) of conv group `group`.
-void run_panels(const ConvRun& run, const Panels& panels, Tile& tile, const TilePlace& place,
-                int64_t group, int64_t first, int64_t last, std::byte* rest_scratch) {
-  const int64_t group_channel = group * panels.n,
-                group_column = group * group_bias_lanes(run.shape);
-  const std::byte* weights = run.weights + group * panels.lanes() * kLaneBytes;
-  const int64_t first_channel = group_channel + panels.first_col(first);
-  for (int64_t panel = first; panel < last; ++panel) {
-    const int64_t col = panels.first_col(panel), vecs = panels.vecs_of(panel);
-    const int64_t channel = group_channel + col, cols = panels.cols_of(panel);
-    tile.b_stride = vecs * kLanes * kLaneBytes;
-    tile.bias = run.bias ? run.bias + (group_column + col) * kLaneBytes : nullptr;
+// What tiles of a panel need to know of it.
+struct PanelTile {
+  const std::byte *weights, *bias;
+  int64_t channel, cols;  // of the output
+  int64_t column;         // of the packed vectors
+  int vecs;
+};
+constexpr int64_t kMostPanelTiles = 32;  // listed together
+
+// One tile of pixels against the panels [first, last).
+void run_panels(const ConvRun& run, Tile& tile, const TilePlace& place, const PanelTile* first,
+                const PanelTile* last, std::byte* rest_scratch) {
+  for (const PanelTile* panel = first; panel < last; ++panel) {
+    tile.b_stride = panel->vecs * kLanes * kLaneBytes;
+    tile.bias = panel->bias;
     if (run.numeric == Numeric::kFloat)
-      place_tile(run.finish, place, channel, cols, tile);
+      place_tile(run.finish, place, panel->channel, panel->cols, tile);
     else if (run.numeric == Numeric::kBf16)
-      place_pair_tile(run.finish, place, channel, cols, first_channel, rest_scratch, tile);
+      place_pair_tile(run.finish, place, panel->channel, panel->cols, first->channel, rest_scratch,
+                      tile);
     else
-      place_byte_tile(run.finish, place, channel, cols, group_column + col, first_channel,
+      place_byte_tile(run.finish, place, panel->channel, panel->cols, panel->column, first->channel,
                       rest_scratch, tile);
-    set_panel(run, weights + panels.offset(panel) * kLaneBytes, static_cast<int>(vecs),
-              static_cast<int>(place.pixels), tile)(tile);
+    set_panel(run, panel->weights, panel->vecs, static_cast<int>(place.pixels), tile)(tile);
   }
-  const int64_t end = group_channel + panels.first_col(last - 1) + panels.cols_of(last - 1);
+  const int64_t channels = last[-1].channel + last[-1].cols - first->channel;
   if (run.numeric == Numeric::kFloat)
-    finish_tiles(run.finish, place, first_channel, end - first_channel);
+    finish_tiles(run.finish, place, first->channel, channels);
   else if (run.numeric == Numeric::kBf16)
-    finish_pair_tiles(run.finish, place, first_channel, end - first_channel, rest_scratch);
+    finish_pair_tiles(run.finish, place, first->channel, channels, rest_scratch);
   else
-    finish_byte_tiles(run.finish, place, first_channel, end - first_channel,
-                      group_column + panels.first_col(first), rest_scratch);
+    finish_byte_tiles(run.finish, place, first->channel, channels, first->column, rest_scratch);
 }
 
 // A block in progress: what its tiles share.
@@ -411,6 +413,8 @@ struct BlockRun {
   std::byte* rest_scratch;
   Panels panels;
   int64_t finished_together;  // panels
+  PanelTile listed_panels[kMostPanelTiles] = {};
+  int64_t num_panels = 0;
   Tile tile{};
   TapRange listed{-1, -1, -1, -1};
   const std::byte *next = nullptr, *next_end = nullptr;  // what of the next panel is to be fetched
@@ -436,8 +440,24 @@ struct BlockRun {
     listed = taps;
   }
 
-  // Columns [first, end) of the block's output row `row`, against panels [from, to) of `group`.
-  void columns(int64_t row, int64_t first, int64_t end, int64_t group, int64_t from, int64_t to) {
+  // Panels [from, to) of `group`.
+  void list_panels(int64_t group, int64_t from, int64_t to) {
+    const int64_t group_column = group * group_bias_lanes(run.shape);
+    const std::byte* weights = run.weights + group * panels.lanes() * kLaneBytes;
+    num_panels = to - from;
+    for (int64_t k = 0; k < num_panels; ++k) {
+      const int64_t col = panels.first_col(from + k), column = group_column + col;
+      listed_panels[k] = {weights + panels.offset(from + k) * kLaneBytes,
+                          run.bias ? run.bias + column * kLaneBytes : nullptr,
+                          group * panels.n + col,
+                          panels.cols_of(from + k),
+                          column,
+                          panels.vecs_of(from + k)};
+    }
+  }
+
+  // Columns [first, end) of the block's output row `row`, against the listed panels of `group`.
+  void columns(int64_t row, int64_t first, int64_t end, int64_t group) {
     const ConvShape& s = run.shape;
     const std::byte* a_row = a + row * s.sh * run.row + group * s.group_ic() * run.element();
     const EvenSplit tiles = split_evenly(end - first, run.tile_rows());
@@ -446,18 +466,18 @@ struct BlockRun {
       tile.a = a_row + (col - block.col) * s.sw * run.pixel;
       const TilePlace place{block.image, block.row + row, col, tiles.size(part)};
       set_ahead();
-      for (int64_t panel = from; panel < to; panel += finished_together)
-        run_panels(run, panels, tile, place, group, panel, smaller(to, panel + finished_together),
-                   rest_scratch);
+      for (int64_t panel = 0; panel < num_panels; panel += finished_together)
+        run_panels(run, tile, place, listed_panels + panel,
+                   listed_panels + smaller(num_panels, panel + finished_together), rest_scratch);
     }
   }
 
-  void row(int64_t row, int64_t group, int64_t from, int64_t to) {
+  void row(int64_t row, int64_t group) {
     TapRange taps = taps_of_row(run, block.row + row);
     const int64_t end = block.col + block.cols;
     if (!run.zoned) {
       list(taps);
-      columns(row, block.col, end, group, from, to);
+      columns(row, block.col, end, group);
       return;
     }
     for (int64_t z = 0; z < run.num_zones; ++z) {
@@ -466,8 +486,7 @@ struct BlockRun {
       taps.first_tap = zone.first_tap;
       taps.end_tap = zone.last_tap;
       list(taps);
-      columns(row, zone.col > block.col ? zone.col : block.col, smaller(zone.end, end), group, from,
-              to);
+      columns(row, zone.col > block.col ? zone.col : block.col, smaller(zone.end, end), group);
     }
   }
 };
@@ -497,14 +516,14 @@ void run_block_panels(const ConvRun& run, const Block& block, int worker, int64_
   work.tile.segment_length = run.segment_length;
   work.tile.step_offsets = run.step_offsets;
   set_finish(run.finish, work.tile);
-  const int64_t panels = work.panels.count();
+  const int64_t panels = work.panels.count(), together = smaller(run.panel_group, kMostPanelTiles);
   while (first < last) {
     const int64_t group = first / panels, panel = first - group * panels;
     const int64_t end = smaller(panels, panel + last - first);
-    for (int64_t from = panel; from < end; from += run.panel_group) {
+    for (int64_t from = panel; from < end; from += together) {
       work.fetch_after(from, end, run.weights + group * work.panels.lanes() * kLaneBytes);
-      for (int64_t row = 0; row < block.rows; ++row)
-        work.row(row, group, from, smaller(end, from + run.panel_group));
+      work.list_panels(group, from, smaller(end, from + together));
+      for (int64_t row = 0; row < block.rows; ++row) work.row(row, group);
     }
     first += end - panel;
   }
