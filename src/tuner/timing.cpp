@@ -135,6 +135,7 @@ struct Candidate {
   runtime::Buffer workspace;
   KernelArgs args;
   int runs_per_sample = 1;
+  double first_run_us = 0;  // cold
   std::vector<double> samples;
   bool dropped = false;
 
@@ -200,7 +201,9 @@ struct Candidate {
 void drop_hopeless(std::vector<Candidate>& candidates, double factor) {
   double best = 1e30;
   for (const Candidate& c : candidates) best = std::min(best, c.typical());
-  for (Candidate& c : candidates) c.dropped |= c.typical() > factor * best;
+  // Not for one sample that another program disturbed.
+  for (Candidate& c : candidates)
+    c.dropped |= std::min(c.typical(), c.first_run_us) > factor * best;
 }
 
 }  // namespace
@@ -236,7 +239,7 @@ std::vector<double> Timer::time(const Problem& problem, std::span<const Tactic* 
     candidates[k].tactic = tactics[k];
     candidates[k].prepare(problem, arena, pool, weights);
     // Pages, caches and branch predictors; tells how many runs make a sample.
-    const double first = candidates[k].sample();
+    const double first = candidates[k].first_run_us = candidates[k].sample();
     candidates[k].runs_per_sample =
         static_cast<int>(std::clamp(kMinSampleUs / std::max(first, 0.05), 1.0, 200.0));
   }

@@ -74,6 +74,7 @@ struct Strip {
   const X* x;            // column 0 of the first input row in use
   const float* weights;  // of the first channel: its head; taps follow
   Y* y;
+  int64_t x_pixel, y_pixel;  // as those of the run: stores to y do not change them
   const float* residual;
   int64_t residual_pixel;
   int64_t kh_first, kh_last;  // taps inside the image
@@ -130,14 +131,35 @@ CAMSHAFT_INLINE void write(Bf16* p, F32 v, int32_t, const Lanes& lanes) {
     store_floats(p, v);
 }
 
-// Input column `col` of a row, padding outside the image.
+// `p`, the input at column `col`; padding outside the image.
 template <bool kChecked, class R>
-CAMSHAFT_INLINE const typename R::Input* column(const R& run, const typename R::Input* row,
+CAMSHAFT_INLINE const typename R::Input* inside(const R& run, const typename R::Input* p,
                                                 int64_t col) {
-  const typename R::Input* p = row + col * run.x_pixel;
   if constexpr (!kChecked) return p;
   return static_cast<uint64_t>(col) < static_cast<uint64_t>(run.s.iw) ? p : run.padding;
 }
+
+// Neighbouring columns of a row: four share a base, as in the register tiles of products
+// (gemm_multiply.h), so that a tile keeps few addresses.
+template <class T, int kColumns>
+struct Columns {
+  static constexpr int kBases = (kColumns + 3) / 4;
+  const T* base[kBases];
+  int64_t s, s3;  // elements between columns, and three times that
+
+  CAMSHAFT_INLINE_MEMBER Columns(const T* first, int64_t stride) : s(stride), s3(3 * stride) {
+    base[0] = first;
+#pragma GCC unroll 8
+    for (int k = 1; k < kBases; ++k) base[k] = base[k - 1] + 4 * s;
+  }
+  CAMSHAFT_INLINE_MEMBER const T* at(int col) const {
+    return base[col / 4] + (col % 4 == 3 ? s3 : col % 4 * s);
+  }
+  CAMSHAFT_INLINE_MEMBER void advance(int64_t step) {
+#pragma GCC unroll 8
+    for (int k = 0; k < kBases; ++k) base[k] += step;
+  }
+};
 
 // Any window: each tap loads its own input.
 struct AnyWindow {
@@ -148,16 +170,23 @@ struct AnyWindow {
     return {};
   }
   static bool fits(const ConvShape&) { return true; }
+  template <int P>
+  static constexpr int columns() {
+    return 1;
+  }
   template <int P, bool kChecked, bool kMasked, class R>
-  CAMSHAFT_INLINE void add_row(const R& run, F32 (&sum)[P], const typename R::Input* row,
-                               int64_t iw, const float* w, const Edges&, const Lanes& lanes) {
+  CAMSHAFT_INLINE void add_row(const R& run, F32 (&sum)[P],
+                               const Columns<typename R::Input, 1>& first, int64_t iw,
+                               const float* w, const Edges&, const Lanes& lanes) {
+    const typename R::Input* row = first.at(0) - iw * first.s;
     for (int64_t kw = 0; kw < run.s.kw; ++kw) {
       const F32 weight = load(w + kw * kLanes);
 #pragma GCC unroll 8
-      for (int p = 0; p < P; ++p)
-        sum[p] = fma(read_input<kMasked>(
-                         run, column<kChecked>(run, row, iw + kw * run.s.dw + p * run.s.sw), lanes),
-                     weight, sum[p]);
+      for (int p = 0; p < P; ++p) {
+        const int64_t col = iw + kw * run.s.dw + p * run.s.sw;
+        const auto* x = inside<kChecked>(run, row + col * first.s, col);
+        sum[p] = fma(read_input<kMasked>(run, x, lanes), weight, sum[p]);
+      }
     }
   }
 };
@@ -197,21 +226,20 @@ struct FixedWindow {
     return s.kw == kWidth && s.sw == kStride && s.dw == 1 && s.pad_left < kWidth &&
            overhang < kWidth;
   }
-  template <int P, bool kChecked, bool kMasked, class R>
-  CAMSHAFT_INLINE F32 input(const R& run, const typename R::Input* row, int64_t iw, int col,
-                            const Edges& edges, const Lanes& lanes) {
+  template <int P, bool kChecked, bool kMasked, class R, class Row>
+  CAMSHAFT_INLINE F32 input(const R& run, const Row& row, int64_t iw, int col, const Edges& edges,
+                            const Lanes& lanes) {
     const bool is_left = col < kOuter, is_right = col >= columns<P>() - kOuter;
-    if (!kChecked || !(is_left || is_right))
-      return read_input<kMasked>(run, column<false>(run, row, iw + col), lanes);
-    if constexpr (sizeof(*row) != sizeof(float) || kMasked)
-      return read_input<kMasked>(run, column<true>(run, row, iw + col), lanes);
+    if (!kChecked || !(is_left || is_right)) return read_input<kMasked>(run, row.at(col), lanes);
+    if constexpr (sizeof(typename R::Input) != sizeof(float) || kMasked)
+      return read_input<kMasked>(run, inside<kChecked>(run, row.at(col), iw + col), lanes);
     else
-      return load(column<false>(run, row, iw + col),
+      return load(row.at(col),
                   is_left ? edges.left[col] : edges.right[col - columns<P>() + kOuter]);
   }
-  template <int P, bool kChecked, bool kMasked, class R>
-  CAMSHAFT_INLINE void add_row(const R& run, F32 (&sum)[P], const typename R::Input* row,
-                               int64_t iw, const float* w, const Edges& edges, const Lanes& lanes) {
+  template <int P, bool kChecked, bool kMasked, class R, class Row>
+  CAMSHAFT_INLINE void add_row(const R& run, F32 (&sum)[P], const Row& row, int64_t iw,
+                               const float* w, const Edges& edges, const Lanes& lanes) {
     F32 weight[kWidth];
 #pragma GCC unroll 8
     for (int kw = 0; kw < kWidth; ++kw) weight[kw] = load(w + kw * kLanes);
@@ -233,8 +261,7 @@ struct FixedWindow {
 template <int P, bool kMasked, class R, class S>
 CAMSHAFT_INLINE void finish(const R& run, const S& strip, F32 (&sum)[P], const float* head,
                             int64_t ow, int64_t c, const Lanes& lanes) {
-  const int64_t y_pixel = run.y_pixel;  // stores to y do not change it
-  auto* y = strip.y + ow * y_pixel + c;
+  const Columns<typename R::Output, P> y(strip.y + ow * strip.y_pixel + c, strip.y_pixel);
   if constexpr (R::kIsQuantized) {
     const F32 multiplier = load(head), addend = load(head + kLanes);
 #pragma GCC unroll 8
@@ -245,10 +272,10 @@ CAMSHAFT_INLINE void finish(const R& run, const S& strip, F32 (&sum)[P], const f
         sum[p] = fma(sum[p] * gate_of(run.epilogue.gate, sum[p]), set1(run.scale), set1(run.shift));
     }
   } else if (run.epilogue.kind == EpilogueKind::kResidualClip) {
-    const float* residual = strip.residual + ow * strip.residual_pixel + c;
+    const Columns<float, P> residual(strip.residual + ow * strip.residual_pixel + c,
+                                     strip.residual_pixel);
 #pragma GCC unroll 8
-    for (int p = 0; p < P; ++p)
-      sum[p] = sum[p] + read<kMasked>(residual + p * strip.residual_pixel, lanes);
+    for (int p = 0; p < P; ++p) sum[p] = sum[p] + read<kMasked>(residual.at(p), lanes);
   } else if (run.epilogue.kind == EpilogueKind::kLeaky) {
 #pragma GCC unroll 8
     for (int p = 0; p < P; ++p) sum[p] = max(sum[p] * set1(run.epilogue.slope), sum[p]);
@@ -260,7 +287,8 @@ CAMSHAFT_INLINE void finish(const R& run, const S& strip, F32 (&sum)[P], const f
             high = set1(run.epilogue.high);  // infinite where there is nothing to clamp
 #pragma GCC unroll 8
   for (int p = 0; p < P; ++p)
-    write<kMasked>(y + p * y_pixel, min(high, max(low, sum[p])), run.after, lanes);
+    write<kMasked>(const_cast<typename R::Output*>(y.at(p)), min(high, max(low, sum[p])), run.after,
+                   lanes);
 }
 
 // P neighbouring pixels from column ow on.
@@ -278,8 +306,9 @@ void run_tile(const R& run, const S& strip, int64_t ow, const Lanes& lanes) {
 #pragma GCC unroll 8
     for (int p = 0; p < P; ++p) sum[p] = start;
     const float* w = weights + (R::kHead + strip.kh_first * s.kw) * kLanes;
-    const typename R::Input* row = strip.x + c;
-    for (int64_t kh = strip.kh_first; kh < strip.kh_last; ++kh, row += step, w += w_step)
+    Columns<typename R::Input, Window::template columns<P>()> row(strip.x + iw * strip.x_pixel + c,
+                                                                  strip.x_pixel);
+    for (int64_t kh = strip.kh_first; kh < strip.kh_last; ++kh, row.advance(step), w += w_step)
       Window::template add_row<P, kChecked, kMasked>(run, sum, row, iw, w, edges, lanes);
     finish<P, kMasked>(run, strip, sum, weights, ow, c, lanes);
   }
@@ -357,6 +386,7 @@ void run_row(const R& run, int worker, int64_t n, int64_t oh) {
   strip.kh_first = clamp_to(ceil_div(-top, s.dh), 0, strip.kh_last);
   strip.x = run.x + n * run.x_image + (top + strip.kh_first * s.dh) * run.x_row;
   strip.y = run.y + n * run.y_image + oh * run.y_row;
+  strip.x_pixel = run.x_pixel, strip.y_pixel = run.y_pixel;
   if (run.epilogue.kind == EpilogueKind::kResidualClip) {
     strip.residual = reinterpret_cast<const float*>(run.operands[0].at(n, oh, 0));
     strip.residual_pixel = run.operands[0].pixel;
