@@ -53,7 +53,7 @@ class Context:
 
     def __init__(self, path, inputs, threads, level=3, timing_cache="", bf16=False, fp16=False):
         options = BuildOptions()
-        library.camshaft_build_options_init(ctypes.byref(options))
+        library.camshaft_build_options_init(ctypes.byref(options), ctypes.c_size_t(ctypes.sizeof(options)))
         options.threads, options.optimization_level = threads, level
         options.allow_bf16, options.allow_fp16 = bf16, fp16
         options.timing_cache_file = timing_cache.encode() or None

@@ -99,9 +99,10 @@ typedef struct camshaft_shape_range {
   int64_t max[CAMSHAFT_MAX_RANK];
 } camshaft_shape_range;
 
-/* Set with camshaft_build_options_init(), then change what should differ. */
+/* Set with camshaft_build_options_init(&options, sizeof options), then change what should differ.
+ */
 typedef struct camshaft_build_options {
-  size_t struct_size;                 /* set by init: lets later versions add fields */
+  size_t struct_size;                 /* set by init: later versions add fields at the end */
   int32_t threads;                    /* 0: all this process may use */
   int32_t optimization_level;         /* 0 ... 5, 3 by default */
   int32_t avg_timing;                 /* runs averaged per tactic */
@@ -121,7 +122,10 @@ typedef struct camshaft_build_options {
   int32_t allow_fp16;
 } camshaft_build_options;
 
-CAMSHAFT_C_API void camshaft_build_options_init(camshaft_build_options* options);
+/* Defaults for the first `struct_size` bytes: the caller's sizeof, which may be that of an older
+ * version than the library's. */
+CAMSHAFT_C_API void camshaft_build_options_init(camshaft_build_options* options,
+                                                size_t struct_size);
 /* `options` may be NULL: defaults. The engine is the caller's: camshaft_engine_destroy(). */
 CAMSHAFT_C_API camshaft_status camshaft_build_file(const char* onnx_file,
                                                    const camshaft_build_options* options,

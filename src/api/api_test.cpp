@@ -226,6 +226,19 @@ TEST(Types, SizesAndText) {
   EXPECT_EQ(type_name(DataType::kBFloat16), "bfloat16");
 }
 
+constexpr const char* kModel = "examples/models/yolox_nano/model.onnx";
+
+// Names of the layers' tactics, a line each.
+std::string tactics_of(const camshaft_engine* engine) {
+  char* json = nullptr;
+  EXPECT_EQ(camshaft_engine_layers_json(engine, &json), CAMSHAFT_OK);
+  std::string names;
+  const nlohmann::json document = nlohmann::json::parse(json);
+  for (const auto& layer : document["Layers"]) names += layer.value("TacticName", "") + "\n";
+  camshaft_free(json);
+  return names;
+}
+
 TEST(CApi, RunsAndReportsErrors) {
   const Engine built = small_engine();
   const auto bytes = built.serialize();
@@ -283,11 +296,42 @@ TEST(CApi, NullsAndMissingFilesAreErrors) {
   EXPECT_EQ(camshaft_build_file("/nonexistent.onnx", nullptr, &engine), CAMSHAFT_IO);
   camshaft_build_options options = {};
   EXPECT_EQ(camshaft_build_memory("x", 1, &options, &engine), CAMSHAFT_INVALID_MODEL);
-  camshaft_build_options_init(&options);
+  camshaft_build_options_init(&options, sizeof options);
   EXPECT_EQ(options.optimization_level, 3);
   EXPECT_EQ(options.struct_size, sizeof options);
   EXPECT_EQ(engine, nullptr);
   camshaft_engine_destroy(nullptr);
+}
+
+// A program compiled against a version without the last fields.
+TEST(CApi, OlderOptionsAreNotOverrun) {
+  constexpr size_t kOlder = offsetof(camshaft_build_options, int8);
+  camshaft_build_options options;
+  std::memset(&options, 0x55, sizeof options);
+  camshaft_build_options_init(&options, kOlder);
+  EXPECT_EQ(options.struct_size, kOlder);
+  EXPECT_EQ(options.max_tactics, -1);
+  EXPECT_EQ(options.int8, 0x55555555);
+  EXPECT_EQ(options.allow_fp16, 0x55555555);
+  camshaft_engine* engine = nullptr;
+  ASSERT_EQ(camshaft_build_file(kModel, &options, &engine), CAMSHAFT_OK) << camshaft_last_error();
+  EXPECT_EQ(tactics_of(engine).find("_i8"), std::string::npos);
+  camshaft_engine_destroy(engine);
+}
+
+TEST(CApi, Int8IsBuiltWithAndWithoutACache) {
+  camshaft_build_options options;
+  camshaft_build_options_init(&options, sizeof options);
+  options.int8 = 1;
+  options.calibration_cache_file = "/nonexistent.cache";
+  camshaft_engine* engine = nullptr;
+  EXPECT_EQ(camshaft_build_file(kModel, &options, &engine), CAMSHAFT_IO);
+  EXPECT_NE(std::string(camshaft_last_error()).find("/nonexistent.cache"), std::string::npos);
+  EXPECT_EQ(engine, nullptr);
+  options.calibration_cache_file = nullptr;
+  ASSERT_EQ(camshaft_build_file(kModel, &options, &engine), CAMSHAFT_OK) << camshaft_last_error();
+  EXPECT_NE(tactics_of(engine).find("_i8i8"), std::string::npos) << tactics_of(engine);
+  camshaft_engine_destroy(engine);
 }
 
 TEST(CApi, LogGoesToTheCallback) {

@@ -73,14 +73,17 @@ camshaft_status wrap(Result<Engine> result, camshaft_engine** engine) {
 
 extern "C" {
 
-void camshaft_build_options_init(camshaft_build_options* options) {
+void camshaft_build_options_init(camshaft_build_options* options, size_t struct_size) {
   if (options == nullptr) return;
   const camshaft::BuildOptions defaults;
-  *options = camshaft_build_options{};
-  options->struct_size = sizeof *options;
-  options->optimization_level = defaults.optimization_level;
-  options->avg_timing = defaults.avg_timing;
-  options->max_tactics = defaults.max_tactics;
+  camshaft_build_options known = {};
+  known.struct_size = struct_size;
+  known.optimization_level = defaults.optimization_level;
+  known.avg_timing = defaults.avg_timing;
+  known.max_tactics = defaults.max_tactics;
+  // What a newer caller has beyond is 0 there, too.
+  std::memset(static_cast<void*>(options), 0, struct_size);
+  std::memcpy(static_cast<void*>(options), &known, std::min(struct_size, sizeof known));
 }
 
 camshaft_status camshaft_build_file(const char* onnx_file, const camshaft_build_options* options,

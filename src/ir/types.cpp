@@ -65,6 +65,10 @@ bool is_quantized(DataType type) {
   return type == DataType::kInt8 || type == DataType::kUInt8;
 }
 
+bool is_16_bit_float(DataType type) {
+  return type == DataType::kBFloat16 || type == DataType::kHalf;
+}
+
 std::string_view format_name(Format format) {
   return format == Format::kLinear ? "linear" : "channel_last";
 }

@@ -43,8 +43,9 @@ Result<DataType> parse_type(std::string_view name);
 size_t bits_of(DataType type);
 size_t bytes_for(DataType type, int64_t elements);  // rounds int4 up to whole bytes
 bool is_floating(DataType type);
-bool is_integer(DataType type);    // signed or unsigned, not bool
-bool is_quantized(DataType type);  // int8 or uint8
+bool is_integer(DataType type);       // signed or unsigned, not bool
+bool is_quantized(DataType type);     // int8 or uint8
+bool is_16_bit_float(DataType type);  // bfloat16 or half
 
 // Memory format of a tensor. Dimensions are always written in ONNX order; the format says how they
 // lie in memory.

@@ -18,7 +18,7 @@ using namespace ir;
 namespace {
 
 bool is_16_bit(const Tensor* tensor) {
-  return tensor && (tensor->type == DataType::kBFloat16 || tensor->type == DataType::kHalf);
+  return tensor && is_16_bit_float(tensor->type);
 }
 
 bool has_16_bit(const std::vector<Tensor*>& tensors) {

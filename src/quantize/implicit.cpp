@@ -93,8 +93,7 @@ DataType type_of(const engine::Plan& plan, const std::vector<int>& tensors) {
 }
 
 bool has_precision(DataType type) {
-  return type == DataType::kFloat || type == DataType::kBFloat16 || type == DataType::kHalf ||
-         ir::is_quantized(type);
+  return type == DataType::kFloat || ir::is_16_bit_float(type) || ir::is_quantized(type);
 }
 
 // kInt8 for all 8-bit codes.

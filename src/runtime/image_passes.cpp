@@ -38,13 +38,27 @@ bool is_parameter(const ir::Layer& layer, size_t input) {
   return convolves && (input == 1 || input == 2);
 }
 
+// What of L2 the activations of a pass may take.
+int64_t budget_of(int64_t l2_bytes, int64_t cut_batches_beyond) {
+  return std::min(l2_bytes * 3 / 4, cut_batches_beyond);
+}
+
+// Images of a pass, when the whole batch takes `bytes`. Passes of one size, so that each thread has
+// the same part of the memory in all: lines that change from one thread's cache to another's cost
+// more than the passes save.
+int64_t images_for(int64_t batch, int64_t bytes, int64_t budget) {
+  int64_t images = std::clamp<int64_t>(budget * batch / bytes, 1, batch);
+  while (batch % images != 0) --images;
+  return images;
+}
+
 class Chooser {
  public:
   Chooser(const PlanFacts& facts, const Schedule& schedule, int64_t l2_bytes)
       : facts_(facts),
         plan_(*facts.plan),
         s_(schedule),
-        budget_(std::min(l2_bytes * 3 / 4, facts.cut_batches_beyond)) {}
+        budget_(budget_of(l2_bytes, facts.cut_batches_beyond)) {}
 
   std::vector<ImagePasses> choose() {
     if (facts_.cut_batches_beyond == kWholeBatches) return {};
@@ -93,7 +107,7 @@ class Chooser {
       const TensorView& x = s_.tensors[input];
       if (!x.present()) return 0;
       const bool is_constant = plan_.tensors[input].role == engine::TensorRole::kConstant;
-      if (!is_cut(step, i, x, y, batch)) {
+      if (!is_cut(step.layer, i, x, y, batch)) {
         if (!is_constant) return 0;
       } else {
         const bool is_packed = i < 32 && (facts_.steps[k].packed_inputs >> i & 1) != 0;
@@ -127,11 +141,7 @@ class Chooser {
     int64_t most = 1;
     for (int k = first; k < end; ++k)
       if (!is_skipped(k)) most = std::max(most, bytes_of(k));
-    // Passes of one size, so that each thread has the same part of the memory in all: lines that
-    // change from one thread's cache to another's cost more than the passes save.
-    int64_t images = std::clamp<int64_t>(budget_ * batch / most, 1, batch);
-    while (batch % images != 0) --images;
-    const ImagePasses passes{first, end - 1, batch, images};
+    const ImagePasses passes{first, end - 1, batch, images_for(batch, most, budget_)};
     if (most > facts_.cut_batches_beyond && passes.count() > 1 && views_keep_batch(passes))
       groups_.push_back(passes);
   }
@@ -158,9 +168,9 @@ class Chooser {
 
 }  // namespace
 
-bool is_cut(const PlanStep& step, size_t operand, const TensorView& view, const TensorView& output,
-            int64_t batch) {
-  return !is_parameter(step.layer, operand) && view.rank == output.rank && view.extents[0] == batch;
+bool is_cut(const ir::Layer& layer, size_t operand, const TensorView& view,
+            const TensorView& output, int64_t batch) {
+  return !is_parameter(layer, operand) && view.rank == output.rank && view.extents[0] == batch;
 }
 
 bool is_of_pass(const PlanFacts& facts, const Schedule& schedule, const ImagePasses& passes,
@@ -174,6 +184,30 @@ bool is_of_pass(const PlanFacts& facts, const Schedule& schedule, const ImagePas
 std::vector<ImagePasses> choose_image_passes(const PlanFacts& facts, const Schedule& schedule,
                                              int64_t l2_bytes) {
   return Chooser(facts, schedule, l2_bytes).choose();
+}
+
+int64_t cut_problem(kernels::Problem& problem, int64_t l2_bytes, int64_t cut_batches_beyond) {
+  using kernels::ProblemTensor;
+  if (!treats_images_alone(*problem.layer) || problem.outputs.size() != 1) return 1;
+  ProblemTensor& y = problem.outputs[0];
+  if (y.extents.size() < 2 || y.extents[0] < 2) return 1;
+  const int64_t batch = y.extents[0];
+  const auto bytes_of = [](const ProblemTensor& t) {
+    return static_cast<int64_t>(ir::bytes_for(t.type, ir::element_count(t.extents)));
+  };
+  int64_t bytes = bytes_of(y);
+  std::vector<ProblemTensor*> cut = {&y};
+  for (size_t k = 0; k < problem.inputs.size(); ++k) {
+    ProblemTensor& x = problem.inputs[k];
+    if (!x.present || is_parameter(*problem.layer, k)) continue;
+    const bool has_batch = x.extents.size() == y.extents.size() && x.extents[0] == batch;
+    if (has_batch == (x.constant != nullptr)) return 1;
+    if (has_batch) cut.push_back(&x), bytes += bytes_of(x);
+  }
+  if (bytes <= cut_batches_beyond) return 1;
+  const int64_t images = images_for(batch, bytes, budget_of(l2_bytes, cut_batches_beyond));
+  for (ProblemTensor* t : cut) t->extents[0] = images;
+  return batch / images;
 }
 
 }  // namespace camshaft::runtime

@@ -13,8 +13,8 @@
 
 namespace camshaft::runtime {
 
-// Is `view`, the output of a step or its input `operand`, a batch that is cut with the output?
-bool is_cut(const engine::PlanStep& step, size_t operand, const TensorView& view,
+// Is `view`, the output of a layer or its input `operand`, a batch that is cut with the output?
+bool is_cut(const ir::Layer& layer, size_t operand, const TensorView& view,
             const TensorView& output, int64_t batch);
 
 // The groups of a schedule whose tensors are placed, in the order of steps. `l2_bytes`: of all
@@ -25,5 +25,10 @@ std::vector<ImagePasses> choose_image_passes(const PlanFacts& facts, const Sched
 // Is the root tensor `t` in the arena and used by no step outside the group, so that it needs
 // memory for `images` only?
 bool is_of_pass(const PlanFacts& facts, const Schedule& schedule, const ImagePasses& passes, int t);
+
+// While building, where a layer's batch is larger than that: makes `problem` one of the images of a
+// pass, so that tactics are timed as they will run. Gives the number of passes, 1 if it is left as
+// it was.
+int64_t cut_problem(kernels::Problem& problem, int64_t l2_bytes, int64_t cut_batches_beyond);
 
 }  // namespace camshaft::runtime

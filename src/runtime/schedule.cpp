@@ -425,7 +425,8 @@ class Maker {
   // Makes `view` of tensor `t` the part's images; gives the bytes before them.
   size_t cut(const PlanStep& step, size_t operand, int t, const Part& part,
              TensorView& view) const {
-    if (!is_cut(step, operand, view, s_.tensors[step.outputs[0]], part.passes->batch)) return 0;
+    if (!is_cut(step.layer, operand, view, s_.tensors[step.outputs[0]], part.passes->batch))
+      return 0;
     view.extents[0] = part.passes->images;
     if (is_of_pass(facts_, s_, *part.passes, facts_.tensors[t].root)) return 0;
     return static_cast<size_t>(part.first * view.strides[0]) * (ir::bits_of(view.type) / 8);

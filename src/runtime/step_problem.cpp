@@ -44,8 +44,7 @@ std::vector<Dim> read_values(std::span<const std::byte> bytes, ir::SymbolTable& 
 
 // The builder may store floats in 16 bits, whatever a layer's rule says of types.
 ir::DataType family_of(ir::DataType type) {
-  return type == ir::DataType::kBFloat16 || type == ir::DataType::kHalf ? ir::DataType::kFloat
-                                                                        : type;
+  return ir::is_16_bit_float(type) ? ir::DataType::kFloat : type;
 }
 
 // What inference may know of a tensor: its numbers, and the elements of small constants.

@@ -127,11 +127,27 @@ class GuardedServer final : public httplib::Server {
         request.headers.erase(kAccepted);
         request.headers.emplace(kAccepted, accepted);
       };
-      if (!process_request(stream, left == 1 || stopped_, closed, setup) || closed) break;
+      if (!answer_request(stream, left == 1 || stopped_, closed, setup) || closed) break;
     }
     ::shutdown(socket, SHUT_RDWR);
     ::close(socket);
     return true;
+  }
+
+  // Since version 0.16 the library is told the addresses.
+  template <class Setup, class Server = GuardedServer>
+  bool answer_request(GuardedStream& stream, bool is_last, bool& closed, const Setup& setup) {
+    Server* const self = this;
+    if constexpr (requires { self->process_request(stream, is_last, closed, setup); }) {
+      return self->process_request(stream, is_last, closed, setup);
+    } else {
+      std::string remote, local;
+      int remote_port = 0, local_port = 0;
+      stream.get_remote_ip_and_port(remote, remote_port);
+      stream.get_local_ip_and_port(local, local_port);
+      return self->process_request(stream, remote, remote_port, local, local_port, is_last, closed,
+                                   setup);
+    }
   }
 
   const ConnectionLimits& limits_;

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/log.h"
+#include "runtime/image_passes.h"
 #include "tuner/format_choice.h"
 
 namespace camshaft::tuner {
@@ -182,6 +183,19 @@ Status Selector::measure(const Layer& layer, const kernels::Problem& problem,
     return ok_status();
   }
   if (context_.options->optimization_level == 0) return ok_status();
+  const CpuInfo& cpu = cpu_info();
+  kernels::Problem part = problem;
+  const int64_t passes =
+      runtime::cut_problem(part, static_cast<int64_t>(cpu.l2_bytes) * problem.threads,
+                           static_cast<int64_t>(cpu.l3_bytes / 2));
+  CAMSHAFT_TRY(measure_part(layer, part, tactics, us));
+  if (passes > 1)
+    for (double& time : us) time *= static_cast<double>(passes);
+  return ok_status();
+}
+
+Status Selector::measure_part(const Layer& layer, const kernels::Problem& problem,
+                              const std::vector<const Tactic*>& tactics, std::vector<double>& us) {
   std::vector<const Tactic*> missing;
   for (size_t k = 0; k < tactics.size(); ++k) {
     if (const auto time = context_.cache->find(cache_key(problem, *tactics[k]))) {
@@ -385,7 +399,7 @@ void Selector::keep_wanted(const Layer& layer, LayerOptions& list) const {
     if (std::any_of(list.options.begin(), list.options.end(), fits))
       std::erase_if(list.options, [&](const Option& o) { return !fits(o); });
   };
-  if (wanted.precision == DataType::kBFloat16 || wanted.precision == DataType::kHalf)
+  if (ir::is_16_bit_float(wanted.precision))
     keep([&](const Option& o) {
       return (o.kernel.tactic && o.kernel.tactic->precision == wanted.precision) ||
              o.formats.input_type == wanted.precision;

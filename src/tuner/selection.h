@@ -60,9 +60,12 @@ class Selector {
   std::string refusal_anywhere(const ir::Layer& layer, const kernels::Tactic& tactic,
                                const Formats& formats) const;
   std::string cache_key(const kernels::Problem& problem, const kernels::Tactic& tactic) const;
-  // Times from the cache, else measured; `us` holds the predictions on entry.
+  // Times from the cache, else measured; `us` holds the predictions on entry. Where the runtime
+  // will cut a large batch, times of a part (measure_part) times the number of parts.
   Status measure(const ir::Layer& layer, const kernels::Problem& problem,
                  const std::vector<const kernels::Tactic*>& tactics, std::vector<double>& us);
+  Status measure_part(const ir::Layer& layer, const kernels::Problem& problem,
+                      const std::vector<const kernels::Tactic*>& tactics, std::vector<double>& us);
   // Times at the opt shapes of all profiles: as slow, on the average, as a tactic is beside the
   // best one of each profile, in microseconds of the first. `scales` keeps what that takes.
   Status measure_profiles(const ir::Layer& layer, const Formats& formats, int threads,

@@ -4,11 +4,41 @@
 #include <algorithm>
 
 #include "base/cpu.h"
+#include "runtime/image_passes.h"
 #include "tuner/problem.h"
 #include "tuner/test_util.h"
 
 namespace camshaft::tuner {
 namespace {
+
+// Large batches are timed as they run: a pass of images that divides the batch.
+TEST(Timing, LargeBatchesAreTimedAsPasses) {
+  ir::Layer layer;
+  layer.kind = ir::LayerKind::kConvolution;
+  layer.attrs = ir::default_attrs(layer.kind);
+  const auto tensor = [](ir::Extents extents) {
+    kernels::ProblemTensor t;
+    t.present = true;
+    t.type = ir::DataType::kFloat;
+    t.extents = std::move(extents);
+    return t;
+  };
+  ir::ConstantData filter;
+  kernels::Problem problem;
+  problem.layer = &layer;
+  problem.inputs = {tensor({12, 12, 32, 32}), tensor({12, 12, 3, 3})};
+  problem.inputs[1].constant = &filter;
+  problem.outputs = {tensor({12, 12, 30, 30})};
+  const kernels::Problem whole = problem;
+  EXPECT_EQ(runtime::cut_problem(problem, 1 << 20, 2 << 20), 1);  // 1.1 MB
+  EXPECT_EQ(runtime::cut_problem(problem, 1 << 19, 1 << 19), 3);  // 93 KB an image, 4 in 384 KB
+  EXPECT_EQ(problem.inputs[0].extents, (ir::Extents{4, 12, 32, 32}));
+  EXPECT_EQ(problem.inputs[1].extents, (ir::Extents{12, 12, 3, 3}));  // as many filters as images
+  EXPECT_EQ(problem.outputs[0].extents, (ir::Extents{4, 12, 30, 30}));
+  layer.kind = ir::LayerKind::kSoftMax;
+  problem = whole;
+  EXPECT_EQ(runtime::cut_problem(problem, 1 << 19, 1 << 19), 1);
+}
 
 TEST(Timer, WeightsComeFromWhereTheyFit) {
   const CpuInfo& cpu = cpu_info();

@@ -187,10 +187,6 @@ static inline void convert_row(const From* from, To* to, int64_t count) {
   if (k < count) store_floats(to + k, load_floats(from + k, count - k), count - k);
 }
 
-inline bool is_16_bit_float(ir::DataType type) {
-  return type == ir::DataType::kBFloat16 || type == ir::DataType::kHalf;
-}
-
 // Calls body(T()) with T = float, Bf16 or Half.
 template <class Body>
 CAMSHAFT_INLINE void with_float_type(ir::DataType type, const Body& body) {

@@ -11,7 +11,7 @@ namespace {
 constexpr double kElementsPerUs = 10000;
 
 bool is_taken(DataType type) {
-  return type == DataType::kFloat || is_16_bit_float(type);
+  return type == DataType::kFloat || ir::is_16_bit_float(type);
 }
 
 std::string refusal(const Problem& p) {

@@ -117,7 +117,7 @@ static inline void for_rows(const Nest& nest, int64_t first, int64_t last, const
   }
   for (int64_t done = first; done < last;) {
     const int64_t run = rows - row < last - done ? rows - row : last - done;
-    int64_t offsets[kMaxNestTensors];
+    int64_t offsets[kMaxNestTensors] = {};
     for (int t = 0; t < nest.tensors; ++t) offsets[t] = base[t] + row * nest.row_stride(t);
     body(offsets, run);
     done += run;
@@ -165,7 +165,7 @@ static inline void for_tiles(const Nest& nest, ThreadPool* pool, double predicte
   split(pool, (cols + kBlock - 1) / kBlock, predicted_us, [&](int, int64_t first, int64_t last) {
     const int64_t begin = first * kBlock, end = last * kBlock < cols ? last * kBlock : cols;
     for_rows(nest, 0, rows, [&](const int64_t* offsets, int64_t run) {
-      int64_t shifted[kMaxNestTensors];
+      int64_t shifted[kMaxNestTensors] = {};
       for (int t = 0; t < nest.tensors; ++t) shifted[t] = offsets[t] + begin * nest.col_stride(t);
       body(shifted, run, end - begin);
     });

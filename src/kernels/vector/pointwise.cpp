@@ -57,7 +57,7 @@ void set_code(Code& code, const ir::Layer& layer) {
 // Codes are floats to the program of a PointWise; other kinds do integer arithmetic on them.
 bool is_fit(const ProblemTensor& t, LayerKind kind) {
   if (!t.present || t.type == DataType::kFloat || t.type == DataType::kBool) return true;
-  if (is_16_bit_float(t.type)) return true;
+  if (ir::is_16_bit_float(t.type)) return true;
   return kind == LayerKind::kPointWise && (t.type == DataType::kUInt8 || t.type == DataType::kInt8);
 }
 

@@ -73,7 +73,7 @@ void run(const KernelArgs& args) {
 
 template <PoolingType kType>
 std::string refusal(const Problem& p) {
-  if (!is_16_bit_float(p.inputs[0].type) || p.outputs[0].type != p.inputs[0].type)
+  if (!ir::is_16_bit_float(p.inputs[0].type) || p.outputs[0].type != p.inputs[0].type)
     return "not of one 16-bit float type";
   if (p.outputs.size() > 1 && p.outputs[1].present) return "the indices are wanted";
   const ir::PoolingAttrs& attrs = pooling_attrs(*p.layer);

@@ -444,7 +444,7 @@ class Maker {
 // --- running
 
 int64_t size_of(DataType type) {
-  return type == DataType::kFloat ? 4 : is_16_bit_float(type) ? 2 : 1;
+  return type == DataType::kFloat ? 4 : ir::is_16_bit_float(type) ? 2 : 1;
 }
 
 // Blocks of eight vectors: `across` side by side in `rows_at_once()` rows.

@@ -427,7 +427,7 @@ class Interpreter {
     }
     for (int k = 0; k < length_; ++k) k += execute(k, tile);
     if (!narrows) return;
-    if (is_16_bit_float(result_))
+    if (ir::is_16_bit_float(result_))
       narrow_floats(tile, static_cast<uint16_t*>(out.data) + to, out.row_stride);
     else
       narrow(tile, static_cast<uint8_t*>(out.data) + to, out.row_stride);

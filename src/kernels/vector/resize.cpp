@@ -206,9 +206,9 @@ std::string refusal(const Problem& p) {
   const ir::Extents &x = p.inputs[0].extents, &y = p.outputs[0].extents;
   const DataType type = p.inputs[0].type;
   if (type != DataType::kFloat && type != DataType::kUInt8 && type != DataType::kInt8 &&
-      !is_16_bit_float(type))
+      !ir::is_16_bit_float(type))
     return "neither a float nor 8-bit";
-  if (is_16_bit_float(type) && p.inputs[0].format != Format::kChannelLast)
+  if (ir::is_16_bit_float(type) && p.inputs[0].format != Format::kChannelLast)
     return "16-bit floats in rows";
   if (p.outputs[0].type != type) return "another output type";
   if (x.size() != 3 && x.size() != 4) return "not of rank 3 or 4";
