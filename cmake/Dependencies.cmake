@@ -13,6 +13,7 @@ find_program(FLATC_PROGRAM flatc REQUIRED)
 find_path(FLATBUFFERS_INCLUDE_DIR flatbuffers/flatbuffers.h REQUIRED)
 find_library(ZSTD_LIBRARY zstd REQUIRED)
 find_library(HTTPLIB_LIBRARY cpp-httplib REQUIRED)
+find_library(CRYPTO_LIBRARY crypto REQUIRED)  # newer headers of cpp-httplib call it inline
 enable_testing()
 include(GoogleTest)
 
