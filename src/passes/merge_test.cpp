@@ -36,6 +36,55 @@ TEST(HorizontalMerge, ConvolutionsOfOneTensor) {
   EXPECT_EQ(records.front().text, "not merged with a: different attributes or epilogues");
 }
 
+TEST(SliceJoin, NeighboursInTensorAndConcatenation) {
+  expect_rewrite(join_slices, R"ir(graph "g" {
+    input x: float[n, 8, 5]
+    input y: float[n, 3, 5]
+    a: float[n, 4, 5] = Slice(x) {start=[0, 0, 0], size=[n, 4, 5], step=[1, 1, 1]}
+    b: float[n, 4, 5] = Slice(x) {start=[0, 4, 0], size=[n, 4, 5], step=[1, 1, 1]}
+    c: float[n, 2, 5] = Slice(x) {start=[0, 1, 0], size=[n, 2, 5], step=[1, 1, 1]}
+    d: float[n, 1, 5] = Slice(x) {start=[0, 3, 0], size=[n, 1, 5], step=[1, 1, 1]}
+    r: float[n, 4, 5] = Activation(b) {op=relu}
+    e: float[n, 14, 5] = Concatenation(a, b, y, c, d) {axis=1}
+    output e, r
+  })ir",
+                 R"ir(a = Slice(x) {start=[0, 0, 0], size=[n, 4, 5], step=[1, 1, 1]}
+      b = Slice(x) {start=[0, 4, 0], size=[n, 4, 5], step=[1, 1, 1]}
+      c = Slice(x) {start=[0, 1, 0], size=[n, 2, 5], step=[1, 1, 1]}
+      d = Slice(x) {start=[0, 3, 0], size=[n, 1, 5], step=[1, 1, 1]}
+      r = Activation(b) {op=relu}
+      "x (joined slices)" = Slice(x) {start=[0, 1, 0], size=[n, 3, 5], step=[1, 1, 1]}
+      e = Concatenation(x, y, "x (joined slices)") {axis=1})ir");
+}
+
+TEST(SliceJoin, LeavesWhatDoesNotAdjoin) {
+  expect_rewrite(join_slices, R"ir(graph "g" {
+    input x: float[n, 8, 5]
+    a: float[n, 4, 5] = Slice(x) {start=[0, 4, 0], size=[n, 4, 5], step=[1, 1, 1]}
+    b: float[n, 4, 5] = Slice(x) {start=[0, 0, 0], size=[n, 4, 5], step=[1, 1, 1]}
+    c: float[n, 2, 5] = Slice(x) {start=[0, 4, 0], size=[n, 2, 5], step=[1, 2, 1]}
+    d: float[n, 10, 5] = Concatenation(a, b, c) {axis=1}
+    output d
+  })ir",
+                 R"ir(a = Slice(x) {start=[0, 4, 0], size=[n, 4, 5], step=[1, 1, 1]}
+      b = Slice(x) {start=[0, 0, 0], size=[n, 4, 5], step=[1, 1, 1]}
+      c = Slice(x) {start=[0, 4, 0], size=[n, 2, 5], step=[1, 2, 1]}
+      d = Concatenation(a, b, c) {axis=1})ir");
+}
+
+TEST(SliceJoin, LeavesSlicesOfOtherAxes) {
+  expect_rewrite(join_slices, R"ir(graph "g" {
+    input x: float[n, 8, 5]
+    a: float[n, 4, 5] = Slice(x) {start=[0, 0, 0], size=[n, 4, 5], step=[1, 1, 1]}
+    b: float[n, 4, 5] = Slice(x) {start=[0, 4, 0], size=[n, 4, 5], step=[1, 1, 1]}
+    c: float[n, 4, 10] = Concatenation(a, b) {axis=2}
+    output c
+  })ir",
+                 R"ir(a = Slice(x) {start=[0, 0, 0], size=[n, 4, 5], step=[1, 1, 1]}
+      b = Slice(x) {start=[0, 4, 0], size=[n, 4, 5], step=[1, 1, 1]}
+      c = Concatenation(a, b) {axis=2})ir");
+}
+
 TEST(HorizontalMerge, ProductsStackTheirColumns) {
   expect_rewrite(merge_siblings, R"ir(graph "g" {
     input x: float[2, 3, 4]

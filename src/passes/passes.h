@@ -37,6 +37,8 @@ int fuse_space_to_depth(ir::Graph& graph, Records* records);
 int fuse_expands(ir::Graph& graph, Records* records);
 int fuse_one_hot(ir::Graph& graph, Records* records);
 int merge_siblings(ir::Graph& graph, Records* records);
+// Tensors in place
+int join_slices(ir::Graph& graph, Records* records);
 // Q/DQ
 int fuse_initializers(ir::Graph& graph, Records* records);
 int fuse_quantized_constants(ir::Graph& graph, Records* records);
