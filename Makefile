@@ -18,9 +18,12 @@ help:
 setup:
 	@scripts/setup.sh
 
+# What users run and link to; tests and benchmarks are built where they are run.
+PROGRAMS := camshaft_camshaft_program camshaft_camexec_program camshaft camshaft-rt yolox_demo run_c run_cpp
+
 build: setup
 	@cmake --preset $(PRESET) > /dev/null
-	@cmake --build --preset $(PRESET)
+	@cmake --build --preset $(PRESET) --target $(PROGRAMS)
 
 demo: build
 	@scripts/demo.sh $(BUILD)
@@ -37,7 +40,8 @@ format:
 	@git ls-files 'src/*.h' 'src/*.cpp' 'include/*.h' 'examples/*.cpp' 'examples/*.c' 'tests/*.cpp' 'bench/*.cpp' | xargs clang-format -i
 
 bench: build
-	@$(BUILD)/bin/bench_kernels
+	@cmake --build --preset $(PRESET) --target kernels_bench camshaft_bench
+	@$(BUILD)/bin/kernels_bench
 
 install: build
 	@cmake --install $(BUILD) --prefix $(PREFIX)
