@@ -32,12 +32,9 @@ Part part_of(const Tensor* tensor, size_t axis) {
 
 Tensor* slice_of(Rewriter& rewriter, Layer* concat, const Part& part, size_t axis) {
   if (part.first == 0 && part.size == part.of->shape[axis].extent()) return part.of;
-  SliceAttrs attrs;
-  attrs.size = part.of->shape;
-  attrs.size[axis] = part.size;
-  attrs.start = Shape(attrs.size.size(), Dim(0));
-  attrs.start[axis] = part.first;
-  attrs.step = Ints(attrs.size.size(), 1);
+  Shape shape = part.of->shape;
+  shape[axis] = part.size;
+  const SliceAttrs attrs = slice_along(shape, axis, part.first);
   const std::string name = part.of->name + " (joined slices)";
   Tensor* made = rewriter.graph().add_tensor(name, part.of->type, attrs.size);
   made->facts = part.of->facts;
@@ -47,31 +44,31 @@ Tensor* slice_of(Rewriter& rewriter, Layer* concat, const Part& part, size_t axi
   return made;
 }
 
-bool join(Rewriter& rewriter, Layer* concat) {
+void join(Rewriter& rewriter, Layer* concat) {
   const auto axis = static_cast<size_t>(concat->as<AxisAttrs>().axis);
-  std::vector<Tensor*> inputs;
-  Part last;
-  bool joined = false;
+  std::vector<Part> parts;
+  std::vector<Tensor*> inputs;  // null: several, now in `parts`
   for (Tensor* input : concat->inputs) {
     const Part part = part_of(input, axis);
+    const Part last = parts.empty() ? Part() : parts.back();
     if (part.of && part.of == last.of && part.first == last.first + last.size) {
-      if (!joined) rewriter.running(*concat);
-      joined = true;
-      last.size += part.size;
-      inputs.back() = slice_of(rewriter, concat, last, axis);
+      parts.back().size += part.size;
+      inputs.back() = nullptr;
     } else {
-      last = part;
+      parts.push_back(part);
       inputs.push_back(input);
     }
   }
-  if (!joined) return false;
+  if (inputs.size() == concat->inputs.size()) return;
+  rewriter.running(*concat);
+  for (size_t k = 0; k < inputs.size(); ++k)
+    if (!inputs[k]) inputs[k] = slice_of(rewriter, concat, parts[k], axis);
   rewriter.applied(*concat, "Joining slices before " + concat->name);
   const std::string name = concat->name;
   const Attrs attrs = concat->attrs;
   Layer* group[] = {concat};
   rewriter.graph().rename(
       rewriter.replace(group, LayerKind::kConcatenation, attrs, std::move(inputs), name), name);
-  return true;
 }
 
 }  // namespace

@@ -48,6 +48,15 @@ Extents extents_of(const Shape& shape) {
   return extents;
 }
 
+SliceAttrs slice_along(const Shape& shape, size_t axis, int64_t first) {
+  SliceAttrs attrs;
+  attrs.size = shape;
+  attrs.start = Shape(shape.size(), Dim(0));
+  attrs.start[axis] = first;
+  attrs.step = Ints(shape.size(), 1);
+  return attrs;
+}
+
 bool is_identity_order(const Ints& order) {
   for (size_t k = 0; k < order.size(); ++k)
     if (order[k] != static_cast<int64_t>(k)) return false;

@@ -24,7 +24,9 @@ bool is_float_constant(const ir::Tensor* tensor);
 std::optional<float> scalar_value(const ir::Tensor* tensor);
 bool all_known(const ir::Shape& shape);
 ir::Extents extents_of(const ir::Shape& shape);  // of a known shape
-bool is_identity_order(const ir::Ints& order);   // [0, 1, 2 …] or empty
+// The slice of that shape which starts at `first` along `axis`, at 0 along all others.
+ir::SliceAttrs slice_along(const ir::Shape& shape, size_t axis, int64_t first);
+bool is_identity_order(const ir::Ints& order);  // [0, 1, 2 …] or empty
 
 // A reshape that only adds and drops extents of 1: for every dimension of `to`, that of `from` it
 // is, or -1. Empty: it does more.

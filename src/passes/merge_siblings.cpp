@@ -196,11 +196,7 @@ void merge(Rewriter& rewriter, std::vector<Layer*> siblings) {
       rewriter.insert_before(first, first->kind, name, first->attrs, inputs, {merged}, provenance);
   int64_t start = 0;
   for (Layer* layer : siblings) {
-    SliceAttrs slice;
-    slice.size = layer->outputs[0]->shape;
-    slice.start = Shape(slice.size.size(), Dim(0));
-    slice.step = Ints(slice.size.size(), 1);
-    slice.start[axis] = start;
+    const SliceAttrs slice = slice_along(layer->outputs[0]->shape, axis, start);
     start += channels_of(*layer);
     Layer* group[] = {layer};
     rewriter.replace(group, LayerKind::kSlice, slice, {merged}, layer->name + " (slice)");
