@@ -18,6 +18,7 @@
   X(matmul_dynamic_bytes)           \
   X(norm)                           \
   X(pointwise)                      \
+  X(pointwise_planes)               \
   X(pointwise_table)                \
   X(pool)                           \
   X(pool_16_bit)                    \

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <limits>
+
 #include "kernels/vector/layer_test_util.h"
 
 namespace camshaft::kernels {
@@ -251,6 +254,73 @@ TEST(Pointwise, QuantizesAsADivision) {
                .inputs = {x},
                .outputs = {codes(shape)}},
               "quantize");
+}
+
+// Images to pixels of codes: steps and halves of them, their neighbours, what is not a number;
+// scalars and constants per channel; any number of pixels.
+TEST(Pointwise, QuantizesPlanes) {
+  const float kInf = std::numeric_limits<float>::infinity(), kNan = std::nanf("");
+  const auto value = [&](int64_t k) {
+    if (k % 97 == 5) return k % 2 == 0 ? kInf : -kInf;
+    if (k % 97 == 6) return kNan;
+    const float tie = (static_cast<float>(k * 7 % 900) - 450) * 0.5f * 0.0117f;
+    return k % 3 == 0 ? tie : std::nextafter(tie, k % 3 == 1 ? 10.0f : -10.0f);
+  };
+  struct Case {
+    const char* program;
+    double off_by_one;  // products may round ties otherwise than the reference's two steps
+  };
+  for (const Case& test :
+       {Case{"v3 = const 0.0117; v4 = div v0 v3; v5 = round v4; v6 = const 128; v7 = add v5 v6", 0},
+        {"v3 = div v0 v1; v4 = round v3; v5 = const 3; v6 = add v4 v5; v7 = clip v6 9 201", 0},
+        {"v3 = sub v0 v2; v4 = mul v3 v1; v5 = const 80.3; v6 = mul v4 v5; v7 = round v6", 0.01}})
+    for (const ir::Extents& shape : {ir::Extents{1, 3, 37, 41},
+                                     {2, 4, 5, 7},
+                                     {1, 2, 64, 64},
+                                     {3, 3, 65},
+                                     {1, 3, 2, 3, 11},
+                                     {1, 3, 1, 1},
+                                     {1, 3, 300, 301}}) {
+      const int64_t channels = shape[1];
+      const ir::Extents along(shape.size() - 1, 1);
+      ir::Extents per_channel = along;
+      per_channel[0] = channels;
+      TestTensor x = floats(shape);
+      x.value = value;
+      TestTensor scale{.extents = per_channel, .is_data = false, .is_constant = true};
+      scale.value = [](int64_t k) { return 0.0117f * static_cast<float>(k + 1); };
+      TestTensor mean{.extents = shape.size() == 3 ? ir::Extents{} : per_channel,
+                      .is_data = false,
+                      .is_constant = true};
+      mean.value = [](int64_t k) { return 0.25f * static_cast<float>(k + 1); };
+      check_layer(
+          {.layer = make_layer(LayerKind::kPointWise,
+                               ir::PointWiseAttrs{ir::parse_program(3, test.program).value()}),
+           .inputs = {x, scale, mean},
+           .outputs = {codes(shape)},
+           .only = "planes",
+           .off_by_one = test.off_by_one},
+          test.program);
+    }
+}
+
+TEST(Pointwise, PlanesRefuseOthers) {
+  const auto layer =
+      make_layer(LayerKind::kPointWise,
+                 ir::PointWiseAttrs{ir::parse_program(1, "v1 = const 8; v2 = mul v0 v1").value()});
+  const auto refusal = [&](const ir::Extents& shape, DataType out) -> std::string {
+    const Problem problem{layer.get(),
+                          {{true, kF, Format::kLinear, shape, nullptr}},
+                          {{true, out, Format::kChannelLast, shape, nullptr}},
+                          1};
+    for (const Tactic* tactic : tactics_for(LayerKind::kPointWise))
+      if (std::string_view(tactic->name) == "pointwise_planes_u8") return tactic->refusal(problem);
+    return "no such tactic";
+  };
+  EXPECT_EQ(refusal({1, 3, 8, 8}, kU), "");
+  EXPECT_EQ(refusal({1, 3, 8, 8}, kF), "the output is not uint8");
+  EXPECT_EQ(refusal({1, 16, 8, 8}, kU), "not 2 to 4 channels");
+  EXPECT_EQ(refusal({1, 3}, kU), "not 2 to 4 channels");
 }
 
 // Integer arithmetic on 8-bit tensors is another thing than arithmetic on codes.
