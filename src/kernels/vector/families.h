@@ -30,4 +30,5 @@
   X(shuffle)                        \
   X(slice)                          \
   X(softmax)                        \
-  X(winograd)
+  X(winograd)                       \
+  X(winograd_bytes)

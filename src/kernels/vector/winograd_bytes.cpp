@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// Winograd convolution of bytes, exact: codes and weights are transformed to int16, products summed
+// in int32, and the transform back is exact modulo 2³² (winograd_transform.h). Sums of a strip of
+// tiles wait in L1 for what follows the sums of every product of bytes.
+#include "kernels/vector/gemm_int16_tile.h"
+#include "kernels/vector/winograd_job.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace {
+
+using winograd::Blocking, winograd::kPanel, winograd::kStripTiles, winograd::kVecs,
+    winograd::shape_of;
+
+template <class F>
+struct ByteOutput;
+template <class F>
+using ByteJob = winograd::Job<F, ByteOutput<F>>;
+
+template <class F>
+struct ByteOutput {
+  using TileCursor = winograd::TileCursor<F>;
+  static constexpr int64_t kPixels = F::kOut * kStripTiles;  // of a strip's row
+  static constexpr int64_t kSumBytes = F::kOut * kPixels * kPanel * kLaneBytes;
+  const ConvRun& run;
+  const int32_t* bias;
+
+  static int64_t strip_bytes(const TileFinish& finish) {
+    return kSumBytes + rest_scratch_bytes(finish, winograd::kTileRows);
+  }
+
+  // The sums of one tile: sums[row][pixel][width].
+  template <int kPanelVecs>
+  static void transform_tile(const int32_t* m, int32_t* sums) {
+    constexpr int kWidth = kPanelVecs * kLanes;
+    const I32 inverse = iset1(F::kInverse);
+    for (int c = 0; c < kWidth; c += kLanes) {
+      I32 y[F::kOut][F::kOut];
+      transform_back<F, kWidth>(m + c, y);
+      const auto put = [&](auto i, auto j) __attribute__((always_inline)) {
+        constexpr int kShift = F::kShift[i] + F::kShift[j];
+        const I32 whole = F::kInverse == 1 ? y[i][j] : y[i][j] * inverse;
+        istore(sums + (i * kPixels + j) * kWidth + c, shift_right_arithmetic<kShift>(whole));
+      };
+      for_each_pixel(put, std::make_integer_sequence<int, F::kOut * F::kOut>());
+    }
+  }
+  template <class Put, int... kPixel>
+  CAMSHAFT_INLINE_MEMBER static void for_each_pixel(const Put& put,
+                                                    std::integer_sequence<int, kPixel...>) {
+    (put(std::integral_constant<int, kPixel / F::kOut>(),
+         std::integral_constant<int, kPixel % F::kOut>()),
+     ...);
+  }
+
+  // What follows the sums of `pixels` neighbouring pixels.
+  void finish_row(const TilePlace& row, const int32_t* sums, int vecs, int64_t channel,
+                  int64_t cols, std::byte* scratch) const {
+    const int64_t width = vecs * kLanes;
+    Tile tile{};
+    set_finish(run.finish, tile);
+    tile.a_stride = width * kLaneBytes;
+    tile.bias = bias + channel;
+    const EvenSplit groups = split_evenly(row.pixels, kMaxInt16Rows[vecs]);
+    for (int64_t group = 0; group < groups.parts; ++group) {
+      const int64_t first = groups.start(group), pixels = groups.size(group);
+      const TilePlace place{row.image, row.row, row.col + first, pixels};
+      tile.a = reinterpret_cast<const std::byte*>(sums + first * width);
+      place_byte_tile(run.finish, place, channel, cols, channel, channel, scratch, tile);
+      sums_kernel(vecs, static_cast<int>(pixels))(tile);
+      finish_byte_tiles(run.finish, place, channel, cols, channel, scratch);
+    }
+  }
+
+  template <int kPanelVecs>
+  void store_strip(const ByteJob<F>& job, const TileCursor& tile, const int32_t* m, int64_t count,
+                   int64_t panel, std::byte* memory) const {
+    constexpr int64_t kWidth = kPanelVecs * kLanes;
+    const Panels panels = job.panels();
+    int32_t* sums = reinterpret_cast<int32_t*>(memory + Blocking<F>::half_strip_bytes());
+    std::byte* scratch = reinterpret_cast<std::byte*>(sums) + kSumBytes;
+    for (int64_t n = 0; n < count; ++n)
+      transform_tile<kPanelVecs>(m + n * Blocking<F>::kPoints * kWidth,
+                                 sums + n * F::kOut * kWidth);
+    const int64_t rows = winograd::pixels_left(tile.row(), run.shape.oh, 1, F::kOut);
+    const int64_t pixels = winograd::pixels_left(tile.col(), run.shape.ow, 1, F::kOut * count);
+    for (int64_t i = 0; i < rows; ++i)
+      finish_row({tile.image, tile.row() + i, tile.col(), pixels}, sums + i * kPixels * kWidth,
+                 kPanelVecs, panels.first_col(panel), panels.cols_of(panel), scratch);
+  }
+};
+
+const ir::ConvolutionAttrs& attrs_of(const Problem& p) {
+  return p.layer->as<ir::ConvolutionAttrs>();
+}
+
+// The largest magnitude a sum can have, from the weights and the codes there can be.
+int64_t largest_sum(const Problem& p, const ConvShape& s) {
+  const int64_t zero_point = attrs_of(p).zero_point, above = attrs_of(p).x_maximum - zero_point;
+  const int8_t* w = constant_values<int8_t>(p.inputs[1]);
+  int64_t largest = 0;
+  for (int64_t k = 0; k < s.oc; ++k) {
+    int64_t positive = 0, negative = 0;
+    for (int64_t i = 0; i < s.ic * 9; ++i, ++w) (*w > 0 ? positive : negative) += *w > 0 ? *w : -*w;
+    const int64_t up = positive * (above > 0 ? above : 0) + negative * zero_point;
+    const int64_t down = negative * (above > 0 ? above : 0) + positive * zero_point;
+    largest = up > largest ? up : largest;
+    largest = down > largest ? down : largest;
+  }
+  return largest;
+}
+
+template <class F>
+std::string refusal(const Problem& p) {
+  ConvShape s;
+  if (std::string reason = winograd::refuse_shape(p, Numeric::kByte, s); !reason.empty())
+    return reason;
+  if (s.dh > 1 || s.dw > 1) return "dilated";
+  if (largest_sum(p, s) >= int64_t{1} << (31 - 2 * F::kMostShift))
+    return "sums may be too large to divide";
+  return {};
+}
+
+// Half the steps of K; the transforms of codes and sums take 19 and 13 operations where those of
+// floats take 12 and 10.
+template <class F>
+double cost_us(const Problem& p) {
+  ConvShape s;
+  return shape_of(p, s) ? winograd::predicted_us<F>(s, p.threads, (s.ic + 1) / 2, 5, 5) : 1e12;
+}
+
+template <class F>
+int64_t filter_lanes(const ConvShape& s) {
+  return F::kIn * F::kIn * Panels(s.oc, (s.ic + 1) / 2, kVecs).lanes();
+}
+
+template <class F>
+size_t packed_bytes(const Problem& p) {
+  ConvShape s;
+  if (!shape_of(p, s)) return 0;
+  return packed_epilogue_bytes(p, attrs_of(p).epilogue, kFirstConvOperand, conv_channels(p, s)) +
+         static_cast<size_t>((packed_bias_lanes(s) + filter_lanes<F>(s)) * kLaneBytes);
+}
+
+// U[panel][t][c / 2][width][2].
+template <class F>
+void pack_weights(const ConvShape& s, const int8_t* weights, int16_t* packed) {
+  const int64_t steps = (s.ic + 1) / 2;
+  const Panels panels(s.oc, steps, kVecs);
+  std::memset(packed, 0, static_cast<size_t>(filter_lanes<F>(s) * kLaneBytes));
+  for (int64_t panel = 0; panel < panels.count(); ++panel) {
+    const int64_t width = panels.vecs_of(panel) * kLanes;
+    int16_t* to = packed + 2 * F::kIn * F::kIn * panels.offset(panel);
+    for (int64_t col = 0; col < panels.cols_of(panel); ++col)
+      for (int64_t c = 0; c < s.ic; ++c) {
+        int u[F::kIn][F::kIn];
+        transform_filter<F>(weights + ((panels.first_col(panel) + col) * s.ic + c) * 9, u);
+        for (int t = 0; t < F::kIn * F::kIn; ++t)
+          to[((t * steps + c / 2) * width + col) * 2 + c % 2] =
+              static_cast<int16_t>(u[t / F::kIn][t % F::kIn]);
+      }
+  }
+}
+
+// The epilogue, bias[k], U.
+template <class F>
+void pack(const Problem& p, std::byte* packed) {
+  ConvShape s;
+  if (!shape_of(p, s)) return;
+  pack_epilogue(p, attrs_of(p).epilogue, kFirstConvOperand, conv_channels(p, s), packed);
+  packed += reinterpret_cast<const PackedEpilogue*>(packed)->bytes;
+  const int8_t* weights = constant_values<int8_t>(p.inputs[1]);
+  // The zero point is taken from the codes, not put into the bias.
+  pack_byte_bias(s, has_bias(p) ? constant_values<int32_t>(p.inputs[2]) : nullptr,
+                 conv_filter(s, weights), 0, reinterpret_cast<int32_t*>(packed));
+  pack_weights<F>(s, weights,
+                  reinterpret_cast<int16_t*>(packed + packed_bias_lanes(s) * kLaneBytes));
+}
+
+template <class F>
+void prepare(const KernelArgs& args, ConvRun& run) {
+  run.shape = shape_of(args);
+  run.numeric = Numeric::kByte;
+  set_conv_tensors(args, reinterpret_cast<const PackedEpilogue*>(args.packed), run);
+}
+
+template <class F>
+size_t workspace_bytes(const KernelArgs& args) {
+  ConvRun run;
+  prepare<F>(args, run);
+  return Blocking<F>(run.shape, threads_of(args), ByteOutput<F>::strip_bytes(run.finish))
+      .workspace_bytes();
+}
+
+template <class F>
+void run(const KernelArgs& args) {
+  if (args.outputs[0].elements() == 0) return;
+  ConvRun prepared;
+  prepare<F>(args, prepared);
+  const ConvShape& s = prepared.shape;
+  const std::byte* bias = args.packed + prepared.finish.packed->bytes;
+  const int16_t zero_point =
+      static_cast<int16_t>(args.layer->as<ir::ConvolutionAttrs>().zero_point);
+  const ByteJob<F> job{
+      prepared,
+      Blocking<F>(s, threads_of(args), ByteOutput<F>::strip_bytes(prepared.finish)),
+      {wset1(zero_point)},
+      bias + packed_bias_lanes(s) * kLaneBytes,
+      args.workspace};
+  job.run_all({job.run, reinterpret_cast<const int32_t*>(bias)}, args.pool);
+}
+
+std::string arithmetic(const Problem&, const std::byte*) {
+  return "int16 (transformed)";
+}
+
+template <class F>
+constexpr Tactic row(const char* name) {
+  return {.name = name,
+          .kind = ir::LayerKind::kConvolution,
+          .isa = kIsa,
+          .formats = FormatRule::kChannelLast,
+          .version = 1,
+          .refusal = refusal<F>,
+          .cost_us = cost_us<F>,
+          .packed_inputs = packed_byte_conv_inputs,
+          .packed_bytes = packed_bytes<F>,
+          .pack = pack<F>,
+          .workspace_bytes = workspace_bytes<F>,
+          .run = run<F>,
+          .arithmetic = arithmetic};
+}
+
+constexpr Tactic kTactics[] = {row<F43Codes>("conv_winograd_f43_nhwc_u8i8"),
+                               row<F23Codes>("conv_winograd_f23_nhwc_u8i8")};
+
+}  // namespace
+
+std::span<const Tactic> winograd_bytes_tactics() {
+  return kTactics;
+}
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET
