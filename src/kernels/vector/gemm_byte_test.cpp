@@ -64,7 +64,7 @@ int64_t out_extent(const Spec& s, int64_t in, int64_t kernel) {
   return (in + 2 * s.pad - (kernel - 1) * s.dilation - 1) / s.stride + 1;
 }
 
-void check(const Spec& s) {
+TestLayer layer_of(const Spec& s) {
   ir::ConvolutionAttrs attrs;
   Extents x{s.batch, s.ic}, y{s.batch, s.oc};
   Extents w = s.transposed ? Extents{s.ic, s.oc / s.groups} : Extents{s.oc, s.ic / s.groups};
@@ -98,6 +98,11 @@ void check(const Spec& s) {
   test.outputs.push_back({.extents = y, .type = s.type});
   test.tolerance = s.type == DataType::kUInt8 ? kTieWidth : *s.epilogue ? 1e-5 : 0;
   test.rounds = true;
+  return test;
+}
+
+void check(const Spec& s) {
+  const TestLayer test = layer_of(s);
   SCOPED_TRACE(words({s.batch, s.ic, s.ih, s.iw, s.oc, s.kh, s.kw, s.stride, s.dilation, s.pad,
                       s.groups, s.zero_point}) +
                s.epilogue);
@@ -364,6 +369,47 @@ TEST(ByteConv, Threads) {
   check(square(64, 19, 70, 3, 1, 1, 9));
   check(square(512, 9, 200, 1, 1, 0, 9));
   check(square(256, 2, 300, 3, 1, 1));
+}
+
+// Tiles cut by the image's edge, odd and unaligned channels, several blocks, images, epilogues that
+// wait for the sums of a strip.
+TEST(ByteConv, WinogradTiles) {
+  for (int64_t size : {3, 4, 5, 8, 9, 13})
+    for (int64_t channels : {8, 17, 41}) check(square(channels, size, channels + 9, 3, 1, 1, 5));
+  check(square(72, 10, 24, 3, 1, 0, 200));
+  check(square(16, 70, 16, 3, 1, 1, 3));
+  Spec s = square(33, 9, 70, 3, 1, 2, 128);
+  s.batch = 3;
+  check(s);
+  s.pad = 1;
+  s.type = DataType::kUInt8;
+  s.epilogue = "v3 = mul v0 v1; v4 = add v3 v2; v5 = silu v4 1; v6 = round v5";
+  s.operands = {Operand::kChannels, Operand::kSame};
+  check(s);
+  s.epilogue = "v3 = mul v0 v1; v4 = mul v2 v1; v5 = add v3 v4; v6 = relu v5; v7 = round v6";
+  s.operands = {Operand::kScalar, Operand::kSameCodes};
+  check(s);
+}
+
+// Sums as large as the transform back can divide exactly, 2^25 for F(4,3), and just beyond.
+TEST(ByteConv, WinogradLargestSums) {
+  const auto constant = [](double value) { return [value](int64_t) { return value; }; };
+  struct Case {
+    int64_t ic;
+    double w;
+    bool divides;
+  };
+  for (const Case& c : {Case{115, 127, true}, Case{116, 127, false}, Case{114, -128, true},
+                        Case{115, -128, false}}) {
+    Spec s = square(c.ic, 6, 12, 3, 1, 1);
+    s.x = constant(255), s.w = constant(c.w);
+    TestLayer test = layer_of(s);
+    test.rounds = false;  // floats would not hold the answer
+    check_layer(test, "largest sums");
+    test.only = "winograd_f43_nhwc_u8i8";
+    LayerCheck winograd(test);
+    EXPECT_EQ(winograd.run() > 0, c.divides) << c.ic << " channels, weights of " << c.w;
+  }
 }
 
 struct Product {

@@ -25,7 +25,8 @@ struct ByteOutput {
   const int32_t* bias;
 
   static int64_t strip_bytes(const TileFinish& finish) {
-    return kSumBytes + rest_scratch_bytes(finish, winograd::kTileRows);
+    static_assert(kMaxInt16Rows[1] >= kMaxInt16Rows[kVecs]);
+    return kSumBytes + rest_scratch_bytes(finish, kMaxInt16Rows[1]);
   }
 
   // The sums of one tile: sums[row][pixel][width].
