@@ -59,11 +59,13 @@ CAMSHAFT_INLINE Pairs add_lanes(Pairs a, Pairs b) {
 #endif
 
 struct PairProduct {
+  static constexpr uintptr_t kAhead = 4096;
   using Sum = I32;
   using Row = Pairs;
   using Column = Pairs;
 
   CAMSHAFT_INLINE_MEMBER Column column(const std::byte* b) const {
+    __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(b) + kAhead));
     return iload(reinterpret_cast<const int32_t*>(b)).v;
   }
   CAMSHAFT_INLINE_MEMBER Row row(const std::byte* a) const {
