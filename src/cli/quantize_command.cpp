@@ -46,6 +46,8 @@ const std::vector<OptionRow>& rows() {
        "none; "
        "needs --data",
        "", 0, 0},
+      {"no-bias-correction", OptionValue::kNone, "", "", "Result", kWorks,
+       "do not add to the biases of convolutions what rounding takes from their mean outputs"},
       {"keep-float", OptionValue::kText, "LAYER,…", "", "Result", kWorks,
        "layers that stay float; a name may hold one *; may be repeated"},
       {"only", OptionValue::kText, "LAYER,…", "", "Result", kWorks, "quantize these layers only"},
@@ -109,14 +111,16 @@ class Quantizer {
 
   // Layers that lose too much by their own quantization are kept in float.
   Status keep_noisy_layers(std::span<const quantize::Sample> samples) {
-    if (options_.number("min-snr") == 0) return ok_status();
+    if (options_.number("min-snr") == 0 && options_.has("no-bias-correction")) return ok_status();
     auto layers =
         quantize::measure_file(model_, scales_, lows_, placement_, samples, sampler_options());
     messages_.progress().clear();
     CAMSHAFT_TRY(layers.status());
-    for (const quantize::LayerNoise& layer : *layers) {
+    for (quantize::NamedLoss& layer : *layers) {
       messages_.log(Severity::kVerbose,
                     fmt::format("{}: {:.1f} dB", layer.layer, layer.signal_to_noise));
+      if (!options_.has("no-bias-correction") && !layer.shift.empty())
+        shifts_[layer.layer] = std::move(layer.shift);
       if (layer.signal_to_noise >= options_.number("min-snr")) continue;
       placement_.keep_float.push_back(layer.layer);
       noisy_[layer.layer] = layer.signal_to_noise;
@@ -180,7 +184,7 @@ class Quantizer {
 
   Status write_model() {
     CAMSHAFT_ASSIGN(const quantize::QuantizeResult result,
-                    quantize::quantize_file(model_, scales_, lows_, placement_));
+                    quantize::quantize_file(model_, scales_, lows_, shifts_, placement_));
     const quantize::QuantizeReport& report = result.report;
     if (report.layers == 0 && report.activations == 0)
       return invalid("no scale fits a layer of " + model_.string() + ": nothing was quantized");
@@ -191,6 +195,8 @@ class Quantizer {
                human_bytes(static_cast<double>(report.float_bytes)),
                human_bytes(static_cast<double>(report.int8_bytes)),
                placement_.per_channel ? "one scale per output channel" : "one scale each");
+    if (report.biases > 0)
+      fmt::print("biases      {} corrected by the mean error of their layer\n", report.biases);
     constexpr size_t kShown = 10;
     for (size_t k = 0; k < std::min(report.in_float.size(), kShown); ++k)
       print_float(report.in_float[k].first, report.in_float[k].second);
@@ -215,6 +221,7 @@ class Quantizer {
   std::filesystem::path model_;
   quantize::PlacementOptions placement_;
   quantize::Scales scales_, lows_;
+  quantize::Shifts shifts_;
 };
 
 }  // namespace

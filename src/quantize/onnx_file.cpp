@@ -261,6 +261,16 @@ Status OnnxFile::quantize_weights(const std::string& output, size_t input, const
   return ok_status();
 }
 
+Status OnnxFile::set_vector(const std::string& output, size_t input, const std::string& name,
+                            const std::vector<float>& values) {
+  int position = 0;
+  CAMSHAFT_ASSIGN(NodeProto* const node, impl_->node_making(output, 0, position));
+  while (static_cast<size_t>(node->input_size()) <= input) node->add_input("");
+  node->set_input(static_cast<int>(input),
+                  impl_->add_scale(fmt::format("{}_{}", output, name), values, true));
+  return ok_status();
+}
+
 Status OnnxFile::remove_quantization(const std::string& output, size_t input,
                                      const std::vector<float>& values) {
   int position = 0;

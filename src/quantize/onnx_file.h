@@ -29,6 +29,9 @@ class OnnxFile {
   // That input becomes an int8 initializer and its DequantizeLinear.
   Status quantize_weights(const std::string& output, size_t input, const std::string& name,
                           const QuantizedWeights& weights);
+  // That input, which the node may not have yet, becomes a float initializer.
+  Status set_vector(const std::string& output, size_t input, const std::string& name,
+                    const std::vector<float>& values);
   // That input, made by DequantizeLinear, is taken from before its QuantizeLinear; where there is
   // none, from a float initializer with these values.
   Status remove_quantization(const std::string& output, size_t input,

@@ -369,8 +369,45 @@ TEST(Measure, FindsTheLayerThatLosesMost) {
   const std::vector<ActivationGrid> assigned = assign_grids(placement, scales, {});
   auto noise = measure_layers(std::move(graph), placement, assigned, samples, options);
   ASSERT_TRUE(noise.ok()) << noise.status().message();
-  EXPECT_GT((*noise)[0], 30);
-  EXPECT_LT((*noise)[1], 10);
+  EXPECT_GT((*noise)[0].signal_to_noise, 30);
+  EXPECT_LT((*noise)[1].signal_to_noise, 10);
+}
+
+TEST(Measure, FindsWhatRoundedWeightsTakeFromTheMean) {
+  const auto graph_of = [] {
+    return parse(R"ir(
+  input x: float[1, 2, 4, 4]
+  constant w: float[2, 2, 1, 1] = [1, 0.1, 0.3, 1]
+  y: float[1, 2, 4, 4] = Convolution(x, w) WINDOW
+  output y)ir");
+  };
+  const auto shift_for = [&](float even, float odd) {
+    std::vector<Sample> samples(2);
+    for (size_t n = 0; n < 2; ++n) {
+      std::vector<float> x(32);
+      for (size_t k = 0; k < x.size(); ++k) x[k] = k % 2 == 0 ? even : odd;
+      const auto bytes = std::as_bytes(std::span(x));
+      samples[n]["x"] =
+          kernels::make_value(ir::DataType::kFloat, {1, 2, 4, 4}, {bytes.begin(), bytes.end()})
+              .value();
+    }
+    auto graph = graph_of();
+    const Placement placement = find_placement(*graph, {});
+    SamplerOptions options;
+    options.threads = 1;
+    // So coarse that only weights may count.
+    auto losses =
+        measure_layers(std::move(graph), placement, {ActivationGrid{0.7F}}, samples, options);
+    EXPECT_TRUE(losses.ok()) << losses.status().message();
+    return (*losses)[0].shift;
+  };
+  const float in_1 = 0.1F - 13.0F / 127, in_0 = 0.3F - 38.0F / 127;  // lost of the small weights
+  const std::vector<float> steady = shift_for(2, 2);
+  ASSERT_EQ(steady.size(), 2U);
+  EXPECT_NEAR(steady[0], 2 * in_1, 1e-6);
+  EXPECT_NEAR(steady[1], 2 * in_0, 1e-6);
+  // A mean of nearly nothing among large values is chance.
+  EXPECT_LT(std::abs(shift_for(2.1F, -2)[0]), std::abs(0.05F * in_1) / 10);
 }
 
 TEST(TensorError, Measures) {

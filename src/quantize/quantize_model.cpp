@@ -45,8 +45,24 @@ std::unordered_set<const Layer*> layers_without_scales(const Placement& placemen
   return layers;
 }
 
+// The layer's bias, if it has a constant one or none, with `shift` added.
+Status shift_bias(OnnxFile& file, const Layer& layer, const std::vector<float>& shift,
+                  QuantizeReport& report) {
+  constexpr size_t kBias = 2;
+  std::vector<float> values = shift;
+  const ir::Tensor* const bias = layer.inputs.size() > kBias ? layer.inputs[kBias] : nullptr;
+  if (bias != nullptr) {
+    if (!is_constant_expression(bias) || bias->type != ir::DataType::kFloat) return ok_status();
+    CAMSHAFT_ASSIGN(const kernels::Value value, evaluate_constant(bias));
+    if (value.as<float>().size() != values.size()) return ok_status();
+    for (size_t k = 0; k < values.size(); ++k) values[k] += value.as<float>()[k];
+  }
+  ++report.biases;
+  return file.set_vector(layer.outputs[0]->name, kBias, "bias_shifted", values);
+}
+
 Status edit(OnnxFile& file, const Placement& placement, const std::vector<ActivationGrid>& grids,
-            QuantizeReport& report) {
+            const Shifts& shifts, QuantizeReport& report) {
   const std::unordered_set<const Layer*> left = layers_without_scales(placement, grids);
   for (size_t k = 0; k < grids.size(); ++k) {
     const ActivationUse& use = placement.activations[k];
@@ -69,6 +85,8 @@ Status edit(OnnxFile& file, const Placement& placement, const std::vector<Activa
     }
     CAMSHAFT_TRY(file.quantize_weights(use.layer->outputs[0]->name, use.input, use.tensor->name,
                                        found->second));
+    const auto shift = shifts.find(use.layer->name);
+    if (shift != shifts.end()) CAMSHAFT_TRY(shift_bias(file, *use.layer, shift->second, report));
     ++report.layers;
   }
   return ok_status();
@@ -85,24 +103,25 @@ Result<std::vector<std::string>> tensors_to_calibrate(const ir::Graph& graph,
   return names;
 }
 
-Result<std::vector<LayerNoise>> measure_file(const std::filesystem::path& file,
-                                             const Scales& scales, const Scales& lows,
-                                             const PlacementOptions& options,
-                                             std::span<const Sample> samples,
-                                             const SamplerOptions& sampler) {
+Result<std::vector<NamedLoss>> measure_file(const std::filesystem::path& file, const Scales& scales,
+                                            const Scales& lows, const PlacementOptions& options,
+                                            std::span<const Sample> samples,
+                                            const SamplerOptions& sampler) {
   CAMSHAFT_ASSIGN(auto imported, onnx_import::import_file(file));
   const Placement placement = find_placement(*imported.graph, options);
-  std::vector<LayerNoise> result;
-  for (const WeightUse& use : placement.weights) result.push_back({use.layer->name, 0});
-  CAMSHAFT_ASSIGN(const std::vector<double> noise,
+  std::vector<NamedLoss> result;
+  for (const WeightUse& use : placement.weights) result.push_back({{}, use.layer->name});
+  CAMSHAFT_ASSIGN(std::vector<LayerLoss> losses,
                   measure_layers(std::move(imported.graph), placement,
                                  assign_grids(placement, scales, lows), samples, sampler));
-  for (size_t k = 0; k < result.size(); ++k) result[k].signal_to_noise = noise[k];
+  for (size_t k = 0; k < result.size(); ++k)
+    static_cast<LayerLoss&>(result[k]) = std::move(losses[k]);
   return result;
 }
 
 Result<QuantizeResult> quantize_file(const std::filesystem::path& file, const Scales& scales,
-                                     const Scales& lows, const PlacementOptions& options) {
+                                     const Scales& lows, const Shifts& shifts,
+                                     const PlacementOptions& options) {
   CAMSHAFT_ASSIGN(const auto imported, onnx_import::import_file(file));
   const ir::Graph& graph = *imported.graph;
   if (has_quantization(graph))
@@ -118,7 +137,7 @@ Result<QuantizeResult> quantize_file(const std::filesystem::path& file, const Sc
   }
   QuantizeResult result;
   const std::vector<ActivationGrid> assigned = assign_grids(placement, scales, lows);
-  CAMSHAFT_TRY(edit(onnx, placement, assigned, result.report));
+  CAMSHAFT_TRY(edit(onnx, placement, assigned, shifts, result.report));
   std::unordered_set<std::string> pairs;
   for (size_t k = 0; k < assigned.size(); ++k)
     if (assigned[k].scale > 0)

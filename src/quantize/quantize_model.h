@@ -16,6 +16,7 @@ struct QuantizeReport {
   int weights = 0;          // constant weights now int8
   int layers = 0;           // weighted layers that now compute in int8
   int weighted_layers = 0;  // of so many
+  int biases = 0;           // that got a shift
   std::vector<std::pair<std::string, std::string>> in_float;  // weighted layer, why
   size_t float_bytes = 0, int8_bytes = 0;                     // of those weights
 };
@@ -26,21 +27,22 @@ struct QuantizeResult {
 };
 
 // Places Q/DQ in the file with the given scales, uint8 where `lows` is not empty (see
-// assign_grids()). kInvalidArgument if it has Q/DQ already.
+// assign_grids()). `shifts`, by layer: added to the biases of those that are quantized.
+// kInvalidArgument if it has Q/DQ already.
+using Shifts = std::map<std::string, std::vector<float>, std::less<>>;
 Result<QuantizeResult> quantize_file(const std::filesystem::path& file, const Scales& scales,
-                                     const Scales& lows, const PlacementOptions& options);
+                                     const Scales& lows, const Shifts& shifts,
+                                     const PlacementOptions& options);
 
-// Signal to noise (dB) of each weighted layer's output when it alone is quantized, in the order of
-// the network: see measure_layers().
-struct LayerNoise {
+// What each weighted layer loses when it alone is quantized, in the order of the network: see
+// measure_layers().
+struct NamedLoss : LayerLoss {
   std::string layer;
-  double signal_to_noise;
 };
-Result<std::vector<LayerNoise>> measure_file(const std::filesystem::path& file,
-                                             const Scales& scales, const Scales& lows,
-                                             const PlacementOptions& options,
-                                             std::span<const Sample> samples,
-                                             const SamplerOptions& sampler);
+Result<std::vector<NamedLoss>> measure_file(const std::filesystem::path& file, const Scales& scales,
+                                            const Scales& lows, const PlacementOptions& options,
+                                            std::span<const Sample> samples,
+                                            const SamplerOptions& sampler);
 
 // The tensors quantize_file() wants scales for.
 Result<std::vector<std::string>> tensors_to_calibrate(const ir::Graph& graph,

@@ -2,6 +2,7 @@
 #include "quantize/simulate.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <unordered_map>
 
@@ -218,6 +219,49 @@ class Simulator {
 
 }  // namespace
 
+namespace {
+
+// Sums of exact - rounded per channel (axis 1).
+class ChannelShift {
+ public:
+  void add(const ir::Extents& extents, std::span<const float> rounded,
+           std::span<const float> exact) {
+    if (extents.size() < 3 || rounded.size() != exact.size()) return;
+    const auto channels = static_cast<size_t>(extents[1]);
+    sums_.resize(channels), squares_.resize(channels);
+    const size_t rows = static_cast<size_t>(extents[0]) * channels;
+    const size_t length = rows == 0 ? 0 : rounded.size() / rows;
+    for (size_t row = 0; row < rows; ++row)
+      for (size_t k = row * length; k < (row + 1) * length; ++k) {
+        const double error = double{exact[k]} - rounded[k];
+        sums_[row % channels] += error, squares_[row % channels] += error * error;
+      }
+    count_ += static_cast<double>(extents[0]) * static_cast<double>(length);
+  }
+
+  // mean * mean² / (mean² + variance of the mean)
+  std::vector<float> shift() const {
+    std::vector<float> result;
+    for (size_t c = 0; c < sums_.size(); ++c) {
+      const double mean = sums_[c] / count_, square = mean * mean;
+      const double chance = std::max(squares_[c] / count_ - square, 0.0) / count_;
+      const double shift = square > 0 ? mean * square / (square + chance) : 0;
+      result.push_back(std::isfinite(shift) ? static_cast<float>(shift) : 0);
+    }
+    return result;
+  }
+
+ private:
+  std::vector<double> sums_, squares_;
+  double count_ = 0;
+};
+
+bool has_channel_bias(const Layer& layer) {
+  return layer.kind == LayerKind::kConvolution || layer.kind == LayerKind::kDeconvolution;
+}
+
+}  // namespace
+
 Result<Tensor*> add_rounding(ir::Graph& graph, Tensor* x, const ActivationGrid& grid,
                              const Layer* before) {
   ir::PointWiseAttrs attrs;
@@ -240,54 +284,68 @@ Status keep_in_float(ir::Graph& graph, const std::vector<std::string>& patterns)
   return Simulator(graph, {}).run_for(patterns);
 }
 
-Result<std::vector<double>> measure_layers(std::unique_ptr<ir::Graph> graph,
-                                           const Placement& placement,
-                                           const std::vector<ActivationGrid>& grids,
-                                           std::span<const Sample> samples,
-                                           const SamplerOptions& options) {
+Result<std::vector<LayerLoss>> measure_layers(std::unique_ptr<ir::Graph> graph,
+                                              const Placement& placement,
+                                              const std::vector<ActivationGrid>& grids,
+                                              std::span<const Sample> samples,
+                                              const SamplerOptions& options) {
   std::unordered_map<const Layer*, std::map<size_t, ActivationGrid>> uses;
   for (size_t k = 0; k < grids.size(); ++k)
     if (grids[k].scale > 0)
       uses[placement.activations[k].layer][placement.activations[k].input] = grids[k];
-  // Beside every layer stands a copy of it with rounded inputs. Tensors 2k and 2k + 1 are the pair.
+  // Beside every layer stands a copy of it with rounded inputs and, where there are biases to
+  // correct, one with rounded weights only.
+  enum class Role : uint8_t { kExact, kRounded, kRoundedWeights };
   std::vector<std::string> tensors;
-  for (const WeightUse& use : placement.weights) {
+  std::vector<std::pair<Role, size_t>> roles;  // of the tensors, with the layer's position
+  const auto watch = [&](const Tensor* tensor, Role role, size_t layer) {
+    tensors.push_back(tensor->name);
+    roles.emplace_back(role, layer);
+  };
+  for (size_t k = 0; k < placement.weights.size(); ++k) {
+    const WeightUse& use = placement.weights[k];
+    watch(use.layer->outputs[0], Role::kExact, k);
     std::vector<Tensor*> inputs = use.layer->inputs;
-    for (const auto& [input, grid] : uses[use.layer]) {
-      CAMSHAFT_ASSIGN(inputs[input], add_rounding(*graph, inputs[input], grid, use.layer));
-    }
     CAMSHAFT_ASSIGN(const QuantizedWeights weights, quantize_weights(use));
     const std::vector<float> values = weights.dequantized();
     const auto bytes = std::as_bytes(std::span(values));
     inputs[use.input] =
         graph->add_constant(use.tensor->name + "_rounded", DataType::kFloat, weights.extents,
                             ir::make_constant({bytes.begin(), bytes.end()}));
+    if (has_channel_bias(*use.layer)) {
+      CAMSHAFT_ASSIGN(const Tensor* const copy,
+                      add_layer(*graph, use.layer->kind, use.layer->name + "_rounded_weights",
+                                use.layer->attrs, inputs, use.layer));
+      watch(copy, Role::kRoundedWeights, k);
+    }
+    for (const auto& [input, grid] : uses[use.layer]) {
+      CAMSHAFT_ASSIGN(inputs[input], add_rounding(*graph, inputs[input], grid, use.layer));
+    }
     CAMSHAFT_ASSIGN(const Tensor* const copy,
                     add_layer(*graph, use.layer->kind, use.layer->name + "_rounded",
                               use.layer->attrs, std::move(inputs), use.layer));
-    tensors.push_back(use.layer->outputs[0]->name);
-    tensors.push_back(copy->name);
+    watch(copy, Role::kRounded, k);
   }
   CAMSHAFT_ASSIGN(const auto sampler, Sampler::create(std::move(graph), tensors, samples, options));
   std::vector<TensorError> errors(placement.weights.size());
+  std::vector<ChannelShift> shifts(placement.weights.size());
   std::span<const float> exact;
   for (size_t k = 0; k < samples.size(); ++k) {
     if (options.progress && !options.progress("Measuring layers", static_cast<int>(k),
                                               static_cast<int>(samples.size())))
       return make_error(ErrorCode::kCancelled, "the measurement was cancelled");
     CAMSHAFT_TRY(sampler->run(
-        samples[k], [&](size_t tensor, const ir::Extents&, std::span<const float> values) {
-          if (tensor % 2 == 0) {
-            exact = values;
-          } else {
-            errors[tensor / 2].add(values, exact);
-          }
+        samples[k], [&](size_t tensor, const ir::Extents& extents, std::span<const float> values) {
+          const auto [role, layer] = roles[tensor];
+          if (role == Role::kExact) exact = values;
+          if (role == Role::kRounded) errors[layer].add(values, exact);
+          if (role == Role::kRoundedWeights) shifts[layer].add(extents, values, exact);
           return ok_status();
         }));
   }
-  std::vector<double> result;
-  result.reserve(errors.size());
-  for (const TensorError& error : errors) result.push_back(error.signal_to_noise());
+  std::vector<LayerLoss> result;
+  for (size_t k = 0; k < errors.size(); ++k)
+    result.push_back({errors[k].signal_to_noise(), shifts[k].shift()});
   return result;
 }
 

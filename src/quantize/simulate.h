@@ -28,13 +28,19 @@ Result<Simulation> simulate_quantization(ir::Graph& graph, const std::set<std::s
 // and only those.
 Status keep_in_float(ir::Graph& graph, const std::vector<std::string>& patterns);
 
-// How much of its output's accuracy each weighted layer of the placement would lose by its own
-// quantization, everything before it in float: signal to noise in dB, in the order of
-// placement.weights. Consumes the graph, which the placement refers to.
-Result<std::vector<double>> measure_layers(std::unique_ptr<ir::Graph> graph,
-                                           const Placement& placement,
-                                           const std::vector<ActivationGrid>& grids,
-                                           std::span<const Sample> samples,
-                                           const SamplerOptions& options);
+// What a weighted layer of the placement loses by its own quantization, everything before it in
+// float.
+struct LayerLoss {
+  double signal_to_noise = 0;  // of its output, in dB
+  // Of convolutions: what rounding takes from the mean of each output channel. Means that may be
+  // chance are cut by as much as they are uncertain.
+  std::vector<float> shift;
+};
+// In the order of placement.weights. Consumes the graph, which the placement refers to.
+Result<std::vector<LayerLoss>> measure_layers(std::unique_ptr<ir::Graph> graph,
+                                              const Placement& placement,
+                                              const std::vector<ActivationGrid>& grids,
+                                              std::span<const Sample> samples,
+                                              const SamplerOptions& options);
 
 }  // namespace camshaft::quantize
