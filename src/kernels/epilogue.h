@@ -82,6 +82,7 @@ struct PackedEpilogue {
   int32_t residual;  // operand (0: the first), -1: none
   float residual_scale;
   int32_t rounds_first, is_gated;  // code_* are used, at most one of them
+  int32_t fits_int;                // v is a 32-bit integer when rounded, also without the clamp
   Gate gate;
   float code_low, code_high, code_scale, code_shift;
   float last_scale, last_shift;

@@ -51,6 +51,14 @@ void combine(Values& to, const Values& with, F f) {
   for (size_t k = 0; k < to.size(); ++k) to[k] = f(to[k], with[with.size() == 1 ? 0 : k]);
 }
 
+constexpr double kLargestOffset = 32000;  // what kernels add in 16 bits, saturating
+
+double largest_of(const Values& values) {
+  double largest = 0;
+  for (double v : values) largest = std::isnan(v) ? kInfinity : std::max(largest, std::abs(v));
+  return largest;
+}
+
 // What has happened to the accumulators so far.
 struct Chain {
   Values multiplier{1}, addend{0};
@@ -78,6 +86,16 @@ struct Chain {
     return true;
   }
 
+  // Whether v, not yet clamped, is a 32-bit integer when rounded, whatever the accumulators are.
+  bool fits_int(bool residual_is_byte) const {
+    constexpr double kIntegers = 2147483648.0;
+    double bound = kIntegers * largest_of(multiplier) + largest_of(addend);
+    if (code.present && !code.is_gate) bound = std::max(std::abs(code.low), std::abs(code.high));
+    if (code.present) bound = bound * std::abs(code.scale) + std::abs(code.shift);
+    if (residual >= 0) bound += residual_is_byte ? 255 * std::abs(residual_scale) : kInfinity;
+    return bound + std::abs(post) < 0.99 * kIntegers;
+  }
+
   bool scale(const Values& by) {
     if (rounded && !go_on_from_codes()) return false;
     const bool plain = !bounded && slope == 1;
@@ -91,7 +109,8 @@ struct Chain {
       combine(addend, by, [](double a, double b) { return a * b; });
     }
     if (!scalar) return true;
-    residual_scale *= by[0], post *= by[0], low *= by[0], high *= by[0];
+    residual_scale *= by[0], post *= by[0];
+    if (bounded) low *= by[0], high *= by[0];
     return true;
   }
 
@@ -100,7 +119,7 @@ struct Chain {
     if ((bounded || slope != 1 || rounded || code.present) && !scalar) return false;
     if (rounded && is_integral(by[0])) {
       offset += by[0];
-      return std::abs(by[0]) < 1e6;
+      return std::abs(offset) <= kLargestOffset;
     }
     if (rounded && !go_on_from_codes()) return false;
     if (slope != 1)
@@ -488,6 +507,9 @@ void set_values(const Problem& problem, const Analysis& analysis, size_t first_o
   header.offset = static_cast<int32_t>(chain.offset);
   header.residual = chain.residual;
   header.rounds_first = chain.code.present && !chain.code.is_gate;
+  header.fits_int = chain.fits_int(
+      chain.residual < 0 ||
+      problem.inputs[first_operand + static_cast<size_t>(chain.residual)].type == DataType::kUInt8);
   header.is_gated = chain.code.present && chain.code.is_gate;
   header.gate = kHardSwishGate;
   header.code_low = static_cast<float>(chain.code.low);

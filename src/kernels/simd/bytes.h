@@ -79,6 +79,64 @@ CAMSHAFT_INLINE void store_bytes(uint8_t* p, I32 a, I32 b) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
                    _mm256_castsi256_si128(_mm256_permutevar8x32_epi32(mixed, order)));
 }
+// The first `count` of eight bytes, without a call.
+CAMSHAFT_INLINE void store_first(uint8_t* p, __m128i bytes, int count) {
+  uint64_t left = static_cast<uint64_t>(_mm_cvtsi128_si64(bytes));
+  if (count & 8) {
+    __builtin_memcpy(p, &left, 8);
+    return;
+  }
+  if (count & 4) __builtin_memcpy(p, &left, 4), p += 4, left >>= 32;
+  if (count & 2) __builtin_memcpy(p, &left, 2), p += 2, left >>= 16;
+  if (count & 1) *p = static_cast<uint8_t>(left);
+}
+
+// Codes of four vectors, in order.
+struct PackedCodes {
+  __m256i bytes;
+
+  template <int kHalf>
+  CAMSHAFT_INLINE_MEMBER __m128i half() const {
+    return kHalf == 0 ? _mm256_castsi256_si128(bytes) : _mm256_extracti128_si256(bytes, 1);
+  }
+  CAMSHAFT_INLINE_MEMBER void store(uint8_t* p) const {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), bytes);
+  }
+  template <int kHalf>
+  CAMSHAFT_INLINE_MEMBER void store_half(uint8_t* p) const {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), half<kHalf>());
+  }
+  template <int kQuarter>
+  CAMSHAFT_INLINE_MEMBER void store_quarter(uint8_t* p) const {
+    if constexpr (kQuarter % 2 == 0)
+      _mm_storel_epi64(reinterpret_cast<__m128i*>(p), half<kQuarter / 2>());
+    else
+      _mm_storeh_pd(reinterpret_cast<double*>(p), _mm_castsi128_pd(half<kQuarter / 2>()));
+  }
+  template <int kQuarter>
+  CAMSHAFT_INLINE_MEMBER void store_quarter(uint8_t* p, int count) const {
+    const __m128i eight = half<kQuarter / 2>();
+    store_first(p, kQuarter % 2 == 0 ? eight : _mm_srli_si128(eight, 8), count);
+  }
+};
+
+// How integers become codes: clamp(v + offset, low, high), saturating in 16 bits on the way, which
+// an |offset| ≤ 32000 does not notice.
+struct CodePacking {
+  __m256i offset, low, high, order;
+
+  CAMSHAFT_INLINE_MEMBER CodePacking(int32_t offset_, uint8_t low_, uint8_t high_)
+      : offset(_mm256_set1_epi16(static_cast<int16_t>(offset_))),
+        low(_mm256_set1_epi8(static_cast<char>(low_))),
+        high(_mm256_set1_epi8(static_cast<char>(high_))),
+        order(_mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)) {}
+  CAMSHAFT_INLINE_MEMBER PackedCodes pack(I32 a, I32 b, I32 c, I32 d) const {
+    const __m256i ab = _mm256_adds_epi16(_mm256_packs_epi32(a.v, b.v), offset);
+    const __m256i cd = _mm256_adds_epi16(_mm256_packs_epi32(c.v, d.v), offset);
+    const __m256i codes = _mm256_min_epu8(high, _mm256_max_epu8(low, _mm256_packus_epi16(ab, cd)));
+    return {_mm256_permutevar8x32_epi32(codes, order)};
+  }
+};
 #else
 template <class T>
 CAMSHAFT_INLINE I32 load_bytes(const T* p) {

@@ -3,6 +3,7 @@
 // way of reading the input; conv_fold for few output channels.
 #include "kernels/vector/conv_gemm.h"
 #include "kernels/vector/gemm_bf16.h"
+#include "kernels/vector/gemm_byte_kernels.h"
 #include "kernels/vector/gemm_cost.h"
 #include "kernels/vector/gemm_fold.h"
 #include "kernels/vector/gemm_tiles.h"
@@ -35,6 +36,9 @@ std::string refusal(const Problem& problem) {
   if (std::string reason = refuse_conv(problem, F.numeric, shape_of(problem, shape));
       !reason.empty())
     return reason;
+#if defined(CAMSHAFT_TARGET_avx2)
+  if (F.numeric == Numeric::kWord && uses_vnni()) return "VNNI multiplies bytes as they are";
+#endif
   if (F.fold == 1 && F.vecs > 1 && shape.group_oc() <= (F.vecs - 1) * kLanes)
     return "fewer output channels than the tile has";
   if (F.fold > 1 && !folding_helps(shape, F.fold)) return "folding K saves no lanes";
@@ -45,7 +49,7 @@ std::string refusal(const Problem& problem) {
   if (F.reading == Reading::kCopied && shape.kh * shape.kw > 1 && pixel_bytes % 4096 != 0)
     return "pixels do not collide in the cache";
   if (F.reading == Reading::kLinear && shape.ic > 16) return "more than 16 channels to interleave";
-  if (F.reading == Reading::kLinear && F.numeric == Numeric::kByte)
+  if (F.reading == Reading::kLinear && is_quantized(F.numeric))
     for (size_t k = kFirstConvOperand; k < problem.inputs.size(); ++k)
       if (problem.inputs[k].extents == problem.outputs[0].extents) return "a residual operand";
   return {};
@@ -56,12 +60,13 @@ double cost_us(const Problem& problem) {
   ConvShape s;
   if (!shape_of(problem, s)) return 1e12;
   constexpr double kElement = static_cast<double>(element_bytes(F.numeric));
+  constexpr bool kCopies = F.reading != Reading::kDirect || F.numeric == Numeric::kWord;
   const bool narrows = F.numeric == Numeric::kBf16 && problem.inputs[0].type == DataType::kFloat;
   const bool merges = s.kh == 1 && s.kw == 1 && s.sh == 1 && s.sw == 1;
   const int64_t rows = merges ? s.batch : s.batch * s.oh, strip = merges ? s.oh * s.ow : s.ow;
   double us = conv_tiles_us(s, F.numeric, rows, strip, F.vecs, F.fold);
   const double input_bytes = kElement * static_cast<double>(s.batch * s.ih * s.iw * s.ic);
-  if (F.reading != Reading::kDirect || narrows || conv_needs_copy(s)) us += input_bytes / 40e3;
+  if (kCopies || narrows || conv_needs_copy(s)) us += input_bytes / 40e3;
   if (F.reading == Reading::kLinear) us += input_bytes / kElement * 4 / 10e3;
   // Twelve rows in one set of L1 is one too many.
   const bool aliases = s.sw * s.ic * element_bytes(F.numeric) % 4096 == 0 &&
@@ -81,7 +86,7 @@ template <Form F>
 size_t packed_bytes(const Problem& problem) {
   ConvShape s;
   if (!shape_of(problem, s)) return 0;
-  const size_t epilogue = F.numeric != Numeric::kByte
+  const size_t epilogue = !is_quantized(F.numeric)
                               ? 0
                               : packed_epilogue_bytes(problem, attrs_of(problem).epilogue,
                                                       kFirstConvOperand, conv_channels(problem, s));
@@ -102,6 +107,19 @@ int64_t x_maximum(const ir::ConvolutionAttrs& attrs) {
 }
 
 template <Form F>
+void pack_byte_filter(const ConvShape& s, const Filter<int8_t>& filter, int64_t largest_code,
+                      std::byte* packed) {
+  const int vecs = tile_vecs(s, F.vecs, F.fold);
+  if (F.numeric == Numeric::kByte)
+    return pack_filter(s, filter, vecs, F.fold, packed, largest_code);
+  const int64_t count = s.oc * s.group_ic() * s.kh * s.kw;
+  uint16_t* words = new uint16_t[static_cast<size_t>(count)];
+  for (int64_t k = 0; k < count; ++k) words[k] = static_cast<uint16_t>(int16_t{filter.data[k]});
+  pack_filter(s, conv_filter<uint16_t>(s, words), vecs, F.fold, packed);
+  delete[] words;
+}
+
+template <Form F>
 void pack_bytes(const Problem& problem, const ConvShape& s, std::byte* packed) {
   pack_epilogue(problem, attrs_of(problem).epilogue, kFirstConvOperand, conv_channels(problem, s),
                 packed);
@@ -109,8 +127,8 @@ void pack_bytes(const Problem& problem, const ConvShape& s, std::byte* packed) {
   const Filter<int8_t> filter = conv_filter(s, constant_values<int8_t>(problem.inputs[1]));
   pack_byte_bias(s, has_bias(problem) ? constant_values<int32_t>(problem.inputs[2]) : nullptr,
                  filter, attrs_of(problem).zero_point, reinterpret_cast<int32_t*>(packed));
-  pack_filter(s, filter, tile_vecs(s, F.vecs, F.fold), F.fold,
-              packed + lane_bytes(packed_bias_lanes(s)), x_maximum(attrs_of(problem)));
+  pack_byte_filter<F>(s, filter, x_maximum(attrs_of(problem)),
+                      packed + lane_bytes(packed_bias_lanes(s)));
 }
 
 std::string product_shares(const Problem& problem, const std::byte* packed, int vecs) {
@@ -126,6 +144,8 @@ template <Form F>
 std::string arithmetic(const Problem& problem, const std::byte* packed) {
   if constexpr (F.numeric == Numeric::kByte)
     return product_shares(problem, packed, F.vecs);
+  else if constexpr (F.numeric == Numeric::kWord)
+    return "16-bit products of widened codes";
   else
     return {};
 }
@@ -163,7 +183,7 @@ bool prepare(const KernelArgs& args, ConvRun& run) {
   const PackedEpilogue* epilogue = nullptr;
   run.numeric = F.numeric;
   run.bias = args.packed;
-  if (F.numeric == Numeric::kByte) {
+  if (is_quantized(F.numeric)) {
     run.padding = static_cast<uint8_t>(attrs.zero_point);
     epilogue = reinterpret_cast<const PackedEpilogue*>(args.packed);
     run.bias += epilogue->bytes;
@@ -192,22 +212,24 @@ void run(const KernelArgs& args) {
 
 template <Form F>
 constexpr Tactic row(const char* name) {
-  return {
-      .name = name,
-      .kind = ir::LayerKind::kConvolution,
-      .isa = kIsa,
-      .formats = F.reading == Reading::kLinear ? FormatRule::kLinearToChannelLast
-                                               : FormatRule::kChannelLast,
-      .version = F.numeric == Numeric::kFloat ? 1 : 3,
-      .refusal = refusal<F>,
-      .cost_us = cost_us<F>,
-      .packed_inputs = F.numeric == Numeric::kByte ? packed_byte_conv_inputs : packed_conv_inputs,
-      .packed_bytes = packed_bytes<F>,
-      .pack = pack<F>,
-      .workspace_bytes = workspace_bytes<F>,
-      .run = run<F>,
-      .arithmetic = F.numeric == Numeric::kByte ? arithmetic<F> : nullptr,
-      .precision = F.numeric == Numeric::kBf16 ? DataType::kBFloat16 : DataType::kUndefined};
+  return {.name = name,
+          .kind = ir::LayerKind::kConvolution,
+          .isa = kIsa,
+          .formats = F.reading == Reading::kLinear ? FormatRule::kLinearToChannelLast
+                                                   : FormatRule::kChannelLast,
+          .version = F.numeric == Numeric::kFloat  ? 1
+                     : F.numeric == Numeric::kByte ? 4
+                     : F.numeric == Numeric::kBf16 ? 3
+                                                   : 1,
+          .refusal = refusal<F>,
+          .cost_us = cost_us<F>,
+          .packed_inputs = is_quantized(F.numeric) ? packed_byte_conv_inputs : packed_conv_inputs,
+          .packed_bytes = packed_bytes<F>,
+          .pack = pack<F>,
+          .workspace_bytes = workspace_bytes<F>,
+          .run = run<F>,
+          .arithmetic = is_quantized(F.numeric) ? arithmetic<F> : nullptr,
+          .precision = F.numeric == Numeric::kBf16 ? DataType::kBFloat16 : DataType::kUndefined};
 }
 
 #define CAMSHAFT_CONV_ROWS(vecs, tile)                                    \
@@ -224,13 +246,17 @@ constexpr Tactic row(const char* name) {
       row<Form{vecs, Reading::kCopied, Numeric::kBf16}>("conv_gemm_copy_nhwc_bf16_" tile), \
       row<Form{vecs, Reading::kLinear, Numeric::kBf16}>("conv_gemm_first_bf16_" tile),
 
+#define CAMSHAFT_WORD_CONV_ROWS(vecs, tile)                                             \
+  row<Form{vecs, Reading::kDirect, Numeric::kWord}>("conv_gemm_words_nhwc_u8i8_" tile), \
+      row<Form{vecs, Reading::kLinear, Numeric::kWord}>("conv_gemm_words_first_u8i8_" tile),
+
 constexpr Form folded(int vecs, int fold) {
   return {vecs, Reading::kDirect, Numeric::kFloat, fold};
 }
 
 constexpr Tactic kTactics[] = {
     CAMSHAFT_GEMM_TILES(CAMSHAFT_CONV_ROWS) CAMSHAFT_BYTE_TILES(CAMSHAFT_BYTE_CONV_ROWS)
-        CAMSHAFT_BYTE_TILES(CAMSHAFT_BF16_CONV_ROWS)
+        CAMSHAFT_BYTE_TILES(CAMSHAFT_BF16_CONV_ROWS) CAMSHAFT_WORD_TILES(CAMSHAFT_WORD_CONV_ROWS)
             row<folded(kMaxFoldVecs, 2)>("conv_fold2_nhwc_f32"),
     row<folded(kMaxFoldVecs, 4)>("conv_fold4_nhwc_f32"),
 #if !defined(CAMSHAFT_TARGET_scalar)

@@ -3,6 +3,7 @@
 
 #include "kernels/vector/conv_window.h"
 #include "kernels/vector/gemm_bf16.h"
+#include "kernels/vector/gemm_byte_kernels.h"
 #include "kernels/vector/gemm_cost.h"
 #include "kernels/vector/gemm_fold.h"
 
@@ -200,15 +201,21 @@ void choose_segments(ConvRun& run) {
 }
 
 constexpr int64_t kMostTilesAhead = 8;
+// What is widened pixel by pixel is read again from L1.
+constexpr int64_t kL1Share = 16 << 10;
+
+bool widens_pixels(const ConvRun& run) {
+  return run.numeric == Numeric::kWord && run.shape.kh * run.shape.kw == 1;
+}
 
 void choose_blocks(ConvRun& run, int threads) {
   const ConvShape& s = run.shape;
   const int64_t l2_bytes = static_cast<int64_t>(cpu_info().l2_bytes);
-  choose_strips(run, threads, l2_bytes / 3);
   const Panels panels = run.panels();
   const int64_t filter_bytes = panels.padded_n() * panels.k * kLaneBytes;
   const bool weights_fit =
       filter_bytes * (run.splits_panels ? 1 : threads) <= l2_bytes * threads / 2;
+  choose_strips(run, threads, widens_pixels(run) && weights_fit ? kL1Share : l2_bytes / 3);
   const int64_t panel_bytes =
       at_least_one(static_cast<int64_t>(run.max_vecs) * kLanes * panels.k * kLaneBytes);
   run.panel_group = weights_fit ? panels.count() : at_least_one(l2_bytes * 2 / 5 / panel_bytes);
@@ -218,7 +225,7 @@ void choose_blocks(ConvRun& run, int threads) {
   // Few tiles use each panel of many weights, which come from L3 or memory: so slowly that tiles
   // would wait for most of them, unless the tiles before have fetched them.
   const int64_t tiles = run.block_rows * ceil_div(run.strip, run.tile_rows());
-  run.fetches_ahead = run.numeric != Numeric::kByte && run.fold == 1 && tiles > 1 &&
+  run.fetches_ahead = !is_quantized(run.numeric) && run.fold == 1 && tiles > 1 &&
                       tiles <= kMostTilesAhead && filter_bytes > l2_bytes / 8 &&
                       window_bytes(run, run.block_rows) < l2_bytes / 4;
   if (run.fetches_ahead) run.panel_group = 1;
@@ -367,6 +374,9 @@ TileKernel set_panel(const ConvRun& run, const std::byte* panel, int vecs, int r
   if (run.fold > 1) return fold_kernel(run.fold, vecs, rows);
   if (run.numeric == Numeric::kFloat) return tile_kernel(vecs, rows);
   if (run.numeric == Numeric::kBf16) return pair_tile_kernel(vecs, rows);
+#if defined(CAMSHAFT_TARGET_avx2)
+  if (run.numeric == Numeric::kWord) return widened_tile_kernel(vecs, rows);
+#endif
   return byte_panel_kernel(panel, run.spans, vecs, rows, tile);
 }
 
@@ -456,13 +466,24 @@ struct BlockRun {
     }
   }
 
+  // How many tiles of as many pixels go together: what they read and write stays in L1 while panel
+  // after panel passes.
+  int64_t repeats_from(const EvenSplit& tiles, int64_t part) const {
+    if (!run.repeats_tiles()) return 1;
+    constexpr int64_t kBytes = 16 << 10;
+    const int64_t same = (part < tiles.extra ? tiles.extra : tiles.parts) - part;
+    const int64_t bytes = tiles.size(part) * (run.shape.sw * run.pixel + run.finish.out.pixel);
+    return smaller(same, at_least_one(kBytes / at_least_one(bytes)));
+  }
+
   // Columns [first, end) of the block's output row `row`, against the listed panels of `group`.
   void columns(int64_t row, int64_t first, int64_t end, int64_t group) {
     const ConvShape& s = run.shape;
     const std::byte* a_row = a + row * s.sh * run.row + group * s.group_ic() * run.element();
     const EvenSplit tiles = split_evenly(end - first, run.tile_rows());
-    for (int64_t part = 0; part < tiles.parts; ++part) {
+    for (int64_t part = 0; part < tiles.parts; part += tile.repeats) {
       const int64_t col = first + tiles.start(part);
+      tile.repeats = repeats_from(tiles, part);
       tile.a = a_row + (col - block.col) * s.sw * run.pixel;
       const TilePlace place{block.image, block.row + row, col, tiles.size(part)};
       set_ahead();
@@ -503,7 +524,7 @@ void run_block_panels(const ConvRun& run, const Block& block, int worker, int64_
                               (block.col * s.sw - s.pad_left) * run.pixel;
   Segment* segments = reinterpret_cast<Segment*>(scratch + run.scratch_bytes);
   const bool waits =
-      run.numeric == Numeric::kByte ? run.finish.has_rest() : run.finish.waits_as_floats();
+      is_quantized(run.numeric) ? run.finish.has_rest() : run.finish.waits_as_floats();
   BlockRun work{run,
                 block,
                 run.copies ? scratch : in_place,

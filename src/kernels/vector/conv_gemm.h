@@ -40,8 +40,9 @@ double conv_tiles_us(const ConvShape& shape, Numeric numeric, int64_t rows, int6
 struct ConvRun {
   ConvShape shape;
   Numeric numeric = Numeric::kFloat;
-  uint8_t padding = 0;                 // what lies around the image: the zero point of bytes
-  DataType x_type = DataType::kFloat;  // floats become bfloat16 where they are copied
+  uint8_t padding = 0;  // what lies around the image: the zero point of bytes
+  // Floats become bfloat16, and bytes words, where they are copied.
+  DataType x_type = DataType::kFloat;
   const std::byte* x = nullptr;
   int64_t x_image = 0, x_channel = 4, x_row = 0, x_pixel = 0;
   const std::byte* bias = nullptr;     // group_bias_lanes per group: floats, of bytes int32
@@ -78,9 +79,13 @@ struct ConvRun {
   Panels panels() const { return conv_panels(shape, numeric, max_vecs, fold); }
   int64_t element() const { return element_bytes(numeric); }
   int64_t x_element() const {
-    return numeric == Numeric::kBf16 && x_type == DataType::kFloat ? 4 : element();
+    return numeric == Numeric::kWord                                 ? 1
+           : numeric == Numeric::kBf16 && x_type == DataType::kFloat ? 4
+                                                                     : element();
   }
   int64_t tile_rows() const { return max_rows(numeric, max_vecs); }
+  // Tiles of bytes go down the pixels together where nothing waits for what follows the kernel.
+  bool repeats_tiles() const { return is_quantized(numeric) && !finish.follows_tiles(); }
 };
 
 // Decides blocks, order and the split over `threads`. Gives the workspace it wants.

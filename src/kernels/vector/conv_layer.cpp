@@ -250,7 +250,7 @@ const char* refuse_types(const Problem& problem, Numeric numeric) {
 }  // namespace
 
 std::string refuse_conv(const Problem& problem, Numeric numeric, bool has_shape) {
-  const bool of_bytes = numeric == Numeric::kByte;
+  const bool of_bytes = is_quantized(numeric);
   if (const char* reason = refuse_types(problem, numeric)) return reason;
   if (!problem.inputs[1].constant) return "weights are not constant";
   if (has_bias(problem) &&

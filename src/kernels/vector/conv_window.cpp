@@ -12,6 +12,13 @@ CAMSHAFT_INLINE void fill(std::byte* to, uint8_t value, int64_t bytes) {
   if (bytes > 0) std::memset(to, value, static_cast<size_t>(bytes));
 }
 
+// Pixels of padding.
+void fill_pixels(const ConvRun& run, std::byte* to, int64_t bytes) {
+  if (run.numeric != Numeric::kWord) return fill(to, run.padding, bytes);
+  const uint16_t word = run.padding;
+  for (int64_t k = 0; k < bytes; k += 2) std::memcpy(to + k, &word, sizeof word);
+}
+
 // memcpy is a call with branches on the size: pixels of few channels are not worth it.
 CAMSHAFT_INLINE void copy_bytes(std::byte* to, const std::byte* from, int64_t bytes) {
   constexpr int64_t kVector = kLanes * kLaneBytes;
@@ -54,6 +61,49 @@ void narrow_pixels(const ConvRun& run, const std::byte* from, int64_t pixels, st
   for (int64_t p = 0; p < pixels; ++p) narrow(from + p * run.x_pixel, ic, to + p * run.pixel);
 }
 
+// Neighbouring bytes become neighbouring words.
+CAMSHAFT_INLINE void widen_bytes(const std::byte* from, int64_t count, std::byte* to) {
+#if defined(CAMSHAFT_TARGET_avx2)
+  int64_t k = 0;
+  for (; k + 16 <= count; k += 16)
+    _mm256_storeu_si256(
+        reinterpret_cast<__m256i*>(to + 2 * k),
+        _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + k))));
+  if (k + 8 <= count) {
+    _mm_storeu_si128(
+        reinterpret_cast<__m128i*>(to + 2 * k),
+        _mm_cvtepu8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from + k))));
+    k += 8;
+  }
+  for (; k < count; ++k) {
+    const uint16_t word = std::to_integer<uint16_t>(from[k]);
+    __builtin_memcpy(to + 2 * k, &word, sizeof word);
+  }
+#else
+  for (int64_t k = 0; k < count; ++k) {
+    const uint16_t word = std::to_integer<uint16_t>(from[k]);
+    __builtin_memcpy(to + 2 * k, &word, sizeof word);
+  }
+#endif
+}
+
+// Bytes of pixels, or of planes, become words of pixels.
+void widen_pixels(const ConvRun& run, const std::byte* from, int64_t pixels, std::byte* to) {
+  const int64_t ic = run.shape.ic;
+  if (run.x_channel == 1 && run.x_pixel == ic && run.pixel == 2 * ic)
+    return widen_bytes(from, pixels * ic, to);
+  if (run.x_channel == 1) {
+    for (int64_t p = 0; p < pixels; ++p)
+      widen_bytes(from + p * run.x_pixel, ic, to + p * run.pixel);
+    return;
+  }
+  for (int64_t c = 0; c < ic; ++c)
+    for (int64_t p = 0; p < pixels; ++p) {
+      const uint16_t word = std::to_integer<uint16_t>(from[c * run.x_channel + p * run.x_pixel]);
+      __builtin_memcpy(to + p * run.pixel + 2 * c, &word, sizeof word);
+    }
+}
+
 template <class T>
 void interleave(const ConvRun& run, const std::byte* from, int64_t pixels, std::byte* to) {
   for (int64_t c = 0; c < run.shape.ic; ++c) {
@@ -68,7 +118,9 @@ void interleave(const ConvRun& run, const std::byte* from, int64_t pixels, std::
 // `pixels` pixels of one input row into pixels `run.pixel` apart.
 void copy_pixels(const ConvRun& run, const std::byte* from, int64_t pixels, std::byte* to) {
   const int64_t bytes = run.shape.ic * run.element();
-  if (run.x_element() != run.element()) {
+  if (run.numeric == Numeric::kWord) {
+    widen_pixels(run, from, pixels, to);
+  } else if (run.x_element() != run.element()) {
     narrow_pixels(run, from, pixels, to);
   } else if (run.x_channel != run.element()) {
     run.numeric == Numeric::kFloat  ? interleave<float>(run, from, pixels, to)
@@ -97,14 +149,14 @@ void copy_window(const ConvRun& run, int64_t image, int64_t row, int64_t rows, i
   for (int64_t h = 0; h < high; ++h, scratch += run.row) {
     const int64_t ih = ih0 + h;
     if (ih < 0 || ih >= s.ih) {
-      if (run.padding != 0) fill(scratch, run.padding, wide * run.pixel);
+      if (run.padding != 0) fill_pixels(run, scratch, wide * run.pixel);
       continue;  // else no tile reads it
     }
     const std::byte* from =
         run.x + image * run.x_image + ih * run.x_row + (iw0 + left) * run.x_pixel;
-    fill(scratch, run.padding, left * run.pixel);
+    fill_pixels(run, scratch, left * run.pixel);
     copy_pixels(run, from, right - left, scratch + left * run.pixel);
-    fill(scratch + right * run.pixel, run.padding, (wide - right) * run.pixel);
+    fill_pixels(run, scratch + right * run.pixel, (wide - right) * run.pixel);
     // The last pair of an odd run: no weight makes a NaN vanish.
     if (run.numeric == Numeric::kBf16) fill(scratch + wide * run.pixel, 0, kLaneBytes);
   }

@@ -363,7 +363,7 @@ constexpr Tactic row(const char* name) {
       .kind = ir::LayerKind::kDeconvolution,
       .isa = kIsa,
       .formats = FormatRule::kChannelLast,
-      .version = 4,
+      .version = 5,
       .refusal = refusal<kVecs, kFold, kNumeric>,
       .cost_us = cost_us<kVecs, kFold, kNumeric>,
       .packed_inputs = kNumeric == Numeric::kFloat ? packed_conv_inputs : packed_byte_conv_inputs,

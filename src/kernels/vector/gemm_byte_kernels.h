@@ -8,6 +8,9 @@
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
 TileKernel word_tile_kernel(int vecs, int rows);
+#if defined(CAMSHAFT_TARGET_avx2)
+TileKernel widened_tile_kernel(int vecs, int rows);  // of Numeric::kWord
+#endif
 #if !defined(CAMSHAFT_TARGET_scalar)
 TileKernel vnni_tile_kernel(int vecs, int rows);
 bool uses_vnni();

@@ -356,6 +356,38 @@ TEST(ByteConv, Codes) {
   check(many);
 }
 
+// Values beyond 32 and 16 bits, at both ends of the codes, with offsets that are added in 16 bits
+// and one that is not; bounds within the codes.
+TEST(ByteConv, CodesSaturate) {
+  struct Row {
+    const char* epilogue;
+    std::vector<Operand> operands;
+  };
+  using enum Operand;
+  const Row rows[] = {
+      {"v1 = const 3000000; v2 = mul v0 v1; v3 = round v2; v4 = const 100; v5 = add v3 v4", {}},
+      {"v1 = const -3000000; v2 = mul v0 v1; v3 = round v2; v4 = const 100; v5 = add v3 v4; v6 = "
+       "clip v5 7 201",
+       {}},
+      {"v1 = const 2; v2 = mul v0 v1; v3 = round v2; v4 = const 100; v5 = add v3 v4", {}},
+      {"v1 = const 2; v2 = mul v0 v1; v3 = round v2; v4 = const -20000; v5 = add v3 v4", {}},
+      {"v1 = const 2; v2 = mul v0 v1; v3 = round v2; v4 = const 31999; v5 = add v3 v4", {}},
+      {"v1 = const 2; v2 = mul v0 v1; v3 = round v2; v4 = const 40000; v5 = add v3 v4", {}},
+      {"v2 = const 2; v3 = mul v0 v2; v4 = const 1e10; v5 = mul v1 v4; v6 = add v3 v5", {kSame}},
+      {"v2 = const 2; v3 = mul v0 v2; v4 = const 1e8; v5 = mul v1 v4; v6 = add v3 v5; v7 = round "
+       "v6; v8 = clip v7 -3 9; v9 = const 30; v10 = add v8 v9",
+       {kSameCodes}},
+  };
+  for (const Row& row : rows)
+    for (int64_t oc : {5, 16, 24, 37}) {
+      Spec s = square(10, 7, oc, 1, 1, 0, 5);
+      s.type = DataType::kUInt8;
+      s.epilogue = row.epilogue;
+      s.operands = row.operands;
+      check(s);
+    }
+}
+
 TEST(ByteConv, FloatOutputsAreExact) {
   Spec s = square(16, 6, 40, 3, 1, 1, 77);
   s.type = DataType::kFloat;

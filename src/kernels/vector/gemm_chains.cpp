@@ -133,10 +133,17 @@ CAMSHAFT_INLINE void add_words(const Tile& t, const std::byte* a, int64_t first,
 template <int kRows, int kVecs>
 struct ChainTile {
   static void run(const Tile& t) {
-    Accumulators<I32, kRows, kVecs> acc;
-    start_bytes(t, acc);
+    run_byte_tiles<kRows, kVecs>(
+        t, [&t](const TilePart& part, Sums& acc)
+               __attribute__((always_inline)) { add(t, part.a, acc); });
+  }
+
+ private:
+  using Sums = Accumulators<I32, kRows, kVecs>;
+
+  CAMSHAFT_INLINE void add(const Tile& t, const std::byte* row, Sums& acc) {
     for (int64_t segment = 0; segment < t.num_segments; ++segment) {
-      const std::byte* a = t.a + t.segments[segment].a;
+      const std::byte* a = row + t.segments[segment].a;
       const int32_t* ends = t.chain_ends + t.segments[segment].b * kChainKinds;
       const int64_t first = t.segments[segment].b == 0 ? 0 : ends[-1];
       add_chains<4>(t, a, first, ends[0], acc);
@@ -144,7 +151,6 @@ struct ChainTile {
       add_chains<1>(t, a, ends[1], ends[2], acc);
       add_words(t, a, ends[2], ends[3], acc);
     }
-    finish_bytes(t, acc);
   }
 };
 
@@ -152,12 +158,19 @@ struct ChainTile {
 template <int kRows, int kVecs>
 struct VnniTile {
   static void run(const Tile& t) {
-    Accumulators<I32, kRows, kVecs> acc;
-    start_bytes(t, acc);
+    run_byte_tiles<kRows, kVecs>(
+        t, [&t](const TilePart& part, Sums& acc)
+               __attribute__((always_inline)) { add(t, part.a, acc); });
+  }
+
+ private:
+  using Sums = Accumulators<I32, kRows, kVecs>;
+
+  CAMSHAFT_INLINE void add(const Tile& t, const std::byte* row, Sums& acc) {
     const RowPitch pitch{t.a_stride, 3 * t.a_stride, 5 * t.a_stride};
     const VnniProduct product;
     for (int64_t segment = 0; segment < t.num_segments; ++segment) {
-      const std::byte* a = t.a + t.segments[segment].a;
+      const std::byte* a = row + t.segments[segment].a;
       const int32_t* ends = t.chain_ends + t.segments[segment].b * kChainKinds;
       const int64_t first = t.segments[segment].b == 0 ? 0 : ends[-1];
       const int32_t* const last = t.step_order + ends[kChainKinds - 1];
@@ -169,13 +182,12 @@ struct VnniTile {
         for (int v = 0; v < kVecs; ++v) column[v] = product.column(b + v * kLanes * kLaneBytes);
 #pragma GCC unroll 8
         for (int r = 0; r < kRows; ++r) {
-          const __m256i row = product.row(pitch.at(a_step, r));
+          const __m256i lanes = product.row(pitch.at(a_step, r));
 #pragma GCC unroll 8
-          for (int v = 0; v < kVecs; ++v) product.add_product(row, column[v], acc.v[r][v]);
+          for (int v = 0; v < kVecs; ++v) product.add_product(lanes, column[v], acc.v[r][v]);
         }
       }
     }
-    finish_bytes(t, acc);
   }
 };
 

@@ -12,7 +12,7 @@ double tile_cost_us(Numeric numeric, int64_t rows, int64_t strip, int64_t n, int
   const bool vnni =
       kIsa == Isa::kAvx512 ? cpu_info().has_vnni : kIsa == Isa::kAvx2 && cpu_info().has_avx_vnni;
   const bool is_single = is_float || (numeric == Numeric::kBf16 ? has_pair_products() : vnni);
-  const double per_cycle = is_single ? 2 : 1;
+  const double per_cycle = is_single ? 2 : numeric == Numeric::kWord ? 1.6 : 1;
   constexpr double kCyclesPerUs = 4000;
   const Panels panels(n, k, max_vecs);
   const EvenSplit tiles = split_evenly(strip, max_rows(numeric, max_vecs));
@@ -30,7 +30,7 @@ double tile_cost_us(Numeric numeric, int64_t rows, int64_t strip, int64_t n, int
       const double b_bytes = vecs * kLanes * 4;
       if (b_bytes * static_cast<double>(k) > 24e3 && per_k < b_bytes / 40) per_k = b_bytes / 40;
       cycles += count * (per_k * static_cast<double>(k) + 30 +
-                         pixels * vecs * (numeric == Numeric::kByte ? 2.5 : 1));
+                         pixels * vecs * (is_quantized(numeric) ? 2.5 : 1));
     }
   }
   return cycles * static_cast<double>(rows) / kCyclesPerUs;

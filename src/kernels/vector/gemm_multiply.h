@@ -19,8 +19,10 @@ struct Accumulators {
   Vector v[kRows][kVecs];
 };
 
+// `first`: row 0 of A.
 template <class M, int kRows, int kVecs>
-CAMSHAFT_INLINE void multiply(const Tile& t, Accumulators<typename M::Sum, kRows, kVecs>& acc) {
+CAMSHAFT_INLINE void multiply(const Tile& t, const std::byte* first,
+                              Accumulators<typename M::Sum, kRows, kVecs>& acc) {
   constexpr int kBases = (kRows + kRowsPerBase - 1) / kRowsPerBase;
   const int64_t s = t.a_stride, s3 = 3 * s, b_stride = t.b_stride;
   const M m;
@@ -29,7 +31,7 @@ CAMSHAFT_INLINE void multiply(const Tile& t, Accumulators<typename M::Sum, kRows
   const int64_t ahead_step = t.ahead ? t.ahead_step : 0;
   for (int64_t segment = 0; segment < t.num_segments; ++segment) {
     const std::byte* a[kBases];
-    a[0] = t.a + t.segments[segment].a;
+    a[0] = first + t.segments[segment].a;
     const std::byte* b = t.b + t.segments[segment].b * b_stride;
 #pragma GCC unroll 8
     for (int base = 1; base < kBases; ++base) a[base] = a[base - 1] + kRowsPerBase * s;
@@ -53,6 +55,11 @@ CAMSHAFT_INLINE void multiply(const Tile& t, Accumulators<typename M::Sum, kRows
       for (int base = 0; base < kBases; ++base) a[base] += kLaneBytes;
     }
   }
+}
+
+template <class M, int kRows, int kVecs>
+CAMSHAFT_INLINE void multiply(const Tile& t, Accumulators<typename M::Sum, kRows, kVecs>& acc) {
+  multiply<M>(t, t.a, acc);
 }
 
 // The table of kernels Run<kRows, kVecs>: kRowsOf[vecs] rows at most.

@@ -9,15 +9,16 @@ namespace {
 template <int kRows, int kVecs>
 struct SumsTile {
   static void run(const Tile& t) {
-    Accumulators<I32, kRows, kVecs> acc;
-    start_bytes(t, acc);
+    const auto add = [&t](const TilePart& part, Accumulators<I32, kRows, kVecs>& acc)
+        __attribute__((always_inline)) {
 #pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r)
+      for (int r = 0; r < kRows; ++r) {
+        const int32_t* sums = reinterpret_cast<const int32_t*>(part.a + r * t.a_stride);
 #pragma GCC unroll 2
-      for (int v = 0; v < kVecs; ++v)
-        acc.v[r][v] = acc.v[r][v] +
-                      iload(reinterpret_cast<const int32_t*>(t.a + r * t.a_stride) + v * kLanes);
-    finish_bytes(t, acc);
+        for (int v = 0; v < kVecs; ++v) acc.v[r][v] = acc.v[r][v] + iload(sums + v * kLanes);
+      }
+    };
+    run_byte_tiles<kRows, kVecs>(t, add);
   }
 };
 

@@ -13,12 +13,17 @@
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
 // What is multiplied: floats, or unsigned bytes of A with signed bytes of B, four steps of K in the
-// four bytes of a lane, or bfloat16s, two steps in a lane. All read four bytes of A per step and
-// row, so one geometry serves all.
-enum class Numeric : uint8_t { kFloat, kByte, kBf16 };
+// four bytes of a lane, or bfloat16s, two steps in a lane, or such bytes widened to 16 bits while
+// they are copied and packed. All read four bytes of A per step and row, so one geometry serves
+// all.
+enum class Numeric : uint8_t { kFloat, kByte, kBf16, kWord };
 inline constexpr int64_t kLaneBytes = 4;
 inline constexpr int64_t element_bytes(Numeric numeric) {  // of A and B
-  return numeric == Numeric::kFloat ? 4 : numeric == Numeric::kBf16 ? 2 : 1;
+  return numeric == Numeric::kFloat ? 4 : numeric == Numeric::kByte ? 1 : 2;
+}
+// Sums are integers, what follows is a PackedEpilogue.
+inline constexpr bool is_quantized(Numeric numeric) {
+  return numeric == Numeric::kByte || numeric == Numeric::kWord;
 }
 inline constexpr int64_t elements_per_step(Numeric numeric) {
   return kLaneBytes / element_bytes(numeric);
@@ -49,7 +54,10 @@ struct Tile {
   const void* bias;          // kVecs * kLanes floats, of bytes int32; or null for 0
   std::byte* c;
   int64_t c_stride;
-  int64_t cols;     // (kVecs - 1) * kLanes < cols ≤ kVecs * kLanes
+  int64_t cols;  // (kVecs - 1) * kLanes < cols ≤ kVecs * kLanes
+  // Of bytes: so many tiles of rows, one below the other. A panel and what belongs to it are set up
+  // once for all of them.
+  int64_t repeats = 1;
   bool accumulate;  // start from C instead of the bias; C is of floats
   // Not of bytes: memory to fetch into L2 meanwhile, `ahead_step` bytes further with every step of
   // K; null: nothing.
@@ -69,6 +77,9 @@ struct Tile {
   const float* addend;
   float residual_scale, post;
   int32_t offset;
+  // Of stored bytes: the least and the largest, and that v needs no clamp to be a 32-bit integer.
+  uint8_t code_min = 0, code_max = 255;
+  bool fits_int = false;
   bool residual_is_byte, residual_is_bf16;
   bool rounds_first = false;
   float code_low = 0, code_high = 0, code_scale = 1, code_shift = 0;
@@ -89,12 +100,16 @@ inline constexpr int kMaxVecs = 8;
 inline constexpr int kMaxRows[kMaxVecs + 1] = {0, 12, 6, 4, 2, 2, 1, 1, 1};
 // Of bytes, sums in 16 bits take as many registers as accumulators.
 inline constexpr int kMaxByteRows[kMaxVecs + 1] = {0, 6, 3, 2, 1, 1, 1, 0, 0};
+inline constexpr int kMaxWordRows[kMaxVecs + 1] = {0, 6, 6, 4, 0, 0, 0, 0, 0};
 #else
 inline constexpr int kMaxVecs = 2;
 inline constexpr int kMaxRows[kMaxVecs + 1] = {0, 4, 4};
 inline constexpr int kMaxByteRows[kMaxVecs + 1] = {0, 4, 4};
 #endif
 inline constexpr int max_rows(Numeric numeric, int vecs) {
+#if defined(CAMSHAFT_TARGET_avx2)
+  if (numeric == Numeric::kWord) return kMaxWordRows[vecs];
+#endif
   return numeric == Numeric::kFloat ? kMaxRows[vecs] : kMaxByteRows[vecs];
 }
 

@@ -248,7 +248,9 @@ constexpr Tactic row(const char* name) {
           .kind = ir::LayerKind::kMatrixMultiply,
           .isa = kIsa,
           .formats = FormatRule::kLinear,
-          .version = F.numeric == Numeric::kFloat ? 1 : 3,
+          .version = F.numeric == Numeric::kFloat  ? 1
+                     : F.numeric == Numeric::kByte ? 4
+                                                   : 3,
           .refusal = refusal<F>,
           .cost_us = cost_us<F>,
           .packed_inputs = packed_inputs<F.numeric>,

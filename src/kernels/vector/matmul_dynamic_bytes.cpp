@@ -248,7 +248,7 @@ constexpr Tactic row(const char* name) {
           .kind = ir::LayerKind::kMatrixMultiply,
           .isa = kIsa,
           .formats = FormatRule::kLinear,
-          .version = 2,
+          .version = 3,
           .refusal = refusal<kVecs>,
           .cost_us = cost_us<kVecs>,
           .packed_inputs = packed_inputs,

@@ -117,6 +117,18 @@ int64_t rest_scratch_bytes(const TileFinish& finish, int64_t pixels) {
   return tiles * pixels * (kMaxRestChannels + kLanes) * static_cast<int64_t>(sizeof(float));
 }
 
+namespace {
+
+// Rounding is monotone: bounds of values are bounds of codes.
+uint8_t code_of(float bound, int32_t offset) {
+  constexpr float kFar = 1e6F;
+  const float near = bound < -kFar ? -kFar : bound > kFar ? kFar : bound;
+  const int32_t code = static_cast<int32_t>(__builtin_nearbyintf(near)) + offset;
+  return static_cast<uint8_t>(code < 0 ? 0 : code > 255 ? 255 : code);
+}
+
+}  // namespace
+
 void set_finish(const TileFinish& finish, Tile& tile) {
   tile.residual = nullptr;
   tile.accumulate = finish.has_initial;
@@ -127,6 +139,9 @@ void set_finish(const TileFinish& finish, Tile& tile) {
     tile.slope = packed->slope;
     tile.post = packed->post;
     tile.offset = packed->offset;
+    tile.code_min = code_of(packed->low, packed->offset);
+    tile.code_max = code_of(packed->high, packed->offset);
+    tile.fits_int = packed->fits_int != 0;
     tile.residual_scale = packed->residual_scale;
     tile.rounds_first = packed->rounds_first != 0;
     tile.gate = packed->is_gated != 0 ? &packed->gate : nullptr;

@@ -220,7 +220,7 @@ constexpr Tactic row(const char* name) {
           .kind = ir::LayerKind::kConvolution,
           .isa = kIsa,
           .formats = FormatRule::kChannelLast,
-          .version = 1,
+          .version = 2,
           .refusal = refusal<F>,
           .cost_us = cost_us<F>,
           .packed_inputs = packed_byte_conv_inputs,
