@@ -163,8 +163,18 @@ int fuse_pointwise(Graph& graph, Records* records) {
   return rewriter.edits();
 }
 
+namespace {
+
+std::string capitals(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return result;
+}
+
+}  // namespace
+
 int convert_to_pointwise(Graph& graph, Records* records) {
-  Rewriter rewriter(graph, "EltwiseToPwn", records);
+  Rewriter others(graph, "EltwiseToPwn", records), additions(graph, "EltwiseAddToPwn", records);
   for (size_t k = 0; k < graph.layers().size(); ++k) {
     Layer* layer = graph.layers()[k].get();
     if (!is_pointwise(*layer) || layer->kind == LayerKind::kPointWise) continue;
@@ -172,11 +182,15 @@ int convert_to_pointwise(Graph& graph, Records* records) {
       continue;  // a copy
     Expression expression = tidy(expression_of(*layer));
     if (!keeps_shape(expression, layer->outputs[0])) continue;
+    const bool adds =
+        layer->kind == LayerKind::kElementWise && layer->as<PointOpAttrs>().op == PointOp::kAdd;
+    Rewriter& rewriter = adds ? additions : others;
     rewriter.running(*layer);
-    rewriter.applied(*layer, "Converting " + layer->name);
+    rewriter.applied(*layer, "Swap the layer type of " + layer->name + " from " +
+                                 capitals(kind_name(layer->kind)) + " to POINTWISE");
     replace_by_program(rewriter, {layer}, std::move(expression));
   }
-  return rewriter.edits();
+  return others.edits() + additions.edits();
 }
 
 }  // namespace camshaft::passes

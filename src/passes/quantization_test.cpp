@@ -200,7 +200,10 @@ TEST(QuantizeDoubleInputNodes, ConvolutionOfCodesWithFactorsPerChannel) {
                y = Activation(c) {{op=tanh}})ir",
           kWindow3x3),
       &records);
-  EXPECT_EQ(records.back().text, "fusing (dx and dw) into c");
+  ASSERT_GE(records.size(), 2U);
+  EXPECT_EQ(records[records.size() - 2].text, "fusing (dx and dw) into c");
+  EXPECT_EQ(records.back().pass, "ConstWeightsFusion");
+  EXPECT_EQ(records.back().text, "Fusing w with c");
 }
 
 TEST(QuantizeDoubleInputNodes, UnsignedWeightsAreMadeSymmetric) {

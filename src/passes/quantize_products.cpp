@@ -9,6 +9,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/log.h"
 #include "passes/match.h"
 #include "passes/passes.h"
 #include "passes/quantization.h"
@@ -225,7 +226,7 @@ void add_scaling(Rewriter& rewriter, const Product& p, const Bias& bias, double 
   append(epilogue, PointOp::kFma, 0, 1, 2);
 }
 
-bool quantize(Rewriter& rewriter, const Product& p) {
+bool quantize(Rewriter& rewriter, Rewriter& weights_into, const Product& p) {
   rewriter.running(*p.layer);
   std::string reason = refusal(p);
   const Bias bias = bias_of(p);
@@ -258,8 +259,12 @@ bool quantize(Rewriter& rewriter, const Product& p) {
   add_scaling(rewriter, p, bias, alpha, attrs, inputs);
   rewriter.applied(*p.layer, "fusing (" + p.x.dequantizer->name + " and " + p.w.dequantizer->name +
                                  ") into " + p.layer->name);
-  Layer* group[] = {p.w.dequantizer, p.x.dequantizer, p.layer};
   const bool constant = p.w.codes->is_constant();
+  if (constant) {
+    log(Severity::kVerbose, "Running: ConstWeightsFusion on {}", p.w.codes->name);
+    weights_into.applied(*p.layer, "Fusing " + p.w.codes->name + " with " + p.layer->name);
+  }
+  Layer* group[] = {p.w.dequantizer, p.x.dequantizer, p.layer};
   rewriter.replace(group, p.layer->kind, attrs, inputs,
                    (constant ? p.w.codes->name + " + " : "") + p.layer->name);
   return true;
@@ -269,11 +274,12 @@ bool quantize(Rewriter& rewriter, const Product& p) {
 
 int quantize_products(Graph& graph, Records* records) {
   Rewriter rewriter(graph, "QuantizeDoubleInputNodes", records);
+  Rewriter weights_into(graph, "ConstWeightsFusion", records);
   for (size_t k = 0; k < graph.layers().size(); ++k) {
     const std::optional<Product> product = product_of(graph.layers()[k].get());
     if (!product) continue;
     const Tensor* y = product->layer->outputs[0];
-    if (quantize(rewriter, *product)) k = graph.position(y->producer);
+    if (quantize(rewriter, weights_into, *product)) k = graph.position(y->producer);
   }
   return rewriter.edits();
 }

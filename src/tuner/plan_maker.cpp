@@ -5,6 +5,7 @@
 
 #include "engine/file_format.h"
 #include "engine/hash.h"
+#include "tuner/tuning_log.h"
 #include "tuner/views.h"
 
 namespace camshaft::tuner {
@@ -40,13 +41,6 @@ std::vector<std::byte> reformat_constant(const Tensor& tensor, Format format) {
     }
   }
   return bytes;
-}
-
-// A stable number for a tactic, as TensorRT's TacticValue.
-uint64_t tactic_value(const kernels::Tactic& tactic) {
-  const std::string text =
-      fmt::format("{}/{}/{}", tactic.name, isa_name(tactic.isa), tactic.version);
-  return engine::hash_bytes(std::as_bytes(std::span(text)));
 }
 
 class Maker {

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "runtime/image_passes.h"
 #include "tuner/format_choice.h"
+#include "tuner/tuning_log.h"
 
 namespace camshaft::tuner {
 namespace {
@@ -349,6 +350,9 @@ Status Selector::list_tactics(const Layer& layer, LayerOptions& list) {
     }
     std::vector<double> scales;
     CAMSHAFT_TRY(measure_profiles(layer, formats, context_.threads, tactics, us, scales));
+    log_times("Autotuning format combination",
+              fmt::format("{} ({})", layer.name, ir::kind_name(layer.kind)), made.problem, tactics,
+              us);
     Option option{formats, {}, false};
     CAMSHAFT_TRY(choose_threads(layer, made.problem, &formats, scales, tactics, us, option,
                                 &list.candidates));
@@ -412,6 +416,7 @@ void Selector::keep_wanted(const Layer& layer, LayerOptions& list) const {
 }
 
 Status Selector::list_options(const Layer& layer, LayerOptions& list) {
+  log(Severity::kVerbose, "=============== Computing costs for {}", layer.name);
   if (layer.bodies.empty()) CAMSHAFT_TRY(list_tactics(layer, list));
   if (const auto noted = notes_.find(&layer); noted != notes_.end())
     list.candidates.insert(list.candidates.end(), noted->second.begin(), noted->second.end());
@@ -496,6 +501,7 @@ Kernel Selector::reformat_kernel(const kernels::Problem& problem) {
   if (!measure(*problem.layer, problem, tactics, us).ok() ||
       !choose_threads(*problem.layer, problem, nullptr, scales, tactics, us, option, nullptr).ok())
     option.kernel = {tactics[0], 0, us[0]};
+  log_times("Autotuning Reformat", "Optimizer Reformat (Reformat)", problem, tactics, us);
   return option.kernel;
 }
 
@@ -514,11 +520,16 @@ void Selector::choose(const ir::Graph& graph, std::vector<LayerOptions>& options
   const ReformatTime reformat = [this](const Tensor& tensor, const Formats& formats) {
     return reformat_us(tensor, formats);
   };
+  log(Severity::kVerbose, "=============== Computing reformatting costs");
   const std::vector<int> chosen =
       choose_options(graph, options, reformat, reduced_types_, *context_.opt, context_.threads);
   for (size_t k = 0; k < options.size(); ++k) {
     const Option& option = options[k].options[chosen[k]];
     Choice choice = choice_of(option);
+    if (choice.kernel.tactic)
+      log(Severity::kVerbose, ">>>>>>>>>>>>>>> Chose Runner Type: {} Tactic: 0x{:016x} for {}",
+          ir::kind_name(graph.layers()[k]->kind), tactic_value(*choice.kernel.tactic),
+          graph.layers()[k]->name);
     choice.candidates = std::move(options[k].candidates);
     for (engine::Candidate& c : choice.candidates)
       c.chosen = option.kernel.tactic && c.refusal.empty() &&

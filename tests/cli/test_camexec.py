@@ -71,6 +71,26 @@ def test_verbose_adds_v_lines_and_explanations(camexec, conv_file):
         re.search(r"^Layer\(\w+\): .*conv1", result.out, re.M)
 
 
+def test_verbose_tells_what_was_timed(camexec, conv_file):
+    lines = [line.removeprefix("[CAM] ") for line in texts(camexec(f"--onnx={conv_file}", *QUICK, "--verbose", "--numThreads=1"))]
+    at = next(k for k, line in enumerate(lines) if re.fullmatch(r"=+ Computing costs for .*conv1.*", line))
+    told = []
+    for line in lines[at + 1:]:
+        if line.startswith("==="):
+            break
+        told.append(line)
+    assert re.fullmatch(r"\*+ Autotuning format combination: Float\(768,.*\) -> Float\(2048,.*\) \*+", told[0])
+    assert re.fullmatch(r"-+ Timing Runner: .*conv1.* \(Convolution\), 1 thread", told[1])
+    names = dict(re.fullmatch(r"Set Tactic Name: (\S+) \(\w+\) Tactic: (0x[0-9a-f]{16})", line).groups()[::-1]
+                 for line in told if line.startswith("Set Tactic Name"))
+    times = [re.fullmatch(r"Tactic: (0x[0-9a-f]{16}) Time: (\S+)", line).groups() for line in told if line.startswith("Tactic: ")]
+    assert names and {value for value, _ in times} == set(names)
+    assert all(0 < float(time) < 1000 for _, time in times)
+    assert any(line.startswith("Fastest Tactic: ") for line in told)
+    chosen = next(line for line in lines if re.match(r">+ Chose Runner Type: Convolution", line))
+    assert chosen.split("Tactic: ")[1].split()[0] in names
+
+
 LAYER_KEYS = ["Name", "LayerType", "Inputs", "Outputs", "ParameterType", "TacticValue", "StreamId", "Metadata"]
 
 
