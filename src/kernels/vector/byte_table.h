@@ -8,7 +8,8 @@
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
-// to[k] = table[from[k]]; in place, or apart.
-void look_up_codes(const uint8_t* table, const uint8_t* from, uint8_t* to, int64_t count);
+// code = table[code] of `rows` rows of `cols` codes, `stride` apart.
+void look_up_codes(const uint8_t* table, uint8_t* codes, int64_t rows, int64_t cols,
+                   int64_t stride);
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

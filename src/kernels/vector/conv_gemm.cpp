@@ -491,6 +491,9 @@ struct BlockRun {
         run_panels(run, tile, place, listed_panels + panel,
                    listed_panels + smaller(num_panels, panel + finished_together), rest_scratch);
     }
+    const PanelTile &from = listed_panels[0], &to = listed_panels[num_panels - 1];
+    look_up_tiles(run.finish, {block.image, block.row + row, first, end - first}, from.channel,
+                  to.channel + to.cols - from.channel);
   }
 
   void row(int64_t row, int64_t group) {

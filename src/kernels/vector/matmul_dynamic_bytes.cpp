@@ -113,6 +113,7 @@ class Worker {
       place_byte_tile(run_.finish, place, first_col, cols, 0, first_col, rest, tile);
       byte_tile_kernel(static_cast<int>(vecs), static_cast<int>(place.pixels))(tile);
       finish_byte_tiles(run_.finish, place, first_col, cols, 0, rest);
+      look_up_tiles(run_.finish, place, first_col, cols);
     }
   }
 

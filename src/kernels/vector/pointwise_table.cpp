@@ -187,11 +187,10 @@ void look_up_rows(const uint8_t* table, const uint8_t* from, uint8_t* to, int64_
     if (r % 8 != 0) rows[r] = rows[r] ^ repeat(table + 16 * (r - 1));
   }
   constexpr int64_t kStep = kVectors * Bytes::kCount;
-  int64_t k = 0;
-  for (; k + kStep <= count; k += kStep) {
+  const auto step = [&rows](const uint8_t* codes, uint8_t* results) __attribute__((always_inline)) {
     Bytes low[kVectors], high[kVectors], sum[kVectors];
     for (int v = 0; v < kVectors; ++v) {
-      low[v] = load_codes(from + k + v * Bytes::kCount), high[v] = half_off(low[v]);
+      low[v] = load_codes(codes + v * Bytes::kCount), high[v] = half_off(low[v]);
       sum[v] = pick(rows[0], low[v]) ^ pick(rows[8], high[v]);
     }
 #pragma GCC unroll 8
@@ -200,9 +199,15 @@ void look_up_rows(const uint8_t* table, const uint8_t* from, uint8_t* to, int64_
         low[v] = less_16(low[v]), high[v] = less_16(high[v]);
         sum[v] = sum[v] ^ pick(rows[r], low[v]) ^ pick(rows[8 + r], high[v]);
       }
-    for (int v = 0; v < kVectors; ++v) store_codes(to + k + v * Bytes::kCount, sum[v]);
-  }
-  look_up_each(table, from + k, 1, to + k, count - k);
+    for (int v = 0; v < kVectors; ++v) store_codes(results + v * Bytes::kCount, sum[v]);
+  };
+  int64_t k = 0;
+  for (; k + kStep <= count; k += kStep) step(from + k, to + k);
+  if (k == count) return;
+  uint8_t rest[kStep];
+  std::memcpy(rest, from + k, static_cast<size_t>(count - k));
+  step(rest, rest);
+  std::memcpy(to + k, rest, static_cast<size_t>(count - k));
 }
 
 #if defined(CAMSHAFT_TARGET_avx512)
@@ -273,6 +278,17 @@ void run(const KernelArgs& args) {
     run_rows(args, x, reinterpret_cast<const uint8_t*>(table));
 }
 
+// Short rows: a call of memcpy takes longer.
+CAMSHAFT_INLINE void copy_codes(const uint8_t* from, uint8_t* to, int64_t count) {
+  constexpr int64_t kPiece = 16;
+  if (count < kPiece) {
+    for (int64_t k = 0; k < count; ++k) to[k] = from[k];
+    return;
+  }
+  for (int64_t k = 0; k + kPiece < count; k += kPiece) __builtin_memcpy(to + k, from + k, kPiece);
+  __builtin_memcpy(to + count - kPiece, from + count - kPiece, kPiece);
+}
+
 constexpr Tactic kTactics[] = {
     {"pointwise_table_i8", ir::LayerKind::kPointWise, kIsa, FormatRule::kSame, 1, refusal, cost_us,
      no_packed_inputs, packed_bytes, pack, no_workspace, run},
@@ -280,8 +296,24 @@ constexpr Tactic kTactics[] = {
 
 }  // namespace
 
-void look_up_codes(const uint8_t* table, const uint8_t* from, uint8_t* to, int64_t count) {
-  look_up(table, from, to, count);
+void look_up_codes(const uint8_t* table, uint8_t* codes, int64_t rows, int64_t cols,
+                   int64_t stride) {
+  if (cols == stride) return look_up(table, codes, codes, rows * cols);
+  // Rows of a few codes are looked up together.
+  constexpr int64_t kTogether = 512;
+  uint8_t together[kTogether];
+  const int64_t most = cols > kTogether / 2 ? 1 : kTogether / cols;
+  for (int64_t first = 0; first < rows; first += most) {
+    const int64_t count = rows - first < most ? rows - first : most;
+    uint8_t* from = codes + first * stride;
+    if (count == 1) {
+      look_up(table, from, from, cols);
+      continue;
+    }
+    for (int64_t r = 0; r < count; ++r) copy_codes(from + r * stride, together + r * cols, cols);
+    look_up(table, together, together, count * cols);
+    for (int64_t r = 0; r < count; ++r) copy_codes(together + r * cols, from + r * stride, cols);
+  }
 }
 
 std::span<const Tactic> pointwise_table_tactics() {

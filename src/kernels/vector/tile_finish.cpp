@@ -267,17 +267,6 @@ void narrow(const PackedEpilogue& packed, const float* from, int64_t rows, int64
   }
 }
 
-// The table of codes on stored pixels, in place.
-void look_up_tiles(const TileFinish& finish, const TilePlace& place, int64_t channel,
-                   int64_t channels) {
-  const uint8_t* table =
-      reinterpret_cast<const uint8_t*>(finish.packed_floats(finish.packed->table));
-  uint8_t* y = reinterpret_cast<uint8_t*>(at(finish.out, place, channel));
-  if (finish.out.pixel == channels) return look_up_codes(table, y, y, place.pixels * channels);
-  for (int64_t r = 0; r < place.pixels; ++r, y += finish.out.pixel)
-    look_up_codes(table, y, y, channels);
-}
-
 }  // namespace
 
 namespace {
@@ -305,7 +294,6 @@ void run_rest_in_registers(const TileFinish& finish, const TilePlace& place, int
 void finish_byte_tiles(const TileFinish& finish, const TilePlace& place, int64_t channel,
                        int64_t channels, int64_t column, std::byte* scratch) {
   const PackedEpilogue& packed = *finish.packed;
-  if (packed.table > 0) return look_up_tiles(finish, place, channel, channels);
   if (!finish.has_rest()) return;
   const int64_t tile_floats = place.pixels * kRestStride;
   float* next = reinterpret_cast<float*>(scratch);
@@ -335,6 +323,15 @@ void finish_byte_tiles(const TileFinish& finish, const TilePlace& place, int64_t
            channels);
   if (waits(finish))
     narrow(packed, y, place.pixels, channels, at(finish.out, place, channel), finish.out.pixel);
+}
+
+void look_up_tiles(const TileFinish& finish, const TilePlace& place, int64_t channel,
+                   int64_t channels) {
+  if (!finish.packed || finish.packed->table == 0) return;
+  const uint8_t* table =
+      reinterpret_cast<const uint8_t*>(finish.packed_floats(finish.packed->table));
+  look_up_codes(table, reinterpret_cast<uint8_t*>(at(finish.out, place, channel)), place.pixels,
+                channels, finish.out.pixel);
 }
 
 void place_pair_tile(const TileFinish& finish, const TilePlace& place, int64_t channel,

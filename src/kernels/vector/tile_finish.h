@@ -105,6 +105,9 @@ void finish_tiles(const TileFinish& finish, const TilePlace& place, int64_t chan
                   int64_t channels);
 void finish_byte_tiles(const TileFinish& finish, const TilePlace& place, int64_t channel,
                        int64_t channels, int64_t column, std::byte* scratch);
+// The table of codes on finished pixels, in place, if there is one: long rows are looked up faster.
+void look_up_tiles(const TileFinish& finish, const TilePlace& place, int64_t channel,
+                   int64_t channels);
 void finish_pair_tiles(const TileFinish& finish, const TilePlace& place, int64_t channel,
                        int64_t channels, std::byte* scratch);
 

@@ -70,6 +70,7 @@ struct ByteOutput {
       sums_kernel(vecs, static_cast<int>(pixels))(tile);
       finish_byte_tiles(run.finish, place, channel, cols, channel, scratch);
     }
+    look_up_tiles(run.finish, row, channel, cols);
   }
 
   template <int kPanelVecs>
