@@ -55,9 +55,9 @@ struct Blocking {
     tiles = s.batch * s.dh * s.dw * tiles_high * tiles_wide;
     threads = s.macs() < 2 * kMacsWorthThreads ? 1 : threads_wanted;
     row = round_up(s.ic, F::kInLanes) + 64 / kElement;
-    // A third of the second-level cache for V, at least two register tiles so that the weights are
-    // used more than once.
-    const int64_t fit = static_cast<int64_t>(cpu_info().l2_bytes) / 3 / (kPoints * row * kElement);
+    // At least two register tiles, so that the weights are used more than once.
+    const int64_t fit =
+        static_cast<int64_t>(cpu_info().l2_bytes) / F::kOfL2 / (kPoints * row * kElement);
     const int64_t wanted = fit / kTileRows * kTileRows;
     block = wanted < 2 * kTileRows ? 2 * kTileRows : wanted;
     cooperative = threads > 1 && tiles < 2 * threads * block;

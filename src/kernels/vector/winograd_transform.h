@@ -20,7 +20,8 @@ struct FloatLanes {
   using Element = float;
   using Value = float;  // of a product
   static constexpr int kInLanes = kLanes;
-  using Tail = M32;  // which of the last channels there are
+  static constexpr int kOfL2 = 3;  // V of a block takes a third of it
+  using Tail = M32;                // which of the last channels there are
   CAMSHAFT_INLINE_MEMBER static Tail tail(int64_t channels) {
     return first_n(static_cast<int>(channels));
   }
@@ -46,6 +47,7 @@ struct Int16Lanes {
   using Element = int16_t;
   using Value = int32_t;
   static constexpr int kInLanes = kWords;
+  static constexpr int kOfL2 = 6;  // M takes twice V's bytes
   using Tail = int64_t;
   CAMSHAFT_INLINE_MEMBER static Tail tail(int64_t channels) {
     return channels < kWords ? channels : kWords;
