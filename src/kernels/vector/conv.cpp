@@ -218,7 +218,7 @@ constexpr Tactic row(const char* name) {
           .formats = F.reading == Reading::kLinear ? FormatRule::kLinearToChannelLast
                                                    : FormatRule::kChannelLast,
           .version = F.numeric == Numeric::kFloat  ? 1
-                     : F.numeric == Numeric::kByte ? 4
+                     : F.numeric == Numeric::kByte ? 5
                      : F.numeric == Numeric::kBf16 ? 3
                                                    : 1,
           .refusal = refusal<F>,

@@ -200,7 +200,8 @@ void choose_segments(ConvRun& run) {
   run.segment_length = !run.row_runs ? tap : runs.runs == 1 ? runs.length : s.kw * tap;
 }
 
-constexpr int64_t kMostTilesAhead = 8;
+// Tiles of bytes take a quarter of the time of those of floats over the same weights.
+constexpr int64_t kMostTilesAhead = 8, kMostByteTilesAhead = 16;
 // What is widened pixel by pixel is read again from L1.
 constexpr int64_t kL1Share = 16 << 10;
 
@@ -225,9 +226,10 @@ void choose_blocks(ConvRun& run, int threads) {
   // Few tiles use each panel of many weights, which come from L3 or memory: so slowly that tiles
   // would wait for most of them, unless the tiles before have fetched them.
   const int64_t tiles = run.block_rows * ceil_div(run.strip, run.tile_rows());
-  run.fetches_ahead = !is_quantized(run.numeric) && run.fold == 1 && tiles > 1 &&
-                      tiles <= kMostTilesAhead && filter_bytes > l2_bytes / 8 &&
-                      window_bytes(run, run.block_rows) < l2_bytes / 4;
+  run.fetches_ahead =
+      !run.chained && run.numeric != Numeric::kWord && run.fold == 1 && tiles > 1 &&
+      tiles <= (run.numeric == Numeric::kByte ? kMostByteTilesAhead : kMostTilesAhead) &&
+      filter_bytes > l2_bytes / 8 && window_bytes(run, run.block_rows) < l2_bytes / 4;
   if (run.fetches_ahead) run.panel_group = 1;
   const int64_t wide = (run.strip - 1) * s.sw + (s.kw - 1) * s.dw + 1;
   run.row = run.copies ? wide * run.pixel + kSlack : run.x_row;
@@ -469,7 +471,7 @@ struct BlockRun {
   // How many tiles of as many pixels go together: what they read and write stays in L1 while panel
   // after panel passes.
   int64_t repeats_from(const EvenSplit& tiles, int64_t part) const {
-    if (!run.repeats_tiles()) return 1;
+    if (!run.repeats_tiles() || run.fetches_ahead) return 1;
     constexpr int64_t kBytes = 16 << 10;
     const int64_t same = (part < tiles.extra ? tiles.extra : tiles.parts) - part;
     const int64_t bytes = tiles.size(part) * (run.shape.sw * run.pixel + run.finish.out.pixel);

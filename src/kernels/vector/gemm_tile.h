@@ -59,8 +59,8 @@ struct Tile {
   // once for all of them.
   int64_t repeats = 1;
   bool accumulate;  // start from C instead of the bias; C is of floats
-  // Not of bytes: memory to fetch into L2 meanwhile, `ahead_step` bytes further with every step of
-  // K; null: nothing.
+  // Not of bytes without VNNI: memory to fetch into L2 meanwhile, `ahead_step` bytes further with
+  // every step of K; null: nothing.
   const std::byte* ahead = nullptr;
   int64_t ahead_step = 0;
   // finish of floats: v = max(v, slope * v); v += residual; v = clamp(v, low, high). slope 1 leaves
