@@ -52,8 +52,8 @@ struct TileFinish {
   bool has_rest() const {
     return packed ? packed->rest_length > 0 : epilogue.kind == EpilogueKind::kProgram;
   }
-  // The kernel is not the end: stored tiles are read again.
-  bool follows_tiles() const { return has_rest() || has_initial || (packed && packed->table > 0); }
+  // Stored tiles are read again before the next.
+  bool follows_tiles() const { return has_rest() || has_initial; }
   // 16-bit results are stored by what runs after the kernel, from floats.
   bool waits_as_floats() const { return out.is_16_bit() && (has_rest() || has_initial); }
   const float* packed_floats(int64_t offset) const {
