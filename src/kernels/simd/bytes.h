@@ -9,6 +9,16 @@
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
+inline constexpr int32_t kLargestOffset = 32000;
+
+// The code of a bound of values; rounding is monotone.
+CAMSHAFT_INLINE uint8_t code_of(float bound, int32_t offset) {
+  constexpr float kFar = 1e6F;
+  const float near = bound < -kFar ? -kFar : bound > kFar ? kFar : bound;
+  const int32_t code = static_cast<int32_t>(__builtin_nearbyintf(near)) + offset;
+  return static_cast<uint8_t>(code < 0 ? 0 : code > 255 ? 255 : code);
+}
+
 #if defined(CAMSHAFT_TARGET_avx512)
 CAMSHAFT_INLINE I32 load_bytes(const int8_t* p) {
   return {_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
@@ -91,6 +101,19 @@ CAMSHAFT_INLINE void store_first(uint8_t* p, __m128i bytes, int count) {
   if (count & 1) *p = static_cast<uint8_t>(left);
 }
 
+CAMSHAFT_INLINE uint64_t load_first(const uint8_t* p, int64_t count) {
+  uint64_t bytes = 0, more = 0;
+  if (count & 8) {
+    __builtin_memcpy(&bytes, p, 8);
+    return bytes;
+  }
+  int shift = 0;
+  if (count & 4) __builtin_memcpy(&bytes, p, 4), p += 4, shift = 32;
+  if (count & 2) __builtin_memcpy(&more, p, 2), p += 2, bytes |= more << shift, shift += 16;
+  if (count & 1) bytes |= uint64_t{*p} << shift;
+  return bytes;
+}
+
 // Codes of four vectors, in order.
 struct PackedCodes {
   __m256i bytes;
@@ -121,7 +144,7 @@ struct PackedCodes {
 };
 
 // How integers become codes: clamp(v + offset, low, high), saturating in 16 bits on the way, which
-// an |offset| ≤ 32000 does not notice.
+// an |offset| ≤ kLargestOffset does not notice.
 struct CodePacking {
   __m256i offset, low, high, order;
 

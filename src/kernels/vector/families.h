@@ -11,7 +11,7 @@
   X(depthwise)                      \
   X(depthwise_bf16)                 \
   X(depthwise_bytes)                \
-  X(depthwise_vnni)                 \
+  X(depthwise_interleaved)          \
   X(gather)                         \
   X(matmul)                         \
   X(matmul_dynamic)                 \

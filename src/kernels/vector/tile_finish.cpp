@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/vector/tile_finish.h"
 
+#include "kernels/simd/bytes.h"
 #include "kernels/vector/byte_rows.h"
 #include "kernels/vector/byte_table.h"
 #include "kernels/vector/program_tile.h"
@@ -116,18 +117,6 @@ int64_t rest_scratch_bytes(const TileFinish& finish, int64_t pixels) {
       !finish.packed ? 1 : (finish.packed->rest_length > 0 ? 1 : 0) + finish.packed->bytes_operands;
   return tiles * pixels * (kMaxRestChannels + kLanes) * static_cast<int64_t>(sizeof(float));
 }
-
-namespace {
-
-// Rounding is monotone: bounds of values are bounds of codes.
-uint8_t code_of(float bound, int32_t offset) {
-  constexpr float kFar = 1e6F;
-  const float near = bound < -kFar ? -kFar : bound > kFar ? kFar : bound;
-  const int32_t code = static_cast<int32_t>(__builtin_nearbyintf(near)) + offset;
-  return static_cast<uint8_t>(code < 0 ? 0 : code > 255 ? 255 : code);
-}
-
-}  // namespace
 
 void set_finish(const TileFinish& finish, Tile& tile) {
   tile.residual = nullptr;
