@@ -199,6 +199,27 @@ CAMSHAFT_INLINE void store_bytes(T* p, I32 a, int64_t count) {
   std::memcpy(p, bytes, static_cast<size_t>(count));
 }
 
+// The first `count` ≤ kLanes floats. Stores under a mask take many cycles on AVX2.
+CAMSHAFT_INLINE void store_first(float* p, F32 v, int count) {
+#if defined(CAMSHAFT_TARGET_avx2)
+  if (count >= kLanes) return store(p, v);
+  __m128 left = _mm256_castps256_ps128(v.v);
+  if (count & 4) {
+    _mm_storeu_ps(p, left);
+    p += 4;
+    left = _mm256_extractf128_ps(v.v, 1);
+  }
+  if (count & 2) {
+    _mm_storel_pi(reinterpret_cast<__m64*>(p), left);
+    p += 2;
+    left = _mm_movehl_ps(left, left);
+  }
+  if (count & 1) _mm_store_ss(p, left);
+#else
+  store(p, v, first_n(count));
+#endif
+}
+
 #if !defined(CAMSHAFT_TARGET_avx512)
 CAMSHAFT_INLINE void store_codes(uint8_t* p, I32 a) {
   store_bytes(p, a);

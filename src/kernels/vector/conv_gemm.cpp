@@ -391,9 +391,9 @@ struct PanelTile {
 };
 constexpr int64_t kMostPanelTiles = 32;  // listed together
 
-// One tile of pixels against the panels [first, last).
-void run_panels(const ConvRun& run, Tile& tile, const TilePlace& place, const PanelTile* first,
-                const PanelTile* last, std::byte* rest_scratch) {
+// Tiles of `rows` pixels, together those of `place`, against the panels [first, last).
+void run_panels(const ConvRun& run, Tile& tile, const TilePlace& place, int rows,
+                const PanelTile* first, const PanelTile* last, std::byte* rest_scratch) {
   for (const PanelTile* panel = first; panel < last; ++panel) {
     tile.b_stride = panel->vecs * kLanes * kLaneBytes;
     tile.bias = panel->bias;
@@ -405,7 +405,7 @@ void run_panels(const ConvRun& run, Tile& tile, const TilePlace& place, const Pa
     else
       place_byte_tile(run.finish, place, panel->channel, panel->cols, panel->column, first->channel,
                       rest_scratch, tile);
-    set_panel(run, panel->weights, panel->vecs, static_cast<int>(place.pixels), tile)(tile);
+    set_panel(run, panel->weights, panel->vecs, rows, tile)(tile);
   }
   const int64_t channels = last[-1].channel + last[-1].cols - first->channel;
   if (run.numeric == Numeric::kFloat)
@@ -487,10 +487,11 @@ struct BlockRun {
       const int64_t col = first + tiles.start(part);
       tile.repeats = repeats_from(tiles, part);
       tile.a = a_row + (col - block.col) * s.sw * run.pixel;
-      const TilePlace place{block.image, block.row + row, col, tiles.size(part)};
+      const int64_t rows = tiles.size(part);
+      const TilePlace place{block.image, block.row + row, col, rows * tile.repeats};
       set_ahead();
       for (int64_t panel = 0; panel < num_panels; panel += finished_together)
-        run_panels(run, tile, place, listed_panels + panel,
+        run_panels(run, tile, place, static_cast<int>(rows), listed_panels + panel,
                    listed_panels + smaller(num_panels, panel + finished_together), rest_scratch);
     }
     const PanelTile &from = listed_panels[0], &to = listed_panels[num_panels - 1];

@@ -84,8 +84,10 @@ struct ConvRun {
                                                                      : element();
   }
   int64_t tile_rows() const { return max_rows(numeric, max_vecs); }
-  // Tiles of bytes go down the pixels together where nothing waits for what follows the kernel.
-  bool repeats_tiles() const { return is_quantized(numeric) && !finish.follows_tiles(); }
+  // Tiles of bytes go down the pixels together where they do not wait in scratch.
+  bool repeats_tiles() const {
+    return is_quantized(numeric) && !finish.has_initial && !finish.uses_scratch();
+  }
 };
 
 // Decides blocks, order and the split over `threads`. Gives the workspace it wants.

@@ -188,14 +188,13 @@ template <int kRows, int kVecs>
 CAMSHAFT_INLINE void finish_bytes(const Tile& t, const TilePart& part,
                                   const Accumulators<I32, kRows, kVecs>& sums) {
   const int tail_cols = static_cast<int>(t.cols - (kVecs - 1) * kLanes);
-  const M32 tail = first_n(tail_cols);
   if (t.out == TileOut::kInt) {
     const auto sum = [&sums](int r, int v) __attribute__((always_inline)) {
       return bits_as_float(sums.v[r][v]);
     };
     store_tile<kRows, kVecs, float>(
         t, part.c, sum, [](float* c, F32 v) { store(c, v); },
-        [tail](float* c, F32 v) { store(c, v, tail); });
+        [tail_cols](float* c, F32 v) { store_first(c, v, tail_cols); });
     return;
   }
   Accumulators<F32, kRows, kVecs> acc;
@@ -244,7 +243,7 @@ CAMSHAFT_INLINE void finish_bytes(const Tile& t, const TilePart& part,
 #endif
   store_tile<kRows, kVecs, float>(
       t, part.c, clamped, [](float* c, F32 v) { store(c, v); },
-      [tail](float* c, F32 v) { store(c, v, tail); });
+      [tail_cols](float* c, F32 v) { store_first(c, v, tail_cols); });
 }
 
 // The tiles of a call; add(part, sums) adds the products.

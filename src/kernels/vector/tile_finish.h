@@ -52,8 +52,11 @@ struct TileFinish {
   bool has_rest() const {
     return packed ? packed->rest_length > 0 : epilogue.kind == EpilogueKind::kProgram;
   }
-  // Stored tiles are read again before the next.
-  bool follows_tiles() const { return has_rest() || has_initial; }
+  // What follows the kernel needs memory for every pixel besides the output.
+  bool uses_scratch() const {
+    const bool widens = packed && packed->bytes_operands > 0 && !registers.present();
+    return has_rest() && (out.type == TileOut::kByte || widens);
+  }
   // 16-bit results are stored by what runs after the kernel, from floats.
   bool waits_as_floats() const { return out.is_16_bit() && (has_rest() || has_initial); }
   const float* packed_floats(int64_t offset) const {
