@@ -320,24 +320,28 @@ struct Job {
     }
   }
 
-  void run_blocks(const Output& output, int worker, int64_t begin, int64_t end) const {
+  // Tiles [begin, end), block after block.
+  void run_tiles(const Output& output, int worker, int64_t begin, int64_t end) const {
     std::byte* memory = worker_memory(worker);
     Element* v = reinterpret_cast<Element*>(memory + b.m_bytes + b.strip_bytes);
     const int64_t count = panels().count();
-    for (int64_t block = begin; block < end; ++block) {
-      const int64_t first = block * b.block, tiles = tiles_of(block);
+    const EvenSplit blocks = split_evenly(end - begin, b.block);
+    for (int64_t block = 0; block < blocks.parts; ++block) {
+      const int64_t first = begin + blocks.start(block), tiles = blocks.size(block);
       transform_input(first, 0, tiles, v, memory + b.m_bytes);
       for (int64_t panel = 0; panel < count; ++panel)
         run_panel(output, panel, v, memory, first, tiles);
     }
   }
 
+  // Threads share out register tiles, so that none has one block more than the others.
   void run_all(const Output& output, ThreadPool* pool) const {
     if (b.cooperative) return run_cooperative(output, *pool);
-    if (b.threads == 1) return run_blocks(output, 0, 0, b.blocks);
-    pool->parallel_ranges(b.blocks, [this, &output](int worker, int64_t begin, int64_t end) {
-      run_blocks(output, worker, begin, end);
-    });
+    if (b.threads == 1) return run_tiles(output, 0, 0, b.tiles);
+    pool->parallel_ranges(
+        ceil_div(b.tiles, kTileRows), [this, &output](int worker, int64_t begin, int64_t end) {
+          run_tiles(output, worker, begin * kTileRows, smaller(end * kTileRows, b.tiles));
+        });
   }
 };
 
