@@ -153,6 +153,10 @@ Status Executor::store_result(int t, const TensorView& value) {
   if (!same || target.type != value.type || !kernels::is_dense(value) || !kernels::is_dense(target))
     return make_error(ErrorCode::kInvalidModel, "tensor {} got another shape than the model says",
                       plan().tensors[t].name);
+  for (int d = 0; d < value.rank; ++d)
+    if (value.extents[d] > 1 && value.elements() > 0 && value.strides[d] != target.strides[d])
+      return make_error(ErrorCode::kInternal, "tensor {} does not lie as its maker writes it",
+                        plan().tensors[t].name);
   const size_t bytes = ir::bytes_for(value.type, value.elements());
   if (bytes > 0 && target.data != value.data) std::memcpy(target.data, value.data, bytes);
   return ok_status();

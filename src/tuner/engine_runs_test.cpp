@@ -404,6 +404,41 @@ TEST(EngineRuns, ImageAfterImageGivesTheSame) {
   EXPECT_LT(arena[1], arena[0]);
 }
 
+// Operators that make their own outputs write them row by row, whatever their neighbours prefer.
+TEST(EngineRuns, GenericOperatorsBetweenConvolutions) {
+  std::string weights;
+  for (int k = 0; k < 32 * 32; ++k)
+    weights += fmt::format("{}{}", k > 0 ? ", " : "", k * 7 % 13 - 6);
+  const std::string text = fmt::format(R"(graph "g" {{
+    input x: float[1, 32, 9, 7]
+    constant v: float[32, 32, 1, 1] = [{}]
+    a: float[1, 32, 9, 7] = Convolution(x, v) {{kernel=[1, 1], stride=[1, 1], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0]}}
+    b: float[1, 32, 9, 7] = Generic(a) {{op_type="LRN", opset=13, attributes=[("size", [3], [], "")]}}
+    y: float[1, 32, 9, 7] = Convolution(b, v) {{kernel=[1, 1], stride=[1, 1], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0]}}
+    output y
+  }})",
+                                       weights);
+  const TestTensor x = random_tensor({1, 32, 9, 7}, 3);
+  const auto graph = graph_of(text);
+  ASSERT_TRUE(graph);
+  const kernels::Value input =
+      kernels::make_value(ir::DataType::kFloat, x.extents, x.bytes).value();
+  auto expected = kernels::evaluate(*graph, std::span(&input, 1));
+  ASSERT_STATUS_OK(expected.status());
+  for (uint64_t choices = 0; choices < 20; ++choices) {
+    BuildOptions options;
+    options.random_choices = choices;
+    const auto engine = engine_of(graph_of(text), options);
+    ASSERT_TRUE(engine);
+    auto context = runtime::Context::create(engine, {});
+    ASSERT_STATUS_OK(context.status());
+    std::vector<TestTensor> outputs;
+    ASSERT_STATUS_OK(run(**context, {x}, outputs));
+    for (size_t k = 0; k < outputs[0].floats().size(); ++k)
+      ASSERT_NEAR(outputs[0].floats()[k], (*expected)[0].as<float>()[k], 0.05) << choices;
+  }
+}
+
 TEST(EngineRuns, ProfilerSeesEveryStepThatRuns) {
   const auto context = context_of(kTwoInputs);
   ASSERT_TRUE(context);

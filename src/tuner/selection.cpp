@@ -61,6 +61,12 @@ bool may_mix_formats(LayerKind kind) {
   return kind == LayerKind::kShuffle;
 }
 
+// Reference kernels that make their own outputs make them row major.
+bool makes_own_outputs(const Layer& layer) {
+  const kernels::ReferenceKernel* kernel = kernels::reference_kernel(layer);
+  return kernel != nullptr && kernel->run_dynamic != nullptr;
+}
+
 // Predicted time of a reference kernel: plain loops take some nanoseconds per element.
 double reference_us(const Layer& layer, const runtime::Bindings& bindings) {
   double elements = 0;
@@ -424,7 +430,9 @@ Status Selector::list_options(const Layer& layer, LayerOptions& list) {
   if (may_mix_formats(layer.kind) || list.options.empty()) {
     const double us = reference_us(layer, *context_.opt);
     std::vector<Formats> all = {kLinearOnly};
-    if (has_data && layer.bodies.empty())
+    if (has_data && makes_own_outputs(layer))
+      all.push_back(kToLinear);
+    else if (has_data && layer.bodies.empty())
       all = formats_of(may_mix_formats(layer.kind) ? FormatRule::kAny : FormatRule::kSame);
     for (const Formats& formats : all) {
       const bool listed = std::any_of(list.options.begin(), list.options.end(),
