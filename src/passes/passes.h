@@ -40,6 +40,7 @@ int merge_siblings(ir::Graph& graph, Records* records);
 // Tensors in place
 int join_slices(ir::Graph& graph, Records* records);
 // Q/DQ
+int lower_dynamic_quantization(ir::Graph& graph, Records* records);
 int fuse_initializers(ir::Graph& graph, Records* records);
 int fuse_quantized_constants(ir::Graph& graph, Records* records);
 int fold_dequantized_constants(ir::Graph& graph, Records* records);

@@ -36,7 +36,8 @@ const std::vector<Stage>& stages() {
   static const std::vector<Stage> kStages = {
       {"After dead-layer removal", {PASS(remove_dead_layers), PASS(widen_floats)}},
       {"After Q/DQ initializers",
-       {PASS(fold_constants), PASS(fuse_initializers), PASS(fuse_quantized_constants), PASS(remove_dead_layers)},
+       {PASS(fold_constants), PASS(fuse_initializers), PASS(fuse_quantized_constants), PASS(lower_dynamic_quantization),
+        PASS(remove_dead_layers)},
        "QDQ graph optimizer - constant folding of Q/DQ initializers"},
       {"After constant and shuffle fusions",
        {PASS(fold_constants), PASS(fuse_quantized_constants), PASS(fold_dequantized_constants), PASS(fuse_const_shuffles), PASS(remove_no_ops), PASS(fuse_shuffles), PASS(fuse_movements),

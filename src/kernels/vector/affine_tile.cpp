@@ -103,8 +103,12 @@ bool find_affine(const ir::Instruction* code, int length, int num_inputs,
   AffineInput inputs[kMaxInputs];
   for (int k = 0; k < num_inputs; ++k) {
     const TileOperand& a = operands[k];
-    if (a.type == DataType::kFloat && a.col_stride == 0 && a.row_stride == 0)
+    const bool one = a.col_stride == 0 && a.row_stride == 0;
+    if (a.type == DataType::kFloat && one)
       inputs[k] = {AffineInput::kConstant, *static_cast<const float*>(a.data)};
+    else if (a.type == DataType::kUInt8 && one)
+      inputs[k] = {AffineInput::kConstant,
+                   static_cast<float>(*static_cast<const uint8_t*>(a.data))};
     else if (a.col_stride == 1 && (a.type == DataType::kFloat || a.type == DataType::kUInt8))
       inputs[k].kind = AffineInput::kVector;
   }
