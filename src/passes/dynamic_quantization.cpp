@@ -5,11 +5,12 @@
 //                                 (layers of one element), codes: exact
 //   MatMulInteger → Cast          a product of codes with zero point 0, less a_zero * Σ_k b[k, n];
 //                                 weights that do not fit in int8: a product of floats
-//   ConvInteger → Cast            a convolution of floats, which pad with the zero point's value
+//   ConvInteger → Cast            the same; with padding, which is the zero point's code and not 0,
+//                                 a convolution of floats
 // with constant weights and a zero point that only running tells. Sums of codes are exact in int32;
 // those less the zero point's share, and products of floats, are rounded where they exceed 2^24.
 #include <algorithm>
-#include <optional>
+#include <map>
 
 #include "passes/match.h"
 #include "passes/passes.h"
@@ -55,6 +56,15 @@ ConvolutionAttrs convolution_attrs(const GenericAttrs& from, const Extents& weig
   if (mode == "SAME_UPPER") attrs.padding_mode = PaddingMode::kSameUpper;
   if (mode == "SAME_LOWER") attrs.padding_mode = PaddingMode::kSameLower;
   return attrs;
+}
+
+bool pads(const Attrs& attrs) {
+  const auto* conv = std::get_if<ConvolutionAttrs>(&attrs);
+  const auto is_some = [](int64_t pad) { return pad != 0; };
+  return conv != nullptr &&
+         (conv->padding_mode != PaddingMode::kExplicit ||
+          std::any_of(conv->pre_padding.begin(), conv->pre_padding.end(), is_some) ||
+          std::any_of(conv->post_padding.begin(), conv->post_padding.end(), is_some));
 }
 
 // An integer product whose only reader makes floats of it.
@@ -148,9 +158,12 @@ class Lowering {
     Tensor* high = add_reduction(layer, ReduceOp::kMax, name + " (maximum)", x);
     Tensor* scale =
         add_program(layer, name + " (scale)", scale_program(), {low, high}, DataType::kFloat, {});
-    Tensor* zero = add_program(layer, name + " (zero point)", zero_point_program(), {low, scale},
+    Tensor* zero_float = add_program(layer, name + " (zero point)", zero_point_program(),
+                                     {low, scale}, DataType::kFloat, {});
+    Tensor* zero = add_program(layer, name + " (code of zero)", identity(), {zero_float},
                                DataType::kUInt8, {});
-    Tensor* codes = add_program(layer, name + " (codes)", codes_program(), {x, scale, zero},
+    float_zeros_[zero] = zero_float;
+    Tensor* codes = add_program(layer, name + " (codes)", codes_program(), {x, scale, zero_float},
                                 DataType::kUInt8, x->shape);
     Tensor* made[] = {codes, scale, zero};
     for (size_t k = 0; k < layer->outputs.size() && k < std::size(made); ++k)
@@ -175,7 +188,15 @@ class Lowering {
     Program p;
     p.num_inputs = 2;
     const int low = append(p, PointOp::kMin, 0, append(p, PointOp::kConst, -1, -1, -1, 0));
-    append(p, PointOp::kRound, append(p, PointOp::kDiv, append(p, PointOp::kNeg, low), 1));
+    const int code =
+        append(p, PointOp::kRound, append(p, PointOp::kDiv, append(p, PointOp::kNeg, low), 1));
+    append(p, PointOp::kClip, code, -1, -1, 0, 255);
+    return p;
+  }
+  static Program identity() {
+    Program p;
+    p.num_inputs = 1;
+    append(p, PointOp::kIdentity, 0);
     return p;
   }
   static Program codes_program() {
@@ -194,6 +215,8 @@ class Lowering {
               {},
               {}};
     const Tensor* w_zero = input_at(*layer, 3);
+    if (const auto found = float_zeros_.find(p.x_zero); found != float_zeros_.end())
+      p.x_zero = found->second;
     rewriter_.running(*layer);
     std::string reason = refusal(p, w_zero);
     const size_t rank = p.w->shape.size();
@@ -210,10 +233,12 @@ class Lowering {
     if (!reason.empty()) return rewriter_.declined(*layer, "not fused: " + reason);
     const auto [least, largest] = std::minmax_element(p.weights.begin(), p.weights.end());
     const bool fits = p.weights.empty() || (*least >= -128 && *largest <= 127);
-    if (is_matrix && fits)
-      multiply_codes(p);
+    Attrs attrs = MatrixMultiplyAttrs{};
+    if (!is_matrix) attrs = convolution_attrs(layer->as<GenericAttrs>(), p.extents);
+    if (fits && !pads(attrs))
+      multiply_codes(p, std::move(attrs));
     else
-      multiply_floats(p, is_matrix);
+      multiply_floats(p, attrs);
   }
 
   void replace(const Product& p, LayerKind kind, const Attrs& attrs,
@@ -223,39 +248,46 @@ class Lowering {
     rewriter_.replace(group, kind, attrs, inputs, p.w->name + " + " + p.layer->name);
   }
 
-  void multiply_codes(const Product& p) {
-    const int64_t k = p.extents[0], n = p.extents[1];
+  // The weights of every output channel, summed up, with extents that broadcast to the output.
+  Tensor* add_sums(const Product& p, bool is_matrix) {
+    Extents extents(is_matrix ? 1 : p.extents.size() - 1, 1);
+    const int64_t channels = extents[0] = p.extents[is_matrix ? 1 : 0];
+    std::vector<float> sums(static_cast<size_t>(channels));
+    const size_t count = p.weights.size(), each = channels == 0 ? 0 : count / sums.size();
+    for (size_t k = 0; k < count; ++k)
+      sums[is_matrix ? k % sums.size() : k / each] += static_cast<float>(p.weights[k]);
+    return rewriter_.add_float_constant(p.w->name + " (sums)", extents, sums);
+  }
+
+  Tensor* add_codes(const Product& p) {
+    if (p.w->type == DataType::kInt8 && codes_of(*p.w) == p.weights) return p.w;
     std::vector<std::byte> bytes;
-    std::vector<float> sums(static_cast<size_t>(n));
-    for (int64_t row = 0; row < k; ++row)
-      for (int64_t col = 0; col < n; ++col) {
-        const int code = p.weights[static_cast<size_t>(row * n + col)];
-        bytes.push_back(static_cast<std::byte>(static_cast<int8_t>(code)));
-        sums[static_cast<size_t>(col)] += static_cast<float>(code);
-      }
-    const bool same = p.w->type == DataType::kInt8 && codes_of(*p.w) == p.weights;
-    Tensor* w = same ? p.w
-                     : rewriter_.add_constant(p.w->name + " (symmetric)", DataType::kInt8,
-                                              p.extents, std::move(bytes));
-    std::vector<Tensor*> inputs = {p.x, w};
-    MatrixMultiplyAttrs attrs;
+    for (const int code : p.weights)
+      bytes.push_back(static_cast<std::byte>(static_cast<int8_t>(code)));
+    return rewriter_.add_constant(p.w->name + " (symmetric)", DataType::kInt8, p.extents,
+                                  std::move(bytes));
+  }
+
+  void multiply_codes(const Product& p, Attrs attrs) {
+    std::vector<Tensor*> inputs = {p.x, add_codes(p)};
+    auto* matrix = std::get_if<MatrixMultiplyAttrs>(&attrs);
+    const LayerKind kind = matrix ? LayerKind::kMatrixMultiply : LayerKind::kConvolution;
     if (p.x_zero != nullptr) {
-      const int64_t columns[] = {n};
       Program share;
       share.num_inputs = 2;
       append(share, PointOp::kMul, 0, 1);
-      Tensor* offset = add_program(
-          p.layer, p.layer->name + " (zero point)", share,
-          {p.x_zero, rewriter_.add_float_constant(p.w->name + " (sums)", columns, sums)},
-          DataType::kFloat, {Dim(n)});
-      inputs.insert(inputs.end(), {nullptr, offset});
-      attrs.epilogue.num_inputs = 2;
-      append(attrs.epilogue, PointOp::kSub, 0, 1);
+      Tensor* sums = add_sums(p, matrix != nullptr);
+      inputs.insert(inputs.end(),
+                    {nullptr, add_program(p.layer, p.layer->name + " (zero point)", share,
+                                          {p.x_zero, sums}, DataType::kFloat, sums->shape)});
+      Program& epilogue = matrix ? matrix->epilogue : std::get<ConvolutionAttrs>(attrs).epilogue;
+      epilogue.num_inputs = 2;
+      append(epilogue, PointOp::kSub, 0, 1);
     }
-    replace(p, LayerKind::kMatrixMultiply, attrs, inputs);
+    replace(p, kind, attrs, inputs);
   }
 
-  void multiply_floats(const Product& p, bool is_matrix) {
+  void multiply_floats(const Product& p, const Attrs& attrs) {
     Program centre;
     centre.num_inputs = p.x_zero != nullptr ? 2 : 1;
     if (p.x_zero != nullptr)
@@ -268,15 +300,13 @@ class Lowering {
                             DataType::kFloat, p.x->shape);
     const std::vector<float> values(p.weights.begin(), p.weights.end());
     Tensor* w = rewriter_.add_float_constant(p.w->name + " (floats)", p.extents, values);
-    if (is_matrix)
-      replace(p, LayerKind::kMatrixMultiply, MatrixMultiplyAttrs{}, {x, w});
-    else
-      replace(p, LayerKind::kConvolution, convolution_attrs(p.layer->as<GenericAttrs>(), p.extents),
-              {x, w});
+    const bool is_matrix = std::holds_alternative<MatrixMultiplyAttrs>(attrs);
+    replace(p, is_matrix ? LayerKind::kMatrixMultiply : LayerKind::kConvolution, attrs, {x, w});
   }
 
   Graph& graph_;
   Rewriter rewriter_;
+  std::map<const Tensor*, Tensor*> float_zeros_;  // of zero points as codes
 };
 
 }  // namespace

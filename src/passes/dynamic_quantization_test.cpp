@@ -22,8 +22,9 @@ TEST(DynamicQuantization, ScaleZeroPointAndCodes) {
                  R"ir("d (minimum)" = Reduce(x) {op=min, axes=[0, 1, 2], keep_dims=false}
                       "d (maximum)" = Reduce(x) {op=max, axes=[0, 1, 2], keep_dims=false}
                       s = PointWise "d (scale)"("d (minimum)", "d (maximum)") {program=<2: v2 = const 0; v3 = min v0 v2; v4 = max v1 v2; v5 = sub v4 v3; v6 = const 255; v7 = div v5 v6; v8 = const 1; v9 = equal v4 v3; v10 = select v9 v8 v7>}
-                      z = PointWise "d (zero point)"("d (minimum)", s) {program=<2: v2 = const 0; v3 = min v0 v2; v4 = neg v3; v5 = div v4 v1; v6 = round v5>, type=uint8}
-                      q = PointWise "d (codes)"(x, s, z) {program=<3: v3 = div v0 v1; v4 = round v3; v5 = add v4 v2>, type=uint8})ir");
+                      "d (zero point)" = PointWise("d (minimum)", s) {program=<2: v2 = const 0; v3 = min v0 v2; v4 = neg v3; v5 = div v4 v1; v6 = round v5; v7 = clip v6 0 255>}
+                      z = PointWise "d (code of zero)"("d (zero point)") {program=<1: v1 = identity v0>, type=uint8}
+                      q = PointWise "d (codes)"(x, s, "d (zero point)") {program=<3: v3 = div v0 v1; v4 = round v3; v5 = add v4 v2>, type=uint8})ir");
 }
 
 TEST(DynamicQuantization, ProductsOfCodesLessTheZeroPointsShare) {
@@ -57,6 +58,20 @@ TEST(DynamicQuantization, WeightsWithZeroPointsBeyondInt8AreFloats) {
   )ir"),
                  R"ir("m (floats)" = PointWise(q, z) {program=<2: v2 = sub v0 v1>}
                       y = MatrixMultiply "w + m"("m (floats)", "w (floats)"))ir");
+}
+
+TEST(DynamicQuantization, ConvolutionsWithoutPadding) {
+  expect_rewrite(lower_dynamic_quantization, graph(R"ir(
+    input q: uint8[2, 4, 5, 5]
+    input z: uint8[]
+    constant w: int8[6, 2, 3, 3] = random(1)
+    constant o: int8[1] = [1]
+    i: int32[2, 6, 3, 3] = Generic "c"(q, w, z, o) {op_type="ConvInteger", opset=13, attributes=[("group", [2], [], "")]}
+    y: float[2, 6, 3, 3] = Cast(i) {to=float}
+    output y
+  )ir"),
+                 R"ir("c (zero point)" = PointWise(z, "w (sums)") {program=<2: v2 = mul v0 v1>}
+                      y = Convolution "w + c"(q, "w (symmetric)", _, "c (zero point)") {kernel=[3, 3], stride=[1, 1], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0], groups=2, epilogue=<2: v2 = sub v0 v1>})ir");
 }
 
 TEST(DynamicQuantization, ConvolutionsOfFloats) {
