@@ -265,7 +265,7 @@ size_t plan_conv(ConvRun& run, int threads) {
   run.scratch_bytes =
       run.copies ? ceil_div(window_bytes(run, run.block_rows) + kSlack, 64) * 64 : 0;
   run.worker_bytes =
-      run.segment_bytes + run.scratch_bytes + rest_scratch_bytes(run.finish, run.tile_rows());
+      run.segment_bytes + run.scratch_bytes + rest_scratch_bytes(run.finish, run.waiting_pixels());
   return (zone_bytes(run) + 63) / 64 * 64 +
          static_cast<size_t>(run.worker_bytes) * static_cast<size_t>(threads);
 }
@@ -407,6 +407,11 @@ void run_panels(const ConvRun& run, Tile& tile, const TilePlace& place, int rows
                       rest_scratch, tile);
     set_panel(run, panel->weights, panel->vecs, rows, tile)(tile);
   }
+}
+
+// What follows the kernel on the pixels of `place`.
+void finish_panels(const ConvRun& run, const TilePlace& place, const PanelTile* first,
+                   const PanelTile* last, std::byte* rest_scratch) {
   const int64_t channels = last[-1].channel + last[-1].cols - first->channel;
   if (run.numeric == Numeric::kFloat)
     finish_tiles(run.finish, place, first->channel, channels);
@@ -468,14 +473,31 @@ struct BlockRun {
     }
   }
 
+  int64_t channels() const {
+    const PanelTile& last = listed_panels[num_panels - 1];
+    return last.channel + last.cols - listed_panels[0].channel;
+  }
+
   // How many tiles of as many pixels go together: what they read and write stays in L1 while panel
   // after panel passes.
   int64_t repeats_from(const EvenSplit& tiles, int64_t part) const {
     if (!run.repeats_tiles() || run.fetches_ahead) return 1;
     constexpr int64_t kBytes = 16 << 10;
+    const bool waits = run.finish.uses_scratch();
     const int64_t same = (part < tiles.extra ? tiles.extra : tiles.parts) - part;
-    const int64_t bytes = tiles.size(part) * (run.shape.sw * run.pixel + run.finish.out.pixel);
-    return smaller(same, at_least_one(kBytes / at_least_one(bytes)));
+    const int64_t bytes =
+        tiles.size(part) * (run.shape.sw * run.pixel + run.finish.out.pixel +
+                            (waits ? 4 * smaller(channels(), kMaxRestChannels) : 0));
+    const int64_t fit = at_least_one(kBytes / at_least_one(bytes));
+    return smaller(same, waits ? smaller(fit, run.waiting_pixels() / tiles.size(part)) : fit);
+  }
+
+  // Floats are finished where they are, so several tiles can be together: short rows of a few
+  // channels take longer to set up than to finish.
+  bool finishes_later(int64_t pixels) const {
+    constexpr int64_t kFloats = 2048;
+    return run.numeric == Numeric::kFloat && finished_together >= num_panels &&
+           pixels * channels() < kFloats;
   }
 
   // Columns [first, end) of the block's output row `row`, against the listed panels of `group`.
@@ -483,20 +505,26 @@ struct BlockRun {
     const ConvShape& s = run.shape;
     const std::byte* a_row = a + row * s.sh * run.row + group * s.group_ic() * run.element();
     const EvenSplit tiles = split_evenly(end - first, run.tile_rows());
+    int64_t unfinished = first;
     for (int64_t part = 0; part < tiles.parts; part += tile.repeats) {
       const int64_t col = first + tiles.start(part);
       tile.repeats = repeats_from(tiles, part);
       tile.a = a_row + (col - block.col) * s.sw * run.pixel;
-      const int64_t rows = tiles.size(part);
-      const TilePlace place{block.image, block.row + row, col, rows * tile.repeats};
+      const int64_t rows = tiles.size(part), next_col = col + rows * tile.repeats;
+      const TilePlace place{block.image, block.row + row, col, next_col - col};
+      const TilePlace stored{block.image, block.row + row, unfinished, next_col - unfinished};
+      const bool waits = next_col < end && finishes_later(stored.pixels);
       set_ahead();
-      for (int64_t panel = 0; panel < num_panels; panel += finished_together)
-        run_panels(run, tile, place, static_cast<int>(rows), listed_panels + panel,
-                   listed_panels + smaller(num_panels, panel + finished_together), rest_scratch);
+      for (int64_t panel = 0; panel < num_panels; panel += finished_together) {
+        const PanelTile *from = listed_panels + panel,
+                        *to = listed_panels + smaller(num_panels, panel + finished_together);
+        run_panels(run, tile, place, static_cast<int>(rows), from, to, rest_scratch);
+        if (!waits) finish_panels(run, stored, from, to, rest_scratch);
+      }
+      if (!waits) unfinished = next_col;
     }
-    const PanelTile &from = listed_panels[0], &to = listed_panels[num_panels - 1];
-    look_up_tiles(run.finish, {block.image, block.row + row, first, end - first}, from.channel,
-                  to.channel + to.cols - from.channel);
+    look_up_tiles(run.finish, {block.image, block.row + row, first, end - first},
+                  listed_panels[0].channel, channels());
   }
 
   void row(int64_t row, int64_t group) {

@@ -84,9 +84,12 @@ struct ConvRun {
                                                                      : element();
   }
   int64_t tile_rows() const { return max_rows(numeric, max_vecs); }
-  // Tiles of bytes go down the pixels together where they do not wait in scratch.
-  bool repeats_tiles() const {
-    return is_quantized(numeric) && !finish.has_initial && !finish.uses_scratch();
+  // Tiles of bytes go down the pixels together.
+  bool repeats_tiles() const { return is_quantized(numeric) && !finish.has_initial; }
+  // Of tiles that wait in scratch.
+  int64_t waiting_pixels() const {
+    constexpr int64_t kTogether = 32;
+    return repeats_tiles() && tile_rows() < kTogether ? kTogether : tile_rows();
   }
 };
 

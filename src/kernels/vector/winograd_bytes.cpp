@@ -25,8 +25,7 @@ struct ByteOutput {
   const int32_t* bias;
 
   static int64_t strip_bytes(const TileFinish& finish) {
-    static_assert(kMaxInt16Rows[1] >= kMaxInt16Rows[kVecs]);
-    return kSumBytes + rest_scratch_bytes(finish, kMaxInt16Rows[1]);
+    return kSumBytes + rest_scratch_bytes(finish, kPixels);
   }
 
   // The sums of one tile: sums[row][pixel][width].
@@ -53,7 +52,18 @@ struct ByteOutput {
      ...);
   }
 
-  // What follows the sums of `pixels` neighbouring pixels.
+  // `repeats` tiles of `rows` pixels; moves `tile` behind them.
+  static void run_sums(Tile& tile, int vecs, int64_t rows, int64_t repeats) {
+    if (repeats == 0) return;
+    tile.repeats = repeats;
+    sums_kernel(vecs, static_cast<int>(rows))(tile);
+    const int64_t pixels = rows * repeats;
+    tile.a += pixels * tile.a_stride;
+    tile.c += pixels * tile.c_stride;
+    if (tile.residual) tile.residual += pixels * tile.residual_stride;
+  }
+
+  // What follows the sums of neighbouring pixels.
   void finish_row(const TilePlace& row, const int32_t* sums, int vecs, int64_t channel,
                   int64_t cols, std::byte* scratch) const {
     const int64_t width = vecs * kLanes;
@@ -61,15 +71,12 @@ struct ByteOutput {
     set_finish(run.finish, tile);
     tile.a_stride = width * kLaneBytes;
     tile.bias = bias + channel;
+    tile.a = reinterpret_cast<const std::byte*>(sums);
+    place_byte_tile(run.finish, row, channel, cols, channel, channel, scratch, tile);
     const EvenSplit groups = split_evenly(row.pixels, kMaxInt16Rows[vecs]);
-    for (int64_t group = 0; group < groups.parts; ++group) {
-      const int64_t first = groups.start(group), pixels = groups.size(group);
-      const TilePlace place{row.image, row.row, row.col + first, pixels};
-      tile.a = reinterpret_cast<const std::byte*>(sums + first * width);
-      place_byte_tile(run.finish, place, channel, cols, channel, channel, scratch, tile);
-      sums_kernel(vecs, static_cast<int>(pixels))(tile);
-      finish_byte_tiles(run.finish, place, channel, cols, channel, scratch);
-    }
+    run_sums(tile, vecs, groups.base + 1, groups.extra);
+    run_sums(tile, vecs, groups.base, groups.parts - groups.extra);
+    finish_byte_tiles(run.finish, row, channel, cols, channel, scratch);
     look_up_tiles(run.finish, row, channel, cols);
   }
 
