@@ -56,6 +56,38 @@ def test_biases_make_up_for_rounded_weights(camshaft, conv_file, tmp_path):
     assert error_of_channel_means() < 0.4 * error_of_channel_means("--no-bias-correction")
 
 
+def dynamic_net(w, columns):
+    """x -> DynamicQuantizeLinear -> MatMulInteger -> Cast -> Mul -> Add, as ONNX Runtime's quantize_dynamic writes it."""
+    nodes = [onnx.node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"], "dq"),
+             onnx.node("MatMulInteger", ["q", "w", "z", "wz"], ["i"], "product"),
+             onnx.node("Cast", ["i"], ["f"], "cast", [onnx.int_attribute("to", 1)]),
+             onnx.node("Mul", ["s", "ws"], ["scale"], "scales"),
+             onnx.node("Mul", ["f", "scale"], ["m"], "scaled"),
+             onnx.node("Add", ["m", "b"], ["y"], "bias")]
+    constants = [onnx.tensor("w", w, 3), onnx.tensor("wz", np.zeros(1, np.int8), 3),
+                 onnx.tensor("ws", np.linspace(0.01, 0.02, columns).astype(np.float32)),
+                 onnx.tensor("b", np.linspace(-1, 1, columns).astype(np.float32))]
+    return onnx.model(nodes, [onnx.value_info("x", [1, "rows", w.shape[0]])], [onnx.value_info("y", [1, "rows", columns])], constants)
+
+
+@pytest.mark.parametrize("isa", ["avx512", "avx2", "scalar"])
+def test_networks_quantized_at_run_time(camshaft, tmp_path, isa):
+    rng = np.random.default_rng(5)
+    w = rng.integers(-127, 128, (70, 37)).astype(np.int8)
+    (tmp_path / "d.onnx").write_bytes(dynamic_net(w, 37))
+    for rows, shift in ((9, 0), (1, 3), (9, -4)):  # zero points in between, 0 and 255
+        x = (rng.random((1, rows, 70)).astype(np.float32) - 0.5) * 2 + np.float32(shift)
+        low, high = min(x.min(), np.float32(0)), max(x.max(), np.float32(0))
+        step = np.float32(high - low) / np.float32(255)
+        zero = np.clip(np.rint(-low / step), 0, 255)
+        codes = np.clip(np.rint(x / step) + zero, 0, 255)
+        sums = (codes - zero).astype(np.int64) @ w.astype(np.int64)
+        y = sums * (step * np.linspace(0.01, 0.02, 37)) + np.linspace(-1, 1, 37)
+        np.savez(tmp_path / "d.npz", x=x, y=y.astype(np.float32))
+        result = camshaft("run", "d.onnx", "--data", "d.npz", "--rtol", "1e-5", "--atol", "1e-4", env={"CAMSHAFT_ISA": isa})
+        assert result.code == 0, result.out + result.err
+
+
 @pytest.mark.parametrize("method", ["minmax", "entropy", "percentile", "mse"])
 def test_quantize_methods(camshaft, conv_file, samples, method):
     result = camshaft("quantize", conv_file, "--data", samples, "--method", method)
