@@ -192,7 +192,7 @@ struct VnniTile {
 };
 
 constexpr KernelTable<ChainTile, kMaxByteRows> kTable;
-constexpr KernelTable<VnniTile, kMaxByteRows> kVnniTable;
+constexpr KernelTable<VnniTile, kMaxVnniRows> kVnniTable;
 
 }  // namespace
 

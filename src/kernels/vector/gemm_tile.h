@@ -98,17 +98,22 @@ inline constexpr int kMaxByteRows[kMaxVecs + 1] = {0, 14, 14, 9, 6, 5, 4, 3, 2};
 #elif defined(CAMSHAFT_TARGET_avx2)
 inline constexpr int kMaxVecs = 8;
 inline constexpr int kMaxRows[kMaxVecs + 1] = {0, 12, 6, 4, 2, 2, 1, 1, 1};
-// Of bytes, sums in 16 bits take as many registers as accumulators.
+// Of bytes, sums in 16 bits take as many registers as accumulators; but not with AVX-VNNI.
 inline constexpr int kMaxByteRows[kMaxVecs + 1] = {0, 6, 3, 2, 1, 1, 1, 0, 0};
+inline constexpr int kMaxVnniRows[kMaxVecs + 1] = {0, 6, 6, 4, 2, 2, 1, 0, 0};
 inline constexpr int kMaxWordRows[kMaxVecs + 1] = {0, 6, 6, 4, 0, 0, 0, 0, 0};
 #else
 inline constexpr int kMaxVecs = 2;
 inline constexpr int kMaxRows[kMaxVecs + 1] = {0, 4, 4};
 inline constexpr int kMaxByteRows[kMaxVecs + 1] = {0, 4, 4};
 #endif
-inline constexpr int max_rows(Numeric numeric, int vecs) {
+#if defined(CAMSHAFT_TARGET_avx2)
+bool uses_vnni();
+#endif
+inline int max_rows(Numeric numeric, int vecs) {
 #if defined(CAMSHAFT_TARGET_avx2)
   if (numeric == Numeric::kWord) return kMaxWordRows[vecs];
+  if (numeric == Numeric::kByte && uses_vnni()) return kMaxVnniRows[vecs];
 #endif
   return numeric == Numeric::kFloat ? kMaxRows[vecs] : kMaxByteRows[vecs];
 }
