@@ -106,6 +106,16 @@ int64_t channel_axis(const Layer& layer) {
   return layer.as<ir::MatrixMultiplyAttrs>().transpose_b ? rank - 2 : rank - 1;
 }
 
+// indices == 0 … depth-1 as float: its product with weights is a look-up of their rows, which the
+// optimizer makes of it in float only.
+bool is_one_hot(const Tensor* tensor) {
+  const Layer* cast = tensor->producer;
+  if (cast == nullptr || cast->kind != LayerKind::kCast) return false;
+  const Layer* compare = cast->inputs[0]->producer;
+  return compare != nullptr && compare->kind == LayerKind::kElementWise &&
+         compare->as<ir::PointOpAttrs>().op == ir::PointOp::kEqual;
+}
+
 class Placer {
  public:
   Placer(const Graph& graph, const PlacementOptions& options) : graph_(graph), options_(options) {
@@ -147,6 +157,8 @@ class Placer {
     if (left_in_float(layer)) return skip(layer, "kept in float as asked");
     if (!is_float_activation(layer.inputs[0]) || weights->type != ir::DataType::kFloat)
       return skip(layer, "its inputs are not float activations");
+    if (layer.kind == LayerKind::kMatrixMultiply && is_one_hot(layer.inputs[0]))
+      return skip(layer, "its input is one-hot: a look-up");
     if (is_constant_expression(weights)) {
       use(layer, 0, layer.inputs[0]);
       placement_.weights.push_back(

@@ -2,6 +2,7 @@
 // Where Q/DQ pairs belong in a float network, by the rules TensorRT documents for its explicit
 // quantization: decided on the graph as imported, before any pass.
 //   - every data input of a convolution or matrix product with constant weights, and the weights
+//     (not of the product of a one-hot encoding, which is a look-up)
 //   - of a residual add that a convolution feeds: the other branch only, so that the add stays the
 //     convolution's epilogue
 //   - the input of an average pooling a quantized layer feeds

@@ -138,6 +138,23 @@ TEST(Placement, WeightsPerOutputChannel) {
   EXPECT_EQ(placement.weights[0].axis, -1);
 }
 
+TEST(Placement, LookUpsStayFloat) {
+  const auto graph = parse(R"ir(
+  input i: int32[2, 3, 1]
+  constant n: int32[4] = [0, 1, 2, 3]
+  constant w: float[4, 5] = fill(0.5)
+  constant v: float[5, 2] = fill(0.5)
+  e: bool[2, 3, 4] = ElementWise(i, n) {op=equal}
+  h: float[2, 3, 4] = Cast(e) {to=float}
+  r: float[2, 3, 5] = MatrixMultiply(h, w)
+  y: float[2, 3, 2] = MatrixMultiply(r, v)
+  output y)ir");
+  const Placement placement = find_placement(*graph, {});
+  EXPECT_EQ(uses(placement), "y.0<-r");
+  ASSERT_EQ(placement.skipped.size(), 1u);
+  EXPECT_EQ(placement.skipped[0].reason, "its input is one-hot: a look-up");
+}
+
 TEST(Placement, ObeysKeepFloatAndOnly) {
   PlacementOptions options;
   options.keep_float = {"a"};

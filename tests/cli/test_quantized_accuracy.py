@@ -65,7 +65,7 @@ def evaluations(camshaft, tmp_path, data):
 
 
 # Layers that stay float at most: the others are quantized.
-CLASSIFIERS = {"mobilenetv2_035_128": 0, "yamnet_256": 0, "ppocrv2_cls": 1}
+CLASSIFIERS = {"mobilenetv2_035_128": 0, "yamnet_256": 0, "ppocrv2_cls": 1, "magika_v3_3": 1}
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
