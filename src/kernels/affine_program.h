@@ -11,7 +11,8 @@
 namespace camshaft::kernels {
 
 // round(clamp(Σ scale[k] * (x_k - offset[k]) + shift, low, high)) + after; float results are not
-// rounded. uint8 results have offset 0 and bounds within the type.
+// rounded. uint8 results have offset 0 and bounds within the type. Packed by pointwise_planes_u8:
+// a change here raises its version.
 struct Affine {
   int inputs[2] = {-1, -1};  // of the program
   float scale[2] = {0, 0}, offset[2] = {0, 0};
