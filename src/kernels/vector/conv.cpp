@@ -145,7 +145,7 @@ std::string arithmetic(const Problem& problem, const std::byte* packed) {
   if constexpr (F.numeric == Numeric::kByte)
     return product_shares(problem, packed, F.vecs);
   else if constexpr (F.numeric == Numeric::kWord)
-    return "16-bit products of widened codes";
+    return "int16 (widened)";
   else
     return {};
 }
