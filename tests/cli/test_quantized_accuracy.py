@@ -153,5 +153,7 @@ def test_a_detector_keeps_its_boxes(camshaft, tmp_path, name, dialect):
         assert [kind for kind, _, _ in actual] == [kind for kind, _, _ in expected]
         moved = [np.abs(box - other) for (_, _, box), (_, _, other) in zip(actual, expected)]
         assert all(overlap(box, other[None])[0] > 0.9 for (_, _, box), (_, _, other) in zip(actual, expected))
-        assert np.mean(moved) < 0.01 and np.max(moved) < 0.015, moved  # of the image
-        assert np.abs(actual[0][1] - expected[0][1]) < 0.02
+        # Of the image. Symmetric codes waste half their range on SiLU's outputs: one corner of nine is off by 1.1 %.
+        most = 0.011 if dialect == "int8" and objects > 1 else 0.01
+        assert np.mean(moved) < 0.005 and np.max(moved) < most, moved
+        assert np.abs(actual[0][1] - expected[0][1]) < 0.012
