@@ -55,6 +55,11 @@ std::string refusal(const Problem& problem) {
   return {};
 }
 
+// Padding holds the zero point.
+int64_t x_maximum(const ir::ConvolutionAttrs& attrs) {
+  return attrs.x_maximum > attrs.zero_point ? attrs.x_maximum : attrs.zero_point;
+}
+
 template <Form F>
 double cost_us(const Problem& problem) {
   ConvShape s;
@@ -65,6 +70,10 @@ double cost_us(const Problem& problem) {
   const bool merges = s.kh == 1 && s.kw == 1 && s.sh == 1 && s.sw == 1;
   const int64_t rows = merges ? s.batch : s.batch * s.oh, strip = merges ? s.oh * s.ow : s.ow;
   double us = conv_tiles_us(s, F.numeric, rows, strip, F.vecs, F.fold);
+#if defined(CAMSHAFT_TARGET_avx2)
+  // Few steps of vpmaddubsw can be proved where codes are large.
+  if (F.numeric == Numeric::kByte && !uses_vnni() && x_maximum(attrs_of(problem)) > 127) us *= 1.4;
+#endif
   const double input_bytes = kElement * static_cast<double>(s.batch * s.ih * s.iw * s.ic);
   if (kCopies || narrows || conv_needs_copy(s)) us += input_bytes / 40e3;
   if (F.reading == Reading::kLinear) us += input_bytes / kElement * 4 / 10e3;
@@ -99,11 +108,6 @@ void pack_floats(const Problem& problem, const ConvShape& s, std::byte* packed) 
             reinterpret_cast<float*>(packed));
   pack_filter(s, conv_filter(s, constant_floats(problem.inputs[1])), tile_vecs(s, F.vecs, F.fold),
               F.fold, packed + lane_bytes(packed_bias_lanes(s)));
-}
-
-// Padding holds the zero point.
-int64_t x_maximum(const ir::ConvolutionAttrs& attrs) {
-  return attrs.x_maximum > attrs.zero_point ? attrs.x_maximum : attrs.zero_point;
 }
 
 template <Form F>
