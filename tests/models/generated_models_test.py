@@ -48,7 +48,9 @@ def input_kinds(file):
     import onnx
     graph = onnx.load(str(file)).graph
     stored = {tensor.name for tensor in graph.initializer}
-    return [(value.name, onnx.mapping.TENSOR_TYPE_TO_NP_TYPE[value.type.tensor_type.elem_type])
+    # The older name is gone from newer ones, the newer one came with 1.13.
+    kind = getattr(onnx.helper, "tensor_dtype_to_np_dtype", None) or onnx.mapping.TENSOR_TYPE_TO_NP_TYPE.__getitem__
+    return [(value.name, kind(value.type.tensor_type.elem_type))
             for value in graph.input if value.name not in stored]
 
 
