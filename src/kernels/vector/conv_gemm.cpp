@@ -226,10 +226,14 @@ void choose_blocks(ConvRun& run, int threads) {
   // Few tiles use each panel of many weights, which come from L3 or memory: so slowly that tiles
   // would wait for most of them, unless the tiles before have fetched them.
   const int64_t tiles = run.block_rows * ceil_div(run.strip, run.tile_rows());
-  run.fetches_ahead =
-      !run.chained && run.numeric != Numeric::kWord && run.fold == 1 && tiles > 1 &&
-      tiles <= (run.numeric == Numeric::kByte ? kMostByteTilesAhead : kMostTilesAhead) &&
-      filter_bytes > l2_bytes / 8 && window_bytes(run, run.block_rows) < l2_bytes / 4;
+  const bool is_byte = run.numeric == Numeric::kByte;
+  // A panel at a time is finished a panel at a time, which costs more where a program follows.
+  const bool can_fetch =
+      is_byte ? !run.chained && !run.finish.has_rest() : run.numeric != Numeric::kWord;
+  run.fetches_ahead = can_fetch && run.fold == 1 && tiles > 1 &&
+                      tiles <= (is_byte ? kMostByteTilesAhead : kMostTilesAhead) &&
+                      filter_bytes > l2_bytes / 8 &&
+                      window_bytes(run, run.block_rows) < l2_bytes / 4;
   if (run.fetches_ahead) run.panel_group = 1;
   const int64_t wide = (run.strip - 1) * s.sw + (s.kw - 1) * s.dw + 1;
   run.row = run.copies ? wide * run.pixel + kSlack : run.x_row;
