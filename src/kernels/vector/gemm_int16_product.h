@@ -34,39 +34,29 @@ struct PairProduct {
 
 #else
 
+CAMSHAFT_INLINE I32 multiply_pairs(I32 a, I32 b) {
 #if defined(CAMSHAFT_TARGET_avx512)
-using Pairs = __m512i;
-CAMSHAFT_INLINE Pairs multiply_pairs(Pairs a, Pairs b) {
-  return _mm512_madd_epi16(a, b);
-}
-CAMSHAFT_INLINE Pairs add_lanes(Pairs a, Pairs b) {
-  return _mm512_add_epi32(a, b);
-}
+  return {_mm512_madd_epi16(a.v, b.v)};
 #else
-using Pairs = __m256i;
-CAMSHAFT_INLINE Pairs multiply_pairs(Pairs a, Pairs b) {
-  return _mm256_madd_epi16(a, b);
-}
-CAMSHAFT_INLINE Pairs add_lanes(Pairs a, Pairs b) {
-  return _mm256_add_epi32(a, b);
-}
+  return {_mm256_madd_epi16(a.v, b.v)};
 #endif
+}
 
 struct PairProduct {
   using Sum = I32;
-  using Row = Pairs;
-  using Column = Pairs;
+  using Row = I32;
+  using Column = I32;
 
   CAMSHAFT_INLINE_MEMBER Column column(const std::byte* b) const {
-    return iload(reinterpret_cast<const int32_t*>(b)).v;
+    return iload(reinterpret_cast<const int32_t*>(b));
   }
   CAMSHAFT_INLINE_MEMBER Row row(const std::byte* a) const {
     int32_t pair;
     __builtin_memcpy(&pair, a, sizeof pair);
-    return iset1(pair).v;
+    return iset1(pair);
   }
   CAMSHAFT_INLINE_MEMBER void add_product(Row row, Column column, I32& sum) const {
-    sum.v = add_lanes(sum.v, multiply_pairs(row, column));
+    sum = sum + multiply_pairs(row, column);
   }
 };
 

@@ -35,7 +35,7 @@ struct VnniPairProduct : StreamedPairProduct {
   CAMSHAFT_INLINE_MEMBER void add_product(Row row, Column column, I32& sum) const {
     asm(CAMSHAFT_DPWSSD
         : "+" CAMSHAFT_REGISTER(sum.v)
-        : CAMSHAFT_REGISTER(row), CAMSHAFT_REGISTER(column));
+        : CAMSHAFT_REGISTER(row.v), CAMSHAFT_REGISTER(column.v));
   }
 };
 

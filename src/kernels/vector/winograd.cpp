@@ -6,7 +6,7 @@
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
 
-using winograd::Blocking, winograd::kPanel, winograd::kVecs, winograd::shape_of;
+using winograd::Blocking, winograd::kVecs, winograd::shape_of;
 
 template <class F>
 struct FloatOutput;
@@ -130,18 +130,12 @@ void pack(const Problem& p, std::byte* packed) {
   std::memset(packed, 0, packed_bytes<F>(p));
   if (has_bias(p))
     std::memcpy(bias, constant_floats(p.inputs[2]), static_cast<size_t>(s.oc) * sizeof(float));
-  const float* weights = constant_floats(p.inputs[1]);
-  for (int64_t panel = 0; panel < panels.count(); ++panel) {
-    const int64_t width = panels.vecs_of(panel) * kLanes;
-    float* to = bias + panels.padded_n() + F::kIn * F::kIn * panels.offset(panel);
-    for (int64_t col = 0; col < panels.cols_of(panel); ++col)
-      for (int64_t c = 0; c < s.ic; ++c) {
-        double u[F::kIn][F::kIn];
-        transform_filter<F>(weights + ((panels.first_col(panel) + col) * s.ic + c) * 9, u);
-        for (int t = 0; t < F::kIn * F::kIn; ++t)
-          to[(t * s.ic + c) * width + col] = static_cast<float>(u[t / F::kIn][t % F::kIn]);
-      }
-  }
+  winograd::transform_filters<F, double>(
+      s, panels, constant_floats(p.inputs[1]),
+      [&](int64_t panel, int64_t col, int64_t c, int t, double value) {
+        float* to = bias + panels.padded_n() + F::kIn * F::kIn * panels.offset(panel);
+        to[(t * s.ic + c) * panels.vecs_of(panel) * kLanes + col] = static_cast<float>(value);
+      });
 }
 
 template <class F>

@@ -104,14 +104,15 @@ const ir::ConvolutionAttrs& attrs_of(const Problem& p) {
 
 // The largest magnitude a sum can have, from the weights and the codes there can be.
 int64_t largest_sum(const Problem& p, const ConvShape& s) {
-  const int64_t zero_point = attrs_of(p).zero_point, above = attrs_of(p).x_maximum - zero_point;
+  const int64_t zero_point = attrs_of(p).zero_point, over = attrs_of(p).x_maximum - zero_point;
+  const int64_t above = over > 0 ? over : 0;
   const int8_t* w = constant_values<int8_t>(p.inputs[1]);
   int64_t largest = 0;
   for (int64_t k = 0; k < s.oc; ++k) {
     int64_t positive = 0, negative = 0;
     for (int64_t i = 0; i < s.ic * 9; ++i, ++w) (*w > 0 ? positive : negative) += *w > 0 ? *w : -*w;
-    const int64_t up = positive * (above > 0 ? above : 0) + negative * zero_point;
-    const int64_t down = negative * (above > 0 ? above : 0) + positive * zero_point;
+    const int64_t up = positive * above + negative * zero_point;
+    const int64_t down = negative * above + positive * zero_point;
     largest = up > largest ? up : largest;
     largest = down > largest ? down : largest;
   }
@@ -137,9 +138,13 @@ double cost_us(const Problem& p) {
   return shape_of(p, s) ? winograd::predicted_us<F>(s, p.threads, (s.ic + 1) / 2, 5, 5) : 1e12;
 }
 
+Panels filter_panels(const ConvShape& s) {
+  return Panels(s.oc, (s.ic + 1) / 2, kVecs);
+}
+
 template <class F>
 int64_t filter_lanes(const ConvShape& s) {
-  return F::kIn * F::kIn * Panels(s.oc, (s.ic + 1) / 2, kVecs).lanes();
+  return F::kIn * F::kIn * filter_panels(s).lanes();
 }
 
 template <class F>
@@ -153,21 +158,14 @@ size_t packed_bytes(const Problem& p) {
 // U[panel][t][c / 2][width][2].
 template <class F>
 void pack_weights(const ConvShape& s, const int8_t* weights, int16_t* packed) {
-  const int64_t steps = (s.ic + 1) / 2;
-  const Panels panels(s.oc, steps, kVecs);
+  const Panels panels = filter_panels(s);
   std::memset(packed, 0, static_cast<size_t>(filter_lanes<F>(s) * kLaneBytes));
-  for (int64_t panel = 0; panel < panels.count(); ++panel) {
-    const int64_t width = panels.vecs_of(panel) * kLanes;
-    int16_t* to = packed + 2 * F::kIn * F::kIn * panels.offset(panel);
-    for (int64_t col = 0; col < panels.cols_of(panel); ++col)
-      for (int64_t c = 0; c < s.ic; ++c) {
-        int u[F::kIn][F::kIn];
-        transform_filter<F>(weights + ((panels.first_col(panel) + col) * s.ic + c) * 9, u);
-        for (int t = 0; t < F::kIn * F::kIn; ++t)
-          to[((t * steps + c / 2) * width + col) * 2 + c % 2] =
-              static_cast<int16_t>(u[t / F::kIn][t % F::kIn]);
-      }
-  }
+  winograd::transform_filters<F, int>(
+      s, panels, weights, [&](int64_t panel, int64_t col, int64_t c, int t, int value) {
+        int16_t* to = packed + 2 * F::kIn * F::kIn * panels.offset(panel);
+        const int64_t lane = (t * panels.k + c / 2) * panels.vecs_of(panel) * kLanes + col;
+        to[lane * 2 + c % 2] = static_cast<int16_t>(value);
+      });
 }
 
 // The epilogue, bias[k], U.
@@ -185,7 +183,6 @@ void pack(const Problem& p, std::byte* packed) {
                   reinterpret_cast<int16_t*>(packed + packed_bias_lanes(s) * kLaneBytes));
 }
 
-template <class F>
 void prepare(const KernelArgs& args, ConvRun& run) {
   run.shape = shape_of(args);
   run.numeric = Numeric::kByte;
@@ -195,7 +192,7 @@ void prepare(const KernelArgs& args, ConvRun& run) {
 template <class F>
 size_t workspace_bytes(const KernelArgs& args) {
   ConvRun run;
-  prepare<F>(args, run);
+  prepare(args, run);
   return Blocking<F>(run.shape, threads_of(args), ByteOutput<F>::strip_bytes(run.finish))
       .workspace_bytes();
 }
@@ -204,7 +201,7 @@ template <class F>
 void run(const KernelArgs& args) {
   if (args.outputs[0].elements() == 0) return;
   ConvRun prepared;
-  prepare<F>(args, prepared);
+  prepare(args, prepared);
   const ConvShape& s = prepared.shape;
   const std::byte* bias = args.packed + prepared.finish.packed->bytes;
   const int16_t zero_point =

@@ -122,6 +122,18 @@ inline int64_t pixels_left(int64_t from, int64_t extent, int64_t step, int64_t m
   return from >= extent ? 0 : smaller(most, (extent - from + step - 1) / step);
 }
 
+// put(panel, column, c, t, value) for every value of every transformed filter.
+template <class F, class U, class T, class Put>
+void transform_filters(const ConvShape& s, const Panels& panels, const T* weights, const Put& put) {
+  for (int64_t panel = 0; panel < panels.count(); ++panel)
+    for (int64_t col = 0; col < panels.cols_of(panel); ++col)
+      for (int64_t c = 0; c < s.ic; ++c) {
+        U u[F::kIn][F::kIn];
+        transform_filter<F>(weights + ((panels.first_col(panel) + col) * s.ic + c) * 9, u);
+        for (int t = 0; t < F::kIn * F::kIn; ++t) put(panel, col, c, t, u[t / F::kIn][t % F::kIn]);
+      }
+}
+
 // Microseconds of one thread: products of `steps` steps of K, transforms of `input` and `output`
 // operations per vector and point, weights of `element` bytes.
 template <class F>
