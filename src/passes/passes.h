@@ -54,6 +54,7 @@ int quantize_products(ir::Graph& graph, Records* records);
 int fuse_quantized_scales(ir::Graph& graph, Records* records);
 int fold_requantization(ir::Graph& graph, Records* records);
 int make_unsigned(ir::Graph& graph, Records* records);
+int lower_codes(ir::Graph& graph, Records* records);
 int bound_codes(ir::Graph& graph, Records* records);
 int quantize_pooling(ir::Graph& graph, Records* records);
 int convert_quantization(ir::Graph& graph, Records* records);

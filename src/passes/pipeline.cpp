@@ -69,7 +69,7 @@ const std::vector<Stage>& stages() {
         PASS(remove_dead_layers)}},
       {"After pointwise conversion", {PASS(convert_to_pointwise)}},
       {"After Q/DQ epilogue",
-       {PASS(make_unsigned), PASS(fuse_pointwise), PASS(fuse_epilogues), PASS(fold_requantization), PASS(remove_dead_layers)},
+       {PASS(make_unsigned), PASS(lower_codes), PASS(fuse_pointwise), PASS(fuse_epilogues), PASS(fold_requantization), PASS(remove_dead_layers)},
        "QDQ graph optimizer quantization epilogue pass"},
       {"After dupe layer removal", {PASS(remove_duplicates), PASS(fuse_shuffles)}},
       {"After final dead-layer removal", {PASS(remove_dead_layers), PASS(bound_codes)}},

@@ -470,6 +470,60 @@ TEST(SignedToUnsigned, FewNegativeCodesMoveALittle) {
                       z = PointWise(a) {program=<1: v1 = const -7; v2 = add v0 v1; v3 = abs v2>})ir");
 }
 
+// Padding that an average counts is code 0: it would be another value.
+TEST(SignedToUnsigned, CodesWhosePaddingCountsStay) {
+  expect_rewrite(make_unsigned, R"ir(graph "g" {
+    input x: float[1, 4, 4, 4]
+    a: int8[1, 4, 4, 4] = PointWise(x) {program=<1: v1 = const 40; v2 = mul v0 v1>, type=int8}
+    y: float[1, 4, 4, 4] = Pooling(a) {type=average, kernel=[3, 3], stride=[1, 1], dilation=[1, 1], pre_padding=[1, 1], post_padding=[1, 1], count_includes_padding=true}
+    output y
+  })ir",
+                 R"ir(a = PointWise(x) {program=<1: v1 = const 40; v2 = mul v0 v1>, type=int8}
+                      y = Pooling(a) {type=average, kernel=[3, 3], stride=[1, 1], dilation=[1, 1], pre_padding=[1, 1], post_padding=[1, 1], count_includes_padding=true})ir");
+}
+
+// After a ReLU codes of zero point 128 are 128 to 255; they are 0 to 127 then, also in what is
+// concatenated with them.
+TEST(CodesFromZero, CodesMoveDownWithTheirReaders) {
+  const auto passes = [](ir::Graph& graph, Records* records) {
+    return lower_codes(graph, records) + bound_codes(graph, records);
+  };
+  expect_rewrite(
+      passes, R"ir(graph "g" {
+    input x: float[1, 4, 4, 4]
+    constant w: int8[4, 8, 1, 1] = random(1)
+    constant f: float[4, 1, 1] = [0.1, 0.2, 0.3, 0.4]
+    a: uint8[1, 4, 4, 4] = PointWise(x) {program=<1: v1 = relu v0; v2 = const 40; v3 = mul v1 v2; v4 = round v3; v5 = const 128; v6 = add v4 v5>, type=uint8}
+    b: uint8[1, 4, 4, 4] = PointWise(x) {program=<1: v1 = abs v0; v2 = const 130; v3 = add v1 v2>, type=uint8}
+    p: uint8[1, 8, 4, 4] = Concatenation(a, b) {axis=1}
+    y: uint8[1, 4, 4, 4] = Convolution(p, w, _, f) {kernel=[1, 1], stride=[1, 1], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0], zero_point=128, type=uint8, epilogue=<2: v2 = mul v0 v1; v3 = const 128; v4 = add v2 v3>}
+    z: float[1, 4, 4, 4] = PointWise(y, a) {program=<2: v2 = add v0 v1>}
+    output z
+  })ir",
+      R"ir(a = PointWise(x) {program=<1: v1 = relu v0; v2 = const 40; v3 = mul v1 v2; v4 = clip v3 0 127>, type=uint8}
+                      b = PointWise(x) {program=<1: v1 = abs v0; v2 = const 130; v3 = add v1 v2; v4 = clip v3 128 255; v5 = round v4; v6 = const -128; v7 = add v5 v6>, type=uint8}
+                      p = Concatenation(a, b) {axis=1}
+                      y = Convolution(p, w, _, f) {kernel=[1, 1], stride=[1, 1], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0], x_maximum=127, type=uint8, epilogue=<2: v2 = mul v0 v1; v3 = const 128; v4 = add v2 v3>}
+                      z = PointWise(y, a) {program=<2: v2 = const 128; v3 = add v1 v2; v4 = add v0 v3>})ir");
+}
+
+// Nothing is known to be the least code of a; b is the network's own result.
+TEST(CodesFromZero, OthersStay) {
+  const std::string kept =
+      R"ir(a = PointWise(x) {program=<1: v1 = const 40; v2 = mul v0 v1; v3 = round v2; v4 = const 128; v5 = add v3 v4>, type=uint8}
+                      b = PointWise(x) {program=<1: v1 = relu v0; v2 = round v1; v3 = const 128; v4 = add v2 v3>, type=uint8}
+                      y = PointWise(a) {program=<1: v1 = sqrt v0>})ir";
+  expect_rewrite(lower_codes, R"ir(graph "g" {
+    input x: float[1, 4]
+    a: uint8[1, 4] = PointWise(x) {program=<1: v1 = const 40; v2 = mul v0 v1; v3 = round v2; v4 = const 128; v5 = add v3 v4>, type=uint8}
+    b: uint8[1, 4] = PointWise(x) {program=<1: v1 = relu v0; v2 = round v1; v3 = const 128; v4 = add v2 v3>, type=uint8}
+    y: float[1, 4] = PointWise(a) {program=<1: v1 = sqrt v0>}
+    output y
+    output b
+  })ir",
+                 kept);
+}
+
 TEST(SignedToUnsigned, TheNetworksOwnCodesAreCopied) {
   expect_rewrite(
       make_unsigned, R"ir(graph "g" {
