@@ -134,7 +134,7 @@ struct PackedCodes {
     if constexpr (kQuarter % 2 == 0)
       _mm_storel_epi64(reinterpret_cast<__m128i*>(p), half<kQuarter / 2>());
     else
-      _mm_storeh_pd(reinterpret_cast<double*>(p), _mm_castsi128_pd(half<kQuarter / 2>()));
+      _mm_storeh_pi(reinterpret_cast<__m64*>(p), _mm_castsi128_ps(half<kQuarter / 2>()));
   }
   template <int kQuarter>
   CAMSHAFT_INLINE_MEMBER void store_quarter(uint8_t* p, int count) const {

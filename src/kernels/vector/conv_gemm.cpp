@@ -2,6 +2,7 @@
 #include "kernels/vector/conv_gemm.h"
 
 #include "kernels/vector/conv_window.h"
+#include "kernels/vector/counts.h"
 #include "kernels/vector/gemm_bf16.h"
 #include "kernels/vector/gemm_byte_kernels.h"
 #include "kernels/vector/gemm_cost.h"
@@ -9,16 +10,6 @@
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
-
-int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-int64_t at_least_one(int64_t a) {
-  return a < 1 ? 1 : a;
-}
-int64_t smaller(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
 
 // Calls `holds` on every operand of the epilogue and the initial values: true when it is true for
 // all.
@@ -240,9 +231,9 @@ void choose_blocks(ConvRun& run, int threads) {
 }
 
 // The workspace: zones or offsets of steps, then for every worker its segments and its copy.
-size_t zone_bytes(const ConvRun& run) {
-  if (run.chained) return static_cast<size_t>(run.spans.steps) * sizeof(int32_t);
-  return run.zoned ? (2 * static_cast<size_t>(run.shape.kw) + 1) * sizeof(ConvZone) : 0;
+int64_t zone_bytes(const ConvRun& run) {
+  if (run.chained) return run.spans.steps * static_cast<int64_t>(sizeof(int32_t));
+  return run.zoned ? (2 * run.shape.kw + 1) * static_cast<int64_t>(sizeof(ConvZone)) : 0;
 }
 
 }  // namespace
@@ -265,13 +256,11 @@ size_t plan_conv(ConvRun& run, int threads) {
   run.splits_panels = should_split_panels(run, threads);
   choose_blocks(run, threads);
   choose_segments(run);
-  run.segment_bytes = ceil_div(run.max_segments * static_cast<int64_t>(sizeof(Segment)), 64) * 64;
-  run.scratch_bytes =
-      run.copies ? ceil_div(window_bytes(run, run.block_rows) + kSlack, 64) * 64 : 0;
+  run.segment_bytes = round_up(run.max_segments * static_cast<int64_t>(sizeof(Segment)), 64);
+  run.scratch_bytes = run.copies ? round_up(window_bytes(run, run.block_rows) + kSlack, 64) : 0;
   run.worker_bytes =
       run.segment_bytes + run.scratch_bytes + rest_scratch_bytes(run.finish, run.waiting_pixels());
-  return (zone_bytes(run) + 63) / 64 * 64 +
-         static_cast<size_t>(run.worker_bytes) * static_cast<size_t>(threads);
+  return static_cast<size_t>(round_up(zone_bytes(run), 64) + run.worker_bytes * threads);
 }
 
 namespace {
@@ -327,7 +316,7 @@ void place_workspace(ConvRun& run, std::byte* workspace) {
   }
   run.zones = reinterpret_cast<ConvZone*>(workspace);
   if (run.zoned) run.num_zones = make_zones(run.shape, run.zones);
-  run.scratch = workspace + (zone_bytes(run) + 63) / 64 * 64;
+  run.scratch = workspace + round_up(zone_bytes(run), 64);
 }
 
 // Output rows [row, row + rows) of one strip of one image.

@@ -6,6 +6,7 @@
 
 #include "kernels/conv_shape.h"
 #include "kernels/vector/gemm_chains.h"
+#include "kernels/vector/tactic_util.h"
 #include "kernels/vector/tile_finish.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -138,9 +139,6 @@ const T* constant_values(const ProblemTensor& tensor) {
 }
 inline const float* constant_floats(const ProblemTensor& tensor) {
   return constant_values<float>(tensor);
-}
-inline int threads_of(const KernelArgs& args) {
-  return args.pool ? args.pool->threads() : 1;
 }
 // Types, constants, operands; `shape` is that of the layer, valid or not.
 std::string refuse_conv(const Problem& problem, Numeric numeric, bool has_shape);

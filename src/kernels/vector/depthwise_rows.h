@@ -10,6 +10,7 @@
 #include "kernels/folded_epilogue.h"
 #include "kernels/simd/bytes.h"
 #include "kernels/simd/float16.h"
+#include "kernels/vector/counts.h"
 #include "kernels/vector/gate.h"
 #include "kernels/vector/nest.h"
 #include "kernels/vector/program_tile.h"
@@ -390,9 +391,6 @@ static inline int64_t clamp_to(int64_t v, int64_t low, int64_t high) {
 // vector: a vector that overlaps the block before would undo its epilogue.
 static inline int64_t next_block(int64_t channels, int64_t first) {
   return channels - first < kChannelBlock + kLanes ? channels : first + kChannelBlock;
-}
-static inline int64_t ceil_div(int64_t a, int64_t b) {
-  return a <= 0 ? 0 : (a + b - 1) / b;
 }
 
 template <class R, class S>

@@ -2,21 +2,15 @@
 // Matrix products whose right factor is known only at run time (attention): panels of B are packed
 // by the thread that uses them, or read in place when few rows of A use them; a row or two against
 // the rows of a transposed B are dot products.
+#include "kernels/vector/counts.h"
 #include "kernels/vector/gemm_cost.h"
 #include "kernels/vector/gemm_pack.h"
 #include "kernels/vector/gemm_tiles.h"
 #include "kernels/vector/matmul_run.h"
+#include "kernels/vector/tactic_util.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
-
-int threads_of(const KernelArgs& args) {
-  return args.pool ? args.pool->threads() : 1;
-}
-
-int64_t round_up(int64_t count, int64_t multiple) {
-  return (count + multiple - 1) / multiple * multiple;
-}
 
 // Batches of A with one B are one matrix when their rows lie evenly.
 void merge_batches(MatmulRun& run) {

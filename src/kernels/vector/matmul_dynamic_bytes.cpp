@@ -3,10 +3,12 @@
 // it, as int8: uint8 less 128. With b' for what is packed and z' for its zero point,
 //   Σ (a - za) (b - zb) = Σ a b' - za Σ b' + k za z'  - z' Σ a:
 // the first three terms start the columns, the last starts the rows.
+#include "kernels/vector/counts.h"
 #include "kernels/vector/gemm_cost.h"
 #include "kernels/vector/gemm_pack.h"
 #include "kernels/vector/gemm_tiles.h"
 #include "kernels/vector/matmul_run.h"
+#include "kernels/vector/tactic_util.h"
 
 #include <cstring>
 
@@ -17,14 +19,6 @@ constexpr int64_t kMaxColumns = kMaxVecs * kLanes;  // of a panel
 
 const ir::MatrixMultiplyAttrs& attrs_of(const Problem& problem) {
   return problem.layer->as<ir::MatrixMultiplyAttrs>();
-}
-
-int threads_of(const KernelArgs& args) {
-  return args.pool ? args.pool->threads() : 1;
-}
-
-int64_t round_up(int64_t count, int64_t multiple) {
-  return (count + multiple - 1) / multiple * multiple;
 }
 
 // Only operands of one value are packed: the number of columns may change from run to run.

@@ -97,9 +97,6 @@ void pool_row_separable(const Pool& p, int64_t n, int64_t oh, float* line) {
   }
 }
 
-int threads_of(const KernelArgs& args) {
-  return args.pool != nullptr ? args.pool->threads() : 1;
-}
 double predicted_us(const Pool& p) {
   return pool_us(p, kLanes);
 }

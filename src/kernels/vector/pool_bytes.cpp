@@ -120,10 +120,6 @@ void max_row_separable(const PoolMaps& p, const Q* x, Q* y, int64_t n, int64_t o
   }
 }
 
-int threads_of(const KernelArgs& args) {
-  return args.pool != nullptr ? args.pool->threads() : 1;
-}
-
 size_t separable_workspace(const KernelArgs& args) {
   const TensorView& x = args.inputs[0];
   return static_cast<size_t>(threads_of(args) * x.extents[x.rank - 1] * x.extents[1]);

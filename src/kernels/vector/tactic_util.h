@@ -18,6 +18,9 @@ static inline void pack_nothing(const Problem&, std::byte*) {}
 static inline size_t no_workspace(const KernelArgs&) {
   return 0;
 }
+static inline int threads_of(const KernelArgs& args) {
+  return args.pool ? args.pool->threads() : 1;
+}
 // The four functions of a kernel without packed inputs and workspace.
 #define CAMSHAFT_NOTHING_PACKED no_packed_inputs, no_packed_bytes, pack_nothing, no_workspace
 

@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "kernels/vector/conv_gemm.h"
+#include "kernels/vector/counts.h"
 #include "kernels/vector/gemm_cost.h"
 #include "kernels/vector/winograd_transform.h"
 
@@ -24,16 +25,6 @@ inline constexpr int64_t kPanel = kVecs * kLanes;
 inline constexpr int64_t kTileRows = kMaxRows[kVecs];
 // Finished before their epilogue program runs: 4 rows of 32 pixels fit in L1.
 inline constexpr int64_t kStripTiles = 8;
-
-inline int64_t round_up(int64_t value, int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
-inline int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-inline int64_t smaller(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
 
 // How the output is cut into tiles and blocks of tiles.
 template <class F>
