@@ -23,10 +23,13 @@ Layer* producer_of_kind(const Tensor* tensor, LayerKind kind) {
   return tensor && tensor->producer && tensor->producer->kind == kind ? tensor->producer : nullptr;
 }
 
+bool is_product(const Layer& layer) {
+  return layer.kind == LayerKind::kConvolution || layer.kind == LayerKind::kDeconvolution ||
+         layer.kind == LayerKind::kMatrixMultiply;
+}
+
 bool makes_codes(const Layer& layer) {
-  return (layer.kind == LayerKind::kConvolution || layer.kind == LayerKind::kDeconvolution ||
-          layer.kind == LayerKind::kMatrixMultiply) &&
-         is_quantized(layer.inputs[0]->type);
+  return is_product(layer) && is_quantized(layer.inputs[0]->type);
 }
 
 bool is_float_constant(const Tensor* tensor) {

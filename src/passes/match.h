@@ -16,7 +16,9 @@ ir::Layer* only_reader(const ir::Tensor* tensor);
 // The producer of `tensor` if it is of that kind; else null.
 ir::Layer* producer_of_kind(const ir::Tensor* tensor, ir::LayerKind kind);
 
-// A convolution, deconvolution or product of codes: its epilogue may store 8 bits.
+// A convolution, deconvolution or matrix product.
+bool is_product(const ir::Layer& layer);
+// Such a layer of codes: its epilogue may store 8 bits.
 bool makes_codes(const ir::Layer& layer);
 
 bool is_float_constant(const ir::Tensor* tensor);

@@ -19,26 +19,26 @@ namespace {
 // slices may cost a copy.
 constexpr int64_t kEnoughChannels = 128;
 
-bool is_product(const Layer& layer) {
+bool is_matrix_product(const Layer& layer) {
   return layer.kind == LayerKind::kMatrixMultiply;
 }
 
 // The dimension of the weights that counts output channels.
 size_t channel_dim(const Layer& layer) {
-  return is_product(layer) && !layer.as<MatrixMultiplyAttrs>().transpose_b ? 1 : 0;
+  return is_matrix_product(layer) && !layer.as<MatrixMultiplyAttrs>().transpose_b ? 1 : 0;
 }
 int64_t channels_of(const Layer& layer) {
   return layer.inputs[1]->shape[channel_dim(layer)].extent();
 }
 size_t output_axis(const Layer& layer) {
-  return is_product(layer) ? layer.outputs[0]->shape.size() - 1 : 1;
+  return is_matrix_product(layer) ? layer.outputs[0]->shape.size() - 1 : 1;
 }
 
 // One number per channel; empty: the bias is something else. Absent: zeros.
 std::vector<float> bias_of(const Layer& layer) {
   const Tensor* bias = input_at(layer, 2);
   if (!bias) return std::vector<float>(static_cast<size_t>(channels_of(layer)), 0.0f);
-  return is_product(layer)
+  return is_matrix_product(layer)
              ? values_along(bias, layer.outputs[0]->shape, output_axis(layer), channels_of(layer))
              : values_along(bias, bias->shape, 0, channels_of(layer));
 }
@@ -60,12 +60,12 @@ bool can_merge_codes(const Layer& layer) {
 }
 
 bool can_merge(const Layer& layer) {
-  if (layer.kind != LayerKind::kConvolution && !is_product(layer)) return false;
+  if (layer.kind != LayerKind::kConvolution && !is_matrix_product(layer)) return false;
   if (!layer.inputs[0]->has_rank || !layer.outputs[0]->has_rank) return false;
   const bool floats =
       is_float_constant(layer.inputs[1]) && layer.inputs.size() <= 3 && !bias_of(layer).empty();
   if (!floats && !can_merge_codes(layer)) return false;
-  return is_product(layer)
+  return is_matrix_product(layer)
              ? layer.inputs[1]->shape.size() == 2 && layer.inputs[0]->shape.size() >= 2
              : layer.as<ConvolutionAttrs>().groups == 1;
 }

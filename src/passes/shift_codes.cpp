@@ -14,11 +14,6 @@ namespace camshaft::passes {
 
 using namespace ir;
 
-bool is_product(const Layer& layer) {
-  return layer.kind == LayerKind::kConvolution || layer.kind == LayerKind::kDeconvolution ||
-         layer.kind == LayerKind::kMatrixMultiply;
-}
-
 namespace {
 
 constexpr const char* kMoved = " (unsigned)";
@@ -66,7 +61,7 @@ class Groups {
 };
 
 bool makes_program_result(const Layer& layer) {
-  return layer.kind == LayerKind::kPointWise || (is_product(layer) && makes_codes(layer));
+  return layer.kind == LayerKind::kPointWise || makes_codes(layer);
 }
 
 // Padding counts as code 0, whatever the others are moved by.

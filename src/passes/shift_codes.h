@@ -24,6 +24,4 @@ int lowest_code(const CodeGroup& group);
 // The group becomes uint8 codes that are larger by `shift`: none may be below 0 or above 255 then.
 void shift_codes(ir::Rewriter& rewriter, const CodeGroup& group, int shift);
 
-bool is_product(const ir::Layer& layer);
-
 }  // namespace camshaft::passes

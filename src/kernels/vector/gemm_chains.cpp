@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "kernels/vector/counts.h"
 #include "kernels/vector/gemm_byte_kernels.h"
 
 #if defined(CAMSHAFT_TARGET_avx2)
@@ -49,7 +50,7 @@ int64_t order_at(const Spans& spans) {  // in bytes
 int64_t rows_at(const Spans& spans) {
   const int64_t bytes =
       order_at(spans) + spans.count * spans.steps * static_cast<int64_t>(sizeof(int32_t));
-  return (bytes + 63) / 64 * 64;
+  return round_up(bytes, 64);
 }
 
 // Keeps the compiler from adding in another order: it would need more registers than there are.

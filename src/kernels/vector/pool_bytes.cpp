@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kernels/simd/bytes.h"
+#include "kernels/vector/counts.h"
 #include "kernels/vector/pool_window.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -208,7 +209,7 @@ void run_mean(const KernelArgs& args) {
 int64_t line_length(const PoolAxis& w) {
   const int64_t reach = (w.out - 1) * w.stride + (w.kernel - 1) * w.dilation + 1;
   const int64_t end = reach > w.pre + w.in ? reach : w.pre + w.in;
-  return (end + 63) / 64 * 64;
+  return round_up(end, 64);
 }
 
 struct MaxCodes {
@@ -263,7 +264,7 @@ void along_line(const PoolAxis& w, const Line* line, Line* to) {
 template <class Step, class Q>
 size_t linear_workspace(const KernelArgs& args) {
   const PoolMaps p = pool_maps(args);
-  return static_cast<size_t>(threads_of(args) * (line_length(p.w) + (p.w.out + 63) / 64 * 64)) *
+  return static_cast<size_t>(threads_of(args) * (line_length(p.w) + round_up(p.w.out, 64))) *
          sizeof(typename Step::template Line<Q>);
 }
 
@@ -272,7 +273,7 @@ void run_linear(const KernelArgs& args) {
   using Line = typename Step::template Line<Q>;
   constexpr bool kIsMax = sizeof(Line) == 1;
   const PoolMaps p = pool_maps(args);
-  const int64_t length = line_length(p.w), own = length + (p.w.out + 63) / 64 * 64;
+  const int64_t length = line_length(p.w), own = length + round_up(p.w.out, 64);
   split(args.pool, p.batch * p.channels, pool_us(p, kLanes),
         [&](int worker, int64_t first, int64_t last) {
           Line *line = reinterpret_cast<Line*>(args.workspace) + worker * own,
