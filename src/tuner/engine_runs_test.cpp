@@ -439,6 +439,37 @@ TEST(EngineRuns, GenericOperatorsBetweenConvolutions) {
   }
 }
 
+// A reader may want an output's elements row by row and have them copied for itself: that copy may
+// become the output, but not under a name of its own.
+TEST(EngineRuns, OutputsKeepTheirNames) {
+  std::string weights;
+  for (int k = 0; k < 32 * 32; ++k) weights += k > 0 ? ", 1" : "1";
+  const std::string text = fmt::format(R"(graph "g" {{
+    input x: float[1, 32, 9, 7]
+    constant v: float[32, 32, 1, 1] = [{}]
+    y: float[1, 32, 9, 7] = Convolution(x, v) {{kernel=[1, 1], stride=[1, 1], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0]}}
+    r: float[1, 2016] = Shuffle(y) {{has_reshape=true, reshape=[1, 2016]}}
+    t: float[1, 2016] = SoftMax(r) {{axis=1, last_axis=1}}
+    output y
+    output t
+  }})",
+                                       weights);
+  for (uint64_t choices = 0; choices < 20; ++choices) {
+    BuildOptions options;
+    options.random_choices = choices;
+    const auto engine = engine_of(graph_of(text), options);
+    ASSERT_TRUE(engine);
+    const engine::Plan& plan = engine->plan();
+    ASSERT_EQ(plan.outputs.size(), 2u);
+    EXPECT_EQ(plan.tensors[plan.outputs[0]].name, "y") << choices;
+    EXPECT_EQ(plan.tensors[plan.outputs[1]].name, "t") << choices;
+    EXPECT_EQ(std::count_if(plan.tensors.begin(), plan.tensors.end(),
+                            [](const engine::PlanTensor& tensor) { return tensor.name == "y"; }),
+              1)
+        << choices;
+  }
+}
+
 TEST(EngineRuns, ProfilerSeesEveryStepThatRuns) {
   const auto context = context_of(kTwoInputs);
   ASSERT_TRUE(context);

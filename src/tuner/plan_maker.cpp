@@ -325,6 +325,7 @@ class Maker {
   Status add_output(const Tensor& tensor) {
     const auto found = made_.find({&tensor, kLinear});
     if (found != made_.end() && can_be_output(found->second)) {
+      take_name(tensor, found->second);
       PlanTensor& t = plan_.tensors[found->second];
       t.role = TensorRole::kOutput;
       t.value.reset();
@@ -346,6 +347,17 @@ class Maker {
     return add_reformat(fmt::format("Reformatting CopyNode for Output Tensor {} to {}",
                                     plan_.outputs.size() - 1, tensor.name),
                         tensor, from, to);
+  }
+
+  // What another layer's reformatted input holds is the network's output: callers ask by its name.
+  void take_name(const Tensor& tensor, int output) {
+    if (plan_.tensors[output].name == tensor.name) return;
+    for (const auto& [key, other] : made_) {
+      if (key.tensor == &tensor && plan_.tensors[other].name == tensor.name && tensor.producer)
+        plan_.tensors[other].name =
+            fmt::format("Reformatted Output Tensor 0 to {}", tensor.producer->name);
+    }
+    plan_.tensors[output].name = tensor.name;
   }
 
   int root_of(int t) const {
