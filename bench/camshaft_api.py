@@ -41,11 +41,25 @@ def check(status):
         raise RuntimeError(library.camshaft_last_error().decode())
 
 
+def probe(name, *arguments):
+    function = getattr(ctypes.CDLL(str(BUILD / "lib" / "libcamshaft_bench.so")), f"camshaft_bench_{name}")
+    function.restype = ctypes.c_double
+    return function(*arguments)
+
+
 def fma_peak():
     """1e9 MAC/s of one thread, measured now."""
-    probe = ctypes.CDLL(str(BUILD / "lib" / "libcamshaft_bench.so"))
-    probe.camshaft_bench_fma_peak.restype = ctypes.c_double
-    return probe.camshaft_bench_fma_peak()
+    return probe("fma_peak")
+
+
+def byte_peak():
+    """The same of products of bytes."""
+    return probe("byte_peak")
+
+
+def read_bandwidth(size):
+    """1e9 B/s at which one thread reads `size` bytes again and again."""
+    return probe("read_bandwidth", ctypes.c_size_t(size))
 
 
 class Context:

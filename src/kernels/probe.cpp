@@ -75,19 +75,26 @@ double measure_bf16_peak(Isa isa, double seconds) {
   return best_rate(probe.run_pairs, 2 * kRounds * probe.macs(), seconds);
 }
 
-double measure_read_bandwidth(double seconds) {
-  const size_t words =
-      std::min<size_t>(4 * cpu_info().l3_bytes, size_t{256} << 20) / sizeof(uint64_t);
-  const std::vector<uint64_t> buffer(words, 1);
+double measure_read_bandwidth(double seconds, size_t bytes) {
+  // Sums of whole vectors, in registers: adding must not be what takes the time where caches hold
+  // the buffer.
+  using Vector [[gnu::vector_size(32)]] = uint64_t;
+  constexpr size_t kSums = 4;
+  if (bytes == 0) bytes = std::min<size_t>(4 * cpu_info().l3_bytes, size_t{256} << 20);
+  const std::vector<Vector> buffer(std::max(bytes / sizeof(Vector) / kSums, size_t{1}) * kSums,
+                                   Vector{1});
+  const auto size = static_cast<double>(buffer.size() * sizeof(Vector));
   volatile uint64_t sink = 0;
   double best = 0;
   for (const Clock::time_point begin = Clock::now(); best == 0 || seconds_since(begin) < seconds;) {
     const Clock::time_point start = Clock::now();
-    uint64_t sums[8] = {};
-    for (size_t k = 0; k + 8 <= words; k += 8)
-      for (size_t lane = 0; lane < 8; ++lane) sums[lane] += buffer[k + lane];
-    for (uint64_t sum : sums) sink = sink + sum;
-    best = std::max(best, static_cast<double>(words * sizeof(uint64_t)) / seconds_since(start));
+    Vector sums[kSums] = {};
+    for (size_t k = 0; k < buffer.size(); k += kSums) {
+#pragma GCC unroll 4
+      for (size_t lane = 0; lane < kSums; ++lane) sums[lane] += buffer[k + lane];
+    }
+    for (const Vector& sum : sums) sink = sink + sum[0] + sum[3];
+    best = std::max(best, size / seconds_since(start));
   }
   return best / 1e9;
 }
