@@ -8,6 +8,7 @@ Each model is loaded by every engine, the outputs are compared with ONNX Runtime
 --rounds rounds of --seconds each; every turn starts with runs that are not counted. A probe of the processor's FMA peak runs in every
 round: the clock moves, so trust ratios and percent of peak, not milliseconds. OpenVINO runs twice: with the precision hint f32, and as
 it comes (on processors with BF16 it then computes in bf16). ncnn, through pnnx, runs in a process of its own: it crashes on some models.
+So does camshaft_avx2, Camshaft held to AVX2: a process has one instruction set. The other engines keep theirs.
 --isa avx2 (or avx_vnni) holds Camshaft and OpenVINO to AVX2; ONNX Runtime cannot be held and is left out.
 A FOLDER is searched for model.onnx and *.onnx. Inputs come from test_data_set_0 beside the model, else they are seeded random numbers."""
 
@@ -15,6 +16,7 @@ import argparse
 import json
 import os
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
@@ -36,7 +38,7 @@ def parse_arguments():
     parser.add_argument("--timing-cache", default="", help="Camshaft's timing cache file")
     parser.add_argument("--json", help="write the figures here")
     parser.add_argument("--markdown", help="write the table of docs/performance.md here: a row per model, ms with each thread count")
-    parser.add_argument("--ncnn-worker", nargs=2, metavar=("MODEL", "THREADS"), help=argparse.SUPPRESS)
+    parser.add_argument("--worker", nargs=3, metavar=("ENGINE", "MODEL", "THREADS"), help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
@@ -172,39 +174,55 @@ class CamshaftBest(Camshaft):
     reduced = {"bf16": True, "fp16": True}
 
 
-class Ncnn:
-    """Talks to a process of its own: "run SECONDS" is answered by the times in ms of the runs."""
-    name = "ncnn"
+class OwnProcess:
+    """An engine in a process of its own: "run SECONDS" is answered by the times in ms of the runs, "outputs" by files."""
+    engine = None  # the worker's
+    environment = {}
 
     def __init__(self, path, inputs, threads):
-        command = [sys.executable, __file__, "--ncnn-worker", str(path), str(threads)]
-        self.worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        command = [sys.executable, __file__, "--worker", self.engine, str(path), str(threads), "--level", str(ARGUMENTS.level),
+                   "--timing-cache", ARGUMENTS.timing_cache]
+        self.worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                                       env={**os.environ, **self.environment})
         answer = self.worker.stdout.readline().strip()
         if answer != "ready":
             raise RuntimeError(answer or "the process died")
 
-    def turn(self, seconds):
-        self.worker.stdin.write(f"run {seconds}\n")
+    def ask(self, question):
+        self.worker.stdin.write(question + "\n")
         self.worker.stdin.flush()
         answer = self.worker.stdout.readline()
         if not answer:
             raise RuntimeError("the process died")
         return json.loads(answer)
 
+    def turn(self, seconds):
+        return self.ask(f"run {seconds}")
+
     def outputs(self):
-        self.worker.stdin.write("outputs\n")
-        self.worker.stdin.flush()
-        answer = self.worker.stdout.readline()
-        if not answer:
-            raise RuntimeError("the process died")
-        return [np.load(file) for file in json.loads(answer)]
+        return [np.load(file) for file in self.ask("outputs")]
+
+    def __del__(self):
+        if hasattr(self, "worker"):
+            self.worker.stdin.close()
+            self.worker.wait()
 
 
-ENGINES = {engine.name: engine for engine in (Camshaft, CamshaftBf16, CamshaftBest, OnnxRuntime, OpenVinoF32, OpenVino, Ncnn)}
+class Ncnn(OwnProcess):
+    name = engine = "ncnn"
 
 
-def ncnn_worker(path, threads):
-    """Converts with pnnx, runs with ncnn's Python binding; see Ncnn."""
+class CamshaftAvx2(OwnProcess):
+    name = "camshaft_avx2"
+    engine = "camshaft"
+    environment = {"CAMSHAFT_ISA": "avx2"}
+
+
+ENGINES = {engine.name: engine for engine in (Camshaft, CamshaftBf16, CamshaftBest, OnnxRuntime, OpenVinoF32, OpenVino, Ncnn, CamshaftAvx2)}
+
+
+def load_ncnn(path):
+    """Converts with pnnx, loads with ncnn's Python binding; gives run() and outputs()."""
     import tempfile
     import ncnn
     path = pathlib.Path(path).resolve()
@@ -217,14 +235,12 @@ def ncnn_worker(path, threads):
     converted = subprocess.run(["pnnx", str(model), f"inputshape={shapes}", "fp16=0"], cwd=folder, capture_output=True, text=True)
     param = pathlib.Path(folder) / "model.ncnn.param"
     if converted.returncode or not param.exists():
-        print("pnnx does not convert it", flush=True)
-        return
+        raise RuntimeError("pnnx does not convert it")
     net = ncnn.Net()
-    net.opt.num_threads = threads
+    net.opt.num_threads = int(ARGUMENTS.worker[2])
     net.opt.use_fp16_storage = net.opt.use_fp16_arithmetic = net.opt.use_fp16_packed = net.opt.use_bf16_storage = False
     if net.load_param(str(param)) or net.load_model(str(param.with_suffix(".bin"))):
-        print("ncnn does not load it", flush=True)
-        return
+        raise RuntimeError("ncnn does not load it")
     feeds = [ncnn.Mat(np.ascontiguousarray(array[0] if array.ndim > 1 else array)).clone() for array in inputs.values()]
 
     def run():
@@ -233,18 +249,35 @@ def ncnn_worker(path, threads):
             extractor.input(name, mat)
         return [extractor.extract(name)[1] for name in net.output_names()]
 
-    run()
+    return run, lambda: [np.array(mat)[None] for mat in run()]
+
+
+def work(engine, path, threads):
+    """The other end of OwnProcess."""
+    import tempfile
+    try:
+        if engine == "ncnn":
+            run, outputs = load_ncnn(path)
+        else:
+            loaded = ENGINES[engine](path, read_inputs(pathlib.Path(path)), int(threads))
+            run, outputs = loaded.run, loaded.outputs
+        run()
+    except Exception as error:  # whatever an engine raises is its answer
+        print(str(error).strip().split("\n")[0] or type(error).__name__, flush=True)
+        return
     print("ready", flush=True)
+    folder = pathlib.Path(tempfile.mkdtemp())
     for line in sys.stdin:
         word = line.split()
         if word[0] == "run":
             print(json.dumps(timed_turn(run, float(word[1]))), flush=True)
-        else:
-            files = []
-            for index, mat in enumerate(run()):
-                files.append(f"{folder}/output_{index}.npy")
-                np.save(files[-1], np.array(mat)[None])
-            print(json.dumps(files), flush=True)
+            continue
+        files = []
+        for index, array in enumerate(outputs()):
+            files.append(str(folder / f"output_{index}.npy"))
+            np.save(files[-1], array)
+        print(json.dumps(files), flush=True)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 # ------------------------------------------------------------------------------------------------------------ measuring
@@ -380,8 +413,8 @@ def write_markdown(rows, engine_names, path):
 
 
 def main():
-    if ARGUMENTS.ncnn_worker:
-        ncnn_worker(ARGUMENTS.ncnn_worker[0], int(ARGUMENTS.ncnn_worker[1]))
+    if ARGUMENTS.worker:
+        work(*ARGUMENTS.worker)
         return 0
     engine_names = [name for name in ARGUMENTS.engines.split(",") if not (ARGUMENTS.isa == "avx2" and name == "onnxruntime")]
     unknown = [name for name in engine_names if name not in ENGINES]
