@@ -4,7 +4,11 @@ PREFIX ?= /usr/local
 PYTHON ?= /usr/bin/python3
 BUILD := build/$(PRESET)
 
-.PHONY: help setup build demo test lint format bench install clean
+ZOO_PYTHON ?= python3
+ZOO_DIR ?=
+ZOO_ARGS ?=
+
+.PHONY: help setup build demo test lint format bench zoo install clean
 
 help:
 	@echo "make demo     build, then run a real detector on a photo and explain the engine"
@@ -13,6 +17,7 @@ help:
 	@echo "make lint     format, static analysis and layering checks"
 	@echo "make format   clang-format the sources in place"
 	@echo "make bench    kernel benchmarks; bench/peers.py compares whole models with other engines"
+	@echo "make zoo      exports networks (or takes ZOO_DIR), compares and times them, writes docs/zoo.md: tests/zoo/README.md"
 	@echo "make install  PREFIX=$(PREFIX)"
 
 setup:
@@ -42,6 +47,11 @@ format:
 bench: build
 	@cmake --build --preset $(PRESET) --target kernels_bench camshaft_bench
 	@$(BUILD)/bin/kernels_bench
+
+zoo: build
+	@cmake --build --preset $(PRESET) --target camshaft_bench
+	-@[ -n "$(ZOO_DIR)" ] || $(ZOO_PYTHON) tests/zoo/export.py build/zoo/models all
+	@CAMSHAFT_BUILD=$(abspath $(BUILD)) $(ZOO_PYTHON) tests/zoo/run.py $(or $(ZOO_DIR),build/zoo/models) --markdown docs/zoo.md $(ZOO_ARGS)
 
 install: build
 	@cmake --install $(BUILD) --prefix $(PREFIX)

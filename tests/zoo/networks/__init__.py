@@ -1,0 +1,34 @@
+"""The zoo's own networks: every file registers some with @network. Real widths, few layers, seeded weights; nothing is downloaded."""
+
+import importlib
+
+REGISTRY = {}
+TORCH_FILES = ("classification", "mobile", "dense", "detection", "geometry", "audio", "speech", "text", "decoders", "scans", "generative", "tabular")
+OTHER_FILES = ("scikit_learn", "keras_layers")  # their exporters live in an environment of their own: see README.md
+
+
+class Network:
+    """`make()` gives (module, inputs) or (module, inputs, other inputs): dictionaries of tensors, in the order of forward's parameters. `dynamic`: input
+    name -> {axis: symbol}; the other inputs then have other extents there. `exporter`: "script" (TorchScript) or "dynamo"."""
+
+    def __init__(self, name, exporter, opset, dynamic, make):
+        self.name, self.exporter, self.opset, self.dynamic, self.make = name, exporter, opset, dynamic or {}, make
+
+
+def network(name, exporter, opset, dynamic=None):
+    def register(make):
+        assert name not in REGISTRY, name
+        REGISTRY[name] = Network(name, exporter, opset, dynamic, make)
+        return make
+    return register
+
+
+def load_all(files):
+    """Imports the files whose packages are here; gives {file: why not} of the others."""
+    missing = {}
+    for file in files:
+        try:
+            importlib.import_module(f"networks.{file}")
+        except ImportError as error:
+            missing[file] = str(error)
+    return missing

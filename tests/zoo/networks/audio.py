@@ -1,0 +1,199 @@
+"""Sound: waveforms in or out."""
+
+import math
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from networks import network
+
+
+class WaveNet(nn.Module):
+    """Causal dilated convolutions, gates, skips; padded on the left only."""
+
+    def __init__(self, width=64, skip=128, dilations=(1, 2, 4, 8, 16, 32)):
+        super().__init__()
+        self.embed, self.dilations = nn.Embedding(256, width), dilations
+        self.filter = nn.ModuleList(nn.Conv1d(width, 2 * width, 2, dilation=d) for d in dilations)
+        self.residual, self.skip = nn.ModuleList(nn.Conv1d(width, width, 1) for _ in dilations), nn.ModuleList(nn.Conv1d(width, skip, 1) for _ in dilations)
+        self.last = nn.Sequential(nn.ReLU(), nn.Conv1d(skip, skip, 1), nn.ReLU(), nn.Conv1d(skip, 256, 1))
+
+    def forward(self, codes):
+        x, total = self.embed(codes).transpose(1, 2), 0
+        for d, both, residual, skip in zip(self.dilations, self.filter, self.residual, self.skip):
+            a, b = both(F.pad(x, (d, 0))).chunk(2, 1)
+            y = torch.tanh(a) * torch.sigmoid(b)
+            total = total + skip(y)
+            x = x + residual(y)
+        return self.last(total)
+
+
+@network("wavenet_dyn", "dynamo", 18, {"codes": {0: "batch", 1: "samples"}})
+def wavenet():
+    return WaveNet(), {"codes": torch.randint(0, 256, (2, 800))}, {"codes": torch.randint(0, 256, (1, 1000))}
+
+
+class GlobalNorm(nn.Module):
+    """Over channels and time."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(width, 1)), nn.Parameter(torch.zeros(width, 1))
+
+    def forward(self, x):
+        mean = x.mean((1, 2), keepdim=True)
+        return self.weight * (x - mean) / torch.sqrt(((x - mean) ** 2).mean((1, 2), keepdim=True) + 1e-8) + self.bias
+
+
+class ConvTasNet(nn.Module):
+    class Block(nn.Module):
+        def __init__(self, width, hidden, dilation):
+            super().__init__()
+            self.body = nn.Sequential(nn.Conv1d(width, hidden, 1), nn.PReLU(), GlobalNorm(hidden), nn.Conv1d(hidden, hidden, 3, padding=dilation, dilation=dilation, groups=hidden), nn.PReLU(), GlobalNorm(hidden))
+            self.residual, self.skip = nn.Conv1d(hidden, width, 1), nn.Conv1d(hidden, width, 1)
+
+        def forward(self, x):
+            y = self.body(x)
+            return x + self.residual(y), self.skip(y)
+
+    def __init__(self, filters=256, width=128, hidden=256, sources=2):
+        super().__init__()
+        self.sources = sources
+        self.encoder, self.norm, self.narrow = nn.Conv1d(1, filters, 16, 8, bias=False), GlobalNorm(filters), nn.Conv1d(filters, width, 1)
+        self.blocks = nn.ModuleList(self.Block(width, hidden, 2 ** k) for k in range(5))
+        self.mask, self.decoder = nn.Sequential(nn.PReLU(), nn.Conv1d(width, sources * filters, 1), nn.Sigmoid()), nn.ConvTranspose1d(filters, 1, 16, 8, bias=False)
+
+    def forward(self, mixture):
+        code = F.relu(self.encoder(mixture[:, None]))
+        x, total = self.narrow(self.norm(code)), 0
+        for block in self.blocks:
+            x, skip = block(x)
+            total = total + skip
+        b, c, t = code.shape
+        masked = self.mask(total).view(b, self.sources, c, t) * code[:, None]
+        return self.decoder(masked.view(b * self.sources, c, t)).view(b, self.sources, -1)
+
+
+@network("conv_tasnet_ts_dyn", "script", 17, {"mixture": {0: "batch", 1: "samples"}})
+def conv_tasnet():
+    return ConvTasNet(), {"mixture": torch.randn(1, 4000)}, {"mixture": torch.randn(2, 3200)}
+
+
+class Demucs(nn.Module):
+    """Strided convolutions with GLU, a bidirectional LSTM in the middle, transposed convolutions with skips."""
+
+    def __init__(self, width=32, depth=3):
+        super().__init__()
+        self.encoder, self.decoder, inputs = nn.ModuleList(), nn.ModuleList(), 2
+        for level in range(depth):
+            outputs = width * 2 ** level
+            self.encoder.append(nn.Sequential(nn.Conv1d(inputs, outputs, 8, 4), nn.ReLU(), nn.Conv1d(outputs, 2 * outputs, 1), nn.GLU(1)))
+            up = [nn.Conv1d(outputs, 2 * outputs, 3, padding=1), nn.GLU(1), nn.ConvTranspose1d(outputs, inputs if level else 8, 8, 4)]
+            self.decoder.insert(0, nn.Sequential(*up, *([nn.ReLU()] if level else [])))
+            inputs = outputs
+        self.lstm, self.linear = nn.LSTM(inputs, inputs, 2, bidirectional=True), nn.Linear(2 * inputs, inputs)
+
+    def forward(self, mix):
+        mean, scale = mix.mean((1, 2), keepdim=True), mix.std((1, 2), keepdim=True)
+        x, skips = (mix - mean) / (scale + 1e-5), []
+        for layer in self.encoder:
+            x = layer(x)
+            skips.append(x)
+        x = self.linear(self.lstm(x.permute(2, 0, 1))[0]).permute(1, 2, 0)
+        for layer in self.decoder:
+            x = layer(x + skips.pop()[..., :x.shape[-1]])
+        return x * scale + mean
+
+
+@network("demucs_lstm", "dynamo", 18)
+def demucs():
+    samples = 8 + 4 * (8 + 4 * (8 + 4 * 40 - 4) - 4) - 4
+    return Demucs(), {"mix": torch.randn(1, 2, samples)}
+
+
+class HifiGan(nn.Module):
+    """Mel frames to samples: transposed convolutions, residual blocks of several kernels and dilations, averaged."""
+
+    class Residual(nn.Module):
+        def __init__(self, width, kernel):
+            super().__init__()
+            self.one = nn.ModuleList(nn.Conv1d(width, width, kernel, padding=(kernel - 1) // 2 * d, dilation=d) for d in (1, 3, 5))
+            self.two = nn.ModuleList(nn.Conv1d(width, width, kernel, padding=(kernel - 1) // 2) for _ in range(3))
+
+        def forward(self, x):
+            for one, two in zip(self.one, self.two):
+                x = x + two(F.leaky_relu(one(F.leaky_relu(x, 0.1)), 0.1))
+            return x
+
+    def __init__(self, width=128, rates=(8, 8, 2), kernels=(3, 7)):
+        super().__init__()
+        self.first = nn.Conv1d(80, width, 7, padding=3)
+        self.up = nn.ModuleList(nn.ConvTranspose1d(width // 2 ** k, width // 2 ** (k + 1), 2 * rate, rate, rate // 2) for k, rate in enumerate(rates))
+        self.blocks = nn.ModuleList(nn.ModuleList(self.Residual(width // 2 ** (k + 1), kernel) for kernel in kernels) for k in range(len(rates)))
+        self.last = nn.Conv1d(width // 2 ** len(rates), 1, 7, padding=3)
+
+    def forward(self, mel):
+        x = self.first(mel)
+        for up, blocks in zip(self.up, self.blocks):
+            x = up(F.leaky_relu(x, 0.1))
+            x = sum(block(x) for block in blocks) / len(blocks)
+        return torch.tanh(self.last(F.leaky_relu(x)))
+
+
+@network("hifigan_ts_dyn", "script", 17, {"mel": {0: "batch", 2: "frames"}})
+def hifigan():
+    return HifiGan(), {"mel": torch.randn(1, 80, 40)}, {"mel": torch.randn(2, 80, 27)}
+
+
+class Keywords(nn.Module):
+    """Log-mel spectrum by convolutions with sines, then depthwise separable convolutions, then a GRU's last state."""
+
+    def __init__(self, size=400, hop=160, bands=40):
+        super().__init__()
+        angles = 2 * math.pi * torch.arange(size)[None] * torch.arange(size // 2 + 1)[:, None] / size
+        window = torch.hann_window(size)
+        self.hop, self.size = hop, size
+        self.register_buffer("basis", torch.cat([angles.cos(), -angles.sin()])[:, None] * window)
+        self.register_buffer("mel", torch.rand(bands, size // 2 + 1) ** 8)
+        layers, width = [], 1
+        for outputs, stride in ((32, (2, 2)), (64, (2, 1)), (64, (2, 1))):
+            layers += [nn.Conv2d(width, width, 3, stride, 1, groups=width, bias=False), nn.BatchNorm2d(width), nn.ReLU(), nn.Conv2d(width, outputs, 1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU()]
+            width = outputs
+        self.body, self.gru, self.head = nn.Sequential(*layers), nn.GRU(64 * 5, 128, batch_first=True), nn.Linear(128, 35)
+
+    def forward(self, wave):
+        spectrum = F.conv1d(wave[:, None], self.basis, stride=self.hop)
+        real, imaginary = spectrum.chunk(2, 1)
+        x = torch.log(self.mel @ (real ** 2 + imaginary ** 2) + 1e-6)
+        x = (x - x.mean((1, 2), keepdim=True)) / x.std((1, 2), keepdim=True)
+        x = self.body(x[:, None]).flatten(1, 2).transpose(1, 2)
+        return self.head(self.gru(x)[1][-1])
+
+
+@network("keywords_gru_ts_dyn", "script", 17, {"wave": {0: "batch"}})
+def keywords():
+    return Keywords(), {"wave": torch.randn(1, 16000)}, {"wave": torch.randn(3, 16000)}
+
+
+class SpectrumMask(nn.Module):
+    """Enhances speech in frames: Fourier transform of PyTorch, a mask, the inverse, overlap-add by fold."""
+
+    def __init__(self, size=256, hop=128):
+        super().__init__()
+        self.size, self.hop, self.gru, self.mask = size, hop, nn.GRU(size // 2 + 1, 128, batch_first=True), nn.Linear(128, size // 2 + 1)
+        self.register_buffer("window", torch.hann_window(size))
+
+    def forward(self, wave):
+        frames = wave.unfold(1, self.size, self.hop) * self.window
+        spectrum = torch.view_as_real(torch.fft.rfft(frames))
+        power = torch.log(spectrum.pow(2).sum(-1) + 1e-5)
+        gain = torch.sigmoid(self.mask(self.gru(power)[0]))
+        clean = torch.fft.irfft(torch.view_as_complex((spectrum * gain[..., None]).contiguous()), n=self.size) * self.window
+        length = (frames.shape[1] - 1) * self.hop + self.size
+        return F.fold(clean.transpose(1, 2), (1, length), (1, self.size), stride=(1, self.hop)).flatten(1)
+
+
+@network("spectrum_mask", "dynamo", 20)
+def spectrum_mask():
+    return SpectrumMask(), {"wave": torch.randn(1, 8192)}
