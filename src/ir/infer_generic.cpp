@@ -12,7 +12,8 @@ namespace {
 const std::unordered_map<std::string_view, const GenericRow*>& rules() {
   static const auto table = [] {
     std::unordered_map<std::string_view, const GenericRow*> all;
-    for (auto rows : {generic_algebra_rules(), generic_vision_rules(), generic_random_rules()})
+    for (auto rows : {generic_algebra_rules(), generic_vision_rules(), generic_random_rules(),
+                      generic_learning_rules()})
       for (const GenericRow& row : rows) all.emplace(row.op_type, &row);
     return all;
   }();

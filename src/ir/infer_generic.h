@@ -44,5 +44,6 @@ struct GenericRow {
 std::span<const GenericRow> generic_algebra_rules();
 std::span<const GenericRow> generic_vision_rules();
 std::span<const GenericRow> generic_random_rules();
+std::span<const GenericRow> generic_learning_rules();
 
 }  // namespace camshaft::ir

@@ -143,6 +143,9 @@ std::span<const OperatorRow> quantize_operators();
 std::span<const OperatorRow> recurrence_operators();
 std::span<const OperatorRow> control_operators();
 std::span<const OperatorRow> generic_operators();
+std::span<const OperatorRow> learning_operators();
+std::span<const OperatorRow> tree_operators();
+std::span<const OperatorRow> svm_operators();
 const OperatorRow* find_operator(std::string_view op_type);
 const OperatorRow* find_microsoft_operator(std::string_view op_type);
 

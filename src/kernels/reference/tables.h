@@ -15,7 +15,10 @@
   X(generic_signal)                   \
   X(generic_vision)                   \
   X(generic_boxes)                    \
-  X(generic_attention) X(generic_quantized) X(generic_sets) X(generic_norm) X(generic_random)
+  X(generic_attention)                \
+  X(generic_trees)                    \
+  X(generic_encoders)                 \
+  X(generic_quantized) X(generic_sets) X(generic_norm) X(generic_random)
 
 namespace camshaft::kernels::reference {
 

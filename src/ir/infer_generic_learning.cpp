@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shapes of Generic operators: those of ai.onnx.ml.
+#include "ir/infer_generic.h"
+
+namespace camshaft::ir {
+namespace {
+
+// x [rows, features] or one row, the trees → scores [rows, targets], which of them were reached.
+Status tree_ensemble(GenericRule& g) {
+  Inference& f = g.f;
+  CAMSHAFT_TRY(f.require(5));
+  if (f.ranked(0) && (f.rank(0) == 0 || f.rank(0) > 2))
+    return invalid("x of rank {} is neither a row nor rows of features", f.rank(0));
+  const Dim rows = f.ranked(0) ? (f.rank(0) == 2 ? f.shape(0)[0] : Dim(1)) : f.unknown();
+  const Shape shape = {rows, Dim(g.integer("n_targets", 1))};
+  CAMSHAFT_TRY(f.give(f.in(4).type, shape));
+  return f.outputs.size() > 1 ? f.give(DataType::kBool, shape, 1) : ok_status();
+}
+
+Status label_encoder(GenericRule& g) {
+  Inference& f = g.f;
+  CAMSHAFT_TRY(f.require(3));
+  return f.ranked(0) ? f.give(f.in(2).type, f.shape(0)) : f.unranked(f.in(2).type);
+}
+
+Status one_hot_encoder(GenericRule& g) {
+  Inference& f = g.f;
+  CAMSHAFT_TRY(f.require(1));
+  if (!f.ranked(0)) return f.unranked(DataType::kFloat);
+  if (f.rank(0) + 1 > kMaxRank)
+    return make_error(ErrorCode::kUnsupported, "more than {} dimensions", kMaxRank);
+  Shape shape = f.shape(0);
+  shape.push_back(static_cast<int64_t>(g.list("cats_int64s").size()));
+  return f.give(DataType::kFloat, shape);
+}
+
+constexpr GenericRow kRows[] = {
+    {"TreeEnsemble", tree_ensemble},
+    {"LabelEncoder", label_encoder},
+    {"OneHotEncoder", one_hot_encoder},
+};
+
+}  // namespace
+
+std::span<const GenericRow> generic_learning_rules() {
+  return kRows;
+}
+
+}  // namespace camshaft::ir
