@@ -8,33 +8,43 @@
 namespace camshaft::ir {
 namespace {
 
-std::optional<Dim> truth(const std::optional<bool>& value) {
-  return value ? std::optional<Dim>(*value ? 1 : 0) : std::nullopt;
+// Longer lists of truths that symbols decide are masks, not shape arithmetic.
+constexpr size_t kMaxTruths = 64;
+
+// 1 where `a` is above 0, else 0. Truths of integers are expressions, too: bounds decide them.
+Dim positive(Dim a, SymbolTable& symbols) {
+  return symbols.min(symbols.max(a, 0), 1);
 }
 
-std::optional<bool> proven_less(Dim a, Dim b, bool or_equal, SymbolTable& symbols) {
-  const SymbolTable::Bounds difference = symbols.bounds(symbols.sub(a, b));
-  if (or_equal ? difference.high <= 0 : difference.high < 0) return true;
-  if (or_equal ? difference.low > 0 : difference.low >= 0) return false;
-  return std::nullopt;
+Dim negation(Dim truth, SymbolTable& symbols) {
+  return symbols.sub(1, truth);
 }
 
-std::optional<bool> proven_equal(Dim a, Dim b, SymbolTable& symbols) {
-  if (a == b) return true;
-  const SymbolTable::Bounds difference = symbols.bounds(symbols.sub(a, b));
-  if (difference.low > 0 || difference.high < 0) return false;
-  return std::nullopt;
+Dim less(Dim a, Dim b, SymbolTable& symbols) {
+  return positive(symbols.sub(b, a), symbols);
+}
+
+Dim unequal(Dim a, Dim b, SymbolTable& symbols) {
+  return symbols.add(less(a, b, symbols), less(b, a, symbols));
 }
 
 std::optional<Dim> divide(bool floating, Dim a, Dim b, SymbolTable& symbols) {
   if (b == Dim(0)) return std::nullopt;
   if (floating)
     return symbols.mod(a, b) == Dim(0) ? std::optional(symbols.floor_div(a, b)) : std::nullopt;
-  const SymbolTable::Bounds left = symbols.bounds(a), right = symbols.bounds(b);
-  if (left.low >= 0 && right.low >= 0) return symbols.floor_div(a, b);
-  if (!symbols.is_number(a) || !symbols.is_number(b) || symbols.number(b) == -1)
-    return std::nullopt;
-  return symbols.constant(symbols.number(a) / symbols.number(b));  // toward zero
+  // Toward zero: what is left of `a` above zero, less what is below. Bounds make one of them 0.
+  const SymbolTable::Bounds right = symbols.bounds(b);
+  if (right.high < 0) return divide(false, symbols.sub(0, a), symbols.sub(0, b), symbols);
+  if (right.low < 0) return std::nullopt;
+  const Dim above = symbols.max(a, 0), below = symbols.max(symbols.sub(0, a), 0);
+  return symbols.sub(symbols.floor_div(above, b), symbols.floor_div(below, b));
+}
+
+// The rest has the sign of `a`.
+std::optional<Dim> remainder(Dim a, Dim b, SymbolTable& symbols) {
+  if (symbols.bounds(b).low <= 0) return std::nullopt;
+  if (symbols.bounds(a).low >= 0) return symbols.mod(a, b);
+  return symbols.sub(a, symbols.mul(b, *divide(false, a, b, symbols)));
 }
 
 std::optional<Dim> power(Dim a, Dim b, SymbolTable& symbols) {
@@ -46,10 +56,6 @@ std::optional<Dim> power(Dim a, Dim b, SymbolTable& symbols) {
 
 std::optional<Dim> evaluate_number(PointOp op, int64_t a) {
   switch (op) {
-    case PointOp::kSign:
-      return std::nullopt;
-    case PointOp::kNot:
-      return Dim(a == 0 ? 1 : 0);
     case PointOp::kSqrt: {
       const auto root =
           static_cast<int64_t>(std::sqrt(static_cast<double>(std::max<int64_t>(a, 0))));
@@ -87,9 +93,7 @@ std::optional<Dim> evaluate_symbolic(PointOp op, bool floating, Dim a, Dim b,
     case PointOp::kMod:
       return symbols.bounds(b).low > 0 ? std::optional(symbols.mod(a, b)) : std::nullopt;
     case PointOp::kFmod:
-      return symbols.bounds(b).low > 0 && symbols.bounds(a).low >= 0
-                 ? std::optional(symbols.mod(a, b))
-                 : std::nullopt;
+      return floating && symbols.bounds(a).low < 0 ? std::nullopt : remainder(a, b, symbols);
     case PointOp::kMin:
       return symbols.min(a, b);
     case PointOp::kMax:
@@ -97,22 +101,25 @@ std::optional<Dim> evaluate_symbolic(PointOp op, bool floating, Dim a, Dim b,
     case PointOp::kPow:
       return power(a, b, symbols);
     case PointOp::kEqual:
-      return truth(proven_equal(a, b, symbols));
+      return negation(unequal(a, b, symbols), symbols);
     case PointOp::kLess:
-      return truth(proven_less(a, b, false, symbols));
+      return less(a, b, symbols);
     case PointOp::kLessOrEqual:
-      return truth(proven_less(a, b, true, symbols));
+      return negation(less(b, a, symbols), symbols);
     case PointOp::kGreater:
-      return truth(proven_less(b, a, false, symbols));
+      return less(b, a, symbols);
     case PointOp::kGreaterOrEqual:
-      return truth(proven_less(b, a, true, symbols));
+      return negation(less(a, b, symbols), symbols);
     case PointOp::kAnd:
       return symbols.min(a, b);
     case PointOp::kOr:
       return symbols.max(a, b);
     case PointOp::kXor:
-      return truth(proven_equal(a, b, symbols) ? std::optional(!*proven_equal(a, b, symbols))
-                                               : std::nullopt);
+      return unequal(a, b, symbols);
+    case PointOp::kNot:
+      return negation(a, symbols);
+    case PointOp::kSign:
+      return symbols.sub(positive(a, symbols), positive(symbols.sub(0, a), symbols));
     default:
       return symbols.is_number(a) ? evaluate_number(op, symbols.number(a)) : std::nullopt;
   }
@@ -178,6 +185,10 @@ Status infer_elementwise(Inference& f) {
   f.out().value = combine(f.in(0), f.in(1), [&](Dim x, Dim y) {
     return evaluate_symbolic(a.op, floating, x, y, f.symbols);
   });
+  const auto is_number = [&](Dim dim) { return f.is_number(dim); };
+  if (auto& value = f.out().value; gives_bool(a.op) && value && value->size() > kMaxTruths &&
+                                   !std::all_of(value->begin(), value->end(), is_number))
+    value.reset();
   return f.give(type, shape);
 }
 
@@ -191,15 +202,17 @@ Status infer_select(Inference& f) {
   if (!f.ranked(0) || !f.ranked(1) || !f.ranked(2)) return f.unranked(f.in(1).type);
   CAMSHAFT_ASSIGN(const Shape choices, broadcast_shapes(f.shape(1), f.shape(2), f.symbols));
   CAMSHAFT_ASSIGN(const Shape shape, broadcast_shapes(f.shape(0), choices, f.symbols));
-  const std::optional<Ints> condition = f.numbers(0);
-  if (condition && f.in(1).value && f.in(2).value && shape.size() <= 1) {
-    const auto& yes = *f.in(1).value;
-    const auto& no = *f.in(2).value;
-    const size_t count = std::max({condition->size(), yes.size(), no.size()});
+  if (f.in(0).value && f.in(1).value && f.in(2).value && shape.size() <= 1) {
+    const auto &condition = *f.in(0).value, &yes = *f.in(1).value, &no = *f.in(2).value;
+    const size_t count = std::max({condition.size(), yes.size(), no.size()});
+    const auto at = [](const std::vector<Dim>& list, size_t k) {
+      return list[list.size() == 1 ? 0 : k];
+    };
     std::vector<Dim> value;
-    for (size_t k = 0; k < count && !yes.empty() && !no.empty() && !condition->empty(); ++k)
-      value.push_back((*condition)[condition->size() == 1 ? 0 : k] ? yes[yes.size() == 1 ? 0 : k]
-                                                                   : no[no.size() == 1 ? 0 : k]);
+    for (size_t k = 0; k < count && !yes.empty() && !no.empty() && !condition.empty(); ++k) {
+      const Dim other = at(no, k), difference = f.symbols.sub(at(yes, k), other);
+      value.push_back(f.symbols.add(other, f.symbols.mul(at(condition, k), difference)));
+    }
     f.out().value = std::move(value);
   }
   return f.give(f.in(1).type, shape);
@@ -238,12 +251,8 @@ namespace {
 
 // Symbols stand for numbers every integer type of at least 32 bits holds (an extent does); floats
 // hold them exactly enough.
-std::optional<Dim> cast_value(Dim value, DataType from, DataType to, const SymbolTable& symbols) {
-  if (to == DataType::kBool) {
-    const SymbolTable::Bounds bounds = symbols.bounds(value);
-    if (bounds.low > 0 || bounds.high < 0) return Dim(1);
-    return value == Dim(0) ? std::optional<Dim>(0) : std::nullopt;
-  }
+std::optional<Dim> cast_value(Dim value, DataType from, DataType to, SymbolTable& symbols) {
+  if (to == DataType::kBool) return unequal(value, 0, symbols);
   if (from == DataType::kBool || to == DataType::kInt64 || to == DataType::kFloat ||
       to == DataType::kDouble)
     return value;

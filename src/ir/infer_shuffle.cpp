@@ -131,16 +131,14 @@ Status infer_shuffle(Inference& f) {
 std::optional<SliceRange> resolve_slice(Dim extent, Dim start, Dim end, int64_t step,
                                         SymbolTable& symbols) {
   constexpr int64_t kEverything = kMaxExtent;  // what exporters write for "to the end"
-  const auto from_end = [&](Dim position) -> std::optional<Dim> {
+  const auto from_end = [&](Dim position) {
     const SymbolTable::Bounds bounds = symbols.bounds(position);
-    if (bounds.low >= 0) return position;
-    if (bounds.high < 0)
-      return bounds.low <= -kEverything ? symbols.constant(-kEverything)
-                                        : symbols.add(position, extent);
-    return std::nullopt;
+    if (bounds.high < 0 && bounds.low <= -kEverything) return symbols.constant(-kEverything);
+    const Dim is_negative = symbols.min(symbols.max(symbols.sub(0, position), 0), 1);
+    return symbols.add(position, symbols.mul(is_negative, extent));
   };
-  const std::optional<Dim> first = from_end(start), last = from_end(end);
-  if (!first || !last || step == 0) return std::nullopt;
+  const Dim first = from_end(start), last = from_end(end);
+  if (step == 0) return std::nullopt;
   const auto clamp = [&](Dim position, Dim low, Dim high) {
     if (symbols.is_number(position) && symbols.number(position) >= kEverything) return high;
     if (symbols.is_number(position) && symbols.number(position) <= -kEverything) return low;
@@ -148,13 +146,13 @@ std::optional<SliceRange> resolve_slice(Dim extent, Dim start, Dim end, int64_t 
   };
   SliceRange range;
   if (step > 0) {
-    range.start = clamp(*first, 0, extent);
-    const Dim stop = clamp(*last, 0, extent);
+    range.start = clamp(first, 0, extent);
+    const Dim stop = clamp(last, 0, extent);
     range.size = symbols.max(symbols.ceil_div(symbols.sub(stop, range.start), step), 0);
   } else {
     const Dim behind = symbols.sub(extent, 1), before = symbols.constant(-1);
-    range.start = clamp(*first, before, behind);
-    const Dim stop = clamp(*last, before, behind);
+    range.start = clamp(first, before, behind);
+    const Dim stop = clamp(last, before, behind);
     range.size =
         symbols.max(symbols.ceil_div(symbols.sub(range.start, stop), symbols.constant(-step)), 0);
   }

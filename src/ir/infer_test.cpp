@@ -103,8 +103,19 @@ TEST(Infer, SlicesToTheEndKeepTheSymbol) {
   EXPECT_EQ(resolve_slice(n, 0, INT32_MAX, 1, symbols)->size, n);
   EXPECT_EQ(resolve_slice(n, symbols.constant(-1), symbols.constant(INT64_MIN), -1, symbols)->size,
             n);
-  const Dim run = symbols.sub(n, symbols.input("m"));
-  EXPECT_FALSE(resolve_slice(n, run, n, 1, symbols));  // may be negative
+}
+
+TEST(Infer, SlicesFromPositionsOfEitherSign) {
+  SymbolTable symbols;
+  const Dim n = symbols.input("n"), position = symbols.sub(n, 4);
+  for (int64_t step : {1, 2, -1}) {
+    const auto symbolic = resolve_slice(n, position, step > 0 ? n : Dim(0), step, symbols);
+    ASSERT_TRUE(symbolic);
+    for (int64_t extent = 0; extent < 9; ++extent)
+      EXPECT_EQ(at(symbols, symbolic->size, n, extent),
+                slice_numbers(extent, extent - 4, step > 0 ? extent : 0, step).size.extent())
+          << extent << " step " << step;
+  }
 }
 
 TEST(Infer, ReshapeRules) {
@@ -173,7 +184,53 @@ TEST(Infer, ComparisonsThatSymbolsProve) {
       .input(DataType::kInt64, {3}, std::vector<Dim>{n, 0, 5});
   EXPECT_EQ(equal.run().value()[0].value, (std::vector<Dim>{1, 0, 0}));
   equal.inputs[1].value = std::vector<Dim>{1, 0, 0};  // n may be 1
-  EXPECT_FALSE(equal.run().value()[0].value);
+  const auto value = equal.run().value()[0].value;
+  ASSERT_TRUE(value);
+  for (int64_t extent : {0, 1, 2, 7})
+    EXPECT_EQ(at(equal.symbols, (*value)[0], n, extent), extent == 1);
+}
+
+// Integer operators on symbols give what they give on numbers, whatever the signs.
+TEST(Infer, OperatorsOnSymbolsAndNumbersAgree) {
+  SymbolTable symbols;
+  const Dim n = symbols.input("n");
+  for (PointOp op : {PointOp::kDiv, PointOp::kMod, PointOp::kFmod, PointOp::kEqual, PointOp::kLess,
+                     PointOp::kLessOrEqual, PointOp::kGreater, PointOp::kGreaterOrEqual})
+    for (int64_t b : {-3, -2, -1, 1, 2, 5}) {
+      const Dim shifted = symbols.sub(n, 6), right = symbols.constant(b);
+      const auto symbolic = evaluate_symbolic(op, false, shifted, right, symbols);
+      if (op == PointOp::kMod || op == PointOp::kFmod) {
+        if (b < 0) continue;  // not followed
+      }
+      ASSERT_TRUE(symbolic) << enum_name(op) << " " << b;
+      for (int64_t extent = 0; extent < 14; ++extent) {
+        const int64_t a = extent - 6;
+        const int64_t wanted = op == PointOp::kDiv           ? a / b
+                               : op == PointOp::kMod         ? (a % b + b) % b
+                               : op == PointOp::kFmod        ? a % b
+                               : op == PointOp::kEqual       ? a == b
+                               : op == PointOp::kLess        ? a < b
+                               : op == PointOp::kLessOrEqual ? a <= b
+                               : op == PointOp::kGreater     ? a > b
+                                                             : a >= b;
+        EXPECT_EQ(at(symbols, *symbolic, n, extent), wanted)
+            << a << " " << enum_name(op) << " " << b;
+      }
+    }
+}
+
+TEST(Infer, ChoicesThatSymbolsDecide) {
+  LayerCase select(LayerKind::kSelect, NoAttrs{});
+  const Dim n = select.symbols.input("n");
+  const Dim is_long = *evaluate_symbolic(PointOp::kGreater, false, n, 8, select.symbols);
+  select.input(DataType::kBool, {2}, std::vector<Dim>{is_long, 1})
+      .input(DataType::kInt64, {2}, std::vector<Dim>{n, n})
+      .input(DataType::kInt64, {1}, std::vector<Dim>{8});
+  const auto value = select.run().value()[0].value;
+  ASSERT_TRUE(value);
+  EXPECT_EQ((*value)[1], n);
+  for (int64_t extent : {0, 8, 9, 30})
+    EXPECT_EQ(at(select.symbols, (*value)[0], n, extent), extent > 8 ? extent : 8);
 }
 
 TEST(Infer, RefusesAbsurdOutputs) {
