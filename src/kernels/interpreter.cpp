@@ -560,6 +560,12 @@ Result<Values> Evaluation::run_scan(const Layer& layer, ValueList inputs) {
 
 }  // namespace
 
+bool is_random(const Layer& layer) {
+  const auto* generic = std::get_if<ir::GenericAttrs>(&layer.attrs);
+  return generic && (generic->op_type.starts_with("Random") || generic->op_type == "Multinomial" ||
+                     generic->op_type == "Bernoulli");
+}
+
 Value constant_value(const Tensor& constant) {
   return {constant.type, known_extents(constant.shape), constant.constant};
 }

@@ -38,6 +38,9 @@ struct Value {
 Result<Value> make_value(DataType type, const ir::Extents& extents, std::vector<std::byte> bytes);
 Value constant_value(const ir::Tensor& constant);
 
+// Makes something else every time it runs.
+bool is_random(const ir::Layer& layer);
+
 struct EvaluateOptions {
   ThreadPool* pool = nullptr;
   // Called after every layer (those in bodies too) with its outputs; null where an output is not

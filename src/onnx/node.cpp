@@ -59,6 +59,8 @@ std::optional<Ints> Node::numbers(size_t k) {
 
 std::optional<std::vector<double>> Node::reals(size_t k) const {
   const Tensor* tensor = input(k);
+  if (const kernels::Value* value = scope_.session.evaluated.find(tensor))
+    return value->to_doubles();
   if (tensor == nullptr || !tensor->is_constant() || ir::bits_of(tensor->type) < 8)
     return std::nullopt;
   const int64_t count =
@@ -70,11 +72,8 @@ std::optional<std::vector<double>> Node::reals(size_t k) const {
 }
 
 std::optional<double> Node::scalar(size_t k) const {
-  const Tensor* tensor = input(k);
-  if (tensor == nullptr || !tensor->is_constant()) return std::nullopt;
-  if (tensor->constant->view.size() * 8 != ir::bits_of(tensor->type)) return std::nullopt;
   const std::optional<std::vector<double>> list = reals(k);
-  return list ? std::optional((*list)[0]) : std::nullopt;
+  return list && list->size() == 1 ? std::optional((*list)[0]) : std::nullopt;
 }
 
 // --- attributes
@@ -161,6 +160,7 @@ Result<ir::Layer*> Node::add_layer(LayerKind kind, const std::string& name, Attr
   for (size_t k = 0; k < layer->outputs.size(); ++k)
     if (layer->outputs[k] != nullptr && layer->outputs[k]->type == DataType::kUndefined)
       return invalid("the operator has no output {}", k);
+  scope_.session.evaluated.add(*layer);
   log(Severity::kVerbose, "Registering layer: {} for ONNX node: {}", layer->name, name_);
   return layer;
 }

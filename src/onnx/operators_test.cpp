@@ -465,6 +465,61 @@ TEST(Operators, ShapeArithmeticIsResolved) {
   EXPECT_EQ(m.graph->outputs()[0]->producer->inputs.size(), 1u);
 }
 
+// A shape may go through floats before it becomes one.
+TEST(Operators, ConstantsOfFloatsThatMakeShapes) {
+  const Imported m =
+      import(TestGraph()
+                 .input("x", kFloat, {196, 8})
+                 .initializer(floats_tensor("pixels", {}, {196}))
+                 .initializer(floats_tensor("half", {}, {0.5f}))
+                 .ints("axis", {0})
+                 .ints("channels", {8})
+                 .node("Pow", {"pixels", "half"}, {"root"})
+                 .node("Cast", {"root"}, {"side"}, {integer("to", kInt64)})
+                 .node("Unsqueeze", {"side", "axis"}, {"sides"})
+                 .node("Concat", {"sides", "sides", "channels"}, {"target"}, {integer("axis", 0)})
+                 .node("Reshape", {"x", "target"}, {"y"})
+                 .output("y"));
+  EXPECT_EQ(m.shape(), "14 14 8");
+  EXPECT_EQ(m.graph->outputs()[0]->producer->inputs.size(), 1u);
+  const Imported resized =
+      import(TestGraph()
+                 .input("x", kFloat, {1, 3, 8, 8})
+                 .initializer(floats_tensor("three", {1}, {3}))
+                 .initializer(floats_tensor("two", {1}, {2}))
+                 .initializer(floats_tensor("one", {2}, {1, 1}))
+                 .node("Div", {"three", "two"}, {"scale"})
+                 .node("Concat", {"one", "scale", "scale"}, {"scales"}, {integer("axis", 0)})
+                 .node("Resize", {"x", "", "scales"}, {"y"})
+                 .output("y"));
+  EXPECT_EQ(resized.shape(), "1 3 12 12");
+}
+
+// Division of integers goes toward zero, which is not down where what is divided may be negative.
+TEST(Operators, LengthsThatMayBeNegativeOnTheWay) {
+  const Imported m = import(TestGraph()
+                                .input("x", kFloat, {"N", "T"})
+                                .scalar("zero", 0)
+                                .scalar("one", 1)
+                                .scalar("two", 2)
+                                .scalar("less", -3)
+                                .node("Shape", {"x"}, {"s"})
+                                .node("Gather", {"s", "one"}, {"t"})
+                                .node("Add", {"less", "t"}, {"a"})
+                                .node("Div", {"a", "two"}, {"d"})
+                                .node("Add", {"d", "one"}, {"length"})
+                                .node("Range", {"zero", "length", "one"}, {"r"})
+                                .output("r"));
+  const ir::Dim extent = m.graph->outputs()[0]->shape[0];
+  const ir::Dim t = m.graph->inputs()[0]->shape[1];
+  ASSERT_FALSE(m.graph->symbols().depends_on_runtime(extent));
+  for (int64_t length = 0; length < 12; ++length) {
+    std::vector<int64_t> bindings(m.graph->symbols().size());
+    bindings[t.symbol_id()] = length;
+    EXPECT_EQ(m.graph->symbols().evaluate(extent, bindings), (length - 3) / 2 + 1) << length;
+  }
+}
+
 TEST(Operators, RangeAndMasksFollowSymbols) {
   const Imported m = import(TestGraph()
                                 .input("x", kFloat, {"N", "T"})

@@ -42,6 +42,7 @@ ir::Tensor* Scope::capture(ir::Tensor* outer) {
   inner->has_rank = outer->has_rank;
   inner->facts = outer->facts;
   if (session.unusable.count(outer)) session.unusable.insert(inner);
+  session.evaluated.share(outer, inner);
   captures.push_back({outer, inner});
   return inner;
 }

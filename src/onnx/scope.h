@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "onnx/evaluated.h"
 #include "onnx/importer.h"
 #include "onnx/model.h"
 #include "onnx/tensor_data.h"
@@ -29,6 +30,7 @@ struct Session {
       unusable;  // results of unsupported nodes, and what follows from them
   int nodes_imported = 0;
   int inline_depth = 0;
+  Evaluated evaluated = {};
 };
 
 class Scope {

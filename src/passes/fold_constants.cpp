@@ -21,12 +21,6 @@ namespace {
 constexpr size_t kSmallBytes = 64 << 10;
 constexpr size_t kMostGrowth = 4;
 
-bool is_random(const Layer& layer) {
-  const auto* generic = std::get_if<GenericAttrs>(&layer.attrs);
-  return generic && (generic->op_type.starts_with("Random") || generic->op_type == "Multinomial" ||
-                     generic->op_type == "Bernoulli");
-}
-
 // The copy that keeps a network output apart from a constant must stay.
 bool is_output_copy(const Graph& graph, const Layer& layer) {
   return layer.kind == LayerKind::kUnary && layer.as<PointOpAttrs>().op == PointOp::kIdentity &&
@@ -40,7 +34,7 @@ bool is_left_to_quantization(const Layer& layer) {
 }
 
 bool can_evaluate(const Graph& graph, const Layer& layer) {
-  if (!layer.bodies.empty() || is_random(layer) || layer.outputs.empty() ||
+  if (!layer.bodies.empty() || kernels::is_random(layer) || layer.outputs.empty() ||
       is_output_copy(graph, layer) || is_left_to_quantization(layer))
     return false;
   size_t bytes = 0;
