@@ -6,6 +6,10 @@
 #include <cstdlib>
 #include <memory>
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
+
 namespace camshaft::runtime {
 
 class Buffer {
@@ -16,12 +20,20 @@ class Buffer {
       bytes_ = (bytes + 63) / 64 * 64 + 64;
       data_.reset(static_cast<std::byte*>(std::aligned_alloc(64, bytes_)));
     }
+    guard(bytes);
     return data_.get();
   }
   std::byte* data() const { return data_.get(); }
   size_t bytes() const { return bytes_; }
 
  private:
+  // For the address sanitizer: what was not asked for cannot be touched.
+  void guard([[maybe_unused]] size_t bytes) const {
+#if defined(__SANITIZE_ADDRESS__)
+    __asan_unpoison_memory_region(data_.get(), bytes);
+    __asan_poison_memory_region(data_.get() + bytes, bytes_ - bytes);
+#endif
+  }
   struct Free {
     void operator()(std::byte* p) const { std::free(p); }
   };

@@ -173,9 +173,18 @@ Status Executor::run(const Profiler* profiler) {
   for (const ScheduledStep& step : current_->steps) {
     switch (step.call) {
       case ScheduledStep::Call::kTactic:
-        step.run(step.args);
-        break;
+        if (!checking_) {
+          step.run(step.args);
+          break;
+        }
+        [[fallthrough]];
       case ScheduledStep::Call::kReference:
+        if (checking_) {
+          if (Status status = call_checked(step.step, step.args, facts_.steps[step.step].tactic);
+              !status.ok())
+            return status.with_context("layer " + plan().steps[step.step].layer.name);
+          break;
+        }
         if (Status status = step.run_checked(step.args); !status.ok())
           return status.with_context("layer " + plan().steps[step.step].layer.name);
         break;
@@ -193,6 +202,12 @@ Status Executor::run(const Profiler* profiler) {
     }
   }
   current_->recorded = current_->has_late_steps;
+  return ok_status();
+}
+
+Status Executor::call(const KernelArgs& args, const kernels::Tactic* tactic) {
+  if (!tactic) return kernels::reference_kernel(*args.layer)->run(args);
+  tactic->run(args);
   return ok_status();
 }
 

@@ -11,6 +11,7 @@
 #include "runtime/buffer.h"
 #include "runtime/context.h"
 #include "runtime/schedule.h"
+#include "runtime/view_check.h"
 
 namespace camshaft::runtime {
 
@@ -59,24 +60,44 @@ class Executor {
   void* base_pointer(int base);
   std::byte* workspace(size_t bytes);
 
+  // Runs the tactic; null: the layer's reference kernel.
+  static Status call(const KernelArgs& args, const kernels::Tactic* tactic);
+  Status call_step(int index, const KernelArgs& args, const kernels::Tactic* tactic) {
+    return checking_ ? call_checked(index, args, tactic) : call(args, tactic);
+  }
+  // checked_calls.cpp
+  MemoryRange memory_of(int t) const;
+  Status check_call(int index, const KernelArgs& args, const kernels::Tactic* tactic,
+                    Poison& poison) const;
+  Status call_fenced(int index, const KernelArgs& args, const kernels::Tactic* tactic);
+  Status call_checked(int index, const KernelArgs& args, const kernels::Tactic* tactic);
+
   // late_replay.cpp: late steps do again what they did in the run before, as long as they can.
   Status run_late_step(const ScheduledStep& scheduled);
   Status replay_late(const ScheduledStep& scheduled, bool& done);
-  Status replay_kernel(const engine::PlanStep& step, const StepFacts& facts, LateRecord& record);
+  Status replay_kernel(int index);
   void record_late(int index);
   void find_late_tactic(const engine::PlanStep& step, LateRecord& record);
+  // The step at the extents of these views; `constants` holds what the problem points to.
+  kernels::Problem late_problem(const engine::PlanStep& step, const ir::Layer& layer,
+                                std::span<const TensorView> inputs,
+                                std::span<const TensorView> outputs,
+                                std::vector<ir::ConstantData>& constants) const;
   bool matches(const engine::PlanStep& step, LateRecord& record);
   bool outputs_match(const engine::PlanStep& step, const LateRecord& record) const;
 
   // late_steps.cpp: steps whose shapes are known only now.
   Status run_late(const ScheduledStep& scheduled);
   Status run_late_kernel(int step_index);
+  bool takes_late(const engine::PlanStep& step, const StepFacts& facts,
+                  const KernelArgs& args) const;
   Status infer_outputs(const engine::PlanStep& step, const ir::Layer& layer,
                        std::vector<ir::Extents>& extents, std::vector<ir::DataType>& types);
   Status run_dynamic(const engine::PlanStep& step, const StepFacts& facts, const KernelArgs& args);
   // Memory for tensor `t` with these extents; binds the runtime symbols of its shape.
   Status define_late(int t, ir::DataType type, std::span<const int64_t> extents);
   Status place_late_view(int t);
+  Status place_aliases(int t);
   void* address(int t) const;
 
   // control_flow.cpp
@@ -97,6 +118,7 @@ class Executor {
   std::vector<std::unique_ptr<Schedule>> schedules_;  // most recently used first
   Schedule* current_ = nullptr;
   bool replaying_ = false;
+  const bool checking_ = checks_views();
   std::vector<ir::Extents> body_extents_;  // run_body()'s, kept for its memory
   std::vector<const void*> inputs_;
   std::vector<void*> outputs_;

@@ -108,23 +108,13 @@ bool Executor::outputs_match(const PlanStep& step, const LateRecord& record) con
   return true;
 }
 
-// The tuner could not know the shapes; now they are known, and have come twice.
-void Executor::find_late_tactic(const PlanStep& step, LateRecord& record) {
-  const auto same = [](const TensorView& view, const ir::Extents& extents) {
-    return std::equal(extents.begin(), extents.end(), view.extents,
-                      view.extents + std::max(view.rank, 0));
-  };
-  if (std::equal(record.inputs.begin(), record.inputs.end(), record.tactic_extents.begin(),
-                 record.tactic_extents.end(), same) ||
-      record.searches == kMaxSearches)
-    return;
-  ++record.searches;
-  record.tactic = nullptr;
-  record.packed = nullptr;
-  record.tactic_extents.clear();
-  std::vector<ir::ConstantData> constants(step.inputs.size());
+kernels::Problem Executor::late_problem(const PlanStep& step, const ir::Layer& layer,
+                                        std::span<const TensorView> inputs,
+                                        std::span<const TensorView> outputs,
+                                        std::vector<ir::ConstantData>& constants) const {
+  constants.resize(step.inputs.size());
   kernels::Problem problem;
-  problem.layer = record.layer ? record.layer.get() : &step.layer;
+  problem.layer = &layer;
   problem.threads = pool_.threads();
   const auto describe = [&](int t, const TensorView& view, ir::ConstantData* constant) {
     kernels::ProblemTensor p;
@@ -141,12 +131,32 @@ void Executor::find_late_tactic(const PlanStep& step, LateRecord& record) {
     }
     return p;
   };
-  for (size_t k = 0; k < step.inputs.size(); ++k) {
-    problem.inputs.push_back(describe(step.inputs[k], record.inputs[k], &constants[k]));
-    record.tactic_extents.push_back(problem.inputs.back().extents);
-  }
+  for (size_t k = 0; k < step.inputs.size(); ++k)
+    problem.inputs.push_back(describe(step.inputs[k], inputs[k], &constants[k]));
   for (size_t k = 0; k < step.outputs.size(); ++k)
-    problem.outputs.push_back(describe(step.outputs[k], record.outputs[k], nullptr));
+    problem.outputs.push_back(describe(step.outputs[k], outputs[k], nullptr));
+  return problem;
+}
+
+// The tuner could not know the shapes; now they are known, and have come twice.
+void Executor::find_late_tactic(const PlanStep& step, LateRecord& record) {
+  const auto same = [](const TensorView& view, const ir::Extents& extents) {
+    return std::equal(extents.begin(), extents.end(), view.extents,
+                      view.extents + std::max(view.rank, 0));
+  };
+  if (std::equal(record.inputs.begin(), record.inputs.end(), record.tactic_extents.begin(),
+                 record.tactic_extents.end(), same) ||
+      record.searches == kMaxSearches)
+    return;
+  ++record.searches;
+  record.tactic = nullptr;
+  record.packed = nullptr;
+  record.tactic_extents.clear();
+  std::vector<ir::ConstantData> constants;
+  const kernels::Problem problem = late_problem(step, record.layer ? *record.layer : step.layer,
+                                                record.inputs, record.outputs, constants);
+  for (const kernels::ProblemTensor& input : problem.inputs)
+    record.tactic_extents.push_back(input.extents);
   double best_us = 0;
   for (const kernels::Tactic* tactic : kernels::tactics_for(step.layer.kind)) {
     if (!fits_formats(tactic->formats, problem) || rounds_floats(*tactic, problem) ||
@@ -162,10 +172,14 @@ void Executor::find_late_tactic(const PlanStep& step, LateRecord& record) {
   record.packed = pack_for(*record.tactic, problem);
 }
 
-Status Executor::replay_kernel(const PlanStep& step, const StepFacts& facts, LateRecord& record) {
-  if (!facts.tactic) find_late_tactic(step, record);
-  const kernels::Tactic* tactic = facts.tactic ? facts.tactic : record.tactic;
-  const uint32_t packed_inputs = facts.tactic ? facts.packed_inputs : record.packed_inputs;
+Status Executor::replay_kernel(int index) {
+  const PlanStep& step = plan().steps[index];
+  const StepFacts& facts = facts_.steps[index];
+  LateRecord& record = current_->late[index];
+  const bool planned = facts.tactic && !record.refused;
+  if (!planned) find_late_tactic(step, record);
+  const kernels::Tactic* tactic = planned ? facts.tactic : record.tactic;
+  const uint32_t packed_inputs = planned ? facts.packed_inputs : record.packed_inputs;
   for (size_t k = 0; k < record.inputs.size() && k < 32 && tactic; ++k)
     if (packed_inputs >> k & 1) record.inputs[k].data = nullptr;
   bool any_elements = false;
@@ -179,12 +193,10 @@ Status Executor::replay_kernel(const PlanStep& step, const StepFacts& facts, Lat
   args.layer = record.layer ? record.layer.get() : &step.layer;
   args.inputs = record.inputs;
   args.outputs = record.outputs;
-  args.packed = facts.tactic ? facts.packed : record.packed.get();
+  args.packed = planned ? facts.packed : record.packed.get();
   args.pool = pool_of(step, &pool_);
-  if (!tactic) return facts.reference->run(args);
-  args.workspace = workspace(workspace_of(*tactic, args));
-  tactic->run(args);
-  return ok_status();
+  if (tactic) args.workspace = workspace(workspace_of(*tactic, args));
+  return call_step(index, args, tactic);
 }
 
 // Runs a late step from its record. Where that does not fit any more, `replaying_` ends and the
@@ -201,8 +213,7 @@ Status Executor::replay_late(const ScheduledStep& scheduled, bool& done) {
   }
   if (record.repeats) return ok_status();
   const bool is_dynamic = facts.reference && facts.reference->run_dynamic;
-  if (!step.is_view && !facts.control_flow && !is_dynamic)
-    return replay_kernel(step, facts, record);
+  if (!step.is_view && !facts.control_flow && !is_dynamic) return replay_kernel(scheduled.step);
   // What these make may have other extents than before.
   current_->bindings = record.before;
   CAMSHAFT_TRY(run_late(scheduled));

@@ -54,23 +54,49 @@ ir::InferInput infer_input(const TensorView& view, ir::SymbolTable& symbols) {
   return input;
 }
 
+// Both dense, element for element at the same place.
+bool lie_alike(const TensorView& a, const TensorView& b) {
+  if (!kernels::is_dense(a) || !kernels::is_dense(b)) return false;
+  for (int d = 0; d < a.rank; ++d)
+    if (a.extents[d] > 1 && a.strides[d] != b.strides[d]) return false;
+  return true;
+}
+
+ir::Layer reformat_layer() {
+  ir::Layer layer;
+  layer.kind = ir::LayerKind::kReformat;
+  layer.name = "copy of a result";
+  layer.attrs = ir::NoAttrs();
+  return layer;
+}
+
 }  // namespace
 
 Status Executor::place_late_view(int t) {
   const PlanTensor& tensor = plan().tensors[t];
-  if (!current_->bindings.known(tensor.shape))
+  const TensorView parent = this->tensor(tensor.parent);
+  ir::Extents extents;
+  if (!tensor.has_rank) {
+    extents.assign(parent.extents, parent.extents + std::max(parent.rank, 0));
+  } else if (!parent.present() || !current_->bindings.known(tensor.shape)) {
     return make_error(ErrorCode::kInternal, "tensor {}: its shape is not known when it is needed",
                       tensor.name);
-  ir::Extents extents;
-  for (const Dim dim : tensor.shape) extents.push_back(current_->bindings.value(dim));
+  } else {
+    for (const Dim dim : tensor.shape) extents.push_back(current_->bindings.value(dim));
+  }
   TensorView view = kernels::make_view(nullptr, tensor.type, tensor.format, extents);
   size_t offset = 0;
-  const TensorView parent = this->tensor(tensor.parent);
   if (tensor.parent_axis < 0 && view.elements() != parent.elements())
     return make_error(ErrorCode::kInternal, "view {} does not fit its parent", tensor.name);
   CAMSHAFT_TRY(place_in_parent(tensor, parent, current_->bindings, view, offset));
   view.data = static_cast<std::byte*>(parent.data) + offset;
   current_->tensors[t] = view;
+  return place_aliases(t);
+}
+
+Status Executor::place_aliases(int t) {
+  for (const int alias : facts_.tensors[t].aliases)
+    if (current_->locations[alias].space == Space::kLate) CAMSHAFT_TRY(place_late_view(alias));
   return ok_status();
 }
 
@@ -100,7 +126,7 @@ Status Executor::define_late(int t, ir::DataType type, std::span<const int64_t> 
   TensorView view = kernels::make_view(nullptr, type, tensor.format, extents);
   view.data = late_[t].reserve(ir::bytes_for(type, elements));
   current_->tensors[t] = view;
-  return ok_status();
+  return place_aliases(t);
 }
 
 Status Executor::infer_outputs(const PlanStep& step, const ir::Layer& layer,
@@ -150,16 +176,22 @@ Status Executor::store_result(int t, const TensorView& value) {
   const TensorView target = tensor(t);
   const bool same = target.rank == value.rank &&
                     std::equal(value.extents, value.extents + value.rank, target.extents);
-  if (!same || target.type != value.type || !kernels::is_dense(value) || !kernels::is_dense(target))
+  if (!same || target.type != value.type)
     return make_error(ErrorCode::kInvalidModel, "tensor {} got another shape than the model says",
                       plan().tensors[t].name);
-  for (int d = 0; d < value.rank; ++d)
-    if (value.extents[d] > 1 && value.elements() > 0 && value.strides[d] != target.strides[d])
-      return make_error(ErrorCode::kInternal, "tensor {} does not lie as its maker writes it",
-                        plan().tensors[t].name);
-  const size_t bytes = ir::bytes_for(value.type, value.elements());
-  if (bytes > 0 && target.data != value.data) std::memcpy(target.data, value.data, bytes);
-  return ok_status();
+  if (value.elements() == 0 || target.data == value.data) return ok_status();
+  if (lie_alike(value, target)) {
+    std::memcpy(target.data, value.data, ir::bytes_for(value.type, value.elements()));
+    return ok_status();
+  }
+  // A part of a larger tensor, or in another format.
+  static const ir::Layer copy = reformat_layer();
+  KernelArgs args;
+  args.layer = &copy;
+  args.inputs = {&value, 1};
+  args.outputs = {&target, 1};
+  args.pool = &pool_;
+  return kernels::reference_kernel(copy)->run(args);
 }
 
 Status Executor::run_late_kernel(int step_index) {
@@ -204,10 +236,29 @@ Status Executor::run_late_kernel(int step_index) {
   }
   if (!any_elements) return ok_status();
   args.outputs = outputs;
-  if (!facts.tactic) return facts.reference->run(args);
+  if (!facts.tactic) return call_step(step_index, args, nullptr);
+  record.refused = !takes_late(step, facts, args);
+  if (record.refused) {
+    for (size_t k = 0; k < inputs.size(); ++k)
+      if (step.inputs[k] != kNoTensor) inputs[k] = tensor(step.inputs[k]);
+    return call_step(step_index, args, nullptr);
+  }
   args.workspace = workspace(workspace_of(*facts.tactic, args));
-  facts.tactic->run(args);
-  return ok_status();
+  return call_step(step_index, args, facts.tactic);
+}
+
+// The tactic was chosen, and its weights packed, for a guess of what only running can tell.
+bool Executor::takes_late(const PlanStep& step, const StepFacts& facts,
+                          const KernelArgs& args) const {
+  for (size_t k = 0; k < step.inputs.size() && k < 32; ++k)
+    if ((facts.packed_inputs >> k & 1) && !current_->locations[step.inputs[k]].fixed)
+      return true;  // nothing was guessed: the constants are there for this tactic alone
+  std::vector<ir::ConstantData> constants;
+  const kernels::Problem problem =
+      late_problem(step, *args.layer, args.inputs, args.outputs, constants);
+  const kernels::Tactic& tactic = *facts.tactic;
+  const size_t packed_bytes = tactic.packed_bytes ? tactic.packed_bytes(problem) : 0;
+  return tactic.refusal(problem).empty() && packed_bytes == step.packed_bytes;
 }
 
 Status Executor::run_late(const ScheduledStep& scheduled) {

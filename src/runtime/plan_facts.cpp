@@ -115,6 +115,10 @@ void fill_tensors(PlanFacts& facts) {
   for (size_t s = 0; s < plan.steps.size(); ++s)
     for (const int t : plan.steps[s].outputs)
       if (t != engine::kNoTensor) facts.tensors[t].producer = static_cast<int>(s);
+  for (int t = 0; t < count; ++t)
+    if (const int parent = plan.tensors[t].parent;
+        parent != engine::kNoTensor && facts.tensors[t].producer < 0)
+      facts.tensors[parent].aliases.push_back(t);
 }
 
 // First and last step that touch the memory of each root, over all views of it.

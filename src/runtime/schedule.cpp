@@ -293,6 +293,9 @@ class Maker {
 
   void plan_arena() {
     share_in_place();
+    s_.room.resize(plan_.tensors.size());
+    for (size_t t = 0; t < plan_.tensors.size(); ++t)
+      if (block_of_[t] >= 0) s_.room[t] = blocks_[block_of_[t]].bytes;
     s_.arena_bytes = plan_memory(blocks_);
     for (size_t t = 0; t < plan_.tensors.size(); ++t) {
       const int root = facts_.tensors[t].root;

@@ -46,6 +46,9 @@ struct TensorFacts {
   int first_use = -1, last_use = -1;  // of a root: the steps between which its memory is in use
   bool constant_value =
       false;  // a small tensor whose elements are symbols, computed without running
+  // Other names of it that no step makes (both formats are the same bytes): they are placed with
+  // it.
+  std::vector<int> aliases;
 };
 
 struct PlanFacts {
@@ -87,6 +90,7 @@ struct LateRecord {
   std::vector<TensorView> inputs, outputs;
   std::vector<std::byte> values;     // of the inputs that decide extents, back to back
   std::unique_ptr<ir::Layer> layer;  // with numbers for symbols; null: the plan's own
+  bool refused = false;  // the plan's tactic, chosen for guessed extents, does not take these
   // A kernel for a step the tuner could not find one for, as it did not know the shapes.
   const kernels::Tactic* tactic = nullptr;
   uint32_t packed_inputs = 0;
@@ -116,6 +120,7 @@ struct Schedule {
   std::vector<std::unique_ptr<ir::Layer>> layers;    // copies whose attributes hold numbers
   std::vector<std::unique_ptr<std::byte[]>> values;  // elements of constant_value tensors
   std::vector<ImagePasses> passes;  // groups of steps that run on a part of the batch at a time
+  std::vector<size_t> room;         // of root tensors in the arena: their bytes there; else 0
   size_t arena_bytes = 0, workspace_bytes = 0;
 
   int num_bases() const { return static_cast<int>(patches.size()); }

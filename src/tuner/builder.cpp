@@ -8,6 +8,7 @@
 #include "kernels/probe.h"
 #include "passes/passes.h"
 #include "passes/pipeline.h"
+#include "tuner/late_shapes.h"
 #include "tuner/plan_maker.h"
 #include "tuner/precision.h"
 #include "tuner/profiles.h"
@@ -98,6 +99,8 @@ class Build {
 
   Status optimize() {
     CAMSHAFT_TRY(report("Optimizing the graph", 0, 1));
+    if (const int resolved = resolve_extents(*graph_))
+      log(Severity::kVerbose, "{} extents follow from the weights they meet", resolved);
     CAMSHAFT_ASSIGN(parts_.profiles, complete_profiles(*graph_, options_.profiles));
     if (const int fixed = specialize(*graph_, parts_.profiles))
       log(Severity::kVerbose,
@@ -107,6 +110,10 @@ class Build {
     CAMSHAFT_TRY(passes::optimize(*graph_, record));
     parts_.record.rewrites = std::move(record.rewrites);
     parts_.record.layer_counts = std::move(record.layer_counts);
+    for (ir::RewriteRecord& late : late_shapes(*graph_)) {
+      log(Severity::kVerbose, "{}: {}", late.layer, late.text);
+      parts_.record.rewrites.push_back(std::move(late));
+    }
     return report("Optimizing the graph", 1, 1);
   }
 
@@ -114,6 +121,8 @@ class Build {
   // dynamic.
   Status bind_points() {
     CAMSHAFT_ASSIGN(opt_, bindings_at(*graph_, parts_.profiles[0], ProfilePoint::kOpt));
+    CAMSHAFT_ASSIGN(other_guess_, bindings_at(*graph_, parts_.profiles[0], ProfilePoint::kOpt,
+                                              kOtherExtentEstimate));
     if (graph_->symbols().size() == 0) return ok_status();
     for (const engine::Profile& profile : parts_.profiles)
       for (const ProfilePoint point :
@@ -133,7 +142,9 @@ class Build {
     selection.threads = parts_.record.threads;
     selection.weights = weights_from(constant_bytes(*graph_));
     selection.opt = &opt_;
+    selection.other_guess = &other_guess_;
     selection.cache = &cache_;
+    selection.roundings = &roundings_;
     selection.statistics = &statistics_;
     selection.progress = [this](int done, int total) {
       return report("Timing tactics", done, total).ok();
@@ -151,6 +162,7 @@ class Build {
     context.choices = &choices;
     context.bindings = &opt_;
     context.weights = &weights;
+    context.roundings = &roundings_;
     context.record = &parts_.record.rewrites;
     context.portable = options_.portable;
     context.threads = parts_.record.threads;
@@ -211,7 +223,8 @@ class Build {
   BuildStatistics& statistics_;
   engine::EngineParts parts_;
   TimingCache cache_;
-  runtime::Bindings opt_;
+  Roundings roundings_;
+  runtime::Bindings opt_, other_guess_;
   std::vector<runtime::Bindings> points_;
   std::vector<size_t> opt_points_;  // those that are the opt shapes of further profiles
   bool measured_machine_ = false;

@@ -201,6 +201,8 @@ class Maker {
     std::vector<std::byte> packed(step.packed_bytes);
     tactic.pack(problem, packed.data());
     if (tactic.arithmetic) step.arithmetic = tactic.arithmetic(problem, packed.data());
+    if (const auto& rounding = context_.roundings->of(problem, tactic))
+      step.arithmetic = "Winograd: " + to_string(*rounding);
     step.packed_offset = context_.weights->add(packed);
   }
 
@@ -242,6 +244,9 @@ class Maker {
   }
 
   Status add_inputs(const Layer& layer, const Choice& choice, PlanStep& step) {
+    // Where running decides the extents, they may not suit the tactic: another kernel needs the
+    // constants as they are.
+    const bool guessed = has_guessed_extents(layer);
     for (size_t k = 0; k < layer.inputs.size(); ++k) {
       const Tensor* tensor = layer.inputs[k];
       if (!tensor) {
@@ -251,7 +256,7 @@ class Maker {
       const Place place = input_place(layer, choice, k);
       if (tensor->is_constant()) {
         step.inputs.push_back(
-            constant(*tensor, place.format, k < 32 && (step.packed_inputs >> k & 1)));
+            constant(*tensor, place.format, !guessed && k < 32 && (step.packed_inputs >> k & 1)));
         continue;
       }
       CAMSHAFT_ASSIGN(const int t, input(layer, k, place));

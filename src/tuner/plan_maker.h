@@ -7,6 +7,7 @@
 
 #include "engine/engine.h"
 #include "tuner/problem.h"
+#include "tuner/rounding.h"
 
 namespace camshaft::tuner {
 
@@ -51,6 +52,7 @@ struct PlanContext {
   // Fastest way to copy a tensor into another format or place.
   std::function<Kernel(const kernels::Problem&)> reformat_kernel;
   Weights* weights = nullptr;
+  Roundings* roundings = nullptr;
   int threads = 1;
   std::vector<ir::RewriteRecord>* record = nullptr;
   bool portable = false;  // keep the constants that are packed, too

@@ -3,6 +3,8 @@
 
 #include <fmt/ranges.h>
 
+#include "ir/infer.h"
+
 namespace camshaft::tuner {
 namespace {
 
@@ -179,6 +181,43 @@ LayerProblem make_problem(const Layer& layer, const Formats& formats,
   problem.layer = made.layer.get();
   made.problem = std::move(problem);
   return made;
+}
+
+bool has_guessed_extents(const Layer& layer) {
+  for (const auto* side : {&layer.inputs, &layer.outputs})
+    for (const Tensor* tensor : *side) {
+      if (!tensor) continue;
+      if (!tensor->has_rank) return true;
+      for (const ir::Dim dim : tensor->shape)
+        if (tensor->graph->symbols().depends_on_runtime(dim)) return true;
+    }
+  return false;
+}
+
+bool agrees_with_inference(const Layer& layer, const LayerProblem& made,
+                           const runtime::Bindings& bindings) {
+  ir::SymbolTable numbers;  // every extent is a number: symbols stand for negative values only
+  std::vector<ir::InferInput> inputs;
+  for (size_t k = 0; k < layer.inputs.size(); ++k) {
+    const Tensor* tensor = layer.inputs[k];
+    inputs.push_back(tensor ? ir::infer_input(tensor, tensor->graph->symbols()) : ir::InferInput());
+    if (!tensor) continue;
+    inputs.back().shape.assign(made.problem.inputs[k].extents.begin(),
+                               made.problem.inputs[k].extents.end());
+    if (inputs.back().value)
+      for (ir::Dim& dim : *inputs.back().value) dim = numbers.constant(bindings.value(dim));
+  }
+  const auto outputs = ir::infer(*made.layer, inputs, numbers);
+  if (!outputs.ok()) return false;
+  for (size_t k = 0; k < layer.outputs.size(); ++k) {
+    if (!layer.outputs[k]) continue;
+    const ir::InferOutput& output = outputs.value()[k];
+    const ir::Extents& extents = made.problem.outputs[k].extents;
+    if (output.shape.size() != extents.size()) return false;
+    for (size_t d = 0; d < extents.size(); ++d)
+      if (output.shape[d].is_known() && output.shape[d].extent() != extents[d]) return false;
+  }
+  return true;
 }
 
 std::string problem_key(const kernels::Problem& problem) {

@@ -49,6 +49,13 @@ struct LayerProblem {
 LayerProblem make_problem(const ir::Layer& layer, const Formats& formats,
                           const runtime::Bindings& bindings, int threads);
 
+// Has the layer an extent that only running can tell? Problems then hold a guess.
+bool has_guessed_extents(const ir::Layer& layer);
+// Inference on the numbers of a problem of `layer` gives the outputs the problem has: a guess of
+// one extent may contradict another.
+bool agrees_with_inference(const ir::Layer& layer, const LayerProblem& made,
+                           const runtime::Bindings& bindings);
+
 // Everything that decides how fast a kernel is: kind, attributes, types, formats, extents, threads;
 // not names or values.
 std::string problem_key(const kernels::Problem& problem);

@@ -12,8 +12,6 @@ using engine::Profile;
 using engine::ShapeRange;
 using ir::Tensor;
 
-constexpr int64_t kRuntimeExtentEstimate = 16;
-
 std::string to_string(const ir::Extents& extents) {
   return fmt::format("{}", fmt::join(extents.begin(), extents.end(), "x"));
 }
@@ -111,7 +109,7 @@ Result<std::vector<Profile>> complete_profiles(const ir::Graph& graph,
 }
 
 Result<runtime::Bindings> bindings_at(const ir::Graph& graph, const Profile& profile,
-                                      ProfilePoint point) {
+                                      ProfilePoint point, int64_t runtime_extent) {
   runtime::Bindings bindings;
   const ir::SymbolTable& symbols = graph.symbols();
   bindings.values.resize(symbols.size());
@@ -136,7 +134,7 @@ Result<runtime::Bindings> bindings_at(const ir::Graph& graph, const Profile& pro
     const ir::SymbolOp op = symbols.symbol(id).op;
     if (bindings.bound[id] || (op != ir::SymbolOp::kRuntime && op != ir::SymbolOp::kInput))
       continue;
-    bindings.values[id] = kRuntimeExtentEstimate;
+    bindings.values[id] = runtime_extent;
     bindings.bound[id] = true;
   }
   symbols.evaluate_all(bindings.values, bindings.bound);

@@ -14,9 +14,13 @@ enum class ProfilePoint { kMin, kOpt, kMax };
 Result<std::vector<engine::Profile>> complete_profiles(const ir::Graph& graph,
                                                        const std::vector<engine::Profile>& wanted);
 
-// Values of all symbols at a point of a profile. Symbols only running can tell get an estimate, so
-// that problems can be timed.
+// What symbols that only running can tell are taken for, so that problems can be timed; and
+// something else, to see what depends on the guess.
+inline constexpr int64_t kRuntimeExtentEstimate = 16, kOtherExtentEstimate = 40;
+
+// Values of all symbols at a point of a profile.
 Result<runtime::Bindings> bindings_at(const ir::Graph& graph, const engine::Profile& profile,
-                                      ProfilePoint point);
+                                      ProfilePoint point,
+                                      int64_t runtime_extent = kRuntimeExtentEstimate);
 
 }  // namespace camshaft::tuner

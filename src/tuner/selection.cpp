@@ -175,6 +175,22 @@ std::string Selector::refusal_anywhere(const Layer& layer, const Tactic& tactic,
   return {};
 }
 
+std::string Selector::refusal_of_guess(const Layer& layer, const Tactic& tactic,
+                                       const Formats& formats,
+                                       const kernels::Problem& problem) const {
+  const auto pack = [&](const kernels::Problem& p) {
+    std::vector<std::byte> packed(tactic.packed_bytes ? tactic.packed_bytes(p) : 0);
+    if (!packed.empty()) tactic.pack(p, packed.data());
+    return packed;
+  };
+  const std::vector<std::byte> packed = pack(problem);
+  if (packed.empty()) return {};
+  const LayerProblem other = make_problem(layer, formats, *context_.other_guess, context_.threads);
+  const bool same = other.layer && agrees_with_inference(layer, other, *context_.other_guess) &&
+                    tactic.refusal(other.problem).empty() && pack(other.problem) == packed;
+  return same ? "" : "weights would be packed for extents only running can tell";
+}
+
 std::string Selector::cache_key(const kernels::Problem& problem, const Tactic& tactic) const {
   std::string key = problem_key(problem);
   if (const WeightsFrom from = weights_from(context_.weights, problem); from != WeightsFrom::kL2)
@@ -308,7 +324,7 @@ Status Selector::list_tactics(const Layer& layer, LayerOptions& list) {
     double predicted;
   };
   std::vector<std::pair<Formats, std::vector<Entry>>> by_formats;
-  const bool has_data = has_data_tensor(layer);
+  const bool has_data = has_data_tensor(layer), guessed = has_guessed_extents(layer);
   const std::vector<StorageTypes> storages = storages_of(layer);
   for (const Tactic* tactic : kernels::tactics_for(layer.kind)) {
     if (!may_compute(layer, *tactic)) continue;
@@ -324,6 +340,13 @@ Status Selector::list_tactics(const Layer& layer, LayerOptions& list) {
       if (!made.layer) continue;
       std::string refusal = tactic->refusal(made.problem);
       if (refusal.empty()) refusal = refusal_anywhere(layer, *tactic, formats);
+      if (refusal.empty())
+        if (const auto& rounding = context_.roundings->of(made.problem, *tactic))
+          refusal = refusal_of(*rounding);
+      if (refusal.empty() && guessed)
+        refusal = agrees_with_inference(layer, made, *context_.opt)
+                      ? refusal_of_guess(layer, *tactic, formats, made.problem)
+                      : "its extents are known only when it runs";
       if (!refusal.empty()) {
         reason = std::move(refusal);
         continue;

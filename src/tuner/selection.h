@@ -11,6 +11,7 @@
 #include "tuner/builder.h"
 #include "tuner/format_choice.h"
 #include "tuner/plan_maker.h"
+#include "tuner/rounding.h"
 #include "tuner/timing.h"
 #include "tuner/timing_cache.h"
 
@@ -21,10 +22,12 @@ struct SelectionContext {
   int threads = 1;
   WeightsFrom weights = WeightsFrom::kL2;
   const runtime::Bindings* opt = nullptr;                // of the first profile
+  const runtime::Bindings* other_guess = nullptr;        // `opt` with kOtherExtentEstimate
   std::vector<const runtime::Bindings*> more_opts = {};  // of the other profiles, where they differ
   std::vector<const runtime::Bindings*>
       others;  // other points of the profiles: a tactic must accept them all
   TimingCache* cache = nullptr;
+  Roundings* roundings = nullptr;
   BuildStatistics* statistics = nullptr;
   std::function<bool(int done, int total)> progress;  // false: cancel
 };
@@ -59,6 +62,9 @@ class Selector {
   Status list_tactics(const ir::Layer& layer, LayerOptions& list);
   std::string refusal_anywhere(const ir::Layer& layer, const kernels::Tactic& tactic,
                                const Formats& formats) const;
+  // Of a problem with guessed extents: why the tactic must not be chosen for them.
+  std::string refusal_of_guess(const ir::Layer& layer, const kernels::Tactic& tactic,
+                               const Formats& formats, const kernels::Problem& problem) const;
   std::string cache_key(const kernels::Problem& problem, const kernels::Tactic& tactic) const;
   // Times from the cache, else measured; `us` holds the predictions on entry. Where the runtime
   // will cut a large batch, times of a part (measure_part) times the number of parts.

@@ -47,8 +47,8 @@ bool matmul_extents(const Problem& problem, int64_t& m, int64_t& n, int64_t& k) 
   if (a.size() < 2 || b.size() < 2 || y.size() < 2) return false;
   m = y[y.size() - 2];
   n = y[y.size() - 1];
-  k = attrs_of(problem).transpose_a ? a[a.size() - 2] : a[a.size() - 1];
-  return true;
+  k = attrs_of(problem).transpose_b ? b[b.size() - 1] : b[b.size() - 2];
+  return k == (attrs_of(problem).transpose_a ? a[a.size() - 2] : a[a.size() - 1]);
 }
 
 double matmul_batch(const Problem& problem) {
@@ -136,7 +136,7 @@ std::string refuse_matmul(const Problem& problem, Numeric numeric) {
   int64_t m, n, k;
   const bool of_bytes = numeric == Numeric::kByte;
   if (const char* reason = refuse_types(problem, numeric)) return reason;
-  if (!matmul_extents(problem, m, n, k)) return "a vector or a scalar";
+  if (!matmul_extents(problem, m, n, k)) return "a vector, a scalar, or factors that do not match";
   if (problem.inputs.size() > 2 && problem.inputs[2].present &&
       problem.inputs[2].type != (of_bytes ? DataType::kInt32 : DataType::kFloat))
     return of_bytes ? "the bias is not int32" : "the bias is not float";
