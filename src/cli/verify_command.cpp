@@ -25,7 +25,6 @@ using quantize::TensorError;
 using quantize::TensorReport;
 
 constexpr OptionStatus kWorks = OptionStatus::kWorks;
-constexpr double kTolerance = 1e-4;  // of floats, of the largest value of their tensor
 
 const std::vector<OptionRow>& rows() {
   static const std::vector<OptionRow> kRows = {
@@ -38,13 +37,18 @@ const std::vector<OptionRow>& rows() {
       {"reference", OptionValue::kText, "FILE.onnx", "", "Comparison", kWorks,
        "the float network; default: the same one without its Q/DQ", "", 'r'},
       {"engine", OptionValue::kNone, "", "", "Comparison", kWorks,
-       "a network with Q/DQ: its engine's outputs against the Q/DQ as written, and each of its "
-       "layers "
-       "on the operands it has in the engine"},
+       "the engine against the interpreter (with Q/DQ: against the Q/DQ as written), and each of "
+       "its "
+       "layers on the operands it has in the engine; fails where a layer leaves its bound. The "
+       "default for networks without Q/DQ"},
       {"min-cosine", OptionValue::kNumber, "X", "", "Bounds", kWorks,
        "fail if an output's cosine is below", "", 0, -1},
       {"max-error", OptionValue::kNumber, "X", "", "Bounds", kWorks,
        "fail if an output's largest error is above", "", 0, 0},
+      {"layer-error", OptionValue::kNumber, "X", "1e-4", "Bounds", kWorks,
+       "of each engine layer: largest error, as a share of its largest value (codes of 8 bits: one "
+       "step)",
+       "", 0, 0},
       {"bisect", OptionValue::kChoice, "precision", "", "Bounds", kWorks,
        "find the smallest set of layers to keep in float for the bounds"},
       {"output", OptionValue::kText, "FILE.onnx", "", "Bounds", kWorks,
@@ -122,6 +126,14 @@ class Verifier {
     messages_.progress().clear();
     if (good.ok() && options_.has("json")) fmt::print("{}\n", json_.dump(1));
     return good;
+  }
+
+  // Layers are in the order of the engine's steps.
+  const tuner::LayerCheck* first_beyond() const {
+    const double bound = options_.number("layer-error");
+    const auto found = std::find_if(layers_.begin(), layers_.end(),
+                                    [&](const auto& layer) { return !layer.is_within(bound); });
+    return found == layers_.end() ? nullptr : &*found;
   }
 
  private:
@@ -214,11 +226,12 @@ class Verifier {
     if (options_.has("json")) {
       json_ = {{"comparison", what}, {"samples", samples_.size()}, {"tensors", list_json(reports)}};
       if (!layers_.empty()) json_["layers"] = layers_json();
+      if (const tuner::LayerCheck* first = first_beyond()) json_["firstBeyondBound"] = first->layer;
     } else {
       print_ranked(what, reports);
       print_layers();
     }
-    return !has_bound() || bound_.holds(outputs);
+    return first_beyond() == nullptr && (!has_bound() || bound_.holds(outputs));
   }
 
   static void add_row(Table& table, const TensorReport& report, Style style) {
@@ -295,17 +308,19 @@ class Verifier {
         "  {} others: within {:.1e} of their largest value\n",
         layers_.size(), layers_of_codes, differing, codes, steps, steps == 1 ? "" : "s",
         static_cast<int64_t>(layers_.size()) - layers_of_codes, others);
-    Table table({{"beyond a step, 1e-4, or what 16 bits round"}, {"tactic"}, {"", Align::kRight}});
-    bool any = false;
+    const tuner::LayerCheck* first = first_beyond();
+    if (!first) return;
+    Table table({{"beyond the bound (a step, --layer-error, what 16 bits round)"},
+                 {"tactic"},
+                 {"", Align::kRight}});
     for (const tuner::LayerCheck& layer : layers_) {
-      if (layer.is_within(kTolerance)) continue;
-      any = true;
+      if (layer.is_within(options_.number("layer-error"))) continue;
       table.add({layer.layer, layer.tactic,
                  ir::is_quantized(layer.type)
                      ? fmt::format("{} of {} by {}", layer.differing, layer.elements, layer.error)
                      : fmt::format("{:.2g} of {:.2g}", layer.error, layer.largest)});
     }
-    if (any) fmt::print("\n{}", table.text());
+    fmt::print("\n{}\nfirst beyond the bound: {}\n", table.text(), tuner::text_of(*first));
   }
 
   Result<bool> bisect() {
@@ -391,9 +406,12 @@ int verify_command(std::span<char* const> args) {
       parse_command("verify", "MODEL.onnx [--data DIR] [options]", rows(), args, 1, code);
   if (!options) return code;
   Messages messages(options->has("verbose"));
-  const Result<bool> good = Verifier(*options, messages).run();
+  Verifier verifier(*options, messages);
+  const Result<bool> good = verifier.run();
   if (!good.ok()) return fail(good.status().message());
-  return good.value() ? 0 : fail("the bound does not hold");
+  if (good.value()) return 0;
+  return fail(verifier.first_beyond() ? verifier.first_beyond()->layer + " leaves its bound"
+                                      : "the bound does not hold");
 }
 
 }  // namespace camshaft::cli

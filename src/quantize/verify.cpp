@@ -127,8 +127,8 @@ class EngineComparison {
   EngineComparison(const ir::Graph& graph, runtime::Context& context, bool all_tensors)
       : graph_(graph), context_(context), all_tensors_(all_tensors) {}
 
-  // `optimized`: as the engine's builder left the graph; null: no check of its layers.
-  Status run(const Sample& sample, const ir::Graph* optimized, ThreadPool* pool) {
+  // `optimized`: as the engine's builder left the graph.
+  Status run(const Sample& sample, const ir::Graph& optimized, ThreadPool* pool) {
     CAMSHAFT_TRY(interpret(sample, pool));
     const engine::Plan& plan = context_.engine().plan();
     for (size_t k = 0; k < plan.inputs.size(); ++k) {
@@ -138,16 +138,15 @@ class EngineComparison {
       CAMSHAFT_TRY(
           context_.set_input(static_cast<int>(k), value.bytes().data(), value.bytes().size()));
     }
-    if (optimized != nullptr) {
-      CAMSHAFT_ASSIGN(const std::vector<tuner::LayerCheck> checks,
-                      tuner::check_layers(*optimized, inputs_of(sample), context_, pool));
-      for (const tuner::LayerCheck& check : checks) add(check);
-      return compare_outputs();
+    if (all_tensors_) {
+      context_.set_profiler([&](const runtime::LayerTime& time) { compare_step(time.step); });
+      const Status status = context_.execute();
+      context_.set_profiler(nullptr);
+      CAMSHAFT_TRY(status);
     }
-    context_.set_profiler([&](const runtime::LayerTime& time) { compare_step(time.step); });
-    const Status status = context_.execute();
-    context_.set_profiler(nullptr);
-    CAMSHAFT_TRY(status);
+    CAMSHAFT_ASSIGN(const std::vector<tuner::LayerCheck> checks,
+                    tuner::check_layers(optimized, inputs_of(sample), context_, pool));
+    for (const tuner::LayerCheck& check : checks) add(check);
     return compare_outputs();
   }
 
@@ -348,17 +347,15 @@ Result<EngineReport> compare_engine(const GraphSource& network, std::span<const 
   context_options.cut_batches_beyond = runtime::kWholeBatches;
   CAMSHAFT_ASSIGN(const auto context, runtime::Context::create(engine, context_options));
   ThreadPool pool(options.threads > 0 ? options.threads : default_num_threads());
-  std::unique_ptr<ir::Graph> optimized;
-  if (quantized) {
-    CAMSHAFT_ASSIGN(optimized, network());
-    tuner::specialize(*optimized, build.profiles);
-    passes::PassRecord record;
-    CAMSHAFT_TRY(passes::optimize(*optimized, record));
-  }
+  CAMSHAFT_ASSIGN(const auto optimized, network());
+  tuner::resolve_extents(*optimized);
+  tuner::specialize(*optimized, build.profiles);
+  passes::PassRecord record;
+  CAMSHAFT_TRY(passes::optimize(*optimized, record));
   EngineComparison comparison(*graph, *context, !quantized);
   for (size_t k = 0; k < samples.size(); ++k) {
     CAMSHAFT_TRY(progress(options, "Comparing", k, samples.size()));
-    CAMSHAFT_TRY(comparison.run(samples[k], optimized.get(), &pool));
+    CAMSHAFT_TRY(comparison.run(samples[k], *optimized, &pool));
   }
   return comparison.take();
 }

@@ -37,14 +37,14 @@ struct EngineOptions : SamplerOptions {
 
 struct EngineReport {
   std::vector<TensorReport> tensors;
-  // With Q/DQ: every step beside the reference kernels on the operands it found. A tensor's numbers
-  // are summed up over the samples.
+  // Every step beside the reference kernels on the operands it found, in the order of steps. A
+  // tensor's numbers are summed up over the samples.
   std::vector<tuner::LayerCheck> layers;
 };
 
 // The engine as it is built, with all its fusions, against the interpreter on the network as
-// imported: every float tensor that an engine step makes under the name it has in the network, and
-// the outputs. With Q/DQ the outputs only, against the Q/DQ as written in float, and every layer.
+// imported: every float tensor that an engine step makes under the name it has in the network (with
+// Q/DQ not these: the Q/DQ as written in float make others), the outputs, and every layer.
 Result<EngineReport> compare_engine(const GraphSource& network, std::span<const Sample> samples,
                                     const EngineOptions& options);
 

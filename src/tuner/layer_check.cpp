@@ -130,7 +130,7 @@ Result<std::vector<LayerCheck>> check_layers(const ir::Graph& optimized,
   options.observer = [&](const ir::Layer& layer, std::span<const Value* const> outputs) {
     for (size_t k = 0; k < outputs.size(); ++k) {
       const auto at = known.find(layer.outputs[k]);
-      if (at == known.end() || outputs[k] == nullptr) continue;
+      if (at == known.end() || outputs[k] == nullptr || kernels::is_random(layer)) continue;
       const engine::PlanStep& step = plan.steps[static_cast<size_t>(at->second->step)];
       LayerCheck check;
       check.step = at->second->step;

@@ -214,6 +214,15 @@ def test_verify_compares_engine_and_interpreter(camshaft, conv_file, quantized_f
     assert camshaft("verify", quantized_file, "--engine", "--level", "0", "--min-cosine", "0.9999").code == 0
 
 
+def test_verify_checks_every_layer_of_an_engine(camshaft, conv_file, samples):
+    words = ["verify", conv_file, "--engine", "--data", samples, "--level", "0"]
+    report = json.loads(camshaft(*words, "--json").out)
+    assert {layer["layer"] for layer in report["layers"]} and "firstBeyondBound" not in report
+    assert all(layer["maxError"] <= 1e-4 * layer["maxValue"] for layer in report["layers"])
+    failed = camshaft(*words, "--layer-error", "0")  # sums in another order are not the same to the last bit
+    assert failed.code == 1 and "first beyond the bound: step" in failed.out and "leaves its bound" in failed.err
+
+
 def test_verify_bounds_and_bisection(camshaft, camexec, quantized_file, conv_file, samples, tmp_path):
     words = ["verify", quantized_file, "--data", samples, "--reference", conv_file]
     failed = camshaft(*words, "--max-error", "1e-3")
