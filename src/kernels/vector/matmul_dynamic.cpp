@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products whose right factor is known only at run time (attention): panels of B are packed
-// by the thread that uses them, or read in place when few rows of A use them; a row or two against
-// the rows of a transposed B are dot products.
+// by the thread that uses them, or read in place when few rows of A use them. A few rows against
+// the rows of a transposed B, and a few columns, are dot products at the speed of memory.
 #include "kernels/vector/counts.h"
 #include "kernels/vector/gemm_cost.h"
 #include "kernels/vector/gemm_pack.h"
@@ -118,6 +118,7 @@ void run_unit(const PanelWork& work, int worker, int64_t unit, PanelCursor& held
 template <int kVecs>
 std::string refusal(const Problem& problem) {
   if (std::string reason = refuse_matmul(problem, Numeric::kFloat); !reason.empty()) return reason;
+  if (!refuse_packing(problem)) return "a constant right factor is packed once";
   if (kVecs > 1 && problem.outputs[0].extents.back() <= (kVecs - 1) * kLanes)
     return "fewer columns than the tile has";
   return {};
@@ -164,61 +165,125 @@ void run_panels(const KernelArgs& args) {
 
 // ---- dot products
 
-constexpr int64_t kMaxDotRows = 4;
-constexpr int kDotCols = 4;
+constexpr int64_t kMaxDots = 4;  // rows of A, or columns of B, that all others are multiplied with
+constexpr int kDotsTogether = 4;
 
-// y[0 … kCols) = alpha * a · rows of b.
-template <int kCols>
+// y[0 … kCount) = alpha * a · vectors of b.
+template <int kCount>
 CAMSHAFT_INLINE void dot(const float* a, const float* b, int64_t b_stride, int64_t k, float alpha,
                          float* y) {
-  F32 sum[kCols];
+  F32 sum[kCount], more[kCount];
 #pragma GCC unroll 4
-  for (int c = 0; c < kCols; ++c) sum[c] = zero();
+  for (int c = 0; c < kCount; ++c) sum[c] = more[c] = zero();
   int64_t p = 0;
-  for (; p + kLanes <= k; p += kLanes) {
-    const F32 left = load(a + p);
+  for (; p + 2 * kLanes <= k; p += 2 * kLanes) {
+    const F32 left = load(a + p), right = load(a + p + kLanes);
 #pragma GCC unroll 4
-    for (int c = 0; c < kCols; ++c) sum[c] = fma(left, load(b + c * b_stride + p), sum[c]);
+    for (int c = 0; c < kCount; ++c) {
+      sum[c] = fma(left, load(b + c * b_stride + p), sum[c]);
+      more[c] = fma(right, load(b + c * b_stride + p + kLanes), more[c]);
+    }
   }
-  if (p < k) {
-    const M32 tail = first_n(static_cast<int>(k - p));
+  for (; p < k; p += kLanes) {
+    const M32 tail = first_n(static_cast<int>(k - p < kLanes ? k - p : kLanes));
     const F32 left = load(a + p, tail);
 #pragma GCC unroll 4
-    for (int c = 0; c < kCols; ++c) sum[c] = fma(left, load(b + c * b_stride + p, tail), sum[c]);
+    for (int c = 0; c < kCount; ++c) sum[c] = fma(left, load(b + c * b_stride + p, tail), sum[c]);
   }
 #pragma GCC unroll 4
-  for (int c = 0; c < kCols; ++c) y[c] = alpha * reduce_add(sum[c]);
+  for (int c = 0; c < kCount; ++c) y[c] = alpha * reduce_add(sum[c] + more[c]);
 }
 
-// Units are (image, row, m); each worker has a share of the columns of all, or of the units.
-void dot_columns(const MatmulRun& run, int64_t image, int64_t row, int64_t first, int64_t last) {
-  const auto floats = [](const std::byte* p) { return reinterpret_cast<const float*>(p); };
-  const std::byte* b = run.b.data + image * run.b.image + row * run.b.row;
-  for (int64_t m = 0; m < run.m; ++m) {
-    const float* a = floats(run.a.data + image * run.a.image + row * run.a.row + m * run.a.m);
-    const TileOutput& out = run.finish.out;
-    float* y =
-        reinterpret_cast<float*>(out.data + image * out.image + row * out.row + m * out.pixel);
-    const int64_t b_stride = run.b.n / kLaneBytes;
-    int64_t col = first;
-    for (; col + kDotCols <= last; col += kDotCols)
-      dot<kDotCols>(a, floats(b + col * run.b.n), b_stride, run.k, run.alpha, y + col);
-    for (; col < last; ++col)
-      dot<1>(a, floats(b + col * run.b.n), b_stride, run.k, run.alpha, y + col);
+// Contiguous vectors in memory; strides in bytes.
+struct Vectors {
+  const std::byte* data = nullptr;
+  int64_t stride = 0, y_stride = 0, count = 0;
+
+  const float* at(int64_t index) const {
+    return reinterpret_cast<const float*>(data + index * stride);
   }
-  const TilePlace place{image, row, 0, run.m};
-  add_initial(run.finish, place, first, last - first);
-  finish_tiles(run.finish, place, first, last - first);
-}
+};
+
+// A product as dots of a few vectors, which stay in L1, with many that are read once: rows of A
+// with the columns of B, or columns of B with the rows of A.
+struct DotWork {
+  MatmulRun run;
+  bool few_columns;
+  bool gathers;  // the few columns are not contiguous
+  int64_t worker_floats;
+  float* scratch = nullptr;
+
+  explicit DotWork(const MatmulRun& matmul) : run(matmul) {
+    few_columns = run.b.k != kLaneBytes || run.n < run.m;
+    gathers = run.b.k != kLaneBytes;
+    worker_floats = gathers ? round_up(run.k * run.n, 16) : 0;
+    // Every epilogue but none goes through the program.
+    if (run.finish.program && !run.finish.program->empty())
+      run.finish.epilogue.kind = EpilogueKind::kProgram;
+  }
+  int64_t many() const { return few_columns ? run.m : run.n; }
+  int64_t blocks() const { return ceil_div(many(), kDotsTogether); }
+
+  void gather(const std::byte* b, float* to) const {
+    for (int64_t col = 0; col < run.n; ++col)
+      for (int64_t k = 0; k < run.k; ++k)
+        to[col * run.k + k] = *reinterpret_cast<const float*>(b + k * run.b.k + col * run.b.n);
+  }
+
+  // The vectors [first, last) of the larger factor of a batch item.
+  void dots(int worker, int64_t item, int64_t first, int64_t last) const {
+    const int64_t image = item / run.rows, row = item % run.rows;
+    const TileOutput& out = run.finish.out;
+    const std::byte* b = run.b.data + image * run.b.image + row * run.b.row;
+    Vectors rows{run.a.data + image * run.a.image + row * run.a.row, run.a.m, out.pixel, run.m};
+    Vectors columns{b, run.b.n, kLaneBytes, run.n};
+    if (gathers) {
+      float* gathered = scratch + worker * worker_floats;
+      gather(b, gathered);
+      columns.data = reinterpret_cast<const std::byte*>(gathered);
+      columns.stride = run.k * kLaneBytes;
+    }
+    std::byte* y = out.data + image * out.image + row * out.row;
+    const Vectors &few = few_columns ? columns : rows, &many = few_columns ? rows : columns;
+    for (int64_t index = first; index < last; index += kDotsTogether)
+      for (int64_t f = 0; f < few.count; ++f) {
+        float sums[kDotsTogether];
+        const int64_t count = smaller(kDotsTogether, last - index);
+        if (count == kDotsTogether)
+          dot<kDotsTogether>(few.at(f), many.at(index), many.stride / kLaneBytes, run.k, run.alpha,
+                             sums);
+        else
+          for (int64_t k = 0; k < count; ++k)
+            dot<1>(few.at(f), many.at(index + k), 0, run.k, run.alpha, sums + k);
+        for (int64_t k = 0; k < count; ++k)
+          *reinterpret_cast<float*>(y + f * few.y_stride + (index + k) * many.y_stride) = sums[k];
+      }
+    const TilePlace place{image, row, few_columns ? first : 0, few_columns ? last - first : run.m};
+    const int64_t channel = few_columns ? 0 : first, channels = few_columns ? run.n : last - first;
+    add_initial(run.finish, place, channel, channels);
+    finish_tiles(run.finish, place, channel, channels);
+  }
+
+  // Blocks of vectors of all batch items.
+  void run_blocks(int worker, int64_t first, int64_t last) const {
+    while (first < last) {
+      const int64_t item = first / blocks(), block = first - item * blocks();
+      const int64_t end = smaller(blocks(), block + last - first);
+      dots(worker, item, block * kDotsTogether, smaller(many(), end * kDotsTogether));
+      first += end - block;
+    }
+  }
+};
 
 std::string refuse_dot(const Problem& problem) {
   if (std::string reason = refuse_matmul(problem, Numeric::kFloat); !reason.empty()) return reason;
   const ir::MatrixMultiplyAttrs& attrs = problem.layer->as<ir::MatrixMultiplyAttrs>();
   int64_t m, n, k;
   matmul_extents(problem, m, n, k);
-  if (m > kMaxDotRows) return "more than 4 rows";
+  if (m > kMaxDots && n > kMaxDots) return "more than 4 rows and columns";
   if (attrs.transpose_a) return "the rows of the left factor are not contiguous";
-  if (!attrs.transpose_b) return "the columns of the right factor are not contiguous";
+  if (!attrs.transpose_b && n > kMaxDots)
+    return "the columns of the right factor are not contiguous";
   return {};
 }
 
@@ -230,47 +295,34 @@ double dot_cost_us(const Problem& problem) {
          matmul_batch(problem) * static_cast<double>(m * n) * per_dot / 4000 / problem.threads;
 }
 
+size_t dot_workspace_bytes(const KernelArgs& args) {
+  MatmulRun run;
+  prepare(args, run);
+  return static_cast<size_t>(DotWork(run).worker_floats * threads_of(args)) * sizeof(float);
+}
+
 void run_dot(const KernelArgs& args) {
   if (args.outputs[0].elements() == 0) return;
   MatmulRun run;
   prepare(args, run);
-  // Every epilogue but none goes through the program.
-  if (run.finish.program && !run.finish.program->empty())
-    run.finish.epilogue.kind = EpilogueKind::kProgram;
+  DotWork work(run);
+  work.scratch = reinterpret_cast<float*>(args.workspace);
   const bool alone =
       !args.pool || args.pool->threads() == 1 || macs_of(run) < kMacsWorthThreads / 4;
   for (int64_t outer = 0; outer < run.outer; ++outer) {
-    if (run.outer > 1) move_outer(args, outer, run);
-    // Units of columns: all batches times n / kDotCols.
-    const int64_t blocks = (run.n + kDotCols - 1) / kDotCols;
-    const auto body = [&run, blocks](int, int64_t first, int64_t last) {
-      while (first < last) {
-        const int64_t item = first / blocks, block = first - item * blocks;
-        const int64_t end = block + (last - first) < blocks ? block + (last - first) : blocks;
-        const int64_t to = end * kDotCols < run.n ? end * kDotCols : run.n;
-        dot_columns(run, item / run.rows, item % run.rows, block * kDotCols, to);
-        first += end - block;
-      }
+    if (run.outer > 1) move_outer(args, outer, work.run);
+    const auto body = [&work](int worker, int64_t first, int64_t last) {
+      work.run_blocks(worker, first, last);
     };
+    const int64_t units = work.blocks() * run.images * run.rows;
     if (alone)
-      body(0, 0, blocks * run.images * run.rows);
+      body(0, 0, units);
     else
-      args.pool->parallel_ranges(blocks * run.images * run.rows, body);
+      args.pool->parallel_ranges(units, body);
   }
 }
 
 // ---- the table
-
-uint32_t no_packed_inputs(const Problem&) {
-  return 0;
-}
-size_t no_bytes(const Problem&) {
-  return 0;
-}
-void no_pack(const Problem&, std::byte*) {}
-size_t no_workspace(const KernelArgs&) {
-  return 0;
-}
 
 template <int kVecs>
 constexpr Tactic row(const char* name) {
@@ -282,8 +334,8 @@ constexpr Tactic row(const char* name) {
           .refusal = refusal<kVecs>,
           .cost_us = cost_us<kVecs>,
           .packed_inputs = no_packed_inputs,
-          .packed_bytes = no_bytes,
-          .pack = no_pack,
+          .packed_bytes = no_packed_bytes,
+          .pack = pack_nothing,
           .workspace_bytes = workspace_bytes<kVecs>,
           .run = run_panels<kVecs>};
 }
@@ -295,13 +347,13 @@ constexpr Tactic kTactics[] = {
                                              .kind = ir::LayerKind::kMatrixMultiply,
                                              .isa = kIsa,
                                              .formats = FormatRule::kLinear,
-                                             .version = 1,
+                                             .version = 2,
                                              .refusal = refuse_dot,
                                              .cost_us = dot_cost_us,
                                              .packed_inputs = no_packed_inputs,
-                                             .packed_bytes = no_bytes,
-                                             .pack = no_pack,
-                                             .workspace_bytes = no_workspace,
+                                             .packed_bytes = no_packed_bytes,
+                                             .pack = pack_nothing,
+                                             .workspace_bytes = dot_workspace_bytes,
                                              .run = run_dot}};
 
 }  // namespace

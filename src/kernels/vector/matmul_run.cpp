@@ -152,6 +152,14 @@ std::string refuse_matmul(const Problem& problem, Numeric numeric) {
                                                      : DataType::kFloat);
 }
 
+const char* refuse_packing(const Problem& problem) {
+  if (!problem.inputs[1].constant) return "the right factor is not constant";
+  const ir::Extents& b = problem.inputs[1].extents;
+  for (size_t d = 0; d + 2 < b.size(); ++d)
+    if (b[d] != 1) return "the right factor is a batch";
+  return nullptr;
+}
+
 bool has_packed_bias(const Problem& problem) {
   if (problem.inputs.size() < 3 || !problem.inputs[2].present || !problem.inputs[2].constant)
     return false;

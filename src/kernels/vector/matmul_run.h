@@ -37,6 +37,8 @@ void move_outer(const KernelArgs& args, int64_t outer, MatmulRun& run);
 
 // What every tactic refuses: types, ranks, operands.
 std::string refuse_matmul(const Problem& problem, Numeric numeric);
+// Why the right factor cannot be packed while building: null where it can.
+const char* refuse_packing(const Problem& problem);
 // Input 2 when it is the same for every row: a constant per column that can be packed.
 bool has_packed_bias(const Problem& problem);
 
