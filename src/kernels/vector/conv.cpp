@@ -28,6 +28,7 @@ struct Form {
   Reading reading;
   Numeric numeric = Numeric::kFloat;
   int fold = 1;
+  bool by_parts = false;  // of K
 };
 
 template <Form F>
@@ -48,6 +49,8 @@ std::string refusal(const Problem& problem) {
     return "it copies its input anyway";
   if (F.reading == Reading::kCopied && shape.kh * shape.kw > 1 && pixel_bytes % 4096 != 0)
     return "pixels do not collide in the cache";
+  const int64_t k = shape.group_ic() * shape.kh * shape.kw;
+  if (F.by_parts && !has_parts(shape.oh * shape.ow, k, F.vecs)) return "its panels stay in L1";
   if (F.reading == Reading::kLinear && shape.ic > 16) return "more than 16 channels to interleave";
   if (F.reading == Reading::kLinear && is_quantized(F.numeric))
     for (size_t k = kFirstConvOperand; k < problem.inputs.size(); ++k)
@@ -80,7 +83,8 @@ double cost_us(const Problem& problem) {
   // Twelve rows in one set of L1 is one too many.
   const bool aliases = s.sw * s.ic * element_bytes(F.numeric) % 4096 == 0 &&
                        max_rows(F.numeric, F.vecs) > 8 && strip > 8;
-  if (aliases && F.reading == Reading::kDirect && !conv_needs_copy(s)) us *= 1.3;
+  if (aliases && F.reading == Reading::kDirect && !F.by_parts && !conv_needs_copy(s)) us *= 1.3;
+  if (F.by_parts) us *= part_cost(s.group_oc(), s.group_ic() * s.kh * s.kw);
   us /= problem.threads;
   const double weight_bytes = kElement * static_cast<double>(s.oc * s.kh * s.kw * s.group_ic());
   const double stream_us = weight_bytes / 30e3;
@@ -196,6 +200,7 @@ bool prepare(const KernelArgs& args, ConvRun& run) {
   run.max_vecs = tile_vecs(run.shape, F.vecs, F.fold);
   run.fold = F.fold;
   run.copies = F.reading != Reading::kDirect;
+  run.adds_parts = F.by_parts;
   run.weights = run.bias + lane_bytes(packed_bias_lanes(run.shape));
   return true;
 }
@@ -239,7 +244,9 @@ constexpr Tactic row(const char* name) {
 #define CAMSHAFT_CONV_ROWS(vecs, tile)                                    \
   row<Form{vecs, Reading::kDirect}>("conv_gemm_nhwc_f32_" tile),          \
       row<Form{vecs, Reading::kCopied}>("conv_gemm_copy_nhwc_f32_" tile), \
-      row<Form{vecs, Reading::kLinear}>("conv_gemm_first_f32_" tile),
+      row<Form{vecs, Reading::kLinear}>("conv_gemm_first_f32_" tile),     \
+      row<Form{vecs, Reading::kDirect, Numeric::kFloat, 1, true}>(        \
+          "conv_gemm_parts_nhwc_f32_" tile),
 #define CAMSHAFT_BYTE_CONV_ROWS(vecs, tile)                                                \
   row<Form{vecs, Reading::kDirect, Numeric::kByte}>("conv_gemm_nhwc_u8i8_" tile),          \
       row<Form{vecs, Reading::kCopied, Numeric::kByte}>("conv_gemm_copy_nhwc_u8i8_" tile), \

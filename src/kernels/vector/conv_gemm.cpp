@@ -5,264 +5,9 @@
 #include "kernels/vector/counts.h"
 #include "kernels/vector/gemm_bf16.h"
 #include "kernels/vector/gemm_byte_kernels.h"
-#include "kernels/vector/gemm_cost.h"
 #include "kernels/vector/gemm_fold.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
-namespace {
-
-// Calls `holds` on every operand of the epilogue and the initial values: true when it is true for
-// all.
-template <class Predicate>
-bool all_sources(const TileFinish& finish, const Predicate& holds) {
-  for (int k = 0; k < finish.num_operands; ++k)
-    if (!holds(finish.operands[k])) return false;
-  return !finish.has_initial || holds(finish.initial);
-}
-
-// A 1x1 convolution over dense rows is one long row per image; images join too when all operands
-// allow it.
-void merge_rows(ConvRun& run) {
-  ConvShape& s = run.shape;
-  const TileOutput& out = run.finish.out;
-  const bool pointwise = s.kh == 1 && s.kw == 1 && s.sh == 1 && s.sw == 1 && s.oh == s.ih &&
-                         s.ow == s.iw && s.pad_top == 0 && s.pad_left == 0;
-  if (!pointwise) return;
-  if (s.oh > 1) {
-    const bool joins =
-        run.x_row == s.iw * run.x_pixel && out.row == s.ow * out.pixel &&
-        all_sources(run.finish, [&s](const TileSource& t) { return t.row == s.ow * t.pixel; });
-    if (!joins) return;
-  }
-  const int64_t pixels = s.oh * s.ow;
-  s.oh = s.ih = 1;
-  s.ow = s.iw = pixels;
-  if (s.batch == 1) return;
-  const bool joins = run.x_image == pixels * run.x_pixel && out.image == pixels * out.pixel &&
-                     all_sources(run.finish, [pixels](const TileSource& t) {
-                       return t.image == pixels * t.pixel;
-                     });
-  if (!joins) return;
-  s.ow = s.iw = pixels * s.batch;
-  s.batch = 1;
-}
-
-constexpr int64_t kSlack =
-    64;  // between rows of copies: tiles read a few bytes more than a row has
-
-// Bytes of input a block of `rows` output rows of one strip reads.
-int64_t window_bytes(const ConvRun& run, int64_t rows) {
-  const ConvShape& s = run.shape;
-  const int64_t high = (rows - 1) * s.sh + (s.kh - 1) * s.dh + 1;
-  const int64_t wide = (run.strip - 1) * s.sw + (s.kw - 1) * s.dw + 1;
-  return high * (wide * run.pixel + kSlack);
-}
-
-// Strips: whole rows where two of them fit in the cache share, else parts that are a whole number
-// of tiles.
-void choose_strips(ConvRun& run, int threads, int64_t budget) {
-  const ConvShape& s = run.shape;
-  const int64_t tile_rows = run.tile_rows();
-  const bool one_row = s.oh * s.batch == 1;
-  const int64_t tile =
-      at_least_one(ceil_div(s.ow, at_least_one(ceil_div(s.ow, tile_rows))));  // even tiles
-  const int64_t tiles = at_least_one(ceil_div(s.ow, tile));
-  int64_t per_strip = one_row && !run.splits_panels ? ceil_div(tiles, threads) : tiles;
-  run.strip = per_strip * tile;
-  while (per_strip > 1 && window_bytes(run, 1) > budget) {
-    per_strip = ceil_div(per_strip, 2);
-    run.strip = per_strip * tile;
-  }
-  if (one_row && !run.splits_panels) {  // the same number of strips for every thread
-    const int64_t strips = ceil_div(ceil_div(tiles, per_strip), threads) * threads;
-    run.strip = at_least_one(ceil_div(tiles, strips)) * tile;
-  }
-  run.strip = at_least_one(smaller(run.strip, s.ow));
-  run.strips_per_row = ceil_div(s.ow, run.strip);
-}
-
-double imbalance(int64_t units, int64_t threads) {
-  return static_cast<double>(ceil_div(units, threads) * threads) /
-         static_cast<double>(at_least_one(units));
-}
-
-// Panels are shared out when the weights are the larger stream, or when there are too few rows for
-// all threads.
-bool should_split_panels(const ConvRun& run, int64_t threads) {
-  if (threads == 1) return false;
-  const ConvShape& s = run.shape;
-  const int64_t panels = run.panels().count() * s.groups;
-  const bool one_row = s.oh * s.batch == 1;
-  const int64_t units = one_row ? ceil_div(s.ow, run.tile_rows()) : s.oh * s.batch;
-  const double by_panels = imbalance(panels, threads), by_rows = imbalance(units, threads);
-  const bool heavy_weights =
-      run.panels().lanes() * kLaneBytes * s.groups > s.batch * s.ih * s.iw * s.ic * run.element();
-  return heavy_weights ? by_panels <= by_rows * 1.15 : by_panels * 1.1 < by_rows;
-}
-
-}  // namespace
-
-bool conv_needs_copy(const ConvShape& s, bool skips_rows) {
-  if (s.kh == 0 || s.kw == 0) return false;  // reads nothing
-  if (!skips_rows &&
-      (s.pad_top > 0 || (s.oh - 1) * s.sh + (s.kh - 1) * s.dh + 1 - s.pad_top > s.ih))
-    return true;
-  return s.pad_left > 0 || (s.ow - 1) * s.sw + (s.kw - 1) * s.dw + 1 - s.pad_left > s.iw;
-}
-
-namespace {
-
-// Columns so far apart that a padded copy of a block would be several times the block: tiles there
-// skip the taps outside.
-constexpr int64_t kZonedDilation = 6;
-
-// Cycles per k and pixel of a row of `pixels` in register tiles: short rows make small, inefficient
-// tiles.
-double pixel_cost(const ConvRun& run, int64_t pixels) {
-  const int64_t vecs = run.max_vecs;
-  const EvenSplit tiles = split_evenly(pixels, run.tile_rows());
-  const double rows = static_cast<double>(pixels) / static_cast<double>(at_least_one(tiles.parts));
-  const double fma = rows * static_cast<double>(vecs) / 2,
-               loads = (rows + static_cast<double>(vecs)) / 2;
-  const double longest = fma > loads ? fma : loads;
-  return (longest < 4 ? 4 : longest) / rows;
-}
-
-void swap_values(int64_t& a, int64_t& b) {
-  const int64_t kept = a;
-  a = b;
-  b = kept;
-}
-
-// Exchanges rows and columns: tiles then run down the image. The filter keeps its order in memory.
-void transpose(ConvRun& run) {
-  ConvShape& s = run.shape;
-  swap_values(s.ih, s.iw);
-  swap_values(s.oh, s.ow);
-  swap_values(s.kh, s.kw);
-  swap_values(s.sh, s.sw);
-  swap_values(s.dh, s.dw);
-  swap_values(s.pad_top, s.pad_left);
-  swap_values(run.x_row, run.x_pixel);
-  swap_values(run.b_row, run.b_tap);
-  swap_values(run.finish.out.row, run.finish.out.pixel);
-  for (int k = 0; k < run.finish.num_operands; ++k)
-    swap_values(run.finish.operands[k].row, run.finish.operands[k].pixel);
-  swap_values(run.finish.initial.row, run.finish.initial.pixel);
-}
-
-// How A is read: in place, zone by zone, or from copies.
-void choose_reading(ConvRun& run) {
-  const ConvShape& s = run.shape;
-  const bool reads = s.kh > 0 && s.kw > 0;  // a phase of a deconvolution may have no taps
-  // Steps that are not whole read beyond their pixel.
-  const bool whole_steps = s.group_ic() % elements_per_step(run.numeric) == 0;
-  const bool can_read_in_place = run.x_channel == run.element() &&
-                                 run.x_element() == run.element() && !run.copies && whole_steps;
-  // Kernel rows that are one run were packed for neighbouring pixels.
-  const bool wants_runs = !taps_join(s, run.numeric, run.fold) &&
-                          conv_runs(s, run.numeric, run.fold).runs == 1 && s.kw > 1;
-  const int64_t bytes = s.ic * run.element();
-  const bool has_runs = !wants_runs || run.x_pixel == bytes;
-  const bool pads = conv_needs_copy(s, run.padding == 0);
-  run.zoned = reads && can_read_in_place && pads && s.dw >= kZonedDilation && run.padding == 0 &&
-              !run.chained;
-  run.copies = reads && !run.zoned && (!can_read_in_place || !has_runs || pads);
-  // Rows of A that lie a multiple of 4 KiB apart share one set of L1: a copy spreads them.
-  const bool aliases = s.sw * bytes % 4096 == 0 && !wants_runs;
-  run.pixel = run.copies ? bytes + (aliases ? 64 : 0) : run.x_pixel;
-}
-
-// Taps that lie next to each other, in A and in the filter, are one segment.
-void choose_segments(ConvRun& run) {
-  const ConvShape& s = run.shape;
-  const ConvRuns runs = conv_runs(s, run.numeric, run.fold);
-  const int64_t tap = ceil_div(s.group_ic(), elements_per_step(run.numeric));
-  if (run.chained) {
-    run.max_segments = s.kh;
-    return;
-  }
-  if (!taps_join(s, run.numeric, run.fold))
-    run.row_runs = runs.runs == 1;
-  else
-    run.row_runs =
-        !run.zoned && s.dw == 1 && run.pixel == s.group_ic() * run.element() && run.b_tap == tap;
-  run.max_segments = run.row_runs ? s.kh : s.kh * s.kw;
-  run.segment_length = !run.row_runs ? tap : runs.runs == 1 ? runs.length : s.kw * tap;
-}
-
-// Tiles of bytes take a quarter of the time of those of floats over the same weights.
-constexpr int64_t kMostTilesAhead = 8, kMostByteTilesAhead = 16;
-// What is widened pixel by pixel is read again from L1.
-constexpr int64_t kL1Share = 16 << 10;
-
-bool widens_pixels(const ConvRun& run) {
-  return run.numeric == Numeric::kWord && run.shape.kh * run.shape.kw == 1;
-}
-
-void choose_blocks(ConvRun& run, int threads) {
-  const ConvShape& s = run.shape;
-  const int64_t l2_bytes = static_cast<int64_t>(cpu_info().l2_bytes);
-  const Panels panels = run.panels();
-  const int64_t filter_bytes = panels.padded_n() * panels.k * kLaneBytes;
-  const bool weights_fit =
-      filter_bytes * (run.splits_panels ? 1 : threads) <= l2_bytes * threads / 2;
-  choose_strips(run, threads, widens_pixels(run) && weights_fit ? kL1Share : l2_bytes / 3);
-  const int64_t panel_bytes =
-      at_least_one(static_cast<int64_t>(run.max_vecs) * kLanes * panels.k * kLaneBytes);
-  run.panel_group = weights_fit ? panels.count() : at_least_one(l2_bytes * 2 / 5 / panel_bytes);
-  const int64_t row_bytes = at_least_one(window_bytes(run, 2) - window_bytes(run, 1));
-  const int64_t more_rows = (l2_bytes * 2 / 5 - window_bytes(run, 1)) / row_bytes;
-  run.block_rows = smaller(s.oh, 1 + (more_rows > 0 ? more_rows : 0));
-  // Few tiles use each panel of many weights, which come from L3 or memory: so slowly that tiles
-  // would wait for most of them, unless the tiles before have fetched them.
-  const int64_t tiles = run.block_rows * ceil_div(run.strip, run.tile_rows());
-  const bool is_byte = run.numeric == Numeric::kByte;
-  // A panel at a time is finished a panel at a time, which costs more where a program follows.
-  const bool can_fetch =
-      is_byte ? !run.chained && !run.finish.has_rest() : run.numeric != Numeric::kWord;
-  run.fetches_ahead = can_fetch && run.fold == 1 && tiles > 1 &&
-                      tiles <= (is_byte ? kMostByteTilesAhead : kMostTilesAhead) &&
-                      filter_bytes > l2_bytes / 8 &&
-                      window_bytes(run, run.block_rows) < l2_bytes / 4;
-  if (run.fetches_ahead) run.panel_group = 1;
-  const int64_t wide = (run.strip - 1) * s.sw + (s.kw - 1) * s.dw + 1;
-  run.row = run.copies ? wide * run.pixel + kSlack : run.x_row;
-}
-
-// The workspace: zones or offsets of steps, then for every worker its segments and its copy.
-int64_t zone_bytes(const ConvRun& run) {
-  if (run.chained) return run.spans.steps * static_cast<int64_t>(sizeof(int32_t));
-  return run.zoned ? (2 * run.shape.kw + 1) * static_cast<int64_t>(sizeof(ConvZone)) : 0;
-}
-
-}  // namespace
-
-size_t plan_conv(ConvRun& run, int threads) {
-  const ConvRuns runs = conv_runs(run.shape, run.numeric, run.fold);
-  const bool joins = taps_join(run.shape, run.numeric, run.fold);
-  run.b_tap = joins ? run.shape.group_ic() / elements_per_step(run.numeric) : runs.rows;
-  run.b_row = joins ? run.shape.kw * run.b_tap : runs.runs * runs.rows;
-  merge_rows(run);
-  run.chained = kChainsSteps && run.numeric == Numeric::kByte;
-  run.spans = conv_spans(run.shape, run.numeric, run.fold);
-  const bool is_row =
-      run.shape.oh == 1 || run.shape.kh * run.shape.kw == 0 || !joins || run.chained;
-  if (!is_row && pixel_cost(run, run.shape.oh) < 0.9 * pixel_cost(run, run.shape.ow))
-    transpose(run);
-  if (run.shape.macs() < kMacsWorthThreads) threads = 1;
-  run.threads = threads;
-  choose_reading(run);
-  run.splits_panels = should_split_panels(run, threads);
-  choose_blocks(run, threads);
-  choose_segments(run);
-  run.segment_bytes = round_up(run.max_segments * static_cast<int64_t>(sizeof(Segment)), 64);
-  run.scratch_bytes = run.copies ? round_up(window_bytes(run, run.block_rows) + kSlack, 64) : 0;
-  run.worker_bytes =
-      run.segment_bytes + run.scratch_bytes + rest_scratch_bytes(run.finish, run.waiting_pixels());
-  return static_cast<size_t>(round_up(zone_bytes(run), 64) + run.worker_bytes * threads);
-}
-
 namespace {
 
 // First position ≥ 0 whose input position * stride - pad + tap * dilation is ≥ 0.
@@ -316,7 +61,7 @@ void place_workspace(ConvRun& run, std::byte* workspace) {
   }
   run.zones = reinterpret_cast<ConvZone*>(workspace);
   if (run.zoned) run.num_zones = make_zones(run.shape, run.zones);
-  run.scratch = workspace + round_up(zone_bytes(run), 64);
+  run.scratch = workspace + run.zone_bytes;
 }
 
 // Output rows [row, row + rows) of one strip of one image.
@@ -383,6 +128,8 @@ struct PanelTile {
   int vecs;
 };
 constexpr int64_t kMostPanelTiles = 32;  // listed together
+constexpr int64_t kLine = 64;            // bytes of a cache line
+constexpr Epilogue kNoEpilogue{EpilogueKind::kClip, -__builtin_inff(), __builtin_inff()};
 
 // Tiles of `rows` pixels, together those of `place`, against the panels [first, last).
 void run_panels(const ConvRun& run, Tile& tile, const TilePlace& place, int rows,
@@ -423,8 +170,10 @@ struct BlockRun {
   std::byte* rest_scratch;
   Panels panels;
   int64_t finished_together;  // panels
-  PanelTile listed_panels[kMostPanelTiles] = {};
+  PanelTile listed_panels[kMostPanelTiles + 1] = {};
   int64_t num_panels = 0;
+  bool by_parts = false;       // A lies part by part
+  bool has_following = false;  // listed after them: what is fetched last
   Tile tile{};
   TapRange listed{-1, -1, -1, -1};
   const std::byte *next = nullptr, *next_end = nullptr;  // what of the next panel is to be fetched
@@ -433,7 +182,6 @@ struct BlockRun {
   void fetch_after(int64_t panel, int64_t end, const std::byte* weights) {
     next = next_end = nullptr;
     if (!run.fetches_ahead || panel + 1 >= end) return;
-    constexpr int64_t kLine = 64;
     next = weights + panels.offset(panel + 1) * kLaneBytes;
     next_end = next + panels.vecs_of(panel + 1) * panels.vec_lanes * kLaneBytes;
     const int64_t tiles = block.rows * ceil_div(block.cols, run.tile_rows());
@@ -455,7 +203,8 @@ struct BlockRun {
     const int64_t group_column = group * group_bias_lanes(run.shape);
     const std::byte* weights = run.weights + group * panels.lanes() * kLaneBytes;
     num_panels = to - from;
-    for (int64_t k = 0; k < num_panels; ++k) {
+    has_following = to < panels.count();
+    for (int64_t k = 0; k < num_panels + (has_following ? 1 : 0); ++k) {
       const int64_t col = panels.first_col(from + k), column = group_column + col;
       listed_panels[k] = {weights + panels.offset(from + k) * kLaneBytes,
                           run.bias ? run.bias + column * kLaneBytes : nullptr,
@@ -520,6 +269,95 @@ struct BlockRun {
                   listed_panels[0].channel, channels());
   }
 
+  // While a part of a panel is multiplied, the next one is fetched, a line with every step until
+  // all is there: the same part of the next panel, or the next part of the first one.
+  void fetch_after_part(int64_t index, int64_t panel) {
+    const bool wraps = panel + 1 == num_panels, ends = wraps && index + 1 == run.parts();
+    next = next_end = nullptr;
+    if (ends && !has_following) return;
+    const PanelTile& from = listed_panels[wraps && !ends ? 0 : panel + 1];
+    const ConvPart part = run.part(ends ? 0 : wraps ? index + 1 : index);
+    const int64_t width = from.vecs * kLanes * kLaneBytes;
+    next = from.weights + (part.first * run.segment_length + part.step) * width;
+    next_end = next + part.count * part.steps * width;
+    tile.ahead_step = smaller(kLine, width);
+  }
+
+  // The segments of `part` among those of the kernel rows that lie inside the image.
+  void list_part(const ConvPart& part, const TapRange& taps) {
+    const int64_t per_row = run.row_runs ? 1 : run.shape.kw;
+    list(taps);
+    const int64_t listed_first = taps.first_row * per_row, listed_end = taps.end_row * per_row;
+    const int64_t from = part.first > listed_first ? part.first : listed_first,
+                  to = smaller(part.first + part.count, listed_end);
+    tile.segments = segments + (from - listed_first);
+    tile.num_segments = to > from ? to - from : 0;
+  }
+
+  // The sums that the next tile starts from, into L1 while this one is multiplied.
+  void fetch_sums(const std::byte* c, int64_t rows, int64_t cols) const {
+    for (int64_t row = 0; row < rows; ++row, c += tile.c_stride)
+      for (int64_t byte = 0; byte < cols * kLaneBytes; byte += kLine)
+        __builtin_prefetch(c + byte, 1, 3);
+  }
+
+  // Adds `part` of K of a panel to the sums of the block's output row `row`.
+  void add_part(const TileFinish& finish, const ConvPart& part, const PanelTile& panel, int64_t row,
+                int64_t group) {
+    const ConvShape& s = run.shape;
+    const int64_t pixels = block.rows * block.cols;
+    const std::byte* a_row =
+        by_parts ? a + (part.step * pixels + row * block.cols * part.steps) * kLaneBytes
+                 : a + row * s.sh * run.row + (group * s.group_ic() + part.step) * kLaneBytes;
+    tile.a_stride = by_parts ? part.steps * kLaneBytes : s.sw * run.pixel;
+    list_part(part, taps_of_row(run, block.row + row));
+    const EvenSplit tiles = split_evenly(block.cols, run.tile_rows());
+    for (int64_t index = 0; index < tiles.parts; ++index) {
+      const TilePlace place{block.image, block.row + row, block.col + tiles.start(index),
+                            tiles.size(index)};
+      tile.a = a_row + tiles.start(index) * tile.a_stride;
+      place_tile(finish, place, panel.channel, panel.cols, tile);
+      set_ahead();
+      if (part.step + part.first > 0 && index + 1 < tiles.parts)
+        fetch_sums(tile.c + place.pixels * tile.c_stride, tiles.size(index + 1), panel.cols);
+      tile_kernel(panel.vecs, static_cast<int>(place.pixels))(tile);
+    }
+  }
+
+  // All of the block's rows against the listed panels, part after part of K.
+  void add_parts(int64_t group) {
+    for (int64_t index = 0; index < run.parts(); ++index) {
+      const ConvPart part = run.part(index);
+      TileFinish finish = run.finish;
+      finish.has_initial = finish.has_initial && index == 0;
+      if (index + 1 < run.parts()) finish.epilogue = kNoEpilogue;
+      set_finish(finish, tile);
+      tile.accumulate = finish.has_initial || index > 0;
+      tile.segment_length = part.steps;
+      for (int64_t k = 0; k < num_panels; ++k) {
+        const PanelTile& panel = listed_panels[k];
+        tile.b_stride = panel.vecs * kLanes * kLaneBytes;
+        tile.b = panel.weights + part.step * tile.b_stride;
+        tile.bias = panel.bias;
+        fetch_after_part(index, k);
+        for (int64_t row = 0; row < block.rows; ++row) add_part(finish, part, panel, row, group);
+      }
+    }
+    finish_rows();
+  }
+
+  void finish_rows() {
+    if (!run.finish.has_rest()) return;
+    constexpr int64_t kFloats = 4096;
+    const int64_t together = at_least_one(kFloats / channels());
+    for (int64_t row = 0; row < block.rows; ++row)
+      for (int64_t col = 0; col < block.cols; col += together)
+        finish_panels(
+            run,
+            {block.image, block.row + row, block.col + col, smaller(together, block.cols - col)},
+            listed_panels, listed_panels + num_panels, rest_scratch);
+  }
+
   void row(int64_t row, int64_t group) {
     TapRange taps = taps_of_row(run, block.row + row);
     const int64_t end = block.col + block.cols;
@@ -544,7 +382,10 @@ void run_block_panels(const ConvRun& run, const Block& block, int worker, int64_
                       int64_t last) {
   const ConvShape& s = run.shape;
   std::byte* scratch = run.scratch + worker * run.worker_bytes;
-  if (run.copies)
+  const bool by_parts = copies_parts(run);
+  if (by_parts)
+    copy_parts(run, block.image, block.row, block.rows, block.col, block.cols, scratch);
+  else if (run.copies)
     copy_window(run, block.image, block.row, block.rows, block.col, block.cols, scratch);
   const std::byte* in_place = run.x + block.image * run.x_image +
                               (block.row * s.sh - s.pad_top) * run.row +
@@ -559,6 +400,7 @@ void run_block_panels(const ConvRun& run, const Block& block, int worker, int64_
                 scratch + run.scratch_bytes + run.segment_bytes,
                 run.panels(),
                 waits ? kMaxRestChannels / (run.max_vecs * kLanes) : run.panels().count()};
+  work.by_parts = by_parts;
   work.tile.a_stride = s.sw * run.pixel;
   work.tile.segments = segments;
   work.tile.segment_length = run.segment_length;
@@ -569,8 +411,12 @@ void run_block_panels(const ConvRun& run, const Block& block, int worker, int64_
     const int64_t group = first / panels, panel = first - group * panels;
     const int64_t end = smaller(panels, panel + last - first);
     for (int64_t from = panel; from < end; from += together) {
-      work.fetch_after(from, end, run.weights + group * work.panels.lanes() * kLaneBytes);
       work.list_panels(group, from, smaller(end, from + together));
+      if (run.adds_parts) {
+        work.add_parts(group);
+        continue;
+      }
+      work.fetch_after(from, end, run.weights + group * work.panels.lanes() * kLaneBytes);
       for (int64_t row = 0; row < block.rows; ++row) work.row(row, group);
     }
     first += end - panel;

@@ -37,6 +37,11 @@ int tile_vecs(const ConvShape& shape, int most, int fold);
 double conv_tiles_us(const ConvShape& shape, Numeric numeric, int64_t rows, int64_t strip,
                      int max_vecs, int fold);
 
+// A part of K: steps [step, step + steps) of each of the segments [first, first + count).
+struct ConvPart {
+  int64_t first, count, step, steps;
+};
+
 // A convolution ready to run; strides in bytes.
 struct ConvRun {
   ConvShape shape;
@@ -68,6 +73,11 @@ struct ConvRun {
   bool chained = false;        // segments are spans of chained panels (gemm_chains.h)
   Spans spans{0, 0};
   int64_t segment_length = 0, max_segments = 0;
+  // Floats of long K, where the tactic wants it: part after part of it is added to the output, and
+  // a panel's part stays in L1 while tile after tile of pixels passes. The same additions in the
+  // same order as without.
+  bool adds_parts = false;
+  EvenSplit part_segments{0, 0, 0}, part_steps{0, 0, 0};
   int threads = 1;
 
   // In the workspace.
@@ -75,7 +85,7 @@ struct ConvRun {
   ConvZone* zones = nullptr;
   int64_t num_zones = 0;
   std::byte* scratch = nullptr;  // per worker: its copy of A, its segments, waiting tiles
-  int64_t scratch_bytes = 0, segment_bytes = 0, worker_bytes = 0;
+  int64_t zone_bytes = 0, scratch_bytes = 0, segment_bytes = 0, worker_bytes = 0;
 
   Panels panels() const { return conv_panels(shape, numeric, max_vecs, fold); }
   int64_t element() const { return element_bytes(numeric); }
@@ -85,6 +95,12 @@ struct ConvRun {
                                                                      : element();
   }
   int64_t tile_rows() const { return max_rows(numeric, max_vecs); }
+  int64_t parts() const { return part_segments.parts * part_steps.parts; }
+  ConvPart part(int64_t index) const {
+    const int64_t segments = index / part_steps.parts, steps = index % part_steps.parts;
+    return {part_segments.start(segments), part_segments.size(segments), part_steps.start(steps),
+            part_steps.size(steps)};
+  }
   // Tiles of bytes go down the pixels together.
   bool repeats_tiles() const { return is_quantized(numeric) && !finish.has_initial; }
   // Of tiles that wait in scratch.
@@ -93,6 +109,11 @@ struct ConvRun {
     return repeats_tiles() && tile_rows() < kTogether ? kTogether : tile_rows();
   }
 };
+
+// Whether taking `k` steps in parts differs from taking them at once, for so many rows; what it is
+// expected to cost, as a share of the time.
+bool has_parts(int64_t rows, int64_t k, int vecs);
+double part_cost(int64_t n, int64_t k);
 
 // Decides blocks, order and the split over `threads`. Gives the workspace it wants.
 size_t plan_conv(ConvRun& run, int threads);

@@ -116,6 +116,29 @@ TEST(Conv, AsymmetricPadsDilationAndOddKernels) {
   check(spec);
 }
 
+// Filters whose panels leave L1 are passed part by part: parts of a tap, several taps, rows of taps
+// outside the image; pixels that collide in L1.
+TEST(Conv, PartsOfLongFilters) {
+  for (int64_t channels : {64, 150, 600})
+    for (int64_t stride : {1, 2})
+      for (int64_t pad : {0, 1, 2}) check(square(channels, 7, 40, 3, stride, pad));
+  for (int64_t channels : {512, 1024, 1100}) check(square(channels, 6, 80, 1, 1, 0), true);
+  check(square(1024, 9, 70, 1, 2, 0));
+  check(square(512, 8, 70, 3, 1, 1), true);
+  check(square(600, 8, 36, 3, 1, 1, 2));
+  ConvCaseSpec spec = square(40, 40, 20, 5, 1, 2);
+  spec.shape.iw = 3;
+  check(spec);
+  spec.epilogue = "v2 = add v0 v1; v3 = relu v2";
+  spec.operands = {OperandKind::kSame};
+  check(spec);
+  spec = square(300, 12, 33, 3, 1, 2);
+  spec.shape.dh = spec.shape.dw = 2;
+  spec.epilogue = "v1 = silu v0 1";
+  spec.shape.batch = 2;
+  check(spec, true);
+}
+
 // Wide dilations read in place and skip the taps outside; tall and narrow images are computed along
 // their height.
 TEST(Conv, FarTapsAndTallImages) {

@@ -162,4 +162,20 @@ void copy_window(const ConvRun& run, int64_t image, int64_t row, int64_t rows, i
   }
 }
 
+void copy_parts(const ConvRun& run, int64_t image, int64_t row, int64_t rows, int64_t col,
+                int64_t cols, std::byte* scratch) {
+  const ConvShape& s = run.shape;
+  const std::byte* first =
+      run.x + image * run.x_image + row * s.sh * run.x_row + col * s.sw * run.x_pixel;
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < cols; ++c) {
+      const std::byte* from = first + r * s.sh * run.x_row + c * s.sw * run.x_pixel;
+      for (int64_t index = 0; index < run.parts(); ++index) {
+        const ConvPart part = run.part(index);
+        copy_bytes(scratch + (part.step * rows * cols + (r * cols + c) * part.steps) * kLaneBytes,
+                   from + part.step * kLaneBytes, part.steps * kLaneBytes);
+      }
+    }
+}
+
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

@@ -11,4 +11,10 @@ namespace camshaft::kernels::CAMSHAFT_TARGET {
 void copy_window(const ConvRun& run, int64_t image, int64_t row, int64_t rows, int64_t col,
                  int64_t cols, std::byte* scratch);
 
+// Copies of pixels that are multiplied part by part of K lie part by part: parts of all pixels of
+// the block, one after another.
+bool copies_parts(const ConvRun& run);
+void copy_parts(const ConvRun& run, int64_t image, int64_t row, int64_t rows, int64_t col,
+                int64_t cols, std::byte* scratch);
+
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

@@ -21,20 +21,24 @@ const ir::MatrixMultiplyAttrs& attrs_of(const Problem& problem) {
 struct Form {
   int vecs;
   Numeric numeric;
+  bool by_parts = false;  // of K
 };
 
 template <Form F>
 std::string refusal(const Problem& problem) {
   if (std::string reason = refuse_matmul(problem, F.numeric); !reason.empty()) return reason;
-  if (!problem.inputs[1].constant) return "the right factor is not constant";
+  if (const char* reason = refuse_packing(problem)) return reason;
   if (F.numeric == Numeric::kByte &&
       (problem.inputs[1].type != DataType::kInt8 || attrs_of(problem).b_zero_point != 0))
     return "the right factor is not symmetric int8";
-  const ir::Extents& b = problem.inputs[1].extents;
-  for (size_t d = 0; d + 2 < b.size(); ++d)
-    if (b[d] != 1) return "the right factor is a batch";
   if (F.vecs > 1 && problem.outputs[0].extents.back() <= (F.vecs - 1) * kLanes)
     return "fewer columns than the tile has";
+  if (F.by_parts) {
+    int64_t m, n, k;
+    matmul_extents(problem, m, n, k);
+    if (!has_parts(static_cast<int64_t>(matmul_batch(problem)) * m, k, F.vecs))
+      return "its panels stay in L1";
+  }
   return {};
 }
 
@@ -48,9 +52,10 @@ double cost_us(const Problem& problem) {
   int64_t m, n, k;
   if (!matmul_extents(problem, m, n, k)) return 1e12;
   const double rows = matmul_batch(problem) * static_cast<double>(m);
-  const double us = 0.15 + tile_cost_us(F.numeric, 1, static_cast<int64_t>(rows), n,
-                                        steps_of(F.numeric, k), F.vecs) /
-                               problem.threads;
+  double us = 0.15 + tile_cost_us(F.numeric, 1, static_cast<int64_t>(rows), n,
+                                  steps_of(F.numeric, k), F.vecs) /
+                         problem.threads;
+  if (F.by_parts) us *= part_cost(n, k);
   const double stream_us = static_cast<double>(element_bytes(F.numeric)) * static_cast<double>(n) *
                            static_cast<double>(k) / 60e3;
   return us > stream_us ? us : stream_us;
@@ -213,6 +218,7 @@ void prepare(const KernelArgs& args, MatmulRun& matmul, ConvRun& run) {
   run.x_channel = matmul.a.k;
   run.x_type = args.inputs[0].type;
   run.max_vecs = F.vecs;
+  run.adds_parts = F.by_parts;
   run.weights = run.bias + run.panels().padded_n() * kLaneBytes;
   run.finish = matmul.finish;
 }
@@ -262,7 +268,9 @@ constexpr Tactic row(const char* name) {
           .precision = F.numeric == Numeric::kBf16 ? DataType::kBFloat16 : DataType::kUndefined};
 }
 
-#define CAMSHAFT_MATMUL_ROW(vecs, tile) row<Form{vecs, Numeric::kFloat}>("matmul_packed_f32_" tile),
+#define CAMSHAFT_MATMUL_ROW(vecs, tile)                        \
+  row<Form{vecs, Numeric::kFloat}>("matmul_packed_f32_" tile), \
+      row<Form{vecs, Numeric::kFloat, true}>("matmul_parts_f32_" tile),
 #define CAMSHAFT_BYTE_MATMUL_ROW(vecs, tile) \
   row<Form{vecs, Numeric::kByte}>("matmul_packed_u8i8_" tile),
 

@@ -169,6 +169,115 @@ TEST(Matmul, Threads) {
   }
 }
 
+// Depths beside the parts that packed panels of floats are cut into, on caches of 32 and 48 KiB;
+// rows that collide in L1 and are copied.
+TEST(Matmul, PartsOfDepth) {
+  for (const int64_t k : {255, 256, 257, 384, 513, 769, 1023, 1536})
+    for (const int64_t m : {13, 15, 30}) check(plain(m, k, 70));
+  for (const int64_t k : {1024, 2048}) check(plain(29, k, 130));
+  for (const int64_t n : {1, 17, 64, 300}) check(plain(31, 530, n));
+  Product batch;
+  batch.a = {3, 2, 25, 700};
+  batch.b = {700, 45};
+  batch.y = {3, 2, 25, 45};
+  check(batch);
+}
+
+// A few columns: dot products of rows, with columns that are gathered or lie as they are.
+TEST(Matmul, FewColumns) {
+  for (const int64_t n : {1, 2, 4})
+    for (const int64_t k : {1, 7, 16, 40, 129})
+      for (const bool transposed : {false, true}) {
+        Product p;
+        p.b_constant = false;
+        p.a = {3, 11, k};
+        p.b = transposed ? Extents{3, n, k} : Extents{3, k, n};
+        p.transpose_b = transposed;
+        p.y = {3, 11, n};
+        p.alpha = 0.5f;
+        check(p);
+        p.has_bias = true;
+        p.bias = {11, n};
+        p.epilogue = "v2 = add v0 v1; v3 = relu v2";
+        p.operands = {{3, 11, n}};
+        check(p);
+      }
+  Product threaded;
+  threaded.b_constant = false;
+  threaded.a = {2, 5, 50, 300};
+  threaded.b = {5, 300, 1};
+  threaded.y = {2, 5, 50, 1};
+  check(threaded);
+}
+
+TEST(Matmul, EpiloguesOfParts) {
+  Product p = plain(29, 1100, 70);
+  for (const Extents& bias : {Extents{70}, Extents{29, 70}, Extents{29, 1}})
+    for (const char* epilogue : {"", "v1 = relu v0", "v1 = gelu v0", "v1 = leaky_relu v0 0.1",
+                                 "v2 = add v0 v1; v3 = relu v2", "v2 = mul v0 v1"}) {
+      p.has_bias = true;
+      p.bias = bias;
+      p.epilogue = epilogue;
+      p.operands.clear();
+      if (std::string_view(epilogue).find("v2") == 0) p.operands = {{29, 70}};
+      check(p);
+    }
+  p.transpose_a = true;
+  p.a = {1100, 29};
+  check(p);
+}
+
+// y = a b by one tactic; empty where it refuses.
+std::vector<float> multiply(const Tactic& tactic, int threads, int64_t m, int64_t k, int64_t n,
+                            std::vector<float>& a, std::vector<float>& b) {
+  const std::shared_ptr<ir::Layer> layer =
+      make_layer(ir::LayerKind::kMatrixMultiply, ir::MatrixMultiplyAttrs());
+  ir::ConstantData constant;
+  constant.view = std::as_bytes(std::span(b));
+  Problem problem{layer.get(), {}, {}, threads};
+  const auto tensor = [](int64_t rows, int64_t cols) {
+    return ProblemTensor{true, DataType::kFloat, Format::kLinear, {rows, cols}, nullptr};
+  };
+  problem.inputs = {tensor(m, k), tensor(k, n)};
+  problem.inputs[1].constant = &constant;
+  problem.outputs = {tensor(m, n)};
+  if (!tactic.refusal(problem).empty()) return {};
+  const auto view = [](std::vector<float>& data, int64_t rows, int64_t cols) {
+    return make_view(data.data(), DataType::kFloat, Format::kLinear,
+                     std::vector<int64_t>{rows, cols});
+  };
+  std::vector<float> y(static_cast<size_t>(m * n)), packed(tactic.packed_bytes(problem) / 4 + 16);
+  if (tactic.packed_bytes(problem) > 0)
+    tactic.pack(problem, reinterpret_cast<std::byte*>(packed.data()));
+  const TensorView inputs[] = {view(a, m, k), view(b, k, n)}, outputs[] = {view(y, m, n)};
+  ThreadPool pool(threads);
+  KernelArgs args{layer.get(), inputs, outputs, reinterpret_cast<std::byte*>(packed.data()),
+                  nullptr,     &pool};
+  std::vector<float> workspace(tactic.workspace_bytes(args) / 4 + 32);
+  const size_t misaligned = reinterpret_cast<uintptr_t>(workspace.data()) % 64;
+  args.workspace = reinterpret_cast<std::byte*>(workspace.data()) + (64 - misaligned) % 64;
+  tactic.run(args);
+  return y;
+}
+
+TEST(Matmul, BitsDependOnNoThreads) {
+  for (const int64_t m : {3, 50, 90})
+    for (const int64_t k : {512, 1300})
+      for (const int64_t n : {3, 40, 300}) {
+        std::vector<float> a(static_cast<size_t>(m * k)), b(static_cast<size_t>(k * n));
+        for (size_t i = 0; i < a.size(); ++i) a[i] = std::sin(static_cast<float>(i));
+        for (size_t i = 0; i < b.size(); ++i) b[i] = std::cos(static_cast<float>(i));
+        int compared = 0;
+        for (const Tactic* tactic : tactics_for(ir::LayerKind::kMatrixMultiply)) {
+          const std::vector<float> alone = multiply(*tactic, 1, m, k, n, a, b);
+          for (const int threads : {2, 3})
+            EXPECT_EQ(alone, multiply(*tactic, threads, m, k, n, a, b)) << tactic->name;
+          compared += alone.empty() ? 0 : 1;
+        }
+        EXPECT_GT(compared, 0);
+      }
+}
+
 TEST(Matmul, LongAndEmptyDepth) {
   check(plain(9, 1024, 50));
   check(dynamic(plain(9, 1024, 50)));
