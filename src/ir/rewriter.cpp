@@ -83,6 +83,8 @@ Layer* Rewriter::replace(std::span<Layer* const> group, LayerKind kind, Attrs at
   std::sort(rest.begin(), rest.end(), [&](const Layer* a, const Layer* b) {
     return graph_.position(a) > graph_.position(b);
   });
+  // A layer that made both operands of the last one is listed twice.
+  rest.erase(std::unique(rest.begin(), rest.end()), rest.end());
   const auto is_unused = [&](const Tensor* t) {
     return !t || (t->consumers.empty() && !graph_.is_output(t));
   };
