@@ -167,6 +167,9 @@ Program without_saturation(Program program, DataType type) {
 PointWiseAttrs pointwise_attrs(Program program, const Tensor* output) {
   PointWiseAttrs attrs;
   if (is_quantized(output->type)) attrs.type = output->type;
+  // Truth values that were only chosen or copied: the layer's type is that of its last instruction.
+  if (output->type == DataType::kBool && !gives_bool(program.code.back().op))
+    append(program, PointOp::kOr, program.result(), program.result());
   attrs.program = without_saturation(std::move(program), attrs.type);
   return attrs;
 }
