@@ -22,6 +22,11 @@ bool moves_codes(const Layer& layer) {
   return commutes_with_quantization(layer) || layer.kind == LayerKind::kConcatenation;
 }
 
+// How many leading inputs a layer that moves codes takes them from.
+size_t moved_inputs(const Layer& layer) {
+  return layer.kind == LayerKind::kConcatenation ? layer.inputs.size() : 1;
+}
+
 class Groups {
  public:
   Groups(const Graph& graph, DataType type) {
@@ -53,8 +58,7 @@ class Groups {
   void join(const Layer& layer) {
     Tensor* result = layer.outputs[0];
     if (!result || !parent_.contains(result)) return;
-    const size_t count = layer.kind == LayerKind::kConcatenation ? layer.inputs.size() : 1;
-    for (size_t k = 0; k < count; ++k)
+    for (size_t k = 0; k < moved_inputs(layer); ++k)
       if (parent_.contains(layer.inputs[k])) parent_[root(layer.inputs[k])] = root(result);
   }
   std::map<Tensor*, Tensor*> parent_;
@@ -190,14 +194,12 @@ void shift_reader(Rewriter& rewriter, Layer* reader, const Tensor* tensor, int s
 // No code that this member of a group gives its output by itself is smaller.
 int lowest_code(const Layer& producer, CodeRange range) {
   double low = range.high;
-  if (producer.kind == LayerKind::kConcatenation) {
-    for (const Tensor* input : producer.inputs)
-      if (input->is_constant()) low = range.low;
-  } else if (const auto* pad = std::get_if<PadAttrs>(&producer.attrs)) {
+  if (const auto* pad = std::get_if<PadAttrs>(&producer.attrs))
     low = std::nearbyint(pad->value);
-  } else if (!moves_codes(producer)) {
+  else if (!moves_codes(producer))
     low = std::nearbyint(result_interval(producer).low);
-  }
+  for (size_t k = 0; moves_codes(producer) && k < moved_inputs(producer); ++k)
+    if (producer.inputs[k]->is_constant()) low = range.low;
   if (std::isnan(low)) return range.low;
   return static_cast<int>(std::clamp<double>(low, range.low, range.high));
 }
@@ -205,8 +207,7 @@ int lowest_code(const Layer& producer, CodeRange range) {
 void shift_producer(Rewriter& rewriter, Layer& producer, CodeRange range, int shift) {
   if (!moves_codes(producer)) shift_result(producer, range, shift);
   if (auto* pad = std::get_if<PadAttrs>(&producer.attrs)) pad->value += static_cast<float>(shift);
-  if (producer.kind != LayerKind::kConcatenation) return;
-  for (size_t k = 0; k < producer.inputs.size(); ++k)
+  for (size_t k = 0; moves_codes(producer) && k < moved_inputs(producer); ++k)
     if (producer.inputs[k]->is_constant())
       rewriter.set_input(&producer, k, shifted_constant(rewriter, *producer.inputs[k], shift));
 }
