@@ -240,9 +240,12 @@ void run(const KernelArgs& args) {
   plan_conv(run, threads_of(args));
   for (int64_t outer = 0; outer < matmul.outer; ++outer) {
     if (matmul.outer > 1) {
-      move_outer(args, outer, matmul);
+      move_outer(args, outer, matmul);  // pointers only: plan_conv() has joined dimensions
       run.x = matmul.a.data;
-      run.finish = matmul.finish;
+      run.finish.out.data = matmul.finish.out.data;
+      run.finish.initial.data = matmul.finish.initial.data;
+      for (int k = 0; k < run.finish.num_operands; ++k)
+        run.finish.operands[k].data = matmul.finish.operands[k].data;
     }
     run_conv(run, args.workspace, args.pool);
   }
