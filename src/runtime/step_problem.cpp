@@ -18,9 +18,20 @@ using ir::Dim;
 
 constexpr int64_t kMaxValueElements = 256;
 
-bool is_part(const Plan& plan, int t) {
-  for (; t != kNoTensor; t = plan.tensors[t].parent)
-    if (plan.tensors[t].parent_axis >= 0) return true;
+// Whether a tensor is a part of a larger one with gaps between its elements. A part along the
+// outermost dimension that is not 1 has none.
+bool has_gaps(const Plan& plan, int t) {
+  for (; t != kNoTensor; t = plan.tensors[t].parent) {
+    const int axis = plan.tensors[t].parent_axis;
+    if (axis < 0) continue;
+    const PlanTensor& whole = plan.tensors[plan.tensors[t].parent];
+    const bool channel_last = whole.format == ir::Format::kChannelLast && whole.shape.size() >= 3;
+    for (int d = 0; d < static_cast<int>(whole.shape.size()); ++d) {
+      const bool is_outside =
+          channel_last && (d == 1 || axis == 1) ? axis == 1 && d != 1 : d < axis;
+      if (is_outside && whole.shape[d] != Dim(1)) return true;
+    }
+  }
   return false;
 }
 
@@ -181,7 +192,7 @@ StepProblem make_step_problem(const PlanFacts& facts, const PlanStep& step,
     out.present = true;
     out.type = tensor.type;
     out.format = tensor.format;
-    out.dense = !is_part(plan, t);
+    out.dense = !has_gaps(plan, t);
     if (tensor.role == TensorRole::kConstant) {
       made.constants.emplace_back().view = stored_bytes(facts, tensor);
       out.constant = &made.constants.back();

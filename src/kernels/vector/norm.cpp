@@ -284,18 +284,25 @@ bool is_channel_wise(const Problem& p) {
 
 std::string refuse_lines(const Problem& p) {
   if (is_channel_wise(p)) return "not layer or RMS normalization";
+  const auto axis = static_cast<size_t>(attrs_of(*p.layer).axis);
+  if (axis + 1 < p.inputs[0].extents.size() && !(p.inputs[0].dense && p.outputs[0].dense))
+    return "a part of a larger tensor";
   int64_t size = 1;
-  for (size_t d = static_cast<size_t>(attrs_of(*p.layer).axis); d < p.inputs[0].extents.size(); ++d)
-    size *= p.inputs[0].extents[d];
+  for (size_t d = axis; d < p.inputs[0].extents.size(); ++d) size *= p.inputs[0].extents[d];
   for (size_t k = 1; k < 3 && k < p.inputs.size(); ++k)
     if (p.inputs[k].present && count_of(p.inputs[k]) != size) return "scale or bias is broadcast";
   return refuse_common(p);
 }
 
+// Maps are walked as one line: one cut out of wider rows is not.
+std::string refuse_maps(const Problem& p) {
+  return p.inputs[0].dense && p.outputs[0].dense ? refuse_common(p) : "a part of a larger tensor";
+}
+
 std::string refuse_channels(const Problem& p) {
   if (!is_channel_wise(p)) return "not instance or group normalization";
   if (p.inputs[0].extents.size() < 2) return "no channels";
-  return refuse_common(p);
+  return refuse_maps(p);
 }
 
 // Layer normalization over all spatial dimensions without scale and bias is instance normalization.
@@ -308,7 +315,7 @@ bool is_spatial_layer(const Problem& p) {
 }
 
 std::string refuse_channel_last(const Problem& p) {
-  return is_spatial_layer(p) ? refuse_common(p) : refuse_channels(p);
+  return is_spatial_layer(p) ? refuse_maps(p) : refuse_channels(p);
 }
 
 double cost_us(const Problem& p) {
