@@ -22,7 +22,6 @@ const ir::Program& program_of(const ir::Layer& layer) {
 // What is packed.
 struct Channels {
   int32_t image = -1;  // the input that is not a constant
-  int32_t count = 0;
   Affine affine[kMaxChannels];
 };
 
@@ -64,9 +63,10 @@ const char* find_channels(const Problem& p, Channels& channels) {
       return "an operand that is not a constant per channel";
     channels.image = k;
   }
-  channels.count = static_cast<int32_t>(y.extents[1]);
-  for (int c = 0; c < channels.count; ++c)
-    if (!find_channel(p, c, channels.image, channels.affine[c]) ||
+  // The number of channels may be dynamic: then they are all alike.
+  for (int64_t c = 0; c < kMaxChannels; ++c)
+    if (!find_channel(p, c < y.extents[1] ? c : y.extents[1] - 1, channels.image,
+                      channels.affine[c]) ||
         (channels.affine[c].divisor != 0) != (channels.affine[0].divisor != 0))
       return "the program is not affine";
   return channels.image < 0 ? "no operand but constants" : nullptr;
@@ -225,13 +225,14 @@ void run(const KernelArgs& args) {
   if (count_of(args.outputs[0]) == 0) return;
   Channels channels;
   std::memcpy(&channels, args.packed, sizeof(channels));
-  if (channels.count == 2) return run_channels<2>(args, channels);
-  if (channels.count == 3) return run_channels<3>(args, channels);
+  const int64_t count = args.outputs[0].extents[1];
+  if (count == 2) return run_channels<2>(args, channels);
+  if (count == 3) return run_channels<3>(args, channels);
   run_channels<4>(args, channels);
 }
 
 constexpr Tactic kTactics[] = {
-    {"pointwise_planes_u8", ir::LayerKind::kPointWise, kIsa, FormatRule::kLinearToChannelLast, 1,
+    {"pointwise_planes_u8", ir::LayerKind::kPointWise, kIsa, FormatRule::kLinearToChannelLast, 2,
      refusal, traffic_us, no_packed_inputs, packed_bytes, pack, no_workspace, run},
 };
 
