@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/context.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include <fmt/ranges.h>
@@ -126,15 +127,25 @@ struct Context::Impl {
     return ok_status();
   }
 
+  // Its extents are found out in every run anew.
+  bool depends_on_values(const PlanTensor& t) const {
+    return !t.has_rank || std::any_of(t.shape.begin(), t.shape.end(), [&](ir::Dim dim) {
+      return plan().symbols.depends_on_runtime(dim);
+    });
+  }
+
   Status bind_output(int k) {
     const Output& output = outputs[k];
     executor->set_output(k, nullptr);
     if (!output.data) return ok_status();
     const TensorView view = executor->output(k);
     if (!view.present()) return ok_status();  // copied when it is known
-    if (output.bytes < bytes_of(view))
+    if (output.bytes < bytes_of(view)) {
+      if (depends_on_values(output_tensor(k)))
+        return ok_status();  // those are the last run's bytes
       return make_error(ErrorCode::kInvalidArgument, "output {}: {} bytes given, it needs {}",
                         output_tensor(k).name, output.bytes, bytes_of(view));
+    }
     const size_t element = std::max<size_t>(ir::bits_of(view.type) / 8, 1);
     if (reinterpret_cast<uintptr_t>(output.data) % element == 0)
       executor->set_output(k, output.data);
