@@ -18,6 +18,7 @@ help:
 	@echo "make format   clang-format the sources in place"
 	@echo "make bench    kernel benchmarks; bench/peers.py compares whole models with other engines"
 	@echo "make zoo      exports networks (or takes ZOO_DIR), compares and times them, writes docs/zoo.md: tests/zoo/README.md"
+	@echo "make fuzz     COUNT random graphs (100000) under address and undefined behaviour sanitizers"
 	@echo "make install  PREFIX=$(PREFIX)"
 
 setup:
@@ -52,6 +53,14 @@ zoo: build
 	@cmake --build --preset $(PRESET) --target camshaft_bench
 	-@[ -n "$(ZOO_DIR)" ] || $(ZOO_PYTHON) tests/zoo/export.py build/zoo/models all
 	@CAMSHAFT_BUILD=$(abspath $(BUILD)) $(ZOO_PYTHON) tests/zoo/run.py $(or $(ZOO_DIR),build/zoo/models) --markdown docs/zoo.md $(ZOO_ARGS)
+
+# A sanitizer build of one program, kept beside the release build. SEED=1 COUNT=100000 make fuzz
+SEED ?= 1
+COUNT ?= 100000
+fuzz: setup
+	@cmake --preset asan > /dev/null
+	@cmake --build --preset asan --target fuzz_graphs
+	@build/asan/bin/fuzz_graphs --seed $(SEED) --count $(COUNT) --minimize
 
 install: build
 	@cmake --install $(BUILD) --prefix $(PREFIX)

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// One graph through the interpreter, unoptimized, and through engines: predicted and random
+// choices, every instruction set of this machine, one and two threads.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "base/cpu.h"
+#include "fuzz/graphs/graph_case.h"
+
+namespace camshaft::fuzz {
+
+struct Variant {
+  Isa isa = Isa::kScalar;
+  int threads = 1;
+  uint64_t choices = 0;  // BuildOptions::random_choices; 0: what the tuner predicts to be fastest
+  bool bfloat16 = false;
+};
+std::string to_string(const Variant& variant);
+
+// Of the graph of that number: `rounds` of random choices per instruction set.
+std::vector<Variant> variants_for(uint64_t seed, int rounds);
+
+struct Failure {
+  std::string what;  // "values", "extents", "build", "run", "oracle", "crash 11" …: the class
+  std::string text;  // for a person
+  Variant variant;
+};
+
+// Nothing: all engines agree with the oracle, or the oracle refuses the graph's values.
+std::optional<Failure> find_failure(const Case& test, const std::vector<Variant>& variants);
+
+// A line for every step of the engine: its layer and tactic.
+std::string plan_of(const Case& test, const Variant& variant);
+
+// What has been covered since the process began.
+struct Coverage {
+  std::map<std::string, long> tactics;  // steps per tactic and instruction set
+  std::map<std::string, long> passes;   // rewrites per pass
+  std::map<std::string, long> kinds;    // layers per kind, as imported
+  long engines = 0, executions = 0, outputs = 0, loose = 0, unsettled = 0, refused = 0;
+};
+Coverage& coverage();
+
+}  // namespace camshaft::fuzz

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuzz/graphs/tolerance.h"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+#include "ir/text.h"
+#include "kernels/reference/access.h"
+
+namespace camshaft::fuzz {
+namespace {
+
+using ir::LayerKind;
+using kernels::Value;
+
+constexpr int kMovements = 8;
+constexpr double kTight = 2e-5;
+
+double largest_of(const Value& value) {
+  double largest = 0;
+  for (const double v : value.to_doubles())
+    if (std::isfinite(v)) largest = std::max(largest, std::fabs(v));
+  return largest;
+}
+
+// Layers whose float results are copies of their operands.
+bool is_exact(LayerKind kind) {
+  switch (kind) {
+    case LayerKind::kShuffle:
+    case LayerKind::kSlice:
+    case LayerKind::kPad:
+    case LayerKind::kConcatenation:
+    case LayerKind::kGather:
+    case LayerKind::kExpand:
+    case LayerKind::kTile:
+    case LayerKind::kFill:
+    case LayerKind::kTopK:
+    case LayerKind::kDepthToSpace:
+    case LayerKind::kSpaceToDepth:
+    case LayerKind::kSelect:
+    case LayerKind::kIf:
+    case LayerKind::kLoop:
+    case LayerKind::kScan:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Terms of a layer's sums.
+double terms_of(const ir::Layer& layer, std::span<const Value* const> outputs) {
+  const auto extent = [](const ir::Tensor* t, size_t d) {
+    return t && d < t->shape.size() && t->shape[d].is_known()
+               ? static_cast<double>(t->shape[d].extent())
+               : 16.0;
+  };
+  const auto all = [&](const ir::Tensor* t, size_t from) {
+    double product = 1;
+    for (size_t d = from; t && d < t->shape.size(); ++d) product *= extent(t, d);
+    return product;
+  };
+  switch (layer.kind) {
+    case LayerKind::kConvolution:
+      return all(layer.inputs[1], 1);
+    case LayerKind::kDeconvolution:
+      return all(layer.inputs[1], 2) * extent(layer.inputs[1], 0);
+    case LayerKind::kMatrixMultiply: {
+      const ir::Tensor* a = layer.inputs[0];
+      return a->shape.empty() ? 64 : extent(a, a->shape.size() - 1);
+    }
+    case LayerKind::kRecurrence:
+      return 64 * extent(layer.inputs[0], 0);
+    case LayerKind::kPooling:
+    case LayerKind::kReduce:
+    case LayerKind::kNormalization:
+    case LayerKind::kSoftMax:
+    case LayerKind::kCumSum:
+      return all(layer.inputs[0], 0);
+    default:
+      return outputs.empty() || !outputs[0] ? 1 : 64;
+  }
+}
+
+bool is_stepped(ir::PointOp op) {
+  switch (op) {
+    case ir::PointOp::kFloor:
+    case ir::PointOp::kCeil:
+    case ir::PointOp::kRound:
+    case ir::PointOp::kSign:
+    case ir::PointOp::kMod:
+    case ir::PointOp::kFmod:
+    case ir::PointOp::kThresholdedRelu:
+    case ir::PointOp::kShrink:
+      return true;
+    default:
+      return ir::gives_bool(op);
+  }
+}
+
+// Layers whose results may jump: what they read was moved when it was made.
+bool is_stepped(const ir::Layer& layer) {
+  if (layer.kind == LayerKind::kQuantize || layer.kind == LayerKind::kCast) return true;
+  if (const auto* program = std::get_if<ir::PointWiseAttrs>(&layer.attrs))
+    return std::any_of(program->program.code.begin(), program->program.code.end(),
+                       [](const ir::Instruction& code) { return is_stepped(code.op); });
+  const auto* attrs = std::get_if<ir::PointOpAttrs>(&layer.attrs);
+  return attrs && is_stepped(attrs->op);
+}
+
+// Its exponent is what it is: a negative number has no power of nearly two.
+bool is_power(const ir::Layer& layer) {
+  const auto* attrs = std::get_if<ir::PointOpAttrs>(&layer.attrs);
+  return attrs && attrs->op == ir::PointOp::kPow;
+}
+
+class Mover {
+ public:
+  Mover(const Case& test, const std::vector<Value>& inputs, uint64_t seed, double unit)
+      : state_(seed), unit_(unit) {
+    for (size_t k = 0; k < inputs.size(); ++k) values_[test.graph->inputs()[k]] = inputs[k];
+  }
+
+  bool has_nan() const { return has_nan_; }
+
+  kernels::EvaluateOptions options() {
+    kernels::EvaluateOptions options;
+    options.max_iterations = 1000;
+    options.observer = [this](const ir::Layer& layer, std::span<const Value* const> outputs) {
+      observe(layer, outputs);
+    };
+    options.substitute = [this](const ir::Tensor& tensor) { return substitute(tensor); };
+    return options;
+  }
+
+ private:
+  void observe(const ir::Layer& layer, std::span<const Value* const> outputs) {
+    pending_.clear();
+    double operands = 0;
+    if (layer.kind == LayerKind::kConvolution || layer.kind == LayerKind::kDeconvolution ||
+        layer.kind == LayerKind::kMatrixMultiply)
+      operands = scale_of(layer.inputs[0]) * scale_of(layer.inputs[1]);
+    if (const auto* norm = std::get_if<ir::NormalizationAttrs>(&layer.attrs))  // x * s - mean * s
+      operands = scale_of(layer.inputs[0]) / std::sqrt(norm->epsilon) *
+                 (layer.inputs.size() > 1 && layer.inputs[1] ? scale_of(layer.inputs[1]) : 1);
+    const double terms = terms_of(layer, outputs);
+    const bool may_transform = layer.kind == LayerKind::kConvolution && terms >= 9;
+    const double share = unit_ * (8 + 2 * std::sqrt(terms)) * (may_transform ? 16 : 1);
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      if (!outputs[k] || !layer.outputs[k]) continue;
+      const Value& value = *outputs[k];
+      const double largest = largest_of(value);
+      values_[layer.outputs[k]] = value;
+      if (value.type != ir::DataType::kFloat) continue;
+      for (const float v : value.as<float>()) has_nan_ |= !std::isfinite(v);
+      if (unit_ == 0 || is_exact(layer.kind)) continue;
+      pending_[layer.outputs[k]] = {value, share * std::max(largest, operands)};
+    }
+    if (layer.kind == LayerKind::kQuantize && unit_ > 0) return requantize(layer);
+    if (pending_.empty() || is_stepped(layer) || !layer.bodies.empty()) return;
+    if (auto moved = with_moved_operands(layer); moved.ok())
+      for (size_t k = 0; k < moved->size(); ++k)
+        if (const auto found = pending_.find(layer.outputs[k]); found != pending_.end())
+          found->second.value = moved.value()[k];
+  }
+
+  // Codes of what is off by as much as a float of 256 codes may be: kernels add the zero point
+  // before they round.
+  void requantize(const ir::Layer& layer) {
+    const auto x = values_.find(layer.inputs[0]);
+    if (x == values_.end() || x->second.type != ir::DataType::kFloat) return;
+    std::vector<Value> operands = {
+        moved(x->second, 8 * unit_ * 256 * scale_of(layer.inputs[1]), 2 * unit_)};
+    for (size_t k = 1; k < layer.inputs.size(); ++k) {
+      const ir::Tensor* tensor = layer.inputs[k];
+      if (tensor && !tensor->is_constant()) return;
+      operands.push_back(tensor ? kernels::constant_value(*tensor) : Value());
+    }
+    if (auto codes = evaluate(layer, operands); codes.ok())
+      pending_[layer.outputs[0]] = {codes.value()[0], 0};
+  }
+
+  static Result<std::vector<Value>> evaluate(const ir::Layer& layer,
+                                             const std::vector<Value>& operands) {
+    std::vector<const Value*> pointers;
+    for (size_t k = 0; k < operands.size(); ++k)
+      pointers.push_back(layer.inputs[k] ? &operands[k] : nullptr);
+    return kernels::evaluate_layer(layer, pointers);
+  }
+
+  // The layer again, every operand off by some units: the error a kernel makes is often of that
+  // kind.
+  Result<std::vector<Value>> with_moved_operands(const ir::Layer& layer) {
+    std::vector<Value> operands;
+    for (const ir::Tensor* tensor : layer.inputs) {
+      const auto found = values_.find(tensor);
+      operands.push_back(!tensor                  ? Value()
+                         : tensor->is_constant()  ? kernels::constant_value(*tensor)
+                         : found != values_.end() ? found->second
+                                                  : Value());
+      if (tensor && (operands.size() == 1 || !is_power(layer)))
+        operands.back() = moved(operands.back(), 0, 2 * unit_);
+    }
+    return evaluate(layer, operands);
+  }
+
+  // Every element off by at most `distance` and `share` of itself.
+  Value moved(const Value& value, double distance, double share) {
+    if (value.type != ir::DataType::kFloat) return value;
+    std::vector<float> elements(value.as<float>().begin(), value.as<float>().end());
+    for (float& v : elements) {
+      const double random = static_cast<double>(ir::next_random(state_) >> 11) / 0x1p52 - 1;
+      v += static_cast<float>((distance + share * std::fabs(v)) * random);
+    }
+    std::vector<std::byte> bytes(elements.size() * sizeof(float));
+    std::copy_n(reinterpret_cast<const std::byte*>(elements.data()), bytes.size(), bytes.data());
+    return kernels::make_value(value.type, value.extents, std::move(bytes)).value();
+  }
+
+  double scale_of(const ir::Tensor* tensor) {
+    if (tensor && tensor->is_constant()) return largest_of(kernels::constant_value(*tensor));
+    const auto found = values_.find(tensor);
+    return found == values_.end() ? 2 : largest_of(found->second);
+  }
+
+  std::optional<Value> substitute(const ir::Tensor& tensor) {
+    const auto found = pending_.find(&tensor);
+    if (found == pending_.end()) return std::nullopt;
+    return values_[&tensor] = moved(found->second.value, found->second.distance, 0);
+  }
+
+  struct Pending {
+    Value value;
+    double distance;
+  };
+  uint64_t state_;
+  double unit_;
+  bool has_nan_ = false;
+  std::unordered_map<const ir::Tensor*, Value> values_;
+  std::unordered_map<const ir::Tensor*, Pending> pending_;
+};
+
+}  // namespace
+
+void Tolerance::measure() {
+  measured_ = true;
+  movement_.assign(expected_.size(), 0);
+  Mover still(test_, inputs_, 0, 0);
+  kernels::evaluate(*test_.graph, inputs_, still.options()).ok();
+  has_nan_ = still.has_nan();
+  for (int k = 0; k < kMovements; ++k) {
+    Mover mover(test_, inputs_, k + 1, bfloat16_ ? 0x1p-8 : 0x1p-24);
+    const auto moved = kernels::evaluate(*test_.graph, inputs_, mover.options());
+    for (size_t o = 0; o < expected_.size(); ++o) {
+      if (!moved.ok() || !(moved.value()[o].extents == expected_[o].extents)) {
+        movement_[o] = INFINITY;  // rounding decides a shape
+        continue;
+      }
+      const std::vector<double> a = expected_[o].to_doubles(), b = moved.value()[o].to_doubles();
+      for (size_t i = 0; i < a.size(); ++i)
+        if (std::isnan(a[i]) != std::isnan(b[i]))
+          movement_[o] = INFINITY;
+        else if (a[i] != b[i])
+          movement_[o] = std::max(movement_[o], std::fabs(a[i] - b[i]));
+    }
+  }
+}
+
+bool Tolerance::is_unsettled(size_t output) {
+  if (!measured_) measure();
+  return has_nan_ || movement_[output] == INFINITY;
+}
+
+Tolerance::Judgement Tolerance::judge(size_t output, const Value& found) {
+  const Value& expected = expected_[output];
+  Judgement j;
+  const std::vector<double> want = expected.to_doubles(), got = found.to_doubles();
+  j.largest = largest_of(expected);
+  bool wrong_kind = false;
+  for (size_t i = 0; i < want.size(); ++i) {
+    if (want[i] == got[i] || (std::isnan(want[i]) && std::isnan(got[i]))) continue;
+    const double error = std::fabs(want[i] - got[i]);
+    if (!(error <= j.error)) {
+      j.error = error;
+      j.at = static_cast<int64_t>(i);
+      wrong_kind |= !std::isfinite(error);
+      if (wrong_kind) break;
+    }
+  }
+  const bool floating = ir::is_floating(expected.type);
+  j.allowed = floating ? kTight * j.largest + 1e-6 : 0;
+  if (expected.type == ir::DataType::kHalf) j.allowed = 2e-3 * j.largest;
+  if (!wrong_kind && j.error <= j.allowed) return j;
+  if (is_unsettled(output)) {
+    j.verdict = Verdict::kUnsettled;
+    return j;
+  }
+  j.allowed = std::max(j.allowed, 4 * movement_[output]);
+  const bool within = !wrong_kind && j.error <= j.allowed;
+  j.verdict = !within ? Verdict::kDiffers : floating ? Verdict::kWithin : Verdict::kUnsettled;
+  return j;
+}
+
+}  // namespace camshaft::fuzz
