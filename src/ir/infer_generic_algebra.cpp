@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ir/einsum.h"
 #include "ir/infer_generic.h"
 
 namespace camshaft::ir {
@@ -14,66 +15,22 @@ Status like_input(GenericRule& g) {
 
 // --- Einsum
 
-// The labels of one term, an ellipsis as digits from the right.
-Result<std::string> einsum_labels(std::string term, size_t rank) {
-  std::erase(term, ' ');
-  if (const size_t dots = term.find("..."); dots != std::string::npos) {
-    if (term.size() - 3 > rank) return invalid("term \"{}\" for rank {}", term, rank);
-    std::string hidden;
-    for (size_t d = rank - (term.size() - 3); d-- > 0;) hidden += static_cast<char>('0' + d);
-    term = term.substr(0, dots) + hidden + term.substr(dots + 3);
-  }
-  if (term.size() != rank) return invalid("term \"{}\" for rank {}", term, rank);
-  return term;
-}
-
-std::string einsum_result(const std::string& equation, const std::map<char, int>& uses) {
-  std::string hidden;
-  for (char c = '9'; c >= '0'; --c)
-    if (uses.count(c)) hidden += c;
-  const size_t arrow = equation.find("->");
-  if (arrow == std::string::npos) {
-    for (const auto& [label, count] : uses)
-      if (count == 1 && !(label >= '0' && label <= '9')) hidden += label;
-    return hidden;
-  }
-  std::string result = equation.substr(arrow + 2);
-  std::erase(result, ' ');
-  if (const size_t dots = result.find("..."); dots != std::string::npos)
-    result = result.substr(0, dots) + hidden + result.substr(dots + 3);
-  return result;
-}
-
 Status einsum(GenericRule& g) {
-  const std::string equation = g.text("equation", "");
-  const size_t count = g.f.inputs.size();
-  CAMSHAFT_TRY(g.f.require(std::max<size_t>(count, 1)));
-  std::map<char, Dim> extents;
-  std::map<char, int> uses;
-  size_t begin = 0;
-  const std::string left = equation.substr(0, equation.find("->"));
-  for (size_t k = 0; k < count; ++k) {
-    const size_t end = std::min(left.find(',', begin), left.size());
-    if (begin > left.size() || (k + 1 < count && end == left.size()))
-      return invalid("equation \"{}\" for {} inputs", equation, count);
+  std::vector<size_t> ranks;
+  CAMSHAFT_TRY(g.f.require(std::max<size_t>(g.f.inputs.size(), 1)));
+  for (size_t k = 0; k < g.f.inputs.size(); ++k) {
     if (!g.f.ranked(k)) return g.f.unranked(g.f.in(0).type);
-    CAMSHAFT_ASSIGN(const std::string labels,
-                    einsum_labels(left.substr(begin, end - begin), g.f.rank(k)));
-    for (size_t d = 0; d < labels.size(); ++d) {
-      const auto [entry, added] = extents.emplace(labels[d], g.f.shape(k)[d]);
+    ranks.push_back(g.f.rank(k));
+  }
+  CAMSHAFT_ASSIGN(const EinsumTerms terms, parse_einsum(g.text("equation", ""), ranks));
+  std::map<char, Dim> extents;
+  for (size_t k = 0; k < ranks.size(); ++k)
+    for (size_t d = 0; d < ranks[k]; ++d) {
+      const auto [entry, added] = extents.emplace(terms.operands[k][d], g.f.shape(k)[d]);
       if (!added && entry->second == Dim(1)) entry->second = g.f.shape(k)[d];
-      ++uses[labels[d]];
     }
-    begin = end + 1;
-  }
-  const std::string result = einsum_result(equation, uses);
-  if (result.size() > kMaxRank) return invalid("the result has {} dimensions", result.size());
   Shape shape;
-  for (char label : result) {
-    if (!extents.count(label))
-      return invalid("label {} of equation \"{}\" is in no input", label, equation);
-    shape.push_back(extents[label]);
-  }
+  for (const char label : terms.result) shape.push_back(extents[label]);
   return g.f.give(g.f.in(0).type, shape);
 }
 

@@ -19,7 +19,8 @@ const std::array kFamilies = {convolution_operators,   pointwise_operators, matr
                               normalization_operators, reduce_operators,    shuffle_operators,
                               squeeze_operators,       slice_operators,     constant_operators,
                               gather_operators,        resize_operators,    quantize_operators,
-                              recurrence_operators,    control_operators,   generic_operators,
+                              recurrence_operators,    control_operators,   einsum_operators,
+                              attention_operators,     signal_operators,    generic_operators,
                               learning_operators,      tree_operators,      svm_operators};
 
 std::string describe_inputs(const NodeDef& def, const std::vector<Tensor*>& inputs) {

@@ -131,6 +131,9 @@ struct OperatorRow {
 std::span<const OperatorRow> convolution_operators();
 std::span<const OperatorRow> pointwise_operators();
 std::span<const OperatorRow> matrix_operators();
+std::span<const OperatorRow> einsum_operators();
+std::span<const OperatorRow> attention_operators();
+std::span<const OperatorRow> signal_operators();
 std::span<const OperatorRow> normalization_operators();
 std::span<const OperatorRow> reduce_operators();
 std::span<const OperatorRow> shuffle_operators();

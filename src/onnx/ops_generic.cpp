@@ -70,7 +70,6 @@ constexpr OperatorRow kSpecial[] = {
 };
 
 constexpr std::string_view kGeneric[] = {
-    "Einsum",
     "Det",
     "Trilu",
     "EyeLike",
@@ -78,9 +77,7 @@ constexpr std::string_view kGeneric[] = {
     "CumProd",
     "TensorScatter",
     "ReverseSequence",
-    "Attention",
     "LinearAttention",
-    "RotaryEmbedding",
     "CausalConvWithState",
     "LRN",
     "DynamicQuantizeLinear",
@@ -111,8 +108,6 @@ constexpr std::string_view kGeneric[] = {
     "HammingWindow",
     "BlackmanWindow",
     "MelWeightMatrix",
-    "DFT",
-    "STFT",
     "Adagrad",
     "Momentum",
     "Adam",

@@ -4,30 +4,13 @@
 #include <cstring>
 #include <map>
 
+#include "ir/einsum.h"
 #include "kernels/reference/generic.h"
 
 namespace camshaft::kernels::reference {
 namespace {
 
 // --- Einsum
-
-// Labels of one operand; an ellipsis becomes the labels '0', '1', … aligned to the right.
-Result<std::string> expand_term(std::string term, int rank) {
-  term.erase(std::remove(term.begin(), term.end(), ' '), term.end());
-  const size_t dots = term.find("...");
-  if (dots != std::string::npos) {
-    const int hidden = rank - static_cast<int>(term.size() - 3);
-    if (hidden < 0 || hidden > 8)
-      return make_error(ErrorCode::kInvalidModel, "Einsum term {} does not fit rank {}", term,
-                        rank);
-    std::string labels;
-    for (int d = hidden; d-- > 0;) labels += static_cast<char>('0' + d);
-    term = term.substr(0, dots) + labels + term.substr(dots + 3);
-  }
-  if (static_cast<int>(term.size()) != rank)
-    return make_error(ErrorCode::kInvalidModel, "Einsum term {} does not fit rank {}", term, rank);
-  return term;
-}
 
 struct EinsumPlan {
   std::string labels;  // those of the output first
@@ -36,68 +19,32 @@ struct EinsumPlan {
   std::vector<Ints> strides;  // per operand and label; 0 where it does not occur or is broadcast
 };
 
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts(1);
-  for (char c : text) {
-    if (c == separator)
-      parts.emplace_back();
-    else
-      parts.back() += c;
-  }
-  return parts;
-}
-
 Result<EinsumPlan> plan_einsum(const Call& call) {
-  const std::string equation = call.text("equation", "");
-  const size_t arrow = equation.find("->");
-  std::vector<std::string> terms = split(equation.substr(0, arrow), ',');
-  if (terms.size() != call.args().inputs.size())
-    return make_error(ErrorCode::kInvalidModel, "Einsum {} with {} inputs", equation,
-                      call.args().inputs.size());
+  std::vector<size_t> ranks;
+  for (const TensorView& view : call.args().inputs) ranks.push_back(static_cast<size_t>(view.rank));
+  CAMSHAFT_ASSIGN(const ir::EinsumTerms terms, ir::parse_einsum(call.text("equation", ""), ranks));
   EinsumPlan plan;
   std::map<char, int64_t> extents;
-  std::map<char, int> uses;
-  for (size_t k = 0; k < terms.size(); ++k) {
-    CAMSHAFT_ASSIGN(terms[k], expand_term(terms[k], call.in(k).rank));
-    for (size_t d = 0; d < terms[k].size(); ++d) {
-      int64_t& extent = extents.emplace(terms[k][d], 1).first->second;
+  for (size_t k = 0; k < ranks.size(); ++k)
+    for (size_t d = 0; d < ranks[k]; ++d) {
+      const char label = terms.operands[k][d];
+      int64_t& extent = extents.emplace(label, 1).first->second;
       const int64_t given = call.in(k).extents[d];
       if (given != 1 && extent != 1 && given != extent)
         return make_error(ErrorCode::kInvalidArgument, "Einsum label {} has extents {} and {}",
-                          terms[k][d], extent, given);
+                          label, extent, given);
       if (given != 1) extent = given;
-      ++uses[terms[k][d]];
     }
-  }
-  std::string hidden;
-  for (char c = '9'; c >= '0'; --c)
-    if (extents.contains(c)) hidden += c;
-  std::string out;
-  if (arrow == std::string::npos) {
-    out = hidden;
-    for (const auto& [label, count] : uses)
-      if (count == 1 && (label < '0' || label > '9')) out += label;
-  } else {
-    out = equation.substr(arrow + 2);
-    out.erase(std::remove(out.begin(), out.end(), ' '), out.end());
-    if (const size_t dots = out.find("..."); dots != std::string::npos)
-      out = out.substr(0, dots) + hidden + out.substr(dots + 3);
-  }
-  plan.out_rank = out.size();
-  plan.labels = out;
+  plan.labels = terms.result;
+  plan.out_rank = terms.result.size();
   for (const auto& [label, extent] : extents)
-    if (out.find(label) == std::string::npos) plan.labels += label;
-  for (char label : plan.labels) {
-    if (!extents.contains(label))
-      return make_error(ErrorCode::kInvalidModel, "Einsum {}: label {} has no input", equation,
-                        label);
-    plan.extents.push_back(extents[label]);
-  }
-  for (size_t k = 0; k < terms.size(); ++k) {
+    if (plan.labels.find(label) == std::string::npos) plan.labels += label;
+  for (const char label : plan.labels) plan.extents.push_back(extents[label]);
+  for (size_t k = 0; k < ranks.size(); ++k) {
     const Ints dense = dense_strides(call.extents(k));
     Ints strides(plan.labels.size(), 0);
-    for (size_t d = 0; d < terms[k].size(); ++d)
-      if (call.in(k).extents[d] != 1) strides[plan.labels.find(terms[k][d])] += dense[d];
+    for (size_t d = 0; d < ranks[k]; ++d)
+      if (call.in(k).extents[d] != 1) strides[plan.labels.find(terms.operands[k][d])] += dense[d];
     plan.strides.push_back(strides);
   }
   return plan;
@@ -135,8 +82,6 @@ Status einsum(const KernelArgs& args, Outputs& outputs) {
   const Call call(args);
   CAMSHAFT_TRY(call.require(1));
   CAMSHAFT_ASSIGN(const EinsumPlan plan, plan_einsum(call));
-  if (plan.out_rank > ir::kMaxRank)
-    return make_error(ErrorCode::kUnsupported, "Einsum with {} output dimensions", plan.out_rank);
   const Extents extents(plan.extents.begin(),
                         plan.extents.begin() + static_cast<int64_t>(plan.out_rank));
   CAMSHAFT_TRY(check_extents(extents));
