@@ -68,7 +68,7 @@ bool makes_own_outputs(const Layer& layer) {
 }
 
 // Predicted time of a reference kernel: plain loops take some nanoseconds per element.
-double reference_us(const Layer& layer, const runtime::Bindings& bindings) {
+double predicted_reference_us(const Layer& layer, const runtime::Bindings& bindings) {
   double elements = 0;
   const auto add = [&](const Tensor* tensor) {
     if (!tensor || !tensor->has_rank || !bindings.known(tensor->shape)) return;
@@ -444,6 +444,25 @@ void Selector::keep_wanted(const Layer& layer, LayerOptions& list) const {
   }
 }
 
+double Selector::reference_us(const Layer& layer, const Formats& formats) {
+  const double predicted = predicted_reference_us(layer, *context_.opt);
+  const BuildOptions& options = *context_.options;
+  if (options.random_choices != 0 || options.optimization_level == 0 || !layer.bodies.empty())
+    return predicted;
+  const LayerProblem made = make_problem(layer, formats, *context_.opt, context_.threads);
+  if (!made.layer) return predicted;
+  const std::string key = "reference " + problem_key(made.problem);
+  if (const auto time = context_.cache->find(key)) {
+    ++context_.statistics->cache_hits;
+    return *time;
+  }
+  if (options.error_on_timing_cache_miss) return predicted;
+  const std::optional<double> time = timer_.time_reference(made.problem);
+  if (!time) return predicted;
+  context_.cache->insert(key, *time);
+  return *time;
+}
+
 Status Selector::list_options(const Layer& layer, LayerOptions& list) {
   log(Severity::kVerbose, "=============== Computing costs for {}", layer.name);
   if (layer.bodies.empty()) CAMSHAFT_TRY(list_tactics(layer, list));
@@ -451,7 +470,6 @@ Status Selector::list_options(const Layer& layer, LayerOptions& list) {
     list.candidates.insert(list.candidates.end(), noted->second.begin(), noted->second.end());
   const bool has_data = has_data_tensor(layer);
   if (may_mix_formats(layer.kind) || list.options.empty()) {
-    const double us = reference_us(layer, *context_.opt);
     std::vector<Formats> all = {kLinearOnly};
     if (has_data && makes_own_outputs(layer))
       all.push_back(kToLinear);
@@ -460,8 +478,9 @@ Status Selector::list_options(const Layer& layer, LayerOptions& list) {
     for (const Formats& formats : all) {
       const bool listed = std::any_of(list.options.begin(), list.options.end(),
                                       [&](const Option& o) { return o.formats == formats; });
-      if (!listed)
-        list.options.push_back({formats, {nullptr, us < kSharedReferenceUs ? 1 : 0, us}, false});
+      if (listed) continue;
+      const double us = reference_us(layer, formats);
+      list.options.push_back({formats, {nullptr, us < kSharedReferenceUs ? 1 : 0, us}, false});
     }
   }
   if (layer.kind != LayerKind::kShuffle) return ok_status();

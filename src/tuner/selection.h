@@ -92,6 +92,8 @@ class Selector {
   BuildOptions::LayerTypes wanted_types(const ir::Layer& layer) const;
   void keep_wanted(const ir::Layer& layer, LayerOptions& list) const;
   double reformat_us(const ir::Tensor& tensor, const Formats& formats);
+  // Of the reference kernel: timed where the shapes are known, else predicted.
+  double reference_us(const ir::Layer& layer, const Formats& formats);
   void choose(const ir::Graph& graph, std::vector<LayerOptions>& options, Choices& choices);
   size_t max_timed() const;
 

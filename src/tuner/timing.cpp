@@ -26,6 +26,7 @@ constexpr double kMaxProblemUs =
     200'000;  // all candidates of one problem together, after the first round
 constexpr size_t kMinColdBytes = 4096;  // fewer bytes of weights: a few cache misses at most
 constexpr size_t kMaxCopies = 256;
+constexpr double kMaxReferenceUs = 2'000;              // runs of a reference kernel after the first
 constexpr double kDropFirst = 2.0, kDropLater = 1.25;  // times the best so far: no hope
 
 double us_since(Clock::time_point start) {
@@ -255,6 +256,29 @@ std::vector<double> Timer::time(const Problem& problem, std::span<const Tactic* 
   times.reserve(candidates.size());
   for (const Candidate& c : candidates) times.push_back(c.typical());
   return times;
+}
+
+std::optional<double> Timer::time_reference(const Problem& problem) {
+  const kernels::ReferenceKernel* kernel = kernels::reference_kernel(*problem.layer);
+  if (!kernel) return std::nullopt;
+  const Arena arena(problem);
+  KernelArgs args;
+  args.layer = problem.layer;
+  args.inputs = arena.inputs;
+  args.outputs = arena.outputs;
+  args.pool = problem.threads == 1 ? &ThreadPool::serial() : &pool_;
+  std::vector<kernels::DynamicOutput> dynamic;
+  double best_us = 0;
+  const Clock::time_point begin = Clock::now();
+  for (int round = 0; round == 0 || (round < rounds_ && us_since(begin) < kMaxReferenceUs);
+       ++round) {
+    dynamic.assign(problem.outputs.size(), {});
+    const Clock::time_point start = Clock::now();
+    const Status status = kernel->run ? kernel->run(args) : kernel->run_dynamic(args, dynamic);
+    if (!status.ok()) return std::nullopt;
+    best_us = round == 0 ? us_since(start) : std::min(best_us, us_since(start));
+  }
+  return best_us;
 }
 
 }  // namespace camshaft::tuner

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -30,6 +31,9 @@ class Timer {
   std::vector<double> time(const kernels::Problem& problem,
                            std::span<const kernels::Tactic* const> tactics,
                            WeightsFrom weights = WeightsFrom::kL2);
+  // Of the layer's reference kernel: one run, a few where it is short. Nothing where it fails on
+  // invented data.
+  std::optional<double> time_reference(const kernels::Problem& problem);
 
  private:
   ThreadPool pool_;
