@@ -2,20 +2,24 @@
 // The registry: collects the families' tables of every instruction set compiled in.
 #include <algorithm>
 
-#include "kernels/kernel.h"
+#include "kernels/checked.h"
 #include "kernels/vector/families.h"
 
 #define CAMSHAFT_DECLARE(family) std::span<const Tactic> family##_tactics();
+#define CAMSHAFT_DECLARE_CHECKED(family) std::span<const CheckedKernel> family##_checked();
 namespace camshaft::kernels {
 namespace scalar {
 CAMSHAFT_KERNEL_FAMILIES(CAMSHAFT_DECLARE)
-}
+CAMSHAFT_CHECKED_FAMILIES(CAMSHAFT_DECLARE_CHECKED)
+}  // namespace scalar
 namespace avx2 {
 CAMSHAFT_KERNEL_FAMILIES(CAMSHAFT_DECLARE)
-}
+CAMSHAFT_CHECKED_FAMILIES(CAMSHAFT_DECLARE_CHECKED)
+}  // namespace avx2
 namespace avx512 {
 CAMSHAFT_KERNEL_FAMILIES(CAMSHAFT_DECLARE)
-}
+CAMSHAFT_CHECKED_FAMILIES(CAMSHAFT_DECLARE_CHECKED)
+}  // namespace avx512
 
 namespace {
 
@@ -47,6 +51,22 @@ std::vector<const Tactic*> tactics_for(ir::LayerKind kind) {
   for (const Tactic* tactic : all_tactics())
     if (tactic->kind == kind && tactic->isa <= active_isa()) found.push_back(tactic);
   return found;
+}
+
+CheckedRun checked_run(const Tactic& tactic) {
+  static const std::vector<CheckedKernel> all = [] {
+    std::vector<CheckedKernel> list;
+#define CAMSHAFT_COLLECT_CHECKED(family)                                                   \
+  for (const auto& table :                                                                 \
+       {avx512::family##_checked(), avx2::family##_checked(), scalar::family##_checked()}) \
+    list.insert(list.end(), table.begin(), table.end());
+    CAMSHAFT_CHECKED_FAMILIES(CAMSHAFT_COLLECT_CHECKED)
+    return list;
+  }();
+  const auto found = std::find_if(all.begin(), all.end(), [&](const CheckedKernel& kernel) {
+    return kernel.run == tactic.run;
+  });
+  return found == all.end() ? nullptr : found->run_checked;
 }
 
 const Tactic* find_tactic(std::string_view name, Isa isa) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "kernels/checked.h"
 #include "runtime/step_problem.h"
 
 namespace camshaft::runtime {
@@ -206,9 +207,8 @@ Status Executor::run(const Profiler* profiler) {
 }
 
 Status Executor::call(const KernelArgs& args, const kernels::Tactic* tactic) {
-  if (!tactic) return kernels::reference_kernel(*args.layer)->run(args);
-  tactic->run(args);
-  return ok_status();
+  return tactic ? kernels::run_tactic(*tactic, args)
+                : kernels::reference_kernel(*args.layer)->run(args);
 }
 
 void* Executor::address(int t) const {

@@ -6,6 +6,7 @@
 
 #include <fmt/ranges.h>
 
+#include "kernels/checked.h"
 #include "runtime/image_passes.h"
 #include "runtime/memory_plan.h"
 
@@ -392,13 +393,13 @@ class Maker {
     scheduled.args.outputs = add_args(step, step.outputs, 0, part);
     scheduled.args.packed = facts.packed;
     scheduled.args.pool = pool_of(step, pool_);
+    scheduled.run_checked =
+        facts.tactic ? kernels::checked_run(*facts.tactic) : facts.reference->run;
+    if (scheduled.run_checked) scheduled.call = ScheduledStep::Call::kReference;
     if (facts.tactic) {
       scheduled.run = facts.tactic->run;
       s_.workspace_bytes =
           std::max(s_.workspace_bytes, workspace_of(*facts.tactic, scheduled.args));
-    } else {
-      scheduled.call = ScheduledStep::Call::kReference;
-      scheduled.run_checked = facts.reference->run;
     }
     s_.steps.push_back(scheduled);
     return ok_status();

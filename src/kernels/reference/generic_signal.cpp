@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DFT, STFT, window functions, MelWeightMatrix. Transforms by the definition, in double.
+// DFT, STFT, window functions, MelWeightMatrix. Transforms in double.
 #include <algorithm>
 #include <numbers>
 
@@ -12,30 +12,49 @@ struct Complex {
   double real = 0, imag = 0;
 };
 
+// The transform of x[0], x[step], … (`length` of them) into y, by the smallest divisor of the
+// length first: as many transforms of what is left, joined by the definition. roots[k] is that of k
+// * step.
+void transform(const Complex* x, int64_t step, int64_t length, std::span<const Complex> roots,
+               Complex* y) {
+  int64_t parts = 2;
+  while (parts * parts <= length && length % parts != 0) ++parts;
+  if (parts * parts > length) parts = length;
+  const int64_t inner = length / parts;
+  std::vector<Complex> joined(length);
+  for (int64_t part = 0; part < parts && inner > 1; ++part)
+    transform(x + part * step, step * parts, inner, roots, y + part * inner);
+  const auto count = static_cast<int64_t>(roots.size());
+  for (int64_t bin = 0; bin < length; ++bin) {
+    Complex sum;
+    for (int64_t part = 0; part < parts; ++part) {
+      const Complex value = inner > 1 ? y[part * inner + bin % inner] : x[part * step];
+      const Complex& root = roots[bin * part % length * (count / length)];
+      sum.real += value.real * root.real - value.imag * root.imag;
+      sum.imag += value.real * root.imag + value.imag * root.real;
+    }
+    joined[bin] = sum;
+  }
+  std::copy(joined.begin(), joined.end(), y);
+}
+
 // The transform of `x` (zero padded or cut to `length`), bins [0, bins). The inverse divides by the
 // length.
-std::vector<Complex> transform(const std::vector<Complex>& x, int64_t length, int64_t bins,
-                               bool inverse) {
-  std::vector<Complex> roots(length);
+std::vector<Complex> transform(std::vector<Complex> x, int64_t length, int64_t bins, bool inverse) {
+  std::vector<Complex> roots(length), result(length);
   for (int64_t k = 0; k < length; ++k) {
     const double angle =
         2 * std::numbers::pi * static_cast<double>(k) / static_cast<double>(length);
     roots[k] = {std::cos(angle), inverse ? std::sin(angle) : -std::sin(angle)};
   }
-  std::vector<Complex> result(bins);
-  const int64_t given = std::min<int64_t>(length, static_cast<int64_t>(x.size()));
-  for (int64_t bin = 0; bin < bins; ++bin) {
-    Complex& sum = result[bin];
-    for (int64_t k = 0; k < given; ++k) {
-      const Complex& root = roots[bin * k % length];
-      sum.real += x[k].real * root.real - x[k].imag * root.imag;
-      sum.imag += x[k].real * root.imag + x[k].imag * root.real;
+  x.resize(length);
+  transform(x.data(), 1, length, roots, result.data());
+  if (inverse)
+    for (Complex& value : result) {
+      value.real /= static_cast<double>(length);
+      value.imag /= static_cast<double>(length);
     }
-    if (inverse) {
-      sum.real /= static_cast<double>(length);
-      sum.imag /= static_cast<double>(length);
-    }
-  }
+  result.resize(bins);
   return result;
 }
 

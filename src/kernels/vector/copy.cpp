@@ -4,8 +4,7 @@
 // source are contiguous, or (rare) elements one by one.
 #include "kernels/vector/copy.h"
 
-#include <cstring>
-
+#include "kernels/vector/copy_bytes.h"
 #include "kernels/vector/tactic_util.h"
 #include "kernels/vector/transpose_tile.h"
 
@@ -13,36 +12,6 @@ namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
 
 constexpr double kCopyBytesPerUs = 20000;
-
-// `bytes` is one to two steps: the second overlaps the first.
-template <int kStep>
-CAMSHAFT_INLINE void copy_ends(const char* from, char* to, int64_t bytes) {
-  char first[kStep], last[kStep];
-  __builtin_memcpy(first, from, kStep);
-  __builtin_memcpy(last, from + bytes - kStep, kStep);
-  __builtin_memcpy(to, first, kStep);
-  __builtin_memcpy(to + bytes - kStep, last, kStep);
-}
-
-// memcpy is a call with branches on the size; short rows, as channels of a pixel are, are not worth
-// it: rows of 16 bytes take 1 ns here, 4 ns there.
-CAMSHAFT_INLINE void copy_bytes(const char* from, char* to, int64_t bytes) {
-  constexpr int kStep = 32;
-  if (bytes > 1024) {
-    std::memcpy(to, from, static_cast<size_t>(bytes));
-  } else if (bytes > kStep) {
-    for (int64_t k = 0; k + kStep < bytes; k += kStep) __builtin_memcpy(to + k, from + k, kStep);
-    __builtin_memcpy(to + bytes - kStep, from + bytes - kStep, kStep);
-  } else if (bytes >= 16) {
-    copy_ends<16>(from, to, bytes);
-  } else if (bytes >= 8) {
-    copy_ends<8>(from, to, bytes);
-  } else if (bytes >= 4) {
-    copy_ends<4>(from, to, bytes);
-  } else {
-    for (int64_t k = 0; k < bytes; ++k) to[k] = from[k];
-  }
-}
 
 template <class T>
 void copy_tile(const Nest& nest, const T* from, T* to, int64_t rows, int64_t cols) {

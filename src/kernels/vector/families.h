@@ -5,18 +5,23 @@
 
 #define CAMSHAFT_KERNEL_FAMILIES(X) \
   X(cast)                           \
+  X(col2im)                         \
   X(conv)                           \
   X(convert)                        \
+  X(cumsum)                         \
   X(deconv)                         \
   X(depthwise)                      \
   X(depthwise_bf16)                 \
   X(depthwise_bytes)                \
   X(depthwise_interleaved)          \
   X(gather)                         \
+  X(generate)                       \
+  X(integers)                       \
   X(matmul)                         \
   X(matmul_dynamic)                 \
   X(matmul_dynamic_bytes)           \
   X(norm)                           \
+  X(order)                          \
   X(pointwise)                      \
   X(pointwise_planes)               \
   X(pointwise_table)                \
@@ -27,8 +32,16 @@
   X(recurrence)                     \
   X(reduce)                         \
   X(resize)                         \
+  X(scatter)                        \
   X(shuffle)                        \
   X(slice)                          \
   X(softmax)                        \
   X(winograd)                       \
   X(winograd_bytes)
+
+// Those of them with kernels that check their data (kernels/checked.h): each names a function
+// `std::span<const CheckedKernel> NAME_checked()` as well.
+#define CAMSHAFT_CHECKED_FAMILIES(X) \
+  X(gather)                          \
+  X(integers)                        \
+  X(scatter)

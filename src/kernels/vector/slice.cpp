@@ -68,20 +68,35 @@ void run_concat(const KernelArgs& args) {
   }
 }
 
-// The bytes of a number as an element of that type; false: of another type than float and 8-bit
-// integers, and not 0.
+template <class T>
+bool bytes_as(double number, uint64_t& bytes) {
+  const T value = static_cast<T>(number);
+  return __builtin_memcpy(&bytes, &value, sizeof value), true;
+}
+
+// The bytes of a number as an element of that type; false: not a number of that type, or of 16-bit
+// floats, and not 0.
 bool element_of(double number, DataType type, uint64_t& bytes) {
   bytes = 0;
   if (number == 0) return true;
-  if (type == DataType::kFloat) {
-    const float value = static_cast<float>(number);
-    return __builtin_memcpy(&bytes, &value, sizeof(float)), true;
+  if (type == DataType::kFloat) return bytes_as<float>(number, bytes);
+  if (type == DataType::kDouble) return bytes_as<double>(number, bytes);
+  if (number != __builtin_floor(number)) return false;
+  const auto fits = [number](double low, double high) { return number >= low && number <= high; };
+  switch (type) {
+    case DataType::kBool:
+      return bytes_as<uint8_t>(1, bytes);
+    case DataType::kUInt8:
+      return fits(0, 255) && bytes_as<uint8_t>(number, bytes);
+    case DataType::kInt8:
+      return fits(-128, 127) && bytes_as<int8_t>(number, bytes);
+    case DataType::kInt32:
+      return fits(INT32_MIN, INT32_MAX) && bytes_as<int32_t>(number, bytes);
+    case DataType::kInt64:  // beyond, doubles are not every integer
+      return fits(-0x1p53, 0x1p53) && bytes_as<int64_t>(number, bytes);
+    default:
+      return false;
   }
-  const double low = type == DataType::kInt8 ? -128 : 0, high = type == DataType::kInt8 ? 127 : 255;
-  if (type != DataType::kInt8 && type != DataType::kUInt8) return false;
-  if (number < low || number > high || number != __builtin_floor(number)) return false;
-  bytes = static_cast<uint8_t>(static_cast<int>(number));
-  return true;
 }
 
 // --- Pad
@@ -92,7 +107,7 @@ std::string refuse_pad(const Problem& p) {
   uint64_t bytes;
   if (attrs.mode == ir::PadMode::kConstant &&
       !element_of(static_cast<double>(attrs.value), p.outputs[0].type, bytes))
-    return "a constant other than 0 that is neither float nor 8-bit";
+    return "a constant of another type than float, double, bool and whole numbers";
   for (size_t d = 0; d < attrs.pre.size(); ++d) {
     if (attrs.mode == ir::PadMode::kConstant) break;
     if (attrs.pre[d] < 0 || attrs.post[d] < 0) return "crops";
@@ -184,7 +199,7 @@ std::string refuse_fill(const Problem& p) {
   const auto& attrs = *std::get_if<ir::FillAttrs>(&p.layer->attrs);
   uint64_t bytes;
   if (!element_of(attrs.value, attrs.type, bytes))
-    return "a value other than 0 that is neither float nor 8-bit";
+    return "a value of another type than float, double, bool and whole numbers";
   return refuse_common(p);
 }
 

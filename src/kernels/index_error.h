@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is wrong with indices and divisors: made here, outside the files compiled per instruction
+// set.
+#pragma once
+
+#include <span>
+
+#include "kernels/kernel.h"
+
+namespace camshaft::kernels {
+
+// The first index outside [-extent, extent). `extents`: one for all, or one per element of an index
+// tuple (the last dimension).
+Status index_error(const TensorView& indices, std::span<const int64_t> extents);
+
+// That an integer divisor is 0, if one is.
+Status divisor_error(const TensorView& divisors);
+
+}  // namespace camshaft::kernels

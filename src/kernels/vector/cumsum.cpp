@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// CumSum along any axis: along contiguous lines one after the other, else many lines side by side.
+// Sums of floats are kept in double, as the reference does.
+#include "kernels/vector/nest.h"
+#include "kernels/vector/tactic_util.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace {
+
+constexpr int64_t kBlock = 64;  // lines side by side
+
+int64_t axis_of(const void* data, DataType type) {
+  return type == DataType::kInt64 ? *static_cast<const int64_t*>(data)
+                                  : *static_cast<const int32_t*>(data);
+}
+
+std::string refusal(const Problem& p) {
+  const ProblemTensor &x = p.inputs[0], &axis = p.inputs[1];
+  const auto rank = static_cast<int64_t>(x.extents.size());
+  if (axis.constant == nullptr || count_of(axis) != 1 ||
+      (axis.type != DataType::kInt64 && axis.type != DataType::kInt32))
+    return "the axis is known only when running";
+  const int64_t given = axis_of(axis.constant->view.data(), axis.type);
+  if (given < -rank || given >= rank) return "the axis is out of range";
+  if (x.type != DataType::kFloat && x.type != DataType::kDouble && x.type != DataType::kInt64 &&
+      x.type != DataType::kInt32)
+    return "neither float, double, int64 nor int32";
+  return "";
+}
+
+double cost_us(const Problem& p) {
+  return 0.2 + 0.001 * static_cast<double>(count_of(p.inputs[0]));
+}
+
+// Of each line: its elements, steps between them, the offset of the first.
+struct Line {
+  int64_t count, y, x, first_y, first_x;
+  bool exclusive;
+};
+
+template <class T, class Sum>
+void scan_line(const Line& line, T* y, const T* x) {
+  Sum sum = 0;
+  for (int64_t k = 0; k < line.count; ++k) {
+    const Sum before = sum;
+    sum += static_cast<Sum>(x[k * line.x]);
+    y[k * line.y] = static_cast<T>(line.exclusive ? before : sum);
+  }
+}
+
+template <class T, class Sum>
+void scan_block(const Line& line, T* y, int64_t y_step, const T* x, int64_t x_step, int64_t lines) {
+  Sum sums[kBlock] = {};
+  for (int64_t k = 0; k < line.count; ++k) {
+    T* to = y + k * line.y;
+    const T* from = x + k * line.x;
+    if (line.exclusive) {
+      for (int64_t c = 0; c < lines; ++c) {
+        const Sum before = sums[c];
+        sums[c] += static_cast<Sum>(from[c * x_step]);
+        to[c * y_step] = static_cast<T>(before);
+      }
+    } else {
+      for (int64_t c = 0; c < lines; ++c) {
+        sums[c] += static_cast<Sum>(from[c * x_step]);
+        to[c * y_step] = static_cast<T>(sums[c]);
+      }
+    }
+  }
+}
+
+template <class T, class Sum>
+void run_as(const KernelArgs& args, const Nest& nest, const Line& line) {
+  T* y = args.outputs[0].as<T>() + line.first_y;
+  const T* x = args.inputs[0].as<const T>() + line.first_x;
+  const bool one_by_one = nest.col_stride(0) != 1 || nest.cols() < 4;
+  const double us = static_cast<double>(count_of(args.outputs[0])) * 0.001;
+  for_tiles(nest, args.pool, us, [&](const int64_t* offsets, int64_t rows, int64_t cols) {
+    for (int64_t row = 0; row < rows; ++row) {
+      T* to = y + offsets[0] + row * nest.row_stride(0);
+      const T* from = x + offsets[1] + row * nest.row_stride(1);
+      if (one_by_one) {
+        for (int64_t col = 0; col < cols; ++col)
+          scan_line<T, Sum>(line, to + col * nest.col_stride(0), from + col * nest.col_stride(1));
+        continue;
+      }
+      for (int64_t col = 0; col < cols; col += kBlock)
+        scan_block<T, Sum>(line, to + col, 1, from + col * nest.col_stride(1), nest.col_stride(1),
+                           cols - col < kBlock ? cols - col : kBlock);
+    }
+  });
+}
+
+void run(const KernelArgs& args) {
+  const TensorView &x = args.inputs[0], &y = args.outputs[0];
+  const auto& attrs = *std::get_if<ir::CumSumAttrs>(&args.layer->attrs);
+  int64_t axis = axis_of(args.inputs[1].data, args.inputs[1].type);
+  if (axis < 0) axis += x.rank;
+  if (count_of(y) == 0) return;
+  const int64_t count = x.extents[axis], last = attrs.reverse ? count - 1 : 0,
+                sign = attrs.reverse ? -1 : 1;
+  const Line line{count,
+                  sign * y.strides[axis],
+                  sign * x.strides[axis],
+                  last * y.strides[axis],
+                  last * x.strides[axis],
+                  attrs.exclusive};
+  Nest nest = make_nest(y);
+  add_tensor(nest, x);
+  nest.extents[axis] = 1;
+  collapse(nest);
+  switch (x.type) {
+    case DataType::kFloat:
+      return run_as<float, double>(args, nest, line);
+    case DataType::kDouble:
+      return run_as<double, double>(args, nest, line);
+    case DataType::kInt64:
+      return run_as<uint64_t, uint64_t>(args, nest, line);
+    default:
+      return run_as<uint32_t, uint32_t>(args, nest, line);
+  }
+}
+
+constexpr Tactic kTactics[] = {
+    {"cumsum", ir::LayerKind::kCumSum, kIsa, FormatRule::kAny, 1, refusal, cost_us,
+     CAMSHAFT_NOTHING_PACKED, run},
+};
+
+}  // namespace
+
+std::span<const Tactic> cumsum_tactics() {
+  return kTactics;
+}
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET

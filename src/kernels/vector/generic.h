@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// What kernels of Generic operators share: which operator a layer is, and its attributes.
+#pragma once
+
+#include <string_view>
+
+#include "kernels/vector/tactic_util.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+
+static inline const ir::GenericAttrs& generic_attrs(const ir::Layer& layer) {
+  return *std::get_if<ir::GenericAttrs>(&layer.attrs);
+}
+
+static inline bool is_operator(const Problem& p, std::string_view op_type) {
+  return generic_attrs(*p.layer).op_type == op_type;
+}
+
+static inline int64_t generic_integer(const ir::Layer& layer, std::string_view name,
+                                      int64_t fallback) {
+  const auto& attributes = generic_attrs(layer).attributes;
+  for (size_t k = 0; k < attributes.size(); ++k)
+    if (attributes[k].name == name && !attributes[k].ints.empty()) return attributes[k].ints[0];
+  return fallback;
+}
+
+// The only element of an int64 or int32 tensor.
+static inline int64_t scalar_of(const TensorView& view) {
+  return view.type == DataType::kInt64 ? *view.as<const int64_t>() : *view.as<const int32_t>();
+}
+static inline bool is_whole_scalar(const ProblemTensor& t) {
+  return count_of(t) == 1 && (t.type == DataType::kInt64 || t.type == DataType::kInt32);
+}
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET

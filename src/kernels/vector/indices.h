@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Indices of Gather and Scatter: counted from the end where negative, checked, resolved to offsets.
+#pragma once
+
+#include "kernels/checked.h"
+#include "kernels/index_error.h"
+#include "kernels/vector/counts.h"
+#include "kernels/vector/tactic_util.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+
+static inline const char* refuse_indexed(const ProblemTensor& data, const ProblemTensor& indices) {
+  if (indices.type != DataType::kInt64 && indices.type != DataType::kInt32)
+    return "indices are neither int64 nor int32";
+  if (data.type == DataType::kInt4 || data.type == DataType::kUInt4) return "4-bit elements";
+  return nullptr;
+}
+
+// The index counted from the start; 0 and `bad` where it is out of range.
+CAMSHAFT_INLINE int64_t resolved(int64_t index, int64_t extent, bool& bad) {
+  index += index < 0 ? extent : 0;
+  const bool outside = static_cast<uint64_t>(index) >= static_cast<uint64_t>(extent);
+  bad |= outside;
+  return outside ? 0 : index;
+}
+
+// A flag that several threads may set.
+struct BadIndex {
+  int set = 0;
+  void note(bool bad) {
+    if (bad) __atomic_store_n(&set, 1, __ATOMIC_RELAXED);
+  }
+};
+
+// Calls body(index of int32 or int64): the element type of indices.
+template <class Body>
+CAMSHAFT_INLINE void with_index(DataType type, const Body& body) {
+  return type == DataType::kInt64 ? body(int64_t()) : body(int32_t());
+}
+
+// Calls visit(offset) for every element of the leading `rank` dimensions of `view`, row major.
+template <class Visit>
+static inline void for_elements(const TensorView& view, int rank, const Visit& visit) {
+  int64_t index[ir::kMaxRank] = {}, offset = 0;
+  for (int d = 0; d < rank; ++d)
+    if (view.extents[d] == 0) return;
+  for (;;) {
+    visit(offset);
+    int d = rank - 1;
+    for (; d >= 0; --d) {
+      offset += view.strides[d];
+      if (++index[d] < view.extents[d]) break;
+      offset -= view.extents[d] * view.strides[d];
+      index[d] = 0;
+    }
+    if (d < 0) return;
+  }
+}
+
+// Index tuples in the last dimension of `indices` (one index each where `depth` is 0), for the
+// dimensions of `data` from `first_dim` on: where the element or slice they mean starts. With
+// `batch_dims` (all before `first_dim`), leading dimensions of both count together.
+// False: one is out of range.
+static inline bool resolve_tuples(const TensorView& indices, int64_t depth, const TensorView& data,
+                                  int first_dim, int batch_dims, int64_t* offsets) {
+  bool bad = false;
+  const int tuple_rank = depth == 0 ? indices.rank : indices.rank - 1;
+  const int64_t step = depth == 0 ? 0 : indices.strides[indices.rank - 1];
+  const int64_t length = depth == 0 ? 1 : depth;
+  with_index(indices.type, [&](auto type) {
+    using Index = decltype(type);
+    const Index* from = indices.as<const Index>();
+    int64_t k = 0;
+    for_elements(indices, tuple_rank, [&](int64_t at) {
+      int64_t offset = 0;
+      for (int64_t d = 0; d < length; ++d) {
+        const int dim = first_dim + static_cast<int>(d);
+        offset += resolved(static_cast<int64_t>(from[at + d * step]), data.extents[dim], bad) *
+                  data.strides[dim];
+      }
+      offsets[k++] = offset;
+    });
+    if (batch_dims == 0) return;
+    int64_t per_batch = 1;
+    for (int d = batch_dims; d < tuple_rank; ++d) per_batch *= indices.extents[d];
+    TensorView batch = data;
+    for (int d = 0; d < batch_dims; ++d)
+      batch.extents[d] = smaller(data.extents[d], indices.extents[d]);
+    k = 0;
+    for_elements(batch, batch_dims, [&](int64_t offset) {
+      for (int64_t n = 0; n < per_batch; ++n) offsets[k++] += offset;
+    });
+  });
+  return !bad;
+}
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET

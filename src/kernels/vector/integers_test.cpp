@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elementwise operators on integers, selections and fills of any type: exact.
+#include "kernels/checked.h"
+#include "kernels/vector/layer_test_util.h"
+
+namespace camshaft::kernels {
+namespace {
+
+using ir::LayerKind;
+using test::check_layer;
+using test::make_layer;
+using test::TestTensor;
+
+constexpr DataType kIntegerTypes[] = {DataType::kInt64, DataType::kInt32};
+
+std::string words(const ir::Extents& shape) {
+  return ::testing::PrintToString(std::vector<int64_t>(shape.begin(), shape.end()));
+}
+
+TEST(Integers, IntegerArithmetic) {
+  using ir::PointOp;
+  for (const PointOp op :
+       {PointOp::kAdd, PointOp::kSub, PointOp::kMul, PointOp::kDiv, PointOp::kMod, PointOp::kMin,
+        PointOp::kMax, PointOp::kBitAnd, PointOp::kBitOr, PointOp::kBitXor, PointOp::kEqual,
+        PointOp::kLess, PointOp::kLessOrEqual, PointOp::kGreater, PointOp::kGreaterOrEqual})
+    for (const DataType type : kIntegerTypes)
+      for (const ir::Extents& other :
+           {ir::Extents{3, 20, 5, 70}, {70}, {3, 1, 5, 1}, {}, {20, 1, 1}}) {
+        const bool divides = op == PointOp::kDiv || op == PointOp::kMod;
+        TestTensor right{.extents = other, .type = type};
+        if (divides) right.value = [](int64_t k) { return k % 5 - 7; };
+        TestTensor left{.extents = {3, 20, 5, 70}, .type = type};
+        if (op == PointOp::kDiv || op == PointOp::kMod)
+          left.value = [type](int64_t k) {
+            return k == 3 && type == DataType::kInt32 ? INT32_MIN : k * 37 % 201 - 100;
+          };
+        check_layer({.layer = make_layer(LayerKind::kElementWise, ir::PointOpAttrs{op}),
+                     .inputs = {left, right},
+                     .outputs = {{.extents = {3, 20, 5, 70},
+                                  .type = ir::gives_bool(op) ? DataType::kBool : type}},
+                     .tolerance = 0},
+                    std::string(ir::point_op_name(op)) + words(other));
+      }
+  for (const PointOp op : {PointOp::kAbs, PointOp::kNeg, PointOp::kSign})
+    for (const DataType type : kIntegerTypes)
+      check_layer({.layer = make_layer(LayerKind::kUnary, ir::PointOpAttrs{op}),
+                   .inputs = {{.extents = {3, 20, 300}, .type = type}},
+                   .outputs = {{.extents = {3, 20, 300}, .type = type}},
+                   .tolerance = 0},
+                  std::string(ir::point_op_name(op)));
+}
+
+TEST(Integers, TellsDivisionByZero) {
+  const auto layer = make_layer(LayerKind::kElementWise, ir::PointOpAttrs{ir::PointOp::kMod});
+  std::vector<int64_t> a = {1, 2, 3}, b = {4, 0, 5}, y(3);
+  const TensorView inputs[] = {make_view(a.data(), DataType::kInt64, Format::kLinear, {{3}}),
+                               make_view(b.data(), DataType::kInt64, Format::kLinear, {{3}})};
+  const TensorView outputs[] = {make_view(y.data(), DataType::kInt64, Format::kLinear, {{3}})};
+  KernelArgs args;
+  args.layer = layer.get();
+  args.inputs = inputs;
+  args.outputs = outputs;
+  const Tactic* tactic = find_tactic("elementwise_integers", Isa::kScalar);
+  ASSERT_NE(tactic, nullptr);
+  EXPECT_EQ(run_tactic(*tactic, args).message(), "integer division by zero");
+  tactic->run(args);  // the same without the error
+}
+
+TEST(Integers, Selections) {
+  for (const DataType type :
+       {DataType::kInt64, DataType::kInt32, DataType::kUInt8, DataType::kBool, DataType::kDouble})
+    for (const ir::Extents& other : {ir::Extents{3, 20, 5, 70}, {70}, {3, 1, 5, 1}, {}})
+      check_layer({.layer = make_layer(LayerKind::kSelect, ir::PointOpAttrs{ir::PointOp::kSelect}),
+                   .inputs = {{.extents = {20, 5, 70}, .type = DataType::kBool},
+                              {.extents = {3, 20, 5, 70}, .type = type},
+                              {.extents = other, .type = type}},
+                   .outputs = {{.extents = {3, 20, 5, 70}, .type = type}},
+                   .tolerance = 0},
+                  words(other));
+}
+
+TEST(Integers, FillsAnyNumber) {
+  for (const auto& [type, value] :
+       {std::pair(DataType::kFloat, -7.25), std::pair(DataType::kInt64, -7.0),
+        std::pair(DataType::kInt32, 40000.0), std::pair(DataType::kBool, 1.0),
+        std::pair(DataType::kDouble, 0.1)})
+    check_layer(
+        {.layer = make_layer(LayerKind::kFill, ir::FillAttrs{type, value, true, {3, 40, 2}}),
+         .inputs = {},
+         .outputs = {{.extents = {3, 40, 2}, .type = type}},
+         .tolerance = 0},
+        "fill");
+}
+
+}  // namespace
+}  // namespace camshaft::kernels
