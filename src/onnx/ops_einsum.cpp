@@ -338,9 +338,12 @@ class Einsum {
       batch = within(result_, roles.batch);
       batch += without(roles.batch, batch);
     }
-    const std::string rows = without(roles.left, batch), columns = roles.right;
     // Summed labels in the order of the factor that is no constant.
     const std::string summed = within((a.tensor->is_constant() ? b : a).labels, roles.summed);
+    // Rows of several dimensions may stay so where nothing has to move.
+    if (batch.empty() && a.labels == roles.left + summed && roles.left.size() > 1)
+      batch = roles.left.substr(0, roles.left.size() - 1);
+    const std::string rows = without(roles.left, batch), columns = roles.right;
     CAMSHAFT_ASSIGN(const Side left, side(a, batch, rows, summed, false));
     CAMSHAFT_ASSIGN(const Side right, side(b, batch, columns, summed, true));
     ir::MatrixMultiplyAttrs attrs;
