@@ -92,6 +92,31 @@ bool evaluate_now(Rewriter& rewriter, Layer* layer, const std::string& name) {
 
 namespace {
 
+bool is_made_of_constants(const Tensor* tensor) {
+  if (!tensor || tensor->is_constant()) return true;
+  const Layer* layer = tensor->producer;
+  return layer && layer->bodies.empty() && !kernels::is_random(*layer) &&
+         std::all_of(layer->inputs.begin(), layer->inputs.end(), is_made_of_constants);
+}
+
+}  // namespace
+
+Tensor* evaluate_chain(Rewriter& rewriter, const Layer& reader, size_t input) {
+  Tensor* tensor = reader.inputs[input];
+  if (tensor->is_constant() || !is_made_of_constants(tensor))
+    return tensor->is_constant() ? tensor : nullptr;
+  Layer* layer = tensor->producer;
+  for (size_t k = 0; k < layer->inputs.size(); ++k)
+    if (layer->inputs[k] && !evaluate_chain(rewriter, *layer, k)) return nullptr;
+  const bool dequantizes = layer->kind == LayerKind::kDequantize;
+  if (!evaluate_now(rewriter, layer,
+                    (dequantizes ? layer->inputs[0]->name + " + " : "") + layer->name))
+    return nullptr;
+  return reader.inputs[input];
+}
+
+namespace {
+
 // Elements of a known shape_value as a constant; empty where some are symbols or the type is no
 // integer.
 std::vector<std::byte> known_elements(const Graph& graph, const Tensor& tensor) {

@@ -179,10 +179,10 @@ TEST(OneHotFusion, ProductsBecomeLookUpsAndRowsAreComputedNow) {
     r: float[n, 3, 4] = Activation(z) {op=relu}
     output r
   })ir",
-      R"ir("k (from -1)" = ElementWise "y (from -1)"(k, "y -1") {op=max}
-      "k (clamped)" = ElementWise "y (clamp)"("k (from -1)", "y depth") {op=min}
-      "k (flat)" = Shuffle "y (flat)"("k (clamped)") {has_reshape=true, reshape=[n, 3]}
-      r = Gather "y + z + r"("w (with zeros) + z + r", "k (flat)"))ir");
+      R"ir("k (from -1)" = ElementWise "y (from -1)"(k, "y from -1") {op=max}
+      "k (clamped)" = ElementWise "y (clamped)"("k (from -1)", "y clamped") {op=min}
+      "k (moved)" = Shuffle "y (moved)"("k (clamped)") {has_reshape=true, reshape=[n, 3]}
+      r = Gather "y + z + r"("w (rows) + z + r", "k (moved)"))ir");
 }
 
 TEST(MatMulOperandFusion, PullsTheSwapOutOfReshapes) {

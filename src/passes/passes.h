@@ -51,6 +51,7 @@ int merge_quantize_nodes(ir::Graph& graph, Records* records);
 int move_dequantize(ir::Graph& graph, Records* records);
 int cancel_dequantize_quantize(ir::Graph& graph, Records* records);
 int quantize_products(ir::Graph& graph, Records* records);
+void warn_of_float_products(const Records& records);  // of a whole build
 int fuse_quantized_scales(ir::Graph& graph, Records* records);
 int fold_requantization(ir::Graph& graph, Records* records);
 int make_unsigned(ir::Graph& graph, Records* records);

@@ -36,7 +36,7 @@ const std::vector<Stage>& stages() {
   static const std::vector<Stage> kStages = {
       {"After dead-layer removal", {PASS(remove_dead_layers), PASS(widen_floats)}},
       {"After Q/DQ initializers",
-       {PASS(fold_constants), PASS(fuse_initializers), PASS(fuse_quantized_constants), PASS(lower_dynamic_quantization),
+       {PASS(fold_constants), PASS(remove_no_ops), PASS(fuse_initializers), PASS(fuse_quantized_constants), PASS(lower_dynamic_quantization),
         PASS(remove_dead_layers)},
        "QDQ graph optimizer - constant folding of Q/DQ initializers"},
       {"After constant and shuffle fusions",
@@ -123,6 +123,7 @@ Status optimize(Graph& graph, PassRecord& record) {
   log(Severity::kVerbose, "Original: {} layers", graph.layers().size());
   record.layer_counts.emplace_back("Original", static_cast<int>(graph.layers().size()));
   CAMSHAFT_TRY(run_stages(graph, record, true));
+  warn_of_float_products(record.rewrites);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   log(Severity::kVerbose, "Graph optimization time: {:.6g} seconds.", seconds.count());
   return ok_status();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/log.h"
 #include "ir/text.h"
 #include "passes/pipeline.h"
 #include "passes/test_util.h"
@@ -286,6 +287,76 @@ TEST(QuantizeDoubleInputNodes, BiasInAccumulatorUnits) {
                      R"ir(db = Dequantize(b, bs) {{type=int32}}
                y = Convolution "w + y"(x, w, _, "y scale", "y bias") {{{}, epilogue=<3: v3 = fma v0 v1 v2>}})ir",
                      kWindow3x3));
+}
+
+// Weights and biases behind quantizers of their own and layers that move or copy constants.
+TEST(QuantizeDoubleInputNodes, ConstantsInAnySpelling) {
+  const std::string conv =
+      "y: float[1, 3, 4, 4] = Convolution(dx, vw, vb) {" + std::string(kWindow3x3) + "}";
+  const std::string x = q("qx", "x", "1, 2, 4, 4") + dq("dx", "qx", "1, 2, 4, 4");
+  const std::string spellings[] = {
+      // A float bias with a power of two of its own, copies behind the Dequantize layers.
+      "constant w: float[3, 2, 3, 3] = random(1)\nconstant b: float[3] = [0.5, -1, 1.25]\n"
+      "constant p: float[] = [0.0078125]\n" +
+          q("qw", "w", "3, 2, 3, 3", "p") + dq("dw", "qw", "3, 2, 3, 3", "p") +
+          q("qb", "b", "3", "p") + dq("db", "qb", "3", "p") +
+          "vw: float[3, 2, 3, 3] = Unary(dw) {op=identity}\n"
+          "vb: float[3] = Unary(db) {op=identity}\n",
+      // Stored codes, transposed weights, a bias of 8 bits with a scale per channel, squeezed.
+      "constant w: int8[3, 3, 2, 3] = random(1)\nconstant b: uint8[1, 3] = [5, 128, 200]\n"
+      "constant bs: float[3] = [0.5, 0.25, 0.125]\nconstant bz: uint8[3] = [128, 128, 128]\n" +
+          dq("dw", "w", "3, 3, 2, 3", "t") +
+          "vw: float[3, 2, 3, 3] = Shuffle(dw) {first_transpose=[3, 2, 0, 1]}\n"
+          "db: float[1, 3] = Dequantize(b, bs, bz) {axis=1, type=uint8}\n"
+          "vb: float[3] = Shuffle(db) {has_reshape=true, reshape=[3]}\n",
+      // Scales behind casts, an int32 bias in units of its own behind a slice and an expand.
+      "constant w: int8[3, 2, 3, 3] = random(1)\nconstant b: int32[1] = [300]\n"
+      "constant h: float[] = [0.0625]\nhs: float[] = Cast(h) {to=float}\n" +
+          dq("vw", "w", "3, 2, 3, 3", "hs") + "db: float[1] = Dequantize(b, hs) {type=int32}\n" +
+          "vb: float[3] = Expand(db) {shape=[3]}\n",
+  };
+  for (const std::string& spelling : spellings) {
+    const std::string text = graph("input x: float[1, 2, 4, 4]", spelling + x + conv, "y");
+    const auto before = std::move(ir::parse_graph(text)).value();
+    const auto after = std::move(ir::parse_graph(text)).value();
+    PassRecord record;
+    ASSERT_TRUE(optimize(*after, record).ok());
+    const ir::Layer* last = after->layers().back().get();
+    EXPECT_EQ(last->kind, ir::LayerKind::kConvolution) << ir::to_text(*after);
+    EXPECT_TRUE(ir::is_quantized(last->inputs[0]->type)) << ir::to_text(*after);
+    expect_same_numbers(*before, *after, 1e-5);
+  }
+}
+
+TEST(QuantizeDoubleInputNodes, WarnsWhereMuchStaysFloat) {
+  struct Recorder : Logger {
+    std::string text;
+    void log(Severity severity, std::string_view line) override {
+      if (severity == Severity::kWarning) text += std::string(line) + "\n";
+    }
+  } recorder;
+  const auto optimized = [&](const char* weights) {
+    const auto g =
+        std::move(ir::parse_graph(graph("input x: float[1, 2, 4, 4]",
+                                        q("qx", "x", "1, 2, 4, 4") + dq("dx", "qx", "1, 2, 4, 4") +
+                                            "constant w: int8[3, 2, 3, 3] = random(1)\nconstant f: "
+                                            "float[3, 2, 3, 3] = random(2)\n" +
+                                            dq("dw", "w", "3, 2, 3, 3") +
+                                            "y: float[1, 3, 4, 4] = Convolution(dx, " + weights +
+                                            ") {" + kWindow3x3 + "}",
+                                        "y")))
+            .value();
+    PassRecord record;
+    recorder.text.clear();
+    set_logger(&recorder, Severity::kWarning);
+    EXPECT_TRUE(optimize(*g, record).ok());
+    set_logger(nullptr);
+    return recorder.text;
+  };
+  EXPECT_EQ(optimized("dw"), "");
+  EXPECT_EQ(optimized("f"),
+            "1 of 1 products of quantized tensors run in float: its weights are not quantized "
+            "(1 of them); `camshaft explain` has the reason of each\n");
 }
 
 TEST(QuantizeDoubleInputNodes, ProductsOfTwoActivations) {

@@ -27,19 +27,20 @@ bool may_be_dequantized(const Tensor* tensor) {
   return commutes_with_quantization(*producer) && may_be_dequantized(producer->inputs[0]);
 }
 
-// Weights or bias of a product that may become quantized, through shuffles.
+// Weights or bias of a product that may become quantized, through what Dequantize layers pass.
 bool may_be_weights(const Tensor* tensor) {
   return std::any_of(tensor->consumers.begin(), tensor->consumers.end(), [&](const Layer* reader) {
     switch (reader->kind) {
-      case LayerKind::kShuffle:
-        return may_be_weights(reader->outputs[0]);
       case LayerKind::kConvolution:
       case LayerKind::kDeconvolution:
         return reader->inputs[0] != tensor && may_be_dequantized(reader->inputs[0]);
       case LayerKind::kMatrixMultiply:
         return may_be_dequantized(reader->inputs[0]) && may_be_dequantized(reader->inputs[1]);
+      case LayerKind::kConcatenation:
+        return may_be_weights(reader->outputs[0]);
       default:
-        return false;
+        return commutes_with_quantization(*reader) && reader->inputs[0] == tensor &&
+               may_be_weights(reader->outputs[0]);
     }
   });
 }

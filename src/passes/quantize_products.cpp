@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "base/log.h"
+#include "passes/fold.h"
 #include "passes/match.h"
 #include "passes/passes.h"
 #include "passes/quantization.h"
@@ -60,6 +61,20 @@ const char* refuse_deconvolution(const Layer& layer) {
     if (stride > 1 && dilation > 1) return "a dilated and strided deconvolution";
     if (attrs.kernel[d] < stride) return "a deconvolution with outputs no tap reaches";
   }
+  return "";
+}
+
+// Why a product whose input is dequantized cannot be looked at further; empty: it can, or its input
+// is not dequantized at all.
+std::string refuse_operands(const Layer& layer) {
+  if (!is_product(layer) || layer.outputs[0]->type != DataType::kFloat ||
+      !dequantizer_of(layer.inputs[0]))
+    return "";
+  if (!operand_of(layer.inputs[0]))
+    return "its input has no constant, positive scale of 8-bit codes";
+  if (!dequantizer_of(layer.inputs[1])) return "its weights are not quantized";
+  if (!operand_of(layer.inputs[1]))
+    return "its weights have no constant, positive scale of 8-bit codes";
   return "";
 }
 
@@ -152,27 +167,22 @@ bool counts_accumulator_units(const Product& p, const Grid& grid) {
   return true;
 }
 
-Bias bias_of(const Product& p) {
-  Tensor* bias = input_at(*p.layer, 2);
-  if (!bias) return {};
-  const auto has_all_channels = [&](const Tensor* t) {
-    return t->is_constant() && t->shape.size() == 1 && t->shape[0] == Dim(p.channels);
-  };
-  if (const Layer* dequantizer = dequantizer_of(bias)) {
-    Tensor* codes = dequantizer->inputs[0];
-    const std::optional<Grid> grid = grid_of(*dequantizer);
-    if (!grid || !has_all_channels(codes) || codes->type != DataType::kInt32)
-      return {false, nullptr, {}};
-    if (counts_accumulator_units(p, *grid)) return {true, codes, {}};
-    Bias found;
-    for (int64_t k = 0; k < p.channels; ++k) {
-      const size_t at = grid->per_tensor() ? 0 : k;
-      found.values.push_back(
-          static_cast<float>(grid->scale[at] * (static_cast<double>(codes->values<int32_t>()[k]) -
-                                                grid->zero_point[at])));
-    }
-    return found;
-  }
+// Of accumulator units, if the bias is dequantized from them.
+Tensor* accumulator_bias(const Product& p) {
+  const Layer* dequantizer = dequantizer_of(input_at(*p.layer, 2));
+  const std::optional<Grid> grid = dequantizer ? grid_of(*dequantizer) : std::nullopt;
+  Tensor* codes = dequantizer ? dequantizer->inputs[0] : nullptr;
+  const bool fits = grid && codes->is_constant() && codes->shape.size() == 1 &&
+                    codes->shape[0] == Dim(p.channels) && counts_accumulator_units(p, *grid);
+  return fits ? codes : nullptr;
+}
+
+// Any other bias that constants make (8-bit codes with a quantizer of its own, say) is its value.
+Bias bias_of(Rewriter& rewriter, const Product& p) {
+  if (!input_at(*p.layer, 2)) return {};
+  if (Tensor* codes = accumulator_bias(p)) return {true, codes, {}};
+  const Tensor* bias = evaluate_chain(rewriter, *p.layer, 2);
+  if (!bias) return {false, nullptr, {}};
   if (p.is_matrix ? bias->shape.size() > 1 && p.channels == 0 : false) return {false, nullptr, {}};
   Bias found;
   found.values = p.is_matrix ? values_along(bias, p.layer->outputs[0]->shape,
@@ -229,7 +239,7 @@ void add_scaling(Rewriter& rewriter, const Product& p, const Bias& bias, double 
 bool quantize(Rewriter& rewriter, Rewriter& weights_into, const Product& p) {
   rewriter.running(*p.layer);
   std::string reason = refusal(p);
-  const Bias bias = bias_of(p);
+  const Bias bias = bias_of(rewriter, p);
   if (reason.empty() && !bias.is_usable) reason = "its bias is not one constant per channel";
   const bool moves = !p.w.codes->is_constant();
   if (reason.empty() && moves && (!bias.values.empty() || bias.codes || !p.w.grid.per_tensor()))
@@ -276,7 +286,10 @@ int quantize_products(Graph& graph, Records* records) {
   Rewriter rewriter(graph, "QuantizeDoubleInputNodes", records);
   Rewriter weights_into(graph, "ConstWeightsFusion", records);
   for (size_t k = 0; k < graph.layers().size(); ++k) {
-    const std::optional<Product> product = product_of(graph.layers()[k].get());
+    Layer* layer = graph.layers()[k].get();
+    const std::optional<Product> product = product_of(layer);
+    if (const std::string reason = product ? "" : refuse_operands(*layer); !reason.empty())
+      rewriter.declined(*layer, "not quantized: " + reason);
     if (!product) continue;
     const Tensor* y = product->layer->outputs[0];
     if (quantize(rewriter, weights_into, *product)) k = graph.position(y->producer);
