@@ -37,6 +37,29 @@ TEST(RemoveNoOps, UsersReadTheInput) {
                  "i = Unary \"h\"(x) {op=neg}");
 }
 
+TEST(RemoveNoOps, NeutralConstantsOfAnyShape) {
+  expect_rewrite(remove_no_ops, R"ir(graph "g" {
+    input x: float[2, 3]
+    input k: int64[2, 3]
+    input c: bool[2, 3]
+    constant zeros: float[1, 3] = [0, 0, 0]
+    constant ones: int64[2, 3] = [1, 1, 1, 1, 1, 1]
+    constant some: float[3] = [0, 0, 1]
+    true: bool[2, 3] = Fill() {type=bool, value=1, shape=[2, 3]}
+    a: float[2, 3] = ElementWise(zeros, x) {op=add}
+    b: float[2, 3] = ElementWise(a, some) {op=add}
+    d: int64[2, 3] = ElementWise(k, ones) {op=mul}
+    e: int64[2, 3] = Unary(d) {op=neg}
+    f: bool[2, 3] = ElementWise(true, c) {op=and}
+    g: bool[2, 3] = Unary(f) {op=not}
+    output b, e, g
+  })ir",
+                 R"ir(true = Fill() {type=bool, value=1, shape=[2, 3]}
+                    b = ElementWise(x, some) {op=add}
+                    e = Unary(k) {op=neg}
+                    g = Unary(c) {op=not})ir");
+}
+
 TEST(RemoveNoOps, KeepsWhatIsNone) {
   const char* text = R"ir(graph "g" {
     input x: float[2, 4]
@@ -110,6 +133,27 @@ TEST(RemoveDuplicates, KeepsTheFirst) {
                     r = ElementWise(x, a) {op=mul}
                     s = ElementWise(p, p) {op=mul}
                     y = ElementWise(s, r) {op=add})ir");
+}
+
+TEST(RemoveDuplicates, EqualShapeValues) {
+  expect_rewrite(
+      [](ir::Graph& graph, Records* records) {
+        return remove_duplicates(graph, records) + remove_dead_layers(graph, nullptr);
+      },
+      R"ir(graph "g" {
+    input x: float[n, 4]
+    input k: int64[1]
+    a: float[n, 4] = Unary(x) {op=exp}
+    s: int64[1] value [n] = ShapeOf(x) {first=0, last=1}
+    t: int64[1] value [n] = ShapeOf(a) {first=0, last=1}
+    p: int64[1] = ElementWise(s, k) {op=add}
+    q: int64[1] = ElementWise(t, k) {op=mul}
+    output a, p, q
+  })ir",
+      R"ir(a = Unary(x) {op=exp}
+      s = ShapeOf(x) {last=1}
+      p = ElementWise(s, k) {op=add}
+      q = ElementWise(s, k) {op=mul})ir");
 }
 
 TEST(ShuffleShuffleFusion, TransposesCombineAndCancel) {

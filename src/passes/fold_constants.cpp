@@ -16,10 +16,28 @@ using namespace ir;
 
 namespace {
 
-// Results that are this many times bigger than what they come from stay layers: a file full of
-// zeros helps nobody.
+// Repetitions (Expand, Tile …) that are this many times bigger than what they come from stay
+// layers: a file full of zeros helps nobody. What is computed (masks, tables of positions) is
+// stored.
 constexpr size_t kSmallBytes = 64 << 10;
 constexpr size_t kMostGrowth = 4;
+constexpr size_t kMostBytes = 16 << 20;
+constexpr int kLongestChain = 12;
+
+bool repeats(const Layer& layer) {
+  switch (layer.kind) {
+    case LayerKind::kExpand:
+    case LayerKind::kTile:
+    case LayerKind::kFill:
+    case LayerKind::kPad:
+    case LayerKind::kResize:
+    case LayerKind::kRange:
+    case LayerKind::kShuffle:
+      return true;
+    default:
+      return false;
+  }
+}
 
 // The copy that keeps a network output apart from a constant must stay.
 bool is_output_copy(const Graph& graph, const Layer& layer) {
@@ -33,6 +51,28 @@ bool is_left_to_quantization(const Layer& layer) {
   return layer.kind == LayerKind::kQuantize || layer.kind == LayerKind::kDequantize;
 }
 
+// The bytes of all results; beyond any limit where an extent is not known.
+size_t bytes_made(const Layer& layer) {
+  size_t bytes = 0;
+  for (const Tensor* output : layer.outputs) {
+    if (!output) continue;
+    if (!output->has_rank || !all_known(output->shape)) return kMostBytes + 1;
+    bytes = std::max(bytes, bytes_for(output->type, element_count(extents_of(output->shape))));
+  }
+  return bytes;
+}
+
+// A constant, or what layers that stay because they repeat one make of it.
+bool is_made_of_constants(const Tensor* tensor, int most_layers) {
+  if (!tensor || tensor->is_constant()) return true;
+  const Layer* layer = tensor->producer;
+  return layer && most_layers > 0 && layer->bodies.empty() && !kernels::is_random(*layer) &&
+         !is_left_to_quantization(*layer) && bytes_made(*layer) <= kMostBytes &&
+         std::all_of(layer->inputs.begin(), layer->inputs.end(), [&](const Tensor* input) {
+           return is_made_of_constants(input, most_layers - 1);
+         });
+}
+
 bool can_evaluate(const Graph& graph, const Layer& layer) {
   if (!layer.bodies.empty() || kernels::is_random(layer) || layer.outputs.empty() ||
       is_output_copy(graph, layer) || is_left_to_quantization(layer))
@@ -40,16 +80,13 @@ bool can_evaluate(const Graph& graph, const Layer& layer) {
   size_t bytes = 0;
   for (const Tensor* input : layer.inputs) {
     if (!input) continue;
-    if (!input->is_constant()) return false;
-    bytes += input->constant->view.size();
+    if (!input->is_constant() && (repeats(layer) || !is_made_of_constants(input, kLongestChain)))
+      return false;
+    bytes += input->is_constant() ? input->constant->view.size() : 0;
   }
-  for (const Tensor* output : layer.outputs) {
-    if (!output) continue;
-    if (!output->has_rank || !all_known(output->shape)) return false;
-    const size_t made = bytes_for(output->type, element_count(extents_of(output->shape)));
-    if (made > kSmallBytes && made > kMostGrowth * bytes) return false;
-  }
-  return true;
+  const size_t made = bytes_made(layer);
+  return made <= kSmallBytes || made <= kMostGrowth * bytes ||
+         (!repeats(layer) && made <= kMostBytes);
 }
 
 void replace_by_constant(Rewriter& rewriter, Tensor* output, std::span<const int64_t> extents,
@@ -68,15 +105,36 @@ bool has_constant_inputs(const Layer& layer) {
                      [](const Tensor* t) { return !t || t->is_constant(); });
 }
 
-bool evaluate_now(Rewriter& rewriter, Layer* layer, const std::string& name) {
+namespace {
+
+Result<std::vector<kernels::Value>> evaluate(const Layer& layer) {
   std::vector<kernels::Value> values;
   std::vector<const kernels::Value*> inputs;
-  values.reserve(layer->inputs.size());
-  for (const Tensor* input : layer->inputs) {
-    if (input) values.push_back(kernels::constant_value(*input));
+  values.reserve(layer.inputs.size());
+  for (const Tensor* input : layer.inputs) {
+    if (input && input->is_constant()) {
+      values.push_back(kernels::constant_value(*input));
+    } else if (input) {
+      CAMSHAFT_ASSIGN(std::vector<kernels::Value> made, evaluate(*input->producer));
+      const auto& outputs = input->producer->outputs;
+      values.push_back(made[std::find(outputs.begin(), outputs.end(), input) - outputs.begin()]);
+    }
     inputs.push_back(input ? &values.back() : nullptr);
   }
-  Result<std::vector<kernels::Value>> results = kernels::evaluate_layer(*layer, inputs);
+  return kernels::evaluate_layer(layer, inputs);
+}
+
+bool is_chain_of_constants(const Tensor* tensor) {
+  if (!tensor || tensor->is_constant()) return true;
+  const Layer* layer = tensor->producer;
+  return layer && layer->bodies.empty() && !kernels::is_random(*layer) &&
+         std::all_of(layer->inputs.begin(), layer->inputs.end(), is_chain_of_constants);
+}
+
+}  // namespace
+
+bool evaluate_now(Rewriter& rewriter, Layer* layer, const std::string& name) {
+  Result<std::vector<kernels::Value>> results = evaluate(*layer);
   if (!results.ok()) {
     rewriter.declined(*layer, results.status().message());
     return false;
@@ -90,27 +148,11 @@ bool evaluate_now(Rewriter& rewriter, Layer* layer, const std::string& name) {
   return true;
 }
 
-namespace {
-
-bool is_made_of_constants(const Tensor* tensor) {
-  if (!tensor || tensor->is_constant()) return true;
-  const Layer* layer = tensor->producer;
-  return layer && layer->bodies.empty() && !kernels::is_random(*layer) &&
-         std::all_of(layer->inputs.begin(), layer->inputs.end(), is_made_of_constants);
-}
-
-}  // namespace
-
 Tensor* evaluate_chain(Rewriter& rewriter, const Layer& reader, size_t input) {
-  Tensor* tensor = reader.inputs[input];
-  if (tensor->is_constant() || !is_made_of_constants(tensor))
-    return tensor->is_constant() ? tensor : nullptr;
-  Layer* layer = tensor->producer;
-  for (size_t k = 0; k < layer->inputs.size(); ++k)
-    if (layer->inputs[k] && !evaluate_chain(rewriter, *layer, k)) return nullptr;
-  const bool dequantizes = layer->kind == LayerKind::kDequantize;
-  if (!evaluate_now(rewriter, layer,
-                    (dequantizes ? layer->inputs[0]->name + " + " : "") + layer->name))
+  const Tensor* tensor = reader.inputs[input];
+  if (!is_chain_of_constants(tensor)) return nullptr;
+  if (!tensor->is_constant() &&
+      !evaluate_now(rewriter, tensor->producer, tensor->name + " (value)"))
     return nullptr;
   return reader.inputs[input];
 }

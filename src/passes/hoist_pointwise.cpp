@@ -33,7 +33,7 @@ bool widens(const Tensor& value, const Layer& pointwise) {
 }
 
 // The shuffle that turns its result back into its input, for operands that broadcast to the result:
-// only for pure transposes and for reshapes that add and drop extents of 1.
+// of pure transposes and of reshapes.
 class Undo {
  public:
   static std::optional<Undo> of(const Layer& shuffle) {
@@ -49,14 +49,20 @@ class Undo {
       return undo;
     }
     if (!a.first_transpose.empty()) return std::nullopt;
-    const std::optional<Ints> from = unit_reshape(y->shape, x->shape);
-    if (!from) return std::nullopt;
-    undo.from_ = *from;
+    const auto groups = reshape_groups(y->shape, x->shape, x->graph->symbols());
+    if (!groups) return std::nullopt;
+    undo.groups_ = *groups;
+    undo.from_ = y->shape;
+    undo.to_ = x->shape;
     return undo;
   }
 
+  bool can_apply(const Tensor& operand) const {
+    return !order_.empty() || reshaped(extended(operand.shape, from_.size())).has_value();
+  }
+
   bool is_free_for(const Tensor& operand, size_t rank) const {
-    if (operand.is_constant() || order_.empty()) return true;
+    if (operand.is_constant() || order_.empty()) return can_apply(operand);
     const Shape shape = extended(operand.shape, rank);
     int64_t last = -1;
     for (int64_t axis : order_) {
@@ -78,7 +84,7 @@ class Undo {
       if (attrs.has_reshape) attrs.reshape = from;
       (attrs.has_reshape ? attrs.second_transpose : attrs.first_transpose) = order_;
     } else {
-      for (int64_t axis : from_) result.push_back(axis < 0 ? Dim(1) : from[axis]);
+      result = *reshaped(from);
       if (result == operand->shape) return operand;
       attrs.has_reshape = true;
       attrs.reshape = result;
@@ -95,8 +101,25 @@ class Undo {
     for (Dim dim : shape) result.push_back(dim);
     return result;
   }
+
+  // An operand has, of every group of dimensions, all or none.
+  std::optional<Shape> reshaped(const Shape& operand) const {
+    Shape result;
+    for (const ReshapeGroup& group : groups_) {
+      bool whole = true, none = true;
+      for (size_t k = group.from; k < group.from_end; ++k) {
+        whole = whole && operand[k] == from_[k];
+        none = none && operand[k] == Dim(1);
+      }
+      if (!whole && !none) return std::nullopt;
+      for (size_t k = group.to; k < group.to_end; ++k) result.push_back(whole ? to_[k] : Dim(1));
+    }
+    return result;
+  }
+
   Ints order_;  // of the inverse transpose
-  Ints from_;   // of the inverse reshape: dimension k of x is dimension from_[k] of y, or -1
+  std::vector<ReshapeGroup> groups_;
+  Shape from_, to_;  // of the inverse reshape
 };
 
 bool hoist_above_shuffle(Rewriter& rewriter, Layer* pointwise) {

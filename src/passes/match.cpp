@@ -2,6 +2,7 @@
 #include "passes/match.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace camshaft::passes {
 
@@ -80,6 +81,38 @@ std::optional<Ints> unit_reshape(const Shape& from, const Shape& to) {
   return source;
 }
 
+std::optional<std::vector<ReshapeGroup>> reshape_groups(const Shape& from, const Shape& to,
+                                                        SymbolTable& symbols) {
+  std::vector<ReshapeGroup> groups;
+  size_t a = 0, b = 0;
+  while (a < from.size() || b < to.size()) {
+    ReshapeGroup group{a, a, b, b};
+    Dim left = 1, right = 1;
+    const auto take = [&](size_t& at, const Shape& shape, Dim& count) {
+      if (at == shape.size()) return false;
+      count = symbols.mul(count, shape[at++]);
+      return true;
+    };
+    // An extent of 1 that the other side does not have at this place is a group of its own.
+    const bool lone_left =
+        a < from.size() && from[a] == Dim(1) && (b == to.size() || to[b] != Dim(1));
+    const bool lone_right =
+        b < to.size() && to[b] == Dim(1) && (a == from.size() || from[a] != Dim(1));
+    if (!lone_right && !take(a, from, left)) return std::nullopt;
+    if (!lone_left && !take(b, to, right)) return std::nullopt;
+    while (!lone_left && !lone_right && left != right) {
+      const bool known = left.is_known() && right.is_known();
+      const bool grow_left = known ? left.extent() < right.extent()
+                                   : right != Dim(1) && symbols.mod(right, left) == Dim(0);
+      if (!(grow_left ? take(a, from, left) : take(b, to, right))) return std::nullopt;
+    }
+    group.from_end = a;
+    group.to_end = b;
+    groups.push_back(group);
+  }
+  return groups;
+}
+
 void sort_by_position(std::vector<Layer*>& layers) {
   if (layers.empty()) return;
   const Graph& graph = *layers[0]->outputs[0]->graph;
@@ -96,6 +129,57 @@ std::vector<float> values_along(const Tensor* tensor, const Shape& shape, size_t
   for (size_t k = 0; k < tensor->shape.size(); ++k)
     if (tensor->shape[k] != Dim(k + missing == axis ? extent : 1)) return {};
   return {values.begin(), values.end()};
+}
+
+Ints integers_of(const Tensor* constant) {
+  Ints values;
+  if (!constant || !constant->is_constant()) return values;
+  if (constant->type == DataType::kInt64)
+    for (int64_t v : constant->values<int64_t>()) values.push_back(v);
+  if (constant->type == DataType::kInt32)
+    for (int32_t v : constant->values<int32_t>()) values.push_back(v);
+  return values;
+}
+
+std::vector<double> numbers_of(const Tensor* constant) {
+  std::vector<double> values;
+  for (int64_t v : integers_of(constant)) values.push_back(static_cast<double>(v));
+  if (is_float_constant(constant))
+    for (float v : constant->values<float>()) values.push_back(v);
+  if (constant && constant->is_constant() && constant->type == DataType::kBool)
+    for (uint8_t v : constant->values<uint8_t>()) values.push_back(v != 0);
+  return values;
+}
+
+std::optional<double> uniform_value(const Tensor* tensor) {
+  if (!tensor) return std::nullopt;
+  if (const Layer* fill = producer_of_kind(tensor, LayerKind::kFill))
+    return fill->as<FillAttrs>().value;
+  if (const Layer* expand = producer_of_kind(tensor, LayerKind::kExpand))
+    return uniform_value(expand->inputs[0]);
+  if (!tensor->is_constant()) return std::nullopt;
+  const std::span<const std::byte> bytes = tensor->constant->view;
+  const size_t size = bits_of(tensor->type) / 8;
+  // Every element is the one before it.
+  if (size == 0 || bytes.size() < size ||
+      std::memcmp(bytes.data(), bytes.data() + size, bytes.size() - size) != 0)
+    return std::nullopt;
+  const auto first = [&]<class T>(T value) {
+    std::memcpy(&value, bytes.data(), sizeof(T));
+    return static_cast<double>(value);
+  };
+  switch (tensor->type) {
+    case DataType::kFloat:
+      return first(0.0f);
+    case DataType::kInt64:
+      return first(int64_t{0});
+    case DataType::kInt32:
+      return first(int32_t{0});
+    case DataType::kBool:
+      return first(uint8_t{0}) != 0;
+    default:
+      return std::nullopt;
+  }
 }
 
 }  // namespace camshaft::passes

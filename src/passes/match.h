@@ -33,11 +33,27 @@ bool is_identity_order(const ir::Ints& order);  // [0, 1, 2 …] or empty
 // A reshape that only adds and drops extents of 1: for every dimension of `to`, that of `from` it
 // is, or -1. Empty: it does more.
 std::optional<ir::Ints> unit_reshape(const ir::Shape& from, const ir::Shape& to);
+
+// Dimensions [from, from_end) of one shape that a reshape makes [to, to_end) of another, as few as
+// possible.
+struct ReshapeGroup {
+  size_t from, from_end, to, to_end;
+};
+// In order, all dimensions of both; empty: symbols leave it open.
+std::optional<std::vector<ReshapeGroup>> reshape_groups(const ir::Shape& from, const ir::Shape& to,
+                                                        ir::SymbolTable& symbols);
 void sort_by_position(std::vector<ir::Layer*>& layers);
 
 // The elements of float constant `tensor` when it broadcasts to `shape` along `axis` alone:
 // `extent` of them (a single one is repeated). Empty: it does not.
 std::vector<float> values_along(const ir::Tensor* tensor, const ir::Shape& shape, size_t axis,
                                 int64_t extent);
+
+// The elements of a constant of integers (int32, int64), or of those, floats and truth values;
+// empty: it is another one.
+ir::Ints integers_of(const ir::Tensor* constant);
+std::vector<double> numbers_of(const ir::Tensor* constant);
+// The value all elements have: of a constant, a Fill, or an Expand of such.
+std::optional<double> uniform_value(const ir::Tensor* tensor);
 
 }  // namespace camshaft::passes

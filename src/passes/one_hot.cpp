@@ -14,40 +14,6 @@ using namespace ir;
 
 namespace {
 
-Ints integers_of(const Tensor* constant) {
-  Ints values;
-  if (!constant || !constant->is_constant()) return values;
-  if (constant->type == DataType::kInt64)
-    for (int64_t v : constant->values<int64_t>()) values.push_back(v);
-  if (constant->type == DataType::kInt32)
-    for (int32_t v : constant->values<int32_t>()) values.push_back(v);
-  return values;
-}
-
-std::vector<double> numbers_of(const Tensor* constant) {
-  std::vector<double> values;
-  for (int64_t v : integers_of(constant)) values.push_back(static_cast<double>(v));
-  if (is_float_constant(constant))
-    for (float v : constant->values<float>()) values.push_back(v);
-  if (constant && constant->is_constant() && constant->type == DataType::kBool)
-    for (uint8_t v : constant->values<uint8_t>()) values.push_back(v != 0);
-  return values;
-}
-
-// The value all elements have.
-std::optional<double> uniform_value(const Tensor* tensor) {
-  if (!tensor) return std::nullopt;
-  if (const Layer* fill = producer_of_kind(tensor, LayerKind::kFill))
-    return fill->as<FillAttrs>().value;
-  if (const Layer* expand = producer_of_kind(tensor, LayerKind::kExpand))
-    return uniform_value(expand->inputs[0]);
-  const std::vector<double> values = numbers_of(tensor);
-  if (values.empty() ||
-      std::count(values.begin(), values.end(), values[0]) != static_cast<int64_t>(values.size()))
-    return std::nullopt;
-  return values[0];
-}
-
 Shape without(Shape shape, int64_t axis) {
   shape.erase(static_cast<size_t>(axis));
   return shape;

@@ -33,6 +33,7 @@ int sink_squeezes(ir::Graph& graph, Records* records);
 int fuse_scales(ir::Graph& graph, Records* records);
 int fuse_matmul_operands(ir::Graph& graph, Records* records);
 int fuse_padding(ir::Graph& graph, Records* records);
+int fuse_crops(ir::Graph& graph, Records* records);
 int fuse_space_to_depth(ir::Graph& graph, Records* records);
 int fuse_expands(ir::Graph& graph, Records* records);
 int fuse_one_hot(ir::Graph& graph, Records* records);
@@ -61,7 +62,9 @@ int quantize_pooling(ir::Graph& graph, Records* records);
 int convert_quantization(ir::Graph& graph, Records* records);
 // Patterns
 int reduce_to_pooling(ir::Graph& graph, Records* records);
+int fuse_means(ir::Graph& graph, Records* records);
 int fuse_normalizations(ir::Graph& graph, Records* records);
+int fuse_group_norms(ir::Graph& graph, Records* records);
 int fuse_softmax(ir::Graph& graph, Records* records);
 // Pointwise
 int fuse_scale_activations(ir::Graph& graph, Records* records);

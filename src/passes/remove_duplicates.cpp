@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Duplicate removal: of layers with equal kind, attributes and inputs one is kept; of constants
-// with equal bytes too. Bit exact.
+// with equal bytes too; of tensors that compute the same shape, the first. Bit exact.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -47,6 +47,34 @@ int merge_constants(Rewriter& rewriter) {
   return merged;
 }
 
+// Integers with equal symbolic elements are equal whatever computes them.
+void merge_shape_values(Rewriter& rewriter) {
+  struct Key {
+    DataType type;
+    std::vector<Dim> extents, elements;
+  };
+  std::vector<std::pair<Key, Tensor*>> seen;
+  for (const auto& layer : rewriter.graph().layers()) {
+    Tensor* tensor = layer->outputs.size() == 1 ? layer->outputs[0] : nullptr;
+    if (!tensor || !tensor->has_rank || !tensor->facts.shape_value || tensor->consumers.empty())
+      continue;
+    Key key{tensor->type, {tensor->shape.begin(), tensor->shape.end()}, *tensor->facts.shape_value};
+    const auto at = std::find_if(seen.begin(), seen.end(), [&](const auto& other) {
+      return other.first.type == key.type && other.first.extents == key.extents &&
+             other.first.elements == key.elements;
+    });
+    if (at == seen.end()) {
+      seen.emplace_back(std::move(key), tensor);
+      continue;
+    }
+    if (rewriter.graph().is_output(tensor) || !rewriter.can_replace(tensor, at->second)) continue;
+    rewriter.running(*layer);
+    rewriter.applied(
+        *layer, "Eliminating " + layer->name + ": " + at->second->name + " has the same elements");
+    rewriter.replace_uses(tensor, at->second);
+  }
+}
+
 bool can_merge(const Rewriter& rewriter, const Layer& kept, const Layer& other) {
   if (kept.outputs.size() != other.outputs.size() || !equal(kept.attrs, other.attrs)) return false;
   for (size_t k = 0; k < kept.outputs.size(); ++k) {
@@ -64,6 +92,7 @@ bool can_merge(const Rewriter& rewriter, const Layer& kept, const Layer& other) 
 int remove_duplicates(Graph& graph, Records* records) {
   Rewriter rewriter(graph, "DuplicateLayerRemoval", records);
   merge_constants(rewriter);
+  merge_shape_values(rewriter);
   std::map<std::pair<LayerKind, std::vector<Tensor*>>, std::vector<Layer*>> seen;
   for (size_t k = 0; k < graph.layers().size();) {
     Layer* layer = graph.layers()[k++].get();

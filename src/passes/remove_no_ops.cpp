@@ -54,18 +54,38 @@ bool is_no_op_reduce(const Layer& layer) {
          });
 }
 
-// x + 0, 0 + x, x - 0, x * 1, 1 * x, x / 1, x ^ 1. The output shape says that nothing is broadcast.
+// What leaves the other operand as it is: of the second operand, and of the first if it commutes.
+std::optional<double> neutral_value(PointOp op, bool* commutes) {
+  *commutes = true;
+  switch (op) {
+    case PointOp::kAdd:
+    case PointOp::kOr:
+    case PointOp::kXor:
+      return 0;
+    case PointOp::kMul:
+    case PointOp::kAnd:
+      return 1;
+    case PointOp::kSub:
+      *commutes = false;
+      return 0;
+    case PointOp::kDiv:
+    case PointOp::kPow:
+      *commutes = false;
+      return 1;
+    default:
+      return std::nullopt;
+  }
+}
+
+// x + 0, 0 + x, x - 0, x * 1, 1 * x, x / 1, x ^ 1, x and true … whatever the shape of the constant:
+// the output shape says that nothing is broadcast.
 bool is_no_op_elementwise(const Layer& layer, size_t* kept) {
-  const PointOp op = layer.as<PointOpAttrs>().op;
+  bool commutes = false;
+  const std::optional<double> neutral = neutral_value(layer.as<PointOpAttrs>().op, &commutes);
   for (size_t k : {size_t{1}, size_t{0}}) {
-    const std::optional<float> value = scalar_value(layer.inputs[k]);
-    const bool commutes = op == PointOp::kAdd || op == PointOp::kMul;
-    if (!value || (k == 0 && !commutes)) continue;
-    const float neutral = op == PointOp::kAdd || op == PointOp::kSub ? 0 : 1;
-    const bool known =
-        commutes || op == PointOp::kSub || op == PointOp::kDiv || op == PointOp::kPow;
+    if (!neutral || (k == 0 && !commutes)) continue;
     *kept = 1 - k;
-    if (known && *value == neutral) return true;
+    if (uniform_value(layer.inputs[k]) == neutral) return true;
   }
   return false;
 }
