@@ -52,6 +52,48 @@ void set_shape_value(ir::Tensor& tensor, const kernels::Value& value) {
     tensor.facts.shape_value->push_back(tensor.graph->symbols().constant(element));
 }
 
+template <class T>
+std::vector<std::byte> bytes_of(const ir::Tensor& tensor) {
+  std::vector<std::byte> bytes;
+  for (const ir::Dim dim : *tensor.facts.shape_value) {
+    const T element = static_cast<T>(tensor.graph->symbols().number(dim));
+    const auto* data = reinterpret_cast<const std::byte*>(&element);
+    bytes.insert(bytes.end(), data, data + sizeof element);
+  }
+  return bytes;
+}
+
+// The elements shape inference follows, where they are numbers: those of the shape of an input.
+std::optional<kernels::Value> value_of(const ir::Tensor& tensor) {
+  if (!tensor.facts.shape_value || !is_small(tensor)) return {};
+  ir::Extents extents;
+  for (const ir::Dim dim : tensor.shape) extents.push_back(dim.extent());
+  for (const ir::Dim dim : *tensor.facts.shape_value)
+    if (!tensor.graph->symbols().is_number(dim)) return {};
+  std::vector<std::byte> bytes;
+  switch (tensor.type) {
+    case ir::DataType::kInt64:
+      bytes = bytes_of<int64_t>(tensor);
+      break;
+    case ir::DataType::kInt32:
+      bytes = bytes_of<int32_t>(tensor);
+      break;
+    case ir::DataType::kBool:
+      bytes = bytes_of<uint8_t>(tensor);
+      break;
+    case ir::DataType::kFloat:
+      bytes = bytes_of<float>(tensor);
+      break;
+    case ir::DataType::kDouble:
+      bytes = bytes_of<double>(tensor);
+      break;
+    default:
+      return {};
+  }
+  auto value = kernels::make_value(tensor.type, extents, std::move(bytes));
+  return value.ok() ? std::optional(std::move(value).value()) : std::nullopt;
+}
+
 }  // namespace
 
 void Evaluated::add(ir::Layer& layer) {
@@ -65,6 +107,9 @@ void Evaluated::add(ir::Layer& layer) {
       inputs.push_back(value);
     } else if (input->is_constant() && is_small(*input)) {
       constants.push_back(kernels::constant_value(*input));
+      inputs.push_back(&constants.back());
+    } else if (std::optional<kernels::Value> followed = value_of(*input)) {
+      constants.push_back(std::move(*followed));
       inputs.push_back(&constants.back());
     } else {
       return;

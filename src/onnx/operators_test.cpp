@@ -482,6 +482,23 @@ TEST(Operators, ConstantsOfFloatsThatMakeShapes) {
                  .output("y"));
   EXPECT_EQ(m.shape(), "14 14 8");
   EXPECT_EQ(m.graph->outputs()[0]->producer->inputs.size(), 1u);
+  const Imported of_shape =
+      import(TestGraph()
+                 .input("x", kFloat, {1, 196, 8})
+                 .initializer(floats_tensor("half", {}, {0.5f}))
+                 .scalar("one", 1)
+                 .ints("axis", {0})
+                 .ints("rest", {-1})
+                 .node("Shape", {"x"}, {"s"})
+                 .node("Gather", {"s", "one"}, {"pixels"})
+                 .node("Cast", {"pixels"}, {"f"}, {integer("to", kFloat)})
+                 .node("Pow", {"f", "half"}, {"root"})
+                 .node("Cast", {"root"}, {"side"}, {integer("to", kInt64)})
+                 .node("Unsqueeze", {"side", "axis"}, {"sides"})
+                 .node("Concat", {"sides", "sides", "rest"}, {"target"}, {integer("axis", 0)})
+                 .node("Reshape", {"x", "target"}, {"y"})
+                 .output("y"));
+  EXPECT_EQ(of_shape.shape(), "14 14 8");
   const Imported resized =
       import(TestGraph()
                  .input("x", kFloat, {1, 3, 8, 8})

@@ -10,6 +10,7 @@
 #include "quantize/placement.h"
 #include "quantize/simulate.h"
 #include "tuner/builder.h"
+#include "tuner/refine_shapes.h"
 #include "tuner/specialize.h"
 
 namespace camshaft::quantize {
@@ -350,6 +351,7 @@ Result<EngineReport> compare_engine(const GraphSource& network, std::span<const 
   CAMSHAFT_ASSIGN(const auto optimized, network());
   tuner::resolve_extents(*optimized);
   tuner::specialize(*optimized, build.profiles);
+  tuner::refine_shapes(*optimized, nullptr);
   passes::PassRecord record;
   CAMSHAFT_TRY(passes::optimize(*optimized, record));
   EngineComparison comparison(*graph, *context, !quantized);

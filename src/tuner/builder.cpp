@@ -12,6 +12,7 @@
 #include "tuner/plan_maker.h"
 #include "tuner/precision.h"
 #include "tuner/profiles.h"
+#include "tuner/refine_shapes.h"
 #include "tuner/selection.h"
 #include "tuner/specialize.h"
 
@@ -106,6 +107,7 @@ class Build {
       log(Severity::kVerbose,
           "{} dynamic dimensions have one value in all profiles and become static", fixed);
     passes::PassRecord record;
+    refine_shapes(*graph_, &record.rewrites);
     if (options_.strongly_typed) passes::widen_floats_strictly(*graph_, &record.rewrites);
     CAMSHAFT_TRY(passes::optimize(*graph_, record));
     parts_.record.rewrites = std::move(record.rewrites);

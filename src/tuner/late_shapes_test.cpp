@@ -4,6 +4,7 @@
 // formats, and agrees with the interpreter.
 #include "tuner/late_shapes.h"
 #include "kernels/interpreter.h"
+#include "tuner/refine_shapes.h"
 #include "tuner/specialize.h"
 #include "tuner/test_util.h"
 
@@ -241,6 +242,32 @@ TEST(LateShapes, AreListedWithTheirReasons) {
   EXPECT_NE(records[0].text.find("NonZero decides it by its data"), std::string::npos);
   EXPECT_NE(records[1].text.find("the values of t, which Unary"), std::string::npos)
       << records[1].text;
+}
+
+// A shape that goes through floats is known once the profile has made a number of the symbol.
+TEST(LateShapes, RefinedByTheProfile) {
+  const char* text = R"(graph "g" {
+    symbols n
+    input x: float[n, 8]
+    constant half: float[1] = [0.5]
+    constant rest: int64[1] = [8]
+    s: int64[1] = ShapeOf(x) {last=1}
+    f: float[1] = Cast(s) {to=float}
+    r: float[1] = ElementWise(f, half) {op=pow}
+    i: int64[1] = Cast(r) {to=int64}
+    t: int64[3] = Concatenation(i, i, rest) {axis=0}
+    y: float[?1a, ?2b, ?3c] = Shuffle(x, t)
+    z: float[?1a, ?2b, ?3c] = Unary(y) {op=neg}
+    output z
+  })";
+  auto graph = graph_of(text);
+  ASSERT_TRUE(graph);
+  specialize(*graph, {{{"x", {196, 8}, {196, 8}, {196, 8}}}});
+  refine_shapes(*graph, nullptr);
+  EXPECT_TRUE(ir::verify(*graph).ok()) << ir::verify(*graph).message();
+  EXPECT_EQ(graph->outputs()[0]->shape, (ir::Shape{ir::Dim(14), ir::Dim(14), ir::Dim(8)}));
+  EXPECT_EQ(late_shapes(*graph).size(), 0u);
+  check(text, {{random_tensor({4, 8}, 1)}, {random_tensor({81, 8}, 2)}});  // and where it has not
 }
 
 // A profile's range decides which side of an expression counts.

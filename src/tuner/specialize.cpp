@@ -3,88 +3,14 @@
 
 #include <algorithm>
 #include <optional>
-#include <unordered_map>
+
+#include "tuner/substitution.h"
 
 namespace camshaft::tuner {
 namespace {
 
 using ir::Dim;
 using ir::SymbolOp;
-
-// Rewrites expressions under the assumption that some input symbols are numbers.
-class Substitution {
- public:
-  explicit Substitution(ir::SymbolTable& symbols) : symbols_(symbols) {}
-
-  void fix(int symbol, Dim value) { known_[symbol] = value; }
-  bool empty() const { return known_.empty(); }
-
-  Dim operator()(Dim dim) {
-    if (dim.is_known()) return dim;
-    const auto found = known_.find(dim.symbol_id());
-    if (found != known_.end()) return found->second;
-    const Dim result = rebuild(dim);
-    known_[dim.symbol_id()] = result;
-    return result;
-  }
-  void apply(ir::Shape& shape) {
-    for (Dim& dim : shape) dim = (*this)(dim);
-  }
-
- private:
-  Dim rebuild(Dim dim) {
-    const ir::Symbol symbol = symbols_.symbol(dim.symbol_id());  // a copy: the table may grow
-    if (symbol.op == SymbolOp::kInput || symbol.op == SymbolOp::kRuntime ||
-        symbol.op == SymbolOp::kConstant)
-      return dim;
-    const Dim a = (*this)(symbol.a), b = (*this)(symbol.b);
-    if (a == symbol.a && b == symbol.b) return dim;
-    switch (symbol.op) {
-      case SymbolOp::kAdd:
-        return symbols_.add(a, b);
-      case SymbolOp::kSub:
-        return symbols_.sub(a, b);
-      case SymbolOp::kMul:
-        return symbols_.mul(a, b);
-      case SymbolOp::kFloorDiv:
-        return symbols_.floor_div(a, b);
-      case SymbolOp::kCeilDiv:
-        return symbols_.ceil_div(a, b);
-      case SymbolOp::kMod:
-        return symbols_.mod(a, b);
-      case SymbolOp::kMin:
-        return symbols_.min(a, b);
-      case SymbolOp::kMax:
-        return symbols_.max(a, b);
-      default:
-        return dim;
-    }
-  }
-
-  ir::SymbolTable& symbols_;
-  std::unordered_map<int, Dim> known_;
-};
-
-struct AttributeVisitor {
-  Substitution& substitution;
-  template <class T>
-  void operator()(const char*, T& field) {
-    if constexpr (std::is_same_v<T, ir::Shape>) substitution.apply(field);
-  }
-};
-
-void apply(ir::Graph& graph, Substitution& substitution) {
-  for (const auto& tensor : graph.tensors()) {
-    substitution.apply(tensor->shape);
-    if (tensor->facts.shape_value)
-      for (Dim& dim : *tensor->facts.shape_value) dim = substitution(dim);
-  }
-  for (const auto& layer : graph.layers()) {
-    AttributeVisitor visitor{substitution};
-    std::visit([&](auto& a) { std::decay_t<decltype(a)>::fields(a, visitor); }, layer->attrs);
-    for (const auto& body : layer->bodies) apply(*body, substitution);
-  }
-}
 
 // The values dimension d of an input has in all profiles; empty where one does not say.
 std::optional<ir::SymbolTable::Bounds> range_of(const std::vector<engine::Profile>& profiles,
@@ -162,7 +88,7 @@ int resolve_extents(ir::Graph& graph) {
       ++resolved;
       break;  // other equations hold what this one has found
     }
-    if (changed) apply(graph, substitution);
+    if (changed) substitution.apply(graph);
   }
   return resolved;
 }
@@ -187,8 +113,8 @@ int specialize(ir::Graph& graph, const std::vector<engine::Profile>& profiles) {
         back.fix(more.symbol_id(), symbols.sub(dim, range->low));
       }
     }
-  if (!substitution.empty()) apply(graph, substitution);
-  if (!back.empty()) apply(graph, back);
+  if (!substitution.empty()) substitution.apply(graph);
+  if (!back.empty()) back.apply(graph);
   return fixed;
 }
 
