@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 namespace camshaft::tuner {
@@ -72,6 +73,13 @@ bool is_unranked(const std::vector<Tensor*>& tensors) {
   return false;
 }
 
+bool holds_any(const Tensor& tensor, const std::set<int>& symbols) {
+  std::set<int> found;
+  for (const Dim dim : tensor.shape) collect(tensor.graph->symbols(), dim, found);
+  return std::any_of(found.begin(), found.end(),
+                     [&](int symbol) { return symbols.count(symbol) > 0; });
+}
+
 void list(const ir::Graph& graph, std::set<int>& known, std::vector<ir::RewriteRecord>& records) {
   for (const auto& layer : graph.layers()) {
     std::set<int> made;
@@ -82,7 +90,7 @@ void list(const ir::Graph& graph, std::set<int>& known, std::vector<ir::RewriteR
     const bool loses_rank = is_unranked(layer->outputs) && !is_unranked(layer->inputs);
     if (!made.empty() || loses_rank) {
       for (const Tensor* output : layer->outputs)
-        if (output) {
+        if (output && (loses_rank ? !output->has_rank : holds_any(*output, made))) {
           records.push_back({ir::RewriteRecord::Kind::kDeclined, "ShapeInference", layer->name,
                              fmt::format("{} is known only when it runs: {}", text_of(*output),
                                          source_of(*layer))});
