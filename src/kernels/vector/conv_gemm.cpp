@@ -294,13 +294,6 @@ struct BlockRun {
     tile.num_segments = to > from ? to - from : 0;
   }
 
-  // The sums that the next tile starts from, into L1 while this one is multiplied.
-  void fetch_sums(const std::byte* c, int64_t rows, int64_t cols) const {
-    for (int64_t row = 0; row < rows; ++row, c += tile.c_stride)
-      for (int64_t byte = 0; byte < cols * kLaneBytes; byte += kLine)
-        __builtin_prefetch(c + byte, 1, 3);
-  }
-
   // Adds `part` of K of a panel to the sums of the block's output row `row`.
   void add_part(const TileFinish& finish, const ConvPart& part, const PanelTile& panel, int64_t row,
                 int64_t group) {
@@ -318,8 +311,6 @@ struct BlockRun {
       tile.a = a_row + tiles.start(index) * tile.a_stride;
       place_tile(finish, place, panel.channel, panel.cols, tile);
       set_ahead();
-      if (part.step + part.first > 0 && index + 1 < tiles.parts)
-        fetch_sums(tile.c + place.pixels * tile.c_stride, tiles.size(index + 1), panel.cols);
       tile_kernel(panel.vecs, static_cast<int>(place.pixels))(tile);
     }
   }

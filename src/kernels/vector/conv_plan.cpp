@@ -101,19 +101,22 @@ bool should_split_panels(const ConvRun& run, int64_t threads) {
 
 namespace {
 
-// Steps of a part of K: those of a panel and of a tile's rows fill L1 but for an eighth, or, with
-// AVX-512, twice that: its tiles read so little per product that L2 is fast enough, and take longer
-// to begin and to end.
-constexpr int64_t kEighthsOfL1 = kIsa == Isa::kAvx512 ? 14 : 7;
-int64_t most_part_steps(int vecs) {
+// Steps of a part of K: those of a panel and of a tile's rows fill L1 so many times. Once would let
+// the panel stay there, but beginning and ending a part of a tile costs more than reading from L2.
+int64_t part_steps(int vecs, double fills) {
   const int64_t step_bytes = (vecs * kLanes + max_rows(Numeric::kFloat, vecs)) * kLaneBytes;
-  return at_least_one(static_cast<int64_t>(cpu_info().l1d_bytes) / 8 * kEighthsOfL1 / step_bytes);
+  return at_least_one(static_cast<int64_t>(fills * static_cast<double>(cpu_info().l1d_bytes)) /
+                      step_bytes);
 }
+constexpr double kPartFills = 1.75;
+// Shorter panels stay in L1, or are read from L2 fast enough: tiles of AVX-512 read less per
+// product.
+constexpr double kLeastFills = kIsa == Isa::kAvx512 ? kPartFills : 0.875;
 
 }  // namespace
 
 bool has_parts(int64_t rows, int64_t k, int vecs) {
-  return k > most_part_steps(vecs) && rows > max_rows(Numeric::kFloat, vecs);
+  return k > part_steps(vecs, kLeastFills) && rows > max_rows(Numeric::kFloat, vecs);
 }
 
 // Beginning and ending every part of a tile takes its time; weights that do not stay in L2 are
@@ -224,7 +227,7 @@ void choose_segments(ConvRun& run) {
 
 void choose_parts(ConvRun& run) {
   if (!run.adds_parts) return;
-  const int64_t most = most_part_steps(run.max_vecs);
+  const int64_t most = part_steps(run.max_vecs, kPartFills);
   run.part_steps = split_evenly(run.segment_length, most);
   const int64_t together = run.part_steps.parts > 1 ? 1 : at_least_one(most / run.segment_length);
   run.part_segments = split_evenly(run.max_segments, together);
