@@ -230,8 +230,14 @@ bool can_shift(const Graph& graph, const CodeGroup& group) {
 int lowest_code(const CodeGroup& group) {
   const CodeRange range = code_range(group[0]->type);
   int lowest = range.high;
-  for (const Tensor* tensor : group)
+  for (const Tensor* tensor : group) {
     lowest = std::min(lowest, lowest_code(*tensor->producer, range));
+    // Padding is the zero point, which has to stay a code.
+    for (const Layer* reader : tensor->consumers)
+      if (const auto* a = std::get_if<ConvolutionAttrs>(&reader->attrs);
+          a && reader->inputs[0] == tensor)
+        lowest = std::min(lowest, static_cast<int>(a->zero_point));
+  }
   return lowest;
 }
 
