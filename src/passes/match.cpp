@@ -155,8 +155,18 @@ std::optional<double> uniform_value(const Tensor* tensor) {
   if (!tensor) return std::nullopt;
   if (const Layer* fill = producer_of_kind(tensor, LayerKind::kFill))
     return fill->as<FillAttrs>().value;
-  if (const Layer* expand = producer_of_kind(tensor, LayerKind::kExpand))
-    return uniform_value(expand->inputs[0]);
+  if (const Layer* layer = tensor->producer) {
+    switch (layer->kind) {  // what moves, repeats or leaves out elements
+      case LayerKind::kExpand:
+      case LayerKind::kGather:
+      case LayerKind::kShuffle:
+      case LayerKind::kSlice:
+      case LayerKind::kTile:
+        return uniform_value(layer->inputs[0]);
+      default:
+        return std::nullopt;
+    }
+  }
   if (!tensor->is_constant()) return std::nullopt;
   const std::span<const std::byte> bytes = tensor->constant->view;
   const size_t size = bits_of(tensor->type) / 8;

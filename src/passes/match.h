@@ -53,7 +53,7 @@ std::vector<float> values_along(const ir::Tensor* tensor, const ir::Shape& shape
 // empty: it is another one.
 ir::Ints integers_of(const ir::Tensor* constant);
 std::vector<double> numbers_of(const ir::Tensor* constant);
-// The value all elements have: of a constant, a Fill, or an Expand of such.
+// The value all elements have: of a constant, a Fill, or what moves elements of such.
 std::optional<double> uniform_value(const ir::Tensor* tensor);
 
 }  // namespace camshaft::passes

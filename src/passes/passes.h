@@ -37,6 +37,7 @@ int fuse_crops(ir::Graph& graph, Records* records);
 int fuse_space_to_depth(ir::Graph& graph, Records* records);
 int fuse_expands(ir::Graph& graph, Records* records);
 int fuse_one_hot(ir::Graph& graph, Records* records);
+int fuse_look_ups(ir::Graph& graph, Records* records);
 int merge_siblings(ir::Graph& graph, Records* records);
 // Tensors in place
 int join_slices(ir::Graph& graph, Records* records);

@@ -305,6 +305,46 @@ TEST(Spellings, MasksAndTablesOfConstantsFold) {
             "PointWise");
 }
 
+TEST(Spellings, TypesAndPositionsOfTokens) {
+  const std::string embeddings = R"ir(graph "g" {
+    input ids: int64[n, m]
+    constant words: float[7, 4] = random(1)
+    constant types: float[2, 4] = random(2)
+    constant places: float[9, 4] = random(3)
+    constant zeros: int64[1, 6] = [0, 0, 0, 0, 0, 0]
+    constant range: int64[1, 6] = [0, 1, 2, 3, 4, 5]
+    constant zero: int64[] = [0]
+    w: float[n, m, 4] = Gather(words, ids)
+    )ir";
+  const std::string sum = R"ir(
+    a: float[n, m, 4] = ElementWise(w, t) {op=add}
+    b: float[n, m, 4] = ElementWise(a, p) {op=add}
+    y: float[n, m, 4] = Unary(b) {op=exp}
+    output y
+  })ir";
+  const std::string places = R"ir(
+    r: int64[1, m] = Slice(range) {start=[0, 0], size=[1, m], step=[1, 1]}
+    p: float[1, m, 4] = Gather(places, r))ir";
+  // A slice of stored zeros, expanded; looked up at positions; filled.
+  EXPECT_EQ(optimized(embeddings +
+                      R"ir(s: int64[1, m] = Slice(zeros) {start=[0, 0], size=[1, m], step=[1, 1]}
+    e: int64[n, m] = Expand(s) {shape=[n, m]}
+    t: float[n, m, 4] = Gather(types, e))ir" +
+                      places + sum),
+            "Gather PointWise Slice");
+  EXPECT_EQ(optimized(embeddings +
+                      R"ir(q: int64[1, m] = Slice(range) {start=[0, 0], size=[1, m], step=[1, 1]}
+    s: int64[1, m] = Gather(zeros, q) {mode=elements, axis=1}
+    e: int64[n, m] = Expand(s) {shape=[n, m]}
+    t: float[n, m, 4] = Gather(types, e))ir" +
+                      places + sum),
+            "Gather PointWise Slice");
+  EXPECT_EQ(optimized(embeddings + R"ir(e: int64[n, m] = Fill() {type=int64, value=1, shape=[n, m]}
+    t: float[n, m, 4] = Gather(types, e))ir" +
+                      places + sum),
+            "Gather PointWise Slice");
+}
+
 TEST(Spellings, LinearLayersWithResiduals) {
   const std::string weights =
       "constant w: float[4, 4] = random(1)\nconstant b: float[4] = random(2)\n";
