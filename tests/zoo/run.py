@@ -69,8 +69,8 @@ def find(folders, patterns):
 
 def failure(code, errors):
     """What a program that failed says, in one line."""
-    if code < 0:
-        return f"crash (signal {-code})"
+    if code < 0 or code > 128:  # by itself, or below a --prefix
+        return f"crash (signal {-code if code < 0 else code - 128})"
     lines = [line for line in errors.strip().splitlines() if line.strip()]
     return lines[-1].strip() if lines else f"exit code {code}"
 
@@ -85,7 +85,7 @@ def check(source, target, facts, isa, arguments):
             return {"failed": f"no answer in {arguments.timeout:.0f} s"}
         errors = [data_sets.compare_outputs(pathlib.Path(folder), target, index, facts["outputs"]) for index in range(facts["sets"])]
         # Exit code 1 with all outputs there: they differ, and by how much is what is asked.
-        if done.returncode < 0 or (done.returncode and float("inf") in errors):
+        if done.returncode < 0 or done.returncode > 128 or (done.returncode and float("inf") in errors):
             return {"failed": failure(done.returncode, done.stderr)}
         return {"error": max(errors), "errors": errors}
 

@@ -95,5 +95,5 @@ def transformer(path):
     x = layers.Embedding(1000, 256)(start)
     for _ in range(2):
         x = layers.LayerNormalization(epsilon=1e-6)(x + layers.MultiHeadAttention(8, 32)(x, x, use_causal_mask=True))
-        x = layers.LayerNormalization(epsilon=1e-6)(x + layers.Dense(256)(layers.Dense(1024, activation="gelu")(x)))
+        x = layers.LayerNormalization(epsilon=1e-6)(x + layers.Dense(256)(layers.Dense(1024, activation=lambda y: keras.activations.gelu(y, approximate=True))(x)))
     return converted(path, keras.Model(start, layers.Dense(1000)(x)), [np.random.default_rng(2).integers(0, 1000, (2, 48)).astype(np.int32)], 18)

@@ -23,7 +23,8 @@ class GraphAttention(nn.Module):
         degree = torch.zeros(count, dtype=nodes.dtype).scatter_add(0, target, torch.ones_like(target, dtype=nodes.dtype)) + 1
         scale = degree.rsqrt()
         x = self.first(nodes)
-        x = F.relu(torch.zeros_like(x).index_add(0, target, x[source] * (scale[source] * scale[target])[:, None]) + x / degree[:, None])
+        message = x[source] * (scale[source] * scale[target])[:, None]
+        x = F.relu(torch.zeros_like(x).scatter_add(0, target[:, None].expand_as(message), message) + x / degree[:, None])
         h = self.second(x).view(count, self.heads, -1)
         score = F.leaky_relu((h * self.source).sum(-1)[source] + (h * self.target).sum(-1)[target], 0.2)
         places = target[:, None].expand(-1, self.heads)
