@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SoftMax and LogSoftMax over one dimension. Rows: the dimension is contiguous, a row at a time.
-// Short rows: kLanes rows at a time, a row per lane. Columns: another dimension is contiguous, a
+// Short rows: turned, then a row per lane. Columns: another dimension is contiguous, a
 // vector of its elements at a time. Sums are of float vectors; the largest element is subtracted
 // first, so nothing overflows.
+#include "kernels/simd/bytes.h"
 #include "kernels/vector/math.h"
 #include "kernels/vector/tactic_util.h"
+#include "kernels/vector/transpose_tile.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
@@ -69,7 +71,8 @@ CAMSHAFT_INLINE F32 lowest() {
 template <bool kLog>
 void one_row(const float* x, float* y, int64_t length) {
   const int64_t whole = length / kLanes * kLanes;
-  const M32 tail = first_n(static_cast<int>(length - whole));
+  const int rest = static_cast<int>(length - whole);
+  const M32 tail = first_n(rest);
   F32 largest = lowest();
   for (int64_t k = 0; k < whole; k += kLanes) largest = max(load(x + k), largest);
   if (whole < length) largest = max(select(tail, load(x + whole, tail), lowest()), largest);
@@ -83,7 +86,7 @@ void one_row(const float* x, float* y, int64_t length) {
   if (whole < length) {
     const F32 value = load(x + whole, tail) - shift, e = exp(value);
     sum = sum + select(tail, e, zero());
-    store(y + whole, kLog ? value : e, tail);
+    store_first(y + whole, kLog ? value : e, rest);
   }
   const float total = reduce_add(sum);
   const F32 factor = kLog ? log(set1(total)) : set1(1 / total);
@@ -91,45 +94,55 @@ void one_row(const float* x, float* y, int64_t length) {
     store(y + k, kLog ? load(y + k) - factor : load(y + k) * factor);
   if (whole < length) {
     const F32 value = load(y + whole, tail);
-    store(y + whole, kLog ? value - factor : value * factor, tail);
+    store_first(y + whole, kLog ? value - factor : value * factor, rest);
   }
 }
 
-// Element k of every lane at x + k * x_step; `load_at` and `store_at` know where the lanes lie.
+// `length` vectors `x_step` apart: element k of every lane. Each exponential is computed once and
+// waits in y.
 template <bool kLog, class Load, class Store>
-CAMSHAFT_INLINE void one_vector(int64_t length, const Load& load_at, const Store& store_at) {
+CAMSHAFT_INLINE void one_vector(const float* x, int64_t x_step, float* y, int64_t y_step,
+                                int64_t length, const Load& load_at, const Store& store_at) {
   F32 largest = lowest();
-  for (int64_t k = 0; k < length; ++k) largest = max(load_at(k), largest);
+  for (int64_t k = 0; k < length; ++k) largest = max(load_at(x + k * x_step), largest);
   F32 sum = zero();
-  for (int64_t k = 0; k < length; ++k) sum = sum + exp(load_at(k) - largest);
+  for (int64_t k = 0; k < length; ++k) {
+    const F32 value = load_at(x + k * x_step) - largest, e = exp(value);
+    sum = sum + e;
+    store_at(y + k * y_step, kLog ? value : e);
+  }
   const F32 factor = kLog ? log(sum) : set1(1) / sum;
   for (int64_t k = 0; k < length; ++k) {
-    const F32 value = load_at(k) - largest;
-    store_at(k, kLog ? value - factor : exp(value) * factor);
+    const F32 value = load_at(y + k * y_step);
+    store_at(y + k * y_step, kLog ? value - factor : value * factor);
   }
 }
 
-constexpr int64_t kShort = 8;  // rows up to here go a row per lane
-
-// Rows [first, first + count) of dense short rows, count ≤ kLanes.
+// All lanes: stores under a mask take many times as long on AVX2.
 template <bool kLog>
-void short_rows(const float* x, int64_t x_row, float* y, int64_t y_row, int64_t length, int count) {
-  const I32 index = iota() * iset1(static_cast<int32_t>(x_row));
-  float lanes[kShort][kLanes];
-  if (count == kLanes) {
-    one_vector<kLog>(
-        length, [&](int64_t k) { return gather(x + k, index); },
-        [&](int64_t k, F32 value) { store(lanes[k], value); });
-  } else {
-    float copy[kShort][kLanes] = {};
+CAMSHAFT_INLINE void whole_vector(const float* x, int64_t x_step, float* y, int64_t y_step,
+                                  int64_t length) {
+  one_vector<kLog>(
+      x, x_step, y, y_step, length, [](const float* p) { return load(p); },
+      [](float* p, F32 value) { store(p, value); });
+}
+
+constexpr int64_t kShort = 24;      // rows up to here go a row per lane
+constexpr int64_t kTogether = 128;  // short rows that are turned together
+
+// Rows [first, first + count) of dense short rows, count ≤ kTogether.
+template <bool kLog>
+void short_rows(const float* x, int64_t x_row, float* y, int64_t y_row, int64_t length,
+                int64_t count) {
+  alignas(64) float turned[kShort * kTogether];
+  const int64_t vectors = (count + kLanes - 1) / kLanes;
+  if (count % kLanes != 0)  // lanes beyond the rows
     for (int64_t k = 0; k < length; ++k)
-      for (int r = 0; r < count; ++r) copy[k][r] = x[r * x_row + k];
-    one_vector<kLog>(
-        length, [&](int64_t k) { return load(copy[k]); },
-        [&](int64_t k, F32 value) { store(lanes[k], value); });
-  }
-  for (int r = 0; r < count; ++r)
-    for (int64_t k = 0; k < length; ++k) y[r * y_row + k] = lanes[k][r];
+      store(turned + k * kTogether + (vectors - 1) * kLanes, zero());
+  transpose_block(x, x_row, turned, kTogether, count, length);
+  for (int64_t v = 0; v < vectors; ++v)
+    whole_vector<kLog>(turned + v * kLanes, kTogether, turned + v * kLanes, kTogether, length);
+  transpose_block(turned, kTogether, y, y_row, length, count);
 }
 
 template <bool kLog>
@@ -145,7 +158,7 @@ void rows_range(const Layout& layout, const float* x, float* y, int64_t begin, i
       continue;
     }
     const int64_t left = run - row % run, wanted = end - row < left ? end - row : left;
-    const int count = static_cast<int>(wanted < kLanes ? wanted : kLanes);
+    const int64_t count = wanted < kTogether ? wanted : kTogether;
     short_rows<kLog>(from, layout.x_strides[0], to, layout.y_strides[0], layout.length, count);
     row += count;
   }
@@ -157,12 +170,18 @@ void columns_range(const Layout& layout, const float* x, float* y, int64_t begin
   const int64_t vectors = (layout.extents[0] + kLanes - 1) / kLanes;
   for (int64_t unit = begin; unit < end; ++unit) {
     const int64_t column = unit % vectors * kLanes, row = unit / vectors;
-    const M32 mask = first_n(static_cast<int>(layout.extents[0] - column));
     const float* from = x + offset_of(layout, layout.x_strides, row, 1) + column;
     float* to = y + offset_of(layout, layout.y_strides, row, 1) + column;
+    if (column + kLanes <= layout.extents[0]) {
+      whole_vector<kLog>(from, layout.x_step, to, layout.y_step, layout.length);
+      continue;
+    }
+    const int count = static_cast<int>(layout.extents[0] - column);
+    const M32 mask = first_n(count);
     one_vector<kLog>(
-        layout.length, [&](int64_t k) { return load(from + k * layout.x_step, mask); },
-        [&](int64_t k, F32 value) { store(to + k * layout.y_step, value, mask); });
+        from, layout.x_step, to, layout.y_step, layout.length,
+        [mask](const float* p) { return load(p, mask); },
+        [count](float* p, F32 value) { store_first(p, value, count); });
   }
 }
 
@@ -213,7 +232,7 @@ double cost_us(const Problem& p) {
 }
 
 constexpr Tactic kTactics[] = {
-    {"softmax_f32", ir::LayerKind::kSoftMax, kIsa, FormatRule::kSame, 1, refusal, cost_us,
+    {"softmax_f32", ir::LayerKind::kSoftMax, kIsa, FormatRule::kSame, 2, refusal, cost_us,
      CAMSHAFT_NOTHING_PACKED, run},
 };
 

@@ -21,6 +21,8 @@ TEST(SoftMax, RowsOfEveryLength) {
       EXPECT_GT(check({3, length}, 1, log), 0);
       EXPECT_GT(check({2, 37, length}, 2, log), 0);
     }
+  for (int64_t length : {2, 3, 4, 5, 12, 21, 24, 25})
+    EXPECT_GT(check({2, 301, length}, 2, false), 0);
 }
 
 TEST(SoftMax, ColumnsAndChannels) {
