@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Resize of the spatial dimensions, nearest and linear, of floats and 8-bit codes: positions and
 // weights per row and column are worked out first, then every output row is copied or blended from
-// one or two input rows. Channel last: vectors of channels; linear: gathers along the row.
+// one or two input rows. Channel last: vectors of channels; linear: gathers along the row, once for
+// all output rows an input row is in.
 #include <cmath>
 
 #include "kernels/resize_axis.h"
 #include "kernels/simd/bytes.h"
 #include "kernels/simd/float16.h"
+#include "kernels/vector/counts.h"
 #include "kernels/vector/tactic_util.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -84,7 +86,7 @@ CAMSHAFT_INLINE F32 fetch(const float* p, int64_t count) {
   return count >= kLanes ? load(p) : load(p, first_n(static_cast<int>(count)));
 }
 CAMSHAFT_INLINE void put(float* p, F32 v, int64_t count) {
-  count >= kLanes ? store(p, v) : store(p, v, first_n(static_cast<int>(count)));
+  store_first(p, v, static_cast<int>(smaller(count, kLanes)));
 }
 CAMSHAFT_INLINE F32 fetch(const Bf16* p, int64_t count) {
   return count >= kLanes ? load_floats(p) : load_floats(p, count);
@@ -176,28 +178,59 @@ CAMSHAFT_INLINE F32 gather_at(const T* p, I32 index) {
   return to_float(load_bytes(lanes));
 }
 
+// --- linear format: a row of the input is stretched once, whatever number of output rows it is in
+
+// The stretched rows a worker has at hand.
+struct Lines {
+  float* line[2];
+  const void* source[2] = {};
+
+  static int64_t floats(int64_t width) { return 2 * padded(width); }
+  Lines(float* memory, int64_t width) : line{memory, memory + padded(width)} {}
+};
+
+template <class T>
+void stretch(const T* from, const Taps& columns, int64_t width, float* to) {
+  for (int64_t w = 0; w < width; w += kLanes) {  // positions are padded to whole vectors
+    const F32 low = gather_at(from, iload(columns.low + w));
+    const F32 high = gather_at(from, iload(columns.high + w));
+    store(to + w, fma(load(columns.weight + w), high - low, low));
+  }
+}
+
+// The stretched `row`; the other line is `kept`.
+template <class T>
+const float* stretched(Lines& lines, const T* row, const void* kept, const Taps& columns,
+                       int64_t width) {
+  for (int k = 0; k < 2; ++k)
+    if (lines.source[k] == row) return lines.line[k];
+  const int k = lines.source[0] == kept ? 1 : 0;
+  lines.source[k] = row;
+  stretch(row, columns, width, lines.line[k]);
+  return lines.line[k];
+}
+
 template <class T>
 void linear_row(const Run& r, const Taps& rows, const Taps& columns, int64_t plane, int64_t h,
-                bool) {
+                bool repeats, Lines& lines) {
   const int64_t n = plane / r.channels, c = plane % r.channels;
   const T* image = r.x.as<const T>() + n * r.x.strides[0] + c * r.x.strides[1];
   const T *top = image + rows.low[h] * r.row_stride(r.x),
           *bottom = image + rows.high[h] * r.row_stride(r.x);
   T* out = r.y.as<T>() + n * r.y.strides[0] + c * r.y.strides[1] + h * r.row_stride(r.y);
-  if (sizeof(T) == 1 && !r.linear) {
-    for (int64_t w = 0; w < r.width; ++w) out[w] = top[columns.low[w]];
+  if (!r.linear) {
+    if (repeats && h > 0 && rows.low[h] == rows.low[h - 1])
+      __builtin_memcpy(out, out - r.row_stride(r.y), static_cast<size_t>(r.width) * sizeof(T));
+    else
+      for (int64_t w = 0; w < r.width; ++w) out[w] = top[columns.low[w]];
     return;
   }
-  const F32 wr = set1(rows.weight[h]);
+  const float* upper = stretched(lines, top, bottom, columns, r.width);
+  const float* lower = stretched(lines, bottom, top, columns, r.width);
+  const F32 weight = set1(rows.weight[h]);
   for (int64_t w = 0; w < r.width; w += kLanes) {
-    const I32 low = iload(columns.low + w), high = iload(columns.high + w);
-    F32 value = gather_at(top, low);
-    if (r.linear) {
-      const F32 wc = load(columns.weight + w), under = gather_at(bottom, low);
-      value = fma(wc, gather_at(top, high) - value, value);
-      value = fma(wr, fma(wc, gather_at(bottom, high) - under, under) - value, value);
-    }
-    put(out + w, value, r.width - w);
+    const F32 value = load(upper + w);
+    put(out + w, fma(weight, load(lower + w) - value, value), r.width - w);
   }
 }
 
@@ -226,8 +259,10 @@ double cost_us(const Problem& p) {
   return traffic_us(p) * 2 / p.threads;
 }
 
+// Positions, and in the linear format the lines of every worker.
 size_t workspace_bytes(const KernelArgs& args) {
-  return Run(args).workspace();
+  const Run r(args);
+  return r.workspace() + static_cast<size_t>(threads_of(args) * Lines::floats(r.width)) * 4;
 }
 
 constexpr int64_t kForkFloats = 32768;  // below, forking costs more than it gives
@@ -239,14 +274,17 @@ void run_as(const KernelArgs& args) {
   const Taps rows = r.row_taps();
   Taps columns = r.column_taps();
   if (!kChannelLast)  // gathers read whole vectors of positions
-    for (int64_t w = r.width; w < padded(r.width); ++w) columns.low[w] = columns.high[w] = 0;
+    for (int64_t w = r.width; w < padded(r.width); ++w)
+      columns.low[w] = columns.high[w] = 0, columns.weight[w] = 0;
+  float* lines_memory = reinterpret_cast<float*>(args.workspace + r.workspace());
   const int64_t planes = kChannelLast ? r.batch : r.batch * r.channels;
-  const auto body = [&](int, int64_t begin, int64_t end) {
+  const auto body = [&](int worker, int64_t begin, int64_t end) {
+    Lines lines(lines_memory + worker * Lines::floats(r.width), r.width);
     for (int64_t k = begin; k < end; ++k) {
       if constexpr (kChannelLast)
         channel_last_row<T>(r, rows, columns, k / r.height, k % r.height, k > begin);
       else
-        linear_row<T>(r, rows, columns, k / r.height, k % r.height, k > begin);
+        linear_row<T>(r, rows, columns, k / r.height, k % r.height, k > begin, lines);
     }
   };
   if (args.pool && count_of(args.outputs[0]) >= kForkFloats)
@@ -255,8 +293,17 @@ void run_as(const KernelArgs& args) {
     body(0, 0, planes * r.height);
 }
 
+// Pixels of one channel lie as in the linear format.
+bool is_one_plane(const KernelArgs& args) {
+  const Run r(args);
+  return r.channels == 1 && r.pixel_stride(r.x) == 1 && r.pixel_stride(r.y) == 1 &&
+         !ir::is_16_bit_float(r.x.type);
+}
+
 template <bool kChannelLast>
 void run(const KernelArgs& args) {
+  if constexpr (kChannelLast)
+    if (is_one_plane(args)) return run<false>(args);
   switch (args.inputs[0].type) {
     case DataType::kUInt8:
       return run_as<uint8_t, kChannelLast>(args);
@@ -278,7 +325,7 @@ constexpr Tactic row(const char* name, FormatRule formats, void (*run)(const Ker
           .kind = ir::LayerKind::kResize,
           .isa = kIsa,
           .formats = formats,
-          .version = 1,
+          .version = 2,
           .refusal = refusal,
           .cost_us = cost_us,
           .packed_inputs = no_packed_inputs,

@@ -47,6 +47,7 @@ TEST(Resize, NearestModes) {
       check(attrs, {2, 19, 5, 3}, {2, 19, 7, 10}, false);
       check(attrs, {1, 3, 9, 8}, {1, 3, 4, 3}, false);
       check(attrs, {2, 7, 9}, {2, 7, 20}, false);
+      check(attrs, {2, 1, 6, 7}, {2, 1, 15, 14}, false);
     }
 }
 
@@ -60,6 +61,8 @@ TEST(Resize, LinearModes) {
     check(attrs, {1, 3, 9, 8}, {1, 3, 4, 3}, false);
     check(attrs, {1, 4, 1, 1}, {1, 4, 17, 17}, false);
     check(attrs, {2, 7, 9}, {2, 7, 20}, false);
+    check(attrs, {2, 1, 6, 7}, {2, 1, 15, 14}, false);
+    check(attrs, {1, 2, 6, 35}, {1, 2, 21, 70}, false);
   }
 }
 
