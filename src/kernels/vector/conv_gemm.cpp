@@ -224,13 +224,19 @@ struct BlockRun {
   // after panel passes.
   int64_t repeats_from(const EvenSplit& tiles, int64_t part) const {
     if (!run.repeats_tiles() || run.fetches_ahead) return 1;
-    constexpr int64_t kBytes = 16 << 10;
-    const bool waits = run.finish.uses_scratch();
+    constexpr int64_t kBytes = 16 << 10, kFloatBytes = 24 << 10, kLineBytes = 64;
+    const bool waits = run.finish.uses_scratch(), is_float = run.numeric == Numeric::kFloat;
     const int64_t same = (part < tiles.extra ? tiles.extra : tiles.parts) - part;
+    const int64_t panel_row = int64_t{run.max_vecs} * kLanes * kLaneBytes;
+    // Floats that nothing follows are not met again, unless a line of them is of several panels.
+    const bool is_done = is_float && !run.finish.has_rest() && panel_row >= kLineBytes;
+    const int64_t out = is_done ? 0 : run.finish.out.pixel;
+    const int64_t in = (is_float ? run.shape.kh : 1) * run.shape.sw * run.pixel;
     const int64_t bytes =
-        tiles.size(part) * (run.shape.sw * run.pixel + run.finish.out.pixel +
-                            (waits ? 4 * smaller(channels(), kMaxRestChannels) : 0));
-    const int64_t fit = at_least_one(kBytes / at_least_one(bytes));
+        tiles.size(part) * (in + out + (waits ? 4 * smaller(channels(), kMaxRestChannels) : 0));
+    // Panels of floats take more of L1 than those of bytes.
+    const int64_t left = is_float ? smaller(kBytes, kFloatBytes - panel_row * panels.k) : kBytes;
+    const int64_t fit = at_least_one(left / at_least_one(bytes));
     return smaller(same, waits ? smaller(fit, run.waiting_pixels() / tiles.size(part)) : fit);
   }
 

@@ -101,12 +101,16 @@ struct ConvRun {
     return {part_segments.start(segments), part_segments.size(segments), part_steps.start(steps),
             part_steps.size(steps)};
   }
-  // Tiles of bytes go down the pixels together.
-  bool repeats_tiles() const { return is_quantized(numeric) && !finish.has_initial; }
+  // Tiles of bytes and of floats go down the pixels together.
+  bool repeats_tiles() const {
+    return (is_quantized(numeric) || (numeric == Numeric::kFloat && fold == 1)) &&
+           !finish.has_initial;
+  }
   // Of tiles that wait in scratch.
   int64_t waiting_pixels() const {
     constexpr int64_t kTogether = 32;
-    return repeats_tiles() && tile_rows() < kTogether ? kTogether : tile_rows();
+    return is_quantized(numeric) && repeats_tiles() && tile_rows() < kTogether ? kTogether
+                                                                               : tile_rows();
   }
 };
 

@@ -45,7 +45,7 @@ CAMSHAFT_INLINE void store_clamped(const Tile& t, const Accumulators<F32, kRows,
 template <class M, int kRows, int kVecs>
 CAMSHAFT_INLINE void run_pair_tile(const Tile& t) {
   Accumulators<F32, kRows, kVecs> acc;
-  start_floats(t, first_n(static_cast<int>(t.cols - (kVecs - 1) * kLanes)), acc);
+  start_floats(t, t.c, first_n(static_cast<int>(t.cols - (kVecs - 1) * kLanes)), acc);
   multiply<M>(t, acc);
   activate(t, acc);
   if (t.residual)

@@ -15,14 +15,16 @@ CAMSHAFT_INLINE F32 load_floats(const std::byte* p, M32 mask) {
   return load(reinterpret_cast<const float*>(p), mask);
 }
 
+// `from`: the tile's C.
 template <int kRows, int kVecs>
-CAMSHAFT_INLINE void start_floats(const Tile& t, M32 tail, Accumulators<F32, kRows, kVecs>& acc) {
+CAMSHAFT_INLINE void start_floats(const Tile& t, const std::byte* from, M32 tail,
+                                  Accumulators<F32, kRows, kVecs>& acc) {
   if (t.accumulate) {
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 8
       for (int v = 0; v < kVecs; ++v) {
-        const std::byte* c = t.c + r * t.c_stride + v * kLanes * kLaneBytes;
+        const std::byte* c = from + r * t.c_stride + v * kLanes * kLaneBytes;
         acc.v[r][v] = v == kVecs - 1 ? load_floats(c, tail) : load_floats(c);
       }
     }

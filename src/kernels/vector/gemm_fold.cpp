@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "kernels/simd/bytes.h"
 #include "kernels/vector/gate.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -122,7 +123,8 @@ CAMSHAFT_INLINE void finish_run(const Tile& t, const float* sums, float* c, cons
                                 int64_t cols, bool one_column) {
   const F32 low = set1(t.low), high = set1(t.high), slope = set1(t.slope);
   for (int64_t col = 0; col < cols; col += kLanes) {
-    const M32 mask = first_n(static_cast<int>(cols - col));
+    const int count = static_cast<int>(cols - col < kLanes ? cols - col : kLanes);
+    const M32 mask = first_n(count);
     F32 value = load(sums + col);
     if (t.accumulate)
       value = value + load(c + col, mask);
@@ -132,7 +134,7 @@ CAMSHAFT_INLINE void finish_run(const Tile& t, const float* sums, float* c, cons
     if (t.slope != 1) value = max(slope * value, value);
     if (t.gate) value = value * gate_of(*t.gate, value);
     if (residual) value = value + load(residual + col, mask);
-    store(c + col, min(high, max(low, value)), mask);
+    store_first(c + col, min(high, max(low, value)), count);
   }
 }
 

@@ -3,6 +3,7 @@
 // jump to the next step's function, so that nothing is saved, moved or dispatched in between.
 #include "kernels/vector/program_registers.h"
 
+#include "kernels/simd/bytes.h"
 #include "kernels/simd/float16.h"
 #include "kernels/vector/byte_rows.h"
 #include "kernels/vector/math.h"
@@ -526,8 +527,9 @@ struct Blocks {
 
   static void copy_some(const std::byte* from, std::byte* to, int64_t count, int64_t size) {
     if (size == 4) {
-      const M32 mask = first_n(static_cast<int>(count));
-      store(reinterpret_cast<float*>(to), load(reinterpret_cast<const float*>(from), mask), mask);
+      const int floats = static_cast<int>(count);
+      store_first(reinterpret_cast<float*>(to),
+                  load(reinterpret_cast<const float*>(from), first_n(floats)), floats);
     } else {
       std::memcpy(to, from, static_cast<size_t>(count * size));
     }
