@@ -219,6 +219,28 @@ TEST(Conv, Groups) {
   check(square(6, 7, 6, 3, 2, 1, 6));
 }
 
+// Vectors hold several groups.
+TEST(Conv, SmallGroups) {
+  for (int64_t inputs : {2, 4, 8, 16})
+    for (int64_t channels : {32, 96}) {
+      const int64_t groups = channels / inputs;
+      check(square(channels, 9, channels, 3, 1, 1, groups), channels == 96);
+      check(square(channels, 15, channels, 3, 2, 1, groups));
+      check(square(channels, 5, channels, 1, 1, 0, groups));
+      ConvCaseSpec spec = square(channels, 12, channels, 5, 1, 4, groups);
+      spec.shape.dh = spec.shape.dw = 2;
+      spec.slack = 8;
+      spec.epilogue = "v1 = silu v0 1";
+      check(spec);
+      spec = square(channels, 37, channels, 3, 1, 1, groups);
+      spec.shape.batch = 2;
+      spec.bias = false;
+      spec.epilogue = "v2 = add v0 v1; v3 = relu v2";
+      spec.operands = {OperandKind::kSame};
+      check(spec, true);
+    }
+}
+
 TEST(Conv, WinogradTiles) {
   for (int64_t size : {3, 4, 5, 8, 9, 13})
     for (int64_t channels : {8, 17, 40}) check(square(channels, size, channels + 9, 3, 1, 1));

@@ -24,11 +24,7 @@ template <class Window>
 void run(const KernelArgs& args) {
   Run<float, float> run;
   if (count_of(args.outputs[0]) == 0 || !prepare(args, run)) return;
-  const Epilogue as_it_is{EpilogueKind::kProgram, -__builtin_inff(), __builtin_inff(), 0};
-  run.epilogue = classify_epilogue(*run.program);
-  if (run.epilogue.kind == EpilogueKind::kProgram ||
-      (run.epilogue.kind == EpilogueKind::kResidualClip && run.operands[0].channel != 1))
-    run.epilogue = as_it_is;
+  run.epilogue = float_epilogue(run);
   run_rows<Window>(run, args);
 }
 

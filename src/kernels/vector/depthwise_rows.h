@@ -197,6 +197,7 @@ struct AnyWindow {
 template <int kWidth, int kStride>
 struct FixedWindow {
   static constexpr bool kIsAny = false;
+  static constexpr int kRows = kWidth;  // of the windows that are mostly met
   // Only the outer columns of a tile can lie in the padding. Floats are read there under a mask
   // that is made once a tile: choosing between two addresses at each column is more instructions
   // than the core takes in (images 8 wide: 10 cycles per output vector, 7 so).
@@ -328,12 +329,48 @@ CAMSHAFT_INLINE void run_vectors(const R& run, const S& strip, int64_t ow, int64
     finish<P, kMasked>(run, strip, sum[v], weights + v * block, ow, c + v * kLanes, lanes);
 }
 
+// One vector of channels of P pixels whose windows lie inside the image: `x` is the first input.
+template <class Window, int P, class R, class S>
+CAMSHAFT_INLINE void run_inner_vector(const R& run, const S& strip, const typename R::Input* x,
+                                      int64_t x_row, int64_t ow, int64_t c, const float* weights) {
+  const Lanes all{first_n(kLanes), kLanes};
+  F32 sum[P];
+  const F32 start = R::kIsQuantized ? zero() : load(weights);
+#pragma GCC unroll 8
+  for (int p = 0; p < P; ++p) sum[p] = start;
+  const float* w = weights + R::kHead * kLanes;
+#pragma GCC unroll 3
+  for (int kh = 0; kh < Window::kRows; ++kh, x += x_row, w += Window::kRows * kLanes) {
+    const Columns<typename R::Input, Window::template columns<P>()> row(x, strip.x_pixel);
+    Window::template add_row<P, false, false>(run, sum, row, 0, 0, w, {}, all);
+  }
+  finish<P, false>(run, strip, sum, weights, ow, c, all);
+}
+
+// All channels of the strip, windows inside the image: nothing to look at on the way.
+template <class Window, int P, class R, class S>
+__attribute__((noinline)) void run_inner_tile(const R& run, const S& strip, int64_t ow) {
+  const int64_t block = run.block_floats(), last = strip.last, x_row = run.x_row;
+  const float* weights = strip.weights;
+  const typename R::Input* x = strip.x + (ow * run.s.sw - run.s.pad_left) * strip.x_pixel;
+  int64_t c = strip.first;
+  for (; c + kLanes <= last; c += kLanes, weights += block)
+    run_inner_vector<Window, P>(run, strip, x + c, x_row, ow, c, weights);
+  if (c < last)
+    run_inner_vector<Window, P>(run, strip, x + run.s.oc - kLanes, x_row, ow, run.s.oc - kLanes,
+                                weights);
+}
+
 // All channels of the strip. Two vectors together, where registers allow: a pixel's taps are one
 // chain of additions, and eight chains just fill two units of four cycles (8.0 to 6.5 cycles per
 // output vector).
 template <class Window, int P, bool kChecked, bool kMasked, class R, class S>
 void run_tile(const R& run, const S& strip, int64_t ow, const Lanes& lanes) {
   constexpr int kTogether = kRegisters == 32 && !kMasked ? 2 : 1;
+  if constexpr (!kChecked && !kMasked && !Window::kIsAny)
+    if (run.s.kh == Window::kRows && run.s.dh == 1 &&
+        strip.kh_last - strip.kh_first == Window::kRows)
+      return run_inner_tile<Window, P>(run, strip, ow);
   const int64_t block = run.block_floats(), channels = run.s.oc, last = strip.last;
   const float* weights = strip.weights;
   const auto edges = Window::template edges<P, kChecked>(run, ow * run.s.sw - run.s.pad_left);
@@ -393,18 +430,22 @@ static inline int64_t next_block(int64_t channels, int64_t first) {
   return channels - first < kChannelBlock + kLanes ? channels : first + kChannelBlock;
 }
 
+// The program on `pixels` outputs from column `ow` on.
 template <class R, class S>
-void run_epilogue(const R& run, const S& strip, int64_t n, int64_t oh) {
+void run_epilogue(const R& run, const S& strip, int64_t n, int64_t oh, int64_t ow, int64_t pixels) {
   const int64_t c = strip.first, channels = strip.last - c;
-  TileOperand operands[1 + kMaxOperands] = {{strip.y + c, run.y_pixel, 1}};
-  for (int k = 0; k < run.num_operands; ++k)
-    operands[k + 1] = {run.operands[k].at(n, oh, c), run.operands[k].pixel, run.operands[k].channel,
-                       run.operands[k].type};
-  TileResult to{strip.y + c, run.y_pixel};
+  TileOperand operands[1 + kMaxOperands] = {{strip.y + ow * run.y_pixel + c, run.y_pixel, 1}};
+  for (int k = 0; k < run.num_operands; ++k) {
+    const Operand& more = run.operands[k];
+    operands[k + 1] = {more.at(n, oh, c) + ow * more.pixel * bytes_of(more.type), more.pixel,
+                       more.channel, more.type};
+  }
+  TileResult to{strip.y + ow * run.y_pixel + c, run.y_pixel};
   if (run.out != nullptr)
-    to = {run.out + (n * run.out_image + oh * run.out_row + c) * bytes_of(run.out_type),
+    to = {run.out + (n * run.out_image + oh * run.out_row + ow * run.out_pixel + c) *
+                        bytes_of(run.out_type),
           run.out_pixel, run.out_type};
-  run_program(*run.program, operands, to, run.s.ow, channels);
+  run_program(*run.program, operands, to, pixels, channels);
 }
 
 template <class Window, class R>
@@ -431,7 +472,7 @@ void run_row(const R& run, int worker, int64_t n, int64_t oh) {
                                  {first_n(static_cast<int>(s.oc)), static_cast<int>(s.oc)});
     else
       run_strip<Window, false>(run, strip, {first_n(kLanes), kLanes});
-    if (run.epilogue.kind == EpilogueKind::kProgram) run_epilogue(run, strip, n, oh);
+    if (run.epilogue.kind == EpilogueKind::kProgram) run_epilogue(run, strip, n, oh, 0, s.ow);
   }
 }
 
@@ -550,22 +591,36 @@ static inline double windows_us(const Problem& p, double vector_cycles, double t
 
 // --- kernels with float weights and biases
 
+static inline const float* constant_floats_of(const ProblemTensor& tensor) {
+  return reinterpret_cast<const float*>(tensor.constant->view.data());
+}
+
+static inline std::string refuse_float_constants(const Problem& p) {
+  if (p.inputs[1].type != DataType::kFloat || !p.inputs[1].constant)
+    return "weights are not a float constant";
+  if (has_bias(p) && (p.inputs[2].type != DataType::kFloat || !p.inputs[2].constant))
+    return "the bias is not a float constant";
+  return "";
+}
+
+static inline std::string refuse_float_operands(const Problem& p,
+                                                DataType operands = DataType::kFloat) {
+  if (p.inputs.size() > kFirstOperand + kMaxOperands) return "too many epilogue operands";
+  if (!program_fits(attrs_of(*p.layer).epilogue)) return "the epilogue is too long";
+  return refuse_operands(p, kFirstOperand, operands);
+}
+
 // What they ask of a problem, but for the types of x and y. `operands`: what those of the epilogue
 // may be besides float.
 template <class Window>
 std::string refuse_float_weights(const Problem& p, DataType operands = DataType::kFloat) {
   ConvShape s;
-  if (p.inputs[1].type != DataType::kFloat || !p.inputs[1].constant)
-    return "weights are not a float constant";
-  if (has_bias(p) && (p.inputs[2].type != DataType::kFloat || !p.inputs[2].constant))
-    return "the bias is not a float constant";
+  if (std::string reason = refuse_float_constants(p); !reason.empty()) return reason;
   if (!shape_of(p, s)) return "not a 1-D or 2-D convolution";
   if (s.groups != s.ic || s.ic == 1) return "not depthwise";
   if (s.oc != s.ic) return "channel multiplier > 1";
   if (std::string reason = refuse_window<Window>(s); !reason.empty()) return reason;
-  if (p.inputs.size() > kFirstOperand + kMaxOperands) return "too many epilogue operands";
-  if (!program_fits(attrs_of(*p.layer).epilogue)) return "the epilogue is too long";
-  return refuse_operands(p, kFirstOperand, operands);
+  return refuse_float_operands(p, operands);
 }
 
 static inline uint32_t float_packed_inputs(const Problem& p) {
@@ -582,10 +637,8 @@ static inline size_t float_weights_bytes(const Problem& p) {
 static inline void pack_float_weights(const Problem& p, std::byte* packed) {
   ConvShape s;
   if (!shape_of(p, s)) return;
-  const auto floats = [](const ProblemTensor& t) {
-    return reinterpret_cast<const float*>(t.constant->view.data());
-  };
-  const float *w = floats(p.inputs[1]), *bias = has_bias(p) ? floats(p.inputs[2]) : nullptr;
+  const float *w = constant_floats_of(p.inputs[1]),
+              *bias = has_bias(p) ? constant_floats_of(p.inputs[2]) : nullptr;
   float* to = reinterpret_cast<float*>(packed);
   const int64_t taps = s.kh * s.kw;
   for (int64_t first = 0; first < s.oc; first += kLanes)
@@ -594,6 +647,16 @@ static inline void pack_float_weights(const Problem& p, std::byte* packed) {
         const int64_t c = channel_of(s, first, lane);
         *to++ = c < 0 ? 0 : tap >= 0 ? w[c * taps + tap] : bias != nullptr ? bias[c] : 0;
       }
+}
+
+// What the tiles of floats do themselves; anything else is a program.
+template <class R>
+Epilogue float_epilogue(const R& run) {
+  const Epilogue epilogue = classify_epilogue(*run.program);
+  if (epilogue.kind == EpilogueKind::kProgram ||
+      (epilogue.kind == EpilogueKind::kResidualClip && run.operands[0].channel != 1))
+    return {EpilogueKind::kProgram, -__builtin_inff(), __builtin_inff(), 0};
+  return epilogue;
 }
 
 template <class Window, class R>

@@ -61,6 +61,18 @@ TEST(Depthwise, Shapes) {
       }
 }
 
+// Several strips of columns, blocks of channels and chunks of rows.
+TEST(Depthwise, LargeMaps) {
+  for (const Case& t : {Case{1, 140, 11, 70, 3, 1, 1, 1},
+                        {2, 72, 9, 61, 5, 2, 1, 2},
+                        {1, 33, 12, 70, 7, 1, 1, 3},
+                        {1, 24, 9, 70, 3, 2, 2, 2},
+                        {1, 40, 3, 50, 5, 1, 4, 8},
+                        {1, 70, 17, 9, 1, 2, 1, 0},
+                        {1, 520, 7, 7, 3, 1, 1, 1}})
+    check_layer(depthwise(t), name(t));
+}
+
 TEST(Depthwise, Epilogues) {
   const Case t{1, 140, 9, 11, 3, 1, 1, 1};
   ir::Program relu6{1, {}}, silu{1, {}}, leaky{1, {}}, add_relu{2, {}}, gate{3, {}};

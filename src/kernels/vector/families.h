@@ -14,8 +14,10 @@
   X(depthwise_bf16)                 \
   X(depthwise_bytes)                \
   X(depthwise_interleaved)          \
+  X(depthwise_lines)                \
   X(gather)                         \
   X(generate)                       \
+  X(grouped_lines)                  \
   X(integers)                       \
   X(matmul)                         \
   X(matmul_dynamic)                 \
