@@ -63,6 +63,17 @@ Layer residual(Layer layer) {
   return layer;
 }
 
+Layer grouped(const char* name, int64_t channels, int64_t size, int64_t kernel, int64_t stride,
+              int64_t groups) {
+  Layer layer = conv(name, channels, size, size, channels, kernel, stride);
+  layer.spec.shape.groups = groups;
+  return layer;
+}
+
+Layer depthwise(const char* name, int64_t channels, int64_t size, int64_t kernel, int64_t stride) {
+  return grouped(name, channels, size, kernel, stride, channels);
+}
+
 std::vector<Layer> layers() {
   return {
       conv("resnet.stem 7x7/2", 3, 224, 224, 64, 7, 2),
@@ -88,6 +99,18 @@ std::vector<Layer> layers() {
       conv("mobilenet.expand", 24, 56, 56, 144, 1, 1, "v1 = clip v0 0 6"),
       conv("mobilenet.project", 144, 56, 56, 24, 1, 1, ""),
       conv("mobilenet.last", 320, 7, 7, 1280, 1, 1, "v1 = clip v0 0 6"),
+      conv("short.16", 16, 112, 112, 96, 1, 1, "v1 = clip v0 0 6"),
+      conv("short.32", 32, 56, 56, 64, 1, 1),
+      depthwise("depthwise.3x3", 144, 56, 3, 1),
+      depthwise("depthwise.3x3.512", 512, 14, 3, 1),
+      depthwise("depthwise.3x3/2", 96, 112, 3, 2),
+      depthwise("depthwise.5x5", 672, 14, 5, 1),
+      depthwise("depthwise.5x5/2", 144, 56, 5, 2),
+      depthwise("depthwise.7x7", 384, 14, 7, 1),
+      grouped("resnext.by4", 128, 56, 3, 1, 32),
+      grouped("resnext.by8", 256, 28, 3, 1, 32),
+      grouped("resnext.by8/2", 256, 56, 3, 2, 32),
+      grouped("resnext.by16", 512, 14, 3, 1, 32),
       conv("yolox.pointwise", 64, 52, 52, 64, 1, 1, "v1 = silu v0 1"),
       conv("agllnet.3x3", 16, 256, 256, 16, 3, 1),
       conv("mlsd.3x3", 64, 160, 160, 64, 3, 1),
