@@ -808,7 +808,7 @@ TEST(Operators, GenericOperators) {
                  .node("Einsum", {"a", "b"}, {"y"}, {text("equation", "bij, bjk -> bik")})
                  .output("y"));
   EXPECT_EQ(m.shape(), "B 3 5");
-  EXPECT_EQ(m.layer().as<ir::GenericAttrs>().op_type, "Einsum");
+  EXPECT_EQ(m.layer().kind, LayerKind::kMatrixMultiply);
   EXPECT_EQ(one("LRN", {integer("size", 3)}).kinds(), "Generic");
   const ImportOptions nothing{[](std::string_view) { return false; }};
   const std::string bytes = model(TestGraph()

@@ -94,26 +94,5 @@ TEST(Gather, ConstantIndices) {
     }
 }
 
-TEST(Gather, RefusesBadAndUnknownIndices) {
-  TestLayer layer{
-      .layer = make_layer(LayerKind::kGather, ir::GatherAttrs{ir::GatherMode::kDefault, 0, 0}),
-      .inputs = {},
-      .outputs = {}};
-  std::vector<int64_t> bad = {0, 3};
-  ir::ConstantData constant;
-  constant.view = std::as_bytes(std::span<const int64_t>(bad));
-  Problem problem{layer.layer.get(),
-                  {{true, DataType::kFloat, Format::kLinear, {3, 2}, nullptr},
-                   {true, DataType::kInt64, Format::kLinear, {2}, &constant}},
-                  {{true, DataType::kFloat, Format::kLinear, {2, 2}, nullptr}},
-                  1};
-  for (const Tactic* tactic : tactics_for(LayerKind::kGather)) {
-    EXPECT_EQ(tactic->refusal(problem), "an index is out of range");
-    Problem unknown = problem;
-    unknown.inputs[1].constant = nullptr;
-    EXPECT_EQ(tactic->refusal(unknown), "indices are known only when running");
-  }
-}
-
 }  // namespace
 }  // namespace camshaft::kernels
