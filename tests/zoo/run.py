@@ -54,6 +54,7 @@ def parse_arguments():
     parser.add_argument("--work", default=str(ROOT / "build" / "zoo"))
     parser.add_argument("--again", action="store_true", help="also what was found before, by a Camshaft of the same version")
     parser.add_argument("--markdown", help="write the table here")
+    parser.add_argument("--note", default="", help="a sentence for the table's head: what else ran, what was left out")
     return parser.parse_args()
 
 
@@ -194,7 +195,7 @@ def main():
     print(f"{len(results)} networks, {len(bad)} not right" + "".join(f"\n  {result['name']}: {table.verdict(result)}" for result in bad))
     if arguments.markdown:
         facts = {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d, %H:%M UTC"), "cpu": cpu_name(), "versions": f"{version}, {versions()}",
-                 "isas": arguments.isa.replace(",", ", "), "command": f"make zoo ZOO_DIR=… ZOO_ARGS=\"--isa {arguments.isa} --rounds {arguments.rounds} --seconds {arguments.seconds}\""}
+                 "note": arguments.note, "isas": arguments.isa.replace(",", ", "), "command": f"make zoo ZOO_DIR=… ZOO_ARGS=\"--isa {arguments.isa} --rounds {arguments.rounds} --seconds {arguments.seconds}\""}
         pathlib.Path(arguments.markdown).write_text(table.document(results, facts))
     return 1 if bad else 0
 

@@ -117,12 +117,12 @@ def untimed(results):
 
 
 def document(results, facts):
-    """docs/zoo.md. `facts`: date, cpu, command, versions, one line each."""
+    """docs/zoo.md. `facts`: date, cpu, command, versions, isas, note, one line each."""
     bad = failures(results)
     lines = ["# The zoo", "",
              "Networks that nobody tuned anything for: exported from PyTorch by both of its exporters (opset 17 to 23), from scikit-learn and from Keras, seeded weights, real",
              "widths, few layers ([tests/zoo](../tests/zoo/README.md)). `make zoo` writes this page; do not edit it.", "",
-             f"{facts['date']}, {facts['cpu']}. {facts['versions']}.", "", f"    {facts['command']}", "",
+             f"{facts['date']}, {facts['cpu']}. {facts['versions']}. {facts['note']}".rstrip(), "", f"    {facts['command']}", "",
              f"**error**: largest difference over the largest output, worst of all data sets and instruction sets ({facts['isas']}), against ONNX Runtime without",
              f"optimizations. Right is at most {TOLERANCE:g} and at most {OWN_ERRORS} times **ONNX Runtime's** own: how far its optimized outputs, or those of the exporter, are from these, at",
              f"least {LEAST_OWN_ERROR:g}. Dynamic networks are compared at two shapes with one engine built for both; the extents are those of the first input.",

@@ -100,8 +100,9 @@ def test_ratios_means_and_rows():
 
 
 def test_document_lists_what_is_not_right_and_who_did_not_run():
-    facts = {"date": "today", "cpu": "a processor", "versions": "some", "isas": "avx2", "command": "make zoo"}
+    facts = {"date": "today", "cpu": "a processor", "versions": "some", "isas": "avx2", "command": "make zoo", "note": "Nothing else ran."}
     page = table.document([result(), result(name="bad", checks={"avx2": {"failed": "crash (signal 11)"}}, times={}, layers=[])], facts)
+    assert "some. Nothing else ran.\n" in page
     assert "2 networks, 1 right" in page and "- bad: crash (signal 11) (avx2)" in page and "- net: openvino_f32: crashed" in page
     assert len({line.count("|") for line in page.splitlines() if line.startswith("|")}) == 1
 
