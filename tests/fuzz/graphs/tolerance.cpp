@@ -108,6 +108,20 @@ bool is_stepped(const ir::Layer& layer) {
   return attrs && is_stepped(attrs->op);
 }
 
+// The operand times what goes to zero on one side of it.
+bool is_gate(ir::PointOp op) {
+  return op == ir::PointOp::kGelu || op == ir::PointOp::kGeluTanh || op == ir::PointOp::kSilu ||
+         op == ir::PointOp::kMish;
+}
+
+bool is_gate(const ir::Layer& layer) {
+  if (const auto* program = std::get_if<ir::PointWiseAttrs>(&layer.attrs))
+    return std::any_of(program->program.code.begin(), program->program.code.end(),
+                       [](const ir::Instruction& code) { return is_gate(code.op); });
+  const auto* attrs = std::get_if<ir::PointOpAttrs>(&layer.attrs);
+  return attrs && is_gate(attrs->op);
+}
+
 // Its exponent is what it is: a negative number has no power of nearly two.
 bool is_power(const ir::Layer& layer) {
   const auto* attrs = std::get_if<ir::PointOpAttrs>(&layer.attrs);
@@ -143,6 +157,8 @@ class Mover {
     if (const auto* norm = std::get_if<ir::NormalizationAttrs>(&layer.attrs))  // x * s - mean * s
       operands = scale_of(layer.inputs[0]) / std::sqrt(norm->epsilon) *
                  (layer.inputs.size() > 1 && layer.inputs[1] ? scale_of(layer.inputs[1]) : 1);
+    if (is_gate(layer))
+      operands = scale_of(layer.inputs[0]);  // v * (1 + erf(v)), of a mask's -10000
     const double terms = terms_of(layer, outputs);
     const bool may_transform = layer.kind == LayerKind::kConvolution && terms >= 9;
     const double share = unit_ * (8 + 2 * std::sqrt(terms)) * (may_transform ? 16 : 1);
