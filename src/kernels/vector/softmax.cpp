@@ -211,10 +211,19 @@ void run(const KernelArgs& args) {
   (args.layer->as<ir::SoftMaxAttrs>().log ? run_kind<true> : run_kind<false>)(args);
 }
 
+// Of a part of a larger tensor only the innermost dimension is known to be contiguous: where that
+// is 1, the next one is not.
+bool is_thin_part(const ProblemTensor& t) {
+  const size_t rank = t.extents.size();
+  const size_t inner = t.format == Format::kChannelLast && rank >= 3 ? 1 : rank - 1;
+  return !t.dense && rank > 0 && t.extents[inner] == 1;
+}
+
 std::string refusal(const Problem& p) {
   const auto& attrs = p.layer->as<ir::SoftMaxAttrs>();
   if (!all_float(p)) return "not float";
   if (attrs.hard) return "hardmax";
+  if (is_thin_part(p.inputs[0]) || is_thin_part(p.outputs[0])) return "a part of a larger tensor";
   const TensorView y =
       make_view(nullptr, DataType::kFloat, p.outputs[0].format, p.outputs[0].extents);
   const TensorView x =
