@@ -185,6 +185,25 @@ void columns_range(const Layout& layout, const float* x, float* y, int64_t begin
   }
 }
 
+// Nothing is contiguous: of a part of a larger tensor whose innermost dimension is 1, in this run.
+template <bool kLog>
+void strided_range(const Layout& layout, const float* x, float* y, int64_t begin, int64_t end) {
+  const M32 one = first_n(1);
+  for (int64_t row = begin; row < end; ++row)
+    one_vector<kLog>(
+        x + offset_of(layout, layout.x_strides, row, 0), layout.x_step,
+        y + offset_of(layout, layout.y_strides, row, 0), layout.y_step, layout.length,
+        [one](const float* p) { return load(p, one); },
+        [](float* p, F32 value) { store_first(p, value, 1); });
+}
+
+bool are_rows(const Layout& layout) {
+  return layout.length == 1 || (layout.x_step == 1 && layout.y_step == 1);
+}
+bool are_columns(const Layout& layout) {
+  return layout.others > 0 && layout.x_strides[0] == 1 && layout.y_strides[0] == 1;
+}
+
 constexpr int64_t kForkElements = 8192;  // an exponential takes about a nanosecond
 
 template <bool kLog>
@@ -193,13 +212,13 @@ void run_kind(const KernelArgs& args) {
   const int64_t count = count_of(y);
   if (count == 0) return;
   const Layout layout = layout_of(args.layer->as<ir::SoftMaxAttrs>(), x, y);
-  const bool rows = layout.length == 1 || (layout.x_step == 1 && layout.y_step == 1);
+  const bool rows = are_rows(layout), columns = !rows && are_columns(layout);
+  const auto range = rows ? rows_range<kLog> : columns ? columns_range<kLog> : strided_range<kLog>;
   const int64_t units =
-      rows ? layout.rows()
-           : layout.rows() / layout.extents[0] * ((layout.extents[0] + kLanes - 1) / kLanes);
+      columns ? layout.rows() / layout.extents[0] * ((layout.extents[0] + kLanes - 1) / kLanes)
+              : layout.rows();
   const auto body = [&](int, int64_t begin, int64_t end) {
-    (rows ? rows_range<kLog> : columns_range<kLog>)(layout, x.as<const float>(), y.as<float>(),
-                                                    begin, end);
+    range(layout, x.as<const float>(), y.as<float>(), begin, end);
   };
   if (args.pool && count >= kForkElements)
     args.pool->parallel_ranges(units, body);
@@ -211,28 +230,17 @@ void run(const KernelArgs& args) {
   (args.layer->as<ir::SoftMaxAttrs>().log ? run_kind<true> : run_kind<false>)(args);
 }
 
-// Of a part of a larger tensor only the innermost dimension is known to be contiguous: where that
-// is 1, the next one is not.
-bool is_thin_part(const ProblemTensor& t) {
-  const size_t rank = t.extents.size();
-  const size_t inner = t.format == Format::kChannelLast && rank >= 3 ? 1 : rank - 1;
-  return !t.dense && rank > 0 && t.extents[inner] == 1;
-}
-
 std::string refusal(const Problem& p) {
   const auto& attrs = p.layer->as<ir::SoftMaxAttrs>();
   if (!all_float(p)) return "not float";
   if (attrs.hard) return "hardmax";
-  if (is_thin_part(p.inputs[0]) || is_thin_part(p.outputs[0])) return "a part of a larger tensor";
   const TensorView y =
       make_view(nullptr, DataType::kFloat, p.outputs[0].format, p.outputs[0].extents);
   const TensorView x =
       make_view(nullptr, DataType::kFloat, p.inputs[0].format, p.inputs[0].extents);
   const Layout layout = layout_of(attrs, x, y);
   if (!layout.one_dimension) return "normalizes several dimensions together";
-  const bool rows = layout.length == 1 || (layout.x_step == 1 && layout.y_step == 1);
-  if (!rows && (layout.others == 0 || layout.x_strides[0] != 1 || layout.y_strides[0] != 1))
-    return "nothing is contiguous";
+  if (!are_rows(layout) && !are_columns(layout)) return "nothing is contiguous";
   return {};
 }
 
