@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions of volumes.
+#include <gtest/gtest.h>
+
+#include "ir/text.h"
+#include "passes/test_util.h"
+
+namespace camshaft::passes {
+namespace {
+
+TEST(VolumeLowering, OverDepthOnly) {
+  expect_rewrite(
+      lower_volumes, R"ir(graph "g" {
+    input x: float[n, 4, 6, 3, 5]
+    constant w: float[6, 2, 3, 1, 1] = random(1)
+    constant b: float[6] = random(2)
+    y: float[n, 6, 3, 3, 5] = Convolution(x, w, b) {kernel=[3, 1, 1], stride=[2, 1, 1], dilation=[1, 1, 1], pre_padding=[1, 0, 0], post_padding=[1, 0, 0], groups=2, epilogue=<1: v1 = relu v0>}
+    output y
+  })ir",
+      R"ir("x (as images)" = Shuffle "y (as images)"(x) {has_reshape=true, reshape=[n, 4, 6, 15]}
+      "y (images)" = Convolution("x (as images)", "w (image)", b) {kernel=[3, 1], stride=[2, 1], dilation=[1, 1], pre_padding=[1, 0], post_padding=[1, 0], groups=2, epilogue=<1: v1 = relu v0>}
+      y = Shuffle("y (images)") {has_reshape=true, reshape=[n, 6, 3, 3, 5]})ir");
+}
+
+TEST(VolumeLowering, OverSpaceOnly) {
+  expect_rewrite(
+      lower_volumes, R"ir(graph "g" {
+    input x: float[n, 4, 6, 7, 5]
+    constant w: float[6, 2, 1, 3, 3] = random(1)
+    y: float[n, 6, 6, 4, 5] = Convolution(x, w) {kernel=[1, 3, 3], stride=[1, 2, 1], dilation=[1, 1, 1], pre_padding=[0, 1, 1], post_padding=[0, 1, 1], groups=2}
+    output y
+  })ir",
+      R"ir("x (as images)" = Shuffle "y (as images)"(x) {first_transpose=[0, 2, 1, 3, 4], has_reshape=true, reshape=[(n*6), 4, 7, 5]}
+      "y (images)" = Convolution("x (as images)", "w (image)") {kernel=[3, 3], stride=[2, 1], dilation=[1, 1], pre_padding=[1, 1], post_padding=[1, 1], groups=2}
+      y = Shuffle("y (images)") {has_reshape=true, reshape=[n, 6, 6, 4, 5], second_transpose=[0, 2, 1, 3, 4]})ir");
+}
+
+// The numbers of every form, with a residual and a factor per channel behind.
+class Volumes : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Volumes, SameNumbers) {
+  const std::string text = fmt::format(R"ir(graph "g" {{
+    input x: float[n, 3, 7, 6, 5]
+    {}
+    output y
+  }})ir",
+                                       GetParam());
+  auto before = ir::parse_graph(text), after = ir::parse_graph(text);
+  ASSERT_TRUE(before.ok()) << before.status().message();
+  Records records;
+  EXPECT_GT(lower_volumes(**after, &records), 0);
+  ASSERT_TRUE(ir::verify(**after).ok()) << ir::verify(**after).message();
+  for (const auto& layer : (*after)->layers()) {
+    const bool is_convolution = layer->kind == ir::LayerKind::kConvolution;
+    EXPECT_TRUE(!is_convolution || layer->inputs[0]->shape.size() == 4) << layer->name;
+  }
+  expect_same_numbers(**before, **after, 1e-5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Forms, Volumes,
+                         ::testing::Values(
+                             R"(constant w: float[4, 3, 3, 3, 3] = random(1)
+    constant b: float[4] = random(2)
+    y: float[n, 4, 7, 6, 5] = Convolution(x, w, b) {kernel=[3, 3, 3], stride=[1, 1, 1], dilation=[1, 1, 1], pre_padding=[1, 1, 1], post_padding=[1, 1, 1]})",
+                             R"(constant w: float[4, 3, 3, 3, 2] = random(1)
+    y: float[n, 4, 3, 3, 2] = Convolution(x, w) {kernel=[3, 3, 2], stride=[2, 2, 2], dilation=[2, 1, 1], pre_padding=[2, 1, 0], post_padding=[1, 1, 0]})",
+                             R"(constant w: float[4, 3, 1, 1, 1] = random(1)
+    y: float[n, 4, 4, 3, 3] = Convolution(x, w) {kernel=[1, 1, 1], stride=[2, 2, 2], dilation=[1, 1, 1], pre_padding=[0, 0, 0], post_padding=[0, 0, 0]})",
+                             R"(constant w: float[4, 3, 1, 1, 1] = random(1)
+    y: float[n, 4, 7, 6, 5] = Convolution(x, w) {kernel=[1, 1, 1], stride=[1, 1, 1], dilation=[1, 1, 1], pre_padding=[0, 0, 0], post_padding=[0, 0, 0]})",
+                             R"(constant w: float[3, 1, 1, 3, 3] = random(1)
+    constant f: float[3, 1, 1, 1] = random(3)
+    r: float[n, 3, 9, 6, 5] = Pad(x) {pre=[0, 0, 1, 0, 0], post=[0, 0, 1, 0, 0]}
+    y: float[n, 3, 9, 6, 5] = Convolution(x, w, _, r, f) {kernel=[1, 3, 3], stride=[1, 1, 1], dilation=[1, 1, 1], pre_padding=[1, 1, 1], post_padding=[1, 1, 1], groups=3, epilogue=<3: v3 = add v0 v1; v4 = mul v3 v2>})",
+                             R"(constant w: float[3, 3, 5, 1, 1] = random(1)
+    y: float[n, 3, 7, 6, 5] = Convolution(x, w, _, x) {kernel=[5, 1, 1], stride=[1, 1, 1], dilation=[1, 1, 1], pre_padding=[2, 0, 0], post_padding=[2, 0, 0], epilogue=<2: v2 = add v0 v1>})"));
+
+TEST(VolumeLowering, SaysWhyNot) {
+  const auto reason = [](const char* conv) {
+    auto graph = ir::parse_graph(fmt::format(R"ir(graph "g" {{
+    input x: float[1, 4, d, 6, 5]
+    {}
+    output y
+  }})ir",
+                                             conv));
+    EXPECT_TRUE(graph.ok()) << graph.status().message();
+    Records records;
+    if (!graph.ok()) return std::string();
+    EXPECT_EQ(lower_volumes(**graph, &records), 0);
+    return records.empty() ? std::string() : records.back().text;
+  };
+  EXPECT_EQ(reason(R"(constant w: float[4, 4, 1, 1, 1] = random(1)
+    y: float[1, 4, d, 6, 5] = Convolution(x, w) {kernel=[1, 1, 1], stride=[1, 1, 1], dilation=[1, 1, 1], pre_padding=[0, 0, 0], post_padding=[0, 0, 0]})"),
+            "stays a convolution of volumes: only running can tell its extents");
+  EXPECT_EQ(reason(R"(input w: float[4, 4, 1, 1, 1]
+    y: float[1, 4, d, 6, 5] = Convolution(x, w) {kernel=[1, 1, 1], stride=[1, 1, 1], dilation=[1, 1, 1], pre_padding=[0, 0, 0], post_padding=[0, 0, 0]})"),
+            "stays a convolution of volumes: its weights are no constant floats");
+}
+
+}  // namespace
+}  // namespace camshaft::passes
