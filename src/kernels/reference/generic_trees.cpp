@@ -16,14 +16,17 @@ enum Mode : int32_t { kLeq, kLt, kGte, kGt, kEq, kNeq, kMember, kLeaf };
 enum Aggregate : int64_t { kAverage, kSum, kMin, kMax };
 constexpr int64_t kNodeFields = 5;
 
+// T: of splits, weights and members, which are read where they are: a forest is larger than a batch
+// of rows.
+template <class T>
 class Forest {
  public:
   explicit Forest(const Call& call)
       : nodes_(call.in(kNodes).as<const int32_t>()),
-        splits_(call.doubles(kSplits)),
+        splits_(values_of(call, kSplits)),
         targets_(call.in(kTargets).as<const int32_t>()),
-        weights_(call.doubles(kWeights)),
-        members_(call.doubles(kMembers)),
+        weights_(values_of(call, kWeights)),
+        members_(values_of(call, kMembers)),
         roots_(call.in(kRoots).as<const int32_t>(),
                static_cast<size_t>(call.in(kRoots).elements())),
         aggregate_(call.integer("aggregate_function", kSum)) {}
@@ -71,6 +74,11 @@ class Forest {
   }
 
  private:
+  static std::span<const T> values_of(const Call& call, size_t k) {
+    const TensorView view = call.in(k);
+    return {view.as<const T>(), static_cast<size_t>(view.elements())};
+  }
+
   bool is_member(double x, size_t first) const {
     for (size_t k = first; !std::isnan(members_[k]); ++k)
       if (members_[k] == x) return true;
@@ -110,9 +118,9 @@ class Forest {
   }
 
   const int32_t* nodes_;
-  std::vector<double> splits_;
+  std::span<const T> splits_;
   const int32_t* targets_;
-  std::vector<double> weights_, members_;
+  std::span<const T> weights_, members_;
   std::span<const int32_t> roots_;
   int64_t aggregate_;
 };
@@ -123,22 +131,24 @@ Status check_types(const Call& call) {
   for (size_t k : {kNodes, kTargets, kRoots})
     if (call.in(k).type != DataType::kInt32 || !is_dense(call.in(k)))
       return make_error(ErrorCode::kInvalidArgument, "TreeEnsemble: input {} is not int32", k);
+  for (size_t k : {kSplits, kWeights, kMembers})
+    if (call.in(k).type != call.in(kWeights).type || !is_dense(call.in(k)))
+      return make_error(ErrorCode::kInvalidArgument, "TreeEnsemble: input {} has another type", k);
   if (call.in(kNodes).elements() != call.in(kSplits).elements() * kNodeFields ||
       call.in(kTargets).elements() != call.in(kWeights).elements() || call.in(kX).rank > 2)
     return make_error(ErrorCode::kInvalidArgument, "TreeEnsemble: inputs that do not fit");
   return ok_status();
 }
 
-Status tree_ensemble(const KernelArgs& args, Outputs& outputs) {
-  const Call call(args);
-  CAMSHAFT_TRY(check_types(call));
+template <class T>
+Status run_forest(const KernelArgs& args, const Call& call, Outputs& outputs) {
   const TensorView x = call.in(kX);
   const int64_t features = x.extents[x.rank - 1], rows = x.rank == 2 ? x.extents[0] : 1,
                 targets = call.integer("n_targets", 1);
   const Extents extents = {rows, targets};
   if (targets < 1) return make_error(ErrorCode::kInvalidArgument, "{} targets", targets);
   CAMSHAFT_TRY(check_extents(extents));
-  const Forest forest(call);
+  const Forest<T> forest(call);
   if (!forest.is_sound(features, targets))
     return make_error(ErrorCode::kInvalidArgument,
                       "TreeEnsemble: a node asks for a feature, node or weight that is not there "
@@ -161,6 +171,19 @@ Status tree_ensemble(const KernelArgs& args, Outputs& outputs) {
   mask.bytes.assign(bytes, bytes + rows * targets);
   outputs.push_back(std::move(mask));
   return ok_status();
+}
+
+Status tree_ensemble(const KernelArgs& args, Outputs& outputs) {
+  const Call call(args);
+  CAMSHAFT_TRY(check_types(call));
+  switch (call.in(kWeights).type) {
+    case DataType::kFloat:
+      return run_forest<float>(args, call, outputs);
+    case DataType::kDouble:
+      return run_forest<double>(args, call, outputs);
+    default:
+      return make_error(ErrorCode::kUnsupported, "TreeEnsemble: weights that are no floats");
+  }
 }
 
 constexpr GenericRow kRows[] = {{"TreeEnsemble", {nullptr, appending<tree_ensemble>}}};
