@@ -159,6 +159,8 @@ Result<ir::PoolingAttrs> read_average_pooling(Node& node);
 
 // The node as a Generic layer, with its attributes as they are.
 Status import_generic(Node& node);
+// Of operators on strings.
+Status refuse_strings(Node& node);
 
 // Imports the nodes of a graph or function body into the scope, in topological order.
 Status import_nodes(Scope& scope, const std::vector<NodeDef>& nodes);

@@ -50,9 +50,6 @@ Status refuse_sequences(Node&) {
       "sequences and optionals are not supported, only tensors: replace it by Split, Concat or "
       "Gather");
 }
-Status refuse_strings(Node&) {
-  return unsupported("strings are not supported, only numbers: do this step before the model");
-}
 Status refuse_images(Node&) {
   return unsupported("compressed images are not supported: decode before the model");
 }
@@ -120,6 +117,10 @@ std::vector<OperatorRow> all_rows() {
 }
 
 }  // namespace
+
+Status refuse_strings(Node&) {
+  return unsupported("strings are not supported, only numbers: do this step before the model");
+}
 
 Status import_generic(Node& node) {
   const auto can_run = node.scope().session.options.has_generic_kernel;

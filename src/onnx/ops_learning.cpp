@@ -14,9 +14,6 @@ Status refuse_maps(Node&) {
       "maps are not supported, only tensors: export with zipmap=False, or end the model before "
       "this node");
 }
-Status refuse_texts(Node&) {
-  return unsupported("strings are not supported, only numbers: do this step before the model");
-}
 
 // x as float rows [rows, features]; a vector is one row.
 Result<Tensor*> as_rows(Node& node, Tensor* x) {
@@ -160,7 +157,7 @@ Status import_feature_vectorizer(Node& node) {
 
 Status import_one_hot_encoder(Node& node) {
   CAMSHAFT_TRY(node.require(1, 1));
-  if (node.has_attribute("cats_strings")) return refuse_texts(node);
+  if (node.has_attribute("cats_strings")) return refuse_strings(node);
   return import_generic(node);
 }
 
@@ -188,7 +185,7 @@ Result<Tensor*> read_table(Node& node, const std::string& what) {
 Status import_label_encoder(Node& node) {
   CAMSHAFT_TRY(node.require(1, 1));
   for (const char* name : {"keys_strings", "values_strings", "classes_strings"})
-    if (node.has_attribute(name)) return refuse_texts(node);
+    if (node.has_attribute(name)) return refuse_strings(node);
   node.ignore({"default_string"});
   CAMSHAFT_ASSIGN(Tensor* const keys, read_table(node, "keys"));
   CAMSHAFT_ASSIGN(Tensor* const values, read_table(node, "values"));
@@ -218,7 +215,7 @@ constexpr OperatorRow kOperators[] = {
     {"ZipMap", refuse_maps},
     {"CastMap", refuse_maps},
     {"DictVectorizer", refuse_maps},
-    {"CategoryMapper", refuse_texts},
+    {"CategoryMapper", refuse_strings},
 };
 
 }  // namespace
