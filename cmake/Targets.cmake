@@ -29,6 +29,9 @@ endfunction()
 
 # camshaft_test(NAME SOURCES file... LIBRARIES lib...): a GoogleTest program, run whole by ctest.
 function(camshaft_test NAME)
+  if(CAMSHAFT_LIBRARIES_ONLY)
+    return()
+  endif()
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES" ${ARGN})
   add_executable(${NAME} ${ARG_SOURCES})
   target_link_libraries(${NAME} PRIVATE camshaft_options ${ARG_LIBRARIES} GTest::gtest GTest::gtest_main)
