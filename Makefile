@@ -8,11 +8,12 @@ ZOO_PYTHON ?= python3
 ZOO_DIR ?=
 ZOO_ARGS ?=
 
-.PHONY: help setup build demo test lint format bench zoo install clean
+.PHONY: help setup build demo test wheel lint format bench zoo install clean
 
 help:
 	@echo "make demo     build, then run a real detector on a photo and explain the engine"
 	@echo "make test     build and run every test"
+	@echo "make wheel    dist/camshaft-*.whl for pip; scripts/test_wheel.sh tests it from an empty environment"
 	@echo "make build    release programs in build/release/bin"
 	@echo "make lint     format, static analysis and layering checks"
 	@echo "make format   clang-format the sources in place"
@@ -38,12 +39,16 @@ test:
 	@scripts/setup.sh test
 	@scripts/test.sh
 
+wheel:
+	@scripts/setup.sh test
+	@scripts/wheel.sh
+
 lint:
 	@scripts/setup.sh test
 	@scripts/lint.sh
 
 format:
-	@git ls-files 'src/*.h' 'src/*.cpp' 'include/*.h' 'examples/*.cpp' 'examples/*.c' 'tests/*.cpp' 'bench/*.cpp' | xargs clang-format -i
+	@git ls-files 'src/*.h' 'src/*.cpp' 'include/*.h' 'python/src/*.h' 'python/src/*.cpp' 'examples/*.cpp' 'examples/*.c' 'tests/*.cpp' 'bench/*.cpp' | xargs clang-format -i
 
 bench: build
 	@cmake --build --preset $(PRESET) --target kernels_bench camshaft_bench
@@ -66,4 +71,4 @@ install: build
 	@cmake --install $(BUILD) --prefix $(PREFIX)
 
 clean:
-	@rm -rf build
+	@rm -rf build dist

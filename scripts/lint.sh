@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-sources() { git ls-files 'src/*.h' 'src/*.cpp' 'include/*.h' 'examples/*.cpp' 'examples/*.c' 'tests/*.cpp' 'bench/*.cpp'; }
+sources() { git ls-files 'src/*.h' 'src/*.cpp' 'include/*.h' 'python/src/*.h' 'python/src/*.cpp' 'examples/*.cpp' 'examples/*.c' 'tests/*.cpp' 'bench/*.cpp'; }
 
 echo "== format"
 # Other versions format some lines otherwise; the sources are held to one.

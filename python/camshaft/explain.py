@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why a layer is as it is."""
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import dataclass
+from typing import Sequence
+
+from . import _core
+from .errors import InvalidArgument
+
+_BETWEEN = re.compile(r" \+ | \|\| |, |PWN\(|\)")
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A layer, what passes did to make it, and every tactic that was looked at: the chosen one, then by time, then the refused."""
+
+    layer: _core.Layer
+    rewrites: tuple[_core.Rewrite, ...]
+    candidates: tuple[_core.LayerCandidate, ...]
+
+    def why_not(self, candidate: _core.LayerCandidate) -> str:
+        """Why a candidate was not taken; ``""`` for the chosen one."""
+        if candidate.chosen:
+            return ""
+        if candidate.refusal:
+            return candidate.refusal
+        if candidate.time_us <= 0:
+            return "not timed: predicted slower"
+        if self.layer.build_time_us > 0 and candidate.time_us >= self.layer.build_time_us:
+            return f"{candidate.time_us / self.layer.build_time_us:.2f} x the chosen one's time"
+        return "its formats cost more in the layers around it"
+
+    def _rows(self) -> list[tuple[str, str, str, str, str]]:
+        return [("*" if c.chosen else "", c.tactic or "reference", c.formats, f"{c.time_us:.1f}" if c.time_us > 0 else "",
+                 self.why_not(c)) for c in self.candidates]
+
+    def __str__(self) -> str:
+        layer = self.layer
+        tactic = "none: its output is a view of its input, nothing runs" if layer.is_no_op else layer.tactic or "reference kernel"
+        lines = [layer.name, f"kind    {layer.type}", f"tactic  {tactic}" + (f" ({layer.isa})" if layer.isa else "")]
+        for what, tensors in (("input ", layer.inputs), ("output", layer.outputs)):
+            lines += [f"{what}  {t.name} {'x'.join(map(str, t.shape)) or 'scalar'}, {t.format}" for t in tensors]
+        if layer.build_time_us > 0:
+            lines.append(f"time    {layer.build_time_us:.1f} us when built")
+        lines += [f"from    {node}" for node in layer.source_nodes]
+        lines += [f"  {r.rule}: {'declined: ' if r.declined else ''}{r.text}" for r in self.rewrites]
+        rows = self._rows()
+        width = max((len(row[1]) for row in rows), default=0)
+        lines += [f"{mark:1}  {name:<{width}}  {formats:<12} {time:>9}  {why}".rstrip() for mark, name, formats, time, why in rows]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in self._rows())
+        passes = "".join(f"<li>{html.escape(f'{r.rule}: {r.text}')}</li>" for r in self.rewrites)
+        return (f"<b>{html.escape(self.layer.name)}</b><ul>{passes}</ul><table><tr><th></th><th>candidate</th><th>format</th>"
+                f"<th>µs</th><th>why not</th></tr>{body}</table>")
+
+
+def _parts(name: str) -> set[str]:
+    """The names a fused layer's name is made of."""
+    return {part for part in _BETWEEN.split(name) if part}
+
+
+def explain_layer(inspector: _core.Inspector, layer: _core.Layer) -> Explanation:
+    known = _parts(layer.name) | set(layer.source_nodes)
+    rewrites = tuple(r for r in inspector.rewrites if r.layer == layer.name or (_parts(r.layer) and _parts(r.layer) <= known))
+    order = sorted(layer.candidates, key=lambda c: (not c.chosen, bool(c.refusal), c.time_us <= 0, c.time_us))
+    return Explanation(layer, rewrites, tuple(order))
+
+
+def find_layer(layers: Sequence[_core.Layer], word: int | str) -> _core.Layer:
+    """By index, exact name, source node, or part of a name."""
+    if isinstance(word, int):
+        if not -len(layers) <= word < len(layers):
+            raise InvalidArgument(f"layer {word}: the engine has {len(layers)}")
+        return layers[word]
+    for layer in layers:
+        if layer.name == word or word in layer.source_nodes:
+            return layer
+    matches = [layer for layer in layers if word in layer.name]
+    if len(matches) == 1:
+        return matches[0]
+    if not matches:
+        raise InvalidArgument(f"no layer has '{word}' in its name")
+    raise InvalidArgument(f"{len(matches)} layers have '{word}' in their name: " + ", ".join(l.name for l in matches[:10]))

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include "arrays.h"
+#include "bindings.h"
+#include "camshaft/inspector.h"
+#include "errors.h"
+
+namespace camshaft::python {
+namespace {
+
+// An inspector whose dynamic extents are those of a profile's opt shapes.
+std::unique_ptr<Inspector> make_inspector(const Engine& engine) {
+  ContextOptions options;
+  options.threads = 1;
+  Context context = take(Context::create(engine, options));
+  // Evaluates shapes; outputs whose extents only running tells stay unknown.
+  for (const TensorInfo& output : engine.outputs()) (void)context.output_shape(output.name);
+  return std::make_unique<Inspector>(engine, context);
+}
+
+// Per-layer times of a number of runs on the inputs of a feed.
+class Profiler {
+ public:
+  Profiler(const Engine& engine, int threads) : context_(make_context(engine, threads)) {}
+
+  void set_input(const std::string& name, nb::handle object) {
+    const TensorInfo* info = context_.engine().find(name);
+    Array array = input_array(object, info ? info->type : DataType::kUndefined, name);
+    check(context_.set_shape(name, array.dims));
+    check(context_.set_input(name, array.data, array.bytes));
+    arrays_.push_back(std::move(array));
+  }
+
+  nb::tuple run(int warm_up, int runs) {
+    std::optional<Inspector> inspector;
+    std::optional<LayerProfile> profile;
+    Status status;
+    {
+      const nb::gil_scoped_release release;
+      status = context_.run();
+      inspector.emplace(context_.engine(), context_);
+      profile.emplace(*inspector);
+      for (int k = 0; k < warm_up && status.ok(); ++k) status = context_.run();
+      context_.set_profiler([&profile](const LayerTime& time) { profile->add(time); });
+      for (int k = 0; k < runs && status.ok(); ++k) {
+        status = context_.run();
+        profile->end_run();
+      }
+      context_.set_profiler(nullptr);
+    }
+    check(status);
+    const double peak = inspector->peak_gmacs() * context_.threads();
+    return nb::make_tuple(profile->rows(peak), profile->to_json(), profile->to_text());
+  }
+
+ private:
+  static Context make_context(const Engine& engine, int threads) {
+    ContextOptions options;
+    options.threads = threads;
+    return take(Context::create(engine, options));
+  }
+
+  Context context_;
+  std::vector<Array> arrays_;
+};
+
+}  // namespace
+
+void bind_inspector(nb::module_& module) {
+  nb::class_<LayerTensor>(module, "LayerTensor")
+      .def_ro("name", &LayerTensor::name)
+      .def_prop_ro("dtype", [](const LayerTensor& tensor) { return numpy_name(tensor.type); })
+      .def_ro("shape", &LayerTensor::dims)
+      .def_ro("format", &LayerTensor::format)
+      .def_ro("scale", &LayerTensor::scale)
+      .def_ro("zero_point", &LayerTensor::zero_point);
+  nb::class_<LayerCandidate>(module, "LayerCandidate")
+      .def_ro("tactic", &LayerCandidate::tactic)
+      .def_ro("formats", &LayerCandidate::formats)
+      .def_ro("time_us", &LayerCandidate::time_us)
+      .def_ro("refusal", &LayerCandidate::refusal)
+      .def_ro("chosen", &LayerCandidate::chosen);
+  nb::class_<LayerInfo>(module, "Layer")
+      .def_ro("index", &LayerInfo::index)
+      .def_ro("name", &LayerInfo::name)
+      .def_ro("type", &LayerInfo::type)
+      .def_ro("tactic", &LayerInfo::tactic)
+      .def_ro("isa", &LayerInfo::isa)
+      .def_ro("arithmetic", &LayerInfo::arithmetic)
+      .def_prop_ro("precision", [](const LayerInfo& layer) { return numpy_name(layer.precision); })
+      .def_ro("is_no_op", &LayerInfo::is_no_op)
+      .def_ro("inputs", &LayerInfo::inputs)
+      .def_ro("outputs", &LayerInfo::outputs)
+      .def_ro("source_nodes", &LayerInfo::source_nodes)
+      .def_ro("macs", &LayerInfo::macs)
+      .def_ro("io_bytes", &LayerInfo::io_bytes)
+      .def_ro("weight_bytes", &LayerInfo::weight_bytes)
+      .def_ro("build_time_us", &LayerInfo::build_time_us)
+      .def_ro("peak_factor", &LayerInfo::peak_factor)
+      .def_ro("candidates", &LayerInfo::candidates);
+  nb::class_<RewriteInfo>(module, "Rewrite")
+      .def_ro("declined", &RewriteInfo::declined)
+      .def_ro("rule", &RewriteInfo::pass)
+      .def_ro("layer", &RewriteInfo::layer)
+      .def_ro("text", &RewriteInfo::text);
+  nb::class_<LayerProfile::Row>(module, "LayerTime")
+      .def_ro("layer", &LayerProfile::Row::layer)
+      .def_ro("name", &LayerProfile::Row::name)
+      .def_ro("total_ms", &LayerProfile::Row::total_ms)
+      .def_ro("average_ms", &LayerProfile::Row::average_ms)
+      .def_ro("median_ms", &LayerProfile::Row::median_ms)
+      .def_ro("percentage", &LayerProfile::Row::percentage)
+      .def_ro("gmacs", &LayerProfile::Row::gmacs)
+      .def_ro("gbytes", &LayerProfile::Row::gbytes)
+      .def_ro("peak_percent", &LayerProfile::Row::peak_percent);
+  nb::class_<Inspector>(module, "Inspector")
+      .def(nb::new_(&make_inspector), nb::arg("engine"))
+      .def_prop_ro("layers", [](const Inspector& inspector) { return inspector.layers(); })
+      .def_prop_ro("rewrites", [](const Inspector& inspector) { return inspector.rewrites(); })
+      .def_prop_ro("layer_counts",
+                   [](const Inspector& inspector) { return inspector.layer_counts(); })
+      .def_prop_ro("peak_gmacs", &Inspector::peak_gmacs)
+      .def("to_json",
+           [](const Inspector& inspector, int verbosity) {
+             return inspector.to_json(static_cast<Verbosity>(verbosity));
+           })
+      .def("to_text", [](const Inspector& inspector, int verbosity) {
+        return inspector.to_text(static_cast<Verbosity>(verbosity));
+      });
+  nb::class_<Profiler>(module, "Profiler")
+      .def(nb::init<const Engine&, int>(), nb::arg("engine"), nb::arg("threads") = 0)
+      .def("set_input", &Profiler::set_input)
+      .def("run", &Profiler::run, nb::arg("warm_up"), nb::arg("runs"));
+}
+
+}  // namespace camshaft::python

