@@ -51,7 +51,8 @@ TEST_P(Volumes, SameNumbers) {
   EXPECT_GT(lower_volumes(**after, &records), 0);
   ASSERT_TRUE(ir::verify(**after).ok()) << ir::verify(**after).message();
   for (const auto& layer : (*after)->layers()) {
-    const bool is_convolution = layer->kind == ir::LayerKind::kConvolution;
+    const bool is_convolution =
+        layer->kind == ir::LayerKind::kConvolution || layer->kind == ir::LayerKind::kDeconvolution;
     EXPECT_TRUE(!is_convolution || layer->inputs[0]->shape.size() == 4) << layer->name;
   }
   expect_same_numbers(**before, **after, 1e-5);
@@ -73,7 +74,22 @@ INSTANTIATE_TEST_SUITE_P(Forms, Volumes,
     r: float[n, 3, 9, 6, 5] = Pad(x) {pre=[0, 0, 1, 0, 0], post=[0, 0, 1, 0, 0]}
     y: float[n, 3, 9, 6, 5] = Convolution(x, w, _, r, f) {kernel=[1, 3, 3], stride=[1, 1, 1], dilation=[1, 1, 1], pre_padding=[1, 1, 1], post_padding=[1, 1, 1], groups=3, epilogue=<3: v3 = add v0 v1; v4 = mul v3 v2>})",
                              R"(constant w: float[3, 3, 5, 1, 1] = random(1)
-    y: float[n, 3, 7, 6, 5] = Convolution(x, w, _, x) {kernel=[5, 1, 1], stride=[1, 1, 1], dilation=[1, 1, 1], pre_padding=[2, 0, 0], post_padding=[2, 0, 0], epilogue=<2: v2 = add v0 v1>})"));
+    y: float[n, 3, 7, 6, 5] = Convolution(x, w, _, x) {kernel=[5, 1, 1], stride=[1, 1, 1], dilation=[1, 1, 1], pre_padding=[2, 0, 0], post_padding=[2, 0, 0], epilogue=<2: v2 = add v0 v1>})",
+                             // Transposed: depths of both residues with one tap and two, three with
+                             // one each, dilated, of groups; steps over depth only.
+                             R"(constant w: float[3, 4, 3, 3, 3] = random(1)
+    constant b: float[4] = random(2)
+    y: float[n, 4, 14, 12, 10] = Deconvolution(x, w, b) {kernel=[3, 3, 3], stride=[2, 2, 2], dilation=[1, 1, 1], pre_padding=[1, 1, 1], post_padding=[1, 1, 1], output_padding=[1, 1, 1]})",
+                             R"(constant w: float[3, 3, 3, 2, 2] = random(1)
+    constant f: float[3, 1, 1, 1] = random(3)
+    r: float[n, 3, 21, 12, 10] = Pad(x) {pre=[0, 0, 7, 3, 2], post=[0, 0, 7, 3, 3]}
+    y: float[n, 3, 21, 12, 10] = Deconvolution(x, w, _, r, f) {kernel=[3, 2, 2], stride=[3, 2, 2], dilation=[1, 1, 1], pre_padding=[0, 0, 0], post_padding=[0, 0, 0], epilogue=<3: v3 = add v0 v1; v4 = mul v3 v2>})",
+                             R"(constant w: float[3, 2, 3, 3, 1] = random(1)
+    y: float[n, 2, 9, 6, 5] = Deconvolution(x, w) {kernel=[3, 3, 1], stride=[1, 1, 1], dilation=[2, 1, 1], pre_padding=[1, 1, 0], post_padding=[1, 1, 0]})",
+                             R"(constant w: float[3, 2, 1, 4, 4] = random(1)
+    y: float[n, 6, 7, 12, 10] = Deconvolution(x, w) {kernel=[1, 4, 4], stride=[1, 2, 2], dilation=[1, 1, 1], pre_padding=[0, 1, 1], post_padding=[0, 1, 1], groups=3})",
+                             R"(constant w: float[3, 4, 5, 1, 1] = random(1)
+    y: float[n, 4, 14, 6, 5] = Deconvolution(x, w) {kernel=[5, 1, 1], stride=[2, 1, 1], dilation=[1, 1, 1], pre_padding=[2, 0, 0], post_padding=[1, 0, 0]})"));
 
 TEST(VolumeLowering, SaysWhyNot) {
   const auto reason = [](const char* conv) {
@@ -95,6 +111,12 @@ TEST(VolumeLowering, SaysWhyNot) {
   EXPECT_EQ(reason(R"(input w: float[4, 4, 1, 1, 1]
     y: float[1, 4, d, 6, 5] = Convolution(x, w) {kernel=[1, 1, 1], stride=[1, 1, 1], dilation=[1, 1, 1], pre_padding=[0, 0, 0], post_padding=[0, 0, 0]})"),
             "stays a convolution of volumes: its weights are no constant floats");
+  EXPECT_EQ(
+      reason(
+          R"(z: float[1, 4, 3, 6, 5] = Slice(x) {start=[0, 0, 0, 0, 0], size=[1, 4, 3, 6, 5], step=[1, 1, 1, 1, 1]}
+    constant w: float[4, 4, 3, 1, 1] = random(1)
+    y: float[1, 4, 7, 6, 5] = Deconvolution(z, w) {kernel=[3, 1, 1], stride=[2, 1, 1], dilation=[1, 1, 1], pre_padding=[0, 0, 0], post_padding=[0, 0, 0]})"),
+      "stays a convolution of volumes: its depth is no multiple of the stride");
 }
 
 }  // namespace
