@@ -163,12 +163,12 @@ Problem ConvCase::problem(const Tactic& tactic, int threads) const {
   problem.threads = threads;
   problem.inputs.push_back(tensor(x_extents_, in));
   problem.inputs.push_back(tensor(w_extents_, Format::kLinear));
-  problem.inputs.back().constant = w_constant_.get();
+  if (spec_.constant_weights) problem.inputs.back().constant = w_constant_.get();
   problem.inputs.push_back(tensor({spec_.shape.oc}, Format::kLinear));
-  if (spec_.bias)
-    problem.inputs.back().constant = b_constant_.get();
-  else
+  if (!spec_.bias)
     problem.inputs.back() = ProblemTensor{};
+  else if (spec_.constant_weights)
+    problem.inputs.back().constant = b_constant_.get();
   for (size_t k = 0; k < spec_.operands.size(); ++k)
     problem.inputs.push_back(tensor(
         operand_extents_[k], spec_.operands[k] == OperandKind::kSame ? out : Format::kLinear));

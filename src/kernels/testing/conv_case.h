@@ -25,6 +25,7 @@ struct ConvCaseSpec {
   int64_t slack = 0;  // channel-last buffers hold this many channels more than the tensor: a slice
   bool transposed = false;  // Deconvolution
   int64_t output_padding = 0;
+  bool constant_weights = true;  // else weights and bias are known only at run time
 };
 
 class ConvCase {

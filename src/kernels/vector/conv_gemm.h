@@ -165,8 +165,9 @@ const T* constant_values(const ProblemTensor& tensor) {
 inline const float* constant_floats(const ProblemTensor& tensor) {
   return constant_values<float>(tensor);
 }
-// Types, constants, operands; `shape` is that of the layer, valid or not.
-std::string refuse_conv(const Problem& problem, Numeric numeric, bool has_shape);
+// Types, constants (of who packs them while building), operands.
+std::string refuse_conv(const Problem& problem, Numeric numeric, bool has_shape,
+                        bool packs_early = true);
 uint32_t packed_conv_inputs(const Problem& problem);
 uint32_t packed_byte_conv_inputs(const Problem& problem);
 // The channels of a layer of bytes, of which `shape` is a part.

@@ -249,11 +249,11 @@ const char* refuse_types(const Problem& problem, Numeric numeric) {
 
 }  // namespace
 
-std::string refuse_conv(const Problem& problem, Numeric numeric, bool has_shape) {
+std::string refuse_conv(const Problem& problem, Numeric numeric, bool has_shape, bool packs_early) {
   const bool of_bytes = is_quantized(numeric);
   if (const char* reason = refuse_types(problem, numeric)) return reason;
-  if (!problem.inputs[1].constant) return "weights are not constant";
-  if (has_bias(problem) &&
+  if (packs_early && !problem.inputs[1].constant) return "weights are not constant";
+  if (packs_early && has_bias(problem) &&
       (!problem.inputs[2].constant ||
        problem.inputs[2].type != (of_bytes ? DataType::kInt32 : DataType::kFloat)))
     return of_bytes ? "the bias is not an int32 constant" : "the bias is not a float constant";

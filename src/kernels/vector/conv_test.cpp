@@ -433,5 +433,45 @@ TEST(Deconv, OneDimensionAndThreads) {
   check(transposed(48, 17, 40, 3, 1, 1), true);
 }
 
+// Weights that only running can tell: groups, tails of columns and channels, taps that are read
+// apart, parts of K, pixels in any order, with and without a bias.
+TEST(Conv, DynamicWeights) {
+  const auto check_dynamic = [](ConvCaseSpec spec, bool threaded = false) {
+    spec.constant_weights = false;
+    EXPECT_GT(check(spec, threaded), 0) << describe(spec);
+    spec.bias = false;
+    spec.epilogue = "v2 = mul v0 v1; v3 = leaky_relu v2 0.2";
+    spec.operands = {OperandKind::kPerImageChannel};
+    EXPECT_GT(check(spec), 0) << describe(spec);
+  };
+  for (const bool transposed : {false, true})
+    for (int64_t oc : {1, 7, 16, 33, 100})
+      for (int64_t groups : {1, 2, 3})
+        for (int64_t stride : {1, 2})
+          for (int64_t kernel : {1, 3, 4}) {
+            ConvCaseSpec spec =
+                square(5 * groups, 7, oc * groups, kernel, stride, kernel / 2, groups);
+            spec.transposed = transposed;
+            check_dynamic(spec);
+          }
+  for (const bool transposed : {false, true}) {
+    ConvCaseSpec spec = square(300, 8, 40, 3, 1, 1);
+    spec.transposed = transposed;
+    spec.shape.batch = 2;
+    spec.slack = 3;
+    check_dynamic(spec, true);
+    spec = square(120, 9, 140, 3, 1, 2, 2);
+    spec.transposed = transposed;
+    spec.shape.dh = spec.shape.dw = 2;
+    check_dynamic(spec, true);
+    spec = {};
+    spec.rank = 3;
+    spec.transposed = transposed;
+    spec.shape = {.batch = 2, .ic = 5, .iw = 33, .oc = 19, .kw = 4, .sw = 3, .pad_left = 1};
+    spec.pad_right = 2;
+    check_dynamic(spec);
+  }
+}
+
 }  // namespace
 }  // namespace camshaft::kernels

@@ -7,7 +7,7 @@
 // own bias, which takes up what the zero point adds through its taps.
 #include <type_traits>
 
-#include "kernels/vector/conv_gemm.h"
+#include "kernels/vector/deconv_phases.h"
 #include "kernels/vector/gemm_fold.h"
 #include "kernels/vector/gemm_tiles.h"
 
@@ -19,59 +19,7 @@ bool shape_of(const Problem& problem, ConvShape& shape) {
                       problem.inputs[1].extents, problem.outputs[0].extents, shape);
 }
 
-// One phase along one axis.
-struct Phase {
-  int64_t first_out, outs;  // output positions first_out + k * stride
-  int64_t first_tap, taps;  // taps first_tap + j * stride of the filter
-  int64_t pad;              // of the plain convolution
-};
-
-// Output o gets tap t from input (o + crop - t * dilation) / stride. Dilation is 1 where stride is
-// not.
-Phase phase_of(int64_t phase, int64_t out, int64_t kernel, int64_t stride, int64_t dilation,
-               int64_t crop) {
-  Phase p;
-  p.first_tap = phase;
-  p.taps = phase < kernel ? (kernel - phase + stride - 1) / stride : 0;
-  p.first_out = ((phase - crop) % stride + stride) % stride;
-  p.outs = p.first_out < out ? (out - p.first_out + stride - 1) / stride : 0;
-  const int64_t newest =
-      (p.first_out + crop - phase) / stride;  // input of the first output's first tap
-  p.pad = (p.taps - 1) * dilation - newest;
-  return p;
-}
-
-// The convolutions a layer is made of.
-struct Form {
-  ConvShape s;  // of the layer
-  bool joins_columns = false;
-
-  int64_t count() const { return joins_columns ? s.sh : s.sh * s.sw; }
-};
-
-struct PhasePair {
-  Phase h, w;
-  ConvShape shape;  // of the plain convolution
-};
-
-PhasePair phase_pair(const Form& form, int64_t index) {
-  const ConvShape& s = form.s;
-  const int64_t column_phases = form.joins_columns ? 1 : s.sw;
-  PhasePair pair{phase_of(index / column_phases, s.oh, s.kh, s.sh, s.dh, s.pad_top),
-                 phase_of(index % column_phases, s.ow, s.kw, s.sw, s.dw, s.pad_left), s};
-  if (form.joins_columns) pair.w = {0, s.iw, 0, 1, 0};
-  ConvShape& c = pair.shape;
-  if (form.joins_columns) c.oc = s.oc * s.sw;
-  c.oh = pair.h.outs;
-  c.ow = pair.w.outs;
-  c.kh = pair.h.taps;
-  c.kw = pair.w.taps;
-  c.sh = c.sw = 1;
-  c.pad_top = pair.h.pad;
-  c.pad_left = pair.w.pad;
-  if (c.kh == 0 || c.kw == 0) c.kh = c.kw = 0;
-  return pair;
-}
+using Form = DeconvForm;
 
 bool can_join_columns(const ConvShape& s) {
   return s.sw > 1 && s.kw == s.sw && s.dw == 1 && s.pad_left == 0 && s.groups == 1 &&
@@ -100,7 +48,7 @@ std::string refusal(const Problem& problem) {
   if (std::string reason = refuse_conv(problem, kNumeric, shape_of(problem, s)); !reason.empty())
     return reason;
   if (kNumeric == Numeric::kByte && (s.kh < s.sh || s.kw < s.sw)) return "outputs without taps";
-  if ((s.sh > 1 && s.dh > 1) || (s.sw > 1 && s.dw > 1)) return "dilated and strided";
+  if (std::string reason = refuse_phases(s); !reason.empty()) return reason;
   const ConvShape phase = phase_pair(best_form(s), 0).shape;
   if (kFold == 1 && kVecs > 1 && phase.group_oc() <= (kVecs - 1) * kLanes)
     return "fewer output channels than the tile has";
@@ -172,19 +120,11 @@ size_t packed_bytes(const Problem& problem) {
   return bytes;
 }
 
-// Weights are [group][c][n][kh][kw]; the plain convolution of a phase runs through its taps
-// backwards.
+// Weights lie as [group][c][n][kh][kw].
 template <class T>
-Filter<T> phase_filter(const ConvShape& s, const PhasePair& pair, const T* weights) {
+Filter<T> whole_filter(const ConvShape& s, const T* weights) {
   const int64_t taps = s.kh * s.kw, c_stride = s.group_oc() * taps;
-  const int64_t last_h = pair.h.first_tap + (pair.h.taps - 1) * s.sh,
-                last_w = pair.w.first_tap + (pair.w.taps - 1) * s.sw;
-  return {weights + last_h * s.kw + last_w,
-          s.group_ic() * c_stride,
-          taps,
-          c_stride,
-          -s.sh * s.kw,
-          -s.sw};
+  return {weights, s.group_ic() * c_stride, taps, c_stride, s.kw, 1};
 }
 
 // The weights with the columns of the kernel as leading output channels: [c][kw][n][kh], seen as
@@ -230,8 +170,8 @@ std::byte* pack_form(const Problem& problem, const Form& form, std::byte* to) {
   T* joined = form.joins_columns ? new T[static_cast<size_t>(s.ic * s.oc * s.kh * s.kw)] : nullptr;
   for (int64_t index = 0; index < form.count(); ++index) {
     const PhasePair pair = phase_pair(form, index);
-    const Filter<T> filter =
-        joined ? joined_filter(s, pair, weights, joined) : phase_filter(s, pair, weights);
+    const Filter<T> filter = joined ? joined_filter(s, pair, weights, joined)
+                                    : phase_filter(s, pair, whole_filter(s, weights));
     if constexpr (kNumeric == Numeric::kByte)
       pack_byte_bias(pair.shape, bias, filter, attrs_of(problem).zero_point,
                      reinterpret_cast<int32_t*>(to));
@@ -307,24 +247,11 @@ bool prepare(const KernelArgs& args, DeconvRun& layer) {
   return true;
 }
 
-void to_phase(TileSource& source, const ConvShape& s, const PhasePair& pair) {
-  source.data += pair.h.first_out * source.row + pair.w.first_out * source.pixel;
-  source.row *= s.sh;
-  source.pixel *= s.sw;
-}
-
-// `layer` restricted to one phase.
-ConvRun phase_run(const DeconvRun& layer, const PhasePair& pair, int64_t phase) {
-  const ConvShape& s = layer.run.shape;
-  ConvRun run = layer.run;
+// `layer` restricted to one phase, packed `phase` bytes from the beginning.
+ConvRun packed_phase(const DeconvRun& layer, const PhasePair& pair, int64_t phase) {
+  ConvRun run = phase_run(layer.run, pair);
   if (run.numeric == Numeric::kByte) run.bias += phase;
   run.weights += phase + phase_bias_lanes(pair.shape, run.numeric) * kLaneBytes;
-  run.shape = pair.shape;
-  TileOutput& out = run.finish.out;
-  out.data += pair.h.first_out * out.row + pair.w.first_out * out.pixel;
-  out.row *= s.sh;
-  out.pixel *= s.sw;
-  for (int k = 0; k < run.finish.num_operands; ++k) to_phase(run.finish.operands[k], s, pair);
   return run;
 }
 
@@ -334,7 +261,7 @@ size_t workspace_bytes(const KernelArgs& args) {
   if (!prepare<kVecs, kFold, kNumeric>(args, layer)) return 0;
   size_t most = 0;
   for (int64_t index = 0; index < layer.form.count(); ++index) {
-    ConvRun run = phase_run(layer, phase_pair(layer.form, index), 0);
+    ConvRun run = packed_phase(layer, phase_pair(layer.form, index), 0);
     const size_t bytes = plan_conv(run, threads_of(args));
     most = bytes > most ? bytes : most;
   }
@@ -348,7 +275,7 @@ void run_phases(const KernelArgs& args) {
   int64_t phase = layer.first_phase;
   for (int64_t index = 0; index < layer.form.count(); ++index) {
     const PhasePair pair = phase_pair(layer.form, index);
-    ConvRun run = phase_run(layer, pair, phase);
+    ConvRun run = packed_phase(layer, pair, phase);
     phase += phase_bytes(pair.shape, kNumeric, layer.run.fold);
     if (pair.shape.oh == 0 || pair.shape.ow == 0) continue;
     plan_conv(run, threads_of(args));

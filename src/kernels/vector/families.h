@@ -7,9 +7,11 @@
   X(cast)                           \
   X(col2im)                         \
   X(conv)                           \
+  X(conv_dynamic)                   \
   X(convert)                        \
   X(cumsum)                         \
   X(deconv)                         \
+  X(deconv_dynamic)                 \
   X(depthwise)                      \
   X(depthwise_bf16)                 \
   X(depthwise_bytes)                \

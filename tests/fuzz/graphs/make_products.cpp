@@ -56,6 +56,20 @@ void choose_epilogue(GraphMaker& m, ir::Program& program, Tensor* residual) {
                       last);
 }
 
+// Weights that are constant mostly, else scaled by what is computed from x.
+Tensor* any_weights(GraphMaker& m, Tensor* x, const Extents& extents) {
+  Tensor* constant = m.floats(extents, -0.4f, 0.4f);
+  if (m.chance(90)) return constant;
+  ir::ReduceAttrs mean;
+  mean.op = ir::ReduceOp::kMean;
+  mean.keep_dims = true;
+  for (int64_t d = 0; d < m.rank(x); ++d) mean.axes.push_back(d);
+  Tensor* scale = m.add(LayerKind::kReduce, mean, {x});
+  scale = scale ? m.unary(PointOp::kTanh, scale) : nullptr;
+  Tensor* scaled = scale ? m.binary(PointOp::kMul, constant, scale) : nullptr;
+  return scaled ? scaled : constant;
+}
+
 bool convolution(GraphMaker& m) {
   Tensor* x = any_map(m);
   if (!x) return false;
@@ -71,7 +85,7 @@ bool convolution(GraphMaker& m) {
                               : a.groups * std::max<int64_t>(any_channels(m) / a.groups, 1);
   Extents weights = {outputs, channels / a.groups};
   for (const int64_t size : a.kernel) weights.push_back(size);
-  std::vector<Tensor*> inputs = {x, m.floats(weights, -0.4f, 0.4f),
+  std::vector<Tensor*> inputs = {x, any_weights(m, x, weights),
                                  m.chance(60) ? m.floats({outputs}, -0.5f, 0.5f) : nullptr};
   if (m.chance(15)) choose_epilogue(m, a.epilogue, nullptr);
   Tensor* y = m.add(LayerKind::kConvolution, a, inputs);
@@ -119,7 +133,7 @@ bool deconvolution(GraphMaker& m) {
   Extents weights = {channels, per_group};
   for (const int64_t size : a.kernel) weights.push_back(size);
   return m.add(LayerKind::kDeconvolution, a,
-               {x, m.floats(weights, -0.4f, 0.4f),
+               {x, any_weights(m, x, weights),
                 m.chance(60) ? m.floats({per_group * a.groups}, -0.5f, 0.5f) : nullptr});
 }
 
