@@ -40,6 +40,7 @@
   X(shuffle)                        \
   X(slice)                          \
   X(softmax)                        \
+  X(trees)                          \
   X(winograd)                       \
   X(winograd_bytes)
 
