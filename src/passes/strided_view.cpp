@@ -168,6 +168,17 @@ bool stays_inside(const SliceAttrs& slice, size_t k, Dim extent) {
   return last >= 0 && last < extent.extent();
 }
 
+// Of an extent that is no number nobody knows that it stays within its axis of the root: it may run
+// on into an axis outside of it, unless the view has that one, too.
+bool may_run_over(const SliceAttrs& slice, const std::vector<Axis>& root) {
+  bool leaves_axes = false;
+  for (size_t k = 0; k < root.size(); ++k) {
+    if (leaves_axes && !slice.size[k].is_known() && slice.size[k] != root[k].extent) return true;
+    leaves_axes |= !is_unit(root[k]) && slice.size[k] == Dim(1);
+  }
+  return false;
+}
+
 // The view as one Slice of the root: non-unit axes in the root's order, strides multiples of the
 // root's.
 std::optional<SliceAttrs> as_slice(const StridedView& view) {
@@ -204,7 +215,7 @@ std::optional<SliceAttrs> as_slice(const StridedView& view) {
     if (axis.negative) slice.step[k] = -slice.step[k];
     if (!stays_inside(slice, k, root[k].extent)) return std::nullopt;
   }
-  if (!axes.empty()) return std::nullopt;
+  if (!axes.empty() || may_run_over(slice, root)) return std::nullopt;
   return slice;
 }
 
