@@ -32,7 +32,9 @@ CAMSHAFT_INLINE To convert(From v) {
 }
 
 template <class To, class From>
-void cast_rows(const Nest& nest, const From* from, To* to, int64_t rows, int64_t cols) {
+void cast_rows(const Nest& nest, const void* x, void* y, int64_t rows, int64_t cols) {
+  const auto* from = static_cast<const From*>(x);
+  auto* to = static_cast<To*>(y);
   const int64_t step = nest.col_stride(1);
   for (int64_t row = 0; row < rows; ++row, from += nest.row_stride(1), to += nest.row_stride(0)) {
     if (step == 1)
@@ -42,38 +44,45 @@ void cast_rows(const Nest& nest, const From* from, To* to, int64_t rows, int64_t
   }
 }
 
-template <class To, class From>
-void cast_view(const KernelArgs& args) {
-  const TensorView &x = args.inputs[0], &y = args.outputs[0];
-  const int64_t elements = count_of(y);
-  if (elements == 0) return;
-  Nest nest = make_nest(y);
-  add_tensor(nest, x);
-  collapse(nest);
-  for_tiles(nest, args.pool, static_cast<double>(elements) / 1500,
-            [&](const int64_t* offsets, int64_t rows, int64_t cols) {
-              cast_rows<To, From>(nest, x.as<const From>() + offsets[1], y.as<To>() + offsets[0],
-                                  rows, cols);
-            });
-}
+// The loops around it are compiled once, not per pair of types.
+using CastRows = void (*)(const Nest&, const void* x, void* y, int64_t rows, int64_t cols);
 
 template <class To>
-void cast_to(const KernelArgs& args) {
-  switch (args.inputs[0].type) {
+CastRows rows_to(DataType from) {
+  switch (from) {
     case DataType::kFloat:
-      return cast_view<To, float>(args);
+      return cast_rows<To, float>;
     case DataType::kDouble:
-      return cast_view<To, double>(args);
+      return cast_rows<To, double>;
     case DataType::kInt64:
-      return cast_view<To, int64_t>(args);
+      return cast_rows<To, int64_t>;
     case DataType::kInt32:
-      return cast_view<To, int32_t>(args);
+      return cast_rows<To, int32_t>;
     case DataType::kInt8:
-      return cast_view<To, int8_t>(args);
+      return cast_rows<To, int8_t>;
     case DataType::kUInt8:
-      return cast_view<To, uint8_t>(args);
+      return cast_rows<To, uint8_t>;
     default:
-      return cast_view<To, Bool>(args);
+      return cast_rows<To, Bool>;
+  }
+}
+
+CastRows rows_of(DataType to, DataType from) {
+  switch (to) {
+    case DataType::kFloat:
+      return rows_to<float>(from);
+    case DataType::kDouble:
+      return rows_to<double>(from);
+    case DataType::kInt64:
+      return rows_to<int64_t>(from);
+    case DataType::kInt32:
+      return rows_to<int32_t>(from);
+    case DataType::kInt8:
+      return rows_to<int8_t>(from);
+    case DataType::kUInt8:
+      return rows_to<uint8_t>(from);
+    default:
+      return rows_to<Bool>(from);
   }
 }
 
@@ -92,22 +101,17 @@ std::string refusal(const Problem& p) {
 void run(const KernelArgs& args) {
   const TensorView &x = args.inputs[0], &y = args.outputs[0];
   if (x.type == y.type) return copy_view(x, y, args.pool);
-  switch (y.type) {
-    case DataType::kFloat:
-      return cast_to<float>(args);
-    case DataType::kDouble:
-      return cast_to<double>(args);
-    case DataType::kInt64:
-      return cast_to<int64_t>(args);
-    case DataType::kInt32:
-      return cast_to<int32_t>(args);
-    case DataType::kInt8:
-      return cast_to<int8_t>(args);
-    case DataType::kUInt8:
-      return cast_to<uint8_t>(args);
-    default:
-      return cast_to<Bool>(args);
-  }
+  const int64_t elements = count_of(y);
+  if (elements == 0) return;
+  const CastRows cast = rows_of(y.type, x.type);
+  Nest nest = make_nest(y);
+  add_tensor(nest, x);
+  collapse(nest);
+  for_tiles(nest, args.pool, static_cast<double>(elements) / 1500,
+            [&](const int64_t* offsets, int64_t rows, int64_t cols) {
+              cast(nest, static_cast<const char*>(x.data) + offsets[1] * bytes_of(x.type),
+                   static_cast<char*>(y.data) + offsets[0] * bytes_of(y.type), rows, cols);
+            });
 }
 
 constexpr Tactic kTactics[] = {

@@ -40,7 +40,7 @@ CAMSHAFT_INLINE void copy_bytes(const char* from, char* to, int64_t bytes) {
 
 // Calls body(element), an unsigned number of that size.
 template <class Body>
-CAMSHAFT_INLINE void with_element(int64_t bytes, const Body& body) {
+CAMSHAFT_INLINE auto with_element(int64_t bytes, const Body& body) {
   switch (bytes) {
     case 1:
       return body(uint8_t());

@@ -48,8 +48,10 @@ struct Reduction {
   static constexpr ScatterReduction kValue = reduction;
 };
 
+// What body returns: a function for these types. The loops around it are compiled once, not per
+// type.
 template <class Body>
-void with_type(ScatterReduction reduction, DataType type, const Body& body) {
+auto with_type(ScatterReduction reduction, DataType type, const Body& body) {
   const auto by_type = [&](auto how) {
     constexpr ScatterReduction kHow = decltype(how)::kValue;
     constexpr bool kWraps = kHow == ScatterReduction::kAdd || kHow == ScatterReduction::kMul;
@@ -69,7 +71,7 @@ void with_type(ScatterReduction reduction, DataType type, const Body& body) {
   switch (reduction) {
     case ScatterReduction::kNone:
       return with_element(bytes_of(type), [&](auto element) {
-        body(Reduction<ScatterReduction::kNone>(), element);
+        return body(Reduction<ScatterReduction::kNone>(), element);
       });
     case ScatterReduction::kAdd:
       return by_type(Reduction<ScatterReduction::kAdd>());
@@ -77,7 +79,7 @@ void with_type(ScatterReduction reduction, DataType type, const Body& body) {
       return by_type(Reduction<ScatterReduction::kMul>());
     case ScatterReduction::kMin:
       return by_type(Reduction<ScatterReduction::kMin>());
-    case ScatterReduction::kMax:
+    default:
       return by_type(Reduction<ScatterReduction::kMax>());
   }
 }
@@ -119,9 +121,17 @@ struct Line {
   int64_t y, indices, updates;  // steps along it
 };
 
+// Where a tile of lines begins in each of the tensors.
+struct ElementsAt {
+  void* y;
+  const void *updates, *indices;
+};
+using ScatterTile = void (*)(const Nest&, const Line&, const ElementsAt&, int64_t rows,
+                             int64_t cols);
+
 template <class Index>
-bool all_inside(const Nest& nest, const Line& line, const Index* indices, int64_t rows,
-                int64_t cols) {
+bool all_inside(const Nest& nest, const Line& line, const void* first, int64_t rows, int64_t cols) {
+  const auto* indices = static_cast<const Index*>(first);
   bool bad = false;
   for (int64_t row = 0; row < rows; ++row)
     for (int64_t k = 0; k < line.count; ++k)
@@ -134,8 +144,11 @@ bool all_inside(const Nest& nest, const Line& line, const Index* indices, int64_
 }
 
 template <ScatterReduction reduction, class T, class Index>
-void scatter_tile(const Nest& nest, const Line& line, T* y, const T* updates, const Index* indices,
-                  int64_t rows, int64_t cols) {
+void scatter_tile(const Nest& nest, const Line& line, const ElementsAt& at_tile, int64_t rows,
+                  int64_t cols) {
+  auto* y = static_cast<T*>(at_tile.y);
+  const auto* updates = static_cast<const T*>(at_tile.updates);
+  const auto* indices = static_cast<const Index*>(at_tile.indices);
   const auto put = [&](int64_t row, int64_t k, int64_t col) {
     bool bad = false;
     const int64_t at = resolved(
@@ -172,25 +185,31 @@ Status run_elements(const KernelArgs& args) {
   add_tensor(nest, targets);
   collapse(nest);
   const double us = static_cast<double>(count_of(indices)) * 0.001;
-  BadIndex bad;
-  with_index(indices.type, [&](auto index_type) {
-    using Index = decltype(index_type);
-    const auto* from = indices.as<const Index>();
-    for_tiles(nest, args.pool, us, [&](const int64_t* offsets, int64_t rows, int64_t cols) {
-      bad.note(!all_inside(nest, line, from + offsets[0], rows, cols));
-    });
-    if (bad.set) return;
-    copy_data(args);
-    with_type(attrs.reduction, y.type, [&](auto how, auto type) {
-      using T = decltype(type);
-      for_tiles(nest, args.pool, us, [&](const int64_t* offsets, int64_t rows, int64_t cols) {
-        scatter_tile<decltype(how)::kValue>(nest, line, y.as<T>() + offsets[2],
-                                            updates.as<const T>() + offsets[1], from + offsets[0],
-                                            rows, cols);
+  const bool is_long = indices.type == DataType::kInt64;
+  const auto inside = is_long ? all_inside<int64_t> : all_inside<int32_t>;
+  const ScatterTile tile =
+      with_type(attrs.reduction, y.type, [&](auto how, auto type) -> ScatterTile {
+        constexpr ScatterReduction kHow = decltype(how)::kValue;
+        using T = decltype(type);
+        return is_long ? scatter_tile<kHow, T, int64_t> : scatter_tile<kHow, T, int32_t>;
       });
-    });
+  BadIndex bad;
+  const auto indices_at = [&](int64_t offset) {
+    return static_cast<const char*>(indices.data) + offset * bytes_of(indices.type);
+  };
+  for_tiles(nest, args.pool, us, [&](const int64_t* offsets, int64_t rows, int64_t cols) {
+    bad.note(!inside(nest, line, indices_at(offsets[0]), rows, cols));
   });
-  return bad.set ? index_error(indices, {&line.extent, 1}) : Status();
+  if (bad.set) return index_error(indices, {&line.extent, 1});
+  copy_data(args);
+  const int64_t bytes = bytes_of(y.type);
+  for_tiles(nest, args.pool, us, [&](const int64_t* offsets, int64_t rows, int64_t cols) {
+    tile(nest, line,
+         {static_cast<char*>(y.data) + offsets[2] * bytes,
+          static_cast<const char*>(updates.data) + offsets[1] * bytes, indices_at(offsets[0])},
+         rows, cols);
+  });
+  return Status();
 }
 
 void run_elements_unchecked(const KernelArgs& args) {
@@ -226,7 +245,10 @@ size_t slices_workspace(const KernelArgs& args) {
 // Updates elements [first, last) of the slice of tuple k; a slice's elements are those of the nest
 // (tensor 0: the output, 1: the updates).
 template <ScatterReduction reduction, class T>
-void put_slice(const Nest& nest, T* y, const T* updates, int64_t rows, int64_t cols) {
+void put_slice(const Nest& nest, void* to_slice, const void* from_slice, int64_t rows,
+               int64_t cols) {
+  auto* y = static_cast<T*>(to_slice);
+  const auto* updates = static_cast<const T*>(from_slice);
   for (int64_t row = 0; row < rows; ++row) {
     const int64_t to = nest.col_stride(0), from = nest.col_stride(1);
     if (to == 1 && from == 1)
@@ -237,28 +259,29 @@ void put_slice(const Nest& nest, T* y, const T* updates, int64_t rows, int64_t c
   }
 }
 
+using PutSlice = void (*)(const Nest&, void* y, const void* updates, int64_t rows, int64_t cols);
+
 // Slices this long are cut among threads; of shorter ones each thread has those that start in its
 // part of the output.
 constexpr int64_t kCutSlice = 4096;
 constexpr double kWorthScanning = 100;  // microseconds
 
-template <ScatterReduction reduction, class T>
-void scatter_slices(const KernelArgs& args, const Nest& nest, const int64_t* to,
+void scatter_slices(const KernelArgs& args, const Nest& nest, PutSlice put, const int64_t* to,
                     const int64_t* from, int64_t tuples, int64_t size) {
-  T* y = args.outputs[0].as<T>();
-  const T* updates = args.inputs[2].as<const T>();
+  const int64_t bytes = bytes_of(args.outputs[0].type);
+  const auto put_part = [&](int64_t k, const int64_t* offsets, int64_t rows, int64_t cols) {
+    put(nest, static_cast<char*>(args.outputs[0].data) + (to[k] + offsets[0]) * bytes,
+        static_cast<const char*>(args.inputs[2].data) + (from[k] + offsets[1]) * bytes, rows, cols);
+  };
   const double us = static_cast<double>(tuples) * (0.002 + static_cast<double>(size) * 0.0004);
   const auto put_all = [&](const int64_t* offsets, int64_t rows, int64_t cols) {
-    for (int64_t k = 0; k < tuples; ++k)
-      put_slice<reduction>(nest, y + to[k] + offsets[0], updates + from[k] + offsets[1], rows,
-                           cols);
+    for (int64_t k = 0; k < tuples; ++k) put_part(k, offsets, rows, cols);
   };
   if (size >= kCutSlice) return for_tiles(nest, args.pool, us, put_all);
   const int64_t planes = nest.outer() * nest.rows();
   const auto put_one = [&](int64_t k) {
     for_rows(nest, 0, planes, [&](const int64_t* offsets, int64_t rows) {
-      put_slice<reduction>(nest, y + to[k] + offsets[0], updates + from[k] + offsets[1], rows,
-                           nest.cols());
+      put_part(k, offsets, rows, nest.cols());
     });
   };
   const int threads = us < kWorthScanning ? 1 : threads_of(args);
@@ -293,9 +316,11 @@ Status run_slices(const KernelArgs& args) {
   }
   collapse(nest);
   const int64_t size = count_of(updates) / tuples;
-  with_type(attrs_of(*args.layer).reduction, y.type, [&](auto how, auto type) {
-    scatter_slices<decltype(how)::kValue, decltype(type)>(args, nest, to, from, tuples, size);
-  });
+  const PutSlice put =
+      with_type(attrs_of(*args.layer).reduction, y.type, [](auto how, auto type) -> PutSlice {
+        return put_slice<decltype(how)::kValue, decltype(type)>;
+      });
+  scatter_slices(args, nest, put, to, from, tuples, size);
   return Status();
 }
 
