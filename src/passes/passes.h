@@ -36,6 +36,7 @@ int fuse_padding(ir::Graph& graph, Records* records);
 int fuse_crops(ir::Graph& graph, Records* records);
 int fuse_space_to_depth(ir::Graph& graph, Records* records);
 int lower_volumes(ir::Graph& graph, Records* records);
+int split_volumes(ir::Graph& graph, Records* records);
 int fuse_expands(ir::Graph& graph, Records* records);
 int fuse_one_hot(ir::Graph& graph, Records* records);
 int fuse_look_ups(ir::Graph& graph, Records* records);

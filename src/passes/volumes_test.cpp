@@ -91,6 +91,54 @@ INSTANTIATE_TEST_SUITE_P(Forms, Volumes,
                              R"(constant w: float[3, 4, 5, 1, 1] = random(1)
     y: float[n, 4, 14, 6, 5] = Deconvolution(x, w) {kernel=[5, 1, 1], stride=[2, 1, 1], dilation=[1, 1, 1], pre_padding=[2, 0, 0], post_padding=[1, 0, 0]})"));
 
+TEST(VolumeSplit, ResizesTheSmallerVolumeFirst) {
+  expect_rewrite(split_volumes, R"ir(graph "g" {
+    input x: float[n, 4, 3, 5, 6]
+    y: float[n, 4, 6, 10, 6] = Resize(x) {mode=linear, scales=[1, 1, 2, 2, 1], sizes=[n, 4, 6, 10, 6]}
+    output y
+  })ir",
+                 R"ir("y (before depth)" = Shuffle(x) {has_reshape=true, reshape=[n, 4, 3, 30]}
+      "y (depth)" = Resize("y (before depth)") {mode=linear, scales=[1, 1, 2, 1], sizes=[n, 4, 6, 30]}
+      "y (before space)" = Shuffle("y (depth)") {has_reshape=true, reshape=[n, 24, 5, 6]}
+      "y (space)" = Resize("y (before space)") {mode=linear, scales=[1, 1, 2, 1], sizes=[n, 24, 10, 6]}
+      y = Shuffle("y (space)") {has_reshape=true, reshape=[n, 4, 6, 10, 6]})ir");
+}
+
+// Kinds, windows, modes; sides that stay as they are.
+class SplitVolumes : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(SplitVolumes, SameNumbers) {
+  const std::string text = fmt::format(R"ir(graph "g" {{
+    input x: float[n, 3, 7, 6, 5]
+    {}
+    output y
+  }})ir",
+                                       GetParam());
+  auto before = ir::parse_graph(text), after = ir::parse_graph(text);
+  ASSERT_TRUE(before.ok()) << before.status().message();
+  Records records;
+  EXPECT_GT(split_volumes(**after, &records), 0);
+  ASSERT_TRUE(ir::verify(**after).ok()) << ir::verify(**after).message();
+  for (const auto& layer : (*after)->layers())
+    EXPECT_TRUE(layer->kind == ir::LayerKind::kShuffle || layer->inputs[0]->shape.size() == 4)
+        << layer->name;
+  expect_same_numbers(**before, **after, 1e-6);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Forms, SplitVolumes,
+    ::testing::Values(
+        R"(y: float[n, 3, 3, 3, 2] = Pooling(x) {type=max, kernel=[3, 2, 3], stride=[2, 2, 2], dilation=[1, 1, 1], pre_padding=[0, 0, 0], post_padding=[0, 0, 0]})",
+        R"(y: float[n, 3, 4, 3, 3] = Pooling(x) {type=average, kernel=[3, 3, 3], stride=[2, 2, 2], dilation=[1, 1, 1], pre_padding=[1, 1, 1], post_padding=[1, 1, 1]})",
+        R"(y: float[n, 3, 4, 3, 3] = Pooling(x) {type=average, kernel=[3, 3, 3], stride=[2, 2, 2], dilation=[1, 1, 1], pre_padding=[1, 1, 1], post_padding=[1, 1, 1], count_includes_padding=true})",
+        R"(y: float[n, 3, 7, 3, 3] = Pooling(x) {type=average, kernel=[1, 2, 2], stride=[1, 2, 2], dilation=[1, 1, 1], pre_padding=[0, 0, 0], post_padding=[0, 0, 0], padding_mode=explicit_round_up})",
+        R"(y: float[n, 3, 3, 6, 5] = Pooling(x) {type=max, kernel=[2, 1, 1], stride=[2, 1, 1], dilation=[1, 1, 1], pre_padding=[0, 0, 0], post_padding=[0, 0, 0]})",
+        R"(y: float[n, 3, 14, 12, 10] = Resize(x) {mode=nearest, scales=[1, 1, 2, 2, 2], sizes=[n, 3, 14, 12, 10]})",
+        R"(y: float[n, 3, 3, 13, 11] = Resize(x) {mode=linear, transform=align_corners, sizes=[n, 3, 3, 13, 11]})",
+        R"(y: float[n, 3, 4, 3, 2] = Resize(x) {mode=linear, transform=half_pixel, sizes=[n, 3, 4, 3, 2]})",
+        R"(y: float[n, 3, 10, 6, 5] = Resize(x) {mode=nearest, transform=asymmetric, rounding=floor, sizes=[n, 3, 10, 6, 5]})",
+        R"(y: float[n, 3, 7, 6, 5] = Resize(x) {mode=linear, sizes=[n, 3, 7, 6, 5]})"));
+
 TEST(VolumeLowering, SaysWhyNot) {
   const auto reason = [](const char* conv) {
     auto graph = ir::parse_graph(fmt::format(R"ir(graph "g" {{
