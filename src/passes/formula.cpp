@@ -13,6 +13,7 @@ using namespace ir;
 namespace {
 
 constexpr size_t kMostLayers = 24;
+constexpr size_t kRounds = 32, kFarRounds = 4;
 
 bool is_in(const std::vector<Tensor*>& list, const Tensor* tensor) {
   return std::find(list.begin(), list.end(), tensor) != list.end();
@@ -28,6 +29,13 @@ double sample(size_t round, size_t variable, double low, double high) {
                                       0.8191725134, 0.6710436067, 0.2887713};
   const double phase = std::fmod(0.37 + static_cast<double>(round + 1) * kSteps[variable % 6], 1.0);
   return low + phase * (high - low);
+}
+
+std::vector<double> samples(const std::vector<Variable>& order, size_t round) {
+  std::vector<double> values;
+  for (size_t k = 0; k < order.size(); ++k)
+    values.push_back(sample(round, k, order[k].low, order[k].high));
+  return values;
 }
 
 }  // namespace
@@ -64,13 +72,24 @@ bool equals(const Expression& expression, const std::vector<Variable>& order,
     if (at == order.end()) return false;
     variable_of.push_back(static_cast<size_t>(at - order.begin()));
   }
-  for (size_t round = 0; round < 32; ++round) {
-    std::vector<double> values, inputs;
-    for (size_t k = 0; k < order.size(); ++k)
-      values.push_back(sample(round, k, order[k].low, order[k].high));
+  const auto agree = [&](const std::vector<double>& values) {
+    std::vector<double> inputs;
     for (size_t k : variable_of) inputs.push_back(values[k]);
     const double wanted = formula(values), found = evaluate(expression.program, inputs);
-    if (!(std::abs(found - wanted) <= 1e-5 * std::max(1.0, std::abs(wanted)))) return false;
+    if (std::isnan(wanted)) return true;  // outside of what the formula is for
+    return wanted == found || std::abs(found - wanted) <= 1e-5 * std::max(1.0, std::abs(wanted));
+  };
+  for (size_t round = 0; round < kRounds; ++round)
+    if (!agree(samples(order, round))) return false;
+  // Far outside, too: there a clamp shows that is none between low and high.
+  for (size_t k = 0; k < order.size(); ++k) {
+    if (order[k].low == order[k].high) continue;
+    for (const double factor : {10.0, 1e2, 1e3, 1e4, 1e6, 1e9, 1e20})
+      for (size_t round = 0; round < kFarRounds; ++round) {
+        std::vector<double> values = samples(order, round);
+        values[k] *= factor;
+        if (!agree(values)) return false;
+      }
   }
   return true;
 }

@@ -137,6 +137,9 @@ std::optional<Match> match_result(Tensor* y, const Statistics& s) {
       const double variance = s.raw_moment ? v[1] - mean * mean : v[1];
       return (v[0] - mean) / std::sqrt(variance + epsilon) * (scale ? v[3] : 1) + (bias ? v[4] : 0);
     };
+    if (!equals(*e, order, formula)) continue;
+    // No least variance but epsilon's: what a clamp there would do, a small one shows.
+    order[1] = {s.spread, 1e-6, 1e-3};
     if (equals(*e, order, formula)) return Match{scale, bias, static_cast<float>(epsilon)};
   }
   return std::nullopt;

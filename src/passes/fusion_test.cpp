@@ -195,6 +195,47 @@ TEST(NormalizationFusion, LayerNormalizationAsExportersWriteIt) {
                     z = Activation(y) {op=relu})ir");
 }
 
+// Clamps that values near zero do not reach: of the result (20 standard deviations), of the
+// variance.
+TEST(NormalizationFusion, ClampsAreNotSwallowed) {
+  expect_rewrite(fuse_normalizations, R"ir(graph "g" {
+    input x: float[2, 8]
+    constant eps: float[1] = [1e-5]
+    m: float[2, 1] = Reduce(x) {op=mean, axes=[1]}
+    d: float[2, 8] = ElementWise(x, m) {op=sub}
+    s: float[2, 8] = ElementWise(d, d) {op=mul}
+    v: float[2, 1] = Reduce(s) {op=mean, axes=[1]}
+    e: float[2, 1] = ElementWise(v, eps) {op=add}
+    r: float[2, 1] = Unary(e) {op=sqrt}
+    q: float[2, 8] = ElementWise(d, r) {op=div}
+    z: float[2, 8] = Activation(q) {op=clip, x=-20, y=20}
+    output z
+  })ir",
+                 R"ir(q = Normalization "{Norm[m...q]}"(x) {axis=1}
+                    z = Activation(q) {op=clip, x=-20, y=20})ir");
+  expect_rewrite(fuse_normalizations, R"ir(graph "g" {
+    input x: float[2, 8]
+    constant eps: float[1] = [1e-5]
+    m: float[2, 1] = Reduce(x) {op=mean, axes=[1]}
+    d: float[2, 8] = ElementWise(x, m) {op=sub}
+    s: float[2, 8] = ElementWise(d, d) {op=mul}
+    v: float[2, 1] = Reduce(s) {op=mean, axes=[1]}
+    c: float[2, 1] = Activation(v) {op=clip, x=0.01, y=1000}
+    e: float[2, 1] = ElementWise(c, eps) {op=add}
+    r: float[2, 1] = Unary(e) {op=sqrt}
+    q: float[2, 8] = ElementWise(d, r) {op=div}
+    output q
+  })ir",
+                 R"ir(m = Reduce(x) {op=mean, axes=[1]}
+                    d = ElementWise(x, m) {op=sub}
+                    s = ElementWise(d, d) {op=mul}
+                    v = Reduce(s) {op=mean, axes=[1]}
+                    c = Activation(v) {op=clip, x=0.01, y=1000}
+                    e = ElementWise(c, eps) {op=add}
+                    r = Unary(e) {op=sqrt}
+                    q = ElementWise(d, r) {op=div})ir");
+}
+
 TEST(NormalizationFusion, TensorflowSpellingAndRms) {
   expect_rewrite(
       fuse_normalizations, R"ir(graph "g" {
