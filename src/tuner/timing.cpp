@@ -10,6 +10,7 @@
 #endif
 
 #include "runtime/buffer.h"
+#include "tuner/sample_values.h"
 
 namespace camshaft::tuner {
 namespace {
@@ -33,22 +34,6 @@ double us_since(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
 
-// Small values of varying sign, so that no kernel meets denormals, infinities or branches that
-// always go one way.
-void fill(const TensorView& view) {
-  const int64_t elements = view.elements();
-  if (view.type == ir::DataType::kFloat) {
-    float* data = view.as<float>();
-    uint32_t state = 12345;
-    for (int64_t k = 0; k < elements; ++k) {
-      state = state * 1664525u + 1013904223u;
-      data[k] = static_cast<float>(state >> 8) * (2.0f / (1 << 24)) - 1.0f;
-    }
-  } else {
-    std::memset(view.data, 0, ir::bytes_for(view.type, elements));  // indices and lengths: in range
-  }
-}
-
 size_t bytes_of(const ProblemTensor& t) {
   return ir::bytes_for(t.type, ir::element_count(t.extents));
 }
@@ -60,13 +45,14 @@ struct Arena {
 
   explicit Arena(const Problem& problem) : buffers(problem.inputs.size() + problem.outputs.size()) {
     size_t next = 0;
-    for (const ProblemTensor& t : problem.inputs) {
+    for (size_t k = 0; k < problem.inputs.size(); ++k) {
+      const ProblemTensor& t = problem.inputs[k];
       inputs.push_back(view(t, buffers[next++]));
       if (!t.present) continue;
       if (t.constant && t.format == ir::Format::kLinear)
         std::memcpy(inputs.back().data, t.constant->view.data(), t.constant->view.size());
       else
-        fill(inputs.back());
+        fill_sample(problem, k, inputs.back());
     }
     for (const ProblemTensor& t : problem.outputs) {
       outputs.push_back(view(t, buffers[next++]));
