@@ -14,7 +14,7 @@ from . import _core
 from .builder import BuildConfig, Shapes, build_opened, make_config, ranges_of
 from .cache import EngineCache, key_of
 from .engine import Engine
-from .errors import InvalidArgument
+from .errors import CorruptEngine, InvalidArgument
 from .model import ModelLike, Source, TensorInfo, tensor_infos
 from .progress import Progress
 
@@ -132,6 +132,8 @@ class Session:
         self._source: Source | None = None
         self._automatic = False  # shapes are chosen here
         self._opened: _core.Model | None = None
+        # Of the model as it was imported, if it was: an engine may be more specific.
+        self._opened_infos: tuple[list[TensorInfo], list[TensorInfo]] | None = None
         self.from_cache = False
         """Whether the engine was found in the cache rather than built."""
         if isinstance(model, Engine):
@@ -220,7 +222,9 @@ class Session:
 
     def _use(self, engine: Engine) -> None:
         self._engine: Engine | None = engine
-        self._inputs, self._outputs = engine.inputs, engine.outputs
+        if self._opened_infos is None:
+            self._opened_infos = engine.inputs, engine.outputs
+        self._inputs, self._outputs = self._opened_infos
         self._runner: _core.Runner | None = _core.Runner(engine._core, **self._run_options)
 
     def _key(self) -> str:
@@ -233,20 +237,23 @@ class Session:
                 self.from_cache = True
                 self._use(Engine(engine))
                 return
-        self._opened = self._source.open()
-        self._inputs, self._outputs = tensor_infos(self._opened.inputs), tensor_infos(self._opened.outputs)
+        self._open()
         self._engine, self._runner = None, None
         self._automatic = not has_shapes and any(info.is_dynamic for info in self._inputs)
         if not self._automatic:
             self._build(self._config)
 
+    def _open(self) -> None:
+        self._opened = self._source.open()
+        self._inputs, self._outputs = self._opened_infos = tensor_infos(self._opened.inputs), tensor_infos(self._opened.outputs)
+
     def _build(self, config: BuildConfig) -> None:
         model = self._opened or self._source.open()
         self._opened = None
         engine = build_opened(model, config, self._progress)
+        self._use(engine)
         if self._cache is not None:
             self._cache.store(self._key(), engine._core)
-        self._use(engine)
 
     def _runner_for(self, feed: Mapping[str, Any]) -> _core.Runner:
         """The runner; builds for the shapes of a feed if there is none yet."""
@@ -257,6 +264,8 @@ class Session:
 
     def _build_for(self, feed: Mapping[str, Any], seen: Mapping[str, tuple[list[int], list[int], list[int]]]) -> None:
         """Builds with profiles around the shapes of a feed: as wide as the network allows, else as narrow as was seen."""
+        if self._opened is None:
+            self._open()
         dynamic = [info for info in self._inputs if info.is_dynamic]
         if missing := [info.name for info in self._inputs if info.name not in feed]:
             raise InvalidArgument(f"input '{missing[0]}' is missing")
@@ -274,7 +283,7 @@ class Session:
                          np.maximum(given, seen.get(name, [given])[-1]).tolist()) for name, given in shapes.items()}
         try:
             self._build(self._with_shapes(wide))
-        except InvalidArgument:  # extents of 1, or so many, cannot be for this network
+        except (InvalidArgument, CorruptEngine):  # extents of 1, or so many, cannot be for this network
             self._build(self._with_shapes(narrow))
 
     def _with_shapes(self, shapes: Shapes) -> BuildConfig:

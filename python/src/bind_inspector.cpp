@@ -124,6 +124,8 @@ void bind_inspector(nb::module_& module) {
       .def_prop_ro("layer_counts",
                    [](const Inspector& inspector) { return inspector.layer_counts(); })
       .def_prop_ro("peak_gmacs", &Inspector::peak_gmacs)
+      .def("layer_json", &Inspector::layer_json)
+      .def("layer_text", &Inspector::layer_text)
       .def("to_json",
            [](const Inspector& inspector, int verbosity) {
              return inspector.to_json(static_cast<Verbosity>(verbosity));

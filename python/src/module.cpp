@@ -10,5 +10,6 @@ NB_MODULE(_core, module) {
   bind_builder(module);
   bind_inspector(module);
   bind_runner(module);
+  bind_context(module);
   bind_programs(module);
 }

@@ -269,3 +269,28 @@ def test_the_readme_finds_the_cup():
     assert boxes.shape == (1, 3549, 85)
     scores = boxes[0, :, 4:5] * boxes[0, :, 5:]
     assert scores.max() > 0.5 and scores.max(axis=0).argmax() == 41  # COCO's cup
+
+
+def test_extents_that_cannot_be_one_are_widened_as_they_come():
+    # A window of five in an open extent: a shape of one cannot be, so the first engine is for the first shape only.
+    weights = np.ones((1, 1, 5), "f")
+    proto = model([helper.make_node("Conv", ["x", "w"], ["y"], "window")], [value("x", TensorProto.FLOAT, [1, 1, "n"])],
+                  [value("y", TensorProto.FLOAT, [1, 1, "m"])], {"w": weights})
+    session = camshaft.Session(proto)
+    for n in (8, 30, 5):
+        assert session.run({"x": np.ones((1, 1, n), "f")})[0].shape == (1, 1, n - 4)
+    assert camshaft.Session(proto).run({"x": np.ones((1, 1, 9), "f")})[0].shape == (1, 1, 5)
+    assert session.get_inputs()[0].shape == (1, 1, "n")
+
+
+def test_symbols_that_must_be_one_number():
+    weights = np.ones((8, 2), "f")  # "k" can only be 8
+    proto = model([helper.make_node("MatMul", ["x", "w"], ["y"], "product")], [value("x", TensorProto.FLOAT, ["n", "k"])],
+                  [value("y", TensorProto.FLOAT, ["n", 2])], {"w": weights})
+    for _ in range(2):
+        session = camshaft.Session(proto)
+        for n in (5, 7, 2):
+            np.testing.assert_array_equal(session.run({"x": np.ones((n, 8), "f")})[0], 8)
+        with pytest.raises(camshaft.CamshaftError):
+            session.run({"x": np.ones((5, 9), "f")})
+        np.testing.assert_array_equal(session.run({"x": np.ones((3, 8), "f")})[0], 8)

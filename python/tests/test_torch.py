@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.compile(backend="camshaft") and camshaft.torch.compile. Skipped where torch is not installed: CAMSHAFT_TEST_ENV."""
+import logging
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("onnxscript")
+
+import camshaft  # noqa: E402
+import camshaft.torch  # noqa: E402
+
+FAST = {"optimization_level": 0, "cache": False}
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    with torch.no_grad():
+        yield
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 4)
+        self.norm = torch.nn.BatchNorm1d(4)
+        self.register_buffer("offset", torch.ones(4))
+
+    def forward(self, x):
+        return torch.relu(self.norm(self.linear(x))) + self.offset, x.shape[0] * 2
+
+
+def compiled(module, **options):
+    return torch.compile(module, backend="camshaft", options={**FAST, **options})
+
+
+def last():
+    return camshaft.torch.reports()[-1]
+
+
+def test_the_entry_point_is_known():
+    assert "camshaft" in torch._dynamo.list_backends()
+
+
+def test_a_module_is_one_engine():
+    net, x = Net().eval(), torch.randn(5, 8)
+    y, count = compiled(net)(x)
+    torch.testing.assert_close(y, net(x)[0])
+    assert count == 10
+    report = last()
+    assert report.engines == 1 and report.engine_nodes == report.nodes and not report.eager and not report.reason
+
+
+def test_shapes_come_and_go():
+    net = Net().eval()
+    fast = torch.compile(net, backend="camshaft", dynamic=True, options=FAST)
+    before = len(camshaft.torch.reports())
+    for n in (5, 9, 2, 64):
+        x = torch.randn(n, 8)
+        y, count = fast(x)
+        torch.testing.assert_close(y, net(x)[0])
+        assert count == 2 * n
+    assert len(camshaft.torch.reports()) == before + 1  # one engine for all of them
+
+
+def test_weights_are_frozen_until_they_change():
+    net, x = Net().eval(), torch.randn(3, 8)
+    fast = compiled(net)
+    fast(x)
+    net.linear.weight.mul_(2)
+    net.offset += 1
+    torch.testing.assert_close(fast(x)[0], net(x)[0])
+    net.linear.weight = torch.nn.Parameter(torch.zeros(4, 8))
+    torch.testing.assert_close(fast(x)[0], net(x)[0])
+
+
+def test_gradients_keep_pytorch(caplog):
+    net, x = Net().eval(), torch.randn(3, 8)
+    with torch.enable_grad(), caplog.at_level(logging.WARNING, "camshaft"):
+        y, _ = compiled(net)(x)
+        y.sum().backward()
+    assert net.linear.weight.grad is not None and "gradients are needed" in caplog.text
+
+
+def test_what_cannot_be_an_engine_runs_in_pytorch_and_is_named(caplog):
+    class Mixed(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
+
+        def forward(self, x):
+            x = torch.relu(self.first(x) * 2 + 1)
+            x = torch.linalg.pinv(x) @ x  # no translation to ONNX
+            return torch.tanh(self.second(x) * 3 - 1)
+
+    net, x = Mixed().eval(), torch.randn(8, 8)
+    with caplog.at_level(logging.WARNING, "camshaft"):
+        y = compiled(net)(x)
+    torch.testing.assert_close(y, net(x), rtol=1e-3, atol=1e-4)
+    report = last()
+    assert report.engines == 2 and 0 < report.engine_nodes < report.nodes
+    assert any("linalg" in node.target for node in report.eager) and all(node.reason for node in report.eager)
+    assert report.eager[0].target in caplog.text
+    with pytest.raises(Exception, match="linalg"):
+        torch._dynamo.reset()
+        compiled(net, fallback=False)(x)
+
+
+def test_graph_breaks_make_several_graphs():
+    def function(x):
+        y = torch.relu(x) + 1
+        torch._dynamo.graph_break()
+        return y * 2
+
+    before = len(camshaft.torch.reports())
+    x = torch.randn(4, 4)
+    torch.testing.assert_close(compiled(function)(x), function(x))
+    assert len(camshaft.torch.reports()) == before + 2
+
+
+def test_inputs_written_into_stay_pytorchs():
+    def function(x):
+        x.add_(1)
+        return x * 2
+
+    x = torch.zeros(3)
+    torch.testing.assert_close(compiled(function)(x), torch.full((3,), 2.0))
+    assert x.sum() == 3 and "writes into" in last().reason
+
+
+def test_half_precision_tensors():
+    net, x = torch.nn.Linear(8, 8).eval().bfloat16(), torch.randn(2, 8).bfloat16()
+    y = compiled(net)(x)
+    assert y.dtype == torch.bfloat16
+    torch.testing.assert_close(y, net(x), rtol=0.05, atol=0.05)
+
+
+def test_ahead_of_time_saves_an_engine(tmp_path):
+    net, x = Net().eval(), torch.randn(5, 8)
+    module = camshaft.torch.compile(net, (x,), **FAST)
+    y, count = module(x)
+    torch.testing.assert_close(y, net(x)[0])
+    assert count == 10 and isinstance(module.engine, camshaft.Engine)
+    module.save(tmp_path / "net.camshaft")
+    again = camshaft.torch.load(tmp_path / "net.camshaft", threads=1)
+    assert torch.equal(again(x)[0], y)
+    with pytest.raises(camshaft.InvalidArgument):
+        module(x, x)
+    (tmp_path / "net.camshaft").write_bytes(b"no")
+    with pytest.raises(camshaft.CorruptEngine):
+        camshaft.torch.load(tmp_path / "net.camshaft")
+
+
+def test_ahead_of_time_with_open_extents_and_flags():
+    class Flags(torch.nn.Module):
+        def forward(self, pair, *, scale=1.0):
+            return {"sum": pair["a"] + pair["b"], "scaled": pair["a"] * scale}
+
+    pair = {"a": torch.randn(3, 4), "b": torch.randn(3, 4)}
+    batch = torch.export.Dim("batch", min=1, max=64)
+    module = camshaft.torch.compile(Flags(), (pair,), {"scale": 2.0}, dynamic_shapes={"pair": {"a": {0: batch}, "b": {0: batch}}}, **FAST)
+    other = {"a": torch.randn(7, 4), "b": torch.randn(7, 4)}
+    out = module(other, scale=2.0)
+    torch.testing.assert_close(out["sum"], other["a"] + other["b"])
+    torch.testing.assert_close(out["scaled"], other["a"] * 2)
+    with pytest.raises(camshaft.InvalidArgument, match="compiled for 2.0"):
+        module(other, scale=3.0)
+
+
+def test_a_transformer():
+    transformers = pytest.importorskip("transformers")
+    config = transformers.BertConfig(hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128, vocab_size=100)
+    net = transformers.BertModel(config).eval()
+    ids = torch.randint(1, 100, (2, 12))
+    out = compiled(net)(input_ids=ids)
+    torch.testing.assert_close(out.last_hidden_state, net(input_ids=ids).last_hidden_state, rtol=1e-3, atol=1e-4)
+    assert last().engines == 1 and not last().eager
+    assert np.isfinite(out.pooler_output.numpy()).all()
