@@ -9,8 +9,7 @@ find_path(ONNX_INCLUDE_DIR onnx/onnx-ml.pb.h REQUIRED)
 find_program(FLATC_PROGRAM flatc REQUIRED)
 find_path(FLATBUFFERS_INCLUDE_DIR flatbuffers/flatbuffers.h REQUIRED)
 find_library(ZSTD_LIBRARY zstd REQUIRED)
-find_library(HTTPLIB_LIBRARY cpp-httplib REQUIRED)
-find_library(CRYPTO_LIBRARY crypto REQUIRED)  # newer headers of cpp-httplib call it inline
+find_package(Boost 1.74 REQUIRED)  # headers only: Asio and Beast
 if(NOT CAMSHAFT_LIBRARIES_ONLY)
   find_package(CLI11 REQUIRED)
   find_package(GTest REQUIRED)

@@ -6,7 +6,7 @@ install(TARGETS camshaft camshaft-rt EXPORT camshaftTargets LIBRARY DESTINATION 
 install(TARGETS camshaft_camshaft_program camshaft_camexec_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/camshaft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 install(FILES ${PROJECT_BINARY_DIR}/generated/camshaft/version.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/camshaft)
-install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 # find_package(camshaft) gives camshaft::camshaft (build and run) and camshaft::camshaft-rt (run).
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/camshaft)

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// `camshaft trace`: PyTorch profiler traces in a terminal and in CI. Exit code 2: the condition of
-// --fail-if holds.
+// `camshaft trace`: PyTorch profiler traces in a terminal and in CI. Exit code 1: a file could not
+// be read, or ends early; 2: the condition of --fail-if holds.
 #include <signal.h>
 
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <functional>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -32,6 +33,8 @@ constexpr OptionRow kOptions[] = {
      "rows to print; 0: all", "", 0, 0},
     {"sort", OptionValue::kText, "COLUMN", "", "Output", OptionStatus::kWorks,
      "column to sort by, as in the header of --csv"},
+    {"filter", OptionValue::kText, "TEXT", "", "Output", OptionStatus::kWorks,
+     "only rows that have TEXT in a name, whatever the case"},
     {"by-shape", OptionValue::kNone, "", "", "Output", OptionStatus::kWorks,
      "ops: one row per name and input shapes"},
     {"by-launch", OptionValue::kNone, "", "", "Output", OptionStatus::kWorks,
@@ -134,6 +137,7 @@ int tables(std::vector<Loaded>& traces, const Options& options,
   int code = 0;
   for (size_t k = 0; k < traces.size(); ++k) {
     Report report = make(traces[k]);
+    if (options.has("filter")) report.filter(options.text("filter"));
     if (options.has("sort") && !report.sort_by(options.text("sort")))
       return fail(
           fmt::format("there is no column '{}'; --csv shows their names", options.text("sort")));
@@ -162,6 +166,7 @@ int diff(std::vector<Loaded>& traces, const Options& options) {
   if (traces.size() != 2) return fail("trace diff takes two files");
   const trace::Figures figures = diff_figures(traces[0], traces[1]);
   Report report = diff_report(traces[0], traces[1]);
+  if (options.has("filter")) report.filter(options.text("filter"));
   report.cut(options.integer("top"));
   if (options.has("json")) {
     JsonWriter json;
@@ -198,13 +203,58 @@ int diff(std::vector<Loaded>& traces, const Options& options) {
   return check_condition(options, figures, "diff");
 }
 
+// `summary` and `diff` print more than a table.
+struct Word {
+  const char* word;
+  const char* help;
+  Report (*report)(const Loaded&, const Options&);
+};
+constexpr Word kWords[] = {
+    {"summary", "where a step goes, what devices wait for, findings", nullptr},
+    {"ops", "operators by device and host time",
+     [](const Loaded& loaded, const Options& options) {
+       return operator_report(loaded, options.has("by-shape"));
+     }},
+    {"kernels", "kernels by time",
+     [](const Loaded& loaded, const Options& options) {
+       return kernel_report(loaded, options.has("by-launch"));
+     }},
+    {"memory", "what operators allocated, and kept",
+     [](const Loaded& loaded, const Options&) { return memory_report(loaded); }},
+    {"modules", "nn.Modules as a tree",
+     [](const Loaded& loaded, const Options&) { return module_report(loaded); }},
+    {"steps", "every step and its parts",
+     [](const Loaded& loaded, const Options&) { return step_report(loaded); }},
+    {"collectives", "collectives by group",
+     [](const Loaded& loaded, const Options&) { return collective_report(loaded); }},
+    {"ranks", "the ranks of a job: who waits for whom",
+     [](const Loaded& loaded, const Options&) { return rank_report(loaded); }},
+    {"diff", "two traces, A and B: what changed", nullptr},
+};
+
+const Word* find_word(const std::string& word) {
+  const auto* found = std::find_if(std::begin(kWords), std::end(kWords),
+                                   [&](const Word& known) { return word == known.word; });
+  return found == std::end(kWords) ? nullptr : found;
+}
+
 int usage(bool asked) {
+  std::string words;
+  for (const Word& word : kWords) words += fmt::format("  {:<12} {}\n", word.word, word.help);
   fmt::print(
-      "usage: camshaft trace summary|ops|kernels|memory FILE|FOLDER… [OPTIONS]\n       camshaft "
-      "trace diff A B "
-      "[OPTIONS]\n\nExit codes: 0 done, 1 failed, 2 the condition of --fail-if holds.\n\n{}",
-      options_help(kOptions));
+      "usage: camshaft trace WORD FILE|FOLDER… [OPTIONS]\n\n{}\n"
+      "Exit codes: 0 done, 1 failed, or a file could not be read whole, 2 the condition of "
+      "--fail-if holds.\n\n{}",
+      words, options_help(kOptions));
   return asked ? 0 : 1;
+}
+
+// One table for a job, not one per rank: of the traces that were read together the first.
+std::vector<Loaded> one_per_job(std::vector<Loaded> traces) {
+  std::set<const void*> seen;
+  std::erase_if(traces,
+                [&](const Loaded& loaded) { return !seen.insert(loaded.together.get()).second; });
+  return traces;
 }
 
 }  // namespace
@@ -213,9 +263,12 @@ int trace_command(std::span<char* const> args) {
   const std::string what = args.empty() ? "" : args[0];
   if (what == "--help" || what == "-h") return usage(true);
   if (what.empty()) return usage(false);
-  const std::vector<std::string> words{"summary", "ops", "kernels", "memory", "diff"};
-  if (std::find(words.begin(), words.end(), what) == words.end())
+  const Word* const word = find_word(what);
+  if (word == nullptr) {
+    std::vector<std::string> words;
+    for (const Word& known : kWords) words.emplace_back(known.word);
     return fail(fmt::format("unknown word 'trace {}'; {} are known", what, fmt::join(words, ", ")));
+  }
   auto options = Options::parse(kOptions, args.subspan(1), {false, 4096});
   if (!options.ok()) return fail(options.status().message());
   if (options->has("help")) return usage(true);
@@ -227,25 +280,29 @@ int trace_command(std::span<char* const> args) {
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
   std::vector<Loaded> traces;
+  bool all_whole = true;
   for (const std::string& file : files) {
     auto loaded = load(file, *options);
     if (!loaded.ok()) {
       if (loaded.status().code() == ErrorCode::kCancelled) return kInterrupted;
       if (files.size() == 1 || what == "diff") return fail(loaded.status().message());
       warn(loaded.status().message());  // the others still count
+      all_whole = false;
       continue;
     }
+    all_whole = all_whole && !loaded->profile->trace.report.truncated;
     traces.push_back(std::move(*loaded));
   }
   if (interrupted) return kInterrupted;
   if (traces.empty()) return fail("none of the files could be read");
-  if (what == "summary") return summary(traces, *options);
-  if (what == "diff") return diff(traces, *options);
-  return tables(traces, *options, [&](const Loaded& loaded) {
-    if (what == "ops") return operator_report(loaded, options->has("by-shape"));
-    if (what == "kernels") return kernel_report(loaded, options->has("by-launch"));
-    return memory_report(loaded);
-  });
+  join_ranks(traces);
+  if (what == "ranks") traces = one_per_job(std::move(traces));
+  const int code = what == "summary" ? summary(traces, *options)
+                   : what == "diff"  ? diff(traces, *options)
+                                     : tables(traces, *options, [&](const Loaded& loaded) {
+                                        return word->report(loaded, *options);
+                                      });
+  return std::max(code, all_whole ? 0 : 1);
 }
 
 }  // namespace camshaft::cli

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table of `camshaft trace` in three forms: for a terminal, as CSV, as JSON.
+// A table of `camshaft trace` in three forms: for a terminal, with units people read; as CSV and as
+// JSON, in microseconds and bytes.
 #pragma once
 
 #include <string>
@@ -9,10 +10,14 @@
 
 namespace camshaft::cli {
 
+enum class Unit : uint8_t { kText, kKernelName, kCount, kMicroseconds, kBytes, kPercent };
+
 struct Field {
   const char* key;
   const char* title;
-  bool is_number;
+  Unit unit = Unit::kText;
+
+  bool is_number() const { return unit != Unit::kText && unit != Unit::kKernelName; }
 };
 struct Cell {
   Cell(std::string from) : text(std::move(from)) {}  // NOLINT: implicit on purpose
@@ -30,6 +35,8 @@ class Report {
   void add(std::vector<Cell> row) { rows_.push_back(std::move(row)); }
   // Numbers from the largest, texts from the first; false when `key` is no column.
   bool sort_by(const std::string& key);
+  // Rows that have `part` in one of their texts, whatever the case.
+  void filter(const std::string& part);
   void cut(int64_t top);  // 0: everything stays
   void write(trace::JsonWriter& json) const;
   // Of several files, one after the other, `file` is a column.

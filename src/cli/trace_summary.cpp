@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "cli/terminal.h"
+#include "cli/trace_names.h"
 #include "cli/trace_views.h"
 
 namespace camshaft::cli {
@@ -12,6 +13,8 @@ using trace::JsonWriter;
 using trace::Profile;
 
 namespace {
+
+constexpr size_t kTextColumns = 100;  // where no terminal says how wide it is
 
 std::string microseconds(double us) {
   return human_seconds(us / 1e6);
@@ -27,6 +30,14 @@ void print_parts(const Profile& profile) {
                  microseconds(time), fmt::format("{:.1f}", whole > 0 ? 100 * time / whole : 0)});
   }
   if (!parts.empty()) fmt::print("\n{}", parts.text());
+}
+
+// Where names do not tell of a part of the time, that part stands beside it.
+std::string matrix_text(const trace::DeviceUse& use) {
+  const std::string known = fmt::format("{:.1f}", 100 * use.matrix_share);
+  return use.matrix_unknown_share < 0.001
+             ? known
+             : fmt::format("{} ({:.1f} unknown)", known, 100 * use.matrix_unknown_share);
 }
 
 void print_devices(const Profile& profile, const trace::Insights& insights) {
@@ -47,8 +58,8 @@ void print_devices(const Profile& profile, const trace::Insights& insights) {
                      [&](const trace::IdleSplit& split) { return split.device == use.device; });
     const bool known = idle != insights.idle.end();
     devices.add({fmt::format("  {}", use.device), fmt::format("{:.1f}", use.utilization * 100),
-                 share(use.sm_efficiency, 100), share(use.occupancy, 1),
-                 share(use.matrix_share, 100), known ? microseconds(idle->host_wait_us) : "–",
+                 share(use.sm_efficiency, 100), share(use.occupancy, 1), matrix_text(use),
+                 known ? microseconds(idle->host_wait_us) : "–",
                  known ? microseconds(idle->kernel_wait_us) : "–"});
   }
   fmt::print("\n{}", devices.text());
@@ -71,7 +82,8 @@ void print_critical_path(const trace::CriticalPath& found) {
               {"percent", Align::kRight}});
   for (size_t k = 0; k < std::min<size_t>(5, found.parts.size()); ++k) {
     const trace::CriticalPart& part = found.parts[k];
-    path.add({"  " + part.name, trace::critical_kind_name(part.kind), microseconds(part.total_us),
+    path.add({"  " + short_kernel_name(part.name, 78), trace::critical_kind_name(part.kind),
+              microseconds(part.total_us),
               fmt::format("{:.1f}", 100 * part.total_us / found.span_us)});
   }
   fmt::print("\n{}", path.text());
@@ -86,8 +98,9 @@ void print_collectives(const trace::Insights& insights) {
                      {"exposed", Align::kRight}});
   for (size_t k = 0; k < std::min<size_t>(10, insights.collectives.size()); ++k) {
     const trace::CollectiveUse& use = insights.collectives[k];
-    collectives.add({"  " + shorten(use.name, 60), use.group, fmt::format("{}", use.calls),
-                     microseconds(use.total_us), microseconds(use.exposed_us)});
+    collectives.add({"  " + short_kernel_name(use.name, 60), use.group,
+                     fmt::format("{}", use.calls), microseconds(use.total_us),
+                     microseconds(use.exposed_us)});
   }
   fmt::print("\n{}", collectives.text());
 }
@@ -117,7 +130,8 @@ void print_summary(const Loaded& loaded) {
              profile.steps.list.size(), profile.steps.list.size() == 1 ? "" : "s",
              profile.steps.from_annotation
                  ? fmt::format(" of annotation '{}'", profile.steps.annotation)
-                 : "",
+             : profile.steps.note.empty() ? std::string()
+                                          : fmt::format(" ({})", profile.steps.note),
              microseconds(profile.clock.to_us(profile.breakdown.average_step)));
   print_parts(profile);
   print_devices(profile, insights);
@@ -134,8 +148,10 @@ void print_summary(const Loaded& loaded) {
                  human_bytes(static_cast<double>(use.at_peak[k].second)));
   }
   fmt::print("{}", insights.memory.empty() ? "" : "\n");
+  const auto columns = static_cast<size_t>(std::max(0, terminal_columns()));
   for (const trace::Finding& finding : insights.findings)
-    fmt::print("\n  {} {}", styled("•", Style::kYellow), finding.text);
+    fmt::print("\n  {} {}", styled("•", Style::kYellow),
+               wrapped(finding.text, columns > 0 ? columns : kTextColumns, 4));
   fmt::print("{}\n", insights.findings.empty() ? "" : "\n");
 }
 

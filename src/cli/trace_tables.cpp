@@ -9,25 +9,42 @@ namespace camshaft::cli {
 
 using trace::Profile;
 
+namespace {
+
+double percent(double part, double whole) {
+  return whole > 0 ? 100 * part / whole : 0;
+}
+
+}  // namespace
+
 Report operator_report(const Loaded& loaded, bool by_shape) {
   const Profile& profile = *loaded.profile;
-  std::vector<Field> fields{{"name", "Operator", false}};
-  if (by_shape) fields.push_back({"shape", "Input shapes", false});
-  for (const Field& field :
-       {Field{"calls", "Calls", true}, Field{"device_self_us", "Device self us", true},
-        Field{"device_total_us", "Device total us", true},
-        Field{"host_self_us", "Host self us", true}, Field{"host_total_us", "Host total us", true}})
+  std::vector<Field> fields{{"name", "Operator"}};
+  if (by_shape) fields.push_back({"shape", "Input shapes"});
+  for (const Field& field : {Field{"calls", "Calls", Unit::kCount},
+                             Field{"device_self_us", "Device self", Unit::kMicroseconds},
+                             Field{"device_self_percent", "%", Unit::kPercent},
+                             Field{"device_total_us", "Device total", Unit::kMicroseconds},
+                             Field{"host_self_us", "Host self", Unit::kMicroseconds},
+                             Field{"host_self_percent", "%", Unit::kPercent},
+                             Field{"host_total_us", "Host total", Unit::kMicroseconds}})
     fields.push_back(field);
   Report report(fields);
   const auto& groups = by_shape ? profile.operators.by_shape : profile.operators.by_name;
+  double device_all = 0, host_all = 0;
+  for (const trace::OperatorGroup& group : groups)
+    device_all += group.device_self, host_all += std::max(0.0, group.host_self);
   for (const uint32_t k : trace::order_by_self_time(groups, !profile.has_device_work)) {
     const trace::OperatorGroup& group = groups[k];
     std::vector<Cell> row{std::string(profile.trace.strings[group.name])};
     if (by_shape) row.push_back(std::string(profile.trace.strings[group.shapes]));
     row.push_back(static_cast<double>(group.calls));
-    for (const double ticks :
-         {group.device_self, group.device_total, group.host_self, group.host_total})
-      row.push_back(profile.clock.to_us(ticks));
+    row.push_back(profile.clock.to_us(group.device_self));
+    row.push_back(percent(group.device_self, device_all));
+    row.push_back(profile.clock.to_us(group.device_total));
+    row.push_back(profile.clock.to_us(group.host_self));
+    row.push_back(percent(group.host_self, host_all));
+    row.push_back(profile.clock.to_us(group.host_total));
     report.add(std::move(row));
   }
   return report;
@@ -35,28 +52,31 @@ Report operator_report(const Loaded& loaded, bool by_shape) {
 
 Report kernel_report(const Loaded& loaded, bool by_launch) {
   const Profile& profile = *loaded.profile;
-  std::vector<Field> fields{{"name", "Kernel", false}};
+  std::vector<Field> fields{{"name", "Kernel", Unit::kKernelName}};
   if (by_launch)
-    fields.insert(fields.end(),
-                  {{"op", "Operator", false}, {"grid", "Grid", false}, {"block", "Block", false}});
-  for (const Field& field : {Field{"tensor_cores", "TC", false}, Field{"calls", "Calls", true},
-                             Field{"total_us", "Total us", true}, Field{"mean_us", "Mean us", true},
-                             Field{"max_us", "Max us", true}, Field{"min_us", "Min us", true}})
+    fields.insert(fields.end(), {{"op", "Operator"}, {"grid", "Grid"}, {"block", "Block"}});
+  for (const Field& field :
+       {Field{"tensor_cores", "TC"}, Field{"calls", "Calls", Unit::kCount},
+        Field{"total_us", "Total", Unit::kMicroseconds}, Field{"percent", "%", Unit::kPercent},
+        Field{"mean_us", "Mean", Unit::kMicroseconds}, Field{"max_us", "Max", Unit::kMicroseconds},
+        Field{"min_us", "Min", Unit::kMicroseconds}})
     fields.push_back(field);
   Report report(fields);
   for (const trace::KernelGroup& group :
        by_launch ? profile.kernels.by_properties : profile.kernels.by_name) {
     std::vector<Cell> row{std::string(profile.trace.strings[group.name])};
+    const std::string operator_name = trace::operator_label(profile.trace, group);
     if (by_launch)
       for (const std::string_view text :
-           {trace::operator_label(profile.trace, group), profile.trace.strings[group.grid],
+           {std::string_view(operator_name), profile.trace.strings[group.grid],
             profile.trace.strings[group.block]})
         row.push_back(std::string(text));
-    const bool on_matrix_units =
-        trace::uses_matrix_units(profile.trace.strings[group.name], profile.semantics);
-    row.push_back(std::string(on_matrix_units ? "yes" : "no"));
+    row.push_back(std::string(trace::matrix_use_word(
+        trace::matrix_use(profile.trace.strings[group.name], profile.semantics))));
     row.push_back(static_cast<double>(group.calls));
-    for (const double ticks : {group.total, group.mean(), group.longest, group.shortest})
+    row.push_back(profile.clock.to_us(group.total));
+    row.push_back(percent(group.total, profile.kernels.total));
+    for (const double ticks : {group.mean(), group.longest, group.shortest})
       row.push_back(profile.clock.to_us(ticks));
     report.add(std::move(row));
   }
@@ -65,14 +85,14 @@ Report kernel_report(const Loaded& loaded, bool by_launch) {
 
 Report memory_report(const Loaded& loaded) {
   const Profile& profile = *loaded.profile;
-  Report report({{"device", "Device", false},
-                 {"name", "Operator", false},
-                 {"calls", "Calls", true},
-                 {"self_increase", "Self increase B", true},
-                 {"increase", "Increase B", true},
-                 {"self_allocations", "Self allocs", true},
-                 {"self_allocated", "Self allocated B", true},
-                 {"allocated", "Allocated B", true}});
+  Report report({{"device", "Device"},
+                 {"name", "Operator"},
+                 {"calls", "Calls", Unit::kCount},
+                 {"self_kept", "Self kept", Unit::kBytes},
+                 {"kept", "Kept", Unit::kBytes},
+                 {"self_allocations", "Self allocs", Unit::kCount},
+                 {"self_allocated", "Self allocated", Unit::kBytes},
+                 {"allocated", "Allocated", Unit::kBytes}});
   const auto tables =
       trace::memory_stats(profile.trace, profile.clock, profile.semantics, profile.forest,
                           profile.memory, trace::moved_away(profile), {});
@@ -80,8 +100,8 @@ Report memory_report(const Loaded& loaded) {
     for (const trace::MemoryStat& stat : tables[device]) {
       std::vector<Cell> row{profile.memory.devices[device],
                             std::string(profile.trace.strings[stat.name])};
-      for (const int64_t value : {stat.calls, stat.self_increase, stat.increase,
-                                  stat.self_allocations, stat.self_allocated, stat.allocated})
+      for (const int64_t value : {stat.calls, stat.self_kept, stat.kept, stat.self_allocations,
+                                  stat.self_allocated, stat.allocated})
         row.push_back(static_cast<double>(value));
       report.add(std::move(row));
     }
@@ -107,12 +127,12 @@ trace::Figures diff_figures(const Loaded& a, const Loaded& b) {
 }
 
 Report diff_report(const Loaded& a, const Loaded& b) {
-  Report report({{"name", "Operator", false},
-                 {"a_calls", "A calls", true},
-                 {"b_calls", "B calls", true},
-                 {"a_self_us", "A self us", true},
-                 {"b_self_us", "B self us", true},
-                 {"delta_us", "Change us", true}});
+  Report report({{"name", "Operator"},
+                 {"a_calls", "A calls", Unit::kCount},
+                 {"b_calls", "B calls", Unit::kCount},
+                 {"a_self_us", "A self", Unit::kMicroseconds},
+                 {"b_self_us", "B self", Unit::kMicroseconds},
+                 {"delta_us", "Change", Unit::kMicroseconds}});
   struct Sides {
     double calls[2] = {0, 0}, self[2] = {0, 0};
   };

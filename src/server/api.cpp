@@ -4,10 +4,10 @@
 #include "server/api.h"
 
 #include <algorithm>
-#include <charconv>
 #include <functional>
 #include <set>
 
+#include "server/query.h"
 #include "trace/diff.h"
 #include "trace/distributed.h"
 #include "trace/views.h"
@@ -25,14 +25,6 @@ constexpr int64_t kDiffBytes = 3 << 20;  // of /diff, packed a fifteenth of it
 constexpr const char* kViewOrder[] = {"Overview",    "Operator", "Kernel", "Trace",
                                       "Distributed", "Memory",   "Module", "Lightning"};
 
-Answer failure(int status, std::string message) {
-  Answer answer;
-  answer.status = status;
-  answer.body = std::move(message);
-  answer.content_type = "text/plain; charset=utf-8";
-  return answer;
-}
-
 Answer json(std::string body, bool always_gzip = false) {
   Answer answer;
   answer.body = std::move(body);
@@ -48,21 +40,8 @@ Answer list(const std::vector<std::string>& values) {
   return json(writer.take());
 }
 
-class Request {
- public:
-  Request(const RunStore& store, const Parameters& parameters)
-      : store(store), parameters_(parameters) {}
-
-  bool has(const std::string& name) const { return parameters_.count(name) > 0; }
-  std::string text(const std::string& name, const std::string& fallback = "") const {
-    const auto found = parameters_.find(name);
-    return found == parameters_.end() ? fallback : found->second;
-  }
-
+struct Request : Query {
   const RunStore& store;
-
- private:
-  const Parameters& parameters_;
 };
 
 bool parse_dialect(const std::string& name, trace::Dialect& dialect) {
@@ -179,11 +158,6 @@ Answer tc_pie(const Request&, const Run&, const Profile& profile) {
   return json(trace::to_json(trace::tensor_core_pie(profile)));
 }
 
-bool parse_whole(const std::string& text, int64_t& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
 // Window and units of a memory route; false when a word is wrong.
 bool memory_request(const Request& request, const Profile& profile, trace::MemoryRequest& out) {
   for (const auto& [name, bound] :
@@ -237,8 +211,9 @@ Answer trace_file(const Request& request, const Run& run, const Profile& profile
   Answer answer;
   answer.always_gzip = true;
   answer.trace_file = profile.name;
+  answer.profile = kept_profile(request, run);
   if (!profile.has_kernels) return answer;
-  answer.counters = [kept = kept_profile(request, run)](const trace::TextSink& sink) {
+  answer.counters = [kept = answer.profile](const trace::TextSink& sink) {
     return trace::write_counters(*kept, sink);
   };
   return answer;
@@ -338,12 +313,20 @@ const std::vector<Route>& routes() {
 
 }  // namespace
 
+Answer failure(int status, std::string message) {
+  Answer answer;
+  answer.status = status;
+  answer.body = std::move(message);
+  answer.content_type = "text/plain; charset=utf-8";
+  return answer;
+}
+
 Answer answer(const RunStore& store, const std::string& path, const Parameters& parameters) {
   const auto& table = routes();
   const auto route = std::find_if(table.begin(), table.end(),
                                   [&](const Route& known) { return path == known.path; });
   if (route == table.end()) return failure(404, "no such route: " + path);
-  const Request request(store, parameters);
+  const Request request{{parameters}, store};
   for (const char* name : route->required)
     if (!request.has(name))
       return failure(400, std::string("the parameter ") + name + " is missing");

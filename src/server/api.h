@@ -22,10 +22,13 @@ struct Answer {
   // Of large answers instead of a body: writes it piece by piece, false when it could not finish.
   std::function<bool(const trace::TextSink&)> stream;
   // Of /trace: this file is the answer, with the counter events written by `counters` (may be
-  // empty) put in front of its own.
+  // empty) put in front of its own; packed once as long as `profile` is there.
   std::string trace_file;
+  std::shared_ptr<const trace::Profile> profile;
   std::function<bool(const trace::TextSink&)> counters;
 };
+
+Answer failure(int status, std::string message);
 
 // `path` is relative to the plugin's mount point: "/overview".
 Answer answer(const RunStore& store, const std::string& path, const Parameters& parameters);

@@ -14,16 +14,16 @@ namespace camshaft::server {
 
 // What a connection may cost.
 struct ConnectionLimits {
-  size_t request_bytes = 64 << 10;                // line, headers and body
+  size_t request_bytes = 64 << 10;                // line and headers; requests have no body
   std::chrono::milliseconds request_time{10000};  // from its first byte to its last
   std::chrono::milliseconds idle_time{5000};      // between two requests
-  std::chrono::milliseconds write_time{20000};    // without a byte taken
+  std::chrono::milliseconds write_time{20000};    // of a piece of 64 KB
 };
 
 struct HttpOptions {
   std::string host = "127.0.0.1";
   int port = 6006;          // 0: any free one
-  std::string path_prefix;  // before every route, as TensorBoard's --path_prefix
+  std::string path_prefix;  // before every route, as TensorBoard's --path_prefix: "/profiler"
   ConnectionLimits limits;
 };
 
@@ -42,8 +42,5 @@ class HttpServer {
   struct State;
   std::unique_ptr<State> state_;
 };
-
-// True when a Host header names this machine and not some site that resolves to it (DNS rebinding).
-bool is_own_host(const std::string& header, const std::string& bound_host);
 
 }  // namespace camshaft::server

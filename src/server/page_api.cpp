@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "server/page_query.h"
-#include "trace/cross_rank.h"
 #include "trace/views.h"
 
 namespace camshaft::server {
@@ -17,14 +16,6 @@ using trace::Profile;
 
 constexpr size_t kMaxBlocks = 14000;  // of a timeline window: about a megabyte
 constexpr int64_t kMaxSteps = 2000;
-
-Answer failure(int status, std::string message) {
-  Answer answer;
-  answer.status = status;
-  answer.body = std::move(message);
-  answer.content_type = "text/plain; charset=utf-8";
-  return answer;
-}
 
 void write_steps(JsonWriter& writer, const Profile& profile) {
   std::vector<trace::Part> parts;
@@ -40,6 +31,7 @@ void write_steps(JsonWriter& writer, const Profile& profile) {
   writer.text("steps_from", profile.steps.from_profiler     ? "ProfilerStep"
                             : profile.steps.from_annotation ? profile.steps.annotation
                                                             : "");
+  writer.text("steps_note", profile.steps.note);
   writer.integer("step_count", static_cast<int64_t>(profile.steps.list.size()))
       .key("steps")
       .begin_array();
@@ -64,7 +56,8 @@ void write_devices(JsonWriter& writer, const Profile& profile, const trace::Insi
     writer.real("utilization", use.utilization);
     if (use.sm_efficiency) writer.real("sm_efficiency", *use.sm_efficiency);
     if (use.occupancy) writer.real("occupancy", *use.occupancy / 100);
-    if (use.matrix_share) writer.real("tensor_cores", *use.matrix_share);
+    writer.real("tensor_cores", use.matrix_share)
+        .real("tensor_cores_unknown", use.matrix_unknown_share);
     for (const trace::IdleSplit& idle : insights.idle) {
       if (idle.device != use.device) continue;
       writer.key("idle").begin_object().real("span", idle.span_us).real("busy", idle.busy_us);
@@ -78,7 +71,7 @@ void write_devices(JsonWriter& writer, const Profile& profile, const trace::Insi
   writer.end_array();
 }
 
-Answer overview(const Query&, const ProfileEntry& entry) {
+Answer overview(const Query&, const Run& run, const ProfileEntry& entry) {
   const Profile& profile = *entry.profile();
   const trace::Insights& insights = entry.insights();
   JsonWriter writer;
@@ -86,7 +79,7 @@ Answer overview(const Query&, const ProfileEntry& entry) {
   write_steps(writer, profile);
   write_devices(writer, profile, insights);
   writer.key("findings").begin_array();
-  for (const trace::Finding& finding : insights.findings)
+  for (const trace::Finding& finding : run.findings(entry))
     writer.begin_object()
         .text("id", finding.id)
         .text("text", finding.text)
@@ -101,7 +94,7 @@ Answer overview(const Query&, const ProfileEntry& entry) {
   return page_json(writer);
 }
 
-Answer insights(const Query&, const ProfileEntry& entry) {
+Answer insights(const Query&, const Run&, const ProfileEntry& entry) {
   const trace::Insights& found = entry.insights();
   JsonWriter writer;
   writer.begin_object().key("causes").begin_array();
@@ -169,7 +162,7 @@ std::string track_title(const trace::Trace& from, uint32_t track) {
                      shortened(from.strings[is_named ? label->label : at.tid]));
 }
 
-Answer timeline(const Query& query, const ProfileEntry& entry) {
+Answer timeline(const Query& query, const Run&, const ProfileEntry& entry) {
   const trace::Trace& from = entry.profile()->trace;
   const trace::Timeline& lines = entry.timeline();
   // Times are nanoseconds after the first event: exact in a client's doubles.
@@ -220,7 +213,6 @@ Answer timeline(const Query& query, const ProfileEntry& entry) {
 // The same figures of every worker of a span, side by side, with how far the slowest is behind.
 Answer ranks(const Query& query, const Run& run) {
   const std::string span = query.text("span");
-  std::vector<const Profile*> profiles;
   JsonWriter writer;
   writer.begin_object().key("workers").begin_array();
   for (const auto& [key, entry] : run.entries) {
@@ -230,14 +222,19 @@ Answer ranks(const Query& query, const Run& run) {
     for (const auto& [name, value] : trace::metrics(*entry->profile(), entry->insights()))
       writer.real(name, value);
     writer.end_object().end_object();
-    profiles.push_back(entry->profile().get());
   }
-  const trace::CrossRank matched = trace::match_collectives(profiles);
+  const trace::CrossRank& matched = *run.ranks(span);
   writer.end_array().integer("collectives", matched.collectives).key("ranks").begin_array();
   for (const trace::RankUse& use : matched.ranks) {
     writer.begin_object().text("worker", use.worker).integer("matched", use.matched);
     writer.integer("unmatched", use.unmatched).integer("came_last", use.came_last);
-    writer.real("wait", use.wait_us).real("transfer", use.transfer_us).end_object();
+    writer.real("wait", use.wait_us).real("transfer", use.transfer_us);
+    writer.real("wait_percent", use.wait_percent).real("transfer_percent", use.transfer_percent);
+    writer.text("waits_for", use.waits_for < 0 ? "" : matched.ranks[use.waits_for].title());
+    writer.text("busy_with", trace::part_name(use.busy_with));
+    writer.real("busy_percent", use.busy_percent)
+        .real("busy_excess", use.busy_excess_percent)
+        .end_object();
   }
   writer.end_array().end_object();
   return page_json(writer);
@@ -278,7 +275,7 @@ Answer state(const RunStore& store) {
 
 struct PageRoute {
   const char* path;
-  Answer (*of_entry)(const Query&, const ProfileEntry&);
+  Answer (*of_entry)(const Query&, const Run&, const ProfileEntry&);
   Answer (*of_run)(const Query&, const Run&);
 };
 
@@ -302,7 +299,7 @@ Answer page_answer(const RunStore& store, const std::string& path, const Paramet
   if (route->of_run != nullptr) return route->of_run(query, *run);
   const auto entry = run->entries.find({query.text("worker"), query.text("span")});
   if (entry == run->entries.end()) return failure(404, "no profile of this worker and span");
-  return route->of_entry(query, *entry->second);
+  return route->of_entry(query, *run, *entry->second);
 }
 
 }  // namespace camshaft::server

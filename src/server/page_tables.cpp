@@ -104,10 +104,9 @@ using trace::MemoryStat;
 
 constexpr NumberColumn<MemoryStat> kMemoryColumns[] = {
     {"calls", [](const Profile&, const MemoryStat& row) { return static_cast<double>(row.calls); }},
-    {"self_increase",
-     [](const Profile&, const MemoryStat& row) { return static_cast<double>(row.self_increase); }},
-    {"increase",
-     [](const Profile&, const MemoryStat& row) { return static_cast<double>(row.increase); }},
+    {"self_kept",
+     [](const Profile&, const MemoryStat& row) { return static_cast<double>(row.self_kept); }},
+    {"kept", [](const Profile&, const MemoryStat& row) { return static_cast<double>(row.kept); }},
     {"self_allocations",
      [](const Profile&, const MemoryStat& row) {
        return static_cast<double>(row.self_allocations);
@@ -120,7 +119,7 @@ constexpr NumberColumn<MemoryStat> kMemoryColumns[] = {
 
 }  // namespace
 
-Answer page_operators(const Query& query, const ProfileEntry& entry) {
+Answer page_operators(const Query& query, const Run&, const ProfileEntry& entry) {
   const Profile& profile = *entry.profile();
   const bool by_shape = query.text("group") == "shape";
   JsonWriter writer;
@@ -146,7 +145,7 @@ Answer page_operators(const Query& query, const ProfileEntry& entry) {
   return page_json(writer);
 }
 
-Answer page_kernels(const Query& query, const ProfileEntry& entry) {
+Answer page_kernels(const Query& query, const Run&, const ProfileEntry& entry) {
   const Profile& profile = *entry.profile();
   const bool by_launch = query.text("group") == "launch";
   JsonWriter writer;
@@ -162,7 +161,8 @@ Answer page_kernels(const Query& query, const ProfileEntry& entry) {
       [&](JsonWriter& out, const KernelGroup& row) {
         const std::string_view name = profile.trace.strings[row.name];
         out.text("name", shortened(name))
-            .boolean("tensor_cores", trace::uses_matrix_units(name, profile.semantics));
+            .text("tensor_cores",
+                  trace::matrix_use_word(trace::matrix_use(name, profile.semantics)));
         if (!by_launch) return;
         out.text("op", shortened(op_of(row))).text("grid", profile.trace.strings[row.grid]);
         out.text("block", profile.trace.strings[row.block]).integer("registers", row.registers);
@@ -176,7 +176,7 @@ Answer page_kernels(const Query& query, const ProfileEntry& entry) {
   return page_json(writer);
 }
 
-Answer page_memory(const Query& query, const ProfileEntry& entry) {
+Answer page_memory(const Query& query, const Run&, const ProfileEntry& entry) {
   const Profile& profile = *entry.profile();
   const auto tables =
       trace::memory_stats(profile.trace, profile.clock, profile.semantics, profile.forest,

@@ -114,6 +114,25 @@ std::vector<std::string> Run::spans() const {
   return {names.begin(), names.end()};
 }
 
+std::shared_ptr<const trace::CrossRank> Run::ranks(const std::string& span) const {
+  const std::lock_guard lock(cross_->mutex);
+  std::shared_ptr<const trace::CrossRank>& known = cross_->by_span[span];
+  if (known != nullptr) return known;
+  std::vector<const Profile*> workers;
+  for (const auto& [key, entry] : entries)
+    if (key.second == span) workers.push_back(entry->profile().get());
+  known = std::make_shared<const trace::CrossRank>(trace::match_collectives(workers));
+  return known;
+}
+
+std::vector<trace::Finding> Run::findings(const ProfileEntry& entry) const {
+  const auto together = ranks(entry.span());
+  for (size_t k = 0; k < together->ranks.size(); ++k)
+    if (together->ranks[k].worker == entry.file().worker)
+      return trace::with_ranks(entry.insights().findings, *together, k);
+  return entry.insights().findings;
+}
+
 RunStore::RunStore(std::vector<std::string> paths, StoreOptions options)
     : paths_(std::move(paths)), options_(options) {
   if (options_.threads <= 0) options_.threads = default_num_threads();
@@ -162,7 +181,7 @@ std::shared_ptr<const Run> RunStore::run(const std::string& name) const {
   const std::lock_guard lock(mutex_);
   const auto found = runs_.find(name);
   if (found == runs_.end() || found->second->entries.empty()) return nullptr;
-  return std::make_shared<Run>(*found->second);  // a snapshot: readers never see a run change
+  return found->second;  // never changes: another takes its place
 }
 
 std::shared_ptr<const trace::DiffNode> RunStore::diff(
@@ -259,7 +278,7 @@ void RunStore::scan() {
     if (known == now) continue;
     known = std::move(now);
     auto& run = runs_[job.run];
-    if (run == nullptr) run = std::make_shared<Run>(Run{job.run, {}});
+    if (run == nullptr) run = std::make_shared<Run>(job.run);
     ++state_.files;
     state_.bytes += job.bytes;
     jobs_.push_back(std::move(job));
@@ -344,6 +363,7 @@ void RunStore::read(const Job& job) {
     if (!trace->report.note.empty())
       notes_[job.file.path] = {job.file.path + ": " + trace->report.note, false};
     auto updated = std::make_shared<Run>(*runs_[job.run]);
+    updated->forget_ranks();
     for (auto at = updated->entries.begin(); at != updated->entries.end();)
       at = at->second->file().path == job.file.path ? updated->entries.erase(at) : std::next(at);
     updated->entries[{job.file.worker, job.span}] = entry;

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "trace/cross_rank.h"
 #include "trace/diff.h"
 #include "trace/insights.h"
 #include "trace/profile.h"
@@ -68,6 +69,8 @@ class ProfileEntry {
 };
 
 struct Run {
+  explicit Run(std::string called) : name(std::move(called)) {}
+
   std::string name;
   std::map<std::pair<std::string, std::string>, std::shared_ptr<const ProfileEntry>>
       entries;  // (worker, span)
@@ -75,6 +78,18 @@ struct Run {
   const ProfileEntry* find(const std::string& worker, const std::string& span) const;
   std::vector<std::string> workers() const;
   std::vector<std::string> spans() const;
+  // What the workers of a span say together; worked out on first use.
+  std::shared_ptr<const trace::CrossRank> ranks(const std::string& span) const;
+  // What stands out in a profile, the other workers of its span considered.
+  std::vector<trace::Finding> findings(const ProfileEntry& entry) const;
+  void forget_ranks() { cross_ = std::make_shared<CrossCache>(); }
+
+ private:
+  struct CrossCache {
+    std::mutex mutex;
+    std::map<std::string, std::shared_ptr<const trace::CrossRank>> by_span;
+  };
+  std::shared_ptr<CrossCache> cross_ = std::make_shared<CrossCache>();
 };
 
 struct LoadState {

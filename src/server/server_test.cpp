@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "server/api.h"
+#include "server/http_routes.h"
 #include "server/http_server.h"
 #include "server/page_api.h"
 #include "trace/byte_source.h"
@@ -238,6 +240,12 @@ class Connection {
     return ::send(socket_, text.data(), text.size(), MSG_NOSIGNAL) ==
            static_cast<ssize_t>(text.size());
   }
+  // What comes with the next packet.
+  std::string some() {
+    char buffer[4096];
+    const ssize_t got = ::recv(socket_, buffer, sizeof buffer, 0);
+    return std::string(buffer, static_cast<size_t>(std::max<ssize_t>(0, got)));
+  }
   std::string rest() {
     std::string text;
     char buffer[4096];
@@ -346,26 +354,22 @@ TEST_F(Server, ConnectionsAreKeptForTheNextRequest) {
   EXPECT_NE(answers.find("HTTP/1.1 200 OK", 10), std::string::npos);
 }
 
-TEST_F(Server, LargeAnswersComeInPieces) {
+TEST_F(Server, LargeAnswersArePackedAndSayHowLongTheyAre) {
   const auto store = load();
   Running server(*store, {});
   const std::string answer =
       server.get("/data/plugin/pytorch_profiler/tree?run=job&worker=worker0&span=default");
   EXPECT_EQ(first_line(answer), "HTTP/1.1 200 OK");
   EXPECT_NE(answer.find("Content-Encoding: gzip"), std::string::npos);
-  EXPECT_NE(answer.find("Transfer-Encoding: chunked"), std::string::npos);
-  EXPECT_EQ(answer.substr(answer.size() - 5), "0\r\n\r\n");
+  const size_t body = answer.find("\r\n\r\n") + 4;
+  const size_t length = answer.find("Content-Length: ");
+  ASSERT_NE(length, std::string::npos);
+  EXPECT_EQ(std::stoul(answer.substr(length + 16)), answer.size() - body);
 }
 
-// The body of a chunked answer, unpacked once.
+// The body of an answer, unpacked once.
 std::string unpacked_body(const std::string& answer) {
-  std::string packed;
-  for (size_t at = answer.find("\r\n\r\n") + 4; at < answer.size();) {
-    const size_t length = std::stoul(answer.substr(at), nullptr, 16);
-    at = answer.find("\r\n", at) + 2;
-    packed += answer.substr(at, length);
-    at += length + 2;
-  }
+  const std::string packed = answer.substr(answer.find("\r\n\r\n") + 4);
   std::string text(1 << 20, '\0');
   auto source = trace::memory_byte_source(packed.data(), packed.size());
   auto count = source->read(text.data(), text.size());
@@ -383,6 +387,105 @@ TEST_F(Server, LargeAnswersArePackedOnce) {
                                             std::string("Host: localhost\r\n") + encodings);
       EXPECT_EQ(unpacked_body(answer).substr(0, 1), "{") << route << " " << encodings;
     }
+}
+
+TEST_F(Server, ATakenPortIsRefused) {
+  const auto store = load();
+  Running first(*store, {});
+  HttpOptions options;
+  options.port = first.port();
+  HttpServer second(*store, options);
+  const Status bound = second.bind();
+  ASSERT_FALSE(bound.ok());
+  EXPECT_NE(bound.message().find("another program listens there"), std::string::npos)
+      << bound.message();
+}
+
+TEST_F(Server, PortsAndPrefixesThatCannotBeAreRefused) {
+  const auto store = load();
+  for (const auto& [port, prefix] :
+       {std::pair{99999999, ""}, {-1, ""}, {0, "foo"}, {0, "/"}, {0, "/foo/"}, {0, "/a b"}}) {
+    HttpOptions options;
+    options.port = port;
+    options.path_prefix = prefix;
+    EXPECT_FALSE(HttpServer(*store, options).bind().ok()) << port << " '" << prefix << "'";
+  }
+  HttpOptions options;
+  options.path_prefix = "/team/profiler";
+  Running server(*store, options);
+  EXPECT_EQ(first_line(server.get("/team/profiler/api/state")), "HTTP/1.1 200 OK");
+  EXPECT_EQ(first_line(server.get("/team/profiler")), "HTTP/1.1 200 OK");
+  EXPECT_EQ(first_line(server.get("/api/state")), "HTTP/1.1 404 Not Found");
+}
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+TEST_F(Server, WhatIsNoGetIsAnsweredAtOnce) {
+  const auto store = load();
+  Running server(*store, {});
+  const auto start = std::chrono::steady_clock::now();
+  for (const char* headers : {"", "Content-Length: 1000\r\n", "Transfer-Encoding: chunked\r\n"}) {
+    Connection connection(server.port());
+    connection.send("POST /api/state HTTP/1.1\r\nHost: localhost\r\n" + std::string(headers) +
+                    "\r\n");
+    EXPECT_EQ(first_line(connection.some()), "HTTP/1.1 405 Method Not Allowed") << headers;
+  }
+  Connection connection(server.port());
+  connection.send("HEAD /api/state HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+  const std::string head = connection.rest();
+  EXPECT_EQ(first_line(head), "HTTP/1.1 200 OK");
+  EXPECT_EQ(head.find("\r\n\r\n"), head.size() - 4);
+  EXPECT_LT(seconds_since(start), 5);
+}
+
+// Idle ones, half requests, and ones that ask and do not read: 500 together.
+TEST_F(Server, SlowClientsDoNotDelayAFastOne) {
+  const auto store = load();
+  Running server(*store, {});
+  const std::string tree =
+      "GET /data/plugin/pytorch_profiler/trace?run=job&worker=worker0&span=default HTTP/1.1\r\n"
+      "Host: localhost\r\n\r\n";
+  std::vector<std::unique_ptr<Connection>> slow;
+  for (int k = 0; k < 500; ++k) {
+    slow.push_back(std::make_unique<Connection>(server.port()));
+    if (k % 3 == 1) slow.back()->send("GET /api/state HTT");
+    if (k % 3 == 2) slow.back()->send(tree);
+  }
+  std::vector<double> times;
+  for (int k = 0; k < 21; ++k) {
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_EQ(first_line(server.get("/api/state")), "HTTP/1.1 200 OK");
+    times.push_back(seconds_since(start));
+  }
+  std::sort(times.begin(), times.end());
+  std::printf("beside 500 slow clients: median %.1f ms, slowest %.1f ms\n", 1e3 * times[10],
+              1e3 * times.back());
+  EXPECT_LT(times[10], 0.1);
+}
+
+TEST_F(Server, ATraceIsPackedOnceForAllWhoAsk) {
+  std::string events;
+  for (int k = 0; k < 200000; ++k)
+    events += (k == 0 ? "" : ",") +
+              std::string(R"({"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":1,"ts":)") +
+              std::to_string(10 * k) + R"(,"dur":5})";
+  add("job/worker1.pt.trace.json", "[" + events + "]");
+  const auto store = load();
+  Running server(*store, {});
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<std::unique_ptr<Connection>> all;
+  for (int k = 0; k < 200; ++k) {
+    all.push_back(std::make_unique<Connection>(server.port()));
+    all.back()->send(
+        "GET /data/plugin/pytorch_profiler/trace?run=job&worker=worker1&span=default HTTP/1.1\r\n"
+        "Host: localhost\r\nConnection: close\r\n\r\n");
+  }
+  const std::string first = all.front()->rest();
+  EXPECT_EQ(first_line(first), "HTTP/1.1 200 OK");
+  for (size_t k = 1; k < all.size(); ++k) EXPECT_EQ(all[k]->rest(), first);
+  EXPECT_LT(seconds_since(start), 20);
 }
 
 }  // namespace

@@ -9,10 +9,9 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "server/body.h"
 
 namespace camshaft::server {
-
-using PieceSink = std::function<bool(std::string_view)>;
 
 // Calls `sink` with pieces of the packed stream; `sink` returns false to stop. `counters` (may be
 // empty) writes events with commas between them.

@@ -90,16 +90,25 @@ void advise_distribution(const Profile& profile, const StepFigures& figures,
   }
 }
 
-void advise_communication(const StepFigures& figures, std::vector<Advice>& list) {
+void advise_communication(const Profile& profile, const StepFigures& figures,
+                          std::vector<Advice>& list) {
   const double part = share(figures.breakdown, Part::kCommunication);
   if (part <= 0.1) return;
+  const char* url = "https://pytorch.org/docs/stable/ddp_comm_hooks.html";
+  if (!profile.semantics.original) {
+    add(list, 4, part * 100,
+        fmt::format("Communication takes {:.1f}% of the step, waiting for other ranks included: "
+                    "the traces of all ranks together tell which. {}, gradient accumulation or a "
+                    "larger batch lower transfers; waiting has its cause on another rank.",
+                    part * 100, link(url, "Gradient compression")));
+    return;
+  }
   add(list, 4, part * 100,
       fmt::format(
           "Communication takes {:.1f}% of the step. {}, gradient accumulation or a larger batch "
           "lower it. A "
           "larger effective batch can change convergence; optimizers such as LAMB are made for it.",
-          part * 100,
-          link("https://pytorch.org/docs/stable/ddp_comm_hooks.html", "Gradient compression")));
+          part * 100, link(url, "Gradient compression")));
 }
 
 void advise_utilization(const Profile& profile, const StepFigures& figures,
@@ -169,7 +178,7 @@ std::vector<Advice> advise(const Profile& profile, const StepFigures& figures) {
   std::vector<Advice> list;
   advise_data_loading(profile, figures, list);
   advise_distribution(profile, figures, list);
-  advise_communication(figures, list);
+  advise_communication(profile, figures, list);
   advise_utilization(profile, figures, list);
   advise_tensor_cores(profile, figures, list);
   advise_memory(profile, list);

@@ -72,6 +72,13 @@ std::vector<Ranges> divide(const Breakdown& breakdown, const Ranges& steps, bool
   return taken;
 }
 
+bool touches(const Ranges& ranges, const Step& step) {
+  const auto first = std::partition_point(
+      ranges.begin(), ranges.end(), [&](const Range& range) { return range.end <= step.start; });
+  return first != ranges.end() &&
+         (first->start < step.end || (step.start == step.end && first->start <= step.start));
+}
+
 }  // namespace
 
 const char* part_name(Part part) {
@@ -107,9 +114,11 @@ Breakdown break_down(const Trace& trace, const Clock& clock, const Semantics& se
   breakdown.average.assign(kPartCount, 0);
   for (const Step& step : steps.list) {
     std::vector<double>& parts = breakdown.steps.emplace_back(kPartCount);
+    breakdown.touched.push_back(0);
     for (int k = 0; k < kPartCount; ++k) {
       parts[k] = total_within(taken[k], {step.start, step.end});
       breakdown.average[k] += parts[k];
+      if (touches(taken[k], step)) breakdown.touched.back() |= 1u << k;
     }
     breakdown.average_step += step.end - step.start;
   }

@@ -2,6 +2,7 @@
 #include "trace/communication.h"
 
 #include <algorithm>
+#include <map>
 #include <unordered_map>
 
 namespace camshaft::trace {
@@ -96,51 +97,192 @@ int64_t element_bytes_of(std::string_view type) {
   return type.find("Float8") != type.npos || type.find("float8") != type.npos ? 1 : 0;
 }
 
-Collectives find_collectives(const Trace& trace, const Clock& clock, const Semantics& semantics) {
-  Collectives found;
-  std::unordered_map<int64_t, size_t> by_id;
-  const EventColumns& events = trace.events;
-  for (uint32_t event = 0; event < events.size(); ++event) {
-    const EventKind kind = events.kind[event];
-    const bool is_host = kind == EventKind::kOperator || kind == EventKind::kAnnotation ||
-                         (kind == EventKind::kGpuAnnotation && semantics.original);
-    if (!is_host) continue;
-    const std::string_view library = collective_library(trace.name_of(event), semantics.dialect);
-    if (library.empty()) continue;
-    if (!found.library.empty() && found.library != library) found.several_libraries = true;
-    found.library = library;
+namespace {
+
+class Finder {
+ public:
+  Finder(const Trace& trace, const Clock& clock, const Semantics& semantics,
+         const CallForest& forest, const Launches& launches)
+      : trace_(trace), clock_(clock), semantics_(semantics), forest_(forest), launches_(launches) {}
+
+  Collectives run() {
+    for (uint32_t event = 0; event < trace_.events.size(); ++event) add_host_op(event);
+    found_.device_is_communication.assign(trace_.events.size(), false);
+    for (uint32_t event = 0; event < trace_.events.size(); ++event)
+      if (carries_communication(trace_, event, semantics_, found_)) add_kernel(event);
+    if (!semantics_.loses()) join_by_order();
+    if (!semantics_.loses())
+      for (CollectiveOp& op : found_.ops)
+        if (op.ranges.size() > 1) op.ranges.erase(op.ranges.begin());
+    std::stable_sort(found_.ops.begin(), found_.ops.end(),
+                     [](const CollectiveOp& a, const CollectiveOp& b) {
+                       return a.start != b.start ? a.start < b.start : a.end > b.end;
+                     });
+    return std::move(found_);
+  }
+
+ private:
+  Range range_of(uint32_t event) const {
+    const Ticks start = clock_.start(trace_.events.start_ns[event]);
+    return {start, start + clock_.duration(trace_.events.duration_ns[event])};
+  }
+
+  CollectiveOp op_of(uint32_t event) const {
     CollectiveOp op;
     op.event = event;
-    op.name = events.name[event];
-    op.start = clock.start(events.start_ns[event]);
-    op.end = op.start + clock.duration(events.duration_ns[event]);
-    op.bytes = input_bytes(trace, event, semantics);
-    op.ranges.push_back({op.start, op.end});
-    const int64_t id = external_id_of(trace, event);
-    const auto [place, is_new] = by_id.try_emplace(id, found.ops.size());
-    if (is_new)
-      found.ops.push_back(std::move(op));
+    op.name = trace_.name_of(event);
+    op.verb = collective_verb(op.name);
+    const Range range = range_of(event);
+    op.start = range.start;
+    op.end = range.end;
+    op.ranges.push_back(range);
+    return op;
+  }
+
+  void add_host_op(uint32_t event) {
+    const EventKind kind = trace_.events.kind[event];
+    const bool is_host = kind == EventKind::kOperator || kind == EventKind::kAnnotation ||
+                         (kind == EventKind::kGpuAnnotation && semantics_.original);
+    if (!is_host) return;
+    const std::string_view library = collective_library(trace_.name_of(event), semantics_.dialect);
+    if (library.empty()) return;
+    if (!found_.library.empty() && found_.library != library) found_.several_libraries = true;
+    found_.library = library;
+    CollectiveOp op = op_of(event);
+    op.bytes = input_bytes(trace_, event, semantics_);
+    const int64_t id = external_id_of(trace_, event);
+    const auto [place, is_new] = by_id_.try_emplace(id, found_.ops.size());
+    // The plugin's rule: a repeated id is the same collective.
+    if (is_new || !semantics_.loses())
+      found_.ops.push_back(std::move(op));
     else
-      found.ops[place->second] = std::move(op);
-    found.external_ids.insert(id);
+      found_.ops[place->second] = std::move(op);
+    by_event_[event] = is_new || !semantics_.loses() ? found_.ops.size() - 1 : place->second;
+    found_.external_ids.insert(id);
   }
-  found.device_is_communication.assign(events.size(), false);
-  for (uint32_t event = 0; event < events.size(); ++event) {
-    if (!carries_communication(trace, event, semantics, found)) continue;
-    found.device_is_communication[event] = true;
-    const auto owner = by_id.find(trace.device[events.detail[event]].external_id);
-    if (owner == by_id.end() ||
-        trace.strings[found.ops[owner->second].name].substr(0, 5) == "gloo:")
-      continue;
-    const Ticks start = clock.start(events.start_ns[event]);
-    found.ops[owner->second].ranges.push_back(
-        {start, start + clock.duration(events.duration_ns[event])});
+
+  // The collective around the call that launched a kernel.
+  size_t enclosing_op(uint32_t event) const {
+    for (uint32_t node = launches_.node_of_device(event); node != kNoRow;
+         node = forest_.nodes[node].parent) {
+      const auto op = by_event_.find(forest_.nodes[node].event);
+      if (op != by_event_.end()) return op->second;
+    }
+    return kNone;
   }
-  std::stable_sort(found.ops.begin(), found.ops.end(),
-                   [](const CollectiveOp& a, const CollectiveOp& b) {
-                     return a.start != b.start ? a.start < b.start : a.end > b.end;
-                   });
-  return found;
+
+  size_t owner_of(uint32_t event) const {
+    const int64_t id = trace_.device[trace_.events.detail[event]].external_id;
+    const auto by_id = by_id_.find(id);
+    if (semantics_.loses()) return by_id == by_id_.end() ? kNone : by_id->second;
+    const size_t around = enclosing_op(event);
+    if (around != kNone) return around;
+    return by_id != by_id_.end() && id != kNoId && id != 0 ? by_id->second : kNone;
+  }
+
+  void add_kernel(uint32_t event) {
+    found_.device_is_communication[event] = true;
+    size_t owner = owner_of(event);
+    if (owner == kNone) {
+      if (semantics_.loses()) return;
+      found_.ops.push_back(op_of(event));
+      describe(event, found_.ops.back());
+      if (found_.library.empty()) found_.library = "nccl";
+      return;
+    }
+    CollectiveOp& op = found_.ops[owner];
+    if (op.name.substr(0, 5) == "gloo:") return;
+    op.ranges.push_back(range_of(event));
+    if (!semantics_.loses()) describe(event, op);
+  }
+
+  // Operations without kernels beside kernels without operations: where they are as many of a
+  // kind, the n-th launched the n-th.
+  void join_by_order() {
+    std::map<std::string, std::pair<std::vector<size_t>, std::vector<size_t>>> kinds;
+    for (size_t k = 0; k < found_.ops.size(); ++k) {
+      const CollectiveOp& op = found_.ops[k];
+      if (is_device_activity(trace_.events.kind[op.event]))
+        kinds[op.verb].second.push_back(k);
+      else if (op.ranges.size() == 1)
+        kinds[op.verb].first.push_back(k);
+    }
+    std::vector<bool> joined(found_.ops.size(), false);
+    for (const auto& [verb, lists] : kinds) {
+      const auto& [calls, kernels] = lists;
+      if (calls.size() != kernels.size()) continue;
+      for (size_t k = 0; k < calls.size(); ++k) {
+        CollectiveOp &call = found_.ops[calls[k]], &kernel = found_.ops[kernels[k]];
+        call.ranges.push_back(kernel.ranges.front());
+        call.group = kernel.group;
+        call.group_ranks = kernel.group_ranks;
+        call.sequence = kernel.sequence;
+        joined[kernels[k]] = true;
+      }
+    }
+    size_t at = 0;
+    std::erase_if(found_.ops, [&](const CollectiveOp&) { return joined[at++]; });
+  }
+
+  // What newer traces say of a kernel's collective.
+  void describe(uint32_t event, CollectiveOp& op) const {
+    const uint32_t row = trace_.device[trace_.events.detail[event]].collective;
+    const bool is_own = op.event == event;
+    if (row == kNoRow) {
+      if (is_own && op.verb != op.name) op.name = "nccl:" + op.verb;
+      return;
+    }
+    const CollectiveDetail& detail = trace_.collectives[row];
+    op.verb = collective_verb(trace_.strings[detail.name]);
+    op.group = detail.group;
+    op.group_ranks = detail.ranks;
+    op.sequence = detail.sequence;
+    if (!is_own) return;
+    op.name = "nccl:" + op.verb;
+    op.bytes = detail.in_elements * element_bytes_of(trace_.strings[detail.dtype]);
+  }
+
+  static constexpr size_t kNone = ~size_t{0};
+  const Trace& trace_;
+  const Clock& clock_;
+  const Semantics& semantics_;
+  const CallForest& forest_;
+  const Launches& launches_;
+  Collectives found_;
+  std::unordered_map<int64_t, size_t> by_id_;
+  std::unordered_map<uint32_t, size_t> by_event_;
+};
+
+struct Verb {
+  std::string_view sign;  // in lower case without '_'
+  const char* verb;
+};
+// In this order: "reducescatter" is no "reduce".
+constexpr Verb kVerbs[] = {{"reducescatter", "reduce_scatter"},
+                           {"allreduce", "all_reduce"},
+                           {"allgather", "all_gather"},
+                           {"alltoall", "all_to_all"},
+                           {"sendrecv", "send_recv"},
+                           {"broadcast", "broadcast"},
+                           {"barrier", "barrier"},
+                           {"reduce", "reduce"},
+                           {"send", "send"},
+                           {"recv", "recv"}};
+
+}  // namespace
+
+std::string collective_verb(std::string_view name) {
+  std::string plain;
+  for (const char c : name)
+    if (c != '_') plain += c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  for (const Verb& known : kVerbs)
+    if (plain.find(known.sign) != plain.npos) return known.verb;
+  return std::string(name);
+}
+
+Collectives find_collectives(const Trace& trace, const Clock& clock, const Semantics& semantics,
+                             const CallForest& forest, const Launches& launches) {
+  return Finder(trace, clock, semantics, forest, launches).run();
 }
 
 void assign_steps(Collectives& collectives, const Steps& steps) {

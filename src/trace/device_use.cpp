@@ -45,27 +45,38 @@ std::vector<CounterPoint> efficiency_stretches(const std::vector<KernelRun>& run
   return stretches;
 }
 
-std::optional<double> mean_efficiency(const std::vector<CounterPoint>& stretches,
-                                      const Range& span) {
-  double weighted = 0;
-  bool any = false;
-  for (const CounterPoint& stretch : stretches) {
-    const Ticks from = std::max(stretch.start, span.start), to = std::min(stretch.end, span.end);
-    if (from >= to) continue;
-    any = true;
-    weighted += stretch.value * (to - from);
+// Calls `visit` with the length of each part of [start, end) inside the windows.
+template <class Visit>
+void for_each_overlap(const Ranges& windows, Ticks start, Ticks end, const Visit& visit) {
+  auto window = std::partition_point(windows.begin(), windows.end(),
+                                     [&](const Range& known) { return known.end <= start; });
+  for (; window != windows.end() && window->start < end; ++window) {
+    const Ticks from = std::max(start, window->start), to = std::min(end, window->end);
+    if (from < to) visit(to - from);
   }
-  if (!any || span.end <= span.start) return std::nullopt;
-  return weighted / (span.end - span.start);
 }
 
-std::optional<double> mean_occupancy(const std::vector<KernelRun>& runs, const Range& span) {
+std::optional<double> mean_efficiency(const std::vector<CounterPoint>& stretches,
+                                      const Ranges& windows) {
+  double weighted = 0;
+  bool any = false;
+  for (const CounterPoint& stretch : stretches)
+    for_each_overlap(windows, stretch.start, stretch.end, [&](Ticks length) {
+      any = true;
+      weighted += stretch.value * length;
+    });
+  if (!any || !(total(windows) > 0)) return std::nullopt;
+  return weighted / total(windows);
+}
+
+std::optional<double> mean_occupancy(const std::vector<KernelRun>& runs, const Ranges& windows) {
   double weighted = 0, weight = 0;
   for (const KernelRun& run : runs) {
-    const Ticks from = std::max(run.start, span.start), to = std::min(run.end, span.end);
-    if (run.occupancy < 0 || from >= to) continue;
-    weighted += run.occupancy * (to - from);
-    weight += to - from;
+    if (run.occupancy < 0) continue;
+    for_each_overlap(windows, run.start, run.end, [&](Ticks length) {
+      weighted += run.occupancy * length;
+      weight += length;
+    });
   }
   if (weight <= 0) return std::nullopt;
   return weighted / weight;
@@ -113,11 +124,30 @@ void fill_buckets(DeviceUses& uses, const Clock& clock, const Range& range) {
     }
 }
 
-// AMD's kernels tell matrix units only in part: none seen does not mean none used.
-bool names_tell_all(const Trace& trace, const Launches& launches) {
-  return std::none_of(launches.runtimes.begin(), launches.runtimes.end(), [&](uint32_t runtime) {
-    return trace.name_of(runtime).substr(0, 3) == "hip";
-  });
+// Whether their names say that kernels work on matrix units, by share of their time.
+void matrix_shares(const Trace& trace, const Clock& clock, const Semantics& semantics,
+                   const Launches& launches, DeviceUses& uses) {
+  struct Sum {
+    double of[3] = {0, 0, 0};  // by MatrixUse
+  };
+  std::map<int64_t, Sum> sums;
+  std::vector<int8_t> known(trace.strings.size(), -1);
+  for (const uint32_t device : launches.devices) {
+    if (trace.events.kind[device] != EventKind::kKernel ||
+        is_collective_kernel(trace.name_of(device)))
+      continue;
+    int8_t& use = known[trace.events.name[device]];
+    if (use < 0) use = static_cast<int8_t>(matrix_use(trace.name_of(device), semantics));
+    sums[trace.device[trace.events.detail[device]].device].of[use] +=
+        event_length(trace, clock, device);
+  }
+  for (DeviceUse& use : uses.devices) {
+    const auto& of = sums[use.device].of;
+    const double all = of[0] + of[1] + of[2];
+    if (all <= 0) continue;
+    use.matrix_share = of[static_cast<int>(MatrixUse::kYes)] / all;
+    use.matrix_unknown_share = of[static_cast<int>(MatrixUse::kUnknown)] / all;
+  }
 }
 
 // Of kernels launched directly by operators: Tensor Core time and all time per device, and the
@@ -132,7 +162,7 @@ void tensor_core_shares(const Trace& trace, const Clock& clock, const Semantics&
       has_eligible_child[forest.nodes[node].parent] = true;
   double all = 0, eligible = 0;
   struct Sum {
-    double tensor = 0, matrix = 0, all = 0;
+    double tensor = 0, all = 0;
   };
   std::map<int64_t, Sum> per_device;
   for (const uint32_t device : launches.devices) {
@@ -146,15 +176,12 @@ void tensor_core_shares(const Trace& trace, const Clock& clock, const Semantics&
     Sum& sum = per_device[trace.device[trace.events.detail[device]].device];
     sum.all += length;
     if (uses_tensor_cores(trace.name_of(device), semantics)) sum.tensor += length;
-    if (uses_matrix_units(trace.name_of(device), semantics)) sum.matrix += length;
   }
   uses.eligible_share = all > 0 ? eligible / all : 0;
   if (!uses.has_operator_kernels) return;
-  const bool tells_all = semantics.dialect != Dialect::kMlu && names_tell_all(trace, launches);
   for (DeviceUse& use : uses.devices) {
     const Sum& sum = per_device[use.device];
     use.tensor_core_share = sum.all > 0 ? sum.tensor / sum.all : 0.0;
-    if (sum.matrix > 0 || tells_all) use.matrix_share = sum.all > 0 ? sum.matrix / sum.all : 0.0;
   }
 }
 
@@ -172,22 +199,25 @@ DeviceUses measure_devices(const Trace& trace, const Clock& clock, const Semanti
     runs[detail.device].push_back({start, start + clock.duration(trace.events.duration_ns[device]),
                                    detail.blocks_per_sm, detail.occupancy});
   }
-  const Range span = steps.span();
+  const Ranges windows = steps.windows();
+  const Ticks measured = total(windows);
   for (const auto& [device, list] : runs) {
     DeviceUse use;
     use.device = device;
     std::vector<Range> ranges;
     for (const KernelRun& run : list) ranges.push_back({run.start, run.end});
     use.busy = merged(std::move(ranges));
-    use.utilization =
-        span.end != span.start ? total_within(use.busy, span) / (span.end - span.start) : 0;
+    Ticks busy = 0;
+    for (const Range& window : windows) busy += total_within(use.busy, window);
+    use.utilization = measured != 0 ? busy / measured : 0;
     use.efficiency = efficiency_stretches(list, semantics.original ? 0 : kResidue);
-    use.sm_efficiency = mean_efficiency(use.efficiency, span);
-    use.occupancy = mean_occupancy(list, span);
+    use.sm_efficiency = mean_efficiency(use.efficiency, windows);
+    use.occupancy = mean_occupancy(list, windows);
     uses.devices.push_back(std::move(use));
   }
   fill_buckets(uses, clock, global_range(trace, clock));
   tensor_core_shares(trace, clock, semantics, forest, launches, times, uses);
+  matrix_shares(trace, clock, semantics, launches, uses);
   return uses;
 }
 

@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "trace/collective_match.h"
+
 namespace camshaft::trace {
 namespace {
 
@@ -92,17 +94,48 @@ void write_title(JsonWriter& json, const char* title, const std::vector<const ch
   json.end_object();
 }
 
-// Shortest length over the workers of the r-th range of the n-th collective.
-Ticks shortest(const std::vector<const Profile*>& workers, size_t op, size_t range) {
-  Ticks least = -1;
-  for (const Profile* worker : workers) {
-    if (op >= worker->collectives.ops.size() || range >= worker->collectives.ops[op].ranges.size())
-      continue;
-    const Range& found = worker->collectives.ops[op].ranges[range];
-    if (least < 0 || found.end - found.start < least) least = found.end - found.start;
+// Which ranges of several workers are one transfer, and how long the last to arrive took for it.
+class Transfers {
+ public:
+  explicit Transfers(const std::vector<const Profile*>& workers) : workers_(workers) {
+    by_position_ = workers.front()->semantics.loses();
+    if (!by_position_) match_ = match_collective_ops(workers);
   }
-  return least;
-}
+
+  // Of the r-th range of a worker's n-th collective. The plugin takes the n-th of every worker for
+  // the same one; where nothing says which belong together, so does the default.
+  Ticks shortest(size_t worker, size_t op, size_t range) const {
+    const int64_t group = by_position_ ? -1 : match_.group_of[worker][op];
+    Ticks least = -1;
+    if (group >= 0) {
+      for (const CollectiveMember& member : match_.groups[group])
+        add(member.worker, member.op, range, least);
+    } else if (by_position_ || !matched_any()) {
+      for (size_t other = 0; other < workers_.size(); ++other) add(other, op, range, least);
+    } else {
+      add(worker, op, range, least);
+    }
+    return least;
+  }
+
+ private:
+  bool matched_any() const { return !match_.groups.empty() || !same_counts(); }
+  bool same_counts() const {
+    return std::all_of(workers_.begin(), workers_.end(), [&](const Profile* worker) {
+      return worker->collectives.ops.size() == workers_.front()->collectives.ops.size();
+    });
+  }
+  void add(size_t worker, size_t op, size_t range, Ticks& least) const {
+    const std::vector<CollectiveOp>& ops = workers_[worker]->collectives.ops;
+    if (op >= ops.size() || range >= ops[op].ranges.size()) return;
+    const Ticks length = ops[op].ranges[range].end - ops[op].ranges[range].start;
+    if (least < 0 || length < least) least = length;
+  }
+
+  const std::vector<const Profile*>& workers_;
+  bool by_position_ = true;
+  CollectiveMatch match_;
+};
 
 struct WaitSplit {
   std::vector<Range> whole,
@@ -111,11 +144,12 @@ struct WaitSplit {
   Ticks transfer() const { return total(merged(moving)); }
 };
 
-void add_op(const std::vector<const Profile*>& workers, const CollectiveOp& op, size_t index,
+void add_op(const Transfers& transfers, const CollectiveOp& op, size_t worker, size_t index,
             WaitSplit& split) {
   for (size_t k = 0; k < op.ranges.size(); ++k) {
     split.whole.push_back(op.ranges[k]);
-    split.moving.push_back({op.ranges[k].end - shortest(workers, index, k), op.ranges[k].end});
+    split.moving.push_back(
+        {op.ranges[k].end - transfers.shortest(worker, index, k), op.ranges[k].end});
   }
 }
 
@@ -138,8 +172,9 @@ bool has_distributed_view(const std::vector<const Profile*>& workers) {
   const Collectives& first = workers.front()->collectives;
   for (const Profile* worker : workers) {
     const Collectives& own = worker->collectives;
-    if (own.ops.empty() || own.ops.size() != first.ops.size() || own.several_libraries ||
-        own.library != first.library)
+    // Kernels alone need not be as many on every worker: one may have been recorded longer.
+    const bool as_many = own.ops.size() == first.ops.size() || !worker->semantics.loses();
+    if (own.ops.empty() || !as_many || own.several_libraries || own.library != first.library)
       return false;
   }
   return true;
@@ -215,13 +250,14 @@ std::string overlap_json(const std::vector<const Profile*>& workers) {
 
 std::string wait_time_json(const std::vector<const Profile*>& workers) {
   ByStep<WorkerValues> steps;
+  const Transfers transfers(workers);
   for (size_t worker = 0; worker < workers.size(); ++worker) {
     ByStep<WaitSplit> splits;
     const std::vector<CollectiveOp>& ops = workers[worker]->collectives.ops;
     for (size_t k = 0; k < ops.size(); ++k) {
       std::vector<WaitSplit>& split = splits[{ops[k].step, ops[k].in_step}];
       if (split.empty()) split.emplace_back();
-      add_op(workers, ops[k], k, split.front());
+      add_op(transfers, ops[k], worker, k, split.front());
     }
     for (const auto& [key, split] : splits.entries()) {
       const Ticks transfer = split.front().transfer();
@@ -240,9 +276,11 @@ std::string collectives_json(const std::vector<const Profile*>& workers) {
   JsonWriter json;
   write_title(json, "Communication Operations Stats", {});
   json.key("data").begin_object();
-  for (const Profile* worker : workers) {
+  const Transfers transfers(workers);
+  for (size_t at = 0; at < workers.size(); ++at) {
+    const Profile* worker = workers[at];
     struct Sum {
-      StringId name;
+      std::string name;
       int64_t calls = 0, bytes = 0;
       WaitSplit split;
     };
@@ -254,7 +292,7 @@ std::string collectives_json(const std::vector<const Profile*>& workers) {
       if (sum == sums.end()) sum = sums.insert(sums.end(), Sum{op.name, 0, 0, {}});
       ++sum->calls;
       sum->bytes += op.bytes;
-      add_op(workers, op, k, sum->split);
+      add_op(transfers, op, at, k, sum->split);
     }
     Table table;
     table.columns.push_back({"string", "Name", "", false});
@@ -268,7 +306,7 @@ std::string collectives_json(const std::vector<const Profile*>& workers) {
     };
     for (const Sum& sum : sums) {
       const Ticks latency = sum.split.latency(), transfer = sum.split.transfer();
-      table.rows.push_back({std::string(worker->trace.strings[sum.name]), sum.calls, sum.bytes,
+      table.rows.push_back({sum.name, sum.calls, sum.bytes,
                             mean(static_cast<double>(sum.bytes), sum.calls), clock.length(latency),
                             mean(clock.to_us(latency), sum.calls), clock.length(transfer),
                             mean(clock.to_us(transfer), sum.calls)});

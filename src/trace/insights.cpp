@@ -2,24 +2,19 @@
 #include "trace/insights.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <numeric>
 #include <unordered_map>
 
 #include <fmt/format.h>
 
-#include "trace/advice.h"
+#include "trace/findings.h"
 
 namespace camshaft::trace {
 namespace {
 
 constexpr double kQueuedGapUs =
     1;  // a gap this short lies between two queued kernels, whoever launched them
-
-bool is_graph_launch(std::string_view name) {
-  return name.find("GraphLaunch") != name.npos;  // cudaGraphLaunch, hipGraphLaunch, cuGraphLaunch
-}
 
 double percentile(std::vector<double>& sorted, double share) {
   if (sorted.empty()) return 0;
@@ -36,17 +31,21 @@ LaunchStats launch_stats(const Profile& profile) {
     const uint32_t runtime = profile.launches.runtime_of_device[device];
     const double length = clock.to_us(event_length(trace, clock, device));
     const bool is_kernel = trace.events.kind[device] == EventKind::kKernel;
+    const bool is_short = length < kShortKernelUs;
     if (is_kernel) {
       ++stats.kernels;
-      if (length < kShortKernelUs) ++stats.short_kernels, stats.short_kernel_us += length;
+      if (is_short) ++stats.short_kernels, stats.short_kernel_us += length;
     }
     if (runtime == kNoRow) continue;
     if (first_device[runtime] == kNoRow) first_device[runtime] = device;
     if (!is_kernel) continue;
-    if (is_graph_launch(trace.name_of(runtime)))
+    if (is_graph_launch(trace.name_of(runtime))) {
       ++stats.graph_kernels, stats.graph_kernel_us += length;
-    else if (length < clock.to_us(event_length(trace, clock, runtime)))
-      ++stats.launch_bound_kernels;
+      continue;
+    }
+    ++stats.single_kernels;
+    if (is_short) ++stats.single_short_kernels;
+    if (length < clock.to_us(event_length(trace, clock, runtime))) ++stats.launch_bound_kernels;
   }
   std::vector<double> delays;
   for (const uint32_t runtime : profile.launches.runtimes) {
@@ -76,7 +75,8 @@ struct DeviceRun {
 // The operator or annotation nearest to the top that encloses a call: what a reader knows the work
 // by.
 std::string cause_of(const Profile& profile, uint32_t runtime) {
-  uint32_t node = runtime == kNoRow ? kNoRow : profile.launches.node_of_runtime[runtime];
+  uint32_t node = profile.launches.node_of_runtime[runtime];
+  if (node == kNoRow) return launch_site(profile.trace, profile.launches, runtime);
   std::string name;
   for (; node != kNoRow; node = profile.forest.nodes[node].parent) {
     const Node& at = profile.forest.nodes[node];
@@ -92,7 +92,7 @@ class IdleTime {
   explicit IdleTime(const Profile& profile) : profile_(profile) {}
 
   void split(Insights& insights) {
-    const Range span = profile_.steps.span();
+    const Ranges windows = profile_.steps.windows();
     std::map<int64_t, std::vector<DeviceRun>> runs;
     for (const uint32_t device : profile_.launches.devices) {
       const int64_t id = profile_.trace.device[profile_.trace.events.detail[device]].device;
@@ -101,34 +101,42 @@ class IdleTime {
         runs[id].push_back(
             {start, start + event_length(profile_.trace, profile_.clock, device), device});
     }
-    for (auto& [id, list] : runs) insights.idle.push_back(split_device(id, list, span));
+    for (auto& [id, list] : runs) {
+      IdleSplit split;
+      split.device = id;
+      auto first = list.cbegin();
+      for (const Range& window : windows) add_window(window, list, first, split);
+      insights.idle.push_back(split);
+    }
     for (auto& [op, cause] : causes_) {
       cause.op = op;
       insights.causes.push_back(cause);
     }
     std::sort(insights.causes.begin(), insights.causes.end(),
-              [](const IdleCause& a, const IdleCause& b) { return a.idle_us > b.idle_us; });
+              [](const IdleCause& a, const IdleCause& b) {
+                return a.idle_us != b.idle_us ? a.idle_us > b.idle_us : a.op < b.op;
+              });
     if (insights.causes.size() > 50) insights.causes.resize(50);
   }
 
  private:
-  IdleSplit split_device(int64_t id, const std::vector<DeviceRun>& runs, const Range& span) {
+  // `first`: in front of it every run has ended before this window.
+  void add_window(const Range& window, const std::vector<DeviceRun>& runs,
+                  std::vector<DeviceRun>::const_iterator& first, IdleSplit& split) {
     const Clock& clock = profile_.clock;
-    IdleSplit split;
-    split.device = id;
-    split.span_us = clock.to_us(std::max(0.0, span.end - span.start));
-    Ticks reached = span.start;
+    split.span_us += clock.to_us(std::max(0.0, window.end - window.start));
+    while (first != runs.end() && first->end <= window.start) ++first;
+    Ticks reached = window.start;
     bool any = false;
-    for (const DeviceRun& run : runs) {
-      const Ticks start = std::clamp(run.start, span.start, span.end),
-                  end = std::clamp(run.end, span.start, span.end);
-      if (start > reached) add_gap(run, reached, start, any, split);
+    for (auto run = first; run != runs.end() && run->start < window.end; ++run) {
+      const Ticks start = std::clamp(run->start, window.start, window.end),
+                  end = std::clamp(run->end, window.start, window.end);
+      if (start > reached) add_gap(*run, reached, start, any, split);
       split.busy_us += clock.to_us(std::max(0.0, end - std::max(start, reached)));
       reached = std::max(reached, end);
-      any = any || end > span.start;
+      any = any || end > window.start;
     }
-    split.other_us += clock.to_us(std::max(0.0, span.end - reached));
-    return split;
+    split.other_us += clock.to_us(std::max(0.0, window.end - reached));
   }
 
   void add_gap(const DeviceRun& next, Ticks from, Ticks to, bool any, IdleSplit& split) {
@@ -266,94 +274,6 @@ std::vector<MemoryUse> memory_uses(const Profile& profile) {
   return uses;
 }
 
-std::string time_text(double us) {
-  if (us >= 1e6) return fmt::format("{:.2f} s", us / 1e6);
-  return us >= 1e3 ? fmt::format("{:.1f} ms", us / 1e3) : fmt::format("{:.0f} us", us);
-}
-
-void add_findings(const Profile& profile, Insights& insights) {
-  std::vector<Finding>& list = insights.findings;
-  constexpr const char* kRuleIds[] = {"",
-                                      "data-loading",
-                                      "data-parallel",
-                                      "ddp-backend",
-                                      "communication",
-                                      "low-utilization",
-                                      "tensor-cores",
-                                      "memory-pressure"};
-  // The original's rule does not know the kernels of later devices, nor AMD's.
-  constexpr int kTensorCoreRule = 6;
-  const bool none_used =
-      std::none_of(profile.kernels.by_name.begin(), profile.kernels.by_name.end(),
-                   [&](const KernelGroup& group) {
-                     return uses_matrix_units(profile.trace.strings[group.name], profile.semantics);
-                   }) &&
-      std::any_of(profile.devices.devices.begin(), profile.devices.devices.end(),
-                  [](const DeviceUse& use) { return use.matrix_share.has_value(); });
-  for (const Advice& advice : advise(profile, profile))
-    if (advice.rule != kTensorCoreRule || none_used)
-      list.push_back({kRuleIds[advice.rule], advice.text, advice.figure});
-  // Kernels that run on the host's own threads (traces of our engines) have no device to launch to.
-  const bool on_devices = !profile.devices.devices.empty();
-  const LaunchStats& launches = insights.launches;
-  if (on_devices && launches.kernels >= 100 && launches.short_kernels * 2 > launches.kernels) {
-    const double share =
-        100.0 * static_cast<double>(launches.short_kernels) / static_cast<double>(launches.kernels);
-    list.push_back(
-        {"short-kernels",
-         fmt::format("{:.0f}% of the kernels are shorter than {:.0f} us ({} of {}). Fusing them "
-                     "(torch.compile) or replaying them as a graph saves their launches.",
-                     share, kShortKernelUs, launches.short_kernels, launches.kernels),
-         share});
-  }
-  if (on_devices && launches.kernels >= 100 &&
-      launches.launch_bound_kernels * 2 > launches.kernels) {
-    const double share = 100.0 * static_cast<double>(launches.launch_bound_kernels) /
-                         static_cast<double>(launches.kernels);
-    list.push_back(
-        {"launch-bound",
-         fmt::format(
-             "{:.0f}% of the kernels run shorter than the call that launches them: the host is the "
-             "limit. Larger batches, graphs or fewer, fused operators help.",
-             share),
-         share});
-  }
-  for (const IdleSplit& split : insights.idle) {
-    const double share = split.span_us > 0 ? 100 * split.host_wait_us / split.span_us : 0;
-    if (share <= 20) continue;
-    std::string text = fmt::format("Device {} waits for the host during {:.1f}% of the steps",
-                                   split.device, share);
-    if (!insights.causes.empty())
-      text += fmt::format("; most of it before work launched by {} ({})", insights.causes[0].op,
-                          time_text(insights.causes[0].idle_us));
-    list.push_back({"host-wait", text + ".", share});
-  }
-  if (const CriticalPath& path = insights.critical;
-      on_devices && path.host_us + path.launch_us > 0.5 * path.span_us) {
-    const double share = 100 * (path.host_us + path.launch_us) / path.span_us;
-    const auto longest = std::find_if(
-        path.parts.begin(), path.parts.end(),
-        [](const CriticalPart& part) { return part.kind == CriticalPart::Kind::kHost; });
-    std::string text = fmt::format(
-        "{:.0f}% of the steps hung on the host, not on a device: the critical path runs there.",
-        share);
-    if (longest != path.parts.end())
-      text +=
-          fmt::format(" Its longest part is {} ({}).", longest->name, time_text(longest->total_us));
-    list.push_back({"host-critical", text, share});
-  }
-  if (profile.kernels.total > 0) {
-    const double share = 100 * profile.kernels.unattributed_total / profile.kernels.total;
-    if (share > 5)
-      list.push_back({"unattributed",
-                      fmt::format("{:.1f}% of the kernel time ({} kernels) was launched by nothing "
-                                  "the trace shows: graph "
-                                  "replays, or calls before the recording.",
-                                  share, profile.kernels.unattributed_calls),
-                      share});
-  }
-}
-
 }  // namespace
 
 Insights find_insights(const Profile& profile) {
@@ -363,7 +283,7 @@ Insights find_insights(const Profile& profile) {
   insights.collectives = collective_uses(profile);
   insights.memory = memory_uses(profile);
   insights.critical = find_critical_path(profile);
-  add_findings(profile, insights);
+  insights.findings = find_findings(profile, insights);
   return insights;
 }
 
@@ -391,7 +311,8 @@ std::vector<std::pair<std::string, double>> metrics(const Profile& profile,
     add(device + "utilization_percent", 100 * use.utilization);
     if (use.sm_efficiency) add(device + "sm_efficiency_percent", 100 * *use.sm_efficiency);
     if (use.occupancy) add(device + "occupancy_percent", *use.occupancy);
-    if (use.matrix_share) add(device + "tensor_core_percent", 100 * *use.matrix_share);
+    add(device + "tensor_core_percent", 100 * use.matrix_share);
+    add(device + "tensor_core_unknown_percent", 100 * use.matrix_unknown_share);
   }
   for (const IdleSplit& split : insights.idle) {
     const std::string device = fmt::format("gpu{}.", split.device);
@@ -402,6 +323,7 @@ std::vector<std::pair<std::string, double>> metrics(const Profile& profile,
   add("kernels.calls", static_cast<double>(insights.launches.kernels));
   add("kernels.total_us", clock.to_us(profile.kernels.total));
   add("kernels.unattributed_us", clock.to_us(profile.kernels.unattributed_total));
+  add("kernels.unrecorded_us", clock.to_us(profile.kernels.unrecorded_total));
   add("kernels.short", static_cast<double>(insights.launches.short_kernels));
   add("launches.calls", static_cast<double>(insights.launches.launches));
   add("launches.delay_median_us", insights.launches.delay_median_us);

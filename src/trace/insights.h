@@ -20,6 +20,8 @@ struct LaunchStats {
   int64_t kernels = 0;
   int64_t short_kernels = 0;  // shorter than kShortKernelUs
   double short_kernel_us = 0;
+  // Of kernels that a call of their own launched, not a graph's:
+  int64_t single_kernels = 0, single_short_kernels = 0;
   int64_t launch_bound_kernels = 0;  // shorter than the call that launched them
   int64_t graph_launches = 0, graph_kernels = 0;
   double graph_kernel_us = 0;
@@ -32,7 +34,7 @@ struct IdleSplit {
   double span_us = 0, busy_us = 0;
   double host_wait_us = 0;    // nothing had been launched: the host was late
   double kernel_wait_us = 0;  // the next work was already queued
-  double other_us = 0;  // before the first, behind the last, or launched by nothing the trace shows
+  double other_us = 0;  // before the first, behind the last, or before work of no recorded launch
 };
 
 // Host work that ran while a device had nothing to do.

@@ -6,6 +6,8 @@
 #include <tuple>
 #include <unordered_map>
 
+#include <fmt/format.h>
+
 namespace camshaft::trace {
 namespace {
 
@@ -14,6 +16,7 @@ struct PropertyKey {
   int64_t registers, shared_memory;
   StringId kernel_type, dim, task_topology, task_topology_node;
   bool op_is_root, has_launch;
+  uint32_t site;  // of calls outside operators
   bool operator==(const PropertyKey&) const = default;
 };
 struct PropertyKeyHash {
@@ -23,7 +26,8 @@ struct PropertyKeyHash {
          {uint64_t{key.name}, uint64_t{key.op}, uint64_t{key.grid}, uint64_t{key.block},
           static_cast<uint64_t>(key.registers), static_cast<uint64_t>(key.shared_memory),
           uint64_t{key.kernel_type}, uint64_t{key.dim}, uint64_t{key.task_topology},
-          uint64_t{key.task_topology_node}, uint64_t{key.op_is_root} * 2 + key.has_launch})
+          uint64_t{key.task_topology_node}, uint64_t{key.op_is_root} * 2 + key.has_launch,
+          uint64_t{key.site}})
       hash = (hash ^ part) * 0x9e3779b97f4a7c15ull, hash ^= hash >> 29;
     return hash;
   }
@@ -134,14 +138,15 @@ std::vector<KernelGroup> by_name(const Trace& trace, const Clock& clock, const S
 class PropertyGrouping {
  public:
   PropertyGrouping(const Trace& trace, const Clock& clock, const Semantics& semantics,
-                   const CallForest& forest)
-      : trace_(trace), clock_(clock), semantics_(semantics), forest_(forest) {}
+                   const CallForest& forest, const Launches& launches)
+      : trace_(trace), clock_(clock), semantics_(semantics), forest_(forest), launches_(launches) {}
 
   void add(uint32_t device, uint32_t node, bool has_launch = true) {
     const DeviceDetail& detail = trace_.device[trace_.events.detail[device]];
     const bool is_root = node == kNoRow || forest_.nodes[node].kind == NodeKind::kRoot;
     const StringId op = is_root ? 0 : trace_.events.name[forest_.nodes[node].event];
-    PropertyKey key{trace_.events.name[device], op, 0, 0, 0, 0, 0, 0, 0, 0, is_root, has_launch};
+    PropertyKey key{trace_.events.name[device], op, 0, 0, 0, 0, 0, 0, 0, 0, is_root, has_launch, 0};
+    if (node == kNoRow && has_launch && !semantics_.loses()) key.site = site_id(device);
     if (semantics_.is_mlu()) {
       key.kernel_type = detail.kernel_type;
       key.dim = detail.dim;
@@ -176,6 +181,7 @@ class PropertyGrouping {
     group.op = key.op;
     group.op_is_root = key.op_is_root;
     group.has_launch = key.has_launch;
+    group.site = sites_[key.site];
     group.grid = key.grid;
     group.block = key.block;
     group.registers = key.registers;
@@ -190,10 +196,26 @@ class PropertyGrouping {
     return group;
   }
 
+  // Where a kernel outside operators was launched, as a number.
+  uint32_t site_id(uint32_t device) {
+    const uint32_t call = launches_.runtime_of_device[device];
+    std::string site = launch_site(trace_, launches_, call);
+    if (const auto captured = launches_.captured.find(device); captured != launches_.captured.end())
+      site +=
+          fmt::format(", captured in {}", trace_.name_of(forest_.nodes[captured->second].event));
+    const auto [place, is_new] =
+        site_ids_.try_emplace(std::move(site), static_cast<uint32_t>(sites_.size()));
+    if (is_new) sites_.push_back(place->first);
+    return place->second;
+  }
+
   const Trace& trace_;
   const Clock& clock_;
   const Semantics& semantics_;
   const CallForest& forest_;
+  const Launches& launches_;
+  std::vector<std::string> sites_{""};
+  std::unordered_map<std::string, uint32_t> site_ids_;
   WeightedMeans means_{clock_};
   std::unordered_map<PropertyKey, uint32_t, PropertyKeyHash> index_;
 };
@@ -206,7 +228,7 @@ std::vector<KernelGroup> by_properties(const Trace& trace, const Clock& clock,
   std::vector<uint32_t> rank(forest.nodes.size());
   uint32_t next = 0;
   forest.for_each_post_order([&](uint32_t node) { rank[node] = next++; });
-  PropertyGrouping grouping(trace, clock, semantics, forest);
+  PropertyGrouping grouping(trace, clock, semantics, forest, launches);
   std::vector<uint32_t> orphans;
   for (const uint32_t device : launches.devices) {
     if (trace.events.kind[device] != EventKind::kKernel) continue;
@@ -237,9 +259,10 @@ std::vector<KernelGroup> by_properties(const Trace& trace, const Clock& clock,
 
 }  // namespace
 
-std::string_view operator_label(const Trace& trace, const KernelGroup& group) {
-  if (!group.op_is_root) return trace.strings[group.op];
-  return group.has_launch ? kUnattributed : "<unattributed: launch not recorded>";
+std::string operator_label(const Trace& trace, const KernelGroup& group) {
+  if (!group.op_is_root) return std::string(trace.strings[group.op]);
+  if (!group.has_launch) return "<launch not recorded>";
+  return group.site.empty() ? std::string(kUnattributed) : fmt::format("<{}>", group.site);
 }
 
 KernelTables group_kernels(const Trace& trace, const Clock& clock, const Semantics& semantics,
@@ -256,6 +279,9 @@ KernelTables group_kernels(const Trace& trace, const Clock& clock, const Semanti
     if (launches.node_of_device(device) != kNoRow) continue;
     ++tables.unattributed_calls;
     tables.unattributed_total += event_length(trace, clock, device);
+    if (launches.runtime_of_device[device] != kNoRow) continue;
+    ++tables.unrecorded_calls;
+    tables.unrecorded_total += event_length(trace, clock, device);
   }
   for (const KernelGroup& group : tables.by_name) {
     tables.total += group.total;

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "trace/launches.h"
@@ -19,6 +20,7 @@ struct KernelGroup {
   StringId op = 0;          // 0: see op_is_root
   bool op_is_root = false;  // launched by no operator
   bool has_launch = true;   // false: nor by any call, "CallTreeRoot" in the original
+  std::string site;         // of calls outside operators: where they were made, what was captured
   StringId grid = 0, block = 0;
   int64_t registers = 0, shared_memory = 0;
   StringId kernel_type = 0, dim = 0, task_topology = 0, task_topology_node = 0;
@@ -37,18 +39,21 @@ struct KernelTables {
   std::vector<KernelGroup> by_properties;  // descending by total, then in order of appearance
   bool has_blocks = false, has_occupancy = false;
   Ticks total = 0, tc_total = 0;
-  // Kernels that no operator, module or step launched as far as the trace tells.
+  // Kernels that no operator, module or step launched.
   int64_t unattributed_calls = 0;
   Ticks unattributed_total = 0;
+  // Of them, those whose launch the trace does not hold at all.
+  int64_t unrecorded_calls = 0;
+  Ticks unrecorded_total = 0;
 };
 
 KernelTables group_kernels(const Trace& trace, const Clock& clock, const Semantics& semantics,
                            const CallForest& forest, const Launches& launches,
                            const std::vector<bool>& lost);
 
-// The operator of a group by properties, or that there is none.
+// The operator of a group by properties, else the call that launched it, or that none is recorded.
 inline constexpr std::string_view kUnattributed = "<unattributed>";
-std::string_view operator_label(const Trace& trace, const KernelGroup& group);
+std::string operator_label(const Trace& trace, const KernelGroup& group);
 
 struct CounterPoint {  // a stretch of constant SM efficiency
   Ticks start = 0, end = 0;
@@ -63,7 +68,9 @@ struct DeviceUse {
   double utilization = 0;
   std::optional<double> sm_efficiency, occupancy;  // fraction, percent
   std::optional<double> tensor_core_share;         // by the plugin's list of kernels
-  std::optional<double> matrix_share;              // by ours; not known where no kernel tells
+  // By our list, of all kernels but collectives; the rest of the time no matrix unit worked.
+  double matrix_share = 0;
+  double matrix_unknown_share = 0;  // of kernels whose names do not tell
 };
 
 struct DeviceUses {

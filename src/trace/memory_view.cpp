@@ -35,6 +35,15 @@ std::string device_name(int type, int id, const Semantics& semantics) {
   return type < 0 ? "" : fmt::format("Device{}:{}", type, id);
 }
 
+// What is allocated and not yet freed, by address.
+void follow_live(const MemoryColumns& memory, size_t record,
+                 std::unordered_map<uint64_t, size_t>& live) {
+  if (memory.bytes[record] > 0)
+    live[memory.address[record]] = record;
+  else
+    live.erase(memory.address[record]);
+}
+
 bool is_operator(const Trace& trace, const CallForest& forest, uint32_t node) {
   return node != kNoRow && is_table_operator(trace, forest.nodes[node]);
 }
@@ -112,10 +121,11 @@ std::vector<std::vector<MemoryStat>> memory_stats(
     if (row_of_name[name] == kNoRow) {
       row_of_name[name] = static_cast<uint32_t>(names.size());
       names.push_back(name);
-      for (auto& table : rows) table.push_back({name, 0, 0, 0, 0, 0, 0, 0});
+      for (auto& table : rows) table.push_back({name});
     }
     return row_of_name[name];
   };
+  std::unordered_map<uint64_t, size_t> live;  // address → record
   const auto first =
       std::partition_point(memory.time_ns.begin(), memory.time_ns.end(),
                            [&](int64_t ns) { return clock.start(ns) < window.start; });
@@ -124,6 +134,7 @@ std::vector<std::vector<MemoryStat>> memory_stats(
     if (clock.start(memory.time_ns[record]) > window.end) break;
     const uint16_t device = index.device_of_record[record];
     const uint32_t own = index.node_of_record[record];
+    if (memory.address[record] != 0) follow_live(memory, record, live);
     if (device == kNoDevice || !is_operator(trace, forest, own) || (!lost.empty() && lost[own]))
       continue;
     const int64_t bytes = memory.bytes[record];
@@ -138,6 +149,18 @@ std::vector<std::vector<MemoryStat>> memory_stats(
       if (node != own) continue;
       stat.self_allocated += bytes;
       ++stat.self_allocations;
+    }
+  }
+  for (const auto& [address, record] : live) {
+    const uint16_t device = index.device_of_record[record];
+    const uint32_t own = index.node_of_record[record];
+    if (device == kNoDevice || !is_operator(trace, forest, own) || (!lost.empty() && lost[own]))
+      continue;
+    for (uint32_t node = own; node != kNoRow; node = forest.nodes[node].parent) {
+      if (!is_operator(trace, forest, node)) continue;
+      MemoryStat& stat = rows[device][row_of(trace.events.name[forest.nodes[node].event])];
+      stat.kept += memory.bytes[record];
+      if (node == own) stat.self_kept += memory.bytes[record];
     }
   }
   std::vector<int64_t> calls(names.size(), 0);
@@ -166,23 +189,30 @@ std::vector<std::vector<MemoryStat>> memory_stats(
 
 namespace {
 
+// "aten::empty" says little: the node above it is named, too. To the plugin steps, loaders and
+// optimizers are operators as well.
+bool names_empty(const Trace& trace, const CallForest& forest, uint32_t parent,
+                 const Semantics& semantics) {
+  if (is_operator(trace, forest, parent)) return true;
+  return semantics.loses() && parent != kNoRow && forest.nodes[parent].kind != NodeKind::kRoot;
+}
+
 std::string owner_name(const Trace& trace, const CallForest& forest, const MemoryIndex& index,
-                       const std::vector<bool>& lost, uint32_t record) {
+                       const std::vector<bool>& lost, const Semantics& semantics, uint32_t record) {
   const uint32_t node = index.node_of_record[index.named_by[record]];
   if (!is_operator(trace, forest, node) || (!lost.empty() && lost[node])) return "<unknown>";
   const std::string name(trace.name_of(forest.nodes[node].event));
   const uint32_t parent = forest.nodes[node].parent;
-  if (name.substr(0, 11) != "aten::empty" || !is_operator(trace, forest, parent)) return name;
+  if (name.substr(0, 11) != "aten::empty" || !names_empty(trace, forest, parent, semantics))
+    return name;
   return fmt::format("{} ({})", trace.name_of(forest.nodes[parent].event), name);
 }
 
 }  // namespace
 
-std::vector<std::vector<Allocation>> memory_events(const Trace& trace, const Clock& clock,
-                                                   const CallForest& forest,
-                                                   const MemoryIndex& index,
-                                                   const std::vector<bool>& lost,
-                                                   const MemoryWindow& window) {
+std::vector<std::vector<Allocation>> memory_events(
+    const Trace& trace, const Clock& clock, const Semantics& semantics, const CallForest& forest,
+    const MemoryIndex& index, const std::vector<bool>& lost, const MemoryWindow& window) {
   struct Open {
     std::vector<uint32_t> records;  // unmatched allocations at one address
     uint64_t order = 0;             // of the address's entry
@@ -195,7 +225,7 @@ std::vector<std::vector<Allocation>> memory_events(const Trace& trace, const Clo
   const auto add = [&](uint32_t record, int64_t bytes, std::optional<Ticks> allocated,
                        std::optional<Ticks> released) {
     lists[index.device_of_record[record]].push_back(
-        {owner_name(trace, forest, index, lost, record), bytes, allocated, released});
+        {owner_name(trace, forest, index, lost, semantics, record), bytes, allocated, released});
   };
   for (uint32_t record = 0; record < memory.size(); ++record) {
     if (index.device_of_record[record] == kNoDevice || memory.address[record] == 0) continue;

@@ -30,6 +30,9 @@ struct MemoryStat {
   int64_t increase = 0, self_increase = 0;  // bytes
   int64_t allocations = 0, self_allocations = 0;
   int64_t allocated = 0, self_allocated = 0;  // bytes
+  // Of what was allocated: not freed when the window ends. 0 where the file has no addresses, which
+  // would tell what a release releases.
+  int64_t kept = 0, self_kept = 0;
 };
 
 struct Allocation {
@@ -56,11 +59,9 @@ MemoryIndex index_memory(const Trace& trace, const Clock& clock, const Semantics
 std::vector<std::vector<MemoryStat>> memory_stats(
     const Trace& trace, const Clock& clock, const Semantics& semantics, const CallForest& forest,
     const MemoryIndex& index, const std::vector<bool>& lost, const MemoryWindow& window);
-std::vector<std::vector<Allocation>> memory_events(const Trace& trace, const Clock& clock,
-                                                   const CallForest& forest,
-                                                   const MemoryIndex& index,
-                                                   const std::vector<bool>& lost,
-                                                   const MemoryWindow& window);
+std::vector<std::vector<Allocation>> memory_events(
+    const Trace& trace, const Clock& clock, const Semantics& semantics, const CallForest& forest,
+    const MemoryIndex& index, const std::vector<bool>& lost, const MemoryWindow& window);
 std::vector<MemoryCurve> memory_curves(const Trace& trace, const Clock& clock,
                                        const MemoryIndex& index);
 

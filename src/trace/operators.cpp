@@ -39,9 +39,9 @@ void add_device_times(const Trace& trace, const Clock& clock, const Semantics& s
     if (trace.events.kind[device] != EventKind::kKernel) continue;
     int8_t& known = units[trace.events.name[device]];
     if (known == kUnknown)
-      known = uses_tensor_cores(trace.name_of(device), semantics)   ? kTensor
-              : uses_matrix_units(trace.name_of(device), semantics) ? kMatrix
-                                                                    : kNone;
+      known = uses_tensor_cores(trace.name_of(device), semantics)               ? kTensor
+              : matrix_use(trace.name_of(device), semantics) == MatrixUse::kYes ? kMatrix
+                                                                                : kNone;
     if (known >= kMatrix) times[node].matrix_total += length;
     if (known == kTensor) {
       times[node].tc_self += length;
@@ -51,7 +51,8 @@ void add_device_times(const Trace& trace, const Clock& clock, const Semantics& s
 }
 
 struct GroupKey {
-  StringId name, shapes, call_stack;
+  StringId name, shapes;
+  uint32_t call_stack;
   bool operator==(const GroupKey&) const = default;
 };
 struct GroupKeyHash {
@@ -127,7 +128,8 @@ std::vector<NodeTimes> node_times(const Trace& trace, const Clock& clock,
 }
 
 OperatorTables group_operators(const Trace& trace, const CallForest& forest,
-                               const std::vector<NodeTimes>& times, const std::vector<bool>& lost) {
+                               const CallStacks& stacks, const std::vector<NodeTimes>& times,
+                               const std::vector<bool>& lost) {
   OperatorTables tables;
   Grouping by_name(tables.by_name), by_shape(tables.by_shape);
   Grouping by_name_stack(tables.by_name_stack), by_shape_stack(tables.by_shape_stack);
@@ -136,12 +138,13 @@ OperatorTables group_operators(const Trace& trace, const CallForest& forest,
     const uint32_t event = forest.nodes[node].event;
     const StringId name = trace.events.name[event];
     const HostDetail& detail = trace.host[trace.events.detail[event]];
-    const bool has_stack = detail.call_stack != 0;
+    const uint32_t stack = stacks.of(trace, event);
+    const bool has_stack = stack != 0;
     by_name.add({name, 0, 0}, times[node], has_stack);
     by_shape.add({name, detail.shapes, 0}, times[node], has_stack);
     if (!has_stack) return;
-    by_name_stack.add({name, 0, detail.call_stack}, times[node], true);
-    by_shape_stack.add({name, detail.shapes, detail.call_stack}, times[node], true);
+    by_name_stack.add({name, 0, stack}, times[node], true);
+    by_shape_stack.add({name, detail.shapes, stack}, times[node], true);
   });
   return tables;
 }

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "trace/call_stacks.h"
 #include "trace/launches.h"
 
 namespace camshaft::trace {
@@ -24,7 +25,7 @@ std::vector<NodeTimes> node_times(const Trace& trace, const Clock& clock,
 struct OperatorGroup {
   StringId name = 0;
   StringId shapes = 0;      // of tables by shape
-  StringId call_stack = 0;  // of tables by stack
+  uint32_t call_stack = 0;  // of tables by stack: see CallStacks
   int64_t calls = 0;
   Ticks host_total = 0, host_self = 0;
   Ticks device_total = 0, device_self = 0;
@@ -41,7 +42,8 @@ struct OperatorTables {
 // Each table in order of first appearance (children before parents).
 // `lost` nodes (may be empty) are left out.
 OperatorTables group_operators(const Trace& trace, const CallForest& forest,
-                               const std::vector<NodeTimes>& times, const std::vector<bool>& lost);
+                               const CallStacks& stacks, const std::vector<NodeTimes>& times,
+                               const std::vector<bool>& lost);
 
 // Order of `groups` by device self time, host self time when `by_host`; descending, stable.
 std::vector<uint32_t> order_by_self_time(const std::vector<OperatorGroup>& groups, bool by_host);

@@ -62,13 +62,14 @@ std::unique_ptr<Profile> analyze(std::shared_ptr<const Trace> trace, const Seman
   std::vector<uint32_t> node_of_runtime;
   p.forest = build_call_forest(p.trace, p.clock, semantics, node_of_runtime);
   p.launches = find_launches(p.trace, semantics, std::move(node_of_runtime));
-  p.collectives = find_collectives(p.trace, p.clock, semantics);
+  p.collectives = find_collectives(p.trace, p.clock, semantics, p.forest, p.launches);
   p.times = node_times(p.trace, p.clock, semantics, p.forest, p.launches);
   find_figures(p, !semantics.loses(), p);
   if (!p.steps.from_profiler && !semantics.loses()) find_one_step(p);
   assign_steps(p.collectives, p.plugin_figures().steps);
   p.backward = find_backward_modules(p.trace, p.clock, semantics, p.forest);
-  p.operators = group_operators(p.trace, p.forest, p.times, p.backward.lost);
+  p.stacks = find_call_stacks(p.trace, semantics);
+  p.operators = group_operators(p.trace, p.forest, p.stacks, p.times, p.backward.lost);
   p.kernels = group_kernels(p.trace, p.clock, semantics, p.forest, p.launches, p.backward.lost);
   p.memory = index_memory(p.trace, p.clock, semantics, p.forest);
   p.modules = build_modules(p.trace, p.clock, p.forest, p.times, moved_away(p));

@@ -40,6 +40,7 @@ struct Profile : StepFigures {
   Launches launches;
   Collectives collectives;
   std::vector<NodeTimes> times;
+  CallStacks stacks;
   OperatorTables operators;
   KernelTables kernels;
   MemoryIndex memory;

@@ -141,14 +141,47 @@ bool uses_tensor_cores(std::string_view kernel, const Semantics& semantics) {
                      [&](std::string_view part) { return contains(kernel, part); });
 }
 
-bool uses_matrix_units(std::string_view kernel, const Semantics& semantics) {
-  constexpr std::string_view kParts[] = {
-      "nvjet",  "wgmma",     "tcgen05",   "sm90_",     "sm100_",    "_sm100", "tensorop", "wmma",
-      "fmhaSm", "flash_fwd", "flash_bwd", "_MI16x16x", "_MI32x32x", "mfma",   "xdlops"};
-  if (uses_tensor_cores(kernel, semantics)) return true;
-  if (semantics.original || semantics.dialect == Dialect::kMlu) return false;
-  return std::any_of(std::begin(kParts), std::end(kParts),
-                     [&](std::string_view part) { return contains(kernel, part); });
+namespace {
+
+// Parts of names of kernels on matrix units, beyond the plugin's list: by library.
+constexpr std::string_view kMatrixParts[] = {
+    "tf32",      "nvjet",     "wgmma",   "tcgen05",     "sm90_",     "sm100_",
+    "_sm100",  // cuBLAS, CUTLASS
+    "tensorop",  "wmma",      "fmhaSm",  "flash_fwd",   "flash_bwd", "fmha_cutlass",
+    "_MI16x16x", "_MI32x32x", "mfma",    "xdlops",      "_xdl",  // Tensile, CK, MIOpen
+    "gtcx",      "FmhaFwd",   "FmhaBwd", "triton_tem_",          // Inductor's templates: tl.dot
+};
+// Of kernels that have no products of matrices to compute.
+constexpr std::string_view kPlainParts[] = {
+    "elementwise",    "reduce",       "Reduce",     "softmax",    "SoftMax",    "norm",
+    "Norm",           "transpose",    "Transpose",  "copy",       "Copy",       "cast",
+    "Cast",           "fill",         "Fill",       "index",      "Index",      "gather",
+    "scatter",        "embedding",    "dropout",    "triton_poi", "triton_red", "triton_per",
+    "at_cuda_detail", "cub::",        "thrust::",   "rocprim",    "Memcpy",     "Memset",
+    "SubTensorOp",    "OpTensor",     "pooling",    "Pooling",    "adam",       "Adam",
+    "multi_tensor",   "nchwToNhwc",   "nhwcToNchw", "rotary",     "all_reduce", "quantize",
+    "routing",        "splitKreduce", "sgemm",      "scudnn",     "gcgemm",     "wgrad_alg0_engine",
+    "dgrad_engine",   "simt",         "gemv",       "winograd",   "bn_fw",      "bn_bw",
+    "pool",
+};
+
+}  // namespace
+
+MatrixUse matrix_use(std::string_view kernel, const Semantics& semantics) {
+  const auto has = [&](std::string_view part) { return contains(kernel, part); };
+  if (uses_tensor_cores(kernel, semantics)) return MatrixUse::kYes;
+  if (semantics.original || semantics.dialect == Dialect::kMlu) return MatrixUse::kNo;
+  // Names of templates hold their arguments: what a kernel is stands in front of them.
+  if (contains(kernel.substr(0, kernel.find('(')), "at::native::")) return MatrixUse::kNo;
+  if (std::any_of(std::begin(kMatrixParts), std::end(kMatrixParts), has)) return MatrixUse::kYes;
+  if (is_collective_kernel(kernel) ||
+      std::any_of(std::begin(kPlainParts), std::end(kPlainParts), has))
+    return MatrixUse::kNo;
+  return MatrixUse::kUnknown;
+}
+
+const char* matrix_use_word(MatrixUse use) {
+  return use == MatrixUse::kYes ? "yes" : use == MatrixUse::kNo ? "no" : "unknown";
 }
 
 bool is_tensor_core_eligible(std::string_view op, const Semantics& semantics) {

@@ -49,9 +49,12 @@ bool is_collective_name(std::string_view name);
 // A device-side collective kernel by its name (NCCL, RCCL, CNCL, HCCL, oneCCL).
 bool is_collective_kernel(std::string_view name);
 bool uses_tensor_cores(std::string_view kernel, const Semantics& semantics);
-// Also by names newer than the original's list: Hopper and later, AMD's matrix cores, attention
-// kernels. What the page and the terminal show; the plugin's routes keep to its list.
-bool uses_matrix_units(std::string_view kernel, const Semantics& semantics);
+// Also by names newer than the original's list: Hopper and later, AMD's matrix cores, attention and
+// Triton kernels. What the page and the terminal show; the plugin's routes keep to its list. Names
+// that say nothing either way (a Triton kernel called "attn_fwd") are not known.
+enum class MatrixUse : uint8_t { kNo, kYes, kUnknown };
+MatrixUse matrix_use(std::string_view kernel, const Semantics& semantics);
+const char* matrix_use_word(MatrixUse use);  // "no", "yes", "unknown"
 bool is_tensor_core_eligible(std::string_view op, const Semantics& semantics);
 
 }  // namespace camshaft::trace

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <map>
 
+#include <fmt/format.h>
+
 namespace camshaft::trace {
 namespace {
 
@@ -118,42 +120,112 @@ void stretch_over_device(const Trace& trace, const Clock& clock, const Launches&
   drop_unfinished_tail(steps, spans);
 }
 
-// Without ProfilerStep marks: the longest-running annotation that repeats, one step per occurrence.
-bool annotation_steps(const Trace& trace, const Clock& clock, Steps& steps) {
-  struct Candidate {
-    double total = 0;
-    std::vector<uint32_t> events;
-  };
+constexpr size_t kMostCandidates = 12;
+
+// Annotations of one name that may be steps: several, one after the other.
+struct Candidate {
+  double total_ns = 0;
+  std::vector<uint32_t> events;
+};
+
+std::map<StringId, Candidate> step_candidates(const Trace& trace) {
   std::map<StringId, Candidate> candidates;
   for (uint32_t event = 0; event < trace.events.size(); ++event) {
     if (trace.events.kind[event] != EventKind::kAnnotation) continue;
     const std::string_view name = trace.name_of(event);
     if (is_collective_name(name) || is_optimizer_name(name) || is_data_loader_name(name)) continue;
     Candidate& candidate = candidates[trace.events.name[event]];
-    candidate.total += static_cast<double>(trace.events.duration_ns[event]);
+    candidate.total_ns += static_cast<double>(trace.events.duration_ns[event]);
     candidate.events.push_back(event);
   }
-  const Candidate* best = nullptr;
+  // What is shorter in all than several others is no loop around them.
+  std::vector<double> lengths;
+  for (const auto& [name, candidate] : candidates) lengths.push_back(candidate.total_ns);
+  std::sort(lengths.rbegin(), lengths.rend());
+  const double least = lengths.size() > kMostCandidates ? lengths[kMostCandidates - 1] : 0;
+  std::erase_if(candidates, [&](const auto& entry) {
+    if (entry.second.total_ns < least) return true;
+    const std::vector<uint32_t>& events = entry.second.events;
+    for (size_t k = 1; k < events.size(); ++k)
+      if (trace.events.start_ns[events[k]] < trace.end_ns(events[k - 1])) return true;
+    return events.size() < 2;
+  });
+  return candidates;
+}
+
+// The share of the work that steps hold: of device time where there is any, else of the time in
+// which operators ran.
+class Coverage {
+ public:
+  Coverage(const Trace& trace, const Clock& clock, const Launches& launches) {
+    const auto range_of = [&](uint32_t event) {
+      const Ticks start = clock.start(trace.events.start_ns[event]);
+      return Range{start, start + clock.duration(trace.events.duration_ns[event])};
+    };
+    for (const uint32_t device : launches.devices) work_.push_back(range_of(device));
+    if (work_.empty())
+      for (uint32_t event = 0; event < trace.events.size(); ++event)
+        if (trace.events.kind[event] == EventKind::kOperator) work_.push_back(range_of(event));
+    work_ = merged(std::move(work_));
+  }
+
+  double of(const Ranges& steps) const {
+    const Ticks all = total(work_);
+    return all > 0 ? total(intersect(work_, steps)) / all : 0;
+  }
+
+ private:
+  Ranges work_;
+};
+
+constexpr double kEnoughCoverage = 0.8;
+
+// Without ProfilerStep marks: of the annotations that repeat, the one that covers most of the work,
+// one step per occurrence. None, when none covers nearly all of it.
+bool annotation_steps(const Trace& trace, const Clock& clock, const Launches& launches,
+                      Steps& steps) {
+  steps.note = "no marks of steps: the whole span is one step";
+  const std::map<StringId, Candidate> candidates = step_candidates(trace);
+  if (candidates.empty()) return false;
+  const Coverage coverage(trace, clock, launches);
+  double best = -1, best_length = 0;
   for (const auto& [name, candidate] : candidates) {
-    if (candidate.events.size() < 2 || (best != nullptr && candidate.total <= best->total))
-      continue;
-    const bool apart = std::is_sorted(
-        candidate.events.begin(), candidate.events.end(), [&](uint32_t a, uint32_t b) {
-          return trace.events.start_ns[a] < trace.end_ns(b);  // occurrences must not overlap
-        });
-    if (apart) best = &candidate;
+    Steps tried;
+    for (size_t k = 0; k < candidate.events.size(); ++k) {
+      const Ticks start = clock.start(trace.events.start_ns[candidate.events[k]]);
+      const Ticks length = clock.duration(trace.events.duration_ns[candidate.events[k]]);
+      tried.list.push_back({std::to_string(k), start, start + length});
+    }
+    stretch_over_device(trace, clock, launches, tried.list);
+    tried.from_annotation = true;
+    const double covered = tried.list.size() < 2 ? 0 : coverage.of(tried.windows());
+    if (covered < best || (covered == best && candidate.total_ns <= best_length)) continue;
+    best = covered;
+    best_length = candidate.total_ns;
+    steps.list = std::move(tried.list);
+    steps.annotation = std::string(trace.strings[name]);
   }
-  if (best == nullptr) return false;
-  steps.annotation = std::string(trace.name_of(best->events.front()));
-  for (size_t k = 0; k < best->events.size(); ++k) {
-    const Ticks start = clock.start(trace.events.start_ns[best->events[k]]);
-    steps.list.push_back({std::to_string(k), start,
-                          start + clock.duration(trace.events.duration_ns[best->events[k]])});
+  if (best >= kEnoughCoverage) {
+    steps.note.clear();
+    return true;
   }
-  return true;
+  steps.note = fmt::format(
+      "no annotation covers the work ('{}' comes nearest with {:.0f} %): the whole span is one "
+      "step",
+      steps.annotation, 100 * std::max(0.0, best));
+  steps.list.clear();
+  steps.annotation.clear();
+  return false;
 }
 
 }  // namespace
+
+Ranges Steps::windows() const {
+  if (!from_annotation) return {span()};
+  std::vector<Range> ranges;
+  for (const Step& step : list) ranges.push_back({step.start, step.end});
+  return merged(std::move(ranges));
+}
 
 StepFinder::StepFinder(const std::vector<Step>& steps) {
   for (const Step& step : steps) {
@@ -173,8 +245,10 @@ Steps find_steps(const Trace& trace, const Clock& clock, const Semantics& semant
   Steps steps;
   steps.list = host_steps(trace, clock, semantics);
   steps.from_profiler = !steps.list.empty();
-  if (steps.list.empty() && by_annotation)
-    steps.from_annotation = annotation_steps(trace, clock, steps);
+  if (steps.list.empty() && by_annotation) {
+    steps.from_annotation = annotation_steps(trace, clock, launches, steps);
+    if (steps.from_annotation) return steps;
+  }
   if (steps.list.empty()) {
     Step whole;
     const auto on_host = [&](EventKind kind) {

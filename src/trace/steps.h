@@ -21,7 +21,11 @@ struct Steps {
   bool from_annotation = false;  // a repeated user annotation stands for them
   bool undefined = false;        // there is nothing on the host to span
   std::string annotation;
+  std::string note;  // why the whole span is one step though there are annotations, "" otherwise
 
+  // What idle time and utilization are measured over: from the first step to the last, but where
+  // annotations stand for steps only they themselves.
+  Ranges windows() const;
   Range span() const { return list.empty() ? Range{} : Range{list.front().start, list.back().end}; }
 };
 
@@ -57,7 +61,10 @@ const char* part_name(Part part);
 struct Breakdown {
   Ranges by_part[kPartCount];              // merged activity of the whole trace, kOther empty
   std::vector<std::vector<double>> steps;  // [step][part]
-  std::vector<double> average;             // [part]
+  // Bit k: part k has a range in the step, if only an empty one. Other zeros are whole numbers in
+  // the plugin's answers.
+  std::vector<uint32_t> touched;  // [step]
+  std::vector<double> average;    // [part]
   double average_step = 0;
   bool has_device_activity = false;
   bool has_communication = false;

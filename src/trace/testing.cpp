@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "trace/byte_source.h"
+#include "trace/cross_rank.h"
 #include "trace/diff.h"
 #include "trace/distributed.h"
 #include "trace/insights.h"
@@ -213,6 +214,7 @@ size_t exercise(const std::shared_ptr<const Trace>& trace) {
     const auto profile = analyze(trace, semantics);
     bytes += exercise_views(*profile);
     if (mode != 0) continue;
+    bytes += match_collectives({profile.get(), profile.get()}).ranks.size();
     const Insights insights = find_insights(*profile);
     bytes += metrics(*profile, insights).size() + view_names(*profile).size();
   }

@@ -6,7 +6,8 @@
 namespace camshaft::trace {
 namespace {
 
-constexpr size_t kMaxDepth = 64;  // deeper events share the last lane; it drops what overlaps there
+// Python itself stops at 1000 frames. What lies deeper shares the last lane.
+constexpr size_t kMaxDepth = 1024;
 
 }  // namespace
 
@@ -29,7 +30,7 @@ Timeline build_timeline(const Trace& trace) {
     size_t depth = open.ends.size();
     while (depth > 0 && open.ends[depth - 1] <= start)
       --depth;  // the first lane whose last event is over
-    if (depth >= kMaxDepth) continue;
+    depth = std::min(depth, kMaxDepth - 1);
     open.ends.resize(depth + 1);
     open.ends[depth] = end;
     if (open.lane_of.size() <= depth) {

@@ -86,7 +86,8 @@ Table step_table(const Profile& profile, const StepFigures& figures,
     std::vector<Value> row{step.name};
     for (const Part part : parts) {
       const Ticks time = figures.breakdown.steps[k][static_cast<int>(part)];
-      const Value cell = profile.clock.length(time);
+      const bool touched = figures.breakdown.touched[k] >> static_cast<int>(part) & 1;
+      const Value cell = touched ? profile.clock.length(time) : Value(int64_t{0});
       row.push_back(cell);
       row.push_back(
           fmt::format("<div class=\"visualization-tooltip\" style=\"white-space: nowrap;\">Step "
@@ -250,7 +251,7 @@ OperationTableAnswer operation_answer(const Profile& profile,
     row.tc_self_ratio = share_value(group.tc_self, group.device_self);
     row.tc_total_ratio = share_value(group.tc_total, group.device_total);
     if (with_stack)
-      row.call_stack = std::string(profile.trace.strings[group.call_stack]);
+      row.call_stack = profile.stacks.text(profile.trace, group.call_stack);
     else
       row.call_stack = group.has_call_stack;
     answer.rows.push_back(std::move(row));

@@ -195,8 +195,8 @@ std::string memory_curve_json(const Profile& profile, const MemoryRequest& reque
 }
 
 std::string memory_events_json(const Profile& profile, const MemoryRequest& request) {
-  const auto lists = memory_events(profile.trace, profile.clock, profile.forest, profile.memory,
-                                   moved_away(profile), request.window);
+  const auto lists = memory_events(profile.trace, profile.clock, profile.semantics, profile.forest,
+                                   profile.memory, moved_away(profile), request.window);
   const std::string unit = unit_or(request.memory_metric, "KB");
   const double bytes = memory_factor(unit), time = time_factor(request.time_metric);
   JsonWriter json;

@@ -48,8 +48,57 @@ def test_summary_gives_figures_by_name(camshaft, trace_file):
 
 def test_tables_as_csv_and_text(camshaft, trace_file):
     rows = list(csv.DictReader(io.StringIO(camshaft("trace", "kernels", trace_file, "--csv").out)))
-    assert rows == [{"name": "gemm, tall", "tensor_cores": "no", "calls": "3", "total_us": "300", "mean_us": "100", "max_us": "100", "min_us": "100"}]
+    assert rows == [{"name": "gemm, tall", "tensor_cores": "unknown", "calls": "3", "total_us": "300", "percent": "100", "mean_us": "100", "max_us": "100", "min_us": "100"}]
     assert "aten::mm" in camshaft("trace", "ops", trace_file, "--top", "1").out
+
+
+def test_every_word_prints_a_table(camshaft, trace_file):
+    for word, column in (("ops", "name"), ("kernels", "name"), ("modules", "name"), ("steps", "step"), ("collectives", "name"), ("ranks", "worker"), ("memory", "device")):
+        result = camshaft("trace", word, trace_file, "--csv")
+        assert result.code == 0 and result.out.split(",")[0] == column, (word, result.out)
+    assert "900.0 us" in camshaft("trace", "steps", trace_file).out, "units people read"
+    found = camshaft("trace", "ops", trace_file, "--filter", "MM", "--csv").out
+    assert len(found.splitlines()) == 2
+    assert len(camshaft("trace", "ops", trace_file, "--filter", "relu", "--csv").out.splitlines()) == 1
+
+
+def test_files_that_cannot_be_read_whole_are_no_success(camshaft, trace_file):
+    folder = trace_file.parent
+    assert camshaft("trace", "ops", folder).code == 0
+    whole = trace_file.read_bytes()
+    cut = folder / "worker1.pt.trace.json.gz"
+    for data in (whole[:-100], b"no trace"):
+        cut.write_bytes(data)
+        for word in ("summary", "ops", "ranks"):
+            result = camshaft("trace", word, folder)
+            assert result.code == 1 and "worker1" in result.err and result.out, (word, result.err)
+
+
+def rank(late_us, data_us):
+    """A rank whose device reaches every collective `late_us` after its step began, for its loader takes `data_us`."""
+    events = []
+    for step in range(6):
+        t, end = 10000 * step, 10000 * step + 9000
+        events.append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 1, "tid": 1, "ts": t, "dur": 9500})
+        events.append({"ph": "X", "cat": "cpu_op", "name": "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "pid": 1, "tid": 1, "ts": t + 10, "dur": data_us})
+        events.append({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": t + late_us - 5, "dur": 3, "args": {"correlation": step + 1}})
+        events.append({"ph": "X", "cat": "kernel", "name": "ncclKernel_AllReduce_RING_LL_Sum_float", "pid": 0, "tid": 7, "ts": t + late_us, "dur": end - t - late_us,
+                       "args": {"correlation": step + 1, "device": 0, "stream": 7}})
+    return {"traceEvents": events}
+
+
+def test_ranks_of_a_folder_are_told_together(camshaft, tmp_path):
+    (tmp_path / "worker0.pt.trace.json").write_text(json.dumps(rank(1000, 500)))
+    (tmp_path / "worker1.pt.trace.json").write_text(json.dumps(rank(8000, 7500)))
+    together = json.loads(camshaft("trace", "summary", tmp_path, "--json").out)
+    waits = {finding["id"]: finding["text"] for finding in together[0]["findings"]}
+    assert "worker1" in waits["rank-wait"] and "DataLoader" in waits["rank-wait"]
+    assert "straggler" in [finding["id"] for finding in together[1]["findings"]]
+    rows = list(csv.DictReader(io.StringIO(camshaft("trace", "ranks", tmp_path, "--csv").out)))
+    assert [row["worker"] for row in rows] == ["worker0", "worker1"]
+    assert rows[0]["waits_for"] == "worker1" and rows[1]["busy_with"] == "DataLoader"
+    alone = json.loads(camshaft("trace", "summary", tmp_path / "worker0.pt.trace.json", "--json").out)
+    assert "rank-wait" not in [finding["id"] for finding in alone[0]["findings"]]
 
 
 def test_conditions_set_the_exit_code(camshaft, trace_file):
@@ -117,6 +166,15 @@ def test_our_own_runs_open_in_the_viewer(camexec, conv_file, tmp_path):
     for kernel in (event for event in events if event.get("cat") == "kernel"):
         layer = layers[kernel["args"]["External id"]]
         assert layer["ts"] <= kernel["ts"] and kernel["ts"] + kernel["dur"] <= layer["ts"] + layer["dur"] + 0.0015
+
+
+def test_a_taken_port_and_wrong_addresses_are_refused(camshaft, trace_file):
+    with View(trace_file.parent) as view:
+        port = re.search(r":(\d+)/", view.address).group(1)
+        taken = camshaft("view", trace_file.parent, "--port", port, "--no-browser")
+        assert taken.code == 1 and "another program listens there" in taken.err
+    for words in (("--port", "99999999"), ("--path_prefix", "foo")):
+        assert camshaft("view", trace_file.parent, "--no-browser", *words).code == 1
 
 
 def test_new_files_are_found(camshaft, trace_file, tmp_path):

@@ -51,6 +51,7 @@ before(async () => {
     mkdirSync(join(folder, "run & <one>"));
     writeFileSync(join(folder, "run & <one>", "worker0.pt.trace.json"), JSON.stringify(sampleTrace()));
     writeFileSync(join(folder, "run & <one>", "worker1.pt.trace.json.gz"), gzipSync(JSON.stringify(sampleTrace(5))));
+    writeFileSync(join(folder, "run & <one>", "broken.pt.trace.json"), "no trace at all");
     mkdirSync(join(folder, "without device"));
     const op = { ph: "X", cat: "cpu_op", name: "aten::add", pid: 1, tid: 1, ts: 1, dur: 2 };
     writeFileSync(join(folder, "without device", "worker0.pt.trace.json"), JSON.stringify({ traceEvents: [op] }));
@@ -89,6 +90,12 @@ test("overview shows steps, devices and findings", { skip: reason }, async () =>
   if (!process.env.CAMSHAFT_TRACES) assert.ok(seen.includes("Test <GPU>"), "names are shown as text, not as markup");
   assert.ok((await page.$$("main canvas")).length > 0, "a chart is drawn");
   await picture("overview");
+});
+
+test("files that cannot be read are named with their reason", { skip: reason || (process.env.CAMSHAFT_TRACES ? "other traces" : false) }, async () => {
+  const seen = await page.$eval("#app", (element) => element.innerText);
+  assert.match(seen, /One file was not read whole/);
+  assert.match(seen, /broken\.pt\.trace\.json: no trace/);
 });
 
 test("operators sort, search and open call stacks", { skip: reason }, async () => {

@@ -26,6 +26,7 @@ export interface Device {
   sm_efficiency?: number;
   occupancy?: number;
   tensor_cores?: number;
+  tensor_cores_unknown?: number;
   idle?: { span: number; busy: number; host_wait: number; kernel_wait: number; other: number };
 }
 
@@ -34,6 +35,7 @@ export interface Overview {
   average: number[];
   average_step: number;
   steps_from: string;
+  steps_note: string;
   step_count: number;
   steps: [string, ...number[]][];
   devices: Device[];
@@ -62,7 +64,19 @@ export interface Insights {
 export interface Ranks {
   workers: { worker: string; rank: number; facts: Record<string, number> }[];
   collectives: number; // matched on at least two workers
-  ranks: { worker: string; matched: number; unmatched: number; came_last: number; wait: number; transfer: number }[];
+  ranks: {
+    worker: string;
+    matched: number;
+    unmatched: number;
+    came_last: number;
+    wait: number;
+    wait_percent: number; // of the steps
+    transfer: number;
+    waits_for: string;
+    busy_with: string; // what its steps have more of than the others'
+    busy_percent: number;
+    busy_excess: number;
+  }[];
 }
 
 export interface TimelineWindow {

@@ -33,6 +33,20 @@ const pickers = h("div", { class: "pickers" });
 const tabs = h("nav", { "aria-label": "Views" });
 const main = h("main", { id: "main" });
 const progress = h("div", { class: "progress", role: "status" });
+const problems = h("div", {});
+let told = "";
+
+/** Files that could not be read, or not to their end, with the reason of each. */
+function drawProblems(): void {
+  const messages = state?.messages ?? [];
+  const key = JSON.stringify(messages);
+  if (key === told) return;
+  told = key;
+  const title = `${messages.length === 1 ? "One file was" : `${messages.length} files were`} not read whole`;
+  problems.replaceChildren(
+    ...(messages.length === 0 ? [] : [h("details", { class: "notice", open: state?.runs.length === 0 || messages.length < 4 }, h("summary", {}, title), h("ul", {}, ...messages.map((message) => h("li", {}, message))))]),
+  );
+}
 
 function readAddress(): { at: Partial<Selection>; view: string } {
   const parameters = new URLSearchParams(location.hash.slice(1));
@@ -89,7 +103,7 @@ async function draw(): Promise<void> {
   const found = resolve(wanted);
   if (!found) {
     main.replaceChildren(
-      h("p", { class: "empty" }, state?.loading ? "Reading traces…" : "No traces here. Camshaft looks for files named *.pt.trace.json, also packed as .gz, .zst or .zip."),
+      h("p", { class: "empty" }, state?.loading ? "Reading traces…" : (state?.failed ?? 0) > 0 ? "None of the files here could be read: see the reasons above." : "No traces here. Camshaft looks for files named *.pt.trace.json, also packed as .gz, .zst or .zip."),
     );
     return;
   }
@@ -121,6 +135,7 @@ async function poll(): Promise<void> {
     const share = state.bytes > 0 ? (100 * state.bytes_done) / state.bytes : 0;
     progress.hidden = !state.loading;
     progress.textContent = state.loading ? `Reading ${state.files - state.done} of ${state.files} files: ${share.toFixed(0)} % of ${bytes(state.bytes)}` : "";
+    drawProblems();
     await draw();
   } catch {
     progress.hidden = false;
@@ -132,6 +147,7 @@ async function poll(): Promise<void> {
 document.getElementById("app")?.append(
   h("header", {}, h("a", { class: "brand", href: "#" }, "Camshaft", h("small", {}, "profiler")), pickers, progress),
   tabs,
+  problems,
   main,
 );
 window.addEventListener("hashchange", () => void draw());

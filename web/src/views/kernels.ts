@@ -16,7 +16,7 @@ function time(key: string, title: string): TableColumn {
 
 function table(at: Selection, byLaunch: boolean, flags: KernelFlags): HTMLElement {
   const columns: TableColumn[] = [
-    { key: "name", title: "Kernel", show: (row) => h("span", { class: "name kernel", title: row.name as string }, row.tensor_cores ? h("small", { class: "badge before", title: "runs on Tensor Cores" }, "TC") : null, row.name as string) },
+    { key: "name", title: "Kernel", show: (row) => h("span", { class: "name kernel", title: row.name as string }, row.tensor_cores === "yes" ? h("small", { class: "badge before", title: "runs on Tensor Cores" }, "TC") : null, row.name as string) },
   ];
   if (byLaunch)
     columns.push(
@@ -48,8 +48,8 @@ export async function kernelsView(at: Selection): Promise<HTMLElement> {
   const show = (group: string) => holder.replaceChildren(table(at, group === "launch", flags));
   show("name");
   const slices = largest.rows.map((row) => ({ name: row.name as string, value: row.total as number }));
-  const withCores = largest.rows.filter((row) => row.tensor_cores).reduce((sum, row) => sum + (row.total as number), 0);
-  const all = slices.reduce((sum, slice) => sum + slice.value, 0);
+  const byUse = (use: string) => largest.rows.filter((row) => row.tensor_cores === use).reduce((sum, row) => sum + (row.total as number), 0);
+  const withCores = byUse("yes");
   return h(
     "div",
     {},
@@ -58,7 +58,7 @@ export async function kernelsView(at: Selection): Promise<HTMLElement> {
       { class: "grid" },
       card("Kernel time", pie("kernel time by kernel", slices)),
       // Nothing to show on devices without them, or with kernels whose names do not tell.
-      withCores > 0 ? card("Tensor Cores", pie("kernel time with and without Tensor Cores", [{ name: "with Tensor Cores", value: withCores }, { name: "without", value: all - withCores }])) : null,
+      withCores > 0 ? card("Tensor Cores", pie("kernel time with and without Tensor Cores", [{ name: "with Tensor Cores", value: withCores }, { name: "without", value: byUse("no") }, { name: "names do not tell", value: byUse("unknown") }])) : null,
     ),
     card("Kernels", choice("Rows", { name: "by name", launch: "by operator and launch" }, "name", show), holder),
   );

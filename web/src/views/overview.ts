@@ -46,7 +46,8 @@ function deviceCard(device: Device): HTMLElement {
     gauge("Utilization", device.utilization, "Share of the steps during which at least one kernel ran"),
     gauge("Est. SM efficiency", device.sm_efficiency, "Share of the multiprocessors that had blocks to run, over the steps"),
     gauge("Est. occupancy", device.occupancy, "Active warps against the most a multiprocessor holds, weighted by kernel time"),
-    gauge("Kernel time with Tensor Cores", device.tensor_cores, "Of the time of kernels launched by operators"),
+    gauge("Kernel time with Tensor Cores", device.tensor_cores, "Of the time of all kernels but collectives, by their names"),
+    (device.tensor_cores_unknown ?? 0) >= 0.001 ? h("p", { class: "muted" }, `${percent(device.tensor_cores_unknown ?? 0, 1)} of kernel time is unknown: names that do not tell`) : null,
     idle
       ? h(
           "div",
@@ -175,7 +176,7 @@ export async function overviewView(at: Selection): Promise<HTMLElement> {
       "div",
       { class: "tiles wide" },
       tile("average step", duration(overview.average_step)),
-      tile("steps", count(overview.step_count), overview.steps_from === "ProfilerStep" || overview.steps_from === "" ? "" : `of “${overview.steps_from}”`),
+      tile("steps", count(overview.step_count), overview.steps_from === "ProfilerStep" || overview.steps_from === "" ? overview.steps_note : `of “${overview.steps_from}”`),
       tile("kernel time", duration(overview.facts["kernels.total_us"] ?? 0), `${count(overview.facts["kernels.calls"] ?? 0)} kernels`),
       tile("events", count(overview.facts["events"] ?? 0)),
     ),

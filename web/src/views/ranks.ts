@@ -49,19 +49,19 @@ export async function ranksView(at: Selection): Promise<HTMLElement> {
   if (collectives === 0) return figures;
   const matched = card(
     `${count(collectives)} collectives seen on several workers`,
-    h("p", { class: "muted" }, "Matched by process group and sequence number. The last to arrive waits least; what the others took longer is their waiting."),
+    h("p", { class: "muted" }, "Matched by process group and sequence number, else by operation and position. The last to arrive waits least; what the others took longer is their waiting."),
     h(
       "div",
       { class: "scroll" },
       h(
         "table",
         { "aria-label": "collectives" },
-        h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Worker"), ...["Matched", "Here alone", "Came last", "Waiting", "Transfer"].map((title) => h("th", { scope: "col", class: "number" }, title)))),
+        h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Worker"), ...["Matched", "Here alone", "Came last", "Waiting", "Of the steps", "Transfer"].map((title) => h("th", { scope: "col", class: "number" }, title)), ...["Waits mostly for", "Busier than the others with"].map((title) => h("th", { scope: "col" }, title)))),
         h(
           "tbody",
           {},
           ...ranks.map((rank) =>
-            h("tr", {}, h("th", { scope: "row" }, rank.worker), ...[count(rank.matched), count(rank.unmatched), count(rank.came_last), duration(rank.wait), duration(rank.transfer)].map((text) => h("td", { class: "number" }, text))),
+            h("tr", {}, h("th", { scope: "row" }, rank.worker), ...[count(rank.matched), count(rank.unmatched), count(rank.came_last), duration(rank.wait), `${digits(rank.wait_percent)} %`, duration(rank.transfer)].map((text) => h("td", { class: "number" }, text)), h("td", {}, rank.waits_for), h("td", {}, rank.busy_excess > 0 ? `${rank.busy_with} (${digits(rank.busy_percent)} % of its steps)` : "")),
           ),
         ),
       ),
