@@ -9,8 +9,8 @@ env=${CAMSHAFT_TEST_ENV:-build/python/env}
 if [ -z "${CAMSHAFT_TEST_ENV:-}" ]; then
   "$PYTHON" -m venv --clear "$env"
 fi
-"$env/bin/pip" install --quiet --force-reinstall --no-deps dist/camshaft-*.whl
-"$env/bin/pip" install --quiet dist/camshaft-*.whl pytest onnx ml_dtypes pillow
+"$env/bin/pip" install --quiet --force-reinstall --no-deps dist/*.whl
+"$env/bin/pip" install --quiet dist/*.whl pytest onnx ml_dtypes pillow polygraphy
 # Not from python/: the package is the installed one.
 root=$PWD
 env=$(realpath "$env")

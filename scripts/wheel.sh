@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The Python wheel of the libraries in build/release: dist/camshaft-*.whl, one file for every CPython from 3.10.
+# The Python wheels: dist/camshaft-*.whl of the libraries in build/release, one file for every CPython from 3.10, and Polygraphy's extension.
 # Needs PyPI once, for the tools; they stay in build/python/tools. Exit code 77: it cannot be reached.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -21,10 +21,12 @@ PATH="$PWD/$tools/bin:$PATH"
 python -m build --wheel --no-isolation --outdir build/python/raw "-Ccmake.define.CAMSHAFT_BUILD_DIR=$PWD/build/release" python \
   >build/python/wheel.log 2>&1 || { cat build/python/wheel.log; exit 1; }
 # Grafts the shared libraries of the distribution and names the oldest glibc that will do.
-rm -f dist/camshaft-*.whl
+rm -f dist/*.whl
 auditwheel repair --strip --zip-compression-level 9 --wheel-dir dist build/python/raw/camshaft-*.whl >build/python/repair.log 2>&1 ||
   { cat build/python/repair.log; exit 1; }
-for wheel in dist/camshaft-*.whl; do
+python -m build --wheel --no-isolation --outdir dist python/polygraphy >build/python/polygraphy.log 2>&1 ||
+  { cat build/python/polygraphy.log; exit 1; }
+for wheel in dist/*.whl; do
   size=$(stat -c %s "$wheel")
   echo "$wheel: $((size / 1000)) kB"
   [ "$size" -le "$limit" ] || { echo "error: larger than $((limit >> 20)) MiB" >&2; exit 1; }
