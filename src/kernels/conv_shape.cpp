@@ -38,8 +38,9 @@ Axis axis_of(const ir::ConvolutionAttrs& attrs, std::span<const int64_t> x,
     axis.pad = pad_before(attrs, d, (axis.out - 1) * axis.stride + reach - axis.in);
   } else {
     const int64_t full = (axis.in - 1) * axis.stride + reach + at(attrs.output_padding, d, 0);
-    const int64_t total = full - axis.out;
-    // An explicit output shape sets the crop: ONNX gives SAME_UPPER the smaller half first.
+    // An explicit output shape sets the crop: ONNX gives SAME_UPPER the smaller half first. What
+    // reaches beyond the taps is added at the end.
+    const int64_t total = std::max<int64_t>(full - axis.out, 0);
     if (attrs.padding_mode == ir::PaddingMode::kSameUpper)
       axis.pad = total / 2;
     else if (attrs.padding_mode == ir::PaddingMode::kSameLower || !attrs.output_shape.empty())
