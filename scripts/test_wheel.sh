@@ -15,4 +15,4 @@ fi
 root=$PWD
 env=$(realpath "$env")
 cd build/python
-exec "$env/bin/pytest" -q -p no:cacheprovider --rootdir "$root/python" "$root/python/tests" "$@"
+exec "$env/bin/pytest" -q -rs -p no:cacheprovider --rootdir "$root/python" "$root/python/tests" "$@"

@@ -20,12 +20,9 @@ from .trace import Trace, read_trace
 from . import log
 
 __version__: str = _core.version
-InferenceSession = Session
-"""ONNX Runtime's name, for programs that only change their import."""
-
 log.set_level("warning")
 
 __all__ = ["AsyncRun", "BuildConfig", "Cancelled", "CamshaftError", "CorruptEngine", "Engine", "EngineCache", "Explanation", "FileError",
-           "InferenceSession", "InternalError", "InvalidArgument", "InvalidModel", "IoBinding", "LayerTable", "ModelInfo", "NodeIssue",
+           "InternalError", "InvalidArgument", "InvalidModel", "IoBinding", "LayerTable", "ModelInfo", "NodeIssue",
            "ProfileTable", "QuantizeReport", "Session", "TensorInfo", "Trace", "Unsupported", "VerifyReport", "build", "inspect_model",
            "log", "quantize", "read_trace", "verify"]

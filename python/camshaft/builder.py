@@ -88,12 +88,13 @@ def ranges_of(shapes: Shapes) -> dict[str, tuple[list[int], list[int], list[int]
     """Every shape as (min, opt, max)."""
     ranges = {}
     for name, given in shapes.items():
-        triple = list(given)
+        triple: list[Any] = list(given)
         if not triple or all(hasattr(extent, "__index__") for extent in triple):
             triple = [triple] * 3
         if len(triple) != 3:
             raise InvalidArgument(f"shape of {name!r}: {given!r} is neither a shape nor (min, opt, max)")
-        ranges[name] = tuple([int(extent) for extent in shape] for shape in triple)
+        least, best, most = ([int(extent) for extent in shape] for shape in triple)
+        ranges[name] = (least, best, most)
     return ranges
 
 

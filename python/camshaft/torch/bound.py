@@ -73,7 +73,7 @@ def classify(graph: GraphModule, values: Sequence[Any]) -> list[Slot]:
     return slots
 
 
-def dynamic_dims(graph: GraphModule, slots: Sequence[Slot]) -> tuple[dict[int, Any], ...] | None:
+def dynamic_dims(graph: GraphModule, slots: Sequence[Slot]) -> tuple[tuple[dict[int, Any], ...]] | None:
     """torch.export's dynamic_shapes for the tensors among the inputs; None: all are static."""
     nodes = [node for node in graph.graph.nodes if node.op == "placeholder"]
     shapes = []

@@ -53,7 +53,9 @@ class _Variant:
                  report: GraphReport):
         self._inputs = [k for k, slot in enumerate(slots) if slot.kind is Kind.INPUT]
         self._names: list[str] = []
-        self.session = self._module = None
+        self.session: Any = None
+        self._module: Any = None
+        self.versions: tuple[Any, ...] = ()  # of the weights it was built with
         bound = Bound(graph, slots, values, kept)
         examples = tuple(to_feed(values[k]) for k in self._inputs)
         report.nodes = sum(node.op.startswith("call_") for node in graph.graph.nodes)

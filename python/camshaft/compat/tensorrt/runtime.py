@@ -165,7 +165,8 @@ class IExecutionContext(_Scoped):
 
     def __init__(self, engine: ICudaEngine):
         self.engine = engine
-        self.name, self.profiler, self.enqueue_emits_profile = "", None, True
+        self.name, self.enqueue_emits_profile = "", True
+        self.profiler: IProfiler | None = None
         self._addresses: dict[str, int] = {}
         self._times: list[tuple[int, float]] = []
         self._select(0)
@@ -193,7 +194,7 @@ class IExecutionContext(_Scoped):
         return self._attempt(self._context.set_shape, name, [int(n) for n in shape])
 
     def set_binding_shape(self, binding: int, shape: Sequence[int]) -> bool:
-        return self.set_input_shape(self.engine[binding], shape)
+        return self.set_input_shape(self.engine.get_tensor_name(binding), shape)
 
     def get_tensor_shape(self, name: str) -> tuple[int, ...]:
         """For the input shapes that are set; -1s where only running tells."""
@@ -203,7 +204,7 @@ class IExecutionContext(_Scoped):
         return tuple(shape) if shape is not None else tuple(-1 for _ in self.engine.get_tensor_shape(name))
 
     def get_binding_shape(self, binding: int) -> tuple[int, ...]:
-        return self.get_tensor_shape(self.engine[binding])
+        return self.get_tensor_shape(self.engine.get_tensor_name(binding))
 
     def infer_shapes(self) -> list[str]:
         """Names of inputs whose shapes are missing: none, they begin as the profile's opt shapes."""
@@ -254,7 +255,7 @@ class IExecutionContext(_Scoped):
     def report_to_profiler(self) -> bool:
         """The times of the last execution."""
         layers = self.engine.camshaft_engine.layers
-        for index, ms in self._times:
+        for index, ms in self._times if self.profiler is not None else ():
             self.profiler.report_layer_time(layers[index].name, ms)
         return bool(self._times)
 
