@@ -98,7 +98,13 @@ class IoBinding:
                 self._binding.bind_input(runner, name, array)
             for name, array in self._outputs.items():
                 self._binding.bind_output(runner, name, array)
-        self._binding.run(self._session._runner)
+        try:
+            self._binding.run(self._session._runner)
+        except InvalidArgument:
+            if not self._session._widen(self._inputs):
+                raise
+            self._binding = None
+            self._run()
 
 
 class Session:

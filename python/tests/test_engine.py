@@ -141,3 +141,13 @@ def test_external_data_is_found_beside_bytes(tmp_path):
         camshaft.build(path.read_bytes())
     y, = camshaft.Session(path.read_bytes(), external_data=tmp_path).run({"x": np.ones((1, 64), "f")})
     np.testing.assert_allclose(y, 64)
+
+
+def test_bars_are_drawn_in_a_terminal(conv, monkeypatch, capsys):
+    from camshaft.progress import TerminalBar, progress_callback
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    with progress_callback(True) as bar:
+        assert isinstance(bar, TerminalBar)
+        camshaft.build(conv, progress=bar)
+    drawn = capsys.readouterr().err
+    assert "#" in drawn and drawn.endswith("\r\x1b[K")

@@ -158,6 +158,19 @@ def test_binding_reads_and_writes_in_place(matmul):
         binding.bind_output("y", frozen)
 
 
+def test_bindings_follow_shapes():
+    weights = np.ones((1, 1, 5), "f")  # as below: the first engine is for the first shape only
+    proto = model([helper.make_node("Conv", ["x", "w"], ["y"])], [value("x", TensorProto.FLOAT, [1, 1, "n"])],
+                  [value("y", TensorProto.FLOAT, [1, 1, "m"])], {"w": weights})
+    session = camshaft.Session(proto)
+    binding = session.io_binding()
+    binding.bind_output("y")
+    for n in (8, 12, 6):
+        binding.bind_input("x", np.ones((1, 1, n), "f"))
+        session.run_with_iobinding(binding)
+        assert binding.get_outputs()[0].shape == (1, 1, n - 4)
+
+
 def test_outputs_only_running_can_tell():
     proto = model([helper.make_node("NonZero", ["x"], ["y"], "where")], [value("x", TensorProto.FLOAT, [2, 3])],
                   [value("y", TensorProto.INT64, [2, "count"])])

@@ -109,6 +109,13 @@ def test_what_cannot_be_an_engine_runs_in_pytorch_and_is_named(caplog):
         compiled(net, fallback=False)(x)
 
 
+def test_inference_mode():
+    with torch.inference_mode():
+        net, x = Net().eval(), torch.randn(3, 8)
+        torch.testing.assert_close(compiled(net)(x)[0], net(x)[0])
+    assert not last().reason
+
+
 def test_graph_breaks_make_several_graphs():
     def function(x):
         y = torch.relu(x) + 1

@@ -120,7 +120,7 @@ class CompiledGraph:
     def _variant(self, values: Sequence[Any]) -> _Variant:
         """Built anew where somebody has written into a weight, or a number is another."""
         numbers = tuple(number_of(values[k]) for k in self._numbers)
-        versions = tuple((id(values[k]), values[k]._version) for k in self._weights)
+        versions = tuple((id(values[k]), _version(values[k])) for k in self._weights)
         found = self._variants.get(numbers)
         if found is not None and found.versions == versions:
             return found
@@ -191,6 +191,11 @@ def _why_not(values: Sequence[Any]) -> str:
     if any(tensor.device.type != "cpu" for tensor in tensors):
         return "tensors that are not on the CPU"
     return ""
+
+
+def _version(tensor: torch.Tensor) -> int:
+    """Counts the writes into a tensor; those made in inference mode do not."""
+    return 0 if tensor.is_inference() else tensor._version
 
 
 def backend(graph: GraphModule, values: Sequence[Any], *, options: dict[str, Any] | None = None, **ignored: Any) -> Callable[..., Any]:
