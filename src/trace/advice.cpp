@@ -103,12 +103,33 @@ void advise_communication(const Profile& profile, const StepFigures& figures,
                     part * 100, link(url, "Gradient compression")));
     return;
   }
+  // The plugin's own words; the address is a tuple by accident.
   add(list, 4, part * 100,
-      fmt::format(
-          "Communication takes {:.1f}% of the step. {}, gradient accumulation or a larger batch "
-          "lower it. A "
-          "larger effective batch can change convergence; optimizers such as LAMB are made for it.",
-          part * 100, link(url, "Gradient compression")));
+      fmt::format("This run has high time cost on communication. {:.1f}% of the step time is in "
+                  "communication. You could try {} or {} or increase the batch size. Note: "
+                  "Gradient accumulation will increase global effective batch size, which may hurt "
+                  "model convergence and accuracy. For such case, you may want to evaluate {}.",
+                  part * 100, link(fmt::format("('{}',)", url), "Gradient Compression"),
+                  link("https://towardsdatascience.com/"
+                       "what-is-gradient-accumulation-in-deep-learning-ec034122cfa",
+                       "Gradient Accumulation"),
+                  link("https://nvidia.github.io/apex/optimizers.html#apex.optimizers.FusedLAMB",
+                       "LAMB optimizer")));
+}
+
+// The plugin's own words, with its slips: no blank before "and", and the verb goes by the length of
+// the text.
+std::string plugin_utilization_text(const Profile& profile, const StepFigures& figures) {
+  std::vector<std::string> ids;
+  for (const DeviceUse& use : figures.devices.devices)
+    if (use.utilization < 0.5) ids.push_back(fmt::format("{}", use.device));
+  std::string text = ids.front();
+  for (size_t k = 1; k < ids.size(); ++k) text += (k + 1 == ids.size() ? "and " : ", ") + ids[k];
+  return fmt::format(
+      "{} {} {} low utilization. You could try to increase batch size to improve. "
+      "Note: Increasing batch size may affect the speed and stability of model "
+      "convergence.",
+      profile.semantics.is_mlu() ? "MLU" : "GPU", text, text.size() == 1 ? "has" : "have");
 }
 
 void advise_utilization(const Profile& profile, const StepFigures& figures,
@@ -121,6 +142,10 @@ void advise_utilization(const Profile& profile, const StepFigures& figures,
       lowest = std::min(lowest, use.utilization);
     }
   if (idle.empty()) return;
+  if (profile.semantics.original) {
+    add(list, 5, lowest * 100, plugin_utilization_text(profile, figures));
+    return;
+  }
   add(list, 5, lowest * 100,
       fmt::format("{} {} busy less than half of the steps' time. A larger batch gives the device "
                   "more work per step; "

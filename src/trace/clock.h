@@ -30,6 +30,8 @@ class Clock {
 
   // A length in microseconds as the answers give it: whole when the file is.
   Value length(Ticks ticks) const { return value(to_us(ticks)); }
+  // A sum of lengths: a whole zero where there was nothing to add up, as Python has it.
+  Value sum(Ticks ticks) const { return ticks == 0 ? Value(int64_t{0}) : length(ticks); }
   double to_us(Ticks ticks) const { return rounded_ ? ticks : ticks / 1000; }
   // A point in time, in the file's own microseconds.
   Value point(Ticks time) const;

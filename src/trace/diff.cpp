@@ -152,17 +152,17 @@ std::string side_json(const Profile& profile, const DiffSide& side) {
   const Clock& clock = profile.clock;
   JsonWriter json;
   json.begin_object().text("name", side.name);
-  write(json.key("duration"), clock.length(side.host));
-  write(json.key("device_duration"), clock.length(side.device));
-  write(json.key("total_duration"), clock.length(side.total));
+  write(json.key("duration"), clock.sum(side.host));
+  write(json.key("device_duration"), clock.sum(side.device));
+  write(json.key("total_duration"), clock.sum(side.total));
   json.key("aggs").begin_array();
   for (const OperatorDelta& op : side.operators) {
     json.begin_object().text("name", op.name).integer("calls", op.calls);
     if (profile.semantics.dialect == Dialect::kMluLate) write_kernels(json, op);
     write(json.key("host_duration"), clock.length(op.host_total));
-    write(json.key("device_duration"), clock.length(op.device_total));
+    write(json.key("device_duration"), clock.sum(op.device_total));
     write(json.key("self_host_duration"), clock.length(op.host_self));
-    write(json.key("self_device_duration"), clock.length(op.device_self));
+    write(json.key("self_device_duration"), clock.sum(op.device_self));
     json.end_object();
   }
   json.end_array().end_object();

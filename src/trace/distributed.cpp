@@ -40,6 +40,7 @@ class ByStep {
 struct WorkerValues {
   size_t worker = 0;
   std::vector<Ticks> values;
+  uint32_t nothing = 0;  // bit k: value k is of no range at all, a whole zero in every file
 };
 
 std::string key_text(const StepKey& key) {
@@ -63,7 +64,8 @@ void write_by_step(JsonWriter& json, const std::vector<const Profile*>& workers,
     json.key(workers[worker]->worker).begin_array();
     for (const double sum : sums[worker]) {
       const double mean = sum / static_cast<double>(counts[worker]);
-      if (std::abs(mean) < 9e18)
+      const bool is_cut = workers[worker]->semantics.dialect != Dialect::kMlu;
+      if (is_cut && std::abs(mean) < 9e18)
         json.integer(static_cast<int64_t>(mean));
       else
         json.real(mean);
@@ -75,8 +77,10 @@ void write_by_step(JsonWriter& json, const std::vector<const Profile*>& workers,
     json.key(key_text(key)).begin_object();
     for (const WorkerValues& entry : list) {
       json.key(workers[entry.worker]->worker).begin_array();
-      for (const Ticks value : entry.values)
-        write(json, workers[entry.worker]->clock.length(value));
+      for (size_t k = 0; k < entry.values.size(); ++k) {
+        const Clock& clock = workers[entry.worker]->clock;
+        write(json, entry.nothing >> k & 1 ? Value(int64_t{0}) : clock.length(entry.values[k]));
+      }
       json.end_array();
     }
     json.end_object();
@@ -237,7 +241,8 @@ std::string overlap_json(const std::vector<const Profile*>& workers) {
       steps[{step.name, true}].push_back(
           {worker,
            {compute - shared, shared, communicate - shared,
-            (step.end - step.start) + shared - compute - communicate}});
+            (step.end - step.start) + shared - compute - communicate},
+           (compute == 0 ? 1u : 0) | (shared == 0 ? 2u : 0) | (communicate == 0 ? 4u : 0)});
     }
   }
   JsonWriter json;
@@ -261,7 +266,7 @@ std::string wait_time_json(const std::vector<const Profile*>& workers) {
     }
     for (const auto& [key, split] : splits.entries()) {
       const Ticks transfer = split.front().transfer();
-      steps[key].push_back({worker, {transfer, split.front().latency() - transfer}});
+      steps[key].push_back({worker, {transfer, split.front().latency() - transfer}, 0});
     }
   }
   JsonWriter json;

@@ -113,6 +113,7 @@ std::vector<KernelGroup> by_name(const Trace& trace, const Clock& clock, const S
   std::vector<KernelGroup> groups;
   std::vector<uint32_t> group_of(trace.strings.size(), kNoRow);
   WeightedMeans means(clock);
+  std::vector<Ticks> lost;  // by group, of its sum: pandas adds up with compensation
   for (const uint32_t device : launches.devices) {
     if (trace.events.kind[device] != EventKind::kKernel) continue;
     uint32_t& index = group_of[trace.events.name[device]];
@@ -122,9 +123,13 @@ std::vector<KernelGroup> by_name(const Trace& trace, const Clock& clock, const S
       group.name = trace.events.name[device];
       group.uses_tensor_cores = uses_tensor_cores(trace.name_of(device), semantics);
       groups.push_back(group);
+      lost.push_back(0);
     }
     const Ticks length = clock.duration(trace.events.duration_ns[device]);
+    const Ticks before = groups[index].total, part = length - lost[index];
     add_kernel(groups[index], length);
+    groups[index].total = before + part;
+    lost[index] = groups[index].total - before - part;
     means.add(index, length, trace.device[trace.events.detail[device]]);
   }
   means.finish(groups, false);
@@ -283,10 +288,13 @@ KernelTables group_kernels(const Trace& trace, const Clock& clock, const Semanti
     ++tables.unrecorded_calls;
     tables.unrecorded_total += event_length(trace, clock, device);
   }
+  std::vector<Ticks> totals, on_tensor_cores;
   for (const KernelGroup& group : tables.by_name) {
-    tables.total += group.total;
-    if (group.uses_tensor_cores) tables.tc_total += group.total;
+    totals.push_back(group.total);
+    if (group.uses_tensor_cores) on_tensor_cores.push_back(group.total);
   }
+  tables.total = pairwise_sum(totals.data(), totals.size());
+  tables.tc_total = pairwise_sum(on_tensor_cores.data(), on_tensor_cores.size());
   return tables;
 }
 

@@ -50,6 +50,8 @@ std::string real_text(double value) {
 
 std::string value_text(const Value& value) {
   if (const auto* whole = std::get_if<int64_t>(&value)) return fmt::format("{}", *whole);
+  // A step without ends spans all 64-bit times, and Python's integers hold that.
+  if (as_double(value) == -18446744073709551616.0) return "-18446744073709551615";
   return real_text(as_double(value));
 }
 
@@ -259,10 +261,14 @@ OperationTableAnswer operation_answer(const Profile& profile,
   return answer;
 }
 
-void append_kernel_metrics(const Profile& profile, const KernelGroup& group,
+// `nothing_weighs`: without any length there is no mean; the plugin then writes a whole zero.
+void append_kernel_metrics(const Profile& profile, const KernelGroup& group, bool nothing_weighs,
                            std::vector<Value>& row) {
-  if (profile.kernels.has_blocks) row.push_back(round_places(group.mean_blocks, 2));
-  if (profile.kernels.has_occupancy) row.push_back(round_places(group.mean_occupancy, 2));
+  const auto mean = [&](double value) {
+    return nothing_weighs ? Value(int64_t{0}) : Value(round_places(value, 2));
+  };
+  if (profile.kernels.has_blocks) row.push_back(mean(group.mean_blocks));
+  if (profile.kernels.has_occupancy) row.push_back(mean(group.mean_occupancy));
 }
 
 void append_metric_columns(const Profile& profile, Table& table) {
@@ -428,7 +434,7 @@ KernelTableAnswer kernel_table(const Profile& profile) {
                            whole(group.mean()),
                            whole(group.longest),
                            whole(group.shortest)};
-    append_kernel_metrics(profile, group, row);
+    append_kernel_metrics(profile, group, false, row);
     answer.table.rows.push_back(std::move(row));
   }
   return answer;
@@ -460,7 +466,7 @@ KernelTableAnswer kernel_table_by_properties(const Profile& profile) {
     row.push_back(rounded(profile.clock.to_us(group.mean())));
     row.push_back(profile.clock.length(group.longest));
     row.push_back(profile.clock.length(group.shortest));
-    append_kernel_metrics(profile, group, row);
+    append_kernel_metrics(profile, group, group.total == 0, row);
     answer.table.rows.push_back(std::move(row));
   }
   return answer;

@@ -19,8 +19,8 @@ void write(JsonWriter& json, const Clock& clock, const ModuleNode& node) {
   json.integer("operators", node.operators);
   write(json.key("host_duration"), clock.length(node.host_total));
   write(json.key("self_host_duration"), clock.length(node.host_self));
-  write(json.key("device_duration"), clock.length(node.device_total));
-  write(json.key("self_device_duration"), clock.length(node.device_self));
+  write(json.key("device_duration"), clock.sum(node.device_total));
+  write(json.key("self_device_duration"), clock.sum(node.device_self));
   json.real("avg_duration", clock.to_us(node.average)).key("children").begin_array();
   for (const ModuleNode& child : node.children) write(json, clock, child);
   json.end_array().end_object();

@@ -25,7 +25,9 @@ using nlohmann::json;
 
 struct Counts {
   int passed = 0, failed = 0, known = 0;
-  int identical = 0;  // of the passed: the same text but for the order of members
+  // Of the passed: the same text but for the order of members, and of rows with equal sort keys
+  // (the original's sort is not stable).
+  int identical = 0, reordered = 0;
 };
 
 // Answers of the original that are wrong and are not reproduced, with the reason.
@@ -45,6 +47,8 @@ const char* known_defect(const std::string& set, const std::string& url) {
   return nullptr;
 }
 
+constexpr const char* kReordered = "rows of equal keys in another order";
+
 std::string first_difference(const std::string& want, const std::string& got) {
   size_t at = 0;
   while (at < want.size() && at < got.size() && want[at] == got[at]) ++at;
@@ -53,6 +57,17 @@ std::string first_difference(const std::string& want, const std::string& got) {
 }
 std::string first_difference(const json& want, const json& got) {
   return first_difference(want.dump(), got.dump());
+}
+
+// Equal as texts once the rows of equal keys are put in one order.
+bool same_but_for_ties(const std::string& want, const std::string& got) {
+  const auto sorted = [](const std::string& text) {
+    std::string letters = text;
+    std::sort(letters.begin(), letters.end());
+    return letters;
+  };
+  return sorted(want) == sorted(got) &&
+         difference(json::parse(want), json::parse(got), Tolerance{0, 0, 0, true, true}).empty();
 }
 
 std::string check(const server::RunStore& store, const Exchange& exchange,
@@ -83,7 +98,8 @@ std::string check(const server::RunStore& store, const Exchange& exchange,
   const json got = json::parse(body, nullptr, false);
   if (got.is_discarded()) return "not JSON: " + body.substr(0, 100);
   const json want = json::parse(exchange.body);
-  if (texts != nullptr && want.dump() != got.dump()) *texts = first_difference(want, got);
+  if (texts != nullptr && want.dump() != got.dump())
+    *texts = same_but_for_ties(want.dump(), got.dump()) ? kReordered : first_difference(want, got);
   return difference(want, got, tolerance);
 }
 
@@ -105,13 +121,21 @@ Counts run_set(const std::string& set, const std::string& folder, const std::str
     const std::string found = check(store, exchange, Tolerance(), &texts);
     found.empty() ? ++counts.passed : ++counts.failed;
     if (found.empty() && texts.empty()) ++counts.identical;
+    if (found.empty() && texts == kReordered) ++counts.reordered;
     if (found.empty() && !texts.empty() && verbose)
       std::printf("  %s\n    text: %s\n", exchange.url.c_str(), texts.c_str());
     if (!found.empty() && verbose)
       std::printf("  %s\n    %s\n", exchange.url.c_str(), found.c_str());
   }
-  std::printf("%-42s %4d passed (%d to the letter), %d failed, %d known defects\n", set.c_str(),
-              counts.passed, counts.identical, counts.failed, counts.known);
+  std::printf("%-42s %4d passed (%d to the letter, %d but for ties), %d failed, %d known defects\n",
+              set.c_str(), counts.passed, counts.identical, counts.reordered, counts.failed,
+              counts.known);
+  // Two answers of times in whole microseconds amid others with fractions: which were written
+  // without a point is not kept.
+  const int unwritten = set == "hta_sampled_2ranks" ? 2 : 0;
+  if (options.original) {
+    EXPECT_LE(counts.passed - counts.identical - counts.reordered, unwritten) << set;
+  }
   return counts;
 }
 
@@ -121,17 +145,6 @@ server::StoreOptions compat(trace::Dialect dialect = trace::Dialect::kGpu) {
   options.force_dialect = true;
   options.dialect = dialect;
   return options;
-}
-
-// Equal as texts once the rows of equal keys are put in one order.
-bool same_but_for_ties(const std::string& want, const std::string& got) {
-  const auto sorted = [](const std::string& text) {
-    std::string letters = text;
-    std::sort(letters.begin(), letters.end());
-    return letters;
-  };
-  return sorted(want) == sorted(got) &&
-         difference(json::parse(want), json::parse(got), Tolerance{0, 0, 0, true, true}).empty();
 }
 
 // A folder that holds just the run `name` of `runs`, as the recordings were made.
