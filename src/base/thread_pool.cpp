@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <exception>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/pool_recorder.h"
@@ -80,14 +82,32 @@ struct ThreadPool::State {
   std::vector<Share> shares;
   std::chrono::microseconds spin_time{50};
   std::vector<std::thread> workers;
+  std::atomic<bool> failed{false};
+  std::exception_ptr failure;  // the first one of a job, whose `left` publishes it
+
+  void stop() {
+    stopping.store(true, std::memory_order_relaxed);
+    ticket.fetch_add(1, std::memory_order_release);
+    ticket.notify_all();
+    for (std::thread& worker : workers) worker.join();
+  }
+  void keep_failure() {
+    if (!failed.exchange(true, std::memory_order_relaxed)) failure = std::current_exception();
+  }
 };
 
 ThreadPool::ThreadPool(int threads, int spin_us) : threads_(std::max(threads, 1)) {
   if (threads_ == 1) return;
   state_ = std::make_unique<State>(threads_);
   state_->spin_time = std::chrono::microseconds(spin_us);
-  for (int worker = 1; worker < threads_; ++worker)
-    state_->workers.emplace_back([this, worker] { work_loop(worker); });
+  try {
+    state_->workers.reserve(static_cast<size_t>(threads_) - 1);
+    for (int worker = 1; worker < threads_; ++worker)
+      state_->workers.emplace_back([this, worker] { work_loop(worker); });
+  } catch (...) {
+    state_->stop();  // those that began: threads are joined before State goes
+    throw;
+  }
   move_workers();
 }
 
@@ -110,11 +130,7 @@ void ThreadPool::move_workers() {
 }
 
 ThreadPool::~ThreadPool() {
-  if (!state_) return;
-  state_->stopping.store(true, std::memory_order_relaxed);
-  state_->ticket.fetch_add(1, std::memory_order_release);
-  state_->ticket.notify_all();
-  for (std::thread& worker : state_->workers) worker.join();
+  if (state_) state_->stop();
 }
 
 ThreadPool& ThreadPool::serial() {
@@ -154,7 +170,11 @@ void ThreadPool::work(int worker) {
       };
       PoolRecorder* recorder = PoolRecorder::current();
       const int64_t began = recorder != nullptr ? now_ns() : 0;
-      job.call(job.body, worker, start(first), start(end));
+      try {
+        job.call(job.body, worker, start(first), start(end));
+      } catch (...) {
+        s.keep_failure();  // the job goes on without these chunks; run() throws it
+      }
       if (recorder != nullptr) recorder->add({worker, began, now_ns()});
       if (worker != 0) s.helped.fetch_add(1, std::memory_order_relaxed);
       s.left.fetch_sub(end - first, std::memory_order_release);
@@ -180,6 +200,10 @@ void ThreadPool::run(const Job& job) {
   for (int round = 1; s.left.load(std::memory_order_acquire) != 0; ++round) {
     cpu_relax();
     if ((round & 1023) == 0) std::this_thread::yield();
+  }
+  if (s.failed.load(std::memory_order_relaxed)) {
+    s.failed.store(false, std::memory_order_relaxed);
+    std::rethrow_exception(std::exchange(s.failure, nullptr));
   }
   const int64_t helped = s.helped.load(std::memory_order_relaxed);
   s.jobs_alone = helped == s.helped_before ? s.jobs_alone + 1 : 0;

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -24,6 +25,23 @@ TEST(ThreadPool, RangesCoverEverythingOnce) {
         });
       for (auto& hit : hits) EXPECT_EQ(hit.load(), 20);
     }
+  }
+}
+
+// Whichever thread it happens on, and the pool goes on afterwards.
+TEST(ThreadPool, WhatABodyThrowsReachesTheCaller) {
+  ThreadPool pool(4);
+  for (int round = 0; round < 200; ++round) {
+    std::atomic<int64_t> done{0};
+    const auto throwing = [&](int, int64_t first, int64_t last) {
+      if (first <= round && round < last) throw std::bad_alloc();
+      done += last - first;
+    };
+    EXPECT_THROW(pool.parallel_ranges(200, throwing), std::bad_alloc);
+    EXPECT_LT(done.load(), 200);
+    done = 0;
+    pool.parallel_ranges(200, [&](int, int64_t first, int64_t last) { done += last - first; });
+    EXPECT_EQ(done.load(), 200);
   }
 }
 
