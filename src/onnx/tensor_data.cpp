@@ -5,6 +5,8 @@
 #include <charconv>
 #include <cstring>
 
+#include "onnx/external_bytes.h"
+
 namespace camshaft::onnx_import {
 namespace {
 
@@ -149,9 +151,17 @@ Result<int64_t> parse_number(const std::string& text, const char* what) {
 Result<std::shared_ptr<const ir::ConstantData>> read_external(const TensorDef& tensor,
                                                               DataType type, size_t wanted,
                                                               ExternalData& external) {
+  CAMSHAFT_ASSIGN(const ExternalBytes stored, external_bytes(external, tensor.external, wanted));
+  return use(stored.bytes, type, stored.file);
+}
+
+}  // namespace
+
+Result<ExternalBytes> external_bytes(ExternalData& external, const ExternalEntries& entries,
+                                     std::optional<size_t> wanted) {
   std::string location;
   int64_t offset = 0, length = -1;
-  for (const auto& [key, value] : tensor.external) {
+  for (const auto& [key, value] : entries) {
     if (key == "location") location = value;
     if (key == "offset") {
       CAMSHAFT_ASSIGN(offset, parse_number(value, "offset"));
@@ -160,19 +170,19 @@ Result<std::shared_ptr<const ir::ConstantData>> read_external(const TensorDef& t
       CAMSHAFT_ASSIGN(length, parse_number(value, "length"));
     }
   }
-  CAMSHAFT_ASSIGN(const std::shared_ptr<const MappedFile> file, external.file(location));
-  const size_t size = file->bytes().size();
-  if (length >= 0 && static_cast<size_t>(length) != wanted)
+  CAMSHAFT_ASSIGN(const std::shared_ptr<const MappedFile> stored, external.file(location));
+  const size_t size = stored->bytes().size(), start = static_cast<size_t>(offset);
+  if (wanted && length >= 0 && static_cast<size_t>(length) != *wanted)
     return invalid(fmt::format("external data \"{}\": length {}, but the shape needs {} bytes",
-                               location, length, wanted));
-  if (static_cast<size_t>(offset) > size || wanted > size - static_cast<size_t>(offset))
+                               location, length, *wanted));
+  const size_t rest = start < size ? size - start : 0;
+  const size_t count = wanted ? *wanted : length >= 0 ? static_cast<size_t>(length) : rest;
+  if (start > size || count > rest)
     return invalid(
         fmt::format("external data \"{}\" has {} bytes: {} bytes at offset {} are not there",
-                    location, size, wanted, offset));
-  return use(file->bytes().subspan(offset, wanted), type, file);
+                    location, size, count, offset));
+  return ExternalBytes{stored, stored->bytes().subspan(start, count)};
 }
-
-}  // namespace
 
 Result<DataType> element_type(int32_t onnx_type) {
   const auto row = std::find_if(std::begin(kTypes), std::end(kTypes),

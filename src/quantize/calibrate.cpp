@@ -35,9 +35,8 @@ Result<Calibration> calibrate(std::unique_ptr<ir::Graph> graph,
   for (size_t k = 0; k < tensors.size(); ++k) {
     CAMSHAFT_TRY(report(options, "Choosing scales", k, tensors.size()));
     const Histogram& histogram = histograms[k];
-    if (histogram.not_finite() > 0)
-      result.warnings.push_back(
-          fmt::format("tensor {}: {} values are not finite", tensors[k], histogram.not_finite()));
+    if (histogram.not_finite() > 0) result.not_finite.push_back(tensors[k]);
+    if (histogram.count() == 0) continue;
     const double threshold = find_threshold(histogram, options.calibrator);
     const double low = std::clamp<double>(histogram.minimum(), -threshold, 0);
     const double high = std::clamp<double>(histogram.maximum(), 0, threshold);

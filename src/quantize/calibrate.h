@@ -17,6 +17,7 @@ struct Calibration {
   Scales scales;  // a tensor that was always zero gets none
   Scales lows;    // of asymmetric ones: the smallest value represented
   std::vector<std::string> warnings;
+  std::vector<std::string> not_finite;  // tensors with NaN or infinite values in a sample
 };
 
 // Consumes the graph. Phases of the progress: the engine's, then "Calibrating" by sample and

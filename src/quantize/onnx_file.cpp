@@ -4,11 +4,14 @@
 #include <bit>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 
 #include <onnx/onnx_pb.h>
+
+#include "onnx/external_bytes.h"
 
 namespace camshaft::quantize {
 namespace {
@@ -16,28 +19,28 @@ namespace {
 using onnx::NodeProto;
 using onnx::TensorProto;
 
-// External weights move into the model: the result may be written anywhere.
-Status embed(TensorProto& tensor, const std::filesystem::path& folder) {
+// External weights move into the model: the result may be written anywhere. What may be read is the
+// importer's rule: files in the model's directory.
+Status embed(TensorProto& tensor, onnx_import::ExternalData& external) {
   if (tensor.data_location() != TensorProto::EXTERNAL) return ok_status();
-  std::string location;
-  int64_t offset = 0, length = -1;
-  for (const auto& entry : tensor.external_data()) {
-    if (entry.key() == "location") location = entry.value();
-    if (entry.key() == "offset") offset = std::strtoll(entry.value().c_str(), nullptr, 10);
-    if (entry.key() == "length") length = std::strtoll(entry.value().c_str(), nullptr, 10);
-  }
-  std::ifstream in(folder / location, std::ios::binary | std::ios::ate);
-  const int64_t size = in ? static_cast<int64_t>(in.tellg()) : -1;
-  if (length < 0) length = size - offset;
-  if (size < 0 || offset < 0 || length < 0 || offset > size || length > size - offset)
-    return make_error(ErrorCode::kIo, "tensor {}: its data in {} cannot be read", tensor.name(),
-                      (folder / location).string());
-  std::string& bytes = *tensor.mutable_raw_data();
-  bytes.resize(static_cast<size_t>(length));
-  in.seekg(offset);
-  in.read(bytes.data(), length);
+  onnx_import::ExternalEntries entries;
+  for (const auto& entry : tensor.external_data()) entries.emplace_back(entry.key(), entry.value());
+  const auto stored = onnx_import::external_bytes(external, entries, std::nullopt);
+  if (!stored.ok()) return stored.status().with_context(fmt::format("tensor {}", tensor.name()));
+  const std::span<const std::byte> bytes = stored.value().bytes;
+  tensor.set_raw_data(bytes.data(), bytes.size());
   tensor.clear_external_data();
   tensor.clear_data_location();
+  return ok_status();
+}
+
+Status embed_all(onnx::GraphProto& graph, onnx_import::ExternalData& external) {
+  for (TensorProto& tensor : *graph.mutable_initializer()) CAMSHAFT_TRY(embed(tensor, external));
+  for (NodeProto& node : *graph.mutable_node())
+    for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
+      if (attribute.has_t()) CAMSHAFT_TRY(embed(*attribute.mutable_t(), external));
+      if (attribute.has_g()) CAMSHAFT_TRY(embed_all(*attribute.mutable_g(), external));
+    }
   return ok_status();
 }
 
@@ -189,8 +192,8 @@ Result<OnnxFile> OnnxFile::read(const std::filesystem::path& file) {
   auto impl = std::make_unique<Impl>();
   if (!impl->model.ParseFromIstream(&in))
     return make_error(ErrorCode::kInvalidModel, "{}: not an ONNX model", file.string());
-  for (TensorProto& tensor : *impl->graph().mutable_initializer())
-    CAMSHAFT_TRY(embed(tensor, file.parent_path()));
+  onnx_import::ExternalData external(file.has_parent_path() ? file.parent_path() : ".");
+  CAMSHAFT_TRY(embed_all(impl->graph(), external).with_context(file.string()));
   impl->index();
   return OnnxFile(std::move(impl));
 }

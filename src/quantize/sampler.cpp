@@ -2,6 +2,7 @@
 #include "quantize/sampler.h"
 
 #include <algorithm>
+#include <cmath>
 #include <unordered_map>
 
 #include <fmt/ranges.h>
@@ -36,6 +37,17 @@ Status mark_outputs(ir::Graph& graph, const std::vector<std::string>& names,
     sources.push_back({is_input, is_input ? -1 : static_cast<int>(at)});
   }
   return ok_status();
+}
+
+// Nothing can be learnt from a sample with NaN or infinity in it.
+Status check_finite(const Tensor& input, const kernels::Value& value) {
+  if (value.type != ir::DataType::kFloat) return ok_status();
+  const std::span<const float> values = value.as<float>();
+  const auto found = std::find_if_not(values.begin(), values.end(),
+                                      [](float element) { return std::isfinite(element); });
+  if (found == values.end()) return ok_status();
+  return make_error(ErrorCode::kInvalidArgument, "input \"{}\": element {} is {}", input.name,
+                    found - values.begin(), std::isnan(*found) ? "NaN (not a number)" : "infinite");
 }
 
 }  // namespace
@@ -78,6 +90,7 @@ Status check_sample(const ir::Graph& graph, const Sample& sample) {
     if (value.type != input->type)
       return make_error(ErrorCode::kInvalidArgument, "input \"{}\" is {}, the values are {}",
                         input->name, ir::type_name(input->type), ir::type_name(value.type));
+    CAMSHAFT_TRY(check_finite(*input, value));
   }
   return ok_status();
 }

@@ -71,8 +71,9 @@ std::vector<std::string> names_of(const std::vector<TensorReport>& reports) {
 // Runs both on every sample; the reference's values stay valid until its next run.
 Status run_pair(Sampler& sampler, Sampler& reference, std::span<const Sample> samples,
                 const SamplerOptions& options, const char* phase,
-                std::vector<TensorReport>& reports) {
+                std::vector<TensorReport>& reports, const OutputsVisit& visit) {
   std::vector<std::span<const float>> expected(reports.size());
+  std::vector<OutputPair> outputs;
   for (size_t k = 0; k < samples.size(); ++k) {
     if (phase != nullptr) CAMSHAFT_TRY(progress(options, phase, k, samples.size()));
     CAMSHAFT_TRY(reference.run(
@@ -80,15 +81,19 @@ Status run_pair(Sampler& sampler, Sampler& reference, std::span<const Sample> sa
           expected[tensor] = values;
           return ok_status();
         }));
+    outputs.clear();
     CAMSHAFT_TRY(sampler.run(
-        samples[k], [&](size_t tensor, const ir::Extents&, std::span<const float> values) {
+        samples[k], [&](size_t tensor, const ir::Extents& extents, std::span<const float> values) {
           if (values.size() != expected[tensor].size())
             return make_error(ErrorCode::kInvalidArgument,
                               "tensor {} has {} elements, in the reference {}",
                               reports[tensor].tensor, values.size(), expected[tensor].size());
           reports[tensor].error.add(values, expected[tensor]);
+          if (reports[tensor].is_output)
+            outputs.push_back({reports[tensor].tensor, extents, values, expected[tensor]});
           return ok_status();
         }));
+    if (visit) visit(outputs);
   }
   return ok_status();
 }
@@ -125,8 +130,9 @@ bool same_extents(const kernels::TensorView& view, const ir::Extents& extents) {
 // One engine beside the interpreter.
 class EngineComparison {
  public:
-  EngineComparison(const ir::Graph& graph, runtime::Context& context, bool all_tensors)
-      : graph_(graph), context_(context), all_tensors_(all_tensors) {}
+  EngineComparison(const ir::Graph& graph, runtime::Context& context, bool all_tensors,
+                   const OutputsVisit& visit)
+      : graph_(graph), context_(context), all_tensors_(all_tensors), visit_(visit) {}
 
   // `optimized`: as the engine's builder left the graph.
   Status run(const Sample& sample, const ir::Graph& optimized, ThreadPool* pool) {
@@ -219,6 +225,7 @@ class EngineComparison {
   }
 
   Status compare_outputs() {
+    std::vector<OutputPair> pairs;
     for (size_t k = 0; k < outputs_.size(); ++k) {
       if (outputs_[k].type != DataType::kFloat) continue;
       const auto* values = static_cast<const float*>(context_.output_data(static_cast<int>(k)));
@@ -226,8 +233,11 @@ class EngineComparison {
       TensorReport& made =
           report(tensor->name, tensor->producer != nullptr ? tensor->producer->name : "");
       made.is_output = true;
-      made.error.add({values, outputs_[k].as<float>().size()}, outputs_[k].as<float>());
+      const std::span<const float> expected = outputs_[k].as<float>();
+      made.error.add({values, expected.size()}, expected);
+      pairs.push_back({tensor->name, outputs_[k].extents, {values, expected.size()}, expected});
     }
+    if (visit_) visit_(pairs);
     return ok_status();
   }
 
@@ -238,6 +248,7 @@ class EngineComparison {
   const ir::Graph& graph_;
   runtime::Context& context_;
   bool all_tensors_;
+  const OutputsVisit& visit_;
   std::map<std::string, Expected> expected_;
   std::vector<kernels::Value> outputs_;
   std::map<std::string, TensorReport> reports_;
@@ -316,19 +327,20 @@ std::set<std::string> first_of(const std::vector<BisectResult::Layer>& layers, s
 Result<std::vector<TensorReport>> compare_quantized(const GraphSource& network,
                                                     const GraphSource& reference,
                                                     std::span<const Sample> samples,
-                                                    const SamplerOptions& options) {
+                                                    const SamplerOptions& options,
+                                                    const OutputsVisit& visit) {
   CAMSHAFT_ASSIGN(auto graph, simulated(network, {}));
   CAMSHAFT_ASSIGN(auto exact, float_network(network, reference));
   std::vector<TensorReport> reports = common_tensors(*graph, *exact);
   const std::vector<std::string> names = names_of(reports);
   CAMSHAFT_ASSIGN(const auto expected, Sampler::create(std::move(exact), names, samples, options));
   CAMSHAFT_ASSIGN(const auto sampler, Sampler::create(std::move(graph), names, samples, options));
-  CAMSHAFT_TRY(run_pair(*sampler, *expected, samples, options, "Comparing", reports));
+  CAMSHAFT_TRY(run_pair(*sampler, *expected, samples, options, "Comparing", reports, visit));
   return reports;
 }
 
 Result<EngineReport> compare_engine(const GraphSource& network, std::span<const Sample> samples,
-                                    const EngineOptions& options) {
+                                    const EngineOptions& options, const OutputsVisit& visit) {
   CAMSHAFT_ASSIGN(auto graph, network());
   const bool quantized = has_quantization(*graph);
   if (quantized) CAMSHAFT_TRY(simulate_quantization(*graph, {}).status());
@@ -354,7 +366,7 @@ Result<EngineReport> compare_engine(const GraphSource& network, std::span<const 
   tuner::refine_shapes(*optimized, nullptr);
   passes::PassRecord record;
   CAMSHAFT_TRY(passes::optimize(*optimized, record));
-  EngineComparison comparison(*graph, *context, !quantized);
+  EngineComparison comparison(*graph, *context, !quantized, visit);
   for (size_t k = 0; k < samples.size(); ++k) {
     CAMSHAFT_TRY(progress(options, "Comparing", k, samples.size()));
     CAMSHAFT_TRY(comparison.run(samples[k], *optimized, &pool));

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "quantize/agreement.h"
 #include "quantize/sampler.h"
 #include "quantize/tensor_error.h"
 #include "tuner/layer_check.h"
@@ -23,12 +24,14 @@ struct TensorReport {
   TensorError error;
 };
 
+// `visit` is called with the outputs of every sample.
 // Every float tensor that layers of both graphs make (by name): the quantized network, evaluated as
 // its Q/DQ say, against the reference. Null reference: the network without its Q/DQ.
 Result<std::vector<TensorReport>> compare_quantized(const GraphSource& network,
                                                     const GraphSource& reference,
                                                     std::span<const Sample> samples,
-                                                    const SamplerOptions& options);
+                                                    const SamplerOptions& options,
+                                                    const OutputsVisit& visit = nullptr);
 
 struct EngineOptions : SamplerOptions {
   int optimization_level = 3;
@@ -46,7 +49,8 @@ struct EngineReport {
 // imported: every float tensor that an engine step makes under the name it has in the network (with
 // Q/DQ not these: the Q/DQ as written in float make others), the outputs, and every layer.
 Result<EngineReport> compare_engine(const GraphSource& network, std::span<const Sample> samples,
-                                    const EngineOptions& options);
+                                    const EngineOptions& options,
+                                    const OutputsVisit& visit = nullptr);
 
 struct Bound {
   double min_cosine = -1;  // of every output; < 0: not asked
