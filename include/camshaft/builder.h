@@ -83,6 +83,9 @@ struct BuildOptions {
   bool strongly_typed = false;
   std::vector<LayerTypeRequest> layer_precisions, layer_output_types;
   PrecisionConstraints precision_constraints = PrecisionConstraints::kNone;
+  // Keep every constant as the model has it beside what is packed from it: the engine is larger,
+  // and runs where only weaker instruction sets are, too.
+  bool portable = false;
   Verbosity verbosity = Verbosity::kDetailed;
   // Phase, steps done, steps in all; called from the building thread. Returning false cancels the
   // build (kCancelled).
@@ -94,7 +97,8 @@ struct BuildStatistics {
   double graph_seconds = 0;   // optimizing the graph
   double timing_seconds = 0;  // timing tactics and reformats
   int timed_tactics = 0;
-  int cache_hits = 0;
+  int cache_hits = 0;    // times from the timing cache's file
+  int reused_times = 0;  // times taken over from alike layers of the same build
 };
 
 // Optimizes, tunes on this machine and packs. Deterministic given a complete timing cache.

@@ -99,6 +99,20 @@ typedef struct camshaft_shape_range {
   int64_t max[CAMSHAFT_MAX_RANK];
 } camshaft_shape_range;
 
+/* The type asked of a layer: float, bfloat16, half or int8. `layer` is the name of a layer or ONNX
+ * node and may hold one '*'. */
+typedef struct camshaft_layer_type {
+  const char* layer;
+  camshaft_type type;
+} camshaft_layer_type;
+
+/* What layer types do: nothing, warn where they cannot be had, or fail the build. */
+typedef enum camshaft_constraints {
+  CAMSHAFT_CONSTRAINTS_NONE = 0,
+  CAMSHAFT_CONSTRAINTS_PREFER = 1,
+  CAMSHAFT_CONSTRAINTS_OBEY = 2
+} camshaft_constraints;
+
 /* Set with camshaft_build_options_init(&options, sizeof options), then change what should differ.
  */
 typedef struct camshaft_build_options {
@@ -108,7 +122,7 @@ typedef struct camshaft_build_options {
   int32_t avg_timing;                 /* runs averaged per tactic */
   int32_t max_tactics;                /* -1: as the level says */
   const char* timing_cache_file;      /* NULL: none */
-  const camshaft_shape_range* shapes; /* for dynamic inputs; one optimization profile */
+  const camshaft_shape_range* shapes; /* for dynamic inputs */
   size_t shape_count;
   /* Phase, steps done, steps in all. Returning 0 cancels the build. May be NULL. */
   int (*progress)(const char* phase, int done, int total, void* user);
@@ -120,6 +134,18 @@ typedef struct camshaft_build_options {
   /* Not 0: float layers may compute in bfloat16 or half and store activations so, where faster. */
   int32_t allow_bf16;
   int32_t allow_fp16;
+  /* Of every entry of `shapes` the optimization profile it belongs to, 0 ... 63; NULL: all 0. */
+  const int32_t* shape_profiles;
+  /* What layers must compute in and write, and how that binds. */
+  const camshaft_layer_type* layer_precisions;
+  size_t layer_precision_count;
+  const camshaft_layer_type* layer_output_types;
+  size_t layer_output_type_count;
+  camshaft_constraints precision_constraints;
+  /* Not 0: layers of 16-bit floats round as the network's types say. */
+  int32_t strongly_typed;
+  /* Not 0: an engine that runs on lesser instruction sets, too. */
+  int32_t portable;
 } camshaft_build_options;
 
 /* Defaults for the first `struct_size` bytes: the caller's sizeof, which may be that of an older
@@ -158,10 +184,23 @@ CAMSHAFT_C_API camshaft_status camshaft_engine_input(const camshaft_engine* engi
 CAMSHAFT_C_API camshaft_status camshaft_engine_output(const camshaft_engine* engine, size_t index,
                                                       camshaft_tensor_info* info);
 
+CAMSHAFT_C_API size_t camshaft_engine_profile_count(const camshaft_engine* engine);
+/* The shapes that an input takes in a profile; the name is the engine's. */
+CAMSHAFT_C_API camshaft_status camshaft_engine_profile_shapes(const camshaft_engine* engine,
+                                                              size_t profile, const char* input,
+                                                              camshaft_shape_range* range);
+
 CAMSHAFT_C_API size_t camshaft_engine_layer_count(const camshaft_engine* engine);
 /* Layer information, the schema of TensorRT 8.2-10.x; to be freed with camshaft_free(). */
 CAMSHAFT_C_API camshaft_status camshaft_engine_layers_json(const camshaft_engine* engine,
                                                            char** json);
+/* Why a layer (0 ... layer_count - 1) is as it is: what the optimizer did to it and declined, and
+ * every candidate kernel with its time or the reason it could not run. JSON:
+ * {"Name", "Rewrites": [{"Pass", "Layer", "Text", "Declined"}],
+ *  "Candidates": [{"Tactic", "Formats", "TimeUs", "Chosen", "Refusal"}]}.
+ * To be freed with camshaft_free(). */
+CAMSHAFT_C_API camshaft_status camshaft_engine_explain_json(const camshaft_engine* engine,
+                                                            size_t layer, char** json);
 CAMSHAFT_C_API void camshaft_free(void* text);
 
 /* --- running
@@ -178,6 +217,14 @@ CAMSHAFT_C_API void camshaft_context_destroy(camshaft_context* context);
 CAMSHAFT_C_API camshaft_status camshaft_context_set_shape(camshaft_context* context,
                                                           const char* input, const int64_t* dims,
                                                           int32_t rank);
+/* The present extents of an input, and those an output will have: before the first run
+ * CAMSHAFT_UNSUPPORTED where only running can tell. `dims` has room for CAMSHAFT_MAX_RANK. */
+CAMSHAFT_C_API camshaft_status camshaft_context_input_shape(const camshaft_context* context,
+                                                            const char* input, int64_t* dims,
+                                                            int32_t* rank);
+CAMSHAFT_C_API camshaft_status camshaft_context_output_shape(camshaft_context* context,
+                                                             const char* output, int64_t* dims,
+                                                             int32_t* rank);
 /* The caller's memory, row major; it is read by camshaft_context_run() and must stay alive until
  * then. */
 CAMSHAFT_C_API camshaft_status camshaft_context_set_input(camshaft_context* context,
@@ -188,8 +235,8 @@ CAMSHAFT_C_API camshaft_status camshaft_context_set_output(camshaft_context* con
                                                            const char* output, void* data,
                                                            size_t bytes);
 CAMSHAFT_C_API camshaft_status camshaft_context_run(camshaft_context* context);
-/* After a run: the values, row major, valid until the next run; and their type and extents (either
- * may be NULL). */
+/* After a run that succeeded: the values, row major, valid until the next run; and their type and
+ * extents (either may be NULL). */
 CAMSHAFT_C_API camshaft_status camshaft_context_output(camshaft_context* context,
                                                        const char* output, const void** data,
                                                        camshaft_tensor_info* info);

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <ranges>
 #include <span>
 #include <string_view>
 
@@ -44,9 +45,14 @@ class CAMSHAFT_API Context {
   // The caller's memory, row major, `bytes` long; it is read by run() and must stay alive.
   // kInvalidArgument: no such input.
   Status set_input(std::string_view input, const void* data, size_t bytes);
-  template <class T>
-  Status set_input(std::string_view input, std::span<const T> values) {
-    return set_input(input, values.data(), values.size_bytes());
+  // A std::vector, std::array or std::span of the input's element type (holds<T>()); others are
+  // kInvalidArgument. Like the pointer, it must stay alive: a temporary vector does not compile.
+  template <std::ranges::contiguous_range Values>
+  requires std::ranges::sized_range<Values> && std::ranges::borrowed_range<Values> Status
+  set_input(std::string_view input, Values&& values) {
+    using T = std::ranges::range_value_t<Values>;
+    return set_elements(input, std::ranges::data(values), std::ranges::size(values) * sizeof(T),
+                        &holds<T>);
   }
   // Optional: where run() writes an output, row major. Null: the context keeps it, see output().
   Status set_output(std::string_view output, void* data, size_t bytes);
@@ -55,7 +61,8 @@ class CAMSHAFT_API Context {
   // when only running can tell).
   Result<Dims> output_shape(std::string_view output);
   Result<Dims> input_shape(std::string_view input) const;
-  // The values, after run(); valid until the next run(), set_shape() or the context's end.
+  // The values, after a run() that succeeded; valid until the next run(), set_shape() or the
+  // context's end.
   Result<TensorView> output(std::string_view output) const;
 
   // One inference. All inputs must have been set; input sizes must fit the shapes.
@@ -74,6 +81,8 @@ class CAMSHAFT_API Context {
   Impl& impl() { return *impl_; }
 
  private:
+  Status set_elements(std::string_view input, const void* data, size_t bytes,
+                      bool (*is_held)(DataType));
   std::unique_ptr<Impl> impl_;
 };
 

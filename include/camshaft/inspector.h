@@ -50,7 +50,9 @@ struct LayerInfo {
       0;  // multiply-adds; 0 for layers that do not multiply-accumulate, -1: unknown (dynamic)
   double io_bytes = 0;  // activations read and written plus weights; -1: unknown
   double weight_bytes = 0;
-  double build_time_us = 0;  // of the tactic while building
+  // Of the tactic while building, at the opt shapes of the first profile; 0: not timed, or (with a
+  // context) the layer's extents are others now.
+  double build_time_us = 0;
   // With a context: how many images of a large batch it runs on at a time; 0: on all.
   int64_t images_per_pass = 0;
   double peak_factor =
@@ -66,6 +68,10 @@ struct RewriteInfo {
   std::string text;  // "Fusing conv1 with relu1", or the reason it declined
 };
 
+// Whose words layer information is in: ours, which say what a CPU has, or trtexec's of 8.x or 10.x
+// with the layer types ("CaskConvolution") and tensor locations ("Device") its readers look for.
+enum class Wording : uint8_t { kCamshaft, kTrtexec8, kTrtexec10 };
+
 class CAMSHAFT_API Inspector {
  public:
   explicit Inspector(const Engine& engine);
@@ -77,6 +83,8 @@ class CAMSHAFT_API Inspector {
   // In execution order; LayerTime::layer indexes this.
   const std::vector<LayerInfo>& layers() const;
   const std::vector<RewriteInfo>& rewrites() const;
+  // Those that went into one layer: all names a record mentions are among the layer's.
+  std::vector<RewriteInfo> rewrites_of(int index) const;
   // Layers after each stage of the optimizer: ("After vertical fusions", 153).
   const std::vector<std::pair<std::string, int>>& layer_counts() const;
 
@@ -87,15 +95,18 @@ class CAMSHAFT_API Inspector {
 
   // {"Layers": […], "Bindings": […]}. Layers are strings for kLayerNamesOnly, indices for kNone,
   // objects for kDetailed.
-  std::string to_json(Verbosity verbosity) const;
+  std::string to_json(Verbosity verbosity, Wording wording = Wording::kCamshaft) const;
   // TensorRT's one-line text form: a line per layer, then the bindings.
-  std::string to_text(Verbosity verbosity) const;
+  std::string to_text(Verbosity verbosity, Wording wording = Wording::kCamshaft) const;
   // One layer: index out of range gives "".
   std::string layer_json(int index) const;
   std::string layer_text(int index) const;
+  // Why a layer is as it is: {"Name", "Rewrites": [{"Pass", "Layer", "Text", "Declined"}],
+  // "Candidates": [{"Tactic", "Formats", "TimeUs", "Chosen", "Refusal"}]}.
+  std::string explain_json(int index) const;
   // "Layer(Convolution): conv1, Tactic: 0x…, x (Float[1,3,8,8]) -> y (Float[1,8,8,8])": the verbose
-  // log's form.
-  std::string layer_line(int index) const;
+  // log's form; of trtexec 8: x[Float(1,3,8,8)].
+  std::string layer_line(int index, Wording wording = Wording::kCamshaft) const;
 
   // For the library itself.
   struct Impl;

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "camshaft/log.h"
@@ -33,6 +34,44 @@ enum class DataType : uint8_t {
   kInt4 = 14,  // two per byte, low nibble first
   kUInt4 = 15,
 };
+
+// Whether elements of `type` are held by a C++ T: float by float, half and bfloat16 by uint16_t
+// (their bits), bool by bool or uint8_t, 4-bit pairs by uint8_t, anything by std::byte.
+template <class T>
+constexpr bool holds(DataType type) {
+  using U = std::remove_cv_t<T>;
+  switch (type) {
+    case DataType::kFloat:
+      return std::is_same_v<U, float> || std::is_same_v<U, std::byte>;
+    case DataType::kDouble:
+      return std::is_same_v<U, double> || std::is_same_v<U, std::byte>;
+    case DataType::kHalf:
+    case DataType::kBFloat16:
+    case DataType::kUInt16:
+      return std::is_same_v<U, uint16_t> || std::is_same_v<U, std::byte>;
+    case DataType::kInt8:
+      return std::is_same_v<U, int8_t> || std::is_same_v<U, std::byte>;
+    case DataType::kBool:
+      return std::is_same_v<U, bool> || std::is_same_v<U, uint8_t> || std::is_same_v<U, std::byte>;
+    case DataType::kUInt8:
+    case DataType::kInt4:
+    case DataType::kUInt4:
+      return std::is_same_v<U, uint8_t> || std::is_same_v<U, std::byte>;
+    case DataType::kUndefined:
+      return false;
+    default:
+      break;
+  }
+  constexpr bool is_integer =
+      std::is_integral_v<U> && !std::is_same_v<U, bool> && !std::is_same_v<U, char>;
+  const bool is_signed =
+      type == DataType::kInt16 || type == DataType::kInt32 || type == DataType::kInt64;
+  const size_t size = type == DataType::kInt16                                ? 2
+                      : type == DataType::kInt32 || type == DataType::kUInt32 ? 4
+                                                                              : 8;
+  return std::is_same_v<U, std::byte> ||
+         (is_integer && std::is_signed_v<U> == is_signed && sizeof(U) == size);
+}
 
 // "float", "int64" …
 CAMSHAFT_API std::string_view type_name(DataType type);
@@ -76,9 +115,11 @@ struct TensorView {
 
   int64_t elements() const { return element_count(dims); }
   size_t bytes() const { return byte_size(type, elements()); }
+  // The elements; empty where T does not hold them (holds<T>(type)).
   template <class T>
   std::span<const T> as() const {
-    return {static_cast<const T*>(data), static_cast<size_t>(elements())};
+    if (!holds<T>(type)) return {};
+    return {static_cast<const T*>(data), bytes() / sizeof(T)};
   }
 };
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The library as its users see it: public headers only, small networks made from the text form.
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <filesystem>
@@ -99,6 +101,70 @@ TEST(Api, ShapesChangeBetweenRunsAndOutputsGoWhereAsked) {
     EXPECT_EQ(y, std::vector<float>(y.size(), 3));
     EXPECT_EQ(context->output("z").value().dims, (Dims{batch, 1}));
   }
+}
+
+// The element type is checked, not only the number of bytes.
+TEST(Api, InputsTakeTheirOwnElementType) {
+  auto context = Context::create(small_engine());
+  ASSERT_TRUE(context.ok());
+  const std::vector<int32_t> integers(8, 1);
+  EXPECT_EQ(context->set_input("x", std::span<const int32_t>(integers)).message(),
+            "input 'x' is float: the given values are of another type");
+  EXPECT_FALSE(context->set_input("x", integers).ok());
+  EXPECT_FALSE(context->run().ok()) << "nothing was set";
+  std::vector<float> floats(8, 1);
+  const std::array<float, 8> fixed = {1, 2, 3, 4, 5, 6, 7, 8};
+  EXPECT_TRUE(context->set_input("x", floats).ok());
+  EXPECT_TRUE(context->set_input("x", std::span<float>(floats)).ok());
+  EXPECT_TRUE(context->set_input("x", std::as_bytes(std::span(floats))).ok());
+  EXPECT_TRUE(context->set_input("x", fixed).ok());
+  ASSERT_TRUE(context->run().ok());
+  const TensorView y = context->output("y").value();
+  EXPECT_EQ(y.as<float>()[7], 17);
+  EXPECT_TRUE(y.as<int32_t>().empty());
+  EXPECT_EQ(y.as<std::byte>().size(), 32u);
+}
+
+TEST(Api, TypesThatHoldElements) {
+  EXPECT_TRUE(holds<float>(DataType::kFloat) && holds<const double>(DataType::kDouble));
+  EXPECT_TRUE(holds<uint16_t>(DataType::kHalf) && holds<uint16_t>(DataType::kBFloat16));
+  EXPECT_TRUE(holds<bool>(DataType::kBool) && holds<uint8_t>(DataType::kBool));
+  EXPECT_TRUE(holds<long long>(DataType::kInt64) && holds<int64_t>(DataType::kInt64));
+  EXPECT_TRUE(holds<uint32_t>(DataType::kUInt32) && holds<int16_t>(DataType::kInt16));
+  EXPECT_FALSE(holds<int32_t>(DataType::kUInt32) || holds<int32_t>(DataType::kInt64));
+  EXPECT_FALSE(holds<float>(DataType::kInt32) || holds<bool>(DataType::kInt8));
+  EXPECT_FALSE(holds<char>(DataType::kInt8) || holds<std::byte>(DataType::kUndefined));
+}
+
+TEST(Api, AFailedRunLeavesNoOutputs) {
+  auto context = Context::create(small_engine());
+  ASSERT_TRUE(context.ok());
+  const std::vector<float> x(8, 1), few(3, 1);
+  ASSERT_TRUE(context->set_input("x", x).ok());
+  ASSERT_TRUE(context->run().ok());
+  ASSERT_TRUE(context->output("y").ok());
+  ASSERT_TRUE(context->set_input("x", few).ok());
+  ASSERT_FALSE(context->run().ok());
+  EXPECT_EQ(context->output("y").status().message(),
+            "output 'y' has no values before a run() that succeeds");
+  ASSERT_TRUE(context->set_input("x", x).ok());
+  ASSERT_TRUE(context->run().ok());
+  EXPECT_TRUE(context->output("y").ok());
+}
+
+TEST(Api, ExplainsLayers) {
+  const Inspector inspector(small_engine());
+  const auto& layers = inspector.layers();
+  const auto relu = std::find_if(layers.begin(), layers.end(), [](const LayerInfo& layer) {
+    return layer.name.find("relu") != std::string::npos;
+  });
+  ASSERT_NE(relu, layers.end());
+  EXPECT_FALSE(inspector.rewrites_of(relu->index).empty());
+  const auto json = nlohmann::json::parse(inspector.explain_json(relu->index));
+  EXPECT_EQ(json["Name"], relu->name);
+  EXPECT_EQ(json["Rewrites"].size(), inspector.rewrites_of(relu->index).size());
+  EXPECT_EQ(inspector.explain_json(999), "");
+  EXPECT_TRUE(inspector.rewrites_of(-1).empty());
 }
 
 TEST(Api, MistakesAreNamed) {
@@ -286,6 +352,76 @@ TEST(CApi, RunsAndReportsErrors) {
   EXPECT_EQ(camshaft_context_run(context), CAMSHAFT_OK);
   camshaft_context_destroy(context);
   camshaft_context_destroy(nullptr);
+}
+
+// What only the C++ API had: several profiles, layer types, shapes, explanations.
+TEST(CApi, BuildsWithProfilesAndConstraints) {
+  const std::string model = [] {
+    std::ifstream in(kModel, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  }();
+  camshaft_build_options options;
+  camshaft_build_options_init(&options, sizeof options);
+  options.optimization_level = 0;
+  options.portable = 1;
+  const camshaft_layer_type types[] = {{"Conv_*", CAMSHAFT_INT8}};
+  options.layer_precisions = types;
+  options.layer_precision_count = 1;
+  options.precision_constraints = CAMSHAFT_CONSTRAINTS_OBEY;
+  camshaft_engine* engine = nullptr;
+  EXPECT_NE(camshaft_build_memory(model.data(), model.size(), &options, &engine), CAMSHAFT_OK);
+  EXPECT_NE(std::string(camshaft_last_error()).find("Conv_"), std::string::npos)
+      << camshaft_last_error();
+  options.layer_precision_count = 0;
+  options.precision_constraints = static_cast<camshaft_constraints>(7);
+  EXPECT_EQ(camshaft_build_memory(model.data(), model.size(), &options, &engine),
+            CAMSHAFT_INVALID_ARGUMENT);
+  options.precision_constraints = CAMSHAFT_CONSTRAINTS_NONE;
+  camshaft_shape_range range = {};
+  range.input = "images";
+  const int32_t profile = 99;
+  options.shapes = &range;
+  options.shape_profiles = &profile;
+  options.shape_count = 1;
+  EXPECT_EQ(camshaft_build_memory(model.data(), model.size(), &options, &engine),
+            CAMSHAFT_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(camshaft_last_error()).find("profile 99"), std::string::npos);
+  EXPECT_EQ(engine, nullptr);
+}
+
+TEST(CApi, ShapesAndExplanations) {
+  const Engine built = small_engine(1, 2, 8);
+  camshaft_engine* engine = nullptr;
+  ASSERT_EQ(
+      camshaft_engine_from_memory(built.serialize().data(), built.serialize().size(), &engine),
+      CAMSHAFT_OK);
+  EXPECT_EQ(camshaft_engine_profile_count(engine), 1u);
+  camshaft_shape_range range;
+  ASSERT_EQ(camshaft_engine_profile_shapes(engine, 0, "x", &range), CAMSHAFT_OK);
+  EXPECT_STREQ(range.input, "x");
+  EXPECT_EQ(range.rank, 2);
+  EXPECT_EQ(range.max[0], 8);
+  EXPECT_EQ(camshaft_engine_profile_shapes(engine, 1, "x", &range), CAMSHAFT_INVALID_ARGUMENT);
+  EXPECT_EQ(camshaft_engine_profile_shapes(engine, 0, "q", &range), CAMSHAFT_INVALID_ARGUMENT);
+  camshaft_context* context = nullptr;
+  ASSERT_EQ(camshaft_context_create(engine, 1, 0, &context), CAMSHAFT_OK);
+  int64_t dims[CAMSHAFT_MAX_RANK] = {5, 4};
+  int32_t rank = 0;
+  ASSERT_EQ(camshaft_context_set_shape(context, "x", dims, 2), CAMSHAFT_OK);
+  ASSERT_EQ(camshaft_context_output_shape(context, "z", dims, &rank), CAMSHAFT_OK);
+  EXPECT_EQ(rank, 2);
+  EXPECT_EQ(dims[0], 5);
+  EXPECT_EQ(dims[1], 1);
+  ASSERT_EQ(camshaft_context_input_shape(context, "x", dims, &rank), CAMSHAFT_OK);
+  EXPECT_EQ(dims[1], 4);
+  EXPECT_EQ(camshaft_context_output_shape(context, "x", dims, &rank), CAMSHAFT_INVALID_ARGUMENT);
+  char* json = nullptr;
+  ASSERT_EQ(camshaft_engine_explain_json(engine, 0, &json), CAMSHAFT_OK);
+  EXPECT_TRUE(nlohmann::json::parse(json).contains("Candidates"));
+  camshaft_free(json);
+  EXPECT_EQ(camshaft_engine_explain_json(engine, 99, &json), CAMSHAFT_INVALID_ARGUMENT);
+  camshaft_context_destroy(context);
+  camshaft_engine_destroy(engine);
 }
 
 TEST(CApi, NullsAndMissingFilesAreErrors) {

@@ -151,14 +151,18 @@ Model& Model::operator=(Model&&) noexcept = default;
 Model::~Model() = default;
 
 Result<Model> Model::from_file(const std::filesystem::path& onnx_file) {
-  CAMSHAFT_ASSIGN(auto imported, onnx_import::import_file(onnx_file));
-  return wrap_model(std::move(imported));
+  return api::guarded([&]() -> Result<Model> {
+    CAMSHAFT_ASSIGN(auto imported, onnx_import::import_file(onnx_file));
+    return wrap_model(std::move(imported));
+  });
 }
 
 Result<Model> Model::from_memory(std::span<const std::byte> onnx_bytes,
                                  const std::filesystem::path& external_data) {
-  CAMSHAFT_ASSIGN(auto imported, onnx_import::import_bytes(onnx_bytes, external_data));
-  return wrap_model(std::move(imported));
+  return api::guarded([&]() -> Result<Model> {
+    CAMSHAFT_ASSIGN(auto imported, onnx_import::import_bytes(onnx_bytes, external_data));
+    return wrap_model(std::move(imported));
+  });
 }
 
 const std::vector<TensorInfo>& Model::inputs() const {
@@ -173,7 +177,9 @@ const ModelInfo& Model::info() const {
   return impl_->info;
 }
 
-Result<Engine> build(Model model, const BuildOptions& options, BuildStatistics* statistics) {
+namespace {
+
+Result<Engine> build_engine(Model model, const BuildOptions& options, BuildStatistics* statistics) {
   tuner::BuildOptions internal;
   for (const OptimizationProfile& profile : options.profiles) {
     engine::Profile ranges;
@@ -203,6 +209,7 @@ Result<Engine> build(Model model, const BuildOptions& options, BuildStatistics* 
   internal.quantized_in_float =
       options.precision_constraints == PrecisionConstraints::kNone ||
       std::none_of(options.layer_precisions.begin(), options.layer_precisions.end(), asks_for_int8);
+  internal.portable = options.portable;
   internal.strongly_typed = options.strongly_typed;
   if (options.bf16) internal.reduced_types.push_back(ir::DataType::kBFloat16);
   if (options.fp16) internal.reduced_types.push_back(ir::DataType::kHalf);
@@ -215,12 +222,18 @@ Result<Engine> build(Model model, const BuildOptions& options, BuildStatistics* 
   CAMSHAFT_ASSIGN(auto bytes, tuner::build(std::move(model.impl().graph), internal, &stats));
   if (statistics != nullptr) {
     *statistics = {stats.total_seconds, stats.graph_seconds, stats.timing_seconds,
-                   stats.timed_tactics, stats.cache_hits};
+                   stats.timed_tactics, stats.cache_hits,    stats.reused_times};
   }
   CAMSHAFT_ASSIGN(Engine engine, Engine::from_memory(bytes));
   CAMSHAFT_TRY(quantize::check_precision(engine.impl().engine->plan(), precision->options, report));
   log_warnings(report);
   return engine;
+}
+
+}  // namespace
+
+Result<Engine> build(Model model, const BuildOptions& options, BuildStatistics* statistics) {
+  return api::guarded([&] { return build_engine(std::move(model), options, statistics); });
 }
 
 }  // namespace camshaft

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "api/c_handles.h"
+#include "api/impl.h"
 #include "base/status.h"
 #include "camshaft/inspector.h"
 #include "camshaft/version.h"
@@ -28,10 +29,35 @@ class CallbackLogger : public Logger {
 
 CallbackLogger callback_logger;
 
-camshaft_status wrap(Result<Engine> result, camshaft_engine** engine) {
-  if (!result.ok()) return report(result.status());
-  *engine = new camshaft_engine{std::move(result).value()};
+// A malloc()ed copy for C.
+camshaft_status copy_text(const std::string& text, char** copy) {
+  *copy = static_cast<char*>(std::malloc(text.size() + 1));
+  if (*copy == nullptr) return report(Status(ErrorCode::kInternal, "out of memory"));
+  std::memcpy(*copy, text.c_str(), text.size() + 1);
   return CAMSHAFT_OK;
+}
+
+// What `make` gives as text, or its error.
+template <class Make>
+camshaft_status give_text(char** text, const Make& make) {
+  const Result<std::string> made = guarded([&]() -> Result<std::string> { return make(); });
+  return made.ok() ? copy_text(made.value(), text) : report(made.status());
+}
+
+camshaft_status give_shape(const Result<Dims>& shape, int64_t* dims, int32_t* rank) {
+  if (!shape.ok()) return report(shape.status());
+  *rank = static_cast<int32_t>(shape.value().size());
+  std::copy(shape.value().begin(), shape.value().end(), dims);
+  return CAMSHAFT_OK;
+}
+
+void describe_range(const ShapeRange& range, camshaft_shape_range& out) {
+  out = {};
+  out.input = range.input.c_str();
+  out.rank = static_cast<int32_t>(range.opt.size());
+  std::copy(range.min.begin(), range.min.end(), out.min);
+  std::copy(range.opt.begin(), range.opt.end(), out.opt);
+  std::copy(range.max.begin(), range.max.end(), out.max);
 }
 
 camshaft_status describe_at(const std::vector<TensorInfo>& infos, size_t index,
@@ -45,8 +71,20 @@ camshaft_status describe_at(const std::vector<TensorInfo>& infos, size_t index,
 
 }  // namespace
 
+camshaft_status wrap(Result<Engine> result, camshaft_engine** engine) {
+  if (!result.ok()) return report(result.status());
+  return report(guarded([&] {
+    *engine = new camshaft_engine{std::move(result).value()};
+    return ok_status();
+  }));
+}
+
 camshaft_status report(const Status& status) {
-  if (!status.ok()) last_error = status.message();
+  try {
+    if (!status.ok()) last_error = status.message();
+  } catch (const std::bad_alloc&) {
+    last_error.clear();  // the code says it
+  }
   return static_cast<camshaft_status>(status.code());
 }
 
@@ -139,19 +177,46 @@ camshaft_status camshaft_engine_output(const camshaft_engine* engine, size_t ind
   return camshaft::api::describe_at(engine->engine.outputs(), index, info);
 }
 
+size_t camshaft_engine_profile_count(const camshaft_engine* engine) {
+  return engine == nullptr ? 0 : engine->engine.profiles().size();
+}
+
+camshaft_status camshaft_engine_profile_shapes(const camshaft_engine* engine, size_t profile,
+                                               const char* input, camshaft_shape_range* range) {
+  if (engine == nullptr || input == nullptr || range == nullptr) return null_argument(__func__);
+  const auto& profiles = engine->engine.profiles();
+  if (profile >= profiles.size())
+    return report(camshaft::make_error(camshaft::ErrorCode::kInvalidArgument,
+                                       "optimization profile {} of {}", profile, profiles.size()));
+  for (const camshaft::ShapeRange& one : profiles[profile]) {
+    if (one.input != input) continue;
+    camshaft::api::describe_range(one, *range);
+    return CAMSHAFT_OK;
+  }
+  return report(camshaft::make_error(camshaft::ErrorCode::kInvalidArgument,
+                                     "optimization profile {} has no input '{}'", profile, input));
+}
+
 size_t camshaft_engine_layer_count(const camshaft_engine* engine) {
   return engine == nullptr ? 0 : static_cast<size_t>(engine->engine.info().layer_count);
 }
 
 camshaft_status camshaft_engine_layers_json(const camshaft_engine* engine, char** json) {
   if (engine == nullptr || json == nullptr) return null_argument(__func__);
-  const std::string text =
-      camshaft::Inspector(engine->engine).to_json(camshaft::Verbosity::kDetailed);
-  *json = static_cast<char*>(std::malloc(text.size() + 1));
-  if (*json == nullptr)
-    return report(camshaft::Status(camshaft::ErrorCode::kInternal, "out of memory"));
-  std::memcpy(*json, text.c_str(), text.size() + 1);
-  return CAMSHAFT_OK;
+  return camshaft::api::give_text(json, [&] {
+    return camshaft::Inspector(engine->engine).to_json(camshaft::Verbosity::kDetailed);
+  });
+}
+
+camshaft_status camshaft_engine_explain_json(const camshaft_engine* engine, size_t layer,
+                                             char** json) {
+  if (engine == nullptr || json == nullptr) return null_argument(__func__);
+  if (layer >= camshaft_engine_layer_count(engine))
+    return report(camshaft::make_error(camshaft::ErrorCode::kInvalidArgument, "layer {} of {}",
+                                       layer, camshaft_engine_layer_count(engine)));
+  return camshaft::api::give_text(json, [&] {
+    return camshaft::Inspector(engine->engine).explain_json(static_cast<int>(layer));
+  });
 }
 
 void camshaft_free(void* text) {
@@ -166,8 +231,10 @@ camshaft_status camshaft_context_create(const camshaft_engine* engine, int32_t t
   options.profile = profile;
   Result<camshaft::Context> created = camshaft::Context::create(engine->engine, options);
   if (!created.ok()) return report(created.status());
-  *context = new camshaft_context{std::move(created).value()};
-  return CAMSHAFT_OK;
+  return report(camshaft::api::guarded([&] {
+    *context = new camshaft_context{std::move(created).value()};
+    return camshaft::ok_status();
+  }));
 }
 
 void camshaft_context_destroy(camshaft_context* context) {
@@ -182,6 +249,20 @@ camshaft_status camshaft_context_set_shape(camshaft_context* context, const char
     return report(
         camshaft::make_error(camshaft::ErrorCode::kInvalidArgument, "{}: rank {}", input, rank));
   return report(context->context.set_shape(input, {dims, static_cast<size_t>(rank)}));
+}
+
+camshaft_status camshaft_context_input_shape(const camshaft_context* context, const char* input,
+                                             int64_t* dims, int32_t* rank) {
+  if (context == nullptr || input == nullptr || dims == nullptr || rank == nullptr)
+    return null_argument(__func__);
+  return camshaft::api::give_shape(context->context.input_shape(input), dims, rank);
+}
+
+camshaft_status camshaft_context_output_shape(camshaft_context* context, const char* output,
+                                              int64_t* dims, int32_t* rank) {
+  if (context == nullptr || output == nullptr || dims == nullptr || rank == nullptr)
+    return null_argument(__func__);
+  return camshaft::api::give_shape(context->context.output_shape(output), dims, rank);
 }
 
 camshaft_status camshaft_context_set_input(camshaft_context* context, const char* input,
@@ -223,14 +304,16 @@ camshaft_status camshaft_context_set_profiler(camshaft_context* context,
     context->context.set_profiler(nullptr);
     return CAMSHAFT_OK;
   }
-  std::vector<std::string> names;
-  const camshaft::Inspector inspector(context->context.engine());
-  for (const camshaft::LayerInfo& layer : inspector.layers()) names.push_back(layer.name);
-  context->context.set_profiler([callback, user,
-                                 names = std::move(names)](const camshaft::LayerTime& time) {
-    callback(time.layer, names[static_cast<size_t>(time.layer)].c_str(), time.microseconds, user);
-  });
-  return CAMSHAFT_OK;
+  return report(camshaft::api::guarded([&] {
+    std::vector<std::string> names;
+    const camshaft::Inspector inspector(context->context.engine());
+    for (const camshaft::LayerInfo& layer : inspector.layers()) names.push_back(layer.name);
+    context->context.set_profiler([callback, user,
+                                   names = std::move(names)](const camshaft::LayerTime& time) {
+      callback(time.layer, names[static_cast<size_t>(time.layer)].c_str(), time.microseconds, user);
+    });
+    return camshaft::ok_status();
+  }));
 }
 
 }  // extern "C"

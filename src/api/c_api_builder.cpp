@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "api/c_handles.h"
+#include "api/impl.h"
 #include "base/status.h"
 #include "camshaft/builder.h"
 
@@ -13,6 +14,43 @@ namespace {
 
 // Before int8 came.
 constexpr size_t kFirstSize = offsetof(camshaft_build_options, int8);
+
+Result<std::vector<OptimizationProfile>> profiles_of(const camshaft_build_options& given) {
+  constexpr int32_t kMostProfiles = 64;
+  std::vector<OptimizationProfile> profiles;
+  if (given.shape_count > 0 && given.shapes == nullptr)
+    return Status(ErrorCode::kInvalidArgument, "shape ranges are counted, but not there");
+  for (size_t k = 0; k < given.shape_count; ++k) {
+    const camshaft_shape_range& range = given.shapes[k];
+    if (range.input == nullptr || range.rank < 0 || range.rank > CAMSHAFT_MAX_RANK)
+      return make_error(ErrorCode::kInvalidArgument,
+                        "shape range {}: no input name, or a rank not in 0 to {}", k,
+                        CAMSHAFT_MAX_RANK);
+    const int32_t number = given.shape_profiles != nullptr ? given.shape_profiles[k] : 0;
+    if (number < 0 || number >= kMostProfiles)
+      return make_error(ErrorCode::kInvalidArgument,
+                        "shape range {}: optimization profile {} is not in 0 to {}", k, number,
+                        kMostProfiles - 1);
+    const auto profile = static_cast<size_t>(number);
+    profiles.resize(std::max(profiles.size(), profile + 1));
+    profiles[profile].push_back({range.input, Dims(range.min, range.min + range.rank),
+                                 Dims(range.opt, range.opt + range.rank),
+                                 Dims(range.max, range.max + range.rank)});
+  }
+  return profiles;
+}
+
+Result<std::vector<LayerTypeRequest>> layer_types(const camshaft_layer_type* given, size_t count) {
+  std::vector<LayerTypeRequest> requests;
+  if (count > 0 && given == nullptr)
+    return Status(ErrorCode::kInvalidArgument, "layer types are counted, but not there");
+  for (size_t k = 0; k < count; ++k) {
+    if (given[k].layer == nullptr)
+      return make_error(ErrorCode::kInvalidArgument, "layer type {}: no layer is named", k);
+    requests.push_back({given[k].layer, static_cast<DataType>(given[k].type)});
+  }
+  return requests;
+}
 
 Result<BuildOptions> build_options(const camshaft_build_options* callers) {
   BuildOptions options;
@@ -34,19 +72,18 @@ Result<BuildOptions> build_options(const camshaft_build_options* callers) {
   options.int8 = given->int8 != 0;
   if (given->calibration_cache_file != nullptr)
     options.calibration_cache = given->calibration_cache_file;
-  OptimizationProfile profile;
-  for (size_t k = 0; k < given->shape_count; ++k) {
-    const camshaft_shape_range& range = given->shapes[k];
-    if (range.input == nullptr || range.rank < 0 || range.rank > CAMSHAFT_MAX_RANK) {
-      return make_error(ErrorCode::kInvalidArgument,
-                        "shape range {}: no input name, or a rank not in 0 to {}", k,
-                        CAMSHAFT_MAX_RANK);
-    }
-    profile.push_back({range.input, Dims(range.min, range.min + range.rank),
-                       Dims(range.opt, range.opt + range.rank),
-                       Dims(range.max, range.max + range.rank)});
-  }
-  if (!profile.empty()) options.profiles.push_back(std::move(profile));
+  options.strongly_typed = given->strongly_typed != 0;
+  options.portable = given->portable != 0;
+  CAMSHAFT_ASSIGN(options.profiles, profiles_of(*given));
+  CAMSHAFT_ASSIGN(options.layer_precisions,
+                  layer_types(given->layer_precisions, given->layer_precision_count));
+  CAMSHAFT_ASSIGN(options.layer_output_types,
+                  layer_types(given->layer_output_types, given->layer_output_type_count));
+  if (given->precision_constraints < CAMSHAFT_CONSTRAINTS_NONE ||
+      given->precision_constraints > CAMSHAFT_CONSTRAINTS_OBEY)
+    return make_error(ErrorCode::kInvalidArgument, "precision constraints {} are not known",
+                      static_cast<int>(given->precision_constraints));
+  options.precision_constraints = static_cast<PrecisionConstraints>(given->precision_constraints);
   if (given->progress != nullptr) {
     options.progress = [progress = given->progress, user = given->user](const char* phase, int done,
                                                                         int total) {
@@ -58,14 +95,8 @@ Result<BuildOptions> build_options(const camshaft_build_options* callers) {
 
 Result<Engine> build_with(Result<Model> model, const camshaft_build_options* given) {
   CAMSHAFT_TRY(model.status());
-  CAMSHAFT_ASSIGN(const BuildOptions options, build_options(given));
+  CAMSHAFT_ASSIGN(const BuildOptions options, guarded([&] { return build_options(given); }));
   return build(std::move(model).value(), options);
-}
-
-camshaft_status wrap(Result<Engine> result, camshaft_engine** engine) {
-  if (!result.ok()) return report(result.status());
-  *engine = new camshaft_engine{std::move(result).value()};
-  return CAMSHAFT_OK;
 }
 
 }  // namespace

@@ -18,6 +18,8 @@ namespace camshaft::api {
 
 // Remembers the message for camshaft_last_error() and gives the code.
 camshaft_status report(const Status& status);
+// The engine for the caller, or the error.
+camshaft_status wrap(Result<Engine> result, camshaft_engine** engine);
 camshaft_status null_argument(const char* function);
 
 void describe(const TensorInfo& info, camshaft_tensor_info& out);

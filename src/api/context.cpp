@@ -31,6 +31,25 @@ Dims initial_dims(const Engine& engine, const TensorInfo& input, int profile) {
   return input.dims;
 }
 
+Result<Context> make_context(const Engine& engine, const ContextOptions& options) {
+  runtime::ContextOptions internal;
+  internal.threads = options.threads;
+  internal.profile = options.profile;
+  internal.spin_us = options.spin_us;
+  CAMSHAFT_ASSIGN(auto context, runtime::Context::create(engine.impl().engine, internal));
+  auto impl = std::make_unique<Context::Impl>(Context::Impl{engine, std::move(context), {}, false});
+  for (size_t k = 0; k < engine.inputs().size(); ++k) {
+    const TensorInfo& input = engine.inputs()[k];
+    const Dims dims = initial_dims(engine, input, options.profile);
+    impl->input_dims.push_back(dims);
+    if (input.is_dynamic() && element_count(dims) >= 0) {
+      CAMSHAFT_TRY(
+          impl->context->set_input_extents(static_cast<int>(k), dims).with_context(input.name));
+    }
+  }
+  return Context(std::move(impl));
+}
+
 }  // namespace
 
 Context::Context(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -47,22 +66,7 @@ Result<Context> Context::create(const Engine& engine, const ContextOptions& opti
   }
   if (options.threads < 0)
     return make_error(ErrorCode::kInvalidArgument, "{} threads", options.threads);
-  runtime::ContextOptions internal;
-  internal.threads = options.threads;
-  internal.profile = options.profile;
-  internal.spin_us = options.spin_us;
-  CAMSHAFT_ASSIGN(auto context, runtime::Context::create(engine.impl().engine, internal));
-  auto impl = std::make_unique<Impl>(Impl{engine, std::move(context), {}, false});
-  for (size_t k = 0; k < engine.inputs().size(); ++k) {
-    const TensorInfo& input = engine.inputs()[k];
-    const Dims dims = initial_dims(engine, input, options.profile);
-    impl->input_dims.push_back(dims);
-    if (input.is_dynamic() && element_count(dims) >= 0) {
-      CAMSHAFT_TRY(
-          impl->context->set_input_extents(static_cast<int>(k), dims).with_context(input.name));
-    }
-  }
-  return Context(std::move(impl));
+  return api::guarded([&] { return make_context(engine, options); });
 }
 
 const Engine& Context::engine() const {
@@ -79,14 +83,27 @@ Status Context::set_shape(std::string_view input, std::span<const int64_t> dims)
     return make_error(ErrorCode::kInvalidArgument, "{}: {} dimensions; at most {} are supported",
                       input, dims.size(), ir::kMaxRank);
   }
-  CAMSHAFT_TRY(impl_->context->set_input_extents(index, dims));
-  impl_->input_dims[static_cast<size_t>(index)].assign(dims.begin(), dims.end());
-  impl_->has_run = false;
-  return ok_status();
+  return api::guarded([&]() -> Status {
+    CAMSHAFT_TRY(impl_->context->set_input_extents(index, dims));
+    impl_->input_dims[static_cast<size_t>(index)].assign(dims.begin(), dims.end());
+    impl_->has_run = false;
+    return ok_status();
+  });
 }
 
 Status Context::set_input(std::string_view input, const void* data, size_t bytes) {
   CAMSHAFT_ASSIGN(const int index, index_of(engine().inputs(), input, "input"));
+  return impl_->context->set_input(index, data, bytes);
+}
+
+Status Context::set_elements(std::string_view input, const void* data, size_t bytes,
+                             bool (*is_held)(DataType)) {
+  CAMSHAFT_ASSIGN(const int index, index_of(engine().inputs(), input, "input"));
+  const DataType type = engine().inputs()[static_cast<size_t>(index)].type;
+  if (!is_held(type))
+    return make_error(ErrorCode::kInvalidArgument,
+                      "input '{}' is {}: the given values are of another type", input,
+                      type_name(type));
   return impl_->context->set_input(index, data, bytes);
 }
 
@@ -97,7 +114,7 @@ Status Context::set_output(std::string_view output, void* data, size_t bytes) {
 
 Result<Dims> Context::output_shape(std::string_view output) {
   CAMSHAFT_ASSIGN(const int index, index_of(engine().outputs(), output, "output"));
-  if (!impl_->has_run) CAMSHAFT_TRY(impl_->context->prepare());
+  if (!impl_->has_run) CAMSHAFT_TRY(api::guarded([&] { return impl_->context->prepare(); }));
   CAMSHAFT_ASSIGN(const ir::Extents extents, impl_->context->output_extents(index));
   return api::to_public(extents);
 }
@@ -110,8 +127,8 @@ Result<Dims> Context::input_shape(std::string_view input) const {
 Result<TensorView> Context::output(std::string_view output) const {
   CAMSHAFT_ASSIGN(const int index, index_of(engine().outputs(), output, "output"));
   if (!impl_->has_run) {
-    return make_error(ErrorCode::kInvalidArgument, "output '{}' has no values before run()",
-                      output);
+    return make_error(ErrorCode::kInvalidArgument,
+                      "output '{}' has no values before a run() that succeeds", output);
   }
   CAMSHAFT_ASSIGN(const ir::Extents extents, impl_->context->output_extents(index));
   TensorView view;
@@ -122,7 +139,8 @@ Result<TensorView> Context::output(std::string_view output) const {
 }
 
 Status Context::run() {
-  CAMSHAFT_TRY(impl_->context->execute());
+  impl_->has_run = false;  // what a failed run leaves is nobody's result
+  CAMSHAFT_TRY(api::guarded([&] { return impl_->context->execute(); }));
   impl_->has_run = true;
   return ok_status();
 }

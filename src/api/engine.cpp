@@ -72,13 +72,17 @@ Engine wrap_engine(std::shared_ptr<const engine::Engine> engine) {
 }  // namespace api
 
 Result<Engine> Engine::load(const std::filesystem::path& file) {
-  CAMSHAFT_ASSIGN(auto loaded, engine::Engine::load(file));
-  return api::wrap_engine(std::move(loaded));
+  return api::guarded([&]() -> Result<Engine> {
+    CAMSHAFT_ASSIGN(auto loaded, engine::Engine::load(file));
+    return api::wrap_engine(std::move(loaded));
+  });
 }
 
 Result<Engine> Engine::from_memory(std::span<const std::byte> bytes) {
-  CAMSHAFT_ASSIGN(auto loaded, engine::Engine::load(bytes));
-  return api::wrap_engine(std::move(loaded));
+  return api::guarded([&]() -> Result<Engine> {
+    CAMSHAFT_ASSIGN(auto loaded, engine::Engine::load(bytes));
+    return api::wrap_engine(std::move(loaded));
+  });
 }
 
 std::span<const std::byte> Engine::serialize() const {
@@ -86,7 +90,7 @@ std::span<const std::byte> Engine::serialize() const {
 }
 
 Status Engine::save(const std::filesystem::path& file) const {
-  return engine::save(serialize(), file);
+  return api::guarded([&] { return engine::save(serialize(), file); });
 }
 
 const std::vector<TensorInfo>& Engine::inputs() const {

@@ -3,6 +3,10 @@
 #pragma once
 
 #include <memory>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <system_error>
 #include <vector>
 
 #include "camshaft/context.h"
@@ -29,6 +33,23 @@ struct Context::Impl {
 };
 
 namespace api {
+
+// What `body` returns, a Status or a Result; an error where it throws: no exception crosses the
+// library's border.
+template <class Body>
+auto guarded(const Body& body) -> decltype(body()) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return Status(ErrorCode::kInternal, "out of memory");
+  } catch (const std::length_error&) {
+    return Status(ErrorCode::kInternal, "out of memory");
+  } catch (const std::system_error& error) {
+    return Status(ErrorCode::kInternal, std::string("the system refused: ") + error.what());
+  } catch (const std::exception& error) {
+    return Status(ErrorCode::kInternal, error.what());
+  }
+}
 
 Engine wrap_engine(std::shared_ptr<const engine::Engine> engine);
 TensorInfo tensor_info(std::string name, ir::DataType type, bool has_rank, const ir::Shape& shape,

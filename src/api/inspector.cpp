@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "camshaft/inspector.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "api/impl.h"
+#include "inspect/explain.h"
 #include "inspect/layer_json.h"
 #include "inspect/layers.h"
 #include "inspect/profile.h"
@@ -52,6 +56,15 @@ const std::vector<RewriteInfo>& Inspector::rewrites() const {
   return impl_->rewrites;
 }
 
+std::vector<RewriteInfo> Inspector::rewrites_of(int index) const {
+  const LayerInfo* layer = impl_->find(index);
+  std::vector<RewriteInfo> records;
+  if (layer == nullptr) return records;
+  std::copy_if(impl_->rewrites.begin(), impl_->rewrites.end(), std::back_inserter(records),
+               [&](const RewriteInfo& record) { return inspect::concerns(record, *layer); });
+  return records;
+}
+
 const std::vector<std::pair<std::string, int>>& Inspector::layer_counts() const {
   return impl_->internal().record().layer_counts;
 }
@@ -60,12 +73,12 @@ double Inspector::peak_gmacs() const {
   return inspect::thread_peak_gmacs(impl_->internal());
 }
 
-std::string Inspector::to_json(Verbosity verbosity) const {
-  return inspect::engine_json(impl_->internal(), impl_->layers, verbosity);
+std::string Inspector::to_json(Verbosity verbosity, Wording wording) const {
+  return inspect::engine_json(impl_->internal(), impl_->layers, verbosity, wording);
 }
 
-std::string Inspector::to_text(Verbosity verbosity) const {
-  return inspect::engine_text(impl_->internal(), impl_->layers, verbosity);
+std::string Inspector::to_text(Verbosity verbosity, Wording wording) const {
+  return inspect::engine_text(impl_->internal(), impl_->layers, verbosity, wording);
 }
 
 std::string Inspector::layer_json(int index) const {
@@ -78,9 +91,14 @@ std::string Inspector::layer_text(int index) const {
   return layer == nullptr ? "" : inspect::layer_text(impl_->internal(), *layer);
 }
 
-std::string Inspector::layer_line(int index) const {
+std::string Inspector::explain_json(int index) const {
   const LayerInfo* layer = impl_->find(index);
-  return layer == nullptr ? "" : inspect::layer_line(*layer);
+  return layer == nullptr ? "" : inspect::explain_json(*layer, rewrites_of(index));
+}
+
+std::string Inspector::layer_line(int index, Wording wording) const {
+  const LayerInfo* layer = impl_->find(index);
+  return layer == nullptr ? "" : inspect::layer_line(*layer, wording);
 }
 
 struct LayerProfile::Impl {

@@ -13,51 +13,15 @@
 namespace camshaft::cli {
 namespace {
 
-// "a + PWN(b, c) || d" -> {a, b, c, d}: the names a fused name is made of.
-std::vector<std::string> components(const std::string& name) {
-  static constexpr std::string_view kBetween[] = {" + ", " || ", ", ", "PWN("};
-  std::vector<std::string> parts(1);
-  int open = 0;
-  for (size_t k = 0; k < name.size();) {
-    const std::string_view rest = std::string_view(name).substr(k);
-    const auto* mark =
-        std::find_if(std::begin(kBetween), std::end(kBetween),
-                     [&](std::string_view between) { return rest.starts_with(between); });
-    if (mark != std::end(kBetween)) {
-      open += *mark == "PWN(" ? 1 : 0;
-      parts.emplace_back();
-      k += mark->size();
-    } else if (open > 0 && rest[0] == ')') {
-      --open;
-      ++k;
-    } else {
-      parts.back() += name[k++];
-    }
-  }
-  std::erase(parts, "");
-  return parts;
-}
-
-// A record concerns a layer if all it names went into that layer.
-bool concerns(const RewriteInfo& record, const LayerInfo& layer) {
-  if (record.layer == layer.name) return true;
-  std::vector<std::string> known = components(layer.name);
-  known.insert(known.end(), layer.source_nodes.begin(), layer.source_nodes.end());
-  const std::vector<std::string> wanted = components(record.layer);
-  return !wanted.empty() && std::all_of(wanted.begin(), wanted.end(), [&](const std::string& part) {
-    return std::find(known.begin(), known.end(), part) != known.end();
-  });
-}
-
 std::string time_text(double us) {
   return us > 0 ? fmt::format("{:.1f}", us) : "";
 }
 
-std::string why_not(const LayerInfo& layer, const LayerCandidate& candidate) {
+std::string why_not(const LayerCandidate& candidate, double chosen_us) {
   if (candidate.chosen) return "";
   if (candidate.time_us <= 0) return "not timed: predicted slower";
-  if (layer.build_time_us > 0 && candidate.time_us >= layer.build_time_us) {
-    return fmt::format("{:.2f} x the chosen one's time", candidate.time_us / layer.build_time_us);
+  if (chosen_us > 0 && candidate.time_us >= chosen_us) {
+    return fmt::format("{:.2f} x the chosen one's time", candidate.time_us / chosen_us);
   }
   return "its formats cost more in the layers around it";
 }
@@ -72,6 +36,8 @@ void print_candidates(const LayerInfo& layer) {
                    [&](const auto& a, const auto& b) { return key(a) < key(b); });
   Table table({{""}, {"candidate"}, {"format"}, {"us", Align::kRight}, {"why not"}});
   std::map<std::string, std::vector<std::string>> refusals;
+  const bool has_chosen = !candidates.empty() && candidates[0].chosen;
+  const double chosen_us = has_chosen ? candidates[0].time_us : layer.build_time_us;
   for (const LayerCandidate& candidate : candidates) {
     const std::string name = candidate.tactic.empty() ? "reference" : candidate.tactic;
     if (!candidate.chosen && !candidate.refusal.empty()) {
@@ -79,7 +45,7 @@ void print_candidates(const LayerInfo& layer) {
       continue;
     }
     table.add({candidate.chosen ? "*" : "", name, candidate.formats, time_text(candidate.time_us),
-               why_not(layer, candidate)},
+               why_not(candidate, chosen_us)},
               candidate.chosen ? Style::kGreen : Style::kPlain);
   }
   if (!table.empty()) fmt::print("\n{}", table.text());
@@ -113,7 +79,8 @@ void explain_layer(const Engine& engine, const Inspector& inspector, const Layer
     const double peak = inspector.peak_gmacs() * layer.peak_factor * info.build_threads;
     if (layer.macs > 0 && peak > 0) {
       const double rate = layer.macs / layer.build_time_us / 1e3;
-      fmt::print(", {:.1f} GMAC/s, {:.0f} % of {}", rate, rate / peak * 100,
+      fmt::print(", {:.1f} GMAC/s{}, {:.0f} % of {}", rate,
+                 counts_direct_arithmetic(layer) ? " of direct arithmetic" : "", rate / peak * 100,
                  layer.peak_factor == 1                   ? "peak"
                  : layer.precision == DataType::kBFloat16 ? "the bfloat16 peak"
                                                           : "the 8-bit peak");
@@ -126,8 +93,7 @@ void explain_layer(const Engine& engine, const Inspector& inspector, const Layer
                human_bytes(std::max(layer.io_bytes, 0.0)));
   for (const std::string& node : layer.source_nodes) fmt::print("from    {}\n", node);
   bool titled = false;
-  for (const RewriteInfo& record : inspector.rewrites()) {
-    if (!concerns(record, layer)) continue;
+  for (const RewriteInfo& record : inspector.rewrites_of(layer.index)) {
     if (!titled) fmt::print("\n{}\n", styled("how it came about", Style::kBold));
     titled = true;
     fmt::print("  {}: {}{}\n", record.pass,

@@ -189,7 +189,13 @@ std::vector<std::byte> serialize(const EngineParts& parts) {
 }
 
 Status save(std::span<const std::byte> bytes, const std::filesystem::path& file) {
-  const std::filesystem::path temporary = file.string() + fmt::format(".{}.part", getpid());
+  std::error_code error;
+  // A device or a pipe is written to, not replaced.
+  const bool in_place = std::filesystem::exists(file, error) &&
+                        !std::filesystem::is_regular_file(file, error) &&
+                        !std::filesystem::is_directory(file, error);
+  const std::filesystem::path temporary =
+      in_place ? file.string() : file.string() + fmt::format(".{}.part", getpid());
   {
     std::ofstream stream(temporary, std::ios::binary);
     stream.write(reinterpret_cast<const char*>(bytes.data()),
@@ -197,11 +203,11 @@ Status save(std::span<const std::byte> bytes, const std::filesystem::path& file)
     stream.close();
     if (!stream) {
       std::error_code ignored;
-      std::filesystem::remove(temporary, ignored);
+      if (!in_place) std::filesystem::remove(temporary, ignored);
       return make_error(ErrorCode::kIo, "{}: cannot write the engine", file.string());
     }
   }
-  std::error_code error;
+  if (in_place) return ok_status();
   std::filesystem::rename(temporary, file, error);
   if (error) {
     std::error_code ignored;

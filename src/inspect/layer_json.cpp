@@ -26,11 +26,25 @@ const char* bare_type_name(DataType type) {
   return kNames[static_cast<int>(type)];
 }
 
-Json tensors_json(const std::vector<LayerTensor>& tensors) {
+// A layer type as TensorRT's kernels call it, where readers of its files tell them by that.
+std::string type_in(const std::string& type, Wording wording) {
+  static constexpr std::pair<const char*, const char*> kTypes[] = {
+      {"Convolution", "CaskConvolution"},
+      {"Deconvolution", "CaskDeconvolutionV2"},
+      {"Pooling", "CaskPooling"},
+      {"PointWise", "PointWiseV2"},
+      {"SoftMax", "CudaSoftMax"}};
+  if (wording == Wording::kCamshaft) return type;
+  const auto* const row = std::find_if(std::begin(kTypes), std::end(kTypes),
+                                       [&](const auto& entry) { return entry.first == type; });
+  return row == std::end(kTypes) ? type : row->second;
+}
+
+Json tensors_json(const std::vector<LayerTensor>& tensors, Wording wording) {
   Json list = Json::array();
   for (const LayerTensor& tensor : tensors) {
     Json object = {{"Name", tensor.name},
-                   {"Location", "Host"},
+                   {"Location", wording == Wording::kCamshaft ? "Host" : "Device"},
                    {"Dimensions", tensor.dims},
                    {"Format/Datatype", tensor.format}};
     if (tensor.scale.size() == 1) object["Scale"] = tensor.scale[0];
@@ -87,6 +101,8 @@ void add_extra_keys(Json& object, const engine::Engine& engine, const LayerInfo&
                        : 0;
     if (peak > 0) {
       object["PercentOfPeak"] = rounded(layer.macs / layer.build_time_us / 1e3 / peak * 100);
+      if (layer.tactic.find("winograd") != std::string::npos)
+        object["PercentOfPeakCounts"] = "direct arithmetic";
     }
   }
   if (layer.images_per_pass > 0) object["ImagesPerPass"] = layer.images_per_pass;
@@ -165,20 +181,23 @@ std::string document(const Json& layers, const Json& bindings) {
   return out + "]}\n";
 }
 
-// The one-line text form of a JSON value: no quotes, "{ Name: a, … }".
-std::string plain(const Json& value) {
+// The one-line text form of a JSON value: no quotes, "{ Name: a, … }". TensorRT leaves short
+// objects, as {"Type": "Int8", "Count": 864}, in their JSON form.
+std::string plain(const Json& value, Wording wording) {
   if (value.is_string()) {
     std::string text = value.get<std::string>();
     std::erase(text, kRecordSeparator);
     return text;
   }
   if (!value.is_structured()) return scalar(value);
+  if (wording != Wording::kCamshaft && value.is_object() && is_flat(value) && value.size() <= 2)
+    return one_line(value);
   std::string out;
   const bool numbers = value.is_array() && is_flat_numbers(value);
   for (auto item = value.begin(); item != value.end(); ++item) {
     if (!out.empty()) out += numbers ? "," : ", ";
     if (value.is_object()) out += item.key() + ": ";
-    out += plain(*item);
+    out += plain(*item, wording);
   }
   if (value.is_object()) return "{ " + out + " }";
   return (numbers ? "[" : "[ ") + out + "]";
@@ -192,25 +211,27 @@ std::vector<std::string> binding_names(const engine::Plan& plan) {
   return names;
 }
 
-std::string tensor_list(const std::vector<LayerTensor>& tensors) {
+std::string tensor_list(const std::vector<LayerTensor>& tensors, Wording wording) {
   std::string out;
   for (const LayerTensor& tensor : tensors) {
     if (!out.empty()) out += ", ";
-    out += fmt::format("{} ({}[{}])", tensor.name, bare_type_name(tensor.type),
-                       fmt::join(tensor.dims, ","));
+    const std::string dims = fmt::format("{}", fmt::join(tensor.dims, ","));
+    out += wording == Wording::kTrtexec8
+               ? fmt::format("{}[{}({})]", tensor.name, bare_type_name(tensor.type), dims)
+               : fmt::format("{} ({}[{}])", tensor.name, bare_type_name(tensor.type), dims);
   }
   return out;
 }
 
 }  // namespace
 
-Json layer_object(const engine::Engine& engine, const LayerInfo& layer) {
+Json layer_object(const engine::Engine& engine, const LayerInfo& layer, Wording wording) {
   const engine::PlanStep& step = engine.plan().steps[static_cast<size_t>(layer.index)];
   Json object;
   object["Name"] = layer.name;
-  object["LayerType"] = layer.type;
-  object["Inputs"] = tensors_json(layer.inputs);
-  object["Outputs"] = tensors_json(layer.outputs);
+  object["LayerType"] = type_in(layer.type, wording);
+  object["Inputs"] = tensors_json(layer.inputs, wording);
+  object["Outputs"] = tensors_json(layer.outputs, wording);
   add_parameters(object, engine.plan(), step);
   if (!layer.tactic.empty()) object["TacticName"] = layer.tactic + arithmetic_suffix(layer);
   object["TacticValue"] = fmt::format("0x{:016x}", layer.tactic_value);
@@ -230,7 +251,7 @@ std::string layer_json(const engine::Engine& engine, const LayerInfo& layer) {
 }
 
 std::string engine_json(const engine::Engine& engine, const std::vector<LayerInfo>& layers,
-                        Verbosity verbosity) {
+                        Verbosity verbosity, Wording wording) {
   Json list = Json::array();
   for (const LayerInfo& layer : layers) {
     switch (verbosity) {
@@ -241,26 +262,26 @@ std::string engine_json(const engine::Engine& engine, const std::vector<LayerInf
         list.push_back(std::to_string(layer.index));
         break;
       case Verbosity::kDetailed:
-        list.push_back(layer_object(engine, layer));
+        list.push_back(layer_object(engine, layer, wording));
         break;
     }
   }
   return document(list, binding_names(engine.plan()));
 }
 
-std::string layer_text(const engine::Engine& engine, const LayerInfo& layer) {
-  const Json object = layer_object(engine, layer);
+std::string layer_text(const engine::Engine& engine, const LayerInfo& layer, Wording wording) {
+  const Json object = layer_object(engine, layer, wording);
   std::string out;
   for (auto item = object.begin(); item != object.end(); ++item) {
     if (item.key() == "SourceNodes") continue;  // Metadata says it
     if (!out.empty()) out += ", ";
-    out += item.key() + ": " + plain(*item);
+    out += item.key() + ": " + plain(*item, wording);
   }
   return out;
 }
 
 std::string engine_text(const engine::Engine& engine, const std::vector<LayerInfo>& layers,
-                        Verbosity verbosity) {
+                        Verbosity verbosity, Wording wording) {
   std::string out = "Layers:\n";
   for (const LayerInfo& layer : layers) {
     switch (verbosity) {
@@ -271,7 +292,7 @@ std::string engine_text(const engine::Engine& engine, const std::vector<LayerInf
         out += std::to_string(layer.index) + "\n";
         break;
       case Verbosity::kDetailed:
-        out += layer_text(engine, layer) + "\n";
+        out += layer_text(engine, layer, wording) + "\n";
         break;
     }
   }
@@ -280,11 +301,11 @@ std::string engine_text(const engine::Engine& engine, const std::vector<LayerInf
   return out;
 }
 
-std::string layer_line(const LayerInfo& layer) {
-  const std::string inputs = tensor_list(layer.inputs);
-  return fmt::format("Layer({}): {}, Tactic: 0x{:016x}, {}{}-> {}", layer.type, layer.name,
-                     layer.tactic_value, inputs, inputs.empty() ? "" : " ",
-                     tensor_list(layer.outputs));
+std::string layer_line(const LayerInfo& layer, Wording wording) {
+  const std::string inputs = tensor_list(layer.inputs, wording);
+  return fmt::format("Layer({}): {}, Tactic: 0x{:016x}, {}{}-> {}", type_in(layer.type, wording),
+                     layer.name, layer.tactic_value, inputs, inputs.empty() ? "" : " ",
+                     tensor_list(layer.outputs, wording));
 }
 
 }  // namespace camshaft::inspect

@@ -145,6 +145,47 @@ LayerInfo describe_step(const Plan& plan, size_t index, const runtime::Context* 
   return info;
 }
 
+// Tactics are timed at the opt shapes of the first profile.
+bool is_at_timed_shapes(const engine::Engine& engine, const runtime::Context& context) {
+  if (engine.profiles().empty()) return true;
+  const Plan& plan = engine.plan();
+  for (const engine::ShapeRange& range : engine.profiles()[0])
+    for (const int input : plan.inputs)
+      if (plan.tensors[static_cast<size_t>(input)].name == range.input &&
+          tensor_dims(plan, input, &context) != Dims(range.opt.begin(), range.opt.end()))
+        return false;
+  return true;
+}
+
+// Whether a tensor of the step has an extent of which `is_foreign(as planned, as it is now)`.
+template <class IsForeign>
+bool any_extent(const Plan& plan, const PlanStep& step, const runtime::Context& context,
+                const IsForeign& is_foreign) {
+  for (const std::vector<int>* side : {&step.inputs, &step.outputs})
+    for (const int index : *side) {
+      if (index == kNoTensor) continue;
+      const ir::Shape& planned = plan.tensors[static_cast<size_t>(index)].shape;
+      const Dims now = tensor_dims(plan, index, &context);
+      for (size_t d = 0; d < std::min(planned.size(), now.size()); ++d)
+        if (is_foreign(planned[d], now[d])) return true;
+    }
+  return false;
+}
+
+// A time belongs to the shapes it was taken at: a layer with others, or with extents that building
+// could only guess, has none.
+void drop_foreign_times(const engine::Engine& engine, const runtime::Context& context,
+                        std::vector<LayerInfo>& layers) {
+  const Plan& plan = engine.plan();
+  const bool at_timed_shapes = is_at_timed_shapes(engine, context);
+  const auto is_foreign = [&](ir::Dim planned, int64_t now) {
+    return at_timed_shapes ? now >= 0 && plan.symbols.depends_on_runtime(planned)
+                           : !planned.is_known();
+  };
+  for (size_t k = 0; k < layers.size(); ++k)
+    if (any_extent(plan, plan.steps[k], context, is_foreign)) layers[k].build_time_us = 0;
+}
+
 bool multiplies_bfloat16(const LayerInfo& layer) {
   return layer.macs != 0 && layer.precision == DataType::kBFloat16 && layer.isa == "avx512";
 }
@@ -227,6 +268,7 @@ std::vector<LayerInfo> collect_layers(const engine::Engine& engine,
     layers.back().peak_factor = peak_factor(engine, layers.back());
   }
   if (context == nullptr) return layers;
+  drop_foreign_times(engine, *context, layers);
   for (const runtime::ImagePasses& passes : context->image_passes())
     for (int k = passes.first; k <= passes.last; ++k)
       layers[static_cast<size_t>(k)].images_per_pass = passes.images;

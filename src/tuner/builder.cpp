@@ -213,8 +213,8 @@ class Build {
   void log_summary(size_t bytes) const {
     log(Severity::kInfo, "Detected {} inputs and {} output network tensors.",
         parts_.plan.inputs.size(), parts_.plan.outputs.size());
-    log(Severity::kVerbose, "Timing cache: {} hits, {} tactics timed", statistics_.cache_hits,
-        statistics_.timed_tactics);
+    log(Severity::kVerbose, "Timing cache: {} hits, {} tactics timed, {} times of alike layers",
+        statistics_.cache_hits, statistics_.timed_tactics, statistics_.reused_times);
     log(Severity::kVerbose, "Weights: {} bytes, engine: {} bytes", parts_.weights.size(), bytes);
     log(Severity::kInfo, "Engine generation completed in {:.6g} seconds.",
         statistics_.total_seconds);

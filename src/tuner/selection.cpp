@@ -217,13 +217,19 @@ Status Selector::measure(const Layer& layer, const kernels::Problem& problem,
   return ok_status();
 }
 
+void Selector::count_found(const std::string& key) {
+  BuildStatistics& statistics = *context_.statistics;
+  ++(context_.cache->is_new(key) ? statistics.reused_times : statistics.cache_hits);
+}
+
 Status Selector::measure_part(const Layer& layer, const kernels::Problem& problem,
                               const std::vector<const Tactic*>& tactics, std::vector<double>& us) {
   std::vector<const Tactic*> missing;
   for (size_t k = 0; k < tactics.size(); ++k) {
-    if (const auto time = context_.cache->find(cache_key(problem, *tactics[k]))) {
+    const std::string key = cache_key(problem, *tactics[k]);
+    if (const auto time = context_.cache->find(key)) {
       us[k] = *time;
-      ++context_.statistics->cache_hits;
+      count_found(key);
     } else {
       missing.push_back(tactics[k]);
     }
@@ -453,7 +459,7 @@ double Selector::reference_us(const Layer& layer, const Formats& formats) {
   if (!made.layer) return predicted;
   const std::string key = "reference " + problem_key(made.problem);
   if (const auto time = context_.cache->find(key)) {
-    ++context_.statistics->cache_hits;
+    count_found(key);
     return *time;
   }
   if (options.error_on_timing_cache_miss) return predicted;

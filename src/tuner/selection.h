@@ -70,6 +70,7 @@ class Selector {
   // will cut a large batch, times of a part (measure_part) times the number of parts.
   Status measure(const ir::Layer& layer, const kernels::Problem& problem,
                  const std::vector<const kernels::Tactic*>& tactics, std::vector<double>& us);
+  void count_found(const std::string& key);  // whose time was known already
   Status measure_part(const ir::Layer& layer, const kernels::Problem& problem,
                       const std::vector<const kernels::Tactic*>& tactics, std::vector<double>& us);
   // Times at the opt shapes of all profiles: as slow, on the average, as a tactic is beside the

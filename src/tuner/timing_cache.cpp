@@ -37,6 +37,7 @@ std::optional<double> TimingCache::find(const std::string& key) const {
 
 void TimingCache::insert(const std::string& key, double us) {
   entries_[full_key(key)] = format_time(us);
+  inserted_.insert(full_key(key));
 }
 
 Status TimingCache::read(const std::filesystem::path& file, Entries& entries) {

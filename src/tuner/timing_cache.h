@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "base/status.h"
@@ -19,6 +20,8 @@ class TimingCache {
 
   std::optional<double> find(const std::string& key) const;
   void insert(const std::string& key, double us);
+  // Not from a file: inserted since this cache was made.
+  bool is_new(const std::string& key) const { return inserted_.count(full_key(key)) > 0; }
 
   // Lines that are not understood are dropped; entries of other machines are kept. No file: an
   // empty cache.
@@ -36,6 +39,7 @@ class TimingCache {
 
   std::string fingerprint_;
   Entries entries_;
+  std::set<std::string> inserted_;
 };
 
 std::string timing_key(const kernels::Tactic& tactic, const std::string& problem_key);
