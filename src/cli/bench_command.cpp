@@ -53,18 +53,14 @@ void count_work(const Engine& engine, const Context& context, Measurement& resul
 // `inputs` is what the contexts are bound to: it must outlive their runs.
 Result<Measurement> measure(const Engine& engine, const Options& options, DataSet data,
                             InputSet& inputs, std::vector<Context>& contexts, Messages& messages) {
-  NamedShapes shapes;
-  if (options.has("shape")) {
-    CAMSHAFT_ASSIGN(shapes, parse_shapes(options.text("shape"), "--shape"));
-  }
+  CAMSHAFT_ASSIGN(NamedShapes shapes, wanted_shapes(options));
+  for (const auto& [name, tensor] : data.inputs)
+    if (tensor.has_shape && find_shape(shapes, name) == nullptr)
+      shapes.emplace_back(name, tensor.dims);
   Measurement result;
   result.streams = static_cast<int>(options.integer("streams"));
-  ContextOptions context_options;
-  context_options.threads = options.has("threads")
-                                ? static_cast<int>(options.integer("threads"))
-                                : std::max(1, default_num_threads() / result.streams);
   for (int k = 0; k < result.streams; ++k) {
-    CAMSHAFT_ASSIGN(Context context, Context::create(engine, context_options));
+    CAMSHAFT_ASSIGN(Context context, make_context(engine, options, shapes, result.streams));
     contexts.push_back(std::move(context));
   }
   CAMSHAFT_ASSIGN(inputs, InputSet::create(contexts[0], shapes, std::move(data.inputs)));
@@ -165,31 +161,36 @@ Status print_layers(const Engine& engine, Context& context, size_t count) {
   std::vector<LayerProfile::Row> rows = profile.rows(peak);
   std::stable_sort(rows.begin(), rows.end(),
                    [](const auto& a, const auto& b) { return a.median_ms > b.median_ms; });
-  Table table({{"slowest layers"},
+  Table table({{"#", Align::kRight},
+               {"slowest layers", Align::kLeft, 64},
                {"ms", Align::kRight},
                {"%", Align::kRight},
                {"GMAC/s", Align::kRight},
                {"% peak", Align::kRight},
                {"GB/s", Align::kRight},
                {"tactic"}});
+  bool any_direct = false;
   for (size_t k = 0; k < std::min(count, rows.size()); ++k) {
     const LayerProfile::Row& row = rows[k];
     const LayerInfo& layer = inspector.layers()[static_cast<size_t>(row.layer)];
-    table.add({row.name, fmt::format("{:.4f}", row.median_ms),
+    const bool direct = counts_direct_arithmetic(layer);
+    any_direct |= direct;
+    table.add({std::to_string(row.layer), row.name, fmt::format("{:.4f}", row.median_ms),
                fmt::format("{:.1f}", row.percentage),
                row.gmacs > 0 ? fmt::format("{:.1f}", row.gmacs) : "",
-               row.gmacs > 0 ? fmt::format("{:.0f}", row.peak_percent) : "",
+               row.gmacs > 0 ? fmt::format("{:.0f}{}", row.peak_percent, direct ? "*" : "") : "",
                row.gbytes > 0 ? fmt::format("{:.1f}", row.gbytes) : "",
                layer.tactic.empty() ? "reference" : layer.tactic});
   }
   fmt::print("\n{}", table.text());
+  if (any_direct) fmt::print("{}\n", styled(kDirectArithmetic, Style::kDim));
   return ok_status();
 }
 
 Status run(const Options& options) {
   Messages messages(options.has("verbose"));
   CAMSHAFT_ASSIGN(Network network, Network::open(options.positionals()[0]));
-  CAMSHAFT_ASSIGN(std::vector<DataSet> sets, read_data(network, options));
+  CAMSHAFT_ASSIGN(std::vector<DataSet> sets, read_data(network, options, messages));
   CAMSHAFT_ASSIGN(const Engine engine, network.engine(options, sets, messages));
   InputSet inputs;
   std::vector<Context> contexts;
@@ -222,6 +223,7 @@ int bench_command(std::span<char* const> args) {
       {"layers", OptionValue::kInteger, "N", "10", "Measuring", kWorks, "show the N slowest layers",
        "", 0, 0},
       {"json", OptionValue::kNone, "", "", "Measuring", kWorks, "print JSON instead"},
+      profile_row(),
   });
   int code = 0;
   const auto options = parse_command("bench", "MODEL.onnx|ENGINE [options]", rows, args, 1, code);

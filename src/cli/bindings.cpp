@@ -6,6 +6,7 @@
 #include <cstring>
 #include <random>
 
+#include "cli/conversion.h"
 #include "cli/options.h"
 
 namespace camshaft::cli {
@@ -25,11 +26,6 @@ template <class T, class Draw>
 void fill(HostTensor& tensor, const Draw& draw) {
   auto* values = reinterpret_cast<T*>(tensor.bytes.data());
   for (size_t k = 0; k < tensor.bytes.size() / sizeof(T); ++k) values[k] = static_cast<T>(draw());
-}
-
-Status wrong_type(const TensorInfo& info, const HostTensor& tensor) {
-  return make_error(ErrorCode::kInvalidArgument, "input '{}' is {}, the given values are {}",
-                    info.name, type_name(info.type), type_name(tensor.type));
 }
 
 Status wrong_size(const TensorInfo& info, const Dims& dims, size_t given) {
@@ -52,10 +48,23 @@ Result<HostTensor> make_tensor(const TensorInfo& info, const Dims& dims, HostTen
     fill_random(tensor, false);
     return tensor;
   }
-  if (given->has_shape && given->type != info.type) return wrong_type(info, *given);
+  if (given->has_shape)
+    CAMSHAFT_TRY(convert(*given, info.type, fmt::format("input '{}'", info.name)));
   if (given->bytes.size() != bytes) return wrong_size(info, dims, given->bytes.size());
   tensor.bytes = std::move(given->bytes);
+  tensor.note = std::move(given->note);
   return tensor;
+}
+
+// The first range that does not hold the shape of its input; null: all do.
+const ShapeRange* first_outside(const OptimizationProfile& profile, const NamedShapes& shapes) {
+  for (const ShapeRange& range : profile) {
+    const Dims* const dims = find_shape(shapes, range.input);
+    if (dims == nullptr || dims->size() != range.min.size()) continue;  // others refuse the rank
+    for (size_t k = 0; k < dims->size(); ++k)
+      if ((*dims)[k] < range.min[k] || (*dims)[k] > range.max[k]) return &range;
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -96,6 +105,39 @@ void fill_random(HostTensor& tensor, bool small_integers) {
   }
 }
 
+int fitting_profile(const Engine& engine, const NamedShapes& shapes) {
+  const std::vector<OptimizationProfile>& profiles = engine.profiles();
+  if (profiles.empty()) return 0;
+  const auto fits = [&](const OptimizationProfile& profile) {
+    return first_outside(profile, shapes) == nullptr;
+  };
+  const auto found = std::find_if(profiles.begin(), profiles.end(), fits);
+  return found == profiles.end() ? -1 : static_cast<int>(found - profiles.begin());
+}
+
+Status check_profile(const Engine& engine, int profile, const NamedShapes& shapes,
+                     const std::string& option) {
+  const std::vector<OptimizationProfile>& profiles = engine.profiles();
+  if (static_cast<size_t>(profile) >= profiles.size()) return ok_status();  // create() says so
+  const ShapeRange* outside = first_outside(profiles[static_cast<size_t>(profile)], shapes);
+  if (outside == nullptr) return ok_status();
+  std::string hint;
+  if (const int other = fitting_profile(engine, shapes); other >= 0)
+    hint = fmt::format("; profile {} takes it: {}{}", other, option, other);
+  else if (profiles.size() > 1)
+    hint = "; no other profile takes it";
+  return make_error(ErrorCode::kInvalidArgument,
+                    "input '{}': shape {} is outside optimization profile {} ({} to {}){}",
+                    outside->input, to_string(*find_shape(shapes, outside->input)), profile,
+                    to_string(outside->min), to_string(outside->max), hint);
+}
+
+NamedShapes InputSet::shapes() const {
+  NamedShapes shapes;
+  for (const HostTensor& tensor : tensors_) shapes.emplace_back(tensor.name, tensor.dims);
+  return shapes;
+}
+
 Result<InputSet> InputSet::create(const Context& context, const NamedShapes& shapes,
                                   NamedTensors given) {
   const std::vector<TensorInfo>& inputs = context.engine().inputs();
@@ -114,6 +156,7 @@ Result<InputSet> InputSet::create(const Context& context, const NamedShapes& sha
       dims = values->dims;
     }
     CAMSHAFT_ASSIGN(HostTensor tensor, make_tensor(info, dims, values));
+    if (!tensor.note.empty()) set.notes_.push_back(tensor.note);
     set.tensors_.push_back(std::move(tensor));
     set.random_.push_back(values == nullptr);
   }
@@ -143,8 +186,8 @@ Status InputSet::try_run(Context& context, std::string& note) {
   }
   if (!has_random_integers || !context.run().ok()) return status;
   note = fmt::format(
-      "random integers do not suit this network ({}): using zeros and ones; give real inputs with "
-      "--loadInputs for meaningful times",
+      "random integers do not suit this network ({}): using zeros and ones; give real inputs for "
+      "meaningful times",
       status.message());
   return ok_status();
 }

@@ -40,9 +40,8 @@ void print_summary(const Engine& engine, const BuildStatistics& statistics,
     fmt::print("time     {} expected per run with {} thread{}\n", human_seconds(total_us / 1e6),
                info.build_threads, info.build_threads == 1 ? "" : "s");
   }
-  fmt::print("built    in {}: {} tactics timed, {} times from the cache\n",
-             human_seconds(statistics.total_seconds), statistics.timed_tactics,
-             statistics.cache_hits);
+  fmt::print("built    in {}: {}\n", human_seconds(statistics.total_seconds),
+             timing_text(statistics));
   fmt::print("{}   {} ({})\n", styled("engine", Style::kGreen), file,
              human_bytes(static_cast<double>(info.file_bytes)));
 }
@@ -52,6 +51,7 @@ Status run(const Options& options) {
   Messages messages(options.has("verbose"));
   std::filesystem::path output = options.text("output");
   if (output.empty()) output = std::filesystem::path(model).replace_extension(".engine");
+  CAMSHAFT_TRY(check_writable(output, "--output"));
   CAMSHAFT_ASSIGN(Network network, Network::open(model));
   if (!network.is_model()) {
     return make_error(ErrorCode::kInvalidArgument,

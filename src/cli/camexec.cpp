@@ -13,7 +13,9 @@
 #include "cli/bindings.h"
 #include "cli/camexec_options.h"
 #include "cli/camexec_report.h"
+#include "cli/session.h"
 #include "cli/trace_export.h"
+#include "cli/wording.h"
 
 namespace camshaft::cli {
 namespace {
@@ -31,16 +33,20 @@ double mebibytes(size_t bytes) {
 // One run of the program: the parts in the order they happen.
 class Camexec {
  public:
-  Camexec(Console& console, const CamexecOptions& camexec)
-      : console_(console), camexec_(camexec), options_(camexec.options) {}
+  Camexec(Console& console, CamexecOptions& camexec)
+      : console_(console),
+        camexec_(camexec),
+        options_(camexec.options),
+        words_(words_of(camexec.options.text("wording"))) {}
 
   Status run() {
-    print_options(console_, camexec_);
+    print_options(console_, words_, camexec_);
     console_.info("");
     print_device(console_);
     console_.info("");
-    console_.info("Camshaft version: {}", CAMSHAFT_VERSION);
+    console_.info("{}{}", words_.version_line, CAMSHAFT_VERSION);
     print_warnings();
+    CAMSHAFT_TRY(check_files(camexec_));
     if (options_.has("timeDeserialize") && options_.has("loadEngine")) return time_deserialize();
     CAMSHAFT_ASSIGN(Engine engine, options_.has("loadEngine") ? load() : build());
     if (options_.has("dumpOptimizationProfile")) print_profiles(console_, engine);
@@ -54,10 +60,9 @@ class Camexec {
 
  private:
   void print_warnings() {
-    if (!camexec_.gpu_only.empty()) {
-      console_.warning("Accepted without effect, they concern GPUs only: {}",
-                       fmt::join(camexec_.gpu_only, " "));
-    }
+    if (!camexec_.always.empty()) console_.info("Always so: {}", fmt::join(camexec_.always, ", "));
+    if (!camexec_.no_effect.empty())
+      console_.warning("Without effect here: {}", fmt::join(camexec_.no_effect, ", "));
     for (const std::string& warning : camexec_.warnings) console_.warning("{}", warning);
   }
 
@@ -68,6 +73,8 @@ class Camexec {
     const Clock::time_point start = Clock::now();
     CAMSHAFT_ASSIGN(Engine engine, Engine::load(file));
     console_.info("Engine loaded in {:g} sec.", seconds_since(start));
+    if (words_.is_trtexec())
+      console_.info("Engine deserialized in {:g} sec.", seconds_since(start));
     console_.info("Loaded engine with size: {:g} MiB", mebibytes(engine.info().file_bytes));
     if (!engine.info().same_cpu) {
       console_.warning(
@@ -75,6 +82,9 @@ class Camexec {
           "runs, but not at its best",
           engine.info().cpu_model);
     }
+    if (camexec_.max_batch > 0)
+      console_.warning("--maxBatch has no effect: the engine's profiles are what it was built for");
+    CAMSHAFT_TRY(fit_options(engine.inputs(), engine.outputs()));
     return engine;
   }
 
@@ -94,22 +104,40 @@ class Camexec {
 
   Result<Model> parse() {
     const std::string file = options_.text("onnx");
-    console_.info("Start parsing network model.");
+    console_.info("Start parsing network model{}", words_.is_8() ? "" : ".");
     const Clock::time_point start = Clock::now();
     CAMSHAFT_ASSIGN(Model model, Model::from_file(file));
-    print_model_info(console_, file, model.info());
-    console_.info("Finished parsing network model. Parse time: {:g}", seconds_since(start));
+    print_model_info(console_, words_, file, model.info());
+    console_.info("{}{}", words_.finished,
+                  words_.is_8() ? "" : fmt::format("{:g}", seconds_since(start)));
     return model;
   }
 
+  // What the options ask of the network's inputs and outputs.
+  Status fit_options(const std::vector<TensorInfo>& inputs,
+                     const std::vector<TensorInfo>& outputs) {
+    CAMSHAFT_TRY(check_io_formats(options_, "inputIOFormats", inputs));
+    CAMSHAFT_TRY(check_io_formats(options_, "outputIOFormats", outputs));
+    for (const ReferencePair& pair : camexec_.pairs)
+      for (const auto& [name, file] : pair.outputs)
+        CAMSHAFT_TRY(check_name(name, names_of(outputs), "--loadRefOutputs", "output"));
+    return apply_batch(camexec_, inputs);
+  }
+
   Result<BuildOptions> build_options(const Model& model) {
+    CAMSHAFT_TRY(fit_options(model.inputs(), model.outputs()));
     BuildOptions build;
     std::vector<std::string> warnings;
     CAMSHAFT_ASSIGN(build.profiles, make_profiles(camexec_.profiles, model.inputs(), warnings));
     for (const std::string& warning : warnings) console_.warning("{}", warning);
     build.threads = threads();
-    build.optimization_level = static_cast<int>(options_.integer("builderOptimizationLevel"));
-    build.avg_timing = static_cast<int>(options_.integer("avgTiming"));
+    build.optimization_level = options_.has("heuristic")
+                                   ? 2
+                                   : static_cast<int>(options_.integer("builderOptimizationLevel"));
+    build.avg_timing =
+        static_cast<int>(std::max(options_.integer("avgTiming"), options_.integer("minTiming")));
+    build.portable =
+        options_.has("portable") || options_.text("hardwareCompatibilityLevel") == "ampere+";
     build.max_tactics = static_cast<int>(options_.integer("maxTactics"));
     build.timing_cache = options_.text("timingCacheFile");
     build.use_timing_cache = !options_.has("noBuilderCache");
@@ -139,11 +167,8 @@ class Camexec {
     console_.progress().clear();
     CAMSHAFT_TRY(engine.status());
     console_.info("Engine built in {:g} sec.", seconds_since(start));
-    console_.verbose(
-        "Graph optimization {:g} s, tactic timing {:g} s: {} tactics timed, {} from the timing "
-        "cache",
-        statistics.graph_seconds, statistics.timing_seconds, statistics.timed_tactics,
-        statistics.cache_hits);
+    console_.verbose("Graph optimization {:g} s, tactic timing {:g} s: {}",
+                     statistics.graph_seconds, statistics.timing_seconds, timing_text(statistics));
     console_.info("Created engine with size: {:g} MiB", mebibytes(engine->info().file_bytes));
     if (options_.has("saveEngine")) {
       CAMSHAFT_TRY(engine->save(options_.text("saveEngine")));
@@ -159,27 +184,20 @@ class Camexec {
     if (console_.is_verbose()) {
       std::string text = "Engine Layer Information:";
       for (const LayerInfo& layer : inspector.layers())
-        text += "\n" + inspector.layer_line(layer.index);
+        text += "\n" + inspector.layer_line(layer.index, words_.wording);
       console_.verbose("{}", text);
     }
     if (options_.has("dumpLayerInfo")) {
       console_.info("Layer Information:");
-      std::string text = inspector.to_text(verbosity);
+      std::string text = inspector.to_text(verbosity, words_.wording);
       if (text.ends_with('\n')) text.pop_back();
       console_.info("{}", text);
     }
     if (options_.has("exportLayerInfo")) {
-      CAMSHAFT_TRY(write_file(options_.text("exportLayerInfo"), inspector.to_json(verbosity)));
+      CAMSHAFT_TRY(write_file(options_.text("exportLayerInfo"),
+                              inspector.to_json(verbosity, words_.wording)));
     }
     return ok_status();
-  }
-
-  Result<NamedTensors> read_inputs(const ReferencePair& pair) {
-    NamedTensors tensors;
-    for (const auto& [name, file] : pair.inputs) {
-      CAMSHAFT_ASSIGN(tensors[name], read_tensor(file));
-    }
-    return tensors;
   }
 
   Status create_contexts(const Engine& engine) {
@@ -198,6 +216,10 @@ class Camexec {
   }
 
   Status bind(InputSet& inputs) {
+    for (const std::string& converted : inputs.notes()) console_.warning("{}", converted);
+    CAMSHAFT_TRY(check_profile(contexts_[0].engine(),
+                               static_cast<int>(options_.integer("useProfile")), inputs.shapes(),
+                               "--useProfile="));
     std::string note;
     CAMSHAFT_TRY(inputs.try_run(contexts_[0], note));
     if (!note.empty()) console_.warning("{}", note);
@@ -210,15 +232,22 @@ class Camexec {
         console_.info("Using values loaded from {} for input {}", file_of_input(tensor.name),
                       tensor.name);
       }
-      console_.info("Input binding for {} with dimensions {} is created.", tensor.name,
-                    to_string(tensor.dims));
+      print_binding("Input", tensor.name, tensor.dims);
     }
     for (const TensorInfo& info : contexts_[0].engine().outputs()) {
       CAMSHAFT_ASSIGN(const Dims dims, contexts_[0].output_shape(info.name));
-      console_.info("Output binding for {} with dimensions {} is created.", info.name,
-                    to_string(dims));
+      print_binding("Output", info.name, dims);
     }
     return ok_status();
+  }
+
+  void print_binding(const char* side, const std::string& name, const Dims& dims) {
+    if (words_.is_8())
+      console_.info("Created {} binding for {} with dimensions {}",
+                    *side == 'I' ? "input" : "output", name, to_string(dims));
+    else
+      console_.info("{} binding for {} with dimensions {} is created.", side, name,
+                    to_string(dims));
   }
 
   std::string file_of_input(const std::string& name) const {
@@ -267,9 +296,9 @@ class Camexec {
     if (!separate) {
       print_counts(result);
       console_.info(
-          "End-to-end times are not reported: reading the clock after every layer adds to them. "
-          "Use "
-          "--separateProfileRun to get both.");
+          "{} not reported: reading the clock after every layer adds to them. Use "
+          "--separateProfileRun to get both.",
+          words_.is_trtexec() ? "The e2e network timing is" : "End-to-end times are");
     }
     return report_profile(profile);
   }
@@ -305,9 +334,10 @@ class Camexec {
     CAMSHAFT_ASSIGN(const LoopResult result, measure());
     print_counts(result);
     console_.info("");
-    print_trace(console_, result.queries, options_.integer("avgRuns"));
-    print_summary(console_, result, camexec_.percentiles, static_cast<int>(contexts_.size()));
-    print_explanations(console_);
+    print_trace(console_, words_, result.queries, options_.integer("avgRuns"));
+    print_summary(console_, words_, result, camexec_.percentiles,
+                  static_cast<int>(contexts_.size()));
+    print_explanations(console_, words_);
     if (options_.has("exportTimes"))
       return write_file(options_.text("exportTimes"), times_json(result.queries));
     return ok_status();
@@ -315,7 +345,7 @@ class Camexec {
 
   Status report_profile(const LayerProfile& profile) {
     if (options_.has("dumpProfile")) {
-      std::string text = profile.to_text();
+      std::string text = words_.is_8() ? profile_text_8(profile) : profile.to_text();
       text.pop_back();
       console_.info("");
       // One record per line, as trtexec prints it.
@@ -352,53 +382,6 @@ class Camexec {
     return ok_status();
   }
 
-  Status compare_output(const std::string& name, const std::string& file, size_t pair,
-                        bool& passed) {
-    CAMSHAFT_ASSIGN(HostTensor reference, read_tensor(file));
-    CAMSHAFT_ASSIGN(const TensorView actual, contexts_[0].output(name));
-    if (!reference.has_shape) {
-      reference.type = actual.type;
-      reference.dims = actual.dims;
-    }
-    if (reference.dims != actual.dims ||
-        reference.bytes.size() != byte_size(reference.type, element_count(reference.dims))) {
-      return make_error(ErrorCode::kInvalidArgument,
-                        "reference for output '{}' ({}) has {} bytes of shape {}, the output has "
-                        "shape {}",
-                        name, file, reference.bytes.size(), to_string(reference.dims),
-                        to_string(actual.dims));
-    }
-    const std::string algorithm = options_.text("accuracyAlgorithm");
-    const Difference difference = compare(to_doubles(actual), to_doubles(reference.view()),
-                                          options_.number("atol"), options_.number("rtol"));
-    const double loss = accuracy_loss(difference, algorithm);
-    const double threshold = options_.number("accuracyThreshold");
-    const bool good = loss <= threshold;
-    console_.info("Accuracy of output {} (pair {}): {} loss {:g}, threshold {:g}: {}", name, pair,
-                  algorithm, loss, threshold, good ? "passed" : "FAILED");
-    passed = passed && good;
-    return ok_status();
-  }
-
-  Status check_references() {
-    bool passed = true;
-    for (size_t k = 0; k < camexec_.pairs.size(); ++k) {
-      const ReferencePair& pair = camexec_.pairs[k];
-      if (pair.outputs.empty()) continue;
-      CAMSHAFT_ASSIGN(NamedTensors given, read_inputs(pair));
-      CAMSHAFT_ASSIGN(const InputSet inputs,
-                      InputSet::create(contexts_[0], camexec_.shapes, std::move(given)));
-      CAMSHAFT_TRY(inputs.bind(contexts_[0]));
-      CAMSHAFT_TRY(contexts_[0].run());
-      for (const auto& [name, file] : pair.outputs)
-        CAMSHAFT_TRY(compare_output(name, file, k, passed));
-    }
-    if (!passed)
-      return Status(ErrorCode::kInvalidArgument,
-                    "an output differs from its reference by more than the threshold");
-    return ok_status();
-  }
-
   Status infer(const Engine& engine) {
     CAMSHAFT_TRY(create_contexts(engine));
     CAMSHAFT_ASSIGN(NamedTensors given, read_inputs(camexec_.pairs[0]));
@@ -416,49 +399,48 @@ class Camexec {
       console_.info("Trace of {} runs written to {}", kSteps, options_.text("exportTrace"));
     }
     CAMSHAFT_TRY(report_outputs(inputs));
-    return check_references();
+    return check_references(console_, camexec_, contexts_[0]);
   }
 
   Console& console_;
-  const CamexecOptions& camexec_;
+  CamexecOptions& camexec_;
   const Options& options_;
+  const LogWords& words_;
   std::vector<Context> contexts_;
 };
 
 // "&&&& RUNNING Camshaft.camexec [Camshaft v100] # camexec --onnx=m.onnx"
-void banner(const char* word, std::span<char* const> words) {
-  constexpr int kNumber =
-      CAMSHAFT_VERSION_MAJOR * 10000 + CAMSHAFT_VERSION_MINOR * 100 + CAMSHAFT_VERSION_PATCH;
-  fmt::print("&&&& {} Camshaft.camexec [Camshaft v{}] # {}\n", word, kNumber,
-             fmt::join(words.begin(), words.end(), " "));
+void banner(const LogWords& words, const char* state, std::span<char* const> line) {
+  fmt::print("{} # {}\n", banner_head(words, state), fmt::join(line.begin(), line.end(), " "));
   std::fflush(stdout);
 }
 
-int print_plan_version(Console& console, const Options& options) {
+int print_plan_version(Console& console, const LogWords& words, const Options& options) {
   const auto engine = Engine::load(options.text("loadEngine"));
   if (!engine.ok()) {
     console.error("{}", engine.status().message());
     return 1;
   }
-  console.info("Camshaft version: {}", engine.value().info().builder_version);
+  console.info("{}{}", words.version_line, engine.value().info().builder_version);
   return 0;
 }
 
 }  // namespace
 
 int camexec(std::span<char* const> words) {
-  const auto parsed = parse_camexec(words.empty() ? words : words.subspan(1));
+  auto parsed = parse_camexec(words.empty() ? words : words.subspan(1));
   if (parsed.ok() && parsed.value().options.has("help")) {
     fmt::print("{}", options_help(camexec_rows()));
     return 0;
   }
-  banner("RUNNING", words);
-  Console console(parsed.ok() && parsed.value().options.has("verbose"));
+  const LogWords& spoken = words_of(parsed.ok() ? parsed.value().options.text("wording") : "");
+  banner(spoken, "RUNNING", words);
+  Console console(parsed.ok() && parsed.value().options.has("verbose"), spoken.library);
   int code = 1;
   if (!parsed.ok()) {
     console.error("{} (--help lists all options)", parsed.status().message());
   } else if (parsed.value().options.has("getPlanVersionOnly")) {
-    code = print_plan_version(console, parsed.value().options);
+    code = print_plan_version(console, spoken, parsed.value().options);
   } else {
     set_logger(&console, console.is_verbose() ? Severity::kVerbose : Severity::kInfo);
     install_interrupt_handler();
@@ -467,7 +449,7 @@ int camexec(std::span<char* const> words) {
     if (!status.ok()) console.error("{}", status.message());
     code = status.ok() ? 0 : 1;
   }
-  banner(code == 0 ? "PASSED" : "FAILED", words);
+  banner(spoken, code == 0 ? "PASSED" : "FAILED", words);
   return code;
 }
 

@@ -33,7 +33,7 @@ std::string layer_types(const std::vector<LayerTypeRequest>& requests) {
   return out;
 }
 
-void print_build_options(Console& console, const CamexecOptions& camexec) {
+void print_build_options(Console& console, const LogWords& words, const CamexecOptions& camexec) {
   const Options& options = camexec.options;
   console.section("Build Options");
   if (options.has("loadEngine")) {
@@ -41,7 +41,11 @@ void print_build_options(Console& console, const CamexecOptions& camexec) {
     return;
   }
   console.info("Max batch: explicit batch");
-  console.info("Memory Pools: default");
+  console.info("Memory Pools: {}", words.is_trtexec()
+                                       ? "workspace: default, dlaSRAM: default, dlaLocalDRAM: "
+                                         "default, dlaGlobalDRAM: default"
+                                       : "default");
+  console.info("minTiming: {}", options.has("minTiming") ? options.text("minTiming") : "1");
   console.info("avgTiming: {}", options.text("avgTiming"));
   const bool int8 = options.has("int8") || options.has("best");
   console.info("Precision: FP32{}{}{}", camexec.fp16 ? "+FP16" : "", camexec.bf16 ? "+BF16" : "",
@@ -57,7 +61,8 @@ void print_build_options(Console& console, const CamexecOptions& camexec) {
   console.info("Safe mode: Disabled");
   console.info("DirectIO mode: Disabled");
   console.info("Restricted mode: Disabled");
-  console.info("Skip inference: {}", enabled(options.has("skipInference")));
+  console.info("{}: {}", words.is_8() ? "Build only" : "Skip inference",
+               enabled(options.has("skipInference")));
   console.info("Save engine: {}", options.text("saveEngine"));
   console.info("Load engine: ");
   console.info("Profiling verbosity: {}", camexec.verbosity);
@@ -68,7 +73,8 @@ void print_build_options(Console& console, const CamexecOptions& camexec) {
   console.info("timingCacheFile: {}", options.text("timingCacheFile"));
   console.info("errorOnTimingCacheMiss: {}", enabled(options.has("errorOnTimingCacheMiss")));
   console.info("MaxTactics: {}", options.text("maxTactics"));
-  console.info("BuilderOptimizationLevel: {}", options.text("builderOptimizationLevel"));
+  console.info("BuilderOptimizationLevel: {}",
+               options.has("heuristic") ? "2" : options.text("builderOptimizationLevel"));
   console.info("Input(s)s format: fp32:CHW");
   console.info("Output(s)s format: fp32:CHW");
   bool any_shapes = false;
@@ -80,9 +86,11 @@ void print_build_options(Console& console, const CamexecOptions& camexec) {
                  shape_list(shapes.opt), shape_list(shapes.max));
   }
   if (!any_shapes) console.info("Input build shapes: model");
+  if (words.is_trtexec()) console.info("Input calibration shapes: model");
 }
 
-void print_inference_options(Console& console, const CamexecOptions& camexec) {
+void print_inference_options(Console& console, const LogWords& words,
+                             const CamexecOptions& camexec) {
   const Options& options = camexec.options;
   console.section("Inference Options");
   console.info("Batch: Explicit");
@@ -93,23 +101,29 @@ void print_inference_options(Console& console, const CamexecOptions& camexec) {
   console.info("Duration: {}s (+ {}ms warm up)", options.text("duration"), options.text("warmUp"));
   console.info("Sleep time: {}ms", options.text("sleepTime"));
   console.info("Idle time: {}ms", options.text("idleTime"));
-  console.info("Inference Streams: {}", options.text("infStreams"));
+  console.info("{}: {}", words.is_8() ? "Streams" : "Inference Streams",
+               options.text("infStreams"));
+  if (words.is_trtexec()) console.info("ExposeDMA: Disabled");
   console.info("Data transfers: Disabled");
   console.info("Spin-wait: {}", enabled(options.has("useSpinWait")));
   console.info("Multithreading: {}", enabled(options.has("threads")));
+  if (words.is_trtexec()) console.info("CUDA Graph: Disabled");
   console.info("Separate profiling: {}", enabled(options.has("separateProfileRun")));
   console.info("Time Deserialize: {}", enabled(options.has("timeDeserialize")));
+  if (words.is_trtexec()) console.info("Time Refit: Disabled");
   console.info("Optimization Profile Index: {}", options.text("useProfile"));
   console.info("Inputs:");
   for (const auto& [name, file] : camexec.pairs[0].inputs) console.info("{}<-{}", name, file);
 }
 
-void print_reporting_options(Console& console, const CamexecOptions& camexec) {
+void print_reporting_options(Console& console, const LogWords& words,
+                             const CamexecOptions& camexec) {
   const Options& options = camexec.options;
   console.section("Reporting Options");
   console.info("Verbose: {}", enabled(options.has("verbose")));
   console.info("Averages: {} inferences", options.text("avgRuns"));
-  console.info("Percentiles: {}", options.text("percentile"));
+  console.info("{}: {}", words.is_8() ? "Percentile" : "Percentiles", options.text("percentile"));
+  if (words.is_trtexec()) console.info("Dump refittable layers:Disabled");
   console.info("Dump output: {}", enabled(options.has("dumpOutput")));
   console.info("Profile: {}", enabled(options.has("dumpProfile")));
   console.info("Export timing to JSON file: {}", options.text("exportTimes"));
@@ -119,20 +133,21 @@ void print_reporting_options(Console& console, const CamexecOptions& camexec) {
 
 }  // namespace
 
-void print_options(Console& console, const CamexecOptions& camexec) {
+void print_options(Console& console, const LogWords& words, const CamexecOptions& camexec) {
   const Options& options = camexec.options;
   console.section("Model Options");
   console.info("Format: {}", options.has("onnx") ? "ONNX" : "*");
   console.info("Model: {}", options.text("onnx"));
   console.info("Output:");
-  print_build_options(console, camexec);
+  print_build_options(console, words, camexec);
   console.section("System Options");
-  console.info("Device: CPU");
+  console.info("Device: {}", words.is_trtexec() ? "0" : "CPU");
+  if (words.is_trtexec()) console.info("DLACore:");
   console.info("Threads: {}", options.has("numThreads") ? options.text("numThreads")
                                                         : std::to_string(default_num_threads()));
   console.info("Plugins:");
-  print_inference_options(console, camexec);
-  print_reporting_options(console, camexec);
+  print_inference_options(console, words, camexec);
+  print_reporting_options(console, words, camexec);
 }
 
 void print_device(Console& console) {
@@ -156,18 +171,23 @@ void print_device(Console& console) {
                kernels::measure_fma_peak(active_isa()));
 }
 
-void print_model_info(Console& console, const std::string& file, const ModelInfo& info) {
+void print_model_info(Console& console, const LogWords& words, const std::string& file,
+                      const ModelInfo& info) {
+  // Of trtexec these are lines of the library.
+  const auto line = [&](std::string text) {
+    words.is_trtexec() ? console.log(Severity::kInfo, text) : console.info("{}", text);
+  };
   constexpr const char* kRule = "----------------------------------------------------------------";
-  console.info("{}", kRule);
-  console.info("Input filename:   {}", file);
-  console.info("ONNX IR version:  0.0.{}", info.ir_version);
-  console.info("Opset version:    {}", info.opset);
-  console.info("Producer name:    {}", info.producer_name);
-  console.info("Producer version: {}", info.producer_version);
-  console.info("Domain:           {}", info.domain);
-  console.info("Model version:    {}", info.model_version);
-  console.info("Doc string:       {}", info.doc_string);
-  console.info("{}", kRule);
+  line(kRule);
+  line(fmt::format("Input filename:   {}", file));
+  line(fmt::format("ONNX IR version:  0.0.{}", info.ir_version));
+  line(fmt::format("Opset version:    {}", info.opset));
+  line(fmt::format("Producer name:    {}", info.producer_name));
+  line(fmt::format("Producer version: {}", info.producer_version));
+  line(fmt::format("Domain:           {}", info.domain));
+  line(fmt::format("Model version:    {}", info.model_version));
+  line(fmt::format("Doc string:       {}", info.doc_string));
+  line(kRule);
 }
 
 void print_profiles(Console& console, const Engine& engine) {

@@ -2,8 +2,12 @@
 #include "cli/camexec_options.h"
 
 #include <algorithm>
+#include <cstring>
+#include <fstream>
 
 #include "cli/statistics.h"
+#include "cli/tensor_files.h"
+#include "engine/file_format.h"
 
 namespace camshaft::cli {
 namespace {
@@ -24,12 +28,13 @@ Status collect_profiles(CamexecOptions& result) {
       continue;
     }
     if (name != "minShapes" && name != "optShapes" && name != "maxShapes") continue;
-    CAMSHAFT_ASSIGN(NamedShapes shapes, parse_shapes(given.value, given.spelling));
+    CAMSHAFT_ASSIGN(const NamedShapes shapes, parse_shapes(given.value, given.spelling));
     result.profiles.resize(std::max(result.profiles.size(), profile + 1));
     ProfileShapes& target = result.profiles[profile];
-    (name == "minShapes"   ? target.min
-     : name == "optShapes" ? target.opt
-                           : target.max) = std::move(shapes);
+    NamedShapes& point = name == "minShapes"   ? target.min
+                         : name == "optShapes" ? target.opt
+                                               : target.max;
+    CAMSHAFT_TRY(add_shapes(point, shapes, given.spelling));
   }
   return ok_status();
 }
@@ -110,23 +115,6 @@ Status collect_precision(CamexecOptions& result) {
   return ok_status();
 }
 
-// "fp32:chw", "chw", "int8:chw+fp32:chw": row major in the network's own types is what there is.
-Status check_io_formats(const Options& options, const char* name) {
-  if (!options.has(name)) return ok_status();
-  for (const std::string& spec : split_outside_quotes(options.text(name), ',')) {
-    const size_t colon = spec.find(':');
-    const std::string type = colon == std::string::npos ? "" : spec.substr(0, colon);
-    const std::string format = colon == std::string::npos ? spec : spec.substr(colon + 1);
-    if (format != "chw" || type == "fp16" || type == "bf16") {
-      return make_error(ErrorCode::kUnsupported,
-                        "--{}={} is not in this version: only row major (chw) tensors of the "
-                        "network's own types",
-                        name, spec);
-    }
-  }
-  return ok_status();
-}
-
 int verbosity_number(const Options& options) {
   const std::string word = options.text("profilingVerbosity");
   if (word == "detailed" || word == "verbose") return 2;
@@ -163,11 +151,58 @@ Status check_together(const CamexecOptions& result) {
   if (options.number("duration") < 0 && options.number("duration") != -1) {
     return invalid("--duration: seconds, or -1 for no end");
   }
-  CAMSHAFT_TRY(check_io_formats(options, "inputIOFormats"));
-  return check_io_formats(options, "outputIOFormats");
+  for (const char* shapes : {"shapes", "minShapes", "optShapes", "maxShapes"})
+    for (const char* batch : {"batch", "maxBatch"})
+      if (options.has(shapes) && options.has(batch))
+        return make_error(ErrorCode::kInvalidArgument, "--{} and --{} exclude each other", batch,
+                          shapes);
+  if (result.batch > 0 && result.max_batch > 0 && result.batch > result.max_batch)
+    return make_error(ErrorCode::kInvalidArgument, "--batch={} is above --maxBatch={}",
+                      result.batch, result.max_batch);
+  if (options.has("heuristic") && options.has("builderOptimizationLevel"))
+    return invalid("--heuristic and --builderOptimizationLevel exclude each other");
+  return ok_status();
+}
+
+bool is_engine_file(const std::filesystem::path& file) {
+  char magic[sizeof engine::kMagic] = {};
+  std::ifstream(file, std::ios::binary).read(magic, sizeof magic);
+  return std::memcmp(magic, engine::kMagic, sizeof magic) == 0;
+}
+
+// An engine given as a model or a model as an engine is a common slip: the message says so.
+Status check_model(const Options& options, const char* option, const char* other, bool is_engine) {
+  if (!options.has(option)) return ok_status();
+  const std::string spelling = fmt::format("--{}", option);
+  const std::filesystem::path file = options.text(option);
+  CAMSHAFT_TRY(check_readable(file, spelling));
+  if (is_engine_file(file) == is_engine || (is_engine && file.extension() != ".onnx"))
+    return ok_status();
+  return make_error(ErrorCode::kInvalidArgument, "{}: {} is an {}; use --{}={}", spelling,
+                    file.string(), is_engine ? "ONNX model" : "engine", other, file.string());
 }
 
 }  // namespace
+
+Status check_files(const CamexecOptions& result) {
+  const Options& options = result.options;
+  CAMSHAFT_TRY(check_model(options, "onnx", "loadEngine", false));
+  CAMSHAFT_TRY(check_model(options, "loadEngine", "onnx", true));
+  for (const char* option : {"saveEngine", "timingCacheFile", "exportLayerInfo", "exportProfile",
+                             "exportTimes", "exportOutput", "exportTrace"}) {
+    if (!options.has(option)) continue;
+    const std::string spelling = fmt::format("--{}", option);
+    if (options.text(option).empty()) return invalid(spelling + ": no file is named");
+    CAMSHAFT_TRY(check_writable(options.text(option), spelling));
+  }
+  if (options.has("calib")) CAMSHAFT_TRY(check_readable(options.text("calib"), "--calib"));
+  for (const ReferencePair& pair : result.pairs) {
+    for (const auto& [name, file] : pair.inputs) CAMSHAFT_TRY(check_readable(file, "--loadInputs"));
+    for (const auto& [name, file] : pair.outputs)
+      CAMSHAFT_TRY(check_readable(file, "--loadRefOutputs"));
+  }
+  return ok_status();
+}
 
 Result<CamexecOptions> parse_camexec(std::span<char* const> words) {
   CamexecOptions result;
@@ -175,13 +210,17 @@ Result<CamexecOptions> parse_camexec(std::span<char* const> words) {
   const Options& options = result.options;
   if (options.has("help")) return result;
   for (const GivenOption& given : options.given()) {
-    if (given.row->status == OptionStatus::kGpuOnly) result.gpu_only.push_back(given.spelling);
+    const std::string line = fmt::format("{} ({})", given.spelling, given.row->help);
+    if (given.row->status == OptionStatus::kAlways) result.always.push_back(line);
+    if (given.row->status == OptionStatus::kNoEffect) result.no_effect.push_back(line);
   }
+  result.batch = options.integer("batch");
+  result.max_batch = options.integer("maxBatch");
   CAMSHAFT_TRY(collect_profiles(result));
   CAMSHAFT_TRY(collect_pairs(result));
   CAMSHAFT_TRY(collect_precision(result));
   if (options.has("shapes")) {
-    CAMSHAFT_ASSIGN(result.shapes, parse_shapes(options.text("shapes"), "--shapes"));
+    CAMSHAFT_ASSIGN(result.shapes, parse_all_shapes(options.all("shapes"), "--shapes"));
     // Shapes given for inference only are what the engine is built for, too.
     if (result.profiles.empty()) result.profiles.push_back({{}, result.shapes, {}});
   }

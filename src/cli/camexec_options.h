@@ -30,10 +30,21 @@ struct CamexecOptions {
   bool bf16 = false, fp16 = false;
   std::vector<LayerTypeRequest> layer_precisions, layer_output_types;
   PrecisionConstraints precision_constraints = PrecisionConstraints::kNone;
-  std::vector<std::string> gpu_only;  // spellings given that mean nothing on a CPU
+  int64_t batch = 0, max_batch = 0;  // of --batch and --maxBatch; 0: not given
+  // Given, and already so; given, and why nothing comes of it: "--device: there is one device".
+  std::vector<std::string> always, no_effect;
   std::vector<std::string> warnings;
   int verbosity = 0;  // TensorRT's number of the effective --profilingVerbosity
 };
+
+// That all files named can be read or written: said before the work, not after it.
+Status check_files(const CamexecOptions& camexec);
+// The profiles and shapes that --batch and --maxBatch ask of a network with these inputs; an error
+// where the batch is fixed to something else.
+Status apply_batch(CamexecOptions& camexec, const std::vector<TensorInfo>& inputs);
+// --inputIOFormats, --outputIOFormats: what is asked must be what the network has.
+Status check_io_formats(const Options& options, const char* name,
+                        const std::vector<TensorInfo>& infos);
 
 Result<CamexecOptions> parse_camexec(std::span<char* const> words);
 

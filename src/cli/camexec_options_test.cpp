@@ -57,6 +57,8 @@ TEST(CamexecTable, HasTheWholeSurface) {
                                            "distributiveIndependence",
                                            "avgTiming",
                                            "minTiming",
+                                           "heuristic",
+                                           "explicitPrecision",
                                            "builderOptimizationLevel",
                                            "maxTactics",
                                            "tacticSources",
@@ -195,9 +197,13 @@ TEST(CamexecTable, EveryRowBehavesAsItsStatusSays) {
     if (row.value == OptionValue::kText) word += "=x";
     if (row.value == OptionValue::kInteger || row.value == OptionValue::kNumber) word += "=1";
     const auto parsed = parse({"--onnx=m", word});
-    if (row.status == OptionStatus::kGpuOnly) {
+    if (row.status == OptionStatus::kNoEffect || row.status == OptionStatus::kAlways) {
       ASSERT_TRUE(parsed.ok()) << word << ": " << parsed.status().message();
-      EXPECT_EQ(parsed.value().gpu_only, std::vector<std::string>{std::string("--") + row.name});
+      const auto& said =
+          row.status == OptionStatus::kAlways ? parsed.value().always : parsed.value().no_effect;
+      ASSERT_EQ(said.size(), 1u) << word;
+      EXPECT_EQ(said[0].find(std::string("--") + row.name + " ("), 0u) << said[0];
+      EXPECT_GT(said[0].size(), std::string(row.name).size() + 10) << "no reason: " << said[0];
     } else {
       EXPECT_EQ(parsed.status().code(), ErrorCode::kUnsupported) << word;
       EXPECT_NE(parsed.status().message().find(std::string("--") + row.name), std::string::npos);
@@ -268,15 +274,65 @@ TEST(Camexec, ContradictionsAreErrors) {
             "--profilingVerbosity was given twice");
   EXPECT_EQ(error({"--onnx=m", "--sparsity=force"}),
             "--sparsity=force is not in this version: sparse tactics come with a later release");
-  EXPECT_NE(error({"--onnx=m", "--inputIOFormats=fp16:chw"}).find("not in this version"),
-            std::string::npos);
-  EXPECT_EQ(error({"--onnx=m", "--inputIOFormats=fp32:chw,int64:chw"}), "");
+  EXPECT_EQ(error({"--onnx=m", "--batch=2", "--shapes=x:2"}),
+            "--batch and --shapes exclude each other");
+  EXPECT_EQ(error({"--onnx=m", "--batch=4", "--maxBatch=2"}), "--batch=4 is above --maxBatch=2");
+  EXPECT_EQ(error({"--onnx=m", "--optShapes=x:1", "--optShapes=y:2"}), "");
+  EXPECT_EQ(error({"--onnx=m", "--optShapes=x:1", "--optShapes=x:2"}),
+            "--optShapes: 'x' was given two shapes, 1 and 2");
   EXPECT_EQ(error({"--onnx=m", "--fp8"}),
             "--fp8 is not in this version: fp32, fp16, bf16 and int8 are the precisions of this "
             "version");
   EXPECT_EQ(error({"--onnx=m", "--iteration=3"}),
             "unknown option --iteration; did you mean --iterations?");
   EXPECT_EQ(error({"--onnx=m", "--duration=-0.5"}), "--duration: seconds, or -1 for no end");
+}
+
+TensorInfo tensor(std::string name, DataType type, Dims dims) {
+  TensorInfo info;
+  info.name = std::move(name);
+  info.type = type;
+  info.dims = std::move(dims);
+  return info;
+}
+
+TEST(CamexecOptions, BatchIsAppliedWhereItIsDynamic) {
+  const std::vector<TensorInfo> inputs = {tensor("x", DataType::kFloat, {-1, 3}),
+                                          tensor("size", DataType::kInt64, {2})};
+  CamexecOptions camexec = parse({"--onnx=m", "--batch=4", "--maxBatch=8"}).value();
+  ASSERT_TRUE(apply_batch(camexec, inputs).ok());
+  EXPECT_EQ(camexec.shapes, (NamedShapes{{"x", {4, 3}}}));
+  ASSERT_EQ(camexec.profiles.size(), 1u);
+  EXPECT_EQ(camexec.profiles[0].min, (NamedShapes{{"x", {1, 3}}}));
+  EXPECT_EQ(camexec.profiles[0].max, (NamedShapes{{"x", {8, 3}}}));
+
+  const std::vector<TensorInfo> fixed = {tensor("x", DataType::kFloat, {1, 3})};
+  CamexecOptions eight = parse({"--onnx=m", "--batch=8"}).value();
+  EXPECT_EQ(apply_batch(eight, fixed).message(),
+            "--batch=8: input 'x' has the fixed shape 1x3: export the model with a dynamic batch, "
+            "or run it as it is");
+  CamexecOptions one = parse({"--onnx=m", "--batch=1"}).value();
+  EXPECT_TRUE(apply_batch(one, fixed).ok());
+  const std::vector<TensorInfo> wild = {tensor("x", DataType::kFloat, {-1, -1})};
+  CamexecOptions many = parse({"--onnx=m", "--batch=2"}).value();
+  EXPECT_NE(apply_batch(many, wild).message().find("use --shapes=x:"), std::string::npos);
+}
+
+TEST(CamexecOptions, IoFormatsAreTheNetworksOwn) {
+  const std::vector<TensorInfo> inputs = {tensor("x", DataType::kFloat, {1}),
+                                          tensor("ids", DataType::kInt64, {1})};
+  const auto check = [&](const std::string& spec) {
+    const auto parsed = parse({"--onnx=m", "--inputIOFormats=" + spec});
+    return check_io_formats(parsed.value().options, "inputIOFormats", inputs).message();
+  };
+  EXPECT_EQ(check("fp32:chw,int64:chw"), "");
+  EXPECT_EQ(check("chw"), "");
+  EXPECT_EQ(check("fp16:chw+fp32:chw,int64:chw"), "");
+  EXPECT_NE(check("int8:chw,int64:chw").find("'x' is float"), std::string::npos);
+  EXPECT_NE(check("fp32:chw").find("'ids' is int64"), std::string::npos);
+  EXPECT_NE(check("fp32:chw32,int64:chw").find("only row major"), std::string::npos);
+  EXPECT_NE(check("fp33:chw,int64:chw").find("'fp33' is not a type"), std::string::npos);
+  EXPECT_NE(check("chw,chw,chw").find("3 formats for 2 tensors"), std::string::npos);
 }
 
 TEST(CamexecOptions, LayerTypesFollowTheLastColon) {

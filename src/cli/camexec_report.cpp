@@ -37,19 +37,20 @@ std::string summary_line(const Summary& summary, const std::vector<double>& perc
   return line;
 }
 
-void print_warnings(Console& console, const Summary& compute, const Summary& enqueue, int streams) {
+void print_warnings(Console& console, const LogWords& words, const Summary& compute,
+                    const Summary& enqueue, int streams) {
   if (enqueue.median > 0.8 * compute.median) {
     console.warning(
-        "* Throughput may be bound by what happens before the first layer runs rather than by the "
-        "layers: the "
-        "median enqueue time is more than 80 % of the median compute time.");
+        "* Throughput may be bound by {}: the median enqueue time is more than 80 % of the median "
+        "compute time.",
+        words.is_trtexec() ? "Enqueue Time rather than GPU Compute"
+                           : "what happens before the first layer runs rather than by the layers");
   }
   if (compute.variation > 0.025) {
+    console.warning("{}{:g}%.", words.variation, compute.variation * 100);
     console.warning(
-        "* Compute time is unstable, with coefficient of variation = {:g}%. Other load on this "
-        "machine or a "
-        "changing clock is the usual reason; a longer --duration helps.",
-        compute.variation * 100);
+        "  Other load on this machine or a changing clock is the usual reason; a longer --duration "
+        "helps.");
   }
   if (streams > 1) {
     console.warning(
@@ -61,7 +62,8 @@ void print_warnings(Console& console, const Summary& compute, const Summary& enq
 
 }  // namespace
 
-void print_trace(Console& console, const std::vector<QueryTimes>& queries, int64_t avg_runs) {
+void print_trace(Console& console, const LogWords& words, const std::vector<QueryTimes>& queries,
+                 int64_t avg_runs) {
   constexpr size_t kShown = 200;
   console.section("Trace details");
   console.info("Trace averages of {} runs:", avg_runs);
@@ -74,56 +76,76 @@ void print_trace(Console& console, const std::vector<QueryTimes>& queries, int64
     }
     const QueryTimes* first = queries.data() + k * group;
     const QueryTimes* last = first + group;
-    console.info(
-        "Average on {} runs - Compute latency: {:g} ms - Host latency: {:g} ms (enqueue {:g} ms)",
-        avg_runs, mean_of(first, last, &QueryTimes::compute),
-        mean_of(first, last, &QueryTimes::latency), mean_of(first, last, &QueryTimes::enqueue));
+    console.info("Average on {} runs - {}: {:g} ms - Host latency: {:g} ms (enqueue {:g} ms)",
+                 avg_runs, words.average, mean_of(first, last, &QueryTimes::compute),
+                 mean_of(first, last, &QueryTimes::latency),
+                 mean_of(first, last, &QueryTimes::enqueue));
   }
 }
 
-void print_summary(Console& console, const LoopResult& result,
+void print_summary(Console& console, const LogWords& words, const LoopResult& result,
                    const std::vector<double>& percentiles, int streams) {
-  struct Line {
-    const char* label;
-    Measure measure;
-  };
-  static constexpr Line kLines[] = {{"Latency", &QueryTimes::latency},
-                                    {"Enqueue Time", &QueryTimes::enqueue},
-                                    {"H2D Latency", &QueryTimes::h2d},
-                                    {"Compute Time", &QueryTimes::compute},
-                                    {"D2H Latency", &QueryTimes::d2h}};
+  const std::string compute_time = fmt::format("{} Time", words.compute);
+  const std::pair<std::string, Measure> lines[] = {{"Latency", &QueryTimes::latency},
+                                                   {"Enqueue Time", &QueryTimes::enqueue},
+                                                   {"H2D Latency", &QueryTimes::h2d},
+                                                   {compute_time, &QueryTimes::compute},
+                                                   {"D2H Latency", &QueryTimes::d2h}};
   const double count = static_cast<double>(result.queries.size());
   console.info("");
   console.section("Performance summary");
   console.info("Throughput: {:g} qps", result.wall_seconds > 0 ? count / result.wall_seconds : 0);
-  for (const Line& line : kLines) {
-    const Summary summary = summarize(values_of(result.queries, line.measure), percentiles);
-    console.info("{}: {}", line.label, summary_line(summary, percentiles));
+  for (const auto& [label, measure] : lines) {
+    const Summary summary = summarize(values_of(result.queries, measure), percentiles);
+    console.info("{}: {}", label, summary_line(summary, percentiles));
   }
   const std::vector<double> compute = values_of(result.queries, &QueryTimes::compute);
   double total = 0;
   for (double ms : compute) total += ms;
   console.info("Total Host Walltime: {:g} s", result.wall_seconds);
-  console.info("Total Compute Time: {:g} s", total / 1e3);
-  print_warnings(console, summarize(compute, {}),
+  console.info("Total {}: {:g} s", compute_time, total / 1e3);
+  print_warnings(console, words, summarize(compute, {}),
                  summarize(values_of(result.queries, &QueryTimes::enqueue), {}), streams);
 }
 
-void print_explanations(Console& console) {
+void print_explanations(Console& console, const LogWords& words) {
+  if (words.is_trtexec() && !console.is_verbose())
+    console.info("Explanations of the performance metrics are printed in the verbose logs.");
   console.verbose("");
   console.verbose("=== Explanations of the performance metrics ===");
   console.verbose(
       "Total Host Walltime: from the start of the first timed query to the end of the last one.");
+  console.verbose("{} Time: from the start of a query's first layer to the end of its last one.",
+                  words.compute);
   console.verbose(
-      "Compute Time: from the start of a query's first layer to the end of its last one.");
-  console.verbose(
-      "Total Compute Time: the sum over all queries. Well below the wall time: the processor "
-      "waited.");
+      "Total {} Time: the sum over all queries. Well below the wall time: the processor waited.",
+      words.compute);
   console.verbose("Enqueue Time: what passes before a query's first layer starts.");
   console.verbose(
       "H2D Latency, D2H Latency: copying inputs and outputs; zero here, they are used in place.");
   console.verbose("Throughput: queries divided by the wall time.");
-  console.verbose("Latency: H2D Latency + Compute Time + D2H Latency of one query.");
+  console.verbose("Latency: H2D Latency + {} Time + D2H Latency of one query.", words.compute);
+}
+
+std::string profile_text_8(const LayerProfile& profile) {
+  const std::vector<LayerProfile::Row> rows = profile.rows();
+  size_t width = std::string_view("Layer").size();
+  for (const LayerProfile::Row& row : rows) width = std::max(width, display_width(row.name));
+  const auto padded = [&](const std::string& name) {
+    return std::string(width - display_width(name), ' ') + name;
+  };
+  std::string out = fmt::format("=== Profile ({} iterations ) ===\n", profile.runs());
+  out += fmt::format("{}   {:>9}   {:>14}   {:>16}   {:>6}\n", padded("Layer"), "Time (ms)",
+                     "Avg. Time (ms)", "Median Time (ms)", "Time %");
+  double average = 0, median = 0;
+  for (const LayerProfile::Row& row : rows) {
+    average += row.average_ms;
+    median += row.median_ms;
+    out += fmt::format("{}   {:>9.2f}   {:>14.4f}   {:>16.4f}   {:>6.1f}\n", padded(row.name),
+                       row.total_ms, row.average_ms, row.median_ms, row.percentage);
+  }
+  return out + fmt::format("{}   {:>9.2f}   {:>14.4f}   {:>16.4f}   {:>6.1f}\n", padded("Total"),
+                           profile.total_ms(), average, median, 100.0);
 }
 
 std::string times_json(const std::vector<QueryTimes>& queries) {

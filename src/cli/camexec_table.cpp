@@ -20,9 +20,13 @@ constexpr OptionRow alias(const char* section, const char* name, OptionValue val
                           const char* of) {
   return {name, value, "…", "", section, OptionStatus::kWorks, "", of};
 }
-constexpr OptionRow gpu_only(const char* section, const char* name, OptionValue value,
-                             const char* help) {
-  return {name, value, "…", "", section, OptionStatus::kGpuOnly, help};
+constexpr OptionRow always(const char* section, const char* name, OptionValue value,
+                           const char* help) {
+  return {name, value, "…", "", section, OptionStatus::kAlways, help};
+}
+constexpr OptionRow no_effect(const char* section, const char* name, OptionValue value,
+                              const char* help) {
+  return {name, value, "…", "", section, OptionStatus::kNoEffect, help};
 }
 constexpr OptionRow later(const char* section, const char* name, OptionValue value,
                           const char* help) {
@@ -47,7 +51,19 @@ constexpr const char* kRefit = "refitting weights comes with a later release";
 constexpr const char* kDebugTensors = "debug tensors come with a later release";
 constexpr const char* kPlugins = "plugins come with a later release";
 constexpr const char* kRoutes = "searching build settings comes with a later release";
-constexpr const char* kNoDla = "DLA";
+constexpr const char* kNoDla = "there is no DLA";
+constexpr const char* kNoJit = "nothing is compiled while an engine is built";
+constexpr const char* kNoPools = "there are no memory pools: kernels get the workspace they need";
+constexpr const char* kTiles = "tiles are chosen by time, at every optimization level";
+constexpr const char* kOneRuntime = "there is one runtime, outside of the engines";
+constexpr const char* kNoStreams = "layers run one after the other, each on all threads";
+constexpr const char* kNoPlugins = "there are no plugins";
+constexpr const char* kInPlace = "inputs and outputs are used in place";
+constexpr const char* kHostWeights = "weights are in host memory";
+constexpr const char* kNoGraphs = "there are no CUDA graphs: a plan is prepared once per shape";
+constexpr const char* kNoSafety = "there is no safety runtime";
+constexpr const char* kSameFormat =
+    "an engine is read by versions of the same engine format (docs/engine-format.md)";
 
 constexpr OptionRow kRows[] = {
     works(kModel, "onnx", kText, "FILE", "", "ONNX model"),
@@ -66,6 +82,8 @@ constexpr OptionRow kRows[] = {
     works(kBuild, "avgTiming", kInt, "N", "8", "runs averaged per tactic", 1),
     works(kBuild, "builderOptimizationLevel", kChoice, "0|1|2|3|4|5", "3",
           "0: first legal tactic, untimed … 5: time all"),
+    works(kBuild, "heuristic", kNone, "", "", "of 8.x: the same as --builderOptimizationLevel=2"),
+    always(kBuild, "explicitPrecision", kNone, "precisions come from Q/DQ and the options below"),
     works(kBuild, "maxTactics", kInt, "N", "-1", "timed tactics per layer; -1: as the level says",
           -1),
     works(kBuild, "timingCacheFile", kText, "FILE", "", "read tactic times from it, add new ones"),
@@ -120,54 +138,59 @@ constexpr OptionRow kRows[] = {
     later(kBuild, "refitFromOnnx", kText, kRefit),
     later(kBuild, "markDebug", kText, kDebugTensors),
     later(kBuild, "markUnfusedTensorsAsDebugTensors", kNone, kDebugTensors),
-    gpu_only(kBuild, "memPoolSize", kText, "memory pools"),
-    gpu_only(kBuild, "workspace", kText, "memory pool of 8.x"),
-    gpu_only(kBuild, "minTiming", kInt, "minimum timing runs of 8.x: see --avgTiming"),
-    gpu_only(kBuild, "explicitBatch", kNone, "always so"),
-    gpu_only(kBuild, "directIO", kNone, "no reformats at the network boundary"),
-    gpu_only(kBuild, "noTF32", kNone, "fp32 is never rounded to TF32 here"),
-    gpu_only(kBuild, "layerDeviceTypes", kText, "devices per layer"),
-    gpu_only(kBuild, "decomposableAttentions", kText, "attention decomposition"),
-    gpu_only(kBuild, "allowGPUFallback", kNone, kNoDla),
-    gpu_only(kBuild, "buildDLAStandalone", kNone, kNoDla),
-    gpu_only(kBuild, "uint8AsymmetricQuantizationDLA", kNone, kNoDla),
-    gpu_only(kBuild, "reportCapabilityDLA", kNone, kNoDla),
-    gpu_only(kBuild, "adjustForDLA", kNone, kNoDla),
-    gpu_only(kBuild, "distributiveIndependence", kNone,
-             "the same order of operations for every batch element"),
-    gpu_only(kBuild, "tacticSources", kText, "CUDA libraries"),
-    gpu_only(kBuild, "noCompilationCache", kNone, "JIT code"),
-    gpu_only(kBuild, "tilingOptimizationLevel", kInt, "L2 tiling"),
-    gpu_only(kBuild, "l2LimitForTiling", kInt, "L2 tiling"),
-    gpu_only(kBuild, "maxAuxStreams", kInt, "auxiliary streams"),
-    gpu_only(kBuild, "preview", kText, "preview features"),
-    gpu_only(kBuild, "asyncFileReader", kNone, "engines are mapped"),
-    gpu_only(kBuild, "allowWeightStreaming", kNone, "weights are in host memory"),
-    gpu_only(kBuild, "versionCompatible", kNone, "engines hold data, no code"),
-    {"vc", kNone, "", "", kBuild, OptionStatus::kGpuOnly, "", "versionCompatible"},
-    gpu_only(kBuild, "excludeLeanRuntime", kNone, "lean runtime"),
-    gpu_only(kBuild, "useRuntime", kText, "full, lean or dispatch runtime"),
-    gpu_only(kBuild, "leanDLLPath", kText, "lean runtime"),
-    gpu_only(kBuild, "hardwareCompatibilityLevel", kText, "engines run on every CPU"),
-    gpu_only(kBuild, "runtimePlatform", kText, "cross-platform builds"),
-    gpu_only(kBuild, "tempdir", kText, "JIT files"),
-    gpu_only(kBuild, "tempfileControls", kText, "JIT files"),
-    gpu_only(kBuild, "pluginInstanceNorm", kNone, "instance normalization is built in"),
-    {"pi", kNone, "", "", kBuild, OptionStatus::kGpuOnly, "", "pluginInstanceNorm"},
-    gpu_only(kBuild, "enablePluginOverride", kNone, "plugins"),
-    gpu_only(kBuild, "safe", kNone, "safety runtime"),
-    gpu_only(kBuild, "restricted", kNone, "safety runtime"),
-    gpu_only(kBuild, "consistency", kNone, "safety runtime"),
-    gpu_only(kBuild, "dumpKernelText", kNone, "safety runtime"),
-    gpu_only(kBuild, "remoteAutoTuningConfig", kText, "remote tuning"),
-    gpu_only(kBuild, "cpuOnly", kNone, "always so"),
-    gpu_only(kBuild, "monitorMemory", kNone, "memory monitor"),
+    no_effect(kBuild, "memPoolSize", kText, kNoPools),
+    no_effect(kBuild, "workspace", kText, kNoPools),
+    works(kBuild, "minTiming", kInt, "N", "", "of 8.x: at least so many runs per tactic", 1),
+    always(kBuild, "explicitBatch", kNone, "batches are dimensions of the inputs"),
+    later(kBuild, "directIO", kNone, "an engine may reformat what enters and leaves it"),
+    always(kBuild, "noTF32", kNone, "fp32 is never rounded to TF32"),
+    no_effect(kBuild, "layerDeviceTypes", kText, "all layers run on the CPU"),
+    always(kBuild, "decomposableAttentions", kText, "attentions are taken apart and fused again"),
+    no_effect(kBuild, "allowGPUFallback", kNone, kNoDla),
+    later(kBuild, "buildDLAStandalone", kNone, kNoDla),
+    no_effect(kBuild, "uint8AsymmetricQuantizationDLA", kNone, kNoDla),
+    no_effect(kBuild, "reportCapabilityDLA", kNone, kNoDla),
+    no_effect(kBuild, "adjustForDLA", kNone, kNoDla),
+    later(kBuild, "distributiveIndependence", kNone,
+          "sums may be split differently for other batches"),
+    no_effect(kBuild, "tacticSources", kText, "there are no CUDA libraries to choose from"),
+    always(kBuild, "noCompilationCache", kNone, kNoJit),
+    no_effect(kBuild, "tilingOptimizationLevel", kInt, kTiles),
+    no_effect(kBuild, "l2LimitForTiling", kInt, kTiles),
+    no_effect(kBuild, "maxAuxStreams", kInt, kNoStreams),
+    no_effect(kBuild, "preview", kText, "these are features of TensorRT"),
+    always(kBuild, "asyncFileReader", kNone, "engines are mapped, and read as they are used"),
+    always(kBuild, "allowWeightStreaming", kNone, kHostWeights),
+    later(kBuild, "versionCompatible", kNone, kSameFormat),
+    {"vc", kNone, "", "", kBuild, OptionStatus::kLater, kSameFormat, ""},
+    always(kBuild, "excludeLeanRuntime", kNone, kOneRuntime),
+    no_effect(kBuild, "useRuntime", kText, kOneRuntime),
+    no_effect(kBuild, "leanDLLPath", kText, kOneRuntime),
+    works(kBuild, "portable", kNone, "", "",
+          "an engine that runs on every x86-64 processor, larger by the constants it keeps"),
+    works(kBuild, "hardwareCompatibilityLevel", kChoice, "none|sameComputeCapability|ampere+",
+          "none", "ampere+: the same as --portable; else: for this instruction set or a later one"),
+    works(kBuild, "runtimePlatform", kChoice, "SameAsBuild", "SameAsBuild",
+          "the platform the engine is for"),
+    no_effect(kBuild, "tempdir", kText, kNoJit),
+    no_effect(kBuild, "tempfileControls", kText, kNoJit),
+    no_effect(kBuild, "pluginInstanceNorm", kNone, "instance normalization is built in"),
+    {"pi", kNone, "", "", kBuild, OptionStatus::kNoEffect, "", "pluginInstanceNorm"},
+    no_effect(kBuild, "enablePluginOverride", kNone, kNoPlugins),
+    later(kBuild, "safe", kNone, kNoSafety),
+    later(kBuild, "restricted", kNone, kNoSafety),
+    later(kBuild, "consistency", kNone, kNoSafety),
+    later(kBuild, "dumpKernelText", kNone, kNoSafety),
+    later(kBuild, "remoteAutoTuningConfig", kText,
+          "engines are tuned on the machine that builds them"),
+    always(kBuild, "cpuOnly", kNone, "everything runs on the CPU"),
+    no_effect(kBuild, "monitorMemory", kNone, "--verbose tells what memory contexts take"),
 
     works(kSystem, "numThreads", kInt, "N", "",
           "threads to build for and to run with; default: all this process may use", 1),
-    gpu_only(kSystem, "device", kInt, "CUDA device"),
-    gpu_only(kSystem, "useDLACore", kInt, kNoDla),
-    gpu_only(kSystem, "ignoreParsedPluginLibs", kNone, "plugins"),
+    no_effect(kSystem, "device", kInt, "there is one device, the CPU"),
+    no_effect(kSystem, "useDLACore", kInt, kNoDla),
+    always(kSystem, "ignoreParsedPluginLibs", kNone, kNoPlugins),
     later(kSystem, "staticPlugins", kText, kPlugins),
     later(kSystem, "dynamicPlugins", kText, kPlugins),
     later(kSystem, "plugins", kText, kPlugins),
@@ -206,21 +229,27 @@ constexpr OptionRow kRows[] = {
     works(kInference, "rtol", kNumber, "X", "1e-5", "relative tolerance of l0", 0),
     works(kInference, "accuracyThreshold", kNumber, "X", "",
           "fail above this loss; needed with --loadRefOutputs", 0),
-    gpu_only(kInference, "exposeDMA", kNone, "transfers"),
-    gpu_only(kInference, "noDataTransfers", kNone, "inputs and outputs are used in place"),
-    gpu_only(kInference, "includeDataTransfers", kNone, "inputs and outputs are used in place"),
-    gpu_only(kInference, "useCudaGraph", kNone, "CUDA graphs"),
-    gpu_only(kInference, "noCudaGraph", kNone, "CUDA graphs"),
-    gpu_only(kInference, "useManagedMemory", kNone, "unified memory"),
-    gpu_only(kInference, "persistentCacheRatio", kNumber, "L2 persistence"),
-    gpu_only(kInference, "allocationStrategy", kText, "memory is planned for the actual shapes"),
-    gpu_only(kInference, "weightStreamingBudget", kText, "weights are in host memory"),
-    gpu_only(kInference, "batch", kInt, "implicit batch of 7.x: see --shapes"),
-    gpu_only(kInference, "maxBatch", kInt, "implicit batch of 7.x: see --maxShapes"),
+    no_effect(kInference, "exposeDMA", kNone, kInPlace),
+    always(kInference, "noDataTransfers", kNone, kInPlace),
+    no_effect(kInference, "includeDataTransfers", kNone, kInPlace),
+    no_effect(kInference, "useCudaGraph", kNone, kNoGraphs),
+    always(kInference, "noCudaGraph", kNone, kNoGraphs),
+    always(kInference, "useManagedMemory", kNone, "there is one memory"),
+    no_effect(kInference, "persistentCacheRatio", kNumber, "caches of CPUs cannot be reserved"),
+    no_effect(kInference, "allocationStrategy", kText, "memory is planned for the shapes that run"),
+    no_effect(kInference, "weightStreamingBudget", kText, kHostWeights),
+    works(kInference, "batch", kInt, "N", "",
+          "the batch of all inputs whose first dimension is dynamic, to build for and to run with",
+          1),
+    works(kInference, "maxBatch", kInt, "N", "",
+          "build for batches from 1 to N, tuned for --batch (else N)", 1),
     later(kInference, "saveDebugTensors", kText, kDebugTensors),
     later(kInference, "saveAllDebugTensors", kText, kDebugTensors),
 
     works(kReporting, "verbose", kNone, "", "", "detailed log"),
+    works(kReporting, "wording", kChoice, "camshaft|trtexec8|trtexec10", "camshaft",
+          "whose words log and layer information are in: trtexec's are for scripts that look for "
+          "them"),
     works(kReporting, "avgRuns", kInt, "N", "10", "queries per line of the trace", 1),
     works(kReporting, "percentile", kText, "P1,P2", "90,95,99",
           "percentiles to report; 0: best, 100: worst"),

@@ -17,10 +17,13 @@ namespace camshaft::cli {
 
 class Console : public Logger {
  public:
-  explicit Console(bool verbose) : verbose_(verbose) {}
+  explicit Console(bool verbose, const char* library_tag = "[CAM] ")
+      : verbose_(verbose), library_tag_(library_tag) {}
 
   // Records of the library carry "[CAM]" after the level.
-  void log(Severity severity, std::string_view text) override { write(severity, "[CAM] ", text); }
+  void log(Severity severity, std::string_view text) override {
+    write(severity, library_tag_, text);
+  }
 
   template <class... Args>
   void info(fmt::format_string<Args...> format, Args&&... args) {
@@ -47,6 +50,7 @@ class Console : public Logger {
   void write(Severity severity, std::string_view tag, std::string_view text);
 
   bool verbose_;
+  const char* library_tag_;
   std::mutex mutex_;
   ProgressLine progress_;
 };

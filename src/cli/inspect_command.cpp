@@ -49,7 +49,9 @@ void print_table(const Engine& engine, const Inspector& inspector) {
                {"shape"}});
   const double peak = inspector.peak_gmacs() * info.build_threads;
   double macs = 0, fmas = 0;  // 8 and 16-bit ones count as the FMAs that take as long at peak
+  bool any_direct = false;
   for (const LayerInfo& layer : inspector.layers()) {
+    any_direct |= counts_direct_arithmetic(layer);
     macs += std::max(layer.macs, 0.0);
     fmas += std::max(layer.macs, 0.0) / layer.peak_factor;
     const double us = layer.build_time_us;
@@ -59,11 +61,11 @@ void print_table(const Engine& engine, const Inspector& inspector) {
     const std::string tactic = layer.is_no_op         ? ""
                                : layer.tactic.empty() ? "reference"
                                                       : layer.tactic;
-    table.add(
-        {std::to_string(layer.index), layer.name, layer.type, number(us, "{:.1f}"),
-         number(total_us > 0 ? us / total_us * 100 : 0, "{:.1f}"),
-         number(percent_of_peak, "{:.0f}"), tactic, format_of(layer), shapes_of(layer.outputs)},
-        layer.is_no_op ? Style::kDim : Style::kPlain);
+    table.add({std::to_string(layer.index), layer.name, layer.type, number(us, "{:.1f}"),
+               number(total_us > 0 ? us / total_us * 100 : 0, "{:.1f}"),
+               number(percent_of_peak, counts_direct_arithmetic(layer) ? "{:.0f}*" : "{:.0f}"),
+               tactic, format_of(layer), shapes_of(layer.outputs)},
+              layer.is_no_op ? Style::kDim : Style::kPlain);
   }
   table.rule();
   const double total_percent = total_us > 0 && peak > 0 ? fmas / total_us / 1e3 / peak * 100 : 0;
@@ -71,6 +73,7 @@ void print_table(const Engine& engine, const Inspector& inspector) {
              number(total_percent, "{:.0f}"), macs > 0 ? human_count(macs) + "MAC" : "", "", ""},
             Style::kBold);
   fmt::print("{}", table.text());
+  if (any_direct) fmt::print("{}\n", styled(kDirectArithmetic, Style::kDim));
   fmt::print("\n{}: built by camshaft {} on {} for {} thread{}; weights {}, file {}\n",
              info.model_name.empty() ? "engine" : info.model_name, info.builder_version,
              info.cpu_model, info.build_threads, info.build_threads == 1 ? "" : "s",

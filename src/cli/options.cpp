@@ -8,6 +8,10 @@
 #include <cstdlib>
 #include <numeric>
 
+#include <fmt/format.h>
+
+#include "cli/terminal.h"
+
 namespace camshaft::cli {
 namespace {
 
@@ -218,30 +222,49 @@ std::vector<std::string> Options::all(std::string_view name) const {
   return values;
 }
 
-std::string options_help(std::span<const OptionRow> rows) {
+namespace {
+
+std::string help_text(const OptionRow& row) {
+  std::string help = *row.alias_of != 0 ? fmt::format("the same as --{}", row.alias_of) : row.help;
+  if (*row.fallback != 0) help += fmt::format(" (default {})", row.fallback);
+  switch (row.status) {
+    case OptionStatus::kAlways:
+      return "[always so] " + help;
+    case OptionStatus::kNoEffect:
+      return "[no effect here] " + help;
+    case OptionStatus::kLater:
+      return "[not in this version] " + help;
+    default:
+      return help;
+  }
+}
+
+}  // namespace
+
+std::string options_help(std::span<const OptionRow> rows, size_t columns) {
+  constexpr size_t kLongestForm = 36;  // longer ones stand in a line of their own
   std::vector<std::string> sections;
   size_t width = 0;
   for (const OptionRow& row : rows) {
     if (row.status == OptionStatus::kRemoved) continue;
     if (std::find(sections.begin(), sections.end(), row.section) == sections.end())
       sections.emplace_back(row.section);
-    const size_t length = option_form(row).size();
-    if (length <= 36) width = std::max(width, length);
+    const size_t length = display_width(option_form(row));
+    if (length <= kLongestForm) width = std::max(width, length);
   }
+  const size_t indent = width + 4;
+  const std::string next_line = "\n" + std::string(indent, ' ');
   std::string out;
   for (const std::string& section : sections) {
     out += fmt::format("{}=== {} ===\n", out.empty() ? "" : "\n", section);
     for (const OptionRow& row : rows) {
       if (row.section != section || row.status == OptionStatus::kRemoved) continue;
       const std::string form = option_form(row);
-      std::string help =
-          *row.alias_of != 0 ? fmt::format("the same as --{}", row.alias_of) : row.help;
-      if (*row.fallback != 0) help += fmt::format(" (default {})", row.fallback);
-      if (row.status == OptionStatus::kGpuOnly) help += " [GPU only: accepted with a warning]";
-      if (row.status == OptionStatus::kLater) help = fmt::format("[not in this version] {}", help);
-      const bool fits = form.size() <= width;
-      out += fmt::format("  {:<{}}  {}\n", fits ? form : form + "\n" + std::string(width + 2, ' '),
-                         fits ? width : 0, help);
+      const size_t length = display_width(form);
+      const std::vector<std::string> lines = wrapped(help_text(row), columns - indent);
+      out += fmt::format("  {}{}{}\n", form,
+                         length <= width ? std::string(width - length + 2, ' ') : next_line,
+                         fmt::join(lines, next_line));
     }
   }
   return out;

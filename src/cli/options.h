@@ -18,9 +18,10 @@ enum class OptionValue : uint8_t { kNone, kText, kInteger, kNumber, kChoice };
 
 enum class OptionStatus : uint8_t {
   kWorks,
-  kGpuOnly,  // accepted with one warning: it has no meaning on a CPU
-  kLater,    // an error that says so: never silently ignored
-  kRemoved,  // of older trtexec versions, gone there too
+  kAlways,    // accepted: what it asks for is so anyhow
+  kNoEffect,  // accepted with a warning that says why nothing comes of it
+  kLater,     // an error that says so: never silently ignored
+  kRemoved,   // of older trtexec versions, gone there too
 };
 
 struct OptionRow {
@@ -76,7 +77,8 @@ std::string nearest_option(std::span<const OptionRow> rows, std::string_view nam
 std::string nearest_word(std::span<const std::string> words, std::string_view word);
 
 // All sections in order of first appearance; rows of kRemoved are left out.
-std::string options_help(std::span<const OptionRow> rows);
+// Lines are at most `columns` wide.
+std::string options_help(std::span<const OptionRow> rows, size_t columns = 100);
 
 // Splits at `separator` outside of '…' and "…"; quotes are kept.
 std::vector<std::string> split_outside_quotes(std::string_view text, char separator);

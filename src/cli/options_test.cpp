@@ -85,6 +85,22 @@ TEST(Options, HelpListsEverySectionOnce) {
   EXPECT_NE(help.find("runs (default 10)"), std::string::npos);
 }
 
+TEST(Options, HelpIsNoWiderThanAsked) {
+  static constexpr OptionRow kLong[] = {
+      {"short", OptionValue::kNone, "", "", "A", OptionStatus::kWorks,
+       "a text that is much longer than what fits into one line of fifty columns, so it is broken"},
+      {"aVeryLongNameThatStandsInALineOfItsOwn", OptionValue::kText, "FILE", "", "A",
+       OptionStatus::kNoEffect, "there is nothing to do"}};
+  const std::string help = options_help(kLong, 50);
+  EXPECT_NE(help.find("\n           fits into one line"), std::string::npos) << help;
+  EXPECT_NE(help.find("=FILE\n           [no effect here] there"), std::string::npos) << help;
+  for (size_t at = 0; at < help.size();) {
+    const size_t end = help.find('\n', at);
+    EXPECT_LE(end - at, 50u) << help.substr(at, end - at);
+    at = end + 1;
+  }
+}
+
 TEST(Options, SplittingRespectsQuotes) {
   EXPECT_EQ(split_outside_quotes("'a:b':1,c:2", ','), (std::vector<std::string>{"'a:b':1", "c:2"}));
   EXPECT_EQ(split_outside_quotes("'a,b':1", ':'), (std::vector<std::string>{"'a,b'", "1"}));

@@ -84,6 +84,8 @@ class Quantizer {
       return invalid("give samples with --data, or a calibration cache with --cache");
     if (is_asymmetric() && options_.has("cache"))
       return invalid("a calibration cache holds symmetric scales: no --activation-type=uint8");
+    if (!is_cache_only()) CAMSHAFT_TRY(check_writable(output(), "--output"));
+    if (options_.has("data")) CAMSHAFT_TRY(check_writable(options_.text("cache"), "--cache"));
     CAMSHAFT_TRY(options_.has("data") ? calibrate() : read_cache());
     return is_cache_only() ? ok_status() : write_model();
   }
@@ -133,9 +135,11 @@ class Quantizer {
     if (quantize::has_quantization(*imported.graph))
       return make_error(ErrorCode::kInvalidArgument, "{}: the network is quantized already",
                         model_.string());
+    std::vector<std::string> notes;
     CAMSHAFT_ASSIGN(const auto samples,
                     read_samples(*imported.graph, options_.all("data"),
-                                 static_cast<size_t>(options_.integer("samples"))));
+                                 static_cast<size_t>(options_.integer("samples")), notes));
+    print_notes(messages_, notes);
     CAMSHAFT_ASSIGN(std::vector<std::string> tensors,
                     quantize::tensors_to_calibrate(*imported.graph, placement_));
     if (tensors.empty()) return invalid("there is nothing to quantize in " + model_.string());
@@ -151,6 +155,11 @@ class Quantizer {
     CAMSHAFT_TRY(calibration.status());
     for (const std::string& warning : calibration->warnings)
       messages_.log(Severity::kVerbose, warning);
+    if (const std::vector<std::string>& bad = calibration->not_finite; !bad.empty())
+      messages_.log(Severity::kWarning,
+                    fmt::format("{} of {} tensors have values that are NaN (not a number) or "
+                                "infinite, \"{}\" first: they were left out",
+                                bad.size(), tensors.size(), bad[0]));
     scales_ = std::move(calibration->scales);
     lows_ = std::move(calibration->lows);
     fmt::print("calibrated  {} tensors on {} sample{}, method {}\n", scales_.size(), samples.size(),

@@ -3,6 +3,7 @@
 // expected.
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -38,38 +39,62 @@ double largest_finite(const std::vector<double>& values) {
 
 class Runner {
  public:
-  Runner(const Options& options, Context& context) : options_(options), context_(context) {
+  Runner(const Options& options, const Engine& engine) : options_(options), engine_(engine) {
     tolerance_.rtol = options.number("rtol");
     if (options.has("atol")) tolerance_.atol = options.number("atol");
   }
 
   Status run_set(DataSet set, size_t number) {
-    NamedShapes shapes;
-    if (options_.has("shape")) {
-      CAMSHAFT_ASSIGN(shapes, parse_shapes(options_.text("shape"), "--shape"));
-    }
-    const bool any_random = set.inputs.size() < context_.engine().inputs().size();
-    CAMSHAFT_ASSIGN(InputSet inputs, InputSet::create(context_, shapes, std::move(set.inputs)));
+    CAMSHAFT_ASSIGN(NamedShapes shapes, wanted_shapes(options_));
+    for (const auto& [name, tensor] : set.inputs)
+      if (tensor.has_shape && find_shape(shapes, name) == nullptr)
+        shapes.emplace_back(name, tensor.dims);
+    CAMSHAFT_ASSIGN(Context* const context, context_for(shapes));
+    const bool any_random = set.inputs.size() < engine_.inputs().size();
+    CAMSHAFT_ASSIGN(InputSet inputs, InputSet::create(*context, shapes, std::move(set.inputs)));
     std::string note;
-    CAMSHAFT_TRY(inputs.try_run(context_, note));
+    CAMSHAFT_TRY(inputs.try_run(*context, note));
     if (!note.empty()) warn(note);
     if (number > 0) fmt::print("\n");
     if (!set.source.empty()) fmt::print("{}\n", styled(set.source, Style::kBold));
     if (any_random)
       fmt::print("{}\n", styled("inputs not given are random, the same every time", Style::kDim));
-    CAMSHAFT_TRY(report(set.outputs));
-    if (options_.has("save-outputs")) CAMSHAFT_TRY(save(number));
+    CAMSHAFT_TRY(report(*context, set.outputs));
+    if (options_.has("save-outputs")) CAMSHAFT_TRY(save(*context, number));
     if (options_.has("trace") && number == 0) {
-      CAMSHAFT_TRY(export_trace(context_, 5, options_.text("trace")));
+      CAMSHAFT_TRY(export_trace(*context, 5, options_.text("trace")));
       fmt::print("trace of 5 runs: {}\n", options_.text("trace"));
     }
     return ok_status();
   }
 
-  bool all_good() const { return all_good_; }
+  // Whether all that was expected came; asking for a comparison without expectations is an error.
+  Result<bool> conclude() const {
+    const bool asked = options_.has("rtol") || options_.has("atol");
+    if (compared_ == 0 && asked)
+      return Status(ErrorCode::kInvalidArgument,
+                    "there is nothing to compare with: give expected values with --expect or "
+                    "--data");
+    if (compared_ > 0)
+      fmt::print("\ncompared {} of {} output{}: {}\n", compared_, outputs_,
+                 outputs_ == 1 ? "" : "s",
+                 failed_ == 0 ? "all as expected" : fmt::format("{} FAILED", failed_));
+    return failed_ == 0;
+  }
 
  private:
-  Status report(NamedTensors& references) {
+  // One context per optimization profile that the data sets need.
+  Result<Context*> context_for(const NamedShapes& shapes) {
+    const int profile = fitting_profile(engine_, shapes);
+    auto found = contexts_.find(profile);
+    if (found == contexts_.end()) {
+      CAMSHAFT_ASSIGN(Context context, make_context(engine_, options_, shapes));
+      found = contexts_.emplace(profile, std::move(context)).first;
+    }
+    return &found->second;
+  }
+
+  Status report(Context& context, NamedTensors& references) {
     Table table({{"output"},
                  {"type"},
                  {"shape"},
@@ -85,8 +110,9 @@ class Runner {
                  {"max", Align::kRight},
                  {"mean", Align::kRight},
                  {"values"}});
-    for (const TensorInfo& info : context_.engine().outputs()) {
-      CAMSHAFT_ASSIGN(const TensorView view, context_.output(info.name));
+    for (const TensorInfo& info : engine_.outputs()) {
+      CAMSHAFT_ASSIGN(const TensorView view, context.output(info.name));
+      ++outputs_;
       auto found = references.find(info.name);
       if (found == references.end()) {
         add_plain(plain, info, view);
@@ -109,6 +135,7 @@ class Runner {
 
   void add_comparison(Table& table, const TensorInfo& info, const TensorView& view,
                       HostTensor& reference) {
+    ++compared_;
     const std::vector<std::string> head = {info.name, std::string(type_name(info.type)),
                                            to_string(view.dims)};
     if (!reference.has_shape) {
@@ -117,7 +144,7 @@ class Runner {
     }
     if (reference.dims != view.dims ||
         reference.bytes.size() != byte_size(reference.type, element_count(reference.dims))) {
-      all_good_ = false;
+      ++failed_;
       table.add({head[0], head[1], head[2], "", "", "", "",
                  "FAILED: expected shape " + to_string(reference.dims)},
                 Style::kRed);
@@ -127,7 +154,7 @@ class Runner {
     const double atol = tolerance_.atol >= 0 ? tolerance_.atol : 1e-4 * largest_finite(expected);
     const Difference difference = compare(to_doubles(view), expected, atol, tolerance_.rtol);
     const bool good = difference.outside == 0;
-    all_good_ = all_good_ && good;
+    failed_ += good ? 0 : 1;
     table.add(
         {head[0], head[1], head[2], fmt::format("{:.3g}", difference.max_absolute),
          fmt::format("{:.3g}", difference.max_relative), fmt::format("{:.7f}", difference.cosine),
@@ -135,34 +162,35 @@ class Runner {
         good ? Style::kGreen : Style::kRed);
   }
 
-  Status save(size_t number) {
+  Status save(const Context& context, size_t number) {
     std::filesystem::path folder = options_.text("save-outputs");
     if (number > 0) folder /= fmt::format("{}", number);
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (error) return make_error(ErrorCode::kIo, "{}: {}", folder.string(), error.message());
-    for (const TensorInfo& info : context_.engine().outputs()) {
-      CAMSHAFT_ASSIGN(const TensorView view, context_.output(info.name));
+    for (const TensorInfo& info : engine_.outputs()) {
+      CAMSHAFT_ASSIGN(const TensorView view, context.output(info.name));
       CAMSHAFT_TRY(write_npy(folder / (file_name_of(info.name) + ".npy"), view));
     }
     return ok_status();
   }
 
   const Options& options_;
-  Context& context_;
+  const Engine& engine_;
   Tolerance tolerance_;
-  bool all_good_ = true;
+  std::map<int, Context> contexts_;
+  int outputs_ = 0, compared_ = 0, failed_ = 0;  // of all data sets
 };
 
 Result<bool> run(const Options& options) {
   Messages messages(options.has("verbose"));
+  CAMSHAFT_TRY(check_writable(options.text("trace"), "--trace"));
   CAMSHAFT_ASSIGN(Network network, Network::open(options.positionals()[0]));
-  CAMSHAFT_ASSIGN(std::vector<DataSet> sets, read_data(network, options));
+  CAMSHAFT_ASSIGN(std::vector<DataSet> sets, read_data(network, options, messages));
   CAMSHAFT_ASSIGN(const Engine engine, network.engine(options, sets, messages));
-  CAMSHAFT_ASSIGN(Context context, make_context(engine, options));
-  Runner runner(options, context);
+  Runner runner(options, engine);
   for (size_t k = 0; k < sets.size(); ++k) CAMSHAFT_TRY(runner.run_set(std::move(sets[k]), k));
-  return runner.all_good();
+  return runner.conclude();
 }
 
 }  // namespace
@@ -180,6 +208,7 @@ int run_command(std::span<char* const> args) {
        "write the outputs there as .npy", "", 'o'},
       {"trace", OptionValue::kText, "FILE", "", "Outputs", kWorks,
        "write a trace of some runs for profiler viewers"},
+      profile_row(),
   });
   int code = 0;
   const auto options =

@@ -2,10 +2,9 @@
 #include "cli/samples.h"
 
 #include <algorithm>
-#include <cstring>
 
-#include "cli/session.h"
-#include "cli/statistics.h"
+#include "cli/conversion.h"
+#include "cli/data_sets.h"
 
 namespace camshaft::cli {
 namespace {
@@ -22,22 +21,6 @@ std::vector<std::string> names_of(const std::vector<ir::Tensor*>& tensors) {
 
 Status bad(const std::string& source, std::string_view why) {
   return make_error(ErrorCode::kInvalidArgument, "{}: {}", source, why);
-}
-
-// The tensor with the input's type: floats from whatever numbers the file holds.
-Result<HostTensor> converted(HostTensor tensor, ir::DataType wanted, const std::string& source) {
-  if (!tensor.has_shape) return bad(source, "raw bytes have no shape: use .npy or .npz");
-  const auto type = static_cast<DataType>(wanted);
-  if (tensor.type == type) return tensor;
-  if (type != DataType::kFloat)
-    return make_error(ErrorCode::kInvalidArgument, "{}: the network wants {}, the file has {}",
-                      source, type_name(type), type_name(tensor.type));
-  const std::vector<double> numbers = to_doubles(tensor.view());
-  const std::vector<float> floats(numbers.begin(), numbers.end());
-  tensor.type = DataType::kFloat;
-  tensor.bytes.resize(floats.size() * sizeof(float));
-  std::memcpy(tensor.bytes.data(), floats.data(), tensor.bytes.size());
-  return tensor;
 }
 
 // The tensor cut along its first dimension into what the network takes at once.
@@ -69,14 +52,15 @@ Result<std::vector<Value>> pieces(HostTensor tensor, const ir::Tensor& input,
 
 class Reader {
  public:
-  Reader(const ir::Graph& graph, size_t most) : graph_(graph), most_(most) {}
+  Reader(const ir::Graph& graph, size_t most, std::vector<std::string>& notes)
+      : graph_(graph), most_(most), notes_(notes) {}
 
   Status read(const std::filesystem::path& source) {
-    std::error_code error;
-    if (std::filesystem::is_directory(source, error)) return read_folder(source);
-    if (!std::filesystem::exists(source, error))
-      return bad(source.string(), "there is no such file");
-    return read_file(source);
+    const NetworkNames names{names_of(graph_.inputs()), names_of(graph_.outputs())};
+    return read_data_sets(source, names, UnknownArrays::kSkip, [&](DataSet set) -> Result<bool> {
+      CAMSHAFT_TRY(add_set(std::move(set)));
+      return !full();
+    });
   }
 
   std::vector<Sample> take() { return std::move(samples_); }
@@ -84,83 +68,42 @@ class Reader {
  private:
   bool full() const { return most_ > 0 && samples_.size() >= most_; }
 
-  Status read_folder(const std::filesystem::path& folder) {
-    std::vector<std::filesystem::path> files;
-    bool is_test_data = false;
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-      const std::string name = entry.path().filename().string();
-      is_test_data = is_test_data || name.starts_with("test_data_set_") ||
-                     (name.starts_with("input_") && name.ends_with(".pb"));
-      const std::string ending = entry.path().extension().string();
-      if (ending == ".npy" || ending == ".npz") files.push_back(entry.path());
-    }
-    if (is_test_data) return read_test_data(folder);
-    if (files.empty())
-      return bad(folder.string(), "no .npz, .npy, input_N.pb or test_data_set_N in it");
-    std::sort(files.begin(), files.end());
-    for (const auto& file : files) {
-      if (full()) break;
-      CAMSHAFT_TRY(read_file(file));
-    }
-    return ok_status();
-  }
-
-  Status read_test_data(const std::filesystem::path& folder) {
-    CAMSHAFT_ASSIGN(std::vector<DataSet> sets, read_test_folder(folder, names_of(graph_.inputs()),
-                                                                names_of(graph_.outputs())));
-    for (DataSet& set : sets) {
-      if (full()) break;
-      Sample sample;
-      for (auto& [name, tensor] : set.inputs) {
-        const ir::Extents extents(tensor.dims.begin(), tensor.dims.end());
-        CAMSHAFT_ASSIGN(sample[name], kernels::make_value(static_cast<ir::DataType>(tensor.type),
-                                                          extents, std::move(tensor.bytes)));
-      }
-      CAMSHAFT_TRY(quantize::check_sample(graph_, sample).with_context(set.source));
-      samples_.push_back(std::move(sample));
-    }
-    return ok_status();
-  }
-
-  const ir::Tensor* input_for(const std::string& name, size_t tensors) const {
-    for (const ir::Tensor* input : graph_.inputs())
-      if (input->name == name) return input;
-    return tensors == 1 && graph_.inputs().size() == 1 ? graph_.inputs()[0] : nullptr;
-  }
-
-  Status read_file(const std::filesystem::path& file) {
-    std::vector<HostTensor> tensors;
-    if (file.extension() == ".npz") {
-      CAMSHAFT_ASSIGN(tensors, read_npz(file));
-    } else if (file.extension() == ".npy" || file.extension() == ".pb") {
-      CAMSHAFT_ASSIGN(HostTensor tensor, read_tensor(file));
-      tensors.push_back(std::move(tensor));
-    } else {
-      return bad(file.string(), "samples are folders, .npz, .npy or .pb files");
-    }
+  Status add_set(DataSet set) {
+    // ONNX test data has the network's own shapes; arrays may hold many samples.
+    const bool may_be_cut = !std::filesystem::is_directory(set.source);
     std::map<std::string, std::vector<Value>> values;
     size_t count = 1;
-    for (HostTensor& tensor : tensors) {
-      const ir::Tensor* input = input_for(tensor.name, tensors.size());
-      if (input == nullptr) continue;  // labels, expected outputs
-      CAMSHAFT_ASSIGN(tensor, converted(std::move(tensor), input->type, file.string()));
-      CAMSHAFT_ASSIGN(values[input->name], pieces(std::move(tensor), *input, file.string()));
+    for (const ir::Tensor* input : graph_.inputs()) {
+      const auto found = set.inputs.find(input->name);
+      if (found == set.inputs.end()) continue;  // check_sample() names it
+      HostTensor& tensor = found->second;
+      const std::string what = fmt::format("{}: input '{}'", set.source, input->name);
+      CAMSHAFT_TRY(convert(tensor, static_cast<DataType>(input->type), what));
+      if (!tensor.note.empty()) notes_.push_back(tensor.note);
+      if (may_be_cut) {
+        CAMSHAFT_ASSIGN(values[input->name], pieces(std::move(tensor), *input, set.source));
+      } else {
+        const ir::Extents extents(tensor.dims.begin(), tensor.dims.end());
+        CAMSHAFT_ASSIGN(Value value,
+                        kernels::make_value(input->type, extents, std::move(tensor.bytes)));
+        values[input->name].push_back(std::move(value));
+      }
       count = std::max(count, values[input->name].size());
     }
-    return add(file, values, count);
+    return add(set.source, values, count);
   }
 
-  Status add(const std::filesystem::path& file,
-             const std::map<std::string, std::vector<Value>>& values, size_t count) {
+  Status add(const std::string& source, const std::map<std::string, std::vector<Value>>& values,
+             size_t count) {
     for (size_t k = 0; k < count && !full(); ++k) {
       Sample sample;
       for (const auto& [name, list] : values) {
         if (list.size() != count && list.size() != 1)
-          return bad(file.string(), fmt::format("input \"{}\" has {} samples, another has {}", name,
-                                                list.size(), count));
+          return bad(source, fmt::format("input \"{}\" has {} samples, another has {}", name,
+                                         list.size(), count));
         sample[name] = list[list.size() == 1 ? 0 : k];
       }
-      CAMSHAFT_TRY(quantize::check_sample(graph_, sample).with_context(file.string()));
+      CAMSHAFT_TRY(quantize::check_sample(graph_, sample).with_context(source));
       samples_.push_back(std::move(sample));
     }
     return ok_status();
@@ -168,14 +111,16 @@ class Reader {
 
   const ir::Graph& graph_;
   size_t most_;
+  std::vector<std::string>& notes_;
   std::vector<Sample> samples_;
 };
 
 }  // namespace
 
 Result<std::vector<Sample>> read_samples(const ir::Graph& graph,
-                                         const std::vector<std::string>& sources, size_t most) {
-  Reader reader(graph, most);
+                                         const std::vector<std::string>& sources, size_t most,
+                                         std::vector<std::string>& notes) {
+  Reader reader(graph, most, notes);
   for (const std::string& source : sources) CAMSHAFT_TRY(reader.read(source));
   return reader.take();
 }

@@ -9,12 +9,11 @@
 
 namespace camshaft::cli {
 
-// Samples of all `sources`, at most `most` (0: all). A source is a folder of ONNX test data, a
-// folder of .npz and .npy files, or one such file. Arrays with a leading dimension longer than the
-// network's batch are cut along it; one dimension fewer: a single sample without its batch. Numbers
-// of other types become the input's.
+// Samples of all `sources` (data_sets.h), at most `most` (0: all). Arrays with a leading dimension
+// longer than the network's batch are cut along it; one dimension fewer: a single sample without
+// its batch. What convert() did is in `notes`.
 Result<std::vector<quantize::Sample>> read_samples(const ir::Graph& graph,
                                                    const std::vector<std::string>& sources,
-                                                   size_t most);
+                                                   size_t most, std::vector<std::string>& notes);
 
 }  // namespace camshaft::cli

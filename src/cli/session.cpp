@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "base/cpu.h"
+#include "cli/conversion.h"
 #include "cli/inference_loop.h"
 
 namespace camshaft::cli {
@@ -13,85 +16,39 @@ namespace {
 
 constexpr const char* kCommon = "Common options";
 constexpr const char* kInputs = "Inputs";
+constexpr const char* kRunning = "Running";
 
-// "a/b/input_12.pb" -> 12 for prefix "input_"; -1: not of that form.
-int file_number(const std::filesystem::path& file, const std::string& prefix) {
-  const std::string stem = file.stem().string();
-  if (file.extension() != ".pb" || !stem.starts_with(prefix)) return -1;
-  const std::string digits = stem.substr(prefix.size());
-  if (digits.empty() || digits.size() > 6 ||
-      !std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; }))
-    return -1;
-  return std::stoi(digits);
-}
-
-struct Names {
-  std::vector<std::string> inputs, outputs;
-};
-
-std::vector<std::string> names_of(const std::vector<TensorInfo>& infos) {
-  std::vector<std::string> names;
-  names.reserve(infos.size());
-  for (const TensorInfo& info : infos) names.push_back(info.name);
-  return names;
-}
-
-Status read_numbered(const std::filesystem::path& folder, const std::string& prefix,
-                     const std::vector<std::string>& names, NamedTensors& tensors) {
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    const int number = file_number(entry.path(), prefix);
-    if (number < 0) continue;
-    CAMSHAFT_ASSIGN(HostTensor tensor, read_tensor(entry.path()));
-    // The number is the position; a stored name that the network has wins.
-    const bool named = std::find(names.begin(), names.end(), tensor.name) != names.end();
-    if (!named && static_cast<size_t>(number) >= names.size()) {
-      return make_error(ErrorCode::kInvalidArgument, "{}: the network has only {} of these",
-                        entry.path().string(), names.size());
-    }
-    tensors[named ? tensor.name : names[static_cast<size_t>(number)]] = std::move(tensor);
-  }
-  if (error) return make_error(ErrorCode::kIo, "{}: {}", folder.string(), error.message());
-  return ok_status();
-}
-
-// Folders inside `folder` named test_data_set_N, in order; the folder itself if it has none.
-std::vector<std::filesystem::path> data_folders(const std::filesystem::path& folder) {
-  std::vector<std::filesystem::path> folders;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (entry.is_directory() && entry.path().filename().string().starts_with("test_data_set_"))
-      folders.push_back(entry.path());
-  }
-  std::sort(folders.begin(), folders.end());
-  if (folders.empty()) folders.push_back(folder);
-  return folders;
-}
-
-Status distribute(std::vector<HostTensor> tensors, const Names& names, const std::string& source,
-                  DataSet& set) {
-  for (HostTensor& tensor : tensors) {
-    auto is_in = [&](const std::vector<std::string>& list) {
-      return std::find(list.begin(), list.end(), tensor.name) != list.end();
-    };
-    if (is_in(names.inputs)) {
-      set.inputs[tensor.name] = std::move(tensor);
-    } else if (is_in(names.outputs)) {
-      set.outputs[tensor.name] = std::move(tensor);
-    } else {
-      return make_error(ErrorCode::kInvalidArgument, "{}: the network has no input or output '{}'",
-                        source, tensor.name);
-    }
-  }
-  return ok_status();
-}
-
-Status read_named(const Options& options, const char* option, NamedTensors& tensors) {
+// "name:file,…", or a file alone where the network has one of these.
+Status read_named(const Options& options, const char* option, const char* what,
+                  const std::vector<std::string>& known, NamedTensors& tensors) {
+  const std::string spelling = fmt::format("--{}", option);
   for (const std::string& text : options.all(option)) {
-    CAMSHAFT_ASSIGN(const auto pairs, parse_named_values(text, fmt::format("--{}", option)));
+    const bool is_file = split_outside_quotes(text, ':').size() == 1 && known.size() == 1;
+    std::vector<std::pair<std::string, std::string>> pairs;
+    if (is_file) {
+      pairs.emplace_back(known[0], unquoted(text));
+    } else {
+      CAMSHAFT_ASSIGN(pairs, parse_named_values(text, spelling));
+    }
     for (const auto& [name, file] : pairs) {
+      CAMSHAFT_TRY(check_name(name, known, spelling, what));
+      CAMSHAFT_TRY(check_readable(file, spelling));
       CAMSHAFT_ASSIGN(tensors[name], read_tensor(file));
     }
+  }
+  return ok_status();
+}
+
+// Gives every input the network's element type and takes the notes of what had to be done.
+Status convert_inputs(const std::vector<TensorInfo>& inputs, DataSet& set,
+                      std::vector<std::string>& notes) {
+  for (const TensorInfo& info : inputs) {
+    const auto found = set.inputs.find(info.name);
+    if (found == set.inputs.end() || !found->second.has_shape) continue;
+    HostTensor& tensor = found->second;
+    CAMSHAFT_TRY(convert(tensor, info.type, fmt::format("input '{}'", info.name))
+                     .with_context(set.source.empty() ? "--input" : set.source));
+    if (!tensor.note.empty()) notes.push_back(std::exchange(tensor.note, ""));
   }
   return ok_status();
 }
@@ -126,15 +83,26 @@ Result<ProfileShapes> profile_of(const Options& options, const std::vector<DataS
       {"min-shapes", &shapes.min}, {"opt-shapes", &shapes.opt}, {"max-shapes", &shapes.max}};
   for (const auto& [name, target] : given) {
     if (!options.has(name)) continue;
-    CAMSHAFT_ASSIGN(*target, parse_shapes(options.text(name), fmt::format("--{}", name)));
+    CAMSHAFT_ASSIGN(*target, parse_all_shapes(options.all(name), fmt::format("--{}", name)));
   }
   if (shapes.empty() && options.has("shape")) {
-    CAMSHAFT_ASSIGN(shapes.opt, parse_shapes(options.text("shape"), "--shape"));
+    CAMSHAFT_ASSIGN(shapes.opt, wanted_shapes(options));
   }
   return shapes.empty() ? shapes_of(data) : shapes;
 }
 
 }  // namespace
+
+bool counts_direct_arithmetic(const LayerInfo& layer) {
+  return layer.tactic.find("winograd") != std::string::npos;
+}
+
+std::vector<std::string> names_of(const std::vector<TensorInfo>& infos) {
+  std::vector<std::string> names;
+  names.reserve(infos.size());
+  for (const TensorInfo& info : infos) names.push_back(info.name);
+  return names;
+}
 
 std::vector<OptionRow> with_common_rows(std::vector<OptionRow> rows) {
   constexpr OptionStatus kWorks = OptionStatus::kWorks;
@@ -146,6 +114,8 @@ std::vector<OptionRow> with_common_rows(std::vector<OptionRow> rows) {
        "largest shapes to build for"},
       {"threads", OptionValue::kInteger, "N", "", kCommon, kWorks,
        "threads; default: all this process may use", "", 't', 1},
+      {"portable", OptionValue::kNone, "", "", kCommon, kWorks,
+       "build an engine that runs on every x86-64 processor"},
       {"level", OptionValue::kChoice, "0|1|2|3|4|5", "3", kCommon, kWorks, "tuning effort"},
       {"precision", OptionValue::kChoice, "fp32|fp16|bf16|best", "fp32", kCommon, kWorks,
        "what float layers may compute in and store, where that is faster"},
@@ -162,18 +132,30 @@ std::vector<OptionRow> with_common_rows(std::vector<OptionRow> rows) {
 std::vector<OptionRow> with_input_rows(std::vector<OptionRow> rows) {
   constexpr OptionStatus kWorks = OptionStatus::kWorks;
   const OptionRow inputs[] = {
-      {"data", OptionValue::kText, "DIR|FILE.npz", "", kInputs, kWorks,
-       "inputs, and outputs to compare with: ONNX test data (input_0.pb, output_0.pb …), a model "
-       "folder with test_data_set_N, "
-       "or an .npz; may be repeated",
+      {"data", OptionValue::kText, "DIR|FILE", "", kInputs, kWorks,
+       "inputs, and outputs to compare with: a folder of ONNX test data (input_0.pb, output_0.pb "
+       "…), of test_data_set_N or of .npz and .npy files, or one such file; may be repeated",
        "", 'd'},
       {"input", OptionValue::kText, "NAME:FILE,…", "", kInputs, kWorks,
-       "values of inputs: .npy, .pb or raw", "", 'i'},
+       "values of inputs: .npy, .pb or raw; FILE alone where there is one input", "", 'i'},
       {"shape", OptionValue::kText, "SPEC", "", kInputs, kWorks,
-       "shapes to run with: name:1x3x224x224,…", "", 's'},
+       "shapes to run with: name:1x3x224x224,…; may be repeated", "", 's'},
   };
   rows.insert(rows.end(), std::begin(inputs), std::end(inputs));
   return with_common_rows(std::move(rows));
+}
+
+OptionRow profile_row() {
+  return {"profile",
+          OptionValue::kInteger,
+          "N",
+          "",
+          kRunning,
+          OptionStatus::kWorks,
+          "the engine's optimization profile to run with; default: the first that takes the shapes",
+          "",
+          0,
+          0};
 }
 
 std::optional<Options> parse_command(const char* name, const char* usage,
@@ -248,6 +230,7 @@ Result<Engine> Network::engine(const Options& options, const std::vector<DataSet
   build_options.bf16 = precision == "bf16" || precision == "best";
   build_options.fp16 = precision == "fp16" || precision == "best";
   build_options.timing_cache = options.text("timing-cache");
+  build_options.portable = options.has("portable");
   build_options.progress = [&](const char* phase, int done, int total) {
     messages.progress().update(phase, done, total);
     return !interrupted();
@@ -258,45 +241,57 @@ Result<Engine> Network::engine(const Options& options, const std::vector<DataSet
   return engine;
 }
 
-Result<std::vector<DataSet>> read_test_folder(const std::filesystem::path& source,
-                                              const std::vector<std::string>& inputs,
-                                              const std::vector<std::string>& outputs) {
-  std::vector<DataSet> sets;
-  for (const std::filesystem::path& folder : data_folders(source)) {
-    sets.push_back({folder.string(), {}, {}});
-    CAMSHAFT_TRY(read_numbered(folder, "input_", inputs, sets.back().inputs));
-    CAMSHAFT_TRY(read_numbered(folder, "output_", outputs, sets.back().outputs));
-    if (sets.back().inputs.empty() && sets.back().outputs.empty()) {
-      return make_error(ErrorCode::kInvalidArgument,
-                        "{}: no input_N.pb, output_N.pb or test_data_set_N in it", folder.string());
-    }
-  }
-  return sets;
+void print_notes(Messages& messages, const std::vector<std::string>& notes) {
+  constexpr size_t kShown = 3;
+  for (size_t k = 0; k < std::min(notes.size(), kShown); ++k)
+    messages.log(Severity::kWarning, notes[k]);
+  if (notes.size() > kShown)
+    messages.log(Severity::kWarning,
+                 fmt::format("… and {} more of such notes", notes.size() - kShown));
 }
 
-Result<std::vector<DataSet>> read_data(const Network& network, const Options& options) {
+Result<std::vector<DataSet>> read_data(const Network& network, const Options& options,
+                                       Messages& messages) {
   std::vector<DataSet> sets;
-  const Names names{names_of(network.inputs()), names_of(network.outputs())};
-  for (const std::string& source : options.all("data")) {
-    if (std::filesystem::path(source).extension() == ".npz") {
-      CAMSHAFT_ASSIGN(std::vector<HostTensor> tensors, read_npz(source));
-      sets.push_back({source, {}, {}});
-      CAMSHAFT_TRY(distribute(std::move(tensors), names, source, sets.back()));
-      continue;
-    }
-    CAMSHAFT_ASSIGN(std::vector<DataSet> read,
-                    read_test_folder(source, names.inputs, names.outputs));
-    std::move(read.begin(), read.end(), std::back_inserter(sets));
-  }
+  std::vector<std::string> notes;
+  const NetworkNames names{names_of(network.inputs()), names_of(network.outputs())};
+  for (const std::string& source : options.all("data"))
+    CAMSHAFT_TRY(
+        read_data_sets(source, names, UnknownArrays::kRefuse, [&](DataSet set) -> Result<bool> {
+          sets.push_back(std::move(set));
+          return true;
+        }));
   if (sets.empty()) sets.emplace_back();
-  CAMSHAFT_TRY(read_named(options, "input", sets[0].inputs));
-  if (options.has("expect")) CAMSHAFT_TRY(read_named(options, "expect", sets[0].outputs));
+  CAMSHAFT_TRY(read_named(options, "input", "input", names.inputs, sets[0].inputs));
+  if (options.has("expect"))
+    CAMSHAFT_TRY(read_named(options, "expect", "output", names.outputs, sets[0].outputs));
+  for (DataSet& set : sets) CAMSHAFT_TRY(convert_inputs(network.inputs(), set, notes));
+  print_notes(messages, notes);
   return sets;
 }
 
-Result<Context> make_context(const Engine& engine, const Options& options) {
+std::string timing_text(const BuildStatistics& statistics) {
+  std::string text = fmt::format("{} tactics timed", statistics.timed_tactics);
+  if (statistics.reused_times > 0)
+    text += fmt::format(", {} times taken over from alike layers", statistics.reused_times);
+  if (statistics.cache_hits > 0)
+    text += fmt::format(", {} times from the timing cache", statistics.cache_hits);
+  return text;
+}
+
+Result<NamedShapes> wanted_shapes(const Options& options) {
+  return parse_all_shapes(options.all("shape"), "--shape");
+}
+
+Result<Context> make_context(const Engine& engine, const Options& options,
+                             const NamedShapes& shapes, int streams) {
   ContextOptions context_options;
-  context_options.threads = static_cast<int>(options.integer("threads"));
+  context_options.threads = options.has("threads") || streams == 1
+                                ? static_cast<int>(options.integer("threads"))
+                                : std::max(1, default_num_threads() / streams);
+  context_options.profile = options.has("profile") ? static_cast<int>(options.integer("profile"))
+                                                   : std::max(fitting_profile(engine, shapes), 0);
+  CAMSHAFT_TRY(check_profile(engine, context_options.profile, shapes, "--profile "));
   return Context::create(engine, context_options);
 }
 

@@ -10,7 +10,9 @@
 
 #include "camshaft/builder.h"
 #include "camshaft/engine.h"
+#include "camshaft/inspector.h"
 #include "cli/bindings.h"
+#include "cli/data_sets.h"
 #include "cli/options.h"
 #include "cli/terminal.h"
 
@@ -19,7 +21,8 @@ namespace camshaft::cli {
 // Rows every command that builds or runs takes: shapes, threads, timing cache, level, verbose,
 // help.
 std::vector<OptionRow> with_common_rows(std::vector<OptionRow> rows);
-// Rows of commands that run on inputs: data, input, shape, random.
+OptionRow profile_row();  // of commands that run engines
+// Rows of commands that run on inputs: data, input, shape.
 std::vector<OptionRow> with_input_rows(std::vector<OptionRow> rows);
 
 // Parses, answers --help, prints errors. Empty: done, with `code`.
@@ -40,12 +43,6 @@ class Messages : public Logger {
  private:
   bool verbose_;
   ProgressLine progress_;
-};
-
-// Input values and expected outputs, by name; a reference without a name has its position.
-struct DataSet {
-  std::string source;  // the folder or file it came from
-  NamedTensors inputs, outputs;
 };
 
 // An .onnx file imported, or an engine file loaded: opened once, so that data can be matched with
@@ -74,15 +71,32 @@ class Network {
   std::optional<Engine> engine_;
 };
 
-// The data sets of a folder of ONNX test data: input_N.pb and output_N.pb, or test_data_set_N
-// folders of them.
-Result<std::vector<DataSet>> read_test_folder(const std::filesystem::path& folder,
-                                              const std::vector<std::string>& inputs,
-                                              const std::vector<std::string>& outputs);
+// All of `notes`, or the first ones and how many more: a thousand files converted are one fact.
+void print_notes(Messages& messages, const std::vector<std::string>& notes);
 
-// The data sets of --data (ONNX test folders, .npz) and --input; one empty set if neither is given.
-Result<std::vector<DataSet>> read_data(const Network& network, const Options& options);
+// The data sets of --data, and of --input and --expect, which go to the first; one empty set if
+// none of them is given. Values are of the network's element types.
+Result<std::vector<DataSet>> read_data(const Network& network, const Options& options,
+                                       Messages& messages);
 
-Result<Context> make_context(const Engine& engine, const Options& options);
+// Winograd's rates are those of the direct convolution it stands for: they may pass the peak.
+bool counts_direct_arithmetic(const LayerInfo& layer);
+// The sentence about it under a table that has such layers.
+inline constexpr const char* kDirectArithmetic =
+    "* of direct arithmetic: Winograd multiplies less, so it may be above 100 % of the peak";
+
+std::vector<std::string> names_of(const std::vector<TensorInfo>& infos);
+
+// "775 tactics timed, 738 more times from alike layers, 0 from the timing cache": where a build's
+// times came from.
+std::string timing_text(const BuildStatistics& statistics);
+
+// The shapes of --shape, which may be given several times.
+Result<NamedShapes> wanted_shapes(const Options& options);
+
+// A context of --profile, else of the first profile that takes `shapes`; of several streams each
+// has its share of the processors.
+Result<Context> make_context(const Engine& engine, const Options& options,
+                             const NamedShapes& shapes = {}, int streams = 1);
 
 }  // namespace camshaft::cli

@@ -72,6 +72,31 @@ Result<NamedShapes> parse_shapes(const std::string& text, const std::string& opt
   return shapes;
 }
 
+Status add_shapes(NamedShapes& all, const NamedShapes& more, const std::string& option) {
+  for (const auto& [name, dims] : more) {
+    const auto same = std::find_if(all.begin(), all.end(), [&, &name = name](const auto& known) {
+      return known.first == name;
+    });
+    if (same == all.end()) {
+      all.emplace_back(name, dims);
+    } else if (same->second != dims) {
+      return make_error(ErrorCode::kInvalidArgument, "{}: '{}' was given two shapes, {} and {}",
+                        option, name, to_string(same->second), to_string(dims));
+    }
+  }
+  return ok_status();
+}
+
+Result<NamedShapes> parse_all_shapes(const std::vector<std::string>& texts,
+                                     const std::string& option) {
+  NamedShapes all;
+  for (const std::string& text : texts) {
+    CAMSHAFT_ASSIGN(const NamedShapes shapes, parse_shapes(text, option));
+    CAMSHAFT_TRY(add_shapes(all, shapes, option));
+  }
+  return all;
+}
+
 bool matches_pattern(const std::string& pattern, const std::string& name) {
   const size_t star = pattern.find('*');
   if (star == std::string::npos) return pattern == name;
@@ -90,6 +115,16 @@ const Dims* find_shape(const NamedShapes& shapes, const std::string& name) {
   return nullptr;
 }
 
+Status check_name(const std::string& name, const std::vector<std::string>& known,
+                  const std::string& option, const char* what) {
+  if (std::find(known.begin(), known.end(), name) != known.end()) return ok_status();
+  const std::string near = nearest_word(known, name);
+  return make_error(ErrorCode::kInvalidArgument, "{}: the model has no {} '{}'{}", option, what,
+                    name,
+                    near.empty() ? fmt::format("; it has {}", fmt::join(known, ", "))
+                                 : "; did you mean '" + near + "'?");
+}
+
 Status check_all_used(const NamedShapes& shapes, const std::vector<TensorInfo>& infos,
                       const std::string& option) {
   std::vector<std::string> names;
@@ -100,12 +135,7 @@ Status check_all_used(const NamedShapes& shapes, const std::vector<TensorInfo>& 
         std::any_of(names.begin(), names.end(), [&, &pattern = pattern](const std::string& name) {
           return matches_pattern(pattern, name);
         });
-    if (used) continue;
-    const std::string near = nearest_word(names, pattern);
-    return make_error(ErrorCode::kInvalidArgument, "{}: the model has no input '{}'{}", option,
-                      pattern,
-                      near.empty() ? fmt::format("; it has {}", fmt::join(names, ", "))
-                                   : "; did you mean '" + near + "'?");
+    if (!used) CAMSHAFT_TRY(check_name(pattern, names, option, "input"));
   }
   return ok_status();
 }

@@ -18,6 +18,12 @@ using NamedShapes = std::vector<std::pair<std::string, Dims>>;
 // names the culprit in errors.
 Result<NamedShapes> parse_shapes(const std::string& text, const std::string& option);
 
+// Adds `more` to `all`; one name, one shape.
+Status add_shapes(NamedShapes& all, const NamedShapes& more, const std::string& option);
+// The shapes of an option that was given several times.
+Result<NamedShapes> parse_all_shapes(const std::vector<std::string>& texts,
+                                     const std::string& option);
+
 // "name:value,…" with quotes round names or values.
 Result<std::vector<std::pair<std::string, std::string>>> parse_named_values(
     const std::string& text, const std::string& option);
@@ -27,6 +33,9 @@ bool matches_pattern(const std::string& pattern, const std::string& name);
 
 // The entry for `name`: an exact one wins over a pattern. Null: none.
 const Dims* find_shape(const NamedShapes& shapes, const std::string& name);
+// An error where `name` is none of `known`, with the nearest of them; `what`: "input".
+Status check_name(const std::string& name, const std::vector<std::string>& known,
+                  const std::string& option, const char* what);
 // An error naming the first entry that fits none of `infos`.
 Status check_all_used(const NamedShapes& shapes, const std::vector<TensorInfo>& infos,
                       const std::string& option);

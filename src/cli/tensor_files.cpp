@@ -2,6 +2,7 @@
 #include "cli/tensor_files.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstdio>
 #include <cstring>
@@ -149,6 +150,30 @@ Result<HostTensor> read_zip_entry(std::span<const std::byte> zip, size_t at,
   return tensor;
 }
 
+// A device or a pipe: written to, never replaced.
+bool is_special(const std::filesystem::path& file) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(file, error);
+  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status) &&
+         !std::filesystem::is_directory(status);
+}
+
+bool starts_with(std::span<const std::byte> bytes, std::string_view text, size_t at = 0) {
+  return bytes.size() >= at + text.size() &&
+         std::memcmp(bytes.data() + at, text.data(), text.size()) == 0;
+}
+
+// "PNG": a picture by its first bytes or its name; "": none.
+std::string_view picture_kind(std::span<const std::byte> bytes, const std::filesystem::path& file) {
+  std::string ending = file.extension().string();
+  std::transform(ending.begin(), ending.end(), ending.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (starts_with(bytes, "\x89PNG\r\n") || ending == ".png") return "PNG";
+  const bool is_jpeg = starts_with(bytes, "\xff\xd8\xff") &&
+                       (starts_with(bytes, "JFIF", 6) || starts_with(bytes, "Exif", 6));
+  return is_jpeg || ending == ".jpg" || ending == ".jpeg" ? "JPEG" : "";
+}
+
 }  // namespace
 
 Result<std::vector<std::byte>> read_file(const std::filesystem::path& file) {
@@ -164,18 +189,43 @@ Result<std::vector<std::byte>> read_file(const std::filesystem::path& file) {
   return bytes;
 }
 
+Status check_writable(const std::filesystem::path& file, std::string_view option) {
+  if (file.empty()) return ok_status();
+  std::error_code error;
+  if (std::filesystem::is_directory(file, error))
+    return make_error(ErrorCode::kIo, "{}: {} is a folder", option, file.string());
+  if (is_special(file)) return ok_status();
+  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
+  if (access(folder.c_str(), W_OK | X_OK) != 0)
+    return make_error(ErrorCode::kIo, "{}: {} cannot be written: {}: {}", option, file.string(),
+                      folder.string(), std::strerror(errno));
+  return ok_status();
+}
+
+Status check_readable(const std::filesystem::path& file, std::string_view option) {
+  std::error_code error;
+  if (file.empty()) return make_error(ErrorCode::kInvalidArgument, "{}: no file is named", option);
+  if (std::filesystem::is_directory(file, error))
+    return make_error(ErrorCode::kIo, "{}: {} is a folder", option, file.string());
+  if (access(file.c_str(), R_OK) != 0)
+    return make_error(ErrorCode::kIo, "{}: {}: {}", option, file.string(), std::strerror(errno));
+  return ok_status();
+}
+
 Status write_file(const std::filesystem::path& file, std::span<const std::byte> bytes) {
-  const std::filesystem::path temporary = file.string() + fmt::format(".{}.tmp", getpid());
+  const bool in_place = is_special(file);
+  const std::filesystem::path temporary =
+      in_place ? file.string() : file.string() + fmt::format(".{}.tmp", getpid());
   std::ofstream stream(temporary, std::ios::binary);
   if (!stream) return make_error(ErrorCode::kIo, "{}: {}", file.string(), std::strerror(errno));
   stream.write(reinterpret_cast<const char*>(bytes.data()),
                static_cast<std::streamsize>(bytes.size()));
   stream.close();
   std::error_code error;
-  if (stream) std::filesystem::rename(temporary, file, error);
+  if (stream && !in_place) std::filesystem::rename(temporary, file, error);
   if (!stream || error) {
     std::error_code ignored;
-    std::filesystem::remove(temporary, ignored);
+    if (!in_place) std::filesystem::remove(temporary, ignored);
     return make_error(ErrorCode::kIo, "{}: cannot be written{}", file.string(),
                       error ? ": " + error.message() : "");
   }
@@ -201,10 +251,9 @@ Result<HostTensor> parse_npy(std::span<const std::byte> bytes, const std::string
   std::string descr = field(header, "descr", at);
   descr = descr.size() > 4 ? descr.substr(1, descr.find('\'', 1) - 1) : "";
   if (!descr.empty() && descr[0] == '=') descr[0] = '<';
-  const auto* type =
-      std::find_if(std::begin(kNpyTypes), std::end(kNpyTypes), [&](const NpyType& row) {
-        return descr.size() == 3 && descr.substr(1) == row.descr + 1 && descr[0] != '>';
-      });
+  const auto* type = std::find_if(
+      std::begin(kNpyTypes), std::end(kNpyTypes),
+      [&](const NpyType& row) { return descr.size() == 3 && descr.substr(1) == row.descr + 1; });
   if (type == std::end(kNpyTypes)) {
     return make_error(ErrorCode::kUnsupported, "{}: NPY element type '{}' is not supported", what,
                       descr);
@@ -217,6 +266,12 @@ Result<HostTensor> parse_npy(std::span<const std::byte> bytes, const std::string
     return broken(what, "truncated");
   const std::byte* data = bytes.data() + start + header_size;
   tensor.bytes.assign(data, data + size);
+  if (const size_t element = byte_size(tensor.type, 1); descr[0] == '>' && element > 1) {
+    for (size_t k = 0; k < tensor.bytes.size(); k += element)
+      std::reverse(tensor.bytes.begin() + static_cast<std::ptrdiff_t>(k),
+                   tensor.bytes.begin() + static_cast<std::ptrdiff_t>(k + element));
+    tensor.note = fmt::format("{}: big-endian values were turned round", what);
+  }
   if (field(header, "fortran_order", at).starts_with("True")) {
     tensor.bytes = transposed(tensor.bytes, tensor.dims, byte_size(tensor.type, 1));
   }
@@ -231,6 +286,11 @@ Result<HostTensor> read_tensor(const std::filesystem::path& file) {
   }
   CAMSHAFT_ASSIGN(std::vector<std::byte> bytes, read_file(file));
   if (file.extension() == ".npy") return parse_npy(bytes, file.string());
+  if (const std::string_view kind = picture_kind(bytes, file); !kind.empty())
+    return make_error(ErrorCode::kUnsupported,
+                      "{}: a {} picture, not a tensor: resize and scale it as the network was "
+                      "trained and store it with numpy.save",
+                      file.string(), kind);
   return HostTensor{"", DataType::kUndefined, false, {}, std::move(bytes)};
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/tensor_files.h"
 
+#include <bit>
 #include <cstring>
 
 #include <gtest/gtest.h>
@@ -62,6 +63,16 @@ TEST_F(TensorFiles, FortranOrderIsTransposed) {
             (std::vector<float>{1, 2, 3, 4, 5, 6}));
 }
 
+TEST_F(TensorFiles, BigEndianValuesAreTurnedRound) {
+  // 1.0F is 3f 80 00 00; read the other way round it is the denormal 4.6006e-41.
+  const float swapped = std::bit_cast<float>(uint32_t{0x0000803f});
+  const auto tensor =
+      parse_npy(npy("{'descr': '>f4', 'fortran_order': False, 'shape': (1,), }\n", {swapped}), "t");
+  ASSERT_TRUE(tensor.ok()) << tensor.status().message();
+  EXPECT_EQ(tensor.value().view().as<float>()[0], 1);
+  EXPECT_NE(tensor.value().note.find("big-endian"), std::string::npos);
+}
+
 TEST_F(TensorFiles, DamagedNpyFilesGiveErrors) {
   const std::string good = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }\n";
   const std::vector<std::byte> bytes = npy(good, {1, 2});
@@ -70,7 +81,7 @@ TEST_F(TensorFiles, DamagedNpyFilesGiveErrors) {
     EXPECT_FALSE(parse_npy(std::span(bytes).first(size), "t").ok()) << size;
   }
   EXPECT_FALSE(
-      parse_npy(npy("{'descr': '>f4', 'fortran_order': False, 'shape': (2,), }\n", {1, 2}), "t")
+      parse_npy(npy("{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }\n", {1, 2}), "t")
           .ok());
   EXPECT_FALSE(
       parse_npy(

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -123,6 +124,19 @@ std::string shorten(std::string_view text, size_t width) {
                      text.substr(bytes_of(text, used - tail)));
 }
 
+std::vector<std::string> wrapped(std::string_view text, size_t width) {
+  std::vector<std::string> lines(1);
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(' '));
+    text.remove_prefix(std::min(word.size() + 1, text.size()));
+    const size_t used = display_width(lines.back());
+    if (used > 0 && used + 1 + display_width(word) > width) lines.emplace_back();
+    if (!lines.back().empty()) lines.back() += ' ';
+    lines.back() += word;
+  }
+  return lines;
+}
+
 void Table::add(std::vector<std::string> cells, Style style) {
   cells.resize(columns_.size());
   rows_.push_back({std::move(cells), style, false});
@@ -132,7 +146,15 @@ void Table::rule() {
   rows_.push_back({{}, Style::kDim, true});
 }
 
-std::vector<size_t> Table::widths(std::FILE* stream, bool fit) const {
+namespace {
+
+size_t total_width(const std::vector<size_t>& widths) {
+  return std::accumulate(widths.begin(), widths.end(), size_t{0}) + 2 * (widths.size() - 1);
+}
+
+}  // namespace
+
+std::vector<size_t> Table::widths(size_t available) const {
   std::vector<size_t> result(columns_.size());
   for (size_t k = 0; k < columns_.size(); ++k) {
     result[k] = display_width(columns_[k].title);
@@ -141,32 +163,39 @@ std::vector<size_t> Table::widths(std::FILE* stream, bool fit) const {
     }
     if (columns_[k].max_width != 0) result[k] = std::min(result[k], columns_[k].max_width);
   }
-  const size_t available = stream == stdout ? static_cast<size_t>(terminal_columns()) : 0;
-  if (!fit || available == 0) return result;
-  size_t total = 2 * (columns_.size() - 1);
-  for (size_t width : result) total += width;
-  while (total > available) {
-    size_t widest = columns_.size();
-    for (size_t k = 0; k < columns_.size(); ++k) {
-      if (columns_[k].align == Align::kLeft &&
-          (widest == columns_.size() || result[k] > result[widest]))
-        widest = k;
+  if (available == 0) return result;
+  // Names shrink, but stay long enough to be told apart as long as there is a column to leave out.
+  for (size_t least : {size_t{12}, size_t{1}}) {
+    while (total_width(result) > available) {
+      size_t widest = result.size();
+      for (size_t k = 0; k < result.size(); ++k) {
+        if (columns_[k].align == Align::kLeft &&
+            (widest == result.size() || result[k] > result[widest]))
+          widest = k;
+      }
+      if (widest != result.size() && result[widest] > least) {
+        --result[widest];
+      } else if (result.size() > 1 && least > 1) {
+        result.pop_back();
+      } else {
+        break;
+      }
     }
-    if (widest == columns_.size() || result[widest] <= 12) break;
-    --result[widest];
-    --total;
   }
   return result;
 }
 
 std::string Table::text(std::FILE* stream, bool fit) const {
-  const std::vector<size_t> width = widths(stream, fit);
-  size_t total = 2 * (columns_.size() - 1);
-  for (size_t k : width) total += k;
+  const bool limited = fit && stream == stdout;
+  return text_within(limited ? static_cast<size_t>(terminal_columns()) : 0, stream);
+}
+
+std::string Table::text_within(size_t columns, std::FILE* stream) const {
+  const std::vector<size_t> width = widths(columns);
   std::string out;
   auto append_line = [&](const std::vector<std::string>& cells, Style style) {
     std::string line;
-    for (size_t k = 0; k < columns_.size(); ++k) {
+    for (size_t k = 0; k < width.size(); ++k) {
       if (k > 0) line += "  ";
       append_cell(line, shorten(cells[k], width[k]), width[k], columns_[k].align);
     }
@@ -178,7 +207,7 @@ std::string Table::text(std::FILE* stream, bool fit) const {
   append_line(titles, Style::kBold);
   for (const Row& row : rows_) {
     if (row.is_rule) {
-      out += styled(std::string(total, '-'), Style::kDim, stream) + "\n";
+      out += styled(std::string(total_width(width), '-'), Style::kDim, stream) + "\n";
     } else {
       append_line(row.cells, row.style);
     }

@@ -32,6 +32,10 @@ size_t display_width(std::string_view text);
 // At most `width` columns, the middle replaced by "…".
 std::string shorten(std::string_view text, size_t width);
 
+// Broken at blanks into lines of at most `width` columns; a longer word stands in a line of its
+// own.
+std::vector<std::string> wrapped(std::string_view text, size_t width);
+
 enum class Align : uint8_t { kLeft, kRight };
 struct Column {
   std::string title;
@@ -45,9 +49,11 @@ class Table {
   void add(std::vector<std::string> cells, Style style = Style::kPlain);
   void rule();  // a line before the next row
   bool empty() const { return rows_.empty(); }
-  // Header in bold, two blanks between columns, no blanks at line ends. `fit`: when wider than the
-  // terminal, the widest left-aligned column is shortened until it fits.
+  // Header in bold, two blanks between columns, no blanks at line ends. `fit`: never wider than the
+  // terminal: the widest left-aligned columns are shortened, then the last columns left out.
   std::string text(std::FILE* stream = stdout, bool fit = true) const;
+  // The same for a width of so many columns; 0: unlimited.
+  std::string text_within(size_t columns, std::FILE* stream = stdout) const;
 
  private:
   struct Row {
@@ -55,7 +61,8 @@ class Table {
     Style style = Style::kPlain;
     bool is_rule = false;
   };
-  std::vector<size_t> widths(std::FILE* stream, bool fit) const;
+  // Of the columns that are shown.
+  std::vector<size_t> widths(size_t available) const;
   std::vector<Column> columns_;
   std::vector<Row> rows_;
 };

@@ -45,5 +45,28 @@ TEST(Terminal, ColumnsMayHaveALimit) {
   EXPECT_EQ(table.text(), "name   n\nab…ij  1\n");
 }
 
+TEST(Terminal, TablesNeverExceedTheWidth) {
+  Table table({{"layer"}, {"us", Align::kRight}, {"tactic"}, {"format"}, {"shape"}});
+  table.add({std::string(180, 'n'), "12.5", "conv_gemm_nhwc_f32_14x32", "NHWC", "1x64x112x112"});
+  table.rule();
+  table.add({"1 layer", "12.5", "", "", ""});
+  for (const size_t columns : {300, 120, 80, 60, 40, 20, 10, 3}) {
+    const std::string text = table.text_within(columns);
+    for (size_t at = 0; at < text.size();) {
+      const size_t end = text.find('\n', at);
+      EXPECT_LE(display_width(text.substr(at, end - at)), columns) << columns << "\n" << text;
+      at = end + 1;
+    }
+  }
+  // What is measured stays longer than what describes.
+  EXPECT_NE(table.text_within(40).find("12.5"), std::string::npos);
+}
+
+TEST(Terminal, TextIsBrokenAtBlanks) {
+  EXPECT_EQ(wrapped("aa bb cc", 5), (std::vector<std::string>{"aa bb", "cc"}));
+  EXPECT_EQ(wrapped("aaaaaaa b", 3), (std::vector<std::string>{"aaaaaaa", "b"}));
+  EXPECT_EQ(wrapped("", 3), (std::vector<std::string>{""}));
+}
+
 }  // namespace
 }  // namespace camshaft::cli

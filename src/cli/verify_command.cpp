@@ -121,6 +121,7 @@ class Verifier {
     CAMSHAFT_ASSIGN(const auto imported, onnx_import::import_file(file_));
     quantized_ = quantize::has_quantization(*imported.graph);
     CAMSHAFT_TRY(check_options());
+    CAMSHAFT_TRY(check_writable(options_.text("output"), "--output"));
     CAMSHAFT_TRY(read(*imported.graph));
     Result<bool> good = options_.has("bisect") ? bisect() : compare();
     messages_.progress().clear();
@@ -159,8 +160,11 @@ class Verifier {
   }
 
   Status read(const ir::Graph& graph) {
-    CAMSHAFT_ASSIGN(samples_, read_samples(graph, options_.all("data"),
-                                           static_cast<size_t>(options_.integer("samples"))));
+    std::vector<std::string> notes;
+    CAMSHAFT_ASSIGN(samples_,
+                    read_samples(graph, options_.all("data"),
+                                 static_cast<size_t>(options_.integer("samples")), notes));
+    print_notes(messages_, notes);
     if (!samples_.empty()) return ok_status();
     quantize::Sample sample;
     for (const ir::Tensor* input : graph.inputs()) {
@@ -202,20 +206,25 @@ class Verifier {
 
   Result<bool> compare() {
     std::vector<TensorReport> reports;
+    quantize::AgreementCounter counter;
+    const quantize::OutputsVisit visit = [&](std::span<const quantize::OutputPair> outputs) {
+      counter.add(outputs);
+    };
     if (against_float()) {
       CAMSHAFT_ASSIGN(reports,
                       quantize::compare_quantized(source(file_), reference(), samples_,
-                                                  run_options<quantize::SamplerOptions>()));
+                                                  run_options<quantize::SamplerOptions>(), visit));
     } else {
       auto options = run_options<quantize::EngineOptions>();
       options.optimization_level = static_cast<int>(options_.integer("level"));
       options.timing_cache_file = options_.text("timing-cache");
       CAMSHAFT_ASSIGN(quantize::EngineReport engine,
-                      quantize::compare_engine(source(file_), samples_, options));
+                      quantize::compare_engine(source(file_), samples_, options, visit));
       reports = std::move(engine.tensors);
       layers_ = std::move(engine.layers);
     }
     messages_.progress().clear();
+    agreements_ = counter.take();
     std::vector<TensorReport> outputs;
     for (const TensorReport& report : reports)
       if (report.is_output) outputs.push_back(report);
@@ -225,6 +234,7 @@ class Verifier {
                            : "quantized against float (the same network without Q/DQ)";
     if (options_.has("json")) {
       json_ = {{"comparison", what}, {"samples", samples_.size()}, {"tensors", list_json(reports)}};
+      if (!agreements_.empty()) json_["agreement"] = agreements_json();
       if (!layers_.empty()) json_["layers"] = layers_json();
       if (const tuner::LayerCheck* first = first_beyond()) json_["firstBeyondBound"] = first->layer;
     } else {
@@ -275,6 +285,20 @@ class Verifier {
     fmt::print("{}", table.text());
     if (shown < order.size()) fmt::print("… {} more (--top 0)\n", order.size() - shown);
     fmt::print("\n{}", output_table(reports).text());
+    for (const quantize::Agreement& agreement : agreements_) fmt::print("{}\n", agreement.text());
+  }
+
+  Json agreements_json() const {
+    Json list = Json::array();
+    for (const quantize::Agreement& agreement : agreements_) {
+      const bool is_top1 = agreement.kind == quantize::Agreement::Kind::kTop1;
+      list.push_back({{"output", agreement.output},
+                      {"kind", is_top1 ? "top1" : "boxes"},
+                      {"rows", agreement.rows},
+                      {"same", agreement.same}});
+      if (!is_top1) list.back()["coordinateError"] = agreement.coordinate_error;
+    }
+    return list;
   }
 
   Json layers_json() const {
@@ -395,6 +419,7 @@ class Verifier {
   quantize::Bound bound_;
   std::vector<quantize::Sample> samples_;
   std::vector<tuner::LayerCheck> layers_;
+  std::vector<quantize::Agreement> agreements_;
   Json json_;
 };
 

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """camexec end to end: sections and line forms of the log, JSON files, exit codes, errors."""
 import json
+import os
 import re
 import signal
+import stat
 import subprocess
 import time
 
@@ -238,13 +240,89 @@ def test_streams(camexec, conv_file):
     assert "Inference Streams: 3" in texts(result)
 
 
-def test_gpu_only_options_give_one_warning(camexec, conv_file):
-    result = camexec(f"--onnx={conv_file}", *QUICK, "--device=0", "--useCudaGraph", "--noTF32", "--memPoolSize=workspace:1024")
+def test_options_without_effect_give_one_warning_with_reasons(camexec, conv_file):
+    result = camexec(f"--onnx={conv_file}", *QUICK, "--device=0", "--useCudaGraph", "--noTF32", "--explicitBatch",
+                     "--memPoolSize=workspace:1024")
     assert result.code == 0
-    warnings = [line for line in result.err.splitlines() if "GPUs only" in line]
+    warnings = [line for line in result.err.splitlines() if "Without effect here" in line]
     assert len(warnings) == 1
-    for name in ["--device", "--useCudaGraph", "--noTF32", "--memPoolSize"]:
-        assert name in warnings[0]
+    for reason in ["--device (there is one device", "--useCudaGraph (there are no CUDA graphs", "--memPoolSize (there are no memory pools"]:
+        assert reason in warnings[0]
+    always = [line for line in texts(result) if line.startswith("Always so: ")]
+    assert len(always) == 1 and "--noTF32 (" in always[0] and "--explicitBatch (" in always[0]
+
+
+def test_batches(camexec, dynamic_file, conv_file):
+    eight = camexec(f"--onnx={dynamic_file}", "--batch=8", *QUICK, "--explicitBatch", "--saveEngine=e.engine")
+    assert eight.code == 0 and "Input binding for x with dimensions 8x3x16x16 is created." in texts(eight)
+    assert "no effect" not in eight.err and "Without effect" not in eight.err
+    upto = camexec(f"--onnx={dynamic_file}", "--maxBatch=4", "--batch=2", *QUICK, "--dumpOptimizationProfile")
+    assert "Model input x (profile 0): min=1x3x16x16, opt=2x3x16x16, max=4x3x16x16" in texts(upto)
+    fixed = camexec(f"--onnx={conv_file}", "--batch=8", *QUICK)
+    assert fixed.code == 1 and "input 'x' has the fixed shape 1x3x16x16" in fixed.err
+    assert camexec(f"--onnx={conv_file}", "--batch=1", *QUICK).code == 0
+    assert camexec("--loadEngine=e.engine", "--batch=4", *QUICK).code == 1  # the engine is for 8
+
+
+def test_options_of_8x_do_what_they_say(camexec, conv_file):
+    lines = texts(camexec(f"--onnx={conv_file}", *QUICK, "--heuristic", "--minTiming=3", "--avgTiming=1", "--verbose"))
+    assert "BuilderOptimizationLevel: 2" in lines
+    assert "minTiming: 3" in lines
+
+
+def test_a_portable_engine_runs_on_lesser_machines(camexec, conv_file):
+    quick = [f"--onnx={conv_file}", "--skipInference"]
+    assert camexec(*quick, "--saveEngine=plain.engine").code == 0
+    assert camexec(*quick, "--saveEngine=portable.engine", "--portable").code == 0
+    assert camexec(*quick, "--saveEngine=ampere.engine", "--hardwareCompatibilityLevel=ampere+").code == 0
+    lesser = {"CAMSHAFT_ISA": "scalar"}
+    for name in ["portable", "ampere"]:
+        assert camexec(f"--loadEngine={name}.engine", *QUICK, env=lesser).code == 0
+    plain = camexec("--loadEngine=plain.engine", *QUICK, env=lesser)
+    assert plain.code == 0 or "portable" in plain.err
+
+
+def test_times_of_alike_layers_are_not_called_a_cache(camexec, camshaft, tmp_path):
+    w, _ = conftest.weights()
+    w = np.concatenate([w, w, w], 1)[:, :8]
+    attributes = [onnx.ints_attribute("pads", [1, 1, 1, 1]), onnx.ints_attribute("kernel_shape", [3, 3])]
+    nodes = [onnx.node("Conv", [f"t{k}", "w"], [f"t{k + 1}"], f"conv{k}", attributes) for k in range(4)]
+    (tmp_path / "alike.onnx").write_bytes(onnx.model(nodes, [onnx.value_info("t0", [1, 8, 16, 16])],
+                                                     [onnx.value_info("t4", [1, 8, 16, 16])], [onnx.tensor("w", w)]))
+    plain = camshaft("build", "alike.onnx")
+    assert re.search(r"^built +in .*: \d+ tactics timed, \d+ times taken over from alike layers$", plain.out, re.M), plain.out
+    cached = ["build", "alike.onnx", "--timing-cache", "t.cache"]
+    camshaft(*cached)
+    assert re.search(r"^built +in .*: 0 tactics timed, \d+ times from the timing cache$", camshaft(*cached).out, re.M)
+
+
+def test_wrong_kinds_of_files_are_said_to_be_so(camexec, conv_file, tmp_path):
+    assert camexec(f"--onnx={conv_file}", "--skipInference", "--saveEngine=e.engine").code == 0
+    swapped = camexec("--onnx=e.engine")
+    assert swapped.code == 1 and "--onnx: e.engine is an engine; use --loadEngine=e.engine" in swapped.err
+    model = camexec(f"--loadEngine={conv_file}")
+    assert model.code == 1 and f"is an ONNX model; use --onnx={conv_file}" in model.err
+    assert "--onnx: no file is named" in camexec("--onnx=").err
+    assert "--saveEngine: no file is named" in camexec(f"--onnx={conv_file}", "--saveEngine=").err
+
+
+@pytest.mark.parametrize("option", ["saveEngine", "exportLayerInfo", "exportProfile", "exportTimes", "exportOutput", "exportTrace",
+                                    "timingCacheFile"])
+def test_paths_are_checked_before_the_work(camexec, conv_file, tmp_path, option):
+    for path in ["no/such/folder/file", "."]:
+        result = camexec(f"--onnx={conv_file}", *QUICK, f"--{option}={path}")
+        assert result.code == 1 and f"--{option}: " in result.err and path in result.err
+        assert not any(line.startswith("Start parsing") for line in texts(result))
+    assert camexec(f"--onnx={conv_file}", *QUICK, "--exportTimes=/dev/null").code == 0
+    assert not open("/dev/null", "rb").read() and stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+def test_formats_of_inputs_are_the_networks_own(camexec, conv_file):
+    refused = camexec(f"--onnx={conv_file}", *QUICK, "--inputIOFormats=int8:chw")
+    assert refused.code == 1 and "--inputIOFormats=int8:chw: 'x' is float" in refused.err
+    assert camexec(f"--onnx={conv_file}", *QUICK, "--inputIOFormats=fp32:chw", "--outputIOFormats=fp32:chw").code == 0
+    unknown = camexec(f"--onnx={conv_file}", *QUICK, "--loadRefOutputs=nosuch:conv.onnx", "--accuracyThreshold=1")
+    assert unknown.code == 1 and "the model has no output 'nosuch'" in unknown.err
 
 
 @pytest.mark.parametrize("words, wanted", [
@@ -291,8 +369,9 @@ def test_nothing_half_written(camexec, conv_file, tmp_path):
 def test_help(camexec):
     result = camexec("--help")
     assert result.code == 0
-    for text in ["=== Build Options ===", "--onnx=FILE", "[GPU only: accepted with a warning]", "[not in this version]"]:
+    for text in ["=== Build Options ===", "--onnx=FILE", "[no effect here]", "[always so]", "[not in this version]"]:
         assert text in result.out
+    assert max(map(len, result.lines)) <= 100
 
 
 def test_random_integers_that_do_not_fit_are_replaced(camexec, tmp_path):

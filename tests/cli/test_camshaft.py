@@ -102,7 +102,7 @@ def test_bench_keeps_inputs_for_the_layer_table(camshaft, tmp_path):
     (tmp_path / "gather.onnx").write_bytes(gather)
     result = camshaft("bench", "gather.onnx", "--duration=0.05", "--warm-up=0")
     assert result.code == 0, result.err
-    assert "zeros and ones" in result.err and re.search(r"^pick +\d", result.out, re.M)
+    assert "zeros and ones" in result.err and re.search(r"^ *\d+  pick +\d", result.out, re.M)
 
 
 def test_inspect(camshaft, conv_file, tmp_path):
@@ -150,6 +150,7 @@ def test_errors_are_one_line_and_exit_1(camshaft, conv_file, words, wanted):
 def test_help_of_every_command(camshaft):
     commands = re.findall(r"^  (\w+)  +\S", camshaft("help").out, re.M)
     assert {"build", "run", "bench", "inspect", "explain"} <= set(commands)
-    for command in ["build", "run", "bench", "inspect", "explain"]:
+    for command in ["build", "run", "bench", "inspect", "explain", "quantize", "verify"]:
         result = camshaft(command, "--help")
         assert result.code == 0 and result.out.startswith(f"usage: camshaft {command} ")
+        assert max(map(len, result.lines)) <= 100
