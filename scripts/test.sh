@@ -5,6 +5,8 @@ cd "$(dirname "$0")/.."
 PYTHON=${PYTHON:-/usr/bin/python3}
 export PYTHON
 
+said=$(mktemp -d)
+trap 'rm -rf "$said"' EXIT
 failed=()
 step() {
   local name=$1 start=$SECONDS
@@ -15,18 +17,18 @@ step() {
 }
 
 build() { cmake --preset release >/dev/null && cmake --build --preset release; }
-unit() { ctest --preset release --timeout 1200 -j "$(nproc)"; }
+unit() { ctest --preset release --timeout 1200 -j "$(nproc)" | tee "$said/ctest"; }
 # ctest shows only what failed; how many recorded answers agreed is worth a look each time.
 counts() {
   grep -hE '[0-9]+ passed, [0-9]+ failed|[0-9]+ identical|byte for byte$|documents, the seed|no recorded answers' \
     build/release/Testing/Temporary/LastTest.log || echo "none were asked"
 }
-python_tests() { "$PYTHON" -m pytest -q tests --ignore=tests/project; }
+python_tests() { "$PYTHON" -m pytest -q tests --ignore=tests/project | tee "$said/pytest"; }
 # 77: no package index to take the wheel's tools from.
 wheel() {
   local code=0
   scripts/test_wheel.sh || code=$?
-  [ $code -eq 77 ] && echo "skipped: no package index, so no wheel (1 suite)" && return 0
+  [ $code -eq 77 ] && echo "skipped: no package index, so no wheel (1 suite)" && echo wheel >>"$said/suites" && return 0
   return $code
 }
 
@@ -42,4 +44,4 @@ if [ ${#failed[@]} -gt 0 ]; then
   echo "FAILED: ${failed[*]}"
   exit 1
 fi
-echo "all tests passed"
+"$PYTHON" scripts/verdict.py "$said/ctest" build/release/Testing/Temporary/LastTest.log "$said/pytest" "$said/suites"
