@@ -13,6 +13,7 @@
 #include "cli/bindings.h"
 #include "cli/camexec_options.h"
 #include "cli/camexec_report.h"
+#include "cli/memory_meter.h"
 #include "cli/session.h"
 #include "cli/trace_export.h"
 #include "cli/wording.h"
@@ -159,13 +160,16 @@ class Camexec {
   }
 
   Result<Engine> build() {
+    MemoryMeter memory(console_, words_);
     CAMSHAFT_ASSIGN(Model model, parse());
+    memory.report("parsing the network");
     CAMSHAFT_ASSIGN(const BuildOptions build_options, this->build_options(model));
     const Clock::time_point start = Clock::now();
     BuildStatistics statistics;
     Result<Engine> engine = camshaft::build(std::move(model), build_options, &statistics);
     console_.progress().clear();
     CAMSHAFT_TRY(engine.status());
+    memory.report("building the engine");
     console_.info("Engine built in {:g} sec.", seconds_since(start));
     console_.verbose("Graph optimization {:g} s, tactic timing {:g} s: {}",
                      statistics.graph_seconds, statistics.timing_seconds, timing_text(statistics));
@@ -382,15 +386,24 @@ class Camexec {
     return ok_status();
   }
 
+  // What stays in memory while the engine is there, and what every context adds.
+  void print_memory(const Engine& engine) {
+    console_.verbose("Total per-runner host persistent memory is {}", engine.info().weight_bytes);
+    console_.verbose("Total Activation Memory: {}", contexts_[0].activation_bytes());
+    console_.verbose("Activation memory: {:g} MiB, workspace: {:g} MiB per context",
+                     mebibytes(contexts_[0].activation_bytes()),
+                     mebibytes(contexts_[0].workspace_bytes()));
+  }
+
   Status infer(const Engine& engine) {
+    MemoryMeter memory(console_, words_);
     CAMSHAFT_TRY(create_contexts(engine));
+    memory.report("IExecutionContext creation");
     CAMSHAFT_ASSIGN(NamedTensors given, read_inputs(camexec_.pairs[0]));
     CAMSHAFT_ASSIGN(InputSet inputs,
                     InputSet::create(contexts_[0], camexec_.shapes, std::move(given)));
     CAMSHAFT_TRY(bind(inputs));
-    console_.verbose("Activation memory: {:g} MiB, workspace: {:g} MiB per context",
-                     mebibytes(contexts_[0].activation_bytes()),
-                     mebibytes(contexts_[0].workspace_bytes()));
+    print_memory(engine);
     CAMSHAFT_TRY(report_layers(engine, &contexts_[0]));
     CAMSHAFT_TRY(measure_all(engine));
     if (options_.has("exportTrace")) {

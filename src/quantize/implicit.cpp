@@ -126,7 +126,8 @@ Result<PrecisionReport> apply_precision(ir::Graph& graph, const PrecisionOptions
   if (has_quantization(graph)) {
     if (options.scales != nullptr)
       report.warnings.emplace_back(
-          "the network has Q/DQ: its own scales are used, the calibration cache is not");
+          "Calibrator won't be used in explicit precision mode: the network has Q/DQ, and its own "
+          "scales are used");
     const std::vector<std::string> patterns = patterns_of(options.precisions, DataType::kFloat);
     if (options.constraints != Constraints::kNone && !patterns.empty())
       CAMSHAFT_TRY(keep_in_float(graph, patterns));

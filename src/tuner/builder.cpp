@@ -67,6 +67,8 @@ class Build {
     describe();
     CAMSHAFT_TRY(optimize());
     statistics_.graph_seconds = seconds_since(start);
+    log(Severity::kVerbose, "Graph construction and optimization completed in {:.6g} seconds.",
+        statistics_.graph_seconds);
     load_cache();
     const Clock::time_point timing_start = Clock::now();
     CAMSHAFT_TRY(choose_and_write());

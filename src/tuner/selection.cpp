@@ -536,7 +536,7 @@ void Selector::note(const Layer& layer, engine::Candidate candidate) {
   notes_[&layer].push_back(std::move(candidate));
 }
 
-Kernel Selector::reformat_kernel(const kernels::Problem& problem) {
+Kernel Selector::reformat_kernel(const kernels::Problem& problem, std::string_view tensor) {
   const auto [entry, is_new] = reformats_.try_emplace(problem_key(problem));
   Option& option = entry->second;
   if (!is_new) return option.kernel;
@@ -557,7 +557,8 @@ Kernel Selector::reformat_kernel(const kernels::Problem& problem) {
   if (!measure(*problem.layer, problem, tactics, us).ok() ||
       !choose_threads(*problem.layer, problem, nullptr, scales, tactics, us, option, nullptr).ok())
     option.kernel = {tactics[0], 0, us[0]};
-  log_times("Autotuning Reformat", "Optimizer Reformat (Reformat)", problem, tactics, us);
+  log_times("Autotuning Reformat", fmt::format("Optimizer Reformat(<in> -> {}) (Reformat)", tensor),
+            problem, tactics, us);
   return option.kernel;
 }
 
@@ -568,7 +569,7 @@ double Selector::reformat_us(const Tensor& tensor, const Formats& formats) {
   layer.inputs = layer.outputs = {const_cast<Tensor*>(&tensor)};
   const LayerProblem made = make_problem(layer, formats, *context_.opt, context_.threads);
   if (!made.layer) return 1;
-  return reformat_kernel(made.problem).us;
+  return reformat_kernel(made.problem, tensor.name).us;
 }
 
 void Selector::choose(const ir::Graph& graph, std::vector<LayerOptions>& options,

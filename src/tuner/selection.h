@@ -45,8 +45,8 @@ class Selector {
   // Adds the choices of a graph and of the bodies inside it.
   Status select(ir::Graph& graph, Choices& choices);
 
-  // The fastest way to run a Reformat layer.
-  Kernel reformat_kernel(const kernels::Problem& problem);
+  // The fastest way to run a Reformat layer; the log says of which tensor.
+  Kernel reformat_kernel(const kernels::Problem& problem, std::string_view tensor = "<out>");
 
   // Microseconds with all data tensors linear, and all channel last; kNoKernel: only the reference
   // kernel can.

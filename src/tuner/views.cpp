@@ -142,7 +142,9 @@ class Finder {
     choice.is_view = true;
     choice.kernel = {};
     views_[&y] = {&x, axis, layer.as<ir::SliceAttrs>().start[axis]};
-    report("SliceElimination", layer, true, "Eliminating slice " + layer.name);
+    report("SliceElimination", layer, true,
+           fmt::format("Eliminating slice {} by retargeting {} from {} to {}", layer.name, y.name,
+                       y.name, x.name));
   }
 
   // --- concats
@@ -153,13 +155,14 @@ class Finder {
     if (graph_.is_output(tensor)) return "it is a network output";
     if (std::count(concat.inputs.begin(), concat.inputs.end(), tensor) != 1)
       return "it is used twice";
-    if (views_.count(tensor)) return "it is a part of another tensor already";
+    // Made in this place it would be written over, or write over, what else lies there.
+    if (views_.count(tensor)) return "of stomping hazard: it is a part of another tensor already";
     if (made_format(*tensor) != format) return "it is made in another format";
     if (made_type(*tensor) != choices_.at(&concat).formats.output_type)
       return "it is made in another type";
     const Layer& producer = *tensor->producer;
     const Choice& choice = choices_.at(&producer);
-    if (choice.is_view) return "it is a view";
+    if (choice.is_view) return "of stomping hazard: it is a view of another tensor";
     if (!producer.bodies.empty() || !shape_known(*tensor))
       return "its place is known only at run time";
     const Tensor& whole = *concat.outputs[0];
