@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Detects objects in a photo with YOLOX and draws them: an engine (or an ONNX file) and a picture
 // in, a PNG out. Uses the public API only. usage: yolox_demo ENGINE|MODEL.onnx PHOTO OUT.png
+// `yolox_demo --input PHOTO OUT.npy` writes what the network would be given: data to calibrate
+// with.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -243,16 +245,40 @@ camshaft::Status detect(const camshaft::Engine& engine, const Image& image,
   return {};
 }
 
+// The network's input for the photo, 1x3x416x416 floats, as NumPy stores them.
+bool write_input(const Image& image, const char* file) {
+  constexpr int kSize = 416;
+  float scale = 1;
+  const std::vector<float> planes = letterbox(image, kSize, scale);
+  std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 3, 416, 416), }";
+  header.resize(117, ' ');  // with magic, version, length and the line's end: 128
+  header += '\n';
+  std::FILE* out = std::fopen(file, "wb");
+  if (out == nullptr) return false;
+  const unsigned char start[10] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, 118, 0};
+  std::fwrite(start, 1, sizeof start, out);
+  std::fwrite(header.data(), 1, header.size(), out);
+  const bool good = std::fwrite(planes.data(), 4, planes.size(), out) == planes.size();
+  return std::fclose(out) == 0 && good;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc != 4) {
-    std::fprintf(stderr, "usage: %s ENGINE|MODEL.onnx PHOTO OUT.png\n", argv[0]);
+    std::fprintf(stderr,
+                 "usage: %s ENGINE|MODEL.onnx PHOTO OUT.png\n       %s --input PHOTO OUT.npy\n",
+                 argv[0], argv[0]);
     return 1;
   }
   Image image;
   if (!read_image(argv[2], image)) {
     std::fprintf(stderr, "error: %s: not a picture that can be read\n", argv[2]);
+    return 1;
+  }
+  if (std::strcmp(argv[1], "--input") == 0) {
+    if (write_input(image, argv[3])) return 0;
+    std::fprintf(stderr, "error: %s: cannot be written\n", argv[3]);
     return 1;
   }
   auto engine = open(argv[1]);
