@@ -10,6 +10,7 @@ from typing import Any, Iterator, Union
 import numpy as np
 
 from . import _core, arrays
+from .errors import FileError
 
 ModelLike = Union[str, "os.PathLike[str]", bytes, Any]
 """A path, the bytes of an ONNX file, or an ``onnx.ModelProto``."""
@@ -45,6 +46,16 @@ class TensorInfo:
 
 def tensor_infos(infos: list[_core.TensorInfo]) -> list[TensorInfo]:
     return [TensorInfo(info.name, None if info.shape is None else tuple(info.shape), info.dtype) for info in infos]
+
+
+def _blocks(path: pathlib.Path) -> Iterator[bytes]:
+    """:raises FileError: it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            while block := file.read(1 << 20):
+                yield block
+    except OSError as error:
+        raise FileError(f"{path}: {error.strerror}") from error
 
 
 class Source:
@@ -84,9 +95,7 @@ class Source:
         folder = self.external_data
         if self.path is not None:
             folder = self.path.parent
-            with open(self.path, "rb") as file:
-                while block := file.read(1 << 20):
-                    yield block
+            yield from _blocks(self.path)
         else:
             yield self._bytes or b""
         for path in sorted(folder.iterdir()) if folder is not None and self._names_external_data() else ():
@@ -98,10 +107,9 @@ class Source:
         """TensorProto.external_data has a key "location": the word is in every file that stores weights elsewhere."""
         if self._bytes is not None:
             return b"location" in self._bytes
-        with open(self.path, "rb") as file:
-            tail = b""
-            while block := file.read(1 << 20):
-                if b"location" in tail + block:
-                    return True
-                tail = block[-8:]
+        tail = b""
+        for block in _blocks(self.path):
+            if b"location" in tail + block:
+                return True
+            tail = block[-8:]
         return False

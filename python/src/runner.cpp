@@ -114,12 +114,17 @@ void Runner::release(std::unique_ptr<Slot> slot) {
   freed_.notify_one();
 }
 
+int Runner::output_of(nb::handle name) const {
+  std::string text;
+  if (!nb::try_cast(name, text, false)) refuse("names of outputs are strings");
+  return output_index(text);
+}
+
 std::vector<bool> Runner::wanted_outputs(nb::handle names) const {
   const size_t count = engine_.outputs().size();
   if (names.is_none()) return std::vector<bool>(count, true);
   std::vector<bool> wanted(count, false);
-  for (const nb::handle name : names)
-    wanted[static_cast<size_t>(output_index(nb::cast<std::string>(name)))] = true;
+  for (const nb::handle name : names) wanted[static_cast<size_t>(output_of(name))] = true;
   return wanted;
 }
 
@@ -136,8 +141,11 @@ std::vector<Array> Runner::read_feed(nb::handle feed) const {
     inputs.push_back(input_array(value, infos[k].type, infos[k].name));
   }
   if (static_cast<size_t>(PyDict_Size(feed.ptr())) != infos.size())
-    for (const auto& item : nb::borrow<nb::dict>(feed))
-      input_index(nb::cast<std::string>(item.first));
+    for (const auto& item : nb::borrow<nb::dict>(feed)) {
+      std::string name;
+      if (!nb::try_cast(item.first, name, false)) refuse("names of inputs are strings");
+      input_index(name);
+    }
   return inputs;
 }
 
@@ -232,7 +240,7 @@ nb::list Runner::run(nb::handle names, nb::handle feed) {
     for (nb::object& result : call.results) results.append(std::move(result));
   } else {
     for (const nb::handle name : names)
-      results.append(call.results[static_cast<size_t>(output_index(nb::cast<std::string>(name)))]);
+      results.append(call.results[static_cast<size_t>(output_of(name))]);
   }
   return results;
 }

@@ -51,6 +51,7 @@ class Runner {
   std::unique_ptr<Slot> acquire();
   std::unique_ptr<Slot> make_slot();
   void release(std::unique_ptr<Slot> slot);
+  int output_of(nb::handle name) const;
   std::vector<bool> wanted_outputs(nb::handle names) const;
   std::vector<Array> read_feed(nb::handle feed) const;
   void set_inputs(Slot& slot, const std::vector<Array>& inputs) const;

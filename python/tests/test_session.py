@@ -158,6 +158,26 @@ def test_binding_reads_and_writes_in_place(matmul):
         binding.bind_output("y", frozen)
 
 
+def test_inputs_of_unknown_rank():
+    proto = model([helper.make_node("Neg", ["x"], ["y"])], [helper.make_tensor_value_info("x", TensorProto.FLOAT, None)],
+                  [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+    session = camshaft.Session(proto)
+    assert session.get_inputs()[0].shape is None
+    for shape in ((2, 3), (5,), (), (1, 2, 3, 4), (2, 3)):
+        y, = session.run({"x": np.ones(shape, "f")})
+        assert y.shape == shape and (y == -1).all()
+
+
+def test_names_are_strings_and_files_exist(conv, image, tmp_path):
+    session = camshaft.Session(conv)
+    for names, feed in (([1], {"x": image}), (None, {"x": image, 2: image})):
+        with pytest.raises(camshaft.InvalidArgument, match="are strings"):
+            session.run(names, feed)
+    for path in (tmp_path / "none.onnx", tmp_path):
+        with pytest.raises(camshaft.FileError):
+            camshaft.Session(path)
+
+
 def test_bindings_follow_shapes():
     weights = np.ones((1, 1, 5), "f")  # as below: the first engine is for the first shape only
     proto = model([helper.make_node("Conv", ["x", "w"], ["y"])], [value("x", TensorProto.FLOAT, [1, 1, "n"])],

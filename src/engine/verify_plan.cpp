@@ -171,7 +171,7 @@ Status verify_profiles(const Plan& plan, const std::vector<Profile>& profiles) {
       for (const int k : plan.inputs)
         if (plan.tensors[k].name == range.input) input = &plan.tensors[k];
       if (!input) return corrupt("a profile names {}, which is not an input", range.input);
-      const size_t rank = input->shape.size();
+      const size_t rank = input->has_rank ? input->shape.size() : range.opt.size();
       if (range.min.size() != rank || range.opt.size() != rank || range.max.size() != rank)
         return corrupt("the profile of {} has another rank", range.input);
       for (size_t d = 0; d < rank; ++d)
