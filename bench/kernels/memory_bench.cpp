@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "ir/program.h"
-#include "kernels/kernel.h"
+#include "kernels/prepared.h"
 #include "kernels/probe.h"
 
 namespace camshaft::kernels {
@@ -328,13 +328,13 @@ double seconds_since(Clock::time_point start) {
 }
 
 // Best time of a run: batches of at least 20 us, for the given time in all.
-double best_seconds(const Tactic& tactic, const KernelArgs& args, double seconds) {
-  tactic.run(args);
+double best_seconds(const BoundKernel& kernel, double seconds) {
+  static_cast<void>(kernel.run());
   int batch = 1;
   double best = 1e9;
   for (const Clock::time_point begin = Clock::now(); seconds_since(begin) < seconds;) {
     const Clock::time_point start = Clock::now();
-    for (int k = 0; k < batch; ++k) tactic.run(args);
+    for (int k = 0; k < batch; ++k) static_cast<void>(kernel.run());
     const double elapsed = seconds_since(start);
     best = std::min(best, elapsed / batch);
     if (elapsed < 20e-6) batch *= 2;
@@ -372,9 +372,10 @@ void time_tactic(const Options& options, const BenchLayer& layer, const Tactic& 
   args.inputs = in_views, args.outputs = out_views;
   args.packed = packed.get();
   args.pool = &pool;
-  const Bytes workspace = allocate(tactic.workspace_bytes(args));
-  args.workspace = workspace.get();
-  const double seconds = best_seconds(tactic, args, options.seconds);
+  BoundKernel kernel(tactic, args);
+  const Bytes workspace = allocate(kernel.workspace_bytes());
+  kernel.set_workspace(workspace.get());
+  const double seconds = best_seconds(kernel, options.seconds);
   std::printf("%-24s %-34s %-7s %c>%c %9.2f us %7.1f GB/s %5.0f%%  predicted %8.2f us\n",
               layer.name.c_str(), tactic.name, std::string(isa_name(tactic.isa)).c_str(),
               in == Format::kLinear ? 'L' : 'C', out == Format::kLinear ? 'L' : 'C', seconds * 1e6,

@@ -213,7 +213,62 @@ struct Reader {
   }
 };
 
+// "axis:int64 mode:enum(linear cubic )" …
+struct FieldLister {
+  std::string text;
+
+  template <class T>
+  void operator()(const char* name, const T&) {
+    text += fmt::format(" {}:", name);
+    if constexpr (std::is_enum_v<T>)
+      for (int k = 0; k < kEnumEnd<T>; ++k)
+        text += fmt::format("{}|", ir::enum_name(static_cast<T>(k)));
+    else
+      text += type_text<T>();
+  }
+
+  template <class T>
+  static std::string_view type_text() {
+    if constexpr (std::is_same_v<T, bool>)
+      return "bool";
+    else if constexpr (std::is_same_v<T, int64_t>)
+      return "int";
+    else if constexpr (std::is_same_v<T, float>)
+      return "float";
+    else if constexpr (std::is_same_v<T, double>)
+      return "double";
+    else if constexpr (std::is_same_v<T, std::string>)
+      return "text";
+    else if constexpr (std::is_same_v<T, ir::Ints>)
+      return "ints";
+    else if constexpr (std::is_same_v<T, std::vector<float>>)
+      return "floats";
+    else if constexpr (std::is_same_v<T, std::vector<std::string>>)
+      return "texts";
+    else if constexpr (std::is_same_v<T, ir::Program>)
+      return "program";
+    else if constexpr (std::is_same_v<T, ir::Shape>)
+      return "shape";
+    else {
+      static_assert(std::is_same_v<T, std::vector<ir::GenericAttribute>>);
+      return "generics";
+    }
+  }
+};
+
 }  // namespace
+
+std::string attribute_layouts() {
+  FieldLister lister;
+  for (int k = 0; k <= static_cast<int>(ir::LayerKind::kGeneric); ++k) {
+    const auto kind = static_cast<ir::LayerKind>(k);
+    lister.text += ir::kind_name(kind);
+    const ir::Attrs attrs = ir::default_attrs(kind);
+    std::visit([&](const auto& a) { std::decay_t<decltype(a)>::fields(a, lister); }, attrs);
+    lister.text += '\n';
+  }
+  return lister.text;
+}
 
 int64_t dim_code(ir::Dim dim) {
   return dim.is_known() ? dim.extent() : -1 - int64_t{dim.symbol_id()};

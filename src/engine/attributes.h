@@ -15,6 +15,9 @@ flatbuffers::Offset<AttributeVector> store_attributes(flatbuffers::FlatBufferBui
 Result<ir::Attrs> read_attributes(ir::LayerKind kind, const AttributeVector* stored,
                                   int num_symbols);
 
+// Every kind and attribute struct: names and types of the fields, values of the enums.
+std::string attribute_layouts();
+
 int64_t dim_code(ir::Dim dim);
 Result<ir::Dim> dim_from_code(int64_t code, int num_symbols);
 Result<ir::Shape> shape_from_codes(const flatbuffers::Vector<int64_t>* codes, int num_symbols);

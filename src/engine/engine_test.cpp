@@ -112,14 +112,22 @@ EngineParts sample(uint32_t seed) {
 }
 
 void repair_checksums(std::vector<std::byte>& bytes) {
-  FileHeader header;
-  std::memcpy(&header, bytes.data(), sizeof header);
+  FileHeader header = read_header(bytes.data());
   header.plan_hash = hash_bytes(std::span(bytes).subspan(header.plan_offset, header.plan_bytes));
   header.weights_hash =
       hash_chunks(std::span(bytes).subspan(header.weights_offset, header.weights_bytes), 1);
-  header.header_hash =
-      hash_bytes(std::as_bytes(std::span(&header, 1)).first(offsetof(FileHeader, header_hash)));
-  std::memcpy(bytes.data(), &header, sizeof header);
+  header.header_hash = hash_of(header);
+  write_header(header, bytes.data());
+}
+
+std::string refusal_with(std::vector<std::byte> bytes, uint32_t format_version, uint32_t layout) {
+  FileHeader header = read_header(bytes.data());
+  header.format_version = format_version;
+  header.layout = layout;
+  write_header(header, bytes.data());
+  repair_checksums(bytes);
+  const auto loaded = Engine::load(bytes);
+  return loaded.ok() ? "" : loaded.status().message();
 }
 
 TEST(EngineFile, KeepsEverything) {
@@ -188,8 +196,7 @@ TEST(EngineFile, EveryChangedByteIsNoticed) {
 // Behind a right checksum, any plan must be refused or safe to look at.
 TEST(EngineFile, MalformedPlansAreRefused) {
   const std::vector<std::byte> good = serialize(sample(6));
-  FileHeader header;
-  std::memcpy(&header, good.data(), sizeof header);
+  const FileHeader header = read_header(good.data());
   std::mt19937 generator(7);
   int refused = 0;
   for (int round = 0; round < 20000; ++round) {
@@ -205,16 +212,39 @@ TEST(EngineFile, MalformedPlansAreRefused) {
   EXPECT_GT(refused, 1000);
 }
 
+// A field or an enum's value that changes makes another layout, and that is refused.
+TEST(EngineFile, OtherFormatsAndLayoutsAreRefusedWithOneLine) {
+  const std::vector<std::byte> bytes = serialize(sample(8));
+  const std::string layout = stored_layout();
+  EXPECT_EQ(refusal_with(bytes, kFormatVersion, layout_hash(layout)), "");
+  EXPECT_EQ(refusal_with(bytes, 1, layout_hash(layout)),
+            "engine format 1, this version reads 2: build the engine again");
+  const std::pair<const char*, const char*> changes[] = {
+      {"FoldedHeader{is_folded:i4 low:f4", "FoldedHeader{is_folded:i8 low:f4"},  // a size
+      {"multiplier:i4 addend:i4", "addend:i4 multiplier:i4"},                    // an order
+      {"op:e2 a:i2", "op:e2 a:i2 d:i2"},                                         // a field more
+      {" groups:int", " groups:ints"},                                           // an attribute
+      {"hard_swish ", "hard_swish new_op "},                                     // a value
+  };
+  for (const auto& [from, to] : changes) {
+    std::string changed = layout;
+    ASSERT_NE(changed.find(from), std::string::npos) << from << " in\n" << layout;
+    changed.replace(changed.find(from), std::strlen(from), to);
+    const std::string message = refusal_with(bytes, kFormatVersion, layout_hash(changed));
+    EXPECT_NE(message.find("build the engine again"), std::string::npos) << message;
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  }
+}
+
 TEST(EngineFile, ForeignAndNewerFilesGetTheirOwnMessage) {
   std::vector<std::byte> bytes = serialize(sample(8));
   const std::string text = "ONNX is something else altogether, and long enough to be a header.";
   EXPECT_NE(
       Engine::load(std::as_bytes(std::span(text))).status().message().find("not a Camshaft engine"),
       std::string::npos);
-  FileHeader header;
-  std::memcpy(&header, bytes.data(), sizeof header);
+  FileHeader header = read_header(bytes.data());
   header.format_version = kFormatVersion + 1;
-  std::memcpy(bytes.data(), &header, sizeof header);
+  write_header(header, bytes.data());
   EXPECT_NE(Engine::load(bytes).status().message().find("build the engine again"),
             std::string::npos);
   EXPECT_EQ(Engine::load("/nonexistent/engine").status().code(), ErrorCode::kIo);

@@ -70,15 +70,18 @@ Status copy_bytes(std::span<const std::byte> bytes, Storage& storage) {
 Status check_header(const Storage& storage, FileHeader& header) {
   if (storage.bytes < sizeof kMagic || std::memcmp(storage.data, kMagic, sizeof kMagic) != 0)
     return corrupt("not a Camshaft engine");
-  if (storage.bytes < sizeof header)
+  if (storage.bytes < kHeaderBytes)
     return corrupt("the file is truncated: {} bytes", storage.bytes);
-  std::memcpy(&header, storage.data, sizeof header);
+  header = read_header(storage.data);
   if (header.format_version != kFormatVersion)
     return corrupt("engine format {}, this version reads {}: build the engine again",
                    header.format_version, kFormatVersion);
-  const auto hashed = std::span(storage.data, offsetof(FileHeader, header_hash));
-  if (header.header_bytes != sizeof header || header.header_hash != hash_bytes(hashed))
+  if (header.header_bytes != kHeaderBytes || header.header_hash != hash_of(header))
     return corrupt("the header is damaged");
+  if (header.layout != own_layout())
+    return corrupt(
+        "engine format {} of layout {:08x}, this build reads {:08x}: build the engine again",
+        header.format_version, header.layout, own_layout());
   if (header.file_bytes != storage.bytes)
     return corrupt("the file is {}: {} of {} bytes",
                    header.file_bytes > storage.bytes ? "truncated" : "too long", storage.bytes,
@@ -102,7 +105,7 @@ Status check_sections(const Storage& storage, const FileHeader& header) {
       if (storage.data[k] != std::byte{0}) return false;
     return true;
   };
-  if (!zero(sizeof header, header.plan_offset) ||
+  if (!zero(kHeaderBytes, header.plan_offset) ||
       !zero(header.plan_offset + header.plan_bytes, header.weights_offset))
     return corrupt("the padding is damaged");
   const auto weights = std::span(storage.data + header.weights_offset, header.weights_bytes);

@@ -166,10 +166,11 @@ std::vector<std::byte> serialize(const EngineParts& parts) {
   const auto plan_bytes = std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize()));
 
   FileHeader header = {};
-  std::memcpy(header.magic, kMagic, sizeof kMagic);
+  std::copy(std::begin(kMagic), std::end(kMagic), header.magic);
   header.format_version = kFormatVersion;
-  header.header_bytes = sizeof(FileHeader);
+  header.header_bytes = kHeaderBytes;
   header.required_isa = required_isa(parts.plan);
+  header.layout = own_layout();
   header.plan_offset = kSectionAlignment;
   header.plan_bytes = plan_bytes.size();
   header.plan_hash = hash_bytes(plan_bytes);
@@ -177,11 +178,10 @@ std::vector<std::byte> serialize(const EngineParts& parts) {
   header.weights_bytes = parts.weights.size();
   header.weights_hash = hash_chunks(parts.weights, default_num_threads());
   header.file_bytes = header.weights_offset + header.weights_bytes;
-  header.header_hash =
-      hash_bytes(std::as_bytes(std::span(&header, 1)).first(offsetof(FileHeader, header_hash)));
+  header.header_hash = hash_of(header);
 
   std::vector<std::byte> bytes(header.file_bytes);
-  std::memcpy(bytes.data(), &header, sizeof header);
+  write_header(header, bytes.data());
   std::memcpy(bytes.data() + header.plan_offset, plan_bytes.data(), plan_bytes.size());
   if (!parts.weights.empty())
     std::memcpy(bytes.data() + header.weights_offset, parts.weights.data(), parts.weights.size());

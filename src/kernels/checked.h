@@ -17,11 +17,4 @@ struct CheckedKernel {
 // Null: nothing can go wrong.
 CheckedRun checked_run(const Tactic& tactic);
 
-// Runs it and returns the error, where it can tell one.
-inline Status run_tactic(const Tactic& tactic, const KernelArgs& args) {
-  if (const CheckedRun checked = checked_run(tactic)) return checked(args);
-  tactic.run(args);
-  return Status();
-}
-
 }  // namespace camshaft::kernels

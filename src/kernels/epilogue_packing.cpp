@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/epilogue.h"
+#include "kernels/packed_records.h"
 
 namespace camshaft::kernels {
 namespace {
@@ -484,10 +485,10 @@ PackedEpilogue place_parts(const Problem& problem, const ir::Program& program, s
   PackedEpilogue header{};
   const int32_t vector_bytes =
       aligned(static_cast<size_t>(layout.groups * layout.padded) * sizeof(float));
-  header.multiplier = aligned(sizeof header);
+  header.multiplier = static_cast<int32_t>(record_bytes<PackedEpilogue>());
   header.addend = header.multiplier + vector_bytes;
   header.rest = header.addend + vector_bytes;
-  header.table = header.rest + aligned(program.code.size() * sizeof(Instruction));
+  header.table = header.rest + aligned(code_bytes(program.code.size()));
   header.bytes = header.table + (program.empty() ? 0 : kTableBytes);
   const uint32_t packed = packed_operands(problem, first_operand, layout.back);
   for (size_t k = first_operand; k < problem.inputs.size(); ++k) {
@@ -549,20 +550,24 @@ size_t packed_epilogue_bytes(const Problem& problem, const ir::Program& program,
   return static_cast<size_t>(place_parts(problem, program, first_operand, layout).bytes);
 }
 
+size_t packed_epilogue_bytes(const std::byte* packed) {
+  PackedEpilogue header;
+  read_record(packed, header);
+  return static_cast<size_t>(header.bytes);
+}
+
 void pack_epilogue(const Problem& problem, const ir::Program& program, size_t first_operand,
                    const ChannelLayout& layout, std::byte* packed) {
   const Analysis analysis(problem, program, first_operand, layout.back);
   PackedEpilogue header = place_parts(problem, program, first_operand, layout);
   set_values(problem, analysis, first_operand, header);
   std::memset(packed, 0, static_cast<size_t>(header.bytes));
-  std::memcpy(packed, &header, sizeof header);
+  store_record(header, packed);
   pack_vector(analysis.chain().multiplier, layout, packed + header.multiplier);
   pack_vector(analysis.chain().addend, layout, packed + header.addend);
   if (header.table > 0) std::memcpy(packed + header.table, analysis.table().data(), kTableBytes);
-  if (header.rest_length == 0) return;
-  std::memcpy(packed + header.rest, analysis.rest().data(),
-              analysis.rest().size() * sizeof(Instruction));
-  for (size_t k = first_operand; k < problem.inputs.size(); ++k)
+  store_code(analysis.rest(), packed + header.rest);
+  for (size_t k = first_operand; k < problem.inputs.size() && header.rest_length > 0; ++k)
     if (const int32_t at = header.operands[k - first_operand]; at > 0)
       pack_vector(constant_values(problem.inputs[k]), layout, packed + at);
 }

@@ -7,6 +7,9 @@
 #include <span>
 #include <vector>
 
+#include "kernels/packed_layouts.h"
+#include "kernels/packed_records.h"
+
 namespace camshaft::kernels {
 namespace {
 
@@ -109,7 +112,7 @@ size_t nodes_offset(const Problem& problem) {
     return static_cast<size_t>(std::max<int64_t>(extent, 0));
   };
   const size_t words = count(kRoots) + count(kNodes) + 2 * count(kWeights);
-  return (sizeof(PackedForest) + sizeof(int32_t) * words + 63) / 64 * 64;
+  return (record_bytes<PackedForest>() + sizeof(int32_t) * words + 63) / 64 * 64;
 }
 
 int32_t offset_of(size_t node) {
@@ -153,31 +156,39 @@ void pack_forest(const Problem& problem, std::byte* packed) {
   head.leaf_words = static_cast<int32_t>(forest.leaf_words());
   head.nodes_at = static_cast<int64_t>(nodes_offset(problem));
   std::memset(packed, 0, nodes_offset(problem));
-  auto* words = reinterpret_cast<int32_t*>(packed + sizeof(PackedForest));
+  auto* words = reinterpret_cast<int32_t*>(packed + record_bytes<PackedForest>());
   for (const int32_t root : forest.roots) *words++ = offset_of(static_cast<size_t>(root));
   const int32_t* const leaves = words;
-  auto* to = reinterpret_cast<ForestNode*>(packed + head.nodes_at);
+  FieldWriter nodes{packed + head.nodes_at};
+  const auto put = [&nodes](const ForestNode& node) { visit_fields(node, nodes); };
   for (size_t k = 0; k < forest.nodes.size(); ++k) {
     const Node& node = forest.nodes[k];
     if (node.mode != kLeaf) {
       head.mode = static_cast<PackedForest::Mode>(node.mode);
       head.tells_missing |= node.missing_is_true != 0;
-      to[k] = {forest.splits[k],
-               node.missing_is_true != 0 ? ~node.feature : node.feature,
-               {offset_of(static_cast<size_t>(node.of_false)),
-                offset_of(static_cast<size_t>(node.of_true))}};
+      put({forest.splits[k],
+           node.missing_is_true != 0 ? ~node.feature : node.feature,
+           {offset_of(static_cast<size_t>(node.of_false)),
+            offset_of(static_cast<size_t>(node.of_true))}});
       continue;
     }
-    to[k] = {std::bit_cast<float>(static_cast<int32_t>(words - leaves)),
-             0,
-             {offset_of(k), offset_of(k)}};
+    put({std::bit_cast<float>(static_cast<int32_t>(words - leaves)),
+         0,
+         {offset_of(k), offset_of(k)}});
     *words++ = node.of_false;
     for (int32_t w = node.of_true; w < node.of_true + node.of_false; ++w) {
       *words++ = forest.targets[static_cast<size_t>(w)];
       *words++ = std::bit_cast<int32_t>(forest.weights[static_cast<size_t>(w)]);
     }
   }
-  std::memcpy(packed, &head, sizeof head);
+  store_record(head, packed);
+}
+
+ForestView::ForestView(const std::byte* packed) {
+  read_record(packed, static_cast<PackedForest&>(*this));
+  roots = reinterpret_cast<const int32_t*>(packed + record_bytes<PackedForest>());
+  leaves = roots + trees;
+  nodes = packed + nodes_at;
 }
 
 }  // namespace camshaft::kernels

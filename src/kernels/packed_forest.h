@@ -3,6 +3,7 @@
 // checked once, while building, so that walks look at nothing but nodes.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -16,9 +17,13 @@ struct ForestNode {
   float split;
   int32_t feature;  // negative: ~feature, and a NaN counts as true
   int32_t next[2];  // if false, if true
+  CAMSHAFT_FIELDS(CAMSHAFT_FIELD(split) CAMSHAFT_FIELD(feature) CAMSHAFT_FIELD(next))
 };
+// Walked where they are stored, field after field.
+static_assert(sizeof(ForestNode) == 16 && offsetof(ForestNode, feature) == 4 &&
+              offsetof(ForestNode, next) == 8);
 
-// Followed by the roots (offsets), the leaf words and the nodes.
+// A record (packed_records.h), followed by the roots (offsets), the leaf words and the nodes.
 struct PackedForest {
   enum class Mode : int32_t { kLeq, kLt, kGte, kGt };
   Mode mode = Mode::kLeq;
@@ -27,11 +32,17 @@ struct PackedForest {
   int32_t averages = 0;       // else sums
   int32_t tells_missing = 0;  // some feature is negative
   int32_t leaf_words = 0;
-  int64_t nodes_at = 0;  // bytes from here
+  int64_t nodes_at = 0;  // bytes from the record
+  CAMSHAFT_FIELDS(CAMSHAFT_FIELD(mode) CAMSHAFT_FIELD(trees) CAMSHAFT_FIELD(targets)
+                      CAMSHAFT_FIELD(averages) CAMSHAFT_FIELD(tells_missing)
+                          CAMSHAFT_FIELD(leaf_words) CAMSHAFT_FIELD(nodes_at))
+};
 
-  const int32_t* roots() const { return reinterpret_cast<const int32_t*>(this + 1); }
-  const int32_t* leaves() const { return roots() + trees; }
-  const std::byte* nodes() const { return reinterpret_cast<const std::byte*>(this) + nodes_at; }
+// A packed forest as it is read.
+struct ForestView : PackedForest {
+  const int32_t *roots, *leaves;
+  const std::byte* nodes;
+  explicit ForestView(const std::byte* packed);
 };
 
 // Empty: the problem is a TreeEnsemble that can be packed.

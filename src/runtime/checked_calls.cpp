@@ -51,10 +51,11 @@ Status check_packed(const PlanFacts& facts, const PlanStep& step, const kernels:
 
 }  // namespace
 
-Status Executor::check_call(int index, const KernelArgs& args, const kernels::Tactic* tactic,
-                            Poison& poison) const {
-  const PlanStep& step = plan().steps[index];
-  const StepFacts& facts = facts_.steps[index];
+Status Executor::check_call(const StepCall& call, Poison& poison) const {
+  const PlanStep& step = plan().steps[call.index];
+  const StepFacts& facts = facts_.steps[call.index];
+  const kernels::Tactic* tactic = call.tactic;
+  const KernelArgs& args = call.args;
   poison.cover({arena_.data(), current_->arena_bytes});
   poison.cover({workspace_.data(), workspace_.bytes()});
   const auto check = [&](std::span<const TensorView> views, const std::vector<int>& tensors,
@@ -70,7 +71,7 @@ Status Executor::check_call(int index, const KernelArgs& args, const kernels::Ta
     return ok_status();
   };
   if (tactic) {
-    const size_t wanted = workspace_of(*tactic, args);
+    const size_t wanted = call.kernel.workspace_bytes;
     if (wanted > workspace_.bytes())
       return make_error(ErrorCode::kInternal, "{} wants {} bytes of workspace, there are {}",
                         tactic->name, wanted, workspace_.bytes());
@@ -87,18 +88,34 @@ Status Executor::check_call(int index, const KernelArgs& args, const kernels::Ta
   return check(args.outputs, step.outputs, "output", 0);
 }
 
-Status Executor::call_checked(int index, const KernelArgs& args, const kernels::Tactic* tactic) {
+Status Executor::call_checked(const StepCall& step) {
   Poison poison;
-  CAMSHAFT_TRY(check_call(index, args, tactic, poison));
-  return fences_views() ? call_fenced(index, args, tactic) : call(args, tactic);
+  CAMSHAFT_TRY(check_call(step, poison));
+  return fences_views() ? call_fenced(step) : call(step);
+}
+
+Status Executor::call_checked(const ScheduledStep& step) {
+  const auto placed = [](std::span<const TensorView> views, void* const* pointers) {
+    std::vector<TensorView> copies(views.begin(), views.end());
+    for (size_t k = 0; k < copies.size(); ++k) copies[k].data = pointers[k];
+    return copies;
+  };
+  const std::vector<TensorView> inputs = placed(step.args.inputs, step.call.inputs);
+  const std::vector<TensorView> outputs = placed(step.args.outputs, step.call.outputs);
+  StepCall call{step.step, facts_.steps[step.step].tactic, *step.kernel, step.args};
+  call.args.inputs = inputs;
+  call.args.outputs = outputs;
+  call.args.workspace = step.call.workspace;
+  return call_checked(call);
 }
 
 // Twice: with the page that must not be touched behind the operands, then before them.
-Status Executor::call_fenced(int index, const KernelArgs& args, const kernels::Tactic* tactic) {
-  const PlanStep& step = plan().steps[index];
-  log(Severity::kVerbose, "Fenced: step {} {} {}", index, step.layer.name,
-      tactic ? tactic->name : "reference");
-  const bool planned = tactic && args.packed == facts_.steps[index].packed;
+Status Executor::call_fenced(const StepCall& call) {
+  const PlanStep& step = plan().steps[call.index];
+  const KernelArgs& args = call.args;
+  log(Severity::kVerbose, "Fenced: step {} {} {}", call.index, step.layer.name,
+      call.tactic ? call.tactic->name : "reference");
+  const bool planned = call.tactic && args.packed == facts_.steps[call.index].packed;
   for (const bool at_start : {false, true}) {
     std::vector<std::unique_ptr<Fence>> fences;
     const auto fence = [&](const MemoryRange& range, size_t alignment) {
@@ -121,13 +138,13 @@ Status Executor::call_fenced(int index, const KernelArgs& args, const kernels::T
     };
     const std::vector<TensorView> inputs = fenced(args.inputs, step.inputs);
     const std::vector<TensorView> outputs = fenced(args.outputs, step.outputs);
-    KernelArgs moved = args;
-    moved.inputs = inputs;
-    moved.outputs = outputs;
+    StepCall moved = call;
+    moved.args.inputs = inputs;
+    moved.args.outputs = outputs;
     if (planned && step.packed_bytes > 0)
-      moved.packed = fence({args.packed, step.packed_bytes}, 64);
-    if (tactic) moved.workspace = fence({nullptr, workspace_of(*tactic, args)}, 64);
-    CAMSHAFT_TRY(call(moved, tactic));
+      moved.args.packed = fence({args.packed, step.packed_bytes}, 64);
+    if (call.tactic) moved.args.workspace = fence({nullptr, call.kernel.workspace_bytes}, 64);
+    CAMSHAFT_TRY(this->call(moved));
     if (!at_start) continue;  // what is written over its input must be read again
     for (const int t : step.outputs)
       if (t != kNoTensor)

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "kernels/checked.h"
 #include "runtime/step_problem.h"
 
 namespace camshaft::runtime {
@@ -142,7 +141,7 @@ void* Executor::base_pointer(int base) {
 
 void Executor::link_base(int base, void* pointer) {
   for (const Schedule::Patch& patch : current_->patches[base])
-    current_->args[patch.arg].data = static_cast<std::byte*>(pointer) + patch.offset;
+    current_->pointers[patch.arg] = static_cast<std::byte*>(pointer) + patch.offset;
   current_->linked[base] = pointer;
 }
 
@@ -153,7 +152,7 @@ void Executor::link() {
   std::byte* scratch = workspace(current_->workspace_bytes);
   if (current_->linked_workspace == scratch) return;
   current_->linked_workspace = scratch;
-  for (ScheduledStep& step : current_->steps) step.args.workspace = scratch;
+  for (ScheduledStep& step : current_->steps) step.call.workspace = scratch;
 }
 
 std::byte* Executor::workspace(size_t bytes) {
@@ -172,28 +171,14 @@ Status Executor::run(const Profiler* profiler) {
   // A late step may make this executor's workspace grow: `steps` is linked again then, its address
   // stays.
   for (const ScheduledStep& step : current_->steps) {
-    switch (step.call) {
-      case ScheduledStep::Call::kTactic:
-        if (!checking_) {
-          step.run(step.args);
-          break;
-        }
-        [[fallthrough]];
-      case ScheduledStep::Call::kReference:
-        if (checking_) {
-          if (Status status = call_checked(step.step, step.args, facts_.steps[step.step].tactic);
-              !status.ok())
-            return status.with_context("layer " + plan().steps[step.step].layer.name);
-          break;
-        }
-        if (Status status = step.run_checked(step.args); !status.ok())
-          return status.with_context("layer " + plan().steps[step.step].layer.name);
-        break;
-      case ScheduledStep::Call::kLate:
-        if (Status status = run_late_step(step); !status.ok())
-          return status.with_context("layer " + plan().steps[step.step].layer.name);
-        if (workspace_.data() != current_->linked_workspace) link();
-        break;
+    if (step.run && !step.run_checked && !checking_) {
+      step.run(step.state, step.call);
+    } else {
+      Status status = step.is_late ? run_late_step(step)
+                      : checking_  ? call_checked(step)
+                                   : step.run_checked(step.state, step.call);
+      if (!status.ok()) return status.with_context("layer " + plan().steps[step.step].layer.name);
+      if (step.is_late && workspace_.data() != current_->linked_workspace) link();
     }
     if (profiler) {
       const int64_t end = now_ns();
@@ -206,9 +191,13 @@ Status Executor::run(const Profiler* profiler) {
   return ok_status();
 }
 
-Status Executor::call(const KernelArgs& args, const kernels::Tactic* tactic) {
-  return tactic ? kernels::run_tactic(*tactic, args)
-                : kernels::reference_kernel(*args.layer)->run(args);
+Status Executor::call(const StepCall& step) {
+  const KernelArgs& args = step.args;
+  addresses_.clear();
+  for (const auto& views : {args.inputs, args.outputs})
+    for (const TensorView& view : views) addresses_.push_back(view.data);
+  return step.kernel({addresses_.data(), addresses_.data() + args.inputs.size(), args.packed,
+                      args.workspace, args.pool});
 }
 
 void* Executor::address(int t) const {

@@ -60,17 +60,21 @@ class Executor {
   void* base_pointer(int base);
   std::byte* workspace(size_t bytes);
 
-  // Runs the tactic; null: the layer's reference kernel.
-  static Status call(const KernelArgs& args, const kernels::Tactic* tactic);
-  Status call_step(int index, const KernelArgs& args, const kernels::Tactic* tactic) {
-    return checking_ ? call_checked(index, args, tactic) : call(args, tactic);
-  }
+  // A step's kernel and the views it is to run on. `tactic` null: the layer's reference kernel.
+  struct StepCall {
+    int index;
+    const kernels::Tactic* tactic;
+    const kernels::PreparedKernel& kernel;
+    KernelArgs args;
+  };
+  Status call(const StepCall& step);
+  Status call_step(const StepCall& step) { return checking_ ? call_checked(step) : call(step); }
+  Status call_checked(const ScheduledStep& step);
   // checked_calls.cpp
   MemoryRange memory_of(int t) const;
-  Status check_call(int index, const KernelArgs& args, const kernels::Tactic* tactic,
-                    Poison& poison) const;
-  Status call_fenced(int index, const KernelArgs& args, const kernels::Tactic* tactic);
-  Status call_checked(int index, const KernelArgs& args, const kernels::Tactic* tactic);
+  Status check_call(const StepCall& call, Poison& poison) const;
+  Status call_fenced(const StepCall& call);
+  Status call_checked(const StepCall& call);
 
   // late_replay.cpp: late steps do again what they did in the run before, as long as they can.
   Status run_late_step(const ScheduledStep& scheduled);
@@ -89,6 +93,8 @@ class Executor {
   // late_steps.cpp: steps whose shapes are known only now.
   Status run_late(const ScheduledStep& scheduled);
   Status run_late_kernel(int step_index);
+  // The record's kernel on these views, made ready if it is not.
+  Status call_late(int index, const kernels::Tactic* tactic, KernelArgs args);
   bool takes_late(const engine::PlanStep& step, const StepFacts& facts,
                   const KernelArgs& args) const;
   Status infer_outputs(const engine::PlanStep& step, const ir::Layer& layer,
@@ -119,6 +125,7 @@ class Executor {
   Schedule* current_ = nullptr;
   bool replaying_ = false;
   const bool checking_ = checks_views();
+  std::vector<void*> addresses_;           // call()'s, kept for its memory
   std::vector<ir::Extents> body_extents_;  // run_body()'s, kept for its memory
   std::vector<const void*> inputs_;
   std::vector<void*> outputs_;

@@ -151,6 +151,7 @@ void Executor::find_late_tactic(const PlanStep& step, LateRecord& record) {
   ++record.searches;
   record.tactic = nullptr;
   record.packed = nullptr;
+  record.kernel = {};
   record.tactic_extents.clear();
   std::vector<ir::ConstantData> constants;
   const kernels::Problem problem = late_problem(step, record.layer ? *record.layer : step.layer,
@@ -195,8 +196,7 @@ Status Executor::replay_kernel(int index) {
   args.outputs = record.outputs;
   args.packed = planned ? facts.packed : record.packed.get();
   args.pool = pool_of(step, &pool_);
-  if (tactic) args.workspace = workspace(workspace_of(*tactic, args));
-  return call_step(index, args, tactic);
+  return call_late(index, tactic, args);
 }
 
 // Runs a late step from its record. Where that does not fit any more, `replaying_` ends and the

@@ -236,15 +236,26 @@ Status Executor::run_late_kernel(int step_index) {
   }
   if (!any_elements) return ok_status();
   args.outputs = outputs;
-  if (!facts.tactic) return call_step(step_index, args, nullptr);
+  record.kernel = {};
+  if (!facts.tactic) return call_late(step_index, nullptr, args);
   record.refused = !takes_late(step, facts, args);
   if (record.refused) {
     for (size_t k = 0; k < inputs.size(); ++k)
       if (step.inputs[k] != kNoTensor) inputs[k] = tensor(step.inputs[k]);
-    return call_step(step_index, args, nullptr);
+    return call_late(step_index, nullptr, args);
   }
-  args.workspace = workspace(workspace_of(*facts.tactic, args));
-  return call_step(step_index, args, facts.tactic);
+  return call_late(step_index, facts.tactic, args);
+}
+
+Status Executor::call_late(int index, const kernels::Tactic* tactic, KernelArgs args) {
+  LateRecord& record = current_->late[index];
+  if (!record.kernel.state || record.kernel_tactic != tactic) {
+    record.kernel = tactic ? kernels::prepare_kernel(*tactic, args)
+                           : kernels::prepare_kernel(*kernels::reference_kernel(*args.layer), args);
+    record.kernel_tactic = tactic;
+  }
+  if (tactic) args.workspace = workspace(record.kernel.workspace_bytes);
+  return call_step({index, tactic, record.kernel, args});
 }
 
 // The tactic was chosen, and its weights packed, for a guess of what only running can tell.

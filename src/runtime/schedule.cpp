@@ -6,7 +6,6 @@
 
 #include <fmt/ranges.h>
 
-#include "kernels/checked.h"
 #include "runtime/image_passes.h"
 #include "runtime/memory_plan.h"
 
@@ -21,6 +20,8 @@ using engine::TensorRole;
 using ir::Dim;
 
 constexpr int kArenaBase = 0;
+// What views hold whose address is known only when they are linked.
+constexpr std::byte kSomewhere[64] = {};
 
 std::string to_string(std::span<const int64_t> extents) {
   return fmt::format("{}", fmt::join(extents, "x"));
@@ -340,6 +341,8 @@ class Maker {
       num_steps += times;
     }
     s_.args.reserve(num_args);
+    s_.pointers.reserve(num_args);
+    kernel_of_.resize(plan_.steps.size());
     s_.steps.reserve(num_steps);
     for (int k = 0; k < static_cast<int>(plan_.steps.size()); ++k) {
       const ImagePasses* passes = passes_of(k);
@@ -382,27 +385,39 @@ class Maker {
       }
     }
     if (late) {
-      scheduled.call = ScheduledStep::Call::kLate;
+      scheduled.is_late = true;
       s_.has_late_steps = true;
       s_.late.resize(plan_.steps.size());
       s_.steps.push_back(scheduled);
       return ok_status();
     }
+    scheduled.call.inputs = s_.pointers.data() + s_.pointers.size();
     scheduled.args.layer = layer;
     scheduled.args.inputs = add_args(step, step.inputs, facts.packed_inputs, part);
+    scheduled.call.outputs = s_.pointers.data() + s_.pointers.size();
     scheduled.args.outputs = add_args(step, step.outputs, 0, part);
-    scheduled.args.packed = facts.packed;
-    scheduled.args.pool = pool_of(step, pool_);
-    scheduled.run_checked =
-        facts.tactic ? kernels::checked_run(*facts.tactic) : facts.reference->run;
-    if (scheduled.run_checked) scheduled.call = ScheduledStep::Call::kReference;
-    if (facts.tactic) {
-      scheduled.run = facts.tactic->run;
-      s_.workspace_bytes =
-          std::max(s_.workspace_bytes, workspace_of(*facts.tactic, scheduled.args));
-    }
+    scheduled.call.packed = scheduled.args.packed = facts.packed;
+    scheduled.call.pool = scheduled.args.pool = pool_of(step, pool_);
+    set_kernel(scheduled);
     s_.steps.push_back(scheduled);
     return ok_status();
+  }
+
+  // The parts of a batch have one size, so that one kernel serves all of them.
+  void set_kernel(ScheduledStep& scheduled) {
+    const StepFacts& facts = facts_.steps[scheduled.step];
+    const kernels::PreparedKernel*& kernel = kernel_of_[scheduled.step];
+    if (!kernel) {
+      s_.kernels.push_back(std::make_unique<kernels::PreparedKernel>(
+          facts.tactic ? kernels::prepare_kernel(*facts.tactic, scheduled.args)
+                       : kernels::prepare_kernel(*facts.reference, scheduled.args)));
+      kernel = s_.kernels.back().get();
+    }
+    scheduled.kernel = kernel;
+    scheduled.run = kernel->run;
+    scheduled.run_checked = kernel->run_checked;
+    scheduled.state = kernel->state;
+    s_.workspace_bytes = std::max(s_.workspace_bytes, kernel->workspace_bytes);
   }
 
   std::span<const TensorView> add_args(const PlanStep& step, const std::vector<int>& tensors,
@@ -410,18 +425,22 @@ class Maker {
     const size_t first = s_.args.size();
     for (size_t k = 0; k < tensors.size(); ++k) {
       TensorView view;
+      void* pointer = nullptr;
       if (const int t = tensors[k]; t != kNoTensor) {
         view = s_.tensors[t];
         const Location& location = s_.locations[t];
         const size_t skipped = part.passes ? cut(step, k, t, part, view) : 0;
         const bool in_packed = k < 32 && (packed >> k & 1);
         if (location.space == Space::kFixed && !in_packed)
-          view.data = const_cast<std::byte*>(location.fixed) + skipped;
+          pointer = const_cast<std::byte*>(location.fixed) + skipped;
         if (location.space == Space::kBase)
           s_.patches[location.base].push_back(
               {static_cast<int>(s_.args.size()), location.offset + skipped});
       }
+      if (view.present() && !(k < 32 && (packed >> k & 1)))
+        view.data = pointer ? pointer : const_cast<std::byte*>(kSomewhere);
       s_.args.push_back(view);
+      s_.pointers.push_back(pointer);
     }
     return {s_.args.data() + first, tensors.size()};
   }
@@ -441,7 +460,8 @@ class Maker {
   ThreadPool* pool_;
   Schedule& s_;
   std::vector<MemoryBlock> blocks_;
-  std::vector<int> block_of_;  // per root tensor, -1: not in the arena
+  std::vector<int> block_of_;                              // per root tensor, -1: not in the arena
+  std::vector<const kernels::PreparedKernel*> kernel_of_;  // per step
 };
 
 }  // namespace
@@ -483,10 +503,6 @@ std::unique_ptr<ir::Layer> resolve_layer(const ir::Layer& layer, const Bindings&
 
 ThreadPool* pool_of(const PlanStep& step, ThreadPool* pool) {
   return step.threads == 1 ? &ThreadPool::serial() : pool;
-}
-
-size_t workspace_of(const kernels::Tactic& tactic, const KernelArgs& args) {
-  return tactic.workspace_bytes ? (tactic.workspace_bytes(args) + 63) / 64 * 64 : 0;
 }
 
 Result<Bindings> bind_symbols(const Plan& plan, std::span<const ir::Extents> inputs,

@@ -8,6 +8,7 @@
 
 #include "engine/engine.h"
 #include "kernels/kernel.h"
+#include "kernels/prepared.h"
 #include "runtime/context.h"
 
 namespace camshaft::runtime {
@@ -74,12 +75,15 @@ struct Location {
 };
 
 struct ScheduledStep {
-  enum class Call : uint8_t { kTactic, kReference, kLate };
-  Call call = Call::kTactic;
   int step = 0;  // index into Plan::steps
-  void (*run)(const KernelArgs&) = nullptr;
-  Status (*run_checked)(const KernelArgs&) = nullptr;
-  KernelArgs args;
+  bool is_late = false;
+  // Of `kernel`, which the parts of a batch share.
+  void (*run)(void* state, const kernels::KernelCall& call) = nullptr;
+  Status (*run_checked)(void* state, const kernels::KernelCall& call) = nullptr;
+  void* state = nullptr;
+  kernels::KernelCall call;  // points into Schedule::pointers
+  const kernels::PreparedKernel* kernel = nullptr;
+  KernelArgs args;  // what it was prepared for; views have no addresses
 };
 
 // What a late step did in the last run.
@@ -97,6 +101,9 @@ struct LateRecord {
   std::shared_ptr<std::byte[]> packed;
   std::vector<ir::Extents> tactic_extents;  // of the inputs it was looked for with
   int searches = 0;
+  // Made for `kernel_tactic` (null: the reference kernel) and these extents; no state: not yet.
+  kernels::PreparedKernel kernel;
+  const kernels::Tactic* kernel_tactic = nullptr;
 };
 
 struct Schedule {
@@ -110,12 +117,14 @@ struct Schedule {
   std::vector<Location> locations;
   std::vector<ScheduledStep> steps;
   std::vector<TensorView> args;  // the views of all steps, back to back
+  std::vector<void*> pointers;   // where they are in this run
+  std::vector<std::unique_ptr<kernels::PreparedKernel>> kernels;
   struct Patch {
     int arg;
     size_t offset;
   };
   std::vector<std::vector<Patch>> patches;  // per base
-  std::vector<void*> linked;                // the base pointers the args hold now
+  std::vector<void*> linked;                // the base pointers `pointers` holds now
   const std::byte* linked_workspace = nullptr;
   std::vector<std::unique_ptr<ir::Layer>> layers;    // copies whose attributes hold numbers
   std::vector<std::unique_ptr<std::byte[]>> values;  // elements of constant_value tensors
@@ -144,8 +153,5 @@ Status place_in_parent(const engine::PlanTensor& tensor, const TensorView& paren
 
 // The threads a step runs on: those of the context, or the calling one alone.
 ThreadPool* pool_of(const engine::PlanStep& step, ThreadPool* pool);
-
-// Workspace of one call, rounded up.
-size_t workspace_of(const kernels::Tactic& tactic, const KernelArgs& args);
 
 }  // namespace camshaft::runtime

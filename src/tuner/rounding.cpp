@@ -8,6 +8,7 @@
 #include <random>
 
 #include "ir/infer.h"
+#include "kernels/prepared.h"
 #include "runtime/buffer.h"
 
 namespace camshaft::tuner {
@@ -35,7 +36,7 @@ struct Probe {
   ir::Layer layer;
   Problem problem;
   std::vector<float> x;
-  runtime::Buffer y, packed, workspace;
+  runtime::Buffer y, packed;
 
   bool make(const Problem& full, const kernels::Tactic& tactic) {
     if (full.inputs.size() < 2 || !full.inputs[1].constant || full.inputs[0].extents.size() != 4)
@@ -89,8 +90,7 @@ struct Probe {
     args.outputs = outputs;
     args.packed = weights;
     args.pool = &ThreadPool::serial();
-    args.workspace = workspace.reserve(tactic.workspace_bytes ? tactic.workspace_bytes(args) : 0);
-    tactic.run(args);
+    static_cast<void>(kernels::run_once(tactic, args));
     return outputs[0];
   }
 };

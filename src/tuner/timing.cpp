@@ -9,6 +9,7 @@
 #include <emmintrin.h>
 #endif
 
+#include "kernels/prepared.h"
 #include "runtime/buffer.h"
 #include "tuner/sample_values.h"
 
@@ -115,19 +116,18 @@ class ColdWeights {
 // other.
 struct Candidate {
   const Tactic* tactic = nullptr;
-  std::vector<TensorView> inputs;
   ColdWeights packed;
   std::vector<std::pair<size_t, ColdWeights>>
       unpacked;  // constant inputs the tactic reads as they are
   runtime::Buffer workspace;
-  KernelArgs args;
+  kernels::BoundKernel kernel;
   int runs_per_sample = 1;
   double first_run_us = 0;  // cold
   std::vector<double> samples;
   bool dropped = false;
 
   void prepare(const Problem& problem, const Arena& arena, ThreadPool& pool, WeightsFrom from) {
-    inputs = arena.inputs;
+    std::vector<TensorView> inputs = arena.inputs;
     const uint32_t mask = tactic->packed_inputs ? tactic->packed_inputs(problem) : 0;
     for (size_t k = 0; k < inputs.size(); ++k) {
       const ProblemTensor& t = problem.inputs[k];
@@ -139,20 +139,24 @@ struct Candidate {
               std::memcpy(to, arena.inputs[k].data, bytes_of(t));
             });
     }
+    KernelArgs args;
     args.layer = problem.layer;
     args.inputs = inputs;
     args.outputs = arena.outputs;
     args.pool = &pool;
     packed.prepare(tactic->packed_bytes ? tactic->packed_bytes(problem) : 0, from,
                    [&](std::byte* to) { tactic->pack(problem, to); });
-    next_weights();  // what the workspace holds may follow from the packed epilogue
-    args.workspace = workspace.reserve(tactic->workspace_bytes ? tactic->workspace_bytes(args) : 0);
+    args.packed = packed.next();
+    kernel = kernels::BoundKernel(*tactic, args);
+    kernel.set_workspace(workspace.reserve(kernel.workspace_bytes()));
   }
 
   void next_weights() {
-    args.packed = packed.next();
-    for (auto& [k, weights] : unpacked) inputs[k].data = weights.next();
+    kernel.set_packed(packed.next());
+    for (auto& [k, weights] : unpacked) kernel.set_input(k, weights.next());
   }
+  // Invented data may be out of range: the error takes its time, too.
+  void run() { static_cast<void>(kernel.run()); }
   bool flushed() const {
     return packed.flushed() || std::any_of(unpacked.begin(), unpacked.end(),
                                            [](const auto& u) { return u.second.flushed(); });
@@ -163,7 +167,7 @@ struct Candidate {
     const Clock::time_point start = Clock::now();
     for (int k = 0; k < runs_per_sample; ++k) {
       next_weights();
-      tactic->run(args);
+      run();
     }
     return us_since(start) / runs_per_sample;
   }
@@ -172,7 +176,7 @@ struct Candidate {
     for (int k = 0; k < runs_per_sample; ++k) {
       next_weights();
       const Clock::time_point start = Clock::now();
-      tactic->run(args);
+      run();
       sum += us_since(start);
     }
     return sum / runs_per_sample;

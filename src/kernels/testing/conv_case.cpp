@@ -197,7 +197,6 @@ ConvCase::Buffer ConvCase::make_buffer(const std::vector<float>& dense,
 }
 
 void ConvCase::prepare(const Tactic& tactic, ThreadPool* pool) {
-  tactic_ = &tactic;
   const Problem p = problem(tactic, pool ? pool->threads() : 1);
   packed_.clear();
   std::byte* packed = aligned(packed_, tactic.packed_bytes ? tactic.packed_bytes(p) : 0);
@@ -222,12 +221,12 @@ void ConvCase::prepare(const Tactic& tactic, ThreadPool* pool) {
     if (in_packed >> k & 1u) inputs_[k].data = nullptr;
   outputs_ = {y_buffer_.view};
 
-  args_ = KernelArgs{&layer_, inputs_, outputs_, packed, nullptr, pool};
-  args_.workspace = aligned(workspace_, tactic.workspace_bytes ? tactic.workspace_bytes(args_) : 0);
+  kernel_ = BoundKernel(tactic, {&layer_, inputs_, outputs_, packed, nullptr, pool});
+  kernel_.set_workspace(aligned(workspace_, kernel_.workspace_bytes()));
 }
 
 void ConvCase::run() {
-  tactic_->run(args_);
+  static_cast<void>(kernel_.run());
 }
 
 double ConvCase::answer(int64_t n, int64_t oc, int64_t oh, int64_t ow, double& magnitude) const {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/conv_shape.h"
-#include "kernels/kernel.h"
+#include "kernels/prepared.h"
 
 namespace camshaft::kernels {
 
@@ -63,12 +63,11 @@ class ConvCase {
   std::vector<std::vector<float>> operand_values_;
   std::shared_ptr<const ir::ConstantData> w_constant_, b_constant_;
 
-  const Tactic* tactic_ = nullptr;
   Buffer x_buffer_, y_buffer_;
   std::vector<Buffer> operand_buffers_;
   std::vector<TensorView> inputs_, outputs_;
   std::vector<std::byte> packed_, workspace_;
-  KernelArgs args_;
+  BoundKernel kernel_;
 };
 
 }  // namespace camshaft::kernels

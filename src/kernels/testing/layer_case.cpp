@@ -86,7 +86,6 @@ Problem LayerCase::problem(const Tactic& tactic, int threads) const {
 }
 
 void LayerCase::prepare(const Tactic& tactic, ThreadPool* pool) {
-  tactic_ = &tactic;
   const Problem p = problem(tactic, pool->threads());
   std::byte* packed = aligned(packed_, tactic.packed_bytes(p));
   tactic.pack(p, packed);
@@ -99,8 +98,8 @@ void LayerCase::prepare(const Tactic& tactic, ThreadPool* pool) {
   }
   output_views_ = {
       make_view(data_.back().data(), output_.type, p.outputs[0].format, output_.extents)};
-  args_ = KernelArgs{&layer_, input_views_, output_views_, packed, nullptr, pool};
-  args_.workspace = aligned(workspace_, tactic.workspace_bytes(args_));
+  kernel_ = BoundKernel(tactic, {&layer_, input_views_, output_views_, packed, nullptr, pool});
+  kernel_.set_workspace(aligned(workspace_, kernel_.workspace_bytes()));
 }
 
 LayerCase matmul_case(int64_t batch, int64_t m, int64_t n, int64_t k, bool constant,

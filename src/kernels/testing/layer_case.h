@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/conv_shape.h"
-#include "kernels/kernel.h"
+#include "kernels/prepared.h"
 
 namespace camshaft::kernels {
 
@@ -25,7 +25,7 @@ class LayerCase {
 
   Problem problem(const Tactic& tactic, int threads) const;
   void prepare(const Tactic& tactic, ThreadPool* pool);
-  void run() { tactic_->run(args_); }
+  void run() { static_cast<void>(kernel_.run()); }
 
  private:
   ir::Layer layer_;
@@ -34,10 +34,9 @@ class LayerCase {
   std::vector<std::vector<std::byte>> data_;  // inputs, then the output
   std::vector<ir::ConstantData> constants_;
 
-  const Tactic* tactic_ = nullptr;
   std::vector<TensorView> input_views_, output_views_;
   std::vector<std::byte> packed_, workspace_;
-  KernelArgs args_;
+  BoundKernel kernel_;
 };
 
 // A matrix product of `batch` m x k by k x n matrices.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The dense convolution tactics: conv_gemm over channel-last tensors, one row per register tile and
 // way of reading the input; conv_fold for few output channels.
+#include "kernels/packed_records.h"
 #include "kernels/vector/conv_gemm.h"
 #include "kernels/vector/gemm_bf16.h"
 #include "kernels/vector/gemm_byte_kernels.h"
@@ -131,7 +132,7 @@ template <Form F>
 void pack_bytes(const Problem& problem, const ConvShape& s, std::byte* packed) {
   pack_epilogue(problem, attrs_of(problem).epilogue, kFirstConvOperand, conv_channels(problem, s),
                 packed);
-  packed += reinterpret_cast<const PackedEpilogue*>(packed)->bytes;
+  packed += packed_epilogue_bytes(packed);
   const Filter<int8_t> filter = conv_filter(s, constant_values<int8_t>(problem.inputs[1]));
   pack_byte_bias(s, has_bias(problem) ? constant_values<int32_t>(problem.inputs[2]) : nullptr,
                  filter, attrs_of(problem).zero_point, reinterpret_cast<int32_t*>(packed));
@@ -142,7 +143,7 @@ void pack_bytes(const Problem& problem, const ConvShape& s, std::byte* packed) {
 std::string product_shares(const Problem& problem, const std::byte* packed, int vecs) {
   ConvShape s;
   if (!shape_of(problem, s)) return {};
-  packed += reinterpret_cast<const PackedEpilogue*>(packed)->bytes;
+  packed += packed_epilogue_bytes(packed);
   ProductShares shares;
   count_filter_products(s, vecs, packed + lane_bytes(packed_bias_lanes(s)), shares);
   return shares.text();
@@ -180,7 +181,7 @@ void pack(const Problem& problem, std::byte* packed) {
 }
 
 template <Form F>
-bool prepare(const KernelArgs& args, ConvRun& run) {
+bool describe(const KernelArgs& args, ConvRun& run) {
   const auto extents = [](const TensorView& view) {
     return std::span<const int64_t>(view.extents, static_cast<size_t>(view.rank));
   };
@@ -188,15 +189,10 @@ bool prepare(const KernelArgs& args, ConvRun& run) {
   if (!conv_shape(attrs, extents(args.inputs[0]), extents(args.inputs[1]), extents(args.outputs[0]),
                   run.shape))
     return false;
-  const PackedEpilogue* epilogue = nullptr;
   run.numeric = F.numeric;
-  run.bias = args.packed;
-  if (is_quantized(F.numeric)) {
-    run.padding = static_cast<uint8_t>(attrs.zero_point);
-    epilogue = reinterpret_cast<const PackedEpilogue*>(args.packed);
-    run.bias += epilogue->bytes;
-  }
-  set_conv_tensors(args, epilogue, run);
+  if (is_quantized(F.numeric)) run.padding = static_cast<uint8_t>(attrs.zero_point);
+  set_conv_tensors(args, is_quantized(F.numeric) ? args.packed : nullptr, run);
+  run.bias = args.packed + run.finish.packed_bytes();
   run.max_vecs = tile_vecs(run.shape, F.vecs, F.fold);
   run.fold = F.fold;
   run.copies = F.reading != Reading::kDirect;
@@ -206,39 +202,32 @@ bool prepare(const KernelArgs& args, ConvRun& run) {
 }
 
 template <Form F>
-size_t workspace_bytes(const KernelArgs& args) {
+void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   ConvRun run;
-  return prepare<F>(args, run) ? plan_conv(run, threads_of(args)) : 0;
+  if (has_output(args, kernel) && describe<F>(args, run)) prepare_conv(args, run, kernel);
 }
 
 template <Form F>
-void run(const KernelArgs& args) {
-  ConvRun run;
-  if (args.outputs[0].elements() == 0 || !prepare<F>(args, run)) return;
-  plan_conv(run, threads_of(args));
-  run_conv(run, args.workspace, args.pool);
-}
-
-template <Form F>
-constexpr Tactic row(const char* name) {
-  return {.name = name,
-          .kind = ir::LayerKind::kConvolution,
-          .isa = kIsa,
-          .formats = F.reading == Reading::kLinear ? FormatRule::kLinearToChannelLast
-                                                   : FormatRule::kChannelLast,
-          .version = F.numeric == Numeric::kFloat  ? 1
-                     : F.numeric == Numeric::kByte ? 5
-                     : F.numeric == Numeric::kBf16 ? 3
-                                                   : 1,
-          .refusal = refusal<F>,
-          .cost_us = cost_us<F>,
-          .packed_inputs = is_quantized(F.numeric) ? packed_byte_conv_inputs : packed_conv_inputs,
-          .packed_bytes = packed_bytes<F>,
-          .pack = pack<F>,
-          .workspace_bytes = workspace_bytes<F>,
-          .run = run<F>,
-          .arithmetic = is_quantized(F.numeric) ? arithmetic<F> : nullptr,
-          .precision = F.numeric == Numeric::kBf16 ? DataType::kBFloat16 : DataType::kUndefined};
+constexpr PreparedTactic row(const char* name) {
+  return {{.name = name,
+           .kind = ir::LayerKind::kConvolution,
+           .isa = kIsa,
+           .formats = F.reading == Reading::kLinear ? FormatRule::kLinearToChannelLast
+                                                    : FormatRule::kChannelLast,
+           .version = F.numeric == Numeric::kFloat  ? 1
+                      : F.numeric == Numeric::kByte ? 5
+                      : F.numeric == Numeric::kBf16 ? 3
+                                                    : 1,
+           .refusal = refusal<F>,
+           .cost_us = cost_us<F>,
+           .packed_inputs = is_quantized(F.numeric) ? packed_byte_conv_inputs : packed_conv_inputs,
+           .packed_bytes = packed_bytes<F>,
+           .pack = pack<F>,
+           .workspace_bytes = nullptr,
+           .run = nullptr,
+           .arithmetic = is_quantized(F.numeric) ? arithmetic<F> : nullptr,
+           .precision = F.numeric == Numeric::kBf16 ? DataType::kBFloat16 : DataType::kUndefined},
+          prepare<F>};
 }
 
 #define CAMSHAFT_CONV_ROWS(vecs, tile)                                    \
@@ -265,7 +254,7 @@ constexpr Form folded(int vecs, int fold) {
   return {vecs, Reading::kDirect, Numeric::kFloat, fold};
 }
 
-constexpr Tactic kTactics[] = {
+constexpr PreparedTactic kTactics[] = {
     CAMSHAFT_GEMM_TILES(CAMSHAFT_CONV_ROWS) CAMSHAFT_BYTE_TILES(CAMSHAFT_BYTE_CONV_ROWS)
         CAMSHAFT_BYTE_TILES(CAMSHAFT_BF16_CONV_ROWS) CAMSHAFT_WORD_TILES(CAMSHAFT_WORD_CONV_ROWS)
             row<folded(kMaxFoldVecs, 2)>("conv_fold2_nhwc_f32"),
@@ -280,7 +269,7 @@ constexpr Tactic kTactics[] = {
 
 }  // namespace
 
-std::span<const Tactic> conv_tactics() {
+std::span<const PreparedTactic> conv_tactics() {
   return kTactics;
 }
 

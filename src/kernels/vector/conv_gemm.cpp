@@ -54,14 +54,13 @@ void list_step_offsets(const ConvRun& run, int32_t* offsets) {
       offsets[step++] = static_cast<int32_t>(kw * s.dw * run.pixel + k * kLaneBytes);
 }
 
-void place_workspace(ConvRun& run, std::byte* workspace) {
+void make_tables(ConvRun& run, std::byte* memory) {
   if (run.chained) {
-    run.step_offsets = reinterpret_cast<int32_t*>(workspace);
+    run.step_offsets = reinterpret_cast<int32_t*>(memory);
     list_step_offsets(run, run.step_offsets);
   }
-  run.zones = reinterpret_cast<ConvZone*>(workspace);
+  run.zones = reinterpret_cast<ConvZone*>(memory);
   if (run.zoned) run.num_zones = make_zones(run.shape, run.zones);
-  run.scratch = workspace + run.zone_bytes;
 }
 
 // Output rows [row, row + rows) of one strip of one image.
@@ -395,8 +394,8 @@ void run_block_panels(const ConvRun& run, const Block& block, int worker, int64_
                 run.copies ? scratch : in_place,
                 segments,
                 scratch + run.scratch_bytes + run.segment_bytes,
-                run.panels(),
-                waits ? kMaxRestChannels / (run.max_vecs * kLanes) : run.panels().count()};
+                run.planned,
+                waits ? kMaxRestChannels / (run.max_vecs * kLanes) : run.planned.count()};
   work.by_parts = by_parts;
   work.tile.a_stride = s.sw * run.pixel;
   work.tile.segments = segments;
@@ -436,12 +435,19 @@ void run_units(const ConvRun& run, int worker, int64_t first_unit, int64_t last_
 
 }  // namespace
 
+void keep_tables(ConvRun& run, PreparedKernel& kernel) {
+  if (run.zone_bytes == 0) return;
+  make_tables(run, kernel.allocate(static_cast<size_t>(run.zone_bytes)));
+  run.has_tables = true;
+}
+
 void run_conv(ConvRun& planned, std::byte* workspace, ThreadPool* pool) {
-  place_workspace(planned, workspace);
+  if (!planned.has_tables) make_tables(planned, workspace);
+  planned.scratch = workspace + planned.zone_bytes;
   const ConvRun& run = planned;
   const ConvShape& s = run.shape;
   const int64_t units = s.batch * run.strips_per_row * s.oh,
-                panels = run.panels().count() * s.groups;
+                panels = run.planned.count() * s.groups;
   if (!pool || run.threads == 1) {
     run_units(run, 0, 0, units, 0, panels);
   } else if (run.splits_panels) {

@@ -6,6 +6,7 @@
 
 #include "kernels/conv_shape.h"
 #include "kernels/vector/gemm_chains.h"
+#include "kernels/vector/prepare.h"
 #include "kernels/vector/tactic_util.h"
 #include "kernels/vector/tile_finish.h"
 
@@ -79,13 +80,17 @@ struct ConvRun {
   bool adds_parts = false;
   EvenSplit part_segments{0, 0, 0}, part_steps{0, 0, 0};
   int threads = 1;
+  Panels planned{0, 0, 1};  // panels()
+  int64_t zone_bytes = 0, scratch_bytes = 0, segment_bytes = 0, worker_bytes = 0;
 
-  // In the workspace.
+  // Set by keep_tables, else in the workspace in every run.
+  bool has_tables = false;
   int32_t* step_offsets = nullptr;  // of chained panels
   ConvZone* zones = nullptr;
   int64_t num_zones = 0;
-  std::byte* scratch = nullptr;  // per worker: its copy of A, its segments, waiting tiles
-  int64_t zone_bytes = 0, scratch_bytes = 0, segment_bytes = 0, worker_bytes = 0;
+
+  // In the workspace, per worker: its copy of A, its segments, waiting tiles.
+  std::byte* scratch = nullptr;
 
   Panels panels() const { return conv_panels(shape, numeric, max_vecs, fold); }
   int64_t element() const { return element_bytes(numeric); }
@@ -121,6 +126,8 @@ double part_cost(int64_t n, int64_t k);
 
 // Decides blocks, order and the split over `threads`. Gives the workspace it wants.
 size_t plan_conv(ConvRun& run, int threads);
+// Makes the tables of a planned convolution, for all its runs.
+void keep_tables(ConvRun& run, PreparedKernel& kernel);
 // Runs a planned convolution with that workspace.
 void run_conv(ConvRun& run, std::byte* workspace, ThreadPool* pool);
 
@@ -175,7 +182,16 @@ inline int conv_channel_back(const Problem& problem) {
   return static_cast<int>(problem.outputs[0].extents.size()) - 2;
 }
 ChannelLayout conv_channels(const Problem& problem, const ConvShape& shape);
-// Tensors and epilogue of `run`, whose numeric is set; `packed`: of bytes.
-void set_conv_tensors(const KernelArgs& args, const PackedEpilogue* packed, ConvRun& run);
+// A convolution ready to run, but for addresses.
+struct ConvKernel {
+  ConvRun run;
+  int64_t epilogue_at, bias_at, weights_at;  // in the packed bytes
+};
+ConvKernel conv_kernel(const KernelArgs& args, const ConvRun& run);
+void set_addresses(const KernelCall& call, ConvKernel& kernel);
+// `run` described with its packed weights, for as many threads as `args` has.
+void prepare_conv(const KernelArgs& args, const ConvRun& run, PreparedKernel& kernel);
+// Tensors and epilogue of `run`, whose numeric is set; `packed`: the epilogue of bytes.
+void set_conv_tensors(const KernelArgs& args, const std::byte* packed, ConvRun& run);
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

@@ -281,7 +281,36 @@ ChannelLayout conv_channels(const Problem& problem, const ConvShape& s) {
           problem.outputs[0].extents[1]};
 }
 
-void set_conv_tensors(const KernelArgs& args, const PackedEpilogue* packed, ConvRun& run) {
+ConvKernel conv_kernel(const KernelArgs& args, const ConvRun& run) {
+  return {run, run.finish.packed ? run.finish.packed - args.packed : 0, run.bias - args.packed,
+          run.weights - args.packed};
+}
+
+void set_addresses(const KernelCall& call, ConvKernel& kernel) {
+  ConvRun& run = kernel.run;
+  run.x = call.input<const std::byte>(0);
+  run.bias = call.packed + kernel.bias_at;
+  run.weights = call.packed + kernel.weights_at;
+  set_addresses(call, kFirstConvOperand, run.finish);
+  if (run.finish.packed) run.finish.packed = call.packed + kernel.epilogue_at;
+}
+
+namespace {
+
+void run_kernel(ConvKernel& kernel, const KernelCall& call) {
+  set_addresses(call, kernel);
+  run_conv(kernel.run, call.workspace, call.pool);
+}
+
+}  // namespace
+
+void prepare_conv(const KernelArgs& args, const ConvRun& run, PreparedKernel& kernel) {
+  ConvKernel& state = keep_state<run_kernel>(kernel, conv_kernel(args, run));
+  kernel.workspace_bytes = plan_conv(state.run, threads_of(args));
+  keep_tables(state.run, kernel);
+}
+
+void set_conv_tensors(const KernelArgs& args, const std::byte* packed, ConvRun& run) {
   const TensorView &x = args.inputs[0], &y = args.outputs[0];
   const int last = x.rank - 1;
   run.x_type = x.type;

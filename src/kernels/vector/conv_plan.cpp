@@ -88,12 +88,12 @@ double imbalance(int64_t units, int64_t threads) {
 bool should_split_panels(const ConvRun& run, int64_t threads) {
   if (threads == 1) return false;
   const ConvShape& s = run.shape;
-  const int64_t panels = run.panels().count() * s.groups;
+  const int64_t panels = run.planned.count() * s.groups;
   const bool one_row = s.oh * s.batch == 1;
   const int64_t units = one_row ? ceil_div(s.ow, run.tile_rows()) : s.oh * s.batch;
   const double by_panels = imbalance(panels, threads), by_rows = imbalance(units, threads);
   const bool heavy_weights =
-      run.panels().lanes() * kLaneBytes * s.groups > s.batch * s.ih * s.iw * s.ic * run.element();
+      run.planned.lanes() * kLaneBytes * s.groups > s.batch * s.ih * s.iw * s.ic * run.element();
   return heavy_weights ? by_panels <= by_rows * 1.15 : by_panels * 1.1 < by_rows;
 }
 
@@ -198,7 +198,7 @@ void choose_reading(ConvRun& run) {
   run.zoned = reads && can_read_in_place && pads && s.dw >= kZonedDilation && run.padding == 0 &&
               !run.chained;
   run.adds_parts =
-      run.adds_parts && reads && !run.zoned && has_parts(s.oh * s.ow, run.panels().k, run.max_vecs);
+      run.adds_parts && reads && !run.zoned && has_parts(s.oh * s.ow, run.planned.k, run.max_vecs);
   // Rows of A that lie a multiple of 4 KiB apart share one set of L1: a copy spreads them.
   const bool aliases = s.sw * bytes % 4096 == 0 && !wants_runs;
   const bool spreads =
@@ -250,7 +250,7 @@ int64_t parts_of_pixel(const ConvRun& run) {
 void choose_blocks(ConvRun& run, int threads) {
   const ConvShape& s = run.shape;
   const int64_t l2_bytes = static_cast<int64_t>(cpu_info().l2_bytes);
-  const Panels panels = run.panels();
+  const Panels panels = run.planned;
   const int64_t filter_bytes = panels.padded_n() * panels.k * kLaneBytes;
   const bool weights_fit =
       filter_bytes * (run.splits_panels ? 1 : threads) <= l2_bytes * threads / 2;
@@ -306,6 +306,7 @@ size_t plan_conv(ConvRun& run, int threads) {
   merge_rows(run);
   run.chained = kChainsSteps && run.numeric == Numeric::kByte;
   run.spans = conv_spans(run.shape, run.numeric, run.fold);
+  run.planned = run.panels();
   const bool is_row =
       run.shape.oh == 1 || run.shape.kh * run.shape.kw == 0 || !joins || run.chained;
   if (!is_row && pixel_cost(run, run.shape.oh) < 0.9 * pixel_cost(run, run.shape.ow))

@@ -198,7 +198,7 @@ void pack(const Problem& problem, std::byte* packed) {
 bool is_joined(const ConvShape& s, const TileFinish& finish) {
   if (finish.out.pixel != s.oc * finish.out.channel()) return false;
   for (int k = 0; k < finish.num_operands; ++k) {
-    if (finish.packed && finish.packed->operands[k] > 0) continue;
+    if (finish.packed && finish.codes.operands[k] > 0) continue;
     if (finish.operands[k].pixel != s.oc * finish.operands[k].channel) return false;
   }
   return true;
@@ -212,7 +212,7 @@ struct DeconvRun {
 };
 
 template <int kVecs, int kFold, Numeric kNumeric>
-bool prepare(const KernelArgs& args, DeconvRun& layer) {
+bool describe(const KernelArgs& args, DeconvRun& layer) {
   const auto extents = [](const TensorView& view) {
     return std::span<const int64_t>(view.extents, static_cast<size_t>(view.rank));
   };
@@ -222,21 +222,18 @@ bool prepare(const KernelArgs& args, DeconvRun& layer) {
                     extents(args.outputs[0]), run.shape))
     return false;
   run.numeric = kNumeric;
-  const auto epilogue_at = [](const std::byte* packed) {
-    return kNumeric == Numeric::kByte ? reinterpret_cast<const PackedEpilogue*>(packed) : nullptr;
-  };
   const std::byte* packed = args.packed;
-  set_conv_tensors(args, epilogue_at(packed), run);
+  set_conv_tensors(args, kNumeric == Numeric::kByte ? packed : nullptr, run);
   if (kNumeric == Numeric::kByte) run.padding = static_cast<uint8_t>(attrs.zero_point);
   layer.form = best_form(run.shape);
   const auto head = [&](const Form& form) {
-    return kNumeric == Numeric::kByte ? run.finish.packed->bytes
+    return kNumeric == Numeric::kByte ? run.finish.packed_bytes()
                                       : packed_bias_lanes(phase_pair(form, 0).shape) * kLaneBytes;
   };
   if (layer.form.joins_columns && !is_joined(run.shape, run.finish)) {
     if (packed) packed += head(layer.form) + phases_bytes(layer.form, kNumeric, kFold);
     layer.form.joins_columns = false;
-    run.finish.packed = epilogue_at(packed);
+    if (kNumeric == Numeric::kByte) set_packed(packed, run.finish);
   }
   const Width<kVecs, kFold> width(layer.form);
   run.max_vecs = width.vecs;
@@ -255,56 +252,83 @@ ConvRun packed_phase(const DeconvRun& layer, const PhasePair& pair, int64_t phas
   return run;
 }
 
-template <int kVecs, int kFold, Numeric kNumeric>
-size_t workspace_bytes(const KernelArgs& args) {
-  DeconvRun layer;
-  if (!prepare<kVecs, kFold, kNumeric>(args, layer)) return 0;
-  size_t most = 0;
-  for (int64_t index = 0; index < layer.form.count(); ++index) {
-    ConvRun run = packed_phase(layer, phase_pair(layer.form, index), 0);
-    const size_t bytes = plan_conv(run, threads_of(args));
-    most = bytes > most ? bytes : most;
+// The convolutions of the phases, whose outputs and operands begin `out` and `operands` bytes into
+// those of the layer.
+struct PhaseKernel {
+  ConvKernel conv;
+  int64_t out, operands[kMaxOperands];
+};
+struct DeconvKernel {
+  PhaseKernel* phases;
+  int64_t count;
+};
+
+void run_phases(DeconvKernel& kernel, const KernelCall& call) {
+  for (int64_t k = 0; k < kernel.count; ++k) {
+    PhaseKernel& phase = kernel.phases[k];
+    set_addresses(call, phase.conv);
+    TileFinish& finish = phase.conv.run.finish;
+    finish.out.data += phase.out;
+    for (int n = 0; n < finish.num_operands; ++n) finish.operands[n].data += phase.operands[n];
+    run_conv(phase.conv.run, call.workspace, call.pool);
   }
-  return most;
+}
+
+// `index`: of the phase; `at`: the bytes of those before it.
+PhaseKernel make_phase(const DeconvRun& layer, int64_t index, int64_t at, const KernelArgs& args) {
+  const ConvRun run = packed_phase(layer, phase_pair(layer.form, index), at);
+  const TileFinish& whole = layer.run.finish;
+  PhaseKernel phase{conv_kernel(args, run), run.finish.out.data - whole.out.data, {}};
+  for (int k = 0; k < whole.num_operands; ++k)
+    phase.operands[k] = run.finish.operands[k].data - whole.operands[k].data;
+  return phase;
 }
 
 template <int kVecs, int kFold, Numeric kNumeric>
-void run_phases(const KernelArgs& args) {
+void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   DeconvRun layer;
-  if (args.outputs[0].elements() == 0 || !prepare<kVecs, kFold, kNumeric>(args, layer)) return;
-  int64_t phase = layer.first_phase;
-  for (int64_t index = 0; index < layer.form.count(); ++index) {
-    const PhasePair pair = phase_pair(layer.form, index);
-    ConvRun run = packed_phase(layer, pair, phase);
-    phase += phase_bytes(pair.shape, kNumeric, layer.run.fold);
-    if (pair.shape.oh == 0 || pair.shape.ow == 0) continue;
-    plan_conv(run, threads_of(args));
-    run_conv(run, args.workspace, args.pool);
+  if (!has_output(args, kernel) || !describe<kVecs, kFold, kNumeric>(args, layer)) return;
+  const int64_t most = layer.form.count();
+  std::byte* memory = kernel.allocate(static_cast<size_t>(most) * sizeof(PhaseKernel));
+  DeconvKernel& state =
+      keep_state<run_phases>(kernel, DeconvKernel{reinterpret_cast<PhaseKernel*>(memory), 0});
+  int64_t at = layer.first_phase;
+  for (int64_t index = 0; index < most; ++index) {
+    const ConvShape shape = phase_pair(layer.form, index).shape;
+    if (shape.oh > 0 && shape.ow > 0) {
+      PhaseKernel& phase =
+          *new (state.phases + state.count++) PhaseKernel(make_phase(layer, index, at, args));
+      const size_t bytes = plan_conv(phase.conv.run, threads_of(args));
+      kernel.workspace_bytes = bytes > kernel.workspace_bytes ? bytes : kernel.workspace_bytes;
+      keep_tables(phase.conv.run, kernel);
+    }
+    at += phase_bytes(shape, kNumeric, layer.run.fold);
   }
 }
 
 template <int kVecs, int kFold = 1, Numeric kNumeric = Numeric::kFloat>
-constexpr Tactic row(const char* name) {
+constexpr PreparedTactic row(const char* name) {
   return {
-      .name = name,
-      .kind = ir::LayerKind::kDeconvolution,
-      .isa = kIsa,
-      .formats = FormatRule::kChannelLast,
-      .version = 5,
-      .refusal = refusal<kVecs, kFold, kNumeric>,
-      .cost_us = cost_us<kVecs, kFold, kNumeric>,
-      .packed_inputs = kNumeric == Numeric::kFloat ? packed_conv_inputs : packed_byte_conv_inputs,
-      .packed_bytes = packed_bytes<kVecs, kFold, kNumeric>,
-      .pack = pack<kVecs, kFold, kNumeric>,
-      .workspace_bytes = workspace_bytes<kVecs, kFold, kNumeric>,
-      .run = run_phases<kVecs, kFold, kNumeric>};
+      {.name = name,
+       .kind = ir::LayerKind::kDeconvolution,
+       .isa = kIsa,
+       .formats = FormatRule::kChannelLast,
+       .version = 5,
+       .refusal = refusal<kVecs, kFold, kNumeric>,
+       .cost_us = cost_us<kVecs, kFold, kNumeric>,
+       .packed_inputs = kNumeric == Numeric::kFloat ? packed_conv_inputs : packed_byte_conv_inputs,
+       .packed_bytes = packed_bytes<kVecs, kFold, kNumeric>,
+       .pack = pack<kVecs, kFold, kNumeric>,
+       .workspace_bytes = nullptr,
+       .run = nullptr},
+      prepare<kVecs, kFold, kNumeric>};
 }
 
 #define CAMSHAFT_DECONV_ROW(vecs, tile) row<vecs>("deconv_gemm_nhwc_f32_" tile),
 #define CAMSHAFT_BYTE_DECONV_ROW(vecs, tile) \
   row<vecs, 1, Numeric::kByte>("deconv_gemm_nhwc_u8i8_" tile),
 
-constexpr Tactic kTactics[] = {
+constexpr PreparedTactic kTactics[] = {
     CAMSHAFT_GEMM_TILES(CAMSHAFT_DECONV_ROW) CAMSHAFT_BYTE_TILES(CAMSHAFT_BYTE_DECONV_ROW)
         row<kMaxFoldVecs, 2>("deconv_fold2_nhwc_f32"),
     row<kMaxFoldVecs, 4>("deconv_fold4_nhwc_f32"),
@@ -318,7 +342,7 @@ constexpr Tactic kTactics[] = {
 
 }  // namespace
 
-std::span<const Tactic> deconv_tactics() {
+std::span<const PreparedTactic> deconv_tactics() {
   return kTactics;
 }
 

@@ -2,8 +2,7 @@
 // Quantized depthwise convolution, channel last: uint8 inputs and int8 weights summed as floats,
 // which is exact below 2^24. Epilogues that are affine per channel (scales, clamps, requantization)
 // become a multiplier and an addend in the packed weights; others run as a program on rows of sums.
-#include <cstring>
-
+#include "kernels/packed_records.h"
 #include "kernels/vector/depthwise_rows.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -30,7 +29,7 @@ double cost_us(const Problem& p) {
 size_t packed_bytes(const Problem& p) {
   ConvShape s;
   if (!shape_of(p, s)) return 0;
-  return sizeof(FoldedHeader) +
+  return record_bytes<FoldedHeader>() +
          static_cast<size_t>((s.oc + kLanes - 1) / kLanes * (2 + s.kh * s.kw) * kLanes) *
              sizeof(float);
 }
@@ -40,10 +39,10 @@ void pack(const Problem& p, std::byte* packed) {
   if (!shape_of(p, s)) return;
   const int64_t taps = s.kh * s.kw;
   const int8_t* w = reinterpret_cast<const int8_t*>(p.inputs[1].constant->view.data());
-  float* to = reinterpret_cast<float*>(packed + sizeof(FoldedHeader));
+  float* to = reinterpret_cast<float*>(packed + record_bytes<FoldedHeader>());
   FoldedEpilogue folded;
   fold_epilogue(p, Bias::kInAddend, folded);
-  std::memcpy(packed, &folded.header, sizeof(FoldedHeader));
+  store_record(folded.header, packed);
   for (int64_t first = 0; first < s.oc; first += kLanes)
     for (int64_t tap = -2; tap < taps; ++tap)
       for (int64_t lane = 0; lane < kLanes; ++lane) {
@@ -65,8 +64,8 @@ void run_as(const KernelArgs& args) {
   R run;
   if (!prepare(args, run)) return;
   FoldedHeader header;
-  std::memcpy(&header, args.packed, sizeof(header));
-  run.packed = reinterpret_cast<const float*>(args.packed + sizeof(header));
+  read_record(args.packed, header);
+  run.packed = reinterpret_cast<const float*>(args.packed + record_bytes<FoldedHeader>());
   const auto zero_point = attrs_of(*args.layer).zero_point;
   for (auto& code : run.padding) code = static_cast<uint8_t>(zero_point);
   run.zero_point = static_cast<float>(zero_point);
@@ -88,7 +87,7 @@ template <class Window>
 void run(const KernelArgs& args) {
   if (count_of(args.outputs[0]) == 0) return;
   FoldedHeader header;
-  std::memcpy(&header, args.packed, sizeof(header));
+  read_record(args.packed, header);
   if (header.is_folded != 0 && args.outputs[0].type == DataType::kUInt8)
     run_as<Window, Run<uint8_t, uint8_t>>(args);
   else

@@ -4,6 +4,7 @@
 // for 16 channels; with AVX2 two words, for vpmaddwd and 8 channels. With unit vertical stride the
 // same dwords serve two output rows: the second row's weights are shifted by one element. Sums are
 // exact int32; they start at bias - zero_point * Σ w.
+#include "kernels/packed_records.h"
 #include "kernels/vector/depthwise_rows.h"
 
 #include <cstring>
@@ -473,7 +474,8 @@ double cost_us(const Problem& p) {
 size_t packed_bytes(const Problem& p) {
   ConvShape s;
   if (!shape_of(p, s)) return 0;
-  return sizeof(FoldedHeader) + static_cast<size_t>((s.oc + kLanes - 1) / kLanes * unit_bytes(s));
+  return record_bytes<FoldedHeader>() +
+         static_cast<size_t>((s.oc + kLanes - 1) / kLanes * unit_bytes(s));
 }
 
 // Weight of `tap` (input row) for output row r and column kw; 0 outside the window.
@@ -489,14 +491,15 @@ void pack(const Problem& p, std::byte* packed) {
   const Cut cut = cut_of(s);
   FoldedEpilogue folded;
   fold_epilogue(p, Bias::kInSum, folded);
-  std::memcpy(packed, &folded.header, sizeof(FoldedHeader));
-  std::memset(packed + sizeof(FoldedHeader), 0, packed_bytes(p) - sizeof(FoldedHeader));
+  store_record(folded.header, packed);
+  std::byte* units = packed + record_bytes<FoldedHeader>();
+  std::memset(units, 0, packed_bytes(p) - record_bytes<FoldedHeader>());
   const int8_t* w = reinterpret_cast<const int8_t*>(p.inputs[1].constant->view.data());
   const int32_t* bias =
       has_bias(p) ? reinterpret_cast<const int32_t*>(p.inputs[2].constant->view.data()) : nullptr;
   const auto zero_point = static_cast<uint32_t>(attrs_of(*p.layer).zero_point);
   for (int64_t c = 0; c < s.oc; ++c) {
-    std::byte* unit = packed + sizeof(FoldedHeader) + c / kLanes * unit_bytes(s);
+    std::byte* unit = units + c / kLanes * unit_bytes(s);
     const int64_t lane = c % kLanes;
     uint32_t start = bias == nullptr ? 0 : static_cast<uint32_t>(bias[c]);
     for (int64_t tap = 0; tap < s.kh * s.kw; ++tap)
@@ -540,8 +543,8 @@ bool prepare(const KernelArgs& args, Run& run) {
   run.y_type = y.type;
   run.y_image = y.strides[0], run.y_row = y.rank == 4 ? y.strides[2] : 0,
   run.y_pixel = y.strides[last];
-  std::memcpy(&run.header, args.packed, sizeof(FoldedHeader));
-  run.units = args.packed + sizeof(FoldedHeader);
+  read_record(args.packed, run.header);
+  run.units = args.packed + record_bytes<FoldedHeader>();
   run.program = &attrs_of(*args.layer).epilogue;
   std::memset(run.padding, static_cast<int>(attrs_of(*args.layer).zero_point), kBlock);
   if (run.header.is_folded != 0) return true;

@@ -1,48 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel families: each names a function `std::span<const Tactic> NAME_tactics()` per
-// instruction set, its table of tactics. A new family is one file vector/NAME.cpp and one row here.
+// The kernel families: each names a function `std::span<const Row> NAME_tactics()` per instruction
+// set, its table of tactics. Row is PreparedTactic for a P (kernels/prepared.h), Tactic for an X. A
+// new family is one file vector/NAME.cpp and one P here.
 #pragma once
 
-#define CAMSHAFT_KERNEL_FAMILIES(X) \
-  X(cast)                           \
-  X(col2im)                         \
-  X(conv)                           \
-  X(conv_dynamic)                   \
-  X(convert)                        \
-  X(cumsum)                         \
-  X(deconv)                         \
-  X(deconv_dynamic)                 \
-  X(depthwise)                      \
-  X(depthwise_bf16)                 \
-  X(depthwise_bytes)                \
-  X(depthwise_interleaved)          \
-  X(depthwise_lines)                \
-  X(gather)                         \
-  X(generate)                       \
-  X(grouped_lines)                  \
-  X(integers)                       \
-  X(matmul)                         \
-  X(matmul_dynamic)                 \
-  X(matmul_dynamic_bytes)           \
-  X(norm)                           \
-  X(order)                          \
-  X(pointwise)                      \
-  X(pointwise_planes)               \
-  X(pointwise_table)                \
-  X(pool)                           \
-  X(pool_16_bit)                    \
-  X(pool_bytes)                     \
-  X(quantize)                       \
-  X(recurrence)                     \
-  X(reduce)                         \
-  X(resize)                         \
-  X(scatter)                        \
-  X(shuffle)                        \
-  X(slice)                          \
-  X(softmax)                        \
-  X(trees)                          \
-  X(winograd)                       \
-  X(winograd_bytes)
+#define CAMSHAFT_KERNEL_FAMILIES(X, P) \
+  X(cast)                              \
+  X(col2im)                            \
+  P(conv)                              \
+  X(conv_dynamic)                      \
+  X(convert)                           \
+  X(cumsum)                            \
+  P(deconv)                            \
+  X(deconv_dynamic)                    \
+  X(depthwise)                         \
+  X(depthwise_bf16)                    \
+  X(depthwise_bytes)                   \
+  X(depthwise_interleaved)             \
+  X(depthwise_lines)                   \
+  X(gather)                            \
+  X(generate)                          \
+  X(grouped_lines)                     \
+  X(integers)                          \
+  P(matmul)                            \
+  X(matmul_dynamic)                    \
+  X(matmul_dynamic_bytes)              \
+  X(norm)                              \
+  X(order)                             \
+  X(pointwise)                         \
+  X(pointwise_planes)                  \
+  X(pointwise_table)                   \
+  X(pool)                              \
+  X(pool_16_bit)                       \
+  X(pool_bytes)                        \
+  X(quantize)                          \
+  X(recurrence)                        \
+  X(reduce)                            \
+  X(resize)                            \
+  X(scatter)                           \
+  X(shuffle)                           \
+  X(slice)                             \
+  X(softmax)                           \
+  X(trees)                             \
+  P(winograd)                          \
+  P(winograd_bytes)
 
 // Those of them with kernels that check their data (kernels/checked.h): each names a function
 // `std::span<const CheckedKernel> NAME_checked()` as well.

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/kernel.h"
+#include "kernels/prepared.h"
 #include "kernels/reference/access.h"
 
 namespace camshaft::kernels::test {
@@ -257,9 +257,10 @@ class LayerCheck {
     args.outputs = out;
     args.packed = aligned;
     args.pool = &pool;
-    std::vector<std::byte> workspace(tactic.workspace_bytes(args) + 64, std::byte{0xff});
-    args.workspace = align(workspace.data());
-    tactic.run(args);
+    BoundKernel kernel(tactic, args);
+    std::vector<std::byte> workspace(kernel.workspace_bytes() + 64, std::byte{0xff});
+    kernel.set_workspace(align(workspace.data()));
+    EXPECT_TRUE(kernel.run().ok());
   }
 
   static std::byte* align(std::byte* p) {

@@ -2,6 +2,7 @@
 // Matrix products with a constant right factor, packed while building: linear layers. They run as
 // 1x1 convolutions whose pixels are the rows of A, so blocking, threads, epilogues and the copy of
 // a transposed A are those of conv_gemm.
+#include "kernels/packed_records.h"
 #include "kernels/vector/conv_gemm.h"
 #include "kernels/vector/gemm_bf16.h"
 #include "kernels/vector/gemm_cost.h"
@@ -130,7 +131,7 @@ void pack_bytes(const Problem& problem, const Panels& panels, int64_t k, int64_t
                 int64_t n_stride, std::byte* packed) {
   pack_epilogue(problem, attrs_of(problem).epilogue, kFirstMatmulOperand, columns_of(panels),
                 packed);
-  packed += reinterpret_cast<const PackedEpilogue*>(packed)->bytes;
+  packed += packed_epilogue_bytes(packed);
   int32_t* bias = reinterpret_cast<int32_t*>(packed);
   pack_bias(problem, panels, bias);
   const int8_t* b = constant_values<int8_t>(problem.inputs[1]);
@@ -159,7 +160,7 @@ std::string product_shares(const Problem& problem, const std::byte* packed, int 
   int64_t m, n, k;
   if (!matmul_extents(problem, m, n, k)) return {};
   const Panels panels = panels_of(Numeric::kByte, n, k, vecs);
-  packed += reinterpret_cast<const PackedEpilogue*>(packed)->bytes + panels.padded_n() * kLaneBytes;
+  packed += packed_epilogue_bytes(packed) + panels.padded_n() * kLaneBytes;
   ProductShares shares;
   for (int64_t panel = 0; panel < panels.count(); ++panel)
     count_products(packed + panels.offset(panel) * kLaneBytes, {1, panels.k},
@@ -191,15 +192,10 @@ void pack(const Problem& problem, std::byte* packed) {
 }
 
 template <Form F>
-void prepare(const KernelArgs& args, MatmulRun& matmul, ConvRun& run) {
-  const PackedEpilogue* epilogue = nullptr;
+void describe(const KernelArgs& args, MatmulRun& matmul, ConvRun& run) {
   run.numeric = F.numeric;
-  run.bias = args.packed;
-  if (F.numeric == Numeric::kByte) {
-    epilogue = reinterpret_cast<const PackedEpilogue*>(args.packed);
-    run.bias += epilogue->bytes;
-  }
-  set_matmul(args, epilogue, matmul);
+  set_matmul(args, F.numeric == Numeric::kByte ? args.packed : nullptr, matmul);
+  run.bias = args.packed + matmul.finish.packed_bytes();
   if (args.inputs.size() > 2 && args.inputs[2].present() && args.inputs[2].data) {
     matmul.finish.has_initial = true;
     matmul.finish.initial = matrix_source(args.inputs[2], args.outputs[0]);
@@ -223,52 +219,60 @@ void prepare(const KernelArgs& args, MatmulRun& matmul, ConvRun& run) {
   run.finish = matmul.finish;
 }
 
-template <Form F>
-size_t workspace_bytes(const KernelArgs& args) {
+// Batches of more than two dimensions: one convolution after another.
+struct BatchKernel {
+  ConvKernel conv;
   MatmulRun matmul;
-  ConvRun run;
-  prepare<F>(args, matmul, run);
-  return plan_conv(run, threads_of(args));
-}
+  KeptViews views;  // where each of them is
+};
 
-template <Form F>
-void run(const KernelArgs& args) {
-  if (args.outputs[0].elements() == 0) return;
-  MatmulRun matmul;
-  ConvRun run;
-  prepare<F>(args, matmul, run);
-  plan_conv(run, threads_of(args));
+void run_batch(BatchKernel& kernel, const KernelCall& call) {
+  MatmulRun& matmul = kernel.matmul;
+  ConvRun& run = kernel.conv.run;
+  const KernelArgs& args = kernel.views.at(call);
+  set_addresses(call, kernel.conv);
   for (int64_t outer = 0; outer < matmul.outer; ++outer) {
-    if (matmul.outer > 1) {
-      move_outer(args, outer, matmul);  // pointers only: plan_conv() has joined dimensions
-      run.x = matmul.a.data;
-      run.finish.out.data = matmul.finish.out.data;
-      run.finish.initial.data = matmul.finish.initial.data;
-      for (int k = 0; k < run.finish.num_operands; ++k)
-        run.finish.operands[k].data = matmul.finish.operands[k].data;
-    }
-    run_conv(run, args.workspace, args.pool);
+    move_outer(args, outer, matmul);  // pointers only: plan_conv() has joined dimensions
+    run.x = matmul.a.data;
+    run.finish.out.data = matmul.finish.out.data;
+    run.finish.initial.data = matmul.finish.initial.data;
+    for (int k = 0; k < run.finish.num_operands; ++k)
+      run.finish.operands[k].data = matmul.finish.operands[k].data;
+    run_conv(run, call.workspace, call.pool);
   }
 }
 
 template <Form F>
-constexpr Tactic row(const char* name) {
-  return {.name = name,
-          .kind = ir::LayerKind::kMatrixMultiply,
-          .isa = kIsa,
-          .formats = FormatRule::kLinear,
-          .version = F.numeric == Numeric::kFloat  ? 1
-                     : F.numeric == Numeric::kByte ? 4
-                                                   : 3,
-          .refusal = refusal<F>,
-          .cost_us = cost_us<F>,
-          .packed_inputs = packed_inputs<F.numeric>,
-          .packed_bytes = packed_bytes<F.numeric>,
-          .pack = pack<F>,
-          .workspace_bytes = workspace_bytes<F>,
-          .run = run<F>,
-          .arithmetic = F.numeric == Numeric::kByte ? arithmetic<F> : nullptr,
-          .precision = F.numeric == Numeric::kBf16 ? DataType::kBFloat16 : DataType::kUndefined};
+void prepare(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
+  MatmulRun matmul;
+  ConvRun run;
+  describe<F>(args, matmul, run);
+  prepare_conv(args, run, kernel);
+  if (matmul.outer == 1) return;
+  const ConvKernel conv = *static_cast<ConvKernel*>(kernel.state);
+  keep_state<run_batch>(kernel, BatchKernel{conv, matmul, keep_views(args, kernel)});
+}
+
+template <Form F>
+constexpr PreparedTactic row(const char* name) {
+  return {{.name = name,
+           .kind = ir::LayerKind::kMatrixMultiply,
+           .isa = kIsa,
+           .formats = FormatRule::kLinear,
+           .version = F.numeric == Numeric::kFloat  ? 1
+                      : F.numeric == Numeric::kByte ? 4
+                                                    : 3,
+           .refusal = refusal<F>,
+           .cost_us = cost_us<F>,
+           .packed_inputs = packed_inputs<F.numeric>,
+           .packed_bytes = packed_bytes<F.numeric>,
+           .pack = pack<F>,
+           .workspace_bytes = nullptr,
+           .run = nullptr,
+           .arithmetic = F.numeric == Numeric::kByte ? arithmetic<F> : nullptr,
+           .precision = F.numeric == Numeric::kBf16 ? DataType::kBFloat16 : DataType::kUndefined},
+          prepare<F>};
 }
 
 #define CAMSHAFT_MATMUL_ROW(vecs, tile)                        \
@@ -280,12 +284,12 @@ constexpr Tactic row(const char* name) {
 #define CAMSHAFT_BF16_MATMUL_ROW(vecs, tile) \
   row<Form{vecs, Numeric::kBf16}>("matmul_packed_bf16_" tile),
 
-constexpr Tactic kTactics[] = {CAMSHAFT_GEMM_TILES(CAMSHAFT_MATMUL_ROW) CAMSHAFT_BYTE_TILES(
+constexpr PreparedTactic kTactics[] = {CAMSHAFT_GEMM_TILES(CAMSHAFT_MATMUL_ROW) CAMSHAFT_BYTE_TILES(
     CAMSHAFT_BYTE_MATMUL_ROW) CAMSHAFT_BYTE_TILES(CAMSHAFT_BF16_MATMUL_ROW)};
 
 }  // namespace
 
-std::span<const Tactic> matmul_tactics() {
+std::span<const PreparedTactic> matmul_tactics() {
   return kTactics;
 }
 

@@ -63,7 +63,7 @@ struct Work {
   }
   static MatmulRun matmul_of(const KernelArgs& args) {
     MatmulRun run;
-    set_matmul(args, reinterpret_cast<const PackedEpilogue*>(args.packed), run);
+    set_matmul(args, args.packed, run);
     return run;
   }
   int64_t items() const { return run.images * run.rows; }

@@ -58,7 +58,7 @@ double matmul_batch(const Problem& problem) {
   return batch;
 }
 
-void set_matmul(const KernelArgs& args, const PackedEpilogue* packed, MatmulRun& run) {
+void set_matmul(const KernelArgs& args, const std::byte* packed, MatmulRun& run) {
   const ir::MatrixMultiplyAttrs& attrs = args.layer->as<ir::MatrixMultiplyAttrs>();
   const TensorView &a = args.inputs[0], &b = args.inputs[1], &y = args.outputs[0];
   run.m = extent_at(y, 1);

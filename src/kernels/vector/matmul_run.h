@@ -31,7 +31,7 @@ double matmul_batch(const Problem& problem);
 
 // Fills everything but the bias. Views of rank 1 are refused before.
 // `packed`: the epilogue of bytes.
-void set_matmul(const KernelArgs& args, const PackedEpilogue* packed, MatmulRun& run);
+void set_matmul(const KernelArgs& args, const std::byte* packed, MatmulRun& run);
 // Moves data pointers to batch item `outer` of the dimensions before the last two batch dimensions.
 void move_outer(const KernelArgs& args, int64_t outer, MatmulRun& run);
 

@@ -4,6 +4,7 @@
 // scalars or one per channel (mean and deviation).
 #include <cstring>
 
+#include "kernels/packed_records.h"
 #include "kernels/vector/affine_step.h"
 #include "kernels/vector/nest.h"
 #include "kernels/vector/tactic_util.h"
@@ -11,19 +12,13 @@
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
 
-constexpr int kMaxChannels = 4, kMaxInputs = 8;
+constexpr int kMaxChannels = kMaxPlaneChannels, kMaxInputs = 8;
 
 const ir::Program& program_of(const ir::Layer& layer) {
   return std::get_if<ir::PointWiseAttrs>(&layer.attrs)->program;
 }
 
 // --- the program of each channel
-
-// What is packed.
-struct Channels {
-  int32_t image = -1;  // the input that is not a constant
-  Affine affine[kMaxChannels];
-};
 
 // Whether a constant has one value per channel of a tensor like y.
 bool is_per_channel(const ProblemTensor& t, const ProblemTensor& y) {
@@ -47,7 +42,7 @@ bool find_channel(const Problem& p, int64_t channel, int image, Affine& affine) 
 }
 
 // What is wrong, or null.
-const char* find_channels(const Problem& p, Channels& channels) {
+const char* find_channels(const Problem& p, PlaneChannels& channels) {
   const ProblemTensor& y = p.outputs[0];
   if (y.type != DataType::kUInt8) return "the output is not uint8";
   if (y.extents.size() < 3 || y.extents[1] < 2 || y.extents[1] > kMaxChannels)
@@ -73,19 +68,19 @@ const char* find_channels(const Problem& p, Channels& channels) {
 }
 
 std::string refusal(const Problem& p) {
-  Channels channels;
+  PlaneChannels channels;
   const char* reason = find_channels(p, channels);
   return reason == nullptr ? "" : reason;
 }
 
 size_t packed_bytes(const Problem&) {
-  return sizeof(Channels);
+  return record_bytes<PlaneChannels>();
 }
 
 void pack(const Problem& p, std::byte* packed) {
-  Channels channels;
+  PlaneChannels channels;
   find_channels(p, channels);
-  std::memcpy(packed, &channels, sizeof(channels));
+  store_record(channels, packed);
 }
 
 // --- pixels
@@ -199,7 +194,7 @@ TensorView one_channel(const TensorView& view) {
 }
 
 template <int kChannels, Form kForm>
-void run_form(const KernelArgs& args, const Channels& channels) {
+void run_form(const KernelArgs& args, const PlaneChannels& channels) {
   const TensorView &x = args.inputs[static_cast<size_t>(channels.image)], &y = args.outputs[0];
   Factors factors[kChannels];
   for (int c = 0; c < kChannels; ++c) factors[c] = splat(channels.affine[c]);
@@ -216,15 +211,15 @@ void run_form(const KernelArgs& args, const Channels& channels) {
 }
 
 template <int kChannels>
-void run_channels(const KernelArgs& args, const Channels& channels) {
+void run_channels(const KernelArgs& args, const PlaneChannels& channels) {
   channels.affine[0].divisor != 0 ? run_form<kChannels, Form::kDivide>(args, channels)
                                   : run_form<kChannels, Form::kOne>(args, channels);
 }
 
 void run(const KernelArgs& args) {
   if (count_of(args.outputs[0]) == 0) return;
-  Channels channels;
-  std::memcpy(&channels, args.packed, sizeof(channels));
+  PlaneChannels channels;
+  read_record(args.packed, channels);
   const int64_t count = args.outputs[0].extents[1];
   if (count == 2) return run_channels<2>(args, channels);
   if (count == 3) return run_channels<3>(args, channels);

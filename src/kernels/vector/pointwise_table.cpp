@@ -3,6 +3,7 @@
 // reference, and as fast for SiLU as for a requantization.
 #include <cstring>
 
+#include "kernels/packed_records.h"
 #include "kernels/simd/bytes.h"
 #include "kernels/vector/byte_table.h"
 #include "kernels/vector/nest.h"
@@ -54,14 +55,9 @@ double cost_us(const Problem& p) {
   return traffic_us(p) + cycles / 3000 / p.threads;
 }
 
-// The input's number, so that running needs no constants.
-struct Header {
-  int32_t input;
-  int32_t unused[15];
-};
-
 size_t packed_bytes(const Problem& p) {
-  return sizeof(Header) + (p.outputs[0].type == DataType::kFloat ? kCodes * sizeof(float) : kCodes);
+  return record_bytes<CodeTable>() +
+         (p.outputs[0].type == DataType::kFloat ? kCodes * sizeof(float) : kCodes);
 }
 
 // Program steps in float, as the reference kernel takes them.
@@ -93,9 +89,8 @@ uint8_t saturated(float v, DataType type) {
 
 void pack(const Problem& p, std::byte* packed) {
   const int input = code_input(p);
-  const Header header{input, {}};
-  std::memcpy(packed, &header, sizeof(header));
-  std::byte* table = packed + sizeof(header);
+  store_record(CodeTable{input}, packed);
+  std::byte* table = packed + record_bytes<CodeTable>();
   const bool is_signed = p.inputs[static_cast<size_t>(input)].type == DataType::kInt8;
   const DataType out = p.outputs[0].type;
   for (int k = 0; k < kCodes; ++k) {
@@ -268,10 +263,10 @@ void run_rows(const KernelArgs& args, const TensorView& x, const T* table) {
 
 void run(const KernelArgs& args) {
   if (count_of(args.outputs[0]) == 0) return;
-  Header header;
-  std::memcpy(&header, args.packed, sizeof(header));
+  CodeTable header;
+  read_record(args.packed, header);
   const TensorView& x = args.inputs[static_cast<size_t>(header.input)];
-  const std::byte* table = args.packed + sizeof(header);
+  const std::byte* table = args.packed + record_bytes<CodeTable>();
   if (args.outputs[0].type == DataType::kFloat)
     run_rows(args, x, reinterpret_cast<const float*>(table));
   else

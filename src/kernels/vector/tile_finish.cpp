@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/vector/tile_finish.h"
 
+#include "kernels/packed_records.h"
 #include "kernels/simd/bytes.h"
 #include "kernels/vector/byte_rows.h"
 #include "kernels/vector/byte_table.h"
@@ -48,7 +49,7 @@ TileSource source_of(const TensorView& operand, const BroadcastOperand& b, int64
 }
 
 StepSource step_source(const TileFinish& finish, int operand) {
-  if (finish.packed && finish.packed->operands[operand] > 0) return StepSource::kFloats;
+  if (finish.packed && finish.codes.operands[operand] > 0) return StepSource::kFloats;
   const TileSource& source = finish.operands[operand];
   return step_source_of(source.type, source.channel / source.element());
 }
@@ -58,20 +59,37 @@ bool waits(const TileFinish& finish) {
   return finish.has_rest() && finish.out.type == TileOut::kByte;
 }
 
+// What is run on stored tiles.
+struct RestCode {
+  const ir::Instruction* data;
+  int length;
+  ir::Instruction read[kMaxProgramValues];
+
+  explicit RestCode(const TileFinish& finish) {
+    if (finish.packed) {
+      length = finish.codes.rest_length;
+      read_code(finish.packed + finish.codes.rest, length, read);
+      data = read;
+    } else {
+      length = static_cast<int>(finish.program->code.size());
+      data = finish.program->code.data();
+    }
+  }
+};
+
 void set_registers(TileFinish& finish) {
-  const PackedEpilogue* packed = finish.packed;
-  const auto* code =
-      packed ? reinterpret_cast<const ir::Instruction*>(finish.packed_floats(packed->rest))
-             : finish.program->code.data();
-  const int length = packed ? packed->rest_length : static_cast<int>(finish.program->code.size());
+  if (!finish.has_rest()) return;
+  const PackedEpilogue& codes = finish.codes;
+  const RestCode rest(finish);
   // One operation on floats is a loop of its own.
-  if (!finish.has_rest() || (length < 2 && !waits(finish) && !finish.out.is_16_bit())) return;
+  if (rest.length < 2 && !waits(finish) && !finish.out.is_16_bit()) return;
   StepSource sources[kMaxOperands + 1] = {StepSource::kFloats};
   for (int k = 0; k < finish.num_operands; ++k) sources[k + 1] = step_source(finish, k);
-  if (make_register_program(code, length, finish.num_operands + 1, sources, finish.registers) &&
+  if (make_register_program(rest.data, rest.length, finish.num_operands + 1, sources,
+                            finish.registers) &&
       waits(finish))
-    append_codes(finish.registers, packed->last_scale, packed->last_shift,
-                 static_cast<float>(packed->last_offset));
+    append_codes(finish.registers, codes.last_scale, codes.last_shift,
+                 static_cast<float>(codes.last_offset));
 }
 
 }  // namespace
@@ -89,16 +107,21 @@ TileSource matrix_source(const TensorView& operand, const TensorView& output) {
   return source_of(operand, b, b.strides[3], b.strides[2], b.strides[1], b.strides[0]);
 }
 
+void set_packed(const std::byte* packed, TileFinish& finish) {
+  finish.packed = packed;
+  if (packed) read_record(packed, finish.codes);
+}
+
 void set_epilogue(const ir::Program& program, std::span<const TensorView> inputs,
                   size_t first_operand, const TensorView& output,
                   TileSource (*source)(const TensorView&, const TensorView&),
-                  const PackedEpilogue* packed, TileFinish& finish) {
+                  const std::byte* packed, TileFinish& finish) {
   finish.out.type = output.type == DataType::kUInt8      ? TileOut::kByte
                     : output.type == DataType::kInt32    ? TileOut::kInt
                     : output.type == DataType::kBFloat16 ? TileOut::kBf16
                     : output.type == DataType::kHalf     ? TileOut::kHalf
                                                          : TileOut::kFloat;
-  finish.packed = packed;
+  set_packed(packed, finish);
   finish.program = &program;
   for (size_t k = first_operand; k < inputs.size(); ++k)
     finish.operands[finish.num_operands++] = source(inputs[k], output);
@@ -111,10 +134,17 @@ void set_epilogue(const ir::Program& program, std::span<const TensorView> inputs
   set_registers(finish);
 }
 
+void set_addresses(const KernelCall& call, size_t first_operand, TileFinish& finish) {
+  finish.out.data = call.output<std::byte>(0);
+  if (finish.has_initial) finish.initial.data = call.input<const std::byte>(2);
+  for (int k = 0; k < finish.num_operands; ++k)
+    finish.operands[k].data = call.input<const std::byte>(first_operand + static_cast<size_t>(k));
+}
+
 int64_t rest_scratch_bytes(const TileFinish& finish, int64_t pixels) {
   if (!finish.packed && !finish.out.is_16_bit()) return 0;
   const int64_t tiles =
-      !finish.packed ? 1 : (finish.packed->rest_length > 0 ? 1 : 0) + finish.packed->bytes_operands;
+      !finish.packed ? 1 : (finish.codes.rest_length > 0 ? 1 : 0) + finish.codes.bytes_operands;
   return tiles * pixels * (kMaxRestChannels + kLanes) * static_cast<int64_t>(sizeof(float));
 }
 
@@ -122,21 +152,22 @@ void set_finish(const TileFinish& finish, Tile& tile) {
   tile.residual = nullptr;
   tile.accumulate = finish.has_initial;
   tile.c_stride = finish.out.pixel;
-  if (const PackedEpilogue* packed = finish.packed) {
-    tile.low = packed->low;
-    tile.high = packed->high;
-    tile.slope = packed->slope;
-    tile.post = packed->post;
-    tile.offset = packed->offset;
-    tile.code_min = code_of(packed->low, packed->offset);
-    tile.code_max = code_of(packed->high, packed->offset);
-    tile.fits_int = packed->fits_int != 0;
-    tile.residual_scale = packed->residual_scale;
-    tile.rounds_first = packed->rounds_first != 0;
-    tile.gate = packed->is_gated != 0 ? &packed->gate : nullptr;
-    tile.code_low = packed->code_low, tile.code_high = packed->code_high;
-    tile.code_scale = packed->code_scale, tile.code_shift = packed->code_shift;
-    tile.out = packed->rest_length > 0 ? TileOut::kFloat : finish.out.type;
+  if (finish.packed) {
+    const PackedEpilogue& codes = finish.codes;
+    tile.low = codes.low;
+    tile.high = codes.high;
+    tile.slope = codes.slope;
+    tile.post = codes.post;
+    tile.offset = codes.offset;
+    tile.code_min = code_of(codes.low, codes.offset);
+    tile.code_max = code_of(codes.high, codes.offset);
+    tile.fits_int = codes.fits_int != 0;
+    tile.residual_scale = codes.residual_scale;
+    tile.rounds_first = codes.rounds_first != 0;
+    tile.gate = codes.is_gated != 0 ? &codes.gate : nullptr;
+    tile.code_low = codes.code_low, tile.code_high = codes.code_high;
+    tile.code_scale = codes.code_scale, tile.code_shift = codes.code_shift;
+    tile.out = codes.rest_length > 0 ? TileOut::kFloat : finish.out.type;
     return;
   }
   tile.low = finish.epilogue.low;
@@ -167,18 +198,18 @@ constexpr int64_t kRestStride = kMaxRestChannels + kLanes;  // floats between pi
 void place_byte_tile(const TileFinish& finish, const TilePlace& place, int64_t channel,
                      int64_t cols, int64_t column, int64_t first_channel, std::byte* scratch,
                      Tile& tile) {
-  const PackedEpilogue& packed = *finish.packed;
+  const PackedEpilogue& codes = finish.codes;
   tile.cols = cols;
-  tile.multiplier = finish.packed_floats(packed.multiplier) + column;
-  tile.addend = finish.packed_floats(packed.addend) + column;
+  tile.multiplier = finish.packed_floats(codes.multiplier) + column;
+  tile.addend = finish.packed_floats(codes.addend) + column;
   if (waits(finish)) {
     tile.c = scratch + (channel - first_channel) * static_cast<int64_t>(sizeof(float));
     tile.c_stride = kRestStride * static_cast<int64_t>(sizeof(float));
   } else {
     tile.c = at(finish.out, place, channel);
   }
-  if (packed.residual >= 0) {
-    const TileSource& residual = finish.operands[packed.residual];
+  if (codes.residual >= 0) {
+    const TileSource& residual = finish.operands[codes.residual];
     tile.residual = at(residual, place, channel);
     tile.residual_stride = residual.pixel;
     tile.residual_is_byte = residual.type == DataType::kUInt8;
@@ -267,8 +298,8 @@ void run_rest_in_registers(const TileFinish& finish, const TilePlace& place, int
   operands[0] = {y, y_pixel, 1};
   for (int k = 0; k < finish.num_operands; ++k) {
     const TileSource& source = finish.operands[k];
-    if (finish.packed->operands[k] > 0)
-      operands[k + 1] = {finish.packed_floats(finish.packed->operands[k]) + column, 0, 1};
+    if (finish.codes.operands[k] > 0)
+      operands[k + 1] = {finish.packed_floats(finish.codes.operands[k]) + column, 0, 1};
     else
       operands[k + 1] = operand_at(source, place, channel);
   }
@@ -282,7 +313,7 @@ void run_rest_in_registers(const TileFinish& finish, const TilePlace& place, int
 
 void finish_byte_tiles(const TileFinish& finish, const TilePlace& place, int64_t channel,
                        int64_t channels, int64_t column, std::byte* scratch) {
-  const PackedEpilogue& packed = *finish.packed;
+  const PackedEpilogue& codes = finish.codes;
   if (!finish.has_rest()) return;
   const int64_t tile_floats = place.pixels * kRestStride;
   float* next = reinterpret_cast<float*>(scratch);
@@ -296,8 +327,8 @@ void finish_byte_tiles(const TileFinish& finish, const TilePlace& place, int64_t
   operands[0] = {y, y_pixel, 1};
   for (int k = 0; k < finish.num_operands; ++k) {
     const TileSource& source = finish.operands[k];
-    if (packed.operands[k] > 0) {
-      operands[k + 1] = {finish.packed_floats(packed.operands[k]) + column, 0, 1};
+    if (codes.operands[k] > 0) {
+      operands[k + 1] = {finish.packed_floats(codes.operands[k]) + column, 0, 1};
     } else if (source.type == DataType::kUInt8) {
       widen(source, place, channel, channels, next);
       operands[k + 1] = {next, kRestStride, 1};
@@ -307,18 +338,17 @@ void finish_byte_tiles(const TileFinish& finish, const TilePlace& place, int64_t
                          in_floats(source.channel)};
     }
   }
-  const auto* code = reinterpret_cast<const ir::Instruction*>(finish.packed_floats(packed.rest));
-  run_code(code, packed.rest_length, finish.num_operands + 1, operands, y, y_pixel, place.pixels,
+  const RestCode rest(finish);
+  run_code(rest.data, rest.length, finish.num_operands + 1, operands, y, y_pixel, place.pixels,
            channels);
   if (waits(finish))
-    narrow(packed, y, place.pixels, channels, at(finish.out, place, channel), finish.out.pixel);
+    narrow(codes, y, place.pixels, channels, at(finish.out, place, channel), finish.out.pixel);
 }
 
 void look_up_tiles(const TileFinish& finish, const TilePlace& place, int64_t channel,
                    int64_t channels) {
-  if (!finish.packed || finish.packed->table == 0) return;
-  const uint8_t* table =
-      reinterpret_cast<const uint8_t*>(finish.packed_floats(finish.packed->table));
+  if (!finish.packed || finish.codes.table == 0) return;
+  const uint8_t* table = reinterpret_cast<const uint8_t*>(finish.packed + finish.codes.table);
   look_up_codes(table, reinterpret_cast<uint8_t*>(at(finish.out, place, channel)), place.pixels,
                 channels, finish.out.pixel);
 }

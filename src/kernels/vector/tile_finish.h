@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/epilogue.h"
+#include "kernels/prepared.h"
 #include "kernels/vector/gemm_tile.h"
 #include "kernels/vector/program_registers.h"
 
@@ -45,34 +46,40 @@ struct TileFinish {
   TileSource initial;
   int num_operands = 0;
   TileSource operands[kMaxOperands];
-  const PackedEpilogue* packed = nullptr;  // of bytes: what replaces `epilogue` and `program`
+  const std::byte* packed = nullptr;  // of bytes: what replaces `epilogue` and `program`,
+  PackedEpilogue codes;               // and its header
   RegisterProgram registers;  // what is run on stored tiles, up to 8-bit results, if it is a chain
 
   // What follows the tile kernel: nothing, the program, or the rest of it.
   bool has_rest() const {
-    return packed ? packed->rest_length > 0 : epilogue.kind == EpilogueKind::kProgram;
+    return packed ? codes.rest_length > 0 : epilogue.kind == EpilogueKind::kProgram;
   }
   // What follows the kernel needs memory for every pixel besides the output.
   bool uses_scratch() const {
-    const bool widens = packed && packed->bytes_operands > 0 && !registers.present();
+    const bool widens = packed && codes.bytes_operands > 0 && !registers.present();
     return has_rest() && (out.type == TileOut::kByte || widens);
   }
   // 16-bit results are stored by what runs after the kernel, from floats.
   bool waits_as_floats() const { return out.is_16_bit() && (has_rest() || has_initial); }
   const float* packed_floats(int64_t offset) const {
-    return reinterpret_cast<const float*>(reinterpret_cast<const std::byte*>(packed) + offset);
+    return reinterpret_cast<const float*>(packed + offset);
   }
+  int64_t packed_bytes() const { return packed ? codes.bytes : 0; }
 };
 
 // `operand` broadcast to `output`. Convolutions (rank 3 or 4): channels are dimension 1; matrix
 // products: the last.
 TileSource conv_source(const TensorView& operand, const TensorView& output);
 TileSource matrix_source(const TensorView& operand, const TensorView& output);
+void set_packed(const std::byte* packed, TileFinish& finish);
+// The addresses of a call, in place of those set_epilogue() saw, but for `packed`; initial values
+// are input 2.
+void set_addresses(const KernelCall& call, size_t first_operand, TileFinish& finish);
 // Sets the epilogue with inputs[first_operand …] as its operands; `packed`: of bytes.
 void set_epilogue(const ir::Program& program, std::span<const TensorView> inputs,
                   size_t first_operand, const TensorView& output,
                   TileSource (*source)(const TensorView&, const TensorView&),
-                  const PackedEpilogue* packed, TileFinish& finish);
+                  const std::byte* packed, TileFinish& finish);
 
 // A tile's pixels: `pixels` of them from column `col` of row `row`.
 struct TilePlace {

@@ -81,7 +81,7 @@ int64_t rows_together(int64_t targets) {
 }
 
 struct Run {
-  const PackedForest& forest;
+  const ForestView& forest;
   const TensorView &x, &scores;
   const TensorView* reached;  // or null
   Walk walk;
@@ -92,10 +92,10 @@ struct Run {
   }
 
   void add_leaf(int32_t at, double* sums, bool* was_reached) const {
-    const ForestNode& leaf = *reinterpret_cast<const ForestNode*>(forest.nodes() + at);
+    const ForestNode& leaf = *reinterpret_cast<const ForestNode*>(forest.nodes + at);
     int32_t first;
     __builtin_memcpy(&first, &leaf.split, sizeof first);
-    const int32_t* words = forest.leaves() + first;
+    const int32_t* words = forest.leaves + first;
     const int32_t count = *words++;
     for (int32_t k = 0; k < count; ++k, words += 2) {
       float weight;
@@ -113,9 +113,9 @@ struct Run {
         int32_t at[kWalks];
         for (int w = 0; w < kWalks; ++w) {
           from[w] = row(first + block + w);
-          at[w] = forest.roots()[tree];
+          at[w] = forest.roots[tree];
         }
-        walk(forest.nodes(), from, at);
+        walk(forest.nodes, from, at);
         for (int w = 0; w < kWalks; ++w)
           add_leaf(at[w], sums + (block + w) * targets, was_reached + (block + w) * targets);
       }
@@ -128,8 +128,8 @@ struct Run {
     for (int32_t tree = 0; tree < forest.trees; tree += kWalks) {
       int32_t at[kWalks];
       const int count = static_cast<int>(smaller(kWalks, forest.trees - tree));
-      for (int w = 0; w < kWalks; ++w) at[w] = forest.roots()[tree + (w < count ? w : 0)];
-      walk(forest.nodes(), from, at);
+      for (int w = 0; w < kWalks; ++w) at[w] = forest.roots[tree + (w < count ? w : 0)];
+      walk(forest.nodes, from, at);
       for (int w = 0; w < count; ++w) add_leaf(at[w], sums, was_reached);
     }
   }
@@ -191,7 +191,7 @@ size_t workspace_bytes(const KernelArgs& args) {
 void run(const KernelArgs& args) {
   const TensorView &x = args.inputs[0], &scores = args.outputs[0];
   if (count_of(scores) == 0) return;
-  const auto& forest = *reinterpret_cast<const PackedForest*>(args.packed);
+  const ForestView forest(args.packed);
   const bool tells = forest.tells_missing != 0,
              has_mask = args.outputs.size() > 1 && args.outputs[1].present();
   const Run job{forest,

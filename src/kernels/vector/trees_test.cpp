@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "kernels/kernel.h"
+#include "kernels/prepared.h"
 
 namespace camshaft::kernels {
 namespace {
@@ -160,9 +160,7 @@ Scores tactic_scores(TestForest& forest, const Tactic& tactic, int threads, size
       make_view(scores.reached.data(), DataType::kBool, Format::kLinear, extents)};
   KernelArgs args{&forest.layer, inputs, outputs, reinterpret_cast<std::byte*>(packed.data()),
                   nullptr,       &pool};
-  auto workspace = buffer(tactic.workspace_bytes(args));
-  args.workspace = reinterpret_cast<std::byte*>(workspace.data());
-  tactic.run(args);
+  EXPECT_TRUE(run_once(tactic, args).ok());
   return scores;
 }
 

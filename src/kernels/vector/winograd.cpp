@@ -139,43 +139,56 @@ void pack(const Problem& p, std::byte* packed) {
 }
 
 template <class F>
-size_t workspace_bytes(const KernelArgs& args) {
-  return Blocking<F>(shape_of(args), threads_of(args)).workspace_bytes();
+struct Kernel {
+  FloatJob<F> job;
+  int64_t weights_at;  // in the packed bytes, after the bias
+};
+
+template <class F>
+void run(Kernel<F>& kernel, const KernelCall& call) {
+  FloatJob<F>& job = kernel.job;
+  job.run.x = call.input<const std::byte>(0);
+  set_addresses(call, kFirstConvOperand, job.run.finish);
+  job.u = call.packed + kernel.weights_at;
+  job.workspace = call.workspace;
+  job.run_all({job.run, reinterpret_cast<const float*>(call.packed)}, call.pool);
 }
 
 template <class F>
-void run(const KernelArgs& args) {
-  if (args.outputs[0].elements() == 0) return;
+void prepare(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
   const ConvShape shape = shape_of(args);
-  FloatJob<F> job{{}, Blocking<F>(shape, threads_of(args)), {}, nullptr, args.workspace};
+  FloatJob<F> job{{}, Blocking<F>(shape, threads_of(args)), {}, nullptr, nullptr};
   job.run.shape = shape;
   set_conv_tensors(args, nullptr, job.run);
-  job.u = args.packed + job.panels().padded_n() * kLaneBytes;
-  job.run_all({job.run, reinterpret_cast<const float*>(args.packed)}, args.pool);
+  kernel.workspace_bytes = job.b.workspace_bytes();
+  const int64_t weights_at = job.panels().padded_n() * kLaneBytes;
+  keep_state<run<F>>(kernel, Kernel<F>{job, weights_at});
 }
 
 template <class F>
-constexpr Tactic row(const char* name) {
-  return {.name = name,
-          .kind = ir::LayerKind::kConvolution,
-          .isa = kIsa,
-          .formats = FormatRule::kChannelLast,
-          .version = 2,
-          .refusal = refusal,
-          .cost_us = cost_us<F>,
-          .packed_inputs = packed_conv_inputs,
-          .packed_bytes = packed_bytes<F>,
-          .pack = pack<F>,
-          .workspace_bytes = workspace_bytes<F>,
-          .run = run<F>};
+constexpr PreparedTactic row(const char* name) {
+  return {{.name = name,
+           .kind = ir::LayerKind::kConvolution,
+           .isa = kIsa,
+           .formats = FormatRule::kChannelLast,
+           .version = 2,
+           .refusal = refusal,
+           .cost_us = cost_us<F>,
+           .packed_inputs = packed_conv_inputs,
+           .packed_bytes = packed_bytes<F>,
+           .pack = pack<F>,
+           .workspace_bytes = nullptr,
+           .run = nullptr},
+          prepare<F>};
 }
 
-constexpr Tactic kTactics[] = {row<F43>("conv_winograd_f43_nhwc_f32"),
-                               row<F23>("conv_winograd_f23_nhwc_f32")};
+constexpr PreparedTactic kTactics[] = {row<F43>("conv_winograd_f43_nhwc_f32"),
+                                       row<F23>("conv_winograd_f23_nhwc_f32")};
 
 }  // namespace
 
-std::span<const Tactic> winograd_tactics() {
+std::span<const PreparedTactic> winograd_tactics() {
   return kTactics;
 }
 

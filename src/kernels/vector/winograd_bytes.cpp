@@ -2,6 +2,7 @@
 // Winograd convolution of bytes, exact: codes and weights are transformed to int16, products summed
 // in int32, and the transform back is exact modulo 2³² (winograd_transform.h). Sums of a strip of
 // tiles wait in L1 for what follows the sums of every product of bytes.
+#include "kernels/packed_records.h"
 #include "kernels/vector/gemm_int16_tile.h"
 #include "kernels/vector/winograd_job.h"
 
@@ -174,7 +175,7 @@ void pack(const Problem& p, std::byte* packed) {
   ConvShape s;
   if (!shape_of(p, s)) return;
   pack_epilogue(p, attrs_of(p).epilogue, kFirstConvOperand, conv_channels(p, s), packed);
-  packed += reinterpret_cast<const PackedEpilogue*>(packed)->bytes;
+  packed += packed_epilogue_bytes(packed);
   const int8_t* weights = constant_values<int8_t>(p.inputs[1]);
   // The zero point is taken from the codes, not put into the bias.
   pack_byte_bias(s, has_bias(p) ? constant_values<int32_t>(p.inputs[2]) : nullptr,
@@ -183,36 +184,29 @@ void pack(const Problem& p, std::byte* packed) {
                   reinterpret_cast<int16_t*>(packed + packed_bias_lanes(s) * kLaneBytes));
 }
 
-void prepare(const KernelArgs& args, ConvRun& run) {
+template <class F>
+void run_job(ByteJob<F>& job, const KernelCall& call) {
+  job.run.x = call.input<const std::byte>(0);
+  set_addresses(call, kFirstConvOperand, job.run.finish);
+  job.run.finish.packed = call.packed;
+  const std::byte* bias = call.packed + job.run.finish.packed_bytes();
+  job.u = bias + packed_bias_lanes(job.run.shape) * kLaneBytes;
+  job.workspace = call.workspace;
+  job.run_all({job.run, reinterpret_cast<const int32_t*>(bias)}, call.pool);
+}
+
+template <class F>
+void prepare(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
+  ConvRun run;
   run.shape = shape_of(args);
   run.numeric = Numeric::kByte;
-  set_conv_tensors(args, reinterpret_cast<const PackedEpilogue*>(args.packed), run);
-}
-
-template <class F>
-size_t workspace_bytes(const KernelArgs& args) {
-  ConvRun run;
-  prepare(args, run);
-  return Blocking<F>(run.shape, threads_of(args), ByteOutput<F>::strip_bytes(run.finish))
-      .workspace_bytes();
-}
-
-template <class F>
-void run(const KernelArgs& args) {
-  if (args.outputs[0].elements() == 0) return;
-  ConvRun prepared;
-  prepare(args, prepared);
-  const ConvShape& s = prepared.shape;
-  const std::byte* bias = args.packed + prepared.finish.packed->bytes;
+  set_conv_tensors(args, args.packed, run);
   const int16_t zero_point =
       static_cast<int16_t>(args.layer->as<ir::ConvolutionAttrs>().zero_point);
-  const ByteJob<F> job{
-      prepared,
-      Blocking<F>(s, threads_of(args), ByteOutput<F>::strip_bytes(prepared.finish)),
-      {wset1(zero_point)},
-      bias + packed_bias_lanes(s) * kLaneBytes,
-      args.workspace};
-  job.run_all({job.run, reinterpret_cast<const int32_t*>(bias)}, args.pool);
+  const Blocking<F> blocking(run.shape, threads_of(args), ByteOutput<F>::strip_bytes(run.finish));
+  kernel.workspace_bytes = blocking.workspace_bytes();
+  keep_state<run_job<F>>(kernel, ByteJob<F>{run, blocking, {wset1(zero_point)}, nullptr, nullptr});
 }
 
 std::string arithmetic(const Problem&, const std::byte*) {
@@ -220,28 +214,29 @@ std::string arithmetic(const Problem&, const std::byte*) {
 }
 
 template <class F>
-constexpr Tactic row(const char* name) {
-  return {.name = name,
-          .kind = ir::LayerKind::kConvolution,
-          .isa = kIsa,
-          .formats = FormatRule::kChannelLast,
-          .version = 2,
-          .refusal = refusal<F>,
-          .cost_us = cost_us<F>,
-          .packed_inputs = packed_byte_conv_inputs,
-          .packed_bytes = packed_bytes<F>,
-          .pack = pack<F>,
-          .workspace_bytes = workspace_bytes<F>,
-          .run = run<F>,
-          .arithmetic = arithmetic};
+constexpr PreparedTactic row(const char* name) {
+  return {{.name = name,
+           .kind = ir::LayerKind::kConvolution,
+           .isa = kIsa,
+           .formats = FormatRule::kChannelLast,
+           .version = 2,
+           .refusal = refusal<F>,
+           .cost_us = cost_us<F>,
+           .packed_inputs = packed_byte_conv_inputs,
+           .packed_bytes = packed_bytes<F>,
+           .pack = pack<F>,
+           .workspace_bytes = nullptr,
+           .run = nullptr,
+           .arithmetic = arithmetic},
+          prepare<F>};
 }
 
-constexpr Tactic kTactics[] = {row<F43Codes>("conv_winograd_f43_nhwc_u8i8"),
-                               row<F23Codes>("conv_winograd_f23_nhwc_u8i8")};
+constexpr PreparedTactic kTactics[] = {row<F43Codes>("conv_winograd_f43_nhwc_u8i8"),
+                                       row<F23Codes>("conv_winograd_f23_nhwc_u8i8")};
 
 }  // namespace
 
-std::span<const Tactic> winograd_bytes_tactics() {
+std::span<const PreparedTactic> winograd_bytes_tactics() {
   return kTactics;
 }
 

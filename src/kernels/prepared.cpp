@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/prepared.h"
+
+#include <new>
+
+#include "kernels/checked.h"
+
+namespace camshaft::kernels {
+namespace {
+
+std::shared_ptr<std::byte[]> aligned_memory(size_t bytes) {
+  constexpr auto kAlignment = std::align_val_t(64);
+  return {new (kAlignment) std::byte[bytes](),
+          [](std::byte* p) { ::operator delete[](p, kAlignment); }};
+}
+
+template <class State>
+State& keep(const State& state, PreparedKernel& kernel) {
+  auto* kept = new (kernel.allocate(sizeof(State))) State(state);
+  kernel.state = kept;
+  return *kept;
+}
+
+struct ViewKernel {
+  KeptViews views;
+  void (*run)(const KernelArgs&);
+  CheckedRun run_checked;
+};
+
+// Tactics of families that are not in the prepared form yet (docs/architecture.md lists them).
+void prepare_views(const Tactic& tactic, const KernelArgs& args, PreparedKernel& kernel) {
+  const ViewKernel& kept =
+      keep(ViewKernel{keep_views(args, kernel), tactic.run, checked_run(tactic)}, kernel);
+  kernel.workspace_bytes = tactic.workspace_bytes ? tactic.workspace_bytes(args) : 0;
+  kernel.run = [](void* state, const KernelCall& call) {
+    auto& k = *static_cast<ViewKernel*>(state);
+    k.run(k.views.at(call));
+  };
+  if (!kept.run_checked) return;
+  kernel.run_checked = [](void* state, const KernelCall& call) {
+    auto& k = *static_cast<ViewKernel*>(state);
+    return k.run_checked(k.views.at(call));
+  };
+}
+
+struct ReferenceViews {
+  KeptViews views;
+  Status (*run)(const KernelArgs&);
+};
+
+}  // namespace
+
+const KernelArgs& KeptViews::at(const KernelCall& call) {
+  for (size_t k = 0; k < args.inputs.size(); ++k) inputs[k].data = call.inputs[k];
+  for (size_t k = 0; k < args.outputs.size(); ++k) outputs[k].data = call.outputs[k];
+  args.packed = call.packed;
+  args.workspace = call.workspace;
+  args.pool = call.pool;
+  return args;
+}
+
+KeptViews keep_views(const KernelArgs& args, PreparedKernel& kernel) {
+  const auto copy = [&](std::span<const TensorView> views) {
+    auto* copies = reinterpret_cast<TensorView*>(kernel.allocate(views.size_bytes()));
+    std::uninitialized_copy(views.begin(), views.end(), copies);
+    return copies;
+  };
+  KeptViews kept{args, copy(args.inputs), copy(args.outputs)};
+  kept.args.inputs = {kept.inputs, args.inputs.size()};
+  kept.args.outputs = {kept.outputs, args.outputs.size()};
+  return kept;
+}
+
+std::byte* PreparedKernel::allocate(size_t bytes) {
+  memory_.push_back(aligned_memory(bytes));
+  return memory_.back().get();
+}
+
+PreparedKernel prepare_kernel(const Tactic& tactic, const KernelArgs& args) {
+  PreparedKernel kernel;
+  if (const Prepare prepare = prepare_of(tactic))
+    prepare(args, kernel);
+  else
+    prepare_views(tactic, args, kernel);
+  return kernel;
+}
+
+PreparedKernel prepare_kernel(const ReferenceKernel& reference, const KernelArgs& args) {
+  PreparedKernel kernel;
+  keep(ReferenceViews{keep_views(args, kernel), reference.run}, kernel);
+  kernel.run_checked = [](void* state, const KernelCall& call) {
+    auto& k = *static_cast<ReferenceViews*>(state);
+    return k.run(k.views.at(call));
+  };
+  return kernel;
+}
+
+BoundKernel::BoundKernel(PreparedKernel kernel, const KernelArgs& args)
+    : kernel_(std::move(kernel)), inputs_(args.inputs.size()) {
+  for (const auto& views : {args.inputs, args.outputs})
+    for (const TensorView& view : views) pointers_.push_back(view.data);
+  call_ = {pointers_.data(), pointers_.data() + inputs_, args.packed, args.workspace, args.pool};
+}
+
+Status run_once(const Tactic& tactic, const KernelArgs& args) {
+  BoundKernel kernel(tactic, args);
+  const std::shared_ptr<std::byte[]> workspace = aligned_memory(kernel.workspace_bytes());
+  kernel.set_workspace(workspace.get());
+  return kernel.run();
+}
+
+}  // namespace camshaft::kernels

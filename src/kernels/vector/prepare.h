@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels in their prepared form (kernels/prepared.h): a state that is filled once for the shapes,
+// and a function that runs it.
+#pragma once
+
+#include <new>
+#include <type_traits>
+
+#include "kernels/prepared.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+
+// A copy that lives as long as the kernel.
+template <class T>
+T& keep(PreparedKernel& kernel, const T& value) {
+  static_assert(std::is_trivially_destructible_v<T> && alignof(T) <= 64);
+  return *new (kernel.allocate(sizeof(T))) T(value);
+}
+
+static inline int threads_of(const KernelCall& call) {
+  return call.pool ? call.pool->threads() : 1;
+}
+
+static inline void run_nothing(void*, const KernelCall&) {}
+
+// The state of a kernel that runs as kRun(state, call).
+template <auto kRun, class State>
+State& keep_state(PreparedKernel& kernel, const State& value) {
+  State& state = keep(kernel, value);
+  kernel.state = &state;
+  kernel.run = [](void* s, const KernelCall& call) { kRun(*static_cast<State*>(s), call); };
+  return state;
+}
+
+// Whether there are elements to compute; until it gets a state, the kernel does nothing.
+static inline bool has_output(const KernelArgs& args, PreparedKernel& kernel) {
+  kernel.run = run_nothing;
+  return args.outputs[0].elements() != 0;
+}
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET
