@@ -41,7 +41,7 @@ namespace {
 Status check_packed(const PlanFacts& facts, const PlanStep& step, const kernels::Tactic& tactic,
                     const Bindings& bindings, int threads) {
   if (!tactic.packed_bytes) return ok_status();
-  const StepProblem made = make_step_problem(facts, step, bindings, threads);
+  const LayerProblem made = make_step_problem(facts, step, bindings, threads);
   if (!made.layer) return ok_status();
   const size_t wanted = tactic.packed_bytes(made.problem);
   if (wanted <= step.packed_bytes) return ok_status();

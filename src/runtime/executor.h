@@ -82,11 +82,6 @@ class Executor {
   Status replay_kernel(int index);
   void record_late(int index);
   void find_late_tactic(const engine::PlanStep& step, LateRecord& record);
-  // The step at the extents of these views; `constants` holds what the problem points to.
-  kernels::Problem late_problem(const engine::PlanStep& step, const ir::Layer& layer,
-                                std::span<const TensorView> inputs,
-                                std::span<const TensorView> outputs,
-                                std::vector<ir::ConstantData>& constants) const;
   bool matches(const engine::PlanStep& step, LateRecord& record);
   bool outputs_match(const engine::PlanStep& step, const LateRecord& record) const;
 

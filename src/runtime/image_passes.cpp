@@ -38,18 +38,10 @@ bool is_parameter(const ir::Layer& layer, size_t input) {
   return convolves && (input == 1 || input == 2);
 }
 
-// What of L2 the activations of a pass may take.
-int64_t budget_of(int64_t l2_bytes, int64_t cut_batches_beyond) {
-  return std::min(l2_bytes * 3 / 4, cut_batches_beyond);
-}
-
-// Images of a pass, when the whole batch takes `bytes`. Passes of one size, so that each thread has
-// the same part of the memory in all: lines that change from one thread's cache to another's cost
-// more than the passes save.
-int64_t images_for(int64_t batch, int64_t bytes, int64_t budget) {
-  int64_t images = std::clamp<int64_t>(budget * batch / bytes, 1, batch);
-  while (batch % images != 0) --images;
-  return images;
+// Is an operand of this rank and first extent a batch that is cut with the output?
+bool is_batch(const ir::Layer& layer, size_t operand, int rank, int64_t first_extent,
+              int output_rank, int64_t batch) {
+  return !is_parameter(layer, operand) && rank == output_rank && first_extent == batch;
 }
 
 class Chooser {
@@ -58,7 +50,7 @@ class Chooser {
       : facts_(facts),
         plan_(*facts.plan),
         s_(schedule),
-        budget_(budget_of(l2_bytes, facts.cut_batches_beyond)) {}
+        policy_{l2_bytes, facts.cut_batches_beyond} {}
 
   std::vector<ImagePasses> choose() {
     if (facts_.cut_batches_beyond == kWholeBatches) return {};
@@ -134,16 +126,17 @@ class Chooser {
   // The steps of [first, end) without those at both ends that leave most of the cache to others,
   // if any step is worth it.
   void add_group(int first, int end, int64_t batch) {
-    const auto is_small = [this](int k) { return is_skipped(k) || bytes_of(k) <= budget_ / 3; };
+    const auto is_small = [this](int k) {
+      return is_skipped(k) || bytes_of(k) <= policy_.budget() / 3;
+    };
     while (first < end && is_small(first)) ++first;
     while (first < end && is_small(end - 1)) --end;
     if (end - first < 2) return;
     int64_t most = 1;
     for (int k = first; k < end; ++k)
       if (!is_skipped(k)) most = std::max(most, bytes_of(k));
-    const ImagePasses passes{first, end - 1, batch, images_for(batch, most, budget_)};
-    if (most > facts_.cut_batches_beyond && passes.count() > 1 && views_keep_batch(passes))
-      groups_.push_back(passes);
+    const ImagePasses passes{first, end - 1, batch, policy_.images(batch, most)};
+    if (passes.count() > 1 && views_keep_batch(passes)) groups_.push_back(passes);
   }
 
   // Views share memory of one part of the batch only if each image stays one.
@@ -162,7 +155,7 @@ class Chooser {
   const PlanFacts& facts_;
   const engine::Plan& plan_;
   const Schedule& s_;
-  const int64_t budget_;  // of a step's activations in one pass
+  const CutPolicy policy_;
   std::vector<ImagePasses> groups_;
 };
 
@@ -170,7 +163,17 @@ class Chooser {
 
 bool is_cut(const ir::Layer& layer, size_t operand, const TensorView& view,
             const TensorView& output, int64_t batch) {
-  return !is_parameter(layer, operand) && view.rank == output.rank && view.extents[0] == batch;
+  return is_batch(layer, operand, view.rank, view.rank > 0 ? view.extents[0] : 0, output.rank,
+                  batch);
+}
+
+// Passes of one size, so that each thread has the same part of the memory in all: lines that change
+// from one thread's cache to another's cost more than the passes save.
+int64_t CutPolicy::images(int64_t batch, int64_t bytes) const {
+  if (bytes <= beyond) return batch;
+  int64_t images = std::clamp<int64_t>(budget() * batch / bytes, 1, batch);
+  while (batch % images != 0) --images;
+  return images;
 }
 
 bool is_of_pass(const PlanFacts& facts, const Schedule& schedule, const ImagePasses& passes,
@@ -186,7 +189,7 @@ std::vector<ImagePasses> choose_image_passes(const PlanFacts& facts, const Sched
   return Chooser(facts, schedule, l2_bytes).choose();
 }
 
-int64_t cut_problem(kernels::Problem& problem, int64_t l2_bytes, int64_t cut_batches_beyond) {
+int64_t cut_problem(kernels::Problem& problem, const CutPolicy& policy) {
   using kernels::ProblemTensor;
   if (!treats_images_alone(*problem.layer) || problem.outputs.size() != 1) return 1;
   ProblemTensor& y = problem.outputs[0];
@@ -200,12 +203,13 @@ int64_t cut_problem(kernels::Problem& problem, int64_t l2_bytes, int64_t cut_bat
   for (size_t k = 0; k < problem.inputs.size(); ++k) {
     ProblemTensor& x = problem.inputs[k];
     if (!x.present || is_parameter(*problem.layer, k)) continue;
-    const bool has_batch = x.extents.size() == y.extents.size() && x.extents[0] == batch;
+    const bool has_batch =
+        is_batch(*problem.layer, k, static_cast<int>(x.extents.size()),
+                 x.extents.empty() ? 0 : x.extents[0], static_cast<int>(y.extents.size()), batch);
     if (has_batch == (x.constant != nullptr)) return 1;
     if (has_batch) cut.push_back(&x), bytes += bytes_of(x);
   }
-  if (bytes <= cut_batches_beyond) return 1;
-  const int64_t images = images_for(batch, bytes, budget_of(l2_bytes, cut_batches_beyond));
+  const int64_t images = policy.images(batch, bytes);
   for (ProblemTensor* t : cut) t->extents[0] = images;
   return batch / images;
 }

@@ -7,11 +7,23 @@
 // takes less without up to 16.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "runtime/schedule.h"
 
 namespace camshaft::runtime {
+
+// The one policy, of schedules and of the tuner: where a step of a batch touches more than `beyond`
+// bytes, passes touch what fills three quarters of the L2 caches.
+struct CutPolicy {
+  int64_t l2_bytes;  // of all threads
+  int64_t beyond;    // see ContextOptions
+
+  int64_t budget() const { return std::min(l2_bytes * 3 / 4, beyond); }
+  // Images of a pass when the whole batch touches `bytes`; `batch`: it is not cut.
+  int64_t images(int64_t batch, int64_t bytes) const;
+};
 
 // Is `view`, the output of a layer or its input `operand`, a batch that is cut with the output?
 bool is_cut(const ir::Layer& layer, size_t operand, const TensorView& view,
@@ -29,6 +41,6 @@ bool is_of_pass(const PlanFacts& facts, const Schedule& schedule, const ImagePas
 // While building, where a layer's batch is larger than that: makes `problem` one of the images of a
 // pass, so that tactics are timed as they will run. Gives the number of passes, 1 if it is left as
 // it was.
-int64_t cut_problem(kernels::Problem& problem, int64_t l2_bytes, int64_t cut_batches_beyond);
+int64_t cut_problem(kernels::Problem& problem, const CutPolicy& policy);
 
 }  // namespace camshaft::runtime

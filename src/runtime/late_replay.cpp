@@ -108,36 +108,6 @@ bool Executor::outputs_match(const PlanStep& step, const LateRecord& record) con
   return true;
 }
 
-kernels::Problem Executor::late_problem(const PlanStep& step, const ir::Layer& layer,
-                                        std::span<const TensorView> inputs,
-                                        std::span<const TensorView> outputs,
-                                        std::vector<ir::ConstantData>& constants) const {
-  constants.resize(step.inputs.size());
-  kernels::Problem problem;
-  problem.layer = &layer;
-  problem.threads = pool_.threads();
-  const auto describe = [&](int t, const TensorView& view, ir::ConstantData* constant) {
-    kernels::ProblemTensor p;
-    if (t == kNoTensor) return p;
-    p.present = true;
-    p.type = view.type;
-    p.format = view.format;
-    p.dense = kernels::is_dense(view);
-    p.extents.assign(view.extents, view.extents + view.rank);
-    const engine::PlanTensor& tensor = plan().tensors[t];
-    if (constant && tensor.role == engine::TensorRole::kConstant && tensor.data_bytes > 0) {
-      constant->view = facts_.engine->weights().subspan(tensor.data_offset, tensor.data_bytes);
-      p.constant = constant;
-    }
-    return p;
-  };
-  for (size_t k = 0; k < step.inputs.size(); ++k)
-    problem.inputs.push_back(describe(step.inputs[k], inputs[k], &constants[k]));
-  for (size_t k = 0; k < step.outputs.size(); ++k)
-    problem.outputs.push_back(describe(step.outputs[k], outputs[k], nullptr));
-  return problem;
-}
-
 // The tuner could not know the shapes; now they are known, and have come twice.
 void Executor::find_late_tactic(const PlanStep& step, LateRecord& record) {
   const auto same = [](const TensorView& view, const ir::Extents& extents) {
@@ -153,21 +123,13 @@ void Executor::find_late_tactic(const PlanStep& step, LateRecord& record) {
   record.packed = nullptr;
   record.kernel = {};
   record.tactic_extents.clear();
-  std::vector<ir::ConstantData> constants;
-  const kernels::Problem problem = late_problem(step, record.layer ? *record.layer : step.layer,
-                                                record.inputs, record.outputs, constants);
+  const StepViews views{record.inputs, record.outputs};
+  const LayerProblem made =
+      make_step_problem(facts_, step, current_->bindings, pool_.threads(), &views);
+  const kernels::Problem& problem = made.problem;
   for (const kernels::ProblemTensor& input : problem.inputs)
     record.tactic_extents.push_back(input.extents);
-  double best_us = 0;
-  for (const kernels::Tactic* tactic : kernels::tactics_for(step.layer.kind)) {
-    if (!fits_formats(tactic->formats, problem) || rounds_floats(*tactic, problem) ||
-        !tactic->refusal(problem).empty())
-      continue;
-    const double us = tactic->cost_us(problem);
-    if (record.tactic && (us >= best_us || tactic->isa < record.tactic->isa)) continue;
-    record.tactic = tactic;
-    best_us = us;
-  }
+  record.tactic = made.layer ? best_tactic(problem) : nullptr;
   if (!record.tactic) return;
   record.packed_inputs = record.tactic->packed_inputs ? record.tactic->packed_inputs(problem) : 0;
   record.packed = pack_for(*record.tactic, problem);

@@ -6,6 +6,7 @@
 
 #include "ir/infer.h"
 #include "runtime/executor.h"
+#include "runtime/step_problem.h"
 
 namespace camshaft::runtime {
 namespace {
@@ -264,9 +265,11 @@ bool Executor::takes_late(const PlanStep& step, const StepFacts& facts,
   for (size_t k = 0; k < step.inputs.size() && k < 32; ++k)
     if ((facts.packed_inputs >> k & 1) && !current_->locations[step.inputs[k]].fixed)
       return true;  // nothing was guessed: the constants are there for this tactic alone
-  std::vector<ir::ConstantData> constants;
-  const kernels::Problem problem =
-      late_problem(step, *args.layer, args.inputs, args.outputs, constants);
+  const StepViews views{args.inputs, args.outputs};
+  const LayerProblem made =
+      make_step_problem(facts_, step, current_->bindings, pool_.threads(), &views);
+  if (!made.layer) return false;
+  const kernels::Problem& problem = made.problem;
   const kernels::Tactic& tactic = *facts.tactic;
   const size_t packed_bytes = tactic.packed_bytes ? tactic.packed_bytes(problem) : 0;
   return tactic.refusal(problem).empty() && packed_bytes == step.packed_bytes;

@@ -2,7 +2,6 @@
 #include "runtime/step_problem.h"
 
 #include <algorithm>
-#include <new>
 
 #include "ir/infer.h"
 
@@ -36,9 +35,10 @@ bool has_gaps(const Plan& plan, int t) {
 }
 
 bool set_extents(const PlanTensor& tensor, const Bindings& bindings, ir::Extents& extents) {
-  if (!tensor.has_rank || !bindings.known(tensor.shape)) return false;
-  for (const Dim dim : tensor.shape) extents.push_back(std::max<int64_t>(bindings.value(dim), 0));
-  return true;
+  const std::optional<ir::Extents> known =
+      tensor.has_rank ? extents_of(tensor.shape, bindings) : std::nullopt;
+  if (known) extents = *known;
+  return known.has_value();
 }
 
 std::span<const std::byte> stored_bytes(const PlanFacts& facts, const PlanTensor& tensor) {
@@ -137,77 +137,37 @@ Status verify_tactic(const PlanStep& step, const kernels::Tactic& tactic,
 
 }  // namespace
 
-bool fits_formats(kernels::FormatRule rule, const kernels::Problem& problem) {
-  const auto format_of = [](const std::vector<kernels::ProblemTensor>& list) {
-    return list.empty() || list[0].extents.size() < 3 ? ir::Format::kLinear : list[0].format;
-  };
-  const bool from_last = format_of(problem.inputs) == ir::Format::kChannelLast;
-  const bool to_last = format_of(problem.outputs) == ir::Format::kChannelLast;
-  switch (rule) {
-    case kernels::FormatRule::kLinear:
-      return !from_last && !to_last;
-    case kernels::FormatRule::kChannelLast:
-      return from_last && to_last;
-    case kernels::FormatRule::kLinearToChannelLast:
-      return !from_last && to_last;
-    case kernels::FormatRule::kChannelLastToLinear:
-      return from_last && !to_last;
-    case kernels::FormatRule::kSame:
-      return from_last == to_last;
-    case kernels::FormatRule::kAny:
-      return true;
-  }
-  return false;
-}
-
-std::shared_ptr<std::byte[]> pack_for(const kernels::Tactic& tactic,
-                                      const kernels::Problem& problem) {
-  const size_t bytes = tactic.packed_bytes ? tactic.packed_bytes(problem) : 0;
-  if (bytes == 0) return nullptr;
-  std::shared_ptr<std::byte[]> memory(
-      new (std::align_val_t(64)) std::byte[bytes](),
-      [](std::byte* p) { ::operator delete[](p, std::align_val_t(64)); });
-  tactic.pack(problem, memory.get());
-  return memory;
-}
-
-bool rounds_floats(const kernels::Tactic& tactic, const kernels::Problem& problem) {
-  if (tactic.precision == ir::DataType::kUndefined) return false;
-  const auto is_reduced = [&](const kernels::ProblemTensor& t) {
-    return t.present && t.type == tactic.precision;
-  };
-  return std::none_of(problem.inputs.begin(), problem.inputs.end(), is_reduced) &&
-         std::none_of(problem.outputs.begin(), problem.outputs.end(), is_reduced);
-}
-
-StepProblem make_step_problem(const PlanFacts& facts, const PlanStep& step,
-                              const Bindings& bindings, int threads) {
+LayerProblem make_step_problem(const PlanFacts& facts, const PlanStep& step,
+                               const Bindings& bindings, int threads, const StepViews* views) {
   const Plan& plan = *facts.plan;
-  StepProblem made;
-  made.constants.reserve(step.inputs.size());
-  made.problem.threads = threads;
-  const auto set = [&](int t, kernels::ProblemTensor& out) {
-    if (t == kNoTensor) return true;
+  const auto describe = [&](Side side, size_t k) -> std::optional<TensorSource> {
+    const int t = side == Side::kInputs ? step.inputs[k] : step.outputs[k];
+    TensorSource source;
+    if (t == kNoTensor) return source;
     const PlanTensor& tensor = plan.tensors[t];
-    out.present = true;
-    out.type = tensor.type;
-    out.format = tensor.format;
-    out.dense = !has_gaps(plan, t);
-    if (tensor.role == TensorRole::kConstant) {
-      made.constants.emplace_back().view = stored_bytes(facts, tensor);
-      out.constant = &made.constants.back();
+    const bool is_constant = side == Side::kInputs && tensor.role == TensorRole::kConstant;
+    source.tensor.present = true;
+    if (views) {
+      const TensorView& view = side == Side::kInputs ? views->inputs[k] : views->outputs[k];
+      source.tensor.type = view.type;
+      source.tensor.format = view.format;
+      source.tensor.dense = kernels::is_dense(view);
+      source.tensor.extents.assign(view.extents, view.extents + view.rank);
+      if (is_constant && tensor.data_bytes > 0) source.stored = stored_bytes(facts, tensor);
+      return source;
     }
-    return set_extents(tensor, bindings, out.extents);
+    const std::optional<ir::Extents> extents =
+        tensor.has_rank ? extents_of(tensor.shape, bindings) : std::nullopt;
+    if (!extents) return std::nullopt;
+    source.tensor.type = tensor.type;
+    source.tensor.format = tensor.format;
+    source.tensor.dense = !has_gaps(plan, t);
+    source.tensor.extents = *extents;
+    if (is_constant) source.stored = stored_bytes(facts, tensor);
+    return source;
   };
-  made.problem.inputs.resize(step.inputs.size());
-  made.problem.outputs.resize(step.outputs.size());
-  for (size_t k = 0; k < step.inputs.size(); ++k)
-    if (!set(step.inputs[k], made.problem.inputs[k])) return made;
-  for (size_t k = 0; k < step.outputs.size(); ++k)
-    if (!set(step.outputs[k], made.problem.outputs[k])) return made;
-  made.layer = resolve_layer(step.layer, bindings);
-  made.problem.layer = made.layer.get();
-  return made;
+  return build_problem(step.layer, step.inputs.size(), step.outputs.size(), bindings, threads,
+                       describe);
 }
 
 void replace_missing_tactics(PlanFacts& facts, const Bindings& bindings, int threads) {
@@ -215,21 +175,16 @@ void replace_missing_tactics(PlanFacts& facts, const Bindings& bindings, int thr
     const PlanStep& step = facts.plan->steps[k];
     if (step.tactic.empty() || facts.steps[k].tactic || facts.steps[k].control_flow || step.is_view)
       continue;
-    const StepProblem made = make_step_problem(facts, step, bindings, threads);
+    const LayerProblem made = make_step_problem(facts, step, bindings, threads);
     if (!made.layer) continue;
-    for (const kernels::Tactic* tactic : kernels::tactics_for(step.layer.kind)) {
-      if (!fits_formats(tactic->formats, made.problem) || rounds_floats(*tactic, made.problem) ||
-          !tactic->refusal(made.problem).empty())
-        continue;
-      facts.steps[k].tactic = tactic;
-      facts.steps[k].reference = nullptr;
-      facts.steps[k].packed_inputs =
-          tactic->packed_inputs ? tactic->packed_inputs(made.problem) : 0;
-      if (std::shared_ptr<std::byte[]> memory = pack_for(*tactic, made.problem)) {
-        facts.steps[k].packed = memory.get();
-        facts.repacked.push_back(std::move(memory));
-      }
-      break;
+    const kernels::Tactic* tactic = best_tactic(made.problem);
+    if (!tactic) continue;
+    facts.steps[k].tactic = tactic;
+    facts.steps[k].reference = nullptr;
+    facts.steps[k].packed_inputs = tactic->packed_inputs ? tactic->packed_inputs(made.problem) : 0;
+    if (std::shared_ptr<std::byte[]> memory = pack_for(*tactic, made.problem)) {
+      facts.steps[k].packed = memory.get();
+      facts.repacked.push_back(std::move(memory));
     }
   }
 }
@@ -238,7 +193,7 @@ Status verify_steps(const PlanFacts& facts, const Bindings& bindings) {
   for (size_t k = 0; k < facts.plan->steps.size(); ++k) {
     const PlanStep& step = facts.plan->steps[k];
     if (facts.steps[k].control_flow || step.dynamic_output) continue;
-    const StepProblem made =
+    const LayerProblem made =
         make_step_problem(facts, step, bindings, facts.engine->record().threads);
     if (!made.layer) continue;
     Status status = verify_shapes(facts, step, *made.layer, bindings);

@@ -92,17 +92,15 @@ void append_tensor(std::string& key, const kernels::ProblemTensor& t) {
       t.format == Format::kChannelLast ? "cl" : "", t.constant ? "c" : "", t.dense ? "" : "s");
 }
 
-bool set_tensor(const Tensor* tensor, Format format, const runtime::Bindings& bindings,
-                kernels::ProblemTensor& out) {
-  if (!tensor) return true;
-  if (!tensor->has_rank || !bindings.known(tensor->shape)) return false;
-  out.present = true;
-  out.type = tensor->type;
-  out.format = format;
-  out.constant = tensor->constant.get();
-  for (const ir::Dim dim : tensor->shape)
-    out.extents.push_back(std::max<int64_t>(bindings.value(dim), 0));
-  return true;
+std::optional<runtime::TensorSource> source_of(const Tensor* tensor, Format format,
+                                               const runtime::Bindings& bindings) {
+  runtime::TensorSource source;
+  if (!tensor) return source;
+  const std::optional<ir::Extents> extents =
+      tensor->has_rank ? runtime::extents_of(tensor->shape, bindings) : std::nullopt;
+  if (!extents) return std::nullopt;
+  source.tensor = {true, tensor->type, format, *extents, tensor->constant.get()};
+  return source;
 }
 
 }  // namespace
@@ -159,28 +157,24 @@ bool formats_coincide(const Tensor& tensor) {
 
 LayerProblem make_problem(const Layer& layer, const Formats& formats,
                           const runtime::Bindings& bindings, int threads) {
-  LayerProblem made;
-  kernels::Problem problem;
-  problem.threads = threads;
-  problem.inputs.resize(layer.inputs.size());
-  problem.outputs.resize(layer.outputs.size());
-  for (size_t k = 0; k < layer.inputs.size(); ++k)
-    if (!set_tensor(layer.inputs[k], is_data_input(layer, k) ? formats.input : Format::kLinear,
-                    bindings, problem.inputs[k]))
-      return made;
-    else if (formats.input_type != ir::DataType::kUndefined && is_stored_input(layer, k))
-      problem.inputs[k].type = formats.input_type;
-  for (size_t k = 0; k < layer.outputs.size(); ++k)
-    if (!set_tensor(layer.outputs[k], is_data_output(layer, k) ? formats.output : Format::kLinear,
-                    bindings, problem.outputs[k]))
-      return made;
-    else if (formats.output_type != ir::DataType::kUndefined && is_stored_output(layer, k))
-      problem.outputs[k].type = formats.output_type;
-  made.layer = runtime::resolve_layer(layer, bindings);
-  if (!made.layer) return made;
-  problem.layer = made.layer.get();
-  made.problem = std::move(problem);
-  return made;
+  const auto input = [&](size_t k) {
+    auto source = source_of(layer.inputs[k],
+                            is_data_input(layer, k) ? formats.input : Format::kLinear, bindings);
+    if (source && formats.input_type != ir::DataType::kUndefined && is_stored_input(layer, k))
+      source->tensor.type = formats.input_type;
+    return source;
+  };
+  const auto output = [&](size_t k) {
+    auto source = source_of(layer.outputs[k],
+                            is_data_output(layer, k) ? formats.output : Format::kLinear, bindings);
+    if (source && formats.output_type != ir::DataType::kUndefined && is_stored_output(layer, k))
+      source->tensor.type = formats.output_type;
+    return source;
+  };
+  return runtime::build_problem(layer, layer.inputs.size(), layer.outputs.size(), bindings, threads,
+                                [&](runtime::Side side, size_t k) {
+                                  return side == runtime::Side::kInputs ? input(k) : output(k);
+                                });
 }
 
 bool has_guessed_extents(const Layer& layer) {

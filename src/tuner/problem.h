@@ -2,12 +2,11 @@
 // Layers as problems: which tensors carry a format, extents at a profile's shapes, keys for caches.
 #pragma once
 
-#include <memory>
 #include <string>
 
 #include "ir/graph.h"
 #include "kernels/kernel.h"
-#include "runtime/schedule.h"
+#include "runtime/layer_problem.h"
 
 namespace camshaft::tuner {
 
@@ -40,12 +39,9 @@ bool is_stored_output(const ir::Layer& layer, size_t k);
 // Both formats put the elements at the same places (one channel, or one pixel).
 bool formats_coincide(const ir::Tensor& tensor);
 
-// A layer at given shapes. The problem points into `layer` and the graph.
-struct LayerProblem {
-  std::unique_ptr<ir::Layer> layer;  // attributes hold numbers
-  kernels::Problem problem;
-};
-// Empty problem (layer null) when a shape is not known even with estimates.
+// A layer at given shapes; its constants are the graph's.
+using runtime::LayerProblem;
+// Without layer when a shape is not known even with estimates.
 LayerProblem make_problem(const ir::Layer& layer, const Formats& formats,
                           const runtime::Bindings& bindings, int threads);
 

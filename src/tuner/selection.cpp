@@ -209,8 +209,8 @@ Status Selector::measure(const Layer& layer, const kernels::Problem& problem,
   const CpuInfo& cpu = cpu_info();
   kernels::Problem part = problem;
   const int64_t passes =
-      runtime::cut_problem(part, static_cast<int64_t>(cpu.l2_bytes) * problem.threads,
-                           static_cast<int64_t>(cpu.l3_bytes / 2));
+      runtime::cut_problem(part, {static_cast<int64_t>(cpu.l2_bytes) * problem.threads,
+                                  static_cast<int64_t>(cpu.l3_bytes / 2)});
   CAMSHAFT_TRY(measure_part(layer, part, tactics, us));
   if (passes > 1)
     for (double& time : us) time *= static_cast<double>(passes);

@@ -30,14 +30,14 @@ TEST(Timing, LargeBatchesAreTimedAsPasses) {
   problem.inputs[1].constant = &filter;
   problem.outputs = {tensor({12, 12, 30, 30})};
   const kernels::Problem whole = problem;
-  EXPECT_EQ(runtime::cut_problem(problem, 1 << 20, 2 << 20), 1);  // 1.1 MB
-  EXPECT_EQ(runtime::cut_problem(problem, 1 << 19, 1 << 19), 3);  // 93 KB an image, 4 in 384 KB
+  EXPECT_EQ(runtime::cut_problem(problem, {1 << 20, 2 << 20}), 1);  // 1.1 MB
+  EXPECT_EQ(runtime::cut_problem(problem, {1 << 19, 1 << 19}), 3);  // 93 KB an image, 4 in 384 KB
   EXPECT_EQ(problem.inputs[0].extents, (ir::Extents{4, 12, 32, 32}));
   EXPECT_EQ(problem.inputs[1].extents, (ir::Extents{12, 12, 3, 3}));  // as many filters as images
   EXPECT_EQ(problem.outputs[0].extents, (ir::Extents{4, 12, 30, 30}));
   layer.kind = ir::LayerKind::kSoftMax;
   problem = whole;
-  EXPECT_EQ(runtime::cut_problem(problem, 1 << 19, 1 << 19), 1);
+  EXPECT_EQ(runtime::cut_problem(problem, {1 << 19, 1 << 19}), 1);
 }
 
 TEST(Timer, WeightsComeFromWhereTheyFit) {
