@@ -7,6 +7,8 @@
 #include <cstring>
 #include <limits>
 
+#include "kernels/testing/prepare_elsewhere.h"
+
 namespace camshaft::kernels {
 namespace {
 
@@ -221,7 +223,8 @@ void ConvCase::prepare(const Tactic& tactic, ThreadPool* pool) {
     if (in_packed >> k & 1u) inputs_[k].data = nullptr;
   outputs_ = {y_buffer_.view};
 
-  kernel_ = BoundKernel(tactic, {&layer_, inputs_, outputs_, packed, nullptr, pool});
+  kernel_ = prepare_elsewhere(tactic, {&layer_, inputs_, outputs_, packed, nullptr, pool},
+                              tactic.packed_bytes ? tactic.packed_bytes(p) : 0);
   kernel_.set_workspace(aligned(workspace_, kernel_.workspace_bytes()));
 }
 

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/prepared.h"
 #include "kernels/reference/access.h"
+#include "kernels/testing/prepare_elsewhere.h"
 
 namespace camshaft::kernels::test {
 
@@ -257,7 +257,7 @@ class LayerCheck {
     args.outputs = out;
     args.packed = aligned;
     args.pool = &pool;
-    BoundKernel kernel(tactic, args);
+    BoundKernel kernel = prepare_elsewhere(tactic, args, tactic.packed_bytes(problem));
     std::vector<std::byte> workspace(kernel.workspace_bytes() + 64, std::byte{0xff});
     kernel.set_workspace(align(workspace.data()));
     EXPECT_TRUE(kernel.run().ok());
