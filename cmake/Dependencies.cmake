@@ -10,6 +10,7 @@ find_program(FLATC_PROGRAM flatc REQUIRED)
 find_path(FLATBUFFERS_INCLUDE_DIR flatbuffers/flatbuffers.h REQUIRED)
 find_library(ZSTD_LIBRARY zstd REQUIRED)
 find_package(Boost 1.74 REQUIRED)  # headers only: Asio and Beast
+find_library(MINIZIP_LIBRARY minizip REQUIRED)
 if(NOT CAMSHAFT_LIBRARIES_ONLY)
   find_package(CLI11 REQUIRED)
   find_package(GTest REQUIRED)

@@ -11,8 +11,8 @@
 
 #include <fmt/format.h>
 #include <unistd.h>
-#include <zlib.h>
 
+#include "archive/zip.h"
 #include "onnx/importer.h"
 
 namespace camshaft::cli {
@@ -100,54 +100,23 @@ T little(const std::byte* bytes) {
   return value;
 }
 
-Result<std::vector<std::byte>> inflate_entry(std::span<const std::byte> packed, size_t size,
-                                             const std::string& what) {
-  std::vector<std::byte> out(size);
-  z_stream stream{};
-  if (inflateInit2(&stream, -MAX_WBITS) != Z_OK)
-    return make_error(ErrorCode::kInternal, "zlib does not start");
-  stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(packed.data()));
-  stream.avail_in = static_cast<uInt>(packed.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(size);
-  const int code = inflate(&stream, Z_FINISH);
-  const bool complete = code == Z_STREAM_END && stream.total_out == size;
-  inflateEnd(&stream);
-  if (!complete) return make_error(ErrorCode::kInvalidArgument, "{}: damaged NPZ entry", what);
-  return out;
-}
+constexpr size_t kMostEntryBytes = size_t{1} << 32;
 
-// The central directory's entries (NPZ is a zip of NPY files; numpy writes sizes there even when it
-// streams).
-Result<HostTensor> read_zip_entry(std::span<const std::byte> zip, size_t at,
-                                  const std::string& file) {
-  const std::byte* entry = zip.data() + at;
-  const uint16_t method = little<uint16_t>(entry + 10);
-  const size_t packed_size = little<uint32_t>(entry + 20);
-  const size_t size = little<uint32_t>(entry + 24);
-  const size_t name_size = little<uint16_t>(entry + 28);
-  const size_t local = little<uint32_t>(entry + 42);
-  std::string name(reinterpret_cast<const char*>(entry + 46),
-                   std::min(name_size, zip.size() - at - 46));
-  const std::string what = fmt::format("{}: {}", file, name);
-  if (local + 30 > zip.size())
-    return make_error(ErrorCode::kInvalidArgument, "{}: damaged NPZ file", what);
-  const size_t data = local + 30 + little<uint16_t>(zip.data() + local + 26) +
-                      little<uint16_t>(zip.data() + local + 28);
-  if (data > zip.size() || packed_size > zip.size() - data || size > (size_t{1} << 32)) {
-    return make_error(ErrorCode::kInvalidArgument, "{}: damaged NPZ file", what);
+Result<std::vector<std::byte>> read_member(ZipReader& zip, const std::string& what) {
+  std::vector<std::byte> bytes;
+  for (size_t piece = size_t{1} << 16;; piece *= 2) {
+    const size_t before = bytes.size();
+    if (before > kMostEntryBytes)
+      return make_error(ErrorCode::kInvalidArgument, "{}: too large an NPZ entry", what);
+    bytes.resize(before + piece);
+    CAMSHAFT_ASSIGN(const size_t got,
+                    zip.read(reinterpret_cast<char*>(bytes.data()) + before, piece));
+    bytes.resize(before + got);
+    if (got < piece) break;
   }
-  const std::span<const std::byte> packed = zip.subspan(data, packed_size);
-  std::vector<std::byte> inflated;
-  if (method == 8) {
-    CAMSHAFT_ASSIGN(inflated, inflate_entry(packed, size, what));
-  } else if (method != 0) {
-    return make_error(ErrorCode::kUnsupported, "{}: compression method {}", what, method);
-  }
-  CAMSHAFT_ASSIGN(HostTensor tensor,
-                  parse_npy(method == 8 ? std::span<const std::byte>(inflated) : packed, what));
-  tensor.name = name.ends_with(".npy") ? name.substr(0, name.size() - 4) : name;
-  return tensor;
+  if (zip.is_damaged())
+    return make_error(ErrorCode::kInvalidArgument, "{}: damaged NPZ entry", what);
+  return bytes;
 }
 
 // A device or a pipe: written to, never replaced.
@@ -296,26 +265,23 @@ Result<HostTensor> read_tensor(const std::filesystem::path& file) {
 
 Result<std::vector<HostTensor>> read_npz(const std::filesystem::path& file) {
   CAMSHAFT_ASSIGN(const std::vector<std::byte> bytes, read_file(file));
-  // The end-of-directory record is within the last 64 KiB + 22 bytes.
-  size_t end = bytes.size() < 22 ? 0 : bytes.size() - 22;
-  const size_t lowest = end > 65536 ? end - 65536 : 0;
-  while (end > lowest && little<uint32_t>(bytes.data() + end) != 0x06054b50) --end;
-  if (bytes.size() < 22 || little<uint32_t>(bytes.data() + end) != 0x06054b50) {
-    return make_error(ErrorCode::kInvalidArgument, "{}: not an NPZ file", file.string());
-  }
-  const size_t count = little<uint16_t>(bytes.data() + end + 10);
-  size_t at = little<uint32_t>(bytes.data() + end + 16);
+  auto zip = ZipReader::open(bytes.data(), bytes.size());
   std::vector<HostTensor> tensors;
-  for (size_t k = 0; k < count; ++k) {
-    if (at + 46 > bytes.size() || little<uint32_t>(bytes.data() + at) != 0x02014b50) {
-      return make_error(ErrorCode::kInvalidArgument, "{}: damaged NPZ file", file.string());
-    }
-    CAMSHAFT_ASSIGN(HostTensor tensor, read_zip_entry(bytes, at, file.string()));
+  for (;;) {
+    auto more = !zip.ok()         ? Result<bool>(zip.status())
+                : tensors.empty() ? (*zip)->first()
+                                  : (*zip)->next();
+    if (!more.ok() || (!*more && tensors.empty()))
+      return make_error(ErrorCode::kInvalidArgument, "{}: not an NPZ file{}", file.string(),
+                        more.ok() ? "" : ", or a damaged one: " + more.status().message());
+    if (!*more) return tensors;
+    const std::string& name = (*zip)->name();
+    const std::string what = fmt::format("{}: {}", file.string(), name);
+    CAMSHAFT_ASSIGN(const std::vector<std::byte> data, read_member(**zip, what));
+    CAMSHAFT_ASSIGN(HostTensor tensor, parse_npy(data, what));
+    tensor.name = name.ends_with(".npy") ? name.substr(0, name.size() - 4) : name;
     tensors.push_back(std::move(tensor));
-    at += 46 + size_t{little<uint16_t>(bytes.data() + at + 28)} +
-          little<uint16_t>(bytes.data() + at + 30) + little<uint16_t>(bytes.data() + at + 32);
   }
-  return tensors;
 }
 
 Status write_npy(const std::filesystem::path& file, const TensorView& view) {

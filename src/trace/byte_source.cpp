@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decompressors behind one read(): zlib for gzip and zip, zstd. Damage inside a stream ends it
-// early rather than failing.
+// Decompressors behind one read(): zlib for gzip, zstd, minizip for zip. Damage inside a stream
+// ends it early rather than failing.
 #include "trace/byte_source.h"
 
 #include <fcntl.h>
@@ -12,9 +12,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <optional>
 #include <string_view>
 #include <vector>
+
+#include "archive/zip.h"
 
 namespace camshaft::trace {
 namespace {
@@ -64,29 +65,27 @@ class MemoryInput : public RawInput {
 
 class PlainSource : public ByteSource {
  public:
-  explicit PlainSource(std::unique_ptr<RawInput> input, uint64_t offset = 0,
-                       uint64_t limit = ~uint64_t{0})
-      : input_(std::move(input)), offset_(offset), limit_(limit) {
+  explicit PlainSource(std::shared_ptr<RawInput> input, uint64_t offset = 0)
+      : input_(std::move(input)), offset_(offset) {
     file_bytes_ = input_->size();
   }
   Result<size_t> read(char* into, size_t capacity) override {
-    const auto want = static_cast<size_t>(std::min<uint64_t>(capacity, limit_ - offset_));
-    CAMSHAFT_ASSIGN(const size_t got, input_->read_at(offset_, into, want));
+    CAMSHAFT_ASSIGN(const size_t got, input_->read_at(offset_, into, capacity));
     offset_ += got;
     return got;
   }
   uint64_t consumed() const override { return offset_; }
 
  private:
-  std::unique_ptr<RawInput> input_;
-  uint64_t offset_, limit_;
+  std::shared_ptr<RawInput> input_;
+  uint64_t offset_;
 };
 
-// Feeds compressed bytes from `offset` up to `limit` to a decompressor.
+// Feeds compressed bytes from `offset` on to a decompressor.
 class CompressedSource : public ByteSource {
  public:
-  CompressedSource(std::unique_ptr<RawInput> input, uint64_t offset, uint64_t limit)
-      : input_(std::move(input)), offset_(offset), limit_(limit), buffer_(kInputBytes) {
+  CompressedSource(std::shared_ptr<RawInput> input, uint64_t offset)
+      : input_(std::move(input)), offset_(offset), buffer_(kInputBytes) {
     file_bytes_ = input_->size();
   }
   uint64_t consumed() const override { return offset_ - (end_ - next_); }
@@ -95,8 +94,7 @@ class CompressedSource : public ByteSource {
   // Makes at least one byte available at next(); false at the end of the input.
   Result<bool> refill() {
     if (next_ < end_) return true;
-    const size_t want = static_cast<size_t>(std::min<uint64_t>(buffer_.size(), limit_ - offset_));
-    CAMSHAFT_ASSIGN(end_, input_->read_at(offset_, buffer_.data(), want));
+    CAMSHAFT_ASSIGN(end_, input_->read_at(offset_, buffer_.data(), buffer_.size()));
     next_ = 0;
     offset_ += end_;
     return end_ > 0;
@@ -106,16 +104,16 @@ class CompressedSource : public ByteSource {
   void use(size_t bytes) { next_ += bytes; }
 
  private:
-  std::unique_ptr<RawInput> input_;
-  uint64_t offset_, limit_;
+  std::shared_ptr<RawInput> input_;
+  uint64_t offset_;
   std::vector<char> buffer_;
   size_t next_ = 0, end_ = 0;
 };
 
 class InflateSource : public CompressedSource {
  public:
-  InflateSource(std::unique_ptr<RawInput> input, uint64_t offset, uint64_t limit, bool is_gzip)
-      : CompressedSource(std::move(input), offset, limit), is_gzip_(is_gzip) {
+  InflateSource(std::shared_ptr<RawInput> input, uint64_t offset, bool is_gzip)
+      : CompressedSource(std::move(input), offset), is_gzip_(is_gzip) {
     ready_ = inflateInit2(&stream_, is_gzip ? 15 + 16 : -15) == Z_OK;
   }
   ~InflateSource() override { inflateEnd(&stream_); }
@@ -165,8 +163,8 @@ class InflateSource : public CompressedSource {
 
 class ZstdSource : public CompressedSource {
  public:
-  explicit ZstdSource(std::unique_ptr<RawInput> input)
-      : CompressedSource(std::move(input), 0, ~uint64_t{0}), stream_(ZSTD_createDStream()) {}
+  explicit ZstdSource(std::shared_ptr<RawInput> input)
+      : CompressedSource(std::move(input), 0), stream_(ZSTD_createDStream()) {}
   ~ZstdSource() override { ZSTD_freeDStream(stream_); }
 
   Result<size_t> read(char* into, size_t capacity) override {
@@ -197,50 +195,6 @@ uint64_t little_endian(const char* bytes, int count) {
   return value;
 }
 
-struct ZipMember {
-  uint64_t header = 0, compressed = 0, uncompressed = 0;
-  int method = -1;
-};
-
-// The values that a zip64 extra field holds, in its fixed order, for those that overflowed.
-void apply_zip64(std::string_view extra, ZipMember& member) {
-  while (extra.size() >= 4) {
-    const size_t size = little_endian(extra.data() + 2, 2);
-    if (extra.size() < 4 + size) return;
-    if (little_endian(extra.data(), 2) == 1) {
-      std::string_view values = extra.substr(4, size);
-      for (uint64_t* field : {&member.uncompressed, &member.compressed, &member.header}) {
-        if (*field != 0xffffffffu || values.size() < 8) continue;
-        *field = little_endian(values.data(), 8);
-        values.remove_prefix(8);
-      }
-      return;
-    }
-    extra.remove_prefix(4 + size);
-  }
-}
-
-// The first member named *.json*, else the first of any size.
-ZipMember choose_member(std::string_view directory) {
-  ZipMember chosen;
-  while (directory.size() >= 46 && little_endian(directory.data(), 4) == 0x02014b50) {
-    const char* entry = directory.data();
-    const size_t name_size = little_endian(entry + 28, 2),
-                 extra_size = little_endian(entry + 30, 2);
-    const size_t comment_size = little_endian(entry + 32, 2);
-    const size_t entry_size = 46 + name_size + extra_size + comment_size;
-    if (directory.size() < entry_size) break;
-    const std::string_view name(entry + 46, name_size);
-    ZipMember member{little_endian(entry + 42, 4), little_endian(entry + 20, 4),
-                     little_endian(entry + 24, 4), static_cast<int>(little_endian(entry + 10, 2))};
-    apply_zip64(directory.substr(46 + name_size, extra_size), member);
-    if (name.find(".json") != name.npos) return member;
-    if (chosen.method < 0 && member.uncompressed > 0) chosen = member;
-    directory.remove_prefix(entry_size);
-  }
-  return chosen;
-}
-
 Result<std::string> read_exactly(RawInput& input, uint64_t offset, size_t count) {
   std::string bytes(count, '\0');
   CAMSHAFT_ASSIGN(const size_t got, input.read_at(offset, bytes.data(), count));
@@ -248,31 +202,39 @@ Result<std::string> read_exactly(RawInput& input, uint64_t offset, size_t count)
   return bytes;
 }
 
-// Nothing where the archive has no directory.
-Result<std::optional<ZipMember>> find_zip_member(RawInput& input) {
-  const size_t tail_size = static_cast<size_t>(std::min<uint64_t>(input.size(), 66000));
-  CAMSHAFT_ASSIGN(const std::string tail, read_exactly(input, input.size() - tail_size, tail_size));
-  const size_t end = tail.rfind("PK\x05\x06");
-  if (end == tail.npos || tail.size() - end < 22) return std::optional<ZipMember>();
-  uint64_t size = little_endian(&tail[end + 12], 4), offset = little_endian(&tail[end + 16], 4);
-  const size_t locator = tail.rfind("PK\x06\x07", end);
-  if (offset == 0xffffffffu && locator != tail.npos && tail.size() - locator >= 20) {
-    CAMSHAFT_ASSIGN(const std::string record,
-                    read_exactly(input, little_endian(&tail[locator + 8], 8), 56));
-    if (record.size() == 56) {
-      size = little_endian(&record[40], 8);
-      offset = little_endian(&record[48], 8);
-    }
+// The first member named *.json*, else the first with anything in it.
+class ZipSource : public ByteSource {
+ public:
+  ZipSource(std::unique_ptr<ZipReader> zip, uint64_t file_bytes) : zip_(std::move(zip)) {
+    file_bytes_ = file_bytes;
   }
-  if (offset > input.size() || size > input.size() - offset)
-    return make_error(ErrorCode::kCorrupt, "the zip directory lies outside the file");
-  CAMSHAFT_ASSIGN(const std::string directory, read_exactly(input, offset, size));
-  return std::optional(choose_member(directory));
-}
+
+  Status choose() {
+    for (const bool by_name : {true, false}) {
+      CAMSHAFT_ASSIGN(bool found, zip_->first());
+      while (found) {
+        const bool is_json = zip_->name().find(".json") != std::string::npos;
+        if (by_name ? is_json : zip_->size() > 0) return ok_status();
+        CAMSHAFT_ASSIGN(found, zip_->next());
+      }
+    }
+    return make_error(ErrorCode::kCorrupt, "the zip archive holds no file");
+  }
+
+  Result<size_t> read(char* into, size_t capacity) override {
+    CAMSHAFT_ASSIGN(const size_t got, zip_->read(into, capacity));
+    cut_short_ = zip_->is_damaged();
+    return got;
+  }
+  uint64_t consumed() const override { return zip_->position(); }
+
+ private:
+  std::unique_ptr<ZipReader> zip_;
+};
 
 // An archive that was cut short has lost its directory: its members are read as their own headers
 // announce them, up to the first *.json*, which lasts to the end of what is there.
-Result<std::unique_ptr<ByteSource>> open_cut_zip(std::unique_ptr<RawInput> input) {
+Result<std::unique_ptr<ByteSource>> open_cut_zip(std::shared_ptr<RawInput> input) {
   constexpr int kMostMembers = 1000;
   uint64_t at = 0;
   for (int k = 0; k < kMostMembers; ++k) {
@@ -285,7 +247,7 @@ Result<std::unique_ptr<ByteSource>> open_cut_zip(std::unique_ptr<RawInput> input
                    method = little_endian(&header[8], 2);
     if (name.find(".json") != name.npos && method == 8)
       return std::unique_ptr<ByteSource>(
-          std::make_unique<InflateSource>(std::move(input), data, ~uint64_t{0}, false));
+          std::make_unique<InflateSource>(std::move(input), data, false));
     if (name.find(".json") != name.npos && method == 0)
       return std::unique_ptr<ByteSource>(std::make_unique<PlainSource>(std::move(input), data));
     if (compressed == 0 || compressed == 0xffffffffu) break;  // stands behind the data instead
@@ -294,24 +256,15 @@ Result<std::unique_ptr<ByteSource>> open_cut_zip(std::unique_ptr<RawInput> input
   return make_error(ErrorCode::kCorrupt, "the zip archive is cut short before any JSON file");
 }
 
-Result<std::unique_ptr<ByteSource>> open_zip(std::unique_ptr<RawInput> input) {
-  CAMSHAFT_ASSIGN(const auto found, find_zip_member(*input));
-  if (!found) return open_cut_zip(std::move(input));
-  const ZipMember& member = *found;
-  if (member.method != 0 && member.method != 8)
-    return make_error(ErrorCode::kUnsupported, "the zip archive holds no stored or deflated file");
-  CAMSHAFT_ASSIGN(const std::string header, read_exactly(*input, member.header, 30));
-  if (header.size() != 30 || little_endian(header.data(), 4) != 0x04034b50)
-    return make_error(ErrorCode::kCorrupt, "the zip archive's directory does not lead to a file");
-  const uint64_t data =
-      member.header + 30 + little_endian(&header[26], 2) + little_endian(&header[28], 2);
-  const uint64_t limit = data + member.compressed;
-  if (limit < data || limit > input->size())
-    return make_error(ErrorCode::kCorrupt, "the zip archive's file lies outside the archive");
-  if (member.method == 8)
-    return std::unique_ptr<ByteSource>(
-        std::make_unique<InflateSource>(std::move(input), data, limit, false));
-  return std::unique_ptr<ByteSource>(std::make_unique<PlainSource>(std::move(input), data, limit));
+Result<std::unique_ptr<ByteSource>> open_zip(std::shared_ptr<RawInput> input) {
+  auto zip =
+      ZipReader::open([input](uint64_t offset, char* into,
+                              size_t capacity) { return input->read_at(offset, into, capacity); },
+                      input->size());
+  if (!zip.ok()) return open_cut_zip(std::move(input));
+  auto source = std::make_unique<ZipSource>(std::move(*zip), input->size());
+  CAMSHAFT_TRY(source->choose());
+  return std::unique_ptr<ByteSource>(std::move(source));
 }
 
 Result<std::unique_ptr<ByteSource>> choose_source(std::unique_ptr<RawInput> input) {
@@ -319,8 +272,7 @@ Result<std::unique_ptr<ByteSource>> choose_source(std::unique_ptr<RawInput> inpu
   CAMSHAFT_ASSIGN(const size_t got, input->read_at(0, magic, sizeof magic));
   const std::string_view start(magic, got);
   if (start.substr(0, 2) == "\x1f\x8b")
-    return std::unique_ptr<ByteSource>(
-        std::make_unique<InflateSource>(std::move(input), 0, ~uint64_t{0}, true));
+    return std::unique_ptr<ByteSource>(std::make_unique<InflateSource>(std::move(input), 0, true));
   if (start == "\x28\xb5\x2f\xfd")
     return std::unique_ptr<ByteSource>(std::make_unique<ZstdSource>(std::move(input)));
   if (start == "PK\x03\x04") return open_zip(std::move(input));
