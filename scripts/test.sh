@@ -27,7 +27,7 @@ python_tests() { "$PYTHON" -m pytest -q tests --ignore=tests/project | tee "$sai
 # 77: no package index to take the wheel's tools from.
 wheel() {
   local code=0
-  scripts/test_wheel.sh || code=$?
+  scripts/test_wheel.sh | tee -a "$said/pytest" || code=$?
   [ $code -eq 77 ] && echo "skipped: no package index, so no wheel (1 suite)" && echo wheel >>"$said/suites" && return 0
   return $code
 }

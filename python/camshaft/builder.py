@@ -46,6 +46,8 @@ class BuildConfig:
     calibration_cache: str | os.PathLike[str] | None = None
     strongly_typed: bool = False
     """Layers of 16-bit networks round as their types say instead of computing in float."""
+    portable: bool = False
+    """Keep every constant beside what is packed from it: larger, and runs where only weaker instruction sets are, too."""
     layer_precisions: Mapping[str, str] = field(default_factory=dict)
     """Layer or node name (one ``*`` allowed) to ``"fp32"``, ``"bf16"``, ``"fp16"`` or ``"int8"``."""
     layer_output_types: Mapping[str, str] = field(default_factory=dict)
@@ -111,7 +113,7 @@ def core_options(config: BuildConfig) -> _core.BuildOptions:
     options.set_layer_precisions({k: _choice(_TYPES, v, f"precision of {k!r}") for k, v in config.layer_precisions.items()})
     options.set_layer_output_types({k: _choice(_TYPES, v, f"output type of {k!r}") for k, v in config.layer_output_types.items()})
     for name in ("threads", "optimization_level", "avg_timing", "max_tactics", "use_timing_cache", "error_on_timing_cache_miss", "int8",
-                 "strongly_typed"):
+                 "strongly_typed", "portable"):
         setattr(options, name, getattr(config, name))
     options.timing_cache = config.timing_cache or ""
     options.calibration_cache = config.calibration_cache or ""

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import html
-import re
 from dataclasses import dataclass
 from typing import Sequence
 
 from . import _core
 from .errors import InvalidArgument
-
-_BETWEEN = re.compile(r" \+ | \|\| |, |PWN\(|\)")
 
 
 @dataclass(frozen=True)
@@ -59,16 +56,9 @@ class Explanation:
                 f"<th>µs</th><th>why not</th></tr>{body}</table>")
 
 
-def _parts(name: str) -> set[str]:
-    """The names a fused layer's name is made of."""
-    return {part for part in _BETWEEN.split(name) if part}
-
-
 def explain_layer(inspector: _core.Inspector, layer: _core.Layer) -> Explanation:
-    known = _parts(layer.name) | set(layer.source_nodes)
-    rewrites = tuple(r for r in inspector.rewrites if r.layer == layer.name or (_parts(r.layer) and _parts(r.layer) <= known))
     order = sorted(layer.candidates, key=lambda c: (not c.chosen, bool(c.refusal), c.time_us <= 0, c.time_us))
-    return Explanation(layer, rewrites, tuple(order))
+    return Explanation(layer, tuple(inspector.rewrites_of(layer.index)), tuple(order))
 
 
 def find_layer(layers: Sequence[_core.Layer], word: int | str) -> _core.Layer:

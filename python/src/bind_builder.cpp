@@ -109,6 +109,7 @@ nb::tuple build_engine(ModelHolder& holder, BuildOptions options, const nb::obje
   facts["timing_seconds"] = statistics.timing_seconds;
   facts["timed_tactics"] = statistics.timed_tactics;
   facts["cache_hits"] = statistics.cache_hits;
+  facts["reused_times"] = statistics.reused_times;
   return nb::make_tuple(take(std::move(*engine)), facts);
 }
 
@@ -170,7 +171,8 @@ void bind_builder(nb::module_& module) {
       .def_rw("calibration_cache", &BuildOptions::calibration_cache)
       .def_rw("bf16", &BuildOptions::bf16)
       .def_rw("fp16", &BuildOptions::fp16)
-      .def_rw("strongly_typed", &BuildOptions::strongly_typed);
+      .def_rw("strongly_typed", &BuildOptions::strongly_typed)
+      .def_rw("portable", &BuildOptions::portable);
   module.def("build", &build_engine, nb::arg("model"), nb::arg("options"),
              nb::arg("progress").none());
 }

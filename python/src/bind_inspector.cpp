@@ -124,6 +124,7 @@ void bind_inspector(nb::module_& module) {
       .def_prop_ro("layer_counts",
                    [](const Inspector& inspector) { return inspector.layer_counts(); })
       .def_prop_ro("peak_gmacs", &Inspector::peak_gmacs)
+      .def("rewrites_of", &Inspector::rewrites_of)
       .def("layer_json", &Inspector::layer_json)
       .def("layer_text", &Inspector::layer_text)
       .def("to_json",

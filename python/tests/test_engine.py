@@ -124,6 +124,12 @@ def test_models_are_looked_into_without_a_build(matmul):
     assert info.facts["opset"] == 17 and info.facts["node_count"] == 2 and info.inputs[0].shape == ("batch", 16)
 
 
+def test_portable_engines_carry_more(conv, image):
+    plain, portable = (camshaft.build(conv, optimization_level=0, portable=portable) for portable in (False, True))
+    assert len(portable.bytes) > len(plain.bytes)
+    np.testing.assert_array_equal(portable.session().run({"x": image})[0], plain.session().run({"x": image})[0])
+
+
 def test_sixteen_bit_builds_stay_close(conv, image):
     expected = camshaft.build(conv).session().run({"x": image})[0]
     half = camshaft.build(conv, precision="best").session().run({"x": image})[0]
