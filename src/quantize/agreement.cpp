@@ -49,6 +49,10 @@ struct Boxes {
   int64_t images = 0, boxes = 0, columns = 0;
   bool transposed = false;
 
+  // Rows of boxes begin their scores with that of there being an object (YOLOv5, YOLOX); those of
+  // transposed outputs (YOLOv8) do not.
+  bool has_objectness() const { return !transposed && columns > 6; }
+
   size_t at(int64_t image, int64_t box, int64_t column) const {
     const int64_t inner = transposed ? column * boxes + box : box * columns + column;
     return static_cast<size_t>(image * boxes * columns + inner);
@@ -123,10 +127,12 @@ void AgreementCounter::add_boxes(const OutputPair& output) {
   Boxes boxes;
   looks_like_boxes(output, boxes);
   // The best score of a row and its column.
+  const int64_t first = boxes.has_objectness() ? 5 : 4;
   const auto best = [&](std::span<const float> values, int64_t image, int64_t box) {
     std::pair<float, int64_t> found{-1.0F, 0};
-    for (int64_t column = 4; column < boxes.columns; ++column)
+    for (int64_t column = first; column < boxes.columns; ++column)
       found = std::max(found, {values[boxes.at(image, box, column)], -column});
+    if (boxes.has_objectness()) found.first *= values[boxes.at(image, box, 4)];
     return found;
   };
   double extent = 0, error = 0;

@@ -28,13 +28,19 @@ TEST(Agreement, OfDetectorsIsTheConfidentBoxes) {
     const auto at = [&](size_t box, size_t column) {
       return transposed ? column * kBoxes + box : box * kColumns + column;
     };
-    for (size_t box = 0; box < kBoxes; ++box) a[at(box, 0)] = 100;
-    a[at(5, 4)] = 0.9F;
-    a[at(6, 5)] = 0.8F;
-    a[at(7, 6)] = 0.2F;  // below the bound
+    // Scores of rows are an object's and the classes'; of columns those of classes alone.
+    for (size_t box = 0; box < kBoxes; ++box) {
+      a[at(box, 0)] = 100;
+      if (!transposed) a[at(box, 4)] = 0.9F;
+    }
+    if (!transposed) a[at(8, 4)] = 0.1F;
+    a[at(5, 5)] = 0.9F;
+    a[at(6, 6)] = 0.8F;
+    a[at(7, 6)] = 0.2F;                   // below the bound
+    if (!transposed) a[at(8, 5)] = 0.9F;  // a class of what is no object
     std::vector<float> b = a;
     b[at(5, 0)] = 98;    // two percent off
-    b[at(6, 5)] = 0.1F;  // lost
+    b[at(6, 6)] = 0.1F;  // lost
     b[at(7, 6)] = 0;
     AgreementCounter counter;
     const ir::Extents extents =
