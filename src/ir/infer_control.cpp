@@ -53,6 +53,35 @@ Status infer_if(Inference& f) {
   return ok_status();
 }
 
+namespace {
+
+bool is_true(const InferInput& input) {
+  return input.value && input.value->size() == 1 && (*input.value)[0] == Dim(1);
+}
+
+// The body gives its condition back, or says so itself.
+bool goes_on(Inference& f) {
+  const Graph& body = *f.layer.bodies[0];
+  const Tensor* condition = body.outputs()[0];
+  while (const Layer* copy = condition->producer) {
+    const auto* attrs = std::get_if<PointOpAttrs>(&copy->attrs);
+    if (copy->kind != LayerKind::kUnary || attrs == nullptr || attrs->op != PointOp::kIdentity)
+      break;
+    condition = copy->inputs[0];
+  }
+  return (body.inputs().size() > 1 && condition == body.inputs()[1]) ||
+         is_true(infer_input(condition, f.symbols));
+}
+
+// The trip count, where nothing but it ends the loop.
+Dim iterations_of(Inference& f) {
+  const bool counts = f.has(0) && f.in(0).value && f.in(0).value->size() == 1;
+  if (!counts || (f.has(1) && !is_true(f.in(1))) || !goes_on(f)) return f.unknown();
+  return f.symbols.max((*f.in(0).value)[0], Dim(0));
+}
+
+}  // namespace
+
 // Body: (iteration, condition, carried…, captured…) → (condition, carried…, scan outputs…).
 Status infer_loop(Inference& f) {
   if (f.layer.bodies.size() != 1) return invalid("no body");
@@ -61,7 +90,7 @@ Status infer_loop(Inference& f) {
   if (results < 1 + scans) return invalid("the body has {} outputs", results);
   const size_t carried = results - 1 - scans;
   if (f.outputs.size() < results - 1) f.outputs.resize(results - 1);
-  const Dim iterations = scans > 0 ? f.unknown() : Dim(0);
+  const Dim iterations = scans > 0 ? iterations_of(f) : Dim(0);
   for (size_t k = 0; k + 1 < results; ++k) {
     const Tensor& tensor = *body_output(f.layer, 0, k + 1);
     if (k >= carried) {

@@ -29,6 +29,9 @@ int fuse_movements(ir::Graph& graph, Records* records);
 int fuse_pads(ir::Graph& graph, Records* records);
 int flip_layouts(ir::Graph& graph, Records* records);
 int sink_squeezes(ir::Graph& graph, Records* records);
+// Bodies
+int hoist_loop_invariants(ir::Graph& graph, Records* records);
+int batch_loops(ir::Graph& graph, Records* records);
 // Weights
 int fuse_scales(ir::Graph& graph, Records* records);
 int fuse_matmul_operands(ir::Graph& graph, Records* records);

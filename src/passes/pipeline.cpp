@@ -41,7 +41,7 @@ const std::vector<Stage>& stages() {
        "QDQ graph optimizer - constant folding of Q/DQ initializers"},
       {"After constant and shuffle fusions",
        {PASS(fold_constants), PASS(fuse_quantized_constants), PASS(fold_dequantized_constants), PASS(fuse_const_shuffles), PASS(remove_no_ops), PASS(fuse_shuffles), PASS(fuse_movements),
-        PASS(fuse_pads), PASS(fuse_look_ups), PASS(fuse_expands), PASS(remove_duplicates), PASS(remove_dead_layers)}},
+        PASS(fuse_pads), PASS(batch_loops), PASS(fuse_look_ups), PASS(fuse_expands), PASS(remove_duplicates), PASS(remove_dead_layers)}},
       {"After transpose motion",
        {PASS(flip_layouts), PASS(fold_constants), PASS(fuse_const_shuffles), PASS(fuse_shuffles), PASS(remove_duplicates),
         PASS(remove_dead_layers)}},
@@ -97,6 +97,9 @@ Status check(const Graph& graph, const char* stage) {
 }
 
 Status run_stages(Graph& graph, PassRecord& record, bool is_main) {
+  const Pass before_bodies = PASS(hoist_loop_invariants);
+  if (!is_skipped(before_bodies)) before_bodies.run(graph, &record.rewrites);
+  CAMSHAFT_TRY(check(graph, before_bodies.name));
   for (const auto& layer : graph.layers())
     for (const auto& body : layer->bodies) CAMSHAFT_TRY(run_stages(*body, record, false));
   for (const Stage& stage : stages()) {
