@@ -24,13 +24,14 @@ namespace {
 
 constexpr int kWaiting = 1024;  // connections not yet accepted
 constexpr int kHighestPort = 65535;
+constexpr size_t kMostConnections = 4096;  // then idle ones make room
 constexpr std::chrono::milliseconds kOutOfFiles{50};
 
 // A connection is an open file: as many as the system lets this process have.
 void allow_many_files() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, 65536);
+  limit.rlim_cur = std::max(limit.rlim_cur, std::min<rlim_t>(limit.rlim_max, 2 * kMostConnections));
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
@@ -73,6 +74,8 @@ void HttpServer::State::accept() {
   acceptor.async_accept([this](error_code error, tcp::socket socket) {
     if (shared.stopped || !acceptor.is_open()) return;
     if (!error) {
+      if (shared.sessions.size() >= kMostConnections) end_idle_sessions(shared);
+      if (shared.sessions.size() >= kMostConnections) return accept();  // and closes this one
       start_session(shared, std::move(socket));
       return accept();
     }

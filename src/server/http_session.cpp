@@ -6,6 +6,7 @@
 #include <array>
 #include <optional>
 #include <sstream>
+#include <vector>
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
@@ -74,7 +75,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
 
   // Until its first byte a request may take its time; from there on all of it has one deadline.
   void await_request() {
-    if (shared_.stopped || requests_ == kMostRequests) return close();
+    if (shared_.stopped) return close();
     if (buffer_.size() > 0) return read_request();
     is_idle_ = true;
     stream_.expires_after(shared_.options.limits.idle_time);
@@ -114,7 +115,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
 
   void handle() {
     const auto& request = parser_->get();
-    keeps_ = request.keep_alive();
+    keeps_ = request.keep_alive() && requests_ < kMostRequests;
     head_only_ = request.method() == http::verb::head;
     version_ = request.version();
     // Requests have no body; one that announces one is answered and not read on.
@@ -184,15 +185,15 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
     text << header.base();
     header_ = text.str();
     body_ = std::move(reply.body);
-    sent_ = 0;
+    piece_.resize(kPieceBytes);
     const size_t part = head_only_ ? 0 : body_->read(0, piece_.data(), piece_.size());
     sent_ = part;
+    stream_.expires_after(shared_.options.limits.write_time);
     write(std::array<asio::const_buffer, 2>{asio::buffer(header_), asio::buffer(piece_, part)});
   }
 
   template <class Buffers>
   void write(const Buffers& buffers) {
-    stream_.expires_after(shared_.options.limits.write_time);
     asio::async_write(stream_, buffers,
                       [self = shared_from_this()](beast::error_code error, size_t) {
                         if (error) return self->close();
@@ -205,10 +206,15 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
       const size_t part = body_->read(sent_, piece_.data(), piece_.size());
       if (part == 0) return close();  // the file is gone
       sent_ += part;
+      // A server that ends waits for nobody longer than for one piece.
+      if (!shared_.stopped) stream_.expires_after(shared_.options.limits.write_time);
       return write(asio::buffer(piece_, part));
     }
     body_ = nullptr;
-    if (keeps_) return await_request();
+    if (keeps_) {
+      piece_ = {};  // idle connections are many and cost little
+      return await_request();
+    }
     if (!has_rest_) return close();
     beast::error_code error;
     stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_send, error);
@@ -237,7 +243,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   beast::tcp_stream stream_;
   beast::flat_buffer buffer_;
   std::optional<http::request_parser<http::empty_body>> parser_;
-  std::array<char, kPieceBytes> piece_;
+  std::vector<char> piece_;
   std::string header_;
   BodyPtr body_;
   uint64_t sent_ = 0;

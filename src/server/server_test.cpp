@@ -488,5 +488,19 @@ TEST_F(Server, ATraceIsPackedOnceForAllWhoAsk) {
   EXPECT_LT(seconds_since(start), 20);
 }
 
+// One that asks for much and reads nothing.
+TEST_F(Server, EndingWaitsForNobodyLong) {
+  const auto store = load();
+  HttpOptions options;
+  options.limits.write_time = std::chrono::milliseconds(300);
+  auto server = std::make_unique<Running>(*store, options);
+  Connection reader(server->port());
+  for (int k = 0; k < 500; ++k) reader.send("GET /app.js HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  const auto start = std::chrono::steady_clock::now();
+  server = nullptr;
+  EXPECT_LT(seconds_since(start), 5);
+}
+
 }  // namespace
 }  // namespace camshaft::server
