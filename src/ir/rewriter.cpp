@@ -73,8 +73,10 @@ Layer* Rewriter::replace(std::span<Layer* const> group, LayerKind kind, Attrs at
     });
     for (const Layer* layer : ordered) name += (name.empty() ? "" : " + ") + layer->name;
   }
+  std::vector<Tensor*> outputs = last->outputs;
+  while (outputs.size() > 1 && !outputs.back()) outputs.pop_back();  // absent ones
   Layer* made =
-      graph_.add_layer(kind, name, std::move(attrs), std::move(inputs), last->outputs, last);
+      graph_.add_layer(kind, name, std::move(attrs), std::move(inputs), std::move(outputs), last);
   last->outputs.clear();
   for (const Layer* layer : group) add_provenance(made, layer->onnx_nodes);
   graph_.remove_layer(last);
