@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/commands.h"
 
+#include "cli/sparsify_command.h"
+
 #include <fmt/core.h>
 
 #include "camshaft/version.h"
@@ -22,6 +24,8 @@ constexpr Command kCommands[] = {
     {"quantize", "MODEL.onnx --data DIR [-o FILE]",
      "calibrate on real data, write the network with Q/DQ or a calibration cache",
      quantize_command},
+    {"sparsify", "MODEL.onnx [-o FILE]", "make weights 2:4, by magnitude or with calibration data",
+     sparsify_command},
     {"verify", "MODEL.onnx [--data DIR]",
      "errors of every tensor: int8 against float, engine against interpreter; which layers to keep "
      "in float",

@@ -4,6 +4,7 @@
 
 #include "camshaft/inspector.h"
 #include "cli/commands.h"
+#include "cli/inspect_sparsity.h"
 #include "cli/session.h"
 
 namespace camshaft::cli {
@@ -88,7 +89,13 @@ Verbosity parse_verbosity(const std::string& word) {
 
 Status run(const Options& options) {
   Messages messages(options.has("verbose"));
-  CAMSHAFT_ASSIGN(Network network, Network::open(options.positionals()[0]));
+  const std::filesystem::path file = options.positionals()[0];
+  if (options.has("sparsity")) {
+    if (file.extension() == ".onnx") return print_model_sparsity(file);
+    return make_error(ErrorCode::kInvalidArgument, "{}: --sparsity takes an .onnx file",
+                      file.string());
+  }
+  CAMSHAFT_ASSIGN(Network network, Network::open(file));
   CAMSHAFT_ASSIGN(const Engine engine, network.engine(options, {}, messages));
   // A context gives dynamic extents their values, at the profile's opt shape.
   CAMSHAFT_ASSIGN(Context context, make_context(engine, options));
@@ -116,6 +123,8 @@ int inspect_command(std::span<char* const> args) {
        "a line per layer, as camexec --dumpLayerInfo prints"},
       {"verbosity", OptionValue::kChoice, "detailed|names|none", "detailed", "Form", kWorks,
        "how much JSON or text tells"},
+      {"sparsity", OptionValue::kNone, "", "", "Form", kWorks,
+       "of a model: the zeros in its weights, which layers are 2:4 and what the others miss"},
   });
   int code = 0;
   const auto options = parse_command("inspect", "ENGINE|MODEL.onnx [--json]", rows, args, 1, code);

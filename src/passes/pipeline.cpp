@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "passes/passes.h"
+#include "passes/remove_zero_channels.h"
 
 namespace camshaft::passes {
 
@@ -55,7 +56,7 @@ const std::vector<Stage>& stages() {
        "QDQ graph optimizer constant fold dangling QDQ pass"},
       {"After scale fusion",
        {PASS(fuse_means), PASS(fuse_padding), PASS(fuse_crops), PASS(fuse_space_to_depth), PASS(fuse_one_hot), PASS(fuse_matmul_operands), PASS(fuse_expands),
-        PASS(fuse_scales), PASS(fuse_shuffles), PASS(remove_dead_layers)}},
+        PASS(fuse_scales), PASS(fuse_shuffles), PASS(remove_zero_channels), PASS(remove_dead_layers)}},
       {"After pattern fusions",
        {PASS(sink_squeezes), PASS(fuse_shuffles), PASS(fuse_normalizations), PASS(fuse_group_norms), PASS(fuse_softmax), PASS(reduce_to_pooling),
         PASS(remove_dead_layers)}},

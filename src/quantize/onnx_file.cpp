@@ -303,6 +303,30 @@ Status OnnxFile::remove_quantization(const std::string& output, size_t input,
   return ok_status();
 }
 
+namespace {
+
+TensorProto* find_initializer(onnx::GraphProto& graph, const std::string& name) {
+  for (TensorProto& tensor : *graph.mutable_initializer())
+    if (tensor.name() == name) return &tensor;
+  for (NodeProto& node : *graph.mutable_node())
+    if (node.op_type() == "Constant" && node.output_size() == 1 && node.output(0) == name)
+      for (auto& attribute : *node.mutable_attribute())
+        if (attribute.has_t()) return attribute.mutable_t();
+  return nullptr;
+}
+
+}  // namespace
+
+Status OnnxFile::set_values(const std::string& tensor, std::span<const std::byte> bytes) {
+  TensorProto* const found = find_initializer(impl_->graph(), tensor);
+  if (found == nullptr)
+    return make_error(ErrorCode::kUnsupported, "{} is no initializer of the file", tensor);
+  found->clear_float_data();
+  found->clear_int32_data();
+  found->set_raw_data(bytes.data(), bytes.size());
+  return ok_status();
+}
+
 Result<std::string> OnnxFile::finish() {
   impl_->arrange();
   impl_->drop_unused();

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,9 @@ class OnnxFile {
   // none, from a float initializer with these values.
   Status remove_quantization(const std::string& output, size_t input,
                              const std::vector<float>& values);
+
+  // Other values for an initializer or the output of a Constant node: as many bytes as it has.
+  Status set_values(const std::string& tensor, std::span<const std::byte> bytes);
 
   // The edited file: new nodes in their places, what nothing reads any more left out. To be called
   // once, last.

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/inspect_sparsity.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "cli/terminal.h"
+#include "ir/sparsity.h"
+#include "onnx/importer.h"
+
+namespace camshaft::cli {
+namespace {
+
+double percent(int64_t part, int64_t whole) {
+  return whole == 0 ? 0 : 100 * static_cast<double>(part) / static_cast<double>(whole);
+}
+
+std::string share(int64_t part, int64_t whole) {
+  return fmt::format("{:.1f}", percent(part, whole));
+}
+
+struct Totals {
+  int layers = 0, eligible = 0;
+  int64_t weights = 0, nonzeros = 0;
+};
+
+// What keeps weights from being 2:4.
+std::string verdict(const ir::Tensor& weights, const ir::SparsityCount& count) {
+  if (!count.has_groups()) return "no groups of four input channels";
+  if (const auto at = ir::first_not_finite(weights.type, weights.constant->view))
+    return fmt::format("weight {} is NaN or infinite", *at);
+  if (count.is_2_4()) return "2:4";
+  const std::string misses =
+      fmt::format("{} of {} groups are full; {} weights ({:.1f} %) too many", count.full_groups,
+                  count.groups, count.excess, percent(count.excess, count.weights));
+  return count.is_4_8() ? "4:8; for 2:4 " + misses : misses;
+}
+
+void add_layer(const ir::Layer& layer, Table& table, Totals& totals) {
+  const ir::ProductWeights weights = ir::find_product_weights(layer);
+  const std::string kind(ir::kind_name(layer.kind));
+  ++totals.layers;
+  if (!weights.constant) {
+    table.add({layer.name, kind, "", "", weights.reason}, Style::kDim);
+    return;
+  }
+  const ir::Extents extents = ir::constant_extents(*weights.constant);
+  const auto count = ir::count_sparsity(weights.constant->type, weights.constant->constant->view,
+                                        ir::channel_axis(extents, weights.axis));
+  const std::string shape = fmt::format("{}", fmt::join(extents.begin(), extents.end(), "x"));
+  if (!count) {
+    table.add({layer.name, kind, shape, "",
+               fmt::format("weights of type {}", ir::type_name(weights.constant->type))},
+              Style::kDim);
+    return;
+  }
+  totals.weights += count->weights;
+  totals.nonzeros += count->nonzeros;
+  const std::string text = verdict(*weights.constant, *count);
+  totals.eligible += text.starts_with("2:4") || text.starts_with("4:8");
+  table.add({layer.name, kind, shape, share(count->nonzeros, count->weights), text},
+            count->has_groups() ? Style::kPlain : Style::kDim);
+}
+
+void add_graph(const ir::Graph& graph, Table& table, Totals& totals) {
+  for (const auto& layer : graph.layers()) {
+    for (const auto& body : layer->bodies) add_graph(*body, table, totals);
+    if (layer->kind == ir::LayerKind::kConvolution || layer->kind == ir::LayerKind::kMatrixMultiply)
+      add_layer(*layer, table, totals);
+  }
+}
+
+}  // namespace
+
+Status print_model_sparsity(const std::filesystem::path& model) {
+  CAMSHAFT_ASSIGN(const auto imported, onnx_import::import_file(model));
+  Table table({{"layer", Align::kLeft, 60},
+               {"kind"},
+               {"weights"},
+               {"kept %", Align::kRight},
+               {"pattern, or what it misses"}});
+  Totals totals;
+  add_graph(*imported.graph, table, totals);
+  fmt::print("{}", table.text());
+  fmt::print("\n{} of {} layers hold the pattern; {} % of their weights are not 0\n",
+             totals.eligible, totals.layers, share(totals.nonzeros, totals.weights));
+  return ok_status();
+}
+
+}  // namespace camshaft::cli

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Patterns of zeros in constant weights. 2:4: of every four neighbouring input channels, for each
+// output channel and tap, at most two weights are not zero; 4:8 likewise. Channels beyond the last
+// whole four count as zeros.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "ir/graph.h"
+
+namespace camshaft::ir {
+
+// A tensor seen as [outer][channels][inner], row major.
+struct ChannelAxis {
+  int64_t outer = 1, channels = 1, inner = 1;
+};
+ChannelAxis channel_axis(std::span<const int64_t> extents, size_t axis);
+
+struct SparsityCount {
+  int64_t weights = 0, nonzeros = 0;
+  int64_t groups = 0, full_groups = 0;  // of four channels; those with more than two nonzeros
+  int64_t excess = 0;                   // nonzeros beyond two, of all groups
+  int64_t eights = 0, full_eights = 0;  // of eight; those with more than four
+
+  // Filters of one or two channels cannot break the pattern: they are not sparse by it.
+  bool has_groups() const { return weights > 2 * groups; }
+  bool is_2_4() const { return has_groups() && full_groups == 0; }
+  bool is_4_8() const { return weights > 4 * eights && full_eights == 0; }
+  double kept_share() const {
+    return weights == 0 ? 1 : static_cast<double>(nonzeros) / static_cast<double>(weights);
+  }
+};
+// Of floats, 16-bit floats and int8; empty for other types.
+std::optional<SparsityCount> count_sparsity(DataType type, std::span<const std::byte> values,
+                                            const ChannelAxis& axis);
+
+// The position of the first NaN or infinity.
+std::optional<int64_t> first_not_finite(DataType type, std::span<const std::byte> values);
+
+// Which two of every four stay.
+enum class KeepRule : uint8_t {
+  kFirstTwo,   // as trtexec's --sparsity=force
+  kMagnitude,  // the two largest; of equal ones the later: polygraphy's
+  kActivation  // the two largest |weight| * norm of the channel
+};
+// Writes zeros in place; gives how many weights that were not zero became so. `norms`: one per
+// channel of each group of a grouped convolution, of kActivation only.
+int64_t prune_2_4(DataType type, std::span<std::byte> values, const ChannelAxis& axis,
+                  KeepRule rule, std::span<const float> norms = {});
+
+// The constant weights of a convolution or matrix product, behind Quantize, Dequantize and
+// transposing Shuffle layers.
+struct ProductWeights {
+  Tensor* constant = nullptr;
+  size_t axis = 0;     // of the input channels in the constant
+  std::string reason;  // why there is none
+};
+ProductWeights find_product_weights(const Layer& layer);
+// Why zeros must not be written into them: something else reads them too, codes have a zero point,
+// a NaN would be hidden, there are no groups of four. "": they may.
+std::string refuse_pruning(const ProductWeights& weights);
+Extents constant_extents(const Tensor& constant);
+
+}  // namespace camshaft::ir

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""camshaft sparsify and camshaft inspect --sparsity end to end, on a residual block of ResNet-18's kind."""
+import re
+
+import numpy as np
+import pytest
+import tiny_onnx as onnx
+
+def conv(x, y, name, rng, inputs, outputs, kernel, inits):
+    w = (rng.standard_normal((outputs, inputs, kernel, kernel)) / np.sqrt(inputs * kernel * kernel)).astype(np.float32)
+    inits += [onnx.tensor(name + "_w", w), onnx.tensor(name + "_b", rng.standard_normal(outputs).astype(np.float32))]
+    pad = kernel // 2
+    return onnx.node("Conv", [x, name + "_w", name + "_b"], [y], name,
+                     [onnx.ints_attribute("pads", [pad] * 4), onnx.ints_attribute("kernel_shape", [kernel, kernel])])
+
+
+@pytest.fixture
+def block_file(tmp_path):
+    """conv0 3 -> 64 + relu, then a residual block of two 3x3 convolutions and a linear layer."""
+    rng, inits = np.random.default_rng(5), []
+    dense = (rng.standard_normal((64, 10)) / 8).astype(np.float32)
+    nodes = [conv("x", "c0", "conv0", rng, 3, 64, 3, inits), onnx.node("Relu", ["c0"], ["r0"], "relu0"),
+             conv("r0", "c1", "conv1", rng, 64, 64, 3, inits), onnx.node("Relu", ["c1"], ["r1"], "relu1"),
+             conv("r1", "c2", "conv2", rng, 64, 64, 3, inits), onnx.node("Add", ["c2", "r0"], ["a"], "plus0"),
+             onnx.node("Relu", ["a"], ["r2"], "relu2"), onnx.node("GlobalAveragePool", ["r2"], ["p"], "pool"),
+             onnx.node("Flatten", ["p"], ["f"], "flatten"), onnx.node("MatMul", ["f", "dense_w"], ["y"], "dense")]
+    path = tmp_path / "block.onnx"
+    path.write_bytes(onnx.model(nodes, [onnx.value_info("x", [1, 3, 16, 16])], [onnx.value_info("y", [1, 10])],
+                                [*inits, onnx.tensor("dense_w", dense)]))
+    return path
+
+
+def test_inspect_lists_what_misses(camshaft, block_file):
+    result = camshaft("inspect", block_file, "--sparsity")
+    assert result.code == 0, result.err
+    assert re.search(r"conv1 .*64x64x3x3 .*9216 of 9216 groups are full; 18432 weights \(50.0 %\) too many", result.out)
+    assert "0 of 4 layers hold the pattern" in result.out
+
+
+def test_sparsify_by_magnitude(camshaft, block_file, tmp_path):
+    np.save(tmp_path / "x.npy", np.random.default_rng(7).standard_normal((4, 3, 16, 16)).astype(np.float32))
+    result = camshaft("sparsify", block_file, "-o", "s.onnx", "--data", "x.npy")
+    assert result.code == 0, result.err
+    assert "4 of 4 layers are 2:4" in result.out
+    listed = camshaft("inspect", "s.onnx", "--sparsity")
+    assert "4 of 4 layers hold the pattern" in listed.out
+    built = camshaft("build", "s.onnx", "-o", "s.engine")
+    assert built.code == 0, built.err
+    assert "takes an .onnx file" in camshaft("inspect", "s.engine", "--sparsity").err
+
+
+def snr(text):
+    return float(re.search(r"outputs +([-\d.]+) dB", text).group(1))
+
+
+def test_data_and_reconstruction_keep_more(camshaft, block_file, tmp_path):
+    rng = np.random.default_rng(8)
+    mixed = rng.standard_normal((16, 3, 16, 16)) * np.array([3, 1, 0.3]).reshape(1, 3, 1, 1)
+    np.save(tmp_path / "x.npy", mixed.astype(np.float32))
+    first, magnitude, activation, repaired = (
+        snr(camshaft("sparsify", block_file, "-o", "s.onnx", "--data", "x.npy", "--method", *words).out)
+        for words in (["first-two"], ["magnitude"], ["activation"], ["activation", "--reconstruct"]))
+    assert first < magnitude < repaired
+    assert activation < repaired
+
+
+def test_keep_accuracy_leaves_layers_dense(camshaft, block_file, tmp_path):
+    np.save(tmp_path / "x.npy", np.random.default_rng(7).standard_normal((2, 3, 16, 16)).astype(np.float32))
+    result = camshaft("sparsify", block_file, "-o", "s.onnx", "--data", "x.npy", "--keep-accuracy", "12")
+    assert result.code == 0, result.err
+    assert "costs too much accuracy" in result.out
+    assert "outputs     exact" in result.out or snr(result.out) >= 12
+
+
+@pytest.mark.parametrize("words, wanted", [
+    (["--method", "activation"], "need --data"),
+    (["--reconstruct"], "need --data"),
+    (["--layers", "nothing"], "nothing to prune"),
+    (["--method", "best"], "not one of first-two|magnitude|activation"),
+])
+def test_sparsify_errors(camshaft, block_file, words, wanted):
+    result = camshaft("sparsify", block_file, *words)
+    assert result.code == 1 and wanted in result.err
+
+
+def test_layers_and_exclude(camshaft, block_file):
+    result = camshaft("sparsify", block_file, "-o", "s.onnx", "--layers", "conv*", "--exclude", "conv2")
+    assert result.code == 0, result.err
+    assert "2 of 4 layers are 2:4" in result.out
+    assert re.search(r"conv2 .*excluded", result.out) and re.search(r"dense .*not chosen", result.out)
