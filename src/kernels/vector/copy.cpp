@@ -71,11 +71,12 @@ void transpose_nest(const Nest& nest, const T* from, T* to, ThreadPool* pool, do
 }
 
 template <class T>
-void copy_elements(Nest& nest, const void* from, void* to, ThreadPool* pool, double us) {
+void copy_elements(const CopyPlan& plan, const void* from, void* to, ThreadPool* pool) {
   const T* source = static_cast<const T*>(from);
   T* target = static_cast<T*>(to);
-  if (make_transposition(nest)) return transpose_nest(nest, source, target, pool, us);
-  for_tiles(nest, pool, us, [&](const int64_t* offsets, int64_t rows, int64_t cols) {
+  const Nest& nest = plan.nest;
+  if (plan.transposes) return transpose_nest(nest, source, target, pool, plan.predicted_us);
+  for_tiles(nest, pool, plan.predicted_us, [&](const int64_t* offsets, int64_t rows, int64_t cols) {
     copy_tile(nest, source + offsets[1], target + offsets[0], rows, cols);
   });
 }
@@ -88,21 +89,32 @@ int64_t elements_of(const Nest& nest) {
 
 }  // namespace
 
-void copy_nest(Nest& nest, const void* from, void* to, int64_t element_bytes, ThreadPool* pool) {
-  const int64_t count = elements_of(nest);
-  if (count == 0) return;
-  collapse(nest);
-  const double us = static_cast<double>(2 * count * element_bytes) / kCopyBytesPerUs;
-  switch (element_bytes) {
+CopyPlan plan_copy(const Nest& nest, int64_t element_bytes) {
+  CopyPlan plan{nest, elements_of(nest), element_bytes};
+  if (plan.elements == 0) return plan;
+  collapse(plan.nest);
+  plan.transposes = make_transposition(plan.nest);
+  plan.predicted_us = static_cast<double>(2 * plan.elements * element_bytes) / kCopyBytesPerUs;
+  return plan;
+}
+
+void run_copy(const CopyPlan& plan, const void* from, void* to, ThreadPool* pool) {
+  if (plan.elements == 0) return;
+  switch (plan.element_bytes) {
     case 1:
-      return copy_elements<uint8_t>(nest, from, to, pool, us);
+      return copy_elements<uint8_t>(plan, from, to, pool);
     case 2:
-      return copy_elements<uint16_t>(nest, from, to, pool, us);
+      return copy_elements<uint16_t>(plan, from, to, pool);
     case 4:
-      return copy_elements<float>(nest, from, to, pool, us);
+      return copy_elements<float>(plan, from, to, pool);
     default:
-      return copy_elements<uint64_t>(nest, from, to, pool, us);
+      return copy_elements<uint64_t>(plan, from, to, pool);
   }
+}
+
+void copy_nest(const Nest& nest, const void* from, void* to, int64_t element_bytes,
+               ThreadPool* pool) {
+  run_copy(plan_copy(nest, element_bytes), from, to, pool);
 }
 
 void copy_view(const TensorView& from, const TensorView& to, ThreadPool* pool) {

@@ -27,18 +27,18 @@
   X(matmul_dynamic_bytes)              \
   X(norm)                              \
   X(order)                             \
-  X(pointwise)                         \
+  P(pointwise)                         \
   X(pointwise_planes)                  \
-  X(pointwise_table)                   \
-  X(pool)                              \
-  X(pool_16_bit)                       \
+  P(pointwise_table)                   \
+  P(pool)                              \
+  P(pool_16_bit)                       \
   X(pool_bytes)                        \
   X(quantize)                          \
   X(recurrence)                        \
   X(reduce)                            \
   X(resize)                            \
   X(scatter)                           \
-  X(shuffle)                           \
+  P(shuffle)                           \
   X(slice)                             \
   X(softmax)                           \
   X(trees)                             \

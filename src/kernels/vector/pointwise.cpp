@@ -4,8 +4,9 @@
 // all take and give bools.
 #include "kernels/simd/float16.h"
 #include "kernels/vector/affine_tile.h"
+#include "kernels/vector/compiled_code.h"
 #include "kernels/vector/nest.h"
-#include "kernels/vector/program_tile.h"
+#include "kernels/vector/prepare.h"
 #include "kernels/vector/tactic_util.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -103,6 +104,10 @@ bool is_affine(const Problem& p, const Code& code) {
                                            p.outputs[0].type, affine);
 }
 
+double ns_of(const Code& code) {
+  return code_ns_per_16(code.data, code.length);
+}
+
 double cost_us(const Problem& p) {
   Code code;
   set_code(code, *p.layer);
@@ -113,35 +118,36 @@ double cost_us(const Problem& p) {
 
 struct Pointwise {
   Code code;
-  Nest nest;
-  const TensorView* out;
-  const TensorView* inputs[kMaxInputs];
+  CompiledCode compiled;
+  Nest nest;  // the output, then the inputs
+  DataType types[kMaxNestTensors];
+  bool has_codes = false;  // 8-bit ones: whether the program is affine depends on values
+  double predicted_us = 0;
+  std::byte* data[kMaxNestTensors];  // of the call
 
-  static std::byte* element(const TensorView& view, int64_t offset) {
-    return view.as<std::byte>() + offset * bytes_of(view.type);
+  std::byte* element(int tensor, int64_t offset) const {
+    return data[tensor] + offset * bytes_of(types[tensor]);
   }
 
   void set_operands(const int64_t* offsets, TileOperand* operands) const {
     for (int k = 0; k < code.inputs; ++k)
-      operands[k] = {element(*inputs[k], offsets[k + 1]), nest.row_stride(k + 1),
-                     nest.col_stride(k + 1), inputs[k]->type};
+      operands[k] = {element(k + 1, offsets[k + 1]), nest.row_stride(k + 1), nest.col_stride(k + 1),
+                     types[k + 1]};
   }
 
-  double ns_per_16() const {
+  bool is_affine() const {
     const int64_t offsets[kMaxNestTensors] = {};
     TileOperand operands[kMaxInputs];
     set_operands(offsets, operands);
     Affine affine;
-    return find_affine(code.data, code.length, code.inputs, operands, out->type, affine)
-               ? kAffineNs
-               : code_ns_per_16(code.data, code.length);
+    return find_affine(code.data, code.length, code.inputs, operands, types[0], affine);
   }
 
   void tile(const int64_t* offsets, int64_t rows, int64_t cols) const {
     TileOperand operands[kMaxInputs];
     set_operands(offsets, operands);
-    run_code(code.data, code.length, code.inputs, operands,
-             {element(*out, offsets[0]), nest.row_stride(0), out->type}, rows, cols);
+    run_code(compiled, operands, {element(0, offsets[0]), nest.row_stride(0), types[0]}, rows,
+             cols);
   }
 };
 
@@ -155,36 +161,63 @@ TensorView along_axis(const TensorView& vector, const TensorView& x, int64_t axi
   return view;
 }
 
-void run(const KernelArgs& args) {
-  Pointwise p;
-  set_code(p.code, *args.layer);
-  p.out = &args.outputs[0];
-  const int64_t elements = count_of(*p.out);
-  if (elements == 0) return;
-  p.nest = make_nest(*p.out);
-  TensorView vectors[2];
-  for (int k = 0; k < p.code.inputs; ++k) {
-    p.inputs[k] = &args.inputs[k];
-    if (args.layer->kind == LayerKind::kScale && k > 0) {
-      vectors[k - 1] =
-          along_axis(args.inputs[k], *p.out, std::get_if<ir::ScaleAttrs>(&args.layer->attrs)->axis);
-      p.inputs[k] = &vectors[k - 1];
-    }
-    add_tensor(p.nest, *p.inputs[k]);
-  }
-  collapse(p.nest);
-  const double us = static_cast<double>(elements) / 16 * p.ns_per_16() / 1000;
-  for_tiles(p.nest, args.pool, us, [&p](const int64_t* offsets, int64_t rows, int64_t cols) {
+void run(Pointwise& p, const KernelCall& call) {
+  p.data[0] = call.output<std::byte>(0);
+  for (int k = 0; k < p.code.inputs; ++k)
+    p.data[k + 1] = call.input<std::byte>(static_cast<size_t>(k));
+  const double us =
+      p.has_codes && p.is_affine() ? p.predicted_us * kAffineNs / ns_of(p.code) : p.predicted_us;
+  for_tiles(p.nest, call.pool, us, [&p](const int64_t* offsets, int64_t rows, int64_t cols) {
     p.tile(offsets, rows, cols);
   });
 }
 
-#define CAMSHAFT_POINTWISE(name, kind)                                                            \
-  {                                                                                               \
-    name, LayerKind::kind, kIsa, FormatRule::kSame, 1, refusal, cost_us, CAMSHAFT_NOTHING_PACKED, \
-        run                                                                                       \
+void add_tensor(const TensorView& view, Pointwise& p) {
+  p.types[p.nest.tensors] = view.type;
+  p.has_codes |= is_code(view.type);
+  add_tensor(p.nest, view);
+}
+
+void prepare(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
+  Pointwise& p = keep_state<run>(kernel, Pointwise());
+  const TensorView& y = args.outputs[0];
+  set_code(p.code, *args.layer);
+  p.nest = make_nest(y);
+  p.types[0] = y.type;
+  p.has_codes = is_code(y.type);
+  for (int k = 0; k < p.code.inputs; ++k) {
+    const TensorView& x = args.inputs[static_cast<size_t>(k)];
+    if (args.layer->kind == LayerKind::kScale && k > 0)
+      add_tensor(along_axis(x, y, std::get_if<ir::ScaleAttrs>(&args.layer->attrs)->axis), p);
+    else
+      add_tensor(x, p);
   }
-constexpr Tactic kTactics[] = {
+  collapse(p.nest);
+  TileOperand operands[kMaxInputs];
+  for (int k = 0; k < p.code.inputs; ++k)
+    operands[k] = {nullptr, 0, p.nest.col_stride(k + 1), p.types[k + 1]};
+  compile_code(p.code.data, p.code.length, p.code.inputs, operands, y.type, p.compiled);
+  p.predicted_us = static_cast<double>(count_of(y)) / 16 * ns_of(p.code) / 1000;
+}
+
+#define CAMSHAFT_POINTWISE(tactic, layer) \
+  {                                       \
+    {.name = tactic,                      \
+     .kind = LayerKind::layer,            \
+     .isa = kIsa,                         \
+     .formats = FormatRule::kSame,        \
+     .version = 1,                        \
+     .refusal = refusal,                  \
+     .cost_us = cost_us,                  \
+     .packed_inputs = no_packed_inputs,   \
+     .packed_bytes = no_packed_bytes,     \
+     .pack = pack_nothing,                \
+     .workspace_bytes = nullptr,          \
+     .run = nullptr},                     \
+        prepare                           \
+  }
+constexpr PreparedTactic kTactics[] = {
     CAMSHAFT_POINTWISE("pointwise_f32", kPointWise),
     CAMSHAFT_POINTWISE("activation_f32", kActivation),
     CAMSHAFT_POINTWISE("unary_f32", kUnary),
@@ -195,7 +228,7 @@ constexpr Tactic kTactics[] = {
 
 }  // namespace
 
-std::span<const Tactic> pointwise_tactics() {
+std::span<const PreparedTactic> pointwise_tactics() {
   return kTactics;
 }
 

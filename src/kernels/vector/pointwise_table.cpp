@@ -7,6 +7,7 @@
 #include "kernels/simd/bytes.h"
 #include "kernels/vector/byte_table.h"
 #include "kernels/vector/nest.h"
+#include "kernels/vector/prepare.h"
 #include "kernels/vector/program_tile.h"
 #include "kernels/vector/tactic_util.h"
 
@@ -240,37 +241,46 @@ void look_up(const float* table, const uint8_t* from, float* to, int64_t count) 
   look_up_each(table, from, 1, to, count);
 }
 
+struct TableKernel {
+  Nest nest;  // the output, then the codes
+  size_t input;
+  double predicted_us;
+};
+
 template <class T>
-void run_rows(const KernelArgs& args, const TensorView& x, const T* table) {
-  const TensorView& y = args.outputs[0];
-  Nest nest = make_nest(y);
-  add_tensor(nest, x);
-  collapse(nest);
-  const double us = static_cast<double>(count_of(y)) * (sizeof(T) == 1 ? 0.2 : 0.8) / 3000;
-  for_tiles(nest, args.pool, us, [&](const int64_t* offsets, int64_t rows, int64_t cols) {
-    const uint8_t* from = x.as<const uint8_t>() + offsets[1];
-    T* to = y.as<T>() + offsets[0];
-    const int64_t step = nest.col_stride(1);
-    for (int64_t row = 0; row < rows; ++row) {
-      if (step == 1)
-        look_up(table, from, to, cols);
-      else
-        look_up_each(table, from, step, to, cols);
-      from += nest.row_stride(1), to += nest.row_stride(0);
-    }
-  });
+void run_rows(TableKernel& kernel, const KernelCall& call) {
+  const Nest& nest = kernel.nest;
+  const T* table = reinterpret_cast<const T*>(call.packed + record_bytes<CodeTable>());
+  const uint8_t* x = call.input<const uint8_t>(kernel.input);
+  T* y = call.output<T>(0);
+  for_tiles(nest, call.pool, kernel.predicted_us,
+            [&](const int64_t* offsets, int64_t rows, int64_t cols) {
+              const uint8_t* from = x + offsets[1];
+              T* to = y + offsets[0];
+              const int64_t step = nest.col_stride(1);
+              for (int64_t row = 0; row < rows; ++row) {
+                if (step == 1)
+                  look_up(table, from, to, cols);
+                else
+                  look_up_each(table, from, step, to, cols);
+                from += nest.row_stride(1), to += nest.row_stride(0);
+              }
+            });
 }
 
-void run(const KernelArgs& args) {
-  if (count_of(args.outputs[0]) == 0) return;
+void prepare(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
   CodeTable header;
   read_record(args.packed, header);
-  const TensorView& x = args.inputs[static_cast<size_t>(header.input)];
-  const std::byte* table = args.packed + record_bytes<CodeTable>();
-  if (args.outputs[0].type == DataType::kFloat)
-    run_rows(args, x, reinterpret_cast<const float*>(table));
-  else
-    run_rows(args, x, reinterpret_cast<const uint8_t*>(table));
+  const auto input = static_cast<size_t>(header.input);
+  const TensorView& y = args.outputs[0];
+  const bool is_float = y.type == DataType::kFloat;
+  TableKernel state{make_nest(y), input,
+                    static_cast<double>(count_of(y)) * (is_float ? 0.8 : 0.2) / 3000};
+  add_tensor(state.nest, args.inputs[input]);
+  collapse(state.nest);
+  is_float ? keep_state<run_rows<float>>(kernel, state)
+           : keep_state<run_rows<uint8_t>>(kernel, state);
 }
 
 // Short rows: a call of memcpy takes longer.
@@ -284,9 +294,20 @@ CAMSHAFT_INLINE void copy_codes(const uint8_t* from, uint8_t* to, int64_t count)
   __builtin_memcpy(to + count - kPiece, from + count - kPiece, kPiece);
 }
 
-constexpr Tactic kTactics[] = {
-    {"pointwise_table_i8", ir::LayerKind::kPointWise, kIsa, FormatRule::kSame, 1, refusal, cost_us,
-     no_packed_inputs, packed_bytes, pack, no_workspace, run},
+constexpr PreparedTactic kTactics[] = {
+    {{.name = "pointwise_table_i8",
+      .kind = ir::LayerKind::kPointWise,
+      .isa = kIsa,
+      .formats = FormatRule::kSame,
+      .version = 1,
+      .refusal = refusal,
+      .cost_us = cost_us,
+      .packed_inputs = no_packed_inputs,
+      .packed_bytes = packed_bytes,
+      .pack = pack,
+      .workspace_bytes = nullptr,
+      .run = nullptr},
+     prepare},
 };
 
 }  // namespace
@@ -311,7 +332,7 @@ void look_up_codes(const uint8_t* table, uint8_t* codes, int64_t rows, int64_t c
   }
 }
 
-std::span<const Tactic> pointwise_table_tactics() {
+std::span<const PreparedTactic> pointwise_table_tactics() {
   return kTactics;
 }
 

@@ -3,6 +3,7 @@
 // or for large windows rows first into a line of column results, then along it. Linear: always rows
 // first, then along the line. Global: a reduction.
 #include "kernels/vector/pool_window.h"
+#include "kernels/vector/prepare.h"
 #include "kernels/vector/reduction.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -12,6 +13,7 @@ using ir::PoolingAttrs;
 using ir::PoolingType;
 
 struct Pool : PoolMaps {
+  double predicted_us;
   const float* x;
   float* y;
 };
@@ -20,8 +22,17 @@ const PoolingAttrs& attrs_of(const ir::Layer& layer) {
   return pooling_attrs(layer);
 }
 
-Pool make_pool(const KernelArgs& args) {
-  return {pool_maps(args), args.inputs[0].as<const float>(), args.outputs[0].as<float>()};
+void set_addresses(const KernelCall& call, Pool& p) {
+  p.x = call.input<const float>(0);
+  p.y = call.output<float>(0);
+}
+
+// A kernel that runs as kRun(Pool&, call).
+template <auto kRun>
+Pool* keep_pool(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return nullptr;
+  const PoolMaps maps = pool_maps(args);
+  return &keep_state<kRun>(kernel, Pool{maps, pool_us(maps, kLanes), nullptr, nullptr});
 }
 
 template <class Step>
@@ -97,37 +108,37 @@ void pool_row_separable(const Pool& p, int64_t n, int64_t oh, float* line) {
   }
 }
 
-double predicted_us(const Pool& p) {
-  return pool_us(p, kLanes);
-}
-
 template <class Step>
-void run_channel_last(const KernelArgs& args) {
-  if (count_of(args.outputs[0]) == 0) return;
-  const Pool p = make_pool(args);
-  split(args.pool, p.batch * p.h.out, predicted_us(p), [&p](int, int64_t first, int64_t last) {
+void run_channel_last(Pool& p, const KernelCall& call) {
+  set_addresses(call, p);
+  split(call.pool, p.batch * p.h.out, p.predicted_us, [&p](int, int64_t first, int64_t last) {
     for (int64_t row = first; row < last; ++row)
       pool_row_direct<Step>(p, row / p.h.out, row % p.h.out);
   });
 }
 
-size_t separable_workspace(const KernelArgs& args) {
-  const TensorView& x = args.inputs[0];
-  return static_cast<size_t>(threads_of(args) * x.extents[x.rank - 1] * x.extents[1]) *
-         sizeof(float);
+template <class Step>
+void prepare_channel_last(const KernelArgs& args, PreparedKernel& kernel) {
+  keep_pool<run_channel_last<Step>>(args, kernel);
 }
 
 template <class Step>
-void run_separable(const KernelArgs& args) {
-  if (count_of(args.outputs[0]) == 0) return;
-  const Pool p = make_pool(args);
-  float* lines = reinterpret_cast<float*>(args.workspace);
-  split(args.pool, p.batch * p.h.out, predicted_us(p),
+void run_separable(Pool& p, const KernelCall& call) {
+  set_addresses(call, p);
+  float* lines = reinterpret_cast<float*>(call.workspace);
+  split(call.pool, p.batch * p.h.out, p.predicted_us,
         [&p, lines](int worker, int64_t first, int64_t last) {
           float* line = lines + worker * p.w.in * p.channels;
           for (int64_t row = first; row < last; ++row)
             pool_row_separable<Step>(p, row / p.h.out, row % p.h.out, line);
         });
+}
+
+template <class Step>
+void prepare_separable(const KernelArgs& args, PreparedKernel& kernel) {
+  if (const Pool* p = keep_pool<run_separable<Step>>(args, kernel))
+    kernel.workspace_bytes =
+        static_cast<size_t>(threads_of(args) * p->w.in * p->channels) * sizeof(float);
 }
 
 // --- linear
@@ -175,24 +186,20 @@ int64_t scale_floats(const PoolAxis& w) {
   return (w.out + kLanes - 1) / kLanes * kLanes;
 }
 
-size_t linear_workspace(const KernelArgs& args) {
-  const Pool p = make_pool(args);
-  return static_cast<size_t>(threads_of(args) * line_floats(p.w) + scale_floats(p.w)) *
-         sizeof(float);
-}
+// Lines are the workspace, scales are made once.
+struct LinearPool {
+  Pool pool;
+  const float* scales;
+};
 
 template <class Step>
-void run_linear(const KernelArgs& args) {
-  if (count_of(args.outputs[0]) == 0) return;
-  const Pool p = make_pool(args);
-  float* scales = reinterpret_cast<float*>(args.workspace);
-  float* lines = scales + scale_floats(p.w);
-  for (int64_t ow = 0; ow < scale_floats(p.w); ++ow) {
-    const int64_t counted = ow < p.w.out ? p.w.counted(ow, p.with_padding) : 0;
-    scales[ow] = counted > 0 ? 1 / static_cast<float>(counted) : 0;
-  }
-  for (int64_t k = 0; k < threads_of(args) * line_floats(p.w); ++k) lines[k] = Step::kIdentity;
-  split(args.pool, p.batch * p.channels, predicted_us(p),
+void run_linear(LinearPool& kernel, const KernelCall& call) {
+  Pool& p = kernel.pool;
+  const float* scales = kernel.scales;
+  set_addresses(call, p);
+  float* lines = reinterpret_cast<float*>(call.workspace);
+  for (int64_t k = 0; k < threads_of(call) * line_floats(p.w); ++k) lines[k] = Step::kIdentity;
+  split(call.pool, p.batch * p.channels, p.predicted_us,
         [&p, lines, scales](int worker, int64_t first, int64_t last) {
           float* line = lines + worker * line_floats(p.w);
           for (int64_t map = first; map < last; ++map) {
@@ -205,16 +212,46 @@ void run_linear(const KernelArgs& args) {
         });
 }
 
+template <class Step>
+void prepare_linear(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
+  const PoolMaps p = pool_maps(args);
+  const int64_t count = scale_floats(p.w);
+  float* scales =
+      reinterpret_cast<float*>(kernel.allocate(static_cast<size_t>(count) * sizeof(float)));
+  for (int64_t ow = 0; ow < count; ++ow) {
+    const int64_t counted = ow < p.w.out ? p.w.counted(ow, p.with_padding) : 0;
+    scales[ow] = counted > 0 ? 1 / static_cast<float>(counted) : 0;
+  }
+  keep_state<run_linear<Step>>(kernel,
+                               LinearPool{{p, pool_us(p, kLanes), nullptr, nullptr}, scales});
+  kernel.workspace_bytes = static_cast<size_t>(threads_of(args) * line_floats(p.w)) * sizeof(float);
+}
+
 // --- global
 // --------------------------------------------------------------------------------------------------------------------
 
-void run_global(const KernelArgs& args) {
+// The views, for a reduction.
+struct GlobalPool {
+  TensorView x, y;
+  uint32_t axes;
+  ir::ReduceOp op;
+};
+
+void run_global(GlobalPool& pool, const KernelCall& call) {
+  pool.x.data = call.inputs[0];
+  pool.y.data = call.outputs[0];
+  reduce_view(pool.x, pool.y, pool.axes, pool.op, call.pool);
+}
+
+void prepare_global(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
   const TensorView& x = args.inputs[0];
   uint32_t spatial = 0;
   for (int d = 2; d < x.rank; ++d) spatial |= 1u << d;
   const bool is_max = attrs_of(*args.layer).type == PoolingType::kMax;
-  reduce_view(x, args.outputs[0], spatial, is_max ? ir::ReduceOp::kMax : ir::ReduceOp::kMean,
-              args.pool);
+  keep_state<run_global>(kernel, GlobalPool{x, args.outputs[0], spatial,
+                                            is_max ? ir::ReduceOp::kMax : ir::ReduceOp::kMean});
 }
 
 // --- the tactics
@@ -278,31 +315,42 @@ double linear_cost(const Problem& p) {
   return 2 * window_cost(p, true);
 }
 
-#define CAMSHAFT_POOL(name, formats, refusal, cost, workspace, run)                               \
-  {                                                                                               \
-    name, ir::LayerKind::kPooling, kIsa, FormatRule::formats, 1, refusal, cost, no_packed_inputs, \
-        no_packed_bytes, pack_nothing, workspace, run                                             \
+#define CAMSHAFT_POOL(tactic, rule, refuses, cost, prepares) \
+  {                                                          \
+    {.name = tactic,                                         \
+     .kind = ir::LayerKind::kPooling,                        \
+     .isa = kIsa,                                            \
+     .formats = FormatRule::rule,                            \
+     .version = 1,                                           \
+     .refusal = refuses,                                     \
+     .cost_us = cost,                                        \
+     .packed_inputs = no_packed_inputs,                      \
+     .packed_bytes = no_packed_bytes,                        \
+     .pack = pack_nothing,                                   \
+     .workspace_bytes = nullptr,                             \
+     .run = nullptr},                                        \
+        prepares                                             \
   }
-constexpr Tactic kTactics[] = {
+constexpr PreparedTactic kTactics[] = {
     CAMSHAFT_POOL("pool_max_nhwc_f32", kChannelLast, window_refusal<PoolingType::kMax>, direct_cost,
-                  no_workspace, run_channel_last<MaxStep>),
+                  prepare_channel_last<MaxStep>),
     CAMSHAFT_POOL("pool_max_separable_nhwc_f32", kChannelLast, separable_refusal<PoolingType::kMax>,
-                  separable_cost, separable_workspace, run_separable<MaxStep>),
+                  separable_cost, prepare_separable<MaxStep>),
     CAMSHAFT_POOL("pool_max_f32", kLinear, window_refusal<PoolingType::kMax>, linear_cost,
-                  linear_workspace, run_linear<MaxStep>),
+                  prepare_linear<MaxStep>),
     CAMSHAFT_POOL("pool_average_nhwc_f32", kChannelLast, window_refusal<PoolingType::kAverage>,
-                  direct_cost, no_workspace, run_channel_last<AddStep>),
+                  direct_cost, prepare_channel_last<AddStep>),
     CAMSHAFT_POOL("pool_average_separable_nhwc_f32", kChannelLast,
-                  separable_refusal<PoolingType::kAverage>, separable_cost, separable_workspace,
-                  run_separable<AddStep>),
+                  separable_refusal<PoolingType::kAverage>, separable_cost,
+                  prepare_separable<AddStep>),
     CAMSHAFT_POOL("pool_average_f32", kLinear, window_refusal<PoolingType::kAverage>, linear_cost,
-                  linear_workspace, run_linear<AddStep>),
-    CAMSHAFT_POOL("pool_global_f32", kSame, global_refusal, traffic_us, no_workspace, run_global),
+                  prepare_linear<AddStep>),
+    CAMSHAFT_POOL("pool_global_f32", kSame, global_refusal, traffic_us, prepare_global),
 };
 
 }  // namespace
 
-std::span<const Tactic> pool_tactics() {
+std::span<const PreparedTactic> pool_tactics() {
   return kTactics;
 }
 

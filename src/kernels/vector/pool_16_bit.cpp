@@ -3,6 +3,7 @@
 // output pixel at a time, all of them one window when global.
 #include "kernels/simd/float16.h"
 #include "kernels/vector/pool_window.h"
+#include "kernels/vector/prepare.h"
 #include "kernels/vector/reduction.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -54,21 +55,31 @@ void pool_row(const PoolMaps& p, const T* maps, T* out, int64_t n, int64_t oh) {
   }
 }
 
+struct Pool {
+  PoolMaps maps;
+  double predicted_us;
+};
+
 template <class Step, class T>
-void run_as(const KernelArgs& args) {
-  if (count_of(args.outputs[0]) == 0) return;
-  const PoolMaps p = pool_maps(args);
-  const T* x = args.inputs[0].as<const T>();
-  T* y = args.outputs[0].as<T>();
-  split(args.pool, p.batch * p.h.out, pool_us(p, kLanes), [&](int, int64_t first, int64_t last) {
+void run(Pool& pool, const KernelCall& call) {
+  const PoolMaps& p = pool.maps;
+  const T* x = call.input<const T>(0);
+  T* y = call.output<T>(0);
+  split(call.pool, p.batch * p.h.out, pool.predicted_us, [&](int, int64_t first, int64_t last) {
     for (int64_t row = first; row < last; ++row)
       pool_row<Step>(p, x, y, row / p.h.out, row % p.h.out);
   });
 }
 
 template <class Step>
-void run(const KernelArgs& args) {
-  args.inputs[0].type == DataType::kBFloat16 ? run_as<Step, Bf16>(args) : run_as<Step, Half>(args);
+void prepare(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
+  const PoolMaps maps = pool_maps(args);
+  const Pool pool{maps, pool_us(maps, kLanes)};
+  if (args.inputs[0].type == DataType::kBFloat16)
+    keep_state<run<Step, Bf16>>(kernel, pool);
+  else
+    keep_state<run<Step, Half>>(kernel, pool);
 }
 
 template <PoolingType kType>
@@ -93,16 +104,31 @@ double cost_us(const Problem& p) {
   return traffic_us(p) / 2 + vectors * (2 + steps * 0.8) / 3000 / p.threads;
 }
 
-constexpr Tactic kTactics[] = {
-    {"pool_max_nhwc_16_bit", ir::LayerKind::kPooling, kIsa, FormatRule::kChannelLast, 1,
-     refusal<PoolingType::kMax>, cost_us, CAMSHAFT_NOTHING_PACKED, run<MaxStep>},
-    {"pool_average_nhwc_16_bit", ir::LayerKind::kPooling, kIsa, FormatRule::kChannelLast, 1,
-     refusal<PoolingType::kAverage>, cost_us, CAMSHAFT_NOTHING_PACKED, run<AddStep>},
+template <PoolingType kType, class Step>
+constexpr PreparedTactic row(const char* name) {
+  return {{.name = name,
+           .kind = ir::LayerKind::kPooling,
+           .isa = kIsa,
+           .formats = FormatRule::kChannelLast,
+           .version = 1,
+           .refusal = refusal<kType>,
+           .cost_us = cost_us,
+           .packed_inputs = no_packed_inputs,
+           .packed_bytes = no_packed_bytes,
+           .pack = pack_nothing,
+           .workspace_bytes = nullptr,
+           .run = nullptr},
+          prepare<Step>};
+}
+
+constexpr PreparedTactic kTactics[] = {
+    row<PoolingType::kMax, MaxStep>("pool_max_nhwc_16_bit"),
+    row<PoolingType::kAverage, AddStep>("pool_average_nhwc_16_bit"),
 };
 
 }  // namespace
 
-std::span<const Tactic> pool_16_bit_tactics() {
+std::span<const PreparedTactic> pool_16_bit_tactics() {
   return kTactics;
 }
 

@@ -7,8 +7,8 @@
 #include "kernels/simd/float16.h"
 #include "kernels/vector/affine_tile.h"
 #include "kernels/vector/byte_rows.h"
+#include "kernels/vector/compiled_code.h"
 #include "kernels/vector/math.h"
-#include "kernels/vector/program_registers.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
@@ -681,17 +681,10 @@ double code_ns_per_16(const Instruction* code, int length) {
   return ns;
 }
 
-void run_code(const Instruction* code, int length, int num_inputs, const TileOperand* operands,
-              const TileResult& out, int64_t rows, int64_t cols) {
-  const Instruction copy{PointOp::kIdentity, 0};
-  if (length == 0) code = &copy, length = 1;
-  if (length == 1 && run_single(*code, operands, out, rows, cols)) return;
-  Affine affine;
-  if (find_affine(code, length, num_inputs, operands, out.type, affine))
-    return run_affine(affine, operands, out, rows, cols);
-  RegisterProgram registers;
-  if (find_registers(code, length, num_inputs, operands, out.type, registers))
-    return run_registers(registers, operands, out, rows, cols);
+namespace {
+
+void interpret(const Instruction* code, int length, int num_inputs, const TileOperand* operands,
+               const TileResult& out, int64_t rows, int64_t cols) {
   Interpreter interpreter(code, length, num_inputs, operands, out.type);
   const int64_t chunk = interpreter.chunk();
   if (cols >= chunk) {
@@ -703,6 +696,43 @@ void run_code(const Instruction* code, int length, int num_inputs, const TileOpe
   const int64_t step = chunk / (cols > 0 ? cols : 1);
   for (int64_t row = 0; row < rows; row += step)
     interpreter.run(out, row, 0, rows - row < step ? rows - row : step, cols);
+}
+
+constexpr Instruction kCopy{PointOp::kIdentity, 0};
+
+}  // namespace
+
+void compile_code(const Instruction* code, int length, int num_inputs, const TileOperand* operands,
+                  DataType out, CompiledCode& compiled) {
+  if (length == 0) code = &kCopy, length = 1;
+  compiled.code = code;
+  compiled.length = length;
+  compiled.num_inputs = num_inputs;
+  find_registers(code, length, num_inputs, operands, out, compiled.registers);
+}
+
+void run_code(const CompiledCode& compiled, const TileOperand* operands, const TileResult& out,
+              int64_t rows, int64_t cols) {
+  if (compiled.length == 1 && run_single(*compiled.code, operands, out, rows, cols)) return;
+  Affine affine;
+  if (find_affine(compiled.code, compiled.length, compiled.num_inputs, operands, out.type, affine))
+    return run_affine(affine, operands, out, rows, cols);
+  if (compiled.registers.present())
+    return run_registers(compiled.registers, operands, out, rows, cols);
+  interpret(compiled.code, compiled.length, compiled.num_inputs, operands, out, rows, cols);
+}
+
+void run_code(const Instruction* code, int length, int num_inputs, const TileOperand* operands,
+              const TileResult& out, int64_t rows, int64_t cols) {
+  if (length == 0) code = &kCopy, length = 1;
+  if (length == 1 && run_single(*code, operands, out, rows, cols)) return;
+  Affine affine;
+  if (find_affine(code, length, num_inputs, operands, out.type, affine))
+    return run_affine(affine, operands, out, rows, cols);
+  RegisterProgram registers;
+  if (find_registers(code, length, num_inputs, operands, out.type, registers))
+    return run_registers(registers, operands, out, rows, cols);
+  interpret(code, length, num_inputs, operands, out, rows, cols);
 }
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

@@ -2,6 +2,7 @@
 // Shuffle (transpose, reshape, transpose), Reformat, DepthToSpace and SpaceToDepth, each as one
 // strided copy: dimensions are split until source and target have the same ones.
 #include "kernels/vector/copy.h"
+#include "kernels/vector/prepare.h"
 #include "kernels/vector/tactic_util.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -62,8 +63,15 @@ Dims before_transpose(const TensorView& view, const ir::Ints& permutation) {
 }
 
 // Both in row-major order, element by element: for shapes without common dimensions.
-void copy_unaligned(const Dims& to, const Dims& from, const TensorView& y, const TensorView& x,
-                    int64_t bytes) {
+struct UnalignedCopy {
+  Dims to, from;
+  int64_t count, bytes;  // elements, of each
+};
+void copy_unaligned(UnalignedCopy& copy, const KernelCall& call) {
+  const Dims &to = copy.to, &from = copy.from;
+  const int64_t bytes = copy.bytes;
+  const char* x = call.input<const char>(0);
+  char* y = call.output<char>(0);
   int64_t to_index[ir::kMaxRank] = {}, from_index[ir::kMaxRank] = {}, to_offset = 0,
           from_offset = 0;
   const auto advance = [](const Dims& dims, int64_t* index, int64_t& offset) {
@@ -74,10 +82,8 @@ void copy_unaligned(const Dims& to, const Dims& from, const TensorView& y, const
       index[d] = 0;
     }
   };
-  const int64_t count = count_of(y);
-  for (int64_t k = 0; k < count; ++k) {
-    __builtin_memcpy(y.as<char>() + to_offset * bytes, x.as<const char>() + from_offset * bytes,
-                     static_cast<size_t>(bytes));
+  for (int64_t k = 0; k < copy.count; ++k) {
+    __builtin_memcpy(y + to_offset * bytes, x + from_offset * bytes, static_cast<size_t>(bytes));
     advance(to, to_index, to_offset);
     advance(from, from_index, from_offset);
   }
@@ -94,20 +100,34 @@ double cost_us(const Problem& p) {
   return 1.5 * traffic_us(p);
 }
 
-void run_shuffle(const KernelArgs& args) {
+void run(CopyPlan& plan, const KernelCall& call) {
+  run_copy(plan, call.inputs[0], call.outputs[0], call.pool);
+}
+
+void keep_copy(const Nest& nest, const KernelArgs& args, PreparedKernel& kernel) {
+  keep_state<run>(kernel, plan_copy(nest, bytes_of(args.outputs[0].type)));
+}
+
+void keep_copy(const TensorView& from, const TensorView& to, const KernelArgs& args,
+               PreparedKernel& kernel) {
+  Nest nest = make_nest(to);
+  add_tensor(nest, from);
+  keep_copy(nest, args, kernel);
+}
+
+void prepare_shuffle(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
   const TensorView &x = args.inputs[0], &y = args.outputs[0];
   const auto& attrs = *std::get_if<ir::ShuffleAttrs>(&args.layer->attrs);
-  const int64_t bytes = bytes_of(y.type);
-  if (count_of(y) == 0) return;
   const Dims to = before_transpose(y, attrs.second_transpose),
              from = transposed(x, attrs.first_transpose);
   Nest nest;
-  if (!split_together(to, from, nest)) return copy_unaligned(to, from, y, x, bytes);
-  copy_nest(nest, x.data, y.data, bytes, args.pool);
+  if (split_together(to, from, nest)) return keep_copy(nest, args, kernel);
+  keep_state<copy_unaligned>(kernel, UnalignedCopy{to, from, count_of(y), bytes_of(y.type)});
 }
 
-void run_reformat(const KernelArgs& args) {
-  copy_view(args.inputs[0], args.outputs[0], args.pool);
+void prepare_reformat(const KernelArgs& args, PreparedKernel& kernel) {
+  keep_copy(args.inputs[0], args.outputs[0], args, kernel);
 }
 
 // [N, C, H, W] with H and W split: [N, C, H / b, b, W / b, b].
@@ -139,33 +159,44 @@ std::string refuse_blocks(const Problem& p) {
   return refusal(p);
 }
 
-void run_depth_to_space(const KernelArgs& args) {
+void prepare_depth_to_space(const KernelArgs& args, PreparedKernel& kernel) {
   const auto& attrs = *std::get_if<ir::DepthSpaceAttrs>(&args.layer->attrs);
-  copy_view(split_depth(args.inputs[0], attrs.block, attrs.column_row_depth),
-            split_space(args.outputs[0], attrs.block), args.pool);
+  keep_copy(split_depth(args.inputs[0], attrs.block, attrs.column_row_depth),
+            split_space(args.outputs[0], attrs.block), args, kernel);
 }
 
-void run_space_to_depth(const KernelArgs& args) {
+void prepare_space_to_depth(const KernelArgs& args, PreparedKernel& kernel) {
   const auto& attrs = *std::get_if<ir::DepthSpaceAttrs>(&args.layer->attrs);
-  copy_view(split_space(args.inputs[0], attrs.block),
-            split_depth(args.outputs[0], attrs.block, attrs.column_row_depth), args.pool);
+  keep_copy(split_space(args.inputs[0], attrs.block),
+            split_depth(args.outputs[0], attrs.block, attrs.column_row_depth), args, kernel);
 }
 
-#define CAMSHAFT_SHUFFLE(name, kind, refusal, run)                          \
-  {                                                                         \
-    name, ir::LayerKind::kind, kIsa, FormatRule::kAny, 2, refusal, cost_us, \
-        CAMSHAFT_NOTHING_PACKED, run                                        \
+#define CAMSHAFT_SHUFFLE(tactic, layer, refuses, prepares) \
+  {                                                        \
+    {.name = tactic,                                       \
+     .kind = ir::LayerKind::layer,                         \
+     .isa = kIsa,                                          \
+     .formats = FormatRule::kAny,                          \
+     .version = 2,                                         \
+     .refusal = refuses,                                   \
+     .cost_us = cost_us,                                   \
+     .packed_inputs = no_packed_inputs,                    \
+     .packed_bytes = no_packed_bytes,                      \
+     .pack = pack_nothing,                                 \
+     .workspace_bytes = nullptr,                           \
+     .run = nullptr},                                      \
+        prepares                                           \
   }
-constexpr Tactic kTactics[] = {
-    CAMSHAFT_SHUFFLE("shuffle_copy", kShuffle, refusal, run_shuffle),
-    CAMSHAFT_SHUFFLE("reformat_copy", kReformat, refusal, run_reformat),
-    CAMSHAFT_SHUFFLE("depth_to_space_copy", kDepthToSpace, refuse_blocks, run_depth_to_space),
-    CAMSHAFT_SHUFFLE("space_to_depth_copy", kSpaceToDepth, refuse_blocks, run_space_to_depth),
+constexpr PreparedTactic kTactics[] = {
+    CAMSHAFT_SHUFFLE("shuffle_copy", kShuffle, refusal, prepare_shuffle),
+    CAMSHAFT_SHUFFLE("reformat_copy", kReformat, refusal, prepare_reformat),
+    CAMSHAFT_SHUFFLE("depth_to_space_copy", kDepthToSpace, refuse_blocks, prepare_depth_to_space),
+    CAMSHAFT_SHUFFLE("space_to_depth_copy", kSpaceToDepth, refuse_blocks, prepare_space_to_depth),
 };
 
 }  // namespace
 
-std::span<const Tactic> shuffle_tactics() {
+std::span<const PreparedTactic> shuffle_tactics() {
   return kTactics;
 }
 
