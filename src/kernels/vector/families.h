@@ -20,6 +20,7 @@
   X(depthwise_lines)                   \
   X(gather)                            \
   X(generate)                          \
+  X(grid_sample)                       \
   X(grouped_lines)                     \
   X(integers)                          \
   P(matmul)                            \

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gather and Scatter in all their forms, CumSum, ArgMinMax, TopK, Range and what depends on
 // positions: against the reference kernels, and with indices that are out of range.
+#include <cmath>
+
 #include "kernels/prepared.h"
 #include "kernels/vector/layer_test_util.h"
 
@@ -425,6 +427,22 @@ TEST(Indexed, ColumnsToImages) {
   check_generic("Col2Im", {{"strides", {3}, {}, ""}},
                 {{.extents = {2, 4 * 5, 7}}, constant({23}), constant({5})},
                 {.extents = {2, 4, 23}});
+}
+
+// Points inside, at the border, outside and far outside; and none at all.
+TEST(Indexed, SampledGrids) {
+  const TestTensor grid{
+      .extents = {2, 5, 7, 2}, .value = [](int64_t k) {
+        return k == 11 ? 1e12 : k == 30 ? std::nan("") : (k * 37 % 101) / 40.0 - 1.25;
+      }};
+  for (const char* padding : {"zeros", "border"})
+    for (const int64_t aligns : {0, 1})
+      for (const ir::Extents& x : {ir::Extents{2, 1, 6, 9}, {2, 5, 1, 4}, {2, 17, 8, 3}})
+        check_generic("GridSample",
+                      {{"mode", {}, {}, "bilinear"},
+                       {"padding_mode", {}, {}, padding},
+                       {"align_corners", {aligns}, {}, ""}},
+                      {{.extents = x}, grid}, {.extents = {2, x[1], 5, 7}});
 }
 
 }  // namespace
