@@ -376,12 +376,14 @@ class Camexec {
       CAMSHAFT_TRY(write_file(options_.text("exportOutput"), text));
     }
     if (!options_.has("dumpRawBindingsToFile")) return ok_status();
-    for (const HostTensor& tensor : inputs.tensors()) {
-      CAMSHAFT_TRY(dump_raw(".", tensor.name, "input", tensor.view()));
-    }
-    for (const TensorInfo& info : context.engine().outputs()) {
-      CAMSHAFT_ASSIGN(const TensorView view, context.output(info.name));
-      CAMSHAFT_TRY(dump_raw(".", info.name, "output", view));
+    const Engine& engine = context.engine();
+    const std::vector<std::string> input_files = file_names_of(engine.inputs());
+    for (size_t k = 0; k < inputs.tensors().size(); ++k)
+      CAMSHAFT_TRY(dump_raw(".", input_files[k], "input", inputs.tensors()[k].view()));
+    const std::vector<std::string> output_files = file_names_of(engine.outputs());
+    for (size_t k = 0; k < output_files.size(); ++k) {
+      CAMSHAFT_ASSIGN(const TensorView view, context.output(engine.outputs()[k].name));
+      CAMSHAFT_TRY(dump_raw(".", output_files[k], "output", view));
     }
     return ok_status();
   }

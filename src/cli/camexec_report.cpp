@@ -204,8 +204,7 @@ Result<std::string> outputs_text(Context& context) {
 Status dump_raw(const std::filesystem::path& folder, const std::string& name, const char* role,
                 const TensorView& view) {
   const std::string dims = view.dims.empty() ? "" : fmt::format("{}.", fmt::join(view.dims, "."));
-  const std::string file =
-      fmt::format("{}.{}.{}{}.raw", file_name_of(name), role, dims, type_name(view.type));
+  const std::string file = fmt::format("{}.{}.{}{}.raw", name, role, dims, type_name(view.type));
   return write_file(folder / file, std::span<const std::byte>(
                                        static_cast<const std::byte*>(view.data), view.bytes()));
 }

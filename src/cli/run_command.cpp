@@ -168,9 +168,11 @@ class Runner {
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (error) return make_error(ErrorCode::kIo, "{}: {}", folder.string(), error.message());
-    for (const TensorInfo& info : engine_.outputs()) {
-      CAMSHAFT_ASSIGN(const TensorView view, context.output(info.name));
-      CAMSHAFT_TRY(write_npy(folder / (file_name_of(info.name) + ".npy"), view));
+    const std::vector<TensorInfo>& outputs = engine_.outputs();
+    const std::vector<std::string> files = file_names_of(outputs);
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      CAMSHAFT_ASSIGN(const TensorView view, context.output(outputs[k].name));
+      CAMSHAFT_TRY(write_npy(folder / (files[k] + ".npy"), view));
     }
     return ok_status();
   }

@@ -312,4 +312,16 @@ std::string file_name_of(const std::string& tensor_name) {
   return out;
 }
 
+std::vector<std::string> file_names_of(const std::vector<TensorInfo>& tensors) {
+  std::vector<std::string> names;
+  for (const TensorInfo& tensor : tensors) {
+    const std::string plain = file_name_of(tensor.name);
+    std::string name = plain;
+    for (int k = 2; std::find(names.begin(), names.end(), name) != names.end(); ++k)
+      name = fmt::format("{}_{}", plain, k);
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
 }  // namespace camshaft::cli

@@ -43,5 +43,7 @@ Status check_readable(const std::filesystem::path& file, std::string_view option
 
 // A tensor name as a file name: '/' and other separators become '_'.
 std::string file_name_of(const std::string& tensor_name);
+// The same of several tensors, no two alike: "a/b" and "a:b" become "a_b" and "a_b_2".
+std::vector<std::string> file_names_of(const std::vector<TensorInfo>& tensors);
 
 }  // namespace camshaft::cli

@@ -95,3 +95,16 @@ def test_tensors_that_differ_in_case_only(camexec, camshaft, tmp_path):
     assert camexec("--onnx=case.onnx", *QUICK, "--loadInputs=Data:A.bin,data:b.bin", "--dumpRawBindingsToFile").code == 0
     assert (tmp_path / "Data.input.4.float.raw").read_bytes() == a.tobytes()
     assert (tmp_path / "data.input.4.float.raw").read_bytes() == b.tobytes()
+
+
+def test_names_that_make_the_same_file_name(camexec, camshaft, tmp_path):
+    nodes = [onnx.node("Relu", ["x"], ["a/b"], "r"), onnx.node("Neg", ["x"], ["a:b"], "n")]
+    (tmp_path / "twins.onnx").write_bytes(onnx.model(nodes, [onnx.value_info("x", [2])],
+                                                     [onnx.value_info("a/b", [2]), onnx.value_info("a:b", [2])]))
+    x = np.array([1, -2], np.float32)
+    np.save(tmp_path / "x.npy", x)
+    assert camshaft("run", "twins.onnx", "--input", "x.npy", "--save-outputs", "out").code == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "out/a_b.npy"), [1, 0])
+    np.testing.assert_array_equal(np.load(tmp_path / "out/a_b_2.npy"), -x)
+    assert camexec("--onnx=twins.onnx", *QUICK, "--loadInputs=x:x.npy", "--dumpRawBindingsToFile").code == 0
+    assert (tmp_path / "a_b.output.2.float.raw").exists() and (tmp_path / "a_b_2.output.2.float.raw").exists()
