@@ -21,30 +21,31 @@ double cost_us(const Problem& p) {
 }
 
 template <class Window>
-void run(const KernelArgs& args) {
+void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   Run<float, float> run;
-  if (count_of(args.outputs[0]) == 0 || !prepare(args, run)) return;
+  if (!has_output(args, kernel) || !describe(args, run)) return;
   run.epilogue = float_epilogue(run);
-  run_rows<Window>(run, args);
+  keep_rows<Window>(args, run, kernel);
 }
 
 template <class Window>
-constexpr Tactic row(const char* name) {
-  return {name,
-          ir::LayerKind::kConvolution,
-          kIsa,
-          FormatRule::kChannelLast,
-          1,
-          refusal<Window>,
-          cost_us<Window>,
-          float_packed_inputs,
-          float_weights_bytes,
-          pack_float_weights,
-          no_workspace,
-          run<Window>};
+constexpr PreparedTactic row(const char* name) {
+  return {{.name = name,
+           .kind = ir::LayerKind::kConvolution,
+           .isa = kIsa,
+           .formats = FormatRule::kChannelLast,
+           .version = 1,
+           .refusal = refusal<Window>,
+           .cost_us = cost_us<Window>,
+           .packed_inputs = float_packed_inputs,
+           .packed_bytes = float_weights_bytes,
+           .pack = pack_float_weights,
+           .workspace_bytes = nullptr,
+           .run = nullptr},
+          prepare<Window>};
 }
 
-constexpr Tactic kTactics[] = {
+constexpr PreparedTactic kTactics[] = {
     row<FixedWindow<3, 1>>("depthwise_nhwc_f32_w3_s1"),
     row<FixedWindow<3, 2>>("depthwise_nhwc_f32_w3_s2"),
     row<FixedWindow<5, 1>>("depthwise_nhwc_f32_w5_s1"),
@@ -54,7 +55,7 @@ constexpr Tactic kTactics[] = {
 
 }  // namespace
 
-std::span<const Tactic> depthwise_tactics() {
+std::span<const PreparedTactic> depthwise_tactics() {
   return kTactics;
 }
 

@@ -29,45 +29,41 @@ bool has_rows(const KernelArgs& args) {
          args.outputs[0].type == DataType::kFloat;
 }
 
-size_t workspace_bytes(const KernelArgs& args) {
-  return has_rows(args) ? program_rows_bytes(args) : 0;
-}
-
 template <class Window>
-void run(const KernelArgs& args) {
-  if (count_of(args.outputs[0]) == 0) return;
+void prepare(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
   if (!has_rows(args)) {
     Run<Bf16, Bf16> run;
-    if (!prepare(args, run)) return;
+    if (!describe(args, run)) return;
     run.epilogue = classify_epilogue(*run.program);
-    return run_rows<Window>(run, args);
+    return keep_rows<Window>(args, run, kernel);
   }
   Run<Bf16, float> run;
-  if (!prepare(args, run)) return;
+  if (!describe(args, run)) return;
   run.epilogue = {EpilogueKind::kProgram, -__builtin_inff(), __builtin_inff(), 0};
   set_program_rows(args, run);
-  run_rows<Window>(run, args);
+  keep_rows<Window>(args, run, kernel);
 }
 
 template <class Window>
-constexpr Tactic row(const char* name) {
-  return {name,
-          ir::LayerKind::kConvolution,
-          kIsa,
-          FormatRule::kChannelLast,
-          1,
-          refusal<Window>,
-          cost_us<Window>,
-          float_packed_inputs,
-          float_weights_bytes,
-          pack_float_weights,
-          workspace_bytes,
-          run<Window>,
-          nullptr,
-          DataType::kBFloat16};
+constexpr PreparedTactic row(const char* name) {
+  return {{.name = name,
+           .kind = ir::LayerKind::kConvolution,
+           .isa = kIsa,
+           .formats = FormatRule::kChannelLast,
+           .version = 1,
+           .refusal = refusal<Window>,
+           .cost_us = cost_us<Window>,
+           .packed_inputs = float_packed_inputs,
+           .packed_bytes = float_weights_bytes,
+           .pack = pack_float_weights,
+           .workspace_bytes = nullptr,
+           .run = nullptr,
+           .precision = DataType::kBFloat16},
+          prepare<Window>};
 }
 
-constexpr Tactic kTactics[] = {
+constexpr PreparedTactic kTactics[] = {
     row<FixedWindow<3, 1>>("depthwise_nhwc_bf16_w3_s1"),
     row<FixedWindow<3, 2>>("depthwise_nhwc_bf16_w3_s2"),
     row<FixedWindow<5, 1>>("depthwise_nhwc_bf16_w5_s1"),
@@ -77,7 +73,7 @@ constexpr Tactic kTactics[] = {
 
 }  // namespace
 
-std::span<const Tactic> depthwise_bf16_tactics() {
+std::span<const PreparedTactic> depthwise_bf16_tactics() {
   return kTactics;
 }
 

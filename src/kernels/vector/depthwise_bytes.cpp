@@ -55,17 +55,11 @@ void pack(const Problem& p, std::byte* packed) {
       }
 }
 
-size_t workspace_bytes(const KernelArgs& args) {
-  return args.outputs[0].type == DataType::kFloat ? 0 : program_rows_bytes(args);
-}
-
 template <class Window, class R>
-void run_as(const KernelArgs& args) {
+void prepare_as(const KernelArgs& args, const FoldedHeader& header, PreparedKernel& kernel) {
   R run;
-  if (!prepare(args, run)) return;
-  FoldedHeader header;
-  read_record(args.packed, header);
-  run.packed = reinterpret_cast<const float*>(args.packed + record_bytes<FoldedHeader>());
+  if (!describe(args, run)) return;
+  run.packed_at = static_cast<int64_t>(record_bytes<FoldedHeader>());
   const auto zero_point = attrs_of(*args.layer).zero_point;
   for (auto& code : run.padding) code = static_cast<uint8_t>(zero_point);
   run.zero_point = static_cast<float>(zero_point);
@@ -80,37 +74,38 @@ void run_as(const KernelArgs& args) {
     if (header.is_folded == 0 && args.outputs[0].type != DataType::kFloat)
       set_program_rows(args, run);
   }
-  run_rows<Window>(run, args);
+  keep_rows<Window>(args, run, kernel);
 }
 
 template <class Window>
-void run(const KernelArgs& args) {
-  if (count_of(args.outputs[0]) == 0) return;
+void prepare(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
   FoldedHeader header;
   read_record(args.packed, header);
   if (header.is_folded != 0 && args.outputs[0].type == DataType::kUInt8)
-    run_as<Window, Run<uint8_t, uint8_t>>(args);
+    prepare_as<Window, Run<uint8_t, uint8_t>>(args, header, kernel);
   else
-    run_as<Window, Run<uint8_t, float>>(args);
+    prepare_as<Window, Run<uint8_t, float>>(args, header, kernel);
 }
 
 template <class Window>
-constexpr Tactic row(const char* name) {
-  return {name,
-          ir::LayerKind::kConvolution,
-          kIsa,
-          FormatRule::kChannelLast,
-          2,
-          refusal<Window>,
-          cost_us<Window>,
-          quantized_packed_inputs,
-          packed_bytes,
-          pack,
-          workspace_bytes,
-          run<Window>};
+constexpr PreparedTactic row(const char* name) {
+  return {{.name = name,
+           .kind = ir::LayerKind::kConvolution,
+           .isa = kIsa,
+           .formats = FormatRule::kChannelLast,
+           .version = 2,
+           .refusal = refusal<Window>,
+           .cost_us = cost_us<Window>,
+           .packed_inputs = quantized_packed_inputs,
+           .packed_bytes = packed_bytes,
+           .pack = pack,
+           .workspace_bytes = nullptr,
+           .run = nullptr},
+          prepare<Window>};
 }
 
-constexpr Tactic kTactics[] = {
+constexpr PreparedTactic kTactics[] = {
     row<FixedWindow<3, 1>>("depthwise_nhwc_i8_w3_s1"),
     row<FixedWindow<3, 2>>("depthwise_nhwc_i8_w3_s2"),
     row<FixedWindow<5, 1>>("depthwise_nhwc_i8_w5_s1"),
@@ -120,7 +115,7 @@ constexpr Tactic kTactics[] = {
 
 }  // namespace
 
-std::span<const Tactic> depthwise_bytes_tactics() {
+std::span<const PreparedTactic> depthwise_bytes_tactics() {
   return kTactics;
 }
 

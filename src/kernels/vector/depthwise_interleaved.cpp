@@ -61,6 +61,8 @@ struct Run {
   const std::byte* units;
   FoldedHeader header;
   const ir::Program* program;
+  const CompiledCode* code = nullptr;  // of it
+  double predicted_us = 0;
   Operand operands[kMaxOperands];
   int num_operands = 0;
   alignas(64) uint8_t padding[kBlock];
@@ -378,9 +380,8 @@ void run_epilogue(const Run& run, const Step& step, const float* sums) {
                          o.pixel, o.channel, o.type};
     }
     const int64_t to = step.n * run.y_image + oh * run.y_row + step.ow * run.y_pixel + step.block;
-    run_program(*run.program, operands,
-                {run.y + to * bytes_of(run.y_type), run.y_pixel, run.y_type}, step.pixels,
-                step.channels);
+    run_code(*run.code, operands, {run.y + to * bytes_of(run.y_type), run.y_pixel, run.y_type},
+             step.pixels, step.channels);
   }
 }
 
@@ -524,14 +525,7 @@ bool shape_of(const KernelArgs& args, ConvShape& s) {
                     extents(args.outputs[0]), s);
 }
 
-size_t workspace_bytes(const KernelArgs& args) {
-  ConvShape s;
-  if (!shape_of(args, s)) return 0;
-  const int threads = args.pool != nullptr ? args.pool->threads() : 1;
-  return static_cast<size_t>(threads * (lines_bytes(s) + kSumsBytes));
-}
-
-bool prepare(const KernelArgs& args, Run& run) {
+bool describe(const KernelArgs& args, Run& run) {
   const TensorView &x = args.inputs[0], &y = args.outputs[0];
   if (!shape_of(args, run.s)) return false;
   run.cut = cut_of(run.s);
@@ -544,7 +538,6 @@ bool prepare(const KernelArgs& args, Run& run) {
   run.y_image = y.strides[0], run.y_row = y.rank == 4 ? y.strides[2] : 0,
   run.y_pixel = y.strides[last];
   read_record(args.packed, run.header);
-  run.units = args.packed + record_bytes<FoldedHeader>();
   run.program = &attrs_of(*args.layer).epilogue;
   std::memset(run.padding, static_cast<int>(attrs_of(*args.layer).zero_point), kBlock);
   if (run.header.is_folded != 0) return true;
@@ -553,15 +546,21 @@ bool prepare(const KernelArgs& args, Run& run) {
   return true;
 }
 
+void set_addresses(const KernelCall& call, Run& run) {
+  run.x = call.input<const uint8_t>(0);
+  run.y = call.output<std::byte>(0);
+  run.units = call.packed + record_bytes<FoldedHeader>();
+  for (int k = 0; k < run.num_operands; ++k)
+    run.operands[k].data = call.input<const std::byte>(kFirstOperand + static_cast<size_t>(k));
+}
+
 template <class W>
-void run(const KernelArgs& args) {
-  Run run;
-  if (count_of(args.outputs[0]) == 0 || !prepare(args, run)) return;
+void run_pairs(Run& run, const KernelCall& call) {
+  set_addresses(call, run);
   const ConvShape& s = run.s;
   const int64_t own = lines_bytes(s) + kSumsBytes, pairs = (s.oh + W::kOutRows - 1) / W::kOutRows;
-  const double us = static_cast<double>(count_of(args.outputs[0]) * s.kh * s.kw) / 64 / 6000;
-  split(args.pool, s.batch * pairs, us, [&](int worker, int64_t first, int64_t last) {
-    std::byte* memory = args.workspace + worker * own;
+  split(call.pool, s.batch * pairs, run.predicted_us, [&](int worker, int64_t first, int64_t last) {
+    std::byte* memory = call.workspace + worker * own;
     float* sums = reinterpret_cast<float*>(memory + lines_bytes(s));
     for (int64_t pair = first; pair < last; ++pair) {
       Step step{pair / pairs, pair % pairs * W::kOutRows, W::kOutRows, 0, 0, 0, 0};
@@ -577,23 +576,47 @@ void run(const KernelArgs& args) {
   });
 }
 
-template <class W>
-constexpr Tactic row(const char* name) {
-  return {name,
-          ir::LayerKind::kConvolution,
-          kIsa,
-          FormatRule::kChannelLast,
-          2,
-          refusal<W>,
-          cost_us<W>,
-          quantized_packed_inputs,
-          packed_bytes,
-          pack,
-          workspace_bytes,
-          run<W>};
+// What is not folded: a program on blocks of sums.
+void compile_epilogue(Run& run, PreparedKernel& kernel) {
+  if (run.header.is_folded != 0) return;
+  TileOperand operands[1 + kMaxOperands] = {{nullptr, 0, 1}};
+  for (int k = 0; k < run.num_operands; ++k)
+    operands[k + 1] = {nullptr, 0, run.operands[k].channel, run.operands[k].type};
+  CompiledCode& code = keep(kernel, CompiledCode());
+  compile_code(run.program->code.data(), static_cast<int>(run.program->code.size()),
+               run.program->num_inputs, operands, run.y_type, code);
+  run.code = &code;
 }
 
-constexpr Tactic kTactics[] = {
+template <class W>
+void prepare(const KernelArgs& args, PreparedKernel& kernel) {
+  Run described;
+  if (!has_output(args, kernel) || !describe(args, described)) return;
+  Run& run = keep_state<run_pairs<W>>(kernel, described);
+  const ConvShape& s = run.s;
+  run.predicted_us = static_cast<double>(count_of(args.outputs[0]) * s.kh * s.kw) / 64 / 6000;
+  compile_epilogue(run, kernel);
+  kernel.workspace_bytes = static_cast<size_t>(threads_of(args) * (lines_bytes(s) + kSumsBytes));
+}
+
+template <class W>
+constexpr PreparedTactic row(const char* name) {
+  return {{.name = name,
+           .kind = ir::LayerKind::kConvolution,
+           .isa = kIsa,
+           .formats = FormatRule::kChannelLast,
+           .version = 2,
+           .refusal = refusal<W>,
+           .cost_us = cost_us<W>,
+           .packed_inputs = quantized_packed_inputs,
+           .packed_bytes = packed_bytes,
+           .pack = pack,
+           .workspace_bytes = nullptr,
+           .run = nullptr},
+          prepare<W>};
+}
+
+constexpr PreparedTactic kTactics[] = {
     row<Window<3, 1, 2>>(CAMSHAFT_DEPTHWISE "_w3_s1"),
     row<Window<3, 2, 1>>(CAMSHAFT_DEPTHWISE "_w3_s2"),
     row<Window<5, 1, 2>>(CAMSHAFT_DEPTHWISE "_w5_s1"),
@@ -604,11 +627,11 @@ constexpr Tactic kTactics[] = {
 
 }  // namespace
 
-std::span<const Tactic> depthwise_interleaved_tactics() {
+std::span<const PreparedTactic> depthwise_interleaved_tactics() {
   return kTactics;
 }
 #else
-std::span<const Tactic> depthwise_interleaved_tactics() {
+std::span<const PreparedTactic> depthwise_interleaved_tactics() {
   return {};
 }
 #endif

@@ -317,35 +317,37 @@ void run_line_unit(const FloatRun& run, const LinePlan& plan, const LineUnit& un
 
 // --- what tactics share
 
-static inline bool prepare_lines(const KernelArgs& args, FloatRun& run) {
-  if (count_of(args.outputs[0]) == 0 || !prepare(args, run)) return false;
-  run.epilogue = float_epilogue(run);
-  return true;
-}
+struct LineKernel {
+  FloatRun run;
+  LinePlan plan;
+};
 
 template <class Window>
-size_t line_workspace(const KernelArgs& args) {
-  FloatRun run;
-  if (!prepare_lines(args, run)) return 0;
-  const int threads = threads_of(args);
-  return static_cast<size_t>(threads) *
-         plan_lines(run.s, lines_per_row(Window::kInputs), threads).bytes();
-}
-
-template <class Window>
-void run_lines(const KernelArgs& args) {
-  FloatRun run;
-  if (!prepare_lines(args, run)) return;
-  const ConvShape& s = run.s;
-  const LinePlan plan = plan_lines(s, lines_per_row(Window::kInputs), threads_of(args));
-  const int64_t taps = s.kh * s.kw * Window::kInputs;
-  const double us = static_cast<double>(count_of(args.outputs[0]) * taps) / kLanes / 4500;
-  split(args.pool, plan.units(s.batch), us, [&](int worker, int64_t first, int64_t last) {
+void run_lines(LineKernel& kernel, const KernelCall& call) {
+  const LinePlan& plan = kernel.plan;
+  const FloatRun& run = kernel.run;
+  set_addresses(call, kernel.run);
+  const auto body = [&](int worker, int64_t first, int64_t last) {
     float* kept =
-        reinterpret_cast<float*>(args.workspace + static_cast<size_t>(worker) * plan.bytes());
+        reinterpret_cast<float*>(call.workspace + static_cast<size_t>(worker) * plan.bytes());
     for (int64_t unit = first; unit < last; ++unit)
-      run_line_unit<Window>(run, plan, unit_at(plan, s, unit), kept);
-  });
+      run_line_unit<Window>(run, plan, unit_at(plan, run.s, unit), kept);
+  };
+  split(call.pool, plan.units(run.s.batch), run.predicted_us, body);
+}
+
+template <class Window>
+void prepare_lines(const KernelArgs& args, PreparedKernel& kernel) {
+  FloatRun run;
+  if (!has_output(args, kernel) || !describe(args, run)) return;
+  run.epilogue = float_epilogue(run);
+  const int threads = threads_of(args);
+  const LinePlan plan = plan_lines(run.s, lines_per_row(Window::kInputs), threads);
+  const int64_t taps = run.s.kh * run.s.kw * Window::kInputs;
+  run.predicted_us = static_cast<double>(count_of(args.outputs[0]) * taps) / kLanes / 4500;
+  LineKernel& kept = keep_state<run_lines<Window>>(kernel, LineKernel{run, plan});
+  compile_epilogue(kept.run, kernel);
+  kernel.workspace_bytes = static_cast<size_t>(threads) * plan.bytes();
 }
 
 // Cycles of an output vector besides its products: its store, and the copies of its inputs.

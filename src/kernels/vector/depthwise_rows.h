@@ -10,10 +10,11 @@
 #include "kernels/folded_epilogue.h"
 #include "kernels/simd/bytes.h"
 #include "kernels/simd/float16.h"
+#include "kernels/vector/compiled_code.h"
 #include "kernels/vector/counts.h"
 #include "kernels/vector/gate.h"
 #include "kernels/vector/nest.h"
-#include "kernels/vector/program_tile.h"
+#include "kernels/vector/prepare.h"
 #include "kernels/vector/tactic_util.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -58,6 +59,9 @@ struct Run {
   int32_t after = 0;           // added to rounded results
   float scale = 1, shift = 0;  // of gated quantized results
   const ir::Program* program;
+  const CompiledCode* code = nullptr;  // of it
+  double predicted_us = 0;
+  int64_t packed_at = 0;     // before `packed`
   std::byte* out = nullptr;  // a quantized program's output; then y holds rows, one per thread
   DataType out_type = DataType::kFloat;
   int64_t out_image = 0, out_row = 0, out_pixel = 0;
@@ -445,7 +449,7 @@ void run_epilogue(const R& run, const S& strip, int64_t n, int64_t oh, int64_t o
     to = {run.out + (n * run.out_image + oh * run.out_row + ow * run.out_pixel + c) *
                         bytes_of(run.out_type),
           run.out_pixel, run.out_type};
-  run_program(*run.program, operands, to, pixels, channels);
+  run_code(*run.code, operands, to, pixels, channels);
 }
 
 template <class Window, class R>
@@ -527,7 +531,7 @@ static inline Operand operand_of(const TensorView& view, const TensorView& y) {
 
 // Shape, tensors, weights and operands; the epilogue is left to the caller.
 template <class R>
-bool prepare(const KernelArgs& args, R& run) {
+bool describe(const KernelArgs& args, R& run) {
   const TensorView &x = args.inputs[0], &w = args.inputs[1], &y = args.outputs[0];
   const auto extents = [](const TensorView& view) {
     return std::span<const int64_t>(view.extents, static_cast<size_t>(view.rank));
@@ -659,14 +663,51 @@ Epilogue float_epilogue(const R& run) {
   return epilogue;
 }
 
+template <class R>
+void set_addresses(const KernelCall& call, R& run) {
+  run.x = call.input<const typename R::Input>(0);
+  run.y = call.output<typename R::Output>(0);
+  if (run.out != nullptr) {
+    run.out = call.output<std::byte>(0);
+    run.y = reinterpret_cast<typename R::Output*>(call.workspace);
+  }
+  run.packed = reinterpret_cast<const float*>(call.packed + run.packed_at);
+  for (int k = 0; k < run.num_operands; ++k)
+    run.operands[k].data = call.input<const std::byte>(kFirstOperand + static_cast<size_t>(k));
+}
+
+// The epilogue, if it is a program, in the form it runs in.
+template <class R>
+void compile_epilogue(R& run, PreparedKernel& kernel) {
+  if (run.epilogue.kind != EpilogueKind::kProgram) return;
+  TileOperand operands[1 + kMaxOperands] = {{nullptr, 0, 1}};
+  for (int k = 0; k < run.num_operands; ++k)
+    operands[k + 1] = {nullptr, 0, run.operands[k].channel, run.operands[k].type};
+  CompiledCode& code = keep(kernel, CompiledCode());
+  compile_code(run.program->code.data(), static_cast<int>(run.program->code.size()),
+               run.program->num_inputs, operands, run.out ? run.out_type : DataType::kFloat, code);
+  run.code = &code;
+}
+
 template <class Window, class R>
-void run_rows(const R& run, const KernelArgs& args) {
+void run_rows(R& run, const KernelCall& call) {
+  set_addresses(call, run);
   const ConvShape& s = run.s;
-  const double us = static_cast<double>(count_of(args.outputs[0]) * s.kh * s.kw) / kLanes / 4500;
-  split(args.pool, s.batch * s.oh, us, [&run, &s](int worker, int64_t first, int64_t last) {
-    for (int64_t row = first; row < last; ++row)
-      run_row<Window>(run, worker, row / s.oh, row % s.oh);
-  });
+  split(call.pool, s.batch * s.oh, run.predicted_us,
+        [&run, &s](int worker, int64_t first, int64_t last) {
+          for (int64_t row = first; row < last; ++row)
+            run_row<Window>(run, worker, row / s.oh, row % s.oh);
+        });
+}
+
+// A described kernel that goes row by row.
+template <class Window, class R>
+void keep_rows(const KernelArgs& args, const R& described, PreparedKernel& kernel) {
+  R& run = keep_state<run_rows<Window, R>>(kernel, described);
+  run.predicted_us =
+      static_cast<double>(count_of(args.outputs[0]) * run.s.kh * run.s.kw) / kLanes / 4500;
+  compile_epilogue(run, kernel);
+  if (run.out != nullptr) kernel.workspace_bytes = program_rows_bytes(args);
 }
 
 }  // namespace depthwise

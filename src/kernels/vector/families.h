@@ -13,15 +13,15 @@
   X(cumsum)                            \
   P(deconv)                            \
   X(deconv_dynamic)                    \
-  X(depthwise)                         \
-  X(depthwise_bf16)                    \
-  X(depthwise_bytes)                   \
-  X(depthwise_interleaved)             \
-  X(depthwise_lines)                   \
+  P(depthwise)                         \
+  P(depthwise_bf16)                    \
+  P(depthwise_bytes)                   \
+  P(depthwise_interleaved)             \
+  P(depthwise_lines)                   \
   X(gather)                            \
   X(generate)                          \
   X(grid_sample)                       \
-  X(grouped_lines)                     \
+  P(grouped_lines)                     \
   X(integers)                          \
   P(matmul)                            \
   X(matmul_dynamic)                    \

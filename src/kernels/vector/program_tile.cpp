@@ -704,7 +704,8 @@ constexpr Instruction kCopy{PointOp::kIdentity, 0};
 
 void compile_code(const Instruction* code, int length, int num_inputs, const TileOperand* operands,
                   DataType out, CompiledCode& compiled) {
-  if (length == 0) code = &kCopy, length = 1;
+  // An empty program may not count its operand.
+  if (length == 0) code = &kCopy, length = 1, num_inputs = num_inputs > 0 ? num_inputs : 1;
   compiled.code = code;
   compiled.length = length;
   compiled.num_inputs = num_inputs;
