@@ -31,7 +31,8 @@ typedef enum camshaft_status {
   CAMSHAFT_CORRUPT = 4,          /* an engine file is damaged, foreign or from a newer version */
   CAMSHAFT_IO = 5,               /* a file cannot be read or written */
   CAMSHAFT_CANCELLED = 6,        /* the progress callback asked to stop */
-  CAMSHAFT_INTERNAL = 7          /* a bug in Camshaft */
+  CAMSHAFT_INTERNAL = 7,         /* a bug in Camshaft */
+  CAMSHAFT_RESOURCES = 8         /* memory or threads that the system does not give */
 } camshaft_status;
 
 typedef enum camshaft_type {

@@ -21,6 +21,7 @@ enum class ErrorCode : uint8_t {
   kIo,               // a file cannot be read or written
   kCancelled,        // the user asked to stop
   kInternal,         // a bug of ours
+  kResources,        // memory or threads that the system does not give
 };
 
 class [[nodiscard]] Status {
@@ -55,7 +56,9 @@ class [[nodiscard]] Result {
   const T& value() const& { return std::get<T>(state_); }
   T&& value() && { return std::get<T>(std::move(state_)); }
   T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
   T& operator*() { return value(); }
+  const T& operator*() const { return value(); }
 
  private:
   std::variant<T, Status> state_;

@@ -136,6 +136,14 @@ TEST(Api, TypesThatHoldElements) {
   EXPECT_FALSE(holds<char>(DataType::kInt8) || holds<std::byte>(DataType::kUndefined));
 }
 
+TEST(Api, ConstantResultsCanBeRead) {
+  const auto context = Context::create(small_engine());
+  ASSERT_TRUE(context.ok());
+  EXPECT_EQ(context->engine().inputs().size(), 1u);
+  const auto shape = context->input_shape("x");
+  EXPECT_EQ(*shape, (Dims{2, 4}));
+}
+
 TEST(Api, AFailedRunLeavesNoOutputs) {
   auto context = Context::create(small_engine());
   ASSERT_TRUE(context.ok());

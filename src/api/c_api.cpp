@@ -32,7 +32,7 @@ CallbackLogger callback_logger;
 // A malloc()ed copy for C.
 camshaft_status copy_text(const std::string& text, char** copy) {
   *copy = static_cast<char*>(std::malloc(text.size() + 1));
-  if (*copy == nullptr) return report(Status(ErrorCode::kInternal, "out of memory"));
+  if (*copy == nullptr) return report(Status(ErrorCode::kResources, "out of memory"));
   std::memcpy(*copy, text.c_str(), text.size() + 1);
   return CAMSHAFT_OK;
 }

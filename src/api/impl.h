@@ -41,11 +41,11 @@ auto guarded(const Body& body) -> decltype(body()) {
   try {
     return body();
   } catch (const std::bad_alloc&) {
-    return Status(ErrorCode::kInternal, "out of memory");
+    return Status(ErrorCode::kResources, "out of memory");
   } catch (const std::length_error&) {
-    return Status(ErrorCode::kInternal, "out of memory");
+    return Status(ErrorCode::kResources, "out of memory");
   } catch (const std::system_error& error) {
-    return Status(ErrorCode::kInternal, std::string("the system refused: ") + error.what());
+    return Status(ErrorCode::kResources, std::string("the system refused: ") + error.what());
   } catch (const std::exception& error) {
     return Status(ErrorCode::kInternal, error.what());
   }
