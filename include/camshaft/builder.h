@@ -58,6 +58,12 @@ struct LayerTypeRequest {
   DataType type = DataType::kFloat;
 };
 
+// Zeros in constant weights, 2:4: of every four neighbouring input channels at most two weights of
+// a filter are not zero. kEnable: sparse tactics are timed beside dense ones where the weights have
+// the pattern. kForce: first zeroes the last two of every four, whatever they hold, as trtexec
+// does: for timing only, the network computes something else then (a warning).
+enum class Sparsity : uint8_t { kDisable, kEnable, kForce };
+
 struct BuildOptions {
   // One entry per optimization profile. Empty: the model's own shapes, with every dynamic extent
   // taken as 1 (and a warning).
@@ -78,6 +84,7 @@ struct BuildOptions {
   // Float layers may compute in 16-bit types and float activations be stored as them, where that is
   // faster here. bfloat16 keeps 8 significant bits, half 11 (and only values up to 65504).
   bool bf16 = false, fp16 = false;
+  Sparsity sparsity = Sparsity::kDisable;
   // Networks of 16-bit floats compute in float and round only where a tensor leaves the network or
   // reaches a layer that computes in 16 bits. With this every layer rounds as the types say.
   bool strongly_typed = false;

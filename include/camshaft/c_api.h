@@ -147,6 +147,9 @@ typedef struct camshaft_build_options {
   int32_t strongly_typed;
   /* Not 0: an engine that runs on lesser instruction sets, too. */
   int32_t portable;
+  /* 0: weights' zeros do not matter; 1: sparse tactics are timed where weights are 2:4; 2: weights
+   * are overwritten so that they are, for timing only. */
+  int32_t sparsity;
 } camshaft_build_options;
 
 /* Defaults for the first `struct_size` bytes: the caller's sizeof, which may be that of an older

@@ -33,6 +33,20 @@ struct LayerCandidate {
   bool chosen = false;
 };
 
+// Zeros among the constant weights of a layer, and what became of them.
+struct LayerSparsity {
+  int64_t weights = 0;  // 0: the layer has no constant weights
+  int64_t nonzeros = 0;
+  int64_t groups = 0;        // of four neighbouring input channels
+  int64_t full_groups = 0;   // of those, with more than two weights that are not zero
+  std::string pattern;       // "2:4", or "" where a group is full
+  bool eligible = false;     // a sparse tactic takes it
+  bool picked = false;       // and runs it
+  double dense_time_us = 0;  // the fastest dense and sparse tactics while building; 0: not timed
+  double sparse_time_us = 0;
+  std::string reason;  // why no sparse tactic runs it
+};
+
 struct LayerInfo {
   int index = 0;
   std::string name;        // "conv1 + relu1"
@@ -58,6 +72,7 @@ struct LayerInfo {
   double peak_factor =
       1;  // the peak of its arithmetic beside the FMA peak: 8 and 16 bits are faster
   std::vector<LayerCandidate> candidates;
+  LayerSparsity sparsity = {};
 };
 
 // What a pass did (or would not do) to a layer.

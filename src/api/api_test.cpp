@@ -281,6 +281,35 @@ TEST(Api, InspectorShowsDynamicExtentsWithAContext) {
   }
 }
 
+// Forced weights, what the inspector says of them, also of a saved engine.
+TEST(Api, InspectorTellsOfSparseWeights) {
+  auto graph = ir::parse_graph(R"(graph "sparse" {
+    input x: float[2, 8]
+    constant w: float[8, 4] = random(1)
+    y: float[2, 4] = MatrixMultiply(x, w)
+    output y
+  })");
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  tuner::BuildOptions options;
+  options.sparsity = tuner::Sparsity::kForce;
+  options.optimization_level = 0;
+  const auto bytes = tuner::build(std::move(graph).value(), options);
+  ASSERT_TRUE(bytes.ok()) << bytes.status().message();
+  auto engine = Engine::from_memory(bytes.value());
+  ASSERT_TRUE(engine.ok());
+  const Inspector inspector(*engine);
+  const LayerSparsity& zeros = inspector.layers()[0].sparsity;
+  EXPECT_EQ(zeros.weights, 32);
+  EXPECT_EQ(zeros.nonzeros, 16);
+  EXPECT_EQ(zeros.groups, 8);
+  EXPECT_EQ(zeros.pattern, "2:4");
+  EXPECT_FALSE(zeros.picked);
+  EXPECT_FALSE(zeros.reason.empty());
+  const auto layer = nlohmann::json::parse(inspector.layer_json(0));
+  EXPECT_EQ(layer["HasSparseWeights"], 1);
+  EXPECT_EQ(layer["Sparsity"]["KeptShare"], 0.5);
+}
+
 TEST(Api, ModelErrors) {
   EXPECT_EQ(Model::from_file("/nonexistent.onnx").status().code(), ErrorCode::kIo);
   const std::byte junk[] = {std::byte{1}, std::byte{2}};
@@ -460,6 +489,20 @@ TEST(CApi, OlderOptionsAreNotOverrun) {
   camshaft_engine* engine = nullptr;
   ASSERT_EQ(camshaft_build_file(kModel, &options, &engine), CAMSHAFT_OK) << camshaft_last_error();
   EXPECT_EQ(tactics_of(engine).find("_i8"), std::string::npos);
+  camshaft_engine_destroy(engine);
+}
+
+TEST(CApi, Sparsity) {
+  camshaft_build_options options;
+  camshaft_build_options_init(&options, sizeof options);
+  EXPECT_EQ(options.sparsity, 0);
+  options.sparsity = 3;
+  camshaft_engine* engine = nullptr;
+  EXPECT_EQ(camshaft_build_file(kModel, &options, &engine), CAMSHAFT_INVALID_ARGUMENT);
+  EXPECT_EQ(std::string(camshaft_last_error()), "sparsity 3 is not 0, 1 or 2");
+  options.sparsity = 2;
+  options.optimization_level = 1;
+  ASSERT_EQ(camshaft_build_file(kModel, &options, &engine), CAMSHAFT_OK) << camshaft_last_error();
   camshaft_engine_destroy(engine);
 }
 

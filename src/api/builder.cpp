@@ -211,6 +211,7 @@ Result<Engine> build_engine(Model model, const BuildOptions& options, BuildStati
       std::none_of(options.layer_precisions.begin(), options.layer_precisions.end(), asks_for_int8);
   internal.portable = options.portable;
   internal.strongly_typed = options.strongly_typed;
+  internal.sparsity = static_cast<tuner::Sparsity>(options.sparsity);
   if (options.bf16) internal.reduced_types.push_back(ir::DataType::kBFloat16);
   if (options.fp16) internal.reduced_types.push_back(ir::DataType::kHalf);
   if (options.precision_constraints != PrecisionConstraints::kNone)

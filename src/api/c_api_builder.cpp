@@ -84,6 +84,9 @@ Result<BuildOptions> build_options(const camshaft_build_options* callers) {
     return make_error(ErrorCode::kInvalidArgument, "precision constraints {} are not known",
                       static_cast<int>(given->precision_constraints));
   options.precision_constraints = static_cast<PrecisionConstraints>(given->precision_constraints);
+  if (given->sparsity < 0 || given->sparsity > static_cast<int32_t>(Sparsity::kForce))
+    return make_error(ErrorCode::kInvalidArgument, "sparsity {} is not 0, 1 or 2", given->sparsity);
+  options.sparsity = static_cast<Sparsity>(given->sparsity);
   if (given->progress != nullptr) {
     options.progress = [progress = given->progress, user = given->user](const char* phase, int done,
                                                                         int total) {

@@ -151,6 +151,7 @@ class Camexec {
     build.layer_precisions = camexec_.layer_precisions;
     build.layer_output_types = camexec_.layer_output_types;
     build.precision_constraints = camexec_.precision_constraints;
+    build.sparsity = camexec_.sparsity;
     build.verbosity = static_cast<Verbosity>(camexec_.verbosity);
     build.progress = [this](const char* phase, int done, int total) {
       if (!console_.is_verbose()) console_.progress().update(phase, done, total);

@@ -57,7 +57,9 @@ void print_build_options(Console& console, const LogWords& words, const CamexecO
                                   : options.has("int8") ? "Dynamic"
                                                         : "");
   console.info("Refit: Disabled");
-  console.info("Sparsity: Disabled");
+  console.info("Sparsity: {}", camexec.sparsity == Sparsity::kForce    ? "Forced"
+                               : camexec.sparsity == Sparsity::kEnable ? "Enabled"
+                                                                       : "Disabled");
   console.info("Safe mode: Disabled");
   console.info("DirectIO mode: Disabled");
   console.info("Restricted mode: Disabled");

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "cli/sparsity.h"
 #include "cli/statistics.h"
 #include "cli/tensor_files.h"
 #include "engine/file_format.h"
@@ -137,12 +138,6 @@ Status check_together(const CamexecOptions& result) {
   }
   if (options.all("profilingVerbosity").size() > 1)
     return invalid("--profilingVerbosity was given twice");
-  if (options.text("sparsity") != "disable") {
-    return make_error(ErrorCode::kUnsupported,
-                      "--sparsity={} is not in this version: sparse tactics come with a later "
-                      "release",
-                      options.text("sparsity"));
-  }
   const bool has_references =
       std::any_of(result.pairs.begin(), result.pairs.end(),
                   [](const ReferencePair& pair) { return !pair.outputs.empty(); });
@@ -227,6 +222,7 @@ Result<CamexecOptions> parse_camexec(std::span<char* const> words) {
   CAMSHAFT_ASSIGN(result.percentiles,
                   parse_percentiles(options.text("percentile"), "--percentile"));
   result.verbosity = verbosity_number(options);
+  result.sparsity = parse_sparsity(options.text("sparsity"));
   CAMSHAFT_TRY(check_together(result));
   return result;
 }

@@ -33,6 +33,7 @@ struct CamexecOptions {
   int64_t batch = 0, max_batch = 0;  // of --batch and --maxBatch; 0: not given
   // Given, and already so; given, and why nothing comes of it: "--device: there is one device".
   std::vector<std::string> always, no_effect;
+  Sparsity sparsity = Sparsity::kDisable;
   std::vector<std::string> warnings;
   int verbosity = 0;  // TensorRT's number of the effective --profilingVerbosity
 };

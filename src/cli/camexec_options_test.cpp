@@ -272,8 +272,8 @@ TEST(Camexec, ContradictionsAreErrors) {
             "--loadRefOutputs needs --accuracyThreshold=X");
   EXPECT_EQ(error({"--onnx=m", "--profilingVerbosity=detailed", "--profilingVerbosity=none"}),
             "--profilingVerbosity was given twice");
-  EXPECT_EQ(error({"--onnx=m", "--sparsity=force"}),
-            "--sparsity=force is not in this version: sparse tactics come with a later release");
+  EXPECT_EQ(error({"--onnx=m", "--sparsity=some"}),
+            "--sparsity: 'some' is not one of disable|enable|force");
   EXPECT_EQ(error({"--onnx=m", "--batch=2", "--shapes=x:2"}),
             "--batch and --shapes exclude each other");
   EXPECT_EQ(error({"--onnx=m", "--batch=4", "--maxBatch=2"}), "--batch=4 is above --maxBatch=2");
@@ -333,6 +333,12 @@ TEST(CamexecOptions, IoFormatsAreTheNetworksOwn) {
   EXPECT_NE(check("fp32:chw32,int64:chw").find("only row major"), std::string::npos);
   EXPECT_NE(check("fp33:chw,int64:chw").find("'fp33' is not a type"), std::string::npos);
   EXPECT_NE(check("chw,chw,chw").find("3 formats for 2 tensors"), std::string::npos);
+}
+
+TEST(CamexecOptions, Sparsity) {
+  EXPECT_EQ(parse({"--onnx=m"})->sparsity, Sparsity::kDisable);
+  EXPECT_EQ(parse({"--onnx=m", "--sparsity=enable"})->sparsity, Sparsity::kEnable);
+  EXPECT_EQ(parse({"--onnx=m", "--sparsity=force"})->sparsity, Sparsity::kForce);
 }
 
 TEST(CamexecOptions, LayerTypesFollowTheLastColon) {

@@ -123,8 +123,10 @@ constexpr OptionRow kRows[] = {
           "what layers compute in, layer:fp32|fp16|bf16|int8,…; a name may hold one *"),
     works(kBuild, "layerOutputTypes", kText, "SPEC", "",
           "what layers write, layer:fp32|fp16|bf16|int8,…; a name may hold one *"),
-    works(kBuild, "sparsity", kChoice, "disable|enable|force", "disable",
-          "2:4 sparse tactics; this version: disable"),
+    works(
+        kBuild, "sparsity", kChoice, "disable|enable|force", "disable",
+        "enable: time sparse tactics where weights are 2:4; force: overwrite weights so that they "
+        "are, for timing only"),
     later(kBuild, "fp8", kNone, kReduced),
     later(kBuild, "int4", kNone, kReduced),
     later(kBuild, "minShapesCalib", kText, kCalibShapes),

@@ -90,13 +90,13 @@ Verbosity parse_verbosity(const std::string& word) {
 Status run(const Options& options) {
   Messages messages(options.has("verbose"));
   const std::filesystem::path file = options.positionals()[0];
-  if (options.has("sparsity")) {
-    if (file.extension() == ".onnx") return print_model_sparsity(file);
-    return make_error(ErrorCode::kInvalidArgument, "{}: --sparsity takes an .onnx file",
-                      file.string());
-  }
+  if (options.has("sparsity") && file.extension() == ".onnx") return print_model_sparsity(file);
   CAMSHAFT_ASSIGN(Network network, Network::open(file));
   CAMSHAFT_ASSIGN(const Engine engine, network.engine(options, {}, messages));
+  if (options.has("sparsity")) {
+    print_engine_sparsity(Inspector(engine));
+    return ok_status();
+  }
   // A context gives dynamic extents their values, at the profile's opt shape.
   CAMSHAFT_ASSIGN(Context context, make_context(engine, options));
   for (const TensorInfo& output : engine.outputs()) (void)context.output_shape(output.name);
@@ -124,7 +124,8 @@ int inspect_command(std::span<char* const> args) {
       {"verbosity", OptionValue::kChoice, "detailed|names|none", "detailed", "Form", kWorks,
        "how much JSON or text tells"},
       {"sparsity", OptionValue::kNone, "", "", "Form", kWorks,
-       "of a model: the zeros in its weights, which layers are 2:4 and what the others miss"},
+       "the zeros in weights: of a model, which layers are 2:4 and what the others miss; of an "
+       "engine, which run sparse, both times, and why the others do not"},
   });
   int code = 0;
   const auto options = parse_command("inspect", "ENGINE|MODEL.onnx [--json]", rows, args, 1, code);

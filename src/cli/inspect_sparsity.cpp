@@ -70,6 +70,10 @@ void add_graph(const ir::Graph& graph, Table& table, Totals& totals) {
   }
 }
 
+std::string time_text(double us) {
+  return us > 0 ? fmt::format("{:.1f}", us) : "";
+}
+
 }  // namespace
 
 Status print_model_sparsity(const std::filesystem::path& model) {
@@ -82,9 +86,36 @@ Status print_model_sparsity(const std::filesystem::path& model) {
   Totals totals;
   add_graph(*imported.graph, table, totals);
   fmt::print("{}", table.text());
-  fmt::print("\n{} of {} layers hold the pattern; {} % of their weights are not 0\n",
+  fmt::print("\n{} of {} layers are eligible for sparse tactics; {} % of their weights are not 0\n",
              totals.eligible, totals.layers, share(totals.nonzeros, totals.weights));
   return ok_status();
+}
+
+void print_engine_sparsity(const Inspector& inspector) {
+  Table table({{"layer", Align::kLeft, 60},
+               {"kept %", Align::kRight},
+               {"pattern"},
+               {"dense us", Align::kRight},
+               {"sparse us", Align::kRight},
+               {"runs"},
+               {"why"}});
+  int layers = 0, sparse = 0, picked = 0;
+  for (const LayerInfo& layer : inspector.layers()) {
+    const LayerSparsity& zeros = layer.sparsity;
+    if (zeros.weights == 0) continue;
+    ++layers;
+    sparse += !zeros.pattern.empty();
+    picked += zeros.picked;
+    table.add({layer.name, share(zeros.nonzeros, zeros.weights), zeros.pattern,
+               time_text(zeros.dense_time_us), time_text(zeros.sparse_time_us),
+               zeros.picked ? "sparse" : "dense", zeros.reason},
+              zeros.picked            ? Style::kGreen
+              : zeros.pattern.empty() ? Style::kDim
+                                      : Style::kPlain);
+  }
+  fmt::print("{}", table.text());
+  fmt::print("\n{} layers with constant weights, {} of them 2:4, {} run sparse\n", layers, sparse,
+             picked);
 }
 
 }  // namespace camshaft::cli

@@ -10,6 +10,7 @@
 #include "base/cpu.h"
 #include "cli/conversion.h"
 #include "cli/inference_loop.h"
+#include "cli/sparsity.h"
 
 namespace camshaft::cli {
 namespace {
@@ -119,13 +120,22 @@ std::vector<OptionRow> with_common_rows(std::vector<OptionRow> rows) {
       {"level", OptionValue::kChoice, "0|1|2|3|4|5", "3", kCommon, kWorks, "tuning effort"},
       {"precision", OptionValue::kChoice, "fp32|fp16|bf16|best", "fp32", kCommon, kWorks,
        "what float layers may compute in and store, where that is faster"},
+      {"sparsity", OptionValue::kChoice, "disable|enable|force", "disable", kCommon, kWorks,
+       "enable: time sparse tactics where weights are 2:4; force: overwrite weights so that they "
+       "are, for timing only"},
       {"timing-cache", OptionValue::kText, "FILE", "", kCommon, kWorks,
        "reuse tactic times, add new ones"},
       {"verbose", OptionValue::kNone, "", "", kCommon, kWorks,
        "the library's log on standard error", "", 'v'},
       {"help", OptionValue::kNone, "", "", kCommon, kWorks, "this text", "", 'h'},
   };
-  rows.insert(rows.end(), std::begin(common), std::end(common));
+  const size_t own = rows.size();
+  for (const OptionRow& row : common) {  // a command's own row of that name wins
+    const std::string_view name = row.name;
+    const auto same = [name](const OptionRow& other) { return name == other.name; };
+    if (std::none_of(rows.begin(), rows.begin() + static_cast<ptrdiff_t>(own), same))
+      rows.push_back(row);
+  }
   return rows;
 }
 
@@ -229,6 +239,7 @@ Result<Engine> Network::engine(const Options& options, const std::vector<DataSet
   const std::string precision = options.text("precision");
   build_options.bf16 = precision == "bf16" || precision == "best";
   build_options.fp16 = precision == "fp16" || precision == "best";
+  build_options.sparsity = parse_sparsity(options.text("sparsity"));
   build_options.timing_cache = options.text("timing-cache");
   build_options.portable = options.has("portable");
   build_options.progress = [&](const char* phase, int done, int total) {

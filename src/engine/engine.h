@@ -53,6 +53,14 @@ struct Candidate {
   bool chosen = false;
 };
 
+// Zeros among the constant weights of a product (ir/sparsity.h).
+struct WeightSparsity {
+  int64_t weights = 0, nonzeros = 0;    // 0: no constant weights
+  int64_t groups = 0, full_groups = 0;  // of four input channels; with more than two nonzeros
+  bool has_groups() const { return weights > 2 * groups; }
+  bool is_2_4() const { return has_groups() && full_groups == 0; }
+};
+
 struct Plan;
 
 struct PlanStep {
@@ -71,6 +79,7 @@ struct PlanStep {
   std::vector<std::shared_ptr<const Plan>> bodies;  // If, Loop, Scan
   std::vector<Candidate> candidates;
   double build_time_us = 0;  // of the chosen tactic at build time
+  WeightSparsity sparsity = {};
 };
 
 struct Plan {

@@ -201,6 +201,8 @@ Result<PlanStep> read_step(const fb::Step& stored, int num_symbols, int depth) {
   step.build_time_us = stored.build_time_us();
   step.threads = stored.threads();
   step.arithmetic = text(stored.arithmetic());
+  if (const fb::Sparsity* zeros = stored.sparsity())
+    step.sparsity = {zeros->weights(), zeros->nonzeros(), zeros->groups(), zeros->full_groups()};
   if (stored.candidates())
     for (const fb::Candidate* c : *stored.candidates())
       step.candidates.push_back(

@@ -72,6 +72,10 @@ Offset<fb::Step> store(FlatBufferBuilder& b, const PlanStep& s) {
   const auto bodies = b.CreateVector(body_offsets);
   const auto candidates = store_all(b, s.candidates);
   const auto arithmetic = s.arithmetic.empty() ? 0 : b.CreateSharedString(s.arithmetic);
+  const WeightSparsity& zeros = s.sparsity;
+  const auto sparsity = zeros.weights == 0 ? 0
+                                           : fb::CreateSparsity(b, zeros.weights, zeros.nonzeros,
+                                                                zeros.groups, zeros.full_groups);
   fb::StepBuilder step(b);
   step.add_kind(static_cast<uint8_t>(s.layer.kind));
   step.add_name(name);
@@ -93,6 +97,7 @@ Offset<fb::Step> store(FlatBufferBuilder& b, const PlanStep& s) {
   step.add_build_time_us(s.build_time_us);
   step.add_threads(static_cast<uint16_t>(s.threads));
   if (!s.arithmetic.empty()) step.add_arithmetic(arithmetic);
+  if (zeros.weights > 0) step.add_sparsity(sparsity);
   return step.Finish();
 }
 

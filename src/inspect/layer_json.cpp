@@ -86,6 +86,29 @@ const char* arithmetic_suffix(const LayerInfo& layer) {
   }
 }
 
+// Real multiply-adds are those that run: sparse tactics skip half, zeros in dense ones are
+// multiplied.
+void add_sparsity(Json& object, const LayerInfo& layer) {
+  const LayerSparsity& zeros = layer.sparsity;
+  if (zeros.weights == 0) return;
+  Json& sparsity = object["Sparsity"];
+  sparsity["Pattern"] = zeros.pattern.empty() ? "none" : zeros.pattern;
+  sparsity["KeptShare"] =
+      rounded(static_cast<double>(zeros.nonzeros) / static_cast<double>(zeros.weights));
+  if (zeros.full_groups > 0) {
+    sparsity["Groups"] = zeros.groups;
+    sparsity["FullGroups"] = zeros.full_groups;
+  }
+  sparsity["SparseTactic"] = zeros.picked ? 1 : 0;
+  if (layer.macs > 0) {
+    sparsity["EffectiveMACs"] = static_cast<int64_t>(layer.macs);
+    sparsity["RealMACs"] = static_cast<int64_t>(zeros.picked ? layer.macs / 2 : layer.macs);
+  }
+  if (zeros.dense_time_us > 0) sparsity["DenseTimeUs"] = rounded(zeros.dense_time_us);
+  if (zeros.sparse_time_us > 0) sparsity["SparseTimeUs"] = rounded(zeros.sparse_time_us);
+  if (!zeros.reason.empty()) sparsity["Reason"] = zeros.reason;
+}
+
 void add_extra_keys(Json& object, const engine::Engine& engine, const LayerInfo& layer) {
   if (layer.precision != DataType::kUndefined)
     object["Precision"] = bare_type_name(layer.precision);
@@ -105,6 +128,7 @@ void add_extra_keys(Json& object, const engine::Engine& engine, const LayerInfo&
         object["PercentOfPeakCounts"] = "direct arithmetic";
     }
   }
+  add_sparsity(object, layer);
   if (layer.images_per_pass > 0) object["ImagesPerPass"] = layer.images_per_pass;
   object["SourceNodes"] = layer.source_nodes;
 }
@@ -237,6 +261,8 @@ Json layer_object(const engine::Engine& engine, const LayerInfo& layer, Wording 
   object["TacticValue"] = fmt::format("0x{:016x}", layer.tactic_value);
   object["StreamId"] = 0;
   object["Metadata"] = metadata(layer);
+  if (layer.sparsity.weights > 0 && !object.contains("HasSparseWeights"))
+    object["HasSparseWeights"] = layer.sparsity.pattern.empty() ? 0 : 1;
   add_extra_keys(object, engine, layer);
   if (!step.bodies.empty()) object["Bodies"] = bodies_json(step);
   return object;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/cpu.h"
+#include "engine/sparsity_outcome.h"
 #include "inspect/parameters.h"
 #include "kernels/probe.h"
 
@@ -109,6 +110,21 @@ void add_traffic(LayerInfo& info, const Plan& plan, const PlanStep& step,
   }
 }
 
+LayerSparsity describe_sparsity(const PlanStep& step) {
+  const engine::WeightSparsity& zeros = step.sparsity;
+  const engine::SparsityOutcome outcome = engine::sparsity_outcome(step);
+  return {.weights = zeros.weights,
+          .nonzeros = zeros.nonzeros,
+          .groups = zeros.groups,
+          .full_groups = zeros.full_groups,
+          .pattern = zeros.is_2_4() ? "2:4" : "",
+          .eligible = outcome.eligible,
+          .picked = outcome.picked,
+          .dense_time_us = outcome.dense_us,
+          .sparse_time_us = outcome.sparse_us,
+          .reason = outcome.reason};
+}
+
 LayerInfo describe_step(const Plan& plan, size_t index, const runtime::Context* context) {
   const PlanStep& step = plan.steps[index];
   LayerInfo info;
@@ -142,6 +158,7 @@ LayerInfo describe_step(const Plan& plan, size_t index, const runtime::Context* 
     info.candidates.push_back({candidate.tactic, candidate.formats, candidate.time_us,
                                candidate.refusal, candidate.chosen});
   }
+  if (step.sparsity.weights > 0) info.sparsity = describe_sparsity(step);
   return info;
 }
 

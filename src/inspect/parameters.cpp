@@ -158,7 +158,7 @@ void add_convolution(Json& object, const Plan& plan, const PlanStep& step) {
   object["Bias"] = weights_json(bias);
   object["HasBias"] = bias != nullptr ? 1 : 0;
   object["HasReLU"] = activation == "RELU" ? 1 : 0;
-  object["HasSparseWeights"] = 0;
+  object["HasSparseWeights"] = step.sparsity.is_2_4() ? 1 : 0;
   object["HasDynamicFilter"] = is_dynamic_input(weights) ? 1 : 0;
   object["HasDynamicBias"] = is_dynamic_input(bias) ? 1 : 0;
   object["HasResidual"] = has_residual(plan, step, attrs.epilogue) ? 1 : 0;

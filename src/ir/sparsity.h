@@ -41,7 +41,7 @@ std::optional<int64_t> first_not_finite(DataType type, std::span<const std::byte
 
 // Which two of every four stay.
 enum class KeepRule : uint8_t {
-  kFirstTwo,   // as trtexec's --sparsity=force
+  kFirstTwo,   // trtexec's --sparsity=force
   kMagnitude,  // the two largest; of equal ones the later: polygraphy's
   kActivation  // the two largest |weight| * norm of the channel
 };

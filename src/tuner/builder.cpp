@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "camshaft/version.h"
 #include "kernels/probe.h"
+#include "passes/force_sparsity.h"
 #include "passes/passes.h"
 #include "passes/pipeline.h"
 #include "tuner/late_shapes.h"
@@ -14,6 +15,7 @@
 #include "tuner/profiles.h"
 #include "tuner/refine_shapes.h"
 #include "tuner/selection.h"
+#include "tuner/sparsity_report.h"
 #include "tuner/specialize.h"
 
 namespace camshaft::tuner {
@@ -109,6 +111,7 @@ class Build {
       log(Severity::kVerbose,
           "{} dynamic dimensions have one value in all profiles and become static", fixed);
     passes::PassRecord record;
+    if (options_.sparsity == Sparsity::kForce) passes::force_sparsity(*graph_, &record.rewrites);
     refine_shapes(*graph_, &record.rewrites);
     if (options_.strongly_typed) passes::widen_floats_strictly(*graph_, &record.rewrites);
     CAMSHAFT_TRY(passes::optimize(*graph_, record));
@@ -175,6 +178,7 @@ class Build {
     };
     CAMSHAFT_ASSIGN(parts_.plan, make_plan(*graph_, context));
     parts_.weights = weights.take();
+    if (options_.sparsity != Sparsity::kDisable) log_sparsity(parts_.plan);
     return report("Timing tactics", 1, 1);
   }
 

@@ -12,6 +12,10 @@
 
 namespace camshaft::tuner {
 
+// What to do about zeros in weights: nothing, time sparse tactics where the weights have a pattern,
+// or first give them one.
+enum class Sparsity : uint8_t { kDisable, kEnable, kForce };
+
 struct BuildOptions {
   std::vector<engine::Profile>
       profiles;     // empty: one from the model's static shapes (dynamic extents 1, with a warning)
@@ -25,6 +29,7 @@ struct BuildOptions {
   // 16-bit types that float layers may compute in and float activations may be stored as, where
   // that is faster; empty: floats stay floats.
   std::vector<ir::DataType> reduced_types;
+  Sparsity sparsity = Sparsity::kDisable;
   bool strongly_typed = false;  // layers of 16-bit floats round what they make as their types say
   // What a layer has to compute in and to write: kFloat, kBFloat16, kHalf; kUndefined: no matter.
   struct LayerTypes {

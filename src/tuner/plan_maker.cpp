@@ -5,6 +5,7 @@
 
 #include "engine/file_format.h"
 #include "engine/hash.h"
+#include "ir/sparsity.h"
 #include "tuner/tuning_log.h"
 #include "tuner/views.h"
 
@@ -41,6 +42,17 @@ std::vector<std::byte> reformat_constant(const Tensor& tensor, Format format) {
     }
   }
   return bytes;
+}
+
+// Zeros among the constant weights of a product; none for other layers.
+engine::WeightSparsity weight_sparsity(const Layer& layer) {
+  const ir::ProductWeights weights = ir::find_product_weights(layer);
+  if (!weights.constant) return {};
+  const ir::Extents extents = ir::constant_extents(*weights.constant);
+  const auto count = ir::count_sparsity(weights.constant->type, weights.constant->constant->view,
+                                        ir::channel_axis(extents, weights.axis));
+  if (!count) return {};
+  return {count->weights, count->nonzeros, count->groups, count->full_groups};
 }
 
 class Maker {
@@ -231,6 +243,7 @@ class Maker {
     add_outputs(layer, choice, step);
     step.candidates = choice.candidates;
     step.build_time_us = choice.kernel.us;
+    step.sparsity = weight_sparsity(layer);
     for (const auto& body : layer.bodies) {
       CAMSHAFT_ASSIGN(Plan inner, make_plan(*body, context_));
       step.bodies.push_back(std::make_shared<const Plan>(std::move(inner)));

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/log.h"
+#include "engine/sparsity_outcome.h"
 #include "runtime/image_passes.h"
 #include "tuner/format_choice.h"
 #include "tuner/tuning_log.h"
@@ -376,6 +377,13 @@ Status Selector::list_tactics(const Layer& layer, LayerOptions& list) {
     if (!everything && !std::all_of(entries.begin(), entries.end(), is_weaker))
       std::erase_if(entries, is_weaker);
     const size_t count = std::min(entries.size(), max_timed());
+    // Who asks for sparse tactics wants to see the time of one.
+    const auto is_sparse = [](const Entry& e) { return engine::is_sparse_tactic(e.tactic->name); };
+    const auto best_sparse = std::find_if(entries.begin(), entries.end(), is_sparse);
+    if (count > 1 && best_sparse - entries.begin() >= static_cast<ptrdiff_t>(count) &&
+        best_sparse != entries.end())
+      std::rotate(entries.begin() + static_cast<ptrdiff_t>(count) - 1, best_sparse,
+                  best_sparse + 1);
     const LayerProblem made = make_problem(layer, formats, *context_.opt, context_.threads);
     std::vector<const Tactic*> tactics;
     std::vector<double> us;
@@ -421,6 +429,8 @@ std::vector<StorageTypes> Selector::storages_of(const Layer& layer) const {
 }
 
 bool Selector::may_compute(const Layer& layer, const Tactic& tactic) const {
+  if (engine::is_sparse_tactic(tactic.name) && context_.options->sparsity == Sparsity::kDisable)
+    return false;
   if (tactic.precision == DataType::kUndefined) return true;
   return holds(reduced_types_, tactic.precision) &&
          wanted_types(layer).precision != DataType::kFloat;
@@ -510,6 +520,9 @@ Selector::FormatTimes Selector::predicted_us(const Layer& layer) const {
     const LayerProblem made = make_problem(layer, kUniform[k], *context_.opt, context_.threads);
     if (!made.layer) continue;
     for (const Tactic* tactic : kernels::tactics_for(layer.kind)) {
+      if (engine::is_sparse_tactic(tactic->name) &&
+          context_.options->sparsity == Sparsity::kDisable)
+        continue;
       const std::vector<Formats> taken = formats_of(tactic->formats);
       const bool fits = !has_data_tensor(layer) ||
                         std::find(taken.begin(), taken.end(), kUniform[k]) != taken.end();

@@ -329,7 +329,7 @@ def test_formats_of_inputs_are_the_networks_own(camexec, conv_file):
     (["--fp8"], "--fp8 is not in this version"),
     (["--layerPrecisions=conv1:fp8"], "fp8 is not in this version"),
     (["--layerPrecisions=conv1:fp16"], "half needs --fp16"),
-    (["--sparsity=enable"], "--sparsity=enable is not in this version"),
+    (["--sparsity=some"], "'some' is not one of disable|enable|force"),
     (["--tuneBuildRoutes=x"], "--tuneBuildRoutes is not in this version"),
     (["--uff=x"], "--uff was removed"),
     (["--saveEngin=x"], "unknown option --saveEngin; did you mean --saveEngine?"),

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "ir/sparsity.h"
+
 namespace camshaft::kernels {
 namespace {
 
@@ -71,6 +73,13 @@ LayerCase::LayerCase(ir::LayerKind kind, ir::Attrs attrs, std::vector<CaseTensor
   add(output_);
   constants_.resize(inputs_.size());
   for (size_t k = 0; k < inputs_.size(); ++k) constants_[k].view = data_[k];
+}
+
+void LayerCase::prune_weights() {
+  const bool rows_first = layer_.kind == ir::LayerKind::kMatrixMultiply &&
+                          !layer_.as<ir::MatrixMultiplyAttrs>().transpose_b;
+  ir::prune_2_4(inputs_[1].type, data_[1], ir::channel_axis(inputs_[1].extents, rows_first ? 0 : 1),
+                ir::KeepRule::kMagnitude);
 }
 
 Problem LayerCase::problem(const Tactic& tactic, int threads) const {

@@ -23,6 +23,8 @@ class LayerCase {
  public:
   LayerCase(ir::LayerKind kind, ir::Attrs attrs, std::vector<CaseTensor> inputs, CaseTensor output);
 
+  // Weights (input 1) become 2:4 by magnitude.
+  void prune_weights();
   Problem problem(const Tactic& tactic, int threads) const;
   void prepare(const Tactic& tactic, ThreadPool* pool);
   void run() { static_cast<void>(kernel_.run()); }

@@ -30,7 +30,23 @@ struct Form {
   Numeric numeric = Numeric::kFloat;
   int fold = 1;
   bool by_parts = false;  // of K
+  SparseIndex sparse = SparseIndex::kNone;
 };
+
+SparseFilter sparse_filter(const ConvShape& s, const int8_t* weights) {
+  const Filter<int8_t> f = conv_filter(s, weights);
+  return {f.data, f.group, f.n, f.c, f.h, f.w};
+}
+
+// Why the weights do not fit the sparse tile.
+std::string refuse_zeros(const Problem& problem, const ConvShape& shape, SparseIndex index) {
+  if (index == SparseIndex::kNone) return {};
+  if (!has_sparse_kernels()) return "sparse steps need VNNI";
+  if (shape.group_ic() < kSparseStep) return "fewer than eight input channels in a group";
+  if (!has_values(problem.inputs[1])) return {};
+  return refuse_sparse(shape, sparse_filter(shape, constant_values<int8_t>(problem.inputs[1])),
+                       index);
+}
 
 template <Form F>
 std::string refusal(const Problem& problem) {
@@ -56,7 +72,7 @@ std::string refusal(const Problem& problem) {
   if (F.reading == Reading::kLinear && is_quantized(F.numeric))
     for (size_t k = kFirstConvOperand; k < problem.inputs.size(); ++k)
       if (problem.inputs[k].extents == problem.outputs[0].extents) return "a residual operand";
-  return {};
+  return refuse_zeros(problem, shape, F.sparse);
 }
 
 // Padding holds the zero point.
@@ -73,7 +89,10 @@ double cost_us(const Problem& problem) {
   const bool narrows = F.numeric == Numeric::kBf16 && problem.inputs[0].type == DataType::kFloat;
   const bool merges = s.kh == 1 && s.kw == 1 && s.sh == 1 && s.sw == 1;
   const int64_t rows = merges ? s.batch : s.batch * s.oh, strip = merges ? s.oh * s.ow : s.ow;
-  double us = conv_tiles_us(s, F.numeric, rows, strip, F.vecs, F.fold);
+  double us = F.sparse == SparseIndex::kNone
+                  ? conv_tiles_us(s, F.numeric, rows, strip, F.vecs, F.fold)
+                  : sparse_tile_cost_us(rows, strip, sparse_panels(s, F.vecs, F.sparse), F.sparse) *
+                        static_cast<double>(s.groups);
 #if defined(CAMSHAFT_TARGET_avx2)
   // Few steps of vpmaddubsw can be proved where codes are large.
   if (F.numeric == Numeric::kByte && !uses_vnni() && x_maximum(attrs_of(problem)) > 127) us *= 1.4;
@@ -104,7 +123,10 @@ size_t packed_bytes(const Problem& problem) {
                               ? 0
                               : packed_epilogue_bytes(problem, attrs_of(problem).epilogue,
                                                       kFirstConvOperand, conv_channels(problem, s));
-  return epilogue + lane_bytes(packed_bias_lanes(s) + packed_filter_lanes(s, F.numeric, F.fold));
+  const int64_t filter = F.sparse == SparseIndex::kNone
+                             ? packed_filter_lanes(s, F.numeric, F.fold)
+                             : s.groups * sparse_panels(s, 1, F.sparse).lanes();
+  return epilogue + lane_bytes(packed_bias_lanes(s) + filter);
 }
 
 template <Form F>
@@ -119,6 +141,9 @@ template <Form F>
 void pack_byte_filter(const ConvShape& s, const Filter<int8_t>& filter, int64_t largest_code,
                       std::byte* packed) {
   const int vecs = tile_vecs(s, F.vecs, F.fold);
+  if (F.sparse != SparseIndex::kNone)
+    return pack_sparse_filter(s, sparse_filter(s, filter.data), vecs, F.sparse, largest_code,
+                              packed);
   if (F.numeric == Numeric::kByte)
     return pack_filter(s, filter, vecs, F.fold, packed, largest_code);
   const int64_t count = s.oc * s.group_ic() * s.kh * s.kw;
@@ -140,11 +165,16 @@ void pack_bytes(const Problem& problem, const ConvShape& s, std::byte* packed) {
                       packed + lane_bytes(packed_bias_lanes(s)));
 }
 
-std::string product_shares(const Problem& problem, const std::byte* packed, int vecs) {
+std::string product_shares(const Problem& problem, const std::byte* packed, int vecs,
+                           SparseIndex sparse) {
   ConvShape s;
   if (!shape_of(problem, s)) return {};
   packed += packed_epilogue_bytes(packed);
   ProductShares shares;
+  if (sparse != SparseIndex::kNone) {
+    count_sparse_products(s, vecs, sparse, packed + lane_bytes(packed_bias_lanes(s)), shares);
+    return "sparse " + shares.text();
+  }
   count_filter_products(s, vecs, packed + lane_bytes(packed_bias_lanes(s)), shares);
   return shares.text();
 }
@@ -152,7 +182,7 @@ std::string product_shares(const Problem& problem, const std::byte* packed, int 
 template <Form F>
 std::string arithmetic(const Problem& problem, const std::byte* packed) {
   if constexpr (F.numeric == Numeric::kByte)
-    return product_shares(problem, packed, F.vecs);
+    return product_shares(problem, packed, F.vecs, F.sparse);
   else if constexpr (F.numeric == Numeric::kWord)
     return "int16 (widened)";
   else
@@ -195,6 +225,7 @@ bool describe(const KernelArgs& args, ConvRun& run) {
   run.bias = args.packed + run.finish.packed_bytes();
   run.max_vecs = tile_vecs(run.shape, F.vecs, F.fold);
   run.fold = F.fold;
+  run.sparse = F.sparse;
   run.copies = F.reading != Reading::kDirect;
   run.adds_parts = F.by_parts;
   run.weights = run.bias + lane_bytes(packed_bias_lanes(run.shape));
@@ -241,6 +272,12 @@ constexpr PreparedTactic row(const char* name) {
       row<Form{vecs, Reading::kCopied, Numeric::kByte}>("conv_gemm_copy_nhwc_u8i8_" tile), \
       row<Form{vecs, Reading::kLinear, Numeric::kByte}>("conv_gemm_first_u8i8_" tile),
 
+#define CAMSHAFT_SPARSE_CONV_ROWS(vecs, tile)                                              \
+  row<sparse(vecs, Reading::kDirect, SparseIndex::kBytes)>("conv_sparse_nhwc_u8i8_" tile), \
+      row<sparse(vecs, Reading::kCopied, SparseIndex::kBytes)>(                            \
+          "conv_sparse_copy_nhwc_u8i8_" tile),                                             \
+      row<sparse(vecs, Reading::kDirect, SparseIndex::kBits)>("conv_sparse_bits_nhwc_u8i8_" tile),
+
 #define CAMSHAFT_BF16_CONV_ROWS(vecs, tile)                                                \
   row<Form{vecs, Reading::kDirect, Numeric::kBf16}>("conv_gemm_nhwc_bf16_" tile),          \
       row<Form{vecs, Reading::kCopied, Numeric::kBf16}>("conv_gemm_copy_nhwc_bf16_" tile), \
@@ -254,10 +291,15 @@ constexpr Form folded(int vecs, int fold) {
   return {vecs, Reading::kDirect, Numeric::kFloat, fold};
 }
 
+constexpr Form sparse(int vecs, Reading reading, SparseIndex index) {
+  return {vecs, reading, Numeric::kByte, 1, false, index};
+}
+
 constexpr PreparedTactic kTactics[] = {
     CAMSHAFT_GEMM_TILES(CAMSHAFT_CONV_ROWS) CAMSHAFT_BYTE_TILES(CAMSHAFT_BYTE_CONV_ROWS)
         CAMSHAFT_BYTE_TILES(CAMSHAFT_BF16_CONV_ROWS) CAMSHAFT_WORD_TILES(CAMSHAFT_WORD_CONV_ROWS)
-            row<folded(kMaxFoldVecs, 2)>("conv_fold2_nhwc_f32"),
+            CAMSHAFT_BYTE_TILES(CAMSHAFT_SPARSE_CONV_ROWS)
+                row<folded(kMaxFoldVecs, 2)>("conv_fold2_nhwc_f32"),
     row<folded(kMaxFoldVecs, 4)>("conv_fold4_nhwc_f32"),
 #if !defined(CAMSHAFT_TARGET_scalar)
     row<folded(1, 8)>("conv_fold8_nhwc_f32"),

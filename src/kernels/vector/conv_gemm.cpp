@@ -46,12 +46,12 @@ int64_t make_zones(const ConvShape& s, ConvZone* zones) {
 void list_step_offsets(const ConvRun& run, int32_t* offsets) {
   const ConvShape& s = run.shape;
   const ConvRuns runs = conv_runs(s, run.numeric, run.fold);
-  const bool by_tap = taps_join(s, run.numeric, run.fold) || runs.runs > 1;
-  const int64_t steps = run.spans.steps;
-  const int64_t tap = by_tap ? ceil_div(s.group_ic(), elements_per_step(run.numeric)) : steps;
+  const bool by_tap = run.is_sparse() || taps_join(s, run.numeric, run.fold) || runs.runs > 1;
+  const int64_t steps = run.spans.steps, elements = run.step_elements();
+  const int64_t tap = by_tap ? ceil_div(s.group_ic(), elements) : steps;
   for (int64_t kw = 0, step = 0; step < steps; ++kw)
     for (int64_t k = 0; k < tap; ++k)
-      offsets[step++] = static_cast<int32_t>(kw * s.dw * run.pixel + k * kLaneBytes);
+      offsets[step++] = static_cast<int32_t>(kw * s.dw * run.pixel + k * elements * run.element());
 }
 
 void make_tables(ConvRun& run, std::byte* memory) {
@@ -116,6 +116,7 @@ TileKernel set_panel(const ConvRun& run, const std::byte* panel, int vecs, int r
 #if defined(CAMSHAFT_TARGET_avx2)
   if (run.numeric == Numeric::kWord) return widened_tile_kernel(vecs, rows);
 #endif
+  if (run.is_sparse()) return sparse_panel_kernel(panel, run.spans, vecs, rows, tile);
   return byte_panel_kernel(panel, run.spans, vecs, rows, tile);
 }
 

@@ -6,6 +6,7 @@
 
 #include "kernels/conv_shape.h"
 #include "kernels/vector/gemm_chains.h"
+#include "kernels/vector/gemm_sparse.h"
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/tactic_util.h"
 #include "kernels/vector/tile_finish.h"
@@ -55,8 +56,9 @@ struct ConvRun {
   const std::byte* bias = nullptr;     // group_bias_lanes per group: floats, of bytes int32
   const std::byte* weights = nullptr;  // panels, group after group
   int max_vecs = 1;
-  int fold = 1;         // steps of K in a vector (gemm_fold.h)
-  bool copies = false;  // A is read from a padded copy
+  int fold = 1;                             // steps of K in a vector (gemm_fold.h)
+  SparseIndex sparse = SparseIndex::kNone;  // of bytes: panels of gemm_sparse.h
+  bool copies = false;                      // A is read from a padded copy
   TileFinish finish;
 
   // Set by plan_conv.
@@ -92,14 +94,21 @@ struct ConvRun {
   // In the workspace, per worker: its copy of A, its segments, waiting tiles.
   std::byte* scratch = nullptr;
 
-  Panels panels() const { return conv_panels(shape, numeric, max_vecs, fold); }
+  bool is_sparse() const { return sparse != SparseIndex::kNone; }
+  Panels panels() const {
+    return is_sparse() ? sparse_panels(shape, max_vecs, sparse)
+                       : conv_panels(shape, numeric, max_vecs, fold);
+  }
   int64_t element() const { return element_bytes(numeric); }
   int64_t x_element() const {
     return numeric == Numeric::kWord                                 ? 1
            : numeric == Numeric::kBf16 && x_type == DataType::kFloat ? 4
                                                                      : element();
   }
-  int64_t tile_rows() const { return max_rows(numeric, max_vecs); }
+  int64_t step_elements() const { return is_sparse() ? kSparseStep : elements_per_step(numeric); }
+  int64_t tile_rows() const {
+    return is_sparse() ? sparse_max_rows(max_vecs) : max_rows(numeric, max_vecs);
+  }
   int64_t parts() const { return part_segments.parts * part_steps.parts; }
   ConvPart part(int64_t index) const {
     const int64_t segments = index / part_steps.parts, steps = index % part_steps.parts;
@@ -168,6 +177,10 @@ inline bool has_bias(const Problem& problem) {
 template <class T>
 const T* constant_values(const ProblemTensor& tensor) {
   return tensor.constant ? reinterpret_cast<const T*>(tensor.constant->view.data()) : nullptr;
+}
+// Engines keep packed weights only: what the builder has found of the values holds.
+inline bool has_values(const ProblemTensor& tensor) {
+  return tensor.constant && !tensor.constant->view.empty();
 }
 inline const float* constant_floats(const ProblemTensor& tensor) {
   return constant_values<float>(tensor);

@@ -186,11 +186,11 @@ void choose_reading(ConvRun& run) {
   const ConvShape& s = run.shape;
   const bool reads = s.kh > 0 && s.kw > 0;  // a phase of a deconvolution may have no taps
   // Steps that are not whole read beyond their pixel.
-  const bool whole_steps = s.group_ic() % elements_per_step(run.numeric) == 0;
+  const bool whole_steps = s.group_ic() % run.step_elements() == 0;
   const bool can_read_in_place = run.x_channel == run.element() &&
                                  run.x_element() == run.element() && !run.copies && whole_steps;
   // Kernel rows that are one run were packed for neighbouring pixels.
-  const bool wants_runs = !taps_join(s, run.numeric, run.fold) &&
+  const bool wants_runs = !run.is_sparse() && !taps_join(s, run.numeric, run.fold) &&
                           conv_runs(s, run.numeric, run.fold).runs == 1 && s.kw > 1;
   const int64_t bytes = s.ic * run.element();
   const bool has_runs = !wants_runs || run.x_pixel == bytes;
@@ -304,8 +304,9 @@ size_t plan_conv(ConvRun& run, int threads) {
   run.b_tap = joins ? run.shape.group_ic() / elements_per_step(run.numeric) : runs.rows;
   run.b_row = joins ? run.shape.kw * run.b_tap : runs.runs * runs.rows;
   merge_rows(run);
-  run.chained = kChainsSteps && run.numeric == Numeric::kByte;
-  run.spans = conv_spans(run.shape, run.numeric, run.fold);
+  run.chained = run.is_sparse() || (kChainsSteps && run.numeric == Numeric::kByte);
+  run.spans =
+      run.is_sparse() ? sparse_spans(run.shape) : conv_spans(run.shape, run.numeric, run.fold);
   run.planned = run.panels();
   const bool is_row =
       run.shape.oh == 1 || run.shape.kh * run.shape.kw == 0 || !joins || run.chained;

@@ -23,7 +23,28 @@ struct Form {
   int vecs;
   Numeric numeric;
   bool by_parts = false;  // of K
+  SparseIndex sparse = SparseIndex::kNone;
 };
+
+// A right factor as the filter of a 1x1 convolution.
+ConvShape shape_of(int64_t n, int64_t k) {
+  return {.ic = k, .oc = n};
+}
+SparseFilter sparse_filter(const Problem& problem, int64_t n, int64_t k) {
+  const bool transposed = attrs_of(problem).transpose_b;
+  return {
+      constant_values<int8_t>(problem.inputs[1]), 0, transposed ? k : 1, transposed ? 1 : n, 0, 0};
+}
+
+// Why the weights do not fit the sparse tile.
+std::string refuse_zeros(const Problem& problem, SparseIndex index) {
+  int64_t m, n, k;
+  if (index == SparseIndex::kNone || !matmul_extents(problem, m, n, k)) return {};
+  if (!has_sparse_kernels()) return "sparse steps need VNNI";
+  if (k < kSparseStep) return "fewer than eight rows in the right factor";
+  if (!has_values(problem.inputs[1])) return {};
+  return refuse_sparse(shape_of(n, k), sparse_filter(problem, n, k), index);
+}
 
 template <Form F>
 std::string refusal(const Problem& problem) {
@@ -40,7 +61,7 @@ std::string refusal(const Problem& problem) {
     if (!has_parts(static_cast<int64_t>(matmul_batch(problem)) * m, k, F.vecs))
       return "its panels stay in L1";
   }
-  return {};
+  return refuse_zeros(problem, F.sparse);
 }
 
 int64_t steps_of(Numeric numeric, int64_t k) {
@@ -48,14 +69,26 @@ int64_t steps_of(Numeric numeric, int64_t k) {
   return (k + per_step - 1) / per_step;
 }
 
+Panels panels_of(Numeric numeric, int64_t n, int64_t k, int max_vecs,
+                 SparseIndex sparse = SparseIndex::kNone) {
+  if (sparse != SparseIndex::kNone) return sparse_panels(shape_of(n, k), max_vecs, sparse);
+  const int64_t steps = steps_of(numeric, k);
+  return numeric == Numeric::kByte ? byte_panels(n, {1, steps}, max_vecs)
+                                   : Panels(n, steps, max_vecs);
+}
+
 template <Form F>
 double cost_us(const Problem& problem) {
   int64_t m, n, k;
   if (!matmul_extents(problem, m, n, k)) return 1e12;
   const double rows = matmul_batch(problem) * static_cast<double>(m);
-  double us = 0.15 + tile_cost_us(F.numeric, 1, static_cast<int64_t>(rows), n,
-                                  steps_of(F.numeric, k), F.vecs) /
-                         problem.threads;
+  const double tiles_us =
+      F.sparse == SparseIndex::kNone
+          ? tile_cost_us(F.numeric, 1, static_cast<int64_t>(rows), n, steps_of(F.numeric, k),
+                         F.vecs)
+          : sparse_tile_cost_us(1, static_cast<int64_t>(rows),
+                                panels_of(F.numeric, n, k, F.vecs, F.sparse), F.sparse);
+  double us = 0.15 + tiles_us / problem.threads;
   if (F.by_parts) us *= part_cost(n, k);
   const double stream_us = static_cast<double>(element_bytes(F.numeric)) * static_cast<double>(n) *
                            static_cast<double>(k) / 60e3;
@@ -73,17 +106,11 @@ ChannelLayout columns_of(const Panels& panels) {
   return {1, panels.n, panels.padded_n(), 0, panels.n};
 }
 
-Panels panels_of(Numeric numeric, int64_t n, int64_t k, int max_vecs) {
-  const int64_t steps = steps_of(numeric, k);
-  return numeric == Numeric::kByte ? byte_panels(n, {1, steps}, max_vecs)
-                                   : Panels(n, steps, max_vecs);
-}
-
-template <Numeric kNumeric>
+template <Numeric kNumeric, SparseIndex kSparse>
 size_t packed_bytes(const Problem& problem) {
   int64_t m, n, k;
   if (!matmul_extents(problem, m, n, k)) return 0;
-  const Panels panels = panels_of(kNumeric, n, k, 1);
+  const Panels panels = panels_of(kNumeric, n, k, 1, kSparse);
   const size_t epilogue = kNumeric != Numeric::kByte
                               ? 0
                               : packed_epilogue_bytes(problem, attrs_of(problem).epilogue,
@@ -143,6 +170,9 @@ void pack_bytes(const Problem& problem, const Panels& panels, int64_t k, int64_t
                                      static_cast<uint32_t>(attrs_of(problem).a_zero_point) * sum);
   }
   std::byte* weights = reinterpret_cast<std::byte*>(bias + panels.padded_n());
+  if (F.sparse != SparseIndex::kNone)
+    return pack_sparse_filter(shape_of(panels.n, k), sparse_filter(problem, panels.n, k), F.vecs,
+                              F.sparse, attrs_of(problem).a_maximum, weights);
   const std::byte* bytes = reinterpret_cast<const std::byte*>(b);
   std::byte* natural =
       new std::byte[static_cast<size_t>(panels.k * kMaxVecs * kLanes * kLaneBytes)];
@@ -156,12 +186,17 @@ void pack_bytes(const Problem& problem, const Panels& panels, int64_t k, int64_t
   delete[] natural;
 }
 
-std::string product_shares(const Problem& problem, const std::byte* packed, int vecs) {
+std::string product_shares(const Problem& problem, const std::byte* packed, int vecs,
+                           SparseIndex sparse) {
   int64_t m, n, k;
   if (!matmul_extents(problem, m, n, k)) return {};
-  const Panels panels = panels_of(Numeric::kByte, n, k, vecs);
+  const Panels panels = panels_of(Numeric::kByte, n, k, vecs, sparse);
   packed += packed_epilogue_bytes(packed) + panels.padded_n() * kLaneBytes;
   ProductShares shares;
+  if (sparse != SparseIndex::kNone) {
+    count_sparse_products(shape_of(n, k), vecs, sparse, packed, shares);
+    return "sparse " + shares.text();
+  }
   for (int64_t panel = 0; panel < panels.count(); ++panel)
     count_products(packed + panels.offset(panel) * kLaneBytes, {1, panels.k},
                    panels.vecs_of(panel) * kLanes, shares);
@@ -171,7 +206,7 @@ std::string product_shares(const Problem& problem, const std::byte* packed, int 
 template <Form F>
 std::string arithmetic(const Problem& problem, const std::byte* packed) {
   if constexpr (F.numeric == Numeric::kByte)
-    return product_shares(problem, packed, F.vecs);
+    return product_shares(problem, packed, F.vecs, F.sparse);
   else
     return {};
 }
@@ -180,7 +215,7 @@ template <Form F>
 void pack(const Problem& problem, std::byte* packed) {
   int64_t m, n, k;
   if (!matmul_extents(problem, m, n, k)) return;
-  const Panels panels = panels_of(F.numeric, n, k, F.vecs);
+  const Panels panels = panels_of(F.numeric, n, k, F.vecs, F.sparse);
   const bool transposed = attrs_of(problem).transpose_b;
   const int64_t k_stride = transposed ? 1 : n, n_stride = transposed ? k : 1;
   if (F.numeric == Numeric::kFloat)
@@ -215,6 +250,7 @@ void describe(const KernelArgs& args, MatmulRun& matmul, ConvRun& run) {
   run.x_type = args.inputs[0].type;
   run.max_vecs = F.vecs;
   run.adds_parts = F.by_parts;
+  run.sparse = F.sparse;
   run.weights = run.bias + run.panels().padded_n() * kLaneBytes;
   run.finish = matmul.finish;
 }
@@ -266,7 +302,7 @@ constexpr PreparedTactic row(const char* name) {
            .refusal = refusal<F>,
            .cost_us = cost_us<F>,
            .packed_inputs = packed_inputs<F.numeric>,
-           .packed_bytes = packed_bytes<F.numeric>,
+           .packed_bytes = packed_bytes<F.numeric, F.sparse>,
            .pack = pack<F>,
            .workspace_bytes = nullptr,
            .run = nullptr,
@@ -278,8 +314,10 @@ constexpr PreparedTactic row(const char* name) {
 #define CAMSHAFT_MATMUL_ROW(vecs, tile)                        \
   row<Form{vecs, Numeric::kFloat}>("matmul_packed_f32_" tile), \
       row<Form{vecs, Numeric::kFloat, true}>("matmul_parts_f32_" tile),
-#define CAMSHAFT_BYTE_MATMUL_ROW(vecs, tile) \
-  row<Form{vecs, Numeric::kByte}>("matmul_packed_u8i8_" tile),
+#define CAMSHAFT_BYTE_MATMUL_ROW(vecs, tile)                                                   \
+  row<Form{vecs, Numeric::kByte}>("matmul_packed_u8i8_" tile),                                 \
+      row<Form{vecs, Numeric::kByte, false, SparseIndex::kBytes}>("matmul_sparse_u8i8_" tile), \
+      row<Form{vecs, Numeric::kByte, false, SparseIndex::kBits}>("matmul_sparse_bits_u8i8_" tile),
 
 #define CAMSHAFT_BF16_MATMUL_ROW(vecs, tile) \
   row<Form{vecs, Numeric::kBf16}>("matmul_packed_bf16_" tile),

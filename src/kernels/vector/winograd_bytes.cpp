@@ -126,7 +126,7 @@ std::string refusal(const Problem& p) {
   if (std::string reason = winograd::refuse_shape(p, Numeric::kByte, s); !reason.empty())
     return reason;
   if (s.dh > 1 || s.dw > 1) return "dilated";
-  if (largest_sum(p, s) >= int64_t{1} << (31 - 2 * F::kMostShift))
+  if (has_values(p.inputs[1]) && largest_sum(p, s) >= int64_t{1} << (31 - 2 * F::kMostShift))
     return "sums may be too large to divide";
   return {};
 }

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/sparsity_outcome.h"
+
+#include <fmt/format.h>
+
+namespace camshaft::engine {
+namespace {
+
+// Why the weights themselves do not qualify; "" where they do.
+std::string refuse_weights(const WeightSparsity& weights) {
+  if (weights.weights == 0) return "no constant weights";
+  if (!weights.has_groups())
+    return fmt::format("{} input channels per filter are no group of four",
+                       weights.groups == 0 ? 0 : weights.weights / weights.groups);
+  if (weights.full_groups > 0)
+    return fmt::format("{} of {} groups of four input channels hold more than two weights",
+                       weights.full_groups, weights.groups);
+  return {};
+}
+
+void take_faster(const Candidate& candidate, std::string& name, double& us) {
+  if (us != 0 && us <= candidate.time_us) return;
+  name = candidate.tactic;
+  us = candidate.time_us;
+}
+
+}  // namespace
+
+bool is_sparse_tactic(std::string_view name) {
+  return name.find("_sparse") != std::string_view::npos;
+}
+
+SparsityOutcome sparsity_outcome(const PlanStep& step) {
+  SparsityOutcome outcome;
+  outcome.picked = is_sparse_tactic(step.tactic);
+  std::string refusal;
+  for (const Candidate& candidate : step.candidates) {
+    const bool sparse = is_sparse_tactic(candidate.tactic);
+    if (candidate.time_us > 0) {
+      take_faster(candidate, sparse ? outcome.sparse : outcome.dense,
+                  sparse ? outcome.sparse_us : outcome.dense_us);
+    } else if (sparse && refusal.empty()) {
+      refusal = candidate.refusal;
+    }
+  }
+  outcome.eligible = outcome.picked || outcome.sparse_us > 0;
+  if (outcome.picked) return outcome;
+  if (outcome.sparse_us > 0 && outcome.dense_us > 0)
+    outcome.reason = outcome.sparse_us < outcome.dense_us
+                         ? "faster alone, but not with the reformats around it"
+                         : "the dense tactic is faster";
+  else if (outcome.reason = refuse_weights(step.sparsity); outcome.reason.empty())
+    outcome.reason =
+        refusal.empty() ? "no sparse tactic was asked for or takes its types" : refusal;
+  return outcome;
+}
+
+}  // namespace camshaft::engine
