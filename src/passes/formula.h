@@ -18,8 +18,8 @@ std::optional<Expression> gather(ir::Tensor* tensor, const std::vector<ir::Tenso
 double evaluate(const ir::Program& program, const std::vector<double>& inputs);
 
 // Whether `expression` equals `formula` (of the values of `order`) on samples. Every input must be
-// in `order`; values of `order` are drawn from `low` … `high` each, and one after another from up to
-// 1e20 times as far. Samples of which the formula is NaN say nothing.
+// in `order`; values of `order` are drawn from `low` … `high` each, and one after another from up
+// to 1e20 times as far. Samples of which the formula is NaN say nothing.
 struct Variable {
   ir::Tensor* tensor;
   double low, high;
