@@ -27,11 +27,24 @@ Layer* replace_by_program(Rewriter& rewriter, std::vector<Layer*> group, Express
   return rewriter.replace(group, LayerKind::kPointWise, attrs, expression.inputs, name);
 }
 
+bool is_one(ir::Dim dim) {
+  return dim.is_known() && dim.extent() == 1;
+}
+
+// A dropped operand must not have been the one that broadcast the others.
 bool keeps_shape(const Expression& expression, const Tensor* output) {
-  // A dropped operand must not have been the one that broadcast the others.
-  size_t rank = 0;
-  for (const Tensor* input : expression.inputs) rank = std::max(rank, input->shape.size());
-  return rank == output->shape.size();
+  const size_t rank = output->shape.size();
+  std::vector<bool> spans(rank, false);
+  size_t most = 0;
+  for (const Tensor* input : expression.inputs) {
+    const size_t own = std::min(rank, input->shape.size());
+    most = std::max(most, input->shape.size());
+    for (size_t d = 0; d < own; ++d)
+      if (!is_one(input->shape[input->shape.size() - 1 - d])) spans[rank - 1 - d] = true;
+  }
+  for (size_t d = 0; d < rank; ++d)
+    if (!spans[d] && !is_one(output->shape[d])) return false;
+  return most == rank;
 }
 
 // A few instructions on codes: cheaper to repeat than to store their floats.
