@@ -222,6 +222,13 @@ std::vector<std::string> Options::all(std::string_view name) const {
   return values;
 }
 
+std::vector<std::string> Options::names(std::string_view name) const {
+  std::vector<std::string> names;
+  for (const std::string& text : all(name))
+    for (const std::string& part : split_outside_quotes(text, ',')) names.push_back(unquoted(part));
+  return names;
+}
+
 namespace {
 
 std::string help_text(const OptionRow& row) {

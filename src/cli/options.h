@@ -61,6 +61,8 @@ class Options {
   int64_t integer(std::string_view name) const;
   double number(std::string_view name) const;
   std::vector<std::string> all(std::string_view name) const;
+  // Of all values, cut at commas outside of quotes.
+  std::vector<std::string> names(std::string_view name) const;
 
   const std::vector<GivenOption>& given() const { return given_; }
   const std::vector<std::string>& positionals() const { return positionals_; }

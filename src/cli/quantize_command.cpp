@@ -60,21 +60,14 @@ const std::vector<OptionRow>& rows() {
   return kRows;
 }
 
-std::vector<std::string> name_list(const Options& options, const char* option) {
-  std::vector<std::string> names;
-  for (const std::string& text : options.all(option))
-    for (const std::string& name : split_outside_quotes(text, ',')) names.push_back(unquoted(name));
-  return names;
-}
-
 class Quantizer {
  public:
   Quantizer(const Options& options, Messages& messages)
       : options_(options), messages_(messages), model_(options.positionals()[0]) {
     placement_.per_channel = !options.has("per-tensor");
     placement_.matmul_of_activations = options.has("attention");
-    placement_.keep_float = name_list(options, "keep-float");
-    placement_.only = name_list(options, "only");
+    placement_.keep_float = options.names("keep-float");
+    placement_.only = options.names("only");
   }
 
   Status run() {

@@ -51,13 +51,6 @@ const std::vector<OptionRow>& rows() {
   return kRows;
 }
 
-std::vector<std::string> name_list(const Options& options, const char* option) {
-  std::vector<std::string> names;
-  for (const std::string& text : options.all(option))
-    for (const std::string& name : split_outside_quotes(text, ',')) names.push_back(unquoted(name));
-  return names;
-}
-
 std::string decibels(double snr) {
   return snr < 0 && snr > -2 ? "" : snr >= 999 ? "exact" : fmt::format("{:.1f}", snr);
 }
@@ -106,8 +99,8 @@ quantize::SparsifyOptions sparsify_options(const Options& options, Messages& mes
                 : method == "activation" ? ir::KeepRule::kActivation
                                          : ir::KeepRule::kMagnitude;
   result.reconstruct = options.has("reconstruct");
-  result.only = name_list(options, "layers");
-  result.exclude = name_list(options, "exclude");
+  result.only = options.names("layers");
+  result.exclude = options.names("exclude");
   if (options.has("keep-accuracy")) result.keep_snr = options.number("keep-accuracy");
   result.threads = static_cast<int>(options.integer("threads"));
   result.progress = [&messages](const char* phase, int done, int total) {
