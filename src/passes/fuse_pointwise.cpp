@@ -27,10 +27,6 @@ Layer* replace_by_program(Rewriter& rewriter, std::vector<Layer*> group, Express
   return rewriter.replace(group, LayerKind::kPointWise, attrs, expression.inputs, name);
 }
 
-bool is_one(ir::Dim dim) {
-  return dim.is_known() && dim.extent() == 1;
-}
-
 // A dropped operand must not have been the one that broadcast the others.
 bool keeps_shape(const Expression& expression, const Tensor* output) {
   const size_t rank = output->shape.size();
@@ -40,10 +36,10 @@ bool keeps_shape(const Expression& expression, const Tensor* output) {
     const size_t own = std::min(rank, input->shape.size());
     most = std::max(most, input->shape.size());
     for (size_t d = 0; d < own; ++d)
-      if (!is_one(input->shape[input->shape.size() - 1 - d])) spans[rank - 1 - d] = true;
+      if (input->shape[input->shape.size() - 1 - d] != Dim(1)) spans[rank - 1 - d] = true;
   }
   for (size_t d = 0; d < rank; ++d)
-    if (!spans[d] && !is_one(output->shape[d])) return false;
+    if (!spans[d] && output->shape[d] != Dim(1)) return false;
   return most == rank;
 }
 

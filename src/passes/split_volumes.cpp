@@ -113,7 +113,6 @@ class Split {
     ShuffleAttrs back;
     back.has_reshape = true;
     back.reshape = to;
-    layer_->outputs.resize(1);  // there are no indices
     Layer* group[] = {layer_};
     rewriter_.replace(group, LayerKind::kShuffle, back, {x}, layer_->name);
   }
