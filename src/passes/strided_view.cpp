@@ -168,12 +168,16 @@ bool stays_inside(const SliceAttrs& slice, size_t k, Dim extent) {
   return last >= 0 && last < extent.extent();
 }
 
-// Of an extent that is no number nobody knows that it stays within its axis of the root: it may run
-// on into an axis outside of it, unless the view has that one, too.
+// Where an extent of the slice or of the root is no number, nobody knows that the slice stays
+// within its axis of the root: it may run on into an axis outside of it, unless the view has that
+// one, too.
 bool may_run_over(const SliceAttrs& slice, const std::vector<Axis>& root) {
   bool leaves_axes = false;
   for (size_t k = 0; k < root.size(); ++k) {
-    if (leaves_axes && !slice.size[k].is_known() && slice.size[k] != root[k].extent) return true;
+    const bool begins = slice.start[k] == Dim(0) && slice.step[k] == 1;
+    const bool inside = begins && (slice.size[k] == root[k].extent || slice.size[k] == Dim(1));
+    const bool known = slice.size[k].is_known() && root[k].extent.is_known();
+    if (leaves_axes && !inside && !known) return true;
     leaves_axes |= !is_unit(root[k]) && slice.size[k] == Dim(1);
   }
   return false;

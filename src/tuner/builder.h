@@ -44,6 +44,9 @@ struct BuildOptions {
   // For tests: nonzero replaces all times by random numbers of this seed, so that odd tactics,
   // formats and views get their turn.
   uint64_t random_choices = 0;
+  // For tests, beside random_choices: every layer's ways to run it (tactics, each with its formats)
+  // are counted, and it has to take the one of this number, modulo how many there are; -1: free.
+  int forced_way = -1;
   engine::Verbosity verbosity = engine::Verbosity::kDetailed;
   // Phase, done, total, for a progress line; called from the building thread. Returning false
   // cancels the build.
@@ -54,6 +57,7 @@ struct BuildStatistics {
   double total_seconds = 0, graph_seconds = 0, timing_seconds = 0;
   // Times measured, found in the timing cache's file, taken over from alike layers of this build.
   int timed_tactics = 0, cache_hits = 0, reused_times = 0;
+  int most_ways = 0;  // to run a layer: how many values of forced_way differ
 };
 
 // Consumes the graph.

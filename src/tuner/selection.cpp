@@ -367,15 +367,21 @@ Status Selector::list_tactics(const Layer& layer, LayerOptions& list) {
     if (!accepted && !reason.empty() && tactic->isa == active_isa())
       list.candidates.push_back({tactic->name, "", 0, std::move(reason), false});
   }
+  // Weaker instruction sets are timed where the strongest has nothing, or when everything is.
+  const bool forced = context_.options->forced_way >= 0;
+  const bool everything =
+      context_.options->optimization_level >= 5 || context_.options->random_choices != 0;
+  decltype(by_formats) alone;
   for (auto& [formats, entries] : by_formats) {
     std::stable_sort(entries.begin(), entries.end(),
                      [](const Entry& a, const Entry& b) { return a.predicted < b.predicted; });
-    // Weaker instruction sets are timed where the strongest has nothing, or when everything is.
-    const bool everything =
-        context_.options->optimization_level >= 5 || context_.options->random_choices != 0;
     const auto is_weaker = [](const Entry& e) { return e.tactic->isa < active_isa(); };
-    if (!everything && !std::all_of(entries.begin(), entries.end(), is_weaker))
+    if ((forced || !everything) && !std::all_of(entries.begin(), entries.end(), is_weaker))
       std::erase_if(entries, is_weaker);
+    for (const Entry& entry : entries) alone.push_back({formats, {entry}});
+  }
+  if (forced) by_formats = std::move(alone);
+  for (auto& [formats, entries] : by_formats) {
     const size_t count = std::min(entries.size(), max_timed());
     // Who asks for sparse tactics wants to see the time of one.
     const auto is_sparse = [](const Entry& e) { return engine::is_sparse_tactic(e.tactic->name); };
@@ -477,6 +483,14 @@ double Selector::reference_us(const Layer& layer, const Formats& formats) {
   if (!time) return predicted;
   context_.cache->insert(key, *time);
   return *time;
+}
+
+// The one way that is forced, of all there are.
+void Selector::keep_forced(LayerOptions& list) {
+  const int way = context_.options->forced_way, count = static_cast<int>(list.options.size());
+  if (way < 0 || count == 0) return;
+  context_.statistics->most_ways = std::max(context_.statistics->most_ways, count);
+  list.options = {list.options[way % count]};
 }
 
 Status Selector::list_options(const Layer& layer, LayerOptions& list) {
@@ -620,6 +634,7 @@ Status Selector::select(ir::Graph& graph, Choices& choices) {
     const Layer& layer = *graph.layers()[k];
     CAMSHAFT_TRY(list_options(layer, options[k]));
     keep_wanted(layer, options[k]);
+    keep_forced(options[k]);
     ++depth_;
     for (const auto& body : layer.bodies) CAMSHAFT_TRY(select(*body, choices));
     --depth_;

@@ -92,6 +92,7 @@ class Selector {
   bool may_compute(const ir::Layer& layer, const kernels::Tactic& tactic) const;
   BuildOptions::LayerTypes wanted_types(const ir::Layer& layer) const;
   void keep_wanted(const ir::Layer& layer, LayerOptions& list) const;
+  void keep_forced(LayerOptions& list);
   double reformat_us(const ir::Tensor& tensor, const Formats& formats);
   // Of the reference kernel: timed where the shapes are known, else predicted.
   double reference_us(const ir::Layer& layer, const Formats& formats);

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <sstream>
 
 #include <fmt/ranges.h>
@@ -39,6 +40,8 @@ using namespace camshaft::fuzz;
 using Clock = std::chrono::steady_clock;
 
 constexpr unsigned kHangSeconds = 120;
+
+using Variants = std::function<std::vector<Variant>(uint64_t seed)>;
 
 // Seen by parent and child.
 struct Shared {
@@ -113,14 +116,14 @@ std::string quoted(std::string text) {
 }
 
 // Graphs [first, last); a line per failure, then what was covered.
-void work(uint64_t first, uint64_t last, int rounds, int pipe) {
+void work(uint64_t first, uint64_t last, const Variants& variants_of, int pipe) {
   for (uint64_t seed = first; seed < last; ++seed) {
     shared->seed = seed;
     shared->generating = true;
     alarm(kHangSeconds);
     const Case test = random_case(seed);
     shared->generating = false;
-    if (const auto failure = find_failure(test, variants_for(seed, rounds)))
+    if (const auto failure = find_failure(test, variants_of(seed)))
       send(pipe, fmt::format("fail {} {} | {}: {}\n", seed, failure->what,
                              to_string(failure->variant), quoted(failure->text)));
   }
@@ -171,12 +174,12 @@ void read_lines(const std::string& text, std::vector<Report>& failures, Counts& 
 }
 
 // Everything, chunk by chunk: what a child that crashes has covered is lost with it.
-std::vector<Report> run_all(uint64_t seed, uint64_t count, int rounds, uint64_t chunk,
-                            size_t most_failures, Counts& counts) {
+std::vector<Report> run_all(uint64_t seed, uint64_t count, const Variants& variants_of,
+                            uint64_t chunk, size_t most_failures, Counts& counts) {
   std::vector<Report> failures;
   for (uint64_t next = seed; next < seed + count && failures.size() < most_failures;) {
     const uint64_t last = std::min(next + chunk, seed + count);
-    const auto [text, status] = in_child([&](int pipe) { work(next, last, rounds, pipe); });
+    const auto [text, status] = in_child([&](int pipe) { work(next, last, variants_of, pipe); });
     read_lines(text, failures, counts);
     if (status == 0) {
       next = last;
@@ -232,11 +235,16 @@ Result<Case> read_case(const std::string& file) {
   return parse_case(text);
 }
 
-// The variant a failure text begins with, alone, then all of them.
+// The variant that fails, alone; of all ways the one.
 std::vector<Variant> failing_variants(const Case& test, const std::vector<Variant>& all,
                                       const std::string& what) {
-  for (const Variant& variant : all)
-    if (failure_of(test, {variant}, nullptr) == what) return {variant};
+  constexpr int kMostWays = 200;
+  for (Variant variant : all) {
+    if (failure_of(test, {variant}, nullptr) != what) continue;
+    if (variant.way != kAllWays) return {variant};
+    for (variant.way = 0; variant.way < kMostWays; ++variant.way)
+      if (failure_of(test, {variant}, nullptr) == what) return {variant};
+  }
   return all;
 }
 
@@ -266,7 +274,8 @@ void print_optimized(const Case& test) {
   std::printf("%s%s\n", status.message().c_str(), ir::to_text(*copy.graph, true).c_str());
 }
 
-int replay(const std::vector<std::string>& files, int rounds, bool minimizes, bool prints) {
+int replay(const std::vector<std::string>& files, const Variants& variants_of, bool minimizes,
+           bool prints) {
   int failures = 0;
   for (const std::string& file : files) {
     Result<Case> test = read_case(file);
@@ -277,7 +286,7 @@ int replay(const std::vector<std::string>& files, int rounds, bool minimizes, bo
     }
     if (prints) print_optimized(*test);
     std::string text;
-    const std::vector<Variant> variants = variants_for(1, rounds);
+    const std::vector<Variant> variants = variants_of(1);
     const std::string what = failure_of(*test, variants, &text);
     if (what.empty()) continue;
     ++failures;
@@ -295,11 +304,14 @@ int main(int argc, char** argv) {
   uint64_t seed = 1, count = 1000, chunk = 1000;
   size_t most_failures = 20;
   int rounds = 1;
-  bool minimizes = false, prints = false, shows_all = false;
+  bool minimizes = false, prints = false, shows_all = false, forces = false;
   std::vector<std::string> files;
   app.add_option("--seed", seed, "Number of the first graph");
   app.add_option("--count", count, "How many graphs");
   app.add_option("--rounds", rounds, "Engines of random choices per instruction set and graph");
+  app.add_flag("--all-ways", forces,
+               "Instead: every way to run every layer in turn, on every instruction set, with one "
+               "and two threads");
   app.add_option("--most-failures", most_failures, "Stop after these");
   app.add_flag("--minimize", minimizes, "Make every failing graph smaller and print it");
   app.add_flag("--print", prints,
@@ -307,6 +319,9 @@ int main(int argc, char** argv) {
   app.add_flag("--coverage", shows_all, "List every tactic, pass, kind and maker with its count");
   app.add_option("--replay", files, "Graphs in text form to test instead");
   CLI11_PARSE(app, argc, argv);
+  const Variants variants_of = [&](uint64_t number) {
+    return forces ? all_ways_for(number) : variants_for(number, rounds);
+  };
   mallopt(M_PERTURB, 1);  // fresh memory is 0xFE: -1.7e38 as a float
   shared = static_cast<Shared*>(
       mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
@@ -319,7 +334,7 @@ int main(int argc, char** argv) {
       else
         all.push_back(file);
     std::sort(all.begin(), all.end());
-    return replay(all, rounds, minimizes, prints);
+    return replay(all, variants_of, minimizes, prints);
   }
   if (prints) {
     for (uint64_t k = seed; k < seed + count; ++k)
@@ -329,11 +344,12 @@ int main(int argc, char** argv) {
   }
   const Clock::time_point start = Clock::now();
   Counts counts;
-  const std::vector<Report> failures = run_all(seed, count, rounds, chunk, most_failures, counts);
+  const std::vector<Report> failures =
+      run_all(seed, count, variants_of, chunk, most_failures, counts);
   const std::chrono::duration<double> seconds = Clock::now() - start;
   for (const Report& report : failures)
     if (minimizes && report.text != "while generating")
-      minimize_and_print(random_case(report.seed), variants_for(report.seed, rounds), report.what);
+      minimize_and_print(random_case(report.seed), variants_of(report.seed), report.what);
   std::printf("%llu graphs in %.1f s, %zu failures\n", static_cast<unsigned long long>(count),
               seconds.count(), failures.size());
   print_counts(counts, shows_all);

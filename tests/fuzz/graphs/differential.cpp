@@ -76,6 +76,7 @@ tuner::BuildOptions options_for(const Case& test, const Variant& variant) {
   options.random_choices = variant.choices;
   options.use_timing_cache = false;
   if (variant.bfloat16) options.reduced_types = {ir::DataType::kBFloat16};
+  options.forced_way = variant.way;
   return options;
 }
 
@@ -91,14 +92,18 @@ class Comparison {
         state_(variant.choices * 31 + static_cast<uint64_t>(variant.isa)) {}
 
   std::optional<Failure> run() {
-    tuner::BuildOptions options;
-    options.profiles = profiles_of(test_);
-    options.threads = variant_.threads;
-    options.optimization_level = 0;
-    options.random_choices = variant_.choices;
-    options.use_timing_cache = false;
-    if (variant_.bfloat16) options.reduced_types = {ir::DataType::kBFloat16};
-    auto bytes = tuner::build(clone(*test_.graph), options);
+    if (variant_.way != kAllWays) return run_engine(nullptr);
+    int ways = 1;
+    for (variant_.way = 0; variant_.way < ways; ++variant_.way)
+      if (auto failed = run_engine(&ways)) return failed;
+    return std::nullopt;
+  }
+
+ private:
+  std::optional<Failure> run_engine(int* ways) {
+    tuner::BuildStatistics statistics;
+    auto bytes = tuner::build(clone(*test_.graph), options_for(test_, variant_), &statistics);
+    if (ways) *ways = std::max(*ways, statistics.most_ways);
     if (!bytes.ok()) return failure("build", text_of(bytes.status()));
     auto engine = engine::Engine::load(bytes.value());
     if (!engine.ok()) return failure("load", text_of(engine.status()));
@@ -115,7 +120,6 @@ class Comparison {
     return std::nullopt;
   }
 
- private:
   Failure failure(std::string what, std::string text) const {
     return {std::move(what), std::move(text), variant_};
   }
@@ -188,7 +192,7 @@ class Comparison {
   }
 
   const Case& test_;
-  const Variant& variant_;
+  Variant variant_;
   std::vector<std::vector<Value>>& inputs_;
   std::vector<std::vector<Value>>& expected_;
   std::vector<Tolerance>& tolerances_;
@@ -198,9 +202,10 @@ class Comparison {
 }  // namespace
 
 std::string to_string(const Variant& variant) {
-  return fmt::format("{}, {} thread{}, choices {}{}", isa_name(variant.isa), variant.threads,
+  return fmt::format("{}, {} thread{}, choices {}{}{}", isa_name(variant.isa), variant.threads,
                      variant.threads > 1 ? "s" : "", variant.choices,
-                     variant.bfloat16 ? ", bfloat16" : "");
+                     variant.bfloat16 ? ", bfloat16" : "",
+                     variant.way >= 0 ? fmt::format(", way {}", variant.way) : "");
 }
 
 std::string plan_of(const Case& test, const Variant& variant) {
@@ -227,6 +232,16 @@ std::vector<Variant> variants_for(uint64_t seed, int rounds) {
       const auto choices = seed * 64 + static_cast<uint64_t>(round * kIsaCount + isa) + 1;
       variants.push_back({static_cast<Isa>(isa), (seed + round + isa) % 4 == 0 ? 2 : 1, choices,
                           (seed + isa) % 16 == 1});
+    }
+  return variants;
+}
+
+std::vector<Variant> all_ways_for(uint64_t seed) {
+  std::vector<Variant> variants;
+  for (int isa = static_cast<int>(cpu_info().best_isa); isa >= 0; --isa)
+    for (const int threads : {1, 2}) {
+      const auto choices = seed * 64 + static_cast<uint64_t>(isa * 2 + threads);
+      variants.push_back({static_cast<Isa>(isa), threads, choices, false, kAllWays});
     }
   return variants;
 }

@@ -17,11 +17,18 @@ struct Variant {
   int threads = 1;
   uint64_t choices = 0;  // BuildOptions::random_choices; 0: what the tuner predicts to be fastest
   bool bfloat16 = false;
+  // BuildOptions::forced_way; kAllWays: one engine after the other, as many as the layer with the
+  // most ways has.
+  int way = -1;
 };
+constexpr int kAllWays = -2;
+
 std::string to_string(const Variant& variant);
 
 // Of the graph of that number: `rounds` of random choices per instruction set.
 std::vector<Variant> variants_for(uint64_t seed, int rounds);
+// All ways to run every layer, on every instruction set, with one and with two threads.
+std::vector<Variant> all_ways_for(uint64_t seed);
 
 struct Failure {
   std::string what;  // "values", "extents", "build", "run", "oracle", "crash 11" …: the class

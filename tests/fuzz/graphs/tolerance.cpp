@@ -217,7 +217,36 @@ class Mover {
       if (tensor && (operands.size() == 1 || !is_power(layer)))
         operands.back() = moved(operands.back(), 0, 2 * unit_);
     }
-    return evaluate(layer, operands);
+    if (layer.kind != LayerKind::kPointWise) return evaluate(layer, operands);
+    ir::Layer moved;
+    moved.kind = layer.kind;
+    moved.inputs = layer.inputs;
+    moved.outputs = layer.outputs;
+    moved.attrs = with_moved_steps(layer.as<ir::PointWiseAttrs>());
+    return evaluate(moved, operands);
+  }
+
+  // The program with a rounding error after every step but the last. Toward zero, so that sines and
+  // tangents stay within the domains of their inverses.
+  ir::PointWiseAttrs with_moved_steps(ir::PointWiseAttrs attrs) {
+    ir::Program program;
+    program.num_inputs = attrs.program.num_inputs;
+    std::vector<int16_t> number;  // of a value of the old program, in the new one
+    for (int k = 0; k < program.num_inputs; ++k) number.push_back(static_cast<int16_t>(k));
+    const auto moved = [&](int16_t v) { return v < 0 ? v : number[v]; };
+    for (const ir::Instruction& code : attrs.program.code) {
+      int value =
+          ir::append(program, code.op, moved(code.a), moved(code.b), moved(code.c), code.x, code.y);
+      if (&code != &attrs.program.code.back() && code.op != ir::PointOp::kConst) {
+        const double random = static_cast<double>(ir::next_random(state_) >> 11) / 0x1p53;
+        const int factor = ir::append(program, ir::PointOp::kConst, -1, -1, -1,
+                                      static_cast<float>(1 - 4 * unit_ * random));
+        value = ir::append(program, ir::PointOp::kMul, value, factor);
+      }
+      number.push_back(static_cast<int16_t>(value));
+    }
+    attrs.program = std::move(program);
+    return attrs;
   }
 
   // Every element off by at most `distance` and `share` of itself.

@@ -4,7 +4,8 @@
 // Nearly all outputs are within 2e-5 of the largest value of the tensor, and nothing more is asked.
 // What is not is judged by the graph itself: the interpreter runs again, several times, and every
 // layer that computes in floats reads operands of which each element is off by a random share of
-// 2u of itself, and each element of its results is moved by a random share of
+// 2u of itself, every step of a pointwise program loses up to 4u of its value, and each element of
+// its results is moved by a random share of
 //     u * (8 + 2 sqrt(K)) * largest,   u = 2^-24 (2^-8 where engines may store bfloat16)
 // with K the length of the layer's sums and `largest` the largest of its results and of the
 // products they are sums of (GELU and its like: of the operand). That is what another order of
