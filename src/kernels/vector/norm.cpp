@@ -152,6 +152,12 @@ struct Channels {
   int64_t batch, channels, groups, map;
   const float *scale, *bias;
   int64_t scales = 1, biases = 1;
+  int64_t per_group() const { return channels / groups; }
+  // Groups that are lines of at least a vector, with factors per channel or none.
+  bool has_lines() const {
+    return map == 1 && per_group() >= kLanes && (scale == nullptr || scales == channels) &&
+           (bias == nullptr || biases == channels);
+  }
 };
 
 Channels channels_of(const KernelArgs& args) {
@@ -169,12 +175,29 @@ Channels channels_of(const KernelArgs& args) {
   return c;
 }
 
-void run_maps(const KernelArgs& args) {
+// Single pixels: every group is a line, in either format.
+void normalize_groups(const KernelArgs& args, const Channels& c) {
   const TensorView &x = args.inputs[0], &y = args.outputs[0];
-  if (count_of(y) == 0) return;
-  const Channels c = channels_of(args);
   const float epsilon = attrs_of(*args.layer).epsilon;
-  const int64_t per_group = c.channels / c.groups;
+  const int64_t size = c.per_group();
+  split(args.pool, c.batch * c.groups, predicted_us(args), [&](int, int64_t first, int64_t last) {
+    for (int64_t unit = first; unit < last; ++unit) {
+      const int64_t n = unit / c.groups, channel = unit % c.groups * size;
+      const float* from = x.as<const float>() + n * x.strides[0] + channel;
+      const float mean = reduce_line<AddStep>(from, size) / static_cast<float>(size);
+      normalize_line(from, size, mean,
+                     inverse_deviation(sum_squares(from, size, mean), size, epsilon),
+                     c.scale != nullptr ? c.scale + channel : nullptr,
+                     c.bias != nullptr ? c.bias + channel : nullptr,
+                     y.as<float>() + n * y.strides[0] + channel);
+    }
+  });
+}
+
+void normalize_maps(const KernelArgs& args, const Channels& c) {
+  const TensorView &x = args.inputs[0], &y = args.outputs[0];
+  const float epsilon = attrs_of(*args.layer).epsilon;
+  const int64_t per_group = c.per_group();
   split(args.pool, c.batch * c.groups, predicted_us(args), [&](int, int64_t first, int64_t last) {
     for (int64_t unit = first; unit < last; ++unit) {
       const int64_t n = unit / c.groups, channel = unit % c.groups * per_group,
@@ -191,77 +214,149 @@ void run_maps(const KernelArgs& args) {
       }
     }
   });
+}
+
+void run_maps(const KernelArgs& args) {
+  if (count_of(args.outputs[0]) == 0) return;
+  const Channels c = channels_of(args);
+  c.has_lines() ? normalize_groups(args, c) : normalize_maps(args, c);
   run_epilogue(args);
 }
 
 // --- instance and group, channel last
 // ------------------------------------------------------------------------------------------
 
-// sums[c] += (x - mean[c])² over `pixels`.
-void add_squares(const float* x, int64_t pixels, int64_t stride, int64_t channels,
-                 const float* mean, float* sums) {
-  for (int64_t c = 0; c < channels; c += kLanes) {
-    const M32 mask = first_n(static_cast<int>(channels - c < kLanes ? channels - c : kLanes));
-    const F32 m = load(mean + c, mask);
-    F32 total = zero();
-    for (int64_t p = 0; p < pixels;) {
-      F32 part = zero();
-      for (const int64_t end = p + kReductionBlock < pixels ? p + kReductionBlock : pixels; p < end;
-           ++p) {
-        const F32 v = load(x + p * stride + c, mask) - m;
-        part = fma(v, v, part);
+// sums[c] = sum of (x - mean[c])² over `pixels`, of some vectors of channels.
+template <int kVectors>
+CAMSHAFT_INLINE void square_block(const float* x, int64_t pixels, int64_t stride, const float* mean,
+                                  float* sums, M32 mask) {
+  F32 total[kVectors], m[kVectors];
+  for (int v = 0; v < kVectors; ++v) {
+    total[v] = zero();
+    m[v] = kVectors > 1 ? load(mean + v * kLanes) : load(mean, mask);
+  }
+  for (int64_t p = 0; p < pixels;) {
+    const int64_t end = p + kReductionBlock < pixels ? p + kReductionBlock : pixels;
+    F32 part[kVectors];
+    for (F32& sum : part) sum = zero();
+    for (; p < end; ++p, x += stride)
+      for (int v = 0; v < kVectors; ++v) {
+        const F32 a = (kVectors > 1 ? load(x + v * kLanes) : load(x, mask)) - m[v];
+        part[v] = fma(a, a, part[v]);
       }
-      total = total + part;
-    }
-    store(sums + c, total, mask);
+    for (int v = 0; v < kVectors; ++v) total[v] = total[v] + part[v];
+  }
+  for (int v = 0; v < kVectors; ++v)
+    kVectors > 1 ? store(sums + v * kLanes, total[v]) : store(sums, total[v], mask);
+}
+
+void sum_squares_of_columns(const float* x, int64_t pixels, int64_t stride, int64_t channels,
+                            const float* mean, float* sums) {
+  constexpr int kVectors = 4;
+  int64_t c = 0;
+  for (; c + kVectors * kLanes <= channels; c += kVectors * kLanes)
+    square_block<kVectors>(x + c, pixels, stride, mean + c, sums + c, M32());
+  for (; c < channels; c += kLanes) {
+    const M32 mask = first_n(static_cast<int>(channels - c < kLanes ? channels - c : kLanes));
+    square_block<1>(x + c, pixels, stride, mean + c, sums + c, mask);
   }
 }
 
-// Gives every channel the mean of its group.
+// y[k] = value(vectors of the channels from k on).
+template <class Value>
+CAMSHAFT_INLINE void for_channels(int64_t channels, float* y, const Value& value) {
+  for (int64_t k = 0; k < channels; k += kLanes) {
+    const M32 mask = first_n(static_cast<int>(channels - k < kLanes ? channels - k : kLanes));
+    store(y + k, value(k, mask), mask);
+  }
+}
+
+// Gives every channel the sum of its group.
 void share_in_groups(float* values, const Channels& c) {
-  const int64_t per_group = c.channels / c.groups;
+  const int64_t per_group = c.per_group();
   if (per_group == 1) return;
   for (int64_t first = 0; first < c.channels; first += per_group) {
-    float sum = 0;
-    for (int64_t k = 0; k < per_group; ++k) sum += values[first + k];
-    for (int64_t k = 0; k < per_group; ++k) values[first + k] = sum / static_cast<float>(per_group);
+    const F32 sum = set1(reduce_line<AddStep>(values + first, per_group));
+    for_channels(per_group, values + first, [&](int64_t, M32) { return sum; });
   }
 }
 
+// What an image is multiplied by and what is added, per channel: `scale` and `bias` per channel.
+void find_factors(const float* x, int64_t pixel, const Channels& c, float epsilon,
+                  const float* scale, const float* bias, float* factor, float* shift) {
+  const F32 count = set1(static_cast<float>(c.map * c.per_group())), least = set1(epsilon);
+  float* mean = shift;
+  reduce_columns<AddStep>(x, c.map, pixel, c.channels, mean, false);
+  share_in_groups(mean, c);
+  for_channels(c.channels, mean, [&](int64_t k, M32 m) { return load(mean + k, m) / count; });
+  sum_squares_of_columns(x, c.map, pixel, c.channels, mean, factor);
+  share_in_groups(factor, c);
+  for_channels(c.channels, factor, [&](int64_t k, M32 m) {
+    return load(scale + k, m) / sqrt(load(factor + k, m) / count + least);
+  });
+  for_channels(c.channels, shift, [&](int64_t k, M32 m) {
+    return fnma(load(mean + k, m), load(factor + k, m), load(bias + k, m));
+  });
+}
+
+void scale_pixels(const float* x, int64_t x_pixel, const float* factor, const float* shift,
+                  float* y, int64_t y_pixel, int64_t pixels, int64_t channels) {
+  const ir::Instruction scale_and_shift{ir::PointOp::kFma, 0, 1, 2};
+  const TileOperand operands[] = {{x, x_pixel, 1}, {factor, 0, 1}, {shift, 0, 1}};
+  run_code(&scale_and_shift, 1, 3, operands, y, y_pixel, pixels, channels);
+}
+
+// Scale and bias per channel, then two vectors for every thread.
 size_t channel_last_workspace(const KernelArgs& args) {
-  return static_cast<size_t>(2 * args.inputs[0].extents[1]) * sizeof(float);
+  return static_cast<size_t>((2 + 2 * threads_of(args)) * args.inputs[0].extents[1]) *
+         sizeof(float);
+}
+
+// `given` values as one per channel, in `room` where they are not.
+const float* per_channel(const float* given, int64_t count, int64_t channels, float otherwise,
+                         float* room) {
+  if (given != nullptr && count == channels) return given;
+  for (int64_t k = 0; k < channels; ++k) room[k] = element(given, count, k, channels, otherwise);
+  return room;
+}
+
+void normalize_pixels(const KernelArgs& args, const Channels& c) {
+  const TensorView &x = args.inputs[0], &y = args.outputs[0];
+  const float epsilon = attrs_of(*args.layer).epsilon;
+  float* room = reinterpret_cast<float*>(args.workspace);
+  const float* scale = per_channel(c.scale, c.scales, c.channels, 1, room);
+  const float* bias = per_channel(c.bias, c.biases, c.channels, 0, room + c.channels);
+  room += 2 * c.channels;
+  const int64_t x_pixel = x.strides[x.rank - 1], y_pixel = y.strides[y.rank - 1];
+  const auto image = [&](int64_t n, float* vectors) {
+    find_factors(x.as<const float>() + n * x.strides[0], x_pixel, c, epsilon, scale, bias, vectors,
+                 vectors + c.channels);
+  };
+  const auto finish = [&](int64_t n, const float* vectors, int64_t first, int64_t last) {
+    scale_pixels(x.as<const float>() + n * x.strides[0] + first * x_pixel, x_pixel, vectors,
+                 vectors + c.channels, y.as<float>() + n * y.strides[0] + first * y_pixel, y_pixel,
+                 last - first, c.channels);
+  };
+  if (c.batch >= threads_of(args))
+    return split(args.pool, c.batch, predicted_us(args),
+                 [&](int thread, int64_t first, int64_t last) {
+                   float* vectors = room + thread * 2 * c.channels;
+                   for (int64_t n = first; n < last; ++n) {
+                     image(n, vectors);
+                     finish(n, vectors, 0, c.map);
+                   }
+                 });
+  for (int64_t n = 0; n < c.batch; ++n) {
+    image(n, room);
+    split(args.pool, c.map, predicted_us(args) / static_cast<double>(c.batch),
+          [&](int, int64_t first, int64_t last) { finish(n, room, first, last); });
+  }
 }
 
 void run_channel_last(const KernelArgs& args) {
-  const TensorView &x = args.inputs[0], &y = args.outputs[0];
-  if (count_of(y) == 0) return;
+  if (count_of(args.outputs[0]) == 0) return;
   const Channels c = channels_of(args);
-  const float epsilon = attrs_of(*args.layer).epsilon;
-  float* mean = reinterpret_cast<float*>(args.workspace);
-  float* factor = mean + c.channels;
-  const int64_t x_pixel = x.strides[x.rank - 1], y_pixel = y.strides[y.rank - 1];
-  for (int64_t n = 0; n < c.batch; ++n) {
-    const float* from = x.as<const float>() + n * x.strides[0];
-    float* to = y.as<float>() + n * y.strides[0];
-    reduce_columns<AddStep>(from, c.map, x_pixel, c.channels, mean, false);
-    for (int64_t k = 0; k < c.channels; ++k) mean[k] /= static_cast<float>(c.map);
-    share_in_groups(mean, c);
-    add_squares(from, c.map, x_pixel, c.channels, mean, factor);
-    share_in_groups(factor, c);
-    for (int64_t k = 0; k < c.channels; ++k) {
-      factor[k] = inverse_deviation(factor[k], c.map, epsilon) *
-                  element(c.scale, c.scales, k, c.channels, 1);
-      mean[k] = element(c.bias, c.biases, k, c.channels, 0) - mean[k] * factor[k];
-    }
-    split(args.pool, c.map, predicted_us(args) / static_cast<double>(c.batch),
-          [&](int, int64_t first, int64_t last) {
-            const ir::Instruction scale_and_shift{ir::PointOp::kFma, 0, 1, 2};
-            const TileOperand operands[] = {
-                {from + first * x_pixel, x_pixel, 1}, {factor, 0, 1}, {mean, 0, 1}};
-            run_code(&scale_and_shift, 1, 3, operands, to + first * y_pixel, y_pixel, last - first,
-                     c.channels);
-          });
-  }
+  c.has_lines() ? normalize_groups(args, c) : normalize_pixels(args, c);
   run_epilogue(args);
 }
 

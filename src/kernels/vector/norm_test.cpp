@@ -58,8 +58,15 @@ TEST(Normalization, LayerOverSpaceRunsChannelLast) {
 
 TEST(Normalization, Maps) {
   for (const NormKind kind : {NormKind::kInstance, NormKind::kGroup})
-    for (const ir::Extents& shape :
-         {ir::Extents{2, 24, 9, 7}, {1, 66, 5, 13}, {3, 4, 100}, {1, 12, 40, 40}}) {
+    for (const ir::Extents& shape : {ir::Extents{2, 24, 9, 7},
+                                     {1, 66, 5, 13},
+                                     {3, 4, 100},
+                                     {1, 12, 40, 40},
+                                     {9, 20, 3, 2},
+                                     {1, 150, 7, 9},
+                                     {19, 96},
+                                     {3, 70, 1, 1},
+                                     {5, 6}}) {
       ir::NormalizationAttrs attrs;
       attrs.kind = kind, attrs.groups = 2, attrs.epsilon = 1e-3f;
       TestLayer layer = normalization(attrs, shape, {shape[1]}, true, true, 3);
@@ -72,6 +79,19 @@ TEST(Normalization, Maps) {
       layer.inputs.push_back({.extents = shape});
       check_layer(layer, "with an epilogue");
     }
+}
+
+// Of one factor per group, per channel of one group, and none.
+TEST(Normalization, FactorsOfGroups) {
+  for (const ir::Extents& shape : {ir::Extents{2, 96, 5, 3}, {7, 96}, {3, 12, 8}})
+    for (const int64_t given : {int64_t{1}, int64_t{3}, shape[1]})
+      for (const bool bias : {false, true}) {
+        ir::NormalizationAttrs attrs;
+        attrs.kind = NormKind::kGroup, attrs.groups = 3, attrs.epsilon = 1e-3f;
+        TestLayer layer = normalization(attrs, shape, {given}, true, bias, 2);
+        layer.strided_inputs = layer.strided_outputs = false;
+        check_layer(layer, text(shape) + " factors of " + std::to_string(given));
+      }
 }
 
 }  // namespace
