@@ -173,7 +173,7 @@ Status training_batch_normalization(GenericRule& g) {
 Status loss(GenericRule& g) {  // NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss
   Inference& f = g.f;
   CAMSHAFT_TRY(f.require(2));
-  if (f.layer.outputs.size() > 1) CAMSHAFT_TRY(g.same(0, 1));
+  CAMSHAFT_TRY(g.same(0, 1));
   if (g.text("reduction", "mean") != "none") return f.give(f.in(0).type, {});
   return f.ranked(1) ? f.give(f.in(0).type, f.shape(1)) : f.unranked(f.in(0).type);
 }

@@ -138,9 +138,9 @@ Status infer_pooling(Inference& f) {
   CAMSHAFT_TRY(f.require(1));
   const DataType type =
       is_quantized(f.in(0).type) && a.type != PoolingType::kMax ? DataType::kFloat : f.in(0).type;
-  const bool wants_indices = f.layer.outputs.size() > 1 && f.layer.outputs[1] != nullptr;
+  // Indices, wanted or not: a late step names no tensors.
   if (!f.ranked(0)) {
-    if (wants_indices) CAMSHAFT_TRY(f.unranked(DataType::kInt64, 1));
+    CAMSHAFT_TRY(f.unranked(DataType::kInt64, 1));
     return f.unranked(type);
   }
   const Shape& x = f.shape(0);
@@ -159,7 +159,7 @@ Status infer_pooling(Inference& f) {
       CAMSHAFT_TRY(
           check_positive(f, shape.back(), x[d + 2], (a.kernel[d] - 1) * a.dilation[d] + 1));
   }
-  if (wants_indices) CAMSHAFT_TRY(f.give(DataType::kInt64, shape, 1));
+  CAMSHAFT_TRY(f.give(DataType::kInt64, shape, 1));
   return f.give(type, shape);
 }
 
