@@ -96,9 +96,14 @@ const PlanTensor* bias_tensor(const Plan& plan, const PlanStep& step, const ir::
   const PlanTensor* bias = input_tensor(plan, step, 2);
   if (bias != nullptr || epilogue.empty() || !is_quantized_tensor(input_tensor(plan, step, 0)))
     return bias;
-  const ir::Instruction& first = epilogue.code.front();
-  if (first.op != PointOp::kFma || first.c < 1 || first.c >= epilogue.num_inputs) return nullptr;
-  const PlanTensor* addend = input_tensor(plan, step, static_cast<size_t>(first.c) + 2);
+  // What is known of the other operands may be computed first.
+  const auto scaling = std::find_if(
+      epilogue.code.begin(), epilogue.code.end(), [](const ir::Instruction& instruction) {
+        return instruction.op == PointOp::kFma && (instruction.a == 0 || instruction.b == 0);
+      });
+  if (scaling == epilogue.code.end() || scaling->c < 1 || scaling->c >= epilogue.num_inputs)
+    return nullptr;
+  const PlanTensor* addend = input_tensor(plan, step, static_cast<size_t>(scaling->c) + 2);
   return is_dynamic_input(addend) ? nullptr : addend;
 }
 
@@ -169,8 +174,20 @@ void add_convolution(Json& object, const Plan& plan, const PlanStep& step) {
   if (!attrs.epilogue.empty()) object["Epilogue"] = ir::to_string(attrs.epilogue);
 }
 
-void add_pooling(Json& object, const PlanStep& step) {
-  const auto& attrs = step.layer.as<ir::PoolingAttrs>();
+// Of a global one: the image, as TensorRT has it.
+ir::PoolingAttrs windowed(const Plan& plan, const PlanStep& step) {
+  ir::PoolingAttrs attrs = step.layer.as<ir::PoolingAttrs>();
+  const PlanTensor* x = input_tensor(plan, step, 0);
+  if (!attrs.global || x == nullptr || x->shape.size() < 3) return attrs;
+  for (size_t d = 2; d < x->shape.size(); ++d)
+    attrs.kernel.push_back(known_extent(x, d));
+  attrs.stride.assign(attrs.kernel.size(), 1);
+  attrs.pre_padding = attrs.post_padding = ir::Ints(attrs.kernel.size(), 0);
+  return attrs;
+}
+
+void add_pooling(Json& object, const Plan& plan, const PlanStep& step) {
+  const ir::PoolingAttrs attrs = windowed(plan, step);
   static constexpr const char* kTypes[] = {"MAX", "AVERAGE", "LP"};
   object["ParameterType"] = "Pooling";
   object["PoolingType"] = kTypes[static_cast<int>(attrs.type)];
@@ -382,7 +399,7 @@ void add_parameters(Json& object, const Plan& plan, const PlanStep& step) {
       add_convolution(object, plan, step);
       return;
     case LayerKind::kPooling:
-      add_pooling(object, step);
+      add_pooling(object, plan, step);
       return;
     case LayerKind::kPointWise:
       add_pointwise(object, step.layer.as<ir::PointWiseAttrs>().program);

@@ -206,13 +206,21 @@ Expression tidy(Expression expression, size_t kept) {
 }
 
 std::string pointwise_name(const std::vector<const Layer*>& members) {
+  const auto is_of_model = [](const Layer* member) { return !member->onnx_nodes.empty(); };
+  const bool names_all = std::none_of(members.begin(), members.end(), is_of_model);
   std::string names;
+  int named = 0;
   for (const Layer* member : members) {
+    if (!names_all && !is_of_model(member)) continue;
     std::string name = member->name;
-    if (name.starts_with("PWN(") && name.ends_with(")")) name = name.substr(4, name.size() - 5);
+    if (name.starts_with("PWN(") && name.ends_with(")")) {
+      name = name.substr(4, name.size() - 5);
+      ++named;
+    }
     names += (names.empty() ? "" : ", ") + name;
+    ++named;
   }
-  return "PWN(" + names + ")";
+  return named == 1 && members.size() > 1 ? names : "PWN(" + names + ")";
 }
 
 bool within_limits(const Expression& expression) {

@@ -35,7 +35,8 @@ Expression substitute(const Expression& outer, const ir::Tensor* value, const Ex
 // Simplified; inputs that are not used or come twice are dropped (never the first `kept` ones).
 Expression tidy(Expression expression, size_t kept = 0);
 
-// "PWN(a, b, c)" of the members' names, which may be such names themselves.
+// "PWN(a, b, c)" of the members' names, which may be such names themselves; those that the builder
+// added to the model's are left out.
 std::string pointwise_name(const std::vector<const ir::Layer*>& members);
 
 // Limits the kernels set (vector/program_tile.h has 96 values).

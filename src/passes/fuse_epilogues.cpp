@@ -106,8 +106,8 @@ bool fuse(Graph& graph, Records* records, Layer* kernel, int* edits) {
   if (fused.inputs.size() > 1) inputs.resize(kFirstExtra, nullptr);
   inputs.insert(inputs.end(), fused.inputs.begin() + 1, fused.inputs.end());
   Layer* group[] = {kernel, pointwise};
-  rewriter.replace(group, kernel->kind, kernel->attrs, inputs,
-                   kernel->name + " + " + pointwise->name);
+  const std::string rest = is_added(*pointwise, *kernel) ? "" : " + " + pointwise->name;
+  rewriter.replace(group, kernel->kind, kernel->attrs, inputs, kernel->name + rest);
   *edits += rewriter.edits();
   return true;
 }

@@ -33,6 +33,10 @@ bool makes_codes(const Layer& layer) {
   return is_product(layer) && is_quantized(layer.inputs[0]->type);
 }
 
+bool is_added(const Layer& layer, const Layer& beside) {
+  return layer.onnx_nodes.empty() && !beside.onnx_nodes.empty();
+}
+
 bool is_float_constant(const Tensor* tensor) {
   return tensor && tensor->is_constant() && tensor->type == DataType::kFloat;
 }

@@ -21,6 +21,9 @@ bool is_product(const ir::Layer& layer);
 // Such a layer of codes: its epilogue may store 8 bits.
 bool makes_codes(const ir::Layer& layer);
 
+// The builder added the layer beside one of the model's: names of fusions leave it out.
+bool is_added(const ir::Layer& layer, const ir::Layer& beside);
+
 bool is_float_constant(const ir::Tensor* tensor);
 // The value of a float constant of one element.
 std::optional<float> scalar_value(const ir::Tensor* tensor);

@@ -274,9 +274,10 @@ bool quantize(Rewriter& rewriter, Rewriter& weights_into, const Product& p) {
     log(Severity::kVerbose, "Running: ConstWeightsFusion on {}", p.w.codes->name);
     weights_into.applied(*p.layer, "Fusing " + p.w.codes->name + " with " + p.layer->name);
   }
+  const bool names_codes = constant && !is_added(*p.w.dequantizer, *p.layer);
   Layer* group[] = {p.w.dequantizer, p.x.dequantizer, p.layer};
   rewriter.replace(group, p.layer->kind, attrs, inputs,
-                   (constant ? p.w.codes->name + " + " : "") + p.layer->name);
+                   (names_codes ? p.w.codes->name + " + " : "") + p.layer->name);
   return true;
 }
 
