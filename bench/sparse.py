@@ -1,6 +1,7 @@
-"""Sparse int8 tactics beside our own dense ones on the same 2:4 weights, in turns in one process.
+"""Sparse tactics beside our own dense ones on the same weights, in turns in one process: int8 2:4, or floats with --floats.
 
     bench/sparse.py [--build build/release] [--isa avx512 avx_vnni avx2] [--threads 1 2] [--codes 127 255]
+    bench/sparse.py --floats [--kept 0.1 0.2]
 
 Per layer shape of ResNet-50, BERT-base, MobileNetV2 and YOLOv8s the fastest dense and the fastest sparse tactic; ratios above 1 are
 gains. An engine built with --sparsity=enable takes the faster of both, so ratios below 1 cost nothing but time to build.
@@ -15,9 +16,9 @@ import subprocess
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
-def measure(program, isa, threads, codes, layers, rounds):
+def measure(program, isa, options):
     environment = dict(os.environ, CAMSHAFT_ISA=isa)
-    command = [program, f"--threads={threads}", f"--largest-code={codes}", f"--rounds={rounds}", f"--layers={layers}"]
+    command = [program, *options]
     output = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
     return [json.loads(line) for line in output.splitlines()]
 
@@ -42,15 +43,22 @@ def main():
     parser.add_argument("--isa", nargs="+", default=["avx512", "avx_vnni", "avx2"])
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--codes", nargs="+", type=int, default=[127], help="the largest code of the inputs")
+    parser.add_argument("--floats", action="store_true", help="float layers instead of int8")
+    parser.add_argument("--kept", nargs="+", type=float, help="with --floats: shares of the weights that are not zero, without a pattern; else 2:4")
     parser.add_argument("--layers", default="", help="only those whose network and name contain this")
     parser.add_argument("--rounds", type=int, default=15)
     arguments = parser.parse_args()
     program = arguments.build / "bin/sparse_bench"
+    if arguments.floats:
+        kinds = [(f"floats, {f'{kept:.0%} of the weights' if kept else '2:4'}", ["--floats"] + ([f"--kept={kept}"] if kept else []))
+                 for kept in arguments.kept or [0]]
+    else:
+        kinds = [(f"codes to {codes}", [f"--largest-code={codes}"]) for codes in arguments.codes]
     for isa in arguments.isa:
         for threads in arguments.threads:
-            for codes in arguments.codes:
-                rows = measure(program, isa, threads, codes, arguments.layers, arguments.rounds)
-                report(rows, f"{isa}, {threads} thread{'s' if threads > 1 else ''}, codes to {codes}")
+            for title, options in kinds:
+                rows = measure(program, isa, [*options, f"--threads={threads}", f"--rounds={arguments.rounds}", f"--layers={arguments.layers}"])
+                report(rows, f"{isa}, {threads} thread{'s' if threads > 1 else ''}, {title}")
 
 
 if __name__ == "__main__":

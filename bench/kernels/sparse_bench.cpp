@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sparse int8 tactics beside dense ones on the same 2:4 weights: for every layer shape the fastest
-// dense and the fastest sparse tactic of this instruction set (CAMSHAFT_ISA), chosen first, then
-// timed in turns. One JSON line per layer.
+// Sparse tactics beside dense ones on the same weights, of int8 or floats, 2:4 or with any share of
+// zeros: for every layer shape the fastest dense and the fastest sparse tactic of this instruction
+// set (CAMSHAFT_ISA), chosen first, then timed in turns. One JSON line per layer.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -20,6 +20,8 @@ using Clock = std::chrono::steady_clock;
 struct Options {
   std::string layers;
   int threads = 1, largest_code = 255, rounds = 15;
+  bool floats = false;
+  double kept = 0;  // of the weights, without a pattern; 0: 2:4
 };
 
 struct Shape {
@@ -64,6 +66,8 @@ constexpr Shape kShapes[] = {
 LayerCase make_case(const Shape& s, const Options& options) {
   const auto code = static_cast<uint8_t>(options.largest_code);
   constexpr const char* kEpilogue = "v2 = mul v0 v1; v3 = relu v2";
+  constexpr const char* kRelu = "v1 = relu v0";
+  if (s.size == 0 && options.floats) return matmul_case(1, s.rows, s.oc, s.ic, true, false, kRelu);
   if (s.size == 0) return byte_matmul_case(1, s.rows, s.oc, s.ic, true, false, kEpilogue, code);
   const int64_t pad = s.kernel / 2, out = (s.size + 2 * pad - s.kernel) / s.stride + 1;
   const ConvShape shape = {.ic = s.ic,
@@ -78,6 +82,7 @@ LayerCase make_case(const Shape& s, const Options& options) {
                            .sw = s.stride,
                            .pad_top = pad,
                            .pad_left = pad};
+  if (options.floats) return conv_case(shape, kRelu);
   return byte_conv_case(shape, pad, pad, false, false, kEpilogue, code);
 }
 
@@ -104,6 +109,10 @@ double least(LayerCase& layer, double seconds) {
   return best;
 }
 
+void prune(LayerCase& layer, const Options& options) {
+  options.kept > 0 ? layer.prune_weights(options.kept) : layer.prune_weights();
+}
+
 bool is_sparse(const Tactic& tactic) {
   return std::string_view(tactic.name).find("_sparse") != std::string_view::npos;
 }
@@ -114,9 +123,10 @@ const Tactic* fastest(const Shape& shape, bool sparse, const Options& options, T
   const ir::LayerKind kind =
       shape.size == 0 ? ir::LayerKind::kMatrixMultiply : ir::LayerKind::kConvolution;
   LayerCase layer = make_case(shape, options);
-  layer.prune_weights();
+  prune(layer, options);
   for (const Tactic* tactic : tactics_for(kind)) {
     if (tactic->isa != active_isa() || is_sparse(*tactic) != sparse) continue;
+    if (tactic->precision != DataType::kUndefined) continue;  // products of 16 bits
     if (!tactic->refusal(layer.problem(*tactic, options.threads)).empty()) continue;
     layer.prepare(*tactic, &pool);
     const double time = least(layer, 0.004);
@@ -132,8 +142,8 @@ void compare(const Shape& shape, const Options& options, ThreadPool& pool) {
   const Tactic* sparse = fastest(shape, true, options, pool);
   if (!dense || !sparse) return;
   LayerCase dense_case = make_case(shape, options), sparse_case = make_case(shape, options);
-  dense_case.prune_weights();
-  sparse_case.prune_weights();
+  prune(dense_case, options);
+  prune(sparse_case, options);
   dense_case.prepare(*dense, &pool);
   sparse_case.prepare(*sparse, &pool);
   std::vector<double> ratios;
@@ -157,13 +167,17 @@ void compare(const Shape& shape, const Options& options, ThreadPool& pool) {
 
 int run(int argc, char** argv) {
   Options options;
-  CLI::App app("sparse int8 tactics beside dense ones on the same 2:4 weights");
+  CLI::App app("sparse tactics beside dense ones on the same weights");
   app.add_option("--layers", options.layers, "only networks and layers whose name contains this");
   app.add_option("--threads", options.threads, "threads");
   app.add_option("--rounds", options.rounds, "turns of both")->check(CLI::Range(1, 1000));
   app.add_option("--largest-code", options.largest_code,
                  "of the uint8 inputs: 127 as after a ReLU in a symmetric network")
       ->check(CLI::Range(1, 255));
+  CLI::Option* floats = app.add_flag("--floats", options.floats, "float layers instead of int8");
+  app.add_option("--kept", options.kept, "share of the weights that are not zero; else 2:4")
+      ->check(CLI::Range(0.0, 1.0))
+      ->needs(floats);
   CLI11_PARSE(app, argc, argv);
   ThreadPool pool(options.threads);
   for (const Shape& shape : kShapes) {

@@ -39,7 +39,7 @@ struct LayerSparsity {
   int64_t nonzeros = 0;
   int64_t groups = 0;        // of four neighbouring input channels
   int64_t full_groups = 0;   // of those, with more than two weights that are not zero
-  std::string pattern;       // "2:4", or "" where a group is full
+  std::string pattern;       // "2:4"; "unstructured": other zeros, half of the weights or more; ""
   bool eligible = false;     // a sparse tactic takes it
   bool picked = false;       // and runs it
   double dense_time_us = 0;  // the fastest dense and sparse tactics while building; 0: not timed

@@ -33,7 +33,9 @@ std::string verdict(const ir::Tensor& weights, const ir::SparsityCount& count) {
   const std::string misses =
       fmt::format("{} of {} groups are full; {} weights ({:.1f} %) too many", count.full_groups,
                   count.groups, count.excess, percent(count.excess, count.weights));
-  return count.is_4_8() ? "4:8; for 2:4 " + misses : misses;
+  if (count.is_4_8()) return "4:8; for 2:4 " + misses;
+  const bool is_list = weights.type == ir::DataType::kFloat && 2 * count.nonzeros <= count.weights;
+  return is_list ? "unstructured; for 2:4 " + misses : misses;
 }
 
 void add_layer(const ir::Layer& layer, Table& table, Totals& totals) {
@@ -57,7 +59,8 @@ void add_layer(const ir::Layer& layer, Table& table, Totals& totals) {
   totals.weights += count->weights;
   totals.nonzeros += count->nonzeros;
   const std::string text = verdict(*weights.constant, *count);
-  totals.eligible += text.starts_with("2:4") || text.starts_with("4:8");
+  totals.eligible += text.starts_with("2:4") || text.starts_with("4:8") ||
+                     text.starts_with("unstructured");
   table.add({layer.name, kind, shape, share(count->nonzeros, count->weights), text},
             count->has_groups() ? Style::kPlain : Style::kDim);
 }
@@ -114,7 +117,7 @@ void print_engine_sparsity(const Inspector& inspector) {
                                       : Style::kPlain);
   }
   fmt::print("{}", table.text());
-  fmt::print("\n{} layers with constant weights, {} of them 2:4, {} run sparse\n", layers, sparse,
+  fmt::print("\n{} layers with constant weights, {} of them sparse, {} run so\n", layers, sparse,
              picked);
 }
 

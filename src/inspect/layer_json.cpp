@@ -86,8 +86,17 @@ const char* arithmetic_suffix(const LayerInfo& layer) {
   }
 }
 
-// Real multiply-adds are those that run: sparse tactics skip half, zeros in dense ones are
-// multiplied.
+// Those that run: sparse tactics of bytes skip half, those of floats all zeros; dense ones multiply
+// them.
+int64_t real_macs(const LayerInfo& layer) {
+  const LayerSparsity& zeros = layer.sparsity;
+  if (!zeros.picked) return static_cast<int64_t>(layer.macs);
+  const bool skips_all = layer.tactic.ends_with("_f32");
+  return static_cast<int64_t>(layer.macs * (skips_all ? static_cast<double>(zeros.nonzeros) /
+                                                            static_cast<double>(zeros.weights)
+                                                      : 0.5));
+}
+
 void add_sparsity(Json& object, const LayerInfo& layer) {
   const LayerSparsity& zeros = layer.sparsity;
   if (zeros.weights == 0) return;
@@ -102,7 +111,7 @@ void add_sparsity(Json& object, const LayerInfo& layer) {
   sparsity["SparseTactic"] = zeros.picked ? 1 : 0;
   if (layer.macs > 0) {
     sparsity["EffectiveMACs"] = static_cast<int64_t>(layer.macs);
-    sparsity["RealMACs"] = static_cast<int64_t>(zeros.picked ? layer.macs / 2 : layer.macs);
+    sparsity["RealMACs"] = real_macs(layer);
   }
   if (zeros.dense_time_us > 0) sparsity["DenseTimeUs"] = rounded(zeros.dense_time_us);
   if (zeros.sparse_time_us > 0) sparsity["SparseTimeUs"] = rounded(zeros.sparse_time_us);
@@ -262,7 +271,7 @@ Json layer_object(const engine::Engine& engine, const LayerInfo& layer, Wording 
   object["StreamId"] = 0;
   object["Metadata"] = metadata(layer);
   if (layer.sparsity.weights > 0 && !object.contains("HasSparseWeights"))
-    object["HasSparseWeights"] = layer.sparsity.pattern.empty() ? 0 : 1;
+    object["HasSparseWeights"] = layer.sparsity.pattern == "2:4" ? 1 : 0;
   add_extra_keys(object, engine, layer);
   if (!step.bodies.empty()) object["Bodies"] = bodies_json(step);
   return object;

@@ -110,6 +110,11 @@ void add_traffic(LayerInfo& info, const Plan& plan, const PlanStep& step,
   }
 }
 
+std::string pattern_of(const engine::WeightSparsity& zeros) {
+  if (zeros.is_2_4()) return "2:4";
+  return zeros.weights > 0 && 2 * zeros.nonzeros <= zeros.weights ? "unstructured" : "";
+}
+
 LayerSparsity describe_sparsity(const PlanStep& step) {
   const engine::WeightSparsity& zeros = step.sparsity;
   const engine::SparsityOutcome outcome = engine::sparsity_outcome(step);
@@ -117,7 +122,7 @@ LayerSparsity describe_sparsity(const PlanStep& step) {
           .nonzeros = zeros.nonzeros,
           .groups = zeros.groups,
           .full_groups = zeros.full_groups,
-          .pattern = zeros.is_2_4() ? "2:4" : "",
+          .pattern = pattern_of(zeros),
           .eligible = outcome.eligible,
           .picked = outcome.picked,
           .dense_time_us = outcome.dense_us,

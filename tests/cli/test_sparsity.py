@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """--sparsity, camshaft sparsify and camshaft inspect --sparsity end to end, on a residual block of ResNet-18's kind."""
 import json
+import os
+import pathlib
 import re
+import subprocess
+import sys
 
+import conftest
 import numpy as np
 import pytest
 import tiny_onnx as onnx
@@ -72,6 +77,49 @@ def test_the_seeds_command_line(camexec, block_file, tmp_path):
         assert ratio == (2 if layer["Sparsity"]["SparseTactic"] else 1)
 
 
+SHARED = pathlib.Path(os.environ.get("CAMSHAFT_SHARED", conftest.ROOT.parent / "shared"))
+CASK = {"CaskConvolution": "Convolution", "CaskConvActPool": "Convolution", "CaskPooling": "Pooling"}
+
+
+def seed_layers():
+    """The layer information TensorRT gave for seed 000's second build."""
+    files = sorted((SHARED / "seeds").glob("000_*.txt"))
+    if not files:
+        pytest.skip("needs ../shared/seeds")
+    text = files[0].read_text()
+    return json.JSONDecoder().raw_decode(text[text.index('{"Layers": [{'):])[0]["Layers"]
+
+
+def test_seed_000_key_by_key(camexec, tmp_path):
+    """Every layer TensorRT reports is found by its ONNX nodes, and says all that TensorRT's says."""
+    wanted = seed_layers()
+    made = subprocess.run([sys.executable, SHARED / "tools/gen_seed_models.py", tmp_path, "resnet18_v1"], capture_output=True, text=True)
+    if "No module named" in made.stderr:
+        pytest.skip("gen_seed_models.py needs onnx")
+    result = camexec("--onnx=resnet18_v1.onnx", "--fp16", "--int8", "--sparsity=force", "--saveEngine=r.engine", "--exportProfile=p.txt",
+                     "--exportLayerInfo=r.json", "--profilingVerbosity=detailed", *QUICK)
+    assert result.code == 0, result.err
+    layers = layers_of(tmp_path / "r.json")
+    for theirs in wanted:
+        if theirs["LayerType"] not in CASK or "dense0" in theirs["Name"]:
+            continue  # reformats differ, and a convolution of one pixel is a matrix product here
+        # What lies between two convolutions there does so here: `resnetv15_pool0_fwd` is a layer of its own.
+        nodes = [node for node in theirs["Name"].split(" + ") if "pool0" not in node]
+        found = [layer for layer in layers if layer["Metadata"].split("\x1e")[0] == f"[ONNX Layer: {nodes[0]}]"]
+        assert len(found) == 1, theirs["Name"]
+        ours = found[0]
+        assert ours["Metadata"] == "\x1e".join(f"[ONNX Layer: {node}]" for node in nodes)
+        assert ours["LayerType"] == CASK[theirs["LayerType"]]
+        if theirs["LayerType"] == "CaskConvActPool":
+            continue  # its keys are those of two layers, with prefixes
+        assert [key for key in theirs if key not in ours] == []
+        same = {key for key in theirs if key not in ("LayerType", "Inputs", "Outputs", "TacticName", "TacticValue", "Metadata", "Name")}
+        assert {key: ours[key] for key in same} == {key: theirs[key] for key in same}, theirs["Name"]
+        for side in ("Inputs", "Outputs"):
+            assert [key for key in theirs[side][0] if key not in ours[side][0]] == []
+            assert ours[side][0]["Dimensions"] == theirs[side][0]["Dimensions"]
+
+
 def test_enable_leaves_weights_as_they_are(camexec, block_file, tmp_path):
     plain = camexec(f"--onnx={block_file}", "--exportOutput=d.json", *QUICK)
     enabled = camexec(f"--onnx={block_file}", "--sparsity=enable", "--exportOutput=e.json", "--exportLayerInfo=e_layers.json", *QUICK)
@@ -99,7 +147,36 @@ def test_sparsify_by_magnitude(camshaft, block_file, tmp_path):
     built = camshaft("build", "s.onnx", "--sparsity", "enable", "-o", "s.engine")
     assert built.code == 0, built.err
     engine = camshaft("inspect", "s.engine", "--sparsity")
-    assert re.search(r"4 layers with constant weights, 4 of them 2:4", engine.out), engine.out
+    assert re.search(r"4 layers with constant weights, 4 of them sparse", engine.out), engine.out
+
+
+def test_unstructured_zeros_of_floats(camexec, camshaft, tmp_path):
+    """Four of five weights are zero, anywhere: lists of the others are timed, and give the numbers dense tactics give."""
+    rng = np.random.default_rng(9)
+    inits = []
+    nodes = [conv("x", "c0", "conv0", rng, 64, 96, 1, inits), onnx.node("Relu", ["c0"], ["r0"], "relu0"),
+             conv("r0", "y", "conv1", rng, 96, 64, 3, inits)]
+    for k in (0, 2):
+        w = (rng.standard_normal((96, 64, 1, 1) if k == 0 else (64, 96, 3, 3)) / 16).astype(np.float32)
+        inits[k] = onnx.tensor(("conv0_w", "conv1_w")[k // 2], np.where(rng.random(w.shape) < 0.8, np.float32(0), w))
+    (tmp_path / "u.onnx").write_bytes(onnx.model(nodes, [onnx.value_info("x", [1, 64, 20, 20])],
+                                                 [onnx.value_info("y", [1, 64, 20, 20])], inits))
+    listed = camshaft("inspect", "u.onnx", "--sparsity")
+    assert listed.out.count("unstructured; for 2:4") == 2 and "2 of 2 layers are eligible" in listed.out, listed.out
+    np.save(tmp_path / "x.npy", rng.standard_normal((1, 64, 20, 20)).astype(np.float32))
+    outputs = []
+    for mode in ("disable", "enable"):
+        result = camexec("--onnx=u.onnx", f"--sparsity={mode}", "--loadInputs=x:x.npy", f"--exportOutput={mode}.json",
+                         f"--exportLayerInfo={mode}_layers.json", *QUICK)
+        assert result.code == 0, result.err
+        outputs.append(np.array(json.loads((tmp_path / f"{mode}.json").read_text())[0]["values"], np.float64))
+    assert np.abs(outputs[0] - outputs[1]).max() < 1e-4 * np.abs(outputs[0]).max()
+    layers = [layer for layer in layers_of(tmp_path / "enable_layers.json") if layer["LayerType"] == "Convolution"]
+    assert [layer["Sparsity"]["Pattern"] for layer in layers] == ["unstructured"] * 2
+    for layer in layers:
+        assert layer["HasSparseWeights"] == 0 and layer["Sparsity"]["SparseTimeUs"] > 0
+        if layer["Sparsity"]["SparseTactic"]:
+            assert layer["Sparsity"]["RealMACs"] == pytest.approx(0.2 * layer["Sparsity"]["EffectiveMACs"], rel=0.1)
 
 
 def snr(text):

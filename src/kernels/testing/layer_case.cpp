@@ -2,6 +2,7 @@
 #include "kernels/testing/layer_case.h"
 
 #include <cstdint>
+#include <random>
 
 #include "ir/sparsity.h"
 
@@ -82,6 +83,14 @@ void LayerCase::prune_weights() {
                 ir::KeepRule::kMagnitude);
 }
 
+void LayerCase::prune_weights(double share) {
+  std::mt19937 random(1);
+  const auto kept = static_cast<uint32_t>(share * 4294967295.0);
+  float* weights = reinterpret_cast<float*>(data_[1].data());
+  for (size_t k = 0; k < data_[1].size() / sizeof(float); ++k)
+    if (random() > kept) weights[k] = 0;
+}
+
 Problem LayerCase::problem(const Tactic& tactic, int threads) const {
   Problem problem;
   problem.layer = &layer_;
@@ -124,6 +133,20 @@ LayerCase matmul_case(int64_t batch, int64_t m, int64_t n, int64_t k, bool const
                     {transpose_b ? batched(n, k) : batched(k, n), constant},
                     {{n}, true, constant}},
                    {batched(m, n)});
+}
+
+LayerCase conv_case(const ConvShape& s, const std::string& epilogue) {
+  ir::ConvolutionAttrs attrs;
+  attrs.kernel = {s.kh, s.kw};
+  attrs.stride = {s.sh, s.sw};
+  attrs.dilation = {s.dh, s.dw};
+  attrs.pre_padding = attrs.post_padding = {s.pad_top, s.pad_left};
+  attrs.groups = s.groups;
+  if (!epilogue.empty()) attrs.epilogue = ir::parse_program(1, epilogue).value();
+  return LayerCase(
+      ir::LayerKind::kConvolution, attrs,
+      {{{s.batch, s.ic, s.ih, s.iw}}, {{s.oc, s.group_ic(), s.kh, s.kw}, true}, {{s.oc}, true}},
+      {{s.batch, s.oc, s.oh, s.ow}});
 }
 
 LayerCase byte_matmul_case(int64_t batch, int64_t m, int64_t n, int64_t k, bool constant,

@@ -25,6 +25,8 @@ class LayerCase {
 
   // Weights (input 1) become 2:4 by magnitude.
   void prune_weights();
+  // All but `share` of float weights become zeros, without a pattern.
+  void prune_weights(double share);
   Problem problem(const Tactic& tactic, int threads) const;
   void prepare(const Tactic& tactic, ThreadPool* pool);
   void run() { static_cast<void>(kernel_.run()); }
@@ -44,6 +46,8 @@ class LayerCase {
 // A matrix product of `batch` m x k by k x n matrices.
 LayerCase matmul_case(int64_t batch, int64_t m, int64_t n, int64_t k, bool constant,
                       bool transpose_b, const std::string& epilogue = {});
+// A convolution of floats that pads equally on both sides, with bias.
+LayerCase conv_case(const ConvShape& shape, const std::string& epilogue = {});
 // The same of uint8 (of codes up to `largest_code`) by int8 (or, where b is not constant, uint8),
 // and a convolution of uint8 by int8; uint8 results. The epilogue's input 1 is a multiplier per
 // channel; input 2 of a convolution with a residual is uint8 of the output's shape.

@@ -133,6 +133,9 @@ struct ConvRun {
 bool has_parts(int64_t rows, int64_t k, int vecs);
 double part_cost(int64_t n, int64_t k);
 
+// A 1x1 convolution over dense rows is one long row per image; images join too when all operands
+// allow it.
+void merge_rows(ConvRun& run);
 // Decides blocks, order and the split over `threads`. Gives the workspace it wants.
 size_t plan_conv(ConvRun& run, int threads);
 // Makes the tables of a planned convolution, for all its runs.

@@ -17,33 +17,6 @@ bool all_sources(const TileFinish& finish, const Predicate& holds) {
   return !finish.has_initial || holds(finish.initial);
 }
 
-// A 1x1 convolution over dense rows is one long row per image; images join too when all operands
-// allow it.
-void merge_rows(ConvRun& run) {
-  ConvShape& s = run.shape;
-  const TileOutput& out = run.finish.out;
-  const bool pointwise = s.kh == 1 && s.kw == 1 && s.sh == 1 && s.sw == 1 && s.oh == s.ih &&
-                         s.ow == s.iw && s.pad_top == 0 && s.pad_left == 0;
-  if (!pointwise) return;
-  if (s.oh > 1) {
-    const bool joins =
-        run.x_row == s.iw * run.x_pixel && out.row == s.ow * out.pixel &&
-        all_sources(run.finish, [&s](const TileSource& t) { return t.row == s.ow * t.pixel; });
-    if (!joins) return;
-  }
-  const int64_t pixels = s.oh * s.ow;
-  s.oh = s.ih = 1;
-  s.ow = s.iw = pixels;
-  if (s.batch == 1) return;
-  const bool joins = run.x_image == pixels * run.x_pixel && out.image == pixels * out.pixel &&
-                     all_sources(run.finish, [pixels](const TileSource& t) {
-                       return t.image == pixels * t.pixel;
-                     });
-  if (!joins) return;
-  s.ow = s.iw = pixels * s.batch;
-  s.batch = 1;
-}
-
 constexpr int64_t kSlack =
     64;  // between rows of copies: tiles read a few bytes more than a row has
 
@@ -296,6 +269,31 @@ bool copies_parts(const ConvRun& run) {
   const ConvShape& s = run.shape;
   return run.adds_parts && run.copies && s.kh * s.kw == 1 && s.groups == 1 &&
          run.x_channel == run.element() && !conv_needs_copy(s, false);
+}
+
+void merge_rows(ConvRun& run) {
+  ConvShape& s = run.shape;
+  const TileOutput& out = run.finish.out;
+  const bool pointwise = s.kh == 1 && s.kw == 1 && s.sh == 1 && s.sw == 1 && s.oh == s.ih &&
+                         s.ow == s.iw && s.pad_top == 0 && s.pad_left == 0;
+  if (!pointwise) return;
+  if (s.oh > 1) {
+    const bool joins =
+        run.x_row == s.iw * run.x_pixel && out.row == s.ow * out.pixel &&
+        all_sources(run.finish, [&s](const TileSource& t) { return t.row == s.ow * t.pixel; });
+    if (!joins) return;
+  }
+  const int64_t pixels = s.oh * s.ow;
+  s.oh = s.ih = 1;
+  s.ow = s.iw = pixels;
+  if (s.batch == 1) return;
+  const bool joins = run.x_image == pixels * run.x_pixel && out.image == pixels * out.pixel &&
+                     all_sources(run.finish, [pixels](const TileSource& t) {
+                       return t.image == pixels * t.pixel;
+                     });
+  if (!joins) return;
+  s.ow = s.iw = pixels * s.batch;
+  s.batch = 1;
 }
 
 size_t plan_conv(ConvRun& run, int threads) {

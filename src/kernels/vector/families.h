@@ -42,6 +42,7 @@
   P(shuffle)                           \
   X(slice)                             \
   X(softmax)                           \
+  P(sparse_floats)                     \
   X(trees)                             \
   P(winograd)                          \
   P(winograd_bytes)

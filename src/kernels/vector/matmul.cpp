@@ -118,22 +118,11 @@ size_t packed_bytes(const Problem& problem) {
   return epilogue + static_cast<size_t>((panels.padded_n() + panels.lanes()) * kLaneBytes);
 }
 
-// Input 2 per column, or zeros.
-template <class T>
-void pack_bias(const Problem& problem, const Panels& panels, T* bias) {
-  for (int64_t col = 0; col < panels.padded_n(); ++col) bias[col] = 0;
-  if (!has_packed_bias(problem)) return;
-  const ProblemTensor& values = problem.inputs[2];
-  const bool scalar = values.extents.empty() || values.extents.back() == 1;
-  for (int64_t col = 0; col < panels.n; ++col)
-    bias[col] = constant_values<T>(values)[scalar ? 0 : col];
-}
-
 template <Form F>
 void pack_pairs(const Problem& problem, const Panels& panels, int64_t k, int64_t k_stride,
                 int64_t n_stride, std::byte* packed) {
   float* bias = reinterpret_cast<float*>(packed);
-  pack_bias(problem, panels, bias);
+  pack_column_bias(problem, panels.padded_n(), bias);
   const float* b = constant_floats(problem.inputs[1]);
   for (int64_t panel = 0; panel < panels.count(); ++panel)
     pack_pair_panel(b + panels.first_col(panel) * n_stride, k_stride, n_stride, k,
@@ -145,7 +134,7 @@ template <Form F>
 void pack_floats(const Problem& problem, const Panels& panels, int64_t k_stride, int64_t n_stride,
                  std::byte* packed) {
   float* bias = reinterpret_cast<float*>(packed);
-  pack_bias(problem, panels, bias);
+  pack_column_bias(problem, panels.padded_n(), bias);
   const float* b = constant_floats(problem.inputs[1]);
   for (int64_t panel = 0; panel < panels.count(); ++panel)
     pack_panel(b + panels.first_col(panel) * n_stride, k_stride, n_stride, panels.k,
@@ -160,7 +149,7 @@ void pack_bytes(const Problem& problem, const Panels& panels, int64_t k, int64_t
                 packed);
   packed += packed_epilogue_bytes(packed);
   int32_t* bias = reinterpret_cast<int32_t*>(packed);
-  pack_bias(problem, panels, bias);
+  pack_column_bias(problem, panels.padded_n(), bias);
   const int8_t* b = constant_values<int8_t>(problem.inputs[1]);
   for (int64_t col = 0; col < panels.n; ++col) {
     uint32_t sum = 0;  // wraps, as the accumulators do
@@ -235,24 +224,11 @@ void describe(const KernelArgs& args, MatmulRun& matmul, ConvRun& run) {
     matmul.finish.has_initial = true;
     matmul.finish.initial = matrix_source(args.inputs[2], args.outputs[0]);
   }
-  run.shape = {.batch = matmul.images,
-               .ic = matmul.k,
-               .ih = matmul.rows,
-               .iw = matmul.m,
-               .oc = matmul.n,
-               .oh = matmul.rows,
-               .ow = matmul.m};
-  run.x = matmul.a.data;
-  run.x_image = matmul.a.image;
-  run.x_row = matmul.a.row;
-  run.x_pixel = matmul.a.m;
-  run.x_channel = matmul.a.k;
-  run.x_type = args.inputs[0].type;
+  set_conv(args, matmul, run);
   run.max_vecs = F.vecs;
   run.adds_parts = F.by_parts;
   run.sparse = F.sparse;
   run.weights = run.bias + run.panels().padded_n() * kLaneBytes;
-  run.finish = matmul.finish;
 }
 
 // Batches of more than two dimensions: one convolution after another.

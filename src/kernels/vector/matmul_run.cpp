@@ -91,6 +91,23 @@ void set_matmul(const KernelArgs& args, const std::byte* packed, MatmulRun& run)
   out.pixel = inner_stride(y, 1) * out.channel();
 }
 
+void set_conv(const KernelArgs& args, const MatmulRun& matmul, ConvRun& run) {
+  run.shape = {.batch = matmul.images,
+               .ic = matmul.k,
+               .ih = matmul.rows,
+               .iw = matmul.m,
+               .oc = matmul.n,
+               .oh = matmul.rows,
+               .ow = matmul.m};
+  run.x = matmul.a.data;
+  run.x_image = matmul.a.image;
+  run.x_row = matmul.a.row;
+  run.x_pixel = matmul.a.m;
+  run.x_channel = matmul.a.k;
+  run.x_type = args.inputs[0].type;
+  run.finish = matmul.finish;
+}
+
 void move_outer(const KernelArgs& args, int64_t outer, MatmulRun& run) {
   const TensorView& y = args.outputs[0];
   const auto moved = [&y, outer](const TensorView& view, int64_t size) {

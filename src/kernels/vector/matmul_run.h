@@ -3,7 +3,7 @@
 // row), the rest an outer loop.
 #pragma once
 
-#include "kernels/vector/tile_finish.h"
+#include "kernels/vector/conv_gemm.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
@@ -32,6 +32,8 @@ double matmul_batch(const Problem& problem);
 // Fills everything but the bias. Views of rank 1 are refused before.
 // `packed`: the epilogue of bytes.
 void set_matmul(const KernelArgs& args, const std::byte* packed, MatmulRun& run);
+// As a 1x1 convolution whose pixels are the rows of A: shape, tensors, epilogue.
+void set_conv(const KernelArgs& args, const MatmulRun& matmul, ConvRun& run);
 // Moves data pointers to batch item `outer` of the dimensions before the last two batch dimensions.
 void move_outer(const KernelArgs& args, int64_t outer, MatmulRun& run);
 
@@ -41,5 +43,15 @@ std::string refuse_matmul(const Problem& problem, Numeric numeric);
 const char* refuse_packing(const Problem& problem);
 // Input 2 when it is the same for every row: a constant per column that can be packed.
 bool has_packed_bias(const Problem& problem);
+// That input per column, or zeros; `padded`: so many values.
+template <class T>
+void pack_column_bias(const Problem& problem, int64_t padded, T* bias) {
+  for (int64_t col = 0; col < padded; ++col) bias[col] = 0;
+  if (!has_packed_bias(problem)) return;
+  const ProblemTensor& values = problem.inputs[2];
+  const bool scalar = values.extents.empty() || values.extents.back() == 1;
+  for (int64_t col = 0; col < problem.outputs[0].extents.back(); ++col)
+    bias[col] = constant_values<T>(values)[scalar ? 0 : col];
+}
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

@@ -112,6 +112,12 @@ void set_packed(const std::byte* packed, TileFinish& finish) {
   if (packed) read_record(packed, finish.codes);
 }
 
+void set_program(TileFinish& finish) {
+  if (finish.program->empty() || finish.epilogue.kind == EpilogueKind::kProgram) return;
+  finish.epilogue = {EpilogueKind::kProgram, -__builtin_inff(), __builtin_inff(), 0};
+  set_registers(finish);
+}
+
 void set_epilogue(const ir::Program& program, std::span<const TensorView> inputs,
                   size_t first_operand, const TensorView& output,
                   TileSource (*source)(const TensorView&, const TensorView&),

@@ -80,6 +80,8 @@ void set_epilogue(const ir::Program& program, std::span<const TensorView> inputs
                   size_t first_operand, const TensorView& output,
                   TileSource (*source)(const TensorView&, const TensorView&),
                   const std::byte* packed, TileFinish& finish);
+// Takes the whole epilogue for a program to run on stored tiles: for kernels that do none of it.
+void set_program(TileFinish& finish);
 
 // A tile's pixels: `pixels` of them from column `col` of row `row`.
 struct TilePlace {
