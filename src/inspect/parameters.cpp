@@ -179,8 +179,7 @@ ir::PoolingAttrs windowed(const Plan& plan, const PlanStep& step) {
   ir::PoolingAttrs attrs = step.layer.as<ir::PoolingAttrs>();
   const PlanTensor* x = input_tensor(plan, step, 0);
   if (!attrs.global || x == nullptr || x->shape.size() < 3) return attrs;
-  for (size_t d = 2; d < x->shape.size(); ++d)
-    attrs.kernel.push_back(known_extent(x, d));
+  for (size_t d = 2; d < x->shape.size(); ++d) attrs.kernel.push_back(known_extent(x, d));
   attrs.stride.assign(attrs.kernel.size(), 1);
   attrs.pre_padding = attrs.post_padding = ir::Ints(attrs.kernel.size(), 0);
   return attrs;
