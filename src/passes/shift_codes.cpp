@@ -127,6 +127,13 @@ int take_zero_point(Program& program) {
   return zero_point;
 }
 
+// Where moves cancel each other, nothing is left: an epilogue may be empty, a layer's program not.
+void set_program(Layer& layer, Program program, DataType type) {
+  if (program.empty() && layer.kind == LayerKind::kPointWise)
+    append(program, PointOp::kIdentity, 0);
+  *program_of(layer) = without_saturation(std::move(program), type);
+}
+
 // `range`: of the codes as they were.
 void shift_result(Layer& layer, CodeRange range, int shift) {
   const CodeRange all = code_range(DataType::kUInt8);
@@ -142,7 +149,7 @@ void shift_result(Layer& layer, CodeRange range, int shift) {
     append(program, PointOp::kAdd, rounded,
            append(program, PointOp::kConst, -1, -1, -1, static_cast<float>(zero_point + shift)));
   }
-  program = without_saturation(simplify(program), DataType::kUInt8);
+  set_program(layer, simplify(program), DataType::kUInt8);
   if (auto* a = std::get_if<PointWiseAttrs>(&layer.attrs)) a->type = DataType::kUInt8;
   if (auto* a = std::get_if<ConvolutionAttrs>(&layer.attrs)) a->type = DataType::kUInt8;
   if (auto* a = std::get_if<MatrixMultiplyAttrs>(&layer.attrs)) a->type = DataType::kUInt8;
@@ -183,11 +190,9 @@ void shift_reader(Rewriter& rewriter, Layer* reader, const Tensor* tensor, int s
   }
   if (Program* program = program_of(*reader))
     for (size_t k = first_program_input(*reader); k < reader->inputs.size(); ++k)
-      if (reader->inputs[k] == tensor) {
-        const DataType type = reader->outputs[0]->type;
-        *program = without_saturation(
-            with_shifted_input(*program, program_value(*reader, k), shift), type);
-      }
+      if (reader->inputs[k] == tensor)
+        set_program(*reader, with_shifted_input(*program, program_value(*reader, k), shift),
+                    reader->outputs[0]->type);
   if (reader->kind == LayerKind::kPooling) shift_mean(rewriter, reader, shift);
 }
 

@@ -131,10 +131,12 @@ class Build {
     CAMSHAFT_ASSIGN(other_guess_, bindings_at(*graph_, parts_.profiles[0], ProfilePoint::kOpt,
                                               kOtherExtentEstimate));
     if (graph_->symbols().size() == 0) return ok_status();
-    for (const engine::Profile& profile : parts_.profiles)
+    for (size_t p = 0; p < parts_.profiles.size(); ++p)
       for (const ProfilePoint point :
            {ProfilePoint::kMin, ProfilePoint::kOpt, ProfilePoint::kMax}) {
-        CAMSHAFT_ASSIGN(runtime::Bindings bindings, bindings_at(*graph_, profile, point));
+        CAMSHAFT_ASSIGN(runtime::Bindings bindings,
+                        bindings_at(*graph_, parts_.profiles[p], point));
+        CAMSHAFT_TRY(check_layers(*graph_, bindings, p, point));
         if (bindings.values == opt_.values) continue;
         if (point == ProfilePoint::kOpt) opt_points_.push_back(points_.size());
         points_.push_back(std::move(bindings));

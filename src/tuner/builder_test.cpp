@@ -47,6 +47,33 @@ TEST(Builder, RunsAtEveryShapeOfTheProfile) {
   EXPECT_FALSE(run(**context, {random_tensor({5, 3, 8, 8}, 1)}, alone).ok());
 }
 
+// What a profile allows and a layer cannot have is an error of the build that names both.
+TEST(Builder, NamesTheLayerAProfileRulesOut) {
+  const std::string text = R"(
+graph "windows" {
+  symbols h
+  input x: float[1, 2, h, 16]
+  constant w: float[3, 2, 5, 5] = random(1)
+  p: float[1, 2, floor_div(h, 2), 8] = Pooling "halve"(x) {type=max, kernel=[2, 2], stride=[2, 2], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0]}
+  y: float[1, 3, (floor_div(h, 2) - 4), 4] = Convolution "wide"(p, w) {kernel=[5, 5], stride=[1, 1], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0]}
+  output y
+}
+)";
+  const auto message = [&](int64_t low, int64_t high) {
+    BuildOptions options;
+    options.profiles = {{{"x", {1, 2, 16, 16}, {1, 2, 16, 16}, {1, 2, 16, 16}}},
+                        {{"x", {1, 2, low, 16}, {1, 2, 16, 16}, {1, 2, high, 16}}}};
+    const auto bytes = build(graph_of(text), options);
+    return bytes.ok() ? "" : bytes.status().message();
+  };
+  EXPECT_EQ(message(10, 20), "");
+  EXPECT_EQ(
+      message(8, 20),
+      "the network cannot have the smallest shapes of profile 1: Convolution wide: a window of "
+      "5 does not fit into an extent of 4");
+  EXPECT_NE(message(1, 20).find("Pooling halve: a window of 2"), std::string::npos);
+}
+
 // A dynamic model built for one shape is a static one.
 TEST(Builder, OneShapeMakesItStatic) {
   BuildOptions options;

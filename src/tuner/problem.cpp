@@ -188,8 +188,8 @@ bool has_guessed_extents(const Layer& layer) {
   return false;
 }
 
-bool agrees_with_inference(const Layer& layer, const LayerProblem& made,
-                           const runtime::Bindings& bindings) {
+Result<std::vector<ir::InferOutput>> infer_problem(const Layer& layer, const LayerProblem& made,
+                                                   const runtime::Bindings& bindings) {
   ir::SymbolTable numbers;  // every extent is a number: symbols stand for negative values only
   std::vector<ir::InferInput> inputs;
   for (size_t k = 0; k < layer.inputs.size(); ++k) {
@@ -201,7 +201,12 @@ bool agrees_with_inference(const Layer& layer, const LayerProblem& made,
     if (inputs.back().value)
       for (ir::Dim& dim : *inputs.back().value) dim = numbers.constant(bindings.value(dim));
   }
-  const auto outputs = ir::infer(*made.layer, inputs, numbers);
+  return ir::infer(*made.layer, inputs, numbers);
+}
+
+bool agrees_with_inference(const Layer& layer, const LayerProblem& made,
+                           const runtime::Bindings& bindings) {
+  const auto outputs = infer_problem(layer, made, bindings);
   if (!outputs.ok()) return false;
   for (size_t k = 0; k < layer.outputs.size(); ++k) {
     if (!layer.outputs[k]) continue;

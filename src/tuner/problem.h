@@ -5,6 +5,7 @@
 #include <string>
 
 #include "ir/graph.h"
+#include "ir/infer.h"
 #include "kernels/kernel.h"
 #include "runtime/layer_problem.h"
 
@@ -47,6 +48,9 @@ LayerProblem make_problem(const ir::Layer& layer, const Formats& formats,
 
 // Has the layer an extent that only running can tell? Problems then hold a guess.
 bool has_guessed_extents(const ir::Layer& layer);
+// What inference makes of the numbers of a problem of `layer`, bound so; its extents are numbers.
+Result<std::vector<ir::InferOutput>> infer_problem(const ir::Layer& layer, const LayerProblem& made,
+                                                   const runtime::Bindings& bindings);
 // Inference on the numbers of a problem of `layer` gives the outputs the problem has: a guess of
 // one extent may contradict another.
 bool agrees_with_inference(const ir::Layer& layer, const LayerProblem& made,

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "base/log.h"
+#include "tuner/problem.h"
 
 namespace camshaft::tuner {
 namespace {
@@ -77,6 +78,12 @@ const ir::Extents& at(const ShapeRange& range, ProfilePoint point) {
                                        : range.max;
 }
 
+const char* name_of(ProfilePoint point) {
+  return point == ProfilePoint::kMin   ? "smallest"
+         : point == ProfilePoint::kOpt ? "optimal"
+                                       : "largest";
+}
+
 }  // namespace
 
 Result<std::vector<Profile>> complete_profiles(const ir::Graph& graph,
@@ -139,6 +146,20 @@ Result<runtime::Bindings> bindings_at(const ir::Graph& graph, const Profile& pro
   }
   symbols.evaluate_all(bindings.values, bindings.bound);
   return bindings;
+}
+
+Status check_layers(const ir::Graph& graph, const runtime::Bindings& bindings, size_t profile,
+                    ProfilePoint point) {
+  for (const auto& layer : graph.layers()) {
+    if (!layer->bodies.empty() || has_guessed_extents(*layer)) continue;
+    const LayerProblem made = make_problem(*layer, {}, bindings, 1);
+    if (!made.layer) continue;
+    if (const auto outputs = infer_problem(*layer, made, bindings); !outputs.ok())
+      return make_error(ErrorCode::kInvalidArgument,
+                        "the network cannot have the {} shapes of profile {}: {}", name_of(point),
+                        profile, outputs.status().message());
+  }
+  return ok_status();
 }
 
 }  // namespace camshaft::tuner

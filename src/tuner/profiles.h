@@ -23,4 +23,9 @@ Result<runtime::Bindings> bindings_at(const ir::Graph& graph, const engine::Prof
                                       ProfilePoint point,
                                       int64_t runtime_extent = kRuntimeExtentEstimate);
 
+// Every layer whose extents the profile decides takes its inputs there; the error names the first
+// that does not.
+Status check_layers(const ir::Graph& graph, const runtime::Bindings& bindings, size_t profile,
+                    ProfilePoint point);
+
 }  // namespace camshaft::tuner
