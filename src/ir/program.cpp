@@ -136,14 +136,17 @@ double maximum(double a, double b) {
 
 double floor_mod(double a, double b) {
   const double rest = std::fmod(a, b);
-  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+  if (rest == 0) return std::copysign(0.0, b);
+  return (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
+// Numbers of bits that are negative or too many shift everything out, but for the sign.
 double shift(double a, double b, bool left) {
-  const uint64_t value = static_cast<uint64_t>(a);
+  const auto value = static_cast<int64_t>(a);
+  if (!(b >= 0 && b < 64)) return !left && value < 0 ? -1 : 0;
   const int bits = static_cast<int>(b);
-  if (bits < 0 || bits >= 64) return 0;
-  return static_cast<double>(left ? value << bits : value >> bits);
+  return static_cast<double>(left ? static_cast<int64_t>(static_cast<uint64_t>(value) << bits)
+                                  : value >> bits);
 }
 
 double evaluate_unary(PointOp op, double a, float x, float y) {

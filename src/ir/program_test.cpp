@@ -51,6 +51,9 @@ TEST(Program, OnnxSemantics) {
   EXPECT_EQ(op(PointOp::kRound, -1.5), -2);
   EXPECT_EQ(op(PointOp::kMod, -7, 3), 2);
   EXPECT_EQ(op(PointOp::kMod, 7, -3), -2);
+  EXPECT_EQ(op(PointOp::kMod, -3, inf), inf);
+  EXPECT_TRUE(std::signbit(op(PointOp::kMod, 4, -2)));  // a zero of the divisor's sign
+  EXPECT_FALSE(std::signbit(op(PointOp::kMod, -4, 2)));
   EXPECT_EQ(op(PointOp::kFmod, -7, 3), -1);
   EXPECT_EQ(op(PointOp::kClip, 5, 0, 0, 3, 1), 1);  // min > max gives max
   EXPECT_EQ(op(PointOp::kClip, -5, 0, 0, 3, 1), 1);
@@ -62,6 +65,10 @@ TEST(Program, OnnxSemantics) {
   EXPECT_EQ(op(PointOp::kSelect, 1, 2, 3), 2);
   EXPECT_EQ(op(PointOp::kFma, 2, 3, 4), 10);
   EXPECT_EQ(op(PointOp::kShiftLeft, 3, 64), 0);
+  EXPECT_EQ(op(PointOp::kShiftLeft, -3, -1), 0);
+  EXPECT_EQ(op(PointOp::kShiftRight, -8, 1), -4);
+  EXPECT_EQ(op(PointOp::kShiftRight, -8, 64), -1);
+  EXPECT_EQ(op(PointOp::kShiftRight, 8, -1), 0);
   EXPECT_NEAR(op(PointOp::kSoftplus, 1000), 1000, 1e-9);
   EXPECT_NEAR(op(PointOp::kSelu, -1, 0, 0, 1.67326f, 1.0507f), 1.0507f * 1.67326f * std::expm1(-1),
               1e-6);

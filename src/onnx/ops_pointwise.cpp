@@ -234,8 +234,6 @@ Status import_pow(Node& node) {
 Status import_mod(Node& node) {
   CAMSHAFT_TRY(node.require(2, 2));
   const bool fmod = node.flag("fmod", false);
-  if (!fmod && ir::is_floating(node.input(0)->type))
-    return invalid("floating point inputs need fmod = 1");
   return node.emit(LayerKind::kElementWise, ir::PointOpAttrs{fmod ? PointOp::kFmod : PointOp::kMod},
                    node.inputs());
 }

@@ -85,8 +85,11 @@ bool fuse_one(Rewriter& rewriter, Layer* outer) {
     if (!refusal(*inner, *outer).empty()) continue;
     rewriter.running(*outer);
     Expression fused = tidy(substitute(expression_of(*outer), input, expression_of(*inner)));
-    if (!within_limits(fused) || !keeps_shape(fused, outer->outputs[0])) {
-      rewriter.declined(*outer, "with " + inner->name + " the program would have too many values");
+    const bool keeps = keeps_shape(fused, outer->outputs[0]);
+    if (!within_limits(fused) || !keeps) {
+      rewriter.declined(
+          *outer, keeps ? "with " + inner->name + " the program would have too many values"
+                        : "without " + inner->name + " nothing would give its result this shape");
       continue;
     }
     rewriter.applied(*outer, "Fusing " + inner->name + " with " + outer->name);

@@ -108,7 +108,8 @@ T integer_point_op(PointOp op, T a, T b, T c, float x, float y, int bits) {
     case PointOp::kShiftLeft:
       return ub >= static_cast<uint64_t>(bits) ? T(0) : wrap(ua << ub);
     case PointOp::kShiftRight:
-      return ub >= static_cast<uint64_t>(bits) ? T(0) : a >> b;
+      if (ub >= static_cast<uint64_t>(bits)) return a < T(0) ? static_cast<T>(-1) : T(0);
+      return a >> b;
     case PointOp::kSelect:
       return a != 0 ? b : c;
     default:

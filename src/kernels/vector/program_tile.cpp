@@ -185,11 +185,22 @@ void run_power(const Tile& tile, const Operand& a, const Operand& b) {
 
 float floor_mod(float x, float y) {
   const float rest = __builtin_fmodf(x, y);
-  return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
+  if (rest == 0) return __builtin_copysignf(0, y);
+  return (rest < 0) != (y < 0) ? rest + y : rest;
 }
 
 int64_t integer(float x) {
   return static_cast<int64_t>(x);
+}
+
+float shift_left(float x, float y) {
+  if (!(y >= 0 && y < 64)) return 0;
+  return static_cast<float>(static_cast<int64_t>(static_cast<uint64_t>(integer(x)) << integer(y)));
+}
+
+float shift_right(float x, float y) {
+  if (!(y >= 0 && y < 64)) return integer(x) < 0 ? -1 : 0;
+  return static_cast<float>(integer(x) >> integer(y));
 }
 
 // Operators that appear in few networks.
@@ -229,11 +240,9 @@ void run_rare(const Instruction& op, const Tile& t, const Operand& a, const Oper
     case PointOp::kBitNot:
       return map_scalar(t, a, a, [](float x, float) { return static_cast<float>(~integer(x)); });
     case PointOp::kShiftLeft:
-      return map_scalar(
-          t, a, b, [](float x, float y) { return static_cast<float>(integer(x) << integer(y)); });
+      return map_scalar(t, a, b, shift_left);
     case PointOp::kShiftRight:
-      return map_scalar(
-          t, a, b, [](float x, float y) { return static_cast<float>(integer(x) >> integer(y)); });
+      return map_scalar(t, a, b, shift_right);
     default:
       return;
   }

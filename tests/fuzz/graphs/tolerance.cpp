@@ -226,22 +226,26 @@ class Mover {
     return evaluate(moved, operands);
   }
 
-  // The program with a rounding error after every step but the last. Toward zero, so that sines and
-  // tangents stay within the domains of their inverses.
+  // The program with a rounding error after every step but the last: a share of the value, of a
+  // gate's operand too. Values go toward zero, so that sines and tangents stay within the domains
+  // of their inverses.
   ir::PointWiseAttrs with_moved_steps(ir::PointWiseAttrs attrs) {
     ir::Program program;
     program.num_inputs = attrs.program.num_inputs;
     std::vector<int16_t> number;  // of a value of the old program, in the new one
     for (int k = 0; k < program.num_inputs; ++k) number.push_back(static_cast<int16_t>(k));
     const auto moved = [&](int16_t v) { return v < 0 ? v : number[v]; };
+    const auto share = [&](double from) {
+      const double random = static_cast<double>(ir::next_random(state_) >> 11) / 0x1p53;
+      return ir::append(program, ir::PointOp::kConst, -1, -1, -1,
+                        static_cast<float>(from - 4 * unit_ * random));
+    };
     for (const ir::Instruction& code : attrs.program.code) {
-      int value =
-          ir::append(program, code.op, moved(code.a), moved(code.b), moved(code.c), code.x, code.y);
+      const int16_t a = moved(code.a);
+      int value = ir::append(program, code.op, a, moved(code.b), moved(code.c), code.x, code.y);
       if (&code != &attrs.program.code.back() && code.op != ir::PointOp::kConst) {
-        const double random = static_cast<double>(ir::next_random(state_) >> 11) / 0x1p53;
-        const int factor = ir::append(program, ir::PointOp::kConst, -1, -1, -1,
-                                      static_cast<float>(1 - 4 * unit_ * random));
-        value = ir::append(program, ir::PointOp::kMul, value, factor);
+        value = ir::append(program, ir::PointOp::kMul, value, share(1));
+        if (is_gate(code.op)) value = ir::append(program, ir::PointOp::kFma, a, share(0), value);
       }
       number.push_back(static_cast<int16_t>(value));
     }
