@@ -106,7 +106,13 @@ Status infer_reduce(Inference& f) {
       !reduced.empty())
     if (const std::optional<Dim> value = reduce_values(a.op, *f.in(0).value, f.symbols))
       f.out().value = {*value};
-  if (f.in(0).value && axes.empty()) f.out().value = f.in(0).value;
+  if (f.in(0).value && axes.empty()) {  // every element by itself: some operators change it
+    std::vector<Dim> values;
+    for (const Dim value : *f.in(0).value)
+      if (const std::optional<Dim> alone = reduce_values(a.op, {value}, f.symbols))
+        values.push_back(*alone);
+    if (values.size() == f.in(0).value->size()) f.out().value = std::move(values);
+  }
   return f.give(type, shape);
 }
 

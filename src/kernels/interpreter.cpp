@@ -224,6 +224,10 @@ Status Evaluation::bind(Dim dim, int64_t actual, const std::string& what) {
     symbols.evaluate_all(bindings_.values, bindings_.bound);
     return ok_status();
   }
+  // Two open extents that meet are taken for equal or 1 on one side: max() of them.
+  if (op == ir::SymbolOp::kMax && actual == 0 && bindings_.values[id] == 1)
+    return make_error(ErrorCode::kUnsupported, "{}: open extents of 0 and 1 do not broadcast",
+                      what);
   if (bindings_.bound[id] && bindings_.values[id] != actual)
     return make_error(ErrorCode::kInvalidArgument, "{} is {}, but {} = {}", what, actual,
                       symbols.to_string(dim), bindings_.values[id]);
@@ -370,7 +374,8 @@ Result<Values> Evaluation::run(ValueList inputs) {
       const std::optional<Value> other =
           options_.substitute ? options_.substitute(*tensor) : std::nullopt;
       if (const Status status = define(*tensor, other ? *other : outputs.value()[k]); !status.ok())
-        return Status(ErrorCode::kInternal,
+        return Status(status.code() == ErrorCode::kUnsupported ? ErrorCode::kUnsupported
+                                                               : ErrorCode::kInternal,
                       fmt::format("layer '{}': {}", layer->name, status.message()));
     }
     for (const Tensor* tensor : layer->inputs) {

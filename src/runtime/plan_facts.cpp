@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a plan is, whatever the shapes: kernels looked up, roots of views, producers.
+#include "runtime/open_extents.h"
 #include "runtime/schedule.h"
 
 namespace camshaft::runtime {
@@ -87,6 +88,7 @@ Status fill_steps(PlanFacts& facts) {
     s.control_flow = !step.bodies.empty();
     s.in_place = works_in_place(step.layer.kind);
     s.symbolic_attributes = has_symbols(step.layer);
+    s.is_open = has_open_extents(*facts.plan, step);
     if (!step.is_view && !s.control_flow)
       CAMSHAFT_TRY(find_kernel(*facts.plan, step, facts.engine->weights(), s));
     facts.steps.push_back(s);

@@ -8,6 +8,7 @@
 
 #include "runtime/image_passes.h"
 #include "runtime/memory_plan.h"
+#include "runtime/step_problem.h"
 
 namespace camshaft::runtime {
 namespace {
@@ -523,6 +524,7 @@ Result<std::unique_ptr<Schedule>> make_schedule(const PlanFacts& facts,
   schedule->input_extents.assign(inputs.begin(), inputs.end());
   if (outer) schedule->outer = *outer;
   CAMSHAFT_ASSIGN(schedule->bindings, bind_symbols(*facts.plan, inputs, outer));
+  CAMSHAFT_TRY(check_extents(facts, schedule->bindings));
   CAMSHAFT_TRY(Maker(facts, pool, *schedule).make());
   schedule->initial_bindings = schedule->bindings;
   return schedule;

@@ -38,6 +38,7 @@ struct StepFacts {
   bool symbolic_attributes = false;
   bool in_place = false;  // element k of the output needs only element k of an input of its shape
   bool control_flow = false;
+  bool is_open = false;  // extents of the inputs may contradict each other, or the layer
 };
 
 struct TensorFacts {

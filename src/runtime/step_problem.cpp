@@ -206,4 +206,19 @@ Status verify_steps(const PlanFacts& facts, const Bindings& bindings) {
   return ok_status();
 }
 
+Status check_extents(const PlanFacts& facts, const Bindings& bindings) {
+  for (size_t k = 0; k < facts.plan->steps.size(); ++k) {
+    const PlanStep& step = facts.plan->steps[k];
+    if (!facts.steps[k].is_open || facts.steps[k].control_flow || step.dynamic_output) continue;
+    std::unique_ptr<ir::Layer> resolved;
+    if (facts.steps[k].symbolic_attributes && !(resolved = resolve_layer(step.layer, bindings)))
+      continue;
+    const ir::Layer& layer = resolved ? *resolved : step.layer;
+    if (const Status status = verify_shapes(facts, step, layer, bindings); !status.ok())
+      return Status(ErrorCode::kInvalidArgument,
+                    "layer " + step.layer.name + ": " + status.message());
+  }
+  return ok_status();
+}
+
 }  // namespace camshaft::runtime

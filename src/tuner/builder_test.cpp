@@ -74,6 +74,47 @@ graph "windows" {
   EXPECT_NE(message(1, 20).find("Pooling halve: a window of 2"), std::string::npos);
 }
 
+// Extents that each fit the profile, but not each other or a layer: errors, never memory read
+// beyond an input.
+TEST(Builder, RefusesExtentsThatContradictEachOther) {
+  struct Case {
+    const char* layers;  // of x: float[n, 4] and z: float[m, 4]
+    int64_t n, m;        // what they cannot have
+    const char* message;
+  };
+  const Case cases[] = {
+      {R"(y: float[max(n, m), 4] = ElementWise "meet"(x, z) {op=add})", 6, 7, "[6,4] and [7,4]"},
+      {R"(y: float[n, 8] = Concatenation "meet"(x, z) {axis=1})", 6, 7, "[6,4] and [7,4]"},
+      {R"(t: float[4, n] = Shuffle "turn"(x) {first_transpose=[1, 0]}
+  y: float[4, 4] = MatrixMultiply "meet"(t, z))",
+       6, 7, "factors [6,4] and [7,4]"},
+      {R"(s: float[m, 4] = Activation "other"(z) {op=relu}
+  y: float[floor_div((n*4), 16), 16] = Shuffle "meet"(x) {has_reshape=true, reshape=[floor_div((n*4), 16), 16]})",
+       6, 8, "layer"},
+  };
+  for (const Case& c : cases) {
+    BuildOptions options;
+    options.profiles = {{{"x", {4, 4}, {4, 4}, {8, 4}}, {"z", {4, 4}, {4, 4}, {8, 4}}}};
+    const auto engine =
+        engine_of(graph_of(std::string("graph \"two\" {\n  symbols n, m\n  input x: float[n, 4]\n"
+                                       "  input z: float[m, 4]\n  ") +
+                           c.layers + "\n  output y\n}\n"),
+                  options);
+    ASSERT_TRUE(engine) << c.layers;
+    auto context = runtime::Context::create(engine);
+    ASSERT_STATUS_OK(context.status());
+    const auto status = [&](int64_t n, int64_t m) {
+      std::vector<TestTensor> outputs;
+      return run(**context, {random_tensor({n, 4}, 1), random_tensor({m, 4}, 2)}, outputs);
+    };
+    ASSERT_STATUS_OK(status(4, 4));
+    EXPECT_FALSE(status(c.n, c.m).ok()) << c.layers;
+    EXPECT_NE(status(c.n, c.m).message().find(c.message), std::string::npos)
+        << status(c.n, c.m).message();
+    ASSERT_STATUS_OK(status(8, 8));
+  }
+}
+
 // A dynamic model built for one shape is a static one.
 TEST(Builder, OneShapeMakesItStatic) {
   BuildOptions options;
