@@ -6,8 +6,9 @@ set -euo pipefail
 build_packages=(g++ cmake ninja-build ccache mold pkg-config
   libfmt-dev nlohmann-json3-dev libcli11-dev libprotobuf-dev protobuf-compiler libonnx-dev
   libflatbuffers-dev flatbuffers-compiler libsimdjson-dev zlib1g-dev libzstd-dev libboost-dev libminizip-dev libstb-dev
+  libssl-dev libgrpc++-dev protobuf-compiler-grpc
   libgtest-dev libbenchmark-dev)
-test_packages=(clang-format clang-tidy python3 python3-dev python3-venv python3-pytest python3-numpy python3-onnx xz-utils)
+test_packages=(clang-format clang-tidy python3 python3-dev python3-venv python3-pytest python3-numpy python3-onnx xz-utils openssl)
 
 packages=("${build_packages[@]}")
 [ "${1:-}" = test ] && packages+=("${test_packages[@]}")

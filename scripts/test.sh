@@ -23,7 +23,8 @@ counts() {
   grep -hE '[0-9]+ passed, [0-9]+ failed|[0-9]+ identical|byte for byte$|documents, the seed|no recorded answers' \
     build/release/Testing/Temporary/LastTest.log || echo "none were asked"
 }
-python_tests() { "$PYTHON" -m pytest -q tests --ignore=tests/project | tee "$said/pytest"; }
+python_tests() { "$PYTHON" -m pytest -q tests --ignore=tests/project --ignore=tests/serve | tee "$said/pytest"; }
+server_tests() { scripts/test_serve.sh | tee -a "$said/pytest"; }
 # 77: no package index to take the wheel's tools from.
 wheel() {
   local code=0
@@ -38,6 +39,7 @@ step lint scripts/lint.sh
 step "C++ tests" unit
 step "recorded answers" counts
 step "Python tests" python_tests
+step "Server" server_tests
 step "Python package" wheel
 
 if [ ${#failed[@]} -gt 0 ]; then

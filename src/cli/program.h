@@ -4,9 +4,12 @@
 
 #include <span>
 
+#include "cli/commands.h"
+
 namespace camshaft::cli {
 
-// The whole program: dispatches to the subcommand and returns its exit code.
-int camshaft(std::span<char* const> argv);
+// The whole program: dispatches to the subcommand and returns its exit code. `more`: commands that
+// lie in folders above this one.
+int camshaft(std::span<char* const> argv, std::span<const Command> more = {});
 
 }  // namespace camshaft::cli

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/http_session.h"
+
+#include <sys/socket.h>
+
+#include <array>
+#include <charconv>
+#include <optional>
+#include <vector>
+
+#include <fmt/format.h>
+#include <openssl/crypto.h>
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+#include <boost/beast/ssl.hpp>
+
+#include "server/http_routes.h"
+
+namespace camshaft::serve {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = beast::http;
+
+namespace {
+
+using Tls = beast::ssl_stream<beast::tcp_stream>;
+
+constexpr size_t kPatienceBytes = size_t{1} << 20;  // read of a refused client, so that it sees why
+constexpr std::chrono::seconds kPatience{2};
+constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.rfind("127.", 0) == 0;
+}
+
+// In a time that says nothing about where they differ.
+bool is_token(std::string_view header, const std::string& token) {
+  constexpr std::string_view kScheme = "Bearer ";
+  if (header.substr(0, kScheme.size()) != kScheme) return false;
+  header.remove_prefix(kScheme.size());
+  return header.size() == token.size() &&
+         CRYPTO_memcmp(header.data(), token.data(), token.size()) == 0;
+}
+
+const char* reason_of(int status) {
+  return status == 499 ? "Client Closed Request"
+                       : http::obsolete_reason(static_cast<http::status>(status)).data();
+}
+
+// Bytes of a body that count towards what all requests may take, as long as it lives.
+class Share {
+ public:
+  Share() = default;
+  Share(const Share&) = delete;
+  Share& operator=(const Share&) = delete;
+  ~Share() { release(); }
+  bool take(std::atomic<size_t>& used, size_t bytes, size_t limit) {
+    release();
+    if (used.fetch_add(bytes) + bytes > limit) {
+      used.fetch_sub(bytes);
+      return false;
+    }
+    used_ = &used;
+    bytes_ = bytes;
+    return true;
+  }
+  void release() {
+    if (used_ != nullptr) used_->fetch_sub(bytes_);
+    used_ = nullptr;
+  }
+
+ private:
+  std::atomic<size_t>* used_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+template <class Stream>
+class Session : public Connection, public std::enable_shared_from_this<Session<Stream>> {
+ public:
+  template <class... More>
+  Session(HttpShared& shared, asio::ip::tcp::socket socket, More&... more)
+      : shared_(shared), stream_(std::move(socket), more...) {}
+
+  void start() {
+    beast::error_code ignored;
+    lowest().socket().set_option(asio::ip::tcp::no_delay(true), ignored);
+    asio::post(lowest().get_executor(), [self = this->shared_from_this()] { self->begin(); });
+  }
+
+  void end_if_idle() override {
+    asio::post(lowest().get_executor(), [self = this->shared_from_this()] {
+      if (self->is_idle_) self->close();
+    });
+  }
+
+  void end_now() override {
+    asio::post(lowest().get_executor(), [self = this->shared_from_this()] { self->close(); });
+  }
+
+ private:
+  static constexpr bool kIsTls = std::is_same_v<Stream, Tls>;
+  const HttpLimits& limits() const { return shared_.options.limits; }
+  beast::tcp_stream& lowest() { return beast::get_lowest_layer(stream_); }
+
+  void begin() {
+    if constexpr (kIsTls) {
+      lowest().expires_after(limits().handshake_time);
+      stream_.async_handshake(asio::ssl::stream_base::server,
+                              [self = this->shared_from_this()](beast::error_code error) {
+                                if (error) return self->close();
+                                self->read_header();
+                              });
+    } else {
+      read_header();
+    }
+  }
+
+  void read_header() {
+    if (shared_.draining && buffer_.size() == 0) return close();
+    parser_.emplace();
+    parser_->header_limit(static_cast<uint32_t>(limits().header_bytes));
+    parser_->body_limit(limits().body_bytes);
+    share_.release();
+    is_idle_ = buffer_.size() == 0;
+    lowest().expires_after(limits().idle_time);
+    http::async_read_header(stream_, buffer_, *parser_,
+                            [self = this->shared_from_this()](beast::error_code error, size_t) {
+                              if (self->is_closed_) return;
+                              self->is_idle_ = false;
+                              if (error) return self->refuse(error);
+                              self->check();
+                            });
+  }
+
+  // What the parser stumbled over.
+  void refuse(beast::error_code error) {
+    if (error == http::error::body_limit)
+      return reject(413, fmt::format("the body is larger than {} bytes", limits().body_bytes));
+    if (error == http::error::header_limit)
+      return reject(431, fmt::format("the header is larger than {} bytes", limits().header_bytes));
+    if (error == http::error::end_of_stream || error == http::error::partial_message ||
+        error.category() != http::make_error_code(http::error::bad_method).category())
+      return close();
+    reject(400, fmt::format("the request is not HTTP/1.1: {}", error.message()));
+  }
+
+  // Answers and ends the connection; its body is not wanted.
+  void reject(int status, const std::string& message) {
+    keeps_ = false;
+    is_rejected_ = true;
+    write(http_error(status, message));
+  }
+
+  // Before the body is read.
+  void check() {
+    const auto& header = parser_->get();
+    keeps_ = header.keep_alive();
+    is_head_ = header.method() == http::verb::head;
+    const HttpServerOptions& options = shared_.options;
+    // A page in somebody's browser is no client: it reaches this machine where others cannot.
+    if (header.find(http::field::origin) != header.end())
+      return reject(403, "requests of web pages (with an Origin) are not answered");
+    if (is_loopback(options.host) &&
+        !server::is_own_host(std::string(header[http::field::host]), options.host))
+      return reject(403, "this server listens on loopback and answers only under its own name");
+    if (!options.token.empty() && !is_health(std::string(header.target())) &&
+        !is_token(
+            {header[http::field::authorization].data(), header[http::field::authorization].size()},
+            options.token))
+      return reject(401, "the token is missing or wrong (Authorization: Bearer TOKEN)");
+    const uint64_t length = parser_->content_length().value_or(0);
+    if (length > limits().body_bytes) return refuse(http::error::body_limit);
+    const size_t counted = parser_->chunked() ? limits().body_bytes : static_cast<size_t>(length);
+    if (!share_.take(shared_.body_bytes, counted, limits().all_body_bytes))
+      return reject(503, "the requests in work hold as much memory as they may: try again");
+    if (!beast::iequals(header[http::field::expect], "100-continue")) return read_body();
+    asio::async_write(stream_, asio::buffer(kContinue),
+                      [self = this->shared_from_this()](beast::error_code error, size_t) {
+                        if (error) return self->close();
+                        self->read_body();
+                      });
+  }
+
+  void read_body() {
+    lowest().expires_after(limits().body_time);
+    http::async_read(stream_, buffer_, *parser_,
+                     [self = this->shared_from_this()](beast::error_code error, size_t) {
+                       if (self->is_closed_) return;
+                       if (error) return self->refuse(error);
+                       self->handle();
+                     });
+  }
+
+  void handle() {
+    auto& message = parser_->get();
+    HttpRequest request;
+    request.method = std::string(message.method_string());
+    request.target = std::string(message.target());
+    request.encoding = std::string(message[http::field::content_encoding]);
+    if (const auto length = message.find("Inference-Header-Content-Length");
+        length != message.end()) {
+      size_t value = 0;
+      const auto text = length->value();
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+      if (error != std::errc() || end != text.data() + text.size())
+        return write(http_error(400, "Inference-Header-Content-Length is not a number"));
+      request.json_bytes = value;
+    }
+    request.body = std::make_shared<const std::string>(std::move(message.body()));
+    request.is_abandoned = [weak = this->weak_from_this()] {
+      const auto self = weak.lock();
+      return self == nullptr || self->has_gone();
+    };
+    lowest().expires_never();
+    shared_.options.answer(
+        std::move(request), [self = this->shared_from_this()](HttpAnswer&& answer) {
+          asio::post(self->lowest().get_executor(), [self, answer = std::move(answer)]() mutable {
+            self->write(std::move(answer));
+          });
+        });
+  }
+
+  // Whether the client has closed its side while it waits for an answer.
+  bool has_gone() {
+    char byte = 0;
+    return ::recv(lowest().socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+  }
+
+  void write(HttpAnswer&& answer) {
+    if (is_closed_) return;
+    answer_ = std::move(answer);
+    keeps_ = keeps_ && !shared_.draining;
+    size_t bytes = answer_.text.size();
+    for (const auto& binary : answer_.binaries) bytes += binary.size();
+    header_ = fmt::format(
+        "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n", answer_.status,
+        reason_of(answer_.status),
+        answer_.binaries.empty() ? answer_.content_type.c_str() : "application/octet-stream",
+        bytes);
+    if (!answer_.binaries.empty())
+      header_ += fmt::format("Inference-Header-Content-Length: {}\r\n", answer_.text.size());
+    if (answer_.status == 401) header_ += "WWW-Authenticate: Bearer\r\n";
+    if (answer_.status == 503) header_ += "Retry-After: 1\r\n";
+    header_ += keeps_ ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n";
+    std::vector<asio::const_buffer> buffers = {asio::buffer(header_)};
+    if (!is_head_) {
+      buffers.push_back(asio::buffer(answer_.text));
+      for (const auto& binary : answer_.binaries)
+        buffers.push_back(asio::buffer(binary.data(), binary.size()));
+    }
+    lowest().expires_after(limits().write_time);
+    asio::async_write(stream_, buffers,
+                      [self = this->shared_from_this()](beast::error_code error, size_t) {
+                        self->answer_ = {};
+                        if (error) return self->close();
+                        self->next();
+                      });
+  }
+
+  void next() {
+    if (is_closed_) return;
+    if (keeps_) return read_header();
+    if (!is_rejected_) return close();
+    // Closing with unread bytes would take the answer away from the client.
+    beast::error_code ignored;
+    if (!kIsTls) lowest().socket().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+    rest_.resize(size_t{16} << 10);
+    lowest().expires_after(kPatience);
+    read_rest(0);
+  }
+
+  void read_rest(size_t read) {
+    if (read > kPatienceBytes) return close();
+    stream_.async_read_some(asio::buffer(rest_), [self = this->shared_from_this(), read](
+                                                     beast::error_code error, size_t count) {
+      if (error || count == 0) return self->close();
+      self->read_rest(read + count);
+    });
+  }
+
+  void close() {
+    if (is_closed_) return;
+    is_closed_ = true;
+    share_.release();
+    beast::error_code ignored;
+    lowest().socket().shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
+    lowest().cancel();
+    const std::lock_guard lock(shared_.mutex);
+    shared_.connections.erase(this->shared_from_this());
+  }
+
+  HttpShared& shared_;
+  Stream stream_;
+  beast::flat_buffer buffer_;
+  std::optional<http::request_parser<http::string_body>> parser_;
+  Share share_;
+  HttpAnswer answer_;
+  std::string header_;
+  std::vector<char> rest_;
+  bool keeps_ = false, is_head_ = false, is_idle_ = false, is_rejected_ = false, is_closed_ = false;
+};
+
+template <class SessionType, class... More>
+void start(HttpShared& shared, asio::ip::tcp::socket socket, More&... more) {
+  auto session = std::make_shared<SessionType>(shared, std::move(socket), more...);
+  {
+    const std::lock_guard lock(shared.mutex);
+    shared.connections.insert(session);
+  }
+  session->start();
+}
+
+}  // namespace
+
+void start_connection(HttpShared& shared, asio::ip::tcp::socket socket) {
+  if (shared.options.tls)
+    start<Session<Tls>>(shared, std::move(socket), *shared.options.tls);
+  else
+    start<Session<beast::tcp_stream>>(shared, std::move(socket));
+}
+
+}  // namespace camshaft::serve
