@@ -28,8 +28,6 @@ def test_many_connections(server):
     threads = [threading.Thread(target=client, args=(k,)) for k in range(200)]
     [thread.start() for thread in threads], [thread.join() for thread in threads]
     assert not failures
-    batches = server.ask("GET", "/v2/models/linear/batches?limit=500").json["batches"]
-    assert max(one["requests"] for one in batches) > 1  # some were put together
 
 
 class Load(threading.Thread):

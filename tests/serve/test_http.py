@@ -203,6 +203,31 @@ def ask_slow(server, answers, key, **parameters):
     answers[key] = server.ask("POST", "/v2/models/slow/infer", body, headers)
 
 
+def test_what_waits_is_put_together(server):
+    """Small requests that come while large ones run are one batch, and each gets its own rows."""
+    answers, reference = {}, {}
+    small = slow_rows(4)
+
+    def ask(k):
+        body, headers = binary_request(small[k:k + 1])
+        answer = server.ask("POST", "/v2/models/slow/infer", body, headers)
+        assert answer.status == 200
+        answers[k] = answer.body[int(answer.headers["Inference-Header-Content-Length"]):]
+
+    for k in range(4):
+        ask(k)
+        reference[k] = answers[k]
+    for _ in range(50):  # until the clients are quick enough to meet the large ones
+        threads = [threading.Thread(target=ask_slow, args=(server, {}, k)) for k in range(4)]
+        threads += [threading.Thread(target=ask, args=(k,)) for k in range(4)]
+        [thread.start() for thread in threads], [thread.join() for thread in threads]
+        for k in range(4):
+            np.testing.assert_allclose(np.frombuffer(answers[k], "f"), np.frombuffer(reference[k], "f"), rtol=1e-4, atol=1e-4)
+        if max(one["requests"] for one in server.ask("GET", "/v2/models/slow/batches?limit=8").json["batches"]) > 1:
+            return
+    pytest.fail("no two requests were ever in one batch")
+
+
 def test_full_queues_refuse(server):
     answers = {}
     threads = [threading.Thread(target=ask_slow, args=(server, answers, k)) for k in range(24)]
