@@ -14,7 +14,7 @@ from .errors import (Cancelled, CamshaftError, CorruptEngine, FileError, Interna
 from .explain import Explanation
 from .layers import LayerTable, ProfileTable
 from .model import TensorInfo
-from .quantization import QuantizeReport, VerifyReport, quantize, verify
+from .quantization import QuantizeReport, SparsifyReport, VerifyReport, quantize, sparsify, verify
 from .session import AsyncRun, IoBinding, Session
 from .trace import Trace, read_trace
 from . import log
@@ -24,5 +24,5 @@ log.set_level("warning")
 
 __all__ = ["AsyncRun", "BuildConfig", "Cancelled", "CamshaftError", "CorruptEngine", "Engine", "EngineCache", "Explanation", "FileError",
            "InternalError", "InvalidArgument", "InvalidModel", "IoBinding", "LayerTable", "ModelInfo", "NodeIssue",
-           "ProfileTable", "QuantizeReport", "Session", "TensorInfo", "Trace", "Unsupported", "VerifyReport", "build", "inspect_model",
-           "log", "quantize", "read_trace", "verify"]
+           "ProfileTable", "QuantizeReport", "Session", "SparsifyReport", "TensorInfo", "Trace", "Unsupported", "VerifyReport", "build", "inspect_model",
+           "log", "quantize", "read_trace", "sparsify", "verify"]

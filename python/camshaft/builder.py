@@ -20,6 +20,7 @@ Shapes = Mapping[str, Union[Shape, "tuple[Shape, Shape, Shape]"]]
 _CONSTRAINTS = {"none": 0, "prefer": 1, "obey": 2}
 _VERBOSITIES = {"layer_names_only": 0, "none": 1, "detailed": 2}
 _PRECISIONS = {"fp32": (False, False), "bf16": (True, False), "fp16": (False, True), "best": (True, True)}
+_SPARSITIES = {"disable": 0, "enable": 1, "force": 2}
 _TYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "int8": "int8"}
 
 
@@ -44,6 +45,8 @@ class BuildConfig:
     int8: bool = False
     """Quantize with the scales of ``calibration_cache``; networks with Q/DQ compute in int8 without it."""
     calibration_cache: str | os.PathLike[str] | None = None
+    sparsity: str = "disable"
+    """``"enable"``: time sparse tactics where weights have zeros enough; ``"force"``: overwrite weights first, for timing only."""
     strongly_typed: bool = False
     """Layers of 16-bit networks round as their types say instead of computing in float."""
     portable: bool = False
@@ -110,6 +113,7 @@ def core_options(config: BuildConfig) -> _core.BuildOptions:
     options.bf16, options.fp16 = _choice(_PRECISIONS, config.precision, "precision")
     options.set_precision_constraints(_choice(_CONSTRAINTS, config.precision_constraints, "precision_constraints"))
     options.set_verbosity(_choice(_VERBOSITIES, config.verbosity, "verbosity"))
+    options.set_sparsity(_choice(_SPARSITIES, config.sparsity, "sparsity"))
     options.set_layer_precisions({k: _choice(_TYPES, v, f"precision of {k!r}") for k, v in config.layer_precisions.items()})
     options.set_layer_output_types({k: _choice(_TYPES, v, f"output type of {k!r}") for k, v in config.layer_output_types.items()})
     for name in ("threads", "optimization_level", "avg_timing", "max_tactics", "use_timing_cache", "error_on_timing_cache_miss", "int8",

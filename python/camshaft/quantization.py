@@ -80,13 +80,58 @@ def quantize(model: ModelLike, data: Samples, output: str | os.PathLike[str], *,
             words += ["--percentile", str(percentile)]
         if not bias_correction:
             words.append("--no-bias-correction")
-        for option, names in (("--keep-float", keep_float), ("--only", only)):
-            for name in names:
-                words += [option, name if '"' in name or "," not in name else f'"{name}"']
+        words += _names("--keep-float", keep_float) + _names("--only", only)
         if threads:
             words += ["--threads", str(threads)]
         text = programs.run(words)
     return QuantizeReport(pathlib.Path(output), text)
+
+
+@dataclass(frozen=True)
+class SparsifyReport:
+    """What :func:`sparsify` did: the path of the network it wrote, and the lines the command prints (a table of the layers)."""
+
+    path: pathlib.Path
+    text: str
+
+
+def sparsify(model: ModelLike, output: str | os.PathLike[str], *, data: Samples | None = None, method: str = "magnitude",
+             permute: bool = False, reconstruct: bool = False, keep_accuracy: float | None = None, layers: Sequence[str] = (),
+             exclude: Sequence[str] = (), threads: int = 0) -> SparsifyReport:
+    """Makes the weights of convolutions and linear layers 2:4 and writes the network.
+
+    :param output: the file to write.
+    :param data: samples as of :func:`quantize`; needed for ``method="activation"``, ``reconstruct`` and ``keep_accuracy``, and for the errors
+        in the report.
+    :param method: which two of four input channels stay: ``"first-two"``, ``"magnitude"`` or ``"activation"`` (weight times input).
+    :param permute: let channels change places first, so that more is kept; the network computes the same, at the same speed.
+    :param reconstruct: kept weights take over what pruned ones did, by least squares on the data.
+    :param keep_accuracy: signal to noise (dB) the outputs must keep: layers that cost more stay dense.
+    :param layers: prune only these; ``exclude``: leave these dense. A name may hold one ``*``.
+    :raises CamshaftError: with the reason.
+    """
+    with _Files() as files:
+        words = ["sparsify", str(files.model(model)), "-o", os.fspath(output), "--method", method]
+        if data is not None:
+            words += files.samples(data)
+        for option, wanted in (("--permute", permute), ("--reconstruct", reconstruct)):
+            if wanted:
+                words.append(option)
+        if keep_accuracy is not None:
+            words += ["--keep-accuracy", str(keep_accuracy)]
+        words += _names("--layers", layers) + _names("--exclude", exclude)
+        if threads:
+            words += ["--threads", str(threads)]
+        text = programs.run(words)
+    return SparsifyReport(pathlib.Path(output), text)
+
+
+def _names(option: str, names: Sequence[str]) -> list[str]:
+    """Names as the commands take them: those with a comma in quotes."""
+    words: list[str] = []
+    for name in names:
+        words += [option, name if '"' in name or "," not in name else f'"{name}"']
+    return words
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,9 @@ import subprocess
 import sys
 
 import numpy as np
+import onnx
+import onnx.helper
+import onnx.numpy_helper
 import pytest
 
 import camshaft
@@ -40,6 +43,25 @@ def test_quantize_and_verify(conv, tmp_path):
     assert engine.good and engine.layers
     with pytest.raises(camshaft.CamshaftError, match="quantized already"):
         camshaft.quantize(report.path, samples, tmp_path / "r.onnx")
+
+
+def test_sparsify_and_build(tmp_path):
+    random = np.random.default_rng(0)
+    weights = random.standard_normal((16, 32, 3, 3)).astype("f")
+    node = onnx.helper.make_node("Conv", ["x", "w"], ["y"], name="conv", pads=[1, 1, 1, 1])
+    shapes = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, channels, 8, 8]) for name, channels in (("x", 32), ("y", 16))]
+    graph = onnx.helper.make_graph([node], "g", shapes[:1], shapes[1:], [onnx.numpy_helper.from_array(weights, "w")])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    samples = [{"x": random.standard_normal((1, 32, 8, 8)).astype("f")} for _ in range(3)]
+    report = camshaft.sparsify(model, tmp_path / "s.onnx", data=samples, method="activation", reconstruct=True, permute=True)
+    assert "1 of 1 layers are 2:4" in report.text and report.path.exists()
+    engine = camshaft.build(report.path, sparsity="enable")
+    candidates = engine.explain("conv")
+    assert "_sparse_half" in str(candidates)
+    with pytest.raises(camshaft.InvalidArgument, match="sparsity 'some'"):
+        camshaft.build(report.path, sparsity="some")
+    with pytest.raises(camshaft.CamshaftError, match="need --data"):
+        camshaft.sparsify(model, tmp_path / "t.onnx", reconstruct=True)
 
 
 def test_traces_are_tables(tmp_path):

@@ -29,6 +29,9 @@ const std::vector<OptionRow>& rows() {
        "", 'm'},
       {"reconstruct", OptionValue::kNone, "", "", "Pruning", kWorks,
        "kept weights take over what the pruned ones did, by least squares on --data"},
+      {"permute", OptionValue::kNone, "", "", "Pruning", kWorks,
+       "first let channels change places, in all tensors at once, so that more is kept; costs "
+       "nothing at run time"},
       {"data", OptionValue::kText, "DIR|FILE", "", "Pruning", kWorks,
        "samples: a folder of ONNX test data, a folder of .npz/.npy files, one .npz or .npy; may be "
        "repeated; also for the errors in the table",
@@ -51,8 +54,14 @@ const std::vector<OptionRow>& rows() {
   return kRows;
 }
 
-std::string decibels(double snr) {
-  return snr < 0 && snr > -2 ? "" : snr >= 999 ? "exact" : fmt::format("{:.1f}", snr);
+std::string decibels(std::optional<double> snr) {
+  if (!snr) return "";
+  return *snr >= 999 ? "exact" : fmt::format("{:.1f}", *snr);
+}
+
+// "exact", "12.3 dB signal to noise"
+std::string closeness(double snr) {
+  return decibels(snr) + (snr >= 999 ? "" : " dB signal to noise");
 }
 
 void print_layers(const std::vector<quantize::SparsifiedLayer>& layers) {
@@ -85,9 +94,13 @@ void print_totals(const quantize::SparsifyResult& result) {
   }
   fmt::print("\n{} of {} layers are 2:4; {} of {} weights were zeroed\n", layers,
              result.layers.size(), pruned, weights);
-  if (result.snr > -1)
-    fmt::print("outputs     {} dB signal to noise beside the dense network on the samples\n",
-               decibels(result.snr));
+  if (const auto& p = result.permutation)
+    fmt::print(
+        "permuted    {} of {} sets of channels ({} are fixed): 2:4 keeps {:.1f} % of the energy of "
+        "their readers' weights, {:.1f} % before\n",
+        p->permuted, p->spaces, p->pinned, 100 * p->kept_after, 100 * p->kept_before);
+  if (result.snr)
+    fmt::print("outputs     {} beside the dense network on the samples\n", closeness(*result.snr));
   else
     fmt::print("outputs     not compared: give --data to see what this costs\n");
 }
@@ -99,6 +112,7 @@ quantize::SparsifyOptions sparsify_options(const Options& options, Messages& mes
                 : method == "activation" ? ir::KeepRule::kActivation
                                          : ir::KeepRule::kMagnitude;
   result.reconstruct = options.has("reconstruct");
+  result.permute = options.has("permute");
   result.only = options.names("layers");
   result.exclude = options.names("exclude");
   if (options.has("keep-accuracy")) result.keep_snr = options.number("keep-accuracy");

@@ -12,6 +12,7 @@
 #include <onnx/onnx_pb.h>
 
 #include "onnx/external_bytes.h"
+#include "quantize/channel_spaces.h"
 
 namespace camshaft::quantize {
 namespace {
@@ -186,6 +187,14 @@ OnnxFile::OnnxFile(OnnxFile&&) noexcept = default;
 OnnxFile& OnnxFile::operator=(OnnxFile&&) noexcept = default;
 OnnxFile::~OnnxFile() = default;
 
+Result<OnnxFile> OnnxFile::parse(const std::string& bytes) {
+  auto impl = std::make_unique<Impl>();
+  if (!impl->model.ParseFromString(bytes))
+    return make_error(ErrorCode::kInvalidModel, "not an ONNX model");
+  impl->index();
+  return OnnxFile(std::move(impl));
+}
+
 Result<OnnxFile> OnnxFile::read(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
   if (!in) return make_error(ErrorCode::kIo, "{}: cannot be read", file.string());
@@ -303,22 +312,8 @@ Status OnnxFile::remove_quantization(const std::string& output, size_t input,
   return ok_status();
 }
 
-namespace {
-
-TensorProto* find_initializer(onnx::GraphProto& graph, const std::string& name) {
-  for (TensorProto& tensor : *graph.mutable_initializer())
-    if (tensor.name() == name) return &tensor;
-  for (NodeProto& node : *graph.mutable_node())
-    if (node.op_type() == "Constant" && node.output_size() == 1 && node.output(0) == name)
-      for (auto& attribute : *node.mutable_attribute())
-        if (attribute.has_t()) return attribute.mutable_t();
-  return nullptr;
-}
-
-}  // namespace
-
 Status OnnxFile::set_values(const std::string& tensor, std::span<const std::byte> bytes) {
-  TensorProto* const found = find_initializer(impl_->graph(), tensor);
+  TensorProto* const found = find_constant(impl_->graph(), tensor);
   if (found == nullptr)
     return make_error(ErrorCode::kUnsupported, "{} is no initializer of the file", tensor);
   found->clear_float_data();

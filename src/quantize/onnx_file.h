@@ -16,6 +16,7 @@ namespace camshaft::quantize {
 class OnnxFile {
  public:
   static Result<OnnxFile> read(const std::filesystem::path& file);
+  static Result<OnnxFile> parse(const std::string& bytes);  // without external data
   OnnxFile(OnnxFile&&) noexcept;
   OnnxFile& operator=(OnnxFile&&) noexcept;
   ~OnnxFile();

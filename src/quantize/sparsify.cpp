@@ -8,6 +8,7 @@
 #include "onnx/importer.h"
 #include "quantize/input_moments.h"
 #include "quantize/onnx_file.h"
+#include "quantize/permute_channels.h"
 #include "quantize/placement.h"
 #include "quantize/reconstruct.h"
 #include "quantize/tensor_error.h"
@@ -54,9 +55,14 @@ class Sparsifier {
     const bool needs_samples = options_.rule == ir::KeepRule::kActivation || options_.reconstruct ||
                                options_.keep_snr >= 0;
     if (needs_samples && samples_.empty()) return invalid("this needs samples of real data");
+    const bool measures = options_.rule == ir::KeepRule::kActivation || options_.reconstruct;
     CAMSHAFT_TRY(find_targets());
-    if (options_.rule == ir::KeepRule::kActivation || options_.reconstruct)
-      CAMSHAFT_TRY(measure_inputs());
+    if (measures) CAMSHAFT_TRY(measure_inputs());
+    if (options_.permute) {
+      CAMSHAFT_TRY(permute());
+      CAMSHAFT_TRY(find_targets());
+      if (measures) CAMSHAFT_TRY(measure_inputs());
+    }
     prune();
     if (!samples_.empty()) CAMSHAFT_TRY(measure_errors());
     return write();
@@ -64,8 +70,30 @@ class Sparsifier {
 
  private:
   Result<std::unique_ptr<ir::Graph>> import() const {
+    if (permuted_.empty()) return import_original();
+    CAMSHAFT_ASSIGN(auto imported, onnx_import::import_bytes(std::as_bytes(std::span(permuted_))));
+    return std::move(imported.graph);
+  }
+  Result<std::unique_ptr<ir::Graph>> import_original() const {
     CAMSHAFT_ASSIGN(auto imported, onnx_import::import_file(file_));
     return std::move(imported.graph);
+  }
+
+  Status permute() {
+    InputNorms norms;
+    for (size_t k = 0; k < moments_.size(); ++k) {
+      const ir::ChannelAxis& axis = targets_[k].axis;
+      std::vector<float> values = moments_[k].norms();
+      if (static_cast<int64_t>(values.size()) == axis.channels)
+        norms.emplace(targets_[k].constant, std::move(values));
+    }
+    CAMSHAFT_ASSIGN(OnnxFile file, OnnxFile::read(file_));
+    CAMSHAFT_ASSIGN(permuted_, file.finish());
+    CAMSHAFT_ASSIGN(result_.permutation,
+                    permute_channels(permuted_, norms, [this](int done, int total) {
+                      return report("Permuting channels", done, total);
+                    }));
+    return ok_status();
   }
 
   bool is_wanted(const ir::Layer& layer, std::string& reason) const {
@@ -81,6 +109,9 @@ class Sparsifier {
 
   Status find_targets() {
     CAMSHAFT_ASSIGN(const auto graph, import());
+    result_.layers.clear();
+    targets_.clear();
+    moments_.clear();
     std::map<std::string, size_t> known;
     for (const auto& layer : graph->layers()) {
       if (layer->kind != ir::LayerKind::kConvolution &&
@@ -175,6 +206,10 @@ class Sparsifier {
       for (size_t k = 0; k < targets_.size(); ++k)
         if (pruned[k] && tensor->name == targets_[k].constant && tensor->is_constant())
           tensor->constant = ir::make_constant(targets_[k].pruned);
+    return outputs_of(std::move(graph));
+  }
+
+  Result<std::vector<std::vector<float>>> outputs_of(std::unique_ptr<ir::Graph> graph) const {
     std::vector<std::string> names;
     for (const ir::Tensor* output : graph->outputs())
       if (output->type == ir::DataType::kFloat) names.push_back(output->name);
@@ -200,8 +235,9 @@ class Sparsifier {
   }
 
   Status measure_errors() {
+    CAMSHAFT_ASSIGN(auto original, import_original());
+    CAMSHAFT_ASSIGN(reference_, outputs_of(std::move(original)));
     std::vector<bool> pruned(targets_.size(), false);
-    CAMSHAFT_ASSIGN(reference_, outputs_with(pruned));
     for (size_t k = 0; k < targets_.size(); ++k) {
       if (!report("Pruning each layer alone", static_cast<int>(k),
                   static_cast<int>(targets_.size())))
@@ -221,8 +257,8 @@ class Sparsifier {
     std::vector<size_t> order(targets_.size());
     for (size_t k = 0; k < order.size(); ++k) order[k] = k;
     std::stable_sort(order.begin(), order.end(), [this](size_t a, size_t b) {
-      return result_.layers[targets_[a].layer].alone_snr >
-             result_.layers[targets_[b].layer].alone_snr;
+      return *result_.layers[targets_[a].layer].alone_snr >
+             *result_.layers[targets_[b].layer].alone_snr;
     });
     const auto holds = [&](size_t count) -> Result<bool> {
       std::vector<bool> pruned(targets_.size(), false);
@@ -250,7 +286,8 @@ class Sparsifier {
   }
 
   Result<SparsifyResult> write() {
-    CAMSHAFT_ASSIGN(OnnxFile file, OnnxFile::read(file_));
+    CAMSHAFT_ASSIGN(OnnxFile file,
+                    permuted_.empty() ? OnnxFile::read(file_) : OnnxFile::parse(permuted_));
     for (const Target& target : targets_)
       if (!target.stays_dense) CAMSHAFT_TRY(file.set_values(target.constant, target.pruned));
     CAMSHAFT_ASSIGN(result_.onnx, file.finish());
@@ -258,6 +295,7 @@ class Sparsifier {
   }
 
   std::filesystem::path file_;
+  std::string permuted_;  // the network as it is pruned; "": as in the file
   std::span<const Sample> samples_;
   const SparsifyOptions& options_;
   std::vector<Target> targets_;

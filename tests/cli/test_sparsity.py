@@ -183,6 +183,17 @@ def snr(text):
     return float(re.search(r"outputs +([-\d.]+) dB", text).group(1))
 
 
+def test_permuted_channels_change_nothing_and_keep_more(camshaft, block_file, tmp_path):
+    np.save(tmp_path / "x.npy", np.random.default_rng(7).standard_normal((4, 3, 16, 16)).astype(np.float32))
+    unpruned = camshaft("sparsify", block_file, "-o", "p.onnx", "--data", "x.npy", "--permute", "--keep-accuracy", "900")
+    assert unpruned.code == 0, unpruned.err
+    assert "0 of 4 layers are 2:4" in unpruned.out and snr(unpruned.out) > 100
+    # conv0, plus0 and conv2 share one set of channels, conv1 has its own.
+    kept = re.search(r"permuted +2 of 2 sets of channels \(0 are fixed\): 2:4 keeps ([\d.]+) % .*, ([\d.]+) % before", unpruned.out)
+    assert kept and float(kept[1]) > float(kept[2]) + 0.5, unpruned.out
+    assert (tmp_path / "p.onnx").read_bytes() != block_file.read_bytes()
+
+
 def test_data_and_reconstruction_keep_more(camshaft, block_file, tmp_path):
     rng = np.random.default_rng(8)
     mixed = rng.standard_normal((16, 3, 16, 16)) * np.array([3, 1, 0.3]).reshape(1, 3, 1, 1)
