@@ -92,9 +92,9 @@ int64_t real_macs(const LayerInfo& layer) {
   const LayerSparsity& zeros = layer.sparsity;
   if (!zeros.picked) return static_cast<int64_t>(layer.macs);
   const bool skips_all = layer.tactic.ends_with("_f32");
-  return static_cast<int64_t>(layer.macs * (skips_all ? static_cast<double>(zeros.nonzeros) /
-                                                            static_cast<double>(zeros.weights)
-                                                      : 0.5));
+  return static_cast<int64_t>(
+      layer.macs *
+      (skips_all ? static_cast<double>(zeros.nonzeros) / static_cast<double>(zeros.weights) : 0.5));
 }
 
 void add_sparsity(Json& object, const LayerInfo& layer) {
