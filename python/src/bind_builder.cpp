@@ -160,8 +160,8 @@ void bind_builder(nb::module_& module) {
            })
       .def("set_verbosity", [](BuildOptions& options,
                                int kind) { options.verbosity = static_cast<Verbosity>(kind); })
-      .def("set_sparsity", [](BuildOptions& options,
-                              int kind) { options.sparsity = static_cast<Sparsity>(kind); })
+      .def("set_sparsity",
+           [](BuildOptions& options, int kind) { options.sparsity = static_cast<Sparsity>(kind); })
       .def_rw("threads", &BuildOptions::threads)
       .def_rw("optimization_level", &BuildOptions::optimization_level)
       .def_rw("avg_timing", &BuildOptions::avg_timing)

@@ -59,8 +59,8 @@ void add_layer(const ir::Layer& layer, Table& table, Totals& totals) {
   totals.weights += count->weights;
   totals.nonzeros += count->nonzeros;
   const std::string text = verdict(*weights.constant, *count);
-  totals.eligible += text.starts_with("2:4") || text.starts_with("4:8") ||
-                     text.starts_with("unstructured");
+  totals.eligible +=
+      text.starts_with("2:4") || text.starts_with("4:8") || text.starts_with("unstructured");
   table.add({layer.name, kind, shape, share(count->nonzeros, count->weights), text},
             count->has_groups() ? Style::kPlain : Style::kDim);
 }
