@@ -9,7 +9,7 @@ namespace camshaft::serve {
 namespace {
 
 constexpr double kGoalShare = 0.9;   // the rest is for the network and for what disturbs
-constexpr double kAlike = 0.97;      // rates this close count as equal: the larger batch is taken
+constexpr double kAlike = 0.9;       // rates this close count as equal: the larger batch is taken
 constexpr double kPatienceGaps = 2;  // usual gaps without an arrival after which none is waited for
 
 double rate(const BatchTimes& times, int64_t rows) {

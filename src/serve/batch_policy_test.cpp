@@ -41,8 +41,19 @@ TEST(BatchTimes, LinesBetweenWhatWasMeasured) {
   EXPECT_EQ(times.of(8), 800);
   times.measured(8, 600);
   EXPECT_EQ(times.of(6), 500);
-  times.seen(8, 700);
-  EXPECT_NEAR(times.of(8), 610, 1e-9);
+  EXPECT_EQ(times.at_load(8), 600);
+}
+
+TEST(BatchTimes, FollowWhatIsSeenAllTogether) {
+  BatchTimes times(batch_sizes(16));
+  times.measured(4, 400);
+  times.measured(8, 600);
+  times.seen(8, 1e9);  // one batch that was held up does not turn things over
+  EXPECT_LT(times.of(8), 600 * 1.2);
+  for (int k = 0; k < 200; ++k) times.seen(8, 1200);  // a machine of half the speed
+  EXPECT_NEAR(times.of(8), 1200, 12);
+  EXPECT_GT(times.of(4), 600);
+  EXPECT_LT(times.of(4), 800);
   EXPECT_EQ(times.at_load(8), 600);
 }
 

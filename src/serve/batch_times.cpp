@@ -2,13 +2,16 @@
 #include "serve/batch_times.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace camshaft::serve {
 namespace {
 
 constexpr size_t kMostSizes = 14;
 constexpr int64_t kAllUpTo = 12;
-constexpr double kFollow = 0.1;
+constexpr double kFollowAll = 0.1, kFollowOwn = 0.02;
+constexpr double kFurthest = 4;  // of one batch from what was expected, as far as it counts
+constexpr double kOwnMost = 2;
 
 }  // namespace
 
@@ -30,7 +33,7 @@ std::vector<int64_t> batch_sizes(int64_t max_batch) {
 }
 
 BatchTimes::BatchTimes(std::vector<int64_t> sizes)
-    : sizes_(std::move(sizes)), now_us_(sizes_.size()), load_us_(sizes_.size()) {}
+    : sizes_(std::move(sizes)), load_us_(sizes_.size()), own_(sizes_.size(), 1.0) {}
 
 size_t BatchTimes::index_of(int64_t size) const {
   const auto at = std::lower_bound(sizes_.begin(), sizes_.end(), size);
@@ -44,14 +47,16 @@ int64_t BatchTimes::size_for(int64_t rows) const {
 
 void BatchTimes::measured(int64_t size, double us) {
   const size_t k = index_of(size);
-  if (k < sizes_.size() && sizes_[k] == size) now_us_[k] = load_us_[k] = us;
+  if (k < sizes_.size() && sizes_[k] == size) load_us_[k] = us;
 }
 
 void BatchTimes::seen(int64_t size, double us) {
   const size_t k = index_of(size);
-  if (k >= sizes_.size() || sizes_[k] != size) return;
-  const double before = of(size);
-  now_us_[k] = before > 0 ? before + kFollow * (us - before) : us;
+  const double expected = of(size);
+  if (k >= sizes_.size() || sizes_[k] != size || expected <= 0 || us <= 0) return;
+  const double off = std::clamp(us / expected, 1 / kFurthest, kFurthest);
+  all_ *= std::pow(off, kFollowAll);
+  own_[k] = std::clamp(own_[k] * std::pow(off, kFollowOwn), 1 / kOwnMost, kOwnMost);
 }
 
 bool BatchTimes::is_measured(int64_t size) const {
@@ -63,13 +68,14 @@ double BatchTimes::of(int64_t size) const {
   int64_t below = 0, above = 0;
   double below_us = 0, above_us = 0;
   for (size_t k = 0; k < sizes_.size(); ++k) {
-    if (now_us_[k] <= 0) continue;
+    if (load_us_[k] <= 0) continue;
+    const double us = load_us_[k] * own_[k] * all_;
     if (sizes_[k] <= size) {
       below = sizes_[k];
-      below_us = now_us_[k];
+      below_us = us;
     } else if (above == 0) {
       above = sizes_[k];
-      above_us = now_us_[k];
+      above_us = us;
     }
   }
   const auto line = [](double x, double x0, double y0, double x1, double y1) {

@@ -23,7 +23,8 @@ class BatchTimes {
   int64_t size_for(int64_t rows) const;
 
   void measured(int64_t size, double us);
-  // A batch that was served: times follow slowly, for other work disturbs single ones.
+  // A batch that was served. What disturbs one disturbs all: a factor follows for all sizes, and
+  // only slowly one for each, so that their order is not that of chance.
   void seen(int64_t size, double us);
   bool is_measured(int64_t size) const;
   // Microseconds; between measured sizes a line, beyond them in proportion. 0: nothing was
@@ -35,7 +36,9 @@ class BatchTimes {
   size_t index_of(int64_t size) const;
 
   std::vector<int64_t> sizes_;
-  std::vector<double> now_us_, load_us_;  // 0: not measured
+  std::vector<double> load_us_;  // 0: not measured
+  std::vector<double> own_;      // by size, near 1
+  double all_ = 1;
 };
 
 }  // namespace camshaft::serve

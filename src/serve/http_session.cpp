@@ -5,12 +5,14 @@
 
 #include <array>
 #include <charconv>
+#include <cstring>
 #include <optional>
 #include <vector>
 
 #include <fmt/format.h>
 #include <openssl/crypto.h>
 #include <boost/asio/post.hpp>
+#include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
@@ -30,6 +32,8 @@ using Tls = beast::ssl_stream<beast::tcp_stream>;
 
 constexpr size_t kPatienceBytes = size_t{1} << 20;  // read of a refused client, so that it sees why
 constexpr std::chrono::seconds kPatience{2};
+constexpr size_t kHeaderBuffer = 4 << 10;
+constexpr size_t kChunkBuffer = size_t{64} << 10;
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
 bool is_loopback(const std::string& host) {
@@ -82,7 +86,9 @@ class Session : public Connection, public std::enable_shared_from_this<Session<S
  public:
   template <class... More>
   Session(HttpShared& shared, asio::ip::tcp::socket socket, More&... more)
-      : shared_(shared), stream_(std::move(socket), more...) {}
+      : shared_(shared), stream_(std::move(socket), more...) {
+    buffer_.reserve(kHeaderBuffer);
+  }
 
   void start() {
     beast::error_code ignored;
@@ -186,10 +192,28 @@ class Session : public Connection, public std::enable_shared_from_this<Session<S
 
   void read_body() {
     lowest().expires_after(limits().body_time);
+    if (parser_->chunked()) return read_chunks();
+    // Straight to where it stays: the parser would take it in small pieces through its buffer.
+    body_.resize(static_cast<size_t>(parser_->content_length().value_or(0)));
+    const size_t here = std::min(buffer_.size(), body_.size());
+    if (here > 0) std::memcpy(body_.data(), buffer_.data().data(), here);
+    buffer_.consume(here);
+    if (here == body_.size()) return handle();
+    asio::async_read(stream_, asio::buffer(body_.data() + here, body_.size() - here),
+                     [self = this->shared_from_this()](beast::error_code error, size_t) {
+                       if (self->is_closed_) return;
+                       if (error) return self->close();
+                       self->handle();
+                     });
+  }
+
+  void read_chunks() {
+    buffer_.reserve(kChunkBuffer);
     http::async_read(stream_, buffer_, *parser_,
                      [self = this->shared_from_this()](beast::error_code error, size_t) {
                        if (self->is_closed_) return;
                        if (error) return self->refuse(error);
+                       self->body_ = std::move(self->parser_->get().body());
                        self->handle();
                      });
   }
@@ -209,7 +233,7 @@ class Session : public Connection, public std::enable_shared_from_this<Session<S
         return write(http_error(400, "Inference-Header-Content-Length is not a number"));
       request.json_bytes = value;
     }
-    request.body = std::make_shared<const std::string>(std::move(message.body()));
+    request.body = std::make_shared<const std::string>(std::exchange(body_, {}));
     request.is_abandoned = [weak = this->weak_from_this()] {
       const auto self = weak.lock();
       return self == nullptr || self->has_gone();
@@ -297,6 +321,7 @@ class Session : public Connection, public std::enable_shared_from_this<Session<S
   beast::flat_buffer buffer_;
   std::optional<http::request_parser<http::string_body>> parser_;
   Share share_;
+  std::string body_;
   HttpAnswer answer_;
   std::string header_;
   std::vector<char> rest_;
