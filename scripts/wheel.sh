@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The Python wheels: dist/camshaft-*.whl of the libraries in build/release, one file for every CPython from 3.10, and Polygraphy's extension.
+# The Python wheels: dist/camshaft-*.whl of the libraries in build/release, one file for every CPython from 3.10; ONNX Runtime's execution
+# provider; Polygraphy's extension.
 # Needs PyPI once, for the tools; they stay in build/python/tools. Exit code 77: it cannot be reached.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,15 +15,17 @@ if ! "$tools/bin/python" -c 'import auditwheel, build, nanobind, nanobind_backen
 fi
 
 cmake --preset release >/dev/null
-cmake --build --preset release --target camshaft_cli
+cmake --build --preset release --target camshaft_cli camshaft_ep
 rm -rf build/python/raw
 mkdir -p dist
 PATH="$PWD/$tools/bin:$PATH"
-python -m build --wheel --no-isolation --outdir build/python/raw "-Ccmake.define.CAMSHAFT_BUILD_DIR=$PWD/build/release" python \
-  >build/python/wheel.log 2>&1 || { cat build/python/wheel.log; exit 1; }
-# Grafts the shared libraries of the distribution and names the oldest glibc that will do.
 rm -f dist/*.whl
-auditwheel repair --strip --zip-compression-level 9 --wheel-dir dist build/python/raw/camshaft-*.whl >build/python/repair.log 2>&1 ||
+for package in python python/onnxruntime_ep; do
+  python -m build --wheel --no-isolation --outdir build/python/raw "-Ccmake.define.CAMSHAFT_BUILD_DIR=$PWD/build/release" $package \
+    >build/python/wheel.log 2>&1 || { cat build/python/wheel.log; exit 1; }
+done
+# Grafts the shared libraries of the distribution and names the oldest glibc that will do.
+auditwheel repair --strip --zip-compression-level 9 --wheel-dir dist build/python/raw/*.whl >build/python/repair.log 2>&1 ||
   { cat build/python/repair.log; exit 1; }
 python -m build --wheel --no-isolation --outdir dist python/polygraphy >build/python/polygraphy.log 2>&1 ||
   { cat build/python/polygraphy.log; exit 1; }

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "api/impl.h"
+#include "api/model.h"
 #include "base/log.h"
 #include "onnx/importer.h"
 #include "quantize/implicit.h"
@@ -30,24 +31,6 @@ std::vector<TensorInfo> tensor_infos(const ir::Graph& graph,
                                      graph.symbols()));
   }
   return infos;
-}
-
-Model wrap_model(onnx_import::ImportedModel imported) {
-  auto impl = std::make_unique<Model::Impl>();
-  impl->graph = std::move(imported.graph);
-  impl->inputs = tensor_infos(*impl->graph, impl->graph->inputs());
-  impl->outputs = tensor_infos(*impl->graph, impl->graph->outputs());
-  const onnx_import::ModelInfo& info = imported.info;
-  impl->info.graph_name = impl->graph->name();
-  impl->info.ir_version = info.ir_version;
-  impl->info.opset = info.opset;
-  impl->info.model_version = info.model_version;
-  impl->info.producer_name = info.producer_name;
-  impl->info.producer_version = info.producer_version;
-  impl->info.domain = info.domain;
-  impl->info.doc_string = info.doc_string;
-  impl->info.node_count = info.node_count;
-  return Model(std::move(impl));
 }
 
 Status check_range(const ShapeRange& range, const std::vector<TensorInfo>& inputs) {
@@ -145,6 +128,24 @@ void log_warnings(quantize::PrecisionReport& report) {
 
 }  // namespace
 
+Model api::wrap_model(onnx_import::ImportedModel imported) {
+  auto impl = std::make_unique<Model::Impl>();
+  impl->graph = std::move(imported.graph);
+  impl->inputs = tensor_infos(*impl->graph, impl->graph->inputs());
+  impl->outputs = tensor_infos(*impl->graph, impl->graph->outputs());
+  const onnx_import::ModelInfo& info = imported.info;
+  impl->info.graph_name = impl->graph->name();
+  impl->info.ir_version = info.ir_version;
+  impl->info.opset = info.opset;
+  impl->info.model_version = info.model_version;
+  impl->info.producer_name = info.producer_name;
+  impl->info.producer_version = info.producer_version;
+  impl->info.domain = info.domain;
+  impl->info.doc_string = info.doc_string;
+  impl->info.node_count = info.node_count;
+  return Model(std::move(impl));
+}
+
 Model::Model(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Model::Model(Model&&) noexcept = default;
 Model& Model::operator=(Model&&) noexcept = default;
@@ -153,7 +154,7 @@ Model::~Model() = default;
 Result<Model> Model::from_file(const std::filesystem::path& onnx_file) {
   return api::guarded([&]() -> Result<Model> {
     CAMSHAFT_ASSIGN(auto imported, onnx_import::import_file(onnx_file));
-    return wrap_model(std::move(imported));
+    return api::wrap_model(std::move(imported));
   });
 }
 
@@ -161,7 +162,7 @@ Result<Model> Model::from_memory(std::span<const std::byte> onnx_bytes,
                                  const std::filesystem::path& external_data) {
   return api::guarded([&]() -> Result<Model> {
     CAMSHAFT_ASSIGN(auto imported, onnx_import::import_bytes(onnx_bytes, external_data));
-    return wrap_model(std::move(imported));
+    return api::wrap_model(std::move(imported));
   });
 }
 

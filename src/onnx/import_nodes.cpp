@@ -185,7 +185,8 @@ Status import_node(Scope& scope, const NodeDef& def, const std::string& name) {
   if (status.code() == ErrorCode::kUnsupported) {
     if (!status.message().empty())  // empty: what is wrong inside was reported there
       session.unsupported.push_back(
-          fmt::format("node {} ({}): {}", name, def.op_type, status.message()));
+          {session.main_node,
+           fmt::format("node {} ({}): {}", name, def.op_type, status.message())});
     mark_unusable(scope, def);
     return ok_status();
   }
@@ -234,13 +235,20 @@ Result<Tensor*> as_output(Scope& scope, const std::string& name, Tensor* tensor)
 
 Status import_nodes(Scope& scope, const std::vector<NodeDef>& nodes) {
   CAMSHAFT_ASSIGN(const std::vector<size_t> order, topological_order(scope, nodes));
+  Session& session = scope.session;
+  const bool is_main = &nodes == &session.model.graph->nodes;
   for (size_t position : order) {
     const NodeDef& node = nodes[position];
+    if (is_main) session.main_node = static_cast<int>(position);
     const std::string name = node_name(node, position, scope.prefix);
     if (node.op_type.empty()) return invalid("node {} has no operator", name);
     if (Status status = import_node(scope, node, name); !status.ok()) {
       const bool named = status.message().starts_with("node ");  // from a graph inside this node
-      return named ? status : status.with_context(fmt::format("node {} ({})", name, node.op_type));
+      Status error =
+          named ? status : status.with_context(fmt::format("node {} ({})", name, node.op_type));
+      if (!is_main || session.options.unsupported == nullptr) return error;
+      session.unsupported.push_back({session.main_node, error.message()});
+      mark_unusable(scope, node);
     }
   }
   return ok_status();

@@ -55,7 +55,7 @@ Status import_inputs(Scope& scope, const GraphDef& def) {
     if (scope.knows(value.name)) return invalid("there are two inputs \"{}\"", value.name);
     Result<Tensor*> tensor = import_input(scope, value);
     if (tensor.status().code() == ErrorCode::kUnsupported) {
-      scope.session.unsupported.push_back(tensor.status().message());
+      scope.session.unsupported.push_back({-1, tensor.status().message()});
       Tensor* stand_in = scope.graph.add_tensor(value.name, DataType::kUndefined, {});
       scope.session.unusable.insert(stand_in);
       scope.define(value.name, stand_in);
@@ -107,12 +107,12 @@ Status check_versions(const Model& model, Opsets& opsets) {
   return ok_status();
 }
 
-Status list_unsupported(const std::vector<std::string>& lines) {
+Status list_unsupported(const std::vector<UnsupportedPart>& lines) {
   constexpr size_t kShown = 100;
   std::string text =
       fmt::format("{} {} not supported:", lines.size(),
                   lines.size() == 1 ? "part of the model is" : "parts of the model are");
-  for (size_t k = 0; k < std::min(lines.size(), kShown); ++k) text += "\n  " + lines[k];
+  for (size_t k = 0; k < std::min(lines.size(), kShown); ++k) text += "\n  " + lines[k].text;
   if (lines.size() > kShown) text += fmt::format("\n  … and {} more", lines.size() - kShown);
   return Status(ErrorCode::kUnsupported, std::move(text));
 }
@@ -130,11 +130,13 @@ ModelInfo model_info(const Model& model, const Opsets& opsets) {
   return info;
 }
 
+}  // namespace
+
 Result<ImportedModel> import_model(const Model& model, const std::filesystem::path& directory,
                                    const ImportOptions& options) {
   Opsets opsets;
   CAMSHAFT_TRY(check_versions(model, opsets));
-  Session session{model, options, ExternalData(directory), {}, {}, {}, 0, 0};
+  Session session{model, options, ExternalData(directory), {}, {}, {}, 0, 0, -1};
   for (const FunctionDef& function : model.functions) {
     const std::string domain = function.domain == "ai.onnx" ? "" : function.domain;
     session.functions[{domain, function.name}] = &function;
@@ -149,12 +151,11 @@ Result<ImportedModel> import_model(const Model& model, const std::filesystem::pa
   CAMSHAFT_TRY(import_inputs(scope, *model.graph));
   CAMSHAFT_TRY(import_nodes(scope, model.graph->nodes));
   CAMSHAFT_TRY(import_outputs(scope, *model.graph));
+  if (options.unsupported != nullptr) *options.unsupported = session.unsupported;
   if (!session.unsupported.empty()) return list_unsupported(session.unsupported);
   result.graph->remove_unused_tensors();
   return result;
 }
-
-}  // namespace
 
 Result<ImportedModel> import_bytes(std::span<const std::byte> bytes,
                                    const std::filesystem::path& directory,

@@ -23,10 +23,22 @@ struct ImportedModel {
   ModelInfo info;
 };
 
+// What an import could not take: a node of the main graph by position, with what is inside it; -1: an
+// input.
+struct UnsupportedPart {
+  int node = -1;
+  std::string text;  // "node conv1 (Conv): …"
+};
+
+struct Model;
+
 struct ImportOptions {
   // Tells whether a Generic operator can run (kernels::has_generic_kernel). Null: all that have a
   // shape rule are accepted.
   bool (*has_generic_kernel)(std::string_view op_type) = nullptr;
+  // If given: what is not supported. Nodes that contradict themselves are then listed among those,
+  // instead of ending the import.
+  std::vector<UnsupportedPart>* unsupported = nullptr;
 };
 
 Result<ImportedModel> import_file(const std::filesystem::path& file,
@@ -34,6 +46,9 @@ Result<ImportedModel> import_file(const std::filesystem::path& file,
 // `directory` resolves external data; "" forbids it.
 Result<ImportedModel> import_bytes(std::span<const std::byte> bytes,
                                    const std::filesystem::path& directory = {},
+                                   const ImportOptions& options = {});
+// A model that was parsed, or made, as plain structs (onnx/model.h).
+Result<ImportedModel> import_model(const Model& model, const std::filesystem::path& directory = {},
                                    const ImportOptions& options = {});
 
 // One stored TensorProto (input_0.pb of ONNX test data): type, extents, row-major bytes.

@@ -25,11 +25,12 @@ struct Session {
   ImportOptions options;
   ExternalData external;
   std::map<std::pair<std::string, std::string>, const FunctionDef*> functions;
-  std::vector<std::string> unsupported;  // "node conv1 (Conv): …"
+  std::vector<UnsupportedPart> unsupported;
   std::unordered_set<const ir::Tensor*>
       unusable;  // results of unsupported nodes, and what follows from them
   int nodes_imported = 0;
   int inline_depth = 0;
+  int main_node = -1;  // the node of the main graph that is being imported
   Evaluated evaluated = {};
 };
 
