@@ -13,7 +13,7 @@ ZOO_ARGS ?=
 help:
 	@echo "make demo     build, then run a real detector on a photo and explain the engine"
 	@echo "make test     build and run every test"
-	@echo "make wheel    dist/camshaft-*.whl for pip; scripts/test_wheel.sh tests it from an empty environment"
+	@echo "make wheel    dist/camshaft-*.whl and onnxruntime_ep_camshaft-*.whl for pip; scripts/test_wheel.sh tests it from an empty environment"
 	@echo "make build    release programs in build/release/bin"
 	@echo "make lint     format, static analysis and layering checks"
 	@echo "make format   clang-format the sources in place"

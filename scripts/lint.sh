@@ -20,7 +20,7 @@ echo "== clang-tidy"
 clang-tidy --version | grep -q 'version 14\.' || { echo "skipped: clang-tidy 14 decides"; exit 0; }
 [ -f build/release/compile_commands.json ] || cmake --preset release >/dev/null
 # The folders that are held clean; the others follow one by one.
-for folder in api base cli engine inspect quantize runtime tuner; do
+for folder in api base cli engine ep inspect quantize runtime tuner; do
   git ls-files "src/$folder/*.cpp"
 done | grep -v '_test\.cpp$' |
   xargs -P "$(nproc)" -n 4 clang-tidy -p build/release --quiet 2> >(grep -v 'warnings generated\|Suppressed\|Use -header-filter' >&2 || true)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From what the importer made to the public handle, for parts of the library that import themselves.
+// From what the importer made to the public handle, for parts of the library that import
+// themselves.
 #pragma once
 
 #include "camshaft/builder.h"

@@ -9,7 +9,8 @@
 
 namespace camshaft::ep::abi {
 
-// Interface versions are ONNX Runtime's minor versions. Structures below are complete up to kNewest.
+// Interface versions are ONNX Runtime's minor versions. Structures below are complete up to
+// kNewest.
 inline constexpr uint32_t kOldest = 23, kNewest = 29;
 
 struct Status;
@@ -233,7 +234,8 @@ struct Ep {
                      NodeComputeInfo** infos, Node** context_nodes);
   void (*release_compute_infos)(Ep*, NodeComputeInfo**, size_t);
   Status* (*preferred_layout)(Ep*, int* layout);
-  Status* (*should_convert_layout)(Ep*, const char* domain, const char* op, int layout, int* answer);
+  Status* (*should_convert_layout)(Ep*, const char* domain, const char* op, int layout,
+                                   int* answer);
   Status* (*set_dynamic_options)(Ep*, const char* const* keys, const char* const* values, size_t);
   Status* (*on_run_start)(Ep*, const RunOptions*);
   Status* (*on_run_end)(Ep*, const RunOptions*, bool sync_stream);

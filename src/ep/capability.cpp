@@ -108,9 +108,10 @@ class Finder {
         if (part.size() >= min_nodes_ || part.size() == parts_.size()) continue;
         is_small = true;
         for (size_t k : part)
-          reasons_[k] = fmt::format("supported, but there are only {} of the {} such nodes in a row "
-                                    "that min_nodes asks for",
-                                    part.size(), min_nodes_);
+          reasons_[k] = fmt::format(
+              "supported, but there are only {} of the {} such nodes in a row "
+              "that min_nodes asks for",
+              part.size(), min_nodes_);
       }
       if (!is_small) return parts;
     }

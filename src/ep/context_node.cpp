@@ -21,9 +21,7 @@ class Attributes {
   Attributes(const Attributes&) = delete;
   Attributes& operator=(const Attributes&) = delete;
 
-  Status add(const char* name, int64_t number) {
-    return add(name, &number, 1, abi::kAttributeInt);
-  }
+  Status add(const char* name, int64_t number) { return add(name, &number, 1, abi::kAttributeInt); }
   Status add(const char* name, std::string_view text) {
     return add(name, text.data(), text.size(), abi::kAttributeString);
   }
@@ -64,6 +62,7 @@ const onnx_import::AttributeDef* find(const onnx_import::NodeDef& node, std::str
 
 std::vector<const char*> pointers(const std::vector<std::string>& texts) {
   std::vector<const char*> result;
+  result.reserve(texts.size());
   for (const std::string& text : texts) result.push_back(text.c_str());
   return result;
 }
@@ -94,10 +93,10 @@ Result<abi::Node*> make_context_node(const Host& host, const Options& options,
   const std::vector<const char*> inputs = pointers(names.inputs), outputs = pointers(names.outputs);
   const std::string name = options.context_prefix + names.node;
   abi::Node* node = nullptr;
-  CAMSHAFT_TRY(host.take(host.editor(
-      abi::editor::kCreateNode, "EPContext", "com.microsoft", name.c_str(), inputs.data(),
-      inputs.size(), outputs.data(), outputs.size(), attributes.made().data(),
-      attributes.made().size(), &node)));
+  CAMSHAFT_TRY(
+      host.take(host.editor(abi::editor::kCreateNode, "EPContext", "com.microsoft", name.c_str(),
+                            inputs.data(), inputs.size(), outputs.data(), outputs.size(),
+                            attributes.made().data(), attributes.made().size(), &node)));
   return node;
 }
 

@@ -2,8 +2,8 @@
 // An engine inside an ONNX file: the EPContext node, written and read.
 #pragma once
 
-#include "ep/options.h"
 #include "ep/graph_reader.h"
+#include "ep/options.h"
 #include "ep/runner.h"
 
 namespace camshaft::ep {

@@ -15,8 +15,8 @@
 namespace camshaft::ep {
 namespace {
 
-// 128 bits of a multiplicative hash over 16 bytes at a time: weights are large. Not for adversaries:
-// who can write models here can write engines.
+// 128 bits of a multiplicative hash over 16 bytes at a time: weights are large. Not for
+// adversaries: who can write models here can write engines.
 class Hash {
  public:
   void add(const void* data, size_t size) {

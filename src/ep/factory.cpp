@@ -16,7 +16,7 @@ class HostLog : public Logger {
  public:
   HostLog(const Host& host, const abi::Logger* logger) : host_(host), logger_(logger) {}
   void log(Severity severity, std::string_view text) override {
-    const int level = severity <= Severity::kError      ? abi::kLogError
+    const int level = severity <= Severity::kError     ? abi::kLogError
                       : severity == Severity::kWarning ? abi::kLogWarning
                                                        : abi::kLogInfo;
     host_.log(logger_, level, "Camshaft: " + std::string(text));
@@ -64,9 +64,8 @@ Factory::Factory(std::unique_ptr<Host> host, const abi::Logger* logger)
   create_ep = [](EpFactory* self, const abi::HardwareDevice* const*,
                  const abi::KeyValuePairs* const*, size_t, const abi::SessionOptions* session,
                  const abi::Logger* session_logger, abi::Ep** ep) {
-    return guarded(host_of(self), [&] {
-      return static_cast<Factory*>(self)->make(session, session_logger, ep);
-    });
+    return guarded(host_of(self),
+                   [&] { return static_cast<Factory*>(self)->make(session, session_logger, ep); });
   };
   release_ep = [](EpFactory*, abi::Ep* ep) { delete static_cast<Provider*>(ep); };
   validate_compiled_model = [](EpFactory* self, const abi::HardwareDevice* const*, size_t,
@@ -128,9 +127,8 @@ Status Factory::claim(const abi::HardwareDevice* const* devices, size_t count,
     abi::KeyValuePairs* metadata = nullptr;
     host_->api(abi::api::kCreatePairs, &metadata);
     host_->api(abi::api::kAddPair, metadata, "isa", std::string(isa_name(active_isa())).c_str());
-    const Status status =
-        host_->take(host_->ep_api(abi::ep_api::kCreateEpDevice, this, devices[k], metadata, nullptr,
-                                  &claimed[*claimed_count]));
+    const Status status = host_->take(host_->ep_api(abi::ep_api::kCreateEpDevice, this, devices[k],
+                                                    metadata, nullptr, &claimed[*claimed_count]));
     host_->api(abi::api::kReleasePairs, metadata);
     CAMSHAFT_TRY(status);
     ++*claimed_count;
@@ -154,8 +152,8 @@ Result<std::map<std::string, std::string>> Factory::entries(
 
 Status Factory::make(const abi::SessionOptions* session, const abi::Logger* logger, abi::Ep** ep) {
   CAMSHAFT_ASSIGN(const auto given, entries(session));
-  CAMSHAFT_ASSIGN(Options options, read_options(given));
-  *ep = new Provider(*host_, logger, std::move(options));
+  CAMSHAFT_ASSIGN(const Options options, read_options(given));
+  *ep = new Provider(*host_, logger, options);
   return ok_status();
 }
 

@@ -10,8 +10,9 @@
 namespace camshaft::ep {
 namespace {
 
-// The largest extent of a dynamic input for which nobody gave shapes. Kernels are tuned at the first
-// shape that comes; memory is planned for the shape at hand, so a generous bound costs nothing.
+// The largest extent of a dynamic input for which nobody gave shapes. Kernels are tuned at the
+// first shape that comes; memory is planned for the shape at hand, so a generous bound costs
+// nothing.
 constexpr int64_t kLargest = 1 << 20;
 
 const ShapeRange* find(const OptimizationProfile& profile, const std::string& input) {
@@ -65,17 +66,17 @@ Result<size_t> position_of(const NodeNames& names, const std::string& input) {
 }  // namespace
 
 FusedNode::FusedNode(NodeSurroundings& around, NodeNames names)
-    : NodeComputeInfo{around.host.version,
-                      [](NodeComputeInfo* self, abi::NodeComputeContext*,
-                         void** state) -> abi::Status* {
-                        *state = self;
-                        return nullptr;
-                      },
-                      [](NodeComputeInfo* self, void*, abi::KernelContext* context) {
-                        auto* node = static_cast<FusedNode*>(self);
-                        return guarded(node->around_.host, [&] { return node->run(context); });
-                      },
-                      [](NodeComputeInfo*, void*) {}},
+    : NodeComputeInfo{
+          around.host.version,
+          [](NodeComputeInfo* self, abi::NodeComputeContext*, void** state) -> abi::Status* {
+            *state = self;
+            return nullptr;
+          },
+          [](NodeComputeInfo* self, void*, abi::KernelContext* context) {
+            auto* node = static_cast<FusedNode*>(self);
+            return guarded(node->around_.host, [&] { return node->run(context); });
+          },
+          [](NodeComputeInfo*, void*) {}},
       around_(around),
       names_(std::move(names)) {}
 
@@ -109,15 +110,16 @@ Status FusedNode::start(onnx_import::Model model, bool at_once) {
     is_open = true;
     if (!at_once) continue;
     if (!info.has_rank)
-      return make_error(ErrorCode::kUnsupported, "the rank of input {} is not known: give "
-                        "profile_opt_shapes", info.name);
+      return make_error(ErrorCode::kUnsupported,
+                        "the rank of input {} is not known: give "
+                        "profile_opt_shapes",
+                        info.name);
     Dims guess = info.dims;
     std::replace(guess.begin(), guess.end(), int64_t{-1}, int64_t{1});
     profile.push_back(wide_range(info, guess));
   }
   if (is_open && !at_once) return ok_status();
-  const int threads =
-      around_.options.threads > 0 ? around_.options.threads : default_num_threads();
+  const int threads = around_.options.threads > 0 ? around_.options.threads : default_num_threads();
   const std::string name = key(profile, threads);
   engine_ = cached(name);
   if (!engine_) {
@@ -144,8 +146,7 @@ std::optional<Engine> FusedNode::cached(const std::string& key) const {
 
 void FusedNode::keep(const std::string& key, const Engine& engine) const {
   if (key.empty()) return;
-  if (const Status status = EngineCache(around_.options.cache_dir).store(key, engine);
-      !status.ok())
+  if (const Status status = EngineCache(around_.options.cache_dir).store(key, engine); !status.ok())
     around_.host.log(around_.logger, abi::kLogWarning,
                      "Camshaft: the engine was not cached: " + status.message());
 }

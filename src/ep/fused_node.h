@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A node that stands for an engine: builds it when the shapes are known, keeps it in the cache, runs
-// it.
+// A node that stands for an engine: builds it when the shapes are known, keeps it in the cache,
+// runs it.
 #pragma once
 
 #include <memory>
@@ -53,7 +53,7 @@ class FusedNode : public abi::NodeComputeInfo {
 
   NodeSurroundings& around_;
   NodeNames names_;
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;                         // of what follows
   std::optional<onnx_import::Model> model_;  // only where shapes are chosen here
   std::vector<TensorInfo> model_inputs_;
   std::optional<Engine> engine_;

@@ -12,7 +12,6 @@ using onnx_import::AttributeDef;
 using onnx_import::AttributeType;
 using onnx_import::DimDef;
 using onnx_import::GraphDef;
-using onnx_import::NodeDef;
 using onnx_import::TensorDef;
 using onnx_import::ValueDef;
 
@@ -159,7 +158,7 @@ class Reader {
     CAMSHAFT_ASSIGN(abi::Value* const value,
                     host_.get<abi::Value*>(abi::api::kTensorAttribute, handle));
     if (value == nullptr) return ok_status();
-    const Status status = copy_tensor(value, def);
+    Status status = copy_tensor(value, def);
     host_.api(abi::api::kReleaseValue, value);
     return status;
   }
@@ -240,15 +239,13 @@ Result<GraphNode> read_node(const Host& host, const Reader& reader, const abi::N
   node.def.op_type = op;
   node.def.domain = std::string_view(domain) == "ai.onnx" ? "" : domain;
   if (taken_by != nullptr) node.taken_by = taken_by;
-  CAMSHAFT_ASSIGN(const auto inputs,
-                  host.list<const abi::ValueInfo*>(abi::api::kNodeInputCount,
-                                                   abi::api::kNodeInputs, handle));
-  CAMSHAFT_ASSIGN(const auto outputs,
-                  host.list<const abi::ValueInfo*>(abi::api::kNodeOutputCount,
-                                                   abi::api::kNodeOutputs, handle));
-  CAMSHAFT_ASSIGN(const auto captured,
-                  host.list<const abi::ValueInfo*>(abi::api::kImplicitCount, abi::api::kImplicit,
-                                                   handle));
+  CAMSHAFT_ASSIGN(const auto inputs, host.list<const abi::ValueInfo*>(
+                                         abi::api::kNodeInputCount, abi::api::kNodeInputs, handle));
+  CAMSHAFT_ASSIGN(
+      const auto outputs,
+      host.list<const abi::ValueInfo*>(abi::api::kNodeOutputCount, abi::api::kNodeOutputs, handle));
+  CAMSHAFT_ASSIGN(const auto captured, host.list<const abi::ValueInfo*>(
+                                           abi::api::kImplicitCount, abi::api::kImplicit, handle));
   for (const auto& [values, names] : {std::pair{&inputs, &node.def.inputs},
                                       {&outputs, &node.def.outputs},
                                       {&captured, &node.captured}})
@@ -260,11 +257,11 @@ Result<GraphNode> read_node(const Host& host, const Reader& reader, const abi::N
   std::vector<const abi::Graph*> subgraphs(graphs);
   std::vector<const char*> attribute_names(graphs);
   if (graphs > 0)
-    CAMSHAFT_TRY(host.call(abi::api::kSubgraphs, handle, subgraphs.data(), graphs,
-                           attribute_names.data()));
-  CAMSHAFT_ASSIGN(const auto attributes,
-                  host.list<const abi::OpAttr*>(abi::api::kAttributeCount, abi::api::kAttributes,
-                                                handle));
+    CAMSHAFT_TRY(
+        host.call(abi::api::kSubgraphs, handle, subgraphs.data(), graphs, attribute_names.data()));
+  CAMSHAFT_ASSIGN(
+      const auto attributes,
+      host.list<const abi::OpAttr*>(abi::api::kAttributeCount, abi::api::kAttributes, handle));
   for (const abi::OpAttr* attribute : attributes) {
     CAMSHAFT_ASSIGN(AttributeDef def, reader.attribute(attribute));
     if (std::find(attribute_names.begin(), attribute_names.end(), def.name) ==
@@ -299,17 +296,17 @@ Result<GraphDef> read_subgraph(const Host& host, const Reader& reader, const abi
   GraphDef def;
   CAMSHAFT_ASSIGN(const char* const name, host.get<const char*>(abi::api::kGraphName, graph));
   def.name = name;
-  CAMSHAFT_ASSIGN(const auto inputs,
-                  host.list<const abi::ValueInfo*>(abi::api::kGraphInputCount,
-                                                   abi::api::kGraphInputs, graph));
+  CAMSHAFT_ASSIGN(
+      const auto inputs,
+      host.list<const abi::ValueInfo*>(abi::api::kGraphInputCount, abi::api::kGraphInputs, graph));
   CAMSHAFT_ASSIGN(const auto outputs,
                   host.list<const abi::ValueInfo*>(abi::api::kGraphOutputCount,
                                                    abi::api::kGraphOutputs, graph));
   CAMSHAFT_ASSIGN(const auto initializers,
                   host.list<const abi::ValueInfo*>(abi::api::kInitializerCount,
                                                    abi::api::kInitializers, graph));
-  CAMSHAFT_ASSIGN(const auto nodes, host.list<const abi::Node*>(abi::api::kNodeCount,
-                                                                abi::api::kNodes, graph));
+  CAMSHAFT_ASSIGN(const auto nodes,
+                  host.list<const abi::Node*>(abi::api::kNodeCount, abi::api::kNodes, graph));
   CAMSHAFT_ASSIGN(def.inputs, read_values(reader, inputs));
   CAMSHAFT_ASSIGN(def.outputs, read_values(reader, outputs));
   for (const abi::ValueInfo* info : initializers) {
@@ -379,9 +376,9 @@ Result<ReadGraph> read_graph(const Host& host, const abi::Graph* graph) {
     value.info = info;
     return ok_status();
   };
-  CAMSHAFT_ASSIGN(const auto inputs,
-                  host.list<const abi::ValueInfo*>(abi::api::kGraphInputCount,
-                                                   abi::api::kGraphInputs, graph));
+  CAMSHAFT_ASSIGN(
+      const auto inputs,
+      host.list<const abi::ValueInfo*>(abi::api::kGraphInputCount, abi::api::kGraphInputs, graph));
   CAMSHAFT_ASSIGN(const auto outputs,
                   host.list<const abi::ValueInfo*>(abi::api::kGraphOutputCount,
                                                    abi::api::kGraphOutputs, graph));
@@ -390,8 +387,8 @@ Result<ReadGraph> read_graph(const Host& host, const abi::Graph* graph) {
       CAMSHAFT_ASSIGN(names->emplace_back(), reader.name_of(info));
       CAMSHAFT_TRY(note(names->back(), info));
     }
-  CAMSHAFT_ASSIGN(const auto nodes, host.list<const abi::Node*>(abi::api::kNodeCount,
-                                                                abi::api::kNodes, graph));
+  CAMSHAFT_ASSIGN(const auto nodes,
+                  host.list<const abi::Node*>(abi::api::kNodeCount, abi::api::kNodes, graph));
   for (const abi::Node* handle : nodes) {
     CAMSHAFT_ASSIGN(GraphNode node, read_node(host, reader, handle, 0, note));
     read.nodes.push_back(std::move(node));

@@ -104,10 +104,8 @@ constexpr Row kRows[] = {
      }},
     {"bf16", [](Options& o, Profile&, const std::string& v) { return set_bool(o.build.bf16, v); }},
     {"fp16", [](Options& o, Profile&, const std::string& v) { return set_bool(o.build.fp16, v); }},
-    {"strongly_typed",
-     [](Options& o, Profile&, const std::string& v) {
-       return set_bool(o.build.strongly_typed, v);
-     }},
+    {"strongly_typed", [](Options& o, Profile&,
+                          const std::string& v) { return set_bool(o.build.strongly_typed, v); }},
     {"portable",
      [](Options& o, Profile&, const std::string& v) { return set_bool(o.build.portable, v); }},
     {"sparsity",
@@ -181,10 +179,9 @@ Result<Options> read_options(const std::map<std::string, std::string>& entries) 
 }
 
 std::string Options::facts() const {
-  std::string text =
-      fmt::format("bf16={} fp16={} typed={} portable={} sparsity={} level={}", build.bf16,
-                  build.fp16, build.strongly_typed, build.portable,
-                  static_cast<int>(build.sparsity), build.optimization_level);
+  std::string text = fmt::format("bf16={} fp16={} typed={} portable={} sparsity={} level={}",
+                                 build.bf16, build.fp16, build.strongly_typed, build.portable,
+                                 static_cast<int>(build.sparsity), build.optimization_level);
   for (const OptimizationProfile& profile : build.profiles)
     for (const ShapeRange& range : profile)
       text += fmt::format(" {}:{}:{}:{}", range.input, to_string(range.min), to_string(range.opt),

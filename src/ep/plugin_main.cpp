@@ -6,9 +6,11 @@ namespace abi = camshaft::ep::abi;
 
 extern "C" {
 
-__attribute__((visibility("default"))) abi::Status* CreateEpFactories(
-    const char* name, const void* api_base, const abi::Logger* logger, abi::EpFactory** factories,
-    size_t most, size_t* count) {
+__attribute__((visibility("default"))) abi::Status* CreateEpFactories(const char* name,
+                                                                      const void* api_base,
+                                                                      const abi::Logger* logger,
+                                                                      abi::EpFactory** factories,
+                                                                      size_t most, size_t* count) {
   return camshaft::ep::create_factories(name, api_base, logger, factories, most, count);
 }
 

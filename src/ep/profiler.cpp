@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include <unistd.h>
 
@@ -67,11 +68,9 @@ class Profiler : public abi::EpProfiler {
     CAMSHAFT_TRY(host_.take(
         host_.ep_api(abi::ep_api::kCreateEvent, abi::kKernelEvent, getpid(), event.thread,
                      event.layer->c_str(), (event.start_ns - begin_ns_) / 1000,
-                     static_cast<int64_t>(event.microseconds + 0.5), keys, values, size_t{2},
-                     &made)));
+                     std::lround(event.microseconds), keys, values, size_t{2}, &made)));
     const abi::ProfilingEvent* added = made;
-    const Status status =
-        host_.take(host_.ep_api(abi::ep_api::kAddEvents, container, &added, size_t{1}));
+    Status status = host_.take(host_.ep_api(abi::ep_api::kAddEvents, container, &added, size_t{1}));
     host_.ep_api(abi::ep_api::kReleaseEvent, made);
     return status;
   }

@@ -27,12 +27,11 @@ Result<NodeNames> read_names(const Host& host, const abi::Node* node) {
   NodeNames names;
   CAMSHAFT_ASSIGN(const char* const name, host.get<const char*>(abi::api::kNodeName, node));
   names.node = name;
-  CAMSHAFT_ASSIGN(const auto inputs,
-                  host.list<const abi::ValueInfo*>(abi::api::kNodeInputCount,
-                                                   abi::api::kNodeInputs, node));
-  CAMSHAFT_ASSIGN(const auto outputs,
-                  host.list<const abi::ValueInfo*>(abi::api::kNodeOutputCount,
-                                                   abi::api::kNodeOutputs, node));
+  CAMSHAFT_ASSIGN(const auto inputs, host.list<const abi::ValueInfo*>(abi::api::kNodeInputCount,
+                                                                      abi::api::kNodeInputs, node));
+  CAMSHAFT_ASSIGN(
+      const auto outputs,
+      host.list<const abi::ValueInfo*>(abi::api::kNodeOutputCount, abi::api::kNodeOutputs, node));
   CAMSHAFT_ASSIGN(names.inputs, names_of(host, inputs));
   CAMSHAFT_ASSIGN(names.outputs, names_of(host, outputs));
   return names;
@@ -48,9 +47,9 @@ bool has_open_inputs(const onnx_import::Model& model, const Options& options) {
   };
   return std::any_of(
       model.graph->inputs.begin(), model.graph->inputs.end(), [&](const auto& value) {
-        const bool is_open = !value.has_shape ||
-                             std::any_of(value.shape.begin(), value.shape.end(),
-                                         [](const auto& dim) { return !dim.extent; });
+        const bool is_open =
+            !value.has_shape || std::any_of(value.shape.begin(), value.shape.end(),
+                                            [](const auto& dim) { return !dim.extent; });
         return is_open && !is_given(value.name);
       });
 }
@@ -63,13 +62,14 @@ std::vector<size_t> all_nodes(const ReadGraph& graph) {
 
 }  // namespace
 
-Provider::Provider(const Host& host, const abi::Logger* logger, Options options)
+Provider::Provider(const Host& host, const abi::Logger* logger, const Options& options)
     : Ep{}, surroundings_{host, logger, options, SessionThreads(options.threads), {}} {
   compatibility_ = compatibility_text(options.build.portable);
   version = host.version;
   get_name = [](const Ep*) { return kEpName; };
   get_capability = [](Ep* ep, const abi::Graph* graph, abi::GraphSupportInfo* support) {
-    return guarded(own(ep)->surroundings_.host, [&] { return own(ep)->find_parts(graph, support); });
+    return guarded(own(ep)->surroundings_.host,
+                   [&] { return own(ep)->find_parts(graph, support); });
   };
   compile = [](Ep* ep, const abi::Graph** graphs, const abi::Node** fused, size_t count,
                abi::NodeComputeInfo** infos, abi::Node** context_nodes) {
@@ -164,9 +164,10 @@ Status Provider::find_parts(const abi::Graph* graph, abi::GraphSupportInfo* supp
   const abi::NodeFusionOptions fusion{host.version, true};
   for (const std::vector<size_t>& part : capability.parts) {
     std::vector<const abi::Node*> nodes;
+    nodes.reserve(part.size());
     for (size_t k : part) nodes.push_back(read.nodes[k].handle);
-    CAMSHAFT_TRY(host.take(host.ep_api(abi::ep_api::kAddNodesToFuse, support, nodes.data(),
-                                       nodes.size(), &fusion)));
+    CAMSHAFT_TRY(host.take(
+        host.ep_api(abi::ep_api::kAddNodesToFuse, support, nodes.data(), nodes.size(), &fusion)));
   }
   return ok_status();
 }
@@ -174,9 +175,10 @@ Status Provider::find_parts(const abi::Graph* graph, abi::GraphSupportInfo* supp
 void Provider::report(const ReadGraph& graph, const Capability& capability) {
   constexpr size_t kShown = 50;
   if (capability.left.empty()) return;
-  std::string text = fmt::format("Camshaft takes {} of {} nodes of graph {} in {} parts and leaves:",
-                                 graph.nodes.size() - capability.left.size(), graph.nodes.size(),
-                                 graph.name, capability.parts.size());
+  std::string text =
+      fmt::format("Camshaft takes {} of {} nodes of graph {} in {} parts and leaves:",
+                  graph.nodes.size() - capability.left.size(), graph.nodes.size(), graph.name,
+                  capability.parts.size());
   for (size_t k = 0; k < std::min(capability.left.size(), kShown); ++k) {
     const auto& [position, reason] = capability.left[k];
     const onnx_import::NodeDef& node = graph.nodes[position].def;
@@ -208,13 +210,12 @@ Result<std::unique_ptr<FusedNode>> Provider::compile_part(const abi::Graph* grap
   if (!options.context_enable && has_open_inputs(model, options)) {
     CAMSHAFT_ASSIGN(model, make_model(host, read, nodes, true));
   }
-  CAMSHAFT_ASSIGN(std::unique_ptr<FusedNode> node,
-                  FusedNode::create(surroundings_, std::move(names), std::move(model),
-                                    options.context_enable));
+  CAMSHAFT_ASSIGN(
+      std::unique_ptr<FusedNode> node,
+      FusedNode::create(surroundings_, std::move(names), std::move(model), options.context_enable));
   if (options.context_enable) {
-    CAMSHAFT_ASSIGN(*context_node,
-                    make_context_node(host, options, read.model_path, node->names(),
-                                      *node->engine(), context_nodes_++));
+    CAMSHAFT_ASSIGN(*context_node, make_context_node(host, options, read.model_path, node->names(),
+                                                     *node->engine(), context_nodes_++));
   }
   return node;
 }

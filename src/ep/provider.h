@@ -12,9 +12,7 @@ namespace camshaft::ep {
 
 class Provider : public abi::Ep {
  public:
-  Provider(const Host& host, const abi::Logger* logger, Options options);
-
-  void set_contexts(int contexts) { surroundings_.options.contexts = contexts; }
+  Provider(const Host& host, const abi::Logger* logger, const Options& options);
 
  private:
   Status find_parts(const abi::Graph* graph, abi::GraphSupportInfo* support);

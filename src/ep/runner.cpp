@@ -39,8 +39,7 @@ Result<InputView> read_input(const Host& host, const abi::KernelContext* context
   view.data = address(view.data);
   if (host.version >= abi::api::kShapeReferenceSince) {
     int type = 0;
-    CAMSHAFT_TRY(
-        host.call(abi::api::kShapeReference, value, &type, &view.extents, &view.rank));
+    CAMSHAFT_TRY(host.call(abi::api::kShapeReference, value, &type, &view.extents, &view.rank));
     return view;
   }
   CAMSHAFT_ASSIGN(abi::TensorInfo* const info,
@@ -136,14 +135,15 @@ Status Runner::set_inputs(Slot& slot, const abi::KernelContext* context) const {
     CAMSHAFT_ASSIGN(const InputView view, read_input(host_, context, port.position));
     const std::span<const int64_t> extents(view.extents, view.rank);
     Dims& dims = slot.input_dims[k];
-    if (!slot.shapes_known || !std::equal(dims.begin(), dims.end(), extents.begin(), extents.end())) {
+    if (!slot.shapes_known ||
+        !std::equal(dims.begin(), dims.end(), extents.begin(), extents.end())) {
       slot.shapes_known = false;
       dims.assign(1, -1);  // an error leaves nothing half known
       CAMSHAFT_TRY(slot.context.set_shape(port.name, extents));
       dims.assign(extents.begin(), extents.end());
     }
-    CAMSHAFT_TRY(slot.context.set_input(port.name, view.data,
-                                        byte_size(port.type, element_count(dims))));
+    CAMSHAFT_TRY(
+        slot.context.set_input(port.name, view.data, byte_size(port.type, element_count(dims))));
   }
   return ok_status();
 }
@@ -161,9 +161,9 @@ Status Runner::learn_output_shapes(Slot& slot) const {
 
 Result<void*> Runner::output_memory(abi::KernelContext* context, const Port& port,
                                     const Dims& dims) const {
-  CAMSHAFT_ASSIGN(abi::Value* const value,
-                  host_.get<abi::Value*>(abi::api::kOutput, context, port.position, dims.data(),
-                                         dims.size()));
+  CAMSHAFT_ASSIGN(
+      abi::Value* const value,
+      host_.get<abi::Value*>(abi::api::kOutput, context, port.position, dims.data(), dims.size()));
   CAMSHAFT_ASSIGN(void* const data, host_.get<void*>(abi::api::kTensorMutableData, value));
   return const_cast<void*>(address(data));
 }
@@ -202,7 +202,8 @@ void Runner::watch(Slot& slot) {
     return;
   }
   std::call_once(layers_read_, [this] {
-    for (const LayerInfo& layer : Inspector(engine_).layers())
+    const Inspector inspector(engine_);
+    for (const LayerInfo& layer : inspector.layers())
       layers_.push_back({layer.name, layer.tactic.empty() ? "reference" : layer.tactic});
   });
   slot.context.set_profiler([this](const LayerTime& time) {

@@ -23,8 +23,8 @@ struct ImportedModel {
   ModelInfo info;
 };
 
-// What an import could not take: a node of the main graph by position, with what is inside it; -1: an
-// input.
+// What an import could not take: a node of the main graph by position, with what is inside it; -1:
+// an input.
 struct UnsupportedPart {
   int node = -1;
   std::string text;  // "node conv1 (Conv): …"

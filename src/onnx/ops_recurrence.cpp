@@ -27,7 +27,8 @@ Status import_recurrence(Node& node) {
   attrs.batch_first = node.flag("layout", false);
   attrs.clip = node.real("clip", 0);
   attrs.activations = node.texts("activations");
-  // The schema's default, which ONNX Runtime writes out, is of two directions, whatever the node has.
+  // The schema's default, which ONNX Runtime writes out, is of two directions, whatever the node
+  // has.
   if (kind == ir::RnnKind::kRnn && attrs.direction != ir::RnnDirection::kBidirectional &&
       attrs.activations == std::vector<std::string>{"Tanh", "Tanh"})
     attrs.activations.pop_back();
