@@ -141,6 +141,8 @@ void work(uint64_t first, uint64_t last, const Variants& variants_of, int pipe) 
   text += fmt::format("total {} outputs within what rounding may do\n", c.loose);
   text += fmt::format("total {} outputs that rounding decides\n", c.unsettled);
   text += fmt::format("total {} graphs refused by the oracle\n", c.refused);
+  text += fmt::format("total {} runs of inputs that may contradict each other\n", c.strays_run);
+  text += fmt::format("total {} of such that were refused\n", c.strays_refused);
   send(pipe, text);
 }
 

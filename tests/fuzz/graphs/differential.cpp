@@ -20,6 +20,7 @@ using kernels::Value;
 
 constexpr std::byte kCanary{0xA5}, kPoison{0xFF};  // poison: NaN as a float, -1 as an integer
 constexpr size_t kGuard = 64;
+constexpr size_t kStrays = 1;  // runs of inputs that may contradict each other, per engine
 
 // Memory with a place for a tensor that begins at any multiple of its element, guarded behind.
 class Place {
@@ -113,6 +114,8 @@ class Comparison {
     context_options.spin_us = 0;
     auto context = runtime::Context::create(*engine, context_options);
     if (!context.ok()) return failure("context", text_of(context.status()));
+    for (size_t number = 0; number < kStrays && !test_.symbols.empty(); ++number)
+      stray(**context, number);
     for (size_t run = 0; run < test_.runs.size(); ++run) {
       if (expected_[run].empty() && !test_.graph->outputs().empty()) continue;
       if (auto failed = execute(**context, run)) return failed;
@@ -131,6 +134,24 @@ class Comparison {
         ++coverage().tactics[fmt::format("{} {}", step.tactic, isa_name(step.isa))];
     for (const ir::RewriteRecord& record : engine.record().rewrites)
       if (record.kind == ir::RewriteRecord::Kind::kApplied) ++coverage().passes[record.pass];
+  }
+
+  // Inputs that may not go together: an error or not, nothing may be read or written beyond them,
+  // and what runs next is right.
+  void stray(runtime::Context& context, size_t number) {
+    const std::vector<Value> values = stray_inputs_of(test_, number);
+    std::vector<Input> inputs;
+    Status status;
+    for (size_t k = 0; k < values.size(); ++k) inputs.emplace_back(values[k], state_);
+    for (size_t k = 0; k < values.size() && status.ok(); ++k) {
+      const int input = static_cast<int>(k);
+      status = context.set_input_extents(input, values[k].extents);
+      if (status.ok()) status = inputs[k].bind(context, input);
+    }
+    for (size_t k = 0; k < test_.graph->outputs().size(); ++k)
+      context.set_output(static_cast<int>(k), nullptr, 0).ok();
+    if (status.ok()) status = context.execute();
+    ++(status.ok() ? coverage().strays_run : coverage().strays_refused);
   }
 
   std::optional<Failure> execute(runtime::Context& context, size_t run) {

@@ -48,6 +48,7 @@ struct Coverage {
   std::map<std::string, long> passes;   // rewrites per pass
   std::map<std::string, long> kinds;    // layers per kind, as imported
   long engines = 0, executions = 0, outputs = 0, loose = 0, unsettled = 0, refused = 0;
+  long strays_run = 0, strays_refused = 0;  // of inputs that may contradict each other
 };
 Coverage& coverage();
 

@@ -172,6 +172,20 @@ std::vector<kernels::Value> inputs_of(const Case& test, size_t run) {
   return values;
 }
 
+std::vector<kernels::Value> stray_inputs_of(const Case& test, size_t number) {
+  std::vector<kernels::Value> values;
+  for (const Tensor* input : test.graph->inputs()) {
+    uint64_t state = seed_of(input->name, number + 1000);
+    Point point;
+    for (const SymbolRange& range : test.symbols)
+      point.push_back(range.min + static_cast<int64_t>(ir::next_random(state) >> 11) %
+                                      (range.max - range.min + 1));
+    values.push_back(
+        random_value(*input, extents_at(*test.graph, *input, test.symbols, point), number));
+  }
+  return values;
+}
+
 std::string to_text(const Case& test) {
   std::string text;
   if (!test.symbols.empty()) text += "# symbols";

@@ -41,6 +41,9 @@ std::vector<engine::Profile> profiles_of(const Case& test);
 // 4], those of inputs called p… in [0, 3]; codes and bools are anything.
 std::vector<kernels::Value> inputs_of(const Case& test, size_t run);
 
+// Every input at extents of its own within the profile: they may contradict each other.
+std::vector<kernels::Value> stray_inputs_of(const Case& test, size_t number);
+
 std::string to_text(const Case& test);
 Result<Case> parse_case(const std::string& text);
 
