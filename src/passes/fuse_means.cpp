@@ -25,7 +25,7 @@ bool sum_to_mean(Rewriter& rewriter, Layer* sum) {
   }
   const Expression expression = expression_of(*scale);
   if (sum->as<ReduceAttrs>().axes.empty() ||
-      !equals(expression, {{sum->outputs[0], count, 2 * count}},
+      !equals(expression, {{sum->outputs[0], -2 * count, 2 * count}},
               [&](const auto& v) { return v[0] / count; }))
     return false;
   rewriter.running(*sum);

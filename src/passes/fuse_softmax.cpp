@@ -45,7 +45,7 @@ std::optional<Parts> parts_of(const Layer& sum) {
         continue;
       Tensor* x = maximum->inputs[0];
       const std::optional<Expression> e = gather(parts.exponentials, {x, input});
-      if (!e || !equals(*e, {{x, -3, 3}, {input, 1, 3}},
+      if (!e || !equals(*e, {{x, -3, 3}, {input, -3, 3}},
                         [](const auto& v) { return std::exp(v[0] - v[1]); }))
         continue;
       parts.x = x;
@@ -71,7 +71,7 @@ bool is_log_softmax(Tensor* y, const Parts& p) {
   std::vector<Tensor*> stops = {p.x, p.sum};
   if (p.maximum) stops.push_back(p.maximum);
   const std::optional<Expression> e = gather(y, stops);
-  return e && equals(*e, {{p.x, -3, 3}, {p.sum, 1, 9}, {p.maximum, 1, 3}},
+  return e && equals(*e, {{p.x, -3, 3}, {p.sum, 1, 9}, {p.maximum, -3, 3}},
                      [&](const auto& v) { return v[0] - (p.maximum ? v[2] : 0) - std::log(v[1]); });
 }
 

@@ -129,6 +129,7 @@ struct PanelTile {
 };
 constexpr int64_t kMostPanelTiles = 32;  // listed together
 constexpr int64_t kLine = 64;            // bytes of a cache line
+constexpr int64_t kFarAhead = 8192;      // two pages: processors fetch ahead within one
 constexpr Epilogue kNoEpilogue{EpilogueKind::kClip, -__builtin_inff(), __builtin_inff()};
 
 // Tiles of `rows` pixels, together those of `place`, against the panels [first, last).
@@ -145,6 +146,10 @@ void run_panels(const ConvRun& run, Tile& tile, const TilePlace& place, int rows
     else
       place_byte_tile(run.finish, place, panel->channel, panel->cols, panel->column, first->channel,
                       rest_scratch, tile);
+    if (run.streams) {
+      tile.ahead = panel->weights + kFarAhead;
+      tile.ahead_step = tile.b_stride;
+    }
     set_panel(run, panel->weights, panel->vecs, rows, tile)(tile);
   }
 }

@@ -71,6 +71,7 @@ struct ConvRun {
   int64_t block_rows = 1;      // output rows computed together
   int64_t panel_group = 1;     // panels computed together
   bool fetches_ahead = false;  // a panel at a time, the next one fetched into L2 meanwhile
+  bool streams = false;        // one tile passes each panel, which comes from far away
   bool splits_panels = false;  // threads share out the panels, not the pixels
   bool row_runs = false;       // a kernel row is one segment
   bool chained = false;        // segments are spans of chained panels (gemm_chains.h)

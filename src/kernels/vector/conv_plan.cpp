@@ -248,6 +248,10 @@ void choose_blocks(ConvRun& run, int threads) {
                       filter_bytes > l2_bytes / 8 &&
                       window_bytes(run, run.block_rows) < l2_bytes / 4;
   if (run.fetches_ahead) run.panel_group = 1;
+  // One tile of few rows reads every weight once: it waits for memory alone.
+  run.streams = tiles == 1 && run.fold == 1 && !run.adds_parts &&
+                (run.numeric == Numeric::kFloat || run.numeric == Numeric::kBf16) &&
+                filter_bytes > static_cast<int64_t>(cpu_info().l1d_bytes);
   if (run.adds_parts) {
     const int64_t sums = run.block_rows * run.strip * panel_step_bytes(run);
     run.panel_group = at_least_one(l2_bytes / 4 / sums);

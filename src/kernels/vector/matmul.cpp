@@ -272,7 +272,7 @@ constexpr PreparedTactic row(const char* name) {
            .kind = ir::LayerKind::kMatrixMultiply,
            .isa = kIsa,
            .formats = FormatRule::kLinear,
-           .version = F.numeric == Numeric::kFloat  ? 1
+           .version = F.numeric == Numeric::kFloat  ? 2
                       : F.numeric == Numeric::kByte ? 4
                                                     : 3,
            .refusal = refusal<F>,

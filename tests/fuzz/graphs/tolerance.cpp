@@ -136,6 +136,8 @@ class Mover {
   }
 
   bool has_nan() const { return has_nan_; }
+  // A divisor may be zero as well: what a sum of which nothing is left leaves, rounding decides.
+  bool may_divide_by_zero() const { return may_divide_by_zero_; }
 
   kernels::EvaluateOptions options() {
     kernels::EvaluateOptions options;
@@ -148,8 +150,24 @@ class Mover {
   }
 
  private:
+  static bool divides(const ir::Layer& layer) {
+    const auto* attrs = std::get_if<ir::PointOpAttrs>(&layer.attrs);
+    return layer.kind == LayerKind::kElementWise && attrs && attrs->op == ir::PointOp::kDiv;
+  }
+  bool may_vanish(const ir::Tensor* tensor) const {
+    const auto value = values_.find(tensor);
+    const auto distance = distances_.find(tensor);
+    if (value == values_.end() || distance == distances_.end() ||
+        value->second.type != ir::DataType::kFloat)
+      return false;
+    const auto elements = value->second.as<float>();
+    return std::any_of(elements.begin(), elements.end(),
+                       [&](float v) { return std::fabs(v) <= distance->second; });
+  }
+
   void observe(const ir::Layer& layer, std::span<const Value* const> outputs) {
     pending_.clear();
+    may_divide_by_zero_ |= divides(layer) && may_vanish(layer.inputs[1]);
     double operands = 0;
     if (layer.kind == LayerKind::kConvolution || layer.kind == LayerKind::kDeconvolution ||
         layer.kind == LayerKind::kMatrixMultiply)
@@ -275,6 +293,7 @@ class Mover {
   std::optional<Value> substitute(const ir::Tensor& tensor) {
     const auto found = pending_.find(&tensor);
     if (found == pending_.end()) return std::nullopt;
+    distances_[&tensor] = found->second.distance;
     return values_[&tensor] = moved(found->second.value, found->second.distance, 0);
   }
 
@@ -284,7 +303,8 @@ class Mover {
   };
   uint64_t state_;
   double unit_;
-  bool has_nan_ = false;
+  bool has_nan_ = false, may_divide_by_zero_ = false;
+  std::unordered_map<const ir::Tensor*, double> distances_;  // what results were moved by, at most
   std::unordered_map<const ir::Tensor*, Value> values_;
   std::unordered_map<const ir::Tensor*, Pending> pending_;
 };
@@ -300,6 +320,7 @@ void Tolerance::measure() {
   for (int k = 0; k < kMovements; ++k) {
     Mover mover(test_, inputs_, k + 1, bfloat16_ ? 0x1p-8 : 0x1p-24);
     const auto moved = kernels::evaluate(*test_.graph, inputs_, mover.options());
+    has_nan_ |= mover.may_divide_by_zero();
     for (size_t o = 0; o < expected_.size(); ++o) {
       if (!moved.ok() || !(moved.value()[o].extents == expected_[o].extents)) {
         movement_[o] = INFINITY;  // rounding decides a shape
