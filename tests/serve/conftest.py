@@ -164,7 +164,7 @@ def server(repository, cache):
     assert server.end() == 0, "\n".join(server.log)
 
 
-def wait_until(condition, seconds=20):
+def wait_until(condition, seconds=60):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not come about"
