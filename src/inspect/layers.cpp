@@ -6,6 +6,7 @@
 #include "base/cpu.h"
 #include "engine/sparsity_outcome.h"
 #include "inspect/parameters.h"
+#include "ir/weight_records.h"
 #include "kernels/probe.h"
 
 namespace camshaft::inspect {
@@ -43,6 +44,12 @@ struct Extents {
   Dims input(size_t k) const { return of(step.inputs, k); }
   Dims output(size_t k) const { return of(step.outputs, k); }
 };
+
+double low_bit_macs(const Extents& extents) {
+  const ir::LowBits weights = ir::low_bits_of(extents.step.layer);
+  if (weights.columns == 0) return 0;
+  return times(product(extents.output(0)), static_cast<double>(weights.depth));
+}
 
 double convolution_macs(const Extents& extents) {
   // Convolution: every output element sums over a filter; Deconvolution: every input element is
@@ -89,6 +96,17 @@ LayerTensor describe(const Plan& plan, int index, const runtime::Context* contex
   return result;
 }
 
+// Records of weights keep half of their header when they are packed, unless zero points differ.
+double packed_bytes_of(const PlanStep& step, int tensor, double bytes) {
+  const ir::LowBits weights = ir::low_bits_of(step.layer);
+  if (weights.columns == 0 || tensor != step.inputs[1]) return bytes;
+  const ir::RecordLayout layout(weights);
+  const double kept = weights.zero == ir::DataType::kFloat   ? 0
+                      : weights.zero == ir::DataType::kUInt8 ? 3
+                                                             : sizeof(float);
+  return bytes - kept * static_cast<double>(layout.columns * layout.blocks());
+}
+
 void add_traffic(LayerInfo& info, const Plan& plan, const PlanStep& step,
                  const runtime::Context* context) {
   if (step.is_view) return;
@@ -100,6 +118,7 @@ void add_traffic(LayerInfo& info, const Plan& plan, const PlanStep& step,
       if (index == kNoTensor) continue;
       const PlanTensor& tensor = plan.tensors[static_cast<size_t>(index)];
       double bytes = tensor_bytes(tensor, tensor_dims(plan, index, context));
+      bytes = packed_bytes_of(step, index, bytes);
       const bool is_weights = step.inputs.size() > 1 && index == step.inputs[1];
       if (is_weights && tensor.role == TensorRole::kConstant &&
           tactic_precision(step) != ir::DataType::kUndefined)
@@ -251,6 +270,8 @@ double multiply_adds(const Plan& plan, const PlanStep& step, const runtime::Cont
       return convolution_macs(extents);
     case LayerKind::kMatrixMultiply:
       return matmul_macs(extents);
+    case LayerKind::kGeneric:
+      return low_bit_macs(extents);
     case LayerKind::kRecurrence:
       return recurrence_macs(extents);
     default:

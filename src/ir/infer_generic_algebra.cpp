@@ -5,6 +5,7 @@
 
 #include "ir/einsum.h"
 #include "ir/infer_generic.h"
+#include "ir/weight_records.h"
 
 namespace camshaft::ir {
 namespace {
@@ -100,6 +101,33 @@ Status causal_convolution(GenericRule& g) {
   CAMSHAFT_TRY(
       f.give(f.in(0).type, Shape{g.extent(0, 0), g.extent(0, 1), f.symbols.sub(taps, 1)}, 1));
   return g.same();
+}
+
+// --- weights of few bits
+
+// Rows [..., depth], records, bias → [..., columns].
+Status low_bit_multiply(GenericRule& g) {
+  Inference& f = g.f;
+  CAMSHAFT_TRY(f.require(2));
+  const LowBits weights = low_bits_of(f.layer);
+  if (!RecordLayout::is_valid(weights))
+    return invalid("{} x {} weights of {} bits in blocks of {}", weights.columns, weights.depth,
+                   weights.bits, weights.block);
+  if (f.in(0).type != DataType::kFloat)
+    return invalid("the rows are {}, not float", type_name(f.in(0).type));
+  if (!f.ranked(0)) return f.unranked(DataType::kFloat);
+  Shape shape = f.shape(0);
+  if (shape.empty() || !compatible(shape.back(), weights.depth, f.symbols))
+    return invalid("rows {} do not match weights of depth {}", to_string(shape, f.symbols),
+                   weights.depth);
+  shape.back() = weights.columns;
+  if (f.ranked(2)) {
+    CAMSHAFT_ASSIGN(const Shape with_bias, broadcast_shapes(shape, f.shape(2), f.symbols));
+    if (with_bias.size() != shape.size() || with_bias.back() != shape.back())
+      return invalid("bias {} does not broadcast to {}", to_string(f.shape(2), f.symbols),
+                     to_string(shape, f.symbols));
+  }
+  return f.give(DataType::kFloat, shape);
 }
 
 // --- integer products
@@ -261,6 +289,7 @@ constexpr GenericRow kRows[] = {
     {"LRN", like_input},
     {"Dropout", dropout},
     {"BatchNormalization", training_batch_normalization},
+    {kLowBitMultiply, low_bit_multiply},
     {"MatMulInteger", matmul_integer},
     {"ConvInteger", conv_integer},
     {"DynamicQuantizeLinear", dynamic_quantize},

@@ -50,6 +50,7 @@ int join_slices(ir::Graph& graph, Records* records);
 int lower_dynamic_quantization(ir::Graph& graph, Records* records);
 int fuse_initializers(ir::Graph& graph, Records* records);
 int fuse_quantized_constants(ir::Graph& graph, Records* records);
+int fuse_low_bit_weights(ir::Graph& graph, Records* records);
 int fold_dequantized_constants(ir::Graph& graph, Records* records);
 int fold_dangling_constants(ir::Graph& graph, Records* records);
 int swap_with_following_quantize(ir::Graph& graph, Records* records);

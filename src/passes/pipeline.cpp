@@ -41,7 +41,7 @@ const std::vector<Stage>& stages() {
         PASS(remove_dead_layers)},
        "QDQ graph optimizer - constant folding of Q/DQ initializers"},
       {"After constant and shuffle fusions",
-       {PASS(fold_constants), PASS(fuse_quantized_constants), PASS(fold_dequantized_constants), PASS(fuse_const_shuffles), PASS(remove_no_ops), PASS(fuse_shuffles), PASS(fuse_movements),
+       {PASS(fold_constants), PASS(fuse_quantized_constants), PASS(fuse_low_bit_weights), PASS(fold_dequantized_constants), PASS(fuse_const_shuffles), PASS(remove_no_ops), PASS(fuse_shuffles), PASS(fuse_movements),
         PASS(fuse_pads), PASS(batch_loops), PASS(fuse_look_ups), PASS(fuse_expands), PASS(remove_duplicates), PASS(remove_dead_layers)}},
       {"After transpose motion",
        {PASS(flip_layouts), PASS(fold_constants), PASS(fuse_const_shuffles), PASS(fuse_shuffles), PASS(remove_duplicates),

@@ -145,6 +145,15 @@ Attrs attributes_on_codes(const Layer& layer, const Grid& grid) {
   return attrs;
 }
 
+bool may_be_dequantized(const Tensor* tensor) {
+  const Layer* producer = tensor ? tensor->producer : nullptr;
+  if (!producer) return false;
+  if (producer->kind == LayerKind::kDequantize) return true;
+  if (producer->kind == LayerKind::kConcatenation)
+    return std::all_of(producer->inputs.begin(), producer->inputs.end(), may_be_dequantized);
+  return commutes_with_quantization(*producer) && may_be_dequantized(producer->inputs[0]);
+}
+
 bool is_read_as_codes_only(const Tensor* tensor, const Grid& grid) {
   if (tensor->graph->is_output(tensor) || tensor->consumers.empty()) return false;
   return std::all_of(tensor->consumers.begin(), tensor->consumers.end(), [&](const Layer* reader) {

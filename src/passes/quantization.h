@@ -44,6 +44,9 @@ bool commutes_with_quantization(const ir::Layer& layer);
 bool may_shrink(const ir::Layer& layer);
 ir::Attrs attributes_on_codes(const ir::Layer& layer, const Grid& grid);
 
+// Whether Q/DQ motion may bring a Dequantize layer next to what reads `tensor`.
+bool may_be_dequantized(const ir::Tensor* tensor);
+
 // Every use of `tensor` is a Quantize layer of `grid`, perhaps behind layers that commute.
 bool is_read_as_codes_only(const ir::Tensor* tensor, const Grid& grid);
 

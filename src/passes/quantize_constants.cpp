@@ -17,16 +17,6 @@ using namespace ir;
 
 namespace {
 
-// Whether Q/DQ motion may bring a Dequantize layer next to what reads `tensor`.
-bool may_be_dequantized(const Tensor* tensor) {
-  const Layer* producer = tensor ? tensor->producer : nullptr;
-  if (!producer) return false;
-  if (producer->kind == LayerKind::kDequantize) return true;
-  if (producer->kind == LayerKind::kConcatenation)
-    return std::all_of(producer->inputs.begin(), producer->inputs.end(), may_be_dequantized);
-  return commutes_with_quantization(*producer) && may_be_dequantized(producer->inputs[0]);
-}
-
 // Weights or bias of a product that may become quantized, through what Dequantize layers pass.
 bool may_be_weights(const Tensor* tensor) {
   return std::any_of(tensor->consumers.begin(), tensor->consumers.end(), [&](const Layer* reader) {

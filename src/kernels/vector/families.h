@@ -26,6 +26,8 @@
   P(matmul)                            \
   X(matmul_dynamic)                    \
   X(matmul_dynamic_bytes)              \
+  P(matmul_nbits)                      \
+  P(matmul_nbits_float)                \
   X(norm)                              \
   X(order)                             \
   P(pointwise)                         \

@@ -58,23 +58,40 @@ double matmul_batch(const Problem& problem) {
   return batch;
 }
 
-void set_matmul(const KernelArgs& args, const std::byte* packed, MatmulRun& run) {
-  const ir::MatrixMultiplyAttrs& attrs = args.layer->as<ir::MatrixMultiplyAttrs>();
-  const TensorView &a = args.inputs[0], &b = args.inputs[1], &y = args.outputs[0];
+void set_result(const KernelArgs& args, const ir::Program& epilogue, const std::byte* packed,
+                MatmulRun& run) {
+  const TensorView& y = args.outputs[0];
   run.m = extent_at(y, 1);
   run.n = extent_at(y, 0);
-  run.k = extent_at(a, attrs.transpose_a ? 1 : 0);
   run.rows = extent_at(y, 2);
   run.images = extent_at(y, 3);
   run.outer = 1;
   for (int back = 4; back < y.rank; ++back) run.outer *= extent_at(y, back);
-  const int64_t a_size = bytes_of(a.type), size = bytes_of(b.type);
-  run.a = {.data = a.as<const std::byte>(),
-           .image = stride_at(a, 3) * a_size,
-           .row = stride_at(a, 2) * a_size,
-           .m = inner_stride(a, attrs.transpose_a ? 0 : 1) * a_size,
-           .n = 0,
-           .k = inner_stride(a, attrs.transpose_a ? 1 : 0) * a_size};
+  set_epilogue(epilogue, args.inputs, kFirstMatmulOperand, y, matrix_source, packed, run.finish);
+  TileOutput& out = run.finish.out;
+  out.data = y.as<std::byte>();
+  out.image = stride_at(y, 3) * out.channel();
+  out.row = stride_at(y, 2) * out.channel();
+  out.pixel = inner_stride(y, 1) * out.channel();
+}
+
+Factor left_factor(const TensorView& a, bool transposed) {
+  const int64_t size = bytes_of(a.type);
+  return {.data = a.as<const std::byte>(),
+          .image = stride_at(a, 3) * size,
+          .row = stride_at(a, 2) * size,
+          .m = inner_stride(a, transposed ? 0 : 1) * size,
+          .n = 0,
+          .k = inner_stride(a, transposed ? 1 : 0) * size};
+}
+
+void set_matmul(const KernelArgs& args, const std::byte* packed, MatmulRun& run) {
+  const ir::MatrixMultiplyAttrs& attrs = args.layer->as<ir::MatrixMultiplyAttrs>();
+  const TensorView &a = args.inputs[0], &b = args.inputs[1];
+  set_result(args, attrs.epilogue, packed, run);
+  run.k = extent_at(a, attrs.transpose_a ? 1 : 0);
+  const int64_t size = bytes_of(b.type);
+  run.a = left_factor(a, attrs.transpose_a);
   run.b = {.data = b.as<const std::byte>(),
            .image = stride_at(b, 3) * size,
            .row = stride_at(b, 2) * size,
@@ -82,13 +99,6 @@ void set_matmul(const KernelArgs& args, const std::byte* packed, MatmulRun& run)
            .n = inner_stride(b, attrs.transpose_b ? 1 : 0) * size,
            .k = inner_stride(b, attrs.transpose_b ? 0 : 1) * size};
   run.alpha = attrs.alpha;
-  set_epilogue(attrs.epilogue, args.inputs, kFirstMatmulOperand, y, matrix_source, packed,
-               run.finish);
-  TileOutput& out = run.finish.out;
-  out.data = y.as<std::byte>();
-  out.image = stride_at(y, 3) * out.channel();
-  out.row = stride_at(y, 2) * out.channel();
-  out.pixel = inner_stride(y, 1) * out.channel();
 }
 
 void set_conv(const KernelArgs& args, const MatmulRun& matmul, ConvRun& run) {

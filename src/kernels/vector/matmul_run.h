@@ -29,6 +29,11 @@ struct MatmulRun {
 bool matmul_extents(const Problem& problem, int64_t& m, int64_t& n, int64_t& k);
 double matmul_batch(const Problem& problem);
 
+// Everything but k, the factors and the bias: extents of the output, where it is, and the epilogue.
+void set_result(const KernelArgs& args, const ir::Program& epilogue, const std::byte* packed,
+                MatmulRun& run);
+// The left factor, its rows as they are or transposed.
+Factor left_factor(const TensorView& a, bool transposed);
 // Fills everything but the bias. Views of rank 1 are refused before.
 // `packed`: the epilogue of bytes.
 void set_matmul(const KernelArgs& args, const std::byte* packed, MatmulRun& run);

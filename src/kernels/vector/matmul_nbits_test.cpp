@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products with weights of few bits against the reference kernel, which computes in double.
+#include "ir/weight_records.h"
+#include "kernels/vector/byte_test_util.h"
+#include "kernels/vector/layer_test_util.h"
+
+namespace camshaft::kernels::test {
+namespace {
+
+constexpr double kLargestScale = 0.1;
+
+struct BitProduct {
+  Extents a = {1, 64};
+  int64_t columns = 16;
+  int64_t bits = 4, block = 32;
+  DataType zero = DataType::kUndefined;
+  bool exact_rows = false;  // integers that int8 represents
+  Extents bias = {};
+  bool has_bias = false;
+
+  int64_t depth() const { return a.back(); }
+  Extents y() const {
+    Extents y = a;
+    y.back() = columns;
+    return y;
+  }
+};
+
+std::vector<std::byte> random_records(const ir::LowBits& weights) {
+  const ir::RecordLayout layout(weights);
+  std::vector<std::byte> bytes(static_cast<size_t>(layout.bytes()));
+  ir::RecordWriter records(layout, bytes.data());
+  std::mt19937 random(17);
+  for (int64_t column = 0; column < layout.columns; ++column)
+    for (int64_t b = 0; b < layout.blocks(); ++b) {
+      const float scale =
+          static_cast<float>(kLargestScale) * static_cast<float>(random() % 1000 + 1) / 1000;
+      float zero = static_cast<float>(1 << (weights.bits - 1));
+      if (weights.zero == DataType::kUInt8)
+        zero = static_cast<float>(random() % (1 << weights.bits));
+      if (weights.zero == DataType::kFloat) zero += static_cast<float>(random() % 100) / 40 - 1;
+      records.set_block(column, b, scale, zero);
+      for (int64_t k = 0; k < layout.count_of(b); ++k)
+        records.set_code(column, b, k, static_cast<int>(random() % (1 << weights.bits)));
+    }
+  return bytes;
+}
+
+ir::LowBits weights_of(const BitProduct& p) {
+  ir::LowBits weights;
+  weights.columns = p.columns;
+  weights.depth = p.depth();
+  weights.bits = p.bits;
+  weights.block = p.block;
+  weights.zero = p.zero;
+  weights.codes_rows = true;
+  return weights;
+}
+
+TestLayer layer_of(const BitProduct& p) {
+  const ir::LowBits weights = weights_of(p);
+  const std::vector<std::byte> records = random_records(weights);
+  TestLayer test;
+  test.layer = make_layer(ir::LayerKind::kGeneric, ir::low_bit_attributes(weights));
+  test.inputs.push_back({.extents = p.a});
+  if (p.exact_rows)
+    test.inputs[0].value = [](int64_t k) {
+      return k % 4 == 3 ? 127.0 : static_cast<double>((k * 37 + k / 16 * 11) % 255 - 127);
+    };
+  test.inputs.push_back({.extents = {static_cast<int64_t>(records.size())},
+                         .type = DataType::kUInt8,
+                         .is_data = false,
+                         .is_constant = true,
+                         .value = [records](int64_t k) {
+                           return static_cast<double>(
+                               std::to_integer<int>(records[static_cast<size_t>(k)]));
+                         }});
+  if (p.has_bias) test.inputs.push_back({.extents = p.bias, .is_data = false});
+  test.outputs.push_back({.extents = p.y()});
+  return test;
+}
+
+// Every product of weight and row element may be wrong by `error` times the largest of both; sums
+// of blocks are floats.
+void check(const BitProduct& p, const char* only, double error) {
+  TestLayer test = layer_of(p);
+  const double weight = kLargestScale * static_cast<double>(1 << p.bits);
+  const double largest = p.exact_rows ? 127 : 2;
+  test.only = only;
+  test.tolerance = static_cast<double>(p.depth()) * weight * largest * error;
+  check_layer(test, words({p.a[0], p.depth(), p.columns, p.bits, p.block}) +
+                        std::string(ir::type_name(p.zero)) + " " + only);
+}
+
+// Rows as 24-bit integers: half a unit, which is 2^-22 of the largest at most; a float's rounding
+// for every block on top. Rows as int8: half a step of 1 / 127.
+void check(const BitProduct& p) {
+  for (const bool words_only : {false, true}) {
+    force_word_products(words_only);
+    check(p, "i24", 0x1p-23 + 0x1p-24);
+    check(p, "i8", p.exact_rows ? 0x1p-22 : 0.51 / 127);
+  }
+  force_word_products(false);
+}
+
+TEST(MatmulNBits, Tails) {
+  for (const int64_t columns : {1, 7, 16, 33, 64, 65, 130})
+    for (const int64_t rows : {1, 2, 3, 4, 5, 9})
+      check({.a = {rows, 96}, .columns = columns, .exact_rows = true});
+}
+
+TEST(MatmulNBits, BlocksAndBits) {
+  for (const int64_t bits : {2, 4, 8})
+    for (const int64_t block : {16, 20, 32, 64, 128, 256, 1000})
+      for (const int64_t depth : {64, 77, 300})
+        for (const DataType zero : {DataType::kUndefined, DataType::kUInt8, DataType::kFloat})
+          for (const bool exact : {false, true})
+            check({.a = {3, depth},
+                   .columns = 40,
+                   .bits = bits,
+                   .block = block,
+                   .zero = zero,
+                   .exact_rows = exact});
+}
+
+TEST(MatmulNBits, Bias) {
+  for (const Extents& bias : {Extents{37}, Extents{}, Extents{6, 1}, Extents{6, 37}})
+    check({.a = {6, 64}, .columns = 37, .bias = bias, .has_bias = true});
+  check({.a = {2, 3, 64}, .columns = 70, .bias = {70}, .has_bias = true});
+  check({.a = {2, 3, 64}, .columns = 70, .bias = {3, 1}, .has_bias = true});
+}
+
+TEST(MatmulNBits, Batches) {
+  check({.a = {64}, .columns = 70});
+  check({.a = {3, 5, 64}, .columns = 70});
+  check({.a = {2, 3, 5, 64}, .columns = 20});
+  check({.a = {0, 64}, .columns = 20});
+}
+
+TEST(MatmulNBits, ManyRows) {
+  check({.a = {150, 700}, .columns = 200, .exact_rows = true});
+  check({.a = {130, 3000}, .columns = 70, .bits = 8, .block = 3000, .exact_rows = true});
+}
+
+TEST(MatmulNBits, Int8OnlyWhereTheModelAllowsIt) {
+  BitProduct p;
+  TestLayer test = layer_of(p);
+  ir::LowBits weights = weights_of(p);
+  weights.codes_rows = false;
+  test.layer = make_layer(ir::LayerKind::kGeneric, ir::low_bit_attributes(weights));
+  test.only = "i8";
+  LayerCheck layer(test);
+  EXPECT_EQ(layer.run(), 0);
+  EXPECT_EQ(layer.last_refusal(), "the model does not allow int8 rows");
+}
+
+// What makes integers of rows must not lose small elements beside zero, nor hide what is not
+// finite.
+TEST(MatmulNBits, UnusualRows) {
+  BitProduct p{.a = {6, 64}, .columns = 20};
+  TestLayer test = layer_of(p);
+  test.only = "i24";
+  test.tolerance = 1e-6;
+  test.inputs[0].value = [](int64_t k) {
+    const int64_t row = k / 64;
+    const auto x = static_cast<double>(static_cast<float>(k % 7 - 3));
+    return row == 0 ? 0 : row == 1 ? x * 0x1p-120 : row == 2 ? x * 0x1p100 : x;
+  };
+  check_layer(test, "tiny and huge");
+  test.inputs[0].value = [](int64_t k) {
+    return k % 64 == 40 ? std::numeric_limits<double>::quiet_NaN() : 1;
+  };
+  check_layer(test, "not a number");
+}
+
+}  // namespace
+}  // namespace camshaft::kernels::test
