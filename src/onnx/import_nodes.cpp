@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "onnx/node.h"
+#include "onnx/ops_contrib.h"
 #include "onnx/topology.h"
 
 namespace camshaft::onnx_import {
@@ -15,13 +16,13 @@ constexpr int kMaxNodes =
     4'000'000;  // after inlining: a few nested functions could ask for any number
 constexpr int kMaxInlineDepth = 32;
 
-const std::array kFamilies = {convolution_operators,   pointwise_operators, matrix_operators,
-                              normalization_operators, reduce_operators,    shuffle_operators,
-                              squeeze_operators,       slice_operators,     constant_operators,
-                              gather_operators,        resize_operators,    quantize_operators,
-                              recurrence_operators,    control_operators,   einsum_operators,
-                              attention_operators,     signal_operators,    generic_operators,
-                              learning_operators,      tree_operators,      svm_operators};
+const std::array kFamilies = {
+    convolution_operators, pointwise_operators, matrix_operators,   normalization_operators,
+    reduce_operators,      shuffle_operators,   squeeze_operators,  slice_operators,
+    constant_operators,    gather_operators,    resize_operators,   quantize_operators,
+    recurrence_operators,  control_operators,   einsum_operators,   attention_operators,
+    signal_operators,      generic_operators,   learning_operators, tree_operators,
+    svm_operators,         misplaced_operators};
 
 std::string describe_inputs(const NodeDef& def, const std::vector<Tensor*>& inputs) {
   std::string text;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The quantized operators of domain com.microsoft (ONNX Runtime's QOperator form) as Q/DQ around
-// float layers; weights of few bits become float constants.
+// float layers, and products with weights of few bits.
 #include <algorithm>
 #include <cstring>
 
+#include "ir/weight_records.h"
+#include "onnx/ops_contrib.h"
 #include "onnx/ops_quantized.h"
 
 namespace camshaft::onnx_import {
@@ -125,81 +127,115 @@ Status import_matmul_integer_to_float(Node& node) {
 
 // --- weights of few bits
 
-struct PackedWeights {
-  int64_t rows = 0, columns = 0, bits = 4, block = 32;  // of B^T: N rows of K
-  int64_t blocks() const { return (columns + block - 1) / block; }
-  int64_t block_bytes() const { return block * bits / 8; }
-  int64_t zero_bytes() const { return (blocks() * bits + 7) / 8; }
-};
-
 // Number k of a row of numbers of `bits` bits, low bits first.
 int unpack(std::span<const uint8_t> bytes, int64_t first_byte, int64_t k, int64_t bits) {
   const int64_t bit = k * bits;
   return bytes[first_byte + bit / 8] >> (bit % 8) & ((1 << bits) - 1);
 }
 
-Status check_packed(Node& node, const PackedWeights& w) {
-  if (w.bits != 2 && w.bits != 4 && w.bits != 8) return unsupported("weights of {} bits", w.bits);
-  if (w.rows <= 0 || w.columns <= 0 || w.block < 16 || w.rows > (1 << 24) ||
-      w.columns > (1 << 24) || w.block > (1 << 20))
-    return invalid("N {}, K {}, block_size {}", w.rows, w.columns, w.block);
-  const Tensor *codes = node.input(1), *scales = node.input(2), *zeros = node.input(3);
-  if (!codes->is_constant() || !scales->is_constant() || (zeros && !zeros->is_constant()))
+bool is_real(DataType type) {
+  return type == DataType::kFloat || ir::is_16_bit_float(type);
+}
+
+// Codes [N, blocks, bytes], scales and zero points [N, blocks]; integer zero points have as many
+// bits as codes, every row of them begins a byte.
+struct BitWeights {
+  ir::LowBits kind;
+  const Tensor *codes, *scales, *zeros;
+
+  ir::RecordLayout layout() const { return ir::RecordLayout(kind); }
+  int64_t zero_bytes() const { return (layout().blocks() * kind.bits + 7) / 8; }
+  bool has_real_zeros() const { return zeros && is_real(zeros->type); }
+
+  float zero(int64_t row, int64_t b) const {
+    if (!zeros) return static_cast<float>(1 << (kind.bits - 1));
+    const std::byte* bytes = zeros->constant->view.data();
+    if (has_real_zeros())
+      return static_cast<float>(read_element(zeros->type, bytes, row * layout().blocks() + b));
+    return static_cast<float>(unpack(zeros->values<uint8_t>(), row * zero_bytes(), b, kind.bits));
+  }
+};
+
+Status check_weights(const BitWeights& w) {
+  const ir::LowBits& a = w.kind;
+  if (a.bits != 2 && a.bits != 4 && a.bits != 8) return unsupported("weights of {} bits", a.bits);
+  if (!ir::RecordLayout::is_valid(a) || a.block < 16)
+    return invalid("N {}, K {}, block_size {}", a.columns, a.depth, a.block);
+  if (!w.codes->is_constant() || !w.scales->is_constant() || (w.zeros && !w.zeros->is_constant()))
     return unsupported("weights that are no constants");
-  if (codes->type != DataType::kUInt8 || scales->type != DataType::kFloat ||
-      (zeros && zeros->type != DataType::kUInt8 && zeros->type != DataType::kFloat))
+  if (w.codes->type != DataType::kUInt8 || !is_real(w.scales->type) ||
+      (w.zeros && w.zeros->type != DataType::kUInt8 && !is_real(w.zeros->type)))
     return unsupported("weights of these types");
-  const auto bytes_of = [](const Tensor* t) {
-    return static_cast<int64_t>(t->constant->view.size());
+  const int64_t blocks = a.columns * w.layout().blocks();
+  const auto has = [](const Tensor* t, int64_t bytes) {
+    return static_cast<int64_t>(t->constant->view.size()) == bytes;
+  };
+  const auto of_reals = [&](const Tensor* t) {
+    return static_cast<int64_t>(ir::bytes_for(t->type, blocks));
   };
   const bool fits =
-      bytes_of(codes) == w.rows * w.blocks() * w.block_bytes() &&
-      bytes_of(scales) == w.rows * w.blocks() * 4 &&
-      (!zeros || bytes_of(zeros) ==
-                     w.rows * (zeros->type == DataType::kFloat ? w.blocks() * 4 : w.zero_bytes()));
+      has(w.codes, blocks * (a.block * a.bits / 8)) && has(w.scales, of_reals(w.scales)) &&
+      (!w.zeros ||
+       has(w.zeros, w.has_real_zeros() ? of_reals(w.zeros) : a.columns * w.zero_bytes()));
   return fits ? ok_status()
               : invalid("the packed weights do not have the extents N, K and block_size say");
 }
 
-std::vector<float> unpacked(const Node& node, const PackedWeights& w) {
-  const auto codes = node.input(1)->values<uint8_t>();
-  const auto scales = node.input(2)->values<float>();
-  const Tensor* zeros = node.input(3);
-  std::vector<float> values(static_cast<size_t>(w.rows * w.columns));
-  for (int64_t row = 0; row < w.rows; ++row)
-    for (int64_t block = 0; block < w.blocks(); ++block) {
-      const int64_t at = row * w.blocks() + block;
-      float zero = static_cast<float>(1 << (w.bits - 1));
-      if (zeros && zeros->type == DataType::kFloat) zero = zeros->values<float>()[at];
-      if (zeros && zeros->type == DataType::kUInt8)
-        zero = static_cast<float>(
-            unpack(zeros->values<uint8_t>(), row * w.zero_bytes(), block, w.bits));
-      for (int64_t k = block * w.block; k < std::min((block + 1) * w.block, w.columns); ++k) {
-        const int code = unpack(codes, at * w.block_bytes(), k - block * w.block, w.bits);
-        values[row * w.columns + k] = (static_cast<float>(code) - zero) * scales[at];
-      }
+std::vector<std::byte> records_of(const BitWeights& w) {
+  const ir::RecordLayout layout = w.layout();
+  std::vector<std::byte> bytes(static_cast<size_t>(layout.bytes()));
+  ir::RecordWriter records(layout, bytes.data());
+  const auto codes_bytes = static_cast<size_t>(layout.record() - ir::RecordLayout::kHeader);
+  for (int64_t row = 0; row < layout.columns; ++row)
+    for (int64_t b = 0; b < layout.blocks(); ++b) {
+      const int64_t at = row * layout.blocks() + b;
+      const double scale = read_element(w.scales->type, w.scales->constant->view.data(), at);
+      records.set_block(row, b, static_cast<float>(scale), w.zero(row, b));
+      std::memcpy(bytes.data() + layout.at(row, b) + ir::RecordLayout::kHeader,
+                  w.codes->constant->view.data() + static_cast<size_t>(at) * codes_bytes,
+                  codes_bytes);
     }
-  return values;
+  return bytes;
+}
+
+// Whether g_idx only says that every `block` neighbours are a group.
+bool is_plain_order(const Tensor* groups, int64_t block) {
+  if (!groups->is_constant() || groups->type != DataType::kInt32) return false;
+  const auto group = groups->values<int32_t>();
+  for (size_t k = 0; k < group.size(); ++k)
+    if (group[k] != static_cast<int64_t>(k) / block) return false;
+  return true;
 }
 
 // Inputs: a, packed b [N, blocks, bytes], scales, zero points, group index, bias.
 Status import_matmul_bits(Node& node) {
   CAMSHAFT_TRY(node.require(3, 6));
-  node.ignore({"accuracy_level"});
-  if (node.has(4)) return unsupported("g_idx");
-  PackedWeights w;
-  w.rows = node.integer("N", 0);
-  w.columns = node.integer("K", 0);
-  w.bits = node.integer("bits", 4);
-  w.block = node.integer("block_size", 32);
-  CAMSHAFT_TRY(check_packed(node, w));
-  const int64_t extents[] = {w.rows, w.columns};
-  ir::MatrixMultiplyAttrs attrs;
-  attrs.transpose_b = true;
-  std::vector<Tensor*> inputs = {node.input(0),
-                                 node.float_constant("weights", extents, unpacked(node, w))};
+  BitWeights w{{}, node.input(1), node.input(2), node.input(3)};
+  w.kind.columns = node.integer("N", 0);
+  w.kind.depth = node.integer("K", 0);
+  w.kind.bits = node.integer("bits", 4);
+  w.kind.block = node.integer("block_size", 32);
+  w.kind.codes_rows = node.integer("accuracy_level", 0) >= 4;
+  if (w.zeros) w.kind.zero = is_real(w.zeros->type) ? DataType::kFloat : DataType::kUInt8;
+  if (node.has(4) && !is_plain_order(node.input(4), w.kind.block))
+    return unsupported("g_idx: groups of weights that are not neighbours");
+  CAMSHAFT_TRY(check_weights(w));
+  const ir::RecordLayout layout = w.layout();
+  const int64_t extents[] = {layout.columns, layout.blocks(), layout.record()};
+  std::vector<Tensor*> inputs = {
+      node.input(0), node.constant("records", DataType::kUInt8, extents, records_of(w))};
+  const DataType type = node.input(0)->type;
   if (node.has(5)) inputs.push_back(node.input(5));
-  return node.emit(LayerKind::kMatrixMultiply, std::move(attrs), std::move(inputs));
+  if (type == DataType::kFloat)
+    return node.emit(LayerKind::kGeneric, ir::low_bit_attributes(w.kind), std::move(inputs));
+  // Rows of 16 bits: the product is of floats.
+  for (size_t k : {size_t{0}, size_t{2}})
+    if (k < inputs.size() && inputs[k]->type != DataType::kFloat) {
+      CAMSHAFT_ASSIGN(inputs[k], node.cast(k == 0 ? "rows" : "bias", inputs[k], DataType::kFloat));
+    }
+  CAMSHAFT_ASSIGN(Tensor* const y, node.add("product", LayerKind::kGeneric,
+                                            ir::low_bit_attributes(w.kind), std::move(inputs)));
+  return node.emit(LayerKind::kCast, ir::CastAttrs{type}, {y});
 }
 
 constexpr OperatorRow kOperators[] = {
@@ -223,8 +259,10 @@ constexpr std::string_view kShared[] = {"QuantizeLinear", "DequantizeLinear", "Q
 }  // namespace
 
 const OperatorRow* find_microsoft_operator(std::string_view op_type) {
-  for (const OperatorRow& row : kOperators)
-    if (row.op_type == op_type) return &row;
+  for (const std::span<const OperatorRow> rows :
+       {std::span<const OperatorRow>(kOperators), contrib_operators()})
+    for (const OperatorRow& row : rows)
+      if (row.op_type == op_type) return &row;
   return std::find(std::begin(kShared), std::end(kShared), op_type) != std::end(kShared)
              ? find_operator(op_type)
              : nullptr;
