@@ -9,6 +9,7 @@
 #include "base/cpu.h"
 #include "camshaft/inspector.h"
 #include "cli/commands.h"
+#include "cli/decode.h"
 #include "cli/inference_loop.h"
 #include "cli/session.h"
 #include "kernels/probe.h"
@@ -187,9 +188,26 @@ Status print_layers(const Engine& engine, Context& context, size_t count) {
   return ok_status();
 }
 
+Status decode(const Options& options, Network& network, Messages& messages) {
+  CAMSHAFT_ASSIGN(const DecodeRequest request, parse_decode(options.text("decode")));
+  CAMSHAFT_ASSIGN(const DecoderBindings bindings,
+                  DecoderBindings::find(network.inputs(), network.outputs()));
+  CAMSHAFT_ASSIGN(const Engine engine,
+                  network.engine_for(options, bindings.profiles(request), messages));
+  CAMSHAFT_ASSIGN(
+      const DecodeResult result,
+      run_decode(engine, bindings, request, static_cast<int>(options.integer("threads"))));
+  if (options.has("json"))
+    fmt::print("{}", decode_json(request, result));
+  else
+    print_decode(request, result);
+  return ok_status();
+}
+
 Status run(const Options& options) {
   Messages messages(options.has("verbose"));
   CAMSHAFT_ASSIGN(Network network, Network::open(options.positionals()[0]));
+  if (options.has("decode")) return decode(options, network, messages);
   CAMSHAFT_ASSIGN(std::vector<DataSet> sets, read_data(network, options, messages));
   CAMSHAFT_ASSIGN(const Engine engine, network.engine(options, sets, messages));
   InputSet inputs;
@@ -222,6 +240,9 @@ int bench_command(std::span<char* const> args) {
        "contexts that run at the same time", "", 0, 1},
       {"layers", OptionValue::kInteger, "N", "10", "Measuring", kWorks, "show the N slowest layers",
        "", 0, 0},
+      {"decode", OptionValue::kText, "PROMPT,STEPS", "", "Measuring", kWorks,
+       "generate: a prompt of so many tokens, then so many one by one with their keys and values "
+       "(past… inputs, present… outputs); tokens/s, and GB/s beside what this machine reads"},
       {"json", OptionValue::kNone, "", "", "Measuring", kWorks, "print JSON instead"},
       profile_row(),
   });

@@ -220,6 +220,19 @@ Result<Network> Network::open(const std::filesystem::path& file) {
 
 Result<Engine> Network::engine(const Options& options, const std::vector<DataSet>& data,
                                Messages& messages, BuildStatistics* statistics) {
+  std::vector<OptimizationProfile> profiles;
+  if (model_) {
+    std::vector<std::string> warnings;
+    CAMSHAFT_ASSIGN(const ProfileShapes shapes, profile_of(options, data));
+    CAMSHAFT_ASSIGN(profiles, make_profiles({shapes}, model_->inputs(), warnings));
+    for (const std::string& warning : warnings) messages.log(Severity::kWarning, warning);
+  }
+  return engine_for(options, std::move(profiles), messages, statistics);
+}
+
+Result<Engine> Network::engine_for(const Options& options,
+                                   std::vector<OptimizationProfile> profiles, Messages& messages,
+                                   BuildStatistics* statistics) {
   if (!model_) {
     if (!engine_->info().same_cpu) {
       messages.log(Severity::kWarning,
@@ -230,10 +243,7 @@ Result<Engine> Network::engine(const Options& options, const std::vector<DataSet
     return *engine_;
   }
   BuildOptions build_options;
-  std::vector<std::string> warnings;
-  CAMSHAFT_ASSIGN(const ProfileShapes shapes, profile_of(options, data));
-  CAMSHAFT_ASSIGN(build_options.profiles, make_profiles({shapes}, model_->inputs(), warnings));
-  for (const std::string& warning : warnings) messages.log(Severity::kWarning, warning);
+  build_options.profiles = std::move(profiles);
   build_options.threads = static_cast<int>(options.integer("threads"));
   build_options.optimization_level = static_cast<int>(options.integer("level"));
   const std::string precision = options.text("precision");

@@ -64,6 +64,9 @@ class Network {
   // where no options do: the profile spans them all, tuned for the first. To be called once.
   Result<Engine> engine(const Options& options, const std::vector<DataSet>& data,
                         Messages& messages, BuildStatistics* statistics = nullptr);
+  // The same with these optimization profiles, where it is built.
+  Result<Engine> engine_for(const Options& options, std::vector<OptimizationProfile> profiles,
+                            Messages& messages, BuildStatistics* statistics = nullptr);
 
  private:
   std::filesystem::path file_;

@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+"""A decoder as onnxruntime-genai's builder writes it (MatMulNBits, GroupQueryAttention with packed queries and rotary inside, SkipSimplifiedLayerNormalization,
+keys and values as inputs and outputs), with seeded random weights; and generation with it beside ONNX Runtime.
+
+    decoder.py make m.onnx [--layers 4 --width 896 --heads 14 --kv 2 --inner 4864 --vocabulary 32000 --bits 4 --block 32 --level 0 --float]
+    decoder.py compare m.onnx [--camshaft build/release/bin/camshaft] [--prompt 64 --steps 32 --threads 1]
+
+`make` needs numpy and onnx, `compare` onnxruntime as well. Weights are synthetic: they say nothing about quality, and speed does not depend on them."""
+
+import argparse
+import json
+import pathlib
+import subprocess
+import time
+
+import numpy as np
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    make = commands.add_parser("make")
+    make.add_argument("file", type=pathlib.Path)
+    for name, value in dict(layers=4, width=896, heads=14, kv=2, inner=4864, vocabulary=32000, bits=4, block=32, level=0, seed=1).items():
+        make.add_argument(f"--{name}", type=int, default=value)
+    make.add_argument("--float", action="store_true", help="weights as floats instead")
+    compare = commands.add_parser("compare")
+    compare.add_argument("file", type=pathlib.Path)
+    compare.add_argument("--camshaft", default="build/release/bin/camshaft")
+    compare.add_argument("--python", action="store_true", help="check every step's logits, by the Python package")
+    for name, value in dict(prompt=64, steps=32, threads=1, rounds=2).items():
+        compare.add_argument(f"--{name}", type=int, default=value)
+    return parser.parse_args()
+
+
+class Decoder:
+    def __init__(self, a):
+        from onnx import TensorProto, helper, numpy_helper
+        self.a, self.helper, self.types, self.numpy_helper = a, helper, TensorProto, numpy_helper
+        self.random = np.random.default_rng(a.seed)
+        self.nodes, self.stored = [], []
+
+    def store(self, name, array):
+        self.stored.append(self.numpy_helper.from_array(array, name))
+        return name
+
+    def node(self, op, inputs, outputs, domain="com.microsoft", **attributes):
+        self.nodes.append(self.helper.make_node(op, inputs, outputs, name=outputs[0], domain=domain, **attributes))
+        return outputs[0]
+
+    def product(self, name, x, n, k, bits=None):
+        a, bits = self.a, bits or self.a.bits
+        w = self.random.standard_normal((n, k), np.float32) / np.sqrt(k, dtype=np.float32)
+        if a.float:
+            return self.node("MatMul", [x, self.store(name + ".w", w.T.copy())], [name], domain="")
+        w = np.pad(w, ((0, 0), (0, -k % a.block))).reshape(n, -1, a.block)
+        half = 1 << (bits - 1)
+        scale = np.maximum(np.abs(w).max(-1), 1e-8) / half
+        codes = np.clip(np.rint(w / scale[..., None]) + half, 0, 2 * half - 1).astype(np.uint8)
+        if bits == 4:
+            codes = codes[..., 0::2] | codes[..., 1::2] << 4
+        inputs = [x, self.store(name + ".codes", codes), self.store(name + ".scales", scale.astype(np.float32).reshape(-1))]
+        return self.node("MatMulNBits", inputs, [name], N=n, K=k, bits=bits, block_size=a.block, accuracy_level=a.level)
+
+    def norm(self, name, x, skip, last=False):
+        weight = self.store(name + ".weight", (1 + 0.1 * self.random.standard_normal(self.a.width)).astype(np.float32))
+        if skip is None:
+            return self.node("SimplifiedLayerNormalization", [x, weight], [name], domain="", epsilon=1e-6, axis=-1, stash_type=1), x
+        self.node("SkipSimplifiedLayerNormalization", [x, skip, weight], [name] if last else [name, "", "", name + ".sum"], epsilon=1e-6)
+        return name, name + ".sum"
+
+    def model(self):
+        a, value = self.a, self.helper.make_tensor_value_info
+        depth = a.width // a.heads
+        angles = np.outer(np.arange(4096), 1e4 ** (-np.arange(0, depth, 2) / depth))
+        cosine, sine = self.store("cosine", np.cos(angles).astype(np.float32)), self.store("sine", np.sin(angles).astype(np.float32))
+        # What builders compute from the mask: the length of each item less one, and the longest.
+        self.node("ReduceSum", ["attention_mask", self.store("axis", np.array([1], np.int64))], ["lengths_1"], domain="", keepdims=0)
+        self.node("Sub", ["lengths_1", self.store("one", np.array(1, np.int64))], ["lengths_64"], domain="")
+        self.node("Cast", ["lengths_64"], ["lengths"], domain="", to=self.types.INT32)
+        self.node("Shape", ["attention_mask"], ["mask_shape"], domain="")
+        self.node("Gather", ["mask_shape", self.store("index_1", np.array(1, np.int64))], ["total_64"], domain="", axis=0)
+        self.node("Cast", ["total_64"], ["total"], domain="", to=self.types.INT32)
+        table = self.store("table", (0.5 * self.random.standard_normal((a.vocabulary, a.width))).astype(np.float32))
+        x, skip = self.node("Gather", [table, "input_ids"], ["embedded"], domain=""), None
+        inputs = [value("input_ids", self.types.INT64, ["batch", "steps"]), value("attention_mask", self.types.INT64, ["batch", "total_length"])]
+        outputs = [value("logits", self.types.FLOAT, ["batch", "steps", a.vocabulary])]
+        for k in range(a.layers):
+            name = f"layer.{k}"
+            x, skip = self.norm(name + ".norm1", x, skip)
+            qkv = self.product(name + ".qkv", x, (a.heads + 2 * a.kv) * depth, a.width)
+            past, present = f"past_key_values.{k}.", f"present.{k}."
+            mixed = self.node("GroupQueryAttention", [qkv, "", "", past + "key", past + "value", "lengths", "total", cosine, sine],
+                              [name + ".mixed", present + "key", present + "value"], num_heads=a.heads, kv_num_heads=a.kv, do_rotary=1, rotary_interleaved=0)
+            for part in ("key", "value"):
+                inputs.append(value(past + part, self.types.FLOAT, ["batch", a.kv, "past_length", depth]))
+                outputs.append(value(present + part, self.types.FLOAT, ["batch", a.kv, "total_length", depth]))
+            x, skip = self.norm(name + ".norm2", self.product(name + ".o", mixed, a.width, a.width), skip)
+            gate, up = self.product(name + ".gate", x, a.inner, a.width), self.product(name + ".up", x, a.inner, a.width)
+            self.node("Sigmoid", [gate], [name + ".sigmoid"], domain="")
+            self.node("Mul", [gate, name + ".sigmoid"], [name + ".silu"], domain="")
+            self.node("Mul", [name + ".silu", up], [name + ".act"], domain="")
+            x = self.product(name + ".down", name + ".act", a.width, a.inner)
+        x, _ = self.norm("norm", x, skip, last=True)
+        self.product("logits", x, a.vocabulary, a.width)
+        graph = self.helper.make_graph(self.nodes, "decoder", inputs, outputs, self.stored)
+        return self.helper.make_model(graph, opset_imports=[self.helper.make_opsetid("", 21), self.helper.make_opsetid("com.microsoft", 1)], ir_version=10)
+
+
+class Runtime:
+    """Greedy generation by ONNX Runtime, as `camshaft bench --decode` does it."""
+
+    def __init__(self, file, threads):
+        import onnxruntime
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        self.session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+        self.caches = [i.name for i in self.session.get_inputs() if "past" in i.name]
+        self.shapes = {i.name: i.shape for i in self.session.get_inputs()}
+        self.outputs = [o.name for o in self.session.get_outputs()]
+
+    def start(self):
+        self.past = {name: np.zeros([d if isinstance(d, int) else (1 if k == 0 else 0) for k, d in enumerate(self.shapes[name])], np.float32) for name in self.caches}
+
+    def feeds(self, tokens):
+        length = self.past[self.caches[0]].shape[2] + len(tokens)
+        return {"input_ids": np.array([tokens], np.int64), "attention_mask": np.ones((1, length), np.int64), **self.past}
+
+    def step(self, tokens):
+        results = dict(zip(self.outputs, self.session.run(None, self.feeds(tokens))))
+        self.past = {name: results[name.replace("past_key_values", "present")] for name in self.caches}
+        return results["logits"][0, -1]
+
+
+def generate(runtime, prompt, steps):
+    runtime.start()
+    begin = time.perf_counter()
+    tokens = [int(np.argmax(runtime.step([k % 97 + 3 for k in range(prompt)])))]
+    first, times = time.perf_counter() - begin, []
+    for _ in range(steps):
+        begin = time.perf_counter()
+        tokens.append(int(np.argmax(runtime.step([tokens[-1]]))))
+        times.append(time.perf_counter() - begin)
+    return first * 1e3, float(np.median(times)) * 1e3, tokens
+
+
+def compare_logits(a):
+    import camshaft
+    ours, theirs = camshaft.Session(str(a.file)), Runtime(a.file, a.threads)
+    theirs.start()
+    worst, tokens = 0.0, [k % 97 + 3 for k in range(a.prompt)]
+    for _ in range(a.steps):
+        results = dict(zip(theirs.outputs, ours.run(theirs.outputs, theirs.feeds(tokens))))
+        logits = theirs.step(tokens)
+        worst = max(worst, float(np.abs(results["logits"][0, -1] - logits).max() / np.abs(logits).max()))
+        tokens = [int(np.argmax(logits))]
+    print(f"logits of {a.steps} steps differ by {worst:.1e} of the largest")
+
+
+def compare(a):
+    if a.python:
+        return compare_logits(a)
+    runtime = Runtime(a.file, a.threads)
+    generate(runtime, a.prompt, 4)
+    command = [a.camshaft, "bench", str(a.file), "--decode", f"{a.prompt},{a.steps}", "--threads", str(a.threads), "--json", "--timing-cache", str(a.file) + ".times"]
+    for _ in range(a.rounds):
+        ours = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        first, token, tokens = generate(runtime, a.prompt, a.steps)
+        same = next((k for k, (x, y) in enumerate(zip(tokens, ours["tokens"])) if x != y), len(tokens))
+        print(f"first token {ours['timeToFirstTokenMs']:.1f} ms, ONNX Runtime {first:.1f} ({first / ours['timeToFirstTokenMs']:.2f} x); "
+              f"token {ours['tokenMs']['median']:.2f} ms, ONNX Runtime {token:.2f} ({token / ours['tokenMs']['median']:.2f} x); plan {ours['planMs']:.2f} ms; "
+              f"{ours['gbytesPerSecond']:.1f} GB/s of {ours['readGbytesPerSecond']:.1f}; first {same} of {len(tokens)} tokens equal")
+
+
+def main():
+    a = arguments()
+    if a.command == "compare":
+        return compare(a)
+    import onnx
+    model = Decoder(a).model()
+    if model.ByteSize() < 1 << 30:
+        onnx.save(model, str(a.file))
+    else:
+        onnx.save(model, str(a.file), save_as_external_data=True, location=a.file.name + ".data")
+    print(f"{a.file}: {sum(np.prod(t.dims) for t in model.graph.initializer) / 1e6:.0f} M numbers stored")
+
+
+if __name__ == "__main__":
+    main()
