@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ir/graph.h"
+#include "ir/weight_records.h"
 #include "onnx/importer.h"
 #include "onnx/testing.h"
 
@@ -791,12 +792,18 @@ TEST(Operators, WeightsOfFourBits) {
   const Imported m = product(16);
   ASSERT_EQ(m.error, "");
   EXPECT_EQ(m.shape(), "3 1");
-  const auto weights = m.layer().inputs[1]->values<float>();
-  ASSERT_EQ(weights.size(), 16u);
-  EXPECT_EQ(weights[0], 0);      // 8 is zero
-  EXPECT_EQ(weights[1], 0.5f);   // 9
-  EXPECT_EQ(weights[4], -3.5f);  // 1
-  EXPECT_EQ(weights[5], 3.5f);   // 15
+  EXPECT_EQ(m.kinds(), "Generic");
+  const ir::LowBits weights = ir::low_bits_of(m.layer());
+  EXPECT_EQ(weights.bits, 4);
+  EXPECT_EQ(weights.zero, ir::DataType::kUndefined);  // all are 8
+  const ir::RecordReader records(ir::RecordLayout(weights),
+                                 m.layer().inputs[1]->constant->view.data());
+  EXPECT_EQ(records.scale(0, 0), 0.5f);
+  EXPECT_EQ(records.zero(0, 0), 8);
+  EXPECT_EQ(records.code(0, 0, 0), 8);
+  EXPECT_EQ(records.code(0, 0, 1), 9);
+  EXPECT_EQ(records.code(0, 0, 4), 1);
+  EXPECT_EQ(records.code(0, 0, 5), 15);
   EXPECT_NE(product(64).error.find("N, K and block_size"), std::string::npos);
 }
 
