@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fuzz/graphs/graph_maker.h"
+#include "ir/weight_records.h"
 
 namespace camshaft::fuzz {
 namespace {
@@ -123,6 +124,35 @@ bool attention(GraphMaker& m) {
   return m.generic("Attention", 23, inputs, {integer("is_causal", m.below(2))});
 }
 
+bool low_bit_multiply(GraphMaker& m) {
+  Tensor* x = any_float(m, 1, 4);
+  if (!x || !x->shape.back().is_known() || x->shape.back().extent() < 1) return false;
+  ir::LowBits weights;
+  weights.columns = m.between(1, 40);
+  weights.depth = x->shape.back().extent();
+  weights.bits = m.pick({2, 4, 4, 8});
+  weights.block = m.pick({16, 16, 3, 32});
+  if (m.chance(50)) weights.zero = m.chance(50) ? DataType::kUInt8 : DataType::kFloat;
+  const ir::RecordLayout layout(weights);
+  std::vector<std::byte> bytes(static_cast<size_t>(layout.bytes()));
+  ir::RecordWriter records(layout, bytes.data());
+  for (int64_t column = 0; column < layout.columns; ++column)
+    for (int64_t b = 0; b < layout.blocks(); ++b) {
+      const bool centred = weights.zero == DataType::kUndefined;
+      records.set_block(
+          column, b, static_cast<float>(m.between(1, 9)) / 64,
+          static_cast<float>(centred ? 1 << (weights.bits - 1) : m.below(1 << weights.bits)));
+      for (int64_t k = 0; k < layout.count_of(b); ++k)
+        records.set_code(column, b, k, static_cast<int>(m.below(1 << weights.bits)));
+    }
+  std::vector<double> values;
+  for (const std::byte byte : bytes) values.push_back(std::to_integer<int>(byte));
+  std::vector<Tensor*> inputs = {
+      x, m.constant(DataType::kUInt8, {layout.columns, layout.blocks(), layout.record()}, values)};
+  if (m.chance(50)) inputs.push_back(m.floats({layout.columns}, -1, 1));
+  return m.add(LayerKind::kGeneric, ir::low_bit_attributes(weights), inputs);
+}
+
 bool rotary_embedding(GraphMaker& m) {
   Tensor* x = any_float(m, 4, 4);
   if (!x || !m.is_static(x) || m.extents(x)[3] % 2 != 0 || m.extents(x)[3] == 0) return false;
@@ -229,6 +259,7 @@ constexpr MakerRow kRows[] = {
     {"center_crop_pad", 5, center_crop_pad},
     {"reverse_sequence", 5, reverse_sequence},
     {"attention", 8, attention},
+    {"low_bit_multiply", 8, low_bit_multiply},
     {"rotary_embedding", 6, rotary_embedding},
     {"dft", 4, dft},
     {"elementwise_operator", 3, elementwise_operator},
