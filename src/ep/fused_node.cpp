@@ -5,6 +5,7 @@
 
 #include "api/model.h"
 #include "base/cpu.h"
+#include "ep/engine_key.h"
 #include "kernels/kernel.h"
 
 namespace camshaft::ep {
@@ -139,14 +140,23 @@ std::string FusedNode::key(const OptimizationProfile& profile, int threads) cons
   return engine_key(*model_, facts);
 }
 
+api::EngineCache FusedNode::engine_cache() const {
+  const std::string& folder = around_.options.cache_dir;
+  return {folder.empty() ? api::EngineCache::default_folder() : std::filesystem::path(folder),
+          api::EngineCache::default_limit()};
+}
+
 std::optional<Engine> FusedNode::cached(const std::string& key) const {
   if (key.empty()) return std::nullopt;
-  return EngineCache(around_.options.cache_dir).load(key);
+  std::string note;
+  std::optional<Engine> engine = engine_cache().load(key, note);
+  if (!note.empty()) around_.host.log(around_.logger, abi::kLogWarning, "Camshaft: " + note);
+  return engine;
 }
 
 void FusedNode::keep(const std::string& key, const Engine& engine) const {
   if (key.empty()) return;
-  if (const Status status = EngineCache(around_.options.cache_dir).store(key, engine); !status.ok())
+  if (const Status status = engine_cache().store(key, engine); !status.ok())
     around_.host.log(around_.logger, abi::kLogWarning,
                      "Camshaft: the engine was not cached: " + status.message());
 }

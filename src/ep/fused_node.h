@@ -6,11 +6,12 @@
 #include <memory>
 #include <mutex>
 
-#include "ep/engine_cache.h"
+#include "api/engine_cache.h"
 #include "ep/options.h"
 #include "ep/runner.h"
 #include "ep/session_threads.h"
 #include "onnx/importer.h"
+#include "onnx/model.h"
 
 namespace camshaft::ep {
 
@@ -47,6 +48,7 @@ class FusedNode : public abi::NodeComputeInfo {
   Status build_for(const abi::KernelContext* context, const OptimizationProfile& seen);
   Result<Engine> build(const OptimizationProfile& profile, int threads);
   std::string key(const OptimizationProfile& profile, int threads) const;
+  api::EngineCache engine_cache() const;
   std::optional<Engine> cached(const std::string& key) const;
   void keep(const std::string& key, const Engine& engine) const;
   Status make_runner(const abi::KernelContext* context);

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "ep/context_node.h"
-#include "ep/engine_cache.h"
+#include "ep/engine_key.h"
 
 namespace camshaft::ep {
 namespace {

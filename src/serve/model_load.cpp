@@ -10,10 +10,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "api/engine_cache.h"
 #include "base/cpu.h"
 #include "camshaft/builder.h"
 #include "serve/data_types.h"
-#include "serve/engine_cache.h"
+#include "serve/engine_key.h"
 #include "serve/model.h"
 
 namespace camshaft::serve {
@@ -120,12 +121,12 @@ Status Model::build_engine(const fs::path& file, GivenConfig& given, const Model
   CAMSHAFT_TRY(complete_config(given, given.config.name(), facts, options.default_max_batch));
   CAMSHAFT_ASSIGN(BuildOptions build, build_options(given.config, threads_per_instance_));
   CAMSHAFT_ASSIGN(build.profiles, build_profiles(given.config, network.inputs()));
-  const EngineCache cache(options.cache_folder, options.cache_limit);
+  const api::EngineCache cache(options.cache_folder, options.cache_limit);
   CAMSHAFT_ASSIGN(const std::string key,
-                  EngineCache::key(files_of(file.parent_path()),
-                                   fmt::format("{} {} {} {} {} {}", file.filename().string(),
-                                               describe(build.profiles), build.threads, build.fp16,
-                                               build.bf16, build.optimization_level)));
+                  engine_key(files_of(file.parent_path()),
+                             fmt::format("{} {} {} {} {} {}", file.filename().string(),
+                                         describe(build.profiles), build.threads, build.fp16,
+                                         build.bf16, build.optimization_level)));
   std::string note;
   engine_ = cache.load(key, note);
   if (!note.empty()) options.say(note);

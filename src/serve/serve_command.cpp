@@ -13,10 +13,10 @@
 
 #include <fmt/format.h>
 
+#include "api/engine_cache.h"
 #include "base/cpu.h"
 #include "cli/options.h"
 #include "cli/terminal.h"
-#include "serve/engine_cache.h"
 #include "serve/http_server.h"
 
 namespace camshaft::serve {
@@ -116,10 +116,10 @@ ModelOptions model_options(const Options& options) {
   model.default_max_batch = options.integer("default-max-batch-size");
   model.measure_ms = options.integer("measure-ms");
   const std::string cache = options.text("engine-cache");
-  model.cache_folder = cache.empty()     ? EngineCache::default_folder()
+  model.cache_folder = cache.empty()     ? api::EngineCache::default_folder()
                        : cache == "none" ? std::filesystem::path()
                                          : std::filesystem::path(cache);
-  model.cache_limit = EngineCache::default_limit();
+  model.cache_limit = api::EngineCache::default_limit();
   model.say = say;
   return model;
 }

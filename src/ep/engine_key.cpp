@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ep/engine_cache.h"
+#include "ep/engine_key.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <vector>
+#include <span>
+#include <string_view>
 
-#include <unistd.h>
+#include <fmt/format.h>
 
 #include "base/cpu.h"
-#include "base/log.h"
 #include "camshaft/version.h"
 
 namespace camshaft::ep {
@@ -103,22 +102,6 @@ void add(Hash& hash, const onnx_import::GraphDef& graph) {
   for (const onnx_import::TensorDef& tensor : graph.initializers) add(hash, tensor);
 }
 
-std::filesystem::path default_folder() {
-  const auto variable = [](const char* name) -> std::filesystem::path {
-    const char* value = std::getenv(name);
-    return value != nullptr ? value : "";
-  };
-  if (auto folder = variable("CAMSHAFT_CACHE_DIR"); !folder.empty()) return folder;
-  if (auto folder = variable("XDG_CACHE_HOME"); !folder.empty()) return folder / "camshaft";
-  return variable("HOME") / ".cache" / "camshaft";
-}
-
-uintmax_t default_limit() {
-  const char* text = std::getenv("CAMSHAFT_CACHE_BYTES");
-  const uintmax_t limit = text != nullptr ? std::strtoull(text, nullptr, 10) : 0;
-  return limit > 0 ? limit : uintmax_t{4} << 30;
-}
-
 }  // namespace
 
 std::string engine_key(const onnx_import::Model& model, const std::string& facts) {
@@ -134,55 +117,6 @@ std::string engine_key(const onnx_import::Model& model, const std::string& facts
   }
   add(hash, *model.graph);
   return "ep" + hash.text();
-}
-
-EngineCache::EngineCache(const std::string& folder)
-    : folder_(folder.empty() ? default_folder() : std::filesystem::path(folder)) {}
-
-std::optional<Engine> EngineCache::load(const std::string& key) const {
-  std::error_code error;
-  if (!std::filesystem::exists(path(key), error)) return std::nullopt;
-  Result<Engine> engine = Engine::load(path(key));
-  if (!engine.ok()) {
-    log(Severity::kWarning, "{}; it is built again", engine.status().message());
-    return std::nullopt;
-  }
-  std::filesystem::last_write_time(path(key), std::filesystem::file_time_type::clock::now(), error);
-  return std::move(engine).value();
-}
-
-Status EngineCache::store(const std::string& key, const Engine& engine) const {
-  std::error_code error;
-  std::filesystem::create_directories(folder_, error);
-  CAMSHAFT_TRY(engine.save(path(key)));
-  trim(path(key));
-  return ok_status();
-}
-
-void EngineCache::trim(const std::filesystem::path& keep) const {
-  struct File {
-    std::filesystem::file_time_type used;
-    uintmax_t bytes;
-    std::filesystem::path path;
-  };
-  std::vector<File> files;
-  uintmax_t total = 0;
-  std::error_code error;  // another process may be faster
-  for (const auto& entry : std::filesystem::directory_iterator(folder_, error)) {
-    if (entry.path().extension() != ".engine") continue;
-    const uintmax_t bytes = entry.file_size(error);
-    if (error) continue;
-    files.push_back({entry.last_write_time(error), bytes, entry.path()});
-    total += bytes;
-  }
-  std::sort(files.begin(), files.end(),
-            [](const File& a, const File& b) { return a.used < b.used; });
-  const uintmax_t limit = default_limit();
-  for (const File& file : files) {
-    if (total <= limit) return;
-    if (file.path == keep) continue;
-    if (std::filesystem::remove(file.path, error)) total -= file.bytes;
-  }
 }
 
 }  // namespace camshaft::ep

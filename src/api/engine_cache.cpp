@@ -1,46 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "serve/engine_cache.h"
+#include "api/engine_cache.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
-#include <fstream>
-#include <memory>
+#include <vector>
 
-#include <fmt/format.h>
-#include <openssl/evp.h>
-
-#include "base/cpu.h"
 #include "base/status.h"
-#include "camshaft/version.h"
 
-namespace camshaft::serve {
+namespace camshaft::api {
 
 namespace fs = std::filesystem;
 
 namespace {
-
-constexpr size_t kHexDigits = 40;
-constexpr size_t kPiece = size_t{1} << 20;
-
-class Digest {
- public:
-  Digest() : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
-    EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr);
-  }
-  void add(const void* data, size_t bytes) { EVP_DigestUpdate(context_.get(), data, bytes); }
-  std::string hex() {
-    std::array<unsigned char, EVP_MAX_MD_SIZE> bytes{};
-    unsigned count = 0;
-    EVP_DigestFinal_ex(context_.get(), bytes.data(), &count);
-    std::string text;
-    for (unsigned k = 0; k < count; ++k) text += fmt::format("{:02x}", bytes[k]);
-    return text.substr(0, kHexDigits);
-  }
-
- private:
-  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
-};
 
 const char* variable(const char* name) {
   const char* value = std::getenv(name);
@@ -60,25 +31,6 @@ uint64_t EngineCache::default_limit() {
   if (const char* bytes = variable("CAMSHAFT_CACHE_BYTES"))
     return std::strtoull(bytes, nullptr, 10);
   return uint64_t{4} << 30;
-}
-
-Result<std::string> EngineCache::key(const std::vector<fs::path>& files, const std::string& facts) {
-  Digest digest;
-  std::vector<char> piece(kPiece);
-  for (const fs::path& file : files) {
-    std::ifstream stream(file, std::ios::binary);
-    const std::string name = file.filename().string() + '\0';
-    digest.add(name.data(), name.size());
-    do {
-      stream.read(piece.data(), static_cast<std::streamsize>(piece.size()));
-      digest.add(piece.data(), static_cast<size_t>(stream.gcount()));
-    } while (stream.good());
-    if (!stream.eof()) return make_error(ErrorCode::kIo, "{}: cannot be read", file.string());
-  }
-  const std::string all = fmt::format("serve {} {} {} {}", CAMSHAFT_VERSION, cpu_fingerprint(),
-                                      isa_name(active_isa()), facts);
-  digest.add(all.data(), all.size());
-  return digest.hex();
 }
 
 std::optional<Engine> EngineCache::load(const std::string& key, std::string& note) const {
@@ -130,4 +82,4 @@ void EngineCache::trim(const fs::path& keep) const {
   }
 }
 
-}  // namespace camshaft::serve
+}  // namespace camshaft::api

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The folder of built engines, the one the Python package has: a file for each model, machine and
-// set of options, the least recently used ones removed beyond a number of bytes.
+// The folder of built engines that the server, the execution provider and the Python package share:
+// a file for each model, machine and set of options, the least recently used ones removed beyond a
+// number of bytes.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "camshaft/engine.h"
 
-namespace camshaft::serve {
+namespace camshaft::api {
 
 class EngineCache {
  public:
@@ -21,10 +22,6 @@ class EngineCache {
   // $CAMSHAFT_CACHE_DIR, else $XDG_CACHE_HOME/camshaft, else ~/.cache/camshaft; "" without a home.
   static std::filesystem::path default_folder();
   static uint64_t default_limit();  // $CAMSHAFT_CACHE_BYTES, else 4 GiB
-
-  // Of every file's bytes, this machine, this version and `facts`.
-  static Result<std::string> key(const std::vector<std::filesystem::path>& files,
-                                 const std::string& facts);
 
   // Empty: there is none, or it cannot be read (`note` says so then).
   std::optional<Engine> load(const std::string& key, std::string& note) const;
@@ -38,4 +35,4 @@ class EngineCache {
   uint64_t limit_;
 };
 
-}  // namespace camshaft::serve
+}  // namespace camshaft::api
