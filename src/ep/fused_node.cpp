@@ -177,7 +177,7 @@ Status FusedNode::make_runner(const abi::KernelContext* context) {
                            : std::max(1, cpu_info().usable_processors / threads);
   CAMSHAFT_ASSIGN(std::unique_ptr<Runner> runner,
                   Runner::create(around_.host, *engine_, names_,
-                                 {threads, 0, around_.options.spin_us}, contexts, around_.board));
+                                 {threads, 0, around_.options.spin_us}, contexts, *around_.board));
   runner_ = std::move(runner);
   return ok_status();
 }

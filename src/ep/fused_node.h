@@ -21,7 +21,7 @@ struct NodeSurroundings {
   const abi::Logger* logger;
   Options options;
   SessionThreads threads;
-  ProfileBoard board;
+  std::shared_ptr<ProfileBoard> board;
 };
 
 class FusedNode : public abi::NodeComputeInfo {

@@ -11,7 +11,7 @@ namespace camshaft::ep {
 
 class Profiler : public abi::EpProfiler {
  public:
-  Profiler(const Host& host, ProfileBoard& board)
+  Profiler(const Host& host, std::shared_ptr<ProfileBoard> board)
       : EpProfiler{host.version,
                    [](EpProfiler* self) { delete static_cast<Profiler*>(self); },
                    [](EpProfiler* self, int64_t offset_ns) {
@@ -25,7 +25,7 @@ class Profiler : public abi::EpProfiler {
                      return static_cast<Profiler*>(self)->end(events);
                    }},
         host_(host),
-        board_(board) {}
+        board_(std::move(board)) {}
 
   ~Profiler() { leave(); }
   Profiler(const Profiler&) = delete;
@@ -39,17 +39,17 @@ class Profiler : public abi::EpProfiler {
     return guarded(host_, [&] {
       const auto now = std::chrono::steady_clock::now().time_since_epoch();
       begin_ns_ = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count() - offset_ns;
-      const std::scoped_lock lock(board_.mutex_);
-      board_.profilers_.push_back(this);
-      ++board_.watchers_;
+      const std::scoped_lock lock(board_->mutex_);
+      board_->profilers_.push_back(this);
+      ++board_->watchers_;
       return ok_status();
     });
   }
 
   void leave() {
-    const std::scoped_lock lock(board_.mutex_);
-    const auto left = std::erase(board_.profilers_, this);
-    board_.watchers_ -= static_cast<int>(left);
+    const std::scoped_lock lock(board_->mutex_);
+    const auto left = std::erase(board_->profilers_, this);
+    board_->watchers_ -= static_cast<int>(left);
   }
 
   abi::Status* end(abi::ProfilingEventsContainer* container) {
@@ -63,11 +63,12 @@ class Profiler : public abi::EpProfiler {
 
   Status give(const LayerEvent& event, abi::ProfilingEventsContainer* container) const {
     const char* keys[] = {"node", "tactic"};
-    const char* values[] = {event.node->c_str(), event.tactic->c_str()};
+    const EventNames::Layer& layer = event.names->layers[event.layer];
+    const char* values[] = {event.names->node.c_str(), layer.tactic.c_str()};
     abi::ProfilingEvent* made = nullptr;
     CAMSHAFT_TRY(host_.take(
         host_.ep_api(abi::ep_api::kCreateEvent, abi::kKernelEvent, getpid(), event.thread,
-                     event.layer->c_str(), (event.start_ns - begin_ns_) / 1000,
+                     layer.name.c_str(), (event.start_ns - begin_ns_) / 1000,
                      std::lround(event.microseconds), keys, values, size_t{2}, &made)));
     const abi::ProfilingEvent* added = made;
     Status status = host_.take(host_.ep_api(abi::ep_api::kAddEvents, container, &added, size_t{1}));
@@ -76,7 +77,7 @@ class Profiler : public abi::EpProfiler {
   }
 
   const Host& host_;
-  ProfileBoard& board_;
+  std::shared_ptr<ProfileBoard> board_;
   int64_t begin_ns_ = 0;
   std::vector<LayerEvent> events_;
 };
@@ -86,8 +87,8 @@ void ProfileBoard::add(const LayerEvent& event) {
   for (Profiler* profiler : profilers_) profiler->add(event);
 }
 
-abi::EpProfiler* make_profiler(const Host& host, ProfileBoard& board) {
-  return new Profiler(host, board);
+abi::EpProfiler* make_profiler(const Host& host, std::shared_ptr<ProfileBoard> board) {
+  return new Profiler(host, std::move(board));
 }
 
 }  // namespace camshaft::ep

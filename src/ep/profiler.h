@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -11,10 +12,18 @@
 
 namespace camshaft::ep {
 
+// What an engine's events are called. They may be written when the engine is gone.
+struct EventNames {
+  struct Layer {
+    std::string name, tactic;
+  };
+  std::string node;
+  std::vector<Layer> layers;
+};
+
 struct LayerEvent {
-  const std::string* node;  // live as long as the provider
-  const std::string* layer;
-  const std::string* tactic;
+  std::shared_ptr<const EventNames> names;
+  size_t layer;
   int64_t start_ns;  // steady clock
   double microseconds;
   int32_t thread;
@@ -35,7 +44,7 @@ class ProfileBoard {
   std::vector<Profiler*> profilers_;
 };
 
-// Released by the host.
-abi::EpProfiler* make_profiler(const Host& host, ProfileBoard& board);
+// Released by the host, maybe after the provider.
+abi::EpProfiler* make_profiler(const Host& host, std::shared_ptr<ProfileBoard> board);
 
 }  // namespace camshaft::ep

@@ -63,7 +63,9 @@ std::vector<size_t> all_nodes(const ReadGraph& graph) {
 }  // namespace
 
 Provider::Provider(const Host& host, const abi::Logger* logger, const Options& options)
-    : Ep{}, surroundings_{host, logger, options, SessionThreads(options.threads), {}} {
+    : Ep{},
+      surroundings_{host, logger, options, SessionThreads(options.threads),
+                    std::make_shared<ProfileBoard>()} {
   compatibility_ = compatibility_text(options.build.portable);
   version = host.version;
   get_name = [](const Ep*) { return kEpName; };

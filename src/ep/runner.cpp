@@ -201,14 +201,16 @@ void Runner::watch(Slot& slot) {
     slot.context.set_profiler(nullptr);
     return;
   }
-  std::call_once(layers_read_, [this] {
+  std::call_once(names_read_, [this] {
+    auto names = std::make_shared<EventNames>();
+    names->node = node_;
     const Inspector inspector(engine_);
     for (const LayerInfo& layer : inspector.layers())
-      layers_.push_back({layer.name, layer.tactic.empty() ? "reference" : layer.tactic});
+      names->layers.push_back({layer.name, layer.tactic.empty() ? "reference" : layer.tactic});
+    names_ = std::move(names);
   });
   slot.context.set_profiler([this](const LayerTime& time) {
-    const LayerNames& layer = layers_[static_cast<size_t>(time.layer)];
-    board_.add({&node_, &layer.name, &layer.tactic, time.start_ns, time.microseconds,
+    board_.add({names_, static_cast<size_t>(time.layer), time.start_ns, time.microseconds,
                 static_cast<int32_t>(syscall(SYS_gettid))});
   });
 }

@@ -56,9 +56,6 @@ class Runner {
     bool is_profiled = false;
   };
   class Lease;
-  struct LayerNames {
-    std::string name, tactic;
-  };
 
   Runner(const Host& host, Engine engine, const NodeNames& names, const ContextOptions& options,
          int contexts, ProfileBoard& board);
@@ -79,8 +76,8 @@ class Runner {
   size_t limit_;
   ProfileBoard& board_;
   std::vector<Port> inputs_, outputs_;
-  std::once_flag layers_read_;
-  std::vector<LayerNames> layers_;
+  std::once_flag names_read_;
+  std::shared_ptr<const EventNames> names_;
   std::mutex mutex_;
   std::condition_variable freed_;
   std::vector<std::unique_ptr<Slot>> free_;

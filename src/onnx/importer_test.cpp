@@ -266,6 +266,26 @@ TEST(Importer, UnsupportedPartsAreListedTogether) {
   expect_in(message, "node third (SequenceConstruct): sequences and optionals are not supported");
 }
 
+TEST(Importer, UnsupportedPartsAreToldByNode) {
+  const TestGraph graph = TestGraph()
+                              .input("x", kFloat, {1, 2})
+                              .node("Relu", {"x"}, {"a"}, {}, "fine")
+                              .node("Foo", {"x"}, {"b"}, {}, "unknown")
+                              .node("Transpose", {"a"}, {"c"}, {ints("perm", {5, 0})}, "wrong")
+                              .node("Relu", {"b"}, {"d"}, {}, "after")
+                              .output("c")
+                              .output("d");
+  std::vector<UnsupportedPart> parts;
+  const auto refused = import_bytes(as_bytes(model(graph)), {}, {nullptr, &parts});
+  EXPECT_EQ(refused.status().code(), ErrorCode::kUnsupported);
+  ASSERT_EQ(parts.size(), 2u);
+  EXPECT_EQ(parts[0].node, 1);
+  expect_in(parts[0].text, "node unknown (Foo): operator Foo is not known");
+  EXPECT_EQ(parts[1].node, 2);  // contradicts itself: an error without the list
+  expect_in(parts[1].text, "node wrong (Transpose): ");
+  EXPECT_EQ(import_bytes(as_bytes(model(graph))).status().code(), ErrorCode::kInvalidModel);
+}
+
 TEST(Importer, OutputsThatAreInputsOrConstants) {
   const auto m = import_bytes(as_bytes(model(TestGraph()
                                                  .input("x", kFloat, {2})

@@ -807,6 +807,24 @@ TEST(Operators, WeightsOfFourBits) {
   EXPECT_NE(product(64).error.find("N, K and block_size"), std::string::npos);
 }
 
+// ONNX Runtime hands the operator's defaults out with the node; RNN's are of two directions.
+TEST(Operators, DefaultActivationsWrittenOut) {
+  for (const char* direction : {"forward", "bidirectional"}) {
+    const int64_t directions = std::string(direction) == "forward" ? 1 : 2;
+    const Imported m =
+        import(TestGraph()
+                   .input("x", kFloat, {4, 1, 3})
+                   .floats("w", {directions, 5, 3})
+                   .floats("r", {directions, 5, 5})
+                   .node("RNN", {"x", "w", "r"}, {"y"},
+                         {text("direction", direction), texts("activations", {"Tanh", "Tanh"})})
+                   .output("y"));
+    ASSERT_EQ(m.error, "");
+    const auto& attrs = std::get<ir::RnnAttrs>(m.layer().attrs);
+    EXPECT_EQ(attrs.activations.size(), static_cast<size_t>(directions));
+  }
+}
+
 TEST(Operators, GenericOperators) {
   const Imported m =
       import(TestGraph()

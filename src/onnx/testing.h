@@ -107,6 +107,11 @@ inline Attribute text(const std::string& name, const std::string& value) {
   a.wire.text(4, value);
   return a;
 }
+inline Attribute texts(const std::string& name, const std::vector<std::string>& values) {
+  Attribute attribute = attr(name, 8);
+  for (const std::string& value : values) attribute.wire.text(9, value);
+  return attribute;
+}
 inline Attribute tensor_attr(const std::string& name, const Wire& value) {
   Attribute a = attr(name, 4);
   a.wire.message(5, value);

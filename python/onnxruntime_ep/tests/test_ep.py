@@ -91,6 +91,23 @@ def test_element_types(dtype):
     np.testing.assert_allclose(result, expected, rtol=2e-3 if dtype == "float16" else 1e-6)
 
 
+def test_bfloat16_in_and_out():
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    if not hasattr(ort.OrtValue, "ortvalue_from_numpy_with_onnx_type"):
+        pytest.skip(f"onnxruntime {ort.__version__} makes no bfloat16 values from NumPy")
+    nodes = [helper.make_node("Concat", ["x", "x"], ["y"], "twice", axis=0)]
+    network = model(nodes, [value("x", TensorProto.BFLOAT16, [4])], [value("y", TensorProto.BFLOAT16, [8])])
+    session = open_session(network)
+    assert_whole(session)
+    x, y = np.array([1, 2, -3, 4.5]).astype(ml_dtypes.bfloat16), np.zeros(8, "uint16")
+    as_value = lambda bits: ort.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, TensorProto.BFLOAT16)  # noqa: E731
+    binding, result = session.io_binding(), as_value(y)
+    binding.bind_ortvalue_input("x", as_value(x.view("uint16")))
+    binding.bind_ortvalue_output("y", result)
+    session.run_with_iobinding(binding)
+    np.testing.assert_array_equal(y.view(ml_dtypes.bfloat16), np.concatenate([x, x]))  # written in place
+
+
 def test_bfloat16_inside():
     nodes = [helper.make_node("Cast", ["x"], ["b"], "narrow", to=TensorProto.BFLOAT16), helper.make_node("Neg", ["b"], ["n"], "negate"),
              helper.make_node("Cast", ["n"], ["y"], "widen", to=TensorProto.FLOAT)]
