@@ -13,7 +13,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 // A thread that has work and does not come within this time is not there.
-constexpr auto kPatience = std::chrono::milliseconds(20);
+constexpr auto kPatience = std::chrono::milliseconds(50);
 
 struct Meeting {
   int expected;
