@@ -117,9 +117,12 @@ class Lowering {
   int run() {
     for (size_t k = 0; k < graph_.layers().size(); ++k) {
       Layer* layer = graph_.layers()[k].get();
-      if (is_generic(*layer, "DynamicQuantizeLinear")) lower_quantization(layer);
-      if (is_generic(*layer, "MatMulInteger")) lower_product(layer, true);
-      if (is_generic(*layer, "ConvInteger")) lower_product(layer, false);
+      if (is_generic(*layer, "DynamicQuantizeLinear"))
+        lower_quantization(layer);
+      else if (is_generic(*layer, "MatMulInteger"))
+        lower_product(layer, true);
+      else if (is_generic(*layer, "ConvInteger"))
+        lower_product(layer, false);
     }
     return rewriter_.edits();
   }
