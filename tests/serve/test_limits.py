@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hostile input, limits, access."""
 import http.client
-import json
+import os
 import random
 import socket
 import ssl
@@ -14,7 +14,7 @@ import pytest
 from conftest import add_model, binary_request, linear_net, Server
 
 X = np.zeros((1, 4), np.float32)
-COUNT = 3000  # mutated requests
+COUNT = int(os.environ.get("CAMSHAFT_FUZZ_COUNT", 3000))  # mutated requests; CAMSHAFT_FUZZ_SEED: others
 
 
 def raw(server, data, wait=5, port="HTTP", closes=True):
@@ -60,7 +60,7 @@ def mutated(data, rng):
 
 
 def test_mutated_requests(server):
-    rng = random.Random(7)
+    rng = random.Random(int(os.environ.get("CAMSHAFT_FUZZ_SEED", 7)))
     good, answered = request_bytes(), 0
     for _ in range(COUNT):
         answer = raw(server, mutated(good, rng))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Triton's own Python clients against the server, over HTTP and gRPC."""
+import os
 import queue
 import subprocess
 
@@ -143,7 +144,7 @@ def test_mutated_messages(server):
     message = service_pb2.ModelInferRequest(model_name="linear", raw_input_contents=[X.tobytes()])
     message.inputs.add(name="x", datatype="FP32", shape=[2, 4])
     good, rng, codes = message.SerializeToString(), random.Random(5), set()
-    for _ in range(2000):
+    for _ in range(int(os.environ.get("CAMSHAFT_FUZZ_COUNT", 2000))):
         data = bytearray(good)
         for _ in range(rng.choice((1, 2, 4))):
             at = rng.randrange(len(data))
