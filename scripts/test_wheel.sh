@@ -11,7 +11,8 @@ if [ -z "${CAMSHAFT_TEST_ENV:-}" ]; then
   "$PYTHON" -m venv --clear "$env"
 fi
 "$env/bin/pip" install --quiet --force-reinstall --no-deps dist/*.whl
-"$env/bin/pip" install --quiet dist/*.whl pytest onnx ml_dtypes pillow polygraphy "onnxruntime${CAMSHAFT_ONNXRUNTIME:-}"
+"$env/bin/pip" install --quiet dist/*.whl pytest onnx ml_dtypes pillow polygraphy
+"$env/bin/pip" install --quiet "onnxruntime${CAMSHAFT_ONNXRUNTIME:-}" || echo "no onnxruntime for this Python: its execution provider is not tested"
 # Not from python/: the package is the installed one.
 root=$PWD
 env=$(realpath "$env")

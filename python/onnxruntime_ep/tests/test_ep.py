@@ -231,3 +231,16 @@ def test_errors_of_a_run_are_errors(cache_folder):
     with pytest.raises(Exception, match="Camshaft.*pick"):
         session.run(None, {"i": np.array([0, 9])})
     np.testing.assert_array_equal(session.run(None, {"i": np.array([0, 3])})[0], [0, 3])
+
+
+def test_sessions_may_outlive_the_registration():
+    session = open_session(conv_relu())
+    expected = session.run(None, {"x": image()})[0]
+    ort.unregister_execution_provider_library("camshaft")
+    try:
+        assert not devices()
+        np.testing.assert_array_equal(session.run(None, {"x": image()})[0], expected)
+        del session
+    finally:
+        ort.register_execution_provider_library("camshaft", ep.get_library_path())
+    np.testing.assert_array_equal(open_session(conv_relu()).run(None, {"x": image()})[0], expected)
