@@ -364,6 +364,7 @@ class GroupedQueries {
 
   Status run() {
     CAMSHAFT_TRY(read());
+    CAMSHAFT_TRY(check_lengths());
     if (node_.flag("do_rotary", false)) CAMSHAFT_TRY(rotate_heads());
     std::vector<AttributeDef> attributes = {number("is_causal", 1), number("q_num_heads", heads_),
                                             number("kv_num_heads", kv_heads_)};
@@ -422,6 +423,52 @@ class GroupedQueries {
     attrs.size = {x->shape[0], x->shape[1], count};
     attrs.step = {1, 1, 1};
     return node_.add(step, LayerKind::kSlice, std::move(attrs), {x});
+  }
+
+  Result<Tensor*> one(const char* op, std::vector<AttributeDef> attributes,
+                      std::vector<Tensor*> inputs, std::string_view step) {
+    CAMSHAFT_ASSIGN(const std::vector<Tensor*> results,
+                    apply(node_, op, 13, std::move(attributes), std::move(inputs), 1, step));
+    return results[0];
+  }
+  Result<Tensor*> length(const char* step, Tensor* x, int64_t axis) {
+    return node_.add(step, LayerKind::kShapeOf, ir::ShapeOfAttrs{axis, axis + 1}, {x});
+  }
+
+  // Lengths that the past and the new tokens do not make (a past longer than what is in it, items
+  // of their own lengths while decoding) would give wrong numbers. They are refused while running:
+  // by a look-up beyond a table of one zero, which is added to the queries.
+  Status check_lengths() {
+    if (!node_.has(5) || !node_.has(6)) return ok_status();
+    const std::vector<AttributeDef> to_int64 = {number("to", 7)};
+    CAMSHAFT_ASSIGN(Tensor* const total, one("Cast", to_int64, {node_.input(6)}, "total"));
+    CAMSHAFT_ASSIGN(Tensor* const lengths, one("Cast", to_int64, {node_.input(5)}, "lengths"));
+    CAMSHAFT_ASSIGN(Tensor* const last,
+                    one("ReduceMin", {number("keepdims", 0)}, {lengths}, "shortest"));
+    CAMSHAFT_ASSIGN(Tensor* const past, length("past_tokens", node_.input(3), 2));
+    CAMSHAFT_ASSIGN(Tensor* const steps, length("new_tokens", q_, 1));
+    CAMSHAFT_ASSIGN(Tensor* const made, one("Add", {}, {past, steps}, "tokens"));
+    CAMSHAFT_ASSIGN(Tensor* const longer, one("Sub", {}, {total, made}, "longer"));
+    CAMSHAFT_ASSIGN(Tensor* const shorter, one("Sub", {}, {made, last}, "shorter"));
+    Tensor* const one_token = node_.scalar_like("one_token", DataType::kInt64, 1);
+    CAMSHAFT_ASSIGN(Tensor* const behind, one("Sub", {}, {shorter, one_token}, "behind"));
+    CAMSHAFT_ASSIGN(Tensor* const ragged, one("Mul", {}, {behind, past}, "ragged"));
+    CAMSHAFT_ASSIGN(Tensor* const longer2, one("Mul", {}, {longer, longer}, "longer_squared"));
+    CAMSHAFT_ASSIGN(Tensor* const ragged2, one("Mul", {}, {ragged, ragged}, "ragged_squared"));
+    CAMSHAFT_ASSIGN(Tensor* const wrong, one("Add", {}, {longer2, ragged2}, "wrong_lengths"));
+    // 0 or at least 2: a table of one value needs no look-up.
+    CAMSHAFT_ASSIGN(Tensor* const twice, one("Add", {}, {wrong, wrong}, "beyond_the_table"));
+    const int64_t extents[] = {2};
+    const float values[] = {0, 1};
+    Tensor* const table = node_.float_constant("no_error", extents, values);
+    CAMSHAFT_ASSIGN(Tensor * zero, one("Gather", {}, {table, twice},
+                                       "lengths are those of the past and the new tokens"));
+    if (q_->type != DataType::kFloat) {
+      const int64_t type = q_->type == DataType::kHalf ? 10 : 16;
+      CAMSHAFT_ASSIGN(zero, one("Cast", {number("to", type)}, {zero}, "no_error_in_16_bits"));
+    }
+    CAMSHAFT_ASSIGN(q_, one("Add", {}, {q_, zero}, "checked_queries"));
+    return ok_status();
   }
 
   // Tokens follow those of the past.

@@ -86,8 +86,8 @@ void move_slices(TensorProto& tensor, int axis, int64_t offset, const std::vecto
   for (int64_t outer = 0; outer < s.outer; ++outer) {
     char* first = raw->data() + static_cast<size_t>(outer * s.extent + offset) * slice;
     for (size_t k = 0; k < order.size(); ++k)
-      std::memcpy(moved.data() + k * slice, first + static_cast<size_t>(order[k]) * slice, slice);
-    std::memcpy(first, moved.data(), moved.size());
+      std::copy_n(first + static_cast<size_t>(order[k]) * slice, slice, moved.data() + k * slice);
+    std::copy_n(moved.data(), moved.size(), first);
   }
 }
 
