@@ -203,6 +203,31 @@ struct SoftMaxAttrs {
                       CAMSHAFT_FIELD(hard))
 };
 
+// Attention: y = softmax(epilogue(scale * q · kᵀ)) · v per head, without the scores in memory.
+// Inputs q, k, v, lengths (integers, one per item of the batch; or absent), then the epilogue's,
+// which broadcast to the scores [batch, heads, queries, keys]; value 0 of the epilogue is a score.
+// Heads are dimension 1 of rank 4, 0 of rank 3; with *_steps_first a tensor is [batch, steps,
+// heads, depth] or [batch, steps, heads * depth] (of heads, kv_heads; y always so). heads /
+// kv_heads neighbouring heads of q read the same one of k and v. A key is hidden (its weight is 0)
+// from lengths[b] on, and where it is more than `left_window` before or `right_window` behind the
+// query's position (below 0: no window; causal is a right window of 0). Query i has position
+// first_query + i, where that is not given lengths[b] - queries + i, else i.
+struct AttentionAttrs {
+  float scale = 1;
+  int64_t heads = 0, kv_heads = 0;  // of tensors that do not have a dimension of heads
+  bool q_steps_first = false, k_steps_first = false, v_steps_first = false, y_steps_first = false;
+  int64_t left_window = -1, right_window = -1;
+  Shape first_query;         // one extent, or none
+  bool nan_is_zero = false;  // a query whose weights are no numbers (all keys are hidden) gives 0
+  Program epilogue;
+  CAMSHAFT_FIELDS(CAMSHAFT_FIELD(scale) CAMSHAFT_FIELD(heads) CAMSHAFT_FIELD(kv_heads)
+                      CAMSHAFT_FIELD(q_steps_first) CAMSHAFT_FIELD(k_steps_first)
+                          CAMSHAFT_FIELD(v_steps_first) CAMSHAFT_FIELD(y_steps_first)
+                              CAMSHAFT_FIELD(left_window) CAMSHAFT_FIELD(right_window)
+                                  CAMSHAFT_FIELD(first_query) CAMSHAFT_FIELD(nan_is_zero)
+                                      CAMSHAFT_FIELD(epilogue))
+};
+
 // Normalization: inputs x, scale (or absent), bias (or absent). kLayer/kRms normalize over axes
 // [axis, rank); kInstance over the spatial dimensions per channel; kGroup over the channels of a
 // group and space (scale, bias per channel).
@@ -369,6 +394,7 @@ struct GenericAttrs {
   X(kConcatenation, "Concatenation", AxisAttrs)             \
   X(kReduce, "Reduce", ReduceAttrs)                         \
   X(kSoftMax, "SoftMax", SoftMaxAttrs)                      \
+  X(kAttention, "Attention", AttentionAttrs)                \
   X(kNormalization, "Normalization", NormalizationAttrs)    \
   X(kGather, "Gather", GatherAttrs)                         \
   X(kScatter, "Scatter", ScatterAttrs)                      \
@@ -400,12 +426,12 @@ enum class LayerKind : uint8_t {
 #undef CAMSHAFT_KIND
 };
 
-using Attrs =
-    std::variant<NoAttrs, ConvolutionAttrs, MatrixMultiplyAttrs, PoolingAttrs, PointOpAttrs,
-                 ScaleAttrs, PointWiseAttrs, ShuffleAttrs, SliceAttrs, PadAttrs, AxisAttrs,
-                 ReduceAttrs, SoftMaxAttrs, NormalizationAttrs, GatherAttrs, ScatterAttrs,
-                 ResizeAttrs, CastAttrs, ShapeAttrs, FillAttrs, ShapeOfAttrs, TopKAttrs,
-                 CumSumAttrs, RnnAttrs, QuantizeAttrs, DepthSpaceAttrs, LoopAttrs, GenericAttrs>;
+using Attrs = std::variant<NoAttrs, ConvolutionAttrs, MatrixMultiplyAttrs, PoolingAttrs,
+                           PointOpAttrs, ScaleAttrs, PointWiseAttrs, ShuffleAttrs, SliceAttrs,
+                           PadAttrs, AxisAttrs, ReduceAttrs, SoftMaxAttrs, AttentionAttrs,
+                           NormalizationAttrs, GatherAttrs, ScatterAttrs, ResizeAttrs, CastAttrs,
+                           ShapeAttrs, FillAttrs, ShapeOfAttrs, TopKAttrs, CumSumAttrs, RnnAttrs,
+                           QuantizeAttrs, DepthSpaceAttrs, LoopAttrs, GenericAttrs>;
 
 std::string_view kind_name(LayerKind kind);
 Result<LayerKind> parse_kind(std::string_view name);

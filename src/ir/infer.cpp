@@ -216,6 +216,8 @@ InferFunction infer_function(LayerKind kind) {
       return infer_reduce;
     case LayerKind::kSoftMax:
       return infer_softmax;
+    case LayerKind::kAttention:
+      return infer_attention;
     case LayerKind::kNormalization:
       return infer_normalization;
     case LayerKind::kGather:

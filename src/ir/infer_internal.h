@@ -97,6 +97,8 @@ Status infer_normalization(Inference& f);
 Status infer_topk(Inference& f);
 Status infer_arg_min_max(Inference& f);
 Status infer_cumsum(Inference& f);
+// infer_attention.cpp
+Status infer_attention(Inference& f);
 // infer_shuffle.cpp
 Status infer_shuffle(Inference& f);
 Status infer_slice(Inference& f);

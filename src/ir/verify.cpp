@@ -38,6 +38,7 @@ constexpr Arity kArities[] = {
     {LayerKind::kConcatenation, 1, kAny, 1, 1},
     {LayerKind::kReduce, 1, 2, 1, 1},
     {LayerKind::kSoftMax, 1, 1, 1, 1},
+    {LayerKind::kAttention, 3, kAny, 1, 1},
     {LayerKind::kNormalization, 1, kAny, 1, 1},
     {LayerKind::kGather, 2, 2, 1, 1},
     {LayerKind::kScatter, 3, 3, 1, 1},
@@ -210,6 +211,8 @@ class Verifier {
         return check_epilogue(layer, layer.as<MatrixMultiplyAttrs>().epilogue);
       case LayerKind::kNormalization:
         return check_epilogue(layer, layer.as<NormalizationAttrs>().epilogue);
+      case LayerKind::kAttention:
+        return check_attention(layer);
       case LayerKind::kPooling:
         return check_pooling(layer);
       case LayerKind::kActivation:
@@ -263,18 +266,41 @@ class Verifier {
     return ok_status();
   }
 
-  // Inputs 0 … 2 are the operator's own; the epilogue's follow.
-  static Status check_epilogue(const Layer& layer, const Program& epilogue) {
+  // Inputs below `first` are the operator's own; the epilogue's follow.
+  static Status check_epilogue_inputs(const Layer& layer, const Program& epilogue, size_t first) {
     CAMSHAFT_TRY(check_program(epilogue));
-    const int extra = std::max(0, static_cast<int>(layer.inputs.size()) - 3);
+    const int extra = static_cast<int>(std::max(layer.inputs.size(), first) - first);
     if (epilogue.empty() ? extra != 0 : extra != epilogue.num_inputs - 1)
       return broken("{} epilogue inputs for a program of {}", extra, epilogue.num_inputs);
-    for (size_t k = 3; k < layer.inputs.size(); ++k) {
+    for (size_t k = first; k < layer.inputs.size(); ++k)
       if (!layer.inputs[k]) return broken("epilogue input {} is missing", k);
+    return ok_status();
+  }
+
+  static Status check_epilogue(const Layer& layer, const Program& epilogue) {
+    CAMSHAFT_TRY(check_epilogue_inputs(layer, epilogue, 3));
+    for (size_t k = 3; k < layer.inputs.size(); ++k) {
       if (!has_at_most_rank(layer.inputs[k], layer.outputs[0]))
         return broken("epilogue input {} has a higher rank than the output", k);
     }
     return ok_status();
+  }
+
+  static Status check_attention(const Layer& layer) {
+    const auto& a = layer.as<AttentionAttrs>();
+    for (size_t k = 0; k < 3; ++k) {
+      const Tensor* x = layer.inputs[k];
+      if (x->type != layer.inputs[0]->type) return broken("heads of unequal type");
+      if (x->has_rank && x->shape.size() != 3 && x->shape.size() != 4)
+        return broken("heads of rank {}", x->shape.size());
+    }
+    if (layer.inputs.size() > 3 && layer.inputs[3] && !is_integer(layer.inputs[3]->type))
+      return broken("lengths are not integers");
+    if (a.first_query.size() > 1) return broken("{} first queries", a.first_query.size());
+    for (size_t k = 4; k < layer.inputs.size(); ++k)
+      if (layer.inputs[k] && layer.inputs[k]->has_rank && layer.inputs[k]->shape.size() > 4)
+        return broken("epilogue input {} has a higher rank than the scores", k);
+    return check_epilogue_inputs(layer, a.epilogue, 4);
   }
 
   static bool has_at_most_rank(const Tensor* a, const Tensor* b) {

@@ -43,6 +43,7 @@ bool may_widen(const Layer& layer) {
     case LayerKind::kConcatenation:
     case LayerKind::kReduce:
     case LayerKind::kSoftMax:
+    case LayerKind::kAttention:
     case LayerKind::kNormalization:
     case LayerKind::kGather:
     case LayerKind::kResize:
