@@ -6,6 +6,7 @@
 
 // Files with layer kinds, and files with Generic operators.
 #define CAMSHAFT_REFERENCE_KINDS(X) \
+  X(attention)                      \
   X(convolution)                    \
   X(matmul)                         \
   X(pooling)                        \

@@ -17,6 +17,9 @@ static inline int64_t round_up(int64_t count, int64_t multiple) {
 static inline int64_t smaller(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
+static inline int64_t larger(int64_t a, int64_t b) {
+  return a > b ? a : b;
+}
 static inline int64_t at_least_one(int64_t a) {
   return a < 1 ? 1 : a;
 }

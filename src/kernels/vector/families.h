@@ -5,6 +5,8 @@
 #pragma once
 
 #define CAMSHAFT_KERNEL_FAMILIES(X, P) \
+  P(attention)                         \
+  P(attention_few)                     \
   X(cast)                              \
   X(col2im)                            \
   P(conv)                              \

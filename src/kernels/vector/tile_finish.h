@@ -28,13 +28,15 @@ struct TileOutput {
 struct TileSource {
   const std::byte* data = nullptr;
   int64_t image = 0, row = 0, pixel = 0, channel = 0;
-  DataType type = DataType::kFloat;  // or uint8, bfloat16, half
+  DataType type = DataType::kFloat;  // or uint8, bool, bfloat16, half
 
   const std::byte* at(int64_t n, int64_t h, int64_t w, int64_t c) const {
     return data + n * image + h * row + w * pixel + c * channel;
   }
   int64_t element() const {
-    return type == DataType::kFloat ? 4 : type == DataType::kUInt8 ? 1 : 2;
+    return type == DataType::kFloat                              ? 4
+           : type == DataType::kUInt8 || type == DataType::kBool ? 1
+                                                                 : 2;
   }
 };
 
