@@ -73,6 +73,8 @@ int fuse_means(ir::Graph& graph, Records* records);
 int fuse_normalizations(ir::Graph& graph, Records* records);
 int fuse_group_norms(ir::Graph& graph, Records* records);
 int fuse_softmax(ir::Graph& graph, Records* records);
+int fuse_attention(ir::Graph& graph, Records* records);
+int fuse_attention_layouts(ir::Graph& graph, Records* records);
 // Pointwise
 int fuse_scale_activations(ir::Graph& graph, Records* records);
 int fuse_pointwise(ir::Graph& graph, Records* records);

@@ -66,7 +66,7 @@ const std::vector<Stage>& stages() {
        {PASS(fuse_scale_activations), PASS(fuse_pointwise), PASS(hoist_pointwise), PASS(fuse_const_shuffles), PASS(fuse_shuffles),
         PASS(fuse_epilogues), PASS(fold_requantization), PASS(remove_dead_layers)}},
       {"After tensor merging",
-       {PASS(lower_volumes), PASS(split_volumes), PASS(merge_siblings), PASS(join_slices), PASS(fuse_movements), PASS(fuse_pads), PASS(fuse_shuffles), PASS(remove_no_ops),
+       {PASS(fuse_attention), PASS(fuse_attention_layouts), PASS(lower_volumes), PASS(split_volumes), PASS(merge_siblings), PASS(join_slices), PASS(fuse_movements), PASS(fuse_pads), PASS(fuse_shuffles), PASS(remove_no_ops),
         PASS(remove_dead_layers)}},
       {"After pointwise conversion", {PASS(convert_to_pointwise)}},
       {"After Q/DQ epilogue",

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention recognized, and the transposes around it.
+#include <gtest/gtest.h>
+
+#include "passes/test_util.h"
+
+namespace camshaft::passes {
+namespace {
+
+int both(ir::Graph& graph, Records* records) {
+  return fuse_attention(graph, records) + fuse_attention_layouts(graph, records) +
+         remove_dead_layers(graph, records);
+}
+
+TEST(AttentionFusion, ProductSoftmaxProduct) {
+  expect_rewrite(
+      fuse_attention, R"ir(graph "g" {
+    input q: float[2, 3, 5, 4]
+    input k: float[2, 3, 7, 4]
+    input v: float[2, 3, 7, 6]
+    input m: float[2, 1, 1, 7]
+    s: float[2, 3, 5, 7] = MatrixMultiply(q, k, _, m) {transpose_b=true, alpha=0.5, epilogue=<2: v2 = add v0 v1>}
+    w: float[2, 3, 5, 7] = SoftMax(s) {axis=3, last_axis=3}
+    y: float[2, 3, 5, 6] = MatrixMultiply(w, v)
+    output y
+  })ir",
+      R"ir(y = Attention "{Attention[s...y]}"(q, k, v, _, m) {scale=0.5, epilogue=<2: v2 = add v0 v1>})ir");
+}
+
+// A bias of the product, a choice by truth values behind it, weights that are no numbers.
+TEST(AttentionFusion, MasksOfAllKinds) {
+  expect_rewrite(
+      fuse_attention, R"ir(graph "g" {
+    input q: float[3, 5, 4]
+    input k: float[3, 7, 4]
+    input v: float[3, 7, 6]
+    input b: float[3, 5, 7]
+    input m: bool[5, 7]
+    s: float[3, 5, 7] = MatrixMultiply(q, k, b) {transpose_b=true}
+    c: float[3, 5, 7] = PointWise(m, s) {program=<2: v2 = const -1000; v3 = select v0 v1 v2>}
+    w: float[3, 5, 7] = SoftMax(c) {axis=2, last_axis=2}
+    n: float[3, 5, 7] = PointWise(w) {program=<1: v1 = is_nan v0; v2 = const 0; v3 = select v1 v2 v0>}
+    y: float[3, 5, 6] = MatrixMultiply(n, v)
+    output y
+  })ir",
+      R"ir(y = Attention "{Attention[s...y]}"(q, k, v, _, b, m) {nan_is_zero=true, epilogue=<3: v3 = add v0 v1; v4 = const -1000; v5 = select v2 v3 v4>})ir");
+}
+
+// Heads in groups that read the same keys; reshapes between the products undo each other.
+TEST(AttentionFusion, GroupsOfHeads) {
+  expect_rewrite(both, R"ir(graph "g" {
+    symbols n, t
+    input q: float[n, 6, t, 4]
+    input k: float[n, 2, t, 4]
+    input p: float[n, t, 8]
+    input m: float[n, 1, 1, t, t]
+    qg: float[n, 2, 3, t, 4] = Shuffle(q) {has_reshape=true, reshape=[n, 2, 3, t, 4]}
+    kg: float[n, 2, 1, t, 4] = Shuffle(k) {has_reshape=true, reshape=[n, 2, 1, t, 4]}
+    vg: float[n, 2, 1, t, 4] = Shuffle(p) {has_reshape=true, reshape=[1, n, t, 2, 4], second_transpose=[1, 3, 0, 2, 4]}
+    s: float[n, 2, 3, t, t] = MatrixMultiply(qg, kg, _, m) {transpose_b=true, epilogue=<2: v2 = add v0 v1>}
+    r: float[n, 6, t, t] = Shuffle(s) {has_reshape=true, reshape=[n, 6, t, t]}
+    w: float[n, 6, t, t] = SoftMax(r) {axis=3, last_axis=3}
+    u: float[n, 2, 3, t, t] = Shuffle(w) {has_reshape=true, reshape=[n, 2, 3, t, t]}
+    y: float[n, 2, 3, t, 4] = MatrixMultiply(u, vg)
+    output y
+  })ir",
+                 R"ir("m (heads)" = Shuffle(m) {has_reshape=true, reshape=[n, 1, t, t]}
+                    "y (heads)" = Attention "{Attention[s...y]}"(q, k, p, _, "m (heads)") {kv_heads=2, v_steps_first=true, epilogue=<2: v2 = add v0 v1>}
+                    y = Shuffle "y (groups)"("y (heads)") {has_reshape=true, reshape=[n, 2, 3, t, 4]})ir");
+}
+
+TEST(AttentionFusion, LeavesScoresOthersRead) {
+  Records records;
+  const char* graph = R"ir(graph "g" {
+    input q: float[3, 5, 4]
+    input k: float[3, 4, 7]
+    input l: float[3, 7, 4]
+    input v: float[3, 7, 6]
+    s: float[3, 5, 7] = MatrixMultiply(q, l) {transpose_b=true}
+    w: float[3, 5, 7] = SoftMax(s) {axis=2, last_axis=2}
+    y: float[3, 5, 6] = MatrixMultiply(w, v)
+    t: float[3, 5, 7] = MatrixMultiply(q, k)
+    x: float[3, 5, 7] = SoftMax(t) {axis=2, last_axis=2}
+    z: float[3, 5, 6] = MatrixMultiply(x, v)
+    output w, y, z
+  })ir";
+  expect_rewrite(fuse_attention, graph,
+                 R"ir(s = MatrixMultiply(q, l) {transpose_b=true}
+                    w = SoftMax(s) {axis=2, last_axis=2}
+                    y = MatrixMultiply(w, v)
+                    t = MatrixMultiply(q, k)
+                    x = SoftMax(t) {axis=2, last_axis=2}
+                    z = MatrixMultiply(x, v))ir",
+                 &records);
+  ASSERT_EQ(records.back().kind, ir::RewriteRecord::Kind::kDeclined);
+  EXPECT_EQ(records.back().text, "not fused with t and z: keys lie transposed");
+}
+
+TEST(AttentionLayoutFusion, RowsAreReadAndWrittenWhereTheyLie) {
+  expect_rewrite(
+      both, R"ir(graph "g" {
+    symbols n, t
+    input x: float[n, t, 12]
+    input a: float[n, t, 12]
+    input b: float[t, 12]
+    q: float[n, 3, t, 4] = Shuffle(x) {has_reshape=true, reshape=[n, t, 3, 4], second_transpose=[0, 2, 1, 3]}
+    k: float[n, 3, t, 4] = Shuffle(a) {has_reshape=true, reshape=[n, t, 3, 4], second_transpose=[0, 2, 1, 3]}
+    v: float[1, 3, t, 4] = Shuffle(b) {has_reshape=true, reshape=[1, t, 3, 4], second_transpose=[0, 2, 1, 3]}
+    s: float[n, 3, t, t] = MatrixMultiply(q, k) {transpose_b=true}
+    w: float[n, 3, t, t] = SoftMax(s) {axis=3, last_axis=3}
+    h: float[n, 3, t, 4] = MatrixMultiply(w, k)
+    y: float[n, t, 12] = Shuffle(h) {first_transpose=[0, 2, 1, 3], has_reshape=true, reshape=[n, t, 12]}
+    output y
+  })ir",
+      R"ir(y = Attention "{Attention[s...h]} + y"(x, a, a) {heads=3, kv_heads=3, q_steps_first=true, k_steps_first=true, v_steps_first=true, y_steps_first=true})ir");
+}
+
+TEST(AttentionLayoutFusion, OtherShapesBehindIt) {
+  expect_rewrite(fuse_attention_layouts, R"ir(graph "g" {
+    input q: float[1, 3, 5, 4]
+    input k: float[1, 5, 3, 4]
+    input v: float[1, 3, 5, 4]
+    t: float[1, 3, 5, 4] = Shuffle(k) {first_transpose=[0, 2, 1, 3]}
+    h: float[1, 3, 5, 4] = Attention(q, t, v)
+    y: float[5, 12] = Shuffle(h) {first_transpose=[0, 2, 1, 3], has_reshape=true, reshape=[5, 12]}
+    output y
+  })ir",
+                 R"ir(t = Shuffle(k) {first_transpose=[0, 2, 1, 3]}
+                    "h (steps)" = Attention "h"(q, k, v) {kv_heads=3, k_steps_first=true, y_steps_first=true}
+                    y = Shuffle("h (steps)") {has_reshape=true, reshape=[5, 12]})ir");
+}
+
+}  // namespace
+}  // namespace camshaft::passes
