@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention and RotaryEmbedding, taken apart into products, softmax and pointwise layers, for which
-// there are kernels and fusions. Heads that share keys and values (GQA) become rows of one product
-// instead of copies of the keys.
+// Attention as the layer of that name, or, where the model wants to see its scores, taken apart
+// into products, softmax and pointwise layers; heads that share keys and values (GQA) are then rows
+// of one product instead of copies of the keys. RotaryEmbedding is always taken apart: there are
+// kernels and fusions for its parts.
 #include <cmath>
 #include <limits>
 
-#include "onnx/node.h"
+#include "onnx/ops_attention.h"
 
 namespace camshaft::onnx_import {
-namespace {
 
-constexpr double kHidden = -std::numeric_limits<double>::infinity();
-
-// [B, T, H*D] → [B, T, H, D]
 Result<Tensor*> split_heads(Node& node, Tensor* x, int64_t heads) {
   ir::SymbolTable& symbols = node.symbols();
   return node.reshape(
       "heads", x, {x->shape[0], x->shape[1], Dim(heads), symbols.floor_div(x->shape[2], heads)});
 }
 
-// [B, T, H*D] → [B, H, T, D]; a tensor of rank 4 stays as it is.
 Result<Tensor*> by_heads(Node& node, Tensor* x, int64_t heads) {
   if (x->shape.size() == 4) return x;
   CAMSHAFT_ASSIGN(Tensor* const split, split_heads(node, x, heads));
   return node.transpose("by_heads", split, {0, 2, 1, 3});
 }
+
+namespace {
+
+constexpr double kHidden = -std::numeric_limits<double>::infinity();
 
 // 0, 1 … extent - 1 as floats; the extent is that of dimension `axis` of x.
 Result<Tensor*> count_along(Node& node, Tensor* x, size_t axis) {
@@ -68,6 +68,7 @@ class Attention {
   explicit Attention(Node& node) : node_(node) {}
 
   Status run() {
+    if (!node_.wants(3)) return run_whole();
     CAMSHAFT_TRY(read());
     CAMSHAFT_TRY(make_bias());
     CAMSHAFT_ASSIGN(Tensor * scores, product("scores", q_, k_, true));
@@ -119,6 +120,96 @@ class Attention {
     scale_ = node_.real("scale", static_cast<float>(1 / std::sqrt(depth)));
     return ok_status();
   }
+
+  // --- one layer
+
+  // An input as it lies: [B, T, H*D], or with heads before the steps; with `past` always that way.
+  Result<Tensor*> heads_of(size_t k, int64_t heads, bool& steps_first) {
+    Tensor* x = node_.input(k);
+    Tensor* const past = k == 0 ? nullptr : node_.input(k + 3);
+    const bool is_seen = past || (k > 0 && node_.wants(k));
+    steps_first = x->shape.size() == 3 && !is_seen;
+    if (steps_first) return node_.cast("heads", x, type_);
+    CAMSHAFT_ASSIGN(x, by_heads(node_, x, heads));
+    if (past) {
+      CAMSHAFT_ASSIGN(x,
+                      node_.add("present", LayerKind::kConcatenation, ir::AxisAttrs{2}, {past, x}));
+    }
+    if (k > 0) node_.give(k, x);
+    return node_.cast("heads", x, type_);
+  }
+
+  Status run_whole() {
+    node_.ignore({"qk_matmul_output_mode"});  // of the scores nobody reads
+    const int64_t heads = node_.integer("q_num_heads", 0),
+                  kv_heads = node_.integer("kv_num_heads", 0);
+    type_ = node_.input(0)->type;
+    ir::AttentionAttrs attrs;
+    attrs.heads = heads;
+    attrs.kv_heads = kv_heads;
+    CAMSHAFT_ASSIGN(q_, heads_of(0, heads, attrs.q_steps_first));
+    CAMSHAFT_ASSIGN(k_, heads_of(1, kv_heads, attrs.k_steps_first));
+    CAMSHAFT_ASSIGN(v_, heads_of(2, kv_heads, attrs.v_steps_first));
+    attrs.y_steps_first = node_.input(0)->shape.size() == 3;
+    const Shape& q = q_->shape;
+    const int64_t depth = q.size() == 4 ? q[3].extent() : q[2].extent() / heads;
+    attrs.scale =
+        node_.real("scale", static_cast<float>(1 / std::sqrt(static_cast<double>(depth))));
+    attrs.left_window = node_.integer("left_window_size", -1);
+    attrs.right_window = node_.integer("right_window_size", -1);
+    if (node_.flag("is_causal", false)) attrs.right_window = 0;
+    if (const Tensor* past = node_.input(4); past && !(past->shape[2] == Dim(0)))
+      attrs.first_query = {past->shape[2]};
+    // By causality alone every query sees the first key.
+    attrs.nan_is_zero = node_.has(3) || node_.has(6) || attrs.left_window >= 0 ||
+                        node_.integer("right_window_size", -1) >= 0;
+    std::vector<Tensor*> inputs = {q_, k_, v_};
+    if (node_.has(3) || node_.has(6)) inputs.push_back(node_.has(6) ? node_.input(6) : nullptr);
+    CAMSHAFT_TRY(set_epilogue(attrs.epilogue, inputs));
+    CAMSHAFT_ASSIGN(Tensor* const y, node_.add("heads_mixed", LayerKind::kAttention,
+                                               std::move(attrs), std::move(inputs)));
+    node_.give(0, y);
+    return ok_status();
+  }
+
+  // The soft cap and the mask.
+  Status set_epilogue(ir::Program& program, std::vector<Tensor*>& inputs) {
+    program.num_inputs = node_.has(3) ? 2 : 1;
+    int score = 0;
+    const auto by = [&](PointOp op, int value, double number) {
+      const int constant =
+          ir::append(program, PointOp::kConst, -1, -1, -1, static_cast<float>(number));
+      return ir::append(program, op, value, constant);
+    };
+    if (const float cap = node_.real("softcap", 0); cap > 0)
+      score =
+          by(PointOp::kMul, ir::append(program, PointOp::kTanh, by(PointOp::kDiv, 0, cap)), cap);
+    if (node_.has(3)) {
+      CAMSHAFT_ASSIGN(Tensor* const mask, whole_mask(node_.input(3)));
+      inputs.push_back(mask);
+      if (mask->type == DataType::kBool) {
+        const int hidden =
+            ir::append(program, PointOp::kConst, -1, -1, -1, static_cast<float>(kHidden));
+        ir::append(program, PointOp::kSelect, 1, score, hidden);
+      } else {
+        ir::append(program, PointOp::kAdd, score, 1);
+      }
+    }
+    if (program.code.empty()) program.num_inputs = 0;
+    return ok_status();
+  }
+
+  Dim key_count() const { return k_->shape[k_->shape.size() == 3 ? 1 : 2]; }
+
+  // A mask of truth values or of the scores' type that names all keys.
+  Result<Tensor*> whole_mask(Tensor* mask) {
+    const Dim keys = key_count(), given = mask->shape.back();
+    if (given != keys && given != Dim(1)) return mask_bias(mask);
+    if (mask->type == DataType::kBool) return mask;
+    return node_.cast("mask", mask, type_);
+  }
+
+  // --- several layers
 
   // a [B, H, T, K] times b [B, KV, …]: the H / KV heads that read the same b become rows.
   Result<Tensor*> product(std::string_view step, Tensor* a, Tensor* b, bool with_keys) {
@@ -189,7 +280,7 @@ class Attention {
                       select(node_, "mask", mask, number("visible", 0), number("hidden", kHidden)));
     }
     CAMSHAFT_ASSIGN(mask, node_.cast("mask", mask, type_));
-    const Dim keys = k_->shape[2], given = mask->shape.back();
+    const Dim keys = key_count(), given = mask->shape.back();
     if (given == keys || given == Dim(1)) return mask;
     // A short mask hides the keys it does not name.
     Shape missing = mask->shape;

@@ -204,6 +204,58 @@ bool attention(GraphMaker& m) {
   return y && m.reshape(y, x->shape);
 }
 
+// The layer Attention itself: shared heads, layouts, windows, lengths and masks of all kinds.
+bool attention_layer(GraphMaker& m) {
+  Tensor* x = m.any([&](Tensor* t) {
+    return t->type == DataType::kFloat && t->has_rank && m.rank(t) == 3 && t->shape[2].is_known() &&
+           t->shape[2].extent() > 0;
+  });
+  if (!x) return false;
+  const int64_t width = x->shape[2].extent(), kv_heads = m.between(1, 3),
+                group = m.chance(60) ? 1 : m.between(2, 3), heads = kv_heads * group,
+                depth = m.pick({1, 3, 8, 16, 20}), value_depth = m.chance(70) ? depth : 5;
+  ir::AttentionAttrs a;
+  a.heads = heads, a.kv_heads = kv_heads;
+  a.scale = 1 / std::sqrt(static_cast<float>(depth));
+  a.nan_is_zero = true;
+  a.y_steps_first = m.chance(50);
+  const auto project = [&](int64_t count, int64_t size, bool& steps_first) -> Tensor* {
+    Tensor* p = m.add(LayerKind::kMatrixMultiply, ir::MatrixMultiplyAttrs{},
+                      {x, m.floats({width, count * size}, -0.5f, 0.5f)});
+    steps_first = m.chance(60);
+    if (!p || (steps_first && m.chance(50))) return p;
+    p = m.reshape(p, {x->shape[0], x->shape[1], Dim(count), Dim(size)});
+    return steps_first ? p : m.transpose(p, {0, 2, 1, 3});
+  };
+  Tensor* q = project(heads, depth, a.q_steps_first);
+  Tensor* k = project(kv_heads, depth, a.k_steps_first);
+  Tensor* v = project(kv_heads, value_depth, a.v_steps_first);
+  if (!q || !k || !v) return false;
+  if (m.chance(30)) a.left_window = m.between(0, 4);
+  if (m.chance(40)) a.right_window = m.chance(60) ? 0 : m.between(0, 4);
+  if (m.chance(30)) a.first_query = {Dim(m.between(0, 3))};
+  std::vector<Tensor*> inputs = {q, k, v, nullptr};
+  if (m.is_static(x) && m.chance(30))
+    inputs[3] = m.whole(DataType::kInt64, {x->shape[0].extent()}, 0, x->shape[1].extent());
+  if (m.is_static(x) && m.chance(50)) {
+    const int64_t t = x->shape[1].extent();
+    a.epilogue.num_inputs = 2;
+    if (m.chance(50)) {
+      inputs.push_back(m.floats(m.chance(50) ? Extents{t, t} : Extents{heads, t, 1}, -2, 0));
+      ir::append(a.epilogue, PointOp::kAdd, 0, 1);
+    } else {
+      inputs.push_back(m.whole(DataType::kBool, {t, t}, 0, 1));
+      const int hidden = ir::append(a.epilogue, PointOp::kConst, -1, -1, -1, -1e4f);
+      ir::append(a.epilogue, PointOp::kSelect, 1, 0, hidden);
+    }
+  } else if (m.chance(20)) {
+    a.epilogue.num_inputs = 1;
+    ir::append(a.epilogue, PointOp::kTanh, 0);
+  }
+  while (!inputs.back()) inputs.pop_back();
+  return m.add(LayerKind::kAttention, std::move(a), inputs) != nullptr;
+}
+
 // x * cos + concat(-x2, x1) * sin
 bool rotation(GraphMaker& m) {
   Tensor* x = m.any([&](Tensor* t) {
@@ -299,6 +351,7 @@ constexpr MakerRow kRows[] = {
     {"residual_block", 16, residual_block},
     {"squeeze_excite", 8, squeeze_excite},
     {"attention_heads", 10, attention},
+    {"attention_layer", 5, attention_layer},
     {"rotation", 6, rotation},
     {"regroup", 10, regroup},
     {"siblings", 8, siblings},
