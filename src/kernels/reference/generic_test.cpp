@@ -156,10 +156,12 @@ void call_once(const GenericRow& row, Fuzzer& fuzz) {
 
 TEST(GenericOperators, SurviveAnyInput) {
   Fuzzer fuzz(1);
-#define CAMSHAFT_FUZZ(file)                             \
-  for (const GenericRow& row : file##_operators()) {    \
-    SCOPED_TRACE(row.op_type);                          \
-    for (int k = 0; k < 400; ++k) call_once(row, fuzz); \
+#define CAMSHAFT_FUZZ(file)                                                               \
+  for (const GenericRow& row : file##_operators()) {                                      \
+    SCOPED_TRACE(row.op_type);                                                            \
+    /* Those with a fixed output are made by passes, whose operands they have checked. */ \
+    if (row.kernel.run_dynamic == nullptr) continue;                                      \
+    for (int k = 0; k < 400; ++k) call_once(row, fuzz);                                   \
   }
   CAMSHAFT_REFERENCE_GENERIC(CAMSHAFT_FUZZ)
 #undef CAMSHAFT_FUZZ
