@@ -21,7 +21,9 @@ from onnx import TensorProto, helper, numpy_helper, save
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LAYERS, CHANNELS = 60, 16
 # kind -> (pixels along each side of an empty and of a small layer)
-SIZES = {"conv1x1": (2, 12), "conv3x3": (2, 5), "depthwise3x3": (2, 16), "matmul": (2, 64), "maxpool3x3": (2, 10), "pool+sigmoid": (2, 12)}
+SIZES = {"conv1x1": (2, 12), "conv3x3": (2, 5), "depthwise3x3": (2, 16), "matmul": (2, 64), "maxpool3x3": (2, 10), "pool+sigmoid": (2, 12), "softmax": (2, 12),
+         "layernorm": (2, 48)}
+ROWS = {"matmul", "layernorm"}  # kinds of [side, CHANNELS] tensors
 
 
 def weights(rng, name, shape):
@@ -48,11 +50,16 @@ def chain(kind, side):
             constants.append(weights(rng, f"w{k}", (CHANNELS, CHANNELS // group, size, size)))
             add("Conv", [x, f"w{k}"], group=group, pads=[size // 2] * 4)
             add("Relu", [x])
+        elif kind == "softmax":
+            add("Softmax", [x], axis=1)
+        elif kind == "layernorm":
+            constants.append(weights(rng, f"w{k}", (CHANNELS,)))
+            add("LayerNormalization", [x, f"w{k}"], axis=-1)
         elif kind == "pool+sigmoid" and k % 2:
             add("Sigmoid", [x])
         else:
             add("MaxPool", [x], kernel_shape=[3, 3], pads=[1] * 4)
-    return nodes, constants, [side, CHANNELS] if kind == "matmul" else [1, CHANNELS, side, side]
+    return nodes, constants, [side, CHANNELS] if kind in ROWS else [1, CHANNELS, side, side]
 
 
 def write_model(folder, kind, side):
@@ -60,7 +67,7 @@ def write_model(folder, kind, side):
     graph = helper.make_graph(nodes, kind, [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
                               [helper.make_tensor_value_info(nodes[-1].output[0], TensorProto.FLOAT, shape)], constants)
     path = pathlib.Path(folder) / f"{kind}_{side}.onnx"
-    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
     return path, shape
 
 

@@ -49,7 +49,7 @@ struct KernelArgs {
   std::span<const TensorView> inputs;
   std::span<const TensorView> outputs;
   const std::byte* packed = nullptr;  // the constant inputs as the tactic's pack() laid them out
-  std::byte* workspace = nullptr;     // workspace_bytes() of it, 64-byte aligned
+  std::byte* workspace = nullptr;     // as much as the prepared kernel wants, 64-byte aligned
   ThreadPool* pool = nullptr;
 };
 
@@ -82,8 +82,11 @@ enum class FormatRule : uint8_t {
   kAny,   // reads and writes whatever strides say (reference kernels): any mix
 };
 
-// A way to run a layer: one row in its family's table. All functions but run may be called from any
-// thread while building.
+struct PreparedKernel;  // kernels/prepared.h
+// Makes a kernel for the extents and strides of the views, whose data are not looked at.
+using Prepare = void (*)(const KernelArgs& args, PreparedKernel& kernel);
+
+// A way to run a layer: one row in its family's table. All functions may be called from any thread.
 struct Tactic {
   const char*
       name;  // "conv_gemm_nhwc_f32_14x32": file, test, benchmark, timing cache and inspector use it
@@ -102,9 +105,7 @@ struct Tactic {
   uint32_t (*packed_inputs)(const Problem&);
   size_t (*packed_bytes)(const Problem&);
   void (*pack)(const Problem&, std::byte* packed);
-  // From the actual extents of the run (so dynamic shapes get what they need).
-  size_t (*workspace_bytes)(const KernelArgs&);
-  void (*run)(const KernelArgs&);
+  Prepare prepare;
   // What products of the packed weights are made of, for the inspector: "int8 chain4 61 %, s16 39
   // %"; null or empty: nothing worth telling.
   std::string (*arithmetic)(const Problem&, const std::byte* packed) = nullptr;

@@ -3,8 +3,6 @@
 
 #include <new>
 
-#include "kernels/checked.h"
-
 namespace camshaft::kernels {
 namespace {
 
@@ -19,28 +17,6 @@ State& keep(const State& state, PreparedKernel& kernel) {
   auto* kept = new (kernel.allocate(sizeof(State))) State(state);
   kernel.state = kept;
   return *kept;
-}
-
-struct ViewKernel {
-  KeptViews views;
-  void (*run)(const KernelArgs&);
-  CheckedRun run_checked;
-};
-
-// Tactics of families that are not in the prepared form yet (docs/architecture.md lists them).
-void prepare_views(const Tactic& tactic, const KernelArgs& args, PreparedKernel& kernel) {
-  const ViewKernel& kept =
-      keep(ViewKernel{keep_views(args, kernel), tactic.run, checked_run(tactic)}, kernel);
-  kernel.workspace_bytes = tactic.workspace_bytes ? tactic.workspace_bytes(args) : 0;
-  kernel.run = [](void* state, const KernelCall& call) {
-    auto& k = *static_cast<ViewKernel*>(state);
-    k.run(k.views.at(call));
-  };
-  if (!kept.run_checked) return;
-  kernel.run_checked = [](void* state, const KernelCall& call) {
-    auto& k = *static_cast<ViewKernel*>(state);
-    return k.run_checked(k.views.at(call));
-  };
 }
 
 struct ReferenceViews {
@@ -78,10 +54,7 @@ std::byte* PreparedKernel::allocate(size_t bytes) {
 
 PreparedKernel prepare_kernel(const Tactic& tactic, const KernelArgs& args) {
   PreparedKernel kernel;
-  if (const Prepare prepare = prepare_of(tactic))
-    prepare(args, kernel);
-  else
-    prepare_views(tactic, args, kernel);
+  tactic.prepare(args, kernel);
   return kernel;
 }
 

@@ -51,15 +51,6 @@ struct PreparedKernel {
   std::vector<std::shared_ptr<std::byte[]>> memory_;
 };
 
-// A row of a table of tactics in this form; its `run` and `workspace_bytes` are null.
-using Prepare = void (*)(const KernelArgs& args, PreparedKernel& kernel);
-struct PreparedTactic {
-  Tactic tactic;
-  Prepare prepare;
-};
-// Null: the tactic is of the other form (docs/architecture.md lists the families that are).
-Prepare prepare_of(const Tactic& tactic);
-
 // The views of `args`, with the addresses of a call: for what derives something from them in every
 // run.
 struct KeptViews {

@@ -372,19 +372,18 @@ constexpr Tactic tactic(const char* name, Numeric numeric) {
           .packed_inputs = no_packed_inputs,
           .packed_bytes = no_packed_bytes,
           .pack = pack_nothing,
-          .workspace_bytes = nullptr,
-          .run = nullptr,
+          .prepare = pairs ? prepare<true> : prepare<false>,
           .precision = pairs ? DataType::kBFloat16 : DataType::kUndefined};
 }
 
-constexpr PreparedTactic kTactics[] = {
-    {tactic("attention_f32", Numeric::kFloat), prepare<false>},
-    {tactic("attention_bf16", Numeric::kBf16), prepare<true>},
+constexpr Tactic kTactics[] = {
+    tactic("attention_f32", Numeric::kFloat),
+    tactic("attention_bf16", Numeric::kBf16),
 };
 
 }  // namespace
 
-std::span<const PreparedTactic> attention_tactics() {
+std::span<const Tactic> attention_tactics() {
   return kTactics;
 }
 

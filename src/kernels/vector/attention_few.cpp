@@ -198,25 +198,23 @@ double cost_us(const Problem& p) {
   return 0.3 + rows * static_cast<double>(shape.keys) * per_key / 4000 / p.threads;
 }
 
-constexpr PreparedTactic kTactics[] = {
-    {{.name = "attention_few_f32",
-      .kind = ir::LayerKind::kAttention,
-      .isa = kIsa,
-      .formats = FormatRule::kLinear,
-      .version = 1,
-      .refusal = refusal,
-      .cost_us = cost_us,
-      .packed_inputs = no_packed_inputs,
-      .packed_bytes = no_packed_bytes,
-      .pack = pack_nothing,
-      .workspace_bytes = nullptr,
-      .run = nullptr},
-     prepare},
+constexpr Tactic kTactics[] = {
+    {.name = "attention_few_f32",
+     .kind = ir::LayerKind::kAttention,
+     .isa = kIsa,
+     .formats = FormatRule::kLinear,
+     .version = 1,
+     .refusal = refusal,
+     .cost_us = cost_us,
+     .packed_inputs = no_packed_inputs,
+     .packed_bytes = no_packed_bytes,
+     .pack = pack_nothing,
+     .prepare = prepare},
 };
 
 }  // namespace
 
-std::span<const PreparedTactic> attention_few_tactics() {
+std::span<const Tactic> attention_few_tactics() {
   return kTactics;
 }
 

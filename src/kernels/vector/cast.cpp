@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cast between float, double, int64, int32, 8-bit integers and bool, row by row in any strides.
 #include "kernels/vector/copy.h"
+#include "kernels/vector/prepare.h"
 #include "kernels/vector/tactic_util.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -98,25 +99,44 @@ std::string refusal(const Problem& p) {
   return "";
 }
 
-void run(const KernelArgs& args) {
+// Elements of one type are copied.
+void run_copy(CopyPlan& plan, const KernelCall& call) {
+  run_copy(plan, call.inputs[0], call.outputs[0], call.pool);
+}
+
+struct Cast {
+  CastRows rows;
+  Nest nest;
+  int64_t x_bytes, y_bytes;  // of an element
+  double predicted_us;
+};
+
+void run(Cast& c, const KernelCall& call) {
+  const char* x = call.input<const char>(0);
+  char* y = call.output<char>(0);
+  for_tiles(c.nest, call.pool, c.predicted_us,
+            [&c, x, y](const int64_t* offsets, int64_t rows, int64_t cols) {
+              c.rows(c.nest, x + offsets[1] * c.x_bytes, y + offsets[0] * c.y_bytes, rows, cols);
+            });
+}
+
+void prepare(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
   const TensorView &x = args.inputs[0], &y = args.outputs[0];
-  if (x.type == y.type) return copy_view(x, y, args.pool);
-  const int64_t elements = count_of(y);
-  if (elements == 0) return;
-  const CastRows cast = rows_of(y.type, x.type);
   Nest nest = make_nest(y);
   add_tensor(nest, x);
+  if (x.type == y.type) {
+    keep_state<run_copy>(kernel, plan_copy(nest, bytes_of(y.type)));
+    return;
+  }
   collapse(nest);
-  for_tiles(nest, args.pool, static_cast<double>(elements) / 1500,
-            [&](const int64_t* offsets, int64_t rows, int64_t cols) {
-              cast(nest, static_cast<const char*>(x.data) + offsets[1] * bytes_of(x.type),
-                   static_cast<char*>(y.data) + offsets[0] * bytes_of(y.type), rows, cols);
-            });
+  keep_state<run>(kernel, Cast{rows_of(y.type, x.type), nest, bytes_of(x.type), bytes_of(y.type),
+                               static_cast<double>(count_of(y)) / 1500});
 }
 
 constexpr Tactic kTactics[] = {
     {"cast", ir::LayerKind::kCast, kIsa, FormatRule::kSame, 1, refusal, traffic_us,
-     CAMSHAFT_NOTHING_PACKED, run},
+     CAMSHAFT_NOTHING_PACKED, prepare},
 };
 
 }  // namespace

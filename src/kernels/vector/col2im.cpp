@@ -3,6 +3,7 @@
 #include "kernels/vector/counts.h"
 #include "kernels/vector/generic.h"
 #include "kernels/vector/nest.h"
+#include "kernels/vector/prepare.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
@@ -87,23 +88,40 @@ void add_row(float* y, int64_t y_step, const float* x, int64_t x_step, int64_t c
     for (int64_t k = 0; k < count; ++k) y[k * y_step] += x[k * x_step];
 }
 
-void run(const KernelArgs& args) {
-  const TensorView &x = args.inputs[0], &y = args.outputs[0];
-  const int rank = y.rank - 2;
+// The block is a constant, but its values are seen only when running.
+struct Col2Im {
+  const ir::Layer* layer;
+  TensorView x, y;
+  double predicted_us;
+  int64_t block[2];  // that `sides` belong to
   Sides sides;
-  if (count_of(y) == 0 || !find_sides(*args.layer, args.inputs[2].as<const int64_t>(),
-                                      y.extents + 2, rank, x.extents[2], sides))
-    return;
-  const Side &rows = sides.rows, &cols = sides.cols;
+};
+
+// False: the block does not fit.
+bool find_sides(Col2Im& s, const int64_t* block) {
+  const int rank = s.y.rank - 2;
+  bool same = true;
+  for (int d = 0; d < rank; ++d) same &= s.block[d] == block[d];
+  if (same) return true;
+  Sides sides;
+  if (!find_sides(*s.layer, block, s.y.extents + 2, rank, s.x.extents[2], sides)) return false;
+  s.sides = sides;
+  for (int d = 0; d < rank; ++d) s.block[d] = block[d];
+  return true;
+}
+
+void run(Col2Im& s, const KernelCall& call) {
+  if (!find_sides(s, call.input<const int64_t>(2))) return;
+  const TensorView &x = s.x, &y = s.y;
+  const Side &rows = s.sides.rows, &cols = s.sides.cols;
   const int64_t channels = y.extents[1], taps = rows.block * cols.block;
-  const int64_t row_step = rank == 2 ? y.strides[2] : 0, col_step = y.strides[y.rank - 1],
+  const int64_t row_step = y.rank == 4 ? y.strides[2] : 0, col_step = y.strides[y.rank - 1],
                 from_step = x.strides[2];
-  const double us = static_cast<double>(count_of(x)) * 0.0005;
-  split(args.pool, y.extents[0] * channels, us, [&](int, int64_t first, int64_t last) {
+  split(call.pool, y.extents[0] * channels, s.predicted_us, [&](int, int64_t first, int64_t last) {
     for (int64_t map = first; map < last; ++map) {
       const int64_t n = map / channels, c = map % channels;
-      float* to = y.as<float>() + n * y.strides[0] + c * y.strides[1];
-      const float* from = x.as<const float>() + n * x.strides[0] + c * taps * x.strides[1];
+      float* to = call.output<float>(0) + n * y.strides[0] + c * y.strides[1];
+      const float* from = call.input<const float>(0) + n * x.strides[0] + c * taps * x.strides[1];
       for (int64_t row = 0; row < rows.image; ++row)
         for (int64_t col = 0; col < cols.image; ++col) to[row * row_step + col * col_step] = 0;
       for (int64_t tap = 0; tap < taps; ++tap, from += x.strides[1]) {
@@ -118,9 +136,16 @@ void run(const KernelArgs& args) {
   });
 }
 
+void prepare(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
+  const TensorView &x = args.inputs[0], &y = args.outputs[0];
+  keep_state<run>(
+      kernel, Col2Im{args.layer, x, y, static_cast<double>(count_of(x)) * 0.0005, {0, 0}, Sides()});
+}
+
 constexpr Tactic kTactics[] = {
     {"col2im", ir::LayerKind::kGeneric, kIsa, FormatRule::kAny, 1, refusal, cost_us,
-     CAMSHAFT_NOTHING_PACKED, run},
+     CAMSHAFT_NOTHING_PACKED, prepare},
 };
 
 }  // namespace

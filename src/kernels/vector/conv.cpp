@@ -239,26 +239,24 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
 }
 
 template <Form F>
-constexpr PreparedTactic row(const char* name) {
-  return {{.name = name,
-           .kind = ir::LayerKind::kConvolution,
-           .isa = kIsa,
-           .formats = F.reading == Reading::kLinear ? FormatRule::kLinearToChannelLast
-                                                    : FormatRule::kChannelLast,
-           .version = F.numeric == Numeric::kFloat  ? 1
-                      : F.numeric == Numeric::kByte ? 5
-                      : F.numeric == Numeric::kBf16 ? 3
-                                                    : 1,
-           .refusal = refusal<F>,
-           .cost_us = cost_us<F>,
-           .packed_inputs = is_quantized(F.numeric) ? packed_byte_conv_inputs : packed_conv_inputs,
-           .packed_bytes = packed_bytes<F>,
-           .pack = pack<F>,
-           .workspace_bytes = nullptr,
-           .run = nullptr,
-           .arithmetic = is_quantized(F.numeric) ? arithmetic<F> : nullptr,
-           .precision = F.numeric == Numeric::kBf16 ? DataType::kBFloat16 : DataType::kUndefined},
-          prepare<F>};
+constexpr Tactic row(const char* name) {
+  return {.name = name,
+          .kind = ir::LayerKind::kConvolution,
+          .isa = kIsa,
+          .formats = F.reading == Reading::kLinear ? FormatRule::kLinearToChannelLast
+                                                   : FormatRule::kChannelLast,
+          .version = F.numeric == Numeric::kFloat  ? 1
+                     : F.numeric == Numeric::kByte ? 5
+                     : F.numeric == Numeric::kBf16 ? 3
+                                                   : 1,
+          .refusal = refusal<F>,
+          .cost_us = cost_us<F>,
+          .packed_inputs = is_quantized(F.numeric) ? packed_byte_conv_inputs : packed_conv_inputs,
+          .packed_bytes = packed_bytes<F>,
+          .pack = pack<F>,
+          .prepare = prepare<F>,
+          .arithmetic = is_quantized(F.numeric) ? arithmetic<F> : nullptr,
+          .precision = F.numeric == Numeric::kBf16 ? DataType::kBFloat16 : DataType::kUndefined};
 }
 
 #define CAMSHAFT_CONV_ROWS(vecs, tile)                                    \
@@ -295,7 +293,7 @@ constexpr Form sparse(int vecs, Reading reading, SparseIndex index) {
   return {vecs, reading, Numeric::kByte, 1, false, index};
 }
 
-constexpr PreparedTactic kTactics[] = {
+constexpr Tactic kTactics[] = {
     CAMSHAFT_GEMM_TILES(CAMSHAFT_CONV_ROWS) CAMSHAFT_BYTE_TILES(CAMSHAFT_BYTE_CONV_ROWS)
         CAMSHAFT_BYTE_TILES(CAMSHAFT_BF16_CONV_ROWS) CAMSHAFT_WORD_TILES(CAMSHAFT_WORD_CONV_ROWS)
             CAMSHAFT_BYTE_TILES(CAMSHAFT_SPARSE_CONV_ROWS)
@@ -311,7 +309,7 @@ constexpr PreparedTactic kTactics[] = {
 
 }  // namespace
 
-std::span<const PreparedTactic> conv_tactics() {
+std::span<const Tactic> conv_tactics() {
   return kTactics;
 }
 

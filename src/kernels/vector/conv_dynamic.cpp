@@ -46,6 +46,24 @@ void pack_dynamic_bias(const ConvShape& s, const TensorView& bias, std::byte* pa
       to[group * group_bias_lanes(s) + c] = from[(group * n + c) * stride];
 }
 
+DynamicWeights::DynamicWeights(const KernelArgs& args, const ConvShape& s, int64_t filter_bytes)
+    : filter(args.inputs[1]),
+      bias(args.inputs.size() > 2 ? args.inputs[2] : TensorView()),
+      filter_at(dynamic_bias_bytes(s)),
+      rest_at(filter_at + filter_bytes) {}
+
+void set_addresses(const KernelCall& call, ConvRun& run, DynamicWeights& weights) {
+  weights.filter.data = call.inputs[1];
+  if (weights.bias.present()) weights.bias.data = call.inputs[2];
+  weights.packed_bias = call.workspace;
+  weights.packed_filter = call.workspace + weights.filter_at;
+  weights.rest = call.workspace + weights.rest_at;
+  run.x = call.input<const std::byte>(0);
+  run.bias = weights.packed_bias;
+  run.weights = weights.packed_filter;
+  set_addresses(call, kFirstConvOperand, run.finish);
+}
+
 namespace {
 
 // Channels whose taps stay in L1 while tap after tap is read.
@@ -131,7 +149,7 @@ double cost_us(const Problem& problem) {
 }
 
 template <int kVecs, bool kByParts>
-bool prepare(const KernelArgs& args, ConvRun& run) {
+bool describe(const KernelArgs& args, ConvRun& run) {
   const auto extents = [](const TensorView& view) {
     return std::span<const int64_t>(view.extents, static_cast<size_t>(view.rank));
   };
@@ -144,28 +162,30 @@ bool prepare(const KernelArgs& args, ConvRun& run) {
   return true;
 }
 
-template <int kVecs, bool kByParts>
-size_t workspace_bytes(const KernelArgs& args) {
+struct Kernel {
   ConvRun run;
-  if (!prepare<kVecs, kByParts>(args, run)) return 0;
-  const int64_t packed = dynamic_bias_bytes(run.shape) + dynamic_filter_bytes(run.shape);
-  return static_cast<size_t>(packed) + plan_conv(run, threads_of(args));
+  DynamicWeights weights;
+};
+
+template <int kVecs>
+void run(Kernel& kernel, const KernelCall& call) {
+  ConvRun& run = kernel.run;
+  DynamicWeights& weights = kernel.weights;
+  set_addresses(call, run, weights);
+  pack_dynamic_bias(run.shape, weights.bias, weights.packed_bias);
+  pack_dynamic_filter(run.shape, view_filter(run.shape, weights.filter, false), kVecs, call.pool,
+                      weights.packed_filter);
+  run_conv(run, weights.rest, call.pool);
 }
 
 template <int kVecs, bool kByParts>
-void run(const KernelArgs& args) {
-  ConvRun run;
-  if (args.outputs[0].elements() == 0 || !prepare<kVecs, kByParts>(args, run)) return;
-  std::byte* const bias = args.workspace;
-  std::byte* const weights = bias + dynamic_bias_bytes(run.shape);
-  std::byte* const rest = weights + dynamic_filter_bytes(run.shape);
-  pack_dynamic_bias(run.shape, args.inputs.size() > 2 ? args.inputs[2] : TensorView(), bias);
-  pack_dynamic_filter(run.shape, view_filter(run.shape, args.inputs[1], false), kVecs, args.pool,
-                      weights);
-  run.bias = bias;
-  run.weights = weights;
-  plan_conv(run, threads_of(args));
-  run_conv(run, rest, args.pool);
+void prepare(const KernelArgs& args, PreparedKernel& kernel) {
+  ConvRun described;
+  if (!has_output(args, kernel) || !describe<kVecs, kByParts>(args, described)) return;
+  const DynamicWeights weights(args, described.shape, dynamic_filter_bytes(described.shape));
+  ConvRun& planned = keep_state<run<kVecs>>(kernel, Kernel{described, weights}).run;
+  kernel.workspace_bytes = weights.bytes() + plan_conv(planned, threads_of(args));
+  keep_tables(planned, kernel);
 }
 
 template <int kVecs, bool kByParts>
@@ -180,8 +200,7 @@ constexpr Tactic row(const char* name) {
           .packed_inputs = no_packed_inputs,
           .packed_bytes = no_packed_bytes,
           .pack = pack_nothing,
-          .workspace_bytes = workspace_bytes<kVecs, kByParts>,
-          .run = run<kVecs, kByParts>};
+          .prepare = prepare<kVecs, kByParts>};
 }
 
 #define CAMSHAFT_CONV_DYNAMIC_ROWS(vecs, tile)          \

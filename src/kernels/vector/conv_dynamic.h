@@ -19,6 +19,18 @@ void pack_dynamic_filter(const ConvShape& s, const Filter<float>& filter, int ma
                          ThreadPool* pool, std::byte* packed);
 double pack_dynamic_us(const ConvShape& s);
 
+// The views of the weights, and where they are packed.
+struct DynamicWeights {
+  TensorView filter, bias;
+  int64_t filter_at, rest_at;  // in the workspace, behind the packed bias
+  // Of a call.
+  std::byte *packed_bias = nullptr, *packed_filter = nullptr, *rest = nullptr;
+
+  DynamicWeights(const KernelArgs& args, const ConvShape& s, int64_t filter_bytes);
+  size_t bytes() const { return static_cast<size_t>(rest_at); }
+};
+void set_addresses(const KernelCall& call, ConvRun& run, DynamicWeights& weights);
+
 // Also where nothing is left to running.
 std::string refuse_dynamic_conv(const Problem& problem, bool has_shape);
 

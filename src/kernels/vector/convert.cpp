@@ -3,6 +3,7 @@
 // change its layout), casts.
 #include "kernels/simd/float16.h"
 #include "kernels/vector/nest.h"
+#include "kernels/vector/prepare.h"
 #include "kernels/vector/tactic_util.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -32,18 +33,19 @@ void convert_strided(const From* from, int64_t step, To* to, int64_t count) {
   }
 }
 
+struct Conversion {
+  Nest nest;
+  double predicted_us;
+};
+
 template <class From, class To>
-void convert_view(const KernelArgs& args) {
-  const TensorView &x = args.inputs[0], &y = args.outputs[0];
-  const int64_t elements = count_of(y);
-  if (elements == 0) return;
-  Nest nest = make_nest(y);
-  add_tensor(nest, x);
-  collapse(nest);
-  const double us = static_cast<double>(elements) / kElementsPerUs;
-  for_tiles(nest, args.pool, us, [&](const int64_t* offsets, int64_t rows, int64_t cols) {
-    const From* from = x.as<const From>() + offsets[1];
-    To* to = y.as<To>() + offsets[0];
+void run(Conversion& c, const KernelCall& call) {
+  const Nest& nest = c.nest;
+  const From* x = call.input<const From>(0);
+  To* y = call.output<To>(0);
+  const auto body = [&nest, x, y](const int64_t* offsets, int64_t rows, int64_t cols) {
+    const From* from = x + offsets[1];
+    To* to = y + offsets[0];
     const int64_t step = nest.col_stride(1);
     for (int64_t row = 0; row < rows; ++row, from += nest.row_stride(1), to += nest.row_stride(0)) {
       if (step == 1)
@@ -51,21 +53,28 @@ void convert_view(const KernelArgs& args) {
       else
         convert_strided(from, step, to, cols);
     }
-  });
+  };
+  for_tiles(nest, call.pool, c.predicted_us, body);
 }
 
-void run(const KernelArgs& args) {
-  with_float_type(args.inputs[0].type, [&args](auto from) {
-    with_float_type(args.outputs[0].type,
-                    [&args](auto to) { convert_view<decltype(from), decltype(to)>(args); });
+void prepare(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
+  const TensorView &x = args.inputs[0], &y = args.outputs[0];
+  Conversion conversion{make_nest(y), static_cast<double>(count_of(y)) / kElementsPerUs};
+  add_tensor(conversion.nest, x);
+  collapse(conversion.nest);
+  with_float_type(x.type, [&](auto from) {
+    with_float_type(y.type, [&](auto to) {
+      keep_state<run<decltype(from), decltype(to)>>(kernel, conversion);
+    });
   });
 }
 
 constexpr Tactic kTactics[] = {
     {"cast_floats", ir::LayerKind::kCast, kIsa, FormatRule::kSame, 1, refusal, traffic_us,
-     CAMSHAFT_NOTHING_PACKED, run},
+     CAMSHAFT_NOTHING_PACKED, prepare},
     {"reformat_convert", ir::LayerKind::kReformat, kIsa, FormatRule::kAny, 1, refusal, traffic_us,
-     CAMSHAFT_NOTHING_PACKED, run},
+     CAMSHAFT_NOTHING_PACKED, prepare},
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 // CumSum along any axis: along contiguous lines one after the other, else many lines side by side.
 // Sums of floats are kept in double, as the reference does.
 #include "kernels/vector/nest.h"
+#include "kernels/vector/prepare.h"
 #include "kernels/vector/tactic_util.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -69,13 +70,40 @@ void scan_block(const Line& line, T* y, int64_t y_step, const T* x, int64_t x_st
   }
 }
 
+// The axis is a constant, but its value is seen only when running.
+struct CumSum {
+  TensorView x, y;
+  bool reverse, exclusive;
+  DataType axis_type;
+  double predicted_us;
+  int64_t axis;  // of line and nest; below 0: none yet
+  Line line;
+  Nest nest;
+};
+
+void plan_axis(CumSum& s, int64_t axis) {
+  const int64_t count = s.x.extents[axis], last = s.reverse ? count - 1 : 0,
+                sign = s.reverse ? -1 : 1;
+  const int64_t x_step = s.x.strides[axis], y_step = s.y.strides[axis];
+  s.axis = axis;
+  s.line = {count, sign * y_step, sign * x_step, last * y_step, last * x_step, s.exclusive};
+  s.nest = make_nest(s.y);
+  add_tensor(s.nest, s.x);
+  s.nest.extents[axis] = 1;
+  collapse(s.nest);
+}
+
 template <class T, class Sum>
-void run_as(const KernelArgs& args, const Nest& nest, const Line& line) {
-  T* y = args.outputs[0].as<T>() + line.first_y;
-  const T* x = args.inputs[0].as<const T>() + line.first_x;
+void run(CumSum& s, const KernelCall& call) {
+  int64_t axis = axis_of(call.inputs[1], s.axis_type);
+  if (axis < 0) axis += s.x.rank;
+  if (axis != s.axis) plan_axis(s, axis);
+  const Line& line = s.line;
+  const Nest& nest = s.nest;
+  T* y = call.output<T>(0) + line.first_y;
+  const T* x = call.input<const T>(0) + line.first_x;
   const bool one_by_one = nest.col_stride(0) != 1 || nest.cols() < 4;
-  const double us = static_cast<double>(count_of(args.outputs[0])) * 0.001;
-  for_tiles(nest, args.pool, us, [&](const int64_t* offsets, int64_t rows, int64_t cols) {
+  const auto body = [&](const int64_t* offsets, int64_t rows, int64_t cols) {
     for (int64_t row = 0; row < rows; ++row) {
       T* to = y + offsets[0] + row * nest.row_stride(0);
       const T* from = x + offsets[1] + row * nest.row_stride(1);
@@ -88,42 +116,41 @@ void run_as(const KernelArgs& args, const Nest& nest, const Line& line) {
         scan_block<T, Sum>(line, to + col, 1, from + col * nest.col_stride(1), nest.col_stride(1),
                            cols - col < kBlock ? cols - col : kBlock);
     }
-  });
+  };
+  for_tiles(nest, call.pool, s.predicted_us, body);
 }
 
-void run(const KernelArgs& args) {
+void prepare(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
   const TensorView &x = args.inputs[0], &y = args.outputs[0];
   const auto& attrs = *std::get_if<ir::CumSumAttrs>(&args.layer->attrs);
-  int64_t axis = axis_of(args.inputs[1].data, args.inputs[1].type);
-  if (axis < 0) axis += x.rank;
-  if (count_of(y) == 0) return;
-  const int64_t count = x.extents[axis], last = attrs.reverse ? count - 1 : 0,
-                sign = attrs.reverse ? -1 : 1;
-  const Line line{count,
-                  sign * y.strides[axis],
-                  sign * x.strides[axis],
-                  last * y.strides[axis],
-                  last * x.strides[axis],
-                  attrs.exclusive};
-  Nest nest = make_nest(y);
-  add_tensor(nest, x);
-  nest.extents[axis] = 1;
-  collapse(nest);
+  const CumSum state{x,
+                     y,
+                     attrs.reverse,
+                     attrs.exclusive,
+                     args.inputs[1].type,
+                     static_cast<double>(count_of(y)) * 0.001,
+                     -1,
+                     {},
+                     {}};
   switch (x.type) {
     case DataType::kFloat:
-      return run_as<float, double>(args, nest, line);
+      keep_state<run<float, double>>(kernel, state);
+      break;
     case DataType::kDouble:
-      return run_as<double, double>(args, nest, line);
+      keep_state<run<double, double>>(kernel, state);
+      break;
     case DataType::kInt64:
-      return run_as<uint64_t, uint64_t>(args, nest, line);
+      keep_state<run<uint64_t, uint64_t>>(kernel, state);
+      break;
     default:
-      return run_as<uint32_t, uint32_t>(args, nest, line);
+      keep_state<run<uint32_t, uint32_t>>(kernel, state);
   }
 }
 
 constexpr Tactic kTactics[] = {
     {"cumsum", ir::LayerKind::kCumSum, kIsa, FormatRule::kAny, 1, refusal, cost_us,
-     CAMSHAFT_NOTHING_PACKED, run},
+     CAMSHAFT_NOTHING_PACKED, prepare},
 };
 
 }  // namespace

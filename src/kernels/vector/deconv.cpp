@@ -252,11 +252,9 @@ ConvRun packed_phase(const DeconvRun& layer, const PhasePair& pair, int64_t phas
   return run;
 }
 
-// The convolutions of the phases, whose outputs and operands begin `out` and `operands` bytes into
-// those of the layer.
 struct PhaseKernel {
   ConvKernel conv;
-  int64_t out, operands[kMaxOperands];
+  PhaseOffsets offsets;
 };
 struct DeconvKernel {
   PhaseKernel* phases;
@@ -267,9 +265,7 @@ void run_phases(DeconvKernel& kernel, const KernelCall& call) {
   for (int64_t k = 0; k < kernel.count; ++k) {
     PhaseKernel& phase = kernel.phases[k];
     set_addresses(call, phase.conv);
-    TileFinish& finish = phase.conv.run.finish;
-    finish.out.data += phase.out;
-    for (int n = 0; n < finish.num_operands; ++n) finish.operands[n].data += phase.operands[n];
+    shift_addresses(phase.offsets, phase.conv.run.finish);
     run_conv(phase.conv.run, call.workspace, call.pool);
   }
 }
@@ -277,11 +273,7 @@ void run_phases(DeconvKernel& kernel, const KernelCall& call) {
 // `index`: of the phase; `at`: the bytes of those before it.
 PhaseKernel make_phase(const DeconvRun& layer, int64_t index, int64_t at, const KernelArgs& args) {
   const ConvRun run = packed_phase(layer, phase_pair(layer.form, index), at);
-  const TileFinish& whole = layer.run.finish;
-  PhaseKernel phase{conv_kernel(args, run), run.finish.out.data - whole.out.data, {}};
-  for (int k = 0; k < whole.num_operands; ++k)
-    phase.operands[k] = run.finish.operands[k].data - whole.operands[k].data;
-  return phase;
+  return {conv_kernel(args, run), phase_offsets(layer.run.finish, run.finish)};
 }
 
 template <int kVecs, int kFold, Numeric kNumeric>
@@ -307,28 +299,26 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
 }
 
 template <int kVecs, int kFold = 1, Numeric kNumeric = Numeric::kFloat>
-constexpr PreparedTactic row(const char* name) {
+constexpr Tactic row(const char* name) {
   return {
-      {.name = name,
-       .kind = ir::LayerKind::kDeconvolution,
-       .isa = kIsa,
-       .formats = FormatRule::kChannelLast,
-       .version = 5,
-       .refusal = refusal<kVecs, kFold, kNumeric>,
-       .cost_us = cost_us<kVecs, kFold, kNumeric>,
-       .packed_inputs = kNumeric == Numeric::kFloat ? packed_conv_inputs : packed_byte_conv_inputs,
-       .packed_bytes = packed_bytes<kVecs, kFold, kNumeric>,
-       .pack = pack<kVecs, kFold, kNumeric>,
-       .workspace_bytes = nullptr,
-       .run = nullptr},
-      prepare<kVecs, kFold, kNumeric>};
+      .name = name,
+      .kind = ir::LayerKind::kDeconvolution,
+      .isa = kIsa,
+      .formats = FormatRule::kChannelLast,
+      .version = 5,
+      .refusal = refusal<kVecs, kFold, kNumeric>,
+      .cost_us = cost_us<kVecs, kFold, kNumeric>,
+      .packed_inputs = kNumeric == Numeric::kFloat ? packed_conv_inputs : packed_byte_conv_inputs,
+      .packed_bytes = packed_bytes<kVecs, kFold, kNumeric>,
+      .pack = pack<kVecs, kFold, kNumeric>,
+      .prepare = prepare<kVecs, kFold, kNumeric>};
 }
 
 #define CAMSHAFT_DECONV_ROW(vecs, tile) row<vecs>("deconv_gemm_nhwc_f32_" tile),
 #define CAMSHAFT_BYTE_DECONV_ROW(vecs, tile) \
   row<vecs, 1, Numeric::kByte>("deconv_gemm_nhwc_u8i8_" tile),
 
-constexpr PreparedTactic kTactics[] = {
+constexpr Tactic kTactics[] = {
     CAMSHAFT_GEMM_TILES(CAMSHAFT_DECONV_ROW) CAMSHAFT_BYTE_TILES(CAMSHAFT_BYTE_DECONV_ROW)
         row<kMaxFoldVecs, 2>("deconv_fold2_nhwc_f32"),
     row<kMaxFoldVecs, 4>("deconv_fold4_nhwc_f32"),
@@ -342,7 +332,7 @@ constexpr PreparedTactic kTactics[] = {
 
 }  // namespace
 
-std::span<const PreparedTactic> deconv_tactics() {
+std::span<const Tactic> deconv_tactics() {
   return kTactics;
 }
 

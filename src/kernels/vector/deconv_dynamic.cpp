@@ -40,7 +40,7 @@ double cost_us(const Problem& problem) {
 }
 
 template <int kVecs>
-bool prepare(const KernelArgs& args, ConvRun& run) {
+bool describe(const KernelArgs& args, ConvRun& run) {
   const auto extents = [](const TensorView& view) {
     return std::span<const int64_t>(view.extents, static_cast<size_t>(view.rank));
   };
@@ -62,42 +62,59 @@ int64_t phase_filter_bytes(const DeconvForm& form) {
   return most;
 }
 
-template <int kVecs>
-size_t workspace_bytes(const KernelArgs& args) {
+// The convolution of a phase, with what is shifted from the tensors of the layer.
+struct PhaseKernel {
   ConvRun run;
-  if (!prepare<kVecs>(args, run)) return 0;
-  const DeconvForm form{run.shape, false};
-  size_t most = 0;
-  for (int64_t index = 0; index < form.count(); ++index) {
-    ConvRun phase = phase_run(run, phase_pair(form, index));
-    const size_t bytes = plan_conv(phase, threads_of(args));
-    most = bytes > most ? bytes : most;
+  PhasePair pair;
+  PhaseOffsets offsets;
+};
+
+struct Kernel {
+  ConvRun layer;
+  DynamicWeights weights;
+  PhaseKernel* phases;
+  int64_t count = 0;
+};
+
+template <int kVecs>
+void run_phases(Kernel& kernel, const KernelCall& call) {
+  DynamicWeights& weights = kernel.weights;
+  set_addresses(call, kernel.layer, weights);
+  const ConvShape& s = kernel.layer.shape;
+  pack_dynamic_bias(s, weights.bias, weights.packed_bias);
+  const Filter<float> filter = view_filter(s, weights.filter, true);
+  for (int64_t k = 0; k < kernel.count; ++k) {
+    const PhasePair& pair = kernel.phases[k].pair;
+    ConvRun& run = kernel.phases[k].run;
+    if (pair.shape.kh > 0)
+      pack_dynamic_filter(pair.shape, phase_filter(s, pair, filter), kVecs, call.pool,
+                          weights.packed_filter);
+    set_addresses(call, run, weights);
+    shift_addresses(kernel.phases[k].offsets, run.finish);
+    run_conv(run, weights.rest, call.pool);
   }
-  return static_cast<size_t>(dynamic_bias_bytes(run.shape) + phase_filter_bytes(form)) + most;
 }
 
 template <int kVecs>
-void run_phases(const KernelArgs& args) {
-  ConvRun run;
-  if (args.outputs[0].elements() == 0 || !prepare<kVecs>(args, run)) return;
-  const DeconvForm form{run.shape, false};
-  std::byte* const bias = args.workspace;
-  std::byte* const weights = bias + dynamic_bias_bytes(run.shape);
-  std::byte* const rest = weights + phase_filter_bytes(form);
-  pack_dynamic_bias(run.shape, args.inputs.size() > 2 ? args.inputs[2] : TensorView(), bias);
-  run.bias = bias;
-  run.weights = weights;
-  const Filter<float> filter = view_filter(run.shape, args.inputs[1], true);
+void prepare(const KernelArgs& args, PreparedKernel& kernel) {
+  ConvRun layer;
+  if (!has_output(args, kernel) || !describe<kVecs>(args, layer)) return;
+  const DeconvForm form{layer.shape, false};
+  const DynamicWeights weights(args, layer.shape, phase_filter_bytes(form));
+  Kernel& state = keep_state<run_phases<kVecs>>(
+      kernel, Kernel{layer, weights, keep_array<PhaseKernel>(kernel, form.count())});
+  size_t most = 0;
   for (int64_t index = 0; index < form.count(); ++index) {
     const PhasePair pair = phase_pair(form, index);
     if (pair.shape.oh == 0 || pair.shape.ow == 0) continue;
-    if (pair.shape.kh > 0)
-      pack_dynamic_filter(pair.shape, phase_filter(run.shape, pair, filter), kVecs, args.pool,
-                          weights);
-    ConvRun phase = phase_run(run, pair);
-    plan_conv(phase, threads_of(args));
-    run_conv(phase, rest, args.pool);
+    const ConvRun run = phase_run(layer, pair);
+    PhaseKernel& phase = *new (state.phases + state.count++)
+                             PhaseKernel{run, pair, phase_offsets(layer.finish, run.finish)};
+    const size_t bytes = plan_conv(phase.run, threads_of(args));
+    most = bytes > most ? bytes : most;
+    keep_tables(phase.run, kernel);
   }
+  kernel.workspace_bytes = weights.bytes() + most;
 }
 
 template <int kVecs>
@@ -112,8 +129,7 @@ constexpr Tactic row(const char* name) {
           .packed_inputs = no_packed_inputs,
           .packed_bytes = no_packed_bytes,
           .pack = pack_nothing,
-          .workspace_bytes = workspace_bytes<kVecs>,
-          .run = run_phases<kVecs>};
+          .prepare = prepare<kVecs>};
 }
 
 #define CAMSHAFT_DECONV_DYNAMIC_ROW(vecs, tile) row<vecs>("deconv_gemm_dynamic_nhwc_f32_" tile),

@@ -58,6 +58,18 @@ ConvRun phase_run(const ConvRun& layer, const PhasePair& pair) {
   return run;
 }
 
+PhaseOffsets phase_offsets(const TileFinish& layer, const TileFinish& phase) {
+  PhaseOffsets offsets{phase.out.data - layer.out.data, {}};
+  for (int k = 0; k < layer.num_operands; ++k)
+    offsets.operands[k] = phase.operands[k].data - layer.operands[k].data;
+  return offsets;
+}
+
+void shift_addresses(const PhaseOffsets& offsets, TileFinish& finish) {
+  finish.out.data += offsets.out;
+  for (int k = 0; k < finish.num_operands; ++k) finish.operands[k].data += offsets.operands[k];
+}
+
 std::string refuse_phases(const ConvShape& s) {
   return (s.sh > 1 && s.dh > 1) || (s.sw > 1 && s.dw > 1) ? "dilated and strided" : "";
 }

@@ -43,6 +43,13 @@ Filter<T> phase_filter(const ConvShape& s, const PhasePair& pair, Filter<T> whol
 // `layer` (its shape that of the transposed convolution) restricted to one phase.
 ConvRun phase_run(const ConvRun& layer, const PhasePair& pair);
 
+// How far the output and the operands of a phase begin behind those of the layer, in bytes.
+struct PhaseOffsets {
+  int64_t out, operands[kMaxOperands];
+};
+PhaseOffsets phase_offsets(const TileFinish& layer, const TileFinish& phase);
+void shift_addresses(const PhaseOffsets& offsets, TileFinish& finish);
+
 // Dilated and strided at once, which phases cannot say.
 std::string refuse_phases(const ConvShape& s);
 

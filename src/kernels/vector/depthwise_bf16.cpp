@@ -46,24 +46,22 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
 }
 
 template <class Window>
-constexpr PreparedTactic row(const char* name) {
-  return {{.name = name,
-           .kind = ir::LayerKind::kConvolution,
-           .isa = kIsa,
-           .formats = FormatRule::kChannelLast,
-           .version = 1,
-           .refusal = refusal<Window>,
-           .cost_us = cost_us<Window>,
-           .packed_inputs = float_packed_inputs,
-           .packed_bytes = float_weights_bytes,
-           .pack = pack_float_weights,
-           .workspace_bytes = nullptr,
-           .run = nullptr,
-           .precision = DataType::kBFloat16},
-          prepare<Window>};
+constexpr Tactic row(const char* name) {
+  return {.name = name,
+          .kind = ir::LayerKind::kConvolution,
+          .isa = kIsa,
+          .formats = FormatRule::kChannelLast,
+          .version = 1,
+          .refusal = refusal<Window>,
+          .cost_us = cost_us<Window>,
+          .packed_inputs = float_packed_inputs,
+          .packed_bytes = float_weights_bytes,
+          .pack = pack_float_weights,
+          .prepare = prepare<Window>,
+          .precision = DataType::kBFloat16};
 }
 
-constexpr PreparedTactic kTactics[] = {
+constexpr Tactic kTactics[] = {
     row<FixedWindow<3, 1>>("depthwise_nhwc_bf16_w3_s1"),
     row<FixedWindow<3, 2>>("depthwise_nhwc_bf16_w3_s2"),
     row<FixedWindow<5, 1>>("depthwise_nhwc_bf16_w5_s1"),
@@ -73,7 +71,7 @@ constexpr PreparedTactic kTactics[] = {
 
 }  // namespace
 
-std::span<const PreparedTactic> depthwise_bf16_tactics() {
+std::span<const Tactic> depthwise_bf16_tactics() {
   return kTactics;
 }
 

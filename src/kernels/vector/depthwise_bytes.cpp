@@ -89,23 +89,21 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
 }
 
 template <class Window>
-constexpr PreparedTactic row(const char* name) {
-  return {{.name = name,
-           .kind = ir::LayerKind::kConvolution,
-           .isa = kIsa,
-           .formats = FormatRule::kChannelLast,
-           .version = 2,
-           .refusal = refusal<Window>,
-           .cost_us = cost_us<Window>,
-           .packed_inputs = quantized_packed_inputs,
-           .packed_bytes = packed_bytes,
-           .pack = pack,
-           .workspace_bytes = nullptr,
-           .run = nullptr},
-          prepare<Window>};
+constexpr Tactic row(const char* name) {
+  return {.name = name,
+          .kind = ir::LayerKind::kConvolution,
+          .isa = kIsa,
+          .formats = FormatRule::kChannelLast,
+          .version = 2,
+          .refusal = refusal<Window>,
+          .cost_us = cost_us<Window>,
+          .packed_inputs = quantized_packed_inputs,
+          .packed_bytes = packed_bytes,
+          .pack = pack,
+          .prepare = prepare<Window>};
 }
 
-constexpr PreparedTactic kTactics[] = {
+constexpr Tactic kTactics[] = {
     row<FixedWindow<3, 1>>("depthwise_nhwc_i8_w3_s1"),
     row<FixedWindow<3, 2>>("depthwise_nhwc_i8_w3_s2"),
     row<FixedWindow<5, 1>>("depthwise_nhwc_i8_w5_s1"),
@@ -115,7 +113,7 @@ constexpr PreparedTactic kTactics[] = {
 
 }  // namespace
 
-std::span<const PreparedTactic> depthwise_bytes_tactics() {
+std::span<const Tactic> depthwise_bytes_tactics() {
   return kTactics;
 }
 

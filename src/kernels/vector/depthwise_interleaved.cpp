@@ -600,23 +600,21 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
 }
 
 template <class W>
-constexpr PreparedTactic row(const char* name) {
-  return {{.name = name,
-           .kind = ir::LayerKind::kConvolution,
-           .isa = kIsa,
-           .formats = FormatRule::kChannelLast,
-           .version = 2,
-           .refusal = refusal<W>,
-           .cost_us = cost_us<W>,
-           .packed_inputs = quantized_packed_inputs,
-           .packed_bytes = packed_bytes,
-           .pack = pack,
-           .workspace_bytes = nullptr,
-           .run = nullptr},
-          prepare<W>};
+constexpr Tactic row(const char* name) {
+  return {.name = name,
+          .kind = ir::LayerKind::kConvolution,
+          .isa = kIsa,
+          .formats = FormatRule::kChannelLast,
+          .version = 2,
+          .refusal = refusal<W>,
+          .cost_us = cost_us<W>,
+          .packed_inputs = quantized_packed_inputs,
+          .packed_bytes = packed_bytes,
+          .pack = pack,
+          .prepare = prepare<W>};
 }
 
-constexpr PreparedTactic kTactics[] = {
+constexpr Tactic kTactics[] = {
     row<Window<3, 1, 2>>(CAMSHAFT_DEPTHWISE "_w3_s1"),
     row<Window<3, 2, 1>>(CAMSHAFT_DEPTHWISE "_w3_s2"),
     row<Window<5, 1, 2>>(CAMSHAFT_DEPTHWISE "_w5_s1"),
@@ -627,11 +625,11 @@ constexpr PreparedTactic kTactics[] = {
 
 }  // namespace
 
-std::span<const PreparedTactic> depthwise_interleaved_tactics() {
+std::span<const Tactic> depthwise_interleaved_tactics() {
   return kTactics;
 }
 #else
-std::span<const PreparedTactic> depthwise_interleaved_tactics() {
+std::span<const Tactic> depthwise_interleaved_tactics() {
   return {};
 }
 #endif

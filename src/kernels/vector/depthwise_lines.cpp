@@ -19,23 +19,21 @@ std::string refusal(const Problem& p) {
 }
 
 template <class Window>
-constexpr PreparedTactic row(const char* name) {
-  return {{.name = name,
-           .kind = ir::LayerKind::kConvolution,
-           .isa = kIsa,
-           .formats = FormatRule::kChannelLast,
-           .version = 1,
-           .refusal = refusal<Window>,
-           .cost_us = line_cost_us<Window>,
-           .packed_inputs = float_packed_inputs,
-           .packed_bytes = float_weights_bytes,
-           .pack = pack_float_weights,
-           .workspace_bytes = nullptr,
-           .run = nullptr},
-          prepare_lines<Window>};
+constexpr Tactic row(const char* name) {
+  return {.name = name,
+          .kind = ir::LayerKind::kConvolution,
+          .isa = kIsa,
+          .formats = FormatRule::kChannelLast,
+          .version = 1,
+          .refusal = refusal<Window>,
+          .cost_us = line_cost_us<Window>,
+          .packed_inputs = float_packed_inputs,
+          .packed_bytes = float_weights_bytes,
+          .pack = pack_float_weights,
+          .prepare = prepare_lines<Window>};
 }
 
-constexpr PreparedTactic kTactics[] = {
+constexpr Tactic kTactics[] = {
     row<LineWindow<3, 1>>("depthwise_lines_nhwc_f32_w3_s1"),
     row<LineWindow<3, 2>>("depthwise_lines_nhwc_f32_w3_s2"),
     row<LineWindow<5, 1>>("depthwise_lines_nhwc_f32_w5_s1"),
@@ -47,7 +45,7 @@ constexpr PreparedTactic kTactics[] = {
 
 }  // namespace
 
-std::span<const PreparedTactic> depthwise_lines_tactics() {
+std::span<const Tactic> depthwise_lines_tactics() {
   return kTactics;
 }
 

@@ -4,6 +4,7 @@
 #include "kernels/vector/copy.h"
 #include "kernels/vector/copy_bytes.h"
 #include "kernels/vector/indices.h"
+#include "kernels/vector/prepare.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
@@ -42,12 +43,6 @@ int64_t tuples_of(const TensorView& indices, int64_t depth) {
   return depth == 0 ? count_of(indices) : count_of(indices) / depth;
 }
 
-size_t slices_workspace(const KernelArgs& args) {
-  const TensorView& indices = args.inputs[1];
-  const SliceGather gather(attrs_of(*args.layer), indices);
-  return 2 * sizeof(int64_t) * static_cast<size_t>(tuples_of(indices, gather.depth));
-}
-
 std::string refuse_slices(const Problem& p) {
   const auto& attrs = attrs_of(*p.layer);
   const ProblemTensor& indices = p.inputs[1];
@@ -74,8 +69,9 @@ constexpr int64_t kSharedSliceBytes = 1 << 16;
 // Where slices lie: of both tensors, and offsets of each index in both.
 struct Slices {
   TensorView from_outer, to_outer;  // dimensions in front of the index
-  Nest nest;                        // of one slice: tensor 0 is y, 1 is x
+  CopyPlan copy;                    // of one slice
   int64_t count = 0, size = 1;      // indices, elements of a slice
+  int64_t element_bytes;
   const int64_t *from = nullptr, *to = nullptr;
   bool contiguous = false;
 };
@@ -85,19 +81,23 @@ Slices make_slices(const KernelArgs& args, const SliceGather& gather) {
   Slices s;
   s.from_outer = x, s.to_outer = y;
   s.from_outer.rank = s.to_outer.rank = gather.outer_dims;
-  s.nest.tensors = 2;
-  s.nest.rank = x.rank - gather.slice_dim;
+  s.count = tuples_of(args.inputs[1], gather.depth);
+  s.element_bytes = bytes_of(y.type);
+  Nest nest{};
+  nest.tensors = 2;
+  nest.rank = x.rank - gather.slice_dim;
   const int to_dim = gather.outer_dims + gather.index_dims - gather.slice_dim;
   for (int d = gather.slice_dim; d < x.rank; ++d) {
     const int at = d - gather.slice_dim;
-    s.nest.extents[at] = x.extents[d];
-    s.nest.strides[0][at] = y.strides[d + to_dim];
-    s.nest.strides[1][at] = x.strides[d];
+    nest.extents[at] = x.extents[d];
+    nest.strides[0][at] = y.strides[d + to_dim];
+    nest.strides[1][at] = x.strides[d];
     s.size *= x.extents[d];
   }
-  collapse(s.nest);
-  s.contiguous = s.size == 1 || (s.nest.outer() == 1 && s.nest.rows() == 1 &&
-                                 s.nest.col_stride(0) == 1 && s.nest.col_stride(1) == 1);
+  collapse(nest);
+  s.copy = plan_copy(nest, s.element_bytes);
+  s.contiguous = s.size == 1 || (nest.outer() == 1 && nest.rows() == 1 && nest.col_stride(0) == 1 &&
+                                 nest.col_stride(1) == 1);
   return s;
 }
 
@@ -107,10 +107,9 @@ void copy_singles(const Slices& s, const T* from, T* to, int64_t first, int64_t 
 }
 
 // Slices [first, last) of all, index by index within each outer position.
-void copy_slices(const KernelArgs& args, const Slices& s, int64_t first, int64_t last,
+void copy_slices(const Slices& s, const char* x, char* y, int64_t first, int64_t last,
                  ThreadPool* pool) {
-  const TensorView &x = args.inputs[0], &y = args.outputs[0];
-  const int64_t bytes = bytes_of(y.type), row_bytes = s.size * bytes;
+  const int64_t bytes = s.element_bytes, row_bytes = s.size * bytes;
   while (first < last) {
     const int64_t begin = first % s.count,
                   end = begin + (last - first) < s.count ? begin + (last - first) : s.count;
@@ -121,8 +120,8 @@ void copy_slices(const KernelArgs& args, const Slices& s, int64_t first, int64_t
       from_offset += index * s.from_outer.strides[d];
       to_offset += index * s.to_outer.strides[d];
     }
-    const char* from = x.as<const char>() + from_offset * bytes;
-    char* to = y.as<char>() + to_offset * bytes;
+    const char* from = x + from_offset * bytes;
+    char* to = y + to_offset * bytes;
     first += end - begin;
     if (s.size == 1) {
       with_element(bytes, [&](auto type) {
@@ -138,45 +137,68 @@ void copy_slices(const KernelArgs& args, const Slices& s, int64_t first, int64_t
         if (k + 1 < end) __builtin_prefetch(from + s.from[k + 1] * bytes);
         copy_bytes(source, target, row_bytes);
       } else {
-        Nest nest = s.nest;
-        copy_nest(nest, source, target, bytes, pool);
+        run_copy(s.copy, source, target, pool);
       }
     }
   }
 }
 
-Status run_slices(const KernelArgs& args) {
-  const TensorView &x = args.inputs[0], &indices = args.inputs[1], &y = args.outputs[0];
-  const SliceGather gather(attrs_of(*args.layer), indices);
-  if (count_of(y) == 0) return Status();
-  Slices s = make_slices(args, gather);
-  s.count = tuples_of(indices, gather.depth);
-  auto* from = reinterpret_cast<int64_t*>(args.workspace);
-  int64_t* to = from + s.count;
-  if (!resolve_tuples(indices, gather.depth, x, gather.first_dim, gather.batch_dims, from))
-    return index_error(indices, {x.extents + gather.first_dim,
-                                 static_cast<size_t>(gather.depth == 0 ? 1 : gather.depth)});
+struct GatherSlices {
+  SliceGather gather;
+  TensorView x, indices;
+  Slices slices;  // offsets in x are the workspace
+  int64_t count;  // of slices
+  bool shares;    // threads take parts of a slice
+  double predicted_us;
+};
+
+Status run_slices(GatherSlices& g, const KernelCall& call) {
+  Slices& s = g.slices;
+  auto* from = reinterpret_cast<int64_t*>(call.workspace);
+  g.indices.data = call.inputs[1];
+  if (!resolve_tuples(g.indices, g.gather.depth, g.x, g.gather.first_dim, g.gather.batch_dims,
+                      from))
+    return index_error(g.indices, {g.x.extents + g.gather.first_dim,
+                                   static_cast<size_t>(g.gather.depth == 0 ? 1 : g.gather.depth)});
+  s.from = from;
+  const char* x = call.input<const char>(0);
+  char* y = call.output<char>(0);
+  if (g.shares) {
+    copy_slices(s, x, y, 0, g.count, call.pool);
+    return Status();
+  }
+  split(call.pool, g.count, g.predicted_us, [&s, x, y](int, int64_t first, int64_t last) {
+    copy_slices(s, x, y, first, last, nullptr);
+  });
+  return Status();
+}
+
+// Where in y the slice of every index starts.
+const int64_t* make_targets(const TensorView& y, const SliceGather& gather, int64_t count,
+                            PreparedKernel& kernel) {
   TensorView targets = y;
   for (int d = 0; d < gather.index_dims; ++d) {
     targets.extents[d] = y.extents[d + gather.outer_dims];
     targets.strides[d] = y.strides[d + gather.outer_dims];
   }
+  auto* to = keep_array<int64_t>(kernel, count);
   int64_t n = 0;
   for_elements(targets, gather.index_dims, [&](int64_t offset) { to[n++] = offset; });
-  s.from = from, s.to = to;
-  const int64_t slices = count_of(y) / s.size, bytes = s.size * bytes_of(y.type);
-  if (bytes >= kSharedSliceBytes && slices < 4 * threads_of(args)) {
-    copy_slices(args, s, 0, slices, args.pool);
-    return Status();
-  }
-  const double us = static_cast<double>(slices * (bytes + 16)) / 20000;
-  split(args.pool, slices, us,
-        [&](int, int64_t first, int64_t last) { copy_slices(args, s, first, last, nullptr); });
-  return Status();
+  return to;
 }
 
-void run_slices_unchecked(const KernelArgs& args) {
-  static_cast<void>(run_slices(args));
+void prepare_slices(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
+  const TensorView &x = args.inputs[0], &indices = args.inputs[1], &y = args.outputs[0];
+  const SliceGather gather(attrs_of(*args.layer), indices);
+  Slices s = make_slices(args, gather);
+  s.to = make_targets(y, gather, s.count, kernel);
+  const int64_t count = count_of(y) / s.size, bytes = s.size * s.element_bytes;
+  const bool shares = bytes >= kSharedSliceBytes && count < 4 * threads_of(args);
+  keep_checked_state<run_slices>(kernel,
+                                 GatherSlices{gather, x, indices, s, count, shares,
+                                              static_cast<double>(count * (bytes + 16)) / 20000});
+  kernel.workspace_bytes = sizeof(int64_t) * static_cast<size_t>(s.count);
 }
 
 // --- elements
@@ -220,60 +242,64 @@ bool gather_tile(const Nest& nest, T* to, const T* from, const Index* indices, i
   return bad;
 }
 
-Status run_elements(const KernelArgs& args) {
+struct GatherElements {
+  TensorView indices;
+  Nest nest;               // y, the indices, x at index 0 of the axis
+  int64_t extent, stride;  // of x along the axis
+  int64_t element_bytes;
+  double predicted_us;
+};
+
+template <class T, class Index>
+void gather_tiles(const GatherElements& g, const KernelCall& call, BadIndex& bad) {
+  T* y = call.output<T>(0);
+  const T* x = call.input<const T>(0);
+  const Index* indices = call.input<const Index>(1);
+  for_tiles(g.nest, call.pool, g.predicted_us,
+            [&g, &bad, x, y, indices](const int64_t* offsets, int64_t rows, int64_t cols) {
+              bad.note(gather_tile(g.nest, y + offsets[0], x + offsets[2], indices + offsets[1],
+                                   rows, cols, g.extent, g.stride));
+            });
+}
+
+Status run_elements(GatherElements& g, const KernelCall& call) {
+  g.indices.data = call.inputs[1];
+  if (g.extent == 0) return index_error(g.indices, {&g.extent, 1});
+  BadIndex bad;
+  with_element(g.element_bytes, [&](auto type) {
+    with_index(g.indices.type,
+               [&](auto index) { gather_tiles<decltype(type), decltype(index)>(g, call, bad); });
+  });
+  return bad.set ? index_error(g.indices, {&g.extent, 1}) : Status();
+}
+
+void prepare_elements(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
   const TensorView &x = args.inputs[0], &indices = args.inputs[1], &y = args.outputs[0];
   const int axis = static_cast<int>(attrs_of(*args.layer).axis);
-  const int64_t extent = x.extents[axis], stride = x.strides[axis], count = count_of(y);
-  if (count == 0) return Status();
-  if (extent == 0) return index_error(indices, {&extent, 1});
-  // The data at index 0 of the axis, as large as the output.
   TensorView base = x;
   for (int d = 0; d < x.rank; ++d) base.extents[d] = y.extents[d];
   base.strides[axis] = 0;
-  Nest nest = make_nest(y);
-  add_tensor(nest, indices);
-  add_tensor(nest, base);
-  collapse(nest);
-  BadIndex bad;
-  with_element(bytes_of(y.type), [&](auto type) {
-    using T = decltype(type);
-    with_index(indices.type, [&](auto index_type) {
-      using Index = decltype(index_type);
-      for_tiles(nest, args.pool, static_cast<double>(count) * 0.001,
-                [&](const int64_t* offsets, int64_t rows, int64_t cols) {
-                  bad.note(gather_tile(nest, y.as<T>() + offsets[0], x.as<const T>() + offsets[2],
-                                       indices.as<const Index>() + offsets[1], rows, cols, extent,
-                                       stride));
-                });
-    });
-  });
-  return bad.set ? index_error(indices, {&extent, 1}) : Status();
-}
-
-void run_elements_unchecked(const KernelArgs& args) {
-  static_cast<void>(run_elements(args));
+  GatherElements gather{indices,          make_nest(y),
+                        x.extents[axis],  x.strides[axis],
+                        bytes_of(y.type), static_cast<double>(count_of(y)) * 0.001};
+  add_tensor(gather.nest, indices);
+  add_tensor(gather.nest, base);
+  collapse(gather.nest);
+  keep_checked_state<run_elements>(kernel, gather);
 }
 
 constexpr Tactic kTactics[] = {
     {"gather_copy", ir::LayerKind::kGather, kIsa, FormatRule::kAny, 2, refuse_slices, gather_us,
-     no_packed_inputs, no_packed_bytes, pack_nothing, slices_workspace, run_slices_unchecked},
+     CAMSHAFT_NOTHING_PACKED, prepare_slices},
     {"gather_elements", ir::LayerKind::kGather, kIsa, FormatRule::kAny, 1, refuse_elements,
-     elements_us, CAMSHAFT_NOTHING_PACKED, run_elements_unchecked},
-};
-
-constexpr CheckedKernel kChecked[] = {
-    {run_slices_unchecked, run_slices},
-    {run_elements_unchecked, run_elements},
+     elements_us, CAMSHAFT_NOTHING_PACKED, prepare_elements},
 };
 
 }  // namespace
 
 std::span<const Tactic> gather_tactics() {
   return kTactics;
-}
-
-std::span<const CheckedKernel> gather_checked() {
-  return kChecked;
 }
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

@@ -252,38 +252,49 @@ CAMSHAFT_INLINE void for_each_group(const Tile& t, const std::byte* row, const A
   }
 }
 
-template <int kRows, int kVecs>
-struct SparseTile {
-  static void run(const Tile& t) {
-    const bool bits = header_of(t).packs_bits != 0;
-    run_byte_tiles<kRows, kVecs>(
-        t, [&t, bits ](const TilePart& part, Sums& acc) __attribute__((always_inline)) {
-          bits ? add<true>(t, part.a, acc) : add<false>(t, part.a, acc);
-        });
+// The groups of a segment, in order: from `order` and `b` on, of kinds that end at `ends`.
+struct Groups {
+  const int32_t *ends, *order;
+  const std::byte* b;
+  int64_t bytes;  // of a group
+
+  CAMSHAFT_INLINE void next(Groups& groups) {
+    groups.order += kSparseGroup;
+    groups.b += groups.bytes;
   }
+};
 
- private:
-  using Sums = Accumulators<I32, kRows, kVecs>;
-
-  template <bool kBits>
-  CAMSHAFT_INLINE void add(const Tile& t, const std::byte* row, Sums& acc) {
-    for_each_group(
-        t, row,
-        [&](const std::byte* a, const int32_t* ends, const int32_t* order, const std::byte* b,
-            int64_t group_bytes) __attribute__((always_inline)) {
-          for (int32_t left = ends[kKinds - 1]; left > 0; --left) {
-            add_group<kBits, kRows, kVecs>(t, a, order, b, acc);
-            order += kSparseGroup;
-            b += group_bytes;
-          }
-        });
+// How groups are added: one like the other,
+struct EachAlone {
+  template <bool kBits, int kRows, int kVecs>
+  CAMSHAFT_INLINE void add(const Tile& t, const std::byte* a, Groups g,
+                           Accumulators<I32, kRows, kVecs>& acc) {
+    for (int32_t left = g.ends[kKinds - 1]; left > 0; --left, Groups::next(g))
+      add_group<kBits, kRows, kVecs>(t, a, g.order, g.b, acc);
   }
 };
 
 #if defined(CAMSHAFT_TARGET_avx2)
+// or as long chains of 16-bit sums as their kind allows.
+struct InChains {
+  template <bool kBits, int kRows, int kVecs>
+  CAMSHAFT_INLINE void add(const Tile& t, const std::byte* a, Groups g,
+                           Accumulators<I32, kRows, kVecs>& acc) {
+    int32_t group = 0;
+    for (; group < g.ends[0]; ++group, Groups::next(g))
+      add_chains<kBits, 4, kRows, kVecs>(t, a, g.order, g.b, acc);
+    for (; group < g.ends[1]; ++group, Groups::next(g))
+      add_chains<kBits, 2, kRows, kVecs>(t, a, g.order, g.b, acc);
+    for (; group < g.ends[2]; ++group, Groups::next(g))
+      add_chains<kBits, 1, kRows, kVecs>(t, a, g.order, g.b, acc);
+    for (; group < g.ends[3]; ++group, Groups::next(g))
+      add_words<kBits, kRows, kVecs>(t, a, g.order, g.b, acc);
+  }
+};
+#endif
 
-template <int kRows, int kVecs>
-struct SparseChainTile {
+template <int kRows, int kVecs, class How>
+struct SparseTileOf {
   static void run(const Tile& t) {
     const bool bits = header_of(t).packs_bits != 0;
     run_byte_tiles<kRows, kVecs>(
@@ -301,22 +312,17 @@ struct SparseChainTile {
         t, row,
         [&](const std::byte* a, const int32_t* ends, const int32_t* order, const std::byte* b,
             int64_t group_bytes) __attribute__((always_inline)) {
-          const auto next = [&]() __attribute__((always_inline)) {
-            order += kSparseGroup;
-            b += group_bytes;
-          };
-          int32_t group = 0;
-          for (; group < ends[0]; ++group, next())
-            add_chains<kBits, 4, kRows, kVecs>(t, a, order, b, acc);
-          for (; group < ends[1]; ++group, next())
-            add_chains<kBits, 2, kRows, kVecs>(t, a, order, b, acc);
-          for (; group < ends[2]; ++group, next())
-            add_chains<kBits, 1, kRows, kVecs>(t, a, order, b, acc);
-          for (; group < ends[3]; ++group, next())
-            add_words<kBits, kRows, kVecs>(t, a, order, b, acc);
+          How::template add<kBits, kRows, kVecs>(t, a, {ends, order, b, group_bytes}, acc);
         });
   }
 };
+template <int kRows, int kVecs>
+using SparseTile = SparseTileOf<kRows, kVecs, EachAlone>;
+
+#if defined(CAMSHAFT_TARGET_avx2)
+
+template <int kRows, int kVecs>
+using SparseChainTile = SparseTileOf<kRows, kVecs, InChains>;
 
 // With AVX-VNNI there are no sums of 16 bits to keep.
 constexpr int kMaxSparseVnniRows[kMaxVecs + 1] = {0, 12, 6, 4, 3, 2, 2, 0, 0};

@@ -4,6 +4,7 @@
 #include "kernels/vector/copy_bytes.h"
 #include "kernels/vector/generic.h"
 #include "kernels/vector/indices.h"
+#include "kernels/vector/prepare.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
@@ -23,31 +24,40 @@ std::string refuse_range(const Problem& p) {
   return "";
 }
 
+struct Range {
+  int64_t count, step;  // of the output
+};
+
 // Floats are counted in double.
 template <class T, class Wide>
-void count_from(const KernelArgs& args) {
-  const TensorView& y = args.outputs[0];
-  const Wide start = static_cast<Wide>(*args.inputs[0].as<const T>()),
-             delta = static_cast<Wide>(*args.inputs[2].as<const T>());
-  T* to = y.as<T>();
-  const int64_t step = y.strides[0];
-  split(args.pool, count_of(y), static_cast<double>(count_of(y)) / 2000,
-        [&](int, int64_t first, int64_t last) {
+void count_from(Range& range, const KernelCall& call) {
+  const Wide start = static_cast<Wide>(*call.input<const T>(0)),
+             delta = static_cast<Wide>(*call.input<const T>(2));
+  T* to = call.output<T>(0);
+  const int64_t step = range.step;
+  split(call.pool, range.count, static_cast<double>(range.count) / 2000,
+        [=](int, int64_t first, int64_t last) {
           for (int64_t k = first; k < last; ++k)
             to[k * step] = static_cast<T>(start + static_cast<Wide>(k) * delta);
         });
 }
 
-void run_range(const KernelArgs& args) {
-  switch (args.outputs[0].type) {
+void prepare_range(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
+  const TensorView& y = args.outputs[0];
+  const Range range{count_of(y), y.strides[0]};
+  switch (y.type) {
     case DataType::kInt64:
-      return count_from<uint64_t, uint64_t>(args);
+      keep_state<count_from<uint64_t, uint64_t>>(kernel, range);
+      break;
     case DataType::kInt32:
-      return count_from<uint32_t, uint32_t>(args);
+      keep_state<count_from<uint32_t, uint32_t>>(kernel, range);
+      break;
     case DataType::kFloat:
-      return count_from<float, double>(args);
+      keep_state<count_from<float, double>>(kernel, range);
+      break;
     default:
-      return count_from<double, double>(args);
+      keep_state<count_from<double, double>>(kernel, range);
   }
 }
 
@@ -78,38 +88,53 @@ void copy_part(const T* from, int64_t from_step, T* to, int64_t to_step, int64_t
     to[col * to_step] = col >= first && col < last ? from[col * from_step] : T(0);
 }
 
-void run_trilu(const KernelArgs& args) {
-  const TensorView &x = args.inputs[0], &y = args.outputs[0];
-  const bool upper = generic_integer(*args.layer, "upper", 1) != 0;
-  const int64_t diagonal =
-      args.inputs.size() > 1 && args.inputs[1].present() ? scalar_of(args.inputs[1]) : 0;
-  const int64_t rows = y.extents[y.rank - 2], cols = y.extents[y.rank - 1],
-                lines = count_of(y) / (cols > 0 ? cols : 1);
-  if (count_of(y) == 0) return;
-  const auto inside = [cols](int64_t col) { return col < 0 ? 0 : col > cols ? cols : col; };
-  with_element(bytes_of(y.type), [&](auto type) {
-    using T = decltype(type);
-    split(args.pool, lines, static_cast<double>(count_of(y)) / 3000,
-          [&](int, int64_t begin, int64_t end) {
-            for (int64_t line = begin; line < end; ++line) {
-              int64_t rest = line, from = 0, to = 0;
-              for (int d = y.rank - 2; d >= 0; --d) {
-                const int64_t index = rest % y.extents[d];
-                rest /= y.extents[d];
-                from += index * x.strides[d], to += index * y.strides[d];
-              }
-              // Columns on the diagonal of this row and beyond: kept above, zero below.
-              const int64_t row = line % rows;
-              const int64_t edge = inside(row +
-                                          (diagonal > cols    ? cols
-                                           : diagonal < -rows ? -rows
-                                                              : diagonal) +
-                                          (upper ? 0 : 1));
-              copy_part(x.as<const T>() + from, x.strides[x.rank - 1], y.as<T>() + to,
-                        y.strides[y.rank - 1], cols, upper ? edge : 0, upper ? cols : edge);
-            }
-          });
+struct Trilu {
+  TensorView x, y, diagonal;
+  bool upper;
+  int64_t rows, cols, lines;
+  double predicted_us;
+
+  // Columns on the diagonal of a row and beyond: kept above, zero below.
+  int64_t edge(int64_t row, int64_t at) const {
+    const int64_t col = row + (at > cols ? cols : at < -rows ? -rows : at) + (upper ? 0 : 1);
+    return col < 0 ? 0 : col > cols ? cols : col;
+  }
+};
+
+template <class T>
+void run_trilu(Trilu& s, const KernelCall& call) {
+  const TensorView &x = s.x, &y = s.y;
+  if (s.diagonal.present()) s.diagonal.data = call.inputs[1];
+  const int64_t diagonal = s.diagonal.present() ? scalar_of(s.diagonal) : 0;
+  split(call.pool, s.lines, s.predicted_us, [&](int, int64_t begin, int64_t end) {
+    for (int64_t line = begin; line < end; ++line) {
+      int64_t rest = line, from = 0, to = 0;
+      for (int d = y.rank - 2; d >= 0; --d) {
+        const int64_t index = rest % y.extents[d];
+        rest /= y.extents[d];
+        from += index * x.strides[d], to += index * y.strides[d];
+      }
+      const int64_t edge = s.edge(line % s.rows, diagonal);
+      copy_part(call.input<const T>(0) + from, x.strides[x.rank - 1], call.output<T>(0) + to,
+                y.strides[y.rank - 1], s.cols, s.upper ? edge : 0, s.upper ? s.cols : edge);
+    }
   });
+}
+
+void prepare_trilu(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
+  const TensorView &x = args.inputs[0], &y = args.outputs[0];
+  const int64_t cols = y.extents[y.rank - 1];
+  const Trilu state{x,
+                    y,
+                    args.inputs.size() > 1 ? args.inputs[1] : TensorView(),
+                    generic_integer(*args.layer, "upper", 1) != 0,
+                    y.extents[y.rank - 2],
+                    cols,
+                    count_of(y) / cols,
+                    static_cast<double>(count_of(y)) / 3000};
+  with_element(bytes_of(y.type),
+               [&](auto type) { keep_state<run_trilu<decltype(type)>>(kernel, state); });
 }
 
 // --- OneHot
@@ -129,51 +154,71 @@ std::string refuse_one_hot(const Problem& p) {
   return "";
 }
 
-void run_one_hot(const KernelArgs& args) {
-  const TensorView &indices = args.inputs[0], &values = args.inputs[2], &y = args.outputs[0];
+struct OneHot {
+  CopyPlan fill;         // of the value off
+  Nest nest;             // y without the axis, the indices
+  int64_t depth, step;   // of the axis
+  int64_t value_stride;  // between off and on
+  double predicted_us;
+};
+
+template <class T, class Index>
+void run_one_hot(OneHot& s, const KernelCall& call) {
+  const Nest& nest = s.nest;
+  const T* values = call.input<const T>(2);
+  const Index* indices = call.input<const Index>(0);
+  T* y = call.output<T>(0);
+  run_copy(s.fill, values, y, call.pool);
+  const T on = values[s.value_stride];
+  const auto body = [&](const int64_t* offsets, int64_t rows, int64_t cols) {
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t col = 0; col < cols; ++col) {
+        int64_t index = static_cast<int64_t>(
+            indices[offsets[1] + row * nest.row_stride(1) + col * nest.col_stride(1)]);
+        index += index < 0 ? s.depth : 0;
+        if (index >= 0 && index < s.depth)
+          y[offsets[0] + row * nest.row_stride(0) + col * nest.col_stride(0) + index * s.step] = on;
+      }
+  };
+  for_tiles(nest, call.pool, s.predicted_us, body);
+}
+
+void prepare_one_hot(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
+  const TensorView &indices = args.inputs[0], &y = args.outputs[0];
   int64_t axis = generic_integer(*args.layer, "axis", -1);
   if (axis < 0) axis += y.rank;
-  if (count_of(y) == 0) return;
-  fill_view(y, values.data, args.pool);
-  const int64_t depth = y.extents[axis], step = y.strides[axis];
-  TensorView lines = y;
+  TensorView lines = y, off;
+  off.rank = 0;
   lines.rank = y.rank - 1;
   for (int d = static_cast<int>(axis); d < lines.rank; ++d)
     lines.extents[d] = y.extents[d + 1], lines.strides[d] = y.strides[d + 1];
-  Nest nest = make_nest(lines);
+  Nest fill = make_nest(y), nest = make_nest(lines);
+  add_tensor(fill, off);
   add_tensor(nest, indices);
   collapse(nest);
+  const OneHot state{plan_copy(fill, bytes_of(y.type)),
+                     nest,
+                     y.extents[axis],
+                     y.strides[axis],
+                     args.inputs[2].strides[0],
+                     static_cast<double>(count_of(indices)) / 500};
   with_element(bytes_of(y.type), [&](auto type) {
-    using T = decltype(type);
-    const T on = values.as<const T>()[values.strides[0]];
-    with_index(indices.type, [&](auto index_type) {
-      using Index = decltype(index_type);
-      for_tiles(nest, args.pool, static_cast<double>(count_of(indices)) / 500,
-                [&](const int64_t* offsets, int64_t rows, int64_t cols) {
-                  for (int64_t row = 0; row < rows; ++row)
-                    for (int64_t col = 0; col < cols; ++col) {
-                      int64_t index = static_cast<int64_t>(
-                          indices.as<const Index>()[offsets[1] + row * nest.row_stride(1) +
-                                                    col * nest.col_stride(1)]);
-                      index += index < 0 ? depth : 0;
-                      if (index >= 0 && index < depth)
-                        y.as<T>()[offsets[0] + row * nest.row_stride(0) + col * nest.col_stride(0) +
-                                  index * step] = on;
-                    }
-                });
+    with_index(indices.type, [&](auto index) {
+      keep_state<run_one_hot<decltype(type), decltype(index)>>(kernel, state);
     });
   });
 }
 
-#define CAMSHAFT_GENERATE(name, kind, formats, refusal, run)                      \
+#define CAMSHAFT_GENERATE(name, kind, formats, refusal, prepare)                  \
   {                                                                               \
     name, ir::LayerKind::kind, kIsa, FormatRule::formats, 1, refusal, traffic_us, \
-        CAMSHAFT_NOTHING_PACKED, run                                              \
+        CAMSHAFT_NOTHING_PACKED, prepare                                          \
   }
 constexpr Tactic kTactics[] = {
-    CAMSHAFT_GENERATE("range", kRange, kLinear, refuse_range, run_range),
-    CAMSHAFT_GENERATE("trilu", kGeneric, kAny, refuse_trilu, run_trilu),
-    CAMSHAFT_GENERATE("one_hot", kGeneric, kAny, refuse_one_hot, run_one_hot),
+    CAMSHAFT_GENERATE("range", kRange, kLinear, refuse_range, prepare_range),
+    CAMSHAFT_GENERATE("trilu", kGeneric, kAny, refuse_trilu, prepare_trilu),
+    CAMSHAFT_GENERATE("one_hot", kGeneric, kAny, refuse_one_hot, prepare_one_hot),
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "kernels/vector/counts.h"
 #include "kernels/vector/generic.h"
 #include "kernels/vector/nest.h"
+#include "kernels/vector/prepare.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
@@ -82,22 +83,25 @@ CAMSHAFT_INLINE double blend(const float* row, const Taps& wide) {
   return sum;
 }
 
-void run(const KernelArgs& args) {
-  const TensorView &x = args.inputs[0], &grid = args.inputs[1], &y = args.outputs[0];
-  const bool aligns = generic_integer(*args.layer, "align_corners", 0) != 0,
-             clamps = text_of(*args.layer, "padding_mode", "zeros") == "border";
-  const Side rows{x.extents[2], x.strides[2], aligns, clamps},
-      cols{x.extents[3], x.strides[3], aligns, clamps};
+struct GridSample {
+  TensorView x, grid, y;
+  Side rows, cols;
+  double predicted_us;
+};
+
+void run(GridSample& s, const KernelCall& call) {
+  const TensorView &x = s.x, &grid = s.grid, &y = s.y;
   const int64_t channels = y.extents[1], high = y.extents[2], wide = y.extents[3];
   const int64_t points = y.extents[0] * high * wide;
-  split(args.pool, points, us_of(points, channels), [&](int, int64_t first, int64_t last) {
+  split(call.pool, points, s.predicted_us, [&](int, int64_t first, int64_t last) {
     for (int64_t point = first; point < last; ++point) {
       const int64_t col = point % wide, row = point / wide % high, n = point / wide / high;
-      const float* place = grid.as<const float>() + n * grid.strides[0] + row * grid.strides[1] +
-                           col * grid.strides[2];
-      const Taps across = cols.taps(place[0]), down = rows.taps(place[grid.strides[3]]);
-      const float* map = x.as<const float>() + n * x.strides[0];
-      float* to = y.as<float>() + n * y.strides[0] + row * y.strides[2] + col * y.strides[3];
+      const float* place = call.input<const float>(1) + n * grid.strides[0] +
+                           row * grid.strides[1] + col * grid.strides[2];
+      const Taps across = s.cols.taps(place[0]), down = s.rows.taps(place[grid.strides[3]]);
+      const float* map = call.input<const float>(0) + n * x.strides[0];
+      float* to =
+          call.output<float>(0) + n * y.strides[0] + row * y.strides[2] + col * y.strides[3];
       for (int64_t c = 0; c < channels; ++c, map += x.strides[1], to += y.strides[1]) {
         double sum = 0;
         for (int k = 0; k < 2; ++k)
@@ -108,9 +112,23 @@ void run(const KernelArgs& args) {
   });
 }
 
+void prepare(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
+  const TensorView &x = args.inputs[0], &y = args.outputs[0];
+  const bool aligns = generic_integer(*args.layer, "align_corners", 0) != 0,
+             clamps = text_of(*args.layer, "padding_mode", "zeros") == "border";
+  keep_state<run>(kernel,
+                  GridSample{x,
+                             args.inputs[1],
+                             y,
+                             {x.extents[2], x.strides[2], aligns, clamps},
+                             {x.extents[3], x.strides[3], aligns, clamps},
+                             us_of(y.extents[0] * y.extents[2] * y.extents[3], y.extents[1])});
+}
+
 constexpr Tactic kTactics[] = {
     {"grid_sample_f32", ir::LayerKind::kGeneric, kIsa, FormatRule::kAny, 1, refusal, cost_us,
-     CAMSHAFT_NOTHING_PACKED, run},
+     CAMSHAFT_NOTHING_PACKED, prepare},
 };
 
 }  // namespace

@@ -49,20 +49,18 @@ void pack_weights(const Problem& p, std::byte* packed) {
 }
 
 template <class Window>
-constexpr PreparedTactic row(const char* name) {
-  return {{.name = name,
-           .kind = ir::LayerKind::kConvolution,
-           .isa = kIsa,
-           .formats = FormatRule::kChannelLast,
-           .version = 1,
-           .refusal = refusal<Window>,
-           .cost_us = line_cost_us<Window>,
-           .packed_inputs = float_packed_inputs,
-           .packed_bytes = weights_bytes<Window>,
-           .pack = pack_weights<Window>,
-           .workspace_bytes = nullptr,
-           .run = nullptr},
-          prepare_lines<Window>};
+constexpr Tactic row(const char* name) {
+  return {.name = name,
+          .kind = ir::LayerKind::kConvolution,
+          .isa = kIsa,
+          .formats = FormatRule::kChannelLast,
+          .version = 1,
+          .refusal = refusal<Window>,
+          .cost_us = line_cost_us<Window>,
+          .packed_inputs = float_packed_inputs,
+          .packed_bytes = weights_bytes<Window>,
+          .pack = pack_weights<Window>,
+          .prepare = prepare_lines<Window>};
 }
 
 #define CAMSHAFT_GROUPED_ROWS(inputs, name)                                \
@@ -71,19 +69,18 @@ constexpr PreparedTactic row(const char* name) {
       row<AnyLineWindow<1, inputs>>("grouped_lines_nhwc_f32_s1_" name),    \
       row<AnyLineWindow<2, inputs>>("grouped_lines_nhwc_f32_s2_" name),
 
-constexpr PreparedTactic kTactics[] = {CAMSHAFT_GROUPED_ROWS(2, "by2")
-                                           CAMSHAFT_GROUPED_ROWS(4, "by4")
+constexpr Tactic kTactics[] = {CAMSHAFT_GROUPED_ROWS(2, "by2") CAMSHAFT_GROUPED_ROWS(4, "by4")
 #if !defined(CAMSHAFT_TARGET_scalar)
-                                               CAMSHAFT_GROUPED_ROWS(8, "by8")
+                                   CAMSHAFT_GROUPED_ROWS(8, "by8")
 #endif
 #if defined(CAMSHAFT_TARGET_avx512)
-                                                   CAMSHAFT_GROUPED_ROWS(16, "by16")
+                                       CAMSHAFT_GROUPED_ROWS(16, "by16")
 #endif
 };
 
 }  // namespace
 
-std::span<const PreparedTactic> grouped_lines_tactics() {
+std::span<const Tactic> grouped_lines_tactics() {
   return kTactics;
 }
 

@@ -2,7 +2,6 @@
 // Indices of Gather and Scatter: counted from the end where negative, checked, resolved to offsets.
 #pragma once
 
-#include "kernels/checked.h"
 #include "kernels/index_error.h"
 #include "kernels/vector/counts.h"
 #include "kernels/vector/tactic_util.h"

@@ -2,10 +2,10 @@
 // Elementwise operators on int64 and int32, and the selection between elements of any type but
 // floats: masks, positions, indices. Operands are brought side by side in chunks, so that each
 // operator is one plain loop.
-#include "kernels/checked.h"
 #include "kernels/index_error.h"
 #include "kernels/vector/copy_bytes.h"
 #include "kernels/vector/nest.h"
+#include "kernels/vector/prepare.h"
 #include "kernels/vector/tactic_util.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -175,28 +175,12 @@ std::string refuse_arithmetic(const Problem& p) {
   return "";
 }
 
-template <class T>
-void run_as(const KernelArgs& args, const Nest& nest, double us) {
-  const PointOp op = op_of(*args.layer);
-  const Form form = form_of(op);
-  const T* a = args.inputs[0].as<const T>();
-  const T* b = args.inputs.size() > 1 ? args.inputs[1].as<const T>() : a;
-  const TensorView& y = args.outputs[0];
-  for_tiles(nest, args.pool, us, [&](const int64_t* offsets, int64_t rows, int64_t cols) {
-    const T *left = a + offsets[1], *right = nest.tensors > 2 ? b + offsets[2] : left;
-    if (form == Form::kComparison)
-      for_chunks(nest, y.as<uint8_t>() + offsets[0], left, right, rows, cols,
-                 [op](uint8_t* to, const T* p, const T* q, int64_t count) {
-                   compare(op, p, q, to, count);
-                 });
-    else
-      for_chunks(nest, y.as<T>() + offsets[0], left, right, rows, cols,
-                 [op, form](T* to, const T* p, const T* q, int64_t count) {
-                   form == Form::kDivision ? divide(op, p, q, to, count)
-                                           : compute(op, p, q, to, count);
-                 });
-  });
-}
+struct Arithmetic {
+  PointOp op;
+  Nest nest;
+  TensorView divisor;  // of kDivision: it is looked at before
+  double predicted_us;
+};
 
 Nest nest_of(const KernelArgs& args) {
   Nest nest = make_nest(args.outputs[0]);
@@ -205,23 +189,61 @@ Nest nest_of(const KernelArgs& args) {
   return nest;
 }
 
-void run_arithmetic(const KernelArgs& args) {
-  const int64_t count = count_of(args.outputs[0]);
-  if (count == 0) return;
-  const Nest nest = nest_of(args);
-  const double us =
-      static_cast<double>(count) / (form_of(op_of(*args.layer)) == Form::kDivision ? 300 : 2000);
-  if (args.inputs[0].type == DataType::kInt64)
-    run_as<int64_t>(args, nest, us);
-  else
-    run_as<int32_t>(args, nest, us);
+template <class T, Form kForm>
+void run_arithmetic(Arithmetic& s, const KernelCall& call) {
+  using To = std::conditional_t<kForm == Form::kComparison, uint8_t, T>;
+  const Nest& nest = s.nest;
+  const PointOp op = s.op;
+  const T* a = call.input<const T>(0);
+  const T* b = nest.tensors > 2 ? call.input<const T>(1) : a;
+  To* y = call.output<To>(0);
+  for_tiles(nest, call.pool, s.predicted_us,
+            [&](const int64_t* offsets, int64_t rows, int64_t cols) {
+              const T *left = a + offsets[1], *right = nest.tensors > 2 ? b + offsets[2] : left;
+              for_chunks(nest, y + offsets[0], left, right, rows, cols,
+                         [op](To* to, const T* p, const T* q, int64_t count) {
+                           if constexpr (kForm == Form::kComparison)
+                             compare(op, p, q, to, count);
+                           else if constexpr (kForm == Form::kDivision)
+                             divide(op, p, q, to, count);
+                           else
+                             compute(op, p, q, to, count);
+                         });
+            });
 }
 
-Status run_arithmetic_checked(const KernelArgs& args) {
-  if (form_of(op_of(*args.layer)) == Form::kDivision && count_of(args.outputs[0]) > 0)
-    if (Status status = divisor_error(args.inputs[1]); !status.ok()) return status;
-  run_arithmetic(args);
+template <class T>
+Status run_division(Arithmetic& s, const KernelCall& call) {
+  s.divisor.data = call.inputs[1];
+  if (Status status = divisor_error(s.divisor); !status.ok()) return status;
+  run_arithmetic<T, Form::kDivision>(s, call);
   return Status();
+}
+
+template <class T>
+void keep_arithmetic(const Arithmetic& s, PreparedKernel& kernel) {
+  switch (form_of(s.op)) {
+    case Form::kComparison:
+      keep_state<run_arithmetic<T, Form::kComparison>>(kernel, s);
+      break;
+    case Form::kDivision:
+      keep_checked_state<run_division<T>>(kernel, s);
+      break;
+    default:
+      keep_state<run_arithmetic<T, Form::kArithmetic>>(kernel, s);
+  }
+}
+
+void prepare_arithmetic(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
+  const PointOp op = op_of(*args.layer);
+  const bool divides = form_of(op) == Form::kDivision;
+  const Arithmetic s{op, nest_of(args), divides ? args.inputs[1] : TensorView(),
+                     static_cast<double>(count_of(args.outputs[0])) / (divides ? 300 : 2000)};
+  if (args.inputs[0].type == DataType::kInt64)
+    keep_arithmetic<int64_t>(s, kernel);
+  else
+    keep_arithmetic<int32_t>(s, kernel);
 }
 
 // --- selection
@@ -236,57 +258,64 @@ std::string refuse_selection(const Problem& p) {
   return "";
 }
 
-void run_selection(const KernelArgs& args) {
-  const TensorView &condition = args.inputs[0], &a = args.inputs[1], &b = args.inputs[2],
-                   &y = args.outputs[0];
-  const int64_t elements = count_of(y);
-  if (elements == 0) return;
-  const Nest nest = nest_of(args);
-  with_element(bytes_of(y.type), [&](auto type) {
-    using T = decltype(type);
-    for_tiles(nest, args.pool, static_cast<double>(elements) / 2000,
-              [&](const int64_t* offsets, int64_t rows, int64_t cols) {
-                uint8_t flags[kChunk];
-                T buffers[2][kChunk];
-                for (int64_t row = 0; row < rows; ++row)
-                  for (int64_t col = 0; col < cols; col += kChunk) {
-                    const int64_t count = cols - col < kChunk ? cols - col : kChunk;
-                    const auto at = [&](int t) {
-                      return offsets[t] + row * nest.row_stride(t) + col * nest.col_stride(t);
-                    };
-                    const uint8_t* which = side_by_side(condition.as<const uint8_t>() + at(1),
-                                                        nest.col_stride(1), count, flags);
-                    const T* yes = side_by_side(a.as<const T>() + at(2), nest.col_stride(2), count,
-                                                buffers[0]);
-                    const T* no = side_by_side(b.as<const T>() + at(3), nest.col_stride(3), count,
-                                               buffers[1]);
-                    T* to = y.as<T>() + offsets[0] + row * nest.row_stride(0) + col;
-                    for (int64_t k = 0; k < count; ++k) to[k] = which[k] != 0 ? yes[k] : no[k];
-                  }
-              });
-  });
+struct Selection {
+  Nest nest;  // y, the condition, both choices
+  double predicted_us;
+};
+
+template <class T>
+void select_tile(const Nest& nest, const KernelCall& call, const int64_t* offsets, int64_t rows,
+                 int64_t cols) {
+  uint8_t flags[kChunk];
+  T buffers[2][kChunk];
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t col = 0; col < cols; col += kChunk) {
+      const int64_t count = cols - col < kChunk ? cols - col : kChunk;
+      const auto at = [&](int t) {
+        return offsets[t] + row * nest.row_stride(t) + col * nest.col_stride(t);
+      };
+      const uint8_t* which =
+          side_by_side(call.input<const uint8_t>(0) + at(1), nest.col_stride(1), count, flags);
+      const T* yes =
+          side_by_side(call.input<const T>(1) + at(2), nest.col_stride(2), count, buffers[0]);
+      const T* no =
+          side_by_side(call.input<const T>(2) + at(3), nest.col_stride(3), count, buffers[1]);
+      T* to = call.output<T>(0) + offsets[0] + row * nest.row_stride(0) + col;
+      for (int64_t k = 0; k < count; ++k) to[k] = which[k] != 0 ? yes[k] : no[k];
+    }
 }
 
-#define CAMSHAFT_INTEGERS(name, kind, refusal, run)                         \
+template <class T>
+void run_selection(Selection& s, const KernelCall& call) {
+  for_tiles(s.nest, call.pool, s.predicted_us,
+            [&s, &call](const int64_t* offsets, int64_t rows, int64_t cols) {
+              select_tile<T>(s.nest, call, offsets, rows, cols);
+            });
+}
+
+void prepare_selection(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
+  const TensorView& y = args.outputs[0];
+  const Selection s{nest_of(args), static_cast<double>(count_of(y)) / 2000};
+  with_element(bytes_of(y.type),
+               [&](auto type) { keep_state<run_selection<decltype(type)>>(kernel, s); });
+}
+
+#define CAMSHAFT_INTEGERS(name, kind, refusal, prepare)                     \
   {                                                                         \
     name, LayerKind::kind, kIsa, FormatRule::kSame, 1, refusal, traffic_us, \
-        CAMSHAFT_NOTHING_PACKED, run                                        \
+        CAMSHAFT_NOTHING_PACKED, prepare                                    \
   }
 constexpr Tactic kTactics[] = {
-    CAMSHAFT_INTEGERS("unary_integers", kUnary, refuse_arithmetic, run_arithmetic),
-    CAMSHAFT_INTEGERS("elementwise_integers", kElementWise, refuse_arithmetic, run_arithmetic),
-    CAMSHAFT_INTEGERS("select_bytes", kSelect, refuse_selection, run_selection),
+    CAMSHAFT_INTEGERS("unary_integers", kUnary, refuse_arithmetic, prepare_arithmetic),
+    CAMSHAFT_INTEGERS("elementwise_integers", kElementWise, refuse_arithmetic, prepare_arithmetic),
+    CAMSHAFT_INTEGERS("select_bytes", kSelect, refuse_selection, prepare_selection),
 };
-constexpr CheckedKernel kChecked[] = {{run_arithmetic, run_arithmetic_checked}};
 
 }  // namespace
 
 std::span<const Tactic> integers_tactics() {
   return kTactics;
-}
-
-std::span<const CheckedKernel> integers_checked() {
-  return kChecked;
 }
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

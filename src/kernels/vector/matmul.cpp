@@ -267,24 +267,22 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
 }
 
 template <Form F>
-constexpr PreparedTactic row(const char* name) {
-  return {{.name = name,
-           .kind = ir::LayerKind::kMatrixMultiply,
-           .isa = kIsa,
-           .formats = FormatRule::kLinear,
-           .version = F.numeric == Numeric::kFloat  ? 2
-                      : F.numeric == Numeric::kByte ? 4
-                                                    : 3,
-           .refusal = refusal<F>,
-           .cost_us = cost_us<F>,
-           .packed_inputs = packed_inputs<F.numeric>,
-           .packed_bytes = packed_bytes<F.numeric, F.sparse>,
-           .pack = pack<F>,
-           .workspace_bytes = nullptr,
-           .run = nullptr,
-           .arithmetic = F.numeric == Numeric::kByte ? arithmetic<F> : nullptr,
-           .precision = F.numeric == Numeric::kBf16 ? DataType::kBFloat16 : DataType::kUndefined},
-          prepare<F>};
+constexpr Tactic row(const char* name) {
+  return {.name = name,
+          .kind = ir::LayerKind::kMatrixMultiply,
+          .isa = kIsa,
+          .formats = FormatRule::kLinear,
+          .version = F.numeric == Numeric::kFloat  ? 2
+                     : F.numeric == Numeric::kByte ? 4
+                                                   : 3,
+          .refusal = refusal<F>,
+          .cost_us = cost_us<F>,
+          .packed_inputs = packed_inputs<F.numeric>,
+          .packed_bytes = packed_bytes<F.numeric, F.sparse>,
+          .pack = pack<F>,
+          .prepare = prepare<F>,
+          .arithmetic = F.numeric == Numeric::kByte ? arithmetic<F> : nullptr,
+          .precision = F.numeric == Numeric::kBf16 ? DataType::kBFloat16 : DataType::kUndefined};
 }
 
 #define CAMSHAFT_MATMUL_ROW(vecs, tile)                        \
@@ -298,12 +296,12 @@ constexpr PreparedTactic row(const char* name) {
 #define CAMSHAFT_BF16_MATMUL_ROW(vecs, tile) \
   row<Form{vecs, Numeric::kBf16}>("matmul_packed_bf16_" tile),
 
-constexpr PreparedTactic kTactics[] = {CAMSHAFT_GEMM_TILES(CAMSHAFT_MATMUL_ROW) CAMSHAFT_BYTE_TILES(
+constexpr Tactic kTactics[] = {CAMSHAFT_GEMM_TILES(CAMSHAFT_MATMUL_ROW) CAMSHAFT_BYTE_TILES(
     CAMSHAFT_BYTE_MATMUL_ROW) CAMSHAFT_BYTE_TILES(CAMSHAFT_BF16_MATMUL_ROW)};
 
 }  // namespace
 
-std::span<const PreparedTactic> matmul_tactics() {
+std::span<const Tactic> matmul_tactics() {
   return kTactics;
 }
 

@@ -25,13 +25,15 @@ void merge_batches(MatmulRun& run) {
   run.rows = 1;
 }
 
-void prepare(const KernelArgs& args, MatmulRun& run) {
+MatmulRun describe(const KernelArgs& args) {
+  MatmulRun run;
   set_matmul(args, nullptr, run);
   if (args.inputs.size() > 2 && args.inputs[2].present()) {
     run.finish.has_initial = true;
     run.finish.initial = matrix_source(args.inputs[2], args.outputs[0]);
   }
   merge_batches(run);
+  return run;
 }
 
 double macs_of(const MatmulRun& run) {
@@ -133,34 +135,37 @@ double cost_us(const Problem& problem) {
   return 0.15 + matmul_batch(problem) * (tiles + packing) / problem.threads;
 }
 
-template <int kVecs>
-size_t workspace_bytes(const KernelArgs& args) {
-  MatmulRun run;
-  prepare(args, run);
-  const PanelWork work(run, kVecs, threads_of(args));
-  return static_cast<size_t>(work.worker_floats) * sizeof(float) *
-         static_cast<size_t>(threads_of(args));
-}
+struct PanelKernel {
+  PanelWork work;
+  OuterItems outer;
+  bool alone;
+};
 
-template <int kVecs>
-void run_panels(const KernelArgs& args) {
-  if (args.outputs[0].elements() == 0) return;
-  MatmulRun matmul;
-  prepare(args, matmul);
-  const bool alone = !args.pool || args.pool->threads() == 1 || macs_of(matmul) < kMacsWorthThreads;
-  PanelWork work(matmul, kVecs, threads_of(args));
-  work.scratch = reinterpret_cast<float*>(args.workspace);
-  for (int64_t outer = 0; outer < matmul.outer; ++outer) {
-    if (matmul.outer > 1) move_outer(args, outer, work.run);
+void run_panels(PanelKernel& kernel, const KernelCall& call) {
+  PanelWork& work = kernel.work;
+  work.scratch = reinterpret_cast<float*>(call.workspace);
+  for_outer_items(kernel.outer, call, work.run, [&] {
     const auto body = [&work](int worker, int64_t first, int64_t last) {
       PanelCursor held;
       for (int64_t unit = first; unit < last; ++unit) run_unit(work, worker, unit, held);
     };
-    if (alone)
+    if (kernel.alone)
       body(0, 0, work.units());
     else
-      args.pool->parallel_ranges(work.units(), body);
-  }
+      call.pool->parallel_ranges(work.units(), body);
+  });
+}
+
+template <int kVecs>
+void prepare_panels(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
+  const int threads = threads_of(args);
+  const PanelWork work(describe(args), kVecs, threads);
+  keep_state<run_panels>(kernel,
+                         PanelKernel{work, outer_items(args, work.run, kernel),
+                                     threads == 1 || macs_of(work.run) < kMacsWorthThreads});
+  kernel.workspace_bytes =
+      static_cast<size_t>(work.worker_floats) * sizeof(float) * static_cast<size_t>(threads);
 }
 
 // ---- dot products
@@ -295,31 +300,34 @@ double dot_cost_us(const Problem& problem) {
          matmul_batch(problem) * static_cast<double>(m * n) * per_dot / 4000 / problem.threads;
 }
 
-size_t dot_workspace_bytes(const KernelArgs& args) {
-  MatmulRun run;
-  prepare(args, run);
-  return static_cast<size_t>(DotWork(run).worker_floats * threads_of(args)) * sizeof(float);
-}
+struct DotKernel {
+  DotWork work;
+  OuterItems outer;
+  bool alone;
+};
 
-void run_dot(const KernelArgs& args) {
-  if (args.outputs[0].elements() == 0) return;
-  MatmulRun run;
-  prepare(args, run);
-  DotWork work(run);
-  work.scratch = reinterpret_cast<float*>(args.workspace);
-  const bool alone =
-      !args.pool || args.pool->threads() == 1 || macs_of(run) < kMacsWorthThreads / 4;
-  for (int64_t outer = 0; outer < run.outer; ++outer) {
-    if (run.outer > 1) move_outer(args, outer, work.run);
+void run_dot(DotKernel& kernel, const KernelCall& call) {
+  DotWork& work = kernel.work;
+  work.scratch = reinterpret_cast<float*>(call.workspace);
+  for_outer_items(kernel.outer, call, work.run, [&] {
     const auto body = [&work](int worker, int64_t first, int64_t last) {
       work.run_blocks(worker, first, last);
     };
-    const int64_t units = work.blocks() * run.images * run.rows;
-    if (alone)
+    const int64_t units = work.blocks() * work.run.images * work.run.rows;
+    if (kernel.alone)
       body(0, 0, units);
     else
-      args.pool->parallel_ranges(units, body);
-  }
+      call.pool->parallel_ranges(units, body);
+  });
+}
+
+void prepare_dot(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
+  const int threads = threads_of(args);
+  const DotWork work(describe(args));
+  keep_state<run_dot>(kernel, DotKernel{work, outer_items(args, work.run, kernel),
+                                        threads == 1 || macs_of(work.run) < kMacsWorthThreads / 4});
+  kernel.workspace_bytes = static_cast<size_t>(work.worker_floats * threads) * sizeof(float);
 }
 
 // ---- the table
@@ -336,25 +344,24 @@ constexpr Tactic row(const char* name) {
           .packed_inputs = no_packed_inputs,
           .packed_bytes = no_packed_bytes,
           .pack = pack_nothing,
-          .workspace_bytes = workspace_bytes<kVecs>,
-          .run = run_panels<kVecs>};
+          .prepare = prepare_panels<kVecs>};
 }
+
+constexpr Tactic kDotRow = {.name = "matmul_dot_f32",
+                            .kind = ir::LayerKind::kMatrixMultiply,
+                            .isa = kIsa,
+                            .formats = FormatRule::kLinear,
+                            .version = 2,
+                            .refusal = refuse_dot,
+                            .cost_us = dot_cost_us,
+                            .packed_inputs = no_packed_inputs,
+                            .packed_bytes = no_packed_bytes,
+                            .pack = pack_nothing,
+                            .prepare = prepare_dot};
 
 #define CAMSHAFT_MATMUL_ROW(vecs, tile) row<vecs>("matmul_f32_" tile),
 
-constexpr Tactic kTactics[] = {
-    CAMSHAFT_GEMM_TILES(CAMSHAFT_MATMUL_ROW){.name = "matmul_dot_f32",
-                                             .kind = ir::LayerKind::kMatrixMultiply,
-                                             .isa = kIsa,
-                                             .formats = FormatRule::kLinear,
-                                             .version = 2,
-                                             .refusal = refuse_dot,
-                                             .cost_us = dot_cost_us,
-                                             .packed_inputs = no_packed_inputs,
-                                             .packed_bytes = no_packed_bytes,
-                                             .pack = pack_nothing,
-                                             .workspace_bytes = dot_workspace_bytes,
-                                             .run = run_dot}};
+constexpr Tactic kTactics[] = {CAMSHAFT_GEMM_TILES(CAMSHAFT_MATMUL_ROW) kDotRow};
 
 }  // namespace
 

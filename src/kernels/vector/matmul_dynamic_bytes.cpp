@@ -209,32 +209,38 @@ void pack(const Problem& problem, std::byte* packed) {
   pack_epilogue(problem, attrs_of(problem).epilogue, kFirstMatmulOperand, one_panel(), packed);
 }
 
-template <int kVecs>
-size_t workspace_bytes(const KernelArgs& args) {
-  const Work work(args, kVecs, threads_of(args));
-  return static_cast<size_t>(work.worker_bytes) * static_cast<size_t>(threads_of(args));
-}
+struct Kernel {
+  Work work;
+  OuterItems outer;
+  bool alone;
+};
 
-template <int kVecs>
-void run(const KernelArgs& args) {
-  if (args.outputs[0].elements() == 0) return;
-  Work work(args, kVecs, threads_of(args));
-  work.scratch = args.workspace;
-  const MatmulRun& run = work.run;
-  const double macs =
-      static_cast<double>(work.items() * run.m) * static_cast<double>(run.n * run.k);
-  const bool alone = threads_of(args) == 1 || macs < 4 * kMacsWorthThreads;
-  for (int64_t outer = 0; outer < run.outer; ++outer) {
-    if (run.outer > 1) move_outer(args, outer, work.run);
+void run(Kernel& kernel, const KernelCall& call) {
+  Work& work = kernel.work;
+  work.scratch = call.workspace;
+  work.run.finish.packed = call.packed;
+  for_outer_items(kernel.outer, call, work.run, [&] {
     const auto body = [&work](int worker, int64_t first, int64_t last) {
       Worker one(work, worker);
       for (int64_t unit = first; unit < last; ++unit) one.run(unit);
     };
-    if (alone)
+    if (kernel.alone)
       body(0, 0, work.units());
     else
-      args.pool->parallel_ranges(work.units(), body);
-  }
+      call.pool->parallel_ranges(work.units(), body);
+  });
+}
+
+template <int kVecs>
+void prepare(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
+  const int threads = threads_of(args);
+  const Work work(args, kVecs, threads);
+  const double macs =
+      static_cast<double>(work.items() * work.run.m) * static_cast<double>(work.run.n * work.run.k);
+  keep_state<run>(kernel, Kernel{work, outer_items(args, work.run, kernel),
+                                 threads == 1 || macs < 4 * kMacsWorthThreads});
+  kernel.workspace_bytes = static_cast<size_t>(work.worker_bytes) * static_cast<size_t>(threads);
 }
 
 template <int kVecs>
@@ -249,8 +255,7 @@ constexpr Tactic row(const char* name) {
           .packed_inputs = packed_inputs,
           .packed_bytes = packed_bytes,
           .pack = pack,
-          .workspace_bytes = workspace_bytes<kVecs>,
-          .run = run<kVecs>};
+          .prepare = prepare<kVecs>};
 }
 
 #define CAMSHAFT_BYTE_MATMUL_ROW(vecs, tile) row<vecs>("matmul_u8_" tile),

@@ -175,24 +175,22 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
 }
 
 template <int kPlanes>
-constexpr PreparedTactic row(const char* name) {
-  return {{.name = name,
-           .kind = ir::LayerKind::kGeneric,
-           .isa = kIsa,
-           .formats = FormatRule::kLinear,
-           .version = 1,
-           .refusal = refusal<kPlanes>,
-           .cost_us = cost_us<kPlanes>,
-           .packed_inputs = packed_low_bits,
-           .packed_bytes = packed_low_bits_bytes,
-           .pack = pack_low_bits,
-           .workspace_bytes = nullptr,
-           .run = nullptr,
-           .arithmetic = arithmetic<kPlanes>},
-          prepare<kPlanes>};
+constexpr Tactic row(const char* name) {
+  return {.name = name,
+          .kind = ir::LayerKind::kGeneric,
+          .isa = kIsa,
+          .formats = FormatRule::kLinear,
+          .version = 1,
+          .refusal = refusal<kPlanes>,
+          .cost_us = cost_us<kPlanes>,
+          .packed_inputs = packed_low_bits,
+          .packed_bytes = packed_low_bits_bytes,
+          .pack = pack_low_bits,
+          .prepare = prepare<kPlanes>,
+          .arithmetic = arithmetic<kPlanes>};
 }
 
-constexpr PreparedTactic kTactics[] = {row<1>("matmul_nbits_i8"), row<3>("matmul_nbits_i24")};
+constexpr Tactic kTactics[] = {row<1>("matmul_nbits_i8"), row<3>("matmul_nbits_i24")};
 
 }  // namespace
 
@@ -200,7 +198,7 @@ void prepare_integer_rows(const KernelArgs& args, PreparedKernel& kernel) {
   prepare<3>(args, kernel);
 }
 
-std::span<const PreparedTactic> matmul_nbits_tactics() {
+std::span<const Tactic> matmul_nbits_tactics() {
   return kTactics;
 }
 

@@ -228,24 +228,22 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   keep_state<run_rows>(kernel, run);
 }
 
-constexpr PreparedTactic kTactics[] = {{{.name = "matmul_nbits_f32",
-                                         .kind = ir::LayerKind::kGeneric,
-                                         .isa = kIsa,
-                                         .formats = FormatRule::kLinear,
-                                         .version = 1,
-                                         .refusal = refuse_low_bits,
-                                         .cost_us = cost_us,
-                                         .packed_inputs = packed_low_bits,
-                                         .packed_bytes = packed_low_bits_bytes,
-                                         .pack = pack_low_bits,
-                                         .workspace_bytes = nullptr,
-                                         .run = nullptr,
-                                         .arithmetic = arithmetic},
-                                        prepare}};
+constexpr Tactic kTactics[] = {{.name = "matmul_nbits_f32",
+                                .kind = ir::LayerKind::kGeneric,
+                                .isa = kIsa,
+                                .formats = FormatRule::kLinear,
+                                .version = 1,
+                                .refusal = refuse_low_bits,
+                                .cost_us = cost_us,
+                                .packed_inputs = packed_low_bits,
+                                .packed_bytes = packed_low_bits_bytes,
+                                .pack = pack_low_bits,
+                                .prepare = prepare,
+                                .arithmetic = arithmetic}};
 
 }  // namespace
 
-std::span<const PreparedTactic> matmul_nbits_float_tactics() {
+std::span<const Tactic> matmul_nbits_float_tactics() {
   return kTactics;
 }
 

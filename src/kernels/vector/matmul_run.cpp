@@ -134,6 +134,18 @@ void move_outer(const KernelArgs& args, int64_t outer, MatmulRun& run) {
   }
 }
 
+void set_addresses(const KernelCall& call, MatmulRun& run) {
+  run.a.data = call.input<const std::byte>(0);
+  run.b.data = call.input<const std::byte>(1);
+  set_addresses(call, kFirstMatmulOperand, run.finish);
+}
+
+OuterItems outer_items(const KernelArgs& args, const MatmulRun& run, PreparedKernel& kernel) {
+  OuterItems items{run.outer};
+  if (run.outer > 1) items.views = keep_views(args, kernel);
+  return items;
+}
+
 namespace {
 
 const char* refuse_types(const Problem& problem, Numeric numeric) {

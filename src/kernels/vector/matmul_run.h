@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/vector/conv_gemm.h"
+#include "kernels/vector/prepare.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
@@ -41,6 +42,27 @@ void set_matmul(const KernelArgs& args, const std::byte* packed, MatmulRun& run)
 void set_conv(const KernelArgs& args, const MatmulRun& matmul, ConvRun& run);
 // Moves data pointers to batch item `outer` of the dimensions before the last two batch dimensions.
 void move_outer(const KernelArgs& args, int64_t outer, MatmulRun& run);
+// The addresses of a call, in place of those set_matmul() saw; those of `packed` are kept.
+void set_addresses(const KernelCall& call, MatmulRun& run);
+
+// The items of the outer loop: of more than one, the views tell where each of them is.
+struct OuterItems {
+  int64_t count = 1;
+  KeptViews views{};
+};
+OuterItems outer_items(const KernelArgs& args, const MatmulRun& run, PreparedKernel& kernel);
+
+// Calls body() for each of them, the pointers of `run` being set.
+template <class Body>
+void for_outer_items(OuterItems& items, const KernelCall& call, MatmulRun& run, const Body& body) {
+  set_addresses(call, run);
+  if (items.count == 1) return body();
+  const KernelArgs& args = items.views.at(call);
+  for (int64_t outer = 0; outer < items.count; ++outer) {
+    move_outer(args, outer, run);
+    body();
+  }
+}
 
 // What every tactic refuses: types, ranks, operands.
 std::string refuse_matmul(const Problem& problem, Numeric numeric);

@@ -2,8 +2,9 @@
 // Layer, RMS, instance and group normalization. Sums of squares are of what is left after the mean,
 // so that a large mean costs no accuracy. Linear tensors: line by line, three passes in cache.
 // Channel last: sums of columns.
+#include "kernels/vector/compiled_code.h"
 #include "kernels/vector/nest.h"
-#include "kernels/vector/program_tile.h"
+#include "kernels/vector/prepare.h"
 #include "kernels/vector/reduction.h"
 #include "kernels/vector/tactic_util.h"
 
@@ -19,9 +20,8 @@ const ir::NormalizationAttrs& attrs_of(const ir::Layer& layer) {
   return *std::get_if<ir::NormalizationAttrs>(&layer.attrs);
 }
 
-const float* data_of(const KernelArgs& args, size_t k) {
-  return k < args.inputs.size() && args.inputs[k].present() ? args.inputs[k].as<const float>()
-                                                            : nullptr;
+bool has_input(const KernelArgs& args, size_t k) {
+  return k < args.inputs.size() && args.inputs[k].present();
 }
 
 float inverse_deviation(float squares, int64_t count, float epsilon) {
@@ -80,63 +80,122 @@ void scale_line(const float* x, int64_t count, float a, float b, float* y) {
   store(y + k, fma(load(x + k, mask), va, vb), mask);
 }
 
-void run_epilogue(const KernelArgs& args) {
+// A program over the output and its operands after all is normalized.
+struct NormEpilogue {
+  CompiledCode code;
+  Nest nest;  // the output twice, then the operands
+  double predicted_us = 0;
+  bool present = false;
+};
+
+NormEpilogue make_epilogue(const KernelArgs& args) {
+  NormEpilogue e;
   const ir::Program& program = attrs_of(*args.layer).epilogue;
-  if (program.empty()) return;
+  if (program.empty()) return e;
   const TensorView& y = args.outputs[0];
-  Nest nest = make_nest(y);
-  add_tensor(nest, y);
-  for (size_t k = kFirstOperand; k < args.inputs.size(); ++k) add_tensor(nest, args.inputs[k]);
-  collapse(nest);
-  const double us = static_cast<double>(count_of(y)) / 16000 *
-                    code_ns_per_16(program.code.data(), static_cast<int>(program.code.size()));
-  for_tiles(nest, args.pool, us, [&](const int64_t* offsets, int64_t rows, int64_t cols) {
-    TileOperand operands[1 + kMaxOperands] = {
-        {y.as<float>() + offsets[1], nest.row_stride(1), nest.col_stride(1)}};
-    for (int t = 2; t < nest.tensors; ++t)
-      operands[t - 1] = {
-          args.inputs[kFirstOperand + static_cast<size_t>(t) - 2].as<const float>() + offsets[t],
-          nest.row_stride(t), nest.col_stride(t)};
-    run_program(program, operands, y.as<float>() + offsets[0], nest.row_stride(0), rows, cols);
-  });
+  e.present = true;
+  e.nest = make_nest(y);
+  add_tensor(e.nest, y);
+  for (size_t k = kFirstOperand; k < args.inputs.size(); ++k) add_tensor(e.nest, args.inputs[k]);
+  collapse(e.nest);
+  const int length = static_cast<int>(program.code.size());
+  e.predicted_us =
+      static_cast<double>(count_of(y)) / 16000 * code_ns_per_16(program.code.data(), length);
+  TileOperand operands[kMaxNestTensors] = {};
+  for (int t = 1; t < e.nest.tensors; ++t) operands[t - 1] = {nullptr, 0, e.nest.col_stride(t)};
+  compile_code(program.code.data(), length, program.num_inputs, operands, DataType::kFloat, e.code);
+  return e;
 }
 
-double predicted_us(const KernelArgs& args) {
+void run_epilogue(const NormEpilogue& e, const KernelCall& call) {
+  if (!e.present) return;
+  const Nest& nest = e.nest;
+  float* y = call.output<float>(0);
+  for_tiles(
+      nest, call.pool, e.predicted_us, [&](const int64_t* offsets, int64_t rows, int64_t cols) {
+        TileOperand operands[1 + kMaxOperands] = {
+            {y + offsets[1], nest.row_stride(1), nest.col_stride(1)}};
+        for (int t = 2; t < nest.tensors; ++t)
+          operands[t - 1] = {
+              call.input<const float>(kFirstOperand + static_cast<size_t>(t) - 2) + offsets[t],
+              nest.row_stride(t), nest.col_stride(t)};
+        run_code(e.code, operands, {y + offsets[0], nest.row_stride(0)}, rows, cols);
+      });
+}
+
+double predicted_us_of(const KernelArgs& args) {
   return static_cast<double>(count_of(args.outputs[0])) / kLanes / 800;
 }
+
+// Scale and bias, inputs 1 and 2: null where absent.
+struct Affine {
+  bool has_scale, has_bias;
+
+  explicit Affine(const KernelArgs& args)
+      : has_scale(has_input(args, 1)), has_bias(has_input(args, 2)) {}
+  const float* scale(const KernelCall& call) const {
+    return has_scale ? call.input<const float>(1) : nullptr;
+  }
+  const float* bias(const KernelCall& call) const {
+    return has_bias ? call.input<const float>(2) : nullptr;
+  }
+};
 
 // --- lines: layer and RMS
 // ------------------------------------------------------------------------------------------------------
 
-void run_lines(const KernelArgs& args) {
+struct LineNorm {
+  Affine affine;
+  Nest kept;  // the output, the input
+  int64_t size;
+  bool centers;
+  float epsilon;
+  double predicted_us;
+  NormEpilogue epilogue;
+};
+
+void run_lines(LineNorm& n, const KernelCall& call) {
+  const Nest& kept = n.kept;
+  const float *scale = n.affine.scale(call), *bias = n.affine.bias(call);
+  const auto line = [&n, scale, bias](const float* from, float* to) {
+    const float mean =
+        n.centers ? reduce_line<AddStep>(from, n.size) / static_cast<float>(n.size) : 0;
+    normalize_line(from, n.size, mean,
+                   inverse_deviation(sum_squares(from, n.size, mean), n.size, n.epsilon), scale,
+                   bias, to);
+  };
+  const float* x = call.input<const float>(0);
+  float* y = call.output<float>(0);
+  for_tiles(kept, call.pool, n.predicted_us,
+            [&](const int64_t* offsets, int64_t rows, int64_t cols) {
+              for (int64_t row = 0; row < rows; ++row)
+                for (int64_t col = 0; col < cols; ++col)
+                  line(x + offsets[1] + row * kept.row_stride(1) + col * kept.col_stride(1),
+                       y + offsets[0] + row * kept.row_stride(0) + col * kept.col_stride(0));
+            });
+  run_epilogue(n.epilogue, call);
+}
+
+void prepare_lines(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
   const TensorView &x = args.inputs[0], &y = args.outputs[0];
   const ir::NormalizationAttrs& attrs = attrs_of(*args.layer);
-  if (count_of(y) == 0) return;
-  int64_t size = 1;
-  for (int64_t d = attrs.axis; d < x.rank; ++d) size *= x.extents[d];
   TensorView kept_x = x, kept_y = y;
-  for (int64_t d = attrs.axis; d < x.rank; ++d) kept_x.extents[d] = kept_y.extents[d] = 1;
-  Nest kept = make_nest(kept_y);
-  add_tensor(kept, kept_x);
-  collapse(kept);
-  const float *scale = data_of(args, 1), *bias = data_of(args, 2);
-  const bool centers = attrs.kind == NormKind::kLayer;
-  for_tiles(
-      kept, args.pool, predicted_us(args), [&](const int64_t* offsets, int64_t rows, int64_t cols) {
-        for (int64_t row = 0; row < rows; ++row)
-          for (int64_t col = 0; col < cols; ++col) {
-            const float* from = x.as<const float>() + offsets[1] + row * kept.row_stride(1) +
-                                col * kept.col_stride(1);
-            float* to =
-                y.as<float>() + offsets[0] + row * kept.row_stride(0) + col * kept.col_stride(0);
-            const float mean =
-                centers ? reduce_line<AddStep>(from, size) / static_cast<float>(size) : 0;
-            normalize_line(from, size, mean,
-                           inverse_deviation(sum_squares(from, size, mean), size, attrs.epsilon),
-                           scale, bias, to);
-          }
-      });
-  run_epilogue(args);
+  int64_t size = 1;
+  for (int64_t d = attrs.axis; d < x.rank; ++d) {
+    size *= x.extents[d];
+    kept_x.extents[d] = kept_y.extents[d] = 1;
+  }
+  LineNorm norm{Affine(args),
+                make_nest(kept_y),
+                size,
+                attrs.kind == NormKind::kLayer,
+                attrs.epsilon,
+                predicted_us_of(args),
+                make_epilogue(args)};
+  add_tensor(norm.kept, kept_x);
+  collapse(norm.kept);
+  keep_state<run_lines>(kernel, norm);
 }
 
 // --- instance and group, linear
@@ -150,62 +209,86 @@ float element(const float* vector, int64_t given, int64_t channel, int64_t chann
 
 struct Channels {
   int64_t batch, channels, groups, map;
-  const float *scale, *bias;
+  const float *scale = nullptr, *bias = nullptr;  // of the call
   int64_t scales = 1, biases = 1;
   int64_t per_group() const { return channels / groups; }
   // Groups that are lines of at least a vector, with factors per channel or none.
-  bool has_lines() const {
-    return map == 1 && per_group() >= kLanes && (scale == nullptr || scales == channels) &&
-           (bias == nullptr || biases == channels);
+  bool has_lines(const Affine& affine) const {
+    return map == 1 && per_group() >= kLanes && (!affine.has_scale || scales == channels) &&
+           (!affine.has_bias || biases == channels);
   }
 };
 
 Channels channels_of(const KernelArgs& args) {
   const TensorView& x = args.inputs[0];
   const ir::NormalizationAttrs& attrs = attrs_of(*args.layer);
-  Channels c{x.extents[0],
-             x.extents[1],
-             attrs.kind == NormKind::kGroup ? attrs.groups : x.extents[1],
-             1,
-             data_of(args, 1),
-             data_of(args, 2)};
+  Channels c{x.extents[0], x.extents[1],
+             attrs.kind == NormKind::kGroup ? attrs.groups : x.extents[1], 1};
   for (int d = 2; d < x.rank; ++d) c.map *= x.extents[d];
-  if (c.scale != nullptr) c.scales = count_of(args.inputs[1]);
-  if (c.bias != nullptr) c.biases = count_of(args.inputs[2]);
+  if (has_input(args, 1)) c.scales = count_of(args.inputs[1]);
+  if (has_input(args, 2)) c.biases = count_of(args.inputs[2]);
   return c;
 }
 
+struct MapNorm {
+  Affine affine;
+  Channels channels;
+  int64_t x_image, x_channel, x_pixel, y_image, y_channel, y_pixel;
+  float epsilon;
+  double predicted_us;
+  CompiledCode scale_and_shift;  // of channel last
+  NormEpilogue epilogue;
+  const float* x = nullptr;  // of the call
+  float* y = nullptr;
+
+  explicit MapNorm(const KernelArgs& args)
+      : affine(args), channels(channels_of(args)), epilogue(make_epilogue(args)) {
+    const TensorView &from = args.inputs[0], &to = args.outputs[0];
+    x_image = from.strides[0], y_image = to.strides[0];
+    x_channel = from.strides[1], y_channel = to.strides[1];
+    x_pixel = from.strides[from.rank - 1], y_pixel = to.strides[to.rank - 1];
+    epsilon = attrs_of(*args.layer).epsilon;
+    predicted_us = predicted_us_of(args);
+  }
+  void set_addresses(const KernelCall& call) {
+    channels.scale = affine.scale(call);
+    channels.bias = affine.bias(call);
+    x = call.input<const float>(0);
+    y = call.output<float>(0);
+  }
+};
+
 // Single pixels: every group is a line, in either format.
-void normalize_groups(const KernelArgs& args, const Channels& c) {
-  const TensorView &x = args.inputs[0], &y = args.outputs[0];
-  const float epsilon = attrs_of(*args.layer).epsilon;
+void run_groups(MapNorm& norm, const KernelCall& call) {
+  norm.set_addresses(call);
+  const Channels& c = norm.channels;
   const int64_t size = c.per_group();
-  split(args.pool, c.batch * c.groups, predicted_us(args), [&](int, int64_t first, int64_t last) {
+  split(call.pool, c.batch * c.groups, norm.predicted_us, [&](int, int64_t first, int64_t last) {
     for (int64_t unit = first; unit < last; ++unit) {
       const int64_t n = unit / c.groups, channel = unit % c.groups * size;
-      const float* from = x.as<const float>() + n * x.strides[0] + channel;
+      const float* from = norm.x + n * norm.x_image + channel;
       const float mean = reduce_line<AddStep>(from, size) / static_cast<float>(size);
-      normalize_line(from, size, mean,
-                     inverse_deviation(sum_squares(from, size, mean), size, epsilon),
-                     c.scale != nullptr ? c.scale + channel : nullptr,
-                     c.bias != nullptr ? c.bias + channel : nullptr,
-                     y.as<float>() + n * y.strides[0] + channel);
+      normalize_line(
+          from, size, mean, inverse_deviation(sum_squares(from, size, mean), size, norm.epsilon),
+          c.scale != nullptr ? c.scale + channel : nullptr,
+          c.bias != nullptr ? c.bias + channel : nullptr, norm.y + n * norm.y_image + channel);
     }
   });
+  run_epilogue(norm.epilogue, call);
 }
 
-void normalize_maps(const KernelArgs& args, const Channels& c) {
-  const TensorView &x = args.inputs[0], &y = args.outputs[0];
-  const float epsilon = attrs_of(*args.layer).epsilon;
+void run_maps(MapNorm& norm, const KernelCall& call) {
+  norm.set_addresses(call);
+  const Channels& c = norm.channels;
   const int64_t per_group = c.per_group();
-  split(args.pool, c.batch * c.groups, predicted_us(args), [&](int, int64_t first, int64_t last) {
+  split(call.pool, c.batch * c.groups, norm.predicted_us, [&](int, int64_t first, int64_t last) {
     for (int64_t unit = first; unit < last; ++unit) {
       const int64_t n = unit / c.groups, channel = unit % c.groups * per_group,
                     size = per_group * c.map;
-      const float* from = x.as<const float>() + n * x.strides[0] + channel * x.strides[1];
-      float* to = y.as<float>() + n * y.strides[0] + channel * y.strides[1];
+      const float* from = norm.x + n * norm.x_image + channel * norm.x_channel;
+      float* to = norm.y + n * norm.y_image + channel * norm.y_channel;
       const float mean = reduce_line<AddStep>(from, size) / static_cast<float>(size);
-      const float inverse = inverse_deviation(sum_squares(from, size, mean), size, epsilon);
+      const float inverse = inverse_deviation(sum_squares(from, size, mean), size, norm.epsilon);
       for (int64_t k = 0; k < per_group; ++k) {
         const float a = inverse * element(c.scale, c.scales, channel + k, c.channels, 1);
         scale_line(from + k * c.map, c.map, a,
@@ -214,13 +297,16 @@ void normalize_maps(const KernelArgs& args, const Channels& c) {
       }
     }
   });
+  run_epilogue(norm.epilogue, call);
 }
 
-void run_maps(const KernelArgs& args) {
-  if (count_of(args.outputs[0]) == 0) return;
-  const Channels c = channels_of(args);
-  c.has_lines() ? normalize_groups(args, c) : normalize_maps(args, c);
-  run_epilogue(args);
+void prepare_maps(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
+  const MapNorm norm(args);
+  if (norm.channels.has_lines(norm.affine))
+    keep_state<run_groups>(kernel, norm);
+  else
+    keep_state<run_maps>(kernel, norm);
 }
 
 // --- instance and group, channel last
@@ -299,17 +385,17 @@ void find_factors(const float* x, int64_t pixel, const Channels& c, float epsilo
   });
 }
 
-void scale_pixels(const float* x, int64_t x_pixel, const float* factor, const float* shift,
-                  float* y, int64_t y_pixel, int64_t pixels, int64_t channels) {
-  const ir::Instruction scale_and_shift{ir::PointOp::kFma, 0, 1, 2};
-  const TileOperand operands[] = {{x, x_pixel, 1}, {factor, 0, 1}, {shift, 0, 1}};
-  run_code(&scale_and_shift, 1, 3, operands, y, y_pixel, pixels, channels);
-}
+const ir::Instruction kScaleAndShift{ir::PointOp::kFma, 0, 1, 2};
 
-// Scale and bias per channel, then two vectors for every thread.
-size_t channel_last_workspace(const KernelArgs& args) {
-  return static_cast<size_t>((2 + 2 * threads_of(args)) * args.inputs[0].extents[1]) *
-         sizeof(float);
+void scale_pixels(const MapNorm& norm, int64_t n, const float* factor, const float* shift,
+                  int64_t first, int64_t last) {
+  const TileOperand operands[] = {
+      {norm.x + n * norm.x_image + first * norm.x_pixel, norm.x_pixel, 1},
+      {factor, 0, 1},
+      {shift, 0, 1}};
+  run_code(norm.scale_and_shift, operands,
+           {norm.y + n * norm.y_image + first * norm.y_pixel, norm.y_pixel}, last - first,
+           norm.channels.channels);
 }
 
 // `given` values as one per channel, in `room` where they are not.
@@ -320,44 +406,51 @@ const float* per_channel(const float* given, int64_t count, int64_t channels, fl
   return room;
 }
 
-void normalize_pixels(const KernelArgs& args, const Channels& c) {
-  const TensorView &x = args.inputs[0], &y = args.outputs[0];
-  const float epsilon = attrs_of(*args.layer).epsilon;
-  float* room = reinterpret_cast<float*>(args.workspace);
+void run_pixels(MapNorm& norm, const KernelCall& call) {
+  norm.set_addresses(call);
+  const Channels& c = norm.channels;
+  float* room = reinterpret_cast<float*>(call.workspace);
   const float* scale = per_channel(c.scale, c.scales, c.channels, 1, room);
   const float* bias = per_channel(c.bias, c.biases, c.channels, 0, room + c.channels);
   room += 2 * c.channels;
-  const int64_t x_pixel = x.strides[x.rank - 1], y_pixel = y.strides[y.rank - 1];
   const auto image = [&](int64_t n, float* vectors) {
-    find_factors(x.as<const float>() + n * x.strides[0], x_pixel, c, epsilon, scale, bias, vectors,
+    find_factors(norm.x + n * norm.x_image, norm.x_pixel, c, norm.epsilon, scale, bias, vectors,
                  vectors + c.channels);
   };
   const auto finish = [&](int64_t n, const float* vectors, int64_t first, int64_t last) {
-    scale_pixels(x.as<const float>() + n * x.strides[0] + first * x_pixel, x_pixel, vectors,
-                 vectors + c.channels, y.as<float>() + n * y.strides[0] + first * y_pixel, y_pixel,
-                 last - first, c.channels);
+    scale_pixels(norm, n, vectors, vectors + c.channels, first, last);
   };
-  if (c.batch >= threads_of(args))
-    return split(args.pool, c.batch, predicted_us(args),
-                 [&](int thread, int64_t first, int64_t last) {
-                   float* vectors = room + thread * 2 * c.channels;
-                   for (int64_t n = first; n < last; ++n) {
-                     image(n, vectors);
-                     finish(n, vectors, 0, c.map);
-                   }
-                 });
-  for (int64_t n = 0; n < c.batch; ++n) {
-    image(n, room);
-    split(args.pool, c.map, predicted_us(args) / static_cast<double>(c.batch),
-          [&](int, int64_t first, int64_t last) { finish(n, room, first, last); });
+  if (c.batch >= threads_of(call)) {
+    split(call.pool, c.batch, norm.predicted_us, [&](int thread, int64_t first, int64_t last) {
+      float* vectors = room + thread * 2 * c.channels;
+      for (int64_t n = first; n < last; ++n) {
+        image(n, vectors);
+        finish(n, vectors, 0, c.map);
+      }
+    });
+  } else {
+    for (int64_t n = 0; n < c.batch; ++n) {
+      image(n, room);
+      split(call.pool, c.map, norm.predicted_us / static_cast<double>(c.batch),
+            [&](int, int64_t first, int64_t last) { finish(n, room, first, last); });
+    }
   }
+  run_epilogue(norm.epilogue, call);
 }
 
-void run_channel_last(const KernelArgs& args) {
-  if (count_of(args.outputs[0]) == 0) return;
-  const Channels c = channels_of(args);
-  c.has_lines() ? normalize_groups(args, c) : normalize_pixels(args, c);
-  run_epilogue(args);
+// Workspace: scale and bias per channel, then two vectors for every thread.
+void prepare_pixels(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
+  MapNorm norm(args);
+  if (norm.channels.has_lines(norm.affine)) {
+    keep_state<run_groups>(kernel, norm);
+    return;
+  }
+  const TileOperand operands[3] = {{nullptr, 0, 1}, {nullptr, 0, 1}, {nullptr, 0, 1}};
+  compile_code(&kScaleAndShift, 1, 3, operands, DataType::kFloat, norm.scale_and_shift);
+  keep_state<run_pixels>(kernel, norm);
+  kernel.workspace_bytes =
+      static_cast<size_t>((2 + 2 * threads_of(args)) * norm.channels.channels) * sizeof(float);
 }
 
 // --- the tactics
@@ -417,16 +510,15 @@ double cost_us(const Problem& p) {
   return traffic_us(p) * 1.5;
 }
 
-#define CAMSHAFT_NORM(name, formats, refusal, workspace, run)                            \
+#define CAMSHAFT_NORM(name, formats, refusal, prepare)                                   \
   {                                                                                      \
     name, ir::LayerKind::kNormalization, kIsa, FormatRule::formats, 1, refusal, cost_us, \
-        no_packed_inputs, no_packed_bytes, pack_nothing, workspace, run                  \
+        CAMSHAFT_NOTHING_PACKED, prepare                                                 \
   }
 constexpr Tactic kTactics[] = {
-    CAMSHAFT_NORM("norm_lines_f32", kLinear, refuse_lines, no_workspace, run_lines),
-    CAMSHAFT_NORM("norm_maps_f32", kLinear, refuse_channels, no_workspace, run_maps),
-    CAMSHAFT_NORM("norm_maps_nhwc_f32", kChannelLast, refuse_channel_last, channel_last_workspace,
-                  run_channel_last),
+    CAMSHAFT_NORM("norm_lines_f32", kLinear, refuse_lines, prepare_lines),
+    CAMSHAFT_NORM("norm_maps_f32", kLinear, refuse_channels, prepare_maps),
+    CAMSHAFT_NORM("norm_maps_nhwc_f32", kChannelLast, refuse_channel_last, prepare_pixels),
 };
 
 }  // namespace

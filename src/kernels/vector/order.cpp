@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "kernels/vector/nest.h"
+#include "kernels/vector/prepare.h"
 #include "kernels/vector/tactic_util.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -143,37 +144,53 @@ TensorView with_axis(const TensorView& y, int axis, int rank) {
   return view;
 }
 
-void run_arg(const KernelArgs& args) {
+struct ArgBest {
+  Nest nest;            // of lines: the output, the input
+  int64_t count, step;  // elements of a line
+  bool one_by_one, largest, last;
+  double predicted_us;
+};
+
+template <class T>
+void run_arg(ArgBest& s, const KernelCall& call) {
+  const Nest& nest = s.nest;
+  const T* x = call.input<const T>(0);
+  int64_t* y = call.output<int64_t>(0);
+  const auto flip = static_cast<KeyOf<T>>(s.largest ? 0 : -1);
+  const auto body = [&](const int64_t* offsets, int64_t rows, int64_t cols) {
+    const int64_t to_step = nest.col_stride(0), from_step = nest.col_stride(1);
+    for (int64_t row = 0; row < rows; ++row) {
+      int64_t* to = y + offsets[0] + row * nest.row_stride(0);
+      const T* from = x + offsets[1] + row * nest.row_stride(1);
+      for (int64_t col = 0; col < cols && s.one_by_one; ++col)
+        to[col * to_step] = best_of_line(from + col * from_step, s.step, s.count, flip, s.last);
+      for (int64_t col = 0; col < cols && !s.one_by_one; col += kBlock)
+        best_of_block(from + col * from_step, s.step, from_step, s.count,
+                      cols - col < kBlock ? cols - col : kBlock, flip, s.last, to + col * to_step,
+                      to_step);
+    }
+  };
+  for_tiles(nest, call.pool, s.predicted_us, body);
+}
+
+void prepare_arg(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
   const TensorView& x = args.inputs[0];
   const auto& attrs = attrs_of(*args.layer);
   const int axis = static_cast<int>(attrs.axis);
-  const TensorView y = with_axis(args.outputs[0], axis, x.rank);
-  if (count_of(y) == 0) return;
-  const int64_t count = x.extents[axis], step = x.strides[axis];
-  Nest nest = make_nest(y);
+  Nest nest = make_nest(with_axis(args.outputs[0], axis, x.rank));
   add_tensor(nest, x);
   nest.extents[axis] = 1;
   collapse(nest);
-  const bool one_by_one = nest.cols() < 8 || step == 1;
-  const double us = static_cast<double>(count_of(x)) * 0.0003;
-  with_value(x.type, [&](auto value) {
-    using T = decltype(value);
-    const auto flip = static_cast<KeyOf<T>>(attrs.largest ? 0 : -1);
-    for_tiles(nest, args.pool, us, [&](const int64_t* offsets, int64_t rows, int64_t cols) {
-      for (int64_t row = 0; row < rows; ++row) {
-        int64_t* to = y.as<int64_t>() + offsets[0] + row * nest.row_stride(0);
-        const T* from = x.as<const T>() + offsets[1] + row * nest.row_stride(1);
-        const int64_t to_step = nest.col_stride(0), from_step = nest.col_stride(1);
-        for (int64_t col = 0; col < cols && one_by_one; ++col)
-          to[col * to_step] =
-              best_of_line(from + col * from_step, step, count, flip, attrs.select_last_index);
-        for (int64_t col = 0; col < cols && !one_by_one; col += kBlock)
-          best_of_block(from + col * from_step, step, from_step, count,
-                        cols - col < kBlock ? cols - col : kBlock, flip, attrs.select_last_index,
-                        to + col * to_step, to_step);
-      }
-    });
-  });
+  const int64_t step = x.strides[axis];
+  const ArgBest state{nest,
+                      x.extents[axis],
+                      step,
+                      nest.cols() < 8 || step == 1,
+                      attrs.largest,
+                      attrs.select_last_index,
+                      static_cast<double>(count_of(x)) * 0.0003};
+  with_value(x.type, [&](auto value) { keep_state<run_arg<decltype(value)>>(kernel, state); });
 }
 
 // --- TopK
@@ -263,63 +280,83 @@ const TensorView& any_output(const KernelArgs& args) {
   return args.outputs[0].present() ? args.outputs[0] : args.outputs[1];
 }
 
-int64_t worker_entries(const KernelArgs& args) {
-  const auto axis = attrs_of(*args.layer).axis;
-  return capacity(any_output(args).extents[axis], args.inputs[0].extents[axis]);
+struct TopK {
+  Nest nest;  // of lines: an output, the input, values, indices
+  int64_t k, count, lines;
+  int64_t x_step, value_step, index_step;  // along a line
+  int64_t entries;                         // of a worker
+  bool has_values, has_indices, largest;
+  double predicted_us;
+};
+
+// `offsets`: of the line in the tensors of the nest.
+template <class T>
+void top_of_line(const TopK& s, const KernelCall& call, const int64_t* offsets,
+                 Entry<KeyOf<T>>* kept) {
+  const auto flip = static_cast<KeyOf<T>>(s.largest ? 0 : -1);
+  const T* line = call.input<const T>(0) + offsets[1];
+  (s.k <= kFew && s.count <= kShortLine ? best_few<T> : best_k<T>)(line, s.x_step, s.count, s.k,
+                                                                   flip, kept);
+  for (int64_t n = 0; n < s.k && s.has_values; ++n)
+    call.output<T>(0)[offsets[2] + n * s.value_step] = line[kept[n].index * s.x_step];
+  for (int64_t n = 0; n < s.k && s.has_indices; ++n)
+    call.output<int64_t>(1)[offsets[3] + n * s.index_step] = kept[n].index;
 }
 
-size_t workspace_bytes(const KernelArgs& args) {
-  return static_cast<size_t>(worker_entries(args) * threads_of(args)) * sizeof(Entry<int64_t>);
+template <class T>
+void run_top_k(TopK& s, const KernelCall& call) {
+  const Nest& nest = s.nest;
+  split(call.pool, s.lines, s.predicted_us, [&](int worker, int64_t first, int64_t last) {
+    auto* kept = reinterpret_cast<Entry<KeyOf<T>>*>(call.workspace) + worker * s.entries;
+    const int64_t cols = nest.cols();
+    for (int64_t n = first; n < last; ++n)
+      for_rows(nest, n / cols, n / cols + 1, [&](const int64_t* offsets, int64_t) {
+        int64_t at[4];
+        for (int t = 0; t < 4; ++t) at[t] = offsets[t] + n % cols * nest.col_stride(t);
+        top_of_line<T>(s, call, at, kept);
+      });
+  });
 }
 
-void run_top_k(const KernelArgs& args) {
+void prepare_top_k(const KernelArgs& args, PreparedKernel& kernel) {
+  kernel.run = run_nothing;
   const TensorView &x = args.inputs[0], &any = any_output(args);
   const auto& attrs = attrs_of(*args.layer);
   const auto axis = attrs.axis;
   const int64_t k = any.extents[axis], count = x.extents[axis];
   if (count_of(any) == 0 || k > count) return;
-  const TensorView absent;
-  const TensorView &values = args.outputs[0],
-                   &indices = args.outputs.size() > 1 ? args.outputs[1] : absent;
+  const bool has_values = args.outputs[0].present(),
+             has_indices = args.outputs.size() > 1 && args.outputs[1].present();
+  const TensorView &values = has_values ? args.outputs[0] : any,
+                   &indices = has_indices ? args.outputs[1] : any;
   Nest nest = make_nest(any);
   add_tensor(nest, x);
-  add_tensor(nest, values.present() ? values : any);
-  add_tensor(nest, indices.present() ? indices : any);
+  add_tensor(nest, values);
+  add_tensor(nest, indices);
   nest.extents[axis] = 1;
   collapse(nest);
-  const int64_t lines = count_of(any) / k, entries = worker_entries(args);
-  const double us = static_cast<double>(count_of(x)) * 0.0008;
-  with_value(x.type, [&](auto value) {
-    using T = decltype(value);
-    using Kept = Entry<KeyOf<T>>;
-    const auto flip = static_cast<KeyOf<T>>(attrs.largest ? 0 : -1);
-    const auto put_line = [&](Kept* kept, int64_t from, int64_t value_at, int64_t index_at) {
-      const T* line = x.as<const T>() + from;
-      (k <= kFew && count <= kShortLine ? best_few<T> : best_k<T>)(line, x.strides[axis], count, k,
-                                                                   flip, kept);
-      for (int64_t n = 0; n < k && values.present(); ++n)
-        values.as<T>()[value_at + n * values.strides[axis]] = line[kept[n].index * x.strides[axis]];
-      for (int64_t n = 0; n < k && indices.present(); ++n)
-        indices.as<int64_t>()[index_at + n * indices.strides[axis]] = kept[n].index;
-    };
-    split(args.pool, lines, us, [&](int worker, int64_t first, int64_t last) {
-      auto* kept = reinterpret_cast<Kept*>(args.workspace) + worker * entries;
-      const int64_t cols = nest.cols();
-      for (int64_t n = first; n < last; ++n)
-        for_rows(nest, n / cols, n / cols + 1, [&](const int64_t* offsets, int64_t) {
-          const int64_t col = n % cols;
-          put_line(kept, offsets[1] + col * nest.col_stride(1),
-                   offsets[2] + col * nest.col_stride(2), offsets[3] + col * nest.col_stride(3));
-        });
-    });
-  });
+  const TopK state{nest,
+                   k,
+                   count,
+                   count_of(any) / k,
+                   x.strides[axis],
+                   values.strides[axis],
+                   indices.strides[axis],
+                   capacity(k, count),
+                   has_values,
+                   has_indices,
+                   attrs.largest,
+                   static_cast<double>(count_of(x)) * 0.0008};
+  with_value(x.type, [&](auto value) { keep_state<run_top_k<decltype(value)>>(kernel, state); });
+  kernel.workspace_bytes =
+      static_cast<size_t>(state.entries * threads_of(args)) * sizeof(Entry<int64_t>);
 }
 
 constexpr Tactic kTactics[] = {
     {"arg_min_max", ir::LayerKind::kArgMinMax, kIsa, FormatRule::kAny, 1, refusal, arg_us,
-     CAMSHAFT_NOTHING_PACKED, run_arg},
+     CAMSHAFT_NOTHING_PACKED, prepare_arg},
     {"top_k", ir::LayerKind::kTopK, kIsa, FormatRule::kAny, 1, refuse_top_k, top_k_us,
-     no_packed_inputs, no_packed_bytes, pack_nothing, workspace_bytes, run_top_k},
+     CAMSHAFT_NOTHING_PACKED, prepare_top_k},
 };
 
 }  // namespace

@@ -201,23 +201,13 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   p.predicted_us = static_cast<double>(count_of(y)) / 16 * ns_of(p.code) / 1000;
 }
 
-#define CAMSHAFT_POINTWISE(tactic, layer) \
-  {                                       \
-    {.name = tactic,                      \
-     .kind = LayerKind::layer,            \
-     .isa = kIsa,                         \
-     .formats = FormatRule::kSame,        \
-     .version = 1,                        \
-     .refusal = refusal,                  \
-     .cost_us = cost_us,                  \
-     .packed_inputs = no_packed_inputs,   \
-     .packed_bytes = no_packed_bytes,     \
-     .pack = pack_nothing,                \
-     .workspace_bytes = nullptr,          \
-     .run = nullptr},                     \
-        prepare                           \
+#define CAMSHAFT_POINTWISE(tactic, layer)                                                    \
+  {                                                                                          \
+    .name = tactic, .kind = LayerKind::layer, .isa = kIsa, .formats = FormatRule::kSame,     \
+    .version = 1, .refusal = refusal, .cost_us = cost_us, .packed_inputs = no_packed_inputs, \
+    .packed_bytes = no_packed_bytes, .pack = pack_nothing, .prepare = prepare                \
   }
-constexpr PreparedTactic kTactics[] = {
+constexpr Tactic kTactics[] = {
     CAMSHAFT_POINTWISE("pointwise_f32", kPointWise),
     CAMSHAFT_POINTWISE("activation_f32", kActivation),
     CAMSHAFT_POINTWISE("unary_f32", kUnary),
@@ -228,7 +218,7 @@ constexpr PreparedTactic kTactics[] = {
 
 }  // namespace
 
-std::span<const PreparedTactic> pointwise_tactics() {
+std::span<const Tactic> pointwise_tactics() {
   return kTactics;
 }
 

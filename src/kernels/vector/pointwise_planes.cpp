@@ -7,6 +7,7 @@
 #include "kernels/packed_records.h"
 #include "kernels/vector/affine_step.h"
 #include "kernels/vector/nest.h"
+#include "kernels/vector/prepare.h"
 #include "kernels/vector/tactic_util.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -193,42 +194,60 @@ TensorView one_channel(const TensorView& view) {
   return plane;
 }
 
-template <int kChannels, Form kForm>
-void run_form(const KernelArgs& args, const PlaneChannels& channels) {
-  const TensorView &x = args.inputs[static_cast<size_t>(channels.image)], &y = args.outputs[0];
+template <int kChannels>
+struct Planes {
   Factors factors[kChannels];
-  for (int c = 0; c < kChannels; ++c) factors[c] = splat(channels.affine[c]);
-  Nest nest = make_nest(one_channel(x));
-  add_tensor(nest, one_channel(y));
-  collapse(nest);
-  const double us = static_cast<double>(count_of(y)) / kLanes / 1500;
-  for_tiles(nest, args.pool, us, [&](const int64_t* offsets, int64_t rows, int64_t cols) {
-    for (int64_t row = 0; row < rows; ++row)
-      quantize_run<kChannels, kForm>(
-          factors, x.as<const float>() + offsets[0] + row * nest.row_stride(0), x.strides[1],
-          y.as<uint8_t>() + offsets[1] + row * nest.row_stride(1), nest.col_stride(1), cols);
-  });
+  size_t image;   // the input that is one
+  int64_t plane;  // between its channels
+  Nest nest;      // of pixels: the image, the output
+  double predicted_us;
+};
+
+template <int kChannels, Form kForm>
+void run(Planes<kChannels>& p, const KernelCall& call) {
+  const Nest& nest = p.nest;
+  const float* x = call.input<const float>(p.image);
+  uint8_t* y = call.output<uint8_t>(0);
+  for_tiles(nest, call.pool, p.predicted_us,
+            [&](const int64_t* offsets, int64_t rows, int64_t cols) {
+              for (int64_t row = 0; row < rows; ++row)
+                quantize_run<kChannels, kForm>(p.factors, x + offsets[0] + row * nest.row_stride(0),
+                                               p.plane, y + offsets[1] + row * nest.row_stride(1),
+                                               nest.col_stride(1), cols);
+            });
 }
 
 template <int kChannels>
-void run_channels(const KernelArgs& args, const PlaneChannels& channels) {
-  channels.affine[0].divisor != 0 ? run_form<kChannels, Form::kDivide>(args, channels)
-                                  : run_form<kChannels, Form::kOne>(args, channels);
+void prepare_channels(const KernelArgs& args, const PlaneChannels& channels,
+                      PreparedKernel& kernel) {
+  const TensorView &x = args.inputs[static_cast<size_t>(channels.image)], &y = args.outputs[0];
+  Planes<kChannels> p;
+  for (int c = 0; c < kChannels; ++c) p.factors[c] = splat(channels.affine[c]);
+  p.image = static_cast<size_t>(channels.image);
+  p.plane = x.strides[1];
+  p.nest = make_nest(one_channel(x));
+  add_tensor(p.nest, one_channel(y));
+  collapse(p.nest);
+  p.predicted_us = static_cast<double>(count_of(y)) / kLanes / 1500;
+  if (channels.affine[0].divisor != 0)
+    keep_state<run<kChannels, Form::kDivide>>(kernel, p);
+  else
+    keep_state<run<kChannels, Form::kOne>>(kernel, p);
 }
 
-void run(const KernelArgs& args) {
-  if (count_of(args.outputs[0]) == 0) return;
+void prepare(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
   PlaneChannels channels;
   read_record(args.packed, channels);
   const int64_t count = args.outputs[0].extents[1];
-  if (count == 2) return run_channels<2>(args, channels);
-  if (count == 3) return run_channels<3>(args, channels);
-  run_channels<4>(args, channels);
+  (count == 2   ? prepare_channels<2>
+   : count == 3 ? prepare_channels<3>
+                : prepare_channels<4>)(args, channels, kernel);
 }
 
 constexpr Tactic kTactics[] = {
     {"pointwise_planes_u8", ir::LayerKind::kPointWise, kIsa, FormatRule::kLinearToChannelLast, 2,
-     refusal, traffic_us, no_packed_inputs, packed_bytes, pack, no_workspace, run},
+     refusal, traffic_us, no_packed_inputs, packed_bytes, pack, prepare},
 };
 
 }  // namespace

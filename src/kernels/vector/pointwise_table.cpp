@@ -294,20 +294,18 @@ CAMSHAFT_INLINE void copy_codes(const uint8_t* from, uint8_t* to, int64_t count)
   __builtin_memcpy(to + count - kPiece, from + count - kPiece, kPiece);
 }
 
-constexpr PreparedTactic kTactics[] = {
-    {{.name = "pointwise_table_i8",
-      .kind = ir::LayerKind::kPointWise,
-      .isa = kIsa,
-      .formats = FormatRule::kSame,
-      .version = 1,
-      .refusal = refusal,
-      .cost_us = cost_us,
-      .packed_inputs = no_packed_inputs,
-      .packed_bytes = packed_bytes,
-      .pack = pack,
-      .workspace_bytes = nullptr,
-      .run = nullptr},
-     prepare},
+constexpr Tactic kTactics[] = {
+    {.name = "pointwise_table_i8",
+     .kind = ir::LayerKind::kPointWise,
+     .isa = kIsa,
+     .formats = FormatRule::kSame,
+     .version = 1,
+     .refusal = refusal,
+     .cost_us = cost_us,
+     .packed_inputs = no_packed_inputs,
+     .packed_bytes = packed_bytes,
+     .pack = pack,
+     .prepare = prepare},
 };
 
 }  // namespace
@@ -332,7 +330,7 @@ void look_up_codes(const uint8_t* table, uint8_t* codes, int64_t rows, int64_t c
   }
 }
 
-std::span<const PreparedTactic> pointwise_table_tactics() {
+std::span<const Tactic> pointwise_table_tactics() {
   return kTactics;
 }
 

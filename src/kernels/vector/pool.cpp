@@ -231,17 +231,8 @@ void prepare_linear(const KernelArgs& args, PreparedKernel& kernel) {
 // --- global
 // --------------------------------------------------------------------------------------------------------------------
 
-// The views, for a reduction.
-struct GlobalPool {
-  TensorView x, y;
-  uint32_t axes;
-  ir::ReduceOp op;
-};
-
-void run_global(GlobalPool& pool, const KernelCall& call) {
-  pool.x.data = call.inputs[0];
-  pool.y.data = call.outputs[0];
-  reduce_view(pool.x, pool.y, pool.axes, pool.op, call.pool);
+void run_global(Reduction& pool, const KernelCall& call) {
+  run_reduction(pool, call.input<const float>(0), call.output<float>(0), call.pool);
 }
 
 void prepare_global(const KernelArgs& args, PreparedKernel& kernel) {
@@ -250,8 +241,8 @@ void prepare_global(const KernelArgs& args, PreparedKernel& kernel) {
   uint32_t spatial = 0;
   for (int d = 2; d < x.rank; ++d) spatial |= 1u << d;
   const bool is_max = attrs_of(*args.layer).type == PoolingType::kMax;
-  keep_state<run_global>(kernel, GlobalPool{x, args.outputs[0], spatial,
-                                            is_max ? ir::ReduceOp::kMax : ir::ReduceOp::kMean});
+  keep_state<run_global>(kernel, plan_reduction(x, args.outputs[0], spatial,
+                                                is_max ? ir::ReduceOp::kMax : ir::ReduceOp::kMean));
 }
 
 // --- the tactics
@@ -315,23 +306,13 @@ double linear_cost(const Problem& p) {
   return 2 * window_cost(p, true);
 }
 
-#define CAMSHAFT_POOL(tactic, rule, refuses, cost, prepares) \
-  {                                                          \
-    {.name = tactic,                                         \
-     .kind = ir::LayerKind::kPooling,                        \
-     .isa = kIsa,                                            \
-     .formats = FormatRule::rule,                            \
-     .version = 1,                                           \
-     .refusal = refuses,                                     \
-     .cost_us = cost,                                        \
-     .packed_inputs = no_packed_inputs,                      \
-     .packed_bytes = no_packed_bytes,                        \
-     .pack = pack_nothing,                                   \
-     .workspace_bytes = nullptr,                             \
-     .run = nullptr},                                        \
-        prepares                                             \
+#define CAMSHAFT_POOL(tactic, rule, refuses, cost, prepares)                                   \
+  {                                                                                            \
+    .name = tactic, .kind = ir::LayerKind::kPooling, .isa = kIsa, .formats = FormatRule::rule, \
+    .version = 1, .refusal = refuses, .cost_us = cost, .packed_inputs = no_packed_inputs,      \
+    .packed_bytes = no_packed_bytes, .pack = pack_nothing, .prepare = prepares                 \
   }
-constexpr PreparedTactic kTactics[] = {
+constexpr Tactic kTactics[] = {
     CAMSHAFT_POOL("pool_max_nhwc_f32", kChannelLast, window_refusal<PoolingType::kMax>, direct_cost,
                   prepare_channel_last<MaxStep>),
     CAMSHAFT_POOL("pool_max_separable_nhwc_f32", kChannelLast, separable_refusal<PoolingType::kMax>,
@@ -350,7 +331,7 @@ constexpr PreparedTactic kTactics[] = {
 
 }  // namespace
 
-std::span<const PreparedTactic> pool_tactics() {
+std::span<const Tactic> pool_tactics() {
   return kTactics;
 }
 

@@ -105,30 +105,28 @@ double cost_us(const Problem& p) {
 }
 
 template <PoolingType kType, class Step>
-constexpr PreparedTactic row(const char* name) {
-  return {{.name = name,
-           .kind = ir::LayerKind::kPooling,
-           .isa = kIsa,
-           .formats = FormatRule::kChannelLast,
-           .version = 1,
-           .refusal = refusal<kType>,
-           .cost_us = cost_us,
-           .packed_inputs = no_packed_inputs,
-           .packed_bytes = no_packed_bytes,
-           .pack = pack_nothing,
-           .workspace_bytes = nullptr,
-           .run = nullptr},
-          prepare<Step>};
+constexpr Tactic row(const char* name) {
+  return {.name = name,
+          .kind = ir::LayerKind::kPooling,
+          .isa = kIsa,
+          .formats = FormatRule::kChannelLast,
+          .version = 1,
+          .refusal = refusal<kType>,
+          .cost_us = cost_us,
+          .packed_inputs = no_packed_inputs,
+          .packed_bytes = no_packed_bytes,
+          .pack = pack_nothing,
+          .prepare = prepare<Step>};
 }
 
-constexpr PreparedTactic kTactics[] = {
+constexpr Tactic kTactics[] = {
     row<PoolingType::kMax, MaxStep>("pool_max_nhwc_16_bit"),
     row<PoolingType::kAverage, AddStep>("pool_average_nhwc_16_bit"),
 };
 
 }  // namespace
 
-std::span<const PreparedTactic> pool_16_bit_tactics() {
+std::span<const Tactic> pool_16_bit_tactics() {
   return kTactics;
 }
 

@@ -7,6 +7,7 @@
 #include "kernels/simd/bytes.h"
 #include "kernels/vector/counts.h"
 #include "kernels/vector/pool_window.h"
+#include "kernels/vector/prepare.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
@@ -17,6 +18,11 @@ constexpr int kByteLanes = kLanes == 16 ? 64 : kLanes == 8 ? 32 : 16;
 
 template <class Q>
 constexpr Q kLowest = Q(-1) < Q(0) ? Q(-128) : Q(0);
+
+struct Pool {
+  PoolMaps maps;
+  double predicted_us;
+};
 
 // --- maxima, channel last
 
@@ -121,19 +127,14 @@ void max_row_separable(const PoolMaps& p, const Q* x, Q* y, int64_t n, int64_t o
   }
 }
 
-size_t separable_workspace(const KernelArgs& args) {
-  const TensorView& x = args.inputs[0];
-  return static_cast<size_t>(threads_of(args) * x.extents[x.rank - 1] * x.extents[1]);
-}
-
 template <class Q, bool kSeparable>
-void run_max(const KernelArgs& args) {
-  const PoolMaps p = pool_maps(args);
-  const Q* x = args.inputs[0].as<const Q>();
-  Q* y = args.outputs[0].as<Q>();
-  Q* lines = reinterpret_cast<Q*>(args.workspace);
-  split(args.pool, p.batch * p.h.out, pool_us(p, kByteLanes),
-        [&](int worker, int64_t first, int64_t last) {
+void run_max(Pool& pool, const KernelCall& call) {
+  const PoolMaps& p = pool.maps;
+  const Q* x = call.input<const Q>(0);
+  Q* y = call.output<Q>(0);
+  Q* lines = reinterpret_cast<Q*>(call.workspace);
+  split(call.pool, p.batch * p.h.out, pool.predicted_us,
+        [&p, x, y, lines](int worker, int64_t first, int64_t last) {
           for (int64_t row = first; row < last; ++row) {
             const int64_t n = row / p.h.out, oh = row % p.h.out;
             if constexpr (kSeparable)
@@ -142,6 +143,19 @@ void run_max(const KernelArgs& args) {
               max_row_direct(p, x, y, n, oh);
           }
         });
+}
+
+template <bool kSeparable>
+void prepare_max(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
+  const PoolMaps maps = pool_maps(args);
+  const Pool pool{maps, pool_us(maps, kByteLanes)};
+  if (args.inputs[0].type == DataType::kInt8)
+    keep_state<run_max<int8_t, kSeparable>>(kernel, pool);
+  else
+    keep_state<run_max<uint8_t, kSeparable>>(kernel, pool);
+  if (kSeparable)
+    kernel.workspace_bytes = static_cast<size_t>(threads_of(args) * maps.w.in * maps.channels);
 }
 
 // --- averages, channel last
@@ -184,22 +198,34 @@ void mean_pixel(const Q* x, int64_t rows, int64_t row_stride, int64_t cols, int6
 }
 
 template <class Q>
-void run_mean(const KernelArgs& args) {
-  const PoolMaps p = pool_maps(args);
-  const Q* x = args.inputs[0].as<const Q>();
-  split(args.pool, p.batch * p.h.out, pool_us(p, kLanes), [&](int, int64_t first, int64_t last) {
-    for (int64_t row = first; row < last; ++row) {
-      const int64_t n = row / p.h.out, oh = row % p.h.out;
-      const Rows<Q> rows = rows_of(p, x, n, oh);
-      float* y = args.outputs[0].as<float>() + n * p.y_image + oh * p.y_row;
-      for (int64_t ow = 0; ow < p.w.out; ++ow) {
-        const int64_t kw = p.w.first(ow);
-        mean_pixel(rows.x + (p.w.start(ow) + kw * p.w.dilation) * p.x_pixel, rows.count, rows.step,
-                   p.w.last(ow) - kw, p.w.dilation * p.x_pixel, p.channels, p.scale(oh, ow),
-                   y + ow * p.y_pixel);
-      }
-    }
-  });
+void run_mean(Pool& pool, const KernelCall& call) {
+  const PoolMaps& p = pool.maps;
+  const Q* x = call.input<const Q>(0);
+  float* to = call.output<float>(0);
+  split(call.pool, p.batch * p.h.out, pool.predicted_us,
+        [&p, x, to](int, int64_t first, int64_t last) {
+          for (int64_t row = first; row < last; ++row) {
+            const int64_t n = row / p.h.out, oh = row % p.h.out;
+            const Rows<Q> rows = rows_of(p, x, n, oh);
+            float* y = to + n * p.y_image + oh * p.y_row;
+            for (int64_t ow = 0; ow < p.w.out; ++ow) {
+              const int64_t kw = p.w.first(ow);
+              mean_pixel(rows.x + (p.w.start(ow) + kw * p.w.dilation) * p.x_pixel, rows.count,
+                         rows.step, p.w.last(ow) - kw, p.w.dilation * p.x_pixel, p.channels,
+                         p.scale(oh, ow), y + ow * p.y_pixel);
+            }
+          }
+        });
+}
+
+void prepare_mean(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
+  const PoolMaps maps = pool_maps(args);
+  const Pool pool{maps, pool_us(maps, kLanes)};
+  if (args.inputs[0].type == DataType::kInt8)
+    keep_state<run_mean<int8_t>>(kernel, pool);
+  else
+    keep_state<run_mean<uint8_t>>(kernel, pool);
 }
 
 // --- linear
@@ -260,42 +286,54 @@ void along_line(const PoolAxis& w, const Line* line, Line* to) {
   along_line<Step, 0>(w, line, to);
 }
 
-// Per thread: the line, and for averages a row of sums.
-template <class Step, class Q>
-size_t linear_workspace(const KernelArgs& args) {
-  const PoolMaps p = pool_maps(args);
-  return static_cast<size_t>(threads_of(args) * (line_length(p.w) + round_up(p.w.out, 64))) *
-         sizeof(typename Step::template Line<Q>);
+// Of a worker: the line, and for averages a row of sums.
+int64_t worker_length(const PoolMaps& p) {
+  return line_length(p.w) + round_up(p.w.out, 64);
 }
 
 template <class Step, class Q>
-void run_linear(const KernelArgs& args) {
+void pool_map(const PoolMaps& p, const Q* x, void* out, int64_t n, int64_t c,
+              typename Step::template Line<Q>* line) {
+  const int64_t to = n * p.y_image + c * p.y_channel;
+  auto* sums = line + line_length(p.w);
+  for (int64_t oh = 0; oh < p.h.out; ++oh) {
+    column_results<Step>(p, rows_of(p, x + c * p.x_channel, n, oh), line + p.w.pre);
+    if constexpr (sizeof(*line) == 1) {
+      along_line<Step>(p.w, line, static_cast<Q*>(out) + to + oh * p.y_row);
+    } else {
+      along_line<Step>(p.w, line, sums);
+      float* y = static_cast<float*>(out) + to + oh * p.y_row;
+      for (int64_t ow = 0; ow < p.w.out; ++ow)
+        y[ow] = static_cast<float>(sums[ow]) * p.scale(oh, ow);
+    }
+  }
+}
+
+template <class Step, class Q>
+void run_linear(Pool& pool, const KernelCall& call) {
   using Line = typename Step::template Line<Q>;
-  constexpr bool kIsMax = sizeof(Line) == 1;
-  const PoolMaps p = pool_maps(args);
-  const int64_t length = line_length(p.w), own = length + round_up(p.w.out, 64);
-  split(args.pool, p.batch * p.channels, pool_us(p, kLanes),
-        [&](int worker, int64_t first, int64_t last) {
-          Line *line = reinterpret_cast<Line*>(args.workspace) + worker * own,
-               *sums = line + length;
-          for (int64_t k = 0; k < length; ++k) line[k] = Step::template kIdentity<Q>;
-          for (int64_t map = first; map < last; ++map) {
-            const int64_t n = map / p.channels, c = map % p.channels;
-            const int64_t to = n * p.y_image + c * p.y_channel;
-            for (int64_t oh = 0; oh < p.h.out; ++oh) {
-              const Q* x = args.inputs[0].as<const Q>() + c * p.x_channel;
-              column_results<Step>(p, rows_of(p, x, n, oh), line + p.w.pre);
-              if constexpr (kIsMax) {
-                along_line<Step>(p.w, line, args.outputs[0].as<Q>() + to + oh * p.y_row);
-              } else {
-                along_line<Step>(p.w, line, sums);
-                float* y = args.outputs[0].as<float>() + to + oh * p.y_row;
-                for (int64_t ow = 0; ow < p.w.out; ++ow)
-                  y[ow] = static_cast<float>(sums[ow]) * p.scale(oh, ow);
-              }
-            }
-          }
+  const PoolMaps& p = pool.maps;
+  split(call.pool, p.batch * p.channels, pool.predicted_us,
+        [&p, &call](int worker, int64_t first, int64_t last) {
+          Line* line = reinterpret_cast<Line*>(call.workspace) + worker * worker_length(p);
+          for (int64_t k = 0; k < line_length(p.w); ++k) line[k] = Step::template kIdentity<Q>;
+          for (int64_t map = first; map < last; ++map)
+            pool_map<Step>(p, call.input<const Q>(0), call.outputs[0], map / p.channels,
+                           map % p.channels, line);
         });
+}
+
+template <class Step>
+void prepare_linear(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
+  const PoolMaps maps = pool_maps(args);
+  const Pool pool{maps, pool_us(maps, kLanes)};
+  if (args.inputs[0].type == DataType::kInt8)
+    keep_state<run_linear<Step, int8_t>>(kernel, pool);
+  else
+    keep_state<run_linear<Step, uint8_t>>(kernel, pool);
+  kernel.workspace_bytes = static_cast<size_t>(threads_of(args) * worker_length(maps)) *
+                           sizeof(typename Step::template Line<int8_t>);
 }
 
 // --- the tactics
@@ -333,30 +371,19 @@ double cost_us(const Problem& p) {
   return traffic_us(p) / 2 + vectors * (2 + (kSeparable ? sum : product) * 0.6) / 3000 / p.threads;
 }
 
-template <void (*kSigned)(const KernelArgs&), void (*kUnsigned)(const KernelArgs&)>
-void run(const KernelArgs& args) {
-  if (count_of(args.outputs[0]) == 0) return;
-  args.inputs[0].type == DataType::kInt8 ? kSigned(args) : kUnsigned(args);
-}
-
-#define CAMSHAFT_POOL(name, format, type, separable, width, workspace, signed_run, unsigned_run) \
-  {                                                                                              \
-    name, ir::LayerKind::kPooling, kIsa, FormatRule::format, 1,                                  \
-        refusal<PoolingType::type, separable>, cost_us<separable, width>, no_packed_inputs,      \
-        no_packed_bytes, pack_nothing, workspace, run<signed_run, unsigned_run>                  \
+#define CAMSHAFT_POOL(name, format, type, separable, width, prepare)                               \
+  {                                                                                                \
+    name, ir::LayerKind::kPooling, kIsa, FormatRule::format, 1,                                    \
+        refusal<PoolingType::type, separable>, cost_us<separable, width>, CAMSHAFT_NOTHING_PACKED, \
+        prepare                                                                                    \
   }
 constexpr Tactic kTactics[] = {
-    CAMSHAFT_POOL("pool_max_nhwc_i8", kChannelLast, kMax, false, kByteLanes, no_workspace,
-                  (run_max<int8_t, false>), (run_max<uint8_t, false>)),
+    CAMSHAFT_POOL("pool_max_nhwc_i8", kChannelLast, kMax, false, kByteLanes, prepare_max<false>),
     CAMSHAFT_POOL("pool_max_separable_nhwc_i8", kChannelLast, kMax, true, kByteLanes,
-                  separable_workspace, (run_max<int8_t, true>), (run_max<uint8_t, true>)),
-    CAMSHAFT_POOL("pool_max_i8", kLinear, kMax, false, kLanes, (linear_workspace<MaxCodes, int8_t>),
-                  (run_linear<MaxCodes, int8_t>), (run_linear<MaxCodes, uint8_t>)),
-    CAMSHAFT_POOL("pool_average_nhwc_i8f32", kChannelLast, kAverage, false, kLanes, no_workspace,
-                  run_mean<int8_t>, run_mean<uint8_t>),
-    CAMSHAFT_POOL("pool_average_i8f32", kLinear, kAverage, false, kLanes,
-                  (linear_workspace<AddCodes, int8_t>), (run_linear<AddCodes, int8_t>),
-                  (run_linear<AddCodes, uint8_t>)),
+                  prepare_max<true>),
+    CAMSHAFT_POOL("pool_max_i8", kLinear, kMax, false, kLanes, prepare_linear<MaxCodes>),
+    CAMSHAFT_POOL("pool_average_nhwc_i8f32", kChannelLast, kAverage, false, kLanes, prepare_mean),
+    CAMSHAFT_POOL("pool_average_i8f32", kLinear, kAverage, false, kLanes, prepare_linear<AddCodes>),
 };
 
 }  // namespace

@@ -32,6 +32,24 @@ State& keep_state(PreparedKernel& kernel, const State& value) {
   return state;
 }
 
+// The same for a kernel that returns a Status: its data may be wrong (an index out of range).
+template <auto kRun, class State>
+State& keep_checked_state(PreparedKernel& kernel, const State& value) {
+  State& state = keep(kernel, value);
+  kernel.state = &state;
+  kernel.run_checked = [](void* s, const KernelCall& call) {
+    return kRun(*static_cast<State*>(s), call);
+  };
+  return state;
+}
+
+// Memory for `count` of T, zeros at first.
+template <class T>
+T* keep_array(PreparedKernel& kernel, int64_t count) {
+  static_assert(std::is_trivially_destructible_v<T> && alignof(T) <= 64);
+  return reinterpret_cast<T*>(kernel.allocate(static_cast<size_t>(count) * sizeof(T)));
+}
+
 // Whether there are elements to compute; until it gets a state, the kernel does nothing.
 static inline bool has_output(const KernelArgs& args, PreparedKernel& kernel) {
   kernel.run = run_nothing;

@@ -4,6 +4,7 @@
 // the other way.
 #include "kernels/simd/bytes.h"
 #include "kernels/vector/nest.h"
+#include "kernels/vector/prepare.h"
 #include "kernels/vector/tactic_util.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -81,35 +82,49 @@ TensorView along(const TensorView& vector, const TensorView& x, int64_t axis) {
   return view;
 }
 
-template <class Q>
-void run_rows(const KernelArgs& args, bool quantizes) {
-  const TensorView &x = args.inputs[0], &y = args.outputs[0], &scale = args.inputs[1];
-  const int64_t elements = count_of(y), axis = attrs_of(*args.layer).axis;
-  if (elements == 0) return;
-  const Q* zeros =
-      args.inputs.size() > 2 && args.inputs[2].present() ? args.inputs[2].as<const Q>() : nullptr;
-  Nest nest = make_nest(y);
-  add_tensor(nest, x);
-  add_tensor(nest, along(scale, x, axis));
-  collapse(nest);
-  const double us = static_cast<double>(elements) / kLanes / 1500;
-  for_tiles(nest, args.pool, us, [&](const int64_t* offsets, int64_t rows, int64_t cols) {
-    // Rows whose scales or elements do not lie side by side go element by element.
-    const bool by_element = nest.col_stride(2) > 1 || nest.col_stride(1) > 1;
+struct Grid {
+  Nest nest;  // the output, the input, scales (zero points lie as they do)
+  bool has_zeros;
+  double predicted_us;
+};
+
+template <class Q, bool kQuantizes>
+void run(Grid& g, const KernelCall& call) {
+  const Nest& nest = g.nest;
+  const float* scales = call.input<const float>(1);
+  const Q* zeros = g.has_zeros ? call.input<const Q>(2) : nullptr;
+  // Rows whose scales or elements do not lie side by side go element by element.
+  const bool by_element = nest.col_stride(2) > 1 || nest.col_stride(1) > 1;
+  const auto body = [&](const int64_t* offsets, int64_t rows, int64_t cols) {
     const int64_t run = by_element ? 1 : cols;
     for (int64_t row = 0; row < rows; ++row)
       for (int64_t col = 0; col < cols; col += run) {
         const int64_t at = offsets[2] + row * nest.row_stride(2) + col * nest.col_stride(2);
-        const Row<Q> grid{scale.as<const float>() + at, zeros == nullptr ? nullptr : zeros + at,
-                          nest.col_stride(2)};
+        const Row<Q> grid{scales + at, zeros == nullptr ? nullptr : zeros + at, nest.col_stride(2)};
         const int64_t from = offsets[1] + row * nest.row_stride(1) + col * nest.col_stride(1);
         const int64_t to = offsets[0] + row * nest.row_stride(0) + col;
-        if (quantizes)
-          quantize_row<Q>(x.as<const float>() + from, grid, y.as<Q>() + to, run);
+        if (kQuantizes)
+          quantize_row<Q>(call.input<const float>(0) + from, grid, call.output<Q>(0) + to, run);
         else
-          dequantize_row<Q>(x.as<const Q>() + from, grid, y.as<float>() + to, run);
+          dequantize_row<Q>(call.input<const Q>(0) + from, grid, call.output<float>(0) + to, run);
       }
-  });
+  };
+  for_tiles(nest, call.pool, g.predicted_us, body);
+}
+
+template <bool kQuantizes>
+void prepare(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
+  const TensorView &x = args.inputs[0], &y = args.outputs[0];
+  Grid grid{make_nest(y), args.inputs.size() > 2 && args.inputs[2].present(),
+            static_cast<double>(count_of(y)) / kLanes / 1500};
+  add_tensor(grid.nest, x);
+  add_tensor(grid.nest, along(args.inputs[1], x, attrs_of(*args.layer).axis));
+  collapse(grid.nest);
+  if ((kQuantizes ? y : x).type == DataType::kInt8)
+    keep_state<run<int8_t, kQuantizes>>(kernel, grid);
+  else
+    keep_state<run<uint8_t, kQuantizes>>(kernel, grid);
 }
 
 std::string refusal(const Problem& p) {
@@ -124,20 +139,11 @@ std::string refusal(const Problem& p) {
   return "";
 }
 
-template <bool kQuantizes>
-void run(const KernelArgs& args) {
-  const DataType type = kQuantizes ? args.outputs[0].type : args.inputs[0].type;
-  if (type == DataType::kInt8)
-    run_rows<int8_t>(args, kQuantizes);
-  else
-    run_rows<uint8_t>(args, kQuantizes);
-}
-
 constexpr Tactic kTactics[] = {
     {"quantize_f32", ir::LayerKind::kQuantize, kIsa, FormatRule::kSame, 1, refusal, traffic_us,
-     CAMSHAFT_NOTHING_PACKED, run<true>},
+     CAMSHAFT_NOTHING_PACKED, prepare<true>},
     {"dequantize_f32", ir::LayerKind::kDequantize, kIsa, FormatRule::kSame, 1, refusal, traffic_us,
-     CAMSHAFT_NOTHING_PACKED, run<false>},
+     CAMSHAFT_NOTHING_PACKED, prepare<false>},
 };
 
 }  // namespace

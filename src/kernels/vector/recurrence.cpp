@@ -13,6 +13,7 @@
 #include "kernels/vector/gemm_pack.h"
 #include "kernels/vector/gemm_tile.h"
 #include "kernels/vector/math.h"
+#include "kernels/vector/prepare.h"
 #include "kernels/vector/tactic_util.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -237,9 +238,11 @@ void gru_mix(const float* z, const float* candidate, int64_t hidden, float* h) {
 }
 
 struct Run {
-  const KernelArgs& args;
+  KeptViews views;
+  KernelArgs args;  // those of the call
   const ir::RnnAttrs& attrs;
   Packing packing;
+  Panels input_panels, state_panels, candidate_panels;
   int64_t steps, batch, directions;
   // Workspace: the gates of every step, one state per batch item and array.
   float *gates, *h, *c, *scratch, *candidate;
@@ -252,12 +255,21 @@ struct Run {
   }
   int time_axis() const { return attrs.batch_first ? 1 : 0; }
 
-  explicit Run(const KernelArgs& a) : args(a), attrs(a.layer->as<ir::RnnAttrs>()) {
+  Run(const KernelArgs& a, const KeptViews& kept)
+      : views(kept),
+        args(a),
+        attrs(a.layer->as<ir::RnnAttrs>()),
+        packing{attrs.kind, a.inputs[kX].extents[2], a.inputs[kR].extents[2]},
+        input_panels(packing.input_panels()),
+        state_panels(packing.state_panels()),
+        candidate_panels(packing.candidate_panels()) {
     const TensorView& x = args.inputs[kX];
-    packing = {attrs.kind, x.extents[2], args.inputs[kR].extents[2]};
     steps = x.extents[time_axis()];
     batch = x.extents[1 - time_axis()];
     directions = args.inputs[kW].extents[0];
+  }
+  void set_addresses(const KernelCall& call) {
+    args = views.at(call);
     gates = reinterpret_cast<float*>(args.workspace);
     h = gates + gate_floats();
     c = h + state_floats();
@@ -295,11 +307,10 @@ struct Run {
 
   void input_product(const float* packed) const {
     const TensorView& x = args.inputs[kX];
-    const Panels panels = packing.input_panels();
     const int64_t columns = packing.columns(), t_stride = x.strides[time_axis()],
                   b_stride = x.strides[1 - time_axis()];
-    Product product{panels, packed + packing.w(), packed, x.as<float>(), b_stride, gates, columns,
-                    false};
+    Product product{
+        input_panels, packed + packing.w(), packed, x.as<float>(), b_stride, gates, columns, false};
     if (batch == 1) product.a_stride = t_stride;
     if (batch == 1 || steps == 1 || t_stride == batch * b_stride)
       return multiply(product, steps * batch, args.pool);
@@ -312,13 +323,12 @@ struct Run {
 
   // candidate = X part (in `step_gates`) + r ⊙ (H·R^T + bias), or + (r ⊙ H)·R^T + bias.
   void gru_candidate(const float* packed, const float* step_gates) const {
-    const Panels panels = packing.candidate_panels();
     const bool before = attrs.linear_before_reset;
     const int64_t columns = packing.columns();
     if (!before)
       for (int64_t b = 0; b < batch; ++b)
         reset(step_gates + b * columns, h + b * hidden(), nullptr, scratch + b * hidden());
-    multiply({panels, packed + packing.candidate_r(), packed + packing.candidate_bias(),
+    multiply({candidate_panels, packed + packing.candidate_r(), packed + packing.candidate_bias(),
               before ? h : scratch, hidden(), candidate, hidden(), false},
              batch, args.pool);
     for (int64_t b = 0; b < batch; ++b) {
@@ -362,16 +372,15 @@ struct Run {
     const float* packed =
         reinterpret_cast<const float*>(args.packed) + d * packing.direction_floats();
     const bool reverse = attrs.direction == ir::RnnDirection::kReverse || d == 1;
-    const Panels panels = packing.state_panels();
     copy_state(h, kInitialH, d);
     copy_state(c, kInitialC, d);
     input_product(packed);
     for (int64_t step = 0; step < steps; ++step) {
       const int64_t t = reverse ? steps - 1 - step : step;
       float* step_gates = gates + t * batch * packing.columns();
-      multiply(
-          {panels, packed + packing.r(), nullptr, h, hidden(), step_gates, packing.columns(), true},
-          batch, args.pool);
+      multiply({state_panels, packed + packing.r(), nullptr, h, hidden(), step_gates,
+                packing.columns(), true},
+               batch, args.pool);
       cell(packed, step_gates);
       if (args.outputs[0].present())
         for (int64_t b = 0; b < batch; ++b)
@@ -383,13 +392,14 @@ struct Run {
   }
 };
 
-size_t workspace_bytes(const KernelArgs& args) {
-  return Run(args).workspace();
+void run(Run& job, const KernelCall& call) {
+  job.set_addresses(call);
+  for (int64_t d = 0; d < job.directions; ++d) job.direction(d);
 }
 
-void run(const KernelArgs& args) {
-  const Run job(args);
-  for (int64_t d = 0; d < job.directions; ++d) job.direction(d);
+void prepare(const KernelArgs& args, PreparedKernel& kernel) {
+  const Run& job = keep_state<run>(kernel, Run(args, keep_views(args, kernel)));
+  kernel.workspace_bytes = job.workspace();
 }
 
 constexpr Tactic kTactics[] = {
@@ -403,8 +413,7 @@ constexpr Tactic kTactics[] = {
      .packed_inputs = packed_inputs,
      .packed_bytes = packed_bytes,
      .pack = pack,
-     .workspace_bytes = workspace_bytes,
-     .run = run},
+     .prepare = prepare},
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 // dimension is reduced a line becomes a number, else rows are added to a row of results.
 #include "kernels/vector/math.h"
 #include "kernels/vector/nest.h"
+#include "kernels/vector/prepare.h"
 #include "kernels/vector/reduction.h"
 #include "kernels/vector/tactic_util.h"
 
@@ -11,21 +12,12 @@ namespace {
 
 using ir::ReduceOp;
 
-// A loop nest split into what is kept and what is reduced, innermost dimension apart.
-struct Split {
-  Nest nest;  // tensor 0: x, tensor 1: y
-  int kept[ir::kMaxRank + 2], reduced[ir::kMaxRank + 2];
-  int num_kept = 0, num_reduced = 0;
-  int64_t kept_count = 1, reduced_count = 1;
-  bool line = false;  // the innermost dimension is reduced
-};
-
-Split split_nest(const TensorView& x, const TensorView& y, uint32_t reduced) {
-  Split s;
+Reduction split_nest(const TensorView& x, const TensorView& y, uint32_t dims) {
+  Reduction s;
   s.nest = make_nest(x);
   add_tensor(s.nest, y);
   for (int d = 0; d < x.rank; ++d)
-    if ((reduced >> d & 1) != 0) s.nest.strides[1][d] = 0;
+    if ((dims >> d & 1) != 0) s.nest.strides[1][d] = 0;
   collapse(s.nest);
   const int last = s.nest.rank - 1;
   s.line = s.nest.strides[1][last] == 0;
@@ -69,10 +61,10 @@ struct Finish {
 };
 
 template <class Step>
-void reduce_lines(const Split& s, const float* x, float* y, const Finish& finish, ThreadPool* pool,
-                  double us) {
+void reduce_lines(const Reduction& s, const float* x, float* y, ThreadPool* pool) {
+  const Finish finish{s.op, s.scale};
   const int64_t length = s.nest.cols();
-  split(pool, s.kept_count, us, [&](int, int64_t first, int64_t last) {
+  split(pool, s.kept_count, s.predicted_us, [&](int, int64_t first, int64_t last) {
     for (int64_t k = first; k < last; ++k) {
       const float* from = x + offset_at(s.nest, s.kept, s.num_kept, 0, k);
       float value = Step::kIdentity;
@@ -88,7 +80,7 @@ void reduce_lines(const Split& s, const float* x, float* y, const Finish& finish
 constexpr int64_t kColumnBlock = 256;
 
 template <class Step>
-void reduce_column_range(const Split& s, const float* from, int64_t cols, float* to) {
+void reduce_column_range(const Reduction& s, const float* from, int64_t cols, float* to) {
   if (s.num_reduced == 0) return reduce_columns<Step>(from, 1, 0, cols, to, false);
   const int inner = s.reduced[s.num_reduced - 1];
   const int64_t rows = s.nest.extents[inner], row_stride = s.nest.strides[0][inner],
@@ -99,11 +91,11 @@ void reduce_column_range(const Split& s, const float* from, int64_t cols, float*
 }
 
 template <class Step>
-void reduce_rows(const Split& s, const float* x, float* y, const Finish& finish, ThreadPool* pool,
-                 double us) {
+void reduce_rows(const Reduction& s, const float* x, float* y, ThreadPool* pool) {
+  const Finish finish{s.op, s.scale};
   const int64_t cols = s.nest.cols(), stride = s.nest.col_stride(1),
                 blocks = (cols + kColumnBlock - 1) / kColumnBlock;
-  split(pool, s.kept_count * blocks, us, [&](int, int64_t first, int64_t last) {
+  split(pool, s.kept_count * blocks, s.predicted_us, [&](int, int64_t first, int64_t last) {
     for (int64_t unit = first; unit < last; ++unit) {
       const int64_t k = unit / blocks, c = unit % blocks * kColumnBlock;
       const int64_t count = cols - c < kColumnBlock ? cols - c : kColumnBlock;
@@ -118,17 +110,29 @@ void reduce_rows(const Split& s, const float* x, float* y, const Finish& finish,
   });
 }
 
+using RunReduction = void (*)(const Reduction&, const float* x, float* y, ThreadPool*);
+
 template <class Step>
-void reduce_with(const TensorView& x, const TensorView& y, uint32_t reduced, ReduceOp op,
-                 ThreadPool* pool) {
-  const Split s = split_nest(x, y, reduced);
-  const int64_t per_output = s.reduced_count * (s.line ? s.nest.cols() : 1);
-  const Finish finish{op, per_output == 0 ? 0 : 1 / static_cast<float>(per_output)};
-  const double us = static_cast<double>(count_of(x)) / kLanes / 3000;
-  if (s.line)
-    reduce_lines<Step>(s, x.as<const float>(), y.as<float>(), finish, pool, us);
-  else
-    reduce_rows<Step>(s, x.as<const float>(), y.as<float>(), finish, pool, us);
+RunReduction runs(bool line) {
+  return line ? reduce_lines<Step> : reduce_rows<Step>;
+}
+
+RunReduction runs(ReduceOp op, bool line) {
+  switch (op) {
+    case ReduceOp::kMax:
+      return runs<MaxStep>(line);
+    case ReduceOp::kMin:
+      return runs<MinStep>(line);
+    case ReduceOp::kProd:
+      return runs<MultiplyStep>(line);
+    case ReduceOp::kL1:
+      return runs<AddAbsStep>(line);
+    case ReduceOp::kL2:
+    case ReduceOp::kSumSquare:
+      return runs<AddSquareStep>(line);
+    default:
+      return runs<AddStep>(line);
+  }
 }
 
 // --- the tactic
@@ -151,7 +155,12 @@ double cost_us(const Problem& p) {
   return traffic_us(p);
 }
 
-void run(const KernelArgs& args) {
+void run(Reduction& r, const KernelCall& call) {
+  run_reduction(r, call.input<const float>(0), call.output<float>(0), call.pool);
+}
+
+void prepare(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
   const TensorView &x = args.inputs[0], &y = args.outputs[0];
   const ir::ReduceAttrs& attrs = attrs_of(*args.layer);
   uint32_t reduced = 0;
@@ -164,34 +173,24 @@ void run(const KernelArgs& args) {
     aligned.strides[d] = gone ? 0 : y.strides[attrs.keep_dims ? d : own];
     own += !gone;
   }
-  reduce_view(x, aligned, reduced, attrs.op, args.pool);
+  keep_state<run>(kernel, plan_reduction(x, aligned, reduced, attrs.op));
 }
 
 constexpr Tactic kTactics[] = {
     {"reduce_f32", ir::LayerKind::kReduce, kIsa, FormatRule::kSame, 1, refusal, cost_us,
-     CAMSHAFT_NOTHING_PACKED, run},
+     CAMSHAFT_NOTHING_PACKED, prepare},
 };
 
 }  // namespace
 
-void reduce_view(const TensorView& x, const TensorView& y, uint32_t reduced, ReduceOp op,
-                 ThreadPool* pool) {
-  if (count_of(y) == 0) return;
-  switch (op) {
-    case ReduceOp::kMax:
-      return reduce_with<MaxStep>(x, y, reduced, op, pool);
-    case ReduceOp::kMin:
-      return reduce_with<MinStep>(x, y, reduced, op, pool);
-    case ReduceOp::kProd:
-      return reduce_with<MultiplyStep>(x, y, reduced, op, pool);
-    case ReduceOp::kL1:
-      return reduce_with<AddAbsStep>(x, y, reduced, op, pool);
-    case ReduceOp::kL2:
-    case ReduceOp::kSumSquare:
-      return reduce_with<AddSquareStep>(x, y, reduced, op, pool);
-    default:
-      return reduce_with<AddStep>(x, y, reduced, op, pool);
-  }
+Reduction plan_reduction(const TensorView& x, const TensorView& y, uint32_t dims, ReduceOp op) {
+  Reduction s = split_nest(x, y, dims);
+  const int64_t per_output = s.reduced_count * (s.line ? s.nest.cols() : 1);
+  s.run = runs(op, s.line);
+  s.op = op;
+  s.scale = per_output == 0 ? 0 : 1 / static_cast<float>(per_output);
+  s.predicted_us = static_cast<double>(count_of(x)) / kLanes / 3000;
+  return s;
 }
 
 std::span<const Tactic> reduce_tactics() {

@@ -5,6 +5,7 @@
 
 #include "kernels/kernel.h"
 #include "kernels/simd/simd.h"
+#include "kernels/vector/nest.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
@@ -120,9 +121,25 @@ static inline void reduce_columns(const float* x, int64_t rows, int64_t row_stri
   reduce_column_block<Step, 1>(x + c, rows, row_stride, out + c, merges, &mask);
 }
 
-// y = op over the dimensions d of x with bit d of `reduced`; y has x's rank, extent 1 there. Not
-// kLogSumExp.
-void reduce_view(const TensorView& x, const TensorView& y, uint32_t reduced, ir::ReduceOp op,
-                 ThreadPool* pool);
+// A reduction of a view to a view: a loop nest split into what is kept and what is reduced,
+// innermost dimension apart.
+struct Reduction {
+  void (*run)(const Reduction&, const float* x, float* y, ThreadPool*);
+  Nest nest;  // tensor 0: x, tensor 1: y
+  int kept[ir::kMaxRank + 2], reduced[ir::kMaxRank + 2];
+  int num_kept = 0, num_reduced = 0;
+  int64_t kept_count = 1, reduced_count = 1;
+  bool line = false;  // the innermost dimension is reduced
+  ir::ReduceOp op;
+  float scale;  // of means
+  double predicted_us;
+};
+
+// y = op over the dimensions d of x with bit d of `dims`; y has x's rank, extent 1 there, and
+// elements. Not kLogSumExp.
+Reduction plan_reduction(const TensorView& x, const TensorView& y, uint32_t dims, ir::ReduceOp op);
+static inline void run_reduction(const Reduction& r, const float* x, float* y, ThreadPool* pool) {
+  r.run(r, x, y, pool);
+}
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

@@ -9,6 +9,7 @@
 #include "kernels/simd/bytes.h"
 #include "kernels/simd/float16.h"
 #include "kernels/vector/counts.h"
+#include "kernels/vector/prepare.h"
 #include "kernels/vector/tactic_util.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -24,15 +25,14 @@ int64_t padded(int64_t count) {
   return (count + 15) / 16 * 16;
 }
 
-struct Run {
-  const KernelArgs& args;
-  const ir::ResizeAttrs& attrs;
-  const TensorView &x, &y;
+struct Resize {
+  TensorView x, y;                         // with the addresses of the call
   int64_t batch, channels, height, width;  // of the output
-  bool linear;
+  bool linear, forks = false;
+  Taps rows, columns;
 
-  explicit Run(const KernelArgs& a)
-      : args(a), attrs(a.layer->as<ir::ResizeAttrs>()), x(a.inputs[0]), y(a.outputs[0]) {
+  Resize(const KernelArgs& args, const ir::ResizeAttrs& attrs)
+      : x(args.inputs[0]), y(args.outputs[0]) {
     batch = y.extents[0];
     channels = y.extents[1];
     height = y.rank == 4 ? y.extents[2] : 1;
@@ -40,45 +40,37 @@ struct Run {
     linear = attrs.mode == ir::ResizeMode::kLinear;
   }
 
-  size_t workspace() const { return static_cast<size_t>(3 * (padded(height) + padded(width))) * 4; }
-
   int64_t row_stride(const TensorView& view) const { return view.rank == 4 ? view.strides[2] : 0; }
   int64_t pixel_stride(const TensorView& view) const { return view.strides[view.rank - 1]; }
-
-  Taps make_taps(std::byte* memory, int d, int64_t input, int64_t output) const {
-    int32_t* words = reinterpret_cast<int32_t*>(memory);
-    Taps taps{words, words + padded(output), reinterpret_cast<float*>(words + 2 * padded(output))};
-    const ResizeAxis axis = resize_axis(attrs, d, input, output);
-    for (int64_t k = 0; k < output; ++k) {
-      const double position = source_coordinate(attrs, axis, k);
-      if (!linear) {
-        taps.low[k] = taps.high[k] = static_cast<int32_t>(nearest_position(attrs, axis, position));
-        taps.weight[k] = 0;
-        continue;
-      }
-      const double last = static_cast<double>(input - 1), clamped = position < 0      ? 0
-                                                                    : position > last ? last
-                                                                                      : position;
-      taps.low[k] = static_cast<int32_t>(clamped);
-      taps.high[k] = taps.low[k] + 1 < input ? taps.low[k] + 1 : taps.low[k];
-      taps.weight[k] = static_cast<float>(clamped - taps.low[k]);
-    }
-    return taps;
-  }
-  Taps row_taps() const {
-    if (y.rank == 3) {  // one row: itself
-      Taps taps = make_taps(args.workspace, 2, 1, 0);
-      taps.low[0] = taps.high[0] = 0;
-      taps.weight[0] = 0;
-      return taps;
-    }
-    return make_taps(args.workspace, 2, x.extents[2], height);
-  }
-  Taps column_taps() const {
-    return make_taps(args.workspace + 12 * padded(height), y.rank - 1, x.extents[x.rank - 1],
-                     width);
-  }
 };
+
+Taps make_taps(const ir::ResizeAttrs& attrs, int d, int64_t input, int64_t output,
+               PreparedKernel& kernel) {
+  Taps taps{keep_array<int32_t>(kernel, padded(output)),
+            keep_array<int32_t>(kernel, padded(output)), keep_array<float>(kernel, padded(output))};
+  const ResizeAxis axis = resize_axis(attrs, d, input, output);
+  for (int64_t k = 0; k < output; ++k) {
+    const double position = source_coordinate(attrs, axis, k);
+    if (attrs.mode != ir::ResizeMode::kLinear) {
+      taps.low[k] = taps.high[k] = static_cast<int32_t>(nearest_position(attrs, axis, position));
+      continue;
+    }
+    const double last = static_cast<double>(input - 1), clamped = position < 0      ? 0
+                                                                  : position > last ? last
+                                                                                    : position;
+    taps.low[k] = static_cast<int32_t>(clamped);
+    taps.high[k] = taps.low[k] + 1 < input ? taps.low[k] + 1 : taps.low[k];
+    taps.weight[k] = static_cast<float>(clamped - taps.low[k]);
+  }
+  return taps;
+}
+
+// Of one row, itself.
+Taps row_taps(const Resize& r, const ir::ResizeAttrs& attrs, PreparedKernel& kernel) {
+  if (r.y.rank == 4) return make_taps(attrs, 2, r.x.extents[2], r.height, kernel);
+  return {keep_array<int32_t>(kernel, 1), keep_array<int32_t>(kernel, 1),
+          keep_array<float>(kernel, 1)};
+}
 
 // T: float, bfloat16, half, uint8_t or int8_t. Codes are blended as floats and rounded half to
 // even.
@@ -144,8 +136,8 @@ void blend_pixel(const T* const (&p)[2][2], float row_weight, float column_weigh
 
 // `repeats`: the row above is this worker's.
 template <class T>
-void channel_last_row(const Run& r, const Taps& rows, const Taps& columns, int64_t n, int64_t h,
-                      bool repeats) {
+void channel_last_row(const Resize& r, int64_t n, int64_t h, bool repeats) {
+  const Taps &rows = r.rows, &columns = r.columns;
   const int64_t pixel = r.pixel_stride(r.x), out_pixel = r.pixel_stride(r.y);
   const T* image = r.x.as<const T>() + n * r.x.strides[0];
   const T *top = image + rows.low[h] * r.row_stride(r.x),
@@ -211,8 +203,8 @@ const float* stretched(Lines& lines, const T* row, const void* kept, const Taps&
 }
 
 template <class T>
-void linear_row(const Run& r, const Taps& rows, const Taps& columns, int64_t plane, int64_t h,
-                bool repeats, Lines& lines) {
+void linear_row(const Resize& r, int64_t plane, int64_t h, bool repeats, Lines& lines) {
+  const Taps &rows = r.rows, &columns = r.columns;
   const int64_t n = plane / r.channels, c = plane % r.channels;
   const T* image = r.x.as<const T>() + n * r.x.strides[0] + c * r.x.strides[1];
   const T *top = image + rows.low[h] * r.row_stride(r.x),
@@ -259,68 +251,88 @@ double cost_us(const Problem& p) {
   return traffic_us(p) * 2 / p.threads;
 }
 
-// Positions, and in the linear format the lines of every worker.
-size_t workspace_bytes(const KernelArgs& args) {
-  const Run r(args);
-  return r.workspace() + static_cast<size_t>(threads_of(args) * Lines::floats(r.width)) * 4;
-}
-
 constexpr int64_t kForkFloats = 32768;  // below, forking costs more than it gives
 
-template <class T, bool kChannelLast>
-void run_as(const KernelArgs& args) {
-  const Run r(args);
-  if (args.outputs[0].elements() == 0) return;
-  const Taps rows = r.row_taps();
-  Taps columns = r.column_taps();
-  if (!kChannelLast)  // gathers read whole vectors of positions
-    for (int64_t w = r.width; w < padded(r.width); ++w)
-      columns.low[w] = columns.high[w] = 0, columns.weight[w] = 0;
-  float* lines_memory = reinterpret_cast<float*>(args.workspace + r.workspace());
-  const int64_t planes = kChannelLast ? r.batch : r.batch * r.channels;
-  const auto body = [&](int worker, int64_t begin, int64_t end) {
-    Lines lines(lines_memory + worker * Lines::floats(r.width), r.width);
-    for (int64_t k = begin; k < end; ++k) {
-      if constexpr (kChannelLast)
-        channel_last_row<T>(r, rows, columns, k / r.height, k % r.height, k > begin);
-      else
-        linear_row<T>(r, rows, columns, k / r.height, k % r.height, k > begin, lines);
-    }
-  };
-  if (args.pool && count_of(args.outputs[0]) >= kForkFloats)
-    args.pool->parallel_ranges(planes * r.height, body);
+template <class Body>
+void for_output_rows(Resize& r, int64_t planes, const KernelCall& call, const Body& body) {
+  r.x.data = call.inputs[0];
+  r.y.data = call.outputs[0];
+  if (call.pool && r.forks)
+    call.pool->parallel_ranges(planes * r.height, body);
   else
-    body(0, 0, planes * r.height);
+    body(0, int64_t{0}, planes * r.height);
+}
+
+template <class T>
+void run_channel_last(Resize& r, const KernelCall& call) {
+  for_output_rows(r, r.batch, call, [&r](int, int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; ++k)
+      channel_last_row<T>(r, k / r.height, k % r.height, k > begin);
+  });
+}
+
+template <class T>
+void run_linear(Resize& r, const KernelCall& call) {
+  float* memory = reinterpret_cast<float*>(call.workspace);
+  for_output_rows(r, r.batch * r.channels, call,
+                  [&r, memory](int worker, int64_t begin, int64_t end) {
+                    Lines lines(memory + worker * Lines::floats(r.width), r.width);
+                    for (int64_t k = begin; k < end; ++k)
+                      linear_row<T>(r, k / r.height, k % r.height, k > begin, lines);
+                  });
 }
 
 // Pixels of one channel lie as in the linear format.
-bool is_one_plane(const KernelArgs& args) {
-  const Run r(args);
+bool is_one_plane(const Resize& r) {
   return r.channels == 1 && r.pixel_stride(r.x) == 1 && r.pixel_stride(r.y) == 1 &&
          !ir::is_16_bit_float(r.x.type);
 }
 
-template <bool kChannelLast>
-void run(const KernelArgs& args) {
-  if constexpr (kChannelLast)
-    if (is_one_plane(args)) return run<false>(args);
-  switch (args.inputs[0].type) {
+void keep_channel_last(const Resize& r, PreparedKernel& kernel) {
+  switch (r.x.type) {
     case DataType::kUInt8:
-      return run_as<uint8_t, kChannelLast>(args);
+      keep_state<run_channel_last<uint8_t>>(kernel, r);
+      break;
     case DataType::kInt8:
-      return run_as<int8_t, kChannelLast>(args);
+      keep_state<run_channel_last<int8_t>>(kernel, r);
+      break;
     case DataType::kBFloat16:
-      if constexpr (kChannelLast) return run_as<Bf16, true>(args);
-      return;
+      keep_state<run_channel_last<Bf16>>(kernel, r);
+      break;
     case DataType::kHalf:
-      if constexpr (kChannelLast) return run_as<Half, true>(args);
-      return;
+      keep_state<run_channel_last<Half>>(kernel, r);
+      break;
     default:
-      return run_as<float, kChannelLast>(args);
+      keep_state<run_channel_last<float>>(kernel, r);
   }
 }
 
-constexpr Tactic row(const char* name, FormatRule formats, void (*run)(const KernelArgs&)) {
+void keep_linear(const Resize& r, int threads, PreparedKernel& kernel) {
+  if (r.x.type == DataType::kUInt8)
+    keep_state<run_linear<uint8_t>>(kernel, r);
+  else if (r.x.type == DataType::kInt8)
+    keep_state<run_linear<int8_t>>(kernel, r);
+  else
+    keep_state<run_linear<float>>(kernel, r);
+  kernel.workspace_bytes = static_cast<size_t>(threads * Lines::floats(r.width)) * sizeof(float);
+}
+
+// Gathers of the linear format read whole vectors of positions: behind the last one they are 0.
+template <bool kChannelLast>
+void prepare(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
+  const auto& attrs = args.layer->as<ir::ResizeAttrs>();
+  Resize r(args, attrs);
+  r.forks = count_of(r.y) >= kForkFloats;
+  r.rows = row_taps(r, attrs, kernel);
+  r.columns = make_taps(attrs, r.y.rank - 1, r.x.extents[r.x.rank - 1], r.width, kernel);
+  if (kChannelLast && !is_one_plane(r))
+    keep_channel_last(r, kernel);
+  else
+    keep_linear(r, threads_of(args), kernel);
+}
+
+constexpr Tactic row(const char* name, FormatRule formats, Prepare prepares) {
   return {.name = name,
           .kind = ir::LayerKind::kResize,
           .isa = kIsa,
@@ -331,13 +343,12 @@ constexpr Tactic row(const char* name, FormatRule formats, void (*run)(const Ker
           .packed_inputs = no_packed_inputs,
           .packed_bytes = no_packed_bytes,
           .pack = pack_nothing,
-          .workspace_bytes = workspace_bytes,
-          .run = run};
+          .prepare = prepares};
 }
 
 constexpr Tactic kTactics[] = {
-    row("resize_nhwc", FormatRule::kChannelLast, run<true>),
-    row("resize_nchw", FormatRule::kLinear, run<false>),
+    row("resize_nhwc", FormatRule::kChannelLast, prepare<true>),
+    row("resize_nchw", FormatRule::kLinear, prepare<false>),
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "kernels/vector/copy.h"
 #include "kernels/vector/copy_bytes.h"
 #include "kernels/vector/indices.h"
+#include "kernels/vector/prepare.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
@@ -84,10 +85,14 @@ auto with_type(ScatterReduction reduction, DataType type, const Body& body) {
   }
 }
 
-// The output may lie where the data did.
-void copy_data(const KernelArgs& args) {
-  if (args.inputs[0].data != args.outputs[0].data)
-    copy_view(args.inputs[0], args.outputs[0], args.pool);
+// The data go to the output first; it may lie where they do.
+CopyPlan plan_data(const KernelArgs& args) {
+  Nest nest = make_nest(args.outputs[0]);
+  add_tensor(nest, args.inputs[0]);
+  return plan_copy(nest, bytes_of(args.outputs[0].type));
+}
+void copy_data(const CopyPlan& copy, const KernelCall& call) {
+  if (call.inputs[0] != call.outputs[0]) run_copy(copy, call.inputs[0], call.outputs[0], call.pool);
 }
 
 double scatter_us(const Problem& p) {
@@ -171,12 +176,55 @@ void scatter_tile(const Nest& nest, const Line& line, const ElementsAt& at_tile,
   }
 }
 
-Status run_elements(const KernelArgs& args) {
+using AllInside = bool (*)(const Nest&, const Line&, const void*, int64_t rows, int64_t cols);
+
+struct ScatterElements {
+  CopyPlan copy;
+  Line line;
+  Nest nest;  // of lines: the indices, the updates, the output
+  AllInside inside;
+  ScatterTile tile;
+  TensorView indices;
+  int64_t bytes, index_bytes;  // of an element
+  double predicted_us;
+};
+
+Status run_elements(ScatterElements& s, const KernelCall& call) {
+  const auto indices_at = [&](int64_t offset) {
+    return call.input<const char>(1) + offset * s.index_bytes;
+  };
+  BadIndex bad;
+  for_tiles(s.nest, call.pool, s.predicted_us,
+            [&](const int64_t* offsets, int64_t rows, int64_t cols) {
+              bad.note(!s.inside(s.nest, s.line, indices_at(offsets[0]), rows, cols));
+            });
+  if (bad.set) {
+    s.indices.data = call.inputs[1];
+    return index_error(s.indices, {&s.line.extent, 1});
+  }
+  copy_data(s.copy, call);
+  for_tiles(s.nest, call.pool, s.predicted_us,
+            [&](const int64_t* offsets, int64_t rows, int64_t cols) {
+              s.tile(s.nest, s.line,
+                     {call.output<char>(0) + offsets[2] * s.bytes,
+                      call.input<const char>(2) + offsets[1] * s.bytes, indices_at(offsets[0])},
+                     rows, cols);
+            });
+  return Status();
+}
+
+ScatterTile tile_of(ScatterReduction reduction, DataType type, bool is_long) {
+  return with_type(reduction, type, [&](auto how, auto element) -> ScatterTile {
+    constexpr ScatterReduction kHow = decltype(how)::kValue;
+    using T = decltype(element);
+    return is_long ? scatter_tile<kHow, T, int64_t> : scatter_tile<kHow, T, int32_t>;
+  });
+}
+
+void prepare_elements(const KernelArgs& args, PreparedKernel& kernel) {
   const auto& attrs = attrs_of(*args.layer);
   const TensorView &indices = args.inputs[1], &updates = args.inputs[2], &y = args.outputs[0];
   const int axis = static_cast<int>(attrs.axis);
-  const Line line{indices.extents[axis], y.extents[axis], y.strides[axis], indices.strides[axis],
-                  updates.strides[axis]};
   const TensorView lines = without_axis(indices, axis);
   TensorView targets = without_axis(y, axis);
   for (int d = 0; d < lines.rank; ++d) targets.extents[d] = lines.extents[d];
@@ -184,36 +232,18 @@ Status run_elements(const KernelArgs& args) {
   add_tensor(nest, without_axis(updates, axis));
   add_tensor(nest, targets);
   collapse(nest);
-  const double us = static_cast<double>(count_of(indices)) * 0.001;
   const bool is_long = indices.type == DataType::kInt64;
-  const auto inside = is_long ? all_inside<int64_t> : all_inside<int32_t>;
-  const ScatterTile tile =
-      with_type(attrs.reduction, y.type, [&](auto how, auto type) -> ScatterTile {
-        constexpr ScatterReduction kHow = decltype(how)::kValue;
-        using T = decltype(type);
-        return is_long ? scatter_tile<kHow, T, int64_t> : scatter_tile<kHow, T, int32_t>;
-      });
-  BadIndex bad;
-  const auto indices_at = [&](int64_t offset) {
-    return static_cast<const char*>(indices.data) + offset * bytes_of(indices.type);
-  };
-  for_tiles(nest, args.pool, us, [&](const int64_t* offsets, int64_t rows, int64_t cols) {
-    bad.note(!inside(nest, line, indices_at(offsets[0]), rows, cols));
-  });
-  if (bad.set) return index_error(indices, {&line.extent, 1});
-  copy_data(args);
-  const int64_t bytes = bytes_of(y.type);
-  for_tiles(nest, args.pool, us, [&](const int64_t* offsets, int64_t rows, int64_t cols) {
-    tile(nest, line,
-         {static_cast<char*>(y.data) + offsets[2] * bytes,
-          static_cast<const char*>(updates.data) + offsets[1] * bytes, indices_at(offsets[0])},
-         rows, cols);
-  });
-  return Status();
-}
-
-void run_elements_unchecked(const KernelArgs& args) {
-  static_cast<void>(run_elements(args));
+  keep_checked_state<run_elements>(
+      kernel, ScatterElements{plan_data(args),
+                              {indices.extents[axis], y.extents[axis], y.strides[axis],
+                               indices.strides[axis], updates.strides[axis]},
+                              nest,
+                              is_long ? all_inside<int64_t> : all_inside<int32_t>,
+                              tile_of(attrs.reduction, y.type, is_long),
+                              indices,
+                              bytes_of(y.type),
+                              bytes_of(indices.type),
+                              static_cast<double>(count_of(indices)) * 0.001});
 }
 
 // --- slices
@@ -235,11 +265,6 @@ std::string refuse_slices(const Problem& p) {
 int64_t tuples_of(const TensorView& indices) {
   const int64_t depth = indices.extents[indices.rank - 1];
   return depth == 0 ? 0 : count_of(indices) / depth;
-}
-
-// Where each tuple's slice starts in the output, and where in the updates.
-size_t slices_workspace(const KernelArgs& args) {
-  return 2 * sizeof(int64_t) * static_cast<size_t>(tuples_of(args.inputs[1]));
 }
 
 // Updates elements [first, last) of the slice of tuple k; a slice's elements are those of the nest
@@ -266,47 +291,56 @@ using PutSlice = void (*)(const Nest&, void* y, const void* updates, int64_t row
 constexpr int64_t kCutSlice = 4096;
 constexpr double kWorthScanning = 100;  // microseconds
 
-void scatter_slices(const KernelArgs& args, const Nest& nest, PutSlice put, const int64_t* to,
-                    const int64_t* from, int64_t tuples, int64_t size) {
-  const int64_t bytes = bytes_of(args.outputs[0].type);
+struct ScatterSlices {
+  CopyPlan copy;
+  TensorView indices, y;
+  int64_t depth, tuples;
+  Nest nest;  // of a slice: the output, the updates
+  PutSlice put;
+  const int64_t* from;  // where in the updates the slices start; where in the output: the workspace
+  int64_t size, bytes;  // of a slice, of an element
+  double predicted_us;
+  int threads;
+};
+
+void scatter_slices(const ScatterSlices& s, const int64_t* to, const KernelCall& call) {
+  const Nest& nest = s.nest;
   const auto put_part = [&](int64_t k, const int64_t* offsets, int64_t rows, int64_t cols) {
-    put(nest, static_cast<char*>(args.outputs[0].data) + (to[k] + offsets[0]) * bytes,
-        static_cast<const char*>(args.inputs[2].data) + (from[k] + offsets[1]) * bytes, rows, cols);
+    s.put(nest, call.output<char>(0) + (to[k] + offsets[0]) * s.bytes,
+          call.input<const char>(2) + (s.from[k] + offsets[1]) * s.bytes, rows, cols);
   };
-  const double us = static_cast<double>(tuples) * (0.002 + static_cast<double>(size) * 0.0004);
   const auto put_all = [&](const int64_t* offsets, int64_t rows, int64_t cols) {
-    for (int64_t k = 0; k < tuples; ++k) put_part(k, offsets, rows, cols);
+    for (int64_t k = 0; k < s.tuples; ++k) put_part(k, offsets, rows, cols);
   };
-  if (size >= kCutSlice) return for_tiles(nest, args.pool, us, put_all);
+  if (s.size >= kCutSlice) return for_tiles(nest, call.pool, s.predicted_us, put_all);
   const int64_t planes = nest.outer() * nest.rows();
   const auto put_one = [&](int64_t k) {
     for_rows(nest, 0, planes, [&](const int64_t* offsets, int64_t rows) {
       put_part(k, offsets, rows, nest.cols());
     });
   };
-  const int threads = us < kWorthScanning ? 1 : threads_of(args);
   int64_t end = 0;
-  for (int64_t k = 0; k < tuples; ++k) end = to[k] >= end ? to[k] + 1 : end;
-  split(threads == 1 ? nullptr : args.pool, threads, us, [&](int, int64_t first, int64_t last) {
-    const int64_t low = end * first / threads, high = end * last / threads;
-    for (int64_t k = 0; k < tuples; ++k)
-      if (to[k] >= low && to[k] < high) put_one(k);
-  });
+  for (int64_t k = 0; k < s.tuples; ++k) end = to[k] >= end ? to[k] + 1 : end;
+  split(s.threads == 1 ? nullptr : call.pool, s.threads, s.predicted_us,
+        [&](int, int64_t first, int64_t last) {
+          const int64_t low = end * first / s.threads, high = end * last / s.threads;
+          for (int64_t k = 0; k < s.tuples; ++k)
+            if (to[k] >= low && to[k] < high) put_one(k);
+        });
 }
 
-Status run_slices(const KernelArgs& args) {
-  const TensorView &indices = args.inputs[1], &updates = args.inputs[2], &y = args.outputs[0];
-  const int64_t depth = indices.extents[indices.rank - 1], tuples = tuples_of(indices);
-  auto* to = reinterpret_cast<int64_t*>(args.workspace);
-  int64_t* from = to + tuples;
-  if (!resolve_tuples(indices, depth, y, 0, 0, to))
-    return index_error(indices, {y.extents, static_cast<size_t>(depth)});
-  copy_data(args);
-  if (count_of(updates) == 0) return Status();
-  int64_t n = 0;
-  const int tuple_dims = indices.rank - 1;
-  for_elements(updates, tuple_dims, [&](int64_t offset) { from[n++] = offset; });
-  Nest nest;
+Status run_slices(ScatterSlices& s, const KernelCall& call) {
+  auto* to = reinterpret_cast<int64_t*>(call.workspace);
+  s.indices.data = call.inputs[1];
+  if (!resolve_tuples(s.indices, s.depth, s.y, 0, 0, to))
+    return index_error(s.indices, {s.y.extents, static_cast<size_t>(s.depth)});
+  copy_data(s.copy, call);
+  if (s.size > 0) scatter_slices(s, to, call);
+  return Status();
+}
+
+Nest slice_nest(const TensorView& y, const TensorView& updates, int64_t depth, int tuple_dims) {
+  Nest nest{};
   nest.tensors = 2;
   nest.rank = y.rank - static_cast<int>(depth);
   for (int d = 0; d < nest.rank; ++d) {
@@ -315,40 +349,39 @@ Status run_slices(const KernelArgs& args) {
     nest.strides[1][d] = updates.strides[d + tuple_dims];
   }
   collapse(nest);
-  const int64_t size = count_of(updates) / tuples;
+  return nest;
+}
+
+void prepare_slices(const KernelArgs& args, PreparedKernel& kernel) {
+  const TensorView &indices = args.inputs[1], &updates = args.inputs[2], &y = args.outputs[0];
+  const int64_t depth = indices.extents[indices.rank - 1], tuples = tuples_of(indices);
+  const int64_t size = tuples == 0 ? 0 : count_of(updates) / tuples;
+  const double us = static_cast<double>(tuples) * (0.002 + static_cast<double>(size) * 0.0004);
+  auto* from = keep_array<int64_t>(kernel, tuples);
+  int64_t n = 0;
+  for_elements(updates, indices.rank - 1, [&](int64_t offset) { from[n++] = offset; });
   const PutSlice put =
       with_type(attrs_of(*args.layer).reduction, y.type, [](auto how, auto type) -> PutSlice {
         return put_slice<decltype(how)::kValue, decltype(type)>;
       });
-  scatter_slices(args, nest, put, to, from, tuples, size);
-  return Status();
-}
-
-void run_slices_unchecked(const KernelArgs& args) {
-  static_cast<void>(run_slices(args));
+  keep_checked_state<run_slices>(
+      kernel, ScatterSlices{plan_data(args), indices, y, depth, tuples,
+                            slice_nest(y, updates, depth, indices.rank - 1), put, from, size,
+                            bytes_of(y.type), us, us < kWorthScanning ? 1 : threads_of(args)});
+  kernel.workspace_bytes = sizeof(int64_t) * static_cast<size_t>(tuples);
 }
 
 constexpr Tactic kTactics[] = {
     {"scatter_elements", ir::LayerKind::kScatter, kIsa, FormatRule::kAny, 1, refuse_elements,
-     scatter_us, CAMSHAFT_NOTHING_PACKED, run_elements_unchecked},
+     scatter_us, CAMSHAFT_NOTHING_PACKED, prepare_elements},
     {"scatter_slices", ir::LayerKind::kScatter, kIsa, FormatRule::kAny, 1, refuse_slices,
-     scatter_us, no_packed_inputs, no_packed_bytes, pack_nothing, slices_workspace,
-     run_slices_unchecked},
-};
-
-constexpr CheckedKernel kChecked[] = {
-    {run_slices_unchecked, run_slices},
-    {run_elements_unchecked, run_elements},
+     scatter_us, CAMSHAFT_NOTHING_PACKED, prepare_slices},
 };
 
 }  // namespace
 
 std::span<const Tactic> scatter_tactics() {
   return kTactics;
-}
-
-std::span<const CheckedKernel> scatter_checked() {
-  return kChecked;
 }
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

@@ -171,23 +171,13 @@ void prepare_space_to_depth(const KernelArgs& args, PreparedKernel& kernel) {
             split_depth(args.outputs[0], attrs.block, attrs.column_row_depth), args, kernel);
 }
 
-#define CAMSHAFT_SHUFFLE(tactic, layer, refuses, prepares) \
-  {                                                        \
-    {.name = tactic,                                       \
-     .kind = ir::LayerKind::layer,                         \
-     .isa = kIsa,                                          \
-     .formats = FormatRule::kAny,                          \
-     .version = 2,                                         \
-     .refusal = refuses,                                   \
-     .cost_us = cost_us,                                   \
-     .packed_inputs = no_packed_inputs,                    \
-     .packed_bytes = no_packed_bytes,                      \
-     .pack = pack_nothing,                                 \
-     .workspace_bytes = nullptr,                           \
-     .run = nullptr},                                      \
-        prepares                                           \
+#define CAMSHAFT_SHUFFLE(tactic, layer, refuses, prepares)                                   \
+  {                                                                                          \
+    .name = tactic, .kind = ir::LayerKind::layer, .isa = kIsa, .formats = FormatRule::kAny,  \
+    .version = 2, .refusal = refuses, .cost_us = cost_us, .packed_inputs = no_packed_inputs, \
+    .packed_bytes = no_packed_bytes, .pack = pack_nothing, .prepare = prepares               \
   }
-constexpr PreparedTactic kTactics[] = {
+constexpr Tactic kTactics[] = {
     CAMSHAFT_SHUFFLE("shuffle_copy", kShuffle, refusal, prepare_shuffle),
     CAMSHAFT_SHUFFLE("reformat_copy", kReformat, refusal, prepare_reformat),
     CAMSHAFT_SHUFFLE("depth_to_space_copy", kDepthToSpace, refuse_blocks, prepare_depth_to_space),
@@ -196,7 +186,7 @@ constexpr PreparedTactic kTactics[] = {
 
 }  // namespace
 
-std::span<const PreparedTactic> shuffle_tactics() {
+std::span<const Tactic> shuffle_tactics() {
   return kTactics;
 }
 

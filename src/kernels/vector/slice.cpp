@@ -2,6 +2,7 @@
 // Slice, Concatenation, Pad, Expand, Tile and Fill: strided copies of whole views or of the boxes
 // they consist of.
 #include "kernels/vector/copy.h"
+#include "kernels/vector/prepare.h"
 #include "kernels/vector/tactic_util.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -19,12 +20,71 @@ std::string refuse_common(const Problem& p) {
   return "";
 }
 
-// The box of `view` that starts at `first` along `axis`, `count` long.
-TensorView box(const TensorView& view, int axis, int64_t first, int64_t count) {
-  TensorView part = view;
-  part.data = view.as<char>() + first * view.strides[axis] * bytes_of(view.type);
-  part.extents[axis] = count;
-  return part;
+// A part of a view: its data are `offset` elements behind those of the view.
+struct Box {
+  TensorView view;
+  int64_t offset = 0;
+
+  // What starts at `first` along `axis`, `count` long.
+  Box part(int axis, int64_t first, int64_t count) const {
+    Box box{view, offset + first * view.strides[axis]};
+    box.view.extents[axis] = count;
+    return box;
+  }
+  // The same `count` times: at `first`, `first + step` …
+  Box run(int axis, int64_t first, int64_t step, int64_t count) const {
+    Box box = part(axis, first, count);
+    box.view.strides[axis] *= step;
+    return box;
+  }
+};
+
+// A copy from a part of an input or of the output, or of one value, to a part of the output.
+struct Move {
+  enum Source { kInput, kOutput, kValue };
+  CopyPlan plan;
+  Source source;
+  size_t input = 0;
+  int64_t from_bytes = 0, to_bytes = 0;
+};
+
+struct Moves {
+  Move* list;
+  int count = 0;
+  uint64_t value = 0;
+};
+
+void run(Moves& moves, const KernelCall& call) {
+  char* y = call.output<char>(0);
+  for (const Move* move = moves.list; move != moves.list + moves.count; ++move) {
+    const char* from = move->source == Move::kInput    ? call.input<const char>(move->input)
+                       : move->source == Move::kOutput ? y
+                                                       : reinterpret_cast<char*>(&moves.value);
+    run_copy(move->plan, from + move->from_bytes, y + move->to_bytes, call.pool);
+  }
+}
+
+Moves& keep_moves(int64_t most, PreparedKernel& kernel) {
+  return keep_state<run>(kernel, Moves{keep_array<Move>(kernel, most)});
+}
+
+void add_copy(const Box& from, const Box& to, Move::Source source, size_t input, Moves& moves) {
+  if (count_of(to.view) == 0) return;
+  Nest nest = make_nest(to.view);
+  add_tensor(nest, from.view);
+  const int64_t bytes = bytes_of(to.view.type);
+  moves.list[moves.count++] = {plan_copy(nest, bytes), source, input, from.offset * bytes,
+                               to.offset * bytes};
+}
+
+void add_fill(const Box& to, Moves& moves) {
+  Box value;
+  value.view.rank = 0;
+  add_copy(value, to, Move::kValue, 0, moves);
+}
+
+int64_t at_least_zero(int64_t count) {
+  return count > 0 ? count : 0;
 }
 
 // --- Slice
@@ -33,20 +93,16 @@ std::string refuse_slice(const Problem& p) {
   return refuse_common(p);
 }
 
-void run_slice(const KernelArgs& args) {
+void prepare_slice(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
   const TensorView &x = args.inputs[0], &y = args.outputs[0];
   const auto& attrs = *std::get_if<ir::SliceAttrs>(&args.layer->attrs);
-  if (count_of(y) == 0) return;
-  TensorView from = x;
-  int64_t offset = 0;
+  Box from{x};
   for (int d = 0; d < x.rank; ++d) {
     const int64_t step = attrs.step.empty() ? 1 : attrs.step[static_cast<size_t>(d)];
-    offset += attrs.start[static_cast<size_t>(d)].extent() * x.strides[d];
-    from.strides[d] = x.strides[d] * step;
-    from.extents[d] = y.extents[d];
+    from = from.run(d, attrs.start[static_cast<size_t>(d)].extent(), step, y.extents[d]);
   }
-  from.data = x.as<char>() + offset * bytes_of(x.type);
-  copy_view(from, y, args.pool);
+  add_copy(from, {y}, Move::kInput, 0, keep_moves(1, kernel));
 }
 
 // --- Concatenation
@@ -56,14 +112,16 @@ std::string refuse_concat(const Problem& p) {
   return refuse_common(p);
 }
 
-void run_concat(const KernelArgs& args) {
-  const TensorView& y = args.outputs[0];
+void prepare_concat(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
+  const Box y{args.outputs[0]};
   const int axis = static_cast<int>(std::get_if<ir::AxisAttrs>(&args.layer->attrs)->axis);
+  Moves& moves = keep_moves(static_cast<int64_t>(args.inputs.size()), kernel);
   int64_t first = 0;
   for (size_t k = 0; k < args.inputs.size(); ++k) {
     const TensorView& x = args.inputs[k];
     if (!x.present()) continue;
-    if (count_of(x) > 0) copy_view(x, box(y, axis, first, x.extents[axis]), args.pool);
+    add_copy({x}, y.part(axis, first, x.extents[axis]), Move::kInput, k, moves);
     first += x.extents[axis];
   }
 }
@@ -119,14 +177,26 @@ std::string refuse_pad(const Problem& p) {
   return refuse_common(p);
 }
 
+// Both sides of dimension d get copies of what is inside: the other way round, or the edge.
+void add_sides(const Box& inner, int d, int64_t pre, int64_t post, bool reflects, Moves& moves) {
+  const int64_t last = inner.view.extents[d] - 1;
+  if (pre > 0)
+    add_copy(reflects ? inner.run(d, pre, -1, pre) : inner.run(d, 0, 0, pre),
+             inner.part(d, -pre, pre), Move::kOutput, 0, moves);
+  if (post > 0)
+    add_copy(reflects ? inner.run(d, last - 1, -1, post) : inner.run(d, last, 0, post),
+             inner.part(d, last + 1, post), Move::kOutput, 0, moves);
+}
+
 // Fills what lies around the copied box, dimension by dimension: the box grows until it is the
 // whole output.
-void run_pad(const KernelArgs& args) {
+void prepare_pad(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
   const TensorView &x = args.inputs[0], &y = args.outputs[0];
   const auto& attrs = *std::get_if<ir::PadAttrs>(&args.layer->attrs);
-  if (count_of(y) == 0) return;
+  Moves& moves = keep_moves(1 + 2 * y.rank, kernel);
   int64_t pre[ir::kMaxRank], post[ir::kMaxRank];
-  TensorView from = x, inner = y;
+  Box from{x}, inner{y};
   for (int d = 0; d < y.rank; ++d) {
     pre[d] = attrs.pre.empty() ? 0 : attrs.pre[static_cast<size_t>(d)];
     post[d] = attrs.post.empty() ? 0 : attrs.post[static_cast<size_t>(d)];
@@ -134,45 +204,27 @@ void run_pad(const KernelArgs& args) {
                   count = x.extents[d] - crop - (post[d] < 0 ? -post[d] : 0);
     if (pre[d] < 0) pre[d] = 0;
     if (post[d] < 0) post[d] = 0;
-    from = box(from, d, crop, count > 0 ? count : 0);
-    inner = box(inner, d, pre[d], count > 0 ? count : 0);
+    from = from.part(d, crop, at_least_zero(count));
+    inner = inner.part(d, pre[d], at_least_zero(count));
   }
-  const bool is_empty = count_of(inner) == 0;
-  if (is_empty || attrs.mode == ir::PadMode::kConstant) {
-    uint64_t value = 0;
-    element_of(static_cast<double>(attrs.value), y.type, value);
-    if (is_empty) return fill_view(y, &value, args.pool);
-    copy_view(from, inner, args.pool);
-    TensorView grown = inner;
-    for (int d = 0; d < y.rank; ++d) {
-      TensorView side = grown;
-      side.data = grown.as<char>() - pre[d] * y.strides[d] * bytes_of(y.type);
-      side.extents[d] = pre[d];
-      if (pre[d] > 0) fill_view(side, &value, args.pool);
-      TensorView other = box(grown, d, grown.extents[d], post[d]);
-      if (post[d] > 0) fill_view(other, &value, args.pool);
-      grown.data = side.data;
-      grown.extents[d] = y.extents[d];
-    }
-    return;
-  }
-  copy_view(from, inner, args.pool);
-  TensorView grown = inner;
+  element_of(static_cast<double>(attrs.value), y.type, moves.value);
+  if (count_of(inner.view) == 0) return add_fill({y}, moves);
+  add_copy(from, inner, Move::kInput, 0, moves);
   for (int d = 0; d < y.rank; ++d) {
-    const bool reflects = attrs.mode == ir::PadMode::kReflect;
-    const int64_t count = grown.extents[d];
-    for (int64_t k = 1; k <= pre[d]; ++k)
-      copy_view(box(grown, d, reflects ? k : 0, 1), box(grown, d, -k, 1), args.pool);
-    for (int64_t k = 1; k <= post[d]; ++k)
-      copy_view(box(grown, d, reflects ? count - 1 - k : count - 1, 1),
-                box(grown, d, count - 1 + k, 1), args.pool);
-    grown = box(grown, d, -pre[d], y.extents[d]);
+    if (attrs.mode == ir::PadMode::kConstant) {
+      add_fill(inner.part(d, -pre[d], pre[d]), moves);
+      add_fill(inner.part(d, inner.view.extents[d], post[d]), moves);
+    } else {
+      add_sides(inner, d, pre[d], post[d], attrs.mode == ir::PadMode::kReflect, moves);
+    }
+    inner = inner.part(d, -pre[d], y.extents[d]);
   }
 }
 
 // --- Expand, Tile, Fill
-void run_expand(const KernelArgs& args) {
-  copy_view(args.inputs[0], args.outputs[0], args.pool);
+void prepare_expand(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
+  add_copy({args.inputs[0]}, {args.outputs[0]}, Move::kInput, 0, keep_moves(1, kernel));
 }
 
 std::string refuse_tile(const Problem& p) {
@@ -181,9 +233,9 @@ std::string refuse_tile(const Problem& p) {
   return refuse_common(p);
 }
 
-void run_tile(const KernelArgs& args) {
+void prepare_tile(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
   const TensorView &x = args.inputs[0], &y = args.outputs[0];
-  if (count_of(y) == 0) return;
   Nest nest;
   nest.rank = 2 * x.rank;
   nest.tensors = 2;
@@ -192,7 +244,8 @@ void run_tile(const KernelArgs& args) {
     nest.strides[0][2 * d] = y.strides[d] * x.extents[d], nest.strides[0][2 * d + 1] = y.strides[d];
     nest.strides[1][2 * d] = 0, nest.strides[1][2 * d + 1] = x.strides[d];
   }
-  copy_nest(nest, x.data, y.data, bytes_of(y.type), args.pool);
+  Moves& moves = keep_moves(1, kernel);
+  moves.list[moves.count++] = {plan_copy(nest, bytes_of(y.type)), Move::kInput};
 }
 
 std::string refuse_fill(const Problem& p) {
@@ -203,25 +256,26 @@ std::string refuse_fill(const Problem& p) {
   return refuse_common(p);
 }
 
-void run_fill(const KernelArgs& args) {
+void prepare_fill(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
   const auto& attrs = *std::get_if<ir::FillAttrs>(&args.layer->attrs);
-  uint64_t value = 0;
-  element_of(attrs.value, attrs.type, value);
-  if (count_of(args.outputs[0]) > 0) fill_view(args.outputs[0], &value, args.pool);
+  Moves& moves = keep_moves(1, kernel);
+  element_of(attrs.value, attrs.type, moves.value);
+  add_fill({args.outputs[0]}, moves);
 }
 
-#define CAMSHAFT_MOVE(name, kind, formats, refusal, run)                      \
+#define CAMSHAFT_MOVE(name, kind, formats, refusal, prepare)                  \
   {                                                                           \
     name, LayerKind::kind, kIsa, FormatRule::formats, 1, refusal, traffic_us, \
-        CAMSHAFT_NOTHING_PACKED, run                                          \
+        CAMSHAFT_NOTHING_PACKED, prepare                                      \
   }
 constexpr Tactic kTactics[] = {
-    CAMSHAFT_MOVE("slice_copy", kSlice, kAny, refuse_slice, run_slice),
-    CAMSHAFT_MOVE("concat_copy", kConcatenation, kAny, refuse_concat, run_concat),
-    CAMSHAFT_MOVE("pad_copy", kPad, kAny, refuse_pad, run_pad),
-    CAMSHAFT_MOVE("expand_copy", kExpand, kSame, refuse_common, run_expand),
-    CAMSHAFT_MOVE("tile_copy", kTile, kSame, refuse_tile, run_tile),
-    CAMSHAFT_MOVE("fill", kFill, kSame, refuse_fill, run_fill),
+    CAMSHAFT_MOVE("slice_copy", kSlice, kAny, refuse_slice, prepare_slice),
+    CAMSHAFT_MOVE("concat_copy", kConcatenation, kAny, refuse_concat, prepare_concat),
+    CAMSHAFT_MOVE("pad_copy", kPad, kAny, refuse_pad, prepare_pad),
+    CAMSHAFT_MOVE("expand_copy", kExpand, kSame, refuse_common, prepare_expand),
+    CAMSHAFT_MOVE("tile_copy", kTile, kSame, refuse_tile, prepare_tile),
+    CAMSHAFT_MOVE("fill", kFill, kSame, refuse_fill, prepare_fill),
 };
 
 }  // namespace

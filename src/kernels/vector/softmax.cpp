@@ -5,6 +5,7 @@
 // first, so nothing overflows.
 #include "kernels/simd/bytes.h"
 #include "kernels/vector/math.h"
+#include "kernels/vector/prepare.h"
 #include "kernels/vector/tactic_util.h"
 #include "kernels/vector/transpose_tile.h"
 
@@ -206,28 +207,41 @@ bool are_columns(const Layout& layout) {
 
 constexpr int64_t kForkElements = 8192;  // an exponential takes about a nanosecond
 
-template <bool kLog>
-void run_kind(const KernelArgs& args) {
-  const TensorView &x = args.inputs[0], &y = args.outputs[0];
-  const int64_t count = count_of(y);
-  if (count == 0) return;
-  const Layout layout = layout_of(args.layer->as<ir::SoftMaxAttrs>(), x, y);
-  const bool rows = are_rows(layout), columns = !rows && are_columns(layout);
-  const auto range = rows ? rows_range<kLog> : columns ? columns_range<kLog> : strided_range<kLog>;
-  const int64_t units =
-      columns ? layout.rows() / layout.extents[0] * ((layout.extents[0] + kLanes - 1) / kLanes)
-              : layout.rows();
-  const auto body = [&](int, int64_t begin, int64_t end) {
-    range(layout, x.as<const float>(), y.as<float>(), begin, end);
-  };
-  if (args.pool && count >= kForkElements)
-    args.pool->parallel_ranges(units, body);
-  else
-    body(0, 0, units);
+struct SoftMax {
+  Layout layout;
+  void (*range)(const Layout&, const float* x, float* y, int64_t begin, int64_t end);
+  int64_t units;
+  bool forks;
+};
+
+void run(SoftMax& s, const KernelCall& call) {
+  const float* x = call.input<const float>(0);
+  float* y = call.output<float>(0);
+  if (!s.forks || call.pool == nullptr) return s.range(s.layout, x, y, 0, s.units);
+  call.pool->parallel_ranges(s.units, [&s, x, y](int, int64_t begin, int64_t end) {
+    s.range(s.layout, x, y, begin, end);
+  });
 }
 
-void run(const KernelArgs& args) {
-  (args.layer->as<ir::SoftMaxAttrs>().log ? run_kind<true> : run_kind<false>)(args);
+template <bool kLog>
+void prepare_kind(const Layout& layout, int64_t count, PreparedKernel& kernel) {
+  const bool forks = count >= kForkElements;
+  if (are_rows(layout)) {
+    keep_state<run>(kernel, SoftMax{layout, rows_range<kLog>, layout.rows(), forks});
+  } else if (are_columns(layout)) {
+    const int64_t vectors = (layout.extents[0] + kLanes - 1) / kLanes,
+                  units = layout.rows() / layout.extents[0] * vectors;
+    keep_state<run>(kernel, SoftMax{layout, columns_range<kLog>, units, forks});
+  } else {
+    keep_state<run>(kernel, SoftMax{layout, strided_range<kLog>, layout.rows(), forks});
+  }
+}
+
+void prepare(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
+  const auto& attrs = args.layer->as<ir::SoftMaxAttrs>();
+  const Layout layout = layout_of(attrs, args.inputs[0], args.outputs[0]);
+  (attrs.log ? prepare_kind<true> : prepare_kind<false>)(layout, count_of(args.outputs[0]), kernel);
 }
 
 std::string refusal(const Problem& p) {
@@ -250,7 +264,7 @@ double cost_us(const Problem& p) {
 
 constexpr Tactic kTactics[] = {
     {"softmax_f32", ir::LayerKind::kSoftMax, kIsa, FormatRule::kSame, 2, refusal, cost_us,
-     CAMSHAFT_NOTHING_PACKED, run},
+     CAMSHAFT_NOTHING_PACKED, prepare},
 };
 
 }  // namespace

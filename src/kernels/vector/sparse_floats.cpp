@@ -128,24 +128,22 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
 }
 
 template <class Of, int64_t kDivisor>
-constexpr PreparedTactic row(const char* name) {
-  return {{.name = name,
-           .kind = Of::kKind,
-           .isa = kIsa,
-           .formats = Of::kFormats,
-           .version = 1,
-           .refusal = refusal<Of, kDivisor>,
-           .cost_us = cost_us<Of, kDivisor>,
-           .packed_inputs = Of::packed_inputs,
-           .packed_bytes = packed_bytes<Of, kDivisor>,
-           .pack = pack<Of, kDivisor>,
-           .workspace_bytes = nullptr,
-           .run = nullptr},
-          prepare<Of, kDivisor>};
+constexpr Tactic row(const char* name) {
+  return {.name = name,
+          .kind = Of::kKind,
+          .isa = kIsa,
+          .formats = Of::kFormats,
+          .version = 1,
+          .refusal = refusal<Of, kDivisor>,
+          .cost_us = cost_us<Of, kDivisor>,
+          .packed_inputs = Of::packed_inputs,
+          .packed_bytes = packed_bytes<Of, kDivisor>,
+          .pack = pack<Of, kDivisor>,
+          .prepare = prepare<Of, kDivisor>};
 }
 
 // The same kernel: the smaller comes first, for it reads less.
-constexpr PreparedTactic kTactics[] = {
+constexpr Tactic kTactics[] = {
     row<Convolution, 4>("conv_sparse_quarter_nhwc_f32"),
     row<Convolution, 2>("conv_sparse_half_nhwc_f32"),
     row<Product, 4>("matmul_sparse_quarter_f32"),
@@ -154,7 +152,7 @@ constexpr PreparedTactic kTactics[] = {
 
 }  // namespace
 
-std::span<const PreparedTactic> sparse_floats_tactics() {
+std::span<const Tactic> sparse_floats_tactics() {
   return kTactics;
 }
 

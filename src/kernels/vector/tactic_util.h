@@ -15,14 +15,11 @@ static inline size_t no_packed_bytes(const Problem&) {
   return 0;
 }
 static inline void pack_nothing(const Problem&, std::byte*) {}
-static inline size_t no_workspace(const KernelArgs&) {
-  return 0;
-}
 static inline int threads_of(const KernelArgs& args) {
   return args.pool ? args.pool->threads() : 1;
 }
-// The four functions of a kernel without packed inputs and workspace.
-#define CAMSHAFT_NOTHING_PACKED no_packed_inputs, no_packed_bytes, pack_nothing, no_workspace
+// The three functions of a kernel without packed inputs.
+#define CAMSHAFT_NOTHING_PACKED no_packed_inputs, no_packed_bytes, pack_nothing
 
 static inline int64_t count_of(const ProblemTensor& tensor) {
   int64_t count = 1;

@@ -5,6 +5,7 @@
 #include "kernels/packed_forest.h"
 #include "kernels/vector/counts.h"
 #include "kernels/vector/nest.h"
+#include "kernels/vector/prepare.h"
 #include "kernels/vector/tactic_util.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -80,10 +81,10 @@ int64_t rows_together(int64_t targets) {
   return smaller(kMost, at_least_one(kSums / at_least_one(targets)));
 }
 
-struct Run {
-  const ForestView& forest;
-  const TensorView &x, &scores;
-  const TensorView* reached;  // or null
+struct Trees {
+  TensorView x, scores, reached;
+  int64_t together;   // rows
+  ForestView forest;  // of the call
   Walk walk;
   int64_t rows, targets;
 
@@ -142,8 +143,8 @@ struct Run {
         const double sum = sums[k * targets + t];
         to[(first + k) * scores.strides[0] + t * scores.strides[1]] =
             static_cast<float>(forest.averages != 0 ? sum / trees : sum);
-        if (reached != nullptr)
-          reached->as<bool>()[(first + k) * reached->strides[0] + t * reached->strides[1]] =
+        if (reached.present())
+          reached.as<bool>()[(first + k) * reached.strides[0] + t * reached.strides[1]] =
               was_reached[k * targets + t];
       }
   }
@@ -184,35 +185,36 @@ int64_t worker_bytes(int64_t targets) {
   return round_up(rows_together(targets) * targets * 9, 64);
 }
 
-size_t workspace_bytes(const KernelArgs& args) {
-  return static_cast<size_t>(worker_bytes(args.outputs[0].extents[1]) * threads_of(args));
-}
-
-void run(const KernelArgs& args) {
-  const TensorView &x = args.inputs[0], &scores = args.outputs[0];
-  if (count_of(scores) == 0) return;
-  const ForestView forest(args.packed);
-  const bool tells = forest.tells_missing != 0,
-             has_mask = args.outputs.size() > 1 && args.outputs[1].present();
-  const Run job{forest,
-                x,
-                scores,
-                has_mask ? &args.outputs[1] : nullptr,
-                tells ? walk_of<true>(forest.mode) : walk_of<false>(forest.mode),
-                scores.extents[0],
-                scores.extents[1]};
-  const int64_t together = rows_together(job.targets), bytes = worker_bytes(job.targets);
-  split(args.pool, ceil_div(job.rows, together), kUsPerStep * steps_of(job.rows, forest.trees),
+void run(Trees& job, const KernelCall& call) {
+  job.forest = ForestView(call.packed);
+  job.walk = job.forest.tells_missing != 0 ? walk_of<true>(job.forest.mode)
+                                           : walk_of<false>(job.forest.mode);
+  job.x.data = call.inputs[0];
+  job.scores.data = call.outputs[0];
+  if (job.reached.present()) job.reached.data = call.outputs[1];
+  const int64_t together = job.together, bytes = worker_bytes(job.targets);
+  split(call.pool, ceil_div(job.rows, together), kUsPerStep * steps_of(job.rows, job.forest.trees),
         [&](int worker, int64_t first, int64_t last) {
           for (int64_t k = first; k < last; ++k)
             job.block(k * together, smaller(together, job.rows - k * together),
-                      args.workspace + worker * bytes);
+                      call.workspace + worker * bytes);
         });
+}
+
+void prepare(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
+  const TensorView& scores = args.outputs[0];
+  const int64_t targets = scores.extents[1];
+  keep_state<run>(
+      kernel,
+      Trees{args.inputs[0], scores, args.outputs.size() > 1 ? args.outputs[1] : TensorView(),
+            rows_together(targets), ForestView(args.packed), nullptr, scores.extents[0], targets});
+  kernel.workspace_bytes = static_cast<size_t>(worker_bytes(targets) * threads_of(args));
 }
 
 constexpr Tactic kTactics[] = {
     {"tree_walks_f32", ir::LayerKind::kGeneric, kIsa, FormatRule::kLinear, 1, refuse_forest,
-     cost_us, packed_inputs, packed_forest_bytes, pack_forest, workspace_bytes, run},
+     cost_us, packed_inputs, packed_forest_bytes, pack_forest, prepare},
 };
 
 }  // namespace

@@ -167,28 +167,26 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
 }
 
 template <class F>
-constexpr PreparedTactic row(const char* name) {
-  return {{.name = name,
-           .kind = ir::LayerKind::kConvolution,
-           .isa = kIsa,
-           .formats = FormatRule::kChannelLast,
-           .version = 2,
-           .refusal = refusal,
-           .cost_us = cost_us<F>,
-           .packed_inputs = packed_conv_inputs,
-           .packed_bytes = packed_bytes<F>,
-           .pack = pack<F>,
-           .workspace_bytes = nullptr,
-           .run = nullptr},
-          prepare<F>};
+constexpr Tactic row(const char* name) {
+  return {.name = name,
+          .kind = ir::LayerKind::kConvolution,
+          .isa = kIsa,
+          .formats = FormatRule::kChannelLast,
+          .version = 2,
+          .refusal = refusal,
+          .cost_us = cost_us<F>,
+          .packed_inputs = packed_conv_inputs,
+          .packed_bytes = packed_bytes<F>,
+          .pack = pack<F>,
+          .prepare = prepare<F>};
 }
 
-constexpr PreparedTactic kTactics[] = {row<F43>("conv_winograd_f43_nhwc_f32"),
-                                       row<F23>("conv_winograd_f23_nhwc_f32")};
+constexpr Tactic kTactics[] = {row<F43>("conv_winograd_f43_nhwc_f32"),
+                               row<F23>("conv_winograd_f23_nhwc_f32")};
 
 }  // namespace
 
-std::span<const PreparedTactic> winograd_tactics() {
+std::span<const Tactic> winograd_tactics() {
   return kTactics;
 }
 

@@ -214,29 +214,27 @@ std::string arithmetic(const Problem&, const std::byte*) {
 }
 
 template <class F>
-constexpr PreparedTactic row(const char* name) {
-  return {{.name = name,
-           .kind = ir::LayerKind::kConvolution,
-           .isa = kIsa,
-           .formats = FormatRule::kChannelLast,
-           .version = 2,
-           .refusal = refusal<F>,
-           .cost_us = cost_us<F>,
-           .packed_inputs = packed_byte_conv_inputs,
-           .packed_bytes = packed_bytes<F>,
-           .pack = pack<F>,
-           .workspace_bytes = nullptr,
-           .run = nullptr,
-           .arithmetic = arithmetic},
-          prepare<F>};
+constexpr Tactic row(const char* name) {
+  return {.name = name,
+          .kind = ir::LayerKind::kConvolution,
+          .isa = kIsa,
+          .formats = FormatRule::kChannelLast,
+          .version = 2,
+          .refusal = refusal<F>,
+          .cost_us = cost_us<F>,
+          .packed_inputs = packed_byte_conv_inputs,
+          .packed_bytes = packed_bytes<F>,
+          .pack = pack<F>,
+          .prepare = prepare<F>,
+          .arithmetic = arithmetic};
 }
 
-constexpr PreparedTactic kTactics[] = {row<F43Codes>("conv_winograd_f43_nhwc_u8i8"),
-                                       row<F23Codes>("conv_winograd_f23_nhwc_u8i8")};
+constexpr Tactic kTactics[] = {row<F43Codes>("conv_winograd_f43_nhwc_u8i8"),
+                               row<F23Codes>("conv_winograd_f23_nhwc_u8i8")};
 
 }  // namespace
 
-std::span<const PreparedTactic> winograd_bytes_tactics() {
+std::span<const Tactic> winograd_bytes_tactics() {
   return kTactics;
 }
 
