@@ -163,7 +163,8 @@ bool describe(const KernelArgs& args, ConvRun& run) {
 }
 
 struct Kernel {
-  ConvRun run;
+  ConvRun run;      // planned: rows may be columns, images one
+  ConvShape shape;  // of the weights
   DynamicWeights weights;
 };
 
@@ -172,8 +173,9 @@ void run(Kernel& kernel, const KernelCall& call) {
   ConvRun& run = kernel.run;
   DynamicWeights& weights = kernel.weights;
   set_addresses(call, run, weights);
-  pack_dynamic_bias(run.shape, weights.bias, weights.packed_bias);
-  pack_dynamic_filter(run.shape, view_filter(run.shape, weights.filter, false), kVecs, call.pool,
+  const ConvShape& shape = kernel.shape;
+  pack_dynamic_bias(shape, weights.bias, weights.packed_bias);
+  pack_dynamic_filter(shape, view_filter(shape, weights.filter, false), kVecs, call.pool,
                       weights.packed_filter);
   run_conv(run, weights.rest, call.pool);
 }
@@ -183,7 +185,8 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   ConvRun described;
   if (!has_output(args, kernel) || !describe<kVecs, kByParts>(args, described)) return;
   const DynamicWeights weights(args, described.shape, dynamic_filter_bytes(described.shape));
-  ConvRun& planned = keep_state<run<kVecs>>(kernel, Kernel{described, weights}).run;
+  ConvRun& planned =
+      keep_state<run<kVecs>>(kernel, Kernel{described, described.shape, weights}).run;
   kernel.workspace_bytes = weights.bytes() + plan_conv(planned, threads_of(args));
   keep_tables(planned, kernel);
 }
