@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/http_server.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <array>
 #include <thread>
@@ -14,6 +12,7 @@
 #include <boost/asio/strand.hpp>
 
 #include "serve/http_session.h"
+#include "server/listen.h"
 
 namespace camshaft::serve {
 
@@ -23,8 +22,6 @@ using boost::system::error_code;
 
 namespace {
 
-constexpr int kWaiting = 1024;  // connections not yet accepted
-constexpr int kHighestPort = 65535;
 constexpr std::chrono::milliseconds kOutOfFiles{50};
 constexpr std::chrono::milliseconds kPatience{1000};
 constexpr int kMostRefusals = 256;
@@ -35,15 +32,6 @@ std::string too_many() {
       "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: "
       "{}\r\nConnection: close\r\nRetry-After: 1\r\n\r\n{}",
       answer.text.size(), answer.text);
-}
-
-// A connection is an open file: as many as the system lets this process have.
-void allow_files(size_t connections) {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur =
-      std::max<rlim_t>(limit.rlim_cur, std::min<rlim_t>(limit.rlim_max, 2 * connections + 256));
-  ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 // A connection too many: it is told so, and what it sends is read for a moment, for closing at once
@@ -117,21 +105,9 @@ struct HttpServer::State {
         pause(strand),
         work(asio::make_work_guard(shared.network)) {}
 
-  error_code listen(const tcp::endpoint& endpoint);
   void accept();
   void take(tcp::socket socket);
 };
-
-// Without SO_REUSEPORT, so that a port somebody listens on is refused.
-error_code HttpServer::State::listen(const tcp::endpoint& endpoint) {
-  error_code error, ignored;
-  acceptor.open(endpoint.protocol(), error);
-  if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
-  if (!error) acceptor.bind(endpoint, error);
-  if (!error) acceptor.listen(kWaiting, error);
-  if (error) acceptor.close(ignored);
-  return error;
-}
 
 void HttpServer::State::take(tcp::socket socket) {
   bool is_full = false;
@@ -168,33 +144,16 @@ HttpServer::~HttpServer() {
 
 Status HttpServer::bind() {
   const HttpServerOptions& options = state_->shared.options;
-  if (options.port < 0 || options.port > kHighestPort)
-    return make_error(ErrorCode::kInvalidArgument, "there is no port {}: ports are 0 to {}",
-                      options.port, kHighestPort);
-  error_code error;
-  tcp::resolver resolver(state_->shared.network);
-  const auto endpoints =
-      resolver.resolve(options.host, std::to_string(options.port),
-                       tcp::resolver::passive | tcp::resolver::numeric_service, error);
-  if (error)
-    return make_error(ErrorCode::kIo, "cannot listen on {}: {}", options.host, error.message());
-  for (const auto& entry : endpoints) {
-    error = state_->listen(entry.endpoint());
-    if (!error) return ok_status();
-  }
-  return make_error(ErrorCode::kIo, "cannot listen on {}:{}: {}{}", options.host, options.port,
-                    error.message(),
-                    error == asio::error::address_in_use ? ": another program listens there" : "");
+  CAMSHAFT_TRY(server::check_port(options.port));
+  return server::listen_at(state_->acceptor, options.host, options.port, "");
 }
 
 int HttpServer::port() const {
-  error_code error;
-  const auto endpoint = state_->acceptor.local_endpoint(error);
-  return error ? 0 : endpoint.port();
+  return server::port_of(state_->acceptor);
 }
 
 void HttpServer::start() {
-  allow_files(state_->shared.options.limits.connections);
+  server::allow_files(2 * state_->shared.options.limits.connections + 256);
   asio::post(state_->strand, [this] { state_->accept(); });
   for (int k = 0; k < std::max(1, state_->shared.options.threads); ++k)
     state_->threads.emplace_back([this] { state_->shared.network.run(); });

@@ -3,8 +3,6 @@
 // slow, a fast one waits for none of them.
 #include "server/http_server.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 
 #include <boost/asio/ip/tcp.hpp>
@@ -13,6 +11,7 @@
 
 #include "base/cpu.h"
 #include "server/http_session.h"
+#include "server/listen.h"
 
 namespace camshaft::server {
 
@@ -22,18 +21,8 @@ using boost::system::error_code;
 
 namespace {
 
-constexpr int kWaiting = 1024;  // connections not yet accepted
-constexpr int kHighestPort = 65535;
 constexpr size_t kMostConnections = 4096;  // then idle ones make room
 constexpr std::chrono::milliseconds kOutOfFiles{50};
-
-// A connection is an open file: as many as the system lets this process have.
-void allow_many_files() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = std::max(limit.rlim_cur, std::min<rlim_t>(limit.rlim_max, 2 * kMostConnections));
-  ::setrlimit(RLIMIT_NOFILE, &limit);
-}
 
 bool is_good_prefix(const std::string& prefix) {
   return prefix.empty() || (prefix.front() == '/' && prefix.size() > 1 && prefix.back() != '/' &&
@@ -55,20 +44,8 @@ struct HttpServer::State {
         acceptor(shared.network),
         pause(shared.network) {}
 
-  error_code listen(const tcp::endpoint& endpoint);
   void accept();
 };
-
-// Without SO_REUSEPORT, so that a port somebody listens on is refused.
-error_code HttpServer::State::listen(const tcp::endpoint& endpoint) {
-  error_code error, ignored;
-  acceptor.open(endpoint.protocol(), error);
-  if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
-  if (!error) acceptor.bind(endpoint, error);
-  if (!error) acceptor.listen(kWaiting, error);
-  if (error) acceptor.close(ignored);
-  return error;
-}
 
 void HttpServer::State::accept() {
   acceptor.async_accept([this](error_code error, tcp::socket socket) {
@@ -100,34 +77,15 @@ HttpServer::~HttpServer() {
 
 Status HttpServer::bind() {
   const HttpOptions& options = state_->shared.options;
-  if (options.port < 0 || options.port > kHighestPort)
-    return make_error(ErrorCode::kInvalidArgument, "there is no port {}: ports are 0 to {}",
-                      options.port, kHighestPort);
+  CAMSHAFT_TRY(check_port(options.port));
   if (!is_good_prefix(options.path_prefix))
     return make_error(ErrorCode::kInvalidArgument,
                       "the path prefix must look like /profiler, not '{}'", options.path_prefix);
-  error_code error;
-  tcp::resolver resolver(state_->shared.network);
-  const auto endpoints =
-      resolver.resolve(options.host, std::to_string(options.port),
-                       tcp::resolver::passive | tcp::resolver::numeric_service, error);
-  if (error)
-    return make_error(ErrorCode::kIo, "cannot listen on {}: {}", options.host, error.message());
-  for (const auto& entry : endpoints) {
-    error = state_->listen(entry.endpoint());
-    if (!error) return ok_status();
-  }
-  return make_error(ErrorCode::kIo, "cannot listen on {}:{}: {}{}", options.host, options.port,
-                    error.message(),
-                    error == asio::error::address_in_use
-                        ? ": another program listens there; --port 0 takes any free port"
-                        : "");
+  return listen_at(state_->acceptor, options.host, options.port, "; --port 0 takes any free port");
 }
 
 int HttpServer::port() const {
-  error_code error;
-  const auto endpoint = state_->acceptor.local_endpoint(error);
-  return error ? 0 : endpoint.port();
+  return port_of(state_->acceptor);
 }
 
 std::string HttpServer::address() const {
@@ -139,7 +97,7 @@ std::string HttpServer::address() const {
 }
 
 void HttpServer::serve() {
-  allow_many_files();
+  allow_files(2 * kMostConnections);
   state_->accept();
   state_->shared.network.run();
 }
