@@ -11,33 +11,96 @@ namespace camshaft::kernels::CAMSHAFT_TARGET {
 
 #if defined(CAMSHAFT_TARGET_avx512)
 
-CAMSHAFT_INLINE __m512i load_dwords(const std::byte* p) {
+using Dwords = __m512i;
+CAMSHAFT_INLINE Dwords load_dwords(const std::byte* p) {
   return _mm512_loadu_si512(p);
 }
-CAMSHAFT_INLINE __m512i broadcast_dword(const int32_t* p) {
-  return _mm512_set1_epi32(*p);
+CAMSHAFT_INLINE Dwords broadcast(int32_t x) {
+  return _mm512_set1_epi32(x);
+}
+CAMSHAFT_INLINE Dwords broadcast_words(int16_t x) {
+  return _mm512_set1_epi16(x);
+}
+CAMSHAFT_INLINE Dwords keep_low_bits(Dwords dwords, int shift, int bits) {
+  const Dwords moved =
+      shift == 0 ? dwords : _mm512_srli_epi16(dwords, static_cast<unsigned>(shift));
+  return _mm512_and_si512(moved, _mm512_set1_epi8(static_cast<char>((1 << bits) - 1)));
+}
+CAMSHAFT_INLINE Dwords add_words(Dwords a, Dwords b) {
+  return _mm512_add_epi16(a, b);
+}
+CAMSHAFT_INLINE Dwords add_dwords(Dwords a, Dwords b) {
+  return _mm512_add_epi32(a, b);
+}
+CAMSHAFT_INLINE Dwords multiply_bytes(Dwords codes, Dwords row) {
+  return _mm512_maddubs_epi16(codes, row);
+}
+CAMSHAFT_INLINE Dwords multiply_words(Dwords a, Dwords b) {
+  return _mm512_madd_epi16(a, b);
+}
+CAMSHAFT_INLINE void add_vnni(Dwords codes, Dwords row, Dwords& sum) {
+  asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(codes), "v"(row));
+}
+
+#elif defined(CAMSHAFT_TARGET_avx2)
+
+using Dwords = __m256i;
+CAMSHAFT_INLINE Dwords load_dwords(const std::byte* p) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+}
+CAMSHAFT_INLINE Dwords broadcast(int32_t x) {
+  return _mm256_set1_epi32(x);
+}
+CAMSHAFT_INLINE Dwords broadcast_words(int16_t x) {
+  return _mm256_set1_epi16(x);
+}
+CAMSHAFT_INLINE Dwords keep_low_bits(Dwords dwords, int shift, int bits) {
+  const Dwords moved = shift == 0 ? dwords : _mm256_srli_epi16(dwords, shift);
+  return _mm256_and_si256(moved, _mm256_set1_epi8(static_cast<char>((1 << bits) - 1)));
+}
+CAMSHAFT_INLINE Dwords add_words(Dwords a, Dwords b) {
+  return _mm256_add_epi16(a, b);
+}
+CAMSHAFT_INLINE Dwords add_dwords(Dwords a, Dwords b) {
+  return _mm256_add_epi32(a, b);
+}
+CAMSHAFT_INLINE Dwords multiply_bytes(Dwords codes, Dwords row) {
+  return _mm256_maddubs_epi16(codes, row);
+}
+CAMSHAFT_INLINE Dwords multiply_words(Dwords a, Dwords b) {
+  return _mm256_madd_epi16(a, b);
+}
+// Of machines with AVX-VNNI.
+CAMSHAFT_INLINE void add_vnni(Dwords codes, Dwords row, Dwords& sum) {
+  asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(codes), "x"(row));
+}
+
+#endif
+
+#if !defined(CAMSHAFT_TARGET_scalar)
+
+CAMSHAFT_INLINE Dwords broadcast_dword(const int32_t* p) {
+  return broadcast(*p);
 }
 template <int kBits>
-CAMSHAFT_INLINE __m512i codes_at(__m512i dwords, int shift) {
+CAMSHAFT_INLINE Dwords codes_at(Dwords dwords, int shift) {
   if constexpr (kBits == 8) return dwords;
-  const __m512i moved =
-      shift == 0 ? dwords : _mm512_srli_epi16(dwords, static_cast<unsigned>(shift));
-  return _mm512_and_si512(moved, _mm512_set1_epi8((1 << kBits) - 1));
+  return keep_low_bits(dwords, shift, kBits);
 }
 
 template <int kBits>
 struct VnniBits {
   static constexpr int64_t kPart = kMostPart;
-  using Codes = __m512i;
+  using Codes = Dwords;
   struct Sum {
-    __m512i v;
+    Dwords v;
   };
-  static CAMSHAFT_INLINE_MEMBER Codes codes(__m512i dwords, int shift) {
+  static CAMSHAFT_INLINE_MEMBER Codes codes(Dwords dwords, int shift) {
     return codes_at<kBits>(dwords, shift);
   }
-  static CAMSHAFT_INLINE_MEMBER Sum start(int32_t x) { return {_mm512_set1_epi32(x)}; }
-  static CAMSHAFT_INLINE_MEMBER void add(Codes codes, __m512i row, Sum& sum) {
-    asm("vpdpbusd %2, %1, %0" : "+v"(sum.v) : "v"(codes), "v"(row));
+  static CAMSHAFT_INLINE_MEMBER Sum start(int32_t x) { return {broadcast(x)}; }
+  static CAMSHAFT_INLINE_MEMBER void add(Codes codes, Dwords row, Sum& sum) {
+    add_vnni(codes, row, sum.v);
   }
   static CAMSHAFT_INLINE_MEMBER I32 total(Sum sum, int32_t) { return {sum.v}; }
 };
@@ -49,10 +112,10 @@ struct PairBits {
   static constexpr int64_t kPart = 32;
   static constexpr int kHalves = kBits == 8 ? 2 : 1;
   struct Codes {
-    __m512i v[kHalves];
+    Dwords v[kHalves];
   };
   using Sum = Codes;
-  static CAMSHAFT_INLINE_MEMBER Codes codes(__m512i dwords, int shift) {
+  static CAMSHAFT_INLINE_MEMBER Codes codes(Dwords dwords, int shift) {
     if constexpr (kBits == 8)
       return {{codes_at<4>(dwords, 0), codes_at<4>(dwords, 4)}};
     else
@@ -60,82 +123,17 @@ struct PairBits {
   }
   static CAMSHAFT_INLINE_MEMBER Sum start(int32_t) {
     Sum sum;
-    for (int h = 0; h < kHalves; ++h) sum.v[h] = _mm512_setzero_si512();
+    for (int h = 0; h < kHalves; ++h) sum.v[h] = broadcast(0);
     return sum;
   }
-  static CAMSHAFT_INLINE_MEMBER void add(const Codes& codes, __m512i row, Sum& sum) {
+  static CAMSHAFT_INLINE_MEMBER void add(const Codes& codes, Dwords row, Sum& sum) {
     for (int h = 0; h < kHalves; ++h)
-      sum.v[h] = _mm512_add_epi16(sum.v[h], _mm512_maddubs_epi16(codes.v[h], row));
+      sum.v[h] = add_words(sum.v[h], multiply_bytes(codes.v[h], row));
   }
   static CAMSHAFT_INLINE_MEMBER I32 total(const Sum& sum, int32_t start) {
-    __m512i t = _mm512_madd_epi16(sum.v[0], _mm512_set1_epi16(1));
-    if constexpr (kBits == 8)
-      t = _mm512_add_epi32(t, _mm512_madd_epi16(sum.v[1], _mm512_set1_epi16(16)));
-    return {_mm512_add_epi32(t, _mm512_set1_epi32(start))};
-  }
-};
-
-#elif defined(CAMSHAFT_TARGET_avx2)
-
-CAMSHAFT_INLINE __m256i load_dwords(const std::byte* p) {
-  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-}
-CAMSHAFT_INLINE __m256i broadcast_dword(const int32_t* p) {
-  return _mm256_set1_epi32(*p);
-}
-template <int kBits>
-CAMSHAFT_INLINE __m256i codes_at(__m256i dwords, int shift) {
-  if constexpr (kBits == 8) return dwords;
-  const __m256i moved = shift == 0 ? dwords : _mm256_srli_epi16(dwords, shift);
-  return _mm256_and_si256(moved, _mm256_set1_epi8((1 << kBits) - 1));
-}
-
-// Of machines with AVX-VNNI.
-template <int kBits>
-struct VnniBits {
-  static constexpr int64_t kPart = kMostPart;
-  using Codes = __m256i;
-  struct Sum {
-    __m256i v;
-  };
-  static CAMSHAFT_INLINE_MEMBER Codes codes(__m256i dwords, int shift) {
-    return codes_at<kBits>(dwords, shift);
-  }
-  static CAMSHAFT_INLINE_MEMBER Sum start(int32_t x) { return {_mm256_set1_epi32(x)}; }
-  static CAMSHAFT_INLINE_MEMBER void add(Codes codes, __m256i row, Sum& sum) {
-    asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum.v) : "x"(codes), "x"(row));
-  }
-  static CAMSHAFT_INLINE_MEMBER I32 total(Sum sum, int32_t) { return {sum.v}; }
-};
-
-template <int kBits>
-struct PairBits {
-  static constexpr int64_t kPart = 32;
-  static constexpr int kHalves = kBits == 8 ? 2 : 1;
-  struct Codes {
-    __m256i v[kHalves];
-  };
-  using Sum = Codes;
-  static CAMSHAFT_INLINE_MEMBER Codes codes(__m256i dwords, int shift) {
-    if constexpr (kBits == 8)
-      return {{codes_at<4>(dwords, 0), codes_at<4>(dwords, 4)}};
-    else
-      return {{codes_at<kBits>(dwords, shift)}};
-  }
-  static CAMSHAFT_INLINE_MEMBER Sum start(int32_t) {
-    Sum sum;
-    for (int h = 0; h < kHalves; ++h) sum.v[h] = _mm256_setzero_si256();
-    return sum;
-  }
-  static CAMSHAFT_INLINE_MEMBER void add(const Codes& codes, __m256i row, Sum& sum) {
-    for (int h = 0; h < kHalves; ++h)
-      sum.v[h] = _mm256_add_epi16(sum.v[h], _mm256_maddubs_epi16(codes.v[h], row));
-  }
-  static CAMSHAFT_INLINE_MEMBER I32 total(const Sum& sum, int32_t start) {
-    __m256i t = _mm256_madd_epi16(sum.v[0], _mm256_set1_epi16(1));
-    if constexpr (kBits == 8)
-      t = _mm256_add_epi32(t, _mm256_madd_epi16(sum.v[1], _mm256_set1_epi16(16)));
-    return {_mm256_add_epi32(t, _mm256_set1_epi32(start))};
+    Dwords t = multiply_words(sum.v[0], broadcast_words(1));
+    if constexpr (kBits == 8) t = add_dwords(t, multiply_words(sum.v[1], broadcast_words(16)));
+    return {add_dwords(t, broadcast(start))};
   }
 };
 
