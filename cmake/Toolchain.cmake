@@ -24,6 +24,8 @@ target_compile_options(camshaft_options INTERFACE -Wall -Wextra $<$<BOOL:${CAMSH
 target_include_directories(camshaft_options INTERFACE
   ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/generated)
 if(CAMSHAFT_SANITIZE)
+  # Assertions stay on: what is slow anyway checks all there is. -g1 names functions and lines.
+  set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1")
   # Instrumented code of the standard library's own headers looks uninitialized to GCC 12.
   add_compile_options(-fsanitize=${CAMSHAFT_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all
                       $<$<CXX_COMPILER_ID:GNU>:-Wno-error=maybe-uninitialized>)

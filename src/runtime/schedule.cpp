@@ -64,27 +64,35 @@ Status check_inputs(const Plan& plan, std::span<const ir::Extents> inputs,
   return ok_status();
 }
 
+// `value` is in row-major order, `view` may lie in another format.
 template <class T>
-void write_values(const std::vector<Dim>& value, const Bindings& bindings, std::byte* bytes) {
+void write_values(const std::vector<Dim>& value, const Bindings& bindings,
+                  const kernels::TensorView& view, std::byte* bytes) {
   for (size_t k = 0; k < value.size(); ++k) {
     const T element = static_cast<T>(bindings.value(value[k]));
-    std::memcpy(bytes + k * sizeof(T), &element, sizeof(T));
+    int64_t offset = 0, rest = static_cast<int64_t>(k);
+    for (int d = view.rank - 1; d >= 0; --d) {
+      offset += rest % view.extents[d] * view.strides[d];
+      rest /= view.extents[d];
+    }
+    std::memcpy(bytes + static_cast<size_t>(offset) * sizeof(T), &element, sizeof(T));
   }
 }
 
-bool write_values(const PlanTensor& t, const Bindings& bindings, std::byte* bytes) {
+bool write_values(const PlanTensor& t, const Bindings& bindings, const kernels::TensorView& view,
+                  std::byte* bytes) {
   switch (t.type) {
     case ir::DataType::kInt64:
-      write_values<int64_t>(*t.value, bindings, bytes);
+      write_values<int64_t>(*t.value, bindings, view, bytes);
       return true;
     case ir::DataType::kInt32:
-      write_values<int32_t>(*t.value, bindings, bytes);
+      write_values<int32_t>(*t.value, bindings, view, bytes);
       return true;
     case ir::DataType::kBool:
-      write_values<uint8_t>(*t.value, bindings, bytes);
+      write_values<uint8_t>(*t.value, bindings, view, bytes);
       return true;
     case ir::DataType::kFloat:
-      write_values<float>(*t.value, bindings, bytes);
+      write_values<float>(*t.value, bindings, view, bytes);
       return true;
     default:
       return false;
@@ -205,7 +213,7 @@ class Maker {
       if (!s_.bindings.known(dim)) return false;
     if (s_.tensors[t].elements() != static_cast<int64_t>(tensor.value->size())) return false;
     auto bytes = std::make_unique<std::byte[]>(tensor.value->size() * 8 + 8);
-    if (!write_values(tensor, s_.bindings, bytes.get())) return false;
+    if (!write_values(tensor, s_.bindings, s_.tensors[t], bytes.get())) return false;
     s_.locations[t] = {Space::kFixed, 0, 0, bytes.get()};
     s_.values.push_back(std::move(bytes));
     return true;
