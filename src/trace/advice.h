@@ -18,6 +18,11 @@ struct Advice {
 
 // `figures`: of the profile, or of it as one step.
 std::vector<Advice> advise(const Profile& profile, const StepFigures& figures);
+// What the original's triggers miss; for page and terminal.
+std::vector<Advice> advise_more(const Profile& profile);
+// What makes the collectives of this profile shorter, by what most of their time is; with links.
+std::string lower_transfers(const Profile& profile);
+std::string without_tags(const std::string& html);
 std::string advice_html(const std::vector<Advice>& advice);  // "<ul><li>N/A</li></ul>" when empty
 
 }  // namespace camshaft::trace

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "trace/advice.h"
 #include "trace/collective_match.h"
 #include "trace/findings.h"
 
@@ -125,6 +126,7 @@ class Split {
     const auto most = std::max_element(waited.begin(), waited.end());
     if (*most > 0) use.waits_for = most - waited.begin();
     use.waits_for_us = *most;
+    use.lower_transfers = without_tags(lower_transfers(*workers_[worker]));
     find_cause(workers_, worker, use);
   }
 
@@ -175,19 +177,20 @@ std::vector<Finding> with_ranks(std::vector<Finding> own, const CrossRank& all, 
     own.insert(own.begin(),
                {"communication",
                 fmt::format("Transfers of collectives take {:.1f}% of the steps (waiting for other "
-                            "ranks not counted). Gradient compression, gradient accumulation or a "
-                            "larger batch lower it; more overlap with computation hides it.",
-                            use.transfer_percent),
+                            "ranks not counted). {}",
+                            use.transfer_percent, use.lower_transfers),
                 use.transfer_percent});
   if (use.wait_percent > kWorthTellingPercent && use.waits_for >= 0) {
     const RankUse& late = all.ranks[use.waits_for];
-    own.insert(own.begin(),
-               {"rank-wait",
-                fmt::format("Waits {:.1f}% of the steps inside collectives for other ranks, most "
-                            "of it ({}) for {}, and transfers {:.1f}%. {}",
-                            use.wait_percent, time_text(use.waits_for_us), late.title(),
-                            use.transfer_percent, cause_text(late)),
-                use.wait_percent});
+    own.insert(
+        own.begin(),
+        {"rank-wait",
+         fmt::format(
+             "Waits {:.1f}% of the steps inside collectives for other ranks, {} of "
+             "it ({}) for {}, and transfers {:.1f}%. {}",
+             use.wait_percent, 2 * use.waits_for_us > use.wait_us ? "most" : "the largest part",
+             time_text(use.waits_for_us), late.title(), use.transfer_percent, cause_text(late)),
+         use.wait_percent});
   }
   double others_wait = 0;
   for (const RankUse& other : all.ranks) others_wait = std::max(others_wait, other.wait_percent);

@@ -26,6 +26,7 @@ struct RankUse {
   Part busy_with = Part::kOther;   // what the steps of this rank spend more on than the others'
   double busy_percent = 0;         // of its steps
   double busy_excess_percent = 0;  // more than the others, on average
+  std::string lower_transfers;     // what would make its transfers shorter
 
   std::string title() const;  // "rank 1 (worker1)"
 };

@@ -43,9 +43,10 @@ bool uses_no_matrix_units(const Profile& profile) {
 
 void add_advice(const Profile& profile, std::vector<Finding>& list) {
   const bool none_used = uses_no_matrix_units(profile);
-  for (const Advice& advice : advise(profile, profile))
-    if (advice.rule != kTensorCoreRule || none_used)
-      list.push_back({kRuleIds[advice.rule], advice.text, advice.figure});
+  for (const std::vector<Advice>& some : {advise_more(profile), advise(profile, profile)})
+    for (const Advice& advice : some)
+      if (advice.rule != kTensorCoreRule || none_used)
+        list.push_back({kRuleIds[advice.rule], advice.text, advice.figure});
 }
 
 void add_short_kernels(const LaunchStats& launches, std::vector<Finding>& list) {
@@ -69,8 +70,8 @@ void add_launch_bound(const LaunchStats& launches, std::vector<Finding>& list) {
   const double share = percent(launches.launch_bound_kernels, launches.single_kernels);
   list.push_back({"launch-bound",
                   fmt::format("{:.0f}% of the kernels launched one by one run shorter than the "
-                              "call that launches them: the host is the limit. Larger batches, "
-                              "graphs or fewer, fused operators help.",
+                              "call that launches them: a row of them goes at the host's pace. "
+                              "Larger batches, graphs or fewer, fused operators help.",
                               share),
                   share});
 }
@@ -79,11 +80,12 @@ void add_host_waits(const Insights& insights, std::vector<Finding>& list) {
   for (const IdleSplit& split : insights.idle) {
     const double share = percent(split.host_wait_us, split.span_us);
     if (share <= 20) continue;
-    std::string text = fmt::format("Device {} waits for the host during {:.1f}% of the steps",
-                                   split.device, share);
-    if (!insights.causes.empty())
-      text += fmt::format("; most of it before work launched by {} ({})", insights.causes[0].op,
-                          time_text(insights.causes[0].idle_us));
+    std::string text = fmt::format("Device {} waits for the host during {:.1f}% of the steps ({})",
+                                   split.device, share, time_text(split.host_wait_us));
+    if (split.longest_us > 0)
+      text += fmt::format("; {} of it before work launched by {} ({})",
+                          2 * split.longest_us > split.host_wait_us ? "most" : "the largest part",
+                          split.longest, time_text(split.longest_us));
     list.push_back({"host-wait", text + ".", share});
   }
 }
@@ -95,11 +97,12 @@ void add_critical_path(const CriticalPath& path, std::vector<Finding>& list) {
       std::find_if(path.parts.begin(), path.parts.end(),
                    [](const CriticalPart& part) { return part.kind == CriticalPart::Kind::kHost; });
   std::string text = fmt::format(
-      "{:.0f}% of the steps hung on the host, not on a device: the critical path runs there.",
+      "{:.0f}% of the steps' time hung on the host: back from their end, each piece of work waited "
+      "longest for what ran there.",
       share);
   if (longest != path.parts.end())
-    text +=
-        fmt::format(" Its longest part is {} ({}).", longest->name, time_text(longest->total_us));
+    text += fmt::format(" The longest part of it is {} ({}).", longest->name,
+                        time_text(longest->total_us));
   list.push_back({"host-critical", text, share});
 }
 

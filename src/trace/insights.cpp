@@ -106,7 +106,8 @@ class IdleTime {
       split.device = id;
       auto first = list.cbegin();
       for (const Range& window : windows) add_window(window, list, first, split);
-      insights.idle.push_back(split);
+      take_causes(split);
+      insights.idle.push_back(std::move(split));
     }
     for (auto& [op, cause] : causes_) {
       cause.op = op;
@@ -146,7 +147,9 @@ class IdleTime {
       (any && gap <= kQueuedGapUs ? split.kernel_wait_us : split.other_us) += gap;
       return;
     }
-    const Ticks launched = profile_.clock.start(profile_.trace.events.start_ns[runtime]);
+    // The host is at it until its call returns: the first launch of a kernel may load its code.
+    const Ticks launched = profile_.clock.start(profile_.trace.events.start_ns[runtime]) +
+                           event_length(profile_.trace, profile_.clock, runtime);
     if (launched <= from) {
       split.kernel_wait_us += gap;
       return;
@@ -154,13 +157,26 @@ class IdleTime {
     const double host = profile_.clock.to_us(std::min(launched, to) - from);
     split.host_wait_us += host;
     split.kernel_wait_us += gap - host;
-    IdleCause& cause = causes_[cause_of(profile_, runtime)];
+    IdleCause& cause = of_device_[cause_of(profile_, runtime)];
     cause.idle_us += host;
     ++cause.gaps;
   }
 
+  void take_causes(IdleSplit& split) {
+    for (const auto& [op, cause] : of_device_) {
+      if (cause.idle_us > split.longest_us ||
+          (cause.idle_us == split.longest_us && op < split.longest)) {
+        split.longest = op;
+        split.longest_us = cause.idle_us;
+      }
+      causes_[op].idle_us += cause.idle_us;
+      causes_[op].gaps += cause.gaps;
+    }
+    of_device_.clear();
+  }
+
   const Profile& profile_;
-  std::unordered_map<std::string, IdleCause> causes_;
+  std::unordered_map<std::string, IdleCause> of_device_, causes_;
 };
 
 std::vector<CollectiveUse> collective_uses(const Profile& profile) {

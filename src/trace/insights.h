@@ -32,9 +32,11 @@ inline constexpr double kShortKernelUs = 10;
 struct IdleSplit {
   int64_t device = 0;
   double span_us = 0, busy_us = 0;
-  double host_wait_us = 0;    // nothing had been launched: the host was late
+  double host_wait_us = 0;    // nothing had been launched, or the call was still at it
   double kernel_wait_us = 0;  // the next work was already queued
   double other_us = 0;  // before the first, behind the last, or before work of no recorded launch
+  std::string longest;  // what launched the work that the host was latest with, in all
+  double longest_us = 0;
 };
 
 // Host work that ran while a device had nothing to do.

@@ -126,6 +126,25 @@ TEST(Insights, CriticalPathGoesThroughWhatTheHostWaitsFor) {
   EXPECT_EQ(path.parts[0].name, "gemm");
 }
 
+// The main thread waits, without any event, for the thread that runs the backward pass.
+TEST(Insights, CriticalPathGoesFromThreadToThread) {
+  const auto profile = testing::profile_of(
+      R"([{"ph":"X","cat":"user_annotation","name":"ProfilerStep#1","pid":1,"tid":1,"ts":0,"dur":1000},)"
+      R"({"ph":"X","cat":"cpu_op","name":"aten::forward","pid":1,"tid":1,"ts":10,"dur":190,"args":{"External id":1}},)"
+      R"({"ph":"X","cat":"cpu_op","name":"MmBackward","pid":1,"tid":2,"ts":220,"dur":480,"args":{"External id":2}},)"
+      R"({"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":2,"ts":230,"dur":10,"args":{"External id":2,"correlation":1}},)"
+      R"({"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":250,"dur":20,"args":{"correlation":1,"device":0}},)"
+      R"({"ph":"X","cat":"cpu_op","name":"aten::step","pid":1,"tid":1,"ts":720,"dur":270,"args":{"External id":3}}])");
+  const CriticalPath path = find_critical_path(*profile);
+  std::map<std::string, double> found;
+  for (const CriticalPart& part : path.parts) found[part.name] = part.total_us;
+  const std::map<std::string, double> expected{{"aten::forward", 190},
+                                               {"MmBackward", 480},
+                                               {"aten::step", 270},
+                                               {"host code outside operators", 60}};
+  EXPECT_EQ(found, expected);
+}
+
 TEST(Lightning, ModulesComeFromDottedNames) {
   const auto range = [](const char* name, int ts, int dur) {
     return R"({"ph":"X","cat":"cpu_op","pid":1,"tid":1,"name":")" + std::string(name) +

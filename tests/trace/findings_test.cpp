@@ -247,5 +247,104 @@ TEST_F(Findings, NobodyKeepsMoreThanTheDeviceHeld) {
   }
 }
 
+const trace::CriticalPart& longest(const Insights& insights) {
+  return insights.critical.parts.at(0);
+}
+
+// The path goes from thread to thread and through waits: not the whole of a backward pass's thread
+// is "code outside operators".
+TEST_F(Findings, TheCriticalPathGoesWhereTheWorkWas) {
+  struct Case {
+    const char *trace, *part;
+    double percent;
+  };
+  for (const Case& expected :
+       {Case{"old_bert_newAPI_fp16_ddp/worker0", "ncclAllReduceRingLLKernel_sum_f32", 54.6},
+        Case{"old_resnet50_newAPI_ddp/worker1", "enumerate(DataLoader)", 70.5},
+        Case{"hta_trace_diff/test", "ncclKernel_SendRecv_RING_SIMPLE", 15.5},
+        Case{"hta_mem_index/rank0", "CompiledFunctionBackward", 25.1},
+        Case{"hta_amd_mi250/worker0", "aten::add_", 71.2},
+        Case{"tl_mi300_resnet_ckpt/rank0", "ncclDevKernel_Generic", 83.5}}) {
+    const auto profile = read(expected.trace);
+    const Insights insights = trace::find_insights(*profile);
+    const trace::CriticalPath& path = insights.critical;
+    EXPECT_EQ(longest(insights).name.rfind(expected.part, 0), 0u)
+        << expected.trace << ": " << longest(insights).name;
+    EXPECT_NEAR(100 * longest(insights).total_us / path.span_us, expected.percent, 0.1)
+        << expected.trace;
+    EXPECT_NEAR(path.kernel_us + path.launch_us + path.queue_us + path.host_us, path.span_us,
+                1e-6 * path.span_us)
+        << expected.trace;
+    const auto outside = std::find_if(
+        path.parts.begin(), path.parts.end(),
+        [](const trace::CriticalPart& part) { return part.name == "host code outside operators"; });
+    EXPECT_LT(outside == path.parts.end() ? 0 : outside->total_us, 0.1 * path.span_us)
+        << expected.trace;
+  }
+  // Most of its time hangs on the other ranks: nothing is said of the host.
+  EXPECT_EQ(find(trace::find_insights(*read("old_bert_newAPI_fp16_ddp/worker0")).findings,
+                 "host-critical"),
+            nullptr);
+}
+
+// The first launch of a kernel loads its code: until the call returns the host is late.
+TEST_F(Findings, TheHostIsLateUntilItsCallReturns) {
+  for (const auto& [name, percent] :
+       {std::pair("tl_mi300_norm/rank0", 99.8), std::pair("hta_amd_mi250/worker0", 96.2),
+        std::pair("hta_simple_add/rank0", 98.8)}) {
+    const auto list = trace::find_insights(*read(name)).findings;
+    const Finding* wait = find(list, "host-wait");
+    ASSERT_NE(wait, nullptr) << name;
+    EXPECT_NEAR(wait->value, percent, 0.1) << name;
+  }
+}
+
+TEST_F(Findings, MostIsSaidOfMoreThanHalf) {
+  const auto text = [&](const char* name) {
+    const auto list = trace::find_insights(*read(name)).findings;
+    const Finding* wait = find(list, "host-wait");
+    return wait == nullptr ? std::string() : wait->text;
+  };
+  EXPECT_NE(text("hta_simple_add/rank0").find("most of it before work launched by aten::to (25.14"),
+            std::string::npos);
+  EXPECT_NE(text("hta_nccl_data/rank0")
+                .find("the largest part of it before work launched by "
+                      "aten::copy_ (90.1 ms)"),
+            std::string::npos)
+      << text("hta_nccl_data/rank0");
+}
+
+// One process that drives two devices by DataParallel has no other ranks to wait for.
+TEST_F(Findings, OneProcessWaitsForNoOtherRank) {
+  const auto list = trace::find_insights(*read("old_bert_newAPI_fp16_dp/worker0")).findings;
+  const Finding *parallel = find(list, "data-parallel"), *transfer = find(list, "communication");
+  ASSERT_NE(parallel, nullptr);
+  EXPECT_EQ(parallel->value, 2);
+  ASSERT_NE(transfer, nullptr);
+  EXPECT_NEAR(transfer->value, 71.5, 0.1);
+  EXPECT_EQ(transfer->text.find("rank"), std::string::npos) << transfer->text;
+  EXPECT_NE(transfer->text.find("DataParallel copies the model"), std::string::npos);
+}
+
+TEST_F(Findings, AdviceFitsWhatTheTimeIsSpentOn) {
+  const auto text = [&](const char* name, const char* id) {
+    const auto list = trace::find_insights(*read(name)).findings;
+    const Finding* found = find(list, id);
+    return found == nullptr ? std::string() : found->text;
+  };
+  const auto has = [](const std::string& whole, const char* part) {
+    return whole.find(part) != std::string::npos;
+  };
+  // Gradients are compressed where they are what is sent.
+  EXPECT_TRUE(has(text("old_bert_newAPI_fp16_ddp/worker0", "communication"), "Gradient compr"));
+  const std::string exchange = text("hta_sampled_2ranks/trainer_0", "communication");
+  EXPECT_TRUE(has(exchange, "Most of it is send_recv") && !has(exchange, "Gradient")) << exchange;
+  // A larger batch brings no more input.
+  const std::string idle = text("old_resnet50_newAPI_ddp/worker1", "low-utilization");
+  EXPECT_TRUE(has(idle, "What is missing is input") && !has(idle, "batch")) << idle;
+  EXPECT_TRUE(has(text("tl_b200_eager/rank0", "low-utilization"), "A larger batch"));
+  EXPECT_TRUE(has(text("old_resnet50_newAPI_ddp/worker1", "data-loading"), "off the training"));
+}
+
 }  // namespace
 }  // namespace camshaft::golden

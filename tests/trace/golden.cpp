@@ -77,8 +77,8 @@ std::string rules_of(const std::string& html) {
   };
   static const std::vector<Mark> kMarks{
       {'1', {"DataLoader"}},
-      {'2', {"DataParallel and", "use DataParallel", "driven by DataParallel"}},
-      {'3', {"nccl", "NCCL", "cncl"}},
+      {'2', {"instead of DataParallel", "driven by DataParallel"}},
+      {'3', {"nccl", "NCCL", "Nccl", "cncl", "Cncl"}},
       {'4', {"ommunication"}},
       {'5', {"low utilization", "busy less than"}},
       {'6', {"Tensor Cores eligible"}},
