@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "engine/stored_list.h"
+#include "ir/kind_traits.h"
 
 namespace camshaft::engine {
 namespace {
@@ -260,7 +261,7 @@ struct FieldLister {
 
 std::string attribute_layouts() {
   FieldLister lister;
-  for (int k = 0; k <= static_cast<int>(ir::LayerKind::kGeneric); ++k) {
+  for (size_t k = 0; k < ir::kLayerKinds; ++k) {
     const auto kind = static_cast<ir::LayerKind>(k);
     lister.text += ir::kind_name(kind);
     const ir::Attrs attrs = ir::default_attrs(kind);

@@ -10,6 +10,7 @@
 
 #include "engine/file_format.h"
 #include "engine/hash.h"
+#include "ir/kind_traits.h"
 
 namespace camshaft::engine {
 namespace {
@@ -70,7 +71,7 @@ EngineParts sample(uint32_t seed) {
   plan.tensors[3].scale = {0.5f, 0.25f};
   plan.tensors[3].zero_point = {128, -1};
   plan.tensors[3].value = std::vector<ir::Dim>{batch, ir::Dim(7)};
-  for (int kind = 0; kind <= static_cast<int>(ir::LayerKind::kGeneric); ++kind) {
+  for (size_t kind = 0; kind < ir::kLayerKinds; ++kind) {
     PlanStep step;
     step.layer.kind = static_cast<ir::LayerKind>(kind);
     step.layer.name = "layer " + std::to_string(kind);

@@ -14,6 +14,7 @@
 #include "engine/hash.h"
 #include "engine/stored_list.h"
 #include "engine/verify_plan.h"
+#include "ir/kind_traits.h"
 
 namespace camshaft::engine {
 namespace {
@@ -178,7 +179,7 @@ Result<Plan> read_plan(const fb::Plan& stored, int depth);
 Result<PlanStep> read_step(const fb::Step& stored, int num_symbols, int depth) {
   PlanStep step;
   step.layer.name = text(stored.name());
-  if (stored.kind() > static_cast<uint8_t>(ir::LayerKind::kGeneric) || stored.isa() >= kIsaCount)
+  if (stored.kind() >= ir::kLayerKinds || stored.isa() >= kIsaCount)
     return corrupt("layer {}: kind {}, instruction set {}", step.layer.name, stored.kind(),
                    stored.isa());
   step.layer.kind = static_cast<ir::LayerKind>(stored.kind());

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shape inference: the dispatch over layer kinds, and what all families share.
+// Shape inference: what all families share; kind_traits.cpp says which function infers a kind.
 #include "ir/infer.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "ir/infer_internal.h"
+#include "ir/kind_traits.h"
 
 namespace camshaft::ir {
 
@@ -180,96 +181,6 @@ Dim window_output(PaddingMode mode, Dim input, int64_t kernel, int64_t stride, i
 
 namespace {
 
-using InferFunction = Status (*)(Inference&);
-
-InferFunction infer_function(LayerKind kind) {
-  switch (kind) {
-    case LayerKind::kConvolution:
-      return infer_convolution;
-    case LayerKind::kDeconvolution:
-      return infer_deconvolution;
-    case LayerKind::kMatrixMultiply:
-      return infer_matrix_multiply;
-    case LayerKind::kPooling:
-      return infer_pooling;
-    case LayerKind::kActivation:
-      return infer_unary;
-    case LayerKind::kUnary:
-      return infer_unary;
-    case LayerKind::kElementWise:
-      return infer_elementwise;
-    case LayerKind::kSelect:
-      return infer_select;
-    case LayerKind::kScale:
-      return infer_scale;
-    case LayerKind::kPointWise:
-      return infer_pointwise;
-    case LayerKind::kShuffle:
-      return infer_shuffle;
-    case LayerKind::kSlice:
-      return infer_slice;
-    case LayerKind::kPad:
-      return infer_pad;
-    case LayerKind::kConcatenation:
-      return infer_concatenation;
-    case LayerKind::kReduce:
-      return infer_reduce;
-    case LayerKind::kSoftMax:
-      return infer_softmax;
-    case LayerKind::kAttention:
-      return infer_attention;
-    case LayerKind::kNormalization:
-      return infer_normalization;
-    case LayerKind::kGather:
-      return infer_gather;
-    case LayerKind::kScatter:
-      return infer_scatter;
-    case LayerKind::kResize:
-      return infer_resize;
-    case LayerKind::kCast:
-      return infer_cast;
-    case LayerKind::kExpand:
-      return infer_expand;
-    case LayerKind::kTile:
-      return infer_tile;
-    case LayerKind::kFill:
-      return infer_fill;
-    case LayerKind::kShapeOf:
-      return infer_shape_of;
-    case LayerKind::kTopK:
-      return infer_topk;
-    case LayerKind::kArgMinMax:
-      return infer_arg_min_max;
-    case LayerKind::kCumSum:
-      return infer_cumsum;
-    case LayerKind::kRange:
-      return infer_range;
-    case LayerKind::kNonZero:
-      return infer_nonzero;
-    case LayerKind::kRecurrence:
-      return infer_recurrence;
-    case LayerKind::kQuantize:
-      return infer_quantize;
-    case LayerKind::kDequantize:
-      return infer_dequantize;
-    case LayerKind::kDepthToSpace:
-      return infer_depth_to_space;
-    case LayerKind::kSpaceToDepth:
-      return infer_space_to_depth;
-    case LayerKind::kIf:
-      return infer_if;
-    case LayerKind::kLoop:
-      return infer_loop;
-    case LayerKind::kScan:
-      return infer_scan;
-    case LayerKind::kReformat:
-      return infer_same;
-    case LayerKind::kGeneric:
-      return infer_generic;
-  }
-  return infer_generic;
-}
-
 // Refuses extents that are negative or that no machine can hold, before anybody multiplies them.
 Status check_output(const InferOutput& output, const SymbolTable& symbols) {
   constexpr int64_t kMaxElements = int64_t{1} << 40;
@@ -298,7 +209,7 @@ Result<std::vector<InferOutput>> infer(const Layer& layer, std::span<const Infer
                                        SymbolTable& symbols) {
   std::vector<InferOutput> outputs(std::max<size_t>(output_count(layer), 8));
   Inference inference{layer, inputs, symbols, outputs};
-  Status status = infer_function(layer.kind)(inference);
+  Status status = traits_of(layer.kind).infer(inference);
   for (size_t k = 0; status.ok() && k < outputs.size(); ++k) {
     status = check_output(outputs[k], symbols);
     if (outputs[k].value && outputs[k].value->size() > static_cast<size_t>(kMaxValues))

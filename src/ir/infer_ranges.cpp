@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "ir/infer_internal.h"
+#include "ir/kind_traits.h"
 
 namespace camshaft::ir {
 namespace {
@@ -92,18 +93,13 @@ Range of_layer(const Layer& layer) {
       if (layer.as<PoolingAttrs>().type == PoolingType::kMax || layer.as<PoolingAttrs>().global)
         return of(layer.inputs[0]);
       return {std::min(of(layer.inputs[0]).low, 0.0f), std::max(of(layer.inputs[0]).high, 0.0f)};
-    case LayerKind::kShuffle:
-    case LayerKind::kSlice:
-    case LayerKind::kExpand:
-    case LayerKind::kTile:
-    case LayerKind::kGather:
-    case LayerKind::kDepthToSpace:
-    case LayerKind::kSpaceToDepth:
-    case LayerKind::kReformat:
-      return of(layer.inputs[0]);
     default:
-      return {};
+      break;
   }
+  const Movement movement = traits_of(layer.kind).movement;
+  if (movement == Movement::kMovesAll || movement == Movement::kMovesSome)
+    return of(layer.inputs[0]);
+  return {};
 }
 
 }  // namespace

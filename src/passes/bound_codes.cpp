@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ir/kind_traits.h"
 #include "passes/intervals.h"
 #include "passes/match.h"
 #include "passes/passes.h"
@@ -41,7 +42,7 @@ class Bounds {
       for (const Tensor* input : producer.inputs) largest = std::max(largest, of(input));
       return largest;
     }
-    if (!commutes_with_quantization(producer)) return kLargest;
+    if (!moves_elements(producer)) return kLargest;
     const auto* pad = std::get_if<PadAttrs>(&producer.attrs);
     const double value = pad ? std::nearbyint(pad->value) : 0;
     return std::max(of(producer.inputs[0]),

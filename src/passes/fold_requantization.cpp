@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "ir/kind_traits.h"
 #include "passes/expression.h"
 #include "passes/match.h"
 #include "passes/passes.h"
@@ -137,12 +138,6 @@ class Pusher {
   std::vector<int> uses_;
   std::map<int, double> input_factors_;
 };
-
-Program* epilogue_of(Layer& layer) {
-  if (auto* conv = std::get_if<ConvolutionAttrs>(&layer.attrs)) return &conv->epilogue;
-  if (auto* matrix = std::get_if<MatrixMultiplyAttrs>(&layer.attrs)) return &matrix->epilogue;
-  return nullptr;
-}
 
 void scale_input(Rewriter& rewriter, Layer* layer, size_t index, double factor) {
   const Tensor* old = layer->inputs[index];

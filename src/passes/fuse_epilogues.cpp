@@ -5,6 +5,7 @@
 // ConvReluFusion, ConvEltwiseSumFusion … Exact up to fma contraction.
 #include <algorithm>
 
+#include "ir/kind_traits.h"
 #include "passes/expression.h"
 #include "passes/match.h"
 #include "passes/passes.h"
@@ -15,31 +16,19 @@ using namespace ir;
 
 namespace {
 
-Program* epilogue_of(Layer& layer) {
-  switch (layer.kind) {
-    case LayerKind::kConvolution:
-    case LayerKind::kDeconvolution:
-      return &layer.as<ConvolutionAttrs>().epilogue;
-    case LayerKind::kMatrixMultiply:
-      return &layer.as<MatrixMultiplyAttrs>().epilogue;
-    case LayerKind::kNormalization:
-      return &layer.as<NormalizationAttrs>().epilogue;
-    default:
-      return nullptr;
-  }
-}
-
 void set_type(Layer& layer, DataType type) {
   if (auto* conv = std::get_if<ConvolutionAttrs>(&layer.attrs)) conv->type = type;
   if (auto* matrix = std::get_if<MatrixMultiplyAttrs>(&layer.attrs)) matrix->type = type;
 }
 
-constexpr size_t kFirstExtra = 3;  // x, weights or scale, bias come before the epilogue's inputs
+size_t first_extra(const Layer& layer) {
+  return traits_of(layer.kind).epilogue.first_operand;
+}
 
 // The epilogue over {accumulator (null), extra inputs …}.
 Expression current_epilogue(Layer& layer) {
   Expression expression{*epilogue_of(layer), {nullptr}};
-  for (size_t k = kFirstExtra; k < layer.inputs.size(); ++k)
+  for (size_t k = first_extra(layer); k < layer.inputs.size(); ++k)
     expression.inputs.push_back(layer.inputs[k]);
   expression.program.num_inputs = static_cast<int>(expression.inputs.size());
   if (is_quantized(layer.outputs[0]->type))
@@ -102,8 +91,8 @@ bool fuse(Graph& graph, Records* records, Layer* kernel, int* edits) {
   set_type(*kernel, quantizes ? pointwise->outputs[0]->type : DataType::kUndefined);
   std::vector<Tensor*> inputs(
       kernel->inputs.begin(),
-      kernel->inputs.begin() + std::min(kernel->inputs.size(), kFirstExtra));
-  if (fused.inputs.size() > 1) inputs.resize(kFirstExtra, nullptr);
+      kernel->inputs.begin() + std::min(kernel->inputs.size(), first_extra(*kernel)));
+  if (fused.inputs.size() > 1) inputs.resize(first_extra(*kernel), nullptr);
   inputs.insert(inputs.end(), fused.inputs.begin() + 1, fused.inputs.end());
   Layer* group[] = {kernel, pointwise};
   const std::string rest = is_added(*pointwise, *kernel) ? "" : " + " + pointwise->name;

@@ -4,6 +4,7 @@
 // which costs nothing where they are constants or nothing moves. Bit exact.
 #include <algorithm>
 
+#include "ir/kind_traits.h"
 #include "passes/expression.h"
 #include "passes/match.h"
 #include "passes/passes.h"
@@ -15,16 +16,7 @@ using namespace ir;
 namespace {
 
 bool takes_epilogue(const Layer* layer) {
-  if (!layer) return false;
-  switch (layer->kind) {
-    case LayerKind::kConvolution:
-    case LayerKind::kDeconvolution:
-    case LayerKind::kMatrixMultiply:
-    case LayerKind::kNormalization:
-      return true;
-    default:
-      return is_pointwise(*layer);
-  }
+  return layer && (epilogue_of(*layer) || is_pointwise(*layer));
 }
 
 // Codes are moved rather than their floats.

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ir/kind_traits.h"
+
 namespace camshaft::passes {
 
 using namespace ir;
@@ -160,16 +162,10 @@ std::optional<double> uniform_value(const Tensor* tensor) {
   if (const Layer* fill = producer_of_kind(tensor, LayerKind::kFill))
     return fill->as<FillAttrs>().value;
   if (const Layer* layer = tensor->producer) {
-    switch (layer->kind) {  // what moves, repeats or leaves out elements
-      case LayerKind::kExpand:
-      case LayerKind::kGather:
-      case LayerKind::kShuffle:
-      case LayerKind::kSlice:
-      case LayerKind::kTile:
-        return uniform_value(layer->inputs[0]);
-      default:
-        return std::nullopt;
-    }
+    const Movement movement = traits_of(layer->kind).movement;
+    if (movement == Movement::kMovesAll || movement == Movement::kMovesSome)
+      return uniform_value(layer->inputs[0]);
+    return std::nullopt;
   }
   if (!tensor->is_constant()) return std::nullopt;
   const std::span<const std::byte> bytes = tensor->constant->view;

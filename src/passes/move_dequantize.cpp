@@ -4,6 +4,7 @@
 // DequantizeQuantizeFusion: DQ → Q of the same grid is nothing. Bit exact.
 #include <algorithm>
 
+#include "ir/kind_traits.h"
 #include "passes/match.h"
 #include "passes/passes.h"
 #include "passes/quantization.h"
@@ -78,7 +79,7 @@ void put_behind(Rewriter& rewriter, Layer* layer, Layer* model, const Grid& grid
 
 bool move_behind(Rewriter& rewriter, Layer* layer) {
   Layer* dequantizer = dequantizer_of(layer->inputs[0]);
-  if (!dequantizer || !commutes_with_quantization(*layer)) return false;
+  if (!dequantizer || !moves_elements(*layer)) return false;
   const std::optional<Grid> grid = grid_of(*dequantizer);
   if (!grid || !is_quantized(grid->type)) return false;
   if (layer->outputs[0]->type != DataType::kFloat) return false;

@@ -5,6 +5,7 @@
 // exact for one scale per tensor.
 #include <algorithm>
 
+#include "ir/kind_traits.h"
 #include "passes/match.h"
 #include "passes/passes.h"
 #include "passes/quantization.h"
@@ -36,7 +37,7 @@ std::string swap_refusal(const Layer& layer, const Layer& quantizer) {
   if (!grid->per_tensor()) return "it has one scale per channel";
   const Tensor* x = layer.inputs[0];
   if (x->type != DataType::kFloat) return layer.name + " does not read floats";
-  if (may_shrink(layer) && !x->is_constant() && !is_quantized_wholly(x, *grid))
+  if (may_leave_out(layer.kind) && !x->is_constant() && !is_quantized_wholly(x, *grid))
     return x->name + " is also read as float: quantizing all of it gains nothing";
   return "";
 }
@@ -44,7 +45,7 @@ std::string swap_refusal(const Layer& layer, const Layer& quantizer) {
 bool swap(Rewriter& rewriter, Layer* quantizer) {
   Tensor* value = quantizer->inputs[0];
   Layer* layer = value->producer;
-  if (!layer || !commutes_with_quantization(*layer)) return false;
+  if (!layer || !moves_elements(*layer)) return false;
   // A slice costs nothing: it may stay for those who read floats.
   const bool stays = only_reader(value) != quantizer;
   if (stays && (layer->kind != LayerKind::kSlice || rewriter.graph().is_output(value)))

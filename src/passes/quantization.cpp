@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/kind_traits.h"
 #include "passes/match.h"
 
 namespace camshaft::passes {
@@ -99,44 +100,6 @@ int quantize_value(float value, float scale, int32_t zero_point, DataType type) 
   return static_cast<int>(std::clamp<double>(code, range.low, range.high));
 }
 
-bool commutes_with_quantization(const Layer& layer) {
-  switch (layer.kind) {
-    case LayerKind::kShuffle:
-    case LayerKind::kSlice:
-    case LayerKind::kExpand:
-    case LayerKind::kTile:
-    case LayerKind::kDepthToSpace:
-    case LayerKind::kSpaceToDepth:
-      return true;
-    case LayerKind::kGather:
-      return true;
-    case LayerKind::kPad:
-      return layer.inputs.size() == 1;
-    case LayerKind::kResize: {
-      const auto& attrs = layer.as<ResizeAttrs>();
-      return attrs.mode == ResizeMode::kNearest &&
-             attrs.transform != CoordinateTransform::kTfCropAndResize;
-    }
-    case LayerKind::kPooling:
-      return layer.as<PoolingAttrs>().type == PoolingType::kMax &&
-             (layer.outputs.size() < 2 || !layer.outputs[1]);
-    default:
-      return false;
-  }
-}
-
-bool may_shrink(const Layer& layer) {
-  switch (layer.kind) {
-    case LayerKind::kSlice:
-    case LayerKind::kGather:
-    case LayerKind::kResize:
-    case LayerKind::kPooling:
-      return true;
-    default:
-      return false;
-  }
-}
-
 Attrs attributes_on_codes(const Layer& layer, const Grid& grid) {
   Attrs attrs = layer.attrs;
   if (auto* pad = std::get_if<PadAttrs>(&attrs))
@@ -151,7 +114,7 @@ bool may_be_dequantized(const Tensor* tensor) {
   if (producer->kind == LayerKind::kDequantize) return true;
   if (producer->kind == LayerKind::kConcatenation)
     return std::all_of(producer->inputs.begin(), producer->inputs.end(), may_be_dequantized);
-  return commutes_with_quantization(*producer) && may_be_dequantized(producer->inputs[0]);
+  return moves_elements(*producer) && may_be_dequantized(producer->inputs[0]);
 }
 
 bool is_read_as_codes_only(const Tensor* tensor, const Grid& grid) {
@@ -159,8 +122,7 @@ bool is_read_as_codes_only(const Tensor* tensor, const Grid& grid) {
   return std::all_of(tensor->consumers.begin(), tensor->consumers.end(), [&](const Layer* reader) {
     if (reader->kind == LayerKind::kQuantize)
       return reader->inputs[0] == tensor && grid_of(*reader) == grid;
-    const bool passes =
-        commutes_with_quantization(*reader) || reader->kind == LayerKind::kConcatenation;
+    const bool passes = moves_elements(*reader) || reader->kind == LayerKind::kConcatenation;
     return passes && is_read_as_codes_only(reader->outputs[0], grid);
   });
 }
@@ -176,8 +138,7 @@ bool is_quantized_wholly(const Tensor* tensor, const Grid& grid) {
     if (reader->kind == LayerKind::kQuantize)
       return reader->inputs[0] == tensor && grid_of(*reader) == grid;
     if (reader->kind == LayerKind::kSlice && quantizes(reader->outputs[0])) return true;
-    const bool passes =
-        commutes_with_quantization(*reader) || reader->kind == LayerKind::kConcatenation;
+    const bool passes = moves_elements(*reader) || reader->kind == LayerKind::kConcatenation;
     return passes && is_read_as_codes_only(reader->outputs[0], grid);
   });
 }

@@ -37,11 +37,8 @@ CodeRange code_range(ir::DataType type);  // of an 8-bit type
 // saturate(round_half_even(value / scale) + zero_point) in float arithmetic, as Quantize does.
 int quantize_value(float value, float scale, int32_t zero_point, ir::DataType type);
 
-// Layers that only move elements of input 0 (or choose the largest): f(Q(x)) is Q(f(x)) for one
-// scale > 0. A constant Pad needs its value quantized, which attributes_on_codes() does.
-bool commutes_with_quantization(const ir::Layer& layer);
-// Whether `layer` may make fewer elements than it reads.
-bool may_shrink(const ir::Layer& layer);
+// The attributes of a layer that moves_elements() (ir/kind_traits.h), for codes of one scale > 0
+// instead of their floats: a constant Pad needs its value quantized.
 ir::Attrs attributes_on_codes(const ir::Layer& layer, const Grid& grid);
 
 // Whether Q/DQ motion may bring a Dequantize layer next to what reads `tensor`.

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "ir/kind_traits.h"
 #include "passes/fold.h"
 #include "passes/match.h"
 #include "passes/passes.h"
@@ -29,7 +30,7 @@ bool may_be_weights(const Tensor* tensor) {
       case LayerKind::kConcatenation:
         return may_be_weights(reader->outputs[0]);
       default:
-        return commutes_with_quantization(*reader) && reader->inputs[0] == tensor &&
+        return moves_elements(*reader) && reader->inputs[0] == tensor &&
                may_be_weights(reader->outputs[0]);
     }
   });

@@ -200,7 +200,7 @@ Extents factor_extents(const Product& p) {
   return extents;
 }
 
-Program& epilogue_of(Attrs& attrs) {
+Program& product_epilogue(Attrs& attrs) {
   if (auto* conv = std::get_if<ConvolutionAttrs>(&attrs)) return conv->epilogue;
   return std::get<MatrixMultiplyAttrs>(attrs).epilogue;
 }
@@ -208,7 +208,7 @@ Program& epilogue_of(Attrs& attrs) {
 // "fma v0 in1 in2", "mul v0 in1", or "mul v0 constant" for a product with a moving right side.
 void add_scaling(Rewriter& rewriter, const Product& p, const Bias& bias, double alpha, Attrs& attrs,
                  std::vector<Tensor*>& inputs) {
-  Program& epilogue = epilogue_of(attrs);
+  Program& epilogue = product_epilogue(attrs);
   epilogue = Program();
   epilogue.num_inputs = 1;
   const double scale_x = static_cast<double>(p.x.grid.scale[0]) * alpha;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "ir/kind_traits.h"
 #include "passes/expression.h"
 #include "passes/intervals.h"
 #include "passes/match.h"
@@ -19,7 +20,7 @@ namespace {
 constexpr const char* kMoved = " (unsigned)";
 
 bool moves_codes(const Layer& layer) {
-  return commutes_with_quantization(layer) || layer.kind == LayerKind::kConcatenation;
+  return moves_elements(layer) || layer.kind == LayerKind::kConcatenation;
 }
 
 // How many leading inputs a layer that moves codes takes them from.
@@ -86,7 +87,7 @@ bool reads_codes(const Layer& layer, const Tensor* tensor) {
   }
   if (layer.kind == LayerKind::kPooling) return !counts_padding(layer);
   if (layer.kind == LayerKind::kConcatenation) return true;
-  if (!commutes_with_quantization(layer)) return false;
+  if (!moves_elements(layer)) return false;
   return std::count(layer.inputs.begin(), layer.inputs.end(), tensor) == 1 &&
          layer.inputs[0] == tensor;
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "ir/kind_traits.h"
 #include "kernels/interpreter.h"
 #include "passes/match.h"
 #include "passes/passes.h"
@@ -25,40 +26,16 @@ bool has_16_bit(const std::vector<Tensor*>& tensors) {
   return std::any_of(tensors.begin(), tensors.end(), is_16_bit);
 }
 
-// Kinds that mean the same for floats: what they make has the type of what they read.
 bool may_widen(const Layer& layer) {
-  switch (layer.kind) {
-    case LayerKind::kConvolution:
-    case LayerKind::kDeconvolution:
-    case LayerKind::kMatrixMultiply:
-    case LayerKind::kPooling:
-    case LayerKind::kActivation:
-    case LayerKind::kUnary:
-    case LayerKind::kElementWise:
-    case LayerKind::kSelect:
-    case LayerKind::kScale:
-    case LayerKind::kShuffle:
-    case LayerKind::kSlice:
-    case LayerKind::kPad:
-    case LayerKind::kConcatenation:
-    case LayerKind::kReduce:
-    case LayerKind::kSoftMax:
-    case LayerKind::kAttention:
-    case LayerKind::kNormalization:
-    case LayerKind::kGather:
-    case LayerKind::kResize:
-    case LayerKind::kExpand:
-    case LayerKind::kTile:
-    case LayerKind::kCumSum:
-    case LayerKind::kDepthToSpace:
-    case LayerKind::kSpaceToDepth:
+  switch (traits_of(layer.kind).widening) {
+    case Widening::kWhole:
       return layer.bodies.empty() && layer.outputs.size() == 1 && layer.outputs[0];
-    case LayerKind::kShapeOf:
-    case LayerKind::kArgMinMax:
+    case Widening::kInputs:
       return !has_16_bit(layer.outputs);
-    default:
-      return false;
+    case Widening::kNever:
+      break;
   }
+  return false;
 }
 
 class Widener {

@@ -5,6 +5,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "ir/kind_traits.h"
+
 namespace camshaft::quantize {
 namespace {
 
@@ -44,42 +46,6 @@ bool matches(const std::string& pattern, const std::string& name) {
 bool matches_any(const std::vector<std::string>& patterns, const Layer& layer) {
   return std::any_of(patterns.begin(), patterns.end(),
                      [&](const std::string& pattern) { return matches_layer(pattern, layer); });
-}
-
-bool is_pointwise(const Layer& layer) {
-  switch (layer.kind) {
-    case LayerKind::kActivation:
-    case LayerKind::kUnary:
-    case LayerKind::kElementWise:
-    case LayerKind::kScale:
-    case LayerKind::kSelect:
-    case LayerKind::kPointWise:
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool is_nearest_resize(const Layer& layer) {
-  return layer.kind == LayerKind::kResize &&
-         layer.as<ir::ResizeAttrs>().mode == ir::ResizeMode::kNearest &&
-         layer.as<ir::ResizeAttrs>().transform != ir::CoordinateTransform::kTfCropAndResize;
-}
-
-// Q(X(t)) == X(Q(t)): data movement, or a selection by size.
-bool commutes(const Layer& layer) {
-  switch (layer.kind) {
-    case LayerKind::kPooling:
-      return layer.as<ir::PoolingAttrs>().type == ir::PoolingType::kMax &&
-             layer.outputs.size() == 1;
-    case LayerKind::kShuffle:
-    case LayerKind::kSlice:
-    case LayerKind::kDepthToSpace:
-    case LayerKind::kSpaceToDepth:
-      return true;
-    default:
-      return is_nearest_resize(layer);
-  }
 }
 
 bool is_weighted(const Layer& layer) {
@@ -178,7 +144,7 @@ class Placer {
   const Layer* source_of(const Tensor* tensor, int depth = 12) const {
     const Layer* layer = tensor->producer;
     if (layer == nullptr || depth == 0) return nullptr;
-    if (!is_pointwise(*layer)) return layer;
+    if (ir::traits_of(layer->kind).elements != ir::Elements::kPointwise) return layer;
     const Layer* source = nullptr;
     for (const Tensor* input : layer->inputs) {
       if (input == nullptr || is_constant_expression(input)) continue;
@@ -236,7 +202,7 @@ class Placer {
 
   void place_movement(Layer& layer) {
     const bool concat = layer.kind == LayerKind::kConcatenation;
-    if (!concat && !commutes(layer)) return;
+    if (!concat && !ir::moves_elements(layer)) return;
     Tensor* const output = layer.outputs[0];
     if (output == nullptr || output->type != ir::DataType::kFloat || !is_wanted_quantized(output))
       return;

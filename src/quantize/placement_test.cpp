@@ -107,6 +107,25 @@ TEST(Placement, ConcatThatIsAnOutputStaysFloat) {
   EXPECT_EQ(place(std::string(kConcat) + "\n  output c"), "a.0<-x y.0<-c");
 }
 
+// Codes pass whatever only moves elements: a Q before it may stand behind it.
+TEST(Placement, MovementsLinkTheirTensors) {
+  const auto graph = parse(R"ir(
+  input x: float[1, 4, 8, 8]
+  constant w: float[4, 4, 1, 1] = random(1)
+  constant i: int64[4] = random(2)
+  a: float[1, 4, 8, 8] = Convolution(x, w) WINDOW
+  b: float[1, 4, 8, 8] = Gather(a, i) {axis=1}
+  c: float[1, 4, 10, 8] = Pad(b) {pre=[0, 0, 1, 0], post=[0, 0, 1, 0]}
+  d: float[1, 4, 10, 16] = Tile(c) {shape=[1, 1, 1, 2], is_static=true}
+  e: float[1, 4, 8, 16] = Slice(d) {start=[0, 0, 2, 0], size=[1, 4, 8, 16], step=[1, 1, 1, 1]}
+  y: float[1, 4, 8, 16] = Convolution(e, w) WINDOW
+  output y)ir");
+  std::string links;
+  for (const auto& link : find_placement(*graph, {}).links)
+    links += link.from->name + "-" + link.to->name + " ";
+  EXPECT_EQ(links, "a-b b-c c-d d-e ");
+}
+
 TEST(Placement, WeightsPerOutputChannel) {
   const auto graph = parse(R"ir(
   input x: float[1, 4, 3, 3]

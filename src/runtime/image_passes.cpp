@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "ir/kind_traits.h"
+
 namespace camshaft::runtime {
 namespace {
 
@@ -10,25 +12,17 @@ using engine::kNoTensor;
 using engine::PlanStep;
 using ir::LayerKind;
 
-// Kinds that treat each image alone wherever dimension 0 of data and output is the batch.
+// Where dimension 0 of data and output is the batch.
 bool treats_images_alone(const ir::Layer& layer) {
-  switch (layer.kind) {
-    case LayerKind::kConvolution:
-    case LayerKind::kDeconvolution:
-    case LayerKind::kPooling:
-    case LayerKind::kActivation:
-    case LayerKind::kUnary:
-    case LayerKind::kElementWise:
-    case LayerKind::kPointWise:
-    case LayerKind::kCast:
-    case LayerKind::kResize:
-    case LayerKind::kReformat:
+  switch (ir::traits_of(layer.kind).images) {
+    case ir::Images::kAlone:
       return true;
-    case LayerKind::kConcatenation:
+    case ir::Images::kByAxis:
       return layer.as<ir::AxisAttrs>().axis > 0;
-    default:
-      return false;
+    case ir::Images::kTogether:
+      break;
   }
+  return false;
 }
 
 // Inputs that are never data, whatever their extents: filters and biases.

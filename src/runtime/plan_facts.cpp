@@ -1,27 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a plan is, whatever the shapes: kernels looked up, roots of views, producers.
+#include "ir/kind_traits.h"
 #include "runtime/open_extents.h"
 #include "runtime/schedule.h"
 
 namespace camshaft::runtime {
 namespace {
-
-using ir::LayerKind;
-
-bool works_in_place(LayerKind kind) {
-  switch (kind) {
-    case LayerKind::kActivation:
-    case LayerKind::kUnary:
-    case LayerKind::kElementWise:
-    case LayerKind::kSelect:
-    case LayerKind::kScale:
-    case LayerKind::kPointWise:
-    case LayerKind::kCast:
-      return true;
-    default:
-      return false;
-  }
-}
 
 // Does an attribute hold a symbol?
 struct SymbolFinder {
@@ -86,7 +70,7 @@ Status fill_steps(PlanFacts& facts) {
   for (const engine::PlanStep& step : facts.plan->steps) {
     StepFacts s;
     s.control_flow = !step.bodies.empty();
-    s.in_place = works_in_place(step.layer.kind);
+    s.in_place = ir::traits_of(step.layer.kind).elements != ir::Elements::kMixed;
     s.symbolic_attributes = has_symbols(step.layer);
     s.is_open = has_open_extents(*facts.plan, step);
     if (!step.is_view && !s.control_flow)

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <set>
 
+#include "ir/kind_traits.h"
+
 namespace camshaft::tuner {
 namespace {
 
@@ -26,22 +28,9 @@ void collect(const ir::SymbolTable& symbols, Dim dim, std::set<int>& found) {
   collect(symbols, symbol.b, found);
 }
 
-bool decides_itself(LayerKind kind) {
-  switch (kind) {
-    case LayerKind::kNonZero:
-    case LayerKind::kGeneric:
-    case LayerKind::kIf:
-    case LayerKind::kLoop:
-    case LayerKind::kScan:
-      return true;
-    default:
-      return false;
-  }
-}
-
 // Elements that the layer's extents are read from, but that are computed from data.
 std::string source_of(const Layer& layer) {
-  if (!decides_itself(layer.kind))
+  if (ir::traits_of(layer.kind).extents == ir::ExtentsAre::kInferred)
     for (size_t k = 0; k < layer.inputs.size(); ++k) {
       const Tensor* input = layer.inputs[k];
       const bool may_decide = input && !input->is_constant() && !input->facts.shape_value &&

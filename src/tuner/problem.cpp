@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "ir/infer.h"
+#include "ir/kind_traits.h"
 
 namespace camshaft::tuner {
 namespace {
@@ -15,39 +16,6 @@ using ir::Tensor;
 
 bool has_data_rank(const Tensor* tensor) {
   return tensor && tensor->has_rank && tensor->shape.size() >= 3;
-}
-
-// How many leading inputs are parameters of the layer (after input 0), not epilogue operands.
-size_t first_epilogue_input(LayerKind kind) {
-  switch (kind) {
-    case LayerKind::kConvolution:
-    case LayerKind::kDeconvolution:
-    case LayerKind::kMatrixMultiply:
-    case LayerKind::kNormalization:
-      return 3;
-    default:
-      return 1;
-  }
-}
-
-enum class DataInputs { kFirst, kFirstAndEpilogue, kAll };
-
-DataInputs data_inputs(LayerKind kind) {
-  switch (kind) {
-    case LayerKind::kActivation:
-    case LayerKind::kUnary:
-    case LayerKind::kElementWise:
-    case LayerKind::kSelect:
-    case LayerKind::kPointWise:
-    case LayerKind::kConcatenation:
-      return DataInputs::kAll;
-    case LayerKind::kConvolution:
-    case LayerKind::kDeconvolution:
-    case LayerKind::kNormalization:
-      return DataInputs::kFirstAndEpilogue;
-    default:
-      return DataInputs::kFirst;
-  }
 }
 
 struct TextWriter {
@@ -136,9 +104,10 @@ bool is_data_input(const Layer& layer, size_t k) {
   const Tensor* tensor = layer.inputs[k];
   if (!has_data_rank(tensor)) return false;
   if (k == 0) return layer.kind != LayerKind::kGather || !tensor->is_constant();
-  const DataInputs which = data_inputs(layer.kind);
-  if (which == DataInputs::kFirst) return false;
-  if (which == DataInputs::kFirstAndEpilogue && k < first_epilogue_input(layer.kind)) return false;
+  const ir::KindTraits& traits = ir::traits_of(layer.kind);
+  if (traits.data_inputs == ir::DataInputs::kFirst) return false;
+  if (traits.data_inputs == ir::DataInputs::kAndEpilogue && k < traits.epilogue.first_operand)
+    return false;
   return !layer.outputs.empty() && layer.outputs[0] && layer.outputs[0]->has_rank &&
          layer.outputs[0]->shape.size() == tensor->shape.size();
 }

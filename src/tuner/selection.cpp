@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "engine/sparsity_outcome.h"
+#include "ir/kind_traits.h"
 #include "runtime/image_passes.h"
 #include "tuner/format_choice.h"
 #include "tuner/tuning_log.h"
@@ -112,35 +113,6 @@ bool has_data_tensor(const Layer& layer) {
   for (size_t k = 0; k < layer.outputs.size(); ++k)
     if (is_data_output(layer, k) && !formats_coincide(*layer.outputs[k])) return true;
   return false;
-}
-
-// How layers take 16-bit storage of their float activations: not at all, with all of them stored
-// so, or with inputs or outputs alone as well.
-enum class Storage : uint8_t { kNone, kAll, kEither };
-Storage storage_of(LayerKind kind) {
-  switch (kind) {
-    case LayerKind::kConvolution:
-    case LayerKind::kMatrixMultiply:
-    case LayerKind::kActivation:
-    case LayerKind::kUnary:
-    case LayerKind::kElementWise:
-    case LayerKind::kScale:
-    case LayerKind::kPointWise:
-      return Storage::kEither;
-    case LayerKind::kPooling:
-    case LayerKind::kConcatenation:
-    case LayerKind::kSlice:
-    case LayerKind::kShuffle:
-    case LayerKind::kResize:
-    case LayerKind::kDepthToSpace:
-    case LayerKind::kSpaceToDepth:
-    case LayerKind::kReduce:
-    case LayerKind::kSoftMax:
-    case LayerKind::kNormalization:
-      return Storage::kAll;
-    default:
-      return Storage::kNone;
-  }
 }
 
 bool holds(const std::vector<DataType>& types, DataType type) {
@@ -419,15 +391,15 @@ Status Selector::list_tactics(const Layer& layer, LayerOptions& list) {
 
 std::vector<StorageTypes> Selector::storages_of(const Layer& layer) const {
   std::vector<StorageTypes> storages = {{}};
-  const Storage storage = storage_of(layer.kind);
-  if (storage == Storage::kNone || wanted_types(layer).precision == DataType::kFloat)
+  const ir::Storage storage = ir::traits_of(layer.kind).storage;
+  if (storage == ir::Storage::kFloat || wanted_types(layer).precision == DataType::kFloat)
     return storages;
   bool has_input = false, has_output = false;
   for (size_t k = 0; k < layer.inputs.size(); ++k) has_input |= is_stored_input(layer, k);
   for (size_t k = 0; k < layer.outputs.size(); ++k) has_output |= is_stored_output(layer, k);
   for (const DataType type : reduced_types_) {
     if (has_input && has_output) storages.push_back({type, type});
-    if (storage != Storage::kEither) continue;
+    if (storage != ir::Storage::kAny16) continue;
     if (has_input) storages.push_back({type, DataType::kUndefined});
     if (has_output) storages.push_back({DataType::kUndefined, type});
   }
