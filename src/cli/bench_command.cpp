@@ -170,6 +170,8 @@ Status print_layers(const Engine& engine, Context& context, size_t count) {
                {"% peak", Align::kRight},
                {"GB/s", Align::kRight},
                {"tactic"}});
+  double whole = 0;  // medians: one disturbed run must not make a layer most of the time
+  for (const LayerProfile::Row& row : rows) whole += row.median_ms;
   bool any_direct = false;
   for (size_t k = 0; k < std::min(count, rows.size()); ++k) {
     const LayerProfile::Row& row = rows[k];
@@ -177,7 +179,7 @@ Status print_layers(const Engine& engine, Context& context, size_t count) {
     const bool direct = counts_direct_arithmetic(layer);
     any_direct |= direct;
     table.add({std::to_string(row.layer), row.name, fmt::format("{:.4f}", row.median_ms),
-               fmt::format("{:.1f}", row.percentage),
+               fmt::format("{:.1f}", whole > 0 ? 100 * row.median_ms / whole : 0),
                row.gmacs > 0 ? fmt::format("{:.1f}", row.gmacs) : "",
                row.gmacs > 0 ? fmt::format("{:.0f}{}", row.peak_percent, direct ? "*" : "") : "",
                row.gbytes > 0 ? fmt::format("{:.1f}", row.gbytes) : "",

@@ -27,10 +27,8 @@ constexpr Command kCommands[] = {
     {"sparsify", "MODEL.onnx [-o FILE]", "make weights 2:4, by magnitude or with calibration data",
      sparsify_command},
     {"verify", "MODEL.onnx [--data DIR]",
-     "errors of every tensor: int8 against float, engine against interpreter; which layers to keep "
-     "in float",
-     verify_command},
-    {"trace", "summary|ops|kernels|memory|diff FILE…",
+     "errors of every tensor, int8 or engine; which layers to keep in float", verify_command},
+    {"trace", "summary|ops|kernels|… FILE…",
      "what a PyTorch profiler trace says, as text, JSON or CSV, with conditions for CI",
      trace_command},
     {"view", "FOLDER|FILE… [--port N]", "the profiler's page over the traces of a folder",

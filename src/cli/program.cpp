@@ -35,8 +35,8 @@ int print_help(std::span<const Command> commands) {
                command.summary);
   }
   fmt::print(
-      "\n`camshaft COMMAND --help` lists a command's options; `camexec --help` is the "
-      "trtexec-compatible program.\n");
+      "\n`camshaft COMMAND --help` lists a command's options; `camexec` takes "
+      "trtexec's.\n");
   return 0;
 }
 

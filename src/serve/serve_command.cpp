@@ -281,7 +281,7 @@ int serve_command(std::span<char* const> args, MakeFrontEnd grpc) {
   if (options->has("help") || options->positionals().empty()) {
     fmt::print(
         "usage: camshaft serve REPOSITORY… [OPTIONS]\n\nA repository is a folder of models: "
-        "MODEL/1/model.onnx or model.engine, MODEL/config.pbtxt (Triton's, may be absent).\n\n{}",
+        "MODEL/1/model.onnx or model.engine,\nMODEL/config.pbtxt (Triton's, may be absent).\n\n{}",
         cli::options_help(kOptions));
     return options->has("help") ? 0 : 1;
   }

@@ -145,6 +145,7 @@ Answer insights(const Query&, const Run&, const ProfileEntry& entry) {
   writer.real("delay_median", launches.delay_median_us).real("delay_p95", launches.delay_p95_us);
   writer.real("delay_max", launches.delay_max_us).integer("kernels", launches.kernels);
   writer.integer("short_kernels", launches.short_kernels)
+      .integer("single_kernels", launches.single_kernels)
       .integer("launch_bound", launches.launch_bound_kernels);
   writer.integer("graph_launches", launches.graph_launches)
       .integer("graph_kernels", launches.graph_kernels);

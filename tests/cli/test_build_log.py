@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lines of the build log that people know from trtexec, where they are true here."""
+import json
 import re
 
 import numpy as np
@@ -108,3 +109,29 @@ def test_names_that_make_the_same_file_name(camexec, camshaft, tmp_path):
     np.testing.assert_array_equal(np.load(tmp_path / "out/a_b_2.npy"), -x)
     assert camexec("--onnx=twins.onnx", *QUICK, "--loadInputs=x:x.npy", "--dumpRawBindingsToFile").code == 0
     assert (tmp_path / "a_b.output.2.float.raw").exists() and (tmp_path / "a_b_2.output.2.float.raw").exists()
+
+
+def pooled_net():
+    """A batch norm that no convolution can take in before its ReLU; weights that are turned; a convolution before its pooling."""
+    rng = np.random.default_rng(0)
+    pads, kernel = onnx.ints_attribute("pads", [1, 1, 1, 1]), onnx.ints_attribute("kernel_shape", [3, 3])
+    nodes = [onnx.node("BatchNormalization", ["x", "scale", "bias", "mean", "var"], ["n"], "bn"), onnx.node("Relu", ["n"], ["r"], "act"),
+             onnx.node("Transpose", ["w"], ["turned"], "turn", [onnx.ints_attribute("perm", [1, 0, 2, 3])]),
+             onnx.node("Conv", ["r", "turned"], ["c"], "conv", [pads, kernel]), onnx.node("Relu", ["c"], ["d"], "relu"),
+             onnx.node("MaxPool", ["d"], ["y"], "pool", [kernel, onnx.ints_attribute("strides", [2, 2]), pads])]
+    initializers = [onnx.tensor(name, (np.abs(rng.standard_normal(shape)) + 0.1).astype(np.float32))
+                    for name, shape in [("scale", 8), ("bias", 8), ("mean", 8), ("var", 8), ("w", (8, 16, 3, 3))]]
+    return onnx.model(nodes, [onnx.value_info("x", [1, 8, 16, 16])], [onnx.value_info("y", [1, 16, 8, 8])], initializers)
+
+
+def test_only_what_is_true_is_said(camexec, tmp_path):
+    (tmp_path / "pooled.onnx").write_bytes(pooled_net())
+    out = camexec("--onnx=pooled.onnx", *QUICK, "--verbose", "--wording=trtexec8", "--exportLayerInfo=l.json").out
+    for line in ["Running: ConstShuffleFusion on turn", "ConstShuffleFusion: Fusing w with turn", "Running: ScaleActivationFusion on bn",
+                 "ScaleActivationFusion: Fusing bn with act", "ConvReluFusion: Fusing conv with relu"]:
+        assert re.search(rf"\[V\] \[TRT\] {re.escape(line)}$", out, re.M), line
+    # Outputs are written by the network alone, and pooling is a layer of its own: nothing says otherwise.
+    assert "Using random values for input x" in out and "random values for output" not in out
+    layers = {layer["Name"]: layer for layer in json.loads((tmp_path / "l.json").read_text())["Layers"]}
+    assert layers["conv + relu"]["ParameterType"] == "Convolution" and layers["pool"]["ParameterType"] == "Pooling"
+    assert "ConvActPool" not in out

@@ -4,7 +4,7 @@ import { DataZoomComponent, GridComponent, LegendComponent, TooltipComponent } f
 import { init, use, type EChartsType } from "echarts/core";
 import { CanvasRenderer } from "echarts/renderers";
 import { h } from "./dom";
-import { duration } from "./format";
+import { duration, inTheMiddle } from "./format";
 
 use([BarChart, LineChart, PieChart, GridComponent, LegendComponent, TooltipComponent, DataZoomComponent, CanvasRenderer]);
 
@@ -70,6 +70,7 @@ export function pie(label: string, slices: Slice[], format: (value: number) => s
   const rest = sorted.slice(most).reduce((sum, slice) => sum + slice.value, 0);
   if (rest > 0) shown.push({ name: "everything else", value: rest, itemStyle: { color: restColor } });
   if (shown.length === 0) return h("p", { class: "empty" }, "Nothing recorded.");
+  const legendWidth = (width: number) => (width < narrow ? 150 : Math.min(700, width - 290));
   return chart(label, 260, (width) => ({
     tooltip: {
       formatter: (at: { name: string; value: number; percent: number }) =>
@@ -83,7 +84,8 @@ export function pie(label: string, slices: Slice[], format: (value: number) => s
       ...(width < narrow ? { left: 0, right: 0, bottom: 0, top: "auto" } : { left: 260, right: "auto", top: "middle", bottom: "auto" }),
       icon: "circle",
       itemWidth: 9,
-      textStyle: { color: text().color, width: width < narrow ? 150 : Math.min(700, width - 290), overflow: "truncate", fontSize: 12 },
+      formatter: (name: string) => inTheMiddle(name, Math.floor(legendWidth(width) / 7)),
+      textStyle: { color: text().color, width: legendWidth(width), overflow: "truncate", fontSize: 12 },
       tooltip: { show: true },
     },
     series: [

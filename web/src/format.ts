@@ -33,3 +33,10 @@ export function bytes(value: number): string {
 export function percent(part: number, whole: number): string {
   return whole > 0 ? `${((100 * part) / whole).toFixed(1)} %` : "–";
 }
+
+/** Long names differ at their ends, too: what is left out stands in the middle. */
+export function inTheMiddle(name: string, most: number): string {
+  if (name.length <= most) return name;
+  const tail = Math.floor(most / 3);
+  return `${name.slice(0, most - tail - 1)}…${name.slice(-tail)}`;
+}

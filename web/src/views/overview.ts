@@ -2,7 +2,7 @@
 import { api, type Device, type Insights, type Overview, type Selection } from "../api";
 import { palette, pie, stackedSteps } from "../charts";
 import { card, h } from "../dom";
-import { bytes, count, duration, percent } from "../format";
+import { bytes, count, duration, inTheMiddle, percent } from "../format";
 
 function tile(label: string, value: string, note = ""): HTMLElement {
   return h("div", { class: "tile" }, h("span", { class: "label" }, label), h("strong", {}, value), note ? h("small", {}, note) : null);
@@ -105,7 +105,7 @@ function insightCards(insights: Insights, hasDevices: boolean): HTMLElement[] {
           tile("median delay", duration(launches.delay_median ?? 0), "call to start of its work"),
           tile("95 % delay", duration(launches.delay_p95 ?? 0)),
           tile("kernels under 10 µs", percent(launches.short_kernels ?? 0, launches.kernels ?? 0)),
-          tile("shorter than their call", percent(launches.launch_bound ?? 0, launches.kernels ?? 0)),
+          tile("shorter than their call", percent(launches.launch_bound ?? 0, launches.single_kernels ?? 0), "of those launched one by one"),
           (launches.graph_launches ?? 0) > 0 ? tile("graph launches", count(launches.graph_launches ?? 0), `${count(launches.graph_kernels ?? 0)} kernels`) : null,
         ),
       ),
@@ -126,7 +126,7 @@ function insightCards(insights: Insights, hasDevices: boolean): HTMLElement[] {
     cards.push(
       card(
         "What the steps hung on",
-        h("p", { class: "muted" }, "The critical path, walked back from the end of the steps."),
+        h("p", { class: "muted" }, "The critical path: back from the end of the steps, from each piece of work to what it waited for. Candidates: a trace does not show every dependency."),
         h(
           "table",
           { class: "plain" },
@@ -134,7 +134,7 @@ function insightCards(insights: Insights, hasDevices: boolean): HTMLElement[] {
             "tbody",
             {},
             ...insights.critical.slice(0, 8).map((part) =>
-              h("tr", {}, h("td", { class: "name", title: part.name }, part.name.length > 60 ? `${part.name.slice(0, 60)}…` : part.name), h("td", { class: "muted" }, part.kind), h("td", { class: "number" }, duration(part.total)), h("td", { class: "number muted" }, percent(part.total, insights.critical_span))),
+              h("tr", {}, h("td", { class: "name", title: part.name }, inTheMiddle(part.name, 60)), h("td", { class: "muted" }, part.kind), h("td", { class: "number" }, duration(part.total)), h("td", { class: "number muted" }, percent(part.total, insights.critical_span))),
             ),
           ),
         ),
