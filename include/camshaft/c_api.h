@@ -238,6 +238,11 @@ CAMSHAFT_C_API camshaft_status camshaft_context_set_input(camshaft_context* cont
 CAMSHAFT_C_API camshaft_status camshaft_context_set_output(camshaft_context* context,
                                                            const char* output, void* data,
                                                            size_t bytes);
+/* One buffer for an input of keys or values and the output that continues it, see
+ * Context::set_cache() in context.h. CAMSHAFT_INVALID_ARGUMENT: they cannot share one. */
+CAMSHAFT_C_API camshaft_status camshaft_context_set_cache(camshaft_context* context,
+                                                          const char* past, const char* present,
+                                                          void* data, size_t bytes);
 CAMSHAFT_C_API camshaft_status camshaft_context_run(camshaft_context* context);
 /* After a run that succeeded: the values, row major, valid until the next run; and their type and
  * extents (either may be NULL). */

@@ -7,7 +7,9 @@
 #include <memory>
 #include <ranges>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "camshaft/engine.h"
 #include "camshaft/types.h"
@@ -24,6 +26,11 @@ struct LayerTime {
   int layer;            // index into Inspector::layers()
   double microseconds;  // of this one execution
   int64_t start_ns;     // on the steady clock
+};
+
+struct CacheInfo {
+  std::string past, present;  // an input, an output
+  int axis;                   // the one that grows
 };
 
 // Not thread safe: one thread at a time per context.
@@ -57,12 +64,23 @@ class CAMSHAFT_API Context {
   // Optional: where run() writes an output, row major. Null: the context keeps it, see output().
   Status set_output(std::string_view output, void* data, size_t bytes);
 
+  // Keys and values of a decoder: one buffer, row major, for input `past` and for the output
+  // `present` that continues it by new rows (caches()). It has room for as many rows as fit into
+  // `bytes` beside the other extents: heads lie that far apart. run() reads the rows set_shape()
+  // gives `past` and writes the new ones behind them: nothing is copied, and the next run's `past`
+  // is one set_shape() longer. set_input() or set_output() of either undoes it. kInvalidArgument:
+  // no such pair.
+  Status set_cache(std::string_view past, std::string_view present, void* data, size_t bytes);
+  // Pairs that can share a buffer: `present` is `past` and new rows along `axis`, and nothing but
+  // attention reads it.
+  std::vector<CacheInfo> caches() const;
+
   // Shapes, types and memory of an output. Before run(): what the set shapes lead to (kUnsupported
   // when only running can tell).
   Result<Dims> output_shape(std::string_view output);
   Result<Dims> input_shape(std::string_view input) const;
   // The values, after a run() that succeeded; valid until the next run(), set_shape() or the
-  // context's end.
+  // context's end. kInvalidArgument for what set_cache() placed: there are gaps in it.
   Result<TensorView> output(std::string_view output) const;
 
   // One inference. All inputs must have been set; input sizes must fit the shapes.

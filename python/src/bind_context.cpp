@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // A context over addresses instead of arrays, for interfaces that hand out pointers.
 #include <optional>
+#include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
@@ -39,6 +42,17 @@ class AddressContext {
   }
   void set_output(const std::string& name, uintptr_t address, size_t bytes) {
     check(context_.set_output(name, reinterpret_cast<void*>(address), bytes));
+  }
+  void set_cache(const std::string& past, const std::string& present, uintptr_t address,
+                 size_t bytes) {
+    check(context_.set_cache(past, present, reinterpret_cast<void*>(address), bytes));
+  }
+  // (past, present, axis) of what can share a buffer.
+  std::vector<std::tuple<std::string, std::string, int>> caches() const {
+    std::vector<std::tuple<std::string, std::string, int>> result;
+    for (const CacheInfo& cache : context_.caches())
+      result.emplace_back(cache.past, cache.present, cache.axis);
+    return result;
   }
   void run() {
     Status status;
@@ -90,6 +104,8 @@ void bind_context(nb::module_& module) {
       .def("output_shape", &AddressContext::output_shape)
       .def("set_input", &AddressContext::set_input)
       .def("set_output", &AddressContext::set_output)
+      .def("set_cache", &AddressContext::set_cache)
+      .def("caches", &AddressContext::caches)
       .def("run", &AddressContext::run)
       .def("run_timed", &AddressContext::run_timed)
       .def_prop_ro("memory_bytes", &AddressContext::memory_bytes);

@@ -278,6 +278,12 @@ camshaft_status camshaft_context_set_output(camshaft_context* context, const cha
   return report(context->context.set_output(output, data, bytes));
 }
 
+camshaft_status camshaft_context_set_cache(camshaft_context* context, const char* past,
+                                           const char* present, void* data, size_t bytes) {
+  if (context == nullptr || past == nullptr || present == nullptr) return null_argument(__func__);
+  return report(context->context.set_cache(past, present, data, bytes));
+}
+
 camshaft_status camshaft_context_run(camshaft_context* context) {
   if (context == nullptr) return null_argument(__func__);
   return report(context->context.run());

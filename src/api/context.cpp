@@ -112,6 +112,28 @@ Status Context::set_output(std::string_view output, void* data, size_t bytes) {
   return impl_->context->set_output(index, data, bytes);
 }
 
+std::vector<CacheInfo> Context::caches() const {
+  std::vector<CacheInfo> infos;
+  for (const runtime::CacheFacts& cache : impl_->context->caches())
+    infos.push_back({engine().inputs()[static_cast<size_t>(cache.input)].name,
+                     engine().outputs()[static_cast<size_t>(cache.output)].name, cache.axis});
+  return infos;
+}
+
+Status Context::set_cache(std::string_view past, std::string_view present, void* data,
+                          size_t bytes) {
+  const std::vector<CacheInfo> infos = caches();
+  for (size_t k = 0; k < infos.size(); ++k)
+    if (infos[k].past == past && infos[k].present == present) {
+      impl_->has_run = false;
+      return impl_->context->set_cache(static_cast<int>(k), data, bytes);
+    }
+  return make_error(ErrorCode::kInvalidArgument,
+                    "output '{}' is not input '{}' and new rows behind it, read by attention alone:"
+                    " they cannot share a buffer",
+                    present, past);
+}
+
 Result<Dims> Context::output_shape(std::string_view output) {
   CAMSHAFT_ASSIGN(const int index, index_of(engine().outputs(), output, "output"));
   if (!impl_->has_run) CAMSHAFT_TRY(api::guarded([&] { return impl_->context->prepare(); }));
@@ -131,6 +153,9 @@ Result<TensorView> Context::output(std::string_view output) const {
                       "output '{}' has no values before a run() that succeeds", output);
   }
   CAMSHAFT_ASSIGN(const ir::Extents extents, impl_->context->output_extents(index));
+  if (impl_->context->is_in_cache(index))
+    return make_error(ErrorCode::kInvalidArgument,
+                      "output '{}' lies in the buffer of set_cache(): read it there", output);
   TensorView view;
   view.type = engine().outputs()[static_cast<size_t>(index)].type;
   view.dims = api::to_public(extents);

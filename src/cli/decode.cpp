@@ -163,19 +163,33 @@ void fill_integers(std::vector<std::byte>& bytes, size_t elements, T first, T st
   }
 }
 
-// One sequence: its caches twice, of which a step reads one and writes the other.
+// One sequence. Each cache is one buffer where the engine can have it so; else it is there twice: a
+// step reads one and writes the other.
 class Sequence {
  public:
-  Sequence(const DecoderBindings& bindings, const DecodeRequest& request) : bindings_(bindings) {
+  Sequence(const DecoderBindings& bindings, const DecodeRequest& request,
+           const std::vector<CacheInfo>& shared)
+      : bindings_(bindings) {
     const int64_t longest = request.prompt + request.steps;
     for (size_t k = 0; k < bindings.inputs().size(); ++k) {
+      const DecoderBindings::Input& input = bindings.inputs()[k];
       values_.emplace_back();
-      const bool is_cache = bindings.inputs()[k].role == Role::kCache;
+      const bool is_cache = input.role == Role::kCache;
       const size_t bytes =
-          is_cache ? count(bindings.shape(k, 1, longest)) * element_bytes(bindings.inputs()[k].info)
-                   : 0;
-      for (auto& side : caches_) side.emplace_back(bytes);
+          is_cache ? count(bindings.shape(k, 1, longest)) * element_bytes(input.info) : 0;
+      is_shared_.push_back(std::any_of(shared.begin(), shared.end(), [&](const CacheInfo& cache) {
+        return cache.past == input.info.name && cache.present == input.present;
+      }));
+      caches_[0].emplace_back(bytes);
+      caches_[1].emplace_back(is_shared_.back() ? 0 : bytes);
+      cache_bytes_ += bytes * (is_shared_.back() ? 1 : 2);
+      num_caches_ += is_cache;
     }
+  }
+  size_t cache_bytes() const { return cache_bytes_; }
+  int caches() const { return num_caches_; }
+  int shared_caches() const {
+    return static_cast<int>(std::count(is_shared_.begin(), is_shared_.end(), true));
   }
 
   // Binds `tokens` after `past` earlier ones.
@@ -199,6 +213,9 @@ class Sequence {
  private:
   Status bind_cache(Context& context, size_t k, const Dims& past) {
     const DecoderBindings::Input& input = bindings_.inputs()[k];
+    if (is_shared_[k])
+      return context.set_cache(input.info.name, input.present, caches_[0][k].data(),
+                               caches_[0][k].size());
     std::vector<std::byte>&from = caches_[side_][k], &to = caches_[1 - side_][k];
     CAMSHAFT_TRY(
         context.set_input(input.info.name, from.data(), count(past) * element_bytes(input.info)));
@@ -240,6 +257,9 @@ class Sequence {
   const DecoderBindings& bindings_;
   std::vector<std::vector<std::byte>> values_;
   std::vector<std::vector<std::byte>> caches_[2];
+  std::vector<bool> is_shared_;
+  size_t cache_bytes_ = 0;
+  int num_caches_ = 0;
   int side_ = 0;
 };
 
@@ -285,7 +305,10 @@ Result<DecodeResult> run_decode(const Engine& engine, const DecoderBindings& bin
   CAMSHAFT_ASSIGN(Context prompt, Context::create(engine, options));
   DecodeResult result;
   result.threads = steps.threads();
-  Sequence sequence(bindings, request);
+  Sequence sequence(bindings, request, steps.caches());
+  result.buffer_bytes = static_cast<double>(sequence.cache_bytes());
+  result.caches = sequence.caches();
+  result.shared_caches = sequence.shared_caches();
 
   std::vector<int64_t> tokens;
   for (int64_t k = 0; k < request.prompt; ++k) tokens.push_back(k % 97 + 3);
@@ -358,6 +381,10 @@ void print_decode(const DecodeRequest& request, const DecodeResult& result) {
       human_bytes(result.weight_bytes), human_bytes(result.cache_bytes), rates.gbytes,
       rates.percent, result.read_gbytes, result.threads, result.threads == 1 ? "" : "s",
       result.threads == 1 ? "s" : "");
+  fmt::print(
+      "buffers     {} for keys and values of {} tokens; {} of {} caches in one buffer each\n",
+      human_bytes(result.buffer_bytes), request.prompt + request.steps, result.shared_caches,
+      result.caches);
 }
 
 std::string decode_json(const DecodeRequest& request, const DecodeResult& result) {
@@ -376,6 +403,9 @@ std::string decode_json(const DecodeRequest& request, const DecodeResult& result
                                        {"planMs", rates.plan.median},
                                        {"weightBytes", result.weight_bytes},
                                        {"cacheBytes", result.cache_bytes},
+                                       {"bufferBytes", result.buffer_bytes},
+                                       {"caches", result.caches},
+                                       {"sharedCaches", result.shared_caches},
                                        {"gbytesPerSecond", rates.gbytes},
                                        {"readGbytesPerSecond", result.read_gbytes},
                                        {"percentOfRead", rates.percent},

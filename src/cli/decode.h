@@ -45,10 +45,12 @@ struct DecodeResult {
   double first_ms = 0;          // prompt to first token, the shapes being known
   double first_planned_ms = 0;  // the same for shapes that are new
   std::vector<double> token_ms;
-  std::vector<double> plan_ms;  // of these, shapes and memory
-  double weight_bytes = 0;      // read for a token
-  double cache_bytes = 0;       // keys and values, at the mean length
-  double read_gbytes = 0;       // what all threads read from memory, measured beside it
+  std::vector<double> plan_ms;        // of these, shapes and memory
+  double weight_bytes = 0;            // read for a token
+  double cache_bytes = 0;             // keys and values, at the mean length
+  double buffer_bytes = 0;            // of memory for keys and values
+  int caches = 0, shared_caches = 0;  // shared: one buffer for past and present
+  double read_gbytes = 0;             // what all threads read from memory, measured beside it
   int threads = 1;
   std::vector<int64_t> tokens;
 };

@@ -69,6 +69,28 @@ TEST(AttentionFusion, GroupsOfHeads) {
                     y = Shuffle "y (groups)"("y (heads)") {has_reshape=true, reshape=[n, 2, 3, t, 4]})ir");
 }
 
+// Keys and values repeated for the heads of the queries, as exporters of grouped queries write it.
+TEST(AttentionFusion, RepeatedHeadsAreReadOnce) {
+  expect_rewrite(
+      both, R"ir(graph "g" {
+    symbols n, t
+    input q: float[n, 6, t, 4]
+    input k: float[n, 2, t, 4]
+    input p: float[n, t, 2, 4]
+    k5: float[n, 2, 1, t, 4] = Shuffle(k) {has_reshape=true, reshape=[n, 2, 1, t, 4]}
+    ke: float[n, 2, 3, t, 4] = Expand(k5) {shape=[n, 2, 3, t, 4]}
+    k4: float[n, 6, t, 4] = Shuffle(ke) {has_reshape=true, reshape=[n, 6, t, 4]}
+    v5: float[n, 2, 1, t, 4] = Shuffle(p) {first_transpose=[0, 2, 1, 3], has_reshape=true, reshape=[n, 2, 1, t, 4]}
+    ve: float[n, 2, 3, t, 4] = Expand(v5) {shape=[n, 2, 3, t, 4]}
+    v4: float[n, 6, t, 4] = Shuffle(ve) {has_reshape=true, reshape=[n, 6, t, 4]}
+    y: float[n, 6, t, 4] = Attention(q, k4, v4)
+    output y
+  })ir",
+      R"ir(v5 = Shuffle(p) {first_transpose=[0, 2, 1, 3], has_reshape=true, reshape=[n, 2, 1, t, 4]}
+                    "v5 (steps)" = Shuffle(v5) {has_reshape=true, reshape=[n, 2, t, 4]}
+                    y = Attention(q, k, "v5 (steps)"))ir");
+}
+
 TEST(AttentionFusion, LeavesScoresOthersRead) {
   Records records;
   const char* graph = R"ir(graph "g" {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // AttentionLayoutFusion: transposes between [batch, steps, heads * depth], as products make and
 // read it, and the heads of Attention become part of it: it reads and writes rows where they lie.
-// Bit exact.
+// Heads of keys and values that are repeated for those of the queries are read once. Bit exact.
 #include "passes/match.h"
 #include "passes/passes.h"
 
@@ -77,6 +77,50 @@ bool take_input(Rewriter& rewriter, Layer* attention, size_t k) {
   return true;
 }
 
+// What repeats each head some times.
+struct Repeated {
+  Tensor* heads = nullptr;  // `shape` under perhaps another shape; null: nothing is repeated
+  Shape shape;              // [batch, heads, steps, depth]
+  const Layer* expand = nullptr;
+};
+
+Repeated find_repeated(const Tensor* x) {
+  const auto is_reshape = [](const Layer* layer) {
+    return is_static_shuffle(layer) && layer->as<ShuffleAttrs>().first_transpose.empty() &&
+           layer->as<ShuffleAttrs>().second_transpose.empty();
+  };
+  const Layer* joins = x->producer;
+  const Layer* expand = is_reshape(joins) ? joins->inputs[0]->producer : nullptr;
+  if (!expand || expand->kind != LayerKind::kExpand || input_at(*expand, 1) ||
+      !expand->inputs[0]->has_rank || x->shape.size() != 4)
+    return {};
+  Tensor* from = expand->inputs[0];
+  const Shape &s = from->shape, &to = expand->outputs[0]->shape;
+  if (s.size() != 5 || to.size() != 5 || s[2] != Dim(1) || !s[1].is_known() || !to[2].is_known() ||
+      to != Shape{s[0], s[1], to[2], s[3], s[4]} ||
+      x->shape != Shape{s[0], Dim(s[1].extent() * to[2].extent()), s[3], s[4]})
+    return {};
+  const Shape shape{s[0], s[1], s[3], s[4]};
+  const Layer* splits = from->producer;
+  const bool is_there = is_reshape(splits) && splits->inputs[0]->shape == shape;
+  return {is_there ? splits->inputs[0] : from, shape, expand};
+}
+
+bool take_repeated_heads(Rewriter& rewriter, Layer* attention) {
+  const auto& attrs = attention->as<AttentionAttrs>();
+  if (attrs.k_steps_first || attrs.v_steps_first || attrs.kv_heads != 0) return false;
+  const Repeated keys = find_repeated(attention->inputs[1]),
+                 values = find_repeated(attention->inputs[2]);
+  if (!keys.heads || !values.heads || keys.shape[1] != values.shape[1]) return false;
+  rewriter.running(*attention);
+  rewriter.applied(*attention, "Fusing " + keys.expand->name + " and " + values.expand->name +
+                                   " with " + attention->name + ": heads share keys and values");
+  for (const auto& [k, found] : {std::pair(1, &keys), std::pair(2, &values)})
+    rewriter.set_input(attention, static_cast<size_t>(k),
+                       as_shape(rewriter, found->heads, found->shape, attention, found->expand));
+  return true;
+}
+
 // The heads are transposed to [batch, steps, heads, depth], and perhaps joined.
 bool take_output(Rewriter& rewriter, Layer* attention) {
   auto& attrs = attention->as<AttentionAttrs>();
@@ -120,7 +164,7 @@ int fuse_attention_layouts(Graph& graph, Records* records) {
     Layer* layer = graph.layers()[k].get();
     if (layer->kind != LayerKind::kAttention || layer->inputs[0]->type != DataType::kFloat)
       continue;
-    bool changed = false;
+    bool changed = take_repeated_heads(rewriter, layer);
     for (size_t input = 0; input < 3; ++input) changed |= take_input(rewriter, layer, input);
     changed |= take_output(rewriter, layer);
     if (changed) k = 0;

@@ -13,13 +13,25 @@ namespace camshaft::runtime {
 using engine::kNoTensor;
 using engine::PlanStep;
 
+namespace {
+
+// From the first to the last element: rows of a cache in one buffer have gaps.
+size_t spanned_bytes(const TensorView& view) {
+  if (!view.present() || view.elements() == 0) return 0;
+  int64_t last = 0;
+  for (int d = 0; d < view.rank; ++d) last += (view.extents[d] - 1) * view.strides[d];
+  return ir::bytes_for(view.type, last + 1);
+}
+
+}  // namespace
+
 // The memory of the tensor `t` is a part of, or all of.
 MemoryRange Executor::memory_of(int t) const {
   const int root = facts_.tensors[t].root;
   const engine::PlanTensor& tensor = plan().tensors[root];
   const Location& location = current_->locations[root];
   const TensorView& view = current_->tensors[root];
-  const size_t bytes = view.present() ? ir::bytes_for(view.type, view.elements()) : 0;
+  const size_t bytes = spanned_bytes(view);
   switch (location.space) {
     case Space::kNone:
       return {};
@@ -97,7 +109,8 @@ Status Executor::call_checked(const StepCall& step) {
 Status Executor::call_checked(const ScheduledStep& step) {
   const auto placed = [](std::span<const TensorView> views, void* const* pointers) {
     std::vector<TensorView> copies(views.begin(), views.end());
-    for (size_t k = 0; k < copies.size(); ++k) copies[k].data = pointers[k];
+    for (size_t k = 0; k < copies.size(); ++k)
+      if (copies[k].present()) copies[k].data = pointers[k];
     return copies;
   };
   const std::vector<TensorView> inputs = placed(step.args.inputs, step.call.inputs);

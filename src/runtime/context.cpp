@@ -44,6 +44,11 @@ struct Context::Impl {
   };
   std::vector<Input> inputs;
   std::vector<Output> outputs;
+  struct Cache {
+    void* data = nullptr;  // null: input and output lie apart
+    size_t bytes = 0;
+  };
+  std::vector<Cache> caches;  // as the executor's
   bool shapes_changed = true;
 
   const engine::Plan& plan() const { return engine->plan(); }
@@ -94,6 +99,41 @@ struct Context::Impl {
     }
   }
 
+  // Rows that a cache's buffer has room for; 0: it has none.
+  int64_t capacity_of(size_t k) const {
+    if (!caches[k].data) return 0;
+    const CacheFacts& facts = executor->caches()[k];
+    ir::Extents row = inputs[facts.input].extents;
+    row[facts.axis] = 1;
+    const size_t bytes = ir::bytes_for(input_tensor(facts.input).type, ir::element_count(row));
+    return bytes == 0 ? 0 : static_cast<int64_t>(caches[k].bytes / bytes);
+  }
+
+  // Its input or output has memory of its own again.
+  void leave_caches(int CacheFacts::*side, int k) {
+    for (size_t c = 0; c < caches.size(); ++c) {
+      if (!caches[c].data || executor->caches()[c].*side != k) continue;
+      caches[c] = {};
+      inputs[executor->caches()[c].input].is_set = false;
+      outputs[executor->caches()[c].output] = {};
+      shapes_changed = true;
+    }
+  }
+
+  bool in_cache(int CacheFacts::*side, int k) const {
+    for (size_t c = 0; c < caches.size(); ++c)
+      if (caches[c].data && executor->caches()[c].*side == k) return true;
+    return false;
+  }
+
+  void bind_caches() {
+    for (size_t c = 0; c < caches.size(); ++c) {
+      if (!caches[c].data) continue;
+      executor->set_input(executor->caches()[c].input, caches[c].data);
+      executor->set_output(executor->caches()[c].output, caches[c].data);
+    }
+  }
+
   Status prepare() {
     std::vector<ir::Extents> extents;
     for (size_t k = 0; k < inputs.size(); ++k) {
@@ -102,12 +142,15 @@ struct Context::Impl {
                           input_tensor(static_cast<int>(k)).name);
       extents.push_back(inputs[k].extents);
     }
-    CAMSHAFT_TRY(executor->prepare(extents));
+    std::vector<int64_t> capacities;
+    for (size_t k = 0; k < caches.size(); ++k) capacities.push_back(capacity_of(k));
+    CAMSHAFT_TRY(executor->prepare(extents, nullptr, capacities));
     shapes_changed = false;
     return ok_status();
   }
 
   Status bind_input(int k) {
+    if (in_cache(&CacheFacts::input, k)) return ok_status();
     Input& input = inputs[k];
     const PlanTensor& t = input_tensor(k);
     const size_t bytes = ir::bytes_for(t.type, ir::element_count(input.extents));
@@ -135,6 +178,7 @@ struct Context::Impl {
   }
 
   Status bind_output(int k) {
+    if (in_cache(&CacheFacts::output, k)) return ok_status();
     const Output& output = outputs[k];
     executor->set_output(k, nullptr);
     if (!output.data) return ok_status();
@@ -186,6 +230,7 @@ Result<std::unique_ptr<Context>> Context::create(std::shared_ptr<const engine::E
       num_profiles > 0 ? &impl->engine->profiles()[options.profile] : nullptr;
   CAMSHAFT_ASSIGN(impl->executor, Executor::create_checked(*impl->engine, profile, *impl->pool,
                                                            options.cut_batches_beyond));
+  impl->caches.resize(impl->executor->caches().size());
   impl->set_static_extents();
   return std::unique_ptr<Context>(new Context(std::move(impl)));
 }
@@ -254,6 +299,7 @@ Result<ir::Extents> Context::output_extents(int output) const {
 
 Status Context::set_input(int input, const void* data, size_t bytes) {
   CAMSHAFT_TRY(impl_->check_input(input));
+  impl_->leave_caches(&CacheFacts::input, input);
   Impl::Input& state = impl_->inputs[input];
   state.data = data;
   state.bytes = bytes;
@@ -263,8 +309,34 @@ Status Context::set_input(int input, const void* data, size_t bytes) {
 
 Status Context::set_output(int output, void* data, size_t bytes) {
   CAMSHAFT_TRY(impl_->check_output(output));
+  impl_->leave_caches(&CacheFacts::output, output);
   impl_->outputs[output].data = data;
   impl_->outputs[output].bytes = bytes;
+  return ok_status();
+}
+
+std::span<const CacheFacts> Context::caches() const {
+  return impl_->executor->caches();
+}
+
+bool Context::is_in_cache(int output) const {
+  return impl_->in_cache(&CacheFacts::output, output);
+}
+
+Status Context::set_cache(int cache, void* data, size_t bytes) {
+  if (cache < 0 || cache >= static_cast<int>(impl_->caches.size()))
+    return make_error(ErrorCode::kInvalidArgument, "no cache {}: the engine has {}", cache,
+                      impl_->caches.size());
+  const CacheFacts& facts = caches()[cache];
+  const PlanTensor& t = impl_->input_tensor(facts.input);
+  if (!data) return make_error(ErrorCode::kInvalidArgument, "{}: no buffer", t.name);
+  if (reinterpret_cast<uintptr_t>(data) % (ir::bits_of(t.type) / 8) != 0)
+    return make_error(ErrorCode::kInvalidArgument, "{}: its buffer is not aligned to {}", t.name,
+                      ir::type_name(t.type));
+  Impl::Cache& state = impl_->caches[cache];
+  impl_->outputs[facts.output] = {};
+  impl_->shapes_changed |= !state.data || state.bytes != bytes;
+  state = {data, bytes};
   return ok_status();
 }
 
@@ -279,6 +351,7 @@ Status Context::execute() {
     CAMSHAFT_TRY(impl_->bind_input(static_cast<int>(k)));
   for (size_t k = 0; k < impl_->outputs.size(); ++k)
     CAMSHAFT_TRY(impl_->bind_output(static_cast<int>(k)));
+  impl_->bind_caches();
   CAMSHAFT_TRY(impl_->executor->run(impl_->profiler ? &impl_->profiler : nullptr));
   return impl_->copy_outputs();
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "runtime/caches.h"
 
 namespace camshaft::runtime {
 
@@ -65,6 +66,14 @@ class Context {
   // The caller's memory, row major; null for an output: the context keeps it, see output_data().
   Status set_input(int input, const void* data, size_t bytes);
   Status set_output(int output, void* data, size_t bytes);
+  // Inputs that outputs continue, which may share a buffer with them (caches.h).
+  std::span<const CacheFacts> caches() const;
+  // One buffer, row major, for a cache's input and output: its rows are those that fit into `bytes`
+  // beside the other extents; a run reads those the input's extents name and writes the new ones
+  // behind them. It must be aligned to its element. Until set_input() or set_output() says
+  // otherwise.
+  Status set_cache(int cache, void* data, size_t bytes);
+  bool is_in_cache(int output) const;
   const void* output_data(
       int output) const;  // after execute(), row major, valid until the next execute()
 

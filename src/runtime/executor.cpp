@@ -102,9 +102,14 @@ Result<std::unique_ptr<Executor>> Executor::create_checked(const engine::Engine&
   return executor;
 }
 
-Schedule* Executor::find_schedule(std::span<const ir::Extents> inputs, const Bindings* outer) {
+Schedule* Executor::find_schedule(std::span<const ir::Extents> inputs, const Bindings* outer,
+                                  std::span<const int64_t> capacities) {
   const auto fits = [&](const std::unique_ptr<Schedule>& s) {
-    return std::equal(inputs.begin(), inputs.end(), s->input_extents.begin(),
+    return (capacities.empty() ? std::all_of(s->capacities.begin(), s->capacities.end(),
+                                             [](int64_t capacity) { return capacity == 0; })
+                               : std::equal(capacities.begin(), capacities.end(),
+                                            s->capacities.begin(), s->capacities.end())) &&
+           std::equal(inputs.begin(), inputs.end(), s->input_extents.begin(),
                       s->input_extents.end()) &&
            (!outer || (outer->bound == s->outer.bound && outer->values == s->outer.values));
   };
@@ -114,14 +119,17 @@ Schedule* Executor::find_schedule(std::span<const ir::Extents> inputs, const Bin
   return schedules_.front().get();
 }
 
-Status Executor::prepare(std::span<const ir::Extents> inputs, const Bindings* outer) {
+Status Executor::prepare(std::span<const ir::Extents> inputs, const Bindings* outer,
+                         std::span<const int64_t> capacities) {
   const Schedule* before = current_;
-  current_ = find_schedule(inputs, outer);
+  current_ = find_schedule(inputs, outer, capacities);
   if (current_) {
     if (current_ != before) current_->recorded = false;  // late memory was another's meanwhile
     return ok_status();
   }
-  CAMSHAFT_ASSIGN(std::unique_ptr<Schedule> made, make_schedule(facts_, inputs, outer, &pool_));
+  CAMSHAFT_ASSIGN(std::unique_ptr<Schedule> made,
+                  make_schedule(facts_, inputs, outer, &pool_, capacities,
+                                schedules_.empty() ? nullptr : schedules_.front().get()));
   if (schedules_.size() == kMaxSchedules) schedules_.pop_back();
   schedules_.insert(schedules_.begin(), std::move(made));
   current_ = schedules_.front().get();

@@ -30,8 +30,10 @@ class Executor {
   const engine::Plan& plan() const { return *facts_.plan; }
 
   // Makes or finds the schedule of these input extents. `outer`: symbols bound by the plan around
-  // this one.
-  Status prepare(std::span<const ir::Extents> inputs, const Bindings* outer = nullptr);
+  // this one; `capacities`: of the plan's caches (Schedule), none: two buffers each.
+  Status prepare(std::span<const ir::Extents> inputs, const Bindings* outer = nullptr,
+                 std::span<const int64_t> capacities = {});
+  std::span<const CacheFacts> caches() const { return facts_.caches; }
   bool prepared() const { return current_ != nullptr; }
 
   // Memory for the next run: inputs must be set; an output left null is kept by the executor.
@@ -54,7 +56,8 @@ class Executor {
  private:
   Executor(PlanFacts facts, ThreadPool& pool);
 
-  Schedule* find_schedule(std::span<const ir::Extents> inputs, const Bindings* outer);
+  Schedule* find_schedule(std::span<const ir::Extents> inputs, const Bindings* outer,
+                          std::span<const int64_t> capacities);
   void link();
   void link_base(int base, void* pointer);
   void* base_pointer(int base);

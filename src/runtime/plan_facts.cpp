@@ -131,6 +131,7 @@ Result<PlanFacts> PlanFacts::make(const engine::Engine& engine, const engine::Pl
   CAMSHAFT_TRY(fill_steps(facts));
   fill_tensors(facts);
   fill_lifetimes(facts);
+  facts.caches = find_caches(facts);
   return facts;
 }
 

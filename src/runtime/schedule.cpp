@@ -120,8 +120,8 @@ struct Resolver {
 // --- one schedule being made
 class Maker {
  public:
-  Maker(const PlanFacts& facts, ThreadPool* pool, Schedule& schedule)
-      : facts_(facts), plan_(*facts.plan), pool_(pool), s_(schedule) {}
+  Maker(const PlanFacts& facts, ThreadPool* pool, const Schedule* before, Schedule& schedule)
+      : facts_(facts), plan_(*facts.plan), pool_(pool), before_(before), s_(schedule) {}
 
   Status make() {
     s_.tensors.resize(plan_.tensors.size());
@@ -131,6 +131,8 @@ class Maker {
     for (size_t t = 0; t < plan_.tensors.size(); ++t)
       CAMSHAFT_TRY(set_extents(static_cast<int>(t)));
     for (size_t k = 0; k < plan_.inputs.size(); ++k) place_input(static_cast<int>(k));
+    for (size_t k = 0; k < facts_.caches.size(); ++k)
+      CAMSHAFT_TRY(leave_room(facts_.caches[k], s_.capacities[k]));
     CAMSHAFT_TRY(place_roots());
     for (size_t t = 0; t < plan_.tensors.size(); ++t) CAMSHAFT_TRY(place_view(static_cast<int>(t)));
     cut_batches();
@@ -162,6 +164,31 @@ class Maker {
     const PlanTensor& tensor = plan_.tensors[t];
     s_.tensors[t] = kernels::make_view(nullptr, tensor.type, tensor.format, s_.input_extents[k]);
     s_.locations[t] = {Space::kBase, 1 + k, 0, nullptr};
+  }
+
+  // Rows of a cache in one buffer lie as if there were `capacity` of them.
+  Status leave_room(const CacheFacts& cache, int64_t capacity) {
+    if (capacity == 0) return ok_status();
+    const int present = plan_.outputs[cache.output];
+    if (!known(present))
+      return make_error(ErrorCode::kUnsupported, "output {}: its extents are known only in a run",
+                        plan_.tensors[present].name);
+    for (const int t : {plan_.inputs[cache.input], present}) {
+      TensorView& view = s_.tensors[t];
+      if (view.extents[cache.axis] > capacity)
+        return make_error(ErrorCode::kInvalidArgument, "{}: {} rows in a buffer for {}",
+                          plan_.tensors[t].name, view.extents[cache.axis], capacity);
+      for (int d = cache.axis - 1; d >= 0; --d)
+        view.strides[d] =
+            view.strides[d + 1] * (d + 1 == cache.axis ? capacity : view.extents[d + 1]);
+    }
+    return ok_status();
+  }
+
+  const CacheFacts* shared_cache_of(int step) const {
+    for (size_t k = 0; k < facts_.caches.size(); ++k)
+      if (facts_.caches[k].step == step && s_.capacities[k] != 0) return &facts_.caches[k];
+    return nullptr;
   }
 
   size_t bytes_of(int t) const {
@@ -351,7 +378,8 @@ class Maker {
     }
     s_.args.reserve(num_args);
     s_.pointers.reserve(num_args);
-    kernel_of_.resize(plan_.steps.size());
+    s_.kernels.resize(plan_.steps.size());
+    s_.prepared_for.assign(plan_.steps.size(), -1);
     s_.steps.reserve(num_steps);
     for (int k = 0; k < static_cast<int>(plan_.steps.size()); ++k) {
       const ImagePasses* passes = passes_of(k);
@@ -405,6 +433,7 @@ class Maker {
     scheduled.args.inputs = add_args(step, step.inputs, facts.packed_inputs, part);
     scheduled.call.outputs = s_.pointers.data() + s_.pointers.size();
     scheduled.args.outputs = add_args(step, step.outputs, 0, part);
+    if (const CacheFacts* cache = shared_cache_of(k)) append_in_place(*cache, scheduled);
     scheduled.call.packed = scheduled.args.packed = facts.packed;
     scheduled.call.pool = scheduled.args.pool = pool_of(step, pool_);
     set_kernel(scheduled);
@@ -412,17 +441,57 @@ class Maker {
     return ok_status();
   }
 
+  // What came before is there: the new rows alone are copied, behind it.
+  void append_in_place(const CacheFacts& cache, const ScheduledStep& scheduled) {
+    TensorView& past = s_.args[scheduled.args.inputs.data() - s_.args.data()];
+    const size_t at = scheduled.args.outputs.data() - s_.args.data();
+    TensorView& present = s_.args[at];
+    const int64_t rows = past.extents[cache.axis];
+    present.extents[cache.axis] -= rows;
+    const int t = plan_.outputs[cache.output];
+    for (Schedule::Patch& patch : s_.patches[s_.locations[t].base])
+      if (patch.arg == static_cast<int>(at))
+        patch.offset += ir::bytes_for(present.type, rows * present.strides[cache.axis]);
+    past = TensorView();
+  }
+
+  static bool lie_alike(std::span<const TensorView> a, std::span<const TensorView> b) {
+    return std::equal(
+        a.begin(), a.end(), b.begin(), b.end(), [](const TensorView& x, const TensorView& y) {
+          return x.rank == y.rank && x.type == y.type && x.format == y.format &&
+                 (x.data == nullptr) == (y.data == nullptr) &&
+                 (x.rank <= 0 || (std::equal(x.extents, x.extents + x.rank, y.extents) &&
+                                  std::equal(x.strides, x.strides + x.rank, y.strides)));
+        });
+  }
+
+  // The other schedule's kernel of a step, if it was prepared for the same.
+  std::shared_ptr<kernels::PreparedKernel> kernel_before(const ScheduledStep& scheduled) const {
+    if (!before_ || before_->prepared_for.empty() ||
+        facts_.steps[scheduled.step].symbolic_attributes)
+      return nullptr;
+    const int other = before_->prepared_for[scheduled.step];
+    if (other < 0) return nullptr;
+    const KernelArgs& args = before_->steps[other].args;
+    return lie_alike(args.inputs, scheduled.args.inputs) &&
+                   lie_alike(args.outputs, scheduled.args.outputs)
+               ? before_->kernels[scheduled.step]
+               : nullptr;
+  }
+
   // The parts of a batch have one size, so that one kernel serves all of them.
   void set_kernel(ScheduledStep& scheduled) {
     const StepFacts& facts = facts_.steps[scheduled.step];
-    const kernels::PreparedKernel*& kernel = kernel_of_[scheduled.step];
+    std::shared_ptr<kernels::PreparedKernel>& kernel = s_.kernels[scheduled.step];
     if (!kernel) {
-      s_.kernels.push_back(std::make_unique<kernels::PreparedKernel>(
-          facts.tactic ? kernels::prepare_kernel(*facts.tactic, scheduled.args)
-                       : kernels::prepare_kernel(*facts.reference, scheduled.args)));
-      kernel = s_.kernels.back().get();
+      s_.prepared_for[scheduled.step] = static_cast<int>(s_.steps.size());
+      kernel = kernel_before(scheduled);
     }
-    scheduled.kernel = kernel;
+    if (!kernel)
+      kernel = std::make_shared<kernels::PreparedKernel>(
+          facts.tactic ? kernels::prepare_kernel(*facts.tactic, scheduled.args)
+                       : kernels::prepare_kernel(*facts.reference, scheduled.args));
+    scheduled.kernel = kernel.get();
     scheduled.run = kernel->run;
     scheduled.run_checked = kernel->run_checked;
     scheduled.state = kernel->state;
@@ -467,10 +536,10 @@ class Maker {
   const PlanFacts& facts_;
   const Plan& plan_;
   ThreadPool* pool_;
+  const Schedule* before_;
   Schedule& s_;
   std::vector<MemoryBlock> blocks_;
-  std::vector<int> block_of_;                              // per root tensor, -1: not in the arena
-  std::vector<const kernels::PreparedKernel*> kernel_of_;  // per step
+  std::vector<int> block_of_;  // per root tensor, -1: not in the arena
 };
 
 }  // namespace
@@ -527,13 +596,17 @@ Result<Bindings> bind_symbols(const Plan& plan, std::span<const ir::Extents> inp
 
 Result<std::unique_ptr<Schedule>> make_schedule(const PlanFacts& facts,
                                                 std::span<const ir::Extents> inputs,
-                                                const Bindings* outer, ThreadPool* pool) {
+                                                const Bindings* outer, ThreadPool* pool,
+                                                std::span<const int64_t> capacities,
+                                                const Schedule* before) {
   auto schedule = std::make_unique<Schedule>();
   schedule->input_extents.assign(inputs.begin(), inputs.end());
+  schedule->capacities.assign(capacities.begin(), capacities.end());
+  schedule->capacities.resize(facts.caches.size());
   if (outer) schedule->outer = *outer;
   CAMSHAFT_ASSIGN(schedule->bindings, bind_symbols(*facts.plan, inputs, outer));
   CAMSHAFT_TRY(check_extents(facts, schedule->bindings));
-  CAMSHAFT_TRY(Maker(facts, pool, *schedule).make());
+  CAMSHAFT_TRY(Maker(facts, pool, before, *schedule).make());
   schedule->initial_bindings = schedule->bindings;
   return schedule;
 }

@@ -9,6 +9,7 @@
 #include "engine/engine.h"
 #include "kernels/kernel.h"
 #include "kernels/prepared.h"
+#include "runtime/caches.h"
 #include "runtime/context.h"
 
 namespace camshaft::runtime {
@@ -58,6 +59,7 @@ struct PlanFacts {
   const engine::Plan* plan = nullptr;
   std::vector<StepFacts> steps;
   std::vector<TensorFacts> tensors;
+  std::vector<CacheFacts> caches;
   int64_t cut_batches_beyond = kWholeBatches;  // see ContextOptions
   std::vector<std::shared_ptr<std::byte[]>>
       repacked;  // weights packed here, for tactics other than the plan's
@@ -109,6 +111,7 @@ struct LateRecord {
 
 struct Schedule {
   std::vector<ir::Extents> input_extents;
+  std::vector<int64_t> capacities;   // per cache: the rows its one buffer has room for; 0: two
   Bindings outer, initial_bindings;  // symbols before and after binding the inputs
   Bindings bindings;                 // those and what the run in progress has found out
   bool has_late_steps = false;
@@ -119,7 +122,8 @@ struct Schedule {
   std::vector<ScheduledStep> steps;
   std::vector<TensorView> args;  // the views of all steps, back to back
   std::vector<void*> pointers;   // where they are in this run
-  std::vector<std::unique_ptr<kernels::PreparedKernel>> kernels;
+  std::vector<std::shared_ptr<kernels::PreparedKernel>> kernels;  // per plan step
+  std::vector<int> prepared_for;  // per plan step: whose views its kernel was prepared for, or -1
   struct Patch {
     int arg;
     size_t offset;
@@ -140,9 +144,13 @@ struct Schedule {
 Result<Bindings> bind_symbols(const engine::Plan& plan, std::span<const ir::Extents> inputs,
                               const Bindings* outer);
 
+// `before`: another one of this executor; kernels that were prepared for the same views serve both,
+// as one schedule runs at a time.
 Result<std::unique_ptr<Schedule>> make_schedule(const PlanFacts& facts,
                                                 std::span<const ir::Extents> inputs,
-                                                const Bindings* outer, ThreadPool* pool);
+                                                const Bindings* outer, ThreadPool* pool,
+                                                std::span<const int64_t> capacities = {},
+                                                const Schedule* before = nullptr);
 
 // The layer with numbers in place of symbols; null when a symbol it needs has no value yet.
 std::unique_ptr<ir::Layer> resolve_layer(const ir::Layer& layer, const Bindings& bindings);

@@ -172,6 +172,16 @@ class Finder {
     return {};
   }
 
+  // Keys or values of earlier steps, and new ones behind them (runtime/caches.h).
+  bool continues_cache(const Layer& layer) const {
+    if (layer.inputs.size() != 2 || !graph_.is_output(layer.outputs[0])) return false;
+    const Tensor* past = layer.inputs[0];
+    if (!past || past->producer || past->is_constant()) return false;
+    const auto& readers = layer.outputs[0]->consumers;
+    return std::any_of(readers.begin(), readers.end(),
+                       [](const Layer* reader) { return reader->kind == LayerKind::kAttention; });
+  }
+
   void try_concat(const Layer& layer) {
     Choice& choice = choices_.at(&layer);
     const Tensor& whole = *layer.outputs[0];
@@ -180,6 +190,12 @@ class Finder {
     if (!shape_known(whole) || layer.inputs.empty() ||
         (is_data_output(layer, 0) && choice.formats.input != format))
       return;
+    if (continues_cache(layer)) {
+      report("ConcatElimination", layer, false,
+             fmt::format("{} and {} may share a buffer (set_cache)", layer.inputs[0]->name,
+                         whole.name));
+      return;
+    }
     std::vector<std::string> refusals;
     int kept = 0;
     for (const Tensor* tensor : layer.inputs) {

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/caches.h"
+
+#include <algorithm>
+
+#include "runtime/schedule.h"
+
+namespace camshaft::runtime {
+namespace {
+
+using engine::kNoTensor;
+using engine::PlanStep;
+using ir::LayerKind;
+
+// Steps that read each tensor, parts and other names of it included: those have other strides.
+struct Readers {
+  std::vector<std::vector<int>> steps;  // per tensor
+  std::vector<int> views;               // of each tensor
+
+  explicit Readers(const engine::Plan& plan)
+      : steps(plan.tensors.size()), views(plan.tensors.size()) {
+    for (size_t k = 0; k < plan.steps.size(); ++k)
+      for (const int t : plan.steps[k].inputs)
+        if (t != kNoTensor) steps[t].push_back(static_cast<int>(k));
+    for (const engine::PlanTensor& tensor : plan.tensors)
+      if (tensor.parent != kNoTensor) ++views[tensor.parent];
+  }
+};
+
+bool is_appending(const PlanStep& step) {
+  return step.layer.kind == LayerKind::kConcatenation && !step.is_view && step.inputs.size() == 2 &&
+         step.inputs[0] != kNoTensor && step.inputs[1] != kNoTensor &&
+         step.inputs[0] != step.inputs[1];
+}
+
+}  // namespace
+
+std::vector<CacheFacts> find_caches(const PlanFacts& facts) {
+  const engine::Plan& plan = *facts.plan;
+  const Readers readers(plan);
+  const auto lies_alone = [&](int t) {
+    return facts.tensors[t].root == t && readers.views[t] == 0 && plan.tensors[t].has_rank &&
+           plan.tensors[t].format == ir::Format::kLinear && ir::bits_of(plan.tensors[t].type) >= 8;
+  };
+  const auto place_in = [](const std::vector<int>& list, int t) {
+    return static_cast<int>(std::find(list.begin(), list.end(), t) - list.begin());
+  };
+  std::vector<CacheFacts> caches;
+  for (int k = 0; k < static_cast<int>(plan.steps.size()); ++k) {
+    const PlanStep& step = plan.steps[k];
+    if (!is_appending(step) || !facts.steps[k].tactic) continue;
+    const int past = step.inputs[0], present = step.outputs[0];
+    if (plan.tensors[past].role != engine::TensorRole::kInput || !lies_alone(past) ||
+        !lies_alone(present) || std::count(plan.outputs.begin(), plan.outputs.end(), present) != 1)
+      continue;
+    // Extents may be asked for by anyone.
+    const bool read_here_only =
+        std::all_of(readers.steps[past].begin(), readers.steps[past].end(), [&](int reader) {
+          return reader == k || plan.steps[reader].layer.kind == LayerKind::kShapeOf;
+        });
+    const bool attended_only =
+        std::all_of(readers.steps[present].begin(), readers.steps[present].end(), [&](int reader) {
+          const LayerKind kind = plan.steps[reader].layer.kind;
+          return kind == LayerKind::kAttention || kind == LayerKind::kShapeOf;
+        });
+    if (read_here_only && attended_only)
+      caches.push_back({place_in(plan.inputs, past), place_in(plan.outputs, present), k,
+                        static_cast<int>(step.layer.as<ir::AxisAttrs>().axis)});
+  }
+  return caches;
+}
+
+}  // namespace camshaft::runtime

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keys and values of earlier steps: inputs that outputs continue. Where the caller has both in one
+// buffer with room for more, a run writes the new rows only.
+#pragma once
+
+#include <vector>
+
+#include "engine/engine.h"
+
+namespace camshaft::runtime {
+
+struct PlanFacts;
+
+// Concatenation of an input and of new rows along `axis`, whose result is an output that nothing
+// but Attention reads: it lives with the gaps that room for more rows leaves between heads.
+struct CacheFacts {
+  int input = 0, output = 0;  // of the plan
+  int step = 0;
+  int axis = 0;
+};
+std::vector<CacheFacts> find_caches(const PlanFacts& facts);
+
+}  // namespace camshaft::runtime
