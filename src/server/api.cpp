@@ -207,11 +207,22 @@ Answer tree(const Request& request, const Run& run, const Profile& profile) {
   return answer;
 }
 
+// A recording whose end is stamped a day and more behind its start has a broken stamp; the original
+// counts a day in milliseconds.
+bool has_broken_end(const Profile& profile) {
+  const trace::Trace& from = profile.trace;
+  const int64_t limit_ns = (profile.semantics.original ? 86'400 : 86'400'000) * int64_t{1'000'000};
+  return from.iteration_start_ns != trace::kNoId && from.window_end_ns != trace::kNoId &&
+         std::abs(static_cast<double>(from.window_end_ns) -
+                  static_cast<double>(from.iteration_start_ns)) > static_cast<double>(limit_ns);
+}
+
 Answer trace_file(const Request& request, const Run& run, const Profile& profile) {
   Answer answer;
   answer.always_gzip = true;
   answer.trace_file = profile.name;
   answer.profile = kept_profile(request, run);
+  if (has_broken_end(profile)) answer.left_out = "Record Window End";
   if (!profile.has_kernels) return answer;
   answer.counters = [kept = answer.profile](const trace::TextSink& sink) {
     return trace::write_counters(*kept, sink);

@@ -26,6 +26,7 @@ struct Answer {
   std::string trace_file;
   std::shared_ptr<const trace::Profile> profile;
   std::function<bool(const trace::TextSink&)> counters;
+  std::string left_out;  // the name of an event of the file that is not sent
 };
 
 Answer failure(int status, std::string message);

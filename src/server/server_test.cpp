@@ -17,6 +17,7 @@
 #include "server/http_routes.h"
 #include "server/http_server.h"
 #include "server/page_api.h"
+#include "server/trace_stream.h"
 #include "trace/byte_source.h"
 #include "trace/gzip.h"
 #include "trace/testing.h"
@@ -189,6 +190,62 @@ TEST_F(Server, TraceGoesOutWithCounters) {
   Parameters other = of();
   other.emplace("compat", "1");
   EXPECT_EQ(answer(*store, "/trace", other).trace_file, answer_.trace_file);
+}
+
+// A recording of so many seconds, by its own stamps; "@" is where the last one stands.
+std::string stamped_trace(int64_t seconds, const char* form) {
+  std::string text = form;
+  const std::string end =
+      R"({"ph": "i", "s": "g", "name": "Record Window End", "pid": "", "tid": "", "ts": )" +
+      std::to_string(seconds * 1'000'000) + "}";
+  return text.replace(text.find('@'), 1, end);
+}
+
+TEST_F(Server, BrokenEndStampsAreLeftOutOfTheTrace) {
+  constexpr const char* kOp =
+      R"({"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":1,"dur":2})";
+  constexpr const char* kStart =
+      R"({"ph":"i","name":"Iteration Start: PyTorch Profiler","pid":1,"tid":1,"ts":0})";
+  const std::string list = std::string("[") + kStart + ", " + kOp + ",\n  @\n]";
+  const auto left_out = [&](int64_t seconds, bool original) {
+    add("job/worker0.pt.trace.json", stamped_trace(seconds, list.c_str()));
+    Parameters request = of();
+    if (original) request.emplace("compat", "1");
+    return answer(*load(), "/trace", request).left_out;
+  };
+  EXPECT_EQ(left_out(80, true), "");
+  EXPECT_EQ(left_out(100, true), "Record Window End");
+  EXPECT_EQ(left_out(100, false), "");
+  EXPECT_EQ(left_out(100'000, false), "Record Window End");
+
+  const std::string rest = std::string(kStart) + "," + kOp;
+  for (const std::string& form :
+       {"[" + rest + ",\n  @\n]", "[@," + rest + "]",
+        "[" + std::string(kStart) + ", @ ," + kOp + "]",
+        "{\"traceEvents\": [" + rest + ", @], \"args\": {}}", std::string("[@]")}) {
+    for (const bool counted : {false, true}) {
+      add("job/worker1.pt.trace.json", stamped_trace(100, form.c_str()));
+      std::string packed;
+      const auto counters = [](const PieceSink& sink) { return sink(R"({"ph":"C"})"); };
+      ASSERT_TRUE(stream_trace(folder_ + "/job/worker1.pt.trace.json",
+                               counted ? counters : std::function<bool(const PieceSink&)>(),
+                               "Record Window End",
+                               [&](std::string_view piece) {
+                                 packed += piece;
+                                 return true;
+                               })
+                      .ok());
+      std::string text(1 << 20, '\0');
+      auto source = trace::memory_byte_source(packed.data(), packed.size());
+      auto count = source->read(text.data(), text.size());
+      text.resize(count.ok() ? *count : 0);
+      const json sent = json::parse(text, nullptr, false);
+      ASSERT_FALSE(sent.is_discarded()) << form << " " << text;
+      const json& events = sent.is_array() ? sent : sent["traceEvents"];
+      EXPECT_EQ(text.find("Window"), std::string::npos) << text;
+      EXPECT_EQ(events.size(), (form == "[@]" ? 0u : 2u) + (counted ? 1 : 0)) << text;
+    }
+  }
 }
 
 size_t nodes_of(const json& node) {

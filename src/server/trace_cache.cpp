@@ -11,12 +11,12 @@ constexpr size_t kKept = 16;  // files, on disk where they are large
 BodyPtr pack(const Answer& answer) {
   const bool is_packed = answer.trace_file.size() > 3 &&
                          answer.trace_file.substr(answer.trace_file.size() - 3) == ".gz";
-  if (is_packed && !answer.counters) {
+  if (is_packed && !answer.counters && answer.left_out.empty()) {
     auto file = Body::of_file(answer.trace_file);
     return file.ok() ? *file : nullptr;
   }
   auto body = std::make_shared<Body>();
-  const Status done = stream_trace(answer.trace_file, answer.counters,
+  const Status done = stream_trace(answer.trace_file, answer.counters, answer.left_out,
                                    [&](std::string_view piece) { return body->append(piece); });
   return done.ok() ? body : nullptr;
 }

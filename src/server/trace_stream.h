@@ -14,8 +14,9 @@
 namespace camshaft::server {
 
 // Calls `sink` with pieces of the packed stream; `sink` returns false to stop. `counters` (may be
-// empty) writes events with commas between them.
+// empty) writes events with commas between them. The last event named `left_out` is, if it is not
+// "".
 Status stream_trace(const std::string& file, const std::function<bool(const PieceSink&)>& counters,
-                    const PieceSink& sink);
+                    const std::string& left_out, const PieceSink& sink);
 
 }  // namespace camshaft::server

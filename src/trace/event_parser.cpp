@@ -47,6 +47,7 @@ struct EventParser::State {
   void read_one_by_one(const std::string& batch);
   void add();
   void add_complete(EventKind kind);
+  void add_instant(std::string_view name);
   void add_memory();
   void add_flow();
   uint32_t add_detail(EventKind& kind);
@@ -211,8 +212,7 @@ void EventParser::State::add() {
     }
     case 'i':
     case 'I':
-      if (unquoted(raw[kName]) == "[memory]") add_memory();
-      return;
+      return add_instant(unquoted(raw[kName]));
     case 's':
     case 'f':
       return add_flow();
@@ -323,6 +323,16 @@ uint32_t EventParser::State::add_collective() {
                                  text_id(raw[kElementType]), quantity_or(raw[kInElements], 0),
                                  quantity_or(raw[kOutElements], 0), quantity_or(raw[kGroupSize], 0),
                                  integer_or(raw[kSequence], kNoId)});
+}
+
+void EventParser::State::add_instant(std::string_view name) {
+  if (name == "[memory]") return add_memory();
+  const bool is_end = name == "Record Window End";
+  if (!is_end && name.substr(0, 16) != "Iteration Start:") return;
+  int64_t time = 0;
+  bool integral = true;
+  if (parse_nanoseconds(raw[kTime], time, integral))
+    (is_end ? trace.window_end_ns : trace.iteration_start_ns) = time;
 }
 
 void EventParser::State::add_memory() {

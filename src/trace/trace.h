@@ -170,6 +170,8 @@ struct Trace {
   int64_t world_size = 0;
   std::string framework;
   int64_t base_time_ns = 0;
+  // Of the instants "Iteration Start: …" and "Record Window End"; kNoId: not there.
+  int64_t iteration_start_ns = kNoId, window_end_ns = kNoId;
   bool integral_times = true;  // every time of the file is a whole microsecond
   ReadReport report;
 
