@@ -31,13 +31,13 @@ ir::Extents trimmed(const ir::Extents& extents) {
   return result;
 }
 
-// Numbers of images and classes: [n, classes], or rows of probabilities in any shape.
+// Numbers of images and classes: [n, many classes], or rows of probabilities in any shape.
 bool looks_like_classes(const OutputPair& output, int64_t& classes) {
   const ir::Extents extents = trimmed(output.extents);
   if (extents.size() < 2 || output.reference.empty()) return false;
   classes = extents[extents.size() - 1];
-  if (classes < kFewestClasses) return false;
-  if (extents.size() == 2) return true;
+  if (classes < 2) return false;
+  if (extents.size() == 2 && classes >= kFewestClasses) return true;
   const size_t width = static_cast<size_t>(classes);
   for (size_t at = 0; at < output.reference.size(); at += width)
     if (!are_probabilities(output.reference.subspan(at, width))) return false;

@@ -20,6 +20,18 @@ TEST(Agreement, OfClassifiersIsTheLargestElement) {
   EXPECT_EQ(list[0].text(), "y: the largest of 10 elements is the same in 3 of 4 rows (top-1)");
 }
 
+// Few elements are classes where they are probabilities.
+TEST(Agreement, OfFewClassesIsThatOfProbabilities) {
+  const std::vector<float> a{0.7F, 0.2F, 0.1F}, b{0.3F, 0.6F, 0.1F}, scores{7, 2, 1};
+  AgreementCounter counter;
+  counter.add(
+      std::vector<OutputPair>{OutputPair{"y", {1, 3}, a, a}, OutputPair{"z", {1, 3}, a, scores}});
+  counter.add(std::vector<OutputPair>{OutputPair{"y", {1, 3}, b, a}});
+  const auto list = counter.take();
+  ASSERT_EQ(list.size(), 1u);
+  EXPECT_EQ(list[0].text(), "y: the largest of 3 elements is the same in 1 of 2 rows (top-1)");
+}
+
 // Boxes as [1, boxes, 4 + scores] and transposed.
 TEST(Agreement, OfDetectorsIsTheConfidentBoxes) {
   for (const bool transposed : {false, true}) {
