@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/pool_recorder.h"
+#include "base/pool_rehearsal.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -37,6 +38,52 @@ int64_t now_ns() {
 // A job is divided into at most this many chunks per worker: what a share can be cut into when its
 // owner does not come.
 constexpr int64_t kChunksPerShare = 8;
+
+int64_t chunks_of(int64_t count, int threads) {
+  return std::min(count, threads * kChunksPerShare);
+}
+
+int64_t first_chunk(int64_t chunks, int threads, int worker) {
+  return chunks * worker / threads;
+}
+
+int64_t chunk_start(int64_t count, int64_t chunks, int64_t chunk) {
+  return chunk * (count / chunks) + chunk * (count % chunks) / chunks;
+}
+
+// The first unit of a worker's share.
+int64_t share_start(int64_t count, int threads, int worker) {
+  const int64_t chunks = chunks_of(count, threads);
+  return chunk_start(count, chunks, first_chunk(chunks, threads, worker));
+}
+
+double us_since(int64_t began_ns) {
+  return static_cast<double>(now_ns() - began_ns) * 1e-3;
+}
+
+template <class Call>
+PoolRehearsal::Job rehearse(int64_t count, int threads, const Call& call) {
+  PoolRehearsal::Job job{count, std::vector<double>(static_cast<size_t>(threads))};
+  for (int worker = 0; worker < threads; ++worker) {
+    const int64_t first = share_start(count, threads, worker),
+                  last = share_start(count, threads, worker + 1), began = now_ns();
+    if (first < last) call(worker, first, last);
+    job.share_us[static_cast<size_t>(worker)] = us_since(began);
+  }
+  return job;
+}
+
+// Each task goes to the worker that is free first.
+PoolRehearsal::Job rehearse_tasks(int64_t count, int threads, void (*call)(const void*, int64_t),
+                                  const void* context) {
+  PoolRehearsal::Job job{count, std::vector<double>(static_cast<size_t>(threads))};
+  for (int64_t k = 0; k < count; ++k) {
+    const int64_t began = now_ns();
+    call(context, k);
+    *std::min_element(job.share_us.begin(), job.share_us.end()) += us_since(began);
+  }
+  return job;
+}
 
 // After so many jobs that no worker had a part in, something is done about it.
 constexpr int kJobsAlone = 8;
@@ -84,6 +131,7 @@ struct ThreadPool::State {
   std::vector<std::thread> workers;
   std::atomic<bool> failed{false};
   std::exception_ptr failure;  // the first one of a job, whose `left` publishes it
+  PoolRehearsal* rehearsal = nullptr;
 
   void stop() {
     stopping.store(true, std::memory_order_relaxed);
@@ -99,6 +147,8 @@ struct ThreadPool::State {
 ThreadPool::ThreadPool(int threads, int spin_us) : threads_(std::max(threads, 1)) {
   if (threads_ == 1) return;
   state_ = std::make_unique<State>(threads_);
+  state_->rehearsal = PoolRehearsal::current();
+  if (state_->rehearsal != nullptr) return;
   state_->spin_time = std::chrono::microseconds(spin_us);
   try {
     state_->workers.reserve(static_cast<size_t>(threads_) - 1);
@@ -164,14 +214,11 @@ void ThreadPool::work(int worker) {
     int64_t first, end;
     while (share.take(k == 0, first, end)) {
       const Job& job = s.job;
-      const int64_t per_chunk = job.count / s.num_chunks, rest = job.count % s.num_chunks;
-      const auto start = [&](int64_t chunk) {
-        return chunk * per_chunk + chunk * rest / s.num_chunks;
-      };
       PoolRecorder* recorder = PoolRecorder::current();
       const int64_t began = recorder != nullptr ? now_ns() : 0;
       try {
-        job.call(job.body, worker, start(first), start(end));
+        job.call(job.body, worker, chunk_start(job.count, s.num_chunks, first),
+                 chunk_start(job.count, s.num_chunks, end));
       } catch (...) {
         s.keep_failure();  // the job goes on without these chunks; run() throws it
       }
@@ -184,13 +231,19 @@ void ThreadPool::work(int worker) {
 
 void ThreadPool::run(const Job& job) {
   State& s = *state_;
+  if (s.rehearsal != nullptr) {
+    s.rehearsal->jobs.push_back(rehearse(
+        job.count, threads_,
+        [&](int worker, int64_t first, int64_t last) { job.call(job.body, worker, first, last); }));
+    return;
+  }
   s.job = job;
-  s.num_chunks = std::min(job.count, threads_ * kChunksPerShare);
+  s.num_chunks = chunks_of(job.count, threads_);
   s.left.store(s.num_chunks, std::memory_order_relaxed);
   for (int worker = 0; worker < threads_; ++worker)
     s.shares[static_cast<size_t>(worker)].chunks.store(
-        Share::pack(static_cast<uint64_t>(s.num_chunks * worker / threads_),
-                    static_cast<uint64_t>(s.num_chunks * (worker + 1) / threads_)),
+        Share::pack(static_cast<uint64_t>(first_chunk(s.num_chunks, threads_, worker)),
+                    static_cast<uint64_t>(first_chunk(s.num_chunks, threads_, worker + 1))),
         std::memory_order_release);
   s.ticket.fetch_add(1, std::memory_order_release);
   s.ticket.notify_all();
@@ -217,6 +270,10 @@ void ThreadPool::parallel_dynamic(int64_t count, void (*call)(const void*, int64
                                   const void* context) {
   if (threads_ == 1 || count <= 1) {
     for (int64_t k = 0; k < count; ++k) call(context, k);
+    return;
+  }
+  if (PoolRehearsal* rehearsal = state_->rehearsal) {
+    rehearsal->jobs.push_back(rehearse_tasks(count, threads_, call, context));
     return;
   }
   std::atomic<int64_t> next{0};
