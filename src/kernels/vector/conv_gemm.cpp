@@ -451,20 +451,17 @@ void run_conv(ConvRun& planned, std::byte* workspace, ThreadPool* pool) {
   if (!planned.has_tables) make_tables(planned, workspace);
   planned.scratch = workspace + planned.zone_bytes;
   const ConvRun& run = planned;
-  const ConvShape& s = run.shape;
-  const int64_t units = s.batch * run.strips_per_row * s.oh,
-                panels = run.planned.count() * s.groups;
-  if (!pool || run.threads == 1) {
-    run_units(run, 0, 0, units, 0, panels);
-  } else if (run.splits_panels) {
-    pool->parallel_ranges(panels, [&run, units](int worker, int64_t first, int64_t last) {
-      run_units(run, worker, 0, units, first, last);
-    });
-  } else {
-    pool->parallel_ranges(units, [&run, panels](int worker, int64_t first, int64_t last) {
-      run_units(run, worker, first, last, 0, panels);
-    });
-  }
+  if (!pool || run.threads == 1) return run_units(run, 0, 0, run.units(), 0, run.all_panels());
+  pool->parallel_ranges(
+      run.line.places(), [&run](int worker, int64_t first_place, int64_t end_place) {
+        run.line.for_rectangles(first_place, end_place,
+                                [&](int64_t first, int64_t end, int64_t inner, int64_t last) {
+                                  if (run.splits_panels)
+                                    run_units(run, worker, inner, last, first, end);
+                                  else
+                                    run_units(run, worker, first, end, inner, last);
+                                });
+      });
 }
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

@@ -8,6 +8,7 @@
 #include "kernels/vector/gemm_chains.h"
 #include "kernels/vector/gemm_sparse.h"
 #include "kernels/vector/prepare.h"
+#include "kernels/vector/shares.h"
 #include "kernels/vector/tactic_util.h"
 #include "kernels/vector/tile_finish.h"
 
@@ -72,9 +73,12 @@ struct ConvRun {
   int64_t panel_group = 1;     // panels computed together
   bool fetches_ahead = false;  // a panel at a time, the next one fetched into L2 meanwhile
   bool streams = false;        // one tile passes each panel, which comes from far away
-  bool splits_panels = false;  // threads share out the panels, not the pixels
-  bool row_runs = false;       // a kernel row is one segment
-  bool chained = false;        // segments are spans of chained panels (gemm_chains.h)
+  // Threads share out a line of panels, each over all units of pixels, or of units, each over all
+  // panels.
+  bool splits_panels = false;
+  Line line;
+  bool row_runs = false;  // a kernel row is one segment
+  bool chained = false;   // segments are spans of chained panels (gemm_chains.h)
   Spans spans{0, 0};
   int64_t segment_length = 0, max_segments = 0;
   // Floats of long K, where the tactic wants it: part after part of it is added to the output, and
@@ -110,6 +114,9 @@ struct ConvRun {
   int64_t tile_rows() const {
     return is_sparse() ? sparse_max_rows(max_vecs) : max_rows(numeric, max_vecs);
   }
+  // Units are numbered (image, strip, row).
+  int64_t units() const { return shape.batch * strips_per_row * shape.oh; }
+  int64_t all_panels() const { return planned.count() * shape.groups; }
   int64_t parts() const { return part_segments.parts * part_steps.parts; }
   ConvPart part(int64_t index) const {
     const int64_t segments = index / part_steps.parts, steps = index % part_steps.parts;

@@ -43,17 +43,17 @@ void choose_strips(ConvRun& run, int threads, int64_t budget) {
     per_strip = ceil_div(per_strip, 2);
     run.strip = per_strip * tile;
   }
+  if (one_row && run.splits_panels) {  // as many strips as an even line of panels has cuts
+    const Line line = even_line(run.all_panels(), tiles, threads);
+    per_strip = smaller(per_strip, ceil_div(tiles, line.cuts));
+    run.strip = per_strip * tile;
+  }
   if (one_row && !run.splits_panels) {  // the same number of strips for every thread
     const int64_t strips = ceil_div(ceil_div(tiles, per_strip), threads) * threads;
     run.strip = at_least_one(ceil_div(tiles, strips)) * tile;
   }
   run.strip = at_least_one(smaller(run.strip, s.ow));
   run.strips_per_row = ceil_div(s.ow, run.strip);
-}
-
-double imbalance(int64_t units, int64_t threads) {
-  return static_cast<double>(ceil_div(units, threads) * threads) /
-         static_cast<double>(at_least_one(units));
 }
 
 // Panels are shared out when the weights are the larger stream, or when there are too few rows for
@@ -321,6 +321,8 @@ size_t plan_conv(ConvRun& run, int threads) {
   choose_parts(run);
   run.splits_panels = should_split_panels(run, threads);
   choose_blocks(run, threads);
+  run.line = run.splits_panels ? even_line(run.all_panels(), run.units(), threads)
+                               : even_line(run.units(), run.all_panels(), threads);
   run.zone_bytes = round_up(zone_bytes(run), 64);
   run.segment_bytes = round_up(run.max_segments * static_cast<int64_t>(sizeof(Segment)), 64);
   run.scratch_bytes = run.copies ? round_up(window_bytes(run, run.block_rows) + kSlack, 64) : 0;

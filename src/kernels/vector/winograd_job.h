@@ -16,6 +16,7 @@
 #include "kernels/vector/conv_gemm.h"
 #include "kernels/vector/counts.h"
 #include "kernels/vector/gemm_cost.h"
+#include "kernels/vector/shares.h"
 #include "kernels/vector/winograd_transform.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET::winograd {
@@ -52,7 +53,7 @@ struct Blocking {
     const int64_t wanted = fit / kTileRows * kTileRows;
     block = wanted < 2 * kTileRows ? 2 * kTileRows : wanted;
     cooperative = threads > 1 && tiles < 2 * threads * block;
-    if (cooperative && tiles <= 4 * block) block = tiles;
+    if (cooperative) block = smaller(tiles, larger(4, threads) * block);
     if (block > tiles) block = tiles;
     blocks = block == 0 ? 0 : ceil_div(tiles, block);
     block = blocks == 0 ? 0 : ceil_div(tiles, blocks);
@@ -315,11 +316,18 @@ struct Job {
       pool.parallel_ranges(count, [this, first](int worker, int64_t begin, int64_t end) {
         transform_input(first, begin, end, shared_v(), worker_memory(worker) + b.m_bytes);
       });
-      pool.parallel_ranges(
-          panels().count(), [this, &output, first, count](int worker, int64_t begin, int64_t end) {
-            for (int64_t panel = begin; panel < end; ++panel)
-              run_panel(output, panel, shared_v(), worker_memory(worker), first, count);
-          });
+      const int64_t group_size = larger(kTileRows / 4, 2);  // tiles that go to one thread
+      const Line line = even_line(panels().count(), ceil_div(count, group_size), b.threads);
+      pool.parallel_ranges(line.places(), [&, first, count](int worker, int64_t begin,
+                                                            int64_t end) {
+        line.for_rectangles(
+            begin, end, [&](int64_t panel, int64_t end_panel, int64_t group, int64_t end_group) {
+              const int64_t from = group * group_size, to = smaller(end_group * group_size, count);
+              for (; panel < end_panel; ++panel)
+                run_panel(output, panel, shared_v() + from * b.row, worker_memory(worker),
+                          first + from, to - from);
+            });
+      });
     }
   }
 
