@@ -124,7 +124,10 @@ class Runtime:
 
     def feeds(self, tokens):
         length = self.past[self.caches[0]].shape[2] + len(tokens)
-        return {"input_ids": np.array([tokens], np.int64), "attention_mask": np.ones((1, length), np.int64), **self.past}
+        feeds = {"input_ids": np.array([tokens], np.int64), "attention_mask": np.ones((1, length), np.int64), **self.past}
+        if "position_ids" in self.shapes:
+            feeds["position_ids"] = np.arange(length - len(tokens), length)[None]
+        return feeds
 
     def step(self, tokens):
         results = dict(zip(self.outputs, self.session.run(None, self.feeds(tokens))))

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ir/append_rows.h"
 #include "ir/einsum.h"
 #include "ir/infer_generic.h"
 #include "ir/weight_records.h"
@@ -106,6 +107,21 @@ Status causal_convolution(GenericRule& g) {
 // --- weights of few bits
 
 // Rows [..., depth], records, bias → [..., columns].
+Status append_rows(GenericRule& g) {
+  CAMSHAFT_TRY(g.f.require(2));
+  const int64_t axis = append_axis(g.f.layer);
+  if (!g.f.ranked(0)) return g.f.unranked(g.f.in(0).type);
+  if (axis < 1 || axis >= static_cast<int64_t>(g.f.rank(0)))
+    return invalid("axis {} of rank {}", axis, g.f.rank(0));
+  Shape shape = g.f.shape(0);
+  if (g.f.has(kAppendTotal)) {
+    const auto total = g.value(kAppendTotal);
+    shape[axis] =
+        total && total->size() == 1 ? g.f.symbols.max(shape[axis], (*total)[0]) : g.f.unknown();
+  }
+  return g.f.give(g.f.in(0).type, shape);
+}
+
 Status low_bit_multiply(GenericRule& g) {
   Inference& f = g.f;
   CAMSHAFT_TRY(f.require(2));
@@ -290,6 +306,7 @@ constexpr GenericRow kRows[] = {
     {"Dropout", dropout},
     {"BatchNormalization", training_batch_normalization},
     {kLowBitMultiply, low_bit_multiply},
+    {kAppendRows, append_rows},
     {"MatMulInteger", matmul_integer},
     {"ConvInteger", conv_integer},
     {"DynamicQuantizeLinear", dynamic_quantize},

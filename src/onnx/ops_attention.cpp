@@ -491,6 +491,7 @@ Status import_rotary_embedding(Node& node) {
 
 constexpr OperatorRow kOperators[] = {
     {"Attention", import_attention},
+    {"TensorScatter", import_tensor_scatter},
     {"RotaryEmbedding", import_rotary_embedding},
 };
 

@@ -11,6 +11,8 @@ Result<Tensor*> split_heads(Node& node, Tensor* x, int64_t heads);
 // [B, T, H*D] → [B, H, T, D]; a tensor of rank 4 stays as it is.
 Result<Tensor*> by_heads(Node& node, Tensor* x, int64_t heads);
 
+Status import_tensor_scatter(Node& node);
+
 std::span<const OperatorRow> microsoft_attention_operators();
 
 }  // namespace camshaft::onnx_import

@@ -4,9 +4,7 @@
 #include "onnx/ops_contrib.h"
 
 namespace camshaft::onnx_import {
-namespace {
 
-// The results of a standard operator of that opset; null inputs are absent.
 Result<std::vector<Tensor*>> apply(Node& node, std::string_view op_type, int64_t opset,
                                    std::vector<AttributeDef> attributes,
                                    std::vector<Tensor*> inputs, size_t outputs,
@@ -34,13 +32,7 @@ AttributeDef number(std::string name, int64_t value) {
   attribute.i = value;
   return attribute;
 }
-AttributeDef real(std::string name, float value) {
-  AttributeDef attribute;
-  attribute.name = std::move(name);
-  attribute.type = AttributeType::kFloat;
-  attribute.f = value;
-  return attribute;
-}
+namespace {
 
 Status refuse_outputs(Node& node, size_t first, size_t last) {
   for (size_t k = first; k <= last; ++k)
@@ -281,9 +273,10 @@ Status import_gather_quantized(Node& node) {
   return QuantizedRows(node).run();
 }
 
+}  // namespace
+
 // --- rotary embedding
 
-// first, first + 1 … for `steps` positions, [1, steps].
 Result<Tensor*> positions_from(Node& node, Tensor* first, Tensor* x, size_t axis) {
   const Dim steps = x->shape[axis];
   Tensor* numbers = nullptr;
@@ -305,12 +298,6 @@ Result<Tensor*> positions_from(Node& node, Tensor* first, Tensor* x, size_t axis
   return first ? node.binary("positions", PointOp::kAdd, numbers, first) : Result<Tensor*>(numbers);
 }
 
-struct Rotary {
-  Tensor *cosine, *sine, *positions;
-  int64_t heads, rotated;
-  bool interleaved;
-};
-
 Result<Tensor*> rotate(Node& node, Tensor* x, const Rotary& r, std::string_view step) {
   std::vector<AttributeDef> attributes = {number("interleaved", r.interleaved ? 1 : 0),
                                           number("num_heads", r.heads),
@@ -320,6 +307,8 @@ Result<Tensor*> rotate(Node& node, Tensor* x, const Rotary& r, std::string_view 
                         {x, r.cosine, r.sine, r.positions}, 1, step));
   return results[0];
 }
+
+namespace {
 
 // Inputs: x [B, T, H * D] or [B, H, T, D], positions [B, T] or the first of them, caches.
 Status import_rotary_embedding(Node& node) {
@@ -351,161 +340,6 @@ Status import_rotary_embedding(Node& node) {
   CAMSHAFT_ASSIGN(Tensor* const y, rotate(node, x, r, "rotated"));
   node.give(0, y);
   return ok_status();
-}
-
-// --- grouped queries
-
-// Inputs: query (or queries, keys and values together), key, value, past key and value, lengths,
-// total length, caches of cosines and sines, positions, bias. All items of a batch have the same
-// length; what follows an item's last token is not read by the others.
-class GroupedQueries {
- public:
-  explicit GroupedQueries(Node& node) : node_(node) {}
-
-  Status run() {
-    CAMSHAFT_TRY(read());
-    CAMSHAFT_TRY(check_lengths());
-    if (node_.flag("do_rotary", false)) CAMSHAFT_TRY(rotate_heads());
-    std::vector<AttributeDef> attributes = {number("is_causal", 1), number("q_num_heads", heads_),
-                                            number("kv_num_heads", kv_heads_)};
-    if (const float scale = node_.real("scale", 0); scale != 0)
-      attributes.push_back(real("scale", scale));
-    if (const float cap = node_.real("softcap", 0); cap != 0)
-      attributes.push_back(real("softcap", cap));
-    if (const int64_t window = node_.integer("local_window_size", -1); window > 0)
-      attributes.push_back(number("left_window_size", window - 1));
-    CAMSHAFT_ASSIGN(
-        const std::vector<Tensor*> results,
-        apply(node_, "Attention", 24, std::move(attributes),
-              {q_, k_, v_, node_.input(10), node_.input(3), node_.input(4)}, 3, "attention"));
-    for (size_t k = 0; k < 3; ++k) node_.give(k, results[k]);
-    return ok_status();
-  }
-
- private:
-  Status read() {
-    CAMSHAFT_TRY(node_.require(1, 11));
-    heads_ = node_.integer("num_heads", 0);
-    kv_heads_ = node_.integer("kv_num_heads", 0);
-    if (heads_ < 1 || kv_heads_ < 1 || heads_ % kv_heads_ != 0)
-      return invalid("{} heads for {} of keys", heads_, kv_heads_);
-    if (node_.integer("smooth_softmax", 0) > 0) return unsupported("smooth_softmax");
-    if (node_.integer("qk_output", 0) != 0) return unsupported("qk_output");
-    if (node_.text("k_quant_type", "NONE") != "NONE" ||
-        node_.text("v_quant_type", "NONE") != "NONE")
-      return unsupported("quantized caches");
-    node_.ignore({"kv_cache_bit_width"});
-    CAMSHAFT_ASSIGN(const size_t rank, node_.rank(0));
-    if (rank != 3 || !node_.input(0)->shape[2].is_known())
-      return unsupported("queries of rank {} or of unknown width", rank);
-    if (!node_.has(3) || !node_.has(4)) return unsupported("no past keys and values");
-    if (node_.has(1) != node_.has(2)) return invalid("keys without values");
-    const int64_t width = node_.input(0)->shape[2].extent();
-    const bool packed = !node_.has(1);
-    depth_ = width / (packed ? heads_ + 2 * kv_heads_ : heads_);
-    if (!packed) {
-      q_ = node_.input(0);
-      k_ = node_.input(1);
-      v_ = node_.input(2);
-      return ok_status();
-    }
-    const int64_t kv = kv_heads_ * depth_;
-    CAMSHAFT_ASSIGN(q_, columns("q", 0, heads_ * depth_));
-    CAMSHAFT_ASSIGN(k_, columns("k", heads_ * depth_, kv));
-    CAMSHAFT_ASSIGN(v_, columns("v", heads_ * depth_ + kv, kv));
-    return ok_status();
-  }
-
-  Result<Tensor*> columns(std::string_view step, int64_t first, int64_t count) {
-    Tensor* const x = node_.input(0);
-    ir::SliceAttrs attrs;
-    attrs.start = {0, 0, first};
-    attrs.size = {x->shape[0], x->shape[1], count};
-    attrs.step = {1, 1, 1};
-    return node_.add(step, LayerKind::kSlice, std::move(attrs), {x});
-  }
-
-  Result<Tensor*> one(const char* op, std::vector<AttributeDef> attributes,
-                      std::vector<Tensor*> inputs, std::string_view step) {
-    CAMSHAFT_ASSIGN(const std::vector<Tensor*> results,
-                    apply(node_, op, 13, std::move(attributes), std::move(inputs), 1, step));
-    return results[0];
-  }
-  Result<Tensor*> length(const char* step, Tensor* x, int64_t axis) {
-    return node_.add(step, LayerKind::kShapeOf, ir::ShapeOfAttrs{axis, axis + 1}, {x});
-  }
-
-  // Lengths that the past and the new tokens do not make (a past longer than what is in it, items
-  // of their own lengths while decoding) would give wrong numbers. They are refused while running:
-  // by a look-up beyond a table of one zero, which is added to the queries.
-  Status check_lengths() {
-    if (!node_.has(5) || !node_.has(6)) return ok_status();
-    const std::vector<AttributeDef> to_int64 = {number("to", 7)};
-    CAMSHAFT_ASSIGN(Tensor* const total, one("Cast", to_int64, {node_.input(6)}, "total"));
-    CAMSHAFT_ASSIGN(Tensor* const lengths, one("Cast", to_int64, {node_.input(5)}, "lengths"));
-    CAMSHAFT_ASSIGN(Tensor* const last,
-                    one("ReduceMin", {number("keepdims", 0)}, {lengths}, "shortest"));
-    CAMSHAFT_ASSIGN(Tensor* const past, length("past_tokens", node_.input(3), 2));
-    CAMSHAFT_ASSIGN(Tensor* const steps, length("new_tokens", q_, 1));
-    CAMSHAFT_ASSIGN(Tensor* const made, one("Add", {}, {past, steps}, "tokens"));
-    CAMSHAFT_ASSIGN(Tensor* const longer, one("Sub", {}, {total, made}, "longer"));
-    CAMSHAFT_ASSIGN(Tensor* const shorter, one("Sub", {}, {made, last}, "shorter"));
-    Tensor* const one_token = node_.scalar_like("one_token", DataType::kInt64, 1);
-    CAMSHAFT_ASSIGN(Tensor* const behind, one("Sub", {}, {shorter, one_token}, "behind"));
-    CAMSHAFT_ASSIGN(Tensor* const ragged, one("Mul", {}, {behind, past}, "ragged"));
-    CAMSHAFT_ASSIGN(Tensor* const longer2, one("Mul", {}, {longer, longer}, "longer_squared"));
-    CAMSHAFT_ASSIGN(Tensor* const ragged2, one("Mul", {}, {ragged, ragged}, "ragged_squared"));
-    CAMSHAFT_ASSIGN(Tensor* const wrong, one("Add", {}, {longer2, ragged2}, "wrong_lengths"));
-    // 0 or at least 2: a table of one value needs no look-up.
-    CAMSHAFT_ASSIGN(Tensor* const twice, one("Add", {}, {wrong, wrong}, "beyond_the_table"));
-    const int64_t extents[] = {2};
-    const float values[] = {0, 1};
-    Tensor* const table = node_.float_constant("no_error", extents, values);
-    CAMSHAFT_ASSIGN(Tensor * zero, one("Gather", {}, {table, twice},
-                                       "lengths are those of the past and the new tokens"));
-    if (q_->type != DataType::kFloat) {
-      const int64_t type = q_->type == DataType::kHalf ? 10 : 16;
-      CAMSHAFT_ASSIGN(zero, one("Cast", {number("to", type)}, {zero}, "no_error_in_16_bits"));
-    }
-    CAMSHAFT_ASSIGN(q_, one("Add", {}, {q_, zero}, "checked_queries"));
-    return ok_status();
-  }
-
-  // Tokens follow those of the past.
-  Result<Tensor*> positions() {
-    if (node_.has(9)) return node_.input(9);
-    CAMSHAFT_ASSIGN(Tensor * past, node_.add("past_length", LayerKind::kShapeOf,
-                                             ir::ShapeOfAttrs{2, 3}, {node_.input(3)}));
-    return positions_from(node_, past, q_, 1);
-  }
-
-  Status rotate_heads() {
-    if (!node_.has(7) || !node_.has(8)) return invalid("do_rotary without cosines and sines");
-    CAMSHAFT_ASSIGN(const size_t cache_rank, node_.rank(7));
-    if (cache_rank != 2) return invalid("a cache of cosines of rank {}", cache_rank);
-    CAMSHAFT_ASSIGN(Tensor* const positions, this->positions());
-    Rotary r{node_.input(7),
-             node_.input(8),
-             positions,
-             heads_,
-             0,
-             node_.flag("rotary_interleaved", false)};
-    const Dim half = r.cosine->shape[1];
-    r.rotated = half.is_known() ? 2 * half.extent() : 0;
-    CAMSHAFT_ASSIGN(q_, rotate(node_, q_, r, "rotated_q"));
-    r.heads = kv_heads_;
-    CAMSHAFT_ASSIGN(k_, rotate(node_, k_, r, "rotated_k"));
-    return ok_status();
-  }
-
-  Node& node_;
-  int64_t heads_ = 0, kv_heads_ = 0, depth_ = 0;
-  Tensor *q_ = nullptr, *k_ = nullptr, *v_ = nullptr;
-};
-
-Status import_grouped_queries(Node& node) {
-  node.ignore({"do_rotary", "rotary_interleaved"});
-  return GroupedQueries(node).run();
 }
 
 constexpr OperatorRow kOperators[] = {

@@ -72,7 +72,6 @@ constexpr std::string_view kGeneric[] = {
     "EyeLike",
     "BitCast",
     "CumProd",
-    "TensorScatter",
     "ReverseSequence",
     "LinearAttention",
     "CausalConvWithState",

@@ -69,6 +69,30 @@ TEST(AttentionFusion, GroupsOfHeads) {
                     y = Shuffle "y (groups)"("y (heads)") {has_reshape=true, reshape=[n, 2, 3, t, 4]})ir");
 }
 
+// The mask is added to the scores of all heads, which the products have in groups.
+TEST(AttentionFusion, MaskBetweenUngroupingAndGrouping) {
+  expect_rewrite(
+      both, R"ir(graph "g" {
+    symbols n, t
+    input q: float[n, 6, t, 4]
+    input k: float[n, 2, t, 4]
+    input v: float[n, 2, t, 4]
+    input m: float[n, 1, t, t]
+    qg: float[n, 2, 3, t, 4] = Shuffle(q) {has_reshape=true, reshape=[n, 2, 3, t, 4]}
+    kg: float[n, 2, 1, t, 4] = Shuffle(k) {has_reshape=true, reshape=[n, 2, 1, t, 4]}
+    vg: float[n, 2, 1, t, 4] = Shuffle(v) {has_reshape=true, reshape=[n, 2, 1, t, 4]}
+    s: float[n, 2, 3, t, t] = MatrixMultiply(qg, kg) {transpose_b=true, alpha=0.5}
+    r: float[n, 6, t, t] = Shuffle(s) {has_reshape=true, reshape=[n, 6, t, t]}
+    a: float[n, 6, t, t] = PointWise(r, m) {program=<2: v2 = add v0 v1>}
+    w: float[n, 6, t, t] = SoftMax(a) {axis=3, last_axis=3}
+    u: float[n, 2, 3, t, t] = Shuffle(w) {has_reshape=true, reshape=[n, 2, 3, t, t]}
+    y: float[n, 2, 3, t, 4] = MatrixMultiply(u, vg)
+    output y
+  })ir",
+      R"ir("y (heads)" = Attention "{Attention[s...y]}"(q, k, v, _, m) {scale=0.5, epilogue=<2: v2 = add v0 v1>}
+                    y = Shuffle "y (groups)"("y (heads)") {has_reshape=true, reshape=[n, 2, 3, t, 4]})ir");
+}
+
 // Keys and values repeated for the heads of the queries, as exporters of grouped queries write it.
 TEST(AttentionFusion, RepeatedHeadsAreReadOnce) {
   expect_rewrite(

@@ -3,9 +3,10 @@
 // Attention, which does not keep them in memory:
 //   s = MatrixMultiply(q, k) {transpose_b, alpha, epilogue}; w = SoftMax(s); y = MatrixMultiply(w,
 //   v)
-// Between them may stand a pointwise layer (masks of truth values), a reshape of the batch
-// dimensions that the second product undoes, and weights that are no numbers set to zero. Sums of
+// Between them may stand a pointwise layer (masks), a reshape of the batch dimensions before or
+// behind it that the second product undoes, and weights that are no numbers set to zero. Sums of
 // exponentials are added in another order: a few ulp.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -42,15 +43,28 @@ bool zeroes_nan(const Layer& layer) {
   return evaluate(e.program, {std::numeric_limits<double>::quiet_NaN()}) == 0;
 }
 
+// But for the number of keys, which may have two names (of the cache and of the mask): the second
+// product holds them to the rows of the values.
+bool same_scores(const Tensor* a, const Tensor* b) {
+  return a->has_rank && b->has_rank && a->shape.size() == b->shape.size() && !a->shape.empty() &&
+         std::equal(a->shape.begin(), a->shape.end() - 1, b->shape.begin());
+}
+
 struct Parts {
   Layer* scores = nullptr;     // the first product
   Layer* pointwise = nullptr;  // behind it, or null
+  Layer* ungroup = nullptr;    // the reshape between these two, or null
   Layer* softmax = nullptr;
   Layer* values = nullptr;  // the second product
   bool nan_is_zero = false;
   std::vector<Layer*> group;
 
   const Tensor* score() const { return scores->outputs[0]; }
+  // As the pointwise layer reads it.
+  const Tensor* seen() const { return ungroup ? ungroup->outputs[0] : score(); }
+  bool is_ungrouped(const Tensor* operand) const {
+    return ungroup && std::count(pointwise->inputs.begin(), pointwise->inputs.end(), operand) > 0;
+  }
 };
 
 bool is_plain_product(const Layer* layer) {
@@ -72,11 +86,16 @@ bool find_scores(Tensor* x, Parts& parts) {
       layer->kind != LayerKind::kMatrixMultiply) {
     parts.pointwise = layer;
     parts.group.push_back(layer);
-    for (Tensor* input : layer->inputs)
-      if (is_plain_product(input->producer) && same_shape(input, x)) {
-        x = input;
-        break;
-      }
+    for (Tensor* input : layer->inputs) {
+      if (!same_scores(input, x)) continue;
+      Layer* before = input->producer;
+      const bool is_reshaped =
+          keeps_rows(before) && only_reader(input) && is_plain_product(before->inputs[0]->producer);
+      if (!is_reshaped && !is_plain_product(before)) continue;
+      if (is_reshaped) parts.ungroup = before;
+      x = is_reshaped ? enter(before) : input;
+      break;
+    }
   }
   parts.scores = x->producer;
   parts.group.push_back(parts.scores);
@@ -102,7 +121,7 @@ bool find_values(Parts& parts) {
   parts.values = reader;
   return reader->inputs[0] == weights && reader->inputs[1] != weights && !a.transpose_b &&
          a.alpha == 1 && a.epilogue.empty() && !input_at(*reader, 2) &&
-         same_shape(weights, parts.score());
+         same_scores(weights, parts.score());
 }
 
 std::optional<Parts> parts_of(Layer* softmax) {
@@ -134,7 +153,7 @@ Expression epilogue_of(const Parts& parts) {
     e.inputs[0] = score;
     e = substitute(e, score, sum);
   }
-  if (parts.pointwise) e = substitute(expression_of(*parts.pointwise), score, e);
+  if (parts.pointwise) e = substitute(expression_of(*parts.pointwise), parts.seen(), e);
   return e.program.empty() ? e : tidy(std::move(e), 1);
 }
 
@@ -152,6 +171,7 @@ class Shapes {
                 &v = value()->shape;
     if (q.size() != rank_ || k.size() != rank_ || v.size() != rank_)
       return "queries, keys and values have unequal ranks";
+    if (k[rank_ - 2] != v[rank_ - 2]) return "keys and values have unequal numbers";
     for (size_t d = 0; d + 2 < rank_; ++d) {
       if (q[d] != s[d]) return "keys are a larger batch than queries";
       if (k[d] != v[d] || (k[d] != q[d] && k[d] != Dim(1)))
@@ -161,10 +181,13 @@ class Shapes {
     if (rank_ >= 4 && k[1] == Dim(1) && q[1] != Dim(1) && !q[1].is_known())
       return "the number of heads is not known";
     if (rank_ == 5 && (k[1] != q[1] || !q[2].is_known())) return "groups of heads are not known";
+    if (parts_.ungroup && (rank_ != 5 || parts_.seen()->shape != joined(s)))
+      return "the scores are reshaped otherwise than groups of heads are";
     for (size_t n = 1; n < epilogue.inputs.size(); ++n) {
       const Tensor* operand = epilogue.inputs[n];
       if (operand->type != DataType::kFloat && operand->type != DataType::kBool)
         return "operand " + operand->name + " is neither float nor bool";
+      if (parts_.is_ungrouped(operand)) continue;
       if (operand->shape.size() > rank_ || !joined(operand->shape))
         return "operand " + operand->name + " differs within groups of heads";
     }
@@ -177,7 +200,7 @@ class Shapes {
 
   // The tensor with dimensions 1 and 2 of five as one; of keys and values dimension 2 is 1.
   Tensor* take(Tensor* x) {
-    if (rank_ != 5) return x;
+    if (rank_ != 5 || parts_.is_ungrouped(x)) return x;
     const Shape shape = *joined(x->shape);
     if (Tensor* source = before_shuffle(x, shape)) return source;
     ShuffleAttrs attrs;
@@ -238,7 +261,7 @@ class Shapes {
 
 std::string refusal(const Parts& parts, const Shapes& shapes, const Expression& epilogue) {
   if (!parts.scores->as<MatrixMultiplyAttrs>().transpose_b) return "keys lie transposed";
-  if (parts.pointwise && !same_shape(parts.pointwise->outputs[0], parts.score()))
+  if (parts.pointwise && !same_scores(parts.pointwise->outputs[0], parts.seen()))
     return "the scores are broadcast";
   if (epilogue.inputs.size() > kMostOperands + 1 || !within_limits(epilogue))
     return "the program on scores is too long";

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ir/append_rows.h"
 #include "runtime/schedule.h"
 
 namespace camshaft::runtime {
@@ -27,10 +28,14 @@ struct Readers {
   }
 };
 
-bool is_appending(const PlanStep& step) {
-  return step.layer.kind == LayerKind::kConcatenation && !step.is_view && step.inputs.size() == 2 &&
-         step.inputs[0] != kNoTensor && step.inputs[1] != kNoTensor &&
-         step.inputs[0] != step.inputs[1];
+// The axis along which new rows go behind the first input; 0: they do not.
+int64_t appending_axis(const PlanStep& step) {
+  if (step.is_view || step.inputs.size() < 2 || step.inputs[0] == kNoTensor ||
+      step.inputs[1] == kNoTensor || step.inputs[0] == step.inputs[1])
+    return 0;
+  if (step.layer.kind == LayerKind::kConcatenation)
+    return step.inputs.size() == 2 ? step.layer.as<ir::AxisAttrs>().axis : 0;
+  return ir::append_axis(step.layer);
 }
 
 }  // namespace
@@ -48,7 +53,8 @@ std::vector<CacheFacts> find_caches(const PlanFacts& facts) {
   std::vector<CacheFacts> caches;
   for (int k = 0; k < static_cast<int>(plan.steps.size()); ++k) {
     const PlanStep& step = plan.steps[k];
-    if (!is_appending(step) || !facts.steps[k].tactic) continue;
+    const int64_t axis = appending_axis(step);
+    if (axis == 0 || !facts.steps[k].tactic) continue;
     const int past = step.inputs[0], present = step.outputs[0];
     if (plan.tensors[past].role != engine::TensorRole::kInput || !lies_alone(past) ||
         !lies_alone(present) || std::count(plan.outputs.begin(), plan.outputs.end(), present) != 1)
@@ -65,7 +71,7 @@ std::vector<CacheFacts> find_caches(const PlanFacts& facts) {
         });
     if (read_here_only && attended_only)
       caches.push_back({place_in(plan.inputs, past), place_in(plan.outputs, present), k,
-                        static_cast<int>(step.layer.as<ir::AxisAttrs>().axis)});
+                        static_cast<int>(axis)});
   }
   return caches;
 }

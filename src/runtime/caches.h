@@ -11,8 +11,9 @@ namespace camshaft::runtime {
 
 struct PlanFacts;
 
-// Concatenation of an input and of new rows along `axis`, whose result is an output that nothing
-// but Attention reads: it lives with the gaps that room for more rows leaves between heads.
+// Concatenation or AppendRows of an input and of new rows along `axis`, whose result is an output
+// that nothing but Attention reads: it lives with the gaps that room for more rows leaves between
+// heads.
 struct CacheFacts {
   int input = 0, output = 0;  // of the plan
   int step = 0;

@@ -27,7 +27,11 @@ size_t spanned_bytes(const TensorView& view) {
 
 // The memory of the tensor `t` is a part of, or all of.
 MemoryRange Executor::memory_of(int t) const {
-  const int root = facts_.tensors[t].root;
+  int root = facts_.tensors[t].root;
+  // In one buffer, the past lies in what the present is.
+  for (size_t k = 0; k < facts_.caches.size(); ++k)
+    if (current_->capacities[k] > 0 && plan().inputs[facts_.caches[k].input] == root)
+      root = plan().outputs[facts_.caches[k].output];
   const engine::PlanTensor& tensor = plan().tensors[root];
   const Location& location = current_->locations[root];
   const TensorView& view = current_->tensors[root];

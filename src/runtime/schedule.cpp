@@ -433,7 +433,8 @@ class Maker {
     scheduled.args.inputs = add_args(step, step.inputs, facts.packed_inputs, part);
     scheduled.call.outputs = s_.pointers.data() + s_.pointers.size();
     scheduled.args.outputs = add_args(step, step.outputs, 0, part);
-    if (const CacheFacts* cache = shared_cache_of(k)) append_in_place(*cache, scheduled);
+    if (const CacheFacts* cache = shared_cache_of(k))
+      if (step.layer.kind == ir::LayerKind::kConcatenation) append_in_place(*cache, scheduled);
     scheduled.call.packed = scheduled.args.packed = facts.packed;
     scheduled.call.pool = scheduled.args.pool = pool_of(step, pool_);
     set_kernel(scheduled);

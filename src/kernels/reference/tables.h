@@ -18,6 +18,7 @@
   X(generic_boxes)                    \
   X(generic_attention)                \
   X(generic_trees)                    \
+  X(generic_append)                   \
   X(generic_low_bits)                 \
   X(generic_encoders)                 \
   X(generic_quantized) X(generic_sets) X(generic_norm) X(generic_random)

@@ -5,6 +5,7 @@
 #pragma once
 
 #define CAMSHAFT_KERNEL_FAMILIES(X) \
+  X(append_rows)                    \
   X(attention)                      \
   X(attention_few)                  \
   X(cast)                           \
