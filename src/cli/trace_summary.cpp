@@ -80,10 +80,13 @@ void print_critical_path(const trace::CriticalPath& found) {
               {"kind"},
               {"time", Align::kRight},
               {"percent", Align::kRight}});
-  for (size_t k = 0; k < std::min<size_t>(5, found.parts.size()); ++k) {
+  std::vector<std::string> names;
+  for (const trace::CriticalPart& part : found.parts) names.push_back(part.name);
+  names.resize(std::min<size_t>(5, names.size()));
+  names = short_kernel_names(names, 78);
+  for (size_t k = 0; k < names.size(); ++k) {
     const trace::CriticalPart& part = found.parts[k];
-    path.add({"  " + short_kernel_name(part.name, 78), trace::critical_kind_name(part.kind),
-              microseconds(part.total_us),
+    path.add({"  " + names[k], trace::critical_kind_name(part.kind), microseconds(part.total_us),
               fmt::format("{:.1f}", 100 * part.total_us / found.span_us)});
   }
   fmt::print("\n{}", path.text());
@@ -96,11 +99,14 @@ void print_collectives(const trace::Insights& insights) {
                      {"calls", Align::kRight},
                      {"time", Align::kRight},
                      {"exposed", Align::kRight}});
-  for (size_t k = 0; k < std::min<size_t>(10, insights.collectives.size()); ++k) {
+  std::vector<std::string> names;
+  for (const trace::CollectiveUse& use : insights.collectives) names.push_back(use.name);
+  names.resize(std::min<size_t>(10, names.size()));
+  names = short_kernel_names(names, 60);
+  for (size_t k = 0; k < names.size(); ++k) {
     const trace::CollectiveUse& use = insights.collectives[k];
-    collectives.add({"  " + short_kernel_name(use.name, 60), use.group,
-                     fmt::format("{}", use.calls), microseconds(use.total_us),
-                     microseconds(use.exposed_us)});
+    collectives.add({"  " + names[k], use.group, fmt::format("{}", use.calls),
+                     microseconds(use.total_us), microseconds(use.exposed_us)});
   }
   fmt::print("\n{}", collectives.text());
 }

@@ -46,6 +46,18 @@ def test_summary_gives_figures_by_name(camshaft, trace_file):
     assert "3 steps" in text.out and "where a step goes" in text.out and "the steps hung on" in text.out
 
 
+def test_kernels_that_differ_in_their_arguments_look_different(camshaft, tmp_path):
+    long = "void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl<at::native::{}<float>>(at::TensorIteratorBase&)::lambda>(int)"
+    events = [{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "pid": 1, "tid": 1, "ts": 0, "dur": 300}]
+    for k, functor in enumerate(["AddFunctor", "MulFunctor"]):
+        events.append({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 10 + 20 * k, "dur": 5, "args": {"correlation": k + 1}})
+        events.append({"ph": "X", "cat": "kernel", "name": long.format(functor), "pid": 0, "tid": 7, "ts": 50 + 400 * k, "dur": 400,
+                       "args": {"correlation": k + 1, "device": 0, "stream": 7}})
+    (tmp_path / "worker0.pt.trace.json").write_text(json.dumps({"traceEvents": events}))
+    path = re.search(r"the steps hung on.*?\n\n", camshaft("trace", "summary", tmp_path / "worker0.pt.trace.json").out, re.S).group(0)
+    assert "AddFunctor" in path and "MulFunctor" in path, path
+
+
 def test_tables_as_csv_and_text(camshaft, trace_file):
     rows = list(csv.DictReader(io.StringIO(camshaft("trace", "kernels", trace_file, "--csv").out)))
     assert rows == [{"name": "gemm, tall", "tensor_cores": "unknown", "calls": "3", "total_us": "300", "percent": "100", "mean_us": "100", "max_us": "100", "min_us": "100"}]
