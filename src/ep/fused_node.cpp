@@ -28,6 +28,19 @@ Result<Model> import_network(const onnx_import::Model& model) {
   return api::wrap_model(std::move(imported));
 }
 
+// Names and extents as the model declares them, without importing it.
+std::vector<TensorInfo> declared_inputs(const onnx_import::Model& model) {
+  std::vector<TensorInfo> infos;
+  for (const onnx_import::ValueDef& value : model.graph->inputs) {
+    TensorInfo& info = infos.emplace_back();
+    info.name = value.name;
+    info.has_rank = value.has_shape;
+    for (const onnx_import::DimDef& dim : value.shape) info.dims.push_back(dim.extent.value_or(-1));
+    info.symbols.resize(info.dims.size());
+  }
+  return infos;
+}
+
 // As wide as the network allows.
 ShapeRange wide_range(const TensorInfo& info, const Dims& given) {
   ShapeRange range{info.name, given, given, given};
@@ -96,8 +109,9 @@ Result<std::unique_ptr<FusedNode>> FusedNode::create(NodeSurroundings& around, N
 }
 
 Status FusedNode::start(onnx_import::Model model, bool at_once) {
-  CAMSHAFT_ASSIGN(const Model imported, import_network(model));
-  model_inputs_ = imported.inputs();
+  // That the network can be imported is known since its nodes were asked for; it is imported again
+  // only where no engine of it is kept.
+  model_inputs_ = declared_inputs(model);
   model_ = std::move(model);
   // A profile speaks of the whole network; a part has some of its inputs, and others.
   OptimizationProfile profile;
