@@ -36,6 +36,10 @@ class CAMSHAFT_API Engine {
   static Result<Engine> load(const std::filesystem::path& file);
   // The same from memory; the bytes are copied.
   static Result<Engine> from_memory(std::span<const std::byte> bytes);
+  // The same from memory that `owner` keeps alive and nobody changes: shared memory, for example.
+  // Used where it lies if it is aligned to 64 bytes, copied otherwise.
+  static Result<Engine> from_shared_memory(std::span<const std::byte> bytes,
+                                           std::shared_ptr<const void> owner);
 
   // The engine file's bytes, valid as long as any copy of this engine.
   std::span<const std::byte> serialize() const;

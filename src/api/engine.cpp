@@ -85,6 +85,14 @@ Result<Engine> Engine::from_memory(std::span<const std::byte> bytes) {
   });
 }
 
+Result<Engine> Engine::from_shared_memory(std::span<const std::byte> bytes,
+                                          std::shared_ptr<const void> owner) {
+  return api::guarded([&]() -> Result<Engine> {
+    CAMSHAFT_ASSIGN(auto loaded, engine::Engine::load(bytes, std::move(owner)));
+    return api::wrap_engine(std::move(loaded));
+  });
+}
+
 std::span<const std::byte> Engine::serialize() const {
   return impl_->engine->bytes();
 }

@@ -120,8 +120,10 @@ class Engine {
   // what is wrong.
   static Result<std::shared_ptr<const Engine>> load(
       const std::filesystem::path& file);  // maps the file
-  static Result<std::shared_ptr<const Engine>> load(
-      std::span<const std::byte> bytes);  // copies them
+  // Copies the bytes; with an owner, which keeps them as they are, they are used where they lie if
+  // they lie on 64 bytes.
+  static Result<std::shared_ptr<const Engine>> load(std::span<const std::byte> bytes,
+                                                    std::shared_ptr<const void> owner = nullptr);
   ~Engine();
 
   const Plan& plan() const;

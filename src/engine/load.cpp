@@ -24,16 +24,17 @@ Status corrupt(fmt::format_string<Args...> format, Args&&... args) {
   return make_error(ErrorCode::kCorrupt, format, std::forward<Args>(args)...);
 }
 
-// The file's bytes, mapped or copied, page aligned.
+// The file's bytes: mapped or copied, page aligned; or somebody else's.
 struct Storage {
   const std::byte* data = nullptr;
   size_t bytes = 0;
+  std::shared_ptr<const void> owner;  // null: unmapped here
 
   Storage() = default;
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
   ~Storage() {
-    if (data) munmap(const_cast<std::byte*>(data), bytes);
+    if (data && !owner) munmap(const_cast<std::byte*>(data), bytes);
   }
 };
 
@@ -325,9 +326,18 @@ Result<std::shared_ptr<const Engine>> Engine::load(const std::filesystem::path& 
   return std::shared_ptr<const Engine>(new Engine(std::move(impl)));
 }
 
-Result<std::shared_ptr<const Engine>> Engine::load(std::span<const std::byte> bytes) {
+Result<std::shared_ptr<const Engine>> Engine::load(std::span<const std::byte> bytes,
+                                                   std::shared_ptr<const void> owner) {
   auto impl = std::make_unique<Impl>();
-  CAMSHAFT_TRY(copy_bytes(bytes, impl->storage));
+  // Kernels count on the alignment of packed weights.
+  const bool is_aligned = reinterpret_cast<uintptr_t>(bytes.data()) % kWeightAlignment == 0;
+  if (owner && is_aligned && !bytes.empty()) {
+    impl->storage.data = bytes.data();
+    impl->storage.bytes = bytes.size();
+    impl->storage.owner = std::move(owner);
+  } else {
+    CAMSHAFT_TRY(copy_bytes(bytes, impl->storage));
+  }
   CAMSHAFT_TRY(impl->parse());
   return std::shared_ptr<const Engine>(new Engine(std::move(impl)));
 }
