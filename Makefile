@@ -13,7 +13,7 @@ ZOO_ARGS ?=
 help:
 	@echo "make demo     build, then run a real detector on a photo and explain the engine"
 	@echo "make test     build and run every test"
-	@echo "make wheel    dist/camshaft-*.whl and onnxruntime_ep_camshaft-*.whl for pip; scripts/test_wheel.sh tests it from an empty environment"
+	@echo "make wheel    dist/*.whl for pip: camshaft, camshaft_server, onnxruntime_ep_camshaft, polygraphy_extension_camshaft; scripts/test_wheel.sh tests them"
 	@echo "make build    release programs in build/release/bin"
 	@echo "make lint     format, static analysis and layering checks"
 	@echo "make format   clang-format the sources in place"
@@ -26,7 +26,7 @@ setup:
 	@scripts/setup.sh
 
 # What users run and link to; tests and benchmarks are built where they are run.
-PROGRAMS := camshaft_camshaft_program camshaft_camexec_program camshaft camshaft-rt yolox_demo run_c run_cpp
+PROGRAMS := camshaft_camshaft_program camshaft_camexec_program camshaft_serve_program camshaft camshaft-rt yolox_demo run_c run_cpp
 
 build: setup
 	@cmake --preset $(PRESET) > /dev/null

@@ -3,7 +3,7 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 install(TARGETS camshaft camshaft-rt EXPORT camshaftTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(TARGETS camshaft_camshaft_program camshaft_camexec_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS camshaft_camshaft_program camshaft_camexec_program camshaft_serve_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/camshaft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 install(FILES ${PROJECT_BINARY_DIR}/generated/camshaft/version.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/camshaft)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE DESTINATION ${CMAKE_INSTALL_DOCDIR})

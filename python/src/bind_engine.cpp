@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <memory>
+#include <span>
+
+#include <nanobind/ndarray.h>
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -59,6 +63,19 @@ nb::bytes bytes_of(const Engine& engine) {
   return nb::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
+// Over memory that is not copied: a NumPy array, read-only ones too, kept as long as the engine.
+Engine engine_over(nb::ndarray<nb::ro, nb::device::cpu, nb::c_contig> array) {
+  const std::span bytes(static_cast<const std::byte*>(array.data()), array.nbytes());
+  using Array = decltype(array);
+  // The last handle may go away in any thread.
+  std::shared_ptr<const void> owner(new Array(std::move(array)), [](const void* kept) {
+    if (!Py_IsInitialized()) return;
+    const nb::gil_scoped_acquire gil;
+    delete static_cast<const Array*>(kept);
+  });
+  return take(Engine::from_shared_memory(bytes, std::move(owner)));
+}
+
 }  // namespace
 
 void bind_engine(nb::module_& module) {
@@ -74,6 +91,11 @@ void bind_engine(nb::module_& module) {
                     const auto* data = static_cast<const std::byte*>(bytes.data());
                     return take(Engine::from_memory({data, bytes.size()}));
                   })
+      .def_static("from_buffer", &engine_over, nb::arg("array"))
+      .def_prop_ro("address",
+                   [](const Engine& engine) {
+                     return reinterpret_cast<uintptr_t>(engine.serialize().data());
+                   })
       .def("to_bytes", &bytes_of)
       .def("save", [](const Engine& engine,
                       const std::filesystem::path& file) { check(engine.save(file)); })

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,11 +14,20 @@
 #include "camshaft/version.h"
 #include "cli/camexec.h"
 #include "cli/program.h"
+#include "cli/serve_program.h"
+#include "cli/terminal.h"
 
 namespace nb = nanobind;
 
 namespace camshaft::python {
 namespace {
+
+// The package becomes the server's program before it comes here.
+int no_server(std::span<char* const>) {
+  return cli::fail("camshaft serve is in a wheel of its own: pip install camshaft-server");
+}
+
+constexpr cli::Command kMore[] = {cli::serve_row(no_server)};
 
 // Runs `camshaft` or `camexec` inside this process; argv[0] is the program's name.
 int run_program(std::vector<std::string> words) {
@@ -26,7 +36,7 @@ int run_program(std::vector<std::string> words) {
   for (std::string& word : words) argv.push_back(word.data());
   const nb::gil_scoped_release release;
   const bool is_camexec = !words.empty() && words[0] == "camexec";
-  const int code = is_camexec ? cli::camexec(argv) : cli::camshaft(argv);
+  const int code = is_camexec ? cli::camexec(argv) : cli::camshaft(argv, kMore);
   std::fflush(nullptr);
   return code;
 }

@@ -11,6 +11,7 @@ void bind_engine(nanobind::module_& module);     // Engine, TensorInfo
 void bind_inspector(nanobind::module_& module);  // layers, rewrites, profiles
 void bind_runner(nanobind::module_& module);     // Runner, Binding
 void bind_context(nanobind::module_& module);    // AddressContext
+void bind_batching(nanobind::module_& module);   // BatchPlanner
 void bind_programs(nanobind::module_& module);   // run_program, machine facts, the log
 
 }  // namespace camshaft::python

@@ -11,5 +11,6 @@ NB_MODULE(_core, module) {
   bind_inspector(module);
   bind_runner(module);
   bind_context(module);
+  bind_batching(module);
   bind_programs(module);
 }

@@ -1,25 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program `camshaft`: the commands of cli/ and the server.
+// The program `camshaft`: the commands of cli/, and the server, which lies beside it.
 #include "cli/program.h"
-#include "serve/serve_command.h"
-#ifdef CAMSHAFT_HAS_GRPC
-#include "grpc/grpc_server.h"
-#endif
+#include "cli/serve_program.h"
 
 namespace {
 
 int serve(std::span<char* const> args) {
-#ifdef CAMSHAFT_HAS_GRPC
-  return camshaft::serve::serve_command(args, &camshaft::serve::make_grpc_server);
-#else
-  return camshaft::serve::serve_command(args, nullptr);
-#endif
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  return camshaft::cli::become_server(self.parent_path() / "camshaft-serve", args);
 }
 
-constexpr camshaft::cli::Command kMore[] = {
-    {"serve", "REPOSITORY [--http 8000 --grpc 8001]",
-     "a server of the Open Inference Protocol over a folder of models, batches explained", serve},
-};
+constexpr camshaft::cli::Command kMore[] = {camshaft::cli::serve_row(serve)};
 
 }  // namespace
 

@@ -195,7 +195,7 @@ bool Model::next_batch(Batch& batch) {
       idle_since = std::min(idle_since, now);
       const int64_t limit = is_dynamic_ ? batch_limit(times_, bounds_) : 1;
       const WaitingRows waiting = queue_.view(is_dynamic_, limit, now);
-      BatchChoice choice = choose_batch(times_, bounds_, limit, waiting);
+      batching::BatchChoice choice = choose_batch(times_, bounds_, limit, waiting);
       if (choice.requests == 0 && !stopping_) {
         changed_.wait_for(lock, std::chrono::duration<double, std::micro>(choice.wait_us));
         continue;

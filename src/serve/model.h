@@ -97,7 +97,7 @@ class Model {
   double load_seconds_ = 0;
   std::map<std::string, std::vector<std::string>> labels_;
   bool is_dynamic_ = false;  // batches are formed of several requests
-  LatencyBounds bounds_;
+  batching::LatencyBounds bounds_;
   size_t queue_size_ = 0;
 
   std::vector<std::unique_ptr<Runner>> runners_;
@@ -107,7 +107,7 @@ class Model {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   RequestQueue queue_;
-  BatchTimes times_;
+  batching::BatchTimes times_;
   bool stopping_ = false;
 };
 

@@ -171,7 +171,7 @@ Status Model::read_policies(const ModelOptions& options) {
                       "config.pbtxt: default_priority_level {}: it is 1 to priority_levels ({})",
                       batching.default_priority_level(), batching.priority_levels());
   queue_size_ = options.queue_size;
-  times_ = BatchTimes(batch_sizes(std::max(config_.max_batch_size(), 1)));
+  times_ = batching::BatchTimes(batching::batch_sizes(std::max(config_.max_batch_size(), 1)));
   return ok_status();
 }
 

@@ -12,6 +12,10 @@ double us_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double, std::micro>(to - from).count();
 }
 
+double us_of(Clock::time_point time) {
+  return us_between(Clock::time_point(), time);
+}
+
 }  // namespace
 
 bool have_same_shapes(const Request& a, const Request& b) {
@@ -31,7 +35,7 @@ size_t RequestQueue::size_at(uint64_t priority) const {
 }
 
 void RequestQueue::push(RequestPtr request) {
-  arrivals_[arrived_++ % arrivals_.size()] = {request->arrived, request->rows};
+  arrivals_.came(us_of(request->arrived), request->rows);
   if (request->deadline != Clock::time_point::max()) ++with_deadline_;
   levels_[request->priority].push_back(std::move(request));
   ++size_;
@@ -61,16 +65,6 @@ bool RequestQueue::walk(bool is_batched, int64_t limit, const Visit& visit) cons
   return taken == size_;
 }
 
-double RequestQueue::rows_per_us(Clock::time_point now) const {
-  const uint64_t count = std::min<uint64_t>(arrived_, arrivals_.size());
-  if (count < 2) return 0;
-  int64_t rows = 0;
-  for (uint64_t k = 1; k <= count; ++k) rows += arrivals_[(arrived_ - k) % arrivals_.size()].rows;
-  const Arrival& oldest = arrivals_[(arrived_ - count) % arrivals_.size()];
-  const double us = us_between(oldest.at, now);
-  return us > 0 ? static_cast<double>(rows - oldest.rows) / us : 0;
-}
-
 WaitingRows RequestQueue::view(bool is_batched, int64_t limit, Clock::time_point now) const {
   WaitingRows waiting;
   waiting.is_all =
@@ -78,9 +72,8 @@ WaitingRows RequestQueue::view(bool is_batched, int64_t limit, Clock::time_point
         if (waiting.rows_up_to.empty()) waiting.oldest_us = us_between(request.arrived, now);
         waiting.rows_up_to.push_back(rows);
       });
-  if (arrived_ > 0)
-    waiting.newest_us = us_between(arrivals_[(arrived_ - 1) % arrivals_.size()].at, now);
-  waiting.rows_per_us = rows_per_us(now);
+  waiting.newest_us = arrivals_.since_newest_us(us_of(now));
+  waiting.rows_per_us = arrivals_.rows_per_us(us_of(now));
   return waiting;
 }
 

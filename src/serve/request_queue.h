@@ -3,15 +3,17 @@
 // model locks.
 #pragma once
 
-#include <array>
 #include <deque>
 #include <map>
 #include <vector>
 
-#include "serve/batch_policy.h"
+#include "batching/arrivals.h"
+#include "batching/batch_policy.h"
 #include "serve/request.h"
 
 namespace camshaft::serve {
+
+using batching::WaitingRows;
 
 // Whether two requests can be in one batch: all extents but the first are the same.
 bool have_same_shapes(const Request& a, const Request& b);
@@ -36,18 +38,12 @@ class RequestQueue {
   // Calls visit(level, index in it) for every request the next batch could take, in order.
   template <class Visit>
   bool walk(bool is_batched, int64_t limit, const Visit& visit) const;
-  double rows_per_us(Clock::time_point now) const;
 
   std::map<uint64_t, std::deque<RequestPtr>> levels_;
   size_t size_ = 0;
   size_t with_deadline_ = 0;
 
-  struct Arrival {
-    Clock::time_point at;
-    int64_t rows = 0;
-  };
-  std::array<Arrival, 32> arrivals_ = {};
-  uint64_t arrived_ = 0;
+  batching::Arrivals arrivals_;
 };
 
 }  // namespace camshaft::serve

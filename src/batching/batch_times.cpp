@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "serve/batch_times.h"
+#include "batching/batch_times.h"
 
 #include <algorithm>
 #include <cmath>
 
-namespace camshaft::serve {
+namespace camshaft::batching {
 namespace {
 
 constexpr size_t kMostSizes = 14;
@@ -93,4 +93,4 @@ double BatchTimes::at_load(int64_t size) const {
   return k < sizes_.size() && sizes_[k] == size ? load_us_[k] : 0;
 }
 
-}  // namespace camshaft::serve
+}  // namespace camshaft::batching

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "serve/batch_policy.h"
+#include "batching/batch_policy.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-namespace camshaft::serve {
+namespace camshaft::batching {
 namespace {
 
 constexpr double kGoalShare = 0.9;   // the rest is for the network and for what disturbs
@@ -101,4 +101,4 @@ BatchChoice choose_batch(const BatchTimes& times, const LatencyBounds& bounds, i
   return choice;
 }
 
-}  // namespace camshaft::serve
+}  // namespace camshaft::batching

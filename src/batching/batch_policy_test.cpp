@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "serve/batch_policy.h"
+#include "batching/batch_policy.h"
 
 #include <gtest/gtest.h>
 
-namespace camshaft::serve {
+namespace camshaft::batching {
 namespace {
 
 // 100 µs for a batch and 10 µs for each of its rows.
@@ -137,4 +137,4 @@ TEST(ChooseBatch, OneRequestOfManyRows) {
 }
 
 }  // namespace
-}  // namespace camshaft::serve
+}  // namespace camshaft::batching

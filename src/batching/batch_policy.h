@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "serve/batch_times.h"
+#include "batching/batch_times.h"
 
-namespace camshaft::serve {
+namespace camshaft::batching {
 
 struct LatencyBounds {
   double goal_us = 0;  // of a request, queue and computing; 0: none
@@ -45,4 +45,4 @@ int64_t batch_limit(const BatchTimes& times, const LatencyBounds& bounds);
 BatchChoice choose_batch(const BatchTimes& times, const LatencyBounds& bounds, int64_t limit,
                          const WaitingRows& waiting);
 
-}  // namespace camshaft::serve
+}  // namespace camshaft::batching

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-namespace camshaft::serve {
+namespace camshaft::batching {
 
 // The sizes a model runs at: all up to 12, then in steps of a third and a half. Rows between two of
 // them are padded to the larger. At most 14, for a context keeps the plans of 16 shapes.
@@ -41,4 +41,4 @@ class BatchTimes {
   double all_ = 1;
 };
 
-}  // namespace camshaft::serve
+}  // namespace camshaft::batching
