@@ -32,6 +32,12 @@ class Engine:
         """The same from memory. :raises CorruptEngine:"""
         return cls(_core.Engine.from_bytes(content))
 
+    @classmethod
+    def from_buffer(cls, array: np.ndarray) -> Engine:
+        """The same from bytes that stay where they are: shared memory, for example, which any number of processes map. The array is kept and
+        must not change. (Memory that does not lie on 64 bytes is copied.) :raises CorruptEngine:"""
+        return cls(_core.Engine.from_buffer(np.ascontiguousarray(array).view(np.uint8).reshape(-1)))
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes beside ``path`` and renames: a failed write leaves nothing. :raises FileError:"""
         self._core.save(path)

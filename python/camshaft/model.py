@@ -90,6 +90,15 @@ class Source:
             return _core.Model.from_file(self.path)
         return _core.Model.from_memory(self._bytes, self.external_data or "")
 
+    def read(self) -> bytes:
+        """The bytes of the model's file."""
+        return self._bytes if self._bytes is not None else b"".join(_blocks(self.path))
+
+    @property
+    def has_weight_files(self) -> bool:
+        """Whether some of its weights lie in files beside it."""
+        return self._names_external_data()
+
     def content(self) -> Iterator[bytes]:
         """What makes the model the one it is: its bytes, and size and time of the weight files beside it."""
         folder = self.external_data

@@ -17,7 +17,14 @@ def _main(program: str) -> int:
 
 
 def camshaft() -> int:
-    """Entry point of ``camshaft``."""
+    """Entry point of ``camshaft``. ``camshaft serve`` becomes the program of the package camshaft_server, if that is there."""
+    if sys.argv[1:2] == ["serve"]:
+        try:
+            import camshaft_server
+        except ImportError:
+            pass  # the library says where it is
+        else:
+            camshaft_server.main(sys.argv[2:])
     return _main("camshaft")
 
 
