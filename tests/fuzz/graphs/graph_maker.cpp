@@ -22,6 +22,17 @@ std::vector<std::byte> bytes_of(DataType type, const Extents& extents,
   return bytes;
 }
 
+// Will some output have more elements than graphs should? What only running can tell counts as 1.
+bool is_huge(const ir::Layer& layer, const runtime::Bindings& bindings) {
+  return std::any_of(layer.outputs.begin(), layer.outputs.end(), [&](const Tensor* tensor) {
+    double elements = 1;
+    if (tensor && tensor->has_rank)
+      for (const ir::Dim dim : tensor->shape)
+        if (bindings.known(dim)) elements *= static_cast<double>(bindings.value(dim));
+    return elements > kMostElements;
+  });
+}
+
 // Layers that hand on bits as they are.
 bool only_moves(LayerKind kind) {
   switch (kind) {
@@ -218,6 +229,8 @@ Status GraphMaker::evaluate(const ir::Layer& layer, std::vector<std::vector<Valu
     bindings_[run].values.resize(symbols().size());
     bindings_[run].bound.resize(symbols().size());
     symbols().evaluate_all(bindings_[run].values, bindings_[run].bound);
+    if (is_huge(layer, bindings_[run]))
+      return make_error(ErrorCode::kInvalidArgument, "too many elements");
     CAMSHAFT_TRY(evaluate_at(layer, run, results[run]));
   }
   return ok_status();
