@@ -36,6 +36,9 @@ function(camshaft_test NAME)
   add_executable(${NAME} ${ARG_SOURCES})
   # Nothing of a test is hot: -O1 compiles them in two thirds of the time.
   target_compile_options(${NAME} PRIVATE $<$<CONFIG:Release>:-O1>)
+  if(CAMSHAFT_SANITIZE)  # what is tested counts: a third of the time
+    target_compile_options(${NAME} PRIVATE -O0 -fno-sanitize=undefined)
+  endif()
   target_link_libraries(${NAME} PRIVATE camshaft_options ${ARG_LIBRARIES} GTest::gtest GTest::gtest_main)
   add_test(NAME ${NAME} COMMAND ${NAME} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
 endfunction()

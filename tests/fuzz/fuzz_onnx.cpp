@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Imports mutations of the given models. A crash, a hang or a huge allocation is a bug: on a fatal
-// signal the mutation that was being imported is written to fuzz_onnx.crash.
+// Imports mutations of the given models, or of small ones of its own. A crash, a hang or a huge
+// allocation is a bug: on a fatal signal the mutation that was being imported is written to
+// fuzz_onnx.crash.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <climits>
 #include <cstdio>
 #include <fstream>
 
@@ -14,7 +16,7 @@
 
 #include "ir/graph.h"
 #include "onnx/importer.h"
-#include "onnx/testing.h"
+#include "onnx/testing_models.h"
 
 namespace {
 
@@ -60,11 +62,14 @@ void import_one(const std::string& bytes, Totals& totals) {
 int main(int argc, char** argv) {
   CLI::App app("Imports mutations of ONNX models.");
   std::vector<std::string> files;
-  long runs = 100000;
+  long runs = 0;
+  double seconds = 0;
   uint32_t seed = 1;
   size_t memory_mib = 4096;
-  app.add_option("models", files, "ONNX files to mutate")->required()->check(CLI::ExistingFile);
-  app.add_option("--runs", runs, "How many mutations");
+  app.add_option("models", files, "ONNX files to mutate; none: small models that are built in")
+      ->check(CLI::ExistingFile);
+  app.add_option("--runs", runs, "How many mutations; else 100000, where no --seconds are given");
+  app.add_option("--seconds", seconds, "Stop after this long");
   app.add_option("--seed", seed, "Of the random numbers");
   app.add_option("--memory", memory_mib,
                  "MiB of address space; 0: no limit (sanitizers need that)");
@@ -86,15 +91,24 @@ int main(int argc, char** argv) {
     action.sa_flags = SA_ONSTACK;
     sigaction(number, &action, nullptr);
   }
+  std::vector<std::string> models;
+  for (const std::string& file : files) models.push_back(read_file(file));
+  if (models.empty()) models = onnx_import::testing::small_models();
   std::vector<onnx_import::testing::Mutator> mutators;
-  for (const std::string& file : files) mutators.emplace_back(read_file(file), seed++);
+  for (const std::string& model : models) mutators.emplace_back(model, seed++);
+  if (runs == 0) runs = seconds > 0 ? LONG_MAX : 100000;
   Totals totals;
-  for (long run = 0; run < runs; ++run) {
+  const Clock::time_point start = Clock::now();
+  const auto is_over = [&] {
+    return seconds > 0 && Clock::now() - start > std::chrono::duration<double>(seconds);
+  };
+  long run = 0;
+  for (; run < runs && !is_over(); ++run) {
     const std::string bytes = mutators[run % mutators.size()].mutate();
     import_one(bytes, totals);
   }
   std::printf(
       "%ld mutations: %ld models, %ld errors, %ld models that do not verify; slowest %.1f ms\n",
-      runs, totals.accepted, totals.refused, totals.unverified, totals.slowest_ms);
+      run, totals.accepted, totals.refused, totals.unverified, totals.slowest_ms);
   return totals.unverified == 0 ? 0 : 1;
 }

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Unit tests of graph, importer and passes once more, in a build with assertions and with the address and undefined behaviour sanitizers; then two
+# minutes of damaged models. AVX kernels are not compiled a second time: build/release has them (the preset checked).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+tests=(ir_test onnx_test passes_test)
+
+[ -f build/release/build.ninja ] || cmake --preset release >/dev/null
+cmake --build --preset release --target camshaft_kernels
+cmake --preset checked >/dev/null
+cmake --build --preset checked --target "${tests[@]}" fuzz_onnx
+
+# A report is an abort: fuzz_onnx keeps the model.
+export ASAN_OPTIONS=abort_on_error=1:detect_leaks=1 UBSAN_OPTIONS=abort_on_error=1:print_stacktrace=1
+CAMSHAFT_FUZZ=2000 ctest --preset checked --timeout 1200 -R "^($(IFS='|'; echo "${tests[*]}"))\$"
+build/checked/bin/fuzz_onnx --memory 0 --seconds "${SECONDS_OF_FUZZING:-120}"
