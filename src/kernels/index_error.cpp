@@ -15,6 +15,21 @@ Status index_error(const TensorView& indices, std::span<const int64_t> extents) 
   return ok_status();
 }
 
+Status pads_error(const TensorView& x, const TensorView& y, const TensorView& pads,
+                  const TensorView& axes) {
+  const auto text = [](const ir::Ints& numbers) {
+    std::string list;
+    for (const int64_t number : numbers)
+      list += (list.empty() ? "" : ", ") + std::to_string(number);
+    return "[" + list + "]";
+  };
+  const auto extents = [](const TensorView& t) { return ir::Ints(t.extents, t.extents + t.rank); };
+  return make_error(ErrorCode::kInvalidArgument, "padding {} by {}{} does not give {}",
+                    text(extents(x)), text(reference::load_ints(pads)),
+                    axes.present() ? " along axes " + text(reference::load_ints(axes)) : "",
+                    text(extents(y)));
+}
+
 Status divisor_error(const TensorView& divisors) {
   for (const int64_t divisor : reference::load_ints(divisors))
     if (divisor == 0) return make_error(ErrorCode::kInvalidArgument, "integer division by zero");

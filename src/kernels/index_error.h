@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is wrong with indices and divisors: made here, outside the files compiled per instruction
-// set.
+// What is wrong with indices, amounts and divisors: made here, outside the files compiled per
+// instruction set.
 #pragma once
 
 #include <span>
@@ -12,6 +12,11 @@ namespace camshaft::kernels {
 // The first index outside [-extent, extent). `extents`: one for all, or one per element of an index
 // tuple (the last dimension).
 Status index_error(const TensorView& indices, std::span<const int64_t> extents);
+
+// That padding `x` by these amounts does not give `y`, or not along these axes (of all, where
+// absent).
+Status pads_error(const TensorView& x, const TensorView& y, const TensorView& pads,
+                  const TensorView& axes);
 
 // That an integer divisor is 0, if one is.
 Status divisor_error(const TensorView& divisors);

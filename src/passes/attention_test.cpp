@@ -115,6 +115,120 @@ TEST(AttentionFusion, RepeatedHeadsAreReadOnce) {
                     y = Attention(q, k, "v5 (steps)"))ir");
 }
 
+// Windows, and no batch at all.
+TEST(AttentionFusion, OtherBatchDimensions) {
+  expect_rewrite(fuse_attention, R"ir(graph "g" {
+    input q: float[2, 3, 7, 5, 4]
+    input k: float[2, 3, 7, 6, 4]
+    input v: float[2, 3, 7, 6, 4]
+    input m: float[7, 5, 6]
+    s: float[2, 3, 7, 5, 6] = MatrixMultiply(q, k, _, m) {transpose_b=true, epilogue=<2: v2 = add v0 v1>}
+    w: float[2, 3, 7, 5, 6] = SoftMax(s) {axis=4, last_axis=4}
+    y: float[2, 3, 7, 5, 4] = MatrixMultiply(w, v)
+    output y
+  })ir",
+                 R"ir("q (heads)" = Shuffle(q) {has_reshape=true, reshape=[6, 7, 5, 4]}
+                    "k (heads)" = Shuffle(k) {has_reshape=true, reshape=[6, 7, 6, 4]}
+                    "v (heads)" = Shuffle(v) {has_reshape=true, reshape=[6, 7, 6, 4]}
+                    "m (heads)" = Shuffle(m) {has_reshape=true, reshape=[1, 7, 5, 6]}
+                    "y (heads)" = Attention "{Attention[s...y]}"("q (heads)", "k (heads)", "v (heads)", _, "m (heads)") {epilogue=<2: v2 = add v0 v1>}
+                    y = Shuffle "y (groups)"("y (heads)") {has_reshape=true, reshape=[2, 3, 7, 5, 4]})ir");
+  expect_rewrite(fuse_attention, R"ir(graph "g" {
+    symbols t
+    input q: float[t, 4]
+    input k: float[t, 4]
+    input v: float[t, 4]
+    s: float[t, t] = MatrixMultiply(q, k) {transpose_b=true}
+    w: float[t, t] = SoftMax(s) {axis=1, last_axis=1}
+    y: float[t, 4] = MatrixMultiply(w, v)
+    output y
+  })ir",
+                 R"ir("q (heads)" = Shuffle(q) {has_reshape=true, reshape=[1, t, 4]}
+                    "k (heads)" = Shuffle(k) {has_reshape=true, reshape=[1, t, 4]}
+                    "v (heads)" = Shuffle(v) {has_reshape=true, reshape=[1, t, 4]}
+                    "y (heads)" = Attention "{Attention[s...y]}"("q (heads)", "k (heads)", "v (heads)")
+                    y = Shuffle "y (groups)"("y (heads)") {has_reshape=true, reshape=[t, 4]})ir");
+}
+
+// One product of all heads (baddbmm), the other one by heads: those batch dimensions are taken.
+TEST(AttentionFusion, RegroupedBatches) {
+  expect_rewrite(fuse_attention, R"ir(graph "g" {
+    input q: float[6, 5, 4]
+    input k: float[6, 7, 4]
+    input b: float[6, 1, 7]
+    input v: float[2, 3, 7, 4]
+    s: float[6, 5, 7] = MatrixMultiply(q, k, _, b) {transpose_b=true, epilogue=<2: v2 = add v0 v1>}
+    r: float[2, 3, 5, 7] = Shuffle(s) {has_reshape=true, reshape=[2, 3, 5, 7]}
+    w: float[2, 3, 5, 7] = SoftMax(r) {axis=3, last_axis=3}
+    y: float[2, 3, 5, 4] = MatrixMultiply(w, v)
+    output y
+  })ir",
+                 R"ir("q (heads)" = Shuffle(q) {has_reshape=true, reshape=[2, 3, 5, 4]}
+                    "k (heads)" = Shuffle(k) {has_reshape=true, reshape=[2, 3, 7, 4]}
+                    "b (heads)" = Shuffle(b) {has_reshape=true, reshape=[2, 3, 1, 7]}
+                    y = Attention "{Attention[s...y]}"("q (heads)", "k (heads)", v, _, "b (heads)") {epilogue=<2: v2 = add v0 v1>})ir");
+  // Both are of all heads, the mask between them is not.
+  expect_rewrite(fuse_attention, R"ir(graph "g" {
+    input q: float[6, 5, 4]
+    input k: float[6, 7, 4]
+    input m: float[2, 1, 1, 7]
+    input v: float[6, 7, 4]
+    s: float[6, 5, 7] = MatrixMultiply(q, k) {transpose_b=true}
+    r: float[2, 3, 5, 7] = Shuffle(s) {has_reshape=true, reshape=[2, 3, 5, 7]}
+    a: float[2, 3, 5, 7] = PointWise(r, m) {program=<2: v2 = add v0 v1>}
+    u: float[6, 5, 7] = Shuffle(a) {has_reshape=true, reshape=[6, 5, 7]}
+    w: float[6, 5, 7] = SoftMax(u) {axis=2, last_axis=2}
+    y: float[6, 5, 4] = MatrixMultiply(w, v)
+    output y
+  })ir",
+                 R"ir("q (heads)" = Shuffle(q) {has_reshape=true, reshape=[2, 3, 5, 4]}
+                    "k (heads)" = Shuffle(k) {has_reshape=true, reshape=[2, 3, 7, 4]}
+                    "v (heads)" = Shuffle(v) {has_reshape=true, reshape=[2, 3, 7, 4]}
+                    "y (heads)" = Attention "{Attention[s...y]}"("q (heads)", "k (heads)", "v (heads)", _, m) {epilogue=<2: v2 = add v0 v1>}
+                    y = Shuffle "y (groups)"("y (heads)") {has_reshape=true, reshape=[6, 5, 4]})ir");
+}
+
+// Shifted windows: their mask is the same for all images.
+TEST(AttentionFusion, MasksOfWindows) {
+  expect_rewrite(fuse_attention, R"ir(graph "g" {
+    input q: float[8, 3, 5, 4]
+    input k: float[8, 3, 5, 4]
+    input v: float[8, 3, 5, 4]
+    input b: float[3, 5, 5]
+    input m: float[1, 4, 1, 5, 5]
+    s: float[8, 3, 5, 5] = MatrixMultiply(q, k, _, b) {transpose_b=true, epilogue=<2: v2 = add v0 v1>}
+    r: float[2, 4, 3, 5, 5] = Shuffle(s) {has_reshape=true, reshape=[2, 4, 3, 5, 5]}
+    a: float[2, 4, 3, 5, 5] = PointWise(r, m) {program=<2: v2 = add v0 v1>}
+    u: float[8, 3, 5, 5] = Shuffle(a) {has_reshape=true, reshape=[8, 3, 5, 5]}
+    w: float[8, 3, 5, 5] = SoftMax(u) {axis=3, last_axis=3}
+    y: float[8, 3, 5, 4] = MatrixMultiply(w, v)
+    output y
+  })ir",
+                 R"ir("m (groups)" = Expand(m) {shape=[2, 4, 1, 5, 5]}
+                    "m (groups) (heads)" = Shuffle("m (groups)") {has_reshape=true, reshape=[8, 1, 5, 5]}
+                    y = Attention "{Attention[s...y]}"(q, k, v, _, b, "m (groups) (heads)") {epilogue=<3: v3 = add v0 v1; v4 = add v2 v3>})ir");
+}
+
+// An activation behind it stays where it is, behind the transpose.
+TEST(AttentionFusion, WhatFollowsStaysBehind) {
+  const auto all = [](ir::Graph& graph, Records* records) {
+    return hoist_pointwise(graph, records) + fuse_epilogues(graph, records) + both(graph, records);
+  };
+  expect_rewrite(all, R"ir(graph "g" {
+    input q: float[1, 3, 5, 4]
+    input k: float[1, 3, 5, 4]
+    input v: float[1, 3, 5, 4]
+    s: float[1, 3, 5, 5] = MatrixMultiply(q, k) {transpose_b=true}
+    w: float[1, 3, 5, 5] = SoftMax(s) {axis=3, last_axis=3}
+    h: float[1, 3, 5, 4] = MatrixMultiply(w, v)
+    t: float[1, 5, 12] = Shuffle(h) {first_transpose=[0, 2, 1, 3], has_reshape=true, reshape=[1, 5, 12]}
+    y: float[1, 5, 12] = Activation(t) {op=hard_swish}
+    output y
+  })ir",
+                 R"ir(t = Attention "{Attention[s...h]} + t"(q, k, v) {y_steps_first=true}
+                    y = Activation(t) {op=hard_swish})ir");
+}
+
 TEST(AttentionFusion, LeavesScoresOthersRead) {
   Records records;
   const char* graph = R"ir(graph "g" {

@@ -109,7 +109,7 @@ int fuse_epilogues(Graph& graph, Records* records) {
   // its other operand is made by then, and its own result is still in the cache.
   for (size_t k = graph.layers().size(); k-- > 0;) {
     Layer* layer = graph.layers()[k].get();
-    if (epilogue_of(*layer)) fuse(graph, records, layer, &edits);
+    if (epilogue_of(*layer) && !weighs_values(*layer)) fuse(graph, records, layer, &edits);
   }
   return edits;
 }

@@ -16,7 +16,7 @@ using namespace ir;
 namespace {
 
 bool takes_epilogue(const Layer* layer) {
-  return layer && (epilogue_of(*layer) || is_pointwise(*layer));
+  return layer && ((epilogue_of(*layer) && !weighs_values(*layer)) || is_pointwise(*layer));
 }
 
 // Codes are moved rather than their floats.

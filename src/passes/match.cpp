@@ -35,6 +35,21 @@ bool makes_codes(const Layer& layer) {
   return is_product(layer) && is_quantized(layer.inputs[0]->type);
 }
 
+bool weighs_values(const Layer& layer) {
+  if (layer.kind != LayerKind::kMatrixMultiply || layer.outputs[0]->type != DataType::kFloat)
+    return false;
+  const Layer* softmax = layer.inputs[0]->producer;
+  if (softmax && softmax->kind == LayerKind::kShuffle) softmax = softmax->inputs[0]->producer;
+  if (!softmax || softmax->kind != LayerKind::kSoftMax || !only_reader(softmax->outputs[0]))
+    return false;
+  const auto& a = softmax->as<SoftMaxAttrs>();
+  if (a.log || a.hard || a.axis != a.last_axis) return false;
+  const Layer* scores = softmax->inputs[0]->producer;
+  return scores && only_reader(softmax->inputs[0]) &&
+         (scores->kind != LayerKind::kMatrixMultiply ||
+          scores->as<MatrixMultiplyAttrs>().transpose_b);
+}
+
 bool is_added(const Layer& layer, const Layer& beside) {
   return layer.onnx_nodes.empty() && !beside.onnx_nodes.empty();
 }

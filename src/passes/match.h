@@ -20,6 +20,9 @@ ir::Layer* producer_of_kind(const ir::Tensor* tensor, ir::LayerKind kind);
 bool is_product(const ir::Layer& layer);
 // Such a layer of codes: its epilogue may store 8 bits.
 bool makes_codes(const ir::Layer& layer);
+// A product of floats whose rows are the softmax of another product's: AttentionFusion takes it as
+// it is, and what follows stays behind.
+bool weighs_values(const ir::Layer& layer);
 
 // The builder added the layer beside one of the model's: names of fusions leave it out.
 bool is_added(const ir::Layer& layer, const ir::Layer& beside);

@@ -182,6 +182,33 @@ TEST(Movement, Pads) {
   }
 }
 
+// Amounts, the constant and the axes come from layers before.
+TEST(Movement, PadsWhoseAmountsAreComputed) {
+  const ir::Extents shape = {2, 5, 6, 7};
+  for (const DataType type : {DataType::kFloat, DataType::kInt64, DataType::kUInt8})
+    for (const bool has_axes : {false, true}) {
+      static const int64_t kAll[] = {0, 0, -1, 2, 1, 0, 3, -3}, kSome[] = {-1, 2, 3, -3};
+      TestLayer layer{.layer = make_layer(LayerKind::kPad, ir::PadAttrs{}),
+                      .inputs = {{.extents = shape, .type = type},
+                                 {.extents = {has_axes ? 4 : 8},
+                                  .type = DataType::kInt64,
+                                  .is_data = false,
+                                  .value = [=](int64_t k) { return (has_axes ? kSome : kAll)[k]; }},
+                                 {.extents = {},
+                                  .type = type,
+                                  .is_data = false,
+                                  .value = [](int64_t) { return 9; }}},
+                      .outputs = {{.extents = {has_axes ? 2 : 3, 5, 8, 6}, .type = type}},
+                      .tolerance = 0};
+      if (has_axes)
+        layer.inputs.push_back(
+            {.extents = {2}, .type = DataType::kInt64, .is_data = false, .value = [](int64_t k) {
+               return k == 0 ? 2 : -1;
+             }});
+      check_layer(layer, has_axes ? "axes" : "all");
+    }
+}
+
 TEST(Movement, ExpandTileFill) {
   check_layer({.layer = make_layer(LayerKind::kExpand, ir::ShapeAttrs{true, {2, 3, 5, 4}}),
                .inputs = {{.extents = {3, 1, 4}}},

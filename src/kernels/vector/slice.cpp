@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Slice, Concatenation, Pad, Expand, Tile and Fill: strided copies of whole views or of the boxes
 // they consist of.
+#include "kernels/index_error.h"
 #include "kernels/vector/copy.h"
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/tactic_util.h"
@@ -188,18 +189,19 @@ void add_sides(const Box& inner, int d, int64_t pre, int64_t post, bool reflects
              inner.part(d, last + 1, post), Move::kOutput, 0, moves);
 }
 
+struct Amounts {
+  int64_t pre[ir::kMaxRank] = {}, post[ir::kMaxRank] = {};
+};
+
 // Fills what lies around the copied box, dimension by dimension: the box grows until it is the
 // whole output.
-void prepare_pad(const KernelArgs& args, PreparedKernel& kernel) {
-  if (!has_output(args, kernel)) return;
-  const TensorView &x = args.inputs[0], &y = args.outputs[0];
-  const auto& attrs = *std::get_if<ir::PadAttrs>(&args.layer->attrs);
-  Moves& moves = keep_moves(1 + 2 * y.rank, kernel);
+void plan_pads(const TensorView& x, const TensorView& y, ir::PadMode mode, const Amounts& amounts,
+               Moves& moves) {
   int64_t pre[ir::kMaxRank], post[ir::kMaxRank];
   Box from{x}, inner{y};
   for (int d = 0; d < y.rank; ++d) {
-    pre[d] = attrs.pre.empty() ? 0 : attrs.pre[static_cast<size_t>(d)];
-    post[d] = attrs.post.empty() ? 0 : attrs.post[static_cast<size_t>(d)];
+    pre[d] = amounts.pre[d];
+    post[d] = amounts.post[d];
     const int64_t crop = pre[d] < 0 ? -pre[d] : 0,
                   count = x.extents[d] - crop - (post[d] < 0 ? -post[d] : 0);
     if (pre[d] < 0) pre[d] = 0;
@@ -207,18 +209,104 @@ void prepare_pad(const KernelArgs& args, PreparedKernel& kernel) {
     from = from.part(d, crop, at_least_zero(count));
     inner = inner.part(d, pre[d], at_least_zero(count));
   }
-  element_of(static_cast<double>(attrs.value), y.type, moves.value);
   if (count_of(inner.view) == 0) return add_fill({y}, moves);
   add_copy(from, inner, Move::kInput, 0, moves);
   for (int d = 0; d < y.rank; ++d) {
-    if (attrs.mode == ir::PadMode::kConstant) {
+    if (mode == ir::PadMode::kConstant) {
       add_fill(inner.part(d, -pre[d], pre[d]), moves);
       add_fill(inner.part(d, inner.view.extents[d], post[d]), moves);
     } else {
-      add_sides(inner, d, pre[d], post[d], attrs.mode == ir::PadMode::kReflect, moves);
+      add_sides(inner, d, pre[d], post[d], mode == ir::PadMode::kReflect, moves);
     }
     inner = inner.part(d, -pre[d], y.extents[d]);
   }
+}
+
+void prepare_pad(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
+  const TensorView &x = args.inputs[0], &y = args.outputs[0];
+  const auto& attrs = *std::get_if<ir::PadAttrs>(&args.layer->attrs);
+  Moves& moves = keep_moves(1 + 2 * y.rank, kernel);
+  element_of(static_cast<double>(attrs.value), y.type, moves.value);
+  Amounts amounts;
+  for (size_t d = 0; d < attrs.pre.size(); ++d) {
+    amounts.pre[d] = attrs.pre[d];
+    amounts.post[d] = attrs.post[d];
+  }
+  plan_pads(x, y, attrs.mode, amounts, moves);
+}
+
+// --- Pad whose amounts are computed: planned again when they change
+std::string refuse_late_pad(const Problem& p) {
+  if (p.inputs.size() < 2) return "the amounts are constants";
+  if (std::get_if<ir::PadAttrs>(&p.layer->attrs)->mode != ir::PadMode::kConstant)
+    return "the amounts are known only when running, and no constant is added";
+  if (p.inputs[1].type != DataType::kInt64) return "the amounts are not int64";
+  if (p.inputs.size() > 3 && p.inputs[3].present && p.inputs[3].type != DataType::kInt64)
+    return "the axes are not int64";
+  if (p.inputs.size() > 2 && p.inputs[2].present && p.inputs[2].type != p.outputs[0].type)
+    return "the constant has another type";
+  return refuse_common(p);
+}
+
+struct LatePad {
+  TensorView x, y, pads, value, axes;
+  Moves moves;
+  Amounts amounts;
+  bool is_planned;
+};
+
+int64_t element(const TensorView& list, const void* data, int64_t k) {
+  return static_cast<const int64_t*>(data)[k * list.strides[0]];
+}
+
+// False: they do not give y.
+bool read_amounts(const LatePad& s, const KernelCall& call, Amounts& amounts) {
+  const int64_t count = s.pads.extents[0] / 2;
+  if (s.pads.extents[0] != 2 * count ||
+      count != (s.axes.present() ? s.axes.extents[0] : int64_t{s.x.rank}))
+    return false;
+  for (int64_t k = 0; k < count; ++k) {
+    int64_t d = s.axes.present() ? element(s.axes, call.inputs[3], k) : k;
+    if (d < 0) d += s.x.rank;
+    if (d < 0 || d >= s.x.rank) return false;
+    amounts.pre[d] = element(s.pads, call.inputs[1], k);
+    amounts.post[d] = element(s.pads, call.inputs[1], k + count);
+  }
+  for (int d = 0; d < s.x.rank; ++d)
+    if (s.y.extents[d] != s.x.extents[d] + amounts.pre[d] + amounts.post[d]) return false;
+  return true;
+}
+
+Status run_late_pad(LatePad& s, const KernelCall& call) {
+  Amounts amounts;
+  if (!read_amounts(s, call, amounts)) {
+    TensorView pads = s.pads, axes = s.axes;
+    pads.data = const_cast<void*>(call.inputs[1]);
+    if (axes.present()) axes.data = const_cast<void*>(call.inputs[3]);
+    return pads_error(s.x, s.y, pads, axes);
+  }
+  if (!s.is_planned || __builtin_memcmp(&s.amounts, &amounts, sizeof amounts) != 0) {
+    s.moves.count = 0;
+    plan_pads(s.x, s.y, ir::PadMode::kConstant, amounts, s.moves);
+    s.amounts = amounts;
+    s.is_planned = true;
+  }
+  if (s.value.present())
+    __builtin_memcpy(&s.moves.value, call.inputs[2], static_cast<size_t>(bytes_of(s.y.type)));
+  run(s.moves, call);
+  return Status();
+}
+
+void prepare_late_pad(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
+  const auto given = [&](size_t k) {
+    return k < args.inputs.size() ? args.inputs[k] : TensorView();
+  };
+  const TensorView &x = args.inputs[0], &y = args.outputs[0];
+  Moves moves{keep_array<Move>(kernel, 1 + 2 * y.rank)};
+  keep_checked_state<run_late_pad>(
+      kernel, LatePad{x, y, args.inputs[1], given(2), given(3), moves, Amounts(), false});
 }
 
 // --- Expand, Tile, Fill
@@ -273,6 +361,7 @@ constexpr Tactic kTactics[] = {
     CAMSHAFT_MOVE("slice_copy", kSlice, kAny, refuse_slice, prepare_slice),
     CAMSHAFT_MOVE("concat_copy", kConcatenation, kAny, refuse_concat, prepare_concat),
     CAMSHAFT_MOVE("pad_copy", kPad, kAny, refuse_pad, prepare_pad),
+    CAMSHAFT_MOVE("pad_copy_late", kPad, kAny, refuse_late_pad, prepare_late_pad),
     CAMSHAFT_MOVE("expand_copy", kExpand, kSame, refuse_common, prepare_expand),
     CAMSHAFT_MOVE("tile_copy", kTile, kSame, refuse_tile, prepare_tile),
     CAMSHAFT_MOVE("fill", kFill, kSame, refuse_fill, prepare_fill),
