@@ -25,7 +25,7 @@ struct EventParser::State {
   ondemand::parser parser;
   RawEvent raw;
   std::unordered_map<uint64_t, uint32_t> track_ids;
-  std::string last_pid = "?", last_tid = "?";
+  std::string last_pid, last_tid;
   uint32_t last_track = 0;
   std::vector<StringId> list_texts;  // raw id → id of its Python form; 0: not yet known
 
@@ -187,7 +187,7 @@ StringId EventParser::State::list_id(std::string_view token) {
 
 uint32_t EventParser::State::track_id() {
   const std::string_view tid = raw[kTid];
-  if (raw[kPid] == last_pid && tid == last_tid)
+  if (!trace.tracks.empty() && raw[kPid] == last_pid && tid == last_tid)
     return last_track;  // runs of events of one thread are long
   last_pid = raw[kPid];
   last_tid = tid;

@@ -210,5 +210,17 @@ TEST(Reader, ReadingCanBeCancelledAndTellsItsProgress) {
   ::unlink(path.c_str());
 }
 
+// Broken bytes become "?": no name that a thread may not have.
+TEST(Reader, TheFirstEventMayNameNoThread) {
+  for (const char* id : {"\xad", "?", "\"\""}) {
+    const std::string text = std::string(R"([{"ph":"X","cat":"cpu_op","name":"a","pid":)") + id +
+                             R"(,"tid":)" + id + R"(,"ts":1,"dur":2}])";
+    const auto trace = testing::read_text(text);
+    if (trace == nullptr || trace->events.size() == 0) continue;
+    ASSERT_LT(trace->events.track[0], trace->tracks.size()) << id;
+    EXPECT_GT(testing::exercise(trace), 0u);
+  }
+}
+
 }  // namespace
 }  // namespace camshaft::trace
