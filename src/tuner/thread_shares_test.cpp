@@ -17,7 +17,8 @@ namespace {
 
 struct Shape {
   const char* name;
-  int channels, extent, outputs, kernel, stride;  // kernel 0: a product of `extent` rows
+  // Kernel 0: a product of `extent` rows; -1: attention of `outputs` heads over as many tokens.
+  int channels, extent, outputs, kernel, stride;
 };
 
 constexpr Shape kShapes[] = {
@@ -38,9 +39,17 @@ constexpr Shape kShapes[] = {
     {"bert qkv", 768, 128, 768, 0, 0},
     {"bert ffn up", 768, 128, 3072, 0, 0},
     {"bert ffn down", 3072, 128, 768, 0, 0},
+    {"bert attention", 64, 128, 12, -1, 0},
 };
 
 std::string text_of(const Shape& s) {
+  if (s.kernel < 0)
+    return fmt::format(R"(graph "g" {{
+  input x: float[1, {0}, {1}, {2}]
+  y: float[1, {0}, {1}, {2}] = Attention(x, x, x) {{scale=0.1}}
+  output y
+}})",
+                       s.outputs, s.extent, s.channels);
   if (s.kernel == 0)
     return fmt::format(R"(graph "g" {{
   input x: float[{0}, {1}]
@@ -63,6 +72,13 @@ double imbalance(int64_t count, int threads) {
   return std::ceil(static_cast<double>(count) / threads) * threads / static_cast<double>(count);
 }
 
+ir::Extents input_extents(const engine::Engine& engine) {
+  ir::Extents extents;
+  for (const ir::Dim dim : engine.plan().tensors[engine.plan().inputs[0]].shape)
+    extents.push_back(dim.extent());
+  return extents;
+}
+
 // Of the job that takes most of the layer's time; 0: nothing is shared.
 double imbalance_of(const Shape& shape, int threads) {
   BuildOptions options;
@@ -74,9 +90,7 @@ double imbalance_of(const Shape& shape, int threads) {
   ThreadPool pool(threads);
   const auto executor = runtime::Executor::create(*engine, engine->plan(), pool);
   if (!executor.ok()) return 0;
-  ir::Extents extents;
-  for (const ir::Dim dim : engine->plan().tensors[engine->plan().inputs[0]].shape)
-    extents.push_back(dim.extent());
+  const ir::Extents extents = input_extents(*engine);
   if (!executor.value()->prepare(std::span(&extents, 1)).ok()) return 0;
   const TestTensor input = random_tensor(extents, 1);
   executor.value()->set_input(0, input.bytes.data());
@@ -92,6 +106,46 @@ double imbalance_of(const Shape& shape, int threads) {
   }
   const auto longest = std::max_element(least_us.begin(), least_us.end()) - least_us.begin();
   return imbalance(rehearsal.jobs[static_cast<size_t>(longest)].count, threads);
+}
+
+std::vector<std::byte> output_of(const engine::Engine& engine, int threads) {
+  PoolRehearsal rehearsal;
+  ThreadPool pool(threads);
+  const auto executor = runtime::Executor::create(engine, engine.plan(), pool);
+  if (!executor.ok()) return {};
+  const ir::Extents extents = input_extents(engine);
+  if (!executor.value()->prepare(std::span(&extents, 1)).ok()) return {};
+  const TestTensor input = random_tensor(extents, 1);
+  executor.value()->set_input(0, input.bytes.data());
+  if (!executor.value()->run().ok()) return {};
+  const kernels::TensorView y = executor.value()->output(0);
+  const auto* bytes = static_cast<const std::byte*>(y.data);
+  return {bytes, bytes + y.elements() * static_cast<int64_t>(sizeof(float))};
+}
+
+// Whatever the number of threads, and whichever tactic.
+TEST(ThreadShares, GiveTheSameBits) {
+  constexpr Shape kSmall[] = {
+      {"3x3", 24, 19, 40, 3, 1},      {"3x3 stride 2", 17, 21, 33, 3, 2}, {"1x1", 48, 13, 72, 1, 1},
+      {"product", 96, 37, 130, 0, 0}, {"attention", 24, 150, 3, -1, 0},
+  };
+  for (const Shape& shape : kSmall)
+    for (int way = 0, ways = 1; way < ways; ++way) {
+      BuildOptions options;
+      options.random_choices = 1;
+      options.forced_way = way;
+      BuildStatistics statistics;
+      const auto bytes = build(graph_of(text_of(shape)), options, &statistics);
+      ASSERT_STATUS_OK(bytes.status());
+      ways = statistics.most_ways;
+      const auto engine = engine::Engine::load(*bytes);
+      ASSERT_STATUS_OK(engine.status());
+      const std::vector<std::byte> expected = output_of(**engine, 1);
+      ASSERT_FALSE(expected.empty());
+      for (const int threads : {2, 3, 7, 64})
+        EXPECT_EQ(output_of(**engine, threads), expected)
+            << shape.name << ", " << engine.value()->plan().steps.back().tactic << ", " << threads;
+    }
 }
 
 TEST(ThreadShares, AreEven) {

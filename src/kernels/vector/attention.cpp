@@ -11,6 +11,7 @@
 #include "kernels/vector/gemm_cost.h"
 #include "kernels/vector/gemm_pack.h"
 #include "kernels/vector/prepare.h"
+#include "kernels/vector/shares.h"
 #include "kernels/vector/tactic_util.h"
 #include "kernels/vector/transpose_tile.h"
 
@@ -25,6 +26,8 @@ constexpr int64_t kBlockFloats = 64 * 1024;          // of its keys and values
 constexpr int64_t kPad = 16;  // floats that keep rows of scratch from the same sets of L1
 constexpr double kMacsWorthThreads = 400e3;
 constexpr int64_t kUnits = 32, kLeastUnitRows = 16 * kTileRows;
+constexpr int64_t kLeastRowsOfThread = kTileRows < 12 ? 2 * kTileRows : kTileRows;
+constexpr double kEven = 1.1;
 
 int64_t keys_per_block(const AttentionShape& shape) {
   const int64_t fitting = kBlockFloats / larger(shape.depth + shape.value_depth, 1);
@@ -71,11 +74,18 @@ struct State {
   int64_t units() const { return call.shape.batch * call.shape.kv_heads * parts.parts; }
 };
 
-EvenSplit split_rows(const AttentionShape& shape) {
-  const int64_t rows = shape.group() * shape.queries;
-  const int64_t wanted = ceil_div(kUnits, shape.batch * shape.kv_heads),
-                most = larger(rows / kLeastUnitRows, 1);
-  return split_evenly(rows, ceil_div(rows, smaller(wanted, most)));
+// Parts of the rows that read the same keys: some units for the shape, or more where so many
+// threads could not divide them evenly. Each part packs the keys again. What a row gives does not
+// depend on the parts.
+EvenSplit split_rows(const AttentionShape& shape, int64_t threads) {
+  const int64_t rows = shape.group() * shape.queries, items = shape.batch * shape.kv_heads;
+  const int64_t wanted = ceil_div(kUnits, items), most = larger(rows / kLeastUnitRows, 1);
+  int64_t parts = smaller(wanted, most);
+  for (int64_t more = parts + 1; rows / more >= kLeastRowsOfThread; ++more) {
+    if (imbalance(items * parts, threads) <= kEven) break;
+    if (imbalance(items * more, threads) < imbalance(items * parts, threads)) parts = more;
+  }
+  return split_evenly(rows, ceil_div(rows, parts));
 }
 
 // What a unit reads and writes.
@@ -332,9 +342,9 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   s.call.set_epilogue_of(args);
   s.call.take_heads_as_queries();
   s.block = keys_per_block(s.call.shape);
-  s.parts = split_rows(s.call.shape);
-  s.scratch = scratch_of(s.call.shape, s.block, s.parts.size(0));
   s.alone = !args.pool || args.pool->threads() == 1 || macs_of(s.call.shape) < kMacsWorthThreads;
+  s.parts = split_rows(s.call.shape, s.alone ? 1 : args.pool->threads());
+  s.scratch = scratch_of(s.call.shape, s.block, s.parts.size(0));
   kernel.workspace_bytes = static_cast<size_t>(s.scratch.floats * threads_of(args)) * sizeof(float);
 }
 
