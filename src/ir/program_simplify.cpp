@@ -17,9 +17,62 @@ bool near(float value, double wanted) {
   return std::abs(value - wanted) <= 1e-5 * std::abs(wanted);
 }
 
+// Operators that tell 0 from a number near it: what a zero point stands for has to be 0.
+bool tells_zero(PointOp op) {
+  switch (op) {
+    case PointOp::kSign:
+    case PointOp::kSqrt:
+    case PointOp::kReciprocal:
+    case PointOp::kLog:
+    case PointOp::kFloor:
+    case PointOp::kCeil:
+    case PointOp::kThresholdedRelu:
+    case PointOp::kShrink:
+    case PointOp::kNot:
+    case PointOp::kDiv:
+    case PointOp::kPow:
+    case PointOp::kMod:
+    case PointOp::kFmod:
+    case PointOp::kEqual:
+    case PointOp::kLess:
+    case PointOp::kLessOrEqual:
+    case PointOp::kGreater:
+    case PointOp::kGreaterOrEqual:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// The result is scaled by a constant last: codes as floats, for whoever reads them.
+bool ends_in_scale(const Program& program) {
+  const auto is_constant = [&](int value) {
+    return value >= program.num_inputs &&
+           program.code[value - program.num_inputs].op == PointOp::kConst;
+  };
+  if (program.code.empty()) return false;
+  const Instruction& last = program.code.back();
+  return (last.op == PointOp::kMul && (is_constant(last.a) || is_constant(last.b))) ||
+         (last.op == PointOp::kFma && is_constant(last.b) && is_constant(last.c));
+}
+
+bool keeps_zeros(const Program& program) {
+  return ends_in_scale(program) ||
+         std::any_of(program.code.begin(), program.code.end(),
+                     [](const Instruction& code) { return tells_zero(code.op); });
+}
+
+// A zero point times a scale, rounded: (v + k) l is 0 for v = -k, l v + kl may be off and below.
+bool rounds_zero_point(float k, float l) {
+  constexpr float kMostCodes = 255;
+  return k == std::round(k) && std::abs(k) <= kMostCodes && std::fma(k, l, -(k * l)) != 0;
+}
+
 class Builder {
  public:
-  explicit Builder(int num_inputs) { program_.num_inputs = num_inputs; }
+  Builder(int num_inputs, bool keeps_zeros) : keeps_zeros_(keeps_zeros) {
+    program_.num_inputs = num_inputs;
+  }
 
   // The number of a value equal to op(a, b, c): an old one, a simpler one, or a new one.
   int emit(PointOp op, int a, int b, int c, float x, float y);
@@ -57,6 +110,7 @@ class Builder {
   Scaled scaled(int value) const;
 
   Program program_;
+  bool keeps_zeros_;
   std::map<std::tuple<PointOp, int, int, int, uint32_t, uint32_t>, int> known_;
 };
 
@@ -206,6 +260,11 @@ int Builder::simplify_add(int a, int b) {
   // (v + k) + l
   if (constant(b) && is(a, PointOp::kAdd) && constant(def(a)->b))
     return binary(PointOp::kAdd, def(a)->a, constant_value(*constant(def(a)->b) + *constant(b)));
+  if (keeps_zeros_ && constant(b) && is(a, PointOp::kMul) && constant(def(a)->b)) {  // undo the fma
+    const float l = *constant(def(a)->b), k = std::round(*constant(b) / l);
+    if (k * l == *constant(b) && rounds_zero_point(k, l))
+      return binary(PointOp::kMul, binary(PointOp::kAdd, def(a)->a, constant_value(k)), def(a)->b);
+  }
   return -1;
 }
 
@@ -226,7 +285,9 @@ int Builder::simplify_mul(int a, int b) {
       return unary(PointOp::kHardSigmoid, part.rest, part.scale * *factor,
                    *constant(sum->b) * *factor);
     }
-    if (is(a, PointOp::kAdd) && constant(def(a)->b)) {  // (v + k) l = l v + kl: one fma
+    // (v + k) l = l v + kl: one fma
+    if (is(a, PointOp::kAdd) && constant(def(a)->b) &&
+        !(keeps_zeros_ && rounds_zero_point(*constant(def(a)->b), *factor))) {
       const int shift = constant_value(*constant(def(a)->b) * *factor);
       return binary(PointOp::kAdd, binary(PointOp::kMul, def(a)->a, b), shift);
     }
@@ -408,7 +469,7 @@ Program recognize(Program program) {
 }
 
 Program rebuild(const Program& program) {
-  Builder builder(program.num_inputs);
+  Builder builder(program.num_inputs, keeps_zeros(program));
   std::vector<int> value_of(program.result() + 1);
   for (int k = 0; k < program.num_inputs; ++k) value_of[k] = k;
   for (size_t k = 0; k < program.code.size(); ++k) {

@@ -162,5 +162,42 @@ TEST(Program, AHiddenBoundIsNotTakenForAnActivation) {
   EXPECT_EQ(to_string(simplify(other)).find("hard_swish"), std::string::npos);
 }
 
+// (v - 117) s as s v - 117 s: the rounded product leaves something where 0 belongs.
+TEST(Program, ZeroPointsStandForZero) {
+  const auto result = [](const Program& program, std::vector<float> values) {
+    for (const Instruction& code : simplify(program).code) {
+      const auto value = [&](int k) { return k < 0 ? 0.0f : values[static_cast<size_t>(k)]; };
+      values.push_back(static_cast<float>(
+          evaluate_point_op(code.op, value(code.a), value(code.b), value(code.c), code.x, code.y)));
+    }
+    return values.back();
+  };
+  const auto at_zero_point = [&](std::string_view text) { return result(parse(1, text), {117}); };
+  constexpr const char* kScaled =
+      "v1 = const 117; v2 = sub v0 v1; v3 = const 0.0007929203; v4 = mul v2 v3";
+  EXPECT_EQ(at_zero_point(kScaled), 0);
+  EXPECT_EQ(at_zero_point(std::string(kScaled) + "; v5 = sqrt v4"), 0);
+  EXPECT_EQ(at_zero_point("v1 = const 117; v2 = add v0 v1; v3 = clip v2 0 117; v4 = sub v3 v1; "
+                          "v5 = const 0.0007929203; v6 = mul v4 v5"),
+            0);
+  // Contracted before the root was fused: taken apart again.
+  Program contracted = parse(
+      2, "v2 = const 0.0007929203; v3 = const 0; v4 = fma v0 v2 v3; v5 = add v4 v1; v6 = sqrt v5");
+  contracted.code[1].x = -117 * contracted.code[0].x;
+  EXPECT_EQ(result(contracted, {117, 0}), 0);
+  // 128 times a scale is exact, and who adds does not mind.
+  const auto simplified = [](int inputs, std::string_view text) {
+    return to_string(simplify(parse(inputs, text)));
+  };
+  EXPECT_NE(simplified(1, "v1 = const 128; v2 = sub v0 v1; v3 = const 0.0007929203; v4 = mul v2 v3")
+                .find("fma"),
+            std::string::npos);
+  EXPECT_NE(simplified(2,
+                       "v2 = const 117; v3 = sub v0 v2; v4 = const 0.0007929203; v5 = mul v3 v4; "
+                       "v6 = add v5 v1")
+                .find("fma"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace camshaft::ir
