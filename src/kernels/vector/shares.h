@@ -46,10 +46,10 @@ struct Line {
   }
 };
 
-// With the fewest cuts that leave no thread more than a twentieth above the mean, or the best there
+// With the fewest cuts that leave no thread more than a tenth above the mean, or the best there
 // are.
 static inline Line even_line(int64_t outer, int64_t inner, int64_t threads) {
-  constexpr double kEven = 1.05;
+  constexpr double kEven = 1.1;
   Line best{outer, inner, 1};
   for (int64_t cuts = 2; cuts <= smaller(inner, 8 * threads); ++cuts) {
     if (imbalance(best.places(), threads) <= kEven) break;
