@@ -96,10 +96,7 @@ Range of_layer(const Layer& layer) {
     default:
       break;
   }
-  const Movement movement = traits_of(layer.kind).movement;
-  if (movement == Movement::kMovesAll || movement == Movement::kMovesSome)
-    return of(layer.inputs[0]);
-  return {};
+  return always_moves(layer.kind) ? of(layer.inputs[0]) : Range{};
 }
 
 }  // namespace

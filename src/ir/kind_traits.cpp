@@ -108,6 +108,11 @@ const Program* epilogue_of(const Layer& layer, EpilogueOn on) {
   return traits_of(layer.kind).epilogue.on == on ? slot_of(layer.attrs) : nullptr;
 }
 
+bool always_moves(LayerKind kind) {
+  const Movement movement = traits_of(kind).movement;
+  return movement == kMovesAll || movement == kMovesSome;
+}
+
 bool moves_elements(const Layer& layer) {
   switch (traits_of(layer.kind).movement) {
     case kMovesAll:

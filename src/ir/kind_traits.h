@@ -90,6 +90,8 @@ const Program* epilogue_of(const Layer& layer, EpilogueOn on = EpilogueOn::kResu
 // Each element of the result is an element of input 0 (or a pad value): it commutes with whatever
 // works on each element alone, such as quantization.
 bool moves_elements(const Layer& layer);
+// The same whatever the attributes, and no pad value among them.
+bool always_moves(LayerKind kind);
 // The same by kind: elements of input 0 may be missing from the result.
 bool may_leave_out(LayerKind kind);
 

@@ -177,10 +177,7 @@ std::optional<double> uniform_value(const Tensor* tensor) {
   if (const Layer* fill = producer_of_kind(tensor, LayerKind::kFill))
     return fill->as<FillAttrs>().value;
   if (const Layer* layer = tensor->producer) {
-    const Movement movement = traits_of(layer->kind).movement;
-    if (movement == Movement::kMovesAll || movement == Movement::kMovesSome)
-      return uniform_value(layer->inputs[0]);
-    return std::nullopt;
+    return always_moves(layer->kind) ? uniform_value(layer->inputs[0]) : std::nullopt;
   }
   if (!tensor->is_constant()) return std::nullopt;
   const std::span<const std::byte> bytes = tensor->constant->view;
