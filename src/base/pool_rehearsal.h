@@ -2,7 +2,9 @@
 // How work divides on machines with more processors than are at hand.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 namespace camshaft {
@@ -14,6 +16,14 @@ class PoolRehearsal {
   struct Job {
     int64_t count = 0;             // of units
     std::vector<double> share_us;  // by worker
+
+    double total_us() const { return std::accumulate(share_us.begin(), share_us.end(), 0.0); }
+    // The largest share over the mean, with units taken for equal: times on a busy machine say
+    // less.
+    double imbalance() const {
+      const auto units = static_cast<double>(count), workers = static_cast<double>(share_us.size());
+      return std::ceil(units / workers) * workers / units;
+    }
   };
 
   PoolRehearsal() { current_ = this; }

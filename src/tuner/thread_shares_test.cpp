@@ -2,8 +2,6 @@
 // Layers of ResNet-50, YOLOv8s and BERT-base at batch 1 divide evenly over more threads than this
 // machine has: the kernels of engines for so many threads are prepared, and one thread rehearses.
 #include <algorithm>
-#include <cmath>
-#include <numeric>
 
 #include <fmt/format.h>
 
@@ -68,10 +66,6 @@ std::string text_of(const Shape& s) {
                      (s.extent + s.stride - 1) / s.stride, s.kernel / 2);
 }
 
-double imbalance(int64_t count, int threads) {
-  return std::ceil(static_cast<double>(count) / threads) * threads / static_cast<double>(count);
-}
-
 ir::Extents input_extents(const engine::Engine& engine) {
   ir::Extents extents;
   for (const ir::Dim dim : engine.plan().tensors[engine.plan().inputs[0]].shape)
@@ -100,12 +94,11 @@ double imbalance_of(const Shape& shape, int threads) {
     if (!executor.value()->run().ok() || rehearsal.jobs.empty()) return 0;
     least_us.resize(rehearsal.jobs.size(), 1e9);
     for (size_t k = 0; k < least_us.size(); ++k) {
-      const std::vector<double>& us = rehearsal.jobs[k].share_us;
-      least_us[k] = std::min(least_us[k], std::accumulate(us.begin(), us.end(), 0.0));
+      least_us[k] = std::min(least_us[k], rehearsal.jobs[k].total_us());
     }
   }
   const auto longest = std::max_element(least_us.begin(), least_us.end()) - least_us.begin();
-  return imbalance(rehearsal.jobs[static_cast<size_t>(longest)].count, threads);
+  return rehearsal.jobs[static_cast<size_t>(longest)].imbalance();
 }
 
 std::vector<std::byte> output_of(const engine::Engine& engine, int threads) {

@@ -4,10 +4,8 @@
 //   thread_shares [--threads 8,64] [--least-us 20] [--all] model.onnx …
 // Imbalance of a layer: the time with its largest shares, and what nobody shares, over the mean.
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -84,19 +82,13 @@ class Rehearsal {
     }
   }
 
-  // Of a job's units, which are taken for equal: times on a busy machine say less.
-  static double largest_share(const PoolRehearsal::Job& job) {
-    const auto count = static_cast<double>(job.count);
-    return std::ceil(count / static_cast<double>(job.share_us.size())) / count;
-  }
-
   // The jobs since the last layer are those of this one.
   LayerShares shares_of(const runtime::LayerTime& time) {
     const engine::PlanStep& step = engine_.plan().steps[time.step];
     LayerShares layer{step.layer.name, step.tactic, time.microseconds, time.microseconds, ""};
     for (const PoolRehearsal::Job& job : rehearsal_.jobs) {
-      const double sum = std::accumulate(job.share_us.begin(), job.share_us.end(), 0.0);
-      layer.longest_us += sum * (largest_share(job) - 1);
+      const double threads = static_cast<double>(job.share_us.size());
+      layer.longest_us += job.total_us() * (job.imbalance() / threads - 1);
       layer.counts += fmt::format("{}{}", layer.counts.empty() ? "" : "+", job.count);
     }
     rehearsal_.jobs.clear();
