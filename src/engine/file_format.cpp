@@ -4,8 +4,8 @@
 #include "engine/attributes.h"
 #include "engine/hash.h"
 #include "ir/types.h"
-#include "kernels/packed_fields.h"
-#include "kernels/packed_records.h"
+#include "kernels/packed/packed_fields.h"
+#include "kernels/packed/packed_records.h"
 
 namespace camshaft::engine {
 namespace {

@@ -51,5 +51,5 @@ def test_no_cycles():
 def test_every_kernel_family_has_its_file():
     rows = re.findall(r"X\((\w+)\)", (SRC / "kernels/vector/families.h").read_text())
     rows = [row for row in rows if row != "X"]
-    missing = [row for row in rows if not (SRC / f"kernels/vector/{row}.cpp").exists()]
+    missing = [row for row in rows if len(list(SRC.glob(f"kernels/vector/*/{row}.cpp"))) != 1]
     assert not missing

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernel families: each names a function `std::span<const Tactic> NAME_tactics()` per
-// instruction set, its table of tactics. A new family is one file vector/NAME.cpp and one line
-// here.
+// instruction set, its table of tactics. A new family is one file NAME.cpp in a folder of vector/
+// and one line here.
 #pragma once
 
 #define CAMSHAFT_KERNEL_FAMILIES(X) \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Independent chains of fused multiply-adds: as many as hide the latency of two pipes, none
 // touching memory.
-#include "kernels/vector/gemm_byte_product.h"
+#include "kernels/vector/gemm/gemm_byte_product.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 

@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention: a block of keys and values is packed into L2, then every tile of queries passes it.
+// Its scores are a few rows in L1: their product with the keys, the epilogue, the exponentials and
+// the product with the values follow each other there. Where there are more keys than one block
+// has, sums are rescaled when a block has a larger score. Units of work and blocks depend on the
+// shape alone, so results do not depend on the number of threads.
+#include "kernels/vector/attention/attention_problem.h"
+#include "kernels/vector/attention/attention_rows.h"
+#include "kernels/vector/counts.h"
+#include "kernels/vector/gemm/gemm_bf16.h"
+#include "kernels/vector/gemm/gemm_cost.h"
+#include "kernels/vector/gemm/gemm_pack.h"
+#include "kernels/vector/movement/transpose_tile.h"
+#include "kernels/vector/prepare.h"
+#include "kernels/vector/shares.h"
+#include "kernels/vector/tactic_util.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace {
+
+constexpr int kTileVecs = 2;  // columns of both products' tiles
+constexpr int64_t kTileRows = kMaxRows[kTileVecs];
+constexpr int64_t kTileCols = kTileVecs * kLanes;
+constexpr int64_t kMostKeys = 512, kLeastKeys = 64;  // of a block
+constexpr int64_t kBlockFloats = 64 * 1024;          // of its keys and values
+constexpr int64_t kPad = 16;  // floats that keep rows of scratch from the same sets of L1
+constexpr double kMacsWorthThreads = 400e3;
+constexpr int64_t kUnits = 32, kLeastUnitRows = 16 * kTileRows;
+constexpr int64_t kLeastRowsOfThread = kTileRows < 12 ? 2 * kTileRows : kTileRows;
+constexpr double kEven = 1.1;
+
+int64_t keys_per_block(const AttentionShape& shape) {
+  const int64_t fitting = kBlockFloats / larger(shape.depth + shape.value_depth, 1);
+  const int64_t most = smaller(larger(fitting, kLeastKeys), kMostKeys);
+  const int64_t blocks = at_least_one(ceil_div(shape.keys, most));
+  return round_up(at_least_one(ceil_div(shape.keys, blocks)), kTileCols);
+}
+
+// Where the scratch of a worker has what, in floats.
+struct Scratch {
+  int64_t queries, keys, values, scores, maxima, sums, floats;
+  int64_t query_stride, score_stride;
+};
+
+Scratch scratch_of(const AttentionShape& shape, int64_t block, int64_t unit_rows) {
+  Scratch s{};
+  s.query_stride = round_up(shape.depth, kLanes) + kPad;
+  s.score_stride = block + kPad;
+  s.keys = round_up(kTileRows * s.query_stride, 16);
+  s.values = s.keys + block * shape.depth;
+  s.scores = s.values + block * round_up(shape.value_depth, kLanes);
+  s.maxima = s.scores + round_up(kTileRows * s.score_stride, 16);
+  s.sums = s.maxima + round_up(unit_rows, 16);
+  s.floats = s.sums + round_up(unit_rows, 16);
+  return s;
+}
+
+// Units of work are (item of the batch, head of keys and values, part of the rows that read it),
+// numbered in that order. Rows are (head of the group, query).
+struct State {
+  AttentionCall call;
+  int64_t block = 0;  // of keys
+  EvenSplit parts = {};
+  Scratch scratch = {};
+  bool pairs = false;  // products of bfloat16s
+  bool alone = true;
+
+  // Of a product over `k`: two in a lane are a step.
+  int64_t steps(int64_t k) const { return pairs ? ceil_div(k, 2) : k; }
+  TileKernel kernel(int vecs, int64_t rows) const {
+    return (pairs ? pair_tile_kernel : tile_kernel)(vecs, static_cast<int>(rows));
+  }
+
+  int64_t units() const { return call.shape.batch * call.shape.kv_heads * parts.parts; }
+};
+
+// Parts of the rows that read the same keys: some units for the shape, or more where so many
+// threads could not divide them evenly. Each part packs the keys again. What a row gives does not
+// depend on the parts.
+EvenSplit split_rows(const AttentionShape& shape, int64_t threads) {
+  const int64_t rows = shape.group() * shape.queries, items = shape.batch * shape.kv_heads;
+  const int64_t wanted = ceil_div(kUnits, items), most = larger(rows / kLeastUnitRows, 1);
+  int64_t parts = smaller(wanted, most);
+  for (int64_t more = parts + 1; rows / more >= kLeastRowsOfThread; ++more) {
+    if (imbalance(items * parts, threads) <= kEven) break;
+    if (imbalance(items * more, threads) < imbalance(items * parts, threads)) parts = more;
+  }
+  return split_evenly(rows, ceil_div(rows, parts));
+}
+
+// What a unit reads and writes.
+struct Unit {
+  const State& state;
+  const float *q, *k, *v;  // of the first head of the group
+  float* y;
+  float* scratch;
+  int64_t b, first_head, first_row, last_row, length;
+};
+
+// Queries of one head whose scores are computed together.
+struct RowTile {
+  int64_t head, query, rows;
+  int64_t row;  // within the unit
+};
+
+// Keys of a head as a panel: [depth][width].
+void pack_keys(const float* k, int64_t k_step, int64_t count, int64_t depth, int64_t width,
+               float* panel) {
+  for (int64_t d = 0; count < width && d < depth; ++d) fill(panel + d * width, 0, width);
+  transpose_block(k, k_step, panel, width, count, depth);
+}
+
+void pack_block(const Unit& unit, int64_t first_key, int64_t count) {
+  const State& s = unit.state;
+  const AttentionShape& shape = s.call.shape;
+  const Panels keys(count, s.steps(shape.depth), kTileVecs);
+  for (int64_t p = 0; p < keys.count(); ++p) {
+    const float* from = unit.k + (first_key + keys.first_col(p)) * shape.k.step;
+    float* panel = unit.scratch + s.scratch.keys + keys.offset(p);
+    const int64_t cols = keys.cols_of(p), width = keys.vecs_of(p) * kLanes;
+    if (s.pairs)
+      pack_pair_panel(from, 1, shape.k.step, shape.depth, cols, width, 1,
+                      reinterpret_cast<uint16_t*>(panel));
+    else
+      pack_keys(from, shape.k.step, cols, shape.depth, width, panel);
+  }
+  const Panels values(shape.value_depth, s.steps(count), kTileVecs);
+  for (int64_t p = 0; p < values.count(); ++p) {
+    const float* from = unit.v + first_key * shape.v.step + values.first_col(p);
+    float* panel = unit.scratch + s.scratch.values + values.offset(p);
+    const int64_t cols = values.cols_of(p), width = values.vecs_of(p) * kLanes;
+    if (s.pairs)
+      pack_pair_panel(from, shape.v.step, 1, count, cols, width, 1,
+                      reinterpret_cast<uint16_t*>(panel));
+    else
+      pack_panel(from, shape.v.step, 1, count, cols, width, 1, panel);
+  }
+}
+
+// Floats become pairs where they lie.
+void narrow(const State& s, float* row, int64_t count) {
+  if (s.pairs) to_bf16(row, count, reinterpret_cast<uint16_t*>(row));
+}
+
+void copy_queries(const Unit& unit, const RowTile& tile) {
+  const State& s = unit.state;
+  const AttentionShape& shape = s.call.shape;
+  const float* from = unit.q + tile.head * shape.q.head + tile.query * shape.q.step;
+  float* to = unit.scratch + s.scratch.queries;
+  for (int64_t r = 0; r < tile.rows; ++r, from += shape.q.step, to += s.scratch.query_stride) {
+    scale_copy(from, s.call.scale, shape.depth, to);
+    if (shape.depth % 2 != 0) to[shape.depth] = 0;
+    narrow(s, to, round_up(shape.depth, 2));
+  }
+}
+
+// A product without bias and epilogue.
+Tile plain_tile(const Segment& segment) {
+  Tile tile{};
+  tile.segments = &segment;
+  tile.num_segments = 1;
+  tile.low = -kInfinity;
+  tile.high = kInfinity;
+  tile.slope = 1;
+  return tile;
+}
+
+// Scores of the keys [first, last) of a block, and a few around them.
+void compute_scores(const Unit& unit, const RowTile& rows, int64_t block_key, int64_t count,
+                    int64_t first, int64_t last) {
+  const State& s = unit.state;
+  float* scores = unit.scratch + s.scratch.scores;
+  const Panels panels(count, s.steps(s.call.shape.depth), kTileVecs);
+  const Segment segment{0, 0};
+  Tile tile = plain_tile(segment);
+  tile.segment_length = s.steps(s.call.shape.depth);
+  tile.a = reinterpret_cast<const std::byte*>(unit.scratch + s.scratch.queries);
+  tile.a_stride = s.scratch.query_stride * kLaneBytes;
+  tile.c_stride = s.scratch.score_stride * kLaneBytes;
+  const TilePlace place{unit.b, unit.first_head + rows.head, rows.query, rows.rows};
+  const bool adds = s.call.finish.epilogue.kind == EpilogueKind::kResidualClip;
+  if (s.call.finish.epilogue.kind != EpilogueKind::kProgram) {
+    tile.low = s.call.finish.epilogue.low;
+    tile.high = s.call.finish.epilogue.high;
+    if (s.call.finish.epilogue.kind == EpilogueKind::kLeaky)
+      tile.slope = s.call.finish.epilogue.slope;
+    if (s.call.finish.epilogue.kind == EpilogueKind::kGate)
+      tile.gate = &s.call.finish.epilogue.gate;
+  }
+  for (int64_t p = 0; p < panels.count(); ++p) {
+    const int64_t col = panels.first_col(p), vecs = panels.vecs_of(p);
+    if (col + vecs * kLanes <= first || col >= last) continue;
+    tile.b = reinterpret_cast<const std::byte*>(unit.scratch + s.scratch.keys + panels.offset(p));
+    tile.b_stride = vecs * kLanes * kLaneBytes;
+    tile.cols = panels.cols_of(p);
+    tile.c = reinterpret_cast<std::byte*>(scores + col);
+    if (adds) {
+      const TileSource& operand = s.call.finish.operands[0];
+      tile.residual = operand.at(place.image, place.row, place.col, block_key + col);
+      tile.residual_stride = operand.pixel;
+    }
+    s.kernel(static_cast<int>(vecs), rows.rows)(tile);
+  }
+  if (s.call.finish.epilogue.kind == EpilogueKind::kProgram)
+    run_tile_program(s.call.finish, place, scores + first, s.scratch.score_stride,
+                     block_key + first, last - first);
+}
+
+void add_values(const Unit& unit, const RowTile& rows, int64_t count, int64_t first, int64_t last,
+                bool accumulate) {
+  const State& s = unit.state;
+  const Panels panels(s.call.shape.value_depth, s.steps(count), kTileVecs);
+  const Segment segment{0, 0};
+  Tile tile = plain_tile(segment);
+  tile.segment_length = s.steps(last - first);
+  tile.a = reinterpret_cast<const std::byte*>(unit.scratch + s.scratch.scores + first);
+  tile.a_stride = s.scratch.score_stride * kLaneBytes;
+  tile.c_stride = s.call.shape.y.step * kLaneBytes;
+  tile.accumulate = accumulate;
+  float* y = unit.y + rows.head * s.call.shape.y.head + rows.query * s.call.shape.y.step;
+  for (int64_t p = 0; p < panels.count(); ++p) {
+    const int64_t width = panels.vecs_of(p) * kLanes;
+    tile.b = reinterpret_cast<const std::byte*>(unit.scratch + s.scratch.values + panels.offset(p) +
+                                                s.steps(first) * width);
+    tile.b_stride = width * kLaneBytes;
+    tile.cols = panels.cols_of(p);
+    tile.c = reinterpret_cast<std::byte*>(y + panels.first_col(p));
+    s.kernel(panels.vecs_of(p), rows.rows)(tile);
+  }
+}
+
+constexpr float kUntouched = -1;  // as a sum
+
+void pass_tile(const Unit& unit, const RowTile& rows, int64_t block_key, int64_t count) {
+  const State& s = unit.state;
+  const KeyRange seen = s.call.windows.seen_by(rows.query, rows.query + rows.rows - 1, unit.length);
+  const int64_t first = larger(seen.first - block_key, 0),
+                last = smaller(seen.last - block_key, count);
+  if (first >= last) return;
+  copy_queries(unit, rows);
+  compute_scores(unit, rows, block_key, count, first, last);
+  float* maxima = unit.scratch + s.scratch.maxima + rows.row;
+  float* sums = unit.scratch + s.scratch.sums + rows.row;
+  const bool touched = sums[0] != kUntouched;
+  const int64_t begin = first / kLanes * kLanes, end = round_up(last, kLanes);
+  for (int64_t r = 0; r < rows.rows; ++r) {
+    float* scores = unit.scratch + s.scratch.scores + r * s.scratch.score_stride;
+    const KeyRange own = s.call.windows.seen_by(rows.query + r, unit.length);
+    const int64_t own_first = smaller(larger(own.first - block_key, first), last),
+                  own_last = larger(smaller(own.last - block_key, last), own_first);
+    hide(scores, begin, own_first);
+    hide(scores, own_last, end);
+    const float rescale = touched ? exponentials(scores, begin, end, maxima[r], sums[r])
+                                  : first_exponentials(scores, begin, end, maxima[r], sums[r]);
+    narrow(s, scores + begin, end - begin);
+    if (touched && rescale != 1)
+      scale_in_place(
+          unit.y + rows.head * s.call.shape.y.head + (rows.query + r) * s.call.shape.y.step,
+          rescale, s.call.shape.value_depth);
+  }
+  // Pairs begin at an even key; weights of keys nobody sees are 0.
+  add_values(unit, rows, count, s.pairs ? begin : first, last, touched);
+}
+
+// Calls body for all tiles of rows of the unit.
+template <class Body>
+void for_each_tile(const Unit& unit, const Body& body) {
+  const int64_t queries = unit.state.call.shape.queries;
+  for (int64_t row = unit.first_row; row < unit.last_row;) {
+    const int64_t head = row / queries, end = smaller((head + 1) * queries, unit.last_row);
+    const EvenSplit tiles = split_evenly(end - row, kTileRows);
+    for (int64_t t = 0; t < tiles.parts; ++t) {
+      const int64_t at = row + tiles.start(t);
+      body(RowTile{head, at - head * queries, tiles.size(t), at - unit.first_row});
+    }
+    row = end;
+  }
+}
+
+void run_unit(const Unit& unit) {
+  const State& s = unit.state;
+  float* sums = unit.scratch + s.scratch.sums;
+  for (int64_t r = 0; r < unit.last_row - unit.first_row; ++r) sums[r] = kUntouched;
+  const int64_t queries = s.call.shape.queries, last_row = unit.last_row - 1;
+  const bool one_head = unit.first_row / queries == last_row / queries;
+  const KeyRange seen =
+      s.call.windows.seen_by(one_head ? unit.first_row % queries : 0,
+                             one_head ? last_row % queries : queries - 1, unit.length);
+  for (int64_t key = seen.first / s.block * s.block; key < seen.last; key += s.block) {
+    const int64_t count = smaller(s.block, s.call.shape.keys - key);
+    pack_block(unit, key, count);
+    for_each_tile(unit, [&](const RowTile& tile) { pass_tile(unit, tile, key, count); });
+  }
+  for_each_tile(unit, [&](const RowTile& tile) {
+    for (int64_t r = 0; r < tile.rows; ++r) {
+      float* y = unit.y + tile.head * s.call.shape.y.head + (tile.query + r) * s.call.shape.y.step;
+      const float sum = sums[tile.row + r];
+      if (sum > 0)
+        scale_in_place(y, 1 / sum, s.call.shape.value_depth);
+      else
+        fill(y, s.call.nothing(), s.call.shape.value_depth);
+    }
+  });
+}
+
+Unit unit_of(const State& s, const KernelCall& call, int64_t number, float* scratch) {
+  const AttentionShape& shape = s.call.shape;
+  const int64_t part = number % s.parts.parts, item = number / s.parts.parts;
+  const int64_t kv = item % shape.kv_heads, b = item / shape.kv_heads, head = kv * shape.group();
+  const int64_t row = s.parts.start(part);
+  return {s,
+          call.input<const float>(0) + b * shape.q.batch + head * shape.q.head,
+          call.input<const float>(1) + b * shape.k.batch + kv * shape.k.head,
+          call.input<const float>(2) + b * shape.v.batch + kv * shape.v.head,
+          call.output<float>(0) + b * shape.y.batch + head * shape.y.head,
+          scratch,
+          b,
+          head,
+          row,
+          row + s.parts.size(part),
+          s.call.length(call, b)};
+}
+
+void run(State& s, const KernelCall& call) {
+  set_addresses(call, kFirstAttentionOperand, s.call.finish);
+  const auto body = [&](int worker, int64_t first, int64_t last) {
+    float* scratch = reinterpret_cast<float*>(call.workspace) + worker * s.scratch.floats;
+    for (int64_t unit = first; unit < last; ++unit) run_unit(unit_of(s, call, unit, scratch));
+  };
+  if (s.alone)
+    body(0, 0, s.units());
+  else
+    call.pool->parallel_ranges(s.units(), body);
+}
+
+template <bool kPairs>
+void prepare(const KernelArgs& args, PreparedKernel& kernel) {
+  AttentionCall call;
+  if (!has_output(args, kernel) || !make_attention_call(args, call)) return;
+  State& s = keep_state<run>(kernel, State{call});
+  s.pairs = kPairs;
+  s.call.set_epilogue_of(args);
+  s.call.take_heads_as_queries();
+  s.block = keys_per_block(s.call.shape);
+  s.alone = !args.pool || args.pool->threads() == 1 || macs_of(s.call.shape) < kMacsWorthThreads;
+  s.parts = split_rows(s.call.shape, s.alone ? 1 : args.pool->threads());
+  s.scratch = scratch_of(s.call.shape, s.block, s.parts.size(0));
+  kernel.workspace_bytes = static_cast<size_t>(s.scratch.floats * threads_of(args)) * sizeof(float);
+}
+
+std::string refuse_pairs(const Problem& p) {
+  if (!has_pair_products()) return "no products of bfloat16s";
+  return refuse_attention(p);
+}
+
+template <Numeric kNumeric>
+double cost_us(const Problem& p) {
+  AttentionShape shape;
+  if (!attention_shape(p, shape)) return 1e12;
+  const double heads = static_cast<double>(shape.batch * shape.heads),
+               kv_heads = static_cast<double>(shape.batch * shape.kv_heads);
+  const double scores = static_cast<double>(shape.queries * shape.keys);
+  const auto steps = [](int64_t k) { return ceil_div(k, elements_per_step(kNumeric)); };
+  const double products =
+      tile_cost_us(kNumeric, 1, shape.queries, shape.keys, steps(shape.depth), kTileVecs) +
+      tile_cost_us(kNumeric, 1, shape.queries, shape.value_depth, steps(shape.keys), kTileVecs);
+  const double exponentials = scores / kLanes * 12 / 4000;
+  const double packing =
+      static_cast<double>(shape.keys * (shape.depth + shape.value_depth)) * 0.3 / 4000;
+  return 0.2 + (heads * (products + exponentials) + kv_heads * packing) / p.threads;
+}
+
+constexpr Tactic tactic(const char* name, Numeric numeric) {
+  const bool pairs = numeric == Numeric::kBf16;
+  return {.name = name,
+          .kind = ir::LayerKind::kAttention,
+          .isa = kIsa,
+          .formats = FormatRule::kLinear,
+          .version = 1,
+          .refusal = pairs ? refuse_pairs : refuse_attention,
+          .cost_us = pairs ? cost_us<Numeric::kBf16> : cost_us<Numeric::kFloat>,
+          .packed_inputs = no_packed_inputs,
+          .packed_bytes = no_packed_bytes,
+          .pack = pack_nothing,
+          .prepare = pairs ? prepare<true> : prepare<false>,
+          .precision = pairs ? DataType::kBFloat16 : DataType::kUndefined};
+}
+
+constexpr Tactic kTactics[] = {
+    tactic("attention_f32", Numeric::kFloat),
+    tactic("attention_bf16", Numeric::kBf16),
+};
+
+}  // namespace
+
+std::span<const Tactic> attention_tactics() {
+  return kTactics;
+}
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET

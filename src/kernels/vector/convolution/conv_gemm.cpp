@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/vector/convolution/conv_gemm.h"
+
+#include "kernels/vector/convolution/conv_window.h"
+#include "kernels/vector/counts.h"
+#include "kernels/vector/gemm/gemm_bf16.h"
+#include "kernels/vector/gemm/gemm_byte_kernels.h"
+#include "kernels/vector/gemm/gemm_fold.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace {
+
+// First position ≥ 0 whose input position * stride - pad + tap * dilation is ≥ 0.
+int64_t first_inside(int64_t pad, int64_t offset, int64_t stride) {
+  return pad > offset ? ceil_div(pad - offset, stride) : 0;
+}
+
+// One past the last position < out whose input position * stride - pad + offset is < in.
+int64_t end_inside(int64_t in, int64_t pad, int64_t offset, int64_t stride, int64_t out) {
+  const int64_t last = in - 1 + pad - offset;
+  return last < 0 ? 0 : smaller(out, last / stride + 1);
+}
+
+// Cuts a row of outputs where the set of taps inside the image changes.
+int64_t make_zones(const ConvShape& s, ConvZone* zones) {
+  int64_t count = 0;
+  for (int64_t col = 0; col < s.ow;) {
+    ConvZone zone{col, s.ow, s.kw, 0};
+    for (int64_t kw = 0; kw < s.kw; ++kw) {
+      const int64_t from = first_inside(s.pad_left, kw * s.dw, s.sw);
+      const int64_t to = end_inside(s.iw, s.pad_left, kw * s.dw, s.sw, s.ow);
+      if (from <= col && col < to) {
+        zone.first_tap = smaller(zone.first_tap, kw);
+        zone.last_tap = kw + 1;
+      }
+      if (from > col) zone.end = smaller(zone.end, from);
+      if (to > col) zone.end = smaller(zone.end, to);
+    }
+    zones[count++] = zone;
+    col = zone.end;
+  }
+  return count;
+}
+
+// From the first step of a kernel row to each of its steps, in bytes of A.
+void list_step_offsets(const ConvRun& run, int32_t* offsets) {
+  const ConvShape& s = run.shape;
+  const ConvRuns runs = conv_runs(s, run.numeric, run.fold);
+  const bool by_tap = run.is_sparse() || taps_join(s, run.numeric, run.fold) || runs.runs > 1;
+  const int64_t steps = run.spans.steps, elements = run.step_elements();
+  const int64_t tap = by_tap ? ceil_div(s.group_ic(), elements) : steps;
+  for (int64_t kw = 0, step = 0; step < steps; ++kw)
+    for (int64_t k = 0; k < tap; ++k)
+      offsets[step++] = static_cast<int32_t>(kw * s.dw * run.pixel + k * elements * run.element());
+}
+
+void make_tables(ConvRun& run, std::byte* memory) {
+  if (run.chained) {
+    run.step_offsets = reinterpret_cast<int32_t*>(memory);
+    list_step_offsets(run, run.step_offsets);
+  }
+  run.zones = reinterpret_cast<ConvZone*>(memory);
+  if (run.zoned) run.num_zones = make_zones(run.shape, run.zones);
+}
+
+// Output rows [row, row + rows) of one strip of one image.
+struct Block {
+  int64_t image, row, rows, col, cols;
+};
+
+// The taps of one output row and zone.
+struct TapRange {
+  int64_t first_row, end_row, first_tap, end_tap;
+  bool operator==(const TapRange& other) const {
+    return first_row == other.first_row && end_row == other.end_row &&
+           first_tap == other.first_tap && end_tap == other.end_tap;
+  }
+};
+
+// Kernel rows that lie inside the image for one output row: what is outside is skipped, not
+// multiplied by zero.
+TapRange taps_of_row(const ConvRun& run, int64_t row) {
+  const ConvShape& s = run.shape;
+  if (run.padding != 0) return {0, s.kh, 0, s.kw};
+  const int64_t above = s.pad_top - row * s.sh;  // input rows missing before the window
+  const int64_t first = above > 0 ? ceil_div(above, s.dh) : 0, left = s.ih - 1 + above;
+  const int64_t end = left < 0 ? 0 : smaller(s.kh, left / s.dh + 1);
+  return {first, end < first ? first : end, 0, s.kw};
+}
+
+int64_t list_segments(const ConvRun& run, const TapRange& taps, Segment* segments) {
+  const ConvShape& s = run.shape;
+  int64_t count = 0;
+  for (int64_t kh = taps.first_row; kh < taps.end_row; ++kh) {
+    const int64_t a = kh * s.dh * run.row, b = kh * run.b_row;
+    if (run.chained) {
+      segments[count++] = {a, kh};
+      continue;
+    }
+    if (run.row_runs) {
+      segments[count++] = {a, b};
+      continue;
+    }
+    for (int64_t kw = taps.first_tap; kw < taps.end_tap; ++kw)
+      segments[count++] = {a + kw * s.dw * run.pixel, b + kw * run.b_tap};
+  }
+  return count;
+}
+
+// Sets the panel of `tile`; gives the kernel for it.
+TileKernel set_panel(const ConvRun& run, const std::byte* panel, int vecs, int rows, Tile& tile) {
+  tile.b = panel;
+  if (run.fold > 1) return fold_kernel(run.fold, vecs, rows);
+  if (run.numeric == Numeric::kFloat) return tile_kernel(vecs, rows);
+  if (run.numeric == Numeric::kBf16) return pair_tile_kernel(vecs, rows);
+#if defined(CAMSHAFT_TARGET_avx2)
+  if (run.numeric == Numeric::kWord) return widened_tile_kernel(vecs, rows);
+#endif
+  if (run.is_sparse()) return sparse_panel_kernel(panel, run.spans, vecs, rows, tile);
+  return byte_panel_kernel(panel, run.spans, vecs, rows, tile);
+}
+
+// What tiles of a panel need to know of it.
+struct PanelTile {
+  const std::byte *weights, *bias;
+  int64_t channel, cols;  // of the output
+  int64_t column;         // of the packed vectors
+  int vecs;
+};
+constexpr int64_t kMostPanelTiles = 32;  // listed together
+constexpr int64_t kLine = 64;            // bytes of a cache line
+constexpr int64_t kFarAhead = 8192;      // two pages: processors fetch ahead within one
+constexpr Epilogue kNoEpilogue{EpilogueKind::kClip, -__builtin_inff(), __builtin_inff()};
+
+// Tiles of `rows` pixels, together those of `place`, against the panels [first, last).
+void run_panels(const ConvRun& run, Tile& tile, const TilePlace& place, int rows,
+                const PanelTile* first, const PanelTile* last, std::byte* rest_scratch) {
+  for (const PanelTile* panel = first; panel < last; ++panel) {
+    tile.b_stride = panel->vecs * kLanes * kLaneBytes;
+    tile.bias = panel->bias;
+    if (run.numeric == Numeric::kFloat)
+      place_tile(run.finish, place, panel->channel, panel->cols, tile);
+    else if (run.numeric == Numeric::kBf16)
+      place_pair_tile(run.finish, place, panel->channel, panel->cols, first->channel, rest_scratch,
+                      tile);
+    else
+      place_byte_tile(run.finish, place, panel->channel, panel->cols, panel->column, first->channel,
+                      rest_scratch, tile);
+    if (run.streams) {
+      tile.ahead = panel->weights + kFarAhead;
+      tile.ahead_step = tile.b_stride;
+    }
+    set_panel(run, panel->weights, panel->vecs, rows, tile)(tile);
+  }
+}
+
+// What follows the kernel on the pixels of `place`.
+void finish_panels(const ConvRun& run, const TilePlace& place, const PanelTile* first,
+                   const PanelTile* last, std::byte* rest_scratch) {
+  const int64_t channels = last[-1].channel + last[-1].cols - first->channel;
+  if (run.numeric == Numeric::kFloat)
+    finish_tiles(run.finish, place, first->channel, channels);
+  else if (run.numeric == Numeric::kBf16)
+    finish_pair_tiles(run.finish, place, first->channel, channels, rest_scratch);
+  else
+    finish_byte_tiles(run.finish, place, first->channel, channels, first->column, rest_scratch);
+}
+
+// A block in progress: what its tiles share.
+struct BlockRun {
+  const ConvRun& run;
+  const Block& block;
+  const std::byte* a;  // of the block's first window
+  Segment* segments;
+  std::byte* rest_scratch;
+  Panels panels;
+  int64_t finished_together;  // panels
+  PanelTile listed_panels[kMostPanelTiles + 1] = {};
+  int64_t num_panels = 0;
+  bool by_parts = false;       // A lies part by part
+  bool has_following = false;  // listed after them: what is fetched last
+  Tile tile{};
+  TapRange listed{-1, -1, -1, -1};
+  const std::byte *next = nullptr, *next_end = nullptr;  // what of the next panel is to be fetched
+
+  // Shares the fetching of the panel after `panel` out to the tiles of this one.
+  void fetch_after(int64_t panel, int64_t end, const std::byte* weights) {
+    next = next_end = nullptr;
+    if (!run.fetches_ahead || panel + 1 >= end) return;
+    next = weights + panels.offset(panel + 1) * kLaneBytes;
+    next_end = next + panels.vecs_of(panel + 1) * panels.vec_lanes * kLaneBytes;
+    const int64_t tiles = block.rows * ceil_div(block.cols, run.tile_rows());
+    tile.ahead_step = smaller(kLine, ceil_div(next_end - next, tiles * panels.k));
+  }
+  void set_ahead() {
+    tile.ahead = next < next_end ? next : nullptr;
+    if (next < next_end) next += tile.num_segments * tile.segment_length * tile.ahead_step;
+  }
+
+  void list(const TapRange& taps) {
+    if (taps == listed) return;
+    tile.num_segments = list_segments(run, taps, segments);
+    listed = taps;
+  }
+
+  // Panels [from, to) of `group`.
+  void list_panels(int64_t group, int64_t from, int64_t to) {
+    const int64_t group_column = group * group_bias_lanes(run.shape);
+    const std::byte* weights = run.weights + group * panels.lanes() * kLaneBytes;
+    num_panels = to - from;
+    has_following = to < panels.count();
+    for (int64_t k = 0; k < num_panels + (has_following ? 1 : 0); ++k) {
+      const int64_t col = panels.first_col(from + k), column = group_column + col;
+      listed_panels[k] = {weights + panels.offset(from + k) * kLaneBytes,
+                          run.bias ? run.bias + column * kLaneBytes : nullptr,
+                          group * panels.n + col,
+                          panels.cols_of(from + k),
+                          column,
+                          panels.vecs_of(from + k)};
+    }
+  }
+
+  int64_t channels() const {
+    const PanelTile& last = listed_panels[num_panels - 1];
+    return last.channel + last.cols - listed_panels[0].channel;
+  }
+
+  // How many tiles of as many pixels go together: what they read and write stays in L1 while panel
+  // after panel passes.
+  int64_t repeats_from(const EvenSplit& tiles, int64_t part) const {
+    if (!run.repeats_tiles() || run.fetches_ahead) return 1;
+    constexpr int64_t kBytes = 16 << 10, kFloatBytes = 24 << 10, kLineBytes = 64;
+    const bool waits = run.finish.uses_scratch(), is_float = run.numeric == Numeric::kFloat;
+    const int64_t same = (part < tiles.extra ? tiles.extra : tiles.parts) - part;
+    const int64_t panel_row = int64_t{run.max_vecs} * kLanes * kLaneBytes;
+    // Floats that nothing follows are not met again, unless a line of them is of several panels.
+    const bool is_done = is_float && !run.finish.has_rest() && panel_row >= kLineBytes;
+    const int64_t out = is_done ? 0 : run.finish.out.pixel;
+    const int64_t in = (is_float ? run.shape.kh : 1) * run.shape.sw * run.pixel;
+    const int64_t bytes =
+        tiles.size(part) * (in + out + (waits ? 4 * smaller(channels(), kMaxRestChannels) : 0));
+    // Panels of floats take more of L1 than those of bytes.
+    const int64_t left = is_float ? smaller(kBytes, kFloatBytes - panel_row * panels.k) : kBytes;
+    const int64_t fit = at_least_one(left / at_least_one(bytes));
+    return smaller(same, waits ? smaller(fit, run.waiting_pixels() / tiles.size(part)) : fit);
+  }
+
+  // Floats are finished where they are, so several tiles can be together: short rows of a few
+  // channels take longer to set up than to finish.
+  bool finishes_later(int64_t pixels) const {
+    constexpr int64_t kFloats = 2048;
+    return run.numeric == Numeric::kFloat && finished_together >= num_panels &&
+           pixels * channels() < kFloats;
+  }
+
+  // Columns [first, end) of the block's output row `row`, against the listed panels of `group`.
+  void columns(int64_t row, int64_t first, int64_t end, int64_t group) {
+    const ConvShape& s = run.shape;
+    const std::byte* a_row = a + row * s.sh * run.row + group * s.group_ic() * run.element();
+    const EvenSplit tiles = split_evenly(end - first, run.tile_rows());
+    int64_t unfinished = first;
+    for (int64_t part = 0; part < tiles.parts; part += tile.repeats) {
+      const int64_t col = first + tiles.start(part);
+      tile.repeats = repeats_from(tiles, part);
+      tile.a = a_row + (col - block.col) * s.sw * run.pixel;
+      const int64_t rows = tiles.size(part), next_col = col + rows * tile.repeats;
+      const TilePlace place{block.image, block.row + row, col, next_col - col};
+      const TilePlace stored{block.image, block.row + row, unfinished, next_col - unfinished};
+      const bool waits = next_col < end && finishes_later(stored.pixels);
+      set_ahead();
+      for (int64_t panel = 0; panel < num_panels; panel += finished_together) {
+        const PanelTile *from = listed_panels + panel,
+                        *to = listed_panels + smaller(num_panels, panel + finished_together);
+        run_panels(run, tile, place, static_cast<int>(rows), from, to, rest_scratch);
+        if (!waits) finish_panels(run, stored, from, to, rest_scratch);
+      }
+      if (!waits) unfinished = next_col;
+    }
+    look_up_tiles(run.finish, {block.image, block.row + row, first, end - first},
+                  listed_panels[0].channel, channels());
+  }
+
+  // While a part of a panel is multiplied, the next one is fetched, a line with every step until
+  // all is there: the same part of the next panel, or the next part of the first one.
+  void fetch_after_part(int64_t index, int64_t panel) {
+    const bool wraps = panel + 1 == num_panels, ends = wraps && index + 1 == run.parts();
+    next = next_end = nullptr;
+    if (ends && !has_following) return;
+    const PanelTile& from = listed_panels[wraps && !ends ? 0 : panel + 1];
+    const ConvPart part = run.part(ends ? 0 : wraps ? index + 1 : index);
+    const int64_t width = from.vecs * kLanes * kLaneBytes;
+    next = from.weights + (part.first * run.segment_length + part.step) * width;
+    next_end = next + part.count * part.steps * width;
+    tile.ahead_step = smaller(kLine, width);
+  }
+
+  // The segments of `part` among those of the kernel rows that lie inside the image.
+  void list_part(const ConvPart& part, const TapRange& taps) {
+    const int64_t per_row = run.row_runs ? 1 : run.shape.kw;
+    list(taps);
+    const int64_t listed_first = taps.first_row * per_row, listed_end = taps.end_row * per_row;
+    const int64_t from = part.first > listed_first ? part.first : listed_first,
+                  to = smaller(part.first + part.count, listed_end);
+    tile.segments = segments + (from - listed_first);
+    tile.num_segments = to > from ? to - from : 0;
+  }
+
+  // Adds `part` of K of a panel to the sums of the block's output row `row`.
+  void add_part(const TileFinish& finish, const ConvPart& part, const PanelTile& panel, int64_t row,
+                int64_t group) {
+    const ConvShape& s = run.shape;
+    const int64_t pixels = block.rows * block.cols;
+    const std::byte* a_row =
+        by_parts ? a + (part.step * pixels + row * block.cols * part.steps) * kLaneBytes
+                 : a + row * s.sh * run.row + (group * s.group_ic() + part.step) * kLaneBytes;
+    tile.a_stride = by_parts ? part.steps * kLaneBytes : s.sw * run.pixel;
+    list_part(part, taps_of_row(run, block.row + row));
+    const EvenSplit tiles = split_evenly(block.cols, run.tile_rows());
+    for (int64_t index = 0; index < tiles.parts; ++index) {
+      const TilePlace place{block.image, block.row + row, block.col + tiles.start(index),
+                            tiles.size(index)};
+      tile.a = a_row + tiles.start(index) * tile.a_stride;
+      place_tile(finish, place, panel.channel, panel.cols, tile);
+      set_ahead();
+      tile_kernel(panel.vecs, static_cast<int>(place.pixels))(tile);
+    }
+  }
+
+  // All of the block's rows against the listed panels, part after part of K.
+  void add_parts(int64_t group) {
+    for (int64_t index = 0; index < run.parts(); ++index) {
+      const ConvPart part = run.part(index);
+      TileFinish finish = run.finish;
+      finish.has_initial = finish.has_initial && index == 0;
+      if (index + 1 < run.parts()) finish.epilogue = kNoEpilogue;
+      set_finish(finish, tile);
+      tile.accumulate = finish.has_initial || index > 0;
+      tile.segment_length = part.steps;
+      for (int64_t k = 0; k < num_panels; ++k) {
+        const PanelTile& panel = listed_panels[k];
+        tile.b_stride = panel.vecs * kLanes * kLaneBytes;
+        tile.b = panel.weights + part.step * tile.b_stride;
+        tile.bias = panel.bias;
+        fetch_after_part(index, k);
+        for (int64_t row = 0; row < block.rows; ++row) add_part(finish, part, panel, row, group);
+      }
+    }
+    finish_rows();
+  }
+
+  void finish_rows() {
+    if (!run.finish.has_rest()) return;
+    constexpr int64_t kFloats = 4096;
+    const int64_t together = at_least_one(kFloats / channels());
+    for (int64_t row = 0; row < block.rows; ++row)
+      for (int64_t col = 0; col < block.cols; col += together)
+        finish_panels(
+            run,
+            {block.image, block.row + row, block.col + col, smaller(together, block.cols - col)},
+            listed_panels, listed_panels + num_panels, rest_scratch);
+  }
+
+  void row(int64_t row, int64_t group) {
+    TapRange taps = taps_of_row(run, block.row + row);
+    const int64_t end = block.col + block.cols;
+    if (!run.zoned) {
+      list(taps);
+      columns(row, block.col, end, group);
+      return;
+    }
+    for (int64_t z = 0; z < run.num_zones; ++z) {
+      const ConvZone& zone = run.zones[z];
+      if (zone.end <= block.col || zone.col >= end) continue;
+      taps.first_tap = zone.first_tap;
+      taps.end_tap = zone.last_tap;
+      list(taps);
+      columns(row, zone.col > block.col ? zone.col : block.col, smaller(zone.end, end), group);
+    }
+  }
+};
+
+// The pixels of `block` for all (group, panel) pairs numbered [first, last).
+void run_block_panels(const ConvRun& run, const Block& block, int worker, int64_t first,
+                      int64_t last) {
+  const ConvShape& s = run.shape;
+  std::byte* scratch = run.scratch + worker * run.worker_bytes;
+  const bool by_parts = copies_parts(run);
+  if (by_parts)
+    copy_parts(run, block.image, block.row, block.rows, block.col, block.cols, scratch);
+  else if (run.copies)
+    copy_window(run, block.image, block.row, block.rows, block.col, block.cols, scratch);
+  const std::byte* in_place = run.x + block.image * run.x_image +
+                              (block.row * s.sh - s.pad_top) * run.row +
+                              (block.col * s.sw - s.pad_left) * run.pixel;
+  Segment* segments = reinterpret_cast<Segment*>(scratch + run.scratch_bytes);
+  const bool waits =
+      is_quantized(run.numeric) ? run.finish.has_rest() : run.finish.waits_as_floats();
+  BlockRun work{run,
+                block,
+                run.copies ? scratch : in_place,
+                segments,
+                scratch + run.scratch_bytes + run.segment_bytes,
+                run.planned,
+                waits ? kMaxRestChannels / (run.max_vecs * kLanes) : run.planned.count()};
+  work.by_parts = by_parts;
+  work.tile.a_stride = s.sw * run.pixel;
+  work.tile.segments = segments;
+  work.tile.segment_length = run.segment_length;
+  work.tile.step_offsets = run.step_offsets;
+  set_finish(run.finish, work.tile);
+  const int64_t panels = work.panels.count(), together = smaller(run.panel_group, kMostPanelTiles);
+  while (first < last) {
+    const int64_t group = first / panels, panel = first - group * panels;
+    const int64_t end = smaller(panels, panel + last - first);
+    for (int64_t from = panel; from < end; from += together) {
+      work.list_panels(group, from, smaller(end, from + together));
+      if (run.adds_parts) {
+        work.add_parts(group);
+        continue;
+      }
+      work.fetch_after(from, end, run.weights + group * work.panels.lanes() * kLaneBytes);
+      for (int64_t row = 0; row < block.rows; ++row) work.row(row, group);
+    }
+    first += end - panel;
+  }
+}
+
+// Work units are numbered (image, strip, row).
+void run_units(const ConvRun& run, int worker, int64_t first_unit, int64_t last_unit,
+               int64_t first_panel, int64_t last_panel) {
+  const ConvShape& s = run.shape;
+  for (int64_t unit = first_unit; unit < last_unit;) {
+    const int64_t row = unit % s.oh, strip = unit / s.oh % run.strips_per_row;
+    Block block{unit / s.oh / run.strips_per_row, row, 0, strip * run.strip, 0};
+    block.rows = smaller(smaller(run.block_rows, s.oh - row), last_unit - unit);
+    block.cols = smaller(run.strip, s.ow - block.col);
+    run_block_panels(run, block, worker, first_panel, last_panel);
+    unit += block.rows;
+  }
+}
+
+}  // namespace
+
+void keep_tables(ConvRun& run, PreparedKernel& kernel) {
+  if (run.zone_bytes == 0) return;
+  make_tables(run, kernel.allocate(static_cast<size_t>(run.zone_bytes)));
+  run.has_tables = true;
+}
+
+void run_conv(ConvRun& planned, std::byte* workspace, ThreadPool* pool) {
+  if (!planned.has_tables) make_tables(planned, workspace);
+  planned.scratch = workspace + planned.zone_bytes;
+  const ConvRun& run = planned;
+  if (!pool || run.threads == 1) return run_units(run, 0, 0, run.units(), 0, run.all_panels());
+  pool->parallel_ranges(
+      run.line.places(), [&run](int worker, int64_t first_place, int64_t end_place) {
+        run.line.for_rectangles(first_place, end_place,
+                                [&](int64_t first, int64_t end, int64_t inner, int64_t last) {
+                                  if (run.splits_panels)
+                                    run_units(run, worker, inner, last, first, end);
+                                  else
+                                    run_units(run, worker, first, end, inner, last);
+                                });
+      });
+}
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/vector/convolution/conv_window.h"
+
+#include <cstring>
+
+#include "kernels/vector/gemm/gemm_bf16.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace {
+
+CAMSHAFT_INLINE void fill(std::byte* to, uint8_t value, int64_t bytes) {
+  if (bytes > 0) std::memset(to, value, static_cast<size_t>(bytes));
+}
+
+// Pixels of padding.
+void fill_pixels(const ConvRun& run, std::byte* to, int64_t bytes) {
+  if (run.numeric != Numeric::kWord) return fill(to, run.padding, bytes);
+  const uint16_t word = run.padding;
+  for (int64_t k = 0; k < bytes; k += 2) std::memcpy(to + k, &word, sizeof word);
+}
+
+// memcpy is a call with branches on the size: pixels of few channels are not worth it.
+CAMSHAFT_INLINE void copy_bytes(std::byte* to, const std::byte* from, int64_t bytes) {
+  constexpr int64_t kVector = kLanes * kLaneBytes;
+  int64_t k = 0;
+  for (; k + kVector <= bytes; k += kVector)
+    store(reinterpret_cast<float*>(to + k), load(reinterpret_cast<const float*>(from + k)));
+  for (; k + kLaneBytes <= bytes; k += kLaneBytes) __builtin_memcpy(to + k, from + k, 4);
+  for (; k < bytes; ++k) to[k] = from[k];
+}
+
+// Floats of planes become bfloat16s of pixels.
+void interleave_as_bf16(const ConvRun& run, const std::byte* from, int64_t pixels, std::byte* to) {
+  constexpr int64_t kChunk = 256;
+  uint16_t bits[kChunk];
+  float gathered[kChunk];
+  for (int64_t c = 0; c < run.shape.ic; ++c)
+    for (int64_t first = 0; first < pixels; first += kChunk) {
+      const int64_t count = pixels - first < kChunk ? pixels - first : kChunk;
+      const std::byte* plane = from + c * run.x_channel + first * run.x_pixel;
+      const float* floats = reinterpret_cast<const float*>(plane);
+      if (run.x_pixel != kLaneBytes) {
+        for (int64_t p = 0; p < count; ++p)
+          gathered[p] = *reinterpret_cast<const float*>(plane + p * run.x_pixel);
+        floats = gathered;
+      }
+      to_bf16(floats, count, bits);
+      std::byte* pixel = to + first * run.pixel + c * 2;
+      for (int64_t p = 0; p < count; ++p)
+        *reinterpret_cast<uint16_t*>(pixel + p * run.pixel) = bits[p];
+    }
+}
+
+void narrow_pixels(const ConvRun& run, const std::byte* from, int64_t pixels, std::byte* to) {
+  const int64_t ic = run.shape.ic;
+  if (run.x_channel != kLaneBytes) return interleave_as_bf16(run, from, pixels, to);
+  const auto narrow = [](const std::byte* floats, int64_t count, std::byte* bits) {
+    to_bf16(reinterpret_cast<const float*>(floats), count, reinterpret_cast<uint16_t*>(bits));
+  };
+  if (run.x_pixel == ic * kLaneBytes && run.pixel == ic * 2) return narrow(from, pixels * ic, to);
+  for (int64_t p = 0; p < pixels; ++p) narrow(from + p * run.x_pixel, ic, to + p * run.pixel);
+}
+
+// Neighbouring bytes become neighbouring words.
+CAMSHAFT_INLINE void widen_bytes(const std::byte* from, int64_t count, std::byte* to) {
+#if defined(CAMSHAFT_TARGET_avx2)
+  int64_t k = 0;
+  for (; k + 16 <= count; k += 16)
+    _mm256_storeu_si256(
+        reinterpret_cast<__m256i*>(to + 2 * k),
+        _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + k))));
+  if (k + 8 <= count) {
+    _mm_storeu_si128(
+        reinterpret_cast<__m128i*>(to + 2 * k),
+        _mm_cvtepu8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from + k))));
+    k += 8;
+  }
+  for (; k < count; ++k) {
+    const uint16_t word = std::to_integer<uint16_t>(from[k]);
+    __builtin_memcpy(to + 2 * k, &word, sizeof word);
+  }
+#else
+  for (int64_t k = 0; k < count; ++k) {
+    const uint16_t word = std::to_integer<uint16_t>(from[k]);
+    __builtin_memcpy(to + 2 * k, &word, sizeof word);
+  }
+#endif
+}
+
+// Bytes of pixels, or of planes, become words of pixels.
+void widen_pixels(const ConvRun& run, const std::byte* from, int64_t pixels, std::byte* to) {
+  const int64_t ic = run.shape.ic;
+  if (run.x_channel == 1 && run.x_pixel == ic && run.pixel == 2 * ic)
+    return widen_bytes(from, pixels * ic, to);
+  if (run.x_channel == 1) {
+    for (int64_t p = 0; p < pixels; ++p)
+      widen_bytes(from + p * run.x_pixel, ic, to + p * run.pixel);
+    return;
+  }
+  for (int64_t c = 0; c < ic; ++c)
+    for (int64_t p = 0; p < pixels; ++p) {
+      const uint16_t word = std::to_integer<uint16_t>(from[c * run.x_channel + p * run.x_pixel]);
+      __builtin_memcpy(to + p * run.pixel + 2 * c, &word, sizeof word);
+    }
+}
+
+template <class T>
+void interleave(const ConvRun& run, const std::byte* from, int64_t pixels, std::byte* to) {
+  for (int64_t c = 0; c < run.shape.ic; ++c) {
+    const std::byte* plane = from + c * run.x_channel;
+    std::byte* first = to + c * static_cast<int64_t>(sizeof(T));
+    for (int64_t p = 0; p < pixels; ++p)
+      *reinterpret_cast<T*>(first + p * run.pixel) =
+          *reinterpret_cast<const T*>(plane + p * run.x_pixel);
+  }
+}
+
+// `pixels` pixels of one input row into pixels `run.pixel` apart.
+void copy_pixels(const ConvRun& run, const std::byte* from, int64_t pixels, std::byte* to) {
+  const int64_t bytes = run.shape.ic * run.element();
+  if (run.numeric == Numeric::kWord) {
+    widen_pixels(run, from, pixels, to);
+  } else if (run.x_element() != run.element()) {
+    narrow_pixels(run, from, pixels, to);
+  } else if (run.x_channel != run.element()) {
+    run.numeric == Numeric::kFloat  ? interleave<float>(run, from, pixels, to)
+    : run.numeric == Numeric::kByte ? interleave<uint8_t>(run, from, pixels, to)
+                                    : interleave<uint16_t>(run, from, pixels, to);
+  } else if (run.x_pixel == bytes && run.pixel == bytes) {
+    std::memcpy(to, from, static_cast<size_t>(pixels * bytes));
+  } else {
+    for (int64_t p = 0; p < pixels; ++p)
+      copy_bytes(to + p * run.pixel, from + p * run.x_pixel, bytes);
+  }
+}
+
+}  // namespace
+
+void copy_window(const ConvRun& run, int64_t image, int64_t row, int64_t rows, int64_t col,
+                 int64_t cols, std::byte* scratch) {
+  const ConvShape& s = run.shape;
+  const int64_t ih0 = row * s.sh - s.pad_top, iw0 = col * s.sw - s.pad_left;
+  const int64_t high = (rows - 1) * s.sh + (s.kh - 1) * s.dh + 1;
+  const int64_t wide = (cols - 1) * s.sw + (s.kw - 1) * s.dw + 1;
+  // Columns [left, right) of the window lie inside the image.
+  const int64_t left = iw0 >= 0 ? 0 : (-iw0 < wide ? -iw0 : wide);
+  const int64_t inside = s.iw - iw0;
+  const int64_t right = inside > wide ? wide : (inside < left ? left : inside);
+  for (int64_t h = 0; h < high; ++h, scratch += run.row) {
+    const int64_t ih = ih0 + h;
+    if (ih < 0 || ih >= s.ih) {
+      if (run.padding != 0) fill_pixels(run, scratch, wide * run.pixel);
+      continue;  // else no tile reads it
+    }
+    const std::byte* from =
+        run.x + image * run.x_image + ih * run.x_row + (iw0 + left) * run.x_pixel;
+    fill_pixels(run, scratch, left * run.pixel);
+    copy_pixels(run, from, right - left, scratch + left * run.pixel);
+    fill_pixels(run, scratch + right * run.pixel, (wide - right) * run.pixel);
+    // The last pair of an odd run: no weight makes a NaN vanish.
+    if (run.numeric == Numeric::kBf16) fill(scratch + wide * run.pixel, 0, kLaneBytes);
+  }
+}
+
+void copy_parts(const ConvRun& run, int64_t image, int64_t row, int64_t rows, int64_t col,
+                int64_t cols, std::byte* scratch) {
+  const ConvShape& s = run.shape;
+  const std::byte* first =
+      run.x + image * run.x_image + row * s.sh * run.x_row + col * s.sw * run.x_pixel;
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < cols; ++c) {
+      const std::byte* from = first + r * s.sh * run.x_row + c * s.sw * run.x_pixel;
+      for (int64_t index = 0; index < run.parts(); ++index) {
+        const ConvPart part = run.part(index);
+        copy_bytes(scratch + (part.step * rows * cols + (r * cols + c) * part.steps) * kLaneBytes,
+                   from + part.step * kLaneBytes, part.steps * kLaneBytes);
+      }
+    }
+}
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies the part of an input that a block of output pixels reads, padding where it leaves the
+// image to the left or right; rows above and below are left as they are where the padding is 0.
+#pragma once
+
+#include "kernels/vector/convolution/conv_gemm.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+
+// To `scratch` as [input rows][run.row], pixels `run.pixel` apart.
+void copy_window(const ConvRun& run, int64_t image, int64_t row, int64_t rows, int64_t col,
+                 int64_t cols, std::byte* scratch);
+
+// Copies of pixels that are multiplied part by part of K lie part by part: parts of all pixels of
+// the block, one after another.
+bool copies_parts(const ConvRun& run);
+void copy_parts(const ConvRun& run, int64_t image, int64_t row, int64_t rows, int64_t col,
+                int64_t cols, std::byte* scratch);
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+// Transposed convolution, channel last: the output pixels of one phase (row and column modulo the
+// stride) are a plain convolution of the input with every stride-th tap of the flipped filter,
+// stored stride pixels apart. One conv_gemm per phase. Where no two taps of a row meet (its kernel
+// is as wide as its stride), all column phases are one convolution whose output channels are
+// (column phase, channel): in dense outputs they lie side by side. Of bytes: every phase has its
+// own bias, which takes up what the zero point adds through its taps.
+#include <type_traits>
+
+#include "kernels/vector/convolution/deconv_phases.h"
+#include "kernels/vector/gemm/gemm_fold.h"
+#include "kernels/vector/gemm/gemm_tiles.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace {
+
+bool shape_of(const Problem& problem, ConvShape& shape) {
+  return deconv_shape(problem.layer->as<ir::ConvolutionAttrs>(), problem.inputs[0].extents,
+                      problem.inputs[1].extents, problem.outputs[0].extents, shape);
+}
+
+using Form = DeconvForm;
+
+bool can_join_columns(const ConvShape& s) {
+  return s.sw > 1 && s.kw == s.sw && s.dw == 1 && s.pad_left == 0 && s.groups == 1 &&
+         s.ow == s.iw * s.sw;
+}
+
+// A layer is packed in the form it should run in, and one phase at a time for outputs that are no
+// dense tensor.
+Form best_form(const ConvShape& s) {
+  return {s, can_join_columns(s)};
+}
+
+// Folding is for the best form only.
+template <int kVecs, int kFold>
+struct Width {
+  int vecs, fold;
+  explicit Width(const Form& form)
+      : vecs(kVecs), fold(form.joins_columns == can_join_columns(form.s) ? kFold : 1) {
+    vecs = tile_vecs(phase_pair(form, 0).shape, kVecs, fold);
+  }
+};
+
+template <int kVecs, int kFold, Numeric kNumeric>
+std::string refusal(const Problem& problem) {
+  ConvShape s;
+  if (std::string reason = refuse_conv(problem, kNumeric, shape_of(problem, s)); !reason.empty())
+    return reason;
+  if (kNumeric == Numeric::kByte && (s.kh < s.sh || s.kw < s.sw)) return "outputs without taps";
+  if (std::string reason = refuse_phases(s); !reason.empty()) return reason;
+  const ConvShape phase = phase_pair(best_form(s), 0).shape;
+  if (kFold == 1 && kVecs > 1 && phase.group_oc() <= (kVecs - 1) * kLanes)
+    return "fewer output channels than the tile has";
+  if (kFold > 1 && !folding_helps(phase, kFold)) return "folding K saves no lanes";
+  return {};
+}
+
+template <int kVecs, int kFold, Numeric kNumeric>
+double cost_us(const Problem& problem) {
+  ConvShape s;
+  if (!shape_of(problem, s)) return 1e12;
+  const Form form = best_form(s);
+  double us = 0;
+  for (int64_t index = 0; index < form.count(); ++index) {
+    const ConvShape c = phase_pair(form, index).shape;
+    us += conv_tiles_us(c, kNumeric, c.batch * c.oh, c.ow, kVecs, kFold);
+    us += static_cast<double>(s.batch * s.ih * s.iw * s.ic * element_bytes(kNumeric)) / 40e3;
+  }
+  return 0.2 + us / problem.threads;
+}
+
+const ir::ConvolutionAttrs& attrs_of(const Problem& problem) {
+  return problem.layer->as<ir::ConvolutionAttrs>();
+}
+
+// The channels of the epilogue's vectors: joined columns repeat those of the layer.
+ChannelLayout channels_of(const Problem& problem, const Form& form) {
+  ChannelLayout layout = conv_channels(problem, phase_pair(form, 0).shape);
+  layout.period = form.s.oc;
+  return layout;
+}
+
+// A packed form: the head (the bias; of bytes: the epilogue), then every phase (of bytes: its bias;
+// its filter).
+size_t head_bytes(const Problem& problem, const Form& form, Numeric numeric) {
+  return numeric == Numeric::kFloat
+             ? static_cast<size_t>(packed_bias_lanes(phase_pair(form, 0).shape) * kLaneBytes)
+             : packed_epilogue_bytes(problem, attrs_of(problem).epilogue, kFirstConvOperand,
+                                     channels_of(problem, form));
+}
+
+int64_t phase_bias_lanes(const ConvShape& phase, Numeric numeric) {
+  return numeric == Numeric::kByte ? packed_bias_lanes(phase) : 0;
+}
+
+int64_t phase_bytes(const ConvShape& phase, Numeric numeric, int fold) {
+  return (phase_bias_lanes(phase, numeric) + packed_filter_lanes(phase, numeric, fold)) *
+         kLaneBytes;
+}
+
+int64_t phases_bytes(const Form& form, Numeric numeric, int fold) {
+  int64_t bytes = 0;
+  for (int64_t index = 0; index < form.count(); ++index)
+    bytes += phase_bytes(phase_pair(form, index).shape, numeric, fold);
+  return bytes;
+}
+
+// The best form, then, if that is another one, single phases.
+template <int kVecs, int kFold, Numeric kNumeric>
+size_t packed_bytes(const Problem& problem) {
+  ConvShape s;
+  if (!shape_of(problem, s)) return 0;
+  const Form best = best_form(s), single{s, false};
+  size_t bytes = head_bytes(problem, best, kNumeric) +
+                 static_cast<size_t>(phases_bytes(best, kNumeric, kFold));
+  if (best.joins_columns)
+    bytes += head_bytes(problem, single, kNumeric) +
+             static_cast<size_t>(phases_bytes(single, kNumeric, 1));
+  return bytes;
+}
+
+// Weights lie as [group][c][n][kh][kw].
+template <class T>
+Filter<T> whole_filter(const ConvShape& s, const T* weights) {
+  const int64_t taps = s.kh * s.kw, c_stride = s.group_oc() * taps;
+  return {weights, s.group_ic() * c_stride, taps, c_stride, s.kw, 1};
+}
+
+// The weights with the columns of the kernel as leading output channels: [c][kw][n][kh], seen as
+// those of `pair`.
+template <class T>
+Filter<T> joined_filter(const ConvShape& s, const PhasePair& pair, const T* weights, T* joined) {
+  for (int64_t c = 0; c < s.ic; ++c)
+    for (int64_t n = 0; n < s.oc; ++n)
+      for (int64_t kh = 0; kh < s.kh; ++kh)
+        for (int64_t kw = 0; kw < s.kw; ++kw)
+          joined[((c * s.kw + kw) * s.oc + n) * s.kh + kh] =
+              weights[((c * s.oc + n) * s.kh + kh) * s.kw + kw];
+  const int64_t last_h = pair.h.first_tap + (pair.h.taps - 1) * s.sh;
+  return {joined + last_h, 0, s.kh, s.kw * s.oc * s.kh, -s.sh, 1};
+}
+
+// The bias as often as the form repeats the channels, or null.
+template <class T>
+T* repeated_bias(const Problem& problem, const ConvShape& phase, int64_t channels) {
+  if (!has_bias(problem)) return nullptr;
+  const T* bias = constant_values<T>(problem.inputs[2]);
+  T* repeated = new T[static_cast<size_t>(phase.oc)];
+  for (int64_t k = 0; k < phase.oc; ++k) repeated[k] = bias[k % channels];
+  return repeated;
+}
+
+// Gives the end of what it has packed.
+template <int kVecs, int kFold, Numeric kNumeric>
+std::byte* pack_form(const Problem& problem, const Form& form, std::byte* to) {
+  using T = std::conditional_t<kNumeric == Numeric::kByte, int8_t, float>;
+  using BiasType = std::conditional_t<kNumeric == Numeric::kByte, int32_t, float>;
+  const ConvShape& s = form.s;
+  const Width<kVecs, kFold> width(form);
+  const ConvShape first = phase_pair(form, 0).shape;
+  const BiasType* bias = repeated_bias<BiasType>(problem, first, s.oc);
+  if constexpr (kNumeric == Numeric::kFloat)
+    pack_bias(first, bias, reinterpret_cast<float*>(to));
+  else
+    pack_epilogue(problem, attrs_of(problem).epilogue, kFirstConvOperand,
+                  channels_of(problem, form), to);
+  to += head_bytes(problem, form, kNumeric);
+  const T* weights = constant_values<T>(problem.inputs[1]);
+  T* joined = form.joins_columns ? new T[static_cast<size_t>(s.ic * s.oc * s.kh * s.kw)] : nullptr;
+  for (int64_t index = 0; index < form.count(); ++index) {
+    const PhasePair pair = phase_pair(form, index);
+    const Filter<T> filter = joined ? joined_filter(s, pair, weights, joined)
+                                    : phase_filter(s, pair, whole_filter(s, weights));
+    if constexpr (kNumeric == Numeric::kByte)
+      pack_byte_bias(pair.shape, bias, filter, attrs_of(problem).zero_point,
+                     reinterpret_cast<int32_t*>(to));
+    if (pair.shape.kh > 0)
+      pack_filter(pair.shape, filter, width.vecs, width.fold,
+                  to + phase_bias_lanes(pair.shape, kNumeric) * kLaneBytes);
+    to += phase_bytes(pair.shape, kNumeric, width.fold);
+  }
+  delete[] joined;
+  delete[] bias;
+  return to;
+}
+
+template <int kVecs, int kFold, Numeric kNumeric>
+void pack(const Problem& problem, std::byte* packed) {
+  ConvShape s;
+  if (!shape_of(problem, s)) return;
+  const Form best = best_form(s);
+  packed = pack_form<kVecs, kFold, kNumeric>(problem, best, packed);
+  if (best.joins_columns) pack_form<kVecs, kFold, kNumeric>(problem, {s, false}, packed);
+}
+
+// Joined columns are channels that follow each other, in the output and in every operand.
+bool is_joined(const ConvShape& s, const TileFinish& finish) {
+  if (finish.out.pixel != s.oc * finish.out.channel()) return false;
+  for (int k = 0; k < finish.num_operands; ++k) {
+    if (finish.packed && finish.codes.operands[k] > 0) continue;
+    if (finish.operands[k].pixel != s.oc * finish.operands[k].channel) return false;
+  }
+  return true;
+}
+
+// The layer as it will run, `run.shape` being that of the layer.
+struct DeconvRun {
+  ConvRun run;
+  Form form;
+  int64_t first_phase = 0;  // offset in bytes from run.weights
+};
+
+template <int kVecs, int kFold, Numeric kNumeric>
+bool describe(const KernelArgs& args, DeconvRun& layer) {
+  const auto extents = [](const TensorView& view) {
+    return std::span<const int64_t>(view.extents, static_cast<size_t>(view.rank));
+  };
+  ConvRun& run = layer.run;
+  const auto& attrs = args.layer->as<ir::ConvolutionAttrs>();
+  if (!deconv_shape(attrs, extents(args.inputs[0]), extents(args.inputs[1]),
+                    extents(args.outputs[0]), run.shape))
+    return false;
+  run.numeric = kNumeric;
+  const std::byte* packed = args.packed;
+  set_conv_tensors(args, kNumeric == Numeric::kByte ? packed : nullptr, run);
+  if (kNumeric == Numeric::kByte) run.padding = static_cast<uint8_t>(attrs.zero_point);
+  layer.form = best_form(run.shape);
+  const auto head = [&](const Form& form) {
+    return kNumeric == Numeric::kByte ? run.finish.packed_bytes()
+                                      : packed_bias_lanes(phase_pair(form, 0).shape) * kLaneBytes;
+  };
+  if (layer.form.joins_columns && !is_joined(run.shape, run.finish)) {
+    if (packed) packed += head(layer.form) + phases_bytes(layer.form, kNumeric, kFold);
+    layer.form.joins_columns = false;
+    if (kNumeric == Numeric::kByte) set_packed(packed, run.finish);
+  }
+  const Width<kVecs, kFold> width(layer.form);
+  run.max_vecs = width.vecs;
+  run.fold = width.fold;
+  run.bias = packed;
+  run.weights = packed;
+  layer.first_phase = head(layer.form);
+  return true;
+}
+
+// `layer` restricted to one phase, packed `phase` bytes from the beginning.
+ConvRun packed_phase(const DeconvRun& layer, const PhasePair& pair, int64_t phase) {
+  ConvRun run = phase_run(layer.run, pair);
+  if (run.numeric == Numeric::kByte) run.bias += phase;
+  run.weights += phase + phase_bias_lanes(pair.shape, run.numeric) * kLaneBytes;
+  return run;
+}
+
+struct PhaseKernel {
+  ConvKernel conv;
+  PhaseOffsets offsets;
+};
+struct DeconvKernel {
+  PhaseKernel* phases;
+  int64_t count;
+};
+
+void run_phases(DeconvKernel& kernel, const KernelCall& call) {
+  for (int64_t k = 0; k < kernel.count; ++k) {
+    PhaseKernel& phase = kernel.phases[k];
+    set_addresses(call, phase.conv);
+    shift_addresses(phase.offsets, phase.conv.run.finish);
+    run_conv(phase.conv.run, call.workspace, call.pool);
+  }
+}
+
+// `index`: of the phase; `at`: the bytes of those before it.
+PhaseKernel make_phase(const DeconvRun& layer, int64_t index, int64_t at, const KernelArgs& args) {
+  const ConvRun run = packed_phase(layer, phase_pair(layer.form, index), at);
+  return {conv_kernel(args, run), phase_offsets(layer.run.finish, run.finish)};
+}
+
+template <int kVecs, int kFold, Numeric kNumeric>
+void prepare(const KernelArgs& args, PreparedKernel& kernel) {
+  DeconvRun layer;
+  if (!has_output(args, kernel) || !describe<kVecs, kFold, kNumeric>(args, layer)) return;
+  const int64_t most = layer.form.count();
+  std::byte* memory = kernel.allocate(static_cast<size_t>(most) * sizeof(PhaseKernel));
+  DeconvKernel& state =
+      keep_state<run_phases>(kernel, DeconvKernel{reinterpret_cast<PhaseKernel*>(memory), 0});
+  int64_t at = layer.first_phase;
+  for (int64_t index = 0; index < most; ++index) {
+    const ConvShape shape = phase_pair(layer.form, index).shape;
+    if (shape.oh > 0 && shape.ow > 0) {
+      PhaseKernel& phase =
+          *new (state.phases + state.count++) PhaseKernel(make_phase(layer, index, at, args));
+      const size_t bytes = plan_conv(phase.conv.run, threads_of(args));
+      kernel.workspace_bytes = bytes > kernel.workspace_bytes ? bytes : kernel.workspace_bytes;
+      keep_tables(phase.conv.run, kernel);
+    }
+    at += phase_bytes(shape, kNumeric, layer.run.fold);
+  }
+}
+
+template <int kVecs, int kFold = 1, Numeric kNumeric = Numeric::kFloat>
+constexpr Tactic row(const char* name) {
+  return {
+      .name = name,
+      .kind = ir::LayerKind::kDeconvolution,
+      .isa = kIsa,
+      .formats = FormatRule::kChannelLast,
+      .version = 5,
+      .refusal = refusal<kVecs, kFold, kNumeric>,
+      .cost_us = cost_us<kVecs, kFold, kNumeric>,
+      .packed_inputs = kNumeric == Numeric::kFloat ? packed_conv_inputs : packed_byte_conv_inputs,
+      .packed_bytes = packed_bytes<kVecs, kFold, kNumeric>,
+      .pack = pack<kVecs, kFold, kNumeric>,
+      .prepare = prepare<kVecs, kFold, kNumeric>};
+}
+
+#define CAMSHAFT_DECONV_ROW(vecs, tile) row<vecs>("deconv_gemm_nhwc_f32_" tile),
+#define CAMSHAFT_BYTE_DECONV_ROW(vecs, tile) \
+  row<vecs, 1, Numeric::kByte>("deconv_gemm_nhwc_u8i8_" tile),
+
+constexpr Tactic kTactics[] = {
+    CAMSHAFT_GEMM_TILES(CAMSHAFT_DECONV_ROW) CAMSHAFT_BYTE_TILES(CAMSHAFT_BYTE_DECONV_ROW)
+        row<kMaxFoldVecs, 2>("deconv_fold2_nhwc_f32"),
+    row<kMaxFoldVecs, 4>("deconv_fold4_nhwc_f32"),
+#if !defined(CAMSHAFT_TARGET_scalar)
+    row<1, 8>("deconv_fold8_nhwc_f32"),
+#endif
+#if defined(CAMSHAFT_TARGET_avx512)
+    row<1, 16>("deconv_fold16_nhwc_f32"),
+#endif
+};
+
+}  // namespace
+
+std::span<const Tactic> deconv_tactics() {
+  return kTactics;
+}
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET

@@ -1,0 +1,714 @@
+// SPDX-License-Identifier: Apache-2.0
+// Depthwise convolution on channel-last tensors: vectors of channels, a block of output pixels in
+// registers. Packed weights are, per vector of channels, the head (bias, or multiplier and addend
+// of a quantized one) and then the taps in order. The last vector overlaps the one before where the
+// channels do not fill it. 8-bit inputs are summed as floats: exact below 2^24.
+#pragma once
+
+#include "kernels/conv_shape.h"
+#include "kernels/epilogue/epilogue.h"
+#include "kernels/epilogue/folded_epilogue.h"
+#include "kernels/simd/bytes.h"
+#include "kernels/simd/float16.h"
+#include "kernels/vector/counts.h"
+#include "kernels/vector/nest.h"
+#include "kernels/vector/prepare.h"
+#include "kernels/vector/program/compiled_code.h"
+#include "kernels/vector/program/gate.h"
+#include "kernels/vector/tactic_util.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace depthwise {
+
+inline constexpr size_t kFirstOperand = 3;  // after x, w, bias
+inline constexpr int kMaxOperands = 8;
+// Output pixels of a register tile: their accumulators, a row of weights and an input.
+inline constexpr int kPixels = kRegisters == 32 ? 8 : 6;
+// Vectors of channels that go along a row together. All of them: the weights push the rows out of
+// L1 (480 channels: 12 cycles per output vector for 3x3). One: pixels far apart defeat the
+// prefetcher and collide in L1 (256 channels: 17). Six: 6 to 7.
+inline constexpr int64_t kChannelBlock = 6 * kLanes;
+
+struct Operand {
+  const std::byte* data;
+  DataType type;
+  int64_t image, row, pixel, channel;  // strides in elements
+  const std::byte* at(int64_t n, int64_t oh, int64_t c) const {
+    return data + (n * image + oh * row + c * channel) * bytes_of(type);
+  }
+};
+
+// X: float, bfloat16 or uint8_t, Y: the type of what is stored by the loops: the output, or a row
+// of floats that the program turns into the output.
+template <class X, class Y>
+struct Run {
+  using Input = X;
+  using Output = Y;
+  static constexpr bool kIsQuantized = sizeof(X) == 1;
+  static constexpr int64_t kHead = kIsQuantized ? 2 : 1;  // vectors before the taps
+
+  ConvShape s;
+  const X* x;
+  int64_t x_image, x_row, x_pixel;
+  X padding[kLanes] = {};  // what a pixel outside the image holds
+  float zero_point = 0;
+  Y* y;
+  int64_t y_image, y_row, y_pixel;
+  const float* packed;
+  Epilogue epilogue;
+  int32_t after = 0;           // added to rounded results
+  float scale = 1, shift = 0;  // of gated quantized results
+  const ir::Program* program;
+  const CompiledCode* code = nullptr;  // of it
+  double predicted_us = 0;
+  int64_t packed_at = 0;     // before `packed`
+  std::byte* out = nullptr;  // a quantized program's output; then y holds rows, one per thread
+  DataType out_type = DataType::kFloat;
+  int64_t out_image = 0, out_row = 0, out_pixel = 0;
+  Operand operands[kMaxOperands];
+  int num_operands = 0;
+
+  int64_t block_floats() const {
+    return (kHead + s.kh * s.kw) * kLanes;
+  }  // packed floats per vector of channels
+};
+
+// The channels [first, last) of one output row; pointers are to channel 0.
+template <class X, class Y>
+struct Strip {
+  const X* x;            // column 0 of the first input row in use
+  const float* weights;  // of the first channel: its head; taps follow
+  Y* y;
+  int64_t x_pixel, y_pixel;  // as those of the run: stores to y do not change them
+  const float* residual;
+  int64_t residual_pixel;
+  int64_t kh_first, kh_last;  // taps inside the image
+  int64_t first, last;
+};
+
+struct Lanes {
+  M32 mask;
+  int count;
+};
+
+template <bool kMasked>
+CAMSHAFT_INLINE F32 read(const float* p, const Lanes& lanes) {
+  if constexpr (kMasked) return load(p, lanes.mask);
+  return load(p);
+}
+template <bool kMasked>
+CAMSHAFT_INLINE F32 read(const uint8_t* p, const Lanes& lanes) {
+  if constexpr (kMasked) return to_float(load_bytes(p, lanes.count));
+  return to_float(load_bytes(p));
+}
+template <bool kMasked>
+CAMSHAFT_INLINE F32 read(const Bf16* p, const Lanes& lanes) {
+  if constexpr (kMasked) return load_floats(p, lanes.count);
+  return load_floats(p);
+}
+// An input as it is multiplied.
+template <bool kMasked, class R>
+CAMSHAFT_INLINE F32 read_input(const R& run, const typename R::Input* p, const Lanes& lanes) {
+  if constexpr (R::kIsQuantized) return read<kMasked>(p, lanes) - set1(run.zero_point);
+  return read<kMasked>(p, lanes);
+}
+template <bool kMasked>
+CAMSHAFT_INLINE void write(float* p, F32 v, int32_t, const Lanes& lanes) {
+  if constexpr (kMasked)
+    store(p, v, lanes.mask);
+  else
+    store(p, v);
+}
+template <bool kMasked>
+CAMSHAFT_INLINE void write(uint8_t* p, F32 v, int32_t after, const Lanes& lanes) {
+  const I32 code = to_int(v) + iset1(after);
+  if constexpr (kMasked)
+    store_bytes(p, code, lanes.count);
+  else
+    store_bytes(p, code);
+}
+
+template <bool kMasked>
+CAMSHAFT_INLINE void write(Bf16* p, F32 v, int32_t, const Lanes& lanes) {
+  if constexpr (kMasked)
+    store_floats(p, v, lanes.count);
+  else
+    store_floats(p, v);
+}
+
+// `p`, the input at column `col`; padding outside the image.
+template <bool kChecked, class R>
+CAMSHAFT_INLINE const typename R::Input* inside(const R& run, const typename R::Input* p,
+                                                int64_t col) {
+  if constexpr (!kChecked) return p;
+  return static_cast<uint64_t>(col) < static_cast<uint64_t>(run.s.iw) ? p : run.padding;
+}
+
+// Neighbouring columns of a row: four share a base, as in the register tiles of products
+// (gemm_multiply.h), so that a tile keeps few addresses.
+template <class T, int kColumns>
+struct Columns {
+  static constexpr int kBases = (kColumns + 3) / 4;
+  const T* base[kBases];
+  int64_t s, s3;  // elements between columns, and three times that
+
+  CAMSHAFT_INLINE_MEMBER Columns(const T* first, int64_t stride) : s(stride), s3(3 * stride) {
+    base[0] = first;
+#pragma GCC unroll 8
+    for (int k = 1; k < kBases; ++k) base[k] = base[k - 1] + 4 * s;
+  }
+  CAMSHAFT_INLINE_MEMBER const T* at(int col) const {
+    return base[col / 4] + (col % 4 == 3 ? s3 : col % 4 * s);
+  }
+  CAMSHAFT_INLINE_MEMBER void advance(int64_t step) {
+#pragma GCC unroll 8
+    for (int k = 0; k < kBases; ++k) base[k] += step;
+  }
+};
+
+// Any window: each tap loads its own input.
+struct AnyWindow {
+  static constexpr bool kIsAny = true;
+  struct Edges {};
+  template <int P, bool kChecked, class R>
+  static Edges edges(const R&, int64_t) {
+    return {};
+  }
+  static bool fits(const ConvShape&) { return true; }
+  template <int P>
+  static constexpr int columns() {
+    return 1;
+  }
+  template <int P, bool kChecked, bool kMasked, class R>
+  CAMSHAFT_INLINE void add_row(const R& run, F32 (&sum)[P],
+                               const Columns<typename R::Input, 1>& first, int c, int64_t iw,
+                               const float* w, const Edges&, const Lanes& lanes) {
+    const typename R::Input* row = first.at(0) + c - iw * first.s;
+    for (int64_t kw = 0; kw < run.s.kw; ++kw) {
+      const F32 weight = load(w + kw * kLanes);
+#pragma GCC unroll 8
+      for (int p = 0; p < P; ++p) {
+        const int64_t col = iw + kw * run.s.dw + p * run.s.sw;
+        const auto* x = inside<kChecked>(run, row + col * first.s, col);
+        sum[p] = fma(read_input<kMasked>(run, x, lanes), weight, sum[p]);
+      }
+    }
+  }
+};
+
+// kWidth taps a row, undilated, a fixed stride: neighbouring pixels share the inputs they have in
+// common.
+template <int kWidth, int kStride>
+struct FixedWindow {
+  static constexpr bool kIsAny = false;
+  static constexpr int kRows = kWidth;  // of the windows that are mostly met
+  // Only the outer columns of a tile can lie in the padding. Floats are read there under a mask
+  // that is made once a tile: choosing between two addresses at each column is more instructions
+  // than the core takes in (images 8 wide: 10 cycles per output vector, 7 so).
+  static constexpr int kOuter = kWidth - 1;
+  struct Edges {
+    M32 left[kOuter], right[kOuter];
+  };
+  template <int P>
+  static constexpr int columns() {
+    return (P - 1) * kStride + kWidth;
+  }
+  template <int P, bool kChecked, class R>
+  CAMSHAFT_INLINE Edges edges(const R& run, int64_t iw) {
+    Edges e{};
+    if constexpr (kChecked && !R::kIsQuantized) {
+      const auto inside = [&](int64_t col) {
+        return first_n(static_cast<uint64_t>(col) < static_cast<uint64_t>(run.s.iw) ? kLanes : 0);
+      };
+      for (int k = 0; k < kOuter; ++k) {
+        e.left[k] = inside(iw + k);
+        e.right[k] = inside(iw + columns<P>() - kOuter + k);
+      }
+    }
+    return e;
+  }
+  static bool fits(const ConvShape& s) {
+    const int64_t overhang = (s.ow - 1) * kStride + kWidth - s.pad_left - s.iw;
+    return s.kw == kWidth && s.sw == kStride && s.dw == 1 && s.pad_left < kWidth &&
+           overhang < kWidth;
+  }
+  template <int P, bool kChecked, bool kMasked, class R, class Row>
+  CAMSHAFT_INLINE F32 input(const R& run, const Row& row, int c, int64_t iw, int col,
+                            const Edges& edges, const Lanes& lanes) {
+    const bool is_left = col < kOuter, is_right = col >= columns<P>() - kOuter;
+    if (!kChecked || !(is_left || is_right))
+      return read_input<kMasked>(run, row.at(col) + c, lanes);
+    if constexpr (sizeof(typename R::Input) != sizeof(float) || kMasked)
+      return read_input<kMasked>(run, inside<kChecked>(run, row.at(col) + c, iw + col), lanes);
+    else
+      return load(row.at(col) + c,
+                  is_left ? edges.left[col] : edges.right[col - columns<P>() + kOuter]);
+  }
+  template <int P, bool kChecked, bool kMasked, class R, class Row>
+  CAMSHAFT_INLINE void add_row(const R& run, F32 (&sum)[P], const Row& row, int c, int64_t iw,
+                               const float* w, const Edges& edges, const Lanes& lanes) {
+    F32 weight[kWidth];
+#pragma GCC unroll 8
+    for (int kw = 0; kw < kWidth; ++kw) weight[kw] = load(w + kw * kLanes);
+    constexpr int kColumns = columns<P>();
+#pragma GCC unroll 32
+    for (int col = 0; col < kColumns; ++col) {
+      F32 x = input<P, kChecked, kMasked>(run, row, c, iw, col, edges, lanes);
+      keep_in_register(x);  // the compiler would load it again for every tap
+#pragma GCC unroll 8
+      for (int p = 0; p < P; ++p) {
+        const int kw = col - p * kStride;
+        if (kw >= 0 && kw < kWidth) sum[p] = fma(x, weight[kw], sum[p]);
+      }
+    }
+  }
+};
+
+// What is added to and done with the sums, and their store.
+template <int P, bool kMasked, class R, class S>
+CAMSHAFT_INLINE void finish(const R& run, const S& strip, F32 (&sum)[P], const float* head,
+                            int64_t ow, int64_t c, const Lanes& lanes) {
+  const Columns<typename R::Output, P> y(strip.y + ow * strip.y_pixel + c, strip.y_pixel);
+  if constexpr (R::kIsQuantized) {
+    const F32 multiplier = load(head), addend = load(head + kLanes);
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p) sum[p] = fma(sum[p], multiplier, addend);
+    if (run.epilogue.kind == EpilogueKind::kGate) {
+#pragma GCC unroll 8
+      for (int p = 0; p < P; ++p)
+        sum[p] = fma(sum[p] * gate_of(run.epilogue.gate, sum[p]), set1(run.scale), set1(run.shift));
+    }
+  } else if (run.epilogue.kind == EpilogueKind::kResidualClip) {
+    const Columns<float, P> residual(strip.residual + ow * strip.residual_pixel + c,
+                                     strip.residual_pixel);
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p) sum[p] = sum[p] + read<kMasked>(residual.at(p), lanes);
+  } else if (run.epilogue.kind == EpilogueKind::kLeaky) {
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p) sum[p] = max(sum[p] * set1(run.epilogue.slope), sum[p]);
+  } else if (run.epilogue.kind == EpilogueKind::kGate) {
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p) sum[p] = sum[p] * gate_of(run.epilogue.gate, sum[p]);
+  }
+  // A ReLU has no upper end; minima run on the units of the FMAs.
+  const F32 low = set1(run.epilogue.low);
+#pragma GCC unroll 8
+  for (int p = 0; p < P; ++p) sum[p] = max(low, sum[p]);
+  if (run.epilogue.high < __builtin_inff()) {
+    const F32 high = set1(run.epilogue.high);
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p) sum[p] = min(high, sum[p]);
+  }
+#pragma GCC unroll 8
+  for (int p = 0; p < P; ++p)
+    write<kMasked>(const_cast<typename R::Output*>(y.at(p)), sum[p], run.after, lanes);
+}
+
+// P neighbouring pixels from column ow on, V vectors of channels from c on.
+template <class Window, int P, int V, bool kChecked, bool kMasked, class R, class S>
+CAMSHAFT_INLINE void run_vectors(const R& run, const S& strip, int64_t ow, int64_t c,
+                                 const float* weights, const typename Window::Edges& edges,
+                                 const Lanes& lanes) {
+  const ConvShape& s = run.s;
+  const int64_t iw = ow * s.sw - s.pad_left, step = s.dh * run.x_row, w_step = s.kw * kLanes,
+                block = run.block_floats();
+  F32 sum[V][P];
+#pragma GCC unroll 2
+  for (int v = 0; v < V; ++v) {
+    const F32 start = R::kIsQuantized ? zero() : load(weights + v * block);
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p) sum[v][p] = start;
+  }
+  const float* w = weights + (R::kHead + strip.kh_first * s.kw) * kLanes;
+  Columns<typename R::Input, Window::template columns<P>()> row(strip.x + iw * strip.x_pixel + c,
+                                                                strip.x_pixel);
+  for (int64_t kh = strip.kh_first; kh < strip.kh_last; ++kh, row.advance(step), w += w_step) {
+#pragma GCC unroll 2
+    for (int v = 0; v < V; ++v)
+      Window::template add_row<P, kChecked, kMasked>(run, sum[v], row, v * kLanes, iw,
+                                                     w + v * block, edges, lanes);
+  }
+#pragma GCC unroll 2
+  for (int v = 0; v < V; ++v)
+    finish<P, kMasked>(run, strip, sum[v], weights + v * block, ow, c + v * kLanes, lanes);
+}
+
+// One vector of channels of P pixels whose windows lie inside the image: `x` is the first input.
+template <class Window, int P, class R, class S>
+CAMSHAFT_INLINE void run_inner_vector(const R& run, const S& strip, const typename R::Input* x,
+                                      int64_t x_row, int64_t ow, int64_t c, const float* weights) {
+  const Lanes all{first_n(kLanes), kLanes};
+  F32 sum[P];
+  const F32 start = R::kIsQuantized ? zero() : load(weights);
+#pragma GCC unroll 8
+  for (int p = 0; p < P; ++p) sum[p] = start;
+  const float* w = weights + R::kHead * kLanes;
+#pragma GCC unroll 3
+  for (int kh = 0; kh < Window::kRows; ++kh, x += x_row, w += Window::kRows * kLanes) {
+    const Columns<typename R::Input, Window::template columns<P>()> row(x, strip.x_pixel);
+    Window::template add_row<P, false, false>(run, sum, row, 0, 0, w, {}, all);
+  }
+  finish<P, false>(run, strip, sum, weights, ow, c, all);
+}
+
+// All channels of the strip, windows inside the image: nothing to look at on the way.
+template <class Window, int P, class R, class S>
+__attribute__((noinline)) void run_inner_tile(const R& run, const S& strip, int64_t ow) {
+  const int64_t block = run.block_floats(), last = strip.last, x_row = run.x_row;
+  const float* weights = strip.weights;
+  const typename R::Input* x = strip.x + (ow * run.s.sw - run.s.pad_left) * strip.x_pixel;
+  int64_t c = strip.first;
+  for (; c + kLanes <= last; c += kLanes, weights += block)
+    run_inner_vector<Window, P>(run, strip, x + c, x_row, ow, c, weights);
+  if (c < last)
+    run_inner_vector<Window, P>(run, strip, x + run.s.oc - kLanes, x_row, ow, run.s.oc - kLanes,
+                                weights);
+}
+
+// All channels of the strip. Two vectors together, where registers allow: a pixel's taps are one
+// chain of additions, and eight chains just fill two units of four cycles (8.0 to 6.5 cycles per
+// output vector).
+template <class Window, int P, bool kChecked, bool kMasked, class R, class S>
+void run_tile(const R& run, const S& strip, int64_t ow, const Lanes& lanes) {
+  constexpr int kTogether = kRegisters == 32 && !kMasked ? 2 : 1;
+  if constexpr (!kChecked && !kMasked && !Window::kIsAny)
+    if (run.s.kh == Window::kRows && run.s.dh == 1 &&
+        strip.kh_last - strip.kh_first == Window::kRows)
+      return run_inner_tile<Window, P>(run, strip, ow);
+  const int64_t block = run.block_floats(), channels = run.s.oc, last = strip.last;
+  const float* weights = strip.weights;
+  const auto edges = Window::template edges<P, kChecked>(run, ow * run.s.sw - run.s.pad_left);
+  int64_t c = strip.first;
+  if constexpr (kTogether == 2)
+    for (; c + 2 * kLanes <= last; c += 2 * kLanes, weights += 2 * block)
+      run_vectors<Window, P, 2, kChecked, kMasked>(run, strip, ow, c, weights, edges, lanes);
+  for (; c < last; c += kLanes, weights += block)
+    run_vectors<Window, P, 1, kChecked, kMasked>(
+        run, strip, ow, kMasked || c + kLanes <= channels ? c : channels - kLanes, weights, edges,
+        lanes);
+}
+
+template <class Window, bool kChecked, bool kMasked, class R, class S>
+void run_tile(const R& run, const S& strip, int64_t ow, int64_t pixels, const Lanes& lanes) {
+  switch (pixels) {
+    case 1:
+      return run_tile<Window, 1, kChecked, kMasked>(run, strip, ow, lanes);
+    case 2:
+      return run_tile<Window, 2, kChecked, kMasked>(run, strip, ow, lanes);
+    case 3:
+      return run_tile<Window, 3, kChecked, kMasked>(run, strip, ow, lanes);
+    case 4:
+      return run_tile<Window, 4, kChecked, kMasked>(run, strip, ow, lanes);
+    case 5:
+      return run_tile<Window, 5, kChecked, kMasked>(run, strip, ow, lanes);
+    case 6:
+      return run_tile<Window, 6, kChecked, kMasked>(run, strip, ow, lanes);
+    case 7:
+      return run_tile<Window, (kPixels == 8 ? 7 : 1), kChecked, kMasked>(run, strip, ow, lanes);
+    default:
+      return run_tile<Window, kPixels, kChecked, kMasked>(run, strip, ow, lanes);
+  }
+}
+
+// A row in tiles of nearly equal width.
+template <class Window, bool kMasked, class R, class S>
+void run_strip(const R& run, const S& strip, const Lanes& lanes) {
+  const ConvShape& s = run.s;
+  const int64_t tiles = (s.ow + kPixels - 1) / kPixels, reach = (s.kw - 1) * s.dw + 1;
+  for (int64_t tile = 0; tile < tiles; ++tile) {
+    const int64_t ow = s.ow * tile / tiles, pixels = s.ow * (tile + 1) / tiles - ow;
+    const int64_t first = ow * s.sw - s.pad_left, last = first + (pixels - 1) * s.sw + reach;
+    if (first >= 0 && last <= s.iw)
+      run_tile<Window, false, kMasked>(run, strip, ow, pixels, lanes);
+    else
+      run_tile<Window, true, kMasked>(run, strip, ow, pixels, lanes);
+  }
+}
+
+static inline int64_t clamp_to(int64_t v, int64_t low, int64_t high) {
+  return v < low ? low : v > high ? high : v;
+}
+// End of the block of channels at `first`. What is left joins the last block when it has no whole
+// vector: a vector that overlaps the block before would undo its epilogue.
+static inline int64_t next_block(int64_t channels, int64_t first) {
+  return channels - first < kChannelBlock + kLanes ? channels : first + kChannelBlock;
+}
+
+// The program on `pixels` outputs from column `ow` on.
+template <class R, class S>
+void run_epilogue(const R& run, const S& strip, int64_t n, int64_t oh, int64_t ow, int64_t pixels) {
+  const int64_t c = strip.first, channels = strip.last - c;
+  TileOperand operands[1 + kMaxOperands] = {{strip.y + ow * run.y_pixel + c, run.y_pixel, 1}};
+  for (int k = 0; k < run.num_operands; ++k) {
+    const Operand& more = run.operands[k];
+    operands[k + 1] = {more.at(n, oh, c) + ow * more.pixel * bytes_of(more.type), more.pixel,
+                       more.channel, more.type};
+  }
+  TileResult to{strip.y + ow * run.y_pixel + c, run.y_pixel};
+  if (run.out != nullptr)
+    to = {run.out + (n * run.out_image + oh * run.out_row + ow * run.out_pixel + c) *
+                        bytes_of(run.out_type),
+          run.out_pixel, run.out_type};
+  run_code(*run.code, operands, to, pixels, channels);
+}
+
+template <class Window, class R>
+void run_row(const R& run, int worker, int64_t n, int64_t oh) {
+  const ConvShape& s = run.s;
+  const int64_t top = oh * s.sh - s.pad_top;
+  Strip<typename R::Input, typename R::Output> strip{};
+  strip.kh_last = clamp_to(ceil_div(s.ih - top, s.dh), 0, s.kh);
+  strip.kh_first = clamp_to(ceil_div(-top, s.dh), 0, strip.kh_last);
+  strip.x = run.x + n * run.x_image + (top + strip.kh_first * s.dh) * run.x_row;
+  strip.y = run.y + n * run.y_image + oh * run.y_row;
+  strip.x_pixel = run.x_pixel, strip.y_pixel = run.y_pixel;
+  if (run.epilogue.kind == EpilogueKind::kResidualClip) {
+    strip.residual = reinterpret_cast<const float*>(run.operands[0].at(n, oh, 0));
+    strip.residual_pixel = run.operands[0].pixel;
+  }
+  for (strip.first = 0; strip.first < s.oc; strip.first = strip.last) {
+    // Rows on the way to a program hold one block of channels.
+    if (run.out != nullptr) strip.y = run.y + worker * run.y_row - strip.first;
+    strip.weights = run.packed + strip.first / kLanes * run.block_floats();
+    strip.last = next_block(s.oc, strip.first);
+    if (s.oc < kLanes)
+      run_strip<AnyWindow, true>(run, strip,
+                                 {first_n(static_cast<int>(s.oc)), static_cast<int>(s.oc)});
+    else
+      run_strip<Window, false>(run, strip, {first_n(kLanes), kLanes});
+    if (run.epilogue.kind == EpilogueKind::kProgram) run_epilogue(run, strip, n, oh, 0, s.ow);
+  }
+}
+
+// --- what tactics share
+
+static inline const ir::ConvolutionAttrs& attrs_of(const ir::Layer& layer) {
+  return *std::get_if<ir::ConvolutionAttrs>(&layer.attrs);
+}
+
+static inline bool shape_of(const Problem& p, ConvShape& s) {
+  return conv_shape(attrs_of(*p.layer), p.inputs[0].extents, p.inputs[1].extents,
+                    p.outputs[0].extents, s);
+}
+
+static inline bool has_bias(const Problem& p) {
+  return p.inputs.size() > 2 && p.inputs[2].present;
+}
+
+// What all quantized depthwise kernels ask of a problem.
+static inline std::string refuse_quantized(const Problem& p, Bias bias) {
+  ConvShape s;
+  if (p.inputs[0].type != DataType::kUInt8) return "x is not uint8";
+  const DataType out = p.outputs[0].type;
+  if (out != DataType::kUInt8 && out != DataType::kInt8 && out != DataType::kFloat)
+    return "the output is neither 8-bit nor float";
+  if (p.inputs[1].type != DataType::kInt8 || !p.inputs[1].constant)
+    return "weights are not an int8 constant";
+  if (has_bias(p) && (p.inputs[2].type != DataType::kInt32 || !p.inputs[2].constant))
+    return "the bias is not an int32 constant";
+  if (!shape_of(p, s)) return "not a 1-D or 2-D convolution";
+  if (s.groups != s.ic || s.ic == 1) return "not depthwise";
+  if (s.oc != s.ic) return "channel multiplier > 1";
+  const int64_t zero_point = attrs_of(*p.layer).zero_point;
+  if (zero_point < 0 || zero_point > 255) return "the zero point is no uint8";
+  if (p.inputs.size() > kFirstOperand + kMaxOperands) return "too many epilogue operands";
+  if (!program_fits(attrs_of(*p.layer).epilogue)) return "the epilogue is too long";
+  return refuse_quantized_epilogue(p, bias);
+}
+
+// Channel in `lane` of the vector at `first`; -1: none.
+static inline int64_t channel_of(const ConvShape& s, int64_t first, int64_t lane) {
+  if (s.oc < kLanes) return lane < s.oc ? lane : -1;
+  return (first + kLanes <= s.oc ? first : s.oc - kLanes) + lane;
+}
+
+static inline Operand operand_of(const TensorView& view, const TensorView& y) {
+  const BroadcastOperand b = broadcast_operand(view, y);
+  const std::byte* data = view.as<const std::byte>();
+  if (y.rank == 3) return {data, view.type, b.strides[2], 0, b.strides[0], b.strides[1]};
+  return {data, view.type, b.strides[3], b.strides[1], b.strides[0], b.strides[2]};
+}
+
+// Shape, tensors, weights and operands; the epilogue is left to the caller.
+template <class R>
+bool describe(const KernelArgs& args, R& run) {
+  const TensorView &x = args.inputs[0], &w = args.inputs[1], &y = args.outputs[0];
+  const auto extents = [](const TensorView& view) {
+    return std::span<const int64_t>(view.extents, static_cast<size_t>(view.rank));
+  };
+  if (!conv_shape(attrs_of(*args.layer), extents(x), extents(w), extents(y), run.s)) return false;
+  const int last = x.rank - 1;
+  run.x = x.as<const typename R::Input>();
+  run.x_image = x.strides[0], run.x_row = x.rank == 4 ? x.strides[2] : 0,
+  run.x_pixel = x.strides[last];
+  run.y = y.as<typename R::Output>();
+  run.y_image = y.strides[0], run.y_row = y.rank == 4 ? y.strides[2] : 0,
+  run.y_pixel = y.strides[last];
+  run.packed = reinterpret_cast<const float*>(args.packed);
+  run.program = &attrs_of(*args.layer).epilogue;
+  for (size_t k = kFirstOperand; k < args.inputs.size(); ++k)
+    run.operands[run.num_operands++] = operand_of(args.inputs[k], y);
+  return true;
+}
+
+// One row of one block of channels per thread, for programs whose output is not float.
+static inline int64_t row_channels(int64_t channels) {
+  return channels < kChannelBlock + kLanes ? channels : kChannelBlock + kLanes;
+}
+
+// Makes y the program's output and the workspace the rows.
+template <class R>
+void set_program_rows(const KernelArgs& args, R& run) {
+  const TensorView& y = args.outputs[0];
+  run.out = y.as<std::byte>();
+  run.out_type = y.type;
+  run.out_image = run.y_image, run.out_row = run.y_row, run.out_pixel = run.y_pixel;
+  run.y = reinterpret_cast<float*>(args.workspace);
+  run.y_pixel = row_channels(run.s.oc);
+  run.y_row = run.y_pixel * run.s.ow;
+}
+
+// Bytes of those rows.
+static inline size_t program_rows_bytes(const KernelArgs& args) {
+  const TensorView& y = args.outputs[0];
+  const int threads = args.pool != nullptr ? args.pool->threads() : 1;
+  return static_cast<size_t>(threads * y.extents[y.rank - 1] * row_channels(y.extents[1])) *
+         sizeof(float);
+}
+
+template <class Window>
+std::string refuse_window(const ConvShape& s) {
+  if (!Window::fits(s)) return "another window width, stride or dilation";
+  if (!Window::kIsAny && s.oc < kLanes) return "fewer channels than a vector has";
+  return "";
+}
+
+// Two vector FMAs and two loads a cycle at 3 GHz: cycles per output vector, and per tap of it.
+static inline double windows_us(const Problem& p, double vector_cycles, double tap_cycles) {
+  ConvShape s;
+  if (!shape_of(p, s)) return 1e12;
+  const double vectors =
+      static_cast<double>(s.batch * s.oh * s.ow * ((s.oc + kLanes - 1) / kLanes));
+  const double cycles = vectors * (vector_cycles + static_cast<double>(s.kh * s.kw) * tap_cycles);
+  return traffic_us(p) / 4 + cycles / 3000 / p.threads;
+}
+
+// --- kernels with float weights and biases
+
+static inline const float* constant_floats_of(const ProblemTensor& tensor) {
+  return reinterpret_cast<const float*>(tensor.constant->view.data());
+}
+
+static inline std::string refuse_float_constants(const Problem& p) {
+  if (p.inputs[1].type != DataType::kFloat || !p.inputs[1].constant)
+    return "weights are not a float constant";
+  if (has_bias(p) && (p.inputs[2].type != DataType::kFloat || !p.inputs[2].constant))
+    return "the bias is not a float constant";
+  return "";
+}
+
+static inline std::string refuse_float_operands(const Problem& p,
+                                                DataType operands = DataType::kFloat) {
+  if (p.inputs.size() > kFirstOperand + kMaxOperands) return "too many epilogue operands";
+  if (!program_fits(attrs_of(*p.layer).epilogue)) return "the epilogue is too long";
+  return refuse_operands(p, kFirstOperand, operands);
+}
+
+// What they ask of a problem, but for the types of x and y. `operands`: what those of the epilogue
+// may be besides float.
+template <class Window>
+std::string refuse_float_weights(const Problem& p, DataType operands = DataType::kFloat) {
+  ConvShape s;
+  if (std::string reason = refuse_float_constants(p); !reason.empty()) return reason;
+  if (!shape_of(p, s)) return "not a 1-D or 2-D convolution";
+  if (s.groups != s.ic || s.ic == 1) return "not depthwise";
+  if (s.oc != s.ic) return "channel multiplier > 1";
+  if (std::string reason = refuse_window<Window>(s); !reason.empty()) return reason;
+  return refuse_float_operands(p, operands);
+}
+
+static inline uint32_t float_packed_inputs(const Problem& p) {
+  return has_bias(p) ? 6u : 2u;
+}
+
+static inline size_t float_weights_bytes(const Problem& p) {
+  ConvShape s;
+  if (!shape_of(p, s)) return 0;
+  return static_cast<size_t>((s.oc + kLanes - 1) / kLanes * (1 + s.kh * s.kw) * kLanes) *
+         sizeof(float);
+}
+
+static inline void pack_float_weights(const Problem& p, std::byte* packed) {
+  ConvShape s;
+  if (!shape_of(p, s)) return;
+  const float *w = constant_floats_of(p.inputs[1]),
+              *bias = has_bias(p) ? constant_floats_of(p.inputs[2]) : nullptr;
+  float* to = reinterpret_cast<float*>(packed);
+  const int64_t taps = s.kh * s.kw;
+  for (int64_t first = 0; first < s.oc; first += kLanes)
+    for (int64_t tap = -1; tap < taps; ++tap)
+      for (int64_t lane = 0; lane < kLanes; ++lane) {
+        const int64_t c = channel_of(s, first, lane);
+        *to++ = c < 0 ? 0 : tap >= 0 ? w[c * taps + tap] : bias != nullptr ? bias[c] : 0;
+      }
+}
+
+// What the tiles of floats do themselves; anything else is a program.
+template <class R>
+Epilogue float_epilogue(const R& run) {
+  const Epilogue epilogue = classify_epilogue(*run.program);
+  if (epilogue.kind == EpilogueKind::kProgram ||
+      (epilogue.kind == EpilogueKind::kResidualClip && run.operands[0].channel != 1))
+    return {EpilogueKind::kProgram, -__builtin_inff(), __builtin_inff(), 0};
+  return epilogue;
+}
+
+template <class R>
+void set_addresses(const KernelCall& call, R& run) {
+  run.x = call.input<const typename R::Input>(0);
+  run.y = call.output<typename R::Output>(0);
+  if (run.out != nullptr) {
+    run.out = call.output<std::byte>(0);
+    run.y = reinterpret_cast<typename R::Output*>(call.workspace);
+  }
+  run.packed = reinterpret_cast<const float*>(call.packed + run.packed_at);
+  for (int k = 0; k < run.num_operands; ++k)
+    run.operands[k].data = call.input<const std::byte>(kFirstOperand + static_cast<size_t>(k));
+}
+
+// The epilogue, if it is a program, in the form it runs in.
+template <class R>
+void compile_epilogue(R& run, PreparedKernel& kernel) {
+  if (run.epilogue.kind != EpilogueKind::kProgram) return;
+  TileOperand operands[1 + kMaxOperands] = {{nullptr, 0, 1}};
+  for (int k = 0; k < run.num_operands; ++k)
+    operands[k + 1] = {nullptr, 0, run.operands[k].channel, run.operands[k].type};
+  CompiledCode& code = keep(kernel, CompiledCode());
+  compile_code(run.program->code.data(), static_cast<int>(run.program->code.size()),
+               run.program->num_inputs, operands, run.out ? run.out_type : DataType::kFloat, code);
+  run.code = &code;
+}
+
+template <class Window, class R>
+void run_rows(R& run, const KernelCall& call) {
+  set_addresses(call, run);
+  const ConvShape& s = run.s;
+  split(call.pool, s.batch * s.oh, run.predicted_us,
+        [&run, &s](int worker, int64_t first, int64_t last) {
+          for (int64_t row = first; row < last; ++row)
+            run_row<Window>(run, worker, row / s.oh, row % s.oh);
+        });
+}
+
+// A described kernel that goes row by row.
+template <class Window, class R>
+void keep_rows(const KernelArgs& args, const R& described, PreparedKernel& kernel) {
+  R& run = keep_state<run_rows<Window, R>>(kernel, described);
+  run.predicted_us =
+      static_cast<double>(count_of(args.outputs[0]) * run.s.kh * run.s.kw) / kLanes / 4500;
+  compile_epilogue(run, kernel);
+  if (run.out != nullptr) kernel.workspace_bytes = program_rows_bytes(args);
+}
+
+}  // namespace depthwise
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET

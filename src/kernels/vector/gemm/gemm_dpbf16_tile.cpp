@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tile of bfloat16 pairs with vdpbf16ps (AVX-512 BF16). 14x2: per step of two 28 products, 14
+// broadcast loads and 2 loads of B, as the tile of floats, at twice its rate. The instruction
+// flushes denormals and rounds to nearest even, whatever the control register says.
+#include "kernels/vector/gemm/gemm_bf16.h"
+
+#if defined(CAMSHAFT_TARGET_avx512)
+
+#include "kernels/vector/gemm/gemm_bf16_tile.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace {
+
+// Written in assembly: the rest of the source needs no BF16.
+struct Dpbf16Product {
+  using Sum = F32;
+  using Row = __m512i;
+  using Column = __m512i;
+  static constexpr bool kFetchesAhead = true;
+
+  CAMSHAFT_INLINE_MEMBER __m512i column(const std::byte* b) const { return _mm512_loadu_si512(b); }
+  CAMSHAFT_INLINE_MEMBER __m512i row(const std::byte* a) const {
+    int32_t pair;
+    __builtin_memcpy(&pair, a, sizeof pair);
+    return _mm512_set1_epi32(pair);
+  }
+  CAMSHAFT_INLINE_MEMBER void add_product(__m512i row, __m512i column, F32& sum) const {
+    asm("vdpbf16ps %2, %1, %0" : "+v"(sum.v) : "v"(row), "v"(column));
+  }
+
+  static CAMSHAFT_INLINE_MEMBER __m256i narrowed(F32 v) {
+    __m256i words;
+    asm("vcvtneps2bf16 %1, %0" : "=v"(words) : "v"(v.v));
+    return words;
+  }
+  static CAMSHAFT_INLINE_MEMBER void put(float* c, F32 v) { store(c, v); }
+  static CAMSHAFT_INLINE_MEMBER void put(float* c, F32 v, int64_t count) {
+    store(c, v, first_n(static_cast<int>(count)));
+  }
+  static CAMSHAFT_INLINE_MEMBER void put(Bf16* c, F32 v) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(c), narrowed(v));
+  }
+  static CAMSHAFT_INLINE_MEMBER void put(Bf16* c, F32 v, int64_t count) {
+    _mm256_mask_storeu_epi16(c, first_n(static_cast<int>(count)).m, narrowed(v));
+  }
+};
+
+template <int kRows, int kVecs>
+struct Dpbf16Tile {
+  static void run(const Tile& t) { run_pair_tile<Dpbf16Product, kRows, kVecs>(t); }
+};
+
+constexpr KernelTable<Dpbf16Tile, kMaxByteRows> kTable;
+
+}  // namespace
+
+void narrow_by_instruction(const float* from, int64_t count, uint16_t* to) {
+  int64_t k = 0;
+  for (; k + 2 * kLanes <= count; k += 2 * kLanes) {
+    __m512i words;
+    asm("vcvtne2ps2bf16 %2, %1, %0"
+        : "=v"(words)
+        : "v"(_mm512_loadu_ps(from + k + kLanes)), "v"(_mm512_loadu_ps(from + k)));
+    _mm512_storeu_si512(to + k, words);
+  }
+  for (; k < count; k += kLanes) {
+    const __mmask16 mask = first_n(static_cast<int>(count - k < kLanes ? count - k : kLanes)).m;
+    _mm256_mask_storeu_epi16(to + k, mask,
+                             Dpbf16Product::narrowed({_mm512_maskz_loadu_ps(mask, from + k)}));
+  }
+}
+
+TileKernel dpbf16_tile_kernel(int vecs, int rows) {
+  return kTable.at(vecs, rows);
+}
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+
+#endif

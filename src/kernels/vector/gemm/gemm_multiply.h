@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inner loop of every register tile, over an arithmetic M: how a step of K of a row of A and of
+// a vector of columns of B look in registers, and how their product is added. Included by the tile
+// sources only.
+#pragma once
+
+#include <utility>
+
+#include "kernels/vector/gemm/gemm_tile.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+
+// Four rows share a base pointer (base, +s, +2s, +3s are all addressing modes), so 14 rows need 4
+// pointers and 2 strides.
+inline constexpr int kRowsPerBase = 4;
+
+template <class Vector, int kRows, int kVecs>
+struct Accumulators {
+  Vector v[kRows][kVecs];
+};
+
+// `first`: row 0 of A.
+template <class M, int kRows, int kVecs>
+CAMSHAFT_INLINE void multiply(const Tile& t, const std::byte* first,
+                              Accumulators<typename M::Sum, kRows, kVecs>& acc) {
+  constexpr int kBases = (kRows + kRowsPerBase - 1) / kRowsPerBase;
+  const int64_t s = t.a_stride, s3 = 3 * s, b_stride = t.b_stride;
+  const M m;
+  // Without anything to fetch, a line that is there anyway: cheaper than a branch.
+  const std::byte* ahead = t.ahead ? t.ahead : t.b;
+  const int64_t ahead_step = t.ahead ? t.ahead_step : 0;
+  for (int64_t segment = 0; segment < t.num_segments; ++segment) {
+    const std::byte* a[kBases];
+    a[0] = first + t.segments[segment].a;
+    const std::byte* b = t.b + t.segments[segment].b * b_stride;
+#pragma GCC unroll 8
+    for (int base = 1; base < kBases; ++base) a[base] = a[base - 1] + kRowsPerBase * s;
+    for (int64_t k = t.segment_length; k > 0; --k) {
+      typename M::Column column[kVecs];
+#pragma GCC unroll 8
+      for (int v = 0; v < kVecs; ++v) column[v] = m.column(b + v * kLanes * kLaneBytes);
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+        const int step = r % kRowsPerBase;
+        const typename M::Row row = m.row(a[r / kRowsPerBase] + (step == 3 ? s3 : step * s));
+#pragma GCC unroll 8
+        for (int v = 0; v < kVecs; ++v) m.add_product(row, column[v], acc.v[r][v]);
+      }
+      if constexpr (requires { M::kFetchesAhead; }) {
+        __builtin_prefetch(ahead, 0, 2);
+        ahead += ahead_step;
+      }
+      b += b_stride;
+#pragma GCC unroll 8
+      for (int base = 0; base < kBases; ++base) a[base] += kLaneBytes;
+    }
+  }
+}
+
+template <class M, int kRows, int kVecs>
+CAMSHAFT_INLINE void multiply(const Tile& t, Accumulators<typename M::Sum, kRows, kVecs>& acc) {
+  multiply<M>(t, t.a, acc);
+}
+
+// The table of kernels Run<kRows, kVecs>: kRowsOf[vecs] rows at most.
+template <template <int, int> class Run, const int (&kRowsOf)[kMaxVecs + 1]>
+struct KernelTable {
+  TileKernel kernels[kMaxVecs][16] = {};
+
+  constexpr KernelTable() { fill<1>(); }
+  TileKernel at(int vecs, int rows) const { return kernels[vecs - 1][rows - 1]; }
+
+ private:
+  template <int kVecs, int... kRowsMinusOne>
+  constexpr void fill_row(std::integer_sequence<int, kRowsMinusOne...>) {
+    ((kernels[kVecs - 1][kRowsMinusOne] = Run<kRowsMinusOne + 1, kVecs>::run), ...);
+  }
+  template <int kVecs>
+  constexpr void fill() {
+    fill_row<kVecs>(std::make_integer_sequence<int, kRowsOf[kVecs]>());
+    if constexpr (kVecs < kMaxVecs) fill<kVecs + 1>();
+  }
+};
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET

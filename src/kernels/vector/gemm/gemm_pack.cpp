@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/vector/gemm/gemm_pack.h"
+
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace {
+
+constexpr int64_t kBlock = 4;  // transposed at a time
+
+// to[c][r] = scale * from[r][c] for a block of 4x4.
+CAMSHAFT_INLINE void transpose_block(const float* from, int64_t from_stride, float scale, float* to,
+                                     int64_t to_stride) {
+#if defined(__SSE2__)
+  const __m128 factor = _mm_set1_ps(scale);
+  __m128 r0 = _mm_mul_ps(_mm_loadu_ps(from), factor);
+  __m128 r1 = _mm_mul_ps(_mm_loadu_ps(from + from_stride), factor);
+  __m128 r2 = _mm_mul_ps(_mm_loadu_ps(from + 2 * from_stride), factor);
+  __m128 r3 = _mm_mul_ps(_mm_loadu_ps(from + 3 * from_stride), factor);
+  _MM_TRANSPOSE4_PS(r0, r1, r2, r3);
+  _mm_storeu_ps(to, r0);
+  _mm_storeu_ps(to + to_stride, r1);
+  _mm_storeu_ps(to + 2 * to_stride, r2);
+  _mm_storeu_ps(to + 3 * to_stride, r3);
+#else
+  for (int64_t r = 0; r < kBlock; ++r)
+    for (int64_t c = 0; c < kBlock; ++c) to[c * to_stride + r] = scale * from[r * from_stride + c];
+#endif
+}
+
+// to[c][r] = scale * from[r][c] for rows x cols.
+void transpose(const float* from, int64_t from_stride, int64_t rows, int64_t cols, float scale,
+               float* to, int64_t to_stride) {
+  const int64_t whole_rows = rows / kBlock * kBlock, whole_cols = cols / kBlock * kBlock;
+  for (int64_t c = 0; c < whole_cols; c += kBlock)
+    for (int64_t r = 0; r < whole_rows; r += kBlock)
+      transpose_block(from + r * from_stride + c, from_stride, scale, to + c * to_stride + r,
+                      to_stride);
+  for (int64_t r = whole_rows; r < rows; ++r)
+    for (int64_t c = 0; c < cols; ++c) to[c * to_stride + r] = scale * from[r * from_stride + c];
+  for (int64_t r = 0; r < whole_rows; ++r)
+    for (int64_t c = whole_cols; c < cols; ++c)
+      to[c * to_stride + r] = scale * from[r * from_stride + c];
+}
+
+void copy_row(const float* from, int64_t count, float scale, float* to) {
+  const F32 factor = set1(scale);
+  int64_t c = 0;
+  for (; c + kLanes <= count; c += kLanes) store(to + c, load(from + c) * factor);
+  for (; c < count; ++c) to[c] = scale * from[c];
+}
+
+}  // namespace
+
+void pack_panel(const float* b, int64_t k_stride, int64_t n_stride, int64_t k, int64_t cols,
+                int64_t width, float scale, float* out) {
+  if (cols < width)
+    for (int64_t row = 0; row < k; ++row)
+      for (int64_t c = cols; c < width; ++c) out[row * width + c] = 0;
+  if (n_stride == 1) {
+    for (int64_t row = 0; row < k; ++row)
+      copy_row(b + row * k_stride, cols, scale, out + row * width);
+  } else if (k_stride == 1) {
+    transpose(b, n_stride, cols, k, scale, out, width);
+  } else {
+    for (int64_t row = 0; row < k; ++row)
+      for (int64_t c = 0; c < cols; ++c)
+        out[row * width + c] = scale * b[row * k_stride + c * n_stride];
+  }
+}
+
+namespace {
+
+// Columns whose steps of k are neighbours: their dwords are moved.
+void pack_byte_columns(const std::byte* b, int64_t n_stride, int64_t steps, int64_t cols,
+                       int64_t width, uint32_t flips, uint32_t* out) {
+  for (int64_t col = 0; col < cols; col += kBlock)
+    for (int64_t step = 0; step < steps; ++step)
+      for (int64_t c = col; c < cols && c < col + kBlock; ++c) {
+        uint32_t lane;
+        __builtin_memcpy(&lane, b + c * n_stride + step * kLaneBytes, sizeof lane);
+        out[step * width + c] = lane ^ flips;
+      }
+}
+
+// Columns that are neighbours: four rows are interleaved.
+void pack_byte_rows(const std::byte* b, int64_t k_stride, int64_t steps, int64_t cols,
+                    int64_t width, uint8_t flip, std::byte* out) {
+  for (int64_t step = 0; step < steps; ++step, out += width * kLaneBytes) {
+    const std::byte* row = b + step * kLaneBytes * k_stride;
+    int64_t col = 0;
+#if defined(__SSE2__)
+    const __m128i flips = _mm_set1_epi8(static_cast<char>(flip));
+    const auto load16 = [&](int64_t r) {
+      return _mm_xor_si128(
+          _mm_loadu_si128(reinterpret_cast<const __m128i*>(row + r * k_stride + col)), flips);
+    };
+    for (; col + 16 <= cols; col += 16) {
+      const __m128i r0 = load16(0), r1 = load16(1), r2 = load16(2), r3 = load16(3);
+      const __m128i low01 = _mm_unpacklo_epi8(r0, r1), high01 = _mm_unpackhi_epi8(r0, r1);
+      const __m128i low23 = _mm_unpacklo_epi8(r2, r3), high23 = _mm_unpackhi_epi8(r2, r3);
+      __m128i* to = reinterpret_cast<__m128i*>(out + col * kLaneBytes);
+      _mm_storeu_si128(to, _mm_unpacklo_epi16(low01, low23));
+      _mm_storeu_si128(to + 1, _mm_unpackhi_epi16(low01, low23));
+      _mm_storeu_si128(to + 2, _mm_unpacklo_epi16(high01, high23));
+      _mm_storeu_si128(to + 3, _mm_unpackhi_epi16(high01, high23));
+    }
+#endif
+    for (; col < cols; ++col)
+      for (int64_t e = 0; e < kLaneBytes; ++e)
+        out[col * kLaneBytes + e] = row[e * k_stride + col] ^ static_cast<std::byte>(flip);
+  }
+}
+
+}  // namespace
+
+void pack_byte_panel(const std::byte* b, int64_t k_stride, int64_t n_stride, int64_t k,
+                     int64_t cols, int64_t width, uint8_t flip, std::byte* out) {
+  const int64_t whole = k / kLaneBytes, steps = (k + kLaneBytes - 1) / kLaneBytes;
+  if (k_stride == 1)
+    pack_byte_columns(b, n_stride, whole, cols, width, flip * 0x01010101u,
+                      reinterpret_cast<uint32_t*>(out));
+  else if (n_stride == 1)
+    pack_byte_rows(b, k_stride, whole, cols, width, flip, out);
+  const int64_t first = k_stride == 1 || n_stride == 1 ? whole : 0;
+  for (int64_t step = 0; step < steps; ++step)
+    for (int64_t col = step < first ? cols : 0; col < width; ++col)
+      for (int64_t e = 0; e < kLaneBytes; ++e) {
+        const int64_t row = step * kLaneBytes + e;
+        out[(step * width + col) * kLaneBytes + e] =
+            col < cols && row < k
+                ? b[row * k_stride + col * n_stride] ^ static_cast<std::byte>(flip)
+                : std::byte{0};
+      }
+}
+
+void copy_matrix(const float* a, int64_t row_stride, int64_t k_stride, int64_t rows, int64_t k,
+                 float* out, int64_t out_stride) {
+  if (k_stride == 1) {
+    for (int64_t row = 0; row < rows; ++row)
+      copy_row(a + row * row_stride, k, 1, out + row * out_stride);
+  } else if (row_stride == 1) {
+    transpose(a, k_stride, k, rows, 1, out, out_stride);
+  } else {
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t p = 0; p < k; ++p)
+        out[row * out_stride + p] = a[row * row_stride + p * k_stride];
+  }
+}
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET

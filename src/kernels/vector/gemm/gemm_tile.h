@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// The register tile under every dense kernel: kRows rows of A times a packed panel of kVecs vectors
+// of columns of B. A is read in place by scalar broadcasts; its K runs over segments, so a
+// convolution needs no im2col.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/epilogue/epilogue.h"
+#include "kernels/simd/simd.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+
+// What is multiplied: floats, or unsigned bytes of A with signed bytes of B, four steps of K in the
+// four bytes of a lane, or bfloat16s, two steps in a lane, or such bytes widened to 16 bits while
+// they are copied and packed. All read four bytes of A per step and row, so one geometry serves
+// all.
+enum class Numeric : uint8_t { kFloat, kByte, kBf16, kWord };
+inline constexpr int64_t kLaneBytes = 4;
+inline constexpr int64_t element_bytes(Numeric numeric) {  // of A and B
+  return numeric == Numeric::kFloat ? 4 : numeric == Numeric::kByte ? 1 : 2;
+}
+// Sums are integers, what follows is a PackedEpilogue.
+inline constexpr bool is_quantized(Numeric numeric) {
+  return numeric == Numeric::kByte || numeric == Numeric::kWord;
+}
+inline constexpr int64_t elements_per_step(Numeric numeric) {
+  return kLaneBytes / element_bytes(numeric);
+}
+
+// A run of K: bytes [a, a + 4 * length) of each row of A against rows [b, b + length) of B.
+struct Segment {
+  int64_t a, b;
+};
+
+enum class TileOut : uint8_t { kFloat, kByte, kInt, kBf16, kHalf };
+
+// One call: C[rows][cols] = finish(init + sum over segments, k of A[row][a + k] * B[b + k][col]).
+struct Tile {
+  const std::byte* a;  // row 0
+  int64_t a_stride;    // between rows; all strides in bytes
+  const Segment* segments;
+  int64_t num_segments;
+  int64_t segment_length;  // of all, in steps of 4 bytes of A
+  const std::byte* b;      // row k at b + k * b_stride; a packed panel is [K][kVecs * kLanes] lanes
+  int64_t b_stride;
+  // Of chained panels (gemm_chains.h), where a segment's b is its span: the order of the steps,
+  // where kinds of steps end in it, the bytes from a span's first step of A to each.
+  const int32_t* chain_ends;
+  const int32_t* step_order;
+  const int32_t* step_offsets;
+  const int32_t* row_start;  // of bytes: added to every column of a row; or null
+  const void* bias;          // kVecs * kLanes floats, of bytes int32; or null for 0
+  std::byte* c;
+  int64_t c_stride;
+  int64_t cols;  // (kVecs - 1) * kLanes < cols ≤ kVecs * kLanes
+  // Of bytes: so many tiles of rows, one below the other. A panel and what belongs to it are set up
+  // once for all of them.
+  int64_t repeats = 1;
+  bool accumulate;  // start from C instead of the bias; C is of floats
+  // Not of bytes without VNNI: memory to fetch into L2 meanwhile, `ahead_step` bytes further with
+  // every step of K; null: nothing.
+  const std::byte* ahead = nullptr;
+  int64_t ahead_step = 0;
+  // finish of floats: v = max(v, slope * v); v += residual; v = clamp(v, low, high). slope 1 leaves
+  // v as it is.
+  float low, high, slope;
+  const Gate* gate = nullptr;  // or null: v = v * clamp(scale * v + shift), before the residual
+  const std::byte* residual;   // null: none; columns contiguous
+  int64_t residual_stride;
+  // finish of bytes: v = acc * multiplier[col] + addend[col]; with rounds_first
+  // v = round(clamp(v, code_low, code_high)) * code_scale + code_shift; v += residual_scale *
+  // residual; v = max(v, slope * v) + post; v = clamp(v, low, high); stored as `out`, bytes as
+  // round(v) + offset, which lies in [0, 255]. For kInt, acc itself.
+  const float* multiplier;
+  const float* addend;
+  float residual_scale, post;
+  int32_t offset;
+  // Of stored bytes: the least and the largest, and that v needs no clamp to be a 32-bit integer.
+  uint8_t code_min = 0, code_max = 255;
+  bool fits_int = false;
+  bool residual_is_byte, residual_is_bf16;
+  bool rounds_first = false;
+  float code_low = 0, code_high = 0, code_scale = 1, code_shift = 0;
+  TileOut out;
+};
+
+using TileKernel = void (*)(const Tile&);
+
+// Registers decide: rows * vecs accumulators + vecs of B + one or two broadcasts. The widest tiles
+// are for products of a row or two, where they keep enough chains of additions going. Scalar stays
+// small: it is for machines without AVX2 and for checking.
+#if defined(CAMSHAFT_TARGET_avx512)
+inline constexpr int kMaxVecs = 8;
+inline constexpr int kMaxRows[kMaxVecs + 1] = {0, 14, 14, 9, 6, 5, 4, 3, 2};
+inline constexpr int kMaxByteRows[kMaxVecs + 1] = {0, 14, 14, 9, 6, 5, 4, 3, 2};
+#elif defined(CAMSHAFT_TARGET_avx2)
+inline constexpr int kMaxVecs = 8;
+inline constexpr int kMaxRows[kMaxVecs + 1] = {0, 12, 6, 4, 2, 2, 1, 1, 1};
+// Of bytes, sums in 16 bits take as many registers as accumulators; but not with AVX-VNNI.
+inline constexpr int kMaxByteRows[kMaxVecs + 1] = {0, 6, 3, 2, 1, 1, 1, 0, 0};
+inline constexpr int kMaxVnniRows[kMaxVecs + 1] = {0, 6, 6, 4, 2, 2, 1, 0, 0};
+inline constexpr int kMaxWordRows[kMaxVecs + 1] = {0, 6, 6, 4, 0, 0, 0, 0, 0};
+#else
+inline constexpr int kMaxVecs = 2;
+inline constexpr int kMaxRows[kMaxVecs + 1] = {0, 4, 4};
+inline constexpr int kMaxByteRows[kMaxVecs + 1] = {0, 4, 4};
+#endif
+#if defined(CAMSHAFT_TARGET_avx2)
+bool uses_vnni();
+#endif
+inline int max_rows(Numeric numeric, int vecs) {
+#if defined(CAMSHAFT_TARGET_avx2)
+  if (numeric == Numeric::kWord) return kMaxWordRows[vecs];
+  if (numeric == Numeric::kByte && uses_vnni()) return kMaxVnniRows[vecs];
+#endif
+  return numeric == Numeric::kFloat ? kMaxRows[vecs] : kMaxByteRows[vecs];
+}
+
+// 1 ≤ vecs ≤ kMaxVecs, 1 ≤ rows ≤ max_rows(numeric, vecs).
+TileKernel tile_kernel(int vecs, int rows);
+TileKernel byte_tile_kernel(int vecs, int rows);
+
+// Splits `count` into the fewest parts of at most `most`, as even as can be: the first `count %
+// parts` get one more.
+struct EvenSplit {
+  int64_t parts, base, extra;
+  int64_t size(int64_t part) const { return base + (part < extra ? 1 : 0); }
+  int64_t start(int64_t part) const { return part * base + (part < extra ? part : extra); }
+};
+CAMSHAFT_INLINE EvenSplit split_evenly(int64_t count, int64_t most) {
+  const int64_t parts = count <= 0 ? 0 : (count + most - 1) / most;
+  return parts == 0 ? EvenSplit{0, 0, 0} : EvenSplit{parts, count / parts, count % parts};
+}
+
+// Columns of B as panels of at most `max_vecs` vectors of kLanes / fold columns (gemm_fold.h;
+// mostly fold is 1). Panels lie one after another: [k rows][vecs * kLanes] lanes of 4 bytes each.
+struct Panels {
+  int64_t unit;  // columns of a vector
+  EvenSplit vecs;
+  int64_t n, k;
+  int64_t vec_lanes;  // of one vector in a panel
+
+  Panels(int64_t n_, int64_t k_, int max_vecs, int fold = 1)
+      : unit(kLanes / fold),
+        vecs(split_evenly((n_ + unit - 1) / unit, max_vecs)),
+        n(n_),
+        k(k_),
+        vec_lanes(kLanes * k_) {}
+  int64_t count() const { return vecs.parts; }
+  int vecs_of(int64_t panel) const { return static_cast<int>(vecs.size(panel)); }
+  int64_t first_col(int64_t panel) const { return vecs.start(panel) * unit; }
+  int64_t cols_of(int64_t panel) const {
+    const int64_t width = vecs.size(panel) * unit, left = n - first_col(panel);
+    return width < left ? width : left;
+  }
+  int64_t padded_n() const { return (n + unit - 1) / unit * unit; }
+  // In lanes.
+  int64_t offset(int64_t panel) const { return vecs.start(panel) * vec_lanes; }
+  int64_t total_vecs() const { return (n + unit - 1) / unit; }
+  int64_t lanes() const { return total_vecs() * vec_lanes; }
+};
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET

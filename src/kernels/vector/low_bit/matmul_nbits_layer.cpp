@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/vector/low_bit/matmul_nbits_layer.h"
+
+#include <string>
+
+#include "kernels/vector/convolution/conv_gemm.h"
+#include "kernels/vector/generic.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace {
+
+ir::LowBits weights_of(const Problem& problem) {
+  return ir::low_bits_of(*problem.layer);
+}
+
+void pack_zeros(const BitGeometry& g, const ir::RecordReader& records, int64_t column, int64_t b,
+                std::byte* at) {
+  const int64_t lane = column % kPanelColumns;
+  const float zero = records.zero(column, b);
+  if (g.zero == DataType::kUInt8) at[lane] = static_cast<std::byte>(static_cast<uint8_t>(zero));
+  if (g.zero == DataType::kFloat) reinterpret_cast<float*>(at)[lane] = zero;
+}
+
+void pack_codes(const BitGeometry& g, const ir::RecordReader& records, int64_t column, int64_t b,
+                std::byte* at) {
+  const int64_t count = smaller(g.block, g.depth - b * g.block);
+  for (int64_t k = 0; k < count; ++k) {
+    const int64_t dword = k / g.codes_per_dword(), in = k % g.codes_per_dword();
+    std::byte& byte = at[(dword * kPanelColumns + column % kPanelColumns) * 4 + in % 4];
+    byte |= static_cast<std::byte>(records.code(column, b, k) << (in / 4 * g.bits));
+  }
+}
+
+// Batches whose rows lie evenly are one matrix.
+void merge_batches(MatmulRun& run) {
+  const auto joins = [&run](const TileSource& t) {
+    return t.row == run.m * t.pixel && t.image == run.rows * t.row;
+  };
+  const TileOutput& out = run.finish.out;
+  if (run.images * run.rows == 1) return;
+  if (run.a.row != run.m * run.a.m && run.rows > 1) return;
+  if (run.a.image != run.rows * run.m * run.a.m && run.images > 1) return;
+  if (out.row != run.m * out.pixel && run.rows > 1) return;
+  if (out.image != run.rows * run.m * out.pixel && run.images > 1) return;
+  for (int k = 0; k < run.finish.num_operands; ++k)
+    if (!joins(run.finish.operands[k])) return;
+  if (run.finish.has_initial && !joins(run.finish.initial)) return;
+  run.m *= run.rows * run.images;
+  run.rows = run.images = 1;
+}
+
+}  // namespace
+
+int64_t low_bit_rows(const Problem& problem) {
+  const int64_t columns = problem.outputs[0].extents.back();
+  return columns == 0 ? 0 : count_of(problem.outputs[0]) / columns;
+}
+
+std::string refuse_low_bits(const Problem& problem) {
+  if (!is_operator(problem, ir::kLowBitMultiply)) return "another operator";
+  if (problem.inputs[0].extents.size() > 4) return "more than two batch dimensions";
+  if (problem.inputs[0].type != DataType::kFloat || problem.outputs[0].type != DataType::kFloat)
+    return "not float";
+  if (!problem.inputs[1].constant) return "the weights are not constant";
+  if (problem.inputs.size() > 2 && problem.inputs[2].present &&
+      problem.inputs[2].type != DataType::kFloat)
+    return "the bias is not float";
+  return {};
+}
+
+std::string describe_low_bits(const Problem& problem, const char* rows) {
+  const ir::LowBits weights = weights_of(problem);
+  return "weights of " + std::to_string(weights.bits) + " bits, blocks of " +
+         std::to_string(weights.block) + ", rows as " + rows;
+}
+
+uint32_t packed_low_bits(const Problem&) {
+  return 2;
+}
+
+size_t packed_low_bits_bytes(const Problem& problem) {
+  const BitGeometry g(weights_of(problem));
+  return static_cast<size_t>(g.panels() * g.panel_bytes());
+}
+
+void pack_low_bits(const Problem& problem, std::byte* packed) {
+  const BitGeometry g(weights_of(problem));
+  const ir::RecordReader records(ir::RecordLayout(weights_of(problem)),
+                                 constant_values<std::byte>(problem.inputs[1]));
+  __builtin_memset(packed, 0, packed_low_bits_bytes(problem));
+  for (int64_t column = 0; column < g.columns; ++column)
+    for (int64_t b = 0; b < g.blocks; ++b) {
+      std::byte* at = packed + column / kPanelColumns * g.panel_bytes() + b * g.block_bytes();
+      reinterpret_cast<float*>(at)[column % kPanelColumns] = records.scale(column, b);
+      pack_zeros(g, records, column, b, at + kPanelColumns * sizeof(float));
+      pack_codes(g, records, column, b, at + g.header_bytes());
+    }
+}
+
+void set_low_bits(const KernelArgs& args, MatmulRun& run) {
+  static const ir::Program kNothingFollows;
+  const std::span<const TensorView> inputs = args.inputs;
+  KernelArgs product = args;
+  product.inputs = inputs.first(smaller(static_cast<int64_t>(inputs.size()), kFirstMatmulOperand));
+  set_result(product, kNothingFollows, nullptr, run);
+  if (args.outputs[0].rank == 1) run.m = 1;
+  run.a = left_factor(args.inputs[0], false);
+  if (args.inputs.size() > 2 && args.inputs[2].present()) {
+    run.finish.has_initial = true;
+    run.finish.initial = matrix_source(args.inputs[2], args.outputs[0]);
+  }
+  merge_batches(run);
+}
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: Apache-2.0
+// LSTM, GRU and RNN with their default activations: one matrix product for the inputs of all steps,
+// then per step one product with the state, accumulated onto it, and the gates. W and R are packed
+// transposed, so that both run in the register tiles of GEMM.
+//
+//   gates[t][b][gate][h] = bias + X[t][b] · W^T  (all steps at once)      += H[b] · R^T  (per step)
+//   ─▶ H, C
+//
+// GRU computes its candidate's recurrent part apart: it is multiplied by the reset gate before or
+// after the product.
+#include <cstring>
+
+#include "kernels/vector/gemm/gemm_pack.h"
+#include "kernels/vector/gemm/gemm_tile.h"
+#include "kernels/vector/math.h"
+#include "kernels/vector/prepare.h"
+#include "kernels/vector/tactic_util.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace {
+
+using ir::RnnKind;
+
+// Inputs of all steps are multiplied together, many rows; states a row per batch item, where wide
+// tiles keep the additions apart.
+constexpr int kInputVecs = kMaxVecs < 4 ? kMaxVecs : 4;
+
+enum Input { kX, kW, kR, kB, kLengths, kInitialH, kInitialC, kPeepholes };
+
+const ir::RnnAttrs& attrs_of(const Problem& p) {
+  return p.layer->as<ir::RnnAttrs>();
+}
+
+bool has(const Problem& p, Input input) {
+  return p.inputs.size() > input && p.inputs[input].present;
+}
+bool has(const KernelArgs& args, Input input) {
+  return args.inputs.size() > input && args.inputs[input].present();
+}
+
+int gates_of(RnnKind kind) {
+  return kind == RnnKind::kLstm ? 4 : kind == RnnKind::kGru ? 3 : 1;
+}
+int64_t padded(int64_t columns) {
+  return (columns + kLanes - 1) / kLanes * kLanes;
+}
+
+// Packed, per direction: bias of the gates, bias of GRU's recurrent candidate, W panels, R panels.
+// The candidate's R is packed apart (its columns come last), so that z and r can be had without it.
+struct Packing {
+  RnnKind kind;
+  int64_t inputs, hidden;
+
+  int64_t columns() const { return gates_of(kind) * hidden; }
+  // Columns of R that are added to the gates directly.
+  int64_t direct_columns() const { return kind == RnnKind::kGru ? 2 * hidden : columns(); }
+  Panels input_panels() const { return Panels(columns(), inputs, kInputVecs); }
+  Panels state_panels() const { return Panels(direct_columns(), hidden, kMaxVecs); }
+  Panels candidate_panels() const {
+    return Panels(kind == RnnKind::kGru ? hidden : 0, hidden, kMaxVecs);
+  }
+
+  int64_t candidate_bias() const { return padded(columns()); }
+  int64_t w() const { return candidate_bias() + padded(hidden); }
+  int64_t r() const { return w() + input_panels().lanes(); }
+  int64_t candidate_r() const { return r() + state_panels().lanes(); }
+  int64_t direction_floats() const {
+    return (candidate_r() + candidate_panels().lanes() + 15) / 16 * 16;
+  }
+};
+
+Packing packing_of(const Problem& p) {
+  return {attrs_of(p).kind, p.inputs[kW].extents[2], p.inputs[kR].extents[2]};
+}
+
+constexpr std::string_view kDefaults[3][3] = {
+    {"Tanh"}, {"Sigmoid", "Tanh"}, {"Sigmoid", "Tanh", "Tanh"}};
+
+bool default_activations(const ir::RnnAttrs& attrs) {
+  const int kind = static_cast<int>(attrs.kind);
+  for (size_t k = 0; k < attrs.activations.size(); ++k)
+    if (attrs.activations[k] != kDefaults[kind][k % static_cast<size_t>(kind + 1)]) return false;
+  return true;
+}
+
+bool float_constant(const ProblemTensor& tensor) {
+  return tensor.constant && tensor.type == DataType::kFloat;
+}
+
+std::string refusal(const Problem& p) {
+  const ir::RnnAttrs& attrs = attrs_of(p);
+  if (p.inputs[kX].type != DataType::kFloat) return "not float";
+  if (!float_constant(p.inputs[kW]) || !float_constant(p.inputs[kR]))
+    return "the weights are not float constants";
+  if (has(p, kB) && !float_constant(p.inputs[kB])) return "the bias is not a float constant";
+  if (has(p, kLengths)) return "sequence lengths are given";
+  if (has(p, kPeepholes)) return "peepholes";
+  if (attrs.clip != 0) return "clipped gates";
+  if (attrs.input_forget) return "coupled input and forget gates";
+  if (!default_activations(attrs)) return "other than the default activations";
+  return {};
+}
+
+double cost_us(const Problem& p) {
+  const Packing packing = packing_of(p);
+  const double steps = static_cast<double>(p.inputs[kX].extents[0] * p.inputs[kX].extents[1]);
+  return 0.5 + steps * static_cast<double>(packing.columns() * (packing.inputs + packing.hidden)) *
+                   4 / 60e3;
+}
+
+uint32_t packed_inputs(const Problem& p) {
+  return 1u << kW | 1u << kR | (has(p, kB) ? 1u << kB : 0u);
+}
+
+size_t packed_bytes(const Problem& p) {
+  return static_cast<size_t>(p.inputs[kW].extents[0] * packing_of(p).direction_floats()) *
+         sizeof(float);
+}
+
+// The rows of a [n][k] matrix as columns of panels.
+void pack_panels(const Panels& panels, const float* rows, float* packed) {
+  for (int64_t panel = 0; panel < panels.count(); ++panel)
+    pack_panel(rows + panels.first_col(panel) * panels.k, 1, panels.k, panels.k,
+               panels.cols_of(panel), panels.vecs_of(panel) * kLanes, 1,
+               packed + panels.offset(panel));
+}
+
+// Input and recurrent bias are added once; only the candidate of GRU needs its recurrent one apart.
+void pack_bias(const Packing& packing, const float* bias, float* out) {
+  const int64_t columns = packing.columns();
+  for (int64_t k = 0; k < columns; ++k)
+    out[k] = bias[k] + (k < packing.direct_columns() ? bias[columns + k] : 0);
+  if (packing.kind == RnnKind::kGru)
+    std::memcpy(out + packing.candidate_bias(), bias + 5 * packing.hidden,
+                static_cast<size_t>(packing.hidden) * sizeof(float));
+}
+
+void pack(const Problem& p, std::byte* packed) {
+  const Packing packing = packing_of(p);
+  const auto floats = [&](Input input) {
+    return reinterpret_cast<const float*>(p.inputs[input].constant->view.data());
+  };
+  std::memset(packed, 0, packed_bytes(p));
+  for (int64_t d = 0; d < p.inputs[kW].extents[0]; ++d) {
+    float* out = reinterpret_cast<float*>(packed) + d * packing.direction_floats();
+    const float* r = floats(kR) + d * packing.columns() * packing.hidden;
+    if (has(p, kB)) pack_bias(packing, floats(kB) + d * 2 * packing.columns(), out);
+    pack_panels(packing.input_panels(), floats(kW) + d * packing.columns() * packing.inputs,
+                out + packing.w());
+    pack_panels(packing.state_panels(), r, out + packing.r());
+    pack_panels(packing.candidate_panels(), r + packing.direct_columns() * packing.hidden,
+                out + packing.candidate_r());
+  }
+}
+
+// c[rows][columns of the panels] = (accumulate ? c : bias) + a[rows][k] · panels.
+struct Product {
+  const Panels& panels;
+  const float* weights;
+  const float* bias;
+  const float* a;
+  int64_t a_stride;
+  float* c;
+  int64_t c_stride;
+  bool accumulate;
+};
+
+void multiply_panels(const Product& p, int64_t rows, int64_t first, int64_t last) {
+  constexpr float kInfinity = __builtin_inff();
+  const Segment start{0, 0};
+  const EvenSplit groups =
+      split_evenly(rows, kMaxRows[p.panels.vecs_of(0)]);  // panel 0 is the widest
+  for (int64_t panel = first; panel < last; ++panel)
+    for (int64_t group = 0; group < groups.parts; ++group) {
+      const int64_t row = groups.start(group), column = p.panels.first_col(panel);
+      tile_kernel(p.panels.vecs_of(panel), static_cast<int>(groups.size(group)))(
+          Tile{.a = reinterpret_cast<const std::byte*>(p.a + row * p.a_stride),
+               .a_stride = p.a_stride * kLaneBytes,
+               .segments = &start,
+               .num_segments = 1,
+               .segment_length = p.panels.k,
+               .b = reinterpret_cast<const std::byte*>(p.weights + p.panels.offset(panel)),
+               .b_stride = p.panels.vecs_of(panel) * kLanes * kLaneBytes,
+               .chain_ends = nullptr,
+               .step_order = nullptr,
+               .step_offsets = nullptr,
+               .row_start = nullptr,
+               .bias = p.bias ? p.bias + column : nullptr,
+               .c = reinterpret_cast<std::byte*>(p.c + row * p.c_stride + column),
+               .c_stride = p.c_stride * kLaneBytes,
+               .cols = p.panels.cols_of(panel),
+               .accumulate = p.accumulate,
+               .low = -kInfinity,
+               .high = kInfinity,
+               .slope = 1,
+               .residual = nullptr,
+               .residual_stride = 0,
+               .multiplier = nullptr,
+               .addend = nullptr,
+               .residual_scale = 0,
+               .post = 0,
+               .offset = 0,
+               .residual_is_byte = false,
+               .residual_is_bf16 = false,
+               .out = TileOut::kFloat});
+    }
+}
+
+// Forking costs about a microsecond: below some 100,000 MAC one thread is faster.
+void multiply(const Product& p, int64_t rows, ThreadPool* pool) {
+  const bool alone = !pool || pool->threads() == 1 || rows * p.panels.k * p.panels.n < 100000;
+  if (alone) return multiply_panels(p, rows, 0, p.panels.count());
+  pool->parallel_ranges(p.panels.count(), [&](int, int64_t first, int64_t last) {
+    multiply_panels(p, rows, first, last);
+  });
+}
+
+// h = o * tanh(c), c = f * c + i * g; gates i, o, f, g as ONNX orders them.
+void lstm_cell(const float* gates, int64_t hidden, float* h, float* c) {
+  for (int64_t k = 0; k < hidden; k += kLanes) {
+    const M32 mask = first_n(static_cast<int>(hidden - k));
+    const F32 i = sigmoid(load(gates + k, mask)), o = sigmoid(load(gates + hidden + k, mask));
+    const F32 f = sigmoid(load(gates + 2 * hidden + k, mask)),
+              g = tanh(load(gates + 3 * hidden + k, mask));
+    const F32 cell = fma(f, load(c + k, mask), i * g);
+    store(c + k, cell, mask);
+    store(h + k, o * tanh(cell), mask);
+  }
+}
+
+// h = (1 - z) * tanh(candidate) + z * h.
+void gru_mix(const float* z, const float* candidate, int64_t hidden, float* h) {
+  for (int64_t k = 0; k < hidden; k += kLanes) {
+    const M32 mask = first_n(static_cast<int>(hidden - k));
+    const F32 update = sigmoid(load(z + k, mask)), value = tanh(load(candidate + k, mask));
+    store(h + k, fma(update, load(h + k, mask) - value, value), mask);
+  }
+}
+
+struct Run {
+  KeptViews views;
+  KernelArgs args;  // those of the call
+  const ir::RnnAttrs& attrs;
+  Packing packing;
+  Panels input_panels, state_panels, candidate_panels;
+  int64_t steps, batch, directions;
+  // Workspace: the gates of every step, one state per batch item and array.
+  float *gates, *h, *c, *scratch, *candidate;
+
+  int64_t hidden() const { return packing.hidden; }
+  int64_t state_floats() const { return batch * hidden() + kLanes; }
+  int64_t gate_floats() const { return steps * batch * packing.columns() + kLanes; }
+  size_t workspace() const {
+    return static_cast<size_t>(gate_floats() + 4 * state_floats()) * sizeof(float);
+  }
+  int time_axis() const { return attrs.batch_first ? 1 : 0; }
+
+  Run(const KernelArgs& a, const KeptViews& kept)
+      : views(kept),
+        args(a),
+        attrs(a.layer->as<ir::RnnAttrs>()),
+        packing{attrs.kind, a.inputs[kX].extents[2], a.inputs[kR].extents[2]},
+        input_panels(packing.input_panels()),
+        state_panels(packing.state_panels()),
+        candidate_panels(packing.candidate_panels()) {
+    const TensorView& x = args.inputs[kX];
+    steps = x.extents[time_axis()];
+    batch = x.extents[1 - time_axis()];
+    directions = args.inputs[kW].extents[0];
+  }
+  void set_addresses(const KernelCall& call) {
+    args = views.at(call);
+    gates = reinterpret_cast<float*>(args.workspace);
+    h = gates + gate_floats();
+    c = h + state_floats();
+    scratch = c + state_floats();
+    candidate = scratch + state_floats();
+  }
+
+  // The row of direction d, item b in a state tensor: [directions][batch][hidden], or batch first.
+  float* state_row(const TensorView& view, int64_t d, int64_t b) const {
+    const int64_t axis = attrs.batch_first ? 1 : 0;
+    return view.as<float>() + d * view.strides[axis] + b * view.strides[1 - axis];
+  }
+  // The row of step t, item b of Y: [steps][directions][batch][hidden], or
+  // [batch][steps][directions][hidden].
+  float* output_row(const TensorView& y, int64_t t, int64_t d, int64_t b) const {
+    if (attrs.batch_first)
+      return y.as<float>() + b * y.strides[0] + t * y.strides[1] + d * y.strides[2];
+    return y.as<float>() + t * y.strides[0] + d * y.strides[1] + b * y.strides[2];
+  }
+  void copy_state(float* state, Input input, int64_t d) const {
+    for (int64_t b = 0; b < batch; ++b) {
+      const size_t bytes = static_cast<size_t>(hidden()) * sizeof(float);
+      if (has(args, input))
+        std::memcpy(state + b * hidden(), state_row(args.inputs[input], d, b), bytes);
+      else
+        std::memset(state + b * hidden(), 0, bytes);
+    }
+  }
+  void give_state(const float* state, size_t output, int64_t d) const {
+    if (args.outputs.size() <= output || !args.outputs[output].present()) return;
+    for (int64_t b = 0; b < batch; ++b)
+      std::memcpy(state_row(args.outputs[output], d, b), state + b * hidden(),
+                  static_cast<size_t>(hidden()) * sizeof(float));
+  }
+
+  void input_product(const float* packed) const {
+    const TensorView& x = args.inputs[kX];
+    const int64_t columns = packing.columns(), t_stride = x.strides[time_axis()],
+                  b_stride = x.strides[1 - time_axis()];
+    Product product{
+        input_panels, packed + packing.w(), packed, x.as<float>(), b_stride, gates, columns, false};
+    if (batch == 1) product.a_stride = t_stride;
+    if (batch == 1 || steps == 1 || t_stride == batch * b_stride)
+      return multiply(product, steps * batch, args.pool);
+    for (int64_t t = 0; t < steps; ++t) {
+      product.a = x.as<float>() + t * t_stride;
+      product.c = gates + t * batch * columns;
+      multiply(product, batch, args.pool);
+    }
+  }
+
+  // candidate = X part (in `step_gates`) + r ⊙ (H·R^T + bias), or + (r ⊙ H)·R^T + bias.
+  void gru_candidate(const float* packed, const float* step_gates) const {
+    const bool before = attrs.linear_before_reset;
+    const int64_t columns = packing.columns();
+    if (!before)
+      for (int64_t b = 0; b < batch; ++b)
+        reset(step_gates + b * columns, h + b * hidden(), nullptr, scratch + b * hidden());
+    multiply({candidate_panels, packed + packing.candidate_r(), packed + packing.candidate_bias(),
+              before ? h : scratch, hidden(), candidate, hidden(), false},
+             batch, args.pool);
+    for (int64_t b = 0; b < batch; ++b) {
+      const float* row = step_gates + b * columns;
+      float* out = candidate + b * hidden();
+      if (before)
+        reset(row, out, row + 2 * hidden(), out);
+      else
+        for (int64_t k = 0; k < hidden(); ++k) out[k] += row[2 * hidden() + k];
+    }
+  }
+  // out = sigmoid(r) * value (+ added).
+  void reset(const float* row, const float* value, const float* added, float* out) const {
+    for (int64_t k = 0; k < hidden(); k += kLanes) {
+      const M32 mask = first_n(static_cast<int>(hidden() - k));
+      const F32 r = sigmoid(load(row + hidden() + k, mask));
+      store(out + k, fma(r, load(value + k, mask), added ? load(added + k, mask) : zero()), mask);
+    }
+  }
+
+  void cell(const float* packed, const float* step_gates) const {
+    const int64_t columns = packing.columns();
+    if (attrs.kind == RnnKind::kGru) gru_candidate(packed, step_gates);
+    for (int64_t b = 0; b < batch; ++b) {
+      const float* row = step_gates + b * columns;
+      float* state = h + b * hidden();
+      if (attrs.kind == RnnKind::kLstm) {
+        lstm_cell(row, hidden(), state, c + b * hidden());
+      } else if (attrs.kind == RnnKind::kGru) {
+        gru_mix(row, candidate + b * hidden(), hidden(), state);
+      } else {
+        for (int64_t k = 0; k < hidden(); k += kLanes) {
+          const M32 mask = first_n(static_cast<int>(hidden() - k));
+          store(state + k, tanh(load(row + k, mask)), mask);
+        }
+      }
+    }
+  }
+
+  void direction(int64_t d) const {
+    const float* packed =
+        reinterpret_cast<const float*>(args.packed) + d * packing.direction_floats();
+    const bool reverse = attrs.direction == ir::RnnDirection::kReverse || d == 1;
+    copy_state(h, kInitialH, d);
+    copy_state(c, kInitialC, d);
+    input_product(packed);
+    for (int64_t step = 0; step < steps; ++step) {
+      const int64_t t = reverse ? steps - 1 - step : step;
+      float* step_gates = gates + t * batch * packing.columns();
+      multiply({state_panels, packed + packing.r(), nullptr, h, hidden(), step_gates,
+                packing.columns(), true},
+               batch, args.pool);
+      cell(packed, step_gates);
+      if (args.outputs[0].present())
+        for (int64_t b = 0; b < batch; ++b)
+          std::memcpy(output_row(args.outputs[0], t, d, b), h + b * hidden(),
+                      static_cast<size_t>(hidden()) * sizeof(float));
+    }
+    give_state(h, 1, d);
+    give_state(c, 2, d);
+  }
+};
+
+void run(Run& job, const KernelCall& call) {
+  job.set_addresses(call);
+  for (int64_t d = 0; d < job.directions; ++d) job.direction(d);
+}
+
+void prepare(const KernelArgs& args, PreparedKernel& kernel) {
+  const Run& job = keep_state<run>(kernel, Run(args, keep_views(args, kernel)));
+  kernel.workspace_bytes = job.workspace();
+}
+
+constexpr Tactic kTactics[] = {
+    {.name = "recurrence_f32",
+     .kind = ir::LayerKind::kRecurrence,
+     .isa = kIsa,
+     .formats = FormatRule::kLinear,
+     .version = 1,
+     .refusal = refusal,
+     .cost_us = cost_us,
+     .packed_inputs = packed_inputs,
+     .packed_bytes = packed_bytes,
+     .pack = pack,
+     .prepare = prepare},
+};
+
+}  // namespace
+
+std::span<const Tactic> recurrence_tactics() {
+  return kTactics;
+}
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET

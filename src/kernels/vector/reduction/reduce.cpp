@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reduce over any set of dimensions: the input is walked in its memory order; where its contiguous
+// dimension is reduced a line becomes a number, else rows are added to a row of results.
+#include "kernels/vector/math.h"
+#include "kernels/vector/nest.h"
+#include "kernels/vector/prepare.h"
+#include "kernels/vector/reduction/reduction.h"
+#include "kernels/vector/tactic_util.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace {
+
+using ir::ReduceOp;
+
+Reduction split_nest(const TensorView& x, const TensorView& y, uint32_t dims) {
+  Reduction s;
+  s.nest = make_nest(x);
+  add_tensor(s.nest, y);
+  for (int d = 0; d < x.rank; ++d)
+    if ((dims >> d & 1) != 0) s.nest.strides[1][d] = 0;
+  collapse(s.nest);
+  const int last = s.nest.rank - 1;
+  s.line = s.nest.strides[1][last] == 0;
+  for (int d = 0; d < last; ++d) {
+    if (s.nest.strides[1][d] != 0)
+      s.kept[s.num_kept++] = d, s.kept_count *= s.nest.extents[d];
+    else
+      s.reduced[s.num_reduced++] = d, s.reduced_count *= s.nest.extents[d];
+  }
+  return s;
+}
+
+// Offset of the `index`-th element over some dimensions in tensor t.
+int64_t offset_at(const Nest& nest, const int* dims, int count, int t, int64_t index) {
+  int64_t offset = 0;
+  for (int k = count - 1; k >= 0; --k) {
+    offset += index % nest.extents[dims[k]] * nest.strides[t][dims[k]];
+    index /= nest.extents[dims[k]];
+  }
+  return offset;
+}
+
+struct Finish {
+  ReduceOp op;
+  float scale;
+  float operator()(float v) const {
+    switch (op) {
+      case ReduceOp::kMean:
+        return v * scale;
+      case ReduceOp::kL2:
+        return __builtin_sqrtf(v);
+      case ReduceOp::kLogSum:
+        return __builtin_logf(v);
+      default:
+        return v;
+    }
+  }
+  bool is_needed() const {
+    return op == ReduceOp::kMean || op == ReduceOp::kL2 || op == ReduceOp::kLogSum;
+  }
+};
+
+template <class Step>
+void reduce_lines(const Reduction& s, const float* x, float* y, ThreadPool* pool) {
+  const Finish finish{s.op, s.scale};
+  const int64_t length = s.nest.cols();
+  split(pool, s.kept_count, s.predicted_us, [&](int, int64_t first, int64_t last) {
+    for (int64_t k = first; k < last; ++k) {
+      const float* from = x + offset_at(s.nest, s.kept, s.num_kept, 0, k);
+      float value = Step::kIdentity;
+      for (int64_t r = 0; r < s.reduced_count; ++r)
+        value = Step::merge(
+            value,
+            reduce_line<Step>(from + offset_at(s.nest, s.reduced, s.num_reduced, 0, r), length));
+      y[offset_at(s.nest, s.kept, s.num_kept, 1, k)] = finish(value);
+    }
+  });
+}
+
+constexpr int64_t kColumnBlock = 256;
+
+template <class Step>
+void reduce_column_range(const Reduction& s, const float* from, int64_t cols, float* to) {
+  if (s.num_reduced == 0) return reduce_columns<Step>(from, 1, 0, cols, to, false);
+  const int inner = s.reduced[s.num_reduced - 1];
+  const int64_t rows = s.nest.extents[inner], row_stride = s.nest.strides[0][inner],
+                outer = s.reduced_count / rows;
+  for (int64_t r = 0; r < outer; ++r)
+    reduce_columns<Step>(from + offset_at(s.nest, s.reduced, s.num_reduced - 1, 0, r), rows,
+                         row_stride, cols, to, r > 0);
+}
+
+template <class Step>
+void reduce_rows(const Reduction& s, const float* x, float* y, ThreadPool* pool) {
+  const Finish finish{s.op, s.scale};
+  const int64_t cols = s.nest.cols(), stride = s.nest.col_stride(1),
+                blocks = (cols + kColumnBlock - 1) / kColumnBlock;
+  split(pool, s.kept_count * blocks, s.predicted_us, [&](int, int64_t first, int64_t last) {
+    for (int64_t unit = first; unit < last; ++unit) {
+      const int64_t k = unit / blocks, c = unit % blocks * kColumnBlock;
+      const int64_t count = cols - c < kColumnBlock ? cols - c : kColumnBlock;
+      float* to = y + offset_at(s.nest, s.kept, s.num_kept, 1, k) + c * stride;
+      alignas(64) float own[kColumnBlock];
+      float* sums = stride == 1 ? to : own;
+      reduce_column_range<Step>(s, x + offset_at(s.nest, s.kept, s.num_kept, 0, k) + c, count,
+                                sums);
+      if (stride == 1 && !finish.is_needed()) continue;
+      for (int64_t n = 0; n < count; ++n) to[n * stride] = finish(sums[n]);
+    }
+  });
+}
+
+using RunReduction = void (*)(const Reduction&, const float* x, float* y, ThreadPool*);
+
+template <class Step>
+RunReduction runs(bool line) {
+  return line ? reduce_lines<Step> : reduce_rows<Step>;
+}
+
+RunReduction runs(ReduceOp op, bool line) {
+  switch (op) {
+    case ReduceOp::kMax:
+      return runs<MaxStep>(line);
+    case ReduceOp::kMin:
+      return runs<MinStep>(line);
+    case ReduceOp::kProd:
+      return runs<MultiplyStep>(line);
+    case ReduceOp::kL1:
+      return runs<AddAbsStep>(line);
+    case ReduceOp::kL2:
+    case ReduceOp::kSumSquare:
+      return runs<AddSquareStep>(line);
+    default:
+      return runs<AddStep>(line);
+  }
+}
+
+// --- the tactic
+// ----------------------------------------------------------------------------------------------------------------
+
+const ir::ReduceAttrs& attrs_of(const ir::Layer& layer) {
+  return *std::get_if<ir::ReduceAttrs>(&layer.attrs);
+}
+
+std::string refusal(const Problem& p) {
+  if (p.inputs[0].type != DataType::kFloat || p.outputs[0].type != DataType::kFloat)
+    return "not float";
+  if (attrs_of(*p.layer).axes.empty()) return "axes are known only when running";
+  if (attrs_of(*p.layer).op == ReduceOp::kLogSumExp) return "log-sum-exp needs two passes";
+  if (count_of(p.inputs[0]) == 0) return "empty";
+  return "";
+}
+
+double cost_us(const Problem& p) {
+  return traffic_us(p);
+}
+
+void run(Reduction& r, const KernelCall& call) {
+  run_reduction(r, call.input<const float>(0), call.output<float>(0), call.pool);
+}
+
+void prepare(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
+  const TensorView &x = args.inputs[0], &y = args.outputs[0];
+  const ir::ReduceAttrs& attrs = attrs_of(*args.layer);
+  uint32_t reduced = 0;
+  for (const int64_t axis : attrs.axes) reduced |= 1u << axis;
+  TensorView aligned = y;  // with extents of 1 where they are not kept
+  aligned.rank = x.rank;
+  for (int d = 0, own = 0; d < x.rank; ++d) {
+    const bool gone = (reduced >> d & 1) != 0;
+    aligned.extents[d] = gone ? 1 : y.extents[attrs.keep_dims ? d : own];
+    aligned.strides[d] = gone ? 0 : y.strides[attrs.keep_dims ? d : own];
+    own += !gone;
+  }
+  keep_state<run>(kernel, plan_reduction(x, aligned, reduced, attrs.op));
+}
+
+constexpr Tactic kTactics[] = {
+    {"reduce_f32", ir::LayerKind::kReduce, kIsa, FormatRule::kSame, 1, refusal, cost_us,
+     CAMSHAFT_NOTHING_PACKED, prepare},
+};
+
+}  // namespace
+
+Reduction plan_reduction(const TensorView& x, const TensorView& y, uint32_t dims, ReduceOp op) {
+  Reduction s = split_nest(x, y, dims);
+  const int64_t per_output = s.reduced_count * (s.line ? s.nest.cols() : 1);
+  s.run = runs(op, s.line);
+  s.op = op;
+  s.scale = per_output == 0 ? 0 : 1 / static_cast<float>(per_output);
+  s.predicted_us = static_cast<double>(count_of(x)) / kLanes / 3000;
+  return s;
+}
+
+std::span<const Tactic> reduce_tactics() {
+  return kTactics;
+}
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET

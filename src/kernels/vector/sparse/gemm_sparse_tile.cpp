@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+// The register tile over sparse panels. Per step of eight bytes of A, row and vector of output
+// channels: a shuffle and what a dense step of four bytes takes. 6x1 on AVX2 in chains of four: 13
+// operations for 32 bytes of K, dense tiles take 18.
+//
+// Rows of A are broadcast again for every vector: loads have ports of their own, and tiles as high
+// as dense ones stay in registers so.
+#include "kernels/vector/sparse/gemm_sparse.h"
+
+#include "kernels/vector/gemm/gemm_byte_kernels.h"
+#include "kernels/vector/gemm/gemm_byte_tile.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace {
+
+constexpr int kKinds = 4;
+
+const SparseHeader& header_of(const Tile& t) {
+  return *(reinterpret_cast<const SparseHeader*>(t.chain_ends) - 1);
+}
+
+// Rows r of A: a step's bytes lie at base[r / 4] + r % 4 * stride.
+template <int kRows>
+struct StepRows {
+  static constexpr int kBases = (kRows + kRowsPerBase - 1) / kRowsPerBase;
+  const std::byte* base[kBases];
+  int64_t s, s3;
+
+  CAMSHAFT_INLINE_MEMBER StepRows(const std::byte* a, int64_t stride) : s(stride), s3(3 * stride) {
+    base[0] = a;
+#pragma GCC unroll 8
+    for (int k = 1; k < kBases; ++k) base[k] = base[k - 1] + kRowsPerBase * stride;
+  }
+  CAMSHAFT_INLINE_MEMBER const std::byte* at(int r) const {
+    const int step = r % kRowsPerBase;
+    return base[r / kRowsPerBase] + (step == 3 ? s3 : step * s);
+  }
+};
+
+#if defined(CAMSHAFT_TARGET_scalar)
+
+struct Select {
+  uint8_t position[kLanes * kLaneBytes];
+};
+template <bool kBits>
+Select selection(const std::byte* positions, int64_t row_bytes, int slot) {
+  Select select;
+  for (int k = 0; k < kLanes * kLaneBytes; ++k)
+    select.position[k] =
+        kBits ? static_cast<uint8_t>((std::to_integer<int>(positions[k]) >> (2 * slot) & 3) +
+                                     (k % 4 < 2 ? 0 : 4))
+              : std::to_integer<uint8_t>(positions[slot * row_bytes + k]);
+  return select;
+}
+
+void add_product(const std::byte* a, const Select& select, const std::byte* weights, I32& sum) {
+  int32_t lanes[kLanes];
+  istore(lanes, sum);
+  for (int k = 0; k < kLanes * kLaneBytes; ++k)
+    lanes[k / kLaneBytes] += std::to_integer<int32_t>(a[select.position[k]]) *
+                             static_cast<int8_t>(std::to_integer<uint8_t>(weights[k]));
+  sum = iload(lanes);
+}
+
+template <bool kBits, int kRows, int kVecs>
+void add_group(const Tile& t, const std::byte* a, const int32_t* order, const std::byte* b,
+               Accumulators<I32, kRows, kVecs>& acc) {
+  for (int slot = 0; slot < kSparseGroup; ++slot) {
+    const StepRows<kRows> rows(a + t.step_offsets[order[slot]], t.a_stride);
+    for (int v = 0; v < kVecs; ++v) {
+      const int64_t column = v * kLanes * kLaneBytes;
+      const Select select =
+          selection<kBits>(b + kSparseGroup * t.b_stride + column, t.b_stride, slot);
+      for (int r = 0; r < kRows; ++r)
+        add_product(rows.at(r), select, b + slot * t.b_stride + column, acc.v[r][v]);
+    }
+  }
+}
+
+#else
+
+#if defined(CAMSHAFT_TARGET_avx512)
+using Bytes = __m512i;
+CAMSHAFT_INLINE Bytes broadcast_step(const std::byte* p) {
+  int64_t eight;
+  __builtin_memcpy(&eight, p, sizeof eight);
+  return _mm512_set1_epi64(eight);
+}
+CAMSHAFT_INLINE Bytes pick(Bytes eight, Bytes positions) {
+  return _mm512_shuffle_epi8(eight, positions);
+}
+template <int kSlot>
+CAMSHAFT_INLINE Bytes unpack_bits(Bytes packed) {
+  const Bytes mask = _mm512_set1_epi32(0x03030303), high = _mm512_set1_epi32(0x04040000);
+  return _mm512_ternarylogic_epi32(_mm512_srli_epi16(packed, 2 * kSlot), mask, high, 0xEA);
+}
+#else
+using Bytes = __m256i;
+CAMSHAFT_INLINE Bytes broadcast_step(const std::byte* p) {
+  int64_t eight;
+  __builtin_memcpy(&eight, p, sizeof eight);
+  return _mm256_set1_epi64x(eight);
+}
+CAMSHAFT_INLINE Bytes pick(Bytes eight, Bytes positions) {
+  return _mm256_shuffle_epi8(eight, positions);
+}
+template <int kSlot>
+CAMSHAFT_INLINE Bytes unpack_bits(Bytes packed) {
+  const Bytes mask = _mm256_set1_epi32(0x03030303), high = _mm256_set1_epi32(0x04040000);
+  return _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi16(packed, 2 * kSlot), mask), high);
+}
+#endif
+
+// `positions`: the first row behind the weights.
+template <bool kBits, int kSlot>
+CAMSHAFT_INLINE Bytes selection(const std::byte* positions, int64_t row_bytes) {
+  if constexpr (kBits)
+    return unpack_bits<kSlot>(load_lanes(positions));
+  else
+    return load_lanes(positions + kSlot * row_bytes);
+}
+
+// One step of a group: do_product(picked bytes, weights, r, v).
+template <bool kBits, int kSlot, int kRows, int kVecs, class Product>
+CAMSHAFT_INLINE void add_step(const Tile& t, const std::byte* a, const int32_t* order,
+                              const std::byte* b, const Product& do_product) {
+  const StepRows<kRows> rows(a + t.step_offsets[order[kSlot]], t.a_stride);
+#pragma GCC unroll 8
+  for (int v = 0; v < kVecs; ++v) {
+    const std::byte* column = b + v * kLanes * kLaneBytes;
+    const Bytes weights = load_lanes(column + kSlot * t.b_stride);
+    const Bytes select = selection<kBits, kSlot>(column + kSparseGroup * t.b_stride, t.b_stride);
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r)
+      do_product(pick(broadcast_step(rows.at(r)), select), weights, r, v);
+  }
+}
+
+template <bool kBits, int kRows, int kVecs, class Product>
+CAMSHAFT_INLINE void add_steps(const Tile& t, const std::byte* a, const int32_t* order,
+                               const std::byte* b, const Product& do_product) {
+  add_step<kBits, 0, kRows, kVecs>(t, a, order, b, do_product);
+  add_step<kBits, 1, kRows, kVecs>(t, a, order, b, do_product);
+  add_step<kBits, 2, kRows, kVecs>(t, a, order, b, do_product);
+  add_step<kBits, 3, kRows, kVecs>(t, a, order, b, do_product);
+}
+
+template <bool kBits, int kRows, int kVecs>
+CAMSHAFT_INLINE void add_group(const Tile& t, const std::byte* a, const int32_t* order,
+                               const std::byte* b, Accumulators<I32, kRows, kVecs>& acc) {
+  const VnniProduct product;
+#if defined(CAMSHAFT_TARGET_avx512)
+  __builtin_prefetch(b + 4096);
+#endif
+  add_steps<kBits, kRows, kVecs>(
+      t, a, order,
+      b, [&](Bytes picked, Bytes weights, int r, int v) __attribute__((always_inline)) {
+        product.add_product(picked, weights, acc.v[r][v]);
+      });
+}
+
+#endif
+
+#if defined(CAMSHAFT_TARGET_avx2)
+
+// Keeps the compiler from adding in another order: it would need more registers than there are.
+CAMSHAFT_INLINE void keep(Bytes& value) {
+  asm("" : "+x"(value));
+}
+
+template <int kRows, int kVecs>
+struct Sums16 {
+  Bytes v[kRows][kVecs];
+};
+
+template <int kRows, int kVecs>
+CAMSHAFT_INLINE void widen(const Sums16<kRows, kVecs>& sums, Accumulators<I32, kRows, kVecs>& acc) {
+  const Bytes ones = _mm256_set1_epi16(1);
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 8
+    for (int v = 0; v < kVecs; ++v) {
+      acc.v[r][v].v = _mm256_add_epi32(acc.v[r][v].v, _mm256_madd_epi16(sums.v[r][v], ones));
+      keep(acc.v[r][v].v);
+    }
+}
+
+// The steps of a group in chains of kDepth.
+template <bool kBits, int kDepth, int kRows, int kVecs>
+CAMSHAFT_INLINE void add_chains(const Tile& t, const std::byte* a, const int32_t* order,
+                                const std::byte* b, Accumulators<I32, kRows, kVecs>& acc) {
+  Sums16<kRows, kVecs> sums;
+  const auto first = [&sums](Bytes picked, Bytes weights, int r, int v)
+      __attribute__((always_inline)) {
+    sums.v[r][v] = _mm256_maddubs_epi16(picked, weights);
+    keep(sums.v[r][v]);
+  };
+  const auto next = [&sums](Bytes picked, Bytes weights, int r, int v)
+      __attribute__((always_inline)) {
+    sums.v[r][v] = _mm256_add_epi16(sums.v[r][v], _mm256_maddubs_epi16(picked, weights));
+    keep(sums.v[r][v]);
+  };
+  add_step<kBits, 0, kRows, kVecs>(t, a, order, b, first);
+  if constexpr (kDepth == 1) widen(sums, acc);
+  if constexpr (kDepth == 1)
+    add_step<kBits, 1, kRows, kVecs>(t, a, order, b, first);
+  else
+    add_step<kBits, 1, kRows, kVecs>(t, a, order, b, next);
+  if constexpr (kDepth <= 2) widen(sums, acc);
+  if constexpr (kDepth <= 2)
+    add_step<kBits, 2, kRows, kVecs>(t, a, order, b, first);
+  else
+    add_step<kBits, 2, kRows, kVecs>(t, a, order, b, next);
+  if constexpr (kDepth == 1) widen(sums, acc);
+  if constexpr (kDepth == 1)
+    add_step<kBits, 3, kRows, kVecs>(t, a, order, b, first);
+  else
+    add_step<kBits, 3, kRows, kVecs>(t, a, order, b, next);
+  widen(sums, acc);
+}
+
+template <bool kBits, int kRows, int kVecs>
+CAMSHAFT_INLINE void add_words(const Tile& t, const std::byte* a, const int32_t* order,
+                               const std::byte* b, Accumulators<I32, kRows, kVecs>& acc) {
+  add_steps<kBits, kRows, kVecs>(
+      t, a, order,
+      b, [&](Bytes picked, Bytes weights, int r, int v) __attribute__((always_inline)) {
+        const WordProduct product;
+        const WordProduct::Row row = {_mm256_and_si256(picked, _mm256_set1_epi16(255)),
+                                      _mm256_srli_epi16(picked, 8)};
+        const WordProduct::Column column = {_mm256_srai_epi16(_mm256_slli_epi16(weights, 8), 8),
+                                            _mm256_srai_epi16(weights, 8)};
+        product.add_product(row, column, acc.v[r][v]);
+      });
+}
+
+#endif
+
+// Every span's groups, kind after kind: add_kind(kind, a, order, b) adds one group.
+template <class AddGroup>
+CAMSHAFT_INLINE void for_each_group(const Tile& t, const std::byte* row, const AddGroup& add) {
+  const SparseHeader& header = header_of(t);
+  const int64_t group_bytes =
+      (header.packs_bits ? kSparseGroup + 1 : 2 * kSparseGroup) * t.b_stride;
+  for (int64_t segment = 0; segment < t.num_segments; ++segment) {
+    const int64_t span = t.segments[segment].b;
+    const std::byte* a = row + t.segments[segment].a;
+    const int32_t* ends = t.chain_ends + span * kKinds;
+    const int32_t* order = t.step_order + span * header.groups * kSparseGroup;
+    const std::byte* b = t.b + span * header.groups * group_bytes;
+    add(a, ends, order, b, group_bytes);
+  }
+}
+
+// The groups of a segment, in order: from `order` and `b` on, of kinds that end at `ends`.
+struct Groups {
+  const int32_t *ends, *order;
+  const std::byte* b;
+  int64_t bytes;  // of a group
+
+  CAMSHAFT_INLINE void next(Groups& groups) {
+    groups.order += kSparseGroup;
+    groups.b += groups.bytes;
+  }
+};
+
+// How groups are added: one like the other,
+struct EachAlone {
+  template <bool kBits, int kRows, int kVecs>
+  CAMSHAFT_INLINE void add(const Tile& t, const std::byte* a, Groups g,
+                           Accumulators<I32, kRows, kVecs>& acc) {
+    for (int32_t left = g.ends[kKinds - 1]; left > 0; --left, Groups::next(g))
+      add_group<kBits, kRows, kVecs>(t, a, g.order, g.b, acc);
+  }
+};
+
+#if defined(CAMSHAFT_TARGET_avx2)
+// or as long chains of 16-bit sums as their kind allows.
+struct InChains {
+  template <bool kBits, int kRows, int kVecs>
+  CAMSHAFT_INLINE void add(const Tile& t, const std::byte* a, Groups g,
+                           Accumulators<I32, kRows, kVecs>& acc) {
+    int32_t group = 0;
+    for (; group < g.ends[0]; ++group, Groups::next(g))
+      add_chains<kBits, 4, kRows, kVecs>(t, a, g.order, g.b, acc);
+    for (; group < g.ends[1]; ++group, Groups::next(g))
+      add_chains<kBits, 2, kRows, kVecs>(t, a, g.order, g.b, acc);
+    for (; group < g.ends[2]; ++group, Groups::next(g))
+      add_chains<kBits, 1, kRows, kVecs>(t, a, g.order, g.b, acc);
+    for (; group < g.ends[3]; ++group, Groups::next(g))
+      add_words<kBits, kRows, kVecs>(t, a, g.order, g.b, acc);
+  }
+};
+#endif
+
+template <int kRows, int kVecs, class How>
+struct SparseTileOf {
+  static void run(const Tile& t) {
+    const bool bits = header_of(t).packs_bits != 0;
+    run_byte_tiles<kRows, kVecs>(
+        t, [&t, bits ](const TilePart& part, Sums& acc) __attribute__((always_inline)) {
+          bits ? add<true>(t, part.a, acc) : add<false>(t, part.a, acc);
+        });
+  }
+
+ private:
+  using Sums = Accumulators<I32, kRows, kVecs>;
+
+  template <bool kBits>
+  CAMSHAFT_INLINE void add(const Tile& t, const std::byte* row, Sums& acc) {
+    for_each_group(
+        t, row,
+        [&](const std::byte* a, const int32_t* ends, const int32_t* order, const std::byte* b,
+            int64_t group_bytes) __attribute__((always_inline)) {
+          How::template add<kBits, kRows, kVecs>(t, a, {ends, order, b, group_bytes}, acc);
+        });
+  }
+};
+template <int kRows, int kVecs>
+using SparseTile = SparseTileOf<kRows, kVecs, EachAlone>;
+
+#if defined(CAMSHAFT_TARGET_avx2)
+
+template <int kRows, int kVecs>
+using SparseChainTile = SparseTileOf<kRows, kVecs, InChains>;
+
+// With AVX-VNNI there are no sums of 16 bits to keep.
+constexpr int kMaxSparseVnniRows[kMaxVecs + 1] = {0, 12, 6, 4, 3, 2, 2, 0, 0};
+constexpr KernelTable<SparseChainTile, kMaxByteRows> kChainTable;
+constexpr KernelTable<SparseTile, kMaxSparseVnniRows> kTable;
+
+#else
+
+#if defined(CAMSHAFT_TARGET_avx512)
+// Wide tiles as high as dense ones leave the picked bytes no registers.
+constexpr int kMaxSparseRows[kMaxVecs + 1] = {0, 14, 12, 8, 6, 4, 4, 3, 2};
+#else
+constexpr const int (&kMaxSparseRows)[kMaxVecs + 1] = kMaxByteRows;
+#endif
+constexpr KernelTable<SparseTile, kMaxSparseRows> kTable;
+
+#endif
+
+}  // namespace
+
+int sparse_max_rows(int vecs) {
+#if defined(CAMSHAFT_TARGET_avx2)
+  return uses_vnni() ? kMaxSparseVnniRows[vecs] : kMaxByteRows[vecs];
+#else
+  return kMaxSparseRows[vecs];
+#endif
+}
+
+bool has_sparse_kernels() {
+#if defined(CAMSHAFT_TARGET_avx512)
+  return uses_vnni();
+#else
+  return true;
+#endif
+}
+
+TileKernel sparse_panel_kernel(const std::byte* panel, const Spans& spans, int vecs, int rows,
+                               Tile& tile) {
+  const SparseLayout layout(spans);
+  tile.chain_ends = reinterpret_cast<const int32_t*>(panel + sizeof(SparseHeader));
+  tile.step_order = reinterpret_cast<const int32_t*>(panel + layout.order_at);
+  tile.b = panel + layout.groups_at;
+#if defined(CAMSHAFT_TARGET_avx2)
+  if (!uses_vnni()) return kChainTable.at(vecs, rows);
+#endif
+  return kTable.at(vecs, rows);
+}
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET

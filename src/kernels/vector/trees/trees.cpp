@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tree ensembles: a walk down a tree waits for one load after another, so eight walks go at once,
+// without branches: eight rows down one tree, of the last rows eight trees. Weights are added in
+// double precision in the order of the trees: the bits of the reference kernel.
+#include "kernels/packed/packed_forest.h"
+#include "kernels/vector/counts.h"
+#include "kernels/vector/nest.h"
+#include "kernels/vector/prepare.h"
+#include "kernels/vector/tactic_util.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace {
+
+constexpr int kWalks = 8;
+constexpr int kSteps = 4;  // before looking whether all walks have ended
+
+using Mode = PackedForest::Mode;
+
+template <Mode kMode>
+CAMSHAFT_INLINE bool holds(float x, float split) {
+  switch (kMode) {
+    case Mode::kLeq:
+      return x <= split;
+    case Mode::kLt:
+      return x < split;
+    case Mode::kGte:
+      return x >= split;
+    default:
+      return x > split;
+  }
+}
+
+template <Mode kMode, bool kTellsMissing>
+CAMSHAFT_INLINE int32_t step(const std::byte* nodes, int32_t at, const float* x) {
+  const ForestNode& node = *reinterpret_cast<const ForestNode*>(nodes + at);
+  if constexpr (!kTellsMissing) return node.next[holds<kMode>(x[node.feature], node.split)];
+  const int32_t tells = node.feature >> 31;
+  const float value = x[node.feature ^ tells];
+  const bool is_missing = value != value;
+  return node.next[holds<kMode>(value, node.split) | (is_missing & (tells != 0))];
+}
+
+// Walks until every one has reached its leaf.
+using Walk = void (*)(const std::byte* nodes, const float* const* x, int32_t* at);
+
+template <Mode kMode, bool kTellsMissing>
+void walk(const std::byte* nodes, const float* const* rows, int32_t* places) {
+  int32_t at[kWalks];
+  const float* x[kWalks];
+  for (int w = 0; w < kWalks; ++w) at[w] = places[w], x[w] = rows[w];
+  for (bool goes_on = true; goes_on;) {
+#pragma GCC unroll 4
+    for (int k = 0; k < kSteps; ++k)
+#pragma GCC unroll 8
+      for (int w = 0; w < kWalks; ++w) at[w] = step<kMode, kTellsMissing>(nodes, at[w], x[w]);
+    goes_on = false;
+#pragma GCC unroll 8
+    for (int w = 0; w < kWalks; ++w)
+      goes_on |= reinterpret_cast<const ForestNode*>(nodes + at[w])->next[0] != at[w];
+  }
+  for (int w = 0; w < kWalks; ++w) places[w] = at[w];
+}
+
+template <bool kTellsMissing>
+Walk walk_of(Mode mode) {
+  switch (mode) {
+    case Mode::kLeq:
+      return walk<Mode::kLeq, kTellsMissing>;
+    case Mode::kLt:
+      return walk<Mode::kLt, kTellsMissing>;
+    case Mode::kGte:
+      return walk<Mode::kGte, kTellsMissing>;
+    default:
+      return walk<Mode::kGt, kTellsMissing>;
+  }
+}
+
+// Rows whose sums wait together, while tree after tree passes them.
+int64_t rows_together(int64_t targets) {
+  constexpr int64_t kMost = 64, kSums = 4096;
+  return smaller(kMost, at_least_one(kSums / at_least_one(targets)));
+}
+
+struct Trees {
+  TensorView x, scores, reached;
+  int64_t together;   // rows
+  ForestView forest;  // of the call
+  Walk walk;
+  int64_t rows, targets;
+
+  const float* row(int64_t k) const {
+    return x.as<const float>() + (x.rank == 2 ? k * x.strides[0] : 0);
+  }
+
+  void add_leaf(int32_t at, double* sums, bool* was_reached) const {
+    const ForestNode& leaf = *reinterpret_cast<const ForestNode*>(forest.nodes + at);
+    int32_t first;
+    __builtin_memcpy(&first, &leaf.split, sizeof first);
+    const int32_t* words = forest.leaves + first;
+    const int32_t count = *words++;
+    for (int32_t k = 0; k < count; ++k, words += 2) {
+      float weight;
+      __builtin_memcpy(&weight, words + 1, sizeof weight);
+      sums[*words] += static_cast<double>(weight);
+      was_reached[*words] = true;
+    }
+  }
+
+  // Eight rows down every tree, tree by tree.
+  void rows_down(int64_t first, int64_t count, double* sums, bool* was_reached) const {
+    for (int32_t tree = 0; tree < forest.trees; ++tree)
+      for (int64_t block = 0; block < count; block += kWalks) {
+        const float* from[kWalks];
+        int32_t at[kWalks];
+        for (int w = 0; w < kWalks; ++w) {
+          from[w] = row(first + block + w);
+          at[w] = forest.roots[tree];
+        }
+        walk(forest.nodes, from, at);
+        for (int w = 0; w < kWalks; ++w)
+          add_leaf(at[w], sums + (block + w) * targets, was_reached + (block + w) * targets);
+      }
+  }
+
+  // One row down eight trees at once.
+  void row_down(int64_t index, double* sums, bool* was_reached) const {
+    const float* from[kWalks];
+    for (int w = 0; w < kWalks; ++w) from[w] = row(index);
+    for (int32_t tree = 0; tree < forest.trees; tree += kWalks) {
+      int32_t at[kWalks];
+      const int count = static_cast<int>(smaller(kWalks, forest.trees - tree));
+      for (int w = 0; w < kWalks; ++w) at[w] = forest.roots[tree + (w < count ? w : 0)];
+      walk(forest.nodes, from, at);
+      for (int w = 0; w < count; ++w) add_leaf(at[w], sums, was_reached);
+    }
+  }
+
+  void store(int64_t first, int64_t count, const double* sums, const bool* was_reached) const {
+    const double trees = forest.averages != 0 ? static_cast<double>(forest.trees) : 1;
+    float* to = scores.as<float>();
+    for (int64_t k = 0; k < count; ++k)
+      for (int64_t t = 0; t < targets; ++t) {
+        const double sum = sums[k * targets + t];
+        to[(first + k) * scores.strides[0] + t * scores.strides[1]] =
+            static_cast<float>(forest.averages != 0 ? sum / trees : sum);
+        if (reached.present())
+          reached.as<bool>()[(first + k) * reached.strides[0] + t * reached.strides[1]] =
+              was_reached[k * targets + t];
+      }
+  }
+
+  void block(int64_t first, int64_t count, std::byte* scratch) const {
+    auto* sums = reinterpret_cast<double*>(scratch);
+    auto* was_reached = reinterpret_cast<bool*>(sums + count * targets);
+    for (int64_t k = 0; k < count * targets; ++k) sums[k] = 0, was_reached[k] = false;
+    const int64_t whole = count / kWalks * kWalks;
+    rows_down(first, whole, sums, was_reached);
+    for (int64_t k = whole; k < count; ++k)
+      row_down(first + k, sums + k * targets, was_reached + k * targets);
+    store(first, count, sums, was_reached);
+  }
+};
+
+double steps_of(int64_t rows, int64_t trees) {
+  constexpr double kDepth = 8;
+  return static_cast<double>(rows * trees) * kDepth;
+}
+
+constexpr double kUsPerStep = 0.8e-3;
+
+int64_t rows_of(const Problem& p) {
+  const ir::Extents& x = p.inputs[0].extents;
+  return x.size() == 2 ? x[0] : 1;
+}
+
+double cost_us(const Problem& p) {
+  return 0.2 + kUsPerStep * steps_of(rows_of(p), count_of(p.inputs[5])) / p.threads;
+}
+
+uint32_t packed_inputs(const Problem&) {
+  return 0x7e;  // all but x
+}
+
+int64_t worker_bytes(int64_t targets) {
+  return round_up(rows_together(targets) * targets * 9, 64);
+}
+
+void run(Trees& job, const KernelCall& call) {
+  job.forest = ForestView(call.packed);
+  job.walk = job.forest.tells_missing != 0 ? walk_of<true>(job.forest.mode)
+                                           : walk_of<false>(job.forest.mode);
+  job.x.data = call.inputs[0];
+  job.scores.data = call.outputs[0];
+  if (job.reached.present()) job.reached.data = call.outputs[1];
+  const int64_t together = job.together, bytes = worker_bytes(job.targets);
+  split(call.pool, ceil_div(job.rows, together), kUsPerStep * steps_of(job.rows, job.forest.trees),
+        [&](int worker, int64_t first, int64_t last) {
+          for (int64_t k = first; k < last; ++k)
+            job.block(k * together, smaller(together, job.rows - k * together),
+                      call.workspace + worker * bytes);
+        });
+}
+
+void prepare(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
+  const TensorView& scores = args.outputs[0];
+  const int64_t targets = scores.extents[1];
+  keep_state<run>(
+      kernel,
+      Trees{args.inputs[0], scores, args.outputs.size() > 1 ? args.outputs[1] : TensorView(),
+            rows_together(targets), ForestView(args.packed), nullptr, scores.extents[0], targets});
+  kernel.workspace_bytes = static_cast<size_t>(worker_bytes(targets) * threads_of(args));
+}
+
+constexpr Tactic kTactics[] = {
+    {"tree_walks_f32", ir::LayerKind::kGeneric, kIsa, FormatRule::kLinear, 1, refuse_forest,
+     cost_us, packed_inputs, packed_forest_bytes, pack_forest, prepare},
+};
+
+}  // namespace
+
+std::span<const Tactic> trees_tactics() {
+  return kTactics;
+}
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// Winograd convolution of floats: how its pixels leave M, and its table of tactics.
+#include "kernels/vector/program/gate.h"
+#include "kernels/vector/winograd/winograd_job.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace {
+
+using winograd::Blocking, winograd::kVecs, winograd::shape_of;
+
+template <class F>
+struct FloatOutput;
+template <class F>
+using FloatJob = winograd::Job<F, FloatOutput<F>>;
+
+template <class F>
+struct FloatOutput {
+  using TileCursor = winograd::TileCursor<F>;
+  const ConvRun& run;
+  const float* bias;
+
+  // The pixels of one tile for channels [channel, channel + cols); kPanelVecs: of the panel.
+  template <int kPanelVecs>
+  void store_tile(const TileCursor& tile, const float* m, int64_t channel, int64_t cols) const {
+    constexpr int kWidth = kPanelVecs * kLanes;
+    const ConvShape& s = run.shape;
+    const Epilogue& epilogue = run.finish.epilogue;
+    const TileOutput& o = run.finish.out;
+    const TileSource& residual = run.finish.operands[0];
+    const bool adds = epilogue.kind == EpilogueKind::kResidualClip,
+               leaky = epilogue.kind == EpilogueKind::kLeaky,
+               gated = epilogue.kind == EpilogueKind::kGate;
+    const int64_t rows = winograd::pixels_left(tile.row(), s.oh, s.dh, F::kOut);
+    const int64_t pixels = winograd::pixels_left(tile.col(), s.ow, s.dw, F::kOut);
+    const int64_t y_row = o.row / kLaneBytes * s.dh, y_pixel = o.pixel / kLaneBytes * s.dw;
+    const int64_t more_row = residual.row / kLaneBytes * s.dh,
+                  more_pixel = residual.pixel / kLaneBytes * s.dw;
+    float* y = reinterpret_cast<float*>(o.data + tile.image * o.image + tile.row() * o.row +
+                                        tile.col() * o.pixel) +
+               channel;
+    const float* more = adds ? reinterpret_cast<const float*>(
+                                   residual.at(tile.image, tile.row(), tile.col(), channel))
+                             : nullptr;
+    const F32 low = set1(epilogue.low), high = set1(epilogue.high), slope = set1(epilogue.slope);
+    for (int64_t c = 0; c < cols; c += kLanes) {
+      F32 out[F::kOut][F::kOut];
+      transform_back<F, kWidth>(m + c, out);
+      const F32 shift = load(bias + channel + c);
+      const M32 mask = first_n(static_cast<int>(cols - c));
+#pragma GCC unroll 4
+      for (int i = 0; i < F::kOut; ++i)
+#pragma GCC unroll 4
+        for (int j = 0; j < F::kOut; ++j) {
+          F32 value = out[i][j] + shift;
+          if (leaky) value = max(slope * value, value);
+          if (gated) value = value * gate_of(epilogue.gate, value);
+          out[i][j] = value;
+        }
+      if (rows == F::kOut && pixels == F::kOut && !adds && c + kLanes <= cols) {
+#pragma GCC unroll 4
+        for (int i = 0; i < F::kOut; ++i)
+#pragma GCC unroll 4
+          for (int j = 0; j < F::kOut; ++j)
+            store(y + i * y_row + j * y_pixel + c, min(high, max(low, out[i][j])));
+        continue;
+      }
+      for (int i = 0; i < rows; ++i)
+        for (int j = 0; j < pixels; ++j) {
+          F32 value = out[i][j];
+          if (adds) value = value + load(more + i * more_row + j * more_pixel + c, mask);
+          store(y + i * y_row + j * y_pixel + c, min(high, max(low, value)), mask);
+        }
+    }
+  }
+
+  // The epilogue program on the pixels of `count` neighbouring tiles from `tile` on. Not dilated.
+  void run_strip(const TileCursor& tile, int64_t count, int64_t channel, int64_t cols) const {
+    const int64_t rows = winograd::pixels_left(tile.row(), run.shape.oh, 1, F::kOut);
+    const int64_t pixels = winograd::pixels_left(tile.col(), run.shape.ow, 1, F::kOut * count);
+    for (int64_t i = 0; i < rows; ++i)
+      finish_tiles(run.finish, {tile.image, tile.row() + i, tile.col(), pixels}, channel, cols);
+  }
+
+  template <int kPanelVecs>
+  void store_strip(const FloatJob<F>& job, const TileCursor& first, const float* m, int64_t count,
+                   int64_t panel, std::byte*) const {
+    constexpr int64_t kTileFloats = Blocking<F>::kPoints * kPanelVecs * kLanes;
+    const Panels panels = job.panels();
+    const int64_t channel = panels.first_col(panel), cols = panels.cols_of(panel);
+    TileCursor tile = first;
+    for (int64_t n = 0; n < count; ++n, tile.advance(1))
+      store_tile<kPanelVecs>(tile, m + n * kTileFloats, channel, cols);
+    if (run.finish.epilogue.kind == EpilogueKind::kProgram) run_strip(first, count, channel, cols);
+  }
+};
+
+std::string refusal(const Problem& p) {
+  ConvShape s;
+  if (std::string reason = winograd::refuse_shape(p, Numeric::kFloat, s); !reason.empty())
+    return reason;
+  const Epilogue epilogue = classify_epilogue(p.layer->as<ir::ConvolutionAttrs>().epilogue);
+  const bool is_dilated = s.dh > 1 || s.dw > 1;
+  if (is_dilated &&
+      (epilogue.kind == EpilogueKind::kProgram || epilogue.kind == EpilogueKind::kResidualClip))
+    return "dilated, and the epilogue is a program";
+  return {};
+}
+
+template <class F>
+double cost_us(const Problem& p) {
+  ConvShape s;
+  return shape_of(p, s) ? winograd::predicted_us<F>(s, p.threads, s.ic, 4, 3) : 1e12;
+}
+
+template <class F>
+size_t packed_bytes(const Problem& p) {
+  ConvShape s;
+  if (!shape_of(p, s)) return 0;
+  const Panels panels(s.oc, s.ic, kVecs);
+  return 4 * static_cast<size_t>(panels.padded_n() + F::kIn * F::kIn * panels.lanes());
+}
+
+// bias[k], then U[panel][t][c][width].
+template <class F>
+void pack(const Problem& p, std::byte* packed) {
+  ConvShape s;
+  if (!shape_of(p, s)) return;
+  const Panels panels(s.oc, s.ic, kVecs);
+  float* bias = reinterpret_cast<float*>(packed);
+  std::memset(packed, 0, packed_bytes<F>(p));
+  if (has_bias(p))
+    std::memcpy(bias, constant_floats(p.inputs[2]), static_cast<size_t>(s.oc) * sizeof(float));
+  winograd::transform_filters<F, double>(
+      s, panels, constant_floats(p.inputs[1]),
+      [&](int64_t panel, int64_t col, int64_t c, int t, double value) {
+        float* to = bias + panels.padded_n() + F::kIn * F::kIn * panels.offset(panel);
+        to[(t * s.ic + c) * panels.vecs_of(panel) * kLanes + col] = static_cast<float>(value);
+      });
+}
+
+template <class F>
+struct Kernel {
+  FloatJob<F> job;
+  int64_t weights_at;  // in the packed bytes, after the bias
+};
+
+template <class F>
+void run(Kernel<F>& kernel, const KernelCall& call) {
+  FloatJob<F>& job = kernel.job;
+  job.run.x = call.input<const std::byte>(0);
+  set_addresses(call, kFirstConvOperand, job.run.finish);
+  job.u = call.packed + kernel.weights_at;
+  job.workspace = call.workspace;
+  job.run_all({job.run, reinterpret_cast<const float*>(call.packed)}, call.pool);
+}
+
+template <class F>
+void prepare(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
+  const ConvShape shape = shape_of(args);
+  FloatJob<F> job{{}, Blocking<F>(shape, threads_of(args)), {}, nullptr, nullptr};
+  job.run.shape = shape;
+  set_conv_tensors(args, nullptr, job.run);
+  kernel.workspace_bytes = job.b.workspace_bytes();
+  const int64_t weights_at = job.panels().padded_n() * kLaneBytes;
+  keep_state<run<F>>(kernel, Kernel<F>{job, weights_at});
+}
+
+template <class F>
+constexpr Tactic row(const char* name) {
+  return {.name = name,
+          .kind = ir::LayerKind::kConvolution,
+          .isa = kIsa,
+          .formats = FormatRule::kChannelLast,
+          .version = 2,
+          .refusal = refusal,
+          .cost_us = cost_us<F>,
+          .packed_inputs = packed_conv_inputs,
+          .packed_bytes = packed_bytes<F>,
+          .pack = pack<F>,
+          .prepare = prepare<F>};
+}
+
+constexpr Tactic kTactics[] = {row<F43>("conv_winograd_f43_nhwc_f32"),
+                               row<F23>("conv_winograd_f23_nhwc_f32")};
+
+}  // namespace
+
+std::span<const Tactic> winograd_tactics() {
+  return kTactics;
+}
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET
