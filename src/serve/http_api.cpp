@@ -85,8 +85,9 @@ class Call {
       std::string body;
       if (request_.encoding != "gzip" && request_.encoding != "deflate")
         return reply_(http_error(415, "Content-Encoding is gzip or deflate"));
-      if (auto error = unpack(*request_.body, most_bytes_, body)) return reply_(http_error(*error));
-      request_.body = std::make_shared<const std::string>(std::move(body));
+      if (auto error = unpack(request_.body.text(), most_bytes_, body))
+        return reply_(http_error(*error));
+      request_.body = Body(body);
     }
     if (words_.empty() || words_[0] != "v2") return reply_(not_found());
     if (words_.size() == 1) return get([] { return json_answer(to_json(Core::metadata())); });
@@ -191,10 +192,10 @@ class Call {
   }
 
   Json body_object() const {
-    if (request_.body->size() > kMostConfigBytes) return nullptr;
-    return request_.body->empty()
+    if (request_.body.size() > kMostConfigBytes) return nullptr;
+    return request_.body.empty()
                ? Json::object()
-               : Json::parse(*request_.body, nullptr, /*allow_exceptions=*/false);
+               : Json::parse(request_.body.text(), nullptr, /*allow_exceptions=*/false);
   }
 
   HttpAnswer index() const {
@@ -255,7 +256,7 @@ bool is_health(const std::string& target) {
   return target == "/v2/health/live" || target == "/v2/health/ready";
 }
 
-std::optional<Error> unpack(const std::string& packed, size_t most_bytes, std::string& body) {
+std::optional<Error> unpack(std::string_view packed, size_t most_bytes, std::string& body) {
   z_stream stream{};
   constexpr int kEitherForm = 15 + 32;
   if (::inflateInit2(&stream, kEitherForm) != Z_OK)

@@ -18,7 +18,7 @@ struct HttpRequest {
   std::string target;                // path and query as sent
   std::optional<size_t> json_bytes;  // Inference-Header-Content-Length
   std::string encoding;              // Content-Encoding
-  std::shared_ptr<const std::string> body;
+  Body body;
   std::function<bool()> is_abandoned;  // asked by any thread until the answer is given
 };
 
@@ -32,6 +32,6 @@ void answer_metrics(const Core& core, const HttpRequest& request, const HttpRepl
 bool is_health(const std::string& target);
 
 // A body packed with gzip or deflate; an error where it is damaged or larger than `most_bytes`.
-std::optional<Error> unpack(const std::string& packed, size_t most_bytes, std::string& body);
+std::optional<Error> unpack(std::string_view packed, size_t most_bytes, std::string& body);
 
 }  // namespace camshaft::serve

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/http_json.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <deque>
 #include <limits>
+#include <list>
 
 #include <fmt/format.h>
 #include <simdjson.h>
@@ -20,6 +21,7 @@ namespace {
 
 constexpr int kDeepestData = 16;
 constexpr size_t kMostTensors = 1024;
+constexpr size_t kSmallJson = size_t{16} << 10;
 
 Error invalid(std::string message) {
   return {Failure::kInvalid, std::move(message)};
@@ -27,8 +29,8 @@ Error invalid(std::string message) {
 
 // What a request's tensors lie in.
 struct Memory {
-  std::shared_ptr<const std::string> body;
-  std::deque<std::vector<std::byte>> decoded;
+  Body body;
+  std::list<std::vector<std::byte>> decoded;
 };
 
 template <class T>
@@ -210,7 +212,7 @@ class Reader {
                                  datatype));
     std::vector<std::byte>& decoded = memory_->decoded.emplace_back();
     // No more than was sent can come: two characters a number.
-    decoded.reserve(std::min(bytes, memory_->body->size() * 4));
+    decoded.reserve(std::min(bytes, memory_->body.size() * 4));
     if (!append_data(data, append, 0, bytes, decoded))
       return invalid(fmt::format("{}: 'data' has more than {} elements, or one that is no {}",
                                  place, count, datatype));
@@ -260,7 +262,7 @@ void append_binary(HttpAnswer& http, std::span<const std::byte> bytes) {
 }
 
 std::optional<Error> append_output(const Model& model, const Tensor& tensor,
-                                   const WantedOutput& wanted, std::deque<std::string>& memory,
+                                   const WantedOutput& wanted, std::list<std::string>& memory,
                                    HttpAnswer& http) {
   if (wanted.classes > 0) {
     Classes classes;
@@ -316,6 +318,10 @@ int http_status(Failure failure) {
 }
 
 std::string quoted(const std::string& text) {
+  const bool is_plain = std::all_of(text.begin(), text.end(), [](char c) {
+    return c >= ' ' && c < 0x7f && c != '"' && c != '\\';
+  });
+  if (is_plain) return '"' + text + '"';
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -330,24 +336,26 @@ HttpAnswer http_error(const Error& error) {
   return http_error(http_status(error.failure), error.message);
 }
 
-std::optional<Error> read_inference(const std::shared_ptr<const std::string>& body,
-                                    std::optional<size_t> json_bytes, Request& request,
-                                    bool& all_binary) {
-  const size_t count = json_bytes.value_or(body->size());
-  if (count > body->size())
+std::optional<Error> read_inference(const Body& body, std::optional<size_t> json_bytes,
+                                    Request& request, bool& all_binary) {
+  const size_t count = json_bytes.value_or(body.size());
+  if (count > body.size())
     return invalid(fmt::format("Inference-Header-Content-Length is {}, the body has {} bytes",
-                               count, body->size()));
+                               count, body.size()));
   if (count == 0) return invalid("the request has no JSON");
   auto memory = std::make_shared<Memory>();
   memory->body = body;
-  dom::parser parser;
+  // The memory for small ones is used again, that for large ones given back.
+  static thread_local dom::parser small(kSmallJson);
+  dom::parser large;
+  dom::parser& parser = count <= kSmallJson ? small : large;
   dom::object root;
-  const auto document = parser.parse(body->data(), count);
+  const auto document = parser.parse(body.data(), count);
   if (document.error() != simdjson::SUCCESS)
     return invalid(
         fmt::format("the request is not JSON: {}", simdjson::error_message(document.error())));
   if (document.get(root) != simdjson::SUCCESS) return invalid("the request is not a JSON object");
-  Reader reader(memory, std::as_bytes(std::span(*body)).subspan(count), request);
+  Reader reader(memory, body.bytes().subspan(count), request);
   request.keeper = memory;
   return reader.read(root, all_binary);
 }
@@ -357,7 +365,7 @@ HttpAnswer write_inference(const Model& model, const Request& request, bool all_
   if (answer.error) return http_error(*answer.error);
   struct Kept {
     std::shared_ptr<const void> tensors;
-    std::deque<std::string> texts;
+    std::list<std::string> texts;
   };
   auto kept = std::make_shared<Kept>();
   kept->tensors = std::move(answer.keeper);

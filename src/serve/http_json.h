@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "serve/body.h"
 #include "serve/core.h"
 
 namespace camshaft::serve {
@@ -25,9 +26,8 @@ HttpAnswer http_error(int status, const std::string& message);
 std::string quoted(const std::string& text);  // as JSON, whatever its bytes are
 
 // `json_bytes`: of the body, binary tensors follow; empty: all of it.
-std::optional<Error> read_inference(const std::shared_ptr<const std::string>& body,
-                                    std::optional<size_t> json_bytes, Request& request,
-                                    bool& all_binary);
+std::optional<Error> read_inference(const Body& body, std::optional<size_t> json_bytes,
+                                    Request& request, bool& all_binary);
 
 HttpAnswer write_inference(const Model& model, const Request& request, bool all_binary,
                            Answer&& answer);

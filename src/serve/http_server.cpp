@@ -6,10 +6,9 @@
 #include <thread>
 #include <vector>
 
-#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/strand.hpp>
 
 #include "serve/http_session.h"
 #include "server/listen.h"
@@ -38,7 +37,7 @@ std::string too_many() {
 // would take the answer away from it.
 class Refusal : public std::enable_shared_from_this<Refusal> {
  public:
-  explicit Refusal(tcp::socket socket)
+  explicit Refusal(HttpSocket socket)
       : socket_(std::move(socket)), timer_(socket_.get_executor()), text_(too_many()) {
     ++count_;
   }
@@ -67,7 +66,7 @@ class Refusal : public std::enable_shared_from_this<Refusal> {
   }
 
   static inline std::atomic<int> count_{0};
-  tcp::socket socket_;
+  HttpSocket socket_;
   asio::steady_timer timer_;
   std::string text_;
   std::array<char, 4096> rest_ = {};
@@ -92,40 +91,49 @@ Result<std::shared_ptr<asio::ssl::context>> tls_context(const std::string& certi
 
 struct HttpServer::State {
   HttpShared shared;
-  asio::strand<asio::io_context::executor_type> strand;
+  std::vector<std::unique_ptr<HttpLoop>> loops;
   tcp::acceptor acceptor;
   asio::steady_timer pause;
-  asio::executor_work_guard<asio::io_context::executor_type> work;
+  size_t accepted = 0;
   std::vector<std::thread> threads;
 
   explicit State(HttpServerOptions options)
       : shared(std::move(options)),
-        strand(asio::make_strand(shared.network)),
-        acceptor(strand),
-        pause(strand),
-        work(asio::make_work_guard(shared.network)) {}
+        loops(make_loops(shared)),
+        acceptor(loops[0]->network()),
+        pause(loops[0]->network()) {}
+
+  static std::vector<std::unique_ptr<HttpLoop>> make_loops(HttpShared& shared) {
+    std::vector<std::unique_ptr<HttpLoop>> loops;
+    for (int k = 0; k < std::max(1, shared.options.threads); ++k)
+      loops.push_back(std::make_unique<HttpLoop>(shared));
+    return loops;
+  }
 
   void accept();
-  void take(tcp::socket socket);
+  void take(HttpLoop& loop, HttpSocket socket);
 };
 
-void HttpServer::State::take(tcp::socket socket) {
-  bool is_full = false;
-  {
-    const std::lock_guard lock(shared.mutex);
-    is_full = shared.connections.size() >= shared.options.limits.connections;
-  }
-  if (!is_full) return start_connection(shared, std::move(socket));
-  if (Refusal::count() >= kMostRefusals) return;  // closes it
-  std::make_shared<Refusal>(std::move(socket))->start(shared.options.tls == nullptr);
+void HttpServer::State::take(HttpLoop& loop, HttpSocket socket) {
+  if (shared.connections < shared.options.limits.connections) {
+    ++shared.connections;
+    asio::post(loop.network(), [&loop, connection = make_connection(loop, std::move(socket))] {
+      loop.add(connection);
+    });
+  } else if (Refusal::count() < kMostRefusals) {
+    const auto refusal = std::make_shared<Refusal>(std::move(socket));
+    const bool is_plain = shared.options.tls == nullptr;
+    asio::post(loop.network(), [refusal, is_plain] { refusal->start(is_plain); });
+  }  // otherwise it is closed
 }
 
 void HttpServer::State::accept() {
-  acceptor.async_accept(asio::make_strand(shared.network),
-                        [this](error_code error, tcp::socket socket) {
+  HttpLoop& loop = *loops[accepted++ % loops.size()];
+  acceptor.async_accept(loop.network().get_executor(),
+                        [this, &loop](error_code error, HttpSocket socket) {
                           if (shared.draining || !acceptor.is_open()) return;
                           if (!error) {
-                            take(std::move(socket));
+                            take(loop, std::move(socket));
                             return accept();
                           }
                           pause.expires_after(kOutOfFiles);
@@ -154,35 +162,31 @@ int HttpServer::port() const {
 
 void HttpServer::start() {
   server::allow_files(2 * state_->shared.options.limits.connections + 256);
-  asio::post(state_->strand, [this] { state_->accept(); });
-  for (int k = 0; k < std::max(1, state_->shared.options.threads); ++k)
-    state_->threads.emplace_back([this] { state_->shared.network.run(); });
+  asio::post(state_->loops[0]->network(), [this] { state_->accept(); });
+  for (const auto& loop : state_->loops)
+    state_->threads.emplace_back([&loop = *loop] { loop.run(); });
 }
 
 void HttpServer::drain() {
   if (state_->shared.draining.exchange(true)) return;
-  asio::post(state_->strand, [this] {
+  asio::post(state_->loops[0]->network(), [this] {
     error_code ignored;
     state_->acceptor.close(ignored);
     state_->pause.cancel();
   });
-  const std::lock_guard lock(state_->shared.mutex);
-  for (const auto& connection : state_->shared.connections) connection->end_if_idle();
+  for (const auto& loop : state_->loops) loop->end_idle();
 }
 
 bool HttpServer::has_connections() const {
-  const std::lock_guard lock(state_->shared.mutex);
-  return !state_->shared.connections.empty();
+  return state_->shared.connections > 0;
 }
 
 void HttpServer::stop() {
   drain();
-  state_->work.reset();
-  {
-    const std::lock_guard lock(state_->shared.mutex);
-    for (const auto& connection : state_->shared.connections) connection->end_now();
+  for (const auto& loop : state_->loops) {
+    loop->stop();
+    if (state_->threads.empty()) loop->network().poll();
   }
-  if (state_->threads.empty()) state_->shared.network.poll();
   for (std::thread& thread : state_->threads) thread.join();
   state_->threads.clear();
 }

@@ -11,12 +11,11 @@
 
 #include <fmt/format.h>
 #include <openssl/crypto.h>
-#include <boost/asio/post.hpp>
 #include <boost/asio/read.hpp>
+#include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
-#include <boost/beast/ssl.hpp>
 
 #include "server/http_routes.h"
 
@@ -28,12 +27,11 @@ namespace http = beast::http;
 
 namespace {
 
-using Tls = beast::ssl_stream<beast::tcp_stream>;
+using Tls = asio::ssl::stream<HttpSocket>;
 
 constexpr size_t kPatienceBytes = size_t{1} << 20;  // read of a refused client, so that it sees why
 constexpr std::chrono::seconds kPatience{2};
-constexpr size_t kHeaderBuffer = 4 << 10;
-constexpr size_t kChunkBuffer = size_t{64} << 10;
+constexpr size_t kReadBytes = size_t{16} << 10;  // at a time, of headers and what comes with them
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
 bool is_loopback(const std::string& host) {
@@ -85,35 +83,37 @@ template <class Stream>
 class Session : public Connection, public std::enable_shared_from_this<Session<Stream>> {
  public:
   template <class... More>
-  Session(HttpShared& shared, asio::ip::tcp::socket socket, More&... more)
-      : shared_(shared), stream_(std::move(socket), more...) {
-    buffer_.reserve(kHeaderBuffer);
-  }
+  Session(HttpLoop& loop, HttpSocket socket, More&... more)
+      : loop_(loop), shared_(loop.shared()), stream_(std::move(socket), more...) {}
 
-  void start() {
+  void start() override {
     beast::error_code ignored;
-    lowest().socket().set_option(asio::ip::tcp::no_delay(true), ignored);
-    asio::post(lowest().get_executor(), [self = this->shared_from_this()] { self->begin(); });
+    lowest().set_option(asio::ip::tcp::no_delay(true), ignored);
+    lowest().non_blocking(true, ignored);
+    begin();
   }
 
+  void answer(HttpAnswer&& answer) override { write(std::move(answer)); }
   void end_if_idle() override {
-    asio::post(lowest().get_executor(), [self = this->shared_from_this()] {
-      if (self->is_idle_) self->close();
-    });
+    if (is_idle_) close();
   }
-
-  void end_now() override {
-    asio::post(lowest().get_executor(), [self = this->shared_from_this()] { self->close(); });
-  }
+  void end_now() override { close(); }
+  HttpClock::time_point deadline() const override { return deadline_; }
 
  private:
   static constexpr bool kIsTls = std::is_same_v<Stream, Tls>;
   const HttpLimits& limits() const { return shared_.options.limits; }
-  beast::tcp_stream& lowest() { return beast::get_lowest_layer(stream_); }
+  HttpSocket& lowest() {
+    if constexpr (kIsTls)
+      return stream_.next_layer();
+    else
+      return stream_;
+  }
+  void expires_after(std::chrono::seconds time) { deadline_ = HttpClock::now() + time; }
 
   void begin() {
     if constexpr (kIsTls) {
-      lowest().expires_after(limits().handshake_time);
+      expires_after(limits().handshake_time);
       stream_.async_handshake(asio::ssl::stream_base::server,
                               [self = this->shared_from_this()](beast::error_code error) {
                                 if (error) return self->close();
@@ -125,20 +125,42 @@ class Session : public Connection, public std::enable_shared_from_this<Session<S
   }
 
   void read_header() {
-    if (shared_.draining && buffer_.size() == 0) return close();
+    if (is_closed_ || (shared_.draining && buffer_.size() == 0)) return close();
     parser_.emplace();
     parser_->header_limit(static_cast<uint32_t>(limits().header_bytes));
     parser_->body_limit(limits().body_bytes);
     share_.release();
     is_idle_ = buffer_.size() == 0;
-    lowest().expires_after(limits().idle_time);
-    http::async_read_header(stream_, buffer_, *parser_,
-                            [self = this->shared_from_this()](beast::error_code error, size_t) {
-                              if (self->is_closed_) return;
-                              self->is_idle_ = false;
-                              if (error) return self->refuse(error);
-                              self->check();
-                            });
+    expires_after(limits().idle_time);
+    parse_header();
+  }
+
+  void parse_header() {
+    if (!parse()) return;
+    if (!parser_->is_header_done()) return read_more(&Session::parse_header);
+    is_idle_ = false;
+    check();
+  }
+
+  // Hands the parser what is there; false where that is no HTTP.
+  bool parse() {
+    if (buffer_.size() == 0) return true;
+    beast::error_code error;
+    buffer_.consume(parser_->put(buffer_.data(), error));
+    if (!error || error == http::error::need_more) return true;
+    refuse(error);
+    return false;
+  }
+
+  void read_more(void (Session::*then)()) {
+    stream_.async_read_some(
+        buffer_.prepare(kReadBytes),
+        [self = this->shared_from_this(), then](beast::error_code error, size_t count) {
+          if (self->is_closed_) return;
+          if (error) return self->close();
+          self->buffer_.commit(count);
+          (self.get()->*then)();
+        });
   }
 
   // What the parser stumbled over.
@@ -147,9 +169,6 @@ class Session : public Connection, public std::enable_shared_from_this<Session<S
       return reject(413, fmt::format("the body is larger than {} bytes", limits().body_bytes));
     if (error == http::error::header_limit)
       return reject(431, fmt::format("the header is larger than {} bytes", limits().header_bytes));
-    if (error == http::error::end_of_stream || error == http::error::partial_message ||
-        error.category() != http::make_error_code(http::error::bad_method).category())
-      return close();
     reject(400, fmt::format("the request is not HTTP/1.1: {}", error.message()));
   }
 
@@ -191,10 +210,10 @@ class Session : public Connection, public std::enable_shared_from_this<Session<S
   }
 
   void read_body() {
-    lowest().expires_after(limits().body_time);
+    expires_after(limits().body_time);
     if (parser_->chunked()) return read_chunks();
     // Straight to where it stays: the parser would take it in small pieces through its buffer.
-    body_.resize(static_cast<size_t>(parser_->content_length().value_or(0)));
+    body_ = Body(static_cast<size_t>(parser_->content_length().value_or(0)));
     const size_t here = std::min(buffer_.size(), body_.size());
     if (here > 0) std::memcpy(body_.data(), buffer_.data().data(), here);
     buffer_.consume(here);
@@ -208,14 +227,15 @@ class Session : public Connection, public std::enable_shared_from_this<Session<S
   }
 
   void read_chunks() {
-    buffer_.reserve(kChunkBuffer);
-    http::async_read(stream_, buffer_, *parser_,
-                     [self = this->shared_from_this()](beast::error_code error, size_t) {
-                       if (self->is_closed_) return;
-                       if (error) return self->refuse(error);
-                       self->body_ = std::move(self->parser_->get().body());
-                       self->handle();
-                     });
+    parser_->eager(true);
+    parse_chunks();
+  }
+
+  void parse_chunks() {
+    if (!parse()) return;
+    if (!parser_->is_done()) return read_more(&Session::parse_chunks);
+    body_ = Body(std::exchange(parser_->get().body(), {}));
+    handle();
   }
 
   void handle() {
@@ -233,24 +253,22 @@ class Session : public Connection, public std::enable_shared_from_this<Session<S
         return write(http_error(400, "Inference-Header-Content-Length is not a number"));
       request.json_bytes = value;
     }
-    request.body = std::make_shared<const std::string>(std::exchange(body_, {}));
+    request.body = std::exchange(body_, {});
     request.is_abandoned = [weak = this->weak_from_this()] {
       const auto self = weak.lock();
       return self == nullptr || self->has_gone();
     };
-    lowest().expires_never();
-    shared_.options.answer(
-        std::move(request), [self = this->shared_from_this()](HttpAnswer&& answer) {
-          asio::post(self->lowest().get_executor(), [self, answer = std::move(answer)]() mutable {
-            self->write(std::move(answer));
-          });
-        });
+    deadline_ = HttpClock::time_point::max();
+    shared_.options.answer(std::move(request),
+                           [self = this->shared_from_this()](HttpAnswer&& answer) {
+                             self->loop_.deliver(self, std::move(answer));
+                           });
   }
 
   // Whether the client has closed its side while it waits for an answer.
   bool has_gone() {
     char byte = 0;
-    return ::recv(lowest().socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+    return ::recv(lowest().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
   }
 
   void write(HttpAnswer&& answer) {
@@ -275,13 +293,33 @@ class Session : public Connection, public std::enable_shared_from_this<Session<S
       for (const auto& binary : answer_.binaries)
         buffers.push_back(asio::buffer(binary.data(), binary.size()));
     }
-    lowest().expires_after(limits().write_time);
+    expires_after(limits().write_time);
+    // Nearly always there is room for all of it.
+    if constexpr (!kIsTls) {
+      beast::error_code error;
+      const size_t here = stream_.write_some(buffers, error);
+      if (error && error != asio::error::would_block) return close();
+      if (here == header_.size() + (is_head_ ? 0 : bytes)) return written();
+      drop_front(buffers, here);
+    }
     asio::async_write(stream_, buffers,
                       [self = this->shared_from_this()](beast::error_code error, size_t) {
-                        self->answer_ = {};
                         if (error) return self->close();
-                        self->next();
+                        self->written();
                       });
+  }
+
+  static void drop_front(std::vector<asio::const_buffer>& buffers, size_t bytes) {
+    for (asio::const_buffer& buffer : buffers) {
+      const size_t here = std::min(bytes, buffer.size());
+      buffer += here;
+      bytes -= here;
+    }
+  }
+
+  void written() {
+    answer_ = {};
+    next();
   }
 
   void next() {
@@ -290,9 +328,9 @@ class Session : public Connection, public std::enable_shared_from_this<Session<S
     if (!is_rejected_) return close();
     // Closing with unread bytes would take the answer away from the client.
     beast::error_code ignored;
-    if (!kIsTls) lowest().socket().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+    if (!kIsTls) lowest().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
     rest_.resize(size_t{16} << 10);
-    lowest().expires_after(kPatience);
+    expires_after(kPatience);
     read_rest(0);
   }
 
@@ -310,41 +348,31 @@ class Session : public Connection, public std::enable_shared_from_this<Session<S
     is_closed_ = true;
     share_.release();
     beast::error_code ignored;
-    lowest().socket().shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
-    lowest().cancel();
-    const std::lock_guard lock(shared_.mutex);
-    shared_.connections.erase(this->shared_from_this());
+    lowest().shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
+    lowest().cancel(ignored);
+    loop_.remove(this->shared_from_this());
   }
 
+  HttpLoop& loop_;
   HttpShared& shared_;
   Stream stream_;
+  HttpClock::time_point deadline_ = HttpClock::time_point::max();
   beast::flat_buffer buffer_;
   std::optional<http::request_parser<http::string_body>> parser_;
   Share share_;
-  std::string body_;
+  Body body_;
   HttpAnswer answer_;
   std::string header_;
   std::vector<char> rest_;
   bool keeps_ = false, is_head_ = false, is_idle_ = false, is_rejected_ = false, is_closed_ = false;
 };
 
-template <class SessionType, class... More>
-void start(HttpShared& shared, asio::ip::tcp::socket socket, More&... more) {
-  auto session = std::make_shared<SessionType>(shared, std::move(socket), more...);
-  {
-    const std::lock_guard lock(shared.mutex);
-    shared.connections.insert(session);
-  }
-  session->start();
-}
-
 }  // namespace
 
-void start_connection(HttpShared& shared, asio::ip::tcp::socket socket) {
-  if (shared.options.tls)
-    start<Session<Tls>>(shared, std::move(socket), *shared.options.tls);
-  else
-    start<Session<beast::tcp_stream>>(shared, std::move(socket));
+ConnectionPtr make_connection(HttpLoop& loop, HttpSocket socket) {
+  const auto& tls = loop.shared().options.tls;
+  if (tls) return std::make_shared<Session<Tls>>(loop, std::move(socket), *tls);
+  return std::make_shared<Session<HttpSocket>>(loop, std::move(socket));
 }
 
 }  // namespace camshaft::serve

@@ -150,7 +150,7 @@ void Model::submit(const RequestPtr& request) {
   request->deadline =
       may_expire ? request->arrived + std::chrono::microseconds(std::min(timeout, kLongest))
                  : Clock::time_point::max();
-  bool is_stopping = false;
+  bool is_stopping = false, is_queued = false;
   {
     const std::lock_guard lock(mutex_);
     is_stopping = stopping_;
@@ -158,17 +158,20 @@ void Model::submit(const RequestPtr& request) {
     const bool has_room =
         queue_.size() < queue_size_ &&
         (policy.max_queue_size() == 0 || queue_.size_at(request->priority) < bound);
-    if (!is_stopping && has_room) {
-      queue_.push(request);
-      changed_.notify_one();
-      return;
-    }
+    is_queued = !is_stopping && has_room;
+    if (is_queued) queue_.push(request);
   }
-  if (is_stopping)
+  if (is_queued)
+    Wakes::wake(shared_from_this());
+  else if (is_stopping)
     fail(request, Failure::kUnavailable, fmt::format("model '{}' is being unloaded", name()));
   else
     fail(request, Failure::kOverloaded,
          fmt::format("the queue of model '{}' is full: {} requests wait", name(), waiting()));
+}
+
+void Model::wake() {
+  changed_.notify_all();
 }
 
 size_t Model::waiting() const {
@@ -262,6 +265,7 @@ void Model::run_batch(Runner& runner, Batch& batch) {
     times_.seen(record.size, record.took_us);
   }
   statistics_.batch(std::move(record), time, served);
+  const Wakes wakes;
   for (size_t k = 0; k < answers.size(); ++k) finish(batch.requests[k], std::move(answers[k]));
 }
 

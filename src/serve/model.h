@@ -19,6 +19,7 @@
 #include "serve/request_queue.h"
 #include "serve/runner.h"
 #include "serve/statistics.h"
+#include "serve/wakes.h"
 
 namespace camshaft::serve {
 
@@ -34,14 +35,14 @@ struct ModelOptions {
   std::function<bool()> is_ending = [] { return false; };                   // gives up building
 };
 
-class Model {
+class Model : public Sleeper, public std::enable_shared_from_this<Model> {
  public:
   // Builds or loads FOLDER/VERSION/model.*, measures it and starts its instances. `config` as given
   // for the model.
   static Result<std::shared_ptr<Model>> load(const std::string& name, int64_t version,
                                              const std::filesystem::path& folder,
                                              GivenConfig config, const ModelOptions& options);
-  ~Model();
+  ~Model() override;
 
   const std::string& name() const { return config_.name(); }
   int64_t version() const { return version_; }
@@ -56,6 +57,8 @@ class Model {
   std::optional<Error> check(Request& request) const;
   // Calls request->done sooner or later, at once where the queue is full. To be checked before.
   void submit(const RequestPtr& request);
+  // Its instances look for requests.
+  void wake() override;
   // No more requests; what waits is served, or refused. Returns when the instances have ended.
   void stop(bool refuses_waiting = false);
 

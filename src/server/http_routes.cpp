@@ -80,10 +80,10 @@ bool is_own_host(const std::string& header, const std::string& bound_host) {
   std::string host = lower(header);
   const size_t colon = host.rfind(':');
   if (colon != host.npos && host.find(']', colon) == host.npos) host.resize(colon);
+  if (is_address_literal(host) || host == "localhost" || host == lower(bound_host)) return true;
   char name[256] = {};
   ::gethostname(name, sizeof name - 1);
-  return is_address_literal(host) || host == "localhost" || host == lower(bound_host) ||
-         host == lower(name);
+  return host == lower(name);
 }
 
 }  // namespace camshaft::server
