@@ -159,3 +159,100 @@ class DiagonalState(nn.Module):
 @network("s4d", "dynamo", 18)
 def s4d():
     return DiagonalState(), {"series": torch.randn(2, 96, 16)}
+
+
+class Mamba2(nn.Module):
+    """State space duality in chunks: sums of logarithms over segments, products within a chunk, a product over the chunks' states (all einsums)."""
+
+    def __init__(self, width=384, heads=12, size=64, state=64, chunk=32):
+        super().__init__()
+        self.heads, self.size, self.state, self.chunk = heads, size, state, chunk
+        inner = heads * size
+        self.embed, self.norm, self.both = nn.Embedding(2000, width), nn.LayerNorm(width), nn.Linear(width, 2 * inner + 2 * state + heads, bias=False)
+        self.conv, self.decay, self.through = nn.Conv1d(inner + 2 * state, inner + 2 * state, 4, padding=3, groups=inner + 2 * state), nn.Parameter(torch.rand(heads)), nn.Parameter(torch.ones(heads))
+        self.weight, self.out = nn.Parameter(torch.ones(inner)), nn.Linear(inner, width, bias=False)
+
+    @staticmethod
+    def segments(x):
+        t = x.shape[-1]
+        x = x[..., None].expand(*x.shape, t)
+        x = x.masked_fill(~torch.ones(t, t, dtype=torch.bool).tril(-1), 0).cumsum(-2)
+        return x.masked_fill(~torch.ones(t, t, dtype=torch.bool).tril(0), float("-inf"))
+
+    def forward(self, words):
+        b, t = words.shape
+        h, p, n, c = self.heads, self.size, self.state, self.chunk
+        first = self.embed(words)
+        gate, u, step = self.both(self.norm(first)).split((h * p, h * p + 2 * n, h), -1)
+        u = F.silu(self.conv(u.transpose(1, 2))[..., :t].transpose(1, 2))
+        x, keys, queries = u.split((h * p, n, n), -1)
+        step = F.softplus(step - 2)
+        x = x.view(b, t, h, p)
+        blocks = lambda y: F.pad(y, (*(0,) * (2 * y.dim() - 4), 0, (-t) % c)).unflatten(1, (-1, c))
+        values, fall = blocks(x * step[..., None]), blocks(step * -torch.exp(self.decay)).permute(0, 3, 1, 2)
+        keys, queries = blocks(keys), blocks(queries)
+        total = fall.cumsum(-1)
+        inside = torch.einsum("bcln,bcsn,bhcls,bcshp->bclhp", queries, keys, self.segments(fall).exp(), values)
+        states = torch.einsum("bcln,bhcl,bclhp->bchpn", keys, (total[..., -1:] - total).exp(), values)
+        states = torch.cat([torch.zeros_like(states[:, :1]), states], 1)
+        between = self.segments(F.pad(total[..., -1], (1, 0))).exp()
+        states = torch.einsum("bhzc,bchpn->bzhpn", between, states)[:, :-1]
+        outside = torch.einsum("bcln,bchpn,bhcl->bclhp", queries, states, total.exp())
+        y = (inside + outside).flatten(1, 2)[:, :t] + self.through[:, None] * x
+        y = y.flatten(2) * F.silu(gate)
+        return first + self.out(y * torch.rsqrt(y.square().mean(-1, keepdim=True) + 1e-5) * self.weight)
+
+
+@network("mamba2_chunks", "dynamo", 18)
+def mamba2():
+    return Mamba2(), {"words": tokens(2, 72)}
+
+
+@network("mamba2_chunks_ts", "script", 17)
+def mamba2_ts():
+    return Mamba2(), {"words": tokens(1, 80)}
+
+
+class GatedDelta(nn.Module):
+    """A gated delta rule in chunks: a triangular system per chunk solved row by row, states carried from chunk to chunk."""
+
+    def __init__(self, width=256, heads=4, size=64, chunk=16):
+        super().__init__()
+        self.heads, self.size, self.chunk = heads, size, chunk
+        self.embed, self.norm, self.qkv, self.gates = nn.Embedding(2000, width), nn.LayerNorm(width), nn.Linear(width, 3 * heads * size, bias=False), nn.Linear(width, 2 * heads)
+        self.conv, self.out = nn.Conv1d(3 * heads * size, 3 * heads * size, 4, padding=3, groups=3 * heads * size, bias=False), nn.Linear(heads * size, width, bias=False)
+
+    def forward(self, words):
+        b, t = words.shape
+        first = self.embed(words)
+        y = self.norm(first)
+        z = F.silu(self.conv(self.qkv(y).transpose(1, 2))[..., :t]).transpose(1, 2)
+        q, k, v = z.view(b, t, 3, self.heads, self.size).permute(2, 0, 3, 1, 4)
+        beta, fall = self.gates(y).view(b, t, 2, self.heads).permute(2, 0, 3, 1)
+        beta, fall = torch.sigmoid(beta)[..., None], -F.softplus(fall)
+        q, k = F.normalize(q, dim=-1) * self.size ** -0.5, F.normalize(k, dim=-1)
+        c = self.chunk
+        q, k, v, kb, vb = (x.reshape(b, self.heads, -1, c, self.size) for x in (q, k, v, k * beta, v * beta))
+        total = fall.reshape(b, self.heads, -1, c).cumsum(-1)
+        lower = (total[..., :, None] - total[..., None, :]).tril().exp().tril()
+        system = -(kb @ k.transpose(-1, -2) * lower).masked_fill(torch.ones(c, c, dtype=torch.bool).triu(), 0)
+        for row in range(1, c):
+            known = system[..., row, :row]
+            solved = known + (known[..., None] * system[..., :row, :row]).sum(-2)
+            system = torch.cat([system[..., :row, :], F.pad(solved, (0, c - row))[..., None, :], system[..., row + 1:, :]], -2)
+        system = system + torch.eye(c)
+        value, seen = system @ vb, system @ (kb * total.exp()[..., None])
+        state, rows = torch.zeros(b, self.heads, self.size, self.size, dtype=first.dtype), []
+        for i in range(t // c):
+            new = value[:, :, i] - seen[:, :, i] @ state
+            rows.append((q[:, :, i] * total[:, :, i, :, None].exp()) @ state + (q[:, :, i] @ k[:, :, i].transpose(-1, -2) * lower[:, :, i]) @ new)
+            last = total[:, :, i, -1, None, None]
+            state = state * last.exp() + (k[:, :, i] * (last - total[:, :, i, :, None]).exp()).transpose(-1, -2) @ new
+        mixed = torch.stack(rows, 2).flatten(2, 3).transpose(1, 2)
+        mixed = mixed * torch.rsqrt(mixed.square().mean(-1, keepdim=True) + 1e-6)
+        return first + self.out(mixed.reshape(b, t, -1))
+
+
+@network("gated_delta_ts", "script", 17)
+def gated_delta():
+    return GatedDelta(), {"words": tokens(1, 64)}

@@ -215,3 +215,83 @@ class Pointer(nn.Module):
 @network("bidaf_reader_ts", "script", 17)
 def bidaf():
     return Pointer(), {"passage": tokens(1, 80), "question": tokens(1, 12)}
+
+
+class Yoso(nn.Module):
+    """Attention as an expectation over hashes: how alike the angles of queries and keys are, to a power, in place of exponentials."""
+
+    def __init__(self, width=384, heads=6, bits=9):
+        super().__init__()
+        self.embed, self.heads, self.bits = nn.Embedding(2000, width), heads, bits
+        self.layers = nn.ModuleList(nn.ModuleDict({"qkv": nn.Linear(width, 3 * width), "out": nn.Linear(width, width), "norm1": nn.LayerNorm(width), "norm2": nn.LayerNorm(width),
+                                                   "conv": nn.Conv2d(heads, heads, (5, 1), padding=(2, 0), groups=heads, bias=False), "mlp": Mlp(width, 4 * width, width, act=nn.GELU)}) for _ in range(2))
+
+    def forward(self, words, mask):
+        b, t = words.shape
+        x = self.embed(words)
+        kept = mask[:, None, :, None].to(x.dtype)
+        for layer in self.layers:
+            q, k, v = layer["qkv"](x).view(b, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+            likeness = torch.matmul(F.normalize(q, dim=-1), F.normalize(k, dim=-1).transpose(-1, -2)).clamp(-0.999, 0.999)
+            weights = (1 - torch.acos(likeness) / math.pi) ** self.bits * kept * kept.transpose(2, 3)
+            y = F.normalize(torch.matmul(weights, v), dim=-1) + layer["conv"](v * kept)
+            x = layer["norm1"](x + layer["out"](y.permute(0, 2, 1, 3).reshape(b, t, -1)))
+            x = layer["norm2"](x + layer["mlp"](x))
+        return x
+
+
+@network("yoso_ts_dyn", "script", 17, {"words": {0: "batch", 1: "length"}, "mask": {0: "batch", 1: "length"}})
+def yoso():
+    def inputs(b, t):
+        mask = torch.ones(b, t, dtype=torch.int64)
+        mask[-1, t - 9:] = 0
+        return {"words": tokens(b, t), "mask": mask}
+    return Yoso(), inputs(2, 64), inputs(1, 97)
+
+
+class BlockSparse(nn.Module):
+    """BigBird: blocks of words see the first and last block, their neighbours and a few drawn at random; the first and last block see everything."""
+
+    def __init__(self, width=256, heads=4, block=16, blocks=12):
+        super().__init__()
+        self.embed, self.heads, self.block, self.blocks = nn.Embedding(2000, width), heads, block, blocks
+        self.qkv, self.out, self.norm, self.mlp = nn.Linear(width, 3 * width), nn.Linear(width, width), nn.LayerNorm(width), Mlp(width, 1024, width, act=nn.GELU)
+        drawn = [[(row * 5 + 3) % blocks, (row * 7 + 4) % blocks] for row in range(2, blocks - 2)]
+        self.register_buffer("drawn", torch.tensor(drawn))
+
+    def attend(self, q, k, v, bias):
+        scores = torch.einsum("...qd,...kd->...qk", q, k) * q.shape[-1] ** -0.5 + bias
+        return torch.einsum("...qk,...kd->...qd", scores.softmax(-1), v)
+
+    def forward(self, words, mask):
+        b, t = words.shape
+        n, w = self.blocks, self.block
+        x = self.embed(words)
+        q, k, v = (y.view(b, n, w, self.heads, -1).permute(0, 3, 1, 2, 4) for y in self.qkv(self.norm(x)).chunk(3, -1))
+        off = ((1.0 - mask.to(x.dtype)) * -1e4).view(b, 1, n, w)
+        whole, everything = off.reshape(b, 1, 1, 1, t), (slice(None), slice(None), None)
+        ends = self.attend(q[:, :, [0, n - 1]], k.reshape(b, self.heads, t, -1)[everything], v.reshape(b, self.heads, t, -1)[everything], whole)
+        near = lambda y: torch.cat([y[:, :, 1:-3], y[:, :, 2:-2], y[:, :, 3:-1]], 3)
+        far = lambda y: torch.cat([y[:, :, :1].expand(-1, -1, n - 4, *y.shape[3:]), y[:, :, -1:].expand(-1, -1, n - 4, *y.shape[3:]), y[:, :, self.drawn].flatten(3, 4)], 3)
+        sides = [self.attend(q[:, :, row:row + 1], *(torch.cat([y[:, :, i:i + 1] for i in order], 3) for y in (k, v)), torch.cat([off[:, :, i:i + 1] for i in order], 3)[:, :, :, None])
+                 for row, order in ((1, (0, 1, 2, n - 1)), (n - 2, (0, n - 3, n - 2, n - 1)))]
+        middle = self.attend(q[:, :, 2:-2], torch.cat([near(k), far(k)], 3), torch.cat([near(v), far(v)], 3), torch.cat([near(off), far(off)], 3)[:, :, :, None])
+        mixed = torch.cat([ends[:, :, :1], sides[0], middle, sides[1], ends[:, :, 1:]], 2)
+        x = x + self.out(mixed.permute(0, 2, 3, 1, 4).reshape(b, t, -1))
+        return x + self.mlp(x)
+
+
+def block_sparse_inputs(batch):
+    mask = torch.ones(batch, 192, dtype=torch.int64)
+    mask[-1, 150:] = 0
+    return {"words": tokens(batch, 192), "mask": mask}
+
+
+@network("big_bird_ts", "script", 17)
+def big_bird_ts():
+    return BlockSparse(), block_sparse_inputs(1)
+
+
+@network("big_bird_dyn", "dynamo", 18, {"words": {0: "batch"}, "mask": {0: "batch"}})
+def big_bird():
+    return BlockSparse(), block_sparse_inputs(2), block_sparse_inputs(3)
