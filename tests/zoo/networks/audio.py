@@ -197,3 +197,50 @@ class SpectrumMask(nn.Module):
 @network("spectrum_mask", "dynamo", 20)
 def spectrum_mask():
     return SpectrumMask(), {"wave": torch.randn(1, 8192)}
+
+
+class NeuralCodec(nn.Module):
+    """EnCodec: strided convolutions with reflected edges, an LSTM, residual vector quantization by nearest codes, and the way back."""
+
+    def __init__(self, width=32, codes=256, books=4):
+        super().__init__()
+        conv = lambda a, b, k, s=1: nn.Conv1d(a, b, k, s)
+        self.first, self.downs = conv(1, width, 7), nn.ModuleList(conv(width * 2 ** i, width * 2 ** (i + 1), 2 * s, s) for i, s in enumerate((2, 4, 5)))
+        self.residuals = nn.ModuleList(nn.ModuleList((conv(width * 2 ** i, width * 2 ** i // 2, 3), conv(width * 2 ** i // 2, width * 2 ** i, 1))) for i in range(3))
+        deep = width * 8
+        self.lstm, self.narrow, self.books = nn.LSTM(deep, deep, 2), conv(deep, 128, 7), nn.Parameter(torch.randn(books, codes, 128))
+        self.wide = conv(128, deep, 7)
+        self.ups = nn.ModuleList(nn.ConvTranspose1d(deep // 2 ** i, deep // 2 ** (i + 1), 2 * s, s) for i, s in enumerate((5, 4, 2)))
+        self.last = conv(width, 1, 7)
+
+    @staticmethod
+    def padded(conv, x):
+        extra = conv.kernel_size[0] - conv.stride[0]
+        return conv(F.pad(x, (extra - extra // 2, extra // 2), mode="reflect"))
+
+    def forward(self, wave):
+        x = self.padded(self.first, wave)
+        for down, (one, two) in zip(self.downs, self.residuals):
+            x = x + two(F.elu(self.padded(one, F.elu(x))))
+            x = self.padded(down, F.elu(x))
+        y = x.permute(2, 0, 1)
+        x = F.elu((self.lstm(y)[0] + y).permute(1, 2, 0))
+        left = self.padded(self.narrow, x).transpose(1, 2)
+        total, found = torch.zeros_like(left), []
+        for book in self.books:
+            distance = left.square().sum(-1, keepdim=True) - 2 * left @ book.t() + book.square().sum(-1)
+            codes = (-distance).argmax(-1)
+            nearest = F.embedding(codes, book)
+            left, total = left - nearest, total + nearest
+            found.append(codes)
+        x = self.padded(self.wide, total.transpose(1, 2))
+        for up in self.ups:
+            x = up(F.elu(x))
+            extra = up.kernel_size[0] - up.stride[0]
+            x = x[..., extra - extra // 2: x.shape[-1] - extra // 2]
+        return self.padded(self.last, F.elu(x)), torch.stack(found)
+
+
+@network("neural_codec_ts_dyn", "script", 17, {"wave": {0: "batch", 2: "samples"}})
+def neural_codec():
+    return NeuralCodec(), {"wave": torch.randn(1, 1, 4000)}, {"wave": torch.randn(2, 1, 2400)}

@@ -273,3 +273,42 @@ class PatchConv(nn.Module):
 @network("vit_small_ts_dyn", "script", 20, {"image": {0: "batch"}})
 def vit_small():
     return PatchConv(), {"image": image(224, batch=1)}, {"image": image(224, batch=2)}
+
+
+class ResNest(nn.Module):
+    """Split attention: two groups of maps weighted by a softmax between them, made from their pooled sum."""
+
+    class Split(nn.Module):
+        def __init__(self, width, radix=2):
+            super().__init__()
+            self.radix, hidden = radix, max(width * radix // 4, 32)
+            self.conv, self.reduce, self.expand = ConvNorm(width, width * radix, 3, groups=radix), ConvNorm(width, hidden), nn.Conv2d(hidden, width * radix, 1)
+
+        def forward(self, x):
+            b = x.shape[0]
+            parts = self.conv(x).view(b, self.radix, -1, *x.shape[2:])
+            weights = self.expand(self.reduce(F.adaptive_avg_pool2d(parts.sum(1), 1))).view(b, 1, self.radix, -1).transpose(1, 2).softmax(1)
+            return (parts * weights.reshape(b, self.radix, -1, 1, 1)).sum(1)
+
+    class Block(nn.Module):
+        def __init__(self, inputs, width, outputs, stride):
+            super().__init__()
+            down = lambda: [nn.AvgPool2d(3, stride, 1)] if stride > 1 else []
+            self.body = nn.Sequential(ConvNorm(inputs, width), ResNest.Split(width), *down(), ConvNorm(width, outputs, act=None))
+            self.skip = nn.Sequential(*([nn.AvgPool2d(2, 2, ceil_mode=True, count_include_pad=False)] if stride > 1 else []), ConvNorm(inputs, outputs, act=None)) if inputs != outputs else nn.Identity()
+
+        def forward(self, x):
+            return F.relu(self.body(x) + self.skip(x))
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Sequential(ConvNorm(3, 32, 3, 2), ConvNorm(32, 32, 3), ConvNorm(32, 64, 3), nn.MaxPool2d(3, 2, 1))
+        self.body, self.head = nn.Sequential(self.Block(64, 64, 128, 1), self.Block(128, 96, 256, 2), self.Block(256, 96, 256, 1), self.Block(256, 128, 384, 2)), nn.Linear(384, 100)
+
+    def forward(self, x):
+        return self.head(self.body(self.stem(x)).mean((2, 3)))
+
+
+@network("resnest_ts_dyn", "script", 17, {"x": {0: "batch", 2: "height", 3: "width"}})
+def resnest():
+    return ResNest(), {"x": image(192, batch=2)}, {"x": image(160, 224)}

@@ -241,3 +241,96 @@ class LowLight(nn.Module):
 @network("low_light_op20", "dynamo", 20)
 def low_light():
     return LowLight(), {"image": torch.rand(1, 3, 160, 240)}
+
+
+class Restormer(nn.Module):
+    """Attention between channels, its maps through depthwise convolutions; gated perceptrons; resolution changed by pixel (un)shuffle."""
+
+    class Block(nn.Module):
+        def __init__(self, width, heads):
+            super().__init__()
+            hidden = int(2.66 * width)
+            self.heads, self.heat = heads, nn.Parameter(torch.ones(heads, 1, 1))
+            self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+            self.qkv, self.depth, self.out = nn.Conv2d(width, 3 * width, 1, bias=False), nn.Conv2d(3 * width, 3 * width, 3, padding=1, groups=3 * width, bias=False), nn.Conv2d(width, width, 1, bias=False)
+            self.up, self.gate, self.down = nn.Conv2d(width, 2 * hidden, 1, bias=False), nn.Conv2d(2 * hidden, 2 * hidden, 3, padding=1, groups=2 * hidden, bias=False), nn.Conv2d(hidden, width, 1, bias=False)
+
+        @staticmethod
+        def normed(norm, x):
+            b, c, h, w = x.shape
+            return norm(x.flatten(2).transpose(1, 2)).transpose(1, 2).view(b, c, h, w)
+
+        def forward(self, x):
+            b, c, h, w = x.shape
+            q, k, v = (y.reshape(b, self.heads, c // self.heads, h * w) for y in self.depth(self.qkv(self.normed(self.norm1, x))).chunk(3, 1))
+            weights = (F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1) * self.heat).softmax(-1)
+            x = x + self.out((weights @ v).reshape(b, c, h, w))
+            one, two = self.gate(self.up(self.normed(self.norm2, x))).chunk(2, 1)
+            return x + self.down(F.gelu(one) * two)
+
+    def __init__(self, width=32):
+        super().__init__()
+        self.first, self.one, self.low = nn.Conv2d(3, width, 3, padding=1, bias=False), self.Block(width, 1), nn.Sequential(nn.Conv2d(width, width // 2, 3, padding=1, bias=False), nn.PixelUnshuffle(2))
+        self.two, self.high = nn.Sequential(self.Block(2 * width, 2), self.Block(2 * width, 2)), nn.Sequential(nn.Conv2d(2 * width, 4 * width, 3, padding=1, bias=False), nn.PixelShuffle(2))
+        self.three, self.last = self.Block(2 * width, 2), nn.Conv2d(2 * width, 3, 3, padding=1)
+
+    def forward(self, x):
+        one = self.one(self.first(x))
+        return x + self.last(self.three(torch.cat([self.high(self.two(self.low(one))), one], 1)))
+
+
+@network("restormer_ts_dyn", "script", 17, {"x": {0: "batch", 2: "height", 3: "width"}})
+def restormer():
+    return Restormer(), {"x": image(96, 128)}, {"x": image(64, 80, batch=2)}
+
+
+@network("restormer", "dynamo", 18)
+def restormer_dynamo():
+    return Restormer(), {"x": image(128)}
+
+
+class NestedUNet(nn.Module):
+    """U²-Net: every stage is a small U-Net; the deepest has dilations in place of pooling; side outputs enlarged and joined."""
+
+    class Stage(nn.Module):
+        def __init__(self, inputs, hidden, outputs, depth, pooled=True):
+            super().__init__()
+            self.pooled, self.first = pooled, ConvNorm(inputs, outputs, 3)
+            rate = lambda index: 1 if pooled else 2 ** index
+            self.down = nn.ModuleList(ConvNorm(outputs if index == 0 else hidden, hidden, 3, dilation=rate(index)) for index in range(depth))
+            self.bottom = ConvNorm(hidden, hidden, 3, dilation=2 if pooled else 2 ** depth)
+            self.up = nn.ModuleList(ConvNorm(2 * hidden, outputs if index == 0 else hidden, 3, dilation=rate(index)) for index in range(depth))
+
+        def forward(self, x):
+            x, kept = self.first(x), []
+            y = x
+            for index, layer in enumerate(self.down):
+                y = layer(F.max_pool2d(y, 2, 2, ceil_mode=True) if self.pooled and index else y)
+                kept.append(y)
+            y = self.bottom(y)
+            for layer, other in zip(reversed(self.up), reversed(kept)):
+                if self.pooled:
+                    y = F.interpolate(y, size=other.shape[2:], mode="bilinear", align_corners=False)
+                y = layer(torch.cat([y, other], 1))
+            return x + y
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.two, self.three = self.Stage(3, 16, 32, 4), self.Stage(32, 16, 64, 3), self.Stage(64, 32, 64, 3, pooled=False)
+        self.up_two, self.up_one = self.Stage(128, 16, 32, 3), self.Stage(64, 16, 32, 4)
+        self.sides, self.join = nn.ModuleList(nn.Conv2d(a, 1, 3, padding=1) for a in (32, 32, 64)), nn.Conv2d(3, 1, 1)
+
+    def forward(self, x):
+        larger = lambda y, like: F.interpolate(y, size=like.shape[2:], mode="bilinear", align_corners=False)
+        one = self.one(x)
+        two = self.two(F.max_pool2d(one, 2, 2, ceil_mode=True))
+        three = self.three(F.max_pool2d(two, 2, 2, ceil_mode=True))
+        up_two = self.up_two(torch.cat([larger(three, two), two], 1))
+        up_one = self.up_one(torch.cat([larger(up_two, one), one], 1))
+        sides = [self.sides[0](up_one), larger(self.sides[1](up_two), x), larger(self.sides[2](three), x)]
+        return torch.sigmoid(self.join(torch.cat(sides, 1)))
+
+
+@network("u2net_ts_dyn", "script", 17, {"x": {0: "batch", 2: "height", 3: "width"}})
+def u2net():
+    return NestedUNet(), {"x": image(160)}, {"x": image(108, 132, batch=2)}

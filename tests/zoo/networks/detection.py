@@ -251,3 +251,121 @@ class FaceNet(nn.Module):
 def arcface():
     faces = lambda batch: {"one": image(112, batch=batch), "other": image(112, batch=batch)}
     return FaceNet(), faces(2), faces(3)
+
+
+class DeformableDetector(nn.Module):
+    """A transformer that samples: queries picked by score from three maps, attention at learned places by grid_sample, boxes refined layer by layer."""
+
+    class Layer(nn.Module):
+        def __init__(self, width, heads, points, hidden):
+            super().__init__()
+            self.heads, self.points = heads, points
+            self.own, self.norms = nn.MultiheadAttention(width, heads, batch_first=True), nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
+            self.places, self.weights, self.value, self.out = nn.Linear(width, heads * 3 * points * 2), nn.Linear(width, heads * 3 * points), nn.Linear(width, width), nn.Linear(width, width)
+            self.mlp = nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, width))
+
+        def sample(self, x, boxes, memory, sizes):
+            b, n, c = x.shape
+            value = self.value(memory).view(b, -1, self.heads, c // self.heads)
+            offsets = self.places(x).view(b, n, self.heads, 3, self.points, 2)
+            weights = self.weights(x).view(b, n, self.heads, 3 * self.points).softmax(-1)
+            places = boxes[:, :, None, None, None, :2] + offsets * 0.05 * boxes[:, :, None, None, None, 2:]
+            grids, found = 2 * places - 1, []
+            for level, part in enumerate(value.split([h * w for h, w in sizes], 1)):
+                plane = part.flatten(2).transpose(1, 2).reshape(b * self.heads, -1, *sizes[level])
+                grid = grids[:, :, :, level].transpose(1, 2).flatten(0, 1)
+                found.append(F.grid_sample(plane, grid, align_corners=False))
+            weights = weights.transpose(1, 2).reshape(b * self.heads, 1, n, 3 * self.points)
+            mixed = (torch.stack(found, -2).flatten(-2) * weights).sum(-1).view(b, c, n)
+            return self.out(mixed.transpose(1, 2))
+
+        def forward(self, x, place, boxes, memory, sizes):
+            q = x + place
+            x = self.norms[0](x + self.own(q, q, x, need_weights=False)[0])
+            x = self.norms[1](x + self.sample(x + place, boxes, memory, sizes))
+            return self.norms[2](x + self.mlp(x))
+
+    def __init__(self, width=128, classes=20, queries=60):
+        super().__init__()
+        self.queries = queries
+        self.stem = nn.Sequential(ConvNorm(3, 32, 3, 2), ConvNorm(32, 64, 3, 2), ConvNorm(64, 96, 3, 2))
+        self.downs, self.inputs = nn.ModuleList((ConvNorm(96, 192, 3, 2), ConvNorm(192, 256, 3, 2))), nn.ModuleList(ConvNorm(a, width, 1, act=None) for a in (96, 192, 256))
+        self.memory, self.score, self.box = nn.Sequential(nn.Linear(width, width), nn.LayerNorm(width)), nn.Linear(width, classes), nn.Linear(width, 4)
+        self.layers = nn.ModuleList(self.Layer(width, 8, 4, 256) for _ in range(2))
+        self.place = nn.Sequential(nn.Linear(4, 2 * width), nn.ReLU(), nn.Linear(2 * width, width))
+        self.scores, self.boxes = nn.ModuleList(nn.Linear(width, classes) for _ in range(2)), nn.ModuleList(nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 4)) for _ in range(2))
+
+    def forward(self, x):
+        maps = [self.stem(x)]
+        for down in self.downs:
+            maps.append(down(maps[-1]))
+        maps = [conv(y) for conv, y in zip(self.inputs, maps)]
+        sizes = [tuple(y.shape[2:]) for y in maps]
+        memory = self.memory(torch.cat([y.flatten(2).transpose(1, 2) for y in maps], 1))
+        anchors = []
+        for level, (h, w) in enumerate(sizes):
+            rows, columns = torch.meshgrid(torch.arange(h, dtype=x.dtype), torch.arange(w, dtype=x.dtype), indexing="ij")
+            centre = (torch.stack([columns, rows], -1) + 0.5) / torch.tensor([w, h], dtype=x.dtype)
+            anchors.append(torch.cat([centre, torch.full_like(centre, 0.05 * 2.0 ** level)], -1).view(1, h * w, 4))
+        anchors = torch.logit(torch.cat(anchors, 1).clamp(0.01, 0.99))
+        best = self.score(memory).max(-1)[0].topk(self.queries, 1)[1][..., None]
+        boxes = torch.sigmoid((self.box(memory) + anchors).gather(1, best.expand(-1, -1, 4)))
+        y = memory.gather(1, best.expand(-1, -1, memory.shape[-1]))
+        for layer, box in zip(self.layers, self.boxes):
+            y = layer(y, self.place(boxes), boxes, memory, sizes)
+            boxes = torch.sigmoid(box(y) + torch.logit(boxes, eps=1e-5))
+        return self.scores[-1](y), boxes
+
+
+@network("deformable_detector_ts", "script", 17)
+def deformable_detector_ts():
+    return DeformableDetector(), {"x": image(160, 192)}
+
+
+@network("deformable_detector_dyn", "dynamo", 20, {"x": {0: "batch"}})
+def deformable_detector():
+    return DeformableDetector(), {"x": image(160, batch=2)}, {"x": image(160, batch=3)}
+
+
+class BiFpn(nn.Module):
+    """EfficientDet's neck and heads: maps added with weights that are made positive and of sum one, separable convolutions shared by all levels."""
+
+    class Separable(nn.Sequential):
+        def __init__(self, width):
+            super().__init__(nn.Conv2d(width, width, 3, padding=1, groups=width, bias=False), nn.Conv2d(width, width, 1), nn.BatchNorm2d(width))
+
+    def __init__(self, width=64, classes=20, anchors=9):
+        super().__init__()
+        act = nn.SiLU
+        self.stem = nn.ModuleList((nn.Sequential(ConvNorm(3, 32, 3, 2, act=act), ConvNorm(32, 48, 3, 2, act=act), ConvNorm(48, 64, 3, 2, act=act)), ConvNorm(64, 96, 3, 2, act=act), ConvNorm(96, 160, 3, 2, act=act)))
+        self.inputs = nn.ModuleList(ConvNorm(a, width, act=None) for a in (64, 96, 160))
+        self.down, self.up = nn.ModuleList(self.Separable(width) for _ in range(2)), nn.ModuleList(self.Separable(width) for _ in range(2))
+        self.two, self.three = nn.Parameter(torch.rand(3, 2)), nn.Parameter(torch.rand(1, 3))
+        self.tower, self.head = nn.Sequential(self.Separable(width), act(), self.Separable(width), act()), nn.Conv2d(width, anchors * classes, 3, padding=1)
+        self.classes = classes
+
+    @staticmethod
+    def mix(weights, *maps):
+        weights = F.relu(weights)
+        weights = weights / (weights.sum() + 1e-4)
+        return F.silu(sum(weight * one for weight, one in zip(weights, maps)))
+
+    def forward(self, x):
+        maps = []
+        for stage in self.stem:
+            x = stage(x)
+            maps.append(x)
+        a, b, c = (conv(y) for conv, y in zip(self.inputs, maps))
+        larger = lambda y: F.interpolate(y, scale_factor=2, mode="nearest")
+        smaller = lambda y: F.max_pool2d(y, 3, 2, 1)
+        middle = self.down[0](self.mix(self.two[0], b, larger(c)))
+        a = self.down[1](self.mix(self.two[1], a, larger(middle)))
+        b = self.up[0](self.mix(self.three[0], b, middle, smaller(a)))
+        c = self.up[1](self.mix(self.two[2], c, smaller(b)))
+        scores = [self.head(self.tower(y)).permute(0, 2, 3, 1).reshape(x.shape[0], -1, self.classes) for y in (a, b, c)]
+        return torch.sigmoid(torch.cat(scores, 1))
+
+
+@network("bifpn_dyn", "dynamo", 18, {"x": {0: "batch", 2: "height", 3: "width"}})
+def bifpn():
+    return BiFpn(), {"x": image(224, 192)}, {"x": image(128, 256, batch=2)}

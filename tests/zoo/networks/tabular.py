@@ -243,3 +243,80 @@ def policy():
     def inputs(batch):
         return {"frames": torch.randint(0, 256, (batch, 4, 84, 84), dtype=torch.uint8), "last": torch.randint(0, 18, (batch,)), "done": torch.arange(batch) % 2 == 1, "state": torch.randn(batch, 256)}
     return Policy(), inputs(2), inputs(5)
+
+
+class NHits(nn.Module):
+    """N-HiTS: a series pooled at several rates, few numbers forecast from each and interpolated; every stack takes out what it explains."""
+
+    def __init__(self, length=168, horizon=48):
+        super().__init__()
+        self.rates, self.horizon, self.length = (8, 4, 1), horizon, length
+        self.stacks = nn.ModuleList(nn.Sequential(nn.Linear(-(-length // rate), 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, length + max(horizon // rate, 1))) for rate in self.rates)
+
+    def forward(self, series):
+        left, forecast = series, series[:, -1:].expand(-1, self.horizon)
+        for rate, stack in zip(self.rates, self.stacks):
+            theta = stack(F.max_pool1d(left[:, None], rate, rate, ceil_mode=True)[:, 0])
+            left = left - theta[:, :self.length]
+            forecast = forecast + F.interpolate(theta[:, None, self.length:], size=self.horizon, mode="linear")[:, 0]
+        return forecast
+
+
+@network("nhits_ts_dyn", "script", 17, {"series": {0: "batch"}})
+def nhits():
+    return NHits(), {"series": torch.randn(16, 168)}, {"series": torch.randn(1, 168)}
+
+
+class TabNet(nn.Module):
+    """Columns chosen step by step by a sparsemax (sorted scores, running sums), gated perceptrons halved in variance, BatchNorm throughout."""
+
+    class Unit(nn.Module):
+        def __init__(self, inputs, width):
+            super().__init__()
+            self.linear, self.norm = nn.Linear(inputs, 2 * width, bias=False), nn.BatchNorm1d(2 * width)
+
+        def forward(self, x):
+            return F.glu(self.norm(self.linear(x)), -1)
+
+    def __init__(self, columns=54, width=64, steps=3):
+        super().__init__()
+        self.norm, self.width = nn.BatchNorm1d(columns), width
+        self.shared = nn.ModuleList((self.Unit(columns, 2 * width), self.Unit(2 * width, 2 * width)))
+        self.own = nn.ModuleList(nn.ModuleList(self.Unit(2 * width, 2 * width) for _ in range(2)) for _ in range(steps + 1))
+        self.masks = nn.ModuleList(nn.Sequential(nn.Linear(width, columns, bias=False), nn.BatchNorm1d(columns)) for _ in range(steps))
+        self.head = nn.Linear(width, 7)
+
+    @staticmethod
+    def sparsemax(x):
+        ranked = x.sort(-1, descending=True)[0]
+        ranks = torch.arange(1, x.shape[-1] + 1, dtype=x.dtype)
+        sums = ranked.cumsum(-1) - 1
+        count = (ranks * ranked > sums).sum(-1, keepdim=True)
+        return (x - sums.gather(-1, count - 1) / count.to(x.dtype)).clamp(min=0)
+
+    def transform(self, x, own):
+        x = self.shared[0](x)
+        for layer in (self.shared[1], *own):
+            x = (x + layer(x)) * 0.5 ** 0.5
+        return x.split(self.width, -1)
+
+    def forward(self, rows):
+        x = self.norm(rows)
+        _, attended = self.transform(x, self.own[0])
+        prior, total = torch.ones_like(x), 0
+        for own, mask in zip(self.own[1:], self.masks):
+            chosen = self.sparsemax(mask(attended) * prior)
+            prior = prior * (1.5 - chosen)
+            decided, attended = self.transform(chosen * x, own)
+            total = total + F.relu(decided)
+        return self.head(total)
+
+
+@network("tabnet_dyn", "dynamo", 18, {"rows": {0: "batch"}})
+def tabnet():
+    return TabNet(), {"rows": torch.randn(64, 54)}, {"rows": torch.randn(5, 54)}
+
+
+@network("tabnet_ts", "script", 17)
+def tabnet_ts():
+    return TabNet(), {"rows": torch.randn(64, 54)}
