@@ -515,13 +515,25 @@ struct Blocks {
         if (operands[k].col_stride == 0) continue;
         Cursor& cursor = context.operands[k];
         for (int n = 0; n < kStepVectors; ++n)
-          copy_some(cursor.at(n), copies[k][n], count, size_of(operands[k].type));
+          fill_some(cursor.at(n), copies[k][n], count, size_of(operands[k].type));
         set_cursor(cursor, copies[k], kLanes * 4, 0, 1, kStepVectors);
       }
       const Cursor to = context.out;
       set_cursor(context.out, results, kLanes * 4, 0, 1, kStepVectors);
       start(program->steps, &context);
       for (int n = 0; n < rows; ++n) copy_some(results[n], to.at(n), count, size_of(out.type));
+    }
+  }
+
+  // A whole vector, zeros behind the first `count`: what lies on the stack is often denormal, and
+  // an operation on denormals takes a hundred cycles.
+  static void fill_some(const std::byte* from, std::byte* to, int64_t count, int64_t size) {
+    if (size == 4) {
+      store(reinterpret_cast<float*>(to),
+            load(reinterpret_cast<const float*>(from), first_n(static_cast<int>(count))));
+    } else {
+      store(reinterpret_cast<float*>(to), zero());
+      std::memcpy(to, from, static_cast<size_t>(count * size));
     }
   }
 
