@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/epilogue/folded_epilogue.h"
 
-#include <cstdlib>
+#include <algorithm>
+#include <cmath>
 #include <limits>
 
-#include "kernels/epilogue/affine_program.h"
 #include "kernels/epilogue/epilogue.h"
+#include "kernels/epilogue/epilogue_analysis.h"
 
 namespace camshaft::kernels {
 namespace {
@@ -25,133 +26,56 @@ const int32_t* bias_of(const Problem& p) {
   return known ? reinterpret_cast<const int32_t*>(p.inputs[2].constant->view.data()) : nullptr;
 }
 
-// Element of a constant operand that belongs to channel c; false: it varies along other dimensions.
-bool channel_value(const Problem& p, const ProblemTensor& operand, int64_t c, float& value) {
-  if (!operand.constant || operand.constant->view.empty() || operand.type != DataType::kFloat)
-    return false;
-  const float* data = reinterpret_cast<const float*>(operand.constant->view.data());
-  const int64_t count = ir::element_count(operand.extents);
-  if (count == 1) return value = data[0], true;
-  const ir::Extents& y = p.outputs[0].extents;
-  const size_t spatial = y.size() - 2;
-  if (count != y[1] || operand.extents.size() <= spatial ||
-      operand.extents[operand.extents.size() - spatial - 1] != count)
-    return false;
-  return value = data[c], true;
+// A multiplier and an addend, perhaps a gate, then bounds: nothing else of what a chain can be.
+bool is_foldable(const EpilogueAnalysis& analysis, DataType out) {
+  const EpilogueChain& chain = analysis.chain();
+  const bool rounds_to_codes = out == DataType::kUInt8;
+  if (out != DataType::kFloat && !rounds_to_codes) return false;
+  return analysis.rest().empty() && analysis.table().empty() && chain.residual < 0 &&
+         chain.slope == 1 && (!chain.code.present || chain.code.is_gate) &&
+         (rounds_to_codes || !chain.rounded);
 }
 
-// A program cut at its gate, if it has one: constants belong to both parts; the second has the
-// gate's result as its value 0.
-struct GateCut {
-  ir::Program before, after;
-  bool is_gated = false;
-};
-
-bool is_constant(const ir::Instruction& op) {
-  return op.op == ir::PointOp::kConst;
+std::vector<float> floats_of(const ChannelValues& values, int64_t channels) {
+  std::vector<float> floats(values.begin(), values.end());
+  if (values.size() == 1) floats.assign(static_cast<size_t>(channels), floats[0]);
+  return floats;
 }
 
-// False: the second part reads a value of the first.
-bool append_rest(const ir::Program& program, size_t gate, ir::Program& rest) {
-  const auto inputs = static_cast<size_t>(program.num_inputs);
-  std::vector<int> number(inputs + program.code.size(), -1);
-  for (size_t v = 1; v < inputs; ++v) number[v] = static_cast<int>(v);
-  number[inputs + gate] = 0;
-  for (size_t k = 0; k < program.code.size(); ++k) {
-    if (k == gate || (k < gate && !is_constant(program.code[k]))) continue;
-    ir::Instruction op = program.code[k];
-    for (int16_t* v : {&op.a, &op.b, &op.c}) {
-      if (*v < 0) continue;
-      if (number[static_cast<size_t>(*v)] < 0) return false;
-      *v = static_cast<int16_t>(number[static_cast<size_t>(*v)]);
-    }
-    number[inputs + k] = static_cast<int>(inputs + rest.code.size());
-    rest.code.push_back(op);
-  }
-  return true;
+// The addends, with the bias where it is not part of the sums.
+ChannelValues addends_of(const EpilogueChain& chain, const int32_t* bias, int64_t channels) {
+  const auto at = [](const ChannelValues& values, size_t c) {
+    return values[values.size() == 1 ? 0 : c];
+  };
+  ChannelValues addends(static_cast<size_t>(channels));
+  for (size_t c = 0; c < addends.size(); ++c)
+    addends[c] = at(chain.addend, c) + (bias ? bias[c] * at(chain.multiplier, c) : 0);
+  return addends;
 }
 
-// False: gates in a row, or a gate that is no step of a chain.
-bool cut_at_gate(const ir::Program& program, GateCut& cut) {
-  cut.before = program;
-  size_t gate = 0;
-  while (gate < program.code.size() && program.code[gate].op != ir::PointOp::kHardSwish) ++gate;
-  if (gate == program.code.size()) return true;
-  cut.is_gated = true;
-  // Its operand is the value before it, constants apart.
-  size_t last = gate;
-  while (last > 0 && is_constant(program.code[last - 1])) --last;
-  if (program.code[gate].a != program.num_inputs + static_cast<int>(last) - 1 && last > 0)
-    return false;
-  if (last == 0 && program.code[gate].a != 0) return false;
-  cut.before.code.resize(last);
-  cut.after.num_inputs = program.num_inputs;
-  // An empty rest would be the identity; constants at its end would be its result.
-  return append_rest(program, gate, cut.after) &&
-         (cut.after.code.empty() || !is_constant(cut.after.code.back()));
-}
-
-// What the parts do to the sums of channel c.
-struct ChannelForm {
-  Affine before, after;
-};
-
-bool find_part(const ir::Program& part, const std::vector<AffineInput>& inputs, DataType out,
-               Affine& affine) {
-  return find_affine(part.code.data(), static_cast<int>(part.code.size()),
-                     static_cast<int>(inputs.size()), inputs.data(), out, affine);
-}
-
-bool is_bounded(const Affine& affine) {
-  return affine.low > -kInfinity || affine.high < kInfinity;
-}
-
-bool channel_form(const Problem& p, const GateCut& cut, int64_t c, ChannelForm& form) {
-  std::vector<AffineInput> inputs(1, AffineInput{AffineInput::kVector, 0});
-  for (size_t k = kFirstOperand; k < p.inputs.size(); ++k) {
-    inputs.push_back({AffineInput::kConstant, 0});
-    if (!channel_value(p, p.inputs[k], c, inputs.back().constant)) return false;
-  }
-  const DataType type = p.outputs[0].type;
-  if (!cut.is_gated) return find_part(cut.before, inputs, type, form.before);
-  return find_part(cut.before, inputs, DataType::kFloat, form.before) && !is_bounded(form.before) &&
-         find_part(cut.after, inputs, type, form.after) && form.after.divisor == 0;
-}
-
-// Bounds must be those of channel 0: they are one for all.
-bool is_same(const Affine& a, const Affine& b) {
-  return a.low == b.low && a.high == b.high && a.after == b.after;
-}
-
-float start_of(const Affine& affine, double sum) {
-  return static_cast<float>((sum - affine.offset[0]) * affine.scale[0] + affine.shift);
+bool are_finite(const std::vector<float>& values) {
+  return std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
 }
 
 bool try_to_fold(const Problem& p, Bias bias_goes, FoldedEpilogue& folded) {
   const int64_t channels = p.outputs[0].extents[1];
-  const int32_t* bias = bias_of(p);
-  GateCut cut;
-  ChannelForm first, own;
-  if (channels == 0 || !cut_at_gate(program_of(p), cut) || !channel_form(p, cut, 0, first))
-    return false;
-  std::vector<float> multipliers, addends;
-  for (int64_t c = 0; c < channels; ++c) {
-    if (!channel_form(p, cut, c, own)) return false;
-    if (!is_same(own.before, first.before) || !is_same(own.after, first.after)) return false;
-    const bool gives_same = own.after.scale[0] == first.after.scale[0] &&
-                            start_of(own.after, 0) == start_of(first.after, 0);
-    if (!gives_same) return false;
-    multipliers.push_back(own.before.scale[0]);
-    addends.push_back(
-        start_of(own.before, bias == nullptr || bias_goes == Bias::kInSum ? 0 : bias[c]));
-  }
-  folded.multipliers = std::move(multipliers), folded.addends = std::move(addends);
-  const Affine& last = cut.is_gated ? first.after : first.before;
-  folded.header = {1, last.low, last.high, last.after};
-  if (cut.is_gated) {
-    folded.header.is_gated = 1;
-    folded.header.gate = kHardSwishGate;
-    folded.header.scale = last.scale[0], folded.header.shift = start_of(last, 0);
+  if (channels == 0) return false;
+  const int spatial = static_cast<int>(p.outputs[0].extents.size()) - 2;
+  const EpilogueAnalysis analysis(p, program_of(p), kFirstOperand, spatial);
+  if (!is_foldable(analysis, p.outputs[0].type)) return false;
+  const EpilogueChain& chain = analysis.chain();
+  const int32_t* bias = bias_goes == Bias::kInSum ? nullptr : bias_of(p);
+  folded.multipliers = floats_of(chain.multiplier, channels);
+  folded.addends = floats_of(addends_of(chain, bias, channels), channels);
+  if (!are_finite(folded.multipliers) || !are_finite(folded.addends)) return false;
+  FoldedHeader& header = folded.header;
+  header = {1, static_cast<float>(chain.low), static_cast<float>(chain.high),
+            static_cast<int32_t>(chain.offset)};
+  if (chain.code.is_gate) {
+    header.is_gated = 1;
+    header.gate = kHardSwishGate;
+    header.scale = static_cast<float>(chain.code.scale);
+    header.shift = static_cast<float>(chain.code.shift);
   }
   return true;
 }
