@@ -114,7 +114,18 @@ class Undo {
   Shape from_, to_;  // of the inverse reshape
 };
 
+// One of its operands comes from a kernel it can be the epilogue of already. To leave that for
+// another kernel would put a shuffle in its way, and the layer could come back above that one.
+bool has_a_place(const Layer* pointwise) {
+  return std::any_of(
+      pointwise->inputs.begin(), pointwise->inputs.end(), [pointwise](const Tensor* value) {
+        return takes_epilogue(value->producer) && only_reader(value) == pointwise &&
+               same_shape(value, pointwise->outputs[0]) && !widens(*value, *pointwise);
+      });
+}
+
 bool hoist_above_shuffle(Rewriter& rewriter, Layer* pointwise) {
+  if (has_a_place(pointwise)) return false;
   for (Tensor* value : pointwise->inputs) {
     if (widens(*value, *pointwise)) continue;
     Layer* shuffle = producer_of_kind(value, LayerKind::kShuffle);

@@ -210,5 +210,34 @@ TEST(PointWiseMotion, BehindShufflesAndConcatenationsOfKernels) {
       d = Concatenation "c"("s (before the concatenation)", "t (before the concatenation)") {axis=1})ir");
 }
 
+// Either product could take the sum behind its own reshape; one of them does, once.
+TEST(PointWiseMotion, StaysWithTheFirstOfTwoKernelsOfOtherShapes) {
+  expect_rewrite(
+      [](ir::Graph& graph, Records* records) {
+        int edits = 0;
+        for (int round = 0; round < 4; ++round)
+          edits += hoist_pointwise(graph, records) + fuse_shuffles(graph, nullptr) +
+                   remove_dead_layers(graph, nullptr);
+        return edits;
+      },
+      R"ir(graph "g" {
+    input x: float[4, 8]
+    input z: float[2, 2, 8]
+    constant w: float[8, 6] = random(1)
+    constant v: float[8, 6] = random(2)
+    a: float[4, 6] = MatrixMultiply(x, w)
+    b: float[2, 2, 6] = MatrixMultiply(z, v)
+    as: float[24] = Shuffle(a) {has_reshape=true, reshape=[24]}
+    bs: float[24] = Shuffle(b) {has_reshape=true, reshape=[24]}
+    y: float[24] = PointWise(as, bs) {program=<2: v2 = mul v0 v1>}
+    output y
+  })ir",
+      R"ir(a = MatrixMultiply(x, w)
+      b = MatrixMultiply(z, v)
+      "bs (shuffled back)" = Shuffle "bs + bs (shuffled back)"(b) {has_reshape=true, reshape=[4, 6]}
+      "y (before the shuffle)" = PointWise "y"(a, "bs (shuffled back)") {program=<2: v2 = mul v0 v1>}
+      y = Shuffle "as"("y (before the shuffle)") {has_reshape=true, reshape=[24]})ir");
+}
+
 }  // namespace
 }  // namespace camshaft::passes
