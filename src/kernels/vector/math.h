@@ -22,16 +22,21 @@ CAMSHAFT_INLINE F32 polynomial(F32 t, const float (&c)[kCount]) {
   return sum;
 }
 
+// e^r - 1 for |r| ≤ ln2/2.
+CAMSHAFT_INLINE F32 exp_fraction(F32 r) {
+  constexpr float kCoefficients[] = {0.5f, 0.16666576266288757f, 0.04166685417294502f,
+                                     0.008363200351595879f, 0.001390130608342588f};
+  return fma(r * r, polynomial(r, kCoefficients), r);
+}
+
 // x = n ln2 + r with |r| ≤ ln2/2; gives e^r - 1 and n.
 struct ExpParts {
   F32 fraction, n;
 };
 CAMSHAFT_INLINE ExpParts exp_parts(F32 x) {
-  constexpr float kCoefficients[] = {0.5f, 0.16666576266288757f, 0.04166685417294502f,
-                                     0.008363200351595879f, 0.001390130608342588f};
   const F32 n = round_even(x * set1(kLog2E));
   const F32 r = fnma(n, set1(kLn2Low), fnma(n, set1(kLn2High), x));
-  return {fma(r * r, polynomial(r, kCoefficients), r), n};
+  return {exp_fraction(r), n};
 }
 
 // ≤ 1 ulp (denormal results: 1 unit of the last place).

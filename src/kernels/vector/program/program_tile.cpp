@@ -9,6 +9,7 @@
 #include "kernels/vector/pointwise/byte_rows.h"
 #include "kernels/vector/program/affine_tile.h"
 #include "kernels/vector/program/compiled_code.h"
+#include "kernels/vector/program/math_inverse.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
@@ -180,7 +181,17 @@ void run_power(const Tile& tile, const Operand& a, const Operand& b) {
     if (exponent == 1) return map1(tile, a, [](F32 v) { return v; });
     if (exponent == -1) return map1(tile, a, [](F32 v) { return set1(1) / v; });
   }
+#if defined(CAMSHAFT_TARGET_scalar)  // has no fused multiply-add
   map_scalar(tile, a, b, [](float x, float y) { return __builtin_powf(x, y); });
+#else
+  map2(tile, a, b, [](F32 x, F32 y) {
+    if (__builtin_expect(!any(is_hard_power(x, y)), 1)) return pow(x, y);
+    alignas(64) float bases[kLanes], exponents[kLanes];
+    store(bases, x), store(exponents, y);
+    for (int k = 0; k < kLanes; ++k) bases[k] = __builtin_powf(bases[k], exponents[k]);
+    return load(bases);
+  });
+#endif
 }
 
 float floor_mod(float x, float y) {
@@ -209,11 +220,11 @@ void run_rare(const Instruction& op, const Tile& t, const Operand& a, const Oper
     case PointOp::kTan:
       return map_scalar(t, a, a, [](float x, float) { return __builtin_tanf(x); });
     case PointOp::kAsin:
-      return map_scalar(t, a, a, [](float x, float) { return __builtin_asinf(x); });
+      return map1(t, a, [](F32 v) { return asin(v); });
     case PointOp::kAcos:
-      return map_scalar(t, a, a, [](float x, float) { return __builtin_acosf(x); });
+      return map1(t, a, [](F32 v) { return acos(v); });
     case PointOp::kAtan:
-      return map_scalar(t, a, a, [](float x, float) { return __builtin_atanf(x); });
+      return map1(t, a, [](F32 v) { return atan(v); });
     case PointOp::kSinh:
       return map_scalar(t, a, a, [](float x, float) { return __builtin_sinhf(x); });
     case PointOp::kCosh:
@@ -679,10 +690,11 @@ double code_ns_per_16(const Instruction* code, int length) {
         op == PointOp::kSigmoid || op == PointOp::kTanh || op == PointOp::kElu ||
         op == PointOp::kSelu || op == PointOp::kCelu || op == PointOp::kSoftplus ||
         op == PointOp::kMish || op == PointOp::kSilu || op == PointOp::kGelu ||
-        op == PointOp::kGeluTanh || op == PointOp::kSin || op == PointOp::kCos)
+        op == PointOp::kGeluTanh || op == PointOp::kSin || op == PointOp::kCos ||
+        op == PointOp::kAsin || op == PointOp::kAcos || op == PointOp::kAtan || op == PointOp::kPow)
       ns += 32.0 / kLanes;
-    else if ((op >= PointOp::kTan && op <= PointOp::kAtanh) || op == PointOp::kPow ||
-             op == PointOp::kMod || op == PointOp::kFmod)
+    else if ((op >= PointOp::kTan && op <= PointOp::kAtanh) || op == PointOp::kMod ||
+             op == PointOp::kFmod)
       ns += 100;
     else
       ns += 12.0 / kLanes;

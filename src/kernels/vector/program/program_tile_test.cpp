@@ -112,6 +112,9 @@ const Function kFunctions[] = {
     {"elu", PointOp::kElu, [](double x) { return x < 0 ? std::expm1(x) : x; }, -kInf, kInf, 2},
     {"sin", PointOp::kSin, [](double x) { return std::sin(x); }, -100, 100, 2},
     {"cos", PointOp::kCos, [](double x) { return std::cos(x); }, -100, 100, 2},
+    {"asin", PointOp::kAsin, [](double x) { return std::asin(x); }, -1, 1, 2},
+    {"acos", PointOp::kAcos, [](double x) { return std::acos(x); }, -1, 1, 2},
+    {"atan", PointOp::kAtan, [](double x) { return std::atan(x); }, -kInf, kInf, 3},
     {"sqrt", PointOp::kSqrt, [](double x) { return std::sqrt(x); }, -kInf, kInf, 0.51},
     {"reciprocal", PointOp::kReciprocal, [](double x) { return 1 / x; }, -kInf, kInf, 0.51},
 };
@@ -176,6 +179,67 @@ TEST(VectorMath, LargeAnglesAreRight) {
         EXPECT_TRUE(std::isnan(y[k]));
     }
   }
+}
+
+// Every base with every exponent of both lists, as a tensor of exponents and as one for all.
+TEST(VectorMath, PowersAreWithinTwoUnits) {
+  std::vector<float> bases = {0.0f,
+                              -0.0f,
+                              1.0f,
+                              -1.0f,
+                              kInf,
+                              -kInf,
+                              1e-40f,
+                              -1e-40f,
+                              1e-45f,
+                              3e38f,
+                              std::numeric_limits<float>::quiet_NaN(),
+                              0.99999994f,
+                              1.0000001f},
+                     exponents = {0.0f,
+                                  -0.0f,
+                                  1.0f,
+                                  -1.0f,
+                                  0.5f,
+                                  -0.5f,
+                                  2.0f,
+                                  3.0f,
+                                  9.0f,
+                                  -7.0f,
+                                  8388607.0f,
+                                  -8388607.0f,
+                                  16777216.0f,
+                                  1e30f,
+                                  kInf,
+                                  -kInf,
+                                  std::numeric_limits<float>::quiet_NaN()};
+  std::mt19937 random(7);
+  std::uniform_real_distribution<float> unit(-1, 1), exponent(-40, 40);
+  for (int k = 0; k < 300; ++k) {
+    bases.push_back(unit(random) * std::exp2(exponent(random)));
+    bases.push_back(1 + 0.5f * unit(random));
+    exponents.push_back(unit(random) * 4);
+    exponents.push_back(std::round(unit(random) * 20));
+  }
+  const Program program = std::move(ir::parse_program(2, "v2 = pow v0 v1")).value();
+  const auto count = static_cast<int64_t>(bases.size());
+  std::vector<float> got(bases.size()), all(bases.size());
+  for (const Target& target : targets())
+    for (const float y : exponents)
+      for (const bool is_tensor : {false, true}) {
+        std::fill(all.begin(), all.end(), y);
+        const TileOperand operands[] = {{bases.data(), count, 1},
+                                        {all.data(), is_tensor ? count : 0, is_tensor ? 1 : 0}};
+        target.run(program, operands, got.data(), count, 1, count);
+        for (size_t k = 0; k < bases.size(); ++k) {
+          const double exact = std::pow(static_cast<double>(bases[k]), static_cast<double>(y));
+          ASSERT_LE(ulps(got[k], exact), 2) << isa_name(target.isa) << " " << bases[k] << " ^ " << y
+                                            << " gives " << got[k] << ", not " << exact;
+          if (exact == 0) {
+            ASSERT_EQ(std::signbit(got[k]), std::signbit(exact)) << bases[k] << " ^ " << y;
+          }
+        }
+      }
 }
 
 TEST(VectorMath, GeluIsAbsolutelyAccurate) {
