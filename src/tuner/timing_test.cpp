@@ -43,6 +43,7 @@ TEST(Timing, LargeBatchesAreTimedAsPasses) {
 TEST(Timer, WeightsComeFromWhereTheyFit) {
   const CpuInfo& cpu = cpu_info();
   EXPECT_EQ(weights_from(0), WeightsFrom::kL2);
+  EXPECT_EQ(weights_from(cpu.l2_bytes / 5 * 4), WeightsFrom::kL2);
   EXPECT_EQ(weights_from(cpu.l2_bytes), WeightsFrom::kL3);
   EXPECT_EQ(weights_from(cpu.l3_bytes), WeightsFrom::kMemory);
 }
