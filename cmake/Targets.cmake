@@ -41,4 +41,6 @@ function(camshaft_test NAME)
   endif()
   target_link_libraries(${NAME} PRIVATE camshaft_options ${ARG_LIBRARIES} GTest::gtest GTest::gtest_main)
   add_test(NAME ${NAME} COMMAND ${NAME} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  # Graphs are verified after every pass, as debug builds always do.
+  set_tests_properties(${NAME} PROPERTIES ENVIRONMENT CAMSHAFT_CHECK_GRAPHS=1)
 endfunction()

@@ -8,13 +8,13 @@ namespace camshaft::passes {
 namespace {
 
 int both(ir::Graph& graph, Records* records) {
-  return fuse_attention(graph, records) + fuse_attention_layouts(graph, records) +
-         remove_dead_layers(graph, records);
+  return attention_fusion(graph, records) + attention_layout_fusion(graph, records) +
+         dead_layer_removal(graph, records);
 }
 
 TEST(AttentionFusion, ProductSoftmaxProduct) {
   expect_rewrite(
-      fuse_attention, R"ir(graph "g" {
+      attention_fusion, R"ir(graph "g" {
     input q: float[2, 3, 5, 4]
     input k: float[2, 3, 7, 4]
     input v: float[2, 3, 7, 6]
@@ -30,7 +30,7 @@ TEST(AttentionFusion, ProductSoftmaxProduct) {
 // A bias of the product, a choice by truth values behind it, weights that are no numbers.
 TEST(AttentionFusion, MasksOfAllKinds) {
   expect_rewrite(
-      fuse_attention, R"ir(graph "g" {
+      attention_fusion, R"ir(graph "g" {
     input q: float[3, 5, 4]
     input k: float[3, 7, 4]
     input v: float[3, 7, 6]
@@ -117,7 +117,7 @@ TEST(AttentionFusion, RepeatedHeadsAreReadOnce) {
 
 // Windows, and no batch at all.
 TEST(AttentionFusion, OtherBatchDimensions) {
-  expect_rewrite(fuse_attention, R"ir(graph "g" {
+  expect_rewrite(attention_fusion, R"ir(graph "g" {
     input q: float[2, 3, 7, 5, 4]
     input k: float[2, 3, 7, 6, 4]
     input v: float[2, 3, 7, 6, 4]
@@ -133,7 +133,7 @@ TEST(AttentionFusion, OtherBatchDimensions) {
                     "m (heads)" = Shuffle(m) {has_reshape=true, reshape=[1, 7, 5, 6]}
                     "y (heads)" = Attention "{Attention[s...y]}"("q (heads)", "k (heads)", "v (heads)", _, "m (heads)") {epilogue=<2: v2 = add v0 v1>}
                     y = Shuffle "y (groups)"("y (heads)") {has_reshape=true, reshape=[2, 3, 7, 5, 4]})ir");
-  expect_rewrite(fuse_attention, R"ir(graph "g" {
+  expect_rewrite(attention_fusion, R"ir(graph "g" {
     symbols t
     input q: float[t, 4]
     input k: float[t, 4]
@@ -152,7 +152,7 @@ TEST(AttentionFusion, OtherBatchDimensions) {
 
 // One product of all heads (baddbmm), the other one by heads: those batch dimensions are taken.
 TEST(AttentionFusion, RegroupedBatches) {
-  expect_rewrite(fuse_attention, R"ir(graph "g" {
+  expect_rewrite(attention_fusion, R"ir(graph "g" {
     input q: float[6, 5, 4]
     input k: float[6, 7, 4]
     input b: float[6, 1, 7]
@@ -168,7 +168,7 @@ TEST(AttentionFusion, RegroupedBatches) {
                     "b (heads)" = Shuffle(b) {has_reshape=true, reshape=[2, 3, 1, 7]}
                     y = Attention "{Attention[s...y]}"("q (heads)", "k (heads)", v, _, "b (heads)") {epilogue=<2: v2 = add v0 v1>})ir");
   // Both are of all heads, the mask between them is not.
-  expect_rewrite(fuse_attention, R"ir(graph "g" {
+  expect_rewrite(attention_fusion, R"ir(graph "g" {
     input q: float[6, 5, 4]
     input k: float[6, 7, 4]
     input m: float[2, 1, 1, 7]
@@ -190,7 +190,7 @@ TEST(AttentionFusion, RegroupedBatches) {
 
 // Shifted windows: their mask is the same for all images.
 TEST(AttentionFusion, MasksOfWindows) {
-  expect_rewrite(fuse_attention, R"ir(graph "g" {
+  expect_rewrite(attention_fusion, R"ir(graph "g" {
     input q: float[8, 3, 5, 4]
     input k: float[8, 3, 5, 4]
     input v: float[8, 3, 5, 4]
@@ -212,7 +212,8 @@ TEST(AttentionFusion, MasksOfWindows) {
 // An activation behind it stays where it is, behind the transpose.
 TEST(AttentionFusion, WhatFollowsStaysBehind) {
   const auto all = [](ir::Graph& graph, Records* records) {
-    return hoist_pointwise(graph, records) + fuse_epilogues(graph, records) + both(graph, records);
+    return pointwise_motion(graph, records) + epilogue_fusion(graph, records) +
+           both(graph, records);
   };
   expect_rewrite(all, R"ir(graph "g" {
     input q: float[1, 3, 5, 4]
@@ -244,7 +245,7 @@ TEST(AttentionFusion, LeavesScoresOthersRead) {
     z: float[3, 5, 6] = MatrixMultiply(x, v)
     output w, y, z
   })ir";
-  expect_rewrite(fuse_attention, graph,
+  expect_rewrite(attention_fusion, graph,
                  R"ir(s = MatrixMultiply(q, l) {transpose_b=true}
                     w = SoftMax(s) {axis=2, last_axis=2}
                     y = MatrixMultiply(w, v)
@@ -276,7 +277,7 @@ TEST(AttentionLayoutFusion, RowsAreReadAndWrittenWhereTheyLie) {
 }
 
 TEST(AttentionLayoutFusion, OtherShapesBehindIt) {
-  expect_rewrite(fuse_attention_layouts, R"ir(graph "g" {
+  expect_rewrite(attention_layout_fusion, R"ir(graph "g" {
     input q: float[1, 3, 5, 4]
     input k: float[1, 5, 3, 4]
     input v: float[1, 3, 5, 4]

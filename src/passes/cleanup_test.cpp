@@ -8,7 +8,7 @@ namespace camshaft::passes {
 namespace {
 
 TEST(RemoveDeadLayers, TakesWholeChains) {
-  expect_rewrite(remove_dead_layers, R"ir(graph "g" {
+  expect_rewrite(dead_layer_removal, R"ir(graph "g" {
     input x: float[2]
     a: float[2] = Unary(x) {op=neg}
     b: float[2] = Unary(a) {op=exp}
@@ -19,7 +19,7 @@ TEST(RemoveDeadLayers, TakesWholeChains) {
 }
 
 TEST(RemoveNoOps, UsersReadTheInput) {
-  expect_rewrite(remove_no_ops, R"ir(graph "g" {
+  expect_rewrite(no_op_removal, R"ir(graph "g" {
     input x: float[2, n]
     constant zero: float[1] = [0]
     constant one: float[] = [1]
@@ -38,7 +38,7 @@ TEST(RemoveNoOps, UsersReadTheInput) {
 }
 
 TEST(RemoveNoOps, NeutralConstantsOfAnyShape) {
-  expect_rewrite(remove_no_ops, R"ir(graph "g" {
+  expect_rewrite(no_op_removal, R"ir(graph "g" {
     input x: float[2, 3]
     input k: int64[2, 3]
     input c: bool[2, 3]
@@ -73,12 +73,12 @@ TEST(RemoveNoOps, KeepsWhatIsNone) {
     output d, e
   })ir";
   std::unique_ptr<ir::Graph> graph = std::move(ir::parse_graph(text)).value();
-  EXPECT_EQ(remove_no_ops(*graph, nullptr),
+  EXPECT_EQ(no_op_removal(*graph, nullptr),
             0);  // e is the copy that keeps a network output apart from an input
 }
 
 TEST(FoldConstants, EvaluatesAndReadsKnownShapes) {
-  expect_rewrite(fold_constants, R"ir(graph "g" {
+  expect_rewrite(constant_folding, R"ir(graph "g" {
     input x: float[2, 3]
     constant a: float[3] = [1, 2, 3]
     constant b: float[3] = fill(1)
@@ -100,12 +100,12 @@ TEST(FoldConstants, DoesNotBlowUpZeros) {
     output big
   })ir";
   std::unique_ptr<ir::Graph> graph = std::move(ir::parse_graph(text)).value();
-  EXPECT_EQ(fold_constants(*graph, nullptr), 0);
+  EXPECT_EQ(constant_folding(*graph, nullptr), 0);
 }
 
 TEST(ConstShuffleFusion, NamesTheNewConstant) {
   Records records;
-  expect_rewrite(fuse_const_shuffles, R"ir(graph "g" {
+  expect_rewrite(const_shuffle_fusion, R"ir(graph "g" {
     input x: float[3, 2]
     constant c: float[2, 3] = [1, 2, 3, 4, 5, 6]
     t: float[3, 2] = Shuffle(c) {first_transpose=[1, 0]}
@@ -118,7 +118,7 @@ TEST(ConstShuffleFusion, NamesTheNewConstant) {
 }
 
 TEST(RemoveDuplicates, KeepsTheFirst) {
-  expect_rewrite(remove_duplicates, R"ir(graph "g" {
+  expect_rewrite(duplicate_layer_removal, R"ir(graph "g" {
     input x: float[2]
     constant a: float[1] = [3]
     constant b: float[1] = [3]
@@ -138,7 +138,7 @@ TEST(RemoveDuplicates, KeepsTheFirst) {
 TEST(RemoveDuplicates, EqualShapeValues) {
   expect_rewrite(
       [](ir::Graph& graph, Records* records) {
-        return remove_duplicates(graph, records) + remove_dead_layers(graph, nullptr);
+        return duplicate_layer_removal(graph, records) + dead_layer_removal(graph, nullptr);
       },
       R"ir(graph "g" {
     input x: float[n, 4]
@@ -157,7 +157,7 @@ TEST(RemoveDuplicates, EqualShapeValues) {
 }
 
 TEST(ShuffleShuffleFusion, TransposesCombineAndCancel) {
-  expect_rewrite(fuse_shuffles, R"ir(graph "g" {
+  expect_rewrite(shuffle_shuffle_fusion, R"ir(graph "g" {
     input x: float[2, 3, 4]
     a: float[3, 4, 2] = Shuffle(x) {first_transpose=[1, 2, 0]}
     b: float[4, 3, 2] = Shuffle(a) {first_transpose=[1, 0, 2]}
@@ -171,7 +171,7 @@ TEST(ShuffleShuffleFusion, TransposesCombineAndCancel) {
 
 TEST(ShuffleShuffleFusion, ReshapesMergeWhenNothingMovesBetween) {
   expect_rewrite(
-      fuse_shuffles, R"ir(graph "g" {
+      shuffle_shuffle_fusion, R"ir(graph "g" {
     input x: float[2, 12]
     a: float[2, 3, 1, 4] = Shuffle(x) {has_reshape=true, reshape=[2, 3, 1, 4]}
     b: float[2, 1, 3, 4] = Shuffle(a) {first_transpose=[0, 2, 1, 3]}
@@ -185,7 +185,7 @@ TEST(ShuffleShuffleFusion, ReshapesMergeWhenNothingMovesBetween) {
 TEST(ShuffleShuffleFusion, DeclinesATransposeBetweenReshapes) {
   Records records;
   expect_rewrite(
-      fuse_shuffles, R"ir(graph "g" {
+      shuffle_shuffle_fusion, R"ir(graph "g" {
     input x: float[2, 12]
     a: float[2, 3, 4] = Shuffle(x) {has_reshape=true, reshape=[2, 3, 4]}
     b: float[2, 4, 3] = Shuffle(a) {first_transpose=[0, 2, 1]}

@@ -14,7 +14,7 @@ std::string graph(const std::string& lines) {
 }
 
 TEST(DynamicQuantization, ScaleZeroPointAndCodes) {
-  expect_rewrite(lower_dynamic_quantization, graph(R"ir(
+  expect_rewrite(dynamic_quantization_fusion, graph(R"ir(
     input x: float[2, 3, 5]
     q: uint8[2, 3, 5], s: float[], z: uint8[] = Generic "d"(x) {op_type="DynamicQuantizeLinear", opset=13, attributes=[]}
     output q, s, z
@@ -28,7 +28,7 @@ TEST(DynamicQuantization, ScaleZeroPointAndCodes) {
 }
 
 TEST(DynamicQuantization, ProductsOfCodesLessTheZeroPointsShare) {
-  expect_rewrite(lower_dynamic_quantization,
+  expect_rewrite(dynamic_quantization_fusion,
                  graph(R"ir(
     input q: uint8[2, 4]
     input z: uint8[]
@@ -44,7 +44,7 @@ TEST(DynamicQuantization, ProductsOfCodesLessTheZeroPointsShare) {
 }
 
 TEST(DynamicQuantization, WeightsWithZeroPointsBeyondInt8AreFloats) {
-  expect_rewrite(lower_dynamic_quantization,
+  expect_rewrite(dynamic_quantization_fusion,
                  graph(R"ir(
     input q: uint8[2, 4]
     input z: uint8[]
@@ -61,7 +61,7 @@ TEST(DynamicQuantization, WeightsWithZeroPointsBeyondInt8AreFloats) {
 }
 
 TEST(DynamicQuantization, ConvolutionsWithoutPadding) {
-  expect_rewrite(lower_dynamic_quantization, graph(R"ir(
+  expect_rewrite(dynamic_quantization_fusion, graph(R"ir(
     input q: uint8[2, 4, 5, 5]
     input z: uint8[]
     constant w: int8[6, 2, 3, 3] = random(1)
@@ -75,7 +75,7 @@ TEST(DynamicQuantization, ConvolutionsWithoutPadding) {
 }
 
 TEST(DynamicQuantization, ConvolutionsOfFloats) {
-  expect_rewrite(lower_dynamic_quantization, graph(R"ir(
+  expect_rewrite(dynamic_quantization_fusion, graph(R"ir(
     input q: uint8[1, 2, 5, 5]
     input z: uint8[]
     constant w: int8[4, 1, 3, 3] = random(1)
@@ -97,7 +97,7 @@ TEST(DynamicQuantization, SumsReadAsIntegersStay) {
                            R"ir(
     output i
   )ir";
-  expect_rewrite(lower_dynamic_quantization, graph(text),
+  expect_rewrite(dynamic_quantization_fusion, graph(text),
                  R"ir(i = Generic "m"(q, w, z) {op_type="MatMulInteger", opset=13})ir");
 }
 

@@ -14,7 +14,7 @@ constexpr const char* kWindow1x1 =
     "kernel=[1, 1], stride=[1, 1], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0]";
 
 TEST(ConvScaleFusion, FoldsBatchNormalizationMulAndAdd) {
-  expect_rewrite(fuse_scales,
+  expect_rewrite(conv_scale_fusion,
                  fmt::format(R"ir(graph "g" {{
     input x: float[1, 4, 5, 5]
     constant w: float[6, 2, 3, 3] = random(1)
@@ -38,7 +38,7 @@ TEST(ConvScaleFusion, FoldsBatchNormalizationMulAndAdd) {
 
 TEST(ConvScaleFusion, FoldsIntoDeconvolutionAndProducts) {
   expect_rewrite(
-      fuse_scales, R"ir(graph "g" {
+      conv_scale_fusion, R"ir(graph "g" {
     input x: float[1, 4, 3]
     constant w: float[4, 3, 2] = random(1)
     constant s: float[6] = random(3)
@@ -58,7 +58,7 @@ TEST(ConvScaleFusion, FoldsIntoDeconvolutionAndProducts) {
 
 TEST(ConvScaleFusion, BeforeTheConvolutionOnlyWithoutShiftIntoPadding) {
   Records records;
-  expect_rewrite(fuse_scales,
+  expect_rewrite(conv_scale_fusion,
                  fmt::format(R"ir(graph "g" {{
     input x: float[1, 2, 5, 5]
     constant w: float[3, 2, 3, 3] = random(1)
@@ -89,7 +89,7 @@ TEST(ConvScaleFusion, NotTheLastStepOfAnActivation) {
                     m = ElementWise(x, p) {op=mul}
                     h = ElementWise(m, half) {op=mul}
                     y = MatrixMultiply(h, w))ir";
-  expect_rewrite(fuse_scales, R"ir(graph "g" {
+  expect_rewrite(conv_scale_fusion, R"ir(graph "g" {
     input x: float[1, 4, 8]
     constant w: float[8, 3] = random(1)
     constant c: float[1] = [0.70710678]
@@ -107,7 +107,7 @@ TEST(ConvScaleFusion, NotTheLastStepOfAnActivation) {
 }
 
 TEST(ConvScaleFusion, NotWhenTheResultIsReadElsewhere) {
-  expect_rewrite(fuse_scales,
+  expect_rewrite(conv_scale_fusion,
                  fmt::format(R"ir(graph "g" {{
     input x: float[1, 2, 5, 5]
     constant w: float[2, 2, 3, 3] = random(1)
@@ -122,7 +122,7 @@ TEST(ConvScaleFusion, NotWhenTheResultIsReadElsewhere) {
 
 TEST(PaddingFusion, ConvolutionAndPooling) {
   expect_rewrite(
-      fuse_padding, R"ir(graph "g" {
+      padding_fusion, R"ir(graph "g" {
     input x: float[1, 1, 5, 5]
     constant w: float[1, 1, 3, 3] = random(1)
     a: float[1, 1, 6, 7] = Pad(x) {pre=[0, 0, 0, 1], post=[0, 0, 1, 1]}
@@ -144,7 +144,7 @@ TEST(PaddingFusion, ConvolutionAndPooling) {
 }
 
 TEST(MatMulOperandFusion, TransposesAndFactors) {
-  expect_rewrite(fuse_matmul_operands, R"ir(graph "g" {
+  expect_rewrite(matmul_operand_fusion, R"ir(graph "g" {
     input q: float[2, 3, 4, 5]
     input k: float[2, 3, 6, 5]
     constant eight: float[] = [8]
@@ -173,7 +173,7 @@ TEST(ReduceToPooling, MeanAndMaximumOverSpace) {
 
 TEST(NormalizationFusion, LayerNormalizationAsExportersWriteIt) {
   expect_rewrite(
-      fuse_normalizations, R"ir(graph "g" {
+      normalization_fusion, R"ir(graph "g" {
     input x: float[2, 3, 8]
     constant two: float[] = [2]
     constant eps: float[] = [1e-5]
@@ -198,7 +198,7 @@ TEST(NormalizationFusion, LayerNormalizationAsExportersWriteIt) {
 // Clamps that values near zero do not reach: of the result (20 standard deviations), of the
 // variance.
 TEST(NormalizationFusion, ClampsAreNotSwallowed) {
-  expect_rewrite(fuse_normalizations, R"ir(graph "g" {
+  expect_rewrite(normalization_fusion, R"ir(graph "g" {
     input x: float[2, 8]
     constant eps: float[1] = [1e-5]
     m: float[2, 1] = Reduce(x) {op=mean, axes=[1]}
@@ -213,7 +213,7 @@ TEST(NormalizationFusion, ClampsAreNotSwallowed) {
   })ir",
                  R"ir(q = Normalization "{Norm[m...q]}"(x) {axis=1}
                     z = Activation(q) {op=clip, x=-20, y=20})ir");
-  expect_rewrite(fuse_normalizations, R"ir(graph "g" {
+  expect_rewrite(normalization_fusion, R"ir(graph "g" {
     input x: float[2, 8]
     constant eps: float[1] = [1e-5]
     m: float[2, 1] = Reduce(x) {op=mean, axes=[1]}
@@ -238,7 +238,7 @@ TEST(NormalizationFusion, ClampsAreNotSwallowed) {
 
 TEST(NormalizationFusion, TensorflowSpellingAndRms) {
   expect_rewrite(
-      fuse_normalizations, R"ir(graph "g" {
+      normalization_fusion, R"ir(graph "g" {
     input x: float[2, 8]
     constant eps: float[1] = [0.001]
     constant gamma: float[8] = random(1)
@@ -269,7 +269,7 @@ TEST(NormalizationFusion, TensorflowSpellingAndRms) {
 
 TEST(NormalizationFusion, InstanceNormalizationWithRawMoments) {
   expect_rewrite(
-      fuse_normalizations, R"ir(graph "g" {
+      normalization_fusion, R"ir(graph "g" {
     input x: float[2, 3, 4, 4]
     constant eps: float[1] = [0.01]
     constant gamma: float[1, 3, 1, 1] = random(1)
@@ -291,7 +291,7 @@ TEST(NormalizationFusion, InstanceNormalizationWithRawMoments) {
 }
 
 TEST(SoftMaxFusion, WithAndWithoutMaximumAndLog) {
-  expect_rewrite(fuse_softmax, R"ir(graph "g" {
+  expect_rewrite(softmax_fusion, R"ir(graph "g" {
     input x: float[2, 5]
     m: float[2, 1] = Reduce(x) {op=max, axes=[1]}
     d: float[2, 5] = ElementWise(x, m) {op=sub}
@@ -315,7 +315,7 @@ TEST(SoftMaxFusion, WithAndWithoutMaximumAndLog) {
 }
 
 TEST(PointWiseFusion, TreesBecomeOneLayer) {
-  expect_rewrite(fuse_pointwise, R"ir(graph "g" {
+  expect_rewrite(pointwise_fusion, R"ir(graph "g" {
     input x: float[2, 3]
     input z: float[3]
     constant three: float[] = [3]
@@ -334,7 +334,7 @@ TEST(PointWiseFusion, TreesBecomeOneLayer) {
 }
 
 TEST(PointWiseFusion, KeepsSharedResultsAndIntegers) {
-  expect_rewrite(fuse_pointwise, R"ir(graph "g" {
+  expect_rewrite(pointwise_fusion, R"ir(graph "g" {
     input x: float[2]
     input k: int32[2]
     a: float[2] = Unary(x) {op=exp}
@@ -353,7 +353,7 @@ TEST(PointWiseFusion, KeepsSharedResultsAndIntegers) {
 
 TEST(PointWiseFusion, ComparisonsAndSelect) {
   expect_rewrite(
-      fuse_pointwise, R"ir(graph "g" {
+      pointwise_fusion, R"ir(graph "g" {
     input x: float[2, 2]
     input m: bool[2, 2]
     constant zero: float[1] = [0]
@@ -367,7 +367,7 @@ TEST(PointWiseFusion, ComparisonsAndSelect) {
 
 TEST(ScaleActivationFusion, OneLayer) {
   expect_rewrite(
-      fuse_scale_activations, R"ir(graph "g" {
+      scale_activation_fusion, R"ir(graph "g" {
     input x: float[1, 2, 3, 3]
     constant s: float[2] = random(1)
     constant t: float[2] = random(2)
@@ -379,7 +379,7 @@ TEST(ScaleActivationFusion, OneLayer) {
 }
 
 TEST(EpilogueFusion, ActivationResidualAndGate) {
-  expect_rewrite(fuse_epilogues,
+  expect_rewrite(epilogue_fusion,
                  fmt::format(R"ir(graph "g" {{
     input x: float[1, 2, 5, 5]
     input g: float[1, 2, 1, 1]
@@ -402,7 +402,7 @@ TEST(EpilogueFusion, ActivationResidualAndGate) {
 
 TEST(EpilogueFusion, DeclinesABroadcastToALargerShape) {
   Records records;
-  expect_rewrite(fuse_epilogues, R"ir(graph "g" {
+  expect_rewrite(epilogue_fusion, R"ir(graph "g" {
     input x: float[1, 4]
     input b: float[3, 4]
     constant w: float[4, 4] = random(1)

@@ -12,7 +12,7 @@ std::unique_ptr<ir::Graph> rewritten(const char* text) {
   auto graph = ir::parse_graph(text);
   EXPECT_TRUE(graph.ok()) << graph.status().message();
   if (!graph.ok()) return nullptr;
-  hoist_loop_invariants(**graph, nullptr);
+  loop_invariants(**graph, nullptr);
   EXPECT_TRUE(ir::verify(**graph).ok()) << ir::verify(**graph).message();
   auto before = ir::parse_graph(text);
   expect_same_numbers(**before, **graph, 0);
@@ -189,7 +189,7 @@ TEST(LoopBatching, BagsOfOneLength) {
                  "constant indices: int64[6] = [4, 0, 1, 1, 3, 2]");
     auto before = ir::parse_graph(text), after = ir::parse_graph(text);
     ASSERT_TRUE(before.ok()) << before.status().message();
-    EXPECT_EQ(batch_loops(**after, nullptr), 1);
+    EXPECT_EQ(loop_batching(**after, nullptr), 1);
     ASSERT_TRUE(ir::verify(**after).ok()) << ir::verify(**after).message();
     for (const auto& layer : (*after)->layers()) EXPECT_TRUE(layer->bodies.empty());
     expect_same_numbers(**before, **after, 0);
@@ -200,7 +200,7 @@ TEST(LoopBatching, OtherBagsStayALoop) {
   auto graph = ir::parse_graph(bag_loop("2, 5, 6", "sum"));
   ASSERT_TRUE(graph.ok()) << graph.status().message();
   Records records;
-  EXPECT_EQ(batch_loops(**graph, &records), 0);
+  EXPECT_EQ(loop_batching(**graph, &records), 0);
   EXPECT_EQ(records.back().text, "its body does not add up bags of one length");
 }
 

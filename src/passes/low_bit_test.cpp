@@ -29,7 +29,7 @@ std::string product(const std::string& scales, int bits, int block, int zero) {
 }
 
 TEST(LowBitWeightsFusion, BlocksOf4Bits) {
-  expect_rewrite(fuse_low_bit_weights,
+  expect_rewrite(low_bit_weights_fusion,
                  graph(codes("w", "int4", 64, 32) + "constant s: float[4, 32] = random(2)",
                        "d: float[64, 32] = Dequantize(w, s) {axis=0, block_size=16, type=int4}\n"
                        "y: float[3, 32] = MatrixMultiply \"m\"(x, d)"),
@@ -38,7 +38,7 @@ TEST(LowBitWeightsFusion, BlocksOf4Bits) {
 
 TEST(LowBitWeightsFusion, ZeroPoints) {
   expect_rewrite(
-      fuse_low_bit_weights,
+      low_bit_weights_fusion,
       graph(codes("w", "uint4", 64, 32) + codes("z", "uint4", 4, 32) +
                 "constant s: float[4, 32] = random(2)",
             "d: float[64, 32] = Dequantize(w, s, z) {axis=0, block_size=16, type=uint4}\n"
@@ -48,7 +48,7 @@ TEST(LowBitWeightsFusion, ZeroPoints) {
 
 TEST(LowBitWeightsFusion, OneScalePerColumnOfTransposedWeights) {
   expect_rewrite(
-      fuse_low_bit_weights,
+      low_bit_weights_fusion,
       graph("constant w: int8[32, 64] = random(1)\nconstant s: float[32] = random(2)",
             "d: float[32, 64] = Dequantize(w, s) {axis=0, type=int8}\n"
             "y: float[3, 32] = MatrixMultiply \"m\"(x, d) {transpose_b=true, alpha=0.5}"),
@@ -56,7 +56,7 @@ TEST(LowBitWeightsFusion, OneScalePerColumnOfTransposedWeights) {
 }
 
 TEST(LowBitWeightsFusion, ThroughTransposes) {
-  expect_rewrite(fuse_low_bit_weights,
+  expect_rewrite(low_bit_weights_fusion,
                  graph(codes("w", "int4", 32, 64) + "constant s: float[32, 2] = random(2)",
                        "d: float[32, 64] = Dequantize(w, s) {axis=1, block_size=32, type=int4}\n"
                        "t: float[64, 32] = Shuffle(d) {first_transpose=[1, 0]}\n"
@@ -72,14 +72,14 @@ TEST(LowBitWeightsFusion, LeavesProductsOfCodesAndOtherScalesAlone) {
       "c: float[3, 64] = Dequantize(q, a) {type=int8}\n"
       "d: float[64, 32] = Dequantize(w, s) {axis=1, type=int8}\n"
       "y: float[3, 32] = MatrixMultiply \"m\"(c, d)";
-  expect_rewrite(fuse_low_bit_weights,
+  expect_rewrite(low_bit_weights_fusion,
                  graph("constant w: int8[64, 32] = random(1)\nconstant s: float[32] = random(2)\n"
                        "constant a: float[] = [0.1]",
                        quantized),
                  "q = Quantize(x, a)\nc = Dequantize(q, a)\n"
                  "d = Dequantize(w, s)\ny = MatrixMultiply \"m\"(c, d)");
   // A scale per row of the depth.
-  expect_rewrite(fuse_low_bit_weights,
+  expect_rewrite(low_bit_weights_fusion,
                  graph("constant w: int8[64, 32] = random(1)\nconstant s: float[64] = random(2)",
                        "d: float[64, 32] = Dequantize(w, s) {axis=0, type=int8}\n"
                        "y: float[3, 32] = MatrixMultiply \"m\"(x, d)"),

@@ -13,7 +13,7 @@ constexpr const char* kWindow3x3 =
 TEST(HorizontalMerge, ConvolutionsOfOneTensor) {
   Records records;
   expect_rewrite(
-      merge_siblings,
+      horizontal_merge,
       fmt::format(R"ir(graph "g" {{
     input x: float[n, 2, 5, 5]
     constant w: float[3, 2, 3, 3] = random(1)
@@ -37,7 +37,7 @@ TEST(HorizontalMerge, ConvolutionsOfOneTensor) {
 }
 
 TEST(SliceJoin, NeighboursInTensorAndConcatenation) {
-  expect_rewrite(join_slices, R"ir(graph "g" {
+  expect_rewrite(slice_join, R"ir(graph "g" {
     input x: float[n, 8, 5]
     input y: float[n, 3, 5]
     a: float[n, 4, 5] = Slice(x) {start=[0, 0, 0], size=[n, 4, 5], step=[1, 1, 1]}
@@ -58,7 +58,7 @@ TEST(SliceJoin, NeighboursInTensorAndConcatenation) {
 }
 
 TEST(SliceJoin, LeavesWhatDoesNotAdjoin) {
-  expect_rewrite(join_slices, R"ir(graph "g" {
+  expect_rewrite(slice_join, R"ir(graph "g" {
     input x: float[n, 8, 5]
     a: float[n, 4, 5] = Slice(x) {start=[0, 4, 0], size=[n, 4, 5], step=[1, 1, 1]}
     b: float[n, 4, 5] = Slice(x) {start=[0, 0, 0], size=[n, 4, 5], step=[1, 1, 1]}
@@ -73,7 +73,7 @@ TEST(SliceJoin, LeavesWhatDoesNotAdjoin) {
 }
 
 TEST(SliceJoin, LeavesSlicesOfOtherAxes) {
-  expect_rewrite(join_slices, R"ir(graph "g" {
+  expect_rewrite(slice_join, R"ir(graph "g" {
     input x: float[n, 8, 5]
     a: float[n, 4, 5] = Slice(x) {start=[0, 0, 0], size=[n, 4, 5], step=[1, 1, 1]}
     b: float[n, 4, 5] = Slice(x) {start=[0, 4, 0], size=[n, 4, 5], step=[1, 1, 1]}
@@ -86,7 +86,7 @@ TEST(SliceJoin, LeavesSlicesOfOtherAxes) {
 }
 
 TEST(HorizontalMerge, ProductsStackTheirColumns) {
-  expect_rewrite(merge_siblings, R"ir(graph "g" {
+  expect_rewrite(horizontal_merge, R"ir(graph "g" {
     input x: float[2, 3, 4]
     constant w: float[4, 2] = random(1)
     constant v: float[4, 3] = random(2)
@@ -102,7 +102,7 @@ TEST(HorizontalMerge, ProductsStackTheirColumns) {
 
 TEST(SpaceToDepthConvFusion, FocusBecomesAStridedConvolution) {
   expect_rewrite(
-      fuse_space_to_depth,
+      space_to_depth_conv_fusion,
       fmt::format(R"ir(graph "g" {{
     input x: float[n, 3, 8, 6]
     constant w: float[2, 12, 3, 3] = random(1)
@@ -122,8 +122,8 @@ TEST(SpaceToDepthConvFusion, FocusBecomesAStridedConvolution) {
 TEST(ExpandFusion, BroadcastingAndRepetitionOfConstants) {
   expect_rewrite(
       [](ir::Graph& graph, Records* records) {
-        return fuse_expands(graph, records) + fold_constants(graph, nullptr) +
-               fuse_const_shuffles(graph, nullptr);
+        return expand_fusion(graph, records) + constant_folding(graph, nullptr) +
+               const_shuffle_fusion(graph, nullptr);
       },
       R"ir(graph "g" {
     input x: float[n, 4]
@@ -147,7 +147,7 @@ TEST(ExpandFusion, BroadcastingAndRepetitionOfConstants) {
 TEST(ExpandFusion, GroupedQueryAttentionBroadcastsItsBatch) {
   expect_rewrite(
       [](ir::Graph& graph, Records* records) {
-        return fuse_expands(graph, records) + remove_dead_layers(graph, nullptr);
+        return expand_fusion(graph, records) + dead_layer_removal(graph, nullptr);
       },
       R"ir(graph "g" {
     input q: float[n, 8, 3, 5]
@@ -165,7 +165,7 @@ TEST(ExpandFusion, GroupedQueryAttentionBroadcastsItsBatch) {
 TEST(OneHotFusion, ProductsBecomeLookUpsAndRowsAreComputedNow) {
   expect_rewrite(
       [](ir::Graph& graph, Records* records) {
-        return fuse_one_hot(graph, records) + remove_dead_layers(graph, nullptr);
+        return one_hot_fusion(graph, records) + dead_layer_removal(graph, nullptr);
       },
       R"ir(graph "g" {
     input k: int32[n, 3, 1]
@@ -187,7 +187,7 @@ TEST(OneHotFusion, ProductsBecomeLookUpsAndRowsAreComputedNow) {
 
 TEST(MatMulOperandFusion, PullsTheSwapOutOfReshapes) {
   expect_rewrite(
-      fuse_matmul_operands, R"ir(graph "g" {
+      matmul_operand_fusion, R"ir(graph "g" {
     input q: float[n, 2, 3, 4]
     input k: float[n, 5, 8]
     r: float[n, 2, 4, 5] = Shuffle(k) {has_reshape=true, reshape=[n, 5, 2, 4], second_transpose=[0, 2, 3, 1]}

@@ -8,9 +8,9 @@ namespace camshaft::passes {
 namespace {
 
 int flip_and_clean(ir::Graph& graph, Records* records) {
-  int edits = flip_layouts(graph, records);
+  int edits = transpose_motion(graph, records);
   for (PassFunction pass :
-       {fuse_const_shuffles, fuse_shuffles, remove_duplicates, remove_dead_layers})
+       {const_shuffle_fusion, shuffle_shuffle_fusion, duplicate_layer_removal, dead_layer_removal})
     edits += pass(graph, nullptr);
   return edits;
 }
@@ -18,7 +18,7 @@ int flip_and_clean(ir::Graph& graph, Records* records) {
 TEST(MovementFusion, ChannelShuffleAndGatherBecomeSlicesInSteps) {
   expect_rewrite(
       [](ir::Graph& graph, Records* records) {
-        return fuse_movements(graph, records) + remove_dead_layers(graph, nullptr);
+        return movement_fusion(graph, records) + dead_layer_removal(graph, nullptr);
       },
       R"ir(graph "g" {
     input x: float[1, 6, 2, 2]
@@ -36,7 +36,7 @@ TEST(MovementFusion, ChannelShuffleAndGatherBecomeSlicesInSteps) {
 }
 
 TEST(MovementFusion, SlicesOfSlicesAndIndices) {
-  expect_rewrite(fuse_movements, R"ir(graph "g" {
+  expect_rewrite(movement_fusion, R"ir(graph "g" {
     input x: float[n, 8, 6]
     constant odd: int64[3] = [5, 3, 1]
     constant some: int64[3] = [0, 1, 3]
@@ -57,7 +57,7 @@ TEST(MovementFusion, SlicesOfSlicesAndIndices) {
 
 TEST(MovementFusion, ReversedChannels) {
   expect_rewrite(
-      [](ir::Graph& graph, Records* records) { return fuse_movements(graph, records); },
+      [](ir::Graph& graph, Records* records) { return movement_fusion(graph, records); },
       R"ir(graph "g" {
     input x: float[1, 4, 3]
     a: float[1, 4, 1] = Slice(x) {start=[0, 0, 0], size=[1, 4, 1], step=[1, 1, 1]}
@@ -70,7 +70,7 @@ TEST(MovementFusion, ReversedChannels) {
 }
 
 TEST(MovementFusion, ReshapesThatSplitAndMergeAreFollowed) {
-  expect_rewrite(fuse_movements, R"ir(graph "g" {
+  expect_rewrite(movement_fusion, R"ir(graph "g" {
     input x: float[n, 3, 4]
     a: float[n, 3, 2, 2] = Shuffle(x) {has_reshape=true, reshape=[n, 3, 2, 2]}
     b: float[n, 2, 2, 3] = Shuffle(a) {first_transpose=[0, 2, 3, 1]}
@@ -119,8 +119,8 @@ TEST(TransposeMotion, StaysWhereNothingIsGained) {
 TEST(SqueezeMotion, DroppedDimensionsMeetTheReshapeThatPutsThemBack) {
   expect_rewrite(
       [](ir::Graph& graph, Records* records) {
-        return sink_squeezes(graph, records) + fuse_shuffles(graph, nullptr) +
-               fuse_softmax(graph, nullptr) + remove_dead_layers(graph, nullptr);
+        return squeeze_motion(graph, records) + shuffle_shuffle_fusion(graph, nullptr) +
+               softmax_fusion(graph, nullptr) + dead_layer_removal(graph, nullptr);
       },
       R"ir(graph "g" {
     input x: float[n, 5]
@@ -140,7 +140,7 @@ TEST(SqueezeMotion, DroppedDimensionsMeetTheReshapeThatPutsThemBack) {
 TEST(MovementFusion, ConcatenationsFlattenAndPartsOfOneTensorJoin) {
   expect_rewrite(
       [](ir::Graph& graph, Records* records) {
-        return fuse_movements(graph, records) + remove_dead_layers(graph, nullptr);
+        return movement_fusion(graph, records) + dead_layer_removal(graph, nullptr);
       },
       R"ir(graph "g" {
     input x: float[n, 4, 3]
@@ -160,7 +160,7 @@ TEST(MovementFusion, ConcatenationsFlattenAndPartsOfOneTensorJoin) {
 
 TEST(SlicePadFusion, CropsAndPadsInOne) {
   expect_rewrite(
-      fuse_pads, R"ir(graph "g" {
+      slice_pad_fusion, R"ir(graph "g" {
     input x: float[n, 3, 8]
     a: float[n, 3, 5] = Slice(x) {start=[0, 0, 3], size=[n, 3, 5], step=[1, 1, 1]}
     b: float[n, 3, 8] = Pad(a) {pre=[0, 0, 0], post=[0, 0, 3], value=2}
@@ -181,8 +181,8 @@ TEST(SlicePadFusion, CropsAndPadsInOne) {
 TEST(PointWiseMotion, BehindShufflesAndConcatenationsOfKernels) {
   expect_rewrite(
       [](ir::Graph& graph, Records* records) {
-        return hoist_pointwise(graph, records) + fuse_const_shuffles(graph, nullptr) +
-               fuse_epilogues(graph, nullptr);
+        return pointwise_motion(graph, records) + const_shuffle_fusion(graph, nullptr) +
+               epilogue_fusion(graph, nullptr);
       },
       R"ir(graph "g" {
     input x: float[n, 4]
@@ -216,8 +216,8 @@ TEST(PointWiseMotion, StaysWithTheFirstOfTwoKernelsOfOtherShapes) {
       [](ir::Graph& graph, Records* records) {
         int edits = 0;
         for (int round = 0; round < 4; ++round)
-          edits += hoist_pointwise(graph, records) + fuse_shuffles(graph, nullptr) +
-                   remove_dead_layers(graph, nullptr);
+          edits += pointwise_motion(graph, records) + shuffle_shuffle_fusion(graph, nullptr) +
+                   dead_layer_removal(graph, nullptr);
         return edits;
       },
       R"ir(graph "g" {

@@ -12,7 +12,7 @@ namespace camshaft::passes {
 namespace {
 
 int fuse(ir::Graph& graph, Records* records) {
-  return fuse_one_hot(graph, records) + remove_dead_layers(graph, nullptr);
+  return one_hot_fusion(graph, records) + dead_layer_removal(graph, nullptr);
 }
 
 // `layers` make y [n, 3, 4] of i: int64[n, 3], whose elements are -4, -1 and 2.

@@ -15,71 +15,72 @@ using Records = std::vector<ir::RewriteRecord>;  // may be null where passes run
 using PassFunction = int (*)(ir::Graph& graph, Records* records);
 
 // Clean-up
-int remove_dead_layers(ir::Graph& graph, Records* records);
-int remove_no_ops(ir::Graph& graph, Records* records);
-int fold_constants(ir::Graph& graph, Records* records);
-int remove_duplicates(ir::Graph& graph, Records* records);
+int dead_layer_removal(ir::Graph& graph, Records* records);
+int no_op_removal(ir::Graph& graph, Records* records);
+int constant_folding(ir::Graph& graph, Records* records);
+int duplicate_layer_removal(ir::Graph& graph, Records* records);
 // Types
 int widen_floats(ir::Graph& graph, Records* records);
 int widen_floats_strictly(ir::Graph& graph, Records* records);  // not in the pipeline
 // Shuffles
-int fuse_const_shuffles(ir::Graph& graph, Records* records);
-int fuse_shuffles(ir::Graph& graph, Records* records);
-int fuse_movements(ir::Graph& graph, Records* records);
-int fuse_pads(ir::Graph& graph, Records* records);
-int flip_layouts(ir::Graph& graph, Records* records);
-int sink_squeezes(ir::Graph& graph, Records* records);
+int const_shuffle_fusion(ir::Graph& graph, Records* records);
+int shuffle_shuffle_fusion(ir::Graph& graph, Records* records);
+int movement_fusion(ir::Graph& graph, Records* records);
+int slice_pad_fusion(ir::Graph& graph, Records* records);
+int transpose_motion(ir::Graph& graph, Records* records);
+int squeeze_motion(ir::Graph& graph, Records* records);
 // Bodies
-int hoist_loop_invariants(ir::Graph& graph, Records* records);
-int batch_loops(ir::Graph& graph, Records* records);
+int loop_invariants(ir::Graph& graph, Records* records);
+int loop_batching(ir::Graph& graph, Records* records);
 // Weights
-int fuse_scales(ir::Graph& graph, Records* records);
-int fuse_matmul_operands(ir::Graph& graph, Records* records);
-int fuse_padding(ir::Graph& graph, Records* records);
-int fuse_crops(ir::Graph& graph, Records* records);
-int fuse_space_to_depth(ir::Graph& graph, Records* records);
-int lower_volumes(ir::Graph& graph, Records* records);
-int split_volumes(ir::Graph& graph, Records* records);
-int fuse_expands(ir::Graph& graph, Records* records);
-int fuse_one_hot(ir::Graph& graph, Records* records);
-int fuse_look_ups(ir::Graph& graph, Records* records);
-int merge_siblings(ir::Graph& graph, Records* records);
+int conv_scale_fusion(ir::Graph& graph, Records* records);
+int matmul_operand_fusion(ir::Graph& graph, Records* records);
+int padding_fusion(ir::Graph& graph, Records* records);
+int crop_fusion(ir::Graph& graph, Records* records);
+int space_to_depth_conv_fusion(ir::Graph& graph, Records* records);
+int volume_lowering(ir::Graph& graph, Records* records);
+int volume_split(ir::Graph& graph, Records* records);
+int expand_fusion(ir::Graph& graph, Records* records);
+int one_hot_fusion(ir::Graph& graph, Records* records);
+int look_up_fusion(ir::Graph& graph, Records* records);
+int zero_channel_removal(ir::Graph& graph, Records* records);
+int horizontal_merge(ir::Graph& graph, Records* records);
 // Tensors in place
-int join_slices(ir::Graph& graph, Records* records);
+int slice_join(ir::Graph& graph, Records* records);
 // Q/DQ
-int lower_dynamic_quantization(ir::Graph& graph, Records* records);
-int fuse_initializers(ir::Graph& graph, Records* records);
-int fuse_quantized_constants(ir::Graph& graph, Records* records);
-int fuse_low_bit_weights(ir::Graph& graph, Records* records);
-int fold_dequantized_constants(ir::Graph& graph, Records* records);
-int fold_dangling_constants(ir::Graph& graph, Records* records);
-int swap_with_following_quantize(ir::Graph& graph, Records* records);
-int split_quantize_across_fan_in(ir::Graph& graph, Records* records);
-int merge_quantize_nodes(ir::Graph& graph, Records* records);
-int move_dequantize(ir::Graph& graph, Records* records);
-int cancel_dequantize_quantize(ir::Graph& graph, Records* records);
-int quantize_products(ir::Graph& graph, Records* records);
+int dynamic_quantization_fusion(ir::Graph& graph, Records* records);
+int const_qdq_initializers_fusion(ir::Graph& graph, Records* records);
+int const_weights_quantize_fusion(ir::Graph& graph, Records* records);
+int low_bit_weights_fusion(ir::Graph& graph, Records* records);
+int const_dequantize_fusion(ir::Graph& graph, Records* records);
+int dangling_const_dequantize_fusion(ir::Graph& graph, Records* records);
+int vanilla_swap_with_following_q(ir::Graph& graph, Records* records);
+int split_q_across_preceding_fan_in(ir::Graph& graph, Records* records);
+int horizontal_merge_q_nodes(ir::Graph& graph, Records* records);
+int dequantize_motion(ir::Graph& graph, Records* records);
+int dequantize_quantize_fusion(ir::Graph& graph, Records* records);
+int quantize_double_input_nodes(ir::Graph& graph, Records* records);
 void warn_of_float_products(const Records& records);  // of a whole build
-int fuse_quantized_scales(ir::Graph& graph, Records* records);
-int fold_requantization(ir::Graph& graph, Records* records);
-int make_unsigned(ir::Graph& graph, Records* records);
-int lower_codes(ir::Graph& graph, Records* records);
-int bound_codes(ir::Graph& graph, Records* records);
+int q_conv_scale_fusion(ir::Graph& graph, Records* records);
+int requantize_fusion(ir::Graph& graph, Records* records);
+int signed_to_unsigned(ir::Graph& graph, Records* records);
+int codes_from_zero(ir::Graph& graph, Records* records);
+int code_bounds(ir::Graph& graph, Records* records);
 int quantize_pooling(ir::Graph& graph, Records* records);
-int convert_quantization(ir::Graph& graph, Records* records);
+int qdq_to_copy(ir::Graph& graph, Records* records);
 // Patterns
 int reduce_to_pooling(ir::Graph& graph, Records* records);
-int fuse_means(ir::Graph& graph, Records* records);
-int fuse_normalizations(ir::Graph& graph, Records* records);
-int fuse_group_norms(ir::Graph& graph, Records* records);
-int fuse_softmax(ir::Graph& graph, Records* records);
-int fuse_attention(ir::Graph& graph, Records* records);
-int fuse_attention_layouts(ir::Graph& graph, Records* records);
+int mean_fusion(ir::Graph& graph, Records* records);
+int normalization_fusion(ir::Graph& graph, Records* records);
+int group_norm_fusion(ir::Graph& graph, Records* records);
+int softmax_fusion(ir::Graph& graph, Records* records);
+int attention_fusion(ir::Graph& graph, Records* records);
+int attention_layout_fusion(ir::Graph& graph, Records* records);
 // Pointwise
-int fuse_scale_activations(ir::Graph& graph, Records* records);
-int fuse_pointwise(ir::Graph& graph, Records* records);
-int hoist_pointwise(ir::Graph& graph, Records* records);
-int fuse_epilogues(ir::Graph& graph, Records* records);
-int convert_to_pointwise(ir::Graph& graph, Records* records);
+int scale_activation_fusion(ir::Graph& graph, Records* records);
+int pointwise_fusion(ir::Graph& graph, Records* records);
+int pointwise_motion(ir::Graph& graph, Records* records);
+int epilogue_fusion(ir::Graph& graph, Records* records);
+int eltwise_to_pwn(ir::Graph& graph, Records* records);
 
 }  // namespace camshaft::passes

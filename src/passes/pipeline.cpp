@@ -3,13 +3,14 @@
 // layers.
 #include "passes/pipeline.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <sstream>
 #include <string>
 
 #include "base/log.h"
-#include "passes/passes.h"
-#include "passes/remove_zero_channels.h"
+#include "passes/pass_table.h"
 
 namespace camshaft::passes {
 
@@ -17,63 +18,90 @@ using namespace ir;
 
 namespace {
 
-struct Pass {
-  const char* name;
-  PassFunction run;
-};
-#define PASS(function)  \
-  Pass {                \
-#function, function \
-  }
-
 struct Stage {
   const char* count_label;
-  std::vector<Pass> passes;
+  std::vector<PassFunction> passes;
   const char* heading = "";  // what TensorRT's log says before it
 };
 
+// The order. Where a pass makes what another one looks for, the other stands behind it; passes that
+// clean up (constants, shuffles, dead layers) stand at the end of a stage.
 const std::vector<Stage>& stages() {
   // clang-format off
   static const std::vector<Stage> kStages = {
-      {"After dead-layer removal", {PASS(remove_dead_layers), PASS(widen_floats)}},
+      {"After dead-layer removal",
+       {dead_layer_removal,
+        widen_floats}},  // the patterns below are those of float
+
+      // Q/DQ are facts of tensors before anything is folded: a weight must not become float first.
       {"After Q/DQ initializers",
-       {PASS(fold_constants), PASS(remove_no_ops), PASS(fuse_initializers), PASS(fuse_quantized_constants), PASS(lower_dynamic_quantization),
-        PASS(remove_dead_layers)},
+       {constant_folding, no_op_removal, const_qdq_initializers_fusion, const_weights_quantize_fusion,
+        dynamic_quantization_fusion, dead_layer_removal},
        "QDQ graph optimizer - constant folding of Q/DQ initializers"},
+
       {"After constant and shuffle fusions",
-       {PASS(fold_constants), PASS(fuse_quantized_constants), PASS(fuse_low_bit_weights), PASS(fold_dequantized_constants), PASS(fuse_const_shuffles), PASS(remove_no_ops), PASS(fuse_shuffles), PASS(fuse_movements),
-        PASS(fuse_pads), PASS(batch_loops), PASS(fuse_look_ups), PASS(fuse_expands), PASS(remove_duplicates), PASS(remove_dead_layers)}},
+       {constant_folding, const_weights_quantize_fusion,
+        low_bit_weights_fusion,   // before the weights' DQ is folded to floats
+        const_dequantize_fusion, const_shuffle_fusion, no_op_removal, shuffle_shuffle_fusion, movement_fusion,
+        slice_pad_fusion, loop_batching, look_up_fusion, expand_fusion, duplicate_layer_removal, dead_layer_removal}},
+
+      // Before Q/DQ move: a transpose between Q/DQ and its product would stop them.
       {"After transpose motion",
-       {PASS(flip_layouts), PASS(fold_constants), PASS(fuse_const_shuffles), PASS(fuse_shuffles), PASS(remove_duplicates),
-        PASS(remove_dead_layers)}},
+       {transpose_motion, constant_folding, const_shuffle_fusion, shuffle_shuffle_fusion, duplicate_layer_removal,
+        dead_layer_removal}},
+
+      // Q toward what makes its floats, DQ toward what reads them, until they meet products.
       {"After Q/DQ motion",
-       {PASS(merge_quantize_nodes), PASS(split_quantize_across_fan_in), PASS(swap_with_following_quantize),
-        PASS(cancel_dequantize_quantize), PASS(move_dequantize), PASS(fuse_quantized_constants), PASS(fuse_const_shuffles),
-        PASS(fuse_shuffles), PASS(fold_constants), PASS(remove_dead_layers)},
+       {horizontal_merge_q_nodes,  // one Q moves where two readers would hold it
+        split_q_across_preceding_fan_in, vanilla_swap_with_following_q, dequantize_quantize_fusion, dequantize_motion,
+        const_weights_quantize_fusion, const_shuffle_fusion, shuffle_shuffle_fusion, constant_folding, dead_layer_removal},
        "QDQ graph optimizer forward pass - DQ motions and fusions"},
-      {"After quantized fusions", {PASS(quantize_products), PASS(fuse_quantized_scales), PASS(remove_dead_layers)}},
-      {"After dangling Q/DQ folding", {PASS(fold_dangling_constants), PASS(fold_constants), PASS(fuse_const_shuffles)},
+
+      {"After quantized fusions", {quantize_double_input_nodes, q_conv_scale_fusion, dead_layer_removal}},
+
+      // Only now it is known which dequantized constants no product took.
+      {"After dangling Q/DQ folding", {dangling_const_dequantize_fusion, constant_folding, const_shuffle_fusion},
        "QDQ graph optimizer constant fold dangling QDQ pass"},
+
+      // What goes into weights, while layers around them are still those of the model.
       {"After scale fusion",
-       {PASS(fuse_means), PASS(fuse_padding), PASS(fuse_crops), PASS(fuse_space_to_depth), PASS(fuse_one_hot), PASS(fuse_matmul_operands), PASS(fuse_expands),
-        PASS(fuse_scales), PASS(fuse_shuffles), PASS(remove_zero_channels), PASS(remove_dead_layers)}},
+       {mean_fusion, padding_fusion, crop_fusion, space_to_depth_conv_fusion, one_hot_fusion, matmul_operand_fusion,
+        expand_fusion, conv_scale_fusion, shuffle_shuffle_fusion,
+        zero_channel_removal,  // with the weights that will be multiplied
+        dead_layer_removal}},
+
+      // Before pointwise layers are fused: normalizations and softmax are found in single ones.
       {"After pattern fusions",
-       {PASS(sink_squeezes), PASS(fuse_shuffles), PASS(fuse_normalizations), PASS(fuse_group_norms), PASS(fuse_softmax), PASS(reduce_to_pooling),
-        PASS(remove_dead_layers)}},
-      {"After Q/DQ conversion", {PASS(quantize_pooling), PASS(convert_quantization), PASS(remove_dead_layers)},
+       {squeeze_motion,  // brings spellings that drop dimensions to one form
+        shuffle_shuffle_fusion, normalization_fusion, group_norm_fusion, softmax_fusion, reduce_to_pooling,
+        dead_layer_removal}},
+
+      // What is left of Q/DQ becomes pointwise, so that the next stage fuses it like the rest.
+      {"After Q/DQ conversion",
+       {quantize_pooling,  // needs the DQ as a layer
+        qdq_to_copy, dead_layer_removal},
        "QDQ optimization pass"},
+
       {"After vertical fusions",
-       {PASS(fuse_scale_activations), PASS(fuse_pointwise), PASS(hoist_pointwise), PASS(fuse_const_shuffles), PASS(fuse_shuffles),
-        PASS(fuse_epilogues), PASS(fold_requantization), PASS(remove_dead_layers)}},
+       {scale_activation_fusion, pointwise_fusion, pointwise_motion, const_shuffle_fusion, shuffle_shuffle_fusion,
+        epilogue_fusion,     // takes whole chains: behind pointwise_fusion
+        requantize_fusion, dead_layer_removal}},
+
+      // Behind epilogues: scores have theirs (masks, scales), and siblings are equal with theirs.
       {"After tensor merging",
-       {PASS(fuse_attention), PASS(fuse_attention_layouts), PASS(lower_volumes), PASS(split_volumes), PASS(merge_siblings), PASS(join_slices), PASS(fuse_movements), PASS(fuse_pads), PASS(fuse_shuffles), PASS(remove_no_ops),
-        PASS(remove_dead_layers)}},
-      {"After pointwise conversion", {PASS(convert_to_pointwise)}},
+       {attention_fusion, attention_layout_fusion, volume_lowering, volume_split, horizontal_merge, slice_join,
+        movement_fusion, slice_pad_fusion, shuffle_shuffle_fusion, no_op_removal, dead_layer_removal}},
+
+      {"After pointwise conversion", {eltwise_to_pwn}},
+
+      // All programs stand, so it can be told which codes they make.
       {"After Q/DQ epilogue",
-       {PASS(make_unsigned), PASS(lower_codes), PASS(fuse_pointwise), PASS(fuse_epilogues), PASS(fold_requantization), PASS(remove_dead_layers)},
+       {signed_to_unsigned, codes_from_zero, pointwise_fusion, epilogue_fusion, requantize_fusion, dead_layer_removal},
        "QDQ graph optimizer quantization epilogue pass"},
-      {"After dupe layer removal", {PASS(remove_duplicates), PASS(fuse_shuffles)}},
-      {"After final dead-layer removal", {PASS(remove_dead_layers), PASS(bound_codes)}},
+
+      {"After dupe layer removal", {duplicate_layer_removal, shuffle_shuffle_fusion}},
+
+      {"After final dead-layer removal", {dead_layer_removal, code_bounds}},
   };
   // clang-format on
   return kStages;
@@ -81,52 +109,87 @@ const std::vector<Stage>& stages() {
 
 constexpr int kMostRounds = 100;
 
-// For developers: CAMSHAFT_SKIP_PASSES="merge_siblings,fuse_softmax" leaves these out.
-bool is_skipped(const Pass& pass) {
-  static const char* const kSkipped = std::getenv("CAMSHAFT_SKIP_PASSES");
-  return kSkipped && ("," + std::string(kSkipped) + ",").find("," + std::string(pass.name) + ",") !=
-                         std::string::npos;
+// For developers: CAMSHAFT_SKIP_PASSES="HorizontalMerge,SoftMaxFusion" leaves these out.
+std::vector<const Pass*> read_skipped() {
+  std::vector<const Pass*> skipped;
+  const char* names = std::getenv("CAMSHAFT_SKIP_PASSES");
+  std::istringstream list(names ? names : "");
+  for (std::string name; std::getline(list, name, ',');) {
+    const Result<const Pass*> pass = find_pass(name);
+    if (pass.ok())
+      skipped.push_back(*pass);
+    else
+      log(Severity::kWarning, "CAMSHAFT_SKIP_PASSES: {}", pass.status().message());
+  }
+  return skipped;
 }
 
-Status check(const Graph& graph, const char* stage) {
-#ifndef NDEBUG
-  return verify(graph).with_context(stage);
+bool is_skipped(const Pass& pass) {
+  static const std::vector<const Pass*> kSkipped = read_skipped();
+  return std::find(kSkipped.begin(), kSkipped.end(), &pass) != kSkipped.end();
+}
+
+// Whether the graph is verified after every pass: in debug builds, and in tests, which say so.
+bool is_checked() {
+#ifdef NDEBUG
+  static const bool kChecked = std::getenv("CAMSHAFT_CHECK_GRAPHS") != nullptr;
+  return kChecked;
 #else
-  (void)graph, (void)stage;
-  return ok_status();
+  return true;
 #endif
 }
 
-Status run_stages(Graph& graph, PassRecord& record, bool is_main) {
-  const Pass before_bodies = PASS(hoist_loop_invariants);
-  if (!is_skipped(before_bodies)) before_bodies.run(graph, &record.rewrites);
-  CAMSHAFT_TRY(check(graph, before_bodies.name));
-  for (const auto& layer : graph.layers())
-    for (const auto& body : layer->bodies) CAMSHAFT_TRY(run_stages(*body, record, false));
-  for (const Stage& stage : stages()) {
+class Pipeline {
+ public:
+  Pipeline(PassRecord& record, const PassObserver& observer)
+      : record_(record), observer_(observer) {}
+
+  Status run(Graph& graph, bool is_main) {
+    // Before the passes of the bodies: what is captured instead of carried can be folded in them.
+    CAMSHAFT_TRY(run_pass(graph, pass_of(loop_invariants)).status());
+    for (const auto& layer : graph.layers())
+      for (const auto& body : layer->bodies) CAMSHAFT_TRY(run(*body, false));
+    for (const Stage& stage : stages()) CAMSHAFT_TRY(run_stage(graph, stage, is_main));
+    return ok_status();
+  }
+
+ private:
+  Result<int> run_pass(Graph& graph, const Pass& pass) {
+    if (is_skipped(pass)) return 0;
+    const int edits = pass.run(graph, &record_.rewrites);
+    if (is_checked()) CAMSHAFT_TRY(verify(graph).with_context("after " + std::string(pass.name)));
+    if (observer_) CAMSHAFT_TRY(observer_(pass, edits, graph));
+    return edits;
+  }
+
+  Status run_stage(Graph& graph, const Stage& stage, bool is_main) {
     if (is_main && *stage.heading) log(Severity::kVerbose, "{}", stage.heading);
     for (int round = 0, edits = 1; edits > 0 && round < kMostRounds; ++round) {
       edits = 0;
-      for (const Pass& pass : stage.passes)
-        if (!is_skipped(pass)) edits += pass.run(graph, &record.rewrites);
+      for (const PassFunction function : stage.passes) {
+        CAMSHAFT_ASSIGN(const int made, run_pass(graph, pass_of(function)));
+        edits += made;
+      }
     }
-    CAMSHAFT_TRY(check(graph, stage.count_label));
-    if (!is_main) continue;
+    if (!is_main) return ok_status();
     const int count = static_cast<int>(graph.layers().size());
-    record.layer_counts.emplace_back(stage.count_label, count);
+    record_.layer_counts.emplace_back(stage.count_label, count);
     log(Severity::kVerbose, "{}: {} layers", stage.count_label, count);
+    return ok_status();
   }
-  return ok_status();
-}
+
+  PassRecord& record_;
+  const PassObserver& observer_;
+};
 
 }  // namespace
 
-Status optimize(Graph& graph, PassRecord& record) {
+Status optimize(Graph& graph, PassRecord& record, const PassObserver& observer) {
   const auto start = std::chrono::steady_clock::now();
   log(Severity::kVerbose, "Applying generic optimizations to the graph for inference.");
   log(Severity::kVerbose, "Original: {} layers", graph.layers().size());
   record.layer_counts.emplace_back("Original", static_cast<int>(graph.layers().size()));
-  CAMSHAFT_TRY(run_stages(graph, record, true));
+  CAMSHAFT_TRY(Pipeline(record, observer).run(graph, true));
   warn_of_float_products(record.rewrites);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   log(Severity::kVerbose, "Graph optimization time: {:.6g} seconds.", seconds.count());

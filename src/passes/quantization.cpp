@@ -177,4 +177,17 @@ Program dequantize_program(const Grid& grid) {
   return program;
 }
 
+Tensor* insert_quantizer(Rewriter& rewriter, const Layer* model, Tensor* value,
+                         const std::string& name, const Layer* before) {
+  Tensor* codes =
+      rewriter.graph().add_tensor(name + "_output", model->outputs[0]->type, value->shape);
+  codes->has_rank = value->has_rank;
+  set_grid_facts(codes, *grid_of(*model));
+  std::vector<Tensor*> inputs = model->inputs;
+  inputs[0] = value;
+  rewriter.insert_before(before, LayerKind::kQuantize, name, model->attrs, inputs, {codes},
+                         {model});
+  return codes;
+}
+
 }  // namespace camshaft::passes

@@ -53,6 +53,10 @@ bool is_quantized_wholly(const ir::Tensor* tensor, const Grid& grid);
 
 void set_grid_facts(ir::Tensor* codes, const Grid& grid);
 
+// The codes that a new Quantize layer like `model` makes of `value`.
+ir::Tensor* insert_quantizer(ir::Rewriter& rewriter, const ir::Layer* model, ir::Tensor* value,
+                             const std::string& name, const ir::Layer* before);
+
 // What a Quantize layer of one scale computes, as a program: multiply, round, shift; the store
 // saturates. And a Dequantize layer: shift, multiply.
 ir::Program quantize_program(const Grid& grid);

@@ -39,7 +39,7 @@ constexpr const char* kWindow3x3 =
     "kernel=[3, 3], stride=[1, 1], dilation=[1, 1], pre_padding=[1, 1], post_padding=[1, 1]";
 
 TEST(ConstWeightsQuantizeFusion, ConstantsBecomeCodes) {
-  expect_rewrite(fuse_quantized_constants,
+  expect_rewrite(const_weights_quantize_fusion,
                  graph("input x: float[2, 2]",
                        "constant w: float[2, 2] = [0.1, -0.3, 6.0, 10.0]\n" + q("v", "w", "2, 2") +
                            dq("d", "v", "2, 2") + "y: float[2, 2] = ElementWise(x, d) {op=mul}",
@@ -55,7 +55,7 @@ TEST(ConstDequantizeFusion, WeightsOfQuantizedProductsStayCodes) {
                              dq("df", "f", "4") + "c: float[1, 3, 4, 4] = Convolution(dx, dw) {" +
                              kWindow3x3 + "}\ne: float[1, 3, 4, 4] = Convolution(x, dw) {" +
                              kWindow3x3 + "}\ny: float[1, 3, 4, 4] = ElementWise(c, df) {op=mul}";
-  expect_rewrite(fold_dequantized_constants, graph("input x: float[1, 2, 4, 4]", layers, "y, e"),
+  expect_rewrite(const_dequantize_fusion, graph("input x: float[1, 2, 4, 4]", layers, "y, e"),
                  fmt::format(R"ir(qx = Quantize(x, s, z)
                       dx = Dequantize(qx, s, z)
                       dw = Dequantize(w, s, z)
@@ -67,7 +67,7 @@ TEST(ConstDequantizeFusion, WeightsOfQuantizedProductsStayCodes) {
 
 TEST(VanillaSwapWithFollowingQ, MovesAndMaximaPass) {
   expect_rewrite(
-      swap_with_following_quantize,
+      vanilla_swap_with_following_q,
       graph("input x: float[1, 4, 6, 6]",
             "p: float[1, 4, 3, 3] = Pooling(x) {kernel=[2, 2], stride=[2, 2], dilation=[1, 1], "
             "pre_padding=[0, 0], post_padding=[0, 0]}\n"
@@ -80,7 +80,7 @@ TEST(VanillaSwapWithFollowingQ, MovesAndMaximaPass) {
 }
 
 TEST(VanillaSwapWithFollowingQ, PaddedValuesAreQuantized) {
-  expect_rewrite(swap_with_following_quantize,
+  expect_rewrite(vanilla_swap_with_following_q,
                  graph("input x: float[1, 2]",
                        "p: float[1, 4] = Pad(x) {pre=[0, 1], post=[0, 1], value=1}\n"
                        "y: uint8[1, 4] = Quantize(p, s, o) {type=uint8}",
@@ -91,7 +91,7 @@ TEST(VanillaSwapWithFollowingQ, PaddedValuesAreQuantized) {
 
 TEST(VanillaSwapWithFollowingQ, SlicesOfWhatIsReadAsFloatStay) {
   Records records;
-  expect_rewrite(swap_with_following_quantize,
+  expect_rewrite(vanilla_swap_with_following_q,
                  graph("input x: float[4, 2]",
                        "a: float[2, 2] = Slice(x) {start=[0, 0], size=[2, 2], step=[1, 1]}\n" +
                            q("y", "a", "2, 2") + "r: float[4, 2] = Activation(x) {op=relu}",
@@ -105,7 +105,7 @@ TEST(VanillaSwapWithFollowingQ, SlicesOfWhatIsReadAsFloatStay) {
 
 TEST(SplitQAcrossPrecedingFanIn, EveryPartGetsAClone) {
   expect_rewrite(
-      split_quantize_across_fan_in,
+      split_q_across_preceding_fan_in,
       graph("input a: float[1, 2]\ninput b: float[1, 3]",
             "c: float[1, 5] = Concatenation(a, b) {axis=1}\n" + q("y", "c", "1, 5"), "y"),
       R"ir(y_clone_0_output = Quantize "y_clone_0"(a, s, z)
@@ -117,13 +117,13 @@ TEST(SplitQAcrossPrecedingFanIn, NotWhenTheConcatenationIsAlsoReadAsFloat) {
   const std::string before =
       graph("input a: float[1, 2]\ninput b: float[1, 3]",
             "c: float[1, 5] = Concatenation(a, b) {axis=1}\n" + q("y", "c", "1, 5"), "y, c");
-  expect_rewrite(split_quantize_across_fan_in, before, R"ir(c = Concatenation(a, b) {axis=1}
+  expect_rewrite(split_q_across_preceding_fan_in, before, R"ir(c = Concatenation(a, b) {axis=1}
                       y = Quantize(c, s, z))ir");
 }
 
 TEST(HorizontalMergeQNodes, EqualGridsMergeOthersStay) {
   Records records;
-  expect_rewrite(merge_quantize_nodes,
+  expect_rewrite(horizontal_merge_q_nodes,
                  graph("input x: float[4]",
                        "constant s2: float[] = [0.05]\n" + q("a", "x", "4") +
                            q("b", "x", "4", "s2") + q("c", "x", "4", "t") + dq("ya", "a", "4") +
@@ -139,7 +139,7 @@ TEST(HorizontalMergeQNodes, EqualGridsMergeOthersStay) {
 }
 
 TEST(DequantizeMotion, CodesAreMovedInsteadOfFloats) {
-  expect_rewrite(move_dequantize,
+  expect_rewrite(dequantize_motion,
                  graph("input x: int8[2, 3]\ninput v: int8[2, 3]",
                        dq("a", "x", "2, 3") + dq("b", "v", "2, 3") +
                            "c: float[4, 3] = Concatenation(a, b) {axis=0}\n"
@@ -152,7 +152,7 @@ TEST(DequantizeMotion, CodesAreMovedInsteadOfFloats) {
 }
 
 TEST(DequantizeMotion, ScalesPerChannelFollowTheirAxis) {
-  expect_rewrite(move_dequantize, R"ir(graph "g" {
+  expect_rewrite(dequantize_motion, R"ir(graph "g" {
     input x: int8[2, 3]
     constant s: float[2] = [0.5, 0.25]
     constant z: int8[2] = [0, 0]
@@ -165,7 +165,7 @@ TEST(DequantizeMotion, ScalesPerChannelFollowTheirAxis) {
 }
 
 TEST(DequantizeQuantizeFusion, OnlyTheSameGridCancels) {
-  expect_rewrite(cancel_dequantize_quantize,
+  expect_rewrite(dequantize_quantize_fusion,
                  graph("input x: int8[4]",
                        "k: int8[4] = Slice(x) {start=[3], size=[4], step=[-1]}\n" +
                            dq("d", "k", "4") + q("same", "d", "4") + q("other", "d", "4", "t") +
@@ -194,7 +194,7 @@ std::string quantized_conv(const std::string& w_type, const std::string& w_zero,
 TEST(QuantizeDoubleInputNodes, ConvolutionOfCodesWithFactorsPerChannel) {
   Records records;
   expect_rewrite(
-      quantize_products,
+      quantize_double_input_nodes,
       quantized_conv("int8", "[0, 0, 0]", "y: float[1, 3, 4, 4] = Activation(c) {op=tanh}"),
       fmt::format(
           R"ir(c = Convolution "w + c"(x, w, _, "c scale", "c bias") {{{}, zero_point=128, epilogue=<3: v3 = fma v0 v1 v2>}}
@@ -209,7 +209,7 @@ TEST(QuantizeDoubleInputNodes, ConvolutionOfCodesWithFactorsPerChannel) {
 
 TEST(QuantizeDoubleInputNodes, UnsignedWeightsAreMadeSymmetric) {
   expect_rewrite(
-      quantize_products,
+      quantize_double_input_nodes,
       quantized_conv("uint8", "[128, 128, 128]", "y: float[1, 3, 4, 4] = Activation(c) {op=tanh}"),
       fmt::format(
           R"ir(c = Convolution "w + c"(x, "w (symmetric)", _, "c scale", "c bias") {{{}, zero_point=128, epilogue=<3: v3 = fma v0 v1 v2>}}
@@ -230,7 +230,7 @@ TEST(QuantizeDoubleInputNodes, WeightScalesMayBeTiny) {
         "y");
     const auto before = std::move(ir::parse_graph(text)).value();
     const auto after = std::move(ir::parse_graph(text)).value();
-    EXPECT_EQ(quantize_products(*after, nullptr), 1) << scale;
+    EXPECT_EQ(quantize_double_input_nodes(*after, nullptr), 1) << scale;
     expect_same_numbers(*before, *after, 1e-5);
     const ir::Tensor* factors = after->layers().back()->inputs[3];
     for (float f : factors->values<float>()) EXPECT_TRUE(std::isnormal(f) && f > 0) << f;
@@ -255,11 +255,11 @@ TEST(QuantizeDoubleInputNodes, Deconvolutions) {
   const std::string text = deconvolution("2", "1", "8");
   const auto before = std::move(ir::parse_graph(text)).value();
   const auto after = std::move(ir::parse_graph(text)).value();
-  EXPECT_EQ(quantize_products(*after, nullptr), 1);
+  EXPECT_EQ(quantize_double_input_nodes(*after, nullptr), 1);
   expect_same_numbers(*before, *after, 1e-5);
   Records records;
   const auto sparse = std::move(ir::parse_graph(deconvolution("3", "1", "11"))).value();
-  EXPECT_EQ(quantize_products(*sparse, &records), 0);
+  EXPECT_EQ(quantize_double_input_nodes(*sparse, &records), 0);
   EXPECT_EQ(records.back().text, "not quantized: a deconvolution with outputs no tap reaches");
 }
 
@@ -277,12 +277,12 @@ std::string conv_with_int32_bias(const char* bias_scale) {
 }
 
 TEST(QuantizeDoubleInputNodes, BiasInAccumulatorUnits) {
-  expect_rewrite(quantize_products, conv_with_int32_bias("0.004"),
+  expect_rewrite(quantize_double_input_nodes, conv_with_int32_bias("0.004"),
                  fmt::format(
                      R"ir(db = Dequantize(b, bs) {{type=int32}}
                y = Convolution "w + y"(x, w, b, "y scale") {{{}, epilogue=<2: v2 = mul v0 v1>}})ir",
                      kWindow3x3));
-  expect_rewrite(quantize_products, conv_with_int32_bias("0.01"),
+  expect_rewrite(quantize_double_input_nodes, conv_with_int32_bias("0.01"),
                  fmt::format(
                      R"ir(db = Dequantize(b, bs) {{type=int32}}
                y = Convolution "w + y"(x, w, _, "y scale", "y bias") {{{}, epilogue=<3: v3 = fma v0 v1 v2>}})ir",
@@ -361,7 +361,7 @@ TEST(QuantizeDoubleInputNodes, WarnsWhereMuchStaysFloat) {
 
 TEST(QuantizeDoubleInputNodes, ProductsOfTwoActivations) {
   expect_rewrite(
-      quantize_products,
+      quantize_double_input_nodes,
       graph("input a: int8[2, 3, 4]\ninput b: uint8[2, 5, 4]",
             dq("da", "a", "2, 3, 4") +
                 "db: float[2, 5, 4] = Dequantize(b, t, o) {type=uint8}\n"
@@ -382,7 +382,7 @@ TEST(QuantizeDoubleInputNodes, ScalesAlongTheInputChannelsAreRefused) {
     y: float[3, 4] = MatrixMultiply(da, db)
     output y
   })ir";
-  expect_rewrite(quantize_products, before,
+  expect_rewrite(quantize_double_input_nodes, before,
                  R"ir(da = Dequantize(a, s)
                       db = Dequantize(b, ws) {axis=0}
                       y = MatrixMultiply(da, db))ir",
@@ -393,7 +393,7 @@ TEST(QuantizeDoubleInputNodes, ScalesAlongTheInputChannelsAreRefused) {
 
 TEST(QConvScaleFusion, FoldsIntoFactorsAndBias) {
   const auto both = [](ir::Graph& g, Records* records) {
-    return quantize_products(g, records) + fuse_quantized_scales(g, records);
+    return quantize_double_input_nodes(g, records) + q_conv_scale_fusion(g, records);
   };
   expect_rewrite(
       both,
@@ -407,7 +407,7 @@ TEST(QConvScaleFusion, FoldsIntoFactorsAndBias) {
 
 TEST(QDQToCopy, BecomePointWise) {
   expect_rewrite(
-      convert_quantization,
+      qdq_to_copy,
       graph("input x: float[2, 3]",
             "a: uint8[2, 3] = Quantize(x, s, o) {type=uint8}\n"
             "y: float[2, 3] = Dequantize(a, s, o) {type=uint8}",
@@ -418,7 +418,7 @@ TEST(QDQToCopy, BecomePointWise) {
 
 TEST(QDQToCopy, OneScalePerChannel) {
   expect_rewrite(
-      convert_quantization, R"ir(graph "g" {
+      qdq_to_copy, R"ir(graph "g" {
     input x: float[2, 3, 2]
     constant s: float[3] = [0.5, 0.25, 0.1]
     constant z: int8[3] = [0, 1, 2]
@@ -443,7 +443,7 @@ TEST(QuantizePooling, AverageOfCodesIsScaledAfterwards) {
 // --- chains between codes
 
 int convert_and_fuse(ir::Graph& g, Records* records) {
-  return convert_quantization(g, records) + fuse_pointwise(g, records) + fuse_epilogues(g, records);
+  return qdq_to_copy(g, records) + pointwise_fusion(g, records) + epilogue_fusion(g, records);
 }
 
 TEST(PointWiseFusion, ChainBetweenCodesIsOneLayerOfOneInput) {
@@ -502,7 +502,7 @@ TEST(QuantizedNetwork, ConvolutionsTakeActivationResidualAndRequantization) {
 
 TEST(SignedToUnsigned, CodesMoveWithTheirReaders) {
   expect_rewrite(
-      make_unsigned, R"ir(graph "g" {
+      signed_to_unsigned, R"ir(graph "g" {
     input x: float[1, 4, 4, 4]
     constant w: int8[4, 4, 1, 1] = random(1)
     constant f: float[4, 1, 1] = [0.1, 0.2, 0.3, 0.4]
@@ -522,7 +522,7 @@ TEST(SignedToUnsigned, CodesMoveWithTheirReaders) {
 // code, here and behind what only moves codes.
 TEST(SignedToUnsigned, FewNegativeCodesMoveALittle) {
   const auto passes = [](ir::Graph& graph, Records* records) {
-    return make_unsigned(graph, records) + bound_codes(graph, records);
+    return signed_to_unsigned(graph, records) + code_bounds(graph, records);
   };
   expect_rewrite(
       passes, R"ir(graph "g" {
@@ -543,7 +543,7 @@ TEST(SignedToUnsigned, FewNegativeCodesMoveALittle) {
 
 // Padding that an average counts is code 0: it would be another value.
 TEST(SignedToUnsigned, CodesWhosePaddingCountsStay) {
-  expect_rewrite(make_unsigned, R"ir(graph "g" {
+  expect_rewrite(signed_to_unsigned, R"ir(graph "g" {
     input x: float[1, 4, 4, 4]
     a: int8[1, 4, 4, 4] = PointWise(x) {program=<1: v1 = const 40; v2 = mul v0 v1>, type=int8}
     y: float[1, 4, 4, 4] = Pooling(a) {type=average, kernel=[3, 3], stride=[1, 1], dilation=[1, 1], pre_padding=[1, 1], post_padding=[1, 1], count_includes_padding=true}
@@ -557,7 +557,7 @@ TEST(SignedToUnsigned, CodesWhosePaddingCountsStay) {
 // concatenated with them.
 TEST(CodesFromZero, CodesMoveDownWithTheirReaders) {
   const auto passes = [](ir::Graph& graph, Records* records) {
-    return lower_codes(graph, records) + bound_codes(graph, records);
+    return codes_from_zero(graph, records) + code_bounds(graph, records);
   };
   expect_rewrite(
       passes, R"ir(graph "g" {
@@ -584,7 +584,7 @@ TEST(CodesFromZero, OthersStay) {
       R"ir(a = PointWise(x) {program=<1: v1 = const 40; v2 = mul v0 v1; v3 = round v2; v4 = const 128; v5 = add v3 v4>, type=uint8}
                       b = PointWise(x) {program=<1: v1 = relu v0; v2 = round v1; v3 = const 128; v4 = add v2 v3>, type=uint8}
                       y = PointWise(a) {program=<1: v1 = sqrt v0>})ir";
-  expect_rewrite(lower_codes, R"ir(graph "g" {
+  expect_rewrite(codes_from_zero, R"ir(graph "g" {
     input x: float[1, 4]
     a: uint8[1, 4] = PointWise(x) {program=<1: v1 = const 40; v2 = mul v0 v1; v3 = round v2; v4 = const 128; v5 = add v3 v4>, type=uint8}
     b: uint8[1, 4] = PointWise(x) {program=<1: v1 = relu v0; v2 = round v1; v3 = const 128; v4 = add v2 v3>, type=uint8}
@@ -597,7 +597,7 @@ TEST(CodesFromZero, OthersStay) {
 
 TEST(SignedToUnsigned, TheNetworksOwnCodesAreCopied) {
   expect_rewrite(
-      make_unsigned, R"ir(graph "g" {
+      signed_to_unsigned, R"ir(graph "g" {
     input x: int8[3, 4]
     constant w: int8[4, 5] = random(1)
     y: float[3, 5] = MatrixMultiply(x, w)
@@ -609,7 +609,7 @@ TEST(SignedToUnsigned, TheNetworksOwnCodesAreCopied) {
 
 TEST(RequantizeFusion, ScalesReachTheFactorsAndBoundsGo) {
   expect_rewrite(
-      fold_requantization, R"ir(graph "g" {
+      requantize_fusion, R"ir(graph "g" {
     input x: uint8[1, 4]
     constant w: int8[4, 2] = random(1)
     constant f: float[2] = [0.01, 0.02]
@@ -622,7 +622,7 @@ TEST(RequantizeFusion, ScalesReachTheFactorsAndBoundsGo) {
 
 TEST(HorizontalMerge, QuantizedSiblingsStackFactorsAndBiases) {
   expect_rewrite(
-      merge_siblings, R"ir(graph "g" {
+      horizontal_merge, R"ir(graph "g" {
     input x: uint8[2, 4]
     constant w: int8[4, 2] = random(1)
     constant v: int8[4, 3] = random(2)

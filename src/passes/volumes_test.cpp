@@ -10,7 +10,7 @@ namespace {
 
 TEST(VolumeLowering, OverDepthOnly) {
   expect_rewrite(
-      lower_volumes, R"ir(graph "g" {
+      volume_lowering, R"ir(graph "g" {
     input x: float[n, 4, 6, 3, 5]
     constant w: float[6, 2, 3, 1, 1] = random(1)
     constant b: float[6] = random(2)
@@ -24,7 +24,7 @@ TEST(VolumeLowering, OverDepthOnly) {
 
 TEST(VolumeLowering, OverSpaceOnly) {
   expect_rewrite(
-      lower_volumes, R"ir(graph "g" {
+      volume_lowering, R"ir(graph "g" {
     input x: float[n, 4, 6, 7, 5]
     constant w: float[6, 2, 1, 3, 3] = random(1)
     y: float[n, 6, 6, 4, 5] = Convolution(x, w) {kernel=[1, 3, 3], stride=[1, 2, 1], dilation=[1, 1, 1], pre_padding=[0, 1, 1], post_padding=[0, 1, 1], groups=2}
@@ -48,7 +48,7 @@ TEST_P(Volumes, SameNumbers) {
   auto before = ir::parse_graph(text), after = ir::parse_graph(text);
   ASSERT_TRUE(before.ok()) << before.status().message();
   Records records;
-  EXPECT_GT(lower_volumes(**after, &records), 0);
+  EXPECT_GT(volume_lowering(**after, &records), 0);
   ASSERT_TRUE(ir::verify(**after).ok()) << ir::verify(**after).message();
   for (const auto& layer : (*after)->layers()) {
     const bool is_convolution =
@@ -92,7 +92,7 @@ INSTANTIATE_TEST_SUITE_P(Forms, Volumes,
     y: float[n, 4, 14, 6, 5] = Deconvolution(x, w) {kernel=[5, 1, 1], stride=[2, 1, 1], dilation=[1, 1, 1], pre_padding=[2, 0, 0], post_padding=[1, 0, 0]})"));
 
 TEST(VolumeSplit, ResizesTheSmallerVolumeFirst) {
-  expect_rewrite(split_volumes, R"ir(graph "g" {
+  expect_rewrite(volume_split, R"ir(graph "g" {
     input x: float[n, 4, 3, 5, 6]
     y: float[n, 4, 6, 10, 6] = Resize(x) {mode=linear, scales=[1, 1, 2, 2, 1], sizes=[n, 4, 6, 10, 6]}
     output y
@@ -117,7 +117,7 @@ TEST_P(SplitVolumes, SameNumbers) {
   auto before = ir::parse_graph(text), after = ir::parse_graph(text);
   ASSERT_TRUE(before.ok()) << before.status().message();
   Records records;
-  EXPECT_GT(split_volumes(**after, &records), 0);
+  EXPECT_GT(volume_split(**after, &records), 0);
   ASSERT_TRUE(ir::verify(**after).ok()) << ir::verify(**after).message();
   for (const auto& layer : (*after)->layers())
     EXPECT_TRUE(layer->kind == ir::LayerKind::kShuffle || layer->inputs[0]->shape.size() == 4)
@@ -150,7 +150,7 @@ TEST(VolumeLowering, SaysWhyNot) {
     EXPECT_TRUE(graph.ok()) << graph.status().message();
     Records records;
     if (!graph.ok()) return std::string();
-    EXPECT_EQ(lower_volumes(**graph, &records), 0);
+    EXPECT_EQ(volume_lowering(**graph, &records), 0);
     return records.empty() ? std::string() : records.back().text;
   };
   EXPECT_EQ(reason(R"(constant w: float[4, 4, 1, 1, 1] = random(1)

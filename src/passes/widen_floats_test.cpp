@@ -39,8 +39,8 @@ TEST(WidenFloats, CastsStandAtTheBordersOnly) {
   const auto graph = std::move(ir::parse_graph(kHalfNet)).value();
   EXPECT_GT(widen_floats(*graph, nullptr), 0);
   EXPECT_EQ(widen_floats(*graph, nullptr), 0);
-  remove_no_ops(*graph, nullptr);
-  remove_dead_layers(*graph, nullptr);
+  no_op_removal(*graph, nullptr);
+  dead_layer_removal(*graph, nullptr);
   ASSERT_TRUE(ir::verify(*graph).ok()) << ir::verify(*graph).message();
   expect_wide(*graph);
   // Of x and for c.
@@ -58,7 +58,7 @@ TEST(WidenFloats, StrictlyEveryLayerRounds) {
   // Nothing is left for the pass of the pipeline, nor for the others, to take the rounding away.
   const int casts = count(*graph, ir::LayerKind::kCast);
   EXPECT_EQ(widen_floats(*graph, nullptr), 0);
-  remove_no_ops(*graph, nullptr);
+  no_op_removal(*graph, nullptr);
   EXPECT_EQ(count(*graph, ir::LayerKind::kCast), casts);
 }
 
@@ -73,8 +73,8 @@ TEST(WidenFloats, CastsOfTheNetworkAreReadThrough) {
   })ir"))
                          .value();
   widen_floats(*graph, nullptr);
-  remove_no_ops(*graph, nullptr);
-  remove_dead_layers(*graph, nullptr);
+  no_op_removal(*graph, nullptr);
+  dead_layer_removal(*graph, nullptr);
   EXPECT_EQ(count(*graph, ir::LayerKind::kCast), 0) << ir::to_text(*graph);
 }
 

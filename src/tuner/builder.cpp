@@ -6,9 +6,9 @@
 #include "base/log.h"
 #include "camshaft/version.h"
 #include "kernels/probe.h"
-#include "passes/force_sparsity.h"
 #include "passes/passes.h"
 #include "passes/pipeline.h"
+#include "passes/sparsity_force.h"
 #include "tuner/late_shapes.h"
 #include "tuner/plan_maker.h"
 #include "tuner/precision.h"
@@ -111,7 +111,7 @@ class Build {
       log(Severity::kVerbose,
           "{} dynamic dimensions have one value in all profiles and become static", fixed);
     passes::PassRecord record;
-    if (options_.sparsity == Sparsity::kForce) passes::force_sparsity(*graph_, &record.rewrites);
+    if (options_.sparsity == Sparsity::kForce) passes::sparsity_force(*graph_, &record.rewrites);
     refine_shapes(*graph_, &record.rewrites);
     if (options_.strongly_typed) passes::widen_floats_strictly(*graph_, &record.rewrites);
     CAMSHAFT_TRY(passes::optimize(*graph_, record));

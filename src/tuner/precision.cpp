@@ -112,9 +112,9 @@ Status choose_precision(ir::Graph& graph, Selector& selector, const BuildOptions
   for (Layer* product : products) CAMSHAFT_TRY(precision.choose(*product));
   // Conversions of neighbours that both went to float, or that a kernel can do on the way.
   for (int edits = precision.has_edits() ? 1 : 0; edits > 0;) {
-    edits = passes::fuse_pointwise(graph, record);
-    edits += passes::fuse_epilogues(graph, record);
-    edits += passes::remove_dead_layers(graph, record);
+    edits = passes::pointwise_fusion(graph, record);
+    edits += passes::epilogue_fusion(graph, record);
+    edits += passes::dead_layer_removal(graph, record);
   }
   graph.remove_unused_tensors();
   return ok_status();

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// LoopInvariants: what a Loop or Scan carries from one iteration to the next and never changes
+// (weights, as tf2onnx writes them) is captured instead, and what bodies capture of constants
+// becomes a constant of the body, so that its products have packed weights and its shape arithmetic
+// folds. What is no longer carried leaves a single element in its place. Runs before the passes of
+// the bodies. Exact.
+#include "passes/match.h"
+#include "passes/passes.h"
+
+namespace camshaft::passes {
+
+using namespace ir;
+
+namespace {
+
+// Where a layer's lists and its bodies' match.
+struct Slots {
+  size_t carried = 0;
+  size_t first_in = 0, first_out = 0;  // of what is carried: inputs, and outputs of the body
+  size_t captured = 0;                 // inputs of the layer from here on
+  size_t unseen = 0;                   // inputs of the layer that no body gets
+};
+
+Slots slots_of(const Layer& layer) {
+  if (layer.kind == LayerKind::kIf) return {0, 0, 0, 1, 1};
+  const auto& a = layer.as<LoopAttrs>();
+  Slots s;
+  s.first_in = layer.kind == LayerKind::kLoop ? 2 : 0;
+  s.first_out = layer.kind == LayerKind::kLoop ? 1 : 0;
+  s.carried = layer.bodies[0]->outputs().size() - s.first_out - a.scan_output_axes.size();
+  s.captured = s.first_in + s.carried + static_cast<size_t>(a.num_scan_inputs);
+  return s;
+}
+
+const Tensor* origin_of(const Tensor* tensor) {
+  while (const Layer* copy = producer_of_kind(tensor, LayerKind::kUnary)) {
+    if (copy->as<PointOpAttrs>().op != PointOp::kIdentity) break;
+    tensor = copy->inputs[0];
+  }
+  return tensor;
+}
+
+class Hoisting {
+ public:
+  Hoisting(Rewriter& rewriter, Layer* layer, Records* records)
+      : rewriter_(rewriter), layer_(layer), records_(records) {}
+
+  void run() {
+    if (layer_->kind != LayerKind::kIf) capture_invariants();
+    bind_constants();
+  }
+
+ private:
+  void capture_invariants() {
+    const Slots s = slots_of(*layer_);
+    Graph& body = *layer_->bodies[0];
+    for (size_t k = 0; k < s.carried; ++k) {
+      Tensor *inside = body.inputs()[s.first_in + k], *back = body.outputs()[s.first_out + k];
+      Tensor *outside = layer_->inputs[s.first_in + k], *result = layer_->outputs[k];
+      if (!outside || !outside->has_rank || outside->shape.empty() || origin_of(back) != inside ||
+          (result && !rewriter_.can_replace(result, outside)))
+        continue;
+      rewriter_.applied(*layer_, "Capturing " + outside->name + ", which " + layer_->name +
+                                     " carries and does not change");
+      if (result) {
+        rewriter_.replace_uses(result, outside);
+        rewriter_.drop_output(layer_, k);
+      }
+      Tensor* captured = body.add_tensor(outside->name, inside->type, inside->shape);
+      captured->has_rank = inside->has_rank;
+      captured->facts = inside->facts;
+      Rewriter(body, "LoopInvariants", records_).replace_uses(inside, captured);
+      body.add_input(captured);
+      rewriter_.append_input(layer_, outside);
+      leave_element(body, s, k);
+    }
+  }
+
+  void leave_element(Graph& body, const Slots& s, size_t k) {
+    Tensor* inside = body.inputs()[s.first_in + k];
+    std::vector<std::byte> zeros(bytes_for(inside->type, 1));
+    const int64_t one[] = {1};
+    rewriter_.set_input(
+        layer_, s.first_in + k,
+        rewriter_.add_constant(layer_->name + " (nothing)", inside->type, one, std::move(zeros)));
+    Tensor* copy = body.add_tensor(inside->name + " (nothing)", inside->type, {Dim(1)});
+    inside->has_rank = true;
+    inside->shape = {Dim(1)};
+    inside->facts = {};
+    body.add_layer(LayerKind::kUnary, copy->name, PointOpAttrs(), {inside}, {copy});
+    body.set_output(s.first_out + k, copy);
+  }
+
+  void bind_constants() {
+    const Slots s = slots_of(*layer_);
+    for (size_t k = s.captured; k < layer_->inputs.size(); ++k) {
+      const Tensor* outside = layer_->inputs[k];
+      if (!outside || !outside->is_constant()) continue;
+      int uses = 0;
+      for (const auto& body : layer_->bodies) uses += bind(*body, k - s.unseen, *outside);
+      if (uses > 0)
+        rewriter_.applied(*layer_, "Binding " + outside->name + " in the body of " + layer_->name);
+    }
+  }
+
+  bool bind(Graph& body, size_t index, const Tensor& outside) {
+    Tensor* inside = body.inputs()[index];
+    if (inside->consumers.empty()) return false;
+    Tensor* constant =
+        body.add_constant(outside.name, outside.type, extents_of(outside.shape), outside.constant);
+    constant->facts = outside.facts;
+    Rewriter(body, "LoopInvariants", records_).replace_uses(inside, constant);
+    return true;
+  }
+
+  Rewriter& rewriter_;
+  Layer* layer_;
+  Records* records_;
+};
+
+}  // namespace
+
+int loop_invariants(Graph& graph, Records* records) {
+  Rewriter rewriter(graph, "LoopInvariants", records);
+  for (size_t k = 0; k < graph.layers().size(); ++k) {
+    Layer* layer = graph.layers()[k].get();
+    if (layer->bodies.empty()) continue;
+    rewriter.running(*layer);
+    Hoisting(rewriter, layer, records).run();
+  }
+  return rewriter.edits();
+}
+
+}  // namespace camshaft::passes

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/sparsity_force.h"
+
+#include <gtest/gtest.h>
+
+#include "ir/sparsity.h"
+
+namespace camshaft::passes {
+namespace {
+
+using namespace ir;
+
+const Layer* layer_named(const Graph& graph, std::string_view name) {
+  for (const auto& layer : graph.layers())
+    if (layer->name == name) return layer.get();
+  return nullptr;
+}
+
+bool is_sparse(const Graph& graph, std::string_view name) {
+  const ProductWeights weights = find_product_weights(*layer_named(graph, name));
+  if (!weights.constant) return false;
+  return count_sparsity(weights.constant->type, weights.constant->constant->view,
+                        channel_axis(constant_extents(*weights.constant), weights.axis))
+      ->is_2_4();
+}
+
+std::string reason(const std::vector<RewriteRecord>& records, std::string_view layer) {
+  for (const RewriteRecord& record : records)
+    if (record.layer == layer && record.kind == RewriteRecord::Kind::kDeclined) return record.text;
+  return {};
+}
+
+constexpr const char* kWindow =
+    "kernel=[1, 1], stride=[1, 1], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0]";
+
+TEST(SparsityForce, KeepsTheFirstTwoOfFourInputChannels) {
+  const auto graph = std::move(ir::parse_graph(fmt::format(R"ir(graph "g" {{
+    input x: float[1, 4, 2, 2]
+    constant w: float[2, 4, 1, 1] = [1, 2, 3, 4, 5, 6, 7, 8]
+    y: float[1, 2, 2, 2] = Convolution(x, w) {{{}}}
+    output y
+  }})ir",
+                                                           kWindow)))
+                         .value();
+  std::vector<RewriteRecord> records;
+  const ForcedSparsity forced = sparsity_force(*graph, &records);
+  EXPECT_EQ(forced.pruned, 4);
+  EXPECT_EQ(forced.weights, 8);
+  ASSERT_EQ(forced.layers.size(), 1u);
+  EXPECT_EQ(forced.layers[0].name, "y");
+  const auto values = layer_named(*graph, "y")->inputs[1]->values<float>();
+  EXPECT_EQ(std::vector<float>(values.begin(), values.end()),
+            (std::vector<float>{1, 2, 0, 0, 5, 6, 0, 0}));
+}
+
+TEST(SparsityForce, GoesThroughQuantizationAndTransposes) {
+  const auto graph = std::move(ir::parse_graph(R"ir(graph "g" {
+    input x: float[3, 8]
+    constant w: float[5, 8] = random(1)
+    constant s: float[] = [0.5]
+    q: int8[5, 8] = Quantize(w, s)
+    d: float[5, 8] = Dequantize(q, s)
+    t: float[8, 5] = Shuffle(d) {first_transpose=[1, 0]}
+    y: float[3, 5] = MatrixMultiply(x, t)
+    constant v: float[8, 5] = random(2)
+    z: float[3, 5] = MatrixMultiply(x, v)
+    constant u: float[5, 8] = random(3)
+    a: float[3, 5] = MatrixMultiply(x, u) {transpose_b=true}
+    output y, z, a
+  })ir"))
+                         .value();
+  EXPECT_EQ(sparsity_force(*graph, nullptr).pruned, 60);
+  for (const char* name : {"y", "z", "a"}) EXPECT_TRUE(is_sparse(*graph, name)) << name;
+}
+
+TEST(SparsityForce, SaysWhatItLeavesAlone) {
+  const auto graph = std::move(ir::parse_graph(fmt::format(R"ir(graph "g" {{
+    input x: float[1, 4, 2, 2]
+    input m: float[4, 4]
+    input i: int64[2]
+    constant w: float[4, 4] = random(1)
+    y: float[4, 4] = MatrixMultiply(m, w)
+    e: float[2, 4] = Gather(w, i) {{axis=0}}
+    constant v: float[4, 1, 1, 1] = random(2)
+    dw: float[1, 4, 2, 2] = Convolution(x, v) {{{0}, groups=4}}
+    p: float[4, 4] = MatrixMultiply(m, m)
+    constant n: float[1, 4, 1, 1] = [1, 2, nan, 4]
+    c: float[1, 1, 2, 2] = Convolution(x, n) {{{0}}}
+    output y, e, dw, p, c
+  }})ir",
+                                                           kWindow)))
+                         .value();
+  std::vector<RewriteRecord> records;
+  EXPECT_EQ(sparsity_force(*graph, &records).layers.size(), 0u);
+  EXPECT_EQ(reason(records, "y"), "not made 2:4: its weights are shared with e");
+  EXPECT_EQ(reason(records, "dw"), "not made 2:4: 1 input channel per filter");
+  EXPECT_EQ(reason(records, "p"), "not made 2:4: its weights are not constant");
+  EXPECT_EQ(reason(records, "c"),
+            "not made 2:4: weight 2 is NaN or infinite: a zero would hide it");
+}
+
+// Weights of two layers that read them alike are pruned once.
+TEST(SparsityForce, TiedWeights) {
+  const auto graph = std::move(ir::parse_graph(R"ir(graph "g" {
+    input m: float[3, 4]
+    constant w: float[4, 4] = random(1)
+    y: float[3, 4] = MatrixMultiply(m, w)
+    z: float[3, 4] = MatrixMultiply(y, w)
+    output z
+  })ir"))
+                         .value();
+  const ForcedSparsity forced = sparsity_force(*graph, nullptr);
+  EXPECT_EQ(forced.layers.size(), 2u);
+  EXPECT_EQ(forced.weights, 16);
+  EXPECT_TRUE(is_sparse(*graph, "y"));
+  EXPECT_TRUE(is_sparse(*graph, "z"));
+}
+
+}  // namespace
+}  // namespace camshaft::passes

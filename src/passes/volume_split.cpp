@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// VolumeSplit: Pooling and Resize of volumes [N, C, D, H, W] as one over space, of images
+// [N, C*D, H, W], and one over depth, of [N, C, D, H*W]; what leaves a side as it is is left out.
+// The one that makes the volume smaller goes first. Exact for maxima and the nearest element; means
+// and linear interpolation are rounded in another order.
+#include <array>
+
+#include "passes/match.h"
+#include "passes/passes.h"
+
+namespace camshaft::passes {
+
+using namespace ir;
+
+namespace {
+
+constexpr size_t kRank = 5;
+enum Side { kDepth, kSpace };
+
+std::string pooling_refusal(const Layer& layer) {
+  const auto& a = layer.as<PoolingAttrs>();
+  if (a.global) return "it is global";
+  if (a.type == PoolingType::kLp) return "Lp pooling";
+  return layer.outputs.size() > 1 && layer.outputs[1] ? "its indices are wanted" : "";
+}
+
+std::string resize_refusal(const Layer& layer) {
+  const auto& a = layer.as<ResizeAttrs>();
+  if (layer.inputs.size() > 1 || a.sizes.empty()) return "its extents are known only when running";
+  if (a.mode == ResizeMode::kCubic || a.antialias || a.exclude_outside) return "more than two taps";
+  if (a.transform == CoordinateTransform::kTfCropAndResize) return "it crops";
+  const Shape &x = layer.inputs[0]->shape, &y = layer.outputs[0]->shape;
+  const auto is_scaled = [&](size_t d) {
+    return x[d] != y[d] || (d < a.scales.size() && a.scales[d] != 1);
+  };
+  return is_scaled(0) || is_scaled(1) ? "it resizes batch or channels" : "";
+}
+
+std::string refusal(const Layer& layer) {
+  const Shape &x = layer.inputs[0]->shape, &y = layer.outputs[0]->shape;
+  for (size_t d = 2; d < kRank; ++d)
+    if (!x[d].is_known() || !y[d].is_known()) return "only running can tell its extents";
+  return layer.kind == LayerKind::kPooling ? pooling_refusal(layer) : resize_refusal(layer);
+}
+
+// [N, C*D, H, W] or [N, C, D, H*W].
+Shape seen_as(const Shape& volume, Side side, SymbolTable& symbols) {
+  if (side == kSpace) return {volume[0], symbols.mul(volume[1], volume[2]), volume[3], volume[4]};
+  return {volume[0], volume[1], volume[2], symbols.mul(volume[3], volume[4])};
+}
+
+void keep(Ints& list, Side side, int64_t neutral) {
+  if (list.size() != kRank - 2) return;
+  list = side == kDepth ? Ints{list[0], neutral} : Ints{list[1], list[2]};
+}
+
+PoolingAttrs pooling_of(const Layer& layer, Side side) {
+  PoolingAttrs a = layer.as<PoolingAttrs>();
+  for (Ints* list : {&a.kernel, &a.stride, &a.dilation}) keep(*list, side, 1);
+  for (Ints* list : {&a.pre_padding, &a.post_padding}) keep(*list, side, 0);
+  return a;
+}
+
+ResizeAttrs resize_of(const Layer& layer, Side side, const Shape& sizes) {
+  ResizeAttrs a = layer.as<ResizeAttrs>();
+  a.sizes = sizes;
+  if (a.scales.size() == kRank) {
+    const std::vector<float> s = a.scales;
+    a.scales =
+        side == kDepth ? std::vector<float>{1, 1, s[2], 1} : std::vector<float>{1, 1, s[3], s[4]};
+  }
+  return a;
+}
+
+bool is_idle(const Layer& layer, Side side) {
+  const Shape &x = layer.inputs[0]->shape, &y = layer.outputs[0]->shape;
+  const size_t first = side == kDepth ? 2 : 3, end = side == kDepth ? 3 : kRank;
+  for (size_t d = first; d < end; ++d) {
+    if (x[d] != y[d]) return false;
+    if (layer.kind == LayerKind::kResize) {
+      const auto& scales = layer.as<ResizeAttrs>().scales;
+      if (d < scales.size() && scales[d] != 1) return false;
+    } else if (layer.as<PoolingAttrs>().kernel[d - 2] != 1) {
+      return false;
+    }
+  }
+  return true;
+}
+
+class Split {
+ public:
+  Split(Rewriter& rewriter, Layer* layer)
+      : rewriter_(rewriter), layer_(layer), symbols_(rewriter.graph().symbols()) {}
+
+  void run() {
+    const Shape from = layer_->inputs[0]->shape, to = layer_->outputs[0]->shape;
+    // Of the two volumes in between, the smaller.
+    const int64_t depth_first = to[2].extent() * from[3].extent() * from[4].extent(),
+                  space_first = from[2].extent() * to[3].extent() * to[4].extent();
+    const bool is_depth_first = depth_first <= space_first;
+    Tensor* x = layer_->inputs[0];
+    Shape shape = from;
+    for (const Side side :
+         is_depth_first ? std::array{kDepth, kSpace} : std::array{kSpace, kDepth}) {
+      Shape after = shape;
+      if (side == kDepth)
+        after[2] = to[2];
+      else
+        after[3] = to[3], after[4] = to[4];
+      if (!is_idle(*layer_, side)) x = part(x, side, shape, after);
+      shape = after;
+    }
+    ShuffleAttrs back;
+    back.has_reshape = true;
+    back.reshape = to;
+    Layer* group[] = {layer_};
+    rewriter_.replace(group, LayerKind::kShuffle, back, {x}, layer_->name);
+  }
+
+ private:
+  Tensor* add(Tensor* x, LayerKind kind, const std::string& what, Attrs attrs, const Shape& shape) {
+    Tensor* y =
+        rewriter_.graph().add_tensor(layer_->outputs[0]->name + " (" + what + ")", x->type, shape);
+    rewriter_.insert_before(layer_, kind, layer_->name + " (" + what + ")", std::move(attrs), {x},
+                            {y}, {layer_});
+    return y;
+  }
+
+  // `x` holds a volume of extents `from`, however it is seen.
+  Tensor* part(Tensor* x, Side side, const Shape& from, const Shape& to) {
+    const std::string what = side == kDepth ? "depth" : "space";
+    ShuffleAttrs seen;
+    seen.has_reshape = true;
+    seen.reshape = seen_as(from, side, symbols_);
+    x = add(x, LayerKind::kShuffle, "before " + what, seen, seen.reshape);
+    const Shape shape = seen_as(to, side, symbols_);
+    const bool pools = layer_->kind == LayerKind::kPooling;
+    Attrs attrs = pools ? Attrs(pooling_of(*layer_, side)) : Attrs(resize_of(*layer_, side, shape));
+    return add(x, layer_->kind, what, std::move(attrs), shape);
+  }
+
+  Rewriter& rewriter_;
+  Layer* layer_;
+  SymbolTable& symbols_;
+};
+
+}  // namespace
+
+int volume_split(Graph& graph, Records* records) {
+  Rewriter rewriter(graph, "VolumeSplit", records);
+  for (size_t k = 0; k < graph.layers().size(); ++k) {
+    Layer* layer = graph.layers()[k].get();
+    if ((layer->kind != LayerKind::kPooling && layer->kind != LayerKind::kResize) ||
+        !layer->inputs[0]->has_rank || layer->inputs[0]->shape.size() != kRank ||
+        layer->inputs[0]->type != DataType::kFloat || !layer->outputs[0] ||
+        !layer->outputs[0]->has_rank)
+      continue;
+    rewriter.running(*layer);
+    if (const std::string reason = refusal(*layer); !reason.empty()) {
+      rewriter.declined(*layer, "stays whole: " + reason);
+      continue;
+    }
+    rewriter.applied(*layer, "Splitting " + layer->name + " into depth and space");
+    Split(rewriter, layer).run();
+  }
+  return rewriter.edits();
+}
+
+}  // namespace camshaft::passes
