@@ -56,6 +56,8 @@ class Groups {
 
 Result<kernels::Value> evaluate_constant(const Tensor* tensor) {
   if (tensor->is_constant()) return kernels::constant_value(*tensor);
+  if (tensor->producer == nullptr)
+    return make_error(ErrorCode::kUnsupported, "{} is an input, not a constant", tensor->name);
   std::vector<kernels::Value> values(tensor->producer->inputs.size());
   std::vector<const kernels::Value*> inputs;
   for (size_t k = 0; k < values.size(); ++k) {

@@ -123,15 +123,12 @@ class Simulator {
     if (made != nullptr) return made;
     const Layer* const quantize = dequantize.inputs[0]->producer;
     if (quantize == nullptr || quantize->kind != LayerKind::kQuantize) {
-      CAMSHAFT_ASSIGN(made, constant(dequantize, *dequantize.outputs[0]));
-      return made;
+      // Codes that nobody quantizes here, an input or a constant that is expanded, stay codes.
+      return made = constant(dequantize.outputs[0]);
     }
     CAMSHAFT_ASSIGN(Tensor* const x, source(*quantize, reader));
     if (in_float) return made = x;
-    if (is_constant_expression(x)) {
-      CAMSHAFT_ASSIGN(made, constant(dequantize, *dequantize.outputs[0]));
-      return made;
-    }
+    if (is_constant_expression(x)) return made = constant(dequantize.outputs[0]);
     CAMSHAFT_ASSIGN(made, rounded(*quantize, x, reader));
     return made;
   }
@@ -144,12 +141,11 @@ class Simulator {
     return stand_in(*x->producer, keep_all_, reader);
   }
 
-  Result<Tensor*> constant(const Layer& origin, const Tensor& tensor) {
-    Result<kernels::Value> value = evaluate_constant(&tensor);
-    if (!value.ok())
-      return make_error(ErrorCode::kUnsupported, "{} dequantizes what was never quantized here",
-                        origin.name);
-    return graph_.add_constant(tensor.name + "_float", value->type, value->extents, value->data);
+  // The tensor's value if it has one now, else the tensor.
+  Tensor* constant(Tensor* tensor) {
+    Result<kernels::Value> value = evaluate_constant(tensor);
+    if (!value.ok()) return tensor;
+    return graph_.add_constant(tensor->name + "_float", value->type, value->extents, value->data);
   }
 
   // Scale or zero point as a float that broadcasts along the axis.

@@ -139,6 +139,38 @@ TEST(Verify, EngineAgreesWithTheInterpreter) {
   }
 }
 
+TEST(Verify, CodesFromOutsideStayCodes) {
+  const GraphSource source = [] {
+    return ir::parse_graph(R"ir(graph "g" {
+  input x: float[1, 2, 4, 4]
+  input c: int8[1, 2, 4, 4]
+  constant s: float[] = [0.03]
+  constant z: int8[] = [0]
+  constant v: int8[2, 2, 1, 1] = [100, 50, -50, 100]
+  xq: int8[1, 2, 4, 4] = Quantize(x, s, z) {type=int8}
+  xd: float[1, 2, 4, 4] = Dequantize(xq, s, z) {type=int8}
+  w: float[2, 2, 1, 1] = Dequantize(v, s, z) {type=int8}
+  a: float[1, 2, 4, 4] = Convolution(xd, w) {kernel=[1, 1], stride=[1, 1], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0]}
+  cd: float[1, 2, 4, 4] = Dequantize(c, s, z) {type=int8}
+  last: float[1, 2, 4, 4] = ElementWise(a, cd) {op=add}
+  output last
+})ir");
+  };
+  std::vector<Sample> given = samples();
+  for (Sample& sample : given)
+    sample["c"] = *kernels::make_value(ir::DataType::kInt8, {1, 2, 4, 4},
+                                       std::vector<std::byte>(32, std::byte{7}));
+  EngineOptions options;
+  options.threads = 1;
+  options.optimization_level = 0;
+  auto report = compare_engine(source, given, options);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  for (const TensorReport& tensor : report->tensors) EXPECT_GT(tensor.error.signal_to_noise(), 40);
+  auto errors = compare_quantized(source, {}, given, one_thread());
+  ASSERT_TRUE(errors.ok()) << errors.status().message();
+  EXPECT_GT(errors->back().error.signal_to_noise(), 25);
+}
+
 TEST(Bisect, FindsTheLayerToKeep) {
   Bound bound;
   bound.min_cosine = 0.999;
