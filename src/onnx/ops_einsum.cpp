@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "ir/einsum.h"
+#include "ir/infer.h"
 #include "onnx/node.h"
 
 namespace camshaft::onnx_import {
@@ -247,10 +248,16 @@ class Einsum {
   Result<Factor> product(Factor a, Factor b, const std::string& needed) {
     Roles roles = roles_of(a, b, needed);
     const auto differs = [&](char label) { return !(a.extent(label) == b.extent(label)); };
-    // An extent of the two may turn out to be 1: only elementwise operators broadcast that.
-    const bool may_broadcast = std::any_of(roles.summed.begin(), roles.summed.end(), differs);
-    if (roles.summed.empty() || may_broadcast || (roles.left.empty() && roles.right.empty()))
+    if (roles.summed.empty() || (roles.left.empty() && roles.right.empty()))
       return elementwise(a, b, roles);
+    // An extent of the two may turn out to be 1, which a matrix product does not broadcast.
+    for (const char label : roles.summed) {
+      if (!differs(label)) continue;
+      CAMSHAFT_ASSIGN(const Shape both,
+                      ir::broadcast_shapes({a.extent(label)}, {b.extent(label)}, node_.symbols()));
+      CAMSHAFT_TRY(widen(a, label, both[0]));
+      CAMSHAFT_TRY(widen(b, label, both[0]));
+    }
     // A row times a matrix rather than a matrix times a column; else as the result has them.
     const auto last_of = [this](const std::string& labels) {
       size_t last = 0;
@@ -266,6 +273,16 @@ class Einsum {
       roles = roles_of(a, b, needed);
     }
     return matrix_product(a, b, roles);
+  }
+
+  // Repeats what is 1 along the label as often as `extent` says.
+  Status widen(Factor& f, char label, Dim extent) {
+    if (f.extent(label) == extent) return ok_status();
+    Shape shape = f.tensor->shape;
+    shape[f.labels.find(label)] = extent;
+    CAMSHAFT_ASSIGN(f.tensor, node_.add("widened", LayerKind::kExpand, ir::ShapeAttrs{true, shape},
+                                        {f.tensor}));
+    return ok_status();
   }
 
   Result<Factor> elementwise(const Factor& a, const Factor& b, const Roles& roles) {

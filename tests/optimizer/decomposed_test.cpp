@@ -296,6 +296,25 @@ TEST(Decomposed, EinsumIsOneProduct) {
   EXPECT_EQ(kinds(einsum("...ij,jk->...ik", {{2, 4, 5}, {5, 6}})), "MatrixMultiply");
 }
 
+// A label whose extents nobody has proved equal: one product all the same, also where one is 1.
+TEST(Decomposed, EinsumOfLabelsWithTwoNames) {
+  for (const auto& [left, right] : {std::pair<int64_t, int64_t>{7, 7}, {1, 7}, {7, 1}}) {
+    SCOPED_TRACE(std::to_string(left) + " and " + std::to_string(right));
+    Case c = einsum("bhij,bhjd->bhid", {{2, 3, 5, left}, {2, 3, right, 8}});
+    c.operands[0]->symbols = {"b", nullptr, nullptr, "l"};
+    c.operands[1]->symbols = {"b", nullptr, "r", nullptr};
+    check(c);
+    auto imported = onnx_import::import_bytes(as_bytes(model_of(c)));
+    ASSERT_TRUE(imported.ok());
+    int products = 0;
+    for (const auto& layer : imported.value().graph->layers()) {
+      products += layer->kind == ir::LayerKind::kMatrixMultiply;
+      EXPECT_NE(layer->kind, ir::LayerKind::kReduce);
+    }
+    EXPECT_EQ(products, 1);
+  }
+}
+
 TEST(Decomposed, EinsumTellsWhatDoesNotFit) {
   const auto message = [](const Case& c) {
     return onnx_import::import_bytes(as_bytes(model_of(c))).status().message();
