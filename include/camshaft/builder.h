@@ -93,6 +93,11 @@ struct BuildOptions {
   // Keep every constant as the model has it beside what is packed from it: the engine is larger,
   // and runs where only weaker instruction sets are, too.
   bool portable = false;
+  // For a look at the optimizer: the text form of the graph behind each of these passes (by name,
+  // or "all" of those that change something) goes to files in this folder, or, "-", to standard
+  // output.
+  std::vector<std::string> dump_after;
+  std::filesystem::path dump_to = "passes";
   Verbosity verbosity = Verbosity::kDetailed;
   // Phase, steps done, steps in all; called from the building thread. Returning false cancels the
   // build (kCancelled).

@@ -211,6 +211,8 @@ Result<Engine> build_engine(Model model, const BuildOptions& options, BuildStati
       options.precision_constraints == PrecisionConstraints::kNone ||
       std::none_of(options.layer_precisions.begin(), options.layer_precisions.end(), asks_for_int8);
   internal.portable = options.portable;
+  internal.dump_after = options.dump_after;
+  internal.dump_to = options.dump_to.string();
   internal.strongly_typed = options.strongly_typed;
   internal.sparsity = static_cast<tuner::Sparsity>(options.sparsity);
   if (options.bf16) internal.reduced_types.push_back(ir::DataType::kBFloat16);

@@ -70,6 +70,11 @@ int build_command(std::span<char* const> args) {
   const std::vector<OptionRow> rows = with_common_rows({
       {"output", OptionValue::kText, "FILE", "", "Build", OptionStatus::kWorks,
        "the engine file; default: the model's name with .engine", "", 'o'},
+      {"dump-after", OptionValue::kText, "PASS,…", "", "Build", OptionStatus::kWorks,
+       "write the text form of the graph behind these passes (docs/passes.md), or all that change "
+       "something"},
+      {"dump-to", OptionValue::kText, "DIR", "passes", "Build", OptionStatus::kWorks,
+       "the folder for that; -: standard output"},
   });
   int code = 0;
   const auto options = parse_command("build", "MODEL.onnx [-o ENGINE]", rows, args, 1, code);

@@ -139,6 +139,9 @@ class Camexec {
         static_cast<int>(std::max(options_.integer("avgTiming"), options_.integer("minTiming")));
     build.portable =
         options_.has("portable") || options_.text("hardwareCompatibilityLevel") == "ampere+";
+    if (options_.has("dump-after"))
+      build.dump_after = split_outside_quotes(options_.text("dump-after"), ',');
+    if (options_.has("dump-to")) build.dump_to = options_.text("dump-to");
     build.max_tactics = static_cast<int>(options_.integer("maxTactics"));
     build.timing_cache = options_.text("timingCacheFile");
     build.use_timing_cache = !options_.has("noBuilderCache");

@@ -170,6 +170,11 @@ constexpr OptionRow kRows[] = {
     no_effect(kBuild, "leanDLLPath", kText, kOneRuntime),
     works(kBuild, "portable", kNone, "", "",
           "an engine that runs on every x86-64 processor, larger by the constants it keeps"),
+    works(
+        kBuild, "dump-after", kText, "PASS,…", "",
+        "write the text form of the graph behind these passes (docs/passes.md), or all that change "
+        "something"),
+    works(kBuild, "dump-to", kText, "DIR", "passes", "the folder for that; -: standard output"),
     works(kBuild, "hardwareCompatibilityLevel", kChoice, "none|sameComputeCapability|ampere+",
           "none", "ampere+: the same as --portable; else: for this instruction set or a later one"),
     works(kBuild, "runtimePlatform", kChoice, "SameAsBuild", "SameAsBuild",

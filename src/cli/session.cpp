@@ -252,6 +252,9 @@ Result<Engine> Network::engine_for(const Options& options,
   build_options.sparsity = parse_sparsity(options.text("sparsity"));
   build_options.timing_cache = options.text("timing-cache");
   build_options.portable = options.has("portable");
+  if (options.has("dump-after"))
+    build_options.dump_after = split_outside_quotes(options.text("dump-after"), ',');
+  if (options.has("dump-to")) build_options.dump_to = options.text("dump-to");
   build_options.progress = [&](const char* phase, int done, int total) {
     messages.progress().update(phase, done, total);
     return !interrupted();

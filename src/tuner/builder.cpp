@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "camshaft/version.h"
 #include "kernels/probe.h"
+#include "passes/dump.h"
 #include "passes/passes.h"
 #include "passes/pipeline.h"
 #include "passes/sparsity_force.h"
@@ -102,6 +103,17 @@ class Build {
     return ok_status();
   }
 
+  Status run_passes(passes::PassRecord& record) {
+    if (options_.dump_after.empty()) return passes::optimize(*graph_, record);
+    CAMSHAFT_ASSIGN(passes::GraphDump dump,
+                    passes::GraphDump::create(options_.dump_after, options_.dump_to));
+    CAMSHAFT_TRY(dump.original(*graph_));
+    return passes::optimize(*graph_, record,
+                            [&](const passes::Pass& pass, int edits, const ir::Graph& graph) {
+                              return dump.after(pass, edits, graph);
+                            });
+  }
+
   Status optimize() {
     CAMSHAFT_TRY(report("Optimizing the graph", 0, 1));
     if (const int resolved = resolve_extents(*graph_))
@@ -114,7 +126,7 @@ class Build {
     if (options_.sparsity == Sparsity::kForce) passes::sparsity_force(*graph_, &record.rewrites);
     refine_shapes(*graph_, &record.rewrites);
     if (options_.strongly_typed) passes::widen_floats_strictly(*graph_, &record.rewrites);
-    CAMSHAFT_TRY(passes::optimize(*graph_, record));
+    CAMSHAFT_TRY(run_passes(record));
     parts_.record.rewrites = std::move(record.rewrites);
     parts_.record.layer_counts = std::move(record.layer_counts);
     for (ir::RewriteRecord& late : late_shapes(*graph_)) {

@@ -47,6 +47,9 @@ struct BuildOptions {
   // For tests, beside random_choices: every layer's ways to run it (tactics, each with its formats)
   // are counted, and it has to take the one of this number, modulo how many there are; -1: free.
   int forced_way = -1;
+  // Passes behind which the graph's text form is written, and the folder: passes/dump.h.
+  std::vector<std::string> dump_after;
+  std::string dump_to;
   engine::Verbosity verbosity = engine::Verbosity::kDetailed;
   // Phase, done, total, for a progress line; called from the building thread. Returning false
   // cancels the build.

@@ -29,6 +29,28 @@ def test_build_writes_an_engine_and_says_what_it_is(camshaft, conv_file, tmp_pat
     assert (tmp_path / "conv.engine").exists()
 
 
+def test_graphs_are_written_as_passes_leave_them(camshaft, conv_file, tmp_path):
+    result = camshaft("build", conv_file, "-o", "e.engine", "--dump-after=all")
+    assert result.code == 0, result.err
+    names = sorted(file.name for file in (tmp_path / "passes").iterdir())
+    assert names[0] == "000-Original.txt" and len(names) > 1
+    texts = [(tmp_path / "passes" / name).read_text() for name in names]
+    assert all(re.match(r"# \w+: \d+ layers\ngraph .* \{\n", text) for text in texts)
+    assert all(one.split("\n", 1)[1] != next_one.split("\n", 1)[1] for one, next_one in zip(texts, texts[1:]))
+    # A pass that was named is written once though it changes nothing; several may be named, in either spelling.
+    result = camshaft("build", conv_file, "-o", "e.engine", "--dump-after=AttentionFusion,epilogue_fusion", "--dump-to=-")
+    assert result.code == 0, result.err
+    assert result.out.count("# AttentionFusion: ") == 1
+    assert "# EpilogueFusion: " in result.out
+
+
+def test_an_unknown_pass_is_one_clear_error(camshaft, conv_file, tmp_path):
+    result = camshaft("build", conv_file, "--dump-after=EpilogFusion")
+    assert result.code != 0
+    assert "no pass is called 'EpilogFusion'; there are EpilogueFusion" in result.err
+    assert not (tmp_path / "passes").exists() and not (tmp_path / "conv.engine").exists()
+
+
 def test_dynamic_dimensions_keep_their_names(camshaft, dynamic_file):
     result = camshaft("build", dynamic_file, "--min-shapes", "x:1x3x16x16", "--opt-shapes", "x:2x3x16x16", "--max-shapes", "x:4x3x16x16")
     assert result.code == 0, result.err
