@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/log.h"
+#include "ir/verify_shapes.h"
 #include "passes/pass_table.h"
 
 namespace camshaft::passes {
@@ -139,6 +140,11 @@ bool is_checked() {
 #endif
 }
 
+Status check(const Graph& graph) {
+  CAMSHAFT_TRY(verify(graph));
+  return verify_shapes(graph);
+}
+
 class Pipeline {
  public:
   Pipeline(PassRecord& record, const PassObserver& observer)
@@ -157,7 +163,7 @@ class Pipeline {
   Result<int> run_pass(Graph& graph, const Pass& pass) {
     if (is_skipped(pass)) return 0;
     const int edits = pass.run(graph, &record_.rewrites);
-    if (is_checked()) CAMSHAFT_TRY(verify(graph).with_context("after " + std::string(pass.name)));
+    if (is_checked()) CAMSHAFT_TRY(check(graph).with_context("after " + std::string(pass.name)));
     if (observer_) CAMSHAFT_TRY(observer_(pass, edits, graph));
     return edits;
   }
