@@ -40,6 +40,7 @@ struct DataTransferImpl;
 struct ExternalResourceImporter;
 struct CustomOpDomain;
 struct IncompatibilityDetails;
+struct ContextConfig;
 struct ProfilingEvent;
 struct ProfilingEventsContainer;
 
@@ -99,6 +100,8 @@ inline constexpr Slot<61, Status*(const TensorInfo*, size_t*)> kRank;
 inline constexpr Slot<62, Status*(const TensorInfo*, int64_t*, size_t)> kExtents;
 inline constexpr Slot<63, Status*(const TensorInfo*, const char**, size_t)> kSymbols;
 inline constexpr Slot<65, Status*(const Value*, TensorInfo**)> kTensorInfo;
+inline constexpr Slot<76, Status*(Allocator*, void*)> kFree;
+inline constexpr Slot<78, Status*(Allocator**)> kDefaultAllocator;
 inline constexpr Slot<88, Status*(const KernelContext*, size_t*)> kInputCount;
 inline constexpr Slot<90, Status*(const KernelContext*, size_t, const Value**)> kInput;
 inline constexpr Slot<91, Status*(KernelContext*, size_t, const int64_t*, size_t, Value**)> kOutput;
@@ -173,6 +176,11 @@ inline constexpr uint32_t kShapeReferenceSince = 25;
 inline constexpr Slot<414, Status*(const Value*, int*, const int64_t**, size_t*)> kShapeReference;
 }  // namespace api
 
+// An application's functions for named data: what is read belongs to the allocator.
+using ReadNamed = Status* (*)(void* state, const char* name, Allocator*, void** data,
+                              size_t* bytes);
+using WriteNamed = Status* (*)(void* state, const char* name, const void* data, size_t bytes);
+
 // The functions for the authors of execution providers.
 struct EpFactory;
 struct NodeFusionOptions;
@@ -190,6 +198,11 @@ inline constexpr Slot<65, Status*(int, int32_t, int32_t, const char*, int64_t, i
 inline constexpr Slot<66, void(ProfilingEvent*)> kReleaseEvent;
 inline constexpr Slot<72, Status*(ProfilingEventsContainer*, const ProfilingEvent* const*, size_t)>
     kAddEvents;
+inline constexpr uint32_t kContextDataSince = 31;
+inline constexpr Slot<74, Status*(const SessionOptions*, ContextConfig**)> kContextConfig;
+inline constexpr Slot<75, void(ContextConfig*)> kReleaseContextConfig;
+inline constexpr Slot<76, Status*(const ContextConfig*, ReadNamed*, void**)> kContextReader;
+inline constexpr Slot<77, Status*(const ContextConfig*, WriteNamed*, void**)> kContextWriter;
 }  // namespace ep_api
 
 namespace editor {
@@ -226,6 +239,8 @@ struct ResourceCount {
   uint64_t words[6];
 };
 
+enum ContextDataSupport : uint32_t { kReadsContextData = 1, kWritesContextData = 2 };
+
 struct Ep {
   uint32_t version;
   const char* (*get_name)(const Ep*);
@@ -260,6 +275,9 @@ struct Ep {
   Status* (*release_captured_graph)(Ep*, int annotation);
   // 1.29
   Status* (*weightless_support)(const Ep*, int*);
+  // 1.31
+  Status* (*context_data_support)(const Ep*, uint32_t* flags);
+  void* later[8];  // none: what a host of 1.31 may look for behind it
 };
 
 struct EpFactory {

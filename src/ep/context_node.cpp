@@ -72,15 +72,19 @@ constexpr std::string_view kVersionWord = "camshaft ", kIsaWord = "; isa ", kCpu
 }  // namespace
 
 Result<abi::Node*> make_context_node(const Host& host, const Options& options,
+                                     const ContextData& data,
                                      const std::filesystem::path& model_path,
                                      const NodeNames& names, const Engine& engine, int number) {
   const std::span<const std::byte> bytes = engine.serialize();
   std::string content(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (!options.context_embed) {
-    CAMSHAFT_ASSIGN(std::filesystem::path file, context_path(options, model_path));
+    Result<std::filesystem::path> place = context_path(options, model_path);
+    if (!place.ok() && data.writer == nullptr) return place.status();
+    // The application's names need no folder.
+    std::filesystem::path file = place.ok() ? *place : std::filesystem::path("model");
     file.replace_filename(fmt::format("{}_{}_{}.engine", file.stem().string(), kEpName, number));
-    CAMSHAFT_TRY(engine.save(file));
     content = file.filename().string();
+    CAMSHAFT_TRY(data.writer != nullptr ? data.write(host, content, engine) : engine.save(file));
   }
   Attributes attributes(host);
   CAMSHAFT_TRY(attributes.add("main_context", 1));
@@ -100,8 +104,8 @@ Result<abi::Node*> make_context_node(const Host& host, const Options& options,
   return node;
 }
 
-Result<Engine> read_context_node(const onnx_import::NodeDef& node,
-                                 const std::filesystem::path& directory) {
+Result<Engine> read_context_node(const Host& host, const onnx_import::NodeDef& node,
+                                 const ContextData& data, const std::filesystem::path& directory) {
   const onnx_import::AttributeDef* content = find(node, "ep_cache_context");
   if (content == nullptr)
     return make_error(ErrorCode::kInvalidModel, "EPContext node {} holds no engine", node.name);
@@ -109,6 +113,7 @@ Result<Engine> read_context_node(const onnx_import::NodeDef& node,
   Result<Engine> engine = [&]() -> Result<Engine> {
     if (mode == nullptr || mode->i == 1)  // 1 is the operator's default
       return Engine::from_memory(std::as_bytes(std::span(content->text)));
+    if (data.reader != nullptr) return data.read(host, std::string(content->text));
     const std::filesystem::path file(content->text);
     if (file.is_absolute() || *file.lexically_normal().begin() == "..")
       return make_error(ErrorCode::kInvalidModel, "{} does not lie beside the model",

@@ -153,7 +153,8 @@ Result<std::map<std::string, std::string>> Factory::entries(
 Status Factory::make(const abi::SessionOptions* session, const abi::Logger* logger, abi::Ep** ep) {
   CAMSHAFT_ASSIGN(const auto given, entries(session));
   CAMSHAFT_ASSIGN(const Options options, read_options(given));
-  *ep = new Provider(*host_, logger, options);
+  CAMSHAFT_ASSIGN(const ContextData context_data, ContextData::of(*host_, session));
+  *ep = new Provider(*host_, logger, options, context_data);
   return ok_status();
 }
 

@@ -20,8 +20,8 @@ std::unique_ptr<Host> Host::negotiate(const void* api_base, abi::Status** refusa
   const abi::Table base(api_base);
   auto host = std::make_unique<Host>();
   host->version_text = base(abi::base::kVersionText);
-  const uint32_t offered = interface_version(host->version_text);
-  host->version = std::min(offered, abi::kNewest);
+  host->offered = interface_version(host->version_text);
+  host->version = std::min(host->offered, abi::kNewest);
   host->api = abi::Table(base(abi::base::kGetApi, host->version));
   if (!host->api) return nullptr;
   if (host->version < abi::kOldest) {

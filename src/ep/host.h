@@ -22,6 +22,7 @@ class Host {
   static std::unique_ptr<Host> negotiate(const void* api_base, abi::Status** refusal);
 
   uint32_t version = 0;
+  uint32_t offered = 0;      // the host's own, which may be newer
   std::string version_text;  // "1.31.1"
   abi::Table api, ep_api, editor;
 

@@ -62,12 +62,16 @@ std::vector<size_t> all_nodes(const ReadGraph& graph) {
 
 }  // namespace
 
-Provider::Provider(const Host& host, const abi::Logger* logger, const Options& options)
+Provider::Provider(const Host& host, const abi::Logger* logger, const Options& options,
+                   const ContextData& context_data)
     : Ep{},
       surroundings_{host, logger, options, SessionThreads(options.threads),
-                    std::make_shared<ProfileBoard>()} {
+                    std::make_shared<ProfileBoard>()},
+      context_data_(context_data) {
   compatibility_ = compatibility_text(options.build.portable);
-  version = host.version;
+  // The only structure that is filled beyond kNewest.
+  version = host.offered >= abi::ep_api::kContextDataSince ? abi::ep_api::kContextDataSince
+                                                           : host.version;
   get_name = [](const Ep*) { return kEpName; };
   get_capability = [](Ep* ep, const abi::Graph* graph, abi::GraphSupportInfo* support) {
     return guarded(own(ep)->surroundings_.host,
@@ -145,6 +149,10 @@ Provider::Provider(const Host& host, const abi::Logger* logger, const Options& o
     *support = 0;
     return nullptr;
   };
+  context_data_support = [](const Ep*, uint32_t* flags) -> abi::Status* {
+    *flags = abi::kReadsContextData | abi::kWritesContextData;
+    return nullptr;
+  };
 }
 
 // Graphs inside nodes are asked about before the graphs around them. If all of one can be taken, so
@@ -203,8 +211,8 @@ Result<std::unique_ptr<FusedNode>> Provider::compile_part(const abi::Graph* grap
   CAMSHAFT_ASSIGN(const ReadGraph read, read_graph(host, graph));
   CAMSHAFT_ASSIGN(NodeNames names, read_names(host, fused));
   if (read.nodes.size() == 1 && is_own_context_node(read.nodes[0].def)) {
-    CAMSHAFT_ASSIGN(Engine engine,
-                    read_context_node(read.nodes[0].def, read.model_path.parent_path()));
+    CAMSHAFT_ASSIGN(Engine engine, read_context_node(host, read.nodes[0].def, context_data_,
+                                                     read.model_path.parent_path()));
     return FusedNode::create(surroundings_, std::move(names), std::move(engine));
   }
   const std::vector<size_t> nodes = all_nodes(read);
@@ -216,8 +224,9 @@ Result<std::unique_ptr<FusedNode>> Provider::compile_part(const abi::Graph* grap
       std::unique_ptr<FusedNode> node,
       FusedNode::create(surroundings_, std::move(names), std::move(model), options.context_enable));
   if (options.context_enable) {
-    CAMSHAFT_ASSIGN(*context_node, make_context_node(host, options, read.model_path, node->names(),
-                                                     *node->engine(), context_nodes_++));
+    CAMSHAFT_ASSIGN(*context_node,
+                    make_context_node(host, options, context_data_, read.model_path, node->names(),
+                                      *node->engine(), context_nodes_++));
   }
   return node;
 }

@@ -6,13 +6,15 @@
 #include <string>
 
 #include "ep/capability.h"
+#include "ep/context_data.h"
 #include "ep/fused_node.h"
 
 namespace camshaft::ep {
 
 class Provider : public abi::Ep {
  public:
-  Provider(const Host& host, const abi::Logger* logger, const Options& options);
+  Provider(const Host& host, const abi::Logger* logger, const Options& options,
+           const ContextData& context_data);
 
  private:
   Status find_parts(const abi::Graph* graph, abi::GraphSupportInfo* support);
@@ -24,6 +26,7 @@ class Provider : public abi::Ep {
   void report(const ReadGraph& graph, const Capability& capability);
 
   NodeSurroundings surroundings_;
+  ContextData context_data_;
   std::string compatibility_;
   std::string last_report_;  // graphs are asked about more than once
   int context_nodes_ = 0;

@@ -81,6 +81,42 @@ def test_engines_elsewhere_are_refused(tmp_path):
         open_session(damaged(tmp_path / "c.onnx", lambda _: b"missing.engine"))
 
 
+@since(31, "an application's functions for engines")
+@pytest.mark.parametrize("from_bytes", [False, True])
+def test_an_application_keeps_the_engines(tmp_path, from_bytes):
+    """Handed out and taken back under their names, here turned around; no file beside the model."""
+    kept = {}
+    onnx.save(conv_relu(), tmp_path / "m.onnx")
+    options = session_options()
+    options.add_provider_for_devices(devices(), {"optimization_level": "0"})
+    compiler = ort.ModelCompiler(options, conv_relu().SerializeToString() if from_bytes else str(tmp_path / "m.onnx"), embed_compiled_data_into_model=False)
+    compiler.set_ep_context_data_write_func(lambda name, data: kept.__setitem__(name, data.read()[::-1]))
+    compiler.compile_to_file(str(tmp_path / "c.onnx"))
+    node, = context_nodes(tmp_path / "c.onnx")
+    name = attributes(node)["ep_cache_context"].decode()
+    assert list(kept) == [name] and not list(tmp_path.glob("*.engine"))
+
+    def read(asked, buffer):
+        buffer.allocate(len(kept[asked]))
+        buffer.write(kept[asked][::-1])
+
+    options = session_options()
+    options.set_ep_context_data_read_func(read, 1 << 30)
+    session = open_session(tmp_path / "c.onnx", options, cache=0)
+    assert_whole(session)
+    np.testing.assert_allclose(session.run(None, {"x": image()})[0], cpu_run(conv_relu(), {"x": image()})[0], rtol=1e-4, atol=1e-5)
+
+    def fails(asked, buffer):
+        raise KeyError(f"no key for {asked}")
+
+    options = session_options()
+    options.set_ep_context_data_read_func(fails, 1 << 30)
+    with pytest.raises(Exception, match="no key for"):
+        open_session(tmp_path / "c.onnx", options, cache=0)
+    with pytest.raises(Exception, match=name):  # without the functions it is a file that is not there
+        open_session(tmp_path / "c.onnx", cache=0)
+
+
 @since(25, "profiles of plugins")
 def test_layers_are_in_the_profile(tmp_path):
     options = session_options()
