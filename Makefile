@@ -8,7 +8,7 @@ ZOO_PYTHON ?= python3
 ZOO_DIR ?=
 ZOO_ARGS ?=
 
-.PHONY: help setup build demo test wheel lint format bench zoo sanitize fuzz install clean
+.PHONY: help setup build demo test wheel lint format bench zoo sanitize sanitize-threads fuzz install clean
 
 help:
 	@echo "make demo     build, then run a real detector on a photo and explain the engine"
@@ -20,6 +20,7 @@ help:
 	@echo "make bench    kernel benchmarks; bench/peers.py compares whole models with other engines"
 	@echo "make zoo      exports networks (or takes ZOO_DIR), compares and times them, writes docs/zoo.md: tests/zoo/README.md"
 	@echo "make sanitize unit tests of graph, importer and passes with assertions and sanitizers; damaged models"
+	@echo "make sanitize-threads  thread pool, contexts and server under the thread sanitizer"
 	@echo "make fuzz     COUNT random graphs (100000) under address and undefined behaviour sanitizers"
 	@echo "make install  PREFIX=$(PREFIX)"
 
@@ -71,6 +72,10 @@ fuzz: setup
 sanitize:
 	@scripts/setup.sh test
 	@scripts/test_sanitized.sh
+
+sanitize-threads:
+	@scripts/setup.sh test
+	@scripts/test_threads.sh
 
 install: build
 	@cmake --install $(BUILD) --prefix $(PREFIX)
