@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ray clusters of several nodes on this machine: every row is compared, an actor dies in the middle. `scripts/test_extra.sh ray` has Ray."""
+"""Ray clusters of several nodes on this machine: every row is compared; an actor dies in the middle, a node is lost. `scripts/test_extra.sh ray` has Ray."""
 import asyncio
 import json
 import os
 import signal
 import socket
+import threading
+import time
 import urllib.error
 import urllib.request
 
@@ -27,15 +29,15 @@ from conftest import TensorProto, helper, model, value  # noqa: E402
 HIDDEN = 4096  # small objects travel with messages, not through the object store
 NODES = 3
 HOST = "127.0.0.2"  # loopback; Ray takes 127.0.0.1 for this machine's address in the network
+NODE = {"num_cpus": 2, "node_ip_address": HOST, "object_store_memory": 100 << 20}
 
 
 @pytest.fixture(scope="module")
 def cluster():
     """Three nodes, each with an object store of its own."""
-    shared = {"num_cpus": 2, "node_ip_address": HOST, "object_store_memory": 100 << 20}
-    cluster = Cluster(initialize_head=True, head_node_args={**shared, "include_dashboard": False})
+    cluster = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
     for _ in range(NODES - 1):
-        cluster.add_node(**shared)
+        cluster.add_node(**NODE)
     cluster.wait_for_nodes()
     ray.init(address=cluster.address, _node_ip_address=HOST, log_to_driver=False)
     yield cluster
@@ -138,6 +140,70 @@ def test_an_actor_dies_in_the_middle(cluster, engine, net, tmp_path):
     pids = np.asarray(table["pid"])
     assert died not in pids[np.asarray(table["id"]) == 5000]
     assert len(set(pids)) >= 2
+
+
+def lose(cluster, node):
+    """A whole node at once: its processes, and what lay in its object store."""
+    cluster.remove_node(node, allow_graceful=False)
+    deadline = time.monotonic() + 60
+    while any(row["Alive"] and row["NodeID"] == node.node_id for row in ray.nodes()):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_a_node_is_lost_in_the_middle(cluster, engine, net, tmp_path):
+    """Its actors, and the blocks they had made: nothing lost, nothing twice."""
+    doomed = cluster.add_node(**NODE)
+    cluster.wait_for_nodes()
+
+    class Told(camshaft.ray.Predictor):
+        def __call__(self, batch):
+            node, rows = ray.get_runtime_context().get_node_id(), len(batch["id"])
+            answer = super().__call__(batch)
+            with open(tmp_path / node, "a") as seen:
+                seen.write(f"{rows}\n")
+            time.sleep(0.02)  # so that there is a middle
+            return {**answer, "node": np.full(rows, node)}
+
+    def done():
+        """Rows the doomed node has worked on."""
+        seen = tmp_path / doomed.node_id
+        return sum(int(line) for line in seen.read_text().split()) if seen.exists() else 0
+
+    x = rows_of(12000)
+    lost = []
+
+    def watch():
+        deadline = time.monotonic() + 120
+        while done() < 500 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        lost.append(done())
+        lose(cluster, doomed)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    table = columns(dataset_of(x, 40).map_batches(Told, fn_constructor_args=[engine], num_cpus=1, concurrency=NODES + 1, batch_size=50,
+                                                  scheduling_strategy="SPREAD"))
+    watcher.join()
+    compare(table, x, net[1])
+    assert 500 <= lost[0] < len(x)  # it was at work, and not done
+    worked = sum(int(line) for seen in tmp_path.iterdir() for line in seen.read_text().split())
+    assert worked >= len(x)
+    assert len(set(table["node"])) >= 2
+
+
+def test_an_engine_of_a_lost_node_is_built_again(cluster, net):
+    builders = [cluster.add_node(**NODE, resources={"builder": 1}) for _ in range(2)]
+    cluster.wait_for_nodes()
+    shared = camshaft.ray.build(net[0], num_cpus=1, max_batch_size=32, optimization_level=0, resources={"builder": 1})
+    ray.wait([shared.reference], fetch_local=False)
+    homes = ray.experimental.get_object_locations([shared.reference])[shared.reference]["node_ids"]
+    home, = [node for node in builders if node.node_id in homes]
+    lose(cluster, home)
+    x = rows_of(64)
+    compare(columns(dataset_of(x, 2).map_batches(camshaft.ray.Predictor, fn_constructor_args=[shared], num_cpus=1, concurrency=1, batch_size=32)), x, net[1])
+    builders.remove(home)
+    cluster.remove_node(builders[0])
 
 
 def test_columns_have_other_names_and_batches_are_larger(cluster, engine, net):
