@@ -175,6 +175,39 @@ TEST(Api, ExplainsLayers) {
   EXPECT_TRUE(inspector.rewrites_of(-1).empty());
 }
 
+// The pass comes by twice, since another one of its stage changes something.
+TEST(Api, WhatIsDeclinedTwiceIsToldOnce) {
+  auto graph = ir::parse_graph(R"(graph "g" {
+    input x: float[1, 1, 4, 4]
+    constant w: float[1, 1, 1, 1] = [2]
+    constant s: float[1, 1, 1, 1] = [3]
+    p: float[1, 1, 6, 6] = Pad(x) {pre=[0, 0, 1, 1], post=[0, 0, 1, 1], value=1}
+    c: float[1, 1, 6, 6] = Convolution(p, w) {kernel=[1, 1], stride=[1, 1], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0]}
+    d: float[1, 1, 4, 4] = Convolution(x, w) {kernel=[1, 1], stride=[1, 1], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0]}
+    y: float[1, 1, 4, 4] = ElementWise(d, s) {op=mul}
+    output c
+    output y
+  })");
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  auto bytes = tuner::build(std::move(graph).value(), {});
+  ASSERT_TRUE(bytes.ok()) << bytes.status().message();
+  auto engine = Engine::from_memory(*bytes);
+  ASSERT_TRUE(engine.ok());
+  const auto& stored = engine->impl().engine->record().rewrites;
+  EXPECT_EQ(std::count_if(stored.begin(), stored.end(),
+                          [](const ir::RewriteRecord& record) {
+                            return record.kind == ir::RewriteRecord::Kind::kDeclined &&
+                                   record.pass == "PaddingFusion";
+                          }),
+            2);
+  const std::vector<RewriteInfo> told = Inspector(*engine).rewrites();
+  EXPECT_EQ(std::count_if(told.begin(), told.end(),
+                          [](const RewriteInfo& record) {
+                            return record.declined && record.pass == "PaddingFusion";
+                          }),
+            1);
+}
+
 TEST(Api, MistakesAreNamed) {
   auto context = Context::create(small_engine());
   ASSERT_TRUE(context.ok());

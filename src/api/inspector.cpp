@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
+#include <string_view>
+#include <tuple>
 
 #include "api/impl.h"
 #include "inspect/explain.h"
@@ -32,8 +35,13 @@ std::unique_ptr<Inspector::Impl> inspect_engine(const Engine& engine,
   const engine::Engine& internal = *engine.impl().engine;
   auto impl = std::make_unique<Inspector::Impl>(
       Inspector::Impl{engine, inspect::collect_layers(internal, context), {}});
+  // A pass that declines does so every time it comes by: told once.
+  std::set<std::tuple<std::string_view, std::string_view, std::string_view>> told;
   for (const ir::RewriteRecord& record : internal.record().rewrites) {
     if (record.kind == ir::RewriteRecord::Kind::kRunning) continue;
+    if (record.kind == ir::RewriteRecord::Kind::kDeclined &&
+        !told.insert({record.pass, record.layer, record.text}).second)
+      continue;
     impl->rewrites.push_back({record.kind == ir::RewriteRecord::Kind::kDeclined, record.pass,
                               record.layer, record.text});
   }
