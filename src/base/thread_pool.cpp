@@ -5,12 +5,14 @@
 #include <atomic>
 #include <chrono>
 #include <exception>
+#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/pool_recorder.h"
 #include "base/pool_rehearsal.h"
+#include "base/topology.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -114,29 +116,90 @@ struct alignas(64) Share {
 
 }  // namespace
 
-// `ticket` counts jobs: a worker looks for work when it changes. `left` counts the chunks not yet
-// done. The job may be read by whoever has taken a chunk of it: until that is done it stays.
-struct ThreadPool::State {
-  explicit State(int threads) : shares(static_cast<size_t>(threads)) {}
+namespace {
+
+// Workers [first, end). `ticket` counts jobs: they look for work when it changes. `left` counts the
+// chunks of their shares that are not done, whoever does them. Each on a line of its own, which
+// nobody outside the L3 cache waits on.
+struct Group {
   alignas(64) std::atomic<uint32_t> ticket{0};
   alignas(64) std::atomic<int64_t> left{0};
-  alignas(64) std::atomic<bool> stopping{false};
-  alignas(64) std::atomic<int64_t> helped{0};  // chunks done by others than the caller
-  int64_t helped_before = 0;
-  int jobs_alone = 0;
-  Job job;
+  int first = 0, end = 0;
+};
+
+std::vector<Group> groups_of(const PoolLayout& layout) {
+  std::vector<Group> groups(static_cast<size_t>(layout.group.back()) + 1);
+  for (size_t worker = 0; worker < layout.group.size(); ++worker) {
+    Group& group = groups[static_cast<size_t>(layout.group[worker])];
+    if (group.end == 0) group.first = static_cast<int>(worker);
+    group.end = static_cast<int>(worker) + 1;
+  }
+  return groups;
+}
+
+// The processors that pools of this process keep their threads on: contexts that run side by side
+// are not to meet.
+class Kept {
+ public:
+  static Kept& of_all_pools() {
+    static Kept kept;
+    return kept;
+  }
+  std::vector<int> processors() {
+    const std::lock_guard lock(mutex_);
+    return processors_;
+  }
+  void add(const std::vector<int>& more) {
+    const std::lock_guard lock(mutex_);
+    processors_.insert(processors_.end(), more.begin(), more.end());
+  }
+  void remove(const std::vector<int>& gone) {
+    const std::lock_guard lock(mutex_);
+    for (int processor : gone)
+      if (const auto at = std::find(processors_.begin(), processors_.end(), processor);
+          at != processors_.end())
+        processors_.erase(at);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<int> processors_;
+};
+
+}  // namespace
+
+// The job may be read by whoever has taken a chunk of it: until that is done it stays. While it
+// runs nobody writes to its line.
+struct ThreadPool::State {
+  explicit State(const PoolLayout& layout)
+      : group_of(layout.group), groups(groups_of(layout)), shares(layout.group.size()) {}
+  alignas(64) Job job;
   int64_t num_chunks = 0;
+  std::vector<int> group_of;  // every worker's
+  std::vector<Group> groups;
   std::vector<Share> shares;
   std::chrono::microseconds spin_time{50};
-  std::vector<std::thread> workers;
+  std::atomic<bool> stopping{false};
+  alignas(64) std::atomic<bool> helped{false};  // others than the caller had a part in a job
   std::atomic<bool> failed{false};
   std::exception_ptr failure;  // the first one of a job, whose `left` publishes it
+  alignas(64) int jobs_alone = 0;
+  std::vector<int> kept;  // processors the workers stay on
+  std::vector<std::thread> workers;
   PoolRehearsal* rehearsal = nullptr;
 
+  Group& group(int worker) {
+    return groups[static_cast<size_t>(group_of[static_cast<size_t>(worker)])];
+  }
+  // All groups' lines are written before the first of them is asked to wake: that may be a call of
+  // the kernel for each that sleeps.
+  void wake() {
+    for (Group& group : groups) group.ticket.fetch_add(1, std::memory_order_release);
+    for (Group& group : groups) group.ticket.notify_all();
+  }
   void stop() {
     stopping.store(true, std::memory_order_relaxed);
-    ticket.fetch_add(1, std::memory_order_release);
-    ticket.notify_all();
+    wake();
     for (std::thread& worker : workers) worker.join();
   }
   void keep_failure() {
@@ -146,7 +209,19 @@ struct ThreadPool::State {
 
 ThreadPool::ThreadPool(int threads, int spin_us) : threads_(std::max(threads, 1)) {
   if (threads_ == 1) return;
-  state_ = std::make_unique<State>(threads_);
+  const Affinity affinity = default_affinity();
+  std::vector<int> busy;
+  if (affinity != Affinity::kNone) busy = Kept::of_all_pools().processors();
+  start(spin_us, make_layout(machine_topology(), threads_, affinity, busy));
+}
+
+ThreadPool::ThreadPool(int spin_us, const PoolLayout& layout)
+    : threads_(std::max(static_cast<int>(layout.group.size()), 1)) {
+  if (threads_ > 1) start(spin_us, layout);
+}
+
+void ThreadPool::start(int spin_us, const PoolLayout& layout) {
+  state_ = std::make_unique<State>(layout);
   state_->rehearsal = PoolRehearsal::current();
   if (state_->rehearsal != nullptr) return;
   state_->spin_time = std::chrono::microseconds(spin_us);
@@ -158,7 +233,22 @@ ThreadPool::ThreadPool(int threads, int spin_us) : threads_(std::max(threads, 1)
     state_->stop();  // those that began: threads are joined before State goes
     throw;
   }
-  move_workers();
+  place_workers(layout);
+}
+
+void ThreadPool::place_workers(const PoolLayout& layout) {
+#if defined(__linux__)
+  for (size_t worker = 1; worker < layout.processor.size(); ++worker) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(layout.processor[worker], &one);
+    // A processor that is gone leaves the thread free.
+    pthread_setaffinity_np(state_->workers[worker - 1].native_handle(), sizeof one, &one);
+  }
+#endif
+  state_->kept = layout.processor;
+  Kept::of_all_pools().add(state_->kept);
+  if (state_->kept.empty()) move_workers();
 }
 
 // A thread may be put on the processor of the one that made or woke it, and wait there for
@@ -180,7 +270,9 @@ void ThreadPool::move_workers() {
 }
 
 ThreadPool::~ThreadPool() {
-  if (state_) state_->stop();
+  if (!state_) return;
+  state_->stop();
+  Kept::of_all_pools().remove(state_->kept);
 }
 
 ThreadPool& ThreadPool::serial() {
@@ -190,15 +282,16 @@ ThreadPool& ThreadPool::serial() {
 
 void ThreadPool::work_loop(int worker) {
   State& s = *state_;
+  std::atomic<uint32_t>& ticket = s.group(worker).ticket;
   uint32_t seen = 0;
   for (;;) {
     const Clock::time_point spin_end = Clock::now() + s.spin_time;
-    uint32_t now = s.ticket.load(std::memory_order_acquire);
+    uint32_t now = ticket.load(std::memory_order_acquire);
     for (int round = 0; now == seen; ++round) {
       cpu_relax();
       if ((round & 63) == 63 && Clock::now() > spin_end)
-        s.ticket.wait(seen, std::memory_order_acquire);
-      now = s.ticket.load(std::memory_order_acquire);
+        ticket.wait(seen, std::memory_order_acquire);
+      now = ticket.load(std::memory_order_acquire);
     }
     seen = now;
     if (s.stopping.load(std::memory_order_relaxed)) return;
@@ -206,26 +299,34 @@ void ThreadPool::work_loop(int worker) {
   }
 }
 
-// The own share, then what is left of the others'.
+// The own share, then what is left of the group's, then of all others'.
 void ThreadPool::work(int worker) {
+  const Group& group = state_->group(worker);
+  const int size = group.end - group.first;
+  for (int k = 0; k < size; ++k)
+    take_chunks(worker, group.first + (worker - group.first + k) % size);
+  for (int k = 0; k < threads_ - size; ++k) take_chunks(worker, (group.end + k) % threads_);
+}
+
+void ThreadPool::take_chunks(int worker, int owner) {
   State& s = *state_;
-  for (int k = 0; k < threads_; ++k) {
-    Share& share = s.shares[static_cast<size_t>((worker + k) % threads_)];
-    int64_t first, end;
-    while (share.take(k == 0, first, end)) {
-      const Job& job = s.job;
-      PoolRecorder* recorder = PoolRecorder::current();
-      const int64_t began = recorder != nullptr ? now_ns() : 0;
-      try {
-        job.call(job.body, worker, chunk_start(job.count, s.num_chunks, first),
-                 chunk_start(job.count, s.num_chunks, end));
-      } catch (...) {
-        s.keep_failure();  // the job goes on without these chunks; run() throws it
-      }
-      if (recorder != nullptr) recorder->add({worker, began, now_ns()});
-      if (worker != 0) s.helped.fetch_add(1, std::memory_order_relaxed);
-      s.left.fetch_sub(end - first, std::memory_order_release);
+  Share& share = s.shares[static_cast<size_t>(owner)];
+  int64_t first, end;
+  while (share.take(owner == worker, first, end)) {
+    const Job& job = s.job;
+    PoolRecorder* recorder = PoolRecorder::current();
+    const int64_t began = recorder != nullptr ? now_ns() : 0;
+    try {
+      job.call(job.body, worker, chunk_start(job.count, s.num_chunks, first),
+               chunk_start(job.count, s.num_chunks, end));
+    } catch (...) {
+      s.keep_failure();  // the job goes on without these chunks; run() throws it
     }
+    if (recorder != nullptr) recorder->add({worker, began, now_ns()});
+    // The line is written once a job, not by everyone.
+    if (worker != 0 && !s.helped.load(std::memory_order_relaxed))
+      s.helped.store(true, std::memory_order_relaxed);
+    s.group(owner).left.fetch_sub(end - first, std::memory_order_release);
   }
 }
 
@@ -239,29 +340,31 @@ void ThreadPool::run(const Job& job) {
   }
   s.job = job;
   s.num_chunks = chunks_of(job.count, threads_);
-  s.left.store(s.num_chunks, std::memory_order_relaxed);
+  const auto share_of = [&](int worker) { return first_chunk(s.num_chunks, threads_, worker); };
+  for (Group& group : s.groups)
+    group.left.store(share_of(group.end) - share_of(group.first), std::memory_order_relaxed);
   for (int worker = 0; worker < threads_; ++worker)
     s.shares[static_cast<size_t>(worker)].chunks.store(
-        Share::pack(static_cast<uint64_t>(first_chunk(s.num_chunks, threads_, worker)),
-                    static_cast<uint64_t>(first_chunk(s.num_chunks, threads_, worker + 1))),
+        Share::pack(static_cast<uint64_t>(share_of(worker)),
+                    static_cast<uint64_t>(share_of(worker + 1))),
         std::memory_order_release);
-  s.ticket.fetch_add(1, std::memory_order_release);
-  s.ticket.notify_all();
+  s.wake();
   work(0);
   // A worker that lost its processor to another program gets it sooner when the caller does not
   // burn a time slice.
-  for (int round = 1; s.left.load(std::memory_order_acquire) != 0; ++round) {
-    cpu_relax();
-    if ((round & 1023) == 0) std::this_thread::yield();
-  }
+  int round = 1;
+  for (const Group& group : s.groups)
+    for (; group.left.load(std::memory_order_acquire) != 0; ++round) {
+      cpu_relax();
+      if ((round & 1023) == 0) std::this_thread::yield();
+    }
   if (s.failed.load(std::memory_order_relaxed)) {
     s.failed.store(false, std::memory_order_relaxed);
     std::rethrow_exception(std::exchange(s.failure, nullptr));
   }
-  const int64_t helped = s.helped.load(std::memory_order_relaxed);
-  s.jobs_alone = helped == s.helped_before ? s.jobs_alone + 1 : 0;
-  s.helped_before = helped;
-  if (s.jobs_alone < kJobsAlone) return;
+  s.jobs_alone = s.helped.load(std::memory_order_relaxed) ? 0 : s.jobs_alone + 1;
+  if (s.jobs_alone == 0) s.helped.store(false, std::memory_order_relaxed);
+  if (s.jobs_alone < kJobsAlone || !s.kept.empty()) return;
   move_workers();
   s.jobs_alone = -100 * kJobsAlone;  // not again soon: the other processors may be busy, too
 }

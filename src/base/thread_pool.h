@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A fork-join pool: the calling thread is worker 0. Workers spin for a stated time between jobs,
 // then sleep. A job never waits for a worker that has not begun: who has finished takes over.
+// Workers that share an L3 cache are a group: they are woken by a line of memory of their own, and
+// count what they have done on another.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +12,15 @@
 
 namespace camshaft {
 
+struct PoolLayout;  // base/topology.h
+
 class ThreadPool {
  public:
   // `threads` ≥ 1 counts the caller. Idle workers spin `spin_us` microseconds before they sleep.
+  // They stay where default_affinity() says; the calling thread is never moved.
   explicit ThreadPool(int threads, int spin_us = 50);
+  // In groups and on processors of the caller's choice; a group per worker.
+  ThreadPool(int spin_us, const PoolLayout& layout);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -55,10 +62,13 @@ class ThreadPool {
   static void invoke(const void* body, int worker, int64_t first, int64_t last) {
     (*static_cast<const Body*>(body))(worker, first, last);
   }
+  void start(int spin_us, const PoolLayout& layout);
   void run(const Job& job);
   void parallel_dynamic(int64_t count, void (*call)(const void*, int64_t), const void* context);
   void work_loop(int worker);
   void work(int worker);
+  void take_chunks(int worker, int owner);
+  void place_workers(const PoolLayout& layout);
   void move_workers();
 
   struct State;

@@ -9,6 +9,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/topology.h"
+
 namespace camshaft {
 namespace {
 
@@ -24,6 +26,23 @@ TEST(ThreadPool, RangesCoverEverythingOnce) {
           for (int64_t k = first; k < last; ++k) hits[k]++;
         });
       for (auto& hit : hits) EXPECT_EQ(hit.load(), 20);
+    }
+  }
+}
+
+// Groups of one and of several workers: woken apart, their work still anybody's.
+TEST(ThreadPool, GroupsShareOneJob) {
+  for (const std::vector<int>& groups :
+       {std::vector<int>{0, 1}, {0, 0, 1, 1, 1}, {0, 1, 2, 3}, {0, 0, 0, 1, 2, 2, 2, 2}}) {
+    ThreadPool pool(/*spin_us=*/5, PoolLayout{groups, {}});
+    ASSERT_EQ(pool.threads(), static_cast<int>(groups.size()));
+    for (int64_t count : {1, 2, 7, 63, 1000}) {
+      std::vector<std::atomic<int>> hits(count);
+      for (int round = 0; round < 100; ++round)
+        pool.parallel_ranges(count, [&](int, int64_t first, int64_t last) {
+          for (int64_t k = first; k < last; ++k) hits[k]++;
+        });
+      for (auto& hit : hits) EXPECT_EQ(hit.load(), 100);
     }
   }
 }

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/cpu.h"
+#include "base/topology.h"
 #include "camshaft/builder.h"
 #include "camshaft/inspector.h"
 #include "camshaft/version.h"
@@ -462,6 +463,8 @@ int camexec(std::span<char* const> words) {
     code = print_plan_version(console, spoken, parsed.value().options);
   } else {
     set_logger(&console, console.is_verbose() ? Severity::kVerbose : Severity::kInfo);
+    const Options& options = parsed.value().options;
+    if (options.has("affinity")) force_affinity(parse_affinity(options.text("affinity")).value());
     install_interrupt_handler();
     const Status status = Camexec(console, parsed.value()).run();
     set_logger(nullptr);

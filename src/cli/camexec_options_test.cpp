@@ -174,6 +174,7 @@ TEST(CamexecTable, HasTheWholeSurface) {
                                            "uffNHWC",
                                            "output",
                                            "numThreads",
+                                           "affinity",
                                            "exportTrace"};
   std::set<std::string> rows;
   for (const OptionRow& row : camexec_rows())

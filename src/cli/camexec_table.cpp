@@ -195,6 +195,8 @@ constexpr OptionRow kRows[] = {
 
     works(kSystem, "numThreads", kInt, "N", "",
           "threads to build for and to run with; default: all this process may use", 1),
+    works(kSystem, "affinity", kChoice, "none|close|spread", "none",
+          "threads stay on cores: of as few L3 caches as have them, or of all evenly"),
     no_effect(kSystem, "device", kInt, "there is one device, the CPU"),
     no_effect(kSystem, "useDLACore", kInt, kNoDla),
     always(kSystem, "ignoreParsedPluginLibs", kNone, kNoPlugins),

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/cpu.h"
+#include "base/topology.h"
 #include "cli/conversion.h"
 #include "cli/inference_loop.h"
 #include "cli/sparsity.h"
@@ -115,6 +116,8 @@ std::vector<OptionRow> with_common_rows(std::vector<OptionRow> rows) {
        "largest shapes to build for"},
       {"threads", OptionValue::kInteger, "N", "", kCommon, kWorks,
        "threads; default: all this process may use", "", 't', 1},
+      {"affinity", OptionValue::kChoice, "none|close|spread", "none", kCommon, kWorks,
+       "threads stay on cores: of as few L3 caches as have them, or of all evenly"},
       {"portable", OptionValue::kNone, "", "", kCommon, kWorks,
        "build an engine that runs on every x86-64 processor"},
       {"level", OptionValue::kChoice, "0|1|2|3|4|5", "3", kCommon, kWorks, "tuning effort"},
@@ -186,6 +189,7 @@ std::optional<Options> parse_command(const char* name, const char* usage,
     code = fail(fmt::format("which file? usage: camshaft {} {}", name, usage));
     return std::nullopt;
   }
+  if (parsed->has("affinity")) force_affinity(parse_affinity(parsed->text("affinity")).value());
   install_interrupt_handler();
   return std::move(parsed).value();
 }

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/topology.h"
 #include "engine/attributes.h"
 #include "engine/engine.h"
 #include "engine/file_format.h"
@@ -39,6 +40,7 @@ struct Storage {
 };
 
 Status map_file(const std::filesystem::path& file, Storage& storage) {
+  const InterleavedMemory interleaved;
   const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0)
     return make_error(ErrorCode::kIo, "{}: {}", file.string(), std::strerror(errno));
@@ -58,6 +60,7 @@ Status map_file(const std::filesystem::path& file, Storage& storage) {
 }
 
 Status copy_bytes(std::span<const std::byte> bytes, Storage& storage) {
+  const InterleavedMemory interleaved;
   if (bytes.empty()) return corrupt("no bytes");
   void* address =
       mmap(nullptr, bytes.size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

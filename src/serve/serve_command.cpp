@@ -15,6 +15,7 @@
 
 #include "api/engine_cache.h"
 #include "base/cpu.h"
+#include "base/topology.h"
 #include "cli/options.h"
 #include "cli/terminal.h"
 #include "serve/http_server.h"
@@ -54,6 +55,8 @@ constexpr OptionRow kOptions[] = {
      "how often with --model-control-mode poll", "", 0, 1},
     {"threads", OptionValue::kInteger, "N", "0", kModels, kWorks,
      "threads that a model's instances share; 0: all this process may use", "", 't', 0},
+    {"affinity", OptionValue::kChoice, "none|close|spread", "none", kModels, kWorks,
+     "threads stay on cores: of as few L3 caches as have them, or of all evenly"},
     {"engine-cache", OptionValue::kText, "DIR", "", kModels, kWorks,
      "folder of built engines, 'none' for none; default: $CAMSHAFT_CACHE_DIR or ~/.cache/camshaft"},
     {"latency-goal-ms", OptionValue::kNumber, "MS", "0", kBatches, kWorks,
@@ -288,6 +291,7 @@ int serve_command(std::span<char* const> args, MakeFrontEnd grpc) {
   for (const std::string& folder : options->positionals())
     if (!std::filesystem::is_directory(folder))
       return cli::fail(fmt::format("{}: no such folder", folder));
+  if (options->has("affinity")) force_affinity(parse_affinity(options->text("affinity")).value());
   return serve(*options, grpc);
 }
 
