@@ -90,33 +90,37 @@ PoolRehearsal::Job rehearse_tasks(int64_t count, int threads, void (*call)(const
 // After so many jobs that no worker had a part in, something is done about it.
 constexpr int kJobsAlone = 8;
 
-// The chunks of one worker's share that nobody has taken yet: first in the low half, end in the
-// high half. A successful compare-exchange owns what it took off, whichever job it then belongs to.
+// The chunks of one worker's share that nobody has taken yet, and how many workers take part in the
+// job they are of. A successful compare-exchange owns what it took off, whichever job it then
+// belongs to.
 struct alignas(64) Share {
+  static constexpr int kChunkBits = 24;
+  static constexpr uint64_t kChunkMask = (uint64_t{1} << kChunkBits) - 1;
   std::atomic<uint64_t> chunks{0};
 
-  static uint64_t pack(uint64_t first, uint64_t end) { return end << 32 | first; }
+  static uint64_t pack(int64_t first, int64_t end, int team) {
+    return static_cast<uint64_t>(team) << 2 * kChunkBits |
+           static_cast<uint64_t>(end) << kChunkBits | static_cast<uint64_t>(first);
+  }
 
   // The owner takes all that is left (one call per job when nobody is late), others half of it.
-  bool take(bool all, int64_t& first, int64_t& end) {
+  bool take(int worker, bool all, int64_t& first, int64_t& end) {
     uint64_t seen = chunks.load(std::memory_order_acquire);
     for (;;) {
-      const uint64_t begin = seen & 0xffffffff, stop = seen >> 32;
-      if (begin >= stop) return false;
-      const uint64_t next = all ? stop : begin + (stop - begin + 1) / 2;
-      if (!chunks.compare_exchange_weak(seen, pack(next, stop), std::memory_order_acq_rel,
+      const auto begin = static_cast<int64_t>(seen & kChunkMask),
+                 stop = static_cast<int64_t>(seen >> kChunkBits & kChunkMask);
+      const auto team = static_cast<int>(seen >> 2 * kChunkBits);
+      if (begin >= stop || worker >= team) return false;
+      const int64_t next = all ? stop : begin + (stop - begin + 1) / 2;
+      if (!chunks.compare_exchange_weak(seen, pack(next, stop, team), std::memory_order_acq_rel,
                                         std::memory_order_acquire))
         continue;
-      first = static_cast<int64_t>(begin);
-      end = static_cast<int64_t>(next);
+      first = begin;
+      end = next;
       return true;
     }
   }
 };
-
-}  // namespace
-
-namespace {
 
 // Workers [first, end). `ticket` counts jobs: they look for work when it changes. `left` counts the
 // chunks of their shares that are not done, whoever does them. Each on a line of its own, which
@@ -186,6 +190,7 @@ struct ThreadPool::State {
   alignas(64) int jobs_alone = 0;
   std::vector<int> kept;  // processors the workers stay on
   std::vector<std::thread> workers;
+  std::vector<std::unique_ptr<ThreadPool>> teams;
   PoolRehearsal* rehearsal = nullptr;
 
   Group& group(int worker) {
@@ -193,13 +198,15 @@ struct ThreadPool::State {
   }
   // All groups' lines are written before the first of them is asked to wake: that may be a call of
   // the kernel for each that sleeps.
-  void wake() {
-    for (Group& group : groups) group.ticket.fetch_add(1, std::memory_order_release);
-    for (Group& group : groups) group.ticket.notify_all();
+  void wake(int team) {
+    for (Group& group : groups)
+      if (group.first < team) group.ticket.fetch_add(1, std::memory_order_release);
+    for (Group& group : groups)
+      if (group.first < team) group.ticket.notify_all();
   }
   void stop() {
     stopping.store(true, std::memory_order_relaxed);
-    wake();
+    wake(static_cast<int>(shares.size()));
     for (std::thread& worker : workers) worker.join();
   }
   void keep_failure() {
@@ -220,8 +227,11 @@ ThreadPool::ThreadPool(int spin_us, const PoolLayout& layout)
   if (threads_ > 1) start(spin_us, layout);
 }
 
+ThreadPool::ThreadPool(State* state, int threads) : state_(state), threads_(threads) {}
+
 void ThreadPool::start(int spin_us, const PoolLayout& layout) {
-  state_ = std::make_unique<State>(layout);
+  own_ = std::make_unique<State>(layout);
+  state_ = own_.get();
   state_->rehearsal = PoolRehearsal::current();
   if (state_->rehearsal != nullptr) return;
   state_->spin_time = std::chrono::microseconds(spin_us);
@@ -270,14 +280,23 @@ void ThreadPool::move_workers() {
 }
 
 ThreadPool::~ThreadPool() {
-  if (!state_) return;
-  state_->stop();
-  Kept::of_all_pools().remove(state_->kept);
+  if (!own_) return;
+  own_->stop();
+  Kept::of_all_pools().remove(own_->kept);
 }
 
 ThreadPool& ThreadPool::serial() {
   static ThreadPool pool(1);
   return pool;
+}
+
+ThreadPool& ThreadPool::team(int threads) {
+  if (threads >= threads_) return *this;
+  if (threads <= 1) return serial();
+  for (const auto& team : state_->teams)
+    if (team->threads() == threads) return *team;
+  state_->teams.emplace_back(new ThreadPool(state_, threads));
+  return *state_->teams.back();
 }
 
 void ThreadPool::work_loop(int worker) {
@@ -305,14 +324,15 @@ void ThreadPool::work(int worker) {
   const int size = group.end - group.first;
   for (int k = 0; k < size; ++k)
     take_chunks(worker, group.first + (worker - group.first + k) % size);
-  for (int k = 0; k < threads_ - size; ++k) take_chunks(worker, (group.end + k) % threads_);
+  const int all = static_cast<int>(state_->shares.size());
+  for (int k = 0; k < all - size; ++k) take_chunks(worker, (group.end + k) % all);
 }
 
 void ThreadPool::take_chunks(int worker, int owner) {
   State& s = *state_;
   Share& share = s.shares[static_cast<size_t>(owner)];
   int64_t first, end;
-  while (share.take(owner == worker, first, end)) {
+  while (share.take(worker, owner == worker, first, end)) {
     const Job& job = s.job;
     PoolRecorder* recorder = PoolRecorder::current();
     const int64_t began = recorder != nullptr ? now_ns() : 0;
@@ -340,15 +360,15 @@ void ThreadPool::run(const Job& job) {
   }
   s.job = job;
   s.num_chunks = chunks_of(job.count, threads_);
-  const auto share_of = [&](int worker) { return first_chunk(s.num_chunks, threads_, worker); };
+  const auto share_of = [&](int worker) {
+    return first_chunk(s.num_chunks, threads_, std::min(worker, threads_));
+  };
   for (Group& group : s.groups)
     group.left.store(share_of(group.end) - share_of(group.first), std::memory_order_relaxed);
   for (int worker = 0; worker < threads_; ++worker)
     s.shares[static_cast<size_t>(worker)].chunks.store(
-        Share::pack(static_cast<uint64_t>(share_of(worker)),
-                    static_cast<uint64_t>(share_of(worker + 1))),
-        std::memory_order_release);
-  s.wake();
+        Share::pack(share_of(worker), share_of(worker + 1), threads_), std::memory_order_release);
+  s.wake(threads_);
   work(0);
   // A worker that lost its processor to another program gets it sooner when the caller does not
   // burn a time slice.

@@ -27,6 +27,10 @@ class ThreadPool {
 
   int threads() const { return threads_; }
 
+  // The calling thread and the first threads - 1 workers, for work that more would only slow; the
+  // pool itself where it has no more. Lives as long as the pool; not to be used at the same time.
+  ThreadPool& team(int threads);
+
   // A pool of the calling thread alone: for work that is not worth sharing. Any number of threads
   // may use it at once.
   static ThreadPool& serial();
@@ -72,7 +76,10 @@ class ThreadPool {
   void move_workers();
 
   struct State;
-  std::unique_ptr<State> state_;
+  ThreadPool(State* state, int threads);
+
+  std::unique_ptr<State> own_;  // null: a team's, or one thread's
+  State* state_ = nullptr;
   int threads_;
 };
 

@@ -47,6 +47,28 @@ TEST(ThreadPool, GroupsShareOneJob) {
   }
 }
 
+// Jobs of few workers between jobs of all: nobody else has a part in them.
+TEST(ThreadPool, TeamsAreTheFirstWorkers) {
+  for (const std::vector<int>& groups : {std::vector<int>(6, 0), {0, 0, 0, 1, 1, 1}}) {
+    ThreadPool pool(/*spin_us=*/20, PoolLayout{groups, {}});
+    EXPECT_EQ(&pool.team(6), &pool);
+    EXPECT_EQ(&pool.team(1), &ThreadPool::serial());
+    EXPECT_EQ(&pool.team(2), &pool.team(2));
+    for (int round = 0; round < 3000; ++round) {
+      const int threads = 2 + round % 5;
+      const int64_t count = 1 + round % 90;
+      std::atomic<int64_t> done{0};
+      std::atomic<bool> strange{false};
+      pool.team(threads).parallel_ranges(count, [&](int worker, int64_t first, int64_t last) {
+        if (worker >= threads) strange = true;
+        done += last - first;
+      });
+      ASSERT_EQ(done.load(), count);
+      ASSERT_FALSE(strange.load());
+    }
+  }
+}
+
 // Whichever thread it happens on, and the pool goes on afterwards.
 TEST(ThreadPool, WhatABodyThrowsReachesTheCaller) {
   ThreadPool pool(4);

@@ -72,7 +72,7 @@ struct PlanStep {
   uint64_t tactic_value = 0;   // stable hash of the tactic's name and configuration: TacticValue
   uint32_t packed_inputs = 0;  // bit k: input k lives in the packed bytes only
   size_t packed_offset = 0, packed_bytes = 0;
-  int threads = 0;  // 1: the calling thread alone was as fast while building; 0: all there are
+  int threads = 0;  // so many were as fast while building, 1: the calling thread; 0: all there are
   std::string arithmetic;       // what the tactic says of its packed weights
   bool is_view = false;         // NoOp: outputs are views of inputs, nothing runs
   bool dynamic_output = false;  // output extents known only after it has run

@@ -581,7 +581,8 @@ std::unique_ptr<ir::Layer> resolve_layer(const ir::Layer& layer, const Bindings&
 }
 
 ThreadPool* pool_of(const PlanStep& step, ThreadPool* pool) {
-  return step.threads == 1 ? &ThreadPool::serial() : pool;
+  if (step.threads == 1) return &ThreadPool::serial();
+  return pool && step.threads > 0 ? &pool->team(step.threads) : pool;
 }
 
 Result<Bindings> bind_symbols(const Plan& plan, std::span<const ir::Extents> inputs,

@@ -13,7 +13,7 @@ namespace camshaft::tuner {
 
 struct Kernel {
   const kernels::Tactic* tactic = nullptr;  // null: the reference kernel
-  int threads = 0;                          // 1: the calling thread alone; 0: all
+  int threads = 0;                          // 1: the calling thread alone; 0: all there are
   double us = 0;                            // timed; of the reference kernel predicted
 };
 

@@ -98,13 +98,22 @@ constexpr double kSharedReferenceUs = 100;
 // the fastest few tactics at least. Sharing has costs the clock does not see here (data that moves
 // between the caches of two processors, workers that have to wake up): it must win by a tenth.
 constexpr double kMaxAloneUs = 400, kAloneGain = 1.1, kAloneCandidates = 1.25;
+// Half of the threads must not be slower than all to be taken, within what timing tells apart.
+constexpr double kTeamGain = 1.02;
 // Where the cost model expects this of the threads, and the layer is longer than waking them takes,
 // their being slower is measured more than once.
 constexpr double kExpectedGain = 0.7, kSuspiciousUs = 15;
 
-// "channel_last", "channel_last, 1 thread"
+// "channel_last", "channel_last, 1 thread", "channel_last, 8 threads"
 std::string label(const Formats& formats, int threads) {
-  return to_string(formats) + (threads == 1 ? ", 1 thread" : "");
+  if (threads == 0) return to_string(formats);
+  return fmt::format("{}, {} thread{}", to_string(formats), threads, threads == 1 ? "" : "s");
+}
+
+int largest_power_of_two_below(int count) {
+  int power = 1;
+  while (2 * power < count) power *= 2;
+  return power;
 }
 
 bool has_data_tensor(const Layer& layer) {
@@ -294,6 +303,28 @@ Status Selector::choose_threads(const Layer& layer, const kernels::Problem& prob
   }
   for (size_t k = 0; k < few.size() && candidates; ++k)
     candidates->push_back({few[k]->name, label(option.formats, 1), alone_us[k], "", false});
+  return option.kernel.threads == 1
+             ? ok_status()
+             : choose_team(layer, problem, formats, scales, option, candidates);
+}
+
+// Half of the threads, a quarter … as long as fewer are no slower: what is waited for grows with
+// every thread, what each has to do shrinks less and less.
+Status Selector::choose_team(const Layer& layer, const kernels::Problem& problem,
+                             const Formats* formats, std::vector<double>& scales, Option& option,
+                             std::vector<engine::Candidate>* candidates) {
+  const std::vector<const Tactic*> chosen{option.kernel.tactic};
+  for (int threads = largest_power_of_two_below(context_.threads); threads > 1; threads /= 2) {
+    kernels::Problem team = problem;
+    team.threads = threads;
+    std::vector<double> us{chosen[0]->cost_us(team)};
+    CAMSHAFT_TRY(formats ? measure_profiles(layer, *formats, threads, chosen, us, scales)
+                         : measure(layer, team, chosen, us));
+    if (candidates)
+      candidates->push_back({chosen[0]->name, label(option.formats, threads), us[0], "", false});
+    if (us[0] > option.kernel.us * kTeamGain) break;
+    option.kernel.threads = threads, option.kernel.us = us[0];
+  }
   return ok_status();
 }
 

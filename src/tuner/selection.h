@@ -78,12 +78,16 @@ class Selector {
   Status measure_profiles(const ir::Layer& layer, const Formats& formats, int threads,
                           const std::vector<const kernels::Tactic*>& tactics,
                           std::vector<double>& us, std::vector<double>& scales);
-  // The fastest of tactics already timed on all threads, on one thread where that is as fast; adds
+  // The fastest of tactics already timed on all threads, on fewer where that is as fast; adds
   // what it times to `candidates`. `formats` null: timed at `problem` only.
   Status choose_threads(const ir::Layer& layer, const kernels::Problem& problem,
                         const Formats* formats, std::vector<double>& scales,
                         const std::vector<const kernels::Tactic*>& tactics, std::vector<double>& us,
                         Option& option, std::vector<engine::Candidate>* candidates);
+  // Fewer threads for that tactic than all, where they are as fast.
+  Status choose_team(const ir::Layer& layer, const kernels::Problem& problem,
+                     const Formats* formats, std::vector<double>& scales, Option& option,
+                     std::vector<engine::Candidate>* candidates);
   // Times a tactic on all threads again: another program may have had their processors.
   double time_again(const kernels::Problem& problem, const kernels::Tactic& tactic, double us,
                     double enough_us);

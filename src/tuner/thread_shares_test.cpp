@@ -2,6 +2,7 @@
 // Layers of ResNet-50, YOLOv8s and BERT-base at batch 1 divide evenly over more threads than this
 // machine has: the kernels of engines for so many threads are prepared, and one thread rehearses.
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -101,9 +102,7 @@ double imbalance_of(const Shape& shape, int threads) {
   return rehearsal.jobs[static_cast<size_t>(longest)].imbalance();
 }
 
-std::vector<std::byte> output_of(const engine::Engine& engine, int threads) {
-  PoolRehearsal rehearsal;
-  ThreadPool pool(threads);
+std::vector<std::byte> output_in(ThreadPool& pool, const engine::Engine& engine) {
   const auto executor = runtime::Executor::create(engine, engine.plan(), pool);
   if (!executor.ok()) return {};
   const ir::Extents extents = input_extents(engine);
@@ -114,6 +113,12 @@ std::vector<std::byte> output_of(const engine::Engine& engine, int threads) {
   const kernels::TensorView y = executor.value()->output(0);
   const auto* bytes = static_cast<const std::byte*>(y.data);
   return {bytes, bytes + y.elements() * static_cast<int64_t>(sizeof(float))};
+}
+
+std::vector<std::byte> output_of(const engine::Engine& engine, int threads) {
+  PoolRehearsal rehearsal;
+  ThreadPool pool(threads);
+  return output_in(pool, engine);
 }
 
 // Whatever the number of threads, and whichever tactic.
@@ -139,6 +144,31 @@ TEST(ThreadShares, GiveTheSameBits) {
         EXPECT_EQ(output_of(**engine, threads), expected)
             << shape.name << ", " << engine.value()->plan().steps.back().tactic << ", " << threads;
     }
+}
+
+// A layer that few of many threads run: in a pool that has them, and in one that has fewer.
+TEST(ThreadShares, TeamsGiveTheSameBits) {
+  constexpr Shape kSmall = {"3x3", 24, 19, 40, 3, 1};
+  std::set<int> teams;
+  for (uint64_t seed = 1; seed < 100 && teams.size() < 2; ++seed) {
+    BuildOptions options;
+    options.threads = 8;
+    options.random_choices = seed;
+    const auto engine = engine_of(graph_of(text_of(kSmall)), options);
+    ASSERT_TRUE(engine);
+    const std::vector<engine::PlanStep>& steps = engine->plan().steps;
+    const int threads = std::max_element(steps.begin(), steps.end(), [](auto& a, auto& b) {
+                          return a.threads < b.threads;
+                        })->threads;
+    if (threads < 2 || !teams.insert(threads).second) continue;
+    const std::vector<std::byte> expected = output_of(*engine, 1);
+    for (const int pool_threads : {8, 3, 2}) {
+      ThreadPool pool(pool_threads);
+      for (int round = 0; round < 20; ++round)
+        ASSERT_EQ(output_in(pool, *engine), expected) << threads << " of " << pool_threads;
+    }
+  }
+  EXPECT_EQ(teams, (std::set<int>{2, 4}));
 }
 
 TEST(ThreadShares, AreEven) {

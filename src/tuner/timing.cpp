@@ -225,7 +225,7 @@ std::string_view weights_from_name(WeightsFrom from) {
 
 std::vector<double> Timer::time(const Problem& problem, std::span<const Tactic* const> tactics,
                                 WeightsFrom weights) {
-  ThreadPool& pool = problem.threads == 1 ? ThreadPool::serial() : pool_;
+  ThreadPool& pool = pool_.team(problem.threads);
   const Arena arena(problem);
   std::vector<Candidate> candidates(tactics.size());
   for (size_t k = 0; k < tactics.size(); ++k) {
@@ -258,7 +258,7 @@ std::optional<double> Timer::time_reference(const Problem& problem) {
   args.layer = problem.layer;
   args.inputs = arena.inputs;
   args.outputs = arena.outputs;
-  args.pool = problem.threads == 1 ? &ThreadPool::serial() : &pool_;
+  args.pool = &pool_.team(problem.threads);
   std::vector<kernels::DynamicOutput> dynamic;
   double best_us = 0;
   const Clock::time_point begin = Clock::now();
