@@ -46,8 +46,7 @@ struct Extents {
 };
 
 double low_bit_macs(const Extents& extents) {
-  const ir::LowBits weights = ir::low_bits_of(extents.step.layer);
-  if (weights.columns == 0) return 0;
+  const auto& weights = extents.step.layer.as<ir::LowBitMultiplyAttrs>();
   return times(product(extents.output(0)), static_cast<double>(weights.depth));
 }
 
@@ -98,8 +97,9 @@ LayerTensor describe(const Plan& plan, int index, const runtime::Context* contex
 
 // Records of weights keep half of their header when they are packed, unless zero points differ.
 double packed_bytes_of(const PlanStep& step, int tensor, double bytes) {
-  const ir::LowBits weights = ir::low_bits_of(step.layer);
-  if (weights.columns == 0 || tensor != step.inputs[1]) return bytes;
+  const auto* attrs = std::get_if<ir::LowBitMultiplyAttrs>(&step.layer.attrs);
+  if (!attrs || tensor != step.inputs[1]) return bytes;
+  const ir::LowBitMultiplyAttrs& weights = *attrs;
   const ir::RecordLayout layout(weights);
   const double kept = weights.zero == ir::DataType::kFloat   ? 0
                       : weights.zero == ir::DataType::kUInt8 ? 3
@@ -270,7 +270,7 @@ double multiply_adds(const Plan& plan, const PlanStep& step, const runtime::Cont
       return convolution_macs(extents);
     case LayerKind::kMatrixMultiply:
       return matmul_macs(extents);
-    case LayerKind::kGeneric:
+    case LayerKind::kLowBitMultiply:
       return low_bit_macs(extents);
     case LayerKind::kRecurrence:
       return recurrence_macs(extents);

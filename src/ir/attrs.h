@@ -103,6 +103,21 @@ struct MatrixMultiplyAttrs {
                           CAMSHAFT_FIELD(a_maximum) CAMSHAFT_FIELD(type) CAMSHAFT_FIELD(epilogue))
 };
 
+// LowBitMultiply: y = epilogue(a · wᵀ + bias) with weights w [columns, depth] of few bits that stay
+// packed. Inputs are float rows a [..., depth], the weights' records (uint8 constant,
+// weight_records.h), a bias (absent or broadcastable to y), then the epilogue's.
+struct LowBitMultiplyAttrs {
+  int64_t columns = 0, depth = 0;
+  int64_t bits = 4;                      // 2, 4, 8
+  int64_t block = 32;                    // neighbours along the depth with one scale and zero point
+  DataType zero = DataType::kUndefined;  // zero points: uint8, float, or all 2^(bits - 1)
+  bool codes_rows = false;  // rows may be quantized to int8, block by block (accuracy_level 4)
+  Program epilogue;
+  CAMSHAFT_FIELDS(CAMSHAFT_FIELD(columns) CAMSHAFT_FIELD(depth) CAMSHAFT_FIELD(bits)
+                      CAMSHAFT_FIELD(block) CAMSHAFT_FIELD(zero) CAMSHAFT_FIELD(codes_rows)
+                          CAMSHAFT_FIELD(epilogue))
+};
+
 // Inputs x. Output y, and for max pooling optionally the flat indices (int64). The maximum of an
 // 8-bit x keeps its type; the average is the mean of the codes, as float.
 struct PoolingAttrs {
@@ -381,6 +396,7 @@ struct GenericAttrs {
   X(kConvolution, "Convolution", ConvolutionAttrs)          \
   X(kDeconvolution, "Deconvolution", ConvolutionAttrs)      \
   X(kMatrixMultiply, "MatrixMultiply", MatrixMultiplyAttrs) \
+  X(kLowBitMultiply, "LowBitMultiply", LowBitMultiplyAttrs) \
   X(kPooling, "Pooling", PoolingAttrs)                      \
   X(kActivation, "Activation", PointOpAttrs)                \
   X(kUnary, "Unary", PointOpAttrs)                          \
@@ -426,12 +442,13 @@ enum class LayerKind : uint8_t {
 #undef CAMSHAFT_KIND
 };
 
-using Attrs = std::variant<NoAttrs, ConvolutionAttrs, MatrixMultiplyAttrs, PoolingAttrs,
-                           PointOpAttrs, ScaleAttrs, PointWiseAttrs, ShuffleAttrs, SliceAttrs,
-                           PadAttrs, AxisAttrs, ReduceAttrs, SoftMaxAttrs, AttentionAttrs,
-                           NormalizationAttrs, GatherAttrs, ScatterAttrs, ResizeAttrs, CastAttrs,
-                           ShapeAttrs, FillAttrs, ShapeOfAttrs, TopKAttrs, CumSumAttrs, RnnAttrs,
-                           QuantizeAttrs, DepthSpaceAttrs, LoopAttrs, GenericAttrs>;
+using Attrs =
+    std::variant<NoAttrs, ConvolutionAttrs, MatrixMultiplyAttrs, LowBitMultiplyAttrs, PoolingAttrs,
+                 PointOpAttrs, ScaleAttrs, PointWiseAttrs, ShuffleAttrs, SliceAttrs, PadAttrs,
+                 AxisAttrs, ReduceAttrs, SoftMaxAttrs, AttentionAttrs, NormalizationAttrs,
+                 GatherAttrs, ScatterAttrs, ResizeAttrs, CastAttrs, ShapeAttrs, FillAttrs,
+                 ShapeOfAttrs, TopKAttrs, CumSumAttrs, RnnAttrs, QuantizeAttrs, DepthSpaceAttrs,
+                 LoopAttrs, GenericAttrs>;
 
 std::string_view kind_name(LayerKind kind);
 Result<LayerKind> parse_kind(std::string_view name);

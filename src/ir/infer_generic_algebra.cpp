@@ -6,7 +6,6 @@
 #include "ir/append_rows.h"
 #include "ir/einsum.h"
 #include "ir/infer_generic.h"
-#include "ir/weight_records.h"
 
 namespace camshaft::ir {
 namespace {
@@ -104,9 +103,8 @@ Status causal_convolution(GenericRule& g) {
   return g.same();
 }
 
-// --- weights of few bits
+// --- caches
 
-// Rows [..., depth], records, bias → [..., columns].
 Status append_rows(GenericRule& g) {
   CAMSHAFT_TRY(g.f.require(2));
   const int64_t axis = append_axis(g.f.layer);
@@ -120,30 +118,6 @@ Status append_rows(GenericRule& g) {
         total && total->size() == 1 ? g.f.symbols.max(shape[axis], (*total)[0]) : g.f.unknown();
   }
   return g.f.give(g.f.in(0).type, shape);
-}
-
-Status low_bit_multiply(GenericRule& g) {
-  Inference& f = g.f;
-  CAMSHAFT_TRY(f.require(2));
-  const LowBits weights = low_bits_of(f.layer);
-  if (!RecordLayout::is_valid(weights))
-    return invalid("{} x {} weights of {} bits in blocks of {}", weights.columns, weights.depth,
-                   weights.bits, weights.block);
-  if (f.in(0).type != DataType::kFloat)
-    return invalid("the rows are {}, not float", type_name(f.in(0).type));
-  if (!f.ranked(0)) return f.unranked(DataType::kFloat);
-  Shape shape = f.shape(0);
-  if (shape.empty() || !compatible(shape.back(), weights.depth, f.symbols))
-    return invalid("rows {} do not match weights of depth {}", to_string(shape, f.symbols),
-                   weights.depth);
-  shape.back() = weights.columns;
-  if (f.ranked(2)) {
-    CAMSHAFT_ASSIGN(const Shape with_bias, broadcast_shapes(shape, f.shape(2), f.symbols));
-    if (with_bias.size() != shape.size() || with_bias.back() != shape.back())
-      return invalid("bias {} does not broadcast to {}", to_string(f.shape(2), f.symbols),
-                     to_string(shape, f.symbols));
-  }
-  return f.give(DataType::kFloat, shape);
 }
 
 // --- integer products
@@ -305,7 +279,6 @@ constexpr GenericRow kRows[] = {
     {"LRN", like_input},
     {"Dropout", dropout},
     {"BatchNormalization", training_batch_normalization},
-    {kLowBitMultiply, low_bit_multiply},
     {kAppendRows, append_rows},
     {"MatMulInteger", matmul_integer},
     {"ConvInteger", conv_integer},

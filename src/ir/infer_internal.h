@@ -91,6 +91,7 @@ Status infer_dequantize(Inference& f);
 Status infer_same(Inference& f);
 // infer_matrix.cpp
 Status infer_matrix_multiply(Inference& f);
+Status infer_low_bits(Inference& f);
 Status infer_reduce(Inference& f);
 Status infer_softmax(Inference& f);
 Status infer_normalization(Inference& f);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/infer_internal.h"
+#include "ir/weight_records.h"
 
 namespace camshaft::ir {
 
@@ -46,6 +47,30 @@ Status infer_matrix_multiply(Inference& f) {
                        to_string(shape, f.symbols));
   }
   return f.give(type, shape);
+}
+
+// Rows [..., depth], records, bias → [..., columns].
+Status infer_low_bits(Inference& f) {
+  CAMSHAFT_TRY(f.require(2));
+  const auto& weights = f.layer.as<LowBitMultiplyAttrs>();
+  if (!RecordLayout::is_valid(weights))
+    return invalid("{} x {} weights of {} bits in blocks of {}", weights.columns, weights.depth,
+                   weights.bits, weights.block);
+  if (f.in(0).type != DataType::kFloat)
+    return invalid("the rows are {}, not float", type_name(f.in(0).type));
+  if (!f.ranked(0)) return f.unranked(DataType::kFloat);
+  Shape shape = f.shape(0);
+  if (shape.empty() || !compatible(shape.back(), weights.depth, f.symbols))
+    return invalid("rows {} do not match weights of depth {}", to_string(shape, f.symbols),
+                   weights.depth);
+  shape.back() = weights.columns;
+  if (f.ranked(2)) {
+    CAMSHAFT_ASSIGN(const Shape with_bias, broadcast_shapes(shape, f.shape(2), f.symbols));
+    if (with_bias.size() != shape.size() || with_bias.back() != shape.back())
+      return invalid("bias {} does not broadcast to {}", to_string(f.shape(2), f.symbols),
+                     to_string(shape, f.symbols));
+  }
+  return f.give(DataType::kFloat, shape);
 }
 
 namespace {

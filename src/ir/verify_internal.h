@@ -17,6 +17,7 @@ Status broken(fmt::format_string<Args...> format, Args&&... args) {
 Status check_nothing(const Layer& layer);
 Status check_convolution(const Layer& layer);
 Status check_matrix_multiply(const Layer& layer);
+Status check_low_bits(const Layer& layer);
 Status check_epilogue(const Layer& layer);
 Status check_attention(const Layer& layer);
 Status check_pooling(const Layer& layer);

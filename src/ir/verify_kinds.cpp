@@ -3,6 +3,7 @@
 
 #include "ir/kind_traits.h"
 #include "ir/verify_internal.h"
+#include "ir/weight_records.h"
 
 namespace camshaft::ir {
 namespace {
@@ -109,6 +110,20 @@ Status check_convolution(const Layer& layer) {
 Status check_matrix_multiply(const Layer& layer) {
   const auto& a = layer.as<MatrixMultiplyAttrs>();
   CAMSHAFT_TRY(check_product(layer, a.a_zero_point, a.b_zero_point));
+  return check_epilogue(layer);
+}
+
+Status check_low_bits(const Layer& layer) {
+  const auto& a = layer.as<LowBitMultiplyAttrs>();
+  if (!RecordLayout::is_valid(a))
+    return broken("{} x {} weights of {} bits in blocks of {}", a.columns, a.depth, a.bits,
+                  a.block);
+  const Tensor& records = *layer.inputs[1];
+  if (records.type != DataType::kUInt8)
+    return broken("records of type {}", type_name(records.type));
+  if (records.constant &&
+      static_cast<int64_t>(records.constant->view.size()) != RecordLayout(a).bytes())
+    return broken("records of other extents than the weights");
   return check_epilogue(layer);
 }
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LowBitMultiply, y = a · wᵀ + bias with weights w [columns, depth] of few bits that stay packed: a
-// Generic layer of float rows a [..., depth], records (uint8 constant) and a bias (absent or
-// broadcastable to y). Records [columns][blocks] are a float scale, a float zero point and the
-// block's codes, low bits first: weight = (code - zero) * scale.
+// The weights of LowBitMultiply: records [columns][blocks] are a float scale, a float zero point
+// and the block's codes, low bits first: weight = (code - zero) * scale.
 #pragma once
 
 #include <cstddef>
@@ -13,18 +11,7 @@
 
 namespace camshaft::ir {
 
-inline constexpr const char* kLowBitMultiply = "LowBitMultiply";
-
-struct LowBits {
-  int64_t columns = 0, depth = 0;
-  int64_t bits = 4;                      // 2, 4, 8
-  int64_t block = 32;                    // neighbours along the depth with one scale and zero point
-  DataType zero = DataType::kUndefined;  // zero points: uint8, float, or all 2^(bits - 1)
-  bool codes_rows = false;  // rows may be quantized to int8, block by block (accuracy_level 4)
-};
-// Of the layer's attributes; columns is 0 where it is another operator.
-LowBits low_bits_of(const Layer& layer);
-GenericAttrs low_bit_attributes(const LowBits& weights);
+using LowBits = LowBitMultiplyAttrs;
 
 struct RecordLayout {
   static constexpr int64_t kHeader = 8;

@@ -792,8 +792,8 @@ TEST(Operators, WeightsOfFourBits) {
   const Imported m = product(16);
   ASSERT_EQ(m.error, "");
   EXPECT_EQ(m.shape(), "3 1");
-  EXPECT_EQ(m.kinds(), "Generic");
-  const ir::LowBits weights = ir::low_bits_of(m.layer());
+  EXPECT_EQ(m.kinds(), "LowBitMultiply");
+  const auto& weights = m.layer().as<ir::LowBitMultiplyAttrs>();
   EXPECT_EQ(weights.bits, 4);
   EXPECT_EQ(weights.zero, ir::DataType::kUndefined);  // all are 8
   const ir::RecordReader records(ir::RecordLayout(weights),

@@ -228,14 +228,14 @@ Status import_matmul_bits(Node& node) {
   const DataType type = node.input(0)->type;
   if (node.has(5)) inputs.push_back(node.input(5));
   if (type == DataType::kFloat)
-    return node.emit(LayerKind::kGeneric, ir::low_bit_attributes(w.kind), std::move(inputs));
+    return node.emit(LayerKind::kLowBitMultiply, w.kind, std::move(inputs));
   // Rows of 16 bits: the product is of floats.
   for (size_t k : {size_t{0}, size_t{2}})
     if (k < inputs.size() && inputs[k]->type != DataType::kFloat) {
       CAMSHAFT_ASSIGN(inputs[k], node.cast(k == 0 ? "rows" : "bias", inputs[k], DataType::kFloat));
     }
-  CAMSHAFT_ASSIGN(Tensor* const y, node.add("product", LayerKind::kGeneric,
-                                            ir::low_bit_attributes(w.kind), std::move(inputs)));
+  CAMSHAFT_ASSIGN(Tensor* const y,
+                  node.add("product", LayerKind::kLowBitMultiply, w.kind, std::move(inputs)));
   return node.emit(LayerKind::kCast, ir::CastAttrs{type}, {y});
 }
 

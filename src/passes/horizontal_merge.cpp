@@ -2,6 +2,7 @@
 // HorizontalMerge: convolutions (or products) that read the same tensor with equal attributes
 // become one with the weights stacked, `a || b`; the old results are slices of its own along the
 // channels. Quantized ones too: factors and biases of their epilogues are stacked like the weights.
+// Products with weights of few bits: queries, keys and values whose rows are made integers once.
 // Bit exact per output channel.
 #include <algorithm>
 #include <cstring>
@@ -16,16 +17,21 @@ using namespace ir;
 namespace {
 
 // Above this many output channels each alone fills the vector units: merging gains little and
-// slices may cost a copy.
+// slices may cost a copy. Weights of few bits are another matter (docs/performance.md): of a token
+// they take so little time that its rows count, which are made integers for every product.
 constexpr int64_t kEnoughChannels = 128;
 
+bool is_low_bit(const Layer& layer) {
+  return layer.kind == LayerKind::kLowBitMultiply;
+}
 bool is_matrix_product(const Layer& layer) {
-  return layer.kind == LayerKind::kMatrixMultiply;
+  return layer.kind == LayerKind::kMatrixMultiply || is_low_bit(layer);
 }
 
 // The dimension of the weights that counts output channels.
 size_t channel_dim(const Layer& layer) {
-  return is_matrix_product(layer) && !layer.as<MatrixMultiplyAttrs>().transpose_b ? 1 : 0;
+  const auto* matrix = std::get_if<MatrixMultiplyAttrs>(&layer.attrs);
+  return matrix && !matrix->transpose_b ? 1 : 0;
 }
 int64_t channels_of(const Layer& layer) {
   return layer.inputs[1]->shape[channel_dim(layer)].extent();
@@ -62,24 +68,35 @@ bool can_merge_codes(const Layer& layer) {
 bool can_merge(const Layer& layer) {
   if (layer.kind != LayerKind::kConvolution && !is_matrix_product(layer)) return false;
   if (!layer.inputs[0]->has_rank || !layer.outputs[0]->has_rank) return false;
+  const Tensor& weights = *layer.inputs[1];
+  if (is_low_bit(layer))
+    return weights.is_constant() && weights.shape.size() == 3 &&
+           weights.shape[0] == Dim(layer.as<LowBitMultiplyAttrs>().columns) &&
+           layer.inputs.size() <= 3 && !bias_of(layer).empty();
   const bool floats =
-      is_float_constant(layer.inputs[1]) && layer.inputs.size() <= 3 && !bias_of(layer).empty();
+      is_float_constant(&weights) && layer.inputs.size() <= 3 && !bias_of(layer).empty();
   if (!floats && !can_merge_codes(layer)) return false;
-  return is_matrix_product(layer)
-             ? layer.inputs[1]->shape.size() == 2 && layer.inputs[0]->shape.size() >= 2
-             : layer.as<ConvolutionAttrs>().groups == 1;
+  return is_matrix_product(layer) ? weights.shape.size() == 2 && layer.inputs[0]->shape.size() >= 2
+                                  : layer.as<ConvolutionAttrs>().groups == 1;
+}
+
+// Of a layer with so many output channels.
+Attrs with_channels(const Layer& layer, int64_t channels) {
+  Attrs attrs = layer.attrs;
+  if (auto* bits = std::get_if<LowBitMultiplyAttrs>(&attrs)) bits->columns = channels;
+  return attrs;
 }
 
 // Why two mergeable readers of one tensor stay two; empty: they merge.
 std::string refusal(const Layer& a, const Layer& b) {
   if (a.kind != b.kind) return "different kinds";
-  if (!equal(a.attrs, b.attrs)) return "different attributes or epilogues";
+  if (!equal(with_channels(a, 1), with_channels(b, 1))) return "different attributes or epilogues";
   Shape left = a.inputs[1]->shape, right = b.inputs[1]->shape;
   left[channel_dim(a)] = right[channel_dim(b)] = 1;
   if (left != right) return "weights of different extents";
   if (a.inputs[1]->type != b.inputs[1]->type) return "weights of different types";
   if (makes_codes(a) && a.inputs.size() != b.inputs.size()) return "one has a bias";
-  if (channels_of(a) >= kEnoughChannels && channels_of(b) >= kEnoughChannels)
+  if (!is_low_bit(a) && channels_of(a) >= kEnoughChannels && channels_of(b) >= kEnoughChannels)
     return "each has enough output channels of its own";
   return "";
 }
@@ -192,8 +209,8 @@ void merge(Rewriter& rewriter, std::vector<Layer*> siblings) {
   Shape shape = first->outputs[0]->shape;
   shape[axis] = total;
   Tensor* merged = rewriter.graph().add_tensor(name, first->outputs[0]->type, shape);
-  Layer* made =
-      rewriter.insert_before(first, first->kind, name, first->attrs, inputs, {merged}, provenance);
+  Layer* made = rewriter.insert_before(first, first->kind, name, with_channels(*first, total),
+                                       inputs, {merged}, provenance);
   int64_t start = 0;
   for (Layer* layer : siblings) {
     const SliceAttrs slice = slice_along(layer->outputs[0]->shape, axis, start);

@@ -23,9 +23,11 @@ std::string codes(const std::string& name, const std::string& type, int rows, in
 }
 
 std::string product(const std::string& scales, int bits, int block, int zero) {
-  return fmt::format(
-      R"ir(y = Generic "d + m"(x, "{}") {{op_type="LowBitMultiply", opset=1, attributes=[("columns", [32], [], ""), ("depth", [64], [], ""), ("bits", [{}], [], ""), ("block", [{}], [], ""), ("zero", [{}], [], ""), ("codes_rows", [0], [], "")]}})ir",
-      scales, bits, block, zero);
+  std::string fields = "columns=32, depth=64";
+  if (bits != 4) fields += fmt::format(", bits={}", bits);
+  if (block != 32) fields += fmt::format(", block={}", block);
+  if (zero) fields += ", zero=uint8";
+  return fmt::format(R"ir(y = LowBitMultiply "d + m"(x, "{}") {{{}}})ir", scales, fields);
 }
 
 TEST(LowBitWeightsFusion, BlocksOf4Bits) {
@@ -84,6 +86,55 @@ TEST(LowBitWeightsFusion, LeavesProductsOfCodesAndOtherScalesAlone) {
                        "d: float[64, 32] = Dequantize(w, s) {axis=0, type=int8}\n"
                        "y: float[3, 32] = MatrixMultiply \"m\"(x, d)"),
                  "d = Dequantize(w, s) {axis=0}\ny = MatrixMultiply \"m\"(x, d)");
+}
+
+// Two products of 32 x 8 weights of 8 bits.
+constexpr const char* kPair = R"ir(graph "g" {
+    input x: float[3, 8]
+    input r: float[3, 32]
+    constant w: uint8[32, 1, 16] = random(1)
+    constant v: uint8[16, 1, 16] = random(2)
+    constant b: float[32] = random(3)
+    constant c: float[16] = random(4)
+    p: float[3, 32] = LowBitMultiply(x, w) {columns=32, depth=8, bits=8, block=8}
+    q: float[3, 16] = LowBitMultiply(x, v) {columns=16, depth=8, bits=8, block=8}
+    )ir";
+
+TEST(LowBitWeightsFusion, AnAddedConstantIsTheBias) {
+  expect_rewrite(low_bit_weights_fusion,
+                 std::string(kPair) + R"ir(a: float[3, 32] = ElementWise(p, b) {op=add}
+    s: float[3, 16] = ElementWise(q, c) {op=mul}
+    output a, s
+  })ir",
+                 R"ir(q = LowBitMultiply(x, v) {columns=16, depth=8, bits=8, block=8}
+    a = LowBitMultiply "p + a"(x, w, "p bias + a") {columns=32, depth=8, bits=8, block=8}
+    s = ElementWise(q, c) {op=mul})ir");
+}
+
+TEST(LowBitWeightsFusion, ResidualAndActivationAreTheEpilogue) {
+  expect_rewrite(
+      epilogue_fusion, std::string(kPair) + R"ir(a: float[3, 32] = ElementWise(p, r) {op=add}
+    s: float[3, 16] = Activation(q) {op=relu}
+    output a, s
+  })ir",
+      R"ir(a = LowBitMultiply "p + a"(x, w, _, r) {columns=32, depth=8, bits=8, block=8, epilogue=<2: v2 = add v0 v1>}
+    s = LowBitMultiply "q + s"(x, v) {columns=16, depth=8, bits=8, block=8, epilogue=<1: v1 = relu v0>})ir");
+}
+
+TEST(HorizontalMerge, ProductsOfWeightsOfFewBits) {
+  Records records;
+  expect_rewrite(
+      horizontal_merge,
+      std::string(kPair) +
+          R"ir(t: float[3, 32] = LowBitMultiply(x, w) {columns=32, depth=8, bits=8, block=8, codes_rows=true}
+    output p, q, t
+  })ir",
+      R"ir("p || q" = LowBitMultiply(x, "w || v") {columns=48, depth=8, bits=8, block=8}
+    p = Slice "p (slice)"("p || q") {start=[0, 0], size=[3, 32], step=[1, 1]}
+    q = Slice "q (slice)"("p || q") {start=[0, 32], size=[3, 16], step=[1, 1]}
+    t = LowBitMultiply(x, w) {columns=32, depth=8, bits=8, block=8, codes_rows=true})ir",
+      &records);
+  EXPECT_EQ(records.front().text, "not merged with p: different attributes or epilogues");
 }
 
 }  // namespace

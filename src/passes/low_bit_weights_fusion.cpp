@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // LowBitWeightsFusion: rows of floats times dequantized constant codes (MatMul or Gemm of
 // DequantizeLinear, also transposed) become one product whose weights stay codes: of 4 bits, of 8
-// bits in blocks, and of 8 bits where the rows are not quantized. Exact but for the order of sums
-// and, with alpha, the rounding of scales.
+// bits in blocks, and of 8 bits where the rows are not quantized. A constant per column that is
+// added to such a product is its bias. Exact but for the order of sums and, with alpha, the
+// rounding of scales.
 #include <algorithm>
 
 #include "ir/weight_records.h"
+#include "passes/affine.h"
 #include "passes/match.h"
 #include "passes/passes.h"
 #include "passes/quantization.h"
@@ -158,8 +160,32 @@ bool fuse(Rewriter& rewriter, Layer* product) {
   std::vector<Tensor*> inputs = {product->inputs[0], records};
   if (Tensor* bias = input_at(*product, 2)) inputs.push_back(bias);
   Layer* group[] = {w->dequantize, product};
-  rewriter.replace(group, LayerKind::kGeneric, low_bit_attributes(kind), inputs,
+  rewriter.replace(group, LayerKind::kLowBitMultiply, kind, inputs,
                    w->dequantize->name + " + " + product->name);
+  return true;
+}
+
+// As a bias, not as a part of the epilogue: products of one tensor with biases may become one.
+bool fuse_bias(Rewriter& rewriter, Layer* product) {
+  Tensor* y = product->outputs[0];
+  Layer* next = only_reader(y);
+  if (!next || !y->has_rank || input_at(*product, 2) || !product->as<LowBits>().epilogue.empty())
+    return false;
+  const int64_t columns = product->as<LowBits>().columns;
+  const std::optional<Affine> affine = affine_of(*next, y, y->shape.size() - 1, columns);
+  if (!affine ||
+      std::any_of(affine->scale.begin(), affine->scale.end(), [](float s) { return s != 1; }))
+    return false;
+  rewriter.running(*next);
+  rewriter.applied(*next, "Fusing " + product->name + " with " + next->name);
+  const int64_t extents[] = {columns};
+  Tensor* bias =
+      rewriter.add_float_constant(product->name + " bias + " + next->name, extents, affine->shift);
+  if (product->inputs.size() < 3)
+    rewriter.append_input(product, bias);
+  else
+    rewriter.set_input(product, 2, bias);
+  rewriter.absorb(product, next);
   return true;
 }
 
@@ -170,6 +196,9 @@ int low_bit_weights_fusion(Graph& graph, Records* records) {
   for (size_t k = 0; k < graph.layers().size(); ++k)
     if (graph.layers()[k]->kind == LayerKind::kMatrixMultiply)
       fuse(rewriter, graph.layers()[k].get());
+  for (size_t k = 0; k < graph.layers().size(); ++k)
+    if (graph.layers()[k]->kind == LayerKind::kLowBitMultiply)
+      fuse_bias(rewriter, graph.layers()[k].get());
   return rewriter.edits();
 }
 

@@ -9,6 +9,7 @@
   X(attention)                      \
   X(convolution)                    \
   X(matmul)                         \
+  X(low_bits)                       \
   X(pooling)                        \
   X(pointwise) X(movement) X(reduce) X(search) X(gather) X(resize) X(recurrence) X(quantize)
 #define CAMSHAFT_REFERENCE_GENERIC(X) \
@@ -19,7 +20,6 @@
   X(generic_attention)                \
   X(generic_trees)                    \
   X(generic_append)                   \
-  X(generic_low_bits)                 \
   X(generic_encoders)                 \
   X(generic_quantized) X(generic_sets) X(generic_norm) X(generic_random)
 

@@ -150,7 +150,7 @@ bool low_bit_multiply(GraphMaker& m) {
   std::vector<Tensor*> inputs = {
       x, m.constant(DataType::kUInt8, {layout.columns, layout.blocks(), layout.record()}, values)};
   if (m.chance(50)) inputs.push_back(m.floats({layout.columns}, -1, 1));
-  return m.add(LayerKind::kGeneric, ir::low_bit_attributes(weights), inputs);
+  return m.add(LayerKind::kLowBitMultiply, weights, inputs);
 }
 
 bool rotary_embedding(GraphMaker& m) {

@@ -65,7 +65,8 @@ double terms_of(const ir::Layer& layer, std::span<const Value* const> outputs) {
       return all(layer.inputs[1], 1);
     case LayerKind::kDeconvolution:
       return all(layer.inputs[1], 2) * extent(layer.inputs[1], 0);
-    case LayerKind::kMatrixMultiply: {
+    case LayerKind::kMatrixMultiply:
+    case LayerKind::kLowBitMultiply: {
       const ir::Tensor* a = layer.inputs[0];
       return a->shape.empty() ? 64 : extent(a, a->shape.size() - 1);
     }

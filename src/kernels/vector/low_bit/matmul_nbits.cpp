@@ -10,8 +10,8 @@
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
 
-ir::LowBits weights_of(const Problem& problem) {
-  return ir::low_bits_of(*problem.layer);
+const ir::LowBits& weights_of(const Problem& problem) {
+  return problem.layer->as<ir::LowBits>();
 }
 
 template <int kPlanes>
@@ -109,6 +109,7 @@ void run_panel(const Chunk& c, const std::byte* packed, int64_t panel, int64_t f
                                       .rows = rows,
                                       .columns = columns});
     add_initial(finish, place, channel, columns);
+    finish_tiles(finish, place, channel, columns);
   }
 }
 
@@ -157,10 +158,11 @@ void run_rows(BitsRun& run, const KernelCall& call) {
 template <int kPlanes>
 void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   if (!has_output(args, kernel)) return;
-  BitsRun run{BitGeometry(ir::low_bits_of(*args.layer))};
+  BitsRun run{BitGeometry(args.layer->as<ir::LowBits>())};
   run.planes = kPlanes;
   MatmulRun& matmul = run.matmul;
   set_low_bits(args, matmul);
+  set_program(matmul.finish);
   run.part_dwords = part_dwords(run.geometry.bits);
   run.row_digits = run.geometry.row_dwords() * kPlanes;
   run.row_parts = run.geometry.parts(run.part_dwords) * part_bytes(kPlanes);
@@ -177,7 +179,7 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
 template <int kPlanes>
 constexpr Tactic row(const char* name) {
   return {.name = name,
-          .kind = ir::LayerKind::kGeneric,
+          .kind = ir::LayerKind::kLowBitMultiply,
           .isa = kIsa,
           .formats = FormatRule::kLinear,
           .version = 1,

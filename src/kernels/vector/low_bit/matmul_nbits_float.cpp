@@ -15,8 +15,8 @@ constexpr int64_t kPartDepth = 256;  // that wide, 32 KiB with AVX-512
 constexpr int64_t kChunkRows = 256;  // copied next to each other
 constexpr int64_t kLeastRows = 8;    // fewer are made integers
 
-ir::LowBits weights_of(const Problem& problem) {
-  return ir::low_bits_of(*problem.layer);
+const ir::LowBits& weights_of(const Problem& problem) {
+  return problem.layer->as<ir::LowBits>();
 }
 
 double cost_us(const Problem& problem) {
@@ -212,7 +212,7 @@ void run_rows(FloatRun& run, const KernelCall& call) {
 
 void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   if (!has_output(args, kernel)) return;
-  FloatRun run{BitGeometry(ir::low_bits_of(*args.layer))};
+  FloatRun run{BitGeometry(args.layer->as<ir::LowBits>())};
   set_low_bits(args, run.matmul);
   // An engine takes prompts and single tokens with one tactic; weights are packed alike.
   if (run.matmul.images * run.matmul.rows * run.matmul.m < kLeastRows)
@@ -229,7 +229,7 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
 }
 
 constexpr Tactic kTactics[] = {{.name = "matmul_nbits_f32",
-                                .kind = ir::LayerKind::kGeneric,
+                                .kind = ir::LayerKind::kLowBitMultiply,
                                 .isa = kIsa,
                                 .formats = FormatRule::kLinear,
                                 .version = 1,

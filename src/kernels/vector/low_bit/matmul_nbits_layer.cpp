@@ -4,13 +4,14 @@
 #include <string>
 
 #include "kernels/vector/convolution/conv_gemm.h"
-#include "kernels/vector/generic.h"
+#include "kernels/vector/program/program_tile.h"
+#include "kernels/vector/tactic_util.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
 
-ir::LowBits weights_of(const Problem& problem) {
-  return ir::low_bits_of(*problem.layer);
+const ir::LowBits& weights_of(const Problem& problem) {
+  return problem.layer->as<ir::LowBits>();
 }
 
 void pack_zeros(const BitGeometry& g, const ir::RecordReader& records, int64_t column, int64_t b,
@@ -57,7 +58,6 @@ int64_t low_bit_rows(const Problem& problem) {
 }
 
 std::string refuse_low_bits(const Problem& problem) {
-  if (!is_operator(problem, ir::kLowBitMultiply)) return "another operator";
   if (problem.inputs[0].extents.size() > 4) return "more than two batch dimensions";
   if (problem.inputs[0].type != DataType::kFloat || problem.outputs[0].type != DataType::kFloat)
     return "not float";
@@ -65,11 +65,14 @@ std::string refuse_low_bits(const Problem& problem) {
   if (problem.inputs.size() > 2 && problem.inputs[2].present &&
       problem.inputs[2].type != DataType::kFloat)
     return "the bias is not float";
-  return {};
+  if (problem.inputs.size() > kFirstMatmulOperand + kMaxOperands)
+    return "too many epilogue operands";
+  if (!program_fits(weights_of(problem).epilogue)) return "the epilogue is too long";
+  return refuse_operands(problem, kFirstMatmulOperand, DataType::kFloat);
 }
 
 std::string describe_low_bits(const Problem& problem, const char* rows) {
-  const ir::LowBits weights = weights_of(problem);
+  const ir::LowBits& weights = weights_of(problem);
   return "weights of " + std::to_string(weights.bits) + " bits, blocks of " +
          std::to_string(weights.block) + ", rows as " + rows;
 }
@@ -98,11 +101,7 @@ void pack_low_bits(const Problem& problem, std::byte* packed) {
 }
 
 void set_low_bits(const KernelArgs& args, MatmulRun& run) {
-  static const ir::Program kNothingFollows;
-  const std::span<const TensorView> inputs = args.inputs;
-  KernelArgs product = args;
-  product.inputs = inputs.first(smaller(static_cast<int64_t>(inputs.size()), kFirstMatmulOperand));
-  set_result(product, kNothingFollows, nullptr, run);
+  set_result(args, args.layer->as<ir::LowBits>().epilogue, nullptr, run);
   if (args.outputs[0].rank == 1) run.m = 1;
   run.a = left_factor(args.inputs[0], false);
   if (args.inputs.size() > 2 && args.inputs[2].present()) {

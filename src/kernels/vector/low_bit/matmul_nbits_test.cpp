@@ -17,6 +17,8 @@ struct BitProduct {
   bool exact_rows = false;  // integers that int8 represents
   Extents bias = {};
   bool has_bias = false;
+  const char* epilogue = "";
+  std::vector<Extents> operands = {};  // its own
 
   int64_t depth() const { return a.back(); }
   Extents y() const {
@@ -54,6 +56,9 @@ ir::LowBits weights_of(const BitProduct& p) {
   weights.block = p.block;
   weights.zero = p.zero;
   weights.codes_rows = true;
+  if (*p.epilogue)
+    weights.epilogue =
+        ir::parse_program(1 + static_cast<int>(p.operands.size()), p.epilogue).value();
   return weights;
 }
 
@@ -61,7 +66,7 @@ TestLayer layer_of(const BitProduct& p) {
   const ir::LowBits weights = weights_of(p);
   const std::vector<std::byte> records = random_records(weights);
   TestLayer test;
-  test.layer = make_layer(ir::LayerKind::kGeneric, ir::low_bit_attributes(weights));
+  test.layer = make_layer(ir::LayerKind::kLowBitMultiply, weights);
   test.inputs.push_back({.extents = p.a});
   if (p.exact_rows)
     test.inputs[0].value = [](int64_t k) {
@@ -76,6 +81,9 @@ TestLayer layer_of(const BitProduct& p) {
                                std::to_integer<int>(records[static_cast<size_t>(k)]));
                          }});
   if (p.has_bias) test.inputs.push_back({.extents = p.bias, .is_data = false});
+  if (!p.has_bias && !p.operands.empty()) test.inputs.push_back({.extents = {}, .present = false});
+  for (const Extents& operand : p.operands)
+    test.inputs.push_back({.extents = operand, .is_data = false});
   test.outputs.push_back({.extents = p.y()});
   return test;
 }
@@ -130,6 +138,37 @@ TEST(MatmulNBits, Bias) {
   check({.a = {2, 3, 64}, .columns = 70, .bias = {3, 1}, .has_bias = true});
 }
 
+// Residuals, gates and activations; operands at most twice the sums, whose errors they carry on.
+TEST(MatmulNBits, Epilogues) {
+  struct Case {
+    const char* epilogue;
+    std::vector<Extents> operands;
+  };
+  for (const Extents& rows : {Extents{1}, Extents{3}, Extents{9}, Extents{2, 3}, Extents{2, 9}}) {
+    Extents y = rows, a = rows;
+    y.push_back(70);
+    a.push_back(96);
+    const Case cases[] = {{"v2 = add v0 v1", {y}},
+                          {"v2 = add v0 v1; v3 = relu v2", {{70}}},
+                          {"v1 = gelu v0", {}},
+                          {"v1 = leaky_relu v0 0.1", {}},
+                          {"v2 = silu v1 1; v3 = mul v0 v2", {y}},
+                          {"v1 = sigmoid v0; v2 = mul v0 v1", {}},
+                          {"v3 = add v0 v2; v4 = mul v3 v1", {{1}, y}}};
+    for (const Case& c : cases)
+      for (const bool has_bias : {false, true}) {
+        const BitProduct p{.a = a,
+                           .columns = 70,
+                           .exact_rows = true,
+                           .bias = {70},
+                           .has_bias = has_bias,
+                           .epilogue = c.epilogue,
+                           .operands = c.operands};
+        for (const char* only : {"i24", "i8", "f32"}) check(p, only, 0x1p-20);
+      }
+  }
+}
+
 TEST(MatmulNBits, Batches) {
   check({.a = {64}, .columns = 70});
   check({.a = {3, 5, 64}, .columns = 70});
@@ -147,7 +186,7 @@ TEST(MatmulNBits, Int8OnlyWhereTheModelAllowsIt) {
   TestLayer test = layer_of(p);
   ir::LowBits weights = weights_of(p);
   weights.codes_rows = false;
-  test.layer = make_layer(ir::LayerKind::kGeneric, ir::low_bit_attributes(weights));
+  test.layer = make_layer(ir::LayerKind::kLowBitMultiply, weights);
   test.only = "i8";
   LayerCheck layer(test);
   EXPECT_EQ(layer.run(), 0);

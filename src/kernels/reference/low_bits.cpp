@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // LowBitMultiply: weights as the records say, in double; rows as they are.
+#include <algorithm>
+
 #include "ir/weight_records.h"
-#include "kernels/reference/generic.h"
+#include "kernels/reference/tables.h"
 
 namespace camshaft::kernels::reference {
 namespace {
@@ -18,7 +20,8 @@ void unpack(const ir::RecordReader& records, int64_t column, std::vector<double>
 
 Status low_bit_multiply(const KernelArgs& args) {
   const TensorView &a = args.inputs[0], &y = args.outputs[0];
-  const ir::RecordLayout layout(ir::low_bits_of(*args.layer));
+  const auto& attrs = args.layer->as<ir::LowBitMultiplyAttrs>();
+  const ir::RecordLayout layout(attrs);
   if (a.rank < 1 || a.extents[a.rank - 1] != layout.depth ||
       args.inputs[1].elements() != layout.bytes())
     return make_error(ErrorCode::kInvalidArgument, "rows and weights of few bits do not match");
@@ -39,15 +42,17 @@ Status low_bit_multiply(const KernelArgs& args) {
     const std::vector<double> addend = load<double>(broadcast_to(bias, extents_of(y)));
     for (size_t i = 0; i < sums.size(); ++i) sums[i] += addend[i];
   }
+  CAMSHAFT_TRY(apply_epilogue(attrs.epilogue, sums, extents_of(y),
+                              args.inputs.subspan(std::min<size_t>(3, args.inputs.size()))));
   store(y, sums);
   return ok_status();
 }
 
-constexpr GenericRow kRows[] = {{ir::kLowBitMultiply, {low_bit_multiply, nullptr}}};
+constexpr KindRow kRows[] = {{ir::LayerKind::kLowBitMultiply, {low_bit_multiply, nullptr}}};
 
 }  // namespace
 
-std::span<const GenericRow> generic_low_bits_operators() {
+std::span<const KindRow> low_bits_kinds() {
   return kRows;
 }
 
