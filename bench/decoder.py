@@ -2,7 +2,7 @@
 """A decoder as onnxruntime-genai's builder writes it (MatMulNBits, GroupQueryAttention with packed queries and rotary inside, SkipSimplifiedLayerNormalization,
 keys and values as inputs and outputs), with seeded random weights; and generation with it beside ONNX Runtime.
 
-    decoder.py make m.onnx [--layers 4 --width 896 --heads 14 --kv 2 --inner 4864 --vocabulary 32000 --bits 4 --block 32 --level 0 --float]
+    decoder.py make m.onnx [--layers 4 --width 896 --heads 14 --kv 2 --inner 4864 --vocabulary 32000 --bits 4 --block 32 --level 0 --float --apart]
     decoder.py compare m.onnx [--camshaft build/release/bin/camshaft] [--prompt 64 --steps 32 --threads 1]
 
 `make` needs numpy and onnx, `compare` onnxruntime as well. Weights are synthetic: they say nothing about quality, and speed does not depend on them."""
@@ -24,6 +24,7 @@ def arguments():
     for name, value in dict(layers=4, width=896, heads=14, kv=2, inner=4864, vocabulary=32000, bits=4, block=32, level=0, seed=1).items():
         make.add_argument(f"--{name}", type=int, default=value)
     make.add_argument("--float", action="store_true", help="weights as floats instead")
+    make.add_argument("--apart", action="store_true", help="queries, keys and values of products of their own")
     compare = commands.add_parser("compare")
     compare.add_argument("file", type=pathlib.Path)
     compare.add_argument("--camshaft", default="build/release/bin/camshaft")
@@ -88,9 +89,10 @@ class Decoder:
         for k in range(a.layers):
             name = f"layer.{k}"
             x, skip = self.norm(name + ".norm1", x, skip)
-            qkv = self.product(name + ".qkv", x, (a.heads + 2 * a.kv) * depth, a.width)
+            parts = [(".q", a.heads), (".k", a.kv), (".v", a.kv)] if a.apart else [(".qkv", a.heads + 2 * a.kv)]
+            products = [self.product(name + part, x, heads * depth, a.width) for part, heads in parts]
             past, present = f"past_key_values.{k}.", f"present.{k}."
-            mixed = self.node("GroupQueryAttention", [qkv, "", "", past + "key", past + "value", "lengths", "total", cosine, sine],
+            mixed = self.node("GroupQueryAttention", [*products, *[""] * (3 - len(products)), past + "key", past + "value", "lengths", "total", cosine, sine],
                               [name + ".mixed", present + "key", present + "value"], num_heads=a.heads, kv_num_heads=a.kv, do_rotary=1, rotary_interleaved=0)
             for part in ("key", "value"):
                 inputs.append(value(past + part, self.types.FLOAT, ["batch", a.kv, "past_length", depth]))
