@@ -7,6 +7,7 @@
 
 namespace camshaft::ir {
 
-Status verify_shapes(const Graph& graph);
+// `is_body`: in a branch that is never taken layers may contradict each other.
+Status verify_shapes(const Graph& graph, bool is_body = false);
 
 }  // namespace camshaft::ir

@@ -33,6 +33,14 @@ TEST(VerifyShapes, AnotherExtentIsNamed) {
       << verify_shapes(*graph).message();
 }
 
+// What no layer can make of its inputs is an error, but in a body: its branch may never be taken.
+TEST(VerifyShapes, ABranchMayContradictItself) {
+  const auto graph = parsed(kShuffled);
+  graph->inputs()[0]->shape.pop_back();
+  EXPECT_FALSE(verify_shapes(*graph).ok());
+  EXPECT_TRUE(verify_shapes(*graph, /*is_body=*/true).ok());
+}
+
 TEST(VerifyShapes, AnotherTypeIsNamed) {
   const auto graph = parsed(kShuffled);
   graph->outputs()[0]->type = DataType::kInt32;

@@ -140,9 +140,9 @@ bool is_checked() {
 #endif
 }
 
-Status check(const Graph& graph) {
+Status check(const Graph& graph, bool is_main) {
   CAMSHAFT_TRY(verify(graph));
-  return verify_shapes(graph);
+  return verify_shapes(graph, !is_main);
 }
 
 class Pipeline {
@@ -152,7 +152,7 @@ class Pipeline {
 
   Status run(Graph& graph, bool is_main) {
     // Before the passes of the bodies: what is captured instead of carried can be folded in them.
-    CAMSHAFT_TRY(run_pass(graph, pass_of(loop_invariants)).status());
+    CAMSHAFT_TRY(run_pass(graph, pass_of(loop_invariants), is_main).status());
     for (const auto& layer : graph.layers())
       for (const auto& body : layer->bodies) CAMSHAFT_TRY(run(*body, false));
     for (const Stage& stage : stages()) CAMSHAFT_TRY(run_stage(graph, stage, is_main));
@@ -160,10 +160,11 @@ class Pipeline {
   }
 
  private:
-  Result<int> run_pass(Graph& graph, const Pass& pass) {
+  Result<int> run_pass(Graph& graph, const Pass& pass, bool is_main) {
     if (is_skipped(pass)) return 0;
     const int edits = pass.run(graph, &record_.rewrites);
-    if (is_checked()) CAMSHAFT_TRY(check(graph).with_context("after " + std::string(pass.name)));
+    if (is_checked())
+      CAMSHAFT_TRY(check(graph, is_main).with_context("after " + std::string(pass.name)));
     if (observer_) CAMSHAFT_TRY(observer_(pass, edits, graph));
     return edits;
   }
@@ -173,7 +174,7 @@ class Pipeline {
     for (int round = 0, edits = 1; edits > 0 && round < kMostRounds; ++round) {
       edits = 0;
       for (const PassFunction function : stage.passes) {
-        CAMSHAFT_ASSIGN(const int made, run_pass(graph, pass_of(function)));
+        CAMSHAFT_ASSIGN(const int made, run_pass(graph, pass_of(function), is_main));
         edits += made;
       }
     }

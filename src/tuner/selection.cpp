@@ -322,7 +322,10 @@ Status Selector::choose_team(const Layer& layer, const kernels::Problem& problem
                          : measure(layer, team, chosen, us));
     if (candidates)
       candidates->push_back({chosen[0]->name, label(option.formats, threads), us[0], "", false});
-    if (us[0] > option.kernel.us * kTeamGain) break;
+    const uint64_t seed = context_.options->random_choices;
+    const bool slower = seed != 0 ? random_us(seed, layer.name + std::to_string(threads)) > 50
+                                  : us[0] > option.kernel.us * kTeamGain;
+    if (slower) break;
     option.kernel.threads = threads, option.kernel.us = us[0];
   }
   return ok_status();
