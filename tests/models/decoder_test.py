@@ -20,7 +20,7 @@ spec.loader.exec_module(decoder)
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    sizes = argparse.Namespace(layers=2, width=64, heads=4, kv=2, inner=96, vocabulary=200, bits=4, block=32, level=0, seed=3, float=False)
+    sizes = argparse.Namespace(layers=2, width=64, heads=4, kv=2, inner=96, vocabulary=200, bits=4, block=32, level=0, seed=3, float=False, apart=False)
     file = tmp_path_factory.mktemp("decoder") / "m.onnx"
     onnx.save(decoder.Decoder(sizes).model(), str(file))
     return file

@@ -122,13 +122,13 @@ class Exported:
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-def built(bits):
-    """The form of onnxruntime-genai's builder, by bench/decoder.py."""
-    options = dict(layers=2, width=64, heads=4, kv=2, inner=96, vocabulary=500, bits=bits or 4, block=32, level=0, seed=1, float=bits == 0)
+def built(bits, apart=False):
+    """The form of onnxruntime-genai's builder, by bench/decoder.py; `apart`: queries, keys and values of products of their own."""
+    options = dict(layers=2, width=64, heads=4, kv=2, inner=96, vocabulary=500, bits=bits or 4, block=32, level=0, seed=1, float=bits == 0, apart=apart)
     return decoder.Decoder(type("Options", (), options)()).model()
 
 
-MODELS = {"optimum": lambda: Exported().model(), "genai_floats": lambda: built(0), "genai_4_bits": lambda: built(4)}
+MODELS = {"optimum": lambda: Exported().model(), "genai_floats": lambda: built(0), "genai_4_bits": lambda: built(4), "genai_4_bits_apart": lambda: built(4, True)}
 
 
 @pytest.fixture(params=sorted(MODELS), scope="module")
