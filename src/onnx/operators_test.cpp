@@ -777,6 +777,38 @@ TEST(Operators, QuantizedOperatorsOfOnnxRuntime) {
   EXPECT_NE(imported("NoSuchOperator", {"x"}).error.find("com.microsoft"), std::string::npos);
 }
 
+// What quantize_dynamic makes of an LSTM: weights transposed, as codes; a scale per direction or
+// column.
+TEST(Operators, DynamicQuantizeLstm) {
+  const auto lstm = [](int64_t scales) {
+    std::vector<uint8_t> codes(3 * 8);
+    for (size_t k = 0; k < codes.size(); ++k) codes[k] = static_cast<uint8_t>(100 + k);
+    const std::vector<uint8_t> zeros(static_cast<size_t>(scales), 110);
+    std::vector<float> factors(static_cast<size_t>(scales), 0.5f);
+    factors.back() = 2;
+    return import_microsoft(TestGraph()
+                                .input("x", kFloat, {4, 1, 3})
+                                .initializer(raw_tensor<uint8_t>("w", kUint8, {1, 3, 8}, codes))
+                                .initializer(raw_tensor<uint8_t>(
+                                    "r", kUint8, {1, 2, 8}, {codes.begin(), codes.begin() + 16}))
+                                .initializer(floats_tensor("s", {1, scales}, factors))
+                                .initializer(raw_tensor<uint8_t>("z", kUint8, {1, scales}, zeros))
+                                .node("DynamicQuantizeLSTM",
+                                      {"x", "w", "r", "", "", "", "", "", "s", "z", "s", "z"},
+                                      {"y"}, {integer("hidden_size", 2)}, "", "com.microsoft")
+                                .output("y"));
+  };
+  const Imported by_column = lstm(8);
+  ASSERT_EQ(by_column.error, "");
+  EXPECT_EQ(by_column.kinds(), "Recurrence");
+  EXPECT_EQ(by_column.shape(), "4 1 1 2");
+  const auto weights = by_column.layer().inputs[1]->values<float>();
+  EXPECT_EQ(weights[1], (108 - 110) * 0.5f);   // column 0, row 1
+  EXPECT_EQ(weights[21], (107 - 110) * 2.0f);  // column 7, row 0
+  EXPECT_EQ(lstm(1).layer().inputs[2]->values<float>()[1], (108 - 110) * 2.0f);
+  EXPECT_NE(lstm(3).error.find("3 scales"), std::string::npos);
+}
+
 TEST(Operators, WeightsOfFourBits) {
   const auto product = [](int64_t k) {
     return import_microsoft(TestGraph()

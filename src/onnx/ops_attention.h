@@ -14,5 +14,6 @@ Result<Tensor*> by_heads(Node& node, Tensor* x, int64_t heads);
 Status import_tensor_scatter(Node& node);
 
 std::span<const OperatorRow> microsoft_attention_operators();
+std::span<const OperatorRow> microsoft_recurrence_operators();
 
 }  // namespace camshaft::onnx_import
