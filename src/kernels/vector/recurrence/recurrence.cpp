@@ -93,7 +93,6 @@ std::string refusal(const Problem& p) {
   if (!float_constant(p.inputs[kW]) || !float_constant(p.inputs[kR]))
     return "the weights are not float constants";
   if (has(p, kB) && !float_constant(p.inputs[kB])) return "the bias is not a float constant";
-  if (has(p, kLengths)) return "sequence lengths are given";
   if (has(p, kPeepholes)) return "peepholes";
   if (attrs.clip != 0) return "clipped gates";
   if (attrs.input_forget) return "coupled input and forget gates";
@@ -255,6 +254,26 @@ struct Run {
   }
   int time_axis() const { return attrs.batch_first ? 1 : 0; }
 
+  int64_t length(int64_t b) const {
+    const TensorView& lengths = args.inputs[kLengths];
+    return lengths.as<int32_t>()[b * lengths.strides[0]];
+  }
+  Status check_lengths() const {
+    for (int64_t b = 0; has(args, kLengths) && b < batch; ++b)
+      if (length(b) < 0 || length(b) > steps)
+        return make_error(ErrorCode::kInvalidArgument, "sequence length {} of {} steps", length(b),
+                          steps);
+    return ok_status();
+  }
+  // Behind its length an item rests: its state stays, its outputs are 0. Backwards it rests first.
+  bool runs(int64_t t, int64_t b) const { return !has(args, kLengths) || t < length(b); }
+  // The items up to the last that does not rest.
+  int64_t rows_at(int64_t t) const {
+    int64_t rows = batch;
+    while (rows > 0 && !runs(t, rows - 1)) --rows;
+    return rows;
+  }
+
   Run(const KernelArgs& a, const KeptViews& kept)
       : views(kept),
         args(a),
@@ -305,6 +324,16 @@ struct Run {
                   static_cast<size_t>(hidden()) * sizeof(float));
   }
 
+  void give_step(int64_t t, int64_t d) const {
+    if (!args.outputs[0].present()) return;
+    const size_t bytes = static_cast<size_t>(hidden()) * sizeof(float);
+    for (int64_t b = 0; b < batch; ++b)
+      if (runs(t, b))
+        std::memcpy(output_row(args.outputs[0], t, d, b), h + b * hidden(), bytes);
+      else
+        std::memset(output_row(args.outputs[0], t, d, b), 0, bytes);
+  }
+
   void input_product(const float* packed) const {
     const TensorView& x = args.inputs[kX];
     const int64_t columns = packing.columns(), t_stride = x.strides[time_axis()],
@@ -322,16 +351,16 @@ struct Run {
   }
 
   // candidate = X part (in `step_gates`) + r ⊙ (H·R^T + bias), or + (r ⊙ H)·R^T + bias.
-  void gru_candidate(const float* packed, const float* step_gates) const {
+  void gru_candidate(const float* packed, const float* step_gates, int64_t rows) const {
     const bool before = attrs.linear_before_reset;
     const int64_t columns = packing.columns();
     if (!before)
-      for (int64_t b = 0; b < batch; ++b)
+      for (int64_t b = 0; b < rows; ++b)
         reset(step_gates + b * columns, h + b * hidden(), nullptr, scratch + b * hidden());
     multiply({candidate_panels, packed + packing.candidate_r(), packed + packing.candidate_bias(),
               before ? h : scratch, hidden(), candidate, hidden(), false},
-             batch, args.pool);
-    for (int64_t b = 0; b < batch; ++b) {
+             rows, args.pool);
+    for (int64_t b = 0; b < rows; ++b) {
       const float* row = step_gates + b * columns;
       float* out = candidate + b * hidden();
       if (before)
@@ -349,10 +378,11 @@ struct Run {
     }
   }
 
-  void cell(const float* packed, const float* step_gates) const {
+  void cell(const float* packed, const float* step_gates, int64_t t, int64_t rows) const {
     const int64_t columns = packing.columns();
-    if (attrs.kind == RnnKind::kGru) gru_candidate(packed, step_gates);
-    for (int64_t b = 0; b < batch; ++b) {
+    if (attrs.kind == RnnKind::kGru) gru_candidate(packed, step_gates, rows);
+    for (int64_t b = 0; b < rows; ++b) {
+      if (!runs(t, b)) continue;
       const float* row = step_gates + b * columns;
       float* state = h + b * hidden();
       if (attrs.kind == RnnKind::kLstm) {
@@ -377,28 +407,30 @@ struct Run {
     input_product(packed);
     for (int64_t step = 0; step < steps; ++step) {
       const int64_t t = reverse ? steps - 1 - step : step;
+      const int64_t rows = rows_at(t);
       float* step_gates = gates + t * batch * packing.columns();
-      multiply({state_panels, packed + packing.r(), nullptr, h, hidden(), step_gates,
-                packing.columns(), true},
-               batch, args.pool);
-      cell(packed, step_gates);
-      if (args.outputs[0].present())
-        for (int64_t b = 0; b < batch; ++b)
-          std::memcpy(output_row(args.outputs[0], t, d, b), h + b * hidden(),
-                      static_cast<size_t>(hidden()) * sizeof(float));
+      if (rows > 0) {
+        multiply({state_panels, packed + packing.r(), nullptr, h, hidden(), step_gates,
+                  packing.columns(), true},
+                 rows, args.pool);
+        cell(packed, step_gates, t, rows);
+      }
+      give_step(t, d);
     }
     give_state(h, 1, d);
     give_state(c, 2, d);
   }
 };
 
-void run(Run& job, const KernelCall& call) {
+Status run(Run& job, const KernelCall& call) {
   job.set_addresses(call);
+  CAMSHAFT_TRY(job.check_lengths());
   for (int64_t d = 0; d < job.directions; ++d) job.direction(d);
+  return ok_status();
 }
 
 void prepare(const KernelArgs& args, PreparedKernel& kernel) {
-  const Run& job = keep_state<run>(kernel, Run(args, keep_views(args, kernel)));
+  const Run& job = keep_checked_state<run>(kernel, Run(args, keep_views(args, kernel)));
   kernel.workspace_bytes = job.workspace();
 }
 

@@ -12,6 +12,7 @@ struct Case {
   int64_t steps, batch, inputs, hidden;
   RnnDirection direction = RnnDirection::kForward;
   bool bias = true, initial = true, batch_first = false, linear_before_reset = false;
+  std::vector<int64_t> lengths = {};  // empty: all steps
 };
 
 TestLayer make_test(const Case& c) {
@@ -33,7 +34,14 @@ TestLayer make_test(const Case& c) {
                  .inputs = {},
                  .outputs = {},
                  .tolerance = 1e-6 + 3e-8 * static_cast<double>(c.inputs + c.hidden)};
-  const TestTensor absent{.extents = {}, .is_data = false, .present = false};
+  TestTensor lengths{
+      .extents = {}, .type = DataType::kInt32, .is_data = false, .present = !c.lengths.empty()};
+  if (lengths.present) {
+    lengths.extents = {c.batch};
+    lengths.value = [all = c.lengths](int64_t k) {
+      return static_cast<double>(all[static_cast<size_t>(k)]);
+    };
+  }
   TestTensor bias = weights({d, 2 * gates * c.hidden}), initial{.extents = state};
   bias.present = c.bias;
   initial.present = c.initial;
@@ -42,7 +50,7 @@ TestLayer make_test(const Case& c) {
                  weights({d, gates * c.hidden, c.inputs}),
                  weights({d, gates * c.hidden, c.hidden}),
                  bias,
-                 absent,
+                 lengths,
                  initial};
   test.outputs = {{.extents = c.batch_first ? Extents{c.batch, c.steps, d, c.hidden}
                                             : Extents{c.steps, d, c.batch, c.hidden}},
@@ -90,6 +98,24 @@ TEST(Recurrence, OptionalInputs) {
          .inputs = 5,
          .hidden = 12,
          .linear_before_reset = true});
+}
+
+// Padded batches: each item ends by itself, in any order, one of them before it begins.
+TEST(Recurrence, SequenceLengths) {
+  for (RnnKind kind : {RnnKind::kLstm, RnnKind::kGru, RnnKind::kRnn})
+    for (RnnDirection direction : {RnnDirection::kForward, RnnDirection::kBidirectional})
+      for (const std::vector<int64_t>& lengths :
+           {std::vector<int64_t>{5, 3, 2}, {2, 0, 4}, {0, 0, 0}})
+        for (bool before : {false, true})
+          check({.kind = kind,
+                 .steps = 5,
+                 .batch = 3,
+                 .inputs = 6,
+                 .hidden = 19,
+                 .direction = direction,
+                 .batch_first = before,
+                 .linear_before_reset = before && kind == RnnKind::kGru,
+                 .lengths = lengths});
 }
 
 TEST(Recurrence, LargeEnoughForThreads) {
