@@ -16,6 +16,7 @@
 #include <cpuid.h>
 #endif
 
+#include "base/amx.h"
 #include "base/log.h"
 
 namespace camshaft {
@@ -163,9 +164,10 @@ Result<Isa> parse_isa(std::string_view name) {
   for (int k = 0; k < kIsaCount; ++k)
     if (name == isa_name(static_cast<Isa>(k))) return static_cast<Isa>(k);
   if (name == "avx_vnni") return Isa::kAvx2;
-  return make_error(ErrorCode::kInvalidArgument,
-                    "unknown instruction set \"{}\", expected scalar, avx2, avx_vnni or avx512",
-                    name);
+  if (name == "amx") return Isa::kAvx512;
+  return make_error(
+      ErrorCode::kInvalidArgument,
+      "unknown instruction set \"{}\", expected scalar, avx2, avx_vnni, avx512 or amx", name);
 }
 
 const CpuInfo& cpu_info() {
@@ -183,10 +185,11 @@ void force_isa(Isa isa) {
 std::string cpu_fingerprint() {
   const CpuInfo& cpu = cpu_info();
   const bool avx_vnni = active_isa() == Isa::kAvx2 && cpu.has_avx_vnni;
-  return fmt::format("{}/{}{}{}{}/L1d {}K/L2 {}K/L3 {}K", cpu.model, isa_name(active_isa()),
+  const bool amx = active_isa() == Isa::kAvx512 && has_amx();
+  return fmt::format("{}/{}{}{}{}{}/L1d {}K/L2 {}K/L3 {}K", cpu.model, isa_name(active_isa()),
                      avx_vnni ? "+avx_vnni" : "", cpu.has_vnni ? "+vnni" : "",
-                     cpu.has_bf16 ? "+bf16" : "", cpu.l1d_bytes >> 10, cpu.l2_bytes >> 10,
-                     cpu.l3_bytes >> 10);
+                     cpu.has_bf16 ? "+bf16" : "", amx ? "+amx" : "", cpu.l1d_bytes >> 10,
+                     cpu.l2_bytes >> 10, cpu.l3_bytes >> 10);
 }
 
 int default_num_threads() {

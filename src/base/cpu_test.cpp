@@ -5,6 +5,7 @@
 
 #include <atomic>
 
+#include "base/amx.h"
 #include "base/thread_pool.h"
 
 namespace camshaft {
@@ -17,6 +18,7 @@ TEST(Cpu, IsaNamesRoundTrip) {
     EXPECT_EQ(*isa, static_cast<Isa>(k));
   }
   EXPECT_EQ(parse_isa("avx_vnni").value(), Isa::kAvx2);
+  EXPECT_EQ(parse_isa("amx").value(), Isa::kAvx512);
   EXPECT_FALSE(parse_isa("avx3").ok());
 }
 
@@ -27,6 +29,18 @@ TEST(Cpu, ForcedIsaNeverExceedsTheMachine) {
   force_isa(Isa::kScalar);
   EXPECT_EQ(active_isa(), Isa::kScalar);
   force_isa(before);
+}
+
+// Engines and timings of a machine with matrix registers are not those of one without.
+TEST(Cpu, FingerprintTellsMatrixRegisters) {
+  const Isa before = active_isa();
+  const auto is_told = [] { return cpu_fingerprint().find("+amx") != std::string::npos; };
+  force_isa(Isa::kAvx512);
+  EXPECT_EQ(is_told(), has_amx());
+  force_isa(Isa::kAvx2);
+  EXPECT_FALSE(is_told());
+  force_isa(before);
+  EXPECT_TRUE(!has_amx() || cpu_info().best_isa == Isa::kAvx512);
 }
 
 }  // namespace

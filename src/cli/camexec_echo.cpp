@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/amx.h"
 #include "base/cpu.h"
 #include "cli/camexec_report.h"
 #include "kernels/probe.h"
@@ -162,8 +163,9 @@ void print_device(Console& console) {
                active_isa() == cpu.best_isa
                    ? ""
                    : fmt::format(" (this machine has {})", isa_name(cpu.best_isa)));
-  console.info("Extensions: VNNI {}, AVX-VNNI {}, BF16 {}", cpu.has_vnni ? "yes" : "no",
-               cpu.has_avx_vnni ? "yes" : "no", cpu.has_bf16 ? "yes" : "no");
+  console.info("Extensions: VNNI {}, AVX-VNNI {}, BF16 {}, AMX {}", cpu.has_vnni ? "yes" : "no",
+               cpu.has_avx_vnni ? "yes" : "no", cpu.has_bf16 ? "yes" : "no",
+               has_amx() ? "yes" : "no");
   console.info("Usable Processors: {}", cpu.usable_processors);
   console.info("L1 Data Cache: {} KiB", cpu.l1d_bytes >> 10);
   console.info("L2 Cache: {} KiB", cpu.l2_bytes >> 10);

@@ -55,7 +55,8 @@ Status find_kernel(const engine::Plan& plan, const engine::PlanStep& step,
                           step.layer.name, step.tactic, isa_name(step.isa), isa_name(active_isa()));
       return make_error(
           ErrorCode::kUnsupported,
-          "layer {}: this version has no tactic {} version {}: build the engine again",
+          "layer {}: this version, or this machine, has no tactic {} version {}: build the engine "
+          "here, or as portable",
           step.layer.name, step.tactic, step.tactic_version);
     }
   }

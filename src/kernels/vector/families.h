@@ -11,6 +11,7 @@
   X(cast)                           \
   X(col2im)                         \
   X(conv)                           \
+  X(conv_amx)                       \
   X(conv_dynamic)                   \
   X(convert)                        \
   X(cumsum)                         \
@@ -27,6 +28,7 @@
   X(grouped_lines)                  \
   X(integers)                       \
   X(matmul)                         \
+  X(matmul_amx)                     \
   X(matmul_dynamic)                 \
   X(matmul_dynamic_bytes)           \
   X(matmul_nbits)                   \

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Independent chains of fused multiply-adds: as many as hide the latency of two pipes, none
 // touching memory.
+#include "kernels/vector/gemm/gemm_amx.h"
 #include "kernels/vector/gemm/gemm_byte_product.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
+
+int64_t macs_per_round() {
+  return 12 * kLanes;
+}
 
 // Runs `rounds` rounds of 12 × kLanes MACs; gives a value the compiler cannot drop.
 float run_fma_chains(int64_t rounds) {
@@ -60,10 +65,17 @@ int32_t run_byte_products(int64_t rounds) {
   return stored[0];
 }
 
+// As many products as `rounds` rounds of float ones.
+int32_t run_matrices(Numeric numeric, int64_t rounds) {
+  run_amx_chains(numeric, rounds * macs_per_round() / amx_macs_per_round(numeric));
+  return 0;
+}
+
 }  // namespace
 
 // The same of uint8 by int8: 4 × 12 × kLanes MACs a round.
 int32_t run_byte_chains(int64_t rounds) {
+  if (uses_amx()) return run_matrices(Numeric::kByte, 4 * rounds);
 #if !defined(CAMSHAFT_TARGET_scalar)
   if (has_vnni_product()) return run_byte_products<VnniProduct>(rounds);
 #endif
@@ -73,6 +85,7 @@ int32_t run_byte_chains(int64_t rounds) {
 // The same of bfloat16 pairs: 2 × 12 × kLanes MACs a round, in two FMA where there is no
 // instruction for it.
 float run_pair_chains(int64_t rounds) {
+  if (uses_amx()) return static_cast<float>(run_matrices(Numeric::kBf16, 2 * rounds));
 #if defined(CAMSHAFT_TARGET_avx512)
   if (cpu_info().has_bf16) {
     constexpr int kChains = 12;
@@ -92,10 +105,6 @@ float run_pair_chains(int64_t rounds) {
   }
 #endif
   return run_fma_chains(2 * rounds);
-}
-
-int64_t macs_per_round() {
-  return 12 * kLanes;
 }
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

@@ -3,6 +3,7 @@
 // way of reading the input; conv_fold for few output channels.
 #include "kernels/packed/packed_records.h"
 #include "kernels/vector/convolution/conv_gemm.h"
+#include "kernels/vector/gemm/gemm_amx.h"
 #include "kernels/vector/gemm/gemm_bf16.h"
 #include "kernels/vector/gemm/gemm_byte_kernels.h"
 #include "kernels/vector/gemm/gemm_cost.h"
@@ -31,6 +32,7 @@ struct Form {
   int fold = 1;
   bool by_parts = false;  // of K
   SparseIndex sparse = SparseIndex::kNone;
+  bool in_matrices = false;  // of AMX
 };
 
 SparseFilter sparse_filter(const ConvShape& s, const int8_t* weights) {
@@ -48,6 +50,10 @@ std::string refuse_zeros(const Problem& problem, const ConvShape& shape, SparseI
                        index);
 }
 
+int64_t steps_of_tap(const ConvShape& s, Numeric numeric) {
+  return ceil_div(s.group_ic(), elements_per_step(numeric));
+}
+
 template <Form F>
 std::string refusal(const Problem& problem) {
   ConvShape shape;
@@ -59,6 +65,8 @@ std::string refusal(const Problem& problem) {
 #endif
   if (F.fold == 1 && F.vecs > 1 && shape.group_oc() <= (F.vecs - 1) * kLanes)
     return "fewer output channels than the tile has";
+  if (F.in_matrices && steps_of_tap(shape, F.numeric) * shape.kw < kLeastAmxSteps)
+    return "too few channels for matrix registers";
   if (F.fold > 1 && !folding_helps(shape, F.fold)) return "folding K saves no lanes";
   const int64_t pixel_bytes = shape.sw * shape.ic * element_bytes(F.numeric);
   const bool narrows = F.numeric == Numeric::kBf16 && problem.inputs[0].type == DataType::kFloat;
@@ -80,6 +88,11 @@ int64_t x_maximum(const ir::ConvolutionAttrs& attrs) {
   return attrs.x_maximum > attrs.zero_point ? attrs.x_maximum : attrs.zero_point;
 }
 
+double amx_tiles_us(const ConvShape& s, Numeric numeric, int64_t rows, int64_t strip, int vecs) {
+  return amx_cost_us(rows, strip, s.group_oc(), s.kh, s.kw * steps_of_tap(s, numeric), vecs) *
+         static_cast<double>(s.groups);
+}
+
 template <Form F>
 double cost_us(const Problem& problem) {
   ConvShape s;
@@ -89,7 +102,8 @@ double cost_us(const Problem& problem) {
   const bool narrows = F.numeric == Numeric::kBf16 && problem.inputs[0].type == DataType::kFloat;
   const bool merges = s.kh == 1 && s.kw == 1 && s.sh == 1 && s.sw == 1;
   const int64_t rows = merges ? s.batch : s.batch * s.oh, strip = merges ? s.oh * s.ow : s.ow;
-  double us = F.sparse == SparseIndex::kNone
+  double us = F.in_matrices ? amx_tiles_us(s, F.numeric, rows, strip, F.vecs)
+              : F.sparse == SparseIndex::kNone
                   ? conv_tiles_us(s, F.numeric, rows, strip, F.vecs, F.fold)
                   : sparse_tile_cost_us(rows, strip, sparse_panels(s, F.vecs, F.sparse), F.sparse) *
                         static_cast<double>(s.groups);
@@ -102,7 +116,7 @@ double cost_us(const Problem& problem) {
   if (F.reading == Reading::kLinear) us += input_bytes / kElement * 4 / 10e3;
   // Twelve rows in one set of L1 is one too many.
   const bool aliases = s.sw * s.ic * element_bytes(F.numeric) % 4096 == 0 &&
-                       max_rows(F.numeric, F.vecs) > 8 && strip > 8;
+                       (F.in_matrices || max_rows(F.numeric, F.vecs) > 8) && strip > 8;
   if (aliases && F.reading == Reading::kDirect && !F.by_parts && !conv_needs_copy(s)) us *= 1.3;
   if (F.by_parts) us *= part_cost(s.group_oc(), s.group_ic() * s.kh * s.kw);
   us /= problem.threads;
@@ -226,6 +240,7 @@ bool describe(const KernelArgs& args, ConvRun& run) {
   run.max_vecs = tile_vecs(run.shape, F.vecs, F.fold);
   run.fold = F.fold;
   run.sparse = F.sparse;
+  run.in_matrices = F.in_matrices;
   run.copies = F.reading != Reading::kDirect;
   run.adds_parts = F.by_parts;
   run.weights = run.bias + lane_bytes(packed_bias_lanes(run.shape));
@@ -285,6 +300,16 @@ constexpr Tactic row(const char* name) {
   row<Form{vecs, Reading::kDirect, Numeric::kWord}>("conv_gemm_words_nhwc_u8i8_" tile), \
       row<Form{vecs, Reading::kLinear, Numeric::kWord}>("conv_gemm_words_first_u8i8_" tile),
 
+#define CAMSHAFT_AMX_CONV_ROWS(vecs, tile)                                                    \
+  row<matrices(vecs, Reading::kDirect, Numeric::kByte)>("conv_amx_nhwc_u8i8_" tile),          \
+      row<matrices(vecs, Reading::kCopied, Numeric::kByte)>("conv_amx_copy_nhwc_u8i8_" tile), \
+      row<matrices(vecs, Reading::kDirect, Numeric::kBf16)>("conv_amx_nhwc_bf16_" tile),      \
+      row<matrices(vecs, Reading::kCopied, Numeric::kBf16)>("conv_amx_copy_nhwc_bf16_" tile),
+
+constexpr Form matrices(int vecs, Reading reading, Numeric numeric) {
+  return {vecs, reading, numeric, 1, false, SparseIndex::kNone, true};
+}
+
 constexpr Form folded(int vecs, int fold) {
   return {vecs, Reading::kDirect, Numeric::kFloat, fold};
 }
@@ -307,10 +332,20 @@ constexpr Tactic kTactics[] = {
 #endif
 };
 
+#if defined(CAMSHAFT_TARGET_avx512)
+constexpr Tactic kAmxTactics[] = {CAMSHAFT_AMX_TILES(CAMSHAFT_AMX_CONV_ROWS)};
+#else
+constexpr std::span<const Tactic> kAmxTactics;
+#endif
+
 }  // namespace
 
 std::span<const Tactic> conv_tactics() {
   return kTactics;
+}
+
+std::span<const Tactic> conv_amx_tactics() {
+  return uses_amx() ? std::span<const Tactic>(kAmxTactics) : std::span<const Tactic>();
 }
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

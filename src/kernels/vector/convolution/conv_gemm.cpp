@@ -110,6 +110,7 @@ int64_t list_segments(const ConvRun& run, const TapRange& taps, Segment* segment
 // Sets the panel of `tile`; gives the kernel for it.
 TileKernel set_panel(const ConvRun& run, const std::byte* panel, int vecs, int rows, Tile& tile) {
   tile.b = panel;
+  if (run.in_matrices) return amx_tile_kernel(run.numeric, vecs, rows);
   if (run.fold > 1) return fold_kernel(run.fold, vecs, rows);
   if (run.numeric == Numeric::kFloat) return tile_kernel(vecs, rows);
   if (run.numeric == Numeric::kBf16) return pair_tile_kernel(vecs, rows);
@@ -194,7 +195,8 @@ struct BlockRun {
   }
   void set_ahead() {
     tile.ahead = next < next_end ? next : nullptr;
-    if (next < next_end) next += tile.num_segments * tile.segment_length * tile.ahead_step;
+    if (next < next_end)
+      next += tile.repeats * tile.num_segments * tile.segment_length * tile.ahead_step;
   }
 
   void list(const TapRange& taps) {
@@ -228,8 +230,10 @@ struct BlockRun {
   // How many tiles of as many pixels go together: what they read and write stays in L1 while panel
   // after panel passes.
   int64_t repeats_from(const EvenSplit& tiles, int64_t part) const {
-    if (!run.repeats_tiles() || run.fetches_ahead) return 1;
-    constexpr int64_t kBytes = 16 << 10, kFloatBytes = 24 << 10, kLineBytes = 64;
+    if (!run.repeats_tiles() || (run.fetches_ahead && !run.in_matrices)) return 1;
+    // Matrices read rows from L2 as fast as they need; every call sets them up again.
+    const int64_t kBytes = run.in_matrices ? 128 << 10 : 16 << 10;
+    constexpr int64_t kFloatBytes = 24 << 10, kLineBytes = 64;
     const bool waits = run.finish.uses_scratch(), is_float = run.numeric == Numeric::kFloat;
     const int64_t same = (part < tiles.extra ? tiles.extra : tiles.parts) - part;
     const int64_t panel_row = int64_t{run.max_vecs} * kLanes * kLaneBytes;

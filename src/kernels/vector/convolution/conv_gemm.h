@@ -5,6 +5,7 @@
 #pragma once
 
 #include "kernels/conv_shape.h"
+#include "kernels/vector/gemm/gemm_amx.h"
 #include "kernels/vector/gemm/gemm_chains.h"
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/program/tile_finish.h"
@@ -60,6 +61,7 @@ struct ConvRun {
   int fold = 1;                             // steps of K in a vector (gemm_fold.h)
   SparseIndex sparse = SparseIndex::kNone;  // of bytes: panels of gemm_sparse.h
   bool copies = false;                      // A is read from a padded copy
+  bool in_matrices = false;                 // tiles of AMX (gemm_amx.h)
   TileFinish finish;
 
   // Set by plan_conv.
@@ -112,7 +114,9 @@ struct ConvRun {
   }
   int64_t step_elements() const { return is_sparse() ? kSparseStep : elements_per_step(numeric); }
   int64_t tile_rows() const {
-    return is_sparse() ? sparse_max_rows(max_vecs) : max_rows(numeric, max_vecs);
+    return in_matrices   ? kAmxRows
+           : is_sparse() ? sparse_max_rows(max_vecs)
+                         : max_rows(numeric, max_vecs);
   }
   // Units are numbered (image, strip, row).
   int64_t units() const { return shape.batch * strips_per_row * shape.oh; }
@@ -130,6 +134,7 @@ struct ConvRun {
   }
   // Of tiles that wait in scratch.
   int64_t waiting_pixels() const {
+    if (in_matrices && repeats_tiles()) return 4 * kAmxRows;
     constexpr int64_t kTogether = 32;
     return is_quantized(numeric) && repeats_tiles() && tile_rows() < kTogether ? kTogether
                                                                                : tile_rows();

@@ -42,11 +42,9 @@ CAMSHAFT_INLINE void store_clamped(const Tile& t, const Accumulators<F32, kRows,
   }
 }
 
+// What follows the sums.
 template <class M, int kRows, int kVecs>
-CAMSHAFT_INLINE void run_pair_tile(const Tile& t) {
-  Accumulators<F32, kRows, kVecs> acc;
-  start_floats(t, t.c, first_n(static_cast<int>(t.cols - (kVecs - 1) * kLanes)), acc);
-  multiply<M>(t, acc);
+CAMSHAFT_INLINE void finish_pairs(const Tile& t, Accumulators<F32, kRows, kVecs>& acc) {
   activate(t, acc);
   if (t.residual)
     t.residual_is_bf16 ? add_residual_of<Bf16>(t, acc) : add_residual_of<float>(t, acc);
@@ -54,6 +52,14 @@ CAMSHAFT_INLINE void run_pair_tile(const Tile& t) {
     store_clamped<M, Bf16>(t, acc);
   else
     store_clamped<M, float>(t, acc);
+}
+
+template <class M, int kRows, int kVecs>
+CAMSHAFT_INLINE void run_pair_tile(const Tile& t) {
+  Accumulators<F32, kRows, kVecs> acc;
+  start_floats(t, t.c, first_n(static_cast<int>(t.cols - (kVecs - 1) * kLanes)), acc);
+  multiply<M>(t, acc);
+  finish_pairs<M>(t, acc);
 }
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

@@ -4,6 +4,7 @@
 // a transposed A are those of conv_gemm.
 #include "kernels/packed/packed_records.h"
 #include "kernels/vector/convolution/conv_gemm.h"
+#include "kernels/vector/gemm/gemm_amx.h"
 #include "kernels/vector/gemm/gemm_bf16.h"
 #include "kernels/vector/gemm/gemm_cost.h"
 #include "kernels/vector/gemm/gemm_pack.h"
@@ -24,6 +25,7 @@ struct Form {
   Numeric numeric;
   bool by_parts = false;  // of K
   SparseIndex sparse = SparseIndex::kNone;
+  bool in_matrices = false;  // of AMX
 };
 
 // A right factor as the filter of a 1x1 convolution.
@@ -46,6 +48,11 @@ std::string refuse_zeros(const Problem& problem, SparseIndex index) {
   return refuse_sparse(shape_of(n, k), sparse_filter(problem, n, k), index);
 }
 
+int64_t steps_of(Numeric numeric, int64_t k) {
+  const int64_t per_step = elements_per_step(numeric);
+  return (k + per_step - 1) / per_step;
+}
+
 template <Form F>
 std::string refusal(const Problem& problem) {
   if (std::string reason = refuse_matmul(problem, F.numeric); !reason.empty()) return reason;
@@ -61,12 +68,12 @@ std::string refusal(const Problem& problem) {
     if (!has_parts(static_cast<int64_t>(matmul_batch(problem)) * m, k, F.vecs))
       return "its panels stay in L1";
   }
+  if (F.in_matrices) {
+    int64_t m, n, k;
+    matmul_extents(problem, m, n, k);
+    if (steps_of(F.numeric, k) < kLeastAmxSteps) return "too few columns for matrix registers";
+  }
   return refuse_zeros(problem, F.sparse);
-}
-
-int64_t steps_of(Numeric numeric, int64_t k) {
-  const int64_t per_step = elements_per_step(numeric);
-  return (k + per_step - 1) / per_step;
 }
 
 Panels panels_of(Numeric numeric, int64_t n, int64_t k, int max_vecs,
@@ -83,7 +90,9 @@ double cost_us(const Problem& problem) {
   if (!matmul_extents(problem, m, n, k)) return 1e12;
   const double rows = matmul_batch(problem) * static_cast<double>(m);
   const double tiles_us =
-      F.sparse == SparseIndex::kNone
+      F.in_matrices
+          ? amx_cost_us(1, static_cast<int64_t>(rows), n, 1, steps_of(F.numeric, k), F.vecs)
+      : F.sparse == SparseIndex::kNone
           ? tile_cost_us(F.numeric, 1, static_cast<int64_t>(rows), n, steps_of(F.numeric, k),
                          F.vecs)
           : sparse_tile_cost_us(1, static_cast<int64_t>(rows),
@@ -228,6 +237,7 @@ void describe(const KernelArgs& args, MatmulRun& matmul, ConvRun& run) {
   run.max_vecs = F.vecs;
   run.adds_parts = F.by_parts;
   run.sparse = F.sparse;
+  run.in_matrices = F.in_matrices;
   run.weights = run.bias + run.panels().padded_n() * kLaneBytes;
 }
 
@@ -296,13 +306,27 @@ constexpr Tactic row(const char* name) {
 #define CAMSHAFT_BF16_MATMUL_ROW(vecs, tile) \
   row<Form{vecs, Numeric::kBf16}>("matmul_packed_bf16_" tile),
 
+#define CAMSHAFT_AMX_MATMUL_ROW(vecs, tile)                                                  \
+  row<Form{vecs, Numeric::kByte, false, SparseIndex::kNone, true}>("matmul_amx_u8i8_" tile), \
+      row<Form{vecs, Numeric::kBf16, false, SparseIndex::kNone, true}>("matmul_amx_bf16_" tile),
+
 constexpr Tactic kTactics[] = {CAMSHAFT_GEMM_TILES(CAMSHAFT_MATMUL_ROW) CAMSHAFT_BYTE_TILES(
     CAMSHAFT_BYTE_MATMUL_ROW) CAMSHAFT_BYTE_TILES(CAMSHAFT_BF16_MATMUL_ROW)};
+
+#if defined(CAMSHAFT_TARGET_avx512)
+constexpr Tactic kAmxTactics[] = {CAMSHAFT_AMX_TILES(CAMSHAFT_AMX_MATMUL_ROW)};
+#else
+constexpr std::span<const Tactic> kAmxTactics;
+#endif
 
 }  // namespace
 
 std::span<const Tactic> matmul_tactics() {
   return kTactics;
+}
+
+std::span<const Tactic> matmul_amx_tactics() {
+  return uses_amx() ? std::span<const Tactic>(kAmxTactics) : std::span<const Tactic>();
 }
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

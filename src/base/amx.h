@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// AMX, the matrix registers of Intel's servers since 2023: eight tiles of 16 rows of 64 bytes, and
+// one instruction for a product of 16 x 64 bytes by 64 x 16. The operating system saves 8 KiB more
+// per thread for them, so Linux wants to be asked once per process, and may refuse.
+#pragma once
+
+namespace camshaft {
+
+// Products of bytes and of bfloat16s: what the processor has, the system grants and CAMSHAFT_ISA
+// allows (any other word than "amx" holds the machine below it). The first call asks the system.
+bool has_amx();
+
+}  // namespace camshaft
