@@ -54,7 +54,7 @@ LayerCase::LayerCase(ir::LayerKind kind, ir::Attrs attrs, std::vector<CaseTensor
   const auto add = [&](const CaseTensor& tensor) {
     const size_t count =
         tensor.present ? static_cast<size_t>(ir::element_count(tensor.extents)) : 0;
-    std::vector<std::byte>& bytes = data_.emplace_back(count * ir::bits_of(tensor.type) / 8);
+    auto& bytes = data_.emplace_back(count * ir::bits_of(tensor.type) / 8);
     if (tensor.type == DataType::kFloat) {
       float* floats = reinterpret_cast<float*>(bytes.data());
       for (size_t k = 0; k < count; ++k)

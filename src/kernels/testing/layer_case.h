@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,19 @@ struct CaseTensor {
   bool present = true;
   DataType type = DataType::kFloat;
   uint8_t largest_code = 255;  // of uint8
+};
+
+// As tensors of an engine lie.
+template <class T>
+struct LineAllocator {
+  using value_type = T;
+  static constexpr std::align_val_t kLine{64};
+  LineAllocator() = default;
+  template <class U>
+  LineAllocator(const LineAllocator<U>&) {}
+  T* allocate(size_t count) { return static_cast<T*>(::operator new(count * sizeof(T), kLine)); }
+  void deallocate(T* memory, size_t) { ::operator delete(memory, kLine); }
+  bool operator==(const LineAllocator&) const { return true; }
 };
 
 class LayerCase {
@@ -35,7 +49,8 @@ class LayerCase {
   ir::Layer layer_;
   std::vector<CaseTensor> inputs_;
   CaseTensor output_;
-  std::vector<std::vector<std::byte>> data_;  // inputs, then the output
+  // Inputs, then the output.
+  std::vector<std::vector<std::byte, LineAllocator<std::byte>>> data_;
   std::vector<ir::ConstantData> constants_;
 
   std::vector<TensorView> input_views_, output_views_;

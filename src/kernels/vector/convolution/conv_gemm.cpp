@@ -232,9 +232,11 @@ struct BlockRun {
   int64_t repeats_from(const EvenSplit& tiles, int64_t part) const {
     if (!run.repeats_tiles() || (run.fetches_ahead && !run.in_matrices)) return 1;
     // Matrices read rows from L2 as fast as they need; every call sets them up again.
-    const int64_t kBytes = run.in_matrices ? 128 << 10 : 16 << 10;
+    const int64_t kBytes = run.in_matrices ? 512 << 10 : 16 << 10;
     constexpr int64_t kFloatBytes = 24 << 10, kLineBytes = 64;
-    const bool waits = run.finish.uses_scratch(), is_float = run.numeric == Numeric::kFloat;
+    const bool waits =
+        run.numeric == Numeric::kBf16 ? run.finish.waits_as_floats() : run.finish.uses_scratch();
+    const bool is_float = run.numeric == Numeric::kFloat;
     const int64_t same = (part < tiles.extra ? tiles.extra : tiles.parts) - part;
     const int64_t panel_row = int64_t{run.max_vecs} * kLanes * kLaneBytes;
     // Floats that nothing follows are not met again, unless a line of them is of several panels.

@@ -127,9 +127,9 @@ struct ConvRun {
     return {part_segments.start(segments), part_segments.size(segments), part_steps.start(steps),
             part_steps.size(steps)};
   }
-  // Tiles of bytes and of floats go down the pixels together.
+  // Tiles of bytes, of floats and of matrix registers go down the pixels together.
   bool repeats_tiles() const {
-    return (is_quantized(numeric) || (numeric == Numeric::kFloat && fold == 1)) &&
+    return (is_quantized(numeric) || in_matrices || (numeric == Numeric::kFloat && fold == 1)) &&
            !finish.has_initial;
   }
   // Of tiles that wait in scratch.

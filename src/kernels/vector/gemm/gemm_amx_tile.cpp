@@ -172,33 +172,70 @@ CAMSHAFT_INLINE void add_product(const std::byte* a, int64_t a_stride, const std
   }
 }
 
-template <class P, int kVecs, bool kBoth>
-void multiply_matrices(const Tile& t, const std::byte* first, const std::byte*& ahead, int rows,
-                       Rest<kVecs>& rest, Sums<kVecs>& sums) {
+// Where in K a tile is.
+struct Place {
+  int64_t segment = 0, step = 0;
+};
+
+// Sums of one tile: where they start from and where they are kept.
+template <bool kBoth, int kVecs>
+CAMSHAFT_INLINE void start_matrices(Sums<kVecs>& sums, bool goes_on) {
+  constexpr int64_t kStride = kVecs * kTileBytes;
+  const auto lower = reinterpret_cast<const std::byte*>(sums.of[kTileRows]);
+  const auto upper = reinterpret_cast<const std::byte*>(sums.of[0]);
+  if (goes_on) {
+    load_matrix<0>(upper, kStride);
+    if constexpr (kVecs == 2) load_matrix<1>(upper + kTileBytes, kStride);
+    if constexpr (kBoth) load_matrix<2>(lower, kStride);
+    if constexpr (kBoth && kVecs == 2) load_matrix<3>(lower + kTileBytes, kStride);
+    return;
+  }
   clear_matrix<0>();
   if constexpr (kVecs == 2) clear_matrix<1>();
   if constexpr (kBoth) clear_matrix<2>();
   if constexpr (kBoth && kVecs == 2) clear_matrix<3>();
+}
+template <bool kBoth, int kVecs>
+CAMSHAFT_INLINE void keep_matrices(Sums<kVecs>& sums) {
+  constexpr int64_t kStride = kVecs * kTileBytes;
+  store_matrix<0>(sums.of[0], kStride);
+  if constexpr (kVecs == 2) store_matrix<1>(sums.of[0] + kLanes, kStride);
+  if constexpr (kBoth) store_matrix<2>(sums.of[kTileRows], kStride);
+  if constexpr (kBoth && kVecs == 2) store_matrix<3>(sums.of[kTileRows] + kLanes, kStride);
+}
+
+// Adds at most `blocks` registers of K from `place` on to the sums of a tile; gives where that
+// ends.
+template <class P, int kVecs, bool kBoth>
+Place multiply_matrices(const Tile& t, const std::byte* first, const std::byte*& ahead, int rows,
+                        Place place, int64_t blocks, Rest<kVecs>& rest, Sums<kVecs>& sums) {
+  start_matrices<kBoth>(sums, place.segment > 0 || place.step > 0);
   const int64_t a_stride = t.a_stride, b_stride = t.b_stride;
-  for (int64_t segment = 0; segment < t.num_segments; ++segment) {
-    const std::byte *a = first + t.segments[segment].a, *b = t.b + t.segments[segment].b * b_stride;
-    int64_t left = t.segment_length;
-    for (; left >= kTileSteps; left -= kTileSteps) {
+  for (; place.segment < t.num_segments && blocks > 0; ++place.segment, place.step = 0) {
+    const Segment& segment = t.segments[place.segment];
+    const std::byte *a = first + segment.a + place.step * kLaneBytes,
+                    *b = t.b + (segment.b + place.step) * b_stride;
+    int64_t left = t.segment_length - place.step;
+    for (; left >= kTileSteps && blocks > 0; left -= kTileSteps, --blocks) {
       add_product<P, kVecs, kBoth>(a, a_stride, b, b_stride);
       a += kTileBytes;
       b += kTileSteps * b_stride;
       if (ahead)
         for (int k = 0; k < kTileSteps; ++k, ahead += t.ahead_step) __builtin_prefetch(ahead, 0, 2);
     }
-    if (left == 0) continue;
-    rest.copy(a, a_stride, rows, b, b_stride, left);
-    add_product<P, kVecs, kBoth>(rest.a[0], kTileBytes, rest.b[0], kVecs * kTileBytes);
+    if (left > 0 && blocks > 0) {
+      rest.copy(a, a_stride, rows, b, b_stride, left);
+      add_product<P, kVecs, kBoth>(rest.a[0], kTileBytes, rest.b[0], kVecs * kTileBytes);
+      left = 0;
+      --blocks;
+    }
+    if (left > 0) {
+      place.step = t.segment_length - left;
+      break;
+    }
   }
-  constexpr int64_t kStride = kVecs * kTileBytes;
-  store_matrix<0>(sums.of[0], kStride);
-  if constexpr (kVecs == 2) store_matrix<1>(sums.of[0] + kLanes, kStride);
-  if constexpr (kBoth) store_matrix<2>(sums.of[kTileRows], kStride);
-  if constexpr (kBoth && kVecs == 2) store_matrix<3>(sums.of[kTileRows] + kLanes, kStride);
+  keep_matrices<kBoth>(sums);
+  return place;
 }
 
 template <class P, int kVecs, int kRows>
@@ -208,23 +245,49 @@ void finish_rows(const Tile& t, const TilePart& part, int rows,
   if constexpr (kRows > 1) finish_rows<P, kVecs, kRows - 1>(t, part, rows, sums);
 }
 
+// A panel longer than L1 is read from L2 for every tile, as is A: 64 bytes a cycle, which L2 does
+// not give. So tiles that go down the pixels together take K in parts, whose part of the panel
+// stays in L1.
+constexpr int64_t kPartBlocks = 8, kTogether = 4;
+
+int64_t blocks_of(const Tile& t) {
+  return t.num_segments * ((t.segment_length + kTileSteps - 1) / kTileSteps);
+}
+
+template <class P, int kVecs>
+void finish_tile(const Tile& t, TilePart& part, int rows, const Sums<kVecs>& sums) {
+  for (int row = 0; row < rows; row += kFinishRows) {
+    const int together = rows - row < kFinishRows ? rows - row : kFinishRows;
+    finish_rows<P, kVecs, kFinishRows>(t, part, together, sums.of + row);
+    part.advance(t, together);
+  }
+}
+
 template <class P, int kVecs>
 void run_matrices(const Tile& t, int rows) {
   Rest<kVecs> rest;
-  Sums<kVecs> sums;
+  Sums<kVecs> sums[kTogether];
   const Configured configured(rows);
   TilePart part(t);
   const std::byte* ahead = t.ahead;
-  for (int64_t left = t.repeats; left > 0; --left) {
-    if (rows > kTileRows)
-      multiply_matrices<P, kVecs, true>(t, part.a, ahead, rows, rest, sums);
-    else
-      multiply_matrices<P, kVecs, false>(t, part.a, ahead, rows, rest, sums);
-    for (int row = 0; row < rows; row += kFinishRows) {
-      const int together = rows - row < kFinishRows ? rows - row : kFinishRows;
-      finish_rows<P, kVecs, kFinishRows>(t, part, together, sums.of + row);
-      part.advance(t, together);
-    }
+  const bool in_parts = t.repeats > 1 && blocks_of(t) > 2 * kPartBlocks;
+  const int64_t blocks = in_parts ? kPartBlocks : INT64_MAX;
+  for (int64_t left = t.repeats; left > 0;) {
+    const int64_t tiles = !in_parts ? 1 : left < kTogether ? left : kTogether;
+    Place place;
+    do {
+      Place end;
+      for (int64_t k = 0; k < tiles; ++k) {
+        const std::byte* a = part.a + k * rows * t.a_stride;
+        end = rows > kTileRows ? multiply_matrices<P, kVecs, true>(t, a, ahead, rows, place, blocks,
+                                                                   rest, sums[k])
+                               : multiply_matrices<P, kVecs, false>(t, a, ahead, rows, place,
+                                                                    blocks, rest, sums[k]);
+      }
+      place = end;
+    } while (place.segment < t.num_segments);
+    for (int64_t k = 0; k < tiles; ++k) finish_tile<P>(t, part, rows, sums[k]);
+    left -= tiles;
   }
 }
 
