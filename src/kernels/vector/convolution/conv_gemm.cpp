@@ -259,6 +259,36 @@ struct BlockRun {
            pixels * channels() < kFloats;
   }
 
+  // The tiles of `rows` pixels at `place` against the listed panels; then `stored` is finished.
+  void run_tiles(const TilePlace& place, int64_t rows, const TilePlace* stored) {
+    set_ahead();
+    for (int64_t panel = 0; panel < num_panels; panel += finished_together) {
+      const PanelTile *from = listed_panels + panel,
+                      *to = listed_panels + smaller(num_panels, panel + finished_together);
+      run_panels(run, tile, place, static_cast<int>(rows), from, to, rest_scratch);
+      if (stored) finish_panels(run, *stored, from, to, rest_scratch);
+    }
+  }
+
+  // As many of the block's rows from `row` on as have the same taps: a tile each. Gives how many.
+  int64_t joined_rows(int64_t row, int64_t group) {
+    const ConvShape& s = run.shape;
+    const TapRange taps = taps_of_row(run, block.row + row);
+    const int64_t most = at_least_one(run.waiting_pixels() / block.cols);
+    int64_t count = 1;
+    while (count < most && row + count < block.rows &&
+           taps_of_row(run, block.row + row + count) == taps)
+      ++count;
+    list(taps);
+    tile.repeats = count;
+    tile.repeat_stride = s.sh * run.row;
+    tile.a = a + row * s.sh * run.row + group * s.group_ic() * run.element();
+    const TilePlace place{block.image, block.row + row, block.col, count * block.cols};
+    run_tiles(place, block.cols, &place);
+    look_up_tiles(run.finish, place, listed_panels[0].channel, channels());
+    return count;
+  }
+
   // Columns [first, end) of the block's output row `row`, against the listed panels of `group`.
   void columns(int64_t row, int64_t first, int64_t end, int64_t group) {
     const ConvShape& s = run.shape;
@@ -273,13 +303,7 @@ struct BlockRun {
       const TilePlace place{block.image, block.row + row, col, next_col - col};
       const TilePlace stored{block.image, block.row + row, unfinished, next_col - unfinished};
       const bool waits = next_col < end && finishes_later(stored.pixels);
-      set_ahead();
-      for (int64_t panel = 0; panel < num_panels; panel += finished_together) {
-        const PanelTile *from = listed_panels + panel,
-                        *to = listed_panels + smaller(num_panels, panel + finished_together);
-        run_panels(run, tile, place, static_cast<int>(rows), from, to, rest_scratch);
-        if (!waits) finish_panels(run, stored, from, to, rest_scratch);
-      }
+      run_tiles(place, rows, waits ? nullptr : &stored);
       if (!waits) unfinished = next_col;
     }
     look_up_tiles(run.finish, {block.image, block.row + row, first, end - first},
@@ -425,7 +449,14 @@ void run_block_panels(const ConvRun& run, const Block& block, int worker, int64_
         continue;
       }
       work.fetch_after(from, end, run.weights + group * work.panels.lanes() * kLaneBytes);
-      for (int64_t row = 0; row < block.rows; ++row) work.row(row, group);
+      for (int64_t row = 0; row < block.rows;) {
+        if (run.joins_rows) {
+          row += work.joined_rows(row, group);
+        } else {
+          work.row(row, group);
+          ++row;
+        }
+      }
     }
     first += end - panel;
   }

@@ -79,6 +79,8 @@ struct ConvRun {
   // panels.
   bool splits_panels = false;
   Line line;
+  // Rows of the output that are one tile of matrix registers each go down together.
+  bool joins_rows = false;
   bool row_runs = false;  // a kernel row is one segment
   bool chained = false;   // segments are spans of chained panels (gemm_chains.h)
   Spans spans{0, 0};
@@ -134,7 +136,8 @@ struct ConvRun {
   }
   // Of tiles that wait in scratch.
   int64_t waiting_pixels() const {
-    if (in_matrices && repeats_tiles()) return 4 * kAmxRows;
+    constexpr int64_t kMatrixTiles = 4;
+    if (in_matrices && repeats_tiles()) return kMatrixTiles * kAmxRows;
     constexpr int64_t kTogether = 32;
     return is_quantized(numeric) && repeats_tiles() && tile_rows() < kTogether ? kTogether
                                                                                : tile_rows();

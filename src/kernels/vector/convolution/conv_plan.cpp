@@ -267,6 +267,13 @@ int64_t zone_bytes(const ConvRun& run) {
   return run.zoned ? (2 * run.shape.kw + 1) * static_cast<int64_t>(sizeof(ConvZone)) : 0;
 }
 
+// Output and operands continue from row to row.
+bool has_dense_rows(const ConvRun& run) {
+  const int64_t ow = run.shape.ow;
+  return run.finish.out.row == ow * run.finish.out.pixel &&
+         all_sources(run.finish, [ow](const TileSource& t) { return t.row == ow * t.pixel; });
+}
+
 }  // namespace
 
 bool copies_parts(const ConvRun& run) {
@@ -282,9 +289,7 @@ void merge_rows(ConvRun& run) {
                          s.ow == s.iw && s.pad_top == 0 && s.pad_left == 0;
   if (!pointwise) return;
   if (s.oh > 1) {
-    const bool joins =
-        run.x_row == s.iw * run.x_pixel && out.row == s.ow * out.pixel &&
-        all_sources(run.finish, [&s](const TileSource& t) { return t.row == s.ow * t.pixel; });
+    const bool joins = run.x_row == s.iw * run.x_pixel && has_dense_rows(run);
     if (!joins) return;
   }
   const int64_t pixels = s.oh * s.ow;
@@ -321,6 +326,8 @@ size_t plan_conv(ConvRun& run, int threads) {
   choose_parts(run);
   run.splits_panels = should_split_panels(run, threads);
   choose_blocks(run, threads);
+  run.joins_rows = run.in_matrices && run.repeats_tiles() && run.strips_per_row == 1 &&
+                   run.shape.ow <= kAmxRows && !run.zoned && has_dense_rows(run);
   run.line = run.splits_panels ? even_line(run.all_panels(), run.units(), threads)
                                : even_line(run.units(), run.all_panels(), threads);
   run.zone_bytes = round_up(zone_bytes(run), 64);

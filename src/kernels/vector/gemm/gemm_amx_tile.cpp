@@ -270,6 +270,8 @@ void run_matrices(const Tile& t, int rows) {
   const Configured configured(rows);
   TilePart part(t);
   const std::byte* ahead = t.ahead;
+  const int64_t tile_stride = t.repeat_stride > 0 ? t.repeat_stride : rows * t.a_stride;
+  const std::byte* first = t.a;
   const bool in_parts = t.repeats > 1 && blocks_of(t) > 2 * kPartBlocks;
   const int64_t blocks = in_parts ? kPartBlocks : INT64_MAX;
   for (int64_t left = t.repeats; left > 0;) {
@@ -278,7 +280,7 @@ void run_matrices(const Tile& t, int rows) {
     do {
       Place end;
       for (int64_t k = 0; k < tiles; ++k) {
-        const std::byte* a = part.a + k * rows * t.a_stride;
+        const std::byte* a = first + k * tile_stride;
         end = rows > kTileRows ? multiply_matrices<P, kVecs, true>(t, a, ahead, rows, place, blocks,
                                                                    rest, sums[k])
                                : multiply_matrices<P, kVecs, false>(t, a, ahead, rows, place,
@@ -287,6 +289,7 @@ void run_matrices(const Tile& t, int rows) {
       place = end;
     } while (place.segment < t.num_segments);
     for (int64_t k = 0; k < tiles; ++k) finish_tile<P>(t, part, rows, sums[k]);
+    first += tiles * tile_stride;
     left -= tiles;
   }
 }

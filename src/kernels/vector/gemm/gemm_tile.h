@@ -58,7 +58,8 @@ struct Tile {
   // Of bytes: so many tiles of rows, one below the other. A panel and what belongs to it are set up
   // once for all of them.
   int64_t repeats = 1;
-  bool accumulate;  // start from C instead of the bias; C is of floats
+  int64_t repeat_stride = 0;  // of AMX: from a tile of A to the next; 0: its rows
+  bool accumulate;            // start from C instead of the bias; C is of floats
   // Not of bytes without VNNI: memory to fetch into L2 meanwhile, `ahead_step` bytes further with
   // every step of K; null: nothing.
   const std::byte* ahead = nullptr;

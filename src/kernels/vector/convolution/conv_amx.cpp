@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions of bytes and of bfloat16s in AMX's matrix registers, on machines that have them.
+#include "kernels/vector/convolution/conv_form.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace {
+
+using namespace conv_form;
+
+#define CAMSHAFT_AMX_CONV_ROWS(vecs, tile)                                                    \
+  row<matrices(vecs, Reading::kDirect, Numeric::kByte)>("conv_amx_nhwc_u8i8_" tile),          \
+      row<matrices(vecs, Reading::kCopied, Numeric::kByte)>("conv_amx_copy_nhwc_u8i8_" tile), \
+      row<matrices(vecs, Reading::kDirect, Numeric::kBf16)>("conv_amx_nhwc_bf16_" tile),      \
+      row<matrices(vecs, Reading::kCopied, Numeric::kBf16)>("conv_amx_copy_nhwc_bf16_" tile),
+
+constexpr Form matrices(int vecs, Reading reading, Numeric numeric) {
+  return {vecs, reading, numeric, 1, false, SparseIndex::kNone, true};
+}
+
+#if defined(CAMSHAFT_TARGET_avx512)
+constexpr Tactic kAmxTactics[] = {CAMSHAFT_AMX_TILES(CAMSHAFT_AMX_CONV_ROWS)};
+#else
+constexpr std::span<const Tactic> kAmxTactics;
+#endif
+
+}  // namespace
+
+std::span<const Tactic> conv_amx_tactics() {
+  return uses_amx() ? std::span<const Tactic>(kAmxTactics) : std::span<const Tactic>();
+}
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET

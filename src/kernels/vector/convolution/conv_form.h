@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the dense convolution tactics are made of: a row of their tables is a Form. Included by the
+// sources that hold the tables.
+#pragma once
+
+#include "kernels/packed/packed_records.h"
+#include "kernels/vector/convolution/conv_gemm.h"
+#include "kernels/vector/gemm/gemm_amx.h"
+#include "kernels/vector/gemm/gemm_bf16.h"
+#include "kernels/vector/gemm/gemm_byte_kernels.h"
+#include "kernels/vector/gemm/gemm_cost.h"
+#include "kernels/vector/gemm/gemm_fold.h"
+#include "kernels/vector/gemm/gemm_tiles.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET::conv_form {
+
+enum class Reading { kDirect, kCopied, kLinear };
+
+inline const ir::ConvolutionAttrs& attrs_of(const Problem& problem) {
+  return problem.layer->as<ir::ConvolutionAttrs>();
+}
+
+inline bool shape_of(const Problem& problem, ConvShape& shape) {
+  return conv_shape(attrs_of(problem), problem.inputs[0].extents, problem.inputs[1].extents,
+                    problem.outputs[0].extents, shape);
+}
+
+// What a row of the table is made of.
+struct Form {
+  int vecs;
+  Reading reading;
+  Numeric numeric = Numeric::kFloat;
+  int fold = 1;
+  bool by_parts = false;  // of K
+  SparseIndex sparse = SparseIndex::kNone;
+  bool in_matrices = false;  // of AMX
+};
+
+inline SparseFilter sparse_filter(const ConvShape& s, const int8_t* weights) {
+  const Filter<int8_t> f = conv_filter(s, weights);
+  return {f.data, f.group, f.n, f.c, f.h, f.w};
+}
+
+// Why the weights do not fit the sparse tile.
+inline std::string refuse_zeros(const Problem& problem, const ConvShape& shape, SparseIndex index) {
+  if (index == SparseIndex::kNone) return {};
+  if (!has_sparse_kernels()) return "sparse steps need VNNI";
+  if (shape.group_ic() < kSparseStep) return "fewer than eight input channels in a group";
+  if (!has_values(problem.inputs[1])) return {};
+  return refuse_sparse(shape, sparse_filter(shape, constant_values<int8_t>(problem.inputs[1])),
+                       index);
+}
+
+inline int64_t steps_of_tap(const ConvShape& s, Numeric numeric) {
+  return ceil_div(s.group_ic(), elements_per_step(numeric));
+}
+
+template <Form F>
+std::string refusal(const Problem& problem) {
+  ConvShape shape;
+  if (std::string reason = refuse_conv(problem, F.numeric, shape_of(problem, shape));
+      !reason.empty())
+    return reason;
+#if defined(CAMSHAFT_TARGET_avx2)
+  if (F.numeric == Numeric::kWord && uses_vnni()) return "VNNI multiplies bytes as they are";
+#endif
+  if (F.fold == 1 && F.vecs > 1 && shape.group_oc() <= (F.vecs - 1) * kLanes)
+    return "fewer output channels than the tile has";
+  if (F.in_matrices && steps_of_tap(shape, F.numeric) * shape.kw < kLeastAmxSteps)
+    return "too few channels for matrix registers";
+  if (F.fold > 1 && !folding_helps(shape, F.fold)) return "folding K saves no lanes";
+  const int64_t pixel_bytes = shape.sw * shape.ic * element_bytes(F.numeric);
+  const bool narrows = F.numeric == Numeric::kBf16 && problem.inputs[0].type == DataType::kFloat;
+  if (F.reading == Reading::kCopied && (narrows || conv_needs_copy(shape)))
+    return "it copies its input anyway";
+  if (F.reading == Reading::kCopied && shape.kh * shape.kw > 1 && pixel_bytes % 4096 != 0)
+    return "pixels do not collide in the cache";
+  const int64_t k = shape.group_ic() * shape.kh * shape.kw;
+  if (F.by_parts && !has_parts(shape.oh * shape.ow, k, F.vecs)) return "its panels stay in L1";
+  if (F.reading == Reading::kLinear && shape.ic > 16) return "more than 16 channels to interleave";
+  if (F.reading == Reading::kLinear && is_quantized(F.numeric))
+    for (size_t k = kFirstConvOperand; k < problem.inputs.size(); ++k)
+      if (problem.inputs[k].extents == problem.outputs[0].extents) return "a residual operand";
+  return refuse_zeros(problem, shape, F.sparse);
+}
+
+// Padding holds the zero point.
+inline int64_t x_maximum(const ir::ConvolutionAttrs& attrs) {
+  return attrs.x_maximum > attrs.zero_point ? attrs.x_maximum : attrs.zero_point;
+}
+
+inline double amx_tiles_us(const ConvShape& s, Numeric numeric, int64_t rows, int64_t strip,
+                           int vecs) {
+  return amx_cost_us(rows, strip, s.group_oc(), s.kh, s.kw * steps_of_tap(s, numeric), vecs) *
+         static_cast<double>(s.groups);
+}
+
+template <Form F>
+double cost_us(const Problem& problem) {
+  ConvShape s;
+  if (!shape_of(problem, s)) return 1e12;
+  constexpr double kElement = static_cast<double>(element_bytes(F.numeric));
+  constexpr bool kCopies = F.reading != Reading::kDirect || F.numeric == Numeric::kWord;
+  const bool narrows = F.numeric == Numeric::kBf16 && problem.inputs[0].type == DataType::kFloat;
+  const bool merges = s.kh == 1 && s.kw == 1 && s.sh == 1 && s.sw == 1;
+  const int64_t rows = merges ? s.batch : s.batch * s.oh, strip = merges ? s.oh * s.ow : s.ow;
+  double us = F.in_matrices ? amx_tiles_us(s, F.numeric, rows, strip, F.vecs)
+              : F.sparse == SparseIndex::kNone
+                  ? conv_tiles_us(s, F.numeric, rows, strip, F.vecs, F.fold)
+                  : sparse_tile_cost_us(rows, strip, sparse_panels(s, F.vecs, F.sparse), F.sparse) *
+                        static_cast<double>(s.groups);
+#if defined(CAMSHAFT_TARGET_avx2)
+  // Few steps of vpmaddubsw can be proved where codes are large.
+  if (F.numeric == Numeric::kByte && !uses_vnni() && x_maximum(attrs_of(problem)) > 127) us *= 1.4;
+#endif
+  const double input_bytes = kElement * static_cast<double>(s.batch * s.ih * s.iw * s.ic);
+  if (kCopies || narrows || conv_needs_copy(s)) us += input_bytes / 40e3;
+  if (F.reading == Reading::kLinear) us += input_bytes / kElement * 4 / 10e3;
+  // Twelve rows in one set of L1 is one too many.
+  const bool aliases = s.sw * s.ic * element_bytes(F.numeric) % 4096 == 0 &&
+                       (F.in_matrices || max_rows(F.numeric, F.vecs) > 8) && strip > 8;
+  if (aliases && F.reading == Reading::kDirect && !F.by_parts && !conv_needs_copy(s)) us *= 1.3;
+  if (F.by_parts) us *= part_cost(s.group_oc(), s.group_ic() * s.kh * s.kw);
+  us /= problem.threads;
+  const double weight_bytes = kElement * static_cast<double>(s.oc * s.kh * s.kw * s.group_ic());
+  const double stream_us = weight_bytes / 30e3;
+  return us > stream_us ? us : stream_us;
+}
+
+inline size_t lane_bytes(int64_t lanes) {
+  return static_cast<size_t>(lanes * kLaneBytes);
+}
+
+template <Form F>
+size_t packed_bytes(const Problem& problem) {
+  ConvShape s;
+  if (!shape_of(problem, s)) return 0;
+  const size_t epilogue = !is_quantized(F.numeric)
+                              ? 0
+                              : packed_epilogue_bytes(problem, attrs_of(problem).epilogue,
+                                                      kFirstConvOperand, conv_channels(problem, s));
+  const int64_t filter = F.sparse == SparseIndex::kNone
+                             ? packed_filter_lanes(s, F.numeric, F.fold)
+                             : s.groups * sparse_panels(s, 1, F.sparse).lanes();
+  return epilogue + lane_bytes(packed_bias_lanes(s) + filter);
+}
+
+template <Form F>
+void pack_floats(const Problem& problem, const ConvShape& s, std::byte* packed) {
+  pack_bias(s, has_bias(problem) ? constant_floats(problem.inputs[2]) : nullptr,
+            reinterpret_cast<float*>(packed));
+  pack_filter(s, conv_filter(s, constant_floats(problem.inputs[1])), tile_vecs(s, F.vecs, F.fold),
+              F.fold, packed + lane_bytes(packed_bias_lanes(s)));
+}
+
+template <Form F>
+void pack_byte_filter(const ConvShape& s, const Filter<int8_t>& filter, int64_t largest_code,
+                      std::byte* packed) {
+  const int vecs = tile_vecs(s, F.vecs, F.fold);
+  if (F.sparse != SparseIndex::kNone)
+    return pack_sparse_filter(s, sparse_filter(s, filter.data), vecs, F.sparse, largest_code,
+                              packed);
+  if (F.numeric == Numeric::kByte)
+    return pack_filter(s, filter, vecs, F.fold, packed, largest_code);
+  const int64_t count = s.oc * s.group_ic() * s.kh * s.kw;
+  uint16_t* words = new uint16_t[static_cast<size_t>(count)];
+  for (int64_t k = 0; k < count; ++k) words[k] = static_cast<uint16_t>(int16_t{filter.data[k]});
+  pack_filter(s, conv_filter<uint16_t>(s, words), vecs, F.fold, packed);
+  delete[] words;
+}
+
+template <Form F>
+void pack_bytes(const Problem& problem, const ConvShape& s, std::byte* packed) {
+  pack_epilogue(problem, attrs_of(problem).epilogue, kFirstConvOperand, conv_channels(problem, s),
+                packed);
+  packed += packed_epilogue_bytes(packed);
+  const Filter<int8_t> filter = conv_filter(s, constant_values<int8_t>(problem.inputs[1]));
+  pack_byte_bias(s, has_bias(problem) ? constant_values<int32_t>(problem.inputs[2]) : nullptr,
+                 filter, attrs_of(problem).zero_point, reinterpret_cast<int32_t*>(packed));
+  pack_byte_filter<F>(s, filter, x_maximum(attrs_of(problem)),
+                      packed + lane_bytes(packed_bias_lanes(s)));
+}
+
+inline std::string product_shares(const Problem& problem, const std::byte* packed, int vecs,
+                                  SparseIndex sparse) {
+  ConvShape s;
+  if (!shape_of(problem, s)) return {};
+  packed += packed_epilogue_bytes(packed);
+  ProductShares shares;
+  if (sparse != SparseIndex::kNone) {
+    count_sparse_products(s, vecs, sparse, packed + lane_bytes(packed_bias_lanes(s)), shares);
+    return "sparse " + shares.text();
+  }
+  count_filter_products(s, vecs, packed + lane_bytes(packed_bias_lanes(s)), shares);
+  return shares.text();
+}
+
+template <Form F>
+std::string arithmetic(const Problem& problem, const std::byte* packed) {
+  if constexpr (F.numeric == Numeric::kByte)
+    return product_shares(problem, packed, F.vecs, F.sparse);
+  else if constexpr (F.numeric == Numeric::kWord)
+    return "int16 (widened)";
+  else
+    return {};
+}
+
+template <Form F>
+void pack_pairs(const Problem& problem, const ConvShape& s, std::byte* packed) {
+  pack_bias(s, has_bias(problem) ? constant_floats(problem.inputs[2]) : nullptr,
+            reinterpret_cast<float*>(packed));
+  const int64_t count = s.oc * s.group_ic() * s.kh * s.kw;
+  uint16_t* bits = new uint16_t[static_cast<size_t>(count)];
+  to_bf16(constant_floats(problem.inputs[1]), count, bits);
+  pack_filter(s, conv_filter<uint16_t>(s, bits), tile_vecs(s, F.vecs, F.fold), F.fold,
+              packed + lane_bytes(packed_bias_lanes(s)));
+  delete[] bits;
+}
+
+template <Form F>
+void pack(const Problem& problem, std::byte* packed) {
+  ConvShape s;
+  if (!shape_of(problem, s)) return;
+  F.numeric == Numeric::kFloat  ? pack_floats<F>(problem, s, packed)
+  : F.numeric == Numeric::kBf16 ? pack_pairs<F>(problem, s, packed)
+                                : pack_bytes<F>(problem, s, packed);
+}
+
+template <Form F>
+bool describe(const KernelArgs& args, ConvRun& run) {
+  const auto extents = [](const TensorView& view) {
+    return std::span<const int64_t>(view.extents, static_cast<size_t>(view.rank));
+  };
+  const ir::ConvolutionAttrs& attrs = args.layer->as<ir::ConvolutionAttrs>();
+  if (!conv_shape(attrs, extents(args.inputs[0]), extents(args.inputs[1]), extents(args.outputs[0]),
+                  run.shape))
+    return false;
+  run.numeric = F.numeric;
+  if (is_quantized(F.numeric)) run.padding = static_cast<uint8_t>(attrs.zero_point);
+  set_conv_tensors(args, is_quantized(F.numeric) ? args.packed : nullptr, run);
+  run.bias = args.packed + run.finish.packed_bytes();
+  run.max_vecs = tile_vecs(run.shape, F.vecs, F.fold);
+  run.fold = F.fold;
+  run.sparse = F.sparse;
+  run.in_matrices = F.in_matrices;
+  run.copies = F.reading != Reading::kDirect;
+  run.adds_parts = F.by_parts;
+  run.weights = run.bias + lane_bytes(packed_bias_lanes(run.shape));
+  return true;
+}
+
+template <Form F>
+void prepare(const KernelArgs& args, PreparedKernel& kernel) {
+  ConvRun run;
+  if (has_output(args, kernel) && describe<F>(args, run)) prepare_conv(args, run, kernel);
+}
+
+template <Form F>
+constexpr Tactic row(const char* name) {
+  return {.name = name,
+          .kind = ir::LayerKind::kConvolution,
+          .isa = kIsa,
+          .formats = F.reading == Reading::kLinear ? FormatRule::kLinearToChannelLast
+                                                   : FormatRule::kChannelLast,
+          .version = F.numeric == Numeric::kFloat  ? 1
+                     : F.numeric == Numeric::kByte ? 5
+                     : F.numeric == Numeric::kBf16 ? 3
+                                                   : 1,
+          .refusal = refusal<F>,
+          .cost_us = cost_us<F>,
+          .packed_inputs = is_quantized(F.numeric) ? packed_byte_conv_inputs : packed_conv_inputs,
+          .packed_bytes = packed_bytes<F>,
+          .pack = pack<F>,
+          .prepare = prepare<F>,
+          .arithmetic = is_quantized(F.numeric) ? arithmetic<F> : nullptr,
+          .precision = F.numeric == Numeric::kBf16 ? DataType::kBFloat16 : DataType::kUndefined};
+}
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::conv_form

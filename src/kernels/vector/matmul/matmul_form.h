@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the tactics of products with a packed right factor are made of: a row of their tables is a
+// Form. Such products run as 1x1 convolutions whose pixels are the rows of A, so blocking, threads,
+// epilogues and the copy of a transposed A are those of conv_gemm. Included by the sources that
+// hold the tables.
+#pragma once
+
+#include "kernels/packed/packed_records.h"
+#include "kernels/vector/convolution/conv_gemm.h"
+#include "kernels/vector/gemm/gemm_amx.h"
+#include "kernels/vector/gemm/gemm_bf16.h"
+#include "kernels/vector/gemm/gemm_cost.h"
+#include "kernels/vector/gemm/gemm_pack.h"
+#include "kernels/vector/gemm/gemm_tiles.h"
+#include "kernels/vector/matmul/matmul_run.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET::matmul_form {
+
+inline const ir::MatrixMultiplyAttrs& attrs_of(const Problem& problem) {
+  return problem.layer->as<ir::MatrixMultiplyAttrs>();
+}
+
+// What a row of the table is made of.
+struct Form {
+  int vecs;
+  Numeric numeric;
+  bool by_parts = false;  // of K
+  SparseIndex sparse = SparseIndex::kNone;
+  bool in_matrices = false;  // of AMX
+};
+
+// A right factor as the filter of a 1x1 convolution.
+inline ConvShape shape_of(int64_t n, int64_t k) {
+  return {.ic = k, .oc = n};
+}
+inline SparseFilter sparse_filter(const Problem& problem, int64_t n, int64_t k) {
+  const bool transposed = attrs_of(problem).transpose_b;
+  return {
+      constant_values<int8_t>(problem.inputs[1]), 0, transposed ? k : 1, transposed ? 1 : n, 0, 0};
+}
+
+// Why the weights do not fit the sparse tile.
+inline std::string refuse_zeros(const Problem& problem, SparseIndex index) {
+  int64_t m, n, k;
+  if (index == SparseIndex::kNone || !matmul_extents(problem, m, n, k)) return {};
+  if (!has_sparse_kernels()) return "sparse steps need VNNI";
+  if (k < kSparseStep) return "fewer than eight rows in the right factor";
+  if (!has_values(problem.inputs[1])) return {};
+  return refuse_sparse(shape_of(n, k), sparse_filter(problem, n, k), index);
+}
+
+inline int64_t steps_of(Numeric numeric, int64_t k) {
+  const int64_t per_step = elements_per_step(numeric);
+  return (k + per_step - 1) / per_step;
+}
+
+template <Form F>
+std::string refusal(const Problem& problem) {
+  if (std::string reason = refuse_matmul(problem, F.numeric); !reason.empty()) return reason;
+  if (const char* reason = refuse_packing(problem)) return reason;
+  if (F.numeric == Numeric::kByte &&
+      (problem.inputs[1].type != DataType::kInt8 || attrs_of(problem).b_zero_point != 0))
+    return "the right factor is not symmetric int8";
+  if (F.vecs > 1 && problem.outputs[0].extents.back() <= (F.vecs - 1) * kLanes)
+    return "fewer columns than the tile has";
+  if (F.by_parts) {
+    int64_t m, n, k;
+    matmul_extents(problem, m, n, k);
+    if (!has_parts(static_cast<int64_t>(matmul_batch(problem)) * m, k, F.vecs))
+      return "its panels stay in L1";
+  }
+  if (F.in_matrices) {
+    int64_t m, n, k;
+    matmul_extents(problem, m, n, k);
+    if (steps_of(F.numeric, k) < kLeastAmxSteps) return "too few columns for matrix registers";
+  }
+  return refuse_zeros(problem, F.sparse);
+}
+
+inline Panels panels_of(Numeric numeric, int64_t n, int64_t k, int max_vecs,
+                        SparseIndex sparse = SparseIndex::kNone) {
+  if (sparse != SparseIndex::kNone) return sparse_panels(shape_of(n, k), max_vecs, sparse);
+  const int64_t steps = steps_of(numeric, k);
+  return numeric == Numeric::kByte ? byte_panels(n, {1, steps}, max_vecs)
+                                   : Panels(n, steps, max_vecs);
+}
+
+template <Form F>
+double cost_us(const Problem& problem) {
+  int64_t m, n, k;
+  if (!matmul_extents(problem, m, n, k)) return 1e12;
+  const double rows = matmul_batch(problem) * static_cast<double>(m);
+  const double tiles_us =
+      F.in_matrices
+          ? amx_cost_us(1, static_cast<int64_t>(rows), n, 1, steps_of(F.numeric, k), F.vecs)
+      : F.sparse == SparseIndex::kNone
+          ? tile_cost_us(F.numeric, 1, static_cast<int64_t>(rows), n, steps_of(F.numeric, k),
+                         F.vecs)
+          : sparse_tile_cost_us(1, static_cast<int64_t>(rows),
+                                panels_of(F.numeric, n, k, F.vecs, F.sparse), F.sparse);
+  double us = 0.15 + tiles_us / problem.threads;
+  if (F.by_parts) us *= part_cost(n, k);
+  const double stream_us = static_cast<double>(element_bytes(F.numeric)) * static_cast<double>(n) *
+                           static_cast<double>(k) / 60e3;
+  return us > stream_us ? us : stream_us;
+}
+
+template <Numeric kNumeric>
+uint32_t packed_inputs(const Problem& problem) {
+  const uint32_t factors = has_packed_bias(problem) ? 6u : 2u;
+  if (kNumeric != Numeric::kByte) return factors;
+  return factors | packed_operands(problem, kFirstMatmulOperand, 0);
+}
+
+inline ChannelLayout columns_of(const Panels& panels) {
+  return {1, panels.n, panels.padded_n(), 0, panels.n};
+}
+
+template <Numeric kNumeric, SparseIndex kSparse>
+size_t packed_bytes(const Problem& problem) {
+  int64_t m, n, k;
+  if (!matmul_extents(problem, m, n, k)) return 0;
+  const Panels panels = panels_of(kNumeric, n, k, 1, kSparse);
+  const size_t epilogue = kNumeric != Numeric::kByte
+                              ? 0
+                              : packed_epilogue_bytes(problem, attrs_of(problem).epilogue,
+                                                      kFirstMatmulOperand, columns_of(panels));
+  return epilogue + static_cast<size_t>((panels.padded_n() + panels.lanes()) * kLaneBytes);
+}
+
+template <Form F>
+void pack_pairs(const Problem& problem, const Panels& panels, int64_t k, int64_t k_stride,
+                int64_t n_stride, std::byte* packed) {
+  float* bias = reinterpret_cast<float*>(packed);
+  pack_column_bias(problem, panels.padded_n(), bias);
+  const float* b = constant_floats(problem.inputs[1]);
+  for (int64_t panel = 0; panel < panels.count(); ++panel)
+    pack_pair_panel(b + panels.first_col(panel) * n_stride, k_stride, n_stride, k,
+                    panels.cols_of(panel), panels.vecs_of(panel) * kLanes, attrs_of(problem).alpha,
+                    reinterpret_cast<uint16_t*>(bias + panels.padded_n() + panels.offset(panel)));
+}
+
+template <Form F>
+void pack_floats(const Problem& problem, const Panels& panels, int64_t k_stride, int64_t n_stride,
+                 std::byte* packed) {
+  float* bias = reinterpret_cast<float*>(packed);
+  pack_column_bias(problem, panels.padded_n(), bias);
+  const float* b = constant_floats(problem.inputs[1]);
+  for (int64_t panel = 0; panel < panels.count(); ++panel)
+    pack_panel(b + panels.first_col(panel) * n_stride, k_stride, n_stride, panels.k,
+               panels.cols_of(panel), panels.vecs_of(panel) * kLanes, attrs_of(problem).alpha,
+               bias + panels.padded_n() + panels.offset(panel));
+}
+
+template <Form F>
+void pack_bytes(const Problem& problem, const Panels& panels, int64_t k, int64_t k_stride,
+                int64_t n_stride, std::byte* packed) {
+  pack_epilogue(problem, attrs_of(problem).epilogue, kFirstMatmulOperand, columns_of(panels),
+                packed);
+  packed += packed_epilogue_bytes(packed);
+  int32_t* bias = reinterpret_cast<int32_t*>(packed);
+  pack_column_bias(problem, panels.padded_n(), bias);
+  const int8_t* b = constant_values<int8_t>(problem.inputs[1]);
+  for (int64_t col = 0; col < panels.n; ++col) {
+    uint32_t sum = 0;  // wraps, as the accumulators do
+    for (int64_t row = 0; row < k; ++row)
+      sum += static_cast<uint32_t>(b[row * k_stride + col * n_stride]);
+    bias[col] = static_cast<int32_t>(static_cast<uint32_t>(bias[col]) -
+                                     static_cast<uint32_t>(attrs_of(problem).a_zero_point) * sum);
+  }
+  std::byte* weights = reinterpret_cast<std::byte*>(bias + panels.padded_n());
+  if (F.sparse != SparseIndex::kNone)
+    return pack_sparse_filter(shape_of(panels.n, k), sparse_filter(problem, panels.n, k), F.vecs,
+                              F.sparse, attrs_of(problem).a_maximum, weights);
+  const std::byte* bytes = reinterpret_cast<const std::byte*>(b);
+  std::byte* natural =
+      new std::byte[static_cast<size_t>(panels.k * kMaxVecs * kLanes * kLaneBytes)];
+  for (int64_t panel = 0; panel < panels.count(); ++panel) {
+    const int64_t width = panels.vecs_of(panel) * kLanes;
+    pack_byte_panel(bytes + panels.first_col(panel) * n_stride, k_stride, n_stride, k,
+                    panels.cols_of(panel), width, 0, natural);
+    pack_byte_steps(natural, {1, panels.k}, width, attrs_of(problem).a_maximum,
+                    weights + panels.offset(panel) * kLaneBytes);
+  }
+  delete[] natural;
+}
+
+inline std::string product_shares(const Problem& problem, const std::byte* packed, int vecs,
+                                  SparseIndex sparse) {
+  int64_t m, n, k;
+  if (!matmul_extents(problem, m, n, k)) return {};
+  const Panels panels = panels_of(Numeric::kByte, n, k, vecs, sparse);
+  packed += packed_epilogue_bytes(packed) + panels.padded_n() * kLaneBytes;
+  ProductShares shares;
+  if (sparse != SparseIndex::kNone) {
+    count_sparse_products(shape_of(n, k), vecs, sparse, packed, shares);
+    return "sparse " + shares.text();
+  }
+  for (int64_t panel = 0; panel < panels.count(); ++panel)
+    count_products(packed + panels.offset(panel) * kLaneBytes, {1, panels.k},
+                   panels.vecs_of(panel) * kLanes, shares);
+  return shares.text();
+}
+
+template <Form F>
+std::string arithmetic(const Problem& problem, const std::byte* packed) {
+  if constexpr (F.numeric == Numeric::kByte)
+    return product_shares(problem, packed, F.vecs, F.sparse);
+  else
+    return {};
+}
+
+template <Form F>
+void pack(const Problem& problem, std::byte* packed) {
+  int64_t m, n, k;
+  if (!matmul_extents(problem, m, n, k)) return;
+  const Panels panels = panels_of(F.numeric, n, k, F.vecs, F.sparse);
+  const bool transposed = attrs_of(problem).transpose_b;
+  const int64_t k_stride = transposed ? 1 : n, n_stride = transposed ? k : 1;
+  if (F.numeric == Numeric::kFloat)
+    pack_floats<F>(problem, panels, k_stride, n_stride, packed);
+  else if (F.numeric == Numeric::kBf16)
+    pack_pairs<F>(problem, panels, k, k_stride, n_stride, packed);
+  else
+    pack_bytes<F>(problem, panels, k, k_stride, n_stride, packed);
+}
+
+template <Form F>
+void describe(const KernelArgs& args, MatmulRun& matmul, ConvRun& run) {
+  run.numeric = F.numeric;
+  set_matmul(args, F.numeric == Numeric::kByte ? args.packed : nullptr, matmul);
+  run.bias = args.packed + matmul.finish.packed_bytes();
+  if (args.inputs.size() > 2 && args.inputs[2].present() && args.inputs[2].data) {
+    matmul.finish.has_initial = true;
+    matmul.finish.initial = matrix_source(args.inputs[2], args.outputs[0]);
+  }
+  set_conv(args, matmul, run);
+  run.max_vecs = F.vecs;
+  run.adds_parts = F.by_parts;
+  run.sparse = F.sparse;
+  run.in_matrices = F.in_matrices;
+  run.weights = run.bias + run.panels().padded_n() * kLaneBytes;
+}
+
+// Batches of more than two dimensions: one convolution after another.
+struct BatchKernel {
+  ConvKernel conv;
+  MatmulRun matmul;
+  KeptViews views;  // where each of them is
+};
+
+inline void run_batch(BatchKernel& kernel, const KernelCall& call) {
+  MatmulRun& matmul = kernel.matmul;
+  ConvRun& run = kernel.conv.run;
+  const KernelArgs& args = kernel.views.at(call);
+  set_addresses(call, kernel.conv);
+  for (int64_t outer = 0; outer < matmul.outer; ++outer) {
+    move_outer(args, outer, matmul);  // pointers only: plan_conv() has joined dimensions
+    run.x = matmul.a.data;
+    run.finish.out.data = matmul.finish.out.data;
+    run.finish.initial.data = matmul.finish.initial.data;
+    for (int k = 0; k < run.finish.num_operands; ++k)
+      run.finish.operands[k].data = matmul.finish.operands[k].data;
+    run_conv(run, call.workspace, call.pool);
+  }
+}
+
+template <Form F>
+void prepare(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
+  MatmulRun matmul;
+  ConvRun run;
+  describe<F>(args, matmul, run);
+  prepare_conv(args, run, kernel);
+  if (matmul.outer == 1) return;
+  const ConvKernel conv = *static_cast<ConvKernel*>(kernel.state);
+  keep_state<run_batch>(kernel, BatchKernel{conv, matmul, keep_views(args, kernel)});
+}
+
+template <Form F>
+constexpr Tactic row(const char* name) {
+  return {.name = name,
+          .kind = ir::LayerKind::kMatrixMultiply,
+          .isa = kIsa,
+          .formats = FormatRule::kLinear,
+          .version = F.numeric == Numeric::kFloat  ? 2
+                     : F.numeric == Numeric::kByte ? 4
+                                                   : 3,
+          .refusal = refusal<F>,
+          .cost_us = cost_us<F>,
+          .packed_inputs = packed_inputs<F.numeric>,
+          .packed_bytes = packed_bytes<F.numeric, F.sparse>,
+          .pack = pack<F>,
+          .prepare = prepare<F>,
+          .arithmetic = F.numeric == Numeric::kByte ? arithmetic<F> : nullptr,
+          .precision = F.numeric == Numeric::kBf16 ? DataType::kBFloat16 : DataType::kUndefined};
+}
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::matmul_form
