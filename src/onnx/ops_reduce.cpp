@@ -1,12 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions, and selection along an axis.
 #include <algorithm>
+#include <limits>
 #include <numeric>
+#include <utility>
 
 #include "onnx/node.h"
 
 namespace camshaft::onnx_import {
 namespace {
+
+// max + log(sum(exp(x - max))), whose parts have vector kernels and fuse. The maximum is kept
+// finite: infinities stay what they are, and nothing becomes infinity - infinity.
+Status emit_log_sum_exp(Node& node, ir::ReduceAttrs attrs) {
+  Tensor* const x = node.input(0);
+  const bool keep_dims = std::exchange(attrs.keep_dims, true);
+  const auto bound = [&](std::string_view step, float value) {
+    return node.scalar_like(step, DataType::kFloat, value);
+  };
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  attrs.op = ir::ReduceOp::kMax;
+  CAMSHAFT_ASSIGN(Tensor * top, node.add("max", LayerKind::kReduce, attrs, {x}));
+  CAMSHAFT_ASSIGN(top, node.binary("above", PointOp::kMax, top, bound("least", -kLargest)));
+  CAMSHAFT_ASSIGN(top, node.binary("below", PointOp::kMin, top, bound("most", kLargest)));
+  CAMSHAFT_ASSIGN(Tensor * y, node.binary("shifted", PointOp::kSub, x, top));
+  CAMSHAFT_ASSIGN(y, node.unary("exp", PointOp::kExp, y));
+  attrs.op = ir::ReduceOp::kSum;
+  CAMSHAFT_ASSIGN(y, node.add("sum", LayerKind::kReduce, attrs, {y}));
+  CAMSHAFT_ASSIGN(y, node.unary("log", PointOp::kLog, y));
+  CAMSHAFT_ASSIGN(y, node.binary("value", PointOp::kAdd, y, top));
+  Shape shape;
+  for (size_t d = 0; d < y->shape.size(); ++d)
+    if (keep_dims || std::find(attrs.axes.begin(), attrs.axes.end(), static_cast<int64_t>(d)) ==
+                         attrs.axes.end())
+      shape.push_back(y->shape[d]);
+  if (!keep_dims) {
+    CAMSHAFT_ASSIGN(y, node.reshape("squeezed", y, shape));
+  }
+  node.give(0, y);
+  return ok_status();
+}
 
 // ReduceSum took its axes as an input from opset 13, the others from 18.
 template <ir::ReduceOp op, int64_t axes_input_since>
@@ -54,6 +87,8 @@ Status import_reduce(Node& node) {
       (op == ir::ReduceOp::kSum || op == ir::ReduceOp::kMean || op == ir::ReduceOp::kMax ||
        op == ir::ReduceOp::kMin || op == ir::ReduceOp::kProd))
     return node.emit(LayerKind::kUnary, ir::PointOpAttrs{PointOp::kIdentity}, {node.input(0)});
+  if (op == ir::ReduceOp::kLogSumExp && node.input(0)->type == DataType::kFloat && rank > 0)
+    return emit_log_sum_exp(node, std::move(attrs));
   return node.emit(LayerKind::kReduce, std::move(attrs), {node.input(0)});
 }
 
