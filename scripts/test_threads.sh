@@ -15,7 +15,7 @@ cmake --build --preset checked-threads --target "${tests[@]}" camshaft_camshaft_
 export TSAN_OPTIONS="suppressions=$PWD/tests/sanitizers/threads.supp"  # a report makes the program's exit code 66
 ctest --preset checked-threads --timeout 1200 -R "^($(IFS='|'; echo "${tests[*]}"))\$"
 "$bin/camshaft" bench examples/models/yolox_nano/model.onnx --threads 4 --level 0 --duration 3 >/dev/null
-CAMSHAFT_BIN=$bin scripts/test_serve.sh --deselect tests/serve/test_fuzz.py -k 'not grpc'
+CAMSHAFT_BIN=$bin scripts/test_serve.sh --deselect tests/serve/test_fuzz.py --deselect tests/serve/test_deploy.py -k 'not grpc'
 
 folder=$(mktemp -d)
 trap 'kill "$server" 2>/dev/null || true; rm -rf "$folder"' EXIT

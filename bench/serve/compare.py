@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`camshaft serve` beside ONNX Runtime in FastAPI: same models, same load, in turns.
+"""`camshaft serve` beside ONNX Runtime and OpenVINO in FastAPI: same models, same load, in turns.
 
-    python bench/serve/compare.py NAME=MODEL.onnx=1x3x224x224 ... [--connections 1,8,32] [--rounds 3] [--seconds 2]
+    python bench/serve/compare.py NAME=MODEL.onnx=1x3x224x224 ... [--connections 1,8,32] [--rounds 3] [--seconds 2] [--peers onnxruntime,openvino]
 
-Needs fastapi, uvicorn, httptools, uvloop, onnxruntime. Prints a Markdown table: requests per second and median and 99th
+Needs fastapi, uvicorn, httptools, uvloop and the peers. Prints a Markdown table: requests per second and median and 99th
 percentile latencies of the round with the median throughput.
 """
 import argparse
@@ -20,7 +20,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("CAMSHAFT_BIN", ROOT / "build/release/bin"))
-CAMSHAFT_PORT, OTHER_PORT = 18100, 18101
+CAMSHAFT_PORT = 18100  # the peers have those behind it
 
 
 def wait(port, path):
@@ -50,6 +50,7 @@ def main():
     parser.add_argument("--connections", default="1,8,32")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2)
+    parser.add_argument("--peers", default="onnxruntime,openvino", help="engines behind FastAPI")
     parser.add_argument("--option", action="append", default=[], help="of camshaft serve")
     args = parser.parse_args()
     models = {}
@@ -60,26 +61,36 @@ def main():
             place = pathlib.Path(folder) / name / "1"
             place.mkdir(parents=True)
             (place / "model.onnx").symlink_to(models[name][0])
-        servers = [
-            subprocess.Popen([str(BIN / "camshaft"), "serve", folder, "--http", str(CAMSHAFT_PORT), "--grpc", "-1", "--metrics", "-1",
-                              *args.option], stdout=subprocess.DEVNULL),
-            subprocess.Popen([sys.executable, "-m", "uvicorn", "fastapi_onnxruntime:app", "--port", str(OTHER_PORT), "--no-access-log",
-                              "--log-level", "warning"], cwd=pathlib.Path(__file__).parent, env={**os.environ, "MODELS": json.dumps(models)})]
+        servers = [subprocess.Popen([str(BIN / "camshaft"), "serve", folder, "--http", str(CAMSHAFT_PORT), "--grpc", "-1", "--metrics", "-1",
+                                     *args.option], stdout=subprocess.DEVNULL)]
+        peers = {name: CAMSHAFT_PORT + 1 + k for k, name in enumerate(args.peers.split(","))}
+        for name, port in peers.items():
+            servers.append(subprocess.Popen([sys.executable, "-m", "uvicorn", "fastapi_peer:app", "--port", str(port), "--no-access-log",
+                                             "--log-level", "warning"], cwd=pathlib.Path(__file__).parent,
+                                            env={**os.environ, "ENGINE": name, "MODELS": json.dumps(models)}))
         try:
             wait(CAMSHAFT_PORT, "/v2/health/ready")
-            wait(OTHER_PORT, "/ready")
-            print("| Model | Connections | Camshaft req/s | p50 ms | p99 ms | FastAPI + ONNX Runtime req/s | p50 ms | p99 ms | Ratio |\n|---|---|---|---|---|---|---|---|---|")
+            for port in peers.values():
+                wait(port, "/ready")
+            heads = ["Model", "Connections", "Camshaft req/s", "p50 ms", "p99 ms"]
+            for name in peers:
+                heads += [f"FastAPI + {name} req/s", "p50 ms", "p99 ms", "Ratio"]
+            print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
             for name, (_, shape) in models.items():
                 size = 4
                 for extent in shape:
                     size *= extent
                 for connections in args.connections.split(","):
                     common = ["--connections", connections, "--seconds", args.seconds]
-                    rows = [(load(name, "--port", CAMSHAFT_PORT, *common),
-                             load("--path", f"/infer/{name}", "--raw-bytes", size, "--port", OTHER_PORT, *common)) for _ in range(args.rounds)]
-                    ours, others = (sorted(column)[len(column) // 2] for column in zip(*rows))
-                    ratio = statistics.median(a[0] / b[0] for a, b in rows)
-                    print(f"| {name} | {connections} | {ours[0]:.0f} | {ours[1]:.2f} | {ours[2]:.2f} | {others[0]:.0f} | {others[1]:.2f} | {others[2]:.2f} | {ratio:.2f} |", flush=True)
+                    rounds = [[load(name, "--port", CAMSHAFT_PORT, *common),
+                               *(load("--path", f"/infer/{name}", "--raw-bytes", size, "--port", port, *common) for port in peers.values())]
+                              for _ in range(args.rounds)]
+                    ours, *others = (sorted(column)[len(column) // 2] for column in zip(*rounds))
+                    cells = [name, connections, f"{ours[0]:.0f}", f"{ours[1]:.2f}", f"{ours[2]:.2f}"]
+                    for k, other in enumerate(others):
+                        ratio = statistics.median(turn[0][0] / turn[k + 1][0] for turn in rounds)
+                        cells += [f"{other[0]:.0f}", f"{other[1]:.2f}", f"{other[2]:.2f}", f"{ratio:.2f}"]
+                    print(f"| {' | '.join(cells)} |", flush=True)
         finally:
             for server in servers:
                 server.terminate()

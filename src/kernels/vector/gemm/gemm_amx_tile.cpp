@@ -12,6 +12,7 @@
 #include "base/amx.h"
 #include "kernels/vector/gemm/gemm_bf16_tile.h"
 #include "kernels/vector/gemm/gemm_byte_tile.h"
+#include "kernels/vector/gemm/gemm_cost.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
@@ -96,26 +97,10 @@ struct ByteMatrices {
 };
 
 // Rounds to nearest even and flushes denormals, as vdpbf16ps.
-struct PairMatrices {
+struct PairMatrices : StoresByInstruction {
   template <int kSum, int kA, int kB>
   static CAMSHAFT_INLINE_MEMBER void add() {
     asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kA), "i"(kB));
-  }
-
-  static CAMSHAFT_INLINE_MEMBER void put(float* c, F32 v) { store(c, v); }
-  static CAMSHAFT_INLINE_MEMBER void put(float* c, F32 v, int64_t count) {
-    store(c, v, first_n(static_cast<int>(count)));
-  }
-  static CAMSHAFT_INLINE_MEMBER __m256i narrowed(F32 v) {
-    __m256i words;
-    asm("vcvtneps2bf16 %1, %0" : "=v"(words) : "v"(v.v));
-    return words;
-  }
-  static CAMSHAFT_INLINE_MEMBER void put(Bf16* c, F32 v) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(c), narrowed(v));
-  }
-  static CAMSHAFT_INLINE_MEMBER void put(Bf16* c, F32 v, int64_t count) {
-    _mm256_mask_storeu_epi16(c, first_n(static_cast<int>(count)).m, narrowed(v));
   }
 
   template <int kRows, int kVecs>
@@ -354,14 +339,12 @@ double amx_cost_us(int64_t rows, int64_t strip, int64_t n, int64_t segments, int
   double cycles = 0;
   for (int64_t panel = 0; panel < panels.count(); ++panel) {
     const double vecs = panels.vecs_of(panel);
-    for (const bool longer : {true, false}) {
-      const double count = static_cast<double>(longer ? tiles.extra : tiles.parts - tiles.extra);
-      const double pixels = static_cast<double>(tiles.base + (longer ? 1 : 0));
+    for_tile_heights(tiles, [&](double count, double pixels) {
       const double high = pixels > kTileRows ? 2 : 1;
       const double products = high * vecs * kProduct, loads = (high + vecs) * kLoad;
       cycles += count * (blocks * (products > loads ? products : loads) + kBegin + rests +
                          pixels * vecs * kFinish);
-    }
+    });
   }
   return cycles * static_cast<double>(rows) / kCyclesPerUs;
 }

@@ -19,9 +19,7 @@ double tile_cost_us(Numeric numeric, int64_t rows, int64_t strip, int64_t n, int
   double cycles = 0;
   for (int64_t panel = 0; panel < panels.count(); ++panel) {
     const double vecs = panels.vecs_of(panel);
-    for (const bool longer : {true, false}) {
-      const double count = static_cast<double>(longer ? tiles.extra : tiles.parts - tiles.extra);
-      const double pixels = static_cast<double>(tiles.base + (longer ? 1 : 0));
+    for_tile_heights(tiles, [&](double count, double pixels) {
       // Two FMA and two loads per cycle; no chain faster than its latency of 4.
       double per_k = pixels * vecs / per_cycle;
       if (per_k < (pixels + vecs) / 2) per_k = (pixels + vecs) / 2;
@@ -31,7 +29,7 @@ double tile_cost_us(Numeric numeric, int64_t rows, int64_t strip, int64_t n, int
       if (b_bytes * static_cast<double>(k) > 24e3 && per_k < b_bytes / 40) per_k = b_bytes / 40;
       cycles += count * (per_k * static_cast<double>(k) + 30 +
                          pixels * vecs * (is_quantized(numeric) ? 2.5 : 1));
-    }
+    });
   }
   return cycles * static_cast<double>(rows) / kCyclesPerUs;
 }

@@ -6,6 +6,13 @@
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
+// Tiles of an even split have two heights: visit(how many, pixels).
+template <class Visit>
+void for_tile_heights(const EvenSplit& tiles, const Visit& visit) {
+  visit(static_cast<double>(tiles.extra), static_cast<double>(tiles.base + 1));
+  visit(static_cast<double>(tiles.parts - tiles.extra), static_cast<double>(tiles.base));
+}
+
 // Below about 4 us of work, waking another thread costs more than it saves.
 inline constexpr double kMacsWorthThreads = 400e3;
 

@@ -12,7 +12,7 @@ namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
 
 // Written in assembly: the rest of the source needs no BF16.
-struct Dpbf16Product {
+struct Dpbf16Product : StoresByInstruction {
   using Sum = F32;
   using Row = __m512i;
   using Column = __m512i;
@@ -26,22 +26,6 @@ struct Dpbf16Product {
   }
   CAMSHAFT_INLINE_MEMBER void add_product(__m512i row, __m512i column, F32& sum) const {
     asm("vdpbf16ps %2, %1, %0" : "+v"(sum.v) : "v"(row), "v"(column));
-  }
-
-  static CAMSHAFT_INLINE_MEMBER __m256i narrowed(F32 v) {
-    __m256i words;
-    asm("vcvtneps2bf16 %1, %0" : "=v"(words) : "v"(v.v));
-    return words;
-  }
-  static CAMSHAFT_INLINE_MEMBER void put(float* c, F32 v) { store(c, v); }
-  static CAMSHAFT_INLINE_MEMBER void put(float* c, F32 v, int64_t count) {
-    store(c, v, first_n(static_cast<int>(count)));
-  }
-  static CAMSHAFT_INLINE_MEMBER void put(Bf16* c, F32 v) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(c), narrowed(v));
-  }
-  static CAMSHAFT_INLINE_MEMBER void put(Bf16* c, F32 v, int64_t count) {
-    _mm256_mask_storeu_epi16(c, first_n(static_cast<int>(count)).m, narrowed(v));
   }
 };
 
