@@ -1,6 +1,7 @@
 """Camshaft through its C API, as much of it as benchmarks need."""
 
 import ctypes
+import json
 import os
 import pathlib
 
@@ -24,7 +25,14 @@ class BuildOptions(ctypes.Structure):
                 ("shapes", ctypes.POINTER(ShapeRange)), ("shape_count", ctypes.c_size_t), ("progress", ctypes.c_void_p),
                 ("user", ctypes.c_void_p), ("int8", ctypes.c_int32), ("calibration_cache_file", ctypes.c_char_p),
                 ("allow_bf16", ctypes.c_int32), ("allow_fp16", ctypes.c_int32),
+                ("shape_profiles", ctypes.c_void_p), ("layer_precisions", ctypes.c_void_p), ("layer_precision_count", ctypes.c_size_t),
+                ("layer_output_types", ctypes.c_void_p), ("layer_output_type_count", ctypes.c_size_t),
+                ("precision_constraints", ctypes.c_int32), ("strongly_typed", ctypes.c_int32), ("portable", ctypes.c_int32),
+                ("sparsity", ctypes.c_int32),
                 ("later", ctypes.c_int64 * 16)]  # init writes the whole structure of its library, whatever that has grown to
+
+
+LAYER_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_char_p, ctypes.c_double, ctypes.c_void_p)
 
 
 class TensorInfo(ctypes.Structure):
@@ -65,11 +73,11 @@ def read_bandwidth(size):
 class Context:
     """Builds `path` for the shapes of `inputs` (name -> array) and holds them bound; run() computes once."""
 
-    def __init__(self, path, inputs, threads, level=3, timing_cache="", bf16=False, fp16=False):
+    def __init__(self, path, inputs, threads, level=3, timing_cache="", bf16=False, fp16=False, sparsity=0):
         options = BuildOptions()
         library.camshaft_build_options_init(ctypes.byref(options), ctypes.c_size_t(ctypes.sizeof(options)))
         options.threads, options.optimization_level = threads, level
-        options.allow_bf16, options.allow_fp16 = bf16, fp16
+        options.allow_bf16, options.allow_fp16, options.sparsity = bf16, fp16, sparsity
         options.timing_cache_file = timing_cache.encode() or None
         ranges = (ShapeRange * len(inputs))()
         for item, (name, array) in zip(ranges, inputs.items()):
@@ -94,6 +102,23 @@ class Context:
 
     def run(self):
         check(library.camshaft_context_run(self.context))
+
+    def layers(self):
+        """Layer information, the schema of trtexec's --exportLayerInfo."""
+        text = ctypes.c_char_p()
+        check(library.camshaft_engine_layers_json(self.engine, ctypes.byref(text)))
+        layers = json.loads(text.value)["Layers"]
+        library.camshaft_free(text)
+        return layers
+
+    def layer_times(self):
+        """Runs once: name -> microseconds."""
+        times = {}
+        callback = LAYER_CALLBACK(lambda index, name, us, user: times.update({name.decode(): times.get(name.decode(), 0) + us}))
+        check(library.camshaft_context_set_profiler(self.context, callback, None))
+        self.run()
+        check(library.camshaft_context_set_profiler(self.context, LAYER_CALLBACK(), None))
+        return times
 
     def outputs(self):
         arrays = []

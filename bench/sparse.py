@@ -1,17 +1,24 @@
-"""Sparse tactics beside our own dense ones on the same weights, in turns in one process: int8 2:4, or floats with --floats.
+"""Sparse tactics beside our own dense ones on the same weights, in turns in one process: int8 2:4, floats with --floats, whole networks.
 
-    bench/sparse.py [--build build/release] [--isa avx512 avx_vnni avx2] [--threads 1 2] [--codes 127 255]
-    bench/sparse.py --floats [--kept 0.1 0.2]
+    bench/sparse.py [--build build/release] [--isa avx512 avx_vnni avx2 amx] [--threads 1 2] [--codes 127 255]
+    bench/sparse.py [--floats] --kept 0.1 0.2 [--block 4 1]
+    bench/sparse.py --networks MODEL.onnx ...
 
 Per layer shape of ResNet-50, BERT-base, MobileNetV2 and YOLOv8s the fastest dense and the fastest sparse tactic; ratios above 1 are
 gains. An engine built with --sparsity=enable takes the faster of both, so ratios below 1 cost nothing but time to build.
+--networks: `camshaft sparsify` by magnitude, then an engine that multiplies the zeros and one built with sparsity enabled take turns; for
+the layers that run sparsely there, times of both engines' profiles, also in turns. Needs numpy and onnx.
 """
 import argparse
 import json
 import math
 import os
 import pathlib
+import statistics
 import subprocess
+import sys
+import tempfile
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -37,6 +44,68 @@ def report(rows, title):
           f"all {geometric_mean([row['ratio'] for row in rows]):.2f}")
 
 
+# ------------------------------------------------------------------------------------------------------- whole networks
+
+def random_inputs(path):
+    import numpy
+    import onnx
+    graph = onnx.load(str(path), load_external_data=False).graph
+    stored = {tensor.name for tensor in graph.initializer}
+    random = numpy.random.default_rng(0)
+    return {value.name: random.standard_normal([dim.dim_value or 1 for dim in value.type.tensor_type.shape.dim]).astype(numpy.float32)
+            for value in graph.input if value.name not in stored}
+
+
+def turn(context, seconds):
+    """The median of runs that take so long together, in ms."""
+    times, end = [], time.perf_counter() + seconds
+    context.run()
+    while not times or time.perf_counter() < end:
+        start = time.perf_counter()
+        context.run()
+        times.append((time.perf_counter() - start) * 1e3)
+    return statistics.median(times)
+
+
+def compare_engines(path, threads, rounds):
+    """In a process of its own, held to its instruction set: dense and enabled engines of a pruned network, in turns."""
+    import camshaft_api
+    import numpy
+    inputs = random_inputs(path)
+    with tempfile.TemporaryDirectory() as folder:
+        cache = str(pathlib.Path(folder) / "times")
+        dense = camshaft_api.Context(path, inputs, threads, timing_cache=cache)
+        sparse = camshaft_api.Context(path, inputs, threads, timing_cache=cache, sparsity=1)
+    dense.run(), sparse.run()
+    difference = max(float(numpy.max(numpy.abs(a - b))) for a, b in zip(dense.outputs(), sparse.outputs()))
+    turns = [(turn(dense, 0.3), turn(sparse, 0.3)) for _ in range(rounds)]
+    layers = {layer["Name"]: layer for layer in sparse.layers()}
+    picked = [name for name, layer in layers.items() if layer.get("Sparsity", {}).get("SparseTactic")]
+    eligible = [name for name, layer in layers.items() if layer.get("Sparsity", {}).get("SparseTimeUs")]
+    times = [(dense.layer_times(), sparse.layer_times()) for _ in range(41)]
+    ratios = {name: statistics.median(d[name] for d, _ in times) / statistics.median(s[name] for _, s in times)
+              for name in picked if name in times[0][0] and times[0][1].get(name)}
+    print(json.dumps({"dense_ms": statistics.median(d for d, _ in turns), "sparse_ms": statistics.median(s for _, s in turns),
+                      "ratio": statistics.median(d / s for d, s in turns), "difference": difference, "layers": len(layers),
+                      "eligible": len(eligible), "picked": len(picked), "ratios": ratios}))
+
+
+def compare_networks(arguments):
+    print("\n| network | ISA | threads | dense ms | enabled ms | ratio | sparse layers (of those timed) | their gain, least | outputs differ by |")
+    print("|---|---|---:|---:|---:|---:|---:|---:|---:|", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        for model in arguments.networks:
+            pruned = pathlib.Path(folder) / model.name
+            subprocess.run([arguments.build / "bin/camshaft", "sparsify", model, "-o", pruned, *arguments.sparsify], check=True, stdout=subprocess.DEVNULL)
+            for isa in arguments.isa:
+                for threads in arguments.threads:
+                    row = measure(sys.executable, isa, [__file__, "--worker", pruned, str(threads), f"--rounds={arguments.rounds}"])[0]
+                    ratios = row["ratios"].values()
+                    gains = f"{geometric_mean(list(ratios)):.2f}, {min(ratios):.2f}" if ratios else "–"
+                    print(f"| {model.stem} | {isa} | {threads} | {row['dense_ms']:.2f} | {row['sparse_ms']:.2f} | {row['ratio']:.2f} | "
+                          f"{row['picked']} ({row['eligible']}) | {gains} | {row['difference']:g} |", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
@@ -44,20 +113,28 @@ def main():
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--codes", nargs="+", type=int, default=[127], help="the largest code of the inputs")
     parser.add_argument("--floats", action="store_true", help="float layers instead of int8")
-    parser.add_argument("--kept", nargs="+", type=float, help="with --floats: shares of the weights that are not zero, without a pattern; else 2:4")
+    parser.add_argument("--kept", nargs="+", type=float, help="shares of the weights that are not zero, without a pattern; else 2:4")
+    parser.add_argument("--block", nargs=2, type=int, help="with --kept: input and output channels whose weights stay or go together")
+    parser.add_argument("--networks", nargs="+", type=pathlib.Path, help="whole networks instead of layers")
+    parser.add_argument("--sparsify", nargs="+", default=[], help="with --networks: options of camshaft sparsify")
+    parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--layers", default="", help="only those whose network and name contain this")
     parser.add_argument("--rounds", type=int, default=15)
     arguments = parser.parse_args()
+    if arguments.worker:
+        return compare_engines(arguments.worker[0], int(arguments.worker[1]), arguments.rounds)
+    if arguments.networks:
+        return compare_networks(arguments)
     program = arguments.build / "bin/sparse_bench"
-    if arguments.floats:
-        kinds = [(f"floats, {f'{kept:.0%} of the weights' if kept else '2:4'}", ["--floats"] + ([f"--kept={kept}"] if kept else []))
-                 for kept in arguments.kept or [0]]
-    else:
-        kinds = [(f"codes to {codes}", [f"--largest-code={codes}"]) for codes in arguments.codes]
+    block = ["--block", *map(str, arguments.block)] if arguments.block else []
+    types = [("floats", ["--floats"])] if arguments.floats else [(f"codes to {codes}", [f"--largest-code={codes}"]) for codes in arguments.codes]
+    kinds = [(f"{title}, {f'{kept:.0%} of the weights' if kept else '2:4'}", options + ([f"--kept={kept}", *block] if kept else []))
+             for title, options in types for kept in arguments.kept or [0]]
+    layers = [f"--layers={arguments.layers}"] if arguments.layers else []
     for isa in arguments.isa:
         for threads in arguments.threads:
             for title, options in kinds:
-                rows = measure(program, isa, [*options, f"--threads={threads}", f"--rounds={arguments.rounds}", f"--layers={arguments.layers}"])
+                rows = measure(program, isa, [*options, f"--threads={threads}", f"--rounds={arguments.rounds}", *layers])
                 report(rows, f"{isa}, {threads} thread{'s' if threads > 1 else ''}, {title}")
 
 

@@ -18,10 +18,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct Options {
-  std::string layers;
+  std::string layers, only;
   int threads = 1, largest_code = 255, rounds = 15;
   bool floats = false;
-  double kept = 0;  // of the weights, without a pattern; 0: 2:4
+  double kept = 0;                      // of the weights, without a pattern; 0: 2:4
+  std::vector<int64_t> block = {1, 1};  // of weights that stay or go together: channels, filters
 };
 
 struct Shape {
@@ -110,7 +111,8 @@ double least(LayerCase& layer, double seconds) {
 }
 
 void prune(LayerCase& layer, const Options& options) {
-  options.kept > 0 ? layer.prune_weights(options.kept) : layer.prune_weights();
+  options.kept > 0 ? layer.prune_weights(options.kept, options.block[0], options.block[1])
+                   : layer.prune_weights();
 }
 
 bool is_sparse(const Tactic& tactic) {
@@ -126,6 +128,8 @@ const Tactic* fastest(const Shape& shape, bool sparse, const Options& options, T
   prune(layer, options);
   for (const Tactic* tactic : tactics_for(kind)) {
     if (tactic->isa != active_isa() || is_sparse(*tactic) != sparse) continue;
+    if (sparse && std::string_view(tactic->name).find(options.only) == std::string_view::npos)
+      continue;
     if (tactic->precision != DataType::kUndefined) continue;  // products of 16 bits
     if (!tactic->refusal(layer.problem(*tactic, options.threads)).empty()) continue;
     layer.prepare(*tactic, &pool);
@@ -174,10 +178,15 @@ int run(int argc, char** argv) {
   app.add_option("--largest-code", options.largest_code,
                  "of the uint8 inputs: 127 as after a ReLU in a symmetric network")
       ->check(CLI::Range(1, 255));
-  CLI::Option* floats = app.add_flag("--floats", options.floats, "float layers instead of int8");
-  app.add_option("--kept", options.kept, "share of the weights that are not zero; else 2:4")
-      ->check(CLI::Range(0.0, 1.0))
-      ->needs(floats);
+  app.add_flag("--floats", options.floats, "float layers instead of int8");
+  CLI::Option* kept =
+      app.add_option("--kept", options.kept, "share of the weights that are not zero; else 2:4")
+          ->check(CLI::Range(0.0, 1.0));
+  app.add_option("--block", options.block, "input and output channels that are zero together")
+      ->expected(2)
+      ->check(CLI::Range(1, 64))
+      ->needs(kept);
+  app.add_option("--only", options.only, "only sparse tactics whose name contains this");
   CLI11_PARSE(app, argc, argv);
   ThreadPool pool(options.threads);
   for (const Shape& shape : kShapes) {

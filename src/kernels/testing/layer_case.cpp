@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/testing/layer_case.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <random>
 
@@ -83,12 +84,28 @@ void LayerCase::prune_weights() {
                 ir::KeepRule::kMagnitude);
 }
 
-void LayerCase::prune_weights(double share) {
+void LayerCase::prune_weights(double share, int64_t block_channels, int64_t block_filters) {
+  const CaseTensor& weights = inputs_[1];
+  const bool product = layer_.kind == ir::LayerKind::kMatrixMultiply;
+  const bool rows_first = product && !layer_.as<ir::MatrixMultiplyAttrs>().transpose_b;
+  const int64_t filters = weights.extents[rows_first ? 1 : 0];
+  const int64_t channels = weights.extents[rows_first ? 0 : 1];
+  const int64_t taps = ir::element_count(weights.extents) / (filters * channels);
+  const int64_t blocks = (channels + block_channels - 1) / block_channels;
   std::mt19937 random(1);
   const auto kept = static_cast<uint32_t>(share * 4294967295.0);
-  float* weights = reinterpret_cast<float*>(data_[1].data());
-  for (size_t k = 0; k < data_[1].size() / sizeof(float); ++k)
-    if (random() > kept) weights[k] = 0;
+  std::vector<bool> stays;
+  for (int64_t k = 0; k < (filters + block_filters - 1) / block_filters * blocks * taps; ++k)
+    stays.push_back(random() <= kept);
+  const size_t size = weights.type == DataType::kFloat ? sizeof(float) : 1;
+  for (int64_t n = 0; n < filters; ++n)
+    for (int64_t c = 0; c < channels; ++c)
+      for (int64_t tap = 0; tap < taps; ++tap) {
+        const int64_t block = (n / block_filters * blocks + c / block_channels) * taps + tap;
+        const int64_t at = rows_first ? c * filters + n : (n * channels + c) * taps + tap;
+        std::byte* weight = data_[1].data() + static_cast<size_t>(at) * size;
+        if (!stays[static_cast<size_t>(block)]) std::fill_n(weight, size, std::byte{0});
+      }
 }
 
 Problem LayerCase::problem(const Tactic& tactic, int threads) const {

@@ -39,8 +39,9 @@ class LayerCase {
 
   // Weights (input 1) become 2:4 by magnitude.
   void prune_weights();
-  // All but `share` of float weights become zeros, without a pattern.
-  void prune_weights(double share);
+  // All but `share` of the weights become zeros, without a pattern or in blocks of neighbouring
+  // input channels and output channels.
+  void prune_weights(double share, int64_t block_channels = 1, int64_t block_filters = 1);
   Problem problem(const Tactic& tactic, int threads) const;
   void prepare(const Tactic& tactic, ThreadPool* pool);
   void run() { static_cast<void>(kernel_.run()); }

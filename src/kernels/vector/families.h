@@ -49,6 +49,7 @@
   X(shuffle)                        \
   X(slice)                          \
   X(softmax)                        \
+  X(sparse_bytes)                   \
   X(sparse_floats)                  \
   X(trees)                          \
   X(winograd)                       \

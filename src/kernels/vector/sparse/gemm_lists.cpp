@@ -6,6 +6,7 @@
 #include "kernels/vector/counts.h"
 #include "kernels/vector/gemm/gemm_cost.h"
 #include "kernels/vector/movement/transpose_tile.h"
+#include "kernels/vector/sparse/list_pixels.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
@@ -55,39 +56,20 @@ constexpr AddList kAddList[kListVecs + 1] = {nullptr,     add_list<1>, add_list<
                                              add_list<3>, add_list<4>, add_list<5>,
                                              add_list<6>, add_list<7>, add_list<8>};
 
-// Neighbouring pixels of one output row: calls visit(place, pixels before it).
-template <class Visit>
-void for_each_run(const ConvShape& s, int64_t first, int64_t count, const Visit& visit) {
-  for (int64_t done = 0; done < count;) {
-    const int64_t pixel = first + done, col = pixel % s.ow, row = pixel / s.ow;
-    const int64_t pixels = smaller(s.ow - col, count - done);
-    visit(TilePlace{row / s.oh, row % s.oh, col, pixels}, done);
-    done += pixels;
-  }
-}
-
 void zero(float* to, int64_t rows, int64_t count) {
   for (int64_t r = 0; r < rows; ++r)
     std::memset(to + r * kListPixels, 0, static_cast<size_t>(count * kLaneBytes));
 }
 
-struct Tap {
-  int64_t h, w, channel, channels;  // channels of the whole input
-};
-
 // What the pixels of `place` see through a tap: one row of X per channel.
 void turn_tap(const ConvRun& run, const TilePlace& place, const Tap& tap, float* to) {
   const ConvShape& s = run.shape;
-  const int64_t ih = place.row * s.sh - s.pad_top + tap.h * s.dh;
-  const int64_t iw = place.col * s.sw - s.pad_left + tap.w * s.dw;
-  const bool is_inside = ih >= 0 && ih < s.ih;
-  const int64_t end = is_inside ? smaller(place.pixels, ceil_div(s.iw - iw, s.sw)) : 0;
-  const int64_t begin = smaller(end, ceil_div(-iw, s.sw));
+  const TapView view(s, place, tap);
+  const int64_t begin = view.begin, end = view.end;
   if (begin > 0) zero(to, tap.channels, begin);
   if (end < place.pixels) zero(to + end, tap.channels, place.pixels - end);
   if (begin == end) return;
-  const std::byte* from = run.x + place.image * run.x_image + ih * run.x_row +
-                          (iw + begin * s.sw) * run.x_pixel + tap.channel * kLaneBytes;
+  const std::byte* from = view.first(run) + tap.channel * kLaneBytes;
   transpose_block(reinterpret_cast<const float*>(from), s.sw * run.x_pixel / kLaneBytes, to + begin,
                   kListPixels, end - begin, tap.channels);
 }

@@ -36,23 +36,62 @@ struct StepReader {
   }
 };
 
+// A weight and which of eight bytes it is for.
+struct Placed {
+  int8_t weight;
+  uint8_t position;
+};
+
+// What two weights that share a 16-bit lane can add up to.
+int load_of(Placed a, Placed b) {
+  const int above = (a.weight > 0 ? a.weight : 0) + (b.weight > 0 ? b.weight : 0);
+  const int below = above - a.weight - b.weight;
+  return above > below ? above : below;
+}
+int load_of(const Placed* four) {
+  const int first = load_of(four[0], four[1]), second = load_of(four[2], four[3]);
+  return first > second ? first : second;
+}
+
+void exchange(Placed& a, Placed& b) {
+  const Placed kept = a;
+  a = b;
+  b = kept;
+}
+
+// Exchanges bytes 0 and 2, or 1 and 2, where that makes the lanes' sums smaller: most steps with
+// weights of either sign fit 16 bits then, whatever the codes are.
+void balance(Placed* four, SparseIndex index) {
+  Placed best[kLaneBytes], tried[kLaneBytes];
+  const int ways = index == SparseIndex::kBits ? 2 : 3;
+  for (int way = 0; way < ways; ++way) {
+    std::memcpy(tried, four, sizeof tried);
+    if (way == 1) exchange(tried[0], tried[2]);
+    if (way == 2) exchange(tried[1], tried[2]);
+    if (way == 0 || load_of(tried) < load_of(best)) std::memcpy(best, tried, sizeof best);
+  }
+  std::memcpy(four, best, sizeof best);
+}
+
 // Four of eight weights and their positions; false: there are more, or the halves hold more than
-// two and positions are two bits.
+// two and positions are two bits. Of those, bytes 0 and 2 are for the first half.
 bool choose_four(const int8_t* eight, SparseIndex index, int8_t* weights, uint8_t* positions) {
   const int parts = index == SparseIndex::kBits ? 2 : 1;
   const int width = static_cast<int>(kSparseStep) / parts, most = 4 / parts;
+  Placed four[kLaneBytes];
   for (int part = 0; part < parts; ++part) {
     int kept = 0;
     for (int k = part * width; k < (part + 1) * width; ++k) {
       if (eight[k] == 0) continue;
       if (kept == most) return false;
-      weights[part * most + kept] = eight[k];
-      positions[part * most + kept++] = static_cast<uint8_t>(k);
+      four[part + kept++ * parts] = {eight[k], static_cast<uint8_t>(k)};
     }
-    for (; kept < most; ++kept) {
-      weights[part * most + kept] = 0;
-      positions[part * most + kept] = static_cast<uint8_t>(part * width);
-    }
+    for (; kept < most; ++kept) four[part + kept * parts] = {0, static_cast<uint8_t>(part * width)};
+  }
+  balance(four, index);
+  for (int64_t k = 0; k < kLaneBytes; ++k) {
+    weights[k] = four[k].weight;
+    positions[k] = four[k].position;
   }
   return true;
 }

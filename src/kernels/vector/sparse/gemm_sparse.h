@@ -6,7 +6,9 @@
 // Weights lie as in dense panels, four bytes a lane, followed by which of the eight bytes they are
 // for: a byte each (any four of eight), or two bits each (two of each four): the bytes of four
 // steps share one vector then, which takes a shift and a logic operation per step to unpack and
-// saves three eighths of what is read.
+// saves three eighths of what is read. Bytes 0 and 2 of a lane are from the first four then, bytes
+// 1 and 3 from the others. Which weights share a 16-bit lane is chosen so that their sums are
+// small.
 //
 // A panel is: its header; for each span where its kinds of groups end (gemm_chains.h); the steps in
 // the order they are taken; groups of four steps, four rows of weights and then their positions.

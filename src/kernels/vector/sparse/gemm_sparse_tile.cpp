@@ -48,7 +48,7 @@ Select selection(const std::byte* positions, int64_t row_bytes, int slot) {
   for (int k = 0; k < kLanes * kLaneBytes; ++k)
     select.position[k] =
         kBits ? static_cast<uint8_t>((std::to_integer<int>(positions[k]) >> (2 * slot) & 3) +
-                                     (k % 4 < 2 ? 0 : 4))
+                                     (k % 2 == 0 ? 0 : 4))
               : std::to_integer<uint8_t>(positions[slot * row_bytes + k]);
   return select;
 }
@@ -91,7 +91,7 @@ CAMSHAFT_INLINE Bytes pick(Bytes eight, Bytes positions) {
 }
 template <int kSlot>
 CAMSHAFT_INLINE Bytes unpack_bits(Bytes packed) {
-  const Bytes mask = _mm512_set1_epi32(0x03030303), high = _mm512_set1_epi32(0x04040000);
+  const Bytes mask = _mm512_set1_epi32(0x03030303), high = _mm512_set1_epi32(0x04000400);
   return _mm512_ternarylogic_epi32(_mm512_srli_epi16(packed, 2 * kSlot), mask, high, 0xEA);
 }
 #else
@@ -106,7 +106,7 @@ CAMSHAFT_INLINE Bytes pick(Bytes eight, Bytes positions) {
 }
 template <int kSlot>
 CAMSHAFT_INLINE Bytes unpack_bits(Bytes packed) {
-  const Bytes mask = _mm256_set1_epi32(0x03030303), high = _mm256_set1_epi32(0x04040000);
+  const Bytes mask = _mm256_set1_epi32(0x03030303), high = _mm256_set1_epi32(0x04000400);
   return _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi16(packed, 2 * kSlot), mask), high);
 }
 #endif
