@@ -97,7 +97,7 @@ class SparsifyReport:
 
 def sparsify(model: ModelLike, output: str | os.PathLike[str], *, data: Samples | None = None, method: str = "magnitude",
              permute: bool = False, reconstruct: bool = False, keep_accuracy: float | None = None, layers: Sequence[str] = (),
-             exclude: Sequence[str] = (), threads: int = 0) -> SparsifyReport:
+             exclude: Sequence[str] = (), timing: bool = True, threads: int = 0) -> SparsifyReport:
     """Makes the weights of convolutions and linear layers 2:4 and writes the network.
 
     :param output: the file to write.
@@ -107,6 +107,7 @@ def sparsify(model: ModelLike, output: str | os.PathLike[str], *, data: Samples 
     :param permute: let channels change places first, so that more is kept; the network computes the same, at the same speed.
     :param reconstruct: kept weights take over what pruned ones did, by least squares on the data.
     :param keep_accuracy: signal to noise (dB) the outputs must keep: layers that cost more stay dense.
+    :param timing: build the result and list how fast each layer is dense and sparse on this machine.
     :param layers: prune only these; ``exclude``: leave these dense. A name may hold one ``*``.
     :raises CamshaftError: with the reason.
     """
@@ -114,7 +115,7 @@ def sparsify(model: ModelLike, output: str | os.PathLike[str], *, data: Samples 
         words = ["sparsify", str(files.model(model)), "-o", os.fspath(output), "--method", method]
         if data is not None:
             words += files.samples(data)
-        for option, wanted in (("--permute", permute), ("--reconstruct", reconstruct)):
+        for option, wanted in (("--permute", permute), ("--reconstruct", reconstruct), ("--no-timing", not timing)):
             if wanted:
                 words.append(option)
         if keep_accuracy is not None:

@@ -34,8 +34,7 @@ std::string verdict(const ir::Tensor& weights, const ir::SparsityCount& count) {
       fmt::format("{} of {} groups are full; {} weights ({:.1f} %) too many", count.full_groups,
                   count.groups, count.excess, percent(count.excess, count.weights));
   if (count.is_4_8()) return "4:8; for 2:4 " + misses;
-  const bool is_list = weights.type == ir::DataType::kFloat && 2 * count.nonzeros <= count.weights;
-  return is_list ? "unstructured; for 2:4 " + misses : misses;
+  return count.is_list(weights.type) ? "unstructured; for 2:4 " + misses : misses;
 }
 
 void add_layer(const ir::Layer& layer, Table& table, Totals& totals) {

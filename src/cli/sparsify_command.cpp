@@ -9,6 +9,7 @@
 #include "cli/inference_loop.h"
 #include "cli/samples.h"
 #include "cli/session.h"
+#include "cli/sparsify_timing.h"
 #include "onnx/importer.h"
 #include "quantize/sparsify.h"
 
@@ -45,6 +46,8 @@ const std::vector<OptionRow>& rows() {
       {"layers", OptionValue::kText, "LAYER,…", "", "Pruning", kWorks,
        "prune these layers only; a name may hold one *; may be repeated"},
       {"exclude", OptionValue::kText, "LAYER,…", "", "Pruning", kWorks, "leave these layers dense"},
+      {"no-timing", OptionValue::kNone, "", "", "Pruning", kWorks,
+       "leave out how fast the layers are dense and sparse on this machine: nothing is built"},
       {"threads", OptionValue::kInteger, "N", "", "Common options", kWorks,
        "threads; default: all this process may use", "", 't', 1},
       {"verbose", OptionValue::kNone, "", "", "Common options", kWorks,
@@ -64,12 +67,23 @@ std::string closeness(double snr) {
   return decibels(snr) + (snr >= 999 ? "" : " dB signal to noise");
 }
 
-void print_layers(const std::vector<quantize::SparsifiedLayer>& layers) {
+using Speeds = std::map<std::string, LayerSpeed>;
+
+std::string milliseconds(const Speeds& speeds, const std::string& name, double LayerSpeed::*us) {
+  const auto found = speeds.find(name);
+  if (found == speeds.end()) return "";
+  if (found->second.is_repeated) return "\"";
+  return found->second.*us > 0 ? fmt::format("{:.4f}", found->second.*us / 1e3) : "–";
+}
+
+void print_layers(const std::vector<quantize::SparsifiedLayer>& layers, const Speeds& speeds) {
   Table table({{"layer", Align::kLeft, 60},
                {"weights"},
                {"pruned %", Align::kRight},
                {"magnitude kept %", Align::kRight},
                {"alone dB", Align::kRight},
+               {"dense ms", Align::kRight},
+               {"sparse ms", Align::kRight},
                {"dense because"}});
   for (const quantize::SparsifiedLayer& layer : layers) {
     const bool sparse = layer.dense_reason.empty();
@@ -78,7 +92,9 @@ void print_layers(const std::vector<quantize::SparsifiedLayer>& layers) {
     table.add({layer.name, fmt::format("{}", fmt::join(layer.extents, "x")),
                sparse ? fmt::format("{:.1f}", share) : "",
                sparse ? fmt::format("{:.1f}", 100 * layer.kept_magnitude) : "",
-               decibels(layer.alone_snr), layer.dense_reason},
+               decibels(layer.alone_snr), milliseconds(speeds, layer.name, &LayerSpeed::dense_us),
+               sparse ? milliseconds(speeds, layer.name, &LayerSpeed::sparse_us) : "",
+               layer.dense_reason},
               sparse ? Style::kPlain : Style::kDim);
   }
   fmt::print("{}", table.text());
@@ -103,6 +119,19 @@ void print_totals(const quantize::SparsifyResult& result) {
     fmt::print("outputs     {} beside the dense network on the samples\n", closeness(*result.snr));
   else
     fmt::print("outputs     not compared: give --data to see what this costs\n");
+}
+
+// What is known of the layers' speed; a network that does not build is pruned all the same.
+Speeds speeds_of(const quantize::SparsifyResult& result, const std::filesystem::path& model,
+                 const std::vector<quantize::Sample>& samples, int threads, Messages& messages) {
+  std::vector<std::string> names;
+  for (const quantize::SparsifiedLayer& layer : result.layers) names.push_back(layer.name);
+  Result<Speeds> speeds = time_layers(result.onnx, std::filesystem::absolute(model).parent_path(),
+                                      names, samples, threads, messages);
+  if (speeds.ok()) return std::move(*speeds);
+  messages.log(Severity::kWarning,
+               fmt::format("layers were not timed: {}", speeds.status().message()));
+  return {};
 }
 
 quantize::SparsifyOptions sparsify_options(const Options& options, Messages& messages) {
@@ -146,7 +175,10 @@ Status run(const Options& options, Messages& messages) {
   const std::filesystem::path output =
       options.has("output") ? options.text("output") : model.stem().string() + "_2_4.onnx";
   CAMSHAFT_TRY(write_file(output, result->onnx));
-  print_layers(result->layers);
+  Speeds speeds;
+  if (!options.has("no-timing"))
+    speeds = speeds_of(*result, model, samples, wanted.threads, messages);
+  print_layers(result->layers, speeds);
   print_totals(*result);
   fmt::print("written     {} ({})\n", output.string(),
              human_bytes(static_cast<double>(result->onnx.size())));

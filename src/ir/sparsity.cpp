@@ -107,6 +107,7 @@ std::optional<SparsityCount> count_sparsity(DataType type, std::span<const std::
     count.nonzeros += low + high;
     count.groups += many > kFour ? 2 : 1;
     count.full_groups += (low > 2) + (high > 2);
+    count.empty_groups += (low == 0) + (many > kFour && high == 0);
     count.excess += std::max<int64_t>(low - 2, 0) + std::max<int64_t>(high - 2, 0);
     ++count.eights;
     count.full_eights += low + high > kFour;

@@ -21,6 +21,7 @@ ChannelAxis channel_axis(std::span<const int64_t> extents, size_t axis);
 struct SparsityCount {
   int64_t weights = 0, nonzeros = 0;
   int64_t groups = 0, full_groups = 0;  // of four channels; those with more than two nonzeros
+  int64_t empty_groups = 0;
   int64_t excess = 0;                   // nonzeros beyond two, of all groups
   int64_t eights = 0, full_eights = 0;  // of eight; those with more than four
 
@@ -28,6 +29,11 @@ struct SparsityCount {
   bool has_groups() const { return weights > 2 * groups; }
   bool is_2_4() const { return has_groups() && full_groups == 0; }
   bool is_4_8() const { return weights > 4 * eights && full_eights == 0; }
+  // Enough zeros without a pattern: what kernels of floats and of int8 make lists of.
+  bool is_list(DataType type) const {
+    if (type == DataType::kInt8) return 4 * empty_groups >= groups && groups > 0;
+    return type == DataType::kFloat && 2 * nonzeros <= weights;
+  }
   double kept_share() const {
     return weights == 0 ? 1 : static_cast<double>(nonzeros) / static_cast<double>(weights);
   }

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import tiny_onnx as onnx
 
+INT8 = 3  # of TensorProto
 QUICK = ["--duration=0", "--iterations=1", "--warmUp=0"]
 
 # Seed 000: what TensorRT 10 says of a convolution. TacticName has another meaning here, the rest the same.
@@ -137,11 +138,42 @@ def test_inspect_lists_what_misses(camshaft, block_file):
     assert "0 of 4 layers are eligible" in result.out
 
 
+def speeds(table):
+    """Layer -> the columns "dense ms" and "sparse ms" of the table sparsify prints."""
+    lines = table.splitlines()
+    begin, middle = lines[0].index("alone dB") + len("alone dB"), lines[0].index("dense ms") + len("dense ms")
+    end = lines[0].index("sparse ms") + len("sparse ms")
+    return {line.split()[0]: (line[begin:middle].strip(), line[middle:end].strip()) for line in lines[1:lines.index("")]}
+
+
+def test_sparsify_without_timing(camshaft, block_file, tmp_path):
+    timed, untimed = (camshaft("sparsify", block_file, "-o", name, *words) for name, words in (("t.onnx", []), ("u.onnx", ["--no-timing"])))
+    assert timed.code == 0 and untimed.code == 0, untimed.err
+    assert set(speeds(untimed.out).values()) == {("", "")}
+    assert ("", "") not in speeds(timed.out).values()
+    assert (tmp_path / "t.onnx").read_bytes() == (tmp_path / "u.onnx").read_bytes()
+
+
+def test_sparsify_times_open_shapes_at_those_of_the_data(camshaft, tmp_path):
+    rng, inits = np.random.default_rng(3), []
+    nodes = [conv("x", "y", "conv0", rng, 64, 64, 1, inits)]
+    (tmp_path / "o.onnx").write_bytes(onnx.model(nodes, [onnx.value_info("x", [1, 64, "h", "w"])], [onnx.value_info("y", [1, 64, "h", "w"])], inits))
+    np.save(tmp_path / "x.npy", rng.standard_normal((1, 64, 96, 96)).astype(np.float32))
+    closed = camshaft("sparsify", "o.onnx", "-o", "s.onnx")
+    opened = camshaft("sparsify", "o.onnx", "-o", "s.onnx", "--data", "x.npy")
+    assert closed.code == 0 and opened.code == 0, opened.err
+    assert float(speeds(opened.out)["conv0"][0]) > 10 * float(speeds(closed.out)["conv0"][0])  # 9216 pixels, 1 pixel
+
+
 def test_sparsify_by_magnitude(camshaft, block_file, tmp_path):
     np.save(tmp_path / "x.npy", np.random.default_rng(7).standard_normal((4, 3, 16, 16)).astype(np.float32))
     result = camshaft("sparsify", block_file, "-o", "s.onnx", "--data", "x.npy")
     assert result.code == 0, result.err
     assert "4 of 4 layers are 2:4" in result.out
+    times = speeds(result.out)
+    assert sorted(times) == ["conv0", "conv1", "conv2", "dense"]
+    for dense, sparse in (times["conv1"], times["conv2"]):
+        assert 0 < float(dense) < 100 and 0 < float(sparse) < 100
     listed = camshaft("inspect", "s.onnx", "--sparsity")
     assert "4 of 4 layers are eligible" in listed.out
     built = camshaft("build", "s.onnx", "--sparsity", "enable", "-o", "s.engine")
@@ -179,13 +211,37 @@ def test_unstructured_zeros_of_floats(camexec, camshaft, tmp_path):
             assert layer["Sparsity"]["RealMACs"] == pytest.approx(0.2 * layer["Sparsity"]["EffectiveMACs"], rel=0.1)
 
 
+def test_unstructured_zeros_of_int8(camexec, camshaft, tmp_path):
+    """A fifth of the blocks of four input channels is left: lists of them give the bytes dense tactics give."""
+    rng = np.random.default_rng(9)
+    w = np.where(np.repeat(rng.random((96, 16, 1, 1)) < 0.2, 4, axis=1), rng.integers(-127, 128, (96, 64, 1, 1)), 0).astype(np.int8)
+    inits = [onnx.tensor("w", w, INT8), onnx.tensor("x_scale", np.float32(0.05)), onnx.tensor("x_zero", np.int8(0), INT8),
+             onnx.tensor("w_scale", np.float32(0.01)), onnx.tensor("w_zero", np.int8(0), INT8)]
+    nodes = [onnx.node("QuantizeLinear", ["x", "x_scale", "x_zero"], ["xq"], "q"),
+             onnx.node("DequantizeLinear", ["xq", "x_scale", "x_zero"], ["xd"], "dq"),
+             onnx.node("DequantizeLinear", ["w", "w_scale", "w_zero"], ["wd"], "wdq"), onnx.node("Conv", ["xd", "wd"], ["y"], "conv")]
+    (tmp_path / "i.onnx").write_bytes(onnx.model(nodes, [onnx.value_info("x", [1, 64, 20, 20])], [onnx.value_info("y", [1, 96, 20, 20])], inits))
+    listed = camshaft("inspect", "i.onnx", "--sparsity")
+    assert "unstructured; for 2:4" in listed.out and "1 of 1 layers are eligible" in listed.out, listed.out
+    np.save(tmp_path / "x.npy", rng.standard_normal((1, 64, 20, 20)).astype(np.float32))
+    outputs = []
+    for mode in ("disable", "enable"):
+        result = camexec("--onnx=i.onnx", f"--sparsity={mode}", "--loadInputs=x:x.npy", f"--exportOutput={mode}.json",
+                         f"--exportLayerInfo={mode}_layers.json", *QUICK)
+        assert result.code == 0, result.err
+        outputs.append(json.loads((tmp_path / f"{mode}.json").read_text())[0]["values"])
+    assert outputs[0] == outputs[1]
+    layer = next(layer for layer in layers_of(tmp_path / "enable_layers.json") if layer["LayerType"] == "Convolution")
+    assert layer["Sparsity"]["Pattern"] == "unstructured" and layer["Sparsity"]["SparseTimeUs"] > 0
+
+
 def snr(text):
     return float(re.search(r"outputs +([-\d.]+) dB", text).group(1))
 
 
 def test_permuted_channels_change_nothing_and_keep_more(camshaft, block_file, tmp_path):
     np.save(tmp_path / "x.npy", np.random.default_rng(7).standard_normal((4, 3, 16, 16)).astype(np.float32))
-    unpruned = camshaft("sparsify", block_file, "-o", "p.onnx", "--data", "x.npy", "--permute", "--keep-accuracy", "900")
+    unpruned = camshaft("sparsify", block_file, "-o", "p.onnx", "--data", "x.npy", "--no-timing", "--permute", "--keep-accuracy", "900")
     assert unpruned.code == 0, unpruned.err
     assert "0 of 4 layers are 2:4" in unpruned.out and snr(unpruned.out) > 100
     # conv0, plus0 and conv2 share one set of channels, conv1 has its own.
@@ -199,7 +255,7 @@ def test_data_and_reconstruction_keep_more(camshaft, block_file, tmp_path):
     mixed = rng.standard_normal((16, 3, 16, 16)) * np.array([3, 1, 0.3]).reshape(1, 3, 1, 1)
     np.save(tmp_path / "x.npy", mixed.astype(np.float32))
     first, magnitude, activation, repaired = (
-        snr(camshaft("sparsify", block_file, "-o", "s.onnx", "--data", "x.npy", "--method", *words).out)
+        snr(camshaft("sparsify", block_file, "-o", "s.onnx", "--data", "x.npy", "--no-timing", "--method", *words).out)
         for words in (["first-two"], ["magnitude"], ["activation"], ["activation", "--reconstruct"]))
     assert first < magnitude < repaired
     assert activation < repaired
