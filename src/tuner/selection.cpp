@@ -388,14 +388,17 @@ Status Selector::list_tactics(const Layer& layer, LayerOptions& list) {
   }
   if (forced) by_formats = std::move(alone);
   for (auto& [formats, entries] : by_formats) {
-    const size_t count = std::min(entries.size(), max_timed());
-    // Who asks for sparse tactics wants to see the time of one.
-    const auto is_sparse = [](const Entry& e) { return engine::is_sparse_tactic(e.tactic->name); };
-    const auto best_sparse = std::find_if(entries.begin(), entries.end(), is_sparse);
-    if (count > 1 && best_sparse - entries.begin() >= static_cast<ptrdiff_t>(count) &&
-        best_sparse != entries.end())
-      std::rotate(entries.begin() + static_cast<ptrdiff_t>(count) - 1, best_sparse,
-                  best_sparse + 1);
+    // Dense tactics are timed as if there were no sparse ones, which are timed as well: who asks
+    // for them wants to see both times, and no layer may become slower.
+    std::remove_reference_t<decltype(entries)> timed, untimed;
+    size_t dense = 0, sparse = 0;
+    for (const Entry& entry : entries) {
+      size_t& taken = engine::is_sparse_tactic(entry.tactic->name) ? sparse : dense;
+      (taken++ < max_timed() ? timed : untimed).push_back(entry);
+    }
+    const size_t count = timed.size();
+    entries = std::move(timed);
+    entries.insert(entries.end(), untimed.begin(), untimed.end());
     const LayerProblem made = make_problem(layer, formats, *context_.opt, context_.threads);
     std::vector<const Tactic*> tactics;
     std::vector<double> us;
