@@ -31,6 +31,7 @@ struct LayerCandidate {
   double time_us = 0;   // 0: not timed
   std::string refusal;  // why it could not be used; empty: it could
   bool chosen = false;
+  std::string why_not;  // `refusal`, or what it lost by: "1.30 x the chosen one's time"
 };
 
 // Zeros among the constant weights of a layer, and what became of them.
@@ -71,16 +72,18 @@ struct LayerInfo {
   int64_t images_per_pass = 0;
   double peak_factor =
       1;  // the peak of its arithmetic beside the FMA peak: 8 and 16 bits are faster
-  std::vector<LayerCandidate> candidates;
+  std::vector<LayerCandidate> candidates;  // the chosen one, by time, untimed, refused
   LayerSparsity sparsity = {};
 };
 
 // What a pass did (or would not do) to a layer.
 struct RewriteInfo {
   bool declined = false;
+  std::string action;  // "fuse", "remove", "swap", "merge", "split", "convert", "edit", "decline"
   std::string pass;
-  std::string layer;
-  std::string text;  // "Fusing conv1 with relu1", or the reason it declined
+  std::string layer;                // the one looked at, as it was called then
+  std::vector<std::string> layers;  // and what else it took part in
+  std::string text;                 // "Fusing conv1 with relu1", or the reason it declined
 };
 
 // Whose words layer information is in: ours, which say what a CPU has, or trtexec's of 8.x or 10.x

@@ -12,27 +12,16 @@ from .errors import InvalidArgument
 
 @dataclass(frozen=True)
 class Explanation:
-    """A layer, what passes did to make it, and every tactic that was looked at: the chosen one, then by time, then the refused."""
+    """A layer, what passes did to make it, and every tactic that was looked at (``why_not``: what it lost by): the chosen one,
+    then by time, then the untimed and the refused."""
 
     layer: _core.Layer
     rewrites: tuple[_core.Rewrite, ...]
     candidates: tuple[_core.LayerCandidate, ...]
 
-    def why_not(self, candidate: _core.LayerCandidate) -> str:
-        """Why a candidate was not taken; ``""`` for the chosen one."""
-        if candidate.chosen:
-            return ""
-        if candidate.refusal:
-            return candidate.refusal
-        if candidate.time_us <= 0:
-            return "not timed: predicted slower"
-        if self.layer.build_time_us > 0 and candidate.time_us >= self.layer.build_time_us:
-            return f"{candidate.time_us / self.layer.build_time_us:.2f} x the chosen one's time"
-        return "its formats cost more in the layers around it"
-
     def _rows(self) -> list[tuple[str, str, str, str, str]]:
         return [("*" if c.chosen else "", c.tactic or "reference", c.formats, f"{c.time_us:.1f}" if c.time_us > 0 else "",
-                 self.why_not(c)) for c in self.candidates]
+                 c.why_not) for c in self.candidates]
 
     def __str__(self) -> str:
         layer = self.layer
@@ -57,8 +46,7 @@ class Explanation:
 
 
 def explain_layer(inspector: _core.Inspector, layer: _core.Layer) -> Explanation:
-    order = sorted(layer.candidates, key=lambda c: (not c.chosen, bool(c.refusal), c.time_us <= 0, c.time_us))
-    return Explanation(layer, tuple(inspector.rewrites_of(layer.index)), tuple(order))
+    return Explanation(layer, tuple(inspector.rewrites_of(layer.index)), tuple(layer.candidates))
 
 
 def find_layer(layers: Sequence[_core.Layer], word: int | str) -> _core.Layer:

@@ -83,6 +83,7 @@ void bind_inspector(nb::module_& module) {
       .def_ro("formats", &LayerCandidate::formats)
       .def_ro("time_us", &LayerCandidate::time_us)
       .def_ro("refusal", &LayerCandidate::refusal)
+      .def_ro("why_not", &LayerCandidate::why_not)
       .def_ro("chosen", &LayerCandidate::chosen);
   nb::class_<LayerInfo>(module, "Layer")
       .def_ro("index", &LayerInfo::index)
@@ -104,8 +105,10 @@ void bind_inspector(nb::module_& module) {
       .def_ro("candidates", &LayerInfo::candidates);
   nb::class_<RewriteInfo>(module, "Rewrite")
       .def_ro("declined", &RewriteInfo::declined)
+      .def_ro("action", &RewriteInfo::action)
       .def_ro("rule", &RewriteInfo::pass)
       .def_ro("layer", &RewriteInfo::layer)
+      .def_ro("layers", &RewriteInfo::layers)
       .def_ro("text", &RewriteInfo::text);
   nb::class_<LayerProfile::Row>(module, "LayerTime")
       .def_ro("layer", &LayerProfile::Row::layer)

@@ -196,10 +196,10 @@ TEST(Api, WhatIsDeclinedTwiceIsToldOnce) {
   const auto& stored = engine->impl().engine->record().rewrites;
   EXPECT_EQ(std::count_if(stored.begin(), stored.end(),
                           [](const ir::RewriteRecord& record) {
-                            return record.kind == ir::RewriteRecord::Kind::kDeclined &&
+                            return record.action == ir::Action::kDecline &&
                                    record.pass == "PaddingFusion";
                           }),
-            2);
+            1);
   const std::vector<RewriteInfo> told = Inspector(*engine).rewrites();
   EXPECT_EQ(std::count_if(told.begin(), told.end(),
                           [](const RewriteInfo& record) {

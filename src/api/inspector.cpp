@@ -35,16 +35,10 @@ std::unique_ptr<Inspector::Impl> inspect_engine(const Engine& engine,
   const engine::Engine& internal = *engine.impl().engine;
   auto impl = std::make_unique<Inspector::Impl>(
       Inspector::Impl{engine, inspect::collect_layers(internal, context), {}});
-  // A pass that declines does so every time it comes by: told once.
-  std::set<std::tuple<std::string_view, std::string_view, std::string_view>> told;
-  for (const ir::RewriteRecord& record : internal.record().rewrites) {
-    if (record.kind == ir::RewriteRecord::Kind::kRunning) continue;
-    if (record.kind == ir::RewriteRecord::Kind::kDeclined &&
-        !told.insert({record.pass, record.layer, record.text}).second)
-      continue;
-    impl->rewrites.push_back({record.kind == ir::RewriteRecord::Kind::kDeclined, record.pass,
-                              record.layer, record.text});
-  }
+  for (const ir::RewriteRecord& record : internal.record().rewrites)
+    impl->rewrites.push_back({record.action == ir::Action::kDecline, ir::action_name(record.action),
+                              record.pass, record.layers.empty() ? "" : record.layers[0],
+                              record.layers, record.text});
   return impl;
 }
 
@@ -65,11 +59,12 @@ const std::vector<RewriteInfo>& Inspector::rewrites() const {
 }
 
 std::vector<RewriteInfo> Inspector::rewrites_of(int index) const {
-  const LayerInfo* layer = impl_->find(index);
   std::vector<RewriteInfo> records;
-  if (layer == nullptr) return records;
-  std::copy_if(impl_->rewrites.begin(), impl_->rewrites.end(), std::back_inserter(records),
-               [&](const RewriteInfo& record) { return inspect::concerns(record, *layer); });
+  if (impl_->find(index) == nullptr) return records;
+  const auto& told = impl_->internal().record().rewrites;
+  const ir::Layer& step = impl_->internal().plan().steps[static_cast<size_t>(index)].layer;
+  for (size_t k = 0; k < told.size(); ++k)
+    if (step.came_from(told[k].subject)) records.push_back(impl_->rewrites[k]);
   return records;
 }
 

@@ -17,35 +17,17 @@ std::string time_text(double us) {
   return us > 0 ? fmt::format("{:.1f}", us) : "";
 }
 
-std::string why_not(const LayerCandidate& candidate, double chosen_us) {
-  if (candidate.chosen) return "";
-  if (candidate.time_us <= 0) return "not timed: predicted slower";
-  if (chosen_us > 0 && candidate.time_us >= chosen_us) {
-    return fmt::format("{:.2f} x the chosen one's time", candidate.time_us / chosen_us);
-  }
-  return "its formats cost more in the layers around it";
-}
-
 void print_candidates(const LayerInfo& layer) {
-  std::vector<LayerCandidate> candidates = layer.candidates;
-  // The chosen one, then by time, then the untimed.
-  auto key = [](const LayerCandidate& c) {
-    return std::make_tuple(!c.chosen, c.time_us <= 0, c.time_us);
-  };
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [&](const auto& a, const auto& b) { return key(a) < key(b); });
   Table table({{""}, {"candidate"}, {"format"}, {"us", Align::kRight}, {"why not"}});
   std::map<std::string, std::vector<std::string>> refusals;
-  const bool has_chosen = !candidates.empty() && candidates[0].chosen;
-  const double chosen_us = has_chosen ? candidates[0].time_us : layer.build_time_us;
-  for (const LayerCandidate& candidate : candidates) {
+  for (const LayerCandidate& candidate : layer.candidates) {
     const std::string name = candidate.tactic.empty() ? "reference" : candidate.tactic;
     if (!candidate.chosen && !candidate.refusal.empty()) {
       refusals[candidate.refusal].push_back(name);
       continue;
     }
     table.add({candidate.chosen ? "*" : "", name, candidate.formats, time_text(candidate.time_us),
-               why_not(candidate, chosen_us)},
+               candidate.why_not},
               candidate.chosen ? Style::kGreen : Style::kPlain);
   }
   if (!table.empty()) fmt::print("\n{}", table.text());

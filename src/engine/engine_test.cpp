@@ -103,7 +103,7 @@ EngineParts sample(uint32_t seed) {
   parts.weights.resize(1000);
   for (std::byte& b : parts.weights) b = static_cast<std::byte>(generator());
   parts.profiles = {{{"x", {1, 8, 4, 4}, {2, 8, 4, 4}, {4, 8, 4, 4}}}};
-  parts.record.rewrites = {{ir::RewriteRecord::Kind::kDeclined, "Pass", "layer", "because"}};
+  parts.record.rewrites = {{ir::Action::kDecline, "Pass", {"layer", "other"}, 7, "because"}};
   parts.record.layer_counts = {{"After dead-layer removal", 12}};
   parts.record.cpu_fingerprint = "cpu";
   parts.record.peak_gmacs = 66.5;
@@ -161,7 +161,7 @@ TEST(EngineFile, KeepsEverything) {
   EXPECT_TRUE(std::equal(engine.weights().begin(), engine.weights().end(), parts.weights.begin(),
                          parts.weights.end()));
   EXPECT_EQ(engine.profiles()[0][0].max, parts.profiles[0][0].max);
-  EXPECT_EQ(engine.record().rewrites[0].text, "because");
+  EXPECT_EQ(engine.record().rewrites, parts.record.rewrites);
   EXPECT_EQ(engine.record().peak_gmacs, 66.5);
   EXPECT_EQ(engine.record().bf16_peak_gmacs, 133);
   EXPECT_EQ(engine.verbosity(), Verbosity::kLayerNamesOnly);
@@ -219,7 +219,8 @@ TEST(EngineFile, OtherFormatsAndLayoutsAreRefusedWithOneLine) {
   const std::string layout = stored_layout();
   EXPECT_EQ(refusal_with(bytes, kFormatVersion, layout_hash(layout)), "");
   EXPECT_EQ(refusal_with(bytes, 1, layout_hash(layout)),
-            "engine format 1, this version reads 2: build the engine again");
+            fmt::format("engine format 1, this version reads {}: build the engine again",
+                        kFormatVersion));
   const std::pair<const char*, const char*> changes[] = {
       {"FoldedHeader{is_folded:i4 low:f4", "FoldedHeader{is_folded:i8 low:f4"},  // a size
       {"multiplier:i4 addend:i4", "addend:i4 multiplier:i4"},                    // an order

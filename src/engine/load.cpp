@@ -192,6 +192,7 @@ Result<PlanStep> read_step(const fb::Step& stored, int num_symbols, int depth) {
   step.layer.attrs = std::move(attrs).value();
   if (stored.onnx_nodes())
     for (const auto* node : *stored.onnx_nodes()) step.layer.onnx_nodes.push_back(node->str());
+  step.layer.lineage = stored_list(stored.lineage());
   step.inputs = stored_list(stored.inputs());
   step.outputs = stored_list(stored.outputs());
   step.tactic = text(stored.tactic());
@@ -267,10 +268,13 @@ Result<BuildRecord> read_record(const fb::Record& stored) {
   BuildRecord record;
   if (stored.rewrites()) {
     for (const fb::Rewrite* r : *stored.rewrites()) {
-      if (r->kind() > static_cast<uint8_t>(ir::RewriteRecord::Kind::kDeclined))
-        return corrupt("rewrite record of kind {}", r->kind());
-      record.rewrites.push_back({static_cast<ir::RewriteRecord::Kind>(r->kind()), text(r->pass()),
-                                 text(r->layer()), text(r->text())});
+      if (r->action() > static_cast<uint8_t>(ir::Action::kDecline))
+        return corrupt("rewrite record of action {}", r->action());
+      ir::RewriteRecord read{
+          static_cast<ir::Action>(r->action()), text(r->pass()), {}, r->subject(), text(r->text())};
+      if (r->layers())
+        for (const auto* layer : *r->layers()) read.layers.push_back(layer->str());
+      record.rewrites.push_back(std::move(read));
     }
   }
   if (stored.layer_counts())

@@ -67,6 +67,7 @@ Offset<fb::Step> store(FlatBufferBuilder& b, const PlanStep& s) {
   const auto name = b.CreateString(s.layer.name);
   const auto attributes = store_attributes(b, s.layer.attrs);
   const auto nodes = b.CreateVectorOfStrings(s.layer.onnx_nodes);
+  const auto lineage = b.CreateVector(s.layer.lineage);
   const auto inputs = b.CreateVector(s.inputs), outputs = b.CreateVector(s.outputs);
   const auto tactic = b.CreateSharedString(s.tactic);
   const auto bodies = b.CreateVector(body_offsets);
@@ -81,6 +82,7 @@ Offset<fb::Step> store(FlatBufferBuilder& b, const PlanStep& s) {
   step.add_name(name);
   step.add_attributes(attributes);
   step.add_onnx_nodes(nodes);
+  step.add_lineage(lineage);
   step.add_inputs(inputs);
   step.add_outputs(outputs);
   step.add_tactic(tactic);
@@ -129,8 +131,10 @@ Offset<fb::Profile> store(FlatBufferBuilder& b, const Profile& p) {
 }
 
 Offset<fb::Rewrite> store(FlatBufferBuilder& b, const ir::RewriteRecord& r) {
-  const auto pass = b.CreateSharedString(r.pass), layer = b.CreateSharedString(r.layer);
-  return fb::CreateRewrite(b, static_cast<uint8_t>(r.kind), pass, layer, b.CreateString(r.text));
+  std::vector<Offset<flatbuffers::String>> layers;
+  for (const std::string& layer : r.layers) layers.push_back(b.CreateSharedString(layer));
+  return fb::CreateRewrite(b, static_cast<uint8_t>(r.action), b.CreateSharedString(r.pass),
+                           b.CreateVector(layers), r.subject, b.CreateString(r.text));
 }
 
 Offset<fb::LayerCount> store(FlatBufferBuilder& b, const std::pair<std::string, int>& count) {

@@ -149,6 +149,31 @@ LayerSparsity describe_sparsity(const PlanStep& step) {
           .reason = outcome.reason};
 }
 
+std::string why_not(const engine::Candidate& candidate, double chosen_us) {
+  if (candidate.chosen) return "";
+  if (!candidate.refusal.empty()) return candidate.refusal;
+  if (candidate.time_us <= 0) return "not timed: predicted slower";
+  if (chosen_us > 0 && candidate.time_us >= chosen_us)
+    return fmt::format("{:.2f} x the chosen one's time", candidate.time_us / chosen_us);
+  return "its formats cost more in the layers around it";
+}
+
+std::vector<LayerCandidate> candidates_of(const engine::PlanStep& step) {
+  const auto chosen = std::find_if(step.candidates.begin(), step.candidates.end(),
+                                   [](const engine::Candidate& c) { return c.chosen; });
+  const double chosen_us = chosen != step.candidates.end() ? chosen->time_us : step.build_time_us;
+  std::vector<LayerCandidate> candidates;
+  for (const engine::Candidate& c : step.candidates)
+    candidates.push_back(
+        {c.tactic, c.formats, c.time_us, c.refusal, c.chosen, why_not(c, chosen_us)});
+  const auto key = [](const LayerCandidate& c) {
+    return std::make_tuple(!c.chosen, !c.refusal.empty(), c.time_us <= 0, c.time_us);
+  };
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [&](const auto& a, const auto& b) { return key(a) < key(b); });
+  return candidates;
+}
+
 LayerInfo describe_step(const Plan& plan, size_t index, const runtime::Context* context) {
   const PlanStep& step = plan.steps[index];
   LayerInfo info;
@@ -178,10 +203,7 @@ LayerInfo describe_step(const Plan& plan, size_t index, const runtime::Context* 
   info.macs = step.is_view ? 0 : multiply_adds(plan, step, context);
   add_traffic(info, plan, step, context);
   info.build_time_us = step.build_time_us;
-  for (const engine::Candidate& candidate : step.candidates) {
-    info.candidates.push_back({candidate.tactic, candidate.formats, candidate.time_us,
-                               candidate.refusal, candidate.chosen});
-  }
+  info.candidates = candidates_of(step);
   if (step.sparsity.weights > 0) info.sparsity = describe_sparsity(step);
   return info;
 }

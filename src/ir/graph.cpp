@@ -66,6 +66,7 @@ Layer* Graph::add_layer(LayerKind kind, std::string name, Attrs attrs, std::vect
   layer->kind = kind;
   layer->name = names_->make_unique(names_->layers, std::move(name));
   layer->attrs = std::move(attrs);
+  layer->lineage = {symbols_->next_layer_number()};
   layer->inputs = std::move(inputs);
   layer->outputs = std::move(outputs);
   for (Tensor* input : layer->inputs)

@@ -2,6 +2,7 @@
 // The graph: layers in execution order, tensors in SSA form, provenance on both.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -63,9 +64,15 @@ struct Layer {
   std::vector<Tensor*> outputs;  // null: optional output not wanted
   Attrs attrs;
   std::vector<std::string> onnx_nodes;  // provenance: names of the ONNX nodes it came from
+  std::vector<int> lineage;  // its own number first, then those of the layers it was made of
   std::vector<std::unique_ptr<Graph>>
       bodies;  // If: then, else; Loop, Scan: body. Captured tensors are passed as extra inputs:
                // the last body inputs, after the operator's own.
+
+  int number() const { return lineage.empty() ? -1 : lineage[0]; }  // unique in the network
+  bool came_from(int number) const {
+    return std::find(lineage.begin(), lineage.end(), number) != lineage.end();
+  }
 
   template <class T>
   T& as() {

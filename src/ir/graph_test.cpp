@@ -81,7 +81,7 @@ TEST(Rewriter, AbsorbMergesNamesAndProvenance) {
   Chain chain;
   std::vector<RewriteRecord> record;
   Rewriter rewriter(chain.graph, "P", &record);
-  rewriter.applied(*chain.relu, "Fusing relu with neg");
+  rewriter.fused(*chain.relu, *chain.neg);
   rewriter.absorb(chain.relu, chain.neg);
   ASSERT_EQ(chain.graph.layers().size(), 1u);
   EXPECT_EQ(chain.relu->name, "relu + neg");
@@ -89,7 +89,38 @@ TEST(Rewriter, AbsorbMergesNamesAndProvenance) {
   EXPECT_EQ(chain.b->producer, chain.relu);
   EXPECT_EQ(chain.relu->onnx_nodes, (std::vector<std::string>{"n1", "n2"}));
   EXPECT_EQ(record[0].text, "Fusing relu with neg");
+  EXPECT_EQ(record[0].action, Action::kFuse);
+  EXPECT_EQ(record[0].layers, (std::vector<std::string>{"relu", "neg"}));
+  EXPECT_TRUE(chain.relu->came_from(record[0].subject));
   EXPECT_EQ(rewriter.edits(), 1);
+}
+
+TEST(Rewriter, LayersKnowWhatTheyWereMadeOf) {
+  Chain chain;
+  const int relu = chain.relu->number(), neg = chain.neg->number();
+  EXPECT_NE(relu, neg);
+  Rewriter rewriter(chain.graph, "P", nullptr);
+  Layer* group[] = {chain.relu, chain.neg};
+  const Layer* made = rewriter.replace(group, LayerKind::kUnary, PointOpAttrs(), {chain.in});
+  EXPECT_TRUE(made->came_from(relu) && made->came_from(neg));
+  EXPECT_NE(made->number(), relu);
+  EXPECT_NE(made->number(), neg);
+}
+
+TEST(Rewriter, WhatIsDeclinedTwiceIsToldOnce) {
+  Chain chain;
+  std::vector<RewriteRecord> record;
+  Rewriter rewriter(chain.graph, "P", &record);
+  rewriter.running(*chain.relu);
+  rewriter.declined(*chain.relu, "because");
+  rewriter.declined(*chain.relu, "because");
+  rewriter.declined(*chain.neg, "because");
+  rewriter.removed(*chain.neg);
+  rewriter.removed(*chain.neg);
+  const std::vector<RewriteRecord> told = told_once(record);
+  ASSERT_EQ(told.size(), 4u);
+  EXPECT_EQ(told[0].layers[0], "relu");
+  EXPECT_EQ(told[1].layers[0], "neg");
 }
 
 TEST(Rewriter, ReplacingANetworkOutputKeepsItsName) {

@@ -2,19 +2,46 @@
 #include "ir/rewriter.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
+#include <set>
 #include <string_view>
+#include <tuple>
 
 #include "base/log.h"
+#include "ir/kind_traits.h"
 
 namespace camshaft::ir {
 
 Rewriter::Rewriter(Graph& graph, std::string pass, std::vector<RewriteRecord>* record)
     : graph_(graph), pass_(std::move(pass)), record_(record) {}
 
+const char* action_name(Action action) {
+  static constexpr const char* kNames[] = {"running", "fuse",    "remove", "swap",   "merge",
+                                           "split",   "convert", "edit",   "decline"};
+  return kNames[static_cast<size_t>(action)];
+}
+
+std::vector<RewriteRecord> told_once(std::vector<RewriteRecord> records) {
+  std::set<std::tuple<std::string, std::string, std::string>> told;
+  std::erase_if(records, [&](const RewriteRecord& r) {
+    return r.action == Action::kRunning ||
+           (r.action == Action::kDecline &&
+            !told.insert({r.pass, r.layers.empty() ? "" : r.layers[0], r.text}).second);
+  });
+  return records;
+}
+
+void Rewriter::record(Action action, std::initializer_list<const Layer*> layers, std::string text) {
+  if (!record_) return;
+  RewriteRecord made{action, pass_, {}, (*layers.begin())->number(), std::move(text)};
+  for (const Layer* layer : layers) made.layers.push_back(layer->name);
+  record_->push_back(std::move(made));
+}
+
 void Rewriter::running(const Layer& layer) {
   log(Severity::kVerbose, "Running: {} on {}", pass_, layer.name);
-  if (record_) record_->push_back({RewriteRecord::Kind::kRunning, pass_, layer.name, ""});
+  record(Action::kRunning, {&layer}, "");
 }
 
 // TensorRT's log names the pass where layers are fused, and only there.
@@ -24,27 +51,42 @@ static bool names_its_pass(std::string_view text) {
   return true;
 }
 
-void Rewriter::applied(const Layer& layer, std::string text) {
+void Rewriter::tell(Action action, std::initializer_list<const Layer*> layers, std::string text) {
   ++edits_;
   if (names_its_pass(text))
     log(Severity::kVerbose, "{}: {}", pass_, text);
   else
     log(Severity::kVerbose, "{}", text);
-  if (record_)
-    record_->push_back({RewriteRecord::Kind::kApplied, pass_, layer.name, std::move(text)});
+  record(action, layers, std::move(text));
+}
+
+void Rewriter::fused(const Layer& a, const Layer& b) {
+  tell(Action::kFuse, {&a, &b}, "Fusing " + a.name + " with " + b.name);
+}
+
+void Rewriter::swapped(const Layer& a, const Layer& b) {
+  tell(Action::kSwap, {&a, &b}, "Swapping " + a.name + " with " + b.name);
+}
+
+void Rewriter::removed(const Layer& layer) {
+  tell(Action::kRemove, {&layer}, "Removing " + layer.name);
+}
+
+void Rewriter::applied(Action action, const Layer& layer, std::string text) {
+  tell(action, {&layer}, std::move(text));
 }
 
 void Rewriter::declined(const Layer& layer, std::string reason) {
   log(Severity::kVerbose, "{}: not on {}: {}", pass_, layer.name, reason);
-  if (record_)
-    record_->push_back({RewriteRecord::Kind::kDeclined, pass_, layer.name, std::move(reason)});
+  record(Action::kDecline, {&layer}, std::move(reason));
 }
 
-static void add_provenance(Layer* layer, const std::vector<std::string>& nodes) {
-  for (const std::string& node : nodes)
-    if (std::find(layer->onnx_nodes.begin(), layer->onnx_nodes.end(), node) ==
-        layer->onnx_nodes.end())
-      layer->onnx_nodes.push_back(node);
+void Rewriter::inherit(Layer* made, const Layer& origin) {
+  for (const std::string& node : origin.onnx_nodes)
+    if (std::find(made->onnx_nodes.begin(), made->onnx_nodes.end(), node) == made->onnx_nodes.end())
+      made->onnx_nodes.push_back(node);
+  for (const int number : origin.lineage)
+    if (!made->came_from(number)) made->lineage.push_back(number);
 }
 
 void Rewriter::absorb(Layer* first, Layer* second, std::string name) {
@@ -58,7 +100,7 @@ void Rewriter::absorb(Layer* first, Layer* second, std::string name) {
   second->outputs.clear();
   for (Tensor* output : first->outputs)
     if (output) output->producer = first;
-  add_provenance(first, second->onnx_nodes);
+  inherit(first, *second);
   graph_.remove_layer(second);
   graph_.rename(first, std::move(name));
 }
@@ -78,7 +120,7 @@ Layer* Rewriter::replace(std::span<Layer* const> group, LayerKind kind, Attrs at
   Layer* made =
       graph_.add_layer(kind, name, std::move(attrs), std::move(inputs), std::move(outputs), last);
   last->outputs.clear();
-  for (const Layer* layer : group) add_provenance(made, layer->onnx_nodes);
+  for (const Layer* layer : group) inherit(made, *layer);
   graph_.remove_layer(last);
   // Producers stand before consumers: one sweep from the back finds all that became dead.
   std::vector<Layer*> rest(group.begin(), group.end() - 1);
@@ -124,13 +166,48 @@ Layer* Rewriter::insert_before(const Layer* before, LayerKind kind, std::string 
                                const std::vector<const Layer*>& provenance) {
   Layer* layer = graph_.add_layer(kind, std::move(name), std::move(attrs), std::move(inputs),
                                   std::move(outputs), before);
-  for (const Layer* origin : provenance) add_provenance(layer, origin->onnx_nodes);
+  for (const Layer* origin : provenance) inherit(layer, *origin);
   return layer;
 }
 
 void Rewriter::drop_output(Layer* layer, size_t index) {
   if (layer->outputs[index]) layer->outputs[index]->producer = nullptr;
   layer->outputs[index] = nullptr;
+}
+
+Program& Rewriter::program(Layer* layer) {
+  if (auto* pointwise = std::get_if<PointWiseAttrs>(&layer->attrs)) return pointwise->program;
+  return *epilogue_of(*layer);
+}
+
+void Rewriter::set_stored_type(Layer* layer, DataType type) {
+  if (auto* a = std::get_if<PointWiseAttrs>(&layer->attrs)) a->type = type;
+  if (auto* a = std::get_if<ConvolutionAttrs>(&layer->attrs)) a->type = type;
+  if (auto* a = std::get_if<MatrixMultiplyAttrs>(&layer->attrs)) a->type = type;
+}
+
+Tensor* Rewriter::add_tensor_like(const Tensor& model, std::string name, DataType type) {
+  Tensor* made = graph_.add_tensor(std::move(name), type, model.shape);
+  made->has_rank = model.has_rank;
+  return made;
+}
+
+void Rewriter::set_shape(Tensor* tensor, Shape shape) {
+  tensor->has_rank = true;
+  tensor->shape = std::move(shape);
+}
+
+void Rewriter::set_constant(Tensor* tensor, std::vector<std::byte> bytes) {
+  assert(bytes.size() == tensor->constant->view.size());
+  tensor->constant = make_constant(std::move(bytes));
+}
+
+Tensor* Rewriter::add_constant_like(const Tensor& model) {
+  Extents extents;
+  for (const Dim dim : model.shape) extents.push_back(dim.extent());
+  Tensor* made = graph_.add_constant(model.name, model.type, extents, model.constant);
+  made->facts = model.facts;
+  return made;
 }
 
 Tensor* Rewriter::add_constant(std::string name, DataType type, std::span<const int64_t> extents,

@@ -144,7 +144,11 @@ class SymbolTable {
   // Appends a symbol as it is (for reading back a stored table, in the order it was written).
   Dim append(Symbol symbol);
 
+  // What all graphs of a network share also numbers their layers (Layer::lineage).
+  int next_layer_number() { return layers_++; }
+
  private:
+  int layers_ = 0;
   Dim intern(SymbolOp op, Dim a, Dim b, int64_t constant, const std::string& name);
   Dim push(Symbol symbol);
   struct Traits {

@@ -169,7 +169,7 @@ class Shapes {
   Shapes(Rewriter& rewriter, const Parts& parts)
       : rewriter_(rewriter),
         parts_(parts),
-        symbols_(rewriter.graph().symbols()),
+        symbols_(rewriter.symbols()),
         scores_(parts.score()->shape),
         regrouped_(parts.regrouped()->shape),
         weights_(parts.weights()->shape),
@@ -220,7 +220,7 @@ class Shapes {
   Tensor* take_operand(Tensor* x) {
     const Shape shape = *fitted(*x), spread = spread_over_groups(x->shape, system_of(*x));
     if (spread != padded(x->shape, spread.size())) {
-      Tensor* y = rewriter_.graph().add_tensor(x->name + " (groups)", x->type, spread);
+      Tensor* y = rewriter_.add_tensor(x->name + " (groups)", x->type, spread);
       rewriter_.insert_before(parts_.values, LayerKind::kExpand, x->name + " (groups)",
                               ShapeAttrs{true, spread}, {x}, {y}, {parts_.values});
       x = y;
@@ -333,7 +333,7 @@ class Shapes {
   }
 
   Tensor* shuffled(Tensor* x, ShuffleAttrs attrs, const Shape& shape) {
-    Tensor* y = rewriter_.graph().add_tensor(x->name + " (heads)", x->type, shape);
+    Tensor* y = rewriter_.add_tensor(x->name + " (heads)", x->type, shape);
     rewriter_.insert_before(parts_.values, LayerKind::kShuffle, x->name + " (heads)",
                             std::move(attrs), {x}, {y}, {parts_.values});
     return y;
@@ -400,8 +400,9 @@ void fuse(Rewriter& rewriter, Parts& parts) {
     inputs.push_back(shapes.take_operand(epilogue.inputs[k]));
   sort_by_position(parts.group);
   const std::string name = "{Attention[" + parts.scores->name + "..." + parts.values->name + "]}";
-  rewriter.applied(*softmax, "Fusing " + parts.scores->name + ", " + softmax->name + " and " +
-                                 parts.values->name + " into attention");
+  rewriter.applied(Action::kFuse, *softmax,
+                   "Fusing " + parts.scores->name + ", " + softmax->name + " and " +
+                       parts.values->name + " into attention");
   Tensor* output = parts.values->outputs[0];
   const Shape result = shapes.result();
   if (result == output->shape) {
@@ -409,7 +410,7 @@ void fuse(Rewriter& rewriter, Parts& parts) {
     return;
   }
   const Shape y = output->shape;
-  Tensor* joined = rewriter.graph().add_tensor(output->name + " (heads)", output->type, result);
+  Tensor* joined = rewriter.add_tensor(output->name + " (heads)", output->type, result);
   rewriter.insert_before(parts.values, LayerKind::kAttention, name, attrs, inputs, {joined},
                          std::vector<const Layer*>(parts.group.begin(), parts.group.end()));
   ShuffleAttrs ungroup;

@@ -37,7 +37,7 @@ ShuffleAttrs reshape_to(const Shape& shape) {
 Tensor* as_shape(Rewriter& rewriter, Tensor* x, const Shape& shape, const Layer* before,
                  const Layer* origin) {
   if (x->shape == shape) return x;
-  Tensor* y = rewriter.graph().add_tensor(x->name + " (steps)", x->type, shape);
+  Tensor* y = rewriter.add_tensor(x->name + " (steps)", x->type, shape);
   rewriter.insert_before(before, LayerKind::kShuffle, x->name + " (steps)", reshape_to(shape), {x},
                          {y}, {origin});
   return y;
@@ -45,7 +45,7 @@ Tensor* as_shape(Rewriter& rewriter, Tensor* x, const Shape& shape, const Layer*
 
 // Input k is [batch, steps, heads, depth] transposed: Attention reads what was transposed.
 bool take_input(Rewriter& rewriter, Layer* attention, size_t k) {
-  auto& attrs = attention->as<AttentionAttrs>();
+  auto& attrs = rewriter.attrs<AttentionAttrs>(attention);
   bool& steps_first = k == 0   ? attrs.q_steps_first
                       : k == 1 ? attrs.k_steps_first
                                : attrs.v_steps_first;
@@ -66,7 +66,7 @@ bool take_input(Rewriter& rewriter, Layer* attention, size_t k) {
   int64_t& stated = k == 0 ? attrs.heads : attrs.kv_heads;
   if (stated != 0 && stated != count.extent()) return false;
   rewriter.running(*attention);
-  rewriter.applied(*attention, "Fusing " + shuffle->name + " with " + attention->name);
+  rewriter.fused(*shuffle, *attention);
   stated = count.extent();
   steps_first = true;
   const bool is_there = !splits && order == Ints{0, 2, 1, 3};
@@ -113,8 +113,9 @@ bool take_repeated_heads(Rewriter& rewriter, Layer* attention) {
                  values = find_repeated(attention->inputs[2]);
   if (!keys.heads || !values.heads || keys.shape[1] != values.shape[1]) return false;
   rewriter.running(*attention);
-  rewriter.applied(*attention, "Fusing " + keys.expand->name + " and " + values.expand->name +
-                                   " with " + attention->name + ": heads share keys and values");
+  rewriter.applied(Action::kFuse, *attention,
+                   "Fusing " + keys.expand->name + " and " + values.expand->name + " with " +
+                       attention->name + ": heads share keys and values");
   for (const auto& [k, found] : {std::pair(1, &keys), std::pair(2, &values)})
     rewriter.set_input(attention, static_cast<size_t>(k),
                        as_shape(rewriter, found->heads, found->shape, attention, found->expand));
@@ -123,7 +124,7 @@ bool take_repeated_heads(Rewriter& rewriter, Layer* attention) {
 
 // The heads are transposed to [batch, steps, heads, depth], and perhaps joined.
 bool take_output(Rewriter& rewriter, Layer* attention) {
-  auto& attrs = attention->as<AttentionAttrs>();
+  auto& attrs = rewriter.attrs<AttentionAttrs>(attention);
   Tensor* y = attention->outputs[0];
   Layer* shuffle = only_reader(y);
   if (attrs.y_steps_first || !is_static_shuffle(shuffle) || y->shape.size() != 4) return false;
@@ -138,21 +139,21 @@ bool take_output(Rewriter& rewriter, Layer* attention) {
   if (!in_order(transposed, {source[0], source[2], source[1], source[3]})) return false;
   if (!s[1].is_known() || !s[3].is_known()) return false;
   rewriter.running(*attention);
-  rewriter.applied(*attention, "Fusing " + attention->name + " with " + shuffle->name);
+  rewriter.fused(*attention, *shuffle);
   attrs.y_steps_first = true;
   const Shape joined{s[0], s[2], Dim(s[1].extent() * s[3].extent())};
   if (shuffle->outputs[0]->shape == joined) {
     rewriter.absorb(attention, shuffle);
     return true;
   }
-  Tensor* made = rewriter.graph().add_tensor(y->name + " (steps)", y->type, joined);
+  Tensor* made = rewriter.add_tensor(y->name + " (steps)", y->type, joined);
   const std::string name = attention->name;
   Layer* moved = rewriter.insert_before(shuffle, LayerKind::kAttention, name, attrs,
                                         attention->inputs, {made}, {attention});
   Layer* group[] = {attention, shuffle};
   rewriter.replace(group, LayerKind::kShuffle, reshape_to(shuffle->outputs[0]->shape), {made},
                    shuffle->name);
-  rewriter.graph().rename(moved, name);
+  rewriter.rename(moved, name);
   return true;
 }
 

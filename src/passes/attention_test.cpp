@@ -253,7 +253,7 @@ TEST(AttentionFusion, LeavesScoresOthersRead) {
                     x = SoftMax(t) {axis=2, last_axis=2}
                     z = MatrixMultiply(x, v))ir",
                  &records);
-  ASSERT_EQ(records.back().kind, ir::RewriteRecord::Kind::kDeclined);
+  ASSERT_EQ(records.back().action, ir::Action::kDecline);
   EXPECT_EQ(records.back().text, "not fused with t and z: keys lie transposed");
 }
 

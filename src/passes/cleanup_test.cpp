@@ -195,7 +195,7 @@ TEST(ShuffleShuffleFusion, DeclinesATransposeBetweenReshapes) {
       R"ir(b = Shuffle "a + b"(x) {has_reshape=true, reshape=[2, 3, 4], second_transpose=[0, 2, 1]}
                     c = Shuffle(b) {has_reshape=true, reshape=[8, 3]})ir",
       &records);
-  EXPECT_EQ(records.back().kind, ir::RewriteRecord::Kind::kDeclined);
+  EXPECT_EQ(records.back().action, ir::Action::kDecline);
 }
 
 }  // namespace

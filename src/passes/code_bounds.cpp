@@ -53,10 +53,11 @@ class Bounds {
   std::map<const Tensor*, int64_t> known_;
 };
 
-int64_t* bound_of(Layer& layer) {
-  if (layer.kind == LayerKind::kConvolution || layer.kind == LayerKind::kDeconvolution)
-    return &layer.as<ConvolutionAttrs>().x_maximum;
-  if (layer.kind == LayerKind::kMatrixMultiply) return &layer.as<MatrixMultiplyAttrs>().a_maximum;
+int64_t* bound_of(Rewriter& rewriter, Layer* layer) {
+  if (layer->kind == LayerKind::kConvolution || layer->kind == LayerKind::kDeconvolution)
+    return &rewriter.attrs<ConvolutionAttrs>(layer).x_maximum;
+  if (layer->kind == LayerKind::kMatrixMultiply)
+    return &rewriter.attrs<MatrixMultiplyAttrs>(layer).a_maximum;
   return nullptr;
 }
 
@@ -66,12 +67,13 @@ int code_bounds(Graph& graph, Records* records) {
   Rewriter rewriter(graph, "CodeBounds", records);
   Bounds bounds;
   for (const auto& layer : graph.layers()) {
-    int64_t* stored = bound_of(*layer);
+    int64_t* stored = bound_of(rewriter, layer.get());
     if (!stored || layer->inputs[0]->type != DataType::kUInt8) continue;
     const int64_t bound = bounds.of(layer->inputs[0]);
     if (bound >= *stored) continue;
     rewriter.running(*layer);
-    rewriter.applied(*layer, fmt::format("Codes that {} reads end at {}", layer->name, bound));
+    rewriter.applied(Action::kEdit, *layer,
+                     fmt::format("Codes that {} reads end at {}", layer->name, bound));
     *stored = bound;
   }
   return rewriter.edits();

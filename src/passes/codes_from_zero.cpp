@@ -17,7 +17,7 @@ int codes_from_zero(Graph& graph, Records* records) {
     if (!can_shift(graph, group)) continue;
     const int lowest = lowest_code(group);
     if (lowest == 0) continue;
-    rewriter.applied(*group[0]->producer,
+    rewriter.applied(Action::kEdit, *group[0]->producer,
                      fmt::format("Moving the codes of {} by {}", group[0]->name, -lowest));
     shift_codes(rewriter, group, -lowest);
   }

@@ -46,7 +46,7 @@ int fold_dequantized(Graph& graph, Records* records, const char* pass, bool keep
       ++k;
       continue;
     }
-    rewriter.applied(*layer, "Fusing " + source + " with " + layer->name);
+    rewriter.applied(Action::kFuse, *layer, "Fusing " + source + " with " + layer->name);
     rewriter.remove(layer);
   }
   return rewriter.edits();

@@ -16,7 +16,7 @@ int const_qdq_initializers_fusion(Graph& graph, Records* records) {
     Tensor* codes = layer->kind == LayerKind::kQuantize ? layer->outputs[0] : layer->inputs[0];
     if (!codes->facts.scale.empty()) continue;
     rewriter.running(*layer);
-    set_grid_facts(codes, *grid);
+    set_grid_facts(rewriter, codes, *grid);
   }
   return rewriter.edits();
 }

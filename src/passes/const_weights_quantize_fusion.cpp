@@ -21,7 +21,7 @@ int const_weights_quantize_fusion(Graph& graph, Records* records) {
       ++k;
       continue;
     }
-    rewriter.applied(*layer, "Fusing " + source + " with " + layer->name);
+    rewriter.applied(Action::kFuse, *layer, "Fusing " + source + " with " + layer->name);
     rewriter.remove(layer);
   }
   return rewriter.edits();

@@ -91,11 +91,11 @@ bool can_evaluate(const Graph& graph, const Layer& layer) {
 
 void replace_by_constant(Rewriter& rewriter, Tensor* output, std::span<const int64_t> extents,
                          std::shared_ptr<const ConstantData> data, const std::string& name) {
-  Tensor* constant = rewriter.graph().add_constant(name, output->type, extents, std::move(data));
-  constant->facts = output->facts;
+  Tensor* constant = rewriter.add_constant(name, output->type, extents, std::move(data));
+  rewriter.set_facts(constant, output->facts);
   rewriter.replace_uses(output, constant);
   if (name == output->name && !rewriter.graph().is_output(output))
-    std::swap(constant->name, output->name);
+    rewriter.swap_names(constant, output);
 }
 
 }  // namespace
@@ -206,8 +206,10 @@ int fold(Graph& graph, Records* records, const char* pass, bool shuffles) {
       ++k;
       continue;
     }
-    rewriter.applied(
-        *layer, shuffles ? "Fusing " + source + " with " + layer->name : "Folding " + layer->name);
+    if (shuffles)
+      rewriter.applied(Action::kFuse, *layer, "Fusing " + source + " with " + layer->name);
+    else
+      rewriter.applied(Action::kRemove, *layer, "Folding " + layer->name);
     rewriter.remove(layer);
     // replace_uses may have put a copy for a network output at the end; k is the next layer either
     // way.

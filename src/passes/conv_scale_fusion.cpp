@@ -133,7 +133,7 @@ bool fuse_behind(Rewriter& rewriter, const WeightedLayer& w) {
   }
   for (int64_t k = 0; k < w.out_channels; ++k)
     bias[k] = bias[k] * affine->scale[k] + affine->shift[k];
-  rewriter.applied(*next, "Fusing " + w.layer->name + " with " + next->name);
+  rewriter.fused(*w.layer, *next);
   set_weights(rewriter, w, std::move(scaled), bias, next->name);
   rewriter.absorb(w.layer, next);
   return true;
@@ -185,7 +185,7 @@ bool fuse_before(Rewriter& rewriter, const WeightedLayer& w) {
       values[k] *= affine->scale[ic];
     }
   });
-  rewriter.applied(*before, "Fusing " + before->name + " with " + w.layer->name);
+  rewriter.fused(*before, *w.layer);
   if (!shifts) bias.clear();
   set_weights(rewriter, w, std::move(weights.bytes), bias, before->name);
   Layer* group[] = {before, w.layer};

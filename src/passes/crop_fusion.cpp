@@ -82,8 +82,8 @@ int crop_fusion(Graph& graph, Records* records) {
       rewriter.declined(*cut, "not fused with " + window->name + ": " + reason);
       continue;
     }
-    rewriter.applied(*cut, "Fusing " + window->name + " with " + cut->name);
-    window->attrs = attrs;
+    rewriter.fused(*window, *cut);
+    rewriter.set_attrs(window, attrs);
     rewriter.absorb(window, cut);
   }
   return rewriter.edits();

@@ -81,7 +81,7 @@ int dead_layer_removal(Graph& graph, Records* records) {
     const auto used = [&](const Tensor* tensor) { return is_used(graph, tensor); };
     if (std::none_of(layer->outputs.begin(), layer->outputs.end(), used)) {
       if (!needed.empty() && tells(graph, *layer, needed)) continue;
-      rewriter.applied(*layer, "Removing " + layer->name);
+      rewriter.removed(*layer);
       rewriter.remove(layer);
     } else if (has_optional_outputs(layer->kind)) {
       for (size_t k = 1; k < layer->outputs.size(); ++k)

@@ -52,9 +52,8 @@ std::optional<Grid> grid_behind(const Layer& layer, Grid grid) {
 void put_behind(Rewriter& rewriter, Layer* layer, Layer* model, const Grid& grid,
                 std::vector<Tensor*> inputs) {
   const Tensor* y = layer->outputs[0];
-  Tensor* codes = rewriter.graph().add_tensor(y->name + "_codes", grid.type, y->shape);
-  codes->has_rank = y->has_rank;
-  set_grid_facts(codes, grid);
+  Tensor* codes = rewriter.add_tensor_like(*y, y->name + "_codes", grid.type);
+  set_grid_facts(rewriter, codes, grid);
   const std::string name = layer->name;
   Layer* moved = rewriter.insert_before(layer, layer->kind, name, attributes_on_codes(*layer, grid),
                                         std::move(inputs), {codes}, {layer});
@@ -65,15 +64,13 @@ void put_behind(Rewriter& rewriter, Layer* layer, Layer* model, const Grid& grid
   const std::string model_name = model->name;
   Layer* group[] = {layer};
   Layer* made = rewriter.replace(group, LayerKind::kDequantize, attrs, scales, model_name);
-  for (const std::string& node : model->onnx_nodes)
-    if (std::find(made->onnx_nodes.begin(), made->onnx_nodes.end(), node) == made->onnx_nodes.end())
-      made->onnx_nodes.push_back(node);
-  rewriter.graph().rename(moved, name);
+  rewriter.inherit(made, *model);
+  rewriter.rename(moved, name);
   if (std::all_of(model->outputs.begin(), model->outputs.end(), [&](const Tensor* t) {
         return t->consumers.empty() && !rewriter.graph().is_output(t);
       })) {
     rewriter.remove(model);
-    rewriter.graph().rename(made, model_name);
+    rewriter.rename(made, model_name);
   }
 }
 
@@ -88,7 +85,7 @@ bool move_behind(Rewriter& rewriter, Layer* layer) {
   const std::optional<Grid> behind = grid_behind(*layer, *grid);
   if (!behind) return false;
   rewriter.running(*layer);
-  rewriter.applied(*layer, "Swapping " + dequantizer->name + " with " + layer->name);
+  rewriter.swapped(*dequantizer, *layer);
   std::vector<Tensor*> inputs = layer->inputs;
   inputs[0] = dequantizer->inputs[0];
   put_behind(rewriter, layer, dequantizer, *behind, inputs);
@@ -108,7 +105,7 @@ bool move_behind_concat(Rewriter& rewriter, Layer* concat) {
   }
   rewriter.running(*concat);
   Layer* model = concat->inputs[0]->producer;
-  rewriter.applied(*concat, "Swapping " + model->name + " with " + concat->name);
+  rewriter.swapped(*model, *concat);
   put_behind(rewriter, concat, model, *grid, parts);
   return true;
 }

@@ -21,7 +21,8 @@ int dequantize_quantize_fusion(Graph& graph, Records* records) {
       continue;
     }
     rewriter.running(*quantizer);
-    rewriter.applied(*quantizer, "Removing " + dequantizer->name + " and " + quantizer->name);
+    rewriter.applied(Action::kRemove, *quantizer,
+                     "Removing " + dequantizer->name + " and " + quantizer->name);
     rewriter.replace_uses(quantizer->outputs[0], dequantizer->inputs[0]);
     rewriter.remove(quantizer);
   }

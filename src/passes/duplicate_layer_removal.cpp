@@ -70,7 +70,8 @@ void merge_shape_values(Rewriter& rewriter) {
     if (rewriter.graph().is_output(tensor) || !rewriter.can_replace(tensor, at->second)) continue;
     rewriter.running(*layer);
     rewriter.applied(
-        *layer, "Eliminating " + layer->name + ": " + at->second->name + " has the same elements");
+        Action::kRemove, *layer,
+        "Eliminating " + layer->name + ": " + at->second->name + " has the same elements");
     rewriter.replace_uses(tensor, at->second);
   }
 }
@@ -107,7 +108,8 @@ int duplicate_layer_removal(Graph& graph, Records* records) {
     rewriter.running(*layer);
     for (size_t n = 0; n < layer->outputs.size(); ++n)
       if (layer->outputs[n]) rewriter.replace_uses(layer->outputs[n], (*kept)->outputs[n]);
-    rewriter.applied(*layer, "Removing " + layer->name + ", a duplicate of " + (*kept)->name);
+    rewriter.applied(Action::kRemove, *layer,
+                     "Removing " + layer->name + ", a duplicate of " + (*kept)->name);
     rewriter.remove(layer);
     --k;
   }

@@ -130,7 +130,7 @@ class Lowering {
  private:
   Tensor* add(const Layer* before, LayerKind kind, const std::string& name, Attrs attrs,
               std::vector<Tensor*> inputs, DataType type, const Shape& shape) {
-    Tensor* result = graph_.add_tensor(name, type, shape);
+    Tensor* result = rewriter_.add_tensor(name, type, shape);
     rewriter_.insert_before(before, kind, name, std::move(attrs), std::move(inputs), {result},
                             {before});
     return result;
@@ -171,7 +171,7 @@ class Lowering {
     Tensor* made[] = {codes, scale, zero};
     for (size_t k = 0; k < layer->outputs.size() && k < std::size(made); ++k)
       if (layer->outputs[k] != nullptr) rewriter_.replace_uses(layer->outputs[k], made[k]);
-    rewriter_.applied(*layer, "Converting " + name);
+    rewriter_.applied(Action::kConvert, *layer, "Converting " + name);
     rewriter_.remove(layer);
   }
 
@@ -246,7 +246,7 @@ class Lowering {
 
   void replace(const Product& p, LayerKind kind, const Attrs& attrs,
                const std::vector<Tensor*>& inputs) {
-    rewriter_.applied(*p.layer, "Fusing " + p.layer->name + " with " + p.cast->name);
+    rewriter_.fused(*p.layer, *p.cast);
     Layer* group[] = {p.layer, p.cast};
     rewriter_.replace(group, kind, attrs, inputs, p.w->name + " + " + p.layer->name);
   }

@@ -16,17 +16,12 @@ using namespace ir;
 
 namespace {
 
-void set_type(Layer& layer, DataType type) {
-  if (auto* conv = std::get_if<ConvolutionAttrs>(&layer.attrs)) conv->type = type;
-  if (auto* matrix = std::get_if<MatrixMultiplyAttrs>(&layer.attrs)) matrix->type = type;
-}
-
 size_t first_extra(const Layer& layer) {
   return traits_of(layer.kind).epilogue.first_operand;
 }
 
 // The epilogue over {accumulator (null), extra inputs …}.
-Expression current_epilogue(Layer& layer) {
+Expression current_epilogue(const Layer& layer) {
   Expression expression{*epilogue_of(layer), {nullptr}};
   for (size_t k = first_extra(layer); k < layer.inputs.size(); ++k)
     expression.inputs.push_back(layer.inputs[k]);
@@ -37,7 +32,7 @@ Expression current_epilogue(Layer& layer) {
 }
 
 // `kernel`'s result consumed by `pointwise`, as one epilogue with the accumulator first.
-Expression fused_epilogue(Layer& kernel, const Layer& pointwise) {
+Expression fused_epilogue(const Layer& kernel, const Layer& pointwise) {
   Expression fused =
       substitute(expression_of(pointwise), kernel.outputs[0], current_epilogue(kernel));
   return tidy(std::move(fused), 1);
@@ -85,10 +80,12 @@ bool fuse(Graph& graph, Records* records, Layer* kernel, int* edits) {
     return false;
   }
   const bool quantizes = is_quantized(pointwise->outputs[0]->type);
-  rewriter.applied(*kernel, quantizes ? "fusing " + pointwise->name + " into " + kernel->name
-                                      : "Fusing " + kernel->name + " with " + pointwise->name);
-  *epilogue_of(*kernel) = without_saturation(std::move(fused.program), pointwise->outputs[0]->type);
-  set_type(*kernel, quantizes ? pointwise->outputs[0]->type : DataType::kUndefined);
+  rewriter.applied(Action::kFuse, *kernel,
+                   quantizes ? "fusing " + pointwise->name + " into " + kernel->name
+                             : "Fusing " + kernel->name + " with " + pointwise->name);
+  rewriter.program(kernel) =
+      without_saturation(std::move(fused.program), pointwise->outputs[0]->type);
+  rewriter.set_stored_type(kernel, quantizes ? pointwise->outputs[0]->type : DataType::kUndefined);
   std::vector<Tensor*> inputs(
       kernel->inputs.begin(),
       kernel->inputs.begin() + std::min(kernel->inputs.size(), first_extra(*kernel)));

@@ -30,7 +30,7 @@ bool tile_to_expand(Rewriter& rewriter, Layer* tile) {
   ShapeAttrs attrs;
   attrs.shape = tile->outputs[0]->shape;
   rewriter.running(*tile);
-  rewriter.applied(*tile, "Converting " + tile->name + " to an expansion");
+  rewriter.applied(Action::kConvert, *tile, "Converting " + tile->name + " to an expansion");
   Layer* group[] = {tile};
   rewriter.replace(group, LayerKind::kExpand, attrs, {tile->inputs[0]});
   return true;
@@ -67,7 +67,8 @@ bool drop_before_pointwise(Rewriter& rewriter, Layer* layer) {
     Layer* expand = layer->inputs[k]->producer;
     if (!is_expand(expand) || !others_broadcast(*layer, k)) continue;
     rewriter.running(*expand);
-    rewriter.applied(*expand, "Eliminating " + expand->name + ": " + layer->name + " broadcasts");
+    rewriter.applied(Action::kRemove, *expand,
+                     "Eliminating " + expand->name + ": " + layer->name + " broadcasts");
     rewriter.set_input(layer, k, expand->inputs[0]);
     return true;
   }
@@ -99,9 +100,9 @@ bool sink_below_reshape(Rewriter& rewriter, Layer* shuffle) {
   if (attrs.reshape.empty() || attrs.reshape[0] != expand->outputs[0]->shape[0]) return false;
   attrs.reshape[0] = 1;
   rewriter.running(*shuffle);
-  rewriter.applied(*shuffle, "Swapping " + expand->name + " with " + shuffle->name);
-  Tensor* small = rewriter.graph().add_tensor(shuffle->outputs[0]->name + " (once)",
-                                              shuffle->outputs[0]->type, attrs.reshape);
+  rewriter.swapped(*expand, *shuffle);
+  Tensor* small = rewriter.add_tensor(shuffle->outputs[0]->name + " (once)",
+                                      shuffle->outputs[0]->type, attrs.reshape);
   rewriter.insert_before(shuffle, LayerKind::kShuffle, shuffle->name + " (once)", attrs,
                          {expand->inputs[0]}, {small}, {shuffle});
   Layer* group[] = {expand, shuffle};
@@ -122,9 +123,10 @@ bool sink_below_concat(Rewriter& rewriter, Layer* concat) {
   Shape shape = concat->outputs[0]->shape;
   shape[0] = 1;
   rewriter.running(*concat);
-  rewriter.applied(*concat, "Swapping the expansions before " + concat->name + " with it");
-  Tensor* small = rewriter.graph().add_tensor(concat->outputs[0]->name + " (once)",
-                                              concat->outputs[0]->type, shape);
+  rewriter.applied(Action::kSwap, *concat,
+                   "Swapping the expansions before " + concat->name + " with it");
+  Tensor* small =
+      rewriter.add_tensor(concat->outputs[0]->name + " (once)", concat->outputs[0]->type, shape);
   rewriter.insert_before(concat, LayerKind::kConcatenation, concat->name + " (once)", concat->attrs,
                          inputs, {small}, {concat});
   expand_behind(rewriter, group, small, concat->name);
@@ -156,15 +158,14 @@ bool batch_product(Rewriter& rewriter, Layer* product) {
     return Shape{shape[0], wide[1], wide[2], shape[2], shape[3]};
   };
   rewriter.running(*product);
-  rewriter.applied(*product,
+  rewriter.applied(Action::kRemove, *product,
                    "Eliminating " + expand->name + ": " + product->name + " broadcasts its batch");
   ShuffleAttrs to_five, to_four;
   to_five.has_reshape = to_four.has_reshape = true;
   to_five.reshape = split(a->shape);
   to_four.reshape = y->shape;
-  Graph& graph = rewriter.graph();
-  Tensor* left = graph.add_tensor(a->name + " (grouped)", a->type, to_five.reshape);
-  Tensor* result = graph.add_tensor(y->name + " (grouped)", y->type, split(y->shape));
+  Tensor* left = rewriter.add_tensor(a->name + " (grouped)", a->type, to_five.reshape);
+  Tensor* result = rewriter.add_tensor(y->name + " (grouped)", y->type, split(y->shape));
   const std::string name = product->name;
   rewriter.insert_before(product, LayerKind::kShuffle, name + " (group)", to_five, {a}, {left},
                          {product});
@@ -172,7 +173,7 @@ bool batch_product(Rewriter& rewriter, Layer* product) {
                                        {left, expand->inputs[0]}, {result}, {product});
   Layer* group[] = {expand, reshape, product};
   rewriter.replace(group, LayerKind::kShuffle, to_four, {result}, name + " (ungroup)");
-  graph.rename(made, name);
+  rewriter.rename(made, name);
   return true;
 }
 

@@ -43,8 +43,7 @@ class Maker {
   Layer* add(LayerKind kind, const std::string& name, Attrs attrs, std::vector<Tensor*> inputs,
              DataType type, const Tensor* like = nullptr) {
     const Tensor* model = like ? like : product_.outputs[0];
-    Tensor* result = rewriter_.graph().add_tensor(name, type, model->shape);
-    result->has_rank = model->has_rank;
+    Tensor* result = rewriter_.add_tensor_like(*model, name, type);
     form_.layers.push_back(rewriter_.insert_before(&product_, kind, name, std::move(attrs),
                                                    std::move(inputs), {result}, {&product_}));
     return form_.layers.back();

@@ -23,10 +23,9 @@ void warn_of_float_products(const Records& records) {
   std::map<std::string, std::string> reasons;  // of each layer, the last
   for (const RewriteRecord& record : records) {
     if (record.pass != "QuantizeDoubleInputNodes") continue;
-    // The pass also puts Quantize layers into epilogues, under other words.
-    if (record.kind == RewriteRecord::Kind::kApplied && record.text.starts_with("fusing ("))
-      quantized.insert(record.layer);
-    if (record.kind == RewriteRecord::Kind::kDeclined) reasons[record.layer] = record.text;
+    // The pass also fuses Quantize layers into epilogues.
+    if (record.action == Action::kConvert) quantized.insert(record.layers[0]);
+    if (record.action == Action::kDecline) reasons[record.layers[0]] = record.text;
   }
   std::map<std::string, size_t> counts;
   for (const auto& [layer, reason] : reasons)

@@ -78,7 +78,7 @@ bool fuse_groups(Rewriter& rewriter, Layer* norm) {
   attrs.kind = groups == channels ? NormKind::kInstance : NormKind::kGroup;
   attrs.groups = groups;
   attrs.axis = 0;
-  rewriter.applied(*norm,
+  rewriter.applied(Action::kFuse, *norm,
                    "Fusing " + before->name + " and " + behind->name + " with " + norm->name);
   const std::string name = norm->name;
   Layer* group[] = {before, norm, behind};
@@ -104,7 +104,7 @@ bool fuse_affine(Rewriter& rewriter, Layer* norm) {
     scale[c] *= affine->scale[c];
     bias[c] = bias[c] * affine->scale[c] + affine->shift[c];
   }
-  rewriter.applied(*next, "Fusing " + norm->name + " with " + next->name);
+  rewriter.fused(*norm, *next);
   const std::string name = norm->name;
   set_factors(rewriter, norm, scale, bias, name + " + " + next->name);
   rewriter.absorb(norm, next);

@@ -194,7 +194,7 @@ void merge(Rewriter& rewriter, std::vector<Layer*> siblings) {
     has_bias = has_bias || input_at(*layer, 2);
     total += channels_of(*layer);
   }
-  rewriter.applied(*first, "Merging layers: " + name);
+  rewriter.applied(Action::kMerge, *first, "Merging layers: " + name);
   Extents extents = extents_of(first->inputs[1]->shape);
   extents[channel_dim(*first)] = total;
   std::vector<Tensor*> inputs = {
@@ -208,7 +208,7 @@ void merge(Rewriter& rewriter, std::vector<Layer*> siblings) {
     inputs.push_back(rewriter.add_float_constant(name + " bias", count, bias));
   Shape shape = first->outputs[0]->shape;
   shape[axis] = total;
-  Tensor* merged = rewriter.graph().add_tensor(name, first->outputs[0]->type, shape);
+  Tensor* merged = rewriter.add_tensor(name, first->outputs[0]->type, shape);
   Layer* made = rewriter.insert_before(first, first->kind, name, with_channels(*first, total),
                                        inputs, {merged}, provenance);
   int64_t start = 0;
@@ -218,7 +218,7 @@ void merge(Rewriter& rewriter, std::vector<Layer*> siblings) {
     Layer* group[] = {layer};
     rewriter.replace(group, LayerKind::kSlice, slice, {merged}, layer->name + " (slice)");
   }
-  rewriter.graph().rename(made, name);
+  rewriter.rename(made, name);
 }
 
 }  // namespace

@@ -19,7 +19,8 @@ bool merge(Rewriter& rewriter, Layer* first) {
         rewriter.graph().position(other) < rewriter.graph().position(first))
       continue;
     rewriter.running(*first);
-    rewriter.applied(*first, "Eliminating " + other->name + " which duplicates (Q) " + first->name);
+    rewriter.applied(Action::kRemove, *first,
+                     "Eliminating " + other->name + " which duplicates (Q) " + first->name);
     rewriter.replace_uses(other->outputs[0], first->outputs[0]);
     rewriter.remove(other);
     return true;

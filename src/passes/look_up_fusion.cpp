@@ -39,7 +39,8 @@ bool repeat_row(Rewriter& rewriter, Layer* gather) {
   const auto row = index ? row_of(table, static_cast<int64_t>(*index)) : std::span<const float>();
   if (row.empty()) return false;
   rewriter.running(*gather);
-  rewriter.applied(*gather, "Converting " + gather->name + " to an expansion of one row");
+  rewriter.applied(Action::kConvert, *gather,
+                   "Converting " + gather->name + " to an expansion of one row");
   Extents extents(y->shape.size(), 1);
   extents[y->shape.size() - 1] = static_cast<int64_t>(row.size());
   Tensor* constant = rewriter.add_float_constant(table->name + " (row)", extents, row);
@@ -65,7 +66,8 @@ bool slice_rows(Rewriter& rewriter, Layer* gather) {
     values.insert(values.end(), row.begin(), row.end());
   }
   rewriter.running(*gather);
-  rewriter.applied(*gather, "Converting " + gather->name + " to a slice of its rows");
+  rewriter.applied(Action::kConvert, *gather,
+                   "Converting " + gather->name + " to a slice of its rows");
   Extents extents = extents_of(slice->inputs[0]->shape);
   extents.push_back(static_cast<int64_t>(width));
   Tensor* rows = rewriter.add_float_constant(table->name + " (rows)", extents, values);

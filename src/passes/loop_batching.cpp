@@ -121,13 +121,12 @@ bool find_bags(const Layer& loop, Bags& bags) {
 }
 
 // What a body sees as `inside`, in the graph around it; null: only the body has it.
-Tensor* outside_of(Graph& graph, const Layer& loop, const Tensor* inside) {
+Tensor* outside_of(Rewriter& rewriter, const Layer& loop, const Tensor* inside) {
   const auto& inputs = loop.bodies[0]->inputs();
   const auto at = std::find(inputs.begin(), inputs.end(), inside);
   if (at != inputs.end()) return loop.inputs[static_cast<size_t>(at - inputs.begin())];
   if (!inside->is_constant()) return nullptr;
-  return graph.add_constant(inside->name, inside->type, extents_of(inside->shape),
-                            inside->constant);
+  return rewriter.add_constant_like(*inside);
 }
 
 class Batching {
@@ -165,7 +164,7 @@ class Batching {
  private:
   Tensor* add(const std::string& what, LayerKind kind, Attrs attrs, std::vector<Tensor*> inputs,
               DataType type, const Shape& shape) {
-    Tensor* y = rewriter_.graph().add_tensor(loop_->name + " (" + what + ")", type, shape);
+    Tensor* y = rewriter_.add_tensor(loop_->name + " (" + what + ")", type, shape);
     rewriter_.insert_before(loop_, kind, loop_->name + " (" + what + ")", std::move(attrs),
                             std::move(inputs), {y}, {loop_});
     return y;
@@ -188,10 +187,10 @@ int loop_batching(Graph& graph, Records* records) {
       rewriter.declined(*loop, "its body does not add up bags of one length");
       continue;
     }
-    Tensor* table = outside_of(graph, *loop, bags.table);
-    Tensor* indices = outside_of(graph, *loop, bags.indices);
+    Tensor* table = outside_of(rewriter, *loop, bags.table);
+    Tensor* indices = outside_of(rewriter, *loop, bags.indices);
     if (!table || !indices) continue;
-    rewriter.applied(*loop, "Batching " + loop->name);
+    rewriter.applied(Action::kConvert, *loop, "Batching " + loop->name);
     Batching(rewriter, loop).run(bags, table, indices);
   }
   return rewriter.edits();

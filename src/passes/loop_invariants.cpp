@@ -60,35 +60,36 @@ class Hoisting {
       if (!outside || !outside->has_rank || outside->shape.empty() || origin_of(back) != inside ||
           (result && !rewriter_.can_replace(result, outside)))
         continue;
-      rewriter_.applied(*layer_, "Capturing " + outside->name + ", which " + layer_->name +
-                                     " carries and does not change");
+      rewriter_.applied(Action::kEdit, *layer_,
+                        "Capturing " + outside->name + ", which " + layer_->name +
+                            " carries and does not change");
       if (result) {
         rewriter_.replace_uses(result, outside);
         rewriter_.drop_output(layer_, k);
       }
-      Tensor* captured = body.add_tensor(outside->name, inside->type, inside->shape);
-      captured->has_rank = inside->has_rank;
-      captured->facts = inside->facts;
-      Rewriter(body, "LoopInvariants", records_).replace_uses(inside, captured);
-      body.add_input(captured);
+      Rewriter in_body(body, "LoopInvariants", records_);
+      Tensor* captured = in_body.add_tensor_like(*inside, outside->name, inside->type);
+      in_body.set_facts(captured, inside->facts);
+      in_body.replace_uses(inside, captured);
+      in_body.add_input(captured);
       rewriter_.append_input(layer_, outside);
-      leave_element(body, s, k);
+      leave_element(in_body, s, k);
     }
   }
 
-  void leave_element(Graph& body, const Slots& s, size_t k) {
-    Tensor* inside = body.inputs()[s.first_in + k];
+  void leave_element(Rewriter& in_body, const Slots& s, size_t k) {
+    Tensor* inside = in_body.graph().inputs()[s.first_in + k];
     std::vector<std::byte> zeros(bytes_for(inside->type, 1));
     const int64_t one[] = {1};
     rewriter_.set_input(
         layer_, s.first_in + k,
         rewriter_.add_constant(layer_->name + " (nothing)", inside->type, one, std::move(zeros)));
-    Tensor* copy = body.add_tensor(inside->name + " (nothing)", inside->type, {Dim(1)});
-    inside->has_rank = true;
-    inside->shape = {Dim(1)};
-    inside->facts = {};
-    body.add_layer(LayerKind::kUnary, copy->name, PointOpAttrs(), {inside}, {copy});
-    body.set_output(s.first_out + k, copy);
+    Tensor* copy = in_body.add_tensor(inside->name + " (nothing)", inside->type, {Dim(1)});
+    in_body.set_shape(inside, {Dim(1)});
+    in_body.set_facts(inside, {});
+    in_body.insert_before(nullptr, LayerKind::kUnary, copy->name, PointOpAttrs(), {inside}, {copy},
+                          {});
+    in_body.set_output(s.first_out + k, copy);
   }
 
   void bind_constants() {
@@ -99,17 +100,16 @@ class Hoisting {
       int uses = 0;
       for (const auto& body : layer_->bodies) uses += bind(*body, k - s.unseen, *outside);
       if (uses > 0)
-        rewriter_.applied(*layer_, "Binding " + outside->name + " in the body of " + layer_->name);
+        rewriter_.applied(Action::kEdit, *layer_,
+                          "Binding " + outside->name + " in the body of " + layer_->name);
     }
   }
 
   bool bind(Graph& body, size_t index, const Tensor& outside) {
     Tensor* inside = body.inputs()[index];
     if (inside->consumers.empty()) return false;
-    Tensor* constant =
-        body.add_constant(outside.name, outside.type, extents_of(outside.shape), outside.constant);
-    constant->facts = outside.facts;
-    Rewriter(body, "LoopInvariants", records_).replace_uses(inside, constant);
+    Rewriter in_body(body, "LoopInvariants", records_);
+    in_body.replace_uses(inside, in_body.add_constant_like(outside));
     return true;
   }
 

@@ -156,7 +156,7 @@ bool fuse(Rewriter& rewriter, Layer* product) {
   const int64_t extents[] = {layout.columns, layout.blocks(), layout.record()};
   Tensor* records = rewriter.add_constant(w->codes().name + " (records)", DataType::kUInt8, extents,
                                           records_of(*w, kind, matrix.alpha));
-  rewriter.applied(*product, "Fusing " + w->dequantize->name + " with " + product->name);
+  rewriter.fused(*w->dequantize, *product);
   std::vector<Tensor*> inputs = {product->inputs[0], records};
   if (Tensor* bias = input_at(*product, 2)) inputs.push_back(bias);
   Layer* group[] = {w->dequantize, product};
@@ -177,7 +177,7 @@ bool fuse_bias(Rewriter& rewriter, Layer* product) {
       std::any_of(affine->scale.begin(), affine->scale.end(), [](float s) { return s != 1; }))
     return false;
   rewriter.running(*next);
-  rewriter.applied(*next, "Fusing " + product->name + " with " + next->name);
+  rewriter.fused(*product, *next);
   const int64_t extents[] = {columns};
   Tensor* bias =
       rewriter.add_float_constant(product->name + " bias + " + next->name, extents, affine->shift);

@@ -52,13 +52,13 @@ bool fuse_transpose(Rewriter& rewriter, Layer* product, size_t k) {
   const std::optional<ShuffleAttrs> rest = without_swap(*shuffle);
   if (!rest) return false;
   rewriter.running(*shuffle);
-  rewriter.applied(*shuffle, "Fusing " + shuffle->name + " with " + product->name);
+  rewriter.fused(*shuffle, *product);
   Shape shape = operand->shape;
   std::swap(shape[shape.size() - 1], shape[shape.size() - 2]);
   const bool nothing_left = !rest->has_reshape && is_identity_order(rest->first_transpose);
-  Tensor* straight = nothing_left ? shuffle->inputs[0]
-                                  : rewriter.graph().add_tensor(operand->name + " (straight)",
-                                                                operand->type, shape);
+  Tensor* straight = nothing_left
+                         ? shuffle->inputs[0]
+                         : rewriter.add_tensor(operand->name + " (straight)", operand->type, shape);
   if (!nothing_left)
     rewriter.insert_before(product, LayerKind::kShuffle, shuffle->name + " (straight)", *rest,
                            {shuffle->inputs[0]}, {straight}, {shuffle});
@@ -94,8 +94,8 @@ bool fuse_factor_before(Rewriter& rewriter, Layer* product, size_t k) {
   Tensor* x = scaled_operand(*scale, &factor);
   if (!x || x->is_constant()) return false;
   rewriter.running(*scale);
-  product->as<MatrixMultiplyAttrs>().alpha *= factor;
-  rewriter.applied(*scale, "Fusing " + scale->name + " with " + product->name);
+  rewriter.attrs<MatrixMultiplyAttrs>(product).alpha *= factor;
+  rewriter.fused(*scale, *product);
   std::vector<Tensor*> inputs = product->inputs;
   inputs[k] = x;
   Layer* group[] = {scale, product};
@@ -110,8 +110,8 @@ bool fuse_factor_behind(Rewriter& rewriter, Layer* product) {
     return false;
   if (scaled_operand(*scale, &factor) != product->outputs[0]) return false;
   rewriter.running(*scale);
-  product->as<MatrixMultiplyAttrs>().alpha *= factor;
-  rewriter.applied(*scale, "Fusing " + product->name + " with " + scale->name);
+  rewriter.attrs<MatrixMultiplyAttrs>(product).alpha *= factor;
+  rewriter.fused(*product, *scale);
   rewriter.absorb(product, scale);
   return true;
 }

@@ -29,8 +29,8 @@ bool sum_to_mean(Rewriter& rewriter, Layer* sum) {
               [&](const auto& v) { return v[0] / count; }))
     return false;
   rewriter.running(*sum);
-  rewriter.applied(*sum, "Fusing " + sum->name + " with " + scale->name);
-  sum->as<ReduceAttrs>().op = ReduceOp::kMean;
+  rewriter.fused(*sum, *scale);
+  rewriter.attrs<ReduceAttrs>(sum).op = ReduceOp::kMean;
   rewriter.absorb(sum, scale);
   return true;
 }

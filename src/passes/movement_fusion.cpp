@@ -31,12 +31,13 @@ bool rewrite_chain(Rewriter& rewriter, Layer* last) {
   if (movement->layers() == 0) {
     if (!rewriter.can_replace(output, view.root)) return false;
     rewriter.replace_uses(output, view.root);
-    rewriter.applied(*last, "Removing " + last->name + ": with what is before it, it gives " +
-                                view.root->name + " again");
+    rewriter.applied(Action::kRemove, *last,
+                     "Removing " + last->name + ": with what is before it, it gives " +
+                         view.root->name + " again");
     rewriter.remove(last);
     return true;
   }
-  rewriter.applied(*last, "Fusing " + group.front()->name + " with " + last->name);
+  rewriter.applied(Action::kFuse, *last, "Fusing " + group.front()->name + " with " + last->name);
   if (!movement->slice) {
     rewriter.replace(group, LayerKind::kShuffle, *movement->shuffle, {view.root});
     return true;
@@ -45,8 +46,7 @@ bool rewrite_chain(Rewriter& rewriter, Layer* last) {
     rewriter.replace(group, LayerKind::kSlice, *movement->slice, {view.root});
     return true;
   }
-  Tensor* sliced =
-      rewriter.graph().add_tensor(output->name + " (slice)", output->type, movement->sliced);
+  Tensor* sliced = rewriter.add_tensor(output->name + " (slice)", output->type, movement->sliced);
   rewriter.insert_before(last, LayerKind::kSlice, last->name + " (slice)", *movement->slice,
                          {view.root}, {sliced}, {group.begin(), group.end()});
   rewriter.replace(group, LayerKind::kShuffle, *movement->shuffle, {sliced});
@@ -80,7 +80,7 @@ bool gather_to_slice(Rewriter& rewriter, Layer* gather) {
   slice.size[a.axis] = static_cast<int64_t>(values.size());
   slice.step[a.axis] = step;
   rewriter.running(*gather);
-  rewriter.applied(*gather, "Converting " + gather->name + " to a slice");
+  rewriter.applied(Action::kConvert, *gather, "Converting " + gather->name + " to a slice");
   Layer* group[] = {gather};
   rewriter.replace(group, LayerKind::kSlice, slice, {gather->inputs[0]});
   return true;
@@ -138,11 +138,11 @@ bool join_parts(Rewriter& rewriter, Layer* concat) {
   if (movement->layers() == 0) {
     if (!rewriter.can_replace(concat->outputs[0], view->root)) return false;
     rewriter.replace_uses(concat->outputs[0], view->root);
-    rewriter.applied(*concat, text);
+    rewriter.applied(Action::kFuse, *concat, text);
     rewriter.remove(concat);
     return true;
   }
-  rewriter.applied(*concat, text);
+  rewriter.applied(Action::kFuse, *concat, text);
   if (movement->slice)
     rewriter.replace(group, LayerKind::kSlice, *movement->slice, {view->root});
   else
@@ -163,7 +163,7 @@ bool flatten(Rewriter& rewriter, Layer* concat) {
         inputs.push_back(part);
     }
     rewriter.running(*concat);
-    rewriter.applied(*concat, "Fusing " + inner->name + " with " + concat->name);
+    rewriter.fused(*inner, *concat);
     Layer* group[] = {inner, concat};
     rewriter.replace(group, LayerKind::kConcatenation, concat->attrs, inputs);
     return true;

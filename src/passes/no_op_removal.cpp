@@ -139,7 +139,7 @@ int no_op_removal(Graph& graph, Records* records) {
         rewriter.can_replace(output, input)) {
       rewriter.running(*layer);
       rewriter.replace_uses(output, input);
-      rewriter.applied(*layer, "Removing " + layer->name);
+      rewriter.removed(*layer);
       rewriter.remove(layer);
     } else {
       ++k;

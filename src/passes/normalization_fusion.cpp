@@ -237,10 +237,9 @@ void replace_transposed(Rewriter& rewriter, std::span<Layer* const> group, const
     back.first_transpose[there.first_transpose[k]] = static_cast<int64_t>(k);
     shape.push_back(s.x->shape[there.first_transpose[k]]);
   }
-  Graph& graph = rewriter.graph();
-  Tensor* moved = graph.add_tensor(s.x->name + " (normalized axes last)", s.x->type, shape);
+  Tensor* moved = rewriter.add_tensor(s.x->name + " (normalized axes last)", s.x->type, shape);
   Tensor* made =
-      graph.add_tensor(last->outputs[0]->name + " (normalized axes last)", s.x->type, shape);
+      rewriter.add_tensor(last->outputs[0]->name + " (normalized axes last)", s.x->type, shape);
   rewriter.insert_before(last, LayerKind::kShuffle, name + " (there)", there, {s.x}, {moved},
                          {last});
   inputs[0] = moved;
@@ -270,8 +269,9 @@ bool fuse(Rewriter& rewriter, const Statistics& s, Layer* last) {
   for (Layer* layer : layers_between(y, {s.x, s.spread}))
     if (std::find(group.begin(), group.end(), layer) == group.end()) group.push_back(layer);
   sort_by_position(group);  // `last` is the last
-  rewriter.applied(*last, "Fusing " + std::to_string(group.size()) + " layers from " +
-                              group.front()->name + " to " + last->name);
+  rewriter.applied(Action::kFuse, *last,
+                   "Fusing " + std::to_string(group.size()) + " layers from " +
+                       group.front()->name + " to " + last->name);
   std::vector<Tensor*> inputs = {s.x, scale, bias};
   while (!inputs.back()) inputs.pop_back();
   const std::string name = "{Norm[" + group.front()->name + "..." + last->name + "]}";

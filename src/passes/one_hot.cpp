@@ -213,12 +213,11 @@ std::optional<OneHot> one_hot_of(const Tensor* tensor) {
 }
 
 Tensor* rows_of(Rewriter& rewriter, const OneHot& code, const Layer* reader) {
-  Graph& graph = rewriter.graph();
   const std::string name = reader->name;
   Tensor* rows = code.indices;
   const auto add = [&](const char* step, LayerKind kind, Attrs attrs, std::vector<Tensor*> inputs,
                        DataType type, const Shape& shape) {
-    Tensor* made = graph.add_tensor(code.indices->name + " (" + step + ")", type, shape);
+    Tensor* made = rewriter.add_tensor(code.indices->name + " (" + step + ")", type, shape);
     rewriter.insert_before(reader, kind, name + " (" + step + ")", std::move(attrs),
                            std::move(inputs), {made}, {reader});
     return made;

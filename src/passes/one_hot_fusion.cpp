@@ -91,8 +91,8 @@ std::optional<Contraction> contraction_of(Layer* layer, size_t operand) {
 void look_up(Rewriter& rewriter, const Contraction& c, const std::vector<float>& values,
              Tensor* rows) {
   rewriter.running(*c.layer);
-  rewriter.applied(*c.layer, "Converting the one-hot product " + c.layer->name + " to a look-up");
-  Graph& graph = rewriter.graph();
+  rewriter.applied(Action::kConvert, *c.layer,
+                   "Converting the one-hot product " + c.layer->name + " to a look-up");
   const std::string name = c.layer->name;
   const int64_t extents[] = {static_cast<int64_t>(values.size()) / c.width, c.width};
   const Tensor* weights = c.layer->inputs[c.layer->inputs[0] == c.operand ? 1 : 0];
@@ -105,14 +105,14 @@ void look_up(Rewriter& rewriter, const Contraction& c, const std::vector<float>&
   }
   Shape shape = rows->shape;
   shape.push_back(c.width);
-  Tensor* found = graph.add_tensor(name + " (rows)", DataType::kFloat, shape);
+  Tensor* found = rewriter.add_tensor(name + " (rows)", DataType::kFloat, shape);
   Layer* gather = rewriter.insert_before(c.layer, LayerKind::kGather, name, GatherAttrs(),
                                          {table, rows}, {found}, {c.layer});
   ShuffleAttrs order;
   for (int64_t k = 0; k <= last; ++k)
     order.first_transpose.push_back(k == c.width_axis ? last : k > c.width_axis ? k - 1 : k);
   rewriter.replace(group, LayerKind::kShuffle, order, {found}, name + " (order)");
-  graph.rename(gather, name);
+  rewriter.rename(gather, name);
 }
 
 bool look_up_one_hot(Rewriter& rewriter, const Contraction& c) {
@@ -187,12 +187,11 @@ bool reshape_indices(Rewriter& rewriter, Layer* gather) {
       a.reshape.empty() || a.reshape.back() != table->shape[1] || indices->is_constant())
     return false;
   rewriter.running(*shuffle);
-  rewriter.applied(*shuffle, "Swapping " + gather->name + " with " + shuffle->name);
+  rewriter.swapped(*gather, *shuffle);
   ShuffleAttrs flat;
   flat.has_reshape = true;
   flat.reshape = Shape(a.reshape.begin(), a.reshape.end() - 1);
-  Tensor* shaped =
-      rewriter.graph().add_tensor(indices->name + " (shaped)", indices->type, flat.reshape);
+  Tensor* shaped = rewriter.add_tensor(indices->name + " (shaped)", indices->type, flat.reshape);
   rewriter.insert_before(gather, LayerKind::kShuffle, shuffle->name, flat, {indices}, {shaped},
                          {shuffle});
   rewriter.set_input(gather, 1, shaped);
@@ -228,7 +227,8 @@ bool into_table(Rewriter& rewriter, Layer* gather) {
       operands[n] = along[n].empty() ? table->values<float>()[k] : along[n][k % width];
     values[k] = static_cast<float>(evaluate(expression.program, operands));
   }
-  rewriter.applied(*next, "Fusing " + next->name + " into the table of " + gather->name);
+  rewriter.applied(Action::kFuse, *next,
+                   "Fusing " + next->name + " into the table of " + gather->name);
   const int64_t extents[] = {rows, width};
   rewriter.set_input(
       gather, 0, rewriter.add_float_constant(table->name + " + " + next->name, extents, values));

@@ -99,7 +99,7 @@ int padding_fusion(Graph& graph, Records* records) {
       rewriter.declined(*pad, "not fused with " + window->name + ": " + reason);
       continue;
     }
-    rewriter.applied(*pad, "Fusing " + pad->name + " with " + window->name);
+    rewriter.fused(*pad, *window);
     std::vector<Tensor*> inputs = window->inputs;
     inputs[0] = pad->inputs[0];
     Layer* group[] = {pad, window};

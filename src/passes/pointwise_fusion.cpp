@@ -92,7 +92,7 @@ bool fuse_one(Rewriter& rewriter, Layer* outer) {
                         : "without " + inner->name + " nothing would give its result this shape");
       continue;
     }
-    rewriter.applied(*outer, "Fusing " + inner->name + " with " + outer->name);
+    rewriter.fused(*inner, *outer);
     replace_by_program(rewriter, {inner, outer}, std::move(fused));
     return true;
   }
@@ -124,8 +124,8 @@ bool convert_scale(Rewriter& rewriter, Layer* scale) {
     if (!is_float_constant(vector)) return false;
     Extents extents = extents_of(vector->shape);
     while (extents.size() < x->shape.size() - axis) extents.push_back(1);
-    inputs.push_back(rewriter.graph().add_constant(vector->name + " (broadcast)", DataType::kFloat,
-                                                   extents, vector->constant));
+    inputs.push_back(rewriter.add_constant(vector->name + " (broadcast)", DataType::kFloat, extents,
+                                           vector->constant));
   }
   PointWiseAttrs attrs;
   attrs.program.num_inputs = 3;
@@ -151,7 +151,7 @@ int scale_activation_fusion(Graph& graph, Records* records) {
     Layer* activation = only_reader(output);
     if (!activation || activation->kind != LayerKind::kActivation) continue;
     Layer* made = output->producer;
-    rewriter.applied(*made, "Fusing " + made->name + " with " + activation->name);
+    rewriter.fused(*made, *activation);
     const Expression fused =
         tidy(substitute(expression_of(*activation), output, expression_of(*made)));
     const PointWiseAttrs attrs = pointwise_attrs(fused.program, activation->outputs[0]);
@@ -198,8 +198,9 @@ int eltwise_to_pwn(Graph& graph, Records* records) {
         layer->kind == LayerKind::kElementWise && layer->as<PointOpAttrs>().op == PointOp::kAdd;
     Rewriter& rewriter = adds ? additions : others;
     rewriter.running(*layer);
-    rewriter.applied(*layer, "Swap the layer type of " + layer->name + " from " +
-                                 capitals(kind_name(layer->kind)) + " to POINTWISE");
+    rewriter.applied(Action::kConvert, *layer,
+                     "Swap the layer type of " + layer->name + " from " +
+                         capitals(kind_name(layer->kind)) + " to POINTWISE");
     replace_by_program(rewriter, {layer}, std::move(expression));
   }
   return others.edits() + additions.edits();

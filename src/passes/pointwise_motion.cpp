@@ -81,8 +81,7 @@ class Undo {
       attrs.has_reshape = true;
       attrs.reshape = result;
     }
-    Tensor* made =
-        rewriter.graph().add_tensor(operand->name + " (shuffled back)", operand->type, result);
+    Tensor* made = rewriter.add_tensor(operand->name + " (shuffled back)", operand->type, result);
     rewriter.insert_before(before, LayerKind::kShuffle, made->name, attrs, {operand}, {made}, {});
     return made;
   }
@@ -144,13 +143,12 @@ bool hoist_above_shuffle(Rewriter& rewriter, Layer* pointwise) {
       continue;
     if (input_at(*shuffle, 1)) continue;
     rewriter.running(*pointwise);
-    rewriter.applied(*pointwise, "Swapping " + shuffle->name + " with " + pointwise->name);
+    rewriter.swapped(*shuffle, *pointwise);
     for (Tensor*& operand : expression.inputs)
       operand = operand == value ? x : undo->apply(rewriter, operand, rank, pointwise);
     const PointWiseAttrs attrs = pointwise_attrs(expression.program, pointwise->outputs[0]);
-    Tensor* made =
-        rewriter.graph().add_tensor(pointwise->outputs[0]->name + " (before the shuffle)",
-                                    pointwise->outputs[0]->type, x->shape);
+    Tensor* made = rewriter.add_tensor(pointwise->outputs[0]->name + " (before the shuffle)",
+                                       pointwise->outputs[0]->type, x->shape);
     const std::string name = pointwise->name;
     Layer* moved = rewriter.insert_before(pointwise, LayerKind::kPointWise, name, attrs,
                                           expression.inputs, {made}, {pointwise});
@@ -159,8 +157,8 @@ bool hoist_above_shuffle(Rewriter& rewriter, Layer* pointwise) {
     Layer* group[] = {shuffle, pointwise};
     Layer* behind =
         rewriter.replace(group, LayerKind::kShuffle, shuffle_attrs, {made}, shuffle_name);
-    rewriter.graph().rename(moved, name);
-    rewriter.graph().rename(behind, shuffle_name);
+    rewriter.rename(moved, name);
+    rewriter.rename(behind, shuffle_name);
     return true;
   }
   return false;
@@ -187,13 +185,13 @@ bool hoist_above_concat(Rewriter& rewriter, Layer* pointwise) {
   for (const Tensor* part : concat->inputs)
     if (!is_made_for(concat, part)) return false;
   rewriter.running(*pointwise);
-  rewriter.applied(*pointwise, "Swapping " + concat->name + " with " + pointwise->name);
+  rewriter.swapped(*concat, *pointwise);
   const PointWiseAttrs attrs = pointwise_attrs(expression.program, pointwise->outputs[0]);
   std::vector<Tensor*> parts;
   for (size_t k = 0; k < concat->inputs.size(); ++k) {
     Tensor* part = concat->inputs[k];
-    Tensor* made = rewriter.graph().add_tensor(part->name + " (before the concatenation)",
-                                               pointwise->outputs[0]->type, part->shape);
+    Tensor* made = rewriter.add_tensor(part->name + " (before the concatenation)",
+                                       pointwise->outputs[0]->type, part->shape);
     rewriter.insert_before(concat, LayerKind::kPointWise,
                            fmt::format("{}_clone_{}", pointwise->name, k), attrs, {part}, {made},
                            {pointwise});
@@ -203,7 +201,7 @@ bool hoist_above_concat(Rewriter& rewriter, Layer* pointwise) {
   const Attrs concat_attrs = concat->attrs;
   Layer* group[] = {concat, pointwise};
   Layer* behind = rewriter.replace(group, LayerKind::kConcatenation, concat_attrs, parts, name);
-  rewriter.graph().rename(behind, name);
+  rewriter.rename(behind, name);
   return true;
 }
 

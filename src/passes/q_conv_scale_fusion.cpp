@@ -47,7 +47,7 @@ bool fuse(Rewriter& rewriter, Layer* layer, const Scaling& scaling) {
   const std::optional<Affine> affine = affine_of(*next, y, scaling.axis, scaling.channels);
   if (!affine) return false;
   rewriter.running(*layer);
-  rewriter.applied(*layer, "Removing " + next->name);
+  rewriter.removed(*next);
   std::vector<float> factors, shifts;
   bool shifts_any = scaling.bias != nullptr;
   for (int64_t k = 0; k < scaling.channels; ++k) {
@@ -84,9 +84,8 @@ bool absorb_cast(Rewriter& rewriter, Layer* layer) {
   if (!cast || cast->kind != LayerKind::kCast || cast->as<CastAttrs>().to != DataType::kFloat)
     return false;
   rewriter.running(*layer);
-  rewriter.applied(*layer, "Removing " + cast->name);
-  if (auto* a = std::get_if<ConvolutionAttrs>(&layer->attrs)) a->type = DataType::kUndefined;
-  if (auto* a = std::get_if<MatrixMultiplyAttrs>(&layer->attrs)) a->type = DataType::kUndefined;
+  rewriter.removed(*cast);
+  rewriter.set_stored_type(layer, DataType::kUndefined);
   rewriter.absorb(layer, cast);
   return true;
 }

@@ -57,8 +57,9 @@ bool convert(Rewriter& rewriter, Layer* layer) {
   else
     attrs.program = quantizes ? quantize_program(*grid) : dequantize_program(*grid);
   if (quantizes) attrs.type = grid->type;
-  rewriter.applied(*layer, "Swap the layer type of " + layer->name + " from " +
-                               (quantizes ? "QUANTIZE" : "DEQUANTIZE") + " to kQDQ");
+  rewriter.applied(Action::kConvert, *layer,
+                   "Swap the layer type of " + layer->name + " from " +
+                       (quantizes ? "QUANTIZE" : "DEQUANTIZE") + " to kQDQ");
   Layer* group[] = {layer};
   rewriter.replace(group, LayerKind::kPointWise, attrs, inputs, layer->name);
   return true;

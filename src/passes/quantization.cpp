@@ -143,10 +143,12 @@ bool is_quantized_wholly(const Tensor* tensor, const Grid& grid) {
   });
 }
 
-void set_grid_facts(Tensor* codes, const Grid& grid) {
-  codes->facts.scale = grid.scale;
-  codes->facts.zero_point = grid.zero_point;
-  codes->facts.quantized_axis = grid.per_tensor() ? -1 : grid.axis;
+void set_grid_facts(Rewriter& rewriter, Tensor* codes, const Grid& grid) {
+  Facts facts = codes->facts;
+  facts.scale = grid.scale;
+  facts.zero_point = grid.zero_point;
+  facts.quantized_axis = grid.per_tensor() ? -1 : grid.axis;
+  rewriter.set_facts(codes, std::move(facts));
 }
 
 Program quantize_program(const Grid& grid) {
@@ -179,10 +181,8 @@ Program dequantize_program(const Grid& grid) {
 
 Tensor* insert_quantizer(Rewriter& rewriter, const Layer* model, Tensor* value,
                          const std::string& name, const Layer* before) {
-  Tensor* codes =
-      rewriter.graph().add_tensor(name + "_output", model->outputs[0]->type, value->shape);
-  codes->has_rank = value->has_rank;
-  set_grid_facts(codes, *grid_of(*model));
+  Tensor* codes = rewriter.add_tensor_like(*value, name + "_output", model->outputs[0]->type);
+  set_grid_facts(rewriter, codes, *grid_of(*model));
   std::vector<Tensor*> inputs = model->inputs;
   inputs[0] = value;
   rewriter.insert_before(before, LayerKind::kQuantize, name, model->attrs, inputs, {codes},

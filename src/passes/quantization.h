@@ -51,7 +51,7 @@ bool is_read_as_codes_only(const ir::Tensor* tensor, const Grid& grid);
 // that commute; slices may be read as floats besides: quantizing all of it once is no more work.
 bool is_quantized_wholly(const ir::Tensor* tensor, const Grid& grid);
 
-void set_grid_facts(ir::Tensor* codes, const Grid& grid);
+void set_grid_facts(ir::Rewriter& rewriter, ir::Tensor* codes, const Grid& grid);
 
 // The codes that a new Quantize layer like `model` makes of `value`.
 ir::Tensor* insert_quantizer(ir::Rewriter& rewriter, const ir::Layer* model, ir::Tensor* value,

@@ -143,7 +143,7 @@ Tensor* symmetric_weights(Rewriter& rewriter, const Product& p) {
   Grid grid = p.w.grid;
   grid.type = DataType::kInt8;
   std::fill(grid.zero_point.begin(), grid.zero_point.end(), 0);
-  set_grid_facts(made, grid);
+  set_grid_facts(rewriter, made, grid);
   return made;
 }
 
@@ -267,12 +267,14 @@ bool quantize(Rewriter& rewriter, Rewriter& weights_into, const Product& p) {
     std::get<ConvolutionAttrs>(attrs).zero_point = p.x.grid.zero_point[0];
   }
   add_scaling(rewriter, p, bias, alpha, attrs, inputs);
-  rewriter.applied(*p.layer, "fusing (" + p.x.dequantizer->name + " and " + p.w.dequantizer->name +
-                                 ") into " + p.layer->name);
+  rewriter.applied(Action::kConvert, *p.layer,
+                   "fusing (" + p.x.dequantizer->name + " and " + p.w.dequantizer->name +
+                       ") into " + p.layer->name);
   const bool constant = p.w.codes->is_constant();
   if (constant) {
     log(Severity::kVerbose, "Running: ConstWeightsFusion on {}", p.w.codes->name);
-    weights_into.applied(*p.layer, "Fusing " + p.w.codes->name + " with " + p.layer->name);
+    weights_into.applied(Action::kFuse, *p.layer,
+                         "Fusing " + p.w.codes->name + " with " + p.layer->name);
   }
   const bool names_codes = constant && !is_added(*p.w.dequantizer, *p.layer);
   Layer* group[] = {p.w.dequantizer, p.x.dequantizer, p.layer};

@@ -32,10 +32,9 @@ bool pool_codes(Rewriter& rewriter, Layer* pooling) {
     rewriter.declined(*pooling, "not quantized: " + reason);
     return false;
   }
-  rewriter.applied(*pooling, "fusing " + dequantizer->name + " into " + pooling->name);
-  Tensor* mean =
-      rewriter.graph().add_tensor(y->name + " (mean of codes)", DataType::kFloat, y->shape);
-  mean->has_rank = y->has_rank;
+  rewriter.applied(Action::kFuse, *pooling,
+                   "fusing " + dequantizer->name + " into " + pooling->name);
+  Tensor* mean = rewriter.add_tensor_like(*y, y->name + " (mean of codes)", DataType::kFloat);
   const std::string name = pooling->name, scaling_name = dequantizer->name;
   Layer* made = rewriter.insert_before(pooling, LayerKind::kPooling, name, pooling->attrs,
                                        {dequantizer->inputs[0]}, {mean}, {pooling});
@@ -43,8 +42,8 @@ bool pool_codes(Rewriter& rewriter, Layer* pooling) {
   attrs.program = dequantize_program(*grid);
   Layer* group[] = {dequantizer, pooling};
   Layer* scaling = rewriter.replace(group, LayerKind::kPointWise, attrs, {mean}, scaling_name);
-  rewriter.graph().rename(made, name);
-  rewriter.graph().rename(scaling, scaling_name);
+  rewriter.rename(made, name);
+  rewriter.rename(scaling, scaling_name);
   return true;
 }
 

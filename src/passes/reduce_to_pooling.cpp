@@ -32,7 +32,7 @@ int reduce_to_pooling(Graph& graph, Records* records) {
     PoolingAttrs pooling;
     pooling.type = reduce.op == ReduceOp::kMax ? PoolingType::kMax : PoolingType::kAverage;
     pooling.global = true;
-    rewriter.applied(*layer, "Converting " + layer->name);
+    rewriter.applied(Action::kConvert, *layer, "Converting " + layer->name);
     Tensor* x = layer->inputs[0];
     Layer* group[] = {layer};
     if (reduce.keep_dims) {
@@ -42,7 +42,7 @@ int reduce_to_pooling(Graph& graph, Records* records) {
     Shape shape = x->shape;
     for (size_t axis = 2; axis < shape.size(); ++axis) shape[axis] = 1;
     Tensor* pooled =
-        graph.add_tensor(layer->outputs[0]->name + " (pooled)", DataType::kFloat, shape);
+        rewriter.add_tensor(layer->outputs[0]->name + " (pooled)", DataType::kFloat, shape);
     const std::string name = layer->name;
     Layer* made =
         rewriter.insert_before(layer, LayerKind::kPooling, name, pooling, {x}, {pooled}, {layer});
@@ -50,7 +50,7 @@ int reduce_to_pooling(Graph& graph, Records* records) {
     squeeze.has_reshape = true;
     squeeze.reshape = layer->outputs[0]->shape;
     rewriter.replace(group, LayerKind::kShuffle, squeeze, {pooled}, name + " (squeeze)");
-    graph.rename(made, name);
+    rewriter.rename(made, name);
   }
   return rewriter.edits();
 }

@@ -149,7 +149,7 @@ void scale_input(Rewriter& rewriter, Layer* layer, size_t index, double factor) 
 }
 
 bool push_scales(Rewriter& rewriter, Layer* layer) {
-  Program& epilogue = *epilogue_of(*layer);
+  Program& epilogue = rewriter.program(layer);
   std::vector<bool> is_constant(static_cast<size_t>(epilogue.num_inputs));
   for (int k = 1; k < epilogue.num_inputs; ++k)
     is_constant[k] =
@@ -159,7 +159,7 @@ bool push_scales(Rewriter& rewriter, Layer* layer) {
   while (pusher.push_one()) changed = true;
   if (!changed) return false;
   rewriter.running(*layer);
-  rewriter.applied(*layer, "Fusing scales of " + layer->name);
+  rewriter.applied(Action::kFuse, *layer, "Fusing scales of " + layer->name);
   for (const auto& [input, factor] : pusher.input_factors())
     scale_input(rewriter, layer, static_cast<size_t>(input) + 2, factor);
   epilogue = without_saturation(simplify(pusher.program()), layer->outputs[0]->type);
@@ -168,14 +168,14 @@ bool push_scales(Rewriter& rewriter, Layer* layer) {
 
 // The same in a PointWise layer, where only the literals of the program can take a factor.
 void push_literals(Rewriter& rewriter, Layer* layer) {
-  Program& program = layer->as<PointWiseAttrs>().program;
+  Program& program = rewriter.program(layer);
   Pusher pusher(program, std::vector<bool>(static_cast<size_t>(program.num_inputs)));
   bool changed = false;
   while (pusher.push_one()) changed = true;
   const Program pushed = changed ? simplify(pusher.program()) : Program();
   if (pushed.empty() || pushed.code.size() >= program.code.size()) return;
   rewriter.running(*layer);
-  rewriter.applied(*layer, "Fusing scales of " + layer->name);
+  rewriter.applied(Action::kFuse, *layer, "Fusing scales of " + layer->name);
   program = without_saturation(pushed, layer->outputs[0]->type);
 }
 
@@ -239,10 +239,11 @@ bool drop_bounds(Rewriter& rewriter, Layer* layer) {
   const DataType type =
       layer->outputs.empty() || !layer->outputs[0] ? DataType::kUndefined : layer->outputs[0]->type;
   if (!is_quantized(type)) return false;
-  Program* program = layer->kind == LayerKind::kPointWise ? &layer->as<PointWiseAttrs>().program
-                                                          : epilogue_of(*layer);
-  if (!program || program->empty() || !drop_bounds(*program, type)) return false;
-  rewriter.applied(*layer, "Removing bounds of " + layer->name + " that its type has");
+  if (layer->kind != LayerKind::kPointWise && !epilogue_of(*layer)) return false;
+  Program& program = rewriter.program(layer);
+  if (program.empty() || !drop_bounds(program, type)) return false;
+  rewriter.applied(Action::kRemove, *layer,
+                   "Removing bounds of " + layer->name + " that its type has");
   return true;
 }
 

@@ -129,16 +129,16 @@ int take_zero_point(Program& program) {
 }
 
 // Where moves cancel each other, nothing is left: an epilogue may be empty, a layer's program not.
-void set_program(Layer& layer, Program program, DataType type) {
-  if (program.empty() && layer.kind == LayerKind::kPointWise)
+void set_program(Rewriter& rewriter, Layer* layer, Program program, DataType type) {
+  if (program.empty() && layer->kind == LayerKind::kPointWise)
     append(program, PointOp::kIdentity, 0);
-  *program_of(layer) = without_saturation(std::move(program), type);
+  rewriter.program(layer) = without_saturation(std::move(program), type);
 }
 
 // `range`: of the codes as they were.
-void shift_result(Layer& layer, CodeRange range, int shift) {
+void shift_result(Rewriter& rewriter, Layer* layer, CodeRange range, int shift) {
   const CodeRange all = code_range(DataType::kUInt8);
-  Program& program = *program_of(layer);
+  Program& program = rewriter.program(layer);
   if (program.empty()) append(program, PointOp::kIdentity, 0);
   const int zero_point = take_zero_point(program);
   // Whole bounds commute with the store's rounding.
@@ -150,10 +150,8 @@ void shift_result(Layer& layer, CodeRange range, int shift) {
     append(program, PointOp::kAdd, rounded,
            append(program, PointOp::kConst, -1, -1, -1, static_cast<float>(zero_point + shift)));
   }
-  set_program(layer, simplify(program), DataType::kUInt8);
-  if (auto* a = std::get_if<PointWiseAttrs>(&layer.attrs)) a->type = DataType::kUInt8;
-  if (auto* a = std::get_if<ConvolutionAttrs>(&layer.attrs)) a->type = DataType::kUInt8;
-  if (auto* a = std::get_if<MatrixMultiplyAttrs>(&layer.attrs)) a->type = DataType::kUInt8;
+  set_program(rewriter, layer, simplify(program), DataType::kUInt8);
+  rewriter.set_stored_type(layer, DataType::kUInt8);
 }
 
 Tensor* shifted_constant(Rewriter& rewriter, const Tensor& constant, int shift) {
@@ -167,8 +165,7 @@ Tensor* shifted_constant(Rewriter& rewriter, const Tensor& constant, int shift) 
 void shift_mean(Rewriter& rewriter, Layer* pooling, int shift) {
   Tensor* mean = pooling->outputs[0];
   if (mean->type != DataType::kFloat || shift == 0) return;
-  Tensor* raw = rewriter.graph().add_tensor(mean->name + kMoved, DataType::kFloat, mean->shape);
-  raw->has_rank = mean->has_rank;
+  Tensor* raw = rewriter.add_tensor_like(*mean, mean->name + kMoved, DataType::kFloat);
   const std::string name = pooling->name;
   Layer* made = rewriter.insert_before(pooling, LayerKind::kPooling, name, pooling->attrs,
                                        pooling->inputs, {raw}, {pooling});
@@ -178,21 +175,18 @@ void shift_mean(Rewriter& rewriter, Layer* pooling, int shift) {
          append(attrs.program, PointOp::kConst, -1, -1, -1, static_cast<float>(shift)));
   Layer* group[] = {pooling};
   rewriter.replace(group, LayerKind::kPointWise, attrs, {raw}, name + " (shift)");
-  rewriter.graph().rename(made, name);
+  rewriter.rename(made, name);
 }
 
 void shift_reader(Rewriter& rewriter, Layer* reader, const Tensor* tensor, int shift) {
   if (shift == 0) return;
-  if (auto* a = std::get_if<ConvolutionAttrs>(&reader->attrs); a && reader->inputs[0] == tensor)
-    a->zero_point += shift;
-  if (auto* a = std::get_if<MatrixMultiplyAttrs>(&reader->attrs)) {
-    if (reader->inputs[0] == tensor) a->a_zero_point += shift;
-    if (reader->inputs[1] == tensor) a->b_zero_point += shift;
-  }
-  if (Program* program = program_of(*reader))
+  for (size_t k = 0; k < reader->inputs.size() && k < 2; ++k)
+    if (reader->inputs[k] == tensor) shift_zero_point(rewriter, reader, k, shift);
+  if (const Program* program = program_of(*reader))
     for (size_t k = first_program_input(*reader); k < reader->inputs.size(); ++k)
       if (reader->inputs[k] == tensor)
-        set_program(*reader, with_shifted_input(*program, program_value(*reader, k), shift),
+        set_program(rewriter, reader,
+                    with_shifted_input(*program, program_value(*reader, k), shift),
                     reader->outputs[0]->type);
   if (reader->kind == LayerKind::kPooling) shift_mean(rewriter, reader, shift);
 }
@@ -210,12 +204,14 @@ int lowest_code(const Layer& producer, CodeRange range) {
   return static_cast<int>(std::clamp<double>(low, range.low, range.high));
 }
 
-void shift_producer(Rewriter& rewriter, Layer& producer, CodeRange range, int shift) {
-  if (!moves_codes(producer)) shift_result(producer, range, shift);
-  if (auto* pad = std::get_if<PadAttrs>(&producer.attrs)) pad->value += static_cast<float>(shift);
+void shift_producer(Rewriter& rewriter, Layer* made_by, CodeRange range, int shift) {
+  const Layer& producer = *made_by;
+  if (!moves_codes(producer)) shift_result(rewriter, made_by, range, shift);
+  if (producer.kind == LayerKind::kPad)
+    rewriter.attrs<PadAttrs>(made_by).value += static_cast<float>(shift);
   for (size_t k = 0; moves_codes(producer) && k < moved_inputs(producer); ++k)
     if (producer.inputs[k]->is_constant())
-      rewriter.set_input(&producer, k, shifted_constant(rewriter, *producer.inputs[k], shift));
+      rewriter.set_input(made_by, k, shifted_constant(rewriter, *producer.inputs[k], shift));
 }
 
 }  // namespace
@@ -247,12 +243,25 @@ int lowest_code(const CodeGroup& group) {
   return lowest;
 }
 
+void shift_zero_point(Rewriter& rewriter, Layer* product, size_t operand, int shift) {
+  if (std::holds_alternative<ConvolutionAttrs>(product->attrs) && operand == 0)
+    rewriter.attrs<ConvolutionAttrs>(product).zero_point += shift;
+  if (product->kind != LayerKind::kMatrixMultiply) return;
+  auto& a = rewriter.attrs<MatrixMultiplyAttrs>(product);
+  (operand == 0 ? a.a_zero_point : a.b_zero_point) += shift;
+}
+
+Facts with_shifted_zero_points(Facts facts, int shift) {
+  for (int32_t& zero : facts.zero_point) zero += shift;
+  return facts;
+}
+
 void shift_codes(Rewriter& rewriter, const CodeGroup& group, int shift) {
   const CodeRange range = code_range(group[0]->type);
   for (Tensor* tensor : group) {
-    shift_producer(rewriter, *tensor->producer, range, shift);
-    tensor->type = DataType::kUInt8;
-    for (int32_t& zero : tensor->facts.zero_point) zero += shift;
+    shift_producer(rewriter, tensor->producer, range, shift);
+    rewriter.set_type(tensor, DataType::kUInt8);
+    rewriter.set_facts(tensor, with_shifted_zero_points(tensor->facts, shift));
   }
   for (Tensor* tensor : group) {
     std::vector<Layer*> readers = tensor->consumers;

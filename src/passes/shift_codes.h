@@ -18,6 +18,10 @@ std::vector<CodeGroup> code_groups(const ir::Graph& graph, ir::DataType type);
 // Whether all that make and read the group's codes can follow a shift.
 bool can_shift(const ir::Graph& graph, const CodeGroup& group);
 
+// For what reads codes that are larger by `shift`.
+void shift_zero_point(ir::Rewriter& rewriter, ir::Layer* product, size_t operand, int shift);
+ir::Facts with_shifted_zero_points(ir::Facts facts, int shift);
+
 // No code of the group is smaller, by the programs that make them.
 int lowest_code(const CodeGroup& group);
 

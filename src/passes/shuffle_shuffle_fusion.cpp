@@ -110,11 +110,11 @@ bool simplify_alone(Rewriter& rewriter, Layer* layer) {
   if (is_identity(simple) && rewriter.can_replace(output, input)) {
     rewriter.running(*layer);
     rewriter.replace_uses(output, input);
-    rewriter.applied(*layer, "Removing " + layer->name);
+    rewriter.removed(*layer);
     rewriter.remove(layer);
     return true;
   }
-  if (!equal(Attrs(simple), layer->attrs)) layer->attrs = simple;
+  if (!equal(Attrs(simple), layer->attrs)) rewriter.set_attrs(layer, simple);
   return false;
 }
 
@@ -135,7 +135,7 @@ bool fuse_with_producer(Rewriter& rewriter, Layer* second) {
                                    second->name + " do not cancel");
     return false;
   }
-  rewriter.applied(*second, "Fusing " + first->name + " with " + second->name);
+  rewriter.fused(*first, *second);
   Layer* group[] = {first, second};
   rewriter.replace(group, LayerKind::kShuffle, *fused, {first->inputs[0]});
   return true;

@@ -36,10 +36,8 @@ int convert_for_products(Rewriter& rewriter, const CodeGroup& group) {
           append(attrs.program, PointOp::kAdd, 0,
                  append(attrs.program, PointOp::kConst, -1, -1, -1, kShift));
           attrs.type = DataType::kUInt8;
-          copy = rewriter.graph().add_tensor(tensor->name + " (unsigned)", DataType::kUInt8,
-                                             tensor->shape);
-          copy->facts = tensor->facts;
-          for (int32_t& zero : copy->facts.zero_point) zero += kShift;
+          copy = rewriter.add_tensor_like(*tensor, tensor->name + " (unsigned)", DataType::kUInt8);
+          rewriter.set_facts(copy, with_shifted_zero_points(tensor->facts, kShift));
           const Layer* before = *std::min_element(
               readers.begin(), readers.end(), [&](const Layer* a, const Layer* b) {
                 return rewriter.graph().position(a) < rewriter.graph().position(b);
@@ -49,9 +47,7 @@ int convert_for_products(Rewriter& rewriter, const CodeGroup& group) {
           ++made;
         }
         rewriter.set_input(reader, k, copy);
-        if (auto* a = std::get_if<ConvolutionAttrs>(&reader->attrs)) a->zero_point += kShift;
-        if (auto* a = std::get_if<MatrixMultiplyAttrs>(&reader->attrs))
-          (k == 0 ? a->a_zero_point : a->b_zero_point) += kShift;
+        shift_zero_point(rewriter, reader, k, kShift);
       }
     }
   }
@@ -69,7 +65,7 @@ int signed_to_unsigned(Graph& graph, Records* records) {
       continue;
     }
     const int shift = std::max(0, -lowest_code(group));
-    rewriter.applied(*group[0]->producer,
+    rewriter.applied(Action::kEdit, *group[0]->producer,
                      shift == 0
                          ? fmt::format("{} has no negative codes", group[0]->name)
                          : fmt::format("Moving the codes of {} by {}", group[0]->name, shift));

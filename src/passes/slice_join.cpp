@@ -36,10 +36,11 @@ Tensor* slice_of(Rewriter& rewriter, Layer* concat, const Part& part, size_t axi
   shape[axis] = part.size;
   const SliceAttrs attrs = slice_along(shape, axis, part.first);
   const std::string name = part.of->name + " (joined slices)";
-  Tensor* made = rewriter.graph().add_tensor(name, part.of->type, attrs.size);
-  made->facts = part.of->facts;
-  made->facts.shape_value.reset();
-  if (made->facts.scale.size() > 1) made->facts.scale.clear(), made->facts.zero_point.clear();
+  Tensor* made = rewriter.add_tensor(name, part.of->type, attrs.size);
+  Facts facts = part.of->facts;
+  facts.shape_value.reset();
+  if (facts.scale.size() > 1) facts.scale.clear(), facts.zero_point.clear();
+  rewriter.set_facts(made, std::move(facts));
   rewriter.insert_before(concat, LayerKind::kSlice, name, attrs, {part.of}, {made}, {concat});
   return made;
 }
@@ -63,11 +64,11 @@ void join(Rewriter& rewriter, Layer* concat) {
   rewriter.running(*concat);
   for (size_t k = 0; k < inputs.size(); ++k)
     if (!inputs[k]) inputs[k] = slice_of(rewriter, concat, parts[k], axis);
-  rewriter.applied(*concat, "Joining slices before " + concat->name);
+  rewriter.applied(Action::kFuse, *concat, "Joining slices before " + concat->name);
   const std::string name = concat->name;
   const Attrs attrs = concat->attrs;
   Layer* group[] = {concat};
-  rewriter.graph().rename(
+  rewriter.rename(
       rewriter.replace(group, LayerKind::kConcatenation, attrs, std::move(inputs), name), name);
 }
 

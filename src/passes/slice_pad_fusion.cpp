@@ -52,7 +52,7 @@ bool slice_then_pad(Rewriter& rewriter, Layer* pad) {
     attrs.post[k] -= cut->back[k];
   }
   rewriter.running(*pad);
-  rewriter.applied(*pad, "Fusing " + slice->name + " with " + pad->name);
+  rewriter.fused(*slice, *pad);
   Layer* group[] = {slice, pad};
   rewriter.replace(group, LayerKind::kPad, attrs, {slice->inputs[0]});
   return true;
@@ -75,7 +75,7 @@ bool pad_then_slice(Rewriter& rewriter, Layer* slice) {
       return false;
   }
   rewriter.running(*slice);
-  rewriter.applied(*slice, "Fusing " + pad->name + " with " + slice->name);
+  rewriter.fused(*pad, *slice);
   Layer* group[] = {pad, slice};
   rewriter.replace(group, LayerKind::kPad, attrs, {pad->inputs[0]});
   return true;
@@ -93,13 +93,13 @@ bool slice_parts(Rewriter& rewriter, Layer* slice) {
     pads += is_static_constant_pad(part->producer) && only_reader(part) == concat;
   if (2 * pads < concat->inputs.size()) return false;
   rewriter.running(*slice);
-  rewriter.applied(*slice, "Swapping " + concat->name + " with " + slice->name);
+  rewriter.swapped(*concat, *slice);
   std::vector<Tensor*> parts;
   for (size_t k = 0; k < concat->inputs.size(); ++k) {
     Tensor* part = concat->inputs[k];
     SliceAttrs attrs = slice->as<SliceAttrs>();
     attrs.size[axis] = part->shape[axis];
-    Tensor* made = rewriter.graph().add_tensor(part->name + " (cut)", part->type, attrs.size);
+    Tensor* made = rewriter.add_tensor(part->name + " (cut)", part->type, attrs.size);
     rewriter.insert_before(concat, LayerKind::kSlice, fmt::format("{}_clone_{}", slice->name, k),
                            attrs, {part}, {made}, {slice});
     parts.push_back(made);
@@ -107,8 +107,7 @@ bool slice_parts(Rewriter& rewriter, Layer* slice) {
   const std::string name = concat->name;
   const Attrs attrs = concat->attrs;
   Layer* group[] = {concat, slice};
-  rewriter.graph().rename(rewriter.replace(group, LayerKind::kConcatenation, attrs, parts, name),
-                          name);
+  rewriter.rename(rewriter.replace(group, LayerKind::kConcatenation, attrs, parts, name), name);
   return true;
 }
 
@@ -141,16 +140,16 @@ bool shuffle_before_pad(Rewriter& rewriter, Layer* shuffle) {
         std::find(source->begin(), source->end(), static_cast<int64_t>(axis)) == source->end())
       return false;
   rewriter.running(*shuffle);
-  rewriter.applied(*shuffle, "Swapping " + pad->name + " with " + shuffle->name);
+  rewriter.swapped(*pad, *shuffle);
   ShuffleAttrs reshape;
   reshape.has_reshape = true;
   reshape.reshape = shape;
-  Tensor* made = rewriter.graph().add_tensor(x->name + " (reshaped)", x->type, shape);
+  Tensor* made = rewriter.add_tensor(x->name + " (reshaped)", x->type, shape);
   rewriter.insert_before(pad, LayerKind::kShuffle, shuffle->name + " (before the pad)", reshape,
                          {pad->inputs[0]}, {made}, {shuffle});
   const std::string name = pad->name;
   Layer* group[] = {pad, shuffle};
-  rewriter.graph().rename(rewriter.replace(group, LayerKind::kPad, moved, {made}, name), name);
+  rewriter.rename(rewriter.replace(group, LayerKind::kPad, moved, {made}, name), name);
   return true;
 }
 

@@ -91,8 +91,9 @@ bool fuse(Rewriter& rewriter, const Parts& p, Layer* last) {
   for (Layer* layer : layers_between(y, {p.x, p.exponentials, p.sum}))
     if (std::find(group.begin(), group.end(), layer) == group.end()) group.push_back(layer);
   sort_by_position(group);  // `last` is the last
-  rewriter.applied(*last, "Fusing " + std::to_string(group.size()) + " layers from " +
-                              group.front()->name + " to " + last->name);
+  rewriter.applied(Action::kFuse, *last,
+                   "Fusing " + std::to_string(group.size()) + " layers from " +
+                       group.front()->name + " to " + last->name);
   rewriter.replace(group, LayerKind::kSoftMax, attrs, {p.x},
                    "{SoftMax[" + group.front()->name + "..." + last->name + "]}");
   return true;
@@ -104,8 +105,8 @@ bool fuse_log(Rewriter& rewriter, Layer* softmax) {
       log && log->kind == LayerKind::kUnary && log->as<PointOpAttrs>().op == PointOp::kLog;
   if (!is_log || softmax->as<SoftMaxAttrs>().log || softmax->as<SoftMaxAttrs>().hard) return false;
   rewriter.running(*softmax);
-  rewriter.applied(*softmax, "Fusing " + softmax->name + " with " + log->name);
-  softmax->as<SoftMaxAttrs>().log = true;
+  rewriter.fused(*softmax, *log);
+  rewriter.attrs<SoftMaxAttrs>(softmax).log = true;
   rewriter.absorb(softmax, log);
   return true;
 }

@@ -107,7 +107,8 @@ int space_to_depth_conv_fusion(Graph& graph, Records* records) {
     std::vector<Tensor*> inputs = conv->inputs;
     inputs[0] = focus->x;
     inputs[1] = rewriter.add_float_constant(conv->inputs[1]->name + " (widened)", extents, weights);
-    rewriter.applied(*conv, "Fusing " + concat->name + " and its slices with " + conv->name);
+    rewriter.applied(Action::kFuse, *conv,
+                     "Fusing " + concat->name + " and its slices with " + conv->name);
     std::vector<Layer*> group = focus->layers;
     group.push_back(concat);
     group.push_back(conv);

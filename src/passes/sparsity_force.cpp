@@ -19,11 +19,11 @@ namespace {
 
 // In place: the constant keeps its name, so that layers and tactic times are those of the dense
 // network. Its bytes may be shared with other graphs.
-int64_t prune(Tensor* constant, const ChannelAxis& axis) {
+int64_t prune(Rewriter& rewriter, Tensor* constant, const ChannelAxis& axis) {
   const auto view = constant->constant->view;
   std::vector<std::byte> bytes(view.begin(), view.end());
   const int64_t pruned = prune_2_4(constant->type, bytes, axis, KeepRule::kFirstTwo);
-  constant->constant = make_constant(std::move(bytes));
+  rewriter.set_constant(constant, std::move(bytes));
   return pruned;
 }
 
@@ -46,11 +46,12 @@ void force_in(Graph& graph, std::vector<RewriteRecord>* records, ForcedSparsity&
     const Extents extents = constant_extents(*weights.constant);
     const ChannelAxis axis = channel_axis(extents, weights.axis);
     const int64_t count = element_count(extents);
-    if (!shared) done[weights.constant] = prune(weights.constant, axis);
+    if (!shared) done[weights.constant] = prune(rewriter, weights.constant, axis);
     const int64_t pruned = done[weights.constant];
-    rewriter.applied(*layer, fmt::format("zeroed {} of {} weights: the first two of every four "
-                                         "input channels are kept",
-                                         pruned, count));
+    rewriter.applied(Action::kEdit, *layer,
+                     fmt::format("zeroed {} of {} weights: the first two of every four "
+                                 "input channels are kept",
+                                 pruned, count));
     log(Severity::kInfo, "(Sparsity) {}: {} of {} weights zeroed", layer->name, pruned, count);
     result.layers.push_back({layer->name, count, pruned});
     if (shared) continue;

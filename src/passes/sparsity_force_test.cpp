@@ -26,7 +26,7 @@ bool is_sparse(const Graph& graph, std::string_view name) {
 
 std::string reason(const std::vector<RewriteRecord>& records, std::string_view layer) {
   for (const RewriteRecord& record : records)
-    if (record.layer == layer && record.kind == RewriteRecord::Kind::kDeclined) return record.text;
+    if (record.layers[0] == layer && record.action == Action::kDecline) return record.text;
   return {};
 }
 

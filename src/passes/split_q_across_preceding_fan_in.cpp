@@ -19,7 +19,8 @@ bool split(Rewriter& rewriter, Layer* concat) {
   if (!quantizer || quantizer->kind != LayerKind::kQuantize) return false;
   const std::optional<Grid> grid = grid_of(*quantizer);
   if (!grid || !grid->per_tensor() || !is_quantized(grid->type)) return false;
-  rewriter.applied(*concat, "Splitting " + quantizer->name + " across " + concat->name);
+  rewriter.applied(Action::kSplit, *concat,
+                   "Splitting " + quantizer->name + " across " + concat->name);
   std::vector<Tensor*> parts;
   for (size_t k = 0; k < concat->inputs.size(); ++k)
     parts.push_back(insert_quantizer(rewriter, quantizer, concat->inputs[k],
@@ -28,8 +29,8 @@ bool split(Rewriter& rewriter, Layer* concat) {
   const Attrs attrs = concat->attrs;
   Layer* group[] = {concat, quantizer};
   Layer* behind = rewriter.replace(group, LayerKind::kConcatenation, attrs, parts, name);
-  set_grid_facts(behind->outputs[0], *grid);
-  rewriter.graph().rename(behind, name);
+  set_grid_facts(rewriter, behind->outputs[0], *grid);
+  rewriter.rename(behind, name);
   return true;
 }
 

@@ -25,7 +25,7 @@ bool keep_dims(Rewriter& rewriter, Layer* reduce) {
   Shape shape = reduce->inputs[0]->shape;
   for (int64_t axis : attrs.axes) shape[axis] = 1;
   Tensor* output = reduce->outputs[0];
-  Tensor* kept = rewriter.graph().add_tensor(output->name + " (kept)", output->type, shape);
+  Tensor* kept = rewriter.add_tensor(output->name + " (kept)", output->type, shape);
   const std::string name = reduce->name;
   Layer* made = rewriter.insert_before(reduce, LayerKind::kReduce, name, attrs, reduce->inputs,
                                        {kept}, {reduce});
@@ -34,8 +34,8 @@ bool keep_dims(Rewriter& rewriter, Layer* reduce) {
   squeeze.reshape = output->shape;
   Layer* group[] = {reduce};
   rewriter.replace(group, LayerKind::kShuffle, squeeze, {kept}, name + " (squeeze)");
-  rewriter.graph().rename(made, name);
-  rewriter.applied(*made, "Keeping the dimensions of " + name);
+  rewriter.rename(made, name);
+  rewriter.applied(Action::kEdit, *made, "Keeping the dimensions of " + name);
   return true;
 }
 
@@ -81,8 +81,8 @@ bool sink_below(Rewriter& rewriter, Layer* layer) {
   const Ints dropped = *dropped_dims(squeeze);
   for (int64_t axis : dropped) shape.insert(static_cast<size_t>(axis), Dim(1));
   rewriter.running(*layer);
-  rewriter.applied(*layer, "Swapping " + squeeze->name + " with " + layer->name);
-  Tensor* made = rewriter.graph().add_tensor(output->name + " (kept)", output->type, shape);
+  rewriter.swapped(*squeeze, *layer);
+  Tensor* made = rewriter.add_tensor(output->name + " (kept)", output->type, shape);
   const std::string name = layer->name;
   Layer* remade =
       rewriter.insert_before(layer, layer->kind, name, layer->attrs, inputs, {made}, {layer});
@@ -91,7 +91,7 @@ bool sink_below(Rewriter& rewriter, Layer* layer) {
   attrs.reshape = output->shape;
   Layer* group[] = {layer};
   rewriter.replace(group, LayerKind::kShuffle, attrs, {made}, name + " (squeeze)");
-  rewriter.graph().rename(remade, name);
+  rewriter.rename(remade, name);
   return true;
 }
 

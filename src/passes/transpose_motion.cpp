@@ -152,9 +152,10 @@ class Region {
       for (Tensor* input : layer->inputs) inputs.push_back(before.at(input));
       Tensor* output = layer->outputs[0];
       Tensor* made =
-          rewriter_.graph().add_tensor(output->name, output->type, reordered_shape(output->shape));
-      made->facts = output->facts;
-      made->facts.shape_value.reset();
+          rewriter_.add_tensor(output->name, output->type, reordered_shape(output->shape));
+      Facts facts = output->facts;
+      facts.shape_value.reset();
+      rewriter_.set_facts(made, std::move(facts));
       before[output] = made;
       rewriter_.insert_before(layer, layer->kind, layer->name, reordered(*layer, order_), inputs,
                               {made}, {layer});
@@ -231,8 +232,8 @@ class Region {
     shuffle.has_reshape = shape != input->shape;
     if (shuffle.has_reshape) shuffle.reshape = shape;
     (shuffle.has_reshape ? shuffle.second_transpose : shuffle.first_transpose) = back_;
-    Tensor* made = rewriter_.graph().add_tensor(input->name + " (transposed)", input->type,
-                                                reordered_shape(shape));
+    Tensor* made =
+        rewriter_.add_tensor(input->name + " (transposed)", input->type, reordered_shape(shape));
     rewriter_.insert_before(first_reader(input), LayerKind::kShuffle, made->name, shuffle, {input},
                             {made}, {});
     return made;
@@ -251,12 +252,12 @@ class Region {
   // The old layer goes; where its result is read outside, a transpose makes it.
   void leave(Layer* layer, Tensor* made) {
     Tensor* output = layer->outputs[0];
-    Graph& graph = rewriter_.graph();
+    const Graph& graph = rewriter_.graph();
     const std::string name = layer->name;
     if (output->consumers.empty() && !graph.is_output(output)) {
       Layer* remade = made->producer;
       rewriter_.remove(layer);
-      graph.rename(remade, name);
+      rewriter_.rename(remade, name);
       std::swap(made->name, output->name);
       return;
     }
@@ -265,7 +266,7 @@ class Region {
     Layer* remade = made->producer;
     Layer* group[] = {layer};
     rewriter_.replace(group, LayerKind::kShuffle, shuffle, {made}, name + " (transpose)");
-    graph.rename(remade, name);
+    rewriter_.rename(remade, name);
   }
 
   Rewriter& rewriter_;
@@ -285,7 +286,7 @@ bool flip_behind(Rewriter& rewriter, const Layer* transpose) {
     if (gain <= 0) continue;
     rewriter.running(*transpose);
     rewriter.applied(
-        *transpose,
+        Action::kSwap, *transpose,
         fmt::format("Swapping {} with the {} layers behind it: {:.0f} bytes less to transpose",
                     transpose->name, region.size(), gain));
     region.flip();

@@ -40,7 +40,7 @@ bool swap(Rewriter& rewriter, Layer* quantizer) {
     rewriter.declined(*quantizer, reason);
     return false;
   }
-  rewriter.applied(*layer, "Swapping " + layer->name + " with " + quantizer->name);
+  rewriter.swapped(*layer, *quantizer);
   const Grid grid = *grid_of(*quantizer);
   const std::string name = quantizer->name, layer_name = layer->name;
   std::vector<Tensor*> inputs = layer->inputs;
@@ -51,9 +51,9 @@ bool swap(Rewriter& rewriter, Layer* quantizer) {
   const LayerKind kind = layer->kind;
   Layer* behind =
       rewriter.replace(group, kind, attributes_on_codes(*layer, grid), inputs, layer_name);
-  set_grid_facts(behind->outputs[0], grid);
-  rewriter.graph().rename(moved, name);
-  rewriter.graph().rename(behind, layer_name);
+  set_grid_facts(rewriter, behind->outputs[0], grid);
+  rewriter.rename(moved, name);
+  rewriter.rename(behind, layer_name);
   return true;
 }
 

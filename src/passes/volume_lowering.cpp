@@ -71,14 +71,13 @@ std::string operand_refusal(const Layer& conv) {
 // The steps around the convolutions of images that replace one of volumes.
 class Lowering {
  public:
-  Lowering(Rewriter& rewriter, Layer* conv)
-      : rewriter_(rewriter), graph_(rewriter.graph()), conv_(conv) {}
+  Lowering(Rewriter& rewriter, Layer* conv) : rewriter_(rewriter), conv_(conv) {}
 
  protected:
   Tensor* add(Tensor* x, LayerKind kind, const std::string& what, Attrs attrs, const Shape& shape,
               std::vector<Tensor*> inputs = {}) {
     if (inputs.empty()) inputs = {x};
-    Tensor* y = graph_.add_tensor(x->name + " (" + what + ")", x->type, shape);
+    Tensor* y = rewriter_.add_tensor(x->name + " (" + what + ")", x->type, shape);
     rewriter_.insert_before(conv_, kind, conv_->name + " (" + what + ")", std::move(attrs), inputs,
                             {y}, {conv_});
     return y;
@@ -122,7 +121,7 @@ class Lowering {
     }
     ShuffleAttrs flat;
     flat.has_reshape = true;
-    flat.reshape = {graph_.symbols().mul(shape[0], shape[1]), shape[2], shape[3], shape[4]};
+    flat.reshape = {rewriter_.symbols().mul(shape[0], shape[1]), shape[2], shape[3], shape[4]};
     return add(x, LayerKind::kShuffle, what, flat, flat.reshape);
   }
 
@@ -137,7 +136,6 @@ class Lowering {
   }
 
   Rewriter& rewriter_;
-  Graph& graph_;
   Layer* conv_;
 };
 
@@ -158,7 +156,7 @@ class ConvolutionLowering : Lowering {
     inputs[1] = weights();
     for (size_t k = 3; k < inputs.size(); ++k) inputs[k] = operand(inputs[k]);
     Tensor* y = conv_->outputs[0];
-    Tensor* images = graph_.add_tensor(y->name + " (images)", y->type, image_shape(y->shape));
+    Tensor* images = rewriter_.add_tensor(y->name + " (images)", y->type, image_shape(y->shape));
     rewriter_.insert_before(conv_, LayerKind::kConvolution, conv_->name + " (images)", attrs,
                             inputs, {images}, {conv_});
     ShuffleAttrs back;
@@ -175,7 +173,7 @@ class ConvolutionLowering : Lowering {
  private:
   // [N, C, D, H, W] → [N, C, D, H*W], or [N*D, C, H, W].
   Shape image_shape(const Shape& volume) {
-    SymbolTable& symbols = graph_.symbols();
+    SymbolTable& symbols = rewriter_.symbols();
     if (depth_only_) return {volume[0], volume[1], volume[2], symbols.mul(volume[3], volume[4])};
     return {symbols.mul(volume[0], volume[2]), volume[1], volume[3], volume[4]};
   }
@@ -245,8 +243,8 @@ class DeconvolutionLowering : Lowering {
                        &attrs.post_padding, &attrs.output_padding})
       if (!list->empty()) list->erase(list->begin());
     const Tensor* y = conv_->outputs[0];
-    const Shape shape = {graph_.symbols().mul(y->shape[0], Dim(depth_)), y->shape[1], y->shape[3],
-                         y->shape[4]};
+    const Shape shape = {rewriter_.symbols().mul(y->shape[0], Dim(depth_)), y->shape[1],
+                         y->shape[3], y->shape[4]};
     set_padded();
     std::vector<Tensor*> images;
     for (int64_t residue = 0; residue < stride_; ++residue) {
@@ -255,7 +253,7 @@ class DeconvolutionLowering : Lowering {
       inputs[1] = weights(residue);
       for (size_t k = 3; k < inputs.size(); ++k) inputs[k] = operand(inputs[k], residue);
       const std::string what = fmt::format(" (depths {})", residue);
-      images.push_back(graph_.add_tensor(y->name + what, y->type, shape));
+      images.push_back(rewriter_.add_tensor(y->name + what, y->type, shape));
       rewriter_.insert_before(conv_, LayerKind::kDeconvolution, conv_->name + what, attrs, inputs,
                               {images.back()}, {conv_});
     }
@@ -375,7 +373,8 @@ int volume_lowering(Graph& graph, Records* records) {
       rewriter.declined(*conv, "stays a convolution of volumes: " + reason);
       continue;
     }
-    rewriter.applied(*conv, "Lowering " + conv->name + " to a convolution of images");
+    rewriter.applied(Action::kConvert, *conv,
+                     "Lowering " + conv->name + " to a convolution of images");
     if (transposed)
       DeconvolutionLowering(rewriter, conv).run();
     else

@@ -90,7 +90,7 @@ bool is_idle(const Layer& layer, Side side) {
 class Split {
  public:
   Split(Rewriter& rewriter, Layer* layer)
-      : rewriter_(rewriter), layer_(layer), symbols_(rewriter.graph().symbols()) {}
+      : rewriter_(rewriter), layer_(layer), symbols_(rewriter.symbols()) {}
 
   void run() {
     const Shape from = layer_->inputs[0]->shape, to = layer_->outputs[0]->shape;
@@ -119,8 +119,7 @@ class Split {
 
  private:
   Tensor* add(Tensor* x, LayerKind kind, const std::string& what, Attrs attrs, const Shape& shape) {
-    Tensor* y =
-        rewriter_.graph().add_tensor(layer_->outputs[0]->name + " (" + what + ")", x->type, shape);
+    Tensor* y = rewriter_.add_tensor(layer_->outputs[0]->name + " (" + what + ")", x->type, shape);
     rewriter_.insert_before(layer_, kind, layer_->name + " (" + what + ")", std::move(attrs), {x},
                             {y}, {layer_});
     return y;
@@ -160,7 +159,7 @@ int volume_split(Graph& graph, Records* records) {
       rewriter.declined(*layer, "stays whole: " + reason);
       continue;
     }
-    rewriter.applied(*layer, "Splitting " + layer->name + " into depth and space");
+    rewriter.applied(Action::kSplit, *layer, "Splitting " + layer->name + " into depth and space");
     Split(rewriter, layer).run();
   }
   return rewriter.edits();

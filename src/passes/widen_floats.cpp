@@ -44,7 +44,7 @@ class Widener {
       : rewriter_(graph, "WidenFloats", records), strict_(strict) {}
 
   int run() {
-    Graph& graph = rewriter_.graph();
+    const Graph& graph = rewriter_.graph();
     for (size_t k = 0; k < graph.layers().size(); ++k) {
       Layer* layer = graph.layers()[k].get();
       if (layer->kind == LayerKind::kCast)
@@ -85,9 +85,7 @@ class Widener {
   }
 
   Tensor* like(const Tensor& tensor, const std::string& name) {
-    Tensor* made = rewriter_.graph().add_tensor(name, DataType::kFloat, tensor.shape);
-    made->has_rank = tensor.has_rank;
-    return made;
+    return rewriter_.add_tensor_like(tensor, name, DataType::kFloat);
   }
 
   // Gives how many layers were inserted.
@@ -96,7 +94,7 @@ class Widener {
     std::vector<Tensor*> inputs = layer->inputs;
     for (Tensor*& input : inputs)
       if (is_16_bit(input)) input = floats_of(input, layer, inserted);
-    rewriter_.applied(*layer, "Computing " + layer->name + " in float");
+    rewriter_.applied(Action::kConvert, *layer, "Computing " + layer->name + " in float");
     if (!has_16_bit(layer->outputs)) {
       for (size_t k = 0; k < inputs.size(); ++k) rewriter_.set_input(layer, k, inputs[k]);
       return inserted;
@@ -109,7 +107,7 @@ class Widener {
     Layer* group[] = {layer};
     Layer* cast = rewriter_.replace(group, LayerKind::kCast, CastAttrs{output->type}, {made},
                                     name + " (cast)");
-    rewriter_.graph().rename(wide, name);
+    rewriter_.rename(wide, name);
     if (!strict_) floats_[cast->outputs[0]] = made;
     return inserted + 1;
   }

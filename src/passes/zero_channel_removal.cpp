@@ -185,7 +185,7 @@ Tensor* keep_channels(Rewriter& rewriter, const Tensor& tensor, size_t axis,
   extents[axis] = std::count(keep.begin(), keep.end(), true);
   Tensor* made = rewriter.add_constant(tensor.name + " (channels kept)", tensor.type, extents,
                                        std::move(bytes));
-  made->facts = tensor.facts;
+  rewriter.set_facts(made, tensor.facts);
   return made;
 }
 
@@ -231,7 +231,9 @@ void shrink(Rewriter& rewriter, const Pair& pair, const std::vector<bool>& keep)
                      keep_channels(rewriter, *second->inputs[1], pair.second.axis, keep));
   const bool is_conv = first->kind == LayerKind::kConvolution;
   const auto set_extent = [&](Tensor* tensor) {
-    tensor->shape[is_conv ? 1 : tensor->shape.size() - 1] = count;
+    Shape shape = tensor->shape;
+    shape[is_conv ? 1 : shape.size() - 1] = count;
+    rewriter.set_shape(tensor, std::move(shape));
   };
   set_extent(first->outputs[0]);
   for (Layer* layer : pair.between) set_extent(layer->outputs[0]);
@@ -260,7 +262,7 @@ bool remove_from(Rewriter& rewriter, const Pair& pair) {
   const auto count = keep.size();
   shrink(rewriter, pair, keep);
   if (!second_bias.empty()) add_shifts(rewriter, pair.second.layer, second_bias, shifts);
-  rewriter.applied(*pair.first.layer,
+  rewriter.applied(Action::kRemove, *pair.first.layer,
                    fmt::format("{} of {} channels before {} carry nothing and are gone",
                                count - static_cast<size_t>(kept), count, pair.second.layer->name));
   return true;

@@ -130,7 +130,7 @@ class Build {
     parts_.record.rewrites = std::move(record.rewrites);
     parts_.record.layer_counts = std::move(record.layer_counts);
     for (ir::RewriteRecord& late : late_shapes(*graph_)) {
-      log(Severity::kVerbose, "{}: {}", late.layer, late.text);
+      log(Severity::kVerbose, "{}: {}", late.layers[0], late.text);
       parts_.record.rewrites.push_back(std::move(late));
     }
     return report("Optimizing the graph", 1, 1);
@@ -191,6 +191,7 @@ class Build {
       return selector.reformat_kernel(problem);
     };
     CAMSHAFT_ASSIGN(parts_.plan, make_plan(*graph_, context));
+    parts_.record.rewrites = ir::told_once(std::move(parts_.record.rewrites));
     parts_.weights = weights.take();
     if (options_.sparsity != Sparsity::kDisable) log_sparsity(parts_.plan);
     return report("Timing tactics", 1, 1);

@@ -80,7 +80,10 @@ void list(const ir::Graph& graph, std::set<int>& known, std::vector<ir::RewriteR
     if (!made.empty() || loses_rank) {
       for (const Tensor* output : layer->outputs)
         if (output && (loses_rank ? !output->has_rank : holds_any(*output, made))) {
-          records.push_back({ir::RewriteRecord::Kind::kDeclined, "ShapeInference", layer->name,
+          records.push_back({ir::Action::kDecline,
+                             "ShapeInference",
+                             {layer->name},
+                             layer->number(),
                              fmt::format("{} is known only when it runs: {}", text_of(*output),
                                          source_of(*layer))});
           break;

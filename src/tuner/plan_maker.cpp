@@ -252,6 +252,7 @@ class Maker {
     step.layer.name = layer.name;
     step.layer.attrs = std::move(layer.attrs);
     step.layer.onnx_nodes = std::move(layer.onnx_nodes);
+    step.layer.lineage = std::move(layer.lineage);
     plan_.steps.push_back(std::move(step));
     return ok_status();
   }

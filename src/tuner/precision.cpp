@@ -86,7 +86,7 @@ class Precision {
   }
 
   Status take(Layer& product, const passes::FloatForm& form, const std::string& why) {
-    rewriter_.applied(product, product.name + " computes in float: " + why);
+    rewriter_.applied(ir::Action::kConvert, product, product.name + " computes in float: " + why);
     passes::take_float_form(rewriter_, product, form);
     return ok_status();
   }

@@ -51,9 +51,8 @@ class Finder {
  private:
   void report(const char* pass, const Layer& layer, bool applied, std::string text) {
     if (applied && record_) log(Severity::kVerbose, "{}", text);
-    const auto kind =
-        applied ? ir::RewriteRecord::Kind::kApplied : ir::RewriteRecord::Kind::kDeclined;
-    if (record_) record_->push_back({kind, pass, layer.name, std::move(text)});
+    const auto action = applied ? ir::Action::kRemove : ir::Action::kDecline;
+    if (record_) record_->push_back({action, pass, {layer.name}, layer.number(), std::move(text)});
   }
 
   Format made_format(const Tensor& tensor) const {

@@ -271,7 +271,7 @@ void print_optimized(const Case& test) {
   passes::PassRecord record;
   const Status status = passes::optimize(*copy.graph, record);
   for (const ir::RewriteRecord& r : record.rewrites)
-    if (r.kind == ir::RewriteRecord::Kind::kApplied)
+    if (r.action != ir::Action::kRunning && r.action != ir::Action::kDecline)
       std::printf("# %s: %s\n", r.pass.c_str(), r.text.c_str());
   std::printf("%s%s\n", status.message().c_str(), ir::to_text(*copy.graph, true).c_str());
 }

@@ -53,3 +53,22 @@ def test_every_kernel_family_has_its_file():
     rows = [row for row in rows if row != "X"]
     missing = [row for row in rows if len(list(SRC.glob(f"kernels/vector/*/{row}.cpp"))) != 1]
     assert not missing
+
+
+# What would change a graph behind the Rewriter's back: links and names by the Graph's own functions,
+# attributes and what tensors know by assignment.
+PAST_THE_REWRITER = re.compile(
+    r"\b(?:graph|graph_|body)\.(?:add_\w+|set_\w+|append_input|remove_layer|move_before|rename)\("
+    r"|\b(?:layer|tensor|producer|product|window|made|inside|codes|constant|copy|result|output)"
+    r"->(?:kind|name|attrs|type|shape|has_rank|constant|facts(?:\.\w+)*) [-+*]?= "
+    r"|->as<\w+>\(\)(?:\.\w+)* [-+*]?= "
+    r"|\*(?:program_of|epilogue_of)\([^)]*\) = "
+    r"|->(?:inputs|outputs)\[[^\]]*\] = ")
+
+
+def test_passes_edit_through_the_rewriter():
+    found = [f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+             for path in sorted(SRC.glob("passes/*.cpp")) if not path.name.endswith("_test.cpp")
+             for number, line in enumerate(path.read_text().splitlines(), 1) if PAST_THE_REWRITER.search(line)]
+    assert not found, "\n".join(found)
+    assert PAST_THE_REWRITER.search("  layer->attrs = simple;") and PAST_THE_REWRITER.search("graph.rename(made, name);")

@@ -133,7 +133,7 @@ class Comparison {
       if (!step.tactic.empty())
         ++coverage().tactics[fmt::format("{} {}", step.tactic, isa_name(step.isa))];
     for (const ir::RewriteRecord& record : engine.record().rewrites)
-      if (record.kind == ir::RewriteRecord::Kind::kApplied) ++coverage().passes[record.pass];
+      if (record.action != ir::Action::kDecline) ++coverage().passes[record.pass];
   }
 
   // Inputs that may not go together: an error or not, nothing may be read or written beyond them,
