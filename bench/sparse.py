@@ -5,9 +5,9 @@
     bench/sparse.py --networks MODEL.onnx ...
 
 Per layer shape of ResNet-50, BERT-base, MobileNetV2 and YOLOv8s the fastest dense and the fastest sparse tactic; ratios above 1 are
-gains. An engine built with --sparsity=enable takes the faster of both, so ratios below 1 cost nothing but time to build.
+gains. An engine built with --sparsity=enable takes a sparse tactic where that is 3 % faster, so ratios below 1 cost nothing but time to build.
 --networks: `camshaft sparsify` by magnitude, then an engine that multiplies the zeros and one built with sparsity enabled take turns; for
-the layers that run sparsely there, times of both engines' profiles, also in turns. Needs numpy and onnx.
+the layers that run sparsely there, times of both engines' profiles, also in turns (--each: listed, beside the tuner's ratio). Needs numpy and onnx.
 """
 import argparse
 import json
@@ -85,7 +85,9 @@ def compare_engines(path, threads, rounds):
     times = [(dense.layer_times(), sparse.layer_times()) for _ in range(41)]
     ratios = {name: statistics.median(d[name] for d, _ in times) / statistics.median(s[name] for _, s in times)
               for name in picked if name in times[0][0] and times[0][1].get(name)}
-    print(json.dumps({"dense_ms": statistics.median(d for d, _ in turns), "sparse_ms": statistics.median(s for _, s in turns),
+    tuned = {name: layers[name]["Sparsity"]["DenseTimeUs"] / layers[name]["Sparsity"]["SparseTimeUs"] for name in ratios
+             if layers[name]["Sparsity"].get("DenseTimeUs")}
+    print(json.dumps({"tuned": tuned, "dense_ms": statistics.median(d for d, _ in turns), "sparse_ms": statistics.median(s for _, s in turns),
                       "ratio": statistics.median(d / s for d, s in turns), "difference": difference, "layers": len(layers),
                       "eligible": len(eligible), "picked": len(picked), "ratios": ratios}))
 
@@ -104,6 +106,9 @@ def compare_networks(arguments):
                     gains = f"{geometric_mean(list(ratios)):.2f}, {min(ratios):.2f}" if ratios else "–"
                     print(f"| {model.stem} | {isa} | {threads} | {row['dense_ms']:.2f} | {row['sparse_ms']:.2f} | {row['ratio']:.2f} | "
                           f"{row['picked']} ({row['eligible']}) | {gains} | {row['difference']:g} |", flush=True)
+                    if arguments.each:
+                        for name, ratio in sorted(row["ratios"].items(), key=lambda entry: entry[1]):
+                            print(f"  {ratio:.3f} in the network, {row['tuned'].get(name, 0):.3f} to the tuner: {name}")
 
 
 def main():
@@ -116,6 +121,7 @@ def main():
     parser.add_argument("--kept", nargs="+", type=float, help="shares of the weights that are not zero, without a pattern; else 2:4")
     parser.add_argument("--block", nargs=2, type=int, help="with --kept: input and output channels whose weights stay or go together")
     parser.add_argument("--networks", nargs="+", type=pathlib.Path, help="whole networks instead of layers")
+    parser.add_argument("--each", action="store_true", help="with --networks: every layer that runs sparsely")
     parser.add_argument("--sparsify", nargs="+", default=[], help="with --networks: options of camshaft sparsify")
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--layers", default="", help="only those whose network and name contain this")

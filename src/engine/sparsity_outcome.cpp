@@ -24,6 +24,15 @@ void take_faster(const Candidate& candidate, std::string& name, double& us) {
   us = candidate.time_us;
 }
 
+// Both were timed.
+std::string not_picked(const SparsityOutcome& outcome) {
+  if (outcome.sparse_us >= outcome.dense_us) return "the dense tactic is faster";
+  if (outcome.sparse_us * kSparseGain >= outcome.dense_us)
+    return fmt::format("within the margin: {:.1f} % faster, taken from {:.0f} % on",
+                       (outcome.dense_us / outcome.sparse_us - 1) * 100, (kSparseGain - 1) * 100);
+  return "faster alone, but not with the reformats around it";
+}
+
 }  // namespace
 
 bool is_sparse_tactic(std::string_view name) {
@@ -46,9 +55,7 @@ SparsityOutcome sparsity_outcome(const PlanStep& step) {
   outcome.eligible = outcome.picked || outcome.sparse_us > 0;
   if (outcome.picked) return outcome;
   if (outcome.sparse_us > 0 && outcome.dense_us > 0)
-    outcome.reason = outcome.sparse_us < outcome.dense_us
-                         ? "faster alone, but not with the reformats around it"
-                         : "the dense tactic is faster";
+    outcome.reason = not_picked(outcome);
   else if (outcome.reason = refuse_weights(step.sparsity); outcome.reason.empty())
     outcome.reason =
         refusal.empty() ? "no sparse tactic was asked for or takes its types" : refusal;

@@ -155,6 +155,10 @@ std::string why_not(const engine::Candidate& candidate, double chosen_us) {
   if (candidate.time_us <= 0) return "not timed: predicted slower";
   if (chosen_us > 0 && candidate.time_us >= chosen_us)
     return fmt::format("{:.2f} x the chosen one's time", candidate.time_us / chosen_us);
+  if (engine::is_sparse_tactic(candidate.tactic) &&
+      candidate.time_us * engine::kSparseGain >= chosen_us)
+    return fmt::format("within the margin: sparse tactics have to be {:.0f} % faster",
+                       (engine::kSparseGain - 1) * 100);
   return "its formats cost more in the layers around it";
 }
 

@@ -104,6 +104,17 @@ constexpr double kTeamGain = 1.02;
 // their being slower is measured more than once.
 constexpr double kExpectedGain = 0.7, kSuspiciousUs = 15;
 
+// Index of the fastest; a sparse tactic has to win by more than what timing tells apart.
+size_t fastest_of(const std::vector<const Tactic*>& tactics, const std::vector<double>& us) {
+  const auto weighed = [&](size_t k) {
+    return us[k] * (engine::is_sparse_tactic(tactics[k]->name) ? engine::kSparseGain : 1);
+  };
+  size_t best = 0;
+  for (size_t k = 1; k < us.size(); ++k)
+    if (weighed(k) < weighed(best)) best = k;
+  return best;
+}
+
 // "channel_last", "channel_last, 1 thread", "channel_last, 8 threads"
 std::string label(const Formats& formats, int threads) {
   if (threads == 0) return to_string(formats);
@@ -221,14 +232,31 @@ Status Selector::measure_part(const Layer& layer, const kernels::Problem& proble
     return make_error(ErrorCode::kInvalidArgument, "layer {}: tactic {} is not in the timing cache",
                       layer.name, missing[0]->name);
   // Interleaving compares only what is timed together.
-  const std::vector<double> times =
+  std::vector<double> times =
       timer_.time(problem, missing, weights_from(context_.weights, problem));
+  confirm_sparse(problem, missing, times);
   context_.statistics->timed_tactics += static_cast<int>(missing.size());
   for (size_t k = 0; k < missing.size(); ++k)
     context_.cache->insert(cache_key(problem, *missing[k]), times[k]);
   for (size_t k = 0; k < tactics.size(); ++k)
     us[k] = *context_.cache->find(cache_key(problem, *tactics[k]));
   return ok_status();
+}
+
+void Selector::confirm_sparse(const kernels::Problem& problem,
+                              const std::vector<const Tactic*>& tactics, std::vector<double>& us) {
+  const size_t none = tactics.size();
+  size_t dense = none, sparse = none;
+  for (size_t k = 0; k < tactics.size(); ++k) {
+    size_t& best = engine::is_sparse_tactic(tactics[k]->name) ? sparse : dense;
+    if (best == none || us[k] < us[best]) best = k;
+  }
+  if (dense == none || sparse == none || us[sparse] * engine::kSparseGain >= us[dense]) return;
+  const Tactic* const two[] = {tactics[dense], tactics[sparse]};
+  const std::vector<double> again =
+      timer_.time(problem, two, weights_from(context_.weights, problem));
+  us[dense] = std::min(us[dense], again[0]);
+  us[sparse] = std::min(us[sparse], again[1]);
 }
 
 double Selector::time_again(const kernels::Problem& problem, const Tactic& tactic, double us,
@@ -276,7 +304,7 @@ Status Selector::choose_threads(const Layer& layer, const kernels::Problem& prob
                                 const Formats* formats, std::vector<double>& scales,
                                 const std::vector<const Tactic*>& tactics, std::vector<double>& us,
                                 Option& option, std::vector<engine::Candidate>* candidates) {
-  const size_t best = std::min_element(us.begin(), us.end()) - us.begin();
+  const size_t best = fastest_of(tactics, us);
   option.kernel = {tactics[best], 0, us[best]};
   const bool random = context_.options->random_choices != 0;
   if (context_.threads == 1 || (context_.options->optimization_level == 0 && !random) ||
@@ -291,7 +319,7 @@ Status Selector::choose_threads(const Layer& layer, const kernels::Problem& prob
   const int timed_before = context_.statistics->timed_tactics;
   CAMSHAFT_TRY(formats ? measure_profiles(layer, *formats, 1, few, alone_us, scales)
                        : measure(layer, alone, few, alone_us));
-  const size_t fastest = std::min_element(alone_us.begin(), alone_us.end()) - alone_us.begin();
+  const size_t fastest = fastest_of(few, alone_us);
   const bool measured = context_.statistics->timed_tactics > timed_before;
   const bool should_gain =
       tactics[best]->cost_us(problem) < kExpectedGain * tactics[best]->cost_us(alone);

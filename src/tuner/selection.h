@@ -73,6 +73,10 @@ class Selector {
   void count_found(const std::string& key);  // whose time was known already
   Status measure_part(const ir::Layer& layer, const kernels::Problem& problem,
                       const std::vector<const kernels::Tactic*>& tactics, std::vector<double>& us);
+  // Where a sparse tactic seems to win, it and the best dense one are timed once more, beside each
+  // other: another program may have disturbed only one of them.
+  void confirm_sparse(const kernels::Problem& problem,
+                      const std::vector<const kernels::Tactic*>& tactics, std::vector<double>& us);
   // Times at the opt shapes of all profiles: as slow, on the average, as a tactic is beside the
   // best one of each profile, in microseconds of the first. `scales` keeps what that takes.
   Status measure_profiles(const ir::Layer& layer, const Formats& formats, int threads,
