@@ -224,6 +224,7 @@ void set_addresses(const KernelCall& call, ConvKernel& kernel);
 // `run` described with its packed weights, for as many threads as `args` has.
 void prepare_conv(const KernelArgs& args, const ConvRun& run, PreparedKernel& kernel);
 // Tensors and epilogue of `run`, whose numeric is set; `packed`: the epilogue of bytes.
-void set_conv_tensors(const KernelArgs& args, const std::byte* packed, ConvRun& run);
+void set_conv_tensors(const KernelArgs& args, const std::byte* packed, ConvRun& run,
+                      TileSource (*source)(const TensorView&, const TensorView&) = conv_source);
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

@@ -310,7 +310,8 @@ void prepare_conv(const KernelArgs& args, const ConvRun& run, PreparedKernel& ke
   keep_tables(state.run, kernel);
 }
 
-void set_conv_tensors(const KernelArgs& args, const std::byte* packed, ConvRun& run) {
+void set_conv_tensors(const KernelArgs& args, const std::byte* packed, ConvRun& run,
+                      TileSource (*source)(const TensorView&, const TensorView&)) {
   const TensorView &x = args.inputs[0], &y = args.outputs[0];
   const int last = x.rank - 1;
   run.x_type = x.type;
@@ -321,7 +322,7 @@ void set_conv_tensors(const KernelArgs& args, const std::byte* packed, ConvRun& 
   run.x_pixel = x.strides[last] * size;
   run.x_row = x.rank == 4 ? x.strides[2] * size : x.extents[last] * run.x_pixel;
   set_epilogue(args.layer->as<ir::ConvolutionAttrs>().epilogue, args.inputs, kFirstConvOperand, y,
-               conv_source, packed, run.finish);
+               source, packed, run.finish);
   TileOutput& out = run.finish.out;
   const int64_t out_size = out.channel();
   out.data = y.as<std::byte>();

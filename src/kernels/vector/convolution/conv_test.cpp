@@ -422,6 +422,25 @@ TEST(Deconv, JoinedColumnsAndFewChannels) {
     }
 }
 
+// Kernels wider than the stride, cropped by any amount: joined where phases would leave lanes idle.
+TEST(Deconv, JoinedColumnsOfSeveralTaps) {
+  for (int64_t oc : {1, 3, 7, 16})
+    for (int64_t stride : {2, 3, 4})
+      for (int64_t kernel : {stride + 1, 2 * stride, 3 * stride - 1})
+        for (int64_t pad = 0; pad < kernel; ++pad) {
+          ConvCaseSpec spec = transposed(20, 5, oc, kernel, stride, pad);
+          spec.output_padding = (stride - (4 * stride + kernel - 2 * pad) % stride) % stride;
+          EXPECT_GT(check(spec), 0);
+        }
+  ConvCaseSpec spec;
+  spec.rank = 3;
+  spec.transposed = true;
+  spec.shape = {.batch = 2, .ic = 129, .iw = 13, .oc = 1, .kw = 256, .sw = 64, .pad_left = 96};
+  spec.pad_right = 96;
+  spec.epilogue = "v1 = tanh v0";
+  EXPECT_GT(check(spec, true), 0);
+}
+
 TEST(Deconv, OneDimensionAndThreads) {
   ConvCaseSpec spec;
   spec.rank = 3;

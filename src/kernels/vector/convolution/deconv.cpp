@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Transposed convolution, channel last: the output pixels of one phase (row and column modulo the
 // stride) are a plain convolution of the input with every stride-th tap of the flipped filter,
-// stored stride pixels apart. One conv_gemm per phase. Where no two taps of a row meet (its kernel
-// is as wide as its stride), all column phases are one convolution whose output channels are
-// (column phase, channel): in dense outputs they lie side by side. Of bytes: every phase has its
-// own bias, which takes up what the zero point adds through its taps.
+// stored stride pixels apart. One conv_gemm per phase. Where it takes no more steps (few channels,
+// or kernels of a multiple of the stride), all column phases are one convolution whose output
+// channels are (column phase, channel): in dense outputs they lie side by side. Of bytes: every
+// phase has its own bias, which takes up what the zero point adds through its taps.
 #include <type_traits>
 
 #include "kernels/vector/convolution/deconv_phases.h"
@@ -21,25 +21,26 @@ bool shape_of(const Problem& problem, ConvShape& shape) {
 
 using Form = DeconvForm;
 
-bool can_join_columns(const ConvShape& s) {
-  return s.sw > 1 && s.kw == s.sw && s.dw == 1 && s.pad_left == 0 && s.groups == 1 &&
-         s.ow == s.iw * s.sw;
+// A layer is packed in its best form, and one phase at a time for outputs that are no dense tensor
+// and operands that columns do not step through.
+const ir::ConvolutionAttrs& attrs_of(const Problem& problem) {
+  return problem.layer->as<ir::ConvolutionAttrs>();
 }
 
-// A layer is packed in the form it should run in, and one phase at a time for outputs that are no
-// dense tensor.
-Form best_form(const ConvShape& s) {
-  return {s, can_join_columns(s)};
+constexpr int kMostFolds = kLanes < 16 ? kLanes : 16;
+
+// What the form that is not the best one folds: no tactic is chosen for it.
+int other_fold(const Form& form, Numeric numeric) {
+  if (numeric == Numeric::kByte) return 1;
+  for (int fold = kMostFolds; fold > 1; fold /= 2)
+    if (folding_helps(phase_pair(form, 0).shape, fold)) return fold;
+  return 1;
 }
 
-// Folding is for the best form only.
-template <int kVecs, int kFold>
 struct Width {
   int vecs, fold;
-  explicit Width(const Form& form)
-      : vecs(kVecs), fold(form.joins_columns == can_join_columns(form.s) ? kFold : 1) {
-    vecs = tile_vecs(phase_pair(form, 0).shape, kVecs, fold);
-  }
+  Width(const Form& form, int most_vecs, int fold)
+      : vecs(tile_vecs(phase_pair(form, 0).shape, most_vecs, fold)), fold(fold) {}
 };
 
 template <int kVecs, int kFold, Numeric kNumeric>
@@ -49,7 +50,7 @@ std::string refusal(const Problem& problem) {
     return reason;
   if (kNumeric == Numeric::kByte && (s.kh < s.sh || s.kw < s.sw)) return "outputs without taps";
   if (std::string reason = refuse_phases(s); !reason.empty()) return reason;
-  const ConvShape phase = phase_pair(best_form(s), 0).shape;
+  const ConvShape phase = phase_pair(best_form(attrs_of(problem), s), 0).shape;
   if (kFold == 1 && kVecs > 1 && phase.group_oc() <= (kVecs - 1) * kLanes)
     return "fewer output channels than the tile has";
   if (kFold > 1 && !folding_helps(phase, kFold)) return "folding K saves no lanes";
@@ -60,7 +61,7 @@ template <int kVecs, int kFold, Numeric kNumeric>
 double cost_us(const Problem& problem) {
   ConvShape s;
   if (!shape_of(problem, s)) return 1e12;
-  const Form form = best_form(s);
+  const Form form = best_form(attrs_of(problem), s);
   double us = 0;
   for (int64_t index = 0; index < form.count(); ++index) {
     const ConvShape c = phase_pair(form, index).shape;
@@ -68,10 +69,6 @@ double cost_us(const Problem& problem) {
     us += static_cast<double>(s.batch * s.ih * s.iw * s.ic * element_bytes(kNumeric)) / 40e3;
   }
   return 0.2 + us / problem.threads;
-}
-
-const ir::ConvolutionAttrs& attrs_of(const Problem& problem) {
-  return problem.layer->as<ir::ConvolutionAttrs>();
 }
 
 // The channels of the epilogue's vectors: joined columns repeat those of the layer.
@@ -111,12 +108,12 @@ template <int kVecs, int kFold, Numeric kNumeric>
 size_t packed_bytes(const Problem& problem) {
   ConvShape s;
   if (!shape_of(problem, s)) return 0;
-  const Form best = best_form(s), single{s, false};
+  const Form best = best_form(attrs_of(problem), s), single{s};
   size_t bytes = head_bytes(problem, best, kNumeric) +
                  static_cast<size_t>(phases_bytes(best, kNumeric, kFold));
   if (best.joins_columns)
     bytes += head_bytes(problem, single, kNumeric) +
-             static_cast<size_t>(phases_bytes(single, kNumeric, 1));
+             static_cast<size_t>(phases_bytes(single, kNumeric, other_fold(single, kNumeric)));
   return bytes;
 }
 
@@ -127,18 +124,28 @@ Filter<T> whole_filter(const ConvShape& s, const T* weights) {
   return {weights, s.group_ic() * c_stride, taps, c_stride, s.kw, 1};
 }
 
-// The weights with the columns of the kernel as leading output channels: [c][kw][n][kh], seen as
-// those of `pair`.
+// The weights as [c][column phase][n][kh][joined tap], seen as those of `pair`; `joined` holds
+// joined_weights() zeros before.
 template <class T>
-Filter<T> joined_filter(const ConvShape& s, const PhasePair& pair, const T* weights, T* joined) {
+Filter<T> joined_filter(const Form& form, const PhasePair& pair, const T* weights, T* joined) {
+  const ConvShape& s = form.s;
+  const auto [crop, first, taps] = form.joined;
   for (int64_t c = 0; c < s.ic; ++c)
-    for (int64_t n = 0; n < s.oc; ++n)
-      for (int64_t kh = 0; kh < s.kh; ++kh)
-        for (int64_t kw = 0; kw < s.kw; ++kw)
-          joined[((c * s.kw + kw) * s.oc + n) * s.kh + kh] =
-              weights[((c * s.oc + n) * s.kh + kh) * s.kw + kw];
+    for (int64_t phase = 0; phase < s.sw; ++phase)
+      for (int64_t row = 0; row < s.oc * s.kh; ++row)
+        for (int64_t tap = 0; tap < taps; ++tap) {
+          const int64_t column = phase + crop - s.sw * (first + tap);
+          if (column >= 0 && column < s.kw)
+            joined[((c * s.sw + phase) * s.oc * s.kh + row) * taps + tap] =
+                weights[(c * s.oc * s.kh + row) * s.kw + column];
+        }
   const int64_t last_h = pair.h.first_tap + (pair.h.taps - 1) * s.sh;
-  return {joined + last_h, 0, s.kh, s.kw * s.oc * s.kh, -s.sh, 1};
+  return {joined + last_h * taps, 0, s.kh * taps, s.sw * s.oc * s.kh * taps, -s.sh * taps, 1};
+}
+
+int64_t joined_weights(const Form& form) {
+  const ConvShape& s = form.s;
+  return s.ic * s.sw * s.oc * s.kh * form.joined.taps;
 }
 
 // The bias as often as the form repeats the channels, or null.
@@ -152,12 +159,11 @@ T* repeated_bias(const Problem& problem, const ConvShape& phase, int64_t channel
 }
 
 // Gives the end of what it has packed.
-template <int kVecs, int kFold, Numeric kNumeric>
-std::byte* pack_form(const Problem& problem, const Form& form, std::byte* to) {
+template <Numeric kNumeric>
+std::byte* pack_form(const Problem& problem, const Form& form, const Width& width, std::byte* to) {
   using T = std::conditional_t<kNumeric == Numeric::kByte, int8_t, float>;
   using BiasType = std::conditional_t<kNumeric == Numeric::kByte, int32_t, float>;
   const ConvShape& s = form.s;
-  const Width<kVecs, kFold> width(form);
   const ConvShape first = phase_pair(form, 0).shape;
   const BiasType* bias = repeated_bias<BiasType>(problem, first, s.oc);
   if constexpr (kNumeric == Numeric::kFloat)
@@ -167,10 +173,10 @@ std::byte* pack_form(const Problem& problem, const Form& form, std::byte* to) {
                   channels_of(problem, form), to);
   to += head_bytes(problem, form, kNumeric);
   const T* weights = constant_values<T>(problem.inputs[1]);
-  T* joined = form.joins_columns ? new T[static_cast<size_t>(s.ic * s.oc * s.kh * s.kw)] : nullptr;
+  T* joined = form.joins_columns ? new T[static_cast<size_t>(joined_weights(form))]() : nullptr;
   for (int64_t index = 0; index < form.count(); ++index) {
     const PhasePair pair = phase_pair(form, index);
-    const Filter<T> filter = joined ? joined_filter(s, pair, weights, joined)
+    const Filter<T> filter = joined ? joined_filter(form, pair, weights, joined)
                                     : phase_filter(s, pair, whole_filter(s, weights));
     if constexpr (kNumeric == Numeric::kByte)
       pack_byte_bias(pair.shape, bias, filter, attrs_of(problem).zero_point,
@@ -189,9 +195,18 @@ template <int kVecs, int kFold, Numeric kNumeric>
 void pack(const Problem& problem, std::byte* packed) {
   ConvShape s;
   if (!shape_of(problem, s)) return;
-  const Form best = best_form(s);
-  packed = pack_form<kVecs, kFold, kNumeric>(problem, best, packed);
-  if (best.joins_columns) pack_form<kVecs, kFold, kNumeric>(problem, {s, false}, packed);
+  const Form best = best_form(attrs_of(problem), s);
+  packed = pack_form<kNumeric>(problem, best, Width(best, kVecs, kFold), packed);
+  if (!best.joins_columns) return;
+  const Form single{s};
+  pack_form<kNumeric>(problem, single, Width(single, kVecs, other_fold(single, kNumeric)), packed);
+}
+
+// Of one channel, joined columns are what follows along the row.
+TileSource line_source(const TensorView& operand, const TensorView& output) {
+  TileSource source = conv_source(operand, output);
+  if (output.extents[1] == 1) source.channel = source.pixel;
+  return source;
 }
 
 // Joined columns are channels that follow each other, in the output and in every operand.
@@ -223,9 +238,10 @@ bool describe(const KernelArgs& args, DeconvRun& layer) {
     return false;
   run.numeric = kNumeric;
   const std::byte* packed = args.packed;
-  set_conv_tensors(args, kNumeric == Numeric::kByte ? packed : nullptr, run);
+  set_conv_tensors(args, kNumeric == Numeric::kByte ? packed : nullptr, run, line_source);
   if (kNumeric == Numeric::kByte) run.padding = static_cast<uint8_t>(attrs.zero_point);
-  layer.form = best_form(run.shape);
+  layer.form = best_form(attrs, run.shape);
+  int fold = kFold;
   const auto head = [&](const Form& form) {
     return kNumeric == Numeric::kByte ? run.finish.packed_bytes()
                                       : packed_bias_lanes(phase_pair(form, 0).shape) * kLaneBytes;
@@ -233,9 +249,10 @@ bool describe(const KernelArgs& args, DeconvRun& layer) {
   if (layer.form.joins_columns && !is_joined(run.shape, run.finish)) {
     if (packed) packed += head(layer.form) + phases_bytes(layer.form, kNumeric, kFold);
     layer.form.joins_columns = false;
+    fold = other_fold(layer.form, kNumeric);
     if (kNumeric == Numeric::kByte) set_packed(packed, run.finish);
   }
-  const Width<kVecs, kFold> width(layer.form);
+  const Width width(layer.form, kVecs, fold);
   run.max_vecs = width.vecs;
   run.fold = width.fold;
   run.bias = packed;
@@ -305,7 +322,7 @@ constexpr Tactic row(const char* name) {
       .kind = ir::LayerKind::kDeconvolution,
       .isa = kIsa,
       .formats = FormatRule::kChannelLast,
-      .version = 5,
+      .version = 6,
       .refusal = refusal<kVecs, kFold, kNumeric>,
       .cost_us = cost_us<kVecs, kFold, kNumeric>,
       .packed_inputs = kNumeric == Numeric::kFloat ? packed_conv_inputs : packed_byte_conv_inputs,

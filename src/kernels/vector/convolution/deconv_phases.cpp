@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/vector/convolution/deconv_phases.h"
 
+#include "kernels/vector/counts.h"
+
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
 
@@ -19,6 +21,34 @@ Phase phase_of(int64_t phase, int64_t out, int64_t kernel, int64_t stride, int64
   return p;
 }
 
+int64_t floor_div(int64_t a, int64_t b) {
+  return a >= 0 ? a / b : -((b - 1 - a) / b);
+}
+
+// What a step of `channels` output channels costs, in lanes. Folding K fills the lanes that few
+// channels leave, at the price of sums across them: a quarter of a vector is what it comes to.
+int64_t lanes_taken(int64_t channels) {
+  constexpr int64_t kLeast = kLanes / 4 > 0 ? kLanes / 4 : 1;
+  if (channels >= kLanes) return ceil_div(channels, kLanes) * kLanes;
+  return channels > kLeast ? channels : kLeast;
+}
+
+// Whether every row has a multiple of the stride of outputs, whatever the input's width; `crop`:
+// what is cut off before them.
+bool has_whole_rows(const ir::ConvolutionAttrs& attrs, const ConvShape& s, int64_t& crop) {
+  if (!attrs.output_shape.empty()) return false;
+  const size_t last = attrs.stride.size() - 1;
+  const auto at = [&](const ir::Ints& values) { return last < values.size() ? values[last] : 0; };
+  const int64_t reach = s.kw + at(attrs.output_padding);
+  if (attrs.padding_mode == ir::PaddingMode::kExplicit) {
+    crop = at(attrs.pre_padding);
+    return (reach - crop - at(attrs.post_padding)) % s.sw == 0;
+  }
+  const int64_t total = reach > s.sw ? reach - s.sw : 0;
+  crop = attrs.padding_mode == ir::PaddingMode::kSameUpper ? total / 2 : total - total / 2;
+  return reach >= s.sw;
+}
+
 void to_phase(TileSource& source, const ConvShape& s, const PhasePair& pair) {
   source.data += pair.h.first_out * source.row + pair.w.first_out * source.pixel;
   source.row *= s.sh;
@@ -27,12 +57,24 @@ void to_phase(TileSource& source, const ConvShape& s, const PhasePair& pair) {
 
 }  // namespace
 
+DeconvForm best_form(const ir::ConvolutionAttrs& attrs, const ConvShape& s) {
+  DeconvForm form{s};
+  int64_t crop = 0;
+  if (s.sw <= 1 || s.dw != 1 || s.groups != 1 || !has_whole_rows(attrs, s, crop)) return form;
+  const int64_t first = -floor_div(s.kw - 1 - crop, s.sw), last = floor_div(s.sw - 1 + crop, s.sw);
+  form.joined = {crop, first, last - first + 1};
+  form.joins_columns = form.joined.taps * lanes_taken(s.oc * s.sw) <= s.kw * lanes_taken(s.oc);
+  return form;
+}
+
 PhasePair phase_pair(const DeconvForm& form, int64_t index) {
   const ConvShape& s = form.s;
   const int64_t column_phases = form.joins_columns ? 1 : s.sw;
   PhasePair pair{phase_of(index / column_phases, s.oh, s.kh, s.sh, s.dh, s.pad_top),
                  phase_of(index % column_phases, s.ow, s.kw, s.sw, s.dw, s.pad_left), s};
-  if (form.joins_columns) pair.w = {0, s.iw, 0, 1, 0};
+  if (form.joins_columns) {
+    pair.w = {0, s.ow / s.sw, 0, form.joined.taps, -form.joined.first};
+  }
   ConvShape& c = pair.shape;
   if (form.joins_columns) c.oc = s.oc * s.sw;
   c.oh = pair.h.outs;

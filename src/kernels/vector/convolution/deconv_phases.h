@@ -14,13 +14,24 @@ struct Phase {
   int64_t pad;              // of the plain convolution
 };
 
+// All column phases as one convolution whose output channels are (column phase, channel): position
+// q of it is the outputs q * stride … of a row, and it reads every input that one of them does,
+// from q + `first` on. Taps that a phase lacks are zero.
+struct JoinedColumns {
+  int64_t crop, first, taps;
+};
+
 // The convolutions a layer is made of.
 struct DeconvForm {
   ConvShape s;  // of the layer
   bool joins_columns = false;
+  JoinedColumns joined{};
 
   int64_t count() const { return joins_columns ? s.sh : s.sh * s.sw; }
 };
+// Columns are joined where that takes no more steps than phases one by one. It hangs on attributes
+// and weights alone: extents may be known only when packed weights are there.
+DeconvForm best_form(const ir::ConvolutionAttrs& attrs, const ConvShape& s);
 
 struct PhasePair {
   Phase h, w;
