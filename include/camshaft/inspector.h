@@ -29,7 +29,8 @@ struct LayerCandidate {
   std::string tactic;
   std::string formats;  // "channel_last"
   double time_us = 0;   // 0: not timed
-  std::string refusal;  // why it could not be used; empty: it could
+  std::string
+      refusal;  // why it could not be used (timed: what it was compared with); empty: it could
   bool chosen = false;
   std::string why_not;  // `refusal`, or what it lost by: "1.30 x the chosen one's time"
 };

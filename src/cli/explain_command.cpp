@@ -22,7 +22,7 @@ void print_candidates(const LayerInfo& layer) {
   std::map<std::string, std::vector<std::string>> refusals;
   for (const LayerCandidate& candidate : layer.candidates) {
     const std::string name = candidate.tactic.empty() ? "reference" : candidate.tactic;
-    if (!candidate.chosen && !candidate.refusal.empty()) {
+    if (!candidate.chosen && !candidate.refusal.empty() && candidate.time_us <= 0) {
       refusals[candidate.refusal].push_back(name);
       continue;
     }

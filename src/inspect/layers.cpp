@@ -171,7 +171,8 @@ std::vector<LayerCandidate> candidates_of(const engine::PlanStep& step) {
     candidates.push_back(
         {c.tactic, c.formats, c.time_us, c.refusal, c.chosen, why_not(c, chosen_us)});
   const auto key = [](const LayerCandidate& c) {
-    return std::make_tuple(!c.chosen, !c.refusal.empty(), c.time_us <= 0, c.time_us);
+    const bool timed = c.time_us > 0;  // those that were refused as well: another form of the layer
+    return std::make_tuple(!c.chosen, !timed && !c.refusal.empty(), !timed, c.time_us);
   };
   std::stable_sort(candidates.begin(), candidates.end(),
                    [&](const auto& a, const auto& b) { return key(a) < key(b); });

@@ -34,10 +34,20 @@ Status one_hot_encoder(GenericRule& g) {
   return f.give(DataType::kFloat, shape);
 }
 
+Status pairwise_coupling(GenericRule& g) {
+  Inference& f = g.f;
+  CAMSHAFT_TRY(f.require(1));
+  const int64_t classes = g.integer("classes", 0), pairs = classes * (classes - 1) / 2;
+  if (classes < 2 || !f.ranked(0) || f.rank(0) != 2 || f.shape(0)[1] != Dim(pairs))
+    return invalid("probabilities of the pairs of {} classes expected", classes);
+  return f.give(f.in(0).type, {f.shape(0)[0], Dim(classes)});
+}
+
 constexpr GenericRow kRows[] = {
     {"TreeEnsemble", tree_ensemble},
     {"LabelEncoder", label_encoder},
     {"OneHotEncoder", one_hot_encoder},
+    {"PairwiseCoupling", pairwise_coupling},
 };
 
 }  // namespace

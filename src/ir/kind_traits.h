@@ -63,8 +63,9 @@ enum class Storage : unsigned char { kFloat, kAll16, kAny16 };
 // A layer of 16-bit floats means the same in float: all of it, or what it reads.
 enum class Widening : unsigned char { kNever, kWhole, kInputs };
 
-// Extents of the result follow from those of the inputs (and small integers), or the data decide.
-enum class ExtentsAre : unsigned char { kInferred, kFound };
+// Extents of the result follow from those of the inputs, from integers among the inputs as well (a
+// target shape, where a slice ends), or the data decide.
+enum class ExtentsAre : unsigned char { kInferred, kOfNumbers, kFound };
 
 struct KindTraits {
   LayerKind kind;

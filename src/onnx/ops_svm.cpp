@@ -164,18 +164,36 @@ Result<Tensor*> votes_of(Node& node, Tensor* pairs, int64_t classes) {
   return product(node, "votes", ones, count, classes, factor, bias);
 }
 
+// Platt's: the first class of a pair has 1 / (1 + exp(a · score + b)).
+Result<Tensor*> probabilities(Node& node, Tensor* pairs, int64_t classes, std::vector<float> slopes,
+                              std::vector<float> offsets) {
+  const Ints extents = {classes * (classes - 1) / 2};
+  if (static_cast<int64_t>(slopes.size()) != extents[0] || offsets.size() != slopes.size())
+    return invalid("{} of prob_a and {} of prob_b for {} pairs of classes", slopes.size(),
+                   offsets.size(), extents[0]);
+  for (float& value : slopes) value = -value;
+  for (float& value : offsets) value = -value;
+  CAMSHAFT_ASSIGN(Tensor * odds, node.binary("odds", PointOp::kMul, pairs,
+                                             node.float_constant("slopes", extents, slopes)));
+  CAMSHAFT_ASSIGN(odds, node.binary("shifted_odds", PointOp::kAdd, odds,
+                                    node.float_constant("offsets", extents, offsets)));
+  CAMSHAFT_ASSIGN(Tensor* const either, node.add("of_pairs", LayerKind::kActivation,
+                                                 ir::PointOpAttrs{PointOp::kSigmoid}, {odds}));
+  return node.add("probabilities", LayerKind::kGeneric,
+                  ir::GenericAttrs{"PairwiseCoupling", 1, {{"classes", {classes}, {}, ""}}},
+                  {either});
+}
+
 Status import_classifier(Node& node) {
   CAMSHAFT_ASSIGN(Tensor* const x, float_rows(node));
   CAMSHAFT_ASSIGN(const Machine machine, read_machine(node, x));
   CAMSHAFT_ASSIGN(const Labels labels, read_labels(node, "classlabels_ints"));
-  if (!node.floats("prob_a").empty() || !node.floats("prob_b").empty())
-    return unsupported(
-        "probabilities of a support vector machine (prob_a, prob_b): export with "
-        "probability=False");
+  const std::vector<float> slopes = node.floats("prob_a"), offsets = node.floats("prob_b");
   const std::string post = node.text("post_transform", "NONE");
   const auto classes = static_cast<int64_t>(labels.size());
   const Ints per_class = node.integers("vectors_per_class");
   if (machine.count == 0) {
+    if (!slopes.empty()) return unsupported("prob_a without support vectors");
     const std::vector<float> bias(static_cast<size_t>(classes), machine.rho[0]);
     if (static_cast<int64_t>(machine.coefficients.size()) != classes * machine.features)
       return invalid("{} coefficients of {} classes and {} features", machine.coefficients.size(),
@@ -194,6 +212,10 @@ Status import_classifier(Node& node) {
   CAMSHAFT_ASSIGN(Tensor* const pairs, pair_scores(node, machine, kernel, classes, per_class));
   CAMSHAFT_ASSIGN(Tensor* const votes, votes_of(node, pairs, classes));
   CAMSHAFT_TRY(give_best_labels(node, votes, labels));
+  if (!slopes.empty()) {
+    CAMSHAFT_ASSIGN(Tensor* const p, probabilities(node, pairs, classes, slopes, offsets));
+    return finish_scores(node, 1, p, post);
+  }
   if (classes == 2) return give_pair(node, pairs, post, false);
   return finish_scores(node, 1, pairs, post);
 }

@@ -85,7 +85,7 @@ class Executor {
   Status replay_kernel(int index);
   void record_late(int index);
   void find_late_tactic(const engine::PlanStep& step, LateRecord& record);
-  bool matches(const engine::PlanStep& step, LateRecord& record);
+  bool matches(const engine::PlanStep& step, LateRecord& record, bool& same_values);
   bool outputs_match(const engine::PlanStep& step, const LateRecord& record) const;
 
   // late_steps.cpp: steps whose shapes are known only now.

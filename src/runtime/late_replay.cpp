@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ir/kind_traits.h"
 #include "runtime/executor.h"
 #include "runtime/step_problem.h"
 
@@ -22,8 +23,9 @@ bool same_shape(const TensorView& a, const TensorView& b) {
                           std::equal(a.strides, a.strides + a.rank, b.strides)));
 }
 
-// Elements that can decide extents (late_steps.cpp shows inference just these).
-bool decides_shapes(ir::LayerKind kind, const TensorView& view) {
+// Elements that can decide extents (late_steps.cpp shows inference just these), or that a result
+// computed before follows from.
+bool is_recorded(ir::LayerKind kind, const TensorView& view) {
   if (!view.present() || view.rank > 1 || !view.data || view.elements() > kMaxValueElements ||
       !kernels::is_dense(view))
     return false;
@@ -66,7 +68,7 @@ void Executor::record_late(int index) {
   for (const int t : step.inputs) {
     record.inputs.push_back(t == kNoTensor ? TensorView() : tensor(t));
     const TensorView& view = record.inputs.back();
-    if (!decides_shapes(step.layer.kind, view)) {
+    if (!is_recorded(step.layer.kind, view)) {
       all_values &= t == kNoTensor;
       continue;
     }
@@ -81,20 +83,25 @@ void Executor::record_late(int index) {
 }
 
 // Are the inputs' extents, and the values that decide shapes, those of the record? Takes over their
-// addresses.
-bool Executor::matches(const PlanStep& step, LateRecord& record) {
+// addresses, and values that only the result depends on: `same_values` tells.
+bool Executor::matches(const PlanStep& step, LateRecord& record, bool& same_values) {
+  const bool numbers_decide = ir::traits_of(step.layer.kind).extents != ir::ExtentsAre::kInferred;
   size_t offset = 0;
+  same_values = true;
   for (size_t k = 0; k < step.inputs.size(); ++k) {
     if (step.inputs[k] == kNoTensor) continue;
     const TensorView& now = current_->tensors[step.inputs[k]];
     TensorView& then = record.inputs[k];
     if (!same_shape(now, then)) return false;
     then.data = address(step.inputs[k]);
-    if (!decides_shapes(step.layer.kind, then)) continue;
+    if (!is_recorded(step.layer.kind, then)) continue;
     const size_t bytes = bytes_of(then);
-    if (bytes > 0 && std::memcmp(record.values.data() + offset, then.data, bytes) != 0)
-      return false;
+    std::byte* values = record.values.data() + offset;
     offset += bytes;
+    if (bytes == 0 || std::memcmp(values, then.data, bytes) == 0) continue;
+    if (numbers_decide) return false;
+    std::memcpy(values, then.data, bytes);
+    same_values = false;
   }
   return true;
 }
@@ -167,13 +174,14 @@ Status Executor::replay_late(const ScheduledStep& scheduled, bool& done) {
   const PlanStep& step = plan().steps[scheduled.step];
   const StepFacts& facts = facts_.steps[scheduled.step];
   LateRecord& record = current_->late[scheduled.step];
-  done = record.valid && matches(step, record);
+  bool same_values = false;
+  done = record.valid && matches(step, record, same_values);
   if (!done) {
     replaying_ = false;
     current_->bindings = record.before;
     return ok_status();
   }
-  if (record.repeats) return ok_status();
+  if (record.repeats && same_values) return ok_status();
   const bool is_dynamic = facts.reference && facts.reference->run_dynamic;
   if (!step.is_view && !facts.control_flow && !is_dynamic) return replay_kernel(scheduled.step);
   // What these make may have other extents than before.

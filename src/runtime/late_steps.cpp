@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "ir/infer.h"
+#include "ir/kind_traits.h"
 #include "runtime/executor.h"
 #include "runtime/step_problem.h"
 
@@ -41,11 +42,12 @@ std::optional<std::vector<int64_t>> small_values(const TensorView& view) {
   }
 }
 
-ir::InferInput infer_input(const TensorView& view, ir::SymbolTable& symbols) {
+ir::InferInput infer_input(const TensorView& view, bool with_numbers, ir::SymbolTable& symbols) {
   ir::InferInput input;
   input.present = true;
   input.type = view.type;
   for (int d = 0; d < view.rank; ++d) input.shape.push_back(Dim(view.extents[d]));
+  if (!with_numbers) return input;
   if (const auto values = small_values(view)) {
     input.value.emplace();
     for (const int64_t value : *values) input.value->push_back(symbols.constant(value));
@@ -134,9 +136,11 @@ Status Executor::infer_outputs(const PlanStep& step, const ir::Layer& layer,
                                std::vector<ir::Extents>& extents,
                                std::vector<ir::DataType>& types) {
   ir::SymbolTable symbols;  // every extent is a number: symbols stand for negative values only
+  const bool with_numbers = ir::traits_of(layer.kind).extents != ir::ExtentsAre::kInferred;
   std::vector<ir::InferInput> inputs;
   for (const int t : step.inputs)
-    inputs.push_back(t == kNoTensor ? ir::InferInput() : infer_input(tensor(t), symbols));
+    inputs.push_back(t == kNoTensor ? ir::InferInput()
+                                    : infer_input(tensor(t), with_numbers, symbols));
   CAMSHAFT_ASSIGN(const std::vector<ir::InferOutput> outputs, ir::infer(layer, inputs, symbols));
   for (size_t k = 0; k < step.outputs.size(); ++k) {
     ir::Extents list;

@@ -11,6 +11,7 @@
 #include "passes/pipeline.h"
 #include "passes/sparsity_force.h"
 #include "tuner/late_shapes.h"
+#include "tuner/merging.h"
 #include "tuner/plan_maker.h"
 #include "tuner/precision.h"
 #include "tuner/profiles.h"
@@ -175,6 +176,8 @@ class Build {
     Selector selector(selection);
     if (options_.optimization_level > 0 && options_.quantized_in_float)
       CAMSHAFT_TRY(choose_precision(*graph_, selector, options_, &parts_.record.rewrites));
+    if (options_.optimization_level > 0)
+      CAMSHAFT_TRY(choose_merging(*graph_, selector, options_, &parts_.record.rewrites));
     Choices choices;
     CAMSHAFT_TRY(selector.select(*graph_, choices));
 

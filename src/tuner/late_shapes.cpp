@@ -30,7 +30,7 @@ void collect(const ir::SymbolTable& symbols, Dim dim, std::set<int>& found) {
 
 // Elements that the layer's extents are read from, but that are computed from data.
 std::string source_of(const Layer& layer) {
-  if (ir::traits_of(layer.kind).extents == ir::ExtentsAre::kInferred)
+  if (ir::traits_of(layer.kind).extents == ir::ExtentsAre::kOfNumbers)
     for (size_t k = 0; k < layer.inputs.size(); ++k) {
       const Tensor* input = layer.inputs[k];
       const bool may_decide = input && !input->is_constant() && !input->facts.shape_value &&

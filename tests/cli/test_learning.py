@@ -174,6 +174,15 @@ def test_support_vectors(run):
         votes[np.arange(4), np.where(s > 0, i, j)] += 1
     run("SVMClassifier", [np.array([5, 9, 7])[votes.argmax(1)], np.stack(pairs, 1).astype(np.float32)], classlabels_ints=[5, 9, 7],
         coefficients=c.ravel().tolist(), rho=rho, vectors_per_class=[1, 2, 3], kernel_type="RBF", **common)
+    # Probabilities: ONNX Runtime 1.31's numbers.
+    run("SVMClassifier", [np.array([5, 9, 7])[votes.argmax(1)], floats([0.2704986, 0.37341598, 0.35608545], [0.23792832, 0.48500174, 0.27707],
+                                                                       [0.27245954, 0.37753704, 0.35000342], [0.45329472, 0.3631128, 0.18359248])],
+        classlabels_ints=[5, 9, 7], prob_a=[-1.5, -2.0, -0.5], prob_b=[0.1, 0.3, -0.2], coefficients=c.ravel().tolist(), rho=rho,
+        vectors_per_class=[1, 2, 3], kernel_type="RBF", **common)
+    two = dict(common, support_vectors=v[:3].ravel().tolist(), coefficients=c[0, :3].tolist())
+    run("SVMClassifier", [np.array([5, 9, 5, 5]), floats([0.5188411, 0.48115885], [0.45868623, 0.54131377], [0.512195, 0.487805],
+                                                         [0.51447743, 0.48552254])],
+        classlabels_ints=[5, 9], prob_a=[-1.5], prob_b=[0.1], rho=[0.1], vectors_per_class=[1, 2], kernel_type="RBF", **two)
 
 
 def test_preparation(run):
@@ -197,5 +206,5 @@ def test_encoders(run, refused):
         run("OneHotEncoder", [floats([[1, 0], [0, 0]], [[0, 1], [1, 0]])], x=x, cats_int64s=[1, 2], zeros=0)
     refused("LabelEncoder", "strings are not supported", keys_strings=["a"], values_int64s=[1])
     refused("ZipMap", "zipmap=False", classlabels_int64s=[0, 1])
-    refused("SVMClassifier", "probability=False", classlabels_ints=[0, 1], support_vectors=[0.0] * 6, coefficients=[1.0, 1.0], rho=[0.0],
-            vectors_per_class=[1, 1], prob_a=[1.0], prob_b=[1.0])
+    refused("SVMClassifier", "2 of prob_a and 1 of prob_b", classlabels_ints=[0, 1], support_vectors=[0.0] * 6, coefficients=[1.0, 1.0],
+            rho=[0.0], vectors_per_class=[1, 1], prob_a=[1.0, 2.0], prob_b=[1.0])

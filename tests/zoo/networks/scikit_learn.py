@@ -71,7 +71,7 @@ def boosting():
 
 @estimator("sk_svc")
 def svc():
-    return sklearn.svm.SVC(probability=False, random_state=1)
+    return sklearn.svm.SVC(probability=True, random_state=1)
 
 
 @estimator("sk_pca_ridge", continuous=True, opset=18)
