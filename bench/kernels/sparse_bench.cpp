@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sparse tactics beside dense ones on the same weights, of int8 or floats, 2:4 or with any share of
-// zeros: for every layer shape the fastest dense and the fastest sparse tactic of this instruction
-// set (CAMSHAFT_ISA), chosen first, then timed in turns. One JSON line per layer.
+// Sparse tactics beside dense ones on the same weights, of int8, floats or bfloat16s, 2:4 or with
+// any share of zeros: for every layer shape the fastest dense and the fastest sparse tactic of this
+// instruction set (CAMSHAFT_ISA), chosen first, then timed in turns. One JSON line per layer.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -20,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 struct Options {
   std::string layers, only;
   int threads = 1, largest_code = 255, rounds = 15;
-  bool floats = false;
+  bool floats = false, bf16 = false;
   double kept = 0;                      // of the weights, without a pattern; 0: 2:4
   std::vector<int64_t> block = {1, 1};  // of weights that stay or go together: channels, filters
 };
@@ -53,6 +53,8 @@ constexpr Shape kShapes[] = {
     {"BERT-base", "qkv, 1 row", 768, 0, 768, 1, 1, 1},
     {"BERT-base", "ffn1, 1 row", 768, 0, 3072, 1, 1, 1},
     {"BERT-base", "ffn2, 1 row", 3072, 0, 768, 1, 1, 1},
+    {"decoder", "2048 to 8192, 1 row", 2048, 0, 8192, 1, 1, 1},
+    {"decoder", "2048 to 8192, 4 rows", 2048, 0, 8192, 1, 1, 4},
     {"MobileNetV2", "expand 1x1", 24, 56, 144, 1, 1},
     {"MobileNetV2", "project 1x1", 144, 56, 24, 1, 1},
     {"MobileNetV2", "expand 1x1.14", 96, 14, 576, 1, 1},
@@ -130,7 +132,8 @@ const Tactic* fastest(const Shape& shape, bool sparse, const Options& options, T
     if (tactic->isa != active_isa() || is_sparse(*tactic) != sparse) continue;
     if (sparse && std::string_view(tactic->name).find(options.only) == std::string_view::npos)
       continue;
-    if (tactic->precision != DataType::kUndefined) continue;  // products of 16 bits
+    const DataType precision = options.bf16 ? DataType::kBFloat16 : DataType::kUndefined;
+    if (tactic->precision != precision) continue;
     if (!tactic->refusal(layer.problem(*tactic, options.threads)).empty()) continue;
     layer.prepare(*tactic, &pool);
     const double time = least(layer, 0.004);
@@ -187,7 +190,9 @@ int run(int argc, char** argv) {
       ->check(CLI::Range(1, 64))
       ->needs(kept);
   app.add_option("--only", options.only, "only sparse tactics whose name contains this");
+  app.add_flag("--bf16", options.bf16, "float layers multiplied in bfloat16: products of few rows");
   CLI11_PARSE(app, argc, argv);
+  options.floats |= options.bf16;
   ThreadPool pool(options.threads);
   for (const Shape& shape : kShapes) {
     const std::string name = std::string(shape.network) + " " + shape.name;

@@ -235,6 +235,25 @@ def test_unstructured_zeros_of_int8(camexec, camshaft, tmp_path):
     assert layer["Sparsity"]["Pattern"] == "unstructured" and layer["Sparsity"]["SparseTimeUs"] > 0
 
 
+def test_one_row_in_bfloat16(camexec, tmp_path):
+    """Weights that are 2:4 already: bfloat16 tactics for them are timed beside dense ones and give their numbers."""
+    rng = np.random.default_rng(11)
+    w = rng.standard_normal((512, 768)).astype(np.float32)
+    w[2::4] = w[3::4] = 0
+    (tmp_path / "m.onnx").write_bytes(onnx.model([onnx.node("MatMul", ["x", "w"], ["y"], "product")], [onnx.value_info("x", [1, 512])],
+                                                 [onnx.value_info("y", [1, 768])], [onnx.tensor("w", w)]))
+    x = rng.standard_normal((1, 512)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    for mode in ("disable", "enable"):
+        result = camexec("--onnx=m.onnx", "--bf16", f"--sparsity={mode}", "--loadInputs=x:x.npy", f"--exportOutput={mode}.json",
+                         f"--exportLayerInfo={mode}_layers.json", "--profilingVerbosity=detailed", *QUICK)
+        assert result.code == 0, result.err
+        values = np.array(json.loads((tmp_path / f"{mode}.json").read_text())[0]["values"], np.float64)
+        assert np.abs(values - (x.astype(np.float64) @ w).ravel()).max() < 0.02 * np.abs(x @ w).max()
+    assert re.search(r"\(Sparsity\) product: (picked|not picked: .*): dense \S+ [\d.]+ us, sparse matmul_sparse_\S+ [\d.]+ us", result.out + result.err)
+    assert layers_of(tmp_path / "enable_layers.json")[0]["HasSparseWeights"] == 1
+
+
 def snr(text):
     return float(re.search(r"outputs +([-\d.]+) dB", text).group(1))
 

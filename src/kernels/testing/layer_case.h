@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <new>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,7 @@ class LayerCase {
   Problem problem(const Tactic& tactic, int threads) const;
   void prepare(const Tactic& tactic, ThreadPool* pool);
   void run() { static_cast<void>(kernel_.run()); }
+  std::span<const std::byte> output() const { return data_.back(); }
 
  private:
   ir::Layer layer_;

@@ -111,6 +111,7 @@ int64_t list_segments(const ConvRun& run, const TapRange& taps, Segment* segment
 TileKernel set_panel(const ConvRun& run, const std::byte* panel, int vecs, int rows, Tile& tile) {
   tile.b = panel;
   if (run.in_matrices) return amx_tile_kernel(run.numeric, vecs, rows);
+  if (run.has_quads()) return quad_tile_kernel(vecs, rows);
   if (run.fold > 1) return fold_kernel(run.fold, vecs, rows);
   if (run.numeric == Numeric::kFloat) return tile_kernel(vecs, rows);
   if (run.numeric == Numeric::kBf16) return pair_tile_kernel(vecs, rows);

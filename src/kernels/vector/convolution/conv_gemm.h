@@ -11,6 +11,7 @@
 #include "kernels/vector/program/tile_finish.h"
 #include "kernels/vector/shares.h"
 #include "kernels/vector/sparse/gemm_sparse.h"
+#include "kernels/vector/sparse/pair_quads.h"
 #include "kernels/vector/tactic_util.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -59,7 +60,7 @@ struct ConvRun {
   const std::byte* weights = nullptr;  // panels, group after group
   int max_vecs = 1;
   int fold = 1;                             // steps of K in a vector (gemm_fold.h)
-  SparseIndex sparse = SparseIndex::kNone;  // of bytes: panels of gemm_sparse.h
+  SparseIndex sparse = SparseIndex::kNone;  // panels of gemm_sparse.h, pair_quads.h
   bool copies = false;                      // A is read from a padded copy
   bool in_matrices = false;                 // tiles of AMX (gemm_amx.h)
   TileFinish finish;
@@ -103,10 +104,12 @@ struct ConvRun {
   // In the workspace, per worker: its copy of A, its segments, waiting tiles.
   std::byte* scratch = nullptr;
 
-  bool is_sparse() const { return sparse != SparseIndex::kNone; }
+  bool has_quads() const { return sparse == SparseIndex::kQuads; }
+  bool is_sparse() const { return sparse != SparseIndex::kNone && !has_quads(); }  // of bytes
   Panels panels() const {
-    return is_sparse() ? sparse_panels(shape, max_vecs, sparse)
-                       : conv_panels(shape, numeric, max_vecs, fold);
+    return has_quads()   ? quad_panels(shape.oc, shape.ic, max_vecs)
+           : is_sparse() ? sparse_panels(shape, max_vecs, sparse)
+                         : conv_panels(shape, numeric, max_vecs, fold);
   }
   int64_t element() const { return element_bytes(numeric); }
   int64_t x_element() const {
@@ -117,6 +120,7 @@ struct ConvRun {
   int64_t step_elements() const { return is_sparse() ? kSparseStep : elements_per_step(numeric); }
   int64_t tile_rows() const {
     return in_matrices   ? kAmxRows
+           : has_quads() ? quad_max_rows(max_vecs)
            : is_sparse() ? sparse_max_rows(max_vecs)
                          : max_rows(numeric, max_vecs);
   }

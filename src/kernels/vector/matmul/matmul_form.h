@@ -43,6 +43,12 @@ inline SparseFilter sparse_filter(const Problem& problem, int64_t n, int64_t k) 
 inline std::string refuse_zeros(const Problem& problem, SparseIndex index) {
   int64_t m, n, k;
   if (index == SparseIndex::kNone || !matmul_extents(problem, m, n, k)) return {};
+  if (index == SparseIndex::kQuads) {
+    const bool transposed = attrs_of(problem).transpose_b;
+    return refuse_quads(
+        has_values(problem.inputs[1]) ? constant_floats(problem.inputs[1]) : nullptr,
+        transposed ? 1 : n, transposed ? k : 1, k, n);
+  }
   if (!has_sparse_kernels()) return "sparse steps need VNNI";
   if (k < kSparseStep) return "fewer than eight rows in the right factor";
   if (!has_values(problem.inputs[1])) return {};
@@ -79,10 +85,18 @@ std::string refusal(const Problem& problem) {
 
 inline Panels panels_of(Numeric numeric, int64_t n, int64_t k, int max_vecs,
                         SparseIndex sparse = SparseIndex::kNone) {
+  if (sparse == SparseIndex::kQuads) return quad_panels(n, k, max_vecs);
   if (sparse != SparseIndex::kNone) return sparse_panels(shape_of(n, k), max_vecs, sparse);
   const int64_t steps = steps_of(numeric, k);
   return numeric == Numeric::kByte ? byte_panels(n, {1, steps}, max_vecs)
                                    : Panels(n, steps, max_vecs);
+}
+
+// Beside the dense tile: as long for rows of their own, 0.56 of it where it waits for weights.
+inline double quads_cost_us(int64_t rows, int64_t n, int64_t k, int vecs) {
+  const double tiles = static_cast<double>(ceil_div(rows, quad_max_rows(vecs)));
+  const double one_us = tile_cost_us(Numeric::kBf16, 1, 1, n, k / 2, vecs);
+  return 0.6 * tiles * one_us + 0.1 * static_cast<double>(rows) * one_us;
 }
 
 template <Form F>
@@ -93,6 +107,7 @@ double cost_us(const Problem& problem) {
   const double tiles_us =
       F.in_matrices
           ? amx_cost_us(1, static_cast<int64_t>(rows), n, 1, steps_of(F.numeric, k), F.vecs)
+      : F.sparse == SparseIndex::kQuads ? quads_cost_us(static_cast<int64_t>(rows), n, k, F.vecs)
       : F.sparse == SparseIndex::kNone
           ? tile_cost_us(F.numeric, 1, static_cast<int64_t>(rows), n, steps_of(F.numeric, k),
                          F.vecs)
@@ -100,8 +115,9 @@ double cost_us(const Problem& problem) {
                                 panels_of(F.numeric, n, k, F.vecs, F.sparse), F.sparse);
   double us = 0.15 + tiles_us / problem.threads;
   if (F.by_parts) us *= part_cost(n, k);
-  const double stream_us = static_cast<double>(element_bytes(F.numeric)) * static_cast<double>(n) *
-                           static_cast<double>(k) / 60e3;
+  const double share = F.sparse == SparseIndex::kQuads ? 0.56 : 1;
+  const double stream_us = share * static_cast<double>(element_bytes(F.numeric)) *
+                           static_cast<double>(n) * static_cast<double>(k) / 60e3;
   return us > stream_us ? us : stream_us;
 }
 
@@ -135,9 +151,16 @@ void pack_pairs(const Problem& problem, const Panels& panels, int64_t k, int64_t
   pack_column_bias(problem, panels.padded_n(), bias);
   const float* b = constant_floats(problem.inputs[1]);
   for (int64_t panel = 0; panel < panels.count(); ++panel)
-    pack_pair_panel(b + panels.first_col(panel) * n_stride, k_stride, n_stride, k,
-                    panels.cols_of(panel), panels.vecs_of(panel) * kLanes, attrs_of(problem).alpha,
-                    reinterpret_cast<uint16_t*>(bias + panels.padded_n() + panels.offset(panel)));
+    if constexpr (F.sparse == SparseIndex::kQuads)
+      pack_quad_panel(
+          b + panels.first_col(panel) * n_stride, k_stride, n_stride, k, panels.cols_of(panel),
+          panels.vecs_of(panel) * kLanes, attrs_of(problem).alpha,
+          reinterpret_cast<std::byte*>(bias + panels.padded_n() + panels.offset(panel)));
+    else
+      pack_pair_panel(b + panels.first_col(panel) * n_stride, k_stride, n_stride, k,
+                      panels.cols_of(panel), panels.vecs_of(panel) * kLanes,
+                      attrs_of(problem).alpha,
+                      reinterpret_cast<uint16_t*>(bias + panels.padded_n() + panels.offset(panel)));
 }
 
 template <Form F>

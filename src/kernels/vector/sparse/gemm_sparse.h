@@ -22,7 +22,8 @@
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
-enum class SparseIndex : uint8_t { kNone, kBytes, kBits };
+// How positions are kept; quads of bfloat16s: pair_quads.h.
+enum class SparseIndex : uint8_t { kNone, kBytes, kBits, kQuads };
 
 inline constexpr int64_t kSparseStep = 8;   // bytes of A
 inline constexpr int64_t kSparseGroup = 4;  // steps
