@@ -18,6 +18,13 @@ std::string refuse_weights(const WeightSparsity& weights) {
   return {};
 }
 
+// What a tactic's name says it multiplies.
+std::string_view numbers_of(std::string_view tactic) {
+  for (const std::string_view numbers : {"u8i8", "bf16", "f32"})
+    if (tactic.find(numbers) != std::string_view::npos) return numbers;
+  return {};
+}
+
 void take_faster(const Candidate& candidate, std::string& name, double& us) {
   if (us != 0 && us <= candidate.time_us) return;
   name = candidate.tactic;
@@ -42,14 +49,18 @@ bool is_sparse_tactic(std::string_view name) {
 SparsityOutcome sparsity_outcome(const PlanStep& step) {
   SparsityOutcome outcome;
   outcome.picked = is_sparse_tactic(step.tactic);
+  // Best that of a tactic for the numbers the dense one multiplies; the last asks for the least.
   std::string refusal;
+  bool has_same = false;
   for (const Candidate& candidate : step.candidates) {
     const bool sparse = is_sparse_tactic(candidate.tactic);
     if (candidate.time_us > 0) {
       take_faster(candidate, sparse ? outcome.sparse : outcome.dense,
                   sparse ? outcome.sparse_us : outcome.dense_us);
-    } else if (sparse && refusal.empty()) {
-      refusal = candidate.refusal;
+    } else if (sparse) {
+      const bool is_same = numbers_of(candidate.tactic) == numbers_of(step.tactic);
+      if (is_same || (!has_same && refusal.empty())) refusal = candidate.refusal;
+      has_same |= is_same;
     }
   }
   outcome.eligible = outcome.picked || outcome.sparse_us > 0;

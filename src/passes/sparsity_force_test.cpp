@@ -99,6 +99,57 @@ TEST(SparsityForce, SaysWhatItLeavesAlone) {
             "not made 2:4: weight 2 is NaN or infinite: a zero would hide it");
 }
 
+// Channels beyond the last whole four count as zeros: of one or two both stay, of three two.
+TEST(SparsityForce, ChannelsThatAreNoMultipleOfFour) {
+  for (const auto& [channels, kept] : {std::pair{5, 3}, {6, 4}, {7, 4}, {9, 5}}) {
+    const auto graph = std::move(ir::parse_graph(fmt::format(R"ir(graph "g" {{
+      input x: float[2, {0}]
+      constant w: float[{0}, 3] = random(1)
+      y: float[2, 3] = MatrixMultiply(x, w)
+      output y
+    }})ir",
+                                                             channels)))
+                           .value();
+    const ForcedSparsity forced = sparsity_force(*graph, nullptr);
+    EXPECT_EQ(forced.weights - forced.pruned, 3 * kept) << channels;
+    EXPECT_TRUE(is_sparse(*graph, "y")) << channels;
+  }
+}
+
+// Filters of zeros are left as they are, and count as sparse.
+TEST(SparsityForce, FiltersOfZeros) {
+  const auto graph = std::move(ir::parse_graph(fmt::format(R"ir(graph "g" {{
+    input x: float[1, 4, 2, 2]
+    constant w: float[2, 4, 1, 1] = [0, 0, 0, 0, 0, 0, 0, 0]
+    y: float[1, 2, 2, 2] = Convolution(x, w) {{{}}}
+    output y
+  }})ir",
+                                                           kWindow)))
+                         .value();
+  EXPECT_EQ(sparsity_force(*graph, nullptr).pruned, 0);
+  EXPECT_TRUE(is_sparse(*graph, "y"));
+}
+
+TEST(SparsityForce, InfinitiesOfEveryFloatType) {
+  for (const auto& [type, values] : {std::pair{"float", "[1, 2, 3, inf]"},
+                                     {"half", "hex \"003c00400042007c\""},
+                                     {"bfloat16", "hex \"803f00404040807f\""}}) {
+    auto parsed = ir::parse_graph(fmt::format(R"ir(graph "g" {{
+      input x: {0}[2, 4]
+      constant w: {0}[4, 1] = {1}
+      y: {0}[2, 1] = MatrixMultiply(x, w)
+      output y
+    }})ir",
+                                              type, values));
+    ASSERT_TRUE(parsed.ok()) << type << parsed.status().message();
+    std::vector<RewriteRecord> records;
+    EXPECT_EQ(sparsity_force(**parsed, &records).layers.size(), 0u) << type;
+    EXPECT_EQ(reason(records, "y"),
+              "not made 2:4: weight 3 is NaN or infinite: a zero would hide it")
+        << type;
+  }
+}
+
 // Weights of two layers that read them alike are pruned once.
 TEST(SparsityForce, TiedWeights) {
   const auto graph = std::move(ir::parse_graph(R"ir(graph "g" {

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tiny_onnx as onnx
 
-INT8 = 3  # of TensorProto
+INT8, INT64 = 3, 7  # of TensorProto
 QUICK = ["--duration=0", "--iterations=1", "--warmUp=0"]
 
 # Seed 000: what TensorRT 10 says of a convolution. TacticName has another meaning here, the rest the same.
@@ -251,7 +251,59 @@ def test_one_row_in_bfloat16(camexec, tmp_path):
         values = np.array(json.loads((tmp_path / f"{mode}.json").read_text())[0]["values"], np.float64)
         assert np.abs(values - (x.astype(np.float64) @ w).ravel()).max() < 0.02 * np.abs(x @ w).max()
     assert re.search(r"\(Sparsity\) product: (picked|not picked: .*): dense \S+ [\d.]+ us, sparse matmul_sparse_\S+ [\d.]+ us", result.out + result.err)
-    assert layers_of(tmp_path / "enable_layers.json")[0]["HasSparseWeights"] == 1
+    sparse = [layer["HasSparseWeights"] for layer in layers_of(tmp_path / "enable_layers.json") if "Sparsity" in layer]
+    assert sparse == [1]  # there may be a conversion before it
+
+
+def odd_model(path):
+    """Layers that sparsity has to leave alone, or to treat with care: what each is called says why."""
+    rng, inits = np.random.default_rng(12), []
+
+    def weights(name, shape):
+        w = (rng.standard_normal(shape) / 8).astype(np.float32)
+        inits.append(onnx.tensor(name, w))
+        return w
+
+    weights("shared_w", (64, 64)), weights("six_w", (6, 64))
+    inits.append(onnx.tensor("zero_w", np.zeros((64, 64), np.float32)))
+    infinite = weights("infinite_w", (64, 64))
+    infinite[5, 3] = np.inf
+    inits[-1] = onnx.tensor("infinite_w", infinite)
+    inits.append(onnx.tensor("rows", np.arange(8), INT64))
+    products = {"shared": "shared_w", "variable": "b", "six": "six_w", "zeros": "zero_w", "infinite": "infinite_w"}
+    nodes = [onnx.node("MatMul", [f"{name}_x", right], [f"{name}_y"], name) for name, right in products.items()]
+    nodes.append(onnx.node("Gather", ["shared_w", "rows"], ["rows_y"], "embedding"))
+    inputs = [onnx.value_info(f"{name}_x", [8, 6 if name == "six" else 64]) for name in products]
+    path.write_bytes(onnx.model(nodes, [*inputs, onnx.value_info("b", [64, 64])],
+                                [onnx.value_info(f"{name}_y", [8, 64]) for name in [*products, "rows"]], inits))
+
+
+def test_weights_that_are_left_alone(camexec, camshaft, tmp_path):
+    odd_model(tmp_path / "odd.onnx")
+    forced = camexec("--onnx=odd.onnx", "--sparsity=force", "--exportLayerInfo=l.json", "--verbose", *QUICK)
+    assert forced.code == 0, forced.err
+    text = forced.out + forced.err
+    assert "(Sparsity) six: 128 of 384 weights zeroed" in text  # of four channels two, and the last two
+    assert re.search(r"\(Sparsity\) forced: 128 of (384|4480) weights", text)
+    reasons = {layer["Name"]: layer["Sparsity"].get("Reason", "") for layer in layers_of(tmp_path / "l.json") if "Sparsity" in layer}
+    assert "more than two weights" in reasons["shared"] and "more than two weights" in reasons["infinite"]
+    assert "more than half of the weights" in reasons["six"], reasons
+    listed = camshaft("inspect", "odd.onnx", "--sparsity").out
+    assert re.search(r"infinite .*NaN or infinite", listed), listed
+    assert re.search(r"variable .*its weights are not constant", listed), listed
+    pruned = camshaft("sparsify", "odd.onnx", "-o", "s.onnx", "--no-timing")
+    assert pruned.code == 0 and re.search(r"shared .*its weights are shared with embedding", pruned.out), pruned.out
+    assert re.search(r"infinite .*weight 323 is NaN or infinite: a zero would hide it", pruned.out), pruned.out
+    outputs = []
+    for name, mode in (("odd", "disable"), ("odd", "enable"), ("s", "disable"), ("s", "enable")):
+        result = camexec(f"--onnx={name}.onnx", f"--sparsity={mode}", f"--exportOutput={name}_{mode}.json", *QUICK)
+        assert result.code == 0, result.err
+        outputs.append([np.array(y["values"], np.float64) for y in json.loads((tmp_path / f"{name}_{mode}.json").read_text())])
+    for plain, enabled in (outputs[:2], outputs[2:]):
+        for a, b in zip(plain, enabled):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+        assert not np.isfinite(plain[4]).all()  # nothing hides the infinity
+    assert (outputs[1][3] == 0).all()
 
 
 def snr(text):
