@@ -68,15 +68,15 @@ def turn(context, seconds):
     return statistics.median(times)
 
 
-def compare_engines(path, threads, rounds):
+def compare_engines(path, threads, rounds, bf16):
     """In a process of its own, held to its instruction set: dense and enabled engines of a pruned network, in turns."""
     import camshaft_api
     import numpy
     inputs = random_inputs(path)
     with tempfile.TemporaryDirectory() as folder:
         cache = str(pathlib.Path(folder) / "times")
-        dense = camshaft_api.Context(path, inputs, threads, timing_cache=cache)
-        sparse = camshaft_api.Context(path, inputs, threads, timing_cache=cache, sparsity=1)
+        dense = camshaft_api.Context(path, inputs, threads, timing_cache=cache, bf16=bf16)
+        sparse = camshaft_api.Context(path, inputs, threads, timing_cache=cache, bf16=bf16, sparsity=1)
     dense.run(), sparse.run()
     difference = max(float(numpy.max(numpy.abs(a - b))) for a, b in zip(dense.outputs(), sparse.outputs()))
     turns = [(turn(dense, 0.3), turn(sparse, 0.3)) for _ in range(rounds)]
@@ -102,7 +102,7 @@ def compare_networks(arguments):
             subprocess.run([arguments.build / "bin/camshaft", "sparsify", model, "-o", pruned, *arguments.sparsify], check=True, stdout=subprocess.DEVNULL)
             for isa in arguments.isa:
                 for threads in arguments.threads:
-                    row = measure(sys.executable, isa, [__file__, "--worker", pruned, str(threads), f"--rounds={arguments.rounds}"])[0]
+                    row = measure(sys.executable, isa, [__file__, "--worker", pruned, str(threads), f"--rounds={arguments.rounds}", *(["--bf16"] if arguments.bf16 else [])])[0]
                     ratios = row["ratios"].values()
                     gains = f"{geometric_mean(list(ratios)):.2f}, {min(ratios):.2f}" if ratios else "–"
                     print(f"| {model.stem} | {isa} | {threads} | {row['dense_ms']:.2f} | {row['sparse_ms']:.2f} | {row['ratio']:.2f} | "
@@ -119,7 +119,7 @@ def main():
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--codes", nargs="+", type=int, default=[127], help="the largest code of the inputs")
     parser.add_argument("--floats", action="store_true", help="float layers instead of int8")
-    parser.add_argument("--bf16", action="store_true", help="products in bfloat16 instead of int8")
+    parser.add_argument("--bf16", action="store_true", help="products in bfloat16 instead of int8; with --networks: engines that may use it")
     parser.add_argument("--kept", nargs="+", type=float, help="shares of the weights that are not zero, without a pattern; else 2:4")
     parser.add_argument("--block", nargs=2, type=int, help="with --kept: input and output channels whose weights stay or go together")
     parser.add_argument("--networks", nargs="+", type=pathlib.Path, help="whole networks instead of layers")
@@ -130,7 +130,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=15)
     arguments = parser.parse_args()
     if arguments.worker:
-        return compare_engines(arguments.worker[0], int(arguments.worker[1]), arguments.rounds)
+        return compare_engines(arguments.worker[0], int(arguments.worker[1]), arguments.rounds, arguments.bf16)
     if arguments.networks:
         return compare_networks(arguments)
     program = arguments.build / "bin/sparse_bench"
