@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "onnx/node.h"
 #include "onnx/ops_contrib.h"
+#include "onnx/sequences.h"
 #include "onnx/topology.h"
 
 namespace camshaft::onnx_import {
@@ -142,12 +143,14 @@ Status import_operator(Scope& scope, const NodeDef& def, const std::string& name
   if (const auto function = session.functions.find({def.domain, def.op_type});
       function != session.functions.end())
     return inline_function(scope, def, *function->second, name, inputs);
-  const auto opset = scope.opsets.find(def.domain);
-  const bool standard =
-      def.domain.empty() || def.domain == "ai.onnx.ml" || def.domain == "ai.onnx.preview.training";
+  const bool on_sequences = def.domain == kSequenceDomain;
+  const auto opset = scope.opsets.find(on_sequences ? "" : def.domain);
+  const bool standard = on_sequences || def.domain.empty() || def.domain == "ai.onnx.ml" ||
+                        def.domain == "ai.onnx.preview.training";
   const bool microsoft = def.domain == "com.microsoft";
-  const OperatorRow* row =
-      microsoft ? find_microsoft_operator(def.op_type) : find_operator(def.op_type);
+  const OperatorRow* row = on_sequences ? find_sequence_operator(def)
+                           : microsoft  ? find_microsoft_operator(def.op_type)
+                                        : find_operator(def.op_type);
   if (!standard && !(microsoft && row))
     return unsupported(
         "operators of domain \"{}\" are not known, and the model does not define this one as a "

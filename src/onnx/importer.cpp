@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "onnx/node.h"
+#include "onnx/sequences.h"
 
 namespace camshaft::onnx_import {
 namespace {
@@ -130,10 +131,8 @@ ModelInfo model_info(const Model& model, const Opsets& opsets) {
   return info;
 }
 
-}  // namespace
-
-Result<ImportedModel> import_model(const Model& model, const std::filesystem::path& directory,
-                                   const ImportOptions& options) {
+Result<ImportedModel> import_tensors(const Model& model, const std::filesystem::path& directory,
+                                     const ImportOptions& options) {
   Opsets opsets;
   CAMSHAFT_TRY(check_versions(model, opsets));
   Session session{model, options, ExternalData(directory), {}, {}, {}, 0, 0, -1};
@@ -155,6 +154,16 @@ Result<ImportedModel> import_model(const Model& model, const std::filesystem::pa
   if (!session.unsupported.empty()) return list_unsupported(session.unsupported);
   result.graph->remove_unused_tensors();
   return result;
+}
+
+}  // namespace
+
+Result<ImportedModel> import_model(const Model& model, const std::filesystem::path& directory,
+                                   const ImportOptions& options) {
+  if (!uses_sequences(*model.graph)) return import_tensors(model, directory, options);
+  Model without = model;
+  without.graph = without_sequences(*model.graph);
+  return import_tensors(without, directory, options);
 }
 
 Result<ImportedModel> import_bytes(std::span<const std::byte> bytes,

@@ -263,7 +263,7 @@ TEST(Importer, UnsupportedPartsAreListedTogether) {
   expect_in(message, "3 parts of the model are not supported");
   expect_in(message, "node first (Foo): operator Foo is not known");
   expect_in(message, "node second (Bar)");
-  expect_in(message, "node third (SequenceConstruct): sequences and optionals are not supported");
+  expect_in(message, "node third (SequenceConstruct): sequences and optionals: a network's output");
 }
 
 TEST(Importer, UnsupportedPartsAreToldByNode) {

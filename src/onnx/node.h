@@ -151,6 +151,7 @@ std::span<const OperatorRow> tree_operators();
 std::span<const OperatorRow> svm_operators();
 const OperatorRow* find_operator(std::string_view op_type);
 const OperatorRow* find_microsoft_operator(std::string_view op_type);
+const OperatorRow* find_sequence_operator(const NodeDef& def);  // of sequences.h
 
 // The window and group attributes of Conv and its relatives, for these weights.
 Result<ir::ConvolutionAttrs> read_convolution(Node& node, const Tensor* weights);
@@ -159,8 +160,9 @@ Result<ir::PoolingAttrs> read_average_pooling(Node& node);
 
 // The node as a Generic layer, with its attributes as they are.
 Status import_generic(Node& node);
-// Of operators on strings.
+// Of operators on strings, on sequences.
 Status refuse_strings(Node& node);
+Status refuse_sequences(Node& node);
 
 // Imports the nodes of a graph or function body into the scope, in topological order.
 Status import_nodes(Scope& scope, const std::vector<NodeDef>& nodes);

@@ -45,11 +45,6 @@ Status import_swiglu(Node& node) {
   return node.emit(LayerKind::kElementWise, ir::PointOpAttrs{PointOp::kMul}, {gate, node.input(1)});
 }
 
-Status refuse_sequences(Node&) {
-  return unsupported(
-      "sequences and optionals are not supported, only tensors: replace it by Split, Concat or "
-      "Gather");
-}
 Status refuse_images(Node&) {
   return unsupported("compressed images are not supported: decode before the model");
 }

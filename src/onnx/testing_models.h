@@ -20,6 +20,17 @@ inline std::vector<std::string> small_models() {
                              .output("go_on")
                              .output("longer")
                              .output("v");
+  const TestGraph append = TestGraph()
+                               .input("i", kInt64, {})
+                               .input("go", kBool, {})
+                               .input("list", kFloat, {})
+                               .node("Identity", {"go"}, {"go_on"})
+                               .node("SequenceAt", {"list", "end"}, {"before"})
+                               .node("SequenceAt", {"rows", "i"}, {"row"})
+                               .node("Add", {"before", "row"}, {"sum"})
+                               .node("SequenceInsert", {"list", "sum"}, {"longer"})
+                               .output("go_on")
+                               .output("longer");
   return {
       model(TestGraph()
                 .input("x", kFloat, {"N", 4, 9, "W"})
@@ -77,6 +88,21 @@ inline std::vector<std::string> small_models() {
               .output("y")
               .output("final")
               .output("parts")),
+      model(TestGraph()
+                .input("x", kFloat, {3, 4})
+                .input("n", kInt64, {})
+                .node("Constant", {}, {"end"}, {integer("value_int", -1)})
+                .node("SplitToSequence", {"x"}, {"rows"},
+                      {integer("axis", 0), integer("keepdims", 0)})
+                .node("SequenceAt", {"rows", "end"}, {"head"})
+                .node("SequenceConstruct", {"head", "head"}, {"first"})
+                .node("SequenceErase", {"first"}, {"one"})
+                .node("Loop", {"n", "", "one"}, {"sums"}, {graph_attr("body", append.wire)})
+                .node("SequenceLength", {"sums"}, {"count"})
+                .node("ConcatFromSequence", {"sums"}, {"y"},
+                      {integer("axis", 1), integer("new_axis", 1)})
+                .output("y")
+                .output("count")),
       model(TestGraph()
                 .input("x", kFloat, {2, "T", 5})
                 .floats("w", {1, 16, 5})

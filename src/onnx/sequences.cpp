@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "onnx/sequences.h"
+
+#include <algorithm>
+
+#include "onnx/sequence_lowering.h"
+
+namespace camshaft::onnx_import {
+
+std::string_view Lowering::lower(const NodeDef& node) {
+  static const std::unordered_map<std::string_view, Handler> handlers = {
+      {"SequenceEmpty", &Lowering::construct},
+      {"SequenceConstruct", &Lowering::construct},
+      {"SequenceInsert", &Lowering::insert},
+      {"SequenceErase", &Lowering::erase},
+      {"SequenceAt", &Lowering::at},
+      {"SequenceLength", &Lowering::length},
+      {"ConcatFromSequence", &Lowering::concat},
+      {"SplitToSequence", &Lowering::split},
+      {"Identity", &Lowering::identity},
+      {"Loop", &Lowering::loop},
+      {"If", &Lowering::branches},
+  };
+  const auto found = handlers.find(node.op_type);
+  if (found != handlers.end() && node.domain.empty() && !node.outputs.empty())
+    return (this->*found->second)(node);
+  for (const std::string& name : node.inputs)
+    if (find(name)) return "this operator does not take sequences here";
+  keep(node);
+  return {};
+}
+
+void Lowering::keep(const NodeDef& node) {
+  NodeDef kept = node;
+  for (AttributeDef& attribute : kept.attributes)
+    if (attribute.graph)
+      attribute.graph =
+          std::make_shared<GraphDef>(std::move(Lowering(*attribute.graph, this).run()));
+  result_.nodes.push_back(std::move(kept));
+}
+
+void Lowering::refuse(const NodeDef& node, std::string_view reason) {
+  std::vector<std::string> tensors;
+  for (const std::string& name : node.inputs)
+    if (!find(name)) tensors.push_back(name);
+  AttributeDef attribute;
+  attribute.name = "reason";
+  attribute.type = AttributeType::kString;
+  attribute.text = reason;
+  result_.nodes.push_back({node.name,
+                           node.op_type,
+                           std::string(kSequenceDomain),
+                           std::move(tensors),
+                           node.outputs,
+                           {attribute}});
+}
+
+void Lowering::refuse_outputs() {
+  for (const ValueDef& output : result_.outputs) {
+    if (!sequences_.count(output.name)) continue;
+    NodeDef maker = *std::find_if(nodes_->begin(), nodes_->end(), [&](const NodeDef& node) {
+      return std::find(node.outputs.begin(), node.outputs.end(), output.name) != node.outputs.end();
+    });
+    maker.outputs = {output.name};
+    refuse(maker, "a network's output cannot be a sequence");
+  }
+}
+
+std::string_view Lowering::construct(const NodeDef& node) {
+  Sequence sequence;
+  for (const std::string& name : node.inputs) {
+    if (name.empty() || find(name)) return "an element that is no tensor";
+    sequence.push_back(one(name));
+  }
+  set(node.outputs[0], std::move(sequence));
+  return {};
+}
+
+std::string_view Lowering::identity(const NodeDef& node) {
+  if (const Sequence* sequence = find(input(node, 0)))
+    set(node.outputs[0], *sequence);
+  else
+    keep(node);
+  return {};
+}
+
+std::optional<size_t> Lowering::place(const std::string& position, size_t count,
+                                      size_t last) const {
+  const std::optional<int64_t> given = number(position);
+  if (!given) return {};
+  const int64_t at = *given < 0 ? *given + static_cast<int64_t>(count) : *given;
+  if (at < 0 || at > static_cast<int64_t>(last)) return {};
+  return static_cast<size_t>(at);
+}
+
+std::string_view Lowering::insert(const NodeDef& node) {
+  const Sequence* found = find(input(node, 0));
+  if (!found) return kNotKnown;
+  if (input(node, 1).empty() || find(input(node, 1))) return "an element that is no tensor";
+  Sequence sequence = *found;
+  size_t at = sequence.size();
+  if (!input(node, 2).empty()) {
+    const auto given = place(input(node, 2), sequence.size(), sequence.size());
+    if (!all_ones(sequence) || !given)
+      return "an element is inserted at a position that is not known";
+    at = *given;
+  }
+  sequence.insert(sequence.begin() + static_cast<std::ptrdiff_t>(at), one(input(node, 1)));
+  set(node.outputs[0], std::move(sequence));
+  return {};
+}
+
+std::string_view Lowering::erase(const NodeDef& node) {
+  const Sequence* found = find(input(node, 0));
+  if (!found || !all_ones(*found) || found->empty()) return kNotKnown;
+  Sequence sequence = *found;
+  size_t at = sequence.size() - 1;
+  if (!input(node, 1).empty()) {
+    const auto given = place(input(node, 1), sequence.size(), sequence.size() - 1);
+    if (!given) return "an element is erased at a position that is not known";
+    at = *given;
+  }
+  sequence.erase(sequence.begin() + static_cast<std::ptrdiff_t>(at));
+  set(node.outputs[0], std::move(sequence));
+  return {};
+}
+
+std::string Lowering::stack(const NodeDef& node, const Sequence& sequence) {
+  std::vector<std::string> parts, row;
+  const auto end_row = [&] {
+    if (row.empty()) return;
+    parts.push_back(fresh(node, "stack"));
+    add(node, "SequenceStack", std::move(row), parts.back());
+    row.clear();
+  };
+  for (const Part& part : sequence) {
+    if (is(part, Part::Kind::kOne)) {
+      row.push_back(part.tensor);
+      continue;
+    }
+    if (!is(part, Part::Kind::kStacked)) return {};
+    end_row();
+    parts.push_back(part.tensor);
+  }
+  end_row();
+  if (parts.size() < 2) return parts.empty() ? "" : parts[0];
+  const std::string whole = fresh(node, "stack");
+  add(node, "SequenceConcat", parts, whole);
+  return whole;
+}
+
+std::string_view Lowering::at(const NodeDef& node) {
+  const Sequence* sequence = find(input(node, 0));
+  if (!sequence) return kNotKnown;
+  const std::string &position = input(node, 1), &output = node.outputs[0];
+  if (all_ones(*sequence))
+    if (const auto k = place(position, sequence->size(), sequence->size() - 1);
+        k && !sequence->empty()) {
+      add(node, "SequenceElement", {(*sequence)[*k].tensor}, output);
+      return {};
+    }
+  const std::optional<int64_t> given = number(position);
+  if (given == -1 && !sequence->empty()) {
+    const Part& last = sequence->back();
+    if (is(last, Part::Kind::kOne)) {
+      add(node, "SequenceElement", {last.tensor}, output);
+      return {};
+    }
+    if (is(last, Part::Kind::kCarried) && last.owner == this) {
+      std::string& name = last_[last.state];
+      if (name.empty()) name = fresh(node, "last");
+      add(node, "SequenceElement", {name}, output);
+      return {};
+    }
+  }
+  if (sequence->size() == 1 && is((*sequence)[0], Part::Kind::kPieces) && given && *given >= 0 &&
+      *given < kMostRows) {
+    const Part& whole = (*sequence)[0];
+    add(node, "SequencePiece", {whole.tensor}, output,
+        {integer("axis", whole.axis), integer("start", *given * whole.size),
+         integer("size", whole.size)});
+    return {};
+  }
+  const std::string all = stack(node, *sequence);
+  if (all.empty())
+    return "it takes an element of a sequence that a loop makes, or of pieces, by an index that "
+           "is not known";
+  add(node, "SequencePick", {all, position}, output);
+  return {};
+}
+
+std::string_view Lowering::length(const NodeDef& node) {
+  const Sequence* sequence = find(input(node, 0));
+  if (!sequence) return kNotKnown;
+  std::vector<std::string> stacks;
+  int64_t ones = 0;
+  for (const Part& part : *sequence) {
+    if (!is(part, Part::Kind::kOne) && !is(part, Part::Kind::kStacked))
+      return "the length of a sequence that a loop makes, or of pieces";
+    if (is(part, Part::Kind::kOne))
+      ++ones;
+    else
+      stacks.push_back(part.tensor);
+  }
+  add(node, "SequenceCount", std::move(stacks), node.outputs[0], {integer("ones", ones)});
+  return {};
+}
+
+std::string_view Lowering::concat(const NodeDef& node) {
+  const Sequence* sequence = find(input(node, 0));
+  if (!sequence) return kNotKnown;
+  const AttributeDef axis = integer("axis", integer_of(node, "axis", 0)),
+                     new_axis = integer("new_axis", integer_of(node, "new_axis", 0));
+  if (sequence->empty()) return "an empty sequence";
+  if (all_ones(*sequence)) {
+    std::vector<std::string> tensors;
+    for (const Part& part : *sequence) tensors.push_back(part.tensor);
+    add(node, "ConcatFromSequence", std::move(tensors), node.outputs[0], {axis, new_axis});
+    return {};
+  }
+  const Part& first = sequence->front();
+  if (sequence->size() == 1 && is(first, Part::Kind::kPieces) && new_axis.i == 0 &&
+      first.axis == axis.i) {
+    add(node, "SequenceElement", {first.tensor}, node.outputs[0]);
+    return {};
+  }
+  const std::string all = stack(node, *sequence);
+  if (all.empty())
+    return "a sequence that a loop makes, inside of it, or pieces along another axis";
+  add(node, "SequenceJoin", {all}, node.outputs[0], {axis, new_axis});
+  return {};
+}
+
+std::string_view Lowering::split(const NodeDef& node) {
+  const int64_t axis = integer_of(node, "axis", 0);
+  const std::string &x = input(node, 0), &sizes = input(node, 1);
+  if (x.empty() || find(x)) return "what it cuts is no tensor";
+  // Pieces of one keep the axis or not as rows do, which is what PyTorch's unbind counts on.
+  const Numbers* given = sizes.empty() ? nullptr : known(sizes);
+  if (sizes.empty() || (given && given->is_scalar && given->values == std::vector<int64_t>{1})) {
+    const std::string all = fresh(node, "rows");
+    add(node, "SequenceRows", {x}, all,
+        {integer("axis", axis), integer("keepdims", integer_of(node, "keepdims", 1))});
+    set(node.outputs[0], {stacked(all)});
+    return {};
+  }
+  if (!given) return "pieces of sizes that are not known";
+  if (std::any_of(given->values.begin(), given->values.end(),
+                  [](int64_t size) { return size < 0 || size > kMostRows; }))
+    return "pieces of sizes that are not believable";
+  if (given->is_scalar) {
+    if (given->values.size() != 1 || given->values[0] == 0) return "pieces of no size";
+    set(node.outputs[0], {{Part::Kind::kPieces, x, axis, given->values[0]}});
+    return {};
+  }
+  Sequence pieces;
+  int64_t start = 0;
+  for (const int64_t size : given->values) {
+    pieces.push_back(one(fresh(node, "piece")));
+    add(node, "SequencePiece", {x}, pieces.back().tensor,
+        {integer("axis", axis), integer("start", start), integer("size", size)});
+    start += size;
+  }
+  set(node.outputs[0], std::move(pieces));
+  return {};
+}
+
+bool uses_sequences(const GraphDef& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const NodeDef& node) {
+    const bool makes = node.domain.empty() &&
+                       (node.op_type == "SequenceEmpty" || node.op_type == "SequenceConstruct" ||
+                        node.op_type == "SplitToSequence");
+    return makes || std::any_of(node.attributes.begin(), node.attributes.end(),
+                                [](const AttributeDef& attribute) {
+                                  return attribute.graph && uses_sequences(*attribute.graph);
+                                });
+  });
+}
+
+std::shared_ptr<const GraphDef> without_sequences(const GraphDef& graph) {
+  Lowering lowering(graph, nullptr);
+  GraphDef& lowered = lowering.run();
+  lowering.refuse_outputs();
+  return std::make_shared<GraphDef>(std::move(lowered));
+}
+
+}  // namespace camshaft::onnx_import

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sequences that Loops carry and that branches of If give.
+#include <algorithm>
+
+#include "onnx/sequence_lowering.h"
+
+namespace camshaft::onnx_import {
+
+// A Loop while its sequences become tensors.
+struct Lowering::LoopParts {
+  const NodeDef& node;
+  const GraphDef& body;
+  size_t states;  // inputs of the node behind the condition
+  // Of states that go from iteration to iteration as a tensor per element: the body's inputs.
+  std::map<size_t, std::vector<std::string>> elements = {};
+  std::map<size_t, std::string> rows = {};  // what an iteration appends to a state
+  std::vector<std::string> names = {};      // of the node's outputs, also those it leaves out
+  NodeDef made = {};
+  GraphDef lowered = {};
+  std::vector<ValueDef> scans = {};
+  std::vector<std::string> scan_names = {};
+  std::vector<std::pair<std::string, Sequence>> results = {};
+
+  const std::string& state(size_t k) const { return node.inputs[k + 2]; }
+  const std::string& inner(size_t k) const { return body.inputs[k + 2].name; }
+  const std::string& end(size_t k) const { return body.outputs[k + 1].name; }
+};
+
+namespace {
+
+// Whether `end` is `start` with elements behind it, as far as this graph alone tells.
+bool appends(const GraphDef& body, std::string end, const std::string& start) {
+  for (auto node = body.nodes.rbegin(); node != body.nodes.rend() && end != start; ++node)
+    if (!node->outputs.empty() && node->outputs[0] == end &&
+        (node->op_type == "Identity" ||
+         (node->op_type == "SequenceInsert" && input(*node, 2).empty())))
+      end = input(*node, 0);
+  return end == start;
+}
+
+}  // namespace
+
+std::string_view Lowering::loop(const NodeDef& node) {
+  const AttributeDef* attribute = graph_of(node, "body");
+  const bool carries = std::any_of(node.inputs.begin(), node.inputs.end(),
+                                   [&](const std::string& name) { return find(name); });
+  if (!carries || !attribute) {
+    keep(node);
+    return {};
+  }
+  LoopParts parts{node, *attribute->graph, node.inputs.size() < 2 ? 0 : node.inputs.size() - 2};
+  if (find(input(node, 0)) || find(input(node, 1))) return "a sequence as count or condition";
+  if (parts.body.inputs.size() != parts.states + 2 || parts.body.outputs.size() < parts.states + 1)
+    return "its graph has another number of inputs or outputs";
+  Lowering inner(parts.body, this);
+  for (size_t k = 0; k < parts.states; ++k)
+    if (const Sequence* before = find(parts.state(k)))
+      inner.set(parts.inner(k), held(parts, k, *before, inner));
+  inner.run();
+  for (size_t k = 0; k < parts.states; ++k)
+    if (const Sequence* before = find(parts.state(k)); before && !fits(parts, k, *before, inner))
+      return "a sequence that its iterations do more with than append to, or replace elements of";
+  return finish_loop(parts, inner);
+}
+
+// What state k holds in the body: elements of their own where it is not only appended to.
+Sequence Lowering::held(LoopParts& parts, size_t k, const Sequence& before, Lowering& inner) {
+  if (before.empty() || !all_ones(before) || appends(parts.body, parts.end(k), parts.inner(k)))
+    return {{Part::Kind::kCarried, "", 0, 0, k, &inner}};
+  Sequence elements;
+  for (size_t i = 0; i < before.size(); ++i) {
+    parts.elements[k].push_back(fresh(parts.node, "element"));
+    elements.push_back(one(parts.elements[k].back()));
+  }
+  return elements;
+}
+
+bool Lowering::fits(const LoopParts& parts, size_t k, const Sequence& before,
+                    const Lowering& inner) {
+  const Sequence* after = inner.find(parts.end(k));
+  if (!after) return false;
+  if (parts.elements.count(k)) return all_ones(*after) && after->size() == before.size();
+  const auto is_row = [](const Part& part) {
+    return is(part, Part::Kind::kOne) || is(part, Part::Kind::kStacked);
+  };
+  return !after->empty() && is((*after)[0], Part::Kind::kCarried) && (*after)[0].owner == &inner &&
+         (*after)[0].state == k && std::all_of(after->begin() + 1, after->end(), is_row);
+}
+
+std::string_view Lowering::finish_loop(LoopParts& parts, Lowering& inner) {
+  std::map<size_t, std::string> last;
+  for (size_t k = 0; k < parts.states; ++k) {
+    if (!find(parts.state(k)) || parts.elements.count(k)) continue;
+    const Sequence after = *inner.find(parts.end(k));
+    const Sequence rows(after.begin() + 1, after.end());
+    if (!inner.last_of(k).empty())
+      last[k] = rows.empty() ? inner.last_of(k) : inner.last_element(parts.node, rows);
+    if (!rows.empty())
+      parts.rows[k] =
+          rows.size() == 1 && all_ones(rows) ? rows[0].tensor : inner.stack(parts.node, rows);
+  }
+  parts.lowered = std::move(inner.result_);
+  const std::vector<ValueDef> inputs = std::move(parts.lowered.inputs),
+                              outputs = std::move(parts.lowered.outputs);
+  parts.lowered.inputs = {inputs[0], inputs[1]};
+  parts.lowered.outputs = {outputs[0]};
+  parts.made = parts.node;
+  parts.made.inputs.resize(2);
+  parts.made.outputs.clear();
+  const auto scans_at = static_cast<std::ptrdiff_t>(parts.states);
+  parts.scans.assign(outputs.begin() + scans_at + 1, outputs.end());
+  parts.names = parts.node.outputs;
+  parts.names.resize(parts.states + parts.scans.size());
+  parts.scan_names.assign(parts.names.begin() + scans_at, parts.names.end());
+  for (size_t k = 0; k < parts.states; ++k) {
+    const Sequence* before = find(parts.state(k));
+    if (!before) {
+      carry(parts, parts.state(k), inputs[k + 2], outputs[k + 1], parts.names[k]);
+      continue;
+    }
+    const Sequence after = *inner.find(parts.end(k));
+    if (parts.elements.count(k)) {
+      carry_elements(parts, k, *before, after);
+      continue;
+    }
+    if (last.count(k)) {
+      const std::string first = last_element(parts.node, *before);
+      if (first.empty()) return "it reads the last element of a sequence that is empty at first";
+      carry(parts, first, value(inner.last_of(k)), value(last[k]), fresh(parts.node, "last"));
+    }
+    parts.results.emplace_back(parts.names[k], appended(parts, k, inner, *before, after));
+  }
+  parts.lowered.outputs.insert(parts.lowered.outputs.end(), parts.scans.begin(), parts.scans.end());
+  parts.made.outputs.insert(parts.made.outputs.end(), parts.scan_names.begin(),
+                            parts.scan_names.end());
+  set_graph(parts.made, "body", std::move(parts.lowered));
+  result_.nodes.push_back(std::move(parts.made));
+  for (auto& [name, sequence] : parts.results)
+    if (!name.empty()) set(name, std::move(sequence));
+  return {};
+}
+
+// A tensor that goes from iteration to iteration.
+void Lowering::carry(LoopParts& parts, const std::string& first, ValueDef input, ValueDef output,
+                     const std::string& result) {
+  parts.made.inputs.push_back(first);
+  parts.lowered.inputs.push_back(std::move(input));
+  parts.lowered.outputs.push_back(std::move(output));
+  parts.made.outputs.push_back(result);
+}
+
+void Lowering::carry_elements(LoopParts& parts, size_t k, const Sequence& before,
+                              const Sequence& after) {
+  Sequence result;
+  for (size_t i = 0; i < after.size(); ++i) {
+    result.push_back(one(fresh(parts.node, "element")));
+    carry(parts, before[i].tensor, value(parts.elements[k][i]), value(after[i].tensor),
+          result.back().tensor);
+  }
+  parts.results.emplace_back(parts.names[k], std::move(result));
+}
+
+// The sequence behind the loop: what was there before, then the rows of what iterations append.
+Sequence Lowering::appended(LoopParts& parts, size_t k, const Lowering& inner,
+                            const Sequence& before, const Sequence& after) {
+  Sequence result = before;
+  if (!parts.rows.count(k)) return result;
+  const Sequence rows(after.begin() + 1, after.end());
+  parts.scans.push_back(value(parts.rows[k]));
+  parts.scan_names.push_back(fresh(parts.node, "appended"));
+  std::string all = parts.scan_names.back();
+  if (rows.size() > 1 || !all_ones(rows)) {  // several rows an iteration
+    all = fresh(parts.node, "appended");
+    add(parts.node, "SequenceFlatten", {parts.scan_names.back()}, all);
+  }
+  const std::optional<int64_t> count = all_ones(rows) ? rounds(parts, inner) : std::nullopt;
+  if (!count) result.push_back(stacked(all));
+  for (int64_t row = 0; count && row < *count * static_cast<int64_t>(rows.size()); ++row) {
+    result.push_back(one(fresh(parts.node, "element")));
+    add(parts.node, "SequencePick", {all}, result.back().tensor, {integer("index", row)});
+  }
+  return result;
+}
+
+// How many iterations there will be, where it is a small number, as of a list comprehension.
+std::optional<int64_t> Lowering::rounds(const LoopParts& parts, const Lowering& inner) const {
+  constexpr int64_t kMost = 64;
+  const std::optional<int64_t> count = number(input(parts.node, 0));
+  const std::string& condition = input(parts.node, 1);
+  if (!count || *count < 1 || *count > kMost || (!condition.empty() && number(condition) != 1))
+    return {};
+  for (const NodeDef& node : parts.body.nodes) {
+    if (node.outputs.empty() || node.outputs[0] != parts.body.outputs[0].name) continue;
+    const bool goes_on =
+        node.op_type == "Identity" &&
+        (input(node, 0) == parts.body.inputs[1].name || inner.number(input(node, 0)) == 1);
+    return goes_on ? count : std::nullopt;
+  }
+  return {};
+}
+
+std::string Lowering::last_element(const NodeDef& node, const Sequence& sequence) {
+  if (sequence.empty()) return {};
+  const Part& last = sequence.back();
+  if (is(last, Part::Kind::kOne)) return last.tensor;
+  if (is(last, Part::Kind::kCarried) && last.owner == this) {
+    std::string& name = last_[last.state];
+    if (name.empty()) name = fresh(node, "last");
+    return name;
+  }
+  if (!is(last, Part::Kind::kStacked)) return {};
+  const std::string element = fresh(node, "last");
+  add(node, "SequencePick", {last.tensor}, element, {integer("index", -1)});
+  return element;
+}
+
+std::string_view Lowering::branches(const NodeDef& node) {
+  const AttributeDef *yes = graph_of(node, "then_branch"), *no = graph_of(node, "else_branch");
+  if (!yes || !no) {
+    keep(node);
+    return {};
+  }
+  Lowering first(*yes->graph, this), second(*no->graph, this);
+  GraphDef &then_graph = first.run(), &else_graph = second.run();
+  const std::vector<ValueDef> then_outputs = std::move(then_graph.outputs),
+                              else_outputs = std::move(else_graph.outputs);
+  then_graph.outputs.clear();
+  else_graph.outputs.clear();
+  NodeDef made = node;
+  made.outputs.clear();
+  for (size_t k = 0; k < node.outputs.size(); ++k) {
+    if (k >= then_outputs.size() || k >= else_outputs.size())
+      return "its graphs have another number of outputs";
+    const Sequence *a = first.find(then_outputs[k].name), *b = second.find(else_outputs[k].name);
+    if (!a && !b) {
+      then_graph.outputs.push_back(then_outputs[k]);
+      else_graph.outputs.push_back(else_outputs[k]);
+      made.outputs.push_back(node.outputs[k]);
+      continue;
+    }
+    const auto alike = [](const Part& x, const Part& y) {
+      return x.kind == y.kind && x.owner == y.owner && x.state == y.state &&
+             !is(x, Part::Kind::kPieces);
+    };
+    if (!a || !b || !std::equal(a->begin(), a->end(), b->begin(), b->end(), alike))
+      return "its branches give sequences of different lengths";
+    Sequence sequence;
+    for (size_t i = 0; i < a->size(); ++i) {
+      if (is((*a)[i], Part::Kind::kCarried)) {
+        sequence.push_back((*a)[i]);
+        continue;
+      }
+      then_graph.outputs.push_back(value((*a)[i].tensor));
+      else_graph.outputs.push_back(value((*b)[i].tensor));
+      made.outputs.push_back(fresh(node, "element"));
+      sequence.push_back({(*a)[i].kind, made.outputs.back()});
+    }
+    set(node.outputs[k], std::move(sequence));
+  }
+  if (made.outputs.empty()) return {};  // empty sequences only
+  set_graph(made, "then_branch", std::move(then_graph));
+  set_graph(made, "else_branch", std::move(else_graph));
+  result_.nodes.push_back(std::move(made));
+  return {};
+}
+
+}  // namespace camshaft::onnx_import

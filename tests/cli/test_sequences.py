@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sequences of tensors inside a network, which are taken apart before import: against numpy."""
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+from onnx import TensorProto, helper  # noqa: E402
+
+X = np.arange(24, dtype=np.float32).reshape(4, 6) - 7
+FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+
+
+def node(op, inputs, outputs, **attributes):
+    return helper.make_node(op, inputs.split(), outputs.split(), name=outputs.split()[0] + "_node", **attributes)
+
+
+def number(name, value, type=INT64, extents=()):
+    return helper.make_tensor(name, type, extents, np.ravel(value).tolist())
+
+
+def value(name, type=FLOAT, shape=None):
+    return helper.make_tensor_value_info(name, type, shape)
+
+
+def sequence(name):
+    return helper.make_tensor_sequence_value_info(name, FLOAT, None)
+
+
+NUMBERS = [number("zero", 0), number("one", 1), number("two", 2), number("three", 3), number("minus_one", -1),
+           number("yes", True, BOOL)]
+
+
+@pytest.fixture
+def save(tmp_path):
+    def save(nodes, outputs, initializers=()):
+        graph = helper.make_graph(nodes, "g", [value("x", FLOAT, ["rows", 6]), value("n", INT64, [])], outputs,
+                                  NUMBERS + list(initializers))
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7)
+        (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    return save
+
+
+@pytest.fixture
+def run(camshaft, save, tmp_path):
+    """Runs a network of x and n and compares its outputs with the expected ones."""
+    def run(nodes, n=2, initializers=(), **expected):
+        types = {np.dtype(np.float32): FLOAT, np.dtype(np.int64): INT64}
+        save(nodes, [value(name, types[np.asarray(v).dtype]) for name, v in expected.items()], initializers)
+        np.savez(tmp_path / "d.npz", x=X, n=np.int64(n), **expected)
+        result = camshaft("run", "m.onnx", "--data", "d.npz", "--level", "1")
+        assert result.code == 0, result.out + result.err
+    return run
+
+
+def refused(camshaft, save, reason, nodes, outputs):
+    save(nodes, outputs)
+    result = camshaft("run", "m.onnx")
+    assert result.code == 1 and reason in result.err, result.out + result.err
+    return result.err
+
+
+def body(nodes, states, outputs):
+    """The graph of a Loop: i and the condition, then the states."""
+    return helper.make_graph(nodes + [node("Identity", "go", "go_on")], "body", [value("i", INT64, []), value("go", BOOL, [])] + states,
+                             [value("go_on", BOOL, [])] + outputs)
+
+
+def test_elements(run):
+    made = [node("Neg", "x", "a"), node("Abs", "x", "b"), node("SequenceConstruct", "x a", "s"), node("SequenceInsert", "s b one", "t"),
+            node("SequenceErase", "t zero", "u"), node("Identity", "u", "v")]
+    run(made + [node("SequenceAt", "t two", "last"), node("SequenceAt", "v minus_one", "same"), node("SequenceLength", "t", "count"),
+                node("ConcatFromSequence", "t", "wide", axis=1), node("ConcatFromSequence", "v", "tall", axis=-1, new_axis=1)],
+        last=-X, same=-X, count=np.int64(3), wide=np.concatenate([X, abs(X), -X], 1), tall=np.stack([abs(X), -X], -1))
+    # by an index that only running tells
+    run(made + [node("SequenceAt", "t n", "picked")], n=-2, picked=abs(X))
+
+
+def test_pieces(run):
+    sizes = number("sizes", [1, 3, 2], INT64, [3])
+    run([node("SplitToSequence", "x sizes", "s", axis=1), node("SequenceAt", "s one", "middle"), node("ConcatFromSequence", "s", "all", axis=1)],
+        initializers=[sizes], middle=X[:, 1:4], all=X)
+    four = number("four", 4)
+    run([node("SplitToSequence", "x four", "s", axis=1), node("SequenceAt", "s zero", "first"), node("SequenceAt", "s one", "rest")],
+        initializers=[four], first=X[:, :4], rest=X[:, 4:])
+    for keeps in (0, 1):
+        run([node("SplitToSequence", "x", "s", axis=1, keepdims=keeps), node("SequenceAt", "s n", "column"), node("SequenceLength", "s", "count"),
+             node("ConcatFromSequence", "s", "back", axis=1, new_axis=1 - keeps)],
+            n=3, column=X[:, 3:4] if keeps else X[:, 3], count=np.int64(6), back=X)
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 3])
+def test_a_list_that_a_loop_appends_to(run, rounds):
+    step = [node("Gather", "x i", "row"), node("Add", "row total", "sum"), node("SequenceInsert", "list sum", "longer")]
+    loop = node("Loop", "n yes start empty", "final rows",
+                body=body(step, [value("total"), sequence("list")], [value("sum"), sequence("longer")]))
+    start = number("start", [0.0] * 6, FLOAT, [6])
+    sums = np.cumsum(X[:rounds], 0)
+    run([node("SequenceEmpty", "", "empty"), loop, node("ConcatFromSequence", "rows", "y", axis=1, new_axis=1), node("SequenceLength", "rows", "count")],
+        n=rounds, initializers=[start], final=X[:rounds].sum(0), y=sums.T, count=np.int64(rounds))
+
+
+def test_two_elements_an_iteration_and_what_came_before(run):
+    step = [node("Gather", "x i", "row"), node("Neg", "row", "negative"), node("SequenceInsert", "list row", "one_more"),
+            node("SequenceInsert", "one_more negative", "two_more")]
+    loop = node("Loop", "n yes first", "rows", body=body(step, [sequence("list")], [sequence("two_more")]))
+    run([node("Gather", "x three", "head"), node("SequenceConstruct", "head", "first"), loop, node("SequenceAt", "rows two", "third"),
+         node("ConcatFromSequence", "rows", "y", axis=0)], third=-X[0], y=np.concatenate([X[3], X[0], -X[0], X[1], -X[1]]))
+
+
+def test_a_list_of_known_length(run):
+    """[f(i) for i in range(3)], whose elements another loop replaces."""
+    make = node("Loop", "three yes empty", "made", body=body([node("Gather", "x i", "row"), node("SequenceInsert", "list row", "longer")],
+                                                            [sequence("list")], [sequence("longer")]))
+    step = [node("SequenceAt", "list one", "a"), node("Neg", "a", "b"), node("SequenceErase", "list one", "rest"),
+            node("SequenceInsert", "rest b one", "next")]
+    loop = node("Loop", "n yes made", "states", body=body(step, [sequence("list")], [sequence("next")]))
+    run([node("SequenceEmpty", "", "empty"), make, loop, node("ConcatFromSequence", "states", "y", axis=0, new_axis=1)], n=3,
+        y=np.stack([X[0], -X[1], X[2]]))
+
+
+def test_nested_loops_append_to_one_list(run):
+    inside = body([node("Gather", "row j", "cell"), node("SequenceInsert", "inner_list cell", "inner_longer")], [sequence("inner_list")],
+                  [sequence("inner_longer")])
+    inside.input[0].name = "j"
+    step = [node("Gather", "x i", "row"), node("SequenceInsert", "list total", "begun"), node("Loop", "three yes begun", "longer", body=inside)]
+    loop = node("Loop", "n yes empty", "cells", body=body(step, [sequence("list")], [sequence("longer")]))
+    run([node("SequenceEmpty", "", "empty"), loop, node("ConcatFromSequence", "cells", "y", axis=0, new_axis=1), node("SequenceLength", "cells", "count")],
+        n=2, initializers=[number("total", 9.0, FLOAT)], y=np.array([9, *X[0, :3], 9, *X[1, :3]], np.float32), count=np.int64(8))
+
+
+def test_names_of_outputs_that_nobody_wants(run):
+    """Both Loops leave out their first output; the inner list is not the outer one."""
+    negate = [node("SequenceAt", "rows k", "outer_row"), node("Neg", "outer_row", "minus"), node("SequenceInsert", "inner_list minus", "inner_longer"),
+              node("Identity", "v", "w")]
+    inside = body(negate, [value("v"), sequence("inner_list")], [value("w"), sequence("inner_longer")])
+    inside.input[0].name = "k"
+    step = [node("SequenceEmpty", "", "inner_empty"),
+            helper.make_node("Loop", ["n", "yes", "start", "inner_empty"], ["", "negatives"], name="inner", body=inside),
+            node("ConcatFromSequence", "negatives", "matrix", axis=0, new_axis=1), node("ReduceSum", "matrix", "sum", keepdims=0),
+            node("SequenceInsert", "list sum", "longer"), node("Identity", "t", "u")]
+    outer = body(step, [value("t"), sequence("list")], [value("u"), sequence("longer")])
+    copy = body([node("Gather", "x i", "row"), node("SequenceInsert", "first_list row", "first_longer"), node("Identity", "a", "b")],
+                [value("a"), sequence("first_list")], [value("b"), sequence("first_longer")])
+    run([node("SequenceEmpty", "", "empty"), helper.make_node("Loop", ["n", "yes", "start", "empty"], ["", "rows"], name="first", body=copy),
+         helper.make_node("Loop", ["n", "yes", "start", "empty"], ["", "sums"], name="outer", body=outer),
+         node("ConcatFromSequence", "sums", "y", axis=0, new_axis=1)],
+        initializers=[number("start", 0.0, FLOAT)], y=np.full(2, -X[:2].sum(), np.float32))
+
+
+def test_a_loop_reads_what_the_iteration_before_appended(run):
+    step = [node("SequenceAt", "list minus_one", "before"), node("SequenceAt", "rows i", "row"), node("Mul", "before two_floats", "twice"),
+            node("Add", "twice row", "sum"), node("SequenceInsert", "list sum", "longer")]
+    loop = node("Loop", "n yes first", "sums", body=body(step, [sequence("list")], [sequence("longer")]))
+    a = 2 * X[3] + X[0]
+    run([node("SplitToSequence", "x", "rows", axis=0, keepdims=0), node("Gather", "x three", "head"), node("SequenceConstruct", "head", "first"), loop,
+         node("ConcatFromSequence", "sums", "y", axis=0, new_axis=1), node("SequenceAt", "sums minus_one", "last")],
+        initializers=[number("two_floats", 2.0, FLOAT)], y=np.stack([X[3], a, 2 * a + X[1]]), last=2 * a + X[1])
+
+
+def test_a_loop_replaces_the_elements_of_a_list(run):
+    step = [node("SequenceAt", "list zero", "a"), node("SequenceAt", "list one", "b"), node("Gather", "x i", "row"), node("Add", "a row", "c"),
+            node("SequenceErase", "list zero", "rest"), node("SequenceInsert", "rest c zero", "half"), node("Sub", "b c", "d"),
+            node("SequenceErase", "half minus_one", "head"), node("SequenceInsert", "head d", "both"), node("SequenceInsert", "out d", "longer")]
+    loop = node("Loop", "n yes first empty", "states rows",
+                body=body(step, [sequence("list"), sequence("out")], [sequence("both"), sequence("longer")]))
+    c0, c1 = X[3] + X[0], X[3] + X[0] + X[1]
+    d0 = -X[3] - c0
+    run([node("Gather", "x three", "p"), node("Neg", "p", "q"), node("SequenceConstruct", "p q", "first"), node("SequenceEmpty", "", "empty"), loop,
+         node("SequenceAt", "states zero", "y"), node("SequenceAt", "states one", "z"), node("ConcatFromSequence", "rows", "w", axis=0, new_axis=1)],
+        y=c1, z=d0 - c1, w=np.stack([d0, d0 - c1]))
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_branches(run, n):
+    yes = helper.make_graph([node("Neg", "x", "a"), node("SequenceConstruct", "a x", "s")], "yes", [], [sequence("s")])
+    no = helper.make_graph([node("Abs", "x", "b"), node("SequenceConstruct", "x b", "t")], "no", [], [sequence("t")])
+    first, second = (-X, X) if n > 2 else (X, abs(X))
+    run([node("Greater", "n two", "large"), node("If", "large", "u", then_branch=yes, else_branch=no), node("ConcatFromSequence", "u", "y", axis=0)],
+        n=n, y=np.concatenate([first, second]))
+
+
+def test_what_cannot_be_taken_apart_is_refused(camshaft, save):
+    made = [node("SequenceConstruct", "x x", "s")]
+    refused(camshaft, save, "node y_node (SequenceInsert): sequences and optionals: an element is inserted at a position that is not known",
+            made + [node("SequenceInsert", "s x n", "y"), node("SequenceLength", "y", "count")], [value("count", INT64)])
+    refused(camshaft, save, "a network's output cannot be a sequence", made, [sequence("s")])
+    step = [node("Gather", "x i", "row"), node("SequenceConstruct", "row", "other")]
+    refused(camshaft, save, "a sequence that its iterations do more with than append to",
+            made + [node("Loop", "n yes s", "rows", body=body(step, [sequence("list")], [sequence("other")])), node("SequenceLength", "rows", "y")],
+            [value("y", INT64)])
+    step = [node("SequenceLength", "list", "k"), node("Gather", "x k", "row"), node("SequenceInsert", "list row", "longer")]
+    message = refused(camshaft, save, "(SequenceLength): sequences and optionals: the length of a sequence that a loop makes",
+                      made + [node("Loop", "n yes s", "rows", body=body(step, [sequence("list")], [sequence("longer")])),
+                              node("ConcatFromSequence", "rows", "y", axis=0)], [value("y")])
+    assert "1 part" in message
+    yes = helper.make_graph([node("SequenceConstruct", "x", "s")], "yes", [], [sequence("s")])
+    no = helper.make_graph([node("SequenceConstruct", "x x", "t")], "no", [], [sequence("t")])
+    refused(camshaft, save, "its branches give sequences of different lengths",
+            [node("Greater", "n two", "large"), node("If", "large", "u", then_branch=yes, else_branch=no), node("SequenceAt", "u zero", "y")],
+            [value("y")])
