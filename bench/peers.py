@@ -8,8 +8,8 @@ Each model is loaded by every engine, the outputs are compared with ONNX Runtime
 --rounds rounds of --seconds each; every turn starts with runs that are not counted. A probe of the processor's FMA peak runs in every
 round: the clock moves, so trust ratios and percent of peak, not milliseconds. OpenVINO runs twice: with the precision hint f32, and as
 it comes (on processors with BF16 it then computes in bf16). ncnn, through pnnx, runs in a process of its own: it crashes on some models.
-So does camshaft_avx2, Camshaft held to AVX2: a process has one instruction set. The other engines keep theirs.
---isa avx2 (or avx_vnni) holds Camshaft and OpenVINO to AVX2; ONNX Runtime cannot be held and is left out.
+So do camshaft_avx2, onnxruntime_avx2 and openvino_f32_avx2, held to AVX2 as bench/held_peers.py does it: a process has one instruction set.
+--isa avx2 (or avx_vnni) holds Camshaft and OpenVINO's oneDNN; ONNX Runtime has no such option and is left out.
 A FOLDER is searched for model.onnx and *.onnx. Inputs come from test_data_set_0 beside the model, else they are seeded random numbers."""
 
 import argparse
@@ -52,6 +52,7 @@ import onnx  # noqa: E402
 import onnx.numpy_helper  # noqa: E402
 
 sys.path.insert(0, str(ROOT / "bench"))
+import held_peers  # noqa: E402
 
 
 # ---------------------------------------------------------------------------------------------------- models and inputs
@@ -134,6 +135,7 @@ class OpenVino:
         if self.precision:
             config["INFERENCE_PRECISION_HINT"] = self.precision
         self.request = core.compile_model(model, "CPU", config).create_infer_request()
+        self.inputs = inputs  # their memory is what the request reads
         for name, array in inputs.items():
             self.request.set_tensor(name, openvino.Tensor(array, shared_memory=array.ndim > 0))
 
@@ -218,7 +220,26 @@ class CamshaftAvx2(OwnProcess):
     environment = {"CAMSHAFT_ISA": "avx2"}
 
 
-ENGINES = {engine.name: engine for engine in (Camshaft, CamshaftBf16, CamshaftBest, OnnxRuntime, OpenVinoF32, OpenVino, Ncnn, CamshaftAvx2)}
+class Held(OwnProcess):
+    """A peer that sees AVX2."""
+
+    def __init__(self, path, inputs, threads):
+        self.environment = held_peers.environment()
+        super().__init__(path, inputs, threads)
+
+
+class OnnxRuntimeAvx2(Held):
+    name = "onnxruntime_avx2"
+    engine = "onnxruntime"
+
+
+class OpenVinoF32Avx2(Held):
+    name = "openvino_f32_avx2"
+    engine = "openvino_f32"
+
+
+ENGINES = {engine.name: engine for engine in (Camshaft, CamshaftBf16, CamshaftBest, OnnxRuntime, OpenVinoF32, OpenVino, Ncnn, CamshaftAvx2,
+                                              OnnxRuntimeAvx2, OpenVinoF32Avx2)}
 
 
 def load_ncnn(path):

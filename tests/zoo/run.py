@@ -35,7 +35,7 @@ import layer_profile  # noqa: E402
 import table  # noqa: E402
 
 CAMSHAFT = layer_profile.BUILD / "bin" / "camshaft"
-ENGINES = "camshaft,camshaft_avx2,onnxruntime,openvino_f32"
+ENGINES = "camshaft,onnxruntime,openvino_f32,camshaft_avx2,onnxruntime_avx2"
 
 
 def parse_arguments():
@@ -154,7 +154,7 @@ def examine(name, source, arguments):
 
 def summary(result):
     ratios = " ".join(f"{peer} {table.times_text(table.ratio(result, peer))}" for peer in table.PEERS)
-    return f"{table.verdict(result)}, error {table.number(table.worst(result), 2)}, {ratios}, AVX2 {table.times_text(table.ratio(result, 'onnxruntime', 'camshaft_avx2'))}"
+    return f"{table.verdict(result)}, error {table.number(table.worst(result), 2)}, {ratios}, AVX2 {table.times_text(table.ratio(result, table.PEER_AVX2, 'camshaft_avx2'))}"
 
 
 def versions():
