@@ -48,6 +48,8 @@ constexpr Tactic kTactics[] = {
     row<FixedWindow<3, 2>>("depthwise_nhwc_f32_w3_s2"),
     row<FixedWindow<5, 1>>("depthwise_nhwc_f32_w5_s1"),
     row<FixedWindow<5, 2>>("depthwise_nhwc_f32_w5_s2"),
+    row<FixedWindow<7, 1>>("depthwise_nhwc_f32_w7_s1"),
+    row<FixedWindow<9, 1>>("depthwise_nhwc_f32_w9_s1"),
     row<AnyWindow>("depthwise_nhwc_f32"),
 };
 
