@@ -47,11 +47,37 @@ struct Forest {
     }
   }
 
+  // As lists.
   size_t leaf_words() const {
     size_t words = 0;
     for (const Node& node : nodes)
       if (node.mode == kLeaf) words += 1 + 2 * static_cast<size_t>(node.of_false);
     return words;
+  }
+
+  // Some leaf does not have one weight for each target, in order.
+  bool has_lists() const {
+    return std::ranges::any_of(nodes, [&](const Node& node) {
+      if (node.mode != kLeaf) return false;
+      if (node.of_false != num_targets) return true;
+      for (int32_t t = 0; t < node.of_false; ++t)
+        if (targets[static_cast<size_t>(node.of_true + t)] != t) return true;
+      return false;
+    });
+  }
+
+  // Steps from a root to the nearest leaf, level by level; of a tree.
+  int32_t nearest_leaf(int32_t root) const {
+    std::vector<int32_t> level = {root};
+    for (int32_t steps = 0;; ++steps) {
+      std::vector<int32_t> below;
+      for (const int32_t k : level) {
+        const Node& node = nodes[static_cast<size_t>(k)];
+        if (node.mode == kLeaf) return steps;
+        below.insert(below.end(), {node.of_true, node.of_false});
+      }
+      level = std::move(below);
+    }
   }
 };
 
@@ -111,7 +137,7 @@ size_t nodes_offset(const Problem& problem) {
     const int64_t extent = problem.inputs[k].extents.empty() ? 1 : problem.inputs[k].extents[0];
     return static_cast<size_t>(std::max<int64_t>(extent, 0));
   };
-  const size_t words = count(kRoots) + count(kNodes) + 2 * count(kWeights);
+  const size_t words = 2 * count(kRoots) + count(kNodes) + 2 * count(kWeights);
   return (record_bytes<PackedForest>() + sizeof(int32_t) * words + 63) / 64 * 64;
 }
 
@@ -153,11 +179,15 @@ void pack_forest(const Problem& problem, std::byte* packed) {
   head.trees = static_cast<int32_t>(forest.roots.size());
   head.targets = static_cast<int32_t>(forest.num_targets);
   head.averages = forest.aggregate == kAverage;
+  head.has_lists = forest.has_lists();
   head.leaf_words = static_cast<int32_t>(forest.leaf_words());
   head.nodes_at = static_cast<int64_t>(nodes_offset(problem));
   std::memset(packed, 0, nodes_offset(problem));
   auto* words = reinterpret_cast<int32_t*>(packed + record_bytes<PackedForest>());
-  for (const int32_t root : forest.roots) *words++ = offset_of(static_cast<size_t>(root));
+  for (const int32_t root : forest.roots) {
+    *words++ = offset_of(static_cast<size_t>(root));
+    *words++ = forest.nearest_leaf(root);
+  }
   const int32_t* const leaves = words;
   FieldWriter nodes{packed + head.nodes_at};
   const auto put = [&nodes](const ForestNode& node) { visit_fields(node, nodes); };
@@ -175,9 +205,9 @@ void pack_forest(const Problem& problem, std::byte* packed) {
     put({std::bit_cast<float>(static_cast<int32_t>(words - leaves)),
          0,
          {offset_of(k), offset_of(k)}});
-    *words++ = node.of_false;
+    if (head.has_lists != 0) *words++ = node.of_false;
     for (int32_t w = node.of_true; w < node.of_true + node.of_false; ++w) {
-      *words++ = forest.targets[static_cast<size_t>(w)];
+      if (head.has_lists != 0) *words++ = forest.targets[static_cast<size_t>(w)];
       *words++ = std::bit_cast<int32_t>(forest.weights[static_cast<size_t>(w)]);
     }
   }
@@ -186,8 +216,8 @@ void pack_forest(const Problem& problem, std::byte* packed) {
 
 ForestView::ForestView(const std::byte* packed) {
   read_record(packed, static_cast<PackedForest&>(*this));
-  roots = reinterpret_cast<const int32_t*>(packed + record_bytes<PackedForest>());
-  leaves = roots + trees;
+  roots = reinterpret_cast<const ForestTree*>(packed + record_bytes<PackedForest>());
+  leaves = reinterpret_cast<const int32_t*>(roots + trees);
   nodes = packed + nodes_at;
 }
 

@@ -20,6 +20,7 @@
   X(depthwise)                      \
   X(depthwise_bf16)                 \
   X(depthwise_bytes)                \
+  X(depthwise_dynamic)              \
   X(depthwise_interleaved)          \
   X(depthwise_lines)                \
   X(gather)                         \

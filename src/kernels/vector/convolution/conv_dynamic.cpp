@@ -106,7 +106,7 @@ void pack_dynamic_filter(const ConvShape& s, const Filter<float>& filter, int ma
 }
 
 double pack_dynamic_us(const ConvShape& s) {
-  return static_cast<double>(s.oc * s.group_ic() * s.kh * s.kw) * 0.5e-3;
+  return static_cast<double>(s.oc * s.group_ic() * s.kh * s.kw) * kPackUsPerFloat;
 }
 
 std::string refuse_dynamic_conv(const Problem& problem, bool has_shape) {

@@ -17,6 +17,7 @@ int64_t dynamic_filter_bytes(const ConvShape& s);
 void pack_dynamic_bias(const ConvShape& s, const TensorView& bias, std::byte* packed);
 void pack_dynamic_filter(const ConvShape& s, const Filter<float>& filter, int max_vecs,
                          ThreadPool* pool, std::byte* packed);
+inline constexpr double kPackUsPerFloat = 0.5e-3;  // of one thread
 double pack_dynamic_us(const ConvShape& s);
 
 // The views of the weights, and where they are packed.

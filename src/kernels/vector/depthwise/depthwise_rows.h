@@ -495,6 +495,12 @@ static inline bool has_bias(const Problem& p) {
   return p.inputs.size() > 2 && p.inputs[2].present;
 }
 
+static inline std::string refuse_depthwise(const ConvShape& s) {
+  if (s.groups != s.ic || s.ic == 1) return "not depthwise";
+  if (s.oc != s.ic) return "channel multiplier > 1";
+  return {};
+}
+
 // What all quantized depthwise kernels ask of a problem.
 static inline std::string refuse_quantized(const Problem& p, Bias bias) {
   ConvShape s;
@@ -507,8 +513,7 @@ static inline std::string refuse_quantized(const Problem& p, Bias bias) {
   if (has_bias(p) && (p.inputs[2].type != DataType::kInt32 || !p.inputs[2].constant))
     return "the bias is not an int32 constant";
   if (!shape_of(p, s)) return "not a 1-D or 2-D convolution";
-  if (s.groups != s.ic || s.ic == 1) return "not depthwise";
-  if (s.oc != s.ic) return "channel multiplier > 1";
+  if (std::string reason = refuse_depthwise(s); !reason.empty()) return reason;
   const int64_t zero_point = attrs_of(*p.layer).zero_point;
   if (zero_point < 0 || zero_point > 255) return "the zero point is no uint8";
   if (p.inputs.size() > kFirstOperand + kMaxOperands) return "too many epilogue operands";
@@ -621,8 +626,7 @@ std::string refuse_float_weights(const Problem& p, DataType operands = DataType:
   ConvShape s;
   if (std::string reason = refuse_float_constants(p); !reason.empty()) return reason;
   if (!shape_of(p, s)) return "not a 1-D or 2-D convolution";
-  if (s.groups != s.ic || s.ic == 1) return "not depthwise";
-  if (s.oc != s.ic) return "channel multiplier > 1";
+  if (std::string reason = refuse_depthwise(s); !reason.empty()) return reason;
   if (std::string reason = refuse_window<Window>(s); !reason.empty()) return reason;
   return refuse_float_operands(p, operands);
 }
@@ -690,22 +694,32 @@ void compile_epilogue(R& run, PreparedKernel& kernel) {
 }
 
 template <class Window, class R>
-void run_rows(R& run, const KernelCall& call) {
-  set_addresses(call, run);
+void run_all_rows(const R& run, ThreadPool* pool) {
   const ConvShape& s = run.s;
-  split(call.pool, s.batch * s.oh, run.predicted_us,
+  split(pool, s.batch * s.oh, run.predicted_us,
         [&run, &s](int worker, int64_t first, int64_t last) {
           for (int64_t row = first; row < last; ++row)
             run_row<Window>(run, worker, row / s.oh, row % s.oh);
         });
 }
 
+template <class Window, class R>
+void run_rows(R& run, const KernelCall& call) {
+  set_addresses(call, run);
+  run_all_rows<Window>(run, call.pool);
+}
+
+template <class R>
+void predict_rows(const KernelArgs& args, R& run) {
+  run.predicted_us =
+      static_cast<double>(count_of(args.outputs[0]) * run.s.kh * run.s.kw) / kLanes / 4500;
+}
+
 // A described kernel that goes row by row.
 template <class Window, class R>
 void keep_rows(const KernelArgs& args, const R& described, PreparedKernel& kernel) {
   R& run = keep_state<run_rows<Window, R>>(kernel, described);
-  run.predicted_us =
-      static_cast<double>(count_of(args.outputs[0]) * run.s.kh * run.s.kw) / kLanes / 4500;
+  predict_rows(args, run);
   compile_epilogue(run, kernel);
   if (run.out != nullptr) kernel.workspace_bytes = program_rows_bytes(args);
 }

@@ -64,6 +64,23 @@ TEST(Depthwise, Shapes) {
       }
 }
 
+// Weights that only running can tell, with a bias that is constant or not, or none.
+TEST(Depthwise, DynamicWeights) {
+  for (const Case& t : {Case{1, 128, 27, 27, 11, 1, 1, 0},
+                        {1, 3, 9, 9, 5, 1, 1, 2},
+                        {2, 16, 6, 7, 3, 2, 1, 1},
+                        {1, 33, 7, 20, 3, 1, 2, 2},
+                        {1, 120, 5, 5, 5, 1, 1, 0},
+                        {2, 40, 8, 61, 4, 3, 1, 1}})
+    for (const bool dynamic_bias : {false, true}) {
+      TestLayer layer = depthwise(t);
+      layer.inputs[1].is_constant = false;
+      layer.inputs[2].is_constant = !dynamic_bias;
+      layer.only = "depthwise_dynamic";
+      check_layer(layer, name(t));
+    }
+}
+
 // Several strips of columns, blocks of channels and chunks of rows.
 TEST(Depthwise, LargeMaps) {
   for (const Case& t : {Case{1, 140, 11, 70, 3, 1, 1, 1},

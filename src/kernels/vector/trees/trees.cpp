@@ -12,7 +12,6 @@ namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
 
 constexpr int kWalks = 8;
-constexpr int kSteps = 4;  // before looking whether all walks have ended
 
 using Mode = PackedForest::Mode;
 
@@ -30,9 +29,13 @@ CAMSHAFT_INLINE bool holds(float x, float split) {
   }
 }
 
+CAMSHAFT_INLINE const ForestNode& node_at(const std::byte* nodes, int64_t at) {
+  return *reinterpret_cast<const ForestNode*>(nodes + at);
+}
+
 template <Mode kMode, bool kTellsMissing>
-CAMSHAFT_INLINE int32_t step(const std::byte* nodes, int32_t at, const float* x) {
-  const ForestNode& node = *reinterpret_cast<const ForestNode*>(nodes + at);
+CAMSHAFT_INLINE int64_t step(const std::byte* nodes, int64_t at, const float* x) {
+  const ForestNode& node = node_at(nodes, at);
   if constexpr (!kTellsMissing) return node.next[holds<kMode>(x[node.feature], node.split)];
   const int32_t tells = node.feature >> 31;
   const float value = x[node.feature ^ tells];
@@ -40,38 +43,24 @@ CAMSHAFT_INLINE int32_t step(const std::byte* nodes, int32_t at, const float* x)
   return node.next[holds<kMode>(value, node.split) | (is_missing & (tells != 0))];
 }
 
-// Walks until every one has reached its leaf.
-using Walk = void (*)(const std::byte* nodes, const float* const* x, int32_t* at);
-
+// Walks until every one has reached its leaf, after `least` steps at the earliest.
 template <Mode kMode, bool kTellsMissing>
-void walk(const std::byte* nodes, const float* const* rows, int32_t* places) {
-  int32_t at[kWalks];
-  const float* x[kWalks];
-  for (int w = 0; w < kWalks; ++w) at[w] = places[w], x[w] = rows[w];
-  for (bool goes_on = true; goes_on;) {
-#pragma GCC unroll 4
-    for (int k = 0; k < kSteps; ++k)
+CAMSHAFT_INLINE void walk(const std::byte* nodes, const float* const* x, int32_t least,
+                          int64_t (&at)[kWalks]) {
+  const auto go = [&] {
 #pragma GCC unroll 8
-      for (int w = 0; w < kWalks; ++w) at[w] = step<kMode, kTellsMissing>(nodes, at[w], x[w]);
-    goes_on = false;
+    for (int w = 0; w < kWalks; ++w) at[w] = step<kMode, kTellsMissing>(nodes, at[w], x[w]);
+  };
+  for (int32_t k = 0; k < least; ++k) go();
+  const auto goes_on = [&] {
+    bool any = false;
 #pragma GCC unroll 8
-    for (int w = 0; w < kWalks; ++w)
-      goes_on |= reinterpret_cast<const ForestNode*>(nodes + at[w])->next[0] != at[w];
-  }
-  for (int w = 0; w < kWalks; ++w) places[w] = at[w];
-}
-
-template <bool kTellsMissing>
-Walk walk_of(Mode mode) {
-  switch (mode) {
-    case Mode::kLeq:
-      return walk<Mode::kLeq, kTellsMissing>;
-    case Mode::kLt:
-      return walk<Mode::kLt, kTellsMissing>;
-    case Mode::kGte:
-      return walk<Mode::kGte, kTellsMissing>;
-    default:
-      return walk<Mode::kGt, kTellsMissing>;
+    for (int w = 0; w < kWalks; ++w) any |= node_at(nodes, at[w]).next[0] != at[w];
+    return any;
+  };
+  while (goes_on()) {  // steps of a leaf stay there
+    go();
+    go();
   }
 }
 
@@ -85,54 +74,11 @@ struct Trees {
   TensorView x, scores, reached;
   int64_t together;   // rows
   ForestView forest;  // of the call
-  Walk walk;
+  void (*add_block)(const Trees&, int64_t first, int64_t count, double* sums, bool* was_reached);
   int64_t rows, targets;
 
   const float* row(int64_t k) const {
     return x.as<const float>() + (x.rank == 2 ? k * x.strides[0] : 0);
-  }
-
-  void add_leaf(int32_t at, double* sums, bool* was_reached) const {
-    const ForestNode& leaf = *reinterpret_cast<const ForestNode*>(forest.nodes + at);
-    int32_t first;
-    __builtin_memcpy(&first, &leaf.split, sizeof first);
-    const int32_t* words = forest.leaves + first;
-    const int32_t count = *words++;
-    for (int32_t k = 0; k < count; ++k, words += 2) {
-      float weight;
-      __builtin_memcpy(&weight, words + 1, sizeof weight);
-      sums[*words] += static_cast<double>(weight);
-      was_reached[*words] = true;
-    }
-  }
-
-  // Eight rows down every tree, tree by tree.
-  void rows_down(int64_t first, int64_t count, double* sums, bool* was_reached) const {
-    for (int32_t tree = 0; tree < forest.trees; ++tree)
-      for (int64_t block = 0; block < count; block += kWalks) {
-        const float* from[kWalks];
-        int32_t at[kWalks];
-        for (int w = 0; w < kWalks; ++w) {
-          from[w] = row(first + block + w);
-          at[w] = forest.roots[tree];
-        }
-        walk(forest.nodes, from, at);
-        for (int w = 0; w < kWalks; ++w)
-          add_leaf(at[w], sums + (block + w) * targets, was_reached + (block + w) * targets);
-      }
-  }
-
-  // One row down eight trees at once.
-  void row_down(int64_t index, double* sums, bool* was_reached) const {
-    const float* from[kWalks];
-    for (int w = 0; w < kWalks; ++w) from[w] = row(index);
-    for (int32_t tree = 0; tree < forest.trees; tree += kWalks) {
-      int32_t at[kWalks];
-      const int count = static_cast<int>(smaller(kWalks, forest.trees - tree));
-      for (int w = 0; w < kWalks; ++w) at[w] = forest.roots[tree + (w < count ? w : 0)];
-      walk(forest.nodes, from, at);
-      for (int w = 0; w < count; ++w) add_leaf(at[w], sums, was_reached);
-    }
   }
 
   void store(int64_t first, int64_t count, const double* sums, const bool* was_reached) const {
@@ -152,14 +98,111 @@ struct Trees {
   void block(int64_t first, int64_t count, std::byte* scratch) const {
     auto* sums = reinterpret_cast<double*>(scratch);
     auto* was_reached = reinterpret_cast<bool*>(sums + count * targets);
-    for (int64_t k = 0; k < count * targets; ++k) sums[k] = 0, was_reached[k] = false;
-    const int64_t whole = count / kWalks * kWalks;
-    rows_down(first, whole, sums, was_reached);
-    for (int64_t k = whole; k < count; ++k)
-      row_down(first + k, sums + k * targets, was_reached + k * targets);
+    const bool reaches_all = forest.has_lists == 0 && forest.trees > 0;
+    for (int64_t k = 0; k < count * targets; ++k) sums[k] = 0, was_reached[k] = reaches_all;
+    add_block(*this, first, count, sums, was_reached);
     store(first, count, sums, was_reached);
   }
 };
+
+// What leaves hold: one weight, one for each target, or lists.
+enum class Leaves { kOne, kEach, kLists };
+
+// Adds a leaf's weights to the sums of a row.
+template <Leaves kLeaves>
+CAMSHAFT_INLINE void add_leaf(const Trees& job, int64_t at, double* sums, bool* was_reached) {
+  int32_t first;
+  __builtin_memcpy(&first, &node_at(job.forest.nodes, at).split, sizeof first);
+  const int32_t* words = job.forest.leaves + first;
+  const auto weight = [](const int32_t* word) {
+    float value;
+    __builtin_memcpy(&value, word, sizeof value);
+    return static_cast<double>(value);
+  };
+  if constexpr (kLeaves == Leaves::kOne) {
+    *sums += weight(words);
+  } else if constexpr (kLeaves == Leaves::kEach) {
+    for (int64_t t = 0; t < job.targets; ++t) sums[t] += weight(words + t);
+  } else {
+    const int32_t count = *words++;
+    for (int32_t k = 0; k < count; ++k, words += 2) {
+      sums[*words] += weight(words + 1);
+      was_reached[*words] = true;
+    }
+  }
+}
+
+// Eight rows down every tree, tree by tree.
+template <Mode kMode, bool kTellsMissing, Leaves kLeaves>
+void rows_down(const Trees& job, int64_t first, int64_t count, double* sums, bool* was_reached) {
+  for (int32_t tree = 0; tree < job.forest.trees; ++tree) {
+    const ForestTree root = job.forest.roots[tree];
+    for (int64_t block = 0; block < count; block += kWalks) {
+      const float* from[kWalks];
+      int64_t at[kWalks];
+      for (int w = 0; w < kWalks; ++w) from[w] = job.row(first + block + w), at[w] = root.root;
+      walk<kMode, kTellsMissing>(job.forest.nodes, from, root.nearest_leaf, at);
+#pragma GCC unroll 8
+      for (int w = 0; w < kWalks; ++w)
+        add_leaf<kLeaves>(job, at[w], sums + (block + w) * job.targets,
+                          was_reached + (block + w) * job.targets);
+    }
+  }
+}
+
+// One row down eight trees at once.
+template <Mode kMode, bool kTellsMissing, Leaves kLeaves>
+void row_down(const Trees& job, int64_t index, double* sums, bool* was_reached) {
+  const float* from[kWalks];
+  for (int w = 0; w < kWalks; ++w) from[w] = job.row(index);
+  for (int32_t tree = 0; tree < job.forest.trees; tree += kWalks) {
+    int64_t at[kWalks];
+    const int count = static_cast<int>(smaller(kWalks, job.forest.trees - tree));
+    int32_t least = job.forest.roots[tree].nearest_leaf;
+    for (int w = 0; w < kWalks; ++w) {
+      const ForestTree root = job.forest.roots[tree + (w < count ? w : 0)];
+      at[w] = root.root;
+      least = root.nearest_leaf < least ? root.nearest_leaf : least;
+    }
+    walk<kMode, kTellsMissing>(job.forest.nodes, from, least, at);
+    for (int w = 0; w < count; ++w) add_leaf<kLeaves>(job, at[w], sums, was_reached);
+  }
+}
+
+template <Mode kMode, bool kTellsMissing, Leaves kLeaves>
+void add_block(const Trees& job, int64_t first, int64_t count, double* sums, bool* was_reached) {
+  const int64_t whole = count / kWalks * kWalks;
+  rows_down<kMode, kTellsMissing, kLeaves>(job, first, whole, sums, was_reached);
+  for (int64_t k = whole; k < count; ++k)
+    row_down<kMode, kTellsMissing, kLeaves>(job, first + k, sums + k * job.targets,
+                                            was_reached + k * job.targets);
+}
+
+template <Mode kMode, bool kTellsMissing>
+auto add_block_of(Leaves leaves) {
+  switch (leaves) {
+    case Leaves::kOne:
+      return add_block<kMode, kTellsMissing, Leaves::kOne>;
+    case Leaves::kEach:
+      return add_block<kMode, kTellsMissing, Leaves::kEach>;
+    default:
+      return add_block<kMode, kTellsMissing, Leaves::kLists>;
+  }
+}
+
+template <bool kTellsMissing>
+auto add_block_of(Mode mode, Leaves leaves) {
+  switch (mode) {
+    case Mode::kLeq:
+      return add_block_of<Mode::kLeq, kTellsMissing>(leaves);
+    case Mode::kLt:
+      return add_block_of<Mode::kLt, kTellsMissing>(leaves);
+    case Mode::kGte:
+      return add_block_of<Mode::kGte, kTellsMissing>(leaves);
+    default:
+      return add_block_of<Mode::kGt, kTellsMissing>(leaves);
+  }
+}
 
 double steps_of(int64_t rows, int64_t trees) {
   constexpr double kDepth = 8;
@@ -187,8 +230,11 @@ int64_t worker_bytes(int64_t targets) {
 
 void run(Trees& job, const KernelCall& call) {
   job.forest = ForestView(call.packed);
-  job.walk = job.forest.tells_missing != 0 ? walk_of<true>(job.forest.mode)
-                                           : walk_of<false>(job.forest.mode);
+  const Leaves leaves = job.forest.has_lists != 0 ? Leaves::kLists
+                        : job.targets == 1        ? Leaves::kOne
+                                                  : Leaves::kEach;
+  job.add_block = job.forest.tells_missing != 0 ? add_block_of<true>(job.forest.mode, leaves)
+                                                : add_block_of<false>(job.forest.mode, leaves);
   job.x.data = call.inputs[0];
   job.scores.data = call.outputs[0];
   if (job.reached.present()) job.reached.data = call.outputs[1];
@@ -213,7 +259,7 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
 }
 
 constexpr Tactic kTactics[] = {
-    {"tree_walks_f32", ir::LayerKind::kGeneric, kIsa, FormatRule::kLinear, 1, refuse_forest,
+    {"tree_walks_f32", ir::LayerKind::kGeneric, kIsa, FormatRule::kLinear, 2, refuse_forest,
      cost_us, packed_inputs, packed_forest_bytes, pack_forest, prepare},
 };
 

@@ -23,6 +23,7 @@ struct ForestCase {
   bool tells_missing = false;
   int64_t aggregate = kSum;
   bool one_weight = false;  // of a leaf; else up to all targets
+  bool each = false;        // of a leaf: one weight for each target, in order
   int64_t gap = 0;          // of rows of x
 };
 
@@ -95,8 +96,9 @@ class TestForest {
     if (depth == 0 || random_() % 5 == 0) {
       const auto most = static_cast<uint32_t>(case_.targets);
       node[3] = case_.one_weight ? 1 : static_cast<int32_t>(random_() % (most + 1));
+      if (case_.each) node[3] = static_cast<int32_t>(most);
       for (int32_t w = 0; w < node[3]; ++w) {
-        targets.push_back(static_cast<int32_t>(random_() % most));
+        targets.push_back(case_.each ? w : static_cast<int32_t>(random_() % most));
         weights.push_back(uniform());
       }
     } else {
@@ -197,6 +199,15 @@ TEST(Trees, TargetsAveragesAndLeavesAlone) {
     for (const int64_t aggregate : {kAverage, kSum})
       expect_same_bits(
           {.rows = 77, .targets = targets, .trees = 9, .aggregate = aggregate, .gap = 3});
+  for (int64_t targets : {1, 2, 5})
+    for (int64_t rows : {7, 40})
+      for (const bool tells : {false, true})
+        expect_same_bits({.rows = rows,
+                          .targets = targets,
+                          .trees = 19,
+                          .depth = 6,
+                          .tells_missing = tells,
+                          .each = true});
   expect_same_bits({.rows = 10, .trees = 4, .depth = 0, .one_weight = true});
   expect_same_bits({.rows = 700, .features = 30, .trees = 60, .depth = 9});  // several threads
 }
