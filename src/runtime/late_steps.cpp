@@ -138,6 +138,9 @@ Status Executor::infer_outputs(const PlanStep& step, const ir::Layer& layer,
   ir::SymbolTable symbols;  // every extent is a number: symbols stand for negative values only
   const bool with_numbers = ir::traits_of(layer.kind).extents != ir::ExtentsAre::kInferred;
   std::vector<ir::InferInput> inputs;
+  inputs.reserve(step.inputs.size());
+  extents.reserve(step.outputs.size());
+  types.reserve(step.outputs.size());
   for (const int t : step.inputs)
     inputs.push_back(t == kNoTensor ? ir::InferInput()
                                     : infer_input(tensor(t), with_numbers, symbols));
@@ -215,6 +218,8 @@ Status Executor::run_late_kernel(int step_index) {
   args.packed = facts.packed;
   args.pool = pool_of(step, &pool_);
   std::vector<TensorView> inputs, outputs;
+  inputs.reserve(step.inputs.size());
+  outputs.reserve(step.outputs.size());
   for (size_t k = 0; k < step.inputs.size(); ++k) {
     inputs.push_back(step.inputs[k] == kNoTensor ? TensorView() : tensor(step.inputs[k]));
     if (k < 32 && (facts.packed_inputs >> k & 1)) inputs.back().data = nullptr;
