@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "cli/terminal.h"
+#include "ir/extents.h"
 #include "ir/sparsity.h"
 #include "onnx/importer.h"
 
@@ -45,7 +46,7 @@ void add_layer(const ir::Layer& layer, Table& table, Totals& totals) {
     table.add({layer.name, kind, "", "", weights.reason}, Style::kDim);
     return;
   }
-  const ir::Extents extents = ir::constant_extents(*weights.constant);
+  const ir::Extents extents = ir::extents_of(weights.constant->shape);
   const auto count = ir::count_sparsity(weights.constant->type, weights.constant->constant->view,
                                         ir::channel_axis(extents, weights.axis));
   const std::string shape = fmt::format("{}", fmt::join(extents.begin(), extents.end(), "x"));

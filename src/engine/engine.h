@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "ir/graph.h"
 #include "ir/rewriter.h"
+#include "ir/sparsity.h"
 #include "kernels/kernel.h"
 
 namespace camshaft::engine {
@@ -53,14 +54,6 @@ struct Candidate {
   bool chosen = false;
 };
 
-// Zeros among the constant weights of a product (ir/sparsity.h).
-struct WeightSparsity {
-  int64_t weights = 0, nonzeros = 0;    // 0: no constant weights
-  int64_t groups = 0, full_groups = 0;  // of four input channels; with more than two nonzeros
-  bool has_groups() const { return weights > 2 * groups; }
-  bool is_2_4() const { return has_groups() && full_groups == 0; }
-};
-
 struct Plan;
 
 struct PlanStep {
@@ -78,8 +71,8 @@ struct PlanStep {
   bool dynamic_output = false;  // output extents known only after it has run
   std::vector<std::shared_ptr<const Plan>> bodies;  // If, Loop, Scan
   std::vector<Candidate> candidates;
-  double build_time_us = 0;  // of the chosen tactic at build time
-  WeightSparsity sparsity = {};
+  double build_time_us = 0;          // of the chosen tactic at build time
+  ir::WeightSparsity sparsity = {};  // zeros among the constant weights of a product
 };
 
 struct Plan {

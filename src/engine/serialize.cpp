@@ -73,7 +73,7 @@ Offset<fb::Step> store(FlatBufferBuilder& b, const PlanStep& s) {
   const auto bodies = b.CreateVector(body_offsets);
   const auto candidates = store_all(b, s.candidates);
   const auto arithmetic = s.arithmetic.empty() ? 0 : b.CreateSharedString(s.arithmetic);
-  const WeightSparsity& zeros = s.sparsity;
+  const ir::WeightSparsity& zeros = s.sparsity;
   const auto sparsity = zeros.weights == 0 ? 0
                                            : fb::CreateSparsity(b, zeros.weights, zeros.nonzeros,
                                                                 zeros.groups, zeros.full_groups);

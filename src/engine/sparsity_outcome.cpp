@@ -7,7 +7,7 @@ namespace camshaft::engine {
 namespace {
 
 // Why the weights themselves do not qualify; "" where they do.
-std::string refuse_weights(const WeightSparsity& weights) {
+std::string refuse_weights(const ir::WeightSparsity& weights) {
   if (weights.weights == 0) return "no constant weights";
   if (!weights.has_groups())
     return fmt::format("{} input channels per filter are no group of four",

@@ -129,13 +129,13 @@ void add_traffic(LayerInfo& info, const Plan& plan, const PlanStep& step,
   }
 }
 
-std::string pattern_of(const engine::WeightSparsity& zeros) {
+std::string pattern_of(const ir::WeightSparsity& zeros) {
   if (zeros.is_2_4()) return "2:4";
   return zeros.weights > 0 && 2 * zeros.nonzeros <= zeros.weights ? "unstructured" : "";
 }
 
 LayerSparsity describe_sparsity(const PlanStep& step) {
-  const engine::WeightSparsity& zeros = step.sparsity;
+  const ir::WeightSparsity& zeros = step.sparsity;
   const engine::SparsityOutcome outcome = engine::sparsity_outcome(step);
   return {.weights = zeros.weights,
           .nonzeros = zeros.nonzeros,

@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <iterator>
 
+#include "ir/truth_ops.h"
+
 namespace camshaft::ir {
 namespace {
 
@@ -270,22 +272,6 @@ double evaluate_binary(PointOp op, double a, double b) {
       return floor_mod(a, b);
     case PointOp::kFmod:
       return std::fmod(a, b);
-    case PointOp::kEqual:
-      return a == b;
-    case PointOp::kLess:
-      return a < b;
-    case PointOp::kLessOrEqual:
-      return a <= b;
-    case PointOp::kGreater:
-      return a > b;
-    case PointOp::kGreaterOrEqual:
-      return a >= b;
-    case PointOp::kAnd:
-      return a != 0 && b != 0;
-    case PointOp::kOr:
-      return a != 0 || b != 0;
-    case PointOp::kXor:
-      return (a != 0) != (b != 0);
     case PointOp::kBitAnd:
       return static_cast<double>(static_cast<int64_t>(a) & static_cast<int64_t>(b));
     case PointOp::kBitOr:
@@ -297,7 +283,7 @@ double evaluate_binary(PointOp op, double a, double b) {
     case PointOp::kShiftRight:
       return shift(a, b, false);
     default:
-      return std::nan("");
+      return is_truth_op(op) ? evaluate_truth_op(op, a, b) : std::nan("");
   }
 }
 

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "base/log.h"
+#include "ir/extents.h"
 #include "ir/kind_traits.h"
 
 namespace camshaft::ir {
@@ -203,9 +204,8 @@ void Rewriter::set_constant(Tensor* tensor, std::vector<std::byte> bytes) {
 }
 
 Tensor* Rewriter::add_constant_like(const Tensor& model) {
-  Extents extents;
-  for (const Dim dim : model.shape) extents.push_back(dim.extent());
-  Tensor* made = graph_.add_constant(model.name, model.type, extents, model.constant);
+  Tensor* made =
+      graph_.add_constant(model.name, model.type, extents_of(model.shape), model.constant);
   made->facts = model.facts;
   return made;
 }

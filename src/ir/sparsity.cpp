@@ -6,6 +6,8 @@
 #include <cstring>
 #include <limits>
 
+#include "ir/extents.h"
+
 namespace camshaft::ir {
 namespace {
 
@@ -204,16 +206,10 @@ bool has_zero_point(const Tensor& constant) {
 
 }  // namespace
 
-Extents constant_extents(const Tensor& constant) {
-  Extents extents;
-  for (const Dim dim : constant.shape) extents.push_back(dim.extent());
-  return extents;
-}
-
 std::string refuse_pruning(const ProductWeights& weights) {
   if (!weights.constant) return weights.reason;
   const Tensor& constant = *weights.constant;
-  const ChannelAxis axis = channel_axis(constant_extents(constant), weights.axis);
+  const ChannelAxis axis = channel_axis(extents_of(constant.shape), weights.axis);
   const auto count = count_sparsity(constant.type, constant.constant->view, axis);
   if (!count) return fmt::format("weights of type {}", type_name(constant.type));
   if (!count->has_groups())

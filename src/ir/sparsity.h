@@ -18,16 +18,21 @@ struct ChannelAxis {
 };
 ChannelAxis channel_axis(std::span<const int64_t> extents, size_t axis);
 
-struct SparsityCount {
-  int64_t weights = 0, nonzeros = 0;
+// What an engine keeps of them.
+struct WeightSparsity {
+  int64_t weights = 0, nonzeros = 0;    // 0: no constant weights
   int64_t groups = 0, full_groups = 0;  // of four channels; those with more than two nonzeros
-  int64_t empty_groups = 0;
-  int64_t excess = 0;                   // nonzeros beyond two, of all groups
-  int64_t eights = 0, full_eights = 0;  // of eight; those with more than four
 
   // Filters of one or two channels cannot break the pattern: they are not sparse by it.
   bool has_groups() const { return weights > 2 * groups; }
   bool is_2_4() const { return has_groups() && full_groups == 0; }
+};
+
+struct SparsityCount : WeightSparsity {
+  int64_t empty_groups = 0;
+  int64_t excess = 0;                   // nonzeros beyond two, of all groups
+  int64_t eights = 0, full_eights = 0;  // of eight; those with more than four
+
   bool is_4_8() const { return weights > 4 * eights && full_eights == 0; }
   // Enough zeros without a pattern: what kernels of floats and of int8 make lists of.
   bool is_list(DataType type) const {
@@ -67,6 +72,5 @@ ProductWeights find_product_weights(const Layer& layer);
 // Why zeros must not be written into them: something else reads them too, codes have a zero point,
 // a NaN would be hidden, there are no groups of four. "": they may.
 std::string refuse_pruning(const ProductWeights& weights);
-Extents constant_extents(const Tensor& constant);
 
 }  // namespace camshaft::ir

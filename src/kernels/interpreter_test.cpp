@@ -7,6 +7,8 @@
 
 #include <cstring>
 
+#include "kernels/testing/graph_texts.h"
+
 namespace camshaft::kernels {
 namespace {
 
@@ -151,35 +153,14 @@ TEST(Interpreter, IntegerDivisionByZeroIsAnError) {
                    .ok());
 }
 
-constexpr std::string_view kLoop = R"(graph "g" {
-    input trips: int64[]
-    input go: bool[]
-    input start: float[]
-    input step: float[]
-    sum: float[], seen: float[?0run] = Loop(trips, go, start, step) {scan_output_axes=[0]} graph "body" {
-      input k: int64[]
-      input on: bool[]
-      input value: float[]
-      input delta: float[]
-      on_out: bool[] = Unary(on) {op=identity}
-      next: float[] = ElementWise(value, delta) {op=add}
-      copy: float[] = Unary(next) {op=identity}
-      output on_out
-      output next
-      output copy
-    }
-    output sum
-    output seen
-  })";
-
 TEST(Interpreter, LoopCarriesCapturesAndStacks) {
   const Value yes = value_of<uint8_t>(DataType::kBool, {}, {1}),
               no = value_of<uint8_t>(DataType::kBool, {}, {0});
-  const auto outputs = run(kLoop, {int64s({}, {3}), yes, floats({}, {1}), floats({}, {0.5})});
+  const auto outputs = run(kSumLoop, {int64s({}, {3}), yes, floats({}, {1}), floats({}, {0.5})});
   expect_output(outputs, {}, {2.5});
   ASSERT_TRUE(outputs.ok());
   EXPECT_EQ(outputs.value()[1].to_doubles(), (std::vector<double>{1.5, 2, 2.5}));
-  const auto none = run(kLoop, {int64s({}, {3}), no, floats({}, {1}), floats({}, {0.5})});
+  const auto none = run(kSumLoop, {int64s({}, {3}), no, floats({}, {1}), floats({}, {0.5})});
   expect_output(none, {}, {1});
   EXPECT_EQ(none.value()[1].extents, ir::Extents{0});
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ir/extents.h"
 namespace camshaft::onnx_import {
 namespace {
 
@@ -66,8 +67,7 @@ std::vector<std::byte> bytes_of(const ir::Tensor& tensor) {
 // The elements shape inference follows, where they are numbers: those of the shape of an input.
 std::optional<kernels::Value> value_of(const ir::Tensor& tensor) {
   if (!tensor.facts.shape_value || !is_small(tensor)) return {};
-  ir::Extents extents;
-  for (const ir::Dim dim : tensor.shape) extents.push_back(dim.extent());
+  const ir::Extents extents = ir::extents_of(tensor.shape);
   for (const ir::Dim dim : *tensor.facts.shape_value)
     if (!tensor.graph->symbols().is_number(dim)) return {};
   std::vector<std::byte> bytes;

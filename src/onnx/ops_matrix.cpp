@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products and softmax.
+#include "ir/extents.h"
 #include "onnx/node.h"
 
 namespace camshaft::onnx_import {
@@ -18,9 +19,7 @@ Result<Tensor*> scaled_bias(Node& node, float beta) {
   if (bias->is_constant() && bias->type == DataType::kFloat) {
     std::vector<float> scaled;
     for (float value : bias->values<float>()) scaled.push_back(beta * value);
-    ir::Extents extents;
-    for (Dim dim : bias->shape) extents.push_back(dim.extent());
-    return node.float_constant("bias", extents, scaled);
+    return node.float_constant("bias", ir::extents_of(bias->shape), scaled);
   }
   return node.binary("bias", PointOp::kMul, bias, node.scalar_like("beta", bias->type, beta));
 }

@@ -2,6 +2,7 @@
 // Q/DQ and the quantized operators, which become Q/DQ around the float ones.
 #include <algorithm>
 
+#include "ir/extents.h"
 #include "onnx/ops_quantized.h"
 
 namespace camshaft::onnx_import {
@@ -95,8 +96,7 @@ Result<Tensor*> dequantize_bias(Node& node, Tensor* bias, Tensor* scale_a, Tenso
     std::vector<float> scales;
     for (float scale : scale_b->values<float>())
       scales.push_back(scale_a->values<float>()[0] * scale * factor);
-    ir::Extents extents;
-    for (Dim dim : scale_b->shape) extents.push_back(dim.extent());
+    const ir::Extents extents = ir::extents_of(scale_b->shape);
     return dequantize(node, "bias", bias, node.float_constant("bias_scale", extents, scales),
                       nullptr, 0);
   }
@@ -173,9 +173,7 @@ Tensor* symmetric_weights(Node& node, size_t k, int64_t zero_point) {
     if (shifted < -128 || shifted > 127) return nullptr;
     bytes.push_back(static_cast<std::byte>(static_cast<int8_t>(shifted)));
   }
-  ir::Extents extents;
-  for (Dim dim : codes->shape) extents.push_back(dim.extent());
-  return node.constant("weights", DataType::kInt8, extents, std::move(bytes));
+  return node.constant("weights", DataType::kInt8, ir::extents_of(codes->shape), std::move(bytes));
 }
 
 // Inputs of the integer products: a, b, a_zero, b_zero. With constant weights and zero points they

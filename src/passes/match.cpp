@@ -63,16 +63,6 @@ std::optional<float> scalar_value(const Tensor* tensor) {
   return tensor->values<float>()[0];
 }
 
-bool all_known(const Shape& shape) {
-  return std::all_of(shape.begin(), shape.end(), [](Dim dim) { return dim.is_known(); });
-}
-
-Extents extents_of(const Shape& shape) {
-  Extents extents;
-  for (Dim dim : shape) extents.push_back(dim.extent());
-  return extents;
-}
-
 SliceAttrs slice_along(const Shape& shape, size_t axis, int64_t first) {
   SliceAttrs attrs;
   attrs.size = shape;

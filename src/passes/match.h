@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "ir/extents.h"
 #include "ir/graph.h"
 
 namespace camshaft::passes {
@@ -30,8 +31,6 @@ bool is_added(const ir::Layer& layer, const ir::Layer& beside);
 bool is_float_constant(const ir::Tensor* tensor);
 // The value of a float constant of one element.
 std::optional<float> scalar_value(const ir::Tensor* tensor);
-bool all_known(const ir::Shape& shape);
-ir::Extents extents_of(const ir::Shape& shape);  // of a known shape
 // The slice of that shape which starts at `first` along `axis`, at 0 along all others.
 ir::SliceAttrs slice_along(const ir::Shape& shape, size_t axis, int64_t first);
 bool is_identity_order(const ir::Ints& order);  // [0, 1, 2 …] or empty

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "base/log.h"
+#include "ir/extents.h"
 #include "ir/sparsity.h"
 
 namespace camshaft::passes {
@@ -43,7 +44,7 @@ void force_in(Graph& graph, std::vector<RewriteRecord>* records, ForcedSparsity&
         continue;
       }
     }
-    const Extents extents = constant_extents(*weights.constant);
+    const Extents extents = extents_of(weights.constant->shape);
     const ChannelAxis axis = channel_axis(extents, weights.axis);
     const int64_t count = element_count(extents);
     if (!shared) done[weights.constant] = prune(rewriter, weights.constant, axis);

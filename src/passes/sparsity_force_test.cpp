@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "ir/extents.h"
 #include "ir/sparsity.h"
 
 namespace camshaft::passes {
@@ -20,7 +21,7 @@ bool is_sparse(const Graph& graph, std::string_view name) {
   const ProductWeights weights = find_product_weights(*layer_named(graph, name));
   if (!weights.constant) return false;
   return count_sparsity(weights.constant->type, weights.constant->constant->view,
-                        channel_axis(constant_extents(*weights.constant), weights.axis))
+                        channel_axis(extents_of(weights.constant->shape), weights.axis))
       ->is_2_4();
 }
 

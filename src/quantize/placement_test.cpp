@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include "ir/extents.h"
 #include "quantize/calibrate.h"
 #include "quantize/insert.h"
 #include "quantize/simulate.h"
@@ -243,8 +244,7 @@ std::vector<Sample> samples_of(const ir::Graph& graph, int count) {
   std::vector<Sample> samples(static_cast<size_t>(count));
   for (Sample& sample : samples)
     for (const ir::Tensor* input : graph.inputs()) {
-      ir::Extents extents;
-      for (const ir::Dim dim : input->shape) extents.push_back(dim.extent());
+      const ir::Extents extents = ir::extents_of(input->shape);
       std::vector<float> values(static_cast<size_t>(ir::element_count(extents)));
       for (float& value : values) value = std::normal_distribution<float>(0, 1)(random);
       const auto bytes = std::as_bytes(std::span(values));

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "ir/extents.h"
 #include "onnx/importer.h"
 #include "quantize/input_moments.h"
 #include "quantize/onnx_file.h"
@@ -122,7 +123,7 @@ class Sparsifier {
       const ir::ProductWeights weights = ir::find_product_weights(*layer);
       if (is_wanted(*layer, report.dense_reason)) report.dense_reason = ir::refuse_pruning(weights);
       if (weights.constant) {
-        report.extents = ir::constant_extents(*weights.constant);
+        report.extents = ir::extents_of(weights.constant->shape);
         report.weights = ir::element_count(report.extents);
       }
       const bool is_target = report.dense_reason.empty();
@@ -133,7 +134,7 @@ class Sparsifier {
           {.constant = weights.constant->name,
            .input = layer->inputs[0]->name,
            .type = weights.constant->type,
-           .axis = ir::channel_axis(ir::constant_extents(*weights.constant), weights.axis),
+           .axis = ir::channel_axis(ir::extents_of(weights.constant->shape), weights.axis),
            .original = Bytes(view.begin(), view.end()),
            .pruned = {},
            .layer = result_.layers.size() - 1});

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ir/extents.h"
 namespace camshaft::runtime {
 namespace {
 
@@ -13,12 +14,6 @@ using engine::PlanTensor;
 using ir::Dim;
 using ir::LayerKind;
 using ir::Shape;
-
-bool all_known(const Shape& shape, size_t from = 0) {
-  for (size_t d = from; d < shape.size(); ++d)
-    if (!shape[d].is_known()) return false;
-  return true;
-}
 
 // Every extent of the operand, but the last `ignored`, is 1 or that of the result.
 bool agrees(const Shape& operand, const Shape& result, size_t ignored = 0) {
@@ -112,9 +107,9 @@ bool is_settled(const ir::Layer& layer, const Shapes& inputs, const Shape& resul
     case LayerKind::kConvolution:
     case LayerKind::kDeconvolution:
     case LayerKind::kPooling:  // a batch of any size; residuals have the result's extents
-      return !inputs.empty() && all_known(*inputs[0], 1) &&
+      return !inputs.empty() && ir::all_known(std::span(*inputs[0]).subspan(1)) &&
              std::all_of(inputs.begin() + 1, inputs.end(), [&](const Shape* input) {
-               return all_known(*input) || agrees(*input, result);
+               return ir::all_known(*input) || agrees(*input, result);
              });
     case LayerKind::kGather:
       return inputs.size() == 2 && layer.as<ir::GatherAttrs>().mode == ir::GatherMode::kDefault &&
@@ -135,7 +130,7 @@ bool has_open_extents(const Plan& plan, const PlanStep& step) {
     for (const int t : *side) {
       if (t == kNoTensor) continue;
       const PlanTensor& tensor = plan.tensors[t];
-      is_open |= !all_known(tensor.shape);
+      is_open |= !ir::all_known(tensor.shape);
       has_ranks &= tensor.has_rank;
       if (side == &step.inputs) inputs.push_back(&tensor.shape);
     }

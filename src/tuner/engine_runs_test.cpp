@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "kernels/interpreter.h"
+#include "kernels/testing/graph_texts.h"
 #include "tuner/random_graph.h"
 #include "tuner/test_util.h"
 
@@ -162,26 +163,7 @@ TEST(EngineRuns, LateLayersGetKernels) {
 }
 
 TEST(EngineRuns, LoopsCarryCaptureAndStack) {
-  const auto context = context_of(R"(graph "g" {
-    input trips: int64[]
-    input go: bool[]
-    input start: float[]
-    input step: float[]
-    sum: float[], seen: float[?0run] = Loop(trips, go, start, step) {scan_output_axes=[0]} graph "body" {
-      input k: int64[]
-      input on: bool[]
-      input value: float[]
-      input delta: float[]
-      on_out: bool[] = Unary(on) {op=identity}
-      next: float[] = ElementWise(value, delta) {op=add}
-      copy: float[] = Unary(next) {op=identity}
-      output on_out
-      output next
-      output copy
-    }
-    output sum
-    output seen
-  })");
+  const auto context = context_of(kernels::kSumLoop);
   ASSERT_TRUE(context);
   std::vector<TestTensor> outputs;
   ASSERT_STATUS_OK(

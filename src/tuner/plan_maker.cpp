@@ -5,6 +5,7 @@
 
 #include "engine/file_format.h"
 #include "engine/hash.h"
+#include "ir/extents.h"
 #include "ir/sparsity.h"
 #include "tuner/tuning_log.h"
 #include "tuner/views.h"
@@ -25,8 +26,7 @@ using kernels::TensorView;
 
 // The bytes of a constant in another format.
 std::vector<std::byte> reformat_constant(const Tensor& tensor, Format format) {
-  ir::Extents extents;
-  for (const ir::Dim dim : tensor.shape) extents.push_back(dim.extent());
+  const ir::Extents extents = ir::extents_of(tensor.shape);
   const TensorView to = kernels::make_view(nullptr, tensor.type, format, extents);
   const size_t size = ir::bits_of(tensor.type) / 8;
   std::vector<std::byte> bytes(tensor.constant->view.size());
@@ -45,14 +45,13 @@ std::vector<std::byte> reformat_constant(const Tensor& tensor, Format format) {
 }
 
 // Zeros among the constant weights of a product; none for other layers.
-engine::WeightSparsity weight_sparsity(const Layer& layer) {
+ir::WeightSparsity weight_sparsity(const Layer& layer) {
   const ir::ProductWeights weights = ir::find_product_weights(layer);
   if (!weights.constant) return {};
-  const ir::Extents extents = ir::constant_extents(*weights.constant);
+  const ir::Extents extents = ir::extents_of(weights.constant->shape);
   const auto count = ir::count_sparsity(weights.constant->type, weights.constant->constant->view,
                                         ir::channel_axis(extents, weights.axis));
-  if (!count) return {};
-  return {count->weights, count->nonzeros, count->groups, count->full_groups};
+  return count ? ir::WeightSparsity(*count) : ir::WeightSparsity{};
 }
 
 class Maker {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <random>
 
+#include "ir/extents.h"
 #include "ir/infer.h"
 #include "kernels/prepared.h"
 #include "runtime/buffer.h"
@@ -62,9 +63,7 @@ struct Probe {
     }
     const auto outputs = ir::infer(layer, inputs, symbols);
     if (!outputs.ok()) return false;
-    problem.outputs[0].extents.clear();
-    for (const ir::Dim dim : outputs.value()[0].shape)
-      problem.outputs[0].extents.push_back(dim.extent());
+    problem.outputs[0].extents = ir::extents_of(outputs.value()[0].shape);
     return tactic.refusal(problem).empty();
   }
 

@@ -2,6 +2,7 @@
 // Schedules of random networks, simulated: what a step reads is what was written there last.
 #include "runtime/schedule.h"
 
+#include "ir/extents.h"
 #include "tuner/random_graph.h"
 #include "tuner/test_util.h"
 
@@ -60,9 +61,8 @@ TEST(Schedule, NothingAliveIsOverwritten) {
     ASSERT_TRUE(engine);
     const auto facts = PlanFacts::make(*engine, engine->plan());
     ASSERT_STATUS_OK(facts.status());
-    ir::Extents extents;
-    for (const ir::Dim dim : engine->plan().tensors[engine->plan().inputs[0]].shape)
-      extents.push_back(dim.extent());
+    const ir::Extents extents =
+        ir::extents_of(engine->plan().tensors[engine->plan().inputs[0]].shape);
     const auto schedule = make_schedule(facts.value(), std::span(&extents, 1), nullptr, &pool);
     ASSERT_STATUS_OK(schedule.status());
     Simulation(facts.value(), *schedule.value()).run();

@@ -8,6 +8,7 @@
 
 #include "base/pool_rehearsal.h"
 #include "base/thread_pool.h"
+#include "ir/extents.h"
 #include "runtime/executor.h"
 #include "tuner/test_util.h"
 
@@ -68,10 +69,7 @@ std::string text_of(const Shape& s) {
 }
 
 ir::Extents input_extents(const engine::Engine& engine) {
-  ir::Extents extents;
-  for (const ir::Dim dim : engine.plan().tensors[engine.plan().inputs[0]].shape)
-    extents.push_back(dim.extent());
-  return extents;
+  return ir::extents_of(engine.plan().tensors[engine.plan().inputs[0]].shape);
 }
 
 // Of the job that takes most of the layer's time; 0: nothing is shared.

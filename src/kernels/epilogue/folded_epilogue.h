@@ -22,7 +22,6 @@ struct FoldedHeader {
   int32_t is_gated = 0;
   float scale = 1, shift = 0;
   Gate gate = {};
-  int32_t unused[5] = {};
 };
 struct FoldedEpilogue {
   FoldedHeader header;

@@ -82,7 +82,7 @@ TEST(PackedRecords, ListAllFields) {
   EXPECT_EQ(bytes_of_fields<const PackedEpilogue>(), sizeof(PackedEpilogue));
   EXPECT_EQ(bytes_of_fields<const Affine>(), sizeof(Affine));
   EXPECT_EQ(bytes_of_fields<const Gate>(), sizeof(Gate));
-  EXPECT_EQ(bytes_of_fields<const FoldedHeader>(), sizeof(FoldedHeader) - 5 * sizeof(int32_t));
+  EXPECT_EQ(bytes_of_fields<const FoldedHeader>(), sizeof(FoldedHeader));
   EXPECT_EQ(bytes_of_fields<const ForestNode>(), sizeof(ForestNode));
 }
 

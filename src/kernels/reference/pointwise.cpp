@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "ir/truth_ops.h"
 #include "kernels/reference/access.h"
 #include "kernels/reference/tables.h"
 
@@ -81,22 +82,6 @@ T integer_point_op(PointOp op, T a, T b, T c, float x, float y, int bits) {
       return integer_power(a, static_cast<int64_t>(b));
     case PointOp::kPRelu:
       return a < T(0) ? wrap(ua * ub) : a;
-    case PointOp::kEqual:
-      return a == b;
-    case PointOp::kLess:
-      return a < b;
-    case PointOp::kLessOrEqual:
-      return a <= b;
-    case PointOp::kGreater:
-      return a > b;
-    case PointOp::kGreaterOrEqual:
-      return a >= b;
-    case PointOp::kAnd:
-      return a != 0 && b != 0;
-    case PointOp::kOr:
-      return a != 0 || b != 0;
-    case PointOp::kXor:
-      return (a != 0) != (b != 0);
     case PointOp::kBitAnd:
       return wrap(ua & ub);
     case PointOp::kBitOr:
@@ -113,6 +98,7 @@ T integer_point_op(PointOp op, T a, T b, T c, float x, float y, int bits) {
     case PointOp::kSelect:
       return a != 0 ? b : c;
     default:
+      if (ir::is_truth_op(op)) return ir::evaluate_truth_op(op, a, b);
       return static_cast<T>(ir::evaluate_point_op(
           op, static_cast<double>(a), static_cast<double>(b), static_cast<double>(c), x, y));
   }
