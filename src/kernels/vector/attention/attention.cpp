@@ -157,11 +157,11 @@ void copy_queries(const Unit& unit, const RowTile& tile) {
 // A product without bias and epilogue.
 Tile plain_tile(const Segment& segment) {
   Tile tile{};
-  tile.segments = &segment;
-  tile.num_segments = 1;
-  tile.low = -kInfinity;
-  tile.high = kInfinity;
-  tile.slope = 1;
+  tile.k.segments = &segment;
+  tile.k.num_segments = 1;
+  tile.floats.low = -kInfinity;
+  tile.floats.high = kInfinity;
+  tile.floats.slope = 1;
   return tile;
 }
 
@@ -173,31 +173,32 @@ void compute_scores(const Unit& unit, const RowTile& rows, int64_t block_key, in
   const Panels panels(count, s.steps(s.call.shape.depth), kTileVecs);
   const Segment segment{0, 0};
   Tile tile = plain_tile(segment);
-  tile.segment_length = s.steps(s.call.shape.depth);
-  tile.a = reinterpret_cast<const std::byte*>(unit.scratch + s.scratch.queries);
-  tile.a_stride = s.scratch.query_stride * kLaneBytes;
-  tile.c_stride = s.scratch.score_stride * kLaneBytes;
+  tile.k.length = s.steps(s.call.shape.depth);
+  tile.a.first = reinterpret_cast<const std::byte*>(unit.scratch + s.scratch.queries);
+  tile.a.stride = s.scratch.query_stride * kLaneBytes;
+  tile.c.stride = s.scratch.score_stride * kLaneBytes;
   const TilePlace place{unit.b, unit.first_head + rows.head, rows.query, rows.rows};
   const bool adds = s.call.finish.epilogue.kind == EpilogueKind::kResidualClip;
   if (s.call.finish.epilogue.kind != EpilogueKind::kProgram) {
-    tile.low = s.call.finish.epilogue.low;
-    tile.high = s.call.finish.epilogue.high;
+    tile.floats.low = s.call.finish.epilogue.low;
+    tile.floats.high = s.call.finish.epilogue.high;
     if (s.call.finish.epilogue.kind == EpilogueKind::kLeaky)
-      tile.slope = s.call.finish.epilogue.slope;
+      tile.floats.slope = s.call.finish.epilogue.slope;
     if (s.call.finish.epilogue.kind == EpilogueKind::kGate)
-      tile.gate = &s.call.finish.epilogue.gate;
+      tile.floats.gate = &s.call.finish.epilogue.gate;
   }
   for (int64_t p = 0; p < panels.count(); ++p) {
     const int64_t col = panels.first_col(p), vecs = panels.vecs_of(p);
     if (col + vecs * kLanes <= first || col >= last) continue;
-    tile.b = reinterpret_cast<const std::byte*>(unit.scratch + s.scratch.keys + panels.offset(p));
-    tile.b_stride = vecs * kLanes * kLaneBytes;
-    tile.cols = panels.cols_of(p);
-    tile.c = reinterpret_cast<std::byte*>(scores + col);
+    tile.b.first =
+        reinterpret_cast<const std::byte*>(unit.scratch + s.scratch.keys + panels.offset(p));
+    tile.b.stride = vecs * kLanes * kLaneBytes;
+    tile.c.cols = panels.cols_of(p);
+    tile.c.first = reinterpret_cast<std::byte*>(scores + col);
     if (adds) {
       const TileSource& operand = s.call.finish.operands[0];
-      tile.residual = operand.at(place.image, place.row, place.col, block_key + col);
-      tile.residual_stride = operand.pixel;
+      tile.residual.first = operand.at(place.image, place.row, place.col, block_key + col);
+      tile.residual.stride = operand.pixel;
     }
     s.kernel(static_cast<int>(vecs), rows.rows)(tile);
   }
@@ -212,19 +213,19 @@ void add_values(const Unit& unit, const RowTile& rows, int64_t count, int64_t fi
   const Panels panels(s.call.shape.value_depth, s.steps(count), kTileVecs);
   const Segment segment{0, 0};
   Tile tile = plain_tile(segment);
-  tile.segment_length = s.steps(last - first);
-  tile.a = reinterpret_cast<const std::byte*>(unit.scratch + s.scratch.scores + first);
-  tile.a_stride = s.scratch.score_stride * kLaneBytes;
-  tile.c_stride = s.call.shape.y.step * kLaneBytes;
-  tile.accumulate = accumulate;
+  tile.k.length = s.steps(last - first);
+  tile.a.first = reinterpret_cast<const std::byte*>(unit.scratch + s.scratch.scores + first);
+  tile.a.stride = s.scratch.score_stride * kLaneBytes;
+  tile.c.stride = s.call.shape.y.step * kLaneBytes;
+  tile.start.from_c = accumulate;
   float* y = unit.y + rows.head * s.call.shape.y.head + rows.query * s.call.shape.y.step;
   for (int64_t p = 0; p < panels.count(); ++p) {
     const int64_t width = panels.vecs_of(p) * kLanes;
-    tile.b = reinterpret_cast<const std::byte*>(unit.scratch + s.scratch.values + panels.offset(p) +
-                                                s.steps(first) * width);
-    tile.b_stride = width * kLaneBytes;
-    tile.cols = panels.cols_of(p);
-    tile.c = reinterpret_cast<std::byte*>(y + panels.first_col(p));
+    tile.b.first = reinterpret_cast<const std::byte*>(unit.scratch + s.scratch.values +
+                                                      panels.offset(p) + s.steps(first) * width);
+    tile.b.stride = width * kLaneBytes;
+    tile.c.cols = panels.cols_of(p);
+    tile.c.first = reinterpret_cast<std::byte*>(y + panels.first_col(p));
     s.kernel(panels.vecs_of(p), rows.rows)(tile);
   }
 }

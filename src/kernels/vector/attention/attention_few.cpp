@@ -50,25 +50,26 @@ void weigh_values(const State& s, const float* v, int64_t first, int64_t last, c
   const Panels panels(shape.value_depth, last - first, kTileVecs);
   const Segment segment{0, 0};
   Tile tile{};
-  tile.segments = &segment;
-  tile.num_segments = 1;
-  tile.segment_length = last - first;
-  tile.low = -kInfinity;
-  tile.high = kInfinity;
-  tile.slope = 1;
-  tile.a_stride = kPartKeys * kLaneBytes;
-  tile.c_stride = s.result_stride * kLaneBytes;
+  tile.k.segments = &segment;
+  tile.k.num_segments = 1;
+  tile.k.length = last - first;
+  tile.floats.low = -kInfinity;
+  tile.floats.high = kInfinity;
+  tile.floats.slope = 1;
+  tile.a.stride = kPartKeys * kLaneBytes;
+  tile.c.stride = s.result_stride * kLaneBytes;
   for (int64_t p = 0; p < panels.count(); ++p) {
     const float* from = v + first * shape.v.step + panels.first_col(p);
     const int64_t width = panels.vecs_of(p) * kLanes;
     if (s.packs_values)
       pack_panel(from, shape.v.step, 1, last - first, panels.cols_of(p), width, 1, packed);
-    tile.b = reinterpret_cast<const std::byte*>(s.packs_values ? packed : from);
-    tile.b_stride = (s.packs_values ? width : shape.v.step) * kLaneBytes;
-    tile.cols = panels.cols_of(p);
+    tile.b.first = reinterpret_cast<const std::byte*>(s.packs_values ? packed : from);
+    tile.b.stride = (s.packs_values ? width : shape.v.step) * kLaneBytes;
+    tile.c.cols = panels.cols_of(p);
     for (int64_t row = 0; row < shape.queries; row += kTileRows) {
-      tile.a = reinterpret_cast<const std::byte*>(scores + row * kPartKeys);
-      tile.c = reinterpret_cast<std::byte*>(result + row * s.result_stride + panels.first_col(p));
+      tile.a.first = reinterpret_cast<const std::byte*>(scores + row * kPartKeys);
+      tile.c.first =
+          reinterpret_cast<std::byte*>(result + row * s.result_stride + panels.first_col(p));
       tile_kernel(panels.vecs_of(p),
                   static_cast<int>(smaller(kTileRows, shape.queries - row)))(tile);
     }

@@ -58,9 +58,9 @@ void set_addresses(const KernelCall& call, ConvRun& run, DynamicWeights& weights
   weights.packed_bias = call.workspace;
   weights.packed_filter = call.workspace + weights.filter_at;
   weights.rest = call.workspace + weights.rest_at;
-  run.x = call.input<const std::byte>(0);
-  run.bias = weights.packed_bias;
-  run.weights = weights.packed_filter;
+  run.x.data = call.input<const std::byte>(0);
+  run.weights.bias = weights.packed_bias;
+  run.weights.panels = weights.packed_filter;
   set_addresses(call, kFirstConvOperand, run.finish);
 }
 
@@ -157,8 +157,8 @@ bool describe(const KernelArgs& args, ConvRun& run) {
                   extents(args.inputs[1]), extents(args.outputs[0]), run.shape))
     return false;
   set_conv_tensors(args, nullptr, run);
-  run.max_vecs = kVecs;
-  run.adds_parts = kByParts;
+  run.tile.max_vecs = kVecs;
+  run.wishes.parts = kByParts;
   return true;
 }
 

@@ -235,17 +235,17 @@ bool describe(const KernelArgs& args, ConvRun& run) {
   if (!conv_shape(attrs, extents(args.inputs[0]), extents(args.inputs[1]), extents(args.outputs[0]),
                   run.shape))
     return false;
-  run.numeric = F.numeric;
-  if (is_quantized(F.numeric)) run.padding = static_cast<uint8_t>(attrs.zero_point);
+  run.tile.numeric = F.numeric;
+  if (is_quantized(F.numeric)) run.x.padding = static_cast<uint8_t>(attrs.zero_point);
   set_conv_tensors(args, is_quantized(F.numeric) ? args.packed : nullptr, run);
-  run.bias = args.packed + run.finish.packed_bytes();
-  run.max_vecs = tile_vecs(run.shape, F.vecs, F.fold);
-  run.fold = F.fold;
-  run.sparse = F.sparse;
-  run.in_matrices = F.in_matrices;
-  run.copies = F.reading != Reading::kDirect;
-  run.adds_parts = F.by_parts;
-  run.weights = run.bias + lane_bytes(packed_bias_lanes(run.shape));
+  run.weights.bias = args.packed + run.finish.packed_bytes();
+  run.tile.max_vecs = tile_vecs(run.shape, F.vecs, F.fold);
+  run.tile.fold = F.fold;
+  run.tile.sparse = F.sparse;
+  run.tile.in_matrices = F.in_matrices;
+  run.wishes.copies = F.reading != Reading::kDirect;
+  run.wishes.parts = F.by_parts;
+  run.weights.panels = run.weights.bias + lane_bytes(packed_bias_lanes(run.shape));
   return true;
 }
 

@@ -45,22 +45,24 @@ int64_t make_zones(const ConvShape& s, ConvZone* zones) {
 // From the first step of a kernel row to each of its steps, in bytes of A.
 void list_step_offsets(const ConvRun& run, int32_t* offsets) {
   const ConvShape& s = run.shape;
-  const ConvRuns runs = conv_runs(s, run.numeric, run.fold);
-  const bool by_tap = run.is_sparse() || taps_join(s, run.numeric, run.fold) || runs.runs > 1;
-  const int64_t steps = run.spans.steps, elements = run.step_elements();
+  const ConvRuns runs = conv_runs(s, run.tile.numeric, run.tile.fold);
+  const bool by_tap =
+      run.tile.is_sparse() || taps_join(s, run.tile.numeric, run.tile.fold) || runs.runs > 1;
+  const int64_t steps = run.plan.k.spans.steps, elements = run.tile.step_elements();
   const int64_t tap = by_tap ? ceil_div(s.group_ic(), elements) : steps;
   for (int64_t kw = 0, step = 0; step < steps; ++kw)
     for (int64_t k = 0; k < tap; ++k)
-      offsets[step++] = static_cast<int32_t>(kw * s.dw * run.pixel + k * elements * run.element());
+      offsets[step++] =
+          static_cast<int32_t>(kw * s.dw * run.plan.a.pixel + k * elements * run.tile.element());
 }
 
 void make_tables(ConvRun& run, std::byte* memory) {
-  if (run.chained) {
-    run.step_offsets = reinterpret_cast<int32_t*>(memory);
-    list_step_offsets(run, run.step_offsets);
+  if (run.plan.k.chained()) {
+    run.tables.step_offsets = reinterpret_cast<int32_t*>(memory);
+    list_step_offsets(run, run.tables.step_offsets);
   }
-  run.zones = reinterpret_cast<ConvZone*>(memory);
-  if (run.zoned) run.num_zones = make_zones(run.shape, run.zones);
+  run.tables.zones = reinterpret_cast<ConvZone*>(memory);
+  if (run.plan.a.zoned()) run.tables.num_zones = make_zones(run.shape, run.tables.zones);
 }
 
 // Output rows [row, row + rows) of one strip of one image.
@@ -81,7 +83,7 @@ struct TapRange {
 // multiplied by zero.
 TapRange taps_of_row(const ConvRun& run, int64_t row) {
   const ConvShape& s = run.shape;
-  if (run.padding != 0) return {0, s.kh, 0, s.kw};
+  if (run.x.padding != 0) return {0, s.kh, 0, s.kw};
   const int64_t above = s.pad_top - row * s.sh;  // input rows missing before the window
   const int64_t first = above > 0 ? ceil_div(above, s.dh) : 0, left = s.ih - 1 + above;
   const int64_t end = left < 0 ? 0 : smaller(s.kh, left / s.dh + 1);
@@ -92,34 +94,34 @@ int64_t list_segments(const ConvRun& run, const TapRange& taps, Segment* segment
   const ConvShape& s = run.shape;
   int64_t count = 0;
   for (int64_t kh = taps.first_row; kh < taps.end_row; ++kh) {
-    const int64_t a = kh * s.dh * run.row, b = kh * run.b_row;
-    if (run.chained) {
+    const int64_t a = kh * s.dh * run.plan.a.row, b = kh * run.plan.k.b_row;
+    if (run.plan.k.chained()) {
       segments[count++] = {a, kh};
       continue;
     }
-    if (run.row_runs) {
+    if (run.plan.k.row_runs()) {
       segments[count++] = {a, b};
       continue;
     }
     for (int64_t kw = taps.first_tap; kw < taps.end_tap; ++kw)
-      segments[count++] = {a + kw * s.dw * run.pixel, b + kw * run.b_tap};
+      segments[count++] = {a + kw * s.dw * run.plan.a.pixel, b + kw * run.plan.k.b_tap};
   }
   return count;
 }
 
 // Sets the panel of `tile`; gives the kernel for it.
 TileKernel set_panel(const ConvRun& run, const std::byte* panel, int vecs, int rows, Tile& tile) {
-  tile.b = panel;
-  if (run.in_matrices) return amx_tile_kernel(run.numeric, vecs, rows);
-  if (run.has_quads()) return quad_tile_kernel(vecs, rows);
-  if (run.fold > 1) return fold_kernel(run.fold, vecs, rows);
-  if (run.numeric == Numeric::kFloat) return tile_kernel(vecs, rows);
-  if (run.numeric == Numeric::kBf16) return pair_tile_kernel(vecs, rows);
+  tile.b.first = panel;
+  if (run.tile.in_matrices) return amx_tile_kernel(run.tile.numeric, vecs, rows);
+  if (run.tile.has_quads()) return quad_tile_kernel(vecs, rows);
+  if (run.tile.fold > 1) return fold_kernel(run.tile.fold, vecs, rows);
+  if (run.tile.numeric == Numeric::kFloat) return tile_kernel(vecs, rows);
+  if (run.tile.numeric == Numeric::kBf16) return pair_tile_kernel(vecs, rows);
 #if defined(CAMSHAFT_TARGET_avx2)
-  if (run.numeric == Numeric::kWord) return widened_tile_kernel(vecs, rows);
+  if (run.tile.numeric == Numeric::kWord) return widened_tile_kernel(vecs, rows);
 #endif
-  if (run.is_sparse()) return sparse_panel_kernel(panel, run.spans, vecs, rows, tile);
-  return byte_panel_kernel(panel, run.spans, vecs, rows, tile);
+  if (run.tile.is_sparse()) return sparse_panel_kernel(panel, run.plan.k.spans, vecs, rows, tile);
+  return byte_panel_kernel(panel, run.plan.k.spans, vecs, rows, tile);
 }
 
 // What tiles of a panel need to know of it.
@@ -138,19 +140,19 @@ constexpr Epilogue kNoEpilogue{EpilogueKind::kClip, -__builtin_inff(), __builtin
 void run_panels(const ConvRun& run, Tile& tile, const TilePlace& place, int rows,
                 const PanelTile* first, const PanelTile* last, std::byte* rest_scratch) {
   for (const PanelTile* panel = first; panel < last; ++panel) {
-    tile.b_stride = panel->vecs * kLanes * kLaneBytes;
-    tile.bias = panel->bias;
-    if (run.numeric == Numeric::kFloat)
+    tile.b.stride = panel->vecs * kLanes * kLaneBytes;
+    tile.start.bias = panel->bias;
+    if (run.tile.numeric == Numeric::kFloat)
       place_tile(run.finish, place, panel->channel, panel->cols, tile);
-    else if (run.numeric == Numeric::kBf16)
+    else if (run.tile.numeric == Numeric::kBf16)
       place_pair_tile(run.finish, place, panel->channel, panel->cols, first->channel, rest_scratch,
                       tile);
     else
       place_byte_tile(run.finish, place, panel->channel, panel->cols, panel->column, first->channel,
                       rest_scratch, tile);
-    if (run.streams) {
-      tile.ahead = panel->weights + kFarAhead;
-      tile.ahead_step = tile.b_stride;
+    if (run.plan.blocks.streams()) {
+      tile.ahead.from = panel->weights + kFarAhead;
+      tile.ahead.step = tile.b.stride;
     }
     set_panel(run, panel->weights, panel->vecs, rows, tile)(tile);
   }
@@ -160,9 +162,9 @@ void run_panels(const ConvRun& run, Tile& tile, const TilePlace& place, int rows
 void finish_panels(const ConvRun& run, const TilePlace& place, const PanelTile* first,
                    const PanelTile* last, std::byte* rest_scratch) {
   const int64_t channels = last[-1].channel + last[-1].cols - first->channel;
-  if (run.numeric == Numeric::kFloat)
+  if (run.tile.numeric == Numeric::kFloat)
     finish_tiles(run.finish, place, first->channel, channels);
-  else if (run.numeric == Numeric::kBf16)
+  else if (run.tile.numeric == Numeric::kBf16)
     finish_pair_tiles(run.finish, place, first->channel, channels, rest_scratch);
   else
     finish_byte_tiles(run.finish, place, first->channel, channels, first->column, rest_scratch);
@@ -188,34 +190,34 @@ struct BlockRun {
   // Shares the fetching of the panel after `panel` out to the tiles of this one.
   void fetch_after(int64_t panel, int64_t end, const std::byte* weights) {
     next = next_end = nullptr;
-    if (!run.fetches_ahead || panel + 1 >= end) return;
+    if (!run.plan.blocks.fetches_next() || panel + 1 >= end) return;
     next = weights + panels.offset(panel + 1) * kLaneBytes;
     next_end = next + panels.vecs_of(panel + 1) * panels.vec_lanes * kLaneBytes;
-    const int64_t tiles = block.rows * ceil_div(block.cols, run.tile_rows());
-    tile.ahead_step = smaller(kLine, ceil_div(next_end - next, tiles * panels.k));
+    const int64_t tiles = block.rows * ceil_div(block.cols, run.tile.rows());
+    tile.ahead.step = smaller(kLine, ceil_div(next_end - next, tiles * panels.k));
   }
   void set_ahead() {
-    tile.ahead = next < next_end ? next : nullptr;
+    tile.ahead.from = next < next_end ? next : nullptr;
     if (next < next_end)
-      next += tile.repeats * tile.num_segments * tile.segment_length * tile.ahead_step;
+      next += tile.repeats.count * tile.k.num_segments * tile.k.length * tile.ahead.step;
   }
 
   void list(const TapRange& taps) {
     if (taps == listed) return;
-    tile.num_segments = list_segments(run, taps, segments);
+    tile.k.num_segments = list_segments(run, taps, segments);
     listed = taps;
   }
 
   // Panels [from, to) of `group`.
   void list_panels(int64_t group, int64_t from, int64_t to) {
     const int64_t group_column = group * group_bias_lanes(run.shape);
-    const std::byte* weights = run.weights + group * panels.lanes() * kLaneBytes;
+    const std::byte* weights = run.weights.panels + group * panels.lanes() * kLaneBytes;
     num_panels = to - from;
     has_following = to < panels.count();
     for (int64_t k = 0; k < num_panels + (has_following ? 1 : 0); ++k) {
       const int64_t col = panels.first_col(from + k), column = group_column + col;
       listed_panels[k] = {weights + panels.offset(from + k) * kLaneBytes,
-                          run.bias ? run.bias + column * kLaneBytes : nullptr,
+                          run.weights.bias ? run.weights.bias + column * kLaneBytes : nullptr,
                           group * panels.n + col,
                           panels.cols_of(from + k),
                           column,
@@ -231,19 +233,19 @@ struct BlockRun {
   // How many tiles of as many pixels go together: what they read and write stays in L1 while panel
   // after panel passes.
   int64_t repeats_from(const EvenSplit& tiles, int64_t part) const {
-    if (!run.repeats_tiles() || (run.fetches_ahead && !run.in_matrices)) return 1;
+    if (!run.repeats_tiles() || (run.plan.blocks.fetches_next() && !run.tile.in_matrices)) return 1;
     // Matrices read rows from L2 as fast as they need; every call sets them up again.
-    const int64_t kBytes = run.in_matrices ? 512 << 10 : 16 << 10;
+    const int64_t kBytes = run.tile.in_matrices ? 512 << 10 : 16 << 10;
     constexpr int64_t kFloatBytes = 24 << 10, kLineBytes = 64;
-    const bool waits =
-        run.numeric == Numeric::kBf16 ? run.finish.waits_as_floats() : run.finish.uses_scratch();
-    const bool is_float = run.numeric == Numeric::kFloat;
+    const bool waits = run.tile.numeric == Numeric::kBf16 ? run.finish.waits_as_floats()
+                                                          : run.finish.uses_scratch();
+    const bool is_float = run.tile.numeric == Numeric::kFloat;
     const int64_t same = (part < tiles.extra ? tiles.extra : tiles.parts) - part;
-    const int64_t panel_row = int64_t{run.max_vecs} * kLanes * kLaneBytes;
+    const int64_t panel_row = run.tile.panel_width();
     // Floats that nothing follows are not met again, unless a line of them is of several panels.
     const bool is_done = is_float && !run.finish.has_rest() && panel_row >= kLineBytes;
     const int64_t out = is_done ? 0 : run.finish.out.pixel;
-    const int64_t in = (is_float ? run.shape.kh : 1) * run.shape.sw * run.pixel;
+    const int64_t in = (is_float ? run.shape.kh : 1) * run.shape.sw * run.plan.a.pixel;
     const int64_t bytes =
         tiles.size(part) * (in + out + (waits ? 4 * smaller(channels(), kMaxRestChannels) : 0));
     // Panels of floats take more of L1 than those of bytes.
@@ -256,7 +258,7 @@ struct BlockRun {
   // channels take longer to set up than to finish.
   bool finishes_later(int64_t pixels) const {
     constexpr int64_t kFloats = 2048;
-    return run.numeric == Numeric::kFloat && finished_together >= num_panels &&
+    return run.tile.numeric == Numeric::kFloat && finished_together >= num_panels &&
            pixels * channels() < kFloats;
   }
 
@@ -281,9 +283,9 @@ struct BlockRun {
            taps_of_row(run, block.row + row + count) == taps)
       ++count;
     list(taps);
-    tile.repeats = count;
-    tile.repeat_stride = s.sh * run.row;
-    tile.a = a + row * s.sh * run.row + group * s.group_ic() * run.element();
+    tile.repeats.count = count;
+    tile.repeats.stride = s.sh * run.plan.a.row;
+    tile.a.first = a + row * s.sh * run.plan.a.row + group * s.group_ic() * run.tile.element();
     const TilePlace place{block.image, block.row + row, block.col, count * block.cols};
     run_tiles(place, block.cols, &place);
     look_up_tiles(run.finish, place, listed_panels[0].channel, channels());
@@ -293,14 +295,15 @@ struct BlockRun {
   // Columns [first, end) of the block's output row `row`, against the listed panels of `group`.
   void columns(int64_t row, int64_t first, int64_t end, int64_t group) {
     const ConvShape& s = run.shape;
-    const std::byte* a_row = a + row * s.sh * run.row + group * s.group_ic() * run.element();
-    const EvenSplit tiles = split_evenly(end - first, run.tile_rows());
+    const std::byte* a_row =
+        a + row * s.sh * run.plan.a.row + group * s.group_ic() * run.tile.element();
+    const EvenSplit tiles = split_evenly(end - first, run.tile.rows());
     int64_t unfinished = first;
-    for (int64_t part = 0; part < tiles.parts; part += tile.repeats) {
+    for (int64_t part = 0; part < tiles.parts; part += tile.repeats.count) {
       const int64_t col = first + tiles.start(part);
-      tile.repeats = repeats_from(tiles, part);
-      tile.a = a_row + (col - block.col) * s.sw * run.pixel;
-      const int64_t rows = tiles.size(part), next_col = col + rows * tile.repeats;
+      tile.repeats.count = repeats_from(tiles, part);
+      tile.a.first = a_row + (col - block.col) * s.sw * run.plan.a.pixel;
+      const int64_t rows = tiles.size(part), next_col = col + rows * tile.repeats.count;
       const TilePlace place{block.image, block.row + row, col, next_col - col};
       const TilePlace stored{block.image, block.row + row, unfinished, next_col - unfinished};
       const bool waits = next_col < end && finishes_later(stored.pixels);
@@ -314,26 +317,26 @@ struct BlockRun {
   // While a part of a panel is multiplied, the next one is fetched, a line with every step until
   // all is there: the same part of the next panel, or the next part of the first one.
   void fetch_after_part(int64_t index, int64_t panel) {
-    const bool wraps = panel + 1 == num_panels, ends = wraps && index + 1 == run.parts();
+    const bool wraps = panel + 1 == num_panels, ends = wraps && index + 1 == run.plan.parts.count();
     next = next_end = nullptr;
     if (ends && !has_following) return;
     const PanelTile& from = listed_panels[wraps && !ends ? 0 : panel + 1];
-    const ConvPart part = run.part(ends ? 0 : wraps ? index + 1 : index);
+    const ConvPart part = run.plan.parts.part(ends ? 0 : wraps ? index + 1 : index);
     const int64_t width = from.vecs * kLanes * kLaneBytes;
-    next = from.weights + (part.first * run.segment_length + part.step) * width;
+    next = from.weights + (part.first * run.plan.k.length + part.step) * width;
     next_end = next + part.count * part.steps * width;
-    tile.ahead_step = smaller(kLine, width);
+    tile.ahead.step = smaller(kLine, width);
   }
 
   // The segments of `part` among those of the kernel rows that lie inside the image.
   void list_part(const ConvPart& part, const TapRange& taps) {
-    const int64_t per_row = run.row_runs ? 1 : run.shape.kw;
+    const int64_t per_row = run.plan.k.row_runs() ? 1 : run.shape.kw;
     list(taps);
     const int64_t listed_first = taps.first_row * per_row, listed_end = taps.end_row * per_row;
     const int64_t from = part.first > listed_first ? part.first : listed_first,
                   to = smaller(part.first + part.count, listed_end);
-    tile.segments = segments + (from - listed_first);
-    tile.num_segments = to > from ? to - from : 0;
+    tile.k.segments = segments + (from - listed_first);
+    tile.k.num_segments = to > from ? to - from : 0;
   }
 
   // Adds `part` of K of a panel to the sums of the block's output row `row`.
@@ -342,15 +345,16 @@ struct BlockRun {
     const ConvShape& s = run.shape;
     const int64_t pixels = block.rows * block.cols;
     const std::byte* a_row =
-        by_parts ? a + (part.step * pixels + row * block.cols * part.steps) * kLaneBytes
-                 : a + row * s.sh * run.row + (group * s.group_ic() + part.step) * kLaneBytes;
-    tile.a_stride = by_parts ? part.steps * kLaneBytes : s.sw * run.pixel;
+        by_parts
+            ? a + (part.step * pixels + row * block.cols * part.steps) * kLaneBytes
+            : a + row * s.sh * run.plan.a.row + (group * s.group_ic() + part.step) * kLaneBytes;
+    tile.a.stride = by_parts ? part.steps * kLaneBytes : s.sw * run.plan.a.pixel;
     list_part(part, taps_of_row(run, block.row + row));
-    const EvenSplit tiles = split_evenly(block.cols, run.tile_rows());
+    const EvenSplit tiles = split_evenly(block.cols, run.tile.rows());
     for (int64_t index = 0; index < tiles.parts; ++index) {
       const TilePlace place{block.image, block.row + row, block.col + tiles.start(index),
                             tiles.size(index)};
-      tile.a = a_row + tiles.start(index) * tile.a_stride;
+      tile.a.first = a_row + tiles.start(index) * tile.a.stride;
       place_tile(finish, place, panel.channel, panel.cols, tile);
       set_ahead();
       tile_kernel(panel.vecs, static_cast<int>(place.pixels))(tile);
@@ -359,19 +363,19 @@ struct BlockRun {
 
   // All of the block's rows against the listed panels, part after part of K.
   void add_parts(int64_t group) {
-    for (int64_t index = 0; index < run.parts(); ++index) {
-      const ConvPart part = run.part(index);
+    for (int64_t index = 0; index < run.plan.parts.count(); ++index) {
+      const ConvPart part = run.plan.parts.part(index);
       TileFinish finish = run.finish;
       finish.has_initial = finish.has_initial && index == 0;
-      if (index + 1 < run.parts()) finish.epilogue = kNoEpilogue;
+      if (index + 1 < run.plan.parts.count()) finish.epilogue = kNoEpilogue;
       set_finish(finish, tile);
-      tile.accumulate = finish.has_initial || index > 0;
-      tile.segment_length = part.steps;
+      tile.start.from_c = finish.has_initial || index > 0;
+      tile.k.length = part.steps;
       for (int64_t k = 0; k < num_panels; ++k) {
         const PanelTile& panel = listed_panels[k];
-        tile.b_stride = panel.vecs * kLanes * kLaneBytes;
-        tile.b = panel.weights + part.step * tile.b_stride;
-        tile.bias = panel.bias;
+        tile.b.stride = panel.vecs * kLanes * kLaneBytes;
+        tile.b.first = panel.weights + part.step * tile.b.stride;
+        tile.start.bias = panel.bias;
         fetch_after_part(index, k);
         for (int64_t row = 0; row < block.rows; ++row) add_part(finish, part, panel, row, group);
       }
@@ -394,13 +398,13 @@ struct BlockRun {
   void row(int64_t row, int64_t group) {
     TapRange taps = taps_of_row(run, block.row + row);
     const int64_t end = block.col + block.cols;
-    if (!run.zoned) {
+    if (!run.plan.a.zoned()) {
       list(taps);
       columns(row, block.col, end, group);
       return;
     }
-    for (int64_t z = 0; z < run.num_zones; ++z) {
-      const ConvZone& zone = run.zones[z];
+    for (int64_t z = 0; z < run.tables.num_zones; ++z) {
+      const ConvZone& zone = run.tables.zones[z];
       if (zone.end <= block.col || zone.col >= end) continue;
       taps.first_tap = zone.first_tap;
       taps.end_tap = zone.last_tap;
@@ -414,44 +418,45 @@ struct BlockRun {
 void run_block_panels(const ConvRun& run, const Block& block, int worker, int64_t first,
                       int64_t last) {
   const ConvShape& s = run.shape;
-  std::byte* scratch = run.scratch + worker * run.worker_bytes;
+  std::byte* scratch = run.scratch + worker * run.plan.bytes.worker;
   const bool by_parts = copies_parts(run);
   if (by_parts)
     copy_parts(run, block.image, block.row, block.rows, block.col, block.cols, scratch);
-  else if (run.copies)
+  else if (run.plan.a.copied())
     copy_window(run, block.image, block.row, block.rows, block.col, block.cols, scratch);
-  const std::byte* in_place = run.x + block.image * run.x_image +
-                              (block.row * s.sh - s.pad_top) * run.row +
-                              (block.col * s.sw - s.pad_left) * run.pixel;
-  Segment* segments = reinterpret_cast<Segment*>(scratch + run.scratch_bytes);
+  const std::byte* in_place = run.x.data + block.image * run.x.image +
+                              (block.row * s.sh - s.pad_top) * run.plan.a.row +
+                              (block.col * s.sw - s.pad_left) * run.plan.a.pixel;
+  Segment* segments = reinterpret_cast<Segment*>(scratch + run.plan.bytes.copy);
   const bool waits =
-      is_quantized(run.numeric) ? run.finish.has_rest() : run.finish.waits_as_floats();
+      is_quantized(run.tile.numeric) ? run.finish.has_rest() : run.finish.waits_as_floats();
   BlockRun work{run,
                 block,
-                run.copies ? scratch : in_place,
+                run.plan.a.copied() ? scratch : in_place,
                 segments,
-                scratch + run.scratch_bytes + run.segment_bytes,
-                run.planned,
-                waits ? kMaxRestChannels / (run.max_vecs * kLanes) : run.planned.count()};
+                scratch + run.plan.bytes.copy + run.plan.bytes.segments,
+                run.plan.panels,
+                waits ? kMaxRestChannels / (run.tile.max_vecs * kLanes) : run.plan.panels.count()};
   work.by_parts = by_parts;
-  work.tile.a_stride = s.sw * run.pixel;
-  work.tile.segments = segments;
-  work.tile.segment_length = run.segment_length;
-  work.tile.step_offsets = run.step_offsets;
+  work.tile.a.stride = s.sw * run.plan.a.pixel;
+  work.tile.k.segments = segments;
+  work.tile.k.length = run.plan.k.length;
+  work.tile.chain.offsets = run.tables.step_offsets;
   set_finish(run.finish, work.tile);
-  const int64_t panels = work.panels.count(), together = smaller(run.panel_group, kMostPanelTiles);
+  const int64_t panels = work.panels.count(),
+                together = smaller(run.plan.blocks.panels, kMostPanelTiles);
   while (first < last) {
     const int64_t group = first / panels, panel = first - group * panels;
     const int64_t end = smaller(panels, panel + last - first);
     for (int64_t from = panel; from < end; from += together) {
       work.list_panels(group, from, smaller(end, from + together));
-      if (run.adds_parts) {
+      if (run.plan.parts.used) {
         work.add_parts(group);
         continue;
       }
-      work.fetch_after(from, end, run.weights + group * work.panels.lanes() * kLaneBytes);
+      work.fetch_after(from, end, run.weights.panels + group * work.panels.lanes() * kLaneBytes);
       for (int64_t row = 0; row < block.rows;) {
-        if (run.joins_rows) {
+        if (run.plan.blocks.joins_rows) {
           row += work.joined_rows(row, group);
         } else {
           work.row(row, group);
@@ -468,10 +473,11 @@ void run_units(const ConvRun& run, int worker, int64_t first_unit, int64_t last_
                int64_t first_panel, int64_t last_panel) {
   const ConvShape& s = run.shape;
   for (int64_t unit = first_unit; unit < last_unit;) {
-    const int64_t row = unit % s.oh, strip = unit / s.oh % run.strips_per_row;
-    Block block{unit / s.oh / run.strips_per_row, row, 0, strip * run.strip, 0};
-    block.rows = smaller(smaller(run.block_rows, s.oh - row), last_unit - unit);
-    block.cols = smaller(run.strip, s.ow - block.col);
+    const int64_t row = unit % s.oh, strip = unit / s.oh % run.plan.blocks.strips_per_row;
+    Block block{unit / s.oh / run.plan.blocks.strips_per_row, row, 0, strip * run.plan.blocks.strip,
+                0};
+    block.rows = smaller(smaller(run.plan.blocks.rows, s.oh - row), last_unit - unit);
+    block.cols = smaller(run.plan.blocks.strip, s.ow - block.col);
     run_block_panels(run, block, worker, first_panel, last_panel);
     unit += block.rows;
   }
@@ -480,25 +486,26 @@ void run_units(const ConvRun& run, int worker, int64_t first_unit, int64_t last_
 }  // namespace
 
 void keep_tables(ConvRun& run, PreparedKernel& kernel) {
-  if (run.zone_bytes == 0) return;
-  make_tables(run, kernel.allocate(static_cast<size_t>(run.zone_bytes)));
-  run.has_tables = true;
+  if (run.plan.bytes.tables == 0) return;
+  make_tables(run, kernel.allocate(static_cast<size_t>(run.plan.bytes.tables)));
+  run.tables.kept = true;
 }
 
 void run_conv(ConvRun& planned, std::byte* workspace, ThreadPool* pool) {
-  if (!planned.has_tables) make_tables(planned, workspace);
-  planned.scratch = workspace + planned.zone_bytes;
+  if (!planned.tables.kept) make_tables(planned, workspace);
+  planned.scratch = workspace + planned.plan.bytes.tables;
   const ConvRun& run = planned;
-  if (!pool || run.threads == 1) return run_units(run, 0, 0, run.units(), 0, run.all_panels());
+  if (!pool || run.plan.shares.threads == 1)
+    return run_units(run, 0, 0, run.units(), 0, run.all_panels());
   pool->parallel_ranges(
-      run.line.places(), [&run](int worker, int64_t first_place, int64_t end_place) {
-        run.line.for_rectangles(first_place, end_place,
-                                [&](int64_t first, int64_t end, int64_t inner, int64_t last) {
-                                  if (run.splits_panels)
-                                    run_units(run, worker, inner, last, first, end);
-                                  else
-                                    run_units(run, worker, first, end, inner, last);
-                                });
+      run.plan.shares.line.places(), [&run](int worker, int64_t first_place, int64_t end_place) {
+        run.plan.shares.line.for_rectangles(
+            first_place, end_place, [&](int64_t first, int64_t end, int64_t inner, int64_t last) {
+              if (run.plan.shares.splits_panels)
+                run_units(run, worker, inner, last, first, end);
+              else
+                run_units(run, worker, first, end, inner, last);
+            });
       });
 }
 

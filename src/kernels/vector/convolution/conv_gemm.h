@@ -42,109 +42,186 @@ int tile_vecs(const ConvShape& shape, int most, int fold);
 double conv_tiles_us(const ConvShape& shape, Numeric numeric, int64_t rows, int64_t strip,
                      int max_vecs, int fold);
 
-// A part of K: steps [step, step + steps) of each of the segments [first, first + count).
-struct ConvPart {
-  int64_t first, count, step, steps;
-};
-
-// A convolution ready to run; strides in bytes.
-struct ConvRun {
-  ConvShape shape;
+// What tiles multiply, and in which registers.
+struct ConvTile {
   Numeric numeric = Numeric::kFloat;
-  uint8_t padding = 0;  // what lies around the image: the zero point of bytes
-  // Floats become bfloat16, and bytes words, where they are copied.
-  DataType x_type = DataType::kFloat;
-  const std::byte* x = nullptr;
-  int64_t x_image = 0, x_channel = 4, x_row = 0, x_pixel = 0;
-  const std::byte* bias = nullptr;     // group_bias_lanes per group: floats, of bytes int32
-  const std::byte* weights = nullptr;  // panels, group after group
   int max_vecs = 1;
   int fold = 1;                             // steps of K in a vector (gemm_fold.h)
   SparseIndex sparse = SparseIndex::kNone;  // panels of gemm_sparse.h, pair_quads.h
-  bool copies = false;                      // A is read from a padded copy
   bool in_matrices = false;                 // tiles of AMX (gemm_amx.h)
-  TileFinish finish;
-
-  // Set by plan_conv.
-  bool zoned = false;            // A is read in place; tiles skip taps outside the image
-  int64_t pixel = 0;             // bytes between pixels of A
-  int64_t row = 0;               // bytes between input rows of A
-  int64_t b_row = 0, b_tap = 0;  // rows of B between kernel rows and between taps
-  int64_t strip = 0;             // output pixels of a work unit: a row, or a part of it
-  int64_t strips_per_row = 1;
-  int64_t block_rows = 1;      // output rows computed together
-  int64_t panel_group = 1;     // panels computed together
-  bool fetches_ahead = false;  // a panel at a time, the next one fetched into L2 meanwhile
-  bool streams = false;        // one tile passes each panel, which comes from far away
-  // Threads share out a line of panels, each over all units of pixels, or of units, each over all
-  // panels.
-  bool splits_panels = false;
-  Line line;
-  // Rows of the output that are one tile of matrix registers each go down together.
-  bool joins_rows = false;
-  bool row_runs = false;  // a kernel row is one segment
-  bool chained = false;   // segments are spans of chained panels (gemm_chains.h)
-  Spans spans{0, 0};
-  int64_t segment_length = 0, max_segments = 0;
-  // Floats of long K, where the tactic wants it: part after part of it is added to the output, and
-  // a panel's part stays in L1 while tile after tile of pixels passes. The same additions in the
-  // same order as without.
-  bool adds_parts = false;
-  EvenSplit part_segments{0, 0, 0}, part_steps{0, 0, 0};
-  int threads = 1;
-  Panels planned{0, 0, 1};  // panels()
-  int64_t zone_bytes = 0, scratch_bytes = 0, segment_bytes = 0, worker_bytes = 0;
-
-  // Set by keep_tables, else in the workspace in every run.
-  bool has_tables = false;
-  int32_t* step_offsets = nullptr;  // of chained panels
-  ConvZone* zones = nullptr;
-  int64_t num_zones = 0;
-
-  // In the workspace, per worker: its copy of A, its segments, waiting tiles.
-  std::byte* scratch = nullptr;
 
   bool has_quads() const { return sparse == SparseIndex::kQuads; }
   bool is_sparse() const { return sparse != SparseIndex::kNone && !has_quads(); }  // of bytes
-  Panels panels() const {
-    return has_quads()   ? quad_panels(shape.oc, shape.ic, max_vecs)
-           : is_sparse() ? sparse_panels(shape, max_vecs, sparse)
-                         : conv_panels(shape, numeric, max_vecs, fold);
-  }
   int64_t element() const { return element_bytes(numeric); }
-  int64_t x_element() const {
-    return numeric == Numeric::kWord                                 ? 1
-           : numeric == Numeric::kBf16 && x_type == DataType::kFloat ? 4
-                                                                     : element();
-  }
   int64_t step_elements() const { return is_sparse() ? kSparseStep : elements_per_step(numeric); }
-  int64_t tile_rows() const {
+  int64_t rows() const {
     return in_matrices   ? kAmxRows
            : has_quads() ? quad_max_rows(max_vecs)
            : is_sparse() ? sparse_max_rows(max_vecs)
                          : max_rows(numeric, max_vecs);
   }
-  // Units are numbered (image, strip, row).
-  int64_t units() const { return shape.batch * strips_per_row * shape.oh; }
-  int64_t all_panels() const { return planned.count() * shape.groups; }
-  int64_t parts() const { return part_segments.parts * part_steps.parts; }
-  ConvPart part(int64_t index) const {
-    const int64_t segments = index / part_steps.parts, steps = index % part_steps.parts;
-    return {part_segments.start(segments), part_segments.size(segments), part_steps.start(steps),
-            part_steps.size(steps)};
+  int64_t panel_width() const { return int64_t{max_vecs} * kLanes * kLaneBytes; }  // of a step
+  Panels panels(const ConvShape& shape) const {
+    return has_quads()   ? quad_panels(shape.oc, shape.ic, max_vecs)
+           : is_sparse() ? sparse_panels(shape, max_vecs, sparse)
+                         : conv_panels(shape, numeric, max_vecs, fold);
   }
+};
+
+// Strides in bytes. Floats become bfloat16, and bytes words, where they are copied.
+struct ConvInput {
+  DataType type = DataType::kFloat;
+  uint8_t padding = 0;  // what lies around the image: the zero point of bytes
+  const std::byte* data = nullptr;
+  int64_t image = 0, channel = 4, row = 0, pixel = 0;
+};
+
+struct ConvWeights {
+  const std::byte* bias = nullptr;    // group_bias_lanes per group: floats, of bytes int32
+  const std::byte* panels = nullptr;  // group after group
+};
+
+// What the tactic asks plan_conv for.
+struct ConvWishes {
+  bool copies = false;  // A is read from a padded copy, whatever else would do
+  bool parts = false;   // long K of floats is taken part by part
+};
+
+enum class ConvReading : uint8_t {
+  kInPlace,
+  kZoned,  // in place; tiles skip taps outside the image
+  kCopied  // from a padded copy
+};
+
+// Where tiles find A: bytes between its pixels, between input rows.
+struct ConvRows {
+  ConvReading reading = ConvReading::kInPlace;
+  int64_t pixel = 0, row = 0;
+
+  bool zoned() const { return reading == ConvReading::kZoned; }
+  bool copied() const { return reading == ConvReading::kCopied; }
+};
+
+enum class SegmentKind : uint8_t {
+  kTaps,
+  kRows,  // kernel rows: their taps lie next to each other, in A and in the filter
+  kSpans  // of chained panels (gemm_chains.h)
+};
+
+// K as segments.
+struct ConvDepth {
+  SegmentKind kind = SegmentKind::kTaps;
+  Spans spans{0, 0};
+  int64_t length = 0, max_segments = 0;
+  int64_t b_row = 0, b_tap = 0;  // rows of B between kernel rows and between taps
+
+  bool chained() const { return kind == SegmentKind::kSpans; }
+  bool row_runs() const { return kind == SegmentKind::kRows; }
+};
+
+// A part of K: steps [step, step + steps) of each of the segments [first, first + count).
+struct ConvPart {
+  int64_t first, count, step, steps;
+};
+
+// Floats of long K: part after part of it is added to the output, and a panel's part stays in L1
+// while tile after tile of pixels passes. The same additions in the same order as without.
+struct ConvParts {
+  bool used = false;
+  EvenSplit segments{0, 0, 0}, steps{0, 0, 0};
+
+  int64_t count() const { return segments.parts * steps.parts; }
+  ConvPart part(int64_t index) const {
+    const int64_t s = index / steps.parts, k = index % steps.parts;
+    return {segments.start(s), segments.size(s), steps.start(k), steps.size(k)};
+  }
+};
+
+enum class WeightFetch : uint8_t {
+  kNothing,
+  kNextPanel,  // a panel at a time, the next one fetched into L2 meanwhile
+  kFarAhead    // one tile passes each panel, which comes from far away
+};
+
+// What is computed together.
+struct ConvBlocks {
+  int64_t strip = 0;  // output pixels of a work unit: a row, or a part of it
+  int64_t strips_per_row = 1;
+  int64_t rows = 1;  // of the output
+  int64_t panels = 1;
+  WeightFetch fetch = WeightFetch::kNothing;
+  bool joins_rows = false;  // rows of the output that are one tile of AMX each go down together
+
+  bool fetches_next() const { return fetch == WeightFetch::kNextPanel; }
+  bool streams() const { return fetch == WeightFetch::kFarAhead; }
+};
+
+// Threads share out a line of panels, each over all units of pixels, or of units, each over all
+// panels.
+struct ConvShares {
+  int threads = 1;
+  bool splits_panels = false;
+  Line line;
+};
+
+// Bytes of workspace: tables, then of every worker its copy of A, its segments, waiting tiles.
+struct ConvMemory {
+  int64_t tables = 0, copy = 0, segments = 0, worker = 0;
+};
+
+// What plan_conv decides.
+struct ConvPlan {
+  Panels panels{0, 0, 1};
+  ConvRows a;
+  ConvDepth k;
+  ConvParts parts;
+  ConvBlocks blocks;
+  ConvShares shares;
+  ConvMemory bytes;
+};
+
+// Set by keep_tables, else in the workspace in every run.
+struct ConvTables {
+  bool kept = false;
+  int32_t* step_offsets = nullptr;  // of chained panels
+  ConvZone* zones = nullptr;
+  int64_t num_zones = 0;
+};
+
+// A convolution ready to run.
+struct ConvRun {
+  ConvShape shape;
+  ConvTile tile;
+  ConvInput x;
+  ConvWeights weights;
+  TileFinish finish;
+  ConvWishes wishes;
+
+  ConvPlan plan;
+  ConvTables tables;
+  std::byte* scratch = nullptr;  // of the workers, in the workspace
+
+  int64_t x_element() const {
+    return tile.numeric == Numeric::kWord                                 ? 1
+           : tile.numeric == Numeric::kBf16 && x.type == DataType::kFloat ? 4
+                                                                          : tile.element();
+  }
+  // Units are numbered (image, strip, row).
+  int64_t units() const { return shape.batch * plan.blocks.strips_per_row * shape.oh; }
+  int64_t all_panels() const { return plan.panels.count() * shape.groups; }
   // Tiles of bytes, of floats and of matrix registers go down the pixels together.
   bool repeats_tiles() const {
-    return (is_quantized(numeric) || in_matrices || (numeric == Numeric::kFloat && fold == 1)) &&
+    return (is_quantized(tile.numeric) || tile.in_matrices ||
+            (tile.numeric == Numeric::kFloat && tile.fold == 1)) &&
            !finish.has_initial;
   }
   // Of tiles that wait in scratch.
   int64_t waiting_pixels() const {
     constexpr int64_t kMatrixTiles = 4;
-    if (in_matrices && repeats_tiles()) return kMatrixTiles * kAmxRows;
+    if (tile.in_matrices && repeats_tiles()) return kMatrixTiles * kAmxRows;
     constexpr int64_t kTogether = 32;
-    return is_quantized(numeric) && repeats_tiles() && tile_rows() < kTogether ? kTogether
-                                                                               : tile_rows();
+    return is_quantized(tile.numeric) && repeats_tiles() && tile.rows() < kTogether ? kTogether
+                                                                                    : tile.rows();
   }
 };
 

@@ -282,15 +282,15 @@ ChannelLayout conv_channels(const Problem& problem, const ConvShape& s) {
 }
 
 ConvKernel conv_kernel(const KernelArgs& args, const ConvRun& run) {
-  return {run, run.finish.packed ? run.finish.packed - args.packed : 0, run.bias - args.packed,
-          run.weights - args.packed};
+  return {run, run.finish.packed ? run.finish.packed - args.packed : 0,
+          run.weights.bias - args.packed, run.weights.panels - args.packed};
 }
 
 void set_addresses(const KernelCall& call, ConvKernel& kernel) {
   ConvRun& run = kernel.run;
-  run.x = call.input<const std::byte>(0);
-  run.bias = call.packed + kernel.bias_at;
-  run.weights = call.packed + kernel.weights_at;
+  run.x.data = call.input<const std::byte>(0);
+  run.weights.bias = call.packed + kernel.bias_at;
+  run.weights.panels = call.packed + kernel.weights_at;
   set_addresses(call, kFirstConvOperand, run.finish);
   if (run.finish.packed) run.finish.packed = call.packed + kernel.epilogue_at;
 }
@@ -314,13 +314,13 @@ void set_conv_tensors(const KernelArgs& args, const std::byte* packed, ConvRun& 
                       TileSource (*source)(const TensorView&, const TensorView&)) {
   const TensorView &x = args.inputs[0], &y = args.outputs[0];
   const int last = x.rank - 1;
-  run.x_type = x.type;
+  run.x.type = x.type;
   const int64_t size = run.x_element();
-  run.x = x.as<const std::byte>();
-  run.x_image = x.strides[0] * size;
-  run.x_channel = x.extents[1] == 1 ? size : x.strides[1] * size;
-  run.x_pixel = x.strides[last] * size;
-  run.x_row = x.rank == 4 ? x.strides[2] * size : x.extents[last] * run.x_pixel;
+  run.x.data = x.as<const std::byte>();
+  run.x.image = x.strides[0] * size;
+  run.x.channel = x.extents[1] == 1 ? size : x.strides[1] * size;
+  run.x.pixel = x.strides[last] * size;
+  run.x.row = x.rank == 4 ? x.strides[2] * size : x.extents[last] * run.x.pixel;
   set_epilogue(args.layer->as<ir::ConvolutionAttrs>().epilogue, args.inputs, kFirstConvOperand, y,
                source, packed, run.finish);
   TileOutput& out = run.finish.out;

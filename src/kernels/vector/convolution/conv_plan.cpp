@@ -20,40 +20,46 @@ bool all_sources(const TileFinish& finish, const Predicate& holds) {
 constexpr int64_t kSlack =
     64;  // between rows of copies: tiles read a few bytes more than a row has
 
+// Columns of input that windows of one row of a strip reach.
+int64_t window_columns(const ConvRun& run) {
+  const ConvShape& s = run.shape;
+  return (run.plan.blocks.strip - 1) * s.sw + (s.kw - 1) * s.dw + 1;
+}
+
 // Bytes of input a block of `rows` output rows of one strip reads.
 int64_t window_bytes(const ConvRun& run, int64_t rows) {
   const ConvShape& s = run.shape;
   const int64_t high = (rows - 1) * s.sh + (s.kh - 1) * s.dh + 1;
-  const int64_t wide = (run.strip - 1) * s.sw + (s.kw - 1) * s.dw + 1;
-  return high * (wide * run.pixel + kSlack);
+  return high * (window_columns(run) * run.plan.a.pixel + kSlack);
 }
 
 // Strips: whole rows where two of them fit in the cache share, else parts that are a whole number
 // of tiles.
 void choose_strips(ConvRun& run, int threads, int64_t budget) {
   const ConvShape& s = run.shape;
-  const int64_t tile_rows = run.tile_rows();
-  const bool one_row = s.oh * s.batch == 1;
+  ConvBlocks& blocks = run.plan.blocks;
+  const int64_t tile_rows = run.tile.rows();
+  const bool one_row = s.oh * s.batch == 1, splits_panels = run.plan.shares.splits_panels;
   const int64_t tile =
       at_least_one(ceil_div(s.ow, at_least_one(ceil_div(s.ow, tile_rows))));  // even tiles
   const int64_t tiles = at_least_one(ceil_div(s.ow, tile));
-  int64_t per_strip = one_row && !run.splits_panels ? ceil_div(tiles, threads) : tiles;
-  run.strip = per_strip * tile;
+  int64_t per_strip = one_row && !splits_panels ? ceil_div(tiles, threads) : tiles;
+  blocks.strip = per_strip * tile;
   while (per_strip > 1 && window_bytes(run, 1) > budget) {
     per_strip = ceil_div(per_strip, 2);
-    run.strip = per_strip * tile;
+    blocks.strip = per_strip * tile;
   }
-  if (one_row && run.splits_panels) {  // as many strips as an even line of panels has cuts
+  if (one_row && splits_panels) {  // as many strips as an even line of panels has cuts
     const Line line = even_line(run.all_panels(), tiles, threads);
     per_strip = smaller(per_strip, ceil_div(tiles, line.cuts));
-    run.strip = per_strip * tile;
+    blocks.strip = per_strip * tile;
   }
-  if (one_row && !run.splits_panels) {  // the same number of strips for every thread
+  if (one_row && !splits_panels) {  // the same number of strips for every thread
     const int64_t strips = ceil_div(ceil_div(tiles, per_strip), threads) * threads;
-    run.strip = at_least_one(ceil_div(tiles, strips)) * tile;
+    blocks.strip = at_least_one(ceil_div(tiles, strips)) * tile;
   }
-  run.strip = at_least_one(smaller(run.strip, s.ow));
-  run.strips_per_row = ceil_div(s.ow, run.strip);
+  blocks.strip = at_least_one(smaller(blocks.strip, s.ow));
+  blocks.strips_per_row = ceil_div(s.ow, blocks.strip);
 }
 
 // Panels are shared out when the weights are the larger stream, or when there are too few rows for
@@ -61,12 +67,12 @@ void choose_strips(ConvRun& run, int threads, int64_t budget) {
 bool should_split_panels(const ConvRun& run, int64_t threads) {
   if (threads == 1) return false;
   const ConvShape& s = run.shape;
-  const int64_t panels = run.planned.count() * s.groups;
+  const int64_t panels = run.plan.panels.count() * s.groups;
   const bool one_row = s.oh * s.batch == 1;
-  const int64_t units = one_row ? ceil_div(s.ow, run.tile_rows()) : s.oh * s.batch;
+  const int64_t units = one_row ? ceil_div(s.ow, run.tile.rows()) : s.oh * s.batch;
   const double by_panels = imbalance(panels, threads), by_rows = imbalance(units, threads);
-  const bool heavy_weights =
-      run.planned.lanes() * kLaneBytes * s.groups > s.batch * s.ih * s.iw * s.ic * run.element();
+  const bool heavy_weights = run.plan.panels.lanes() * kLaneBytes * s.groups >
+                             s.batch * s.ih * s.iw * s.ic * run.tile.element();
   return heavy_weights ? by_panels <= by_rows * 1.15 : by_panels * 1.1 < by_rows;
 }
 
@@ -118,8 +124,8 @@ constexpr int64_t kColumnsWorthCopy = 64;
 // Cycles per k and pixel of a row of `pixels` in register tiles: short rows make small, inefficient
 // tiles.
 double pixel_cost(const ConvRun& run, int64_t pixels) {
-  const int64_t vecs = run.max_vecs;
-  const EvenSplit tiles = split_evenly(pixels, run.tile_rows());
+  const int64_t vecs = run.tile.max_vecs;
+  const EvenSplit tiles = split_evenly(pixels, run.tile.rows());
   const double rows = static_cast<double>(pixels) / static_cast<double>(at_least_one(tiles.parts));
   const double fma = rows * static_cast<double>(vecs) / 2,
                loads = (rows + static_cast<double>(vecs)) / 2;
@@ -142,68 +148,74 @@ void transpose(ConvRun& run) {
   swap_values(s.sh, s.sw);
   swap_values(s.dh, s.dw);
   swap_values(s.pad_top, s.pad_left);
-  swap_values(run.x_row, run.x_pixel);
-  swap_values(run.b_row, run.b_tap);
+  swap_values(run.x.row, run.x.pixel);
+  swap_values(run.plan.k.b_row, run.plan.k.b_tap);
   swap_values(run.finish.out.row, run.finish.out.pixel);
   for (int k = 0; k < run.finish.num_operands; ++k)
     swap_values(run.finish.operands[k].row, run.finish.operands[k].pixel);
   swap_values(run.finish.initial.row, run.finish.initial.pixel);
 }
 
-int64_t panel_step_bytes(const ConvRun& run) {
-  return static_cast<int64_t>(run.max_vecs) * kLanes * kLaneBytes;
-}
-
-// How A is read: in place, zone by zone, or from copies.
+// How A is read, and whether K is taken by parts.
 void choose_reading(ConvRun& run) {
   const ConvShape& s = run.shape;
+  const ConvTile& tile = run.tile;
   const bool reads = s.kh > 0 && s.kw > 0;  // a phase of a deconvolution may have no taps
   // Steps that are not whole read beyond their pixel.
-  const bool whole_steps = s.group_ic() % run.step_elements() == 0;
-  const bool can_read_in_place = run.x_channel == run.element() &&
-                                 run.x_element() == run.element() && !run.copies && whole_steps;
+  const bool whole_steps = s.group_ic() % tile.step_elements() == 0;
+  const bool can_read_in_place = run.x.channel == tile.element() &&
+                                 run.x_element() == tile.element() && !run.wishes.copies &&
+                                 whole_steps;
   // Kernel rows that are one run were packed for neighbouring pixels.
-  const bool wants_runs = !run.is_sparse() && !taps_join(s, run.numeric, run.fold) &&
-                          conv_runs(s, run.numeric, run.fold).runs == 1 && s.kw > 1;
-  const int64_t bytes = s.ic * run.element();
-  const bool has_runs = !wants_runs || run.x_pixel == bytes;
-  const bool pads = conv_needs_copy(s, run.padding == 0);
-  run.zoned = reads && can_read_in_place && pads && s.dw >= kZonedDilation && run.padding == 0 &&
-              !run.chained;
-  run.adds_parts =
-      run.adds_parts && reads && !run.zoned && has_parts(s.oh * s.ow, run.planned.k, run.max_vecs);
+  const bool wants_runs = !tile.is_sparse() && !taps_join(s, tile.numeric, tile.fold) &&
+                          conv_runs(s, tile.numeric, tile.fold).runs == 1 && s.kw > 1;
+  const int64_t bytes = s.ic * tile.element();
+  const bool has_runs = !wants_runs || run.x.pixel == bytes;
+  const bool pads = conv_needs_copy(s, run.x.padding == 0);
+  const bool zoned = reads && can_read_in_place && pads && s.dw >= kZonedDilation &&
+                     run.x.padding == 0 && !run.plan.k.chained();
+  const bool by_parts = run.wishes.parts && reads && !zoned &&
+                        has_parts(s.oh * s.ow, run.plan.panels.k, tile.max_vecs);
   // Rows of A that lie a multiple of 4 KiB apart share one set of L1: a copy spreads them.
   const bool aliases = s.sw * bytes % 4096 == 0 && !wants_runs;
   const bool spreads =
-      run.adds_parts && s.group_oc() >= kColumnsWorthCopy && (s.kh * s.kw == 1 || aliases);
-  run.copies = reads && !run.zoned && (!can_read_in_place || !has_runs || pads || spreads);
-  run.pixel = run.copies ? bytes + (aliases ? 64 : 0) : run.x_pixel;
+      by_parts && s.group_oc() >= kColumnsWorthCopy && (s.kh * s.kw == 1 || aliases);
+  const bool copies = reads && !zoned && (!can_read_in_place || !has_runs || pads || spreads);
+  run.plan.parts.used = by_parts;
+  run.plan.a.reading = zoned    ? ConvReading::kZoned
+                       : copies ? ConvReading::kCopied
+                                : ConvReading::kInPlace;
+  run.plan.a.pixel = copies ? bytes + (aliases ? 64 : 0) : run.x.pixel;
 }
 
 // Taps that lie next to each other, in A and in the filter, are one segment.
 void choose_segments(ConvRun& run) {
   const ConvShape& s = run.shape;
-  const ConvRuns runs = conv_runs(s, run.numeric, run.fold);
-  const int64_t tap = ceil_div(s.group_ic(), elements_per_step(run.numeric));
-  if (run.chained) {
-    run.max_segments = s.kh;
+  ConvDepth& k = run.plan.k;
+  if (k.chained()) {
+    k.max_segments = s.kh;
     return;
   }
-  if (!taps_join(s, run.numeric, run.fold))
-    run.row_runs = runs.runs == 1;
-  else
-    run.row_runs =
-        !run.zoned && s.dw == 1 && run.pixel == s.group_ic() * run.element() && run.b_tap == tap;
-  run.max_segments = run.row_runs ? s.kh : s.kh * s.kw;
-  run.segment_length = !run.row_runs ? tap : runs.runs == 1 ? runs.length : s.kw * tap;
+  const ConvRuns runs = conv_runs(s, run.tile.numeric, run.tile.fold);
+  const int64_t tap = ceil_div(s.group_ic(), elements_per_step(run.tile.numeric));
+  const bool row_runs = taps_join(s, run.tile.numeric, run.tile.fold)
+                            ? !run.plan.a.zoned() && s.dw == 1 &&
+                                  run.plan.a.pixel == s.group_ic() * run.tile.element() &&
+                                  k.b_tap == tap
+                            : runs.runs == 1;
+  k.kind = row_runs ? SegmentKind::kRows : SegmentKind::kTaps;
+  k.max_segments = row_runs ? s.kh : s.kh * s.kw;
+  k.length = !row_runs ? tap : runs.runs == 1 ? runs.length : s.kw * tap;
 }
 
 void choose_parts(ConvRun& run) {
-  if (!run.adds_parts) return;
-  const int64_t most = part_steps(run.max_vecs, kPartFills);
-  run.part_steps = split_evenly(run.segment_length, most);
-  const int64_t together = run.part_steps.parts > 1 ? 1 : at_least_one(most / run.segment_length);
-  run.part_segments = split_evenly(run.max_segments, together);
+  ConvParts& parts = run.plan.parts;
+  if (!parts.used) return;
+  const ConvDepth& k = run.plan.k;
+  const int64_t most = part_steps(run.tile.max_vecs, kPartFills);
+  parts.steps = split_evenly(k.length, most);
+  const int64_t together = parts.steps.parts > 1 ? 1 : at_least_one(most / k.length);
+  parts.segments = split_evenly(k.max_segments, together);
 }
 
 // Tiles of bytes take a quarter of the time of those of floats over the same weights.
@@ -212,59 +224,82 @@ constexpr int64_t kMostTilesAhead = 8, kMostByteTilesAhead = 16;
 constexpr int64_t kL1Share = 16 << 10;
 
 bool widens_pixels(const ConvRun& run) {
-  return run.numeric == Numeric::kWord && run.shape.kh * run.shape.kw == 1;
+  return run.tile.numeric == Numeric::kWord && run.shape.kh * run.shape.kw == 1;
 }
 
 int64_t parts_of_pixel(const ConvRun& run) {
-  const int64_t part = run.part_steps.size(0) * run.part_segments.size(0) * kLaneBytes;
-  return at_least_one(run.pixel / part);
+  const ConvParts& parts = run.plan.parts;
+  const int64_t part = parts.steps.size(0) * parts.segments.size(0) * kLaneBytes;
+  return at_least_one(run.plan.a.pixel / part);
+}
+
+int64_t filter_bytes(const ConvRun& run) {
+  return run.plan.panels.padded_n() * run.plan.panels.k * kLaneBytes;
+}
+
+// Few tiles use each panel of many weights, which come from L3 or memory: so slowly that tiles
+// would wait for most of them, unless the tiles before have fetched them. One tile of few rows
+// reads every weight once: it waits for memory alone.
+WeightFetch weight_fetch(const ConvRun& run) {
+  if (run.plan.parts.used) return WeightFetch::kNextPanel;
+  const ConvBlocks& blocks = run.plan.blocks;
+  const Numeric numeric = run.tile.numeric;
+  const int64_t l2_bytes = static_cast<int64_t>(cpu_info().l2_bytes);
+  const int64_t tiles = blocks.rows * ceil_div(blocks.strip, run.tile.rows());
+  const bool is_byte = numeric == Numeric::kByte;
+  // A panel at a time is finished a panel at a time, which costs more where a program follows.
+  const bool can_fetch =
+      is_byte ? !run.plan.k.chained() && !run.finish.has_rest() : numeric != Numeric::kWord;
+  if (can_fetch && run.tile.fold == 1 && tiles > 1 &&
+      tiles <= (is_byte ? kMostByteTilesAhead : kMostTilesAhead) &&
+      filter_bytes(run) > l2_bytes / 8 && window_bytes(run, blocks.rows) < l2_bytes / 4)
+    return WeightFetch::kNextPanel;
+  if (tiles == 1 && run.tile.fold == 1 &&
+      (numeric == Numeric::kFloat || numeric == Numeric::kBf16) &&
+      filter_bytes(run) > static_cast<int64_t>(cpu_info().l1d_bytes))
+    return WeightFetch::kFarAhead;
+  return WeightFetch::kNothing;
 }
 
 void choose_blocks(ConvRun& run, int threads) {
   const ConvShape& s = run.shape;
+  ConvBlocks& blocks = run.plan.blocks;
   const int64_t l2_bytes = static_cast<int64_t>(cpu_info().l2_bytes);
-  const Panels panels = run.planned;
-  const int64_t filter_bytes = panels.padded_n() * panels.k * kLaneBytes;
+  const Panels& panels = run.plan.panels;
   const bool weights_fit =
-      filter_bytes * (run.splits_panels ? 1 : threads) <= l2_bytes * threads / 2;
+      filter_bytes(run) * (run.plan.shares.splits_panels ? 1 : threads) <= l2_bytes * threads / 2;
   // Of pixels whose channels come in parts, one part of each is in L2.
-  const int64_t parts = run.adds_parts ? parts_of_pixel(run) : 1;
+  const int64_t parts = run.plan.parts.used ? parts_of_pixel(run) : 1;
   choose_strips(run, threads, widens_pixels(run) && weights_fit ? kL1Share : l2_bytes / 3 * parts);
-  const int64_t panel_bytes =
-      at_least_one(static_cast<int64_t>(run.max_vecs) * kLanes * panels.k * kLaneBytes);
-  run.panel_group = weights_fit ? panels.count() : at_least_one(l2_bytes * 2 / 5 / panel_bytes);
+  const int64_t panel_bytes = at_least_one(run.tile.panel_width() * panels.k);
   const int64_t row_bytes = at_least_one(window_bytes(run, 2) - window_bytes(run, 1));
   const int64_t more_rows = (l2_bytes * 2 / 5 * parts - window_bytes(run, 1)) / row_bytes;
-  run.block_rows = smaller(s.oh, 1 + (more_rows > 0 ? more_rows : 0));
-  // Few tiles use each panel of many weights, which come from L3 or memory: so slowly that tiles
-  // would wait for most of them, unless the tiles before have fetched them.
-  const int64_t tiles = run.block_rows * ceil_div(run.strip, run.tile_rows());
-  const bool is_byte = run.numeric == Numeric::kByte;
-  // A panel at a time is finished a panel at a time, which costs more where a program follows.
-  const bool can_fetch =
-      is_byte ? !run.chained && !run.finish.has_rest() : run.numeric != Numeric::kWord;
-  run.fetches_ahead = can_fetch && run.fold == 1 && tiles > 1 &&
-                      tiles <= (is_byte ? kMostByteTilesAhead : kMostTilesAhead) &&
-                      filter_bytes > l2_bytes / 8 &&
-                      window_bytes(run, run.block_rows) < l2_bytes / 4;
-  if (run.fetches_ahead) run.panel_group = 1;
-  // One tile of few rows reads every weight once: it waits for memory alone.
-  run.streams = tiles == 1 && run.fold == 1 && !run.adds_parts &&
-                (run.numeric == Numeric::kFloat || run.numeric == Numeric::kBf16) &&
-                filter_bytes > static_cast<int64_t>(cpu_info().l1d_bytes);
-  if (run.adds_parts) {
-    const int64_t sums = run.block_rows * run.strip * panel_step_bytes(run);
-    run.panel_group = at_least_one(l2_bytes / 4 / sums);
-    run.fetches_ahead = true;
+  blocks.rows = smaller(s.oh, 1 + (more_rows > 0 ? more_rows : 0));
+  blocks.fetch = weight_fetch(run);
+  blocks.panels = weights_fit ? panels.count() : at_least_one(l2_bytes * 2 / 5 / panel_bytes);
+  if (blocks.fetches_next()) blocks.panels = 1;
+  if (run.plan.parts.used) {
+    const int64_t sums = blocks.rows * blocks.strip * run.tile.panel_width();
+    blocks.panels = at_least_one(l2_bytes / 4 / sums);
   }
-  const int64_t wide = (run.strip - 1) * s.sw + (s.kw - 1) * s.dw + 1;
-  run.row = run.copies ? wide * run.pixel + kSlack : run.x_row;
+  run.plan.a.row =
+      run.plan.a.copied() ? window_columns(run) * run.plan.a.pixel + kSlack : run.x.row;
 }
 
-// The workspace: zones or offsets of steps, then for every worker its segments and its copy.
-int64_t zone_bytes(const ConvRun& run) {
-  if (run.chained) return run.spans.steps * static_cast<int64_t>(sizeof(int32_t));
-  return run.zoned ? (2 * run.shape.kw + 1) * static_cast<int64_t>(sizeof(ConvZone)) : 0;
+// Zones or offsets of steps.
+int64_t table_bytes(const ConvRun& run) {
+  if (run.plan.k.chained()) return run.plan.k.spans.steps * static_cast<int64_t>(sizeof(int32_t));
+  return run.plan.a.zoned() ? (2 * run.shape.kw + 1) * static_cast<int64_t>(sizeof(ConvZone)) : 0;
+}
+
+ConvMemory memory_of(const ConvRun& run) {
+  const ConvPlan& plan = run.plan;
+  ConvMemory bytes;
+  bytes.tables = round_up(table_bytes(run), 64);
+  bytes.segments = round_up(plan.k.max_segments * static_cast<int64_t>(sizeof(Segment)), 64);
+  bytes.copy = plan.a.copied() ? round_up(window_bytes(run, plan.blocks.rows) + kSlack, 64) : 0;
+  bytes.worker = bytes.segments + bytes.copy + rest_scratch_bytes(run.finish, run.waiting_pixels());
+  return bytes;
 }
 
 // Output and operands continue from row to row.
@@ -278,8 +313,8 @@ bool has_dense_rows(const ConvRun& run) {
 
 bool copies_parts(const ConvRun& run) {
   const ConvShape& s = run.shape;
-  return run.adds_parts && run.copies && s.kh * s.kw == 1 && s.groups == 1 &&
-         run.x_channel == run.element() && !conv_needs_copy(s, false);
+  return run.plan.parts.used && run.plan.a.copied() && s.kh * s.kw == 1 && s.groups == 1 &&
+         run.x.channel == run.tile.element() && !conv_needs_copy(s, false);
 }
 
 void merge_rows(ConvRun& run) {
@@ -289,14 +324,14 @@ void merge_rows(ConvRun& run) {
                          s.ow == s.iw && s.pad_top == 0 && s.pad_left == 0;
   if (!pointwise) return;
   if (s.oh > 1) {
-    const bool joins = run.x_row == s.iw * run.x_pixel && has_dense_rows(run);
+    const bool joins = run.x.row == s.iw * run.x.pixel && has_dense_rows(run);
     if (!joins) return;
   }
   const int64_t pixels = s.oh * s.ow;
   s.oh = s.ih = 1;
   s.ow = s.iw = pixels;
   if (s.batch == 1) return;
-  const bool joins = run.x_image == pixels * run.x_pixel && out.image == pixels * out.pixel &&
+  const bool joins = run.x.image == pixels * run.x.pixel && out.image == pixels * out.pixel &&
                      all_sources(run.finish, [pixels](const TileSource& t) {
                        return t.image == pixels * t.pixel;
                      });
@@ -305,37 +340,50 @@ void merge_rows(ConvRun& run) {
   s.batch = 1;
 }
 
+namespace {
+
+void set_depth(ConvRun& run) {
+  const ConvShape& s = run.shape;
+  const ConvTile& tile = run.tile;
+  ConvDepth& k = run.plan.k;
+  const ConvRuns runs = conv_runs(s, tile.numeric, tile.fold);
+  const bool joins = taps_join(s, tile.numeric, tile.fold);
+  k.b_tap = joins ? s.group_ic() / elements_per_step(tile.numeric) : runs.rows;
+  k.b_row = joins ? s.kw * k.b_tap : runs.runs * runs.rows;
+  const bool chained = tile.is_sparse() || (kChainsSteps && tile.numeric == Numeric::kByte);
+  k.kind = chained ? SegmentKind::kSpans : SegmentKind::kTaps;
+  k.spans = tile.is_sparse() ? sparse_spans(s) : conv_spans(s, tile.numeric, tile.fold);
+}
+
+bool has_better_columns(const ConvRun& run) {
+  const ConvShape& s = run.shape;
+  return s.oh != 1 && s.kh * s.kw != 0 && taps_join(s, run.tile.numeric, run.tile.fold) &&
+         !run.plan.k.chained() && pixel_cost(run, s.oh) < 0.9 * pixel_cost(run, s.ow);
+}
+
+}  // namespace
+
 size_t plan_conv(ConvRun& run, int threads) {
-  const ConvRuns runs = conv_runs(run.shape, run.numeric, run.fold);
-  const bool joins = taps_join(run.shape, run.numeric, run.fold);
-  run.b_tap = joins ? run.shape.group_ic() / elements_per_step(run.numeric) : runs.rows;
-  run.b_row = joins ? run.shape.kw * run.b_tap : runs.runs * runs.rows;
+  ConvPlan& plan = run.plan;
+  const ConvShape& s = run.shape;
   merge_rows(run);
-  run.chained = run.is_sparse() || (kChainsSteps && run.numeric == Numeric::kByte);
-  run.spans =
-      run.is_sparse() ? sparse_spans(run.shape) : conv_spans(run.shape, run.numeric, run.fold);
-  run.planned = run.panels();
-  const bool is_row =
-      run.shape.oh == 1 || run.shape.kh * run.shape.kw == 0 || !joins || run.chained;
-  if (!is_row && pixel_cost(run, run.shape.oh) < 0.9 * pixel_cost(run, run.shape.ow))
-    transpose(run);
-  if (run.shape.macs() < kMacsWorthThreads) threads = 1;
-  run.threads = threads;
+  set_depth(run);
+  plan.panels = run.tile.panels(s);
+  if (has_better_columns(run)) transpose(run);
+  if (s.macs() < kMacsWorthThreads) threads = 1;
   choose_reading(run);
   choose_segments(run);
   choose_parts(run);
-  run.splits_panels = should_split_panels(run, threads);
+  plan.shares.threads = threads;
+  plan.shares.splits_panels = should_split_panels(run, threads);
   choose_blocks(run, threads);
-  run.joins_rows = run.in_matrices && run.repeats_tiles() && run.strips_per_row == 1 &&
-                   run.shape.ow <= kAmxRows && !run.zoned && has_dense_rows(run);
-  run.line = run.splits_panels ? even_line(run.all_panels(), run.units(), threads)
-                               : even_line(run.units(), run.all_panels(), threads);
-  run.zone_bytes = round_up(zone_bytes(run), 64);
-  run.segment_bytes = round_up(run.max_segments * static_cast<int64_t>(sizeof(Segment)), 64);
-  run.scratch_bytes = run.copies ? round_up(window_bytes(run, run.block_rows) + kSlack, 64) : 0;
-  run.worker_bytes =
-      run.segment_bytes + run.scratch_bytes + rest_scratch_bytes(run.finish, run.waiting_pixels());
-  return static_cast<size_t>(run.zone_bytes + run.worker_bytes * threads);
+  plan.blocks.joins_rows = run.tile.in_matrices && run.repeats_tiles() &&
+                           plan.blocks.strips_per_row == 1 && s.ow <= kAmxRows && !plan.a.zoned() &&
+                           has_dense_rows(run);
+  plan.shares.line = plan.shares.splits_panels ? even_line(run.all_panels(), run.units(), threads)
+                                               : even_line(run.units(), run.all_panels(), threads);
+  plan.bytes = memory_of(run);
+  return static_cast<size_t>(plan.bytes.tables + plan.bytes.worker * threads);
 }
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

@@ -14,8 +14,8 @@ CAMSHAFT_INLINE void fill(std::byte* to, uint8_t value, int64_t bytes) {
 
 // Pixels of padding.
 void fill_pixels(const ConvRun& run, std::byte* to, int64_t bytes) {
-  if (run.numeric != Numeric::kWord) return fill(to, run.padding, bytes);
-  const uint16_t word = run.padding;
+  if (run.tile.numeric != Numeric::kWord) return fill(to, run.x.padding, bytes);
+  const uint16_t word = run.x.padding;
   for (int64_t k = 0; k < bytes; k += 2) std::memcpy(to + k, &word, sizeof word);
 }
 
@@ -37,28 +37,30 @@ void interleave_as_bf16(const ConvRun& run, const std::byte* from, int64_t pixel
   for (int64_t c = 0; c < run.shape.ic; ++c)
     for (int64_t first = 0; first < pixels; first += kChunk) {
       const int64_t count = pixels - first < kChunk ? pixels - first : kChunk;
-      const std::byte* plane = from + c * run.x_channel + first * run.x_pixel;
+      const std::byte* plane = from + c * run.x.channel + first * run.x.pixel;
       const float* floats = reinterpret_cast<const float*>(plane);
-      if (run.x_pixel != kLaneBytes) {
+      if (run.x.pixel != kLaneBytes) {
         for (int64_t p = 0; p < count; ++p)
-          gathered[p] = *reinterpret_cast<const float*>(plane + p * run.x_pixel);
+          gathered[p] = *reinterpret_cast<const float*>(plane + p * run.x.pixel);
         floats = gathered;
       }
       to_bf16(floats, count, bits);
-      std::byte* pixel = to + first * run.pixel + c * 2;
+      std::byte* pixel = to + first * run.plan.a.pixel + c * 2;
       for (int64_t p = 0; p < count; ++p)
-        *reinterpret_cast<uint16_t*>(pixel + p * run.pixel) = bits[p];
+        *reinterpret_cast<uint16_t*>(pixel + p * run.plan.a.pixel) = bits[p];
     }
 }
 
 void narrow_pixels(const ConvRun& run, const std::byte* from, int64_t pixels, std::byte* to) {
   const int64_t ic = run.shape.ic;
-  if (run.x_channel != kLaneBytes) return interleave_as_bf16(run, from, pixels, to);
+  if (run.x.channel != kLaneBytes) return interleave_as_bf16(run, from, pixels, to);
   const auto narrow = [](const std::byte* floats, int64_t count, std::byte* bits) {
     to_bf16(reinterpret_cast<const float*>(floats), count, reinterpret_cast<uint16_t*>(bits));
   };
-  if (run.x_pixel == ic * kLaneBytes && run.pixel == ic * 2) return narrow(from, pixels * ic, to);
-  for (int64_t p = 0; p < pixels; ++p) narrow(from + p * run.x_pixel, ic, to + p * run.pixel);
+  if (run.x.pixel == ic * kLaneBytes && run.plan.a.pixel == ic * 2)
+    return narrow(from, pixels * ic, to);
+  for (int64_t p = 0; p < pixels; ++p)
+    narrow(from + p * run.x.pixel, ic, to + p * run.plan.a.pixel);
 }
 
 // Neighbouring bytes become neighbouring words.
@@ -90,47 +92,47 @@ CAMSHAFT_INLINE void widen_bytes(const std::byte* from, int64_t count, std::byte
 // Bytes of pixels, or of planes, become words of pixels.
 void widen_pixels(const ConvRun& run, const std::byte* from, int64_t pixels, std::byte* to) {
   const int64_t ic = run.shape.ic;
-  if (run.x_channel == 1 && run.x_pixel == ic && run.pixel == 2 * ic)
+  if (run.x.channel == 1 && run.x.pixel == ic && run.plan.a.pixel == 2 * ic)
     return widen_bytes(from, pixels * ic, to);
-  if (run.x_channel == 1) {
+  if (run.x.channel == 1) {
     for (int64_t p = 0; p < pixels; ++p)
-      widen_bytes(from + p * run.x_pixel, ic, to + p * run.pixel);
+      widen_bytes(from + p * run.x.pixel, ic, to + p * run.plan.a.pixel);
     return;
   }
   for (int64_t c = 0; c < ic; ++c)
     for (int64_t p = 0; p < pixels; ++p) {
-      const uint16_t word = std::to_integer<uint16_t>(from[c * run.x_channel + p * run.x_pixel]);
-      __builtin_memcpy(to + p * run.pixel + 2 * c, &word, sizeof word);
+      const uint16_t word = std::to_integer<uint16_t>(from[c * run.x.channel + p * run.x.pixel]);
+      __builtin_memcpy(to + p * run.plan.a.pixel + 2 * c, &word, sizeof word);
     }
 }
 
 template <class T>
 void interleave(const ConvRun& run, const std::byte* from, int64_t pixels, std::byte* to) {
   for (int64_t c = 0; c < run.shape.ic; ++c) {
-    const std::byte* plane = from + c * run.x_channel;
+    const std::byte* plane = from + c * run.x.channel;
     std::byte* first = to + c * static_cast<int64_t>(sizeof(T));
     for (int64_t p = 0; p < pixels; ++p)
-      *reinterpret_cast<T*>(first + p * run.pixel) =
-          *reinterpret_cast<const T*>(plane + p * run.x_pixel);
+      *reinterpret_cast<T*>(first + p * run.plan.a.pixel) =
+          *reinterpret_cast<const T*>(plane + p * run.x.pixel);
   }
 }
 
 // `pixels` pixels of one input row into pixels `run.pixel` apart.
 void copy_pixels(const ConvRun& run, const std::byte* from, int64_t pixels, std::byte* to) {
-  const int64_t bytes = run.shape.ic * run.element();
-  if (run.numeric == Numeric::kWord) {
+  const int64_t bytes = run.shape.ic * run.tile.element();
+  if (run.tile.numeric == Numeric::kWord) {
     widen_pixels(run, from, pixels, to);
-  } else if (run.x_element() != run.element()) {
+  } else if (run.x_element() != run.tile.element()) {
     narrow_pixels(run, from, pixels, to);
-  } else if (run.x_channel != run.element()) {
-    run.numeric == Numeric::kFloat  ? interleave<float>(run, from, pixels, to)
-    : run.numeric == Numeric::kByte ? interleave<uint8_t>(run, from, pixels, to)
-                                    : interleave<uint16_t>(run, from, pixels, to);
-  } else if (run.x_pixel == bytes && run.pixel == bytes) {
+  } else if (run.x.channel != run.tile.element()) {
+    run.tile.numeric == Numeric::kFloat  ? interleave<float>(run, from, pixels, to)
+    : run.tile.numeric == Numeric::kByte ? interleave<uint8_t>(run, from, pixels, to)
+                                         : interleave<uint16_t>(run, from, pixels, to);
+  } else if (run.x.pixel == bytes && run.plan.a.pixel == bytes) {
     std::memcpy(to, from, static_cast<size_t>(pixels * bytes));
   } else {
     for (int64_t p = 0; p < pixels; ++p)
-      copy_bytes(to + p * run.pixel, from + p * run.x_pixel, bytes);
+      copy_bytes(to + p * run.plan.a.pixel, from + p * run.x.pixel, bytes);
   }
 }
 
@@ -146,19 +148,19 @@ void copy_window(const ConvRun& run, int64_t image, int64_t row, int64_t rows, i
   const int64_t left = iw0 >= 0 ? 0 : (-iw0 < wide ? -iw0 : wide);
   const int64_t inside = s.iw - iw0;
   const int64_t right = inside > wide ? wide : (inside < left ? left : inside);
-  for (int64_t h = 0; h < high; ++h, scratch += run.row) {
+  for (int64_t h = 0; h < high; ++h, scratch += run.plan.a.row) {
     const int64_t ih = ih0 + h;
     if (ih < 0 || ih >= s.ih) {
-      if (run.padding != 0) fill_pixels(run, scratch, wide * run.pixel);
+      if (run.x.padding != 0) fill_pixels(run, scratch, wide * run.plan.a.pixel);
       continue;  // else no tile reads it
     }
     const std::byte* from =
-        run.x + image * run.x_image + ih * run.x_row + (iw0 + left) * run.x_pixel;
-    fill_pixels(run, scratch, left * run.pixel);
-    copy_pixels(run, from, right - left, scratch + left * run.pixel);
-    fill_pixels(run, scratch + right * run.pixel, (wide - right) * run.pixel);
+        run.x.data + image * run.x.image + ih * run.x.row + (iw0 + left) * run.x.pixel;
+    fill_pixels(run, scratch, left * run.plan.a.pixel);
+    copy_pixels(run, from, right - left, scratch + left * run.plan.a.pixel);
+    fill_pixels(run, scratch + right * run.plan.a.pixel, (wide - right) * run.plan.a.pixel);
     // The last pair of an odd run: no weight makes a NaN vanish.
-    if (run.numeric == Numeric::kBf16) fill(scratch + wide * run.pixel, 0, kLaneBytes);
+    if (run.tile.numeric == Numeric::kBf16) fill(scratch + wide * run.plan.a.pixel, 0, kLaneBytes);
   }
 }
 
@@ -166,12 +168,12 @@ void copy_parts(const ConvRun& run, int64_t image, int64_t row, int64_t rows, in
                 int64_t cols, std::byte* scratch) {
   const ConvShape& s = run.shape;
   const std::byte* first =
-      run.x + image * run.x_image + row * s.sh * run.x_row + col * s.sw * run.x_pixel;
+      run.x.data + image * run.x.image + row * s.sh * run.x.row + col * s.sw * run.x.pixel;
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t c = 0; c < cols; ++c) {
-      const std::byte* from = first + r * s.sh * run.x_row + c * s.sw * run.x_pixel;
-      for (int64_t index = 0; index < run.parts(); ++index) {
-        const ConvPart part = run.part(index);
+      const std::byte* from = first + r * s.sh * run.x.row + c * s.sw * run.x.pixel;
+      for (int64_t index = 0; index < run.plan.parts.count(); ++index) {
+        const ConvPart part = run.plan.parts.part(index);
         copy_bytes(scratch + (part.step * rows * cols + (r * cols + c) * part.steps) * kLaneBytes,
                    from + part.step * kLaneBytes, part.steps * kLaneBytes);
       }

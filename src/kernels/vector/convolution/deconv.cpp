@@ -236,10 +236,10 @@ bool describe(const KernelArgs& args, DeconvRun& layer) {
   if (!deconv_shape(attrs, extents(args.inputs[0]), extents(args.inputs[1]),
                     extents(args.outputs[0]), run.shape))
     return false;
-  run.numeric = kNumeric;
+  run.tile.numeric = kNumeric;
   const std::byte* packed = args.packed;
   set_conv_tensors(args, kNumeric == Numeric::kByte ? packed : nullptr, run, line_source);
-  if (kNumeric == Numeric::kByte) run.padding = static_cast<uint8_t>(attrs.zero_point);
+  if (kNumeric == Numeric::kByte) run.x.padding = static_cast<uint8_t>(attrs.zero_point);
   layer.form = best_form(attrs, run.shape);
   int fold = kFold;
   const auto head = [&](const Form& form) {
@@ -253,10 +253,10 @@ bool describe(const KernelArgs& args, DeconvRun& layer) {
     if (kNumeric == Numeric::kByte) set_packed(packed, run.finish);
   }
   const Width width(layer.form, kVecs, fold);
-  run.max_vecs = width.vecs;
-  run.fold = width.fold;
-  run.bias = packed;
-  run.weights = packed;
+  run.tile.max_vecs = width.vecs;
+  run.tile.fold = width.fold;
+  run.weights.bias = packed;
+  run.weights.panels = packed;
   layer.first_phase = head(layer.form);
   return true;
 }
@@ -264,8 +264,8 @@ bool describe(const KernelArgs& args, DeconvRun& layer) {
 // `layer` restricted to one phase, packed `phase` bytes from the beginning.
 ConvRun packed_phase(const DeconvRun& layer, const PhasePair& pair, int64_t phase) {
   ConvRun run = phase_run(layer.run, pair);
-  if (run.numeric == Numeric::kByte) run.bias += phase;
-  run.weights += phase + phase_bias_lanes(pair.shape, run.numeric) * kLaneBytes;
+  if (run.tile.numeric == Numeric::kByte) run.weights.bias += phase;
+  run.weights.panels += phase + phase_bias_lanes(pair.shape, run.tile.numeric) * kLaneBytes;
   return run;
 }
 
@@ -311,7 +311,7 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
       kernel.workspace_bytes = bytes > kernel.workspace_bytes ? bytes : kernel.workspace_bytes;
       keep_tables(phase.conv.run, kernel);
     }
-    at += phase_bytes(shape, kNumeric, layer.run.fold);
+    at += phase_bytes(shape, kNumeric, layer.run.tile.fold);
   }
 }
 

@@ -48,7 +48,7 @@ bool describe(const KernelArgs& args, ConvRun& run) {
                     extents(args.inputs[1]), extents(args.outputs[0]), run.shape))
     return false;
   set_conv_tensors(args, nullptr, run);
-  run.max_vecs = kVecs;
+  run.tile.max_vecs = kVecs;
   return true;
 }
 

@@ -107,10 +107,10 @@ struct PairMatrices : StoresByInstruction {
   static void finish(const Tile& whole, const TilePart& part,
                      const int32_t (*sums)[kVecs * kLanes]) {
     Tile t = whole;
-    t.c = part.c;
-    t.residual = part.residual;
+    t.c.first = part.c;
+    t.residual.first = part.residual;
     Accumulators<F32, kRows, kVecs> acc;
-    start_floats(t, t.c, first_n(static_cast<int>(t.cols - (kVecs - 1) * kLanes)), acc);
+    start_floats(t, t.c.first, first_n(static_cast<int>(t.c.cols - (kVecs - 1) * kLanes)), acc);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 2
@@ -195,18 +195,18 @@ template <class P, int kVecs, bool kBoth>
 Place multiply_matrices(const Tile& t, const std::byte* first, const std::byte*& ahead, int rows,
                         Place place, int64_t blocks, Rest<kVecs>& rest, Sums<kVecs>& sums) {
   start_matrices<kBoth>(sums, place.segment > 0 || place.step > 0);
-  const int64_t a_stride = t.a_stride, b_stride = t.b_stride;
-  for (; place.segment < t.num_segments && blocks > 0; ++place.segment, place.step = 0) {
-    const Segment& segment = t.segments[place.segment];
+  const int64_t a_stride = t.a.stride, b_stride = t.b.stride;
+  for (; place.segment < t.k.num_segments && blocks > 0; ++place.segment, place.step = 0) {
+    const Segment& segment = t.k.segments[place.segment];
     const std::byte *a = first + segment.a + place.step * kLaneBytes,
-                    *b = t.b + (segment.b + place.step) * b_stride;
-    int64_t left = t.segment_length - place.step;
+                    *b = t.b.first + (segment.b + place.step) * b_stride;
+    int64_t left = t.k.length - place.step;
     for (; left >= kTileSteps && blocks > 0; left -= kTileSteps, --blocks) {
       add_product<P, kVecs, kBoth>(a, a_stride, b, b_stride);
       a += kTileBytes;
       b += kTileSteps * b_stride;
       if (ahead)
-        for (int k = 0; k < kTileSteps; ++k, ahead += t.ahead_step) __builtin_prefetch(ahead, 0, 2);
+        for (int k = 0; k < kTileSteps; ++k, ahead += t.ahead.step) __builtin_prefetch(ahead, 0, 2);
     }
     if (left > 0 && blocks > 0) {
       rest.copy(a, a_stride, rows, b, b_stride, left);
@@ -215,7 +215,7 @@ Place multiply_matrices(const Tile& t, const std::byte* first, const std::byte*&
       --blocks;
     }
     if (left > 0) {
-      place.step = t.segment_length - left;
+      place.step = t.k.length - left;
       break;
     }
   }
@@ -236,7 +236,7 @@ void finish_rows(const Tile& t, const TilePart& part, int rows,
 constexpr int64_t kPartBlocks = 8, kTogether = 4;
 
 int64_t blocks_of(const Tile& t) {
-  return t.num_segments * ((t.segment_length + kTileSteps - 1) / kTileSteps);
+  return t.k.num_segments * ((t.k.length + kTileSteps - 1) / kTileSteps);
 }
 
 template <class P, int kVecs>
@@ -254,12 +254,12 @@ void run_matrices(const Tile& t, int rows) {
   Sums<kVecs> sums[kTogether];
   const Configured configured(rows);
   TilePart part(t);
-  const std::byte* ahead = t.ahead;
-  const int64_t tile_stride = t.repeat_stride > 0 ? t.repeat_stride : rows * t.a_stride;
-  const std::byte* first = t.a;
-  const bool in_parts = t.repeats > 1 && blocks_of(t) > 2 * kPartBlocks;
+  const std::byte* ahead = t.ahead.from;
+  const int64_t tile_stride = t.repeats.stride > 0 ? t.repeats.stride : rows * t.a.stride;
+  const std::byte* first = t.a.first;
+  const bool in_parts = t.repeats.count > 1 && blocks_of(t) > 2 * kPartBlocks;
   const int64_t blocks = in_parts ? kPartBlocks : INT64_MAX;
-  for (int64_t left = t.repeats; left > 0;) {
+  for (int64_t left = t.repeats.count; left > 0;) {
     const int64_t tiles = !in_parts ? 1 : left < kTogether ? left : kTogether;
     Place place;
     do {
@@ -272,7 +272,7 @@ void run_matrices(const Tile& t, int rows) {
                                                                     blocks, rest, sums[k]);
       }
       place = end;
-    } while (place.segment < t.num_segments);
+    } while (place.segment < t.k.num_segments);
     for (int64_t k = 0; k < tiles; ++k) finish_tile<P>(t, part, rows, sums[k]);
     first += tiles * tile_stride;
     left -= tiles;

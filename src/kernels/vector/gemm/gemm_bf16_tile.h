@@ -31,11 +31,11 @@ struct StoresByInstruction {
 
 template <class T, int kRows, int kVecs>
 CAMSHAFT_INLINE void add_residual_of(const Tile& t, Accumulators<F32, kRows, kVecs>& acc) {
-  const int64_t tail = t.cols - (kVecs - 1) * kLanes;
+  const int64_t tail = t.c.cols - (kVecs - 1) * kLanes;
   const bool full = tail == kLanes;
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
-    const T* more = reinterpret_cast<const T*>(t.residual + r * t.residual_stride);
+    const T* more = reinterpret_cast<const T*>(t.residual.first + r * t.residual.stride);
 #pragma GCC unroll 8
     for (int v = 0; v < kVecs; ++v)
       acc.v[r][v] = acc.v[r][v] + (v < kVecs - 1 || full ? load_floats(more + v * kLanes)
@@ -45,12 +45,12 @@ CAMSHAFT_INLINE void add_residual_of(const Tile& t, Accumulators<F32, kRows, kVe
 
 template <class M, class T, int kRows, int kVecs>
 CAMSHAFT_INLINE void store_clamped(const Tile& t, const Accumulators<F32, kRows, kVecs>& acc) {
-  const F32 low = set1(t.low), high = set1(t.high);
-  const int64_t tail = t.cols - (kVecs - 1) * kLanes;
+  const F32 low = set1(t.floats.low), high = set1(t.floats.high);
+  const int64_t tail = t.c.cols - (kVecs - 1) * kLanes;
   const bool full = tail == kLanes;
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
-    T* c = reinterpret_cast<T*>(t.c + r * t.c_stride);
+    T* c = reinterpret_cast<T*>(t.c.first + r * t.c.stride);
 #pragma GCC unroll 8
     for (int v = 0; v < kVecs; ++v) {
       // The constant operand comes first, so that NaN stays NaN.
@@ -67,9 +67,10 @@ CAMSHAFT_INLINE void store_clamped(const Tile& t, const Accumulators<F32, kRows,
 template <class M, int kRows, int kVecs>
 CAMSHAFT_INLINE void finish_pairs(const Tile& t, Accumulators<F32, kRows, kVecs>& acc) {
   activate(t, acc);
-  if (t.residual)
-    t.residual_is_bf16 ? add_residual_of<Bf16>(t, acc) : add_residual_of<float>(t, acc);
-  if (t.out == TileOut::kBf16)
+  if (t.residual.first)
+    t.residual.type == ResidualType::kBf16 ? add_residual_of<Bf16>(t, acc)
+                                           : add_residual_of<float>(t, acc);
+  if (t.c.type == TileOut::kBf16)
     store_clamped<M, Bf16>(t, acc);
   else
     store_clamped<M, float>(t, acc);
@@ -78,7 +79,7 @@ CAMSHAFT_INLINE void finish_pairs(const Tile& t, Accumulators<F32, kRows, kVecs>
 template <class M, int kRows, int kVecs>
 CAMSHAFT_INLINE void run_pair_tile(const Tile& t) {
   Accumulators<F32, kRows, kVecs> acc;
-  start_floats(t, t.c, first_n(static_cast<int>(t.cols - (kVecs - 1) * kLanes)), acc);
+  start_floats(t, t.c.first, first_n(static_cast<int>(t.c.cols - (kVecs - 1) * kLanes)), acc);
   multiply<M>(t, acc);
   finish_pairs<M>(t, acc);
 }

@@ -17,11 +17,12 @@ struct TilePart {
   const std::byte* residual;
   const int32_t* row_start;
 
-  explicit TilePart(const Tile& t) : a(t.a), c(t.c), residual(t.residual), row_start(t.row_start) {}
+  explicit TilePart(const Tile& t)
+      : a(t.a.first), c(t.c.first), residual(t.residual.first), row_start(t.start.rows) {}
   CAMSHAFT_INLINE_MEMBER void advance(const Tile& t, int rows) {
-    a += rows * t.a_stride;
-    c += rows * t.c_stride;
-    if (residual) residual += rows * t.residual_stride;
+    a += rows * t.a.stride;
+    c += rows * t.c.stride;
+    if (residual) residual += rows * t.residual.stride;
     if (row_start) row_start += rows;
   }
 };
@@ -31,7 +32,8 @@ CAMSHAFT_INLINE void start_bytes(const Tile& t, const TilePart& part,
                                  Accumulators<I32, kRows, kVecs>& acc) {
 #pragma GCC unroll 8
   for (int v = 0; v < kVecs; ++v) {
-    const I32 first = t.bias ? iload(static_cast<const int32_t*>(t.bias) + v * kLanes) : iset1(0);
+    const I32 first =
+        t.start.bias ? iload(static_cast<const int32_t*>(t.start.bias) + v * kLanes) : iset1(0);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) acc.v[r][v] = first;
   }
@@ -49,10 +51,10 @@ CAMSHAFT_INLINE void start_bytes(const Tile& t, const TilePart& part,
 template <int kRows, int kVecs, class T, class Value, class StoreOne, class StoreTail>
 CAMSHAFT_INLINE void store_tile(const Tile& t, std::byte* to, const Value& value,
                                 const StoreOne& store_one, const StoreTail& store_tail) {
-  const bool full = t.cols == kVecs * kLanes;
+  const bool full = t.c.cols == kVecs * kLanes;
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
-    T* c = reinterpret_cast<T*>(to + r * t.c_stride);
+    T* c = reinterpret_cast<T*>(to + r * t.c.stride);
 #pragma GCC unroll 8
     for (int v = 0; v < kVecs; ++v) {
       if (v < kVecs - 1 || full)
@@ -71,7 +73,7 @@ template <int kRows, int kVecs>
 CAMSHAFT_INLINE void store_code_tile(const Tile& t, std::byte* to, int tail_cols,
                                      const Accumulators<F32, kRows, kVecs>& acc) {
   constexpr int kCount = kRows * kVecs;
-  const CodePacking packing(t.offset, t.code_min, t.code_max);
+  const CodePacking packing(t.bytes.offset, t.bytes.code_min, t.bytes.code_max);
   const bool full = tail_cols == kLanes;
   const auto value = [&acc](int k) __attribute__((always_inline)) {
     const int last = k < kCount ? k : kCount - 1;
@@ -82,7 +84,7 @@ CAMSHAFT_INLINE void store_code_tile(const Tile& t, std::byte* to, int tail_cols
     const PackedCodes codes =
         packing.pack(value(first), value(first + 1), value(first + 2), value(first + 3));
     const auto place = [ to, &t, first ](int k) __attribute__((always_inline)) {
-      return reinterpret_cast<uint8_t*>(to + (first + k) / kVecs * t.c_stride) +
+      return reinterpret_cast<uint8_t*>(to + (first + k) / kVecs * t.c.stride) +
              (first + k) % kVecs * kLanes;
     };
     if (kVecs % 4 == 0 && full) {
@@ -112,10 +114,10 @@ template <int kRows, int kVecs, class Value>
 CAMSHAFT_INLINE void store_code_tile(const Tile& t, std::byte* to, int tail_cols,
                                      const Value& value) {
   constexpr int kFours = kVecs / 4 * 4, kTwos = kVecs / 2 * 2;
-  const bool full = t.cols == kVecs * kLanes;
+  const bool full = t.c.cols == kVecs * kLanes;
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
-    uint8_t* c = reinterpret_cast<uint8_t*>(to + r * t.c_stride);
+    uint8_t* c = reinterpret_cast<uint8_t*>(to + r * t.c.stride);
     if (full) {
 #pragma GCC unroll 2
       for (int v = 0; v < kFours; v += 4)
@@ -135,8 +137,8 @@ CAMSHAFT_INLINE void store_code_tile(const Tile& t, std::byte* to, int tail_cols
 
 template <int kRows, int kVecs>
 CAMSHAFT_INLINE void round_to_codes(const Tile& t, Accumulators<F32, kRows, kVecs>& acc) {
-  const F32 low = set1(t.code_low), high = set1(t.code_high);
-  const F32 scale = set1(t.code_scale), shift = set1(t.code_shift);
+  const F32 low = set1(t.bytes.code_low), high = set1(t.bytes.code_high);
+  const F32 scale = set1(t.bytes.code_scale), shift = set1(t.bytes.code_shift);
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 8
@@ -146,24 +148,24 @@ CAMSHAFT_INLINE void round_to_codes(const Tile& t, Accumulators<F32, kRows, kVec
 
 template <int kRows, int kVecs>
 CAMSHAFT_INLINE void multiply_by_gate(const Tile& t, Accumulators<F32, kRows, kVecs>& acc) {
-  const F32 scale = set1(t.code_scale), shift = set1(t.code_shift);
+  const F32 scale = set1(t.bytes.code_scale), shift = set1(t.bytes.code_shift);
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 8
     for (int v = 0; v < kVecs; ++v)
-      acc.v[r][v] = fma(acc.v[r][v] * gate_of(*t.gate, acc.v[r][v]), scale, shift);
+      acc.v[r][v] = fma(acc.v[r][v] * gate_of(*t.bytes.gate, acc.v[r][v]), scale, shift);
 }
 
 template <int kRows, int kVecs>
 CAMSHAFT_INLINE void add_residual(const Tile& t, const std::byte* from, int tail_cols,
                                   Accumulators<F32, kRows, kVecs>& acc) {
-  const F32 scale = set1(t.residual_scale);
+  const F32 scale = set1(t.bytes.residual_scale);
   const M32 tail = first_n(tail_cols);
   const bool full = tail_cols == kLanes;  // part of a vector of bytes is slow to load without masks
-  if (t.residual_is_byte) {
+  if (t.residual.type == ResidualType::kByte) {
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
-      const uint8_t* more = reinterpret_cast<const uint8_t*>(from + r * t.residual_stride);
+      const uint8_t* more = reinterpret_cast<const uint8_t*>(from + r * t.residual.stride);
 #pragma GCC unroll 8
       for (int v = 0; v < kVecs; ++v) {
         const I32 codes = v < kVecs - 1 || full ? load_bytes(more + v * kLanes)
@@ -175,7 +177,7 @@ CAMSHAFT_INLINE void add_residual(const Tile& t, const std::byte* from, int tail
   }
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
-    const float* more = reinterpret_cast<const float*>(from + r * t.residual_stride);
+    const float* more = reinterpret_cast<const float*>(from + r * t.residual.stride);
 #pragma GCC unroll 8
     for (int v = 0; v < kVecs; ++v) {
       const F32 value = v == kVecs - 1 ? load(more + v * kLanes, tail) : load(more + v * kLanes);
@@ -187,8 +189,8 @@ CAMSHAFT_INLINE void add_residual(const Tile& t, const std::byte* from, int tail
 template <int kRows, int kVecs>
 CAMSHAFT_INLINE void finish_bytes(const Tile& t, const TilePart& part,
                                   const Accumulators<I32, kRows, kVecs>& sums) {
-  const int tail_cols = static_cast<int>(t.cols - (kVecs - 1) * kLanes);
-  if (t.out == TileOut::kInt) {
+  const int tail_cols = static_cast<int>(t.c.cols - (kVecs - 1) * kLanes);
+  if (t.c.type == TileOut::kInt) {
     const auto sum = [&sums](int r, int v) __attribute__((always_inline)) {
       return bits_as_float(sums.v[r][v]);
     };
@@ -200,25 +202,26 @@ CAMSHAFT_INLINE void finish_bytes(const Tile& t, const TilePart& part,
   Accumulators<F32, kRows, kVecs> acc;
 #pragma GCC unroll 8
   for (int v = 0; v < kVecs; ++v) {
-    const F32 multiplier = load(t.multiplier + v * kLanes), addend = load(t.addend + v * kLanes);
+    const F32 multiplier = load(t.bytes.multiplier + v * kLanes),
+              addend = load(t.bytes.addend + v * kLanes);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) acc.v[r][v] = fma(to_float(sums.v[r][v]), multiplier, addend);
   }
-  if (t.rounds_first) round_to_codes(t, acc);
-  if (t.gate) multiply_by_gate(t, acc);
-  if (t.residual) add_residual(t, part.residual, tail_cols, acc);
-  if (t.slope != 1) {
-    const F32 slope = set1(t.slope), post = set1(t.post);
+  if (t.bytes.middle == ByteMiddle::kRounds) round_to_codes(t, acc);
+  if (t.bytes.middle == ByteMiddle::kGates) multiply_by_gate(t, acc);
+  if (t.residual.first) add_residual(t, part.residual, tail_cols, acc);
+  if (t.bytes.slope != 1) {
+    const F32 slope = set1(t.bytes.slope), post = set1(t.bytes.post);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 8
       for (int v = 0; v < kVecs; ++v) acc.v[r][v] = max(slope * acc.v[r][v], acc.v[r][v]) + post;
     }
   }
-  const F32 low = set1(t.low), high = set1(t.high);
+  const F32 low = set1(t.bytes.low), high = set1(t.bytes.high);
 #if defined(CAMSHAFT_TARGET_avx2)
-  if (t.out == TileOut::kByte) {
-    if (!t.fits_int)
+  if (t.c.type == TileOut::kByte) {
+    if (!t.bytes.fits_int)
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 8
@@ -232,8 +235,8 @@ CAMSHAFT_INLINE void finish_bytes(const Tile& t, const TilePart& part,
     return min(high, max(low, acc.v[r][v]));
   };
 #if !defined(CAMSHAFT_TARGET_avx2)
-  if (t.out == TileOut::kByte) {
-    const I32 offset = iset1(t.offset);
+  if (t.c.type == TileOut::kByte) {
+    const I32 offset = iset1(t.bytes.offset);
     const auto code = [&clamped, offset ](int r, int v) __attribute__((always_inline)) {
       return to_int(clamped(r, v)) + offset;
     };
@@ -250,7 +253,7 @@ CAMSHAFT_INLINE void finish_bytes(const Tile& t, const TilePart& part,
 template <int kRows, int kVecs, class Add>
 CAMSHAFT_INLINE void run_byte_tiles(const Tile& t, const Add& add) {
   TilePart part(t);
-  for (int64_t left = t.repeats; left > 0; --left) {
+  for (int64_t left = t.repeats.count; left > 0; --left) {
     Accumulators<I32, kRows, kVecs> acc;
     start_bytes(t, part, acc);
     add(part, acc);

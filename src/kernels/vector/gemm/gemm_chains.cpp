@@ -27,7 +27,7 @@ void pack_byte_steps(const std::byte* natural, const Spans& spans, int64_t width
 }
 
 TileKernel byte_panel_kernel(const std::byte* panel, const Spans&, int vecs, int rows, Tile& tile) {
-  tile.b = panel;
+  tile.b.first = panel;
   return byte_tile_kernel(vecs, rows);
 }
 
@@ -70,17 +70,17 @@ struct RowPitch {
 template <int kDepth, int kRows, int kVecs>
 CAMSHAFT_INLINE void add_chains(const Tile& t, const std::byte* a, int64_t first, int64_t end,
                                 Accumulators<I32, kRows, kVecs>& acc) {
-  const RowPitch pitch{t.a_stride, 3 * t.a_stride, 5 * t.a_stride};
-  const int64_t b_stride = t.b_stride;
-  const int32_t* step = t.step_order + first;
-  const int32_t* const last = t.step_order + end;
-  const std::byte* b = t.b + first * b_stride;
+  const RowPitch pitch{t.a.stride, 3 * t.a.stride, 5 * t.a.stride};
+  const int64_t b_stride = t.b.stride;
+  const int32_t* step = t.chain.order + first;
+  const int32_t* const last = t.chain.order + end;
+  const std::byte* b = t.b.first + first * b_stride;
   const __m256i ones = _mm256_set1_epi16(1);
   for (; step != last; step += kDepth) {
     __m256i sum[kRows][kVecs];
 #pragma GCC unroll 4
     for (int d = 0; d < kDepth; ++d) {
-      const std::byte* a_step = a + t.step_offsets[step[d]];
+      const std::byte* a_step = a + t.chain.offsets[step[d]];
       __m256i column[kVecs];
 #pragma GCC unroll 8
       for (int v = 0; v < kVecs; ++v) {
@@ -112,13 +112,13 @@ CAMSHAFT_INLINE void add_chains(const Tile& t, const std::byte* a, int64_t first
 template <int kRows, int kVecs>
 CAMSHAFT_INLINE void add_words(const Tile& t, const std::byte* a, int64_t first, int64_t end,
                                Accumulators<I32, kRows, kVecs>& acc) {
-  const RowPitch pitch{t.a_stride, 3 * t.a_stride, 5 * t.a_stride};
-  const int32_t* step = t.step_order + first;
-  const int32_t* const last = t.step_order + end;
-  const std::byte* b = t.b + first * t.b_stride;
+  const RowPitch pitch{t.a.stride, 3 * t.a.stride, 5 * t.a.stride};
+  const int32_t* step = t.chain.order + first;
+  const int32_t* const last = t.chain.order + end;
+  const std::byte* b = t.b.first + first * t.b.stride;
   const WordProduct product;
-  for (; step != last; ++step, b += t.b_stride) {
-    const std::byte* a_step = a + t.step_offsets[*step];
+  for (; step != last; ++step, b += t.b.stride) {
+    const std::byte* a_step = a + t.chain.offsets[*step];
     WordProduct::Column column[kVecs];
 #pragma GCC unroll 8
     for (int v = 0; v < kVecs; ++v) column[v] = product.column(b + v * kLanes * kLaneBytes);
@@ -143,10 +143,10 @@ struct ChainTile {
   using Sums = Accumulators<I32, kRows, kVecs>;
 
   CAMSHAFT_INLINE void add(const Tile& t, const std::byte* row, Sums& acc) {
-    for (int64_t segment = 0; segment < t.num_segments; ++segment) {
-      const std::byte* a = row + t.segments[segment].a;
-      const int32_t* ends = t.chain_ends + t.segments[segment].b * kChainKinds;
-      const int64_t first = t.segments[segment].b == 0 ? 0 : ends[-1];
+    for (int64_t segment = 0; segment < t.k.num_segments; ++segment) {
+      const std::byte* a = row + t.k.segments[segment].a;
+      const int32_t* ends = t.chain.ends + t.k.segments[segment].b * kChainKinds;
+      const int64_t first = t.k.segments[segment].b == 0 ? 0 : ends[-1];
       add_chains<4>(t, a, first, ends[0], acc);
       add_chains<2>(t, a, ends[0], ends[1], acc);
       add_chains<1>(t, a, ends[1], ends[2], acc);
@@ -168,16 +168,16 @@ struct VnniTile {
   using Sums = Accumulators<I32, kRows, kVecs>;
 
   CAMSHAFT_INLINE void add(const Tile& t, const std::byte* row, Sums& acc) {
-    const RowPitch pitch{t.a_stride, 3 * t.a_stride, 5 * t.a_stride};
+    const RowPitch pitch{t.a.stride, 3 * t.a.stride, 5 * t.a.stride};
     const VnniProduct product;
-    for (int64_t segment = 0; segment < t.num_segments; ++segment) {
-      const std::byte* a = row + t.segments[segment].a;
-      const int32_t* ends = t.chain_ends + t.segments[segment].b * kChainKinds;
-      const int64_t first = t.segments[segment].b == 0 ? 0 : ends[-1];
-      const int32_t* const last = t.step_order + ends[kChainKinds - 1];
-      const std::byte* b = t.b + first * t.b_stride;
-      for (const int32_t* step = t.step_order + first; step != last; ++step, b += t.b_stride) {
-        const std::byte* a_step = a + t.step_offsets[*step];
+    for (int64_t segment = 0; segment < t.k.num_segments; ++segment) {
+      const std::byte* a = row + t.k.segments[segment].a;
+      const int32_t* ends = t.chain.ends + t.k.segments[segment].b * kChainKinds;
+      const int64_t first = t.k.segments[segment].b == 0 ? 0 : ends[-1];
+      const int32_t* const last = t.chain.order + ends[kChainKinds - 1];
+      const std::byte* b = t.b.first + first * t.b.stride;
+      for (const int32_t* step = t.chain.order + first; step != last; ++step, b += t.b.stride) {
+        const std::byte* a_step = a + t.chain.offsets[*step];
         __m256i column[kVecs];
 #pragma GCC unroll 8
         for (int v = 0; v < kVecs; ++v) column[v] = product.column(b + v * kLanes * kLaneBytes);
@@ -223,9 +223,9 @@ void pack_byte_steps(const std::byte* natural, const Spans& spans, int64_t width
 
 TileKernel byte_panel_kernel(const std::byte* panel, const Spans& spans, int vecs, int rows,
                              Tile& tile) {
-  tile.b = panel + rows_at(spans);
-  tile.chain_ends = reinterpret_cast<const int32_t*>(panel);
-  tile.step_order = reinterpret_cast<const int32_t*>(panel + order_at(spans));
+  tile.b.first = panel + rows_at(spans);
+  tile.chain.ends = reinterpret_cast<const int32_t*>(panel);
+  tile.chain.order = reinterpret_cast<const int32_t*>(panel + order_at(spans));
   return uses_vnni() ? kVnniTable.at(vecs, rows) : kTable.at(vecs, rows);
 }
 

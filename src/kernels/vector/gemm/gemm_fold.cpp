@@ -63,13 +63,13 @@ CAMSHAFT_INLINE M32 first_of_column() {
 template <int kFold, int kRows, int kVecs>
 CAMSHAFT_INLINE void multiply(const Tile& t, F32 (&acc)[kRows * kVecs]) {
   constexpr int kBases = (kRows + kRowsPerBase - 1) / kRowsPerBase;
-  const int64_t s = t.a_stride, s3 = 3 * s, b_stride = t.b_stride;
+  const int64_t s = t.a.stride, s3 = 3 * s, b_stride = t.b.stride;
   const auto at = [](const std::byte* p) { return reinterpret_cast<const float*>(p); };
-  const int64_t whole = t.segment_length / kFold, rest = t.segment_length % kFold;
-  for (int64_t segment = 0; segment < t.num_segments; ++segment) {
-    const std::byte* b = t.b + t.segments[segment].b * b_stride;
+  const int64_t whole = t.k.length / kFold, rest = t.k.length % kFold;
+  for (int64_t segment = 0; segment < t.k.num_segments; ++segment) {
+    const std::byte* b = t.b.first + t.k.segments[segment].b * b_stride;
     const std::byte* a[kBases];
-    a[0] = t.a + t.segments[segment].a;
+    a[0] = t.a.first + t.k.segments[segment].a;
 #pragma GCC unroll 4
     for (int base = 1; base < kBases; ++base) a[base] = a[base - 1] + kRowsPerBase * s;
     for (int64_t k = whole; k > 0; --k) {
@@ -121,18 +121,18 @@ CAMSHAFT_INLINE void add_lanes(F32 (&acc)[kCount], float* sums) {
 // `cols` results of one row, or of `cols` rows of one column.
 CAMSHAFT_INLINE void finish_run(const Tile& t, const float* sums, float* c, const float* residual,
                                 int64_t cols, bool one_column) {
-  const F32 low = set1(t.low), high = set1(t.high), slope = set1(t.slope);
+  const F32 low = set1(t.floats.low), high = set1(t.floats.high), slope = set1(t.floats.slope);
   for (int64_t col = 0; col < cols; col += kLanes) {
     const int count = static_cast<int>(cols - col < kLanes ? cols - col : kLanes);
     const M32 mask = first_n(count);
     F32 value = load(sums + col);
-    if (t.accumulate)
+    if (t.start.from_c)
       value = value + load(c + col, mask);
-    else if (t.bias)
-      value = value + (one_column ? set1(*static_cast<const float*>(t.bias))
-                                  : load(static_cast<const float*>(t.bias) + col, mask));
-    if (t.slope != 1) value = max(slope * value, value);
-    if (t.gate) value = value * gate_of(*t.gate, value);
+    else if (t.start.bias)
+      value = value + (one_column ? set1(*static_cast<const float*>(t.start.bias))
+                                  : load(static_cast<const float*>(t.start.bias) + col, mask));
+    if (t.floats.slope != 1) value = max(slope * value, value);
+    if (t.floats.gate) value = value * gate_of(*t.floats.gate, value);
     if (residual) value = value + load(residual + col, mask);
     store_first(c + col, min(high, max(low, value)), count);
   }
@@ -147,17 +147,19 @@ void run_tile(const Tile& t) {
   multiply<kFold, kRows, kVecs>(t, acc);
   alignas(64) float sums[kRows * kVecs * kLanes + kLanes];
   add_lanes<kFold>(acc, sums);
-  const auto c = [&t](int r) { return reinterpret_cast<float*>(t.c + r * t.c_stride); };
+  const auto c = [&t](int r) { return reinterpret_cast<float*>(t.c.first + r * t.c.stride); };
   const auto residual = [&t](int r) {
-    return t.residual ? reinterpret_cast<const float*>(t.residual + r * t.residual_stride)
-                      : nullptr;
+    return t.residual.first
+               ? reinterpret_cast<const float*>(t.residual.first + r * t.residual.stride)
+               : nullptr;
   };
-  if (kWidth == 1 && t.c_stride == kLaneBytes && (!t.residual || t.residual_stride == kLaneBytes)) {
+  if (kWidth == 1 && t.c.stride == kLaneBytes &&
+      (!t.residual.first || t.residual.stride == kLaneBytes)) {
     finish_run(t, sums, c(0), residual(0), kRows, true);
     return;
   }
   for (int r = 0; r < kRows; ++r)
-    finish_run(t, sums + r * kWidth, c(r), residual(r), t.cols, false);
+    finish_run(t, sums + r * kWidth, c(r), residual(r), t.c.cols, false);
 }
 
 template <int kFold, int kVecs, int... kRowsMinusOne>

@@ -21,7 +21,7 @@ CAMSHAFT_INLINE int64_t folded_rows(int64_t length, int64_t fold) {
 
 // Segments count floats of A and folded rows of B, [vecs][kLanes / fold columns][fold]; in the rows
 // of the rest only the first lane of a column counts. `fold` is a power of two from 2 to kLanes;
-// above 4, vecs is 1. tile.bias needs only `cols` values.
+// above 4, vecs is 1. tile.start.bias needs only `cols` values.
 TileKernel fold_kernel(int fold, int vecs, int rows);
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

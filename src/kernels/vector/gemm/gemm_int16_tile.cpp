@@ -57,7 +57,7 @@ CAMSHAFT_INLINE void run_pair_product(const Tile& t) {
   for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 2
     for (int v = 0; v < kVecs; ++v)
-      istore(reinterpret_cast<int32_t*>(t.c + r * t.c_stride) + v * kLanes, acc.v[r][v]);
+      istore(reinterpret_cast<int32_t*>(t.c.first + r * t.c.stride) + v * kLanes, acc.v[r][v]);
 }
 
 template <int kRows, int kVecs>

@@ -24,18 +24,18 @@ template <class M, int kRows, int kVecs>
 CAMSHAFT_INLINE void multiply(const Tile& t, const std::byte* first,
                               Accumulators<typename M::Sum, kRows, kVecs>& acc) {
   constexpr int kBases = (kRows + kRowsPerBase - 1) / kRowsPerBase;
-  const int64_t s = t.a_stride, s3 = 3 * s, b_stride = t.b_stride;
+  const int64_t s = t.a.stride, s3 = 3 * s, b_stride = t.b.stride;
   const M m;
   // Without anything to fetch, a line that is there anyway: cheaper than a branch.
-  const std::byte* ahead = t.ahead ? t.ahead : t.b;
-  const int64_t ahead_step = t.ahead ? t.ahead_step : 0;
-  for (int64_t segment = 0; segment < t.num_segments; ++segment) {
+  const std::byte* ahead = t.ahead.from ? t.ahead.from : t.b.first;
+  const int64_t ahead_step = t.ahead.from ? t.ahead.step : 0;
+  for (int64_t segment = 0; segment < t.k.num_segments; ++segment) {
     const std::byte* a[kBases];
-    a[0] = first + t.segments[segment].a;
-    const std::byte* b = t.b + t.segments[segment].b * b_stride;
+    a[0] = first + t.k.segments[segment].a;
+    const std::byte* b = t.b.first + t.k.segments[segment].b * b_stride;
 #pragma GCC unroll 8
     for (int base = 1; base < kBases; ++base) a[base] = a[base - 1] + kRowsPerBase * s;
-    for (int64_t k = t.segment_length; k > 0; --k) {
+    for (int64_t k = t.k.length; k > 0; --k) {
       typename M::Column column[kVecs];
 #pragma GCC unroll 8
       for (int v = 0; v < kVecs; ++v) column[v] = m.column(b + v * kLanes * kLaneBytes);
@@ -59,7 +59,7 @@ CAMSHAFT_INLINE void multiply(const Tile& t, const std::byte* first,
 
 template <class M, int kRows, int kVecs>
 CAMSHAFT_INLINE void multiply(const Tile& t, Accumulators<typename M::Sum, kRows, kVecs>& acc) {
-  multiply<M>(t, t.a, acc);
+  multiply<M>(t, t.a.first, acc);
 }
 
 // The table of kernels Run<kRows, kVecs>: kRowsOf[vecs] rows at most.

@@ -13,7 +13,7 @@ struct SumsTile {
         __attribute__((always_inline)) {
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
-        const int32_t* sums = reinterpret_cast<const int32_t*>(part.a + r * t.a_stride);
+        const int32_t* sums = reinterpret_cast<const int32_t*>(part.a + r * t.a.stride);
 #pragma GCC unroll 2
         for (int v = 0; v < kVecs; ++v) acc.v[r][v] = acc.v[r][v] + iload(sums + v * kLanes);
       }

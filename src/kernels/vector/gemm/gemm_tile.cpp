@@ -38,17 +38,17 @@ CAMSHAFT_INLINE void finish(const Tile& t, std::byte* to, const std::byte* resid
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 8
       for (int v = 0; v < kVecs; ++v) {
-        const std::byte* more = residual + r * t.residual_stride + v * kLanes * kLaneBytes;
+        const std::byte* more = residual + r * t.residual.stride + v * kLanes * kLaneBytes;
         acc.v[r][v] = acc.v[r][v] + (v == kVecs - 1 ? load_floats(more, tail) : load_floats(more));
       }
     }
   }
-  const F32 low = set1(t.low), high = set1(t.high);
-  const bool full = t.cols == kVecs * kLanes;
-  const int tail_cols = static_cast<int>(t.cols - (kVecs - 1) * kLanes);
+  const F32 low = set1(t.floats.low), high = set1(t.floats.high);
+  const bool full = t.c.cols == kVecs * kLanes;
+  const int tail_cols = static_cast<int>(t.c.cols - (kVecs - 1) * kLanes);
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
-    float* c = reinterpret_cast<float*>(to + r * t.c_stride);
+    float* c = reinterpret_cast<float*>(to + r * t.c.stride);
 #pragma GCC unroll 8
     for (int v = 0; v < kVecs; ++v) {
       const F32 value = clamp(acc.v[r][v], low, high);
@@ -63,17 +63,17 @@ CAMSHAFT_INLINE void finish(const Tile& t, std::byte* to, const std::byte* resid
 template <int kRows, int kVecs>
 struct FloatTile {
   static void run(const Tile& t) {
-    const M32 tail = first_n(static_cast<int>(t.cols - (kVecs - 1) * kLanes));
-    const std::byte *a = t.a, *residual = t.residual;
-    std::byte* c = t.c;
-    for (int64_t left = t.repeats; left > 0; --left) {
+    const M32 tail = first_n(static_cast<int>(t.c.cols - (kVecs - 1) * kLanes));
+    const std::byte *a = t.a.first, *residual = t.residual.first;
+    std::byte* c = t.c.first;
+    for (int64_t left = t.repeats.count; left > 0; --left) {
       Accumulators<F32, kRows, kVecs> acc;
       start_floats(t, c, tail, acc);
       multiply<FloatProduct>(t, a, acc);
       finish(t, c, residual, tail, acc);
-      a += kRows * t.a_stride;
-      c += kRows * t.c_stride;
-      if (residual) residual += kRows * t.residual_stride;
+      a += kRows * t.a.stride;
+      c += kRows * t.c.stride;
+      if (residual) residual += kRows * t.residual.stride;
     }
   }
 };

@@ -34,57 +34,110 @@ struct Segment {
   int64_t a, b;
 };
 
-enum class TileOut : uint8_t { kFloat, kByte, kInt, kBf16, kHalf };
+// All strides and distances of a tile are in bytes. `first`: its first row.
+struct TileRows {
+  const std::byte* first;
+  int64_t stride;  // between rows
+};
 
-// One call: C[rows][cols] = finish(init + sum over segments, k of A[row][a + k] * B[b + k][col]).
-struct Tile {
-  const std::byte* a;  // row 0
-  int64_t a_stride;    // between rows; all strides in bytes
+// K: where the tile's products are.
+struct TileDepth {
   const Segment* segments;
   int64_t num_segments;
-  int64_t segment_length;  // of all, in steps of 4 bytes of A
-  const std::byte* b;      // row k at b + k * b_stride; a packed panel is [K][kVecs * kLanes] lanes
-  int64_t b_stride;
-  // Of chained panels (gemm_chains.h), where a segment's b is its span: the order of the steps,
-  // where kinds of steps end in it, the bytes from a span's first step of A to each.
-  const int32_t* chain_ends;
-  const int32_t* step_order;
-  const int32_t* step_offsets;
-  const int32_t* row_start;  // of bytes: added to every column of a row; or null
-  const void* bias;          // kVecs * kLanes floats, of bytes int32; or null for 0
-  std::byte* c;
-  int64_t c_stride;
+  int64_t length;  // of every segment, in steps of 4 bytes of A
+};
+
+struct TilePanel {
+  const std::byte* first;  // row k at first + k * stride; a packed one is [K][kVecs * kLanes] lanes
+  int64_t stride;
+};
+
+// Of chained panels (gemm_chains.h), where a segment's b is its span.
+struct ChainedSteps {
+  const int32_t* ends;     // where kinds of steps end
+  const int32_t* order;    // of the steps
+  const int32_t* offsets;  // from a span's first step of A to each, in bytes
+};
+
+// What sums begin with.
+struct TileStart {
+  const void* bias;     // kVecs * kLanes floats, of bytes int32; or null for 0
+  const int32_t* rows;  // of bytes: added to every column of a row; or null
+  bool from_c;          // C, which is of floats, instead of the bias
+};
+
+enum class TileOut : uint8_t { kFloat, kByte, kInt, kBf16, kHalf };
+
+struct TileStore {
+  std::byte* first;
+  int64_t stride;
   int64_t cols;  // (kVecs - 1) * kLanes < cols ≤ kVecs * kLanes
-  // Of bytes: so many tiles of rows, one below the other. A panel and what belongs to it are set up
-  // once for all of them.
-  int64_t repeats = 1;
-  int64_t repeat_stride = 0;  // of AMX: from a tile of A to the next; 0: its rows
-  bool accumulate;            // start from C instead of the bias; C is of floats
-  // Not of bytes without VNNI: memory to fetch into L2 meanwhile, `ahead_step` bytes further with
-  // every step of K; null: nothing.
-  const std::byte* ahead = nullptr;
-  int64_t ahead_step = 0;
-  // finish of floats: v = max(v, slope * v); v += residual; v = clamp(v, low, high). slope 1 leaves
-  // v as it is.
+  TileOut type;
+};
+
+// So many tiles of rows, one below the other. A panel and what belongs to it are set up once for
+// all of them.
+struct TileRepeats {
+  int64_t count = 1;
+  int64_t stride = 0;  // of AMX: from a tile of A to the next; 0: its rows
+};
+
+// Not of bytes without VNNI: memory to fetch into L2 meanwhile, `step` bytes further with every
+// step of K.
+struct TileAhead {
+  const std::byte* from = nullptr;  // null: nothing
+  int64_t step = 0;
+};
+
+enum class ResidualType : uint8_t { kFloat, kByte, kBf16 };
+
+struct TileResidual {
+  const std::byte* first;  // null: none; columns contiguous
+  int64_t stride;
+  ResidualType type;
+};
+
+// v = max(v, slope * v), v * clamp(gate) where there is one; v += residual; v = clamp(v, low,
+// high). slope 1 leaves v as it is.
+struct FloatFinish {
   float low, high, slope;
   const Gate* gate = nullptr;  // or null: v = v * clamp(scale * v + shift), before the residual
-  const std::byte* residual;   // null: none; columns contiguous
-  int64_t residual_stride;
-  // finish of bytes: v = acc * multiplier[col] + addend[col]; with rounds_first
-  // v = round(clamp(v, code_low, code_high)) * code_scale + code_shift; v += residual_scale *
-  // residual; v = max(v, slope * v) + post; v = clamp(v, low, high); stored as `out`, bytes as
-  // round(v) + offset, which lies in [0, 255]. For kInt, acc itself.
-  const float* multiplier;
-  const float* addend;
-  float residual_scale, post;
-  int32_t offset;
-  // Of stored bytes: the least and the largest, and that v needs no clamp to be a 32-bit integer.
-  uint8_t code_min = 0, code_max = 255;
-  bool fits_int = false;
-  bool residual_is_byte, residual_is_bf16;
-  bool rounds_first = false;
+};
+
+// What happens to scaled sums of bytes before the residual.
+enum class ByteMiddle : uint8_t {
+  kNothing,
+  kRounds,  // v = round(clamp(v, code_low, code_high)) * code_scale + code_shift
+  kGates    // v = v * gate of v * code_scale + code_shift
+};
+
+// v = sum * multiplier[col] + addend[col]; the middle; v += residual_scale * residual; v = max(v,
+// slope * v) + post; v = clamp(v, low, high); bytes are round(v) + offset, which lies in [0, 255].
+// Of kInt the sum itself is stored.
+struct ByteFinish {
+  const float *multiplier, *addend;
+  ByteMiddle middle = ByteMiddle::kNothing;
+  bool fits_int = false;                 // v needs no clamp to be a 32-bit integer
+  uint8_t code_min = 0, code_max = 255;  // the least and the largest stored byte
   float code_low = 0, code_high = 0, code_scale = 1, code_shift = 0;
-  TileOut out;
+  const Gate* gate = nullptr;
+  float residual_scale, slope, post, low, high;
+  int32_t offset;
+};
+
+// One call: C[rows][cols] = finish(start + sum over segments, k of A[row][a + k] * B[b + k][col]).
+struct Tile {
+  TileRows a;
+  TileDepth k;
+  TilePanel b;
+  ChainedSteps chain;
+  TileStart start;
+  TileStore c;
+  TileRepeats repeats;
+  TileAhead ahead;
+  TileResidual residual;
+  FloatFinish floats;  // of kByte and kWord: bytes
+  ByteFinish bytes;
 };
 
 using TileKernel = void (*)(const Tile&);

@@ -123,18 +123,18 @@ void run_tiles(const FloatChunk& c, int64_t channel, const Part& part, const flo
   const int vecs = static_cast<int>(ceil_div(columns, kLanes));
   const Segment segment{0, 0};
   Tile tile{};
-  tile.segments = &segment;
-  tile.num_segments = 1;
-  tile.segment_length = part.depth;
-  tile.a_stride = run.a_stride * kLaneBytes;
-  tile.b = reinterpret_cast<const std::byte*>(weights);
-  tile.b_stride = kWidth * kLaneBytes;
+  tile.k.segments = &segment;
+  tile.k.num_segments = 1;
+  tile.k.length = part.depth;
+  tile.a.stride = run.a_stride * kLaneBytes;
+  tile.b.first = reinterpret_cast<const std::byte*>(weights);
+  tile.b.stride = kWidth * kLaneBytes;
   set_finish(finish, tile);
   if (!part.is_last) {
-    tile.low = -__builtin_inff(), tile.high = __builtin_inff(), tile.slope = 1;
-    tile.gate = nullptr;
+    tile.floats.low = -__builtin_inff(), tile.floats.high = __builtin_inff(), tile.floats.slope = 1;
+    tile.floats.gate = nullptr;
   }
-  if (part.k > 0) tile.accumulate = true;
+  if (part.k > 0) tile.start.from_c = true;
   const EvenSplit tiles = split_evenly(c.count, kMaxRows[vecs]);
   for (int64_t t = 0; t < tiles.parts; ++t) {
     const int64_t r = tiles.start(t);
@@ -146,8 +146,8 @@ void run_tiles(const FloatChunk& c, int64_t channel, const Part& part, const flo
       later.has_initial = false;
       place_tile(later, place, channel, columns, tile);
     }
-    if (!part.is_last) tile.residual = nullptr;
-    tile.a = reinterpret_cast<const std::byte*>(c.rows + r * run.a_stride + part.k);
+    if (!part.is_last) tile.residual.first = nullptr;
+    tile.a.first = reinterpret_cast<const std::byte*>(c.rows + r * run.a_stride + part.k);
     tile_kernel(vecs, static_cast<int>(place.pixels))(tile);
     if (part.is_last) finish_tiles(finish, place, channel, columns);
   }

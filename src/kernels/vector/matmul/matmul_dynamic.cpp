@@ -97,20 +97,20 @@ void run_unit(const PanelWork& work, int worker, int64_t unit, PanelCursor& held
 
   const Segment segment{0, 0};
   Tile tile{};
-  tile.segments = &segment;
-  tile.num_segments = 1;
-  tile.segment_length = run.k;
-  tile.a_stride = work.copies_a ? work.a_stride * kLaneBytes : run.a.m;
-  tile.b = packs ? reinterpret_cast<const std::byte*>(b_scratch) : b;
-  tile.b_stride = packs ? width * kLaneBytes : run.b.k;
+  tile.k.segments = &segment;
+  tile.k.num_segments = 1;
+  tile.k.length = run.k;
+  tile.a.stride = work.copies_a ? work.a_stride * kLaneBytes : run.a.m;
+  tile.b.first = packs ? reinterpret_cast<const std::byte*>(b_scratch) : b;
+  tile.b.stride = packs ? width * kLaneBytes : run.b.k;
   set_finish(run.finish, tile);
   const int64_t first = work.chunks.start(chunk);
   const EvenSplit tiles = split_evenly(work.chunks.size(chunk), kMaxRows[vecs]);
   for (int64_t part = 0; part < tiles.parts; ++part) {
     const int64_t m = first + tiles.start(part);
     const TilePlace place{image, row, m, tiles.size(part)};
-    tile.a =
-        (work.copies_a ? reinterpret_cast<const std::byte*>(a_scratch) : a) + m * tile.a_stride;
+    tile.a.first =
+        (work.copies_a ? reinterpret_cast<const std::byte*>(a_scratch) : a) + m * tile.a.stride;
     place_tile(run.finish, place, work.panels.first_col(panel), cols, tile);
     tile_kernel(static_cast<int>(vecs), static_cast<int>(place.pixels))(tile);
     finish_tiles(run.finish, place, work.panels.first_col(panel), cols);

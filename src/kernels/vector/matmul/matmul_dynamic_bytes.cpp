@@ -93,16 +93,16 @@ class Worker {
     const int64_t vecs = work_.panels.vecs_of(panel), cols = work_.panels.cols_of(panel);
     const int64_t first_col = work_.panels.first_col(panel);
     Tile tile = panel_tile(panel);
-    tile.bias = memory_ + work_.columns_at;
-    tile.a_stride = work_.copies_a ? work_.a_stride : run_.a.m;
+    tile.start.bias = memory_ + work_.columns_at;
+    tile.a.stride = work_.copies_a ? work_.a_stride : run_.a.m;
     set_finish(run_.finish, tile);
     const int64_t first = work_.chunks.start(chunk);
     const EvenSplit tiles = split_evenly(work_.chunks.size(chunk), kMaxByteRows[vecs]);
     for (int64_t part = 0; part < tiles.parts; ++part) {
       const int64_t m = first + tiles.start(part);
       const TilePlace place{image, row, m, tiles.size(part)};
-      tile.a = (work_.copies_a ? memory_ + work_.a_at : a) + m * tile.a_stride;
-      if (work_.sums_rows) tile.row_start = row_sums() + m;
+      tile.a.first = (work_.copies_a ? memory_ + work_.a_at : a) + m * tile.a.stride;
+      if (work_.sums_rows) tile.start.rows = row_sums() + m;
       std::byte* rest = memory_ + work_.rest_at;
       place_byte_tile(run_.finish, place, first_col, cols, 0, first_col, rest, tile);
       byte_tile_kernel(static_cast<int>(vecs), static_cast<int>(place.pixels))(tile);
@@ -116,11 +116,11 @@ class Worker {
 
   Tile panel_tile(int64_t panel) const {
     Tile tile{};
-    tile.segments = &kStart;
-    tile.num_segments = 1;
-    tile.segment_length = work_.steps;
-    tile.b = memory_ + work_.panel_at;
-    tile.b_stride = work_.panels.vecs_of(panel) * kLanes * kLaneBytes;
+    tile.k.segments = &kStart;
+    tile.k.num_segments = 1;
+    tile.k.length = work_.steps;
+    tile.b.first = memory_ + work_.panel_at;
+    tile.b.stride = work_.panels.vecs_of(panel) * kLanes * kLaneBytes;
     return tile;
   }
 
@@ -158,10 +158,10 @@ class Worker {
     }
     if (!held_.has_ones) std::memset(memory_, 1, static_cast<size_t>(work_.steps * kLaneBytes));
     Tile tile = panel_tile(panel);
-    tile.a = memory_;
-    tile.c = memory_ + work_.columns_at;
-    tile.cols = vecs * kLanes;
-    tile.out = TileOut::kInt;
+    tile.a.first = memory_;
+    tile.c.first = memory_ + work_.columns_at;
+    tile.c.cols = vecs * kLanes;
+    tile.c.type = TileOut::kInt;
     byte_tile_kernel(static_cast<int>(vecs), 1)(tile);
     const uint32_t a_zero = static_cast<uint32_t>(work_.a_zero_point);
     const uint32_t both =

@@ -250,19 +250,19 @@ void pack(const Problem& problem, std::byte* packed) {
 
 template <Form F>
 void describe(const KernelArgs& args, MatmulRun& matmul, ConvRun& run) {
-  run.numeric = F.numeric;
+  run.tile.numeric = F.numeric;
   set_matmul(args, F.numeric == Numeric::kByte ? args.packed : nullptr, matmul);
-  run.bias = args.packed + matmul.finish.packed_bytes();
+  run.weights.bias = args.packed + matmul.finish.packed_bytes();
   if (args.inputs.size() > 2 && args.inputs[2].present() && args.inputs[2].data) {
     matmul.finish.has_initial = true;
     matmul.finish.initial = matrix_source(args.inputs[2], args.outputs[0]);
   }
   set_conv(args, matmul, run);
-  run.max_vecs = F.vecs;
-  run.adds_parts = F.by_parts;
-  run.sparse = F.sparse;
-  run.in_matrices = F.in_matrices;
-  run.weights = run.bias + run.panels().padded_n() * kLaneBytes;
+  run.tile.max_vecs = F.vecs;
+  run.wishes.parts = F.by_parts;
+  run.tile.sparse = F.sparse;
+  run.tile.in_matrices = F.in_matrices;
+  run.weights.panels = run.weights.bias + run.tile.panels(run.shape).padded_n() * kLaneBytes;
 }
 
 // Batches of more than two dimensions: one convolution after another.
@@ -279,7 +279,7 @@ inline void run_batch(BatchKernel& kernel, const KernelCall& call) {
   set_addresses(call, kernel.conv);
   for (int64_t outer = 0; outer < matmul.outer; ++outer) {
     move_outer(args, outer, matmul);  // pointers only: plan_conv() has joined dimensions
-    run.x = matmul.a.data;
+    run.x.data = matmul.a.data;
     run.finish.out.data = matmul.finish.out.data;
     run.finish.initial.data = matmul.finish.initial.data;
     for (int k = 0; k < run.finish.num_operands; ++k)

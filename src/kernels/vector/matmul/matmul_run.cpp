@@ -109,12 +109,12 @@ void set_conv(const KernelArgs& args, const MatmulRun& matmul, ConvRun& run) {
                .oc = matmul.n,
                .oh = matmul.rows,
                .ow = matmul.m};
-  run.x = matmul.a.data;
-  run.x_image = matmul.a.image;
-  run.x_row = matmul.a.row;
-  run.x_pixel = matmul.a.m;
-  run.x_channel = matmul.a.k;
-  run.x_type = args.inputs[0].type;
+  run.x.data = matmul.a.data;
+  run.x.image = matmul.a.image;
+  run.x.row = matmul.a.row;
+  run.x.pixel = matmul.a.m;
+  run.x.channel = matmul.a.k;
+  run.x.type = args.inputs[0].type;
   run.finish = matmul.finish;
 }
 

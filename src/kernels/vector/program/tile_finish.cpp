@@ -32,8 +32,8 @@ void fill_tile(const TileSource& source, const TilePlace& place, int64_t channel
                const Tile& tile) {
   const std::byte* from = at(source, place, channel);
   for (int64_t r = 0; r < place.pixels; ++r)
-    for (int64_t c = 0; c < tile.cols; ++c)
-      reinterpret_cast<float*>(tile.c + r * tile.c_stride)[c] =
+    for (int64_t c = 0; c < tile.c.cols; ++c)
+      reinterpret_cast<float*>(tile.c.first + r * tile.c.stride)[c] =
           *floats(from + r * source.pixel + c * source.channel);
 }
 
@@ -154,44 +154,55 @@ int64_t rest_scratch_bytes(const TileFinish& finish, int64_t pixels) {
   return tiles * pixels * (kMaxRestChannels + kLanes) * static_cast<int64_t>(sizeof(float));
 }
 
+namespace {
+
+// In place: tiles are set up often, and a copy would wait for its narrow stores.
+void set_bytes(const PackedEpilogue& codes, ByteFinish& bytes) {
+  bytes.middle = codes.rounds_first != 0 ? ByteMiddle::kRounds
+                 : codes.is_gated != 0   ? ByteMiddle::kGates
+                                         : ByteMiddle::kNothing;
+  bytes.fits_int = codes.fits_int != 0;
+  bytes.code_min = code_of(codes.low, codes.offset);
+  bytes.code_max = code_of(codes.high, codes.offset);
+  bytes.code_low = codes.code_low, bytes.code_high = codes.code_high;
+  bytes.code_scale = codes.code_scale, bytes.code_shift = codes.code_shift;
+  bytes.gate = &codes.gate;
+  bytes.residual_scale = codes.residual_scale;
+  bytes.slope = codes.slope, bytes.post = codes.post;
+  bytes.low = codes.low, bytes.high = codes.high;
+  bytes.offset = codes.offset;
+}
+
+void set_floats(const Epilogue& epilogue, FloatFinish& floats) {
+  floats.low = epilogue.low, floats.high = epilogue.high;
+  floats.slope = epilogue.kind == EpilogueKind::kLeaky ? epilogue.slope : 1;
+  floats.gate = epilogue.kind == EpilogueKind::kGate ? &epilogue.gate : nullptr;
+}
+
+}  // namespace
+
 void set_finish(const TileFinish& finish, Tile& tile) {
-  tile.residual = nullptr;
-  tile.accumulate = finish.has_initial;
-  tile.c_stride = finish.out.pixel;
+  tile.residual.first = nullptr;
+  tile.start.from_c = finish.has_initial;
+  tile.c.stride = finish.out.pixel;
   if (finish.packed) {
-    const PackedEpilogue& codes = finish.codes;
-    tile.low = codes.low;
-    tile.high = codes.high;
-    tile.slope = codes.slope;
-    tile.post = codes.post;
-    tile.offset = codes.offset;
-    tile.code_min = code_of(codes.low, codes.offset);
-    tile.code_max = code_of(codes.high, codes.offset);
-    tile.fits_int = codes.fits_int != 0;
-    tile.residual_scale = codes.residual_scale;
-    tile.rounds_first = codes.rounds_first != 0;
-    tile.gate = codes.is_gated != 0 ? &codes.gate : nullptr;
-    tile.code_low = codes.code_low, tile.code_high = codes.code_high;
-    tile.code_scale = codes.code_scale, tile.code_shift = codes.code_shift;
-    tile.out = codes.rest_length > 0 ? TileOut::kFloat : finish.out.type;
+    set_bytes(finish.codes, tile.bytes);
+    tile.c.type = finish.codes.rest_length > 0 ? TileOut::kFloat : finish.out.type;
     return;
   }
-  tile.low = finish.epilogue.low;
-  tile.high = finish.epilogue.high;
-  tile.slope = finish.epilogue.kind == EpilogueKind::kLeaky ? finish.epilogue.slope : 1;
-  tile.gate = finish.epilogue.kind == EpilogueKind::kGate ? &finish.epilogue.gate : nullptr;
-  tile.out = finish.waits_as_floats() ? TileOut::kFloat : finish.out.type;
+  set_floats(finish.epilogue, tile.floats);
+  tile.c.type = finish.waits_as_floats() ? TileOut::kFloat : finish.out.type;
 }
 
 void place_tile(const TileFinish& finish, const TilePlace& place, int64_t channel, int64_t cols,
                 Tile& tile) {
-  tile.c = at(finish.out, place, channel);
-  tile.cols = cols;
+  tile.c.first = at(finish.out, place, channel);
+  tile.c.cols = cols;
   if (finish.has_initial && !finish.waits_as_floats())
     fill_tile(finish.initial, place, channel, tile);
   if (finish.epilogue.kind == EpilogueKind::kResidualClip) {
-    tile.residual = at(finish.operands[0], place, channel);
-    tile.residual_stride = finish.operands[0].pixel;
+    tile.residual.first = at(finish.operands[0], place, channel);
+    tile.residual.stride = finish.operands[0].pixel;
   }
 }
 
@@ -205,20 +216,21 @@ void place_byte_tile(const TileFinish& finish, const TilePlace& place, int64_t c
                      int64_t cols, int64_t column, int64_t first_channel, std::byte* scratch,
                      Tile& tile) {
   const PackedEpilogue& codes = finish.codes;
-  tile.cols = cols;
-  tile.multiplier = finish.packed_floats(codes.multiplier) + column;
-  tile.addend = finish.packed_floats(codes.addend) + column;
+  tile.c.cols = cols;
+  tile.bytes.multiplier = finish.packed_floats(codes.multiplier) + column;
+  tile.bytes.addend = finish.packed_floats(codes.addend) + column;
   if (waits(finish)) {
-    tile.c = scratch + (channel - first_channel) * static_cast<int64_t>(sizeof(float));
-    tile.c_stride = kRestStride * static_cast<int64_t>(sizeof(float));
+    tile.c.first = scratch + (channel - first_channel) * static_cast<int64_t>(sizeof(float));
+    tile.c.stride = kRestStride * static_cast<int64_t>(sizeof(float));
   } else {
-    tile.c = at(finish.out, place, channel);
+    tile.c.first = at(finish.out, place, channel);
   }
   if (codes.residual >= 0) {
     const TileSource& residual = finish.operands[codes.residual];
-    tile.residual = at(residual, place, channel);
-    tile.residual_stride = residual.pixel;
-    tile.residual_is_byte = residual.type == DataType::kUInt8;
+    tile.residual.first = at(residual, place, channel);
+    tile.residual.stride = residual.pixel;
+    tile.residual.type =
+        residual.type == DataType::kUInt8 ? ResidualType::kByte : ResidualType::kFloat;
   }
 }
 
@@ -364,12 +376,14 @@ void place_pair_tile(const TileFinish& finish, const TilePlace& place, int64_t c
   constexpr int64_t kFloat = static_cast<int64_t>(sizeof(float));
   place_tile(finish, place, channel, cols, tile);
   if (finish.waits_as_floats()) {
-    tile.c = scratch + (channel - first_channel) * kFloat;
-    tile.c_stride = kRestStride * kFloat;
+    tile.c.first = scratch + (channel - first_channel) * kFloat;
+    tile.c.stride = kRestStride * kFloat;
   }
   if (finish.has_initial && finish.waits_as_floats())
     fill_tile(finish.initial, place, channel, tile);
-  if (tile.residual) tile.residual_is_bf16 = finish.operands[0].type == DataType::kBFloat16;
+  if (tile.residual.first)
+    tile.residual.type =
+        finish.operands[0].type == DataType::kBFloat16 ? ResidualType::kBf16 : ResidualType::kFloat;
 }
 
 void finish_pair_tiles(const TileFinish& finish, const TilePlace& place, int64_t channel,

@@ -36,11 +36,11 @@ struct ByteListKernel {
     const int64_t quads = ceil_div(tap.channels, kQuad);
     const TapView view(s, place, tap);
     const int64_t begin = view.begin, end = view.end;
-    if (begin > 0) fill(to, quads, begin, run.padding);
-    if (end < place.pixels) fill(to + end * kLaneBytes, quads, place.pixels - end, run.padding);
+    if (begin > 0) fill(to, quads, begin, run.x.padding);
+    if (end < place.pixels) fill(to + end * kLaneBytes, quads, place.pixels - end, run.x.padding);
     if (begin == end) return;
     const std::byte* from = view.first(run) + tap.channel;
-    int64_t stride = s.sw * run.x_pixel;
+    int64_t stride = s.sw * run.x.pixel;
     const bool is_whole =
         tap.channels % kQuad == 0 &&
         (reinterpret_cast<uintptr_t>(from) | static_cast<uintptr_t>(stride)) % kLaneBytes == 0;
@@ -82,12 +82,12 @@ struct ByteListKernel {
   // `repeats` tiles of `rows` pixels; moves `tile` behind them.
   static void run_sums(Tile& tile, int vecs, int64_t rows, int64_t repeats) {
     if (repeats == 0) return;
-    tile.repeats = repeats;
+    tile.repeats.count = repeats;
     sums_kernel(vecs, static_cast<int>(rows))(tile);
     const int64_t all = rows * repeats;
-    tile.a += all * tile.a_stride;
-    tile.c += all * tile.c_stride;
-    if (tile.residual) tile.residual += all * tile.residual_stride;
+    tile.a.first += all * tile.a.stride;
+    tile.c.first += all * tile.c.stride;
+    if (tile.residual.first) tile.residual.first += all * tile.residual.stride;
   }
 
   // What follows the sums [pixel][width] of neighbouring pixels and `cols` channels from `channel`
@@ -102,9 +102,9 @@ struct ByteListKernel {
       const int vecs = static_cast<int>(ceil_div(some, kLanes));
       Tile tile{};
       set_finish(run.finish, tile);
-      tile.a_stride = width * kLaneBytes;
-      tile.bias = run.bias + (column + col) * kLaneBytes;
-      tile.a = reinterpret_cast<const std::byte*>(sums + col);
+      tile.a.stride = width * kLaneBytes;
+      tile.start.bias = run.weights.bias + (column + col) * kLaneBytes;
+      tile.a.first = reinterpret_cast<const std::byte*>(sums + col);
       place_byte_tile(run.finish, row, first + col, some, column + col, first, scratch, tile);
       const EvenSplit tiles = split_evenly(row.pixels, kMaxInt16Rows[vecs]);
       run_sums(tile, vecs, tiles.base + 1, tiles.extra);
@@ -136,8 +136,8 @@ struct ByteListKernel {
     const int64_t first = chunks.start(chunk) * kLanes;
     const int64_t channels = smaller(chunks.size(chunk) * kLanes, lists.channels - first);
     const AddByteLists add = byte_list_kernel(pixels.size(part));
-    const int32_t* ends = lists.ends(conv.run.weights);
-    const ByteEntry* entries = lists.entries(conv.run.weights);
+    const int32_t* ends = lists.ends(conv.run.weights.panels);
+    const ByteEntry* entries = lists.entries(conv.run.weights.panels);
     std::byte *x = memory, *copy = x + x_bytes;
     int32_t* y = reinterpret_cast<int32_t*>(copy + pixel_bytes);
     int32_t* sums = reinterpret_cast<int32_t*>(copy + pixel_bytes + y_bytes);

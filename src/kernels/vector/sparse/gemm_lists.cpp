@@ -70,7 +70,7 @@ void turn_tap(const ConvRun& run, const TilePlace& place, const Tap& tap, float*
   if (end < place.pixels) zero(to + end, tap.channels, place.pixels - end);
   if (begin == end) return;
   const std::byte* from = view.first(run) + tap.channel * kLaneBytes;
-  transpose_block(reinterpret_cast<const float*>(from), s.sw * run.x_pixel / kLaneBytes, to + begin,
+  transpose_block(reinterpret_cast<const float*>(from), s.sw * run.x.pixel / kLaneBytes, to + begin,
                   kListPixels, end - begin, tap.channels);
 }
 
@@ -148,7 +148,7 @@ struct ListKernel {
 };
 
 void run_lists(ListKernel& kernel, const KernelCall& call) {
-  kernel.run.x = call.input<const std::byte>(0);
+  kernel.run.x.data = call.input<const std::byte>(0);
   set_addresses(call, kFirstConvOperand, kernel.run.finish);
   ThreadPool& pool = kernel.is_shared ? *call.pool : ThreadPool::serial();
   pool.parallel_ranges(kernel.units(), [&](int worker, int64_t begin, int64_t end) {

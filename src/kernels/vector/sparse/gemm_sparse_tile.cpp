@@ -16,7 +16,7 @@ namespace {
 constexpr int kKinds = 4;
 
 const SparseHeader& header_of(const Tile& t) {
-  return *(reinterpret_cast<const SparseHeader*>(t.chain_ends) - 1);
+  return *(reinterpret_cast<const SparseHeader*>(t.chain.ends) - 1);
 }
 
 // Rows r of A: a step's bytes lie at base[r / 4] + r % 4 * stride.
@@ -66,13 +66,13 @@ template <bool kBits, int kRows, int kVecs>
 void add_group(const Tile& t, const std::byte* a, const int32_t* order, const std::byte* b,
                Accumulators<I32, kRows, kVecs>& acc) {
   for (int slot = 0; slot < kSparseGroup; ++slot) {
-    const StepRows<kRows> rows(a + t.step_offsets[order[slot]], t.a_stride);
+    const StepRows<kRows> rows(a + t.chain.offsets[order[slot]], t.a.stride);
     for (int v = 0; v < kVecs; ++v) {
       const int64_t column = v * kLanes * kLaneBytes;
       const Select select =
-          selection<kBits>(b + kSparseGroup * t.b_stride + column, t.b_stride, slot);
+          selection<kBits>(b + kSparseGroup * t.b.stride + column, t.b.stride, slot);
       for (int r = 0; r < kRows; ++r)
-        add_product(rows.at(r), select, b + slot * t.b_stride + column, acc.v[r][v]);
+        add_product(rows.at(r), select, b + slot * t.b.stride + column, acc.v[r][v]);
     }
   }
 }
@@ -124,12 +124,12 @@ CAMSHAFT_INLINE Bytes selection(const std::byte* positions, int64_t row_bytes) {
 template <bool kBits, int kSlot, int kRows, int kVecs, class Product>
 CAMSHAFT_INLINE void add_step(const Tile& t, const std::byte* a, const int32_t* order,
                               const std::byte* b, const Product& do_product) {
-  const StepRows<kRows> rows(a + t.step_offsets[order[kSlot]], t.a_stride);
+  const StepRows<kRows> rows(a + t.chain.offsets[order[kSlot]], t.a.stride);
 #pragma GCC unroll 8
   for (int v = 0; v < kVecs; ++v) {
     const std::byte* column = b + v * kLanes * kLaneBytes;
-    const Bytes weights = load_lanes(column + kSlot * t.b_stride);
-    const Bytes select = selection<kBits, kSlot>(column + kSparseGroup * t.b_stride, t.b_stride);
+    const Bytes weights = load_lanes(column + kSlot * t.b.stride);
+    const Bytes select = selection<kBits, kSlot>(column + kSparseGroup * t.b.stride, t.b.stride);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r)
       do_product(pick(broadcast_step(rows.at(r)), select), weights, r, v);
@@ -241,13 +241,13 @@ template <class AddGroup>
 CAMSHAFT_INLINE void for_each_group(const Tile& t, const std::byte* row, const AddGroup& add) {
   const SparseHeader& header = header_of(t);
   const int64_t group_bytes =
-      (header.packs_bits ? kSparseGroup + 1 : 2 * kSparseGroup) * t.b_stride;
-  for (int64_t segment = 0; segment < t.num_segments; ++segment) {
-    const int64_t span = t.segments[segment].b;
-    const std::byte* a = row + t.segments[segment].a;
-    const int32_t* ends = t.chain_ends + span * kKinds;
-    const int32_t* order = t.step_order + span * header.groups * kSparseGroup;
-    const std::byte* b = t.b + span * header.groups * group_bytes;
+      (header.packs_bits ? kSparseGroup + 1 : 2 * kSparseGroup) * t.b.stride;
+  for (int64_t segment = 0; segment < t.k.num_segments; ++segment) {
+    const int64_t span = t.k.segments[segment].b;
+    const std::byte* a = row + t.k.segments[segment].a;
+    const int32_t* ends = t.chain.ends + span * kKinds;
+    const int32_t* order = t.chain.order + span * header.groups * kSparseGroup;
+    const std::byte* b = t.b.first + span * header.groups * group_bytes;
     add(a, ends, order, b, group_bytes);
   }
 }
@@ -362,9 +362,9 @@ bool has_sparse_kernels() {
 TileKernel sparse_panel_kernel(const std::byte* panel, const Spans& spans, int vecs, int rows,
                                Tile& tile) {
   const SparseLayout layout(spans);
-  tile.chain_ends = reinterpret_cast<const int32_t*>(panel + sizeof(SparseHeader));
-  tile.step_order = reinterpret_cast<const int32_t*>(panel + layout.order_at);
-  tile.b = panel + layout.groups_at;
+  tile.chain.ends = reinterpret_cast<const int32_t*>(panel + sizeof(SparseHeader));
+  tile.chain.order = reinterpret_cast<const int32_t*>(panel + layout.order_at);
+  tile.b.first = panel + layout.groups_at;
 #if defined(CAMSHAFT_TARGET_avx2)
   if (!uses_vnni()) return kChainTable.at(vecs, rows);
 #endif

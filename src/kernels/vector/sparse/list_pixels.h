@@ -37,8 +37,8 @@ struct TapView {
     begin = smaller(end, ceil_div(-iw, s.sw));
   }
   const std::byte* first(const ConvRun& run) const {
-    return run.x + place.image * run.x_image + ih * run.x_row +
-           (iw + begin * run.shape.sw) * run.x_pixel;
+    return run.x.data + place.image * run.x.image + ih * run.x.row +
+           (iw + begin * run.shape.sw) * run.x.pixel;
   }
 };
 

@@ -209,13 +209,13 @@ struct QuadLoop {
 template <class M, int kRows, int kVecs>
 CAMSHAFT_INLINE void run_quad_tile(const Tile& t) {
   QuadLoop<M, kRows, kVecs> loop;
-  start_floats(t, t.c, first_n(static_cast<int>(t.cols - (kVecs - 1) * kLanes)), loop.acc);
-  if (t.num_segments > 0) {  // one: K of a product
-    loop.a = t.a + t.segments[0].a;
-    loop.b = t.b;
-    loop.a_stride = t.a_stride;
-    loop.ahead = t.ahead ? t.ahead - t.b : 0;
-    loop.run(t.segment_length * 2 / kQuadRows);
+  start_floats(t, t.c.first, first_n(static_cast<int>(t.c.cols - (kVecs - 1) * kLanes)), loop.acc);
+  if (t.k.num_segments > 0) {  // one: K of a product
+    loop.a = t.a.first + t.k.segments[0].a;
+    loop.b = t.b.first;
+    loop.a_stride = t.a.stride;
+    loop.ahead = t.ahead.from ? t.ahead.from - t.b.first : 0;
+    loop.run(t.k.length * 2 / kQuadRows);
   }
   finish_pairs<M>(t, loop.acc);
 }

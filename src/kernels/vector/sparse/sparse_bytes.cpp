@@ -40,7 +40,7 @@ struct Convolution {
       return std::span<const int64_t>(view.extents, static_cast<size_t>(view.rank));
     };
     const ir::ConvolutionAttrs& attrs = args.layer->as<ir::ConvolutionAttrs>();
-    run.padding = static_cast<uint8_t>(attrs.zero_point);
+    run.x.padding = static_cast<uint8_t>(attrs.zero_point);
     set_conv_tensors(args, args.packed, run);
     return conv_shape(attrs, extents(args.inputs[0]), extents(args.inputs[1]),
                       extents(args.outputs[0]), run.shape);
@@ -148,9 +148,9 @@ void pack(const Problem& problem, std::byte* packed) {
 template <class Of, int64_t kShare>
 void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   ConvRun run;
-  run.numeric = Numeric::kByte;
+  run.tile.numeric = Numeric::kByte;
   if (!has_output(args, kernel) || !Of::describe(args, run)) return;
-  run.bias = run.weights = args.packed + run.finish.packed_bytes();
+  run.weights.bias = run.weights.panels = args.packed + run.finish.packed_bytes();
   prepare_byte_lists(args, run, ByteLists(run.shape, kShare), kernel);
 }
 

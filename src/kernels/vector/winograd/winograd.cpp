@@ -147,7 +147,7 @@ struct Kernel {
 template <class F>
 void run(Kernel<F>& kernel, const KernelCall& call) {
   FloatJob<F>& job = kernel.job;
-  job.run.x = call.input<const std::byte>(0);
+  job.run.x.data = call.input<const std::byte>(0);
   set_addresses(call, kFirstConvOperand, job.run.finish);
   job.u = call.packed + kernel.weights_at;
   job.workspace = call.workspace;

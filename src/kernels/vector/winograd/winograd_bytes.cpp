@@ -56,12 +56,12 @@ struct ByteOutput {
   // `repeats` tiles of `rows` pixels; moves `tile` behind them.
   static void run_sums(Tile& tile, int vecs, int64_t rows, int64_t repeats) {
     if (repeats == 0) return;
-    tile.repeats = repeats;
+    tile.repeats.count = repeats;
     sums_kernel(vecs, static_cast<int>(rows))(tile);
     const int64_t pixels = rows * repeats;
-    tile.a += pixels * tile.a_stride;
-    tile.c += pixels * tile.c_stride;
-    if (tile.residual) tile.residual += pixels * tile.residual_stride;
+    tile.a.first += pixels * tile.a.stride;
+    tile.c.first += pixels * tile.c.stride;
+    if (tile.residual.first) tile.residual.first += pixels * tile.residual.stride;
   }
 
   // What follows the sums of neighbouring pixels.
@@ -70,9 +70,9 @@ struct ByteOutput {
     const int64_t width = vecs * kLanes;
     Tile tile{};
     set_finish(run.finish, tile);
-    tile.a_stride = width * kLaneBytes;
-    tile.bias = bias + channel;
-    tile.a = reinterpret_cast<const std::byte*>(sums);
+    tile.a.stride = width * kLaneBytes;
+    tile.start.bias = bias + channel;
+    tile.a.first = reinterpret_cast<const std::byte*>(sums);
     place_byte_tile(run.finish, row, channel, cols, channel, channel, scratch, tile);
     const EvenSplit groups = split_evenly(row.pixels, kMaxInt16Rows[vecs]);
     run_sums(tile, vecs, groups.base + 1, groups.extra);
@@ -186,7 +186,7 @@ void pack(const Problem& p, std::byte* packed) {
 
 template <class F>
 void run_job(ByteJob<F>& job, const KernelCall& call) {
-  job.run.x = call.input<const std::byte>(0);
+  job.run.x.data = call.input<const std::byte>(0);
   set_addresses(call, kFirstConvOperand, job.run.finish);
   job.run.finish.packed = call.packed;
   const std::byte* bias = call.packed + job.run.finish.packed_bytes();
@@ -200,7 +200,7 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   if (!has_output(args, kernel)) return;
   ConvRun run;
   run.shape = shape_of(args);
-  run.numeric = Numeric::kByte;
+  run.tile.numeric = Numeric::kByte;
   set_conv_tensors(args, args.packed, run);
   const int16_t zero_point =
       static_cast<int16_t>(args.layer->as<ir::ConvolutionAttrs>().zero_point);

@@ -177,8 +177,8 @@ struct Job {
     for (int i = 0; i < F::kIn; ++i) {
       const int64_t h = tile.row() - s.pad_top + i * s.dh;
       const bool inside = h >= 0 && h < s.ih;
-      result.rows[i] = inside ? run.x + tile.image * run.x_image + h * run.x_row +
-                                    (tile.col() - s.pad_left) * run.x_pixel
+      result.rows[i] = inside ? run.x.data + tile.image * run.x.image + h * run.x.row +
+                                    (tile.col() - s.pad_left) * run.x.pixel
                               : nullptr;
       result.all = result.all && inside;
     }
@@ -189,7 +189,7 @@ struct Job {
   template <bool kTail>
   void transform_columns(const InputRows& in, int64_t c, int64_t first, int64_t end, Element* out,
                          int64_t step) const {
-    const int64_t pixel = run.x_pixel * run.shape.dw;
+    const int64_t pixel = run.x.pixel * run.shape.dw;
     const typename F::Tail tail = F::tail(run.shape.ic - c);
     const typename F::Reader read = reader;
     for (int64_t w = first; w < end; ++w) {
@@ -258,22 +258,22 @@ struct Job {
     const EvenSplit groups = split_evenly(count, kTileRows);
     const Segment segment{0, 0};
     Tile tile{};
-    tile.a_stride = b.row * b.kElement;
-    tile.segments = &segment;
-    tile.num_segments = 1;
-    tile.segment_length = steps();
-    tile.b_stride = width * kLaneBytes;
-    tile.c_stride = kPoints * width * kLaneBytes;
-    tile.cols = width;
-    tile.low = -__builtin_inff();
-    tile.high = __builtin_inff();
-    tile.slope = 1;
+    tile.a.stride = b.row * b.kElement;
+    tile.k.segments = &segment;
+    tile.k.num_segments = 1;
+    tile.k.length = steps();
+    tile.b.stride = width * kLaneBytes;
+    tile.c.stride = kPoints * width * kLaneBytes;
+    tile.c.cols = width;
+    tile.floats.low = -__builtin_inff();
+    tile.floats.high = __builtin_inff();
+    tile.floats.slope = 1;
     for (int64_t t = 0; t < kPoints; ++t) {
-      tile.b = panel + t * steps() * tile.b_stride;
+      tile.b.first = panel + t * steps() * tile.b.stride;
       for (int64_t group = 0; group < groups.parts; ++group) {
         const int64_t first = groups.start(group);
-        tile.a = reinterpret_cast<const std::byte*>(v + (t * b.block + first) * b.row);
-        tile.c = reinterpret_cast<std::byte*>(m + (first * kPoints + t) * width);
+        tile.a.first = reinterpret_cast<const std::byte*>(v + (t * b.block + first) * b.row);
+        tile.c.first = reinterpret_cast<std::byte*>(m + (first * kPoints + t) * width);
         F::product_kernel(vecs, static_cast<int>(groups.size(group)))(tile);
       }
     }
