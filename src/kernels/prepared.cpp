@@ -4,6 +4,8 @@
 #include <memory>
 #include <new>
 
+#include "kernels/reference/access.h"
+
 namespace camshaft::kernels {
 namespace {
 
@@ -27,8 +29,25 @@ State& keep(const State& state, PreparedKernel& kernel) {
 
 struct ReferenceViews {
   KeptViews views;
-  Status (*run)(const KernelArgs&);
+  ReferenceKernel kernel;
 };
+
+// A kernel that decides on the extents of its outputs, where they are known.
+Status run_dynamic(const ReferenceKernel& kernel, const KernelArgs& args) {
+  std::vector<DynamicOutput> made;
+  CAMSHAFT_TRY(kernel.run_dynamic(args, made));
+  for (size_t k = 0; k < args.outputs.size(); ++k) {
+    const TensorView& target = args.outputs[k];
+    if (!target.present()) continue;
+    if (k >= made.size() || made[k].type != target.type ||
+        !(made[k].extents == reference::extents_of(target)))
+      return make_error(ErrorCode::kInternal, "output {} has another type or shape than expected",
+                        k);
+    reference::copy_view(
+        make_view(made[k].bytes.data(), target.type, Format::kLinear, made[k].extents), target);
+  }
+  return ok_status();
+}
 
 }  // namespace
 
@@ -66,10 +85,11 @@ PreparedKernel prepare_kernel(const Tactic& tactic, const KernelArgs& args) {
 
 PreparedKernel prepare_kernel(const ReferenceKernel& reference, const KernelArgs& args) {
   PreparedKernel kernel;
-  keep(ReferenceViews{keep_views(args, kernel), reference.run}, kernel);
+  keep(ReferenceViews{keep_views(args, kernel), reference}, kernel);
   kernel.run_checked = [](void* state, const KernelCall& call) {
     auto& k = *static_cast<ReferenceViews*>(state);
-    return k.run(k.views.at(call));
+    const KernelArgs& views = k.views.at(call);
+    return k.kernel.run ? k.kernel.run(views) : run_dynamic(k.kernel, views);
   };
   return kernel;
 }

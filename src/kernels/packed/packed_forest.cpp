@@ -24,6 +24,7 @@ struct Node {
 
 template <class T>
 std::span<const T> values_of(const Problem& problem, size_t k) {
+  if (problem.inputs[k].constant == nullptr) return {};  // it has no elements
   const auto bytes = problem.inputs[k].constant->view;
   return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
 }
@@ -131,6 +132,23 @@ bool has_trees_only(const Forest& forest) {
   return true;
 }
 
+// An engine keeps a constant's bytes only where another layer reads it: what the trees are was seen
+// when it was built.
+bool has_bytes(const Problem& problem) {
+  for (size_t k = kNodes; k < kInputs; ++k) {
+    const ProblemTensor& tensor = problem.inputs[k];
+    const size_t wanted = ir::bytes_for(tensor.type, ir::element_count(tensor.extents));
+    if (wanted > 0 && tensor.constant->view.size() != wanted) return false;
+  }
+  return true;
+}
+
+bool has_fitting_extents(const Problem& problem) {
+  const auto extents = [&](size_t k) -> const ir::Extents& { return problem.inputs[k].extents; };
+  return !extents(kX).empty() && extents(kNodes).size() == 2 && extents(kSplits).size() == 1 &&
+         extents(kNodes)[0] == extents(kSplits)[0] && extents(kTargets) == extents(kWeights);
+}
+
 // By extents alone: an engine knows no more of constants that are packed. Every node may be a leaf.
 size_t nodes_offset(const Problem& problem) {
   const auto count = [&](size_t k) {
@@ -152,15 +170,15 @@ std::string refuse_forest(const Problem& problem) {
   if (generic == nullptr || generic->op_type != "TreeEnsemble") return "another operator";
   if (!has_types(problem)) return "not float";
   for (size_t k = kNodes; k < kInputs; ++k)
-    if (problem.inputs[k].constant == nullptr) return "its trees are known only when running";
+    if (problem.inputs[k].constant == nullptr && ir::element_count(problem.inputs[k].extents) > 0)
+      return "its trees are known only when running";
+  if (!has_fitting_extents(problem)) return "inputs that do not fit";
+  if (!has_bytes(problem)) return {};
   const Forest forest(problem);
   if (forest.aggregate != kSum && forest.aggregate != kAverage)
     return "it looks for the least or largest leaf";
-  if (forest.nodes.size() >= (size_t{1} << 27) || forest.weights.size() >= (size_t{1} << 29) ||
-      forest.splits.size() != forest.nodes.size() ||
-      forest.targets.size() != forest.weights.size() || problem.inputs[kX].extents.empty() ||
-      problem.inputs[kNodes].extents.empty())
-    return "inputs that do not fit";
+  if (forest.nodes.size() >= (size_t{1} << 27) || forest.weights.size() >= (size_t{1} << 29))
+    return "it has too many nodes";
   if (std::string reason = refuse_nodes(forest, problem.inputs[kX].extents.back()); !reason.empty())
     return reason;
   if (!has_trees_only(forest)) return "a node has two parents";

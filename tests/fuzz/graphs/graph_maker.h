@@ -141,5 +141,8 @@ MakerTable late_makers();
 MakerTable control_makers();
 MakerTable generic_makers();
 MakerTable pattern_makers();
+MakerTable recurrence_makers();
+MakerTable learning_makers();
+MakerTable operator_makers();
 
 }  // namespace camshaft::fuzz

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolution, Deconvolution, MatrixMultiply, Pooling, Recurrence.
+// Convolution, Deconvolution, MatrixMultiply, Pooling.
 #include <algorithm>
 
 #include "fuzz/graphs/graph_maker.h"
@@ -208,50 +208,10 @@ bool product(GraphMaker& m) {
   return m.add(LayerKind::kMatrixMultiply, a, {x, y});
 }
 
-bool recurrence(GraphMaker& m) {
-  Tensor* x = m.any([&](Tensor* t) {
-    return t->type == DataType::kFloat && t->has_rank && m.rank(t) == 3 && t->shape[2].is_known() &&
-           t->shape[2].extent() > 0 && m.most(t, 0) * m.most(t, 1) <= 60;
-  });
-  if (!x) return false;
-  ir::RnnAttrs a;
-  a.kind = m.pick({ir::RnnKind::kRnn, ir::RnnKind::kGru, ir::RnnKind::kLstm});
-  a.direction = m.pick({ir::RnnDirection::kForward, ir::RnnDirection::kForward,
-                        ir::RnnDirection::kReverse, ir::RnnDirection::kBidirectional});
-  a.hidden_size = m.chance(85) ? m.between(1, 9) : 17;
-  a.batch_first = m.chance(25);
-  a.linear_before_reset = a.kind == ir::RnnKind::kGru && m.chance(50);
-  if (m.chance(10)) a.clip = 0.7f;
-  const int64_t directions = a.direction == ir::RnnDirection::kBidirectional ? 2 : 1;
-  const int64_t gates = a.kind == ir::RnnKind::kLstm ? 4 : a.kind == ir::RnnKind::kGru ? 3 : 1;
-  const int64_t h = a.hidden_size;
-  std::vector<Tensor*> inputs = {
-      x, m.floats({directions, gates * h, x->shape[2].extent()}, -0.5f, 0.5f),
-      m.floats({directions, gates * h, h}, -0.5f, 0.5f),
-      m.chance(60) ? m.floats({directions, 2 * gates * h}, -0.5f, 0.5f) : nullptr};
-  const Dim batch = x->shape[a.batch_first ? 0 : 1];
-  if (m.chance(25) && batch.is_known()) {
-    const Extents state = a.batch_first ? Extents{batch.extent(), directions, h}
-                                        : Extents{directions, batch.extent(), h};
-    inputs.resize(4);
-    inputs.push_back(m.chance(30) ? m.whole(DataType::kInt32, {batch.extent()}, 1,
-                                            std::max<int64_t>(m.least(x, a.batch_first ? 1 : 0), 1))
-                                  : nullptr);
-    inputs.push_back(m.floats(state, -1, 1));
-    if (a.kind == ir::RnnKind::kLstm && m.chance(60)) inputs.push_back(m.floats(state, -1, 1));
-  }
-  const std::vector<bool> wanted = {m.chance(85), m.chance(60),
-                                    a.kind == ir::RnnKind::kLstm && m.chance(40)};
-  if (!wanted[0] && !wanted[1]) return false;
-  const std::vector<Tensor*> outputs = m.add_many(LayerKind::kRecurrence, a, inputs, wanted);
-  return outputs[0] || outputs[1];
-}
-
 constexpr MakerRow kRows[] = {
     {"depthwise", 8, depthwise},         {"convolution", 40, convolution},
     {"deconvolution", 6, deconvolution}, {"pooling", 12, pooling},
     {"projection", 24, projection},      {"product", 10, product},
-    {"recurrence", 4, recurrence},
 };
 
 }  // namespace

@@ -17,6 +17,15 @@ Tensor* any_ranked(GraphMaker& m, int64_t least, int64_t most, bool floats) {
   });
 }
 
+// How many elements each result is made of. Of hundreds of factors, the order decides whether a
+// product overflows on its way.
+int64_t factors(GraphMaker& m, Tensor* x, const Ints& axes) {
+  int64_t count = 1;
+  for (int64_t d = 0; d < m.rank(x); ++d)
+    if (axes.empty() || std::count(axes.begin(), axes.end(), d) > 0) count *= m.most(x, d);
+  return count;
+}
+
 bool reduce(GraphMaker& m) {
   Tensor* x = any_ranked(m, 1, 5, m.chance(85));
   if (!x) return false;
@@ -37,6 +46,7 @@ bool reduce(GraphMaker& m) {
     for (int64_t d = 0; d < m.rank(x); ++d)
       if (m.chance(50)) a.axes.push_back(d);
   if (a.axes.empty() && !m.chance(20)) return false;
+  if (a.op == ir::ReduceOp::kProd && factors(m, x, a.axes) > 100) a.op = ir::ReduceOp::kMax;
   if (m.chance(8)) {  // the axes as an input
     Tensor* axes = m.vector(a.axes);
     a.empty_is_none = a.axes.empty();

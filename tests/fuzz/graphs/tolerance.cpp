@@ -101,8 +101,18 @@ bool is_stepped(ir::PointOp op) {
   }
 }
 
+// Operators that compare what they read.
+bool is_stepped(const ir::GenericAttrs& attrs) {
+  constexpr std::string_view kOperators[] = {"TreeEnsemble", "LabelEncoder", "OneHotEncoder",
+                                             "Binarizer"};
+  return std::find(std::begin(kOperators), std::end(kOperators), attrs.op_type) !=
+         std::end(kOperators);
+}
+
 // Layers whose results may jump: what they read was moved when it was made.
 bool is_stepped(const ir::Layer& layer) {
+  if (const auto* generic = std::get_if<ir::GenericAttrs>(&layer.attrs))
+    return is_stepped(*generic);
   if (layer.kind == LayerKind::kQuantize || layer.kind == LayerKind::kCast) return true;
   if (const auto* program = std::get_if<ir::PointWiseAttrs>(&layer.attrs))
     return std::any_of(program->program.code.begin(), program->program.code.end(),
@@ -153,9 +163,12 @@ class Mover {
   }
 
  private:
-  static bool divides(const ir::Layer& layer) {
+  // Null: the layer is no division.
+  static const ir::Tensor* divisor_of(const ir::Layer& layer) {
     const auto* attrs = std::get_if<ir::PointOpAttrs>(&layer.attrs);
-    return layer.kind == LayerKind::kElementWise && attrs && attrs->op == ir::PointOp::kDiv;
+    if (!attrs) return nullptr;
+    if (attrs->op == ir::PointOp::kReciprocal) return layer.inputs[0];
+    return attrs->op == ir::PointOp::kDiv ? layer.inputs[1] : nullptr;
   }
   bool may_vanish(const ir::Tensor* tensor) const {
     const auto value = values_.find(tensor);
@@ -170,7 +183,7 @@ class Mover {
 
   void observe(const ir::Layer& layer, std::span<const Value* const> outputs) {
     pending_.clear();
-    may_divide_by_zero_ |= divides(layer) && may_vanish(layer.inputs[1]);
+    may_divide_by_zero_ |= may_vanish(divisor_of(layer));
     double operands = 0;
     if (layer.kind == LayerKind::kConvolution || layer.kind == LayerKind::kDeconvolution ||
         layer.kind == LayerKind::kMatrixMultiply)
