@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "onnx/node.h"
 #include "onnx/ops_contrib.h"
+#include "onnx/renaming.h"
 #include "onnx/sequences.h"
 #include "onnx/topology.h"
 
@@ -69,31 +70,6 @@ Result<std::vector<Tensor*>> find_inputs(Scope& scope, const NodeDef& def) {
     inputs.push_back(tensor);
   }
   return inputs;
-}
-
-// The body of a function with the call's attributes in place of references to them.
-NodeDef bind_attributes(const NodeDef& node, const NodeDef& call) {
-  NodeDef bound = node;
-  std::vector<AttributeDef> attributes;
-  for (const AttributeDef& attribute : node.attributes) {
-    AttributeDef copy = attribute;
-    if (attribute.graph) {
-      auto graph = std::make_shared<GraphDef>(*attribute.graph);
-      for (NodeDef& inner : graph->nodes) inner = bind_attributes(inner, call);
-      copy.graph = std::move(graph);
-    }
-    if (attribute.reference.empty()) {
-      attributes.push_back(std::move(copy));
-      continue;
-    }
-    for (const AttributeDef& given : call.attributes) {
-      if (given.name != attribute.reference) continue;
-      attributes.push_back(given);
-      attributes.back().name = attribute.name;
-    }
-  }
-  bound.attributes = std::move(attributes);
-  return bound;
 }
 
 Status inline_function(Scope& scope, const NodeDef& call, const FunctionDef& function,

@@ -160,9 +160,10 @@ Result<ImportedModel> import_tensors(const Model& model, const std::filesystem::
 
 Result<ImportedModel> import_model(const Model& model, const std::filesystem::path& directory,
                                    const ImportOptions& options) {
-  if (!uses_sequences(*model.graph)) return import_tensors(model, directory, options);
+  const std::shared_ptr<const GraphDef> graph = with_sequence_functions(model);
+  if (!uses_sequences(*graph)) return import_tensors(model, directory, options);
   Model without = model;
-  without.graph = without_sequences(*model.graph);
+  without.graph = without_sequences(*graph);
   return import_tensors(without, directory, options);
 }
 

@@ -149,19 +149,99 @@ Status import_rows(Node& node) {
 }
 
 // SplitToSequence into pieces; the last one may be shorter.
-Status import_piece(Node& node) {
-  CAMSHAFT_TRY(node.require(1, 1));
+struct Pieces {
+  Tensor* x;
+  size_t axis;
+  int64_t size;
+  Dim extent, count;
+};
+
+Result<Pieces> pieces_of(Node& node) {
+  CAMSHAFT_TRY(node.require(1, 2));
   CAMSHAFT_ASSIGN(const size_t rank, node.rank(0));
   CAMSHAFT_ASSIGN(const int64_t axis, node.axis(node.integer("axis", 0), rank));
-  const int64_t start = node.integer("start", 0), size = node.integer("size", 0);
+  const int64_t size = node.integer("size", 0);
+  if (size < 0) return invalid("pieces of {}", size);
   ir::SymbolTable& symbols = node.symbols();
   const Dim extent = node.input(0)->shape[axis];
-  if (symbols.is_number(extent) && (symbols.number(extent) <= start || size < 0))
-    return invalid("piece from {} of an axis of {}", start, symbols.number(extent));
-  ir::SliceAttrs attrs{Shape(rank, Dim(0)), node.input(0)->shape, Ints(rank, 1)};
-  attrs.start[axis] = Dim(start);
-  attrs.size[axis] = symbols.min(Dim(size), symbols.max(symbols.sub(extent, Dim(start)), Dim(0)));
-  return node.emit(LayerKind::kSlice, std::move(attrs), {node.input(0)});
+  const Dim count =
+      size == 0 ? Dim(0) : symbols.floor_div(symbols.add(extent, Dim(size - 1)), Dim(size));
+  return Pieces{node.input(0), static_cast<size_t>(axis), size, extent, count};
+}
+
+Status import_piece_at(Node& node, const Pieces& pieces, int64_t start) {
+  ir::SymbolTable& symbols = node.symbols();
+  if (symbols.is_number(pieces.extent) && symbols.number(pieces.extent) <= start)
+    return invalid("piece from {} of an axis of {}", start, symbols.number(pieces.extent));
+  const size_t rank = pieces.x->shape.size();
+  ir::SliceAttrs attrs{Shape(rank, Dim(0)), pieces.x->shape, Ints(rank, 1)};
+  attrs.start[pieces.axis] = Dim(start);
+  attrs.size[pieces.axis] =
+      symbols.min(Dim(pieces.size), symbols.max(symbols.sub(pieces.extent, Dim(start)), Dim(0)));
+  return node.emit(LayerKind::kSlice, std::move(attrs), {pieces.x});
+}
+
+// Pieces that are all alike are rows of an axis of their own.
+Status pick_whole_piece(Node& node, const Pieces& pieces, Tensor* position) {
+  Shape shape = pieces.x->shape;
+  shape[pieces.axis] = pieces.count;
+  shape.insert(pieces.axis + 1, Dim(pieces.size));
+  CAMSHAFT_ASSIGN(Tensor* const rows, node.reshape("pieces", pieces.x, shape));
+  ir::GatherAttrs attrs;
+  attrs.axis = static_cast<int64_t>(pieces.axis);
+  return node.emit(LayerKind::kGather, attrs, {rows, position});
+}
+
+Tensor* number(Node& node, std::string_view step, int64_t value) {
+  return node.int_constant(step, {}, std::span(&value, 1));
+}
+
+// How many pieces there are, as a scalar.
+Result<Tensor*> count_pieces(Node& node, const Pieces& pieces) {
+  const auto axis = static_cast<int64_t>(pieces.axis);
+  CAMSHAFT_ASSIGN(Tensor * count, node.add("extents", LayerKind::kShapeOf,
+                                           ir::ShapeOfAttrs{axis, axis + 1}, {pieces.x}));
+  CAMSHAFT_ASSIGN(count, node.reshape("extent", count, {}));
+  CAMSHAFT_ASSIGN(count, node.binary("rounded_up", PointOp::kAdd, count,
+                                     number(node, "size_less_one", pieces.size - 1)));
+  return node.binary("count", PointOp::kDiv, count, number(node, "of_size", pieces.size));
+}
+
+Status pick_piece(Node& node, const Pieces& pieces, Tensor* position) {
+  CAMSHAFT_ASSIGN(Tensor* const count, count_pieces(node, pieces));
+  CAMSHAFT_ASSIGN(Tensor* const behind, node.binary("from_end", PointOp::kAdd, position, count));
+  CAMSHAFT_ASSIGN(Tensor* const is_negative,
+                  node.binary("is_negative", PointOp::kLess, position, number(node, "zero", 0)));
+  CAMSHAFT_ASSIGN(Tensor* const place,
+                  node.add("place", LayerKind::kSelect, ir::PointOpAttrs{PointOp::kSelect},
+                           {is_negative, behind, position}));
+  Tensor* const size = number(node, "size", pieces.size);
+  CAMSHAFT_ASSIGN(Tensor* const start, node.binary("start", PointOp::kMul, place, size));
+  CAMSHAFT_ASSIGN(Tensor* const end, node.binary("end", PointOp::kAdd, start, size));
+  const auto axis = static_cast<int64_t>(pieces.axis);
+  const Ints one = {1};
+  return node.emit(LayerKind::kSlice, ir::SliceAttrs{},
+                   {pieces.x, start, end, node.int_constant("axis", one, std::span(&axis, 1))});
+}
+
+Status import_piece(Node& node) {
+  CAMSHAFT_ASSIGN(const Pieces pieces, pieces_of(node));
+  if (!node.has(1)) return import_piece_at(node, pieces, node.integer("start", 0));
+  if (pieces.size == 0) return invalid("pieces of 0");
+  const ir::SymbolTable& symbols = node.symbols();
+  const bool alike =
+      symbols.is_number(pieces.extent) && symbols.number(pieces.extent) % pieces.size == 0;
+  CAMSHAFT_ASSIGN(Tensor* const position,
+                  node.reshape("position", node.input(1), alike ? Shape{} : Shape{Dim(1)}));
+  return alike ? pick_whole_piece(node, pieces, position) : pick_piece(node, pieces, position);
+}
+
+Status import_pieces(Node& node) {
+  CAMSHAFT_ASSIGN(const Pieces pieces, pieces_of(node));
+  if (pieces.size == 0) return invalid("pieces of 0");
+  CAMSHAFT_ASSIGN(Tensor* const count, count_pieces(node, pieces));
+  node.give(0, count);
+  return ok_status();
 }
 
 Status refuse(Node& node) {
@@ -175,6 +255,7 @@ constexpr OperatorRow kOperators[] = {
     {"SequenceFlatten", import_flatten}, {"SequencePick", import_pick},
     {"SequenceCount", import_count},     {"SequenceJoin", import_join},
     {"SequenceRows", import_rows},       {"SequencePiece", import_piece},
+    {"SequencePieces", import_pieces},
 };
 constexpr OperatorRow kRefused = {"", refuse};
 

@@ -10,7 +10,8 @@
 
 namespace camshaft::onnx_import {
 
-inline constexpr int32_t kInt32 = 6, kInt64 = 7, kBool = 9;  // onnx.TensorProto.DataType
+inline constexpr int32_t kFloat = 1, kInt32 = 6, kInt64 = 7,
+                         kBool = 9;  // onnx.TensorProto.DataType
 inline constexpr int64_t kMostRows = int64_t{1} << 31;
 
 // Elements of a sequence, one after the other.
@@ -106,6 +107,55 @@ inline std::optional<Numbers> numbers_in(const NodeDef& constant) {
       return Numbers{{attribute.ints.begin(), attribute.ints.end()}, false};
   }
   return {};
+}
+
+// The one float a tensor holds, as counts of iterations are rounded up from.
+inline std::optional<double> real_in(const TensorDef& tensor) {
+  if (tensor.data_type != kFloat || tensor.is_external || tensor.is_segment) return {};
+  if (tensor.floats.size() == 1) return tensor.floats[0];
+  float value = 0;
+  if (tensor.raw.size() != sizeof(value)) return {};
+  std::memcpy(&value, tensor.raw.data(), sizeof(value));
+  return value;
+}
+
+inline std::optional<double> real_in(const NodeDef& constant) {
+  for (const AttributeDef& attribute : constant.attributes) {
+    if (attribute.name == "value" && attribute.tensor) return real_in(*attribute.tensor);
+    if (attribute.name == "value_float") return attribute.f;
+  }
+  return {};
+}
+
+inline std::optional<int64_t> result_of(std::string_view op, int64_t a, int64_t b) {
+  int64_t result = 0;
+  if (op == "Add" && !__builtin_add_overflow(a, b, &result)) return result;
+  if (op == "Sub" && !__builtin_sub_overflow(a, b, &result)) return result;
+  if (op == "Mul" && !__builtin_mul_overflow(a, b, &result)) return result;
+  return {};
+}
+
+// What an operator makes of known integers; b is null where there is no second input or it is not
+// known. Nothing: another operator.
+inline std::optional<Numbers> numbers_from(const NodeDef& node, const Numbers& a,
+                                           const Numbers* b) {
+  const std::string& op = node.op_type;
+  const int64_t to = integer_of(node, "to", 0);
+  if (op == "Identity" || (op == "Cast" && (to == kInt64 || (to == kBool && a.values.size() == 1 &&
+                                                             (a.values[0] & ~1) == 0))))
+    return a;
+  if (op == "Squeeze" && a.values.size() == 1) return Numbers{a.values, true};
+  if (op == "Unsqueeze" && a.is_scalar) return Numbers{a.values, false};
+  if (!b || a.values.size() != 1 || b->values.size() != 1) return {};
+  const auto result = result_of(op, a.values[0], b->values[0]);
+  return result ? std::optional(Numbers{{*result}, a.is_scalar && b->is_scalar}) : std::nullopt;
+}
+
+// As messages name it.
+inline std::string named(const NodeDef& node) {
+  const std::string& name =
+      !node.name.empty() || node.outputs.empty() ? node.name : node.outputs[0];
+  return "node " + name + " (" + node.op_type + ")";
 }
 
 }  // namespace camshaft::onnx_import

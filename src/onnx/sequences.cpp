@@ -2,12 +2,13 @@
 #include "onnx/sequences.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "onnx/sequence_lowering.h"
 
 namespace camshaft::onnx_import {
 
-std::string_view Lowering::lower(const NodeDef& node) {
+std::string Lowering::lower(const NodeDef& node) {
   static const std::unordered_map<std::string_view, Handler> handlers = {
       {"SequenceEmpty", &Lowering::construct},
       {"SequenceConstruct", &Lowering::construct},
@@ -33,26 +34,66 @@ std::string_view Lowering::lower(const NodeDef& node) {
 void Lowering::keep(const NodeDef& node) {
   NodeDef kept = node;
   for (AttributeDef& attribute : kept.attributes)
-    if (attribute.graph)
-      attribute.graph =
-          std::make_shared<GraphDef>(std::move(Lowering(*attribute.graph, this).run()));
+    if (attribute.graph) {
+      Lowering inner(*attribute.graph, this, shared_);
+      attribute.graph = std::make_shared<GraphDef>(std::move(inner.run()));
+      refused_.insert(refused_.end(), inner.refused_.begin(), inner.refused_.end());
+    }
+  follow_numbers(node);
   result_.nodes.push_back(std::move(kept));
 }
 
-void Lowering::refuse(const NodeDef& node, std::string_view reason) {
+void Lowering::follow_numbers(const NodeDef& node) {
+  if (!node.domain.empty() || node.outputs.size() != 1 || node.inputs.empty()) return;
+  const std::string& result = node.outputs[0];
+  if (const auto real = reals_.find(node.inputs[0]); real != reals_.end()) {
+    const double value = real->second;
+    if (node.op_type == "Ceil") reals_[result] = std::ceil(value);
+    if (node.op_type == "Floor") reals_[result] = std::floor(value);
+    if (node.op_type == "Cast" && integer_of(node, "to", 0) == kInt64 && std::fabs(value) < 1e9)
+      numbers_[result] = {{static_cast<int64_t>(value)}, true};
+  }
+  const Numbers* a = known(node.inputs[0]);
+  if (!a) return;
+  const Numbers* b = node.inputs.size() > 1 ? known(node.inputs[1]) : nullptr;
+  if (auto made = numbers_from(node, *a, b)) numbers_[result] = std::move(*made);
+}
+
+void Lowering::refuse(const NodeDef& node, const std::string& reason) {
   std::vector<std::string> tensors;
   for (const std::string& name : node.inputs)
     if (!find(name)) tensors.push_back(name);
+  refused_.push_back(named(node) + ": " + reason);
   AttributeDef attribute;
   attribute.name = "reason";
   attribute.type = AttributeType::kString;
-  attribute.text = reason;
+  attribute.text = shared_.texts.emplace_back(reason);
   result_.nodes.push_back({node.name,
                            node.op_type,
                            std::string(kSequenceDomain),
                            std::move(tensors),
                            node.outputs,
                            {attribute}});
+}
+
+std::string Lowering::attempt(const std::function<std::string()>& add_nodes) {
+  const size_t nodes = result_.nodes.size(), initializers = result_.initializers.size(),
+               refused = refused_.size();
+  const std::map<size_t, std::string> last = last_;
+  std::string reason = add_nodes();
+  if (reason.empty()) return {};
+  result_.nodes.resize(nodes);
+  result_.initializers.resize(initializers);
+  refused_.resize(refused);
+  last_ = last;
+  return reason;
+}
+
+std::string Lowering::told(std::string reason, const Lowering& inner) {
+  constexpr size_t kMost = 3;
+  for (size_t k = 0; k < inner.refused_.size() && k < kMost; ++k)
+    reason += (k ? "; " : "; inside: ") + inner.refused_[k];
+  return reason;
 }
 
 void Lowering::refuse_outputs() {
@@ -66,7 +107,7 @@ void Lowering::refuse_outputs() {
   }
 }
 
-std::string_view Lowering::construct(const NodeDef& node) {
+std::string Lowering::construct(const NodeDef& node) {
   Sequence sequence;
   for (const std::string& name : node.inputs) {
     if (name.empty() || find(name)) return "an element that is no tensor";
@@ -76,7 +117,7 @@ std::string_view Lowering::construct(const NodeDef& node) {
   return {};
 }
 
-std::string_view Lowering::identity(const NodeDef& node) {
+std::string Lowering::identity(const NodeDef& node) {
   if (const Sequence* sequence = find(input(node, 0)))
     set(node.outputs[0], *sequence);
   else
@@ -93,7 +134,7 @@ std::optional<size_t> Lowering::place(const std::string& position, size_t count,
   return static_cast<size_t>(at);
 }
 
-std::string_view Lowering::insert(const NodeDef& node) {
+std::string Lowering::insert(const NodeDef& node) {
   const Sequence* found = find(input(node, 0));
   if (!found) return kNotKnown;
   if (input(node, 1).empty() || find(input(node, 1))) return "an element that is no tensor";
@@ -110,7 +151,7 @@ std::string_view Lowering::insert(const NodeDef& node) {
   return {};
 }
 
-std::string_view Lowering::erase(const NodeDef& node) {
+std::string Lowering::erase(const NodeDef& node) {
   const Sequence* found = find(input(node, 0));
   if (!found || !all_ones(*found) || found->empty()) return kNotKnown;
   Sequence sequence = *found;
@@ -149,7 +190,7 @@ std::string Lowering::stack(const NodeDef& node, const Sequence& sequence) {
   return whole;
 }
 
-std::string_view Lowering::at(const NodeDef& node) {
+std::string Lowering::at(const NodeDef& node) {
   const Sequence* sequence = find(input(node, 0));
   if (!sequence) return kNotKnown;
   const std::string &position = input(node, 1), &output = node.outputs[0];
@@ -173,40 +214,49 @@ std::string_view Lowering::at(const NodeDef& node) {
       return {};
     }
   }
-  if (sequence->size() == 1 && is((*sequence)[0], Part::Kind::kPieces) && given && *given >= 0 &&
-      *given < kMostRows) {
+  if (sequence->size() == 1 && is((*sequence)[0], Part::Kind::kPieces)) {
     const Part& whole = (*sequence)[0];
-    add(node, "SequencePiece", {whole.tensor}, output,
-        {integer("axis", whole.axis), integer("start", *given * whole.size),
-         integer("size", whole.size)});
+    std::vector<AttributeDef> attributes = {integer("axis", whole.axis),
+                                            integer("size", whole.size)};
+    const bool is_known = given && *given >= 0 && *given < kMostRows;
+    if (is_known) attributes.push_back(integer("start", *given * whole.size));
+    std::vector<std::string> inputs = {whole.tensor};
+    if (!is_known) inputs.push_back(position);
+    add(node, "SequencePiece", std::move(inputs), output, std::move(attributes));
     return {};
   }
   const std::string all = stack(node, *sequence);
   if (all.empty())
-    return "it takes an element of a sequence that a loop makes, or of pieces, by an index that "
-           "is not known";
+    return "it takes an element of a sequence that a loop makes, by an index that is not known";
   add(node, "SequencePick", {all, position}, output);
   return {};
 }
 
-std::string_view Lowering::length(const NodeDef& node) {
+std::string Lowering::length(const NodeDef& node) {
   const Sequence* sequence = find(input(node, 0));
   if (!sequence) return kNotKnown;
+  if (sequence->size() == 1 && is((*sequence)[0], Part::Kind::kPieces)) {
+    const Part& whole = (*sequence)[0];
+    add(node, "SequencePieces", {whole.tensor}, node.outputs[0],
+        {integer("axis", whole.axis), integer("size", whole.size)});
+    return {};
+  }
   std::vector<std::string> stacks;
   int64_t ones = 0;
   for (const Part& part : *sequence) {
     if (!is(part, Part::Kind::kOne) && !is(part, Part::Kind::kStacked))
-      return "the length of a sequence that a loop makes, or of pieces";
+      return "the length of a sequence that a loop makes";
     if (is(part, Part::Kind::kOne))
       ++ones;
     else
       stacks.push_back(part.tensor);
   }
+  if (stacks.empty()) numbers_[node.outputs[0]] = {{ones}, true};
   add(node, "SequenceCount", std::move(stacks), node.outputs[0], {integer("ones", ones)});
   return {};
 }
 
-std::string_view Lowering::concat(const NodeDef& node) {
+std::string Lowering::concat(const NodeDef& node) {
   const Sequence* sequence = find(input(node, 0));
   if (!sequence) return kNotKnown;
   const AttributeDef axis = integer("axis", integer_of(node, "axis", 0)),
@@ -231,7 +281,7 @@ std::string_view Lowering::concat(const NodeDef& node) {
   return {};
 }
 
-std::string_view Lowering::split(const NodeDef& node) {
+std::string Lowering::split(const NodeDef& node) {
   const int64_t axis = integer_of(node, "axis", 0);
   const std::string &x = input(node, 0), &sizes = input(node, 1);
   if (x.empty() || find(x)) return "what it cuts is no tensor";
@@ -278,10 +328,16 @@ bool uses_sequences(const GraphDef& graph) {
 }
 
 std::shared_ptr<const GraphDef> without_sequences(const GraphDef& graph) {
-  Lowering lowering(graph, nullptr);
-  GraphDef& lowered = lowering.run();
+  struct Lowered {
+    LoweringShared shared;
+    GraphDef graph;
+  };
+  const auto lowered = std::make_shared<Lowered>();
+  Lowering lowering(graph, nullptr, lowered->shared);
+  lowering.run();
   lowering.refuse_outputs();
-  return std::make_shared<GraphDef>(std::move(lowered));
+  lowered->graph = std::move(lowering.result());
+  return {lowered, &lowered->graph};
 }
 
 }  // namespace camshaft::onnx_import

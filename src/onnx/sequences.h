@@ -13,6 +13,9 @@ inline constexpr std::string_view kSequenceDomain = "camshaft.sequences";
 
 bool uses_sequences(const GraphDef& graph);
 
+// The model's graph in which calls of functions on sequences are the bodies of those functions.
+std::shared_ptr<const GraphDef> with_sequence_functions(const Model& model);
+
 // The graph without sequences. What cannot be taken apart becomes a node of kSequenceDomain with
 // the attribute "reason", which import refuses: all of them are reported at once.
 std::shared_ptr<const GraphDef> without_sequences(const GraphDef& graph);

@@ -28,39 +28,90 @@ struct Lowering::LoopParts {
 
 namespace {
 
+const NodeDef* maker_of(const GraphDef& graph, const std::string& name) {
+  for (const NodeDef& node : graph.nodes)
+    if (std::find(node.outputs.begin(), node.outputs.end(), name) != node.outputs.end())
+      return &node;
+  return nullptr;
+}
+
 // Whether `end` is `start` with elements behind it, as far as this graph alone tells.
 bool appends(const GraphDef& body, std::string end, const std::string& start) {
-  for (auto node = body.nodes.rbegin(); node != body.nodes.rend() && end != start; ++node)
-    if (!node->outputs.empty() && node->outputs[0] == end &&
-        (node->op_type == "Identity" ||
-         (node->op_type == "SequenceInsert" && input(*node, 2).empty())))
-      end = input(*node, 0);
+  for (size_t steps = 0; steps < body.nodes.size() && end != start; ++steps) {
+    const NodeDef* node = maker_of(body, end);
+    if (!node || (node->op_type != "Identity" &&
+                  !(node->op_type == "SequenceInsert" && input(*node, 2).empty())))
+      return false;
+    end = input(*node, 0);
+  }
   return end == start;
+}
+
+// Whether the condition behind every iteration is the one before it, or true.
+bool goes_on(const GraphDef& body, const Lowering& inner) {
+  std::string name = body.outputs[0].name;
+  for (size_t steps = 0; steps <= body.nodes.size(); ++steps) {
+    if (name == body.inputs[1].name || inner.number(name) == 1) return true;
+    const NodeDef* node = maker_of(body, name);
+    if (!node || (node->op_type != "Identity" && node->op_type != "Cast")) return false;
+    name = input(*node, 0);
+  }
+  return false;
 }
 
 }  // namespace
 
-std::string_view Lowering::loop(const NodeDef& node) {
+std::string Lowering::loop(const NodeDef& node) {
   const AttributeDef* attribute = graph_of(node, "body");
-  const bool carries = std::any_of(node.inputs.begin(), node.inputs.end(),
-                                   [&](const std::string& name) { return find(name); });
-  if (!carries || !attribute) {
+  if (!attribute) {
     keep(node);
     return {};
   }
-  LoopParts parts{node, *attribute->graph, node.inputs.size() < 2 ? 0 : node.inputs.size() - 2};
+  const GraphDef& body = *attribute->graph;
+  const size_t states = node.inputs.size() < 2 ? 0 : node.inputs.size() - 2;
+  const bool is_sound = body.inputs.size() == states + 2 && body.outputs.size() >= states + 1;
+  std::optional<int64_t> count;
+  bool counts = false;
+  if (is_sound) {
+    const Lowering constants(body, this, shared_);
+    count = rounds(node, body, constants);
+    counts = count && counts_elements(node, body, constants);
+  }
+  const auto unrolled = [&] { return add_rounds(node, body, *count); };
+  if (counts && attempt(unrolled).empty()) return {};
+  const bool carries = std::any_of(node.inputs.begin(), node.inputs.end(),
+                                   [&](const std::string& name) { return find(name); });
+  if (!carries) {
+    keep(node);
+    return {};
+  }
+  LoopParts parts{node, body, states};
   if (find(input(node, 0)) || find(input(node, 1))) return "a sequence as count or condition";
-  if (parts.body.inputs.size() != parts.states + 2 || parts.body.outputs.size() < parts.states + 1)
-    return "its graph has another number of inputs or outputs";
-  Lowering inner(parts.body, this);
+  if (!is_sound) return "its graph has another number of inputs or outputs";
+  const std::string reason = attempt([&] { return carried_loop(parts); });
+  if (!reason.empty() && count && !counts && attempt(unrolled).empty()) return {};
+  return reason;
+}
+
+std::string Lowering::carried_loop(LoopParts& parts) {
+  Lowering inner(parts.body, this, shared_);
   for (size_t k = 0; k < parts.states; ++k)
     if (const Sequence* before = find(parts.state(k)))
       inner.set(parts.inner(k), held(parts, k, *before, inner));
   inner.run();
-  for (size_t k = 0; k < parts.states; ++k)
-    if (const Sequence* before = find(parts.state(k)); before && !fits(parts, k, *before, inner))
-      return "a sequence that its iterations do more with than append to, or replace elements of";
-  return finish_loop(parts, inner);
+  for (size_t k = 0; k < parts.states; ++k) {
+    const Sequence* before = find(parts.state(k));
+    if (!before || fits(parts, k, *before, inner)) continue;
+    const NodeDef* maker = maker_of(parts.body, parts.end(k));
+    return told(fmt::format("a sequence that its iterations do more with than append to, or "
+                            "replace elements of (\"{}\" becomes \"{}\"{})",
+                            parts.inner(k), parts.end(k), maker ? ", by " + named(*maker) : ""),
+                inner);
+  }
+  std::vector<std::string> refused = inner.refused_;
+  std::string reason = finish_loop(parts, inner);
+  refused_.insert(refused_.end(), refused.begin(), refused.end());
+  return reason;
 }
 
 // What state k holds in the body: elements of their own where it is not only appended to.
@@ -87,7 +138,7 @@ bool Lowering::fits(const LoopParts& parts, size_t k, const Sequence& before,
          (*after)[0].state == k && std::all_of(after->begin() + 1, after->end(), is_row);
 }
 
-std::string_view Lowering::finish_loop(LoopParts& parts, Lowering& inner) {
+std::string Lowering::finish_loop(LoopParts& parts, Lowering& inner) {
   std::map<size_t, std::string> last;
   for (size_t k = 0; k < parts.states; ++k) {
     if (!find(parts.state(k)) || parts.elements.count(k)) continue;
@@ -173,7 +224,8 @@ Sequence Lowering::appended(LoopParts& parts, size_t k, const Lowering& inner,
     all = fresh(parts.node, "appended");
     add(parts.node, "SequenceFlatten", {parts.scan_names.back()}, all);
   }
-  const std::optional<int64_t> count = all_ones(rows) ? rounds(parts, inner) : std::nullopt;
+  const std::optional<int64_t> count =
+      all_ones(rows) ? rounds(parts.node, parts.body, inner) : std::nullopt;
   if (!count) result.push_back(stacked(all));
   for (int64_t row = 0; count && row < *count * static_cast<int64_t>(rows.size()); ++row) {
     result.push_back(one(fresh(parts.node, "element")));
@@ -183,20 +235,14 @@ Sequence Lowering::appended(LoopParts& parts, size_t k, const Lowering& inner,
 }
 
 // How many iterations there will be, where it is a small number, as of a list comprehension.
-std::optional<int64_t> Lowering::rounds(const LoopParts& parts, const Lowering& inner) const {
+std::optional<int64_t> Lowering::rounds(const NodeDef& node, const GraphDef& body,
+                                        const Lowering& inner) const {
   constexpr int64_t kMost = 64;
-  const std::optional<int64_t> count = number(input(parts.node, 0));
-  const std::string& condition = input(parts.node, 1);
+  const std::optional<int64_t> count = number(input(node, 0));
+  const std::string& condition = input(node, 1);
   if (!count || *count < 1 || *count > kMost || (!condition.empty() && number(condition) != 1))
     return {};
-  for (const NodeDef& node : parts.body.nodes) {
-    if (node.outputs.empty() || node.outputs[0] != parts.body.outputs[0].name) continue;
-    const bool goes_on =
-        node.op_type == "Identity" &&
-        (input(node, 0) == parts.body.inputs[1].name || inner.number(input(node, 0)) == 1);
-    return goes_on ? count : std::nullopt;
-  }
-  return {};
+  return goes_on(body, inner) ? count : std::nullopt;
 }
 
 std::string Lowering::last_element(const NodeDef& node, const Sequence& sequence) {
@@ -214,13 +260,13 @@ std::string Lowering::last_element(const NodeDef& node, const Sequence& sequence
   return element;
 }
 
-std::string_view Lowering::branches(const NodeDef& node) {
+std::string Lowering::branches(const NodeDef& node) {
   const AttributeDef *yes = graph_of(node, "then_branch"), *no = graph_of(node, "else_branch");
   if (!yes || !no) {
     keep(node);
     return {};
   }
-  Lowering first(*yes->graph, this), second(*no->graph, this);
+  Lowering first(*yes->graph, this, shared_), second(*no->graph, this, shared_);
   GraphDef &then_graph = first.run(), &else_graph = second.run();
   const std::vector<ValueDef> then_outputs = std::move(then_graph.outputs),
                               else_outputs = std::move(else_graph.outputs);
@@ -243,7 +289,7 @@ std::string_view Lowering::branches(const NodeDef& node) {
              !is(x, Part::Kind::kPieces);
     };
     if (!a || !b || !std::equal(a->begin(), a->end(), b->begin(), b->end(), alike))
-      return "its branches give sequences of different lengths";
+      return told(told("its branches give sequences of different lengths", first), second);
     Sequence sequence;
     for (size_t i = 0; i < a->size(); ++i) {
       if (is((*a)[i], Part::Kind::kCarried)) {
@@ -257,6 +303,8 @@ std::string_view Lowering::branches(const NodeDef& node) {
     }
     set(node.outputs[k], std::move(sequence));
   }
+  for (const Lowering* inner : {&first, &second})
+    refused_.insert(refused_.end(), inner->refused_.begin(), inner->refused_.end());
   if (made.outputs.empty()) return {};  // empty sequences only
   set_graph(made, "then_branch", std::move(then_graph));
   set_graph(made, "else_branch", std::move(else_graph));

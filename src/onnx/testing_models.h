@@ -31,7 +31,24 @@ inline std::vector<std::string> small_models() {
                                .node("SequenceInsert", {"list", "sum"}, {"longer"})
                                .output("go_on")
                                .output("longer");
+  const TestGraph replace = TestGraph()
+                                .input("i", kInt64, {})
+                                .input("go", kBool, {})
+                                .input("list", kFloat, {})
+                                .node("SequenceAt", {"list", "i"}, {"before"})
+                                .node("Neg", {"before"}, {"after"})
+                                .node("SequenceErase", {"list", "i"}, {"rest"})
+                                .node("SequenceInsert", {"rest", "after", "i"}, {"next"})
+                                .output("go")
+                                .output("next");
   return {
+      model(TestGraph()
+                .input("x", kFloat, {3, 4})
+                .scalar("two", 2)
+                .node("Loop", {"two", "", "first"}, {"states"}, {graph_attr("body", replace.wire)})
+                .node("SequenceConstruct", {"x", "x"}, {"first"})
+                .node("ConcatFromSequence", {"states"}, {"y"}, {integer("axis", 0)})
+                .output("y")),
       model(TestGraph()
                 .input("x", kFloat, {"N", 4, 9, "W"})
                 .floats("w", {4, 2, 3, 3})

@@ -33,6 +33,59 @@ Status invalid(std::string text) {
   return Status(ErrorCode::kInvalidModel, std::move(text));
 }
 
+struct Dependencies {
+  std::vector<std::vector<size_t>> needs, feeds;  // per node
+  std::vector<int> open;                          // how many of those a node needs are to come
+};
+
+std::unordered_map<std::string, size_t> producers_of(const std::vector<NodeDef>& nodes) {
+  std::unordered_map<std::string, size_t> producers;
+  for (size_t k = 0; k < nodes.size(); ++k)
+    for (const std::string& output : nodes[k].outputs)
+      if (!output.empty()) producers.emplace(output, k);
+  return producers;
+}
+
+// `is_known`: whether a tensor that no node makes is there, asked with the node that reads it.
+template <class IsKnown>
+Result<Dependencies> dependencies_of(const std::vector<NodeDef>& nodes, const IsKnown& is_known) {
+  const auto producers = producers_of(nodes);
+  Dependencies result{std::vector<std::vector<size_t>>(nodes.size()),
+                      std::vector<std::vector<size_t>>(nodes.size()),
+                      std::vector<int>(nodes.size())};
+  for (size_t k = 0; k < nodes.size(); ++k) {
+    std::unordered_set<std::string> names;
+    collect_used(nodes[k], names);
+    for (const std::string& name : names) {
+      const auto made = producers.find(name);
+      if (made == producers.end()) {
+        CAMSHAFT_TRY(is_known(k, name));
+        continue;
+      }
+      result.needs[k].push_back(made->second);
+      result.feeds[made->second].push_back(k);
+      ++result.open[k];
+    }
+  }
+  return result;
+}
+
+// Leaves in `open` what waits for itself.
+std::vector<size_t> ordered(Dependencies& d) {
+  std::priority_queue<size_t, std::vector<size_t>, std::greater<>> ready;
+  for (size_t k = 0; k < d.open.size(); ++k)
+    if (d.open[k] == 0) ready.push(k);
+  std::vector<size_t> order;
+  while (!ready.empty()) {
+    const size_t k = ready.top();
+    ready.pop();
+    order.push_back(k);
+    for (size_t follower : d.feeds[k])
+      if (--d.open[follower] == 0) ready.push(follower);
+  }
+  return order;
+}
+
 // The nodes of one cycle among those that were never ready.
 std::string describe_cycle(const std::vector<NodeDef>& nodes,
                            const std::vector<std::vector<size_t>>& needs,
@@ -62,52 +115,36 @@ std::string node_name(const NodeDef& node, size_t position, const std::string& p
   return prefix + (node.name.empty() ? fmt::format("{}_{}", node.op_type, position) : node.name);
 }
 
+std::vector<size_t> dependency_order(const std::vector<NodeDef>& nodes) {
+  Dependencies d =
+      dependencies_of(nodes, [](size_t, const std::string&) { return ok_status(); }).value();
+  std::vector<size_t> order = ordered(d);
+  for (size_t k = 0; k < nodes.size(); ++k)
+    if (d.open[k] > 0) order.push_back(k);
+  return order;
+}
+
 Result<std::vector<size_t>> topological_order(const Scope& scope,
                                               const std::vector<NodeDef>& nodes) {
-  std::unordered_map<std::string, size_t> producer;
+  const auto name_of = [&](size_t k) { return node_name(nodes[k], k, scope.prefix); };
+  std::unordered_map<std::string_view, size_t> makers;
   for (size_t k = 0; k < nodes.size(); ++k)
-    for (const std::string& output : nodes[k].outputs) {
-      if (output.empty()) continue;
-      const auto [entry, added] = producer.emplace(output, k);
-      if (!added)
+    for (const std::string& output : nodes[k].outputs)
+      if (const auto [entry, added] = makers.emplace(output, k); !output.empty() && !added)
         return invalid(fmt::format("tensor \"{}\" is made by two nodes: {} and {}", output,
-                                   node_name(nodes[entry->second], entry->second, scope.prefix),
-                                   node_name(nodes[k], k, scope.prefix)));
-    }
-  std::vector<std::vector<size_t>> needs(nodes.size()), feeds(nodes.size());
-  std::vector<int> open(nodes.size());
-  for (size_t k = 0; k < nodes.size(); ++k) {
-    std::unordered_set<std::string> names;
-    collect_used(nodes[k], names);
-    for (const std::string& name : names) {
-      const auto made = producer.find(name);
-      if (made == producer.end()) {
-        if (!scope.knows(name))
-          return invalid(
-              fmt::format("node {} ({}): tensor \"{}\" is not made by any node, and is neither an "
-                          "input nor an initializer",
-                          node_name(nodes[k], k, scope.prefix), nodes[k].op_type, name));
-        continue;
-      }
-      needs[k].push_back(made->second);
-      feeds[made->second].push_back(k);
-      ++open[k];
-    }
-  }
-  std::priority_queue<size_t, std::vector<size_t>, std::greater<>> ready;
-  for (size_t k = 0; k < nodes.size(); ++k)
-    if (open[k] == 0) ready.push(k);
-  std::vector<size_t> order;
-  while (!ready.empty()) {
-    const size_t k = ready.top();
-    ready.pop();
-    order.push_back(k);
-    for (size_t follower : feeds[k])
-      if (--open[follower] == 0) ready.push(follower);
-  }
+                                   name_of(entry->second), name_of(k)));
+  CAMSHAFT_ASSIGN(Dependencies d, dependencies_of(nodes, [&](size_t k, const std::string& name) {
+                    return scope.knows(name)
+                               ? ok_status()
+                               : invalid(fmt::format(
+                                     "node {} ({}): tensor \"{}\" is not made by any node, and is "
+                                     "neither an input nor an initializer",
+                                     name_of(k), nodes[k].op_type, name));
+                  }));
+  std::vector<size_t> order = ordered(d);
   if (order.size() != nodes.size())
     return invalid(fmt::format("the nodes form a cycle: {}",
-                               describe_cycle(nodes, needs, open, scope.prefix)));
+                               describe_cycle(nodes, d.needs, d.open, scope.prefix)));
   return order;
 }
 

@@ -26,6 +26,7 @@ def sequence(name):
     return helper.make_tensor_sequence_value_info(name, FLOAT, None)
 
 
+TWO_FLOATS = number("two_floats", 2.0, FLOAT)
 NUMBERS = [number("zero", 0), number("one", 1), number("two", 2), number("three", 3), number("minus_one", -1),
            number("yes", True, BOOL)]
 
@@ -198,3 +199,137 @@ def test_what_cannot_be_taken_apart_is_refused(camshaft, save):
     refused(camshaft, save, "its branches give sequences of different lengths",
             [node("Greater", "n two", "large"), node("If", "large", "u", then_branch=yes, else_branch=no), node("SequenceAt", "u zero", "y")],
             [value("y")])
+
+
+@pytest.mark.parametrize("size, n", [(2, 1), (2, -1), (4, 0), (4, 1), (4, -1), (4, -2)])
+def test_a_piece_that_only_running_tells(run, size, n):
+    """Pieces of equal sizes and with a shorter one at the end; how many there are."""
+    columns = [X[:, k:k + size] for k in range(0, 6, size)]
+    run([node("SplitToSequence", "x size", "s", axis=1), node("SequenceAt", "s n", "y"), node("SequenceLength", "s", "count"),
+         node("Identity", "n", "m"), node("Sub", "count m", "rest")],
+        n=n, initializers=[number("size", size)], y=columns[n], count=np.int64(len(columns)), rest=np.int64(len(columns) - n))
+
+
+def test_a_list_that_grows_at_its_start(run):
+    """for k in range(0, 3, 2), as PyTorch counts: list.insert(0, list[0] * 2), which is more than a Loop's scan output can be."""
+    inside = body([node("SequenceAt", "list zero", "a"), node("Mul", "a two_floats", "b"), node("SequenceInsert", "list b zero", "longer")],
+                  [sequence("list")], [sequence("longer")])
+    run([node("SequenceConstruct", "x", "first"), node("Ceil", "one_and_a_half", "float_count"), node("Cast", "float_count", "times", to=INT64),
+         node("Loop", "times yes first", "list_at_end", body=inside),
+         node("ConcatFromSequence", "list_at_end", "y", axis=0), node("SequenceLength", "list_at_end", "count")],
+        initializers=[TWO_FLOATS, number("one_and_a_half", 1.5, FLOAT)], y=np.concatenate([4 * X, 2 * X, X]), count=np.int64(3))
+
+
+def unordered(nodes):
+    """The same nodes, each before what it reads; those of graphs in them as well."""
+    for each in nodes:
+        for attribute in each.attribute:
+            if attribute.HasField("g"):
+                backwards = unordered(list(attribute.g.node))
+                del attribute.g.node[:]
+                attribute.g.node.extend(backwards)
+    return nodes[::-1]
+
+
+def test_nodes_in_any_order(run):
+    step = [node("SequenceAt", "list zero", "a"), node("Gather", "x i", "row"), node("Add", "a row", "c"), node("SequenceErase", "list zero", "rest"),
+            node("SequenceInsert", "rest c zero", "next"), node("SequenceInsert", "out c", "more"), node("Identity", "more", "longer")]
+    loop = node("Loop", "n yes first empty", "states rows",
+                body=body(step, [sequence("list"), sequence("out")], [sequence("next"), sequence("longer")]))
+    run(unordered([node("Gather", "x three", "p"), node("SequenceConstruct", "p p", "first"), node("SequenceEmpty", "", "empty"), loop,
+                   node("SequenceAt", "states zero", "y"), node("ConcatFromSequence", "rows", "w", axis=0, new_axis=1)]),
+        y=X[3] + X[0] + X[1], w=np.stack([X[3] + X[0], X[3] + X[0] + X[1]]))
+
+
+def inner_loop(index="k", first="list", result="next", count="two", extra=()):
+    """for k in range(2): list[k] = list[k] * 2 + row"""
+    step = [*extra, node("SequenceAt", f"inner_list {index}", "a"), node("Mul", "a two_floats", "b"), node("Add", "b row", "c"),
+            node("SequenceErase", f"inner_list {index}", "rest"), node("SequenceInsert", f"rest c {index}", "changed")]
+    inside = body(step, [sequence("inner_list")], [sequence("changed")])
+    inside.input[0].name = "k"
+    return node("Loop", f"{count} yes {first}", result, body=inside)
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_an_inner_loop_goes_over_the_elements(run, rounds):
+    """for i in range(n): for k in range(2): states[k] = 2 * states[k] + x[i]"""
+    outer = node("Loop", "n yes first", "states", body=body([node("Gather", "x i", "row"), inner_loop()], [sequence("list")], [sequence("next")]))
+    p, q = X[3], X[2]
+    for i in range(rounds):
+        p, q = 2 * p + X[i], 2 * q + X[i]
+    run([node("Gather", "x three", "p"), node("Gather", "x two", "q"), node("SequenceConstruct", "p q", "first"), outer,
+         node("SequenceAt", "states zero", "y"), node("SequenceAt", "states one", "z")], n=rounds, initializers=[TWO_FLOATS], y=p, z=q)
+
+
+def test_positions_counted_backwards_by_the_length(run):
+    """for k in range(len(list)): list[len(list) - 1 - k] = ..., of elements of different shapes"""
+    extra = [node("SequenceLength", "inner_list", "count"), node("Sub", "count one", "end"), node("Sub", "end k", "at")]
+    run([node("Gather", "x three", "p"), node("Identity", "x", "q"), node("Gather", "x zero", "row"), node("SequenceConstruct", "p q", "first"),
+         node("SequenceLength", "first", "how_many"), inner_loop("at", "first", "states", "how_many", extra), node("SequenceAt", "states zero", "y"),
+         node("SequenceAt", "states one", "z")], initializers=[TWO_FLOATS], y=2 * X[3] + X[0], z=2 * X + X[0])
+
+
+def test_a_loop_over_parameters_of_different_shapes(run):
+    """for k in range(2): y = y @ weights[k], what every iteration gives stacked; a name of the body is used outside as well"""
+    inside = body([node("SequenceAt", "weights k", "w"), node("MatMul", "v w", "u"), node("ReduceSum", "w", "sum", keepdims=0)],
+                  [value("v")], [value("u"), value("sum")])
+    inside.input[0].name = "k"
+    a, b = np.arange(12, dtype=np.float32).reshape(6, 2) - 5, np.arange(6, dtype=np.float32).reshape(2, 3)
+    run([node("Relu", "x", "w"), node("SequenceConstruct", "first second", "weights"),
+         helper.make_node("Loop", ["two", "", "x"], ["y", "sums"], name="loop", body=inside)],
+        initializers=[number("first", a, FLOAT, a.shape), number("second", b, FLOAT, b.shape)], y=X @ a @ b, sums=np.array([a.sum(), b.sum()]), w=np.maximum(X, 0))
+
+
+@pytest.fixture
+def run_functions(camshaft, tmp_path):
+    def run(nodes, functions, n=2, initializers=(), **expected):
+        types = {np.dtype(np.float32): FLOAT, np.dtype(np.int64): INT64}
+        graph = helper.make_graph(nodes, "g", [value("x", FLOAT, ["rows", 6]), value("n", INT64, [])],
+                                  [value(name, types[np.asarray(v).dtype]) for name, v in expected.items()], NUMBERS + list(initializers))
+        model = helper.make_model(graph, functions=functions, ir_version=8,
+                                  opset_imports=[helper.make_opsetid("", 13), helper.make_opsetid("local", 1)])
+        (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+        np.savez(tmp_path / "d.npz", x=X, n=np.int64(n), **expected)
+        result = camshaft("run", "m.onnx", "--data", "d.npz", "--level", "1")
+        assert result.code == 0, result.out + result.err
+    return run
+
+
+def function(name, inputs, outputs, nodes, attributes=()):
+    return helper.make_function("local", name, inputs.split(), outputs.split(), nodes,
+                                [helper.make_opsetid("", 13), helper.make_opsetid("local", 1)], list(attributes))
+
+
+def test_sequences_inside_functions(run_functions):
+    """One makes and reads a list, with an attribute of the call; another takes a list and gives one; a third calls both."""
+    join = node("ConcatFromSequence", "s", "joined")
+    join.attribute.append(onnx.AttributeProto(name="axis", ref_attr_name="along", type=onnx.AttributeProto.INT))
+    twice = function("Twice", "a", "joined", [node("Neg", "a", "b"), node("SequenceConstruct", "a b", "s"), join], ["along"])
+    half = node("Constant", "", "half", value=number("", 0.5, FLOAT))
+    longer = function("Longer", "s t", "longer", [half, node("Mul", "t half", "b"), node("SequenceInsert", "s b", "longer")])
+    both = function("Both", "a", "y z", [node("SequenceEmpty", "", "s"), node("Longer", "s a", "one", domain="local"),
+                                         node("Abs", "a", "b"), node("Longer", "one b", "two", domain="local"),
+                                         node("ConcatFromSequence", "two", "y", axis=0), node("Twice", "y", "z", domain="local", along=1)])
+    y = np.concatenate([X, abs(X)]) / 2
+    run_functions([node("Both", "x", "y z", domain="local"), node("Twice", "x", "w", domain="local", along=0)], [twice, longer, both],
+                  y=y, z=np.concatenate([y, -y], 1), w=np.concatenate([X, -X]))
+
+
+def test_a_function_called_in_a_loop(run_functions):
+    """The list a Loop appends to goes through a function, whose own Loop has inner names."""
+    inside = body([node("Gather", "x i", "row")], [], [value("row")])
+    add = function("Append", "s x", "longer", [node("Constant", "", "two", value=number("", 2)), node("Constant", "", "yes", value=number("", True, BOOL)),
+                                               node("Loop", "two yes", "rows", body=inside), node("ReduceSum", "rows", "sum", keepdims=0),
+                                               node("SequenceInsert", "s sum", "longer")])
+    loop = node("Loop", "n yes empty", "sums", body=body([node("Append", "list x", "more", domain="local")], [sequence("list")], [sequence("more")]))
+    run_functions([node("SequenceEmpty", "", "empty"), loop, node("ConcatFromSequence", "sums", "y", axis=0, new_axis=1)], [add], n=3,
+                  y=np.full(3, X[:2].sum(), np.float32))
+
+
+def test_what_is_refused_inside_a_loop_is_told(camshaft, save):
+    step = [node("SequenceInsert", "list x i", "longer")]
+    message = refused(camshaft, save, "(Loop): sequences and optionals: a sequence that its iterations do more with than append to",
+                      [node("SequenceConstruct", "x x", "s"), node("Loop", "n yes s", "rows", body=body(step, [sequence("list")], [sequence("longer")])),
+                       node("SequenceLength", "rows", "y")], [value("y", INT64)])
+    assert '("list" becomes "longer", by node longer_node (SequenceInsert))' in message
+    assert "inside: node longer_node (SequenceInsert): an element is inserted at a position that is not known" in message

@@ -100,3 +100,35 @@ class StackedCells(nn.Module):
 @network("stacked_cells_ts_dyn", "script", 17, {"x": {0: "length", 1: "batch"}})
 def cells():
     return StackedCells(), {"x": torch.randn(14, 3, 40)}, {"x": torch.randn(9, 1, 40)}
+
+
+@torch.jit.script
+def counted_cells(x: Tensor, weights: List[Tensor], recurrent: List[Tensor]):
+    """The same for layers of different widths, counted by an inner loop, and what they gave most recently in front."""
+    states = [torch.zeros(x.size(1), weights[0].size(1)), torch.zeros(x.size(1), weights[1].size(1))]
+    out: List[Tensor] = []
+    for t in range(x.size(0)):
+        y = x[t]
+        for i in range(2):
+            states[i] = torch.tanh(torch.matmul(y, weights[i]) + torch.matmul(states[i], recurrent[i]))
+            y = states[i]
+        out.append(y)
+    last = [states[1]]
+    for i in range(2, -1, -1):
+        last.insert(0, out[i] - last[0])
+    return torch.stack(out), states[0], torch.cat(last, 1)
+
+
+class CountedCells(nn.Module):
+    def __init__(self, inputs=40, width=96, narrow=56):
+        super().__init__()
+        self.first, self.second = nn.Parameter(torch.randn(inputs, width) * 0.15), nn.Parameter(torch.randn(width, narrow) * 0.1)
+        self.again, self.more = nn.Parameter(torch.randn(width, width) * 0.1), nn.Parameter(torch.randn(narrow, narrow) * 0.1)
+
+    def forward(self, x):
+        return counted_cells(x, [self.first, self.second], [self.again, self.more])
+
+
+@network("counted_cells_ts_dyn", "script", 17, {"x": {0: "length", 1: "batch"}})
+def cells_counted():
+    return CountedCells(), {"x": torch.randn(14, 3, 40)}, {"x": torch.randn(9, 1, 40)}
