@@ -82,6 +82,19 @@ Status import_flatten(Node& node) {
   return ok_status();
 }
 
+// Rows, the last one first.
+Status import_reverse(Node& node) {
+  CAMSHAFT_TRY(node.require(1, 1));
+  CAMSHAFT_ASSIGN(const size_t rank, node.rank(0));
+  if (rank == 0) return invalid("nothing is stacked");
+  ir::SymbolTable& symbols = node.symbols();
+  const Shape& shape = node.input(0)->shape;
+  ir::SliceAttrs attrs{Shape(rank, Dim(0)), shape, Ints(rank, 1)};
+  attrs.start[0] = symbols.max(symbols.sub(shape[0], Dim(1)), Dim(0));
+  attrs.step[0] = -1;
+  return node.emit(LayerKind::kSlice, std::move(attrs), {node.input(0)});
+}
+
 Status import_pick(Node& node) {
   CAMSHAFT_TRY(node.require(node.has_attribute("index") ? 1 : 2, 2));
   const int64_t fixed = node.integer("index", 0);
@@ -255,7 +268,7 @@ constexpr OperatorRow kOperators[] = {
     {"SequenceFlatten", import_flatten}, {"SequencePick", import_pick},
     {"SequenceCount", import_count},     {"SequenceJoin", import_join},
     {"SequenceRows", import_rows},       {"SequencePiece", import_piece},
-    {"SequencePieces", import_pieces},
+    {"SequencePieces", import_pieces},   {"SequenceReverse", import_reverse},
 };
 constexpr OperatorRow kRefused = {"", refuse};
 

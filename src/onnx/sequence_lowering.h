@@ -158,6 +158,8 @@ class Lowering {
   void carry_elements(LoopParts& parts, size_t k, const Sequence& before, const Sequence& after);
   Sequence appended(LoopParts& parts, size_t k, const Lowering& inner, const Sequence& before,
                     const Sequence& after);
+  Sequence scanned(LoopParts& parts, const Lowering& inner, const Sequence& rows,
+                   const std::string& name, bool last_first);
   std::optional<int64_t> rounds(const NodeDef& node, const GraphDef& body,
                                 const Lowering& inner) const;
 

@@ -141,10 +141,11 @@ std::string Lowering::insert(const NodeDef& node) {
   Sequence sequence = *found;
   size_t at = sequence.size();
   if (!input(node, 2).empty()) {
-    const auto given = place(input(node, 2), sequence.size(), sequence.size());
-    if (!all_ones(sequence) || !given)
+    const auto given =
+        all_ones(sequence) ? place(input(node, 2), sequence.size(), sequence.size()) : std::nullopt;
+    if (!given && number(input(node, 2)) != 0)
       return "an element is inserted at a position that is not known";
-    at = *given;
+    at = given.value_or(0);
   }
   sequence.insert(sequence.begin() + static_cast<std::ptrdiff_t>(at), one(input(node, 1)));
   set(node.outputs[0], std::move(sequence));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sequences that Loops carry and that branches of If give.
 #include <algorithm>
+#include <utility>
 
 #include "onnx/sequence_lowering.h"
 
@@ -13,8 +14,9 @@ struct Lowering::LoopParts {
   size_t states;  // inputs of the node behind the condition
   // Of states that go from iteration to iteration as a tensor per element: the body's inputs.
   std::map<size_t, std::vector<std::string>> elements = {};
-  std::map<size_t, std::string> rows = {};  // what an iteration appends to a state
-  std::vector<std::string> names = {};      // of the node's outputs, also those it leaves out
+  // What an iteration puts behind and before a state.
+  std::map<size_t, std::string> behind = {}, before = {};
+  std::vector<std::string> names = {};  // of the node's outputs, also those it leaves out
   NodeDef made = {};
   GraphDef lowered = {};
   std::vector<ValueDef> scans = {};
@@ -35,16 +37,28 @@ const NodeDef* maker_of(const GraphDef& graph, const std::string& name) {
   return nullptr;
 }
 
-// Whether `end` is `start` with elements behind it, as far as this graph alone tells.
-bool appends(const GraphDef& body, std::string end, const std::string& start) {
+// Whether `end` is `start` with elements around it, as far as this graph alone tells.
+bool grows(const GraphDef& body, const Lowering& inner, std::string end, const std::string& start) {
   for (size_t steps = 0; steps < body.nodes.size() && end != start; ++steps) {
     const NodeDef* node = maker_of(body, end);
-    if (!node || (node->op_type != "Identity" &&
-                  !(node->op_type == "SequenceInsert" && input(*node, 2).empty())))
-      return false;
+    if (!node) return false;
+    const bool inserts = node->op_type == "SequenceInsert" &&
+                         (input(*node, 2).empty() || inner.number(input(*node, 2)) == 0);
+    if (node->op_type != "Identity" && !inserts) return false;
     end = input(*node, 0);
   }
   return end == start;
+}
+
+// What stands around the elements that the Loop's sequence held before.
+struct Grown {
+  Sequence before, behind;
+};
+Grown around_carried(const Sequence& sequence) {
+  const auto carried = std::find_if(sequence.begin(), sequence.end(), [](const Part& part) {
+    return is(part, Part::Kind::kCarried);
+  });
+  return {{sequence.begin(), carried}, {carried + 1, sequence.end()}};
 }
 
 // Whether the condition behind every iteration is the one before it, or true.
@@ -85,12 +99,19 @@ std::string Lowering::loop(const NodeDef& node) {
     keep(node);
     return {};
   }
-  LoopParts parts{node, body, states};
   if (find(input(node, 0)) || find(input(node, 1))) return "a sequence as count or condition";
   if (!is_sound) return "its graph has another number of inputs or outputs";
-  const std::string reason = attempt([&] { return carried_loop(parts); });
-  if (!reason.empty() && count && !counts && attempt(unrolled).empty()) return {};
-  return reason;
+  const auto carried = [&](bool whole) {
+    LoopParts parts{node, body, states};
+    const size_t refused = refused_.size();
+    std::string reason = carried_loop(parts);
+    return whole && reason.empty() && refused_.size() > refused ? refused_.back() : reason;
+  };
+  shared_.room -= static_cast<int64_t>(body.nodes.size());
+  if (count && !counts && shared_.room > 0 &&
+      (attempt([&] { return carried(true); }).empty() || attempt(unrolled).empty()))
+    return {};
+  return attempt([&] { return carried(false); });
 }
 
 std::string Lowering::carried_loop(LoopParts& parts) {
@@ -116,7 +137,7 @@ std::string Lowering::carried_loop(LoopParts& parts) {
 
 // What state k holds in the body: elements of their own where it is not only appended to.
 Sequence Lowering::held(LoopParts& parts, size_t k, const Sequence& before, Lowering& inner) {
-  if (before.empty() || !all_ones(before) || appends(parts.body, parts.end(k), parts.inner(k)))
+  if (before.empty() || !all_ones(before) || grows(parts.body, inner, parts.end(k), parts.inner(k)))
     return {{Part::Kind::kCarried, "", 0, 0, k, &inner}};
   Sequence elements;
   for (size_t i = 0; i < before.size(); ++i) {
@@ -131,24 +152,32 @@ bool Lowering::fits(const LoopParts& parts, size_t k, const Sequence& before,
   const Sequence* after = inner.find(parts.end(k));
   if (!after) return false;
   if (parts.elements.count(k)) return all_ones(*after) && after->size() == before.size();
+  const auto is_own = [&](const Part& part) {
+    return is(part, Part::Kind::kCarried) && part.owner == &inner && part.state == k;
+  };
   const auto is_row = [](const Part& part) {
     return is(part, Part::Kind::kOne) || is(part, Part::Kind::kStacked);
   };
-  return !after->empty() && is((*after)[0], Part::Kind::kCarried) && (*after)[0].owner == &inner &&
-         (*after)[0].state == k && std::all_of(after->begin() + 1, after->end(), is_row);
+  return std::count_if(after->begin(), after->end(), is_own) == 1 &&
+         std::count_if(after->begin(), after->end(), is_row) ==
+             static_cast<std::ptrdiff_t>(after->size()) - 1;
 }
 
 std::string Lowering::finish_loop(LoopParts& parts, Lowering& inner) {
   std::map<size_t, std::string> last;
   for (size_t k = 0; k < parts.states; ++k) {
     if (!find(parts.state(k)) || parts.elements.count(k)) continue;
-    const Sequence after = *inner.find(parts.end(k));
-    const Sequence rows(after.begin() + 1, after.end());
+    const Grown grown = around_carried(*inner.find(parts.end(k)));
     if (!inner.last_of(k).empty())
-      last[k] = rows.empty() ? inner.last_of(k) : inner.last_element(parts.node, rows);
-    if (!rows.empty())
-      parts.rows[k] =
-          rows.size() == 1 && all_ones(rows) ? rows[0].tensor : inner.stack(parts.node, rows);
+      last[k] =
+          grown.behind.empty() ? inner.last_of(k) : inner.last_element(parts.node, grown.behind);
+    const auto give = [&](const Sequence& rows, std::map<size_t, std::string>& names) {
+      if (!rows.empty())
+        names[k] =
+            rows.size() == 1 && all_ones(rows) ? rows[0].tensor : inner.stack(parts.node, rows);
+    };
+    give(grown.before, parts.before);
+    give(grown.behind, parts.behind);
   }
   parts.lowered = std::move(inner.result_);
   const std::vector<ValueDef> inputs = std::move(parts.lowered.inputs),
@@ -211,23 +240,40 @@ void Lowering::carry_elements(LoopParts& parts, size_t k, const Sequence& before
   parts.results.emplace_back(parts.names[k], std::move(result));
 }
 
-// The sequence behind the loop: what was there before, then the rows of what iterations append.
+// The sequence behind the loop: what was there before, among the rows of what iterations put around
+// it. What is put in front comes out last row first.
 Sequence Lowering::appended(LoopParts& parts, size_t k, const Lowering& inner,
                             const Sequence& before, const Sequence& after) {
+  const Grown grown = around_carried(after);
   Sequence result = before;
-  if (!parts.rows.count(k)) return result;
-  const Sequence rows(after.begin() + 1, after.end());
-  parts.scans.push_back(value(parts.rows[k]));
+  if (parts.before.count(k)) {
+    const Sequence rows = scanned(parts, inner, grown.before, parts.before[k], true);
+    result.insert(result.begin(), rows.begin(), rows.end());
+  }
+  if (parts.behind.count(k)) {
+    const Sequence rows = scanned(parts, inner, grown.behind, parts.behind[k], false);
+    result.insert(result.end(), rows.begin(), rows.end());
+  }
+  return result;
+}
+
+// What the Loop stacks of `name`, the tensor of the rows of an iteration.
+Sequence Lowering::scanned(LoopParts& parts, const Lowering& inner, const Sequence& rows,
+                           const std::string& name, bool last_first) {
+  parts.scans.push_back(value(name));
   parts.scan_names.push_back(fresh(parts.node, "appended"));
   std::string all = parts.scan_names.back();
-  if (rows.size() > 1 || !all_ones(rows)) {  // several rows an iteration
-    all = fresh(parts.node, "appended");
-    add(parts.node, "SequenceFlatten", {parts.scan_names.back()}, all);
-  }
+  const auto follow = [&](const char* op) {
+    const std::string from = std::exchange(all, fresh(parts.node, "appended"));
+    add(parts.node, op, {from}, all);
+  };
+  if (last_first) follow("SequenceReverse");
+  if (rows.size() > 1 || !all_ones(rows)) follow("SequenceFlatten");  // several an iteration
   const std::optional<int64_t> count =
       all_ones(rows) ? rounds(parts.node, parts.body, inner) : std::nullopt;
-  if (!count) result.push_back(stacked(all));
-  for (int64_t row = 0; count && row < *count * static_cast<int64_t>(rows.size()); ++row) {
+  if (!count) return {stacked(all)};
+  Sequence result;
+  for (int64_t row = 0; row < *count * static_cast<int64_t>(rows.size()); ++row) {
     result.push_back(one(fresh(parts.node, "element")));
     add(parts.node, "SequencePick", {all}, result.back().tensor, {integer("index", row)});
   }

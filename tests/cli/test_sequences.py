@@ -201,6 +201,19 @@ def test_what_cannot_be_taken_apart_is_refused(camshaft, save):
             [value("y")])
 
 
+@pytest.mark.parametrize("rounds", [0, 1, 3])
+def test_a_list_that_a_loop_puts_elements_before(run, rounds):
+    """Two in front and one behind in every iteration, around what was there."""
+    step = [node("Gather", "x i", "row"), node("Neg", "row", "negative"), node("SequenceInsert", "list row zero", "one_more"),
+            node("SequenceInsert", "one_more negative zero", "two_more"), node("Mul", "row two_floats", "twice"),
+            node("SequenceInsert", "two_more twice", "three_more")]
+    loop = node("Loop", "n yes first", "rows", body=body(step, [sequence("list")], [sequence("three_more")]))
+    before = [part for i in range(rounds) for part in (X[i], -X[i])][::-1]
+    run([node("Gather", "x three", "head"), node("SequenceConstruct", "head", "first"), loop, node("SequenceAt", "rows zero", "y"),
+         node("ConcatFromSequence", "rows", "all", axis=0, new_axis=1)], n=rounds, initializers=[TWO_FLOATS],
+        y=before[0] if rounds else X[3], all=np.stack([*before, X[3], *(2 * X[i] for i in range(rounds))]))
+
+
 @pytest.mark.parametrize("size, n", [(2, 1), (2, -1), (4, 0), (4, 1), (4, -1), (4, -2)])
 def test_a_piece_that_only_running_tells(run, size, n):
     """Pieces of equal sizes and with a shorter one at the end; how many there are."""
