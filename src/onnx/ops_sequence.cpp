@@ -95,6 +95,16 @@ Status import_reverse(Node& node) {
   return node.emit(LayerKind::kSlice, std::move(attrs), {node.input(0)});
 }
 
+// Another row where `position` says.
+Status import_replace(Node& node) {
+  CAMSHAFT_TRY(node.require(3, 3));
+  CAMSHAFT_ASSIGN(Tensor* const row, with_axis(node, "row", node.input(2), 0));
+  CAMSHAFT_ASSIGN(Tensor* const place, node.reshape("position", node.input(1), {Dim(1), Dim(1)}));
+  ir::ScatterAttrs attrs;
+  attrs.mode = ir::ScatterMode::kNd;
+  return node.emit(LayerKind::kScatter, attrs, {node.input(0), place, row});
+}
+
 Status import_pick(Node& node) {
   CAMSHAFT_TRY(node.require(node.has_attribute("index") ? 1 : 2, 2));
   const int64_t fixed = node.integer("index", 0);
@@ -268,7 +278,8 @@ constexpr OperatorRow kOperators[] = {
     {"SequenceFlatten", import_flatten}, {"SequencePick", import_pick},
     {"SequenceCount", import_count},     {"SequenceJoin", import_join},
     {"SequenceRows", import_rows},       {"SequencePiece", import_piece},
-    {"SequencePieces", import_pieces},   {"SequenceReverse", import_reverse},
+    {"SequencePieces", import_pieces},   {"SequenceReplace", import_replace},
+    {"SequenceReverse", import_reverse},
 };
 constexpr OperatorRow kRefused = {"", refuse};
 

@@ -132,6 +132,8 @@ class Lowering {
 
   std::string insert(const NodeDef& node);
 
+  bool fill(const NodeDef& node, const Sequence& sequence);
+
   std::string erase(const NodeDef& node);
 
   // One tensor of all elements along a new first axis; empty: that cannot be told.
@@ -146,7 +148,8 @@ class Lowering {
   std::string split(const NodeDef& node);
 
   // A sequence that every iteration appends to: what it appends is stacked by the Loop. One whose
-  // elements are replaced: every element is a state of its own.
+  // elements are replaced: every element is a state of its own, or all are one where only running
+  // tells how many there are or which are replaced.
   std::string loop(const NodeDef& node);
   struct LoopParts;
   std::string carried_loop(LoopParts& parts);

@@ -21,12 +21,14 @@ struct Part {
     kStacked,  // as many as a tensor has rows along its first axis
     kPieces,   // a tensor cut along an axis into pieces of `size`
     kCarried,  // what a Loop's sequence held before this iteration
+    kHole,     // as kStacked, but without the element at `position`
   };
   Kind kind = Kind::kOne;
   std::string tensor;
   int64_t axis = 0, size = 0;
   size_t state = 0;             // which of the Loop's sequences
   const void* owner = nullptr;  // whose body this is
+  std::string position = {};
 };
 using Sequence = std::vector<Part>;
 

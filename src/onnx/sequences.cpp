@@ -138,7 +138,11 @@ std::string Lowering::insert(const NodeDef& node) {
   const Sequence* found = find(input(node, 0));
   if (!found) return kNotKnown;
   if (input(node, 1).empty() || find(input(node, 1))) return "an element that is no tensor";
+  if (fill(node, *found)) return {};
   Sequence sequence = *found;
+  if (std::any_of(sequence.begin(), sequence.end(),
+                  [](const Part& part) { return is(part, Part::Kind::kHole); }))
+    return "an element is erased at a position that is not known";
   size_t at = sequence.size();
   if (!input(node, 2).empty()) {
     const auto given =
@@ -154,17 +158,32 @@ std::string Lowering::insert(const NodeDef& node) {
 
 std::string Lowering::erase(const NodeDef& node) {
   const Sequence* found = find(input(node, 0));
-  if (!found || !all_ones(*found) || found->empty()) return kNotKnown;
+  if (!found || found->empty()) return kNotKnown;
   Sequence sequence = *found;
-  size_t at = sequence.size() - 1;
-  if (!input(node, 1).empty()) {
-    const auto given = place(input(node, 1), sequence.size(), sequence.size() - 1);
-    if (!given) return "an element is erased at a position that is not known";
-    at = *given;
+  const std::string& position = input(node, 1);
+  auto at = std::optional(sequence.size() - 1);
+  if (!position.empty()) at = place(position, sequence.size(), sequence.size() - 1);
+  if (all_ones(sequence) && at) {
+    sequence.erase(sequence.begin() + static_cast<std::ptrdiff_t>(*at));
+  } else {
+    const std::string all = position.empty() ? "" : stack(node, sequence);
+    if (all.empty()) return kNotKnown;
+    sequence = {{Part::Kind::kHole, all}};
+    sequence[0].position = position;
   }
-  sequence.erase(sequence.begin() + static_cast<std::ptrdiff_t>(at));
   set(node.outputs[0], std::move(sequence));
   return {};
+}
+
+// An element where another was taken out, in sequences of any length.
+bool Lowering::fill(const NodeDef& node, const Sequence& sequence) {
+  if (sequence.size() != 1 || !is(sequence[0], Part::Kind::kHole) ||
+      sequence[0].position != input(node, 2))
+    return false;
+  const std::string all = fresh(node, "rows");
+  add(node, "SequenceReplace", {sequence[0].tensor, sequence[0].position, input(node, 1)}, all);
+  set(node.outputs[0], {stacked(all)});
+  return true;
 }
 
 std::string Lowering::stack(const NodeDef& node, const Sequence& sequence) {

@@ -14,6 +14,8 @@ struct Lowering::LoopParts {
   size_t states;  // inputs of the node behind the condition
   // Of states that go from iteration to iteration as a tensor per element: the body's inputs.
   std::map<size_t, std::vector<std::string>> elements = {};
+  bool stacks = false;                      // states that do not only grow go as one tensor of rows
+  std::map<size_t, std::string> rows = {};  // of these the body's inputs
   // What an iteration puts behind and before a state.
   std::map<size_t, std::string> behind = {}, before = {};
   std::vector<std::string> names = {};  // of the node's outputs, also those it leaves out
@@ -101,17 +103,21 @@ std::string Lowering::loop(const NodeDef& node) {
   }
   if (find(input(node, 0)) || find(input(node, 1))) return "a sequence as count or condition";
   if (!is_sound) return "its graph has another number of inputs or outputs";
-  const auto carried = [&](bool whole) {
+  const auto carried = [&](bool whole, bool stacks) {
     LoopParts parts{node, body, states};
+    parts.stacks = stacks;
     const size_t refused = refused_.size();
     std::string reason = carried_loop(parts);
     return whole && reason.empty() && refused_.size() > refused ? refused_.back() : reason;
   };
   shared_.room -= static_cast<int64_t>(body.nodes.size());
   if (count && !counts && shared_.room > 0 &&
-      (attempt([&] { return carried(true); }).empty() || attempt(unrolled).empty()))
+      (attempt([&] { return carried(true, false); }).empty() || attempt(unrolled).empty()))
     return {};
-  return attempt([&] { return carried(false); });
+  std::string reason = attempt([&] { return carried(false, false); });
+  if (!reason.empty() && shared_.room > 0 && attempt([&] { return carried(true, true); }).empty())
+    return {};
+  return reason;
 }
 
 std::string Lowering::carried_loop(LoopParts& parts) {
@@ -135,9 +141,14 @@ std::string Lowering::carried_loop(LoopParts& parts) {
   return reason;
 }
 
-// What state k holds in the body: elements of their own where it is not only appended to.
+// What state k holds in the body: elements of their own, or rows, where it does not only grow.
 Sequence Lowering::held(LoopParts& parts, size_t k, const Sequence& before, Lowering& inner) {
-  if (before.empty() || !all_ones(before) || grows(parts.body, inner, parts.end(k), parts.inner(k)))
+  const bool only_grows = grows(parts.body, inner, parts.end(k), parts.inner(k));
+  if (parts.stacks && !before.empty() && !only_grows) {
+    parts.rows[k] = fresh(parts.node, "rows");
+    return {stacked(parts.rows[k])};
+  }
+  if (before.empty() || !all_ones(before) || only_grows)
     return {{Part::Kind::kCarried, "", 0, 0, k, &inner}};
   Sequence elements;
   for (size_t i = 0; i < before.size(); ++i) {
@@ -152,6 +163,7 @@ bool Lowering::fits(const LoopParts& parts, size_t k, const Sequence& before,
   const Sequence* after = inner.find(parts.end(k));
   if (!after) return false;
   if (parts.elements.count(k)) return all_ones(*after) && after->size() == before.size();
+  if (parts.rows.count(k)) return after->size() == 1 && is((*after)[0], Part::Kind::kStacked);
   const auto is_own = [&](const Part& part) {
     return is(part, Part::Kind::kCarried) && part.owner == &inner && part.state == k;
   };
@@ -166,7 +178,7 @@ bool Lowering::fits(const LoopParts& parts, size_t k, const Sequence& before,
 std::string Lowering::finish_loop(LoopParts& parts, Lowering& inner) {
   std::map<size_t, std::string> last;
   for (size_t k = 0; k < parts.states; ++k) {
-    if (!find(parts.state(k)) || parts.elements.count(k)) continue;
+    if (!find(parts.state(k)) || parts.elements.count(k) || parts.rows.count(k)) continue;
     const Grown grown = around_carried(*inner.find(parts.end(k)));
     if (!inner.last_of(k).empty())
       last[k] =
@@ -201,6 +213,14 @@ std::string Lowering::finish_loop(LoopParts& parts, Lowering& inner) {
     const Sequence after = *inner.find(parts.end(k));
     if (parts.elements.count(k)) {
       carry_elements(parts, k, *before, after);
+      continue;
+    }
+    if (parts.rows.count(k)) {
+      const std::string first = stack(parts.node, *before);
+      if (first.empty()) return kNotKnown;
+      const std::string result = fresh(parts.node, "rows");
+      carry(parts, first, value(parts.rows[k]), value(after[0].tensor), result);
+      parts.results.emplace_back(parts.names[k], Sequence{stacked(result)});
       continue;
     }
     if (last.count(k)) {
@@ -332,7 +352,7 @@ std::string Lowering::branches(const NodeDef& node) {
     }
     const auto alike = [](const Part& x, const Part& y) {
       return x.kind == y.kind && x.owner == y.owner && x.state == y.state &&
-             !is(x, Part::Kind::kPieces);
+             !is(x, Part::Kind::kPieces) && !is(x, Part::Kind::kHole);
     };
     if (!a || !b || !std::equal(a->begin(), a->end(), b->begin(), b->end(), alike))
       return told(told("its branches give sequences of different lengths", first), second);

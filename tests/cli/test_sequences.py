@@ -214,6 +214,23 @@ def test_a_list_that_a_loop_puts_elements_before(run, rounds):
         y=before[0] if rounds else X[3], all=np.stack([*before, X[3], *(2 * X[i] for i in range(rounds))]))
 
 
+def test_elements_replaced_where_only_running_tells(run):
+    """out = [start, start, start, start]; for i in range(n): out[n - 1 - i] = out[n - i] + x[i], of which only n is known when running"""
+    extra = [node("Sub", "n i", "place"), node("Sub", "place one", "at"), node("SequenceAt", "list place", "a"), node("Gather", "x i", "row"),
+             node("Add", "a row", "b"), node("SequenceErase", "list at", "rest"), node("SequenceInsert", "rest b at", "next")]
+    loop = node("Loop", "n yes first", "out", body=body(extra, [sequence("list")], [sequence("next")]))
+    a = X[3] + X[0]
+    run([node("Gather", "x three", "p"), node("SequenceConstruct", "p p p p", "first"), loop, node("SequenceAt", "out n", "y"),
+         node("ConcatFromSequence", "out", "all", axis=0, new_axis=1)], n=2, y=X[3], all=np.stack([a + X[1], a, X[3], X[3]]))
+    made = node("Loop", "n yes empty", "made", body=body([node("Gather", "x i", "row"), node("SequenceInsert", "list row", "longer")],
+                                                        [sequence("list")], [sequence("longer")]))
+    backwards = node("Loop", "n yes made", "out", body=body(
+        [node("Sub", "n i", "place"), node("Sub", "place one", "at"), node("Gather", "x i", "row"), node("SequenceErase", "list at", "rest"),
+         node("SequenceInsert", "rest row at", "next")], [sequence("list")], [sequence("next")]))
+    run([node("SequenceEmpty", "", "empty"), made, backwards, node("ConcatFromSequence", "out", "all", axis=0, new_axis=1),
+         node("SequenceLength", "out", "count")], n=3, all=X[2::-1], count=np.int64(3))
+
+
 @pytest.mark.parametrize("size, n", [(2, 1), (2, -1), (4, 0), (4, 1), (4, -1), (4, -2)])
 def test_a_piece_that_only_running_tells(run, size, n):
     """Pieces of equal sizes and with a shorter one at the end; how many there are."""
