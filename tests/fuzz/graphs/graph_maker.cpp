@@ -76,6 +76,13 @@ bool keeps_whole(LayerKind kind) {
   }
 }
 
+// Rounds floats, wherever they are.
+bool makes_codes(const ir::Layer& layer) {
+  const auto* generic = std::get_if<ir::GenericAttrs>(&layer.attrs);
+  return layer.kind == LayerKind::kQuantize ||
+         (generic && generic->op_type == "DynamicQuantizeLinear");
+}
+
 bool is_small_whole(const Value& value) {
   for (const double v : value.to_doubles())
     if (v != std::floor(v) || std::fabs(v) > kLargestExact) return false;
@@ -247,9 +254,15 @@ bool GraphMaker::is_tame(const Value& value) {
 }
 
 bool GraphMaker::stays_exact(const ir::Layer& layer, const std::vector<Value>& values) const {
-  if (!values.empty() && !ir::is_floating(values[0].type)) return true;
   const bool from_exact = std::all_of(layer.inputs.begin(), layer.inputs.end(),
                                       [&](const Tensor* t) { return !t || is_exact(t); });
+  if (!values.empty() && !ir::is_floating(values[0].type)) {
+    // Makers see to it that rounding does not decide, but for codes and what is made of them.
+    const bool of_codes = std::any_of(layer.inputs.begin(), layer.inputs.end(), [&](Tensor* t) {
+      return t && ir::is_integer(t->type) && !is_exact(t);
+    });
+    return from_exact || !(of_codes || makes_codes(layer));
+  }
   if (!from_exact || only_moves(layer.kind)) return from_exact;
   if (!keeps_whole(layer.kind)) return false;
   for (const Tensor* tensor : layer.inputs)

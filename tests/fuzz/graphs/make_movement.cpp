@@ -216,6 +216,15 @@ bool tile(GraphMaker& m) {
   return m.add(LayerKind::kTile, a, {x});
 }
 
+// Starts, then ends, as shares of each dimension; now and then beyond it.
+void choose_crop(GraphMaker& m, ir::ResizeAttrs& a, size_t rank) {
+  a.transform = ir::CoordinateTransform::kTfCropAndResize;
+  a.antialias = false;
+  for (size_t d = 0; d < rank; ++d) a.roi.push_back(d < 2 ? 0 : m.pick({0.0f, 0.125f, -0.25f}));
+  for (size_t d = 0; d < rank; ++d) a.roi.push_back(d < 2 ? 1 : m.pick({1.0f, 0.75f, 1.25f}));
+  a.extrapolation_value = m.pick({0.0f, 0.5f});
+}
+
 bool resize(GraphMaker& m) {
   Tensor* x = m.any_float(3, 5);
   if (!x || !x->has_rank) return false;
@@ -238,6 +247,9 @@ bool resize(GraphMaker& m) {
     else
       a.sizes.push_back(changes ? Dim(m.between(1, 12)) : x->shape[d]);
   }
+  if (a.mode == ir::ResizeMode::kCubic && m.chance(30)) a.cubic_coefficient = -0.5f;
+  a.exclude_outside = a.mode == ir::ResizeMode::kCubic && m.chance(20);
+  if (m.chance(8)) choose_crop(m, a, x->shape.size());
   return m.add(LayerKind::kResize, a, {x});
 }
 

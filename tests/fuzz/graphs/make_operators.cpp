@@ -151,6 +151,24 @@ bool loss(GraphMaker& m) {
                    attributes);
 }
 
+// A BatchNormalization that still learns: statistics of what it reads, and the running ones.
+bool training_normalization(GraphMaker& m) {
+  Tensor* x = any_float(m, 2, 4);
+  if (!x || !x->shape[1].is_known() || x->shape[1].extent() < 1) return false;
+  for (int64_t d = 0; d < m.rank(x); ++d)
+    if (m.least(x, d) < 1) return false;
+  const Extents channels = {x->shape[1].extent()};
+  return any_made(m.add_many(
+      LayerKind::kGeneric,
+      ir::GenericAttrs{"BatchNormalization",
+                       15,
+                       {integer("training_mode", 1), real("epsilon", m.pick({0.1f, 1e-3f}))}},
+      {x, m.floats(channels, 0.5f, 1.5f), m.floats(channels, -1, 1), m.floats(channels, -1, 1),
+       m.floats(channels, 0.5f, 1.5f)},
+      {true, m.chance(40), m.chance(40)}));
+}
+
+// Regions of a map stretched to one size through a grid.
 bool affine_grid(GraphMaker& m) {
   Tensor* x = any_static(m, 4, 4);
   if (!x) return false;
@@ -211,6 +229,7 @@ constexpr MakerRow kRows[] = {
     {"inverse_dft", 6, inverse_dft},
     {"window", 3, window},
     {"loss", 5, loss},
+    {"training_normalization", 4, training_normalization},
     {"affine_grid", 4, affine_grid},
     {"max_roi_pool", 3, max_roi_pool},
     {"bit_cast", 6, bit_cast},

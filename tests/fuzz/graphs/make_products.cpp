@@ -156,6 +156,7 @@ bool pooling(GraphMaker& m) {
   a.p = a.type == ir::PoolingType::kLp ? m.between(1, 3) : 2;
   const bool indices =
       a.type == ir::PoolingType::kMax && !a.global && m.chance(15) && m.is_exact(x);
+  a.column_major_indices = indices && m.chance(30);
   return m.add_many(LayerKind::kPooling, a, {x}, {true, indices})[0];
 }
 

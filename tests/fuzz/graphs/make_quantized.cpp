@@ -2,6 +2,7 @@
 // Quantize, Dequantize and the layers between them, as quantized networks have them; integer
 // products.
 #include <algorithm>
+#include <cmath>
 
 #include "fuzz/graphs/graph_maker.h"
 
@@ -278,6 +279,29 @@ bool integer_product(GraphMaker& m) {
                            {x->shape[x->shape.size() - 1].extent(), m.between(1, 9)}, -128, 127)});
 }
 
+// A scale, perhaps a zero point, for every block of elements along an axis: of weights and of what
+// the graph has computed.
+bool blocks(GraphMaker& m) {
+  Tensor* x = m.any([&](Tensor* t) {
+    return t->type == DataType::kFloat && m.rank(t) >= 1 && m.rank(t) <= 4 && m.is_static(t) &&
+           ir::element_count(m.extents(t)) > 0;
+  });
+  if (!x) return false;
+  ir::QuantizeAttrs a;
+  a.axis = m.below(m.rank(x));
+  a.block_size = m.pick({2, 3, 4, 16});
+  a.type = m.pick({DataType::kInt8, DataType::kUInt8});
+  Extents extents = m.extents(x);
+  int64_t& along = extents[static_cast<size_t>(a.axis)];
+  along = (along + a.block_size - 1) / a.block_size;
+  Tensor* scale = m.floats(extents, 0.02f, 0.1f);
+  Tensor* zero = m.chance(50) ? m.whole(a.type, extents, -3, 3) : nullptr;
+  Tensor* codes = m.chance(50) ? m.whole(a.type, m.extents(x), -128, 127) : nullptr;
+  if (!codes) codes = m.add(LayerKind::kQuantize, a, {x, scale, zero});
+  Tensor* floats = codes ? m.add(LayerKind::kDequantize, a, {codes, scale, zero}) : nullptr;
+  return floats && m.binary(m.pick({PointOp::kAdd, PointOp::kMul}), x, floats);
+}
+
 // DynamicQuantizeLinear, the integer product, its scale: what onnxruntime's dynamic quantization
 // writes.
 bool dynamic_product(GraphMaker& m) {
@@ -301,6 +325,7 @@ bool dynamic_product(GraphMaker& m) {
 }
 
 constexpr MakerRow kRows[] = {
+    {"blocks", 5, blocks},
     {"round_trip", 12, round_trip},
     {"lone_quantize", 4, lone_quantize},
     {"lone_dequantize", 4, lone_dequantize},
