@@ -96,10 +96,11 @@ class Executor {
   bool takes_late(const engine::PlanStep& step, const StepFacts& facts,
                   const KernelArgs& args) const;
   Status infer_outputs(const engine::PlanStep& step, const ir::Layer& layer,
-                       std::vector<ir::Extents>& extents, std::vector<ir::DataType>& types);
+                       std::vector<ir::Extents>& extents);
   Status run_dynamic(const engine::PlanStep& step, const StepFacts& facts, const KernelArgs& args);
   // Memory for tensor `t` with these extents; binds the runtime symbols of its shape.
-  Status define_late(int t, ir::DataType type, std::span<const int64_t> extents);
+  // In the type the plan stores it in, whatever that of the layer's inputs.
+  Status define_late(int t, std::span<const int64_t> extents);
   Status place_late_view(int t);
   Status place_aliases(int t);
   void* address(int t) const;

@@ -103,7 +103,7 @@ Status Executor::place_aliases(int t) {
   return ok_status();
 }
 
-Status Executor::define_late(int t, ir::DataType type, std::span<const int64_t> extents) {
+Status Executor::define_late(int t, std::span<const int64_t> extents) {
   const PlanTensor& tensor = plan().tensors[t];
   Bindings& bindings = current_->bindings;
   if (tensor.has_rank && tensor.shape.size() != extents.size())
@@ -126,21 +126,19 @@ Status Executor::define_late(int t, ir::DataType type, std::span<const int64_t> 
   if (elements < 0 || elements > (int64_t{1} << 40))
     return make_error(ErrorCode::kInvalidArgument, "tensor {} would have {} elements", tensor.name,
                       elements);
-  TensorView view = kernels::make_view(nullptr, type, tensor.format, extents);
-  view.data = late_[t].reserve(ir::bytes_for(type, elements));
+  TensorView view = kernels::make_view(nullptr, tensor.type, tensor.format, extents);
+  view.data = late_[t].reserve(ir::bytes_for(tensor.type, elements));
   current_->tensors[t] = view;
   return place_aliases(t);
 }
 
 Status Executor::infer_outputs(const PlanStep& step, const ir::Layer& layer,
-                               std::vector<ir::Extents>& extents,
-                               std::vector<ir::DataType>& types) {
+                               std::vector<ir::Extents>& extents) {
   ir::SymbolTable symbols;  // every extent is a number: symbols stand for negative values only
   const bool with_numbers = ir::traits_of(layer.kind).extents != ir::ExtentsAre::kInferred;
   std::vector<ir::InferInput> inputs;
   inputs.reserve(step.inputs.size());
   extents.reserve(step.outputs.size());
-  types.reserve(step.outputs.size());
   for (const int t : step.inputs)
     inputs.push_back(t == kNoTensor ? ir::InferInput()
                                     : infer_input(tensor(t), with_numbers, symbols));
@@ -158,7 +156,6 @@ Status Executor::infer_outputs(const PlanStep& step, const ir::Layer& layer,
       return make_error(ErrorCode::kInternal, "output {} has no rank", k);
     }
     extents.push_back(list);
-    types.push_back(k < outputs.size() ? outputs[k].type : ir::DataType::kUndefined);
   }
   return ok_status();
 }
@@ -180,7 +177,7 @@ Status Executor::run_dynamic(const PlanStep& step, const StepFacts& facts, const
 
 Status Executor::store_result(int t, const TensorView& value) {
   if (!current_->tensors[t].present() || current_->locations[t].space == Space::kLate)
-    CAMSHAFT_TRY(define_late(t, value.type, {value.extents, static_cast<size_t>(value.rank)}));
+    CAMSHAFT_TRY(define_late(t, {value.extents, static_cast<size_t>(value.rank)}));
   const TensorView target = tensor(t);
   const bool same = target.rank == value.rank &&
                     std::equal(value.extents, value.extents + value.rank, target.extents);
@@ -232,12 +229,11 @@ Status Executor::run_late_kernel(int step_index) {
     all_known &= t == kNoTensor || current_->locations[t].space != Space::kLate;
   if (!all_known) {
     std::vector<ir::Extents> extents;
-    std::vector<ir::DataType> types;
-    CAMSHAFT_TRY(infer_outputs(step, *layer, extents, types));
+    CAMSHAFT_TRY(infer_outputs(step, *layer, extents));
     for (size_t k = 0; k < step.outputs.size(); ++k)
       if (const int t = step.outputs[k];
           t != kNoTensor && current_->locations[t].space == Space::kLate)
-        CAMSHAFT_TRY(define_late(t, types[k], extents[k]));
+        CAMSHAFT_TRY(define_late(t, extents[k]));
   }
   bool any_elements = false;
   for (const int t : step.outputs) {
