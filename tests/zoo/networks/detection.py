@@ -199,7 +199,7 @@ class Retina(nn.Module):
 
 @network("fcos_fpn_dyn", "dynamo", 18, {"image": {0: "batch"}})
 def fcos():
-    return Retina(), {"image": image(256, batch=2)}, {"image": image(256, batch=3)}
+    return Retina(), {"image": image(256, batch=2)}, {"image": image(256, batch=1)}
 
 
 class Crnn(nn.Module):
