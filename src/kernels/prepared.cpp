@@ -1,24 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/prepared.h"
 
-#include <memory>
 #include <new>
 
+#include "base/aligned_memory.h"
 #include "kernels/reference/access.h"
 
 namespace camshaft::kernels {
 namespace {
-
-std::shared_ptr<std::byte[]> aligned_memory(size_t bytes) {
-  // Kernels of late layers are made in every run: one plain allocation takes a third of the time
-  // of an aligned one and a counter.
-  constexpr size_t kAlignment = 64;
-  auto block = std::make_shared<std::byte[]>(bytes + kAlignment);
-  void* start = block.get();
-  size_t space = bytes + kAlignment;
-  std::align(kAlignment, bytes, start, space);
-  return {block, static_cast<std::byte*>(start)};
-}
 
 template <class State>
 State& keep(const State& state, PreparedKernel& kernel) {

@@ -2,7 +2,8 @@
 #include "runtime/layer_problem.h"
 
 #include <algorithm>
-#include <new>
+
+#include "base/aligned_memory.h"
 
 namespace camshaft::runtime {
 
@@ -89,9 +90,7 @@ std::shared_ptr<std::byte[]> pack_for(const kernels::Tactic& tactic,
                                       const kernels::Problem& problem) {
   const size_t bytes = tactic.packed_bytes ? tactic.packed_bytes(problem) : 0;
   if (bytes == 0) return nullptr;
-  std::shared_ptr<std::byte[]> memory(
-      new (std::align_val_t(64)) std::byte[bytes](),
-      [](std::byte* p) { ::operator delete[](p, std::align_val_t(64)); });
+  std::shared_ptr<std::byte[]> memory = aligned_memory(bytes);
   tactic.pack(problem, memory.get());
   return memory;
 }
