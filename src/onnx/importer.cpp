@@ -136,10 +136,8 @@ Result<ImportedModel> import_tensors(const Model& model, const std::filesystem::
   Opsets opsets;
   CAMSHAFT_TRY(check_versions(model, opsets));
   Session session{model, options, ExternalData(directory), {}, {}, {}, 0, 0, -1};
-  for (const FunctionDef& function : model.functions) {
-    const std::string domain = function.domain == "ai.onnx" ? "" : function.domain;
-    session.functions[{domain, function.name}] = &function;
-  }
+  for (const FunctionDef& function : model.functions)
+    session.functions[{function.domain, function.name}] = &function;
   ImportedModel result;
   result.info = model_info(model, opsets);
   result.graph =

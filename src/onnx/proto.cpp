@@ -150,11 +150,17 @@ Result<AttributeDef> convert(const onnx::AttributeProto& proto, int depth) {
   return attribute;
 }
 
+// "" has two names.
+template <class Proto>
+std::string domain_of(const Proto& proto) {
+  return proto.domain() == "ai.onnx" ? "" : proto.domain();
+}
+
 Result<NodeDef> convert(const onnx::NodeProto& proto, int depth) {
   NodeDef node;
   node.name = proto.name();
   node.op_type = proto.op_type();
-  node.domain = proto.domain() == "ai.onnx" ? "" : proto.domain();
+  node.domain = domain_of(proto);
   node.inputs.assign(proto.input().begin(), proto.input().end());
   node.outputs.assign(proto.output().begin(), proto.output().end());
   for (const onnx::AttributeProto& attribute : proto.attribute()) {
@@ -184,15 +190,14 @@ Result<GraphDef> convert(const onnx::GraphProto& proto, int depth) {
 template <class Protos>
 std::vector<OpsetDef> convert_opsets(const Protos& protos) {
   std::vector<OpsetDef> opsets;
-  for (const auto& proto : protos)
-    opsets.push_back({proto.domain() == "ai.onnx" ? "" : proto.domain(), proto.version()});
+  for (const auto& proto : protos) opsets.push_back({domain_of(proto), proto.version()});
   return opsets;
 }
 
 Result<FunctionDef> convert(const onnx::FunctionProto& proto) {
   FunctionDef function;
   function.name = proto.name();
-  function.domain = proto.domain();
+  function.domain = domain_of(proto);
   function.inputs.assign(proto.input().begin(), proto.input().end());
   function.outputs.assign(proto.output().begin(), proto.output().end());
   function.attributes.assign(proto.attribute().begin(), proto.attribute().end());

@@ -21,15 +21,11 @@ bool is_sequence_operator(const NodeDef& node) {
           node.op_type == "ConcatFromSequence");
 }
 
-std::string domain_of(const std::string& domain) {
-  return domain == "ai.onnx" ? "" : domain;
-}
-
 class Inliner {
  public:
   explicit Inliner(const Model& model) : model_(model) {
     for (const FunctionDef& function : model.functions)
-      functions_[{domain_of(function.domain), function.name}] = &function;
+      functions_[{function.domain, function.name}] = &function;
   }
 
   bool is_needed(const std::vector<NodeDef>& nodes, int depth = 0) {
@@ -50,7 +46,7 @@ class Inliner {
 
  private:
   const FunctionDef* called(const NodeDef& node) const {
-    const auto found = functions_.find({domain_of(node.domain), node.op_type});
+    const auto found = functions_.find({node.domain, node.op_type});
     return found == functions_.end() ? nullptr : found->second;
   }
 
@@ -76,8 +72,7 @@ class Inliner {
   bool has_same_operators(const FunctionDef& function) const {
     for (const OpsetDef& opset : function.opsets)
       for (const OpsetDef& other : model_.opsets)
-        if (domain_of(opset.domain) == domain_of(other.domain) && opset.version != other.version)
-          return false;
+        if (opset.domain == other.domain && opset.version != other.version) return false;
     return true;
   }
 
@@ -136,6 +131,7 @@ class Inliner {
 }  // namespace
 
 std::shared_ptr<const GraphDef> with_sequence_functions(const Model& model) {
+  if (model.functions.empty()) return model.graph;
   Inliner inliner(model);
   if (!inliner.is_needed(model.graph->nodes)) return model.graph;
   return std::make_shared<GraphDef>(inliner.inlined(*model.graph));

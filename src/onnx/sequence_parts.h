@@ -153,6 +153,14 @@ inline std::optional<Numbers> numbers_from(const NodeDef& node, const Numbers& a
   return result ? std::optional(Numbers{{*result}, a.is_scalar && b->is_scalar}) : std::nullopt;
 }
 
+// The node that makes a tensor; null: none of the graph.
+inline const NodeDef* maker_of(const GraphDef& graph, const std::string& name) {
+  for (const NodeDef& node : graph.nodes)
+    if (std::find(node.outputs.begin(), node.outputs.end(), name) != node.outputs.end())
+      return &node;
+  return nullptr;
+}
+
 // As messages name it.
 inline std::string named(const NodeDef& node) {
   const std::string& name =

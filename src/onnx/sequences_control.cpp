@@ -32,13 +32,6 @@ struct Lowering::LoopParts {
 
 namespace {
 
-const NodeDef* maker_of(const GraphDef& graph, const std::string& name) {
-  for (const NodeDef& node : graph.nodes)
-    if (std::find(node.outputs.begin(), node.outputs.end(), name) != node.outputs.end())
-      return &node;
-  return nullptr;
-}
-
 // Whether `end` is `start` with elements around it, as far as this graph alone tells.
 bool grows(const GraphDef& body, const Lowering& inner, std::string end, const std::string& start) {
   for (size_t steps = 0; steps < body.nodes.size() && end != start; ++steps) {

@@ -41,9 +41,7 @@ bool Lowering::counts_elements(const NodeDef& node, const GraphDef& body,
 // Whether a sequence in the body is one of single tensors with some taken out and put in.
 bool Lowering::holds_elements(const NodeDef& node, const GraphDef& body, std::string name) const {
   for (size_t steps = 0; steps <= body.nodes.size(); ++steps) {
-    const NodeDef* maker = nullptr;
-    for (const NodeDef& other : body.nodes)
-      if (!other.outputs.empty() && other.outputs[0] == name) maker = &other;
+    const NodeDef* maker = maker_of(body, name);
     if (!maker) break;
     if (maker->op_type == "SequenceConstruct") return true;
     if (maker->op_type != "Identity" && maker->op_type != "SequenceInsert" &&
