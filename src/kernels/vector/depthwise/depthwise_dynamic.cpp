@@ -14,17 +14,12 @@ using namespace depthwise;
 struct Kernel {
   Run<float, float> run;
   TensorView weights, bias;  // bias: perhaps absent
-  int64_t packed_at;         // in the workspace
 };
-
-int64_t packed_bytes_of(const ConvShape& s) {
-  return ceil_div(s.oc, kLanes) * kLanes * (1 + s.kh * s.kw) * kLaneBytes;
-}
 
 // The head and the taps of the vector of channels at `first`, as pack_float_weights writes them.
 void pack_vector(const ConvShape& s, const Filter<float>& filter, const TensorView& bias,
                  int64_t first, float* to) {
-  const int64_t cols = smaller(s.oc, kLanes), from = smaller(first, s.oc - cols);
+  const int64_t cols = smaller(s.oc, kLanes), from = channel_of(s, first, 0);
   std::fill_n(to, kLanes, 0.0f);
   if (bias.present())
     for (int64_t lane = 0; lane < cols; ++lane)
@@ -40,17 +35,16 @@ void run(Kernel& kernel, const KernelCall& call) {
   const ConvShape& s = run.s;
   kernel.weights.data = call.inputs[1];
   if (kernel.bias.present()) kernel.bias.data = call.inputs[2];
-  std::byte* packed = call.workspace + kernel.packed_at;
+  auto* packed = reinterpret_cast<float*>(call.workspace);
   const Filter<float> filter = view_filter(s, kernel.weights, false);
   const int64_t floats = run.block_floats(), vectors = ceil_div(s.oc, kLanes);
   split(call.pool, vectors, static_cast<double>(vectors * floats) * kPackUsPerFloat,
         [&](int, int64_t first, int64_t last) {
           for (int64_t v = first; v < last; ++v)
-            pack_vector(s, filter, kernel.bias, v * kLanes,
-                        reinterpret_cast<float*>(packed) + v * floats);
+            pack_vector(s, filter, kernel.bias, v * kLanes, packed + v * floats);
         });
   set_addresses(call, run);
-  run.packed = reinterpret_cast<const float*>(packed);
+  run.packed = packed;
   run_all_rows<AnyWindow>(run, call.pool);
 }
 
@@ -77,10 +71,10 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   described.epilogue = float_epilogue(described);
   Kernel& kept = keep_state<run>(
       kernel,
-      Kernel{described, args.inputs[1], args.inputs.size() > 2 ? args.inputs[2] : TensorView(), 0});
+      Kernel{described, args.inputs[1], args.inputs.size() > 2 ? args.inputs[2] : TensorView()});
   predict_rows(args, kept.run);
   compile_epilogue(kept.run, kernel);
-  kernel.workspace_bytes = static_cast<size_t>(packed_bytes_of(described.s));
+  kernel.workspace_bytes = float_weights_bytes(described.s);
 }
 
 constexpr Tactic kTactics[] = {{.name = "depthwise_dynamic_nhwc_f32",

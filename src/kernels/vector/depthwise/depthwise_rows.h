@@ -635,11 +635,13 @@ static inline uint32_t float_packed_inputs(const Problem& p) {
   return has_bias(p) ? 6u : 2u;
 }
 
-static inline size_t float_weights_bytes(const Problem& p) {
-  ConvShape s;
-  if (!shape_of(p, s)) return 0;
+static inline size_t float_weights_bytes(const ConvShape& s) {
   return static_cast<size_t>((s.oc + kLanes - 1) / kLanes * (1 + s.kh * s.kw) * kLanes) *
          sizeof(float);
+}
+static inline size_t float_weights_bytes(const Problem& p) {
+  ConvShape s;
+  return shape_of(p, s) ? float_weights_bytes(s) : 0;
 }
 
 static inline void pack_float_weights(const Problem& p, std::byte* packed) {
