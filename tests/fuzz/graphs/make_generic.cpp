@@ -2,30 +2,12 @@
 // Generic operators: those that only have a reference kernel, and neighbours that may get others.
 #include <algorithm>
 
+#include "fuzz/graphs/generic_layers.h"
 #include "fuzz/graphs/graph_maker.h"
 #include "ir/weight_records.h"
 
 namespace camshaft::fuzz {
 namespace {
-
-ir::GenericAttribute integer(const char* name, int64_t value) {
-  return {name, {value}, {}, ""};
-}
-ir::GenericAttribute real(const char* name, float value) {
-  return {name, {}, {value}, ""};
-}
-ir::GenericAttribute text(const char* name, const char* value) {
-  return {name, {}, {}, value};
-}
-ir::GenericAttribute list(const char* name, const Ints& values) {
-  return {name, values, {}, ""};
-}
-
-Tensor* any_float(GraphMaker& m, int64_t least, int64_t most) {
-  return m.any([&](Tensor* t) {
-    return t->type == DataType::kFloat && t->has_rank && m.rank(t) >= least && m.rank(t) <= most;
-  });
-}
 
 bool einsum(GraphMaker& m) {
   Tensor* x = any_float(m, 2, 4);

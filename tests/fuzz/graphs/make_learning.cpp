@@ -5,17 +5,11 @@
 #include <cmath>
 #include <limits>
 
+#include "fuzz/graphs/generic_layers.h"
 #include "fuzz/graphs/graph_maker.h"
 
 namespace camshaft::fuzz {
 namespace {
-
-ir::GenericAttribute integer(const char* name, int64_t value) {
-  return {name, {value}, {}, ""};
-}
-ir::GenericAttribute list(const char* name, const Ints& values) {
-  return {name, values, {}, ""};
-}
 
 // Rows [rows, features] of a known number of features, at least `least`: a tensor or one reshaped.
 Tensor* any_rows(GraphMaker& m, int64_t least = 1, bool floats = true) {
