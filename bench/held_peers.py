@@ -34,13 +34,13 @@ def text_section(library):
 def replace_cpuid(library):
     """Every CPUID instruction of the library becomes INVALID; gives how many."""
     section = text_section(library)
-    if not section or CPUID not in library.read_bytes():
+    data, count = bytearray(library.read_bytes()), 0
+    if not section or CPUID not in data:
         return 0
     address, offset = section
-    data, count = bytearray(library.read_bytes()), 0
     with subprocess.Popen(["objdump", "-d", "-j", ".text", "--no-show-raw-insn", str(library)], stdout=subprocess.PIPE, text=True) as listing:
         for line in listing.stdout:
-            if not line.endswith("\tcpuid\n") and not line.endswith("\tcpuid  \n"):
+            if not line.rstrip().endswith("\tcpuid"):
                 continue
             at = int(line.split(":")[0], 16) - address + offset
             assert data[at:at + 2] == CPUID, f"{library}: {line}"
@@ -76,8 +76,9 @@ def prepare(name):
 def environment():
     """What a process needs so that its onnxruntime and openvino see AVX2; prepares the copies."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    answer = FOLDER / "held_peers.so"
-    subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-o", str(answer), str(ROOT / "bench" / "held_peers.c")], check=True)
+    source, answer = ROOT / "bench" / "held_peers.c", FOLDER / "held_peers.so"
+    if not answer.exists() or answer.stat().st_mtime < source.stat().st_mtime:
+        subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-o", str(answer), str(source)], check=True)
     for name in PACKAGES:
         prepare(name)
     path = os.pathsep.join(filter(None, [str(FOLDER), os.environ.get("PYTHONPATH")]))

@@ -19,10 +19,11 @@ ASKING = r"""
 void ask(void) {
   unsigned a, b, c, d;
   __cpuid_count(7, 0, a, b, c, d);
-  unsigned e = a, avx2 = b >> 5 & 1, avx512 = b >> 16 & 1, amx = d >> 24 & 1;
+  unsigned avx2 = b >> 5 & 1, avx512 = b >> 16 & 1, amx = d >> 24 & 1;
   __cpuid_count(7, 1, a, b, c, d);
-  __cpuid_count(0, 0, e, b, c, d);
-  printf("%u %u %u %u %.4s\n", avx2, avx512, amx, a >> 4 & 1, (char*)&b);
+  unsigned vnni = a >> 4 & 1;
+  __cpuid_count(0, 0, a, b, c, d);
+  printf("%u %u %u %u %.4s\n", avx2, avx512, amx, vnni, (char*)&b);
 }
 """
 NOT_CPUID = "const unsigned char table[4] = {0x0f, 0xa2, 0x0f, 0xa2};"  # the same bytes where they are data
