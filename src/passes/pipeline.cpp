@@ -130,14 +130,16 @@ bool is_skipped(const Pass& pass) {
   return std::find(kSkipped.begin(), kSkipped.end(), &pass) != kSkipped.end();
 }
 
-// Whether the graph is verified after every pass: in debug builds, and in tests, which say so.
+// Whether the graph is verified after every pass: in debug builds, and where CAMSHAFT_CHECK_GRAPHS
+// says so, as tests do; 0 says no, which makes a sanitized fuzz_graphs three times as fast.
 bool is_checked() {
 #ifdef NDEBUG
-  static const bool kChecked = std::getenv("CAMSHAFT_CHECK_GRAPHS") != nullptr;
-  return kChecked;
+  constexpr bool kDefault = false;
 #else
-  return true;
+  constexpr bool kDefault = true;
 #endif
+  static const char* const wanted = std::getenv("CAMSHAFT_CHECK_GRAPHS");
+  return wanted ? std::string_view(wanted) != "0" : kDefault;
 }
 
 Status check(const Graph& graph, bool is_main) {

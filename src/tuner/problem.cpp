@@ -163,11 +163,11 @@ Result<std::vector<ir::InferOutput>> infer_problem(const Layer& layer, const Lay
   std::vector<ir::InferInput> inputs;
   for (size_t k = 0; k < layer.inputs.size(); ++k) {
     const Tensor* tensor = layer.inputs[k];
-    inputs.push_back(tensor ? ir::infer_input(tensor, tensor->graph->symbols()) : ir::InferInput());
+    inputs.push_back(tensor ? ir::infer_input(tensor, numbers) : ir::InferInput());
     if (!tensor) continue;
     inputs.back().shape.assign(made.problem.inputs[k].extents.begin(),
                                made.problem.inputs[k].extents.end());
-    if (inputs.back().value)
+    if (inputs.back().value && !tensor->is_constant())  // of the graph's symbols
       for (ir::Dim& dim : *inputs.back().value) dim = numbers.constant(bindings.value(dim));
   }
   return ir::infer(*made.layer, inputs, numbers);
