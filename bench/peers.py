@@ -9,6 +9,7 @@ Each model is loaded by every engine, the outputs are compared with ONNX Runtime
 round: the clock moves, so trust ratios and percent of peak, not milliseconds. OpenVINO runs twice: with the precision hint f32, and as
 it comes (on processors with BF16 it then computes in bf16). ncnn, through pnnx, runs in a process of its own: it crashes on some models.
 So do camshaft_avx2, onnxruntime_avx2 and openvino_f32_avx2, held to AVX2 as bench/held_peers.py does it: a process has one instruction set.
+camshaft_other is another Camshaft, an older one for example, built (target camshaft) in the working tree that CAMSHAFT_OTHER names.
 --isa avx2 (or avx_vnni) holds Camshaft and OpenVINO's oneDNN; ONNX Runtime has no such option and is left out.
 A FOLDER is searched for model.onnx and *.onnx. Inputs come from test_data_set_0 beside the model, else they are seeded random numbers."""
 
@@ -179,10 +180,11 @@ class CamshaftBest(Camshaft):
 class OwnProcess:
     """An engine in a process of its own: "run SECONDS" is answered by the times in ms of the runs, "outputs" by files."""
     engine = None  # the worker's
+    program = __file__
     environment = {}
 
     def __init__(self, path, inputs, threads):
-        command = [sys.executable, __file__, "--worker", self.engine, str(path), str(threads), "--level", str(ARGUMENTS.level),
+        command = [sys.executable, self.program, "--worker", self.engine, str(path), str(threads), "--level", str(ARGUMENTS.level),
                    "--timing-cache", ARGUMENTS.timing_cache]
         self.worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
                                        env={**os.environ, **self.environment})
@@ -220,6 +222,17 @@ class CamshaftAvx2(OwnProcess):
     environment = {"CAMSHAFT_ISA": "avx2"}
 
 
+class CamshaftOther(OwnProcess):
+    name = "camshaft_other"
+    engine = "camshaft"
+
+    def __init__(self, path, inputs, threads):
+        tree = pathlib.Path(os.environ["CAMSHAFT_OTHER"]).resolve()
+        self.program = str(tree / "bench/peers.py")
+        self.environment = {"CAMSHAFT_BUILD": str(tree / "build/release")}
+        super().__init__(path, inputs, threads)
+
+
 class Held(OwnProcess):
     """A peer that sees AVX2."""
 
@@ -238,7 +251,7 @@ class OpenVinoF32Avx2(Held):
     engine = "openvino_f32"
 
 
-ENGINES = {engine.name: engine for engine in (Camshaft, CamshaftBf16, CamshaftBest, OnnxRuntime, OpenVinoF32, OpenVino, Ncnn, CamshaftAvx2,
+ENGINES = {engine.name: engine for engine in (Camshaft, CamshaftBf16, CamshaftBest, OnnxRuntime, OpenVinoF32, OpenVino, Ncnn, CamshaftAvx2, CamshaftOther,
                                               OnnxRuntimeAvx2, OpenVinoF32Avx2)}
 
 
