@@ -32,7 +32,7 @@ def parse_arguments():
     parser.add_argument("--threads", default="1,2", help="comma separated thread counts (default 1,2)")
     parser.add_argument("--engines", default="camshaft,onnxruntime,openvino_f32,openvino,ncnn",
                         help="the first is compared with the others; camshaft_bf16 and camshaft_best may use 16-bit floats, as openvino does")
-    parser.add_argument("--isa", choices=["avx2", "avx_vnni", "avx512", "amx"], help="hold the engines to this instruction set")
+    parser.add_argument("--isa", choices=["avx2", "avx_vnni", "avx512_core", "avx512", "amx"], help="hold the engines to this instruction set")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.35, help="length of one engine's turn")
     parser.add_argument("--level", type=int, default=3, help="Camshaft's builderOptimizationLevel")
@@ -46,7 +46,8 @@ def parse_arguments():
 ARGUMENTS = parse_arguments()
 if ARGUMENTS.isa:  # before the engines are imported: they look once
     os.environ["CAMSHAFT_ISA"] = ARGUMENTS.isa
-    os.environ["ONEDNN_MAX_CPU_ISA"] = {"avx2": "AVX2", "avx_vnni": "AVX2_VNNI", "avx512": "AVX512_CORE_BF16", "amx": "DEFAULT"}[ARGUMENTS.isa]
+    os.environ["ONEDNN_MAX_CPU_ISA"] = {"avx2": "AVX2", "avx_vnni": "AVX2_VNNI", "avx512_core": "AVX512_CORE", "avx512": "AVX512_CORE_BF16",
+                                            "amx": "DEFAULT"}[ARGUMENTS.isa]
 
 import numpy as np  # noqa: E402
 import onnx  # noqa: E402

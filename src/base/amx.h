@@ -6,8 +6,9 @@
 
 namespace camshaft {
 
-// Products of bytes and of bfloat16s: what the processor has, the system grants and CAMSHAFT_ISA
-// allows (any other word than "amx" holds the machine below it). The first call asks the system.
-bool has_amx();
+// Of bytes and of bfloat16s, in a processor whose system saves them.
+bool has_matrix_registers();
+// Asks the system, for all threads of the process.
+bool ask_for_matrix_registers();
 
 }  // namespace camshaft

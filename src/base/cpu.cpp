@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
@@ -22,9 +23,26 @@
 namespace camshaft {
 namespace {
 
-bool is_held_to(std::string_view name) {
-  const char* wanted = std::getenv("CAMSHAFT_ISA");
-  return wanted != nullptr && wanted == name;
+// The words of CAMSHAFT_ISA: the most a process uses of its machine.
+struct Limit {
+  std::string_view word;
+  Isa isa;
+  Features features;
+};
+constexpr Features kAllFeatures = {Feature::kVnni, Feature::kBf16, Feature::kAmx};
+constexpr Limit kLimits[] = {
+    {"scalar", Isa::kScalar, {}},
+    {"avx2", Isa::kAvx2, {}},
+    {"avx_vnni", Isa::kAvx2, {Feature::kVnni}},
+    {"avx512_core", Isa::kAvx512, {}},  // the first servers with AVX-512
+    {"avx512", Isa::kAvx512, {Feature::kVnni, Feature::kBf16}},
+    {"amx", Isa::kAvx512, kAllFeatures},
+};
+
+const Limit* find_limit(std::string_view word) {
+  const auto* found = std::find_if(std::begin(kLimits), std::end(kLimits),
+                                   [&](const Limit& limit) { return limit.word == word; });
+  return found == std::end(kLimits) ? nullptr : found;
 }
 
 #if defined(__x86_64__)
@@ -61,9 +79,16 @@ void detect_instruction_sets(CpuInfo& info) {
                       bit(extended.b, 31);
   if (avx2) info.best_isa = Isa::kAvx2;
   if (avx2 && avx512) info.best_isa = Isa::kAvx512;
-  info.has_vnni = avx512 && bit(extended.c, 11);
-  info.has_avx_vnni = avx2 && bit(extended1.a, 4) && !is_held_to("avx2");
-  info.has_bf16 = avx512 && bit(extended1.a, 5);
+  const auto add = [&info](Isa isa, Feature feature, bool is_there) {
+    if (is_there) info.features[static_cast<int>(isa)].add(feature);
+  };
+  add(Isa::kAvx2, Feature::kVnni, avx2 && bit(extended1.a, 4));
+  add(Isa::kAvx512, Feature::kVnni, avx512 && bit(extended.c, 11));
+  add(Isa::kAvx512, Feature::kBf16, avx512 && bit(extended1.a, 5));
+  // Its kernels use both others, which whoever has it has, unless a virtual machine hides them.
+  add(Isa::kAvx512, Feature::kAmx,
+      info.features[static_cast<int>(Isa::kAvx512)].has_all({Feature::kVnni, Feature::kBf16}) &&
+          has_matrix_registers());
 }
 
 std::string brand_string() {
@@ -135,22 +160,42 @@ CpuInfo detect() {
   return info;
 }
 
-Isa isa_from_environment() {
-  const Isa best = cpu_info().best_isa;
+Limit limit_from_environment() {
+  const Limit none = {"", cpu_info().best_isa, kAllFeatures};
   const char* wanted = std::getenv("CAMSHAFT_ISA");
-  if (!wanted) return best;
-  Result<Isa> parsed = parse_isa(wanted);
-  if (!parsed.ok()) {
-    log(Severity::kWarning, "CAMSHAFT_ISA={}: {}; using {}", wanted, parsed.status().message(),
-        isa_name(best));
-    return best;
-  }
-  return std::min(*parsed, best);
+  if (!wanted) return none;
+  if (const Limit* found = find_limit(wanted)) return *found;
+  log(Severity::kWarning, "CAMSHAFT_ISA={}: {}; using {}", wanted,
+      parse_isa(wanted).status().message(), isa_name(none.isa));
+  return none;
+}
+
+const Limit& limit_in_force() {
+  static const Limit limit = limit_from_environment();
+  return limit;
 }
 
 std::atomic<Isa>& isa_in_force() {
-  static std::atomic<Isa> isa{isa_from_environment()};
+  static std::atomic<Isa> isa{std::min(limit_in_force().isa, cpu_info().best_isa)};
   return isa;
+}
+
+// Of a target, as long as nobody holds any back.
+Features allowed_features(Isa isa) {
+  Features features = cpu_info().features[static_cast<int>(isa)] & limit_in_force().features;
+  if (features.has(Feature::kAmx) && !ask_for_matrix_registers())
+    features = features.without({Feature::kAmx});
+  return features;
+}
+
+std::atomic<Features>& held_back() {
+  static std::atomic<Features> features{Features()};
+  return features;
+}
+
+std::string_view feature_name(Feature feature) {
+  constexpr std::string_view names[kFeatureCount] = {"vnni", "bf16", "amx"};
+  return names[static_cast<int>(feature)];
 }
 
 }  // namespace
@@ -161,13 +206,12 @@ std::string_view isa_name(Isa isa) {
 }
 
 Result<Isa> parse_isa(std::string_view name) {
-  for (int k = 0; k < kIsaCount; ++k)
-    if (name == isa_name(static_cast<Isa>(k))) return static_cast<Isa>(k);
-  if (name == "avx_vnni") return Isa::kAvx2;
-  if (name == "amx") return Isa::kAvx512;
-  return make_error(
-      ErrorCode::kInvalidArgument,
-      "unknown instruction set \"{}\", expected scalar, avx2, avx_vnni, avx512 or amx", name);
+  if (const Limit* found = find_limit(name)) return found->isa;
+  std::string words;
+  for (const Limit& limit : kLimits)
+    words += fmt::format("{}{}", words.empty() ? "" : ", ", limit.word);
+  return make_error(ErrorCode::kInvalidArgument,
+                    "unknown instruction set \"{}\", expected one of {}", name, words);
 }
 
 const CpuInfo& cpu_info() {
@@ -182,14 +226,24 @@ void force_isa(Isa isa) {
   isa_in_force() = std::min(isa, cpu_info().best_isa);
 }
 
+Features features_of(Isa isa) {
+  static const std::array<Features, kIsaCount> kAllowed = {
+      allowed_features(Isa::kScalar), allowed_features(Isa::kAvx2), allowed_features(Isa::kAvx512)};
+  return kAllowed[static_cast<size_t>(isa)].without(held_back().load(std::memory_order_relaxed));
+}
+
+void hold_back(Features features) {
+  held_back() = features;
+}
+
 std::string cpu_fingerprint() {
   const CpuInfo& cpu = cpu_info();
-  const bool avx_vnni = active_isa() == Isa::kAvx2 && cpu.has_avx_vnni;
-  const bool amx = active_isa() == Isa::kAvx512 && has_amx();
-  return fmt::format("{}/{}{}{}{}{}/L1d {}K/L2 {}K/L3 {}K", cpu.model, isa_name(active_isa()),
-                     avx_vnni ? "+avx_vnni" : "", cpu.has_vnni ? "+vnni" : "",
-                     cpu.has_bf16 ? "+bf16" : "", amx ? "+amx" : "", cpu.l1d_bytes >> 10,
-                     cpu.l2_bytes >> 10, cpu.l3_bytes >> 10);
+  std::string features;
+  for (int k = 0; k < kFeatureCount; ++k)
+    if (has_feature(active_isa(), static_cast<Feature>(k)))
+      features += fmt::format("+{}", feature_name(static_cast<Feature>(k)));
+  return fmt::format("{}/{}{}/L1d {}K/L2 {}K/L3 {}K", cpu.model, isa_name(active_isa()), features,
+                     cpu.l1d_bytes >> 10, cpu.l2_bytes >> 10, cpu.l3_bytes >> 10);
 }
 
 int default_num_threads() {

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "base/amx.h"
 #include "base/cpu.h"
 #include "cli/camexec_report.h"
 #include "kernels/probe.h"
@@ -163,9 +162,12 @@ void print_device(Console& console) {
                active_isa() == cpu.best_isa
                    ? ""
                    : fmt::format(" (this machine has {})", isa_name(cpu.best_isa)));
-  console.info("Extensions: VNNI {}, AVX-VNNI {}, BF16 {}, AMX {}", cpu.has_vnni ? "yes" : "no",
-               cpu.has_avx_vnni ? "yes" : "no", cpu.has_bf16 ? "yes" : "no",
-               has_amx() ? "yes" : "no");
+  const auto tell = [](Isa isa, Feature feature) {
+    return has_feature(isa, feature) ? "yes" : "no";
+  };
+  console.info("Extensions: VNNI {}, AVX-VNNI {}, BF16 {}, AMX {}",
+               tell(Isa::kAvx512, Feature::kVnni), tell(Isa::kAvx2, Feature::kVnni),
+               tell(Isa::kAvx512, Feature::kBf16), tell(Isa::kAvx512, Feature::kAmx));
   console.info("Usable Processors: {}", cpu.usable_processors);
   console.info("L1 Data Cache: {} KiB", cpu.l1d_bytes >> 10);
   console.info("L2 Cache: {} KiB", cpu.l2_bytes >> 10);

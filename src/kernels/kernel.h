@@ -112,6 +112,8 @@ struct Tactic {
   // Not kUndefined: products are of this 16-bit type, though the layer's tensors are floats. Only
   // for who allows it.
   DataType precision = DataType::kUndefined;
+  // Beyond the target: where the machine lacks one, the tactic is not offered.
+  Features needs = {};
 };
 
 // All tactics of `kind` the active instruction set and those below it have, best first; never empty

@@ -37,18 +37,22 @@ const std::vector<const Tactic*>& all_tactics() {
   return tactics;
 }
 
+bool runs_here(const Tactic& tactic) {
+  return tactic.isa <= active_isa() && features_of(tactic.isa).has_all(tactic.needs);
+}
+
 }  // namespace
 
 std::vector<const Tactic*> tactics_for(ir::LayerKind kind) {
   std::vector<const Tactic*> found;
   for (const Tactic* tactic : all_tactics())
-    if (tactic->kind == kind && tactic->isa <= active_isa()) found.push_back(tactic);
+    if (tactic->kind == kind && runs_here(*tactic)) found.push_back(tactic);
   return found;
 }
 
 const Tactic* find_tactic(std::string_view name, Isa isa) {
   for (const Tactic* tactic : all_tactics())
-    if (tactic->isa == isa && tactic->isa <= active_isa() && name == tactic->name) return tactic;
+    if (tactic->isa == isa && name == tactic->name && runs_here(*tactic)) return tactic;
   return nullptr;
 }
 

@@ -26,4 +26,9 @@ inline constexpr Isa kIsa = Isa::kAvx2;
 #else
 inline constexpr Isa kIsa = Isa::kScalar;
 #endif
+
+// Whether kernels of this target use it on this machine.
+inline bool uses(Feature feature) {
+  return has_feature(kIsa, feature);
+}
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

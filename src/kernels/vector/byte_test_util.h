@@ -2,21 +2,13 @@
 // For tests of the kernels of bytes, which have several ways to multiply on one machine.
 #pragma once
 
-namespace camshaft::kernels {
-namespace avx512 {
-void force_word_products(bool force);
-}
-namespace avx2 {
-void force_word_products(bool force);
-}
+#include "base/cpu.h"
 
-namespace test {
+namespace camshaft::kernels::test {
 
 // As on machines without VNNI and AVX-VNNI.
 inline void force_word_products(bool force) {
-  avx512::force_word_products(force);
-  avx2::force_word_products(force);
+  hold_back(force ? Features{Feature::kVnni} : Features{});
 }
 
-}  // namespace test
-}  // namespace camshaft::kernels
+}  // namespace camshaft::kernels::test

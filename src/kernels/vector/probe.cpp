@@ -75,9 +75,9 @@ int32_t run_matrices(Numeric numeric, int64_t rounds) {
 
 // The same of uint8 by int8: 4 × 12 × kLanes MACs a round.
 int32_t run_byte_chains(int64_t rounds) {
-  if (uses_amx()) return run_matrices(Numeric::kByte, 4 * rounds);
+  if (uses(Feature::kAmx)) return run_matrices(Numeric::kByte, 4 * rounds);
 #if !defined(CAMSHAFT_TARGET_scalar)
-  if (has_vnni_product()) return run_byte_products<VnniProduct>(rounds);
+  if (uses(Feature::kVnni)) return run_byte_products<VnniProduct>(rounds);
 #endif
   return run_byte_products<WordProduct>(rounds);
 }
@@ -85,9 +85,9 @@ int32_t run_byte_chains(int64_t rounds) {
 // The same of bfloat16 pairs: 2 × 12 × kLanes MACs a round, in two FMA where there is no
 // instruction for it.
 float run_pair_chains(int64_t rounds) {
-  if (uses_amx()) return static_cast<float>(run_matrices(Numeric::kBf16, 2 * rounds));
+  if (uses(Feature::kAmx)) return static_cast<float>(run_matrices(Numeric::kBf16, 2 * rounds));
 #if defined(CAMSHAFT_TARGET_avx512)
-  if (cpu_info().has_bf16) {
+  if (uses(Feature::kBf16)) {
     constexpr int kChains = 12;
     __m512 sum[kChains];
     const __m512i a = _mm512_set1_epi32(0x3f803f80), b = _mm512_set1_epi32(0x33803380);

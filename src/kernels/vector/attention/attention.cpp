@@ -349,11 +349,6 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   kernel.workspace_bytes = static_cast<size_t>(s.scratch.floats * threads_of(args)) * sizeof(float);
 }
 
-std::string refuse_pairs(const Problem& p) {
-  if (!has_pair_products()) return "no products of bfloat16s";
-  return refuse_attention(p);
-}
-
 template <Numeric kNumeric>
 double cost_us(const Problem& p) {
   AttentionShape shape;
@@ -378,13 +373,14 @@ constexpr Tactic tactic(const char* name, Numeric numeric) {
           .isa = kIsa,
           .formats = FormatRule::kLinear,
           .version = 1,
-          .refusal = pairs ? refuse_pairs : refuse_attention,
+          .refusal = refuse_attention,
           .cost_us = pairs ? cost_us<Numeric::kBf16> : cost_us<Numeric::kFloat>,
           .packed_inputs = no_packed_inputs,
           .packed_bytes = no_packed_bytes,
           .pack = pack_nothing,
           .prepare = pairs ? prepare<true> : prepare<false>,
-          .precision = pairs ? DataType::kBFloat16 : DataType::kUndefined};
+          .precision = pairs ? DataType::kBFloat16 : DataType::kUndefined,
+          .needs = pairs ? Features{Feature::kBf16} : Features{}};
 }
 
 constexpr Tactic kTactics[] = {

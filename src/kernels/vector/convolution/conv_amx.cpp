@@ -26,7 +26,7 @@ constexpr std::span<const Tactic> kAmxTactics;
 }  // namespace
 
 std::span<const Tactic> conv_amx_tactics() {
-  return uses_amx() ? std::span<const Tactic>(kAmxTactics) : std::span<const Tactic>();
+  return kAmxTactics;
 }
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

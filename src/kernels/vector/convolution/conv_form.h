@@ -44,7 +44,6 @@ inline SparseFilter sparse_filter(const ConvShape& s, const int8_t* weights) {
 // Why the weights do not fit the sparse tile.
 inline std::string refuse_zeros(const Problem& problem, const ConvShape& shape, SparseIndex index) {
   if (index == SparseIndex::kNone) return {};
-  if (!has_sparse_kernels()) return "sparse steps need VNNI";
   if (shape.group_ic() < kSparseStep) return "fewer than eight input channels in a group";
   if (!has_values(problem.inputs[1])) return {};
   return refuse_sparse(shape, sparse_filter(shape, constant_values<int8_t>(problem.inputs[1])),
@@ -61,9 +60,8 @@ std::string refusal(const Problem& problem) {
   if (std::string reason = refuse_conv(problem, F.numeric, shape_of(problem, shape));
       !reason.empty())
     return reason;
-#if defined(CAMSHAFT_TARGET_avx2)
-  if (F.numeric == Numeric::kWord && uses_vnni()) return "VNNI multiplies bytes as they are";
-#endif
+  if (F.numeric == Numeric::kWord && uses(Feature::kVnni))
+    return "VNNI multiplies bytes as they are";
   if (F.fold == 1 && F.vecs > 1 && shape.group_oc() <= (F.vecs - 1) * kLanes)
     return "fewer output channels than the tile has";
   if (F.in_matrices && steps_of_tap(shape, F.numeric) * shape.kw < kLeastAmxSteps)
@@ -109,10 +107,10 @@ double cost_us(const Problem& problem) {
                   ? conv_tiles_us(s, F.numeric, rows, strip, F.vecs, F.fold)
                   : sparse_tile_cost_us(rows, strip, sparse_panels(s, F.vecs, F.sparse), F.sparse) *
                         static_cast<double>(s.groups);
-#if defined(CAMSHAFT_TARGET_avx2)
   // Few steps of vpmaddubsw can be proved where codes are large.
-  if (F.numeric == Numeric::kByte && !uses_vnni() && x_maximum(attrs_of(problem)) > 127) us *= 1.4;
-#endif
+  if (kIsa == Isa::kAvx2 && F.numeric == Numeric::kByte && !uses(Feature::kVnni) &&
+      x_maximum(attrs_of(problem)) > 127)
+    us *= 1.4;
   const double input_bytes = kElement * static_cast<double>(s.batch * s.ih * s.iw * s.ic);
   if (kCopies || narrows || conv_needs_copy(s)) us += input_bytes / 40e3;
   if (F.reading == Reading::kLinear) us += input_bytes / kElement * 4 / 10e3;
@@ -273,7 +271,10 @@ constexpr Tactic row(const char* name) {
           .pack = pack<F>,
           .prepare = prepare<F>,
           .arithmetic = is_quantized(F.numeric) ? arithmetic<F> : nullptr,
-          .precision = F.numeric == Numeric::kBf16 ? DataType::kBFloat16 : DataType::kUndefined};
+          .precision = F.numeric == Numeric::kBf16 ? DataType::kBFloat16 : DataType::kUndefined,
+          .needs = F.in_matrices                    ? Features{Feature::kAmx}
+                   : F.sparse != SparseIndex::kNone ? sparse_needs(F.numeric)
+                                                    : Features{}};
 }
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET::conv_form

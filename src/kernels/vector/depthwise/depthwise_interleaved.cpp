@@ -437,14 +437,8 @@ void run_step(const Run& run, const Step& step, Line* lines, float* sums) {
 
 // --- the tactic
 
-// AVX2 multiplies 16-bit pairs.
-bool has_products() {
-  return kIsa != Isa::kAvx512 || cpu_info().has_vnni;
-}
-
 template <class W>
 std::string refusal(const Problem& p) {
-  if (!has_products()) return "no VNNI";
   if (std::string reason = refuse_quantized(p, Bias::kInSum); !reason.empty()) return reason;
   ConvShape s;
   shape_of(p, s);
@@ -611,7 +605,9 @@ constexpr Tactic row(const char* name) {
           .packed_inputs = quantized_packed_inputs,
           .packed_bytes = packed_bytes,
           .pack = pack,
-          .prepare = prepare<W>};
+          .prepare = prepare<W>,
+          // AVX2 multiplies 16-bit pairs.
+          .needs = kIsa == Isa::kAvx512 ? Features{Feature::kVnni} : Features{}};
 }
 
 constexpr Tactic kTactics[] = {

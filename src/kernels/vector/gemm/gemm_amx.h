@@ -16,7 +16,6 @@ inline constexpr int kAmxRows = 32, kAmxVecs = 2;
 #define CAMSHAFT_AMX_TILES(X)
 #endif
 
-bool uses_amx();
 // 1 ≤ vecs ≤ kAmxVecs, 1 ≤ rows ≤ kAmxRows; of bytes or bfloat16s.
 TileKernel amx_tile_kernel(Numeric numeric, int vecs, int rows);
 // Fewer steps of K leave most of a register empty.

@@ -3,7 +3,7 @@
 // columns, segments of windows. Sums of bytes are exact; those of bfloat16s round as any order of
 // float sums does. Elsewhere the tests of bytes and of bfloat16s run these tactics among all
 // others.
-#include "base/amx.h"
+#include "base/cpu.h"
 #include "kernels/vector/layer_test_util.h"
 
 namespace camshaft::kernels::test {
@@ -25,7 +25,8 @@ double short_value(int64_t k) {
 class Amx : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!has_amx()) GTEST_SKIP() << "no AMX, or not allowed to use it";
+    if (!has_feature(Isa::kAvx512, Feature::kAmx))
+      GTEST_SKIP() << "no AMX, or not allowed to use it";
   }
 };
 

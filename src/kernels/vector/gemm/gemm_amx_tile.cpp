@@ -9,7 +9,6 @@
 
 #include <array>
 
-#include "base/amx.h"
 #include "kernels/vector/gemm/gemm_bf16_tile.h"
 #include "kernels/vector/gemm/gemm_byte_tile.h"
 #include "kernels/vector/gemm/gemm_cost.h"
@@ -309,10 +308,6 @@ void run_chains(int64_t rounds) {
 }
 
 }  // namespace
-
-bool uses_amx() {
-  return has_amx();
-}
 
 TileKernel amx_tile_kernel(Numeric numeric, int vecs, int rows) {
   const size_t row = static_cast<size_t>(rows - 1);

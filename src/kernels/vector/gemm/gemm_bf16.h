@@ -6,13 +6,11 @@
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
-bool has_pair_products();  // vdpbf16ps, not float arithmetic on widened pairs
+// By vdpbf16ps or, without it, by float arithmetic on widened pairs.
 TileKernel pair_tile_kernel(int vecs, int rows);
 #if defined(CAMSHAFT_TARGET_avx512)
 TileKernel dpbf16_tile_kernel(int vecs, int rows);
 void narrow_by_instruction(const float* from, int64_t count, uint16_t* to);
-// For tests: as on a machine without AVX-512 BF16.
-void force_widened_products(bool force);
 #endif
 
 // Bits of the nearest bfloat16s; denormals become 0 where the instruction does it.

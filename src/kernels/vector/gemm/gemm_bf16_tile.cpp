@@ -48,27 +48,11 @@ struct WidenedTile {
 
 constexpr KernelTable<WidenedTile, kMaxByteRows> kTable;
 
-#if defined(CAMSHAFT_TARGET_avx512)
-bool use_bf16 = cpu_info().has_bf16;
-#else
-constexpr bool use_bf16 = false;
-#endif
-
 }  // namespace
-
-bool has_pair_products() {
-  return use_bf16;
-}
-
-#if defined(CAMSHAFT_TARGET_avx512)
-void force_widened_products(bool force) {
-  use_bf16 = !force && cpu_info().has_bf16;
-}
-#endif
 
 TileKernel pair_tile_kernel(int vecs, int rows) {
 #if defined(CAMSHAFT_TARGET_avx512)
-  if (use_bf16) return dpbf16_tile_kernel(vecs, rows);
+  if (uses(Feature::kBf16)) return dpbf16_tile_kernel(vecs, rows);
 #endif
   return kTable.at(vecs, rows);
 }

@@ -13,9 +13,6 @@ TileKernel widened_tile_kernel(int vecs, int rows);  // of Numeric::kWord
 #endif
 #if !defined(CAMSHAFT_TARGET_scalar)
 TileKernel vnni_tile_kernel(int vecs, int rows);
-bool uses_vnni();
-// For tests: as on a machine without VNNI.
-void force_word_products(bool force);
 #endif
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

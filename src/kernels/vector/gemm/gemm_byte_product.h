@@ -9,11 +9,6 @@ namespace camshaft::kernels::CAMSHAFT_TARGET {
 
 #if defined(CAMSHAFT_TARGET_avx512)
 
-// Whether VnniProduct runs here.
-inline bool has_vnni_product() {
-  return cpu_info().has_vnni;
-}
-
 CAMSHAFT_INLINE __m512i load_lanes(const std::byte* p) {
   return _mm512_loadu_si512(p);
 }
@@ -66,10 +61,6 @@ struct WordProduct {
 };
 
 #elif defined(CAMSHAFT_TARGET_avx2)
-
-inline bool has_vnni_product() {
-  return cpu_info().has_avx_vnni;
-}
 
 CAMSHAFT_INLINE __m256i load_lanes(const std::byte* p) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));

@@ -20,24 +20,11 @@ TileKernel word_tile_kernel(int vecs, int rows) {
   return kTable.at(vecs, rows);
 }
 
+TileKernel byte_tile_kernel(int vecs, int rows) {
 #if !defined(CAMSHAFT_TARGET_scalar)
-static bool use_vnni = has_vnni_product();
-
-void force_word_products(bool force) {
-  use_vnni = !force && has_vnni_product();
-}
-
-bool uses_vnni() {
-  return use_vnni;
-}
-
-TileKernel byte_tile_kernel(int vecs, int rows) {
-  return use_vnni ? vnni_tile_kernel(vecs, rows) : word_tile_kernel(vecs, rows);
-}
-#else
-TileKernel byte_tile_kernel(int vecs, int rows) {
+  if (uses(Feature::kVnni)) return vnni_tile_kernel(vecs, rows);
+#endif
   return word_tile_kernel(vecs, rows);
 }
-#endif
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

@@ -32,12 +32,7 @@ TileKernel byte_panel_kernel(const std::byte* panel, const Spans&, int vecs, int
 }
 
 void count_products(const std::byte*, const Spans& spans, int64_t width, ProductShares& shares) {
-#if defined(CAMSHAFT_TARGET_avx512)
-  const bool vnni = uses_vnni();
-#else
-  const bool vnni = false;
-#endif
-  (vnni ? shares.vnni : shares.words) += spans.count * spans.steps * width;
+  (uses(Feature::kVnni) ? shares.vnni : shares.words) += spans.count * spans.steps * width;
 }
 
 #else
@@ -226,12 +221,12 @@ TileKernel byte_panel_kernel(const std::byte* panel, const Spans& spans, int vec
   tile.b.first = panel + rows_at(spans);
   tile.chain.ends = reinterpret_cast<const int32_t*>(panel);
   tile.chain.order = reinterpret_cast<const int32_t*>(panel + order_at(spans));
-  return uses_vnni() ? kVnniTable.at(vecs, rows) : kTable.at(vecs, rows);
+  return uses(Feature::kVnni) ? kVnniTable.at(vecs, rows) : kTable.at(vecs, rows);
 }
 
 void count_products(const std::byte* panel, const Spans& spans, int64_t width,
                     ProductShares& shares) {
-  if (uses_vnni()) {
+  if (uses(Feature::kVnni)) {
     shares.vnni += spans.count * spans.steps * width;
     return;
   }

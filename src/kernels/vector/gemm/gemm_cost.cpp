@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/vector/gemm/gemm_cost.h"
 
-#include "kernels/vector/gemm/gemm_bf16.h"
-
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
 double tile_cost_us(Numeric numeric, int64_t rows, int64_t strip, int64_t n, int64_t k,
                     int max_vecs) {
   const bool is_float = numeric == Numeric::kFloat;
   // Products per cycle; bytes without VNNI take four operations.
-  const bool vnni =
-      kIsa == Isa::kAvx512 ? cpu_info().has_vnni : kIsa == Isa::kAvx2 && cpu_info().has_avx_vnni;
-  const bool is_single = is_float || (numeric == Numeric::kBf16 ? has_pair_products() : vnni);
+  const bool is_single =
+      is_float || uses(numeric == Numeric::kBf16 ? Feature::kBf16 : Feature::kVnni);
   const double per_cycle = is_single ? 2 : numeric == Numeric::kWord ? 1.6 : 1;
   constexpr double kCyclesPerUs = 4000;
   const Panels panels(n, k, max_vecs);

@@ -78,7 +78,7 @@ constexpr KernelTable<VnniPairTile, kMaxInt16Rows> kVnniTable;
 
 TileKernel int16_tile_kernel(int vecs, int rows) {
 #if !defined(CAMSHAFT_TARGET_scalar)
-  if (uses_vnni()) return kVnniTable.at(vecs, rows);
+  if (uses(Feature::kVnni)) return kVnniTable.at(vecs, rows);
 #endif
   return kTable.at(vecs, rows);
 }

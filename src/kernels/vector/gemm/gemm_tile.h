@@ -161,13 +161,10 @@ inline constexpr int kMaxVecs = 2;
 inline constexpr int kMaxRows[kMaxVecs + 1] = {0, 4, 4};
 inline constexpr int kMaxByteRows[kMaxVecs + 1] = {0, 4, 4};
 #endif
-#if defined(CAMSHAFT_TARGET_avx2)
-bool uses_vnni();
-#endif
 inline int max_rows(Numeric numeric, int vecs) {
 #if defined(CAMSHAFT_TARGET_avx2)
   if (numeric == Numeric::kWord) return kMaxWordRows[vecs];
-  if (numeric == Numeric::kByte && uses_vnni()) return kMaxVnniRows[vecs];
+  if (numeric == Numeric::kByte && uses(Feature::kVnni)) return kMaxVnniRows[vecs];
 #endif
   return numeric == Numeric::kFloat ? kMaxRows[vecs] : kMaxByteRows[vecs];
 }

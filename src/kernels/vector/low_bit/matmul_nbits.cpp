@@ -27,11 +27,7 @@ double cost_us(const Problem& problem) {
   const double weights =
                    static_cast<double>(g.panels() * kPanelColumns) * static_cast<double>(g.depth),
                rows = static_cast<double>(low_bit_rows(problem));
-#if defined(CAMSHAFT_TARGET_scalar)
-  const double per_cycle = 2;
-#else
-  const double per_cycle = (uses_vnni() ? 6.0 : 2.0) * kLanes;
-#endif
+  const double per_cycle = (uses(Feature::kVnni) ? 6.0 : 2.0) * kLanes;
   const double us = rows * weights * kPlanes / per_cycle / 3000 / problem.threads;
   const double stream_us = static_cast<double>(packed_low_bits_bytes(problem)) / 60e3;
   return 0.3 + rows * static_cast<double>(g.depth) * kPlanes / 12e3 +

@@ -5,17 +5,6 @@
 #include "kernels/vector/gemm/gemm_byte_kernels.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
-namespace {
-
-bool has_vnni() {
-#if defined(CAMSHAFT_TARGET_scalar)
-  return false;
-#else
-  return uses_vnni();
-#endif
-}
-
-}  // namespace
 
 BitTileKernel pair_bit_tile(int bits, int planes, int rows) {
   return find_tile<PairBits>(bits, planes, rows);
@@ -23,13 +12,13 @@ BitTileKernel pair_bit_tile(int bits, int planes, int rows) {
 
 BitTileKernel bit_tile_kernel(int bits, int planes, int rows) {
 #if !defined(CAMSHAFT_TARGET_scalar)
-  if (has_vnni()) return vnni_bit_tile(bits, planes, rows);
+  if (uses(Feature::kVnni)) return vnni_bit_tile(bits, planes, rows);
 #endif
   return pair_bit_tile(bits, planes, rows);
 }
 
 int64_t part_dwords(int bits) {
-  return (has_vnni() ? kMostPart : PairBits<4>::kPart) * bits / 32;
+  return (uses(Feature::kVnni) ? kMostPart : PairBits<4>::kPart) * bits / 32;
 }
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

@@ -21,7 +21,7 @@ constexpr std::span<const Tactic> kAmxTactics;
 }  // namespace
 
 std::span<const Tactic> matmul_amx_tactics() {
-  return uses_amx() ? std::span<const Tactic>(kAmxTactics) : std::span<const Tactic>();
+  return kAmxTactics;
 }
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

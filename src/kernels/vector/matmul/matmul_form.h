@@ -49,7 +49,6 @@ inline std::string refuse_zeros(const Problem& problem, SparseIndex index) {
         has_values(problem.inputs[1]) ? constant_floats(problem.inputs[1]) : nullptr,
         transposed ? 1 : n, transposed ? k : 1, k, n);
   }
-  if (!has_sparse_kernels()) return "sparse steps need VNNI";
   if (k < kSparseStep) return "fewer than eight rows in the right factor";
   if (!has_values(problem.inputs[1])) return {};
   return refuse_sparse(shape_of(n, k), sparse_filter(problem, n, k), index);
@@ -316,7 +315,10 @@ constexpr Tactic row(const char* name) {
           .pack = pack<F>,
           .prepare = prepare<F>,
           .arithmetic = F.numeric == Numeric::kByte ? arithmetic<F> : nullptr,
-          .precision = F.numeric == Numeric::kBf16 ? DataType::kBFloat16 : DataType::kUndefined};
+          .precision = F.numeric == Numeric::kBf16 ? DataType::kBFloat16 : DataType::kUndefined,
+          .needs = F.in_matrices                    ? Features{Feature::kAmx}
+                   : F.sparse != SparseIndex::kNone ? sparse_needs(F.numeric)
+                                                    : Features{}};
 }
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET::matmul_form

@@ -189,11 +189,7 @@ void pack_byte_lists(const ByteLists& lists, const ConvShape& s, const Filter<in
 }
 
 void count_list_products(const ByteLists& lists, const std::byte* packed, ProductShares& shares) {
-#if defined(CAMSHAFT_TARGET_scalar)
-  const bool vnni = false;
-#else
-  const bool vnni = uses_vnni();
-#endif
+  const bool vnni = uses(Feature::kVnni);
   int64_t* const parts[kByteListKinds] = {&shares.chain2, &shares.single, &shares.words};
   const int32_t* ends = lists.ends(packed);
   int32_t first = 0;
@@ -204,12 +200,11 @@ void count_list_products(const ByteLists& lists, const std::byte* packed, Produc
 
 double byte_lists_cost_us(const ByteLists& lists, const ConvShape& s, double entries) {
   constexpr double kCyclesPerUs = 4000;
-#if defined(CAMSHAFT_TARGET_scalar)
-  const double per_entry = 8;
-#else
   // Measured, cycles per entry and vector of pixels.
-  const double per_entry = uses_vnni() ? (kIsa == Isa::kAvx512 ? 0.85 : 0.75) : 1.0;
-#endif
+  const double per_entry = kIsa == Isa::kScalar    ? 8
+                           : !uses(Feature::kVnni) ? 1
+                           : kIsa == Isa::kAvx512  ? 0.85
+                                                   : 0.75;
   const double vectors = static_cast<double>(ceil_div(s.batch * s.oh * s.ow, kLanes));
   const double turned =
       vectors * static_cast<double>(lists.groups * lists.taps * lists.tap_quads) * 2;

@@ -206,7 +206,7 @@ constexpr AddByteLists kTable[kByteListVecs + 1] = {nullptr, kPlain<1>, kPlain<2
 
 AddByteLists byte_list_kernel(int64_t vecs) {
 #if !defined(CAMSHAFT_TARGET_scalar)
-  if (uses_vnni()) return kVnniTable[vecs];
+  if (uses(Feature::kVnni)) return kVnniTable[vecs];
 #endif
   return kTable[vecs];
 }

@@ -286,11 +286,7 @@ void count_sparse_products(const ConvShape& shape, int max_vecs, SparseIndex ind
                            const std::byte* packed, ProductShares& shares) {
   const Spans spans = sparse_spans(shape);
   const Panels panels = sparse_panels(shape, max_vecs, index);
-#if defined(CAMSHAFT_TARGET_scalar)
-  const bool vnni = false;
-#else
-  const bool vnni = uses_vnni();
-#endif
+  const bool vnni = uses(Feature::kVnni);
   int64_t* const parts[kKinds] = {&shares.chain4, &shares.chain2, &shares.single, &shares.words};
   for (int64_t group = 0; group < shape.groups; ++group)
     for (int64_t panel = 0; panel < panels.count(); ++panel) {
@@ -309,12 +305,11 @@ void count_sparse_products(const ConvShape& shape, int max_vecs, SparseIndex ind
 
 double sparse_tile_cost_us(int64_t rows, int64_t strip, const Panels& panels, SparseIndex index) {
   constexpr double kCyclesPerUs = 4000;
-#if defined(CAMSHAFT_TARGET_scalar)
-  constexpr double kPerCycle = 0.5;
-#else
   // Steps of a vector a cycle: AVX-512 has one port for shuffles, AVX2 two.
-  const double kPerCycle = kIsa == Isa::kAvx512 ? 1 : uses_vnni() ? 1.4 : 0.75;
-#endif
+  const double per_cycle = kIsa == Isa::kScalar   ? 0.5
+                           : kIsa == Isa::kAvx512 ? 1
+                           : uses(Feature::kVnni) ? 1.4
+                                                  : 0.75;
   const double unpacking = index == SparseIndex::kBits ? 2.0 : 0.0;
   double cycles = 0;
   for (int64_t panel = 0; panel < panels.count(); ++panel) {
@@ -323,7 +318,7 @@ double sparse_tile_cost_us(int64_t rows, int64_t strip, const Panels& panels, Sp
     const double pixels = static_cast<double>(strip), per_tile = static_cast<double>(tiles.parts);
     const double bytes =
         static_cast<double>(vecs * kLanes * kLaneBytes) * (index == SparseIndex::kBits ? 1.25 : 2);
-    double per_k = pixels * vecs / kPerCycle + per_tile * vecs * unpacking / 3;
+    double per_k = pixels * vecs / per_cycle + per_tile * vecs * unpacking / 3;
     const double streams = per_tile * bytes / 40;
     if (bytes * static_cast<double>(panels.k) > 24e3 && per_k < streams) per_k = streams;
     cycles += per_k * static_cast<double>(panels.k) + per_tile * 40 + pixels * vecs * 2.5;

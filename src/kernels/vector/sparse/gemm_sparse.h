@@ -62,7 +62,10 @@ void count_sparse_products(const ConvShape& shape, int max_vecs, SparseIndex ind
 // Sets the panel of `tile`; gives the kernel for it.
 TileKernel sparse_panel_kernel(const std::byte* panel, const Spans& spans, int vecs, int rows,
                                Tile& tile);
-bool has_sparse_kernels();  // AVX-512 needs VNNI
+// Of its tiles of bytes: AVX-512 has no others.
+constexpr Features sparse_needs(Numeric numeric) {
+  return kIsa == Isa::kAvx512 && numeric == Numeric::kByte ? Features{Feature::kVnni} : Features{};
+}
 
 // Beside a dense step of bytes that reads half as much of A.
 double sparse_tile_cost_us(int64_t rows, int64_t strip, const Panels& panels, SparseIndex index);

@@ -345,17 +345,9 @@ constexpr KernelTable<SparseTile, kMaxSparseRows> kTable;
 
 int sparse_max_rows(int vecs) {
 #if defined(CAMSHAFT_TARGET_avx2)
-  return uses_vnni() ? kMaxSparseVnniRows[vecs] : kMaxByteRows[vecs];
+  return uses(Feature::kVnni) ? kMaxSparseVnniRows[vecs] : kMaxByteRows[vecs];
 #else
   return kMaxSparseRows[vecs];
-#endif
-}
-
-bool has_sparse_kernels() {
-#if defined(CAMSHAFT_TARGET_avx512)
-  return uses_vnni();
-#else
-  return true;
 #endif
 }
 
@@ -366,7 +358,7 @@ TileKernel sparse_panel_kernel(const std::byte* panel, const Spans& spans, int v
   tile.chain.order = reinterpret_cast<const int32_t*>(panel + layout.order_at);
   tile.b.first = panel + layout.groups_at;
 #if defined(CAMSHAFT_TARGET_avx2)
-  if (!uses_vnni()) return kChainTable.at(vecs, rows);
+  if (!uses(Feature::kVnni)) return kChainTable.at(vecs, rows);
 #endif
   return kTable.at(vecs, rows);
 }

@@ -5,12 +5,6 @@
 #include "kernels/testing/layer_case.h"
 #include "kernels/vector/layer_test_util.h"
 
-#if defined(__x86_64__)
-namespace camshaft::kernels::avx512 {
-void force_widened_products(bool force);
-}
-#endif
-
 namespace camshaft::kernels::test {
 namespace {
 
@@ -119,15 +113,13 @@ TEST(PairQuads, ThreadsAndManyColumns) {
   check({.a = {4, 768}, .n = 520, .transposed = true});
 }
 
-#if defined(__x86_64__)
 TEST(PairQuads, WithoutPairProducts) {
   if (active_isa() != Isa::kAvx512) GTEST_SKIP() << "of AVX-512 only";
-  avx512::force_widened_products(true);
+  hold_back({Feature::kBf16});
   for (const int64_t m : {1, 3, 6})
     for (const int64_t n : {5, 64, 130}) check({.a = {m, 100}, .n = n, .bias = true});
-  avx512::force_widened_products(false);
+  hold_back({});
 }
-#endif
 
 // Of the tactics of one instruction set whose names hold this, the first's output.
 std::vector<float> output_of(std::string_view name, int64_t m, int64_t n, int64_t k) {
@@ -148,18 +140,14 @@ std::vector<float> output_of(std::string_view name, int64_t m, int64_t n, int64_
 // Products of two bfloat16s are exact, so leaving those by zero out changes nothing where they are
 // added one by one. vdpbf16ps adds pairs.
 TEST(PairQuads, SameSumsAsDenseWithoutPairProducts) {
-#if defined(__x86_64__)
-  avx512::force_widened_products(true);
-#endif
+  hold_back({Feature::kBf16});
   for (const int64_t m : {1, 2, 7})
     for (const int64_t n : {9, 64, 200}) {
       const std::vector<float> sparse = output_of("matmul_sparse_bf16", m, n, 340);
       EXPECT_FALSE(sparse.empty());
       EXPECT_EQ(sparse, output_of("matmul_packed_bf16", m, n, 340)) << m << " x " << n;
     }
-#if defined(__x86_64__)
-  avx512::force_widened_products(false);
-#endif
+  hold_back({});
 }
 
 TEST(PairQuads, RefusesWhatIsNot24) {

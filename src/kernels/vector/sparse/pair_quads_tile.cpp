@@ -251,7 +251,7 @@ int quad_max_rows(int vecs) {
 
 TileKernel quad_tile_kernel(int vecs, int rows) {
 #if defined(CAMSHAFT_TARGET_avx512)
-  if (has_pair_products()) return kDpbf16Table.at(vecs, rows);
+  if (uses(Feature::kBf16)) return kDpbf16Table.at(vecs, rows);
 #endif
   return kTable.at(vecs, rows);
 }
