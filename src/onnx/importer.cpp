@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "onnx/node.h"
 #include "onnx/sequences.h"
+#include "onnx/text_labels.h"
 
 namespace camshaft::onnx_import {
 namespace {
@@ -158,11 +159,13 @@ Result<ImportedModel> import_tensors(const Model& model, const std::filesystem::
 
 Result<ImportedModel> import_model(const Model& model, const std::filesystem::path& directory,
                                    const ImportOptions& options) {
-  const std::shared_ptr<const GraphDef> graph = with_sequence_functions(model);
-  if (!uses_sequences(*graph)) return import_tensors(model, directory, options);
-  Model without = model;
-  without.graph = without_sequences(*graph);
-  return import_tensors(without, directory, options);
+  std::shared_ptr<const GraphDef> graph = with_sequence_functions(model);
+  graph = uses_sequences(*graph) ? without_sequences(*graph) : model.graph;
+  if (has_text_labels(*graph)) graph = with_label_positions(*graph);
+  if (graph == model.graph) return import_tensors(model, directory, options);
+  Model changed = model;
+  changed.graph = graph;
+  return import_tensors(changed, directory, options);
 }
 
 Result<ImportedModel> import_bytes(std::span<const std::byte> bytes,

@@ -29,6 +29,7 @@ struct TensorDef {
   std::span<const int64_t> int64s;
   std::span<const double> doubles;
   std::span<const uint64_t> uint64s;
+  std::vector<std::string_view> texts;
   std::vector<std::pair<std::string, std::string>> external;  // location, offset, length, checksum
 };
 

@@ -6,13 +6,33 @@
 #include <cmath>
 #include <limits>
 
+#include "base/log.h"
+#include "onnx/text_labels.h"
+
 namespace camshaft::onnx_import {
 namespace {
 
 Status refuse_maps(Node&) {
-  return unsupported(
-      "maps are not supported, only tensors: export with zipmap=False, or end the model before "
-      "this node");
+  return unsupported("maps are not supported, only tensors");
+}
+
+// A map from label to probability for every row: the rows themselves, which hold the same. Only a
+// caller can read maps, so this is an output of the network.
+Status import_zip_map(Node& node) {
+  CAMSHAFT_TRY(node.require(1, 1));
+  const std::vector<std::string> names = node.texts("classlabels_strings");
+  std::vector<std::string> numbers;
+  for (const int64_t label : node.integers("classlabels_int64s"))
+    numbers.push_back(std::to_string(label));
+  const std::vector<std::string>& labels = names.empty() ? numbers : names;
+  Tensor* const x = node.input(0);
+  const Dim columns = x->shape.empty() ? Dim(1) : x->shape.back();
+  if (columns.is_known() && columns.extent() != static_cast<int64_t>(labels.size()))
+    return invalid("{} labels of {} columns", labels.size(), columns.extent());
+  log(Severity::kWarning,
+      "node {}: {} is a tensor instead of maps, a row per sample with columns for {}", node.name(),
+      node.def().outputs[0], list_labels({labels.begin(), labels.end()}));
+  return node.emit(LayerKind::kUnary, ir::PointOpAttrs{PointOp::kIdentity}, {x});
 }
 
 // x as float rows [rows, features]; a vector is one row.
@@ -212,7 +232,7 @@ constexpr OperatorRow kOperators[] = {
     {"FeatureVectorizer", import_feature_vectorizer},
     {"OneHotEncoder", import_one_hot_encoder},
     {"LabelEncoder", import_label_encoder},
-    {"ZipMap", refuse_maps},
+    {"ZipMap", import_zip_map},
     {"CastMap", refuse_maps},
     {"DictVectorizer", refuse_maps},
     {"CategoryMapper", refuse_strings},

@@ -37,6 +37,7 @@ TensorDef convert(const onnx::TensorProto& proto) {
                    static_cast<size_t>(proto.int64_data_size())};
   tensor.uint64s = {reinterpret_cast<const uint64_t*>(proto.uint64_data().data()),
                     static_cast<size_t>(proto.uint64_data_size())};
+  tensor.texts.assign(proto.string_data().begin(), proto.string_data().end());
   for (const auto& entry : proto.external_data())
     tensor.external.emplace_back(entry.key(), entry.value());
   return tensor;

@@ -205,6 +205,60 @@ def test_encoders(run, refused):
     with pytest.raises(AssertionError, match="4 is no category"):
         run("OneHotEncoder", [floats([[1, 0], [0, 0]], [[0, 1], [1, 0]])], x=x, cats_int64s=[1, 2], zeros=0)
     refused("LabelEncoder", "strings are not supported", keys_strings=["a"], values_int64s=[1])
-    refused("ZipMap", "zipmap=False", classlabels_int64s=[0, 1])
+    refused("DictVectorizer", "maps are not supported", int64_vocabulary=[0, 1])
+    refused("ZipMap", "2 labels of 3 columns", classlabels_int64s=[0, 1])
     refused("SVMClassifier", "2 of prob_a and 1 of prob_b", classlabels_ints=[0, 1], support_vectors=[0.0] * 6, coefficients=[1.0, 1.0],
             rho=[0.0], vectors_per_class=[1, 1], prob_a=[1.0, 2.0], prob_b=[1.0])
+
+
+def ml_model(nodes, outputs, initializers=()):
+    nodes = [helper.make_node(op, inputs, made, domain="ai.onnx.ml" if op in ("ZipMap", "TreeEnsembleClassifier", "ArrayFeatureExtractor") else "",
+                              name=made[0] + "_node", **attributes) for op, inputs, made, attributes in nodes]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["rows", 3])], outputs, initializers)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+
+
+CLASS_WEIGHTS = {1: {0: -1.5, 2: 0.25}, 3: {1: 2.0, 0: -1.0}, 4: {0: 0.5, 1: 4.0, 2: 1.0}}
+MAPS = onnx.ValueInfoProto(name="maps")
+MAPS.type.sequence_type.elem_type.map_type.key_type = TensorProto.STRING
+MAPS.type.sequence_type.elem_type.map_type.value_type.tensor_type.elem_type = TensorProto.FLOAT
+
+
+# What skl2onnx makes of a classifier unless told otherwise: labels that are names, and a map per row.
+@pytest.mark.parametrize("label", ["identity", "cast"])
+def test_names_of_classes_are_positions_and_maps_are_rows(camshaft, tmp_path, label):
+    names = ["setosa", "virginica", "versicolor"]
+    last = ("Identity", ["label"], ["named"], {}) if label == "identity" else ("Cast", ["label"], ["named"], {"to": TensorProto.STRING})
+    tree = ("TreeEnsembleClassifier", ["x"], ["label", "scores"], {"classlabels_strings": names, **NODES, **leaves(CLASS_WEIGHTS, "class")})
+    zipped = ("ZipMap", ["scores"], ["maps"], {"classlabels_strings": names})
+    outputs = [helper.make_tensor_value_info("named", TensorProto.STRING, None), MAPS]
+    (tmp_path / "m.onnx").write_bytes(ml_model([last, zipped, tree], outputs))
+    np.savez(tmp_path / "d.npz", x=X, named=np.array([1, 2, 2, 1]), maps=sums(CLASS_WEIGHTS, 3))
+    result = camshaft("run", "m.onnx", "--data", "d.npz", "--level", "1")
+    assert result.code == 0, result.out + result.err
+    assert "named holds numbers instead of texts: positions, from 0, in the list setosa, virginica, versicolor" in result.err
+    assert "maps is a tensor instead of maps, a row per sample with columns for setosa, virginica, versicolor" in result.err
+
+
+def names_of_classes():
+    return helper.make_tensor("names", TensorProto.STRING, [3], [b"c", b"a", b"b"])
+
+
+def test_names_picked_from_a_list(camshaft, tmp_path):
+    nodes = [("ArgMax", ["x"], ["best"], {"axis": 1, "keepdims": 0}), ("ArrayFeatureExtractor", ["names", "best"], ["row"], {}),
+             ("Reshape", ["row", "shape"], ["label"], {})]
+    shape = helper.make_tensor("shape", TensorProto.INT64, [1], [-1])
+    (tmp_path / "m.onnx").write_bytes(ml_model(nodes, [helper.make_tensor_value_info("label", TensorProto.STRING, None)], [names_of_classes(), shape]))
+    np.savez(tmp_path / "d.npz", x=X, label=X.argmax(1))
+    result = camshaft("run", "m.onnx", "--data", "d.npz", "--level", "1")
+    assert result.code == 0 and "in the list c, a, b" in result.err, result.out + result.err
+
+
+# Positions of two lists do not tell whether texts are equal.
+def test_texts_that_are_not_only_picked_are_refused(camshaft, tmp_path):
+    nodes = [("ArgMax", ["x"], ["best"], {"axis": 1, "keepdims": 0}), ("Gather", ["names", "best"], ["label"], {}), ("Equal", ["label", "a"], ["y"], {})]
+    wanted = helper.make_tensor("a", TensorProto.STRING, [1], [b"a"])
+    (tmp_path / "m.onnx").write_bytes(ml_model(nodes, [helper.make_tensor_value_info("y", TensorProto.BOOL, None)], [names_of_classes(), wanted]))
+    result = camshaft("run", "m.onnx")
+    assert result.code == 1 and "element type STRING" in result.err, result.out + result.err
