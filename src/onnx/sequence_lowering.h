@@ -51,8 +51,8 @@ class Lowering {
 
   GraphDef& result() { return result_; }
 
-  // Sequences that leave the network.
-  void refuse_outputs();
+  // Sequences that leave the network do so as tensors: one per element, or all in one, stacked.
+  void give_outputs();
 
   // The one known integer a tensor holds.
   std::optional<int64_t> number(const std::string& name) const {
@@ -71,6 +71,9 @@ class Lowering {
   }
 
  private:
+  void give_output(const ValueDef& output, const Sequence& sequence,
+                   std::vector<ValueDef>& outputs);
+
   using Handler = std::string (Lowering::*)(const NodeDef&);
 
   // Why it stays; empty: it is done.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/log.h"
 #include "onnx/sequence_lowering.h"
 
 namespace camshaft::onnx_import {
@@ -96,15 +97,56 @@ std::string Lowering::told(std::string reason, const Lowering& inner) {
   return reason;
 }
 
-void Lowering::refuse_outputs() {
+namespace {
+
+// A tensor whose name begins so.
+bool makes_some(const std::vector<NodeDef>& nodes, const std::string& prefix) {
+  return std::any_of(nodes.begin(), nodes.end(), [&](const NodeDef& node) {
+    return std::any_of(node.outputs.begin(), node.outputs.end(),
+                       [&](const std::string& name) { return name.starts_with(prefix); });
+  });
+}
+
+}  // namespace
+
+void Lowering::give_outputs() {
+  std::vector<ValueDef> outputs;
   for (const ValueDef& output : result_.outputs) {
-    if (!sequences_.count(output.name)) continue;
-    NodeDef maker = *std::find_if(nodes_->begin(), nodes_->end(), [&](const NodeDef& node) {
-      return std::find(node.outputs.begin(), node.outputs.end(), output.name) != node.outputs.end();
-    });
-    maker.outputs = {output.name};
-    refuse(maker, "a network's output cannot be a sequence");
+    const auto found = sequences_.find(output.name);
+    if (found == sequences_.end())
+      outputs.push_back(output);
+    else
+      give_output(output, found->second, outputs);
   }
+  result_.outputs = std::move(outputs);
+}
+
+void Lowering::give_output(const ValueDef& output, const Sequence& sequence,
+                           std::vector<ValueDef>& outputs) {
+  const auto give = [&](const std::string& tensor, const std::string& name) {
+    result_.nodes.push_back({name, "Identity", "", {tensor}, {name}, {}});
+    ValueDef& made = outputs.emplace_back();
+    made.name = name, made.kind = "tensor";
+  };
+  if (sequence.size() == 1 && is(sequence[0], Part::Kind::kStacked)) {
+    log(Severity::kWarning, "{} is one tensor instead of a sequence: its elements, stacked",
+        output.name);
+    return give(sequence[0].tensor, output.name);
+  }
+  if (!sequence.empty() && all_ones(sequence)) {
+    std::string base = output.name + "_";
+    while (makes_some(*nodes_, base)) base += "_";
+    log(Severity::kWarning, "{} is {} tensors instead of a sequence of them: {}0 to {}{}",
+        output.name, sequence.size(), base, base, sequence.size() - 1);
+    for (size_t k = 0; k < sequence.size(); ++k) give(sequence[k].tensor, base + std::to_string(k));
+    return;
+  }
+  NodeDef maker = *std::find_if(nodes_->begin(), nodes_->end(), [&](const NodeDef& node) {
+    return std::find(node.outputs.begin(), node.outputs.end(), output.name) != node.outputs.end();
+  });
+  maker.outputs = {output.name};
+  refuse(maker, "a network's output cannot be a sequence of pieces that only running tells");
+  outputs.push_back(output);
 }
 
 std::string Lowering::construct(const NodeDef& node) {
@@ -355,7 +397,7 @@ std::shared_ptr<const GraphDef> without_sequences(const GraphDef& graph) {
   const auto lowered = std::make_shared<Lowered>();
   Lowering lowering(graph, nullptr, lowered->shared);
   lowering.run();
-  lowering.refuse_outputs();
+  lowering.give_outputs();
   lowered->graph = std::move(lowering.result());
   return {lowered, &lowered->graph};
 }

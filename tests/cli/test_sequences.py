@@ -184,7 +184,8 @@ def test_what_cannot_be_taken_apart_is_refused(camshaft, save):
     made = [node("SequenceConstruct", "x x", "s")]
     refused(camshaft, save, "node y_node (SequenceInsert): sequences and optionals: an element is inserted at a position that is not known",
             made + [node("SequenceInsert", "s x n", "y"), node("SequenceLength", "y", "count")], [value("count", INT64)])
-    refused(camshaft, save, "a network's output cannot be a sequence", made, [sequence("s")])
+    refused(camshaft, save, "a network's output cannot be a sequence of pieces that only running tells",
+            [node("SplitToSequence", "x two", "s", axis=0)], [sequence("s")])
     step = [node("Gather", "x i", "row"), node("SequenceConstruct", "row", "other")]
     refused(camshaft, save, "a sequence that its iterations do more with than append to",
             made + [node("Loop", "n yes s", "rows", body=body(step, [sequence("list")], [sequence("other")])), node("SequenceLength", "rows", "y")],
@@ -363,3 +364,29 @@ def test_what_is_refused_inside_a_loop_is_told(camshaft, save):
                        node("SequenceLength", "rows", "y")], [value("y", INT64)])
     assert '("list" becomes "longer", by node longer_node (SequenceInsert))' in message
     assert "inside: node longer_node (SequenceInsert): an element is inserted at a position that is not known" in message
+
+
+@pytest.fixture
+def run_sequence(camshaft, save, tmp_path):
+    """Runs a network whose output s is a sequence; gives what is said of it."""
+    def run_sequence(nodes, **expected):
+        save(nodes, [sequence("s"), value("last")])
+        np.savez(tmp_path / "d.npz", x=X, n=np.int64(3), **expected)
+        result = camshaft("run", "m.onnx", "--data", "d.npz", "--level", "1")
+        assert result.code == 0, result.out + result.err
+        return result.err
+    return run_sequence
+
+
+def test_a_sequence_that_leaves_is_its_elements(run_sequence):
+    made = [node("Neg", "x", "a"), node("SequenceConstruct", "x a", "t"), node("SequenceInsert", "t x one", "s"), node("Abs", "a", "last")]
+    assert "s is 3 tensors instead of a sequence of them: s_0 to s_2" in run_sequence(made, s_0=X, s_1=X, s_2=-X, last=abs(X))
+    made += [node("Identity", "a", "s_1")]
+    assert "s__0 to s__2" in run_sequence(made, s__0=X, s__1=X, s__2=-X, last=abs(X))
+
+
+def test_a_sequence_of_a_loop_leaves_stacked(run_sequence):
+    step = [node("Gather", "x i", "row"), node("SequenceInsert", "list row", "longer")]
+    made = [helper.make_node("SequenceEmpty", [], ["e"], name="e_node"),
+            node("Loop", "n yes e", "s", body=body(step, [sequence("list")], [sequence("longer")])), node("Abs", "x", "last")]
+    assert "s is one tensor instead of a sequence: its elements, stacked" in run_sequence(made, s=X[:3], last=abs(X))
