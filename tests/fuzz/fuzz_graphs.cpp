@@ -5,6 +5,7 @@
 #include <malloc.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,7 +40,8 @@ using namespace camshaft;
 using namespace camshaft::fuzz;
 using Clock = std::chrono::steady_clock;
 
-constexpr unsigned kHangSeconds = 120;
+// Of processor time, and of waiting: on a busy machine the former takes many times as long.
+constexpr unsigned kBusySeconds = 120, kHangSeconds = 1800;
 
 using Variants = std::function<std::vector<Variant>(uint64_t seed)>;
 
@@ -58,7 +60,15 @@ struct Report {
 
 std::string signal_name(int status) {
   if (!WIFSIGNALED(status)) return fmt::format("exit {}", WEXITSTATUS(status));
-  return WTERMSIG(status) == SIGALRM ? "hang" : fmt::format("crash {}", WTERMSIG(status));
+  const int signal = WTERMSIG(status);
+  return signal == SIGALRM || signal == SIGPROF ? "hang" : fmt::format("crash {}", signal);
+}
+
+// Ends the process, by a signal, unless it is called again in time.
+void stop_if_it_hangs() {
+  alarm(kHangSeconds);
+  const itimerval busy = {.it_interval = {}, .it_value = {.tv_sec = kBusySeconds, .tv_usec = 0}};
+  setitimer(ITIMER_PROF, &busy, nullptr);
 }
 
 // Runs `work` in a child, which writes to a pipe; gives what it wrote and how it ended.
@@ -99,7 +109,7 @@ std::string failure_of(const Case& test, const std::vector<Variant>& variants, s
   const auto [found, status] = in_child([&](int pipe) {
     if (!text)  // the parent knows already
       if (!freopen("/dev/null", "w", stderr)) _exit(4);
-    alarm(kHangSeconds);
+    stop_if_it_hangs();
     if (const auto failure = find_failure(test, variants))
       send(pipe, failure->what + "\n" + to_string(failure->variant) + ": " + failure->text);
   });
@@ -120,7 +130,7 @@ void work(uint64_t first, uint64_t last, const Variants& variants_of, int pipe) 
   for (uint64_t seed = first; seed < last; ++seed) {
     shared->seed = seed;
     shared->generating = true;
-    alarm(kHangSeconds);
+    stop_if_it_hangs();
     const Case test = random_case(seed);
     shared->generating = false;
     if (const auto failure = find_failure(test, variants_of(seed)))
