@@ -1,65 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/epilogue/epilogue.h"
 
-#include <limits>
+#include <cmath>
+#include <vector>
+
+#include "kernels/epilogue/epilogue_form.h"
 
 namespace camshaft::kernels {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+using FloatForm = Form<double>;
 
-// Clamp bounds of an instruction that reads value `a`; false for another operator.
-bool clamp_bounds(const ir::Instruction& instruction, int a, Epilogue& epilogue) {
-  if (instruction.a != a) return false;
-  epilogue.low = -kInfinity;
-  epilogue.high = kInfinity;
-  switch (instruction.op) {
-    case ir::PointOp::kIdentity:
-      return true;
-    case ir::PointOp::kRelu:
-      epilogue.low = 0;
-      return true;
-    case ir::PointOp::kClip:
-      epilogue.low = instruction.x;
-      epilogue.high = instruction.y;
-      return instruction.x <= instruction.y;
-    default:
-      return false;
-  }
+// A gate alone may be scaled: its constants are.
+bool is_scaled_gate(const FloatForm& form) {
+  return form.code.is_gate && form.code.shift == 0 && form.code.scale < FloatForm::kInfinity &&
+         std::isfinite(form.gate.scale) && std::isfinite(form.gate.shift);
+}
+
+// Whether kernels do the same: the sums as they are, an activation, the residual, the clamp.
+bool is_finished(const FloatForm& form, int num_inputs) {
+  if (form.kind != FloatForm::kChain || form.main != 0 || form.zero != 0 || form.rounded)
+    return false;
+  if (form.multiplier != 1 || form.addend != 0 || form.post != 0) return false;
+  if (form.code.present && form.slope != 1) return false;
+  if (form.residual >= 0 && (form.residual_scale != 1 || form.residual_zero != 0)) return false;
+  if (form.slope != 1 && form.residual >= 0 && !form.leaks_first) return false;
+  const bool is_alone = num_inputs == 1 && !form.is_clamped();
+  if (form.code.present && !is_scaled_gate(form)) return false;
+  if (form.slope == 0 && !is_alone) return false;  // makes no NaN of infinities, as programs do
+  return form.exact || (is_alone && form.code.present);
 }
 
 }  // namespace
 
 Epilogue classify_epilogue(const ir::Program& program) {
-  Epilogue epilogue{EpilogueKind::kClip, -kInfinity, kInfinity, 0};
-  if (program.empty()) return epilogue;
-  const ir::Instruction& first = program.code[0];
-  const size_t length = program.code.size();
-  if (program.num_inputs == 1 && length == 1) {
-    if (clamp_bounds(first, 0, epilogue)) return epilogue;
-    if (first.op == ir::PointOp::kLeakyRelu && first.x >= 0 && first.x <= 1)
-      return {EpilogueKind::kLeaky, -kInfinity, kInfinity, first.x};
-  }
-  if (Gate gate; find_gate(program, gate))
-    return {EpilogueKind::kGate, -kInfinity, kInfinity, 0, gate};
-  const bool adds_operand = program.num_inputs == 2 && first.op == ir::PointOp::kAdd &&
-                            ((first.a == 0 && first.b == 1) || (first.a == 1 && first.b == 0));
-  if (adds_operand &&
-      (length == 1 || (length == 2 && clamp_bounds(program.code[1], 2, epilogue)))) {
-    epilogue.kind = EpilogueKind::kResidualClip;
-    return epilogue;
-  }
-  return {EpilogueKind::kProgram, -kInfinity, kInfinity, 0};
-}
-
-BroadcastOperand broadcast_operand(const TensorView& operand, const TensorView& output) {
-  BroadcastOperand result;
-  result.data = operand.as<const float>();
-  for (int back = 0; back < operand.rank && back < output.rank; ++back) {
-    const int dim = operand.rank - 1 - back;
-    if (operand.extents[dim] != 1) result.strides[back] = operand.strides[dim];
-  }
-  return result;
+  if (program.empty()) return {};
+  const int length = static_cast<int>(program.code.size());
+  std::vector<FloatForm> values(static_cast<size_t>(program.num_inputs + length));
+  for (int k = 0; k < program.num_inputs; ++k) values[static_cast<size_t>(k)] = FloatForm::input(k);
+  find_forms(program.code.data(), length, program.num_inputs, values.data());
+  const FloatForm& form = values.back();
+  if (!is_finished(form, program.num_inputs)) return kProgramEpilogue;
+  const float scale = static_cast<float>(form.code.scale);
+  return {.residual = form.residual < 0 ? -1 : form.residual - 1,
+          .slope = static_cast<float>(form.slope),
+          .low = static_cast<float>(form.low),
+          .high = static_cast<float>(form.high),
+          .is_gated = form.code.is_gate,
+          .gate = {form.gate.scale * scale, form.gate.shift * scale, form.gate.low * scale,
+                   form.gate.high * scale}};
 }
 
 std::string refuse_operands(const Problem& problem, size_t first_operand, DataType other) {

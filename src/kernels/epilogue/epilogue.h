@@ -1,48 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a GEMM or convolution does with its accumulators: the frequent epilogue programs recognised,
-// the operands of all of them as strided views of the output.
+// What a GEMM or convolution does with its accumulators: of floats the frequent epilogue programs,
+// of bytes the packed form.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 
 #include "ir/program.h"
+#include "kernels/epilogue/epilogue_form.h"
 #include "kernels/kernel.h"
 
 namespace camshaft::kernels {
 
-enum class EpilogueKind : uint8_t {
-  kClip,          // clamp to [low, high]; no epilogue is [-inf, inf]
-  kResidualClip,  // add operand 1, then clamp
-  kLeaky,         // v < 0 ? slope * v : v with slope in [0, 1]
-  kGate,     // v * clamp(scale * v + shift, low, high) of `gate`: hard swish as models spell it
-  kProgram,  // anything else: the tile program
-};
-
-struct Gate {
-  float scale = 0, shift = 0, low = 0, high = 0;
-};
-
-inline constexpr Gate kHardSwishGate = {1.0F / 6, 0.5F, 0, 1};
-
+// Of floats: v = max(v, slope * v), or v * clamp(gate of v); v += operand `residual`; v = clamp(v,
+// low, high). Anything else is a program, run on stored tiles.
 struct Epilogue {
-  EpilogueKind kind = EpilogueKind::kClip;
-  float low = 0, high = 0, slope = 0;
+  static constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+  bool is_program = false;
+  int residual = -1;  // operand (0: the first), -1: none
+  float slope = 1, low = -kInfinity, high = kInfinity;
+  bool is_gated = false;
   Gate gate = {};
-};
 
+  bool adds() const { return residual >= 0; }
+  bool is_clamp() const { return !is_program && !adds() && slope == 1 && !is_gated; }
+};
+inline constexpr Epilogue kProgramEpilogue = {.is_program = true};
+
+// What of a program has this form, with results of the same bits; gates fold a factor of theirs.
 Epilogue classify_epilogue(const ir::Program& program);
-// Whether a program of one input is such a gate.
-bool find_gate(const ir::Program& program, Gate& gate);
-
-// An operand seen along the dimensions of the output: element strides, 0 where it is broadcast.
-// Dimensions are counted from the last: strides[0] is the output's last dimension.
-struct BroadcastOperand {
-  const float* data = nullptr;
-  int64_t strides[ir::kMaxRank] = {};
-};
-BroadcastOperand broadcast_operand(const TensorView& operand, const TensorView& output);
 
 // Operands a kernel can take beside its first output: float, or of type `other`, of an extent that
 // broadcasts to it. Gives the refusal.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The packed form of what EpilogueAnalysis finds: header, vectors of channels, instructions left.
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -36,20 +38,40 @@ PackedEpilogue place_parts(const Problem& problem, const ir::Program& program, s
   return header;
 }
 
+double largest_of(const ChannelValues& values) {
+  double largest = 0;
+  for (double v : values)
+    largest = std::isnan(v) ? SumForm::kInfinity : std::max(largest, std::abs(v));
+  return largest;
+}
+
+// Whether v, not yet clamped, is a 32-bit integer when rounded, whatever the accumulators are.
+bool fits_int(const SumForm& chain, bool residual_is_byte) {
+  constexpr double kIntegers = 2147483648.0;
+  double bound = kIntegers * largest_of(chain.multiplier) + largest_of(chain.addend);
+  const SumForm::Code& code = chain.code;
+  if (code.present && !code.is_gate) bound = std::max(std::abs(code.low), std::abs(code.high));
+  if (code.present) bound = bound * std::abs(code.scale) + std::abs(code.shift);
+  if (chain.residual >= 0)
+    bound += residual_is_byte ? 255 * std::abs(chain.residual_scale) : SumForm::kInfinity;
+  return bound + std::abs(chain.post) < 0.99 * kIntegers;
+}
+
 void set_values(const Problem& problem, const EpilogueAnalysis& analysis, size_t first_operand,
                 PackedEpilogue& header) {
-  const EpilogueChain& chain = analysis.chain();
+  const SumForm& chain = analysis.chain();
+  const int residual = chain.residual < 0 ? -1 : chain.residual - 1;
   header.low = static_cast<float>(chain.low), header.high = static_cast<float>(chain.high);
   header.slope = static_cast<float>(chain.slope), header.post = static_cast<float>(chain.post);
   if (analysis.table().empty()) header.table = 0;
   header.offset = static_cast<int32_t>(chain.offset);
-  header.residual = chain.residual;
+  header.residual = residual;
   header.rounds_first = chain.code.present && !chain.code.is_gate;
-  header.fits_int = chain.fits_int(
-      chain.residual < 0 ||
-      problem.inputs[first_operand + static_cast<size_t>(chain.residual)].type == DataType::kUInt8);
+  header.fits_int = fits_int(
+      chain, residual < 0 || problem.inputs[first_operand + static_cast<size_t>(residual)].type ==
+                                 DataType::kUInt8);
   header.is_gated = chain.code.present && chain.code.is_gate;
-  header.gate = kHardSwishGate;
+  header.gate = chain.gate;
   header.code_low = static_cast<float>(chain.code.low);
   header.code_high = static_cast<float>(chain.code.high);
   header.code_scale = static_cast<float>(chain.code.scale);

@@ -28,7 +28,7 @@ const int32_t* bias_of(const Problem& p) {
 
 // A multiplier and an addend, perhaps a gate, then bounds: nothing else of what a chain can be.
 bool is_foldable(const EpilogueAnalysis& analysis, DataType out) {
-  const EpilogueChain& chain = analysis.chain();
+  const SumForm& chain = analysis.chain();
   const bool rounds_to_codes = out == DataType::kUInt8;
   if (out != DataType::kFloat && !rounds_to_codes) return false;
   return analysis.rest().empty() && analysis.table().empty() && chain.residual < 0 &&
@@ -43,7 +43,7 @@ std::vector<float> floats_of(const ChannelValues& values, int64_t channels) {
 }
 
 // The addends, with the bias where it is not part of the sums.
-ChannelValues addends_of(const EpilogueChain& chain, const int32_t* bias, int64_t channels) {
+ChannelValues addends_of(const SumForm& chain, const int32_t* bias, int64_t channels) {
   const auto at = [](const ChannelValues& values, size_t c) {
     return values[values.size() == 1 ? 0 : c];
   };
@@ -63,7 +63,7 @@ bool try_to_fold(const Problem& p, Bias bias_goes, FoldedEpilogue& folded) {
   const int spatial = static_cast<int>(p.outputs[0].extents.size()) - 2;
   const EpilogueAnalysis analysis(p, program_of(p), kFirstOperand, spatial);
   if (!is_foldable(analysis, p.outputs[0].type)) return false;
-  const EpilogueChain& chain = analysis.chain();
+  const SumForm& chain = analysis.chain();
   const int32_t* bias = bias_goes == Bias::kInSum ? nullptr : bias_of(p);
   folded.multipliers = floats_of(chain.multiplier, channels);
   folded.addends = floats_of(addends_of(chain, bias, channels), channels);
@@ -73,7 +73,7 @@ bool try_to_fold(const Problem& p, Bias bias_goes, FoldedEpilogue& folded) {
             static_cast<int32_t>(chain.offset)};
   if (chain.code.is_gate) {
     header.is_gated = 1;
-    header.gate = kHardSwishGate;
+    header.gate = chain.gate;
     header.scale = static_cast<float>(chain.code.scale);
     header.shift = static_cast<float>(chain.code.shift);
   }

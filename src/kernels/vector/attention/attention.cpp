@@ -178,15 +178,7 @@ void compute_scores(const Unit& unit, const RowTile& rows, int64_t block_key, in
   tile.a.stride = s.scratch.query_stride * kLaneBytes;
   tile.c.stride = s.scratch.score_stride * kLaneBytes;
   const TilePlace place{unit.b, unit.first_head + rows.head, rows.query, rows.rows};
-  const bool adds = s.call.finish.epilogue.kind == EpilogueKind::kResidualClip;
-  if (s.call.finish.epilogue.kind != EpilogueKind::kProgram) {
-    tile.floats.low = s.call.finish.epilogue.low;
-    tile.floats.high = s.call.finish.epilogue.high;
-    if (s.call.finish.epilogue.kind == EpilogueKind::kLeaky)
-      tile.floats.slope = s.call.finish.epilogue.slope;
-    if (s.call.finish.epilogue.kind == EpilogueKind::kGate)
-      tile.floats.gate = &s.call.finish.epilogue.gate;
-  }
+  set_floats(s.call.finish.epilogue, tile.floats);
   for (int64_t p = 0; p < panels.count(); ++p) {
     const int64_t col = panels.first_col(p), vecs = panels.vecs_of(p);
     if (col + vecs * kLanes <= first || col >= last) continue;
@@ -195,14 +187,14 @@ void compute_scores(const Unit& unit, const RowTile& rows, int64_t block_key, in
     tile.b.stride = vecs * kLanes * kLaneBytes;
     tile.c.cols = panels.cols_of(p);
     tile.c.first = reinterpret_cast<std::byte*>(scores + col);
-    if (adds) {
-      const TileSource& operand = s.call.finish.operands[0];
+    if (s.call.finish.epilogue.adds()) {
+      const TileSource& operand = s.call.finish.residual();
       tile.residual.first = operand.at(place.image, place.row, place.col, block_key + col);
       tile.residual.stride = operand.pixel;
     }
     s.kernel(static_cast<int>(vecs), rows.rows)(tile);
   }
-  if (s.call.finish.epilogue.kind == EpilogueKind::kProgram)
+  if (s.call.finish.epilogue.is_program)
     run_tile_program(s.call.finish, place, scores + first, s.scratch.score_stride,
                      block_key + first, last - first);
 }

@@ -97,7 +97,7 @@ void run_unit(const State& s, const KernelCall& call, const Place& place, float*
       dots(q + r * shape.q.step, k + j * shape.k.step, shape.k.step,
            smaller(kDotsTogether, last - j), shape.depth, s.call.scale,
            scores + r * kPartKeys + j - first);
-  if (s.call.finish.epilogue.kind == EpilogueKind::kProgram)
+  if (s.call.finish.epilogue.is_program)
     run_tile_program(s.call.finish, {place.b, place.head, 0, shape.queries}, scores, kPartKeys,
                      first, last - first);
   const int64_t end = round_up(last - first, kLanes);
@@ -168,8 +168,7 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   AttentionCall& kept = s.call;
   kept.set_epilogue_of(args);
   kept.take_heads_as_queries();
-  if (kept.finish.program && !kept.finish.program->empty())
-    kept.finish.epilogue.kind = EpilogueKind::kProgram;
+  if (kept.finish.program && !kept.finish.program->empty()) kept.finish.epilogue = kProgramEpilogue;
   const AttentionShape& shape = kept.shape;
   s.parts = at_least_one(ceil_div(shape.keys, kPartKeys));
   s.packs_values = shape.value_depth % kLanes != 0;

@@ -8,9 +8,7 @@ void AttentionCall::set_epilogue_of(const KernelArgs& args) {
   set_epilogue(attrs.epilogue, args.inputs, kFirstAttentionOperand, scores_view(shape),
                matrix_source, nullptr, finish);
   // Tiles add floats only.
-  if (finish.epilogue.kind == EpilogueKind::kResidualClip &&
-      finish.operands[0].type != DataType::kFloat)
-    finish.epilogue.kind = EpilogueKind::kProgram;
+  if (finish.epilogue.adds() && finish.residual().type != DataType::kFloat) set_program(finish);
 }
 
 void AttentionCall::take_heads_as_queries() {

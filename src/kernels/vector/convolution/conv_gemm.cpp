@@ -80,7 +80,6 @@ struct PanelTile {
 constexpr int64_t kMostPanelTiles = 32;  // listed together
 constexpr int64_t kLine = 64;            // bytes of a cache line
 constexpr int64_t kFarAhead = 8192;      // two pages: processors fetch ahead within one
-constexpr Epilogue kNoEpilogue{EpilogueKind::kClip, -__builtin_inff(), __builtin_inff()};
 
 // Tiles of `rows` pixels, together those of `place`, against the panels [first, last).
 void run_panels(const ConvRun& run, Tile& tile, const TilePlace& place, int rows,
@@ -313,7 +312,7 @@ struct BlockRun {
       const ConvPart part = run.plan.parts.part(index);
       TileFinish finish = run.finish;
       finish.has_initial = finish.has_initial && index == 0;
-      if (index + 1 < run.plan.parts.count()) finish.epilogue = kNoEpilogue;
+      if (index + 1 < run.plan.parts.count()) finish.epilogue = {};
       set_finish(finish, tile);
       tile.start.from_c = finish.has_initial || index > 0;
       tile.k.length = part.steps;

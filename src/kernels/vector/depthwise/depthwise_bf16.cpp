@@ -25,8 +25,7 @@ double cost_us(const Problem& p) {
 // Floats wait in rows, one per thread, for programs.
 bool has_rows(const KernelArgs& args) {
   const Epilogue epilogue = classify_epilogue(attrs_of(*args.layer).epilogue);
-  return epilogue.kind == EpilogueKind::kProgram || epilogue.kind == EpilogueKind::kResidualClip ||
-         args.outputs[0].type == DataType::kFloat;
+  return epilogue.is_program || epilogue.adds() || args.outputs[0].type == DataType::kFloat;
 }
 
 template <class Window>
@@ -40,7 +39,7 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   }
   Run<Bf16, float> run;
   if (!describe(args, run)) return;
-  run.epilogue = {EpilogueKind::kProgram, -__builtin_inff(), __builtin_inff(), 0};
+  run.epilogue = kProgramEpilogue;
   set_program_rows(args, run);
   keep_rows<Window>(args, run, kernel);
 }

@@ -63,13 +63,13 @@ void prepare_as(const KernelArgs& args, const FoldedHeader& header, PreparedKern
   const auto zero_point = attrs_of(*args.layer).zero_point;
   for (auto& code : run.padding) code = static_cast<uint8_t>(zero_point);
   run.zero_point = static_cast<float>(zero_point);
-  run.epilogue = {header.is_folded != 0 ? EpilogueKind::kClip : EpilogueKind::kProgram, header.low,
-                  header.high, 0};
+  run.epilogue = {.is_program = header.is_folded == 0,
+                  .low = header.low,
+                  .high = header.high,
+                  .is_gated = header.is_gated != 0,
+                  .gate = header.gate};
   run.after = header.after;
-  if (header.is_gated != 0) {
-    run.epilogue.kind = EpilogueKind::kGate, run.epilogue.gate = header.gate;
-    run.scale = header.scale, run.shift = header.shift;
-  }
+  if (header.is_gated != 0) run.scale = header.scale, run.shift = header.shift;
   if constexpr (sizeof(typename R::Output) == sizeof(float)) {
     if (header.is_folded == 0 && args.outputs[0].type != DataType::kFloat)
       set_program_rows(args, run);

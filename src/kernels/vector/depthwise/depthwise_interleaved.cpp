@@ -63,7 +63,7 @@ struct Run {
   const ir::Program* program;
   const CompiledCode* code = nullptr;  // of it
   double predicted_us = 0;
-  Operand operands[kMaxOperands];
+  TileSource operands[kMaxOperands];
   int num_operands = 0;
   alignas(64) uint8_t padding[kBlock];
 
@@ -374,11 +374,8 @@ void run_epilogue(const Run& run, const Step& step, const float* sums) {
   for (int64_t r = 0; r < step.rows; ++r) {
     const int64_t oh = step.oh + r;
     TileOperand operands[1 + kMaxOperands] = {{sums + r * kLine * kBlock, kBlock, 1}};
-    for (int k = 0; k < run.num_operands; ++k) {
-      const Operand& o = run.operands[k];
-      operands[k + 1] = {o.at(step.n, oh, step.block) + step.ow * o.pixel * bytes_of(o.type),
-                         o.pixel, o.channel, o.type};
-    }
+    for (int k = 0; k < run.num_operands; ++k)
+      operands[k + 1] = operand_at(run.operands[k], {step.n, oh, step.ow, step.pixels}, step.block);
     const int64_t to = step.n * run.y_image + oh * run.y_row + step.ow * run.y_pixel + step.block;
     run_code(*run.code, operands, {run.y + to * bytes_of(run.y_type), run.y_pixel, run.y_type},
              step.pixels, step.channels);
@@ -536,7 +533,7 @@ bool describe(const KernelArgs& args, Run& run) {
   std::memset(run.padding, static_cast<int>(attrs_of(*args.layer).zero_point), kBlock);
   if (run.header.is_folded != 0) return true;
   for (size_t k = kFirstOperand; k < args.inputs.size(); ++k)
-    run.operands[run.num_operands++] = operand_of(args.inputs[k], y);
+    run.operands[run.num_operands++] = conv_source(args.inputs[k], y);
   return true;
 }
 
@@ -574,8 +571,7 @@ void run_pairs(Run& run, const KernelCall& call) {
 void compile_epilogue(Run& run, PreparedKernel& kernel) {
   if (run.header.is_folded != 0) return;
   TileOperand operands[1 + kMaxOperands] = {{nullptr, 0, 1}};
-  for (int k = 0; k < run.num_operands; ++k)
-    operands[k + 1] = {nullptr, 0, run.operands[k].channel, run.operands[k].type};
+  for (int k = 0; k < run.num_operands; ++k) operands[k + 1] = operand_at(run.operands[k], {}, 0);
   CompiledCode& code = keep(kernel, CompiledCode());
   compile_code(run.program->code.data(), static_cast<int>(run.program->code.size()),
                run.program->num_inputs, operands, run.y_type, code);

@@ -270,9 +270,9 @@ void run_line_row(const FloatRun& run, const LinePlan& plan, const LineUnit& uni
   Strip<float, float> strip{};
   strip.y = run.y + unit.image * run.y_image + oh * run.y_row;
   strip.x_pixel = run.x_pixel, strip.y_pixel = run.y_pixel;
-  if (run.epilogue.kind == EpilogueKind::kResidualClip) {
-    strip.residual = reinterpret_cast<const float*>(run.operands[0].at(unit.image, oh, 0));
-    strip.residual_pixel = run.operands[0].pixel;
+  if (run.epilogue.adds()) {
+    strip.residual = reinterpret_cast<const float*>(run.residual().at(unit.image, oh, 0, 0));
+    strip.residual_pixel = run.residual().pixel / run.residual().element();
   }
   const int64_t block = line_block<Window>(run.s);
   const float* weights = run.packed + unit.channel / kLanes * block;
@@ -287,7 +287,7 @@ void run_line_row(const FloatRun& run, const LinePlan& plan, const LineUnit& uni
     run_tile(run, strip, lines, x + unit.vectors * plan.vector(), 0, unit.col + col,
              run.s.oc - kLanes, 1);
   }
-  if (run.epilogue.kind != EpilogueKind::kProgram) return;
+  if (!run.epilogue.is_program) return;
   strip.first = unit.channel;
   strip.last = unit.has_tail ? run.s.oc : unit.channel + unit.vectors * kLanes;
   run_epilogue(run, strip, unit.image, oh, unit.col, unit.cols);

@@ -15,28 +15,19 @@
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/program/compiled_code.h"
 #include "kernels/vector/program/gate.h"
+#include "kernels/vector/program/tile_finish.h"
 #include "kernels/vector/tactic_util.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace depthwise {
 
 inline constexpr size_t kFirstOperand = 3;  // after x, w, bias
-inline constexpr int kMaxOperands = 8;
 // Output pixels of a register tile: their accumulators, a row of weights and an input.
 inline constexpr int kPixels = kRegisters == 32 ? 8 : 6;
 // Vectors of channels that go along a row together. All of them: the weights push the rows out of
 // L1 (480 channels: 12 cycles per output vector for 3x3). One: pixels far apart defeat the
 // prefetcher and collide in L1 (256 channels: 17). Six: 6 to 7.
 inline constexpr int64_t kChannelBlock = 6 * kLanes;
-
-struct Operand {
-  const std::byte* data;
-  DataType type;
-  int64_t image, row, pixel, channel;  // strides in elements
-  const std::byte* at(int64_t n, int64_t oh, int64_t c) const {
-    return data + (n * image + oh * row + c * channel) * bytes_of(type);
-  }
-};
 
 // X: float, bfloat16 or uint8_t, Y: the type of what is stored by the loops: the output, or a row
 // of floats that the program turns into the output.
@@ -65,9 +56,10 @@ struct Run {
   std::byte* out = nullptr;  // a quantized program's output; then y holds rows, one per thread
   DataType out_type = DataType::kFloat;
   int64_t out_image = 0, out_row = 0, out_pixel = 0;
-  Operand operands[kMaxOperands];
+  TileSource operands[kMaxOperands];
   int num_operands = 0;
 
+  const TileSource& residual() const { return operands[epilogue.residual]; }
   int64_t block_floats() const {
     return (kHead + s.kh * s.kw) * kLanes;
   }  // packed floats per vector of channels
@@ -273,22 +265,25 @@ CAMSHAFT_INLINE void finish(const R& run, const S& strip, F32 (&sum)[P], const f
     const F32 multiplier = load(head), addend = load(head + kLanes);
 #pragma GCC unroll 8
     for (int p = 0; p < P; ++p) sum[p] = fma(sum[p], multiplier, addend);
-    if (run.epilogue.kind == EpilogueKind::kGate) {
+    if (run.epilogue.is_gated) {
 #pragma GCC unroll 8
       for (int p = 0; p < P; ++p)
         sum[p] = fma(sum[p] * gate_of(run.epilogue.gate, sum[p]), set1(run.scale), set1(run.shift));
     }
-  } else if (run.epilogue.kind == EpilogueKind::kResidualClip) {
-    const Columns<float, P> residual(strip.residual + ow * strip.residual_pixel + c,
-                                     strip.residual_pixel);
+  } else {
+    if (run.epilogue.slope != 1) {
 #pragma GCC unroll 8
-    for (int p = 0; p < P; ++p) sum[p] = sum[p] + read<kMasked>(residual.at(p), lanes);
-  } else if (run.epilogue.kind == EpilogueKind::kLeaky) {
+      for (int p = 0; p < P; ++p) sum[p] = max(sum[p] * set1(run.epilogue.slope), sum[p]);
+    } else if (run.epilogue.is_gated) {
 #pragma GCC unroll 8
-    for (int p = 0; p < P; ++p) sum[p] = max(sum[p] * set1(run.epilogue.slope), sum[p]);
-  } else if (run.epilogue.kind == EpilogueKind::kGate) {
+      for (int p = 0; p < P; ++p) sum[p] = sum[p] * gate_of(run.epilogue.gate, sum[p]);
+    }
+    if (run.epilogue.adds()) {
+      const Columns<float, P> residual(strip.residual + ow * strip.residual_pixel + c,
+                                       strip.residual_pixel);
 #pragma GCC unroll 8
-    for (int p = 0; p < P; ++p) sum[p] = sum[p] * gate_of(run.epilogue.gate, sum[p]);
+      for (int p = 0; p < P; ++p) sum[p] = sum[p] + read<kMasked>(residual.at(p), lanes);
+    }
   }
   // A ReLU has no upper end; minima run on the units of the FMAs.
   const F32 low = set1(run.epilogue.low);
@@ -439,11 +434,8 @@ template <class R, class S>
 void run_epilogue(const R& run, const S& strip, int64_t n, int64_t oh, int64_t ow, int64_t pixels) {
   const int64_t c = strip.first, channels = strip.last - c;
   TileOperand operands[1 + kMaxOperands] = {{strip.y + ow * run.y_pixel + c, run.y_pixel, 1}};
-  for (int k = 0; k < run.num_operands; ++k) {
-    const Operand& more = run.operands[k];
-    operands[k + 1] = {more.at(n, oh, c) + ow * more.pixel * bytes_of(more.type), more.pixel,
-                       more.channel, more.type};
-  }
+  for (int k = 0; k < run.num_operands; ++k)
+    operands[k + 1] = operand_at(run.operands[k], {n, oh, ow, pixels}, c);
   TileResult to{strip.y + ow * run.y_pixel + c, run.y_pixel};
   if (run.out != nullptr)
     to = {run.out + (n * run.out_image + oh * run.out_row + ow * run.out_pixel + c) *
@@ -462,9 +454,9 @@ void run_row(const R& run, int worker, int64_t n, int64_t oh) {
   strip.x = run.x + n * run.x_image + (top + strip.kh_first * s.dh) * run.x_row;
   strip.y = run.y + n * run.y_image + oh * run.y_row;
   strip.x_pixel = run.x_pixel, strip.y_pixel = run.y_pixel;
-  if (run.epilogue.kind == EpilogueKind::kResidualClip) {
-    strip.residual = reinterpret_cast<const float*>(run.operands[0].at(n, oh, 0));
-    strip.residual_pixel = run.operands[0].pixel;
+  if (run.epilogue.adds()) {
+    strip.residual = reinterpret_cast<const float*>(run.residual().at(n, oh, 0, 0));
+    strip.residual_pixel = run.residual().pixel / run.residual().element();
   }
   for (strip.first = 0; strip.first < s.oc; strip.first = strip.last) {
     // Rows on the way to a program hold one block of channels.
@@ -476,7 +468,7 @@ void run_row(const R& run, int worker, int64_t n, int64_t oh) {
                                  {first_n(static_cast<int>(s.oc)), static_cast<int>(s.oc)});
     else
       run_strip<Window, false>(run, strip, {first_n(kLanes), kLanes});
-    if (run.epilogue.kind == EpilogueKind::kProgram) run_epilogue(run, strip, n, oh, 0, s.ow);
+    if (run.epilogue.is_program) run_epilogue(run, strip, n, oh, 0, s.ow);
   }
 }
 
@@ -527,13 +519,6 @@ static inline int64_t channel_of(const ConvShape& s, int64_t first, int64_t lane
   return (first + kLanes <= s.oc ? first : s.oc - kLanes) + lane;
 }
 
-static inline Operand operand_of(const TensorView& view, const TensorView& y) {
-  const BroadcastOperand b = broadcast_operand(view, y);
-  const std::byte* data = view.as<const std::byte>();
-  if (y.rank == 3) return {data, view.type, b.strides[2], 0, b.strides[0], b.strides[1]};
-  return {data, view.type, b.strides[3], b.strides[1], b.strides[0], b.strides[2]};
-}
-
 // Shape, tensors, weights and operands; the epilogue is left to the caller.
 template <class R>
 bool describe(const KernelArgs& args, R& run) {
@@ -552,7 +537,7 @@ bool describe(const KernelArgs& args, R& run) {
   run.packed = reinterpret_cast<const float*>(args.packed);
   run.program = &attrs_of(*args.layer).epilogue;
   for (size_t k = kFirstOperand; k < args.inputs.size(); ++k)
-    run.operands[run.num_operands++] = operand_of(args.inputs[k], y);
+    run.operands[run.num_operands++] = conv_source(args.inputs[k], y);
   return true;
 }
 
@@ -663,10 +648,8 @@ static inline void pack_float_weights(const Problem& p, std::byte* packed) {
 template <class R>
 Epilogue float_epilogue(const R& run) {
   const Epilogue epilogue = classify_epilogue(*run.program);
-  if (epilogue.kind == EpilogueKind::kProgram ||
-      (epilogue.kind == EpilogueKind::kResidualClip && run.operands[0].channel != 1))
-    return {EpilogueKind::kProgram, -__builtin_inff(), __builtin_inff(), 0};
-  return epilogue;
+  const bool adds = epilogue.adds() && run.operands[epilogue.residual].is_contiguous();
+  return epilogue.adds() && !adds ? kProgramEpilogue : epilogue;
 }
 
 template <class R>
@@ -685,10 +668,9 @@ void set_addresses(const KernelCall& call, R& run) {
 // The epilogue, if it is a program, in the form it runs in.
 template <class R>
 void compile_epilogue(R& run, PreparedKernel& kernel) {
-  if (run.epilogue.kind != EpilogueKind::kProgram) return;
+  if (!run.epilogue.is_program) return;
   TileOperand operands[1 + kMaxOperands] = {{nullptr, 0, 1}};
-  for (int k = 0; k < run.num_operands; ++k)
-    operands[k + 1] = {nullptr, 0, run.operands[k].channel, run.operands[k].type};
+  for (int k = 0; k < run.num_operands; ++k) operands[k + 1] = operand_at(run.operands[k], {}, 0);
   CompiledCode& code = keep(kernel, CompiledCode());
   compile_code(run.program->code.data(), static_cast<int>(run.program->code.size()),
                run.program->num_inputs, operands, run.out ? run.out_type : DataType::kFloat, code);

@@ -223,8 +223,7 @@ struct DotWork {
     gathers = run.b.k != kLaneBytes;
     worker_floats = gathers ? round_up(run.k * run.n, 16) : 0;
     // Every epilogue but none goes through the program.
-    if (run.finish.program && !run.finish.program->empty())
-      run.finish.epilogue.kind = EpilogueKind::kProgram;
+    if (run.finish.program && !run.finish.program->empty()) run.finish.epilogue = kProgramEpilogue;
   }
   int64_t many() const { return few_columns ? run.m : run.n; }
   int64_t blocks() const { return ceil_div(many(), kDotsTogether); }

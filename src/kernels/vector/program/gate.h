@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The factor of a gated epilogue (EpilogueKind::kGate).
+// The factor of a gated epilogue (Epilogue::is_gated).
 #pragma once
 
 #include "kernels/epilogue/epilogue.h"

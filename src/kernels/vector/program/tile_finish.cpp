@@ -37,16 +37,18 @@ void fill_tile(const TileSource& source, const TilePlace& place, int64_t channel
           *floats(from + r * source.pixel + c * source.channel);
 }
 
-TileSource source_of(const TensorView& operand, const BroadcastOperand& b, int64_t image,
-                     int64_t row, int64_t pixel, int64_t channel) {
-  const int64_t size = bytes_of(operand.type);
-  return {reinterpret_cast<const std::byte*>(b.data),
-          image * size,
-          row * size,
-          pixel * size,
-          channel * size,
-          operand.type};
-}
+// The strides of an operand along the dimensions of the output, in bytes, counted from the last; 0
+// where it is broadcast.
+struct OperandStrides {
+  int64_t back[ir::kMaxRank] = {};
+
+  OperandStrides(const TensorView& operand, const TensorView& output) {
+    for (int k = 0; k < operand.rank && k < output.rank; ++k) {
+      const int dim = operand.rank - 1 - k;
+      if (operand.extents[dim] != 1) back[k] = operand.strides[dim] * bytes_of(operand.type);
+    }
+  }
+};
 
 StepSource step_source(const TileFinish& finish, int operand) {
   if (finish.packed && finish.codes.operands[operand] > 0) return StepSource::kFloats;
@@ -95,16 +97,18 @@ void set_registers(TileFinish& finish) {
 }  // namespace
 
 TileSource conv_source(const TensorView& operand, const TensorView& output) {
-  const BroadcastOperand b = broadcast_operand(operand, output);
+  const OperandStrides strides(operand, output);
+  const int64_t* back = strides.back;
+  const std::byte* data = operand.as<const std::byte>();
   if (output.rank == 3)
-    return source_of(operand, b, b.strides[2], output.extents[2] * b.strides[0], b.strides[0],
-                     b.strides[1]);
-  return source_of(operand, b, b.strides[3], b.strides[1], b.strides[0], b.strides[2]);
+    return {data, back[2], output.extents[2] * back[0], back[0], back[1], operand.type};
+  return {data, back[3], back[1], back[0], back[2], operand.type};
 }
 
 TileSource matrix_source(const TensorView& operand, const TensorView& output) {
-  const BroadcastOperand b = broadcast_operand(operand, output);
-  return source_of(operand, b, b.strides[3], b.strides[2], b.strides[1], b.strides[0]);
+  const OperandStrides strides(operand, output);
+  const int64_t* back = strides.back;
+  return {operand.as<const std::byte>(), back[3], back[2], back[1], back[0], operand.type};
 }
 
 void set_packed(const std::byte* packed, TileFinish& finish) {
@@ -113,8 +117,8 @@ void set_packed(const std::byte* packed, TileFinish& finish) {
 }
 
 void set_program(TileFinish& finish) {
-  if (finish.program->empty() || finish.epilogue.kind == EpilogueKind::kProgram) return;
-  finish.epilogue = {EpilogueKind::kProgram, -__builtin_inff(), __builtin_inff(), 0};
+  if (finish.program->empty() || finish.epilogue.is_program) return;
+  finish.epilogue = kProgramEpilogue;
   set_registers(finish);
 }
 
@@ -134,9 +138,8 @@ void set_epilogue(const ir::Program& program, std::span<const TensorView> inputs
   if (packed) return set_registers(finish);
   finish.epilogue = classify_epilogue(program);
   // The kernel adds contiguous residuals only.
-  if (finish.epilogue.kind == EpilogueKind::kResidualClip &&
-      finish.operands[0].channel != finish.operands[0].element())
-    finish.epilogue = {EpilogueKind::kProgram, -__builtin_inff(), __builtin_inff(), 0};
+  if (finish.epilogue.adds() && !finish.residual().is_contiguous())
+    finish.epilogue = kProgramEpilogue;
   set_registers(finish);
 }
 
@@ -173,13 +176,13 @@ void set_bytes(const PackedEpilogue& codes, ByteFinish& bytes) {
   bytes.offset = codes.offset;
 }
 
+}  // namespace
+
 void set_floats(const Epilogue& epilogue, FloatFinish& floats) {
   floats.low = epilogue.low, floats.high = epilogue.high;
-  floats.slope = epilogue.kind == EpilogueKind::kLeaky ? epilogue.slope : 1;
-  floats.gate = epilogue.kind == EpilogueKind::kGate ? &epilogue.gate : nullptr;
+  floats.slope = epilogue.slope;
+  floats.gate = epilogue.is_gated ? &epilogue.gate : nullptr;
 }
-
-}  // namespace
 
 void set_finish(const TileFinish& finish, Tile& tile) {
   tile.residual.first = nullptr;
@@ -200,9 +203,9 @@ void place_tile(const TileFinish& finish, const TilePlace& place, int64_t channe
   tile.c.cols = cols;
   if (finish.has_initial && !finish.waits_as_floats())
     fill_tile(finish.initial, place, channel, tile);
-  if (finish.epilogue.kind == EpilogueKind::kResidualClip) {
-    tile.residual.first = at(finish.operands[0], place, channel);
-    tile.residual.stride = finish.operands[0].pixel;
+  if (finish.epilogue.adds()) {
+    tile.residual.first = at(finish.residual(), place, channel);
+    tile.residual.stride = finish.residual().pixel;
   }
 }
 
@@ -245,14 +248,10 @@ void add_initial(const TileFinish& finish, const TilePlace& place, int64_t chann
           *floats(from + r * finish.initial.pixel + c * finish.initial.channel);
 }
 
-namespace {
-
 TileOperand operand_at(const TileSource& source, const TilePlace& place, int64_t channel) {
   return {at(source, place, channel), source.pixel / source.element(),
           source.channel / source.element(), source.type};
 }
-
-}  // namespace
 
 void run_tile_program(const TileFinish& finish, const TilePlace& place, float* y, int64_t y_pixel,
                       int64_t channel, int64_t channels) {
@@ -267,7 +266,7 @@ void run_tile_program(const TileFinish& finish, const TilePlace& place, float* y
 
 void finish_tiles(const TileFinish& finish, const TilePlace& place, int64_t channel,
                   int64_t channels) {
-  if (finish.epilogue.kind != EpilogueKind::kProgram) return;
+  if (!finish.epilogue.is_program) return;
   run_tile_program(finish, place, reinterpret_cast<float*>(at(finish.out, place, channel)),
                    in_floats(finish.out.pixel), channel, channels);
 }
@@ -383,7 +382,7 @@ void place_pair_tile(const TileFinish& finish, const TilePlace& place, int64_t c
     fill_tile(finish.initial, place, channel, tile);
   if (tile.residual.first)
     tile.residual.type =
-        finish.operands[0].type == DataType::kBFloat16 ? ResidualType::kBf16 : ResidualType::kFloat;
+        finish.residual().type == DataType::kBFloat16 ? ResidualType::kBf16 : ResidualType::kFloat;
 }
 
 void finish_pair_tiles(const TileFinish& finish, const TilePlace& place, int64_t channel,

@@ -25,25 +25,27 @@ struct TileOutput {
   bool is_16_bit() const { return type == TileOut::kBf16 || type == TileOut::kHalf; }
 };
 
+// An operand, seen along the same dimensions.
 struct TileSource {
   const std::byte* data = nullptr;
   int64_t image = 0, row = 0, pixel = 0, channel = 0;
-  DataType type = DataType::kFloat;  // or uint8, bool, bfloat16, half
+  DataType type = DataType::kFloat;  // or 8 bits, bool, bfloat16, half
 
   const std::byte* at(int64_t n, int64_t h, int64_t w, int64_t c) const {
     return data + n * image + h * row + w * pixel + c * channel;
   }
   int64_t element() const {
-    return type == DataType::kFloat                              ? 4
-           : type == DataType::kUInt8 || type == DataType::kBool ? 1
-                                                                 : 2;
+    return type == DataType::kFloat                                 ? 4
+           : type == DataType::kBFloat16 || type == DataType::kHalf ? 2
+                                                                    : 1;
   }
+  bool is_contiguous() const { return channel == element(); }
 };
 
 struct TileFinish {
   TileOutput out;
-  Epilogue epilogue{EpilogueKind::kClip, -__builtin_inff(), __builtin_inff(), 0};
-  const ir::Program* program = nullptr;  // run on stored tiles when epilogue.kind is kProgram
+  Epilogue epilogue;
+  const ir::Program* program = nullptr;  // run on stored tiles where the epilogue is_program
   bool has_initial = false;              // tiles start from `initial` instead of the bias
   TileSource initial;
   int num_operands = 0;
@@ -52,10 +54,10 @@ struct TileFinish {
   PackedEpilogue codes;               // and its header
   RegisterProgram registers;  // what is run on stored tiles, up to 8-bit results, if it is a chain
 
+  // What a float epilogue adds.
+  const TileSource& residual() const { return operands[epilogue.residual]; }
   // What follows the tile kernel: nothing, the program, or the rest of it.
-  bool has_rest() const {
-    return packed ? codes.rest_length > 0 : epilogue.kind == EpilogueKind::kProgram;
-  }
+  bool has_rest() const { return packed ? codes.rest_length > 0 : epilogue.is_program; }
   // What follows the kernel needs memory for every pixel besides the output.
   bool uses_scratch() const {
     const bool widens = packed && codes.bytes_operands > 0 && !registers.present();
@@ -90,11 +92,16 @@ struct TilePlace {
   int64_t image, row, col, pixels;
 };
 
+// An operand from a place on, as programs read it.
+TileOperand operand_at(const TileSource& source, const TilePlace& place, int64_t channel);
+
 // Where the tiles of one worker wait for what follows the kernel, when that is not the output:
 // pixels of floats, then as many for every operand that is uint8.
 inline constexpr int64_t kMaxRestChannels = 256;  // finished together
 int64_t rest_scratch_bytes(const TileFinish& finish, int64_t pixels);
 
+// What a tile does itself; nothing where that is a program.
+void set_floats(const Epilogue& epilogue, FloatFinish& floats);
 // The parts of `tile` that are the same for all tiles.
 void set_finish(const TileFinish& finish, Tile& tile);
 // c, cols, residual and the start value for channels [channel, channel + cols). `scratch`: of the

@@ -236,10 +236,10 @@ void prepare_lists(const KernelArgs& args, const ConvRun& run, const ListLayout&
   const Epilogue& epilogue = run.finish.epilogue;
   ListKernel state{run, layout, {0, 0, 0}, {0, 0, 0},
                    0,   false,  false,     {epilogue.low, epilogue.high}};
-  state.has_bounds = epilogue.kind == EpilogueKind::kClip &&
-                     (epilogue.low > -kInfinity || epilogue.high < kInfinity);
+  state.has_bounds =
+      epilogue.is_clamp() && (epilogue.low > -kInfinity || epilogue.high < kInfinity);
   // Other sums are no longer in registers when their channels are neighbours.
-  if (epilogue.kind != EpilogueKind::kClip) set_program(state.run.finish);
+  if (!epilogue.is_clamp()) set_program(state.run.finish);
   merge_rows(state.run);
   const ConvShape& s = state.run.shape;
   state.pixels = split_evenly(ceil_div(s.batch * s.oh * s.ow, kLanes), kListVecs);

@@ -26,10 +26,8 @@ struct FloatOutput {
     const ConvShape& s = run.shape;
     const Epilogue& epilogue = run.finish.epilogue;
     const TileOutput& o = run.finish.out;
-    const TileSource& residual = run.finish.operands[0];
-    const bool adds = epilogue.kind == EpilogueKind::kResidualClip,
-               leaky = epilogue.kind == EpilogueKind::kLeaky,
-               gated = epilogue.kind == EpilogueKind::kGate;
+    const bool adds = epilogue.adds(), leaky = epilogue.slope != 1, gated = epilogue.is_gated;
+    const TileSource& residual = run.finish.operands[adds ? epilogue.residual : 0];
     const int64_t rows = winograd::pixels_left(tile.row(), s.oh, s.dh, F::kOut);
     const int64_t pixels = winograd::pixels_left(tile.col(), s.ow, s.dw, F::kOut);
     const int64_t y_row = o.row / kLaneBytes * s.dh, y_pixel = o.pixel / kLaneBytes * s.dw;
@@ -90,7 +88,7 @@ struct FloatOutput {
     TileCursor tile = first;
     for (int64_t n = 0; n < count; ++n, tile.advance(1))
       store_tile<kPanelVecs>(tile, m + n * kTileFloats, channel, cols);
-    if (run.finish.epilogue.kind == EpilogueKind::kProgram) run_strip(first, count, channel, cols);
+    if (run.finish.epilogue.is_program) run_strip(first, count, channel, cols);
   }
 };
 
@@ -100,8 +98,7 @@ std::string refusal(const Problem& p) {
     return reason;
   const Epilogue epilogue = classify_epilogue(p.layer->as<ir::ConvolutionAttrs>().epilogue);
   const bool is_dilated = s.dh > 1 || s.dw > 1;
-  if (is_dilated &&
-      (epilogue.kind == EpilogueKind::kProgram || epilogue.kind == EpilogueKind::kResidualClip))
+  if (is_dilated && (epilogue.is_program || epilogue.adds()))
     return "dilated, and the epilogue is a program";
   return {};
 }
