@@ -149,7 +149,7 @@ int affinity_processors() {
   return std::max(1u, std::thread::hardware_concurrency());
 }
 
-CpuInfo detect() {
+CpuInfo detect_cpu() {
   CpuInfo info;
   info.model = brand_string();
   detect_instruction_sets(info);
@@ -215,7 +215,7 @@ Result<Isa> parse_isa(std::string_view name) {
 }
 
 const CpuInfo& cpu_info() {
-  static const CpuInfo info = detect();
+  static const CpuInfo info = detect_cpu();
   return info;
 }
 

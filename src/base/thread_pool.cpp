@@ -90,57 +90,6 @@ PoolRehearsal::Job rehearse_tasks(int64_t count, int threads, void (*call)(const
 // After so many jobs that no worker had a part in, something is done about it.
 constexpr int kJobsAlone = 8;
 
-// The chunks of one worker's share that nobody has taken yet, and how many workers take part in the
-// job they are of. A successful compare-exchange owns what it took off, whichever job it then
-// belongs to.
-struct alignas(64) Share {
-  static constexpr int kChunkBits = 24;
-  static constexpr uint64_t kChunkMask = (uint64_t{1} << kChunkBits) - 1;
-  std::atomic<uint64_t> chunks{0};
-
-  static uint64_t pack(int64_t first, int64_t end, int team) {
-    return static_cast<uint64_t>(team) << 2 * kChunkBits |
-           static_cast<uint64_t>(end) << kChunkBits | static_cast<uint64_t>(first);
-  }
-
-  // The owner takes all that is left (one call per job when nobody is late), others half of it.
-  bool take(int worker, bool all, int64_t& first, int64_t& end) {
-    uint64_t seen = chunks.load(std::memory_order_acquire);
-    for (;;) {
-      const auto begin = static_cast<int64_t>(seen & kChunkMask),
-                 stop = static_cast<int64_t>(seen >> kChunkBits & kChunkMask);
-      const auto team = static_cast<int>(seen >> 2 * kChunkBits);
-      if (begin >= stop || worker >= team) return false;
-      const int64_t next = all ? stop : begin + (stop - begin + 1) / 2;
-      if (!chunks.compare_exchange_weak(seen, pack(next, stop, team), std::memory_order_acq_rel,
-                                        std::memory_order_acquire))
-        continue;
-      first = begin;
-      end = next;
-      return true;
-    }
-  }
-};
-
-// Workers [first, end). `ticket` counts jobs: they look for work when it changes. `left` counts the
-// chunks of their shares that are not done, whoever does them. Each on a line of its own, which
-// nobody outside the L3 cache waits on.
-struct Group {
-  alignas(64) std::atomic<uint32_t> ticket{0};
-  alignas(64) std::atomic<int64_t> left{0};
-  int first = 0, end = 0;
-};
-
-std::vector<Group> groups_of(const PoolLayout& layout) {
-  std::vector<Group> groups(static_cast<size_t>(layout.group.back()) + 1);
-  for (size_t worker = 0; worker < layout.group.size(); ++worker) {
-    Group& group = groups[static_cast<size_t>(layout.group[worker])];
-    if (group.end == 0) group.first = static_cast<int>(worker);
-    group.end = static_cast<int>(worker) + 1;
-  }
-  return groups;
-}
-
 // The processors that pools of this process keep their threads on: contexts that run side by side
 // are not to meet.
 class Kept {
@@ -175,6 +124,57 @@ class Kept {
 // The job may be read by whoever has taken a chunk of it: until that is done it stays. While it
 // runs nobody writes to its line.
 struct ThreadPool::State {
+  // The chunks of one worker's share that nobody has taken yet, and how many workers take part in
+  // the job they are of. A successful compare-exchange owns what it took off, whichever job it then
+  // belongs to.
+  struct alignas(64) Share {
+    static constexpr int kChunkBits = 24;
+    static constexpr uint64_t kChunkMask = (uint64_t{1} << kChunkBits) - 1;
+    std::atomic<uint64_t> chunks{0};
+
+    static uint64_t pack(int64_t first, int64_t end, int team) {
+      return static_cast<uint64_t>(team) << 2 * kChunkBits |
+             static_cast<uint64_t>(end) << kChunkBits | static_cast<uint64_t>(first);
+    }
+
+    // The owner takes all that is left (one call per job when nobody is late), others half of it.
+    bool take(int worker, bool all, int64_t& first, int64_t& end) {
+      uint64_t seen = chunks.load(std::memory_order_acquire);
+      for (;;) {
+        const auto begin = static_cast<int64_t>(seen & kChunkMask),
+                   stop = static_cast<int64_t>(seen >> kChunkBits & kChunkMask);
+        const auto team = static_cast<int>(seen >> 2 * kChunkBits);
+        if (begin >= stop || worker >= team) return false;
+        const int64_t next = all ? stop : begin + (stop - begin + 1) / 2;
+        if (!chunks.compare_exchange_weak(seen, pack(next, stop, team), std::memory_order_acq_rel,
+                                          std::memory_order_acquire))
+          continue;
+        first = begin;
+        end = next;
+        return true;
+      }
+    }
+  };
+
+  // Workers [first, end). `ticket` counts jobs: they look for work when it changes. `left` counts
+  // the chunks of their shares that are not done, whoever does them. Each on a line of its own,
+  // which nobody outside the L3 cache waits on.
+  struct Group {
+    alignas(64) std::atomic<uint32_t> ticket{0};
+    alignas(64) std::atomic<int64_t> left{0};
+    int first = 0, end = 0;
+  };
+
+  static std::vector<Group> groups_of(const PoolLayout& layout) {
+    std::vector<Group> groups(static_cast<size_t>(layout.group.back()) + 1);
+    for (size_t worker = 0; worker < layout.group.size(); ++worker) {
+      Group& group = groups[static_cast<size_t>(layout.group[worker])];
+      if (group.end == 0) group.first = static_cast<int>(worker);
+      group.end = static_cast<int>(worker) + 1;
+    }
+    return groups;
+  }
+
   explicit State(const PoolLayout& layout)
       : group_of(layout.group), groups(groups_of(layout)), shares(layout.group.size()) {}
   alignas(64) Job job;
@@ -320,7 +320,7 @@ void ThreadPool::work_loop(int worker) {
 
 // The own share, then what is left of the group's, then of all others'.
 void ThreadPool::work(int worker) {
-  const Group& group = state_->group(worker);
+  const State::Group& group = state_->group(worker);
   const int size = group.end - group.first;
   for (int k = 0; k < size; ++k)
     take_chunks(worker, group.first + (worker - group.first + k) % size);
@@ -330,7 +330,7 @@ void ThreadPool::work(int worker) {
 
 void ThreadPool::take_chunks(int worker, int owner) {
   State& s = *state_;
-  Share& share = s.shares[static_cast<size_t>(owner)];
+  State::Share& share = s.shares[static_cast<size_t>(owner)];
   int64_t first, end;
   while (share.take(worker, owner == worker, first, end)) {
     const Job& job = s.job;
@@ -363,17 +363,18 @@ void ThreadPool::run(const Job& job) {
   const auto share_of = [&](int worker) {
     return first_chunk(s.num_chunks, threads_, std::min(worker, threads_));
   };
-  for (Group& group : s.groups)
+  for (State::Group& group : s.groups)
     group.left.store(share_of(group.end) - share_of(group.first), std::memory_order_relaxed);
   for (int worker = 0; worker < threads_; ++worker)
     s.shares[static_cast<size_t>(worker)].chunks.store(
-        Share::pack(share_of(worker), share_of(worker + 1), threads_), std::memory_order_release);
+        State::Share::pack(share_of(worker), share_of(worker + 1), threads_),
+        std::memory_order_release);
   s.wake(threads_);
   work(0);
   // A worker that lost its processor to another program gets it sooner when the caller does not
   // burn a time slice.
   int round = 1;
-  for (const Group& group : s.groups)
+  for (const State::Group& group : s.groups)
     for (; group.left.load(std::memory_order_acquire) != 0; ++round) {
       cpu_relax();
       if ((round & 1023) == 0) std::this_thread::yield();

@@ -105,7 +105,7 @@ std::vector<int> allowed_processors() {
 
 // An L3 cache's processors: those with the fewest threads first, the first of every core before
 // the second of any.
-struct Group {
+struct Cache {
   struct Seat {
     int threads, rank_in_core, processor;
   };
@@ -117,39 +117,39 @@ struct Group {
   double load() const { return (busy + taken + 1.0) / cores; }
 };
 
-std::vector<Group> groups_of(const Topology& topology, std::span<const int> busy) {
-  std::vector<Group> groups(static_cast<size_t>(topology.caches));
+std::vector<Cache> caches_of(const Topology& topology, std::span<const int> busy) {
+  std::vector<Cache> caches(static_cast<size_t>(topology.caches));
   std::map<int, int> next_rank;  // of a core's processors
   for (const Topology::Processor& processor : topology.processors) {
-    Group& group = groups[static_cast<size_t>(processor.cache)];
+    Cache& cache = caches[static_cast<size_t>(processor.cache)];
     const int threads = static_cast<int>(std::count(busy.begin(), busy.end(), processor.id));
     const int rank = next_rank[processor.core]++;
-    group.seats.push_back({threads, rank, processor.id});
-    group.busy += threads;
-    group.cores += rank == 0;
+    cache.seats.push_back({threads, rank, processor.id});
+    cache.busy += threads;
+    cache.cores += rank == 0;
   }
-  for (Group& group : groups)
+  for (Cache& cache : caches)
     std::stable_sort(
-        group.seats.begin(), group.seats.end(), [](const Group::Seat& a, const Group::Seat& b) {
+        cache.seats.begin(), cache.seats.end(), [](const Cache::Seat& a, const Cache::Seat& b) {
           return std::pair(a.threads, a.rank_in_core) < std::pair(b.threads, b.rank_in_core);
         });
-  return groups;
+  return caches;
 }
 
 // The one cache that has free cores for all threads, else the first that have together, else all.
-std::vector<Group*> closest(std::vector<Group>& groups, int threads) {
-  for (Group& group : groups)
-    if (group.free_cores() >= threads) return {&group};
-  std::vector<Group*> chosen;
+std::vector<Cache*> closest(std::vector<Cache>& caches, int threads) {
+  for (Cache& cache : caches)
+    if (cache.free_cores() >= threads) return {&cache};
+  std::vector<Cache*> chosen;
   int cores = 0;
-  for (Group& group : groups) {
-    if (group.free_cores() == 0) continue;
-    chosen.push_back(&group);
-    cores += group.free_cores();
+  for (Cache& cache : caches) {
+    if (cache.free_cores() == 0) continue;
+    chosen.push_back(&cache);
+    cores += cache.free_cores();
     if (cores >= threads) return chosen;
   }
   chosen.clear();
-  for (Group& group : groups) chosen.push_back(&group);
+  for (Cache& cache : caches) chosen.push_back(&cache);
   return chosen;
 }
 
@@ -210,22 +210,22 @@ void force_affinity(Affinity affinity) {
 
 PoolLayout make_layout(const Topology& topology, int threads, Affinity affinity,
                        std::span<const int> busy) {
-  std::vector<Group> groups = groups_of(topology, busy);
-  const std::vector<Group*> chosen =
-      closest(groups, affinity == Affinity::kSpread ? std::numeric_limits<int>::max() : threads);
+  std::vector<Cache> caches = caches_of(topology, busy);
+  const std::vector<Cache*> chosen =
+      closest(caches, affinity == Affinity::kSpread ? std::numeric_limits<int>::max() : threads);
   for (int thread = 0; thread < threads && !chosen.empty(); ++thread)
-    ++(*std::min_element(chosen.begin(), chosen.end(), [](const Group* a, const Group* b) {
+    ++(*std::min_element(chosen.begin(), chosen.end(), [](const Cache* a, const Cache* b) {
         return a->load() < b->load();
       }))->taken;
   PoolLayout layout;
   int number = 0;
-  for (const Group* group : chosen) {
-    for (int k = 0; k < group->taken; ++k) {
+  for (const Cache* cache : chosen) {
+    for (int k = 0; k < cache->taken; ++k) {
       layout.group.push_back(number);
-      const size_t seat = static_cast<size_t>(k) % group->seats.size();
-      if (affinity != Affinity::kNone) layout.processor.push_back(group->seats[seat].processor);
+      const size_t seat = static_cast<size_t>(k) % cache->seats.size();
+      if (affinity != Affinity::kNone) layout.processor.push_back(cache->seats[seat].processor);
     }
-    number += group->taken > 0;
+    number += cache->taken > 0;
   }
   layout.group.resize(static_cast<size_t>(threads), 0);  // a machine without processors
   return layout;
