@@ -4,17 +4,13 @@
 #include <algorithm>
 #include <map>
 
+#include "ir/infer_internal.h"
 #include "ir/types.h"
 
 namespace camshaft::ir {
 namespace {
 
 constexpr std::string_view kEllipsis = "...";
-
-template <class... Args>
-Status invalid(fmt::format_string<Args...> format, Args&&... args) {
-  return make_error(ErrorCode::kInvalidModel, format, std::forward<Args>(args)...);
-}
 
 std::string with_ellipsis(const std::string& term, const std::string& hidden) {
   const size_t dots = term.find(kEllipsis);

@@ -263,39 +263,38 @@ Status array_feature_extractor(GenericRule& g) {
   return g.f.give(g.f.in(0).type, shape);
 }
 
-constexpr GenericRow kRows[] = {
-    {"Einsum", einsum},
-    {"Det", determinant},
-    {"Trilu", like_input},
-    {"EyeLike", typed_like_input},
-    {"BitCast", typed_like_input},
-    {"CumProd", like_input},
-    {"TensorScatter", like_input},
-    {"ReverseSequence", like_input},
-    {"Attention", attention},
-    {"LinearAttention", linear_attention},
-    {"RotaryEmbedding", like_input},
-    {"CausalConvWithState", causal_convolution},
-    {"LRN", like_input},
-    {"Dropout", dropout},
-    {"BatchNormalization", training_batch_normalization},
-    {kAppendRows, append_rows},
-    {"MatMulInteger", matmul_integer},
-    {"ConvInteger", conv_integer},
-    {"DynamicQuantizeLinear", dynamic_quantize},
-    {"NegativeLogLikelihoodLoss", loss},
-    {"SoftmaxCrossEntropyLoss", loss},
-    {"Unique", unique},
-    {"Compress", compress},
-    {"OneHot", one_hot},
-    {"TfIdfVectorizer", tf_idf},
-    {"ArrayFeatureExtractor", array_feature_extractor},
-    {"Binarizer", like_input},
-};
-
 }  // namespace
 
 std::span<const GenericRow> generic_algebra_rules() {
+  static constexpr GenericRow kRows[] = {
+      {"Einsum", einsum},
+      {"Det", determinant},
+      {"Trilu", like_input},
+      {"EyeLike", typed_like_input},
+      {"BitCast", typed_like_input},
+      {"CumProd", like_input},
+      {"TensorScatter", like_input},
+      {"ReverseSequence", like_input},
+      {"Attention", attention},
+      {"LinearAttention", linear_attention},
+      {"RotaryEmbedding", like_input},
+      {"CausalConvWithState", causal_convolution},
+      {"LRN", like_input},
+      {"Dropout", dropout},
+      {"BatchNormalization", training_batch_normalization},
+      {kAppendRows, append_rows},
+      {"MatMulInteger", matmul_integer},
+      {"ConvInteger", conv_integer},
+      {"DynamicQuantizeLinear", dynamic_quantize},
+      {"NegativeLogLikelihoodLoss", loss},
+      {"SoftmaxCrossEntropyLoss", loss},
+      {"Unique", unique},
+      {"Compress", compress},
+      {"OneHot", one_hot},
+      {"TfIdfVectorizer", tf_idf},
+      {"ArrayFeatureExtractor", array_feature_extractor},
+      {"Binarizer", like_input},
+  };
   return kRows;
 }
 

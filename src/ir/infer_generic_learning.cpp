@@ -43,16 +43,15 @@ Status pairwise_coupling(GenericRule& g) {
   return f.give(f.in(0).type, {f.shape(0)[0], Dim(classes)});
 }
 
-constexpr GenericRow kRows[] = {
-    {"TreeEnsemble", tree_ensemble},
-    {"LabelEncoder", label_encoder},
-    {"OneHotEncoder", one_hot_encoder},
-    {"PairwiseCoupling", pairwise_coupling},
-};
-
 }  // namespace
 
 std::span<const GenericRow> generic_learning_rules() {
+  static constexpr GenericRow kRows[] = {
+      {"TreeEnsemble", tree_ensemble},
+      {"LabelEncoder", label_encoder},
+      {"OneHotEncoder", one_hot_encoder},
+      {"PairwiseCoupling", pairwise_coupling},
+  };
   return kRows;
 }
 

@@ -119,27 +119,26 @@ Status two_states(GenericRule& g) {
   return training_step(g, 2);
 }
 
-constexpr GenericRow kRows[] = {
-    {"RandomUniform", random},
-    {"RandomNormal", random},
-    {"RandomUniformLike", random_like},
-    {"RandomNormalLike", random_like},
-    {"Bernoulli", random_like},
-    {"Multinomial", multinomial},
-    {"HannWindow", window},
-    {"HammingWindow", window},
-    {"BlackmanWindow", window},
-    {"MelWeightMatrix", mel_weights},
-    {"DFT", dft},
-    {"STFT", stft},
-    {"Adagrad", one_state},
-    {"Momentum", one_state},
-    {"Adam", two_states},
-};
-
 }  // namespace
 
 std::span<const GenericRow> generic_random_rules() {
+  static constexpr GenericRow kRows[] = {
+      {"RandomUniform", random},
+      {"RandomNormal", random},
+      {"RandomUniformLike", random_like},
+      {"RandomNormalLike", random_like},
+      {"Bernoulli", random_like},
+      {"Multinomial", multinomial},
+      {"HannWindow", window},
+      {"HammingWindow", window},
+      {"BlackmanWindow", window},
+      {"MelWeightMatrix", mel_weights},
+      {"DFT", dft},
+      {"STFT", stft},
+      {"Adagrad", one_state},
+      {"Momentum", one_state},
+      {"Adam", two_states},
+  };
   return kRows;
 }
 

@@ -140,21 +140,20 @@ Status max_roi_pool(GenericRule& g) {
                   Shape{g.extent(1, 0), g.extent(0, 1), Dim(pooled[0]), Dim(pooled[1])});
 }
 
-constexpr GenericRow kRows[] = {
-    {"GridSample", grid_sample},
-    {"AffineGrid", affine_grid},
-    {"DeformConv", deform_conv},
-    {"Col2Im", col2im},
-    {"CenterCropPad", center_crop_pad},
-    {"MaxUnpool", max_unpool},
-    {"NonMaxSuppression", non_max_suppression},
-    {"RoiAlign", roi_align},
-    {"MaxRoiPool", max_roi_pool},
-};
-
 }  // namespace
 
 std::span<const GenericRow> generic_vision_rules() {
+  static constexpr GenericRow kRows[] = {
+      {"GridSample", grid_sample},
+      {"AffineGrid", affine_grid},
+      {"DeformConv", deform_conv},
+      {"Col2Im", col2im},
+      {"CenterCropPad", center_crop_pad},
+      {"MaxUnpool", max_unpool},
+      {"NonMaxSuppression", non_max_suppression},
+      {"RoiAlign", roi_align},
+      {"MaxRoiPool", max_roi_pool},
+  };
   return kRows;
 }
 

@@ -286,7 +286,7 @@ Status infer_cast(Inference& f) {
 namespace {
 
 // A scale is one element, one per channel, or (blocked) has the input's rank.
-Status check_scale(Inference& f, const QuantizeAttrs& a) {
+Status check_grid(Inference& f, const QuantizeAttrs& a) {
   if (!f.ranked(0) || !f.ranked(1)) return ok_status();
   const std::optional<int64_t> count = known_elements(f.shape(1), f.symbols);
   if (a.block_size > 0) {
@@ -310,13 +310,13 @@ Status check_scale(Inference& f, const QuantizeAttrs& a) {
 Status infer_quantize(Inference& f) {
   CAMSHAFT_TRY(f.require(2));
   const auto& a = f.layer.as<QuantizeAttrs>();
-  CAMSHAFT_TRY(check_scale(f, a));
+  CAMSHAFT_TRY(check_grid(f, a));
   return f.ranked(0) ? f.give(a.type, f.shape(0)) : f.unranked(a.type);
 }
 
 Status infer_dequantize(Inference& f) {
   CAMSHAFT_TRY(f.require(2));
-  CAMSHAFT_TRY(check_scale(f, f.layer.as<QuantizeAttrs>()));
+  CAMSHAFT_TRY(check_grid(f, f.layer.as<QuantizeAttrs>()));
   return f.ranked(0) ? f.give(f.in(1).type, f.shape(0)) : f.unranked(f.in(1).type);
 }
 

@@ -75,18 +75,58 @@ bool id_less(Dim a, Dim b) {
   return a.symbol_id() < b.symbol_id();
 }
 
-struct Term {
-  std::vector<Dim> atoms;  // sorted by symbol id
-  int64_t coefficient = 0;
+}  // namespace
+
+// A sum of terms, sorted, without equal atoms and zero coefficients.
+struct Polynomial {
+  struct Term {
+    std::vector<Dim> atoms;  // sorted by symbol id
+    int64_t coefficient = 0;
+
+    // The order of terms in a sum: high degrees first, the constant last. It is a monomial order,
+    // so long division works with it.
+    static bool less(const Term& a, const Term& b) {
+      if (a.atoms.size() != b.atoms.size()) return a.atoms.size() > b.atoms.size();
+      return std::lexicographical_compare(a.atoms.begin(), a.atoms.end(), b.atoms.begin(),
+                                          b.atoms.end(), id_less);
+    }
+  };
+  std::vector<Term> terms;
+
+  static Polynomial of(const SymbolTable& table, Dim dim);
+  Dim to_dim(SymbolTable& table) const;
+
+  bool is_number() const { return terms.empty() || (terms.size() == 1 && terms[0].atoms.empty()); }
+  int64_t number() const { return terms.empty() ? 0 : terms[0].coefficient; }
+  bool too_big() const {
+    return terms.size() > kMaxTerms ||
+           std::any_of(terms.begin(), terms.end(),
+                       [](const Term& term) { return term.atoms.size() > kMaxFactors; });
+  }
+  void append(Term term, int64_t factor) {
+    term.coefficient = mul_numbers(term.coefficient, factor);
+    terms.push_back(std::move(term));
+  }
+  void normalize() {
+    std::stable_sort(terms.begin(), terms.end(), Term::less);
+    size_t used = 0;
+    for (size_t k = 0; k < terms.size(); ++k) {
+      if (used > 0 && terms[used - 1].atoms == terms[k].atoms)
+        terms[used - 1].coefficient =
+            add_numbers(terms[used - 1].coefficient, terms[k].coefficient);
+      else if (used == k)
+        ++used;
+      else
+        terms[used++] = std::move(terms[k]);
+    }
+    terms.resize(used);
+    std::erase_if(terms, [](const Term& term) { return term.coefficient == 0; });
+  }
 };
 
-// The order of terms in a sum: high degrees first, the constant last. It is a monomial order, so
-// long division works with it.
-bool term_less(const Term& a, const Term& b) {
-  if (a.atoms.size() != b.atoms.size()) return a.atoms.size() > b.atoms.size();
-  return std::lexicographical_compare(a.atoms.begin(), a.atoms.end(), b.atoms.begin(),
-                                      b.atoms.end(), id_less);
-}
+namespace {
+
+using Term = Polynomial::Term;
 
 Term multiply(const Term& a, const Term& b) {
   Term product;
@@ -107,45 +147,6 @@ std::optional<Term> divide(const Term& a, const Term& b) {
                       std::back_inserter(quotient.atoms), id_less);
   return quotient;
 }
-
-}  // namespace
-
-// A sum of terms, sorted, without equal atoms and zero coefficients.
-struct Polynomial {
-  std::vector<Term> terms;
-
-  static Polynomial of(const SymbolTable& table, Dim dim);
-  Dim to_dim(SymbolTable& table) const;
-
-  bool is_number() const { return terms.empty() || (terms.size() == 1 && terms[0].atoms.empty()); }
-  int64_t number() const { return terms.empty() ? 0 : terms[0].coefficient; }
-  bool too_big() const {
-    return terms.size() > kMaxTerms ||
-           std::any_of(terms.begin(), terms.end(),
-                       [](const Term& term) { return term.atoms.size() > kMaxFactors; });
-  }
-  void append(Term term, int64_t factor) {
-    term.coefficient = mul_numbers(term.coefficient, factor);
-    terms.push_back(std::move(term));
-  }
-  void normalize() {
-    std::stable_sort(terms.begin(), terms.end(), term_less);
-    size_t used = 0;
-    for (size_t k = 0; k < terms.size(); ++k) {
-      if (used > 0 && terms[used - 1].atoms == terms[k].atoms)
-        terms[used - 1].coefficient =
-            add_numbers(terms[used - 1].coefficient, terms[k].coefficient);
-      else if (used == k)
-        ++used;
-      else
-        terms[used++] = std::move(terms[k]);
-    }
-    terms.resize(used);
-    std::erase_if(terms, [](const Term& term) { return term.coefficient == 0; });
-  }
-};
-
-namespace {
 
 Polynomial sum(const Polynomial& a, const Polynomial& b, int64_t factor) {
   Polynomial result = a;
