@@ -54,7 +54,7 @@ void set_shape_value(ir::Tensor& tensor, const kernels::Value& value) {
 }
 
 template <class T>
-std::vector<std::byte> bytes_of(const ir::Tensor& tensor) {
+std::vector<std::byte> shape_value_bytes(const ir::Tensor& tensor) {
   std::vector<std::byte> bytes;
   for (const ir::Dim dim : *tensor.facts.shape_value) {
     const T element = static_cast<T>(tensor.graph->symbols().number(dim));
@@ -73,19 +73,19 @@ std::optional<kernels::Value> value_of(const ir::Tensor& tensor) {
   std::vector<std::byte> bytes;
   switch (tensor.type) {
     case ir::DataType::kInt64:
-      bytes = bytes_of<int64_t>(tensor);
+      bytes = shape_value_bytes<int64_t>(tensor);
       break;
     case ir::DataType::kInt32:
-      bytes = bytes_of<int32_t>(tensor);
+      bytes = shape_value_bytes<int32_t>(tensor);
       break;
     case ir::DataType::kBool:
-      bytes = bytes_of<uint8_t>(tensor);
+      bytes = shape_value_bytes<uint8_t>(tensor);
       break;
     case ir::DataType::kFloat:
-      bytes = bytes_of<float>(tensor);
+      bytes = shape_value_bytes<float>(tensor);
       break;
     case ir::DataType::kDouble:
-      bytes = bytes_of<double>(tensor);
+      bytes = shape_value_bytes<double>(tensor);
       break;
     default:
       return {};

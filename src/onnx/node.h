@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ir/infer.h"
+#include "onnx/errors.h"
 #include "onnx/scope.h"
 
 namespace camshaft::onnx_import {
@@ -106,15 +107,6 @@ class Node {
   std::set<std::string, std::less<>> understood_;
   Status attribute_error_;
 };
-
-template <class... Args>
-Status unsupported(fmt::format_string<Args...> format, Args&&... args) {
-  return make_error(ErrorCode::kUnsupported, format, std::forward<Args>(args)...);
-}
-template <class... Args>
-Status invalid(fmt::format_string<Args...> format, Args&&... args) {
-  return make_error(ErrorCode::kInvalidModel, format, std::forward<Args>(args)...);
-}
 
 // Conversion of scalars for constants of any type.
 double read_element(DataType type, const std::byte* bytes, int64_t k);

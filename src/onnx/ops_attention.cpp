@@ -489,15 +489,14 @@ Status import_rotary_embedding(Node& node) {
   return ok_status();
 }
 
-constexpr OperatorRow kOperators[] = {
-    {"Attention", import_attention},
-    {"TensorScatter", import_tensor_scatter},
-    {"RotaryEmbedding", import_rotary_embedding},
-};
-
 }  // namespace
 
 std::span<const OperatorRow> attention_operators() {
+  static constexpr OperatorRow kOperators[] = {
+      {"Attention", import_attention},
+      {"TensorScatter", import_tensor_scatter},
+      {"RotaryEmbedding", import_rotary_embedding},
+  };
   return kOperators;
 }
 

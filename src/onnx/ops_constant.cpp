@@ -81,15 +81,14 @@ Status import_range(Node& node) {
   return node.emit(LayerKind::kCast, ir::CastAttrs{type}, {y});
 }
 
-constexpr OperatorRow kOperators[] = {
-    {"Constant", import_constant},
-    {"ConstantOfShape", import_constant_of_shape},
-    {"Range", import_range},
-};
-
 }  // namespace
 
 std::span<const OperatorRow> constant_operators() {
+  static constexpr OperatorRow kOperators[] = {
+      {"Constant", import_constant},
+      {"ConstantOfShape", import_constant_of_shape},
+      {"Range", import_range},
+  };
   return kOperators;
 }
 

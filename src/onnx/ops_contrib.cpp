@@ -48,7 +48,7 @@ Result<Tensor*> with_bias(Node& node, Tensor* x, Tensor* bias) {
 }
 
 template <PointOp op>
-Status import_gelu(Node& node) {  // Gelu, BiasGelu, FastGelu
+Status import_biased_gelu(Node& node) {  // Gelu, BiasGelu, FastGelu
   CAMSHAFT_TRY(node.require(1, 2));
   CAMSHAFT_ASSIGN(Tensor* const x, with_bias(node, node.input(0), node.input(1)));
   return node.emit(LayerKind::kActivation, ir::PointOpAttrs{op}, {x});
@@ -311,7 +311,7 @@ Result<Tensor*> rotate(Node& node, Tensor* x, const Rotary& r, std::string_view 
 namespace {
 
 // Inputs: x [B, T, H * D] or [B, H, T, D], positions [B, T] or the first of them, caches.
-Status import_rotary_embedding(Node& node) {
+Status import_cached_rotation(Node& node) {
   CAMSHAFT_TRY(node.require(4, 4));
   node.ignore({"scale"});
   if (node.flag("is_packed_batching", false)) return unsupported("is_packed_batching");
@@ -342,20 +342,6 @@ Status import_rotary_embedding(Node& node) {
   return ok_status();
 }
 
-constexpr OperatorRow kOperators[] = {
-    {"Gelu", import_gelu<PointOp::kGelu>},
-    {"BiasGelu", import_gelu<PointOp::kGelu>},
-    {"FastGelu", import_gelu<PointOp::kGeluTanh>},
-    {"QuickGelu", import_quick_gelu},
-    {"SimplifiedLayerNormalization", import_simplified_norm},
-    {"SkipLayerNormalization", import_skip_norm<ir::NormKind::kLayer>},
-    {"SkipSimplifiedLayerNormalization", import_skip_norm<ir::NormKind::kRms>},
-    {"EmbedLayerNormalization", import_embed_layer_norm},
-    {"GatherBlockQuantized", import_gather_quantized},
-    {"RotaryEmbedding", import_rotary_embedding},
-    {"GroupQueryAttention", import_grouped_queries},
-};
-
 // What ONNX Runtime's tools write into the standard domain.
 constexpr OperatorRow kStandardOperators[] = {
     {"SimplifiedLayerNormalization", import_simplified_norm},
@@ -364,6 +350,19 @@ constexpr OperatorRow kStandardOperators[] = {
 }  // namespace
 
 std::span<const OperatorRow> contrib_operators() {
+  static constexpr OperatorRow kOperators[] = {
+      {"Gelu", import_biased_gelu<PointOp::kGelu>},
+      {"BiasGelu", import_biased_gelu<PointOp::kGelu>},
+      {"FastGelu", import_biased_gelu<PointOp::kGeluTanh>},
+      {"QuickGelu", import_quick_gelu},
+      {"SimplifiedLayerNormalization", import_simplified_norm},
+      {"SkipLayerNormalization", import_skip_norm<ir::NormKind::kLayer>},
+      {"SkipSimplifiedLayerNormalization", import_skip_norm<ir::NormKind::kRms>},
+      {"EmbedLayerNormalization", import_embed_layer_norm},
+      {"GatherBlockQuantized", import_gather_quantized},
+      {"RotaryEmbedding", import_cached_rotation},
+      {"GroupQueryAttention", import_grouped_queries},
+  };
   return kOperators;
 }
 std::span<const OperatorRow> misplaced_operators() {

@@ -286,15 +286,14 @@ Status import_scan(Node& node) {
                           std::move(bodies));
 }
 
-constexpr OperatorRow kOperators[] = {
-    {"If", import_if},
-    {"Loop", import_loop},
-    {"Scan", import_scan},
-};
-
 }  // namespace
 
 std::span<const OperatorRow> control_operators() {
+  static constexpr OperatorRow kOperators[] = {
+      {"If", import_if},
+      {"Loop", import_loop},
+      {"Scan", import_scan},
+  };
   return kOperators;
 }
 

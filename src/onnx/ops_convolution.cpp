@@ -178,17 +178,6 @@ Status import_global_pool(Node& node) {
   return node.emit(LayerKind::kPooling, std::move(attrs), node.inputs());
 }
 
-constexpr OperatorRow kOperators[] = {
-    {"Conv", import_conv},
-    {"ConvTranspose", import_conv_transpose},
-    {"MaxPool", import_max_pool},
-    {"AveragePool", import_average_pool},
-    {"LpPool", import_lp_pool},
-    {"GlobalMaxPool", import_global_pool<ir::PoolingType::kMax>},
-    {"GlobalAveragePool", import_global_pool<ir::PoolingType::kAverage>},
-    {"GlobalLpPool", import_global_pool<ir::PoolingType::kLp>},
-};
-
 }  // namespace
 
 Result<ir::ConvolutionAttrs> read_convolution(Node& node, const Tensor* weights) {
@@ -204,6 +193,16 @@ Result<ir::PoolingAttrs> read_average_pooling(Node& node) {
 }
 
 std::span<const OperatorRow> convolution_operators() {
+  static constexpr OperatorRow kOperators[] = {
+      {"Conv", import_conv},
+      {"ConvTranspose", import_conv_transpose},
+      {"MaxPool", import_max_pool},
+      {"AveragePool", import_average_pool},
+      {"LpPool", import_lp_pool},
+      {"GlobalMaxPool", import_global_pool<ir::PoolingType::kMax>},
+      {"GlobalAveragePool", import_global_pool<ir::PoolingType::kAverage>},
+      {"GlobalLpPool", import_global_pool<ir::PoolingType::kLp>},
+  };
   return kOperators;
 }
 

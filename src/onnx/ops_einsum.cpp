@@ -409,13 +409,12 @@ Status import_einsum(Node& node) {
   return einsum.fits() ? einsum.run() : import_generic(node);
 }
 
-constexpr OperatorRow kOperators[] = {
-    {"Einsum", import_einsum},
-};
-
 }  // namespace
 
 std::span<const OperatorRow> einsum_operators() {
+  static constexpr OperatorRow kOperators[] = {
+      {"Einsum", import_einsum},
+  };
   return kOperators;
 }
 

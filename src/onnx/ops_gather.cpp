@@ -50,19 +50,18 @@ Status import_nonzero(Node& node) {
   return node.emit(LayerKind::kNonZero, ir::NoAttrs{}, node.inputs());
 }
 
-constexpr OperatorRow kOperators[] = {
-    {"Gather", import_gather<ir::GatherMode::kDefault>},
-    {"GatherElements", import_gather<ir::GatherMode::kElements>},
-    {"GatherND", import_gather<ir::GatherMode::kNd>},
-    {"Scatter", import_scatter<ir::ScatterMode::kElements>},
-    {"ScatterElements", import_scatter<ir::ScatterMode::kElements>},
-    {"ScatterND", import_scatter<ir::ScatterMode::kNd>},
-    {"NonZero", import_nonzero},
-};
-
 }  // namespace
 
 std::span<const OperatorRow> gather_operators() {
+  static constexpr OperatorRow kOperators[] = {
+      {"Gather", import_gather<ir::GatherMode::kDefault>},
+      {"GatherElements", import_gather<ir::GatherMode::kElements>},
+      {"GatherND", import_gather<ir::GatherMode::kNd>},
+      {"Scatter", import_scatter<ir::ScatterMode::kElements>},
+      {"ScatterElements", import_scatter<ir::ScatterMode::kElements>},
+      {"ScatterND", import_scatter<ir::ScatterMode::kNd>},
+      {"NonZero", import_nonzero},
+  };
   return kOperators;
 }
 

@@ -6,7 +6,7 @@
 namespace camshaft::onnx_import {
 namespace {
 
-Result<ir::GenericAttribute> convert(Node& node, const AttributeDef& attribute) {
+Result<ir::GenericAttribute> convert_attribute(Node& node, const AttributeDef& attribute) {
   ir::GenericAttribute result;
   result.name = attribute.name;
   switch (attribute.type) {
@@ -104,7 +104,7 @@ constexpr std::string_view kGeneric[] = {
     "Adam",
 };
 
-std::vector<OperatorRow> all_rows() {
+std::vector<OperatorRow> generic_rows() {
   std::vector<OperatorRow> rows(std::begin(kSpecial), std::end(kSpecial));
   for (std::string_view op_type : kGeneric) rows.push_back({op_type, import_generic});
   return rows;
@@ -124,14 +124,14 @@ Status import_generic(Node& node) {
   attrs.op_type = node.op();
   attrs.opset = node.opset();
   for (const AttributeDef& attribute : node.def().attributes) {
-    CAMSHAFT_ASSIGN(ir::GenericAttribute converted, convert(node, attribute));
+    CAMSHAFT_ASSIGN(ir::GenericAttribute converted, convert_attribute(node, attribute));
     attrs.attributes.push_back(std::move(converted));
   }
   return node.emit(LayerKind::kGeneric, std::move(attrs), node.inputs());
 }
 
 std::span<const OperatorRow> generic_operators() {
-  static const std::vector<OperatorRow> rows = all_rows();
+  static const std::vector<OperatorRow> rows = generic_rows();
   return rows;
 }
 

@@ -223,21 +223,6 @@ Status import_label_encoder(Node& node) {
                    {node.input(0), keys, values, fallback});
 }
 
-constexpr OperatorRow kOperators[] = {
-    {"LinearRegressor", import_linear_regressor},
-    {"LinearClassifier", import_linear_classifier},
-    {"Scaler", import_scaler},
-    {"Normalizer", import_normalizer},
-    {"Imputer", import_imputer},
-    {"FeatureVectorizer", import_feature_vectorizer},
-    {"OneHotEncoder", import_one_hot_encoder},
-    {"LabelEncoder", import_label_encoder},
-    {"ZipMap", import_zip_map},
-    {"CastMap", refuse_maps},
-    {"DictVectorizer", refuse_maps},
-    {"CategoryMapper", refuse_strings},
-};
-
 }  // namespace
 
 Result<RealList> read_tensor_reals(Node& node, const std::string& name) {
@@ -318,6 +303,20 @@ Status give_pair(Node& node, Tensor* score, std::string_view post_transform, boo
 }
 
 std::span<const OperatorRow> learning_operators() {
+  static constexpr OperatorRow kOperators[] = {
+      {"LinearRegressor", import_linear_regressor},
+      {"LinearClassifier", import_linear_classifier},
+      {"Scaler", import_scaler},
+      {"Normalizer", import_normalizer},
+      {"Imputer", import_imputer},
+      {"FeatureVectorizer", import_feature_vectorizer},
+      {"OneHotEncoder", import_one_hot_encoder},
+      {"LabelEncoder", import_label_encoder},
+      {"ZipMap", import_zip_map},
+      {"CastMap", refuse_maps},
+      {"DictVectorizer", refuse_maps},
+      {"CategoryMapper", refuse_strings},
+  };
   return kOperators;
 }
 

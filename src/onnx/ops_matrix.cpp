@@ -58,17 +58,16 @@ Status import_softmax(Node& node) {
   return node.emit(LayerKind::kSoftMax, attrs, node.inputs());
 }
 
-constexpr OperatorRow kOperators[] = {
-    {"MatMul", import_matmul},
-    {"Gemm", import_gemm},
-    {"Softmax", import_softmax<SoftmaxKind::kPlain>},
-    {"LogSoftmax", import_softmax<SoftmaxKind::kLog>},
-    {"Hardmax", import_softmax<SoftmaxKind::kHard>},
-};
-
 }  // namespace
 
 std::span<const OperatorRow> matrix_operators() {
+  static constexpr OperatorRow kOperators[] = {
+      {"MatMul", import_matmul},
+      {"Gemm", import_gemm},
+      {"Softmax", import_softmax<SoftmaxKind::kPlain>},
+      {"LogSoftmax", import_softmax<SoftmaxKind::kLog>},
+      {"Hardmax", import_softmax<SoftmaxKind::kHard>},
+  };
   return kOperators;
 }
 

@@ -19,7 +19,7 @@ Result<Tensor*> operand(Node& node, std::string_view step, size_t k) {
 
 // Inputs: a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero.
 template <PointOp op>
-Status import_binary(Node& node) {
+Status import_quantized_binary(Node& node) {
   CAMSHAFT_TRY(node.require(7, 8));
   CAMSHAFT_ASSIGN(Tensor* const a, operand(node, "a", 0));
   CAMSHAFT_ASSIGN(Tensor* const b, operand(node, "b", 3));
@@ -56,13 +56,13 @@ Status import_global_average_pool(Node& node) {
   return emit_unary(node, LayerKind::kPooling, std::move(attrs));
 }
 
-Status import_average_pool(Node& node) {
+Status import_quantized_average_pool(Node& node) {
   CAMSHAFT_TRY(refuse_channels_last(node));
   CAMSHAFT_ASSIGN(ir::PoolingAttrs attrs, read_average_pooling(node));
   return emit_unary(node, LayerKind::kPooling, std::move(attrs));
 }
 
-Status import_softmax(Node& node) {
+Status import_quantized_softmax(Node& node) {
   CAMSHAFT_ASSIGN(const size_t rank, node.rank(0));
   const bool flattens = node.integer("opset", 13) < 13;
   ir::SoftMaxAttrs attrs;
@@ -72,7 +72,7 @@ Status import_softmax(Node& node) {
 }
 
 // Inputs: y_scale, y_zero, then x, scale, zero of every part.
-Status import_concat(Node& node) {
+Status import_quantized_concat(Node& node) {
   CAMSHAFT_TRY(node.require(5));
   if (node.input_count() % 3 != 2) return invalid("{} inputs", node.input_count());
   CAMSHAFT_ASSIGN(const size_t rank, node.rank(2));
@@ -90,7 +90,7 @@ Status import_concat(Node& node) {
 
 // Inputs: a, a_scale, a_zero, b, b_scale, b_zero, c (int32), y_scale, y_zero; without y_scale the
 // result is float.
-Status import_gemm(Node& node) {
+Status import_quantized_gemm(Node& node) {
   CAMSHAFT_TRY(node.require(5, 9));
   ir::MatrixMultiplyAttrs attrs;
   attrs.transpose_a = node.flag("transA", false);
@@ -239,16 +239,16 @@ Status import_matmul_bits(Node& node) {
   return node.emit(LayerKind::kCast, ir::CastAttrs{type}, {y});
 }
 
-constexpr OperatorRow kOperators[] = {
-    {"QLinearAdd", import_binary<PointOp::kAdd>},
-    {"QLinearMul", import_binary<PointOp::kMul>},
+constexpr OperatorRow kMicrosoftOperators[] = {
+    {"QLinearAdd", import_quantized_binary<PointOp::kAdd>},
+    {"QLinearMul", import_quantized_binary<PointOp::kMul>},
     {"QLinearSigmoid", import_sigmoid},
     {"QLinearLeakyRelu", import_leaky_relu},
-    {"QLinearSoftmax", import_softmax},
-    {"QLinearAveragePool", import_average_pool},
+    {"QLinearSoftmax", import_quantized_softmax},
+    {"QLinearAveragePool", import_quantized_average_pool},
     {"QLinearGlobalAveragePool", import_global_average_pool},
-    {"QLinearConcat", import_concat},
-    {"QGemm", import_gemm},
+    {"QLinearConcat", import_quantized_concat},
+    {"QGemm", import_quantized_gemm},
     {"MatMulIntegerToFloat", import_matmul_integer_to_float},
     {"MatMulNBits", import_matmul_bits},
 };
@@ -261,7 +261,7 @@ constexpr std::string_view kShared[] = {"QuantizeLinear", "DequantizeLinear", "Q
 
 const OperatorRow* find_microsoft_operator(std::string_view op_type) {
   for (const std::span<const OperatorRow> rows :
-       {std::span<const OperatorRow>(kOperators), contrib_operators(),
+       {std::span<const OperatorRow>(kMicrosoftOperators), contrib_operators(),
         microsoft_attention_operators(), microsoft_recurrence_operators()})
     for (const OperatorRow& row : rows)
       if (row.op_type == op_type) return &row;

@@ -147,7 +147,7 @@ Status import_multi_head_attention(Node& node) {
 }
 
 // Inputs: input, weights, bias, mask_index, past, attention_bias.
-Status import_attention(Node& node) {
+Status import_packed_attention(Node& node) {
   CAMSHAFT_TRY(node.require(2, 6));
   node.ignore({"past_present_share_buffer", "rotary_embedding_dim"});
   HeadsAttention attention(node);
@@ -174,14 +174,13 @@ Status import_attention(Node& node) {
   return attention.run(parts[0], parts[1], parts[2], nullptr, nullptr, 3, 5);
 }
 
-constexpr OperatorRow kOperators[] = {
-    {"Attention", import_attention},
-    {"MultiHeadAttention", import_multi_head_attention},
-};
-
 }  // namespace
 
 std::span<const OperatorRow> microsoft_attention_operators() {
+  static constexpr OperatorRow kOperators[] = {
+      {"Attention", import_packed_attention},
+      {"MultiHeadAttention", import_multi_head_attention},
+  };
   return kOperators;
 }
 

@@ -193,19 +193,18 @@ Status import_lp_normalization(Node& node) {
   return node.emit(LayerKind::kElementWise, ir::PointOpAttrs{PointOp::kDiv}, {node.input(0), norm});
 }
 
-constexpr OperatorRow kOperators[] = {
-    {"BatchNormalization", import_batch_normalization},
-    {"InstanceNormalization", import_instance_normalization},
-    {"GroupNormalization", import_group_normalization},
-    {"LayerNormalization", import_axis_normalization<ir::NormKind::kLayer>},
-    {"RMSNormalization", import_axis_normalization<ir::NormKind::kRms>},
-    {"MeanVarianceNormalization", import_mean_variance_normalization},
-    {"LpNormalization", import_lp_normalization},
-};
-
 }  // namespace
 
 std::span<const OperatorRow> normalization_operators() {
+  static constexpr OperatorRow kOperators[] = {
+      {"BatchNormalization", import_batch_normalization},
+      {"InstanceNormalization", import_instance_normalization},
+      {"GroupNormalization", import_group_normalization},
+      {"LayerNormalization", import_axis_normalization<ir::NormKind::kLayer>},
+      {"RMSNormalization", import_axis_normalization<ir::NormKind::kRms>},
+      {"MeanVarianceNormalization", import_mean_variance_normalization},
+      {"LpNormalization", import_lp_normalization},
+  };
   return kOperators;
 }
 

@@ -296,7 +296,7 @@ Status import_where(Node& node) {
   return node.emit(LayerKind::kSelect, ir::PointOpAttrs{PointOp::kSelect}, node.inputs());
 }
 
-constexpr OperatorRow kOperators[] = {
+constexpr OperatorRow kPointwiseOperators[] = {
     {"Gelu", import_gelu},
     {"IsInf", import_is_inf},
     {"Dropout", import_identity_with_mask},
@@ -314,8 +314,8 @@ constexpr OperatorRow kOperators[] = {
     {"Where", import_where},
 };
 
-std::vector<OperatorRow> all_rows() {
-  std::vector<OperatorRow> rows(std::begin(kOperators), std::end(kOperators));
+std::vector<OperatorRow> pointwise_rows() {
+  std::vector<OperatorRow> rows(std::begin(kPointwiseOperators), std::end(kPointwiseOperators));
   for (const UnaryRow& row : kUnaryRows) rows.push_back({row.op_type, import_unary});
   for (const BinaryRow& row : kBinaryRows) rows.push_back({row.op_type, import_binary});
   return rows;
@@ -324,7 +324,7 @@ std::vector<OperatorRow> all_rows() {
 }  // namespace
 
 std::span<const OperatorRow> pointwise_operators() {
-  static const std::vector<OperatorRow> rows = all_rows();
+  static const std::vector<OperatorRow> rows = pointwise_rows();
   return rows;
 }
 

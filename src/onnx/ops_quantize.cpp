@@ -202,15 +202,14 @@ Status import_matmul_integer(Node& node) {
   return node.emit(LayerKind::kMatrixMultiply, std::move(attrs), {node.input(0), b});
 }
 
-constexpr OperatorRow kOperators[] = {
-    {"ConvInteger", import_conv_integer}, {"MatMulInteger", import_matmul_integer},
-    {"QuantizeLinear", import_quantize},  {"DequantizeLinear", import_dequantize},
-    {"QLinearConv", import_qlinear_conv}, {"QLinearMatMul", import_qlinear_matmul},
-};
-
 }  // namespace
 
 std::span<const OperatorRow> quantize_operators() {
+  static constexpr OperatorRow kOperators[] = {
+      {"ConvInteger", import_conv_integer}, {"MatMulInteger", import_matmul_integer},
+      {"QuantizeLinear", import_quantize},  {"DequantizeLinear", import_dequantize},
+      {"QLinearConv", import_qlinear_conv}, {"QLinearMatMul", import_qlinear_matmul},
+  };
   return kOperators;
 }
 

@@ -92,12 +92,6 @@ Status import_dynamic_quantize_lstm(Node& node) {
   return emit_recurrence(node, ir::RnnKind::kLstm, std::move(inputs));
 }
 
-constexpr OperatorRow kOperators[] = {
-    {"RNN", import_recurrence<ir::RnnKind::kRnn>},
-    {"GRU", import_recurrence<ir::RnnKind::kGru>},
-    {"LSTM", import_recurrence<ir::RnnKind::kLstm>},
-};
-
 constexpr OperatorRow kMicrosoft[] = {
     {"DynamicQuantizeLSTM", import_dynamic_quantize_lstm},
 };
@@ -105,6 +99,11 @@ constexpr OperatorRow kMicrosoft[] = {
 }  // namespace
 
 std::span<const OperatorRow> recurrence_operators() {
+  static constexpr OperatorRow kOperators[] = {
+      {"RNN", import_recurrence<ir::RnnKind::kRnn>},
+      {"GRU", import_recurrence<ir::RnnKind::kGru>},
+      {"LSTM", import_recurrence<ir::RnnKind::kLstm>},
+  };
   return kOperators;
 }
 std::span<const OperatorRow> microsoft_recurrence_operators() {

@@ -126,26 +126,25 @@ Status import_cumsum(Node& node) {
   return node.emit(LayerKind::kCumSum, ir::CumSumAttrs{exclusive, reverse}, node.inputs());
 }
 
-constexpr OperatorRow kOperators[] = {
-    {"ReduceSum", import_reduce<ir::ReduceOp::kSum, 13>},
-    {"ReduceMean", import_reduce<ir::ReduceOp::kMean, 18>},
-    {"ReduceMax", import_reduce<ir::ReduceOp::kMax, 18>},
-    {"ReduceMin", import_reduce<ir::ReduceOp::kMin, 18>},
-    {"ReduceProd", import_reduce<ir::ReduceOp::kProd, 18>},
-    {"ReduceL1", import_reduce<ir::ReduceOp::kL1, 18>},
-    {"ReduceL2", import_reduce<ir::ReduceOp::kL2, 18>},
-    {"ReduceLogSum", import_reduce<ir::ReduceOp::kLogSum, 18>},
-    {"ReduceLogSumExp", import_reduce<ir::ReduceOp::kLogSumExp, 18>},
-    {"ReduceSumSquare", import_reduce<ir::ReduceOp::kSumSquare, 18>},
-    {"ArgMax", import_arg<true>},
-    {"ArgMin", import_arg<false>},
-    {"TopK", import_topk},
-    {"CumSum", import_cumsum},
-};
-
 }  // namespace
 
 std::span<const OperatorRow> reduce_operators() {
+  static constexpr OperatorRow kOperators[] = {
+      {"ReduceSum", import_reduce<ir::ReduceOp::kSum, 13>},
+      {"ReduceMean", import_reduce<ir::ReduceOp::kMean, 18>},
+      {"ReduceMax", import_reduce<ir::ReduceOp::kMax, 18>},
+      {"ReduceMin", import_reduce<ir::ReduceOp::kMin, 18>},
+      {"ReduceProd", import_reduce<ir::ReduceOp::kProd, 18>},
+      {"ReduceL1", import_reduce<ir::ReduceOp::kL1, 18>},
+      {"ReduceL2", import_reduce<ir::ReduceOp::kL2, 18>},
+      {"ReduceLogSum", import_reduce<ir::ReduceOp::kLogSum, 18>},
+      {"ReduceLogSumExp", import_reduce<ir::ReduceOp::kLogSumExp, 18>},
+      {"ReduceSumSquare", import_reduce<ir::ReduceOp::kSumSquare, 18>},
+      {"ArgMax", import_arg<true>},
+      {"ArgMin", import_arg<false>},
+      {"TopK", import_topk},
+      {"CumSum", import_cumsum},
+  };
   return kOperators;
 }
 

@@ -14,10 +14,10 @@ struct Choice {
   E value;
 };
 
-constexpr Choice<ir::ResizeMode> kModes[] = {{"nearest", ir::ResizeMode::kNearest},
-                                             {"linear", ir::ResizeMode::kLinear},
-                                             {"bilinear", ir::ResizeMode::kLinear},
-                                             {"cubic", ir::ResizeMode::kCubic}};
+constexpr Choice<ir::ResizeMode> kResizeModes[] = {{"nearest", ir::ResizeMode::kNearest},
+                                                   {"linear", ir::ResizeMode::kLinear},
+                                                   {"bilinear", ir::ResizeMode::kLinear},
+                                                   {"cubic", ir::ResizeMode::kCubic}};
 constexpr Choice<ir::CoordinateTransform> kTransforms[] = {
     {"half_pixel", ir::CoordinateTransform::kHalfPixel},
     {"pytorch_half_pixel", ir::CoordinateTransform::kPytorchHalfPixel},
@@ -108,7 +108,7 @@ Status emit_sized(Node& node, ir::ResizeAttrs attrs, const std::vector<Dim>& siz
 }
 
 Status read_attributes(Node& node, ir::ResizeAttrs& attrs) {
-  CAMSHAFT_TRY(read_choice(node, "mode", "nearest", kModes, attrs.mode));
+  CAMSHAFT_TRY(read_choice(node, "mode", "nearest", kResizeModes, attrs.mode));
   CAMSHAFT_TRY(read_choice(node, "coordinate_transformation_mode", "half_pixel", kTransforms,
                            attrs.transform));
   CAMSHAFT_TRY(read_choice(node, "nearest_mode", "round_prefer_floor", kRoundings, attrs.rounding));
@@ -120,7 +120,7 @@ Status read_attributes(Node& node, ir::ResizeAttrs& attrs) {
   return ok_status();
 }
 
-Result<Ints> read_axes(Node& node) {
+Result<Ints> read_resized_axes(Node& node) {
   Ints axes;
   CAMSHAFT_ASSIGN(const size_t rank, node.rank(0));
   for (int64_t given : node.integers("axes")) {
@@ -159,12 +159,12 @@ bool is_empty(const Tensor* tensor) {
 // Opset 10 and Upsample: no choice of coordinates; nearest takes the pixel before.
 Status import_old_resize(Node& node, const std::vector<double>& scales) {
   ir::ResizeAttrs attrs;
-  CAMSHAFT_TRY(read_choice(node, "mode", "nearest", kModes, attrs.mode));
+  CAMSHAFT_TRY(read_choice(node, "mode", "nearest", kResizeModes, attrs.mode));
   attrs.transform = ir::CoordinateTransform::kAsymmetric;
   const bool shrinks =
       std::any_of(scales.begin(), scales.end(), [](double scale) { return scale < 1; });
   attrs.rounding = shrinks ? ir::NearestRounding::kCeil : ir::NearestRounding::kFloor;
-  CAMSHAFT_ASSIGN(const Ints axes, read_axes(node));
+  CAMSHAFT_ASSIGN(const Ints axes, read_resized_axes(node));
   return emit_scaled(node, std::move(attrs), scales, axes);
 }
 
@@ -181,7 +181,7 @@ Status import_upsample(Node& node) {
   const std::optional<std::vector<double>> scales = node.reals(1);
   if (scales) return import_old_resize(node, *scales);
   ir::ResizeAttrs attrs;
-  CAMSHAFT_TRY(read_choice(node, "mode", "nearest", kModes, attrs.mode));
+  CAMSHAFT_TRY(read_choice(node, "mode", "nearest", kResizeModes, attrs.mode));
   attrs.transform = ir::CoordinateTransform::kAsymmetric;
   attrs.rounding = ir::NearestRounding::kFloor;
   return node.emit(LayerKind::kResize, std::move(attrs), {node.input(0), nullptr, node.input(1)});
@@ -229,7 +229,7 @@ Status import_resize(Node& node) {
   CAMSHAFT_TRY(node.require(1, 4));
   ir::ResizeAttrs attrs;
   CAMSHAFT_TRY(read_attributes(node, attrs));
-  CAMSHAFT_ASSIGN(const Ints axes, read_axes(node));
+  CAMSHAFT_ASSIGN(const Ints axes, read_resized_axes(node));
   const bool by_scales = !is_empty(node.input(2)), by_sizes = !is_empty(node.input(3));
   if (by_scales == by_sizes) return invalid("exactly one of scales and sizes must be given");
   const bool needs_roi = attrs.transform == ir::CoordinateTransform::kTfCropAndResize;
@@ -242,14 +242,13 @@ Status import_resize(Node& node) {
                    : emit_sized(node, std::move(attrs), *sizes, axes);
 }
 
-constexpr OperatorRow kOperators[] = {
-    {"Resize", import_resize},
-    {"Upsample", import_upsample},
-};
-
 }  // namespace
 
 std::span<const OperatorRow> resize_operators() {
+  static constexpr OperatorRow kOperators[] = {
+      {"Resize", import_resize},
+      {"Upsample", import_upsample},
+  };
   return kOperators;
 }
 

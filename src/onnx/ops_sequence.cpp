@@ -49,7 +49,7 @@ Status import_stack(Node& node) {
   return ok_status();
 }
 
-Status import_concat(Node& node) {
+Status import_sequence_concat(Node& node) {
   CAMSHAFT_TRY(node.require(1));
   return node.emit(LayerKind::kConcatenation, ir::AxisAttrs{0}, node.inputs());
 }
@@ -70,7 +70,7 @@ Status import_concat_from(Node& node) {
 }
 
 // Rows of rows: the first two axes become one.
-Status import_flatten(Node& node) {
+Status import_sequence_flatten(Node& node) {
   CAMSHAFT_TRY(node.require(1, 1));
   CAMSHAFT_ASSIGN(const size_t rank, node.rank(0));
   if (rank < 2) return invalid("nothing is stacked");
@@ -215,7 +215,7 @@ Status pick_whole_piece(Node& node, const Pieces& pieces, Tensor* position) {
   return node.emit(LayerKind::kGather, attrs, {rows, position});
 }
 
-Tensor* number(Node& node, std::string_view step, int64_t value) {
+Tensor* scalar(Node& node, std::string_view step, int64_t value) {
   return node.int_constant(step, {}, std::span(&value, 1));
 }
 
@@ -226,19 +226,19 @@ Result<Tensor*> count_pieces(Node& node, const Pieces& pieces) {
                                            ir::ShapeOfAttrs{axis, axis + 1}, {pieces.x}));
   CAMSHAFT_ASSIGN(count, node.reshape("extent", count, {}));
   CAMSHAFT_ASSIGN(count, node.binary("rounded_up", PointOp::kAdd, count,
-                                     number(node, "size_less_one", pieces.size - 1)));
-  return node.binary("count", PointOp::kDiv, count, number(node, "of_size", pieces.size));
+                                     scalar(node, "size_less_one", pieces.size - 1)));
+  return node.binary("count", PointOp::kDiv, count, scalar(node, "of_size", pieces.size));
 }
 
 Status pick_piece(Node& node, const Pieces& pieces, Tensor* position) {
   CAMSHAFT_ASSIGN(Tensor* const count, count_pieces(node, pieces));
   CAMSHAFT_ASSIGN(Tensor* const behind, node.binary("from_end", PointOp::kAdd, position, count));
   CAMSHAFT_ASSIGN(Tensor* const is_negative,
-                  node.binary("is_negative", PointOp::kLess, position, number(node, "zero", 0)));
+                  node.binary("is_negative", PointOp::kLess, position, scalar(node, "zero", 0)));
   CAMSHAFT_ASSIGN(Tensor* const place,
                   node.add("place", LayerKind::kSelect, ir::PointOpAttrs{PointOp::kSelect},
                            {is_negative, behind, position}));
-  Tensor* const size = number(node, "size", pieces.size);
+  Tensor* const size = scalar(node, "size", pieces.size);
   CAMSHAFT_ASSIGN(Tensor* const start, node.binary("start", PointOp::kMul, place, size));
   CAMSHAFT_ASSIGN(Tensor* const end, node.binary("end", PointOp::kAdd, start, size));
   const auto axis = static_cast<int64_t>(pieces.axis);
@@ -272,13 +272,19 @@ Status refuse(Node& node) {
   return unsupported("sequences and optionals: {}; replace it by Split, Concat or Gather", reason);
 }
 
-constexpr OperatorRow kOperators[] = {
-    {"SequenceElement", import_element}, {"SequenceStack", import_stack},
-    {"SequenceConcat", import_concat},   {"ConcatFromSequence", import_concat_from},
-    {"SequenceFlatten", import_flatten}, {"SequencePick", import_pick},
-    {"SequenceCount", import_count},     {"SequenceJoin", import_join},
-    {"SequenceRows", import_rows},       {"SequencePiece", import_piece},
-    {"SequencePieces", import_pieces},   {"SequenceReplace", import_replace},
+constexpr OperatorRow kSequenceOperators[] = {
+    {"SequenceElement", import_element},
+    {"SequenceStack", import_stack},
+    {"SequenceConcat", import_sequence_concat},
+    {"ConcatFromSequence", import_concat_from},
+    {"SequenceFlatten", import_sequence_flatten},
+    {"SequencePick", import_pick},
+    {"SequenceCount", import_count},
+    {"SequenceJoin", import_join},
+    {"SequenceRows", import_rows},
+    {"SequencePiece", import_piece},
+    {"SequencePieces", import_pieces},
+    {"SequenceReplace", import_replace},
     {"SequenceReverse", import_reverse},
 };
 constexpr OperatorRow kRefused = {"", refuse};
@@ -293,7 +299,7 @@ const OperatorRow* find_sequence_operator(const NodeDef& def) {
   const bool refused = std::any_of(def.attributes.begin(), def.attributes.end(),
                                    [](const auto& a) { return a.name == "reason"; });
   if (!refused)
-    for (const OperatorRow& row : kOperators)
+    for (const OperatorRow& row : kSequenceOperators)
       if (row.op_type == def.op_type) return &row;
   return &kRefused;
 }

@@ -157,22 +157,21 @@ Status import_size(Node& node) {
   return node.emit(LayerKind::kReduce, std::move(attrs), {extents});
 }
 
-constexpr OperatorRow kOperators[] = {
-    {"Reshape", import_reshape},
-    {"Transpose", import_transpose},
-    {"Flatten", import_flatten},
-    {"Concat", import_concat},
-    {"Expand", import_expand},
-    {"Tile", import_tile},
-    {"DepthToSpace", import_depth_space<LayerKind::kDepthToSpace>},
-    {"SpaceToDepth", import_depth_space<LayerKind::kSpaceToDepth>},
-    {"Shape", import_shape},
-    {"Size", import_size},
-};
-
 }  // namespace
 
 std::span<const OperatorRow> shuffle_operators() {
+  static constexpr OperatorRow kOperators[] = {
+      {"Reshape", import_reshape},
+      {"Transpose", import_transpose},
+      {"Flatten", import_flatten},
+      {"Concat", import_concat},
+      {"Expand", import_expand},
+      {"Tile", import_tile},
+      {"DepthToSpace", import_depth_space<LayerKind::kDepthToSpace>},
+      {"SpaceToDepth", import_depth_space<LayerKind::kSpaceToDepth>},
+      {"Shape", import_shape},
+      {"Size", import_size},
+  };
   return kOperators;
 }
 

@@ -11,7 +11,7 @@ namespace camshaft::onnx_import {
 namespace {
 
 // 16 MB: a real transform of 2048, one-sided.
-constexpr int64_t kMostElements = 1 << 22;
+constexpr int64_t kMostMatrixElements = 1 << 22;
 
 // cos and sin of 2π k / length, k in [0, length).
 struct Waves {
@@ -61,7 +61,7 @@ std::vector<float> matrix_of(const Transform& t) {
 }
 
 // One number of input k, the fallback where it is absent; nothing where only running can tell.
-std::optional<int64_t> number(Node& node, size_t k, int64_t fallback) {
+std::optional<int64_t> one_number(Node& node, size_t k, int64_t fallback) {
   if (!node.has(k)) return fallback;
   const std::optional<Ints> list = node.numbers(k);
   return list && list->size() == 1 ? std::optional((*list)[0]) : std::nullopt;
@@ -92,7 +92,7 @@ Status import_dft(Node& node) {
   if (!is_float(x) || x->shape.size() < 2) return import_generic(node);
   const size_t rank = x->shape.size();
   const auto stated =
-      node.has(2) ? number(node, 2, -2) : node.integer("axis", node.opset() >= 20 ? -2 : 1);
+      node.has(2) ? one_number(node, 2, -2) : node.integer("axis", node.opset() >= 20 ? -2 : 1);
   if (!stated) return import_generic(node);
   CAMSHAFT_ASSIGN(const int64_t axis, node.axis(*stated, rank));
   const Dim extent = x->shape[static_cast<size_t>(axis)], parts = x->shape[rank - 1];
@@ -102,13 +102,13 @@ Status import_dft(Node& node) {
   if (!extent.is_known() || !parts.is_known() || axis + 1 == static_cast<int64_t>(rank))
     return import_generic(node);
   t.given = extent.extent(), t.parts = parts.extent(), t.out_parts = to_real ? 1 : 2;
-  const auto length = number(node, 1, to_real ? 2 * (t.given - 1) : t.given);
-  if (!length || *length < 1 || *length > kMostElements || t.given > kMostElements ||
+  const auto length = one_number(node, 1, to_real ? 2 * (t.given - 1) : t.given);
+  if (!length || *length < 1 || *length > kMostMatrixElements || t.given > kMostMatrixElements ||
       (t.parts != 1 && t.parts != 2))
     return import_generic(node);
   t.length = *length;
   t.bins = onesided && !t.inverse ? t.length / 2 + 1 : t.length;
-  if (t.given * t.parts > kMostElements / (t.bins * t.out_parts)) return import_generic(node);
+  if (t.given * t.parts > kMostMatrixElements / (t.bins * t.out_parts)) return import_generic(node);
 
   const bool moves = axis + 2 != static_cast<int64_t>(rank);
   Tensor* lines = x;
@@ -137,18 +137,18 @@ Status import_dft(Node& node) {
 Status import_stft(Node& node) {
   CAMSHAFT_TRY(node.require(2, 4));
   Tensor* const x = node.input(0);
-  const auto step = number(node, 1, 0);
+  const auto step = one_number(node, 1, 0);
   const bool onesided = node.flag("onesided", true);
   if (!is_float(x) || (x->shape.size() != 2 && !(x->shape.size() == 3 && x->shape[2] == Dim(1))) ||
       !step || *step < 1 || (node.has(2) && !node.reals(2)))
     return import_generic(node);
   const std::optional<std::vector<double>> window = node.has(2) ? node.reals(2) : std::nullopt;
   const int64_t samples = x->shape[1].is_known() ? x->shape[1].extent() : 0;
-  const auto length = number(node, 3, window ? static_cast<int64_t>(window->size()) : samples);
+  const auto length = one_number(node, 3, window ? static_cast<int64_t>(window->size()) : samples);
   if (!length || *length < 1 || *length > 1 << 16 || (samples > 0 && *length > samples))
     return import_generic(node);
   const int64_t bins = onesided ? *length / 2 + 1 : *length;
-  if (*length > kMostElements / (2 * bins)) return import_generic(node);
+  if (*length > kMostMatrixElements / (2 * bins)) return import_generic(node);
   const Waves waves(*length);
   std::vector<float> kernels(static_cast<size_t>(2 * bins * *length));
   for (int64_t bin = 0; bin < bins; ++bin)
@@ -179,14 +179,13 @@ Status import_stft(Node& node) {
   return node.emit(LayerKind::kShuffle, std::move(frames), {spectra});
 }
 
-constexpr OperatorRow kOperators[] = {
-    {"DFT", import_dft},
-    {"STFT", import_stft},
-};
-
 }  // namespace
 
 std::span<const OperatorRow> signal_operators() {
+  static constexpr OperatorRow kOperators[] = {
+      {"DFT", import_dft},
+      {"STFT", import_stft},
+  };
   return kOperators;
 }
 

@@ -198,15 +198,14 @@ Status import_pad(Node& node) {
   return emit_static_pad(node, std::move(attrs), *pads, axes);
 }
 
-constexpr OperatorRow kOperators[] = {
-    {"Slice", import_slice},
-    {"Split", import_split},
-    {"Pad", import_pad},
-};
-
 }  // namespace
 
 std::span<const OperatorRow> slice_operators() {
+  static constexpr OperatorRow kOperators[] = {
+      {"Slice", import_slice},
+      {"Split", import_split},
+      {"Pad", import_pad},
+  };
   return kOperators;
 }
 

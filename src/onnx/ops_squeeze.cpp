@@ -189,14 +189,13 @@ Status import_unsqueeze(Node& node) {
   return emit_reshape(node, shape);
 }
 
-constexpr OperatorRow kOperators[] = {
-    {"Squeeze", import_squeeze},
-    {"Unsqueeze", import_unsqueeze},
-};
-
 }  // namespace
 
 std::span<const OperatorRow> squeeze_operators() {
+  static constexpr OperatorRow kOperators[] = {
+      {"Squeeze", import_squeeze},
+      {"Unsqueeze", import_unsqueeze},
+  };
   return kOperators;
 }
 

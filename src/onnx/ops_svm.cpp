@@ -97,7 +97,7 @@ Result<Tensor*> kernel_values(Node& node, const Machine& machine, Tensor* x) {
                      node.scalar_like("degree", DataType::kFloat, machine.degree));
 }
 
-Status import_regressor(Node& node) {
+Status import_svm_regressor(Node& node) {
   CAMSHAFT_ASSIGN(Tensor* const x, float_rows(node));
   CAMSHAFT_ASSIGN(const Machine machine, read_machine(node, x));
   node.ignore({"n_supports"});  // as many as there are vectors
@@ -184,7 +184,7 @@ Result<Tensor*> probabilities(Node& node, Tensor* pairs, int64_t classes, std::v
                   {either});
 }
 
-Status import_classifier(Node& node) {
+Status import_svm_classifier(Node& node) {
   CAMSHAFT_ASSIGN(Tensor* const x, float_rows(node));
   CAMSHAFT_ASSIGN(const Machine machine, read_machine(node, x));
   CAMSHAFT_ASSIGN(const Labels labels, read_labels(node, "classlabels_ints"));
@@ -220,14 +220,13 @@ Status import_classifier(Node& node) {
   return finish_scores(node, 1, pairs, post);
 }
 
-constexpr OperatorRow kOperators[] = {
-    {"SVMRegressor", import_regressor},
-    {"SVMClassifier", import_classifier},
-};
-
 }  // namespace
 
 std::span<const OperatorRow> svm_operators() {
+  static constexpr OperatorRow kOperators[] = {
+      {"SVMRegressor", import_svm_regressor},
+      {"SVMClassifier", import_svm_classifier},
+  };
   return kOperators;
 }
 

@@ -16,8 +16,9 @@ namespace camshaft::onnx_import {
 namespace {
 
 // As TreeEnsemble of version 5 numbers them, and one for leaves.
-constexpr std::string_view kModes[] = {"BRANCH_LEQ", "BRANCH_LT",  "BRANCH_GTE",    "BRANCH_GT",
-                                       "BRANCH_EQ",  "BRANCH_NEQ", "BRANCH_MEMBER", "LEAF"};
+constexpr std::string_view kBranchModes[] = {"BRANCH_LEQ",    "BRANCH_LT", "BRANCH_GTE",
+                                             "BRANCH_GT",     "BRANCH_EQ", "BRANCH_NEQ",
+                                             "BRANCH_MEMBER", "LEAF"};
 constexpr int32_t kMember = 6, kLeaf = 7;
 constexpr std::string_view kAggregates[] = {"AVERAGE", "SUM", "MIN", "MAX"};
 
@@ -34,13 +35,9 @@ struct Forest {
 };
 
 template <class T>
-std::span<const std::byte> bytes_of(const std::vector<T>& values) {
-  return std::as_bytes(std::span(values));
-}
-template <class T>
 Tensor* constant_of(Node& node, std::string_view step, DataType type, Ints extents,
                     const std::vector<T>& values) {
-  const auto bytes = bytes_of(values);
+  const auto bytes = std::as_bytes(std::span(values));
   return node.constant(step, type, extents, {bytes.begin(), bytes.end()});
 }
 Tensor* reals_of(Node& node, std::string_view step, DataType type,
@@ -144,9 +141,9 @@ Result<NodeLists> read_nodes(Node& node) {
 Status fill_nodes(const NodeLists& lists, const std::map<NodeKey, int32_t>& index, Forest& forest) {
   for (size_t k = 0; k < lists.ids.size(); ++k) {
     TreeNode& node = forest.nodes[k];
-    const auto mode = std::find(std::begin(kModes), std::end(kModes), lists.modes[k]);
-    node.mode = static_cast<int32_t>(mode - std::begin(kModes));
-    if (mode == std::end(kModes) || node.mode == kMember)
+    const auto mode = std::find(std::begin(kBranchModes), std::end(kBranchModes), lists.modes[k]);
+    node.mode = static_cast<int32_t>(mode - std::begin(kBranchModes));
+    if (mode == std::end(kBranchModes) || node.mode == kMember)
       return invalid("branch mode \"{}\"", lists.modes[k]);
     if (node.mode == kLeaf) continue;
     const auto on_true = index.find({lists.trees[k], lists.of_true[k]}),
@@ -233,7 +230,7 @@ Result<Tensor*> add_base(Node& node, Tensor* scores, int64_t targets) {
   return node.cast("float", scores, DataType::kFloat);
 }
 
-Status import_regressor(Node& node) {
+Status import_tree_regressor(Node& node) {
   CAMSHAFT_TRY(node.require(1, 1));
   CAMSHAFT_ASSIGN(const Forest forest, read_forest(node, "target"));
   CAMSHAFT_ASSIGN(const int64_t aggregate, aggregate_named(node.text("aggregate_function", "SUM")));
@@ -269,7 +266,7 @@ Status import_one_sided(Node& node, const Forest& forest, Tensor* trees, const L
   return give_pair(node, score, post, positive);
 }
 
-Status import_classifier(Node& node) {
+Status import_tree_classifier(Node& node) {
   CAMSHAFT_TRY(node.require(1, 1));
   CAMSHAFT_ASSIGN(const Labels labels, read_labels(node, "classlabels_int64s"));
   CAMSHAFT_ASSIGN(const Forest forest, read_forest(node, "class"));
@@ -367,15 +364,14 @@ Status import_ensemble(Node& node) {
   return finish_scores(node, 0, trees.first, kPost[post]);
 }
 
-constexpr OperatorRow kOperators[] = {
-    {"TreeEnsembleRegressor", import_regressor},
-    {"TreeEnsembleClassifier", import_classifier},
-    {"TreeEnsemble", import_ensemble},
-};
-
 }  // namespace
 
 std::span<const OperatorRow> tree_operators() {
+  static constexpr OperatorRow kOperators[] = {
+      {"TreeEnsembleRegressor", import_tree_regressor},
+      {"TreeEnsembleClassifier", import_tree_classifier},
+      {"TreeEnsemble", import_ensemble},
+  };
   return kOperators;
 }
 

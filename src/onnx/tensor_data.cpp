@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "onnx/errors.h"
 #include "onnx/external_bytes.h"
 
 namespace camshaft::onnx_import {
@@ -47,21 +48,17 @@ constexpr TypeRow kTypes[] = {
     {26, "INT2", DataType::kUndefined},
 };
 
-Status invalid(std::string text) {
-  return Status(ErrorCode::kInvalidModel, std::move(text));
-}
-
 Result<ir::Extents> read_extents(const std::vector<int64_t>& dims) {
   if (dims.size() > ir::kMaxRank)
     return make_error(ErrorCode::kUnsupported, "{} dimensions (at most {})", dims.size(),
                       ir::kMaxRank);
   int64_t count = 1;
   for (int64_t extent : dims) {
-    if (extent < 0) return invalid(fmt::format("extent {} is negative", extent));
+    if (extent < 0) return invalid("extent {} is negative", extent);
     if (extent > ir::kMaxExtent ||
         __builtin_mul_overflow(count, std::max<int64_t>(extent, 1), &count) ||
         count > (int64_t{1} << 40))
-      return invalid(fmt::format("extents of {} elements and more are not believable", extent));
+      return invalid("extents of {} elements and more are not believable", extent);
   }
   return ir::Extents(dims.begin(), dims.end());
 }
@@ -90,7 +87,7 @@ std::shared_ptr<const ir::ConstantData> use(std::span<const std::byte> bytes, Da
 template <class Stored, class Field>
 Result<std::vector<std::byte>> narrow(std::span<const Field> field, int64_t count) {
   if (static_cast<int64_t>(field.size()) != count)
-    return invalid(fmt::format("{} elements are stored, the shape has {}", field.size(), count));
+    return invalid("{} elements are stored, the shape has {}", field.size(), count);
   std::vector<std::byte> bytes(count * sizeof(Stored));
   for (int64_t k = 0; k < count; ++k) {
     const Stored element = static_cast<Stored>(field[k]);
@@ -144,7 +141,7 @@ Result<int64_t> parse_number(const std::string& text, const char* what) {
   int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size() || number < 0)
-    return invalid(fmt::format("external data: {} \"{}\" is not a number", what, text));
+    return invalid("external data: {} \"{}\" is not a number", what, text);
   return number;
 }
 
@@ -173,21 +170,20 @@ Result<ExternalBytes> external_bytes(ExternalData& external, const ExternalEntri
   CAMSHAFT_ASSIGN(const std::shared_ptr<const MappedFile> stored, external.file(location));
   const size_t size = stored->bytes().size(), start = static_cast<size_t>(offset);
   if (wanted && length >= 0 && static_cast<size_t>(length) != *wanted)
-    return invalid(fmt::format("external data \"{}\": length {}, but the shape needs {} bytes",
-                               location, length, *wanted));
+    return invalid("external data \"{}\": length {}, but the shape needs {} bytes", location,
+                   length, *wanted);
   const size_t rest = start < size ? size - start : 0;
   const size_t count = wanted ? *wanted : length >= 0 ? static_cast<size_t>(length) : rest;
   if (start > size || count > rest)
-    return invalid(
-        fmt::format("external data \"{}\" has {} bytes: {} bytes at offset {} are not there",
-                    location, size, count, offset));
+    return invalid("external data \"{}\" has {} bytes: {} bytes at offset {} are not there",
+                   location, size, count, offset);
   return ExternalBytes{stored, stored->bytes().subspan(start, count)};
 }
 
 Result<DataType> element_type(int32_t onnx_type) {
   const auto row = std::find_if(std::begin(kTypes), std::end(kTypes),
                                 [&](const TypeRow& entry) { return entry.number == onnx_type; });
-  if (row == std::end(kTypes)) return invalid(fmt::format("{} is not an element type", onnx_type));
+  if (row == std::end(kTypes)) return invalid("{} is not an element type", onnx_type);
   if (row->type == DataType::kUndefined)
     return make_error(ErrorCode::kUnsupported, "element type {}", row->name);
   return row->type;
@@ -212,7 +208,7 @@ Result<std::shared_ptr<const MappedFile>> ExternalData::file(const std::string& 
   const fs::path full = error ? fs::path() : fs::weakly_canonical(root / relative, error);
   const auto mismatch = std::mismatch(root.begin(), root.end(), full.begin(), full.end());
   if (relative.is_absolute() || climbs || error || mismatch.first != root.end())
-    return invalid(fmt::format("external data \"{}\" is outside the model's directory", location));
+    return invalid("external data \"{}\" is outside the model's directory", location);
   Result<std::shared_ptr<const MappedFile>> file = MappedFile::open(full);
   if (!file.ok()) return file.status().with_context("external data");
   files_[location] = *file;
@@ -231,8 +227,7 @@ Result<TensorData> read_tensor(const TensorDef& tensor, ExternalData& external,
     CAMSHAFT_ASSIGN(result.data, read_external(tensor, result.type, wanted, external));
   } else if (tensor.has_raw) {
     if (tensor.raw.size() != wanted)
-      return invalid(
-          fmt::format("raw data has {} bytes, the shape needs {}", tensor.raw.size(), wanted));
+      return invalid("raw data has {} bytes, the shape needs {}", tensor.raw.size(), wanted);
     result.data = use(tensor.raw, result.type, owner);
   } else {
     CAMSHAFT_ASSIGN(std::vector<std::byte> bytes, read_typed(tensor, result.type, count));
@@ -264,11 +259,11 @@ Result<TensorData> read_sparse_tensor(const SparseTensorDef& tensor, ExternalDat
     for (size_t d = 0; !linear && d < rank; ++d) {
       const int64_t at = index[k * rank + d];
       if (at < 0 || at >= result.extents[d])
-        return invalid(fmt::format("index {} of a sparse tensor is out of range", at));
+        return invalid("index {} of a sparse tensor is out of range", at);
       position = position * result.extents[d] + at;
     }
     if (position < 0 || position >= count)
-      return invalid(fmt::format("index {} of a sparse tensor is out of range", position));
+      return invalid("index {} of a sparse tensor is out of range", position);
     std::memcpy(bytes.data() + position * size, values.data->view.data() + k * size, size);
   }
   result.data = ir::make_constant(std::move(bytes));

@@ -4,6 +4,8 @@
 #include <functional>
 #include <queue>
 
+#include "onnx/errors.h"
+
 namespace camshaft::onnx_import {
 namespace {
 
@@ -27,10 +29,6 @@ void collect_captured(const GraphDef& graph, std::unordered_set<std::string>& na
   for (const TensorDef& tensor : graph.initializers) used.erase(tensor.name);
   for (const SparseTensorDef& tensor : graph.sparse_initializers) used.erase(tensor.values.name);
   names.insert(used.begin(), used.end());
-}
-
-Status invalid(std::string text) {
-  return Status(ErrorCode::kInvalidModel, std::move(text));
 }
 
 struct Dependencies {
@@ -131,20 +129,20 @@ Result<std::vector<size_t>> topological_order(const Scope& scope,
   for (size_t k = 0; k < nodes.size(); ++k)
     for (const std::string& output : nodes[k].outputs)
       if (const auto [entry, added] = makers.emplace(output, k); !output.empty() && !added)
-        return invalid(fmt::format("tensor \"{}\" is made by two nodes: {} and {}", output,
-                                   name_of(entry->second), name_of(k)));
+        return invalid("tensor \"{}\" is made by two nodes: {} and {}", output,
+                       name_of(entry->second), name_of(k));
   CAMSHAFT_ASSIGN(Dependencies d, dependencies_of(nodes, [&](size_t k, const std::string& name) {
                     return scope.knows(name)
                                ? ok_status()
-                               : invalid(fmt::format(
+                               : invalid(
                                      "node {} ({}): tensor \"{}\" is not made by any node, and is "
                                      "neither an input nor an initializer",
-                                     name_of(k), nodes[k].op_type, name));
+                                     name_of(k), nodes[k].op_type, name);
                   }));
   std::vector<size_t> order = ordered(d);
   if (order.size() != nodes.size())
-    return invalid(fmt::format("the nodes form a cycle: {}",
-                               describe_cycle(nodes, d.needs, d.open, scope.prefix)));
+    return invalid("the nodes form a cycle: {}",
+                   describe_cycle(nodes, d.needs, d.open, scope.prefix));
   return order;
 }
 
