@@ -54,7 +54,7 @@ bool same_batch(const Shape& a, const Shape& b) {
   return a.size() == b.size() && a.size() >= 2 && std::equal(a.begin(), a.end() - 2, b.begin());
 }
 
-struct Parts {
+struct AttentionParts {
   Layer* scores = nullptr;     // the first product
   Layer* regroup = nullptr;    // a reshape of its batch dimensions, or null
   Layer* pointwise = nullptr;  // behind them, or null
@@ -76,7 +76,7 @@ bool is_plain_product(const Layer* layer) {
 }
 
 // The first product above `x`, with what lies between.
-bool find_scores(Tensor* x, Parts& parts) {
+bool find_scores(Tensor* x, AttentionParts& parts) {
   const auto enter = [&](Layer* layer) {
     parts.group.push_back(layer);
     return layer->inputs[0];
@@ -107,7 +107,7 @@ bool find_scores(Tensor* x, Parts& parts) {
 }
 
 // The second product below the weights.
-bool find_values(Parts& parts) {
+bool find_values(AttentionParts& parts) {
   Tensor* weights = parts.softmax->outputs[0];
   Layer* reader = only_reader(weights);
   for (int step = 0; reader && step < 3; ++step) {
@@ -127,13 +127,13 @@ bool find_values(Parts& parts) {
          a.alpha == 1 && a.epilogue.empty() && !input_at(*reader, 2);
 }
 
-std::optional<Parts> parts_of(Layer* softmax) {
+std::optional<AttentionParts> attention_parts(Layer* softmax) {
   const auto& a = softmax->as<SoftMaxAttrs>();
   const Tensor* x = softmax->inputs[0];
   if (a.log || a.hard || a.axis != a.last_axis || !x->has_rank || x->type != DataType::kFloat ||
       a.axis + 1 != static_cast<int64_t>(x->shape.size()))
     return std::nullopt;
-  Parts parts;
+  AttentionParts parts;
   parts.softmax = softmax;
   parts.group.push_back(softmax);
   if (!find_scores(softmax->inputs[0], parts) || !find_values(parts)) return std::nullopt;
@@ -142,7 +142,7 @@ std::optional<Parts> parts_of(Layer* softmax) {
 }
 
 // What becomes of a score, with the score first (null).
-Expression epilogue_of(const Parts& parts) {
+Expression epilogue_of(const AttentionParts& parts) {
   const Layer& product = *parts.scores;
   Tensor* score = product.outputs[0];
   Expression e{product.as<MatrixMultiplyAttrs>().epilogue, {nullptr}};
@@ -166,7 +166,7 @@ Expression epilogue_of(const Parts& parts) {
 
 class Shapes {
  public:
-  Shapes(Rewriter& rewriter, const Parts& parts)
+  Shapes(Rewriter& rewriter, const AttentionParts& parts)
       : rewriter_(rewriter),
         parts_(parts),
         symbols_(rewriter.symbols()),
@@ -363,7 +363,7 @@ class Shapes {
   static bool same(const Tensor* x, const Shape& shape) { return x->has_rank && x->shape == shape; }
 
   Rewriter& rewriter_;
-  const Parts& parts_;
+  const AttentionParts& parts_;
   SymbolTable& symbols_;
   const Shape &scores_, &regrouped_,
       &weights_;  // as first product, mask and second product have it
@@ -373,7 +373,8 @@ class Shapes {
   bool shares_keys_ = false;
 };
 
-std::string refusal(const Parts& parts, const Shapes& shapes, const Expression& epilogue) {
+std::string attention_refusal(const AttentionParts& parts, const Shapes& shapes,
+                              const Expression& epilogue) {
   if (!parts.scores->as<MatrixMultiplyAttrs>().transpose_b) return "keys lie transposed";
   if (parts.pointwise && !same_scores(parts.pointwise->outputs[0], parts.regrouped()))
     return "the scores are broadcast";
@@ -382,12 +383,12 @@ std::string refusal(const Parts& parts, const Shapes& shapes, const Expression& 
   return shapes.refusal(epilogue);
 }
 
-void fuse(Rewriter& rewriter, Parts& parts) {
+void fuse(Rewriter& rewriter, AttentionParts& parts) {
   Layer* softmax = parts.softmax;
   rewriter.running(*softmax);
   Shapes shapes(rewriter, parts);
   const Expression epilogue = epilogue_of(parts);
-  if (const std::string reason = refusal(parts, shapes, epilogue); !reason.empty())
+  if (const std::string reason = attention_refusal(parts, shapes, epilogue); !reason.empty())
     return rewriter.declined(*softmax, "not fused with " + parts.scores->name + " and " +
                                            parts.values->name + ": " + reason);
   AttentionAttrs attrs;
@@ -426,7 +427,7 @@ int attention_fusion(Graph& graph, Records* records) {
   for (size_t k = 0; k < graph.layers().size(); ++k) {
     Layer* layer = graph.layers()[k].get();
     if (layer->kind != LayerKind::kSoftMax) continue;
-    std::optional<Parts> parts = parts_of(layer);
+    std::optional<AttentionParts> parts = attention_parts(layer);
     if (!parts) continue;
     const int before = rewriter.edits();
     fuse(rewriter, *parts);

@@ -107,7 +107,7 @@ bool has_constant_inputs(const Layer& layer) {
 
 namespace {
 
-Result<std::vector<kernels::Value>> evaluate(const Layer& layer) {
+Result<std::vector<kernels::Value>> evaluate_layer(const Layer& layer) {
   std::vector<kernels::Value> values;
   std::vector<const kernels::Value*> inputs;
   values.reserve(layer.inputs.size());
@@ -115,7 +115,7 @@ Result<std::vector<kernels::Value>> evaluate(const Layer& layer) {
     if (input && input->is_constant()) {
       values.push_back(kernels::constant_value(*input));
     } else if (input) {
-      CAMSHAFT_ASSIGN(std::vector<kernels::Value> made, evaluate(*input->producer));
+      CAMSHAFT_ASSIGN(std::vector<kernels::Value> made, evaluate_layer(*input->producer));
       const auto& outputs = input->producer->outputs;
       values.push_back(made[std::find(outputs.begin(), outputs.end(), input) - outputs.begin()]);
     }
@@ -134,7 +134,7 @@ bool is_chain_of_constants(const Tensor* tensor) {
 }  // namespace
 
 bool evaluate_now(Rewriter& rewriter, Layer* layer, const std::string& name) {
-  Result<std::vector<kernels::Value>> results = evaluate(*layer);
+  Result<std::vector<kernels::Value>> results = evaluate_layer(*layer);
   if (!results.ok()) {
     rewriter.declined(*layer, results.status().message());
     return false;

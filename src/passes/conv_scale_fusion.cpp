@@ -139,13 +139,9 @@ bool fuse_behind(Rewriter& rewriter, const WeightedLayer& w) {
   return true;
 }
 
-bool pads(const Layer& layer) {
+bool pads_or_spreads(const Layer& layer) {
   const auto* a = std::get_if<ConvolutionAttrs>(&layer.attrs);
-  if (!a) return false;
-  const auto is_positive = [](int64_t v) { return v != 0; };
-  return layer.kind == LayerKind::kDeconvolution || a->padding_mode != PaddingMode::kExplicit ||
-         std::any_of(a->pre_padding.begin(), a->pre_padding.end(), is_positive) ||
-         std::any_of(a->post_padding.begin(), a->post_padding.end(), is_positive);
+  return a && (layer.kind == LayerKind::kDeconvolution || pads_images(*a));
 }
 
 // The 0.5 of a GELU, the 1/6 of a hard swish: with `scale`, what comes before it is one operator.
@@ -168,7 +164,7 @@ bool fuse_before(Rewriter& rewriter, const WeightedLayer& w) {
   const bool shifts =
       std::any_of(affine->shift.begin(), affine->shift.end(), [](float b) { return b != 0; });
   std::vector<double> bias = bias_values(w);
-  if (shifts && (pads(*w.layer) || bias.empty())) {
+  if (shifts && (pads_or_spreads(*w.layer) || bias.empty())) {
     rewriter.declined(*before, "it shifts what " + w.layer->name + " pads with zeros");
     return false;
   }

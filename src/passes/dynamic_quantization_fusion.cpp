@@ -60,15 +60,11 @@ ConvolutionAttrs convolution_attrs(const GenericAttrs& from, const Extents& weig
 
 bool pads(const Attrs& attrs) {
   const auto* conv = std::get_if<ConvolutionAttrs>(&attrs);
-  const auto is_some = [](int64_t pad) { return pad != 0; };
-  return conv != nullptr &&
-         (conv->padding_mode != PaddingMode::kExplicit ||
-          std::any_of(conv->pre_padding.begin(), conv->pre_padding.end(), is_some) ||
-          std::any_of(conv->post_padding.begin(), conv->post_padding.end(), is_some));
+  return conv != nullptr && pads_images(*conv);
 }
 
 // An integer product whose only reader makes floats of it.
-struct Product {
+struct DynamicProduct {
   Layer* layer;
   Layer* cast;
   Tensor *x, *w, *x_zero;    // x_zero: one element, or null
@@ -85,7 +81,7 @@ std::vector<int> codes_of(const Tensor& tensor) {
   return codes;
 }
 
-std::string refusal(const Product& p, const Tensor* w_zero) {
+std::string product_refusal(const DynamicProduct& p, const Tensor* w_zero) {
   if (p.cast == nullptr || p.cast->kind != LayerKind::kCast ||
       p.cast->as<CastAttrs>().to != DataType::kFloat)
     return "its sums are read as integers";
@@ -109,9 +105,9 @@ bool subtract(std::vector<int>& codes, const Tensor* zero, int64_t inner, int64_
   return true;
 }
 
-class Lowering {
+class ProductLowering {
  public:
-  Lowering(Graph& graph, Records* records)
+  ProductLowering(Graph& graph, Records* records)
       : graph_(graph), rewriter_(graph, "DynamicQuantizationFusion", records) {}
 
   int run() {
@@ -210,18 +206,18 @@ class Lowering {
   }
 
   void lower_product(Layer* layer, bool is_matrix) {
-    Product p{layer,
-              only_reader(layer->outputs[0]),
-              layer->inputs[0],
-              layer->inputs[1],
-              input_at(*layer, 2),
-              {},
-              {}};
+    DynamicProduct p{layer,
+                     only_reader(layer->outputs[0]),
+                     layer->inputs[0],
+                     layer->inputs[1],
+                     input_at(*layer, 2),
+                     {},
+                     {}};
     const Tensor* w_zero = input_at(*layer, 3);
     if (const auto found = float_zeros_.find(p.x_zero); found != float_zeros_.end())
       p.x_zero = found->second;
     rewriter_.running(*layer);
-    std::string reason = refusal(p, w_zero);
+    std::string reason = product_refusal(p, w_zero);
     const size_t rank = p.w->shape.size();
     if (reason.empty() && (is_matrix ? rank != 2 : rank < 3)) reason = "its weights are a batch";
     if (reason.empty()) {
@@ -244,7 +240,7 @@ class Lowering {
       multiply_floats(p, attrs);
   }
 
-  void replace(const Product& p, LayerKind kind, const Attrs& attrs,
+  void replace(const DynamicProduct& p, LayerKind kind, const Attrs& attrs,
                const std::vector<Tensor*>& inputs) {
     rewriter_.fused(*p.layer, *p.cast);
     Layer* group[] = {p.layer, p.cast};
@@ -252,7 +248,7 @@ class Lowering {
   }
 
   // The weights of every output channel, summed up, with extents that broadcast to the output.
-  Tensor* add_sums(const Product& p, bool is_matrix) {
+  Tensor* add_sums(const DynamicProduct& p, bool is_matrix) {
     Extents extents(is_matrix ? 1 : p.extents.size() - 1, 1);
     const int64_t channels = extents[0] = p.extents[is_matrix ? 1 : 0];
     std::vector<float> sums(static_cast<size_t>(channels));
@@ -262,7 +258,7 @@ class Lowering {
     return rewriter_.add_float_constant(p.w->name + " (sums)", extents, sums);
   }
 
-  Tensor* add_codes(const Product& p) {
+  Tensor* add_codes(const DynamicProduct& p) {
     if (p.w->type == DataType::kInt8 && codes_of(*p.w) == p.weights) return p.w;
     std::vector<std::byte> bytes;
     for (const int code : p.weights)
@@ -271,7 +267,7 @@ class Lowering {
                                   std::move(bytes));
   }
 
-  void multiply_codes(const Product& p, Attrs attrs) {
+  void multiply_codes(const DynamicProduct& p, Attrs attrs) {
     std::vector<Tensor*> inputs = {p.x, add_codes(p)};
     auto* matrix = std::get_if<MatrixMultiplyAttrs>(&attrs);
     const LayerKind kind = matrix ? LayerKind::kMatrixMultiply : LayerKind::kConvolution;
@@ -290,7 +286,7 @@ class Lowering {
     replace(p, kind, attrs, inputs);
   }
 
-  void multiply_floats(const Product& p, const Attrs& attrs) {
+  void multiply_floats(const DynamicProduct& p, const Attrs& attrs) {
     Program centre;
     centre.num_inputs = p.x_zero != nullptr ? 2 : 1;
     if (p.x_zero != nullptr)
@@ -315,7 +311,7 @@ class Lowering {
 }  // namespace
 
 int dynamic_quantization_fusion(Graph& graph, Records* records) {
-  return Lowering(graph, records).run();
+  return ProductLowering(graph, records).run();
 }
 
 }  // namespace camshaft::passes

@@ -38,7 +38,7 @@ Expression fused_epilogue(const Layer& kernel, const Layer& pointwise) {
   return tidy(std::move(fused), 1);
 }
 
-std::string refusal(const Layer& kernel, const Layer& pointwise, const Expression& fused) {
+std::string epilogue_refusal(const Layer& kernel, const Layer& pointwise, const Expression& fused) {
   const Tensor *value = kernel.outputs[0], *result = pointwise.outputs[0];
   if (!same_shape(value, result)) return "the result is broadcast to a larger shape";
   const bool codes = makes_codes(kernel);
@@ -74,7 +74,7 @@ bool fuse(Graph& graph, Records* records, Layer* kernel, int* edits) {
   Rewriter rewriter(graph, pass_name(*kernel, *pointwise), records);
   rewriter.running(*kernel);
   Expression fused = fused_epilogue(*kernel, *pointwise);
-  const std::string reason = refusal(*kernel, *pointwise, fused);
+  const std::string reason = epilogue_refusal(*kernel, *pointwise, fused);
   if (!reason.empty()) {
     rewriter.declined(*kernel, "not fused with " + pointwise->name + ": " + reason);
     return false;

@@ -47,7 +47,7 @@ Program renumber_inputs(const Program& program, const std::vector<int>& input_nu
   return result;
 }
 
-Program program_of(const Layer& layer) {
+Program as_program(const Layer& layer) {
   if (layer.kind == LayerKind::kPointWise) return layer.as<PointWiseAttrs>().program;
   Program program;
   program.num_inputs = static_cast<int>(layer.inputs.size());
@@ -132,7 +132,7 @@ bool is_pointwise(const Layer& layer) {
 }
 
 Expression expression_of(const Layer& layer) {
-  Expression expression{program_of(layer), layer.inputs};
+  Expression expression{as_program(layer), layer.inputs};
   if (layer.kind == LayerKind::kPointWise)
     expression.program =
         with_saturation(std::move(expression.program), layer.as<PointWiseAttrs>().type);

@@ -81,7 +81,7 @@ class Maker {
   FloatForm& form_;
 };
 
-std::string refusal(const Layer& product) {
+std::string float_form_refusal(const Layer& product) {
   const DataType type = product.outputs[0]->type;
   if (type != DataType::kFloat && !is_quantized(type)) return "its result is of another type";
   for (const Tensor* input : product.inputs) {
@@ -96,7 +96,7 @@ std::string refusal(const Layer& product) {
 
 FloatForm add_float_form(Rewriter& rewriter, Layer& product) {
   FloatForm form;
-  form.refusal = refusal(product);
+  form.refusal = float_form_refusal(product);
   if (form.refusal.empty()) Maker(rewriter, product, form).make();
   return form;
 }

@@ -12,7 +12,7 @@ using namespace ir;
 
 namespace {
 
-constexpr size_t kMostLayers = 24;
+constexpr size_t kMostFormulaLayers = 24;
 constexpr size_t kRounds = 32, kFarRounds = 4;
 
 bool is_in(const std::vector<Tensor*>& list, const Tensor* tensor) {
@@ -43,7 +43,7 @@ std::vector<double> samples(const std::vector<Variable>& order, size_t round) {
 std::optional<Expression> gather(Tensor* tensor, const std::vector<Tensor*>& stops) {
   if (!can_enter(tensor, stops)) return std::nullopt;
   Expression expression = expression_of(*tensor->producer);
-  for (size_t layers = 1; layers < kMostLayers; ++layers) {
+  for (size_t layers = 1; layers < kMostFormulaLayers; ++layers) {
     auto next = std::find_if(expression.inputs.begin(), expression.inputs.end(),
                              [&](Tensor* t) { return can_enter(t, stops); });
     if (next == expression.inputs.end()) return expression;

@@ -17,7 +17,7 @@ namespace {
 // From this many output channels on a product fills the vector units alone.
 constexpr int64_t kEnoughChannels = 128;
 
-std::string refusal(const Layer& a, const Layer& b) {
+std::string sibling_refusal(const Layer& a, const Layer& b) {
   if (std::string reason = merge_refusal(a, b); !reason.empty()) return reason;
   // Weights of few bits are another matter (docs/performance.md): of a token they take so little
   // time that its rows count, which are made integers for every product.
@@ -39,7 +39,7 @@ int horizontal_merge(Graph& graph, Records* records) {
       if (other == first || other->inputs[0] != first->inputs[0] || !can_merge(*other)) continue;
       if (std::find(siblings.begin(), siblings.end(), other) != siblings.end()) continue;
       if (graph.position(other) < k) continue;  // has declined already
-      const std::string reason = refusal(*first, *other);
+      const std::string reason = sibling_refusal(*first, *other);
       if (reason.empty())
         siblings.push_back(other);
       else if (first->kind == other->kind)

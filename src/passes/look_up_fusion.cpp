@@ -14,14 +14,10 @@ using namespace ir;
 
 namespace {
 
-constexpr size_t kMostBytes = 16 << 20;
+constexpr size_t kMostRowBytes = 16 << 20;
 
-bool looks_up_rows(const Layer& layer) {
-  if (layer.kind != LayerKind::kGather) return false;
-  const auto& a = layer.as<GatherAttrs>();
-  const Tensor *table = layer.inputs[0], *y = layer.outputs[0];
-  return a.mode == GatherMode::kDefault && a.axis == 0 && is_float_constant(table) &&
-         table->shape.size() == 2 && y->has_rank && !layer.inputs[1]->is_constant();
+bool looks_up_known_rows(const Layer& layer) {
+  return looks_up_rows(layer) && layer.outputs[0]->has_rank && !layer.inputs[1]->is_constant();
 }
 
 // Row `index` of the table, counted from its end if negative; empty: there is none.
@@ -57,7 +53,7 @@ bool slice_rows(Rewriter& rewriter, Layer* gather) {
   if (!slice || slice->inputs.size() > 1 || !slice->inputs[0]->is_constant()) return false;
   const Ints indices = integers_of(slice->inputs[0]);
   const auto width = static_cast<size_t>(table->shape[1].extent());
-  if (indices.empty() || indices.size() * width * sizeof(float) > kMostBytes) return false;
+  if (indices.empty() || indices.size() * width * sizeof(float) > kMostRowBytes) return false;
   std::vector<float> values;
   values.reserve(indices.size() * width);
   for (int64_t index : indices) {
@@ -86,7 +82,7 @@ int look_up_fusion(Graph& graph, Records* records) {
   Rewriter rewriter(graph, "LookUpFusion", records);
   for (size_t k = 0; k < graph.layers().size(); ++k) {
     Layer* layer = graph.layers()[k].get();
-    if (looks_up_rows(*layer) && !repeat_row(rewriter, layer)) slice_rows(rewriter, layer);
+    if (looks_up_known_rows(*layer) && !repeat_row(rewriter, layer)) slice_rows(rewriter, layer);
   }
   return rewriter.edits();
 }

@@ -194,4 +194,29 @@ std::optional<double> uniform_value(const Tensor* tensor) {
   }
 }
 
+bool looks_up_rows(const Layer& layer) {
+  if (layer.kind != LayerKind::kGather) return false;
+  const auto& a = layer.as<GatherAttrs>();
+  const Tensor* table = layer.inputs[0];
+  return a.mode == GatherMode::kDefault && a.axis == 0 && is_float_constant(table) &&
+         table->shape.size() == 2;
+}
+
+bool pads_images(const ConvolutionAttrs& attrs) {
+  const auto is_some = [](int64_t pad) { return pad != 0; };
+  return attrs.padding_mode != PaddingMode::kExplicit ||
+         std::any_of(attrs.pre_padding.begin(), attrs.pre_padding.end(), is_some) ||
+         std::any_of(attrs.post_padding.begin(), attrs.post_padding.end(), is_some);
+}
+
+bool moves_nothing(const Shape& shape, const Ints& order) {
+  int64_t last = -1;
+  for (int64_t axis : order) {
+    if (shape[axis] == Dim(1)) continue;
+    if (axis < last) return false;
+    last = axis;
+  }
+  return true;
+}
+
 }  // namespace camshaft::passes

@@ -31,9 +31,17 @@ bool is_added(const ir::Layer& layer, const ir::Layer& beside);
 bool is_float_constant(const ir::Tensor* tensor);
 // The value of a float constant of one element.
 std::optional<float> scalar_value(const ir::Tensor* tensor);
+// A Gather of whole rows of a matrix of constant floats.
+bool looks_up_rows(const ir::Layer& layer);
+// Explicit padding other than 0, or padding by mode.
+bool pads_images(const ir::ConvolutionAttrs& attrs);
+inline constexpr size_t kVolumeRank = 5;  // of images in three dimensions
 // The slice of that shape which starts at `first` along `axis`, at 0 along all others.
 ir::SliceAttrs slice_along(const ir::Shape& shape, size_t axis, int64_t first);
 bool is_identity_order(const ir::Ints& order);  // [0, 1, 2 …] or empty
+
+// A transpose that leaves extents other than 1 in their order: the elements do not move.
+bool moves_nothing(const ir::Shape& shape, const ir::Ints& order);
 
 // A reshape that only adds and drops extents of 1: for every dimension of `to`, that of `from` it
 // is, or -1. Empty: it does more.

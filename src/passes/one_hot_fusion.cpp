@@ -168,13 +168,6 @@ bool to_look_up(Rewriter& rewriter, Layer* product) {
   return false;
 }
 
-bool looks_up_rows(const Layer& gather) {
-  const auto& a = gather.as<GatherAttrs>();
-  const Tensor* table = gather.inputs[0];
-  return is_float_constant(table) && table->shape.size() == 2 && a.mode == GatherMode::kDefault &&
-         a.axis == 0;
-}
-
 // A reshape behind a look-up that keeps rows whole: of the indices.
 bool reshape_indices(Rewriter& rewriter, Layer* gather) {
   Tensor *indices = gather->inputs[1], *table = gather->inputs[0];

@@ -68,7 +68,7 @@ bool joins_kernel(const Layer& layer) {
 }
 
 // Why `inner` may not be computed inside `outer`; empty: it may.
-std::string refusal(const Layer& inner, const Layer& outer) {
+std::string chain_refusal(const Layer& inner, const Layer& outer) {
   const Tensor* value = inner.outputs[0];
   if (joins_kernel(inner)) return "it becomes the epilogue of what it reads";
   if (is_dequantizer(inner)) return "";
@@ -82,7 +82,7 @@ bool fuse_one(Rewriter& rewriter, Layer* outer) {
   for (Tensor* input : std::vector<Tensor*>(outer->inputs)) {
     Layer* inner = input->producer;
     if (!inner || !is_pointwise(*inner)) continue;
-    if (!refusal(*inner, *outer).empty()) continue;
+    if (!chain_refusal(*inner, *outer).empty()) continue;
     rewriter.running(*outer);
     Expression fused = tidy(substitute(expression_of(*outer), input, expression_of(*inner)));
     const bool keeps = keeps_shape(fused, outer->outputs[0]);
@@ -106,7 +106,7 @@ void explain(Rewriter& rewriter, const Graph& graph) {
     for (const Tensor* input : layer->inputs) {
       const Layer* inner = input->producer;
       if (!inner || !is_pointwise(*inner)) continue;
-      const std::string reason = refusal(*inner, *layer);
+      const std::string reason = chain_refusal(*inner, *layer);
       if (!reason.empty())
         rewriter.declined(*inner, "not fused into " + layer->name + ": " + reason);
     }

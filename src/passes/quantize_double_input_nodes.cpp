@@ -36,7 +36,7 @@ std::optional<Operand> operand_of(const Tensor* tensor) {
 
 // A product about to be quantized; `channels` counts output channels, those of `channel_axis` of
 // the weights (per group for a deconvolution).
-struct Product {
+struct QuantizedProduct {
   Layer* layer;
   Operand x, w;
   int64_t channels = 0;
@@ -45,7 +45,7 @@ struct Product {
 };
 
 // Scale of output channel k.
-double weight_scale(const Product& p, int64_t k) {
+double weight_scale(const QuantizedProduct& p, int64_t k) {
   return p.w.grid
       .scale[p.w.grid.per_tensor() ? 0 : k % static_cast<int64_t>(p.w.grid.scale.size())];
 }
@@ -78,7 +78,7 @@ std::string refuse_operands(const Layer& layer) {
   return "";
 }
 
-std::string refusal(const Product& p) {
+std::string codes_refusal(const QuantizedProduct& p) {
   if (p.layer->kind == LayerKind::kDeconvolution)
     if (std::string reason = refuse_deconvolution(*p.layer); !reason.empty()) return reason;
   if (!p.x.grid.per_tensor()) return "its input has one scale per channel";
@@ -90,7 +90,7 @@ std::string refusal(const Product& p) {
   return "";
 }
 
-std::optional<Product> product_of(Layer* layer) {
+std::optional<QuantizedProduct> product_of(Layer* layer) {
   const bool matrix = layer->kind == LayerKind::kMatrixMultiply;
   if (!matrix && layer->kind != LayerKind::kConvolution && layer->kind != LayerKind::kDeconvolution)
     return std::nullopt;
@@ -99,7 +99,7 @@ std::optional<Product> product_of(Layer* layer) {
   if (!x || !w || !y->has_rank || !weights->has_rank || !layer->inputs[0]->has_rank ||
       y->type != DataType::kFloat || layer->inputs.size() > 3)
     return std::nullopt;
-  Product p{layer, *x, *w, 0, 0, matrix};
+  QuantizedProduct p{layer, *x, *w, 0, 0, matrix};
   if (matrix) {
     if (weights->shape.size() < 2 || layer->inputs[0]->shape.size() < 2) return std::nullopt;
     const auto rank = static_cast<int64_t>(weights->shape.size());
@@ -118,7 +118,7 @@ std::optional<Product> product_of(Layer* layer) {
 }
 
 // The weights as int8 with zero point 0: as they are, or a shifted constant. Null: they do not fit.
-Tensor* symmetric_weights(Rewriter& rewriter, const Product& p) {
+Tensor* symmetric_weights(Rewriter& rewriter, const QuantizedProduct& p) {
   Tensor* codes = p.w.codes;
   const auto is_zero = [](int32_t z) { return z == 0; };
   const std::vector<int32_t>& zeros = p.w.grid.zero_point;
@@ -155,7 +155,7 @@ struct Bias {
 };
 
 // An int32 constant with scales s_x * s_w is added to the accumulator as it is.
-bool counts_accumulator_units(const Product& p, const Grid& grid) {
+bool counts_accumulator_units(const QuantizedProduct& p, const Grid& grid) {
   if (grid.type != DataType::kInt32) return false;
   for (int32_t zero : grid.zero_point)
     if (zero != 0) return false;
@@ -168,7 +168,7 @@ bool counts_accumulator_units(const Product& p, const Grid& grid) {
 }
 
 // Of accumulator units, if the bias is dequantized from them.
-Tensor* accumulator_bias(const Product& p) {
+Tensor* accumulator_bias(const QuantizedProduct& p) {
   const Layer* dequantizer = dequantizer_of(input_at(*p.layer, 2));
   const std::optional<Grid> grid = dequantizer ? grid_of(*dequantizer) : std::nullopt;
   Tensor* codes = dequantizer ? dequantizer->inputs[0] : nullptr;
@@ -178,7 +178,7 @@ Tensor* accumulator_bias(const Product& p) {
 }
 
 // Any other bias that constants make (8-bit codes with a quantizer of its own, say) is its value.
-Bias bias_of(Rewriter& rewriter, const Product& p) {
+Bias quantized_bias(Rewriter& rewriter, const QuantizedProduct& p) {
   if (!input_at(*p.layer, 2)) return {};
   if (Tensor* codes = accumulator_bias(p)) return {true, codes, {}};
   const Tensor* bias = evaluate_chain(rewriter, *p.layer, 2);
@@ -193,7 +193,7 @@ Bias bias_of(Rewriter& rewriter, const Product& p) {
 }
 
 // [K, 1, 1 …] for convolutions, [N] for products.
-Extents factor_extents(const Product& p) {
+Extents factor_extents(const QuantizedProduct& p) {
   if (p.is_matrix) return {p.channels};
   Extents extents(p.layer->outputs[0]->shape.size() - 1, 1);
   extents[0] = p.channels;
@@ -206,8 +206,8 @@ Program& product_epilogue(Attrs& attrs) {
 }
 
 // "fma v0 in1 in2", "mul v0 in1", or "mul v0 constant" for a product with a moving right side.
-void add_scaling(Rewriter& rewriter, const Product& p, const Bias& bias, double alpha, Attrs& attrs,
-                 std::vector<Tensor*>& inputs) {
+void add_scaling(Rewriter& rewriter, const QuantizedProduct& p, const Bias& bias, double alpha,
+                 Attrs& attrs, std::vector<Tensor*>& inputs) {
   Program& epilogue = product_epilogue(attrs);
   epilogue = Program();
   epilogue.num_inputs = 1;
@@ -236,10 +236,10 @@ void add_scaling(Rewriter& rewriter, const Product& p, const Bias& bias, double 
   append(epilogue, PointOp::kFma, 0, 1, 2);
 }
 
-bool quantize(Rewriter& rewriter, Rewriter& weights_into, const Product& p) {
+bool quantize(Rewriter& rewriter, Rewriter& weights_into, const QuantizedProduct& p) {
   rewriter.running(*p.layer);
-  std::string reason = refusal(p);
-  const Bias bias = bias_of(rewriter, p);
+  std::string reason = codes_refusal(p);
+  const Bias bias = quantized_bias(rewriter, p);
   if (reason.empty() && !bias.is_usable) reason = "its bias is not one constant per channel";
   const bool moves = !p.w.codes->is_constant();
   if (reason.empty() && moves && (!bias.values.empty() || bias.codes || !p.w.grid.per_tensor()))
@@ -290,7 +290,7 @@ int quantize_double_input_nodes(Graph& graph, Records* records) {
   Rewriter weights_into(graph, "ConstWeightsFusion", records);
   for (size_t k = 0; k < graph.layers().size(); ++k) {
     Layer* layer = graph.layers()[k].get();
-    const std::optional<Product> product = product_of(layer);
+    const std::optional<QuantizedProduct> product = product_of(layer);
     if (const std::string reason = product ? "" : refuse_operands(*layer); !reason.empty())
       rewriter.declined(*layer, "not quantized: " + reason);
     if (!product) continue;

@@ -33,17 +33,6 @@ Shape permuted(const Shape& shape, const Ints& order) {
   return result;
 }
 
-// Extents other than 1 keep their order: the elements do not move.
-bool moves_nothing(const Shape& shape, const Ints& order) {
-  int64_t last = -1;
-  for (int64_t axis : order) {
-    if (shape[axis] == Dim(1)) continue;
-    if (axis < last) return false;
-    last = axis;
-  }
-  return true;
-}
-
 // The simplest attributes with the same effect from `input` to `output`; the identity has none set.
 ShuffleAttrs canonical(ShuffleAttrs a, const Shape& input, const Shape& output) {
   const auto as_reshape = [&] { return moves_nothing(input, a.first_transpose); };

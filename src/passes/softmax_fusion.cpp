@@ -23,7 +23,7 @@ bool is_reduce(const Layer* layer, ReduceOp op) {
          a.axes.back() - a.axes.front() + 1 == static_cast<int64_t>(a.axes.size());
 }
 
-struct Parts {
+struct SoftmaxParts {
   Tensor* x = nullptr;
   Tensor* maximum = nullptr;  // may be absent
   Tensor* exponentials = nullptr;
@@ -31,8 +31,8 @@ struct Parts {
   Ints axes;
 };
 
-std::optional<Parts> parts_of(const Layer& sum) {
-  Parts parts;
+std::optional<SoftmaxParts> softmax_parts(const Layer& sum) {
+  SoftmaxParts parts;
   parts.sum = sum.outputs[0];
   parts.exponentials = sum.inputs[0];
   parts.axes = sum.as<ReduceAttrs>().axes;
@@ -61,13 +61,13 @@ std::optional<Parts> parts_of(const Layer& sum) {
   return std::nullopt;
 }
 
-bool is_softmax(Tensor* y, const Parts& p) {
+bool is_softmax(Tensor* y, const SoftmaxParts& p) {
   const std::optional<Expression> e = gather(y, {p.exponentials, p.sum});
   return e && equals(*e, {{p.exponentials, 0.01, 2}, {p.sum, 1, 9}},
                      [](const auto& v) { return v[0] / v[1]; });
 }
 
-bool is_log_softmax(Tensor* y, const Parts& p) {
+bool is_log_softmax(Tensor* y, const SoftmaxParts& p) {
   std::vector<Tensor*> stops = {p.x, p.sum};
   if (p.maximum) stops.push_back(p.maximum);
   const std::optional<Expression> e = gather(y, stops);
@@ -75,7 +75,7 @@ bool is_log_softmax(Tensor* y, const Parts& p) {
                      [&](const auto& v) { return v[0] - (p.maximum ? v[2] : 0) - std::log(v[1]); });
 }
 
-bool fuse(Rewriter& rewriter, const Parts& p, Layer* last) {
+bool fuse(Rewriter& rewriter, const SoftmaxParts& p, Layer* last) {
   Tensor* y = last->outputs[0];
   if (!same_shape(y, p.x)) return false;
   const bool plain = is_softmax(y, p);
@@ -119,7 +119,7 @@ int softmax_fusion(Graph& graph, Records* records) {
     Layer* sum = graph.layers()[k].get();
     if (sum->kind == LayerKind::kSoftMax) fuse_log(rewriter, sum);
     if (!is_reduce(sum, ReduceOp::kSum)) continue;
-    const std::optional<Parts> parts = parts_of(*sum);
+    const std::optional<SoftmaxParts> parts = softmax_parts(*sum);
     if (!parts) continue;
     const size_t horizon = std::min(graph.layers().size(), k + 12);
     for (size_t last = k + 1; last < horizon; ++last) {

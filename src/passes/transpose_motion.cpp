@@ -16,7 +16,7 @@ using namespace ir;
 
 namespace {
 
-constexpr size_t kMostLayers = 400;
+constexpr size_t kMostMovedLayers = 400;
 constexpr int64_t kAssumedExtent = 64;  // of a symbol, when bytes are weighed
 
 // A Shuffle that only transposes: its order, else empty.
@@ -30,16 +30,6 @@ Ints inverse(const Ints& order) {
   Ints result(order.size());
   for (size_t k = 0; k < order.size(); ++k) result[order[k]] = static_cast<int64_t>(k);
   return result;
-}
-
-bool moves_nothing(const Shape& shape, const Ints& order) {
-  int64_t last = -1;
-  for (int64_t axis : order) {
-    if (shape[axis] == Dim(1)) continue;
-    if (axis < last) return false;
-    last = axis;
-  }
-  return true;
 }
 
 double bytes_of(const Tensor& tensor) {
@@ -119,7 +109,7 @@ class Region {
   void grow(const Tensor* seed, Growth growth) {
     const bool upwards = growth == Growth::kBothWays;
     std::vector<const Tensor*> open = {seed};
-    while (!open.empty() && layers_.size() < kMostLayers) {
+    while (!open.empty() && layers_.size() < kMostMovedLayers) {
       const Tensor* tensor = open.back();
       open.pop_back();
       for (Layer* reader : tensor->consumers) add(reader, open, upwards);

@@ -19,16 +19,15 @@ using namespace ir;
 
 namespace {
 
-constexpr size_t kRank = 5;
 const Ints kDepthFirst = {0, 2, 1, 3, 4};  // swaps channels and depth; its own inverse
 
-std::string refusal(const Layer& conv) {
+std::string lowering_refusal(const Layer& conv) {
   const auto& a = conv.as<ConvolutionAttrs>();
   if (conv.inputs.size() < 2 || !is_float_constant(conv.inputs[1]))
     return "its weights are no constant floats";
   if (a.padding_mode != PaddingMode::kExplicit) return "it pads by mode";
   const Shape &x = conv.inputs[0]->shape, &y = conv.outputs[0]->shape;
-  for (size_t d = 1; d < kRank; ++d)
+  for (size_t d = 1; d < kVolumeRank; ++d)
     if (!x[d].is_known() || !y[d].is_known()) return "only running can tell its extents";
   return "";
 }
@@ -59,8 +58,8 @@ std::string operand_refusal(const Layer& conv) {
     const Shape& shape = conv.inputs[k]->shape;
     const bool whole = same_shape(conv.inputs[k], conv.outputs[0]);
     const bool along_channels =
-        shape.size() <= kRank && std::all_of(shape.begin(), shape.end(), [&](const Dim& dim) {
-          const size_t axis = kRank - shape.size() + static_cast<size_t>(&dim - shape.data());
+        shape.size() <= kVolumeRank && std::all_of(shape.begin(), shape.end(), [&](const Dim& dim) {
+          const size_t axis = kVolumeRank - shape.size() + static_cast<size_t>(&dim - shape.data());
           return dim == Dim(1) || axis == 1;
         });
     if (!whole && !along_channels) return "an operand of its epilogue is a part of the volume";
@@ -69,9 +68,9 @@ std::string operand_refusal(const Layer& conv) {
 }
 
 // The steps around the convolutions of images that replace one of volumes.
-class Lowering {
+class VolumeLowering {
  public:
-  Lowering(Rewriter& rewriter, Layer* conv) : rewriter_(rewriter), conv_(conv) {}
+  VolumeLowering(Rewriter& rewriter, Layer* conv) : rewriter_(rewriter), conv_(conv) {}
 
  protected:
   Tensor* add(Tensor* x, LayerKind kind, const std::string& what, Attrs attrs, const Shape& shape,
@@ -139,9 +138,9 @@ class Lowering {
   Layer* conv_;
 };
 
-class ConvolutionLowering : Lowering {
+class ConvolutionLowering : VolumeLowering {
  public:
-  using Lowering::Lowering;
+  using VolumeLowering::VolumeLowering;
 
   void run() {
     const auto& a = conv_->as<ConvolutionAttrs>();
@@ -230,9 +229,9 @@ class ConvolutionLowering : Lowering {
   bool depth_only_ = false;
 };
 
-class DeconvolutionLowering : Lowering {
+class DeconvolutionLowering : VolumeLowering {
  public:
-  using Lowering::Lowering;
+  using VolumeLowering::VolumeLowering;
 
   void run() {
     const auto& a = conv_->as<ConvolutionAttrs>();
@@ -349,7 +348,7 @@ class DeconvolutionLowering : Lowering {
 };
 
 std::string refusal_of(const Layer& conv) {
-  if (std::string reason = refusal(conv); !reason.empty()) return reason;
+  if (std::string reason = lowering_refusal(conv); !reason.empty()) return reason;
   if (std::string reason = operand_refusal(conv); !reason.empty()) return reason;
   const auto& a = conv.as<ConvolutionAttrs>();
   if (conv.kind == LayerKind::kDeconvolution) return transposed_refusal(conv);
@@ -366,7 +365,7 @@ int volume_lowering(Graph& graph, Records* records) {
     Layer* conv = graph.layers()[k].get();
     const bool transposed = conv->kind == LayerKind::kDeconvolution;
     if ((!transposed && conv->kind != LayerKind::kConvolution) || !conv->inputs[0]->has_rank ||
-        conv->inputs[0]->shape.size() != kRank || conv->inputs[0]->type != DataType::kFloat)
+        conv->inputs[0]->shape.size() != kVolumeRank || conv->inputs[0]->type != DataType::kFloat)
       continue;
     rewriter.running(*conv);
     if (const std::string reason = refusal_of(*conv); !reason.empty()) {
@@ -374,7 +373,7 @@ int volume_lowering(Graph& graph, Records* records) {
       continue;
     }
     rewriter.applied(Action::kConvert, *conv,
-                     "Lowering " + conv->name + " to a convolution of images");
+                     "VolumeLowering " + conv->name + " to a convolution of images");
     if (transposed)
       DeconvolutionLowering(rewriter, conv).run();
     else

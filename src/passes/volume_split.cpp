@@ -14,8 +14,7 @@ using namespace ir;
 
 namespace {
 
-constexpr size_t kRank = 5;
-enum Side { kDepth, kSpace };
+enum SplitSide { kDepth, kSpace };
 
 std::string pooling_refusal(const Layer& layer) {
   const auto& a = layer.as<PoolingAttrs>();
@@ -36,35 +35,35 @@ std::string resize_refusal(const Layer& layer) {
   return is_scaled(0) || is_scaled(1) ? "it resizes batch or channels" : "";
 }
 
-std::string refusal(const Layer& layer) {
+std::string split_refusal(const Layer& layer) {
   const Shape &x = layer.inputs[0]->shape, &y = layer.outputs[0]->shape;
-  for (size_t d = 2; d < kRank; ++d)
+  for (size_t d = 2; d < kVolumeRank; ++d)
     if (!x[d].is_known() || !y[d].is_known()) return "only running can tell its extents";
   return layer.kind == LayerKind::kPooling ? pooling_refusal(layer) : resize_refusal(layer);
 }
 
 // [N, C*D, H, W] or [N, C, D, H*W].
-Shape seen_as(const Shape& volume, Side side, SymbolTable& symbols) {
+Shape seen_as(const Shape& volume, SplitSide side, SymbolTable& symbols) {
   if (side == kSpace) return {volume[0], symbols.mul(volume[1], volume[2]), volume[3], volume[4]};
   return {volume[0], volume[1], volume[2], symbols.mul(volume[3], volume[4])};
 }
 
-void keep(Ints& list, Side side, int64_t neutral) {
-  if (list.size() != kRank - 2) return;
+void keep(Ints& list, SplitSide side, int64_t neutral) {
+  if (list.size() != kVolumeRank - 2) return;
   list = side == kDepth ? Ints{list[0], neutral} : Ints{list[1], list[2]};
 }
 
-PoolingAttrs pooling_of(const Layer& layer, Side side) {
+PoolingAttrs pooling_of(const Layer& layer, SplitSide side) {
   PoolingAttrs a = layer.as<PoolingAttrs>();
   for (Ints* list : {&a.kernel, &a.stride, &a.dilation}) keep(*list, side, 1);
   for (Ints* list : {&a.pre_padding, &a.post_padding}) keep(*list, side, 0);
   return a;
 }
 
-ResizeAttrs resize_of(const Layer& layer, Side side, const Shape& sizes) {
+ResizeAttrs resize_of(const Layer& layer, SplitSide side, const Shape& sizes) {
   ResizeAttrs a = layer.as<ResizeAttrs>();
   a.sizes = sizes;
-  if (a.scales.size() == kRank) {
+  if (a.scales.size() == kVolumeRank) {
     const std::vector<float> s = a.scales;
     a.scales =
         side == kDepth ? std::vector<float>{1, 1, s[2], 1} : std::vector<float>{1, 1, s[3], s[4]};
@@ -72,9 +71,9 @@ ResizeAttrs resize_of(const Layer& layer, Side side, const Shape& sizes) {
   return a;
 }
 
-bool is_idle(const Layer& layer, Side side) {
+bool is_idle(const Layer& layer, SplitSide side) {
   const Shape &x = layer.inputs[0]->shape, &y = layer.outputs[0]->shape;
-  const size_t first = side == kDepth ? 2 : 3, end = side == kDepth ? 3 : kRank;
+  const size_t first = side == kDepth ? 2 : 3, end = side == kDepth ? 3 : kVolumeRank;
   for (size_t d = first; d < end; ++d) {
     if (x[d] != y[d]) return false;
     if (layer.kind == LayerKind::kResize) {
@@ -100,7 +99,7 @@ class Split {
     const bool is_depth_first = depth_first <= space_first;
     Tensor* x = layer_->inputs[0];
     Shape shape = from;
-    for (const Side side :
+    for (const SplitSide side :
          is_depth_first ? std::array{kDepth, kSpace} : std::array{kSpace, kDepth}) {
       Shape after = shape;
       if (side == kDepth)
@@ -126,7 +125,7 @@ class Split {
   }
 
   // `x` holds a volume of extents `from`, however it is seen.
-  Tensor* part(Tensor* x, Side side, const Shape& from, const Shape& to) {
+  Tensor* part(Tensor* x, SplitSide side, const Shape& from, const Shape& to) {
     const std::string what = side == kDepth ? "depth" : "space";
     ShuffleAttrs seen;
     seen.has_reshape = true;
@@ -150,12 +149,12 @@ int volume_split(Graph& graph, Records* records) {
   for (size_t k = 0; k < graph.layers().size(); ++k) {
     Layer* layer = graph.layers()[k].get();
     if ((layer->kind != LayerKind::kPooling && layer->kind != LayerKind::kResize) ||
-        !layer->inputs[0]->has_rank || layer->inputs[0]->shape.size() != kRank ||
+        !layer->inputs[0]->has_rank || layer->inputs[0]->shape.size() != kVolumeRank ||
         layer->inputs[0]->type != DataType::kFloat || !layer->outputs[0] ||
         !layer->outputs[0]->has_rank)
       continue;
     rewriter.running(*layer);
-    if (const std::string reason = refusal(*layer); !reason.empty()) {
+    if (const std::string reason = split_refusal(*layer); !reason.empty()) {
       rewriter.declined(*layer, "stays whole: " + reason);
       continue;
     }

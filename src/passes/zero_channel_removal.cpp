@@ -25,7 +25,7 @@ using namespace ir;
 namespace {
 
 // A layer with constant weights as [outer][channels][inner] along its output or input channels.
-struct Side {
+struct ChannelSide {
   Layer* layer = nullptr;
   size_t axis = 0;  // of the weights
   ChannelAxis view;
@@ -47,11 +47,11 @@ bool has_usable_weights(const Layer& layer) {
          weights->facts.quantized_axis < 0;
 }
 
-std::optional<Side> side_of(Layer* layer, bool outputs) {
+std::optional<ChannelSide> side_of(Layer* layer, bool outputs) {
   if (!is_plain_product(*layer) || !has_usable_weights(*layer)) return std::nullopt;
   const bool outputs_first =
       layer->kind == LayerKind::kConvolution || layer->as<MatrixMultiplyAttrs>().transpose_b;
-  Side side{layer, outputs == outputs_first ? size_t{0} : size_t{1}, {}};
+  ChannelSide side{layer, outputs == outputs_first ? size_t{0} : size_t{1}, {}};
   side.view = channel_axis(extents_of(layer->inputs[1]->shape), side.axis);
   return side;
 }
@@ -62,7 +62,7 @@ double weight_at(const Tensor& weights, int64_t index) {
 }
 
 // Which channels of a side have only zeros for weights.
-std::vector<bool> zero_channels(const Side& side) {
+std::vector<bool> zero_channels(const ChannelSide& side) {
   const Tensor& weights = *side.layer->inputs[1];
   const auto& [outer, channels, inner] = side.view;
   std::vector<bool> zero(static_cast<size_t>(channels), true);
@@ -74,7 +74,7 @@ std::vector<bool> zero_channels(const Side& side) {
 }
 
 // The float bias per output channel; empty: it is something else.
-std::vector<float> bias_of(const Side& side) {
+std::vector<float> bias_of(const ChannelSide& side) {
   const Tensor* bias = input_at(*side.layer, 2);
   const size_t channels = static_cast<size_t>(side.view.channels);
   if (!bias) return std::vector<float>(channels, 0.0F);
@@ -122,12 +122,12 @@ bool is_between(const Layer& layer) {
 
 // Two layers and what stands between them.
 struct Pair {
-  Side first, second;
+  ChannelSide first, second;
   std::vector<Layer*> between;
 };
 
 std::optional<Pair> find_pair(Layer* layer) {
-  const std::optional<Side> first = side_of(layer, true);
+  const std::optional<ChannelSide> first = side_of(layer, true);
   if (!first) return std::nullopt;
   Pair pair{*first, {}, {}};
   Tensor* tensor = layer->outputs[0];
@@ -139,7 +139,7 @@ std::optional<Pair> find_pair(Layer* layer) {
       tensor = reader->outputs[0];
       continue;
     }
-    const std::optional<Side> second = side_of(reader, false);
+    const std::optional<ChannelSide> second = side_of(reader, false);
     if (!second || reader->kind != layer->kind || second->view.channels != first->view.channels)
       break;
     pair.second = *second;
@@ -148,13 +148,8 @@ std::optional<Pair> find_pair(Layer* layer) {
   return std::nullopt;
 }
 
-bool pads(const Layer& layer) {
-  if (layer.kind != LayerKind::kConvolution) return false;
-  const auto& attrs = layer.as<ConvolutionAttrs>();
-  const auto is_zero = [](int64_t pad) { return pad == 0; };
-  return attrs.padding_mode != PaddingMode::kExplicit ||
-         !std::all_of(attrs.pre_padding.begin(), attrs.pre_padding.end(), is_zero) ||
-         !std::all_of(attrs.post_padding.begin(), attrs.post_padding.end(), is_zero);
+bool pads_its_input(const Layer& layer) {
+  return layer.kind == LayerKind::kConvolution && pads_images(layer.as<ConvolutionAttrs>());
 }
 
 // The constant each channel of zero filters has when the second layer reads it; empty: none known.
@@ -243,10 +238,10 @@ bool remove_from(Rewriter& rewriter, const Pair& pair) {
   const std::vector<bool> dead = zero_channels(pair.second);
   const std::vector<std::optional<float>> constants = constants_of(pair);
   const std::vector<float> second_bias = [&] {
-    const std::optional<Side> outputs = side_of(pair.second.layer, true);
+    const std::optional<ChannelSide> outputs = side_of(pair.second.layer, true);
     return bias_of(*outputs);
   }();
-  const bool takes_shifts = !pads(*pair.second.layer) && !second_bias.empty() &&
+  const bool takes_shifts = !pads_its_input(*pair.second.layer) && !second_bias.empty() &&
                             pair.second.layer->inputs[1]->type == DataType::kFloat;
   std::vector<bool> keep(dead.size());
   for (size_t c = 0; c < keep.size(); ++c)
