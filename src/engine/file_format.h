@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "base/status.h"
+
 namespace camshaft::engine {
 
 inline constexpr char kMagic[8] = {'C', 'A', 'M', 'S', 'H', 'A', 'F', 'T'};
@@ -39,5 +41,11 @@ uint64_t hash_of(const FileHeader& header);
 std::string stored_layout();
 uint32_t layout_hash(const std::string& layout);
 uint32_t own_layout();  // this build's
+
+// A file that breaks the format.
+template <class... Args>
+Status corrupt(fmt::format_string<Args...> format, Args&&... args) {
+  return make_error(ErrorCode::kCorrupt, format, std::forward<Args>(args)...);
+}
 
 }  // namespace camshaft::engine

@@ -18,12 +18,6 @@
 #include "ir/kind_traits.h"
 
 namespace camshaft::engine {
-namespace {
-
-template <class... Args>
-Status corrupt(fmt::format_string<Args...> format, Args&&... args) {
-  return make_error(ErrorCode::kCorrupt, format, std::forward<Args>(args)...);
-}
 
 // The file's bytes: mapped or copied, page aligned; or somebody else's.
 struct Storage {
@@ -38,6 +32,8 @@ struct Storage {
     if (data && !owner) munmap(const_cast<std::byte*>(data), bytes);
   }
 };
+
+namespace {
 
 Status map_file(const std::filesystem::path& file, Storage& storage) {
   const InterleavedMemory interleaved;

@@ -6,11 +6,6 @@
 namespace camshaft::engine {
 namespace {
 
-template <class... Args>
-Status corrupt(fmt::format_string<Args...> format, Args&&... args) {
-  return make_error(ErrorCode::kCorrupt, format, std::forward<Args>(args)...);
-}
-
 bool inside(size_t offset, size_t bytes, size_t section) {
   return offset <= section && bytes <= section - offset;
 }

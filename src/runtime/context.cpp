@@ -13,10 +13,6 @@ namespace {
 
 using engine::PlanTensor;
 
-size_t bytes_of(const TensorView& view) {
-  return ir::bytes_for(view.type, view.elements());
-}
-
 std::string to_string(const ir::Extents& extents) {
   return fmt::format("{}", fmt::join(extents.begin(), extents.end(), "x"));
 }

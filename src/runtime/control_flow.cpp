@@ -14,10 +14,6 @@ using engine::PlanStep;
 
 using engine::PlanTensor;
 
-size_t bytes_of(const TensorView& view) {
-  return ir::bytes_for(view.type, view.elements());
-}
-
 // Copies any view into dense row-major memory.
 void copy_dense(const TensorView& from, std::byte* to) {
   const size_t size = ir::bits_of(from.type) / 8;

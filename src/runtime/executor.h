@@ -15,6 +15,10 @@
 
 namespace camshaft::runtime {
 
+inline size_t bytes_of(const TensorView& view) {
+  return ir::bytes_for(view.type, view.elements());
+}
+
 using Profiler = std::function<void(const LayerTime&)>;
 
 class Executor {

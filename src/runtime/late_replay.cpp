@@ -14,7 +14,6 @@ namespace {
 using engine::kNoTensor;
 using engine::PlanStep;
 
-constexpr int64_t kMaxValueElements = 256;
 constexpr int kMaxSearches = 4;  // of one step: its extents may change with every run
 
 bool same_shape(const TensorView& a, const TensorView& b) {
@@ -39,10 +38,6 @@ bool is_recorded(ir::LayerKind kind, const TensorView& view) {
     default:
       return false;
   }
-}
-
-size_t bytes_of(const TensorView& view) {
-  return ir::bytes_for(view.type, view.elements());
 }
 
 // The same values give the same outputs, and these stay where they are.

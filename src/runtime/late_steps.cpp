@@ -17,8 +17,6 @@ using engine::PlanStep;
 using engine::PlanTensor;
 using ir::Dim;
 
-constexpr int64_t kMaxValueElements = 256;
-
 template <class T>
 std::vector<int64_t> read_as(const TensorView& view) {
   const T* data = view.as<const T>();

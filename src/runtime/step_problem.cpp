@@ -15,8 +15,6 @@ using engine::PlanTensor;
 using engine::TensorRole;
 using ir::Dim;
 
-constexpr int64_t kMaxValueElements = 256;
-
 // Whether a tensor is a part of a larger one with gaps between its elements. A part along the
 // outermost dimension that is not 1 has none.
 bool has_gaps(const Plan& plan, int t) {

@@ -10,6 +10,9 @@
 
 namespace camshaft::runtime {
 
+// Longer lists are data, not numbers that shapes are made of.
+inline constexpr int64_t kMaxValueElements = 256;
+
 // A step's views, where they say more than the plan: once it is about to run.
 struct StepViews {
   std::span<const TensorView> inputs, outputs;

@@ -11,13 +11,9 @@ namespace {
 using ir::Layer;
 
 // One product must win by this much: two runs of one engine differ by 1 to 2 %.
-constexpr double kGain = 1.03;
+constexpr double kMergeGain = 1.03;
 // Predictions of products are off by less than this: beyond it the clock is not asked.
-constexpr double kHopeless = 1.3;
-
-double least(const Selector::FormatTimes& us) {
-  return *std::min_element(us.begin(), us.end());
-}
+constexpr double kHopelessMerge = 1.3;
 
 class Merging {
  public:
@@ -35,9 +31,10 @@ class Merging {
       return ok_status();
     }
     double apart = 0;
-    for (const Layer* layer : form.siblings) apart += least(selector_.predicted_us(*layer));
-    const double merged = least(selector_.predicted_us(*form.product));
-    if (apart < Selector::kNoKernel && merged < apart * kHopeless) return compare(form);
+    for (const Layer* layer : form.siblings)
+      apart += Selector::least(selector_.predicted_us(*layer));
+    const double merged = Selector::least(selector_.predicted_us(*form.product));
+    if (apart < Selector::kNoKernel && merged < apart * kHopelessMerge) return compare(form);
     passes::drop_merged_form(rewriter_, form);
     return ok_status();
   }
@@ -50,15 +47,16 @@ class Merging {
       for (size_t k = 0; k < apart.size(); ++k) apart[k] += us[k];
     }
     CAMSHAFT_ASSIGN(const Selector::FormatTimes merged, selector_.fastest_us(*form.product));
-    const std::string times =
-        fmt::format("merged {:.1f} us, apart {:.1f} us", least(merged), least(apart));
-    if (least(merged) * kGain < least(apart)) {
-      selector_.note(*form.product, {"apart", "", least(apart), times, false});
+    const std::string times = fmt::format("merged {:.1f} us, apart {:.1f} us",
+                                          Selector::least(merged), Selector::least(apart));
+    if (Selector::least(merged) * kMergeGain < Selector::least(apart)) {
+      selector_.note(*form.product, {"apart", "", Selector::least(apart), times, false});
       take(form, times);
       return ok_status();
     }
     for (const Layer* layer : form.siblings)
-      selector_.note(*layer, {"merged with its siblings", "", least(merged), times, false});
+      selector_.note(*layer,
+                     {"merged with its siblings", "", Selector::least(merged), times, false});
     passes::drop_merged_form(rewriter_, form);
     return ok_status();
   }

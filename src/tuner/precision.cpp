@@ -13,13 +13,9 @@ namespace {
 using ir::Layer;
 
 // Float must win by this much: its activations take four times the memory.
-constexpr double kGain = 1.1;
+constexpr double kFloatGain = 1.1;
 // Predictions are off by this much at most: beyond it the clock is not asked.
-constexpr double kHopeless = 1.5;
-
-double least(const Selector::FormatTimes& us) {
-  return std::min(us[0], us[1]);
-}
+constexpr double kHopelessPrecision = 1.5;
 
 class Precision {
  public:
@@ -31,11 +27,12 @@ class Precision {
     passes::FloatForm form = passes::add_float_form(rewriter_, product);
     if (!form.refusal.empty()) return ok_status();
     if (options_.random_choices != 0) return choose_any(product, form);
-    const double own = least(selector_.predicted_us(product));
-    const double other =
-        least(sum(form, [&](const Layer& layer) { return selector_.predicted_us(layer); }));
+    const double own = Selector::least(selector_.predicted_us(product));
+    const double other = Selector::least(
+        sum(form, [&](const Layer& layer) { return selector_.predicted_us(layer); }));
     const bool has_kernel = own < Selector::kNoKernel, has_float = other < Selector::kNoKernel;
-    if (!has_float || (has_kernel && other > own * kHopeless && options_.optimization_level < 5)) {
+    if (!has_float ||
+        (has_kernel && other > own * kHopelessPrecision && options_.optimization_level < 5)) {
       passes::drop_float_form(rewriter_, form);
       if (has_float) note(product, other, fmt::format("not timed: predicted {:.1f} us", other));
       return ok_status();
@@ -70,12 +67,12 @@ class Precision {
       CAMSHAFT_ASSIGN(const Selector::FormatTimes us, selector_.fastest_us(*layer));
       for (size_t k = 0; k < other.size(); ++k) other[k] += us[k];
     }
-    if (least(other) * kGain < least(own))
+    if (Selector::least(other) * kFloatGain < Selector::least(own))
       return take(product, form,
                   fmt::format("8 bits: {:.1f} us, in float with the conversions {:.1f} us",
-                              least(own), least(other)));
+                              Selector::least(own), Selector::least(other)));
     passes::drop_float_form(rewriter_, form);
-    note(product, least(other), "");
+    note(product, Selector::least(other), "");
     return ok_status();
   }
 

@@ -3,6 +3,7 @@
 // the cache, and the minimum over the whole graph, reformats included.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <memory>
@@ -52,6 +53,7 @@ class Selector {
   // kernel can.
   using FormatTimes = std::array<double, 2>;
   static constexpr double kNoKernel = 1e12;
+  static double least(const FormatTimes& us) { return std::min(us[0], us[1]); }
   FormatTimes predicted_us(const ir::Layer& layer) const;
   Result<FormatTimes> fastest_us(const ir::Layer& layer);  // timed, as select() will
   // A line in the layer's list of candidates.
