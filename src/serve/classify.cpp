@@ -19,9 +19,9 @@ double element(const std::byte* data, size_t k) {
   return static_cast<double>(value);
 }
 
-using Reader = double (*)(const std::byte*, size_t);
+using ElementReader = double (*)(const std::byte*, size_t);
 
-Reader reader_of(DataType type) {
+ElementReader reader_of(DataType type) {
   switch (type) {
     case DataType::kFloat:
       return element<float>;
@@ -44,7 +44,7 @@ Reader reader_of(DataType type) {
 
 std::optional<Error> classify(const Model& model, const Tensor& output, int64_t count,
                               Classes& classes) {
-  const Reader read = reader_of(output.type);
+  const ElementReader read = reader_of(output.type);
   const auto invalid = [&](std::string_view why) {
     return Error{Failure::kInvalid,
                  fmt::format("output '{}' has no classes: {}", output.name, why)};

@@ -10,13 +10,13 @@
 namespace camshaft::serve {
 namespace {
 
-struct Row {
+struct TypeRow {
   DataType type;
   std::string_view protocol;
   int config;
 };
 
-constexpr Row kRows[] = {
+constexpr TypeRow kTypes[] = {
     {DataType::kBool, "BOOL", 1},      {DataType::kUInt8, "UINT8", 2},
     {DataType::kUInt16, "UINT16", 3},  {DataType::kUInt32, "UINT32", 4},
     {DataType::kUInt64, "UINT64", 5},  {DataType::kInt8, "INT8", 6},
@@ -27,8 +27,8 @@ constexpr Row kRows[] = {
 };
 
 template <class Field>
-const Row* find(Field Row::*field, Field value) {
-  for (const Row& row : kRows)
+const TypeRow* row_with(Field TypeRow::*field, Field value) {
+  for (const TypeRow& row : kTypes)
     if (row.*field == value) return &row;
   return nullptr;
 }
@@ -92,22 +92,22 @@ Writer writer_of(DataType type) {
 }  // namespace
 
 std::string_view protocol_name(DataType type) {
-  const Row* row = find(&Row::type, type);
+  const TypeRow* row = row_with(&TypeRow::type, type);
   return row ? row->protocol : "";
 }
 
 DataType type_of_protocol_name(std::string_view name) {
-  const Row* row = find(&Row::protocol, name);
+  const TypeRow* row = row_with(&TypeRow::protocol, name);
   return row ? row->type : DataType::kUndefined;
 }
 
 int config_type(DataType type) {
-  const Row* row = find(&Row::type, type);
+  const TypeRow* row = row_with(&TypeRow::type, type);
   return row ? row->config : 0;
 }
 
 DataType type_of_config(int config_type) {
-  const Row* row = find(&Row::config, config_type);
+  const TypeRow* row = row_with(&TypeRow::config, config_type);
   return row ? row->type : DataType::kUndefined;
 }
 

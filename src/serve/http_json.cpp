@@ -111,9 +111,10 @@ bool append_data(const dom::array& data, Appender append, int depth, size_t most
   return true;
 }
 
-class Reader {
+class InferenceReader {
  public:
-  Reader(std::shared_ptr<Memory> memory, std::span<const std::byte> binary, Request& request)
+  InferenceReader(std::shared_ptr<Memory> memory, std::span<const std::byte> binary,
+                  Request& request)
       : memory_(std::move(memory)), binary_(binary), request_(request) {}
 
   std::optional<Error> read(const dom::object& root, bool& all_binary) {
@@ -355,7 +356,7 @@ std::optional<Error> read_inference(const Body& body, std::optional<size_t> json
     return invalid(
         fmt::format("the request is not JSON: {}", simdjson::error_message(document.error())));
   if (document.get(root) != simdjson::SUCCESS) return invalid("the request is not a JSON object");
-  Reader reader(memory, body.bytes().subspan(count), request);
+  InferenceReader reader(memory, body.bytes().subspan(count), request);
   request.keeper = memory;
   return reader.read(root, all_binary);
 }

@@ -22,7 +22,7 @@ using boost::system::error_code;
 namespace {
 
 constexpr std::chrono::milliseconds kOutOfFiles{50};
-constexpr std::chrono::milliseconds kPatience{1000};
+constexpr std::chrono::milliseconds kRefusalPatience{1000};
 constexpr int kMostRefusals = 256;
 
 std::string too_many() {
@@ -49,7 +49,7 @@ class Refusal : public std::enable_shared_from_this<Refusal> {
     socket_.non_blocking(true, ignored);
     if (is_plain) socket_.write_some(asio::buffer(text_), ignored);
     socket_.shutdown(tcp::socket::shutdown_send, ignored);
-    timer_.expires_after(kPatience);
+    timer_.expires_after(kRefusalPatience);
     timer_.async_wait([self = shared_from_this()](error_code stopped) {
       if (!stopped) self->socket_.cancel();
     });

@@ -30,7 +30,7 @@ namespace {
 using Tls = asio::ssl::stream<HttpSocket>;
 
 constexpr size_t kPatienceBytes = size_t{1} << 20;  // read of a refused client, so that it sees why
-constexpr std::chrono::seconds kPatience{2};
+constexpr std::chrono::seconds kClosingPatience{2};
 constexpr size_t kReadBytes = size_t{16} << 10;  // at a time, of headers and what comes with them
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
@@ -330,7 +330,7 @@ class Session : public Connection, public std::enable_shared_from_this<Session<S
     beast::error_code ignored;
     if (!kIsTls) lowest().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
     rest_.resize(size_t{16} << 10);
-    expires_after(kPatience);
+    expires_after(kClosingPatience);
     read_rest(0);
   }
 

@@ -25,7 +25,7 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
-struct Row {
+struct MetricRow {
   const char* name;
   const char* type;
   const char* help;
@@ -36,7 +36,7 @@ double us(uint64_t ns) {
   return static_cast<double>(ns / 1000);
 }
 
-constexpr Row kRows[] = {
+constexpr MetricRow kMetrics[] = {
     {"nv_inference_request_success", "counter", "Number of successful inference requests",
      [](const Model&, const Counters& c) { return static_cast<double>(c.success.count); }},
     {"nv_inference_count", "counter", "Number of inferences performed (rows of batches)",
@@ -138,7 +138,7 @@ std::string metrics_text(const Core& core) {
          fmt::format("model=\"{}\",version=\"{}\"", escaped(model->name()), model->version()),
          model->statistics().counters()});
   std::string text;
-  for (const Row& row : kRows) {
+  for (const MetricRow& row : kMetrics) {
     begin(text, row.name, row.type, row.help);
     for (const Numbered& one : models)
       text +=

@@ -18,10 +18,6 @@ uint64_t ns_between(Clock::time_point from, Clock::time_point to) {
       std::chrono::duration_cast<std::chrono::nanoseconds>(to - from).count(), 0));
 }
 
-double us_between(Clock::time_point from, Clock::time_point to) {
-  return static_cast<double>(ns_between(from, to)) / 1e3;
-}
-
 FailureReason reason_of(Failure failure) {
   switch (failure) {
     case Failure::kOverloaded:
@@ -37,7 +33,7 @@ FailureReason reason_of(Failure failure) {
   }
 }
 
-Failure failure_of(const Status& status) {
+Failure failure_of_request(const Status& status) {
   return status.code() == ErrorCode::kInvalidArgument ? Failure::kInvalid
          : status.code() == ErrorCode::kResources     ? Failure::kOverloaded
                                                       : Failure::kInternal;
@@ -253,7 +249,7 @@ void Model::run_batch(Runner& runner, Batch& batch) {
   if (!status.ok()) {
     // One request's data may be wrong: the others are not to suffer from it.
     if (batch.requests.size() > 1) return run_alone(runner, batch.requests);
-    return fail(batch.requests[0], failure_of(status), status.message());
+    return fail(batch.requests[0], failure_of_request(status), status.message());
   }
   const Clock::time_point end = Clock::now();
   record.took_us = us_between(start, end);

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-Failure failure_of(const Status& status) {
+Failure failure_of_load(const Status& status) {
   switch (status.code()) {
     case ErrorCode::kUnsupported:
       return Failure::kUnsupported;
@@ -149,7 +149,7 @@ std::optional<Error> Repository::load_now(const std::string& name, const std::st
   const auto failed = [&](const Status& status) {
     const std::string text = fmt::format("failed to load '{}': {}", name, status.message());
     options_.say(text);
-    return Error{failure_of(status), text};
+    return Error{failure_of_load(status), text};
   };
   const std::string stamp = stamp_of(folder->second);
   Result<GivenConfig> given = config.empty()     ? read_config(folder->second)

@@ -17,6 +17,10 @@ namespace camshaft::serve {
 
 using Clock = std::chrono::steady_clock;
 
+inline double us_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double, std::micro>(to - from).count();
+}
+
 // What went wrong with a request, in the words both protocols have.
 enum class Failure : uint8_t {
   kInvalid,      // 400, INVALID_ARGUMENT

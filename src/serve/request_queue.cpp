@@ -8,10 +8,6 @@ namespace {
 
 constexpr int kMostSkipped = 64;  // requests of other shapes that are looked past
 
-double us_between(Clock::time_point from, Clock::time_point to) {
-  return std::chrono::duration<double, std::micro>(to - from).count();
-}
-
 double us_of(Clock::time_point time) {
   return us_between(Clock::time_point(), time);
 }

@@ -6,13 +6,13 @@
 namespace camshaft::server {
 namespace {
 
-constexpr size_t kPieceBytes = size_t{256} << 10;
+constexpr size_t kPackedPieceBytes = size_t{256} << 10;
 constexpr size_t kMostAtOnce = size_t{1} << 30;  // zlib counts in 32 bits
 constexpr int kLevel = 1;                        // the reader waits for it
 
 }  // namespace
 
-GzipSink::GzipSink(const Sink& sink) : sink_(sink), out_(kPieceBytes) {
+GzipSink::GzipSink(const Sink& sink) : sink_(sink), out_(kPackedPieceBytes) {
   ready_ = deflateInit2(&stream_, kLevel, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK;
 }
 

@@ -26,7 +26,7 @@ namespace http = beast::http;
 namespace {
 
 constexpr size_t kWorthPacking = 1400;  // bytes: below this a packed answer saves no packet
-constexpr size_t kPieceBytes = size_t{64} << 10;
+constexpr size_t kReadPieceBytes = size_t{64} << 10;
 constexpr size_t kMostRequests = 1000;        // of one connection
 constexpr std::chrono::seconds kPatience{1};  // with what a refused client still sends
 constexpr const char* kPolicy =
@@ -185,7 +185,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
     text << header.base();
     header_ = text.str();
     body_ = std::move(reply.body);
-    piece_.resize(kPieceBytes);
+    piece_.resize(kReadPieceBytes);
     const size_t part = head_only_ ? 0 : body_->read(0, piece_.data(), piece_.size());
     sent_ = part;
     stream_.expires_after(shared_.options.limits.write_time);

@@ -14,10 +14,10 @@ constexpr std::string_view kEngine = "autograd::engine::evaluate_function:";
 constexpr std::string_view kAccumulate =
     "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad";
 
-class Builder {
+class BackwardBuilder {
  public:
-  Builder(const Trace& trace, const Clock& clock, const Semantics& semantics,
-          const CallForest& forest)
+  BackwardBuilder(const Trace& trace, const Clock& clock, const Semantics& semantics,
+                  const CallForest& forest)
       : trace_(trace), clock_(clock), loses_(semantics.loses()), forest_(forest) {}
 
   BackwardModules build() {
@@ -221,7 +221,7 @@ class Builder {
 
 BackwardModules find_backward_modules(const Trace& trace, const Clock& clock,
                                       const Semantics& semantics, const CallForest& forest) {
-  return Builder(trace, clock, semantics, forest).build();
+  return BackwardBuilder(trace, clock, semantics, forest).build();
 }
 
 }  // namespace camshaft::trace

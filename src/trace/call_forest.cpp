@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kOverlapSlackNs = 1000;
 // Python itself stops at 1000 frames. Deeper nodes of a hostile file become siblings, so that walks
 // over the tree may recurse.
-constexpr size_t kMaxDepth = 2000;
+constexpr size_t kMaxCallDepth = 2000;
 
 bool is_runtime(EventKind kind, const Semantics& semantics) {
   return kind == EventKind::kRuntime || (kind == EventKind::kDriver && !semantics.original);
@@ -24,10 +24,10 @@ struct RawThread {
   std::vector<Node> nodes;
 };
 
-class Builder {
+class ForestBuilder {
  public:
-  Builder(const Trace& trace, const Clock& clock, const Semantics& semantics,
-          std::vector<uint32_t>& owner_of_runtime)
+  ForestBuilder(const Trace& trace, const Clock& clock, const Semantics& semantics,
+                std::vector<uint32_t>& owner_of_runtime)
       : trace_(trace), clock_(clock), semantics_(semantics), owner_(owner_of_runtime) {
     owner_.assign(trace.events.size(), kNoRow);
     node_of_event_.assign(trace.events.size(), kNoRow);
@@ -65,7 +65,7 @@ class Builder {
   CallForest forest_;
 };
 
-void Builder::collect() {
+void ForestBuilder::collect() {
   std::unordered_map<uint64_t, uint32_t> by_key;
   thread_of_track_.assign(trace_.tracks.size(), kNoRow);
   const EventColumns& events = trace_.events;
@@ -100,7 +100,7 @@ void Builder::collect() {
 
 // The original's rule: the first node with the runtime's external id takes it, wherever and
 // whenever it ran.
-void Builder::bind_by_id() {
+void ForestBuilder::bind_by_id() {
   std::unordered_map<int64_t, uint32_t> first_node;
   for (RawThread& thread : threads_) {
     std::stable_sort(thread.nodes.begin(), thread.nodes.end(), [](const Node& a, const Node& b) {
@@ -120,7 +120,7 @@ void Builder::bind_by_id() {
   }
 }
 
-void Builder::place(Node node, std::vector<uint32_t>& open) {
+void ForestBuilder::place(Node node, std::vector<uint32_t>& open) {
   const auto slack = semantics_.loses() ? 0 : clock_.duration(kOverlapSlackNs);
   std::vector<Node>& nodes = forest_.nodes;
   while (open.size() > 1) {
@@ -140,14 +140,14 @@ void Builder::place(Node node, std::vector<uint32_t>& open) {
     }
     open.pop_back();  // overlaps for real: a sibling, so that nothing is lost
   }
-  if (open.size() >= kMaxDepth) open.pop_back();
+  if (open.size() >= kMaxCallDepth) open.pop_back();
   node.parent = open.back();
   node_of_event_[node.event] = static_cast<uint32_t>(nodes.size());
   open.push_back(static_cast<uint32_t>(nodes.size()));
   nodes.push_back(node);
 }
 
-void Builder::nest(RawThread& thread) {
+void ForestBuilder::nest(RawThread& thread) {
   std::stable_sort(thread.nodes.begin(), thread.nodes.end(), [](const Node& a, const Node& b) {
     return a.start != b.start ? a.start < b.start : a.end > b.end;
   });
@@ -176,7 +176,7 @@ void Builder::nest(RawThread& thread) {
   thread.nodes = {};
 }
 
-void Builder::bind_root_runtimes() {
+void ForestBuilder::bind_root_runtimes() {
   const EventColumns& events = trace_.events;
   for (uint32_t event = 0; event < events.size(); ++event) {
     if (owner_[event] != kNoRow) {
@@ -190,7 +190,7 @@ void Builder::bind_root_runtimes() {
   }
 }
 
-bool Builder::id_decides(uint32_t node, uint32_t runtime) const {
+bool ForestBuilder::id_decides(uint32_t node, uint32_t runtime) const {
   const int64_t id = trace_.runtime[trace_.events.detail[runtime]].external_id;
   return id != kNoId && forest_.nodes[node].event != kNoRow &&
          external_id_of(trace_, forest_.nodes[node].event) == id;
@@ -198,7 +198,7 @@ bool Builder::id_decides(uint32_t node, uint32_t runtime) const {
 
 // Innermost node in time on the runtime's own thread; an enclosing node with its external id goes
 // first.
-void Builder::bind_by_time() {
+void ForestBuilder::bind_by_time() {
   const EventColumns& events = trace_.events;
   struct Cursor {
     uint32_t next = 0;
@@ -242,7 +242,7 @@ void Builder::bind_by_time() {
 
 // A node with one child of its own name takes over that child's children and runtimes; again until
 // nothing changes.
-void Builder::merge_repeats() {
+void ForestBuilder::merge_repeats() {
   std::vector<Node>& nodes = forest_.nodes;
   std::vector<uint32_t> heir(nodes.size());  // the node that stands for this one
   std::vector<bool> gone(nodes.size(), false), replaced(nodes.size(), false);
@@ -290,7 +290,7 @@ void Builder::merge_repeats() {
 
 CallForest build_call_forest(const Trace& trace, const Clock& clock, const Semantics& semantics,
                              std::vector<uint32_t>& owner_of_runtime) {
-  return Builder(trace, clock, semantics, owner_of_runtime).build();
+  return ForestBuilder(trace, clock, semantics, owner_of_runtime).build();
 }
 
 int64_t external_id_of(const Trace& trace, uint32_t event) {

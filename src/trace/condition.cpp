@@ -9,7 +9,7 @@
 namespace camshaft::trace {
 namespace {
 
-constexpr int kMaxDepth = 100;
+constexpr int kMaxParentheses = 100;
 
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
@@ -109,7 +109,7 @@ class Parser {
   }
   double factor(int depth) {
     skip();
-    if (depth > kMaxDepth) {
+    if (depth > kMaxParentheses) {
       fail("too deeply nested");
       return 0;
     }

@@ -16,7 +16,7 @@
 namespace camshaft::trace {
 namespace {
 
-constexpr int kMaxDepth = 200;
+constexpr int kMaxDivisions = 200;
 
 using NodeList = std::vector<uint32_t>;
 
@@ -248,7 +248,7 @@ class Comparison {
   }
 
   void divide(Pairing& pair, int depth) {
-    if (depth >= kMaxDepth) return;
+    if (depth >= kMaxDivisions) return;
     const NodeList &left = pair.lists[0], &right = pair.lists[1];
     // Where each kind and name of a key node stands on the right: a left one without a partner
     // costs one look-up.

@@ -6,12 +6,10 @@
 
 #include <fmt/format.h>
 
+#include "trace/semantics.h"
+
 namespace camshaft::trace {
 namespace {
-
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != text.npos;
-}
 
 bool is_launch(const Trace& trace, uint32_t event) {
   const EventKind kind = trace.events.kind[event];

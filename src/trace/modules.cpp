@@ -13,7 +13,7 @@ namespace camshaft::trace {
 namespace {
 
 constexpr std::string_view kPrefix = "nn.Module: ";
-constexpr int kMaxDepth = 2000;  // of modules in modules: Python itself stops at 1000 frames
+constexpr int kMaxModuleDepth = 2000;  // of modules in modules: Python itself stops at 1000 frames
 
 struct ModuleKey {
   StringId name = 0;
@@ -201,7 +201,7 @@ ModuleNode make_node(const Trace& trace, const Hierarchy& hierarchy,
   node.name = name;
   node.id = key.id;
   if (const auto found = stats.find(key); found != stats.end()) set_figures(node, found->second);
-  if (depth < kMaxDepth)
+  if (depth < kMaxModuleDepth)
     for (const uint32_t child : hierarchy.shape(shape).children)
       node.children.push_back(make_node(trace, hierarchy, stats, child, depth + 1));
   return node;
@@ -230,7 +230,7 @@ class LightningModules {
   void add(const std::string& dotted, const ModuleStat& stat) {
     std::map<std::string, size_t>* level = &roots_;
     size_t at = 0;
-    for (size_t from = 0, depth = 0; depth < size_t{kMaxDepth}; ++depth) {
+    for (size_t from = 0, depth = 0; depth < size_t{kMaxModuleDepth}; ++depth) {
       const size_t dot = std::min(dotted.find('.', from), dotted.size());
       const auto [place, is_new] = level->try_emplace(dotted.substr(0, dot), branches_.size());
       at = place->second;
@@ -249,7 +249,7 @@ class LightningModules {
     std::vector<ModuleNode> nodes;
     for (const auto& [name, at] : level) {
       ModuleNode node = branches_[at].node;
-      if (depth < kMaxDepth) node.children = list(branches_[at].children, depth + 1);
+      if (depth < kMaxModuleDepth) node.children = list(branches_[at].children, depth + 1);
       nodes.push_back(std::move(node));
     }
     return nodes;

@@ -9,9 +9,6 @@
 namespace camshaft::trace {
 namespace {
 
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != text.npos;
-}
 bool starts(std::string_view text, std::string_view prefix) {
   return text.substr(0, prefix.size()) == prefix;
 }

@@ -38,6 +38,9 @@ inline constexpr std::string_view kLightning = "pytorch-lightning";
 inline constexpr std::string_view kLightningModule = "[pl][module]";
 inline constexpr std::string_view kLightningProfile = "[pl][profile]";
 
+inline bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != text.npos;
+}
 bool is_step_name(std::string_view name);
 bool is_data_loader_name(std::string_view name);
 bool is_optimizer_name(std::string_view name);

@@ -7,7 +7,7 @@ namespace camshaft::trace {
 namespace {
 
 // Python itself stops at 1000 frames. What lies deeper shares the last lane.
-constexpr size_t kMaxDepth = 1024;
+constexpr size_t kMostLanes = 1024;
 
 }  // namespace
 
@@ -30,7 +30,7 @@ Timeline build_timeline(const Trace& trace) {
     size_t depth = open.ends.size();
     while (depth > 0 && open.ends[depth - 1] <= start)
       --depth;  // the first lane whose last event is over
-    depth = std::min(depth, kMaxDepth - 1);
+    depth = std::min(depth, kMostLanes - 1);
     open.ends.resize(depth + 1);
     open.ends[depth] = end;
     if (open.lane_of.size() <= depth) {

@@ -55,7 +55,7 @@ std::string value_text(const Value& value) {
   return real_text(as_double(value));
 }
 
-double percent(double part, double whole) {
+double rounded_percent(double part, double whole) {
   return whole != 0 ? round_places(100 * part / whole, 2) : 0.0;
 }
 
@@ -96,7 +96,7 @@ Table step_table(const Profile& profile, const StepFigures& figures,
                       "{}<br>Total: {}us<br><b>{}: "
                       "{}us</b><br>Percentage: {}%</div>",
                       step.name, value_text(profile.clock.length(length)), part_name(part),
-                      value_text(cell), real_text(percent(time, length))));
+                      value_text(cell), real_text(rounded_percent(time, length))));
     }
     table.rows.push_back(std::move(row));
   }
@@ -111,7 +111,7 @@ std::vector<Performance> performance(const Profile& profile, const Breakdown& br
     const Ticks time = breakdown.average.empty() ? 0 : breakdown.average[static_cast<int>(part)];
     all.children.push_back({part_name(part),
                             rounded(profile.clock.to_us(time)),
-                            percent(time, breakdown.average_step),
+                            rounded_percent(time, breakdown.average_step),
                             {}});
   }
   return {std::move(all)};
