@@ -206,7 +206,7 @@ Status decode(const Options& options, Network& network, Messages& messages) {
   return ok_status();
 }
 
-Status run(const Options& options) {
+Status bench(const Options& options) {
   Messages messages(options.has("verbose"));
   CAMSHAFT_ASSIGN(Network network, Network::open(options.positionals()[0]));
   if (options.has("decode")) return decode(options, network, messages);
@@ -251,7 +251,7 @@ int bench_command(std::span<char* const> args) {
   int code = 0;
   const auto options = parse_command("bench", "MODEL.onnx|ENGINE [options]", rows, args, 1, code);
   if (!options) return code;
-  const Status status = run(*options);
+  const Status status = bench(*options);
   return status.ok() ? 0 : fail(status.message());
 }
 

@@ -46,7 +46,7 @@ void print_summary(const Engine& engine, const BuildStatistics& statistics,
              human_bytes(static_cast<double>(info.file_bytes)));
 }
 
-Status run(const Options& options) {
+Status build(const Options& options) {
   const std::filesystem::path model = options.positionals()[0];
   Messages messages(options.has("verbose"));
   std::filesystem::path output = options.text("output");
@@ -79,7 +79,7 @@ int build_command(std::span<char* const> args) {
   int code = 0;
   const auto options = parse_command("build", "MODEL.onnx [-o ENGINE]", rows, args, 1, code);
   if (!options) return code;
-  const Status status = run(*options);
+  const Status status = build(*options);
   return status.ok() ? 0 : fail(status.message());
 }
 

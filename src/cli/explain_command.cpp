@@ -13,10 +13,6 @@
 namespace camshaft::cli {
 namespace {
 
-std::string time_text(double us) {
-  return us > 0 ? fmt::format("{:.1f}", us) : "";
-}
-
 void print_candidates(const LayerInfo& layer) {
   Table table({{""}, {"candidate"}, {"format"}, {"us", Align::kRight}, {"why not"}});
   std::map<std::string, std::vector<std::string>> refusals;
@@ -26,8 +22,8 @@ void print_candidates(const LayerInfo& layer) {
       refusals[candidate.refusal].push_back(name);
       continue;
     }
-    table.add({candidate.chosen ? "*" : "", name, candidate.formats, time_text(candidate.time_us),
-               candidate.why_not},
+    table.add({candidate.chosen ? "*" : "", name, candidate.formats,
+               microseconds_text(candidate.time_us), candidate.why_not},
               candidate.chosen ? Style::kGreen : Style::kPlain);
   }
   if (!table.empty()) fmt::print("\n{}", table.text());
@@ -153,7 +149,7 @@ Result<const LayerInfo*> find_layer(const Inspector& inspector, const std::strin
                     matches.size() > 10 ? "\n        …" : "");
 }
 
-Status run(const Options& options) {
+Status explain(const Options& options) {
   Messages messages(options.has("verbose"));
   CAMSHAFT_ASSIGN(Network network, Network::open(options.positionals()[0]));
   CAMSHAFT_ASSIGN(const Engine engine, network.engine(options, {}, messages));
@@ -176,7 +172,7 @@ int explain_command(std::span<char* const> args) {
   const std::vector<OptionRow> rows = with_common_rows({});
   const auto options = parse_command("explain", "ENGINE|MODEL.onnx [LAYER]", rows, args, 2, code);
   if (!options) return code;
-  const Status status = run(*options);
+  const Status status = explain(*options);
   return status.ok() ? 0 : fail(status.message());
 }
 

@@ -87,7 +87,7 @@ Verbosity parse_verbosity(const std::string& word) {
   return word == "none" ? Verbosity::kNone : Verbosity::kDetailed;
 }
 
-Status run(const Options& options) {
+Status inspect(const Options& options) {
   Messages messages(options.has("verbose"));
   const std::filesystem::path file = options.positionals()[0];
   if (options.has("sparsity") && file.extension() == ".onnx") return print_model_sparsity(file);
@@ -130,7 +130,7 @@ int inspect_command(std::span<char* const> args) {
   int code = 0;
   const auto options = parse_command("inspect", "ENGINE|MODEL.onnx [--json]", rows, args, 1, code);
   if (!options) return code;
-  const Status status = run(*options);
+  const Status status = inspect(*options);
   return status.ok() ? 0 : fail(status.message());
 }
 

@@ -12,12 +12,12 @@
 namespace camshaft::cli {
 namespace {
 
-double percent(int64_t part, int64_t whole) {
+double percent_of(int64_t part, int64_t whole) {
   return whole == 0 ? 0 : 100 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
 std::string share(int64_t part, int64_t whole) {
-  return fmt::format("{:.1f}", percent(part, whole));
+  return fmt::format("{:.1f}", percent_of(part, whole));
 }
 
 struct Totals {
@@ -33,7 +33,7 @@ std::string verdict(const ir::Tensor& weights, const ir::SparsityCount& count) {
   if (count.is_2_4()) return "2:4";
   const std::string misses =
       fmt::format("{} of {} groups are full; {} weights ({:.1f} %) too many", count.full_groups,
-                  count.groups, count.excess, percent(count.excess, count.weights));
+                  count.groups, count.excess, percent_of(count.excess, count.weights));
   if (count.is_4_8()) return "4:8; for 2:4 " + misses;
   return count.is_list(weights.type) ? "unstructured; for 2:4 " + misses : misses;
 }
@@ -73,10 +73,6 @@ void add_graph(const ir::Graph& graph, Table& table, Totals& totals) {
   }
 }
 
-std::string time_text(double us) {
-  return us > 0 ? fmt::format("{:.1f}", us) : "";
-}
-
 }  // namespace
 
 Status print_model_sparsity(const std::filesystem::path& model) {
@@ -110,7 +106,7 @@ void print_engine_sparsity(const Inspector& inspector) {
     sparse += !zeros.pattern.empty();
     picked += zeros.picked;
     table.add({layer.name, share(zeros.nonzeros, zeros.weights), zeros.pattern,
-               time_text(zeros.dense_time_us), time_text(zeros.sparse_time_us),
+               microseconds_text(zeros.dense_time_us), microseconds_text(zeros.sparse_time_us),
                zeros.picked ? "sparse" : "dense", zeros.reason},
               zeros.picked            ? Style::kGreen
               : zeros.pattern.empty() ? Style::kDim

@@ -12,9 +12,8 @@
 namespace camshaft::cli {
 namespace {
 
-constexpr OptionStatus kWorks = OptionStatus::kWorks;
-
-const std::vector<OptionRow>& rows() {
+const std::vector<OptionRow>& quantize_rows() {
+  constexpr OptionStatus kWorks = OptionStatus::kWorks;
   static const std::vector<OptionRow> kRows = {
       {"data", OptionValue::kText, "DIR|FILE", "", "Calibration", kWorks,
        "samples: a folder of ONNX test data, a folder of .npz/.npy files, one .npz or .npy; may be "
@@ -231,7 +230,7 @@ class Quantizer {
 int quantize_command(std::span<char* const> args) {
   int code = 0;
   const auto options = parse_command("quantize", "MODEL.onnx --data DIR [-o FILE.onnx] [options]",
-                                     rows(), args, 1, code);
+                                     quantize_rows(), args, 1, code);
   if (!options) return code;
   Messages messages(options->has("verbose"));
   const Status status = Quantizer(*options, messages).run();

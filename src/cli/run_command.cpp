@@ -184,7 +184,7 @@ class Runner {
   int outputs_ = 0, compared_ = 0, failed_ = 0;  // of all data sets
 };
 
-Result<bool> run(const Options& options) {
+Result<bool> run_model(const Options& options) {
   Messages messages(options.has("verbose"));
   CAMSHAFT_TRY(check_writable(options.text("trace"), "--trace"));
   CAMSHAFT_ASSIGN(Network network, Network::open(options.positionals()[0]));
@@ -216,7 +216,7 @@ int run_command(std::span<char* const> args) {
   const auto options =
       parse_command("run", "MODEL.onnx|ENGINE [--data DIR] [options]", rows, args, 1, code);
   if (!options) return code;
-  const Result<bool> good = run(*options);
+  const Result<bool> good = run_model(*options);
   if (!good.ok()) return fail(good.status().message());
   return good.value() ? 0 : fail("an output is not what was expected");
 }

@@ -16,9 +16,8 @@
 namespace camshaft::cli {
 namespace {
 
-constexpr OptionStatus kWorks = OptionStatus::kWorks;
-
-const std::vector<OptionRow>& rows() {
+const std::vector<OptionRow>& sparsify_rows() {
+  constexpr OptionStatus kWorks = OptionStatus::kWorks;
   static const std::vector<OptionRow> kRows = {
       {"output", OptionValue::kText, "FILE.onnx", "", "Result", kWorks,
        "the sparse network; default: MODEL_2_4.onnx", "", 'o'},
@@ -57,14 +56,14 @@ const std::vector<OptionRow>& rows() {
   return kRows;
 }
 
-std::string decibels(std::optional<double> snr) {
+std::string snr_text(std::optional<double> snr) {
   if (!snr) return "";
   return *snr >= 999 ? "exact" : fmt::format("{:.1f}", *snr);
 }
 
 // "exact", "12.3 dB signal to noise"
 std::string closeness(double snr) {
-  return decibels(snr) + (snr >= 999 ? "" : " dB signal to noise");
+  return snr_text(snr) + (snr >= 999 ? "" : " dB signal to noise");
 }
 
 using Speeds = std::map<std::string, LayerSpeed>;
@@ -76,7 +75,8 @@ std::string milliseconds(const Speeds& speeds, const std::string& name, double L
   return found->second.*us > 0 ? fmt::format("{:.4f}", found->second.*us / 1e3) : "–";
 }
 
-void print_layers(const std::vector<quantize::SparsifiedLayer>& layers, const Speeds& speeds) {
+void print_pruned_layers(const std::vector<quantize::SparsifiedLayer>& layers,
+                         const Speeds& speeds) {
   Table table({{"layer", Align::kLeft, 60},
                {"weights"},
                {"pruned %", Align::kRight},
@@ -92,7 +92,7 @@ void print_layers(const std::vector<quantize::SparsifiedLayer>& layers, const Sp
     table.add({layer.name, fmt::format("{}", fmt::join(layer.extents, "x")),
                sparse ? fmt::format("{:.1f}", share) : "",
                sparse ? fmt::format("{:.1f}", 100 * layer.kept_magnitude) : "",
-               decibels(layer.alone_snr), milliseconds(speeds, layer.name, &LayerSpeed::dense_us),
+               snr_text(layer.alone_snr), milliseconds(speeds, layer.name, &LayerSpeed::dense_us),
                sparse ? milliseconds(speeds, layer.name, &LayerSpeed::sparse_us) : "",
                layer.dense_reason},
               sparse ? Style::kPlain : Style::kDim);
@@ -153,7 +153,7 @@ quantize::SparsifyOptions sparsify_options(const Options& options, Messages& mes
   return result;
 }
 
-Status run(const Options& options, Messages& messages) {
+Status sparsify(const Options& options, Messages& messages) {
   const std::filesystem::path model = options.positionals()[0];
   const quantize::SparsifyOptions wanted = sparsify_options(options, messages);
   const bool needs_data =
@@ -178,7 +178,7 @@ Status run(const Options& options, Messages& messages) {
   Speeds speeds;
   if (!options.has("no-timing"))
     speeds = speeds_of(*result, model, samples, wanted.threads, messages);
-  print_layers(result->layers, speeds);
+  print_pruned_layers(result->layers, speeds);
   print_totals(*result);
   fmt::print("written     {} ({})\n", output.string(),
              human_bytes(static_cast<double>(result->onnx.size())));
@@ -189,11 +189,11 @@ Status run(const Options& options, Messages& messages) {
 
 int sparsify_command(std::span<char* const> args) {
   int code = 0;
-  const auto options =
-      parse_command("sparsify", "MODEL.onnx [-o FILE.onnx] [options]", rows(), args, 1, code);
+  const auto options = parse_command("sparsify", "MODEL.onnx [-o FILE.onnx] [options]",
+                                     sparsify_rows(), args, 1, code);
   if (!options) return code;
   Messages messages(options->has("verbose"));
-  const Status status = run(*options, messages);
+  const Status status = sparsify(*options, messages);
   return status.ok() ? 0 : fail(status.message());
 }
 

@@ -100,6 +100,10 @@ std::string human_seconds(double seconds) {
   return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
 }
 
+std::string microseconds_text(double us) {
+  return us > 0 ? fmt::format("{:.1f}", us) : "";
+}
+
 std::string human_count(double count) {
   static constexpr const char* kUnits[] = {"", " k", " M", " G", " T"};
   int unit = 0;

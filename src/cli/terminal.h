@@ -26,6 +26,7 @@ void warn(std::string_view text);
 std::string human_bytes(double bytes);      // "3.2 MiB"
 std::string human_seconds(double seconds);  // "850 ms", "3.2 s", "1 min 20 s"
 std::string human_count(double count);      // "1.24 G", "312 k"
+std::string microseconds_text(double us);   // "12.3"; "" where there is no time
 
 // Columns on screen of UTF-8 text (one per code point; good for the scripts layer names use).
 size_t display_width(std::string_view text);

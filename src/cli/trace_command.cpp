@@ -25,7 +25,7 @@ using trace::JsonWriter;
 constexpr int kConditionHolds = 2;
 constexpr int kInterrupted = 130;
 
-constexpr OptionRow kOptions[] = {
+constexpr OptionRow kTraceOptions[] = {
     {"json", OptionValue::kNone, "", "", "Output", OptionStatus::kWorks, "JSON on standard output"},
     {"csv", OptionValue::kNone, "", "", "Output", OptionStatus::kWorks,
      "comma-separated values on standard output"},
@@ -47,9 +47,9 @@ constexpr OptionRow kOptions[] = {
     {"help", OptionValue::kNone, "", "", "Help", OptionStatus::kWorks, "this text", "", 'h'},
 };
 
-std::atomic<bool> interrupted{false};
+std::atomic<bool> read_interrupted{false};
 void on_interrupt(int) {
-  interrupted = true;
+  read_interrupted = true;
 }
 
 std::vector<std::string> trace_files(const std::vector<std::string>& paths) {
@@ -75,7 +75,7 @@ std::vector<std::string> trace_files(const std::vector<std::string>& paths) {
 Result<Loaded> load(const std::string& file, const Options& options) {
   ProgressLine line;
   trace::ReadOptions read;
-  read.cancel = &interrupted;
+  read.cancel = &read_interrupted;
   read.progress = [&](const trace::ReadProgress& progress) {
     line.update(std::filesystem::path(file).filename().string(),
                 static_cast<int64_t>(progress.bytes_done),
@@ -245,7 +245,7 @@ int usage(bool asked) {
       "usage: camshaft trace WORD FILE|FOLDER… [OPTIONS]\n\n{}\n"
       "Exit codes: 0 done, 1 failed, or a file could not be read whole, 2 the condition of "
       "--fail-if holds.\n\n{}",
-      words, options_help(kOptions));
+      words, options_help(kTraceOptions));
   return asked ? 0 : 1;
 }
 
@@ -269,7 +269,7 @@ int trace_command(std::span<char* const> args) {
     for (const Word& known : kWords) words.emplace_back(known.word);
     return fail(fmt::format("unknown word 'trace {}'; {} are known", what, fmt::join(words, ", ")));
   }
-  auto options = Options::parse(kOptions, args.subspan(1), {false, 4096});
+  auto options = Options::parse(kTraceOptions, args.subspan(1), {false, 4096});
   if (!options.ok()) return fail(options.status().message());
   if (options->has("help")) return usage(true);
   const std::vector<std::string> files = trace_files(options->positionals());
@@ -293,7 +293,7 @@ int trace_command(std::span<char* const> args) {
     all_whole = all_whole && !loaded->profile->trace.report.truncated;
     traces.push_back(std::move(*loaded));
   }
-  if (interrupted) return kInterrupted;
+  if (read_interrupted) return kInterrupted;
   if (traces.empty()) return fail("none of the files could be read");
   join_ranks(traces);
   if (what == "ranks") traces = one_per_job(std::move(traces));

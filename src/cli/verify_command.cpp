@@ -24,9 +24,8 @@ using Json = nlohmann::ordered_json;
 using quantize::TensorError;
 using quantize::TensorReport;
 
-constexpr OptionStatus kWorks = OptionStatus::kWorks;
-
-const std::vector<OptionRow>& rows() {
+const std::vector<OptionRow>& verify_rows() {
+  constexpr OptionStatus kWorks = OptionStatus::kWorks;
   static const std::vector<OptionRow> kRows = {
       {"data", OptionValue::kText, "DIR|FILE", "", "Inputs", kWorks,
        "samples: a folder of ONNX test data, a folder of .npz/.npy files, one .npz or .npy; may be "
@@ -428,7 +427,7 @@ class Verifier {
 int verify_command(std::span<char* const> args) {
   int code = 0;
   const auto options =
-      parse_command("verify", "MODEL.onnx [--data DIR] [options]", rows(), args, 1, code);
+      parse_command("verify", "MODEL.onnx [--data DIR] [options]", verify_rows(), args, 1, code);
   if (!options) return code;
   Messages messages(options->has("verbose"));
   Verifier verifier(*options, messages);

@@ -19,7 +19,7 @@
 namespace camshaft::cli {
 namespace {
 
-constexpr OptionRow kOptions[] = {
+constexpr OptionRow kViewOptions[] = {
     {"host", OptionValue::kText, "ADDRESS", "127.0.0.1", "Serving", OptionStatus::kWorks,
      "address to listen on; anything but loopback is open to the network"},
     {"port", OptionValue::kInteger, "N", "6006", "Serving", OptionStatus::kWorks,
@@ -126,10 +126,10 @@ int serve(const Options& options) {
 }  // namespace
 
 int view_command(std::span<char* const> args) {
-  auto options = Options::parse(kOptions, args, {false, 64});
+  auto options = Options::parse(kViewOptions, args, {false, 64});
   if (!options.ok()) return fail(options.status().message());
   if (options->has("help") || options->positionals().empty()) {
-    fmt::print("usage: camshaft view FOLDER|FILE… [OPTIONS]\n\n{}", options_help(kOptions));
+    fmt::print("usage: camshaft view FOLDER|FILE… [OPTIONS]\n\n{}", options_help(kViewOptions));
     return options->has("help") ? 0 : 1;
   }
   for (const std::string& path : options->positionals())
