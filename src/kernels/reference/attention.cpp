@@ -117,11 +117,10 @@ Status attention(const KernelArgs& args) {
   return Attention(args, shape).run();
 }
 
-constexpr KindRow kRows[] = {{ir::LayerKind::kAttention, {attention, nullptr}}};
-
 }  // namespace
 
 std::span<const KindRow> attention_kinds() {
+  static constexpr KindRow kRows[] = {{ir::LayerKind::kAttention, {attention, nullptr}}};
   return kRows;
 }
 

@@ -195,14 +195,13 @@ Status convolution(const KernelArgs& args) {
   return ok_status();
 }
 
-constexpr KindRow kRows[] = {
-    {ir::LayerKind::kConvolution, {convolution<false>, nullptr}},
-    {ir::LayerKind::kDeconvolution, {convolution<true>, nullptr}},
-};
-
 }  // namespace
 
 std::span<const KindRow> convolution_kinds() {
+  static constexpr KindRow kRows[] = {
+      {ir::LayerKind::kConvolution, {convolution<false>, nullptr}},
+      {ir::LayerKind::kDeconvolution, {convolution<true>, nullptr}},
+  };
   return kRows;
 }
 

@@ -189,14 +189,13 @@ Status scatter(const KernelArgs& args) {
   return ok_status();
 }
 
-constexpr KindRow kRows[] = {
-    {ir::LayerKind::kGather, {unpacked<gather>, nullptr}},
-    {ir::LayerKind::kScatter, {scatter, nullptr}},
-};
-
 }  // namespace
 
 std::span<const KindRow> gather_kinds() {
+  static constexpr KindRow kRows[] = {
+      {ir::LayerKind::kGather, {unpacked<gather>, nullptr}},
+      {ir::LayerKind::kScatter, {scatter, nullptr}},
+  };
   return kRows;
 }
 

@@ -276,20 +276,19 @@ Status reverse_sequence(const KernelArgs& args, Outputs& outputs) {
   return ok_status();
 }
 
-constexpr GenericRow kRows[] = {
-    {"Einsum", {nullptr, appending<einsum>}},
-    {"Det", {nullptr, appending<det>}},
-    {"Trilu", {nullptr, appending<trilu>}},
-    {"EyeLike", {nullptr, appending<eye_like>}},
-    {"CumProd", {nullptr, appending<cumulative_product>}},
-    {"BitCast", {nullptr, appending<bit_cast>}},
-    {"TensorScatter", {nullptr, appending<tensor_scatter>}},
-    {"ReverseSequence", {nullptr, appending<reverse_sequence>}},
-};
-
 }  // namespace
 
 std::span<const GenericRow> generic_algebra_operators() {
+  static constexpr GenericRow kRows[] = {
+      {"Einsum", {nullptr, appending<einsum>}},
+      {"Det", {nullptr, appending<det>}},
+      {"Trilu", {nullptr, appending<trilu>}},
+      {"EyeLike", {nullptr, appending<eye_like>}},
+      {"CumProd", {nullptr, appending<cumulative_product>}},
+      {"BitCast", {nullptr, appending<bit_cast>}},
+      {"TensorScatter", {nullptr, appending<tensor_scatter>}},
+      {"ReverseSequence", {nullptr, appending<reverse_sequence>}},
+  };
   return kRows;
 }
 

@@ -49,11 +49,10 @@ Status append_rows(const KernelArgs& args) {
   return ok_status();
 }
 
-constexpr GenericRow kRows[] = {{ir::kAppendRows, {append_rows, nullptr}}};
-
 }  // namespace
 
 std::span<const GenericRow> generic_append_operators() {
+  static constexpr GenericRow kRows[] = {{ir::kAppendRows, {append_rows, nullptr}}};
   return kRows;
 }
 

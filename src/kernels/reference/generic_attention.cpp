@@ -324,17 +324,16 @@ Status swiglu(const KernelArgs& args, Outputs& outputs) {
   return ok_status();
 }
 
-constexpr GenericRow kRows[] = {
-    {"Attention", {nullptr, appending<attention>}},
-    {"LinearAttention", {nullptr, appending<linear_attention>}},
-    {"RotaryEmbedding", {nullptr, appending<rotary_embedding>}},
-    {"CausalConvWithState", {nullptr, appending<causal_conv>}},
-    {"SwiGLU", {nullptr, appending<swiglu>}},
-};
-
 }  // namespace
 
 std::span<const GenericRow> generic_attention_operators() {
+  static constexpr GenericRow kRows[] = {
+      {"Attention", {nullptr, appending<attention>}},
+      {"LinearAttention", {nullptr, appending<linear_attention>}},
+      {"RotaryEmbedding", {nullptr, appending<rotary_embedding>}},
+      {"CausalConvWithState", {nullptr, appending<causal_conv>}},
+      {"SwiGLU", {nullptr, appending<swiglu>}},
+  };
   return kRows;
 }
 

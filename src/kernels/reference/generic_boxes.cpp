@@ -225,15 +225,14 @@ Status max_roi_pool(const KernelArgs& args, Outputs& outputs) {
   return ok_status();
 }
 
-constexpr GenericRow kRows[] = {
-    {"NonMaxSuppression", {nullptr, appending<non_max_suppression>}},
-    {"RoiAlign", {nullptr, appending<roi_align>}},
-    {"MaxRoiPool", {nullptr, appending<max_roi_pool>}},
-};
-
 }  // namespace
 
 std::span<const GenericRow> generic_boxes_operators() {
+  static constexpr GenericRow kRows[] = {
+      {"NonMaxSuppression", {nullptr, appending<non_max_suppression>}},
+      {"RoiAlign", {nullptr, appending<roi_align>}},
+      {"MaxRoiPool", {nullptr, appending<max_roi_pool>}},
+  };
   return kRows;
 }
 

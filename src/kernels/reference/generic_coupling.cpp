@@ -80,11 +80,10 @@ Status pairwise_coupling(const KernelArgs& args) {
   return ok_status();
 }
 
-constexpr GenericRow kRows[] = {{"PairwiseCoupling", {pairwise_coupling, nullptr}}};
-
 }  // namespace
 
 std::span<const GenericRow> generic_coupling_operators() {
+  static constexpr GenericRow kRows[] = {{"PairwiseCoupling", {pairwise_coupling, nullptr}}};
   return kRows;
 }
 

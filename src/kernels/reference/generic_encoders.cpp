@@ -66,14 +66,13 @@ Status one_hot_encoder(const KernelArgs& args, Outputs& outputs) {
   return ok_status();
 }
 
-constexpr GenericRow kRows[] = {
-    {"LabelEncoder", {nullptr, appending<label_encoder>}},
-    {"OneHotEncoder", {nullptr, appending<one_hot_encoder>}},
-};
-
 }  // namespace
 
 std::span<const GenericRow> generic_encoders_operators() {
+  static constexpr GenericRow kRows[] = {
+      {"LabelEncoder", {nullptr, appending<label_encoder>}},
+      {"OneHotEncoder", {nullptr, appending<one_hot_encoder>}},
+  };
   return kRows;
 }
 

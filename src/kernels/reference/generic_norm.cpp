@@ -75,12 +75,12 @@ Result<Ints> group_numbers(const Extents& extents, const Ints& axes) {
   return groups;
 }
 
-struct Moments {
+struct GroupMoments {
   std::vector<double> mean, variance;
 };
-Moments moments_of(const std::vector<double>& x, const Ints& groups) {
+GroupMoments moments_of(const std::vector<double>& x, const Ints& groups) {
   const int64_t count = groups.empty() ? 0 : *std::max_element(groups.begin(), groups.end()) + 1;
-  Moments m{std::vector<double>(count), std::vector<double>(count)};
+  GroupMoments m{std::vector<double>(count), std::vector<double>(count)};
   const double share = count == 0 ? 1 : static_cast<double>(x.size()) / static_cast<double>(count);
   for (size_t k = 0; k < x.size(); ++k) m.mean[groups[k]] += x[k] / share;
   for (size_t k = 0; k < x.size(); ++k)
@@ -94,7 +94,7 @@ Status mean_variance_normalization(const KernelArgs& args, Outputs& outputs) {
   const Ints axes = call.has("axes") ? call.list("axes") : Ints{0, 2, 3};
   CAMSHAFT_ASSIGN(const Ints groups, group_numbers(call.extents(0), axes));
   std::vector<double> x = call.doubles(0);
-  const Moments m = moments_of(x, groups);
+  const GroupMoments m = moments_of(x, groups);
   for (size_t k = 0; k < x.size(); ++k)
     x[k] = (x[k] - m.mean[groups[k]]) / (std::sqrt(m.variance[groups[k]]) + 1e-9);
   outputs.push_back(produce(call.in(0).type, call.extents(0), x));
@@ -121,7 +121,7 @@ Status batch_normalization(const KernelArgs& args, Outputs& outputs) {
     if (d != 1) axes.push_back(d);
   CAMSHAFT_ASSIGN(const Ints channels, group_numbers(extents, axes));
   const bool training = call.integer("training_mode", 0) != 0;
-  const Moments used = training ? moments_of(x, channels) : Moments{mean, variance};
+  const GroupMoments used = training ? moments_of(x, channels) : GroupMoments{mean, variance};
   for (size_t k = 0; k < x.size(); ++k) {
     const int64_t c = channels[k];
     x[k] = (x[k] - used.mean[c]) / std::sqrt(used.variance[c] + epsilon) * scale[c] + bias[c];
@@ -204,18 +204,17 @@ Status softmax_cross_entropy(const KernelArgs& args, Outputs& outputs) {
   return ok_status();
 }
 
-constexpr GenericRow kRows[] = {
-    {"LRN", {nullptr, appending<lrn>}},
-    {"LpNormalization", {nullptr, appending<lp_normalization>}},
-    {"MeanVarianceNormalization", {nullptr, appending<mean_variance_normalization>}},
-    {"BatchNormalization", {nullptr, appending<batch_normalization>}},
-    {"NegativeLogLikelihoodLoss", {nullptr, appending<nll_loss>}},
-    {"SoftmaxCrossEntropyLoss", {nullptr, appending<softmax_cross_entropy>}},
-};
-
 }  // namespace
 
 std::span<const GenericRow> generic_norm_operators() {
+  static constexpr GenericRow kRows[] = {
+      {"LRN", {nullptr, appending<lrn>}},
+      {"LpNormalization", {nullptr, appending<lp_normalization>}},
+      {"MeanVarianceNormalization", {nullptr, appending<mean_variance_normalization>}},
+      {"BatchNormalization", {nullptr, appending<batch_normalization>}},
+      {"NegativeLogLikelihoodLoss", {nullptr, appending<nll_loss>}},
+      {"SoftmaxCrossEntropyLoss", {nullptr, appending<softmax_cross_entropy>}},
+  };
   return kRows;
 }
 

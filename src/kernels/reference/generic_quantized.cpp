@@ -207,17 +207,16 @@ Status dynamic_quantize(const KernelArgs& args, Outputs& outputs) {
   return ok_status();
 }
 
-constexpr GenericRow kRows[] = {
-    {"MatMulInteger", {nullptr, appending<matmul_integer>}},
-    {"QLinearMatMul", {nullptr, appending<qlinear_matmul>}},
-    {"ConvInteger", {nullptr, appending<conv_integer>}},
-    {"QLinearConv", {nullptr, appending<qlinear_conv>}},
-    {"DynamicQuantizeLinear", {nullptr, appending<dynamic_quantize>}},
-};
-
 }  // namespace
 
 std::span<const GenericRow> generic_quantized_operators() {
+  static constexpr GenericRow kRows[] = {
+      {"MatMulInteger", {nullptr, appending<matmul_integer>}},
+      {"QLinearMatMul", {nullptr, appending<qlinear_matmul>}},
+      {"ConvInteger", {nullptr, appending<conv_integer>}},
+      {"QLinearConv", {nullptr, appending<qlinear_conv>}},
+      {"DynamicQuantizeLinear", {nullptr, appending<dynamic_quantize>}},
+  };
   return kRows;
 }
 

@@ -225,22 +225,21 @@ Status momentum(const KernelArgs& args, Outputs& outputs) {
   return ok_status();
 }
 
-constexpr GenericRow kRows[] = {
-    {"RandomUniform", {nullptr, appending<random_uniform>}},
-    {"RandomUniformLike", {nullptr, appending<random_uniform>}},
-    {"RandomNormal", {nullptr, appending<random_normal>}},
-    {"RandomNormalLike", {nullptr, appending<random_normal>}},
-    {"Bernoulli", {nullptr, appending<bernoulli>}},
-    {"Multinomial", {nullptr, appending<multinomial>}},
-    {"Dropout", {nullptr, appending<dropout>}},
-    {"Adagrad", {nullptr, appending<adagrad>}},
-    {"Adam", {nullptr, appending<adam>}},
-    {"Momentum", {nullptr, appending<momentum>}},
-};
-
 }  // namespace
 
 std::span<const GenericRow> generic_random_operators() {
+  static constexpr GenericRow kRows[] = {
+      {"RandomUniform", {nullptr, appending<random_uniform>}},
+      {"RandomUniformLike", {nullptr, appending<random_uniform>}},
+      {"RandomNormal", {nullptr, appending<random_normal>}},
+      {"RandomNormalLike", {nullptr, appending<random_normal>}},
+      {"Bernoulli", {nullptr, appending<bernoulli>}},
+      {"Multinomial", {nullptr, appending<multinomial>}},
+      {"Dropout", {nullptr, appending<dropout>}},
+      {"Adagrad", {nullptr, appending<adagrad>}},
+      {"Adam", {nullptr, appending<adam>}},
+      {"Momentum", {nullptr, appending<momentum>}},
+  };
   return kRows;
 }
 

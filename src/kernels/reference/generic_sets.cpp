@@ -231,18 +231,17 @@ Status binarizer(const KernelArgs& args, Outputs& outputs) {
   return ok_status();
 }
 
-constexpr GenericRow kRows[] = {
-    {"Unique", {nullptr, appending<unique>}},
-    {"Compress", {nullptr, appending<compress>}},
-    {"OneHot", {nullptr, appending<one_hot>}},
-    {"TfIdfVectorizer", {nullptr, appending<tf_idf>}},
-    {"ArrayFeatureExtractor", {nullptr, appending<array_feature_extractor>}},
-    {"Binarizer", {nullptr, appending<binarizer>}},
-};
-
 }  // namespace
 
 std::span<const GenericRow> generic_sets_operators() {
+  static constexpr GenericRow kRows[] = {
+      {"Unique", {nullptr, appending<unique>}},
+      {"Compress", {nullptr, appending<compress>}},
+      {"OneHot", {nullptr, appending<one_hot>}},
+      {"TfIdfVectorizer", {nullptr, appending<tf_idf>}},
+      {"ArrayFeatureExtractor", {nullptr, appending<array_feature_extractor>}},
+      {"Binarizer", {nullptr, appending<binarizer>}},
+  };
   return kRows;
 }
 

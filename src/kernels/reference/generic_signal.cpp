@@ -219,18 +219,17 @@ Status mel_weight_matrix(const KernelArgs& args, Outputs& outputs) {
   return ok_status();
 }
 
-constexpr GenericRow kRows[] = {
-    {"DFT", {nullptr, appending<dft>}},
-    {"STFT", {nullptr, appending<stft>}},
-    {"HannWindow", {nullptr, appending<hann_window>}},
-    {"HammingWindow", {nullptr, appending<hamming_window>}},
-    {"BlackmanWindow", {nullptr, appending<blackman_window>}},
-    {"MelWeightMatrix", {nullptr, appending<mel_weight_matrix>}},
-};
-
 }  // namespace
 
 std::span<const GenericRow> generic_signal_operators() {
+  static constexpr GenericRow kRows[] = {
+      {"DFT", {nullptr, appending<dft>}},
+      {"STFT", {nullptr, appending<stft>}},
+      {"HannWindow", {nullptr, appending<hann_window>}},
+      {"HammingWindow", {nullptr, appending<hamming_window>}},
+      {"BlackmanWindow", {nullptr, appending<blackman_window>}},
+      {"MelWeightMatrix", {nullptr, appending<mel_weight_matrix>}},
+  };
   return kRows;
 }
 

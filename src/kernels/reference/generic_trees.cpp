@@ -186,11 +186,10 @@ Status tree_ensemble(const KernelArgs& args, Outputs& outputs) {
   }
 }
 
-constexpr GenericRow kRows[] = {{"TreeEnsemble", {nullptr, appending<tree_ensemble>}}};
-
 }  // namespace
 
 std::span<const GenericRow> generic_trees_operators() {
+  static constexpr GenericRow kRows[] = {{"TreeEnsemble", {nullptr, appending<tree_ensemble>}}};
   return kRows;
 }
 

@@ -44,7 +44,7 @@ int64_t bordered(int64_t position, const Axis& axis, Border border) {
       axis.extent - 1);
 }
 
-struct Tap {
+struct GridTap {
   int64_t position;
   double weight;
 };
@@ -56,7 +56,7 @@ double cubic_weight(double distance) {
   return t < 2 ? ((a * t - 5 * a) * t + 8 * a) * t - 4 * a : 0;
 }
 
-std::vector<Tap> grid_taps(std::string_view mode, float x, const Axis& axis, Border border) {
+std::vector<GridTap> grid_taps(std::string_view mode, float x, const Axis& axis, Border border) {
   if (mode == "nearest") x = std::nearbyint(x);
   if (x < axis.low || x > axis.high) {
     if (border == Border::kEdge) x = std::clamp<float>(x, 0, static_cast<float>(axis.extent - 1));
@@ -68,7 +68,7 @@ std::vector<Tap> grid_taps(std::string_view mode, float x, const Axis& axis, Bor
   if (mode == "nearest") return {{bordered(static_cast<int64_t>(x), axis, border), 1.0}};
   const bool linear = mode == "linear" || mode == "bilinear";
   const auto base = static_cast<int64_t>(std::floor(x));
-  std::vector<Tap> taps;
+  std::vector<GridTap> taps;
   for (int64_t k = linear ? base : base - 1; k <= (linear ? base + 1 : base + 2); ++k) {
     const double distance = static_cast<double>(x) - static_cast<double>(k);
     taps.push_back(
@@ -79,10 +79,10 @@ std::vector<Tap> grid_taps(std::string_view mode, float x, const Axis& axis, Bor
 
 // Σ over all combinations of the taps of every dimension.
 double sample(const double* map, std::span<const Axis> axes,
-              const std::vector<std::vector<Tap>>& taps, size_t d, int64_t position) {
+              const std::vector<std::vector<GridTap>>& taps, size_t d, int64_t position) {
   if (d == axes.size()) return map[position];
   double sum = 0;
-  for (const Tap& tap : taps[d])
+  for (const GridTap& tap : taps[d])
     if (tap.position >= 0 && tap.weight != 0)
       sum += tap.weight * sample(map, axes, taps, d + 1, position * axes[d].extent + tap.position);
   return sum;
@@ -115,7 +115,7 @@ Status grid_sample(const KernelArgs& args, Outputs& outputs) {
                 channels = extents[1];
   CAMSHAFT_TRY(check_extents(Extents{extents[0], channels, points}));
   std::vector<double> y(extents[0] * channels * points);
-  std::vector<std::vector<Tap>> taps(spatial);
+  std::vector<std::vector<GridTap>> taps(spatial);
   for (int64_t n = 0; n < extents[0] && map_size > 0; ++n) {
     for (int64_t p = 0; p < points; ++p) {
       const float* coordinates = grid.data() + (n * points + p) * static_cast<int64_t>(spatial);
@@ -380,18 +380,17 @@ Status max_unpool(const KernelArgs& args, Outputs& outputs) {
   return ok_status();
 }
 
-constexpr GenericRow kRows[] = {
-    {"GridSample", {nullptr, appending<grid_sample>}},
-    {"AffineGrid", {nullptr, appending<affine_grid>}},
-    {"DeformConv", {nullptr, appending<deform_conv>}},
-    {"Col2Im", {nullptr, appending<col2im>}},
-    {"CenterCropPad", {nullptr, appending<center_crop_pad>}},
-    {"MaxUnpool", {nullptr, appending<max_unpool>}},
-};
-
 }  // namespace
 
 std::span<const GenericRow> generic_vision_operators() {
+  static constexpr GenericRow kRows[] = {
+      {"GridSample", {nullptr, appending<grid_sample>}},
+      {"AffineGrid", {nullptr, appending<affine_grid>}},
+      {"DeformConv", {nullptr, appending<deform_conv>}},
+      {"Col2Im", {nullptr, appending<col2im>}},
+      {"CenterCropPad", {nullptr, appending<center_crop_pad>}},
+      {"MaxUnpool", {nullptr, appending<max_unpool>}},
+  };
   return kRows;
 }
 

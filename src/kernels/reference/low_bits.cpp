@@ -48,11 +48,11 @@ Status low_bit_multiply(const KernelArgs& args) {
   return ok_status();
 }
 
-constexpr KindRow kRows[] = {{ir::LayerKind::kLowBitMultiply, {low_bit_multiply, nullptr}}};
-
 }  // namespace
 
 std::span<const KindRow> low_bits_kinds() {
+  static constexpr KindRow kRows[] = {
+      {ir::LayerKind::kLowBitMultiply, {low_bit_multiply, nullptr}}};
   return kRows;
 }
 

@@ -113,11 +113,10 @@ Status matrix_multiply(const KernelArgs& args) {
   return ok_status();
 }
 
-constexpr KindRow kRows[] = {{ir::LayerKind::kMatrixMultiply, {matrix_multiply, nullptr}}};
-
 }  // namespace
 
 std::span<const KindRow> matmul_kinds() {
+  static constexpr KindRow kRows[] = {{ir::LayerKind::kMatrixMultiply, {matrix_multiply, nullptr}}};
   return kRows;
 }
 

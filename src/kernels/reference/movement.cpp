@@ -309,23 +309,22 @@ Status reformat(const KernelArgs& args) {
   return ok_status();
 }
 
-constexpr KindRow kRows[] = {
-    {ir::LayerKind::kShuffle, {unpacked<shuffle>, nullptr}},
-    {ir::LayerKind::kSlice, {unpacked<slice>, nullptr}},
-    {ir::LayerKind::kPad, {unpacked<pad>, nullptr}},
-    {ir::LayerKind::kConcatenation, {unpacked<concatenation>, nullptr}},
-    {ir::LayerKind::kExpand, {unpacked<expand>, nullptr}},
-    {ir::LayerKind::kTile, {unpacked<tile>, nullptr}},
-    {ir::LayerKind::kFill, {fill, nullptr}},
-    {ir::LayerKind::kShapeOf, {shape_of, nullptr}},
-    {ir::LayerKind::kDepthToSpace, {unpacked<depth_to_space>, nullptr}},
-    {ir::LayerKind::kSpaceToDepth, {unpacked<space_to_depth>, nullptr}},
-    {ir::LayerKind::kReformat, {unpacked<reformat>, nullptr}},
-};
-
 }  // namespace
 
 std::span<const KindRow> movement_kinds() {
+  static constexpr KindRow kRows[] = {
+      {ir::LayerKind::kShuffle, {unpacked<shuffle>, nullptr}},
+      {ir::LayerKind::kSlice, {unpacked<slice>, nullptr}},
+      {ir::LayerKind::kPad, {unpacked<pad>, nullptr}},
+      {ir::LayerKind::kConcatenation, {unpacked<concatenation>, nullptr}},
+      {ir::LayerKind::kExpand, {unpacked<expand>, nullptr}},
+      {ir::LayerKind::kTile, {unpacked<tile>, nullptr}},
+      {ir::LayerKind::kFill, {fill, nullptr}},
+      {ir::LayerKind::kShapeOf, {shape_of, nullptr}},
+      {ir::LayerKind::kDepthToSpace, {unpacked<depth_to_space>, nullptr}},
+      {ir::LayerKind::kSpaceToDepth, {unpacked<space_to_depth>, nullptr}},
+      {ir::LayerKind::kReformat, {unpacked<reformat>, nullptr}},
+  };
   return kRows;
 }
 

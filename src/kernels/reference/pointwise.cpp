@@ -225,18 +225,17 @@ Status pointwise(const KernelArgs& args) {
   return ok_status();
 }
 
-constexpr KindRow kRows[] = {
-    {ir::LayerKind::kActivation, {point_op, nullptr}},
-    {ir::LayerKind::kUnary, {point_op, nullptr}},
-    {ir::LayerKind::kElementWise, {point_op, nullptr}},
-    {ir::LayerKind::kSelect, {point_op, nullptr}},
-    {ir::LayerKind::kScale, {scale, nullptr}},
-    {ir::LayerKind::kPointWise, {pointwise, nullptr}},
-};
-
 }  // namespace
 
 std::span<const KindRow> pointwise_kinds() {
+  static constexpr KindRow kRows[] = {
+      {ir::LayerKind::kActivation, {point_op, nullptr}},
+      {ir::LayerKind::kUnary, {point_op, nullptr}},
+      {ir::LayerKind::kElementWise, {point_op, nullptr}},
+      {ir::LayerKind::kSelect, {point_op, nullptr}},
+      {ir::LayerKind::kScale, {scale, nullptr}},
+      {ir::LayerKind::kPointWise, {pointwise, nullptr}},
+  };
   return kRows;
 }
 

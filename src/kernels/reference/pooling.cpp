@@ -129,11 +129,10 @@ Status pooling(const KernelArgs& args) {
   return ok_status();
 }
 
-constexpr KindRow kRows[] = {{ir::LayerKind::kPooling, {pooling, nullptr}}};
-
 }  // namespace
 
 std::span<const KindRow> pooling_kinds() {
+  static constexpr KindRow kRows[] = {{ir::LayerKind::kPooling, {pooling, nullptr}}};
   return kRows;
 }
 

@@ -123,15 +123,14 @@ Status cast(const KernelArgs& args) {
   return ok_status();
 }
 
-constexpr KindRow kRows[] = {
-    {ir::LayerKind::kQuantize, {quantize, nullptr}},
-    {ir::LayerKind::kDequantize, {dequantize, nullptr}},
-    {ir::LayerKind::kCast, {cast, nullptr}},
-};
-
 }  // namespace
 
 std::span<const KindRow> quantize_kinds() {
+  static constexpr KindRow kRows[] = {
+      {ir::LayerKind::kQuantize, {quantize, nullptr}},
+      {ir::LayerKind::kDequantize, {dequantize, nullptr}},
+      {ir::LayerKind::kCast, {cast, nullptr}},
+  };
   return kRows;
 }
 

@@ -259,11 +259,10 @@ Status recurrence(const KernelArgs& args) {
   return ok_status();
 }
 
-constexpr KindRow kRows[] = {{ir::LayerKind::kRecurrence, {recurrence, nullptr}}};
-
 }  // namespace
 
 std::span<const KindRow> recurrence_kinds() {
+  static constexpr KindRow kRows[] = {{ir::LayerKind::kRecurrence, {recurrence, nullptr}}};
   return kRows;
 }
 

@@ -328,16 +328,15 @@ Status cumulative_sum(const KernelArgs& args) {
   return ok_status();
 }
 
-constexpr KindRow kRows[] = {
-    {ir::LayerKind::kReduce, {reduce, nullptr}},
-    {ir::LayerKind::kSoftMax, {softmax, nullptr}},
-    {ir::LayerKind::kNormalization, {normalization, nullptr}},
-    {ir::LayerKind::kCumSum, {cumulative_sum, nullptr}},
-};
-
 }  // namespace
 
 std::span<const KindRow> reduce_kinds() {
+  static constexpr KindRow kRows[] = {
+      {ir::LayerKind::kReduce, {reduce, nullptr}},
+      {ir::LayerKind::kSoftMax, {softmax, nullptr}},
+      {ir::LayerKind::kNormalization, {normalization, nullptr}},
+      {ir::LayerKind::kCumSum, {cumulative_sum, nullptr}},
+  };
   return kRows;
 }
 

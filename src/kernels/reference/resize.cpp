@@ -13,13 +13,13 @@ namespace {
 
 using ir::CoordinateTransform;
 
-struct Tap {
+struct ResizeTap {
   int64_t position;
   double weight;
 };
 struct DimensionTaps {
-  std::vector<std::vector<Tap>> taps;  // per output coordinate
-  std::vector<bool> outside;           // tf_crop_and_resize beyond the input
+  std::vector<std::vector<ResizeTap>> taps;  // per output coordinate
+  std::vector<bool> outside;                 // tf_crop_and_resize beyond the input
   bool is_identity = true;
 };
 
@@ -32,12 +32,12 @@ double filter(const ir::ResizeAttrs& attrs, double distance) {
   return 0;
 }
 
-std::vector<Tap> filter_taps(const ir::ResizeAttrs& attrs, const ResizeAxis& d, double x) {
+std::vector<ResizeTap> filter_taps(const ir::ResizeAttrs& attrs, const ResizeAxis& d, double x) {
   const double shrink = attrs.antialias ? std::min(d.scale, 1.0) : 1.0;
   const double reach = (attrs.mode == ir::ResizeMode::kLinear ? 1 : 2) / shrink;
   const auto first = static_cast<int64_t>(std::floor(x - reach)) + 1,
              last = static_cast<int64_t>(std::ceil(x + reach)) - 1;
-  std::vector<Tap> taps;
+  std::vector<ResizeTap> taps;
   double sum = 0;
   for (int64_t k = first; k <= last; ++k) {
     const bool inside = k >= 0 && k < d.input;
@@ -47,7 +47,7 @@ std::vector<Tap> filter_taps(const ir::ResizeAttrs& attrs, const ResizeAxis& d, 
     sum += weight;
   }
   if ((attrs.antialias || attrs.exclude_outside) && sum != 0)
-    for (Tap& tap : taps) tap.weight /= sum;
+    for (ResizeTap& tap : taps) tap.weight /= sum;
   return taps;
 }
 
@@ -79,7 +79,7 @@ std::vector<double> resample(const std::vector<double>& values, Extents& extents
   for (int64_t o = 0; o < outer; ++o) {
     for (int64_t k = 0; k < wanted; ++k) {
       double* to = result.data() + (o * wanted + k) * inner;
-      for (const Tap& tap : dimension.taps[k]) {
+      for (const ResizeTap& tap : dimension.taps[k]) {
         if (tap.weight == 0) continue;
         const double* from = values.data() + (o * count + tap.position) * inner;
         for (int64_t i = 0; i < inner; ++i) to[i] += tap.weight * from[i];
@@ -139,11 +139,10 @@ Status resize(const KernelArgs& args) {
   return ok_status();
 }
 
-constexpr KindRow kRows[] = {{ir::LayerKind::kResize, {resize, nullptr}}};
-
 }  // namespace
 
 std::span<const KindRow> resize_kinds() {
+  static constexpr KindRow kRows[] = {{ir::LayerKind::kResize, {resize, nullptr}}};
   return kRows;
 }
 

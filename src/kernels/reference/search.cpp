@@ -173,16 +173,15 @@ Status range(const KernelArgs& args) {
   return ok_status();
 }
 
-constexpr KindRow kRows[] = {
-    {ir::LayerKind::kTopK, {top_k, nullptr}},
-    {ir::LayerKind::kArgMinMax, {arg_min_max, nullptr}},
-    {ir::LayerKind::kNonZero, {nullptr, non_zero}},
-    {ir::LayerKind::kRange, {range, nullptr}},
-};
-
 }  // namespace
 
 std::span<const KindRow> search_kinds() {
+  static constexpr KindRow kRows[] = {
+      {ir::LayerKind::kTopK, {top_k, nullptr}},
+      {ir::LayerKind::kArgMinMax, {arg_min_max, nullptr}},
+      {ir::LayerKind::kNonZero, {nullptr, non_zero}},
+      {ir::LayerKind::kRange, {range, nullptr}},
+  };
   return kRows;
 }
 

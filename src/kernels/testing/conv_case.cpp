@@ -38,7 +38,7 @@ std::shared_ptr<const ir::ConstantData> constant_of(const std::vector<float>& va
   return data;
 }
 
-std::byte* aligned(std::vector<std::byte>& bytes, size_t size) {
+std::byte* room_of_nans(std::vector<std::byte>& bytes, size_t size) {
   bytes.assign(size + kAlignment, std::byte{0xff});  // all ones: NaN
   const auto address = reinterpret_cast<uintptr_t>(bytes.data());
   return bytes.data() + (kAlignment - address % kAlignment) % kAlignment;
@@ -201,7 +201,7 @@ ConvCase::Buffer ConvCase::make_buffer(const std::vector<float>& dense,
 void ConvCase::prepare(const Tactic& tactic, ThreadPool* pool) {
   const Problem p = problem(tactic, pool ? pool->threads() : 1);
   packed_.clear();
-  std::byte* packed = aligned(packed_, tactic.packed_bytes ? tactic.packed_bytes(p) : 0);
+  std::byte* packed = room_of_nans(packed_, tactic.packed_bytes ? tactic.packed_bytes(p) : 0);
   if (tactic.pack) tactic.pack(p, packed);
   const uint32_t in_packed = tactic.packed_inputs ? tactic.packed_inputs(p) : 0;
 
@@ -225,7 +225,7 @@ void ConvCase::prepare(const Tactic& tactic, ThreadPool* pool) {
 
   kernel_ = prepare_elsewhere(tactic, {&layer_, inputs_, outputs_, packed, nullptr, pool},
                               tactic.packed_bytes ? tactic.packed_bytes(p) : 0);
-  kernel_.set_workspace(aligned(workspace_, kernel_.workspace_bytes()));
+  kernel_.set_workspace(room_of_nans(workspace_, kernel_.workspace_bytes()));
 }
 
 void ConvCase::run() {
