@@ -19,12 +19,6 @@ ${PYTHON:-/usr/bin/python3} -m pytest -q tests/project
 echo "== clang-tidy"
 clang-tidy --version | grep -q 'version 14\.' || { echo "skipped: clang-tidy 14 decides"; exit 0; }
 [ -f build/release/compile_commands.json ] || cmake --preset release >/dev/null
-# Without the headers that are precompiled for another compiler.
-mkdir -p build/lint
-sed -E 's/ (-Winvalid-pch|-fpch-preprocess|-Wno-array-bounds|-Wno-restrict|-Wno-stringop-overflow|-Wno-stringop-overread|-include [^ "]*cmake_pch\.hxx)//g' build/release/compile_commands.json >build/lint/compile_commands.json
 # The folders that are held clean; the others follow one by one.
-for folder in api base cli engine ep inspect quantize runtime tuner; do
-  git ls-files "src/$folder/*.cpp"
-done | grep -v '_test\.cpp$' |
-  xargs -P "$(nproc)" -n 4 clang-tidy -p build/lint --quiet 2> >(grep -v 'warnings generated\|Suppressed\|Use -header-filter' >&2 || true)
+${PYTHON:-/usr/bin/python3} scripts/tidy.py api base cli engine ep inspect quantize runtime tuner
 echo "lint: clean"
