@@ -18,6 +18,9 @@
 
 namespace camshaft::onnx_import {
 
+// onnx.TensorProto.DataType, as far as graphs are rewritten before import.
+inline constexpr int32_t kFloat = 1, kInt32 = 6, kInt64 = 7, kString = 8, kBool = 9;
+
 struct TensorDef {
   std::string name;
   int32_t data_type = 0;  // onnx.TensorProto.DataType

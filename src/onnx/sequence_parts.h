@@ -10,8 +10,6 @@
 
 namespace camshaft::onnx_import {
 
-inline constexpr int32_t kFloat = 1, kInt32 = 6, kInt64 = 7,
-                         kBool = 9;  // onnx.TensorProto.DataType
 inline constexpr int64_t kMostRows = int64_t{1} << 31;
 
 // Elements of a sequence, one after the other.

@@ -13,7 +13,6 @@ namespace {
 
 using Texts = std::vector<std::string_view>;
 
-constexpr int32_t kInt64 = 7, kString = 8;  // onnx.TensorProto.DataType
 constexpr std::string_view kTextLabels = "classlabels_strings";
 
 // Classifiers, and where each keeps labels that are integers.

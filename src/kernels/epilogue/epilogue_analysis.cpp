@@ -5,15 +5,13 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/epilogue/form_numbers.h"
+
 namespace camshaft::kernels {
 namespace {
 
 using ir::Instruction;
 using ir::PointOp;
-
-bool is_integral(double value) {
-  return std::isinf(value) || value == std::nearbyint(value);
-}
 
 // Whether a PackedEpilogue says it.
 bool is_packed_form(const SumForm& form) {

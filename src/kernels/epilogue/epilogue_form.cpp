@@ -12,9 +12,6 @@ namespace {
 
 constexpr double kLargestOffset = 32000;  // what kernels add in 16 bits, saturating
 
-bool is_integral(double value) {
-  return std::isinf(value) || value == std::nearbyint(value);
-}
 bool is_whole(double v) {
   return v > -65536 && v < 65536 && v == std::floor(v);
 }

@@ -13,7 +13,6 @@ namespace {
 
 constexpr size_t kFirstOperand = 3;              // after x, w, bias
 constexpr int32_t kLargestBias = (1 << 24) / 2;  // that, with the products, is exact in float
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 const ir::Program& program_of(const Problem& p) {
   return std::get_if<ir::ConvolutionAttrs>(&p.layer->attrs)->epilogue;
@@ -86,7 +85,7 @@ void fold_epilogue(const Problem& problem, Bias bias_goes, FoldedEpilogue& folde
   if (try_to_fold(problem, bias_goes, folded)) return;
   const auto channels = static_cast<size_t>(problem.outputs[0].extents[1]);
   const int32_t* bias = bias_of(problem);
-  folded.header = {0, -kInfinity, kInfinity, 0};
+  folded.header = {0, -Epilogue::kInfinity, Epilogue::kInfinity, 0};
   folded.multipliers.assign(channels, 1.0f);
   folded.addends.assign(channels, 0.0f);
   if (bias_goes == Bias::kInSum) return;

@@ -3,10 +3,16 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/epilogue/epilogue_form.h"
 
 namespace camshaft::kernels {
+
+// Infinities bound nothing that is an integer otherwise.
+inline bool is_integral(double value) {
+  return std::isinf(value) || value == std::nearbyint(value);
+}
 
 inline double first_of(double value) {
   return value;

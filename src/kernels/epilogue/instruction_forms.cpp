@@ -10,8 +10,6 @@ namespace {
 using ir::Instruction;
 using ir::PointOp;
 
-constexpr double kInfinity = Form<double>::kInfinity;
-
 double evaluated(const Instruction& op, double a, double b, double c) {
   return ir::evaluate_point_op(op.op, a, b, c, op.x, op.y);
 }
@@ -128,8 +126,8 @@ Form<N> bounded(PointOp op, const Form<N>& a, const Form<N>& b) {
   if (a.is_constant()) {
     if (!a.is_scalar()) return {};
     const double bound = first_of(a.addend);
-    Form<N> form =
-        op == PointOp::kMax ? clipped(b, bound, kInfinity) : clipped(b, -kInfinity, bound);
+    Form<N> form = op == PointOp::kMax ? clipped(b, bound, Form<double>::kInfinity)
+                                       : clipped(b, -Form<double>::kInfinity, bound);
     form.exact = form.exact && a.exact;
     return form;
   }
@@ -181,7 +179,7 @@ Form<N> form_of(const Instruction& op, const Form<N>& a, const Form<N>& b, const
     case PointOp::kRound:
       return done(a, [](Form<N>& form) { return form.round(); });
     case PointOp::kRelu:
-      return clipped(a, 0, kInfinity);
+      return clipped(a, 0, Form<double>::kInfinity);
     case PointOp::kClip:
       return clipped(a, op.x, op.y);
     case PointOp::kMin:
