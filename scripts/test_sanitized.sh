@@ -15,10 +15,11 @@ export ASAN_OPTIONS=abort_on_error=1:detect_leaks=1 UBSAN_OPTIONS=abort_on_error
 CAMSHAFT_FUZZ=2000 ctest --preset checked --timeout 1200 -R "^($(IFS='|'; echo "${tests[*]}"))\$"
 
 # Shared out among the processors. Graphs are not verified after every pass: ctest does that, and it would take three times as long.
-graphs=${GRAPHS_TO_FUZZ:-10000} processors=$(nproc) running=()
+processors=$(nproc) running=()
+share=$((${GRAPHS_TO_FUZZ:-10000} / processors))
 for ((k = 0; k < processors; ++k)); do
   CAMSHAFT_CHECK_GRAPHS=0 ASAN_OPTIONS=$ASAN_OPTIONS:malloc_context_size=4 \
-    build/checked/bin/fuzz_graphs --seed $((100001 + k * graphs)) --count $((graphs / processors)) &
+    build/checked/bin/fuzz_graphs --seed $((100001 + k * share)) --count $share &
   running+=($!)
 done
 for process in "${running[@]}"; do wait "$process"; done
