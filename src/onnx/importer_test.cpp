@@ -257,13 +257,13 @@ TEST(Importer, UnsupportedPartsAreListedTogether) {
                                            .node("Foo", {"x"}, {"a"}, {}, "first")
                                            .node("Relu", {"a"}, {"b"})
                                            .node("Bar", {"b"}, {"c"}, {}, "second")
-                                           .node("SequenceConstruct", {"x"}, {"s"}, {}, "third")
+                                           .node("SequenceEmpty", {}, {"s"}, {}, "third")
                                            .output("c")
                                            .output("s"));
   expect_in(message, "3 parts of the model are not supported");
   expect_in(message, "node first (Foo): operator Foo is not known");
   expect_in(message, "node second (Bar)");
-  expect_in(message, "node third (SequenceConstruct): sequences and optionals: a network's output");
+  expect_in(message, "node third (SequenceEmpty): sequences and optionals: a network's output");
 }
 
 TEST(Importer, UnsupportedPartsAreToldByNode) {
