@@ -126,12 +126,12 @@ void convolve_channel(const Geometry& g, const T* x, const T* w, double* y) {
     const RowRange range = row_range(g, row, in_row, tap.back());
     for_each_outer(g, g.output, g.input, tap, [&](int64_t out, int64_t in) {
       double* to = y + out * row;
-      const T* from = x + in * in_row + range.base;
+      const int64_t from = in * in_row + range.base;  // x may have no elements, and be null
       if (g.stride.back() == 1)
-        for (int64_t k = range.first; k < range.last; ++k) to[k] += weight * from[k];
+        for (int64_t k = range.first; k < range.last; ++k) to[k] += weight * x[from + k];
       else
         for (int64_t k = range.first; k < range.last; ++k)
-          to[k] += weight * from[k * g.stride.back()];
+          to[k] += weight * x[from + k * g.stride.back()];
     });
   });
 }
@@ -145,9 +145,9 @@ void deconvolve_channel(const Geometry& g, const T* x, const T* w, double* y) {
     const RowRange range = row_range(g, row, out_row, tap.back());
     for_each_outer(g, g.input, g.output, tap, [&](int64_t in, int64_t out) {
       const T* from = x + in * row;
-      double* to = y + out * out_row + range.base;
+      const int64_t to = out * out_row + range.base;
       for (int64_t k = range.first; k < range.last; ++k)
-        to[k * g.stride.back()] += weight * from[k];
+        y[to + k * g.stride.back()] += weight * from[k];
     });
   });
 }
