@@ -26,7 +26,8 @@ Status import_zip_map(Node& node) {
     numbers.push_back(std::to_string(label));
   const std::vector<std::string>& labels = names.empty() ? numbers : names;
   Tensor* const x = node.input(0);
-  const Dim columns = x->shape.empty() ? Dim(1) : x->shape.back();
+  if (!x->has_rank || x->shape.empty()) return unsupported("x is not known to have columns");
+  const Dim columns = x->shape.back();
   if (columns.is_known() && columns.extent() != static_cast<int64_t>(labels.size()))
     return invalid("{} labels of {} columns", labels.size(), columns.extent());
   log(Severity::kWarning,

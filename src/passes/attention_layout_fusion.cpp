@@ -16,16 +16,6 @@ bool is_static_shuffle(const Layer* layer) {
          layer->inputs[0]->has_rank && layer->outputs[0]->has_rank;
 }
 
-bool in_order(const Shape& shape, const Ints& order) {  // but for extents of 1
-  int64_t last = -1;
-  for (int64_t axis : order) {
-    if (shape[axis] == Dim(1)) continue;
-    if (axis < last) return false;
-    last = axis;
-  }
-  return true;
-}
-
 ShuffleAttrs reshape_to(const Shape& shape) {
   ShuffleAttrs attrs;
   attrs.has_reshape = true;
@@ -59,7 +49,7 @@ bool take_input(Rewriter& rewriter, Layer* attention, size_t k) {
   const Shape& from = splits ? a.reshape : x->shape;
   if (order.size() != 4 || (!splits && a.has_reshape)) return false;
   // In the order of batch, steps, heads, depth.
-  if (!in_order(from, {order[0], order[2], order[1], order[3]}) || in_order(from, order))
+  if (!moves_nothing(from, {order[0], order[2], order[1], order[3]}) || moves_nothing(from, order))
     return false;
   const Dim count = heads->shape[1], depth = heads->shape[3];
   if (!count.is_known() || !depth.is_known()) return false;
@@ -130,13 +120,14 @@ bool take_output(Rewriter& rewriter, Layer* attention) {
   if (attrs.y_steps_first || !is_static_shuffle(shuffle) || y->shape.size() != 4) return false;
   const auto& a = shuffle->as<ShuffleAttrs>();
   const Ints& order = a.first_transpose;
-  if (order.size() != 4 || !a.second_transpose.empty() || in_order(y->shape, order)) return false;
+  if (order.size() != 4 || !a.second_transpose.empty() || moves_nothing(y->shape, order))
+    return false;
   const Shape& s = y->shape;
   Ints source(4);
   for (size_t k = 0; k < 4; ++k) source[static_cast<size_t>(order[k])] = static_cast<int64_t>(k);
   Shape transposed;
   for (const int64_t axis : order) transposed.push_back(s[axis]);
-  if (!in_order(transposed, {source[0], source[2], source[1], source[3]})) return false;
+  if (!moves_nothing(transposed, {source[0], source[2], source[1], source[3]})) return false;
   if (!s[1].is_known() || !s[3].is_known()) return false;
   rewriter.running(*attention);
   rewriter.fused(*attention, *shuffle);

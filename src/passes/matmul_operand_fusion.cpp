@@ -13,16 +13,6 @@ using namespace ir;
 
 namespace {
 
-bool keeps_order(const Shape& shape, const Ints& order) {  // but for extents of 1
-  int64_t last = -1;
-  for (int64_t axis : order) {
-    if (shape[axis] == Dim(1)) continue;
-    if (axis < last) return false;
-    last = axis;
-  }
-  return true;
-}
-
 // The shuffle without its exchange of the last two dimensions, if less moves then: nothing, or
 // whole rows instead of elements.
 std::optional<ShuffleAttrs> without_swap(const Layer& shuffle) {
@@ -35,10 +25,10 @@ std::optional<ShuffleAttrs> without_swap(const Layer& shuffle) {
   Ints& order = a.has_reshape ? a.second_transpose : a.first_transpose;
   if (order.size() < 2 || (!a.has_reshape && !a.second_transpose.empty())) return std::nullopt;
   const size_t rank = order.size();
-  const bool moved = !keeps_order(ordered, order),
+  const bool moved = !moves_nothing(ordered, order),
              moved_rows = order[rank - 1] + 1 != static_cast<int64_t>(rank);
   std::swap(order[rank - 1], order[rank - 2]);
-  const bool moves = !keeps_order(ordered, order),
+  const bool moves = !moves_nothing(ordered, order),
              moves_rows = order[rank - 1] + 1 != static_cast<int64_t>(rank);
   const bool worth =
       (moved && !moves) || (moved_rows && !moves_rows && only_reader(shuffle.outputs[0]));

@@ -373,7 +373,7 @@ int volume_lowering(Graph& graph, Records* records) {
       continue;
     }
     rewriter.applied(Action::kConvert, *conv,
-                     "VolumeLowering " + conv->name + " to a convolution of images");
+                     "Lowering " + conv->name + " to a convolution of images");
     if (transposed)
       DeconvolutionLowering(rewriter, conv).run();
     else
