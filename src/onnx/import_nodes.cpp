@@ -127,7 +127,13 @@ Status import_operator(Scope& scope, const NodeDef& def, const std::string& name
   const OperatorRow* row = on_sequences ? find_sequence_operator(def)
                            : microsoft  ? find_microsoft_operator(def.op_type)
                                         : find_operator(def.op_type);
-  if (!standard && !(microsoft && row))
+  if (def.domain == "com.microsoft.nchwc")
+    return unsupported(
+        "ONNX Runtime saved this model in the memory layout of one machine (optimization level "
+        "\"all\"): save it at level \"extended\", or give the model it was made of");
+  if (microsoft && !row)
+    return unsupported("operator {} of domain com.microsoft is not known", def.op_type);
+  if (!standard && !microsoft)
     return unsupported(
         "operators of domain \"{}\" are not known, and the model does not define this one as a "
         "function",

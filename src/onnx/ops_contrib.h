@@ -26,6 +26,8 @@ Result<Tensor*> rotate(Node& node, Tensor* x, const Rotary& r, std::string_view 
 Status import_grouped_queries(Node& node);
 
 std::span<const OperatorRow> contrib_operators();
+std::span<const OperatorRow> fused_operators();
+std::span<const OperatorRow> low_bit_operators();
 // Those of them that are also written into the standard domain.
 std::span<const OperatorRow> misplaced_operators();
 

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The quantized operators of domain com.microsoft (ONNX Runtime's QOperator form) as Q/DQ around
-// float layers, and products with weights of few bits.
+// float layers.
 #include <algorithm>
-#include <cstring>
 
-#include "ir/weight_records.h"
 #include "onnx/ops_attention.h"
 #include "onnx/ops_contrib.h"
 #include "onnx/ops_quantized.h"
@@ -28,10 +26,18 @@ Status import_quantized_binary(Node& node) {
 }
 
 // Inputs of the unary ones: x, x_scale, x_zero, y_scale, y_zero.
-Status emit_unary(Node& node, LayerKind kind, Attrs attrs) {
+// `is_last`: x and y have their channels last, the layer has them first.
+Status emit_unary(Node& node, LayerKind kind, Attrs attrs, bool is_last = false) {
   CAMSHAFT_TRY(node.require(4, 5));
-  CAMSHAFT_ASSIGN(Tensor* const x, operand(node, "x", 0));
-  CAMSHAFT_ASSIGN(Tensor* const y, node.add("value", kind, std::move(attrs), {x}));
+  Tensor* codes = node.input(0);
+  if (is_last) {
+    CAMSHAFT_ASSIGN(codes, channels_first(node, codes));
+  }
+  CAMSHAFT_ASSIGN(Tensor* const x, dequantize(node, "x", codes, node.input(1), node.input(2), 1));
+  CAMSHAFT_ASSIGN(Tensor * y, node.add("value", kind, std::move(attrs), {x}));
+  if (is_last) {
+    CAMSHAFT_ASSIGN(y, channels_last(node, y));
+  }
   return quantize_output(node, y, node.input(3), node.input(4));
 }
 
@@ -44,22 +50,20 @@ Status import_leaky_relu(Node& node) {
                     ir::PointOpAttrs{PointOp::kLeakyRelu, node.real("alpha", 0.01f)});
 }
 
-Status refuse_channels_last(Node& node) {
-  return node.flag("channels_last", false) ? unsupported("channels_last") : ok_status();
+Status emit_pooling(Node& node, ir::PoolingAttrs attrs) {
+  return emit_unary(node, LayerKind::kPooling, std::move(attrs), node.flag("channels_last", false));
 }
 
 Status import_global_average_pool(Node& node) {
-  CAMSHAFT_TRY(refuse_channels_last(node));
   ir::PoolingAttrs attrs;
   attrs.type = ir::PoolingType::kAverage;
   attrs.global = true;
-  return emit_unary(node, LayerKind::kPooling, std::move(attrs));
+  return emit_pooling(node, std::move(attrs));
 }
 
 Status import_quantized_average_pool(Node& node) {
-  CAMSHAFT_TRY(refuse_channels_last(node));
   CAMSHAFT_ASSIGN(ir::PoolingAttrs attrs, read_average_pooling(node));
-  return emit_unary(node, LayerKind::kPooling, std::move(attrs));
+  return emit_pooling(node, std::move(attrs));
 }
 
 Status import_quantized_softmax(Node& node) {
@@ -69,6 +73,17 @@ Status import_quantized_softmax(Node& node) {
   CAMSHAFT_ASSIGN(attrs.axis, node.axis(node.integer("axis", -1), rank));
   attrs.last_axis = flattens ? static_cast<int64_t>(rank) - 1 : attrs.axis;
   return emit_unary(node, LayerKind::kSoftMax, attrs);
+}
+
+// Inputs: condition, x, x_scale, x_zero, y, y_scale, y_zero, z_scale, z_zero.
+Status import_quantized_where(Node& node) {
+  CAMSHAFT_TRY(node.require(8, 9));
+  CAMSHAFT_ASSIGN(Tensor* const x, operand(node, "x", 1));
+  CAMSHAFT_ASSIGN(Tensor* const y, operand(node, "y", 4));
+  CAMSHAFT_ASSIGN(Tensor* const z,
+                  node.add("value", LayerKind::kSelect, ir::PointOpAttrs{PointOp::kSelect},
+                           {node.input(0), x, y}));
+  return quantize_output(node, z, node.input(7), node.input(8));
 }
 
 // Inputs: y_scale, y_zero, then x, scale, zero of every part.
@@ -112,131 +127,35 @@ Status import_quantized_gemm(Node& node) {
   return quantize_output(node, y, node.input(7), node.input(8));
 }
 
-// Inputs: a, b, a_scale, b_scale, a_zero, b_zero, bias (float).
-Status import_matmul_integer_to_float(Node& node) {
-  CAMSHAFT_TRY(node.require(4, 7));
-  CAMSHAFT_ASSIGN(const size_t b_rank, node.rank(1));
-  if (b_rank < 1) return invalid("b is a scalar");
-  CAMSHAFT_ASSIGN(Tensor* const a,
-                  dequantize(node, "a", node.input(0), node.input(2), node.input(4), 1));
-  CAMSHAFT_ASSIGN(Tensor* const b, dequantize(node, "b", node.input(1), node.input(3),
-                                              node.input(5), static_cast<int64_t>(b_rank) - 1));
+struct CodeProduct {
+  Tensor *a, *b, *a_scale, *b_scale, *a_zero, *b_zero, *bias;  // of float
+};
+
+Status emit_float_product(Node& node, const CodeProduct& p) {
+  if (!p.b->has_rank) return unsupported("b of unknown rank");
+  if (p.b->shape.empty()) return invalid("b is a scalar");
+  CAMSHAFT_ASSIGN(Tensor* const a, dequantize(node, "a", p.a, p.a_scale, p.a_zero, 1));
+  CAMSHAFT_ASSIGN(Tensor* const b, dequantize(node, "b", p.b, p.b_scale, p.b_zero,
+                                              static_cast<int64_t>(p.b->shape.size()) - 1));
   std::vector<Tensor*> inputs = {a, b};
-  if (node.has(6)) inputs.push_back(node.input(6));
+  if (p.bias) inputs.push_back(p.bias);
   return node.emit(LayerKind::kMatrixMultiply, ir::MatrixMultiplyAttrs{}, std::move(inputs));
 }
 
-// --- weights of few bits
-
-// Number k of a row of numbers of `bits` bits, low bits first.
-int unpack(std::span<const uint8_t> bytes, int64_t first_byte, int64_t k, int64_t bits) {
-  const int64_t bit = k * bits;
-  return bytes[first_byte + bit / 8] >> (bit % 8) & ((1 << bits) - 1);
+// Inputs: a, b, a_scale, b_scale, a_zero, b_zero, bias.
+Status import_matmul_integer_to_float(Node& node) {
+  CAMSHAFT_TRY(node.require(4, 7));
+  return emit_float_product(node, {node.input(0), node.input(1), node.input(2), node.input(3),
+                                   node.input(4), node.input(5), node.input(6)});
 }
 
-bool is_real(DataType type) {
-  return type == DataType::kFloat || ir::is_16_bit_float(type);
-}
-
-// Codes [N, blocks, bytes], scales and zero points [N, blocks]; integer zero points have as many
-// bits as codes, every row of them begins a byte.
-struct BitWeights {
-  ir::LowBits kind;
-  const Tensor *codes, *scales, *zeros;
-
-  ir::RecordLayout layout() const { return ir::RecordLayout(kind); }
-  int64_t zero_bytes() const { return (layout().blocks() * kind.bits + 7) / 8; }
-  bool has_real_zeros() const { return zeros && is_real(zeros->type); }
-
-  float zero(int64_t row, int64_t b) const {
-    if (!zeros) return static_cast<float>(1 << (kind.bits - 1));
-    const std::byte* bytes = zeros->constant->view.data();
-    if (has_real_zeros())
-      return static_cast<float>(read_element(zeros->type, bytes, row * layout().blocks() + b));
-    return static_cast<float>(unpack(zeros->values<uint8_t>(), row * zero_bytes(), b, kind.bits));
-  }
-};
-
-Status check_weights(const BitWeights& w) {
-  const ir::LowBits& a = w.kind;
-  if (a.bits != 2 && a.bits != 4 && a.bits != 8) return unsupported("weights of {} bits", a.bits);
-  if (!ir::RecordLayout::is_valid(a) || a.block < 16)
-    return invalid("N {}, K {}, block_size {}", a.columns, a.depth, a.block);
-  if (!w.codes->is_constant() || !w.scales->is_constant() || (w.zeros && !w.zeros->is_constant()))
-    return unsupported("weights that are no constants");
-  if (w.codes->type != DataType::kUInt8 || !is_real(w.scales->type) ||
-      (w.zeros && w.zeros->type != DataType::kUInt8 && !is_real(w.zeros->type)))
-    return unsupported("weights of these types");
-  const int64_t blocks = a.columns * w.layout().blocks();
-  const auto has = [](const Tensor* t, int64_t bytes) {
-    return static_cast<int64_t>(t->constant->view.size()) == bytes;
-  };
-  const auto of_reals = [&](const Tensor* t) {
-    return static_cast<int64_t>(ir::bytes_for(t->type, blocks));
-  };
-  const bool fits =
-      has(w.codes, blocks * (a.block * a.bits / 8)) && has(w.scales, of_reals(w.scales)) &&
-      (!w.zeros ||
-       has(w.zeros, w.has_real_zeros() ? of_reals(w.zeros) : a.columns * w.zero_bytes()));
-  return fits ? ok_status()
-              : invalid("the packed weights do not have the extents N, K and block_size say");
-}
-
-std::vector<std::byte> records_of(const BitWeights& w) {
-  const ir::RecordLayout layout = w.layout();
-  std::vector<std::byte> bytes(static_cast<size_t>(layout.bytes()));
-  ir::RecordWriter records(layout, bytes.data());
-  const auto codes_bytes = static_cast<size_t>(layout.record() - ir::RecordLayout::kHeader);
-  for (int64_t row = 0; row < layout.columns; ++row)
-    for (int64_t b = 0; b < layout.blocks(); ++b) {
-      const int64_t at = row * layout.blocks() + b;
-      const double scale = read_element(w.scales->type, w.scales->constant->view.data(), at);
-      records.set_block(row, b, static_cast<float>(scale), w.zero(row, b));
-      std::memcpy(bytes.data() + layout.at(row, b) + ir::RecordLayout::kHeader,
-                  w.codes->constant->view.data() + static_cast<size_t>(at) * codes_bytes,
-                  codes_bytes);
-    }
-  return bytes;
-}
-
-// Whether g_idx only says that every `block` neighbours are a group.
-bool is_plain_order(const Tensor* groups, int64_t block) {
-  if (!groups->is_constant() || groups->type != DataType::kInt32) return false;
-  const auto group = groups->values<int32_t>();
-  for (size_t k = 0; k < group.size(); ++k)
-    if (group[k] != static_cast<int64_t>(k) / block) return false;
-  return true;
-}
-
-// Inputs: a, packed b [N, blocks, bytes], scales, zero points, group index, bias.
-Status import_matmul_bits(Node& node) {
-  CAMSHAFT_TRY(node.require(3, 6));
-  BitWeights w{{}, node.input(1), node.input(2), node.input(3)};
-  w.kind.columns = node.integer("N", 0);
-  w.kind.depth = node.integer("K", 0);
-  w.kind.bits = node.integer("bits", 4);
-  w.kind.block = node.integer("block_size", 32);
-  w.kind.codes_rows = node.integer("accuracy_level", 0) >= 4;
-  if (w.zeros) w.kind.zero = is_real(w.zeros->type) ? DataType::kFloat : DataType::kUInt8;
-  if (node.has(4) && !is_plain_order(node.input(4), w.kind.block))
-    return unsupported("g_idx: groups of weights that are not neighbours");
-  CAMSHAFT_TRY(check_weights(w));
-  const ir::RecordLayout layout = w.layout();
-  const int64_t extents[] = {layout.columns, layout.blocks(), layout.record()};
-  std::vector<Tensor*> inputs = {
-      node.input(0), node.constant("records", DataType::kUInt8, extents, records_of(w))};
-  const DataType type = node.input(0)->type;
-  if (node.has(5)) inputs.push_back(node.input(5));
-  if (type == DataType::kFloat)
-    return node.emit(LayerKind::kLowBitMultiply, w.kind, std::move(inputs));
-  // Rows of 16 bits: the product is of floats.
-  for (size_t k : {size_t{0}, size_t{2}})
-    if (k < inputs.size() && inputs[k]->type != DataType::kFloat) {
-      CAMSHAFT_ASSIGN(inputs[k], node.cast(k == 0 ? "rows" : "bias", inputs[k], DataType::kFloat));
-    }
-  CAMSHAFT_ASSIGN(Tensor* const y,
-                  node.add("product", LayerKind::kLowBitMultiply, w.kind, std::move(inputs)));
-  return node.emit(LayerKind::kCast, ir::CastAttrs{type}, {y});
+// Inputs: a (float), b, b_scale, b_zero, bias.
+Status import_dynamic_quantize_matmul(Node& node) {
+  CAMSHAFT_TRY(node.require(3, 5));
+  CAMSHAFT_ASSIGN(const std::vector<Tensor*> a,
+                  apply(node, "DynamicQuantizeLinear", 11, {}, {node.input(0)}, 3, "quantized"));
+  return emit_float_product(
+      node, {a[0], node.input(1), a[1], node.input(2), a[2], node.input(3), node.input(4)});
 }
 
 constexpr OperatorRow kMicrosoftOperators[] = {
@@ -250,19 +169,20 @@ constexpr OperatorRow kMicrosoftOperators[] = {
     {"QLinearConcat", import_quantized_concat},
     {"QGemm", import_quantized_gemm},
     {"MatMulIntegerToFloat", import_matmul_integer_to_float},
-    {"MatMulNBits", import_matmul_bits},
+    {"DynamicQuantizeMatMul", import_dynamic_quantize_matmul},
+    {"QLinearWhere", import_quantized_where},
 };
 
 // The standard operators of that domain that mean the same there.
 constexpr std::string_view kShared[] = {"QuantizeLinear", "DequantizeLinear", "QLinearConv",
-                                        "QLinearMatMul"};
+                                        "QLinearMatMul",  "GridSample",       "Trilu"};
 
 }  // namespace
 
 const OperatorRow* find_microsoft_operator(std::string_view op_type) {
   for (const std::span<const OperatorRow> rows :
-       {std::span<const OperatorRow>(kMicrosoftOperators), contrib_operators(),
-        microsoft_attention_operators(), microsoft_recurrence_operators()})
+       {std::span<const OperatorRow>(kMicrosoftOperators), contrib_operators(), fused_operators(),
+        low_bit_operators(), microsoft_attention_operators(), microsoft_recurrence_operators()})
     for (const OperatorRow& row : rows)
       if (row.op_type == op_type) return &row;
   return std::find(std::begin(kShared), std::end(kShared), op_type) != std::end(kShared)

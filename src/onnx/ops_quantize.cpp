@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Q/DQ and the quantized operators, which become Q/DQ around the float ones.
 #include <algorithm>
+#include <numeric>
 
 #include "ir/extents.h"
 #include "onnx/ops_quantized.h"
@@ -116,8 +117,12 @@ Status import_qlinear_conv(Node& node) {
   CAMSHAFT_TRY(node.require(8, 9));
   CAMSHAFT_ASSIGN(const size_t rank, node.rank(3));
   if (rank < 3) return invalid("weights of rank {}", rank);
-  CAMSHAFT_ASSIGN(Tensor* const x,
-                  dequantize(node, "x", node.input(0), node.input(1), node.input(2), 1));
+  const bool is_last = node.flag("channels_last", false);  // in domain com.microsoft
+  Tensor* codes = node.input(0);
+  if (is_last) {
+    CAMSHAFT_ASSIGN(codes, channels_first(node, codes));
+  }
+  CAMSHAFT_ASSIGN(Tensor* const x, dequantize(node, "x", codes, node.input(1), node.input(2), 1));
   CAMSHAFT_ASSIGN(Tensor* const w,
                   dequantize(node, "w", node.input(3), node.input(4), node.input(5), 0));
   std::vector<Tensor*> inputs = {x, w};
@@ -127,8 +132,11 @@ Status import_qlinear_conv(Node& node) {
     inputs.push_back(bias);
   }
   CAMSHAFT_ASSIGN(ir::ConvolutionAttrs attrs, read_convolution(node, w));
-  CAMSHAFT_ASSIGN(Tensor* const y, node.add("convolution", LayerKind::kConvolution,
-                                            std::move(attrs), std::move(inputs)));
+  CAMSHAFT_ASSIGN(Tensor * y, node.add("convolution", LayerKind::kConvolution, std::move(attrs),
+                                       std::move(inputs)));
+  if (is_last) {
+    CAMSHAFT_ASSIGN(y, channels_last(node, y));
+  }
   return quantize_output(node, y, node.input(6), node.input(7));
 }
 
@@ -202,7 +210,27 @@ Status import_matmul_integer(Node& node) {
   return node.emit(LayerKind::kMatrixMultiply, std::move(attrs), {node.input(0), b});
 }
 
+// 0, 1 …, one per dimension.
+Result<Ints> order_of_image(const Tensor* x) {
+  if (!x->has_rank || x->shape.size() < 3) return unsupported("channels_last of such a tensor");
+  Ints order(x->shape.size());
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
+
 }  // namespace
+
+Result<Tensor*> channels_first(Node& node, Tensor* x) {
+  CAMSHAFT_ASSIGN(Ints order, order_of_image(x));
+  std::rotate(order.begin() + 1, order.end() - 1, order.end());
+  return node.transpose("channels_first", x, std::move(order));
+}
+
+Result<Tensor*> channels_last(Node& node, Tensor* x) {
+  CAMSHAFT_ASSIGN(Ints order, order_of_image(x));
+  std::rotate(order.begin() + 1, order.begin() + 2, order.end());
+  return node.transpose("channels_last", x, std::move(order));
+}
 
 std::span<const OperatorRow> quantize_operators() {
   static constexpr OperatorRow kOperators[] = {

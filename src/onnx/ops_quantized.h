@@ -17,4 +17,8 @@ Status quantize_output(Node& node, Tensor* y, Tensor* scale, Tensor* zero_point)
 Result<Tensor*> dequantize_bias(Node& node, Tensor* bias, Tensor* scale_a, Tensor* scale_b,
                                 float factor = 1);
 
+// Channels from the last dimension to dimension 1, and back.
+Result<Tensor*> channels_first(Node& node, Tensor* x);
+Result<Tensor*> channels_last(Node& node, Tensor* x);
+
 }  // namespace camshaft::onnx_import

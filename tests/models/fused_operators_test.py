@@ -1,0 +1,179 @@
+"""The operators that ONNX Runtime's own optimizer writes when it saves a model, in small models of one operator each: `camshaft run` against numpy in
+double precision, and numpy against ONNX Runtime where it is installed, which then saves a whole network, too."""
+
+import itertools
+import subprocess
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx", reason="python3-onnx is not installed")
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+from transformer_operators_test import CAMSHAFT, ISAS, ROOT, Case, close, floats, run  # noqa: E402
+
+random = np.random.default_rng(11)
+SCALE = np.float32(0.0625)
+
+
+def codes(kind, *shape):
+    limits = np.iinfo(kind)
+    return random.integers(limits.min, limits.max + 1, shape).astype(kind)
+
+
+# --- references
+
+ACTIVATIONS = {
+    "Relu": ([], lambda y: np.maximum(y, 0)),
+    "Sigmoid": ([], lambda y: 1 / (1 + np.exp(-y))),
+    "Tanh": ([], np.tanh),
+    "LeakyRelu": ([0.25], lambda y: np.where(y < 0, 0.25 * y, y)),
+    "Clip": ([-0.5, 0.75], lambda y: np.clip(y, -0.5, 0.75)),
+    "HardSigmoid": ([0.3, 0.4], lambda y: np.clip(0.3 * y + 0.4, 0, 1)),
+}
+
+
+def convolve(x, w, bias, stride):
+    """[N, C, H, W] with [M, C, h, w], one row and column of zeros around."""
+    x = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (1, 1), (1, 1)))
+    height, width = w.shape[2:]
+    rows, columns = (x.shape[2] - height) // stride + 1, (x.shape[3] - width) // stride + 1
+    y = np.zeros((x.shape[0], w.shape[0], rows, columns))
+    for i, j in itertools.product(range(height), range(width)):
+        part = x[:, :, i:i + stride * rows:stride, j:j + stride * columns:stride]
+        y += np.einsum("nchw,mc->nmhw", part, w[:, :, i, j].astype(np.float64))
+    return y + bias.astype(np.float64)[:, None, None]
+
+
+def quantized(y, zero):
+    return np.clip(np.rint(y / SCALE) + zero, 0, 255).astype(np.uint8)
+
+
+# --- cases
+
+
+def fused_conv(activation, adds):
+    x, w, bias, z = floats(2, 3, 6, 7), floats(4, 3, 3, 3), floats(4), floats(2, 4, 3, 4)
+    parameters, function = ACTIVATIONS[activation]
+    y = function(convolve(x, w, bias, 2) + (z if adds else 0))
+    attributes = {"activation": activation, "pads": [1, 1, 1, 1], "strides": [2, 2]} | ({"activation_params": parameters} if parameters else {})
+    return Case("FusedConv", {"x": x} | ({"z": z} if adds else {}), {"w": w, "b": bias}, {"y": y}, inputs=["x", "w", "b"] + (["z"] if adds else []), **attributes)
+
+
+def fused_gemm(activation, attributes, function):
+    a, b, c = floats(5, 7), floats(7, 6), floats(6)
+    y = function(0.5 * a.astype(np.float64) @ b + 2 * c.astype(np.float64))
+    return Case("FusedGemm", {"a": a}, {"b": b, "c": c}, {"y": y}, activation=activation, alpha=0.5, beta=2.0, **attributes)
+
+
+def fused_matmul(trans_a, trans_b, batch_a, batch_b, operator="FusedMatMul"):
+    """Batches of [2, 3]; [M, 2, 3, K] where the batch follows the rows."""
+    def operand(rows, columns, transposes, moves_batch):
+        value = floats(2, 3, rows, columns)
+        stored = np.swapaxes(value, 2, 3) if transposes else value
+        return value.astype(np.float64), np.ascontiguousarray(np.moveaxis(stored, 2, 0) if moves_batch else stored)
+    (a, given_a), (b, given_b) = operand(5, 4, trans_a, batch_a), operand(4, 6, trans_b, batch_b)
+    attributes = {"transA": trans_a, "transB": trans_b, "alpha": 0.125} | ({"transBatchA": batch_a, "transBatchB": batch_b} if batch_a or batch_b else {})
+    return Case(operator, {"a": given_a, "b": given_b}, {}, {"y": 0.125 * a @ b}, **attributes)
+
+
+def channel_last_conv():
+    x, w, bias = codes(np.uint8, 1, 6, 5, 3), codes(np.int8, 4, 3, 3, 3), random.integers(-900, 900, 4).astype(np.int32)
+    y = convolve((x.astype(np.float64) - 120).transpose(0, 3, 1, 2), w, bias, 1) * SCALE / 64
+    stored = {"xs": SCALE, "xz": np.uint8(120), "w": w, "ws": np.float32(1 / 64), "wz": np.int8(0), "ys": SCALE, "yz": np.uint8(100), "b": bias}
+    return Case("QLinearConv", {"x": x}, stored, {"y": quantized(y, 100).transpose(0, 2, 3, 1)}, channels_last=1, pads=[1, 1, 1, 1])
+
+
+def channel_last_pooling(operator):
+    x = codes(np.uint8, 2, 6, 4, 5)
+    if operator == "NhwcMaxPool":
+        y = x.reshape(2, 3, 2, 2, 2, 5).max((2, 4))
+        return Case(operator, {"x": x}, {}, {"y": y}, kernel_shape=[2, 2], strides=[2, 2])
+    stored = {"xs": SCALE, "xz": np.uint8(120), "ys": SCALE, "yz": np.uint8(100)}
+    real = (x.astype(np.float64) - 120) * SCALE
+    if operator == "QLinearGlobalAveragePool":
+        return Case(operator, {"x": x}, stored, {"y": quantized(real.mean((1, 2), keepdims=True), 100)}, channels_last=1, tolerance=1 / 255)
+    y = quantized(real.reshape(2, 3, 2, 2, 2, 5).mean((2, 4)), 100)
+    return Case(operator, {"x": x}, stored, {"y": y}, channels_last=1, kernel_shape=[2, 2], strides=[2, 2], tolerance=1 / 255)
+
+
+def quantized_where():
+    x, y, chosen = codes(np.uint8, 4, 6), codes(np.uint8, 4, 6), random.integers(0, 2, (4, 6)).astype(np.bool_)
+    real = np.where(chosen, (x.astype(np.float64) - 10) * 0.125, (y.astype(np.float64) - 20) * 0.25)
+    stored = {"xs": np.float32(0.125), "xz": np.uint8(10), "ys": np.float32(0.25), "yz": np.uint8(20), "zs": SCALE, "zz": np.uint8(100)}
+    return Case("QLinearWhere", {"c": chosen, "x": x, "y": y}, stored, {"z": quantized(real, 100)}, inputs=["c", "x", "xs", "xz", "y", "ys", "yz", "zs", "zz"])
+
+
+def dynamic_product(bias):
+    a, b, scales, added = floats(5, 16), codes(np.int8, 16, 6), (floats(6) * 0.01 + 0.02).astype(np.float32), floats(6)
+    low, high = min(a.min(), 0), max(a.max(), 0)
+    scale = np.float32((high - low) / np.float32(255))
+    zero = np.rint(-low / scale)
+    rows = (np.clip(np.rint(a / scale) + zero, 0, 255) - zero) * np.float64(scale)
+    y = rows @ (b * scales.astype(np.float64)) + (added if bias else 0)
+    return Case("DynamicQuantizeMatMul", {"a": a}, {"b": b, "s": scales, "z": np.zeros(6, np.int8)} | ({"bias": added} if bias else {}), {"y": y})
+
+
+def cases():
+    found = {f"conv_{name}_{int(adds)}": fused_conv(name, adds) for name in ACTIVATIONS for adds in (False, True)}
+    found["gemm_relu"] = fused_gemm("Relu", {}, lambda y: np.maximum(y, 0))
+    found["gemm_leaky"] = fused_gemm("LeakyRelu", {"activation_alpha": 0.25}, lambda y: np.where(y < 0, 0.25 * y, y))
+    found["gemm_tanh_zeros"] = fused_gemm("Tanh", {"activation_alpha": 0.0, "activation_beta": 0.0, "activation_gamma": 0.0}, np.tanh)
+    for flags in itertools.product((0, 1), repeat=4):
+        found["matmul_" + "".join(map(str, flags))] = fused_matmul(*flags)
+    found["transpose_matmul"] = fused_matmul(1, 0, 0, 0, "TransposeMatMul")
+    found["conv_channels_last"] = channel_last_conv()
+    for operator in ("NhwcMaxPool", "QLinearGlobalAveragePool", "QLinearAveragePool"):
+        found[operator] = channel_last_pooling(operator)
+    found["where"] = quantized_where()
+    found["dynamic_product"], found["dynamic_product_bias"] = dynamic_product(False), dynamic_product(True)
+    return found
+
+
+CASES = cases()
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_gives_what_numpy_gives(name, isa, tmp_path):
+    case = CASES[name]
+    onnx.save(case.model(), str(tmp_path / "m.onnx"))
+    got = run(tmp_path / "m.onnx", case.fed, tmp_path, isa)
+    for output, wanted in case.expected.items():
+        assert close(got[output], wanted, case.tolerance), np.abs(got[output].astype(np.float64) - wanted).max()
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_the_reference_is_onnx_runtimes(name):
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    case = CASES[name]
+    try:
+        session = runtime.InferenceSession(case.model().SerializeToString(), providers=["CPUExecutionProvider"])
+    except Exception as error:
+        if "NOT_IMPLEMENTED" not in str(error):
+            raise
+        pytest.skip("ONNX Runtime has no such kernel on the CPU")
+    for (output, wanted), got in zip(case.expected.items(), session.run(list(case.expected), case.fed)):
+        assert close(got, wanted, max(case.tolerance, 1e-4)), output
+
+
+def test_the_layout_of_one_machine_is_refused(tmp_path):
+    node = helper.make_node("Conv", ["x", "w"], ["y"], domain="com.microsoft.nchwc")
+    graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 3, 8, 8))],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 16, 8, 8))], [numpy_helper.from_array(floats(16, 3, 1, 1), "w")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft.nchwc", 1)], ir_version=10),
+              str(tmp_path / "m.onnx"))
+    result = subprocess.run([str(CAMSHAFT), "build", str(tmp_path / "m.onnx"), "-o", str(tmp_path / "m.engine")], capture_output=True, text=True)
+    assert result.returncode == 1 and 'save it at level "extended"' in result.stderr
+
+
+def test_a_network_that_onnx_runtime_saved(tmp_path):
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    original, saved = ROOT / "examples/models/yolox_nano/model.onnx", tmp_path / "saved.onnx"
+    options = runtime.SessionOptions()
+    options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = str(saved)
+    session = runtime.InferenceSession(str(original), options, providers=["CPUExecutionProvider"])
+    assert "FusedConv" in {node.op_type for node in onnx.load(str(saved)).graph.node}
+    feed = {session.get_inputs()[0].name: (random.uniform(0, 255, session.get_inputs()[0].shape)).astype(np.float32)}
+    for (output, got) in run(saved, feed, tmp_path, "avx2").items():
+        assert close(got, session.run([output], feed)[0], 1e-3), output
