@@ -43,7 +43,7 @@ std::optional<std::vector<int64_t>> small_values(const TensorView& view) {
 ir::InferInput infer_input(const TensorView& view, bool with_numbers, ir::SymbolTable& symbols) {
   ir::InferInput input;
   input.present = true;
-  input.type = view.type;
+  input.type = family_of(view.type);
   for (int d = 0; d < view.rank; ++d) input.shape.push_back(Dim(view.extents[d]));
   if (!with_numbers) return input;
   if (const auto values = small_values(view)) {

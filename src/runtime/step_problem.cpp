@@ -51,11 +51,6 @@ std::vector<Dim> read_values(std::span<const std::byte> bytes, ir::SymbolTable& 
   return values;
 }
 
-// The builder may store floats in 16 bits, whatever a layer's rule says of types.
-ir::DataType family_of(ir::DataType type) {
-  return ir::is_16_bit_float(type) ? ir::DataType::kFloat : type;
-}
-
 // What inference may know of a tensor: its numbers, and the elements of small constants.
 bool infer_input(const PlanFacts& facts, int t, const Bindings& bindings, ir::SymbolTable& symbols,
                  ir::InferInput& input) {
@@ -134,6 +129,10 @@ Status verify_tactic(const PlanStep& step, const kernels::Tactic& tactic,
 }
 
 }  // namespace
+
+ir::DataType family_of(ir::DataType type) {
+  return ir::is_16_bit_float(type) ? ir::DataType::kFloat : type;
+}
 
 LayerProblem make_step_problem(const PlanFacts& facts, const PlanStep& step,
                                const Bindings& bindings, int threads, const StepViews* views) {

@@ -13,6 +13,10 @@ namespace camshaft::runtime {
 // Longer lists are data, not numbers that shapes are made of.
 inline constexpr int64_t kMaxValueElements = 256;
 
+// The type that shape inference sees: the builder may store floats in 16 bits, whatever a layer's
+// rule says of types.
+ir::DataType family_of(ir::DataType type);
+
 // A step's views, where they say more than the plan: once it is about to run.
 struct StepViews {
   std::span<const TensorView> inputs, outputs;

@@ -60,12 +60,15 @@ std::optional<Strided> reshape(const Strided& x, const std::vector<int64_t>& ext
   return y;
 }
 
+// Absent: not known, or more elements than a stride can count.
 std::optional<std::vector<int64_t>> numbers(const ir::Shape& shape,
                                             const runtime::Bindings& bindings) {
   std::vector<int64_t> extents;
+  int64_t elements = 1;
   for (const ir::Dim dim : shape) {
     if (!bindings.known(dim) || bindings.value(dim) <= 0) return {};
     extents.push_back(bindings.value(dim));
+    if (__builtin_mul_overflow(elements, extents.back(), &elements)) return {};
   }
   return extents;
 }
