@@ -36,7 +36,9 @@ struct Run {
   using Input = X;
   using Output = Y;
   static constexpr bool kIsQuantized = sizeof(X) == 1;
-  static constexpr int64_t kHead = kIsQuantized ? 2 : 1;  // vectors before the taps
+  static constexpr bool kAddsResiduals = sizeof(X) == sizeof(float);
+  static constexpr bool kStoresSums = sizeof(X) == 2 && sizeof(Y) == 4;  // for a program
+  static constexpr int64_t kHead = kIsQuantized ? 2 : 1;                 // vectors before the taps
 
   ConvShape s;
   const X* x;
@@ -256,11 +258,10 @@ struct FixedWindow {
   }
 };
 
-// What is added to and done with the sums, and their store.
+// What the epilogue does to them, where no program does all of it.
 template <int P, bool kMasked, class R, class S>
-CAMSHAFT_INLINE void finish(const R& run, const S& strip, F32 (&sum)[P], const float* head,
-                            int64_t ow, int64_t c, const Lanes& lanes) {
-  const Columns<typename R::Output, P> y(strip.y + ow * strip.y_pixel + c, strip.y_pixel);
+CAMSHAFT_INLINE void change_sums(const R& run, const S& strip, F32 (&sum)[P], const float* head,
+                                 int64_t ow, int64_t c, const Lanes& lanes) {
   if constexpr (R::kIsQuantized) {
     const F32 multiplier = load(head), addend = load(head + kLanes);
 #pragma GCC unroll 8
@@ -270,7 +271,7 @@ CAMSHAFT_INLINE void finish(const R& run, const S& strip, F32 (&sum)[P], const f
       for (int p = 0; p < P; ++p)
         sum[p] = fma(sum[p] * gate_of(run.epilogue.gate, sum[p]), set1(run.scale), set1(run.shift));
     }
-  } else if (run.epilogue.adds()) {
+  } else if (R::kAddsResiduals && run.epilogue.adds()) {
     const Columns<float, P> residual(strip.residual + ow * strip.residual_pixel + c,
                                      strip.residual_pixel);
 #pragma GCC unroll 8
@@ -291,6 +292,14 @@ CAMSHAFT_INLINE void finish(const R& run, const S& strip, F32 (&sum)[P], const f
 #pragma GCC unroll 8
     for (int p = 0; p < P; ++p) sum[p] = min(high, sum[p]);
   }
+}
+
+// What is added to and done with the sums, and their store.
+template <int P, bool kMasked, class R, class S>
+CAMSHAFT_INLINE void finish(const R& run, const S& strip, F32 (&sum)[P], const float* head,
+                            int64_t ow, int64_t c, const Lanes& lanes) {
+  const Columns<typename R::Output, P> y(strip.y + ow * strip.y_pixel + c, strip.y_pixel);
+  if constexpr (!R::kStoresSums) change_sums<P, kMasked>(run, strip, sum, head, ow, c, lanes);
 #pragma GCC unroll 8
   for (int p = 0; p < P; ++p)
     write<kMasked>(const_cast<typename R::Output*>(y.at(p)), sum[p], run.after, lanes);
@@ -357,12 +366,14 @@ __attribute__((noinline)) void run_inner_tile(const R& run, const S& strip, int6
                                 weights);
 }
 
-// All channels of the strip. Two vectors together, where registers allow: a pixel's taps are one
-// chain of additions, and eight chains just fill two units of four cycles (8.0 to 6.5 cycles per
-// output vector).
+// All channels of the strip. Two vectors together, where registers allow and windows are not read
+// by run_inner_tile: a pixel's taps are one chain of additions, and eight chains just fill two
+// units of four cycles (8.0 to 6.5 cycles per output vector). Eight pixels of what is widened first
+// are bound by that; a second vector there was a third of the code and no faster.
 template <class Window, int P, bool kChecked, bool kMasked, class R, class S>
 void run_tile(const R& run, const S& strip, int64_t ow, const Lanes& lanes) {
-  constexpr int kTogether = kRegisters == 32 && !kMasked ? 2 : 1;
+  constexpr bool kFew = sizeof(typename R::Input) == sizeof(float) || 2 * P <= kPixels;
+  constexpr bool kPairs = kRegisters == 32 && !kMasked && (Window::kIsAny || (kChecked && kFew));
   if constexpr (!kChecked && !kMasked && !Window::kIsAny)
     if (run.s.kh == Window::kRows && run.s.dh == 1 &&
         strip.kh_last - strip.kh_first == Window::kRows)
@@ -371,7 +382,7 @@ void run_tile(const R& run, const S& strip, int64_t ow, const Lanes& lanes) {
   const float* weights = strip.weights;
   const auto edges = Window::template edges<P, kChecked>(run, ow * run.s.sw - run.s.pad_left);
   int64_t c = strip.first;
-  if constexpr (kTogether == 2)
+  if constexpr (kPairs)
     for (; c + 2 * kLanes <= last; c += 2 * kLanes, weights += 2 * block)
       run_vectors<Window, P, 2, kChecked, kMasked>(run, strip, ow, c, weights, edges, lanes);
   for (; c < last; c += kLanes, weights += block)
