@@ -141,6 +141,13 @@ bool is_power(const ir::Layer& layer) {
   return attrs && attrs->op == ir::PointOp::kPow;
 }
 
+// A power that divides.
+bool has_negative_exponent(const ir::Layer& layer) {
+  if (!is_power(layer) || !layer.inputs[1] || !layer.inputs[1]->is_constant()) return false;
+  const std::vector<double> exponents = kernels::constant_value(*layer.inputs[1]).to_doubles();
+  return std::any_of(exponents.begin(), exponents.end(), [](double v) { return v < 0; });
+}
+
 class Mover {
  public:
   Mover(const Case& test, const std::vector<Value>& inputs, uint64_t seed, double unit)
@@ -167,7 +174,8 @@ class Mover {
   static const ir::Tensor* divisor_of(const ir::Layer& layer) {
     const auto* attrs = std::get_if<ir::PointOpAttrs>(&layer.attrs);
     if (!attrs) return nullptr;
-    if (attrs->op == ir::PointOp::kReciprocal) return layer.inputs[0];
+    if (attrs->op == ir::PointOp::kReciprocal || has_negative_exponent(layer))
+      return layer.inputs[0];
     return attrs->op == ir::PointOp::kDiv ? layer.inputs[1] : nullptr;
   }
   bool may_vanish(const ir::Tensor* tensor) const {
