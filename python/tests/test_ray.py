@@ -241,7 +241,8 @@ def free_port():
 @pytest.fixture(scope="module")
 def port(cluster):
     chosen = free_port()
-    serve.start(http_options={"host": "127.0.0.1", "port": chosen})
+    # One proxy: those of several nodes would share the port here, and a connection could meet one that has not heard of a route yet.
+    serve.start(proxy_location="HeadOnly", http_options={"host": "127.0.0.1", "port": chosen})
     return chosen
 
 
@@ -254,6 +255,14 @@ def ask(port, path, body=None):
         return error.code, json.load(error)
 
 
+def wait_for_route(port, route):
+    """The application is ready before the proxy knows where it is."""
+    until = time.monotonic() + 60
+    while route not in ask(port, "/-/routes")[1]:
+        assert time.monotonic() < until, f"no route {route}"
+        time.sleep(0.05)
+
+
 def replicas():
     """Names of the replicas that live."""
     return [row["name"] for row in ray.util.list_named_actors(all_namespaces=True) if row["namespace"] == "serve" and "#net#" in row["name"]]
@@ -261,6 +270,7 @@ def replicas():
 
 def test_a_deployment_batches_and_survives_a_replica(cluster, port, engine, net):
     handle = serve.run(camshaft.ray.deployment(engine, name="net", num_replicas=2, num_cpus=1, latency_goal_ms=200, health_check_period_s=1))
+    wait_for_route(port, "/")
     x = rows_of(600)
     weights = net[1]
     status, metadata = ask(port, "/v2/models/net")
