@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/huge_pages.h"
 #include "base/topology.h"
 #include "engine/attributes.h"
 #include "engine/engine.h"
@@ -58,12 +59,10 @@ Status map_file(const std::filesystem::path& file, Storage& storage) {
 Status copy_bytes(std::span<const std::byte> bytes, Storage& storage) {
   const InterleavedMemory interleaved;
   if (bytes.empty()) return corrupt("no bytes");
-  void* address =
-      mmap(nullptr, bytes.size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (address == MAP_FAILED)
-    return make_error(ErrorCode::kIo, "no memory for {} bytes", bytes.size());
-  std::memcpy(address, bytes.data(), bytes.size());
-  storage.data = static_cast<const std::byte*>(address);
+  std::byte* memory = map_zeros(bytes.size());
+  if (!memory) return make_error(ErrorCode::kIo, "no memory for {} bytes", bytes.size());
+  std::memcpy(memory, bytes.data(), bytes.size());
+  storage.data = memory;
   storage.bytes = bytes.size();
   return ok_status();
 }

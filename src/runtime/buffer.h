@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that only grows, 64-byte aligned, not initialized.
+// Memory that only grows, 64-byte aligned, not initialized; large ones in huge pages.
 #pragma once
 
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
+
+#include "base/huge_pages.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -18,7 +20,7 @@ class Buffer {
   std::byte* reserve(size_t bytes) {
     if (bytes > bytes_ || !data_) {
       bytes_ = (bytes + 63) / 64 * 64 + 64;
-      data_.reset(static_cast<std::byte*>(std::aligned_alloc(64, bytes_)));
+      data_.reset(allocate_lines(bytes_));
     }
     guard(bytes);
     return data_.get();
