@@ -55,6 +55,29 @@ TEST(MovementFusion, SlicesOfSlicesAndIndices) {
       e = Shuffle("e (slice)") {has_reshape=true, reshape=[n, 6]})ir");
 }
 
+// As F.unfold of one dimension is exported: indices [[0]] along an axis of extent 1.
+TEST(MovementFusion, OneIndexOfAnyRank) {
+  expect_rewrite(movement_fusion, R"ir(graph "g" {
+    input x: float[n, 8, 1]
+    input z: float[n, 8, 6]
+    constant zero: int64[1, 1] = [0]
+    constant back: int64[1, 1] = [-1]
+    constant two: int64[1, 1, 1] = [2]
+    constant both: int64[1, 2] = [0, 0]
+    a: float[n, 8, 1, 1] = Gather(x, zero) {axis=2}
+    b: float[n, 1, 1, 1, 6] = Gather(z, two) {axis=1}
+    c: float[n, 8, 1, 2] = Gather(x, both) {axis=2}
+    d: float[n, 8, 1, 1] = Gather(z, back) {axis=2}
+    output a, b, c, d
+  })ir",
+                 R"ir(a = Shuffle(x) {first_transpose=[2, 0, 1], has_reshape=true, reshape=[n, 8, 1, 1]}
+      "b (slice)" = Slice(z) {start=[0, 2, 0], size=[n, 1, 6], step=[1, 1, 1]}
+      b = Shuffle("b (slice)") {has_reshape=true, reshape=[n, 1, 1, 1, 6]}
+      c = Gather(x, both) {axis=2}
+      "d (slice)" = Slice(z) {start=[0, 0, 5], size=[n, 8, 1], step=[1, 1, 1]}
+      d = Shuffle("d (slice)") {has_reshape=true, reshape=[n, 8, 1, 1]})ir");
+}
+
 TEST(MovementFusion, ReversedChannels) {
   expect_rewrite(
       [](ir::Graph& graph, Records* records) { return movement_fusion(graph, records); },

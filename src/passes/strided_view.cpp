@@ -110,20 +110,23 @@ bool apply_slice(StridedView& view, const Layer& layer, SymbolTable& symbols) {
   return true;
 }
 
-// Of one index that is a constant scalar.
+// Of one index that is constant, of any rank: axes of extent 1 take the place of the gathered one.
 bool apply_gather(StridedView& view, const Layer& layer, SymbolTable& symbols) {
   const auto& a = layer.as<GatherAttrs>();
   const Tensor* indices = layer.inputs[1];
-  if (a.mode != GatherMode::kDefault || !indices->is_constant() || !indices->shape.empty())
+  if (a.mode != GatherMode::kDefault || !indices->is_constant() ||
+      !std::all_of(indices->shape.begin(), indices->shape.end(),
+                   [](Dim extent) { return extent == Dim(1); }))
     return false;
   int64_t index = indices->type == DataType::kInt64 ? indices->values<int64_t>()[0]
                                                     : indices->values<int32_t>()[0];
-  Axis& axis = view.axes[a.axis];
+  const Axis axis = view.axes[a.axis];
   if (index < 0 && !axis.extent.is_known()) return false;
   if (index < 0) index += axis.extent.extent();
   if (axis.negative) return false;
   view.offset = symbols.add(view.offset, symbols.mul(Dim(index), axis.stride));
-  view.axes.erase(view.axes.begin() + a.axis);
+  const auto place = view.axes.erase(view.axes.begin() + a.axis);
+  view.axes.insert(place, indices->shape.size(), Axis{Dim(1), axis.stride});
   return true;
 }
 

@@ -68,19 +68,32 @@ constexpr int64_t kSharedSliceBytes = 1 << 16;
 
 // Where slices lie: of both tensors, and offsets of each index in both.
 struct Slices {
-  TensorView from_outer, to_outer;  // dimensions in front of the index
-  CopyPlan copy;                    // of one slice
-  int64_t count = 0, size = 1;      // indices, elements of a slice
+  Nest outer{};                 // dimensions in front of the index: of y, of x
+  CopyPlan copy;                // of one slice
+  int64_t count = 0, size = 1;  // indices, elements of a slice
   int64_t element_bytes;
   const int64_t *from = nullptr, *to = nullptr;
   bool contiguous = false;
 };
 
+// Merged: where one index follows, every dimension costs as much as a short slice.
+Nest make_outer(const TensorView& x, const TensorView& y, int dims) {
+  Nest nest{};
+  nest.tensors = 2;
+  nest.rank = dims;
+  for (int d = 0; d < dims; ++d) {
+    nest.extents[d] = x.extents[d];
+    nest.strides[0][d] = y.strides[d];
+    nest.strides[1][d] = x.strides[d];
+  }
+  collapse(nest);
+  return nest;
+}
+
 Slices make_slices(const KernelArgs& args, const SliceGather& gather) {
   const TensorView &x = args.inputs[0], &y = args.outputs[0];
   Slices s;
-  s.from_outer = x, s.to_outer = y;
-  s.from_outer.rank = s.to_outer.rank = gather.outer_dims;
+  s.outer = make_outer(x, y, gather.outer_dims);
   s.count = tuples_of(args.inputs[1], gather.depth);
   s.element_bytes = bytes_of(y.type);
   Nest nest{};
@@ -114,11 +127,12 @@ void copy_slices(const Slices& s, const char* x, char* y, int64_t first, int64_t
     const int64_t begin = first % s.count,
                   end = begin + (last - first) < s.count ? begin + (last - first) : s.count;
     int64_t rest = first / s.count, from_offset = 0, to_offset = 0;
-    for (int d = s.from_outer.rank - 1; d >= 0; --d) {
-      const int64_t index = rest % s.from_outer.extents[d];
-      rest /= s.from_outer.extents[d];
-      from_offset += index * s.from_outer.strides[d];
-      to_offset += index * s.to_outer.strides[d];
+    for (int d = s.outer.rank - 1; d >= 0 && rest > 0; --d) {
+      const int64_t extent = s.outer.extents[d];
+      const int64_t above = rest < extent ? 0 : rest / extent, index = rest - above * extent;
+      rest = above;
+      to_offset += index * s.outer.strides[0][d];
+      from_offset += index * s.outer.strides[1][d];
     }
     const char* from = x + from_offset * bytes;
     char* to = y + to_offset * bytes;
