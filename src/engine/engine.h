@@ -18,6 +18,7 @@
 namespace camshaft::engine {
 
 inline constexpr int kNoTensor = -1;
+inline constexpr int kNoStep = -1;
 
 enum class TensorRole : uint8_t { kInput, kOutput, kConstant, kActivation };
 
@@ -75,12 +76,29 @@ struct PlanStep {
   ir::WeightSparsity sparsity = {};  // zeros among the constant weights of a product
 };
 
+// A tensor that crosses the border of a region, and the step on its other side.
+struct RegionBorder {
+  int tensor = kNoTensor;
+  int step = kNoStep;  // kNoStep: the tensor is the network's input or output
+  std::string reason;  // why that step is not part
+};
+
+// Steps that make up one part of a network, for people: they run like any others. No path leaves a
+// region and comes back.
+struct Region {
+  std::string name;        // "{ForeignNode[first node...last node]}"
+  std::vector<int> steps;  // indices into Plan::steps, in order
+  std::string reason;      // why they are one
+  std::vector<RegionBorder> before, after;
+};
+
 struct Plan {
   std::string name;
   ir::SymbolTable symbols;
   std::vector<PlanTensor> tensors;
   std::vector<PlanStep> steps;  // execution order
   std::vector<int> inputs, outputs;
+  std::vector<Region> regions;  // transformer blocks (tuner/regions.h); no step is in two
 };
 
 // min/opt/max of one input in one optimization profile.

@@ -100,6 +100,11 @@ EngineParts sample(uint32_t seed) {
   }
   plan.inputs = {0};
   plan.outputs = {1};
+  plan.regions = {{"{ForeignNode[a...b]}",
+                   {0, 1},
+                   "because",
+                   {{0, kNoStep, "an input"}},
+                   {{2, 2, "another kind"}}}};
   parts.weights.resize(1000);
   for (std::byte& b : parts.weights) b = static_cast<std::byte>(generator());
   parts.profiles = {{{"x", {1, 8, 4, 4}, {2, 8, 4, 4}, {4, 8, 4, 4}}}};
@@ -165,6 +170,35 @@ TEST(EngineFile, KeepsEverything) {
   EXPECT_EQ(engine.record().peak_gmacs, 66.5);
   EXPECT_EQ(engine.record().bf16_peak_gmacs, 133);
   EXPECT_EQ(engine.verbosity(), Verbosity::kLayerNamesOnly);
+  ASSERT_EQ(plan.regions.size(), 1u);
+  const Region &region = plan.regions[0], &stored = parts.plan.regions[0];
+  EXPECT_EQ(region.name, stored.name);
+  EXPECT_EQ(region.steps, stored.steps);
+  EXPECT_EQ(region.reason, stored.reason);
+  ASSERT_EQ(region.before.size(), 1u);
+  EXPECT_EQ(region.before[0].step, kNoStep);
+  EXPECT_EQ(region.before[0].reason, "an input");
+  ASSERT_EQ(region.after.size(), 1u);
+  EXPECT_EQ(region.after[0].tensor, 2);
+  EXPECT_EQ(region.after[0].step, 2);
+}
+
+std::string refusal_of_region(Region region) {
+  EngineParts parts = sample(1);
+  parts.plan.regions.push_back(std::move(region));
+  const auto loaded = Engine::load(serialize(parts));
+  return loaded.ok() ? "" : loaded.status().message();
+}
+
+TEST(EngineFile, RegionsShareNoLayersAndNameOnlyWhatThereIs) {
+  const int steps = static_cast<int>(sample(1).plan.steps.size());
+  EXPECT_EQ(refusal_of_region({"r", {2, 3}, "", {}, {}}), "");
+  EXPECT_NE(refusal_of_region({"r", {}, "", {}, {}}), "");
+  EXPECT_NE(refusal_of_region({"r", {1, 2}, "", {}, {}}), "") << "layer 1 is in the first region";
+  EXPECT_NE(refusal_of_region({"r", {3, 2}, "", {}, {}}), "") << "not in order";
+  EXPECT_NE(refusal_of_region({"r", {2, steps}, "", {}, {}}), "");
+  EXPECT_NE(refusal_of_region({"r", {2}, "", {{-1, 0, ""}}, {}}), "") << "no tensor";
+  EXPECT_NE(refusal_of_region({"r", {2}, "", {}, {{0, steps, ""}}}), "");
 }
 
 TEST(EngineFile, SameBytesForTheSameParts) {

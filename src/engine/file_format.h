@@ -11,7 +11,7 @@
 namespace camshaft::engine {
 
 inline constexpr char kMagic[8] = {'C', 'A', 'M', 'S', 'H', 'A', 'F', 'T'};
-inline constexpr uint32_t kFormatVersion = 3;
+inline constexpr uint32_t kFormatVersion = 4;
 inline constexpr size_t kSectionAlignment =
     4096;  // sections start on pages, so the weights can be mapped
 inline constexpr size_t kWeightAlignment = 64;  // constants and packed weights inside their section

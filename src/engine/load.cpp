@@ -217,6 +217,24 @@ Result<PlanStep> read_step(const fb::Step& stored, int num_symbols, int depth) {
   return step;
 }
 
+std::vector<RegionBorder> read_borders(
+    const flatbuffers::Vector<flatbuffers::Offset<fb::RegionBorder>>* stored) {
+  std::vector<RegionBorder> borders;
+  if (!stored) return borders;
+  for (const fb::RegionBorder* border : *stored)
+    borders.push_back({border->tensor(), border->step(), text(border->reason())});
+  return borders;
+}
+
+std::vector<Region> read_regions(const fb::Plan& stored) {
+  std::vector<Region> regions;
+  if (!stored.regions()) return regions;
+  for (const fb::Region* r : *stored.regions())
+    regions.push_back({text(r->name()), stored_list(r->steps()), text(r->reason()),
+                       read_borders(r->before()), read_borders(r->after())});
+  return regions;
+}
+
 Result<Plan> read_plan(const fb::Plan& stored, int depth) {
   if (depth > 16) return corrupt("bodies nested {} deep", depth);
   Plan plan;
@@ -237,6 +255,7 @@ Result<Plan> read_plan(const fb::Plan& stored, int depth) {
   }
   plan.inputs = stored_list(stored.inputs());
   plan.outputs = stored_list(stored.outputs());
+  plan.regions = read_regions(stored);
   return plan;
 }
 

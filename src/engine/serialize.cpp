@@ -47,6 +47,8 @@ Offset<fb::Candidate> store(FlatBufferBuilder& b, const Candidate& c) {
 
 // Declared first: store_all() below finds them all.
 Offset<fb::Step> store(FlatBufferBuilder& b, const PlanStep& s);
+Offset<fb::RegionBorder> store(FlatBufferBuilder& b, const RegionBorder& border);
+Offset<fb::Region> store(FlatBufferBuilder& b, const Region& region);
 Offset<fb::Plan> store(FlatBufferBuilder& b, const Plan& plan);
 Offset<fb::ShapeRange> store(FlatBufferBuilder& b, const ShapeRange& r);
 Offset<fb::Profile> store(FlatBufferBuilder& b, const Profile& p);
@@ -103,6 +105,17 @@ Offset<fb::Step> store(FlatBufferBuilder& b, const PlanStep& s) {
   return step.Finish();
 }
 
+Offset<fb::RegionBorder> store(FlatBufferBuilder& b, const RegionBorder& border) {
+  return fb::CreateRegionBorder(b, border.tensor, border.step, b.CreateSharedString(border.reason));
+}
+
+Offset<fb::Region> store(FlatBufferBuilder& b, const Region& region) {
+  const auto name = b.CreateString(region.name), reason = b.CreateString(region.reason);
+  const auto steps = b.CreateVector(region.steps);
+  const auto before = store_all(b, region.before), after = store_all(b, region.after);
+  return fb::CreateRegion(b, name, steps, reason, before, after);
+}
+
 Offset<fb::Plan> store(FlatBufferBuilder& b, const Plan& plan) {
   std::vector<ir::Symbol> symbols;
   symbols.reserve(plan.symbols.size());
@@ -111,8 +124,9 @@ Offset<fb::Plan> store(FlatBufferBuilder& b, const Plan& plan) {
   const auto symbol_list = store_all(b, symbols);
   const auto tensors = store_all(b, plan.tensors);
   const auto steps = store_all(b, plan.steps);
-  return fb::CreatePlan(b, name, symbol_list, tensors, steps, b.CreateVector(plan.inputs),
-                        b.CreateVector(plan.outputs));
+  const auto inputs = b.CreateVector(plan.inputs), outputs = b.CreateVector(plan.outputs);
+  const auto regions = plan.regions.empty() ? 0 : store_all(b, plan.regions);
+  return fb::CreatePlan(b, name, symbol_list, tensors, steps, inputs, outputs, regions);
 }
 
 template <class List>

@@ -134,6 +134,33 @@ Status verify_bodies(const PlanStep& step, size_t weights_bytes) {
   return ok_status();
 }
 
+Status verify_borders(const Plan& plan, const Region& region,
+                      const std::vector<RegionBorder>& borders) {
+  for (const RegionBorder& border : borders)
+    if (border.tensor < 0 || border.tensor >= static_cast<int>(plan.tensors.size()) ||
+        border.step < kNoStep || border.step >= static_cast<int>(plan.steps.size()))
+      return corrupt("region {}: a border at tensor {} of layer {}", region.name, border.tensor,
+                     border.step);
+  return ok_status();
+}
+
+Status verify_regions(const Plan& plan) {
+  std::vector<bool> taken(plan.steps.size());
+  for (const Region& region : plan.regions) {
+    if (region.steps.empty()) return corrupt("region {} has no layers", region.name);
+    int last = -1;
+    for (const int step : region.steps) {
+      if (step <= last || step >= static_cast<int>(plan.steps.size()) || taken[step])
+        return corrupt("region {} lists layer {} of {}", region.name, step, plan.steps.size());
+      taken[step] = true;
+      last = step;
+    }
+    CAMSHAFT_TRY(verify_borders(plan, region, region.before));
+    CAMSHAFT_TRY(verify_borders(plan, region, region.after));
+  }
+  return ok_status();
+}
+
 }  // namespace
 
 Status verify_plan(const Plan& plan, size_t weights_bytes) {
@@ -156,7 +183,7 @@ Status verify_plan(const Plan& plan, size_t weights_bytes) {
   for (const int output : plan.outputs)
     if (!is_defined(plan, output, defined) || plan.tensors[output].role != TensorRole::kOutput)
       return corrupt("output {} is never made", plan.tensors[output].name);
-  return ok_status();
+  return verify_regions(plan);
 }
 
 Status verify_profiles(const Plan& plan, const std::vector<Profile>& profiles) {

@@ -16,6 +16,7 @@
 #include "tuner/precision.h"
 #include "tuner/profiles.h"
 #include "tuner/refine_shapes.h"
+#include "tuner/regions.h"
 #include "tuner/selection.h"
 #include "tuner/sparsity_report.h"
 #include "tuner/specialize.h"
@@ -194,6 +195,7 @@ class Build {
       return selector.reformat_kernel(problem);
     };
     CAMSHAFT_ASSIGN(parts_.plan, make_plan(*graph_, context));
+    parts_.plan.regions = find_regions(parts_.plan);
     parts_.record.rewrites = ir::told_once(std::move(parts_.record.rewrites));
     parts_.weights = weights.take();
     if (options_.sparsity != Sparsity::kDisable) log_sparsity(parts_.plan);
