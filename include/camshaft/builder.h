@@ -81,6 +81,8 @@ struct BuildOptions {
   // TensorRT's calibration cache; without one made-up scales, good for timing only (a warning).
   bool int8 = false;
   std::filesystem::path calibration_cache;
+  // Networks with Q/DQ compute as if they had none: for a look at what 8 bits cost and gain.
+  bool without_quantization = false;
   // Float layers may compute in 16-bit types and float activations be stored as them, where that is
   // faster here. bfloat16 keeps 8 significant bits, half 11 (and only values up to 65504).
   bool bf16 = false, fp16 = false;

@@ -75,6 +75,30 @@ struct LayerInfo {
       1;  // the peak of its arithmetic beside the FMA peak: 8 and 16 bits are faster
   std::vector<LayerCandidate> candidates;  // the chosen one, by time, untimed, refused
   LayerSparsity sparsity = {};
+  // Of a layer in a region: the region's number, and what TensorRT would call the layer there:
+  // "__myl_GathMulAdd_myl0_3", "/layers_0/dense/MatMul_myl0_4"; "kgen", "gemm" (a product),
+  // "fusion" (a product with an activation) or "NoOp".
+  int region = -1;
+  std::string region_name, region_type;
+};
+
+// Layers that make up one part of the network, a run of transformer blocks: one entry where only
+// names are asked for. They run like all others.
+struct RegionInfo {
+  // A tensor that crosses the border, and the layer on its other side.
+  struct Border {
+    LayerTensor tensor;
+    int layer = -1;          // -1: it is the network's input or output
+    std::string layer_name;  // "" then
+    std::string reason;      // why that layer is no part of the region
+  };
+  int index = 0;
+  std::string name;          // "{ForeignNode[first ONNX node...last ONNX node]}"
+  std::vector<int> layers;   // in execution order
+  int running = 0;           // of these: the others are views
+  double build_time_us = 0;  // of the layers together
+  std::string reason;        // why they are one
+  std::vector<Border> before, after;
 };
 
 // What a pass did (or would not do) to a layer.
@@ -102,6 +126,8 @@ class CAMSHAFT_API Inspector {
   // In execution order; LayerTime::layer indexes this.
   const std::vector<LayerInfo>& layers() const;
   const std::vector<RewriteInfo>& rewrites() const;
+  // LayerInfo::region indexes this. Empty for networks without attention.
+  const std::vector<RegionInfo>& regions() const;
   // Those that went into one layer: all names a record mentions are among the layer's.
   std::vector<RewriteInfo> rewrites_of(int index) const;
   // Layers after each stage of the optimizer: ("After vertical fusions", 153).
@@ -112,20 +138,24 @@ class CAMSHAFT_API Inspector {
   // "percent of peak" is relative to.
   double peak_gmacs() const;
 
-  // {"Layers": […], "Bindings": […]}. Layers are strings for kLayerNamesOnly, indices for kNone,
-  // objects for kDetailed.
+  // {"Layers": […], "Bindings": […]}. Layers are strings for kLayerNamesOnly (a region is one),
+  // indices for kNone, objects for kDetailed; in our own words "Regions" follow, where there are
+  // some.
   std::string to_json(Verbosity verbosity, Wording wording = Wording::kCamshaft) const;
   // TensorRT's one-line text form: a line per layer, then the bindings.
   std::string to_text(Verbosity verbosity, Wording wording = Wording::kCamshaft) const;
   // One layer: index out of range gives "".
   std::string layer_json(int index) const;
   std::string layer_text(int index) const;
-  // Why a layer is as it is: {"Name", "Rewrites": [{"Pass", "Layer", "Text", "Declined"}],
-  // "Candidates": [{"Tactic", "Formats", "TimeUs", "Chosen", "Refusal"}]}.
+  // Why a layer is as it is: {"Name", "Region", "RegionLayer" (of layers in one), "Rewrites":
+  // [{"Pass", "Layer", "Text", "Declined"}], "Candidates": [{"Tactic", "Formats", "TimeUs",
+  // "Chosen", "Refusal"}]}.
   std::string explain_json(int index) const;
   // "Layer(Convolution): conv1, Tactic: 0x…, x (Float[1,3,8,8]) -> y (Float[1,8,8,8])": the verbose
   // log's form; of trtexec 8: x[Float(1,3,8,8)].
   std::string layer_line(int index, Wording wording = Wording::kCamshaft) const;
+  // The same of a region: "Layer(Myelin): {ForeignNode[a...b]}, Tactic: 0x…, x (…) -> y (…)".
+  std::string region_line(int region, Wording wording = Wording::kCamshaft) const;
 
   // For the library itself.
   struct Impl;

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Mapping, Sequence, Union
 
 from . import _core
-from .engine import Engine
+from .engine import VERBOSITIES, Engine
 from .errors import InvalidArgument
 from .model import ModelLike, Source, TensorInfo, tensor_infos
 from .progress import Progress, progress_callback
@@ -18,7 +18,6 @@ Shapes = Mapping[str, Union[Shape, "tuple[Shape, Shape, Shape]"]]
 """Input name to its shape, or to (min, opt, max): the engine is tuned at opt and accepts min to max."""
 
 _CONSTRAINTS = {"none": 0, "prefer": 1, "obey": 2}
-_VERBOSITIES = {"layer_names_only": 0, "none": 1, "detailed": 2}
 _PRECISIONS = {"fp32": (False, False), "bf16": (True, False), "fp16": (False, True), "best": (True, True)}
 _SPARSITIES = {"disable": 0, "enable": 1, "force": 2}
 _TYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "int8": "int8"}
@@ -112,7 +111,7 @@ def core_options(config: BuildConfig) -> _core.BuildOptions:
     options.set_profiles([ranges_of(shapes) for shapes in profiles])
     options.bf16, options.fp16 = _choice(_PRECISIONS, config.precision, "precision")
     options.set_precision_constraints(_choice(_CONSTRAINTS, config.precision_constraints, "precision_constraints"))
-    options.set_verbosity(_choice(_VERBOSITIES, config.verbosity, "verbosity"))
+    options.set_verbosity(_choice(VERBOSITIES, config.verbosity, "verbosity"))
     options.set_sparsity(_choice(_SPARSITIES, config.sparsity, "sparsity"))
     options.set_layer_precisions({k: _choice(_TYPES, v, f"precision of {k!r}") for k, v in config.layer_precisions.items()})
     options.set_layer_output_types({k: _choice(_TYPES, v, f"output type of {k!r}") for k, v in config.layer_output_types.items()})

@@ -9,9 +9,12 @@ from typing import Any, Mapping
 import numpy as np
 
 from . import _core
+from .errors import InvalidArgument
 from .explain import Explanation, explain_layer, find_layer
 from .layers import LayerTable, ProfileTable
 from .model import TensorInfo, tensor_infos
+
+VERBOSITIES = {"layer_names_only": 0, "none": 1, "detailed": 2}
 
 
 class Engine:
@@ -79,6 +82,12 @@ class Engine:
         return LayerTable(self._inspector.layers)
 
     @property
+    def regions(self) -> list[_core.Region]:
+        """Runs of transformer blocks: name (``{ForeignNode[first node...last node]}``), indices of their layers, time, why they are one
+        (``reason``), and what lies beyond their ends and why that is no part of them (``before``, ``after``). Empty without attention."""
+        return self._inspector.regions
+
+    @property
     def rewrites(self) -> list[_core.Rewrite]:
         """What the optimizer did, or declined to do and why: ``rule``, ``layer``, ``text``, ``declined``."""
         return self._inspector.rewrites
@@ -91,9 +100,11 @@ class Engine:
         """
         return explain_layer(self._inspector, find_layer(self._inspector.layers, layer))
 
-    def layer_json(self) -> str:
-        """The layer information as JSON, in trtexec's schema with more keys."""
-        return self._inspector.to_json(2)
+    def layer_json(self, verbosity: str = "detailed") -> str:
+        """The layer information as JSON, in trtexec's schema with more keys; ``"layer_names_only"`` has a region as one name."""
+        if verbosity not in VERBOSITIES:
+            raise InvalidArgument(f"verbosity '{verbosity}': one of {', '.join(VERBOSITIES)}")
+        return self._inspector.to_json(VERBOSITIES[verbosity])
 
     def example_feed(self, seed: int = 0) -> dict[str, np.ndarray]:
         """Random values for every input at the opt shapes of the first profile: floats of the normal distribution, integers 0 or 1."""

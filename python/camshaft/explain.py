@@ -18,6 +18,7 @@ class Explanation:
     layer: _core.Layer
     rewrites: tuple[_core.Rewrite, ...]
     candidates: tuple[_core.LayerCandidate, ...]
+    region: _core.Region | None = None
 
     def _rows(self) -> list[tuple[str, str, str, str, str]]:
         return [("*" if c.chosen else "", c.tactic or "reference", c.formats, f"{c.time_us:.1f}" if c.time_us > 0 else "",
@@ -27,6 +28,8 @@ class Explanation:
         layer = self.layer
         tactic = "none: its output is a view of its input, nothing runs" if layer.is_no_op else layer.tactic or "reference kernel"
         lines = [layer.name, f"kind    {layer.type}", f"tactic  {tactic}" + (f" ({layer.isa})" if layer.isa else "")]
+        if self.region:
+            lines.append(f"region  {self.region.index} {self.region.name}, there {layer.region_name} ({layer.region_type})")
         for what, tensors in (("input ", layer.inputs), ("output", layer.outputs)):
             lines += [f"{what}  {t.name} {'x'.join(map(str, t.shape)) or 'scalar'}, {t.format}" for t in tensors]
         if layer.build_time_us > 0:
@@ -46,7 +49,8 @@ class Explanation:
 
 
 def explain_layer(inspector: _core.Inspector, layer: _core.Layer) -> Explanation:
-    return Explanation(layer, tuple(inspector.rewrites_of(layer.index)), tuple(layer.candidates))
+    region = inspector.regions[layer.region] if layer.region >= 0 else None
+    return Explanation(layer, tuple(inspector.rewrites_of(layer.index)), tuple(layer.candidates), region)
 
 
 def find_layer(layers: Sequence[_core.Layer], word: int | str) -> _core.Layer:
@@ -56,7 +60,7 @@ def find_layer(layers: Sequence[_core.Layer], word: int | str) -> _core.Layer:
             raise InvalidArgument(f"layer {word}: the engine has {len(layers)}")
         return layers[word]
     for layer in layers:
-        if layer.name == word or word in layer.source_nodes:
+        if layer.name == word or word in layer.source_nodes or (word and word == layer.region_name):
             return layer
     matches = [layer for layer in layers if word in layer.name]
     if len(matches) == 1:

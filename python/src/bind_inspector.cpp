@@ -102,7 +102,24 @@ void bind_inspector(nb::module_& module) {
       .def_ro("weight_bytes", &LayerInfo::weight_bytes)
       .def_ro("build_time_us", &LayerInfo::build_time_us)
       .def_ro("peak_factor", &LayerInfo::peak_factor)
-      .def_ro("candidates", &LayerInfo::candidates);
+      .def_ro("candidates", &LayerInfo::candidates)
+      .def_ro("region", &LayerInfo::region)
+      .def_ro("region_name", &LayerInfo::region_name)
+      .def_ro("region_type", &LayerInfo::region_type);
+  nb::class_<RegionInfo::Border>(module, "RegionBorder")
+      .def_ro("tensor", &RegionInfo::Border::tensor)
+      .def_ro("layer", &RegionInfo::Border::layer)
+      .def_ro("layer_name", &RegionInfo::Border::layer_name)
+      .def_ro("reason", &RegionInfo::Border::reason);
+  nb::class_<RegionInfo>(module, "Region")
+      .def_ro("index", &RegionInfo::index)
+      .def_ro("name", &RegionInfo::name)
+      .def_ro("layers", &RegionInfo::layers)
+      .def_ro("running", &RegionInfo::running)
+      .def_ro("build_time_us", &RegionInfo::build_time_us)
+      .def_ro("reason", &RegionInfo::reason)
+      .def_ro("before", &RegionInfo::before)
+      .def_ro("after", &RegionInfo::after);
   nb::class_<RewriteInfo>(module, "Rewrite")
       .def_ro("declined", &RewriteInfo::declined)
       .def_ro("action", &RewriteInfo::action)
@@ -123,6 +140,7 @@ void bind_inspector(nb::module_& module) {
   nb::class_<Inspector>(module, "Inspector")
       .def(nb::new_(&make_inspector), nb::arg("engine"))
       .def_prop_ro("layers", [](const Inspector& inspector) { return inspector.layers(); })
+      .def_prop_ro("regions", [](const Inspector& inspector) { return inspector.regions(); })
       .def_prop_ro("rewrites", [](const Inspector& inspector) { return inspector.rewrites(); })
       .def_prop_ro("layer_counts",
                    [](const Inspector& inspector) { return inspector.layer_counts(); })

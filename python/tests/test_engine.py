@@ -52,6 +52,28 @@ def test_explanations_name_the_chosen_and_the_refused(conv):
         engine.explain("nothing of that name")
 
 
+def test_regions_are_transformer_blocks(conv):
+    assert camshaft.build(conv).regions == []
+    rng = np.random.default_rng(5)
+    weights = {n: rng.standard_normal((16, 16)).astype("f") for n in ("wq", "wk", "wv", "wo")} | {"heads": np.int64([1, 4, 2, 8]), "rows": np.int64([1, 4, 16])}
+    nodes = [helper.make_node("MatMul", ["x", "w" + n], [n], n + "/MatMul") for n in "qkv"]
+    nodes += [helper.make_node("Reshape", [n, "heads"], [n + "r"], n + "/Reshape") for n in "qkv"]
+    nodes += [helper.make_node("Transpose", [n + "r"], [n + "t"], n + "/Transpose", perm=[0, 2, 3, 1] if n == "k" else [0, 2, 1, 3]) for n in "qkv"]
+    nodes += [helper.make_node("MatMul", ["qt", "kt"], ["s"], "scores/MatMul"), helper.make_node("Softmax", ["s"], ["p"], "Softmax", axis=-1),
+              helper.make_node("MatMul", ["p", "vt"], ["a"], "attend/MatMul"), helper.make_node("Transpose", ["a"], ["at"], "Transpose", perm=[0, 2, 1, 3]),
+              helper.make_node("Reshape", ["at", "rows"], ["ar"], "Reshape"), helper.make_node("MatMul", ["ar", "wo"], ["y"], "out/MatMul")]
+    engine = camshaft.build(model(nodes, [value("x", TensorProto.FLOAT, [1, 4, 16])], [value("y", TensorProto.FLOAT, [1, 4, 16])], weights))
+    (region,) = engine.regions
+    assert region.name == "{ForeignNode[q/MatMul...out/MatMul]}" and region.layers == list(range(len(engine.layers)))
+    assert region.before[0].reason == "an input of the network" and region.after[0].tensor.name == "y"
+    assert json.loads(engine.layer_json("layer_names_only"))["Layers"] == [region.name]
+    out = engine.explain("out/MatMul")
+    assert out.layer.region_type == "gemm" and out.layer.region_name.startswith("out/MatMul_myl0_") and region.name in str(out)
+    assert engine.explain(out.layer.region_name).layer.index == out.layer.index
+    with pytest.raises(camshaft.InvalidArgument, match="verbosity 'brief'"):
+        engine.layer_json("brief")
+
+
 def test_profiles_time_every_layer(conv, image):
     engine = camshaft.build(conv)
     for profile in (engine.profile(runs=5), engine.profile({"x": image}, runs=3, threads=1)):

@@ -214,6 +214,7 @@ Result<Engine> build_engine(Model model, const BuildOptions& options, BuildStati
   internal.dump_after = options.dump_after;
   internal.dump_to = options.dump_to.string();
   internal.strongly_typed = options.strongly_typed;
+  internal.without_quantization = options.without_quantization;
   internal.sparsity = static_cast<tuner::Sparsity>(options.sparsity);
   if (options.bf16) internal.reduced_types.push_back(ir::DataType::kBFloat16);
   if (options.fp16) internal.reduced_types.push_back(ir::DataType::kHalf);

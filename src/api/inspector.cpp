@@ -12,12 +12,14 @@
 #include "inspect/layer_json.h"
 #include "inspect/layers.h"
 #include "inspect/profile.h"
+#include "inspect/region_layers.h"
 
 namespace camshaft {
 
 struct Inspector::Impl {
   Engine engine;
   std::vector<LayerInfo> layers;
+  std::vector<RegionInfo> regions;
   std::vector<RewriteInfo> rewrites;
 
   const engine::Engine& internal() const { return *engine.impl().engine; }
@@ -34,7 +36,8 @@ std::unique_ptr<Inspector::Impl> inspect_engine(const Engine& engine,
                                                 const runtime::Context* context) {
   const engine::Engine& internal = *engine.impl().engine;
   auto impl = std::make_unique<Inspector::Impl>(
-      Inspector::Impl{engine, inspect::collect_layers(internal, context), {}});
+      Inspector::Impl{engine, inspect::collect_layers(internal, context), {}, {}});
+  impl->regions = inspect::collect_regions(internal, impl->layers, context);
   for (const ir::RewriteRecord& record : internal.record().rewrites)
     impl->rewrites.push_back({record.action == ir::Action::kDecline, ir::action_name(record.action),
                               record.pass, record.layers.empty() ? "" : record.layers[0],
@@ -52,6 +55,10 @@ Inspector::~Inspector() = default;
 
 const std::vector<LayerInfo>& Inspector::layers() const {
   return impl_->layers;
+}
+
+const std::vector<RegionInfo>& Inspector::regions() const {
+  return impl_->regions;
 }
 
 const std::vector<RewriteInfo>& Inspector::rewrites() const {
@@ -77,11 +84,11 @@ double Inspector::peak_gmacs() const {
 }
 
 std::string Inspector::to_json(Verbosity verbosity, Wording wording) const {
-  return inspect::engine_json(impl_->internal(), impl_->layers, verbosity, wording);
+  return inspect::engine_json(impl_->internal(), impl_->layers, impl_->regions, verbosity, wording);
 }
 
 std::string Inspector::to_text(Verbosity verbosity, Wording wording) const {
-  return inspect::engine_text(impl_->internal(), impl_->layers, verbosity, wording);
+  return inspect::engine_text(impl_->internal(), impl_->layers, impl_->regions, verbosity, wording);
 }
 
 std::string Inspector::layer_json(int index) const {
@@ -96,12 +103,20 @@ std::string Inspector::layer_text(int index) const {
 
 std::string Inspector::explain_json(int index) const {
   const LayerInfo* layer = impl_->find(index);
-  return layer == nullptr ? "" : inspect::explain_json(*layer, rewrites_of(index));
+  if (layer == nullptr) return "";
+  const RegionInfo* region =
+      layer->region < 0 ? nullptr : &impl_->regions[static_cast<size_t>(layer->region)];
+  return inspect::explain_json(*layer, region, rewrites_of(index));
 }
 
 std::string Inspector::layer_line(int index, Wording wording) const {
   const LayerInfo* layer = impl_->find(index);
   return layer == nullptr ? "" : inspect::layer_line(*layer, wording);
+}
+
+std::string Inspector::region_line(int region, Wording wording) const {
+  if (region < 0 || static_cast<size_t>(region) >= impl_->regions.size()) return "";
+  return inspect::region_line(impl_->regions[static_cast<size_t>(region)], wording);
 }
 
 struct LayerProfile::Impl {

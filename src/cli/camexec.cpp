@@ -186,14 +186,26 @@ class Camexec {
     return engine;
   }
 
+  // Where only names are asked for, a region is one line.
+  std::vector<std::string> layer_lines(const Inspector& inspector, Verbosity verbosity) const {
+    std::vector<std::string> lines;
+    for (const LayerInfo& layer : inspector.layers()) {
+      const bool in_region = layer.region >= 0 && verbosity == Verbosity::kLayerNamesOnly;
+      if (!in_region)
+        lines.push_back(inspector.layer_line(layer.index, words_.wording));
+      else if (inspector.regions()[static_cast<size_t>(layer.region)].layers[0] == layer.index)
+        lines.push_back(inspector.region_line(layer.region, words_.wording));
+    }
+    return lines;
+  }
+
   Status report_layers(const Engine& engine, const Context* context) {
     const Inspector inspector =
         context != nullptr ? Inspector(engine, *context) : Inspector(engine);
     const auto verbosity = static_cast<Verbosity>(camexec_.verbosity);
     if (console_.is_verbose()) {
       std::string text = "Engine Layer Information:";
-      for (const LayerInfo& layer : inspector.layers())
-        text += "\n" + inspector.layer_line(layer.index, words_.wording);
+      for (const std::string& line : layer_lines(inspector, verbosity)) text += "\n" + line;
       console_.verbose("{}", text);
     }
     if (options_.has("dumpLayerInfo")) {

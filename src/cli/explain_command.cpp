@@ -8,6 +8,8 @@
 
 #include "camshaft/inspector.h"
 #include "cli/commands.h"
+#include "cli/float_comparison.h"
+#include "cli/region_report.h"
 #include "cli/session.h"
 
 namespace camshaft::cli {
@@ -49,6 +51,10 @@ void explain_layer(const Engine& engine, const Inspector& inspector, const Layer
     fmt::print("tactic  {}{}\n", layer.tactic.empty() ? "reference kernel" : layer.tactic,
                layer.isa.empty() ? "" : " (" + layer.isa + ")");
   }
+  if (layer.region >= 0)
+    fmt::print("region  {} {}, there {} ({})\n", layer.region,
+               inspector.regions()[static_cast<size_t>(layer.region)].name, layer.region_name,
+               layer.region_type);
   if (!layer.arithmetic.empty()) fmt::print("sums    {}\n", layer.arithmetic);
   print_tensors("input ", layer.inputs);
   print_tensors("output", layer.outputs);
@@ -119,12 +125,17 @@ void explain_engine(const Engine& engine, const Inspector& inspector) {
     fmt::print("\n{}\n", styled("layers without a vector kernel", Style::kBold));
     for (const LayerInfo* layer : slow) fmt::print("  {} ({})\n", layer->name, layer->type);
   }
+  print_region_list(inspector);
+  print_conversions(inspector);
   fmt::print(
       "\n`camshaft explain ENGINE LAYER` tells about one layer: its name, a part of it, or its "
       "number.\n");
+  if (!inspector.regions().empty())
+    fmt::print("`camshaft explain ENGINE region0` opens a region.\n");
 }
 
-// By number, exact name, source node, or part of a name; several matches are listed.
+// By number, exact name (ours or the region's), source node, or part of a name; several matches are
+// listed.
 Result<const LayerInfo*> find_layer(const Inspector& inspector, const std::string& word) {
   const std::vector<LayerInfo>& layers = inspector.layers();
   size_t number = 0;
@@ -135,7 +146,8 @@ Result<const LayerInfo*> find_layer(const Inspector& inspector, const std::strin
   for (const LayerInfo& layer : layers) {
     const bool is_source = std::find(layer.source_nodes.begin(), layer.source_nodes.end(), word) !=
                            layer.source_nodes.end();
-    if (layer.name == word || is_source) return &layer;
+    if (layer.name == word || is_source || (!word.empty() && layer.region_name == word))
+      return &layer;
     if (layer.name.find(word) != std::string::npos) matches.push_back(&layer);
   }
   if (matches.size() == 1) return matches[0];
@@ -156,8 +168,13 @@ Status explain(const Options& options) {
   CAMSHAFT_ASSIGN(Context context, make_context(engine, options));
   for (const TensorInfo& output : engine.outputs()) (void)context.output_shape(output.name);
   const Inspector inspector(engine, context);
+  if (options.has("float")) return compare_with_float(inspector, options, messages);
   if (options.positionals().size() < 2) {
     explain_engine(engine, inspector);
+    return ok_status();
+  }
+  if (const RegionInfo* region = find_region(inspector, options.positionals()[1])) {
+    explain_region(inspector, *region);
     return ok_status();
   }
   CAMSHAFT_ASSIGN(const LayerInfo* layer, find_layer(inspector, options.positionals()[1]));
@@ -169,8 +186,13 @@ Status explain(const Options& options) {
 
 int explain_command(std::span<char* const> args) {
   int code = 0;
-  const std::vector<OptionRow> rows = with_common_rows({});
-  const auto options = parse_command("explain", "ENGINE|MODEL.onnx [LAYER]", rows, args, 2, code);
+  const std::vector<OptionRow> rows = with_common_rows({
+      {"float", OptionValue::kText, "ENGINE|MODEL.onnx", "", "Comparison", OptionStatus::kWorks,
+       "the same network in float (a model with Q/DQ is built without them): which layers are in "
+       "more pieces here, and what each costs"},
+  });
+  const auto options =
+      parse_command("explain", "ENGINE|MODEL.onnx [LAYER|REGION]", rows, args, 2, code);
   if (!options) return code;
   const Status status = explain(*options);
   return status.ok() ? 0 : fail(status.message());

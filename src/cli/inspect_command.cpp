@@ -35,7 +35,20 @@ std::string number(double value, const char* format) {
   return value > 0 ? fmt::format(fmt::runtime(format), value) : "";
 }
 
-void print_table(const Engine& engine, const Inspector& inspector) {
+// One row for all its layers.
+void add_region(Table& table, const RegionInfo& region, double total_us) {
+  std::string shapes;
+  for (const RegionInfo::Border& border : region.after) {
+    const std::string shape = to_string(border.tensor.dims);
+    if (border.layer < 0) shapes += (shapes.empty() ? "" : ", ") + shape;
+  }
+  table.add({fmt::format("{}-{}", region.layers.front(), region.layers.back()), region.name,
+             "Region", number(region.build_time_us, "{:.1f}"),
+             number(total_us > 0 ? region.build_time_us / total_us * 100 : 0, "{:.1f}"), "",
+             fmt::format("{} layers", region.layers.size()), "", shapes});
+}
+
+void print_table(const Engine& engine, const Inspector& inspector, bool collapsed) {
   const EngineInfo& info = engine.info();
   double total_us = 0;
   for (const LayerInfo& layer : inspector.layers()) total_us += layer.build_time_us;
@@ -55,6 +68,11 @@ void print_table(const Engine& engine, const Inspector& inspector) {
     any_direct |= counts_direct_arithmetic(layer);
     macs += std::max(layer.macs, 0.0);
     fmas += std::max(layer.macs, 0.0) / layer.peak_factor;
+    if (collapsed && layer.region >= 0) {
+      const RegionInfo& region = inspector.regions()[static_cast<size_t>(layer.region)];
+      if (region.layers.front() == layer.index) add_region(table, region, total_us);
+      continue;
+    }
     const double us = layer.build_time_us;
     const double percent_of_peak = layer.macs > 0 && us > 0 && peak > 0
                                        ? layer.macs / us / 1e3 / (peak * layer.peak_factor) * 100
@@ -90,6 +108,10 @@ Verbosity parse_verbosity(const std::string& word) {
 Status inspect(const Options& options) {
   Messages messages(options.has("verbose"));
   const std::filesystem::path file = options.positionals()[0];
+  for (const char* form : {"json", "text", "verbosity"})
+    if (options.has("regions") && options.has(form))
+      return make_error(ErrorCode::kInvalidArgument,
+                        "--regions is of the table; --verbosity names has regions as one entry");
   if (options.has("sparsity") && file.extension() == ".onnx") return print_model_sparsity(file);
   CAMSHAFT_ASSIGN(Network network, Network::open(file));
   CAMSHAFT_ASSIGN(const Engine engine, network.engine(options, {}, messages));
@@ -107,7 +129,7 @@ Status inspect(const Options& options) {
   } else if (options.has("text") || options.has("verbosity")) {
     fmt::print("{}", inspector.to_text(verbosity));
   } else {
-    print_table(engine, inspector);
+    print_table(engine, inspector, options.has("regions"));
   }
   return ok_status();
 }
@@ -122,7 +144,9 @@ int inspect_command(std::span<char* const> args) {
       {"text", OptionValue::kNone, "", "", "Form", kWorks,
        "a line per layer, as camexec --dumpLayerInfo prints"},
       {"verbosity", OptionValue::kChoice, "detailed|names|none", "detailed", "Form", kWorks,
-       "how much JSON or text tells"},
+       "how much JSON or text tells; names: a region is one"},
+      {"regions", OptionValue::kNone, "", "", "Form", kWorks,
+       "the table with a row for each region (the blocks of a transformer), not for its layers"},
       {"sparsity", OptionValue::kNone, "", "", "Form", kWorks,
        "the zeros in weights: of a model, which layers are 2:4 and what the others miss; of an "
        "engine, which run sparse, both times, and why the others do not"},

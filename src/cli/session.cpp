@@ -253,6 +253,7 @@ Result<Engine> Network::engine_for(const Options& options,
   const std::string precision = options.text("precision");
   build_options.bf16 = precision == "bf16" || precision == "best";
   build_options.fp16 = precision == "fp16" || precision == "best";
+  build_options.without_quantization = drops_quantization_;
   build_options.sparsity = parse_sparsity(options.text("sparsity"));
   build_options.timing_cache = options.text("timing-cache");
   build_options.portable = options.has("portable");

@@ -67,11 +67,14 @@ class Network {
   // The same with these optimization profiles, where it is built.
   Result<Engine> engine_for(const Options& options, std::vector<OptimizationProfile> profiles,
                             Messages& messages, BuildStatistics* statistics = nullptr);
+  // A model is built as if it had no Q/DQ.
+  void drop_quantization() { drops_quantization_ = true; }
 
  private:
   std::filesystem::path file_;
   std::optional<Model> model_;
   std::optional<Engine> engine_;
+  bool drops_quantization_ = false;
 };
 
 // All of `notes`, or the first ones and how many more: a thousand files converted are one fact.

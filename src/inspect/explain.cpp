@@ -5,7 +5,8 @@
 
 namespace camshaft::inspect {
 
-std::string explain_json(const LayerInfo& layer, std::span<const RewriteInfo> rewrites) {
+std::string explain_json(const LayerInfo& layer, const RegionInfo* region,
+                         std::span<const RewriteInfo> rewrites) {
   using Json = nlohmann::ordered_json;
   Json records = Json::array(), candidates = Json::array();
   for (const RewriteInfo& record : rewrites)
@@ -22,7 +23,13 @@ std::string explain_json(const LayerInfo& layer, std::span<const RewriteInfo> re
                           {"Chosen", candidate.chosen},
                           {"Refusal", candidate.refusal},
                           {"WhyNot", candidate.why_not}});
-  const Json object = {{"Name", layer.name}, {"Rewrites", records}, {"Candidates", candidates}};
+  Json object = {{"Name", layer.name}};
+  if (region != nullptr) {
+    object["Region"] = region->name;
+    object["RegionLayer"] = layer.region_name;
+  }
+  object["Rewrites"] = records;
+  object["Candidates"] = candidates;
   return object.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

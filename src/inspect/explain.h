@@ -9,7 +9,9 @@
 
 namespace camshaft::inspect {
 
-// {"Name", "Rewrites": […], "Candidates": […]}, see Inspector::explain_json().
-std::string explain_json(const LayerInfo& layer, std::span<const RewriteInfo> rewrites);
+// {"Name", "Rewrites": […], "Candidates": […]}, see Inspector::explain_json(). `region`: null if
+// the layer is in none.
+std::string explain_json(const LayerInfo& layer, const RegionInfo* region,
+                         std::span<const RewriteInfo> rewrites);
 
 }  // namespace camshaft::inspect

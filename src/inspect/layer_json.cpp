@@ -140,6 +140,9 @@ void add_extra_keys(Json& object, const engine::Engine& engine, const LayerInfo&
   add_sparsity(object, layer);
   if (layer.images_per_pass > 0) object["ImagesPerPass"] = layer.images_per_pass;
   object["SourceNodes"] = layer.source_nodes;
+  if (layer.region < 0) return;
+  object["Region"] = engine.plan().regions[static_cast<size_t>(layer.region)].name;
+  object["RegionLayer"] = {{"Name", layer.region_name}, {"LayerType", layer.region_type}};
 }
 
 // The layers inside an If, Loop or Scan, by name, kind and tactic.
@@ -200,17 +203,22 @@ std::string pretty(const Json& value, const std::string& indent) {
   return value.is_object() ? out + "\n" + indent + "}" : out + "]";
 }
 
+std::string list_text(const Json& items) {
+  std::string out;
+  for (size_t k = 0; k < items.size(); ++k)
+    out += (k > 0 ? "," : "") +
+           (items[k].is_object() ? pretty(items[k], "") : scalar(items[k]) + "\n");
+  return out;
+}
+
 // {"Layers": [a,b],\n"Bindings": ["x"\n,"y"\n]}: objects follow each other as "},{", names stand
 // one per line.
-std::string document(const Json& layers, const Json& bindings) {
-  std::string out = "{\"Layers\": [";
-  for (size_t k = 0; k < layers.size(); ++k) {
-    out += (k > 0 ? "," : "") +
-           (layers[k].is_object() ? pretty(layers[k], "") : scalar(layers[k]) + "\n");
-  }
+std::string document(const Json& layers, const Json& bindings, const Json& regions) {
+  std::string out = "{\"Layers\": [" + list_text(layers);
   out += "],\n\"Bindings\": [";
   for (size_t k = 0; k < bindings.size(); ++k)
     out += (k > 0 ? "," : "") + scalar(bindings[k]) + "\n";
+  if (!regions.empty()) out += "],\n\"Regions\": [" + list_text(regions);
   return out + "]}\n";
 }
 
@@ -256,6 +264,58 @@ std::string tensor_list(const std::vector<LayerTensor>& tensors, Wording wording
   return out;
 }
 
+Json borders_json(const std::vector<RegionInfo::Border>& borders) {
+  Json list = Json::array();
+  for (const RegionInfo::Border& border : borders) {
+    Json object = {{"Tensor", border.tensor.name}};
+    if (border.layer >= 0) object["Layer"] = border.layer_name;
+    object["Reason"] = border.reason;
+    list.push_back(std::move(object));
+  }
+  return list;
+}
+
+Json region_object(const RegionInfo& region) {
+  Json object = {{"Name", region.name}, {"Layers", region.layers}};
+  if (region.build_time_us > 0) object["TimeUs"] = rounded(region.build_time_us);
+  object["Reason"] = region.reason;
+  object["Before"] = borders_json(region.before);
+  object["After"] = borders_json(region.after);
+  return object;
+}
+
+// Layers outside regions by name, regions by theirs where their first layer is.
+std::vector<std::string> collapsed_names(const std::vector<LayerInfo>& layers,
+                                         const std::vector<RegionInfo>& regions) {
+  std::vector<std::string> names;
+  for (const LayerInfo& layer : layers) {
+    if (layer.region < 0) {
+      names.push_back(layer.name);
+      continue;
+    }
+    const RegionInfo& region = regions[static_cast<size_t>(layer.region)];
+    if (region.layers.front() == layer.index) names.push_back(region.name);
+  }
+  return names;
+}
+
+std::vector<LayerTensor> tensors_of(const std::vector<RegionInfo::Border>& borders) {
+  std::vector<LayerTensor> tensors;
+  for (const RegionInfo::Border& border : borders)
+    if (std::none_of(tensors.begin(), tensors.end(),
+                     [&](const LayerTensor& t) { return t.name == border.tensor.name; }))
+      tensors.push_back(border.tensor);
+  return tensors;
+}
+
+std::string line_of(const std::string& type, const std::string& name, uint64_t tactic,
+                    const std::vector<LayerTensor>& inputs, const std::vector<LayerTensor>& outputs,
+                    Wording wording) {
+  const std::string read = tensor_list(inputs, wording);
+  return fmt::format("Layer({}): {}, Tactic: 0x{:016x}, {}{}-> {}", type, name, tactic, read,
+                     read.empty() ? "" : " ", tensor_list(outputs, wording));
+}
+
 }  // namespace
 
 Json layer_object(const engine::Engine& engine, const LayerInfo& layer, Wording wording) {
@@ -286,22 +346,23 @@ std::string layer_json(const engine::Engine& engine, const LayerInfo& layer) {
 }
 
 std::string engine_json(const engine::Engine& engine, const std::vector<LayerInfo>& layers,
-                        Verbosity verbosity, Wording wording) {
-  Json list = Json::array();
-  for (const LayerInfo& layer : layers) {
-    switch (verbosity) {
-      case Verbosity::kLayerNamesOnly:
-        list.push_back(layer.name);
-        break;
-      case Verbosity::kNone:
-        list.push_back(std::to_string(layer.index));
-        break;
-      case Verbosity::kDetailed:
-        list.push_back(layer_object(engine, layer, wording));
-        break;
-    }
+                        const std::vector<RegionInfo>& regions, Verbosity verbosity,
+                        Wording wording) {
+  Json list = Json::array(), runs = Json::array();
+  switch (verbosity) {
+    case Verbosity::kLayerNamesOnly:
+      list = collapsed_names(layers, regions);
+      break;
+    case Verbosity::kNone:
+      for (const LayerInfo& layer : layers) list.push_back(std::to_string(layer.index));
+      break;
+    case Verbosity::kDetailed:
+      for (const LayerInfo& layer : layers) list.push_back(layer_object(engine, layer, wording));
+      if (wording == Wording::kCamshaft)
+        for (const RegionInfo& region : regions) runs.push_back(region_object(region));
+      break;
   }
-  return document(list, binding_names(engine.plan()));
+  return document(list, binding_names(engine.plan()), runs);
 }
 
 std::string layer_text(const engine::Engine& engine, const LayerInfo& layer, Wording wording) {
@@ -316,31 +377,28 @@ std::string layer_text(const engine::Engine& engine, const LayerInfo& layer, Wor
 }
 
 std::string engine_text(const engine::Engine& engine, const std::vector<LayerInfo>& layers,
-                        Verbosity verbosity, Wording wording) {
+                        const std::vector<RegionInfo>& regions, Verbosity verbosity,
+                        Wording wording) {
   std::string out = "Layers:\n";
-  for (const LayerInfo& layer : layers) {
-    switch (verbosity) {
-      case Verbosity::kLayerNamesOnly:
-        out += layer.name + "\n";
-        break;
-      case Verbosity::kNone:
-        out += std::to_string(layer.index) + "\n";
-        break;
-      case Verbosity::kDetailed:
-        out += layer_text(engine, layer, wording) + "\n";
-        break;
-    }
-  }
+  if (verbosity == Verbosity::kLayerNamesOnly)
+    for (const std::string& name : collapsed_names(layers, regions)) out += name + "\n";
+  if (verbosity == Verbosity::kNone)
+    for (const LayerInfo& layer : layers) out += std::to_string(layer.index) + "\n";
+  if (verbosity == Verbosity::kDetailed)
+    for (const LayerInfo& layer : layers) out += layer_text(engine, layer, wording) + "\n";
   out += "\nBindings:\n";
   for (const std::string& name : binding_names(engine.plan())) out += name + "\n";
   return out;
 }
 
 std::string layer_line(const LayerInfo& layer, Wording wording) {
-  const std::string inputs = tensor_list(layer.inputs, wording);
-  return fmt::format("Layer({}): {}, Tactic: 0x{:016x}, {}{}-> {}", type_in(layer.type, wording),
-                     layer.name, layer.tactic_value, inputs, inputs.empty() ? "" : " ",
-                     tensor_list(layer.outputs, wording));
+  return line_of(type_in(layer.type, wording), layer.name, layer.tactic_value, layer.inputs,
+                 layer.outputs, wording);
+}
+
+std::string region_line(const RegionInfo& region, Wording wording) {
+  return line_of("Myelin", region.name, 0, tensors_of(region.before), tensors_of(region.after),
+                 wording);
 }
 
 }  // namespace camshaft::inspect

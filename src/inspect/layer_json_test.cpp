@@ -136,7 +136,7 @@ TEST(EngineJson, GoldenDocument) {
   const EnginePtr engine = small_engine();
   ASSERT_TRUE(engine);
   const auto layers = collect_layers(*engine, nullptr);
-  EXPECT_EQ(engine_json(*engine, layers, Verbosity::kLayerNamesOnly),
+  EXPECT_EQ(engine_json(*engine, layers, {}, Verbosity::kLayerNamesOnly),
             "{\"Layers\": [\"Reformatting CopyNode for Input Tensor 0 to conv1 + relu1\"\n"
             ",\"conv1 + relu1\"\n"
             ",\"flatten\"\n"
@@ -144,7 +144,7 @@ TEST(EngineJson, GoldenDocument) {
             "\"Bindings\": [\"x\"\n"
             ",\"y\"\n"
             "]}\n");
-  EXPECT_EQ(engine_json(*engine, layers, Verbosity::kDetailed), R"({"Layers": [{
+  EXPECT_EQ(engine_json(*engine, layers, {}, Verbosity::kDetailed), R"({"Layers": [{
   "Name": "Reformatting CopyNode for Input Tensor 0 to conv1 + relu1",
   "LayerType": "Reformat",
   "Inputs": [
@@ -268,7 +268,7 @@ TEST(EngineText, OneLinePerLayer) {
             "}], ParameterType: Reformat, Origin: REFORMAT, TacticName: reformat_copy, "
             "TacticValue: 0x0000000000000000, StreamId: "
             "0, Metadata: , Precision: Float, Isa: scalar, FLOPs: 0, WeightBytes: 0");
-  const std::string text = engine_text(*engine, layers, Verbosity::kDetailed);
+  const std::string text = engine_text(*engine, layers, {}, Verbosity::kDetailed);
   EXPECT_TRUE(text.starts_with("Layers:\nName: Reformatting"));
   EXPECT_TRUE(text.ends_with("\n\nBindings:\nx\ny\n"));
   EXPECT_NE(text.find("Metadata: [ONNX Layer: conv1][ONNX Layer: relu1]"), std::string::npos);

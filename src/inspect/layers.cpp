@@ -6,6 +6,7 @@
 #include "base/cpu.h"
 #include "engine/sparsity_outcome.h"
 #include "inspect/parameters.h"
+#include "inspect/region_layers.h"
 #include "ir/weight_records.h"
 #include "kernels/probe.h"
 
@@ -81,18 +82,6 @@ double tensor_bytes(const PlanTensor& tensor, const Dims& dims) {
   return elements < 0
              ? -1
              : static_cast<double>(ir::bytes_for(tensor.type, static_cast<int64_t>(elements)));
-}
-
-LayerTensor describe(const Plan& plan, int index, const runtime::Context* context) {
-  const PlanTensor& tensor = plan.tensors[static_cast<size_t>(index)];
-  LayerTensor result;
-  result.name = tensor.name;
-  result.type = static_cast<DataType>(tensor.type);
-  result.dims = tensor_dims(plan, index, context);
-  result.format = ir::format_description(tensor.format, tensor.type);
-  result.scale = tensor.scale;
-  result.zero_point = tensor.zero_point;
-  return result;
 }
 
 // Records of weights keep half of their header when they are packed, unless zero points differ.
@@ -193,11 +182,11 @@ LayerInfo describe_step(const Plan& plan, size_t index, const runtime::Context* 
   for (int input : step.inputs) {
     if (input != kNoTensor &&
         plan.tensors[static_cast<size_t>(input)].role != TensorRole::kConstant) {
-      info.inputs.push_back(describe(plan, input, context));
+      info.inputs.push_back(describe_tensor(plan, input, context));
     }
   }
   for (int output : step.outputs) {
-    if (output != kNoTensor) info.outputs.push_back(describe(plan, output, context));
+    if (output != kNoTensor) info.outputs.push_back(describe_tensor(plan, output, context));
   }
   const ir::DataType precision = tactic_precision(step);
   if (precision != ir::DataType::kUndefined)
@@ -289,6 +278,18 @@ Dims tensor_dims(const Plan& plan, int index, const runtime::Context* context) {
   return dims;
 }
 
+LayerTensor describe_tensor(const Plan& plan, int index, const runtime::Context* context) {
+  const PlanTensor& tensor = plan.tensors[static_cast<size_t>(index)];
+  LayerTensor result;
+  result.name = tensor.name;
+  result.type = static_cast<DataType>(tensor.type);
+  result.dims = tensor_dims(plan, index, context);
+  result.format = ir::format_description(tensor.format, tensor.type);
+  result.scale = tensor.scale;
+  result.zero_point = tensor.zero_point;
+  return result;
+}
+
 double multiply_adds(const Plan& plan, const PlanStep& step, const runtime::Context* context) {
   const Extents extents{plan, step, context};
   switch (step.layer.kind) {
@@ -337,6 +338,7 @@ std::vector<LayerInfo> collect_layers(const engine::Engine& engine,
     layers.push_back(describe_step(plan, k, context));
     layers.back().peak_factor = peak_factor(engine, layers.back());
   }
+  name_region_layers(plan, layers);
   if (context == nullptr) return layers;
   drop_foreign_times(engine, *context, layers);
   for (const runtime::ImagePasses& passes : context->image_passes())

@@ -19,6 +19,8 @@ std::vector<LayerInfo> collect_layers(const engine::Engine& engine,
 // tell.
 Dims tensor_dims(const engine::Plan& plan, int tensor, const runtime::Context* context);
 
+LayerTensor describe_tensor(const engine::Plan& plan, int tensor, const runtime::Context* context);
+
 // Multiply-adds of a step; 0: its kind has none; -1: an extent it depends on is unknown.
 double multiply_adds(const engine::Plan& plan, const engine::PlanStep& step,
                      const runtime::Context* context);

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "camshaft/version.h"
 #include "kernels/probe.h"
+#include "passes/drop_quantization.h"
 #include "passes/dump.h"
 #include "passes/passes.h"
 #include "passes/pipeline.h"
@@ -125,6 +126,7 @@ class Build {
       log(Severity::kVerbose,
           "{} dynamic dimensions have one value in all profiles and become static", fixed);
     passes::PassRecord record;
+    if (options_.without_quantization) passes::drop_quantization(*graph_);
     if (options_.sparsity == Sparsity::kForce) passes::sparsity_force(*graph_, &record.rewrites);
     refine_shapes(*graph_, &record.rewrites);
     if (options_.strongly_typed) passes::widen_floats_strictly(*graph_, &record.rewrites);

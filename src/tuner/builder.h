@@ -30,6 +30,7 @@ struct BuildOptions {
   // that is faster; empty: floats stay floats.
   std::vector<ir::DataType> reduced_types;
   Sparsity sparsity = Sparsity::kDisable;
+  bool without_quantization = false;  // Q/DQ of the model are left out: passes/drop_quantization.h
   bool strongly_typed = false;  // layers of 16-bit floats round what they make as their types say
   // What a layer has to compute in and to write: kFloat, kBFloat16, kHalf; kUndefined: no matter.
   struct LayerTypes {
