@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // AttentionLayoutFusion: transposes between [batch, steps, heads * depth], as products make and
 // read it, and the heads of Attention become part of it: it reads and writes rows where they lie.
-// Heads of keys and values that are repeated for those of the queries are read once. Bit exact.
+// Heads of keys and values that are repeated for those of the queries are read once; a pointwise
+// layer in front of the transpose goes behind it. Bit exact.
+#include "passes/expression.h"
 #include "passes/match.h"
 #include "passes/passes.h"
 
@@ -112,6 +114,34 @@ bool take_repeated_heads(Rewriter& rewriter, Layer* attention) {
   return true;
 }
 
+// What a pointwise layer does to each value alone it does as well behind their transpose, where it
+// keeps the heads from nothing: a Q of the next product, which went up to what makes its floats.
+bool lower_pointwise(Rewriter& rewriter, Layer* attention) {
+  Tensor* y = attention->outputs[0];
+  Layer* pointwise = only_reader(y);
+  if (attention->as<AttentionAttrs>().y_steps_first || !pointwise || !is_pointwise(*pointwise))
+    return false;
+  Layer* shuffle = only_reader(pointwise->outputs[0]);
+  const Expression expression = expression_of(*pointwise);
+  if (!is_static_shuffle(shuffle) || shuffle->as<ShuffleAttrs>().first_transpose.size() != 4 ||
+      expression.inputs.size() != 1 || expression.inputs[0] != y)
+    return false;
+  rewriter.running(*attention);
+  rewriter.swapped(*pointwise, *shuffle);
+  const std::string name = shuffle->name, pointwise_name = pointwise->name;
+  Tensor* moved =
+      rewriter.add_tensor(y->name + " (transposed)", y->type, shuffle->outputs[0]->shape);
+  Layer* before = rewriter.insert_before(pointwise, LayerKind::kShuffle, name, shuffle->attrs, {y},
+                                         {moved}, {shuffle});
+  Layer* group[] = {pointwise, shuffle};
+  Layer* behind = rewriter.replace(group, LayerKind::kPointWise,
+                                   pointwise_attrs(expression.program, shuffle->outputs[0]),
+                                   {moved}, pointwise_name);
+  rewriter.rename(before, name);
+  rewriter.rename(behind, pointwise_name);
+  return true;
+}
+
 // The heads are transposed to [batch, steps, heads, depth], and perhaps joined.
 bool take_output(Rewriter& rewriter, Layer* attention) {
   auto& attrs = rewriter.attrs<AttentionAttrs>(attention);
@@ -158,6 +188,7 @@ int attention_layout_fusion(Graph& graph, Records* records) {
       continue;
     bool changed = take_repeated_heads(rewriter, layer);
     for (size_t input = 0; input < 3; ++input) changed |= take_input(rewriter, layer, input);
+    changed |= lower_pointwise(rewriter, layer);
     changed |= take_output(rewriter, layer);
     if (changed) k = 0;
   }

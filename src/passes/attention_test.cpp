@@ -291,5 +291,43 @@ TEST(AttentionLayoutFusion, OtherShapesBehindIt) {
                     y = Shuffle("h (steps)") {has_reshape=true, reshape=[5, 12]})ir");
 }
 
+// Codes for the next product: their Q stood between the heads and their transpose.
+TEST(AttentionLayoutFusion, APointwiseLayerGoesBehindTheTranspose) {
+  constexpr std::string_view kText = R"ir(graph "g" {
+    input q: float[1, 3, 5, 4]
+    input k: float[1, 3, 7, 4]
+    input v: float[1, 3, 7, 4]
+    h: float[1, 3, 5, 4] = Attention(q, k, v)
+    c: float[1, 3, 5, 4] = PointWise(h) {program=<1: v1 = const 8; v2 = mul v0 v1; v3 = round v2>}
+    y: float[1, 5, 12] = Shuffle(c) {first_transpose=[0, 2, 1, 3], has_reshape=true, reshape=[1, 5, 12]}
+    output y
+  })ir";
+  const auto before = std::move(ir::parse_graph(kText)).value();
+  const auto after = std::move(ir::parse_graph(kText)).value();
+  while (attention_layout_fusion(*after, nullptr) > 0) continue;
+  ASSERT_TRUE(ir::verify(*after).ok());
+  ASSERT_EQ(after->layers().size(), 2u) << layer_lines(*after);
+  EXPECT_TRUE(after->layers()[0]->as<ir::AttentionAttrs>().y_steps_first);
+  EXPECT_EQ(after->layers()[1]->kind, ir::LayerKind::kPointWise);
+  EXPECT_EQ(after->layers()[1]->name, "c");
+  expect_same_numbers(*before, *after, 0);
+}
+
+// It reads what has another place in the heads than behind the transpose.
+TEST(AttentionLayoutFusion, APointwiseLayerOfTwoTensorsStays) {
+  const auto graph = std::move(ir::parse_graph(R"ir(graph "g" {
+    input q: float[1, 3, 5, 4]
+    input k: float[1, 3, 7, 4]
+    input v: float[1, 3, 7, 4]
+    input b: float[3, 5, 4]
+    h: float[1, 3, 5, 4] = Attention(q, k, v)
+    c: float[1, 3, 5, 4] = PointWise(h, b) {program=<2: v2 = add v0 v1>}
+    y: float[1, 5, 12] = Shuffle(c) {first_transpose=[0, 2, 1, 3], has_reshape=true, reshape=[1, 5, 12]}
+    output y
+  })ir"))
+                         .value();
+  EXPECT_EQ(attention_layout_fusion(*graph, nullptr), 0);
+}
+
 }  // namespace
 }  // namespace camshaft::passes
