@@ -46,7 +46,7 @@ constexpr Form sparse(int vecs, Reading reading, SparseIndex index) {
 constexpr Tactic kTactics[] = {
     CAMSHAFT_GEMM_TILES(CAMSHAFT_CONV_ROWS) CAMSHAFT_BYTE_TILES(CAMSHAFT_BYTE_CONV_ROWS)
         CAMSHAFT_BYTE_TILES(CAMSHAFT_BF16_CONV_ROWS) CAMSHAFT_WORD_TILES(CAMSHAFT_WORD_CONV_ROWS)
-            CAMSHAFT_BYTE_TILES(CAMSHAFT_SPARSE_CONV_ROWS)
+            CAMSHAFT_SPARSE_TILES(CAMSHAFT_SPARSE_CONV_ROWS)
                 row<folded(kMaxFoldVecs, 2)>("conv_fold2_nhwc_f32"),
     row<folded(kMaxFoldVecs, 4)>("conv_fold4_nhwc_f32"),
 #if !defined(CAMSHAFT_TARGET_scalar)

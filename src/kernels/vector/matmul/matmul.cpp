@@ -11,17 +11,20 @@ using namespace matmul_form;
 #define CAMSHAFT_MATMUL_ROW(vecs, tile)                        \
   row<Form{vecs, Numeric::kFloat}>("matmul_packed_f32_" tile), \
       row<Form{vecs, Numeric::kFloat, true}>("matmul_parts_f32_" tile),
-#define CAMSHAFT_BYTE_MATMUL_ROW(vecs, tile)                                                   \
-  row<Form{vecs, Numeric::kByte}>("matmul_packed_u8i8_" tile),                                 \
-      row<Form{vecs, Numeric::kByte, false, SparseIndex::kBytes}>("matmul_sparse_u8i8_" tile), \
+#define CAMSHAFT_BYTE_MATMUL_ROW(vecs, tile) \
+  row<Form{vecs, Numeric::kByte}>("matmul_packed_u8i8_" tile),
+#define CAMSHAFT_SPARSE_MATMUL_ROW(vecs, tile)                                             \
+  row<Form{vecs, Numeric::kByte, false, SparseIndex::kBytes}>("matmul_sparse_u8i8_" tile), \
       row<Form{vecs, Numeric::kByte, false, SparseIndex::kBits}>("matmul_sparse_bits_u8i8_" tile),
 
 #define CAMSHAFT_BF16_MATMUL_ROW(vecs, tile)                   \
   row<Form{vecs, Numeric::kBf16}>("matmul_packed_bf16_" tile), \
       row<Form{vecs, Numeric::kBf16, false, SparseIndex::kQuads}>("matmul_sparse_bf16_" tile),
 
-constexpr Tactic kTactics[] = {CAMSHAFT_GEMM_TILES(CAMSHAFT_MATMUL_ROW) CAMSHAFT_BYTE_TILES(
-    CAMSHAFT_BYTE_MATMUL_ROW) CAMSHAFT_BYTE_TILES(CAMSHAFT_BF16_MATMUL_ROW)};
+constexpr Tactic kTactics[] = {CAMSHAFT_GEMM_TILES(CAMSHAFT_MATMUL_ROW)
+                                   CAMSHAFT_BYTE_TILES(CAMSHAFT_BYTE_MATMUL_ROW)
+                                       CAMSHAFT_SPARSE_TILES(CAMSHAFT_SPARSE_MATMUL_ROW)
+                                           CAMSHAFT_BYTE_TILES(CAMSHAFT_BF16_MATMUL_ROW)};
 
 }  // namespace
 

@@ -42,15 +42,23 @@ struct Placed {
   uint8_t position;
 };
 
-// What two weights that share a 16-bit lane can add up to.
-int load_of(Placed a, Placed b) {
-  const int above = (a.weight > 0 ? a.weight : 0) + (b.weight > 0 ? b.weight : 0);
-  const int below = above - a.weight - b.weight;
-  return above > below ? above : below;
-}
-int load_of(const Placed* four) {
-  const int first = load_of(four[0], four[1]), second = load_of(four[2], four[3]);
-  return first > second ? first : second;
+// What weights that share a 16-bit lane can add up to, of one sign.
+struct LaneLoad {
+  int above = 0, below = 0;
+  void add(int weight) { (weight > 0 ? above : below) += weight > 0 ? weight : -weight; }
+  int largest() const { return above > below ? above : below; }
+};
+int load_of(const Placed* four, const Placed* four_more) {
+  int largest = 0;
+  for (int lane = 0; lane < 2; ++lane) {
+    LaneLoad load;
+    for (int k = 2 * lane; k < 2 * lane + 2; ++k) {
+      load.add(four[k].weight);
+      if (four_more) load.add(four_more[k].weight);
+    }
+    largest = load.largest() > largest ? load.largest() : largest;
+  }
+  return largest;
 }
 
 void exchange(Placed& a, Placed& b) {
@@ -59,26 +67,59 @@ void exchange(Placed& a, Placed& b) {
   b = kept;
 }
 
-// Exchanges bytes 0 and 2, or 1 and 2, where that makes the lanes' sums smaller: most steps with
-// weights of either sign fit 16 bits then, whatever the codes are.
+// The ways to lay out four weights that differ in what their two 16-bit lanes hold; of two bits,
+// bytes 0 and 2 are for the first half. From `ways_of` on: the same, lanes exchanged.
+int ways_of(SparseIndex index) {
+  return index == SparseIndex::kBits ? 2 : 3;
+}
+void lay_out(Placed* four, int way, int ways) {
+  if (way % ways == 1) exchange(four[0], four[2]);
+  if (way % ways == 2) exchange(four[1], four[2]);
+  if (way < ways) return;
+  exchange(four[0], four[2]);
+  exchange(four[1], four[3]);
+}
+
+// Makes the lanes' sums small: most steps with weights of either sign fit 16 bits then, whatever
+// the codes are.
 void balance(Placed* four, SparseIndex index) {
   Placed best[kLaneBytes], tried[kLaneBytes];
-  const int ways = index == SparseIndex::kBits ? 2 : 3;
+  const int ways = ways_of(index);
   for (int way = 0; way < ways; ++way) {
     std::memcpy(tried, four, sizeof tried);
-    if (way == 1) exchange(tried[0], tried[2]);
-    if (way == 2) exchange(tried[1], tried[2]);
-    if (way == 0 || load_of(tried) < load_of(best)) std::memcpy(best, tried, sizeof best);
+    lay_out(tried, way, ways);
+    if (way == 0 || load_of(tried, nullptr) < load_of(best, nullptr))
+      std::memcpy(best, tried, sizeof best);
   }
   std::memcpy(four, best, sizeof best);
 }
 
+// The same of both steps of a unit, added up, if that makes them fit together.
+void balance_unit(Placed* first, Placed* second, SparseIndex index, int most) {
+  const int ways = ways_of(index);
+  Placed best[2 * kLaneBytes], tried[2 * kLaneBytes];
+  int least = most + 1;
+  for (int a = 0; a < ways; ++a)
+    for (int b = 0; b < 2 * ways; ++b) {
+      std::memcpy(tried, first, kLaneBytes * sizeof(Placed));
+      std::memcpy(tried + kLaneBytes, second, kLaneBytes * sizeof(Placed));
+      lay_out(tried, a, ways);
+      lay_out(tried + kLaneBytes, b, ways);
+      const int load = load_of(tried, tried + kLaneBytes);
+      if (load >= least) continue;
+      least = load;
+      std::memcpy(best, tried, sizeof best);
+    }
+  if (least > most) return;
+  std::memcpy(first, best, kLaneBytes * sizeof(Placed));
+  std::memcpy(second, best + kLaneBytes, kLaneBytes * sizeof(Placed));
+}
+
 // Four of eight weights and their positions; false: there are more, or the halves hold more than
-// two and positions are two bits. Of those, bytes 0 and 2 are for the first half.
-bool choose_four(const int8_t* eight, SparseIndex index, int8_t* weights, uint8_t* positions) {
+// two and positions are two bits.
+bool choose_four(const int8_t* eight, SparseIndex index, Placed* four) {
   const int parts = index == SparseIndex::kBits ? 2 : 1;
   const int width = static_cast<int>(kSparseStep) / parts, most = 4 / parts;
-  Placed four[kLaneBytes];
   for (int part = 0; part < parts; ++part) {
     int kept = 0;
     for (int k = part * width; k < (part + 1) * width; ++k) {
@@ -89,10 +130,6 @@ bool choose_four(const int8_t* eight, SparseIndex index, int8_t* weights, uint8_
     for (; kept < most; ++kept) four[part + kept * parts] = {0, static_cast<uint8_t>(part * width)};
   }
   balance(four, index);
-  for (int64_t k = 0; k < kLaneBytes; ++k) {
-    weights[k] = four[k].weight;
-    positions[k] = four[k].position;
-  }
   return true;
 }
 
@@ -108,11 +145,7 @@ struct GroupOrder {
 
 #if defined(CAMSHAFT_TARGET_avx2)
 // Kinds of whole groups: an odd pair and a lone single step make chains of four with zeros.
-void order_span(const int8_t* weights, int64_t steps, ChainSorter& sorter, int32_t* ends,
-                GroupOrder& order) {
-  int32_t* sorted = new int32_t[static_cast<size_t>(steps)];
-  int32_t last[kKinds];
-  sorter.sort(weights, last, sorted);
+void order_steps(const int32_t* sorted, const int32_t* last, int32_t* ends, GroupOrder& order) {
   const int64_t pairs = last[1] - last[0], singles = last[2] - last[1];
   const int64_t odd_pair = pairs % kSparseGroup, lone = singles % kSparseGroup == 1 ? 1 : 0;
   const auto add = [&](int64_t first, int64_t end, int kind) {
@@ -126,6 +159,24 @@ void order_span(const int8_t* weights, int64_t steps, ChainSorter& sorter, int32
   add(last[0], last[1] - odd_pair, 1);
   add(last[1], last[2] - lone, 2);
   add(last[2], last[3], 3);
+}
+void order_units(const int32_t* sorted, const int32_t* last, int32_t* ends, GroupOrder& order) {
+  int64_t k = 0;
+  for (int kind = 0; kind < kKinds; ++kind) {
+    for (; k < last[kind]; ++k) {
+      order.add(2 * sorted[k]);
+      order.add(2 * sorted[k] + 1);
+    }
+    order.fill();
+    ends[kind] = static_cast<int32_t>(order.count / kSparseGroup);
+  }
+}
+void order_span(const int8_t* weights, int64_t steps, bool in_pairs, ChainSorter& sorter,
+                int32_t* ends, GroupOrder& order) {
+  int32_t* sorted = new int32_t[static_cast<size_t>(steps)];
+  int32_t last[kKinds];
+  sorter.sort(weights, last, sorted);
+  (in_pairs ? order_units : order_steps)(sorted, last, ends, order);
   delete[] sorted;
 }
 #else
@@ -137,6 +188,21 @@ void order_plainly(int64_t steps, int32_t* ends, GroupOrder& order) {
 }
 #endif
 
+#if defined(CAMSHAFT_TARGET_avx2)
+// Of packed groups, in tenths of a cycle for a row and vector (Zen 4, loops alone): pairs save
+// loads, but fewer of them are proved.
+int64_t panel_cost(const std::byte* panel, const Spans& spans) {
+  static constexpr int64_t kCosts[2][kKinds] = {{52, 55, 61, 110}, {47, 51, 59, 110}};
+  const SparseHeader& header = *reinterpret_cast<const SparseHeader*>(panel);
+  const int32_t* ends = reinterpret_cast<const int32_t*>(panel + sizeof(SparseHeader));
+  int64_t cost = 0;
+  for (int64_t span = 0; span < spans.count; ++span, ends += kKinds)
+    for (int kind = 0; kind < kKinds; ++kind)
+      cost += kCosts[header.in_pairs][kind] * (ends[kind] - (kind == 0 ? 0 : ends[kind - 1]));
+  return cost;
+}
+#endif
+
 // One panel in the making: its steps as [steps][width][4], then their place in it.
 class PanelPacker {
  public:
@@ -144,18 +210,12 @@ class PanelPacker {
       : spans_(spans),
         layout_(spans),
         width_(width),
+        x_maximum_(at_least_one(x_maximum)),
         index_(index),
         row_bytes_(width * kLaneBytes),
         weights_(new int8_t[static_cast<size_t>(spans.steps * row_bytes_)]),
         positions_(new uint8_t[static_cast<size_t>(spans.steps * row_bytes_)]),
-        order_(new int32_t[static_cast<size_t>(layout_.groups * kSparseGroup)])
-#if defined(CAMSHAFT_TARGET_avx2)
-        ,
-        sorter_(spans.steps, width, x_maximum)
-#endif
-  {
-    (void)x_maximum;
-  }
+        order_(new int32_t[static_cast<size_t>(layout_.groups * kSparseGroup)]) {}
   PanelPacker(const PanelPacker&) = delete;
   PanelPacker& operator=(const PanelPacker&) = delete;
   ~PanelPacker() {
@@ -165,17 +225,48 @@ class PanelPacker {
   }
 
   void pack(const StepReader& reader, const int8_t* channels, int64_t cols, std::byte* panel) {
+    const auto pack_as = [&](bool in_pairs) {
+      in_pairs_ = in_pairs;
+      pack_spans(reader, channels, cols, panel);
+    };
+#if defined(CAMSHAFT_TARGET_avx2)
+    if (!uses(Feature::kVnni) && reader.taps % 2 == 0) {
+      pack_as(true);
+      const int64_t in_pairs = panel_cost(panel, spans_);
+      if (in_pairs <= most_cost_of_pairs()) return;
+      pack_as(false);
+      if (panel_cost(panel, spans_) > in_pairs) pack_as(true);
+      return;
+    }
+#endif
+    pack_as(false);
+  }
+
+ private:
+#if defined(CAMSHAFT_TARGET_avx2)
+  // Steps on their own cost no less, all in chains of four.
+  int64_t most_cost_of_pairs() const {
+    return 52 * spans_.count * (spans_.steps / kSparseGroup);
+  }
+#endif
+
+  void pack_spans(const StepReader& reader, const int8_t* channels, int64_t cols,
+                  std::byte* panel) {
     const auto [groups, order_at, groups_at] = layout_;
     const int64_t span_bytes = groups * sparse_group_rows(index_) * row_bytes_;
     std::memset(panel, 0, static_cast<size_t>(groups_at + spans_.count * span_bytes));
-    const SparseHeader header = {index_ == SparseIndex::kBits, static_cast<int32_t>(groups), {}};
+    const SparseHeader header = {index_ == SparseIndex::kBits, static_cast<int32_t>(groups),
+                                 in_pairs_, 0};
     std::memcpy(panel, &header, sizeof header);
     int32_t* ends = reinterpret_cast<int32_t*>(panel + sizeof header);
+#if defined(CAMSHAFT_TARGET_avx2)
+    ChainSorter sorter(spans_.steps, width_, x_maximum_, in_pairs_ ? 2 : 1);
+#endif
     for (int64_t span = 0; span < spans_.count; ++span, ends += kKinds) {
       read_span(reader, channels, cols, span);
       GroupOrder order{order_};
 #if defined(CAMSHAFT_TARGET_avx2)
-      order_span(weights_, spans_.steps, sorter_, ends, order);
+      order_span(weights_, spans_.steps, in_pairs_, sorter, ends, order);
 #else
       order_plainly(spans_.steps, ends, order);
 #endif
@@ -190,17 +281,30 @@ class PanelPacker {
     }
   }
 
- private:
   void read_span(const StepReader& reader, const int8_t* channels, int64_t cols, int64_t span) {
     std::memset(weights_, 0, static_cast<size_t>(spans_.steps * row_bytes_));
     std::memset(positions_, 0, static_cast<size_t>(spans_.steps * row_bytes_));
+    const int64_t unit = in_pairs_ ? 2 : 1;
     for (int64_t col = 0; col < cols; ++col)
-      for (int64_t step = 0; step < spans_.steps; ++step) {
-        int8_t eight[kSparseStep];
-        reader.read(channels + col * reader.filter.n, span, step, eight);
-        const int64_t at = step * row_bytes_ + col * kLaneBytes;
-        choose_four(eight, index_, weights_ + at, positions_ + at);
+      for (int64_t step = 0; step < spans_.steps; step += unit) {
+        Placed fours[2][kLaneBytes];
+        for (int64_t k = 0; k < unit; ++k) {
+          int8_t eight[kSparseStep];
+          reader.read(channels + col * reader.filter.n, span, step + k, eight);
+          choose_four(eight, index_, fours[k]);
+        }
+        if (in_pairs_)
+          balance_unit(fours[0], fours[1], index_, static_cast<int>(32767 / x_maximum_));
+        for (int64_t k = 0; k < unit; ++k) keep_step(step + k, col, fours[k]);
       }
+  }
+
+  void keep_step(int64_t step, int64_t col, const Placed* four) {
+    const int64_t at = step * row_bytes_ + col * kLaneBytes;
+    for (int64_t k = 0; k < kLaneBytes; ++k) {
+      weights_[at + k] = four[k].weight;
+      positions_[at + k] = four[k].position;
+    }
   }
 
   void place_step(int64_t step, int64_t slot, std::byte* group) const {
@@ -209,7 +313,9 @@ class PanelPacker {
     std::memcpy(group + slot * row_bytes_, weights, static_cast<size_t>(row_bytes_));
     std::byte* packed = group + kSparseGroup * row_bytes_;
     if (index_ == SparseIndex::kBytes) {
-      std::memcpy(packed + slot * row_bytes_, positions, static_cast<size_t>(row_bytes_));
+      const int further = in_pairs_ && slot % 2 == 1 ? kSparseStep : 0;
+      for (int64_t k = 0; k < row_bytes_; ++k)
+        packed[slot * row_bytes_ + k] = static_cast<std::byte>(positions[k] + further);
       return;
     }
     for (int64_t k = 0; k < row_bytes_; ++k)
@@ -218,15 +324,13 @@ class PanelPacker {
 
   Spans spans_;
   SparseLayout layout_;
-  int64_t width_;
+  int64_t width_, x_maximum_;
   SparseIndex index_;
+  bool in_pairs_ = false;
   int64_t row_bytes_;
   int8_t* weights_;
   uint8_t* positions_;
   int32_t* order_;
-#if defined(CAMSHAFT_TARGET_avx2)
-  ChainSorter sorter_;
-#endif
 };
 
 }  // namespace
@@ -259,10 +363,10 @@ std::string refuse_sparse(const ConvShape& shape, const SparseFilter& filter, Sp
     for (int64_t n = 0; n < shape.group_oc(); ++n)
       for (int64_t span = 0; span < spans.count; ++span)
         for (int64_t step = 0; step < spans.steps; ++step) {
-          int8_t eight[kSparseStep], weights[kLaneBytes];
-          uint8_t positions[kLaneBytes];
+          int8_t eight[kSparseStep];
+          Placed four[kLaneBytes];
           reader.read(filter.data + group * filter.group + n * filter.n, span, step, eight);
-          if (!choose_four(eight, index, weights, positions))
+          if (!choose_four(eight, index, four))
             return index == SparseIndex::kBits ? "weights are not 2:4" : "weights are not 4:8";
         }
   return {};

@@ -10,6 +10,10 @@
 // 1 and 3 from the others. Which weights share a 16-bit lane is chosen so that their sums are
 // small.
 //
+// Without VNNI two neighbouring steps stay together where taps have an even number of them: one
+// load broadcasts sixteen bytes for both, and positions of the second are 8 further. (Read step by
+// step, eight bytes broadcast lie there twice.)
+//
 // A panel is: its header; for each span where its kinds of groups end (gemm_chains.h); the steps in
 // the order they are taken; groups of four steps, four rows of weights and then their positions.
 // Steps that fill a group up have weights of 0.
@@ -30,8 +34,9 @@ inline constexpr int64_t kSparseGroup = 4;  // steps
 
 struct SparseHeader {
   int32_t packs_bits;
-  int32_t groups;  // of a span
-  int32_t unused[2];
+  int32_t groups;    // of a span
+  int32_t in_pairs;  // steps 0 and 1, 2 and 3 of every group are neighbours
+  int32_t unused;
 };
 struct SparseLayout {
   int64_t groups, order_at, groups_at;  // groups of a span; bytes from the panel's start

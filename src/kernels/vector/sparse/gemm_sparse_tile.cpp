@@ -168,55 +168,124 @@ CAMSHAFT_INLINE void keep(Bytes& value) {
   asm("" : "+x"(value));
 }
 
-template <int kRows, int kVecs>
-struct Sums16 {
-  Bytes v[kRows][kVecs];
+CAMSHAFT_INLINE Bytes broadcast_pair(const std::byte* p) {
+  return _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+
+// Steps 2 * kHalf and the next of a group: weights of a vector of columns, and what their rows of
+// A are.
+template <bool kBits, bool kInPairs, int kHalf>
+struct HalfGroup {
+  Bytes weights[2], select[2];
+
+  CAMSHAFT_INLINE_MEMBER HalfGroup(const std::byte* column, int64_t row_bytes) {
+    const std::byte* positions = column + kSparseGroup * row_bytes;
+    weights[0] = load_lanes(column + 2 * kHalf * row_bytes);
+    weights[1] = load_lanes(column + (2 * kHalf + 1) * row_bytes);
+    select[0] = selection<kBits, 2 * kHalf>(positions, row_bytes);
+    select[1] = selection<kBits, 2 * kHalf + 1>(positions, row_bytes);
+    if (kBits && kInPairs) select[1] = _mm256_or_si256(select[1], _mm256_set1_epi8(kSparseStep));
+  }
+  // In registers, for several rows.
+  CAMSHAFT_INLINE_MEMBER void hold() {
+    keep(weights[0]);
+    keep(weights[1]);
+    keep(select[0]);
+    keep(select[1]);
+  }
+  CAMSHAFT_INLINE_MEMBER void multiply(const std::byte* first, const std::byte* second,
+                                       Bytes (&products)[2]) const {
+    const Bytes both = kInPairs ? broadcast_pair(first) : broadcast_step(first);
+    const Bytes next = kInPairs ? both : broadcast_step(second);
+    products[0] = _mm256_maddubs_epi16(pick(both, select[0]), weights[0]);
+    products[1] = _mm256_maddubs_epi16(pick(next, select[1]), weights[1]);
+  }
 };
 
-template <int kRows, int kVecs>
-CAMSHAFT_INLINE void widen(const Sums16<kRows, kVecs>& sums, Accumulators<I32, kRows, kVecs>& acc) {
+// Half a group of one vector of columns. Sums of 16 bits last no longer than that: all rows of
+// four steps where chains are of four, else one row's.
+template <bool kBits, bool kInPairs, int kDepth, int kHalf, int kRows, int kVecs>
+CAMSHAFT_INLINE void add_half(const StepRows<kRows>& first, const StepRows<kRows>& second,
+                              const std::byte* column, int64_t row_bytes, int v,
+                              Bytes (&sums)[kRows], Accumulators<I32, kRows, kVecs>& acc) {
   const Bytes ones = _mm256_set1_epi16(1);
+  HalfGroup<kBits, kInPairs, kHalf> half(column, row_bytes);
+  if (kRows > 1) half.hold();
 #pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r)
-#pragma GCC unroll 8
-    for (int v = 0; v < kVecs; ++v) {
-      acc.v[r][v].v = _mm256_add_epi32(acc.v[r][v].v, _mm256_madd_epi16(sums.v[r][v], ones));
-      keep(acc.v[r][v].v);
+  for (int r = 0; r < kRows; ++r) {
+    Bytes products[2];
+    half.multiply(first.at(r), second.at(r), products);
+    Bytes& sum = acc.v[r][v].v;
+    if constexpr (kDepth == 1) {
+      sum = _mm256_add_epi32(sum, _mm256_add_epi32(_mm256_madd_epi16(products[0], ones),
+                                                   _mm256_madd_epi16(products[1], ones)));
+      keep(sum);
+      continue;
     }
+    Bytes both = _mm256_add_epi16(products[0], products[1]);
+    if constexpr (kDepth == 4 && kHalf == 0) {
+      sums[r] = both;
+      keep(sums[r]);
+      continue;
+    }
+    if (kDepth == 4) both = _mm256_add_epi16(both, sums[r]);
+    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(both, ones));
+    keep(sum);
+  }
 }
 
 // The steps of a group in chains of kDepth.
-template <bool kBits, int kDepth, int kRows, int kVecs>
+template <bool kBits, bool kInPairs, int kDepth, int kRows, int kVecs>
 CAMSHAFT_INLINE void add_chains(const Tile& t, const std::byte* a, const int32_t* order,
                                 const std::byte* b, Accumulators<I32, kRows, kVecs>& acc) {
-  Sums16<kRows, kVecs> sums;
-  const auto first = [&sums](Bytes picked, Bytes weights, int r, int v)
-      __attribute__((always_inline)) {
-    sums.v[r][v] = _mm256_maddubs_epi16(picked, weights);
-    keep(sums.v[r][v]);
+  using Rows = StepRows<kRows>;
+  const auto rows = [&t, a, order ](int slot) __attribute__((always_inline)) {
+    return Rows(a + t.chain.offsets[order[slot]], t.a.stride);
   };
-  const auto next = [&sums](Bytes picked, Bytes weights, int r, int v)
+  const Rows rows0 = rows(0), rows1 = rows(1), rows2 = rows(2), rows3 = rows(3);
+#pragma GCC unroll 8
+  for (int v = 0; v < kVecs; ++v) {
+    Bytes sums[kRows];
+    const std::byte* column = b + v * kLanes * kLaneBytes;
+    add_half<kBits, kInPairs, kDepth, 0>(rows0, rows1, column, t.b.stride, v, sums, acc);
+    add_half<kBits, kInPairs, kDepth, 1>(rows2, rows3, column, t.b.stride, v, sums, acc);
+  }
+}
+
+// The same of one row, which waits for weights: they are read in the order they lie in.
+template <bool kBits, int kDepth, int kVecs>
+CAMSHAFT_INLINE void add_row_chains(const Tile& t, const std::byte* a, const int32_t* order,
+                                    const std::byte* b, Accumulators<I32, 1, kVecs>& acc) {
+  Bytes sums[kVecs];
+  const auto first = [&sums](Bytes picked, Bytes weights, int, int v)
       __attribute__((always_inline)) {
-    sums.v[r][v] = _mm256_add_epi16(sums.v[r][v], _mm256_maddubs_epi16(picked, weights));
-    keep(sums.v[r][v]);
+    sums[v] = _mm256_maddubs_epi16(picked, weights);
+    keep(sums[v]);
   };
-  add_step<kBits, 0, kRows, kVecs>(t, a, order, b, first);
-  if constexpr (kDepth == 1) widen(sums, acc);
-  if constexpr (kDepth == 1)
-    add_step<kBits, 1, kRows, kVecs>(t, a, order, b, first);
-  else
-    add_step<kBits, 1, kRows, kVecs>(t, a, order, b, next);
-  if constexpr (kDepth <= 2) widen(sums, acc);
-  if constexpr (kDepth <= 2)
-    add_step<kBits, 2, kRows, kVecs>(t, a, order, b, first);
-  else
-    add_step<kBits, 2, kRows, kVecs>(t, a, order, b, next);
-  if constexpr (kDepth == 1) widen(sums, acc);
-  if constexpr (kDepth == 1)
-    add_step<kBits, 3, kRows, kVecs>(t, a, order, b, first);
-  else
-    add_step<kBits, 3, kRows, kVecs>(t, a, order, b, next);
-  widen(sums, acc);
+  const auto next = [&sums](Bytes picked, Bytes weights, int, int v)
+      __attribute__((always_inline)) {
+    sums[v] = _mm256_add_epi16(sums[v], _mm256_maddubs_epi16(picked, weights));
+    keep(sums[v]);
+  };
+  const auto widen = [&sums, &acc ]() __attribute__((always_inline)) {
+    const Bytes ones = _mm256_set1_epi16(1);
+#pragma GCC unroll 8
+    for (int v = 0; v < kVecs; ++v) {
+      acc.v[0][v].v = _mm256_add_epi32(acc.v[0][v].v, _mm256_madd_epi16(sums[v], ones));
+      keep(acc.v[0][v].v);
+    }
+  };
+  add_step<kBits, 0, 1, kVecs>(t, a, order, b, first);
+  if constexpr (kDepth == 1) widen();
+  kDepth == 1 ? add_step<kBits, 1, 1, kVecs>(t, a, order, b, first)
+              : add_step<kBits, 1, 1, kVecs>(t, a, order, b, next);
+  if constexpr (kDepth <= 2) widen();
+  kDepth <= 2 ? add_step<kBits, 2, 1, kVecs>(t, a, order, b, first)
+              : add_step<kBits, 2, 1, kVecs>(t, a, order, b, next);
+  if constexpr (kDepth == 1) widen();
+  kDepth == 1 ? add_step<kBits, 3, 1, kVecs>(t, a, order, b, first)
+              : add_step<kBits, 3, 1, kVecs>(t, a, order, b, next);
+  widen();
 }
 
 template <bool kBits, int kRows, int kVecs>
@@ -280,15 +349,39 @@ struct InChains {
   template <bool kBits, int kRows, int kVecs>
   CAMSHAFT_INLINE void add(const Tile& t, const std::byte* a, Groups g,
                            Accumulators<I32, kRows, kVecs>& acc) {
+    if constexpr (kRows == 1)
+      add_row<kBits>(t, a, g, acc);
+    else
+      header_of(t).in_pairs ? add_rows<kBits, true>(t, a, g, acc)
+                            : add_rows<kBits, false>(t, a, g, acc);
+  }
+
+ private:
+  template <bool kBits, bool kInPairs, int kRows, int kVecs>
+  CAMSHAFT_INLINE void add_rows(const Tile& t, const std::byte* a, Groups g,
+                                Accumulators<I32, kRows, kVecs>& acc) {
     int32_t group = 0;
     for (; group < g.ends[0]; ++group, Groups::next(g))
-      add_chains<kBits, 4, kRows, kVecs>(t, a, g.order, g.b, acc);
+      add_chains<kBits, kInPairs, 4>(t, a, g.order, g.b, acc);
     for (; group < g.ends[1]; ++group, Groups::next(g))
-      add_chains<kBits, 2, kRows, kVecs>(t, a, g.order, g.b, acc);
+      add_chains<kBits, kInPairs, 2>(t, a, g.order, g.b, acc);
     for (; group < g.ends[2]; ++group, Groups::next(g))
-      add_chains<kBits, 1, kRows, kVecs>(t, a, g.order, g.b, acc);
+      add_chains<kBits, kInPairs, 1>(t, a, g.order, g.b, acc);
     for (; group < g.ends[3]; ++group, Groups::next(g))
       add_words<kBits, kRows, kVecs>(t, a, g.order, g.b, acc);
+  }
+  template <bool kBits, int kVecs>
+  CAMSHAFT_INLINE void add_row(const Tile& t, const std::byte* a, Groups g,
+                               Accumulators<I32, 1, kVecs>& acc) {
+    int32_t group = 0;
+    for (; group < g.ends[0]; ++group, Groups::next(g))
+      add_row_chains<kBits, 4>(t, a, g.order, g.b, acc);
+    for (; group < g.ends[1]; ++group, Groups::next(g))
+      add_row_chains<kBits, 2>(t, a, g.order, g.b, acc);
+    for (; group < g.ends[2]; ++group, Groups::next(g))
+      add_row_chains<kBits, 1>(t, a, g.order, g.b, acc);
+    for (; group < g.ends[3]; ++group, Groups::next(g))
+      add_words<kBits, 1, kVecs>(t, a, g.order, g.b, acc);
   }
 };
 #endif
@@ -326,7 +419,9 @@ using SparseChainTile = SparseTileOf<kRows, kVecs, InChains>;
 
 // With AVX-VNNI there are no sums of 16 bits to keep.
 constexpr int kMaxSparseVnniRows[kMaxVecs + 1] = {0, 12, 6, 4, 3, 2, 2, 0, 0};
-constexpr KernelTable<SparseChainTile, kMaxByteRows> kChainTable;
+// Sums of 16 bits are of one vector of columns at a time.
+constexpr int kMaxSparseChainRows[kMaxVecs + 1] = {0, 6, 4, 3, 1, 1, 1, 0, 0};
+constexpr KernelTable<SparseChainTile, kMaxSparseChainRows> kChainTable;
 constexpr KernelTable<SparseTile, kMaxSparseVnniRows> kTable;
 
 #else
@@ -345,7 +440,7 @@ constexpr KernelTable<SparseTile, kMaxSparseRows> kTable;
 
 int sparse_max_rows(int vecs) {
 #if defined(CAMSHAFT_TARGET_avx2)
-  return uses(Feature::kVnni) ? kMaxSparseVnniRows[vecs] : kMaxByteRows[vecs];
+  return uses(Feature::kVnni) ? kMaxSparseVnniRows[vecs] : kMaxSparseChainRows[vecs];
 #else
   return kMaxSparseRows[vecs];
 #endif
