@@ -176,7 +176,7 @@ CAMSHAFT_INLINE F32 hard_swish(F32 x) {
 
 // x - q pi/2 for integral q. The three parts need fused operations; plain C++ takes double instead.
 CAMSHAFT_INLINE F32 reduce_half_pi(F32 x, F32 q) {
-#if defined(CAMSHAFT_TARGET_scalar)
+#if !defined(CAMSHAFT_HAS_FMA)
   for (int k = 0; k < kLanes; ++k)
     x.v[k] = static_cast<float>(x.v[k] - q.v[k] * 1.57079632679489661923);
   return x;

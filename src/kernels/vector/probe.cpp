@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Independent chains of fused multiply-adds: as many as hide the latency of two pipes, none
 // touching memory.
+#include "kernels/simd/products.h"
 #include "kernels/vector/gemm/gemm_amx.h"
-#include "kernels/vector/gemm/gemm_byte_product.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
@@ -27,24 +27,10 @@ float run_fma_chains(int64_t rounds) {
 
 namespace {
 
-// Keeps products of the same row from being done once for all rounds.
-template <class Row>
-CAMSHAFT_INLINE void change(Row& row) {
-#if defined(CAMSHAFT_TARGET_avx512)
-  if constexpr (requires { row.even; }) asm volatile("" : "+v"(row.even), "+v"(row.odd));
-#elif defined(CAMSHAFT_TARGET_avx2)
-  if constexpr (requires { row.even; }) asm volatile("" : "+x"(row.even), "+x"(row.odd));
-#else
-  asm volatile("" : "+m"(row));
-#endif
-}
-
 template <class Product>
-int32_t run_byte_products(int64_t rounds) {
+typename Product::Sum run_products(int64_t rounds) {
   constexpr int kChains = 12;
-  I32 sum[kChains];
-#pragma GCC unroll 12
-  for (int k = 0; k < kChains; ++k) sum[k] = iset1(k);
+  typename Product::Sum sum[kChains] = {};
   std::byte lanes[kLanes * 4] = {};
   for (std::byte& lane : lanes) lane = std::byte{3};
   const Product product;
@@ -57,11 +43,16 @@ int32_t run_byte_products(int64_t rounds) {
       product.add_product(row, column, sum[k]);
     }
   }
-  I32 total = sum[0];
+  typename Product::Sum total = sum[0];
 #pragma GCC unroll 12
   for (int k = 1; k < kChains; ++k) total = total + sum[k];
+  return total;
+}
+
+template <class Product>
+int32_t run_byte_products(int64_t rounds) {
   int32_t stored[kLanes];
-  istore(stored, total);
+  istore(stored, run_products<Product>(rounds));
   return stored[0];
 }
 
@@ -76,7 +67,7 @@ int32_t run_matrices(Numeric numeric, int64_t rounds) {
 // The same of uint8 by int8: 4 × 12 × kLanes MACs a round.
 int32_t run_byte_chains(int64_t rounds) {
   if (uses(Feature::kAmx)) return run_matrices(Numeric::kByte, 4 * rounds);
-#if !defined(CAMSHAFT_TARGET_scalar)
+#if defined(CAMSHAFT_HAS_VNNI)
   if (uses(Feature::kVnni)) return run_byte_products<VnniProduct>(rounds);
 #endif
   return run_byte_products<WordProduct>(rounds);
@@ -86,23 +77,8 @@ int32_t run_byte_chains(int64_t rounds) {
 // instruction for it.
 float run_pair_chains(int64_t rounds) {
   if (uses(Feature::kAmx)) return static_cast<float>(run_matrices(Numeric::kBf16, 2 * rounds));
-#if defined(CAMSHAFT_TARGET_avx512)
-  if (uses(Feature::kBf16)) {
-    constexpr int kChains = 12;
-    __m512 sum[kChains];
-    const __m512i a = _mm512_set1_epi32(0x3f803f80), b = _mm512_set1_epi32(0x33803380);
-#pragma GCC unroll 12
-    for (int k = 0; k < kChains; ++k) sum[k] = _mm512_set1_ps(static_cast<float>(k));
-    for (int64_t round = 0; round < rounds; ++round) {
-#pragma GCC unroll 12
-      for (int k = 0; k < kChains; ++k)
-        asm volatile("vdpbf16ps %2, %1, %0" : "+v"(sum[k]) : "v"(a), "v"(b));
-    }
-    __m512 total = sum[0];
-#pragma GCC unroll 12
-    for (int k = 1; k < kChains; ++k) total = _mm512_add_ps(total, sum[k]);
-    return _mm512_reduce_add_ps(total);
-  }
+#if defined(CAMSHAFT_HAS_BF16)
+  if (uses(Feature::kBf16)) return reduce_add(run_products<Dpbf16Product>(rounds));
 #endif
   return run_fma_chains(2 * rounds);
 }

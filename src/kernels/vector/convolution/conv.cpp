@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The dense convolution tactics: conv_gemm over channel-last tensors, one row per register tile and
 // way of reading the input; conv_fold for few output channels.
+#include "kernels/simd/tiles.h"
 #include "kernels/vector/convolution/conv_form.h"
-#include "kernels/vector/gemm/gemm_tiles.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
@@ -43,19 +43,15 @@ constexpr Form sparse(int vecs, Reading reading, SparseIndex index) {
   return {vecs, reading, Numeric::kByte, 1, false, index};
 }
 
+#define CAMSHAFT_CONV_FOLD_ROW(fold) row<folded(1, fold)>("conv_fold" #fold "_nhwc_f32"),
+
 constexpr Tactic kTactics[] = {
     CAMSHAFT_GEMM_TILES(CAMSHAFT_CONV_ROWS) CAMSHAFT_BYTE_TILES(CAMSHAFT_BYTE_CONV_ROWS)
         CAMSHAFT_BYTE_TILES(CAMSHAFT_BF16_CONV_ROWS) CAMSHAFT_WORD_TILES(CAMSHAFT_WORD_CONV_ROWS)
             CAMSHAFT_SPARSE_TILES(CAMSHAFT_SPARSE_CONV_ROWS)
                 row<folded(kMaxFoldVecs, 2)>("conv_fold2_nhwc_f32"),
     row<folded(kMaxFoldVecs, 4)>("conv_fold4_nhwc_f32"),
-#if !defined(CAMSHAFT_TARGET_scalar)
-    row<folded(1, 8)>("conv_fold8_nhwc_f32"),
-#endif
-#if defined(CAMSHAFT_TARGET_avx512)
-    row<folded(1, 16)>("conv_fold16_nhwc_f32"),
-#endif
-};
+    CAMSHAFT_LANE_FOLDS(CAMSHAFT_CONV_FOLD_ROW)};
 
 }  // namespace
 

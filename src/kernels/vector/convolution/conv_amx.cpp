@@ -17,7 +17,7 @@ constexpr Form matrices(int vecs, Reading reading, Numeric numeric) {
   return {vecs, reading, numeric, 1, false, SparseIndex::kNone, true};
 }
 
-#if defined(CAMSHAFT_TARGET_avx512)
+#if defined(CAMSHAFT_HAS_AMX)
 constexpr Tactic kAmxTactics[] = {CAMSHAFT_AMX_TILES(CAMSHAFT_AMX_CONV_ROWS)};
 #else
 constexpr std::span<const Tactic> kAmxTactics;

@@ -3,10 +3,10 @@
 // by another network): conv_gemm on panels packed in the workspace.
 #include "kernels/vector/convolution/conv_dynamic.h"
 
+#include "kernels/simd/tiles.h"
 #include "kernels/vector/counts.h"
 #include "kernels/vector/gemm/gemm_cost.h"
 #include "kernels/vector/gemm/gemm_pack.h"
-#include "kernels/vector/gemm/gemm_tiles.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 

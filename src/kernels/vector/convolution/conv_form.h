@@ -4,13 +4,13 @@
 #pragma once
 
 #include "kernels/packed/packed_records.h"
+#include "kernels/simd/tiles.h"
 #include "kernels/vector/convolution/conv_gemm.h"
 #include "kernels/vector/gemm/gemm_amx.h"
 #include "kernels/vector/gemm/gemm_bf16.h"
 #include "kernels/vector/gemm/gemm_byte_kernels.h"
 #include "kernels/vector/gemm/gemm_cost.h"
 #include "kernels/vector/gemm/gemm_fold.h"
-#include "kernels/vector/gemm/gemm_tiles.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET::conv_form {
 

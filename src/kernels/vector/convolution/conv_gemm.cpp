@@ -63,7 +63,7 @@ TileKernel set_panel(const ConvRun& run, const std::byte* panel, int vecs, int r
   if (run.tile.fold > 1) return fold_kernel(run.tile.fold, vecs, rows);
   if (run.tile.numeric == Numeric::kFloat) return tile_kernel(vecs, rows);
   if (run.tile.numeric == Numeric::kBf16) return pair_tile_kernel(vecs, rows);
-#if defined(CAMSHAFT_TARGET_avx2)
+#if defined(CAMSHAFT_HAS_BYTE_PAIRS)
   if (run.tile.numeric == Numeric::kWord) return widened_tile_kernel(vecs, rows);
 #endif
   if (run.tile.is_sparse()) return sparse_panel_kernel(panel, run.plan.k.spans, vecs, rows, tile);

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "kernels/simd/words.h"
 #include "kernels/vector/gemm/gemm_bf16.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -61,32 +62,6 @@ void narrow_pixels(const ConvRun& run, const std::byte* from, int64_t pixels, st
     return narrow(from, pixels * ic, to);
   for (int64_t p = 0; p < pixels; ++p)
     narrow(from + p * run.x.pixel, ic, to + p * run.plan.a.pixel);
-}
-
-// Neighbouring bytes become neighbouring words.
-CAMSHAFT_INLINE void widen_bytes(const std::byte* from, int64_t count, std::byte* to) {
-#if defined(CAMSHAFT_TARGET_avx2)
-  int64_t k = 0;
-  for (; k + 16 <= count; k += 16)
-    _mm256_storeu_si256(
-        reinterpret_cast<__m256i*>(to + 2 * k),
-        _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + k))));
-  if (k + 8 <= count) {
-    _mm_storeu_si128(
-        reinterpret_cast<__m128i*>(to + 2 * k),
-        _mm_cvtepu8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from + k))));
-    k += 8;
-  }
-  for (; k < count; ++k) {
-    const uint16_t word = std::to_integer<uint16_t>(from[k]);
-    __builtin_memcpy(to + 2 * k, &word, sizeof word);
-  }
-#else
-  for (int64_t k = 0; k < count; ++k) {
-    const uint16_t word = std::to_integer<uint16_t>(from[k]);
-    __builtin_memcpy(to + 2 * k, &word, sizeof word);
-  }
-#endif
 }
 
 // Bytes of pixels, or of planes, become words of pixels.

@@ -7,9 +7,9 @@
 // phase has its own bias, which takes up what the zero point adds through its taps.
 #include <type_traits>
 
+#include "kernels/simd/tiles.h"
 #include "kernels/vector/convolution/deconv_phases.h"
 #include "kernels/vector/gemm/gemm_fold.h"
-#include "kernels/vector/gemm/gemm_tiles.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
@@ -335,17 +335,12 @@ constexpr Tactic row(const char* name) {
 #define CAMSHAFT_BYTE_DECONV_ROW(vecs, tile) \
   row<vecs, 1, Numeric::kByte>("deconv_gemm_nhwc_u8i8_" tile),
 
+#define CAMSHAFT_DECONV_FOLD_ROW(fold) row<1, fold>("deconv_fold" #fold "_nhwc_f32"),
+
 constexpr Tactic kTactics[] = {
     CAMSHAFT_GEMM_TILES(CAMSHAFT_DECONV_ROW) CAMSHAFT_BYTE_TILES(CAMSHAFT_BYTE_DECONV_ROW)
         row<kMaxFoldVecs, 2>("deconv_fold2_nhwc_f32"),
-    row<kMaxFoldVecs, 4>("deconv_fold4_nhwc_f32"),
-#if !defined(CAMSHAFT_TARGET_scalar)
-    row<1, 8>("deconv_fold8_nhwc_f32"),
-#endif
-#if defined(CAMSHAFT_TARGET_avx512)
-    row<1, 16>("deconv_fold16_nhwc_f32"),
-#endif
-};
+    row<kMaxFoldVecs, 4>("deconv_fold4_nhwc_f32"), CAMSHAFT_LANE_FOLDS(CAMSHAFT_DECONV_FOLD_ROW)};
 
 }  // namespace
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Transposed convolutions whose weights only running can tell: every phase packs its taps in the
 // workspace, then runs.
+#include "kernels/simd/tiles.h"
 #include "kernels/vector/convolution/conv_dynamic.h"
 #include "kernels/vector/convolution/deconv_phases.h"
 #include "kernels/vector/counts.h"
-#include "kernels/vector/gemm/gemm_tiles.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {

@@ -70,13 +70,7 @@ constexpr Tactic row(const char* name) {
       row<AnyLineWindow<2, inputs>>("grouped_lines_nhwc_f32_s2_" name),
 
 constexpr Tactic kTactics[] = {CAMSHAFT_GROUPED_ROWS(2, "by2") CAMSHAFT_GROUPED_ROWS(4, "by4")
-#if !defined(CAMSHAFT_TARGET_scalar)
-                                   CAMSHAFT_GROUPED_ROWS(8, "by8")
-#endif
-#if defined(CAMSHAFT_TARGET_avx512)
-                                       CAMSHAFT_GROUPED_ROWS(16, "by16")
-#endif
-};
+                                   CAMSHAFT_LANE_GROUPS(CAMSHAFT_GROUPED_ROWS)};
 
 }  // namespace
 

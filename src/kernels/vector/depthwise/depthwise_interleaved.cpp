@@ -5,28 +5,19 @@
 // same dwords serve two output rows: the second row's weights are shifted by one element. Sums are
 // exact int32; they start at bias - zero_point * Σ w.
 #include "kernels/packed/packed_records.h"
+#include "kernels/simd/rows.h"
 #include "kernels/vector/depthwise/depthwise_rows.h"
 
 #include <cstring>
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
-#if !defined(CAMSHAFT_TARGET_scalar)
+#if defined(CAMSHAFT_HAS_INTERLEAVED_ROWS)
 namespace {
 
 using namespace depthwise;
 
-#if defined(CAMSHAFT_TARGET_avx512)
-using Line = __m512i;              // of one column: kLanes channels, kGroup rows
-using Element = int8_t;            // of a dword of weights
-constexpr int64_t kTogether = 64;  // channels interleaved at once
-#define CAMSHAFT_DEPTHWISE "depthwise_nhwc_i8_vnni"
-#else
-using Line = __m256i;
-using Element = int16_t;
-constexpr int64_t kTogether = 16;
-#define CAMSHAFT_DEPTHWISE "depthwise_nhwc_i8_words"
-#endif
+constexpr bool kHasBytes = sizeof(Element) == 1;  // four rows in a dword, else two
 
 constexpr int64_t kGroup = 4 / sizeof(Element);  // input rows interleaved
 constexpr int64_t kUnits = 4;                    // of kLanes channels in a block
@@ -89,84 +80,6 @@ InputRows input_rows(const Run& run, int64_t n, int64_t oh, int64_t channel) {
   }
   return rows;
 }
-
-#if defined(CAMSHAFT_TARGET_avx512)
-
-Line outside_line(uint8_t padding) {
-  return _mm512_set1_epi8(static_cast<char>(padding));
-}
-
-// Dword 4 i + j of a register becomes dword 4 j + i: unpacking then leaves channels in order.
-template <bool kWhole>
-CAMSHAFT_INLINE __m512i load_block(const uint8_t* p, __mmask64 channels) {
-  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  const __m512i block = kWhole ? _mm512_loadu_si512(p) : _mm512_maskz_loadu_epi8(channels, p);
-  return _mm512_permutexvar_epi32(order, block);
-}
-
-// Columns [first, last), inside the image, of a group of rows: lines[unit * step + column].
-template <bool kWhole>
-void interleave_inside(const uint8_t* const* row, const int64_t* pixel, int64_t first, int64_t last,
-                       int64_t count, Line* line, int64_t step) {
-  const __mmask64 channels = count >= kTogether ? ~uint64_t{0} : (uint64_t{1} << count) - 1;
-  const int64_t pixel_a = pixel[0], pixel_b = pixel[1], pixel_c = pixel[2], pixel_d = pixel[3];
-  const uint8_t *at_a = row[0] + first * pixel_a, *at_b = row[1] + first * pixel_b,
-                *at_c = row[2] + first * pixel_c, *at_d = row[3] + first * pixel_d;
-  for (int64_t col = first; col < last; ++col, ++line) {
-    const __m512i a = load_block<kWhole>(at_a, channels), b = load_block<kWhole>(at_b, channels),
-                  c = load_block<kWhole>(at_c, channels), d = load_block<kWhole>(at_d, channels);
-    at_a += pixel_a, at_b += pixel_b, at_c += pixel_c, at_d += pixel_d;
-    const __m512i ab_low = _mm512_unpacklo_epi8(a, b), ab_high = _mm512_unpackhi_epi8(a, b),
-                  cd_low = _mm512_unpacklo_epi8(c, d), cd_high = _mm512_unpackhi_epi8(c, d);
-    line[0] = _mm512_unpacklo_epi16(ab_low, cd_low);
-    line[step] = _mm512_unpackhi_epi16(ab_low, cd_low);
-    line[2 * step] = _mm512_unpacklo_epi16(ab_high, cd_high);
-    line[3 * step] = _mm512_unpackhi_epi16(ab_high, cd_high);
-  }
-}
-
-CAMSHAFT_INLINE void add_products(Line& sum, Line x, Line w) {
-  asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w));
-}
-CAMSHAFT_INLINE Line load_line(const std::byte* p) {
-  return _mm512_loadu_si512(p);
-}
-
-#else
-
-Line outside_line(uint8_t padding) {
-  return _mm256_set1_epi16(padding);
-}
-
-template <bool kWhole>
-CAMSHAFT_INLINE __m128i load_block(const uint8_t* p, int64_t channels) {
-  if constexpr (kWhole) return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-  const int64_t low = channels < 8 ? channels : 8;
-  const uint64_t first = load_first(p, low), second = load_first(p + low, channels - low);
-  return _mm_set_epi64x(static_cast<int64_t>(second), static_cast<int64_t>(first));
-}
-
-// Columns [first, last), inside the image, of a group of rows: lines[unit * step + column].
-template <bool kWhole>
-void interleave_inside(const uint8_t* const* row, const int64_t* pixel, int64_t first, int64_t last,
-                       int64_t channels, Line* line, int64_t step) {
-  const int64_t pixel_a = pixel[0], pixel_b = pixel[1];
-  const uint8_t *at_a = row[0] + first * pixel_a, *at_b = row[1] + first * pixel_b;
-  for (int64_t col = first; col < last; ++col, ++line, at_a += pixel_a, at_b += pixel_b) {
-    const __m128i a = load_block<kWhole>(at_a, channels), b = load_block<kWhole>(at_b, channels);
-    line[0] = _mm256_cvtepu8_epi16(_mm_unpacklo_epi8(a, b));
-    line[step] = _mm256_cvtepu8_epi16(_mm_unpackhi_epi8(a, b));
-  }
-}
-
-CAMSHAFT_INLINE void add_products(Line& sum, Line x, Line w) {
-  sum = _mm256_add_epi32(sum, _mm256_madd_epi16(x, w));
-}
-CAMSHAFT_INLINE Line load_line(const std::byte* p) {
-  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-}
-
-#endif
 
 // Columns [first, first + cols) of `channels` channels: lines[unit * step + column].
 void interleave(const Run& run, const uint8_t* const* row, const int64_t* pixel, int64_t first,
@@ -264,7 +177,7 @@ CAMSHAFT_INLINE void scale_sums(const Unit& u, const Line (&sum)[P], F32 (&v)[P]
 }
 
 // Whole vectors to uint8.
-#if defined(CAMSHAFT_TARGET_avx512)
+#if !defined(CAMSHAFT_HAS_CODE_PACKING)
 template <int P>
 CAMSHAFT_INLINE void store_pixels(const Unit& u, const F32 (&v)[P], uint8_t* y) {
   const int64_t y_pixel = u.y_pixel;
@@ -332,8 +245,7 @@ void run_tiles(const Unit& u, int64_t pixels, int64_t rows) {
 template <class W, bool kWholeCodes>
 void run_unit(const Unit& u, int64_t pixels, int64_t rows) {
   const auto waste = [pixels](int64_t p) { return (pixels + p - 1) / p * p - pixels; };
-#if !defined(CAMSHAFT_TARGET_avx512)
-  if constexpr (W::kOutRows == 2) {  // sixteen registers
+  if constexpr (kRegisters == 16 && W::kOutRows == 2) {
     if (pixels >= 4 && waste(4) <= waste(3))
       run_tiles<W, kWholeCodes, 4>(u, pixels, rows);
     else if (pixels >= 3)
@@ -342,7 +254,6 @@ void run_unit(const Unit& u, int64_t pixels, int64_t rows) {
       run_tiles<W, kWholeCodes, 1>(u, pixels, rows);
     return;
   }
-#endif
   if (pixels >= 8 && waste(8) <= waste(7))
     run_tiles<W, kWholeCodes, 8>(u, pixels, rows);
   else if (pixels >= 7)
@@ -603,16 +514,21 @@ constexpr Tactic row(const char* name) {
           .pack = pack,
           .prepare = prepare<W>,
           // AVX2 multiplies 16-bit pairs.
-          .needs = kIsa == Isa::kAvx512 ? Features{Feature::kVnni} : Features{}};
+          .needs = kHasBytes ? Features{Feature::kVnni} : Features{}};
 }
 
 constexpr Tactic kTactics[] = {
-    row<Window<3, 1, 2>>(CAMSHAFT_DEPTHWISE "_w3_s1"),
-    row<Window<3, 2, 1>>(CAMSHAFT_DEPTHWISE "_w3_s2"),
-    row<Window<5, 1, 2>>(CAMSHAFT_DEPTHWISE "_w5_s1"),
-    row<Window<5, 2, 1>>(CAMSHAFT_DEPTHWISE "_w5_s2"),
-    row<Window<0, 0, 2>>(CAMSHAFT_DEPTHWISE "_2rows"),
-    row<Window<0, 0, 1>>(CAMSHAFT_DEPTHWISE),
+    row<Window<3, 1, 2>>(kHasBytes ? "depthwise_nhwc_i8_vnni_w3_s1"
+                                   : "depthwise_nhwc_i8_words_w3_s1"),
+    row<Window<3, 2, 1>>(kHasBytes ? "depthwise_nhwc_i8_vnni_w3_s2"
+                                   : "depthwise_nhwc_i8_words_w3_s2"),
+    row<Window<5, 1, 2>>(kHasBytes ? "depthwise_nhwc_i8_vnni_w5_s1"
+                                   : "depthwise_nhwc_i8_words_w5_s1"),
+    row<Window<5, 2, 1>>(kHasBytes ? "depthwise_nhwc_i8_vnni_w5_s2"
+                                   : "depthwise_nhwc_i8_words_w5_s2"),
+    row<Window<0, 0, 2>>(kHasBytes ? "depthwise_nhwc_i8_vnni_2rows"
+                                   : "depthwise_nhwc_i8_words_2rows"),
+    row<Window<0, 0, 1>>(kHasBytes ? "depthwise_nhwc_i8_vnni" : "depthwise_nhwc_i8_words"),
 };
 
 }  // namespace

@@ -9,12 +9,6 @@
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
 inline constexpr int kAmxRows = 32, kAmxVecs = 2;
-// As rows of tactic tables: X(vecs, "rows x columns").
-#if defined(CAMSHAFT_TARGET_avx512)
-#define CAMSHAFT_AMX_TILES(X) X(1, "32x16") X(2, "32x32")
-#else
-#define CAMSHAFT_AMX_TILES(X)
-#endif
 
 // 1 ≤ vecs ≤ kAmxVecs, 1 ≤ rows ≤ kAmxRows; of bytes or bfloat16s.
 TileKernel amx_tile_kernel(Numeric numeric, int vecs, int rows);

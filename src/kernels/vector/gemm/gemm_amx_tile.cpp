@@ -5,7 +5,7 @@
 // bytes do not fit in L1 together with the next), 32 of the 48 bytes a cycle it gives.
 #include "kernels/vector/gemm/gemm_amx.h"
 
-#if defined(CAMSHAFT_TARGET_avx512)
+#if defined(CAMSHAFT_HAS_AMX)
 
 #include <array>
 

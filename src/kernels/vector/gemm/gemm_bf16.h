@@ -8,7 +8,7 @@ namespace camshaft::kernels::CAMSHAFT_TARGET {
 
 // By vdpbf16ps or, without it, by float arithmetic on widened pairs.
 TileKernel pair_tile_kernel(int vecs, int rows);
-#if defined(CAMSHAFT_TARGET_avx512)
+#if defined(CAMSHAFT_HAS_BF16)
 TileKernel dpbf16_tile_kernel(int vecs, int rows);
 void narrow_by_instruction(const float* from, int64_t count, uint16_t* to);
 #endif

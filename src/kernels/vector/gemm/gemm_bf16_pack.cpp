@@ -5,7 +5,7 @@
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
 void to_bf16(const float* from, int64_t count, uint16_t* to) {
-#if defined(CAMSHAFT_TARGET_avx512)
+#if defined(CAMSHAFT_HAS_BF16)
   if (uses(Feature::kBf16)) return narrow_by_instruction(from, count, to);
 #endif
   convert_row(from, reinterpret_cast<Bf16*>(to), count);

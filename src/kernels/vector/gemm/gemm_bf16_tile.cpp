@@ -2,6 +2,7 @@
 // The tile of bfloat16 pairs by float arithmetic, for machines without vdpbf16ps: pairs are
 // widened in registers, two FMA per pair.
 #include "kernels/vector/gemm/gemm_bf16_tile.h"
+#include "kernels/simd/products.h"
 
 #include "kernels/vector/gemm/gemm_bf16.h"
 
@@ -51,7 +52,7 @@ constexpr KernelTable<WidenedTile, kMaxByteRows> kTable;
 }  // namespace
 
 TileKernel pair_tile_kernel(int vecs, int rows) {
-#if defined(CAMSHAFT_TARGET_avx512)
+#if defined(CAMSHAFT_HAS_BF16)
   if (uses(Feature::kBf16)) return dpbf16_tile_kernel(vecs, rows);
 #endif
   return kTable.at(vecs, rows);

@@ -8,27 +8,6 @@
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
-#if defined(CAMSHAFT_TARGET_avx512)
-// How an arithmetic stores where there is AVX-512 BF16. In assembly: the sources need no BF16.
-struct StoresByInstruction {
-  static CAMSHAFT_INLINE_MEMBER __m256i narrowed(F32 v) {
-    __m256i words;
-    asm("vcvtneps2bf16 %1, %0" : "=v"(words) : "v"(v.v));
-    return words;
-  }
-  static CAMSHAFT_INLINE_MEMBER void put(float* c, F32 v) { store(c, v); }
-  static CAMSHAFT_INLINE_MEMBER void put(float* c, F32 v, int64_t count) {
-    store(c, v, first_n(static_cast<int>(count)));
-  }
-  static CAMSHAFT_INLINE_MEMBER void put(Bf16* c, F32 v) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(c), narrowed(v));
-  }
-  static CAMSHAFT_INLINE_MEMBER void put(Bf16* c, F32 v, int64_t count) {
-    _mm256_mask_storeu_epi16(c, first_n(static_cast<int>(count)).m, narrowed(v));
-  }
-};
-#endif
-
 template <class T, int kRows, int kVecs>
 CAMSHAFT_INLINE void add_residual_of(const Tile& t, Accumulators<F32, kRows, kVecs>& acc) {
   const int64_t tail = t.c.cols - (kVecs - 1) * kLanes;

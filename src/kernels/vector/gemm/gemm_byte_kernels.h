@@ -8,10 +8,10 @@
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
 TileKernel word_tile_kernel(int vecs, int rows);
-#if defined(CAMSHAFT_TARGET_avx2)
+#if defined(CAMSHAFT_HAS_BYTE_PAIRS)
 TileKernel widened_tile_kernel(int vecs, int rows);  // of Numeric::kWord
 #endif
-#if !defined(CAMSHAFT_TARGET_scalar)
+#if defined(CAMSHAFT_HAS_VNNI)
 TileKernel vnni_tile_kernel(int vecs, int rows);
 #endif
 

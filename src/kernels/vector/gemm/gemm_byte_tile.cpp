@@ -21,7 +21,7 @@ TileKernel word_tile_kernel(int vecs, int rows) {
 }
 
 TileKernel byte_tile_kernel(int vecs, int rows) {
-#if !defined(CAMSHAFT_TARGET_scalar)
+#if defined(CAMSHAFT_HAS_VNNI)
   if (uses(Feature::kVnni)) return vnni_tile_kernel(vecs, rows);
 #endif
   return word_tile_kernel(vecs, rows);

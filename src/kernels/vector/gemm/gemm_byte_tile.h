@@ -4,7 +4,7 @@
 #pragma once
 
 #include "kernels/simd/bytes.h"
-#include "kernels/vector/gemm/gemm_byte_product.h"
+#include "kernels/simd/products.h"
 #include "kernels/vector/gemm/gemm_multiply.h"
 #include "kernels/vector/program/gate.h"
 
@@ -65,7 +65,7 @@ CAMSHAFT_INLINE void store_tile(const Tile& t, std::byte* to, const Value& value
   }
 }
 
-#if defined(CAMSHAFT_TARGET_avx2)
+#if defined(CAMSHAFT_HAS_CODE_PACKING)
 
 // The same of codes: four vectors at a time, whatever rows they are of. What does not fit saturates
 // in 16 bits; the bounds are those of bytes, where four vectors are one.
@@ -219,7 +219,7 @@ CAMSHAFT_INLINE void finish_bytes(const Tile& t, const TilePart& part,
     }
   }
   const F32 low = set1(t.bytes.low), high = set1(t.bytes.high);
-#if defined(CAMSHAFT_TARGET_avx2)
+#if defined(CAMSHAFT_HAS_CODE_PACKING)
   if (t.c.type == TileOut::kByte) {
     if (!t.bytes.fits_int)
 #pragma GCC unroll 16
@@ -234,7 +234,7 @@ CAMSHAFT_INLINE void finish_bytes(const Tile& t, const TilePart& part,
   const auto clamped = [&acc, low, high ](int r, int v) __attribute__((always_inline)) {
     return min(high, max(low, acc.v[r][v]));
   };
-#if !defined(CAMSHAFT_TARGET_avx2)
+#if !defined(CAMSHAFT_HAS_CODE_PACKING)
   if (t.c.type == TileOut::kByte) {
     const I32 offset = iset1(t.bytes.offset);
     const auto code = [&clamped, offset ](int r, int v) __attribute__((always_inline)) {

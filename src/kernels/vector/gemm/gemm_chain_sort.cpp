@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/vector/gemm/gemm_chain_sort.h"
 
-#if defined(CAMSHAFT_TARGET_avx2)
+#if defined(CAMSHAFT_HAS_BYTE_PAIRS)
 
 #include <cstring>
 

@@ -8,14 +8,14 @@
 #include "kernels/vector/counts.h"
 #include "kernels/vector/gemm/gemm_byte_kernels.h"
 
-#if defined(CAMSHAFT_TARGET_avx2)
+#if defined(CAMSHAFT_HAS_BYTE_PAIRS)
 #include "kernels/vector/gemm/gemm_byte_tile.h"
 #include "kernels/vector/gemm/gemm_chain_sort.h"
 #endif
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
-#if !defined(CAMSHAFT_TARGET_avx2)
+#if !defined(CAMSHAFT_HAS_BYTE_PAIRS)
 
 Panels byte_panels(int64_t n, const Spans& spans, int max_vecs) {
   return Panels(n, spans.count * spans.steps, max_vecs);
@@ -48,11 +48,6 @@ int64_t rows_at(const Spans& spans) {
   return round_up(bytes, 64);
 }
 
-// Keeps the compiler from adding in another order: it would need more registers than there are.
-CAMSHAFT_INLINE void keep(__m256i& value) {
-  asm("" : "+x"(value));
-}
-
 // The rows of A at one step: four or five index registers reach six rows.
 struct RowPitch {
   int64_t s, s3, s5;
@@ -70,26 +65,25 @@ CAMSHAFT_INLINE void add_chains(const Tile& t, const std::byte* a, int64_t first
   const int32_t* step = t.chain.order + first;
   const int32_t* const last = t.chain.order + end;
   const std::byte* b = t.b.first + first * b_stride;
-  const __m256i ones = _mm256_set1_epi16(1);
   for (; step != last; step += kDepth) {
-    __m256i sum[kRows][kVecs];
+    PackedLanes sum[kRows][kVecs];
 #pragma GCC unroll 4
     for (int d = 0; d < kDepth; ++d) {
       const std::byte* a_step = a + t.chain.offsets[step[d]];
-      __m256i column[kVecs];
+      PackedLanes column[kVecs];
 #pragma GCC unroll 8
       for (int v = 0; v < kVecs; ++v) {
         column[v] = load_lanes(b + v * kLanes * kLaneBytes);
-        if (kRows > 1) keep(column[v]);
+        if (kRows > 1) keep_order(column[v]);
       }
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
-        const __m256i row = broadcast_lane(pitch.at(a_step, r));
+        const PackedLanes row = broadcast_lane(pitch.at(a_step, r));
 #pragma GCC unroll 8
         for (int v = 0; v < kVecs; ++v) {
-          const __m256i product = _mm256_maddubs_epi16(row, column[v]);
-          sum[r][v] = d == 0 ? product : _mm256_add_epi16(sum[r][v], product);
-          keep(sum[r][v]);
+          const PackedLanes product = multiply_byte_pairs(row, column[v]);
+          sum[r][v] = d == 0 ? product : add_pair_sums(sum[r][v], product);
+          keep_order(sum[r][v]);
         }
       }
       b += b_stride;
@@ -98,8 +92,8 @@ CAMSHAFT_INLINE void add_chains(const Tile& t, const std::byte* a, int64_t first
     for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 8
       for (int v = 0; v < kVecs; ++v) {
-        acc.v[r][v].v = _mm256_add_epi32(acc.v[r][v].v, _mm256_madd_epi16(sum[r][v], ones));
-        keep(acc.v[r][v].v);
+        widen_pair_sums(sum[r][v], acc.v[r][v]);
+        keep_order(acc.v[r][v].v);
       }
   }
 }
@@ -173,12 +167,12 @@ struct VnniTile {
       const std::byte* b = t.b.first + first * t.b.stride;
       for (const int32_t* step = t.chain.order + first; step != last; ++step, b += t.b.stride) {
         const std::byte* a_step = a + t.chain.offsets[*step];
-        __m256i column[kVecs];
+        PackedLanes column[kVecs];
 #pragma GCC unroll 8
         for (int v = 0; v < kVecs; ++v) column[v] = product.column(b + v * kLanes * kLaneBytes);
 #pragma GCC unroll 8
         for (int r = 0; r < kRows; ++r) {
-          const __m256i lanes = product.row(pitch.at(a_step, r));
+          const PackedLanes lanes = product.row(pitch.at(a_step, r));
 #pragma GCC unroll 8
           for (int v = 0; v < kVecs; ++v) product.add_product(lanes, column[v], acc.v[r][v]);
         }

@@ -10,12 +10,6 @@
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
-#if defined(CAMSHAFT_TARGET_avx2)
-inline constexpr bool kChainsSteps = true;
-#else
-inline constexpr bool kChainsSteps = false;
-#endif
-
 // K of a panel of bytes: `count` spans (kernel rows) of `steps` steps. Steps are put in another
 // order within their span.
 struct Spans {

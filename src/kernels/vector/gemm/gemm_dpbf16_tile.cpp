@@ -4,30 +4,13 @@
 // flushes denormals and rounds to nearest even, whatever the control register says.
 #include "kernels/vector/gemm/gemm_bf16.h"
 
-#if defined(CAMSHAFT_TARGET_avx512)
+#if defined(CAMSHAFT_HAS_BF16)
 
+#include "kernels/simd/products.h"
 #include "kernels/vector/gemm/gemm_bf16_tile.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
-
-// Written in assembly: the rest of the source needs no BF16.
-struct Dpbf16Product : StoresByInstruction {
-  using Sum = F32;
-  using Row = __m512i;
-  using Column = __m512i;
-  static constexpr bool kFetchesAhead = true;
-
-  CAMSHAFT_INLINE_MEMBER __m512i column(const std::byte* b) const { return _mm512_loadu_si512(b); }
-  CAMSHAFT_INLINE_MEMBER __m512i row(const std::byte* a) const {
-    int32_t pair;
-    __builtin_memcpy(&pair, a, sizeof pair);
-    return _mm512_set1_epi32(pair);
-  }
-  CAMSHAFT_INLINE_MEMBER void add_product(__m512i row, __m512i column, F32& sum) const {
-    asm("vdpbf16ps %2, %1, %0" : "+v"(sum.v) : "v"(row), "v"(column));
-  }
-};
 
 template <int kRows, int kVecs>
 struct Dpbf16Tile {

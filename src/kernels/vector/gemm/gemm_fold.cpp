@@ -4,54 +4,13 @@
 #include <utility>
 
 #include "kernels/simd/bytes.h"
+#include "kernels/simd/shuffles.h"
 #include "kernels/vector/program/gate.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
 
 constexpr int kRowsPerBase = 4;  // as in gemm_tile.cpp
-
-#if !defined(CAMSHAFT_TARGET_scalar)
-typedef long long TwoFloats __attribute__((aligned(4), may_alias));
-#endif
-
-// kFold floats, repeated over the vector.
-template <int kFold>
-CAMSHAFT_INLINE F32 load_repeated(const float* p) {
-  if constexpr (kFold == kLanes) return load(p);
-#if defined(CAMSHAFT_TARGET_avx512)
-  if constexpr (kFold == 2)
-    return {_mm512_castsi512_ps(_mm512_set1_epi64(*reinterpret_cast<const TwoFloats*>(p)))};
-  if constexpr (kFold == 4) return {_mm512_broadcast_f32x4(_mm_loadu_ps(p))};
-  return {_mm512_broadcast_f32x8(_mm256_loadu_ps(p))};
-#elif defined(CAMSHAFT_TARGET_avx2)
-  if constexpr (kFold == 2)
-    return {_mm256_castsi256_ps(_mm256_set1_epi64x(*reinterpret_cast<const TwoFloats*>(p)))};
-  return {_mm256_broadcast_ps(reinterpret_cast<const __m128*>(p))};
-#else
-  const float repeated[kLanes] = {p[0], p[1], p[0], p[1]};
-  return load(repeated);
-#endif
-}
-
-// a0+a1, a2+a3, …, then those of b.
-CAMSHAFT_INLINE F32 pair_sums(F32 a, F32 b) {
-#if defined(CAMSHAFT_TARGET_avx512)
-  const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-  const __m512i odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
-  return {
-      _mm512_add_ps(_mm512_permutex2var_ps(a.v, even, b.v), _mm512_permutex2var_ps(a.v, odd, b.v))};
-#elif defined(CAMSHAFT_TARGET_avx2)
-  const __m256d halves = _mm256_castps_pd(_mm256_hadd_ps(a.v, b.v));
-  return {_mm256_castpd_ps(_mm256_permute4x64_pd(halves, 0xD8))};
-#else
-  float in[2 * kLanes], sums[kLanes];
-  store(in, a);
-  store(in + kLanes, b);
-  for (int k = 0; k < kLanes; ++k) sums[k] = in[2 * k] + in[2 * k + 1];
-  return load(sums);
-#endif
-}
 
 template <int kFold>
 CAMSHAFT_INLINE M32 first_of_column() {

@@ -8,12 +8,6 @@
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
-#if defined(CAMSHAFT_TARGET_scalar)
-inline constexpr int kMaxFoldVecs = 2;
-#else
-inline constexpr int kMaxFoldVecs = 3;
-#endif
-
 // Rows of B that a segment of `length` takes: whole groups of `fold`, then the rest one by one.
 CAMSHAFT_INLINE int64_t folded_rows(int64_t length, int64_t fold) {
   return length / fold + length % fold;

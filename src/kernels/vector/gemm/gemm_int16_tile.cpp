@@ -3,47 +3,12 @@
 // and 2 loads of B; 192 MAC in 6 cycles. With VNNI one vpdpwssd does both.
 #include "kernels/vector/gemm/gemm_int16_tile.h"
 
+#include "kernels/simd/products.h"
 #include "kernels/vector/gemm/gemm_byte_kernels.h"
-#include "kernels/vector/gemm/gemm_int16_product.h"
 #include "kernels/vector/gemm/gemm_multiply.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
-
-#if !defined(CAMSHAFT_TARGET_scalar)
-
-#if defined(CAMSHAFT_TARGET_avx512)
-#define CAMSHAFT_DPWSSD "vpdpwssd %2, %1, %0"
-#define CAMSHAFT_REGISTER "v"
-#else
-#define CAMSHAFT_DPWSSD "%{vex%} vpdpwssd %2, %1, %0"
-#define CAMSHAFT_REGISTER "x"
-#endif
-
-// Weights stream from L2 and beyond.
-struct StreamedPairProduct : PairProduct {
-  static constexpr uintptr_t kAhead = 4096;
-
-  CAMSHAFT_INLINE_MEMBER Column column(const std::byte* b) const {
-    __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(b) + kAhead));
-    return PairProduct::column(b);
-  }
-};
-
-// Written in assembly: the rest of the source needs no VNNI.
-struct VnniPairProduct : StreamedPairProduct {
-  CAMSHAFT_INLINE_MEMBER void add_product(Row row, Column column, I32& sum) const {
-    asm(CAMSHAFT_DPWSSD
-        : "+" CAMSHAFT_REGISTER(sum.v)
-        : CAMSHAFT_REGISTER(row.v), CAMSHAFT_REGISTER(column.v));
-  }
-};
-
-#else
-
-using StreamedPairProduct = PairProduct;
-
-#endif
 
 template <class M, int kRows, int kVecs>
 CAMSHAFT_INLINE void run_pair_product(const Tile& t) {
@@ -66,7 +31,7 @@ struct PairTile {
 };
 constexpr KernelTable<PairTile, kMaxInt16Rows> kTable;
 
-#if !defined(CAMSHAFT_TARGET_scalar)
+#if defined(CAMSHAFT_HAS_VNNI)
 template <int kRows, int kVecs>
 struct VnniPairTile {
   static void run(const Tile& t) { run_pair_product<VnniPairProduct, kRows, kVecs>(t); }
@@ -77,7 +42,7 @@ constexpr KernelTable<VnniPairTile, kMaxInt16Rows> kVnniTable;
 }  // namespace
 
 TileKernel int16_tile_kernel(int vecs, int rows) {
-#if !defined(CAMSHAFT_TARGET_scalar)
+#if defined(CAMSHAFT_HAS_VNNI)
   if (uses(Feature::kVnni)) return kVnniTable.at(vecs, rows);
 #endif
   return kTable.at(vecs, rows);

@@ -7,14 +7,6 @@
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
-#if defined(CAMSHAFT_TARGET_avx512)
-inline constexpr int kMaxInt16Rows[kMaxVecs + 1] = {0, 14, 14};
-#elif defined(CAMSHAFT_TARGET_avx2)
-inline constexpr int kMaxInt16Rows[kMaxVecs + 1] = {0, 12, 6};
-#else
-inline constexpr int kMaxInt16Rows[kMaxVecs + 1] = {0, 4, 4};
-#endif
-
 // C = A * B in int32, wrapping: A and B hold two steps of K in a lane, C all columns of the panel.
 TileKernel int16_tile_kernel(int vecs, int rows);
 // The finish of a byte tile for sums bias + a[row][vecs * kLanes], int32.

@@ -1,34 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/vector/gemm/gemm_pack.h"
 
-#if defined(__SSE2__)
-#include <immintrin.h>
-#endif
+#include "kernels/simd/blocks.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
 
 constexpr int64_t kBlock = 4;  // transposed at a time
-
-// to[c][r] = scale * from[r][c] for a block of 4x4.
-CAMSHAFT_INLINE void transpose_block(const float* from, int64_t from_stride, float scale, float* to,
-                                     int64_t to_stride) {
-#if defined(__SSE2__)
-  const __m128 factor = _mm_set1_ps(scale);
-  __m128 r0 = _mm_mul_ps(_mm_loadu_ps(from), factor);
-  __m128 r1 = _mm_mul_ps(_mm_loadu_ps(from + from_stride), factor);
-  __m128 r2 = _mm_mul_ps(_mm_loadu_ps(from + 2 * from_stride), factor);
-  __m128 r3 = _mm_mul_ps(_mm_loadu_ps(from + 3 * from_stride), factor);
-  _MM_TRANSPOSE4_PS(r0, r1, r2, r3);
-  _mm_storeu_ps(to, r0);
-  _mm_storeu_ps(to + to_stride, r1);
-  _mm_storeu_ps(to + 2 * to_stride, r2);
-  _mm_storeu_ps(to + 3 * to_stride, r3);
-#else
-  for (int64_t r = 0; r < kBlock; ++r)
-    for (int64_t c = 0; c < kBlock; ++c) to[c * to_stride + r] = scale * from[r * from_stride + c];
-#endif
-}
 
 // to[c][r] = scale * from[r][c] for rows x cols.
 void transpose(const float* from, int64_t from_stride, int64_t rows, int64_t cols, float scale,
@@ -36,8 +14,8 @@ void transpose(const float* from, int64_t from_stride, int64_t rows, int64_t col
   const int64_t whole_rows = rows / kBlock * kBlock, whole_cols = cols / kBlock * kBlock;
   for (int64_t c = 0; c < whole_cols; c += kBlock)
     for (int64_t r = 0; r < whole_rows; r += kBlock)
-      transpose_block(from + r * from_stride + c, from_stride, scale, to + c * to_stride + r,
-                      to_stride);
+      transpose_4x4(from + r * from_stride + c, from_stride, scale, to + c * to_stride + r,
+                    to_stride);
   for (int64_t r = whole_rows; r < rows; ++r)
     for (int64_t c = 0; c < cols; ++c) to[c * to_stride + r] = scale * from[r * from_stride + c];
   for (int64_t r = 0; r < whole_rows; ++r)
@@ -91,23 +69,9 @@ void pack_byte_rows(const std::byte* b, int64_t k_stride, int64_t steps, int64_t
   for (int64_t step = 0; step < steps; ++step, out += width * kLaneBytes) {
     const std::byte* row = b + step * kLaneBytes * k_stride;
     int64_t col = 0;
-#if defined(__SSE2__)
-    const __m128i flips = _mm_set1_epi8(static_cast<char>(flip));
-    const auto load16 = [&](int64_t r) {
-      return _mm_xor_si128(
-          _mm_loadu_si128(reinterpret_cast<const __m128i*>(row + r * k_stride + col)), flips);
-    };
-    for (; col + 16 <= cols; col += 16) {
-      const __m128i r0 = load16(0), r1 = load16(1), r2 = load16(2), r3 = load16(3);
-      const __m128i low01 = _mm_unpacklo_epi8(r0, r1), high01 = _mm_unpackhi_epi8(r0, r1);
-      const __m128i low23 = _mm_unpacklo_epi8(r2, r3), high23 = _mm_unpackhi_epi8(r2, r3);
-      __m128i* to = reinterpret_cast<__m128i*>(out + col * kLaneBytes);
-      _mm_storeu_si128(to, _mm_unpacklo_epi16(low01, low23));
-      _mm_storeu_si128(to + 1, _mm_unpackhi_epi16(low01, low23));
-      _mm_storeu_si128(to + 2, _mm_unpacklo_epi16(high01, high23));
-      _mm_storeu_si128(to + 3, _mm_unpackhi_epi16(high01, high23));
-    }
-#endif
+    const std::byte* rows[kLaneBytes] = {row, row + k_stride, row + 2 * k_stride,
+                                         row + 3 * k_stride};
+    for (; col + 16 <= cols; col += 16) interleave_16(rows, col, flip, out + col * kLaneBytes);
     for (; col < cols; ++col)
       for (int64_t e = 0; e < kLaneBytes; ++e)
         out[col * kLaneBytes + e] = row[e * k_stride + col] ^ static_cast<std::byte>(flip);

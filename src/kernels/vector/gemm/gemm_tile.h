@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "kernels/epilogue/epilogue.h"
-#include "kernels/simd/simd.h"
+#include "kernels/simd/tiles.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
@@ -142,27 +142,8 @@ struct Tile {
 
 using TileKernel = void (*)(const Tile&);
 
-// Registers decide: rows * vecs accumulators + vecs of B + one or two broadcasts. The widest tiles
-// are for products of a row or two, where they keep enough chains of additions going. Scalar stays
-// small: it is for machines without AVX2 and for checking.
-#if defined(CAMSHAFT_TARGET_avx512)
-inline constexpr int kMaxVecs = 8;
-inline constexpr int kMaxRows[kMaxVecs + 1] = {0, 14, 14, 9, 6, 5, 4, 3, 2};
-inline constexpr int kMaxByteRows[kMaxVecs + 1] = {0, 14, 14, 9, 6, 5, 4, 3, 2};
-#elif defined(CAMSHAFT_TARGET_avx2)
-inline constexpr int kMaxVecs = 8;
-inline constexpr int kMaxRows[kMaxVecs + 1] = {0, 12, 6, 4, 2, 2, 1, 1, 1};
-// Of bytes, sums in 16 bits take as many registers as accumulators; but not with AVX-VNNI.
-inline constexpr int kMaxByteRows[kMaxVecs + 1] = {0, 6, 3, 2, 1, 1, 1, 0, 0};
-inline constexpr int kMaxVnniRows[kMaxVecs + 1] = {0, 6, 6, 4, 2, 2, 1, 0, 0};
-inline constexpr int kMaxWordRows[kMaxVecs + 1] = {0, 6, 6, 4, 0, 0, 0, 0, 0};
-#else
-inline constexpr int kMaxVecs = 2;
-inline constexpr int kMaxRows[kMaxVecs + 1] = {0, 4, 4};
-inline constexpr int kMaxByteRows[kMaxVecs + 1] = {0, 4, 4};
-#endif
 inline int max_rows(Numeric numeric, int vecs) {
-#if defined(CAMSHAFT_TARGET_avx2)
+#if defined(CAMSHAFT_HAS_BYTE_PAIRS)
   if (numeric == Numeric::kWord) return kMaxWordRows[vecs];
   if (numeric == Numeric::kByte && uses(Feature::kVnni)) return kMaxVnniRows[vecs];
 #endif

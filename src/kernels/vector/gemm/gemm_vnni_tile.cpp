@@ -3,7 +3,7 @@
 // the tile of floats; 1792 MAC in 14 cycles.
 #include "kernels/vector/gemm/gemm_byte_kernels.h"
 
-#if !defined(CAMSHAFT_TARGET_scalar)
+#if defined(CAMSHAFT_HAS_VNNI)
 
 #include "kernels/vector/gemm/gemm_byte_tile.h"
 

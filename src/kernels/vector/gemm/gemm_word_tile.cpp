@@ -5,10 +5,10 @@
 // no chains to speak of (gemm_chains.h) or codes are up to 255.
 #include "kernels/vector/gemm/gemm_byte_kernels.h"
 
-#if defined(CAMSHAFT_TARGET_avx2)
+#if defined(CAMSHAFT_HAS_BYTE_PAIRS)
 
+#include "kernels/simd/products.h"
 #include "kernels/vector/gemm/gemm_byte_tile.h"
-#include "kernels/vector/gemm/gemm_int16_product.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {

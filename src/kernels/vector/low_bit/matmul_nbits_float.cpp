@@ -2,6 +2,7 @@
 // Weights of few bits in products of floats, for many rows: a part of the depth of some vectors of
 // columns becomes floats in L1, and all tiles of rows pass it. Sums wait in the output.
 #include "kernels/simd/bytes.h"
+#include "kernels/simd/dwords.h"
 #include "kernels/vector/gemm/gemm_cost.h"
 #include "kernels/vector/low_bit/matmul_nbits_layer.h"
 #include "kernels/vector/prepare.h"
@@ -32,23 +33,6 @@ std::string arithmetic(const Problem& problem, const std::byte*) {
 }
 
 // ---- unpacking
-
-template <int kBits>
-CAMSHAFT_INLINE F32 codes_as_floats(const std::byte* p, int shift) {
-#if defined(CAMSHAFT_TARGET_avx512)
-  const __m512i dwords = _mm512_srli_epi32(_mm512_loadu_si512(p), static_cast<unsigned>(shift));
-  return {_mm512_cvtepi32_ps(_mm512_and_si512(dwords, _mm512_set1_epi32((1 << kBits) - 1)))};
-#elif defined(CAMSHAFT_TARGET_avx2)
-  const __m256i dwords =
-      _mm256_srli_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)), shift);
-  return {_mm256_cvtepi32_ps(_mm256_and_si256(dwords, _mm256_set1_epi32((1 << kBits) - 1)))};
-#else
-  I32 dwords;
-  __builtin_memcpy(&dwords.v, p, sizeof dwords.v);
-  dwords.v = (dwords.v >> shift) & ((1 << kBits) - 1);
-  return to_float(dwords);
-#endif
-}
 
 // Codes [first, first + count) of a block, for kVecs vectors of columns, as rows of kWidth floats.
 template <int kBits>

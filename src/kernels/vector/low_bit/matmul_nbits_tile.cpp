@@ -11,7 +11,7 @@ BitTileKernel pair_bit_tile(int bits, int planes, int rows) {
 }
 
 BitTileKernel bit_tile_kernel(int bits, int planes, int rows) {
-#if !defined(CAMSHAFT_TARGET_scalar)
+#if defined(CAMSHAFT_HAS_VNNI)
   if (uses(Feature::kVnni)) return vnni_bit_tile(bits, planes, rows);
 #endif
   return pair_bit_tile(bits, planes, rows);

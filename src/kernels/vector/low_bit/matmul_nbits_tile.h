@@ -3,81 +3,14 @@
 #pragma once
 
 #include "kernels/simd/bytes.h"
+#include "kernels/simd/dwords.h"
 #include "kernels/vector/low_bit/matmul_nbits.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
 // --- arithmetics: Codes of one shift, a Row (four bytes of one row, broadcast), a Sum.
 
-#if defined(CAMSHAFT_TARGET_avx512)
-
-using Dwords = __m512i;
-CAMSHAFT_INLINE Dwords load_dwords(const std::byte* p) {
-  return _mm512_loadu_si512(p);
-}
-CAMSHAFT_INLINE Dwords broadcast(int32_t x) {
-  return _mm512_set1_epi32(x);
-}
-CAMSHAFT_INLINE Dwords broadcast_words(int16_t x) {
-  return _mm512_set1_epi16(x);
-}
-CAMSHAFT_INLINE Dwords keep_low_bits(Dwords dwords, int shift, int bits) {
-  const Dwords moved =
-      shift == 0 ? dwords : _mm512_srli_epi16(dwords, static_cast<unsigned>(shift));
-  return _mm512_and_si512(moved, _mm512_set1_epi8(static_cast<char>((1 << bits) - 1)));
-}
-CAMSHAFT_INLINE Dwords add_words(Dwords a, Dwords b) {
-  return _mm512_add_epi16(a, b);
-}
-CAMSHAFT_INLINE Dwords add_dwords(Dwords a, Dwords b) {
-  return _mm512_add_epi32(a, b);
-}
-CAMSHAFT_INLINE Dwords multiply_bytes(Dwords codes, Dwords row) {
-  return _mm512_maddubs_epi16(codes, row);
-}
-CAMSHAFT_INLINE Dwords multiply_words(Dwords a, Dwords b) {
-  return _mm512_madd_epi16(a, b);
-}
-CAMSHAFT_INLINE void add_vnni(Dwords codes, Dwords row, Dwords& sum) {
-  asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(codes), "v"(row));
-}
-
-#elif defined(CAMSHAFT_TARGET_avx2)
-
-using Dwords = __m256i;
-CAMSHAFT_INLINE Dwords load_dwords(const std::byte* p) {
-  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-}
-CAMSHAFT_INLINE Dwords broadcast(int32_t x) {
-  return _mm256_set1_epi32(x);
-}
-CAMSHAFT_INLINE Dwords broadcast_words(int16_t x) {
-  return _mm256_set1_epi16(x);
-}
-CAMSHAFT_INLINE Dwords keep_low_bits(Dwords dwords, int shift, int bits) {
-  const Dwords moved = shift == 0 ? dwords : _mm256_srli_epi16(dwords, shift);
-  return _mm256_and_si256(moved, _mm256_set1_epi8(static_cast<char>((1 << bits) - 1)));
-}
-CAMSHAFT_INLINE Dwords add_words(Dwords a, Dwords b) {
-  return _mm256_add_epi16(a, b);
-}
-CAMSHAFT_INLINE Dwords add_dwords(Dwords a, Dwords b) {
-  return _mm256_add_epi32(a, b);
-}
-CAMSHAFT_INLINE Dwords multiply_bytes(Dwords codes, Dwords row) {
-  return _mm256_maddubs_epi16(codes, row);
-}
-CAMSHAFT_INLINE Dwords multiply_words(Dwords a, Dwords b) {
-  return _mm256_madd_epi16(a, b);
-}
-// Of machines with AVX-VNNI.
-CAMSHAFT_INLINE void add_vnni(Dwords codes, Dwords row, Dwords& sum) {
-  asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(codes), "x"(row));
-}
-
-#endif
-
-#if !defined(CAMSHAFT_TARGET_scalar)
+#if defined(CAMSHAFT_HAS_VNNI)
 
 CAMSHAFT_INLINE Dwords broadcast_dword(const int32_t* p) {
   return broadcast(*p);
@@ -330,7 +263,7 @@ BitTileKernel find_tile(int bits, int planes, int rows) {
 }
 
 BitTileKernel pair_bit_tile(int bits, int planes, int rows);
-#if !defined(CAMSHAFT_TARGET_scalar)
+#if defined(CAMSHAFT_HAS_VNNI)
 BitTileKernel vnni_bit_tile(int bits, int planes, int rows);
 #endif
 

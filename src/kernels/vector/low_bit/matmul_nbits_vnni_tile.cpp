@@ -3,7 +3,7 @@
 // and take 3 instructions to unpack and 6 vpdpbusd.
 #include "kernels/vector/low_bit/matmul_nbits_tile.h"
 
-#if !defined(CAMSHAFT_TARGET_scalar)
+#if defined(CAMSHAFT_HAS_VNNI)
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products with a constant right factor, packed while building: linear layers.
-#include "kernels/vector/gemm/gemm_tiles.h"
+#include "kernels/simd/tiles.h"
 #include "kernels/vector/matmul/matmul_form.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {

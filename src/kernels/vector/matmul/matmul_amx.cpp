@@ -12,7 +12,7 @@ using namespace matmul_form;
   row<Form{vecs, Numeric::kByte, false, SparseIndex::kNone, true}>("matmul_amx_u8i8_" tile), \
       row<Form{vecs, Numeric::kBf16, false, SparseIndex::kNone, true}>("matmul_amx_bf16_" tile),
 
-#if defined(CAMSHAFT_TARGET_avx512)
+#if defined(CAMSHAFT_HAS_AMX)
 constexpr Tactic kAmxTactics[] = {CAMSHAFT_AMX_TILES(CAMSHAFT_AMX_MATMUL_ROW)};
 #else
 constexpr std::span<const Tactic> kAmxTactics;

@@ -2,10 +2,10 @@
 // Matrix products whose right factor is known only at run time (attention): panels of B are packed
 // by the thread that uses them, or read in place when few rows of A use them. A few rows against
 // the rows of a transposed B, and a few columns, are dot products at the speed of memory.
+#include "kernels/simd/tiles.h"
 #include "kernels/vector/counts.h"
 #include "kernels/vector/gemm/gemm_cost.h"
 #include "kernels/vector/gemm/gemm_pack.h"
-#include "kernels/vector/gemm/gemm_tiles.h"
 #include "kernels/vector/matmul/matmul_run.h"
 #include "kernels/vector/tactic_util.h"
 

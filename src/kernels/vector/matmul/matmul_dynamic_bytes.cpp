@@ -3,10 +3,10 @@
 // it, as int8: uint8 less 128. With b' for what is packed and z' for its zero point,
 //   Σ (a - za) (b - zb) = Σ a b' - za Σ b' + k za z'  - z' Σ a:
 // the first three terms start the columns, the last starts the rows.
+#include "kernels/simd/tiles.h"
 #include "kernels/vector/counts.h"
 #include "kernels/vector/gemm/gemm_cost.h"
 #include "kernels/vector/gemm/gemm_pack.h"
-#include "kernels/vector/gemm/gemm_tiles.h"
 #include "kernels/vector/matmul/matmul_run.h"
 #include "kernels/vector/tactic_util.h"
 

@@ -6,12 +6,12 @@
 #pragma once
 
 #include "kernels/packed/packed_records.h"
+#include "kernels/simd/tiles.h"
 #include "kernels/vector/convolution/conv_gemm.h"
 #include "kernels/vector/gemm/gemm_amx.h"
 #include "kernels/vector/gemm/gemm_bf16.h"
 #include "kernels/vector/gemm/gemm_cost.h"
 #include "kernels/vector/gemm/gemm_pack.h"
-#include "kernels/vector/gemm/gemm_tiles.h"
 #include "kernels/vector/matmul/matmul_run.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET::matmul_form {

@@ -5,79 +5,9 @@
 
 #include <cstdint>
 
-#include "kernels/simd/simd.h"
+#include "kernels/simd/shuffles.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
-
-#if defined(CAMSHAFT_TARGET_avx512)
-// to[c * to_stride + r] = from[r * from_stride + c], 16 x 16, in four stages: pairs of rows, pairs
-// of pairs, then 128-bit lanes.
-CAMSHAFT_INLINE void transpose_full(const float* from, int64_t from_stride, float* to,
-                                    int64_t to_stride) {
-  __m512 r[16], t[16];
-#pragma GCC unroll 16
-  for (int k = 0; k < 16; ++k) r[k] = _mm512_loadu_ps(from + k * from_stride);
-#pragma GCC unroll 8
-  for (int k = 0; k < 16; k += 2) {
-    t[k] = _mm512_unpacklo_ps(r[k], r[k + 1]);
-    t[k + 1] = _mm512_unpackhi_ps(r[k], r[k + 1]);
-  }
-  const auto low = [](__m512 a, __m512 b) {
-    return _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
-  };
-  const auto high = [](__m512 a, __m512 b) {
-    return _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
-  };
-#pragma GCC unroll 4
-  for (int k = 0; k < 16; k += 4) {  // r[k + j], lane L: column 4 L + j of rows k … k + 3
-    r[k] = low(t[k], t[k + 2]);
-    r[k + 1] = high(t[k], t[k + 2]);
-    r[k + 2] = low(t[k + 1], t[k + 3]);
-    r[k + 3] = high(t[k + 1], t[k + 3]);
-  }
-#pragma GCC unroll 4
-  for (int j = 0; j < 4; ++j) {
-    const __m512 even_top = _mm512_shuffle_f32x4(r[j], r[4 + j], 0x88),
-                 odd_top = _mm512_shuffle_f32x4(r[j], r[4 + j], 0xdd);
-    const __m512 even_low = _mm512_shuffle_f32x4(r[8 + j], r[12 + j], 0x88),
-                 odd_low = _mm512_shuffle_f32x4(r[8 + j], r[12 + j], 0xdd);
-    _mm512_storeu_ps(to + j * to_stride, _mm512_shuffle_f32x4(even_top, even_low, 0x88));
-    _mm512_storeu_ps(to + (4 + j) * to_stride, _mm512_shuffle_f32x4(odd_top, odd_low, 0x88));
-    _mm512_storeu_ps(to + (8 + j) * to_stride, _mm512_shuffle_f32x4(even_top, even_low, 0xdd));
-    _mm512_storeu_ps(to + (12 + j) * to_stride, _mm512_shuffle_f32x4(odd_top, odd_low, 0xdd));
-  }
-}
-#elif defined(CAMSHAFT_TARGET_avx2)
-CAMSHAFT_INLINE void transpose_full(const float* from, int64_t from_stride, float* to,
-                                    int64_t to_stride) {
-  __m256 r[8], t[8];
-#pragma GCC unroll 8
-  for (int k = 0; k < 8; ++k) r[k] = _mm256_loadu_ps(from + k * from_stride);
-#pragma GCC unroll 4
-  for (int k = 0; k < 8; k += 2) {
-    t[k] = _mm256_unpacklo_ps(r[k], r[k + 1]);
-    t[k + 1] = _mm256_unpackhi_ps(r[k], r[k + 1]);
-  }
-#pragma GCC unroll 2
-  for (int k = 0; k < 8; k += 4) {
-    r[k] = _mm256_shuffle_ps(t[k], t[k + 2], 0x44);
-    r[k + 1] = _mm256_shuffle_ps(t[k], t[k + 2], 0xee);
-    r[k + 2] = _mm256_shuffle_ps(t[k + 1], t[k + 3], 0x44);
-    r[k + 3] = _mm256_shuffle_ps(t[k + 1], t[k + 3], 0xee);
-  }
-#pragma GCC unroll 4
-  for (int j = 0; j < 4; ++j) {
-    _mm256_storeu_ps(to + j * to_stride, _mm256_permute2f128_ps(r[j], r[4 + j], 0x20));
-    _mm256_storeu_ps(to + (4 + j) * to_stride, _mm256_permute2f128_ps(r[j], r[4 + j], 0x31));
-  }
-}
-#else
-CAMSHAFT_INLINE void transpose_full(const float* from, int64_t from_stride, float* to,
-                                    int64_t to_stride) {
-  for (int c = 0; c < kLanes; ++c)
-    for (int r = 0; r < kLanes; ++r) to[c * to_stride + r] = from[r * from_stride + c];
-}
-#endif
 
 template <class T>
 CAMSHAFT_INLINE void transpose_part(const T* from, int64_t from_stride, T* to, int64_t to_stride,

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kernels/packed/packed_records.h"
+#include "kernels/simd/shuffles.h"
 #include "kernels/vector/nest.h"
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/program/affine_step.h"
@@ -85,63 +86,6 @@ void pack(const Problem& p, std::byte* packed) {
 }
 
 // --- pixels
-
-#if defined(CAMSHAFT_TARGET_avx512)
-CAMSHAFT_INLINE I32 positive(I32 a) {
-  return {_mm512_max_epi32(a.v, _mm512_setzero_si512())};
-}
-template <int kChannels>
-CAMSHAFT_INLINE void store_pixels(uint8_t* to, I32 pixels) {
-  if constexpr (kChannels == 2) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi32_epi16(pixels.v));
-  } else if constexpr (kChannels == 3) {
-    const __m512i in_lane = _mm512_broadcast_i32x4(
-        _mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1));
-    const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, 3, 3, 3, 3);
-    const __m512i packed = _mm512_permutexvar_epi32(lanes, _mm512_shuffle_epi8(pixels.v, in_lane));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_castsi512_si256(packed));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + 32), _mm512_extracti32x4_epi32(packed, 2));
-  } else {
-    _mm512_storeu_si512(to, pixels.v);
-  }
-}
-#elif defined(CAMSHAFT_TARGET_avx2)
-CAMSHAFT_INLINE I32 positive(I32 a) {
-  return {_mm256_max_epi32(a.v, _mm256_setzero_si256())};
-}
-template <int kChannels>
-CAMSHAFT_INLINE void store_pixels(uint8_t* to, I32 pixels) {
-  if constexpr (kChannels == 2) {
-    const __m256i words = _mm256_packus_epi32(pixels.v, pixels.v);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
-                     _mm256_castsi256_si128(_mm256_permute4x64_epi64(words, 0x08)));
-  } else if constexpr (kChannels == 3) {
-    const __m256i in_lane = _mm256_broadcastsi128_si256(
-        _mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1));
-    const __m256i packed = _mm256_permutevar8x32_epi32(_mm256_shuffle_epi8(pixels.v, in_lane),
-                                                       _mm256_setr_epi32(0, 1, 2, 4, 5, 6, 3, 3));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(packed));
-    _mm_storel_epi64(reinterpret_cast<__m128i*>(to + 16), _mm256_extracti128_si256(packed, 1));
-  } else {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), pixels.v);
-  }
-}
-#else
-CAMSHAFT_INLINE I32 positive(I32 a) {
-  int32_t lanes[kLanes];
-  istore(lanes, a);
-  for (int k = 0; k < kLanes; ++k) lanes[k] = lanes[k] < 0 ? 0 : lanes[k];
-  return iload(lanes);
-}
-template <int kChannels>
-CAMSHAFT_INLINE void store_pixels(uint8_t* to, I32 pixels) {
-  int32_t lanes[kLanes];
-  istore(lanes, pixels);
-  for (int k = 0; k < kLanes; ++k)
-    for (int c = 0; c < kChannels; ++c)
-      to[k * kChannels + c] = static_cast<uint8_t>(static_cast<uint32_t>(lanes[k]) >> 8 * c);
-}
-#endif
 
 // The codes of kLanes pixels, a dword each. NaN, the least integer so far, becomes 0.
 template <int kChannels, Form kForm, class Load>

@@ -5,6 +5,7 @@
 
 #include "kernels/packed/packed_records.h"
 #include "kernels/simd/bytes.h"
+#include "kernels/simd/tables.h"
 #include "kernels/vector/nest.h"
 #include "kernels/vector/pointwise/byte_table.h"
 #include "kernels/vector/prepare.h"
@@ -111,65 +112,11 @@ void look_up_each(const T* table, const uint8_t* from, int64_t step, T* to, int6
   for (int64_t k = 0; k < count; ++k) to[k] = table[from[k * step]];
 }
 
-#if defined(CAMSHAFT_TARGET_scalar)
+#if !defined(CAMSHAFT_HAS_BYTE_ROWS)
 void look_up(const uint8_t* table, const uint8_t* from, uint8_t* to, int64_t count) {
   look_up_each(table, from, 1, to, count);
 }
 #else
-
-#if defined(CAMSHAFT_TARGET_avx512)
-struct Bytes {
-  static constexpr int64_t kCount = 64;
-  __m512i v;
-};
-CAMSHAFT_INLINE Bytes load_codes(const uint8_t* p) {
-  return {_mm512_loadu_si512(p)};
-}
-CAMSHAFT_INLINE void store_codes(uint8_t* p, Bytes a) {
-  _mm512_storeu_si512(p, a.v);
-}
-CAMSHAFT_INLINE Bytes repeat(const uint8_t* row) {
-  return {_mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(row)))};
-}
-CAMSHAFT_INLINE Bytes operator^(Bytes a, Bytes b) {
-  return {_mm512_xor_si512(a.v, b.v)};
-}
-CAMSHAFT_INLINE Bytes less_16(Bytes a) {
-  return {_mm512_subs_epi8(a.v, _mm512_set1_epi8(16))};
-}
-CAMSHAFT_INLINE Bytes half_off(Bytes a) {
-  return {_mm512_xor_si512(a.v, _mm512_set1_epi8(-128))};
-}
-CAMSHAFT_INLINE Bytes pick(Bytes row, Bytes index) {
-  return {_mm512_shuffle_epi8(row.v, index.v)};
-}
-#else
-struct Bytes {
-  static constexpr int64_t kCount = 32;
-  __m256i v;
-};
-CAMSHAFT_INLINE Bytes load_codes(const uint8_t* p) {
-  return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))};
-}
-CAMSHAFT_INLINE void store_codes(uint8_t* p, Bytes a) {
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a.v);
-}
-CAMSHAFT_INLINE Bytes repeat(const uint8_t* row) {
-  return {_mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(row)))};
-}
-CAMSHAFT_INLINE Bytes operator^(Bytes a, Bytes b) {
-  return {_mm256_xor_si256(a.v, b.v)};
-}
-CAMSHAFT_INLINE Bytes less_16(Bytes a) {
-  return {_mm256_subs_epi8(a.v, _mm256_set1_epi8(16))};
-}
-CAMSHAFT_INLINE Bytes half_off(Bytes a) {
-  return {_mm256_xor_si256(a.v, _mm256_set1_epi8(-128))};
-}
-CAMSHAFT_INLINE Bytes pick(Bytes row, Bytes index) {
-  return {_mm256_shuffle_epi8(row.v, index.v)};
-}
-#endif
 
 // A shuffle picks from 16 entries and gives 0 where the index is negative. Row r of the table takes
 // part in the sum where the index is at least 16 r; from row to row only the difference is added,
@@ -206,35 +153,9 @@ void look_up_rows(const uint8_t* table, const uint8_t* from, uint8_t* to, int64_
   std::memcpy(to + k, rest, static_cast<size_t>(count - k));
 }
 
-#if defined(CAMSHAFT_TARGET_avx512)
-// Two halves of 128 entries, two registers each; bit 7 of the index chooses.
-__attribute__((target("avx512vbmi"))) void look_up_permuted(const uint8_t* table,
-                                                            const uint8_t* from, uint8_t* to,
-                                                            int64_t count) {
-  const __m512i t0 = _mm512_loadu_si512(table), t1 = _mm512_loadu_si512(table + 64),
-                t2 = _mm512_loadu_si512(table + 128), t3 = _mm512_loadu_si512(table + 192);
-  const auto look_up = [&](__m512i index) __attribute__((target("avx512vbmi"))) {
-    const __m512i low = _mm512_permutex2var_epi8(t0, index, t1),
-                  high = _mm512_permutex2var_epi8(t2, index, t3);
-    return _mm512_mask_mov_epi8(low, _mm512_movepi8_mask(index), high);
-  };
-  int64_t k = 0;
-  for (; k + 64 <= count; k += 64)
-    _mm512_storeu_si512(to + k, look_up(_mm512_loadu_si512(from + k)));
-  if (k == count) return;
-  const __mmask64 rest = (uint64_t{1} << (count - k)) - 1;
-  _mm512_mask_storeu_epi8(to + k, rest, look_up(_mm512_maskz_loadu_epi8(rest, from + k)));
-}
-
 void look_up(const uint8_t* table, const uint8_t* from, uint8_t* to, int64_t count) {
-  __builtin_cpu_supports("avx512vbmi") ? look_up_permuted(table, from, to, count)
-                                       : look_up_rows(table, from, to, count);
+  if (!look_up_at_once(table, from, to, count)) look_up_rows(table, from, to, count);
 }
-#else
-void look_up(const uint8_t* table, const uint8_t* from, uint8_t* to, int64_t count) {
-  look_up_rows(table, from, to, count);
-}
-#endif
 #endif
 
 void look_up(const float* table, const uint8_t* from, float* to, int64_t count) {

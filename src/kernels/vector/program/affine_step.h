@@ -29,7 +29,7 @@ enum class Form { kOne, kTwo, kDivide };
 // a / divisor, correctly rounded: the product with the rounded reciprocal is one step off at most,
 // and its remainder is exact where fma is fused. Clamped before, that infinities have one too.
 CAMSHAFT_INLINE F32 quotient(const Factors& f, F32 a) {
-#if defined(CAMSHAFT_TARGET_scalar)
+#if !defined(CAMSHAFT_HAS_FMA)
   return a / f.divisor;
 #else
   const F32 near = min(f.high, max(f.low, a * f.reciprocal));

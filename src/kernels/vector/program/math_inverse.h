@@ -54,7 +54,7 @@ CAMSHAFT_INLINE F32 atan(F32 x) {
   return select(less(x, zero()), neg(result), select(equal(x, zero()), x, result));
 }
 
-#if !defined(CAMSHAFT_TARGET_scalar)
+#if defined(CAMSHAFT_HAS_FMA)
 // a + b exactly, for |a| ≥ |b| or a = 0.
 struct TwoFloats {
   F32 high, low;

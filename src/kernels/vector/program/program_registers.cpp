@@ -29,7 +29,7 @@ StepSource step_source_of(DataType type, int64_t col_stride) {
   }
 }
 
-#if defined(CAMSHAFT_TARGET_scalar)
+#if !defined(CAMSHAFT_HAS_VECTOR_ARGUMENTS)
 bool make_register_program(const ir::Instruction*, int, int, const StepSource*,
                            RegisterProgram& program) {
   return program.num_steps = 0, false;

@@ -23,7 +23,7 @@ enum class StepSource : uint8_t {
 
 struct StepContext;
 struct Step;
-#if defined(CAMSHAFT_TARGET_scalar)
+#if !defined(CAMSHAFT_HAS_VECTOR_ARGUMENTS)
 using StepFunction = void (*)(const Step*, StepContext*);
 #else
 inline constexpr int kStepVectors = 8;  // as many as calls pass in registers

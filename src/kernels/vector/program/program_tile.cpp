@@ -181,7 +181,7 @@ void run_power(const Tile& tile, const Operand& a, const Operand& b) {
     if (exponent == 1) return map1(tile, a, [](F32 v) { return v; });
     if (exponent == -1) return map1(tile, a, [](F32 v) { return set1(1) / v; });
   }
-#if defined(CAMSHAFT_TARGET_scalar)  // has no fused multiply-add
+#if !defined(CAMSHAFT_HAS_FMA)
   map_scalar(tile, a, b, [](float x, float y) { return __builtin_powf(x, y); });
 #else
   map2(tile, a, b, [](F32 x, F32 y) {

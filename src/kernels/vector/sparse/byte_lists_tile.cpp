@@ -3,8 +3,8 @@
 // time.
 #include <cstring>
 
+#include "kernels/simd/products.h"
 #include "kernels/vector/gemm/gemm_byte_kernels.h"
-#include "kernels/vector/gemm/gemm_byte_product.h"
 #include "kernels/vector/sparse/byte_lists.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {

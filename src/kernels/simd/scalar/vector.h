@@ -8,11 +8,14 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/cpu.h"
+
 #define CAMSHAFT_INLINE static inline __attribute__((always_inline))
 #define CAMSHAFT_INLINE_MEMBER inline __attribute__((always_inline))
 
 namespace camshaft::kernels::scalar {
 
+inline constexpr Isa kIsa = Isa::kScalar;
 inline constexpr int kLanes = 4;
 inline constexpr int kRegisters = 16;
 

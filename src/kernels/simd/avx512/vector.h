@@ -6,11 +6,23 @@
 
 #include <cstdint>
 
+#include "base/cpu.h"
+
 #define CAMSHAFT_INLINE static inline __attribute__((always_inline))
 #define CAMSHAFT_INLINE_MEMBER inline __attribute__((always_inline))
 
+// What not every set has; whether the machine has it too, uses() tells.
+#define CAMSHAFT_HAS_FMA 1               // fused multiply-add
+#define CAMSHAFT_HAS_VECTOR_ARGUMENTS 1  // calls pass eight vectors in registers
+#define CAMSHAFT_HAS_VNNI 1              // products.h: VnniProduct, VnniPairProduct
+#define CAMSHAFT_HAS_BF16 1              // products.h: Dpbf16Product
+#define CAMSHAFT_HAS_AMX 1               // matrix registers
+#define CAMSHAFT_HAS_BYTE_ROWS 1         // tables.h
+#define CAMSHAFT_HAS_INTERLEAVED_ROWS 1  // rows.h
+
 namespace camshaft::kernels::avx512 {
 
+inline constexpr Isa kIsa = Isa::kAvx512;
 inline constexpr int kLanes = 16;
 inline constexpr int kRegisters = 32;
 

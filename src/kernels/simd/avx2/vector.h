@@ -6,11 +6,24 @@
 
 #include <cstdint>
 
+#include "base/cpu.h"
+
 #define CAMSHAFT_INLINE static inline __attribute__((always_inline))
 #define CAMSHAFT_INLINE_MEMBER inline __attribute__((always_inline))
 
+// What not every set has; whether the machine has it too, uses() tells.
+#define CAMSHAFT_HAS_FMA 1               // fused multiply-add
+#define CAMSHAFT_HAS_VECTOR_ARGUMENTS 1  // calls pass eight vectors in registers
+#define CAMSHAFT_HAS_VNNI 1  // products.h: VnniProduct, VnniPairProduct; of machines with AVX-VNNI
+#define CAMSHAFT_HAS_BYTE_PAIRS \
+  1  // products.h: multiply_byte_pairs, which saturates; chains of steps, tiles of words
+#define CAMSHAFT_HAS_CODE_PACKING 1      // bytes.h: CodePacking, four vectors at a time
+#define CAMSHAFT_HAS_BYTE_ROWS 1         // tables.h
+#define CAMSHAFT_HAS_INTERLEAVED_ROWS 1  // rows.h
+
 namespace camshaft::kernels::avx2 {
 
+inline constexpr Isa kIsa = Isa::kAvx2;
 inline constexpr int kLanes = 8;
 inline constexpr int kRegisters = 16;
 

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// The register tiles of products as rows of tactic tables, X(vectors, "rows x columns"), and how
+// many rows each has.
+#pragma once
+
+namespace camshaft::kernels::avx2 {
+
+inline constexpr int kMaxVecs = 8;
+inline constexpr int kMaxRows[kMaxVecs + 1] = {0, 12, 6, 4, 2, 2, 1, 1, 1};
+// Of bytes, sums in 16 bits take as many registers as accumulators; but not with AVX-VNNI.
+inline constexpr int kMaxByteRows[kMaxVecs + 1] = {0, 6, 3, 2, 1, 1, 1, 0, 0};
+inline constexpr int kMaxVnniRows[kMaxVecs + 1] = {0, 6, 6, 4, 2, 2, 1, 0, 0};
+inline constexpr int kMaxWordRows[kMaxVecs + 1] = {0, 6, 6, 4, 0, 0, 0, 0, 0};
+
+inline constexpr int kMaxInt16Rows[kMaxVecs + 1] = {0, 12, 6};
+
+inline constexpr int kMaxFoldVecs = 3;
+
+#define CAMSHAFT_GEMM_TILES(X) X(1, "12x8") X(2, "6x16") X(3, "4x24") X(8, "1x64")
+#define CAMSHAFT_BYTE_TILES(X) X(1, "6x8") X(2, "3x16") X(6, "1x48")
+#define CAMSHAFT_SPARSE_TILES(X) X(1, "6x8") X(2, "4x16") X(3, "3x24") X(6, "1x48")
+#define CAMSHAFT_WORD_TILES(X) X(1, "6x8") X(2, "6x16") X(3, "4x24")
+#if !defined(CAMSHAFT_SPARSE_TILES)
+#define CAMSHAFT_SPARSE_TILES(X) CAMSHAFT_BYTE_TILES(X)
+#endif
+// Lanes beside 2 and 4 that a column, or inputs of a group, may take.
+#define CAMSHAFT_LANE_FOLDS(X) X(8)
+#define CAMSHAFT_LANE_GROUPS(X) X(8, "by8")
+#define CAMSHAFT_AMX_TILES(X)
+
+inline constexpr bool kChainsSteps = true;
+
+}  // namespace camshaft::kernels::avx2

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The register tiles of products as rows of tactic tables, X(vectors, "rows x columns"), and how
+// many rows each has.
+#pragma once
+
+namespace camshaft::kernels::avx512 {
+
+inline constexpr int kMaxVecs = 8;
+inline constexpr int kMaxRows[kMaxVecs + 1] = {0, 14, 14, 9, 6, 5, 4, 3, 2};
+inline constexpr int kMaxByteRows[kMaxVecs + 1] = {0, 14, 14, 9, 6, 5, 4, 3, 2};
+
+inline constexpr int kMaxInt16Rows[kMaxVecs + 1] = {0, 14, 14};
+
+inline constexpr int kMaxFoldVecs = 3;
+
+#define CAMSHAFT_GEMM_TILES(X) X(1, "14x16") X(2, "14x32") X(3, "9x48") X(4, "6x64") X(8, "2x128")
+#define CAMSHAFT_BYTE_TILES(X) CAMSHAFT_GEMM_TILES(X)
+#if !defined(CAMSHAFT_SPARSE_TILES)
+#define CAMSHAFT_SPARSE_TILES(X) CAMSHAFT_BYTE_TILES(X)
+#endif
+#define CAMSHAFT_WORD_TILES(X)  // it has VNNI, nearly always
+// Lanes beside 2 and 4 that a column, or inputs of a group, may take.
+#define CAMSHAFT_LANE_FOLDS(X) X(8) X(16)
+#define CAMSHAFT_LANE_GROUPS(X) X(8, "by8") X(16, "by16")
+#define CAMSHAFT_AMX_TILES(X) X(1, "32x16") X(2, "32x32")
+
+inline constexpr bool kChainsSteps = false;
+
+}  // namespace camshaft::kernels::avx512
