@@ -7,6 +7,7 @@
 #include "engine/sparsity_outcome.h"
 #include "inspect/parameters.h"
 #include "inspect/region_layers.h"
+#include "ir/expert_weights.h"
 #include "ir/weight_records.h"
 #include "kernels/probe.h"
 
@@ -51,6 +52,14 @@ double low_bit_macs(const Extents& extents) {
   return times(product(extents.output(0)), static_cast<double>(weights.depth));
 }
 
+// Of the experts that are chosen.
+double experts_macs(const Extents& extents) {
+  const auto& a = extents.step.layer.as<ir::ExpertsAttrs>();
+  const double weights = static_cast<double>(ir::up_product(a).columns * a.width +
+                                             ir::down_product(a).columns * a.hidden);
+  return times(product(extents.input(ir::kExpertsChosen)), weights);
+}
+
 double convolution_macs(const Extents& extents) {
   // Convolution: every output element sums over a filter; Deconvolution: every input element is
   // spread by one.
@@ -85,15 +94,35 @@ double tensor_bytes(const PlanTensor& tensor, const Dims& dims) {
 }
 
 // Records of weights keep half of their header when they are packed, unless zero points differ.
-double packed_bytes_of(const PlanStep& step, int tensor, double bytes) {
-  const auto* attrs = std::get_if<ir::LowBitMultiplyAttrs>(&step.layer.attrs);
-  if (!attrs || tensor != step.inputs[1]) return bytes;
-  const ir::LowBitMultiplyAttrs& weights = *attrs;
+double dropped_bytes(const ir::LowBits& weights) {
   const ir::RecordLayout layout(weights);
-  const double kept = weights.zero == ir::DataType::kFloat   ? 0
-                      : weights.zero == ir::DataType::kUInt8 ? 3
-                                                             : sizeof(float);
-  return bytes - kept * static_cast<double>(layout.columns * layout.blocks());
+  const double of_record = weights.zero == ir::DataType::kFloat   ? 0
+                           : weights.zero == ir::DataType::kUInt8 ? 3
+                                                                  : sizeof(float);
+  return of_record * static_cast<double>(layout.columns * layout.blocks());
+}
+
+double packed_bytes_of(const PlanStep& step, int tensor, double bytes) {
+  if (const auto* weights = std::get_if<ir::LowBitMultiplyAttrs>(&step.layer.attrs))
+    return tensor == step.inputs[1] ? bytes - dropped_bytes(*weights) : bytes;
+  const auto* experts = std::get_if<ir::ExpertsAttrs>(&step.layer.attrs);
+  if (!experts) return bytes;
+  for (const auto& [input, product] : {std::pair(ir::kUpWeights, ir::up_product(*experts)),
+                                       std::pair(ir::kDownWeights, ir::down_product(*experts))})
+    if (tensor == step.inputs[input] && !product.is_float())
+      bytes -= static_cast<double>(experts->experts) * dropped_bytes(product.low_bits());
+  return bytes;
+}
+
+// The share of a tensor's bytes that the layer reads: weights of experts nobody can have chosen
+// stay unread.
+double share_read(const Extents& extents, int tensor) {
+  const auto* experts = std::get_if<ir::ExpertsAttrs>(&extents.step.layer.attrs);
+  const std::vector<int>& inputs = extents.step.inputs;
+  if (!experts || (tensor != inputs[ir::kUpWeights] && tensor != inputs[ir::kDownWeights]))
+    return 1;
+  const double choices = product(extents.input(ir::kExpertsChosen));
+  return choices < 0 ? 1 : std::min(1.0, choices / static_cast<double>(experts->experts));
 }
 
 void add_traffic(LayerInfo& info, const Plan& plan, const PlanStep& step,
@@ -113,7 +142,7 @@ void add_traffic(LayerInfo& info, const Plan& plan, const PlanStep& step,
           tactic_precision(step) != ir::DataType::kUndefined)
         bytes /= 2;  // packed in 16 bits
       if (tensor.role == TensorRole::kConstant) info.weight_bytes += std::max(bytes, 0.0);
-      add(bytes);
+      add(bytes * share_read({plan, step, context}, index));
     }
   }
 }
@@ -300,6 +329,8 @@ double multiply_adds(const Plan& plan, const PlanStep& step, const runtime::Cont
       return matmul_macs(extents);
     case LayerKind::kLowBitMultiply:
       return low_bit_macs(extents);
+    case LayerKind::kExperts:
+      return experts_macs(extents);
     case LayerKind::kRecurrence:
       return recurrence_macs(extents);
     default:

@@ -118,6 +118,29 @@ struct LowBitMultiplyAttrs {
                           CAMSHAFT_FIELD(epilogue))
 };
 
+// Experts: every row goes through the experts chosen for it; y = Σ share · (down · h + down bias)
+// with h = activation(up · x + up bias), weights being those of each expert. Inputs are float rows
+// x
+// [..., width], the chosen experts (int64 [..., k]) and their shares [..., k], the weights of the
+// first product, of the second, and the biases [experts, columns] of both, which may be absent.
+// Value 0 of `activation` is the first `hidden` columns of the first product; where it has a value
+// 1, the columns behind them are that (the gate of SwiGLU and what it gates). No program: h is what
+// the product gives. Weights are floats [experts, columns, depth] or, of few bits, records as those
+// of LowBitMultiply: [experts, columns, blocks, record].
+struct ExpertsAttrs {
+  int64_t experts = 0, width = 0, hidden = 0;
+  int64_t up_bits = 0, down_bits = 0;    // 0: floats
+  int64_t up_block = 0, down_block = 0;  // and zero points, as LowBitMultiply has them
+  DataType up_zero = DataType::kUndefined, down_zero = DataType::kUndefined;
+  bool codes_rows = false;  // rows may be quantized to int8, block by block (accuracy_level 4)
+  Program activation;
+  CAMSHAFT_FIELDS(CAMSHAFT_FIELD(experts) CAMSHAFT_FIELD(width) CAMSHAFT_FIELD(hidden)
+                      CAMSHAFT_FIELD(up_bits) CAMSHAFT_FIELD(down_bits) CAMSHAFT_FIELD(up_block)
+                          CAMSHAFT_FIELD(down_block) CAMSHAFT_FIELD(up_zero)
+                              CAMSHAFT_FIELD(down_zero) CAMSHAFT_FIELD(codes_rows)
+                                  CAMSHAFT_FIELD(activation))
+};
+
 // Inputs x. Output y, and for max pooling optionally the flat indices (int64). The maximum of an
 // 8-bit x keeps its type; the average is the mean of the codes, as float.
 struct PoolingAttrs {
@@ -397,6 +420,7 @@ struct GenericAttrs {
   X(kDeconvolution, "Deconvolution", ConvolutionAttrs)      \
   X(kMatrixMultiply, "MatrixMultiply", MatrixMultiplyAttrs) \
   X(kLowBitMultiply, "LowBitMultiply", LowBitMultiplyAttrs) \
+  X(kExperts, "Experts", ExpertsAttrs)                      \
   X(kPooling, "Pooling", PoolingAttrs)                      \
   X(kActivation, "Activation", PointOpAttrs)                \
   X(kUnary, "Unary", PointOpAttrs)                          \
@@ -443,9 +467,9 @@ enum class LayerKind : uint8_t {
 };
 
 using Attrs =
-    std::variant<NoAttrs, ConvolutionAttrs, MatrixMultiplyAttrs, LowBitMultiplyAttrs, PoolingAttrs,
-                 PointOpAttrs, ScaleAttrs, PointWiseAttrs, ShuffleAttrs, SliceAttrs, PadAttrs,
-                 AxisAttrs, ReduceAttrs, SoftMaxAttrs, AttentionAttrs, NormalizationAttrs,
+    std::variant<NoAttrs, ConvolutionAttrs, MatrixMultiplyAttrs, LowBitMultiplyAttrs, ExpertsAttrs,
+                 PoolingAttrs, PointOpAttrs, ScaleAttrs, PointWiseAttrs, ShuffleAttrs, SliceAttrs,
+                 PadAttrs, AxisAttrs, ReduceAttrs, SoftMaxAttrs, AttentionAttrs, NormalizationAttrs,
                  GatherAttrs, ScatterAttrs, ResizeAttrs, CastAttrs, ShapeAttrs, FillAttrs,
                  ShapeOfAttrs, TopKAttrs, CumSumAttrs, RnnAttrs, QuantizeAttrs, DepthSpaceAttrs,
                  LoopAttrs, GenericAttrs>;

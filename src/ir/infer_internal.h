@@ -92,6 +92,7 @@ Status infer_same(Inference& f);
 // infer_matrix.cpp
 Status infer_matrix_multiply(Inference& f);
 Status infer_low_bits(Inference& f);
+Status infer_experts(Inference& f);
 Status infer_reduce(Inference& f);
 Status infer_softmax(Inference& f);
 Status infer_normalization(Inference& f);

@@ -2,8 +2,8 @@
 // Shapes of matrix products, reductions, softmax, normalization and selection along an axis.
 #include <algorithm>
 
+#include "ir/expert_weights.h"
 #include "ir/infer_internal.h"
-#include "ir/weight_records.h"
 
 namespace camshaft::ir {
 
@@ -70,6 +70,62 @@ Status infer_low_bits(Inference& f) {
       return invalid("bias {} does not broadcast to {}", to_string(f.shape(2), f.symbols),
                      to_string(shape, f.symbols));
   }
+  return f.give(DataType::kFloat, shape);
+}
+
+namespace {
+
+// Leading extents of both are the same.
+Status match_rows(Inference& f, size_t k, const char* what) {
+  const Shape &rows = f.shape(kExpertRows), &of = f.shape(k);
+  bool same = rows.size() == of.size() && !of.empty();
+  for (size_t d = 0; same && d + 1 < rows.size(); ++d) same = compatible(rows[d], of[d], f.symbols);
+  return same ? ok_status()
+              : invalid("{} {} do not match rows {}", what, to_string(of, f.symbols),
+                        to_string(rows, f.symbols));
+}
+
+Status match_extents(Inference& f, size_t k, const Extents& wanted, const char* what) {
+  if (!f.ranked(k)) return ok_status();
+  const Shape& shape = f.shape(k);
+  bool same = shape.size() == wanted.size();
+  for (size_t d = 0; same && d < wanted.size(); ++d)
+    same = compatible(shape[d], wanted[d], f.symbols);
+  return same ? ok_status()
+              : invalid("{} {} instead of [{}]", what, to_string(shape, f.symbols),
+                        fmt::join(wanted, ","));
+}
+
+}  // namespace
+
+// Rows [..., width], chosen experts and shares [..., k], weights and biases → [..., width].
+Status infer_experts(Inference& f) {
+  CAMSHAFT_TRY(f.require(5));
+  const auto& a = f.layer.as<ExpertsAttrs>();
+  if (!is_valid(a))
+    return invalid("{} experts of {} and {} columns, {} and {} bits", a.experts, a.width, a.hidden,
+                   a.up_bits, a.down_bits);
+  if (f.in(kExpertRows).type != DataType::kFloat || f.in(kExpertShares).type != DataType::kFloat)
+    return invalid("rows or shares of experts are not float");
+  if (f.in(kExpertsChosen).type != DataType::kInt64)
+    return invalid("the chosen experts are {}, not int64", type_name(f.in(kExpertsChosen).type));
+  CAMSHAFT_TRY(match_extents(f, kUpWeights, up_product(a).extents(a.experts), "up weights"));
+  CAMSHAFT_TRY(match_extents(f, kDownWeights, down_product(a).extents(a.experts), "down weights"));
+  CAMSHAFT_TRY(match_extents(f, kUpBias, {a.experts, up_product(a).columns}, "up bias"));
+  CAMSHAFT_TRY(match_extents(f, kDownBias, {a.experts, a.width}, "down bias"));
+  if (!f.ranked(kExpertRows)) return f.unranked(DataType::kFloat);
+  const Shape& rows = f.shape(kExpertRows);
+  if (rows.empty() || !compatible(rows.back(), a.width, f.symbols))
+    return invalid("rows {} do not match experts of width {}", to_string(rows, f.symbols), a.width);
+  for (const size_t k : {size_t{kExpertsChosen}, size_t{kExpertShares}})
+    if (f.ranked(k)) CAMSHAFT_TRY(match_rows(f, k, k == kExpertsChosen ? "choices" : "shares"));
+  if (f.ranked(kExpertsChosen) && f.ranked(kExpertShares) &&
+      !compatible(f.shape(kExpertsChosen).back(), f.shape(kExpertShares).back(), f.symbols))
+    return invalid("{} choices and {} shares of a row",
+                   to_string({f.shape(kExpertsChosen).back()}, f.symbols),
+                   to_string({f.shape(kExpertShares).back()}, f.symbols));
+  Shape shape = rows;
+  shape.back() = a.width;
   return f.give(DataType::kFloat, shape);
 }
 

@@ -29,6 +29,7 @@ constexpr KindTraits kTraits[] = {
     {kDeconvolution,  {2, kAny, 1, 1, 0},    infer_deconvolution,   check_convolution,     kMixed,     kComputes,  kAlone,    {kResult, 3},  kAndEpilogue, kFloat,  kWhole,   kInferred},
     {kMatrixMultiply, {2, kAny, 1, 1, 0},    infer_matrix_multiply, check_matrix_multiply, kMixed,     kComputes,  kTogether, {kResult, 3},  kFirst,       kAny16,  kWhole,   kInferred},
     {kLowBitMultiply, {2, kAny, 1, 1, 0},    infer_low_bits,        check_low_bits,        kMixed,     kComputes,  kTogether, {kResult, 3},  kFirst,       kFloat,  kNever,   kInferred},
+    {kExperts,        {5, 7, 1, 1, 0},       infer_experts,         check_experts,         kMixed,     kComputes,  kTogether, {kNothing, 0}, kFirst,       kFloat,  kNever,   kInferred},
     {kPooling,        {1, 1, 1, 2, 0},       infer_pooling,         check_pooling,         kMixed,     kSelects,   kAlone,    {kNothing, 0}, kFirst,       kAll16,  kWhole,   kInferred},
     {kActivation,     {1, 1, 1, 1, 0},       infer_unary,           check_point_op,        kPointwise, kComputes,  kAlone,    {kNothing, 0}, kEvery,       kAny16,  kWhole,   kInferred},
     {kUnary,          {1, 1, 1, 1, 0},       infer_unary,           check_point_op,        kPointwise, kComputes,  kAlone,    {kNothing, 0}, kEvery,       kAny16,  kWhole,   kInferred},

@@ -18,6 +18,7 @@ Status check_nothing(const Layer& layer);
 Status check_convolution(const Layer& layer);
 Status check_matrix_multiply(const Layer& layer);
 Status check_low_bits(const Layer& layer);
+Status check_experts(const Layer& layer);
 Status check_epilogue(const Layer& layer);
 Status check_attention(const Layer& layer);
 Status check_pooling(const Layer& layer);

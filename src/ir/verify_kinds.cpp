@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "ir/expert_weights.h"
 #include "ir/kind_traits.h"
 #include "ir/verify_internal.h"
-#include "ir/weight_records.h"
 
 namespace camshaft::ir {
 namespace {
@@ -125,6 +125,25 @@ Status check_low_bits(const Layer& layer) {
       static_cast<int64_t>(records.constant->view.size()) != RecordLayout(a).bytes())
     return broken("records of other extents than the weights");
   return check_epilogue(layer);
+}
+
+Status check_experts(const Layer& layer) {
+  const auto& a = layer.as<ExpertsAttrs>();
+  if (!is_valid(a))
+    return broken("{} experts of {} and {} columns, {} and {} bits", a.experts, a.width, a.hidden,
+                  a.up_bits, a.down_bits);
+  if (layer.inputs[kExpertsChosen]->type != DataType::kInt64)
+    return broken("the chosen experts are no int64");
+  for (const size_t k : {size_t{kUpWeights}, size_t{kDownWeights}}) {
+    const ExpertProduct product = k == kUpWeights ? up_product(a) : down_product(a);
+    const Tensor& weights = *layer.inputs[k];
+    if (weights.type != product.type())
+      return broken("experts of type {}", type_name(weights.type));
+    if (weights.constant &&
+        static_cast<int64_t>(weights.constant->view.size()) != a.experts * product.bytes())
+      return broken("weights of other extents than the experts");
+  }
+  return ok_status();
 }
 
 Status check_attention(const Layer& layer) {

@@ -42,11 +42,13 @@ class RecordReader {
 
   float scale(int64_t column, int64_t b) const { return header(column, b, 0); }
   float zero(int64_t column, int64_t b) const { return header(column, b, sizeof(float)); }
+  const std::byte* codes(int64_t column, int64_t b) const {
+    return data_ + layout_.at(column, b) + RecordLayout::kHeader;
+  }
   // Code k of the block.
   int code(int64_t column, int64_t b, int64_t k) const {
-    const std::byte* codes = data_ + layout_.at(column, b) + RecordLayout::kHeader;
     const int64_t bit = k * layout_.bits;
-    return std::to_integer<int>(codes[bit / 8]) >> (bit % 8) & ((1 << layout_.bits) - 1);
+    return std::to_integer<int>(codes(column, b)[bit / 8]) >> (bit % 8) & ((1 << layout_.bits) - 1);
   }
 
  private:

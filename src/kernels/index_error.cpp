@@ -15,6 +15,13 @@ Status index_error(const TensorView& indices, std::span<const int64_t> extents) 
   return ok_status();
 }
 
+Status chosen_error(const TensorView& chosen, int64_t experts) {
+  for (const int64_t expert : reference::load_ints(chosen))
+    if (expert < 0 || expert >= experts)
+      return make_error(ErrorCode::kInvalidArgument, "expert {} is chosen of {}", expert, experts);
+  return ok_status();
+}
+
 Status pads_error(const TensorView& x, const TensorView& y, const TensorView& pads,
                   const TensorView& axes) {
   const auto text = [](const ir::Ints& numbers) {

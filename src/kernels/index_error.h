@@ -13,6 +13,9 @@ namespace camshaft::kernels {
 // tuple (the last dimension).
 Status index_error(const TensorView& indices, std::span<const int64_t> extents);
 
+// The first number that is none of `experts`.
+Status chosen_error(const TensorView& chosen, int64_t experts);
+
 // That padding `x` by these amounts does not give `y`, or not along these axes (of all, where
 // absent).
 Status pads_error(const TensorView& x, const TensorView& y, const TensorView& pads,

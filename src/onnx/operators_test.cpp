@@ -2,8 +2,8 @@
 // One small model per operator form: kind, attributes and shapes of what it becomes.
 #include <gtest/gtest.h>
 
+#include "ir/expert_weights.h"
 #include "ir/graph.h"
-#include "ir/weight_records.h"
 #include "onnx/importer.h"
 #include "onnx/testing.h"
 
@@ -837,6 +837,44 @@ TEST(Operators, WeightsOfFourBits) {
   EXPECT_EQ(records.code(0, 0, 4), 1);
   EXPECT_EQ(records.code(0, 0, 5), 15);
   EXPECT_NE(product(64).error.find("N, K and block_size"), std::string::npos);
+}
+
+TEST(Operators, MixtureOfExperts) {
+  const auto mixture = [](int64_t k, int64_t fusion) {
+    return import_microsoft(
+        TestGraph()
+            .input("x", kFloat, {1, 3, 2})
+            .input("logits", kFloat, {3, 2})
+            .initializer(raw_tensor<uint8_t>("w1", kUint8, {2, 4, 1},
+                                             {0x10, 0x32, 0x54, 0x76, 0x98, 0xba, 0xdc, 0xfe}))
+            .initializer(floats_tensor("s1", {2, 4}, {1, 2, 3, 4, 5, 6, 7, 8}))
+            .initializer(floats_tensor("b1", {2, 4}, {1, 2, 3, 4, 5, 6, 7, 8}))
+            .initializer(raw_tensor<uint8_t>("w2", kUint8, {2, 2, 1}, {0x10, 0x32, 0x54, 0x76}))
+            .initializer(floats_tensor("s2", {2, 2}, {1, 2, 3, 4}))
+            .node("QMoE", {"x", "logits", "w1", "s1", "b1", "w2", "s2"}, {"y"},
+                  {integer("k", k), integer("swiglu_fusion", fusion),
+                   text("activation_type", "swiglu"), integer("expert_weight_bits", 4)},
+                  "", "com.microsoft")
+            .output("y"));
+  };
+  const Imported m = mixture(2, 1);
+  ASSERT_EQ(m.error, "");
+  EXPECT_EQ(m.shape(), "1 3 2");
+  EXPECT_EQ(m.kinds(), "TopK SoftMax Shuffle Experts Shuffle");
+  const ir::Layer& layer = m.layer(3);
+  const auto& experts = layer.as<ir::ExpertsAttrs>();
+  EXPECT_EQ(ir::to_string(experts.activation), "v2 = silu v0 1; v3 = mul v2 v1");
+  // Even columns, the gates, come first: column 1 was 2, of codes 4 and 5.
+  const ir::RecordReader second(
+      ir::RecordLayout(ir::up_product(experts).low_bits()),
+      layer.inputs[ir::kUpWeights]->constant->view.data() + ir::up_product(experts).bytes());
+  EXPECT_EQ(second.scale(1, 0), 7);
+  EXPECT_EQ(second.code(1, 0, 1), 13);
+  EXPECT_EQ(second.zero(1, 0), 8);
+  EXPECT_EQ(layer.inputs[ir::kUpBias]->values<float>()[5], 7);
+  EXPECT_EQ(mixture(2, 2).layer(3).inputs[ir::kUpBias]->values<float>()[5], 6);
+  EXPECT_NE(mixture(3, 1).error.find("k = 3 of 2 experts"), std::string::npos);
+  EXPECT_NE(mixture(2, 0).error.find("without fc3 weights"), std::string::npos);
 }
 
 // ONNX Runtime hands the operator's defaults out with the node; RNN's are of two directions.

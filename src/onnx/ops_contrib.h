@@ -28,6 +28,7 @@ Status import_grouped_queries(Node& node);
 std::span<const OperatorRow> contrib_operators();
 std::span<const OperatorRow> fused_operators();
 std::span<const OperatorRow> low_bit_operators();
+std::span<const OperatorRow> experts_operators();
 // Those of them that are also written into the standard domain.
 std::span<const OperatorRow> misplaced_operators();
 

@@ -182,7 +182,8 @@ constexpr std::string_view kShared[] = {"QuantizeLinear", "DequantizeLinear", "Q
 const OperatorRow* find_microsoft_operator(std::string_view op_type) {
   for (const std::span<const OperatorRow> rows :
        {std::span<const OperatorRow>(kMicrosoftOperators), contrib_operators(), fused_operators(),
-        low_bit_operators(), microsoft_attention_operators(), microsoft_recurrence_operators()})
+        low_bit_operators(), experts_operators(), microsoft_attention_operators(),
+        microsoft_recurrence_operators()})
     for (const OperatorRow& row : rows)
       if (row.op_type == op_type) return &row;
   return std::find(std::begin(kShared), std::end(kShared), op_type) != std::end(kShared)

@@ -46,6 +46,8 @@ int64_t index_limit(const Problem& problem, size_t k) {
                ? least_along(data, static_cast<size_t>(gather->batch_dims), indices)
                : along(data, gather->axis);
   }
+  if (const auto* experts = std::get_if<ir::ExpertsAttrs>(&problem.layer->attrs))
+    return experts->experts;
   if (const auto* scatter = std::get_if<ir::ScatterAttrs>(&problem.layer->attrs)) {
     return scatter->mode == ir::ScatterMode::kNd ? least_along(data, 0, indices)
                                                  : along(data, scatter->axis);

@@ -19,9 +19,10 @@ bool below(T a, T b) {
   return a < b;
 }
 
-// Positions of the line in the wanted order; equal values keep theirs.
+// Positions of the line in the wanted order; equal values keep theirs, or the last is first.
 template <class T>
-Ints ordered(const T* first, int64_t count, int64_t step, int64_t k, bool largest) {
+Ints ordered(const T* first, int64_t count, int64_t step, int64_t k, const ir::TopKAttrs& attrs) {
+  const bool largest = attrs.largest;
   Ints positions(count);
   std::iota(positions.begin(), positions.end(), 0);
   std::partial_sort(positions.begin(), positions.begin() + k, positions.end(),
@@ -29,7 +30,7 @@ Ints ordered(const T* first, int64_t count, int64_t step, int64_t k, bool larges
                       const T a = first[p * step], b = first[q * step];
                       if (below(a, b)) return !largest;
                       if (below(b, a)) return largest;
-                      return p < q;
+                      return attrs.select_last_index ? p > q : p < q;
                     });
   positions.resize(k);
   return positions;
@@ -37,8 +38,9 @@ Ints ordered(const T* first, int64_t count, int64_t step, int64_t k, bool larges
 
 // values and positions of the k first of every line along `axis`.
 template <class T>
-void select_lines(std::span<const T> x, const Extents& extents, int64_t axis, int64_t k,
-                  bool largest, std::vector<T>& values, Ints& positions) {
+void select_lines(std::span<const T> x, const Extents& extents, const ir::TopKAttrs& attrs,
+                  int64_t k, std::vector<T>& values, Ints& positions) {
+  const int64_t axis = attrs.axis;
   const int64_t count = extents[axis],
                 inner = count_of(std::span<const int64_t>(extents).subspan(axis + 1));
   const int64_t outer = count_of(std::span<const int64_t>(extents).first(axis));
@@ -47,7 +49,7 @@ void select_lines(std::span<const T> x, const Extents& extents, int64_t axis, in
   for (int64_t o = 0; o < outer; ++o) {
     for (int64_t i = 0; i < inner; ++i) {
       const T* first = x.data() + o * count * inner + i;
-      const Ints best = ordered(first, count, inner, k, largest);
+      const Ints best = ordered(first, count, inner, k, attrs);
       for (int64_t r = 0; r < k; ++r) {
         values[(o * k + r) * inner + i] = first[best[r] * inner];
         positions[(o * k + r) * inner + i] = best[r];
@@ -63,7 +65,7 @@ void top_k_as(const KernelArgs& args, const ir::TopKAttrs& attrs, int64_t k) {
   const std::vector<T> ordered_values(loaded.begin(), loaded.end());
   std::vector<T> values;
   Ints positions;
-  select_lines<T>(ordered_values, extents_of(x), attrs.axis, k, attrs.largest, values, positions);
+  select_lines<T>(ordered_values, extents_of(x), attrs, k, values, positions);
   if (const TensorView out = output(args, 0); out.present())
     store<Load>(out, std::vector<Load>(values.begin(), values.end()));
   if (const TensorView out = output(args, 1); out.present()) store(out, positions);

@@ -10,6 +10,7 @@
   X(convolution)                    \
   X(matmul)                         \
   X(low_bits)                       \
+  X(experts)                        \
   X(pooling)                        \
   X(pointwise) X(movement) X(reduce) X(search) X(gather) X(resize) X(recurrence) X(quantize)
 #define CAMSHAFT_REFERENCE_GENERIC(X) \

@@ -23,6 +23,7 @@
   X(depthwise_dynamic)              \
   X(depthwise_interleaved)          \
   X(depthwise_lines)                \
+  X(experts)                        \
   X(gather)                         \
   X(generate)                       \
   X(grid_sample)                    \

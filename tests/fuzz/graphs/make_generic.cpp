@@ -4,7 +4,7 @@
 
 #include "fuzz/graphs/generic_layers.h"
 #include "fuzz/graphs/graph_maker.h"
-#include "ir/weight_records.h"
+#include "ir/expert_weights.h"
 
 namespace camshaft::fuzz {
 namespace {
@@ -106,15 +106,8 @@ bool attention(GraphMaker& m) {
   return m.generic("Attention", 23, inputs, {integer("is_causal", m.below(2))});
 }
 
-bool low_bit_multiply(GraphMaker& m) {
-  Tensor* x = any_float(m, 1, 4);
-  if (!x || !x->shape.back().is_known() || x->shape.back().extent() < 1) return false;
-  ir::LowBits weights;
-  weights.columns = m.between(1, 40);
-  weights.depth = x->shape.back().extent();
-  weights.bits = m.pick({2, 4, 4, 8});
-  weights.block = m.pick({16, 16, 3, 32});
-  if (m.chance(50)) weights.zero = m.chance(50) ? DataType::kUInt8 : DataType::kFloat;
+// The bytes of its records.
+std::vector<double> random_records(GraphMaker& m, const ir::LowBits& weights) {
   const ir::RecordLayout layout(weights);
   std::vector<std::byte> bytes(static_cast<size_t>(layout.bytes()));
   ir::RecordWriter records(layout, bytes.data());
@@ -129,10 +122,60 @@ bool low_bit_multiply(GraphMaker& m) {
     }
   std::vector<double> values;
   for (const std::byte byte : bytes) values.push_back(std::to_integer<int>(byte));
+  return values;
+}
+
+bool low_bit_multiply(GraphMaker& m) {
+  Tensor* x = any_float(m, 1, 4);
+  if (!x || !x->shape.back().is_known() || x->shape.back().extent() < 1) return false;
+  ir::LowBits weights;
+  weights.columns = m.between(1, 40);
+  weights.depth = x->shape.back().extent();
+  weights.bits = m.pick({2, 4, 4, 8});
+  weights.block = m.pick({16, 16, 3, 32});
+  if (m.chance(50)) weights.zero = m.chance(50) ? DataType::kUInt8 : DataType::kFloat;
+  const ir::RecordLayout layout(weights);
   std::vector<Tensor*> inputs = {
-      x, m.constant(DataType::kUInt8, {layout.columns, layout.blocks(), layout.record()}, values)};
+      x, m.constant(DataType::kUInt8, {layout.columns, layout.blocks(), layout.record()},
+                    random_records(m, weights))};
   if (m.chance(50)) inputs.push_back(m.floats({layout.columns}, -1, 1));
   return m.add(LayerKind::kLowBitMultiply, weights, inputs);
+}
+
+Tensor* expert_weights(GraphMaker& m, const ir::ExpertProduct& product, int64_t experts) {
+  if (product.is_float()) return m.floats(product.extents(experts), -0.5f, 0.5f);
+  ir::ExpertProduct all = product;
+  all.columns *= experts;
+  return m.constant(DataType::kUInt8, product.extents(experts), random_records(m, all.low_bits()));
+}
+
+// Rows at random among the experts: what the layer reads, not what chooses.
+bool experts(GraphMaker& m) {
+  Tensor* x = any_float(m, 1, 4);
+  if (!x || !m.is_static(x) || m.extents(x).back() < 1) return false;
+  ir::ExpertsAttrs a;
+  a.experts = m.between(1, 6), a.width = m.extents(x).back(), a.hidden = m.between(1, 24);
+  if (m.chance(70)) {
+    a.up_bits = m.pick({2, 4, 4, 8}), a.down_bits = m.pick({2, 4, 4, 8});
+    a.up_block = m.pick({16, 3, 32}), a.down_block = m.pick({16, 3, 32});
+    if (m.chance(50)) a.up_zero = DataType::kUInt8;
+    if (m.chance(50)) a.down_zero = DataType::kFloat;
+  }
+  if (m.chance(60))
+    a.activation = ir::parse_program(2, "v2 = silu v0 1; v3 = mul v2 v1").value();
+  else if (m.chance(60))
+    a.activation = ir::parse_program(1, "v1 = relu v0").value();
+  Extents choices = m.extents(x);
+  choices.back() = m.between(1, a.experts);
+  std::vector<Tensor*> inputs = {x, m.whole(DataType::kInt64, choices, 0, a.experts - 1),
+                                 m.floats(choices, 0, 1),
+                                 expert_weights(m, ir::up_product(a), a.experts),
+                                 expert_weights(m, ir::down_product(a), a.experts)};
+  if (m.chance(50)) {
+    inputs.push_back(m.floats({a.experts, ir::up_product(a).columns}, -1, 1));
+    inputs.push_back(m.floats({a.experts, a.width}, -1, 1));
+  }
+  return m.add(LayerKind::kExperts, a, inputs);
 }
 
 bool rotary_embedding(GraphMaker& m) {
@@ -242,6 +285,7 @@ constexpr MakerRow kRows[] = {
     {"reverse_sequence", 5, reverse_sequence},
     {"attention", 8, attention},
     {"low_bit_multiply", 8, low_bit_multiply},
+    {"experts", 8, experts},
     {"rotary_embedding", 6, rotary_embedding},
     {"dft", 4, dft},
     {"elementwise_operator", 3, elementwise_operator},

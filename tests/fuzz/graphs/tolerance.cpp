@@ -70,6 +70,10 @@ double terms_of(const ir::Layer& layer, std::span<const Value* const> outputs) {
       const ir::Tensor* a = layer.inputs[0];
       return a->shape.empty() ? 64 : extent(a, a->shape.size() - 1);
     }
+    case LayerKind::kExperts: {
+      const auto& a = layer.as<ir::ExpertsAttrs>();
+      return static_cast<double>(a.width + a.hidden) * extent(layer.inputs[1], 1);
+    }
     case LayerKind::kAttention:
       return 2 * all(layer.inputs[1], 0);
     case LayerKind::kRecurrence:

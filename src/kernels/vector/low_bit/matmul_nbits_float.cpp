@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weights of few bits in products of floats, for many rows: a part of the depth of some vectors of
 // columns becomes floats in L1, and all tiles of rows pass it. Sums wait in the output.
-#include "kernels/simd/bytes.h"
-#include "kernels/simd/dwords.h"
 #include "kernels/vector/gemm/gemm_cost.h"
 #include "kernels/vector/low_bit/matmul_nbits_layer.h"
+#include "kernels/vector/low_bit/matmul_nbits_unpack.h"
 #include "kernels/vector/prepare.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
 
-constexpr int kVecs = 2;  // of columns; divides kPanelVecs
-constexpr int64_t kWidth = kVecs * kLanes;
-constexpr int64_t kPartDepth = 256;  // that wide, 32 KiB with AVX-512
+constexpr int64_t kWidth = kUnpackedWidth;
 constexpr int64_t kChunkRows = 256;  // copied next to each other
-constexpr int64_t kLeastRows = 8;    // fewer are made integers
 
 const ir::LowBits& weights_of(const Problem& problem) {
   return problem.layer->as<ir::LowBits>();
@@ -24,47 +20,13 @@ double cost_us(const Problem& problem) {
   const BitGeometry g(weights_of(problem));
   const int64_t rows = low_bit_rows(problem);
   const double unpacking = static_cast<double>(g.columns * g.depth) * 2.5 / kLanes / 3000;
-  return 0.3 + (tile_cost_us(Numeric::kFloat, 1, rows, g.columns, g.depth, kVecs) + unpacking) /
-                   problem.threads;
+  return 0.3 +
+         (tile_cost_us(Numeric::kFloat, 1, rows, g.columns, g.depth, kUnpackedVecs) + unpacking) /
+             problem.threads;
 }
 
 std::string arithmetic(const Problem& problem, const std::byte*) {
   return describe_low_bits(problem, "floats");
-}
-
-// ---- unpacking
-
-// Codes [first, first + count) of a block, for kVecs vectors of columns, as rows of kWidth floats.
-template <int kBits>
-void unpack_block(const BitGeometry& g, const std::byte* block, int64_t vec, int64_t first,
-                  int64_t count, float* to) {
-  constexpr int64_t kCodes = 32 / kBits;
-  const std::byte* zeros = block + kPanelColumns * int64_t{sizeof(float)};
-  for (int v = 0; v < kVecs; ++v, ++vec) {
-    const int64_t column = vec * kLanes;
-    const F32 scale = load(reinterpret_cast<const float*>(block) + column);
-    const F32 zero = g.zero == DataType::kFloat
-                         ? load(reinterpret_cast<const float*>(zeros) + column)
-                     : g.zero == DataType::kUInt8
-                         ? to_float(load_bytes(reinterpret_cast<const uint8_t*>(zeros) + column))
-                         : set1(static_cast<float>(g.centre));
-    const std::byte* codes = block + g.header_bytes() + column * 4;
-    for (int64_t k = first; k < first + count; k += kCodes) {
-      const std::byte* dwords = codes + k / kCodes * kPanelColumns * 4;
-      for (int64_t in = 0; in < smaller(kCodes, first + count - k); ++in) {
-        const int shift = static_cast<int>(in % 4 * 8 + in / 4 * kBits);
-        store(to + (k - first + in) * kWidth + v * kLanes,
-              (codes_as_floats<kBits>(dwords, shift) - zero) * scale);
-      }
-    }
-  }
-}
-
-void unpack_block(const BitGeometry& g, const std::byte* block, int64_t vec, int64_t first,
-                  int64_t count, float* to) {
-  if (g.bits == 2) return unpack_block<2>(g, block, vec, first, count, to);
-  if (g.bits == 4) return unpack_block<4>(g, block, vec, first, count, to);
-  unpack_block<8>(g, block, vec, first, count, to);
 }
 
 // ---- running
@@ -94,13 +56,8 @@ void copy_row(const FloatChunk& c, int64_t r) {
                    static_cast<size_t>(c.run->geometry.depth) * sizeof(float));
 }
 
-// The depth [k, k + depth) of a panel's tiles, the first of which starts sums and the last ends.
-struct Part {
-  int64_t k = 0, depth = 0;
-  bool is_last = false;
-};
-
-void run_tiles(const FloatChunk& c, int64_t channel, const Part& part, const float* weights) {
+void run_tiles(const FloatChunk& c, int64_t channel, const UnpackedPart& part,
+               const float* weights) {
   const FloatRun& run = *c.run;
   const TileFinish& finish = run.matmul.finish;
   const int64_t columns = smaller(kWidth, run.geometry.columns - channel);
@@ -137,31 +94,6 @@ void run_tiles(const FloatChunk& c, int64_t channel, const Part& part, const flo
   }
 }
 
-// Blocks that end within a part together; of longer ones, a part at a time.
-void run_panel(const FloatChunk& c, const std::byte* packed, float* weights, int64_t panel) {
-  const BitGeometry& g = c.run->geometry;
-  const int64_t vec = panel * kVecs % kPanelVecs;
-  const std::byte* block = packed + panel * kVecs / kPanelVecs * g.panel_bytes();
-  Part part;
-  for (int64_t b = 0; b < g.blocks; ++b, block += g.block_bytes()) {
-    const int64_t codes = smaller(g.block, g.depth - b * g.block);
-    for (int64_t k = 0; k < codes;) {
-      const int64_t count = smaller(codes - k, kPartDepth - part.depth);
-      // A part begins where a dword of codes does.
-      const int64_t taken =
-          k + count < codes ? count / g.codes_per_dword() * g.codes_per_dword() : count;
-      if (taken > 0) unpack_block(g, block, vec, k, taken, weights + part.depth * kWidth);
-      k += taken;
-      part.depth += taken;
-      part.is_last = part.k + part.depth == g.depth;
-      const bool is_full = taken == 0 || part.depth == kPartDepth;
-      if (!is_full && !part.is_last) continue;
-      run_tiles(c, panel * kWidth, part, weights);
-      part = {part.k + part.depth, 0, false};
-    }
-  }
-}
-
 void run_chunk(const FloatChunk& c, const KernelCall& call) {
   const FloatRun& run = *c.run;
   const auto share = [&](int64_t count, const auto& body) {
@@ -174,8 +106,11 @@ void run_chunk(const FloatChunk& c, const KernelCall& call) {
     for (int64_t r = first; r < last; ++r) copy_row(c, r);
   });
   share(run.panels(), [&](int worker, int64_t first, int64_t last) {
-    float* weights = c.scratch + worker * kPartDepth * kWidth;
-    for (int64_t panel = first; panel < last; ++panel) run_panel(c, call.packed, weights, panel);
+    float* weights = c.scratch + worker * kUnpackedDepth * kWidth;
+    for (int64_t panel = first; panel < last; ++panel)
+      for_unpacked_parts(run.geometry, call.packed, panel, weights, [&](const UnpackedPart& part) {
+        run_tiles(c, panel * kWidth, part, weights);
+      });
   });
 }
 
@@ -199,7 +134,7 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   FloatRun run{BitGeometry(args.layer->as<ir::LowBits>())};
   set_low_bits(args, run.matmul);
   // An engine takes prompts and single tokens with one tactic; weights are packed alike.
-  if (run.matmul.images * run.matmul.rows * run.matmul.m < kLeastRows)
+  if (run.matmul.images * run.matmul.rows * run.matmul.m < kLeastUnpackedRows)
     return prepare_integer_rows(args, kernel);
   run.chunk_rows = smaller(kChunkRows, run.matmul.m);
   run.a_stride = round_up(run.geometry.depth, 16) + 16;  // rows begin in different sets of L1
@@ -208,7 +143,7 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   const int threads = args.pool ? args.pool->threads() : 1;
   run.shares = threads > 1 && macs > kMacsWorthThreads;
   kernel.workspace_bytes =
-      static_cast<size_t>(run.a_floats() + threads * kPartDepth * kWidth) * sizeof(float);
+      static_cast<size_t>(run.a_floats() + threads * kUnpackedDepth * kWidth) * sizeof(float);
   keep_state<run_rows>(kernel, run);
 }
 

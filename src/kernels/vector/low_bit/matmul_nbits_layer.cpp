@@ -22,10 +22,29 @@ void pack_zeros(const BitGeometry& g, const ir::RecordReader& records, int64_t c
   if (g.zero == DataType::kFloat) reinterpret_cast<float*>(at)[lane] = zero;
 }
 
+// Eight codes of 4 bits, neighbours in pairs, as a dword of a panel.
+uint32_t interleave_4_bits(const std::byte* codes) {
+  uint32_t pairs;
+  __builtin_memcpy(&pairs, codes, sizeof pairs);
+  const uint32_t low = pairs & 0xffff, high = pairs >> 16;
+  const auto spread = [](uint32_t half) {  // its four codes in the low halves of four bytes
+    return (half & 0xf) | (half & 0xf0) << 4 | (half & 0xf00) << 8 | (half & 0xf000) << 12;
+  };
+  return spread(low) | spread(high) << 4;
+}
+
 void pack_codes(const BitGeometry& g, const ir::RecordReader& records, int64_t column, int64_t b,
                 std::byte* at) {
   const int64_t count = smaller(g.block, g.depth - b * g.block);
-  for (int64_t k = 0; k < count; ++k) {
+  int64_t k = 0;
+  // Whole dwords at once: a mixture of experts has a billion codes.
+  for (; g.bits > 2 && k + g.codes_per_dword() <= count; k += g.codes_per_dword()) {
+    const std::byte* codes = records.codes(column, b) + k * g.bits / 8;
+    std::byte* dword = at + (k / g.codes_per_dword() * kPanelColumns + column % kPanelColumns) * 4;
+    const uint32_t packed = interleave_4_bits(codes);
+    __builtin_memcpy(dword, g.bits == 4 ? reinterpret_cast<const std::byte*>(&packed) : codes, 4);
+  }
+  for (; k < count; ++k) {
     const int64_t dword = k / g.codes_per_dword(), in = k % g.codes_per_dword();
     std::byte& byte = at[(dword * kPanelColumns + column % kPanelColumns) * 4 + in % 4];
     byte |= static_cast<std::byte>(records.code(column, b, k) << (in / 4 * g.bits));
@@ -86,11 +105,10 @@ size_t packed_low_bits_bytes(const Problem& problem) {
   return static_cast<size_t>(g.panels() * g.panel_bytes());
 }
 
-void pack_low_bits(const Problem& problem, std::byte* packed) {
-  const BitGeometry g(weights_of(problem));
-  const ir::RecordReader records(ir::RecordLayout(weights_of(problem)),
-                                 constant_values<std::byte>(problem.inputs[1]));
-  __builtin_memset(packed, 0, packed_low_bits_bytes(problem));
+void pack_panels(const ir::LowBits& weights, const std::byte* data, std::byte* packed) {
+  const BitGeometry g(weights);
+  const ir::RecordReader records(ir::RecordLayout(weights), data);
+  __builtin_memset(packed, 0, static_cast<size_t>(g.panels() * g.panel_bytes()));
   for (int64_t column = 0; column < g.columns; ++column)
     for (int64_t b = 0; b < g.blocks; ++b) {
       std::byte* at = packed + column / kPanelColumns * g.panel_bytes() + b * g.block_bytes();
@@ -98,6 +116,10 @@ void pack_low_bits(const Problem& problem, std::byte* packed) {
       pack_zeros(g, records, column, b, at + kPanelColumns * sizeof(float));
       pack_codes(g, records, column, b, at + g.header_bytes());
     }
+}
+
+void pack_low_bits(const Problem& problem, std::byte* packed) {
+  pack_panels(weights_of(problem), constant_values<std::byte>(problem.inputs[1]), packed);
 }
 
 void set_low_bits(const KernelArgs& args, MatmulRun& run) {

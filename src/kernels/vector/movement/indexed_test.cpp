@@ -278,11 +278,12 @@ TEST(Indexed, FindsTheBestFew) {
   for (const ir::Extents& shape : {ir::Extents{3, 20, 5, 7}, {40, 33}, {5000}, {2, 3000, 3}})
     for (size_t axis = 0; axis < shape.size(); ++axis)
       for (const int64_t wanted : {1, 3, 40, 3000})
-        for (const bool largest : {false, true})
+        for (int flags = 0; flags < 4; ++flags)
           for (const DataType type : {DataType::kFloat, DataType::kInt32, DataType::kDouble}) {
             const int64_t k = std::min(wanted, shape[axis]);
             ir::TopKAttrs attrs;
-            attrs.axis = static_cast<int64_t>(axis), attrs.largest = largest;
+            attrs.axis = static_cast<int64_t>(axis), attrs.largest = flags & 1;
+            attrs.select_last_index = flags & 2;
             ir::Extents out = shape;
             out[axis] = k;
             const bool floating = ir::is_floating(type);

@@ -286,6 +286,7 @@ struct TopK {
   int64_t x_step, value_step, index_step;  // along a line
   int64_t entries;                         // of a worker
   bool has_values, has_indices, largest;
+  bool last;  // of equal elements the last one comes first
   double predicted_us;
 };
 
@@ -295,8 +296,13 @@ void top_of_line(const TopK& s, const KernelCall& call, const int64_t* offsets,
                  Entry<KeyOf<T>>* kept) {
   const auto flip = static_cast<KeyOf<T>>(s.largest ? 0 : -1);
   const T* line = call.input<const T>(0) + offsets[1];
-  (s.k <= kFew && s.count <= kShortLine ? best_few<T> : best_k<T>)(line, s.x_step, s.count, s.k,
-                                                                   flip, kept);
+  const int64_t end = s.count - 1;  // the line backwards, if the last is to come first
+  (s.k <= kFew && s.count <= kShortLine ? best_few<T> : best_k<T>)(s.last ? line + end * s.x_step
+                                                                          : line,
+                                                                   s.last ? -s.x_step : s.x_step,
+                                                                   s.count, s.k, flip, kept);
+  for (int64_t n = 0; n < s.k && s.last; ++n)
+    kept[n].index = static_cast<int32_t>(end - kept[n].index);
   for (int64_t n = 0; n < s.k && s.has_values; ++n)
     call.output<T>(0)[offsets[2] + n * s.value_step] = line[kept[n].index * s.x_step];
   for (int64_t n = 0; n < s.k && s.has_indices; ++n)
@@ -346,6 +352,7 @@ void prepare_top_k(const KernelArgs& args, PreparedKernel& kernel) {
                    has_values,
                    has_indices,
                    attrs.largest,
+                   attrs.select_last_index,
                    static_cast<double>(count_of(x)) * 0.0008};
   with_value(x.type, [&](auto value) { keep_state<run_top_k<decltype(value)>>(kernel, state); });
   kernel.workspace_bytes =
