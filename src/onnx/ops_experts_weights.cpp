@@ -15,7 +15,8 @@ bool has_extents(const Tensor* t, const ir::Extents& wanted) {
   return ir::all_known(t->shape) && ir::extents_of(t->shape) == wanted;
 }
 
-// Scales and zero points may have a last extent of one more than they need, or lack it.
+// Extents of scales and zero points differ between exporters (a last one of 1, or none); their
+// number of bytes does not.
 bool has_bytes(const Tensor* t, int64_t bytes) {
   return static_cast<int64_t>(t->constant->view.size()) == bytes;
 }

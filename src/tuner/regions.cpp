@@ -44,6 +44,8 @@ Role role_of(const Plan& plan, const PlanStep& step) {
     case kMatrixMultiply:
     case kLowBitMultiply:
       return {Part::kCore, "product"};
+    case kExperts:
+      return {Part::kCore, "mixture of experts"};
     case kNormalization:
       return {Part::kCore, "normalization"};
     case kGather:
