@@ -261,7 +261,7 @@ constexpr Tactic row(const char* name) {
           .formats = F.reading == Reading::kLinear ? FormatRule::kLinearToChannelLast
                                                    : FormatRule::kChannelLast,
           .version = F.numeric == Numeric::kFloat  ? 1
-                     : F.numeric == Numeric::kByte ? F.sparse == SparseIndex::kNone ? 5 : 6
+                     : F.numeric == Numeric::kByte ? F.sparse == SparseIndex::kNone ? 5 : 7
                      : F.numeric == Numeric::kBf16 ? 3
                                                    : 1,
           .refusal = refusal<F>,

@@ -306,7 +306,7 @@ constexpr Tactic row(const char* name) {
           .isa = kIsa,
           .formats = FormatRule::kLinear,
           .version = F.numeric == Numeric::kFloat  ? 2
-                     : F.numeric == Numeric::kByte ? F.sparse == SparseIndex::kNone ? 4 : 5
+                     : F.numeric == Numeric::kByte ? F.sparse == SparseIndex::kNone ? 4 : 6
                                                    : 3,
           .refusal = refusal<F>,
           .cost_us = cost_us<F>,

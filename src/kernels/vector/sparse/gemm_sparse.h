@@ -10,7 +10,7 @@
 // 1 and 3 from the others. Which weights share a 16-bit lane is chosen so that their sums are
 // small.
 //
-// Without VNNI two neighbouring steps stay together where taps have an even number of them: one
+// Without VNNI two neighbouring steps may stay together where taps have an even number of them: one
 // load broadcasts sixteen bytes for both, and positions of the second are 8 further. (Read step by
 // step, eight bytes broadcast lie there twice.)
 //
