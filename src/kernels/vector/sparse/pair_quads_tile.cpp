@@ -5,6 +5,7 @@
 // added in the order of K.
 #include "kernels/vector/sparse/pair_quads.h"
 
+#include "kernels/simd/products.h"
 #include "kernels/vector/gemm/gemm_bf16.h"
 #include "kernels/vector/gemm/gemm_bf16_tile.h"
 
