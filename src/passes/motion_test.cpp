@@ -57,7 +57,8 @@ TEST(MovementFusion, SlicesOfSlicesAndIndices) {
 
 // As F.unfold of one dimension is exported: indices [[0]] along an axis of extent 1.
 TEST(MovementFusion, OneIndexOfAnyRank) {
-  expect_rewrite(movement_fusion, R"ir(graph "g" {
+  expect_rewrite(
+      movement_fusion, R"ir(graph "g" {
     input x: float[n, 8, 1]
     input z: float[n, 8, 6]
     constant zero: int64[1, 1] = [0]
@@ -70,7 +71,7 @@ TEST(MovementFusion, OneIndexOfAnyRank) {
     d: float[n, 8, 1, 1] = Gather(z, back) {axis=2}
     output a, b, c, d
   })ir",
-                 R"ir(a = Shuffle(x) {first_transpose=[2, 0, 1], has_reshape=true, reshape=[n, 8, 1, 1]}
+      R"ir(a = Shuffle(x) {first_transpose=[2, 0, 1], has_reshape=true, reshape=[n, 8, 1, 1]}
       "b (slice)" = Slice(z) {start=[0, 2, 0], size=[n, 1, 6], step=[1, 1, 1]}
       b = Shuffle("b (slice)") {has_reshape=true, reshape=[n, 1, 1, 1, 6]}
       c = Gather(x, both) {axis=2}
