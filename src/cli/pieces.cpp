@@ -31,6 +31,7 @@ class Matcher {
       (is_here ? group.here_us : group.there_us) += layer.build_time_us;
     }
     std::vector<PieceGroup> list;
+    list.reserve(groups.size());
     for (auto& [root, group] : groups) list.push_back(std::move(group));
     return list;
   }

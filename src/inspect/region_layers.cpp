@@ -165,6 +165,7 @@ std::vector<RegionInfo> collect_regions(const engine::Engine& engine,
   const Plan& plan = engine.plan();
   const auto borders = [&](const std::vector<engine::RegionBorder>& list) {
     std::vector<RegionInfo::Border> result;
+    result.reserve(list.size());
     for (const engine::RegionBorder& border : list)
       result.push_back({describe_tensor(plan, border.tensor, context), border.step,
                         border.step == engine::kNoStep
