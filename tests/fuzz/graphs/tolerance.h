@@ -42,12 +42,15 @@ class Tolerance {
   bool is_unsettled(size_t output);
 
  private:
+  Judgement judge_by_movements(size_t output, const kernels::Value& found);
   void measure();
+  void move_until(int count);
 
   const Case& test_;
   std::vector<kernels::Value> inputs_, expected_;
   bool bfloat16_;
-  bool measured_ = false, has_nan_ = false;
+  int movements_ = 0;
+  bool has_nan_ = false;
   std::vector<double> movement_;  // largest, per output
 };
 
