@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The products of experts: packed weights, and panels of them over the rows of a segment.
 #include "kernels/vector/experts/experts.h"
-#include "kernels/vector/gemm/gemm_tile.h"
+#include "kernels/vector/gemm/gemm_pack.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
@@ -9,9 +9,9 @@ namespace {
 // Of floats: panels of kUnpackedVecs vectors of columns, [depth][kUnpackedWidth].
 void pack_floats(const ir::ExpertProduct& p, const float* weights, float* packed) {
   for (int64_t first = 0; first < p.columns; first += kUnpackedWidth)
-    for (int64_t k = 0; k < p.depth; ++k)
-      for (int64_t column = first; column < first + kUnpackedWidth; ++column)
-        *packed++ = column < p.columns ? weights[column * p.depth + k] : 0;
+    pack_panel(weights + first * p.depth, 1, p.depth, p.depth,
+               smaller(kUnpackedWidth, p.columns - first), kUnpackedWidth, 1,
+               packed + first * p.depth);
 }
 
 void pack_product(const ExpertProductRun& run, int64_t experts, const std::byte* weights,
