@@ -19,10 +19,6 @@ CAMSHAFT_INLINE uint8_t code_of(float bound, int32_t offset) {
   return static_cast<uint8_t>(code < 0 ? 0 : code > 255 ? 255 : code);
 }
 
-// The first `count` ≤ kLanes bytes.
-template <class T>
-CAMSHAFT_INLINE void store_bytes(T* p, I32 a, int64_t count);
-
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET
 
 #include CAMSHAFT_SIMD(bytes.h)
@@ -42,5 +38,14 @@ CAMSHAFT_INLINE void store_bytes(T* p, I32 a, int64_t count) {
   store_bytes(bytes, a);
   std::memcpy(p, bytes, static_cast<size_t>(count));
 }
+
+#if !defined(CAMSHAFT_HAS_BYTE_MASKS)
+CAMSHAFT_INLINE void store_codes(uint8_t* p, I32 a) {
+  store_bytes(p, a);
+}
+CAMSHAFT_INLINE void store_codes(uint8_t* p, I32 a, int count) {
+  store_bytes(p, a, static_cast<int64_t>(count));
+}
+#endif
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

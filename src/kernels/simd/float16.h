@@ -22,6 +22,22 @@ struct Half {
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
+#if !defined(CAMSHAFT_HAS_BYTE_MASKS)
+// The first `count` < kLanes values; other lanes are 0.
+template <class T>
+CAMSHAFT_INLINE F32 load_floats(const T* p, int64_t count) {
+  T lanes[kLanes] = {};
+  std::memcpy(lanes, p, static_cast<size_t>(count) * sizeof(T));
+  return load_floats(lanes);
+}
+template <class T>
+CAMSHAFT_INLINE void store_floats(T* p, F32 v, int64_t count) {
+  T lanes[kLanes];
+  store_floats(lanes, v);
+  std::memcpy(p, lanes, static_cast<size_t>(count) * sizeof(T));
+}
+#endif
+
 // Rows of float serve the same templates.
 CAMSHAFT_INLINE F32 load_floats(const float* p) {
   return load(p);

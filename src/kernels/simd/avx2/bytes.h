@@ -124,11 +124,4 @@ CAMSHAFT_INLINE void store_first(float* p, F32 v, int count) {
   if (count & 1) _mm_store_ss(p, left);
 }
 
-CAMSHAFT_INLINE void store_codes(uint8_t* p, I32 a) {
-  store_bytes(p, a);
-}
-CAMSHAFT_INLINE void store_codes(uint8_t* p, I32 a, int count) {
-  store_bytes(p, a, static_cast<int64_t>(count));
-}
-
 }  // namespace camshaft::kernels::avx2

@@ -35,18 +35,4 @@ CAMSHAFT_INLINE void store_floats(Half* p, F32 v) {
                    _mm256_cvtps_ph(v.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 
-// The first `count` < kLanes values; other lanes are 0.
-template <class T>
-CAMSHAFT_INLINE F32 load_floats(const T* p, int64_t count) {
-  T lanes[kLanes] = {};
-  std::memcpy(lanes, p, static_cast<size_t>(count) * sizeof(T));
-  return load_floats(lanes);
-}
-template <class T>
-CAMSHAFT_INLINE void store_floats(T* p, F32 v, int64_t count) {
-  T lanes[kLanes];
-  store_floats(lanes, v);
-  std::memcpy(p, lanes, static_cast<size_t>(count) * sizeof(T));
-}
-
 }  // namespace camshaft::kernels::avx2

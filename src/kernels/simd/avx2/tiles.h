@@ -20,9 +20,6 @@ inline constexpr int kMaxFoldVecs = 3;
 #define CAMSHAFT_BYTE_TILES(X) X(1, "6x8") X(2, "3x16") X(6, "1x48")
 #define CAMSHAFT_SPARSE_TILES(X) X(1, "6x8") X(2, "4x16") X(3, "3x24") X(6, "1x48")
 #define CAMSHAFT_WORD_TILES(X) X(1, "6x8") X(2, "6x16") X(3, "4x24")
-#if !defined(CAMSHAFT_SPARSE_TILES)
-#define CAMSHAFT_SPARSE_TILES(X) CAMSHAFT_BYTE_TILES(X)
-#endif
 // Lanes beside 2 and 4 that a column, or inputs of a group, may take.
 #define CAMSHAFT_LANE_FOLDS(X) X(8)
 #define CAMSHAFT_LANE_GROUPS(X) X(8, "by8")

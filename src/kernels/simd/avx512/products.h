@@ -61,40 +61,11 @@ CAMSHAFT_INLINE I32 multiply_pairs(I32 a, I32 b) {
   return {_mm512_madd_epi16(a.v, b.v)};
 }
 
-struct PairProduct {
-  using Sum = I32;
-  using Row = I32;
-  using Column = I32;
-
-  CAMSHAFT_INLINE_MEMBER Column column(const std::byte* b) const {
-    return iload(reinterpret_cast<const int32_t*>(b));
-  }
-  CAMSHAFT_INLINE_MEMBER Row row(const std::byte* a) const {
-    int32_t pair;
-    __builtin_memcpy(&pair, a, sizeof pair);
-    return iset1(pair);
-  }
-  CAMSHAFT_INLINE_MEMBER void add_product(Row row, Column column, I32& sum) const {
-    sum = sum + multiply_pairs(row, column);
-  }
-};
-
-// Weights stream from L2 and beyond.
-struct StreamedPairProduct : PairProduct {
-  static constexpr uintptr_t kAhead = 4096;
-
-  CAMSHAFT_INLINE_MEMBER Column column(const std::byte* b) const {
-    __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(b) + kAhead));
-    return PairProduct::column(b);
-  }
-};
-
-// Written in assembly: the rest of the source needs no VNNI.
-struct VnniPairProduct : StreamedPairProduct {
-  CAMSHAFT_INLINE_MEMBER void add_product(Row row, Column column, I32& sum) const {
-    asm("vpdpwssd %2, %1, %0" : "+v"(sum.v) : "v"(row.v), "v"(column.v));
-  }
-};
+// Adds the products of two pairs at once. Written in assembly: the rest of the source needs no
+// VNNI.
+CAMSHAFT_INLINE void add_pairs_by_vnni(I32 a, I32 b, I32& sum) {
+  asm("vpdpwssd %2, %1, %0" : "+v"(sum.v) : "v"(a.v), "v"(b.v));
+}
 
 // How an arithmetic stores where there is AVX-512 BF16. In assembly: the sources need no BF16.
 struct StoresByInstruction {

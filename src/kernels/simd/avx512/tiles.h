@@ -15,9 +15,7 @@ inline constexpr int kMaxFoldVecs = 3;
 
 #define CAMSHAFT_GEMM_TILES(X) X(1, "14x16") X(2, "14x32") X(3, "9x48") X(4, "6x64") X(8, "2x128")
 #define CAMSHAFT_BYTE_TILES(X) CAMSHAFT_GEMM_TILES(X)
-#if !defined(CAMSHAFT_SPARSE_TILES)
 #define CAMSHAFT_SPARSE_TILES(X) CAMSHAFT_BYTE_TILES(X)
-#endif
 #define CAMSHAFT_WORD_TILES(X)  // it has VNNI, nearly always
 // Lanes beside 2 and 4 that a column, or inputs of a group, may take.
 #define CAMSHAFT_LANE_FOLDS(X) X(8) X(16)

@@ -17,6 +17,7 @@
 #define CAMSHAFT_HAS_VNNI 1              // products.h: VnniProduct, VnniPairProduct
 #define CAMSHAFT_HAS_BF16 1              // products.h: Dpbf16Product
 #define CAMSHAFT_HAS_AMX 1               // matrix registers
+#define CAMSHAFT_HAS_BYTE_MASKS 1        // bytes and words are loaded and stored under masks
 #define CAMSHAFT_HAS_BYTE_ROWS 1         // tables.h
 #define CAMSHAFT_HAS_INTERLEAVED_ROWS 1  // rows.h
 

@@ -34,12 +34,4 @@ CAMSHAFT_INLINE W16 load_codes(const uint8_t* p) {
   return {_mm512_cvtepu8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
 }
 
-// Neighbouring bytes become neighbouring words.
-CAMSHAFT_INLINE void widen_bytes(const std::byte* from, int64_t count, std::byte* to) {
-  for (int64_t k = 0; k < count; ++k) {
-    const uint16_t word = std::to_integer<uint16_t>(from[k]);
-    __builtin_memcpy(to + 2 * k, &word, sizeof word);
-  }
-}
-
 }  // namespace camshaft::kernels::avx512

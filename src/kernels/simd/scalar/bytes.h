@@ -32,11 +32,4 @@ CAMSHAFT_INLINE void store_first(float* p, F32 v, int count) {
   store(p, v, first_n(count));
 }
 
-CAMSHAFT_INLINE void store_codes(uint8_t* p, I32 a) {
-  store_bytes(p, a);
-}
-CAMSHAFT_INLINE void store_codes(uint8_t* p, I32 a, int count) {
-  store_bytes(p, a, static_cast<int64_t>(count));
-}
-
 }  // namespace camshaft::kernels::scalar

@@ -80,18 +80,4 @@ CAMSHAFT_INLINE void store_floats(Half* p, F32 v) {
   for (int k = 0; k < kLanes; ++k) p[k].bits = float_to_half(lanes[k]);
 }
 
-// The first `count` < kLanes values; other lanes are 0.
-template <class T>
-CAMSHAFT_INLINE F32 load_floats(const T* p, int64_t count) {
-  T lanes[kLanes] = {};
-  std::memcpy(lanes, p, static_cast<size_t>(count) * sizeof(T));
-  return load_floats(lanes);
-}
-template <class T>
-CAMSHAFT_INLINE void store_floats(T* p, F32 v, int64_t count) {
-  T lanes[kLanes];
-  store_floats(lanes, v);
-  std::memcpy(p, lanes, static_cast<size_t>(count) * sizeof(T));
-}
-
 }  // namespace camshaft::kernels::scalar

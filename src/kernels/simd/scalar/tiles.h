@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The register tiles of products as rows of tactic tables, X(vectors, "rows x columns"), and how
 // many rows each has.
+// Few and small: for machines without AVX2 and for checking.
 #pragma once
 
 namespace camshaft::kernels::scalar {
@@ -15,9 +16,7 @@ inline constexpr int kMaxFoldVecs = 2;
 
 #define CAMSHAFT_GEMM_TILES(X) X(1, "4x4") X(2, "4x8")
 #define CAMSHAFT_BYTE_TILES(X) CAMSHAFT_GEMM_TILES(X)
-#if !defined(CAMSHAFT_SPARSE_TILES)
 #define CAMSHAFT_SPARSE_TILES(X) CAMSHAFT_BYTE_TILES(X)
-#endif
 #define CAMSHAFT_WORD_TILES(X)
 // Lanes beside 2 and 4 that a column, or inputs of a group, may take.
 #define CAMSHAFT_LANE_FOLDS(X)
