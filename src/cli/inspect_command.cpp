@@ -5,6 +5,7 @@
 #include "camshaft/inspector.h"
 #include "cli/commands.h"
 #include "cli/inspect_sparsity.h"
+#include "cli/region_report.h"
 #include "cli/session.h"
 
 namespace camshaft::cli {
@@ -50,8 +51,7 @@ void add_region(Table& table, const RegionInfo& region, double total_us) {
 
 void print_table(const Engine& engine, const Inspector& inspector, bool collapsed) {
   const EngineInfo& info = engine.info();
-  double total_us = 0;
-  for (const LayerInfo& layer : inspector.layers()) total_us += layer.build_time_us;
+  const double total = total_us(inspector);
   Table table({{"#", Align::kRight},
                {"layer", Align::kLeft, 96},  // --text and --json have them whole
                {"kind"},
@@ -70,7 +70,7 @@ void print_table(const Engine& engine, const Inspector& inspector, bool collapse
     fmas += std::max(layer.macs, 0.0) / layer.peak_factor;
     if (collapsed && layer.region >= 0) {
       const RegionInfo& region = inspector.regions()[static_cast<size_t>(layer.region)];
-      if (region.layers.front() == layer.index) add_region(table, region, total_us);
+      if (region.layers.front() == layer.index) add_region(table, region, total);
       continue;
     }
     const double us = layer.build_time_us;
@@ -81,14 +81,14 @@ void print_table(const Engine& engine, const Inspector& inspector, bool collapse
                                : layer.tactic.empty() ? "reference"
                                                       : layer.tactic;
     table.add({std::to_string(layer.index), layer.name, layer.type, number(us, "{:.1f}"),
-               number(total_us > 0 ? us / total_us * 100 : 0, "{:.1f}"),
+               number(total > 0 ? us / total * 100 : 0, "{:.1f}"),
                number(percent_of_peak, counts_direct_arithmetic(layer) ? "{:.0f}*" : "{:.0f}"),
                tactic, format_of(layer), shapes_of(layer.outputs)},
               layer.is_no_op ? Style::kDim : Style::kPlain);
   }
   table.rule();
-  const double total_percent = total_us > 0 && peak > 0 ? fmas / total_us / 1e3 / peak * 100 : 0;
-  table.add({"", fmt::format("{} layers", info.layer_count), "", number(total_us, "{:.1f}"), "",
+  const double total_percent = total > 0 && peak > 0 ? fmas / total / 1e3 / peak * 100 : 0;
+  table.add({"", fmt::format("{} layers", info.layer_count), "", number(total, "{:.1f}"), "",
              number(total_percent, "{:.0f}"), macs > 0 ? human_count(macs) + "MAC" : "", "", ""},
             Style::kBold);
   fmt::print("{}", table.text());

@@ -7,6 +7,8 @@
 #include <numeric>
 #include <string>
 
+#include "base/disjoint_sets.h"
+
 namespace camshaft::cli {
 namespace {
 
@@ -14,19 +16,17 @@ namespace {
 class Matcher {
  public:
   Matcher(const std::vector<LayerInfo>& here, const std::vector<LayerInfo>& there)
-      : here_(here), there_(there), root_(here.size() + there.size()) {
-    std::iota(root_.begin(), root_.end(), 0);
-  }
+      : here_(here), there_(there), sets_(here.size() + there.size()) {}
 
   std::vector<PieceGroup> match() {
     join_by_nodes();
     join_lonely();
     std::map<size_t, PieceGroup> groups;  // by root: the first layer's number
-    for (size_t k = 0; k < root_.size(); ++k) {
+    for (size_t k = 0; k < sets_.count(); ++k) {
       const bool is_here = k < here_.size();
       const LayerInfo& layer = is_here ? here_[k] : there_[k - here_.size()];
       if (layer.is_no_op) continue;
-      PieceGroup& group = groups[find(k)];
+      PieceGroup& group = groups[sets_.root_of(k)];
       (is_here ? group.here : group.there).push_back(&layer);
       (is_here ? group.here_us : group.there_us) += layer.build_time_us;
     }
@@ -37,38 +37,29 @@ class Matcher {
   }
 
  private:
-  size_t find(size_t k) {
-    while (root_[k] != k) k = root_[k] = root_[root_[k]];
-    return k;
-  }
-  void join(size_t a, size_t b) {
-    a = find(a), b = find(b);
-    root_[std::max(a, b)] = std::min(a, b);
-  }
-
   void join_by_nodes() {
     std::map<std::string, size_t> first;
-    for (size_t k = 0; k < root_.size(); ++k) {
+    for (size_t k = 0; k < sets_.count(); ++k) {
       const LayerInfo& layer = k < here_.size() ? here_[k] : there_[k - here_.size()];
       for (const std::string& node : layer.source_nodes)
-        join(k, first.emplace(node, k).first->second);
+        sets_.join(k, first.emplace(node, k).first->second);
     }
   }
 
   // Backwards, so that of two conversions in a row the first finds the second one's place.
   void join_lonely() {
-    std::vector<bool> matched(root_.size());
-    for (size_t k = here_.size(); k < root_.size(); ++k) matched[find(k)] = true;
+    std::vector<bool> matched(sets_.count());
+    for (size_t k = here_.size(); k < sets_.count(); ++k) matched[sets_.root_of(k)] = true;
     for (size_t k = here_.size(); k-- > 0;) {
-      if (matched[find(k)]) continue;
+      if (matched[sets_.root_of(k)]) continue;
       size_t partner = k;
       for (size_t other = 0; partner == k && other < here_.size(); ++other)
         if (other != k && reads(here_[other], here_[k])) partner = other;
       for (size_t other = 0; partner == k && other < here_.size(); ++other)
         if (other != k && reads(here_[k], here_[other])) partner = other;
-      const bool is_matched = matched[find(partner)];
-      join(k, partner);
-      matched[find(k)] = is_matched;
+      const bool is_matched = matched[sets_.root_of(partner)];
+      sets_.join(k, partner);
+      matched[sets_.root_of(k)] = is_matched;
     }
   }
 
@@ -81,7 +72,7 @@ class Matcher {
 
   const std::vector<LayerInfo>& here_;
   const std::vector<LayerInfo>& there_;
-  std::vector<size_t> root_;
+  DisjointSets sets_;
 };
 
 // Numbers become '#'.

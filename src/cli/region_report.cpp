@@ -11,12 +11,6 @@
 namespace camshaft::cli {
 namespace {
 
-double total_us(const Inspector& inspector) {
-  double us = 0;
-  for (const LayerInfo& layer : inspector.layers()) us += layer.build_time_us;
-  return us;
-}
-
 std::string share_text(double us, double total) {
   return us > 0 && total > 0 ? fmt::format("{:.1f}", us / total * 100) : "";
 }
@@ -60,6 +54,12 @@ void print_layers(const Inspector& inspector, const RegionInfo& region) {
 
 }  // namespace
 
+double total_us(const Inspector& inspector) {
+  double us = 0;
+  for (const LayerInfo& layer : inspector.layers()) us += layer.build_time_us;
+  return us;
+}
+
 const RegionInfo* find_region(const Inspector& inspector, const std::string& word) {
   for (const RegionInfo& region : inspector.regions())
     if (word == region.name || word == fmt::format("region{}", region.index)) return &region;
@@ -86,10 +86,10 @@ void explain_region(const Inspector& inspector, const RegionInfo& region) {
   fmt::print("{}\n", styled(region.name, Style::kBold));
   fmt::print("region  {}: {} layers, {} of them run, the others are views\n", region.index,
              region.layers.size(), region.running);
+  const double total = total_us(inspector);
   if (region.build_time_us > 0)
     fmt::print("time    {:.1f} us when built, {} % of the engine's {:.1f} us\n",
-               region.build_time_us, share_text(region.build_time_us, total_us(inspector)),
-               total_us(inspector));
+               region.build_time_us, share_text(region.build_time_us, total), total);
   fmt::print("why     {}\n", region.reason);
   print_borders("where it begins", region.before);
   print_borders("where it ends", region.after);

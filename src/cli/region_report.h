@@ -8,6 +8,9 @@
 
 namespace camshaft::cli {
 
+// Of all layers when the engine was built.
+double total_us(const Inspector& inspector);
+
 // By its name, "region0", or a part of its name that begins with "ForeignNode"; null: none is
 // meant.
 const RegionInfo* find_region(const Inspector& inspector, const std::string& word);

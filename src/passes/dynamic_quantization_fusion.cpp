@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ir/extents.h"
 #include "passes/match.h"
 #include "passes/passes.h"
 
@@ -26,8 +27,7 @@ bool is_generic(const Layer& layer, std::string_view op) {
 }
 
 bool is_scalar(const Tensor& tensor) {
-  return tensor.has_rank &&
-         std::all_of(tensor.shape.begin(), tensor.shape.end(), [](Dim d) { return d == Dim(1); });
+  return tensor.has_rank && all_ones(tensor.shape);
 }
 
 Ints list_of(const GenericAttrs& attrs, std::string_view name, size_t count, int64_t otherwise) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/strided_view.h"
+#include "ir/extents.h"
 
 #include <algorithm>
 
@@ -114,9 +115,7 @@ bool apply_slice(StridedView& view, const Layer& layer, SymbolTable& symbols) {
 bool apply_gather(StridedView& view, const Layer& layer, SymbolTable& symbols) {
   const auto& a = layer.as<GatherAttrs>();
   const Tensor* indices = layer.inputs[1];
-  if (a.mode != GatherMode::kDefault || !indices->is_constant() ||
-      !std::all_of(indices->shape.begin(), indices->shape.end(),
-                   [](Dim extent) { return extent == Dim(1); }))
+  if (a.mode != GatherMode::kDefault || !indices->is_constant() || !all_ones(indices->shape))
     return false;
   int64_t index = indices->type == DataType::kInt64 ? indices->values<int64_t>()[0]
                                                     : indices->values<int32_t>()[0];

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "ir/extents.h"
 #include "passes/match.h"
 #include "passes/passes.h"
 
@@ -216,8 +217,7 @@ class Region {
   Tensor* enter(Tensor* input) {
     if (pure_order(input->producer) == order_) return input->producer->inputs[0];
     Shape shape = extended(input->shape);
-    if (std::all_of(shape.begin(), shape.end(), [](Dim dim) { return dim == Dim(1); }))
-      return input;  // broadcasts as it is
+    if (all_ones(shape)) return input;  // broadcasts as it is
     ShuffleAttrs shuffle;
     shuffle.has_reshape = shape != input->shape;
     if (shuffle.has_reshape) shuffle.reshape = shape;

@@ -2,9 +2,10 @@
 #include "tuner/regions.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include <fmt/format.h>
+
+#include "base/disjoint_sets.h"
 
 #include "ir/append_rows.h"
 
@@ -212,21 +213,13 @@ class RegionFinder {
   }
 
   std::vector<std::vector<int>> components() const {
-    std::vector<int> root(count_);
-    std::iota(root.begin(), root.end(), 0);
-    const auto find = [&](int s) {
-      while (root[s] != s) s = root[s] = root[root[s]];
-      return s;
-    };
+    DisjointSets sets(plan_.steps.size());
     for (int s = 0; s < count_; ++s)
       for (const int p : links_.producers[s])
-        if (are_together(s, p)) {
-          const int a = find(s), b = find(p);
-          root[std::max(a, b)] = std::min(a, b);
-        }
+        if (are_together(s, p)) sets.join(static_cast<size_t>(s), static_cast<size_t>(p));
     std::vector<std::vector<int>> steps(count_);
     for (int s = 0; s < count_; ++s)
-      if (is_member(s)) steps[find(s)].push_back(s);
+      if (is_member(s)) steps[sets.root_of(static_cast<size_t>(s))].push_back(s);
     std::erase_if(steps, [](const auto& list) { return list.empty(); });
     return steps;
   }
