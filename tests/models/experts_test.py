@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 onnx = pytest.importorskip("onnx", reason="python3-onnx is not installed")
-from transformer_operators_test import CAMSHAFT, ISAS, Case, close, floats, gelu_tanh, pack, run  # noqa: E402
+from transformer_operators_test import CAMSHAFT, ISAS, Case, check, close, floats, gelu_tanh, pack  # noqa: E402
 
 random = np.random.default_rng(23)
 EXPERTS, WIDTH, HIDDEN = 6, 64, 96
@@ -184,11 +184,7 @@ CASES = {
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_gives_what_numpy_gives(name, isa, tmp_path):
-    case = CASES[name]
-    file = tmp_path / "m.onnx"
-    onnx.save(case.model(), str(file))
-    outputs = run(file, case.fed, tmp_path, isa)
-    assert close(outputs["y"], case.expected["y"], case.tolerance), np.abs(outputs["y"] - case.expected["y"]).max()
+    check(CASES[name], isa, tmp_path)
 
 
 @pytest.mark.parametrize("name", sorted(CASES))

@@ -388,15 +388,18 @@ def run(file, feeds, folder, isa):
     return {path.stem: np.load(path) for path in (folder / "out").rglob("*.npy")}
 
 
+def check(case, isa, folder):
+    file = folder / "m.onnx"
+    onnx.save(case.model(), str(file))
+    outputs = run(file, case.fed, folder, isa)
+    for output, wanted in case.expected.items():
+        assert close(outputs[output], wanted, case.tolerance), f"{output}: {np.abs(outputs[output] - wanted).max()}"
+
+
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_gives_what_numpy_gives(name, isa, tmp_path):
-    case = CASES[name]
-    file = tmp_path / "m.onnx"
-    onnx.save(case.model(), str(file))
-    outputs = run(file, case.fed, tmp_path, isa)
-    for output, wanted in case.expected.items():
-        assert close(outputs[output], wanted, case.tolerance), f"{output}: {np.abs(outputs[output] - wanted).max()}"
+    check(CASES[name], isa, tmp_path)
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
