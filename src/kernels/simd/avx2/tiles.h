@@ -6,7 +6,7 @@
 namespace camshaft::kernels::avx2 {
 
 inline constexpr int kMaxVecs = 8;
-inline constexpr int kMaxRows[kMaxVecs + 1] = {0, 12, 6, 4, 2, 2, 1, 1, 1};
+inline constexpr int kMaxRows[kMaxVecs + 1] = {0, 12, 6, 4, 2, 2, 2, 1, 1};
 // Of bytes, sums in 16 bits take as many registers as accumulators; but not with AVX-VNNI.
 inline constexpr int kMaxByteRows[kMaxVecs + 1] = {0, 6, 3, 2, 1, 1, 1, 0, 0};
 inline constexpr int kMaxVnniRows[kMaxVecs + 1] = {0, 6, 6, 4, 2, 2, 1, 0, 0};
@@ -16,7 +16,7 @@ inline constexpr int kMaxInt16Rows[kMaxVecs + 1] = {0, 12, 6};
 
 inline constexpr int kMaxFoldVecs = 3;
 
-#define CAMSHAFT_GEMM_TILES(X) X(1, "12x8") X(2, "6x16") X(3, "4x24") X(8, "1x64")
+#define CAMSHAFT_GEMM_TILES(X) X(1, "12x8") X(2, "6x16") X(3, "4x24") X(6, "2x48") X(8, "1x64")
 #define CAMSHAFT_BYTE_TILES(X) X(1, "6x8") X(2, "3x16") X(6, "1x48")
 #define CAMSHAFT_SPARSE_TILES(X) X(1, "6x8") X(2, "4x16") X(3, "3x24") X(6, "1x48")
 #define CAMSHAFT_WORD_TILES(X) X(1, "6x8") X(2, "6x16") X(3, "4x24")

@@ -19,6 +19,39 @@ struct Accumulators {
   Vector v[kRows][kVecs];
 };
 
+// A step of K, row after row: the columns stay in registers.
+template <class M, int kRows, int kVecs, int kBases>
+CAMSHAFT_INLINE void add_rows(const M& m, const std::byte* const (&a)[kBases], int64_t s,
+                              int64_t s3, const std::byte* b,
+                              Accumulators<typename M::Sum, kRows, kVecs>& acc) {
+  typename M::Column column[kVecs];
+#pragma GCC unroll 8
+  for (int v = 0; v < kVecs; ++v) column[v] = m.column(b + v * kLanes * kLaneBytes);
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+    const int step = r % kRowsPerBase;
+    const typename M::Row row = m.row(a[r / kRowsPerBase] + (step == 3 ? s3 : step * s));
+#pragma GCC unroll 8
+    for (int v = 0; v < kVecs; ++v) m.add_product(row, column[v], acc.v[r][v]);
+  }
+}
+
+// A step of K, column after column: the rows stay in registers, they are fewer (2x48 of AVX2 has 12
+// accumulators and 6 columns: more than 16 registers).
+template <class M, int kRows, int kVecs>
+CAMSHAFT_INLINE void add_columns(const M& m, const std::byte* a, int64_t s, const std::byte* b,
+                                 Accumulators<typename M::Sum, kRows, kVecs>& acc) {
+  typename M::Row row[kRows];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) row[r] = m.row(a + r * s);
+#pragma GCC unroll 8
+  for (int v = 0; v < kVecs; ++v) {
+    const typename M::Column column = m.column(b + v * kLanes * kLaneBytes);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) m.add_product(row[r], column, acc.v[r][v]);
+  }
+}
+
 // `first`: row 0 of A.
 template <class M, int kRows, int kVecs>
 CAMSHAFT_INLINE void multiply(const Tile& t, const std::byte* first,
@@ -36,16 +69,10 @@ CAMSHAFT_INLINE void multiply(const Tile& t, const std::byte* first,
 #pragma GCC unroll 8
     for (int base = 1; base < kBases; ++base) a[base] = a[base - 1] + kRowsPerBase * s;
     for (int64_t k = t.k.length; k > 0; --k) {
-      typename M::Column column[kVecs];
-#pragma GCC unroll 8
-      for (int v = 0; v < kVecs; ++v) column[v] = m.column(b + v * kLanes * kLaneBytes);
-#pragma GCC unroll 16
-      for (int r = 0; r < kRows; ++r) {
-        const int step = r % kRowsPerBase;
-        const typename M::Row row = m.row(a[r / kRowsPerBase] + (step == 3 ? s3 : step * s));
-#pragma GCC unroll 8
-        for (int v = 0; v < kVecs; ++v) m.add_product(row, column[v], acc.v[r][v]);
-      }
+      if constexpr (kRows < kVecs && kRows <= 2)
+        add_columns<M, kRows, kVecs>(m, a[0], s, b, acc);
+      else
+        add_rows<M, kRows, kVecs>(m, a, s, s3, b, acc);
       if constexpr (requires { M::kFetchesAhead; }) {
         __builtin_prefetch(ahead, 0, 2);
         ahead += ahead_step;
