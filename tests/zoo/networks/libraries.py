@@ -9,7 +9,7 @@ from torch import nn
 from . import network
 
 DYNAMIC_BATCH = {0: "batch"}
-ONE_VALUE_PER_CHANNEL = ("efficientvit_m0",)  # BatchNorm behind the pooling: statistics need two pictures
+ONE_VALUE_PER_CHANNEL = ("efficientvit_m0", "iformer_t")  # BatchNorm behind the pooling: statistics need two pictures
 
 # name of the model, exporter, opset, edge of the picture; every third has an open batch
 PICTURES = [
@@ -28,7 +28,7 @@ PICTURES = [
     ("hrnet_w18_small", "script", 17, 224), ("iformer_t", "dynamo", 18, 224), ("inception_next_atto", "script", 17, 224),
     ("inception_v3", "dynamo", 18, 299), ("lcnetv2_small", "script", 17, 224), ("levit_conv_128s", "dynamo", 18, 224),
     ("lowformer_b0", "script", 17, 224), ("mambaout_femto", "dynamo", 20, 224), ("coatnet_pico_rw_224", "script", 17, 224),
-    ("maxvit_rmlp_pico_rw_256", "dynamo", 18, 256), ("caformer_s18", "dynamo", 20, 224), ("gmlp_ti16_224", "script", 17, 224),
+    ("maxvit_rmlp_pico_rw_256", "script", 17, 256), ("caformer_s18", "dynamo", 20, 224), ("gmlp_ti16_224", "script", 17, 224),
     ("resmlp_12_224", "dynamo", 18, 224), ("lcnet_050", "script", 17, 224), ("mobilevitv2_050", "script", 17, 256),
     ("mobilevit_xxs", "dynamo", 18, 256), ("mvitv2_tiny", "script", 17, 224), ("nest_tiny", "script", 17, 224),
     ("nextvit_small", "dynamo", 18, 224), ("nf_regnet_b0", "script", 17, 192), ("eca_nfnet_l0", "dynamo", 18, 224),
@@ -40,7 +40,7 @@ PICTURES = [
     ("starnet_s050", "dynamo", 18, 224), ("swin_s3_tiny_224", "script", 17, 224), ("swinv2_tiny_window8_256", "dynamo", 20, 256),
     ("swinv2_cr_tiny_224", "script", 17, 224), ("tiny_vit_5m_224", "dynamo", 20, 224), ("tnt_s_patch16_224", "script", 17, 224),
     ("tresnet_m", "dynamo", 18, 224), ("twins_svt_small", "script", 17, 224), ("visformer_tiny", "dynamo", 18, 224),
-    ("vit_tiny_r_s16_p8_224", "script", 17, 224), ("vit_srelpos_small_patch16_224", "dynamo", 20, 224), ("vitamin_small_224", "script", 17, 224),
+    ("vit_tiny_r_s16_p8_224", "script", 17, 224), ("vit_srelpos_small_patch16_224", "script", 17, 224), ("vitamin_small_224", "script", 17, 224),
     ("volo_d1_224", "dynamo", 18, 224), ("ese_vovnet19b_slim_dw", "script", 17, 224), ("legacy_xception", "dynamo", 18, 299),
     ("xcit_nano_12_p16_224", "script", 17, 224), ("vit_base_patch32_siglip_256", "dynamo", 23, 256), ("convnextv2_atto", "script", 17, 224),
 ]
