@@ -10,6 +10,7 @@
 // after the product.
 #include <cstring>
 
+#include "kernels/vector/gemm/gemm_cost.h"
 #include "kernels/vector/gemm/gemm_pack.h"
 #include "kernels/vector/gemm/gemm_tile.h"
 #include "kernels/vector/math.h"
@@ -21,9 +22,13 @@ namespace {
 
 using ir::RnnKind;
 
-// Inputs of all steps are multiplied together, many rows; states a row per batch item, where wide
-// tiles keep the additions apart.
-constexpr int kInputVecs = kMaxVecs < 4 ? kMaxVecs : 4;
+// Inputs of all steps are multiplied together, many rows: the widest tile of four rows. States have
+// a row per batch item: a tactic per register tile, wide ones keep few rows' additions apart.
+constexpr int input_vecs() {
+  int vecs = kMaxVecs < 4 ? kMaxVecs : 4;
+  while (vecs > 1 && kMaxRows[vecs] < 4) --vecs;
+  return vecs;
+}
 
 enum Input { kX, kW, kR, kB, kLengths, kInitialH, kInitialC, kPeepholes };
 
@@ -50,14 +55,15 @@ int64_t padded(int64_t columns) {
 struct Packing {
   RnnKind kind;
   int64_t inputs, hidden;
+  int state_vecs;  // of the panels of R
 
   int64_t columns() const { return gates_of(kind) * hidden; }
   // Columns of R that are added to the gates directly.
   int64_t direct_columns() const { return kind == RnnKind::kGru ? 2 * hidden : columns(); }
-  Panels input_panels() const { return Panels(columns(), inputs, kInputVecs); }
-  Panels state_panels() const { return Panels(direct_columns(), hidden, kMaxVecs); }
+  Panels input_panels() const { return Panels(columns(), inputs, input_vecs()); }
+  Panels state_panels() const { return Panels(direct_columns(), hidden, state_vecs); }
   Panels candidate_panels() const {
-    return Panels(kind == RnnKind::kGru ? hidden : 0, hidden, kMaxVecs);
+    return Panels(kind == RnnKind::kGru ? hidden : 0, hidden, state_vecs);
   }
 
   int64_t candidate_bias() const { return padded(columns()); }
@@ -69,8 +75,9 @@ struct Packing {
   }
 };
 
+template <int kStateVecs>
 Packing packing_of(const Problem& p) {
-  return {attrs_of(p).kind, p.inputs[kW].extents[2], p.inputs[kR].extents[2]};
+  return {attrs_of(p).kind, p.inputs[kW].extents[2], p.inputs[kR].extents[2], kStateVecs};
 }
 
 constexpr std::string_view kDefaults[3][3] = {
@@ -100,19 +107,27 @@ std::string refusal(const Problem& p) {
   return {};
 }
 
+template <int kStateVecs>
 double cost_us(const Problem& p) {
-  const Packing packing = packing_of(p);
-  const double steps = static_cast<double>(p.inputs[kX].extents[0] * p.inputs[kX].extents[1]);
-  return 0.5 + steps * static_cast<double>(packing.columns() * (packing.inputs + packing.hidden)) *
-                   4 / 60e3;
+  const Packing packing = packing_of<kStateVecs>(p);
+  const int time_axis = attrs_of(p).batch_first ? 1 : 0;
+  const int64_t steps = p.inputs[kX].extents[time_axis],
+                batch = p.inputs[kX].extents[1 - time_axis];
+  const double input = tile_cost_us(Numeric::kFloat, 1, steps * batch, packing.columns(),
+                                    packing.inputs, input_vecs());
+  const double states =
+      tile_cost_us(Numeric::kFloat, steps, batch, packing.columns(), packing.hidden, kStateVecs);
+  return 0.5 + static_cast<double>(p.inputs[kW].extents[0]) * (input + states);
 }
 
 uint32_t packed_inputs(const Problem& p) {
   return 1u << kW | 1u << kR | (has(p, kB) ? 1u << kB : 0u);
 }
 
+template <int kStateVecs>
 size_t packed_bytes(const Problem& p) {
-  return static_cast<size_t>(p.inputs[kW].extents[0] * packing_of(p).direction_floats()) *
+  return static_cast<size_t>(p.inputs[kW].extents[0] *
+                             packing_of<kStateVecs>(p).direction_floats()) *
          sizeof(float);
 }
 
@@ -134,12 +149,13 @@ void pack_bias(const Packing& packing, const float* bias, float* out) {
                 static_cast<size_t>(packing.hidden) * sizeof(float));
 }
 
+template <int kStateVecs>
 void pack(const Problem& p, std::byte* packed) {
-  const Packing packing = packing_of(p);
+  const Packing packing = packing_of<kStateVecs>(p);
   const auto floats = [&](Input input) {
     return reinterpret_cast<const float*>(p.inputs[input].constant->view.data());
   };
-  std::memset(packed, 0, packed_bytes(p));
+  std::memset(packed, 0, packed_bytes<kStateVecs>(p));
   for (int64_t d = 0; d < p.inputs[kW].extents[0]; ++d) {
     float* out = reinterpret_cast<float*>(packed) + d * packing.direction_floats();
     const float* r = floats(kR) + d * packing.columns() * packing.hidden;
@@ -261,11 +277,11 @@ struct Run {
     return rows;
   }
 
-  Run(const KernelArgs& a, const KeptViews& kept)
+  Run(const KernelArgs& a, const KeptViews& kept, int state_vecs)
       : views(kept),
         args(a),
         attrs(a.layer->as<ir::RnnAttrs>()),
-        packing{attrs.kind, a.inputs[kX].extents[2], a.inputs[kR].extents[2]},
+        packing{attrs.kind, a.inputs[kX].extents[2], a.inputs[kR].extents[2], state_vecs},
         input_panels(packing.input_panels()),
         state_panels(packing.state_panels()),
         candidate_panels(packing.candidate_panels()) {
@@ -416,24 +432,30 @@ Status run(Run& job, const KernelCall& call) {
   return ok_status();
 }
 
+template <int kStateVecs>
 void prepare(const KernelArgs& args, PreparedKernel& kernel) {
-  const Run& job = keep_checked_state<run>(kernel, Run(args, keep_views(args, kernel)));
+  const Run& job = keep_checked_state<run>(kernel, Run(args, keep_views(args, kernel), kStateVecs));
   kernel.workspace_bytes = job.workspace();
 }
 
-constexpr Tactic kTactics[] = {
-    {.name = "recurrence_f32",
-     .kind = ir::LayerKind::kRecurrence,
-     .isa = kIsa,
-     .formats = FormatRule::kLinear,
-     .version = 1,
-     .refusal = refusal,
-     .cost_us = cost_us,
-     .packed_inputs = packed_inputs,
-     .packed_bytes = packed_bytes,
-     .pack = pack,
-     .prepare = prepare},
-};
+template <int kStateVecs>
+constexpr Tactic row(const char* name) {
+  return {.name = name,
+          .kind = ir::LayerKind::kRecurrence,
+          .isa = kIsa,
+          .formats = FormatRule::kLinear,
+          .version = 1,
+          .refusal = refusal,
+          .cost_us = cost_us<kStateVecs>,
+          .packed_inputs = packed_inputs,
+          .packed_bytes = packed_bytes<kStateVecs>,
+          .pack = pack<kStateVecs>,
+          .prepare = prepare<kStateVecs>};
+}
+
+#define CAMSHAFT_RECURRENCE_ROW(vecs, tile) row<vecs>("recurrence_f32_" tile),
+
+constexpr Tactic kTactics[] = {CAMSHAFT_GEMM_TILES(CAMSHAFT_RECURRENCE_ROW)};
 
 }  // namespace
 
