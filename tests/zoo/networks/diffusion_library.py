@@ -48,7 +48,7 @@ def plain_unet():
 
 @network("diff_unet_audio_ts", "script", 17)
 def audio_unet():
-    module = diffusers.UNet1DModel(sample_size=4096, in_channels=2, out_channels=2, extra_in_channels=16, time_embedding_type="fourier", use_timestep_embedding=False,
+    module = diffusers.UNet1DModel(sample_size=4096, in_channels=2, out_channels=2, extra_in_channels=64, time_embedding_type="fourier", use_timestep_embedding=False,
                                    flip_sin_to_cos=True, block_out_channels=(32, 64, 128), down_block_types=("DownBlock1DNoSkip", "DownBlock1D", "AttnDownBlock1D"),
                                    up_block_types=("AttnUpBlock1D", "UpBlock1D", "UpBlock1DNoSkip"), mid_block_type="UNetMidBlock1D")
     inputs = {"sample": noise()(1, 2, 4096), "timestep": torch.tensor([0.3])}

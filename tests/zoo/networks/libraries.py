@@ -9,7 +9,7 @@ from torch import nn
 from . import network
 
 DYNAMIC_BATCH = {0: "batch"}
-ONE_VALUE_PER_CHANNEL = ("efficientvit_m0", "iformer_t")  # BatchNorm behind the pooling: statistics need two pictures
+ONE_VALUE_PER_CHANNEL = ("efficientvit_m0", "iformer_t", "shvit_s1", "rexnet_100", "resnest14d")  # BatchNorm behind the pooling: statistics need two pictures
 
 # name of the model, exporter, opset, edge of the picture; every third has an open batch
 PICTURES = [
