@@ -55,15 +55,12 @@ def test_every_kernel_family_has_its_file():
     assert not missing
 
 
-# The instruction set is asked for in simd/ alone, so that another one is a folder there. These do it still.
-STILL_ASKING = {"sparse"}
-
-
+# So that another instruction set is a folder there.
 def test_instruction_sets_are_asked_for_in_simd():
     asking = [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
         for path in sorted(SRC.rglob("*.h")) + sorted(SRC.rglob("*.cpp"))
-        if path.parent.name not in STILL_ASKING and "simd" not in path.parts
+        if "simd" not in path.parts
         for number, line in enumerate(path.read_text().splitlines(), 1)
         if "CAMSHAFT_TARGET_" in line
     ]

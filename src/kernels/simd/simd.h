@@ -11,6 +11,7 @@
 //   float16.h   vectors of bfloat16 and half to and from float
 //   shuffles.h  transposes, repeats, sums of neighbours, pixels packed
 //   products.h  sums of products of bytes, of int16 and of bfloat16 pairs
+//   picks.h     bytes and pairs picked from a few, for sparse products
 //   dwords.h    dwords of packed codes of few bits
 //   rows.h      rows of bytes interleaved
 //   tables.h    tables of 256 bytes

@@ -46,7 +46,7 @@ def plain_unet():
     return Sample(module, list(inputs)), inputs
 
 
-@network("diff_unet_audio_ts", "script", 17)
+@network("diff_unet_audio", "dynamo", 18)
 def audio_unet():
     module = diffusers.UNet1DModel(sample_size=4096, in_channels=2, out_channels=2, extra_in_channels=64, time_embedding_type="fourier", use_timestep_embedding=False,
                                    flip_sin_to_cos=True, block_out_channels=(32, 64, 128), down_block_types=("DownBlock1DNoSkip", "DownBlock1D", "AttnDownBlock1D"),

@@ -4,6 +4,8 @@
 
 namespace camshaft::kernels::avx2 {
 
+using PackedLanes = __m256i;  // four bytes a lane
+
 CAMSHAFT_INLINE __m256i load_lanes(const std::byte* p) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
 }
@@ -25,6 +27,7 @@ struct VnniProduct {
     asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum.v) : "x"(row), "x"(column));
   }
 };
+using LaneProduct = VnniProduct;
 
 struct WordProduct {
   using Sum = I32;
@@ -33,14 +36,16 @@ struct WordProduct {
   };
   using Column = Row;
 
-  CAMSHAFT_INLINE_MEMBER Column column(const std::byte* b) const {
-    const __m256i bytes = load_lanes(b);
+  static CAMSHAFT_INLINE_MEMBER Column column_of(PackedLanes bytes) {
     return {_mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8), _mm256_srai_epi16(bytes, 8)};
   }
-  CAMSHAFT_INLINE_MEMBER Row row(const std::byte* a) const {
-    const __m256i bytes = broadcast_lane(a);
+  static CAMSHAFT_INLINE_MEMBER Row row_of(PackedLanes bytes) {
     return {_mm256_and_si256(bytes, _mm256_set1_epi16(255)), _mm256_srli_epi16(bytes, 8)};
   }
+  CAMSHAFT_INLINE_MEMBER Column column(const std::byte* b) const {
+    return column_of(load_lanes(b));
+  }
+  CAMSHAFT_INLINE_MEMBER Row row(const std::byte* a) const { return row_of(broadcast_lane(a)); }
   CAMSHAFT_INLINE_MEMBER void add_product(Row row, Column column, I32& sum) const {
     sum.v = _mm256_add_epi32(sum.v, _mm256_madd_epi16(row.even, column.even));
     sum.v = _mm256_add_epi32(sum.v, _mm256_madd_epi16(row.odd, column.odd));
@@ -49,19 +54,24 @@ struct WordProduct {
 
 // Sums of two products of bytes in 16 bits, which saturate: exact where packing proved it
 // (gemm_chains.h).
-using PackedLanes = __m256i;
 CAMSHAFT_INLINE PackedLanes multiply_byte_pairs(PackedLanes codes, PackedLanes weights) {
   return _mm256_maddubs_epi16(codes, weights);
 }
 CAMSHAFT_INLINE PackedLanes add_pair_sums(PackedLanes a, PackedLanes b) {
   return _mm256_add_epi16(a, b);
 }
+CAMSHAFT_INLINE I32 widened_pair_sums(PackedLanes pairs) {
+  return {_mm256_madd_epi16(pairs, _mm256_set1_epi16(1))};
+}
 CAMSHAFT_INLINE void widen_pair_sums(PackedLanes pairs, I32& sum) {
-  sum.v = _mm256_add_epi32(sum.v, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+  sum = sum + widened_pair_sums(pairs);
 }
 // Keeps the compiler from adding in another order: it would need more registers than there are.
 CAMSHAFT_INLINE void keep_order(PackedLanes& value) {
   asm("" : "+x"(value));
+}
+CAMSHAFT_INLINE void keep_order(I32& value) {
+  keep_order(value.v);
 }
 
 CAMSHAFT_INLINE I32 multiply_pairs(I32 a, I32 b) {

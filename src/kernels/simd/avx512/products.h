@@ -6,6 +6,8 @@
 
 namespace camshaft::kernels::avx512 {
 
+using PackedLanes = __m512i;  // four bytes a lane
+
 CAMSHAFT_INLINE __m512i load_lanes(const std::byte* p) {
   return _mm512_loadu_si512(p);
 }
@@ -34,6 +36,7 @@ struct VnniProduct {
     asm("vpdpbusd %2, %1, %0" : "+v"(sum.v) : "v"(row), "v"(column));
   }
 };
+using LaneProduct = VnniProduct;
 
 // Without: even and odd bytes as 16-bit pairs.
 struct WordProduct {
@@ -43,14 +46,16 @@ struct WordProduct {
   };
   using Column = Row;
 
-  CAMSHAFT_INLINE_MEMBER Column column(const std::byte* b) const {
-    const __m512i bytes = load_lanes(b);
+  static CAMSHAFT_INLINE_MEMBER Column column_of(PackedLanes bytes) {
     return {_mm512_srai_epi16(_mm512_slli_epi16(bytes, 8), 8), _mm512_srai_epi16(bytes, 8)};
   }
-  CAMSHAFT_INLINE_MEMBER Row row(const std::byte* a) const {
-    const __m512i bytes = broadcast_lane(a);
+  static CAMSHAFT_INLINE_MEMBER Row row_of(PackedLanes bytes) {
     return {_mm512_and_si512(bytes, _mm512_set1_epi16(255)), _mm512_srli_epi16(bytes, 8)};
   }
+  CAMSHAFT_INLINE_MEMBER Column column(const std::byte* b) const {
+    return column_of(load_lanes(b));
+  }
+  CAMSHAFT_INLINE_MEMBER Row row(const std::byte* a) const { return row_of(broadcast_lane(a)); }
   CAMSHAFT_INLINE_MEMBER void add_product(Row row, Column column, I32& sum) const {
     sum.v = _mm512_add_epi32(sum.v, _mm512_madd_epi16(row.even, column.even));
     sum.v = _mm512_add_epi32(sum.v, _mm512_madd_epi16(row.odd, column.odd));

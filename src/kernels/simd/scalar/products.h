@@ -4,6 +4,44 @@
 
 namespace camshaft::kernels::scalar {
 
+// Four bytes a lane.
+struct PackedLanes {
+  uint8_t byte[4 * kLanes];
+};
+
+CAMSHAFT_INLINE PackedLanes load_lanes(const std::byte* p) {
+  PackedLanes lanes;
+  __builtin_memcpy(lanes.byte, p, sizeof lanes.byte);
+  return lanes;
+}
+CAMSHAFT_INLINE PackedLanes broadcast_lane(const std::byte* p) {
+  PackedLanes lanes;
+  for (int lane = 0; lane < kLanes; ++lane) __builtin_memcpy(lanes.byte + 4 * lane, p, 4);
+  return lanes;
+}
+CAMSHAFT_INLINE I32 int_lanes(const PackedLanes& packed) {
+  I32 lanes;
+  __builtin_memcpy(&lanes.v, packed.byte, sizeof lanes.v);
+  return lanes;
+}
+CAMSHAFT_INLINE PackedLanes packed_lanes(Ints lanes) {
+  PackedLanes packed;
+  __builtin_memcpy(packed.byte, &lanes, sizeof lanes);
+  return packed;
+}
+
+// Unsigned bytes of a row times signed ones of a column, four to a lane.
+struct LaneProduct {
+  CAMSHAFT_INLINE_MEMBER void add_product(const PackedLanes& row, const PackedLanes& column,
+                                          I32& sum) const {
+    int32_t lanes[kLanes];
+    istore(lanes, sum);
+    for (int k = 0; k < 4 * kLanes; ++k)
+      lanes[k / 4] += row.byte[k] * static_cast<int8_t>(column.byte[k]);
+    sum = iload(lanes);
+  }
+};
+
 struct WordProduct {
   using Sum = I32;
   struct Row {

@@ -11,6 +11,8 @@ inline constexpr int kMaxRows[kMaxVecs + 1] = {0, 4, 4};
 inline constexpr int kMaxByteRows[kMaxVecs + 1] = {0, 4, 4};
 
 inline constexpr int kMaxInt16Rows[kMaxVecs + 1] = {0, 4, 4};
+inline constexpr int kMaxSparseRows[kMaxVecs + 1] = {0, 4, 4};
+inline constexpr int kMaxQuadRows[kMaxVecs + 1] = {0, 2, 2};
 
 inline constexpr int kMaxFoldVecs = 2;
 

@@ -56,105 +56,64 @@ void add_all_plainly(const std::byte* x, const ListRange& lists, bool start, int
   }
 }
 
-#if defined(CAMSHAFT_TARGET_scalar)
-
-struct LaneProduct {
-  struct Column {
-    int8_t weights[kQuad];
-  };
-  Column column(const int8_t* weights) const {
-    Column column;
-    std::memcpy(column.weights, weights, sizeof column.weights);
-    return column;
-  }
-  const std::byte* row(const std::byte* x) const { return x; }
-  void add_product(const std::byte* row, const Column& column, I32& sum) const {
-    int32_t lanes[kLanes];
-    istore(lanes, sum);
-    for (int k = 0; k < kLanes * kLaneBytes; ++k)
-      lanes[k / kLaneBytes] += std::to_integer<int32_t>(row[k]) * column.weights[k % kLaneBytes];
-    sum = iload(lanes);
-  }
-};
-template <int kVecs>
-constexpr AddByteLists kPlain = add_all_plainly<LaneProduct, kVecs>;
-
-#else
-
-CAMSHAFT_INLINE auto broadcast_weights(const int8_t* weights) {
+CAMSHAFT_INLINE PackedLanes broadcast_weights(const int8_t* weights) {
   return broadcast_lane(reinterpret_cast<const std::byte*>(weights));
 }
 
 // X is what dense tiles broadcast, weights what they load.
-struct ListVnni {
-  const VnniProduct product{};
-  CAMSHAFT_INLINE_MEMBER auto column(const int8_t* weights) const {
+struct ListLanes {
+  const LaneProduct product{};
+  CAMSHAFT_INLINE_MEMBER PackedLanes column(const int8_t* weights) const {
     return broadcast_weights(weights);
   }
-  CAMSHAFT_INLINE_MEMBER auto row(const std::byte* x) const { return load_lanes(x); }
-  template <class Bytes>
-  CAMSHAFT_INLINE_MEMBER void add_product(Bytes row, Bytes column, I32& sum) const {
-    product.add_product(row, column, sum);
-  }
-};
-
-// 16-bit products, for machines with neither.
-struct ListWords {
-  const WordProduct product{};
-#if defined(CAMSHAFT_TARGET_avx512)
-  CAMSHAFT_INLINE_MEMBER WordProduct::Column column(const int8_t* weights) const {
-    const __m512i bytes = broadcast_weights(weights);
-    return {_mm512_srai_epi16(_mm512_slli_epi16(bytes, 8), 8), _mm512_srai_epi16(bytes, 8)};
-  }
-  CAMSHAFT_INLINE_MEMBER WordProduct::Row row(const std::byte* x) const {
-    const __m512i bytes = load_lanes(x);
-    return {_mm512_and_si512(bytes, _mm512_set1_epi16(255)), _mm512_srli_epi16(bytes, 8)};
-  }
-#else
-  CAMSHAFT_INLINE_MEMBER WordProduct::Column column(const int8_t* weights) const {
-    const __m256i bytes = broadcast_weights(weights);
-    return {_mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8), _mm256_srai_epi16(bytes, 8)};
-  }
-  CAMSHAFT_INLINE_MEMBER WordProduct::Row row(const std::byte* x) const {
-    const __m256i bytes = load_lanes(x);
-    return {_mm256_and_si256(bytes, _mm256_set1_epi16(255)), _mm256_srli_epi16(bytes, 8)};
-  }
-#endif
-  CAMSHAFT_INLINE_MEMBER void add_product(WordProduct::Row row, WordProduct::Column column,
+  CAMSHAFT_INLINE_MEMBER PackedLanes row(const std::byte* x) const { return load_lanes(x); }
+  CAMSHAFT_INLINE_MEMBER void add_product(const PackedLanes& row, const PackedLanes& column,
                                           I32& sum) const {
     product.add_product(row, column, sum);
   }
 };
 
 template <int kVecs>
-constexpr AddByteLists kVnni = add_all_plainly<ListVnni, kVecs>;
+constexpr AddByteLists kLanesAlone = add_all_plainly<ListLanes, kVecs>;
 
-#if defined(CAMSHAFT_TARGET_avx512)
+#if defined(CAMSHAFT_HAS_VNNI)
 
-template <int kVecs>
-constexpr AddByteLists kPlain = add_all_plainly<ListWords, kVecs>;
+// 16-bit products, for machines without.
+struct ListWords {
+  const WordProduct product{};
+  CAMSHAFT_INLINE_MEMBER WordProduct::Column column(const int8_t* weights) const {
+    return WordProduct::column_of(broadcast_weights(weights));
+  }
+  CAMSHAFT_INLINE_MEMBER WordProduct::Row row(const std::byte* x) const {
+    return WordProduct::row_of(load_lanes(x));
+  }
+  CAMSHAFT_INLINE_MEMBER void add_product(WordProduct::Row row, WordProduct::Column column,
+                                          I32& sum) const {
+    product.add_product(row, column, sum);
+  }
+};
 
-#else
+#endif
+
+#if defined(CAMSHAFT_HAS_BYTE_PAIRS)
 
 // kDepth entries in 16 bits, then widened.
 template <int kDepth, int kVecs>
 CAMSHAFT_INLINE void add_chain(const std::byte* x, const ByteEntry* entry, I32 (&sums)[kVecs]) {
-  const __m256i ones = _mm256_set1_epi16(1);
-  __m256i chain[kVecs];
+  PackedLanes chain[kVecs];
 #pragma GCC unroll 4
   for (int k = 0; k < kDepth; ++k) {
-    const __m256i weights = broadcast_weights(entry[k].weights);
+    const PackedLanes weights = broadcast_weights(entry[k].weights);
     const std::byte* row = x + entry[k].offset;
 #pragma GCC unroll 4
     for (int v = 0; v < kVecs; ++v) {
-      const __m256i pairs =
-          _mm256_maddubs_epi16(load_lanes(row + v * kLanes * kLaneBytes), weights);
-      chain[v] = k == 0 ? pairs : _mm256_add_epi16(chain[v], pairs);
+      const PackedLanes pairs =
+          multiply_byte_pairs(load_lanes(row + v * kLanes * kLaneBytes), weights);
+      chain[v] = k == 0 ? pairs : add_pair_sums(chain[v], pairs);
     }
   }
 #pragma GCC unroll 4
-  for (int v = 0; v < kVecs; ++v)
-    sums[v].v = _mm256_add_epi32(sums[v].v, _mm256_madd_epi16(chain[v], ones));
+  for (int v = 0; v < kVecs; ++v) widen_pair_sums(chain[v], sums[v]);
 }
 
 // One list; gives its end.
@@ -193,19 +152,29 @@ void add_all_chains(const std::byte* x, const ListRange& lists, bool start, int3
 template <int kVecs>
 constexpr AddByteLists kPlain = add_all_chains<kVecs>;
 
-#endif
+#elif defined(CAMSHAFT_HAS_VNNI)
 
-constexpr AddByteLists kVnniTable[kByteListVecs + 1] = {nullptr, kVnni<1>, kVnni<2>, kVnni<3>,
-                                                        kVnni<4>};
+template <int kVecs>
+constexpr AddByteLists kPlain = add_all_plainly<ListWords, kVecs>;
+
+#else
+
+template <int kVecs>
+constexpr AddByteLists kPlain = kLanesAlone<kVecs>;
+
 #endif
 
 constexpr AddByteLists kTable[kByteListVecs + 1] = {nullptr, kPlain<1>, kPlain<2>, kPlain<3>,
                                                     kPlain<4>};
+#if defined(CAMSHAFT_HAS_VNNI)
+constexpr AddByteLists kVnniTable[kByteListVecs + 1] = {nullptr, kLanesAlone<1>, kLanesAlone<2>,
+                                                        kLanesAlone<3>, kLanesAlone<4>};
+#endif
 
 }  // namespace
 
 AddByteLists byte_list_kernel(int64_t vecs) {
-#if !defined(CAMSHAFT_TARGET_scalar)
+#if defined(CAMSHAFT_HAS_VNNI)
   if (uses(Feature::kVnni)) return kVnniTable[vecs];
 #endif
   return kTable[vecs];

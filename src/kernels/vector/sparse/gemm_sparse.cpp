@@ -6,7 +6,7 @@
 #include "kernels/vector/counts.h"
 #include "kernels/vector/gemm/gemm_byte_kernels.h"
 
-#if defined(CAMSHAFT_TARGET_avx2)
+#if defined(CAMSHAFT_HAS_BYTE_PAIRS)
 #include "kernels/vector/gemm/gemm_chain_sort.h"
 #endif
 
@@ -143,7 +143,7 @@ struct GroupOrder {
   }
 };
 
-#if defined(CAMSHAFT_TARGET_avx2)
+#if defined(CAMSHAFT_HAS_BYTE_PAIRS)
 // Kinds of whole groups: an odd pair and a lone single step make chains of four with zeros.
 void order_steps(const int32_t* sorted, const int32_t* last, int32_t* ends, GroupOrder& order) {
   const int64_t pairs = last[1] - last[0], singles = last[2] - last[1];
@@ -188,7 +188,7 @@ void order_plainly(int64_t steps, int32_t* ends, GroupOrder& order) {
 }
 #endif
 
-#if defined(CAMSHAFT_TARGET_avx2)
+#if defined(CAMSHAFT_HAS_BYTE_PAIRS)
 // Of packed groups, in tenths of a cycle for a row and vector (Zen 4, loops alone): pairs save
 // loads, but fewer of them are proved.
 int64_t panel_cost(const std::byte* panel, const Spans& spans) {
@@ -229,7 +229,7 @@ class PanelPacker {
       in_pairs_ = in_pairs;
       pack_spans(reader, channels, cols, panel);
     };
-#if defined(CAMSHAFT_TARGET_avx2)
+#if defined(CAMSHAFT_HAS_BYTE_PAIRS)
     if (!uses(Feature::kVnni) && reader.taps % 2 == 0) {
       pack_as(true);
       const int64_t in_pairs = panel_cost(panel, spans_);
@@ -243,7 +243,7 @@ class PanelPacker {
   }
 
  private:
-#if defined(CAMSHAFT_TARGET_avx2)
+#if defined(CAMSHAFT_HAS_BYTE_PAIRS)
   // Steps on their own cost no less, all in chains of four.
   int64_t most_cost_of_pairs() const {
     return 52 * spans_.count * (spans_.steps / kSparseGroup);
@@ -259,13 +259,13 @@ class PanelPacker {
                                  in_pairs_, 0};
     std::memcpy(panel, &header, sizeof header);
     int32_t* ends = reinterpret_cast<int32_t*>(panel + sizeof header);
-#if defined(CAMSHAFT_TARGET_avx2)
+#if defined(CAMSHAFT_HAS_BYTE_PAIRS)
     ChainSorter sorter(spans_.steps, width_, x_maximum_, in_pairs_ ? 2 : 1);
 #endif
     for (int64_t span = 0; span < spans_.count; ++span, ends += kKinds) {
       read_span(reader, channels, cols, span);
       GroupOrder order{order_};
-#if defined(CAMSHAFT_TARGET_avx2)
+#if defined(CAMSHAFT_HAS_BYTE_PAIRS)
       order_span(weights_, spans_.steps, in_pairs_, sorter, ends, order);
 #else
       order_plainly(spans_.steps, ends, order);

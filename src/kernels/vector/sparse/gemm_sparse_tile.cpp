@@ -7,6 +7,7 @@
 // as dense ones stay in registers so.
 #include "kernels/vector/sparse/gemm_sparse.h"
 
+#include "kernels/simd/picks.h"
 #include "kernels/vector/gemm/gemm_byte_kernels.h"
 #include "kernels/vector/gemm/gemm_byte_tile.h"
 
@@ -37,85 +38,11 @@ struct StepRows {
   }
 };
 
-#if defined(CAMSHAFT_TARGET_scalar)
-
-struct Select {
-  uint8_t position[kLanes * kLaneBytes];
-};
-template <bool kBits>
-Select selection(const std::byte* positions, int64_t row_bytes, int slot) {
-  Select select;
-  for (int k = 0; k < kLanes * kLaneBytes; ++k)
-    select.position[k] =
-        kBits ? static_cast<uint8_t>((std::to_integer<int>(positions[k]) >> (2 * slot) & 3) +
-                                     (k % 2 == 0 ? 0 : 4))
-              : std::to_integer<uint8_t>(positions[slot * row_bytes + k]);
-  return select;
-}
-
-void add_product(const std::byte* a, const Select& select, const std::byte* weights, I32& sum) {
-  int32_t lanes[kLanes];
-  istore(lanes, sum);
-  for (int k = 0; k < kLanes * kLaneBytes; ++k)
-    lanes[k / kLaneBytes] += std::to_integer<int32_t>(a[select.position[k]]) *
-                             static_cast<int8_t>(std::to_integer<uint8_t>(weights[k]));
-  sum = iload(lanes);
-}
-
-template <bool kBits, int kRows, int kVecs>
-void add_group(const Tile& t, const std::byte* a, const int32_t* order, const std::byte* b,
-               Accumulators<I32, kRows, kVecs>& acc) {
-  for (int slot = 0; slot < kSparseGroup; ++slot) {
-    const StepRows<kRows> rows(a + t.chain.offsets[order[slot]], t.a.stride);
-    for (int v = 0; v < kVecs; ++v) {
-      const int64_t column = v * kLanes * kLaneBytes;
-      const Select select =
-          selection<kBits>(b + kSparseGroup * t.b.stride + column, t.b.stride, slot);
-      for (int r = 0; r < kRows; ++r)
-        add_product(rows.at(r), select, b + slot * t.b.stride + column, acc.v[r][v]);
-    }
-  }
-}
-
-#else
-
-#if defined(CAMSHAFT_TARGET_avx512)
-using Bytes = __m512i;
-CAMSHAFT_INLINE Bytes broadcast_step(const std::byte* p) {
-  int64_t eight;
-  __builtin_memcpy(&eight, p, sizeof eight);
-  return _mm512_set1_epi64(eight);
-}
-CAMSHAFT_INLINE Bytes pick(Bytes eight, Bytes positions) {
-  return _mm512_shuffle_epi8(eight, positions);
-}
-template <int kSlot>
-CAMSHAFT_INLINE Bytes unpack_bits(Bytes packed) {
-  const Bytes mask = _mm512_set1_epi32(0x03030303), high = _mm512_set1_epi32(0x04000400);
-  return _mm512_ternarylogic_epi32(_mm512_srli_epi16(packed, 2 * kSlot), mask, high, 0xEA);
-}
-#else
-using Bytes = __m256i;
-CAMSHAFT_INLINE Bytes broadcast_step(const std::byte* p) {
-  int64_t eight;
-  __builtin_memcpy(&eight, p, sizeof eight);
-  return _mm256_set1_epi64x(eight);
-}
-CAMSHAFT_INLINE Bytes pick(Bytes eight, Bytes positions) {
-  return _mm256_shuffle_epi8(eight, positions);
-}
-template <int kSlot>
-CAMSHAFT_INLINE Bytes unpack_bits(Bytes packed) {
-  const Bytes mask = _mm256_set1_epi32(0x03030303), high = _mm256_set1_epi32(0x04000400);
-  return _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi16(packed, 2 * kSlot), mask), high);
-}
-#endif
-
 // `positions`: the first row behind the weights.
 template <bool kBits, int kSlot>
-CAMSHAFT_INLINE Bytes selection(const std::byte* positions, int64_t row_bytes) {
+CAMSHAFT_INLINE PackedLanes selection(const std::byte* positions, int64_t row_bytes) {
   if constexpr (kBits)
-    return unpack_bits<kSlot>(load_lanes(positions));
+    return unpack_positions<kSlot>(load_lanes(positions));
   else
     return load_lanes(positions + kSlot * row_bytes);
 }
@@ -128,11 +55,12 @@ CAMSHAFT_INLINE void add_step(const Tile& t, const std::byte* a, const int32_t* 
 #pragma GCC unroll 8
   for (int v = 0; v < kVecs; ++v) {
     const std::byte* column = b + v * kLanes * kLaneBytes;
-    const Bytes weights = load_lanes(column + kSlot * t.b.stride);
-    const Bytes select = selection<kBits, kSlot>(column + kSparseGroup * t.b.stride, t.b.stride);
+    const PackedLanes weights = load_lanes(column + kSlot * t.b.stride);
+    const PackedLanes select =
+        selection<kBits, kSlot>(column + kSparseGroup * t.b.stride, t.b.stride);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r)
-      do_product(pick(broadcast_step(rows.at(r)), select), weights, r, v);
+      do_product(pick(broadcast_eight(rows.at(r)), select), weights, r, v);
   }
 }
 
@@ -145,38 +73,30 @@ CAMSHAFT_INLINE void add_steps(const Tile& t, const std::byte* a, const int32_t*
   add_step<kBits, 3, kRows, kVecs>(t, a, order, b, do_product);
 }
 
+template <class Product>
+CAMSHAFT_INLINE void fetch_ahead(const std::byte* b) {
+  if constexpr (requires { Product::kFetchesAhead; }) __builtin_prefetch(b + Product::kAhead);
+}
+
 template <bool kBits, int kRows, int kVecs>
 CAMSHAFT_INLINE void add_group(const Tile& t, const std::byte* a, const int32_t* order,
                                const std::byte* b, Accumulators<I32, kRows, kVecs>& acc) {
-  const VnniProduct product;
-#if defined(CAMSHAFT_TARGET_avx512)
-  __builtin_prefetch(b + 4096);
-#endif
+  const LaneProduct product;
+  fetch_ahead<LaneProduct>(b);
   add_steps<kBits, kRows, kVecs>(
       t, a, order,
-      b, [&](Bytes picked, Bytes weights, int r, int v) __attribute__((always_inline)) {
+      b, [&](PackedLanes picked, PackedLanes weights, int r, int v) __attribute__((always_inline)) {
         product.add_product(picked, weights, acc.v[r][v]);
       });
 }
 
-#endif
-
-#if defined(CAMSHAFT_TARGET_avx2)
-
-// Keeps the compiler from adding in another order: it would need more registers than there are.
-CAMSHAFT_INLINE void keep(Bytes& value) {
-  asm("" : "+x"(value));
-}
-
-CAMSHAFT_INLINE Bytes broadcast_pair(const std::byte* p) {
-  return _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-}
+#if defined(CAMSHAFT_HAS_BYTE_PAIRS)
 
 // Steps 2 * kHalf and the next of a group: weights of a vector of columns, and what their rows of
 // A are.
 template <bool kBits, bool kInPairs, int kHalf>
 struct HalfGroup {
-  Bytes weights[2], select[2];
+  PackedLanes weights[2], select[2];
 
   CAMSHAFT_INLINE_MEMBER HalfGroup(const std::byte* column, int64_t row_bytes) {
     const std::byte* positions = column + kSparseGroup * row_bytes;
@@ -184,21 +104,21 @@ struct HalfGroup {
     weights[1] = load_lanes(column + (2 * kHalf + 1) * row_bytes);
     select[0] = selection<kBits, 2 * kHalf>(positions, row_bytes);
     select[1] = selection<kBits, 2 * kHalf + 1>(positions, row_bytes);
-    if (kBits && kInPairs) select[1] = _mm256_or_si256(select[1], _mm256_set1_epi8(kSparseStep));
+    if (kBits && kInPairs) select[1] = eight_further(select[1]);
   }
   // In registers, for several rows.
   CAMSHAFT_INLINE_MEMBER void hold() {
-    keep(weights[0]);
-    keep(weights[1]);
-    keep(select[0]);
-    keep(select[1]);
+    keep_order(weights[0]);
+    keep_order(weights[1]);
+    keep_order(select[0]);
+    keep_order(select[1]);
   }
   CAMSHAFT_INLINE_MEMBER void multiply(const std::byte* first, const std::byte* second,
-                                       Bytes (&products)[2]) const {
-    const Bytes both = kInPairs ? broadcast_pair(first) : broadcast_step(first);
-    const Bytes next = kInPairs ? both : broadcast_step(second);
-    products[0] = _mm256_maddubs_epi16(pick(both, select[0]), weights[0]);
-    products[1] = _mm256_maddubs_epi16(pick(next, select[1]), weights[1]);
+                                       PackedLanes (&products)[2]) const {
+    const PackedLanes both = kInPairs ? broadcast_sixteen(first) : broadcast_eight(first);
+    const PackedLanes next = kInPairs ? both : broadcast_eight(second);
+    products[0] = multiply_byte_pairs(pick(both, select[0]), weights[0]);
+    products[1] = multiply_byte_pairs(pick(next, select[1]), weights[1]);
   }
 };
 
@@ -207,30 +127,28 @@ struct HalfGroup {
 template <bool kBits, bool kInPairs, int kDepth, int kHalf, int kRows, int kVecs>
 CAMSHAFT_INLINE void add_half(const StepRows<kRows>& first, const StepRows<kRows>& second,
                               const std::byte* column, int64_t row_bytes, int v,
-                              Bytes (&sums)[kRows], Accumulators<I32, kRows, kVecs>& acc) {
-  const Bytes ones = _mm256_set1_epi16(1);
+                              PackedLanes (&sums)[kRows], Accumulators<I32, kRows, kVecs>& acc) {
   HalfGroup<kBits, kInPairs, kHalf> half(column, row_bytes);
   if (kRows > 1) half.hold();
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
-    Bytes products[2];
+    PackedLanes products[2];
     half.multiply(first.at(r), second.at(r), products);
-    Bytes& sum = acc.v[r][v].v;
+    I32& sum = acc.v[r][v];
     if constexpr (kDepth == 1) {
-      sum = _mm256_add_epi32(sum, _mm256_add_epi32(_mm256_madd_epi16(products[0], ones),
-                                                   _mm256_madd_epi16(products[1], ones)));
-      keep(sum);
+      sum = sum + (widened_pair_sums(products[0]) + widened_pair_sums(products[1]));
+      keep_order(sum);
       continue;
     }
-    Bytes both = _mm256_add_epi16(products[0], products[1]);
+    PackedLanes both = add_pair_sums(products[0], products[1]);
     if constexpr (kDepth == 4 && kHalf == 0) {
       sums[r] = both;
-      keep(sums[r]);
+      keep_order(sums[r]);
       continue;
     }
-    if (kDepth == 4) both = _mm256_add_epi16(both, sums[r]);
-    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(both, ones));
-    keep(sum);
+    if (kDepth == 4) both = add_pair_sums(both, sums[r]);
+    widen_pair_sums(both, sum);
+    keep_order(sum);
   }
 }
 
@@ -245,7 +163,7 @@ CAMSHAFT_INLINE void add_chains(const Tile& t, const std::byte* a, const int32_t
   const Rows rows0 = rows(0), rows1 = rows(1), rows2 = rows(2), rows3 = rows(3);
 #pragma GCC unroll 8
   for (int v = 0; v < kVecs; ++v) {
-    Bytes sums[kRows];
+    PackedLanes sums[kRows];
     const std::byte* column = b + v * kLanes * kLaneBytes;
     add_half<kBits, kInPairs, kDepth, 0>(rows0, rows1, column, t.b.stride, v, sums, acc);
     add_half<kBits, kInPairs, kDepth, 1>(rows2, rows3, column, t.b.stride, v, sums, acc);
@@ -256,23 +174,22 @@ CAMSHAFT_INLINE void add_chains(const Tile& t, const std::byte* a, const int32_t
 template <bool kBits, int kDepth, int kVecs>
 CAMSHAFT_INLINE void add_row_chains(const Tile& t, const std::byte* a, const int32_t* order,
                                     const std::byte* b, Accumulators<I32, 1, kVecs>& acc) {
-  Bytes sums[kVecs];
-  const auto first = [&sums](Bytes picked, Bytes weights, int, int v)
+  PackedLanes sums[kVecs];
+  const auto first = [&sums](PackedLanes picked, PackedLanes weights, int, int v)
       __attribute__((always_inline)) {
-    sums[v] = _mm256_maddubs_epi16(picked, weights);
-    keep(sums[v]);
+    sums[v] = multiply_byte_pairs(picked, weights);
+    keep_order(sums[v]);
   };
-  const auto next = [&sums](Bytes picked, Bytes weights, int, int v)
+  const auto next = [&sums](PackedLanes picked, PackedLanes weights, int, int v)
       __attribute__((always_inline)) {
-    sums[v] = _mm256_add_epi16(sums[v], _mm256_maddubs_epi16(picked, weights));
-    keep(sums[v]);
+    sums[v] = add_pair_sums(sums[v], multiply_byte_pairs(picked, weights));
+    keep_order(sums[v]);
   };
   const auto widen = [&sums, &acc ]() __attribute__((always_inline)) {
-    const Bytes ones = _mm256_set1_epi16(1);
 #pragma GCC unroll 8
     for (int v = 0; v < kVecs; ++v) {
-      acc.v[0][v].v = _mm256_add_epi32(acc.v[0][v].v, _mm256_madd_epi16(sums[v], ones));
-      keep(acc.v[0][v].v);
+      widen_pair_sums(sums[v], acc.v[0][v]);
+      keep_order(acc.v[0][v]);
     }
   };
   add_step<kBits, 0, 1, kVecs>(t, a, order, b, first);
@@ -293,13 +210,10 @@ CAMSHAFT_INLINE void add_words(const Tile& t, const std::byte* a, const int32_t*
                                const std::byte* b, Accumulators<I32, kRows, kVecs>& acc) {
   add_steps<kBits, kRows, kVecs>(
       t, a, order,
-      b, [&](Bytes picked, Bytes weights, int r, int v) __attribute__((always_inline)) {
+      b, [&](PackedLanes picked, PackedLanes weights, int r, int v) __attribute__((always_inline)) {
         const WordProduct product;
-        const WordProduct::Row row = {_mm256_and_si256(picked, _mm256_set1_epi16(255)),
-                                      _mm256_srli_epi16(picked, 8)};
-        const WordProduct::Column column = {_mm256_srai_epi16(_mm256_slli_epi16(weights, 8), 8),
-                                            _mm256_srai_epi16(weights, 8)};
-        product.add_product(row, column, acc.v[r][v]);
+        product.add_product(WordProduct::row_of(picked), WordProduct::column_of(weights),
+                            acc.v[r][v]);
       });
 }
 
@@ -343,7 +257,7 @@ struct EachAlone {
   }
 };
 
-#if defined(CAMSHAFT_TARGET_avx2)
+#if defined(CAMSHAFT_HAS_BYTE_PAIRS)
 // or as long chains of 16-bit sums as their kind allows.
 struct InChains {
   template <bool kBits, int kRows, int kVecs>
@@ -412,38 +326,23 @@ struct SparseTileOf {
 template <int kRows, int kVecs>
 using SparseTile = SparseTileOf<kRows, kVecs, EachAlone>;
 
-#if defined(CAMSHAFT_TARGET_avx2)
+#if defined(CAMSHAFT_HAS_BYTE_PAIRS)
 
 template <int kRows, int kVecs>
 using SparseChainTile = SparseTileOf<kRows, kVecs, InChains>;
 
-// With AVX-VNNI there are no sums of 16 bits to keep.
-constexpr int kMaxSparseVnniRows[kMaxVecs + 1] = {0, 12, 6, 4, 3, 2, 2, 0, 0};
-// Sums of 16 bits are of one vector of columns at a time.
-constexpr int kMaxSparseChainRows[kMaxVecs + 1] = {0, 6, 4, 3, 1, 1, 1, 0, 0};
 constexpr KernelTable<SparseChainTile, kMaxSparseChainRows> kChainTable;
-constexpr KernelTable<SparseTile, kMaxSparseVnniRows> kTable;
-
-#else
-
-#if defined(CAMSHAFT_TARGET_avx512)
-// Wide tiles as high as dense ones leave the picked bytes no registers.
-constexpr int kMaxSparseRows[kMaxVecs + 1] = {0, 14, 12, 8, 6, 4, 4, 3, 2};
-#else
-constexpr const int (&kMaxSparseRows)[kMaxVecs + 1] = kMaxByteRows;
 #endif
+
 constexpr KernelTable<SparseTile, kMaxSparseRows> kTable;
-
-#endif
 
 }  // namespace
 
 int sparse_max_rows(int vecs) {
-#if defined(CAMSHAFT_TARGET_avx2)
-  return uses(Feature::kVnni) ? kMaxSparseVnniRows[vecs] : kMaxSparseChainRows[vecs];
-#else
-  return kMaxSparseRows[vecs];
+#if defined(CAMSHAFT_HAS_BYTE_PAIRS)
+  if (!uses(Feature::kVnni)) return kMaxSparseChainRows[vecs];
 #endif
+  return kMaxSparseRows[vecs];
 }
 
 TileKernel sparse_panel_kernel(const std::byte* panel, const Spans& spans, int vecs, int rows,
@@ -452,7 +351,7 @@ TileKernel sparse_panel_kernel(const std::byte* panel, const Spans& spans, int v
   tile.chain.ends = reinterpret_cast<const int32_t*>(panel + sizeof(SparseHeader));
   tile.chain.order = reinterpret_cast<const int32_t*>(panel + layout.order_at);
   tile.b.first = panel + layout.groups_at;
-#if defined(CAMSHAFT_TARGET_avx2)
+#if defined(CAMSHAFT_HAS_BYTE_PAIRS)
   if (!uses(Feature::kVnni)) return kChainTable.at(vecs, rows);
 #endif
   return kTable.at(vecs, rows);

@@ -5,7 +5,9 @@
 // added in the order of K.
 #include "kernels/vector/sparse/pair_quads.h"
 
-#include "kernels/simd/products.h"
+#include <type_traits>
+
+#include "kernels/simd/picks.h"
 #include "kernels/vector/gemm/gemm_bf16.h"
 #include "kernels/vector/gemm/gemm_bf16_tile.h"
 
@@ -23,13 +25,12 @@ struct StoresByConversion {
   }
 };
 
-#if defined(CAMSHAFT_TARGET_scalar)
-
-struct QuadProduct : StoresByConversion {
+// Vectors of fewer lanes than there are pairs: each lane looks its own up.
+struct QuadByLanes : StoresByConversion {
   struct Table {
     float of_row[kQuadRows];
   };
-  using Codes = I32;
+  using Codes = PackedLanes;
 
   static CAMSHAFT_INLINE_MEMBER float widened(uint16_t bits) {
     const uint32_t wide = static_cast<uint32_t>(bits) << 16;
@@ -46,24 +47,22 @@ struct QuadProduct : StoresByConversion {
   }
   template <int kSlot>
   static Codes codes(const std::byte* at) {
-    I32 codes = iload(reinterpret_cast<const int32_t*>(at));
-    for (int lane = 0; lane < kLanes; ++lane)
-      codes.v[lane] =
-          static_cast<int32_t>(static_cast<uint32_t>(codes.v[lane]) >> (kCodeBits * kSlot) & 15);
-    return codes;
+    return shift_dwords<kCodeBits * kSlot>(load_lanes(at));
   }
-  static void add(const Table& table, Codes codes, const std::byte* pairs, F32& sum) {
-    uint16_t bits[2 * kLanes];
-    __builtin_memcpy(bits, pairs, sizeof bits);
+  static void add(const Table& table, const Codes& codes, const std::byte* pairs, F32& sum) {
+    uint32_t code[kLanes];
+    float first[kLanes], second[kLanes];
+    __builtin_memcpy(code, &codes, sizeof code);
     for (int lane = 0; lane < kLanes; ++lane) {
-      const int pair = codes.v[lane];
-      sum.v[lane] += table.of_row[kFirstOfPair[pair]] * widened(bits[2 * lane]);
-      sum.v[lane] += table.of_row[kSecondOfPair[pair]] * widened(bits[2 * lane + 1]);
+      const uint32_t pair = code[lane] & ((1 << kCodeBits) - 1);
+      first[lane] = table.of_row[kFirstOfPair[pair]];
+      second[lane] = table.of_row[kSecondOfPair[pair]];
     }
+    const PackedLanes values = load_lanes(pairs);
+    sum = fma(load(first), first_of_pairs(values), sum);
+    sum = fma(load(second), second_of_pairs(values), sum);
   }
 };
-
-#else
 
 // Bytes of the pair a code stands for; lanes of 128 bits hold the quad twice.
 struct PairBytes {
@@ -80,89 +79,47 @@ struct PairBytes {
 };
 constexpr PairBytes kPairBytes;
 
-#if defined(CAMSHAFT_TARGET_avx512)
-using Words = __m512i;
-CAMSHAFT_INLINE Words load_words(const void* p) {
-  return _mm512_loadu_si512(p);
-}
-CAMSHAFT_INLINE Words pairs_of(int64_t quad) {
-  return _mm512_shuffle_epi8(_mm512_set1_epi64(quad), load_words(kPairBytes.at));
-}
-CAMSHAFT_INLINE F32 low_halves(Words pairs) {
-  return {_mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16))};
-}
-CAMSHAFT_INLINE F32 high_halves(Words pairs) {
-  return {_mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32(-65536)))};
-}
-template <int kBits>
-CAMSHAFT_INLINE Words shifted(Words codes) {
-  return _mm512_srli_epi32(codes, kBits);
-}
-#else
-using Words = __m256i;
-CAMSHAFT_INLINE Words load_words(const void* p) {
-  return _mm256_loadu_si256(static_cast<const __m256i*>(p));
-}
-CAMSHAFT_INLINE Words pairs_of(int64_t quad) {
-  return _mm256_shuffle_epi8(_mm256_set1_epi64x(quad), load_words(kPairBytes.at));
-}
-CAMSHAFT_INLINE F32 low_halves(Words pairs) {
-  return {_mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16))};
-}
-CAMSHAFT_INLINE F32 high_halves(Words pairs) {
-  return {_mm256_castsi256_ps(_mm256_and_si256(pairs, _mm256_set1_epi32(-65536)))};
-}
-template <int kBits>
-CAMSHAFT_INLINE Words shifted(Words codes) {
-  return _mm256_srli_epi32(codes, kBits);
-}
-#endif
-
-CAMSHAFT_INLINE Words pairs_at(const std::byte* a) {
-  int64_t quad;
-  __builtin_memcpy(&quad, a, sizeof quad);
-  return pairs_of(quad);
+CAMSHAFT_INLINE PackedLanes pairs_at(const std::byte* a) {
+  return pick(broadcast_eight(a), load_lanes(reinterpret_cast<const std::byte*>(kPairBytes.at)));
 }
 
 // Permutations look at the lowest bits of a lane only: codes need no mask.
-struct QuadProduct : StoresByConversion {
+struct QuadByPermutation : StoresByConversion {
   struct Table {
     F32 first, second;
   };
   using Codes = I32;
 
   static CAMSHAFT_INLINE_MEMBER Table table(const std::byte* a) {
-    const Words pairs = pairs_at(a);
-    return {low_halves(pairs), high_halves(pairs)};
+    const PackedLanes pairs = pairs_at(a);
+    return {first_of_pairs(pairs), second_of_pairs(pairs)};
   }
   template <int kSlot>
   static CAMSHAFT_INLINE_MEMBER Codes codes(const std::byte* at) {
-    return {shifted<kCodeBits * kSlot>(load_words(at))};
+    return int_lanes(shift_dwords<kCodeBits * kSlot>(load_lanes(at)));
   }
   static CAMSHAFT_INLINE_MEMBER void add(const Table& table, Codes codes, const std::byte* at,
                                          F32& sum) {
-    const Words pairs = load_words(at);
-    sum = fma(permute(table.second, codes), high_halves(pairs),
-              fma(permute(table.first, codes), low_halves(pairs), sum));
+    const PackedLanes pairs = load_lanes(at);
+    sum = fma(permute(table.second, codes), second_of_pairs(pairs),
+              fma(permute(table.first, codes), first_of_pairs(pairs), sum));
   }
 };
 
-#endif
+using QuadProduct = std::conditional_t<kLanes >= kQuadPairs, QuadByPermutation, QuadByLanes>;
 
-#if defined(CAMSHAFT_TARGET_avx512)
+#if defined(CAMSHAFT_HAS_BF16)
 struct Dpbf16QuadProduct : StoresByInstruction {
-  using Table = Words;
-  using Codes = Words;
+  using Table = PackedLanes;
+  using Codes = PackedLanes;
 
-  static CAMSHAFT_INLINE_MEMBER Words table(const std::byte* a) { return pairs_at(a); }
+  static CAMSHAFT_INLINE_MEMBER Table table(const std::byte* a) { return pairs_at(a); }
   template <int kSlot>
-  static CAMSHAFT_INLINE_MEMBER Words codes(const std::byte* at) {
-    return shifted<kCodeBits * kSlot>(load_words(at));
+  static CAMSHAFT_INLINE_MEMBER Codes codes(const std::byte* at) {
+    return shift_dwords<kCodeBits * kSlot>(load_lanes(at));
   }
-  static CAMSHAFT_INLINE_MEMBER void add(Words table, Words codes, const std::byte* at, F32& sum) {
-    asm("vdpbf16ps %2, %1, %0"
-        : "+v"(sum.v)
-        : "v"(_mm512_permutexvar_epi32(codes, table)), "v"(load_words(at)));
+  static CAMSHAFT_INLINE_MEMBER void add(Table table, Codes codes, const std::byte* at, F32& sum) {
+    Dpbf16Product().add_product(pick_dwords(table, codes), load_lanes(at), sum);
   }
 };
 #endif
@@ -226,32 +183,24 @@ struct WidenedQuads {
   static void run(const Tile& t) { run_quad_tile<QuadProduct, kRows, kVecs>(t); }
 };
 
-// Sums, tables of each row and a vector of codes in registers.
-#if defined(CAMSHAFT_TARGET_avx512)
-constexpr int kMaxQuadTileRows[kMaxVecs + 1] = {0, 4, 4, 4, 4, 4, 4, 3, 2};
-#elif defined(CAMSHAFT_TARGET_avx2)
-constexpr int kMaxQuadTileRows[kMaxVecs + 1] = {0, 3, 3, 2, 2, 1, 1, 1, 1};
-#else
-constexpr int kMaxQuadTileRows[kMaxVecs + 1] = {0, 2, 2};
-#endif
-constexpr KernelTable<WidenedQuads, kMaxQuadTileRows> kTable;
+constexpr KernelTable<WidenedQuads, kMaxQuadRows> kTable;
 
-#if defined(CAMSHAFT_TARGET_avx512)
+#if defined(CAMSHAFT_HAS_BF16)
 template <int kRows, int kVecs>
 struct Dpbf16Quads {
   static void run(const Tile& t) { run_quad_tile<Dpbf16QuadProduct, kRows, kVecs>(t); }
 };
-constexpr KernelTable<Dpbf16Quads, kMaxQuadTileRows> kDpbf16Table;
+constexpr KernelTable<Dpbf16Quads, kMaxQuadRows> kDpbf16Table;
 #endif
 
 }  // namespace
 
 int quad_max_rows(int vecs) {
-  return kMaxQuadTileRows[vecs];
+  return kMaxQuadRows[vecs];
 }
 
 TileKernel quad_tile_kernel(int vecs, int rows) {
-#if defined(CAMSHAFT_TARGET_avx512)
+#if defined(CAMSHAFT_HAS_BF16)
   if (uses(Feature::kBf16)) return kDpbf16Table.at(vecs, rows);
 #endif
   return kTable.at(vecs, rows);

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bytes and pairs picked from a few that all lanes see.
+#pragma once
+
+namespace camshaft::kernels::avx512 {
+
+CAMSHAFT_INLINE PackedLanes broadcast_eight(const std::byte* p) {
+  int64_t eight;
+  __builtin_memcpy(&eight, p, sizeof eight);
+  return _mm512_set1_epi64(eight);
+}
+CAMSHAFT_INLINE PackedLanes pick(PackedLanes bytes, PackedLanes positions) {
+  return _mm512_shuffle_epi8(bytes, positions);
+}
+template <int kSlot>
+CAMSHAFT_INLINE PackedLanes unpack_positions(PackedLanes packed) {
+  const PackedLanes mask = _mm512_set1_epi32(0x03030303), high = _mm512_set1_epi32(0x04000400);
+  return _mm512_ternarylogic_epi32(_mm512_srli_epi16(packed, 2 * kSlot), mask, high, 0xEA);
+}
+CAMSHAFT_INLINE I32 int_lanes(PackedLanes lanes) {
+  return {lanes};
+}
+template <int kBits>
+CAMSHAFT_INLINE PackedLanes shift_dwords(PackedLanes dwords) {
+  return _mm512_srli_epi32(dwords, kBits);
+}
+// Dwords `lanes` of `from`; higher bits of `lanes` are not looked at.
+CAMSHAFT_INLINE PackedLanes pick_dwords(PackedLanes from, PackedLanes lanes) {
+  return _mm512_permutexvar_epi32(lanes, from);
+}
+CAMSHAFT_INLINE F32 first_of_pairs(PackedLanes pairs) {
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16))};
+}
+CAMSHAFT_INLINE F32 second_of_pairs(PackedLanes pairs) {
+  return {_mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32(-65536)))};
+}
+
+}  // namespace camshaft::kernels::avx512

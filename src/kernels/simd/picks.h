@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bytes and pairs that are picked from a few that all lanes see, as sparse products want them:
+//   broadcast_eight(p): eight bytes over and over; pick(bytes, positions): of each sixteen bytes
+//   those at `positions`; unpack_positions<kSlot>(packed): positions of two bits, the slot's of
+//   four, even bytes among the first four of eight, odd ones among the others;
+//   shift_dwords<kBits>: to the right, zeros enter; first_of_pairs, second_of_pairs: bfloat16s of
+//   each lane as floats
+#pragma once
+
+#include "kernels/simd/products.h"
+
+#include CAMSHAFT_SIMD(picks.h)
