@@ -34,6 +34,7 @@ const std::vector<Pass>& table() {
       {"LoopBatching", RUNS(loop_batching), {}},
       // Weights
       {"ConvScaleFusion", RUNS(conv_scale_fusion), {}},
+      {"ConvBranchFusion", RUNS(conv_branch_fusion), {}},
       {"MatMulOperandFusion", RUNS(matmul_operand_fusion), {}},
       {"PaddingFusion", RUNS(padding_fusion), {}},
       {"CropFusion", RUNS(crop_fusion), {}},

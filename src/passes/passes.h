@@ -34,6 +34,7 @@ int loop_invariants(ir::Graph& graph, Records* records);
 int loop_batching(ir::Graph& graph, Records* records);
 // Weights
 int conv_scale_fusion(ir::Graph& graph, Records* records);
+int conv_branch_fusion(ir::Graph& graph, Records* records);
 int matmul_operand_fusion(ir::Graph& graph, Records* records);
 int padding_fusion(ir::Graph& graph, Records* records);
 int crop_fusion(ir::Graph& graph, Records* records);

@@ -67,7 +67,9 @@ const std::vector<Stage>& stages() {
       // What goes into weights, while layers around them are still those of the model.
       {"After scale fusion",
        {mean_fusion, padding_fusion, crop_fusion, space_to_depth_conv_fusion, one_hot_fusion, matmul_operand_fusion,
-        expand_fusion, conv_scale_fusion, shuffle_shuffle_fusion,
+        expand_fusion, conv_scale_fusion,
+        conv_branch_fusion,  // branches have their normalizations in their weights
+        shuffle_shuffle_fusion,
         zero_channel_removal,  // with the weights that will be multiplied
         dead_layer_removal}},
 
