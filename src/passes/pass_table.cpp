@@ -27,6 +27,7 @@ const std::vector<Pass>& table() {
       {"ShuffleShuffleFusion", RUNS(shuffle_shuffle_fusion), {}},
       {"MovementFusion", RUNS(movement_fusion), {}},
       {"SlicePadFusion", RUNS(slice_pad_fusion), {}},
+      {"ScatterElimination", RUNS(scatter_elimination), {}},
       {"TransposeMotion", RUNS(transpose_motion), {}},
       {"SqueezeMotion", RUNS(squeeze_motion), {}},
       // Bodies

@@ -29,6 +29,7 @@ int movement_fusion(ir::Graph& graph, Records* records);
 int slice_pad_fusion(ir::Graph& graph, Records* records);
 int transpose_motion(ir::Graph& graph, Records* records);
 int squeeze_motion(ir::Graph& graph, Records* records);
+int scatter_elimination(ir::Graph& graph, Records* records);
 // Bodies
 int loop_invariants(ir::Graph& graph, Records* records);
 int loop_batching(ir::Graph& graph, Records* records);
