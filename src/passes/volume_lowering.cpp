@@ -3,7 +3,9 @@
 // fast kernels (the reference kernel's 1 GMAC/s is what it had):
 // - a window over depth only, without padding or steps elsewhere: of [N, C, D, H*W];
 // - else of [N*D', KD*C, H, W]: the KD slices of x that a window reads, shifted against each other,
-//   side by side as channels. KD = 1: nothing is put together, x is seen as N*D images.
+//   side by side as channels. KD = 1: nothing is put together, x is seen as N*D images;
+// - of groups, whose channels would not stay together so: the sum of KD convolutions, one for each
+//   of those slices.
 // A transposed one likewise, a deconvolution of images per depth modulo the stride: each depth gets
 // every stride-th tap, whose slices of x are its channels. Depths of one residue lie side by side
 // as channels until a reshape puts them between each other. The same products; their sums are in
@@ -145,22 +147,59 @@ class ConvolutionLowering : VolumeLowering {
   void run() {
     const auto& a = conv_->as<ConvolutionAttrs>();
     depth_only_ = is_depth_only(a);
-    std::vector<Tensor*> inputs = conv_->inputs;
-    ConvolutionAttrs attrs = a;
-    const auto drop = [&](Ints& list) { list.erase(list.begin() + (depth_only_ ? 2 : 0)); };
+    replace(a.groups > 1 && a.kernel[0] > 1 && !depth_only_ ? summed() : one());
+  }
+
+ private:
+  ConvolutionAttrs image_attrs() const {
+    ConvolutionAttrs attrs = conv_->as<ConvolutionAttrs>();
     for (Ints* list :
          {&attrs.kernel, &attrs.stride, &attrs.dilation, &attrs.pre_padding, &attrs.post_padding})
-      drop(*list);
+      list->erase(list->begin() + (depth_only_ ? 2 : 0));
+    return attrs;
+  }
+
+  // One convolution of images.
+  Tensor* one() {
+    std::vector<Tensor*> inputs = conv_->inputs;
     inputs[0] = depth_only_ ? reshaped(inputs[0], "as images") : stacked(inputs[0]);
     inputs[1] = weights();
     for (size_t k = 3; k < inputs.size(); ++k) inputs[k] = operand(inputs[k]);
     Tensor* y = conv_->outputs[0];
-    Tensor* images = rewriter_.add_tensor(y->name + " (images)", y->type, image_shape(y->shape));
-    rewriter_.insert_before(conv_, LayerKind::kConvolution, conv_->name + " (images)", attrs,
-                            inputs, {images}, {conv_});
+    return add(y, LayerKind::kConvolution, "images", image_attrs(), image_shape(y->shape), inputs);
+  }
+
+  // A convolution for each slice that the window reads; what follows the sum is a layer again.
+  Tensor* summed() {
+    const auto& a = conv_->as<ConvolutionAttrs>();
+    Tensor* y = conv_->outputs[0];
+    const Shape shape = image_shape(y->shape);
+    ConvolutionAttrs attrs = image_attrs();
+    attrs.epilogue = Program();
+    Tensor *padded = depth_first(conv_->inputs[0], a.pre_padding[0], a.post_padding[0]),
+           *sum = nullptr;
+    for (int64_t z = 0; z < a.kernel[0]; ++z) {
+      const std::string what = fmt::format("depth {}", z);
+      const Depths depths{z * a.dilation[0], a.stride[0], y->shape[2].extent()};
+      std::vector<Tensor*> inputs = {stack({slice(padded, depths, what)}, "images of " + what),
+                                     weights_of(z)};
+      if (Tensor* bias = input_at(*conv_, 2); bias && z == 0) inputs.push_back(bias);
+      Tensor* part = add(y, LayerKind::kConvolution, "images of " + what, attrs, shape, inputs);
+      sum = z == 0 ? part
+                   : add(y, LayerKind::kElementWise, fmt::format("sum of {}", z + 1),
+                         PointOpAttrs{PointOp::kAdd}, shape, {sum, part});
+    }
+    if (a.epilogue.empty()) return sum;
+    std::vector<Tensor*> operands = {sum};
+    for (size_t k = 3; k < conv_->inputs.size(); ++k) operands.push_back(operand(conv_->inputs[k]));
+    return add(y, LayerKind::kPointWise, "epilogue", PointWiseAttrs{a.epilogue}, shape, operands);
+  }
+
+  // The volume that `images` are.
+  void replace(Tensor* images) {
     ShuffleAttrs back;
     back.has_reshape = true;
-    back.reshape = y->shape;
+    back.reshape = conv_->outputs[0]->shape;
     if (!depth_only_) {
       std::swap(back.reshape[1], back.reshape[2]);
       back.second_transpose = kDepthFirst;
@@ -169,7 +208,6 @@ class ConvolutionLowering : VolumeLowering {
     rewriter_.replace(group, LayerKind::kShuffle, back, {images}, conv_->name);
   }
 
- private:
   // [N, C, D, H, W] → [N, C, D, H*W], or [N*D, C, H, W].
   Shape image_shape(const Shape& volume) {
     SymbolTable& symbols = rewriter_.symbols();
@@ -219,6 +257,20 @@ class ConvolutionLowering : VolumeLowering {
                       moved.begin() + ((k * depth + z) * channels + c) * area);
     const int64_t extents[] = {out, depth * channels, s[3].extent(), s[4].extent()};
     return rewriter_.add_float_constant(w->name + " (image)", extents, moved);
+  }
+
+  // w[…][z][h][w] of one z.
+  Tensor* weights_of(int64_t z) {
+    const Tensor* w = conv_->inputs[1];
+    const auto& s = w->shape;
+    const int64_t out = s[0].extent(), channels = s[1].extent(), depth = s[2].extent(),
+                  area = s[3].extent() * s[4].extent();
+    const auto values = w->values<float>();
+    std::vector<float> moved(static_cast<size_t>(out * channels * area));
+    for (int64_t k = 0; k < out * channels; ++k)
+      std::copy_n(values.begin() + (k * depth + z) * area, area, moved.begin() + k * area);
+    const int64_t extents[] = {out, channels, s[3].extent(), s[4].extent()};
+    return rewriter_.add_float_constant(fmt::format("{} (depth {})", w->name, z), extents, moved);
   }
 
   // An operand of the epilogue: the whole volume, or along its channels.
@@ -350,11 +402,7 @@ class DeconvolutionLowering : VolumeLowering {
 std::string refusal_of(const Layer& conv) {
   if (std::string reason = lowering_refusal(conv); !reason.empty()) return reason;
   if (std::string reason = operand_refusal(conv); !reason.empty()) return reason;
-  const auto& a = conv.as<ConvolutionAttrs>();
-  if (conv.kind == LayerKind::kDeconvolution) return transposed_refusal(conv);
-  if (a.groups > 1 && a.kernel[0] > 1 && !is_depth_only(a))
-    return "groups of windows over depth and space";
-  return "";
+  return conv.kind == LayerKind::kDeconvolution ? transposed_refusal(conv) : "";
 }
 
 }  // namespace

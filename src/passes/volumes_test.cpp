@@ -75,6 +75,13 @@ INSTANTIATE_TEST_SUITE_P(Forms, Volumes,
     y: float[n, 3, 9, 6, 5] = Convolution(x, w, _, r, f) {kernel=[1, 3, 3], stride=[1, 1, 1], dilation=[1, 1, 1], pre_padding=[1, 1, 1], post_padding=[1, 1, 1], groups=3, epilogue=<3: v3 = add v0 v1; v4 = mul v3 v2>})",
                              R"(constant w: float[3, 3, 5, 1, 1] = random(1)
     y: float[n, 3, 7, 6, 5] = Convolution(x, w, _, x) {kernel=[5, 1, 1], stride=[1, 1, 1], dilation=[1, 1, 1], pre_padding=[2, 0, 0], post_padding=[2, 0, 0], epilogue=<2: v2 = add v0 v1>})",
+                             // Groups of windows over depth and space: a sum, with what follows.
+                             R"(constant w: float[6, 1, 3, 3, 3] = random(1)
+    constant b: float[6] = random(2)
+    constant f: float[6, 1, 1, 1] = random(3)
+    y: float[n, 6, 4, 3, 5] = Convolution(x, w, b, f) {kernel=[3, 3, 3], stride=[2, 2, 1], dilation=[1, 1, 1], pre_padding=[1, 1, 1], post_padding=[1, 1, 1], groups=3, epilogue=<2: v2 = mul v0 v1; v3 = relu v2>})",
+                             R"(constant w: float[3, 1, 2, 3, 1] = random(1)
+    y: float[n, 3, 5, 6, 5] = Convolution(x, w) {kernel=[2, 3, 1], stride=[1, 1, 1], dilation=[2, 1, 1], pre_padding=[0, 1, 0], post_padding=[0, 1, 0], groups=3})",
                              // Transposed: depths of both residues with one tap and two, three with
                              // one each, dilated, of groups; steps over depth only.
                              R"(constant w: float[3, 4, 3, 3, 3] = random(1)
