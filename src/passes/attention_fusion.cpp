@@ -248,7 +248,7 @@ class Shapes {
 
   static Shape batch_of(const Shape& shape) {
     Shape batch = shape;
-    batch.resize(shape.size() - 2);
+    batch.resize(shape.size() - std::min<size_t>(shape.size(), 2));  // vectors have none
     return batch;
   }
 
@@ -277,7 +277,7 @@ class Shapes {
 
   // A shape beside `system` with the common batch dimensions; nothing: it has none such.
   std::optional<Shape> converted(const Shape& shape, const Shape& system) const {
-    if (shape.size() > system.size()) return std::nullopt;
+    if (shape.size() > system.size() || system.size() < 2) return std::nullopt;
     if (same_batch(system, common_)) return shape;
     const Shape from = padded(shape, system.size());
     const auto groups = reshape_groups(batch_of(system), batch_of(common_), symbols_);
