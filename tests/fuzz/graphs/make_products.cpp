@@ -137,13 +137,20 @@ bool deconvolution(GraphMaker& m) {
                 m.chance(60) ? m.floats({per_group * a.groups}, -0.5f, 0.5f) : nullptr});
 }
 
+// ONNX Runtime refuses the mean of an image without pixels; here it is 0, or the code 0.
+bool has_pixels(const GraphMaker& m, const Tensor* x) {
+  for (int64_t d = 2; d < m.rank(x); ++d)
+    if (m.least(x, d) == 0) return false;
+  return true;
+}
+
 bool pooling(GraphMaker& m) {
   Tensor* x = any_map(m);
   if (!x) return false;
   ir::PoolingAttrs a;
   a.type = m.pick({ir::PoolingType::kMax, ir::PoolingType::kMax, ir::PoolingType::kAverage,
                    ir::PoolingType::kAverage, ir::PoolingType::kLp});
-  a.global = m.chance(15);
+  a.global = m.chance(15) && has_pixels(m, x);
   if (!a.global && !choose_window(m, x, a, 5)) return false;
   if (!a.global && a.padding_mode == ir::PaddingMode::kExplicit && m.chance(15))
     a.padding_mode = ir::PaddingMode::kExplicitRoundUp;
