@@ -80,6 +80,14 @@ Dim iterations_of(Inference& f) {
   return f.symbols.max((*f.in(0).value)[0], Dim(0));
 }
 
+// Not only the initial values can come out.
+bool runs_at_least_once(Inference& f) {
+  if (f.has(1) && !is_true(f.in(1))) return false;
+  if (!f.has(0)) return true;
+  const auto& count = f.in(0).value;
+  return count && count->size() == 1 && f.symbols.bounds((*count)[0]).low >= 1;
+}
+
 }  // namespace
 
 // Body: (iteration, condition, carried…, captured…) → (condition, carried…, scan outputs…).
@@ -91,19 +99,21 @@ Status infer_loop(Inference& f) {
   const size_t carried = results - 1 - scans;
   if (f.outputs.size() < results - 1) f.outputs.resize(results - 1);
   const Dim iterations = scans > 0 ? iterations_of(f) : Dim(0);
+  const bool runs = runs_at_least_once(f);
   for (size_t k = 0; k + 1 < results; ++k) {
     const Tensor& tensor = *body_output(f.layer, 0, k + 1);
     if (k >= carried) {
       CAMSHAFT_TRY(insert_axis(f, tensor, 0, iterations, k));
       continue;
     }
-    // With no iteration the initial value comes out.
     const size_t initial = k + 2;
     Shape merged;
     if (!f.has(initial)) return invalid("carried value {} has no initial value", k);
     if (f.in(initial).type != tensor.type) return invalid("carried value {} changes its type", k);
-    if (!f.ranked(initial) || !tensor.has_rank ||
-        !merge_shapes(f.shape(initial), tensor.shape, f, merged))
+    if (runs)
+      CAMSHAFT_TRY(give_like(f, tensor, k));
+    else if (!f.ranked(initial) || !tensor.has_rank ||
+             !merge_shapes(f.shape(initial), tensor.shape, f, merged))
       CAMSHAFT_TRY(f.unranked(tensor.type, k));
     else
       CAMSHAFT_TRY(f.give(tensor.type, merged, k));

@@ -502,6 +502,8 @@ Result<Values> Evaluation::run_loop(const Layer& layer, ValueList inputs) {
                         iteration);
     state[0] = int64_scalar(iteration);
     state[1] = bool_scalar(true);
+    for (size_t k = 0; k < 2; ++k)  // exporters declare vectors of one element, too
+      state[k].extents = Extents(body.inputs()[k]->shape.size(), 1);
     CAMSHAFT_ASSIGN(Values outputs, run_body(body, pointers_to(state)));
     CAMSHAFT_ASSIGN(goes_on, truth(&outputs[0]));
     for (size_t k = 0; k < carried; ++k) state[2 + k] = std::move(outputs[1 + k]);

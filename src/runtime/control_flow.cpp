@@ -169,8 +169,14 @@ Status Executor::run_loop(const PlanStep& step, Executor& body) {
   for (size_t k = 0; k < num_carried; ++k) carried[k].set(tensor(step.inputs[2 + k]));
   std::vector<TensorView> inputs(step.inputs.size());
   int64_t iteration = 0;
-  inputs[0] = kernels::make_view(&iteration, ir::DataType::kInt64, ir::Format::kLinear, {});
-  inputs[1] = kernels::make_view(&condition, ir::DataType::kBool, ir::Format::kLinear, {});
+  // Exporters declare the body's first inputs as vectors of one element, too.
+  const auto extents_of = [&](size_t k) {
+    return ir::Extents(body.plan().tensors[body.plan().inputs[k]].shape.size(), 1);
+  };
+  inputs[0] =
+      kernels::make_view(&iteration, ir::DataType::kInt64, ir::Format::kLinear, extents_of(0));
+  inputs[1] =
+      kernels::make_view(&condition, ir::DataType::kBool, ir::Format::kLinear, extents_of(1));
   for (size_t k = 2 + num_carried; k < inputs.size(); ++k) inputs[k] = tensor(step.inputs[k]);
   for (; iteration < trips && condition; ++iteration) {
     for (size_t k = 0; k < num_carried; ++k) inputs[2 + k] = carried[k].view;
