@@ -2,6 +2,7 @@
 #include "fuzz/graphs/tolerance.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <unordered_map>
 
@@ -157,7 +158,7 @@ bool has_negative_exponent(const ir::Layer& layer) {
 class Mover {
  public:
   Mover(const Case& test, const std::vector<Value>& inputs, uint64_t seed, double unit)
-      : state_(seed), unit_(unit) {
+      : state_(seed), unit_(unit), equals_move_together_(seed % 2 == 0) {
     for (size_t k = 0; k < inputs.size(); ++k) values_[test.graph->inputs()[k]] = inputs[k];
   }
 
@@ -305,8 +306,11 @@ class Mover {
   Value moved(const Value& value, double distance, double share) {
     if (value.type != ir::DataType::kFloat) return value;
     std::vector<float> elements(value.as<float>().begin(), value.as<float>().end());
+    const uint64_t start = ir::next_random(state_);
     for (float& v : elements) {
-      const double random = static_cast<double>(ir::next_random(state_) >> 11) / 0x1p52 - 1;
+      uint64_t state = start ^ std::bit_cast<uint32_t>(v) * uint64_t{0x9e3779b97f4a7c15};
+      const uint64_t bits = ir::next_random(equals_move_together_ ? state : state_);
+      const double random = static_cast<double>(bits >> 11) / 0x1p52 - 1;
       v += static_cast<float>((distance + share * std::fabs(v)) * random);
     }
     std::vector<std::byte> bytes(elements.size() * sizeof(float));
@@ -333,6 +337,8 @@ class Mover {
   };
   uint64_t state_;
   double unit_;
+  // As kernels move them: a tie of the largest with the smallest is then met from both sides.
+  bool equals_move_together_;
   bool has_nan_ = false, may_divide_by_zero_ = false;
   std::unordered_map<const ir::Tensor*, double> distances_;  // what results were moved by, at most
   std::unordered_map<const ir::Tensor*, Value> values_;
