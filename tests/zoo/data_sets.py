@@ -19,16 +19,46 @@ def graph_inputs(model):
 
 
 def dynamic_axes(value):
-    return [axis for axis, dim in enumerate(value.type.tensor_type.shape.dim) if not dim.HasField("dim_value")]
+    """Axis -> name of its extent, "" where it has none."""
+    return {axis: dim.dim_param for axis, dim in enumerate(value.type.tensor_type.shape.dim) if not dim.HasField("dim_value") or dim.dim_value < 1}
 
 
-def second_extents(inputs):
-    """Input -> extents of a second data set, from `inputs`: name -> (extents, dynamic axes). Leading axes are batches and grow by one; the others
-    grow by one common amount, so that a cache of P and a mask of P + 1 stay a cache and its mask."""
-    lengths = [extents[axis] for extents, axes in inputs.values() for axis in axes if axis > 0]
+def second_extents(inputs, batches=1, multiple=1):
+    """Input -> extents of a second data set, from `inputs`: name -> (extents, dynamic axes). Leading axes, and those named as one is, are batches and
+    grow by `batches`; the others grow by one common amount, a multiple of `multiple` (0: not at all), so that a cache of P and a mask of P + 1 stay a
+    cache and its mask."""
+    batch_names = {axes[0] for _, axes in inputs.values() if axes.get(0)}
+
+    def is_batch(axis, name):
+        return axis == 0 or name in batch_names
+    lengths = [extents[axis] for extents, axes in inputs.values() for axis, name in axes.items() if not is_batch(axis, name)]
     growth = max(11, max(lengths, default=0) // 10)
-    return {name: tuple(extent + ((1 if axis == 0 else growth) if axis in axes else 0) for axis, extent in enumerate(extents))
+    growth = -(-growth // multiple) * multiple if multiple else 0
+    return {name: tuple(extent + ((batches if is_batch(axis, axes[axis]) else growth) if axis in axes else 0) for axis, extent in enumerate(extents))
             for name, (extents, axes) in inputs.items()}
+
+
+# What is tried for the second data set, the first that the network takes: any extents; those of networks that halve an image five times and add what
+# they enlarge again; another batch, other lengths alone.
+SECOND_EXTENTS = [{}, {"multiple": 32}, {"multiple": 0}, {"batches": 0}, {"batches": 0, "multiple": 32}]
+
+
+def second_set(plain, outputs, arrays, axes):
+    """Inputs of a second data set, from those of the first and their dynamic axes; None: the network takes no others."""
+    inputs = {name: (array.shape, axes[name]) for name, array in arrays.items()}
+    tried = [{name: array.shape for name, array in arrays.items()}]
+    for options in SECOND_EXTENTS:
+        extents = second_extents(inputs, **options)
+        if extents in tried:
+            continue
+        tried.append(extents)
+        feeds = {name: stretched(array, extents[name]) for name, array in arrays.items()}
+        try:
+            plain.run(outputs, feeds)
+        except Exception:  # noqa: BLE001, whatever ONNX Runtime's reason is
+            continue
+        return list(feeds.values())
+    return None
 
 
 def stretched(array, extents):
@@ -36,7 +66,7 @@ def stretched(array, extents):
     for axis, extent in enumerate(extents):
         if extent != array.shape[axis]:
             array = np.take(array, np.arange(extent) % array.shape[axis], axis)
-    return np.ascontiguousarray(array)
+    return np.ascontiguousarray(array).reshape(extents)  # numpy makes a vector of a scalar
 
 
 def load_arrays(folder, prefix, count):
@@ -110,10 +140,10 @@ def prepare(source, target):
     axes = {value.name: dynamic_axes(value) for value in values}
     if (source / SETS[1]).exists():
         sets.append(load_arrays(source / SETS[1], "input", len(names)))
-    elif any(axes.values()):
-        extents = second_extents({name: (array.shape, axes[name]) for name, array in zip(names, first)})
-        sets.append([stretched(array, extents[name]) for name, array in zip(names, first)])
     plain, optimized = session(path, False), session(path, True)
+    if len(sets) == 1 and any(axes.values()):
+        second = second_set(plain, outputs, dict(zip(names, first)), axes)
+        sets += [second] if second else []
     own_error, largest = exported_error(source), []
     for folder, arrays in zip(SETS, sets):
         shutil.rmtree(target / folder, ignore_errors=True)

@@ -23,16 +23,33 @@ def result(**changes):
 
 
 def test_second_extents_keep_a_cache_and_its_mask_together():
-    extents = data_sets.second_extents({"ids": ((2, 1), [0]), "mask": ((2, 64), [0, 1]), "past": ((2, 4, 63, 8), [0, 2])})
-    assert extents == {"ids": (3, 1), "mask": (3, 75), "past": (3, 4, 74, 8)}
-    assert data_sets.second_extents({"wave": ((1, 16000), [0, 1])}) == {"wave": (2, 17600)}
-    assert data_sets.second_extents({"fixed": ((1, 3), [])}) == {"fixed": (1, 3)}
+    inputs = {"ids": ((2, 1), {0: "b"}), "mask": ((2, 64), {0: "b", 1: ""}), "past": ((2, 4, 63, 8), {0: "", 2: ""}), "state": ((3, 2, 8), {1: "b"})}
+    assert data_sets.second_extents(inputs) == {"ids": (3, 1), "mask": (3, 75), "past": (3, 4, 74, 8), "state": (3, 3, 8)}
+    assert data_sets.second_extents(inputs, batches=0, multiple=32) == {"ids": (2, 1), "mask": (2, 96), "past": (2, 4, 95, 8), "state": (3, 2, 8)}
+    assert data_sets.second_extents({"wave": ((1, 16000), {0: "", 1: ""})}) == {"wave": (2, 17600)}
+    assert data_sets.second_extents({"fixed": ((1, 3), {})}) == {"fixed": (1, 3)}
+
+
+class Picky:
+    """A network of images whose sides are multiples of 32 that takes one at a time."""
+
+    def run(self, outputs, feeds):
+        if feeds["x"].shape[0] > 1 or any(side % 32 for side in feeds["x"].shape[2:]):
+            raise ValueError(feeds["x"].shape)
+
+
+def test_the_second_set_is_the_first_that_the_network_takes():
+    x = np.arange(3 * 64 * 96, dtype=np.float32).reshape(1, 3, 64, 96)
+    (second,) = data_sets.second_set(Picky(), ["y"], {"x": x}, {"x": {0: "n", 2: "h", 3: "w"}})
+    assert second.shape == (1, 3, 96, 128)
+    assert data_sets.second_set(Picky(), ["y"], {"x": x}, {"x": {0: "n"}}) is None
 
 
 def test_stretched_arrays_hold_the_values_they_had():
     array = np.arange(6).reshape(2, 3)
     wide = data_sets.stretched(array, (3, 5))
     assert wide.shape == (3, 5) and np.array_equal(wide[:2, :3], array) and set(wide.flat) == set(array.flat)
+    assert data_sets.stretched(np.float32(3), ()).shape == ()
     assert data_sets.stretched(array, (2, 3)) is not None and np.array_equal(data_sets.stretched(array, (2, 3)), array)
 
 
