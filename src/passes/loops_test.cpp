@@ -148,6 +148,101 @@ TEST(LoopInvariants, ScansAndBranches) {
   EXPECT_TRUE(branches->layers()[0]->bodies[0]->layers()[0]->inputs[0]->is_constant());
 }
 
+// --- layers that move in front
+
+// Steps of a decoder that projects the keys of its attention anew; `trips` of them.
+std::string decoder(const std::string& trips) {
+  return R"(graph "g" {
+    input keys: float[6, 4]
+    input start: float[1, 3]
+    constant trips: int64[] = [)" +
+         trips + R"(]
+    constant go: bool[] = [1]
+    last: float[1, 3], all: float[)" +
+         trips + R"(, 1, 6] = Loop(trips, go, start, keys) {scan_output_axes=[0]} graph "body" {
+      input k: int64[]
+      input on: bool[]
+      input state: float[1, 3]
+      input keys: float[6, 4]
+      constant w: float[4, 3] = random(1)
+      constant b: float[3] = random(2)
+      on_out: bool[] = Unary(on) {op=identity}
+      product: float[6, 3] = MatrixMultiply "projection"(keys, w)
+      shifted: float[6, 3] = ElementWise "shift"(product, b) {op=add}
+      across: float[3, 6] = Shuffle "across"(shifted) {first_transpose=[1, 0]}
+      scores: float[1, 6] = MatrixMultiply "scores"(state, across)
+      shares: float[1, 6] = SoftMax "shares"(scores)
+      read: float[1, 3] = MatrixMultiply "read"(shares, shifted)
+      next: float[1, 3] = ElementWise "next"(read, state) {op=add}
+      output on_out
+      output next
+      output shares
+    }
+    output last
+    output all
+  })";
+}
+
+std::vector<std::string> names_of(const ir::Graph& graph) {
+  std::vector<std::string> names;
+  for (const auto& layer : graph.layers()) names.push_back(layer->name);
+  return names;
+}
+
+TEST(LoopHoisting, KeysOfADecoderAreProjectedOnce) {
+  for (const char* const trips : {"4", "0"}) {
+    auto before = ir::parse_graph(decoder(trips)), after = ir::parse_graph(decoder(trips));
+    ASSERT_TRUE(before.ok()) << before.status().message();
+    EXPECT_EQ(loop_hoisting(**after, nullptr), 3);
+    ASSERT_TRUE(ir::verify(**after).ok()) << ir::verify(**after).message();
+    const std::vector<std::string> outside = names_of(**after);
+    ASSERT_EQ(outside.size(), 4u);
+    EXPECT_EQ(std::vector(outside.begin(), outside.begin() + 3),
+              (std::vector<std::string>{"projection", "shift", "across"}));
+    const ir::Layer& loop = *(*after)->layers()[3];
+    EXPECT_EQ(names_of(*loop.bodies[0]),
+              (std::vector<std::string>{"on_out", "scores", "shares", "read", "next"}));
+    expect_same_numbers(**before, **after, 0);
+    EXPECT_EQ(loop_hoisting(**after, nullptr), 0);
+  }
+}
+
+// An output of the body that no iteration changes; a row of a scan, integers and what reads a
+// state stay.
+TEST(LoopHoisting, WhatMayNotMove) {
+  const char* const text = R"(graph "g" {
+    input rows: float[5, 3]
+    input x: float[3]
+    input n: int64[3]
+    constant zero: float[3] = [0, 0, 0]
+    last: float[3], all: float[5, 3], same: float[5, 3], counts: int64[5, 3] = Scan(zero, rows, x, n) {num_scan_inputs=1, scan_input_axes=[0], scan_input_directions=[0], scan_output_axes=[0, 0, 0], scan_output_directions=[0, 0, 0]} graph "body" {
+      input sum: float[3]
+      input row: float[3]
+      input x: float[3]
+      input n: int64[3]
+      of_row: float[3] = ElementWise(row, x) {op=mul}
+      next: float[3] = ElementWise(sum, of_row) {op=add}
+      copy: float[3] = Unary(next) {op=identity}
+      fixed: float[3] = Unary "fixed"(x) {op=exp}
+      twice: int64[3] = ElementWise(n, n) {op=add}
+      output next
+      output copy
+      output fixed
+      output twice
+    }
+    output last
+    output all
+    output same
+    output counts
+  })";
+  auto before = ir::parse_graph(text), after = ir::parse_graph(text);
+  ASSERT_TRUE(before.ok()) << before.status().message();
+  EXPECT_EQ(loop_hoisting(**after, nullptr), 1);
+  ASSERT_TRUE(ir::verify(**after).ok()) << ir::verify(**after).message();
+  EXPECT_EQ((*after)->layers()[0]->name, "fixed");
+  expect_same_numbers(**before, **after, 0);
+}
+
 // EmbeddingBag, `ends` those of its bags of two.
 std::string bag_loop(const std::string& ends, const std::string& op) {
   return R"(graph "g" {

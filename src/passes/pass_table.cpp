@@ -32,6 +32,7 @@ const std::vector<Pass>& table() {
       {"SqueezeMotion", RUNS(squeeze_motion), {}},
       // Bodies
       {"LoopInvariants", RUNS(loop_invariants), {}},
+      {"LoopHoisting", RUNS(loop_hoisting), {}},
       {"LoopBatching", RUNS(loop_batching), {}},
       // Weights
       {"ConvScaleFusion", RUNS(conv_scale_fusion), {}},

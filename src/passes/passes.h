@@ -32,6 +32,7 @@ int squeeze_motion(ir::Graph& graph, Records* records);
 int scatter_elimination(ir::Graph& graph, Records* records);
 // Bodies
 int loop_invariants(ir::Graph& graph, Records* records);
+int loop_hoisting(ir::Graph& graph, Records* records);
 int loop_batching(ir::Graph& graph, Records* records);
 // Weights
 int conv_scale_fusion(ir::Graph& graph, Records* records);

@@ -157,6 +157,7 @@ class Pipeline {
   Status run(Graph& graph, bool is_main) {
     // Before the passes of the bodies: what is captured instead of carried can be folded in them.
     CAMSHAFT_TRY(run_pass(graph, pass_of(loop_invariants), is_main).status());
+    CAMSHAFT_TRY(run_pass(graph, pass_of(loop_hoisting), is_main).status());
     for (const auto& layer : graph.layers())
       for (const auto& body : layer->bodies) CAMSHAFT_TRY(run(*body, false));
     for (const Stage& stage : stages()) CAMSHAFT_TRY(run_stage(graph, stage, is_main));
