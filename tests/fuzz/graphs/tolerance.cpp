@@ -275,9 +275,9 @@ class Mover {
     return evaluate(moved, operands);
   }
 
-  // The program with a rounding error after every step but the last: a share of the value, of a
-  // gate's operand too. Values go toward zero, so that sines and tangents stay within the domains
-  // of their inverses.
+  // The program with a rounding error after every step: a share of the value (but of the last
+  // one's), of a gate's operand too. Values go toward zero, so that sines and tangents stay within
+  // the domains of their inverses.
   ir::PointWiseAttrs with_moved_steps(ir::PointWiseAttrs attrs) {
     ir::Program program;
     program.num_inputs = attrs.program.num_inputs;
@@ -292,10 +292,9 @@ class Mover {
     for (const ir::Instruction& code : attrs.program.code) {
       const int16_t a = moved(code.a);
       int value = ir::append(program, code.op, a, moved(code.b), moved(code.c), code.x, code.y);
-      if (&code != &attrs.program.code.back() && code.op != ir::PointOp::kConst) {
+      if (&code != &attrs.program.code.back() && code.op != ir::PointOp::kConst)
         value = ir::append(program, ir::PointOp::kMul, value, share(1));
-        if (is_gate(code.op)) value = ir::append(program, ir::PointOp::kFma, a, share(0), value);
-      }
+      if (is_gate(code.op)) value = ir::append(program, ir::PointOp::kFma, a, share(0), value);
       number.push_back(static_cast<int16_t>(value));
     }
     attrs.program = std::move(program);

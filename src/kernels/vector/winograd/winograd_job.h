@@ -176,7 +176,7 @@ struct Job {
     InputRows result;
     for (int i = 0; i < F::kIn; ++i) {
       const int64_t h = tile.row() - s.pad_top + i * s.dh;
-      const bool inside = h >= 0 && h < s.ih;
+      const bool inside = h >= 0 && h < s.ih && s.iw > 0;
       result.rows[i] = inside ? run.x.data + tile.image * run.x.image + h * run.x.row +
                                     (tile.col() - s.pad_left) * run.x.pixel
                               : nullptr;
