@@ -210,7 +210,8 @@ class Mover {
       operands = scale_of(layer.inputs[0]);  // v * (1 + erf(v)), of a mask's -10000
     const double terms = terms_of(layer, outputs);
     const bool may_transform = layer.kind == LayerKind::kConvolution && terms >= 9;
-    const double share = unit_ * (8 + 2 * std::sqrt(terms)) * (may_transform ? 16 : 1);
+    const double share = std::max(unit_ * (8 + 2 * std::sqrt(terms)) * (may_transform ? 16 : 1),
+                                  unit_ > 0 ? lost_before(layer) : 0);
     for (size_t k = 0; k < outputs.size(); ++k) {
       if (!outputs[k] || !layer.outputs[k]) continue;
       const Value& value = *outputs[k];
@@ -227,6 +228,13 @@ class Mover {
       for (size_t k = 0; k < moved->size(); ++k)
         if (const auto found = pending_.find(layer.outputs[k]); found != pending_.end())
           found->second.value = moved.value()[k];
+  }
+
+  // What a Cast to 16 bits took from what this one reads: engines may have kept it (WidenFloats).
+  static double lost_before(const ir::Layer& layer) {
+    if (layer.kind != LayerKind::kCast) return 0;
+    const ir::DataType type = layer.inputs[0]->type;
+    return type == ir::DataType::kHalf ? 0x1p-11 : type == ir::DataType::kBFloat16 ? 0x1p-8 : 0;
   }
 
   // Codes of what is off by as much as a float of 256 codes may be: kernels add the zero point
