@@ -7,11 +7,6 @@
 namespace camshaft::passes {
 namespace {
 
-constexpr const char* kBranch3x3 =
-    "kernel=[3, 3], stride=[1, 1], dilation=[1, 1], pre_padding=[1, 1], post_padding=[1, 1]";
-constexpr const char* kBranch1x1 =
-    "kernel=[1, 1], stride=[1, 1], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0]";
-
 // As RepVGG adds its branches; the normalization of x is a Scale, or a product and a sum.
 TEST(ConvBranchFusion, WindowsAndTheTensorItself) {
   expect_rewrite(
@@ -31,10 +26,10 @@ TEST(ConvBranchFusion, WindowsAndTheTensorItself) {
     f: float[2, 4, 5, 6] = ElementWise(x, e) {{op=add}}
     output f
   }})ir",
-                  kBranch3x3, kBranch1x1),
+                  kWindow3x3, kWindow1x1),
       fmt::format(
           R"ir(f = Convolution "c + a + n + d + e + f"(x, "w + a + n + d + x", "b + a + n + d + x") {{{}}})ir",
-          kBranch3x3));
+          kWindow3x3));
 }
 
 // Groups: those of the wider window are unions of the others'.
@@ -83,7 +78,7 @@ TEST(ConvBranchFusion, WhatStays) {
     j: float[1, 4, 5, 5] = ElementWise(h, i) {{op=add}}
     output c, g, j
   }})ir",
-                  kBranch1x1),
+                  kWindow1x1),
       fmt::format(
           R"ir(a = Convolution(x, w) {{kernel=[3, 1], stride=[1, 1], dilation=[1, 1], pre_padding=[1, 0], post_padding=[1, 0]}}
                     b = Convolution(x, v) {{kernel=[1, 3], stride=[1, 1], dilation=[1, 1], pre_padding=[0, 1], post_padding=[0, 1]}}
@@ -94,7 +89,7 @@ TEST(ConvBranchFusion, WhatStays) {
                     h = Convolution(x, d) {{{0}, groups=4}}
                     i = ElementWise(h, x) {{op=add}}
                     j = ElementWise(h, i) {{op=add}})ir",
-          kBranch1x1),
+          kWindow1x1),
       &records);
   std::vector<std::string> reasons;
   for (const ir::RewriteRecord& record : ir::told_once(records)) reasons.push_back(record.text);

@@ -8,11 +8,6 @@
 namespace camshaft::passes {
 namespace {
 
-constexpr const char* kWindow3x3 =
-    "kernel=[3, 3], stride=[1, 1], dilation=[1, 1], pre_padding=[1, 1], post_padding=[1, 1]";
-constexpr const char* kWindow1x1 =
-    "kernel=[1, 1], stride=[1, 1], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0]";
-
 TEST(ConvScaleFusion, FoldsBatchNormalizationMulAndAdd) {
   expect_rewrite(conv_scale_fusion,
                  fmt::format(R"ir(graph "g" {{

@@ -5,6 +5,7 @@
 // Exact.
 #include <unordered_map>
 
+#include "passes/bodies.h"
 #include "passes/match.h"
 #include "passes/passes.h"
 
@@ -27,7 +28,7 @@ bool may_move(const Layer& layer) {
     case LayerKind::kReduce:
     case LayerKind::kPooling:
     case LayerKind::kShuffle:
-      return layer.bodies.empty();
+      return true;
     default:
       return false;
   }
@@ -39,9 +40,8 @@ class Mover {
       : outer_(graph, "LoopHoisting", records),
         body_(*loop->bodies[0], "LoopHoisting", records),
         loop_(loop) {
-    const size_t unseen = loop->inputs.size() - body().inputs().size();
-    for (size_t k = first_captured(); k < loop->inputs.size(); ++k)
-      outside_[body().inputs()[k - unseen]] = loop->inputs[k];
+    for (size_t k = slots_of(*loop).captured; k < loop->inputs.size(); ++k)
+      outside_[body().inputs()[k]] = loop->inputs[k];
   }
 
   int run() {
@@ -49,7 +49,7 @@ class Mover {
     for (const auto& layer : body().layers())
       if (is_invariant(*layer)) {
         invariant.push_back(layer.get());
-        outside_[layer->outputs[0]] = nullptr;  // found below
+        outside_[layer->outputs[0]] = nullptr;  // its uses become those of an input
       }
     for (Layer* layer : invariant) move(layer);
     return outer_.edits();
@@ -57,14 +57,6 @@ class Mover {
 
  private:
   const Graph& body() const { return body_.graph(); }
-
-  // Inputs of the layer from here on are captured.
-  size_t first_captured() const {
-    const auto& a = loop_->as<LoopAttrs>();
-    const bool counts = loop_->kind == LayerKind::kLoop;
-    const size_t own = body().outputs().size() - (counts ? 1 : 0) - a.scan_output_axes.size();
-    return own + (counts ? 2 : static_cast<size_t>(a.num_scan_inputs));
-  }
 
   bool is_plain(const Tensor& tensor) const {
     if (!tensor.has_rank) return false;
@@ -98,12 +90,7 @@ class Mover {
                        ", all iterations of which give the same");
     Tensor* made = outer_.add_tensor_like(*inside, inside->name, inside->type);
     outer_.insert_before(loop_, layer->kind, layer->name, layer->attrs, inputs, {made}, {layer});
-    outside_[inside] = made;
-    Tensor* captured = body_.add_tensor_like(*inside, inside->name, inside->type);
-    body_.replace_uses(inside, captured);
-    body_.add_input(captured);
-    outer_.append_input(loop_, made);
-    outside_[captured] = made;
+    outside_[capture(outer_, loop_, body_, inside, made)] = made;
     body_.remove(layer);
   }
 
@@ -119,8 +106,7 @@ int loop_hoisting(Graph& graph, Records* records) {
   for (size_t k = 0; k < graph.layers().size(); ++k) {
     Layer* layer = graph.layers()[k].get();
     if (layer->kind != LayerKind::kLoop && layer->kind != LayerKind::kScan) continue;
-    const int made = Mover(graph, layer, records).run();
-    edits += made;
+    edits += Mover(graph, layer, records).run();
     k = graph.position(layer);
   }
   return edits;

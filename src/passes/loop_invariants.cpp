@@ -4,6 +4,7 @@
 // becomes a constant of the body, so that its products have packed weights and its shape arithmetic
 // folds. What is no longer carried leaves a single element in its place. Runs before the passes of
 // the bodies. Exact.
+#include "passes/bodies.h"
 #include "passes/match.h"
 #include "passes/passes.h"
 
@@ -12,25 +13,6 @@ namespace camshaft::passes {
 using namespace ir;
 
 namespace {
-
-// Where a layer's lists and its bodies' match.
-struct Slots {
-  size_t carried = 0;
-  size_t first_in = 0, first_out = 0;  // of what is carried: inputs, and outputs of the body
-  size_t captured = 0;                 // inputs of the layer from here on
-  size_t unseen = 0;                   // inputs of the layer that no body gets
-};
-
-Slots slots_of(const Layer& layer) {
-  if (layer.kind == LayerKind::kIf) return {0, 0, 0, 1, 1};
-  const auto& a = layer.as<LoopAttrs>();
-  Slots s;
-  s.first_in = layer.kind == LayerKind::kLoop ? 2 : 0;
-  s.first_out = layer.kind == LayerKind::kLoop ? 1 : 0;
-  s.carried = layer.bodies[0]->outputs().size() - s.first_out - a.scan_output_axes.size();
-  s.captured = s.first_in + s.carried + static_cast<size_t>(a.num_scan_inputs);
-  return s;
-}
 
 const Tensor* origin_of(const Tensor* tensor) {
   while (const Layer* copy = producer_of_kind(tensor, LayerKind::kUnary)) {
@@ -52,7 +34,7 @@ class Hoisting {
 
  private:
   void capture_invariants() {
-    const Slots s = slots_of(*layer_);
+    const BodySlots s = slots_of(*layer_);
     Graph& body = *layer_->bodies[0];
     for (size_t k = 0; k < s.carried; ++k) {
       Tensor *inside = body.inputs()[s.first_in + k], *back = body.outputs()[s.first_out + k];
@@ -68,16 +50,12 @@ class Hoisting {
         rewriter_.drop_output(layer_, k);
       }
       Rewriter in_body(body, "LoopInvariants", records_);
-      Tensor* captured = in_body.add_tensor_like(*inside, outside->name, inside->type);
-      in_body.set_facts(captured, inside->facts);
-      in_body.replace_uses(inside, captured);
-      in_body.add_input(captured);
-      rewriter_.append_input(layer_, outside);
+      capture(rewriter_, layer_, in_body, inside, outside);
       leave_element(in_body, s, k);
     }
   }
 
-  void leave_element(Rewriter& in_body, const Slots& s, size_t k) {
+  void leave_element(Rewriter& in_body, const BodySlots& s, size_t k) {
     Tensor* inside = in_body.graph().inputs()[s.first_in + k];
     std::vector<std::byte> zeros(bytes_for(inside->type, 1));
     const int64_t one[] = {1};
@@ -93,7 +71,7 @@ class Hoisting {
   }
 
   void bind_constants() {
-    const Slots s = slots_of(*layer_);
+    const BodySlots s = slots_of(*layer_);
     for (size_t k = s.captured; k < layer_->inputs.size(); ++k) {
       const Tensor* outside = layer_->inputs[k];
       if (!outside || !outside->is_constant()) continue;

@@ -7,9 +7,6 @@
 namespace camshaft::passes {
 namespace {
 
-constexpr const char* kWindow3x3 =
-    "kernel=[3, 3], stride=[1, 1], dilation=[1, 1], pre_padding=[1, 1], post_padding=[1, 1]";
-
 TEST(HorizontalMerge, ConvolutionsOfOneTensor) {
   Records records;
   expect_rewrite(

@@ -35,9 +35,6 @@ std::string dq(const std::string& y, const std::string& x, const std::string& sh
   return y + ": float[" + shape + "] = Dequantize(" + x + ", " + scale + ", z) {type=int8}\n";
 }
 
-constexpr const char* kWindow3x3 =
-    "kernel=[3, 3], stride=[1, 1], dilation=[1, 1], pre_padding=[1, 1], post_padding=[1, 1]";
-
 TEST(ConstWeightsQuantizeFusion, ConstantsBecomeCodes) {
   expect_rewrite(const_weights_quantize_fusion,
                  graph("input x: float[2, 2]",

@@ -9,6 +9,12 @@
 
 namespace camshaft::passes {
 
+// Attributes of convolutions that keep the extents of a map.
+inline constexpr const char* kWindow3x3 =
+    "kernel=[3, 3], stride=[1, 1], dilation=[1, 1], pre_padding=[1, 1], post_padding=[1, 1]";
+inline constexpr const char* kWindow1x1 =
+    "kernel=[1, 1], stride=[1, 1], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0]";
+
 // Runs `pass` on the graph of `before` (until it changes nothing), verifies it, compares its layers
 // with `after` and the network outputs, on random inputs, with those of the graph before. `after`
 // has one line per layer as to_text() prints it, without types, facts and provenance.

@@ -150,7 +150,7 @@ bool pooling(GraphMaker& m) {
   ir::PoolingAttrs a;
   a.type = m.pick({ir::PoolingType::kMax, ir::PoolingType::kMax, ir::PoolingType::kAverage,
                    ir::PoolingType::kAverage, ir::PoolingType::kLp});
-  a.global = m.chance(15) && has_pixels(m, x);
+  a.global = m.chance(15) && (a.type != ir::PoolingType::kAverage || has_pixels(m, x));
   if (!a.global && !choose_window(m, x, a, 5)) return false;
   if (!a.global && a.padding_mode == ir::PaddingMode::kExplicit && m.chance(15))
     a.padding_mode = ir::PaddingMode::kExplicitRoundUp;

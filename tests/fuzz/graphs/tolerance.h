@@ -10,10 +10,11 @@
 // with K the length of the layer's sums and `largest` the largest of its results and of the
 // products they are sums of (GELU and its like: of the operand). That is what another order of
 // summation, a fused multiplier, factors folded into weights or another polynomial may do.
-// Equal elements move alike in every second run. (Convolutions that Winograd's transforms may run:
-// 16 times that.) An output may then be off by 4 times the largest movement seen. Integers must be
-// equal, unless such a movement changes them as well: then nothing can be said, and the output is
-// counted as unsettled. So it is where the interpreter itself meets NaN or infinity.
+// (Convolutions that Winograd's transforms may run: 16 times that; what a Cast took that made 16
+// bits of floats before may have been kept.) Equal elements move alike in every second run. An
+// output may then be off by 4 times the largest movement seen. Integers must be equal, unless such
+// a movement changes them as well: then nothing can be said, and the output is counted as
+// unsettled. So it is where the interpreter itself meets NaN or infinity.
 #pragma once
 
 #include <span>
