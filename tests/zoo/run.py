@@ -35,14 +35,19 @@ import layer_profile  # noqa: E402
 import table  # noqa: E402
 
 CAMSHAFT = layer_profile.BUILD / "bin" / "camshaft"
-ENGINES = "camshaft,onnxruntime,openvino_f32,camshaft_avx2,onnxruntime_avx2"
+ENGINES = "camshaft,onnxruntime,openvino_f32"
+HELD_ENGINES = "camshaft_avx2,onnxruntime_avx2"  # where the processor has more
+
+
+def has_avx512():
+    return any("avx512f" in line.split() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags"))
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="+")
     parser.add_argument("--only", default="*", help="comma separated names, with * and ?")
-    parser.add_argument("--isa", default="avx2,avx512", help="compare on these instruction sets (scalar takes long)")
+    parser.add_argument("--isa", default="avx2,avx512" if has_avx512() else "avx2", help="compare on these instruction sets (scalar takes long)")
     parser.add_argument("--level", default="1", help="tuning effort of the engines that are compared; those that are timed have the default")
     parser.add_argument("--no-times", action="store_true", help="compare only")
     parser.add_argument("--no-checks", action="store_true", help="time only")
@@ -95,7 +100,8 @@ def time(source, target, cache, arguments):
     """Figures of bench/peers.py per engine, and the peak it measured."""
     out = target / "times.json"
     out.unlink(missing_ok=True)
-    command = [*shlex.split(arguments.prefix), sys.executable, str(ROOT / "bench" / "peers.py"), str(source / "model.onnx"), "--threads", "1", "--engines", ENGINES,
+    engines = f"{ENGINES},{HELD_ENGINES}" if has_avx512() else ENGINES
+    command = [*shlex.split(arguments.prefix), sys.executable, str(ROOT / "bench" / "peers.py"), str(source / "model.onnx"), "--threads", "1", "--engines", engines,
                "--rounds", str(arguments.rounds), "--seconds", str(arguments.seconds), "--timing-cache", cache, "--json", str(out)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=arguments.timeout)

@@ -71,23 +71,31 @@ def shape_text(result):
     return ", ".join("×".join(map(str, shapes[0])) or "scalar" for shapes in result.get("shapes", []) if shapes)
 
 
-def row(result):
+def has_held(results):
+    """Were engines held to AVX2 as well? Not on a processor that has nothing else."""
+    return any("camshaft_avx2" in result.get("times", {}) for result in results)
+
+
+def row(result, held):
     layers = [layer for layer in result.get("layers", []) if layer["type"] != "NoOp"]
     kind, share = slowest_kind(layers)
     cells = [result["name"], shape_text(result), verdict(result), number(worst(result), 2), number(result.get("onnxruntime_error"), 2),
              number(milliseconds(result, "camshaft")), *(times_text(ratio(result, peer)) for peer in PEERS),
-             number(milliseconds(result, "camshaft_avx2")), times_text(ratio(result, PEER_AVX2, "camshaft_avx2")),
+             *([number(milliseconds(result, "camshaft_avx2")), times_text(ratio(result, PEER_AVX2, "camshaft_avx2"))] if held else []),
              str(len(layers)) if layers else "–", f"{kind} {share:.0%}" if kind else "–"]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-HEADER = ["network", "first input", "verdict", "error", "ONNX Runtime's", "ms", "vs ONNX Runtime", "vs OpenVINO f32", "AVX2 ms", "AVX2 vs ONNX Runtime",
-          "layers", "most time in"]
+def header(held):
+    return ["network", "first input", "verdict", "error", "ONNX Runtime's", "ms", "vs ONNX Runtime", "vs OpenVINO f32",
+            *(["AVX2 ms", "AVX2 vs ONNX Runtime"] if held else []), "layers", "most time in"]
 
 
 def table(results):
-    lines = ["| " + " | ".join(HEADER) + " |", "|---|---|---|" + "---:|" * 8 + "---|"]
-    return lines + [row(result) for result in results]
+    held = has_held(results)
+    names = header(held)
+    lines = ["| " + " | ".join(names) + " |", "|---|---|---|" + "---:|" * (len(names) - 4) + "---|"]
+    return lines + [row(result, held) for result in results]
 
 
 def mean_line(results, peer, engine, text):
@@ -127,7 +135,8 @@ def document(results, facts):
              f"**error**: largest difference over the largest output, worst of all data sets and instruction sets ({facts['isas']}), against ONNX Runtime without",
              f"optimizations. Right is at most {TOLERANCE:g} and at most {OWN_ERRORS} times **ONNX Runtime's** own: how far its optimized outputs, or those of the exporter, are from these, at",
              f"least {LEAST_OWN_ERROR:g}. Dynamic networks are compared at two shapes with one engine built for both; the extents are those of the first input.",
-             "**ms**: one thread, engines in turns, median of medians at the first shape; **vs**: how many times faster Camshaft is. **AVX2**: both held to it (`bench/held_peers.py`).",
+             "**ms**: one thread, engines in turns, median of medians at the first shape; **vs**: how many times faster Camshaft is."
+             + (" **AVX2**: both held to it (`bench/held_peers.py`)." if has_held(results) else ""),
              "**layers**: that run; then the kind that takes most of the time.", "",
              f"{len(results)} networks, {len(results) - len(bad)} right. Geometric means:", "", *means(results), ""]
     if bad:

@@ -110,10 +110,18 @@ def test_ratios_means_and_rows():
     slow["times"] = {"camshaft": {"median_ms": 4.0}, "onnxruntime": {"median_ms": 3.0}}
     first, = [line for line in table.means([fast, slow]) if "over ONNX Runtime:" in line]
     assert "**1.06** on 2" in first and "slow (0.75)" in first and "fast (" not in first
-    cells = [cell.strip() for cell in table.row(fast).strip("|").split("|")]
-    assert len(cells) == len(table.HEADER)
+    cells = [cell.strip() for cell in table.row(fast, held=True).strip("|").split("|")]
+    assert len(cells) == len(table.header(held=True))
     assert cells[:4] == ["fast", "1×3×8×8, 2×3×8×8", "right", "5e-06"]
     assert cells[6:] == ["1.50", "–", "4", "1.50", "2", "Convolution 75%"]
+
+
+def test_a_processor_without_avx512_has_no_columns_of_engines_held_to_avx2():
+    alone = result()
+    alone["times"] = {engine: figures for engine, figures in alone["times"].items() if not engine.endswith("_avx2")}
+    head, rule, row = table.table([alone])
+    assert "AVX2" in table.table([result()])[0] and "AVX2" not in head
+    assert head.count("|") == rule.count("|") == row.count("|") == table.table([result()])[0].count("|") - 2
 
 
 def test_document_lists_what_is_not_right_and_who_did_not_run():

@@ -15,7 +15,7 @@
 //   dwords.h    dwords of packed codes of few bits
 //   rows.h      rows of bytes interleaved
 //   tables.h    tables of 256 bytes
-//   tiles.h     the register tiles of products
+//   tiles.h     the register tiles of products; steps.h: their steps of K, of floats
 //
 // Sources outside this folder ask for what a set has, not which it is (layering_test.py).
 #pragma once

@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "kernels/simd/steps.h"
 #include "kernels/vector/gemm/gemm_tile.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -18,6 +19,18 @@ template <class Vector, int kRows, int kVecs>
 struct Accumulators {
   Vector v[kRows][kVecs];
 };
+
+inline constexpr int64_t kCacheLine = 64;
+
+// Steps of K between two tests of the loop, unless every one of them has a line to fetch: then
+// memory is what they wait for.
+template <class M>
+consteval int steps_together() {
+  if constexpr (requires { M::kStepsTogether; })
+    return M::kStepsTogether;
+  else
+    return 1;
+}
 
 // A step of K, row after row: the columns stay in registers.
 template <class M, int kRows, int kVecs, int kBases>
@@ -52,35 +65,80 @@ CAMSHAFT_INLINE void add_columns(const M& m, const std::byte* a, int64_t s, cons
   }
 }
 
+template <int kRows, int kVecs>
+CAMSHAFT_INLINE void pin(Accumulators<F32, kRows, kVecs>& acc) {
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVecs; ++v) acc.v[r][v] = pin(acc.v[r][v]);
+  }
+}
+
+// Keeps sums of an offset and a constant from being kept in registers of their own.
+CAMSHAFT_INLINE void pin(int64_t& offset) {
+  asm volatile("" : "+r"(offset));
+}
+
+// Where the next step of K is read: rows of A, kRowsPerBase of them from each base; columns of B;
+// what is fetched meanwhile. Distances in bytes: between rows of A, three of them, between steps.
+template <int kBases>
+struct Position {
+  const std::byte *a[kBases], *b, *ahead;
+  int64_t row, row3, step, ahead_step;
+};
+
+// So many steps of K. All of them together want more registers than there are if the compiler mixes
+// them, which the pins forbid.
+template <class M, int kRows, int kVecs, int kSteps, int kBases>
+CAMSHAFT_INLINE void add_steps(const M& m, Position<kBases>& at,
+                               Accumulators<typename M::Sum, kRows, kVecs>& acc) {
+#pragma GCC unroll 4
+  for (int step = 0; step < kSteps; ++step) {
+    const std::byte* a[kBases];
+#pragma GCC unroll 8
+    for (int base = 0; base < kBases; ++base) a[base] = at.a[base] + step * kLaneBytes;
+    if constexpr (kRows < kVecs && kRows <= 2)
+      add_columns<M, kRows, kVecs>(m, a[0], at.row, at.b + step * at.step, acc);
+    else
+      add_rows<M, kRows, kVecs>(m, a, at.row, at.row3, at.b + step * at.step, acc);
+    if constexpr (kSteps > 1) {
+      pin(acc);
+      pin(at.row), pin(at.row3), pin(at.step);
+    }
+  }
+  at.b += kSteps * at.step;
+  if constexpr (requires { M::kFetchesAhead; }) {
+    __builtin_prefetch(at.ahead, 0, 2);
+    at.ahead += kSteps * at.ahead_step;
+  }
+#pragma GCC unroll 8
+  for (int base = 0; base < kBases; ++base) at.a[base] += kSteps * kLaneBytes;
+}
+
 // `first`: row 0 of A.
 template <class M, int kRows, int kVecs>
 CAMSHAFT_INLINE void multiply(const Tile& t, const std::byte* first,
                               Accumulators<typename M::Sum, kRows, kVecs>& acc) {
   constexpr int kBases = (kRows + kRowsPerBase - 1) / kRowsPerBase;
-  const int64_t s = t.a.stride, s3 = 3 * s, b_stride = t.b.stride;
+  constexpr int kTogether = steps_together<M>();
   const M m;
+  Position<kBases> at;
+  at.row = t.a.stride, at.row3 = 3 * t.a.stride, at.step = t.b.stride;
   // Without anything to fetch, a line that is there anyway: cheaper than a branch.
-  const std::byte* ahead = t.ahead.from ? t.ahead.from : t.b.first;
-  const int64_t ahead_step = t.ahead.from ? t.ahead.step : 0;
+  at.ahead = t.ahead.from ? t.ahead.from : t.b.first;
+  at.ahead_step = t.ahead.from ? t.ahead.step : 0;
   for (int64_t segment = 0; segment < t.k.num_segments; ++segment) {
-    const std::byte* a[kBases];
-    a[0] = first + t.k.segments[segment].a;
-    const std::byte* b = t.b.first + t.k.segments[segment].b * b_stride;
+    at.a[0] = first + t.k.segments[segment].a;
+    at.b = t.b.first + t.k.segments[segment].b * at.step;
 #pragma GCC unroll 8
-    for (int base = 1; base < kBases; ++base) a[base] = a[base - 1] + kRowsPerBase * s;
-    for (int64_t k = t.k.length; k > 0; --k) {
-      if constexpr (kRows < kVecs && kRows <= 2)
-        add_columns<M, kRows, kVecs>(m, a[0], s, b, acc);
-      else
-        add_rows<M, kRows, kVecs>(m, a, s, s3, b, acc);
-      if constexpr (requires { M::kFetchesAhead; }) {
-        __builtin_prefetch(ahead, 0, 2);
-        ahead += ahead_step;
-      }
-      b += b_stride;
-#pragma GCC unroll 8
-      for (int base = 0; base < kBases; ++base) a[base] += kLaneBytes;
+    for (int base = 1; base < kBases; ++base) at.a[base] = at.a[base - 1] + kRowsPerBase * at.row;
+    int64_t k = t.k.length;
+    if constexpr (kTogether > 1) {
+      if (kTogether * at.ahead_step <= kCacheLine)
+        for (; k >= kTogether; k -= kTogether) add_steps<M, kRows, kVecs, kTogether>(m, at, acc);
     }
+#pragma GCC unroll 1
+    for (; k > 0; --k) add_steps<M, kRows, kVecs, 1>(m, at, acc);
   }
 }
 

@@ -4,6 +4,7 @@
 #include "kernels/vector/gemm/gemm_tile.h"
 
 #include "kernels/simd/bytes.h"
+#include "kernels/simd/steps.h"
 #include "kernels/vector/gemm/gemm_float_tile.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -11,6 +12,7 @@ namespace {
 
 struct FloatProduct {
   static constexpr bool kFetchesAhead = true;
+  static constexpr int kStepsTogether = kFloatSteps;
   using Sum = F32;
   using Row = F32;
   using Column = F32;
@@ -20,7 +22,7 @@ struct FloatProduct {
     return set1(*reinterpret_cast<const float*>(a));
   }
   CAMSHAFT_INLINE_MEMBER void add_product(F32 row, F32 column, F32& sum) const {
-    sum = fma(row, column, sum);
+    kernels::CAMSHAFT_TARGET::add_product(row, column, sum);
   }
 };
 

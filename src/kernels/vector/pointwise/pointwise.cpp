@@ -4,6 +4,7 @@
 // all take and give bools.
 #include "kernels/simd/float16.h"
 #include "kernels/vector/nest.h"
+#include "kernels/vector/pointwise/short_rows.h"
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/program/affine_tile.h"
 #include "kernels/vector/program/compiled_code.h"
@@ -122,6 +123,7 @@ struct Pointwise {
   Nest nest;  // the output, then the inputs
   DataType types[kMaxNestTensors];
   bool has_codes = false;  // 8-bit ones: whether the program is affine depends on values
+  ShortRows short_rows;
   double predicted_us = 0;
   std::byte* data[kMaxNestTensors];  // of the call
 
@@ -149,6 +151,40 @@ struct Pointwise {
     run_code(compiled, operands, {element(0, offsets[0]), nest.row_stride(0), types[0]}, rows,
              cols);
   }
+
+  // Blocks [first, last) of short rows.
+  void blocks(int64_t first, int64_t last) const {
+    const int64_t most = rows_together(nest), rows = nest.outer() * nest.rows();
+    for_gathered(
+        nest, short_rows, types, first * most, last * most < rows ? last * most : rows,
+        [this](int tensor, int64_t offset) { return element(tensor, offset); },
+        [this](const TileOperand* gathered, int64_t offset, int64_t count) {
+          run_code(compiled, gathered, {element(0, offset), 0, types[0]}, 1, count);
+        });
+  }
+
+  // Chains in registers, which read every operand once, and single operations are as fast as
+  // copying; bools are not.
+  bool should_gather() const {
+    bool has_bools = false;
+    for (int t = 1; t < nest.tensors; ++t) {
+      if (types[t] != DataType::kFloat && types[t] != DataType::kBool) return false;
+      has_bools |= types[t] == DataType::kBool;
+    }
+    return has_short_rows(nest) && !compiled.registers.present() && (has_bools || code.length > 2);
+  }
+
+  // Operands as the program will meet them, without addresses.
+  void compile() {
+    TileOperand operands[kMaxInputs];
+    for (int k = 0; k < code.inputs; ++k)
+      operands[k] = {nullptr, 0, nest.col_stride(k + 1), types[k + 1]};
+    compile_code(code.data, code.length, code.inputs, operands, types[0], compiled);
+    if (!should_gather()) return;
+    short_rows = ShortRows(nest, types);
+    for (int k = 0; k < code.inputs; ++k) operands[k] = {nullptr, 0, 1};
+    compile_code(code.data, code.length, code.inputs, operands, types[0], compiled);
+  }
 };
 
 // A per-channel vector as a tensor of x's rank.
@@ -165,6 +201,11 @@ void run(Pointwise& p, const KernelCall& call) {
   p.data[0] = call.output<std::byte>(0);
   for (int k = 0; k < p.code.inputs; ++k)
     p.data[k + 1] = call.input<std::byte>(static_cast<size_t>(k));
+  if (p.short_rows.used) {
+    const int64_t rows = p.nest.outer() * p.nest.rows();
+    return split(call.pool, (rows + rows_together(p.nest) - 1) / rows_together(p.nest),
+                 p.predicted_us, [&p](int, int64_t first, int64_t last) { p.blocks(first, last); });
+  }
   const double us =
       p.has_codes && p.is_affine() ? p.predicted_us * kAffineNs / ns_of(p.code) : p.predicted_us;
   for_tiles(p.nest, call.pool, us, [&p](const int64_t* offsets, int64_t rows, int64_t cols) {
@@ -194,10 +235,7 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
       add_tensor(x, p);
   }
   collapse(p.nest);
-  TileOperand operands[kMaxInputs];
-  for (int k = 0; k < p.code.inputs; ++k)
-    operands[k] = {nullptr, 0, p.nest.col_stride(k + 1), p.types[k + 1]};
-  compile_code(p.code.data, p.code.length, p.code.inputs, operands, y.type, p.compiled);
+  p.compile();
   p.predicted_us = static_cast<double>(count_of(y)) / 16 * ns_of(p.code) / 1000;
 }
 

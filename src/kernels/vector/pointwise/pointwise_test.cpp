@@ -99,6 +99,37 @@ TEST(Pointwise, Broadcasts) {
   }
 }
 
+// Operands of short rows are laid end to end: one value a row, one row for all, slices of
+// longer rows, more rows than one gathered block and than one plane.
+TEST(Pointwise, ShortRows) {
+  for (const int64_t cols : {1, 3, 7, 8, 11, 16, 31}) {
+    ir::Program program{5, {}};  // p * p + v4, p = (v0 - v1) / (v2 - v1) * v3: no chain
+    const int low = ir::append(program, PointOp::kSub, 0, 1);
+    const int width = ir::append(program, PointOp::kSub, 2, 1);
+    const int part =
+        ir::append(program, PointOp::kMul, ir::append(program, PointOp::kDiv, low, width), 3);
+    ir::append(program, PointOp::kAdd, ir::append(program, PointOp::kMul, part, part), 4);
+    const ir::Extents shape = {3, 75, cols};
+    TestLayer layer{.layer = make_layer(LayerKind::kPointWise, ir::PointWiseAttrs{program}),
+                    .inputs = {floats({3, 75, 1}), floats({cols}), floats({75, cols}),
+                               floats(shape), floats({75, 1})},
+                    .outputs = {floats(shape)}};
+    layer.strided_outputs = false;
+    for (TestTensor& input : layer.inputs)  // no division by almost nothing
+      input.value = [](int64_t k) { return 0.25 * static_cast<double>(k * 7 % 13); };
+    layer.inputs[1].value = [](int64_t k) { return 4.0 + 0.5 * static_cast<double>(k % 5); };
+    check_layer(layer, "rows of " + std::to_string(cols));
+    ir::append(program, PointOp::kLess, program.result(), 4);
+    layer.layer->attrs = ir::PointWiseAttrs{program};
+    layer.outputs[0].type = DataType::kBool;
+    check_layer(layer, "bools, rows of " + std::to_string(cols));
+    TestLayer select{.layer = make_layer(LayerKind::kSelect, ir::PointOpAttrs{PointOp::kSelect}),
+                     .inputs = {bools({75, cols}), floats({3, 75, 1}), floats(shape)},
+                     .outputs = {floats(shape)}};
+    check_layer(select, "chosen, rows of " + std::to_string(cols));
+  }
+}
+
 TEST(Pointwise, ProgramsWithMixedTypes) {
   const ir::Extents shape = {2, 20, 9, 31};
   ir::Program program{4, {}};  // select(mask & (a < b), silu(a) + b, 0.5 c)

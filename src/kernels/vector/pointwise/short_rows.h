@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of a few elements behind broadcast or sliced operands. A row costs 20 ns whatever its
+// length, so the operands of a few hundred elements are laid end to end, as the output already
+// lies, and the program sees one long row.
+#pragma once
+
+#include "kernels/simd/simd.h"
+#include "kernels/vector/nest.h"
+#include "kernels/vector/program/program_tile.h"
+#include "kernels/vector/tactic_util.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+
+// At four vectors a row the program's own work is what takes the time.
+inline constexpr int64_t kShortRow = 32;
+inline constexpr int64_t kShortRows = 4;  // fewer are not worth the copies
+inline constexpr int64_t kGathered = 512;
+
+// Room for what the last vector of the last row writes beyond its end.
+using GatheredRow = float[kGathered + kLanes];
+
+// Does tensor `t` lie end to end?
+static inline bool is_dense(const Nest& nest, int t) {
+  int64_t stride = 1;
+  for (int d = nest.rank - 1; d >= 0; stride *= nest.extents[d--])
+    if (nest.strides[t][d] != stride && nest.extents[d] != 1) return false;
+  return true;
+}
+
+// Is every plane of [rows, cols] of tensor `t` the same one?
+static inline bool is_one_plane(const Nest& nest, int t) {
+  for (int d = 0; d + 2 < nest.rank; ++d)
+    if (nest.strides[t][d] != 0) return false;
+  return true;
+}
+
+// Whether the rows of `nest` (its inputs are floats or bools) are better gathered.
+static inline bool has_short_rows(const Nest& nest) {
+  return nest.cols() > 0 && nest.cols() < kShortRow && nest.outer() * nest.rows() >= kShortRows &&
+         is_dense(nest, 0);
+}
+
+// Rows that are gathered together: whole planes where they are small.
+static inline int64_t rows_together(const Nest& nest) {
+  const int64_t fit = kGathered / nest.cols();
+  return fit < nest.rows() ? fit : fit / nest.rows() * nest.rows();
+}
+
+// x[r, 0 … cols) = one value.
+static inline void repeat_values(const float* x, int64_t stride, int64_t rows, int64_t cols,
+                                 float* to) {
+  for (int64_t r = 0; r < rows; ++r, to += cols) {
+    const F32 value = set1(x[r * stride]);
+    for (int64_t c = 0; c < cols; c += kLanes) store(to + c, value);
+  }
+}
+
+// A row's last vector is loaded up to its end and stored whole: the next row overwrites the rest.
+static inline void copy_rows(const float* x, int64_t stride, int64_t rows, int64_t cols,
+                             float* to) {
+  const int64_t whole = cols / kLanes * kLanes;
+  const M32 rest = first_n(static_cast<int>(cols - whole));
+  for (int64_t r = 0; r < rows; ++r, to += cols) {
+    const float* from = x + r * stride;
+    for (int64_t c = 0; c < whole; c += kLanes) store(to + c, load(from + c));
+    if (whole < cols) store(to + whole, load(from + whole, rest));
+  }
+}
+
+// True is 1, as programs have it.
+static inline void copy_bools(const TileOperand& x, int64_t rows, int64_t cols, float* to) {
+  const auto* data = static_cast<const uint8_t*>(x.data);
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < cols; ++c)
+      to[r * cols + c] = data[r * x.row_stride + c * x.col_stride] != 0 ? 1.0f : 0.0f;
+}
+
+static inline void gather_rows(const TileOperand& x, int64_t rows, int64_t cols, float* to) {
+  if (x.type == DataType::kBool) return copy_bools(x, rows, cols, to);
+  const auto* data = static_cast<const float*>(x.data);
+  if (x.col_stride == 0) return repeat_values(data, x.row_stride, rows, cols, to);
+  if (x.col_stride == 1) return copy_rows(data, x.row_stride, rows, cols, to);
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < cols; ++c) to[r * cols + c] = data[r * x.row_stride + c * x.col_stride];
+}
+
+// What is known of the inputs before they have addresses: input k is tensor k + 1 of the nest.
+struct ShortRows {
+  bool used = false;
+  int inputs = 0;
+  bool dense[kMaxNestTensors];  // floats that need no copy
+  bool same[kMaxNestTensors];   // in every block
+
+  ShortRows() = default;
+  ShortRows(const Nest& nest, const DataType* types) : used(true), inputs(nest.tensors - 1) {
+    const bool whole_planes = rows_together(nest) % nest.rows() == 0;
+    for (int k = 0; k < inputs; ++k) {
+      dense[k] = types[k + 1] == DataType::kFloat && is_dense(nest, k + 1);
+      same[k] = is_one_plane(nest, k + 1) && (whole_planes || nest.row_stride(k + 1) == 0);
+    }
+  }
+};
+
+// body(gathered, offset, count) for blocks of the rows [first, last) of all planes, `first` the
+// first of a block: gathered[k] is input k as one row of `count` elements, `offset` where they
+// begin in the output. `at`(tensor, offset): the address of an element.
+template <class Address, class Body>
+static inline void for_gathered(const Nest& nest, const ShortRows& known, const DataType* types,
+                                int64_t first, int64_t last, const Address& at, const Body& body) {
+  GatheredRow scratch[kMaxNestTensors];
+  TileOperand gathered[kMaxNestTensors];
+  const int64_t cols = nest.cols(), most = rows_together(nest);
+  bool is_first = true;
+  for (int64_t row = first; row < last; row += most, is_first = false) {
+    int64_t count = 0;
+    for_rows(nest, row, row + most < last ? row + most : last,
+             [&](const int64_t* offsets, int64_t rows) {
+               for (int k = 0; k < known.inputs; ++k) {
+                 const std::byte* data = at(k + 1, offsets[k + 1]);
+                 if (count == 0) gathered[k] = {known.dense[k] ? data : nullptr, 0, 1};
+                 if (known.dense[k]) continue;
+                 gathered[k].data = scratch[k];
+                 if (is_first || !known.same[k])
+                   gather_rows({data, nest.row_stride(k + 1), nest.col_stride(k + 1), types[k + 1]},
+                               rows, cols, scratch[k] + count);
+               }
+               count += rows * cols;
+             });
+    body(gathered, row * cols, count);
+  }
+}
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET
