@@ -130,6 +130,32 @@ TEST(Pointwise, ShortRows) {
   }
 }
 
+// A chain in registers: along long rows, across many short ones, one long row where all is dense.
+TEST(Pointwise, ChainsOfAnyRows) {
+  ir::Program program{4, {}};  // silu((v0 - v1) * v2 + v3)
+  const int scaled =
+      ir::append(program, PointOp::kMul, ir::append(program, PointOp::kSub, 0, 1), 2);
+  const int sum = ir::append(program, PointOp::kAdd, scaled, 3);
+  ir::append(program, PointOp::kSilu, sum, -1, -1, 1);
+  const ir::Extents shapes[] = {{1, 5000}, {3, 150}, {3, 1200}, {70, 130}, {70, 1100}, {9, 64}};
+  for (const ir::Extents& shape : shapes) {
+    const int64_t rows = shape[0], cols = shape[1];
+    for (const DataType out : {DataType::kFloat, DataType::kUInt8}) {
+      const TestLayer layer{.layer = make_layer(LayerKind::kPointWise, ir::PointWiseAttrs{program}),
+                            .inputs = {floats(shape),
+                                       floats({cols}),
+                                       floats({rows, 1}),
+                                       {.extents = shape, .type = DataType::kUInt8}},
+                            .outputs = {{.extents = shape, .type = out}}};
+      check_layer(layer, std::to_string(rows) + " rows of " + std::to_string(cols));
+    }
+  }
+  const TestLayer dense{.layer = make_layer(LayerKind::kPointWise, ir::PointWiseAttrs{program}),
+                        .inputs = {floats({3, 1111}), floats({}), floats({3, 1111}), floats({1})},
+                        .outputs = {floats({3, 1111})}};
+  check_layer(dense, "one row");
+}
+
 TEST(Pointwise, ProgramsWithMixedTypes) {
   const ir::Extents shape = {2, 20, 9, 31};
   ir::Program program{4, {}};  // select(mask & (a < b), silu(a) + b, 0.5 c)

@@ -448,6 +448,8 @@ int64_t size_of(DataType type) {
   return type == DataType::kFloat ? 4 : ir::is_16_bit_float(type) ? 2 : 1;
 }
 
+constexpr int64_t kBlockCols = kStepVectors * kLanes;
+
 // Blocks of eight vectors: `across` side by side in `rows_at_once()` rows.
 struct Blocks {
   const RegisterProgram* program;
@@ -463,9 +465,10 @@ struct Blocks {
   static void set_cursor(Cursor& cursor, const void* data, int64_t row_bytes, int64_t vector_bytes,
                          int across, int64_t rows) {
     cursor.first = const_cast<std::byte*>(static_cast<const std::byte*>(data));
+    const int shift = __builtin_ctz(static_cast<unsigned>(across));  // a power of two
     for (int k = 0; k < kStepVectors; ++k) {
-      const int64_t row = k / across < rows ? k / across : rows - 1;
-      cursor.offsets[k] = row * row_bytes + k % across * vector_bytes;
+      const int64_t row = k >> shift < rows ? k >> shift : rows - 1;
+      cursor.offsets[k] = row * row_bytes + (k & (across - 1)) * vector_bytes;
     }
   }
 
@@ -487,6 +490,21 @@ struct Blocks {
     for (int k = 0; k < program->num_inputs; ++k)
       context.operands[k].first += rows * operands[k].row_stride * size_of(operands[k].type);
     context.out.first += rows * out.row_stride * size_of(out.type);
+  }
+
+  void advance_columns(int64_t cols, StepContext& context) const {
+    for (int k = 0; k < program->num_inputs; ++k)
+      context.operands[k].first += cols * operands[k].col_stride * size_of(operands[k].type);
+    context.out.first += cols * size_of(out.type);
+  }
+
+  // `count` blocks of eight vectors, one behind the other, from the first column of a row on.
+  void run_along(int64_t row, int64_t count, StepContext& context) const {
+    place(row, 0, kStepVectors, 1, context);
+    for (; count > 0; --count) {
+      start(program->steps, &context);
+      advance_columns(kBlockCols, context);
+    }
   }
 
   // `across` whole vectors from column `col` on, of rows [row, last).
@@ -568,6 +586,9 @@ StepFunction storing_step(DataType type, bool in_fours) {
   return store_as<float>;
 }
 
+// Finding the places of a block takes as long as the operations on a few: rows of so many blocks
+// are run along, one place a row, others across, one place for a column of blocks.
+constexpr int64_t kLongRow = 8;
 constexpr int64_t kRowsAtOnce = 64;  // whose columns are finished before the next rows
 
 }  // namespace
@@ -606,6 +627,12 @@ void run_registers(const RegisterProgram& program, const TileOperand* operands,
   for (int64_t row = 0; row < rows; row += kRowsAtOnce) {
     const int64_t end = rows - row < kRowsAtOnce ? rows : row + kRowsAtOnce;
     int64_t col = 0;
+    const int64_t count = cols / kBlockCols;
+    if (count > end - row || count >= kLongRow) {
+      context.store = storing_step(out.type, true);
+      for (int64_t along = row; along < end; ++along) blocks.run_along(along, count, context);
+      col = count * kBlockCols;
+    }
     for (int across = kStepVectors; across > 0; across /= 2) {
       context.store = storing_step(out.type, across >= 4);
       for (; col + across * kLanes <= cols; col += across * kLanes)
