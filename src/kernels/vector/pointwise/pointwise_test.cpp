@@ -156,6 +156,24 @@ TEST(Pointwise, ChainsOfAnyRows) {
   check_layer(dense, "one row");
 }
 
+// Behind another operation every operator of one operand is a step of a chain.
+TEST(Pointwise, EveryOperatorInAChain) {
+  for (int k = 0; k < ir::kPointOpCount; ++k) {
+    const auto op = static_cast<PointOp>(k);
+    if (is_integer_only(op) || ir::arity(op) != 1 || ir::gives_bool(op) || op == PointOp::kNot)
+      continue;
+    ir::Program program{2, {}};
+    const int sum = ir::append(program, PointOp::kAdd, 0, 1);
+    const Instruction literals = instruction(op);
+    ir::append(program, op, sum, -1, -1, literals.x, literals.y);
+    const ir::Extents shape = {2, 5, 90};
+    const TestLayer layer{.layer = make_layer(LayerKind::kPointWise, ir::PointWiseAttrs{program}),
+                          .inputs = {floats(shape), floats({90})},
+                          .outputs = {floats(shape)}};
+    check_layer(layer, std::string(ir::point_op_name(op)));
+  }
+}
+
 TEST(Pointwise, ProgramsWithMixedTypes) {
   const ir::Extents shape = {2, 20, 9, 31};
   ir::Program program{4, {}};  // select(mask & (a < b), silu(a) + b, 0.5 c)

@@ -151,6 +151,14 @@ CAMSHAFT_STEP(Neg, neg(v))
 CAMSHAFT_STEP(Sigmoid, sigmoid(v))
 CAMSHAFT_STEP(Silu, silu(v))
 CAMSHAFT_STEP(Tanh, tanh(v))
+CAMSHAFT_STEP(Exp, exp(v))
+CAMSHAFT_STEP(Sqrt, sqrt(v))
+CAMSHAFT_STEP(Reciprocal, set1(1) / v)
+CAMSHAFT_STEP(Floor, floor(v))
+CAMSHAFT_STEP(Erf, erf(v))
+CAMSHAFT_STEP(Gelu, gelu(v))
+CAMSHAFT_STEP(GeluTanh, gelu_tanh(v))
+CAMSHAFT_STEP(Softplus, softplus(v))
 #undef CAMSHAFT_STEP
 
 template <class Operation, class Source>
@@ -315,6 +323,22 @@ StepFunction unary_step(const Instruction& op) {
       return run_step<Sigmoid, NoSource>;
     case PointOp::kTanh:
       return run_step<Tanh, NoSource>;
+    case PointOp::kExp:
+      return run_step<Exp, NoSource>;
+    case PointOp::kSqrt:
+      return run_step<Sqrt, NoSource>;
+    case PointOp::kReciprocal:
+      return run_step<Reciprocal, NoSource>;
+    case PointOp::kFloor:
+      return run_step<Floor, NoSource>;
+    case PointOp::kErf:
+      return run_step<Erf, NoSource>;
+    case PointOp::kGelu:
+      return run_step<Gelu, NoSource>;
+    case PointOp::kGeluTanh:
+      return run_step<GeluTanh, NoSource>;
+    case PointOp::kSoftplus:
+      return run_step<Softplus, NoSource>;
     case PointOp::kSilu:
       return op.x == 1 ? run_step<Silu, NoSource> : run_unary_step;
     default:
