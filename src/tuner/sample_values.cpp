@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/attention_shape.h"
+
 namespace camshaft::tuner {
 namespace {
 
@@ -55,6 +57,21 @@ int64_t index_limit(const Problem& problem, size_t k) {
   return 0;
 }
 
+// Where input `k` says how much of each item is there: all of it; 0: it says something else. None
+// would leave nothing to time.
+int64_t whole_length(const Problem& problem, size_t k) {
+  constexpr size_t kSequenceLengths = 4;  // of ONNX's LSTM, GRU and RNN
+  if (const auto* recurrence = std::get_if<ir::RnnAttrs>(&problem.layer->attrs);
+      recurrence && k == kSequenceLengths)
+    return along(problem.inputs[0].extents, recurrence->batch_first ? 1 : 0);
+  if (std::holds_alternative<ir::AttentionAttrs>(problem.layer->attrs) &&
+      k == kernels::kAttentionLengths) {
+    kernels::AttentionShape shape;
+    return kernels::attention_shape(problem, shape) ? shape.keys : 0;
+  }
+  return 0;
+}
+
 template <class T>
 void fill_below(const TensorView& view, int64_t limit) {
   Generator random;
@@ -66,7 +83,7 @@ void fill_below(const TensorView& view, int64_t limit) {
 }  // namespace
 
 void fill_sample(const Problem& problem, size_t k, const TensorView& view) {
-  const int64_t limit = index_limit(problem, k);
+  const int64_t limit = index_limit(problem, k), length = whole_length(problem, k);
   if (view.type == ir::DataType::kFloat) {
     Generator random;
     float* data = view.as<float>();
@@ -80,6 +97,10 @@ void fill_sample(const Problem& problem, size_t k, const TensorView& view) {
     fill_below<int64_t>(view, limit);
   } else if (limit > 0 && view.type == ir::DataType::kInt32) {
     fill_below<int32_t>(view, limit);
+  } else if (length > 0 && view.type == ir::DataType::kInt64) {
+    std::fill_n(view.as<int64_t>(), view.elements(), length);
+  } else if (length > 0 && view.type == ir::DataType::kInt32) {
+    std::fill_n(view.as<int32_t>(), view.elements(), static_cast<int32_t>(length));
   } else {
     std::memset(view.data, 0, ir::bytes_for(view.type, view.elements()));
   }

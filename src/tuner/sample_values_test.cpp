@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/attention_shape.h"
+
 namespace camshaft::tuner {
 namespace {
 
@@ -43,6 +45,32 @@ struct Sampled {
     return {view.as<T>(), view.as<T>() + view.elements()};
   }
 };
+
+// Sequences are as long as they can be: with none there is nothing to time.
+TEST(SampleValues, LengthsAreWhole) {
+  ir::RnnAttrs rnn;
+  const Sampled steps(ir::LayerKind::kRecurrence, rnn, {14, 3, 64}, 4, {3}, DataType::kInt32);
+  EXPECT_EQ(steps.values<int32_t>(), std::set<int32_t>{14});
+  rnn.batch_first = true;
+  const Sampled batch(ir::LayerKind::kRecurrence, rnn, {3, 17, 64}, 4, {3}, DataType::kInt32);
+  EXPECT_EQ(batch.values<int32_t>(), std::set<int32_t>{17});
+
+  ir::Layer layer;
+  layer.kind = ir::LayerKind::kAttention;
+  layer.attrs = ir::AttentionAttrs{};
+  kernels::Problem problem;
+  problem.layer = &layer;
+  for (const int64_t rows : {5, 40, 40})
+    problem.inputs.push_back(Sampled::tensor({2, 4, rows, 8}, DataType::kFloat));
+  problem.inputs.push_back(Sampled::tensor({2}, DataType::kInt64));
+  problem.outputs.push_back(Sampled::tensor({2, 4, 5, 8}, DataType::kFloat));
+  int64_t lengths[2] = {};
+  fill_sample(problem, kernels::kAttentionLengths,
+              kernels::make_view(reinterpret_cast<std::byte*>(lengths), DataType::kInt64,
+                                 ir::Format::kLinear, ir::Extents{2}));
+  EXPECT_EQ(lengths[0], 40);
+  EXPECT_EQ(lengths[1], 40);
+}
 
 // A table's rows are met all over, none outside.
 TEST(SampleValues, IndicesSpreadOverWhatTheyIndex) {
