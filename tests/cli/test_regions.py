@@ -119,7 +119,9 @@ def test_explain_opens_a_region(camshaft, engines):
     assert f"region0 {REGION}" in camshaft("explain", "float.engine").out
     layer = camshaft("explain", "float.engine", "/layers.0/dense/MatMul").out
     there = re.search(rf"region  0 {re.escape(REGION)}, there (/layers_0/dense/MatMul_myl0_\d+) \(gemm\)", layer)
-    assert there and camshaft("explain", "float.engine", there[1]).out == layer
+    # The peak is measured each time, so the percentage may differ by one.
+    by_name, by_region = (re.sub(r"\d+ % of peak", "", text) for text in (layer, camshaft("explain", "float.engine", there[1]).out))
+    assert by_name == by_region
 
 
 def test_inspect_has_a_row_for_a_region(camshaft, engines):
