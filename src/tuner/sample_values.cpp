@@ -73,17 +73,21 @@ int64_t whole_length(const Problem& problem, size_t k) {
 }
 
 template <class T>
-void fill_below(const TensorView& view, int64_t limit) {
-  Generator random;
+void fill_integers(const Problem& problem, size_t k, const TensorView& view) {
   T* data = view.as<T>();
-  for (int64_t k = 0; k < view.elements(); ++k)
-    data[k] = static_cast<T>(random.next() % static_cast<uint64_t>(limit));
+  const int64_t limit = index_limit(problem, k);
+  if (limit <= 0) {
+    std::fill_n(data, view.elements(), static_cast<T>(whole_length(problem, k)));
+    return;
+  }
+  Generator random;
+  for (int64_t i = 0; i < view.elements(); ++i)
+    data[i] = static_cast<T>(random.next() % static_cast<uint64_t>(limit));
 }
 
 }  // namespace
 
 void fill_sample(const Problem& problem, size_t k, const TensorView& view) {
-  const int64_t limit = index_limit(problem, k), length = whole_length(problem, k);
   if (view.type == ir::DataType::kFloat) {
     Generator random;
     float* data = view.as<float>();
@@ -93,14 +97,10 @@ void fill_sample(const Problem& problem, size_t k, const TensorView& view) {
     Generator random;
     for (int64_t i = 0; i < view.elements(); ++i)
       view.as<uint8_t>()[i] = static_cast<uint8_t>(random.next() >> 12 & 1);
-  } else if (limit > 0 && view.type == ir::DataType::kInt64) {
-    fill_below<int64_t>(view, limit);
-  } else if (limit > 0 && view.type == ir::DataType::kInt32) {
-    fill_below<int32_t>(view, limit);
-  } else if (length > 0 && view.type == ir::DataType::kInt64) {
-    std::fill_n(view.as<int64_t>(), view.elements(), length);
-  } else if (length > 0 && view.type == ir::DataType::kInt32) {
-    std::fill_n(view.as<int32_t>(), view.elements(), static_cast<int32_t>(length));
+  } else if (view.type == ir::DataType::kInt64) {
+    fill_integers<int64_t>(problem, k, view);
+  } else if (view.type == ir::DataType::kInt32) {
+    fill_integers<int32_t>(problem, k, view);
   } else {
     std::memset(view.data, 0, ir::bytes_for(view.type, view.elements()));
   }

@@ -39,8 +39,16 @@ ENGINES = "camshaft,onnxruntime,openvino_f32"
 HELD_ENGINES = "camshaft_avx2,onnxruntime_avx2"  # where the processor has more
 
 
+def cpu_fact(name):
+    """What /proc/cpuinfo says of the first processor; "" if nothing."""
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith(name):
+            return line.split(":", 1)[1].strip()
+    return ""
+
+
 def has_avx512():
-    return any("avx512f" in line.split() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags"))
+    return "avx512f" in cpu_fact("flags").split()
 
 
 def parse_arguments():
@@ -174,13 +182,6 @@ def versions():
     return ", ".join(found)
 
 
-def cpu_name():
-    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return "unknown processor"
-
-
 def main():
     arguments = parse_arguments()
     networks = find(arguments.folders, arguments.only.split(","))
@@ -200,7 +201,7 @@ def main():
     bad = table.failures(results)
     print(f"{len(results)} networks, {len(bad)} not right" + "".join(f"\n  {result['name']}: {table.verdict(result)}" for result in bad))
     if arguments.markdown:
-        facts = {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d, %H:%M UTC"), "cpu": cpu_name(), "versions": f"{version}, {versions()}",
+        facts = {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d, %H:%M UTC"), "cpu": cpu_fact("model name") or "unknown processor", "versions": f"{version}, {versions()}",
                  "note": arguments.note, "isas": arguments.isa.replace(",", ", "), "command": f"make zoo ZOO_DIR=… ZOO_ARGS=\"--isa {arguments.isa} --rounds {arguments.rounds} --seconds {arguments.seconds}\""}
         pathlib.Path(arguments.markdown).write_text(table.document(results, facts))
     return 1 if bad else 0

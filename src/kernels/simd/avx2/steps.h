@@ -11,7 +11,7 @@ namespace camshaft::kernels::avx2 {
 inline constexpr int kFloatSteps = 4;
 
 // The compiler would at times write the sum over a factor, and move registers after it.
-CAMSHAFT_INLINE void add_product(F32 row, F32 column, F32& sum) {
+CAMSHAFT_INLINE void add_in_place(F32 row, F32 column, F32& sum) {
   F32 here = sum;
   asm("vfmadd231ps %2, %1, %0" : "+x"(here.v) : "x"(row.v), "x"(column.v));
   sum = here;

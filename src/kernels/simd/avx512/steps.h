@@ -1,17 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps of K of tiles of floats.
+// A step takes 14 cycles: time for all that goes with it, even for half a core.
 #pragma once
 
-namespace camshaft::kernels::avx512 {
-
-// A step takes 14 cycles: time for all that goes with it, even for half a core.
-inline constexpr int kFloatSteps = 1;
-
-CAMSHAFT_INLINE void add_product(F32 row, F32 column, F32& sum) {
-  sum = fma(row, column, sum);
-}
-CAMSHAFT_INLINE F32 pin(F32 sum) {
-  return sum;
-}
-
-}  // namespace camshaft::kernels::avx512
+#include "kernels/simd/single_steps.h"

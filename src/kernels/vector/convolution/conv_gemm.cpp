@@ -78,7 +78,6 @@ struct PanelTile {
   int vecs;
 };
 constexpr int64_t kMostPanelTiles = 32;  // listed together
-constexpr int64_t kLine = 64;            // bytes of a cache line
 constexpr int64_t kFarAhead = 8192;      // two pages: processors fetch ahead within one
 
 // Tiles of `rows` pixels, together those of `place`, against the panels [first, last).
@@ -139,7 +138,7 @@ struct BlockRun {
     next = weights + panels.offset(panel + 1) * kLaneBytes;
     next_end = next + panels.vecs_of(panel + 1) * panels.vec_lanes * kLaneBytes;
     const int64_t tiles = block.rows * ceil_div(block.cols, run.tile.rows());
-    tile.ahead.step = smaller(kLine, ceil_div(next_end - next, tiles * panels.k));
+    tile.ahead.step = smaller(kCacheLine, ceil_div(next_end - next, tiles * panels.k));
   }
   void set_ahead() {
     tile.ahead.from = next < next_end ? next : nullptr;
@@ -181,14 +180,14 @@ struct BlockRun {
     if (!run.repeats_tiles() || (run.plan.blocks.fetches_next() && !run.tile.in_matrices)) return 1;
     // Matrices read rows from L2 as fast as they need; every call sets them up again.
     const int64_t kBytes = run.tile.in_matrices ? 512 << 10 : 16 << 10;
-    constexpr int64_t kFloatBytes = 24 << 10, kLineBytes = 64;
+    constexpr int64_t kFloatBytes = 24 << 10;
     const bool waits = run.tile.numeric == Numeric::kBf16 ? run.finish.waits_as_floats()
                                                           : run.finish.uses_scratch();
     const bool is_float = run.tile.numeric == Numeric::kFloat;
     const int64_t same = (part < tiles.extra ? tiles.extra : tiles.parts) - part;
     const int64_t panel_row = run.tile.panel_width();
     // Floats that nothing follows are not met again, unless a line of them is of several panels.
-    const bool is_done = is_float && !run.finish.has_rest() && panel_row >= kLineBytes;
+    const bool is_done = is_float && !run.finish.has_rest() && panel_row >= kCacheLine;
     const int64_t out = is_done ? 0 : run.finish.out.pixel;
     const int64_t in = (is_float ? run.shape.kh : 1) * run.shape.sw * run.plan.a.pixel;
     const int64_t bytes =
@@ -270,7 +269,7 @@ struct BlockRun {
     const int64_t width = from.vecs * kLanes * kLaneBytes;
     next = from.weights + (part.first * run.plan.k.length + part.step) * width;
     next_end = next + part.count * part.steps * width;
-    tile.ahead.step = smaller(kLine, width);
+    tile.ahead.step = smaller(kCacheLine, width);
   }
 
   // The segments of `part` among those of the kernel rows that lie inside the image.

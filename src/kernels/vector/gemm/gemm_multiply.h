@@ -20,8 +20,6 @@ struct Accumulators {
   Vector v[kRows][kVecs];
 };
 
-inline constexpr int64_t kCacheLine = 64;
-
 // Steps of K between two tests of the loop, unless every one of them has a line to fetch: then
 // memory is what they wait for.
 template <class M>

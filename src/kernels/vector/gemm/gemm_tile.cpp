@@ -22,7 +22,7 @@ struct FloatProduct {
     return set1(*reinterpret_cast<const float*>(a));
   }
   CAMSHAFT_INLINE_MEMBER void add_product(F32 row, F32 column, F32& sum) const {
-    kernels::CAMSHAFT_TARGET::add_product(row, column, sum);
+    add_in_place(row, column, sum);
   }
 };
 

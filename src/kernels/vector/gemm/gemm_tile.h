@@ -18,6 +18,7 @@ namespace camshaft::kernels::CAMSHAFT_TARGET {
 // all.
 enum class Numeric : uint8_t { kFloat, kByte, kBf16, kWord };
 inline constexpr int64_t kLaneBytes = 4;
+inline constexpr int64_t kCacheLine = 64;                  // bytes
 inline constexpr int64_t element_bytes(Numeric numeric) {  // of A and B
   return numeric == Numeric::kFloat ? 4 : numeric == Numeric::kByte ? 1 : 2;
 }

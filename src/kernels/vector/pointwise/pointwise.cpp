@@ -154,9 +154,8 @@ struct Pointwise {
 
   // Blocks [first, last) of short rows.
   void blocks(int64_t first, int64_t last) const {
-    const int64_t most = rows_together(nest), rows = nest.outer() * nest.rows();
     for_gathered(
-        nest, short_rows, types, first * most, last * most < rows ? last * most : rows,
+        nest, short_rows, types, first, last,
         [this](int tensor, int64_t offset) { return element(tensor, offset); },
         [this](const TileOperand* gathered, int64_t offset, int64_t count) {
           run_code(compiled, gathered, {element(0, offset), 0, types[0]}, 1, count);
@@ -201,11 +200,9 @@ void run(Pointwise& p, const KernelCall& call) {
   p.data[0] = call.output<std::byte>(0);
   for (int k = 0; k < p.code.inputs; ++k)
     p.data[k + 1] = call.input<std::byte>(static_cast<size_t>(k));
-  if (p.short_rows.used) {
-    const int64_t rows = p.nest.outer() * p.nest.rows();
-    return split(call.pool, (rows + rows_together(p.nest) - 1) / rows_together(p.nest),
-                 p.predicted_us, [&p](int, int64_t first, int64_t last) { p.blocks(first, last); });
-  }
+  if (p.short_rows.together > 0)
+    return split(call.pool, ceil_div(p.short_rows.rows, p.short_rows.together), p.predicted_us,
+                 [&p](int, int64_t first, int64_t last) { p.blocks(first, last); });
   const double us =
       p.has_codes && p.is_affine() ? p.predicted_us * kAffineNs / ns_of(p.code) : p.predicted_us;
   for_tiles(p.nest, call.pool, us, [&p](const int64_t* offsets, int64_t rows, int64_t cols) {

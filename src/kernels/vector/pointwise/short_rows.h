@@ -5,6 +5,7 @@
 #pragma once
 
 #include "kernels/simd/simd.h"
+#include "kernels/vector/counts.h"
 #include "kernels/vector/nest.h"
 #include "kernels/vector/program/program_tile.h"
 #include "kernels/vector/tactic_util.h"
@@ -86,41 +87,42 @@ static inline void gather_rows(const TileOperand& x, int64_t rows, int64_t cols,
 
 // What is known of the inputs before they have addresses: input k is tensor k + 1 of the nest.
 struct ShortRows {
-  bool used = false;
-  int inputs = 0;
-  bool dense[kMaxNestTensors];  // floats that need no copy
-  bool same[kMaxNestTensors];   // in every block
+  int64_t together = 0;              // rows of a block; 0: they are not gathered
+  int64_t rows = 0;                  // of all planes
+  bool dense[kMaxNestTensors] = {};  // floats that need no copy
+  bool same[kMaxNestTensors] = {};   // in every block
 
   ShortRows() = default;
-  ShortRows(const Nest& nest, const DataType* types) : used(true), inputs(nest.tensors - 1) {
-    const bool whole_planes = rows_together(nest) % nest.rows() == 0;
-    for (int k = 0; k < inputs; ++k) {
+  ShortRows(const Nest& nest, const DataType* types)
+      : together(rows_together(nest)), rows(nest.outer() * nest.rows()) {
+    const bool whole_planes = together % nest.rows() == 0;
+    for (int k = 0; k + 1 < nest.tensors; ++k) {
       dense[k] = types[k + 1] == DataType::kFloat && is_dense(nest, k + 1);
       same[k] = is_one_plane(nest, k + 1) && (whole_planes || nest.row_stride(k + 1) == 0);
     }
   }
 };
 
-// body(gathered, offset, count) for blocks of the rows [first, last) of all planes, `first` the
-// first of a block: gathered[k] is input k as one row of `count` elements, `offset` where they
-// begin in the output. `at`(tensor, offset): the address of an element.
+// body(gathered, offset, count) for the blocks [first, last): gathered[k] is input k as one row of
+// `count` elements, `offset` where they begin in the output. `at`(tensor, offset): the address of
+// an element.
 template <class Address, class Body>
 static inline void for_gathered(const Nest& nest, const ShortRows& known, const DataType* types,
                                 int64_t first, int64_t last, const Address& at, const Body& body) {
   GatheredRow scratch[kMaxNestTensors];
   TileOperand gathered[kMaxNestTensors];
-  const int64_t cols = nest.cols(), most = rows_together(nest);
-  bool is_first = true;
-  for (int64_t row = first; row < last; row += most, is_first = false) {
+  const int64_t cols = nest.cols();
+  for (int64_t block = first; block < last; ++block) {
+    const int64_t row = block * known.together;
     int64_t count = 0;
-    for_rows(nest, row, row + most < last ? row + most : last,
+    for_rows(nest, row, smaller(row + known.together, known.rows),
              [&](const int64_t* offsets, int64_t rows) {
-               for (int k = 0; k < known.inputs; ++k) {
+               for (int k = 0; k + 1 < nest.tensors; ++k) {
                  const std::byte* data = at(k + 1, offsets[k + 1]);
                  if (count == 0) gathered[k] = {known.dense[k] ? data : nullptr, 0, 1};
                  if (known.dense[k]) continue;
                  gathered[k].data = scratch[k];
-                 if (is_first || !known.same[k])
+                 if (block == first || !known.same[k])
                    gather_rows({data, nest.row_stride(k + 1), nest.col_stride(k + 1), types[k + 1]},
                                rows, cols, scratch[k] + count);
                }

@@ -510,16 +510,12 @@ struct Blocks {
                out.row_stride * size, kLanes * size, across, rows);
   }
 
-  void advance(int64_t rows, StepContext& context) const {
-    for (int k = 0; k < program->num_inputs; ++k)
-      context.operands[k].first += rows * operands[k].row_stride * size_of(operands[k].type);
-    context.out.first += rows * out.row_stride * size_of(out.type);
-  }
-
-  void advance_columns(int64_t cols, StepContext& context) const {
-    for (int k = 0; k < program->num_inputs; ++k)
-      context.operands[k].first += cols * operands[k].col_stride * size_of(operands[k].type);
-    context.out.first += cols * size_of(out.type);
+  CAMSHAFT_INLINE_MEMBER void advance(int64_t rows, int64_t cols, StepContext& context) const {
+    for (int k = 0; k < program->num_inputs; ++k) {
+      const TileOperand& a = operands[k];
+      context.operands[k].first += (rows * a.row_stride + cols * a.col_stride) * size_of(a.type);
+    }
+    context.out.first += (rows * out.row_stride + cols) * size_of(out.type);
   }
 
   // `count` blocks of eight vectors, one behind the other, from the first column of a row on.
@@ -527,7 +523,7 @@ struct Blocks {
     place(row, 0, kStepVectors, 1, context);
     for (; count > 0; --count) {
       start(program->steps, &context);
-      advance_columns(kBlockCols, context);
+      advance(0, kBlockCols, context);
     }
   }
 
@@ -540,7 +536,7 @@ struct Blocks {
       row += at_once;
       if (row >= last) return;
       if (row + at_once <= last)
-        advance(at_once, context);
+        advance(at_once, 0, context);
       else
         place(row, col, across, last - row, context);
     }
