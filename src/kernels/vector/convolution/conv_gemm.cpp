@@ -114,12 +114,19 @@ void finish_panels(const ConvRun& run, const TilePlace& place, const PanelTile* 
     finish_byte_tiles(run.finish, place, first->channel, channels, first->column, rest_scratch);
 }
 
+uint32_t sum_of_codes(const std::byte* codes, int64_t count) {
+  uint32_t sum = 0;
+  for (int64_t k = 0; k < count; ++k) sum += std::to_integer<uint32_t>(codes[k]);
+  return sum;
+}
+
 // A block in progress: what its tiles share.
 struct BlockRun {
   const ConvRun& run;
   const Block& block;
   const std::byte* a;  // of the block's first window
   Segment* segments;
+  int32_t* starts;  // of pixels, where the weights' zero point is not 0
   std::byte* rest_scratch;
   Panels panels;
   int64_t finished_together;  // panels
@@ -206,6 +213,22 @@ struct BlockRun {
            pixels * channels() < kFloats;
   }
 
+  // What the tile's first `pixels` pixels start from: -zero_point times the sum of what the listed
+  // taps read, of any bytes that follow nothing.
+  void start_pixels(int64_t pixels) {
+    const ConvShape& s = run.shape;
+    for (int64_t p = 0; p < pixels; ++p) {
+      const std::byte* window = tile.a.first + p * tile.a.stride;
+      uint32_t sum = 0;  // wraps, as the accumulators do
+      for (int64_t row = listed.first_row; row < listed.end_row; ++row)
+        for (int64_t tap = listed.first_tap; tap < listed.end_tap; ++tap)
+          sum += sum_of_codes(window + row * s.dh * run.plan.a.row + tap * s.dw * run.plan.a.pixel,
+                              s.group_ic());
+      starts[p] = static_cast<int32_t>(0u - static_cast<uint32_t>(run.weights.zero_point) * sum);
+    }
+    tile.start.rows = starts;
+  }
+
   // The tiles of `rows` pixels at `place` against the listed panels; then `stored` is finished.
   void run_tiles(const TilePlace& place, int64_t rows, const TilePlace* stored) {
     set_ahead();
@@ -248,6 +271,7 @@ struct BlockRun {
       tile.repeats.count = repeats_from(tiles, part);
       tile.a.first = a_row + (col - block.col) * s.sw * run.plan.a.pixel;
       const int64_t rows = tiles.size(part), next_col = col + rows * tile.repeats.count;
+      if (run.weights.zero_point != 0) start_pixels(next_col - col);
       const TilePlace place{block.image, block.row + row, col, next_col - col};
       const TilePlace stored{block.image, block.row + row, unfinished, next_col - unfinished};
       const bool waits = next_col < end && finishes_later(stored.pixels);
@@ -372,13 +396,16 @@ void run_block_panels(const ConvRun& run, const Block& block, int worker, int64_
                               (block.row * s.sh - s.pad_top) * run.plan.a.row +
                               (block.col * s.sw - s.pad_left) * run.plan.a.pixel;
   Segment* segments = reinterpret_cast<Segment*>(scratch + run.plan.bytes.copy);
+  int32_t* starts =
+      reinterpret_cast<int32_t*>(scratch + run.plan.bytes.copy + run.plan.bytes.segments);
   const bool waits =
       is_quantized(run.tile.numeric) ? run.finish.has_rest() : run.finish.waits_as_floats();
   BlockRun work{run,
                 block,
                 run.plan.a.copied() ? scratch : in_place,
                 segments,
-                scratch + run.plan.bytes.copy + run.plan.bytes.segments,
+                starts,
+                reinterpret_cast<std::byte*>(starts) + run.plan.bytes.starts,
                 run.plan.panels,
                 waits ? kMaxRestChannels / (run.tile.max_vecs * kLanes) : run.plan.panels.count()};
   work.by_parts = by_parts;

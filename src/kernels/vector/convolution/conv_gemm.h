@@ -79,6 +79,8 @@ struct ConvInput {
 struct ConvWeights {
   const std::byte* bias = nullptr;    // group_bias_lanes per group: floats, of bytes int32
   const std::byte* panels = nullptr;  // group after group
+  // Of packed bytes: tiles of pixels start from -zero_point times the sum of their inputs.
+  int64_t zero_point = 0;
 };
 
 // What the tactic asks plan_conv for.
@@ -164,9 +166,10 @@ struct ConvShares {
   Line line;
 };
 
-// Bytes of workspace: tables, then of every worker its copy of A, its segments, waiting tiles.
+// Bytes of workspace: tables, then of every worker its copy of A, its segments, what pixels start
+// from, waiting tiles.
 struct ConvMemory {
-  int64_t tables = 0, copy = 0, segments = 0, worker = 0;
+  int64_t tables = 0, copy = 0, segments = 0, starts = 0, worker = 0;
 };
 
 // What plan_conv decides.

@@ -298,7 +298,10 @@ ConvMemory memory_of(const ConvRun& run) {
   bytes.tables = round_up(table_bytes(run), 64);
   bytes.segments = round_up(plan.k.max_segments * static_cast<int64_t>(sizeof(Segment)), 64);
   bytes.copy = plan.a.copied() ? round_up(window_bytes(run, plan.blocks.rows) + kSlack, 64) : 0;
-  bytes.worker = bytes.segments + bytes.copy + rest_scratch_bytes(run.finish, run.waiting_pixels());
+  if (run.weights.zero_point != 0)
+    bytes.starts = round_up(plan.blocks.strip * static_cast<int64_t>(sizeof(int32_t)), 64);
+  bytes.worker = bytes.copy + bytes.segments + bytes.starts +
+                 rest_scratch_bytes(run.finish, run.waiting_pixels());
   return bytes;
 }
 

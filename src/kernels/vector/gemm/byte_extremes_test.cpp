@@ -140,6 +140,7 @@ TEST(ByteExtremes, Products) {
         check_everywhere(product(largest, a, w, DataType::kInt8, false), "int8 activation");
         const Values b = [w](int64_t k) { return w(k) + 128; };
         check_everywhere(product(largest, a, b, DataType::kUInt8, false), "uint8 activation");
+        check_everywhere(product(largest, a, b, DataType::kUInt8, true), "packed uint8");
       }
 }
 

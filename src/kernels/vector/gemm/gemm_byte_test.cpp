@@ -550,6 +550,40 @@ TEST(ByteMatmul, Codes) {
   check(p);
 }
 
+// Weights of any zero point, of either type: packed as int8 beside what rows start from, or as
+// int16.
+TEST(ByteMatmul, ZeroPointsOfConstants) {
+  for (const DataType type : {DataType::kUInt8, DataType::kInt8})
+    for (int64_t b_zero_point : {0, 77, 128, 255})
+      for (int64_t a_zero_point : {0, 5})
+        for (const auto& [m, k, n] :
+             {std::array<int64_t, 3>{1, 64, 70}, {17, 13, 33}, {29, 40, 9}}) {
+          Product p = plain(m, k, n);
+          p.b_type = type;
+          p.a_zero_point = a_zero_point;
+          p.b_zero_point = type == DataType::kUInt8 ? b_zero_point : b_zero_point - 128;
+          p.bias = m == 17;
+          check(p);
+          p.b = {n, k};
+          p.transpose_b = true;
+          check(p);
+          p.a = {k, m};
+          p.transpose_a = true;
+          check(p);
+        }
+  Product p = plain(70, 600, 65);
+  p.b_type = DataType::kUInt8;
+  p.b_zero_point = 3;
+  check(p);
+  p.a = {2, 1, 2, 3, 9, 24};
+  p.b = {24, 40};
+  p.y = {2, 1, 2, 3, 9, 40};
+  p.type = DataType::kUInt8;
+  p.epilogue = "v3 = fma v0 v1 v2; v4 = const 100; v5 = add v3 v4";
+  p.operands = {{40}, {40}};
+  check(p);
+}
+
 // Both factors known only at run time: attention.
 TEST(ByteMatmul, Activations) {
   for (const DataType type : {DataType::kUInt8, DataType::kInt8})

@@ -100,6 +100,23 @@ void pack_byte_panel(const std::byte* b, int64_t k_stride, int64_t n_stride, int
       }
 }
 
+void pack_word_panel(const std::byte* b, bool is_unsigned, int64_t zero_point, int64_t k_stride,
+                     int64_t n_stride, int64_t k, int64_t cols, int64_t width, int16_t* out) {
+  const auto value = [is_unsigned, zero_point](std::byte code) {
+    const int64_t wide = is_unsigned ? std::to_integer<int64_t>(code) : static_cast<int8_t>(code);
+    return static_cast<int16_t>(wide - zero_point);
+  };
+  for (int64_t step = 0; 2 * step < k; ++step, out += 2 * width) {
+    const std::byte* row = b + 2 * step * k_stride;
+    const bool has_second = 2 * step + 1 < k;
+    for (int64_t col = 0; col < width; ++col) {
+      const std::byte* at = row + col * n_stride;
+      out[2 * col] = col < cols ? value(*at) : int16_t{0};
+      out[2 * col + 1] = col < cols && has_second ? value(at[k_stride]) : int16_t{0};
+    }
+  }
+}
+
 void copy_matrix(const float* a, int64_t row_stride, int64_t k_stride, int64_t rows, int64_t k,
                  float* out, int64_t out_stride) {
   if (k_stride == 1) {

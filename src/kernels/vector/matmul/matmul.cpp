@@ -13,6 +13,8 @@ using namespace matmul_form;
       row<Form{vecs, Numeric::kFloat, true}>("matmul_parts_f32_" tile),
 #define CAMSHAFT_BYTE_MATMUL_ROW(vecs, tile) \
   row<Form{vecs, Numeric::kByte}>("matmul_packed_u8i8_" tile),
+#define CAMSHAFT_WORD_MATMUL_ROW(vecs, tile) \
+  row<Form{vecs, Numeric::kWord}>("matmul_words_u8i8_" tile),
 #define CAMSHAFT_SPARSE_MATMUL_ROW(vecs, tile)                                             \
   row<Form{vecs, Numeric::kByte, false, SparseIndex::kBytes}>("matmul_sparse_u8i8_" tile), \
       row<Form{vecs, Numeric::kByte, false, SparseIndex::kBits}>("matmul_sparse_bits_u8i8_" tile),
@@ -23,8 +25,9 @@ using namespace matmul_form;
 
 constexpr Tactic kTactics[] = {CAMSHAFT_GEMM_TILES(CAMSHAFT_MATMUL_ROW)
                                    CAMSHAFT_BYTE_TILES(CAMSHAFT_BYTE_MATMUL_ROW)
-                                       CAMSHAFT_SPARSE_TILES(CAMSHAFT_SPARSE_MATMUL_ROW)
-                                           CAMSHAFT_BYTE_TILES(CAMSHAFT_BF16_MATMUL_ROW)};
+                                       CAMSHAFT_WORD_TILES(CAMSHAFT_WORD_MATMUL_ROW)
+                                           CAMSHAFT_SPARSE_TILES(CAMSHAFT_SPARSE_MATMUL_ROW)
+                                               CAMSHAFT_BYTE_TILES(CAMSHAFT_BF16_MATMUL_ROW)};
 
 }  // namespace
 

@@ -39,6 +39,18 @@ inline SparseFilter sparse_filter(const Problem& problem, int64_t n, int64_t k) 
       constant_values<int8_t>(problem.inputs[1]), 0, transposed ? k : 1, transposed ? 1 : n, 0, 0};
 }
 
+// The right factor of bytes is int8 with zero point 0.
+inline bool is_symmetric(const Problem& problem) {
+  return problem.inputs[1].type == DataType::kInt8 && attrs_of(problem).b_zero_point == 0;
+}
+// How it is packed: uint8 less 128, which its zero point follows.
+inline uint8_t flip_of(DataType type) {
+  return type == DataType::kUInt8 ? 0x80 : 0;
+}
+inline int64_t packed_zero_point(const ir::MatrixMultiplyAttrs& attrs, DataType type) {
+  return attrs.b_zero_point - (type == DataType::kUInt8 ? 128 : 0);
+}
+
 // Why the weights do not fit the sparse tile.
 inline std::string refuse_zeros(const Problem& problem, SparseIndex index) {
   int64_t m, n, k;
@@ -63,9 +75,11 @@ template <Form F>
 std::string refusal(const Problem& problem) {
   if (std::string reason = refuse_matmul(problem, F.numeric); !reason.empty()) return reason;
   if (const char* reason = refuse_packing(problem)) return reason;
-  if (F.numeric == Numeric::kByte &&
-      (problem.inputs[1].type != DataType::kInt8 || attrs_of(problem).b_zero_point != 0))
+  if ((F.sparse != SparseIndex::kNone || F.in_matrices) && F.numeric == Numeric::kByte &&
+      !is_symmetric(problem))
     return "the right factor is not symmetric int8";
+  if (F.numeric == Numeric::kWord && uses(Feature::kVnni))
+    return "VNNI multiplies bytes as they are";
   if (F.vecs > 1 && problem.outputs[0].extents.back() <= (F.vecs - 1) * kLanes)
     return "fewer columns than the tile has";
   if (F.by_parts) {
@@ -112,7 +126,8 @@ double cost_us(const Problem& problem) {
                          F.vecs)
           : sparse_tile_cost_us(1, static_cast<int64_t>(rows),
                                 panels_of(F.numeric, n, k, F.vecs, F.sparse), F.sparse);
-  double us = 0.15 + tiles_us / problem.threads;
+  const double widened_bytes = F.numeric == Numeric::kWord ? 2 * rows * static_cast<double>(k) : 0;
+  double us = 0.15 + (tiles_us + widened_bytes / 40e3) / problem.threads;
   if (F.by_parts) us *= part_cost(n, k);
   const double share = F.sparse == SparseIndex::kQuads ? 0.56 : 1;
   const double stream_us = share * static_cast<double>(element_bytes(F.numeric)) *
@@ -123,7 +138,7 @@ double cost_us(const Problem& problem) {
 template <Numeric kNumeric>
 uint32_t packed_inputs(const Problem& problem) {
   const uint32_t factors = has_packed_bias(problem) ? 6u : 2u;
-  if (kNumeric != Numeric::kByte) return factors;
+  if (!is_quantized(kNumeric)) return factors;
   return factors | packed_operands(problem, kFirstMatmulOperand, 0);
 }
 
@@ -136,7 +151,7 @@ size_t packed_bytes(const Problem& problem) {
   int64_t m, n, k;
   if (!matmul_extents(problem, m, n, k)) return 0;
   const Panels panels = panels_of(kNumeric, n, k, 1, kSparse);
-  const size_t epilogue = kNumeric != Numeric::kByte
+  const size_t epilogue = !is_quantized(kNumeric)
                               ? 0
                               : packed_epilogue_bytes(problem, attrs_of(problem).epilogue,
                                                       kFirstMatmulOperand, columns_of(panels));
@@ -174,6 +189,26 @@ void pack_floats(const Problem& problem, const Panels& panels, int64_t k_stride,
                bias + panels.padded_n() + panels.offset(panel));
 }
 
+// The bias of bytes: less a's zero point times the column's sum of b less its own, so that tiles
+// may multiply the codes of a.
+inline void pack_byte_bias(const Problem& problem, const Panels& panels, int64_t k,
+                           int64_t k_stride, int64_t n_stride, int32_t* bias) {
+  const ir::MatrixMultiplyAttrs& attrs = attrs_of(problem);
+  const bool is_unsigned = problem.inputs[1].type == DataType::kUInt8;
+  const uint8_t* b = constant_values<uint8_t>(problem.inputs[1]);
+  pack_column_bias(problem, panels.padded_n(), bias);
+  for (int64_t col = 0; col < panels.n; ++col) {
+    // Wraps, as the accumulators do.
+    uint32_t sum = static_cast<uint32_t>(-k * attrs.b_zero_point);
+    for (int64_t row = 0; row < k; ++row) {
+      const uint8_t code = b[row * k_stride + col * n_stride];
+      sum += is_unsigned ? code : static_cast<uint32_t>(static_cast<int8_t>(code));
+    }
+    bias[col] = static_cast<int32_t>(static_cast<uint32_t>(bias[col]) -
+                                     static_cast<uint32_t>(attrs.a_zero_point) * sum);
+  }
+}
+
 template <Form F>
 void pack_bytes(const Problem& problem, const Panels& panels, int64_t k, int64_t k_stride,
                 int64_t n_stride, std::byte* packed) {
@@ -181,26 +216,27 @@ void pack_bytes(const Problem& problem, const Panels& panels, int64_t k, int64_t
                 packed);
   packed += packed_epilogue_bytes(packed);
   int32_t* bias = reinterpret_cast<int32_t*>(packed);
-  pack_column_bias(problem, panels.padded_n(), bias);
-  const int8_t* b = constant_values<int8_t>(problem.inputs[1]);
-  for (int64_t col = 0; col < panels.n; ++col) {
-    uint32_t sum = 0;  // wraps, as the accumulators do
-    for (int64_t row = 0; row < k; ++row)
-      sum += static_cast<uint32_t>(b[row * k_stride + col * n_stride]);
-    bias[col] = static_cast<int32_t>(static_cast<uint32_t>(bias[col]) -
-                                     static_cast<uint32_t>(attrs_of(problem).a_zero_point) * sum);
-  }
+  pack_byte_bias(problem, panels, k, k_stride, n_stride, bias);
+  const DataType type = problem.inputs[1].type;
+  const std::byte* b = constant_values<std::byte>(problem.inputs[1]);
   std::byte* weights = reinterpret_cast<std::byte*>(bias + panels.padded_n());
+  if constexpr (F.numeric == Numeric::kWord) {
+    for (int64_t panel = 0; panel < panels.count(); ++panel)
+      pack_word_panel(b + panels.first_col(panel) * n_stride, type == DataType::kUInt8,
+                      attrs_of(problem).b_zero_point, k_stride, n_stride, k, panels.cols_of(panel),
+                      panels.vecs_of(panel) * kLanes,
+                      reinterpret_cast<int16_t*>(weights + panels.offset(panel) * kLaneBytes));
+    return;
+  }
   if (F.sparse != SparseIndex::kNone)
     return pack_sparse_filter(shape_of(panels.n, k), sparse_filter(problem, panels.n, k), F.vecs,
                               F.sparse, attrs_of(problem).a_maximum, weights);
-  const std::byte* bytes = reinterpret_cast<const std::byte*>(b);
   std::byte* natural =
       new std::byte[static_cast<size_t>(panels.k * kMaxVecs * kLanes * kLaneBytes)];
   for (int64_t panel = 0; panel < panels.count(); ++panel) {
     const int64_t width = panels.vecs_of(panel) * kLanes;
-    pack_byte_panel(bytes + panels.first_col(panel) * n_stride, k_stride, n_stride, k,
-                    panels.cols_of(panel), width, 0, natural);
+    pack_byte_panel(b + panels.first_col(panel) * n_stride, k_stride, n_stride, k,
+                    panels.cols_of(panel), width, flip_of(type), natural);
     pack_byte_steps(natural, {1, panels.k}, width, attrs_of(problem).a_maximum,
                     weights + panels.offset(panel) * kLaneBytes);
   }
@@ -228,6 +264,8 @@ template <Form F>
 std::string arithmetic(const Problem& problem, const std::byte* packed) {
   if constexpr (F.numeric == Numeric::kByte)
     return product_shares(problem, packed, F.vecs, F.sparse);
+  else if constexpr (F.numeric == Numeric::kWord)
+    return "int16 (widened)";
   else
     return {};
 }
@@ -250,7 +288,7 @@ void pack(const Problem& problem, std::byte* packed) {
 template <Form F>
 void describe(const KernelArgs& args, MatmulRun& matmul, ConvRun& run) {
   run.tile.numeric = F.numeric;
-  set_matmul(args, F.numeric == Numeric::kByte ? args.packed : nullptr, matmul);
+  set_matmul(args, is_quantized(F.numeric) ? args.packed : nullptr, matmul);
   run.weights.bias = args.packed + matmul.finish.packed_bytes();
   if (args.inputs.size() > 2 && args.inputs[2].present() && args.inputs[2].data) {
     matmul.finish.has_initial = true;
@@ -261,6 +299,9 @@ void describe(const KernelArgs& args, MatmulRun& matmul, ConvRun& run) {
   run.wishes.parts = F.by_parts;
   run.tile.sparse = F.sparse;
   run.tile.in_matrices = F.in_matrices;
+  if (F.numeric == Numeric::kByte)
+    run.weights.zero_point =
+        packed_zero_point(args.layer->as<ir::MatrixMultiplyAttrs>(), args.inputs[1].type);
   run.weights.panels = run.weights.bias + run.tile.panels(run.shape).padded_n() * kLaneBytes;
 }
 
@@ -306,7 +347,7 @@ constexpr Tactic row(const char* name) {
           .isa = kIsa,
           .formats = FormatRule::kLinear,
           .version = F.numeric == Numeric::kFloat  ? 2
-                     : F.numeric == Numeric::kByte ? F.sparse == SparseIndex::kNone ? 4 : 6
+                     : F.numeric == Numeric::kByte ? F.sparse == SparseIndex::kNone ? 5 : 6
                                                    : 3,
           .refusal = refusal<F>,
           .cost_us = cost_us<F>,
@@ -314,7 +355,7 @@ constexpr Tactic row(const char* name) {
           .packed_bytes = packed_bytes<F.numeric, F.sparse>,
           .pack = pack<F>,
           .prepare = prepare<F>,
-          .arithmetic = F.numeric == Numeric::kByte ? arithmetic<F> : nullptr,
+          .arithmetic = is_quantized(F.numeric) ? arithmetic<F> : nullptr,
           .precision = F.numeric == Numeric::kBf16 ? DataType::kBFloat16 : DataType::kUndefined,
           .needs = F.in_matrices                    ? Features{Feature::kAmx}
                    : F.sparse != SparseIndex::kNone ? sparse_needs(F.numeric)

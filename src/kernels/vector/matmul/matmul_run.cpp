@@ -173,7 +173,7 @@ const char* refuse_types(const Problem& problem, Numeric numeric) {
 
 std::string refuse_matmul(const Problem& problem, Numeric numeric) {
   int64_t m, n, k;
-  const bool of_bytes = numeric == Numeric::kByte;
+  const bool of_bytes = is_quantized(numeric);
   if (const char* reason = refuse_types(problem, numeric)) return reason;
   if (!matmul_extents(problem, m, n, k)) return "a vector, a scalar, or factors that do not match";
   if (problem.inputs.size() > 2 && problem.inputs[2].present &&
