@@ -98,10 +98,10 @@ void EpilogueAnalysis::follow(bool eight_bit) {
     main = result;
   }
   const bool whole = main == program_.result();
-  if (!whole && eight_bit && chain_.rounded && make_table(absorbed, main)) return;
+  if (!whole && eight_bit && chain_.rounded && make_table(main)) return;
   if (!whole && eight_bit && at_code) {
     std::swap(chain_, at_code->chain);
-    if (make_table(at_code->absorbed, at_code->main)) return;
+    if (make_table(at_code->main)) return;
     std::swap(chain_, at_code->chain);
   }
   if (before_rounding && !(whole && eight_bit)) {
@@ -109,34 +109,87 @@ void EpilogueAnalysis::follow(bool eight_bit) {
     absorbed = before_rounding->absorbed;
     main = before_rounding->main;
   }
-  if (main != program_.result())
-    make_rest(absorbed, main, eight_bit ? peel_last(absorbed) : program_.result());
+  if (main == program_.result()) return;
+  if (!eight_bit) return make_rest(absorbed, main, program_.result());
+  const int code = find_code(absorbed, main);
+  const bool ends_early = code >= 0 && fill_table(code, 0, 256);
+  // The clip to codes is that of storing them.
+  const int last = ends_early ? instruction(code).a : program_.result();
+  make_rest(absorbed, main, peel_last(absorbed, last));
+}
+
+const Instruction& EpilogueAnalysis::instruction(int v) const {
+  return program_.code[static_cast<size_t>(v - program_.num_inputs)];
+}
+
+// Whether the result is made of the value `from` and of numbers.
+bool EpilogueAnalysis::depends_on_nothing_but(int from) const {
+  std::vector<bool> used(uses_.size());
+  used[static_cast<size_t>(program_.result())] = true;
+  for (int v = program_.result(); v >= 0; --v) {
+    if (!used[static_cast<size_t>(v)] || v == from) continue;
+    if (v < program_.num_inputs) {
+      if (!number_of(v)) return false;
+      continue;
+    }
+    for (const int operand : {instruction(v).a, instruction(v).b, instruction(v).c})
+      if (operand >= 0) used[static_cast<size_t>(operand)] = true;
+  }
+  return true;
+}
+
+// The first value behind `main` that is a code of 8 bits, rounded and clipped, and all that what
+// follows it reads: GELU written out after a quantizer, say. -1: there is none.
+int EpilogueAnalysis::find_code(const std::vector<bool>& absorbed, int main) const {
+  const int inputs = program_.num_inputs;
+  const auto is_behind = [&](int v) {
+    return v >= inputs && v > main && !absorbed[static_cast<size_t>(v - inputs)];
+  };
+  for (int v = main + 1; v < program_.result(); ++v) {
+    if (!is_behind(v)) continue;
+    const Instruction& clip = instruction(v);
+    if (clip.op != PointOp::kClip || clip.x != 0 || clip.y != 255 || !is_behind(clip.a)) continue;
+    int rounded = clip.a;
+    if (const Instruction& shift = instruction(rounded); shift.op == PointOp::kAdd) {
+      const auto by = number_of(shift.b);
+      if (!by || !is_integral(*by)) continue;
+      rounded = shift.a;
+    }
+    if (!is_behind(rounded) || instruction(rounded).op != PointOp::kRound) continue;
+    if (uses_[static_cast<size_t>(clip.a)] == 1 && depends_on_nothing_but(v)) return v;
+  }
+  return -1;
 }
 
 // The program after `main`, an integer of at most 256 values, when it reads nothing else.
-bool EpilogueAnalysis::make_table(const std::vector<bool>& absorbed, int main) {
+bool EpilogueAnalysis::make_table(int main) {
   if (!(chain_.high - chain_.low <= 255) || !is_integral(chain_.low)) return false;
+  const int count = static_cast<int>(chain_.high - chain_.low) + 1;
+  if (!depends_on_nothing_but(main) || !fill_table(main, chain_.low + chain_.offset, count))
+    return false;
+  chain_.offset = -chain_.low;
+  return true;
+}
+
+// What the program makes of the value `from` being first, first + 1 …
+bool EpilogueAnalysis::fill_table(int from, double first, int count) {
   std::vector<double> values(uses_.size(), std::numeric_limits<double>::quiet_NaN());
   for (int v = 1; v < program_.num_inputs; ++v)
     if (const auto number = number_of(v)) values[static_cast<size_t>(v)] = *number;
   const auto value = [&](int v) { return v < 0 ? 0.0 : values[static_cast<size_t>(v)]; };
   std::vector<uint8_t> table(256);
-  const int count = static_cast<int>(chain_.high - chain_.low) + 1;
   for (int index = 0; index < count; ++index) {
-    const size_t inputs = static_cast<size_t>(program_.num_inputs);
-    values[static_cast<size_t>(main)] = index + chain_.low + chain_.offset;
-    for (size_t k = 0; k < program_.code.size(); ++k) {
-      const Instruction& op = program_.code[k];
-      if (absorbed[k]) continue;
-      values[inputs + k] =
+    for (int v = program_.num_inputs; v <= program_.result(); ++v) {
+      const Instruction& op = instruction(v);
+      values[static_cast<size_t>(v)] =
           ir::evaluate_point_op(op.op, value(op.a), value(op.b), value(op.c), op.x, op.y);
+      if (v == from) values[static_cast<size_t>(v)] = first + index;
     }
     if (std::isnan(values.back())) return false;  // an operand that is no number
     table[static_cast<size_t>(index)] =
         static_cast<uint8_t>(std::clamp(std::nearbyint(values.back()), 0.0, 255.0));
   }
   table_ = std::move(table);
-  chain_.offset = -chain_.low;
   return true;
 }
 
@@ -183,15 +236,15 @@ bool EpilogueAnalysis::peel(const Instruction& op, int& operand) {
   }
 }
 
-// The value before the scales, shifts and the rounding at the end, which are done where codes are
+// The value before the scales, shifts and the rounding of `last`, which are done where codes are
 // stored.
-int EpilogueAnalysis::peel_last(const std::vector<bool>& absorbed) {
-  int end = program_.result();
+int EpilogueAnalysis::peel_last(const std::vector<bool>& absorbed, int last) {
+  int end = last;
   while (end >= program_.num_inputs) {
     const size_t k = static_cast<size_t>(end - program_.num_inputs);
     const Last before = last_;
     int operand = -1;
-    const bool is_last = end == program_.result() || uses_[static_cast<size_t>(end)] == 1;
+    const bool is_last = end == last || uses_[static_cast<size_t>(end)] == 1;
     const bool peels = is_last && !absorbed[k] && peel(program_.code[k], operand);
     const int at = operand - program_.num_inputs;
     if (!peels || at < 0 || absorbed[static_cast<size_t>(at)] ||

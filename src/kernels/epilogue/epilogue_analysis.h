@@ -30,16 +30,21 @@ class EpilogueAnalysis {
     double scale = 1, shift = 0, offset = 0;
   };
   const Last& last() const { return last_; }
-  // Codes by what the chain was rounded to, instead of a rest; else empty.
+  // Codes by what the chain was rounded to, or by what the rest ends with, instead of what follows;
+  // else empty.
   const std::vector<uint8_t>& table() const { return table_; }
 
  private:
   void follow(bool eight_bit);
   bool evaluate(size_t k);
-  bool make_table(const std::vector<bool>& absorbed, int main);
+  bool make_table(int main);
+  bool fill_table(int from, double first, int count);
+  bool depends_on_nothing_but(int from) const;
+  int find_code(const std::vector<bool>& absorbed, int main) const;
   std::optional<double> number_of(int v) const;
+  const ir::Instruction& instruction(int v) const;
   bool peel(const ir::Instruction& op, int& operand);
-  int peel_last(const std::vector<bool>& absorbed);
+  int peel_last(const std::vector<bool>& absorbed, int last);
   void make_rest(const std::vector<bool>& absorbed, int main, int end);
 
   const ir::Program& program_;

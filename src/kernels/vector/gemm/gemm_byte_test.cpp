@@ -535,6 +535,15 @@ TEST(ByteMatmul, Codes) {
     check(p);
     p.operands = {{}};
     check(p);
+    // A bias between two quantizers, and what follows the second by a table.
+    p.epilogue =
+        "v3 = mul v0 v1; v4 = round v3; v5 = const 100; v6 = add v4 v5; v7 = clip v6 0 255; v8 = "
+        "const 900; v9 = fma v2 v8 v7; v10 = round v9; v11 = const 3; v12 = add v10 v11; v13 = "
+        "clip "
+        "v12 0 255; v14 = const 0.03; v15 = const -4; v16 = fma v13 v14 v15; v17 = erf v16; v18 = "
+        "mul v13 v17; v19 = const 0.4; v20 = mul v18 v19; v21 = add v20 v5";
+    p.operands = {{40}, {40}};
+    check(p);
     p.epilogue = "v3 = mul v0 v1; v4 = add v3 v2; v5 = relu v4";
     p.operands = {{40}, {2, 3, 9, 40}};
     check(p);
