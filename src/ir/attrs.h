@@ -68,14 +68,16 @@ struct NoAttrs {
 // Convolution: inputs x [N,C,spatial…], w [K,C/groups,kernel…], bias [K] or absent, then one input
 // per epilogue input ≥ 1. Deconvolution: the same, w [C,K/groups,kernel…]. Epilogue: value 0 is the
 // accumulator with bias; empty: none. Extra inputs have the output's shape or broadcast to it.
-// Quantized: x 8-bit, w int8, bias int32 or absent; the accumulator Σ (x - zero_point) * w + bias
-// is exact in int32, padding adds nothing. Value 0 is it as a float; the epilogue scales it.
+// Quantized: x 8-bit, w 8-bit, of Deconvolution int8; bias int32 or absent; the accumulator Σ (x -
+// zero_point) * (w - w_zero_point) + bias is exact in int32, padding adds nothing. Value 0 is it as
+// a float; the epilogue scales it.
 struct ConvolutionAttrs {
   Ints kernel, stride, dilation, pre_padding, post_padding;  // one number per spatial dimension
   PaddingMode padding_mode = PaddingMode::kExplicit;
   int64_t groups = 1;
   Ints output_padding, output_shape;     // Deconvolution only; output_shape empty: computed
   int64_t zero_point = 0;                // of a quantized x
+  int64_t w_zero_point = 0;              // of a quantized w; Convolution only
   int64_t x_maximum = 255;               // no code of a uint8 x is larger
   DataType type = DataType::kUndefined;  // of y; kUndefined: float where x is quantized, else x's
   Program epilogue;
@@ -83,8 +85,9 @@ struct ConvolutionAttrs {
                       CAMSHAFT_FIELD(pre_padding) CAMSHAFT_FIELD(post_padding)
                           CAMSHAFT_FIELD(padding_mode) CAMSHAFT_FIELD(groups)
                               CAMSHAFT_FIELD(output_padding) CAMSHAFT_FIELD(output_shape)
-                                  CAMSHAFT_FIELD(zero_point) CAMSHAFT_FIELD(x_maximum)
-                                      CAMSHAFT_FIELD(type) CAMSHAFT_FIELD(epilogue))
+                                  CAMSHAFT_FIELD(zero_point) CAMSHAFT_FIELD(w_zero_point)
+                                      CAMSHAFT_FIELD(x_maximum) CAMSHAFT_FIELD(type)
+                                          CAMSHAFT_FIELD(epilogue))
 };
 
 // y = epilogue(alpha * op(a) · op(b) + bias): numpy matmul broadcasting over leading dimensions;

@@ -101,7 +101,7 @@ Status check_convolution(const Layer& layer) {
   for (size_t k = 0; layer.inputs[1]->has_rank && k < a.kernel.size(); ++k)
     if (layer.inputs[1]->shape[k + 2] != Dim(a.kernel[k]))
       return broken("weights and kernel attribute differ");
-  CAMSHAFT_TRY(check_product(layer, a.zero_point));
+  CAMSHAFT_TRY(check_product(layer, a.zero_point, a.w_zero_point));
   if (layer.inputs.size() > 2 && layer.inputs[2] && !has_rank(layer.inputs[2], 1))
     return broken("bias of wrong rank");
   return check_epilogue(layer);

@@ -91,4 +91,9 @@ bool deconv_shape(const ir::ConvolutionAttrs& attrs, std::span<const int64_t> x,
   return fill(attrs, x, w, y, true, shape);
 }
 
+bool has_symmetric_weights(const Problem& problem) {
+  return problem.inputs[1].type == DataType::kInt8 &&
+         problem.layer->as<ir::ConvolutionAttrs>().w_zero_point == 0;
+}
+
 }  // namespace camshaft::kernels

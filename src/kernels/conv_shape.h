@@ -7,6 +7,7 @@
 #include <span>
 
 #include "ir/attrs.h"
+#include "kernels/kernel.h"
 
 namespace camshaft::kernels {
 
@@ -35,5 +36,8 @@ bool conv_shape(const ir::ConvolutionAttrs& attrs, std::span<const int64_t> x,
 // output.
 bool deconv_shape(const ir::ConvolutionAttrs& attrs, std::span<const int64_t> x,
                   std::span<const int64_t> w, std::span<const int64_t> y, ConvShape& shape);
+
+// Whether the 8-bit weights of a convolution are multiplied as they are: int8 with zero point 0.
+bool has_symmetric_weights(const Problem& problem);
 
 }  // namespace camshaft::kernels

@@ -19,6 +19,7 @@ class Maker {
     int64_t x_zero = 0, w_zero = 0;
     if (auto* conv = std::get_if<ConvolutionAttrs>(&attrs)) {
       std::swap(x_zero, conv->zero_point);
+      std::swap(w_zero, conv->w_zero_point);
       conv->type = DataType::kUndefined;
     }
     if (auto* matrix = std::get_if<MatrixMultiplyAttrs>(&attrs)) {

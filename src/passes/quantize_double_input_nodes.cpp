@@ -147,6 +147,14 @@ Tensor* symmetric_weights(Rewriter& rewriter, const QuantizedProduct& p) {
   return made;
 }
 
+// Whether weights that int8 does not hold may keep their zero point. Depthwise convolutions are
+// faster in float than with it.
+bool may_have_zero_point(const QuantizedProduct& p) {
+  if (!p.w.grid.per_tensor()) return false;
+  return p.is_matrix ||
+         (p.layer->kind == LayerKind::kConvolution && p.layer->inputs[1]->shape[1].extent() > 1);
+}
+
 // The bias in units of the accumulator (`codes`), or in real values (`values`), or neither: zero.
 struct Bias {
   bool is_usable = true;
@@ -246,10 +254,9 @@ bool quantize(Rewriter& rewriter, Rewriter& weights_into, const QuantizedProduct
     reason = "its right side is no constant and has a bias or many scales";
   Tensor* weights = nullptr;
   if (reason.empty()) weights = symmetric_weights(rewriter, p);
-  if (reason.empty() && !weights && !p.is_matrix)
-    reason = "its weights less their zero point do not fit in int8";
-  if (reason.empty() && !weights && !p.w.grid.per_tensor())
-    reason = "its right side has many zero points";
+  if (reason.empty() && !weights && !may_have_zero_point(p))
+    reason = p.is_matrix ? "its right side has many zero points"
+                         : "its weights less their zero point do not fit in int8";
   if (!reason.empty()) {
     rewriter.declined(*p.layer, "not quantized: " + reason);
     return false;
@@ -264,7 +271,9 @@ bool quantize(Rewriter& rewriter, Rewriter& weights_into, const QuantizedProduct
     matrix->a_zero_point = p.x.grid.zero_point[0];
     matrix->b_zero_point = weights ? 0 : p.w.grid.zero_point[0];
   } else {
-    std::get<ConvolutionAttrs>(attrs).zero_point = p.x.grid.zero_point[0];
+    auto& conv = std::get<ConvolutionAttrs>(attrs);
+    conv.zero_point = p.x.grid.zero_point[0];
+    conv.w_zero_point = weights ? 0 : p.w.grid.zero_point[0];
   }
   add_scaling(rewriter, p, bias, alpha, attrs, inputs);
   rewriter.applied(Action::kConvert, *p.layer,

@@ -153,12 +153,15 @@ void deconvolve_channel(const Geometry& g, const T* x, const T* w, double* y) {
 }
 
 template <class T>
-std::vector<double> convolve(const KernelArgs& args, const Geometry& g, int64_t zero_point,
-                             bool transposed) {
-  std::vector<T> x = load<T>(args.inputs[0]);
-  const std::vector<T> w = load<T>(args.inputs[1]);
-  if (zero_point != 0)
-    for (T& value : x) value -= static_cast<T>(zero_point);
+std::vector<double> convolve(const KernelArgs& args, const Geometry& g,
+                             const ir::ConvolutionAttrs& attrs, bool transposed) {
+  const auto load_from = [&args](size_t input, int64_t zero_point) {
+    std::vector<T> values = load<T>(args.inputs[input]);
+    if (zero_point != 0)
+      for (T& value : values) value -= static_cast<T>(zero_point);
+    return values;
+  };
+  const std::vector<T> x = load_from(0, attrs.zero_point), w = load_from(1, attrs.w_zero_point);
   const std::vector<double> bias = load<double>(input(args, 2));
   std::vector<double> y(g.batch * g.out_channels * g.output_size());
   const int64_t in_group = g.in_channels / g.groups, out_group = g.out_channels / g.groups;
@@ -187,8 +190,8 @@ Status convolution(const KernelArgs& args) {
   const TensorView& y = args.outputs[0];
   if (y.elements() == 0) return ok_status();
   const bool wide = args.inputs[0].type == DataType::kDouble;
-  std::vector<double> values = wide ? convolve<double>(args, g, attrs.zero_point, kTransposed)
-                                    : convolve<float>(args, g, attrs.zero_point, kTransposed);
+  std::vector<double> values = wide ? convolve<double>(args, g, attrs, kTransposed)
+                                    : convolve<float>(args, g, attrs, kTransposed);
   CAMSHAFT_TRY(apply_epilogue(attrs.epilogue, values, extents_of(y),
                               args.inputs.subspan(std::min<size_t>(3, args.inputs.size()))));
   store(y, values);

@@ -57,7 +57,9 @@ inline int64_t steps_of_tap(const ConvShape& s, Numeric numeric) {
 template <Form F>
 std::string refusal(const Problem& problem) {
   ConvShape shape;
-  if (std::string reason = refuse_conv(problem, F.numeric, shape_of(problem, shape));
+  constexpr bool kAnyZeroPoint = F.sparse == SparseIndex::kNone && !F.in_matrices;
+  if (std::string reason =
+          refuse_conv(problem, F.numeric, shape_of(problem, shape), true, kAnyZeroPoint);
       !reason.empty())
     return reason;
   if (F.numeric == Numeric::kWord && uses(Feature::kVnni))
@@ -151,9 +153,14 @@ void pack_floats(const Problem& problem, const ConvShape& s, std::byte* packed) 
               F.fold, packed + lane_bytes(packed_bias_lanes(s)));
 }
 
+// How weights are packed: uint8 less 128, which their zero point follows.
+inline int64_t packed_zero_point(const ir::ConvolutionAttrs& attrs, DataType weights) {
+  return attrs.w_zero_point - (weights == DataType::kUInt8 ? 128 : 0);
+}
+
 template <Form F>
-void pack_byte_filter(const ConvShape& s, const Filter<int8_t>& filter, int64_t largest_code,
-                      std::byte* packed) {
+void pack_byte_filter(const ConvShape& s, const Filter<int8_t>& filter, int64_t zero_point,
+                      int64_t largest_code, std::byte* packed) {
   const int vecs = tile_vecs(s, F.vecs, F.fold);
   if (F.sparse != SparseIndex::kNone)
     return pack_sparse_filter(s, sparse_filter(s, filter.data), vecs, F.sparse, largest_code,
@@ -162,7 +169,7 @@ void pack_byte_filter(const ConvShape& s, const Filter<int8_t>& filter, int64_t 
     return pack_filter(s, filter, vecs, F.fold, packed, largest_code);
   const int64_t count = s.oc * s.group_ic() * s.kh * s.kw;
   uint16_t* words = new uint16_t[static_cast<size_t>(count)];
-  for (int64_t k = 0; k < count; ++k) words[k] = static_cast<uint16_t>(int16_t{filter.data[k]});
+  for (int64_t k = 0; k < count; ++k) words[k] = static_cast<uint16_t>(filter.data[k] - zero_point);
   pack_filter(s, conv_filter<uint16_t>(s, words), vecs, F.fold, packed);
   delete[] words;
 }
@@ -172,11 +179,23 @@ void pack_bytes(const Problem& problem, const ConvShape& s, std::byte* packed) {
   pack_epilogue(problem, attrs_of(problem).epilogue, kFirstConvOperand, conv_channels(problem, s),
                 packed);
   packed += packed_epilogue_bytes(packed);
-  const Filter<int8_t> filter = conv_filter(s, constant_values<int8_t>(problem.inputs[1]));
+  const ir::ConvolutionAttrs& attrs = attrs_of(problem);
+  const ProblemTensor& weights = problem.inputs[1];
+  const int64_t count = s.oc * s.group_ic() * s.kh * s.kw,
+                zero_point = packed_zero_point(attrs, weights.type);
+  const int8_t* codes = constant_values<int8_t>(weights);
+  int8_t* flipped = nullptr;
+  if (weights.type == DataType::kUInt8) {
+    flipped = new int8_t[static_cast<size_t>(count)];
+    for (int64_t k = 0; k < count; ++k) flipped[k] = static_cast<int8_t>(codes[k] ^ 0x80);
+    codes = flipped;
+  }
+  const Filter<int8_t> filter = conv_filter(s, codes);
   pack_byte_bias(s, has_bias(problem) ? constant_values<int32_t>(problem.inputs[2]) : nullptr,
-                 filter, attrs_of(problem).zero_point, reinterpret_cast<int32_t*>(packed));
-  pack_byte_filter<F>(s, filter, x_maximum(attrs_of(problem)),
+                 filter, attrs.zero_point, zero_point, reinterpret_cast<int32_t*>(packed));
+  pack_byte_filter<F>(s, filter, zero_point, x_maximum(attrs),
                       packed + lane_bytes(packed_bias_lanes(s)));
+  delete[] flipped;
 }
 
 inline std::string product_shares(const Problem& problem, const std::byte* packed, int vecs,
@@ -243,6 +262,8 @@ bool describe(const KernelArgs& args, ConvRun& run) {
   run.tile.in_matrices = F.in_matrices;
   run.wishes.copies = F.reading != Reading::kDirect;
   run.wishes.parts = F.by_parts;
+  if (F.numeric == Numeric::kByte)
+    run.weights.zero_point = packed_zero_point(attrs, args.inputs[1].type);
   run.weights.panels = run.weights.bias + lane_bytes(packed_bias_lanes(run.shape));
   return true;
 }

@@ -264,8 +264,9 @@ int64_t group_bias_lanes(const ConvShape& shape);
 int64_t packed_bias_lanes(const ConvShape& shape);
 int64_t packed_filter_lanes(const ConvShape& shape, Numeric numeric, int fold = 1);
 void pack_bias(const ConvShape& shape, const float* bias, float* packed);  // null: zeros
+// `filter`: less its zero point it is what is multiplied.
 void pack_byte_bias(const ConvShape& shape, const int32_t* bias, const Filter<int8_t>& filter,
-                    int64_t zero_point, int32_t* packed);
+                    int64_t zero_point, int64_t filter_zero_point, int32_t* packed);
 template <class T>
 void pack_filter(const ConvShape& shape, const Filter<T>& filter, int max_vecs, int fold,
                  std::byte* packed, int64_t x_maximum = 255);
@@ -288,9 +289,9 @@ inline bool has_values(const ProblemTensor& tensor) {
 inline const float* constant_floats(const ProblemTensor& tensor) {
   return constant_values<float>(tensor);
 }
-// Types, constants (of who packs them while building), operands.
+// Types, constants (of who packs them while building), operands. `any_zero_point`: of the weights.
 std::string refuse_conv(const Problem& problem, Numeric numeric, bool has_shape,
-                        bool packs_early = true);
+                        bool packs_early = true, bool any_zero_point = false);
 uint32_t packed_conv_inputs(const Problem& problem);
 uint32_t packed_byte_conv_inputs(const Problem& problem);
 // The channels of a layer of bytes, of which `shape` is a part.

@@ -99,15 +99,16 @@ int32_t filter_sum(const ConvShape& s, const Filter<int8_t>& f, int64_t group, i
 }  // namespace
 
 void pack_byte_bias(const ConvShape& s, const int32_t* bias, const Filter<int8_t>& filter,
-                    int64_t zero_point, int32_t* packed) {
+                    int64_t zero_point, int64_t filter_zero_point, int32_t* packed) {
   const int64_t n = s.group_oc(), padded = group_bias_lanes(s);
+  const auto zeros = static_cast<uint32_t>(s.group_ic() * s.kh * s.kw * filter_zero_point);
   for (int64_t group = 0; group < s.groups; ++group)
     for (int64_t c = 0; c < padded; ++c) {
       uint32_t value = 0;  // wraps, as the accumulators do
       if (c < n) {
         value = bias ? static_cast<uint32_t>(bias[group * n + c]) : 0;
         value -= static_cast<uint32_t>(zero_point) *
-                 static_cast<uint32_t>(filter_sum(s, filter, group, c));
+                 (static_cast<uint32_t>(filter_sum(s, filter, group, c)) - zeros);
       }
       packed[group * padded + c] = static_cast<int32_t>(value);
     }
@@ -238,7 +239,7 @@ const char* refuse_types(const Problem& problem, Numeric numeric) {
   if (is_float && (x != DataType::kFloat || y != DataType::kFloat)) return "not float";
   if (is_float && w != DataType::kFloat) return "weights are not float";
   if (!is_float && x != DataType::kUInt8) return "the input is not uint8";
-  if (!is_float && w != DataType::kInt8) return "weights are not int8";
+  if (!is_float && w != DataType::kInt8 && w != DataType::kUInt8) return "weights are not 8-bit";
   if (!is_float && y == DataType::kInt32)
     return problem.layer->as<ir::ConvolutionAttrs>().epilogue.empty() ? nullptr
                                                                       : "int32 with an epilogue";
@@ -249,9 +250,12 @@ const char* refuse_types(const Problem& problem, Numeric numeric) {
 
 }  // namespace
 
-std::string refuse_conv(const Problem& problem, Numeric numeric, bool has_shape, bool packs_early) {
+std::string refuse_conv(const Problem& problem, Numeric numeric, bool has_shape, bool packs_early,
+                        bool any_zero_point) {
   const bool of_bytes = is_quantized(numeric);
   if (const char* reason = refuse_types(problem, numeric)) return reason;
+  if (of_bytes && !any_zero_point && !has_symmetric_weights(problem))
+    return "the weights are not symmetric int8";
   if (packs_early && !problem.inputs[1].constant) return "weights are not constant";
   if (packs_early && has_bias(problem) &&
       (!problem.inputs[2].constant ||

@@ -179,7 +179,7 @@ std::byte* pack_form(const Problem& problem, const Form& form, const Width& widt
     const Filter<T> filter = joined ? joined_filter(form, pair, weights, joined)
                                     : phase_filter(s, pair, whole_filter(s, weights));
     if constexpr (kNumeric == Numeric::kByte)
-      pack_byte_bias(pair.shape, bias, filter, attrs_of(problem).zero_point,
+      pack_byte_bias(pair.shape, bias, filter, attrs_of(problem).zero_point, 0,
                      reinterpret_cast<int32_t*>(to));
     if (pair.shape.kh > 0)
       pack_filter(pair.shape, filter, width.vecs, width.fold,

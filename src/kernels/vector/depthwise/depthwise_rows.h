@@ -508,8 +508,8 @@ static inline std::string refuse_quantized(const Problem& p, Bias bias) {
   const DataType out = p.outputs[0].type;
   if (out != DataType::kUInt8 && out != DataType::kInt8 && out != DataType::kFloat)
     return "the output is neither 8-bit nor float";
-  if (p.inputs[1].type != DataType::kInt8 || !p.inputs[1].constant)
-    return "weights are not an int8 constant";
+  if (!has_symmetric_weights(p) || !p.inputs[1].constant)
+    return "the weights are not a symmetric int8 constant";
   if (has_bias(p) && (p.inputs[2].type != DataType::kInt32 || !p.inputs[2].constant))
     return "the bias is not an int32 constant";
   if (!shape_of(p, s)) return "not a 1-D or 2-D convolution";

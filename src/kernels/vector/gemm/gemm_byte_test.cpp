@@ -15,9 +15,9 @@ enum class Operand { kScalar, kPowerOfTwo, kChannels, kSame, kSameCodes, kImageC
 
 struct Spec {
   int64_t batch = 1, ic = 4, ih = 5, iw = 6, oc = 16, kh = 1, kw = 1, stride = 1, dilation = 1;
-  int64_t pad = 0, groups = 1, zero_point = 0;
+  int64_t pad = 0, groups = 1, zero_point = 0, w_zero_point = 0;
   bool bias = true, one_dimension = false, transposed = false;
-  DataType type = DataType::kInt32;
+  DataType w_type = DataType::kInt8, type = DataType::kInt32;
   const char* epilogue = "";
   std::vector<Operand> operands = {};
   std::function<double(int64_t)> x = {}, w = {};
@@ -79,6 +79,7 @@ TestLayer layer_of(const Spec& s) {
   add_axis(s.iw, s.kw);
   attrs.groups = s.groups;
   attrs.zero_point = s.zero_point;
+  attrs.w_zero_point = s.w_zero_point;
   attrs.type = s.type;
   if (*s.epilogue)
     attrs.epilogue = ir::parse_program(1 + static_cast<int>(s.operands.size()), s.epilogue).value();
@@ -87,7 +88,7 @@ TestLayer layer_of(const Spec& s) {
       make_layer(s.transposed ? ir::LayerKind::kDeconvolution : ir::LayerKind::kConvolution, attrs);
   test.inputs.push_back({.extents = x, .type = DataType::kUInt8, .value = s.x});
   test.inputs.push_back(
-      {.extents = w, .type = DataType::kInt8, .is_data = false, .is_constant = true, .value = s.w});
+      {.extents = w, .type = s.w_type, .is_data = false, .is_constant = true, .value = s.w});
   test.inputs.push_back({.extents = {s.oc},
                          .type = DataType::kInt32,
                          .is_data = false,
@@ -104,7 +105,7 @@ TestLayer layer_of(const Spec& s) {
 void check(const Spec& s) {
   const TestLayer test = layer_of(s);
   SCOPED_TRACE(words({s.batch, s.ic, s.ih, s.iw, s.oc, s.kh, s.kw, s.stride, s.dilation, s.pad,
-                      s.groups, s.zero_point}) +
+                      s.groups, s.zero_point, s.w_zero_point}) +
                s.epilogue);
   for (const bool words_only : {false, true}) {
     if (words_only && active_isa() == Isa::kScalar) break;
@@ -225,6 +226,36 @@ TEST(ByteConv, GroupsDilationsBatchesAndRows) {
 }
 
 // 0, 255, -128, 127 and alternating: where saturating instructions would saturate.
+TEST(ByteConv, WeightsOfAnyZeroPoint) {
+  for (const DataType type : {DataType::kUInt8, DataType::kInt8})
+    for (int64_t w_zero_point : {0, 77, 255})
+      for (int64_t zero_point : {0, 131}) {
+        const auto check_it = [&](Spec s) {
+          s.w_type = type;
+          s.w_zero_point = type == DataType::kUInt8 ? w_zero_point : w_zero_point - 128;
+          check(s);
+        };
+        check_it(square(24, 7, 33, 1, 1, 0, zero_point));
+        check_it(square(21, 9, 20, 3, 1, 1, zero_point));
+        check_it(square(8, 12, 40, 3, 2, 1, zero_point));
+        check_it(square(3, 20, 32, 7, 2, 3, zero_point));
+        Spec s = square(12, 11, 36, 3, 1, 2, zero_point);
+        s.dilation = 2;
+        check_it(s);
+        s = square(12, 7, 24, 3, 1, 1, zero_point);
+        s.groups = 3, s.batch = 2, s.ih = 5;
+        check_it(s);
+        s = square(16, 30, 24, 5, 1, 2, zero_point);
+        s.one_dimension = true, s.kw = 5;
+        check_it(s);
+        s = square(40, 6, 30, 1, 1, 0, zero_point);
+        s.type = DataType::kUInt8;
+        s.epilogue = "v2 = mul v0 v1; v3 = const 100; v4 = add v2 v3";
+        s.operands = {Operand::kChannels};
+        check_it(s);
+      }
+}
+
 TEST(ByteConv, ExtremeValues) {
   // The first value `period` times, then the second, and again.
   const auto alternating = [](double even, double odd, int64_t period) {

@@ -139,7 +139,7 @@ void pack(const Problem& problem, std::byte* packed) {
                 packed);
   packed += packed_epilogue_bytes(packed);
   int32_t* columns = new int32_t[static_cast<size_t>(shape.oc)];
-  pack_byte_bias(shape, Of::bias(problem, columns), filter, Of::zero_point(problem),
+  pack_byte_bias(shape, Of::bias(problem, columns), filter, Of::zero_point(problem), 0,
                  reinterpret_cast<int32_t*>(packed));
   delete[] columns;
   pack_byte_lists(lists, shape, filter, Of::x_maximum(problem), packed);

@@ -179,7 +179,7 @@ void pack(const Problem& p, std::byte* packed) {
   const int8_t* weights = constant_values<int8_t>(p.inputs[1]);
   // The zero point is taken from the codes, not put into the bias.
   pack_byte_bias(s, has_bias(p) ? constant_values<int32_t>(p.inputs[2]) : nullptr,
-                 conv_filter(s, weights), 0, reinterpret_cast<int32_t*>(packed));
+                 conv_filter(s, weights), 0, 0, reinterpret_cast<int32_t*>(packed));
   pack_weights<F>(s, weights,
                   reinterpret_cast<int16_t*>(packed + packed_bias_lanes(s) * kLaneBytes));
 }
