@@ -214,6 +214,26 @@ TEST(QuantizeDoubleInputNodes, UnsignedWeightsAreMadeSymmetric) {
           kWindow3x3));
 }
 
+// Those below 127 are further from 255 than int8 reaches.
+TEST(QuantizeDoubleInputNodes, WeightsThatInt8DoesNotHoldKeepTheirZeroPoint) {
+  expect_rewrite(
+      quantize_double_input_nodes,
+      quantized_conv("uint8", "[255, 255, 255]", "y: float[1, 3, 4, 4] = Activation(c) {op=tanh}"),
+      fmt::format(
+          R"ir(c = Convolution "w + c"(x, w, _, "c scale", "c bias") {{{}, zero_point=128, w_zero_point=255, epilogue=<3: v3 = fma v0 v1 v2>}}
+               y = Activation(c) {{op=tanh}})ir",
+          kWindow3x3));
+  Records records;
+  const auto different =
+      std::move(ir::parse_graph(quantized_conv("uint8", "[253, 254, 255]",
+                                               "y: float[1, 3, 4, 4] = Activation(c) {op=tanh}")))
+          .value();
+  EXPECT_EQ(quantize_double_input_nodes(*different, &records), 0);
+  ASSERT_FALSE(records.empty());
+  EXPECT_EQ(records.back().text,
+            "not quantized: its weights less their zero point do not fit in int8");
+}
+
 // Channels that training has zeroed have scales next to nothing, denormal ones too.
 TEST(QuantizeDoubleInputNodes, WeightScalesMayBeTiny) {
   for (const char* scale : {"[0.01, 1e-41, 0.02]", "[0.01, 0, 0.02]"}) {

@@ -5,6 +5,7 @@
 // epilogue later. Legal: x has one scale, weights one or one per output channel; weights in int8
 // once their zero point is taken off. Exact up to the rounding of the float arithmetic it replaces.
 #include <algorithm>
+#include <functional>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -150,7 +151,9 @@ Tensor* symmetric_weights(Rewriter& rewriter, const QuantizedProduct& p) {
 // Whether weights that int8 does not hold may keep their zero point. Depthwise convolutions are
 // faster in float than with it.
 bool may_have_zero_point(const QuantizedProduct& p) {
-  if (!p.w.grid.per_tensor()) return false;
+  const std::vector<int32_t>& zeros = p.w.grid.zero_point;
+  if (std::adjacent_find(zeros.begin(), zeros.end(), std::not_equal_to<>()) != zeros.end())
+    return false;
   return p.is_matrix ||
          (p.layer->kind == LayerKind::kConvolution && p.layer->inputs[1]->shape[1].extent() > 1);
 }
@@ -255,7 +258,7 @@ bool quantize(Rewriter& rewriter, Rewriter& weights_into, const QuantizedProduct
   Tensor* weights = nullptr;
   if (reason.empty()) weights = symmetric_weights(rewriter, p);
   if (reason.empty() && !weights && !may_have_zero_point(p))
-    reason = p.is_matrix ? "its right side has many zero points"
+    reason = p.is_matrix ? "its right side has many zero points that int8 does not hold"
                          : "its weights less their zero point do not fit in int8";
   if (!reason.empty()) {
     rewriter.declined(*p.layer, "not quantized: " + reason);

@@ -75,20 +75,23 @@ bool lone_dequantize(GraphMaker& m) {
   return dequantize(m, q, grid);
 }
 
-// int8 weights with a scale per channel of `axis`, or one.
+// 8-bit weights with a scale per channel of `axis`, or one: int8 with zero point 0 mostly.
 Tensor* weights(GraphMaker& m, const Extents& extents, int64_t axis) {
-  const bool per_channel = m.chance(70);
+  const bool per_channel = m.chance(70), is_unsigned = m.chance(20);
   const int64_t channels = extents[static_cast<size_t>(axis)];
-  Tensor* codes = m.whole(DataType::kInt8, extents, m.chance(80) ? -127 : -128, 127);
+  const DataType type = is_unsigned ? DataType::kUInt8 : DataType::kInt8;
+  Tensor* codes = is_unsigned ? m.whole(type, extents, 0, 255)
+                              : m.whole(type, extents, m.chance(80) ? -127 : -128, 127);
   Tensor* scale = per_channel ? m.floats({channels}, 0.001f, 0.006f)
                               : m.scalar(DataType::kFloat, m.real(0.001f, 0.006f));
-  Tensor* zero = m.chance(50)  ? nullptr
-                 : per_channel ? m.constant(DataType::kInt8, {channels},
-                                            std::vector<double>(static_cast<size_t>(channels), 0.0))
-                               : m.scalar(DataType::kInt8, 0);
+  const double at = is_unsigned ? m.pick({0, 3, 100, 128, 255}) : m.chance(95) ? 0 : 9;
+  Tensor* zero = at == 0 && m.chance(50) ? nullptr
+                 : per_channel           ? m.constant(type, {channels},
+                                                      std::vector<double>(static_cast<size_t>(channels), at))
+                                         : m.scalar(type, at);
   ir::QuantizeAttrs a;
   a.axis = per_channel ? axis : 1;
-  a.type = DataType::kInt8;
+  a.type = type;
   return m.add(LayerKind::kDequantize, a, {codes, scale, zero});
 }
 
@@ -258,25 +261,29 @@ bool integer_product(GraphMaker& m) {
   });
   if (!x) return false;
   const int64_t zero = x->type == DataType::kUInt8 ? m.pick({0, 128, 7}) : m.pick({0, -3});
+  const bool is_unsigned = m.chance(25);
+  const int64_t w_zero = is_unsigned ? m.pick({0, 90, 128}) : m.chance(90) ? 0 : 5;
+  const auto codes = [&m, is_unsigned](const Extents& extents) {
+    return is_unsigned ? m.whole(DataType::kUInt8, extents, 0, 255)
+                       : m.whole(DataType::kInt8, extents, -128, 127);
+  };
   if (m.rank(x) == 4 && m.chance(60)) {
     ir::ConvolutionAttrs a;
     const int64_t size = m.pick({1, 3});
     a.kernel = {size, size};
     a.stride = a.dilation = {1, 1};
     a.pre_padding = a.post_padding = {size / 2, size / 2};
-    a.zero_point = zero;
+    a.zero_point = zero, a.w_zero_point = w_zero;
     a.type = DataType::kInt32;
     const int64_t outputs = m.between(1, 9);
-    return m.add(
-        LayerKind::kConvolution, a,
-        {x, m.whole(DataType::kInt8, {outputs, x->shape[1].extent(), size, size}, -128, 127)});
+    return m.add(LayerKind::kConvolution, a,
+                 {x, codes({outputs, x->shape[1].extent(), size, size})});
   }
   ir::MatrixMultiplyAttrs a;
-  a.a_zero_point = zero;
+  a.a_zero_point = zero, a.b_zero_point = w_zero;
   a.type = DataType::kInt32;
   return m.add(LayerKind::kMatrixMultiply, a,
-               {x, m.whole(DataType::kInt8,
-                           {x->shape[x->shape.size() - 1].extent(), m.between(1, 9)}, -128, 127)});
+               {x, codes({x->shape[x->shape.size() - 1].extent(), m.between(1, 9)})});
 }
 
 // A scale, perhaps a zero point, for every block of elements along an axis: of weights and of what
