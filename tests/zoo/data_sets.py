@@ -115,10 +115,15 @@ def session(path, optimized):
     return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 
+def information(folder):
+    """What export.py or quantize.py wrote about a network."""
+    info = folder / "info.json"
+    return json.loads(info.read_text()) if info.exists() else {}
+
+
 def exported_error(folder):
     """How far ONNX Runtime was from PyTorch when the network was exported, if that is known."""
-    info = folder / "info.json"
-    errors = json.loads(info.read_text()).get("ort_vs_torch", []) if info.exists() else []
+    errors = information(folder).get("ort_vs_torch", [])
     return max((error for error in errors if isinstance(error, float)), default=0.0)
 
 
@@ -154,6 +159,7 @@ def prepare(source, target):
         own_error = max(own_error, worst_error(optimized.run(outputs, feeds), references))
         largest.append([float(np.abs(array[np.isfinite(array)]).max(initial=0)) for array in references if array.dtype.kind == "f"])
     facts = {"stamp": stamp, "sets": len(sets), "inputs": names, "outputs": outputs, "onnxruntime_error": own_error, "largest": largest,
+             "quantization_error": information(source).get("quantization_error", 0),
              "shapes": [[list(array.shape) for array in arrays] for arrays in sets],
              "opset": {item.domain: item.version for item in model.opset_import}, "producer": model.producer_name,
              "operators": len(model.graph.node), "megabytes": path.stat().st_size / 1e6}

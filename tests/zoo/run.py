@@ -153,6 +153,7 @@ def examine(name, source, arguments):
         result["unusable"] = str(error).strip().split("\n")[0][:200]
         stored.write_text(json.dumps(result, indent=1))
         return result
+    result["quantization_error"] = facts.get("quantization_error", 0)
     result.update({key: facts[key] for key in ("onnxruntime_error", "shapes", "opset", "producer", "operators", "megabytes", "largest")})
     if not arguments.no_checks:
         for isa in arguments.isa.split(","):

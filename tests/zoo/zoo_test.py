@@ -93,6 +93,7 @@ def test_outputs_are_found_by_the_names_their_files_have(tmp_path):
     ({"checks": {"avx2": {"error": 1e-7}, "avx512": {"error": 3e-5}}}, "inexact: 15 x ONNX Runtime's 2e-06 (avx512)"),
     ({"checks": {"avx512": {"failed": "crash (signal 11)"}}}, "crash (signal 11) (avx512)"),
     ({"checks": {"avx2": {"error": float("inf")}}}, "wrong: another shape, type or set of integers (avx2)"),
+    ({"quantization_error": 0.05, "checks": {"avx2": {"error": 0.02}, "scalar": {"error": 0.06}}}, "wrong: 6.0e-02 (scalar)"),
     ({"unusable": "no reference"}, "not compared: no reference"),
 ])
 def test_verdicts(changes, wanted):
