@@ -5,9 +5,9 @@
 // epilogue later. Legal: x has one scale, weights one or one per output channel; weights in int8
 // once their zero point is taken off. Exact up to the rounding of the float arithmetic it replaces.
 #include <algorithm>
-#include <functional>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 
 #include "base/log.h"
