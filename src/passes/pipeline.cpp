@@ -37,7 +37,7 @@ const std::vector<Stage>& stages() {
       // Q/DQ are facts of tensors before anything is folded: a weight must not become float first.
       {"After Q/DQ initializers",
        {constant_folding, no_op_removal, const_qdq_initializers_fusion, const_weights_quantize_fusion,
-        dynamic_quantization_fusion, dead_layer_removal},
+        wide_quantize_fusion, dynamic_quantization_fusion, dead_layer_removal},
        "QDQ graph optimizer - constant folding of Q/DQ initializers"},
 
       {"After constant and shuffle fusions",

@@ -27,6 +27,12 @@ std::optional<std::vector<int32_t>> integers(const Tensor& tensor) {
     case DataType::kUInt8:
       append_values<uint8_t>(tensor, values);
       return values;
+    case DataType::kInt16:
+      append_values<int16_t>(tensor, values);
+      return values;
+    case DataType::kUInt16:
+      append_values<uint16_t>(tensor, values);
+      return values;
     case DataType::kInt32:
       append_values<int32_t>(tensor, values);
       return values;
@@ -39,19 +45,21 @@ bool has_type_of_codes(DataType type) {
   return is_quantized(type) || type == DataType::kInt32;
 }
 
+bool has_type_of_wide_codes(DataType type) {
+  return type == DataType::kInt16 || type == DataType::kUInt16;
+}
+
 template <class T>
 bool all_equal(const std::vector<T>& values) {
   return std::all_of(values.begin(), values.end(), [&](T v) { return v == values[0]; });
 }
 
-}  // namespace
-
-std::optional<Grid> grid_of(const Layer& layer) {
+std::optional<Grid> constant_grid(const Layer& layer, bool (*is_wanted)(DataType)) {
   if (layer.kind != LayerKind::kQuantize && layer.kind != LayerKind::kDequantize)
     return std::nullopt;
   const auto& attrs = layer.as<QuantizeAttrs>();
   const Tensor* scale = layer.inputs[1];
-  if (attrs.block_size != 0 || !is_float_constant(scale) || !has_type_of_codes(attrs.type))
+  if (attrs.block_size != 0 || !is_float_constant(scale) || !is_wanted(attrs.type))
     return std::nullopt;
   Grid grid;
   grid.type = attrs.type;
@@ -83,6 +91,15 @@ std::optional<Grid> grid_of(const Layer& layer) {
   return grid;
 }
 
+}  // namespace
+
+std::optional<Grid> grid_of(const Layer& layer) {
+  return constant_grid(layer, has_type_of_codes);
+}
+std::optional<Grid> wide_grid_of(const Layer& layer) {
+  return constant_grid(layer, has_type_of_wide_codes);
+}
+
 Layer* dequantizer_of(const Tensor* tensor) {
   return producer_of_kind(tensor, LayerKind::kDequantize);
 }
@@ -91,7 +108,16 @@ Layer* quantizer_of(const Tensor* tensor) {
 }
 
 CodeRange code_range(DataType type) {
-  return type == DataType::kUInt8 ? CodeRange{0, 255} : CodeRange{-128, 127};
+  switch (type) {
+    case DataType::kUInt8:
+      return {0, 255};
+    case DataType::kInt16:
+      return {-32768, 32767};
+    case DataType::kUInt16:
+      return {0, 65535};
+    default:
+      return {-128, 127};
+  }
 }
 
 int quantize_value(float value, float scale, int32_t zero_point, DataType type) {

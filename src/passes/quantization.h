@@ -26,6 +26,9 @@ struct Grid {
 // Of a Quantize or Dequantize layer whose scale and zero point are constants; empty: they are not,
 // are blocked, or a scale is not positive.
 std::optional<Grid> grid_of(const ir::Layer& layer);
+// The same of 16-bit codes, which no kernel multiplies: other passes than WideQuantizeFusion do not
+// know their grids.
+std::optional<Grid> wide_grid_of(const ir::Layer& layer);
 // Of the layer of that kind that made `tensor`; null otherwise.
 ir::Layer* dequantizer_of(const ir::Tensor* tensor);
 ir::Layer* quantizer_of(const ir::Tensor* tensor);
@@ -33,7 +36,7 @@ ir::Layer* quantizer_of(const ir::Tensor* tensor);
 struct CodeRange {
   int low, high;
 };
-CodeRange code_range(ir::DataType type);  // of an 8-bit type
+CodeRange code_range(ir::DataType type);  // of an 8-bit or 16-bit type
 // saturate(round_half_even(value / scale) + zero_point) in float arithmetic, as Quantize does.
 int quantize_value(float value, float scale, int32_t zero_point, ir::DataType type);
 

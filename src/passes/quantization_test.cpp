@@ -422,6 +422,53 @@ TEST(QConvScaleFusion, FoldsIntoFactorsAndBias) {
           kWindow3x3));
 }
 
+// Zero point 32768: codes 0 and 65535 stand for −32768 and 32767 steps.
+std::string wide(const std::string& layers, const std::string& outputs) {
+  return "graph \"g\" {\n" + std::string(R"ir(input x: float[2, 3]
+    constant s: float[] = [0.25]
+    constant t: float[] = [0.5]
+    constant z: uint16[] = [32768]
+    constant h: int16[] = [0]
+    q: uint16[2, 3] = Quantize(x, s, z) {type=uint16}
+    d: float[2, 3] = Dequantize(q, s, z) {type=uint16}
+    )ir") +
+         layers + "\n  output " + outputs + "\n}";
+}
+
+TEST(WideQuantizeFusion, RoundsFloats) {
+  expect_rewrite(
+      wide_quantize_fusion, wide("y: float[2, 3] = Unary(d) {op=neg}", "y"),
+      R"ir(d = PointWise "q + d"(x) {program=<1: v1 = const 0.25; v2 = div v0 v1; v3 = round v2; v4 = clip v3 -32768 32767; v5 = mul v4 v1>}
+                      y = Unary(d) {op=neg})ir");
+}
+
+TEST(WideQuantizeFusion, WhatIsOnTheGridStays) {
+  expect_rewrite(
+      wide_quantize_fusion,
+      wide(R"ir(m: float[3, 2] = Shuffle(d) {has_reshape=true, reshape=[3, 2]}
+                           p: uint16[3, 2] = Quantize(m, s, z) {type=uint16}
+                           e: float[3, 2] = Dequantize(p, s, z) {type=uint16}
+                           f: float[3, 2] = Dequantize(p, s, z) {type=uint16}
+                           y: float[3, 2] = ElementWise(e, f) {op=add}
+                           r: int16[3, 2] = Quantize(m, t, h) {type=int16}
+                           v: float[3, 2] = Dequantize(r, t, h) {type=int16})ir",
+           "y, v"),
+      R"ir(d = PointWise "q + d"(x) {program=<1: v1 = const 0.25; v2 = div v0 v1; v3 = round v2; v4 = clip v3 -32768 32767; v5 = mul v4 v1>}
+                      m = Shuffle(d) {has_reshape=true, reshape=[3, 2]}
+                      y = ElementWise(m, m) {op=add}
+                      v = PointWise "r + v"(m) {program=<1: v1 = const 0.5; v2 = div v0 v1; v3 = round v2; v4 = clip v3 -32768 32767; v5 = mul v4 v1>})ir");
+}
+
+TEST(WideQuantizeFusion, CodesThatOthersReadStay) {
+  const std::string start =
+      "q = Quantize(x, s, z) {type=uint16}\nd = Dequantize(q, s, z) {type=uint16}\n";
+  expect_rewrite(wide_quantize_fusion, wide("y: uint16[2, 3] = Unary(q) {op=identity}", "d, y"),
+                 start + "y = Unary(q)");
+  expect_rewrite(wide_quantize_fusion,
+                 wide("y: float[2, 3] = Dequantize(q, t, z) {type=uint16}", "d, y"),
+                 start + "y = Dequantize(q, t, z) {type=uint16}");
+}
+
 TEST(QDQToCopy, BecomePointWise) {
   expect_rewrite(
       qdq_to_copy,

@@ -38,6 +38,19 @@ Grid grid_for(GraphMaker& m, const Tensor* x) {
   return grid;
 }
 
+// 256 times finer.
+Grid wide_grid_for(GraphMaker& m, const Tensor* x) {
+  Grid grid;
+  grid.type = m.chance(50) ? DataType::kInt16 : DataType::kUInt16;
+  grid.scale = m.scalar(DataType::kFloat, scale_for(m, x) / 256);
+  const int64_t zero = grid.type == DataType::kUInt16 ? m.pick({32768, 0, 30011, 65535})
+                                                      : m.pick({0, 0, -5, -32768});
+  grid.zero_point = zero == 0 && grid.type == DataType::kInt16 && m.chance(30)
+                        ? nullptr
+                        : m.scalar(grid.type, static_cast<double>(zero));
+  return grid;
+}
+
 Tensor* quantize(GraphMaker& m, Tensor* x, const Grid& grid) {
   ir::QuantizeAttrs a;
   a.type = grid.type;
@@ -53,8 +66,10 @@ Tensor* dequantize(GraphMaker& m, Tensor* q, const Grid& grid) {
 // Q and DQ on one grid.
 Tensor* rounded(GraphMaker& m, Tensor* x) {
   if (!x) return nullptr;
-  const Grid grid = grid_for(m, x);
-  return dequantize(m, quantize(m, x, grid), grid);
+  const Grid grid = m.chance(10) ? wide_grid_for(m, x) : grid_for(m, x);
+  Tensor* codes = quantize(m, x, grid);
+  if (codes && m.chance(10)) dequantize(m, codes, grid);  // a second reader
+  return dequantize(m, codes, grid);
 }
 
 bool round_trip(GraphMaker& m) {
@@ -63,7 +78,7 @@ bool round_trip(GraphMaker& m) {
 
 bool lone_quantize(GraphMaker& m) {
   Tensor* x = m.any_float();
-  return x && quantize(m, x, grid_for(m, x));
+  return x && quantize(m, x, m.chance(20) ? wide_grid_for(m, x) : grid_for(m, x));
 }
 
 bool lone_dequantize(GraphMaker& m) {

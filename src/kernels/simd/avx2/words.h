@@ -34,6 +34,22 @@ CAMSHAFT_INLINE W16 load_codes(const uint8_t* p) {
   return {_mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
 }
 
+// kLanes words to a vector of int32 and back, saturated.
+CAMSHAFT_INLINE I32 load_words(const int16_t* p) {
+  return {_mm256_cvtepi16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+}
+CAMSHAFT_INLINE I32 load_words(const uint16_t* p) {
+  return {_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+}
+CAMSHAFT_INLINE void store_words(int16_t* p, I32 a) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
+                   _mm_packs_epi32(_mm256_castsi256_si128(a.v), _mm256_extracti128_si256(a.v, 1)));
+}
+CAMSHAFT_INLINE void store_words(uint16_t* p, I32 a) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
+                   _mm_packus_epi32(_mm256_castsi256_si128(a.v), _mm256_extracti128_si256(a.v, 1)));
+}
+
 // Neighbouring bytes become neighbouring words.
 CAMSHAFT_INLINE void widen_bytes(const std::byte* from, int64_t count, std::byte* to) {
   int64_t k = 0;

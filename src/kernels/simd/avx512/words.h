@@ -34,4 +34,20 @@ CAMSHAFT_INLINE W16 load_codes(const uint8_t* p) {
   return {_mm512_cvtepu8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
 }
 
+// kLanes words to a vector of int32 and back, saturated.
+CAMSHAFT_INLINE I32 load_words(const int16_t* p) {
+  return {_mm512_cvtepi16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
+}
+CAMSHAFT_INLINE I32 load_words(const uint16_t* p) {
+  return {_mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
+}
+CAMSHAFT_INLINE void store_words(int16_t* p, I32 a) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtsepi32_epi16(a.v));
+}
+CAMSHAFT_INLINE void store_words(uint16_t* p, I32 a) {
+  const __m512i positive = _mm512_max_epi32(
+      a.v, _mm512_setzero_si512());  // the conversion takes its operand as unsigned
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtusepi32_epi16(positive));
+}
+
 }  // namespace camshaft::kernels::avx512

@@ -41,4 +41,20 @@ CAMSHAFT_INLINE W16 load_codes(const uint8_t* p) {
   return result;
 }
 
+// kLanes words to a vector of int32 and back, saturated.
+template <class T>
+CAMSHAFT_INLINE I32 load_words(const T* p) {
+  int32_t lanes[kLanes];
+  for (int k = 0; k < kLanes; ++k) lanes[k] = p[k];
+  return iload(lanes);
+}
+template <class T>
+CAMSHAFT_INLINE void store_words(T* p, I32 a) {
+  constexpr int32_t kLow = T(-1) < T(0) ? -32768 : 0, kHigh = T(-1) < T(0) ? 32767 : 65535;
+  int32_t lanes[kLanes];
+  istore(lanes, a);
+  for (int k = 0; k < kLanes; ++k)
+    p[k] = static_cast<T>(lanes[k] < kLow ? kLow : lanes[k] > kHigh ? kHigh : lanes[k]);
+}
+
 }  // namespace camshaft::kernels::scalar

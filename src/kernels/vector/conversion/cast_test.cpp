@@ -33,7 +33,8 @@ TEST(Cast, EveryPair) {
 
 TEST(Quantize, OneScaleAndPerAxis) {
   const ir::Extents shape = {2, 20, 3, 23};
-  for (const DataType type : {DataType::kInt8, DataType::kUInt8})
+  for (const DataType type :
+       {DataType::kInt8, DataType::kUInt8, DataType::kInt16, DataType::kUInt16})
     for (const bool has_zero_point : {false, true})
       for (const int64_t axis : {-1, 0, 1, 3}) {
         ir::QuantizeAttrs attrs;
@@ -51,11 +52,14 @@ TEST(Quantize, OneScaleAndPerAxis) {
                         .tolerance = 0};
         // Multiples of half a step, so that ties are hit; and what must saturate.
         layer.inputs[0].value = [](int64_t k) {
-          return k == 5 ? INFINITY : k == 6 ? -1e30 : static_cast<double>(k % 801 - 400) / 8;
+          const double saturating[] = {INFINITY, -1e30, 9000, -9000, 20000};
+          return k < 5 ? saturating[k] : static_cast<double>(k % 801 - 400) / 8;
         };
         layer.inputs[1].value = [](int64_t k) { return 0.25 * static_cast<double>(1 + k % 3); };
         layer.inputs[2].value = [type](int64_t k) {
-          return static_cast<double>(k % 5) + (type == DataType::kUInt8 ? 120 : -2);
+          return static_cast<double>(k % 5) + (type == DataType::kUInt8    ? 120
+                                               : type == DataType::kUInt16 ? 32768
+                                                                           : -2);
         };
         check_layer(layer, "quantize axis " + std::to_string(axis));
         layer.layer = make_layer(LayerKind::kDequantize, attrs);

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantize and Dequantize between float and 8-bit integers, one scale or one per index of an axis.
-// Quantization divides, as ONNX says: a product with the reciprocal would round some halfway cases
-// the other way.
+// Quantize and Dequantize between float and integers of 8 or 16 bits, one scale or one per index of
+// an axis. Quantization divides, as ONNX says: a product with the reciprocal would round some
+// halfway cases the other way.
+#include <limits>
+
 #include "kernels/simd/bytes.h"
+#include "kernels/simd/words.h"
 #include "kernels/vector/nest.h"
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/tactic_util.h"
@@ -12,6 +15,21 @@ namespace {
 
 const ir::QuantizeAttrs& attrs_of(const ir::Layer& layer) {
   return *std::get_if<ir::QuantizeAttrs>(&layer.attrs);
+}
+
+template <class Q>
+CAMSHAFT_INLINE I32 load_lanes(const Q* p) {
+  if constexpr (sizeof(Q) == 1)
+    return load_bytes(p);
+  else
+    return load_words(p);
+}
+template <class Q>
+CAMSHAFT_INLINE void store_lanes(Q* p, I32 a) {
+  if constexpr (sizeof(Q) == 1)
+    store_bytes(p, a);
+  else
+    store_words(p, a);
 }
 
 // A row of the quantized or the float side; scale and zero points one for the row (stride 0) or one
@@ -34,13 +52,13 @@ template <class Q>
 CAMSHAFT_INLINE F32 zero_vector(const Row<Q>& row, int64_t k) {
   if (row.zero_point == nullptr) return zero();
   if (row.stride == 0) return set1(static_cast<float>(*row.zero_point));
-  return to_float(load_bytes(row.zero_point + k));
+  return to_float(load_lanes(row.zero_point + k));
 }
 
 template <class Q>
-constexpr float kLowest = Q(-1) < Q(0) ? -128.0f : 0.0f;
+constexpr float kLowest = std::numeric_limits<Q>::lowest();
 template <class Q>
-constexpr float kHighest = Q(-1) < Q(0) ? 127.0f : 255.0f;
+constexpr float kHighest = std::numeric_limits<Q>::max();
 
 template <class Q>
 void quantize_row(const float* x, const Row<Q>& row, Q* q, int64_t count) {
@@ -50,7 +68,7 @@ void quantize_row(const float* x, const Row<Q>& row, Q* q, int64_t count) {
     const F32 steps = round_even(load(x + k) / row.scales(k, true, all)),
               zeros = zero_vector(row, k);
     const F32 shifted = select(is_nan(steps), zeros, steps + zeros);
-    store_bytes(q + k, to_int(min(set1(kHighest<Q>), max(set1(kLowest<Q>), shifted))));
+    store_lanes(q + k, to_int(min(set1(kHighest<Q>), max(set1(kLowest<Q>), shifted))));
   }
   for (; k < count; ++k) {
     const float steps = __builtin_rintf(x[k] / row.scale_at(k)),
@@ -67,7 +85,7 @@ void dequantize_row(const Q* q, const Row<Q>& row, float* x, int64_t count) {
   int64_t k = 0;
   const M32 all = first_n(kLanes);
   for (; k + kLanes <= count; k += kLanes)
-    store(x + k, (to_float(load_bytes(q + k)) - zero_vector(row, k)) * row.scales(k, true, all));
+    store(x + k, (to_float(load_lanes(q + k)) - zero_vector(row, k)) * row.scales(k, true, all));
   for (; k < count; ++k)
     x[k] = static_cast<float>(static_cast<int32_t>(q[k]) - row.zero_at(k)) * row.scale_at(k);
 }
@@ -121,10 +139,20 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   add_tensor(grid.nest, x);
   add_tensor(grid.nest, along(args.inputs[1], x, attrs_of(*args.layer).axis));
   collapse(grid.nest);
-  if ((kQuantizes ? y : x).type == DataType::kInt8)
-    keep_state<run<int8_t, kQuantizes>>(kernel, grid);
-  else
-    keep_state<run<uint8_t, kQuantizes>>(kernel, grid);
+  switch ((kQuantizes ? y : x).type) {
+    case DataType::kInt8:
+      keep_state<run<int8_t, kQuantizes>>(kernel, grid);
+      break;
+    case DataType::kUInt8:
+      keep_state<run<uint8_t, kQuantizes>>(kernel, grid);
+      break;
+    case DataType::kInt16:
+      keep_state<run<int16_t, kQuantizes>>(kernel, grid);
+      break;
+    default:
+      keep_state<run<uint16_t, kQuantizes>>(kernel, grid);
+      break;
+  }
 }
 
 std::string refusal(const Problem& p) {
@@ -132,7 +160,9 @@ std::string refusal(const Problem& p) {
   const DataType from = p.inputs[0].type, to = p.outputs[0].type, type = quantizes ? to : from;
   if ((quantizes ? from : to) != DataType::kFloat || p.inputs[1].type != DataType::kFloat)
     return "not float";
-  if (type != DataType::kInt8 && type != DataType::kUInt8) return "not 8-bit";
+  if (type != DataType::kInt8 && type != DataType::kUInt8 && type != DataType::kInt16 &&
+      type != DataType::kUInt16)
+    return "neither 8-bit nor 16-bit";
   if (p.inputs.size() > 2 && p.inputs[2].present && p.inputs[2].type != type)
     return "the zero point has another type";
   if (attrs_of(*p.layer).block_size > 0) return "scales per block";
