@@ -4,13 +4,16 @@
 //   DynamicQuantizeLinear         the least and the largest element, from them scale and zero point
 //                                 (layers of one element), codes: exact
 //   MatMulInteger → Cast          a product of codes with zero point 0, less a_zero * Σ_k b[k, n];
-//                                 weights that do not fit in int8: a product of floats
+//                                 where weights less their zero point do not fit in int8, the
+//                                 layer keeps it; of many such zero points: a product of floats
 //   ConvInteger → Cast            the same; with padding, which is the zero point's code and not 0,
 //                                 a convolution of floats
 // with constant weights and a zero point that only running tells. Sums of codes are exact in int32;
 // those less the zero point's share, and products of floats, are rounded where they exceed 2^24.
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <optional>
 
 #include "ir/extents.h"
 #include "passes/match.h"
@@ -70,6 +73,7 @@ struct DynamicProduct {
   Tensor *x, *w, *x_zero;    // x_zero: one element, or null
   std::vector<int> weights;  // less their zero points
   Extents extents;
+  std::optional<int> w_zero;  // of all codes as they are stored, where int8 lacks `weights`
 };
 
 std::vector<int> codes_of(const Tensor& tensor) {
@@ -91,6 +95,15 @@ std::string product_refusal(const DynamicProduct& p, const Tensor* w_zero) {
   if (p.x_zero != nullptr && !is_scalar(*p.x_zero)) return "its left side has many zero points";
   if (w_zero != nullptr && !w_zero->is_constant()) return "the zero points of its weights move";
   return "";
+}
+
+// The zero point that all columns share; empty: they do not.
+std::optional<int> shared_zero(const Tensor* zero) {
+  const std::vector<int> zeros = zero ? codes_of(*zero) : std::vector<int>{0};
+  if (zeros.empty() ||
+      std::adjacent_find(zeros.begin(), zeros.end(), std::not_equal_to<>()) != zeros.end())
+    return std::nullopt;
+  return zeros[0];
 }
 
 // One of `columns` zero points is that of every element (k / inner) % columns.
@@ -212,7 +225,8 @@ class ProductLowering {
                      layer->inputs[1],
                      input_at(*layer, 2),
                      {},
-                     {}};
+                     {},
+                     std::nullopt};
     const Tensor* w_zero = input_at(*layer, 3);
     if (const auto found = float_zeros_.find(p.x_zero); found != float_zeros_.end())
       p.x_zero = found->second;
@@ -234,7 +248,11 @@ class ProductLowering {
     const bool fits = p.weights.empty() || (*least >= -128 && *largest <= 127);
     Attrs attrs = MatrixMultiplyAttrs{};
     if (!is_matrix) attrs = convolution_attrs(layer->as<GenericAttrs>(), p.extents);
-    if (fits && !pads(attrs))
+    const std::optional<int> kept = shared_zero(w_zero);
+    // Depthwise convolutions have no kernels for it.
+    const bool may_keep = kept && (is_matrix || p.extents[1] > 1);
+    if (!fits && may_keep) p.w_zero = kept;
+    if ((fits || p.w_zero) && !pads(attrs))
       multiply_codes(p, std::move(attrs));
     else
       multiply_floats(p, attrs);
@@ -259,7 +277,7 @@ class ProductLowering {
   }
 
   Tensor* add_codes(const DynamicProduct& p) {
-    if (p.w->type == DataType::kInt8 && codes_of(*p.w) == p.weights) return p.w;
+    if (p.w_zero || (p.w->type == DataType::kInt8 && codes_of(*p.w) == p.weights)) return p.w;
     std::vector<std::byte> bytes;
     for (const int code : p.weights)
       bytes.push_back(static_cast<std::byte>(static_cast<int8_t>(code)));
@@ -271,6 +289,8 @@ class ProductLowering {
     std::vector<Tensor*> inputs = {p.x, add_codes(p)};
     auto* matrix = std::get_if<MatrixMultiplyAttrs>(&attrs);
     const LayerKind kind = matrix ? LayerKind::kMatrixMultiply : LayerKind::kConvolution;
+    (matrix ? matrix->b_zero_point : std::get<ConvolutionAttrs>(attrs).w_zero_point) =
+        p.w_zero.value_or(0);
     if (p.x_zero != nullptr) {
       Program share;
       share.num_inputs = 2;

@@ -60,6 +60,24 @@ TEST(DynamicQuantization, WeightsWithZeroPointsBeyondInt8AreFloats) {
                       y = MatrixMultiply "w + m"("m (floats)", "w (floats)"))ir");
 }
 
+TEST(DynamicQuantization, OneZeroPointOfWeightsIsKept) {
+  const auto product = [](const std::string& zeros, const std::string& operands) {
+    return graph(R"ir(
+    input q: uint8[2, 4]
+    input z: uint8[]
+    constant w: uint8[4, 2] = [0, 255, 7, 8, 9, 10, 11, 12]
+    )ir" + zeros +
+                 "\n    i: int32[2, 2] = Generic \"m\"(" + operands + ") " + std::string(kInteger) +
+                 "\n    y: float[2, 2] = Cast(i) {to=float}\n    output y");
+  };
+  expect_rewrite(dynamic_quantization_fusion,
+                 product("constant o: uint8[2] = [100, 100]", "q, w, z, o"),
+                 R"ir("m (zero point)" = PointWise(z, "w (sums)") {program=<2: v2 = mul v0 v1>}
+                      y = MatrixMultiply "w + m"(q, w, _, "m (zero point)") {b_zero_point=100, epilogue=<2: v2 = sub v0 v1>})ir");
+  expect_rewrite(dynamic_quantization_fusion, product("", "q, w"),
+                 R"ir(y = MatrixMultiply "w + m"(q, w))ir");
+}
+
 TEST(DynamicQuantization, ConvolutionsWithoutPadding) {
   expect_rewrite(dynamic_quantization_fusion, graph(R"ir(
     input q: uint8[2, 4, 5, 5]
