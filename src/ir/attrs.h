@@ -359,7 +359,7 @@ struct CumSumAttrs {  // inputs x, axis
 };
 
 // Recurrence (RNN, GRU, LSTM): ONNX inputs and outputs, in ONNX order (X, W, R, B, sequence_lens,
-// initial_h, initial_c, P).
+// initial_h, initial_c, P; of weights as codes, scales and zero points: ir/infer_control.cpp).
 struct RnnAttrs {
   RnnKind kind = RnnKind::kLstm;
   RnnDirection direction = RnnDirection::kForward;

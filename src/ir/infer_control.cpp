@@ -155,6 +155,31 @@ Status infer_scan(Inference& f) {
   return ok_status();
 }
 
+namespace {
+
+// An LSTM may have W and R as 8-bit codes, with inputs 8 to 11: scales and zero points of W, then
+// of R, [directions, 4 hidden_size] each. Then what is multiplied by them is rounded to uint8
+// codes, as DynamicQuantizeLinear does: X all at once, the states of all batch items anew in every
+// step (ONNX Runtime's DynamicQuantizeLSTM with one thread).
+Status check_codes(Inference& f, const RnnAttrs& a, const Shape& grid) {
+  const DataType type = f.in(1).type;
+  if (!is_quantized(type) && !f.has(8)) return ok_status();
+  if (a.kind != RnnKind::kLstm || f.in(0).type != DataType::kFloat)
+    return invalid("8-bit weights of another recurrence than an LSTM of floats");
+  for (size_t k = 8; k < 12; ++k) {
+    if (!f.has(k)) return invalid("8-bit weights without scales and zero points");
+    if (f.in(k).type != (k % 2 == 0 ? DataType::kFloat : type))
+      return invalid("input {} has another type than scales or zero points of its weights", k);
+    if (f.shape(k) != grid)
+      return invalid("scales or zero points {} should be {}", to_string(f.shape(k), f.symbols),
+                     to_string(grid, f.symbols));
+  }
+  if (f.in(2).type != type) return invalid("W and R have different types");
+  return ok_status();
+}
+
+}  // namespace
+
 Status infer_recurrence(Inference& f) {
   CAMSHAFT_TRY(f.require(3));
   const auto& a = f.layer.as<RnnAttrs>();
@@ -178,6 +203,7 @@ Status infer_recurrence(Inference& f) {
       return invalid("weights {} should be {}", to_string(f.shape(k), f.symbols),
                      to_string(wanted, f.symbols));
   }
+  CAMSHAFT_TRY(check_codes(f, a, {Dim(directions), Dim(gates * a.hidden_size)}));
   const Dim hidden = a.hidden_size;
   const Shape last =
       a.batch_first ? Shape{batch, Dim(directions), hidden} : Shape{Dim(directions), batch, hidden};

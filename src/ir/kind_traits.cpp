@@ -58,7 +58,7 @@ constexpr KindTraits kTraits[] = {
     {kCumSum,         {2, 2, 1, 1, 0},       infer_cumsum,          check_nothing,         kMixed,     kComputes,  kTogether, {kNothing, 0}, kFirst,       kFloat,  kWhole,   kInferred},
     {kRange,          {3, 3, 1, 1, 0},       infer_range,           check_nothing,         kMixed,     kComputes,  kTogether, {kNothing, 0}, kFirst,       kFloat,  kNever,   kOfNumbers},
     {kNonZero,        {1, 1, 1, 1, 0},       infer_nonzero,         check_nothing,         kMixed,     kComputes,  kTogether, {kNothing, 0}, kFirst,       kFloat,  kNever,   kFound},
-    {kRecurrence,     {3, 8, 1, 3, 0},       infer_recurrence,      check_nothing,         kMixed,     kComputes,  kTogether, {kNothing, 0}, kFirst,       kFloat,  kNever,   kInferred},
+    {kRecurrence,     {3, 12, 1, 3, 0},      infer_recurrence,      check_nothing,         kMixed,     kComputes,  kTogether, {kNothing, 0}, kFirst,       kFloat,  kNever,   kInferred},
     {kQuantize,       {2, 3, 1, 1, 0},       infer_quantize,        check_nothing,         kMixed,     kComputes,  kTogether, {kNothing, 0}, kFirst,       kFloat,  kNever,   kInferred},
     {kDequantize,     {2, 3, 1, 1, 0},       infer_dequantize,      check_nothing,         kMixed,     kComputes,  kTogether, {kNothing, 0}, kFirst,       kFloat,  kNever,   kInferred},
     {kDepthToSpace,   {1, 1, 1, 1, 0},       infer_depth_to_space,  check_nothing,         kMixed,     kMovesAll,  kTogether, {kNothing, 0}, kFirst,       kAll16,  kWhole,   kInferred},

@@ -802,10 +802,15 @@ TEST(Operators, DynamicQuantizeLstm) {
   ASSERT_EQ(by_column.error, "");
   EXPECT_EQ(by_column.kinds(), "Recurrence");
   EXPECT_EQ(by_column.shape(), "4 1 1 2");
-  const auto weights = by_column.layer().inputs[1]->values<float>();
-  EXPECT_EQ(weights[1], (108 - 110) * 0.5f);   // column 0, row 1
-  EXPECT_EQ(weights[21], (107 - 110) * 2.0f);  // column 7, row 0
-  EXPECT_EQ(lstm(1).layer().inputs[2]->values<float>()[1], (108 - 110) * 2.0f);
+  const auto& inputs = by_column.layer().inputs;
+  ASSERT_EQ(inputs.size(), 12u);
+  EXPECT_EQ(inputs[1]->values<uint8_t>()[1], 108);   // column 0, row 1
+  EXPECT_EQ(inputs[1]->values<uint8_t>()[21], 107);  // column 7, row 0
+  EXPECT_EQ(inputs[8]->values<float>()[7], 2);
+  EXPECT_EQ(inputs[11]->values<uint8_t>()[7], 110);
+  const Imported by_direction = lstm(1);
+  EXPECT_EQ(by_direction.layer().inputs[10]->values<float>()[7], 2);
+  EXPECT_EQ(by_direction.layer().inputs[9]->values<uint8_t>()[7], 110);
   EXPECT_NE(lstm(3).error.find("3 scales"), std::string::npos);
 }
 

@@ -45,50 +45,78 @@ Status import_recurrence(Node& node) {
   return emit_recurrence(node, kind, node.inputs());
 }
 
-// Codes [directions, K, 4 H] as the weights [directions, 4 H, K] of an LSTM. There is a scale (and
-// a zero point) per direction or per column.
-Result<Tensor*> lstm_weights(Node& node, std::string_view step, const Tensor* codes,
-                             const Tensor* scales, const Tensor* zeros) {
+// The weights of an LSTM as codes.
+struct LstmCodes {
+  const Tensor *codes, *scales, *zeros;
+  int64_t directions = 0, rows = 0, columns = 0;
+
+  int64_t each() const { return directions * columns; }
+};
+
+Result<LstmCodes> lstm_codes(std::string_view step, const Tensor* codes, const Tensor* scales,
+                             const Tensor* zeros) {
   for (const Tensor* part : {codes, scales, zeros})
     if (part == nullptr || !part->is_constant())
       return unsupported("{}: its codes, scales or zero points are no constants", step);
-  const bool coded = codes->type == DataType::kInt8 || codes->type == DataType::kUInt8;
-  if (codes->shape.size() != 3 || !coded || zeros->type != codes->type)
+  if (codes->shape.size() != 3 || !ir::is_quantized(codes->type) || zeros->type != codes->type)
     return invalid("{} is not [directions, rows, columns] of 8 bits with zero points", step);
-  const int64_t directions = codes->shape[0].extent(), rows = codes->shape[1].extent(),
-                columns = codes->shape[2].extent(), each = directions * columns;
+  LstmCodes w{codes,
+              scales,
+              zeros,
+              codes->shape[0].extent(),
+              codes->shape[1].extent(),
+              codes->shape[2].extent()};
   const auto size = static_cast<int64_t>(scales->constant->view.size() / sizeof(float));
   const auto zero_count = static_cast<int64_t>(zeros->constant->view.size());
-  if (scales->type != DataType::kFloat || (size != directions && size != each) ||
-      (zero_count != directions && zero_count != each))
+  if (scales->type != DataType::kFloat || (size != w.directions && size != w.each()) ||
+      (zero_count != w.directions && zero_count != w.each()))
     return invalid("{}: {} scales and {} zero points of {} directions and {} columns", step, size,
-                   zero_count, directions, columns);
-  const auto at = [&](const Tensor* tensor, int64_t k) {
-    return read_element(tensor->type, tensor->constant->view.data(), k);
-  };
-  std::vector<float> weights(static_cast<size_t>(each * rows));
-  for (int64_t column = 0; column < each; ++column) {
-    const int64_t direction = column / columns;
-    const double scale = at(scales, size == each ? column : direction),
-                 zero = at(zeros, zero_count == each ? column : direction);
-    for (int64_t row = 0; row < rows; ++row)
-      weights[static_cast<size_t>(column * rows + row)] = static_cast<float>(
-          (at(codes, (direction * rows + row) * columns + column % columns) - zero) * scale);
-  }
-  const int64_t extents[] = {directions, columns, rows};
-  return node.float_constant(step, extents, weights);
+                   zero_count, w.directions, w.columns);
+  return w;
+}
+
+// [directions, K, 4 H] becomes [directions, 4 H, K].
+Tensor* transposed_codes(Node& node, std::string_view step, const LstmCodes& w) {
+  const std::byte* from = w.codes->constant->view.data();
+  std::vector<std::byte> codes(w.codes->constant->view.size());
+  for (int64_t column = 0; column < w.each(); ++column)
+    for (int64_t row = 0; row < w.rows; ++row)
+      codes[static_cast<size_t>(column * w.rows + row)] =
+          from[(column / w.columns * w.rows + row) * w.columns + column % w.columns];
+  const int64_t extents[] = {w.directions, w.columns, w.rows};
+  return node.constant(step, w.codes->type, extents, std::move(codes));
+}
+
+// One element per direction or column: per column.
+Tensor* per_column(Node& node, std::string_view step, const LstmCodes& w, const Tensor* part) {
+  const size_t bytes = ir::bytes_for(part->type, 1);
+  const auto from = part->constant->view;
+  const bool has_all = from.size() == static_cast<size_t>(w.each()) * bytes;
+  std::vector<std::byte> elements(static_cast<size_t>(w.each()) * bytes);
+  for (int64_t column = 0; column < w.each(); ++column)
+    std::copy_n(
+        from.begin() + static_cast<int64_t>(bytes) * (has_all ? column : column / w.columns), bytes,
+        elements.begin() + static_cast<int64_t>(bytes) * column);
+  const int64_t extents[] = {w.directions, w.columns};
+  return node.constant(step, part->type, extents, std::move(elements));
 }
 
 // Inputs: those of LSTM, its weights as codes and transposed, then their scales and zero points.
-// Rows stay floats: what ONNX Runtime rounds to codes anew in every step is exact here.
 Status import_dynamic_quantize_lstm(Node& node) {
   CAMSHAFT_TRY(node.require(3, 12));
   std::vector<Tensor*> inputs;
   for (size_t k = 0; k < 8; ++k) inputs.push_back(node.input(k));
-  CAMSHAFT_ASSIGN(inputs[1], lstm_weights(node, "W", node.input(1), node.input(8), node.input(9)));
-  CAMSHAFT_ASSIGN(inputs[2],
-                  lstm_weights(node, "R", node.input(2), node.input(10), node.input(11)));
-  while (inputs.back() == nullptr) inputs.pop_back();
+  inputs.resize(12);
+  const std::string_view names[2][3] = {{"W", "W_scale", "W_zero_point"},
+                                        {"R", "R_scale", "R_zero_point"}};
+  for (size_t k = 0; k < 2; ++k) {
+    const size_t grid = 8 + 2 * k;
+    CAMSHAFT_ASSIGN(const LstmCodes w, lstm_codes(names[k][0], node.input(1 + k), node.input(grid),
+                                                  node.input(grid + 1)));
+    inputs[1 + k] = transposed_codes(node, names[k][0], w);
+    inputs[grid] = per_column(node, names[k][1], w, w.scales);
+    inputs[grid + 1] = per_column(node, names[k][2], w, w.zeros);
+  }
   return emit_recurrence(node, ir::RnnKind::kLstm, std::move(inputs));
 }
 

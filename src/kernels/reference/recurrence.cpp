@@ -2,6 +2,8 @@
 // RNN, GRU, LSTM with every attribute of ONNX, one step, batch item and gate after the other, in
 // double.
 #include <algorithm>
+#include <cmath>
+#include <span>
 #include <string_view>
 
 #include "kernels/reference/access.h"
@@ -185,8 +187,8 @@ struct States {
   Vector y, h, c;  // [T, D, B, H], [D, B, H], [D, B, H]
 };
 
-void run_direction(const Cell& cell, const Vector& x, const Ints& lengths, int64_t d,
-                   int64_t directions, bool reverse, States& states) {
+void run_direction(const Cell& cell, Vector x, const Ints& lengths, int64_t d, int64_t directions,
+                   bool reverse, States& states) {
   const int64_t batch = static_cast<int64_t>(lengths.size()), hidden = cell.hidden;
   for (int64_t n = 0; n < batch; ++n) {
     double *h_state = states.h.data() + (d * batch + n) * hidden,
@@ -200,6 +202,63 @@ void run_direction(const Cell& cell, const Vector& x, const Ints& lengths, int64
     std::copy(h.begin(), h.end(), h_state);
     std::copy(c.begin(), c.end(), c_state);
   }
+}
+
+// What DynamicQuantizeLinear makes of floats, back as numbers.
+void round_to_codes(std::span<double> values) {
+  float low = 0, high = 0;
+  for (const double v : values) {
+    low = std::min(low, static_cast<float>(v));
+    high = std::max(high, static_cast<float>(v));
+  }
+  const float scale = low == high ? 1.0f : (high - low) / 255.0f;
+  const float zero = std::clamp(std::nearbyint(-low / scale), 0.0f, 255.0f);
+  for (double& v : values) {
+    const float code = std::nearbyint(static_cast<float>(v) / scale) + zero;
+    v = static_cast<double>(scale) * (std::clamp(code, 0.0f, 255.0f) - zero);
+  }
+}
+
+// With weights of codes, step by step: all rows of a product are rounded together. Of an item that
+// has ended, that is once its last state, then zeros. Steps behind the longest are not looked at.
+void run_direction_of_codes(const Cell& cell, Vector x, const Ints& lengths, int64_t d,
+                            int64_t directions, bool reverse, States& states) {
+  const int64_t batch = static_cast<int64_t>(lengths.size()), hidden = cell.hidden;
+  const int64_t longest = lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end());
+  round_to_codes(std::span(x).first(longest * batch * cell.inputs));
+  double *h_states = states.h.data() + d * batch * hidden,
+         *c_states = states.c.data() + d * batch * hidden;
+  Vector multiplied(h_states, h_states + batch * hidden);
+  for (int64_t s = 0; s < longest; ++s) {
+    Vector rounded = multiplied;
+    round_to_codes(rounded);
+    for (int64_t n = 0; n < batch; ++n) {
+      double* next = multiplied.data() + n * hidden;
+      std::fill(next, next + hidden, 0.0);
+      if (s >= lengths[n]) continue;
+      const int64_t t = reverse ? lengths[n] - 1 - s : s;
+      double* c_state = c_states + n * hidden;
+      Vector h(rounded.begin() + n * hidden, rounded.begin() + (n + 1) * hidden),
+          c(c_state, c_state + hidden);
+      cell.step(x.data() + (t * batch + n) * cell.inputs, h, c);
+      for (double* to : {next, h_states + n * hidden,
+                         states.y.data() + ((t * directions + d) * batch + n) * hidden})
+        std::copy(h.begin(), h.end(), to);
+      std::copy(c.begin(), c.end(), c_state);
+    }
+  }
+}
+
+// Input k, of codes with scales and zero points in inputs `grid` and the next.
+Vector load_weights(const KernelArgs& args, size_t k, size_t grid) {
+  Vector weights = load<double>(args.inputs[k]);
+  if (!ir::is_quantized(args.inputs[k].type)) return weights;
+  const Vector scales = load<double>(input(args, grid)),
+               zeros = load<double>(input(args, grid + 1));
+  const size_t depth = scales.empty() ? 0 : weights.size() / scales.size();
+  for (size_t i = 0; i < weights.size(); ++i)
+    weights[i] = (weights[i] - zeros[i / depth]) * scales[i / depth];
+  return weights;
 }
 
 Status recurrence(const KernelArgs& args) {
@@ -221,7 +280,8 @@ Status recurrence(const KernelArgs& args) {
   CAMSHAFT_ASSIGN(const std::vector<GateFunction> functions,
                   gate_functions(attrs, static_cast<int>(directions)));
 
-  const Vector x = load<double>(x_view), w = load<double>(w_view), r = load<double>(r_view);
+  const Vector x = load<double>(x_view), w = load_weights(args, 1, 8),
+               r = load_weights(args, 2, 10);
   const Vector b = load<double>(input(args, 3)), p = load<double>(input(args, 7));
   Ints lengths = load_ints(input(args, 4));
   if (lengths.empty()) lengths.assign(batch, steps);
@@ -247,7 +307,8 @@ Status recurrence(const KernelArgs& args) {
     const Cell cell{attrs, inputs, hidden, weights,
                     functions.data() + d * (functions.size() / directions)};
     const bool reverse = attrs.direction == ir::RnnDirection::kReverse || d == 1;
-    run_direction(cell, x, lengths, d, directions, reverse, states);
+    const auto run = ir::is_quantized(w_view.type) ? run_direction_of_codes : run_direction;
+    run(cell, x, lengths, d, directions, reverse, states);
   }
   // Y is [B, T, D, H] when batch first.
   if (const TensorView y = output(args, 0); y.present())

@@ -45,6 +45,7 @@
   X(pool_bytes)                     \
   X(quantize)                       \
   X(recurrence)                     \
+  X(recurrence_codes)               \
   X(reduce)                         \
   X(resize)                         \
   X(scatter)                        \

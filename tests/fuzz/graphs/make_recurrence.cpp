@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "fuzz/graphs/graph_maker.h"
+#include "ir/extents.h"
 
 namespace camshaft::fuzz {
 namespace {
@@ -95,6 +96,20 @@ ir::RnnAttrs any_attributes(GraphMaker& m) {
   return a;
 }
 
+// Weights of an LSTM as 8-bit codes, with their scales and zero points in the last four inputs.
+void quantize_weights(GraphMaker& m, int64_t directions, int64_t rows,
+                      std::vector<Tensor*>& inputs) {
+  const DataType type = m.chance(50) ? DataType::kInt8 : DataType::kUInt8;
+  const int64_t low = type == DataType::kInt8 ? -128 : 0;
+  inputs.resize(12);
+  for (size_t k = 1; k < 3; ++k) {
+    const Tensor* floats = inputs[k];
+    inputs[k] = m.whole(type, ir::extents_of(floats->shape), low, low + 255);
+    inputs[6 + 2 * k] = m.floats({directions, rows}, 0.001f, 0.004f);
+    inputs[7 + 2 * k] = m.whole(type, {directions, rows}, low + 100, low + 150);
+  }
+}
+
 bool recurrence(GraphMaker& m) {
   Tensor* x = m.any([&](Tensor* t) {
     return t->type == DataType::kFloat && t->has_rank && m.rank(t) == 3 && t->shape[2].is_known() &&
@@ -120,6 +135,7 @@ bool recurrence(GraphMaker& m) {
   }
   if (a.kind == ir::RnnKind::kLstm && m.chance(10))
     inputs[7] = m.floats({directions, 3 * h}, -0.5f, 0.5f);
+  if (a.kind == ir::RnnKind::kLstm && m.chance(30)) quantize_weights(m, directions, rows, inputs);
   while (!inputs.back()) inputs.pop_back();
   const std::vector<bool> wanted = {m.chance(85), m.chance(60),
                                     a.kind == ir::RnnKind::kLstm && m.chance(40)};

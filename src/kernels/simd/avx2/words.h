@@ -34,6 +34,16 @@ CAMSHAFT_INLINE W16 load_codes(const uint8_t* p) {
   return {_mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
 }
 
+// A pair of words in every lane, and the sums of products of neighbouring words.
+CAMSHAFT_INLINE W16 broadcast_pair(const int16_t* p) {
+  int32_t pair;
+  __builtin_memcpy(&pair, p, sizeof pair);
+  return {_mm256_set1_epi32(pair)};
+}
+CAMSHAFT_INLINE I32 pair_sums(W16 a, W16 b) {
+  return {_mm256_madd_epi16(a.v, b.v)};
+}
+
 // kLanes words to a vector of int32 and back, saturated.
 CAMSHAFT_INLINE I32 load_words(const int16_t* p) {
   return {_mm256_cvtepi16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};

@@ -41,6 +41,21 @@ CAMSHAFT_INLINE W16 load_codes(const uint8_t* p) {
   return result;
 }
 
+// A pair of words in every lane, and the sums of products of neighbouring words.
+CAMSHAFT_INLINE W16 broadcast_pair(const int16_t* p) {
+  W16 result;
+  for (int k = 0; k < kWords; ++k) result.v[k] = static_cast<uint16_t>(p[k % 2]);
+  return result;
+}
+CAMSHAFT_INLINE I32 pair_sums(W16 a, W16 b) {
+  const auto product = [&](int k) {
+    return static_cast<int16_t>(a.v[k]) * static_cast<int16_t>(b.v[k]);
+  };
+  int32_t lanes[kLanes];
+  for (int k = 0; k < kLanes; ++k) lanes[k] = product(2 * k) + product(2 * k + 1);
+  return iload(lanes);
+}
+
 // kLanes words to a vector of int32 and back, saturated.
 template <class T>
 CAMSHAFT_INLINE I32 load_words(const T* p) {

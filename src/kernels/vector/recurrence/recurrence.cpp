@@ -13,8 +13,8 @@
 #include "kernels/vector/gemm/gemm_cost.h"
 #include "kernels/vector/gemm/gemm_pack.h"
 #include "kernels/vector/gemm/gemm_tile.h"
-#include "kernels/vector/math.h"
 #include "kernels/vector/prepare.h"
+#include "kernels/vector/recurrence/recurrent_layer.h"
 #include "kernels/vector/tactic_util.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -30,17 +30,8 @@ constexpr int input_vecs() {
   return vecs;
 }
 
-enum Input { kX, kW, kR, kB, kLengths, kInitialH, kInitialC, kPeepholes };
-
 const ir::RnnAttrs& attrs_of(const Problem& p) {
   return p.layer->as<ir::RnnAttrs>();
-}
-
-bool has(const Problem& p, Input input) {
-  return p.inputs.size() > input && p.inputs[input].present;
-}
-bool has(const KernelArgs& args, Input input) {
-  return args.inputs.size() > input && args.inputs[input].present();
 }
 
 int gates_of(RnnKind kind) {
@@ -80,31 +71,10 @@ Packing packing_of(const Problem& p) {
   return {attrs_of(p).kind, p.inputs[kW].extents[2], p.inputs[kR].extents[2], kStateVecs};
 }
 
-constexpr std::string_view kDefaults[3][3] = {
-    {"Tanh"}, {"Sigmoid", "Tanh"}, {"Sigmoid", "Tanh", "Tanh"}};
-
-bool default_activations(const ir::RnnAttrs& attrs) {
-  const int kind = static_cast<int>(attrs.kind);
-  for (size_t k = 0; k < attrs.activations.size(); ++k)
-    if (attrs.activations[k] != kDefaults[kind][k % static_cast<size_t>(kind + 1)]) return false;
-  return true;
-}
-
-bool float_constant(const ProblemTensor& tensor) {
-  return tensor.constant && tensor.type == DataType::kFloat;
-}
-
 std::string refusal(const Problem& p) {
-  const ir::RnnAttrs& attrs = attrs_of(p);
-  if (p.inputs[kX].type != DataType::kFloat) return "not float";
-  if (!float_constant(p.inputs[kW]) || !float_constant(p.inputs[kR]))
+  if (!is_float_constant(p.inputs[kW]) || !is_float_constant(p.inputs[kR]))
     return "the weights are not float constants";
-  if (has(p, kB) && !float_constant(p.inputs[kB])) return "the bias is not a float constant";
-  if (has(p, kPeepholes)) return "peepholes";
-  if (attrs.clip != 0) return "clipped gates";
-  if (attrs.input_forget) return "coupled input and forget gates";
-  if (!default_activations(attrs)) return "other than the default activations";
-  return {};
+  return refuse_recurrence(p);
 }
 
 template <int kStateVecs>
@@ -152,7 +122,7 @@ void pack_bias(const Packing& packing, const float* bias, float* out) {
 template <int kStateVecs>
 void pack(const Problem& p, std::byte* packed) {
   const Packing packing = packing_of<kStateVecs>(p);
-  const auto floats = [&](Input input) {
+  const auto floats = [&](RecurrenceInput input) {
     return reinterpret_cast<const float*>(p.inputs[input].constant->view.data());
   };
   std::memset(packed, 0, packed_bytes<kStateVecs>(p));
@@ -217,19 +187,6 @@ void multiply(const Product& p, int64_t rows, ThreadPool* pool) {
   });
 }
 
-// h = o * tanh(c), c = f * c + i * g; gates i, o, f, g as ONNX orders them.
-void lstm_cell(const float* gates, int64_t hidden, float* h, float* c) {
-  for (int64_t k = 0; k < hidden; k += kLanes) {
-    const M32 mask = first_n(static_cast<int>(hidden - k));
-    const F32 i = sigmoid(load(gates + k, mask)), o = sigmoid(load(gates + hidden + k, mask));
-    const F32 f = sigmoid(load(gates + 2 * hidden + k, mask)),
-              g = tanh(load(gates + 3 * hidden + k, mask));
-    const F32 cell = fma(f, load(c + k, mask), i * g);
-    store(c + k, cell, mask);
-    store(h + k, o * tanh(cell), mask);
-  }
-}
-
 // h = (1 - z) * tanh(candidate) + z * h.
 void gru_mix(const float* z, const float* candidate, int64_t hidden, float* h) {
   for (int64_t k = 0; k < hidden; k += kLanes) {
@@ -239,37 +196,19 @@ void gru_mix(const float* z, const float* candidate, int64_t hidden, float* h) {
   }
 }
 
-struct Run {
-  KeptViews views;
-  KernelArgs args;  // those of the call
-  const ir::RnnAttrs& attrs;
+struct Run : RecurrentLayer {
   Packing packing;
   Panels input_panels, state_panels, candidate_panels;
-  int64_t steps, batch, directions;
   // Workspace: the gates of every step, one state per batch item and array.
   float *gates, *h, *c, *scratch, *candidate;
 
-  int64_t hidden() const { return packing.hidden; }
-  int64_t state_floats() const { return batch * hidden() + kLanes; }
+  int64_t state_floats() const { return batch * hidden + kLanes; }
   int64_t gate_floats() const { return steps * batch * packing.columns() + kLanes; }
   size_t workspace() const {
     return static_cast<size_t>(gate_floats() + 4 * state_floats()) * sizeof(float);
   }
-  int time_axis() const { return attrs.batch_first ? 1 : 0; }
-
-  int64_t length(int64_t b) const {
-    const TensorView& lengths = args.inputs[kLengths];
-    return lengths.as<int32_t>()[b * lengths.strides[0]];
-  }
-  Status check_lengths() const {
-    for (int64_t b = 0; has(args, kLengths) && b < batch; ++b)
-      if (length(b) < 0 || length(b) > steps)
-        return make_error(ErrorCode::kInvalidArgument, "sequence length {} of {} steps", length(b),
-                          steps);
-    return ok_status();
-  }
   // Behind its length an item rests: its state stays, its outputs are 0. Backwards it rests first.
-  bool runs(int64_t t, int64_t b) const { return !has(args, kLengths) || t < length(b); }
+  bool runs(int64_t t, int64_t b) const { return t < length(b); }
   // The items up to the last that does not rest.
   int64_t rows_at(int64_t t) const {
     int64_t rows = batch;
@@ -278,18 +217,11 @@ struct Run {
   }
 
   Run(const KernelArgs& a, const KeptViews& kept, int state_vecs)
-      : views(kept),
-        args(a),
-        attrs(a.layer->as<ir::RnnAttrs>()),
-        packing{attrs.kind, a.inputs[kX].extents[2], a.inputs[kR].extents[2], state_vecs},
+      : RecurrentLayer(a, kept),
+        packing{attrs.kind, inputs, hidden, state_vecs},
         input_panels(packing.input_panels()),
         state_panels(packing.state_panels()),
-        candidate_panels(packing.candidate_panels()) {
-    const TensorView& x = args.inputs[kX];
-    steps = x.extents[time_axis()];
-    batch = x.extents[1 - time_axis()];
-    directions = args.inputs[kW].extents[0];
-  }
+        candidate_panels(packing.candidate_panels()) {}
   void set_addresses(const KernelCall& call) {
     args = views.at(call);
     gates = reinterpret_cast<float*>(args.workspace);
@@ -299,40 +231,12 @@ struct Run {
     candidate = scratch + state_floats();
   }
 
-  // The row of direction d, item b in a state tensor: [directions][batch][hidden], or batch first.
-  float* state_row(const TensorView& view, int64_t d, int64_t b) const {
-    const int64_t axis = attrs.batch_first ? 1 : 0;
-    return view.as<float>() + d * view.strides[axis] + b * view.strides[1 - axis];
-  }
-  // The row of step t, item b of Y: [steps][directions][batch][hidden], or
-  // [batch][steps][directions][hidden].
-  float* output_row(const TensorView& y, int64_t t, int64_t d, int64_t b) const {
-    if (attrs.batch_first)
-      return y.as<float>() + b * y.strides[0] + t * y.strides[1] + d * y.strides[2];
-    return y.as<float>() + t * y.strides[0] + d * y.strides[1] + b * y.strides[2];
-  }
-  void copy_state(float* state, Input input, int64_t d) const {
-    for (int64_t b = 0; b < batch; ++b) {
-      const size_t bytes = static_cast<size_t>(hidden()) * sizeof(float);
-      if (has(args, input))
-        std::memcpy(state + b * hidden(), state_row(args.inputs[input], d, b), bytes);
-      else
-        std::memset(state + b * hidden(), 0, bytes);
-    }
-  }
-  void give_state(const float* state, size_t output, int64_t d) const {
-    if (args.outputs.size() <= output || !args.outputs[output].present()) return;
-    for (int64_t b = 0; b < batch; ++b)
-      std::memcpy(state_row(args.outputs[output], d, b), state + b * hidden(),
-                  static_cast<size_t>(hidden()) * sizeof(float));
-  }
-
   void give_step(int64_t t, int64_t d) const {
     if (!args.outputs[0].present()) return;
-    const size_t bytes = static_cast<size_t>(hidden()) * sizeof(float);
+    const size_t bytes = static_cast<size_t>(hidden) * sizeof(float);
     for (int64_t b = 0; b < batch; ++b)
       if (runs(t, b))
-        std::memcpy(output_row(args.outputs[0], t, d, b), h + b * hidden(), bytes);
+        std::memcpy(output_row(args.outputs[0], t, d, b), h + b * hidden, bytes);
       else
         std::memset(output_row(args.outputs[0], t, d, b), 0, bytes);
   }
@@ -359,24 +263,24 @@ struct Run {
     const int64_t columns = packing.columns();
     if (!before)
       for (int64_t b = 0; b < rows; ++b)
-        reset(step_gates + b * columns, h + b * hidden(), nullptr, scratch + b * hidden());
+        reset(step_gates + b * columns, h + b * hidden, nullptr, scratch + b * hidden);
     multiply({candidate_panels, packed + packing.candidate_r(), packed + packing.candidate_bias(),
-              before ? h : scratch, hidden(), candidate, hidden(), false},
+              before ? h : scratch, hidden, candidate, hidden, false},
              rows, args.pool);
     for (int64_t b = 0; b < rows; ++b) {
       const float* row = step_gates + b * columns;
-      float* out = candidate + b * hidden();
+      float* out = candidate + b * hidden;
       if (before)
-        reset(row, out, row + 2 * hidden(), out);
+        reset(row, out, row + 2 * hidden, out);
       else
-        for (int64_t k = 0; k < hidden(); ++k) out[k] += row[2 * hidden() + k];
+        for (int64_t k = 0; k < hidden; ++k) out[k] += row[2 * hidden + k];
     }
   }
   // out = sigmoid(r) * value (+ added).
   void reset(const float* row, const float* value, const float* added, float* out) const {
-    for (int64_t k = 0; k < hidden(); k += kLanes) {
-      const M32 mask = first_n(static_cast<int>(hidden() - k));
-      const F32 r = sigmoid(load(row + hidden() + k, mask));
+    for (int64_t k = 0; k < hidden; k += kLanes) {
+      const M32 mask = first_n(static_cast<int>(hidden - k));
+      const F32 r = sigmoid(load(row + hidden + k, mask));
       store(out + k, fma(r, load(value + k, mask), added ? load(added + k, mask) : zero()), mask);
     }
   }
@@ -387,14 +291,14 @@ struct Run {
     for (int64_t b = 0; b < rows; ++b) {
       if (!runs(t, b)) continue;
       const float* row = step_gates + b * columns;
-      float* state = h + b * hidden();
+      float* state = h + b * hidden;
       if (attrs.kind == RnnKind::kLstm) {
-        lstm_cell(row, hidden(), state, c + b * hidden());
+        lstm_cell(row, hidden, state, c + b * hidden);
       } else if (attrs.kind == RnnKind::kGru) {
-        gru_mix(row, candidate + b * hidden(), hidden(), state);
+        gru_mix(row, candidate + b * hidden, hidden, state);
       } else {
-        for (int64_t k = 0; k < hidden(); k += kLanes) {
-          const M32 mask = first_n(static_cast<int>(hidden() - k));
+        for (int64_t k = 0; k < hidden; k += kLanes) {
+          const M32 mask = first_n(static_cast<int>(hidden - k));
           store(state + k, tanh(load(row + k, mask)), mask);
         }
       }
@@ -413,7 +317,7 @@ struct Run {
       const int64_t rows = rows_at(t);
       float* step_gates = gates + t * batch * packing.columns();
       if (rows > 0) {
-        multiply({state_panels, packed + packing.r(), nullptr, h, hidden(), step_gates,
+        multiply({state_panels, packed + packing.r(), nullptr, h, hidden, step_gates,
                   packing.columns(), true},
                  rows, args.pool);
         cell(packed, step_gates, t, rows);

@@ -118,7 +118,65 @@ TEST(Recurrence, SequenceLengths) {
                  .lengths = lengths});
 }
 
+// Weights as codes: int8 with zero points 0, or uint8 with others.
+TestLayer make_test_of_codes(const Case& c, DataType type) {
+  TestLayer test = make_test(c);
+  const int64_t d = c.direction == RnnDirection::kBidirectional ? 2 : 1;
+  const auto constant = [&](Extents extents, DataType t, auto value) {
+    return TestTensor{
+        .extents = extents, .type = t, .is_data = false, .is_constant = true, .value = value};
+  };
+  const bool is_signed = type == DataType::kInt8;
+  const auto codes = [is_signed](int64_t k) {
+    return static_cast<double>((k * 7919) % 255 - (is_signed ? 127 : 0));
+  };
+  const auto scale = [](int64_t k) { return 0.002 + 1e-4 * static_cast<double>(k % 7); };
+  const auto zero = [is_signed](int64_t k) {
+    return is_signed ? 0.0 : static_cast<double>(120 + k % 5);
+  };
+  const Extents grid = {d, 4 * c.hidden};
+  test.inputs[1] = constant({d, 4 * c.hidden, c.inputs}, type, codes);
+  test.inputs[2] = constant({d, 4 * c.hidden, c.hidden}, type, codes);
+  test.inputs.push_back({.extents = {}, .present = false});  // no peepholes
+  for (int k = 0; k < 2; ++k) {
+    test.inputs.push_back(constant(grid, DataType::kFloat, scale));
+    test.inputs.push_back(constant(grid, type, zero));
+  }
+  return test;
+}
+
+void check_codes(const Case& c) {
+  for (const DataType type : {DataType::kInt8, DataType::kUInt8}) {
+    LayerCheck layer(make_test_of_codes(c, type));
+    EXPECT_GT(layer.run(), 0) << layer.last_refusal();
+  }
+}
+
+TEST(Recurrence, CodesSizesAndTails) {
+  for (int64_t hidden : {1, 5, 16, 33})
+    for (int64_t batch : {1, 3, 17}) check_codes({RnnKind::kLstm, 3, batch, 7, hidden});
+}
+
+TEST(Recurrence, CodesInEveryForm) {
+  for (RnnDirection direction :
+       {RnnDirection::kForward, RnnDirection::kReverse, RnnDirection::kBidirectional})
+    for (bool batch_first : {false, true})
+      for (const std::vector<int64_t>& lengths :
+           {std::vector<int64_t>{}, {5, 3, 2}, {2, 0, 4}, {0, 0, 0}})
+        check_codes({.kind = RnnKind::kLstm,
+                     .steps = 5,
+                     .batch = 3,
+                     .inputs = 6,
+                     .hidden = 19,
+                     .direction = direction,
+                     .bias = !batch_first,
+                     .initial = lengths.empty() || lengths[0] != 5,
+                     .batch_first = batch_first,
+                     .lengths = lengths});
+}
+
 TEST(Recurrence, LargeEnoughForThreads) {
+  check_codes({RnnKind::kLstm, 2, 1, 257, 128});
   check({RnnKind::kLstm, 2, 1, 257, 128});
 }
 

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the kernels of recurrences share: inputs and outputs in either layout, lengths of batch
+// items, the LSTM's cell.
+#pragma once
+
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "kernels/kernel.h"
+#include "kernels/prepared.h"
+#include "kernels/vector/math.h"
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+
+enum RecurrenceInput {
+  kX,
+  kW,
+  kR,
+  kB,
+  kLengths,
+  kInitialH,
+  kInitialC,
+  kPeepholes,
+  kWScale,  // of weights as codes
+  kWZero,
+  kRScale,
+  kRZero,
+};
+
+inline bool has(const Problem& p, RecurrenceInput input) {
+  return p.inputs.size() > input && p.inputs[input].present;
+}
+inline bool has(const KernelArgs& args, RecurrenceInput input) {
+  return args.inputs.size() > input && args.inputs[input].present();
+}
+
+inline bool is_float_constant(const ProblemTensor& tensor) {
+  return tensor.constant && tensor.type == DataType::kFloat;
+}
+
+inline bool has_default_activations(const ir::RnnAttrs& attrs) {
+  constexpr std::string_view kDefaults[3][3] = {
+      {"Tanh"}, {"Sigmoid", "Tanh"}, {"Sigmoid", "Tanh", "Tanh"}};
+  const int kind = static_cast<int>(attrs.kind);
+  for (size_t k = 0; k < attrs.activations.size(); ++k)
+    if (attrs.activations[k] != kDefaults[kind][k % static_cast<size_t>(kind + 1)]) return false;
+  return true;
+}
+
+// Whatever the weights are.
+inline std::string refuse_recurrence(const Problem& p) {
+  const auto& attrs = p.layer->as<ir::RnnAttrs>();
+  if (p.inputs[kX].type != DataType::kFloat) return "not float";
+  if (has(p, kB) && !is_float_constant(p.inputs[kB])) return "the bias is not a float constant";
+  if (has(p, kPeepholes)) return "peepholes";
+  if (attrs.clip != 0) return "clipped gates";
+  if (attrs.input_forget) return "coupled input and forget gates";
+  if (!has_default_activations(attrs)) return "other than the default activations";
+  return {};
+}
+
+struct RecurrentLayer {
+  KeptViews views;
+  KernelArgs args;  // those of the call
+  const ir::RnnAttrs& attrs;
+  int64_t steps, batch, directions, inputs, hidden;
+
+  RecurrentLayer(const KernelArgs& a, const KeptViews& kept)
+      : views(kept), args(a), attrs(a.layer->as<ir::RnnAttrs>()) {
+    const TensorView& x = args.inputs[kX];
+    steps = x.extents[time_axis()];
+    batch = x.extents[1 - time_axis()];
+    directions = args.inputs[kW].extents[0];
+    inputs = x.extents[2];
+    hidden = args.inputs[kR].extents[2];
+  }
+
+  int time_axis() const { return attrs.batch_first ? 1 : 0; }
+  bool is_reverse(int64_t direction) const {
+    return attrs.direction == ir::RnnDirection::kReverse || direction == 1;
+  }
+
+  int64_t length(int64_t b) const {
+    if (!has(args, kLengths)) return steps;
+    const TensorView& lengths = args.inputs[kLengths];
+    return lengths.as<int32_t>()[b * lengths.strides[0]];
+  }
+  Status check_lengths() const {
+    for (int64_t b = 0; b < batch; ++b)
+      if (length(b) < 0 || length(b) > steps)
+        return make_error(ErrorCode::kInvalidArgument, "sequence length {} of {} steps", length(b),
+                          steps);
+    return ok_status();
+  }
+
+  const float* input_row(int64_t t, int64_t b) const {
+    const TensorView& x = args.inputs[kX];
+    return x.as<float>() + t * x.strides[time_axis()] + b * x.strides[1 - time_axis()];
+  }
+  // The row of direction d, item b in a state tensor: [directions][batch][hidden], or batch first.
+  float* state_row(const TensorView& view, int64_t d, int64_t b) const {
+    const int64_t axis = attrs.batch_first ? 1 : 0;
+    return view.as<float>() + d * view.strides[axis] + b * view.strides[1 - axis];
+  }
+  // The row of step t, item b of Y: [steps][directions][batch][hidden], or
+  // [batch][steps][directions][hidden].
+  float* output_row(const TensorView& y, int64_t t, int64_t d, int64_t b) const {
+    if (attrs.batch_first)
+      return y.as<float>() + b * y.strides[0] + t * y.strides[1] + d * y.strides[2];
+    return y.as<float>() + t * y.strides[0] + d * y.strides[1] + b * y.strides[2];
+  }
+  size_t row_bytes() const { return static_cast<size_t>(hidden) * sizeof(float); }
+  void copy_state(float* state, RecurrenceInput input, int64_t d) const {
+    for (int64_t b = 0; b < batch; ++b)
+      if (has(args, input))
+        std::memcpy(state + b * hidden, state_row(args.inputs[input], d, b), row_bytes());
+      else
+        std::memset(state + b * hidden, 0, row_bytes());
+  }
+  void give_state(const float* state, size_t output, int64_t d) const {
+    if (args.outputs.size() <= output || !args.outputs[output].present()) return;
+    for (int64_t b = 0; b < batch; ++b)
+      std::memcpy(state_row(args.outputs[output], d, b), state + b * hidden, row_bytes());
+  }
+};
+
+// h = o * tanh(c), c = f * c + i * g; gates i, o, f, g as ONNX orders them.
+inline void lstm_cell(const float* gates, int64_t hidden, float* h, float* c) {
+  for (int64_t k = 0; k < hidden; k += kLanes) {
+    const M32 mask = first_n(static_cast<int>(hidden - k));
+    const F32 i = sigmoid(load(gates + k, mask)), o = sigmoid(load(gates + hidden + k, mask));
+    const F32 f = sigmoid(load(gates + 2 * hidden + k, mask)),
+              g = tanh(load(gates + 3 * hidden + k, mask));
+    const F32 cell = fma(f, load(c + k, mask), i * g);
+    store(c + k, cell, mask);
+    store(h + k, o * tanh(cell), mask);
+  }
+}
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET
