@@ -3,6 +3,8 @@
 // standard operators they are made of, so that these fuse as elsewhere.
 #include "onnx/ops_contrib.h"
 
+#include "onnx/ops_quantized.h"
+
 namespace camshaft::onnx_import {
 
 Result<std::vector<Tensor*>> apply(Node& node, std::string_view op_type, int64_t opset,
@@ -136,30 +138,56 @@ Status give_mask_index(Node& node, Tensor* ids, Tensor* mask) {
   return node.emit_to(1, LayerKind::kReduce, std::move(attrs), {mask});
 }
 
-// Inputs: ids, segments, tables of words, positions and segments, gamma, beta, mask, position ids.
-Status import_embed_layer_norm(Node& node) {
-  CAMSHAFT_TRY(node.require(1, 9));
+struct Embedding {
+  Tensor *ids, *segments;
+  Tensor *words, *positions, *segment_rows, *gamma, *beta;  // of floats
+  Tensor *mask, *position_ids;
+};
+
+Status embed(Node& node, const Embedding& e) {
   node.ignore({"mask_index_type"});
-  for (size_t k : {2, 3, 5, 6})
-    if (!node.has(k)) return invalid("input {} is missing", k);
   CAMSHAFT_ASSIGN(const size_t rank, node.rank(0));
-  CAMSHAFT_ASSIGN(const size_t positions_rank, node.rank(3));
-  if (rank != 2 || positions_rank != 2) return invalid("ids or positions are not of rank 2");
-  Tensor* const ids = node.input(0);
-  CAMSHAFT_ASSIGN(Tensor * sum, rows_at(node, "words", node.input(2), ids));
+  if (rank != 2 || !e.positions->has_rank || e.positions->shape.size() != 2)
+    return invalid("ids or positions are not of rank 2");
+  CAMSHAFT_ASSIGN(Tensor * sum, rows_at(node, "words", e.words, e.ids));
   CAMSHAFT_ASSIGN(Tensor* const positions,
-                  node.has(8) ? rows_at(node, "positions", node.input(3), node.input(8))
-                              : first_rows(node, node.input(3), ids->shape[1]));
+                  e.position_ids ? rows_at(node, "positions", e.positions, e.position_ids)
+                                 : first_rows(node, e.positions, e.ids->shape[1]));
   CAMSHAFT_ASSIGN(sum, node.binary("sum", PointOp::kAdd, sum, positions));
-  if (node.has(1) && node.has(4)) {
-    CAMSHAFT_ASSIGN(Tensor* const segments,
-                    rows_at(node, "segments", node.input(4), node.input(1)));
+  if (e.segments && e.segment_rows) {
+    CAMSHAFT_ASSIGN(Tensor* const segments, rows_at(node, "segments", e.segment_rows, e.segments));
     CAMSHAFT_ASSIGN(sum, node.binary("sum", PointOp::kAdd, sum, segments));
   }
   node.give(2, sum);
-  CAMSHAFT_TRY(give_mask_index(node, ids, node.input(7)));
-  return normalize(node, ir::NormKind::kLayer, node.real("epsilon", 1e-12f), 2, sum, node.input(5),
-                   node.input(6));
+  CAMSHAFT_TRY(give_mask_index(node, e.ids, e.mask));
+  return normalize(node, ir::NormKind::kLayer, node.real("epsilon", 1e-12f), 2, sum, e.gamma,
+                   e.beta);
+}
+
+// Inputs: ids, segments, tables of words, positions and segments, gamma, beta, mask, position ids.
+Status import_embed_layer_norm(Node& node) {
+  CAMSHAFT_TRY(node.require(1, 9));
+  for (size_t k : {2, 3, 5, 6})
+    if (!node.has(k)) return invalid("input {} is missing", k);
+  return embed(node, {node.input(0), node.input(1), node.input(2), node.input(3), node.input(4),
+                      node.input(5), node.input(6), node.input(7), node.input(8)});
+}
+
+// What quantize_dynamic makes of it: inputs 2 to 6 as codes, then the mask, their scales and their
+// zero points.
+Status import_quantized_embed_layer_norm(Node& node) {
+  CAMSHAFT_TRY(node.require(1, 18));
+  Tensor* tables[5] = {};
+  for (size_t k = 0; k < 5; ++k) {
+    const size_t codes = 2 + k, scale = 8 + k, zero = 13 + k;
+    if (!node.has(codes) && k == 2) continue;  // no segments
+    if (!node.has(codes) || !node.has(scale))
+      return invalid("input {} or its scale is missing", codes);
+    CAMSHAFT_ASSIGN(tables[k], dequantize(node, fmt::format("table {}", k), node.input(codes),
+                                          node.input(scale), node.input(zero), 1));
+  }
+  return embed(node, {node.input(0), node.input(1), tables[0], tables[1], tables[2], tables[3],
+                      tables[4], node.input(7), nullptr});
 }
 
 // --- rows of a table of codes
@@ -359,6 +387,7 @@ std::span<const OperatorRow> contrib_operators() {
       {"SkipLayerNormalization", import_skip_norm<ir::NormKind::kLayer>},
       {"SkipSimplifiedLayerNormalization", import_skip_norm<ir::NormKind::kRms>},
       {"EmbedLayerNormalization", import_embed_layer_norm},
+      {"QEmbedLayerNormalization", import_quantized_embed_layer_norm},
       {"GatherBlockQuantized", import_gather_quantized},
       {"RotaryEmbedding", import_cached_rotation},
       {"GroupQueryAttention", import_grouped_queries},

@@ -127,26 +127,17 @@ Status import_quantized_gemm(Node& node) {
   return quantize_output(node, y, node.input(7), node.input(8));
 }
 
-struct CodeProduct {
-  Tensor *a, *b, *a_scale, *b_scale, *a_zero, *b_zero, *bias;  // of float
-};
-
-Status emit_float_product(Node& node, const CodeProduct& p) {
-  if (!p.b->has_rank) return unsupported("b of unknown rank");
-  if (p.b->shape.empty()) return invalid("b is a scalar");
-  CAMSHAFT_ASSIGN(Tensor* const a, dequantize(node, "a", p.a, p.a_scale, p.a_zero, 1));
-  CAMSHAFT_ASSIGN(Tensor* const b, dequantize(node, "b", p.b, p.b_scale, p.b_zero,
-                                              static_cast<int64_t>(p.b->shape.size()) - 1));
-  std::vector<Tensor*> inputs = {a, b};
-  if (p.bias) inputs.push_back(p.bias);
-  return node.emit(LayerKind::kMatrixMultiply, ir::MatrixMultiplyAttrs{}, std::move(inputs));
+Status emit_code_product(Node& node, const CodeProduct& p) {
+  CAMSHAFT_ASSIGN(Tensor* const y, code_product(node, p));
+  node.give(0, y);
+  return ok_status();
 }
 
 // Inputs: a, b, a_scale, b_scale, a_zero, b_zero, bias.
 Status import_matmul_integer_to_float(Node& node) {
   CAMSHAFT_TRY(node.require(4, 7));
-  return emit_float_product(node, {node.input(0), node.input(1), node.input(2), node.input(3),
-                                   node.input(4), node.input(5), node.input(6)});
+  return emit_code_product(node, {node.input(0), node.input(1), node.input(2), node.input(3),
+                                  node.input(4), node.input(5), node.input(6)});
 }
 
 // Inputs: a (float), b, b_scale, b_zero, bias.
@@ -154,9 +145,40 @@ Status import_dynamic_quantize_matmul(Node& node) {
   CAMSHAFT_TRY(node.require(3, 5));
   CAMSHAFT_ASSIGN(const std::vector<Tensor*> a,
                   apply(node, "DynamicQuantizeLinear", 11, {}, {node.input(0)}, 3, "quantized"));
-  return emit_float_product(
+  return emit_code_product(
       node, {a[0], node.input(1), a[1], node.input(2), a[2], node.input(3), node.input(4)});
 }
+
+// As MatMulInteger and what scales its sums: DynamicQuantizationFusion knows that.
+Result<Tensor*> scaled_sums(Node& node, const CodeProduct& p) {
+  CAMSHAFT_ASSIGN(const std::vector<Tensor*> sums,
+                  apply(node, "MatMulInteger", 10, {}, {p.a, p.b, p.a_zero, p.b_zero}, 1, "sums"));
+  CAMSHAFT_ASSIGN(Tensor* const floats, node.cast("floats", sums[0], DataType::kFloat));
+  CAMSHAFT_ASSIGN(Tensor* const scale, node.binary("scale", PointOp::kMul, p.a_scale, p.b_scale));
+  CAMSHAFT_ASSIGN(Tensor* const y, node.binary("scaled", PointOp::kMul, floats, scale));
+  return p.bias ? node.binary("biased", PointOp::kAdd, y, p.bias) : y;
+}
+
+}  // namespace
+
+// Codes of a scale that only running tells are multiplied as integers at once; of constant scales
+// they are Q/DQ as any.
+Result<Tensor*> code_product(Node& node, const CodeProduct& p) {
+  if (!p.b->has_rank) return unsupported("b of unknown rank");
+  if (p.b->shape.empty()) return invalid("b is a scalar");
+  const bool is_stored =
+      p.b->is_constant() && p.b->shape.size() == 2 && (!p.b_zero || p.b_zero->is_constant());
+  if (is_stored && !p.a_scale->is_constant()) return scaled_sums(node, p);
+  CAMSHAFT_ASSIGN(Tensor* const a, dequantize(node, "a", p.a, p.a_scale, p.a_zero, 1));
+  CAMSHAFT_ASSIGN(Tensor* const b, dequantize(node, "b", p.b, p.b_scale, p.b_zero,
+                                              static_cast<int64_t>(p.b->shape.size()) - 1));
+  std::vector<Tensor*> inputs = {a, b};
+  if (p.bias) inputs.push_back(p.bias);
+  return node.add("product", LayerKind::kMatrixMultiply, ir::MatrixMultiplyAttrs{},
+                  std::move(inputs));
+}
+
+namespace {
 
 constexpr OperatorRow kMicrosoftOperators[] = {
     {"QLinearAdd", import_quantized_binary<PointOp::kAdd>},

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "onnx/ops_attention.h"
+#include "onnx/ops_quantized.h"
 
 namespace camshaft::onnx_import {
 namespace {
@@ -146,21 +147,12 @@ Status import_multi_head_attention(Node& node) {
   return attention.run(q, k, v, node.input(6), node.input(7), 4, 5);
 }
 
-// Inputs: input, weights, bias, mask_index, past, attention_bias.
-Status import_packed_attention(Node& node) {
-  CAMSHAFT_TRY(node.require(2, 6));
-  node.ignore({"past_present_share_buffer", "rotary_embedding_dim"});
+// Queries, keys and values side by side, `whole` columns; which inputs are mask_index, past and
+// attention_bias.
+Status attend(Node& node, Tensor* all, int64_t whole, size_t mask, size_t past, size_t bias) {
   HeadsAttention attention(node);
   CAMSHAFT_TRY(attention.check());
-  if (node.has(4) || node.wants(1)) return unsupported("past and present in one tensor");
-  const Tensor* weights = node.input(1);
-  if (!weights->has_rank || weights->shape.size() != 2 || !weights->shape[1].is_known())
-    return unsupported("weights of unknown shape");
-  std::vector<Tensor*> inputs = {node.input(0), node.input(1)};
-  if (node.has(2)) inputs.push_back(node.input(2));
-  CAMSHAFT_ASSIGN(Tensor* const all, node.add("projected", LayerKind::kMatrixMultiply,
-                                              ir::MatrixMultiplyAttrs{}, std::move(inputs)));
-  const int64_t whole = weights->shape[1].extent();
+  if (node.has(past) || node.wants(1)) return unsupported("past and present in one tensor");
   ir::Ints sizes = node.integers("qkv_hidden_sizes");
   if (sizes.empty()) sizes = {whole / 3, whole / 3, whole / 3};
   if (sizes.size() != 3 || sizes[0] + sizes[1] + sizes[2] != whole)
@@ -171,7 +163,38 @@ Status import_packed_attention(Node& node) {
     CAMSHAFT_ASSIGN(parts[n], part_of(node, "part", all, first, sizes[n]));
     CAMSHAFT_TRY(attention.check_rows(parts[n], "a projection"));
   }
-  return attention.run(parts[0], parts[1], parts[2], nullptr, nullptr, 3, 5);
+  return attention.run(parts[0], parts[1], parts[2], nullptr, nullptr, mask, bias);
+}
+
+Result<int64_t> columns_of(const Tensor* weights) {
+  if (!weights->has_rank || weights->shape.size() != 2 || !weights->shape[1].is_known())
+    return unsupported("weights of unknown shape");
+  return weights->shape[1].extent();
+}
+
+// Inputs: input, weights, bias, mask_index, past, attention_bias.
+Status import_packed_attention(Node& node) {
+  CAMSHAFT_TRY(node.require(2, 6));
+  node.ignore({"past_present_share_buffer", "rotary_embedding_dim"});
+  CAMSHAFT_ASSIGN(const int64_t columns, columns_of(node.input(1)));
+  std::vector<Tensor*> inputs = {node.input(0), node.input(1)};
+  if (node.has(2)) inputs.push_back(node.input(2));
+  CAMSHAFT_ASSIGN(Tensor* const all, node.add("projected", LayerKind::kMatrixMultiply,
+                                              ir::MatrixMultiplyAttrs{}, std::move(inputs)));
+  return attend(node, all, columns, 3, 4, 5);
+}
+
+// What quantize_dynamic makes of it. Inputs: input and weights as codes, bias, their scales,
+// mask_index, their zero points, past.
+Status import_quantized_attention(Node& node) {
+  CAMSHAFT_TRY(node.require(5, 9));
+  node.ignore({"past_present_share_buffer", "rotary_embedding_dim"});
+  CAMSHAFT_ASSIGN(const int64_t columns, columns_of(node.input(1)));
+  CAMSHAFT_ASSIGN(Tensor* const all,
+                  code_product(node, {node.input(0), node.input(1), node.input(3), node.input(4),
+                                      node.input(6), node.input(7), node.input(2)}));
+  constexpr size_t kNone = 9;
+  return attend(node, all, columns, 5, 8, kNone);
 }
 
 }  // namespace
@@ -180,6 +203,7 @@ std::span<const OperatorRow> microsoft_attention_operators() {
   static constexpr OperatorRow kOperators[] = {
       {"Attention", import_packed_attention},
       {"MultiHeadAttention", import_multi_head_attention},
+      {"QAttention", import_quantized_attention},
   };
   return kOperators;
 }

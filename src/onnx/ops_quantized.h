@@ -17,6 +17,12 @@ Status quantize_output(Node& node, Tensor* y, Tensor* scale, Tensor* zero_point)
 Result<Tensor*> dequantize_bias(Node& node, Tensor* bias, Tensor* scale_a, Tensor* scale_b,
                                 float factor = 1);
 
+// A product of codes with constant weights of rank 2, as floats; zero points and bias may be null.
+struct CodeProduct {
+  Tensor *a, *b, *a_scale, *b_scale, *a_zero, *b_zero, *bias;
+};
+Result<Tensor*> code_product(Node& node, const CodeProduct& p);
+
 // Channels from the last dimension to dimension 1, and back.
 Result<Tensor*> channels_first(Node& node, Tensor* x);
 Result<Tensor*> channels_last(Node& node, Tensor* x);

@@ -20,6 +20,11 @@ def codes(kind, *shape):
     return random.integers(limits.min, limits.max + 1, shape).astype(kind)
 
 
+def unsaturated(*shape):
+    """Weights of which ONNX Runtime saturates no sum of two products on processors without VNNI."""
+    return random.integers(-60, 61, shape).astype(np.int8)
+
+
 # --- references
 
 ACTIVATIONS = {
@@ -77,7 +82,7 @@ def fused_matmul(trans_a, trans_b, batch_a, batch_b, operator="FusedMatMul"):
 
 
 def channel_last_conv():
-    x, w, bias = codes(np.uint8, 1, 6, 5, 3), codes(np.int8, 4, 3, 3, 3), random.integers(-900, 900, 4).astype(np.int32)
+    x, w, bias = codes(np.uint8, 1, 6, 5, 3), unsaturated(4, 3, 3, 3), random.integers(-900, 900, 4).astype(np.int32)
     y = convolve((x.astype(np.float64) - 120).transpose(0, 3, 1, 2), w, bias, 1) * SCALE / 64
     stored = {"xs": SCALE, "xz": np.uint8(120), "w": w, "ws": np.float32(1 / 64), "wz": np.int8(0), "ys": SCALE, "yz": np.uint8(100), "b": bias}
     return Case("QLinearConv", {"x": x}, stored, {"y": quantized(y, 100).transpose(0, 2, 3, 1)}, channels_last=1, pads=[1, 1, 1, 1])
@@ -104,13 +109,77 @@ def quantized_where():
 
 
 def dynamic_product(bias):
-    a, b, scales, added = floats(5, 16), codes(np.int8, 16, 6), (floats(6) * 0.01 + 0.02).astype(np.float32), floats(6)
+    a, b, scales, added = floats(5, 16), unsaturated(16, 6), (floats(6) * 0.01 + 0.02).astype(np.float32), floats(6)
     low, high = min(a.min(), 0), max(a.max(), 0)
     scale = np.float32((high - low) / np.float32(255))
     zero = np.rint(-low / scale)
     rows = (np.clip(np.rint(a / scale) + zero, 0, 255) - zero) * np.float64(scale)
     y = rows @ (b * scales.astype(np.float64)) + (added if bias else 0)
     return Case("DynamicQuantizeMatMul", {"a": a}, {"b": b, "s": scales, "z": np.zeros(6, np.int8)} | ({"bias": added} if bias else {}), {"y": y})
+
+
+def asymmetric_codes(x):
+    """Codes, scale and zero point as DynamicQuantizeLinear gives them."""
+    low, high = min(x.min(), 0), max(x.max(), 0)
+    scale = np.float32((high - low) / np.float32(255))
+    zero = np.uint8(np.rint(-low / scale))
+    return np.clip(np.rint(x / scale) + zero, 0, 255).astype(np.uint8), scale, zero
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+class DynamicCase(Case):
+    """Behind DynamicQuantizeLinear of x."""
+
+    def nodes(self):
+        return [helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "qs", "qz"]), *super().nodes()]
+
+
+def quantized_attention(dynamic, kind, per_column, masks):
+    heads, width, depth = 2, 8, 6
+    x, bias = floats(2, 5, depth), floats(3 * width)
+    weights = unsaturated(depth, 3 * width) if kind == np.int8 else codes(np.uint8, depth, 3 * width)
+    scales = (floats(3 * width) * 0.002 + 0.01).astype(np.float32) if per_column else np.float32(0.01)
+    zero = np.int8(0) if kind == np.int8 else np.uint8(121)
+    given, scale, at = asymmetric_codes(x)
+    qkv = (given.astype(np.float64) - at) * np.float64(scale) @ ((weights.astype(np.float64) - zero) * scales) + bias
+    q, k, v = (part.reshape(2, 5, heads, width // heads).transpose(0, 2, 1, 3) for part in np.split(qkv, 3, axis=-1))
+    scores = q @ k.swapaxes(2, 3) / np.sqrt(width // heads)
+    mask = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32)
+    if masks:
+        scores = scores + np.where(mask, 0, -10000.0)[:, None, None, :]
+    y = (softmax(scores) @ v).transpose(0, 2, 1, 3).reshape(2, 5, width)
+    stored = {"w": weights, "b": bias, "ws": scales, "wz": np.full(3 * width, zero, weights.dtype) if per_column else zero}
+    if not dynamic:
+        stored |= {"qs": scale, "qz": at}
+    return (DynamicCase if dynamic else Case)("QAttention", ({"x": x} if dynamic else {"q": given}) | ({"m": mask} if masks else {}), stored, {"y": y},
+                                              inputs=["q", "w", "b", "qs", "ws", "m" if masks else "", "qz", "wz"], num_heads=heads)
+
+
+def quantized_embedding(segments):
+    words, positions, kinds = (codes(np.uint8, rows, 16) for rows in (20, 12, 2))
+    gamma, beta = codes(np.uint8, 16), codes(np.uint8, 16)
+    ids, of_kind = random.integers(0, 20, (2, 7)).astype(np.int32), random.integers(0, 2, (2, 7)).astype(np.int32)
+    scale = {name: np.float32(value) for name, value in zip(("s2", "s3", "s4", "s5", "s6"), (0.01, 0.02, 0.005, 0.01, 0.003))}
+    zero = {name: np.uint8(value) for name, value in zip(("z2", "z3", "z4", "z5", "z6"), (128, 100, 3, 0, 77))}
+
+    def real(table, k):
+        return (table.astype(np.float64) - zero[f"z{k}"]) * scale[f"s{k}"]
+    total = real(words, 2)[ids] + real(positions, 3)[:7]
+    if segments:
+        total = total + real(kinds, 4)[of_kind]
+    centered = total - total.mean(-1, keepdims=True)
+    y = centered / np.sqrt(centered.var(-1, keepdims=True) + 1e-12) * real(gamma, 5) + real(beta, 6)
+    stored = {"t2": words, "t3": positions, "t4": kinds, "t5": gamma, "t6": beta} | scale | zero
+    names = ["ids", "kinds", "t2", "t3", "t4", "t5", "t6", "", "s2", "s3", "s4", "s5", "s6", "z2", "z3", "z4", "z5", "z6"]
+    if not segments:
+        names = ["" if name in ("kinds", "t4", "s4", "z4") else name for name in names]
+        stored = {name: value for name, value in stored.items() if name not in ("t4", "s4", "z4")}
+    return Case("QEmbedLayerNormalization", {"ids": ids} | ({"kinds": of_kind} if segments else {}), stored, {"y": y, "none": np.zeros(2, np.int32)},
+                inputs=names, epsilon=1e-12)
 
 
 def cases():
@@ -126,6 +195,10 @@ def cases():
         found[operator] = channel_last_pooling(operator)
     found["where"] = quantized_where()
     found["dynamic_product"], found["dynamic_product_bias"] = dynamic_product(False), dynamic_product(True)
+    for dynamic, kind, per_column, masks in itertools.product((False, True), (np.int8, np.uint8), (False, True), (False, True)):
+        if not (kind == np.uint8 and per_column):
+            found[f"attention_{'dynamic' if dynamic else 'static'}_{kind.__name__}_{int(per_column)}{int(masks)}"] = quantized_attention(dynamic, kind, per_column, masks)
+    found["embedding"], found["embedding_segments"] = quantized_embedding(False), quantized_embedding(True)
     return found
 
 
