@@ -42,8 +42,8 @@ class HeadsAttention {
   }
 
   // Keys or values: rows, or heads, behind what a cache holds of them.
-  Result<Tensor*> with_past(Tensor* x, Tensor* past, size_t present, bool& steps_first) {
-    steps_first = x->shape.size() == 3 && !past && !node_.wants(present);
+  Result<Tensor*> with_past(Tensor* x, Tensor* past, bool is_wanted, bool& steps_first) {
+    steps_first = x->shape.size() == 3 && !past && !is_wanted;
     if (steps_first) return x;
     CAMSHAFT_ASSIGN(x, by_heads(node_, x, heads_));
     if (past) {
@@ -52,17 +52,65 @@ class HeadsAttention {
       CAMSHAFT_ASSIGN(x,
                       node_.add("present", LayerKind::kConcatenation, ir::AxisAttrs{2}, {past, x}));
     }
-    node_.give(present, x);
     return x;
   }
 
-  Status run(Tensor* q, Tensor* k, Tensor* v, Tensor* past_k, Tensor* past_v, size_t mask,
-             size_t bias) {
+  // [2, B, H, T, D], as Attention has them: keys, then values.
+  Result<Tensor*> unpacked(Tensor* past, int64_t index) {
+    if (!past->has_rank || past->shape.size() != 5) return unsupported("a past not of rank 5");
+    ir::SliceAttrs attrs;
+    attrs.size = past->shape;
+    attrs.size[0] = 1;
+    attrs.start = Shape(5, Dim(0));
+    attrs.start[0] = index;
+    attrs.step = ir::Ints(5, 1);
+    CAMSHAFT_ASSIGN(Tensor* const part,
+                    node_.add("past", LayerKind::kSlice, std::move(attrs), {past}));
+    return node_.reshape("past", part, Shape(past->shape.begin() + 1, past->shape.end()));
+  }
+  Result<Tensor*> packed(Tensor* k, Tensor* v) {
+    std::vector<Tensor*> parts;
+    for (Tensor* x : {k, v}) {
+      Shape shape = {Dim(1)};
+      for (const Dim extent : x->shape) shape.push_back(extent);
+      CAMSHAFT_ASSIGN(Tensor* const part, node_.reshape("present", x, shape));
+      parts.push_back(part);
+    }
+    return node_.add("present", LayerKind::kConcatenation, ir::AxisAttrs{0}, std::move(parts));
+  }
+
+  // The past in one tensor, or none; the present in output 1.
+  Status run_packed(Tensor* q, Tensor* k, Tensor* v, Tensor* past, size_t mask, size_t bias) {
+    Tensor *past_k = nullptr, *past_v = nullptr;
+    if (past) {
+      CAMSHAFT_ASSIGN(past_k, unpacked(past, 0));
+      CAMSHAFT_ASSIGN(past_v, unpacked(past, 1));
+    }
+    const bool is_wanted = node_.wants(1);
+    CAMSHAFT_ASSIGN(k, with_past(k, past_k, is_wanted, attrs_.k_steps_first));
+    CAMSHAFT_ASSIGN(v, with_past(v, past_v, is_wanted, attrs_.v_steps_first));
+    if (is_wanted) {
+      CAMSHAFT_ASSIGN(Tensor* const present, packed(k, v));
+      node_.give(1, present);
+    }
+    return run(q, k, v, past_k, mask, bias);
+  }
+
+  // Keys in output 1, values in output 2.
+  Status run_apart(Tensor* q, Tensor* k, Tensor* v, Tensor* past_k, Tensor* past_v, size_t mask,
+                   size_t bias) {
+    CAMSHAFT_ASSIGN(k, with_past(k, past_k, node_.wants(1), attrs_.k_steps_first));
+    CAMSHAFT_ASSIGN(v, with_past(v, past_v, node_.wants(2), attrs_.v_steps_first));
+    if (!attrs_.k_steps_first) node_.give(1, k);
+    if (!attrs_.v_steps_first) node_.give(2, v);
+    return run(q, k, v, past_k, mask, bias);
+  }
+
+ private:
+  Status run(Tensor* q, Tensor* k, Tensor* v, const Tensor* past_k, size_t mask, size_t bias) {
     const double depth = static_cast<double>(q->shape[2].extent() / heads_);
     attrs_.scale = node_.real("scale", 0);
     if (attrs_.scale == 0) attrs_.scale = static_cast<float>(1 / std::sqrt(depth));
-    CAMSHAFT_ASSIGN(k, with_past(k, past_k, 1, attrs_.k_steps_first));
-    CAMSHAFT_ASSIGN(v, with_past(v, past_v, 2, attrs_.v_steps_first));
     if (node_.flag("unidirectional", false)) {
       attrs_.right_window = 0;
       if (past_k) attrs_.first_query = {past_k->shape[2]};
@@ -81,7 +129,6 @@ class HeadsAttention {
     return ok_status();
   }
 
- private:
   void add_operand(Tensor* x) {
     inputs_.push_back(x);
     ++operands_;
@@ -144,7 +191,7 @@ Status import_multi_head_attention(Node& node) {
       first += size;
     }
   }
-  return attention.run(q, k, v, node.input(6), node.input(7), 4, 5);
+  return attention.run_apart(q, k, v, node.input(6), node.input(7), 4, 5);
 }
 
 // Queries, keys and values side by side, `whole` columns; which inputs are mask_index, past and
@@ -152,7 +199,8 @@ Status import_multi_head_attention(Node& node) {
 Status attend(Node& node, Tensor* all, int64_t whole, size_t mask, size_t past, size_t bias) {
   HeadsAttention attention(node);
   CAMSHAFT_TRY(attention.check());
-  if (node.has(past) || node.wants(1)) return unsupported("past and present in one tensor");
+  if (node.flag("past_present_share_buffer", false))
+    return unsupported("a past that shares the memory of the present");
   ir::Ints sizes = node.integers("qkv_hidden_sizes");
   if (sizes.empty()) sizes = {whole / 3, whole / 3, whole / 3};
   if (sizes.size() != 3 || sizes[0] + sizes[1] + sizes[2] != whole)
@@ -163,7 +211,7 @@ Status attend(Node& node, Tensor* all, int64_t whole, size_t mask, size_t past, 
     CAMSHAFT_ASSIGN(parts[n], part_of(node, "part", all, first, sizes[n]));
     CAMSHAFT_TRY(attention.check_rows(parts[n], "a projection"));
   }
-  return attention.run(parts[0], parts[1], parts[2], nullptr, nullptr, mask, bias);
+  return attention.run_packed(parts[0], parts[1], parts[2], node.input(past), mask, bias);
 }
 
 Result<int64_t> columns_of(const Tensor* weights) {
@@ -175,7 +223,7 @@ Result<int64_t> columns_of(const Tensor* weights) {
 // Inputs: input, weights, bias, mask_index, past, attention_bias.
 Status import_packed_attention(Node& node) {
   CAMSHAFT_TRY(node.require(2, 6));
-  node.ignore({"past_present_share_buffer", "rotary_embedding_dim"});
+  node.ignore({"rotary_embedding_dim"});
   CAMSHAFT_ASSIGN(const int64_t columns, columns_of(node.input(1)));
   std::vector<Tensor*> inputs = {node.input(0), node.input(1)};
   if (node.has(2)) inputs.push_back(node.input(2));
@@ -188,7 +236,7 @@ Status import_packed_attention(Node& node) {
 // mask_index, their zero points, past.
 Status import_quantized_attention(Node& node) {
   CAMSHAFT_TRY(node.require(5, 9));
-  node.ignore({"past_present_share_buffer", "rotary_embedding_dim"});
+  node.ignore({"rotary_embedding_dim"});
   CAMSHAFT_ASSIGN(const int64_t columns, columns_of(node.input(1)));
   CAMSHAFT_ASSIGN(Tensor* const all,
                   code_product(node, {node.input(0), node.input(1), node.input(3), node.input(4),

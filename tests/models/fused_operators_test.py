@@ -159,6 +159,26 @@ def quantized_attention(dynamic, kind, per_column, masks):
                                               inputs=["q", "w", "b", "qs", "ws", "m" if masks else "", "qz", "wz"], num_heads=heads)
 
 
+def attention_with_past(quantized, present):
+    """Causal, behind three steps of a past in one tensor [2, B, H, T, D]."""
+    heads, width, depth = 2, 8, 6
+    x, bias, past = floats(2, 4, depth), floats(3 * width), floats(2, 2, heads, 3, width // heads)
+    weights, scale = unsaturated(depth, 3 * width), np.float32(0.01)
+    given, unit, at = asymmetric_codes(x)
+    rows = (given.astype(np.float64) - at) * np.float64(unit) if quantized else x.astype(np.float64)
+    qkv = rows @ (weights * np.float64(scale)) + bias
+    q, k, v = (part.reshape(2, 4, heads, width // heads).transpose(0, 2, 1, 3) for part in np.split(qkv, 3, axis=-1))
+    k, v = np.concatenate([past[0], k], 2), np.concatenate([past[1], v], 2)
+    seen = np.arange(7)[None, :] <= np.arange(4)[:, None] + 3
+    y = (softmax(np.where(seen, q @ k.swapaxes(2, 3) / np.sqrt(width // heads), -np.inf)) @ v).transpose(0, 2, 1, 3).reshape(2, 4, width)
+    expected = {"y": y} | ({"present": np.stack([k, v])} if present else {})
+    if quantized:
+        return Case("QAttention", {"q": given, "past": past}, {"w": weights, "b": bias, "us": unit, "ws": scale, "uz": at, "wz": np.int8(0)}, expected,
+                    inputs=["q", "w", "b", "us", "ws", "", "uz", "wz", "past"], outputs=["y", "present"], num_heads=heads, unidirectional=1)
+    return Case("Attention", {"x": x, "past": past}, {"w": (weights * scale).astype(np.float32), "b": bias}, expected, inputs=["x", "w", "b", "", "past"],
+                outputs=["y", "present"], num_heads=heads, unidirectional=1)
+
+
 def quantized_embedding(segments):
     words, positions, kinds = (codes(np.uint8, rows, 16) for rows in (20, 12, 2))
     gamma, beta = codes(np.uint8, 16), codes(np.uint8, 16)
@@ -198,6 +218,8 @@ def cases():
     for dynamic, kind, per_column, masks in itertools.product((False, True), (np.int8, np.uint8), (False, True), (False, True)):
         if not (kind == np.uint8 and per_column):
             found[f"attention_{'dynamic' if dynamic else 'static'}_{kind.__name__}_{int(per_column)}{int(masks)}"] = quantized_attention(dynamic, kind, per_column, masks)
+    for quantized, present in itertools.product((False, True), repeat=2):
+        found[f"attention_past_{int(quantized)}{int(present)}"] = attention_with_past(quantized, present)
     found["embedding"], found["embedding_segments"] = quantized_embedding(False), quantized_embedding(True)
     return found
 
