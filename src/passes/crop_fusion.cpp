@@ -43,6 +43,12 @@ std::optional<Crop> crop_of(const Layer& layer) {
   return crop;
 }
 
+// A window that does not fit is an error, a slice of nothing is none.
+bool leaves_nothing(const Layer& cut) {
+  const Shape& shape = cut.outputs[0]->shape;
+  return std::find(shape.begin(), shape.end(), Dim(0)) != shape.end();
+}
+
 // Why the padding cannot change that way; empty: `a` has changed.
 std::string take(const Layer& window, const Crop& crop, ConvolutionAttrs& a) {
   if (crop.pre.size() != a.kernel.size() + 2 || crop.pre[0] || crop.post[0] || crop.pre[1] ||
@@ -74,7 +80,7 @@ int crop_fusion(Graph& graph, Records* records) {
       continue;
     Layer* cut = only_reader(window->outputs[0]);
     const std::optional<Crop> crop = cut ? crop_of(*cut) : std::nullopt;
-    if (!crop || !window->as<ConvolutionAttrs>().epilogue.empty()) continue;
+    if (!crop || leaves_nothing(*cut) || !window->as<ConvolutionAttrs>().epilogue.empty()) continue;
     rewriter.running(*cut);
     ConvolutionAttrs attrs = window->as<ConvolutionAttrs>();
     const std::string reason = take(*window, *crop, attrs);

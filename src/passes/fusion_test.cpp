@@ -115,6 +115,28 @@ TEST(ConvScaleFusion, NotWhenTheResultIsReadElsewhere) {
                  fmt::format("y = Convolution(x, w) {{{}}}\nn = Scale(y, s, s)", kWindow3x3));
 }
 
+std::string cropped(int columns) {
+  return fmt::format(R"ir(graph "g" {{
+    input x: float[1, 1, 1, 4]
+    constant w: float[1, 1, 3, 3] = random(1)
+    c: float[1, 1, 1, 4] = Convolution(x, w) {{kernel=[3, 3], stride=[1, 1], dilation=[1, 1], pre_padding=[1, 1], post_padding=[1, 1]}}
+    y: float[1, 1, 1, {0}] = Slice(c) {{start=[0, 0, 0, 0], size=[1, 1, 1, {0}], step=[1, 1, 1, 1]}}
+    output y
+  }})ir",
+                     columns);
+}
+
+// What is left of a padded border goes into the padding; of nothing there is no window.
+TEST(CropFusion, ConvolutionsComputeWhatIsLeft) {
+  expect_rewrite(
+      crop_fusion, cropped(3),
+      R"ir(y = Convolution "c + y"(x, w) {kernel=[3, 3], stride=[1, 1], dilation=[1, 1], pre_padding=[1, 1], post_padding=[1, 0]})ir");
+  expect_rewrite(
+      crop_fusion, cropped(0),
+      R"ir(c = Convolution(x, w) {kernel=[3, 3], stride=[1, 1], dilation=[1, 1], pre_padding=[1, 1], post_padding=[1, 1]}
+                      y = Slice(c) {start=[0, 0, 0, 0], size=[1, 1, 1, 0], step=[1, 1, 1, 1]})ir");
+}
+
 TEST(PaddingFusion, ConvolutionAndPooling) {
   expect_rewrite(
       padding_fusion, R"ir(graph "g" {
