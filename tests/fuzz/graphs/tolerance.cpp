@@ -220,7 +220,8 @@ class Mover {
       if (value.type != ir::DataType::kFloat) continue;
       for (const float v : value.as<float>()) has_nan_ |= !std::isfinite(v);
       if (unit_ == 0 || is_exact(layer.kind)) continue;
-      pending_[layer.outputs[k]] = {value, share * std::max(largest, operands)};
+      pending_[layer.outputs[k]] = {
+          value, std::max(share * std::max(largest, operands), code_step(layer))};
     }
     if (layer.kind == LayerKind::kQuantize && unit_ > 0) return requantize(layer);
     if (pending_.empty() || is_stepped(layer) || !layer.bodies.empty()) return;
@@ -228,6 +229,14 @@ class Mover {
       for (size_t k = 0; k < moved->size(); ++k)
         if (const auto found = pending_.find(layer.outputs[k]); found != pending_.end())
           found->second.value = moved.value()[k];
+  }
+
+  // What an input or a state of an LSTM of codes that rounds the other way may do: 1/255 of its
+  // range (of states at most 2) times a weight, at most 255 steps of 0.004 in these graphs.
+  double code_step(const ir::Layer& layer) {
+    const bool has_codes = layer.kind == LayerKind::kRecurrence && layer.inputs[1] &&
+                           ir::is_quantized(layer.inputs[1]->type);
+    return has_codes ? 0.004 * 2 * std::max(1.0, scale_of(layer.inputs[0])) : 0;
   }
 
   // What a Cast to 16 bits took from what this one reads: engines may have kept it (WidenFloats).
