@@ -11,13 +11,13 @@
 // with constant weights and a zero point that only running tells. Sums of codes are exact in int32;
 // those less the zero point's share, and products of floats, are rounded where they exceed 2^24.
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <optional>
 
 #include "ir/extents.h"
 #include "passes/match.h"
 #include "passes/passes.h"
+#include "passes/quantization.h"
 
 namespace camshaft::passes {
 
@@ -100,9 +100,7 @@ std::string product_refusal(const DynamicProduct& p, const Tensor* w_zero) {
 // The zero point that all columns share; empty: they do not.
 std::optional<int> shared_zero(const Tensor* zero) {
   const std::vector<int> zeros = zero ? codes_of(*zero) : std::vector<int>{0};
-  if (zeros.empty() ||
-      std::adjacent_find(zeros.begin(), zeros.end(), std::not_equal_to<>()) != zeros.end())
-    return std::nullopt;
+  if (zeros.empty() || !all_equal(zeros)) return std::nullopt;
   return zeros[0];
 }
 

@@ -49,11 +49,6 @@ bool has_type_of_wide_codes(DataType type) {
   return type == DataType::kInt16 || type == DataType::kUInt16;
 }
 
-template <class T>
-bool all_equal(const std::vector<T>& values) {
-  return std::all_of(values.begin(), values.end(), [&](T v) { return v == values[0]; });
-}
-
 std::optional<Grid> constant_grid(const Layer& layer, bool (*is_wanted)(DataType)) {
   if (layer.kind != LayerKind::kQuantize && layer.kind != LayerKind::kDequantize)
     return std::nullopt;

@@ -3,6 +3,7 @@
 // may pass.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,11 @@
 #include "ir/rewriter.h"
 
 namespace camshaft::passes {
+
+template <class T>
+bool all_equal(const std::vector<T>& values) {
+  return std::all_of(values.begin(), values.end(), [&](T v) { return v == values[0]; });
+}
 
 // Real value = scale * (code - zero_point); one element, or one per index of `axis`.
 struct Grid {

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <functional>
 #include <limits>
 
 #include "base/log.h"
@@ -151,9 +150,7 @@ Tensor* symmetric_weights(Rewriter& rewriter, const QuantizedProduct& p) {
 // Whether weights that int8 does not hold may keep their zero point. Depthwise convolutions are
 // faster in float than with it.
 bool may_have_zero_point(const QuantizedProduct& p) {
-  const std::vector<int32_t>& zeros = p.w.grid.zero_point;
-  if (std::adjacent_find(zeros.begin(), zeros.end(), std::not_equal_to<>()) != zeros.end())
-    return false;
+  if (!all_equal(p.w.grid.zero_point)) return false;
   return p.is_matrix ||
          (p.layer->kind == LayerKind::kConvolution && p.layer->inputs[1]->shape[1].extent() > 1);
 }

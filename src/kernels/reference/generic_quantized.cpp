@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ir/infer.h"
+#include "kernels/reference/dynamic_grid.h"
 #include "kernels/reference/generic.h"
 
 namespace camshaft::kernels::reference {
@@ -190,20 +191,12 @@ Status dynamic_quantize(const KernelArgs& args, Outputs& outputs) {
   const Call call(args);
   CAMSHAFT_TRY(call.require(1));
   const std::vector<float> x = load<float>(call.in(0));
-  float low = 0, high = 0;
-  for (float value : x) {
-    low = std::min(low, value);
-    high = std::max(high, value);
-  }
-  const float scale = high == low ? 1.0f : (high - low) / 255.0f;
-  const float zero_point = std::clamp(std::nearbyint(-low / scale), 0.0f, 255.0f);
+  const DynamicGrid grid(x);
   Ints q;
-  for (float value : x)
-    q.push_back(
-        static_cast<int64_t>(std::clamp(std::nearbyint(value / scale) + zero_point, 0.0f, 255.0f)));
+  for (float value : x) q.push_back(static_cast<int64_t>(grid.code(value)));
   outputs.push_back(produce(DataType::kUInt8, call.extents(0), q));
-  outputs.push_back(produce(DataType::kFloat, {}, std::vector<float>{scale}));
-  outputs.push_back(produce(DataType::kUInt8, {}, std::vector<float>{zero_point}));
+  outputs.push_back(produce(DataType::kFloat, {}, std::vector<float>{grid.scale}));
+  outputs.push_back(produce(DataType::kUInt8, {}, std::vector<float>{grid.zero_point}));
   return ok_status();
 }
 

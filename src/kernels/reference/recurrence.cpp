@@ -2,11 +2,11 @@
 // RNN, GRU, LSTM with every attribute of ONNX, one step, batch item and gate after the other, in
 // double.
 #include <algorithm>
-#include <cmath>
 #include <span>
 #include <string_view>
 
 #include "kernels/reference/access.h"
+#include "kernels/reference/dynamic_grid.h"
 #include "kernels/reference/tables.h"
 
 namespace camshaft::kernels::reference {
@@ -187,8 +187,8 @@ struct States {
   Vector y, h, c;  // [T, D, B, H], [D, B, H], [D, B, H]
 };
 
-void run_direction(const Cell& cell, Vector x, const Ints& lengths, int64_t d, int64_t directions,
-                   bool reverse, States& states) {
+void run_direction(const Cell& cell, const Vector& x, const Ints& lengths, int64_t d,
+                   int64_t directions, bool reverse, States& states) {
   const int64_t batch = static_cast<int64_t>(lengths.size()), hidden = cell.hidden;
   for (int64_t n = 0; n < batch; ++n) {
     double *h_state = states.h.data() + (d * batch + n) * hidden,
@@ -206,26 +206,21 @@ void run_direction(const Cell& cell, Vector x, const Ints& lengths, int64_t d, i
 
 // What DynamicQuantizeLinear makes of floats, back as numbers.
 void round_to_codes(std::span<double> values) {
-  float low = 0, high = 0;
-  for (const double v : values) {
-    low = std::min(low, static_cast<float>(v));
-    high = std::max(high, static_cast<float>(v));
-  }
-  const float scale = low == high ? 1.0f : (high - low) / 255.0f;
-  const float zero = std::clamp(std::nearbyint(-low / scale), 0.0f, 255.0f);
-  for (double& v : values) {
-    const float code = std::nearbyint(static_cast<float>(v) / scale) + zero;
-    v = static_cast<double>(scale) * (std::clamp(code, 0.0f, 255.0f) - zero);
-  }
+  const DynamicGrid grid(std::vector<float>(values.begin(), values.end()));
+  for (double& v : values)
+    v = static_cast<double>(grid.scale) * (grid.code(static_cast<float>(v)) - grid.zero_point);
+}
+
+int64_t longest_of(const Ints& lengths) {
+  return lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end());
 }
 
 // With weights of codes, step by step: all rows of a product are rounded together. Of an item that
-// has ended, that is once its last state, then zeros. Steps behind the longest are not looked at.
-void run_direction_of_codes(const Cell& cell, Vector x, const Ints& lengths, int64_t d,
+// has ended, that is once its last state, then zeros. `x` is rounded.
+void run_direction_of_codes(const Cell& cell, const Vector& x, const Ints& lengths, int64_t d,
                             int64_t directions, bool reverse, States& states) {
   const int64_t batch = static_cast<int64_t>(lengths.size()), hidden = cell.hidden;
-  const int64_t longest = lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end());
-  round_to_codes(std::span(x).first(longest * batch * cell.inputs));
+  const int64_t longest = longest_of(lengths);
   double *h_states = states.h.data() + d * batch * hidden,
          *c_states = states.c.data() + d * batch * hidden;
   Vector multiplied(h_states, h_states + batch * hidden);
@@ -280,8 +275,8 @@ Status recurrence(const KernelArgs& args) {
   CAMSHAFT_ASSIGN(const std::vector<GateFunction> functions,
                   gate_functions(attrs, static_cast<int>(directions)));
 
-  const Vector x = load<double>(x_view), w = load_weights(args, 1, 8),
-               r = load_weights(args, 2, 10);
+  Vector x = load<double>(x_view);
+  const Vector w = load_weights(args, 1, 8), r = load_weights(args, 2, 10);
   const Vector b = load<double>(input(args, 3)), p = load<double>(input(args, 7));
   Ints lengths = load_ints(input(args, 4));
   if (lengths.empty()) lengths.assign(batch, steps);
@@ -300,6 +295,9 @@ Status recurrence(const KernelArgs& args) {
                         "an initial state of {} elements, {} are wanted", state->size(),
                         state_size);
   }
+  const bool has_codes = ir::is_quantized(w_view.type);
+  // Steps behind the longest are not looked at.
+  if (has_codes) round_to_codes(std::span(x).first(longest_of(lengths) * batch * inputs));
   for (int64_t d = 0; d < directions; ++d) {
     const Weights weights{w.data() + d * rows * inputs, r.data() + d * rows * hidden,
                           b.empty() ? nullptr : b.data() + d * 2 * rows,
@@ -307,7 +305,7 @@ Status recurrence(const KernelArgs& args) {
     const Cell cell{attrs, inputs, hidden, weights,
                     functions.data() + d * (functions.size() / directions)};
     const bool reverse = attrs.direction == ir::RnnDirection::kReverse || d == 1;
-    const auto run = ir::is_quantized(w_view.type) ? run_direction_of_codes : run_direction;
+    const auto run = has_codes ? run_direction_of_codes : run_direction;
     run(cell, x, lengths, d, directions, reverse, states);
   }
   // Y is [B, T, D, H] when batch first.

@@ -233,12 +233,11 @@ struct Run : RecurrentLayer {
 
   void give_step(int64_t t, int64_t d) const {
     if (!args.outputs[0].present()) return;
-    const size_t bytes = static_cast<size_t>(hidden) * sizeof(float);
     for (int64_t b = 0; b < batch; ++b)
       if (runs(t, b))
-        std::memcpy(output_row(args.outputs[0], t, d, b), h + b * hidden, bytes);
+        std::memcpy(output_row(args.outputs[0], t, d, b), h + b * hidden, row_bytes());
       else
-        std::memset(output_row(args.outputs[0], t, d, b), 0, bytes);
+        std::memset(output_row(args.outputs[0], t, d, b), 0, row_bytes());
   }
 
   void input_product(const float* packed) const {
@@ -308,12 +307,11 @@ struct Run : RecurrentLayer {
   void direction(int64_t d) const {
     const float* packed =
         reinterpret_cast<const float*>(args.packed) + d * packing.direction_floats();
-    const bool reverse = attrs.direction == ir::RnnDirection::kReverse || d == 1;
     copy_state(h, kInitialH, d);
     copy_state(c, kInitialC, d);
     input_product(packed);
     for (int64_t step = 0; step < steps; ++step) {
-      const int64_t t = reverse ? steps - 1 - step : step;
+      const int64_t t = is_reverse(d) ? steps - 1 - step : step;
       const int64_t rows = rows_at(t);
       float* step_gates = gates + t * batch * packing.columns();
       if (rows > 0) {

@@ -21,20 +21,16 @@ constexpr int kCodeVecs = 2;  // of columns, beside kCodeRows rows: 8 sums
 constexpr int kCodeRows = 4;
 constexpr int64_t kCodeColumns = kCodeVecs * kLanes;
 
-int64_t round_up_to(int64_t value, int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
-
 // Weights of one direction: panels of kCodeColumns columns, pair after pair of the depth, as uint8.
 struct CodePanels {
   int64_t columns, depth;
 
-  int64_t pairs() const { return (depth + 1) / 2; }
+  int64_t pairs() const { return ceil_div(depth, 2); }
   int64_t panel_bytes() const { return pairs() * 2 * kCodeColumns; }
-  int64_t count() const { return (columns + kCodeColumns - 1) / kCodeColumns; }
+  int64_t count() const { return ceil_div(columns, kCodeColumns); }
   int64_t padded() const { return count() * kCodeColumns; }
   int64_t bytes() const { return count() * panel_bytes(); }
-  int64_t row_words() const { return round_up_to(depth, kLanes); }  // of the rows they multiply
+  int64_t row_words() const { return round_up(depth, kLanes); }  // of the rows they multiply
 };
 
 // Packed, per direction: bias, scales and zero points of W and R, then the panels of both.
@@ -45,7 +41,7 @@ struct CodePacking {
   int64_t scales(bool recurrent) const { return (recurrent ? 3 : 1) * vector_bytes(); }
   int64_t zeros(bool recurrent) const { return (recurrent ? 4 : 2) * vector_bytes(); }
   int64_t panels(bool recurrent) const { return 5 * vector_bytes() + (recurrent ? w.bytes() : 0); }
-  int64_t bytes() const { return round_up_to(panels(true) + r.bytes(), 64); }
+  int64_t bytes() const { return round_up(panels(true) + r.bytes(), 64); }
 };
 
 CodePacking code_packing_of(const Problem& p) {
@@ -148,7 +144,7 @@ struct CodedRows {
 };
 
 F32 masked_row(const float* row, int64_t k, int64_t depth) {
-  return load(row + k, first_n(static_cast<int>(smaller(depth - k, int64_t{kLanes}))));
+  return load(row + k, first_n(static_cast<int>(depth - k)));
 }
 
 void code_row(const float* row, int64_t r, float zero_point, CodedRows& to) {
@@ -265,7 +261,7 @@ struct CodeRun : RecurrentLayer {
     const auto take = [&offset, workspace](auto*& pointer, int64_t count) {
       using Pointer = std::remove_reference_t<decltype(pointer)>;
       if (workspace) pointer = reinterpret_cast<Pointer>(workspace + offset);
-      offset += round_up_to(count * int64_t{sizeof *pointer}, 64);
+      offset += round_up(count * int64_t{sizeof *pointer}, 64);
     };
     const auto take_rows = [&](CodedRows& rows, int64_t count, const CodePanels& panels) {
       rows.stride = panels.row_words(), rows.depth = panels.depth;
