@@ -109,6 +109,9 @@ struct RewriteInfo {
   std::string layer;                // the one looked at, as it was called then
   std::vector<std::string> layers;  // and what else it took part in
   std::string text;                 // "Fusing conv1 with relu1", or the reason it declined
+  // Of what was declined, to count and sort by: "constant", "extent", "shape", "type", "attribute",
+  // "grid", "reader", "value", "limit", "cost", "other pass", "unsupported" (docs/passes.md).
+  std::string reason;
 };
 
 // Whose words layer information is in: ours, which say what a CPU has, or trtexec's of 8.x or 10.x

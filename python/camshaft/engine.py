@@ -89,7 +89,7 @@ class Engine:
 
     @property
     def rewrites(self) -> list[_core.Rewrite]:
-        """What the optimizer did, or declined to do and why: ``rule``, ``layer``, ``text``, ``declined``."""
+        """What the optimizer did, or declined to do and why: ``rule``, ``layer``, ``text``, ``declined``, ``reason``."""
         return self._inspector.rewrites
 
     def explain(self, layer: int | str) -> Explanation:

@@ -126,7 +126,8 @@ void bind_inspector(nb::module_& module) {
       .def_ro("rule", &RewriteInfo::pass)
       .def_ro("layer", &RewriteInfo::layer)
       .def_ro("layers", &RewriteInfo::layers)
-      .def_ro("text", &RewriteInfo::text);
+      .def_ro("text", &RewriteInfo::text)
+      .def_ro("reason", &RewriteInfo::reason);
   nb::class_<LayerProfile::Row>(module, "LayerTime")
       .def_ro("layer", &LayerProfile::Row::layer)
       .def_ro("name", &LayerProfile::Row::name)

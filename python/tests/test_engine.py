@@ -45,6 +45,7 @@ def test_explanations_name_the_chosen_and_the_refused(conv):
     why = engine.explain("conv1")
     assert [c.chosen for c in why.candidates].count(True) == 1 and why.candidates[0].chosen
     assert any("relu1" in r.text for r in why.rewrites)
+    assert all(bool(r.reason) == r.declined for r in engine.rewrites)
     assert any(c.refusal for c in why.candidates) and all(c.why_not for c in why.candidates[1:])
     assert why.candidates[0].tactic in str(why) and "<table>" in why._repr_html_()
     assert engine.explain(why.layer.index).layer.name == why.layer.name

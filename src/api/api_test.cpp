@@ -203,9 +203,11 @@ TEST(Api, WhatIsDeclinedTwiceIsToldOnce) {
   const std::vector<RewriteInfo> told = Inspector(*engine).rewrites();
   EXPECT_EQ(std::count_if(told.begin(), told.end(),
                           [](const RewriteInfo& record) {
-                            return record.declined && record.pass == "PaddingFusion";
+                            return record.declined && record.pass == "PaddingFusion" &&
+                                   record.reason == "value";
                           }),
             1);
+  for (const RewriteInfo& record : told) EXPECT_EQ(record.declined, !record.reason.empty());
 }
 
 TEST(Api, MistakesAreNamed) {

@@ -41,7 +41,7 @@ std::unique_ptr<Inspector::Impl> inspect_engine(const Engine& engine,
   for (const ir::RewriteRecord& record : internal.record().rewrites)
     impl->rewrites.push_back({record.action == ir::Action::kDecline, ir::action_name(record.action),
                               record.pass, record.layers.empty() ? "" : record.layers[0],
-                              record.layers, record.text});
+                              record.layers, record.text, ir::reason_name(record.reason)});
   return impl;
 }
 

@@ -86,28 +86,66 @@ void explain_layer(const Engine& engine, const Inspector& inspector, const Layer
   print_candidates(layer);
 }
 
-void print_passes(const Inspector& inspector) {
-  std::map<std::string, std::pair<int, int>> counts;
+// "reader 12, limit 2", the most frequent first.
+std::string reasons_text(const std::map<std::string, int>& counts) {
+  std::vector<std::pair<std::string, int>> order(counts.begin(), counts.end());
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::string text;
+  for (const auto& [reason, count] : order)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", reason, count);
+  return text;
+}
+
+void print_pass_counts(const Inspector& inspector) {
+  struct Counts {
+    int done = 0, declined = 0;
+    std::map<std::string, int> reasons;
+  };
+  std::map<std::string, Counts> counts;
   std::vector<std::string> order;
   for (const RewriteInfo& record : inspector.rewrites()) {
-    if (counts.find(record.pass) == counts.end()) order.push_back(record.pass);
-    auto& [done, declined] = counts[record.pass];
-    (record.declined ? declined : done) += 1;
+    if (!counts.contains(record.pass)) order.push_back(record.pass);
+    Counts& of_pass = counts[record.pass];
+    (record.declined ? of_pass.declined : of_pass.done) += 1;
+    if (record.declined) of_pass.reasons[record.reason] += 1;
   }
-  Table table({{"pass"}, {"applied", Align::kRight}, {"declined", Align::kRight}});
-  for (const std::string& pass : order)
-    table.add({pass, std::to_string(counts[pass].first), std::to_string(counts[pass].second)});
+  Table table({{"pass"}, {"applied", Align::kRight}, {"declined", Align::kRight}, {"because of"}});
+  for (const std::string& pass : order) {
+    const Counts& of_pass = counts[pass];
+    table.add({pass, std::to_string(of_pass.done), std::to_string(of_pass.declined),
+               reasons_text(of_pass.reasons)});
+  }
   if (!table.empty()) fmt::print("\n{}", table.text());
-  std::map<std::string, std::vector<const RewriteInfo*>> reasons;
-  for (const RewriteInfo& record : inspector.rewrites()) {
-    if (record.declined) reasons[record.pass + ": " + record.text].push_back(&record);
-  }
-  if (reasons.empty()) return;
+}
+
+// One line for each thing said, a few of one pass and reason: large networks decline hundreds.
+void print_declined(const Inspector& inspector) {
+  constexpr size_t kShown = 4;
+  using Layers = std::vector<std::string>;
+  std::map<std::pair<std::string, std::string>, std::map<std::string, Layers>> told;
+  for (const RewriteInfo& record : inspector.rewrites())
+    if (record.declined) told[{record.pass, record.reason}][record.text].push_back(record.layer);
+  if (told.empty()) return;
   fmt::print("\n{}\n", styled("what was not done, and why", Style::kBold));
-  for (const auto& [reason, records] : reasons) {
-    fmt::print("  {} ({}{})\n", reason, records[0]->layer,
-               records.size() > 1 ? fmt::format(" and {} more", records.size() - 1) : "");
+  for (const auto& [kind, texts] : told) {
+    size_t shown = 0, left = 0;
+    for (const auto& [text, layers] : texts) {
+      if (++shown > kShown) {
+        left += layers.size();
+        continue;
+      }
+      fmt::print("  {}: {} ({}{})\n", kind.first, text, layers[0],
+                 layers.size() > 1 ? fmt::format(" and {} more", layers.size() - 1) : "");
+    }
+    if (left > 0)
+      fmt::print("  {}: {} more for the same kind of reason: {}\n", kind.first, left, kind.second);
   }
+}
+
+void print_passes(const Inspector& inspector) {
+  print_pass_counts(inspector);
+  print_declined(inspector);
 }
 
 void explain_engine(const Engine& engine, const Inspector& inspector) {

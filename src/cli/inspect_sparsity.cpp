@@ -43,7 +43,7 @@ void add_layer(const ir::Layer& layer, Table& table, Totals& totals) {
   const std::string kind(ir::kind_name(layer.kind));
   ++totals.layers;
   if (!weights.constant) {
-    table.add({layer.name, kind, "", "", weights.reason}, Style::kDim);
+    table.add({layer.name, kind, "", "", weights.refusal.text}, Style::kDim);
     return;
   }
   const ir::Extents extents = ir::extents_of(weights.constant->shape);

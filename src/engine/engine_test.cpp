@@ -108,7 +108,8 @@ EngineParts sample(uint32_t seed) {
   parts.weights.resize(1000);
   for (std::byte& b : parts.weights) b = static_cast<std::byte>(generator());
   parts.profiles = {{{"x", {1, 8, 4, 4}, {2, 8, 4, 4}, {4, 8, 4, 4}}}};
-  parts.record.rewrites = {{ir::Action::kDecline, "Pass", {"layer", "other"}, 7, "because"}};
+  parts.record.rewrites = {
+      {ir::Action::kDecline, "Pass", {"layer", "other"}, 7, "because", ir::Reason::kCost}};
   parts.record.layer_counts = {{"After dead-layer removal", 12}};
   parts.record.cpu_fingerprint = "cpu";
   parts.record.peak_gmacs = 66.5;

@@ -284,8 +284,11 @@ Result<BuildRecord> read_record(const fb::Record& stored) {
     for (const fb::Rewrite* r : *stored.rewrites()) {
       if (r->action() > static_cast<uint8_t>(ir::Action::kDecline))
         return corrupt("rewrite record of action {}", r->action());
+      if (r->reason() >= ir::kNumReasons)
+        return corrupt("rewrite record of reason {}", r->reason());
       ir::RewriteRecord read{
-          static_cast<ir::Action>(r->action()), text(r->pass()), {}, r->subject(), text(r->text())};
+          static_cast<ir::Action>(r->action()), text(r->pass()), {}, r->subject(), text(r->text()),
+          static_cast<ir::Reason>(r->reason())};
       if (r->layers())
         for (const auto* layer : *r->layers()) read.layers.push_back(layer->str());
       record.rewrites.push_back(std::move(read));

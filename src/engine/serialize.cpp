@@ -148,7 +148,8 @@ Offset<fb::Rewrite> store(FlatBufferBuilder& b, const ir::RewriteRecord& r) {
   std::vector<Offset<flatbuffers::String>> layers;
   for (const std::string& layer : r.layers) layers.push_back(b.CreateSharedString(layer));
   return fb::CreateRewrite(b, static_cast<uint8_t>(r.action), b.CreateSharedString(r.pass),
-                           b.CreateVector(layers), r.subject, b.CreateString(r.text));
+                           b.CreateVector(layers), r.subject, b.CreateString(r.text),
+                           static_cast<uint8_t>(r.reason));
 }
 
 Offset<fb::LayerCount> store(FlatBufferBuilder& b, const std::pair<std::string, int>& count) {

@@ -15,7 +15,8 @@ std::string explain_json(const LayerInfo& layer, const RegionInfo* region,
                        {"Layer", record.layer},
                        {"Layers", record.layers},
                        {"Text", record.text},
-                       {"Declined", record.declined}});
+                       {"Declined", record.declined},
+                       {"Reason", record.reason}});
   for (const LayerCandidate& candidate : layer.candidates)
     candidates.push_back({{"Tactic", candidate.tactic.empty() ? "reference" : candidate.tactic},
                           {"Formats", candidate.formats},

@@ -112,15 +112,17 @@ TEST(Rewriter, WhatIsDeclinedTwiceIsToldOnce) {
   std::vector<RewriteRecord> record;
   Rewriter rewriter(chain.graph, "P", &record);
   rewriter.running(*chain.relu);
-  rewriter.declined(*chain.relu, "because");
-  rewriter.declined(*chain.relu, "because");
-  rewriter.declined(*chain.neg, "because");
+  rewriter.declined(*chain.relu, {Reason::kCost, "because"});
+  rewriter.declined(*chain.relu, {Reason::kCost, "because"});
+  rewriter.declined(*chain.neg, {Reason::kCost, "because"});
   rewriter.removed(*chain.neg);
   rewriter.removed(*chain.neg);
   const std::vector<RewriteRecord> told = told_once(record);
   ASSERT_EQ(told.size(), 4u);
   EXPECT_EQ(told[0].layers[0], "relu");
   EXPECT_EQ(told[1].layers[0], "neg");
+  EXPECT_EQ(told[0].reason, Reason::kCost);
+  EXPECT_EQ(told[2].reason, Reason::kNone);
 }
 
 TEST(Rewriter, ReplacingANetworkOutputKeepsItsName) {

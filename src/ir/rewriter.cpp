@@ -23,6 +23,14 @@ const char* action_name(Action action) {
   return kNames[static_cast<size_t>(action)];
 }
 
+const char* reason_name(Reason reason) {
+  static constexpr const char* kNames[] = {
+      "",       "constant", "extent", "shape", "type",       "attribute",  "grid",
+      "reader", "value",    "limit",  "cost",  "other pass", "unsupported"};
+  static_assert(std::size(kNames) == kNumReasons);
+  return kNames[static_cast<size_t>(reason)];
+}
+
 std::vector<RewriteRecord> told_once(std::vector<RewriteRecord> records) {
   std::set<std::tuple<std::string, std::string, std::string>> told;
   std::erase_if(records, [&](const RewriteRecord& r) {
@@ -33,9 +41,10 @@ std::vector<RewriteRecord> told_once(std::vector<RewriteRecord> records) {
   return records;
 }
 
-void Rewriter::record(Action action, std::initializer_list<const Layer*> layers, std::string text) {
+void Rewriter::record(Action action, std::initializer_list<const Layer*> layers, std::string text,
+                      Reason reason) {
   if (!record_) return;
-  RewriteRecord made{action, pass_, {}, (*layers.begin())->number(), std::move(text)};
+  RewriteRecord made{action, pass_, {}, (*layers.begin())->number(), std::move(text), reason};
   for (const Layer* layer : layers) made.layers.push_back(layer->name);
   record_->push_back(std::move(made));
 }
@@ -77,9 +86,10 @@ void Rewriter::applied(Action action, const Layer& layer, std::string text) {
   tell(action, {&layer}, std::move(text));
 }
 
-void Rewriter::declined(const Layer& layer, std::string reason) {
-  log(Severity::kVerbose, "{}: not on {}: {}", pass_, layer.name, reason);
-  record(Action::kDecline, {&layer}, std::move(reason));
+void Rewriter::declined(const Layer& layer, Refusal refusal) {
+  assert(refusal && !refusal.text.empty());
+  log(Severity::kVerbose, "{}: not on {}: {}", pass_, layer.name, refusal.text);
+  record(Action::kDecline, {&layer}, std::move(refusal.text), refusal.reason);
 }
 
 void Rewriter::inherit(Layer* made, const Layer& origin) {

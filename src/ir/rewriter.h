@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "ir/refusal.h"
 
 namespace camshaft::ir {
 
@@ -31,6 +32,7 @@ struct RewriteRecord {
   std::vector<std::string> layers;  // as they were called then; the first was looked at
   int subject = -1;                 // the first one's number, for Layer::lineage; -1: none
   std::string text;                 // "Fusing conv1 with relu1", or the reason why not
+  Reason reason = Reason::kNone;    // of kDecline: the code of that
 
   bool operator==(const RewriteRecord&) const = default;
 };
@@ -55,7 +57,7 @@ class Rewriter {
   // Anything else in words of its own.
   void applied(Action action, const Layer& layer, std::string text);
   // Why something a user would expect was not done.
-  void declined(const Layer& layer, std::string reason);
+  void declined(const Layer& layer, Refusal refusal);
 
   // --- edits
   // `second`, the sole consumer of a `first` output, is absorbed: first moves to second's place and
@@ -117,7 +119,8 @@ class Rewriter {
   int edits() const { return edits_; }
 
  private:
-  void record(Action action, std::initializer_list<const Layer*> layers, std::string text);
+  void record(Action action, std::initializer_list<const Layer*> layers, std::string text,
+              Reason reason = Reason::kNone);
   void tell(Action action, std::initializer_list<const Layer*> layers, std::string text);
 
   Graph& graph_;

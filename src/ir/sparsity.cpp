@@ -174,11 +174,12 @@ bool passes_weights_on(const Layer& layer) {
 }
 
 // What reads `tensor`, perhaps behind Q/DQ and transposes, otherwise than as the same weights.
-std::string other_use(const Tensor& tensor, const ProductWeights& weights) {
-  if (tensor.graph->is_output(&tensor)) return "the network gives its weights out";
+Refusal other_use(const Tensor& tensor, const ProductWeights& weights) {
+  if (tensor.graph->is_output(&tensor))
+    return {Reason::kReader, "the network gives its weights out"};
   for (const Layer* reader : tensor.consumers) {
     if (passes_weights_on(*reader) && reader->inputs[0] == &tensor) {
-      if (std::string use = other_use(*reader->outputs[0], weights); !use.empty()) return use;
+      if (Refusal use = other_use(*reader->outputs[0], weights)) return use;
       continue;
     }
     const ProductWeights read = find_product_weights(*reader);
@@ -186,7 +187,7 @@ std::string other_use(const Tensor& tensor, const ProductWeights& weights) {
         std::count(reader->inputs.begin(), reader->inputs.end(), &tensor) == 1 &&
         reader->inputs.size() > 1 && reader->inputs[1] == &tensor;
     if (read.constant != weights.constant || read.axis != weights.axis || !only_weights)
-      return "its weights are shared with " + reader->name;
+      return {Reason::kReader, "its weights are shared with " + reader->name};
   }
   return {};
 }
@@ -206,18 +207,18 @@ bool has_zero_point(const Tensor& constant) {
 
 }  // namespace
 
-std::string refuse_pruning(const ProductWeights& weights) {
-  if (!weights.constant) return weights.reason;
+Refusal refuse_pruning(const ProductWeights& weights) {
+  if (!weights.constant) return weights.refusal;
   const Tensor& constant = *weights.constant;
   const ChannelAxis axis = channel_axis(extents_of(constant.shape), weights.axis);
   const auto count = count_sparsity(constant.type, constant.constant->view, axis);
-  if (!count) return fmt::format("weights of type {}", type_name(constant.type));
+  if (!count) return {Reason::kType, fmt::format("weights of type {}", type_name(constant.type))};
   if (!count->has_groups())
-    return fmt::format("{} input channel{} per filter", axis.channels,
-                       axis.channels == 1 ? "" : "s");
-  if (has_zero_point(constant)) return "its weights are codes with a zero point";
+    return {Reason::kShape, fmt::format("{} input channel{} per filter", axis.channels,
+                                        axis.channels == 1 ? "" : "s")};
+  if (has_zero_point(constant)) return {Reason::kGrid, "its weights are codes with a zero point"};
   if (const auto at = first_not_finite(constant.type, constant.constant->view))
-    return fmt::format("weight {} is NaN or infinite: a zero would hide it", *at);
+    return {Reason::kValue, fmt::format("weight {} is NaN or infinite: a zero would hide it", *at)};
   return other_use(constant, weights);
 }
 
@@ -226,13 +227,13 @@ ProductWeights find_product_weights(const Layer& layer) {
   const bool is_conv = layer.kind == LayerKind::kConvolution;
   if ((!is_conv && layer.kind != LayerKind::kMatrixMultiply) || layer.inputs.size() < 2 ||
       !layer.inputs[1]) {
-    found.reason = "not a convolution or matrix product";
+    found.refusal = {Reason::kUnsupported, "not a convolution or matrix product"};
     return found;
   }
   Tensor* tensor = layer.inputs[1];
   const size_t rank = tensor->shape.size();
   if (!is_conv && (!tensor->has_rank || rank != 2)) {
-    found.reason = "its right factor is not a matrix";
+    found.refusal = {Reason::kShape, "its right factor is not a matrix"};
     return found;
   }
   found.axis = is_conv || layer.as<MatrixMultiplyAttrs>().transpose_b ? 1 : 0;
@@ -242,7 +243,7 @@ ProductWeights find_product_weights(const Layer& layer) {
                                        : is_code_layer(*maker) ? std::optional<size_t>(found.axis)
                                                                : axis_before(*maker, found.axis);
     if (!axis) {
-      found.reason = "its weights are not constant";
+      found.refusal = {Reason::kConstant, "its weights are not constant"};
       return found;
     }
     found.axis = *axis;

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "ir/graph.h"
+#include "ir/refusal.h"
 
 namespace camshaft::ir {
 
@@ -65,12 +66,12 @@ int64_t prune_2_4(DataType type, std::span<std::byte> values, const ChannelAxis&
 // transposing Shuffle layers.
 struct ProductWeights {
   Tensor* constant = nullptr;
-  size_t axis = 0;     // of the input channels in the constant
-  std::string reason;  // why there is none
+  size_t axis = 0;  // of the input channels in the constant
+  Refusal refusal;  // why there is none
 };
 ProductWeights find_product_weights(const Layer& layer);
 // Why zeros must not be written into them: something else reads them too, codes have a zero point,
-// a NaN would be hidden, there are no groups of four. "": they may.
-std::string refuse_pruning(const ProductWeights& weights);
+// a NaN would be hidden, there are no groups of four.
+Refusal refuse_pruning(const ProductWeights& weights);
 
 }  // namespace camshaft::ir

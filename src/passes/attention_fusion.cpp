@@ -182,32 +182,36 @@ class Shapes {
                    query_[2] != Dim(1);
   }
 
-  std::string refusal(const Expression& epilogue) const {
-    if (rank_ < 2 || rank_ > 5) return "the scores have " + std::to_string(rank_) + " dimensions";
+  Refusal refusal(const Expression& epilogue) const {
+    if (rank_ < 2 || rank_ > 5)
+      return {Reason::kShape, "the scores have " + std::to_string(rank_) + " dimensions"};
     if (query()->shape.size() != scores_.size() || key()->shape.size() != scores_.size() ||
         value()->shape.size() != weights_.size())
-      return "queries, keys and values have unequal ranks";
+      return {Reason::kShape, "queries, keys and values have unequal ranks"};
     if (scores_[scores_.size() - 2] != weights_[weights_.size() - 2] || query_.size() != rank_ ||
         key_.size() != rank_ || value_.size() != rank_)
-      return "the second product has other rows";
-    if (key_[rank_ - 2] != value_[rank_ - 2]) return "keys and values have unequal numbers";
+      return {Reason::kShape, "the second product has other rows"};
+    if (key_[rank_ - 2] != value_[rank_ - 2])
+      return {Reason::kShape, "keys and values have unequal numbers"};
     for (size_t d = 0; d + 2 < rank_; ++d) {
-      if (query_[d] != common_[d]) return "keys are a larger batch than queries";
+      if (query_[d] != common_[d]) return {Reason::kShape, "keys are a larger batch than queries"};
       if (key_[d] != value_[d] || (key_[d] != query_[d] && key_[d] != Dim(1)))
-        return "keys and values are different batches";
-      if (rank_ == 5 && !shares_keys_ && key_[d] != query_[d]) return "keys of five dimensions";
+        return {Reason::kShape, "keys and values are different batches"};
+      if (rank_ == 5 && !shares_keys_ && key_[d] != query_[d])
+        return {Reason::kShape, "keys of five dimensions"};
     }
     if (rank_ == 4 && key_[1] == Dim(1) && query_[1] != Dim(1) && !query_[1].is_known())
-      return "the number of heads is not known";
+      return {Reason::kExtent, "the number of heads is not known"};
     if (shares_keys_ && (key_[1] != query_[1] || !query_[2].is_known()))
-      return "groups of heads are not known";
+      return {Reason::kExtent, "groups of heads are not known"};
     for (size_t n = 1; n < epilogue.inputs.size(); ++n) {
       const Tensor* operand = epilogue.inputs[n];
       if (operand->type != DataType::kFloat && operand->type != DataType::kBool)
-        return "operand " + operand->name + " is neither float nor bool";
-      if (!fitted(*operand)) return "operand " + operand->name + " differs within groups of heads";
+        return {Reason::kType, "operand " + operand->name + " is neither float nor bool"};
+      if (!fitted(*operand))
+        return {Reason::kShape, "operand " + operand->name + " differs within groups of heads"};
     }
-    return "";
+    return {};
   }
 
   Tensor* query() const { return parts_.scores->inputs[0]; }
@@ -373,13 +377,14 @@ class Shapes {
   bool shares_keys_ = false;
 };
 
-std::string attention_refusal(const AttentionParts& parts, const Shapes& shapes,
-                              const Expression& epilogue) {
-  if (!parts.scores->as<MatrixMultiplyAttrs>().transpose_b) return "keys lie transposed";
+Refusal attention_refusal(const AttentionParts& parts, const Shapes& shapes,
+                          const Expression& epilogue) {
+  if (!parts.scores->as<MatrixMultiplyAttrs>().transpose_b)
+    return {Reason::kShape, "keys lie transposed"};
   if (parts.pointwise && !same_scores(parts.pointwise->outputs[0], parts.regrouped()))
-    return "the scores are broadcast";
+    return {Reason::kShape, "the scores are broadcast"};
   if (epilogue.inputs.size() > kMostOperands + 1 || !within_limits(epilogue))
-    return "the program on scores is too long";
+    return {Reason::kLimit, "the program on scores is too long"};
   return shapes.refusal(epilogue);
 }
 
@@ -388,9 +393,10 @@ void fuse(Rewriter& rewriter, AttentionParts& parts) {
   rewriter.running(*softmax);
   Shapes shapes(rewriter, parts);
   const Expression epilogue = epilogue_of(parts);
-  if (const std::string reason = attention_refusal(parts, shapes, epilogue); !reason.empty())
-    return rewriter.declined(*softmax, "not fused with " + parts.scores->name + " and " +
-                                           parts.values->name + ": " + reason);
+  if (Refusal refusal = attention_refusal(parts, shapes, epilogue))
+    return rewriter.declined(
+        *softmax, std::move(refusal).behind("not fused with " + parts.scores->name + " and " +
+                                            parts.values->name + ": "));
   AttentionAttrs attrs;
   attrs.scale = parts.scores->as<MatrixMultiplyAttrs>().alpha;
   attrs.nan_is_zero = parts.nan_is_zero;

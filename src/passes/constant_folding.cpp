@@ -136,7 +136,7 @@ bool is_chain_of_constants(const Tensor* tensor) {
 bool evaluate_now(Rewriter& rewriter, Layer* layer, const std::string& name) {
   Result<std::vector<kernels::Value>> results = evaluate_layer(*layer);
   if (!results.ok()) {
-    rewriter.declined(*layer, results.status().message());
+    rewriter.declined(*layer, {Reason::kUnsupported, results.status().message()});
     return false;
   }
   for (size_t k = 0; k < layer->outputs.size(); ++k) {

@@ -93,17 +93,17 @@ std::optional<ConvBranch> guest_of(Tensor* tensor, Layer* reader, const ConvBran
 }
 
 // Why the weights of `host` cannot take those of `guest`; empty: they can.
-std::string refuse_branch(const ConvBranch& host, const ConvBranch& guest) {
-  if (host.x != guest.x) return "they do not read the same tensor";
+Refusal refuse_branch(const ConvBranch& host, const ConvBranch& guest) {
+  if (host.x != guest.x) return {Reason::kReader, "they do not read the same tensor"};
   if (host.out_channels != guest.out_channels || host.in_channels != guest.in_channels ||
       guest.groups % host.groups != 0)
-    return "their groups of channels differ";
-  if (host.stride != guest.stride) return "their strides differ";
+    return {Reason::kAttribute, "their groups of channels differ"};
+  if (host.stride != guest.stride) return {Reason::kAttribute, "their strides differ"};
   for (size_t k = 0; k < host.kernel.size(); ++k)
     if (guest.first[k] < host.first[k] ||
         guest.first[k] + guest.kernel[k] > host.first[k] + host.kernel[k])
-      return "neither window covers the other";
-  return "";
+      return {Reason::kAttribute, "neither window covers the other"};
+  return {};
 }
 
 // Where tap `tap` of the guest lies among those of the host.
@@ -173,12 +173,12 @@ bool fuse_branches(Rewriter& rewriter, Layer* sum, size_t slot) {
   const std::optional<ConvBranch> guest = guest_of(sum->inputs[1 - slot], sum, *host);
   if (!guest || guest->x != host->x) return false;
   rewriter.running(*sum);
-  if (const std::string reason = refuse_branch(*host, *guest); !reason.empty()) {
+  if (Refusal refusal = refuse_branch(*host, *guest)) {
     // Two convolutions are told of once.
     const bool may_be_host = guest->layer && guest->layer->kind == LayerKind::kConvolution;
     if (guest->layer && (slot == 0 || !may_be_host))
-      rewriter.declined(
-          *sum, host->layer->name + " not fused with " + guest->layer->name + ": " + reason);
+      rewriter.declined(*sum, std::move(refusal).behind(host->layer->name + " not fused with " +
+                                                        guest->layer->name + ": "));
     return false;
   }
   add_branch(*host, *guest);

@@ -119,7 +119,8 @@ bool fuse_behind(Rewriter& rewriter, const WeightedLayer& w) {
   rewriter.running(*next);
   std::vector<double> bias = bias_values(w);
   if (bias.empty()) {
-    rewriter.declined(*next, "the bias of " + w.layer->name + " is not one constant per channel");
+    rewriter.declined(*next, {Reason::kConstant,
+                              "the bias of " + w.layer->name + " is not one constant per channel"});
     return false;
   }
   std::vector<std::byte> scaled;
@@ -165,11 +166,12 @@ bool fuse_before(Rewriter& rewriter, const WeightedLayer& w) {
       std::any_of(affine->shift.begin(), affine->shift.end(), [](float b) { return b != 0; });
   std::vector<double> bias = bias_values(w);
   if (shifts && (pads_or_spreads(*w.layer) || bias.empty())) {
-    rewriter.declined(*before, "it shifts what " + w.layer->name + " pads with zeros");
+    rewriter.declined(*before,
+                      {Reason::kValue, "it shifts what " + w.layer->name + " pads with zeros"});
     return false;
   }
   if (!shifts && completes_activation(*before, x)) {
-    rewriter.declined(*before, "it is the last step of an activation");
+    rewriter.declined(*before, {Reason::kOtherPass, "it is the last step of an activation"});
     return false;
   }
   Weights weights(*w.weights);

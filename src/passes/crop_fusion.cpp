@@ -50,12 +50,12 @@ bool leaves_nothing(const Layer& cut) {
 }
 
 // Why the padding cannot change that way; empty: `a` has changed.
-std::string take(const Layer& window, const Crop& crop, ConvolutionAttrs& a) {
+Refusal take(const Layer& window, const Crop& crop, ConvolutionAttrs& a) {
   if (crop.pre.size() != a.kernel.size() + 2 || crop.pre[0] || crop.post[0] || crop.pre[1] ||
       crop.post[1])
-    return "it cuts the batch or channels";
+    return {Reason::kAttribute, "it cuts the batch or channels"};
   if (a.padding_mode != PaddingMode::kExplicit || !a.output_shape.empty())
-    return "the padding depends on the input's extents";
+    return {Reason::kExtent, "the padding depends on the input's extents"};
   const bool forward = window.kind == LayerKind::kConvolution;
   for (size_t k = 0; k < a.kernel.size(); ++k) {
     const int64_t stride = k < a.stride.size() ? a.stride[k] : 1,
@@ -63,11 +63,11 @@ std::string take(const Layer& window, const Crop& crop, ConvolutionAttrs& a) {
     int64_t &pre = a.pre_padding[k], &post = a.post_padding[k];
     pre += forward ? -stride * crop.pre[k + 2] : crop.pre[k + 2];
     post += forward ? -stride * crop.post[k + 2] : crop.post[k + 2];
-    if (pre < 0 || post < 0) return "more than the padding's part is cut off";
+    if (pre < 0 || post < 0) return {Reason::kAttribute, "more than the padding's part is cut off"};
     if (!forward && std::max(pre, post) > (a.kernel[k] - 1) * dilation)
-      return "whole windows are cut off";
+      return {Reason::kAttribute, "whole windows are cut off"};
   }
-  return "";
+  return {};
 }
 
 }  // namespace
@@ -83,9 +83,8 @@ int crop_fusion(Graph& graph, Records* records) {
     if (!crop || leaves_nothing(*cut) || !window->as<ConvolutionAttrs>().epilogue.empty()) continue;
     rewriter.running(*cut);
     ConvolutionAttrs attrs = window->as<ConvolutionAttrs>();
-    const std::string reason = take(*window, *crop, attrs);
-    if (!reason.empty()) {
-      rewriter.declined(*cut, "not fused with " + window->name + ": " + reason);
+    if (Refusal refusal = take(*window, *crop, attrs)) {
+      rewriter.declined(*cut, std::move(refusal).behind("not fused with " + window->name + ": "));
       continue;
     }
     rewriter.fused(*window, *cut);

@@ -85,16 +85,19 @@ std::vector<int> codes_of(const Tensor& tensor) {
   return codes;
 }
 
-std::string product_refusal(const DynamicProduct& p, const Tensor* w_zero) {
+Refusal product_refusal(const DynamicProduct& p, const Tensor* w_zero) {
   if (p.cast == nullptr || p.cast->kind != LayerKind::kCast ||
       p.cast->as<CastAttrs>().to != DataType::kFloat)
-    return "its sums are read as integers";
+    return {Reason::kReader, "its sums are read as integers"};
   if (!is_quantized(p.x->type) || !p.x->has_rank || p.x->shape.size() < 2)
-    return "its left side is no tensor of codes";
-  if (!p.w->is_constant() || !is_quantized(p.w->type)) return "its weights are no constant";
-  if (p.x_zero != nullptr && !is_scalar(*p.x_zero)) return "its left side has many zero points";
-  if (w_zero != nullptr && !w_zero->is_constant()) return "the zero points of its weights move";
-  return "";
+    return {Reason::kType, "its left side is no tensor of codes"};
+  if (!p.w->is_constant() || !is_quantized(p.w->type))
+    return {Reason::kConstant, "its weights are no constant"};
+  if (p.x_zero != nullptr && !is_scalar(*p.x_zero))
+    return {Reason::kGrid, "its left side has many zero points"};
+  if (w_zero != nullptr && !w_zero->is_constant())
+    return {Reason::kConstant, "the zero points of its weights move"};
+  return {};
 }
 
 // The zero point that all columns share; empty: they do not.
@@ -229,19 +232,20 @@ class ProductLowering {
     if (const auto found = float_zeros_.find(p.x_zero); found != float_zeros_.end())
       p.x_zero = found->second;
     rewriter_.running(*layer);
-    std::string reason = product_refusal(p, w_zero);
+    Refusal refusal = product_refusal(p, w_zero);
     const size_t rank = p.w->shape.size();
-    if (reason.empty() && (is_matrix ? rank != 2 : rank < 3)) reason = "its weights are a batch";
-    if (reason.empty()) {
+    if (!refusal && (is_matrix ? rank != 2 : rank < 3))
+      refusal = {Reason::kShape, "its weights are a batch"};
+    if (!refusal) {
       p.extents = extents_of(p.w->shape);
       p.weights = codes_of(*p.w);
       const auto count = static_cast<int64_t>(p.weights.size());
       const int64_t columns = is_matrix ? p.extents[1] : p.extents[0];
       const int64_t inner = is_matrix || columns == 0 ? 1 : count / columns;
       if (!subtract(p.weights, w_zero, inner, columns))
-        reason = "the zero points of its weights do not fit";
+        refusal = {Reason::kGrid, "the zero points of its weights do not fit"};
     }
-    if (!reason.empty()) return rewriter_.declined(*layer, "not fused: " + reason);
+    if (refusal) return rewriter_.declined(*layer, std::move(refusal).behind("not fused: "));
     const auto [least, largest] = std::minmax_element(p.weights.begin(), p.weights.end());
     const bool fits = p.weights.empty() || (*least >= -128 && *largest <= 127);
     Attrs attrs = MatrixMultiplyAttrs{};

@@ -38,17 +38,18 @@ Expression fused_epilogue(const Layer& kernel, const Layer& pointwise) {
   return tidy(std::move(fused), 1);
 }
 
-std::string epilogue_refusal(const Layer& kernel, const Layer& pointwise, const Expression& fused) {
+Refusal epilogue_refusal(const Layer& kernel, const Layer& pointwise, const Expression& fused) {
   const Tensor *value = kernel.outputs[0], *result = pointwise.outputs[0];
-  if (!same_shape(value, result)) return "the result is broadcast to a larger shape";
+  if (!same_shape(value, result))
+    return {Reason::kShape, "the result is broadcast to a larger shape"};
   const bool codes = makes_codes(kernel);
   if (result->type != DataType::kFloat && !(codes && is_quantized(result->type)))
-    return "its result is not float";
+    return {Reason::kType, "its result is not float"};
   for (const Tensor* input : fused.inputs)
     if (input && input->type != DataType::kFloat && !(codes && is_quantized(input->type)))
-      return "operand " + input->name + " is not float";
-  if (!within_limits(fused)) return "the program would have too many values";
-  return "";
+      return {Reason::kType, "operand " + input->name + " is not float"};
+  if (!within_limits(fused)) return {Reason::kLimit, "the program would have too many values"};
+  return {};
 }
 
 const char* pass_name(const Layer& kernel, const Layer& pointwise) {
@@ -74,9 +75,9 @@ bool fuse(Graph& graph, Records* records, Layer* kernel, int* edits) {
   Rewriter rewriter(graph, pass_name(*kernel, *pointwise), records);
   rewriter.running(*kernel);
   Expression fused = fused_epilogue(*kernel, *pointwise);
-  const std::string reason = epilogue_refusal(*kernel, *pointwise, fused);
-  if (!reason.empty()) {
-    rewriter.declined(*kernel, "not fused with " + pointwise->name + ": " + reason);
+  if (Refusal refusal = epilogue_refusal(*kernel, *pointwise, fused)) {
+    rewriter.declined(*kernel,
+                      std::move(refusal).behind("not fused with " + pointwise->name + ": "));
     return false;
   }
   const bool quantizes = is_quantized(pointwise->outputs[0]->type);

@@ -82,15 +82,16 @@ class Maker {
   FloatForm& form_;
 };
 
-std::string float_form_refusal(const Layer& product) {
+Refusal float_form_refusal(const Layer& product) {
   const DataType type = product.outputs[0]->type;
-  if (type != DataType::kFloat && !is_quantized(type)) return "its result is of another type";
+  if (type != DataType::kFloat && !is_quantized(type))
+    return {Reason::kType, "its result is of another type"};
   for (const Tensor* input : product.inputs) {
     if (!input || input->type == DataType::kFloat || is_quantized(input->type)) continue;
     if (input->type != DataType::kInt32 || !input->is_constant())
-      return "an operand is no constant";
+      return {Reason::kConstant, "an operand is no constant"};
   }
-  return "";
+  return {};
 }
 
 }  // namespace
@@ -98,7 +99,7 @@ std::string float_form_refusal(const Layer& product) {
 FloatForm add_float_form(Rewriter& rewriter, Layer& product) {
   FloatForm form;
   form.refusal = float_form_refusal(product);
-  if (form.refusal.empty()) Maker(rewriter, product, form).make();
+  if (!form.refusal) Maker(rewriter, product, form).make();
   return form;
 }
 

@@ -13,7 +13,7 @@ namespace camshaft::passes {
 
 struct FloatForm {
   std::vector<ir::Layer*> layers;  // in order; the last makes what the product makes
-  std::string refusal;             // why there is none
+  ir::Refusal refusal;             // why there is none
 };
 
 // Adds the layers in front of `product`; nothing reads them yet.

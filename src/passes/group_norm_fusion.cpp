@@ -71,7 +71,7 @@ bool fuse_groups(Rewriter& rewriter, Layer* norm) {
                            bias = per_channel(input_at(*norm, 2), groups, channels, 0);
   rewriter.running(*norm);
   if (scale.empty() || bias.empty()) {
-    rewriter.declined(*norm, "its factors vary within a group");
+    rewriter.declined(*norm, {Reason::kShape, "its factors vary within a group"});
     return false;
   }
   NormalizationAttrs attrs = norm->as<NormalizationAttrs>();

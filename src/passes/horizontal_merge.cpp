@@ -17,14 +17,15 @@ namespace {
 // From this many output channels on a product fills the vector units alone.
 constexpr int64_t kEnoughChannels = 128;
 
-std::string sibling_refusal(const Layer& a, const Layer& b) {
-  if (std::string reason = merge_refusal(a, b); !reason.empty()) return reason;
+Refusal sibling_refusal(const Layer& a, const Layer& b) {
+  if (Refusal refusal = merge_refusal(a, b)) return refusal;
   // Weights of few bits are another matter (docs/performance.md): of a token they take so little
   // time that its rows count, which are made integers for every product.
   if (a.kind != LayerKind::kLowBitMultiply && output_channels(a) >= kEnoughChannels &&
       output_channels(b) >= kEnoughChannels)
-    return "each has enough output channels of its own; MergeChoice times both forms";
-  return "";
+    return {Reason::kOtherPass,
+            "each has enough output channels of its own; MergeChoice times both forms"};
+  return {};
 }
 
 }  // namespace
@@ -39,11 +40,12 @@ int horizontal_merge(Graph& graph, Records* records) {
       if (other == first || other->inputs[0] != first->inputs[0] || !can_merge(*other)) continue;
       if (std::find(siblings.begin(), siblings.end(), other) != siblings.end()) continue;
       if (graph.position(other) < k) continue;  // has declined already
-      const std::string reason = sibling_refusal(*first, *other);
-      if (reason.empty())
+      Refusal refusal = sibling_refusal(*first, *other);
+      if (!refusal)
         siblings.push_back(other);
       else if (first->kind == other->kind)
-        rewriter.declined(*other, "not merged with " + first->name + ": " + reason);
+        rewriter.declined(*other,
+                          std::move(refusal).behind("not merged with " + first->name + ": "));
     }
     if (siblings.size() < 2) continue;
     rewriter.running(*first);

@@ -184,7 +184,7 @@ int loop_batching(Graph& graph, Records* records) {
     rewriter.running(*loop);
     Bags bags;
     if (!find_bags(*loop, bags)) {
-      rewriter.declined(*loop, "its body does not add up bags of one length");
+      rewriter.declined(*loop, {Reason::kShape, "its body does not add up bags of one length"});
       continue;
     }
     Tensor* table = outside_of(rewriter, *loop, bags.table);

@@ -175,15 +175,17 @@ bool can_merge(const Layer& layer) {
                                   : layer.as<ConvolutionAttrs>().groups == 1;
 }
 
-std::string merge_refusal(const Layer& a, const Layer& b) {
-  if (a.kind != b.kind) return "different kinds";
-  if (!equal(with_channels(a, 1), with_channels(b, 1))) return "different attributes or epilogues";
+Refusal merge_refusal(const Layer& a, const Layer& b) {
+  if (a.kind != b.kind) return {Reason::kAttribute, "different kinds"};
+  if (!equal(with_channels(a, 1), with_channels(b, 1)))
+    return {Reason::kAttribute, "different attributes or epilogues"};
   Shape left = a.inputs[1]->shape, right = b.inputs[1]->shape;
   left[channel_dim(a)] = right[channel_dim(b)] = 1;
-  if (left != right) return "weights of different extents";
-  if (a.inputs[1]->type != b.inputs[1]->type) return "weights of different types";
-  if (makes_codes(a) && a.inputs.size() != b.inputs.size()) return "one has a bias";
-  return "";
+  if (left != right) return {Reason::kShape, "weights of different extents"};
+  if (a.inputs[1]->type != b.inputs[1]->type) return {Reason::kType, "weights of different types"};
+  if (makes_codes(a) && a.inputs.size() != b.inputs.size())
+    return {Reason::kAttribute, "one has a bias"};
+  return {};
 }
 
 MergedForm add_merged_form(Rewriter& rewriter, std::vector<Layer*> siblings) {

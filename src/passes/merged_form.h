@@ -16,7 +16,7 @@ namespace camshaft::passes {
 // Has constant weights to stack, and nothing that could not be stacked with them.
 bool can_merge(const ir::Layer& layer);
 // Why two such readers of one tensor stay two; empty: they can merge.
-std::string merge_refusal(const ir::Layer& a, const ir::Layer& b);
+ir::Refusal merge_refusal(const ir::Layer& a, const ir::Layer& b);
 int64_t output_channels(const ir::Layer& layer);
 
 struct MergedForm {

@@ -256,8 +256,9 @@ bool fuse(Rewriter& rewriter, const Statistics& s, Layer* last) {
   rewriter.running(*last);
   const std::optional<NormalizationAttrs> attrs = attributes(s, *match);
   if (!attrs) {
-    rewriter.declined(*last,
-                      "a normalization, but its factors vary along other axes than it is over");
+    rewriter.declined(
+        *last,
+        {Reason::kShape, "a normalization, but its factors vary along other axes than it is over"});
     return false;
   }
   Tensor* scale = shaped(rewriter, match->scale, s, *attrs);

@@ -15,16 +15,18 @@ using namespace ir;
 namespace {
 
 // Why `pad` cannot be taken over at all; empty: it can.
-std::string refuse_pad(const Layer& pad) {
+Refusal refuse_pad(const Layer& pad) {
   const auto& a = pad.as<PadAttrs>();
-  if (a.pre.size() < 3 || input_at(pad, 1)) return "the amounts are known only at run time";
-  if (a.mode != PadMode::kConstant) return "it does not pad a constant";
-  if (a.pre[0] || a.post[0] || a.pre[1] || a.post[1]) return "it pads batch or channels";
+  if (a.pre.size() < 3 || input_at(pad, 1))
+    return {Reason::kExtent, "the amounts are known only at run time"};
+  if (a.mode != PadMode::kConstant) return {Reason::kAttribute, "it does not pad a constant"};
+  if (a.pre[0] || a.post[0] || a.pre[1] || a.post[1])
+    return {Reason::kAttribute, "it pads batch or channels"};
   const auto is_negative = [](int64_t amount) { return amount < 0; };
   if (std::any_of(a.pre.begin(), a.pre.end(), is_negative) ||
       std::any_of(a.post.begin(), a.post.end(), is_negative))
-    return "it crops";
-  return "";
+    return {Reason::kAttribute, "it crops"};
+  return {};
 }
 
 bool has_padding(const Ints& pre, const Ints& post) {
@@ -33,24 +35,25 @@ bool has_padding(const Ints& pre, const Ints& post) {
          std::any_of(post.begin(), post.end(), is_set);
 }
 
-std::string refuse_pooling(const PadAttrs& pad, const PoolingAttrs& pooling, const Tensor& x) {
-  if (pooling.global) return "the pooling is global";
+Refusal refuse_pooling(const PadAttrs& pad, const PoolingAttrs& pooling, const Tensor& x) {
+  if (pooling.global) return {Reason::kAttribute, "the pooling is global"};
   if (pooling.padding_mode != PaddingMode::kExplicit)
-    return "the pooling's padding mode depends on its input";
+    return {Reason::kExtent, "the pooling's padding mode depends on its input"};
   for (size_t k = 0; k < pooling.kernel.size(); ++k)
     if (pad.pre[k + 2] + pooling.pre_padding[k] >= pooling.kernel[k] ||
         pad.post[k + 2] + pooling.post_padding[k] >= pooling.kernel[k])
-      return "a window would lie in the padding alone";
+      return {Reason::kValue, "a window would lie in the padding alone"};
   if (pooling.type == PoolingType::kMax) {
     const bool lowest = pad.value <= -std::numeric_limits<float>::max();
     if (!lowest && (pad.value != 0 || x.facts.minimum < 0))
-      return "the padded value could be a maximum";
-    return "";
+      return {Reason::kValue, "the padded value could be a maximum"};
+    return {};
   }
-  if (pooling.type != PoolingType::kAverage || pad.value != 0) return "it does not pad zeros";
+  if (pooling.type != PoolingType::kAverage || pad.value != 0)
+    return {Reason::kValue, "it does not pad zeros"};
   if (!pooling.count_includes_padding && has_padding(pooling.pre_padding, pooling.post_padding))
-    return "the pooling's own padding is not counted, the Pad's is";
-  return "";
+    return {Reason::kValue, "the pooling's own padding is not counted, the Pad's is"};
+  return {};
 }
 
 template <class A>
@@ -61,26 +64,26 @@ void add_padding(A& attrs, const PadAttrs& pad) {
   }
 }
 
-std::string fuse(const Layer& pad, const Layer& window, Attrs& attrs) {
+Refusal fuse(const Layer& pad, const Layer& window, Attrs& attrs) {
   const auto& a = pad.as<PadAttrs>();
-  std::string reason = refuse_pad(pad);
-  if (!reason.empty()) return reason;
+  if (Refusal refusal = refuse_pad(pad)) return refusal;
   if (window.kind == LayerKind::kConvolution) {
     auto& conv = std::get<ConvolutionAttrs>(attrs);
     // On codes zero is the zero point (which is 0 for floats).
-    if (a.value != static_cast<float>(conv.zero_point)) return "it does not pad zeros";
+    if (a.value != static_cast<float>(conv.zero_point))
+      return {Reason::kValue, "it does not pad zeros"};
     if (conv.padding_mode != PaddingMode::kExplicit)
-      return "the convolution's padding mode depends on its input";
+      return {Reason::kExtent, "the convolution's padding mode depends on its input"};
     add_padding(conv, a);
-    return "";
+    return {};
   }
   auto& pooling = std::get<PoolingAttrs>(attrs);
-  if (window.outputs.size() > 1 && window.outputs[1]) return "the pooling gives indices";
-  reason = refuse_pooling(a, pooling, *pad.inputs[0]);
-  if (!reason.empty()) return reason;
+  if (window.outputs.size() > 1 && window.outputs[1])
+    return {Reason::kAttribute, "the pooling gives indices"};
+  if (Refusal refusal = refuse_pooling(a, pooling, *pad.inputs[0])) return refusal;
   add_padding(pooling, a);
   pooling.count_includes_padding = pooling.type == PoolingType::kAverage;
-  return "";
+  return {};
 }
 
 }  // namespace
@@ -94,9 +97,8 @@ int padding_fusion(Graph& graph, Records* records) {
     if (!pad) continue;
     rewriter.running(*pad);
     Attrs attrs = window->attrs;
-    const std::string reason = fuse(*pad, *window, attrs);
-    if (!reason.empty()) {
-      rewriter.declined(*pad, "not fused with " + window->name + ": " + reason);
+    if (Refusal refusal = fuse(*pad, *window, attrs)) {
+      rewriter.declined(*pad, std::move(refusal).behind("not fused with " + window->name + ": "));
       continue;
     }
     rewriter.fused(*pad, *window);

@@ -68,28 +68,31 @@ bool joins_kernel(const Layer& layer) {
 }
 
 // Why `inner` may not be computed inside `outer`; empty: it may.
-std::string chain_refusal(const Layer& inner, const Layer& outer) {
+Refusal chain_refusal(const Layer& inner, const Layer& outer) {
   const Tensor* value = inner.outputs[0];
-  if (joins_kernel(inner)) return "it becomes the epilogue of what it reads";
-  if (is_dequantizer(inner)) return "";
-  if (only_reader(value) != &outer) return "its result has other readers";
+  if (joins_kernel(inner)) return {Reason::kOtherPass, "it becomes the epilogue of what it reads"};
+  if (is_dequantizer(inner)) return {};
+  if (only_reader(value) != &outer) return {Reason::kReader, "its result has other readers"};
   if (!same_shape(value, outer.outputs[0]))
-    return "its result is broadcast: fused, it would be computed more than once per element";
-  return "";
+    return {Reason::kCost,
+            "its result is broadcast: fused, it would be computed more than once per element"};
+  return {};
 }
 
 bool fuse_one(Rewriter& rewriter, Layer* outer) {
   for (Tensor* input : std::vector<Tensor*>(outer->inputs)) {
     Layer* inner = input->producer;
     if (!inner || !is_pointwise(*inner)) continue;
-    if (!chain_refusal(*inner, *outer).empty()) continue;
+    if (chain_refusal(*inner, *outer)) continue;
     rewriter.running(*outer);
     Expression fused = tidy(substitute(expression_of(*outer), input, expression_of(*inner)));
     const bool keeps = keeps_shape(fused, outer->outputs[0]);
     if (!within_limits(fused) || !keeps) {
       rewriter.declined(
-          *outer, keeps ? "with " + inner->name + " the program would have too many values"
-                        : "without " + inner->name + " nothing would give its result this shape");
+          *outer, keeps ? Refusal{Reason::kLimit,
+                                  "with " + inner->name + " the program would have too many values"}
+                        : Refusal{Reason::kShape, "without " + inner->name +
+                                                      " nothing would give its result this shape"});
       continue;
     }
     rewriter.fused(*inner, *outer);
@@ -106,9 +109,9 @@ void explain(Rewriter& rewriter, const Graph& graph) {
     for (const Tensor* input : layer->inputs) {
       const Layer* inner = input->producer;
       if (!inner || !is_pointwise(*inner)) continue;
-      const std::string reason = chain_refusal(*inner, *layer);
-      if (!reason.empty())
-        rewriter.declined(*inner, "not fused into " + layer->name + ": " + reason);
+      if (Refusal refusal = chain_refusal(*inner, *layer))
+        rewriter.declined(*inner,
+                          std::move(refusal).behind("not fused into " + layer->name + ": "));
     }
   }
 }
@@ -145,7 +148,7 @@ int scale_activation_fusion(Graph& graph, Records* records) {
     Tensor* output = scale->outputs[0];
     rewriter.running(*scale);
     if (!convert_scale(rewriter, scale)) {
-      rewriter.declined(*scale, "not float, or the factors are no constants");
+      rewriter.declined(*scale, {Reason::kConstant, "not float, or the factors are no constants"});
       continue;
     }
     Layer* activation = only_reader(output);

@@ -52,42 +52,46 @@ double weight_scale(const QuantizedProduct& p, int64_t k) {
 
 // What the deconvolution kernels of codes do not take: plain loops would cost several times the
 // float layer.
-const char* refuse_deconvolution(const Layer& layer) {
+Refusal refuse_deconvolution(const Layer& layer) {
   const auto& attrs = layer.as<ConvolutionAttrs>();
-  if (attrs.kernel.size() > 2) return "the deconvolution kernels of codes are 1-D and 2-D";
+  if (attrs.kernel.size() > 2)
+    return {Reason::kUnsupported, "the deconvolution kernels of codes are 1-D and 2-D"};
   for (size_t d = 0; d < attrs.kernel.size(); ++d) {
     const int64_t stride = d < attrs.stride.size() ? attrs.stride[d] : 1,
                   dilation = d < attrs.dilation.size() ? attrs.dilation[d] : 1;
-    if (stride > 1 && dilation > 1) return "a dilated and strided deconvolution";
-    if (attrs.kernel[d] < stride) return "a deconvolution with outputs no tap reaches";
+    if (stride > 1 && dilation > 1)
+      return {Reason::kUnsupported, "a dilated and strided deconvolution"};
+    if (attrs.kernel[d] < stride)
+      return {Reason::kUnsupported, "a deconvolution with outputs no tap reaches"};
   }
-  return "";
+  return {};
 }
 
 // Why a product whose input is dequantized cannot be looked at further; empty: it can, or its input
 // is not dequantized at all.
-std::string refuse_operands(const Layer& layer) {
+Refusal refuse_operands(const Layer& layer) {
   if (!is_product(layer) || layer.outputs[0]->type != DataType::kFloat ||
       !dequantizer_of(layer.inputs[0]))
-    return "";
+    return {};
   if (!operand_of(layer.inputs[0]))
-    return "its input has no constant, positive scale of 8-bit codes";
-  if (!dequantizer_of(layer.inputs[1])) return "its weights are not quantized";
+    return {Reason::kGrid, "its input has no constant, positive scale of 8-bit codes"};
+  if (!dequantizer_of(layer.inputs[1])) return {Reason::kGrid, "its weights are not quantized"};
   if (!operand_of(layer.inputs[1]))
-    return "its weights have no constant, positive scale of 8-bit codes";
-  return "";
+    return {Reason::kGrid, "its weights have no constant, positive scale of 8-bit codes"};
+  return {};
 }
 
-std::string codes_refusal(const QuantizedProduct& p) {
+Refusal codes_refusal(const QuantizedProduct& p) {
   if (p.layer->kind == LayerKind::kDeconvolution)
-    if (std::string reason = refuse_deconvolution(*p.layer); !reason.empty()) return reason;
-  if (!p.x.grid.per_tensor()) return "its input has one scale per channel";
+    if (Refusal refusal = refuse_deconvolution(*p.layer)) return refusal;
+  if (!p.x.grid.per_tensor()) return {Reason::kGrid, "its input has one scale per channel"};
   if (!p.w.grid.per_tensor() && p.w.grid.axis != p.channel_axis)
-    return "its weights have scales along another axis than the output channels";
-  if (!p.is_matrix && !p.w.codes->is_constant()) return "its weights are no constant";
+    return {Reason::kGrid, "its weights have scales along another axis than the output channels"};
+  if (!p.is_matrix && !p.w.codes->is_constant())
+    return {Reason::kConstant, "its weights are no constant"};
   if (!p.is_matrix && p.layer->as<ConvolutionAttrs>().epilogue.empty() == false)
-    return "it has an epilogue already";
-  return "";
+    return {Reason::kAttribute, "it has an epilogue already"};
+  return {};
 }
 
 std::optional<QuantizedProduct> product_of(Layer* layer) {
@@ -246,19 +250,21 @@ void add_scaling(Rewriter& rewriter, const QuantizedProduct& p, const Bias& bias
 
 bool quantize(Rewriter& rewriter, Rewriter& weights_into, const QuantizedProduct& p) {
   rewriter.running(*p.layer);
-  std::string reason = codes_refusal(p);
+  Refusal refusal = codes_refusal(p);
   const Bias bias = quantized_bias(rewriter, p);
-  if (reason.empty() && !bias.is_usable) reason = "its bias is not one constant per channel";
+  if (!refusal && !bias.is_usable)
+    refusal = {Reason::kConstant, "its bias is not one constant per channel"};
   const bool moves = !p.w.codes->is_constant();
-  if (reason.empty() && moves && (!bias.values.empty() || bias.codes || !p.w.grid.per_tensor()))
-    reason = "its right side is no constant and has a bias or many scales";
+  if (!refusal && moves && (!bias.values.empty() || bias.codes || !p.w.grid.per_tensor()))
+    refusal = {Reason::kConstant, "its right side is no constant and has a bias or many scales"};
   Tensor* weights = nullptr;
-  if (reason.empty()) weights = symmetric_weights(rewriter, p);
-  if (reason.empty() && !weights && !may_have_zero_point(p))
-    reason = p.is_matrix ? "its right side has many zero points that int8 does not hold"
-                         : "its weights less their zero point do not fit in int8";
-  if (!reason.empty()) {
-    rewriter.declined(*p.layer, "not quantized: " + reason);
+  if (!refusal) weights = symmetric_weights(rewriter, p);
+  if (!refusal && !weights && !may_have_zero_point(p))
+    refusal = {Reason::kGrid, p.is_matrix
+                                  ? "its right side has many zero points that int8 does not hold"
+                                  : "its weights less their zero point do not fit in int8"};
+  if (refusal) {
+    rewriter.declined(*p.layer, std::move(refusal).behind("not quantized: "));
     return false;
   }
   Attrs attrs = p.layer->attrs;
@@ -300,8 +306,8 @@ int quantize_double_input_nodes(Graph& graph, Records* records) {
   for (size_t k = 0; k < graph.layers().size(); ++k) {
     Layer* layer = graph.layers()[k].get();
     const std::optional<QuantizedProduct> product = product_of(layer);
-    if (const std::string reason = product ? "" : refuse_operands(*layer); !reason.empty())
-      rewriter.declined(*layer, "not quantized: " + reason);
+    if (Refusal refusal = product ? Refusal() : refuse_operands(*layer))
+      rewriter.declined(*layer, std::move(refusal).behind("not quantized: "));
     if (!product) continue;
     const Tensor* y = product->layer->outputs[0];
     if (quantize(rewriter, weights_into, *product)) k = graph.position(y->producer);

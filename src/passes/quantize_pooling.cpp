@@ -19,14 +19,14 @@ bool is_empty_image(const Tensor& x) {
   return std::find(x.shape.begin() + 2, x.shape.end(), Dim(0)) != x.shape.end();
 }
 
-std::string pooling_refusal(const Layer& pooling, const Grid& grid) {
-  if (!grid.per_tensor()) return "its input has one scale per channel";
+Refusal pooling_refusal(const Layer& pooling, const Grid& grid) {
+  if (!grid.per_tensor()) return {Reason::kGrid, "its input has one scale per channel"};
   const auto& attrs = pooling.as<PoolingAttrs>();
   if (!attrs.global && attrs.count_includes_padding && grid.zero_point[0] != 0)
-    return "it counts padding, which is no zero code";
+    return {Reason::kValue, "it counts padding, which is no zero code"};
   if (is_empty_image(*pooling.inputs[0]) && grid.zero_point[0] != 0)
-    return "its input has no pixels, whose mean is no zero code";
-  return "";
+    return {Reason::kValue, "its input has no pixels, whose mean is no zero code"};
+  return {};
 }
 
 // DQ → average becomes the average of the codes → DQ of a float: (mean - z) * s.
@@ -37,9 +37,8 @@ bool pool_codes(Rewriter& rewriter, Layer* pooling) {
   Tensor* y = pooling->outputs[0];
   if (!grid || !is_quantized(grid->type) || y->type != DataType::kFloat) return false;
   rewriter.running(*pooling);
-  const std::string reason = pooling_refusal(*pooling, *grid);
-  if (!reason.empty()) {
-    rewriter.declined(*pooling, "not quantized: " + reason);
+  if (Refusal refusal = pooling_refusal(*pooling, *grid)) {
+    rewriter.declined(*pooling, std::move(refusal).behind("not quantized: "));
     return false;
   }
   rewriter.applied(Action::kFuse, *pooling,

@@ -167,23 +167,25 @@ bool is_whole(const Block& block, const Shape& data, size_t d) {
 }
 
 // Negative numbers count from the end. Why the block cannot stand in the data; empty: it can.
-std::string fit(Block& block, const Shape& data) {
+Refusal fit(Block& block, const Shape& data) {
   bool is_all = true;
   int64_t elements = 1, all = 1;
   for (size_t d = 0; d < data.size(); ++d) {
     const bool whole = is_whole(block, data, d);
     is_all = is_all && whole;
     if (!data[d].is_known() || !block.size[d].is_known()) {
-      if (!whole) return "only running tells where the block ends";
+      if (!whole) return {Reason::kExtent, "only running tells where the block ends"};
       continue;
     }
     const int64_t extent = data[d].extent(), size = block.size[d].extent();
     if (block.start[d] < 0) block.start[d] += extent;
-    if (block.start[d] < 0 || block.start[d] + size > extent) return "indices lie outside";
+    if (block.start[d] < 0 || block.start[d] + size > extent)
+      return {Reason::kValue, "indices lie outside"};
     elements *= size;
     all *= extent;
   }
-  return is_all || 2 * elements >= all ? "" : "it replaces less than half of the data";
+  if (is_all || 2 * elements >= all) return {};
+  return {Reason::kCost, "it replaces less than half of the data"};
 }
 
 struct Builder {
@@ -251,8 +253,8 @@ bool eliminate(Rewriter& rewriter, Layer* scatter) {
   std::optional<Block> block = block_of(*scatter);
   if (!block) return false;
   rewriter.running(*scatter);
-  if (const std::string reason = fit(*block, scatter->inputs[0]->shape); !reason.empty()) {
-    rewriter.declined(*scatter, reason);
+  if (Refusal refusal = fit(*block, scatter->inputs[0]->shape)) {
+    rewriter.declined(*scatter, std::move(refusal));
     return false;
   }
   rewriter.applied(

@@ -114,14 +114,15 @@ bool fuse_with_producer(Rewriter& rewriter, Layer* second) {
   rewriter.running(*second);
   if (has_run_time_shape(*first) || has_run_time_shape(*second) || !middle->has_rank ||
       !first->inputs[0]->has_rank) {
-    rewriter.declined(*second, "a shape known only at run time");
+    rewriter.declined(*second, {Reason::kExtent, "a shape known only at run time"});
     return false;
   }
   const std::optional<ShuffleAttrs> fused =
       fuse(first->as<ShuffleAttrs>(), second->as<ShuffleAttrs>(), middle->shape);
   if (!fused) {
-    rewriter.declined(*second, "the transposes between the reshapes of " + first->name + " and " +
-                                   second->name + " do not cancel");
+    rewriter.declined(*second,
+                      {Reason::kShape, "the transposes between the reshapes of " + first->name +
+                                           " and " + second->name + " do not cancel"});
     return false;
   }
   rewriter.fused(*first, *second);

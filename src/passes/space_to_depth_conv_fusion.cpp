@@ -93,8 +93,9 @@ int space_to_depth_conv_fusion(Graph& graph, Records* records) {
     if (!focus) continue;
     rewriter.running(*conv);
     if (!can_widen(*conv)) {
-      rewriter.declined(*conv,
-                        "the convolution behind the slices is grouped or dilated, or pads by mode");
+      rewriter.declined(
+          *conv, {Reason::kAttribute,
+                  "the convolution behind the slices is grouped or dilated, or pads by mode"});
       continue;
     }
     ConvolutionAttrs attrs = conv->as<ConvolutionAttrs>();

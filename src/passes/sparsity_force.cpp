@@ -39,8 +39,8 @@ void force_in(Graph& graph, std::vector<RewriteRecord>* records, ForcedSparsity&
     const ProductWeights weights = find_product_weights(*layer);
     const bool shared = weights.constant && done.contains(weights.constant);
     if (!shared) {
-      if (std::string reason = refuse_pruning(weights); !reason.empty()) {
-        rewriter.declined(*layer, "not made 2:4: " + reason);
+      if (Refusal refusal = refuse_pruning(weights)) {
+        rewriter.declined(*layer, std::move(refusal).behind("not made 2:4: "));
         continue;
       }
     }

@@ -15,15 +15,16 @@ using namespace ir;
 namespace {
 
 // Why `layer` stays before the Quantize layer that reads it; empty: they swap.
-std::string swap_refusal(const Layer& layer, const Layer& quantizer) {
+Refusal swap_refusal(const Layer& layer, const Layer& quantizer) {
   const std::optional<Grid> grid = grid_of(quantizer);
-  if (!grid || !is_quantized(grid->type)) return "its scale is no constant of an 8-bit type";
-  if (!grid->per_tensor()) return "it has one scale per channel";
+  if (!grid || !is_quantized(grid->type))
+    return {Reason::kGrid, "its scale is no constant of an 8-bit type"};
+  if (!grid->per_tensor()) return {Reason::kGrid, "it has one scale per channel"};
   const Tensor* x = layer.inputs[0];
-  if (x->type != DataType::kFloat) return layer.name + " does not read floats";
+  if (x->type != DataType::kFloat) return {Reason::kType, layer.name + " does not read floats"};
   if (may_leave_out(layer.kind) && !x->is_constant() && !is_quantized_wholly(x, *grid))
-    return x->name + " is also read as float: quantizing all of it gains nothing";
-  return "";
+    return {Reason::kCost, x->name + " is also read as float: quantizing all of it gains nothing"};
+  return {};
 }
 
 bool swap(Rewriter& rewriter, Layer* quantizer) {
@@ -35,9 +36,8 @@ bool swap(Rewriter& rewriter, Layer* quantizer) {
   if (stays && (layer->kind != LayerKind::kSlice || rewriter.graph().is_output(value)))
     return false;
   rewriter.running(*layer);
-  const std::string reason = swap_refusal(*layer, *quantizer);
-  if (!reason.empty()) {
-    rewriter.declined(*quantizer, reason);
+  if (Refusal refusal = swap_refusal(*layer, *quantizer)) {
+    rewriter.declined(*quantizer, std::move(refusal));
     return false;
   }
   rewriter.swapped(*layer, *quantizer);

@@ -23,15 +23,16 @@ namespace {
 
 const Ints kDepthFirst = {0, 2, 1, 3, 4};  // swaps channels and depth; its own inverse
 
-std::string lowering_refusal(const Layer& conv) {
+Refusal lowering_refusal(const Layer& conv) {
   const auto& a = conv.as<ConvolutionAttrs>();
   if (conv.inputs.size() < 2 || !is_float_constant(conv.inputs[1]))
-    return "its weights are no constant floats";
-  if (a.padding_mode != PaddingMode::kExplicit) return "it pads by mode";
+    return {Reason::kConstant, "its weights are no constant floats"};
+  if (a.padding_mode != PaddingMode::kExplicit) return {Reason::kExtent, "it pads by mode"};
   const Shape &x = conv.inputs[0]->shape, &y = conv.outputs[0]->shape;
   for (size_t d = 1; d < kVolumeRank; ++d)
-    if (!x[d].is_known() || !y[d].is_known()) return "only running can tell its extents";
-  return "";
+    if (!x[d].is_known() || !y[d].is_known())
+      return {Reason::kExtent, "only running can tell its extents"};
+  return {};
 }
 
 // Windows of one row and column that touch every pixel.
@@ -43,19 +44,21 @@ bool is_depth_only(const ConvolutionAttrs& a) {
 }
 
 // Of a window over depth and space.
-std::string transposed_refusal(const Layer& conv) {
+Refusal transposed_refusal(const Layer& conv) {
   const auto& a = conv.as<ConvolutionAttrs>();
-  if (!a.output_shape.empty()) return "its output shape is given";
-  if (a.groups > 1 && a.kernel[0] > 1) return "groups of windows over depth and space";
-  if (a.stride[0] > 1 && a.dilation[0] > 1) return "dilated and strided over depth";
-  if (a.kernel[0] < a.stride[0]) return "depths without taps";
+  if (!a.output_shape.empty()) return {Reason::kAttribute, "its output shape is given"};
+  if (a.groups > 1 && a.kernel[0] > 1)
+    return {Reason::kUnsupported, "groups of windows over depth and space"};
+  if (a.stride[0] > 1 && a.dilation[0] > 1)
+    return {Reason::kUnsupported, "dilated and strided over depth"};
+  if (a.kernel[0] < a.stride[0]) return {Reason::kUnsupported, "depths without taps"};
   if (conv.outputs[0]->shape[2].extent() % a.stride[0] != 0)
-    return "its depth is no multiple of the stride";
-  return "";
+    return {Reason::kAttribute, "its depth is no multiple of the stride"};
+  return {};
 }
 
 // Why the epilogue's operands cannot follow; empty: they can.
-std::string operand_refusal(const Layer& conv) {
+Refusal operand_refusal(const Layer& conv) {
   for (size_t k = 3; k < conv.inputs.size(); ++k) {
     const Shape& shape = conv.inputs[k]->shape;
     const bool whole = same_shape(conv.inputs[k], conv.outputs[0]);
@@ -64,9 +67,10 @@ std::string operand_refusal(const Layer& conv) {
           const size_t axis = kVolumeRank - shape.size() + static_cast<size_t>(&dim - shape.data());
           return dim == Dim(1) || axis == 1;
         });
-    if (!whole && !along_channels) return "an operand of its epilogue is a part of the volume";
+    if (!whole && !along_channels)
+      return {Reason::kShape, "an operand of its epilogue is a part of the volume"};
   }
-  return "";
+  return {};
 }
 
 // The steps around the convolutions of images that replace one of volumes.
@@ -399,10 +403,10 @@ class DeconvolutionLowering : VolumeLowering {
   Tensor* padded_ = nullptr;
 };
 
-std::string refusal_of(const Layer& conv) {
-  if (std::string reason = lowering_refusal(conv); !reason.empty()) return reason;
-  if (std::string reason = operand_refusal(conv); !reason.empty()) return reason;
-  return conv.kind == LayerKind::kDeconvolution ? transposed_refusal(conv) : "";
+Refusal refusal_of(const Layer& conv) {
+  if (Refusal refusal = lowering_refusal(conv)) return refusal;
+  if (Refusal refusal = operand_refusal(conv)) return refusal;
+  return conv.kind == LayerKind::kDeconvolution ? transposed_refusal(conv) : Refusal();
 }
 
 }  // namespace
@@ -416,8 +420,8 @@ int volume_lowering(Graph& graph, Records* records) {
         conv->inputs[0]->shape.size() != kVolumeRank || conv->inputs[0]->type != DataType::kFloat)
       continue;
     rewriter.running(*conv);
-    if (const std::string reason = refusal_of(*conv); !reason.empty()) {
-      rewriter.declined(*conv, "stays a convolution of volumes: " + reason);
+    if (Refusal refusal = refusal_of(*conv)) {
+      rewriter.declined(*conv, std::move(refusal).behind("stays a convolution of volumes: "));
       continue;
     }
     rewriter.applied(Action::kConvert, *conv,

@@ -16,29 +16,35 @@ namespace {
 
 enum SplitSide { kDepth, kSpace };
 
-std::string pooling_refusal(const Layer& layer) {
+Refusal pooling_refusal(const Layer& layer) {
   const auto& a = layer.as<PoolingAttrs>();
-  if (a.global) return "it is global";
-  if (a.type == PoolingType::kLp) return "Lp pooling";
-  return layer.outputs.size() > 1 && layer.outputs[1] ? "its indices are wanted" : "";
+  if (a.global) return {Reason::kAttribute, "it is global"};
+  if (a.type == PoolingType::kLp) return {Reason::kUnsupported, "Lp pooling"};
+  if (layer.outputs.size() > 1 && layer.outputs[1])
+    return {Reason::kAttribute, "its indices are wanted"};
+  return {};
 }
 
-std::string resize_refusal(const Layer& layer) {
+Refusal resize_refusal(const Layer& layer) {
   const auto& a = layer.as<ResizeAttrs>();
-  if (layer.inputs.size() > 1 || a.sizes.empty()) return "its extents are known only when running";
-  if (a.mode == ResizeMode::kCubic || a.antialias || a.exclude_outside) return "more than two taps";
-  if (a.transform == CoordinateTransform::kTfCropAndResize) return "it crops";
+  if (layer.inputs.size() > 1 || a.sizes.empty())
+    return {Reason::kExtent, "its extents are known only when running"};
+  if (a.mode == ResizeMode::kCubic || a.antialias || a.exclude_outside)
+    return {Reason::kUnsupported, "more than two taps"};
+  if (a.transform == CoordinateTransform::kTfCropAndResize) return {Reason::kAttribute, "it crops"};
   const Shape &x = layer.inputs[0]->shape, &y = layer.outputs[0]->shape;
   const auto is_scaled = [&](size_t d) {
     return x[d] != y[d] || (d < a.scales.size() && a.scales[d] != 1);
   };
-  return is_scaled(0) || is_scaled(1) ? "it resizes batch or channels" : "";
+  if (is_scaled(0) || is_scaled(1)) return {Reason::kAttribute, "it resizes batch or channels"};
+  return {};
 }
 
-std::string split_refusal(const Layer& layer) {
+Refusal split_refusal(const Layer& layer) {
   const Shape &x = layer.inputs[0]->shape, &y = layer.outputs[0]->shape;
   for (size_t d = 2; d < kVolumeRank; ++d)
-    if (!x[d].is_known() || !y[d].is_known()) return "only running can tell its extents";
+    if (!x[d].is_known() || !y[d].is_known())
+      return {Reason::kExtent, "only running can tell its extents"};
   return layer.kind == LayerKind::kPooling ? pooling_refusal(layer) : resize_refusal(layer);
 }
 
@@ -154,8 +160,8 @@ int volume_split(Graph& graph, Records* records) {
         !layer->outputs[0]->has_rank)
       continue;
     rewriter.running(*layer);
-    if (const std::string reason = split_refusal(*layer); !reason.empty()) {
-      rewriter.declined(*layer, "stays whole: " + reason);
+    if (Refusal refusal = split_refusal(*layer)) {
+      rewriter.declined(*layer, std::move(refusal).behind("stays whole: "));
       continue;
     }
     rewriter.applied(Action::kSplit, *layer, "Splitting " + layer->name + " into depth and space");

@@ -55,9 +55,10 @@ class Fusion {
       if (!grid || layer->inputs[0]->type != DataType::kFloat) continue;
       rewriter_.running(*layer);
       if (!grid->per_tensor())
-        rewriter_.declined(*layer, "a scale per channel");
+        rewriter_.declined(*layer, {Reason::kGrid, "a scale per channel"});
       else if (!is_only_dequantized(*layer, *grid))
-        rewriter_.declined(*layer, "its codes are not only dequantized on its own grid");
+        rewriter_.declined(*layer,
+                           {Reason::kReader, "its codes are not only dequantized on its own grid"});
       else
         k = fuse(layer, *grid);
     }

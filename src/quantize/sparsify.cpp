@@ -121,7 +121,8 @@ class Sparsifier {
       SparsifiedLayer report;
       report.name = layer->name;
       const ir::ProductWeights weights = ir::find_product_weights(*layer);
-      if (is_wanted(*layer, report.dense_reason)) report.dense_reason = ir::refuse_pruning(weights);
+      if (is_wanted(*layer, report.dense_reason))
+        report.dense_reason = ir::refuse_pruning(weights).text;
       if (weights.constant) {
         report.extents = ir::extents_of(weights.constant->shape);
         report.weights = ir::element_count(report.extents);

@@ -85,7 +85,8 @@ void list(const ir::Graph& graph, std::set<int>& known, std::vector<ir::RewriteR
                              {layer->name},
                              layer->number(),
                              fmt::format("{} is known only when it runs: {}", text_of(*output),
-                                         source_of(*layer))});
+                                         source_of(*layer)),
+                             ir::Reason::kExtent});
           break;
         }
       known.insert(made.begin(), made.end());

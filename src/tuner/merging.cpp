@@ -81,7 +81,7 @@ std::vector<Layer*> siblings_of(const ir::Graph& graph, Layer* first) {
     const bool later = other == first || graph.position(first) < graph.position(other);
     const bool seen = std::find(siblings.begin(), siblings.end(), other) != siblings.end();
     if (later && !seen && other->inputs[0] == first->inputs[0] && passes::can_merge(*other) &&
-        passes::merge_refusal(*first, *other).empty())
+        !passes::merge_refusal(*first, *other))
       siblings.push_back(other);
   }
   return siblings;

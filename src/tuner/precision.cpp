@@ -25,7 +25,7 @@ class Precision {
 
   Status choose(Layer& product) {
     passes::FloatForm form = passes::add_float_form(rewriter_, product);
-    if (!form.refusal.empty()) return ok_status();
+    if (form.refusal) return ok_status();
     if (options_.random_choices != 0) return choose_any(product, form);
     const double own = Selector::least(selector_.predicted_us(product));
     const double other = Selector::least(

@@ -49,10 +49,19 @@ class Finder {
   }
 
  private:
-  void report(const char* pass, const Layer& layer, bool applied, std::string text) {
-    if (applied && record_) log(Severity::kVerbose, "{}", text);
-    const auto action = applied ? ir::Action::kRemove : ir::Action::kDecline;
-    if (record_) record_->push_back({action, pass, {layer.name}, layer.number(), std::move(text)});
+  void applied(const char* pass, const Layer& layer, std::string text) {
+    if (!record_) return;
+    log(Severity::kVerbose, "{}", text);
+    record_->push_back({ir::Action::kRemove, pass, {layer.name}, layer.number(), std::move(text)});
+  }
+  void declined(const char* pass, const Layer& layer, ir::Refusal refusal) {
+    if (!record_) return;
+    record_->push_back({ir::Action::kDecline,
+                        pass,
+                        {layer.name},
+                        layer.number(),
+                        std::move(refusal.text),
+                        refusal.reason});
   }
 
   Format made_format(const Tensor& tensor) const {
@@ -135,15 +144,16 @@ class Finder {
     if (choice.formats.input_type != choice.formats.output_type) return;
     const bool dense = part_is_dense(x.shape, format, axis) && !views_.count(&x);
     if (!dense && !readers_accept_strides(y, format)) {
-      report("SliceElimination", layer, false, "a reader of " + y.name + " needs it dense");
+      declined("SliceElimination", layer,
+               {ir::Reason::kReader, "a reader of " + y.name + " needs it dense"});
       return;
     }
     choice.is_view = true;
     choice.kernel = {};
     views_[&y] = {&x, axis, layer.as<ir::SliceAttrs>().start[axis]};
-    report("SliceElimination", layer, true,
-           fmt::format("Eliminating slice {} by retargeting {} from {} to {}", layer.name, y.name,
-                       y.name, x.name));
+    applied("SliceElimination", layer,
+            fmt::format("Eliminating slice {} by retargeting {} from {} to {}", layer.name, y.name,
+                        y.name, x.name));
   }
 
   // --- concats
@@ -190,9 +200,9 @@ class Finder {
         (is_data_output(layer, 0) && choice.formats.input != format))
       return;
     if (continues_cache(layer)) {
-      report("ConcatElimination", layer, false,
-             fmt::format("{} and {} may share a buffer (set_cache)", layer.inputs[0]->name,
-                         whole.name));
+      declined("ConcatElimination", layer,
+               {ir::Reason::kOtherPass, fmt::format("{} and {} may share a buffer (set_cache)",
+                                                    layer.inputs[0]->name, whole.name)});
       return;
     }
     std::vector<std::string> refusals;
@@ -203,13 +213,14 @@ class Finder {
       kept += !refusals.back().empty();
     }
     if (kept > 1 && kept * 2 > static_cast<int>(layer.inputs.size())) {
-      report("ConcatElimination", layer, false,
-             fmt::format("{} of {} inputs would have to be copied", kept, layer.inputs.size()));
+      declined("ConcatElimination", layer,
+               {ir::Reason::kCost,
+                fmt::format("{} of {} inputs would have to be copied", kept, layer.inputs.size())});
       return;
     }
     choice.is_view = true;
     choice.kernel = {};
-    report("ConcatElimination", layer, true, "Eliminating concatenation " + layer.name);
+    applied("ConcatElimination", layer, "Eliminating concatenation " + layer.name);
     Dim offset(0);
     ir::SymbolTable& symbols = const_cast<ir::Graph&>(graph_).symbols();
     for (size_t k = 0; k < layer.inputs.size(); ++k) {
@@ -217,12 +228,12 @@ class Finder {
       choice.part_offsets.push_back(offset);
       if (refusals[k].empty()) {
         views_[tensor] = {&whole, axis, offset};
-        report("ConcatElimination", layer, true,
-               fmt::format("Retargeting {} to {}", tensor->name, whole.name));
+        applied("ConcatElimination", layer,
+                fmt::format("Retargeting {} to {}", tensor->name, whole.name));
       } else {
-        report("ConcatElimination", layer, true,
-               fmt::format("Generating copy for {} to {} because {}", tensor->name, whole.name,
-                           refusals[k]));
+        applied("ConcatElimination", layer,
+                fmt::format("Generating copy for {} to {} because {}", tensor->name, whole.name,
+                            refusals[k]));
       }
       offset = symbols.add(offset, tensor->shape[axis]);
     }
