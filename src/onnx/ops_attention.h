@@ -12,6 +12,7 @@ Result<Tensor*> split_heads(Node& node, Tensor* x, int64_t heads);
 Result<Tensor*> by_heads(Node& node, Tensor* x, int64_t heads);
 
 Status import_tensor_scatter(Node& node);
+Status import_decoder_attention(Node& node);
 
 std::span<const OperatorRow> microsoft_attention_operators();
 std::span<const OperatorRow> microsoft_recurrence_operators();

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "ir/append_rows.h"
-#include "onnx/ops_attention.h"
+#include "onnx/heads_attention.h"
 #include "onnx/ops_contrib.h"
 
 namespace camshaft::onnx_import {
@@ -152,7 +152,8 @@ class GroupedQueries {
       score = by(PointOp::kMul, ir::append(program, PointOp::kTanh, by(PointOp::kDiv, 0)));
     }
     if (node_.has(10)) {
-      CAMSHAFT_ASSIGN(Tensor* const bias, whole_bias(node_.input(10)));
+      CAMSHAFT_ASSIGN(Tensor * bias, node_.cast("bias", node_.input(10), q_->type));
+      CAMSHAFT_ASSIGN(bias, for_all_rows(node_, bias, k_->shape[2]));
       inputs.push_back(bias);
       ir::append(program, PointOp::kAdd, score, 1);
     }
@@ -161,21 +162,6 @@ class GroupedQueries {
                                                std::move(attrs), std::move(inputs)));
     node_.give(0, y);
     return ok_status();
-  }
-
-  // Of all rows of the buffer: what is behind the lengths is not seen, whatever is added there.
-  Result<Tensor*> whole_bias(Tensor* bias) {
-    if (!bias->has_rank || bias->shape.empty()) return unsupported("a bias of unknown rank");
-    CAMSHAFT_ASSIGN(bias, node_.cast("bias", bias, q_->type));
-    const Dim keys = k_->shape[2], given = bias->shape.back();
-    if (given == keys || given == Dim(1)) return bias;
-    ir::FillAttrs fill;
-    fill.type = q_->type;
-    fill.shape = bias->shape;
-    fill.shape.back() = node_.symbols().sub(keys, given);
-    CAMSHAFT_ASSIGN(Tensor* const rest, node_.add("unseen", LayerKind::kFill, std::move(fill), {}));
-    return node_.add("whole_bias", LayerKind::kConcatenation,
-                     ir::AxisAttrs{static_cast<int64_t>(bias->shape.size()) - 1}, {bias, rest});
   }
 
   Node& node_;
