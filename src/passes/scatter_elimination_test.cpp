@@ -67,20 +67,39 @@ TEST(ScatterElimination, WholeBlocksConstantsAndElements) {
                     t = Concatenation("t (part 4)", "t (part 3)"))ir");
 }
 
+// A tuple costs more than copying what is around its element does.
+TEST(ScatterElimination, SmallBlocksByTuples) {
+  Records records;
+  expect_rewrite(scatter_elimination, R"ir(graph "g" {
+    input x: float[3, 8]
+    input u: float[1, 2]
+    constant i: int64[1, 2, 2] = [0, 3, 0, 4]
+    y: float[3, 8] = Scatter(x, i, u) {mode=nd}
+    output y
+  })ir",
+                 R"ir("y (part 1)" = Shuffle(u) {has_reshape=true, reshape=[1, 2]}
+                    "y (part 2)" = Slice(x) {start=[0, 0], size=[1, 3], step=[1, 1]}
+                    "y (part 3)" = Slice(x) {start=[0, 5], size=[1, 3], step=[1, 1]}
+                    "y (part 4)" = Concatenation("y (part 2)", "y (part 1)", "y (part 3)") {axis=1}
+                    "y (part 5)" = Slice(x) {start=[1, 0], size=[2, 8], step=[1, 1]}
+                    y = Concatenation("y (part 4)", "y (part 5)"))ir",
+                 &records);
+}
+
 TEST(ScatterElimination, WhatStays) {
   Records records;
   expect_rewrite(scatter_elimination, R"ir(graph "g" {
-    input x: float[4, 3]
-    input u: float[2, 3]
-    input v: float[1, 3]
+    input x: float[4, 30]
+    input u: float[2, 30]
+    input v: float[1, 30]
     constant back: int64[2, 1] = [1, 0]
     constant same: int64[2, 1] = [2, 2]
     constant few: int64[1, 1] = [3]
     constant up: int64[2, 1] = [2, 3]
-    a: float[4, 3] = Scatter(x, back, u) {mode=nd}
-    b: float[4, 3] = Scatter(x, same, u) {mode=nd}
-    c: float[4, 3] = Scatter(x, few, v) {mode=nd}
-    e: float[4, 3] = Scatter(x, up, u) {mode=nd, reduction=add}
+    a: float[4, 30] = Scatter(x, back, u) {mode=nd}
+    b: float[4, 30] = Scatter(x, same, u) {mode=nd}
+    c: float[4, 30] = Scatter(x, few, v) {mode=nd}
+    e: float[4, 30] = Scatter(x, up, u) {mode=nd, reduction=add}
     output a, b, c, e
   })ir",
                  R"ir(a = Scatter(x, back, u) {mode=nd}

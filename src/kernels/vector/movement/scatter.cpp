@@ -286,6 +286,22 @@ void put_slice(const Nest& nest, void* to_slice, const void* from_slice, int64_t
 
 using PutSlice = void (*)(const Nest&, void* y, const void* updates, int64_t rows, int64_t cols);
 
+// Slices of one element, those that go to [low, high).
+struct Elements {
+  const int64_t *to, *from;
+  int64_t count, low, high;
+};
+
+template <ScatterReduction reduction, class T>
+void put_elements(const Elements& e, void* data, const void* from_updates) {
+  auto* y = static_cast<T*>(data);
+  const auto* updates = static_cast<const T*>(from_updates);
+  for (int64_t k = 0; k < e.count; ++k)
+    if (e.to[k] >= e.low && e.to[k] < e.high) combine<reduction>(y[e.to[k]], updates[e.from[k]]);
+}
+
+using PutElements = void (*)(const Elements&, void* y, const void* updates);
+
 // Slices this long are cut among threads; of shorter ones each thread has those that start in its
 // part of the output.
 constexpr int64_t kCutSlice = 4096;
@@ -297,6 +313,7 @@ struct ScatterSlices {
   int64_t depth, tuples;
   Nest nest;  // of a slice: the output, the updates
   PutSlice put;
+  PutElements put_elements;
   const int64_t* from;  // where in the updates the slices start; where in the output: the workspace
   int64_t size, bytes;  // of a slice, of an element
   double predicted_us;
@@ -324,6 +341,9 @@ void scatter_slices(const ScatterSlices& s, const int64_t* to, const KernelCall&
   split(s.threads == 1 ? nullptr : call.pool, s.threads, s.predicted_us,
         [&](int, int64_t first, int64_t last) {
           const int64_t low = end * first / s.threads, high = end * last / s.threads;
+          if (s.size == 1)
+            return s.put_elements({to, s.from, s.tuples, low, high}, call.output<char>(0),
+                                  call.input<const char>(2));
           for (int64_t k = 0; k < s.tuples; ++k)
             if (to[k] >= low && to[k] < high) put_one(k);
         });
@@ -364,10 +384,15 @@ void prepare_slices(const KernelArgs& args, PreparedKernel& kernel) {
       with_type(attrs_of(*args.layer).reduction, y.type, [](auto how, auto type) -> PutSlice {
         return put_slice<decltype(how)::kValue, decltype(type)>;
       });
+  const PutElements put_elements_of =
+      with_type(attrs_of(*args.layer).reduction, y.type, [](auto how, auto type) -> PutElements {
+        return put_elements<decltype(how)::kValue, decltype(type)>;
+      });
   keep_checked_state<run_slices>(
-      kernel, ScatterSlices{plan_data(args), indices, y, depth, tuples,
-                            slice_nest(y, updates, depth, indices.rank - 1), put, from, size,
-                            bytes_of(y.type), us, us < kWorthScanning ? 1 : threads_of(args)});
+      kernel,
+      ScatterSlices{plan_data(args), indices, y, depth, tuples,
+                    slice_nest(y, updates, depth, indices.rank - 1), put, put_elements_of, from,
+                    size, bytes_of(y.type), us, us < kWorthScanning ? 1 : threads_of(args)});
   kernel.workspace_bytes = sizeof(int64_t) * static_cast<size_t>(tuples);
 }
 
