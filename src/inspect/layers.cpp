@@ -7,6 +7,7 @@
 #include "engine/sparsity_outcome.h"
 #include "inspect/parameters.h"
 #include "inspect/region_layers.h"
+#include "ir/chosen_product.h"
 #include "ir/expert_weights.h"
 #include "ir/weight_records.h"
 #include "kernels/probe.h"
@@ -58,6 +59,11 @@ double experts_macs(const Extents& extents) {
   const double weights = static_cast<double>(ir::up_product(a).columns * a.width +
                                              ir::down_product(a).columns * a.hidden);
   return times(product(extents.input(ir::kExpertsChosen)), weights);
+}
+
+double chosen_product_macs(const Extents& extents) {
+  return times(product(extents.output(0)),
+               static_cast<double>(extents.input(ir::kChosenWeights).back()));
 }
 
 double convolution_macs(const Extents& extents) {
@@ -333,6 +339,8 @@ double multiply_adds(const Plan& plan, const PlanStep& step, const runtime::Cont
       return experts_macs(extents);
     case LayerKind::kRecurrence:
       return recurrence_macs(extents);
+    case LayerKind::kGeneric:
+      return ir::is_chosen_product(step.layer) ? chosen_product_macs(extents) : 0;
     default:
       return 0;
   }

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "ir/append_rows.h"
+#include "ir/chosen_product.h"
 #include "ir/einsum.h"
 #include "ir/infer_generic.h"
 
@@ -118,6 +119,22 @@ Status append_rows(GenericRule& g) {
         total && total->size() == 1 ? g.f.symbols.max(shape[axis], (*total)[0]) : g.f.unknown();
   }
   return g.f.give(g.f.in(0).type, shape);
+}
+
+// --- rows and the matrices chosen for them
+
+Status chosen_product(GenericRule& g) {
+  CAMSHAFT_TRY(g.f.require(3));
+  if (!g.f.ranked(kChosenRows) || !g.f.ranked(kChosenMatrix) || !g.f.ranked(kChosenWeights))
+    return g.f.unranked(DataType::kFloat);
+  if (g.f.rank(kChosenRows) != 2 || g.f.rank(kChosenMatrix) != 1 || g.f.rank(kChosenWeights) != 3)
+    return invalid("rows, numbers and matrices of ranks {}, {} and {}", g.f.rank(kChosenRows),
+                   g.f.rank(kChosenMatrix), g.f.rank(kChosenWeights));
+  const Shape &rows = g.f.shape(kChosenRows), &weights = g.f.shape(kChosenWeights);
+  if (!compatible(rows[0], g.f.shape(kChosenMatrix)[0], g.f.symbols) ||
+      !compatible(rows[1], weights[2], g.f.symbols))
+    return invalid("rows, numbers and matrices do not fit");
+  return g.f.give(DataType::kFloat, {rows[0], weights[1]});
 }
 
 // --- integer products
@@ -283,6 +300,7 @@ std::span<const GenericRow> generic_algebra_rules() {
       {"Dropout", dropout},
       {"BatchNormalization", training_batch_normalization},
       {kAppendRows, append_rows},
+      {kChosenProduct, chosen_product},
       {"MatMulInteger", matmul_integer},
       {"ConvInteger", conv_integer},
       {"DynamicQuantizeLinear", dynamic_quantize},

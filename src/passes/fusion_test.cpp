@@ -475,5 +475,44 @@ o = Shuffle(g) {{has_reshape=true, reshape=[n, 2]}}
   EXPECT_EQ(record.layer_counts.back().second, 4);
 }
 
+// Stored [depth, columns] and gathered by tuples; stored [columns, depth] and transposed behind the
+// Gather; on the left of a column; of several rows for each matrix it stays.
+TEST(ChosenProductFusion, MatricesOfEitherOrderOnEitherSide) {
+  expect_rewrite(
+      [](ir::Graph& graph, Records* records) {
+        return chosen_product_fusion(graph, records) + dead_layer_removal(graph, nullptr);
+      },
+      R"ir(graph "g" {
+    input x: float[5, 1, 2]
+    input c: float[5, 3, 1]
+    input m: float[5, 2, 2]
+    input i: int64[5]
+    input t: int64[5, 1]
+    constant w: float[8, 2, 3] = random(1)
+    constant v: float[8, 3, 2] = random(2)
+    g: float[5, 2, 3] = Gather(w, t) {mode=nd}
+    y: float[5, 1, 3] = MatrixMultiply(x, g)
+    h: float[5, 3, 2] = Gather(v, i)
+    ht: float[5, 2, 3] = Shuffle(h) {first_transpose=[0, 2, 1]}
+    z: float[5, 1, 3] = MatrixMultiply(x, ht)
+    gl: float[5, 2, 3] = Gather(w, i)
+    l: float[5, 2, 1] = MatrixMultiply(gl, c)
+    many: float[5, 2, 3] = MatrixMultiply(m, gl)
+    output y, z, l, many
+  })ir",
+      R"ir("y (rows)" = Shuffle(x) {has_reshape=true, reshape=[5, 2]}
+                    "y (numbers)" = Shuffle(t) {has_reshape=true, reshape=[5]}
+                    "y (product)" = Generic "y"("y (rows)", "y (numbers)", "w (transposed)") {op_type="ChosenProduct", opset=1}
+                    y = Shuffle "y (shape)"("y (product)") {has_reshape=true, reshape=[5, 1, 3]}
+                    "z (rows)" = Shuffle(x) {has_reshape=true, reshape=[5, 2]}
+                    "z (product)" = Generic "z"("z (rows)", i, v) {op_type="ChosenProduct", opset=1}
+                    z = Shuffle "z (shape)"("z (product)") {has_reshape=true, reshape=[5, 1, 3]}
+                    gl = Gather(w, i)
+                    "l (rows)" = Shuffle(c) {has_reshape=true, reshape=[5, 3]}
+                    "l (product)" = Generic "l"("l (rows)", i, w) {op_type="ChosenProduct", opset=1}
+                    l = Shuffle "l (shape)"("l (product)") {has_reshape=true, reshape=[5, 2, 1]}
+                    many = MatrixMultiply(m, gl))ir");
+}
+
 }  // namespace
 }  // namespace camshaft::passes

@@ -44,6 +44,7 @@ const std::vector<Pass>& table() {
       {"VolumeLowering", RUNS(volume_lowering), {}},
       {"VolumeSplit", RUNS(volume_split), {}},
       {"ExpandFusion", RUNS(expand_fusion), {}},
+      {"ChosenProductFusion", RUNS(chosen_product_fusion), {}},
       {"OneHotFusion", RUNS(one_hot_fusion), {}},
       {"LookUpFusion", RUNS(look_up_fusion), {}},
       {"ZeroChannelRemoval", RUNS(zero_channel_removal), {}},

@@ -21,6 +21,7 @@
   X(generic_attention)                \
   X(generic_trees)                    \
   X(generic_append)                   \
+  X(generic_chosen)                   \
   X(generic_encoders)                 \
   X(generic_coupling)                 \
   X(generic_quantized) X(generic_sets) X(generic_norm) X(generic_random)

@@ -9,6 +9,7 @@
   X(attention)                      \
   X(attention_few)                  \
   X(cast)                           \
+  X(chosen_product)                 \
   X(col2im)                         \
   X(conv)                           \
   X(conv_amx)                       \

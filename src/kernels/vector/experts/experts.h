@@ -37,6 +37,8 @@ struct PackedExperts {
   int64_t bytes;
 };
 PackedExperts packed_experts(const ir::ExpertsAttrs& attrs);
+void pack_expert_product(const ExpertProductRun& run, int64_t experts, const std::byte* weights,
+                         std::byte* packed);
 void pack_expert_products(const ir::ExpertsAttrs& attrs, const std::byte* up, const std::byte* down,
                           std::byte* packed);
 
@@ -80,6 +82,34 @@ struct ExpertsRun {
   int64_t choices() const { return rows * choices_of_row; }
   int64_t most_choices() const { return smaller(choices(), kMostChoices); }
 };
+
+// Takes pieces off the workspace; with none, counts them.
+class Pieces {
+ public:
+  explicit Pieces(std::byte* memory) : memory_(memory) {}
+  template <class T>
+  T* take(int64_t count) {
+    constexpr int64_t kAlign = 64;
+    T* piece = memory_ ? reinterpret_cast<T*>(memory_ + bytes_) : nullptr;
+    bytes_ += round_up(count * static_cast<int64_t>(sizeof(T)), kAlign);
+    return piece;
+  }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  std::byte* memory_;
+  int64_t bytes_ = 0;
+};
+
+struct SortedChoices {
+  int32_t *first, *chosen;  // of every expert, where its choices begin; the choices
+};
+SortedChoices take_sorted(const ExpertsRun& run, Pieces& pieces);
+// By counting; of one expert, in the order of the rows. False: an expert that there is not.
+bool sort_choices(const ExpertsRun& run, const int64_t* chosen, const SortedChoices& sorted);
+// Segments of the choices from `from` on, beginning with expert `expert`; moves both on.
+void fill_batch(const ExpertsRun& run, const SortedChoices& sorted, int64_t& expert, int64_t& from,
+                ExpertsBatch& batch);
 
 // One product of all segments of a batch: y[choice][column].
 struct ExpertsMultiply {

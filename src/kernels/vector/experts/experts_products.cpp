@@ -14,8 +14,10 @@ void pack_floats(const ir::ExpertProduct& p, const float* weights, float* packed
                packed + first * p.depth);
 }
 
-void pack_product(const ExpertProductRun& run, int64_t experts, const std::byte* weights,
-                  std::byte* packed) {
+}  // namespace
+
+void pack_expert_product(const ExpertProductRun& run, int64_t experts, const std::byte* weights,
+                         std::byte* packed) {
   for (int64_t expert = 0; expert < experts; ++expert) {
     const std::byte* from = weights + expert * run.product.bytes();
     std::byte* to = packed + run.packed_at + expert * run.expert_bytes;
@@ -25,6 +27,8 @@ void pack_product(const ExpertProductRun& run, int64_t experts, const std::byte*
       pack_panels(run.product.low_bits(), from, to);
   }
 }
+
+namespace {
 
 BitGeometry geometry_of(const ir::ExpertProduct& p) {
   ir::LowBits weights = p.low_bits();
@@ -118,8 +122,8 @@ PackedExperts packed_experts(const ir::ExpertsAttrs& attrs) {
 void pack_expert_products(const ir::ExpertsAttrs& attrs, const std::byte* up, const std::byte* down,
                           std::byte* packed) {
   const PackedExperts layout = packed_experts(attrs);
-  pack_product(layout.up, attrs.experts, up, packed);
-  pack_product(layout.down, attrs.experts, down, packed);
+  pack_expert_product(layout.up, attrs.experts, up, packed);
+  pack_expert_product(layout.down, attrs.experts, down, packed);
 }
 
 void multiply_unit(const ExpertsBatch& batch, const ExpertsMultiply& m, int64_t unit, int worker) {

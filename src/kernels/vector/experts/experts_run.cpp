@@ -10,39 +10,15 @@
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
 
-constexpr int64_t kAlign = 64;
-
-// Takes pieces off the workspace; with none, counts them.
-class Pieces {
- public:
-  explicit Pieces(std::byte* memory) : memory_(memory) {}
-  template <class T>
-  T* take(int64_t count) {
-    T* piece = memory_ ? reinterpret_cast<T*>(memory_ + bytes_) : nullptr;
-    bytes_ += round_up(count * static_cast<int64_t>(sizeof(T)), kAlign);
-    return piece;
-  }
-  int64_t bytes() const { return bytes_; }
-
- private:
-  std::byte* memory_;
-  int64_t bytes_ = 0;
-};
-
-struct Sorted {
-  int32_t *first, *chosen;  // of every expert, where its choices begin; the choices
-};
-
 // Tiles of three rows take four.
 int64_t digit_rows(const ExpertsRun& run) {
   return ceil_div(run.most_choices() * 4, 3) + kMaxBitRows;
 }
 
-int64_t take_memory(const ExpertsRun& run, int threads, std::byte* workspace, Sorted& sorted,
+int64_t take_memory(const ExpertsRun& run, int threads, std::byte* workspace, SortedChoices& sorted,
                     ExpertsBatch& batch) {
   Pieces pieces(workspace);
-  sorted.first = pieces.take<int32_t>(run.experts + 1);
-  sorted.chosen = pieces.take<int32_t>(run.choices());
+  sorted = take_sorted(run, pieces);
   const int64_t most = run.most_choices();
   batch.segment = pieces.take<ExpertSegment>(most);
   batch.tile = pieces.take<ExpertTile>(most);
@@ -57,22 +33,6 @@ int64_t take_memory(const ExpertsRun& run, int threads, std::byte* workspace, So
   if (run.way == ExpertsWay::kUnpacked)
     batch.weights = pieces.take<float>(threads * kUnpackedDepth * kUnpackedWidth);
   return pieces.bytes();
-}
-
-// By counting; of one expert, in the order of the rows. False: an expert that there is not.
-bool sort_choices(const ExpertsRun& run, const int64_t* chosen, const Sorted& sorted) {
-  const int64_t count = run.choices();
-  for (int64_t e = 0; e <= run.experts; ++e) sorted.first[e] = 0;
-  for (int64_t c = 0; c < count; ++c) {
-    if (chosen[c] < 0 || chosen[c] >= run.experts) return false;
-    ++sorted.first[chosen[c] + 1];
-  }
-  for (int64_t e = 0; e < run.experts; ++e) sorted.first[e + 1] += sorted.first[e];
-  for (int64_t c = 0; c < count; ++c)
-    sorted.chosen[sorted.first[chosen[c]]++] = static_cast<int32_t>(c);
-  for (int64_t e = run.experts; e > 0; --e) sorted.first[e] = sorted.first[e - 1];
-  sorted.first[0] = 0;
-  return true;
 }
 
 void add_tiles(const ExpertsRun& run, const ExpertSegment& segment, int64_t& digits,
@@ -91,8 +51,29 @@ void add_tiles(const ExpertsRun& run, const ExpertSegment& segment, int64_t& dig
   }
 }
 
-// Segments of the choices from `from` on, beginning with expert `expert`; moves both on.
-void fill_batch(const ExpertsRun& run, const Sorted& sorted, int64_t& expert, int64_t& from,
+}  // namespace
+
+SortedChoices take_sorted(const ExpertsRun& run, Pieces& pieces) {
+  auto* const first = pieces.take<int32_t>(run.experts + 1);
+  return {first, pieces.take<int32_t>(run.choices())};
+}
+
+bool sort_choices(const ExpertsRun& run, const int64_t* chosen, const SortedChoices& sorted) {
+  const int64_t count = run.choices();
+  for (int64_t e = 0; e <= run.experts; ++e) sorted.first[e] = 0;
+  for (int64_t c = 0; c < count; ++c) {
+    if (chosen[c] < 0 || chosen[c] >= run.experts) return false;
+    ++sorted.first[chosen[c] + 1];
+  }
+  for (int64_t e = 0; e < run.experts; ++e) sorted.first[e + 1] += sorted.first[e];
+  for (int64_t c = 0; c < count; ++c)
+    sorted.chosen[sorted.first[chosen[c]]++] = static_cast<int32_t>(c);
+  for (int64_t e = run.experts; e > 0; --e) sorted.first[e] = sorted.first[e - 1];
+  sorted.first[0] = 0;
+  return true;
+}
+
+void fill_batch(const ExpertsRun& run, const SortedChoices& sorted, int64_t& expert, int64_t& from,
                 ExpertsBatch& batch) {
   batch.segments = batch.tiles = batch.choices = 0;
   batch.chosen = sorted.chosen + from;
@@ -112,6 +93,8 @@ void fill_batch(const ExpertsRun& run, const Sorted& sorted, int64_t& expert, in
     from += count;
   }
 }
+
+namespace {
 
 // --- a batch
 
@@ -259,7 +242,7 @@ void run_batch(Call& c) {
 }
 
 Status run_experts(ExpertsRun& run, const KernelCall& call) {
-  Sorted sorted;
+  SortedChoices sorted;
   Call c{run, call, {}};
   take_memory(run, threads_of(call), call.workspace, sorted, c.batch);
   if (!sort_choices(run, call.input<const int64_t>(ir::kExpertsChosen), sorted))
@@ -310,7 +293,7 @@ void prepare_experts(const KernelArgs& args, ExpertsWay way, int planes, Prepare
                       static_cast<double>(run.width);
   run.shares = threads_of(args) > 1 && macs > kMacsWorthThreads;
   run.views = keep_views(args, kernel);
-  Sorted sorted;
+  SortedChoices sorted;
   ExpertsBatch batch;
   kernel.workspace_bytes =
       static_cast<size_t>(take_memory(run, threads_of(args), nullptr, sorted, batch));
