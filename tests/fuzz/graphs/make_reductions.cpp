@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "fuzz/graphs/graph_maker.h"
+#include "ir/chosen_product.h"
 
 namespace camshaft::fuzz {
 namespace {
@@ -174,6 +175,38 @@ bool gather(GraphMaker& m) {
   return m.add(LayerKind::kGather, a, {from, indices(m, extents, count, true)});
 }
 
+// A matrix for each row, and the product of the two on either side; or one layer of it.
+bool gather_matrices(GraphMaker& m) {
+  const int64_t count = m.between(1, 5), columns = m.between(1, 20), depth = m.between(1, 20);
+  Tensor* chosen = indices(m, {m.between(1, 7)}, count, true);
+  if (!chosen || !m.is_static(chosen) || ir::element_count(m.extents(chosen)) == 0) return false;
+  const int64_t rows = ir::element_count(m.extents(chosen));
+  if (rows > 400) return false;
+  if (m.rank(chosen) != 1) chosen = m.reshape(chosen, {rows});
+  if (!chosen) return false;
+  if (chosen->is_constant() || m.chance(20)) {
+    Tensor* x = m.any([&](Tensor* t) {
+      return t->type == DataType::kFloat && m.rank(t) == 2 && m.is_static(t) &&
+             m.extents(t)[0] == rows && m.extents(t)[1] > 0;
+    });
+    if (!x) x = m.floats({rows, depth}, -1, 1);
+    return m.add(LayerKind::kGeneric, ir::GenericAttrs{ir::kChosenProduct, 1, {}},
+                 {x, chosen, m.floats({count, columns, m.extents(x)[1]}, -1, 1)});
+  }
+  const bool is_right = m.chance(60);
+  ir::MatrixMultiplyAttrs a;
+  (is_right ? a.transpose_b : a.transpose_a) = m.chance(50);
+  const bool depth_last = is_right == (is_right ? a.transpose_b : a.transpose_a);
+  const Extents matrices =
+      depth_last ? Extents{count, columns, depth} : Extents{count, depth, columns};
+  Tensor* gathered =
+      m.add(LayerKind::kGather, ir::GatherAttrs{}, {m.floats(matrices, -1, 1), chosen});
+  if (!gathered) return false;
+  if (is_right)
+    return m.add(LayerKind::kMatrixMultiply, a, {m.floats({rows, 1, depth}, -1, 1), gathered});
+  return m.add(LayerKind::kMatrixMultiply, a, {gathered, m.floats({rows, depth, 1}, -1, 1)});
+}
+
 bool gather_elements(GraphMaker& m) {
   Tensor* x = m.any([&](Tensor* t) {
     return m.rank(t) >= 1 && m.rank(t) <= 4 && m.is_static(t) &&
@@ -271,9 +304,13 @@ constexpr MakerRow kReductions[] = {
 };
 
 constexpr MakerRow kIndices[] = {
-    {"top_k", 6, top_k},         {"arg_min_max", 6, arg_min_max},
-    {"gather", 14, gather},      {"gather_elements", 6, gather_elements},
-    {"gather_nd", 6, gather_nd}, {"scatter", 8, scatter},
+    {"top_k", 6, top_k},
+    {"arg_min_max", 6, arg_min_max},
+    {"gather", 14, gather},
+    {"gather_elements", 6, gather_elements},
+    {"gather_matrices", 6, gather_matrices},
+    {"gather_nd", 6, gather_nd},
+    {"scatter", 8, scatter},
 };
 
 }  // namespace
