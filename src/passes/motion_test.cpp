@@ -161,6 +161,21 @@ TEST(SqueezeMotion, DroppedDimensionsMeetTheReshapeThatPutsThemBack) {
       R"ir(y = SoftMax "{SoftMax[m...y]}"(x) {axis=1, last_axis=1})ir");
 }
 
+// A factor for the last dimension stays one for it where a dimension before it stands again.
+TEST(SqueezeMotion, ScaleFollowsItsDimension) {
+  expect_rewrite(squeeze_motion, R"ir(graph "g" {
+    input x: float[n, 1, 6, 1]
+    constant s: float[1] = [2]
+    constant t: float[1] = [3]
+    d: float[n, 6, 1] = Shuffle(x) {has_reshape=true, reshape=[n, 6, 1]}
+    y: float[n, 6, 1] = Scale(d, s, t) {axis=2}
+    output y
+  })ir",
+                 R"ir(d = Shuffle(x) {has_reshape=true, reshape=[n, 6, 1]}
+      "y (kept)" = Scale "y"(x, s, t) {axis=3}
+      y = Shuffle "y (squeeze)"("y (kept)") {has_reshape=true, reshape=[n, 6, 1]})ir");
+}
+
 TEST(MovementFusion, ConcatenationsFlattenAndPartsOfOneTensorJoin) {
   expect_rewrite(
       [](ir::Graph& graph, Records* records) {

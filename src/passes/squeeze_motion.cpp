@@ -60,6 +60,14 @@ std::optional<Ints> dropped_dims(const Layer* layer) {
   return at == to.size() && !dropped.empty() ? std::optional(dropped) : std::nullopt;
 }
 
+// The layer's attributes where these dimensions stand in its operands again.
+Attrs with_dims(const Layer& layer, const Ints& dropped) {
+  if (layer.kind != LayerKind::kScale) return layer.attrs;
+  ScaleAttrs attrs = layer.as<ScaleAttrs>();
+  for (int64_t axis : dropped) attrs.axis += axis <= attrs.axis;
+  return attrs;
+}
+
 bool sink_below(Rewriter& rewriter, Layer* layer) {
   Tensor* output = layer->outputs[0];
   const Layer* squeeze = nullptr;
@@ -84,8 +92,8 @@ bool sink_below(Rewriter& rewriter, Layer* layer) {
   rewriter.swapped(*squeeze, *layer);
   Tensor* made = rewriter.add_tensor(output->name + " (kept)", output->type, shape);
   const std::string name = layer->name;
-  Layer* remade =
-      rewriter.insert_before(layer, layer->kind, name, layer->attrs, inputs, {made}, {layer});
+  Layer* remade = rewriter.insert_before(layer, layer->kind, name, with_dims(*layer, dropped),
+                                         inputs, {made}, {layer});
   ShuffleAttrs attrs;
   attrs.has_reshape = true;
   attrs.reshape = output->shape;
