@@ -153,6 +153,8 @@ std::vector<Product> products() {
       {"llama.up", 1, 40, 2816, 1024, true, false},
       {"column", 64, 2048, 1, 512, false, false},
       {"row", 1, 1, 4096, 1024, false, false},
+      {"rows.1", 1, 1, 768, 768, true, false},
+      {"rows.1.large", 1, 1, 4096, 1024, true, false},
       {"rows.2", 1, 2, 2048, 1024, true, false},
       {"rows.2.deep", 1, 2, 512, 3136, true, false},
       {"rows.2.small", 1, 2, 768, 256, true, false},

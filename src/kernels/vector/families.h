@@ -36,6 +36,7 @@
   X(matmul_dynamic_bytes)           \
   X(matmul_nbits)                   \
   X(matmul_nbits_float)             \
+  X(matmul_stream)                  \
   X(norm)                           \
   X(order)                          \
   X(pointwise)                      \

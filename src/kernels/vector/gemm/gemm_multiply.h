@@ -85,9 +85,17 @@ struct Position {
   int64_t row, row3, step, ahead_step;
 };
 
+// Lines that a step of few rows reads. Where weights stream from memory all of them are to be
+// fetched: every third or fourth alone, and the processor's own prefetcher does not see a stream
+// (1x64, 16 MB: 0.75 to 1.3 ms instead of 0.45 on Zen 3).
+template <int kRows, int kVecs>
+inline constexpr int kStreamedLines = kRows <= 4
+                                          ? static_cast<int>(kVecs* kLanes* kLaneBytes / kCacheLine)
+                                          : 1;
+
 // So many steps of K. All of them together want more registers than there are if the compiler mixes
 // them, which the pins forbid.
-template <class M, int kRows, int kVecs, int kSteps, int kBases>
+template <class M, int kRows, int kVecs, int kSteps, int kLines = 1, int kBases>
 CAMSHAFT_INLINE void add_steps(const M& m, Position<kBases>& at,
                                Accumulators<typename M::Sum, kRows, kVecs>& acc) {
 #pragma GCC unroll 4
@@ -106,7 +114,9 @@ CAMSHAFT_INLINE void add_steps(const M& m, Position<kBases>& at,
   }
   at.b += kSteps * at.step;
   if constexpr (requires { M::kFetchesAhead; }) {
-    __builtin_prefetch(at.ahead, 0, 2);
+#pragma GCC unroll 4
+    for (int line = 0; line < kLines; ++line)
+      __builtin_prefetch(at.ahead + line * kCacheLine, 0, 2);
     at.ahead += kSteps * at.ahead_step;
   }
 #pragma GCC unroll 8
@@ -131,6 +141,11 @@ CAMSHAFT_INLINE void multiply(const Tile& t, const std::byte* first,
 #pragma GCC unroll 8
     for (int base = 1; base < kBases; ++base) at.a[base] = at.a[base - 1] + kRowsPerBase * at.row;
     int64_t k = t.k.length;
+    if constexpr (kStreamedLines < kRows, kVecs >> 1) {
+      if (at.ahead_step > kCacheLine)
+#pragma GCC unroll 1
+        for (; k > 0; --k) add_steps<M, kRows, kVecs, 1, kStreamedLines<kRows, kVecs>>(m, at, acc);
+    }
     if constexpr (kTogether > 1) {
       if (kTogether * at.ahead_step <= kCacheLine)
         for (; k >= kTogether; k -= kTogether) add_steps<M, kRows, kVecs, kTogether>(m, at, acc);

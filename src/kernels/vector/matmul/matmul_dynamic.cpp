@@ -12,37 +12,6 @@
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
 
-// Batches of A with one B are one matrix when their rows lie evenly.
-void merge_batches(MatmulRun& run) {
-  const auto joins = [&run](const TileSource& t) { return t.row == run.m * t.pixel; };
-  if (run.rows == 1 || run.b.row != 0 || run.a.row != run.m * run.a.m ||
-      run.finish.out.row != run.m * run.finish.out.pixel)
-    return;
-  for (int k = 0; k < run.finish.num_operands; ++k)
-    if (!joins(run.finish.operands[k])) return;
-  if (run.finish.has_initial && !joins(run.finish.initial)) return;
-  run.m *= run.rows;
-  run.rows = 1;
-}
-
-MatmulRun describe(const KernelArgs& args) {
-  MatmulRun run;
-  set_matmul(args, nullptr, run);
-  if (args.inputs.size() > 2 && args.inputs[2].present()) {
-    run.finish.has_initial = true;
-    run.finish.initial = matrix_source(args.inputs[2], args.outputs[0]);
-  }
-  merge_batches(run);
-  return run;
-}
-
-double macs_of(const MatmulRun& run) {
-  return static_cast<double>(run.images * run.rows * run.m) * static_cast<double>(run.n * run.k);
-}
-
-constexpr double kMacsWorthThreads =
-    400e3;  // about 4 us: below, waking a thread costs more than it saves
-
 // ---- panels
 
 // Work units are (image, row, panel, chunk of rows of A), numbered in that order.
@@ -120,6 +89,7 @@ void run_unit(const PanelWork& work, int worker, int64_t unit, PanelCursor& held
 template <int kVecs>
 std::string refusal(const Problem& problem) {
   if (std::string reason = refuse_matmul(problem, Numeric::kFloat); !reason.empty()) return reason;
+  // Of a batch of small matrices, one convolution after another may be slower.
   if (!refuse_packing(problem)) return "a constant right factor is packed once";
   if (kVecs > 1 && problem.outputs[0].extents.back() <= (kVecs - 1) * kLanes)
     return "fewer columns than the tile has";
@@ -160,7 +130,7 @@ template <int kVecs>
 void prepare_panels(const KernelArgs& args, PreparedKernel& kernel) {
   if (!has_output(args, kernel)) return;
   const int threads = threads_of(args);
-  const PanelWork work(describe(args), kVecs, threads);
+  const PanelWork work(dynamic_product(args), kVecs, threads);
   keep_state<run_panels>(kernel,
                          PanelKernel{work, outer_items(args, work.run, kernel),
                                      threads == 1 || macs_of(work.run) < kMacsWorthThreads});
@@ -323,7 +293,7 @@ void run_dot(DotKernel& kernel, const KernelCall& call) {
 void prepare_dot(const KernelArgs& args, PreparedKernel& kernel) {
   if (!has_output(args, kernel)) return;
   const int threads = threads_of(args);
-  const DotWork work(describe(args));
+  const DotWork work(dynamic_product(args));
   keep_state<run_dot>(kernel, DotKernel{work, outer_items(args, work.run, kernel),
                                         threads == 1 || macs_of(work.run) < kMacsWorthThreads / 4});
   kernel.workspace_bytes = static_cast<size_t>(work.worker_floats * threads) * sizeof(float);

@@ -27,6 +27,11 @@ struct Form {
   bool by_parts = false;  // of K
   SparseIndex sparse = SparseIndex::kNone;
   bool in_matrices = false;  // of AMX
+
+  // Whether right factors may be batches, each matrix of which is packed by itself.
+  constexpr bool takes_batches() const {
+    return !is_quantized(numeric) && sparse == SparseIndex::kNone && !in_matrices;
+  }
 };
 
 // A right factor as the filter of a 1x1 convolution.
@@ -66,6 +71,15 @@ inline std::string refuse_zeros(const Problem& problem, SparseIndex index) {
   return refuse_sparse(shape_of(n, k), sparse_filter(problem, n, k), index);
 }
 
+// Whether the right factor is a batch.
+inline bool has_matrices(const Problem& problem) {
+  return matrices_of(problem.inputs[1].extents) > 1;
+}
+// Rows that one matrix is multiplied with at once.
+inline int64_t rows_together(const Problem& problem, int64_t m) {
+  return has_matrices(problem) ? m : static_cast<int64_t>(matmul_batch(problem)) * m;
+}
+
 inline int64_t steps_of(Numeric numeric, int64_t k) {
   const int64_t per_step = elements_per_step(numeric);
   return (k + per_step - 1) / per_step;
@@ -74,7 +88,7 @@ inline int64_t steps_of(Numeric numeric, int64_t k) {
 template <Form F>
 std::string refusal(const Problem& problem) {
   if (std::string reason = refuse_matmul(problem, F.numeric); !reason.empty()) return reason;
-  if (const char* reason = refuse_packing(problem)) return reason;
+  if (const char* reason = refuse_packing(problem, F.takes_batches())) return reason;
   if ((F.sparse != SparseIndex::kNone || F.in_matrices) && F.numeric == Numeric::kByte &&
       !is_symmetric(problem))
     return "the right factor is not symmetric int8";
@@ -85,8 +99,7 @@ std::string refusal(const Problem& problem) {
   if (F.by_parts) {
     int64_t m, n, k;
     matmul_extents(problem, m, n, k);
-    if (!has_parts(static_cast<int64_t>(matmul_batch(problem)) * m, k, F.vecs))
-      return "its panels stay in L1";
+    if (!has_parts(rows_together(problem, m), k, F.vecs)) return "its panels stay in L1";
   }
   if (F.in_matrices) {
     int64_t m, n, k;
@@ -116,7 +129,7 @@ template <Form F>
 double cost_us(const Problem& problem) {
   int64_t m, n, k;
   if (!matmul_extents(problem, m, n, k)) return 1e12;
-  const double rows = matmul_batch(problem) * static_cast<double>(m);
+  const double rows = static_cast<double>(rows_together(problem, m));
   const double tiles_us =
       F.in_matrices
           ? amx_cost_us(1, static_cast<int64_t>(rows), n, 1, steps_of(F.numeric, k), F.vecs)
@@ -132,7 +145,8 @@ double cost_us(const Problem& problem) {
   const double share = F.sparse == SparseIndex::kQuads ? 0.56 : 1;
   const double stream_us = share * static_cast<double>(element_bytes(F.numeric)) *
                            static_cast<double>(n) * static_cast<double>(k) / 60e3;
-  return us > stream_us ? us : stream_us;
+  const double products = has_matrices(problem) ? matmul_batch(problem) : 1;
+  return products * (us > stream_us ? us : stream_us);
 }
 
 template <Numeric kNumeric>
@@ -146,24 +160,30 @@ inline ChannelLayout columns_of(const Panels& panels) {
   return {1, panels.n, panels.padded_n(), 0, panels.n};
 }
 
+// Of a bias and the panels. Of several matrices, each begins on a line of its own.
+inline int64_t matrix_bytes(const Panels& panels, int64_t matrices) {
+  const int64_t bytes = (panels.padded_n() + panels.lanes()) * kLaneBytes;
+  return matrices > 1 ? round_up(bytes, 64) : bytes;
+}
+
 template <Numeric kNumeric, SparseIndex kSparse>
 size_t packed_bytes(const Problem& problem) {
   int64_t m, n, k;
   if (!matmul_extents(problem, m, n, k)) return 0;
   const Panels panels = panels_of(kNumeric, n, k, 1, kSparse);
+  const int64_t matrices = matrices_of(problem.inputs[1].extents);
   const size_t epilogue = !is_quantized(kNumeric)
                               ? 0
                               : packed_epilogue_bytes(problem, attrs_of(problem).epilogue,
                                                       kFirstMatmulOperand, columns_of(panels));
-  return epilogue + static_cast<size_t>((panels.padded_n() + panels.lanes()) * kLaneBytes);
+  return epilogue + static_cast<size_t>(matrices * matrix_bytes(panels, matrices));
 }
 
 template <Form F>
-void pack_pairs(const Problem& problem, const Panels& panels, int64_t k, int64_t k_stride,
-                int64_t n_stride, std::byte* packed) {
+void pack_pairs(const Problem& problem, const Panels& panels, const float* b, int64_t k,
+                int64_t k_stride, int64_t n_stride, std::byte* packed) {
   float* bias = reinterpret_cast<float*>(packed);
   pack_column_bias(problem, panels.padded_n(), bias);
-  const float* b = constant_floats(problem.inputs[1]);
   for (int64_t panel = 0; panel < panels.count(); ++panel)
     if constexpr (F.sparse == SparseIndex::kQuads)
       pack_quad_panel(
@@ -178,11 +198,10 @@ void pack_pairs(const Problem& problem, const Panels& panels, int64_t k, int64_t
 }
 
 template <Form F>
-void pack_floats(const Problem& problem, const Panels& panels, int64_t k_stride, int64_t n_stride,
-                 std::byte* packed) {
+void pack_floats(const Problem& problem, const Panels& panels, const float* b, int64_t k_stride,
+                 int64_t n_stride, std::byte* packed) {
   float* bias = reinterpret_cast<float*>(packed);
   pack_column_bias(problem, panels.padded_n(), bias);
-  const float* b = constant_floats(problem.inputs[1]);
   for (int64_t panel = 0; panel < panels.count(); ++panel)
     pack_panel(b + panels.first_col(panel) * n_stride, k_stride, n_stride, panels.k,
                panels.cols_of(panel), panels.vecs_of(panel) * kLanes, attrs_of(problem).alpha,
@@ -277,17 +296,22 @@ void pack(const Problem& problem, std::byte* packed) {
   const Panels panels = panels_of(F.numeric, n, k, F.vecs, F.sparse);
   const bool transposed = attrs_of(problem).transpose_b;
   const int64_t k_stride = transposed ? 1 : n, n_stride = transposed ? k : 1;
-  if (F.numeric == Numeric::kFloat)
-    pack_floats<F>(problem, panels, k_stride, n_stride, packed);
-  else if (F.numeric == Numeric::kBf16)
-    pack_pairs<F>(problem, panels, k, k_stride, n_stride, packed);
-  else
-    pack_bytes<F>(problem, panels, k, k_stride, n_stride, packed);
+  if (is_quantized(F.numeric)) return pack_bytes<F>(problem, panels, k, k_stride, n_stride, packed);
+  const float* b = constant_floats(problem.inputs[1]);
+  const int64_t matrices = matrices_of(problem.inputs[1].extents);
+  for (int64_t matrix = 0; matrix < matrices; ++matrix, b += k * n) {
+    if (F.numeric == Numeric::kFloat)
+      pack_floats<F>(problem, panels, b, k_stride, n_stride, packed);
+    else
+      pack_pairs<F>(problem, panels, b, k, k_stride, n_stride, packed);
+    packed += matrix_bytes(panels, matrices);
+  }
 }
 
 template <Form F>
 void describe(const KernelArgs& args, MatmulRun& matmul, ConvRun& run) {
   run.tile.numeric = F.numeric;
+  if (matrices_of(args.inputs[1]) > 1) matmul.inner = 2;
   set_matmul(args, is_quantized(F.numeric) ? args.packed : nullptr, matmul);
   run.weights.bias = args.packed + matmul.finish.packed_bytes();
   if (args.inputs.size() > 2 && args.inputs[2].present() && args.inputs[2].data) {
@@ -305,11 +329,12 @@ void describe(const KernelArgs& args, MatmulRun& matmul, ConvRun& run) {
   run.weights.panels = run.weights.bias + run.tile.panels(run.shape).padded_n() * kLaneBytes;
 }
 
-// Batches of more than two dimensions: one convolution after another.
+// Batches of more than two dimensions, or of matrices: one convolution after another.
 struct BatchKernel {
   ConvKernel conv;
   MatmulRun matmul;
-  KeptViews views;  // where each of them is
+  int64_t matrix_bytes;  // from one packed matrix to the next; 0: there is one
+  KeptViews views;       // where each of them is
 };
 
 inline void run_batch(BatchKernel& kernel, const KernelCall& call) {
@@ -322,6 +347,9 @@ inline void run_batch(BatchKernel& kernel, const KernelCall& call) {
     run.x.data = matmul.a.data;
     run.finish.out.data = matmul.finish.out.data;
     run.finish.initial.data = matmul.finish.initial.data;
+    const int64_t skipped = kernel.matrix_bytes ? matrix_of(args, outer) * kernel.matrix_bytes : 0;
+    run.weights.bias = call.packed + kernel.conv.bias_at + skipped;
+    run.weights.panels = call.packed + kernel.conv.weights_at + skipped;
     for (int k = 0; k < run.finish.num_operands; ++k)
       run.finish.operands[k].data = matmul.finish.operands[k].data;
     run_conv(run, call.workspace, call.pool);
@@ -337,7 +365,10 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   prepare_conv(args, run, kernel);
   if (matmul.outer == 1) return;
   const ConvKernel conv = *static_cast<ConvKernel*>(kernel.state);
-  keep_state<run_batch>(kernel, BatchKernel{conv, matmul, keep_views(args, kernel)});
+  const int64_t matrices = matrices_of(args.inputs[1]);
+  const int64_t bytes =
+      matrices > 1 ? matrix_bytes(run.tile.panels(run.shape), matrices) : int64_t{0};
+  keep_state<run_batch>(kernel, BatchKernel{conv, matmul, bytes, keep_views(args, kernel)});
 }
 
 template <Form F>

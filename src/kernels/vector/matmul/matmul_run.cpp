@@ -28,10 +28,10 @@ int64_t inner_stride(const TensorView& view, int back) {
   return extent_at(view, back) == 1 ? 1 : view.strides[view.rank - 1 - back];
 }
 
-// Where item `outer` of the dimensions of `output` before its last four starts in `view`.
-int64_t outer_offset(const TensorView& view, const TensorView& output, int64_t outer) {
+// Where item `outer` of the dimensions of `output` before its last `inner` starts in `view`.
+int64_t outer_offset(const TensorView& view, const TensorView& output, int inner, int64_t outer) {
   int64_t offset = 0;
-  for (int back = 4; back < output.rank; ++back) {
+  for (int back = inner; back < output.rank; ++back) {
     const int64_t extent = extent_at(output, back);
     offset += outer % extent * stride_at(view, back);
     outer /= extent;
@@ -58,15 +58,25 @@ double matmul_batch(const Problem& problem) {
   return batch;
 }
 
+int64_t matrices_of(std::span<const int64_t> extents) {
+  int64_t matrices = 1;
+  for (size_t d = 0; d + 2 < extents.size(); ++d) matrices *= extents[d];
+  return matrices;
+}
+
+int64_t matrices_of(const TensorView& b) {
+  return matrices_of({b.extents, static_cast<size_t>(b.rank)});
+}
+
 void set_result(const KernelArgs& args, const ir::Program& epilogue, const std::byte* packed,
                 MatmulRun& run) {
   const TensorView& y = args.outputs[0];
   run.m = extent_at(y, 1);
   run.n = extent_at(y, 0);
-  run.rows = extent_at(y, 2);
-  run.images = extent_at(y, 3);
+  run.rows = run.inner > 2 ? extent_at(y, 2) : 1;
+  run.images = run.inner > 2 ? extent_at(y, 3) : 1;
   run.outer = 1;
-  for (int back = 4; back < y.rank; ++back) run.outer *= extent_at(y, back);
+  for (int back = run.inner; back < y.rank; ++back) run.outer *= extent_at(y, back);
   set_epilogue(epilogue, args.inputs, kFirstMatmulOperand, y, matrix_source, packed, run.finish);
   TileOutput& out = run.finish.out;
   out.data = y.as<std::byte>();
@@ -120,12 +130,13 @@ void set_conv(const KernelArgs& args, const MatmulRun& matmul, ConvRun& run) {
 
 void move_outer(const KernelArgs& args, int64_t outer, MatmulRun& run) {
   const TensorView& y = args.outputs[0];
-  const auto moved = [&y, outer](const TensorView& view, int64_t size) {
-    return view.as<const std::byte>() + outer_offset(view, y, outer) * size;
+  const auto moved = [&](const TensorView& view, int64_t size) {
+    return view.as<const std::byte>() + outer_offset(view, y, run.inner, outer) * size;
   };
   run.a.data = moved(args.inputs[0], bytes_of(args.inputs[0].type));
   if (run.b.data) run.b.data = moved(args.inputs[1], bytes_of(args.inputs[1].type));
-  run.finish.out.data = y.as<std::byte>() + outer_offset(y, y, outer) * run.finish.out.channel();
+  run.finish.out.data =
+      y.as<std::byte>() + outer_offset(y, y, run.inner, outer) * run.finish.out.channel();
   if (run.finish.has_initial) run.finish.initial.data = moved(args.inputs[2], 4);
   for (int k = 0; k < run.finish.num_operands; ++k) {
     const TensorView& operand = args.inputs[kFirstMatmulOperand + static_cast<size_t>(k)];
@@ -134,10 +145,54 @@ void move_outer(const KernelArgs& args, int64_t outer, MatmulRun& run) {
   }
 }
 
+int64_t matrix_of(const KernelArgs& args, int64_t outer) {
+  const TensorView &b = args.inputs[1], &y = args.outputs[0];
+  int64_t matrix = 0, pitch = 1;
+  for (int back = 2; back < y.rank; ++back) {
+    const int64_t extent = extent_at(y, back), own = extent_at(b, back);
+    if (own > 1) matrix += outer % extent * pitch;
+    pitch *= own;
+    outer /= extent;
+  }
+  return matrix;
+}
+
 void set_addresses(const KernelCall& call, MatmulRun& run) {
   run.a.data = call.input<const std::byte>(0);
   run.b.data = call.input<const std::byte>(1);
   set_addresses(call, kFirstMatmulOperand, run.finish);
+}
+
+namespace {
+
+// Batches of A with one B are one matrix when their rows lie evenly.
+void merge_batches(MatmulRun& run) {
+  const auto joins = [&run](const TileSource& t) { return t.row == run.m * t.pixel; };
+  if (run.rows == 1 || run.b.row != 0 || run.a.row != run.m * run.a.m ||
+      run.finish.out.row != run.m * run.finish.out.pixel)
+    return;
+  for (int k = 0; k < run.finish.num_operands; ++k)
+    if (!joins(run.finish.operands[k])) return;
+  if (run.finish.has_initial && !joins(run.finish.initial)) return;
+  run.m *= run.rows;
+  run.rows = 1;
+}
+
+}  // namespace
+
+MatmulRun dynamic_product(const KernelArgs& args) {
+  MatmulRun run;
+  set_matmul(args, nullptr, run);
+  if (args.inputs.size() > 2 && args.inputs[2].present()) {
+    run.finish.has_initial = true;
+    run.finish.initial = matrix_source(args.inputs[2], args.outputs[0]);
+  }
+  merge_batches(run);
+  return run;
+}
+
+double macs_of(const MatmulRun& run) {
+  return static_cast<double>(run.images * run.rows * run.m) * static_cast<double>(run.n * run.k);
 }
 
 OuterItems outer_items(const KernelArgs& args, const MatmulRun& run, PreparedKernel& kernel) {
@@ -191,12 +246,10 @@ std::string refuse_matmul(const Problem& problem, Numeric numeric) {
                                                      : DataType::kFloat);
 }
 
-const char* refuse_packing(const Problem& problem) {
+const char* refuse_packing(const Problem& problem, bool batches) {
   if (!problem.inputs[1].constant) return "the right factor is not constant";
-  const ir::Extents& b = problem.inputs[1].extents;
-  for (size_t d = 0; d + 2 < b.size(); ++d)
-    if (b[d] != 1) return "the right factor is a batch";
-  return nullptr;
+  return batches || matrices_of(problem.inputs[1].extents) == 1 ? nullptr
+                                                                : "the right factor is a batch";
 }
 
 bool has_packed_bias(const Problem& problem) {

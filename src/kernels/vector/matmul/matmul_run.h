@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A matrix product as the kernels see it: strided matrices over up to two batch dimensions (image,
-// row), the rest an outer loop.
+// row), the rest an outer loop; where every item has a packed right factor of its own, all of them.
 #pragma once
 
 #include "kernels/vector/convolution/conv_gemm.h"
@@ -20,7 +20,8 @@ inline constexpr size_t kFirstMatmulOperand = 3;  // after a, b, bias
 struct MatmulRun {
   int64_t m = 0, n = 0, k = 0;
   int64_t images = 1, rows = 1;
-  int64_t outer = 1;  // product of the batch dimensions before the last two
+  int inner = 4;      // dimensions that are no part of the outer loop: image, row, m, n, or two
+  int64_t outer = 1;  // product of the dimensions before them
   Factor a, b;
   float alpha = 1;
   TileFinish finish;
@@ -29,6 +30,10 @@ struct MatmulRun {
 // m, n, k of a problem; false for vectors, scalars or a rank above kMaxRank.
 bool matmul_extents(const Problem& problem, int64_t& m, int64_t& n, int64_t& k);
 double matmul_batch(const Problem& problem);
+
+// Matrices that a right factor of these extents holds.
+int64_t matrices_of(std::span<const int64_t> extents);
+int64_t matrices_of(const TensorView& b);
 
 // Everything but k, the factors and the bias: extents of the output, where it is, and the epilogue.
 void set_result(const KernelArgs& args, const ir::Program& epilogue, const std::byte* packed,
@@ -40,10 +45,16 @@ Factor left_factor(const TensorView& a, bool transposed);
 void set_matmul(const KernelArgs& args, const std::byte* packed, MatmulRun& run);
 // As a 1x1 convolution whose pixels are the rows of A: shape, tensors, epilogue.
 void set_conv(const KernelArgs& args, const MatmulRun& matmul, ConvRun& run);
-// Moves data pointers to batch item `outer` of the dimensions before the last two batch dimensions.
+// Moves data pointers to item `outer` of the outer loop.
 void move_outer(const KernelArgs& args, int64_t outer, MatmulRun& run);
+// Which of the right factor's matrices item `outer` of all batch dimensions is multiplied by.
+int64_t matrix_of(const KernelArgs& args, int64_t outer);
 // The addresses of a call, in place of those set_matmul() saw; those of `packed` are kept.
 void set_addresses(const KernelCall& call, MatmulRun& run);
+
+// A product whose right factor only running tells: batches of A with one B are one matrix.
+MatmulRun dynamic_product(const KernelArgs& args);
+double macs_of(const MatmulRun& run);
 
 // The items of the outer loop: of more than one, the views tell where each of them is.
 struct OuterItems {
@@ -66,8 +77,9 @@ void for_outer_items(OuterItems& items, const KernelCall& call, MatmulRun& run, 
 
 // What every tactic refuses: types, ranks, operands.
 std::string refuse_matmul(const Problem& problem, Numeric numeric);
-// Why the right factor cannot be packed while building: null where it can.
-const char* refuse_packing(const Problem& problem);
+// Why the right factor, one matrix or with `batches` several, cannot be packed while building: null
+// where it can.
+const char* refuse_packing(const Problem& problem, bool batches = false);
 // Input 2 when it is the same for every row: a constant per column that can be packed.
 bool has_packed_bias(const Problem& problem);
 // That input per column, or zeros; `padded`: so many values.

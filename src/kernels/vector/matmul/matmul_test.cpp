@@ -107,6 +107,46 @@ TEST(Matmul, Batches) {
   check(p);
 }
 
+// A matrix of its own for every item, packed one by one.
+TEST(Matmul, BatchesOfConstants) {
+  for (const int64_t m : {1, 2, 9, 40})
+    for (const bool transposed : {false, true}) {
+      Product p;
+      p.transpose_b = transposed;
+      p.alpha = 0.5f;
+      p.a = {2, 3, m, 11};
+      p.b = transposed ? Extents{2, 3, 45, 11} : Extents{2, 3, 11, 45};
+      p.y = {2, 3, m, 45};
+      check(p);
+      p.b = transposed ? Extents{3, 45, 11} : Extents{3, 11, 45};
+      check(p);
+      p.b = transposed ? Extents{2, 1, 45, 11} : Extents{2, 1, 11, 45};
+      p.has_bias = true;
+      for (const Extents& bias : {Extents{45}, Extents{3, 1, 45}, Extents{2, 1, m, 45}}) {
+        p.bias = bias;
+        check(p);
+        p.bias_constant = !p.bias_constant;
+      }
+      p.epilogue = "v2 = add v0 v1; v3 = relu v2";
+      p.operands = {{2, 3, m, 45}};
+      check(p);
+      p.a = {3, m, 11};  // broadcast
+      check(p);
+    }
+  Product experts;
+  for (const int64_t m : {1, 30}) {
+    experts.a = {4, m, 300};
+    experts.b = {4, 300, 700};
+    experts.y = {4, m, 700};
+    experts.has_bias = true;
+    experts.bias = {4, 1, 700};
+    check(experts);
+  }
+  experts.transpose_a = true;
+  experts.a = {4, 300, 30};
+  check(experts);
+}
+
 TEST(Matmul, Bias) {
   for (const bool constant : {true, false})
     for (const bool b_constant : {true, false})
@@ -181,6 +221,29 @@ TEST(Matmul, PartsOfDepth) {
   batch.b = {700, 45};
   batch.y = {3, 2, 25, 45};
   check(batch);
+}
+
+// A few rows, with rows that are read one after another; columns in one chunk or several.
+TEST(Matmul, FewRows) {
+  for (const int64_t m : {1, 2, 3, 4})
+    for (const int64_t k : {1, 2, 7, 8, 19})
+      for (const int64_t n : {8, 31, 67, 1100, 4200}) {
+        Product p;
+        p.b_constant = false;
+        p.a = {2, 3, m, k};
+        p.b = n == 67 ? Extents{k, n} : Extents{3, k, n};
+        p.y = {2, 3, m, n};
+        p.alpha = 0.5f;
+        p.transpose_a = n == 31;
+        if (p.transpose_a) p.a = {2, 3, k, m};
+        check(p);
+        if (n > 67) continue;
+        p.has_bias = true;
+        p.bias = {m, n};
+        p.epilogue = "v2 = add v0 v1; v3 = relu v2";
+        p.operands = {{2, 3, m, n}};
+        check(p);
+      }
 }
 
 // A few columns: dot products of rows, with columns that are gathered or lie as they are.
