@@ -168,7 +168,7 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   AttentionCall& kept = s.call;
   kept.set_epilogue_of(args);
   kept.take_heads_as_queries();
-  if (kept.finish.program && !kept.finish.program->empty()) kept.finish.epilogue = kProgramEpilogue;
+  set_program(kept.finish);
   const AttentionShape& shape = kept.shape;
   s.parts = at_least_one(ceil_div(shape.keys, kPartKeys));
   s.packs_values = shape.value_depth % kLanes != 0;

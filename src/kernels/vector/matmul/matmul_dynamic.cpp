@@ -89,7 +89,8 @@ void run_unit(const PanelWork& work, int worker, int64_t unit, PanelCursor& held
 template <int kVecs>
 std::string refusal(const Problem& problem) {
   if (std::string reason = refuse_matmul(problem, Numeric::kFloat); !reason.empty()) return reason;
-  // Of a batch of small matrices, one convolution after another may be slower.
+  // A batch of constants may be packed as well: one product after another, slower where they are
+  // small.
   if (!refuse_packing(problem)) return "a constant right factor is packed once";
   if (kVecs > 1 && problem.outputs[0].extents.back() <= (kVecs - 1) * kLanes)
     return "fewer columns than the tile has";
@@ -105,24 +106,14 @@ double cost_us(const Problem& problem) {
   return 0.15 + matmul_batch(problem) * (tiles + packing) / problem.threads;
 }
 
-struct PanelKernel {
-  PanelWork work;
-  OuterItems outer;
-  bool alone;
-};
+using PanelKernel = UnitsKernel<PanelWork>;
 
 void run_panels(PanelKernel& kernel, const KernelCall& call) {
   PanelWork& work = kernel.work;
   work.scratch = reinterpret_cast<float*>(call.workspace);
-  for_outer_items(kernel.outer, call, work.run, [&] {
-    const auto body = [&work](int worker, int64_t first, int64_t last) {
-      PanelCursor held;
-      for (int64_t unit = first; unit < last; ++unit) run_unit(work, worker, unit, held);
-    };
-    if (kernel.alone)
-      body(0, 0, work.units());
-    else
-      call.pool->parallel_ranges(work.units(), body);
+  run_units(kernel, call, [&work](int worker, int64_t first, int64_t last) {
+    PanelCursor held;
+    for (int64_t unit = first; unit < last; ++unit) run_unit(work, worker, unit, held);
   });
 }
 
@@ -192,11 +183,11 @@ struct DotWork {
     few_columns = run.b.k != kLaneBytes || run.n < run.m;
     gathers = run.b.k != kLaneBytes;
     worker_floats = gathers ? round_up(run.k * run.n, 16) : 0;
-    // Every epilogue but none goes through the program.
-    if (run.finish.program && !run.finish.program->empty()) run.finish.epilogue = kProgramEpilogue;
+    set_program(run.finish);
   }
   int64_t many() const { return few_columns ? run.m : run.n; }
   int64_t blocks() const { return ceil_div(many(), kDotsTogether); }
+  int64_t units() const { return blocks() * run.images * run.rows; }
 
   void gather(const std::byte* b, float* to) const {
     for (int64_t col = 0; col < run.n; ++col)
@@ -269,24 +260,13 @@ double dot_cost_us(const Problem& problem) {
          matmul_batch(problem) * static_cast<double>(m * n) * per_dot / 4000 / problem.threads;
 }
 
-struct DotKernel {
-  DotWork work;
-  OuterItems outer;
-  bool alone;
-};
+using DotKernel = UnitsKernel<DotWork>;
 
 void run_dot(DotKernel& kernel, const KernelCall& call) {
   DotWork& work = kernel.work;
   work.scratch = reinterpret_cast<float*>(call.workspace);
-  for_outer_items(kernel.outer, call, work.run, [&] {
-    const auto body = [&work](int worker, int64_t first, int64_t last) {
-      work.run_blocks(worker, first, last);
-    };
-    const int64_t units = work.blocks() * work.run.images * work.run.rows;
-    if (kernel.alone)
-      body(0, 0, units);
-    else
-      call.pool->parallel_ranges(units, body);
+  run_units(kernel, call, [&work](int worker, int64_t first, int64_t last) {
+    work.run_blocks(worker, first, last);
   });
 }
 

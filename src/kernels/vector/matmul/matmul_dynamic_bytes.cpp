@@ -66,8 +66,7 @@ struct Work {
     set_matmul(args, args.packed, run);
     return run;
   }
-  int64_t items() const { return run.images * run.rows; }
-  int64_t units() const { return items() * panels.count() * chunks.parts; }
+  int64_t units() const { return run.images * run.rows * panels.count() * chunks.parts; }
 };
 
 // What a worker's memory holds.
@@ -209,25 +208,15 @@ void pack(const Problem& problem, std::byte* packed) {
   pack_epilogue(problem, attrs_of(problem).epilogue, kFirstMatmulOperand, one_panel(), packed);
 }
 
-struct Kernel {
-  Work work;
-  OuterItems outer;
-  bool alone;
-};
+using Kernel = UnitsKernel<Work>;
 
 void run(Kernel& kernel, const KernelCall& call) {
   Work& work = kernel.work;
   work.scratch = call.workspace;
   work.run.finish.packed = call.packed;
-  for_outer_items(kernel.outer, call, work.run, [&] {
-    const auto body = [&work](int worker, int64_t first, int64_t last) {
-      Worker one(work, worker);
-      for (int64_t unit = first; unit < last; ++unit) one.run(unit);
-    };
-    if (kernel.alone)
-      body(0, 0, work.units());
-    else
-      call.pool->parallel_ranges(work.units(), body);
+  run_units(kernel, call, [&work](int worker, int64_t first, int64_t last) {
+    Worker one(work, worker);
+    for (int64_t unit = first; unit < last; ++unit) one.run(unit);
   });
 }
 
@@ -236,10 +225,8 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   if (!has_output(args, kernel)) return;
   const int threads = threads_of(args);
   const Work work(args, kVecs, threads);
-  const double macs =
-      static_cast<double>(work.items() * work.run.m) * static_cast<double>(work.run.n * work.run.k);
   keep_state<run>(kernel, Kernel{work, outer_items(args, work.run, kernel),
-                                 threads == 1 || macs < 4 * kMacsWorthThreads});
+                                 threads == 1 || macs_of(work.run) < 4 * kMacsWorthThreads});
   kernel.workspace_bytes = static_cast<size_t>(work.worker_bytes) * static_cast<size_t>(threads);
 }
 

@@ -163,7 +163,7 @@ inline ChannelLayout columns_of(const Panels& panels) {
 // Of a bias and the panels. Of several matrices, each begins on a line of its own.
 inline int64_t matrix_bytes(const Panels& panels, int64_t matrices) {
   const int64_t bytes = (panels.padded_n() + panels.lanes()) * kLaneBytes;
-  return matrices > 1 ? round_up(bytes, 64) : bytes;
+  return matrices > 1 ? round_up(bytes, kCacheLine) : bytes;
 }
 
 template <Numeric kNumeric, SparseIndex kSparse>
@@ -333,7 +333,7 @@ void describe(const KernelArgs& args, MatmulRun& matmul, ConvRun& run) {
 struct BatchKernel {
   ConvKernel conv;
   MatmulRun matmul;
-  int64_t matrix_bytes;  // from one packed matrix to the next; 0: there is one
+  int64_t matrix_bytes;  // from one packed matrix to the next
   KeptViews views;       // where each of them is
 };
 
@@ -347,7 +347,7 @@ inline void run_batch(BatchKernel& kernel, const KernelCall& call) {
     run.x.data = matmul.a.data;
     run.finish.out.data = matmul.finish.out.data;
     run.finish.initial.data = matmul.finish.initial.data;
-    const int64_t skipped = kernel.matrix_bytes ? matrix_of(args, outer) * kernel.matrix_bytes : 0;
+    const int64_t skipped = matrix_of(args, outer) * kernel.matrix_bytes;
     run.weights.bias = call.packed + kernel.conv.bias_at + skipped;
     run.weights.panels = call.packed + kernel.conv.weights_at + skipped;
     for (int k = 0; k < run.finish.num_operands; ++k)
@@ -365,9 +365,7 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   prepare_conv(args, run, kernel);
   if (matmul.outer == 1) return;
   const ConvKernel conv = *static_cast<ConvKernel*>(kernel.state);
-  const int64_t matrices = matrices_of(args.inputs[1]);
-  const int64_t bytes =
-      matrices > 1 ? matrix_bytes(run.tile.panels(run.shape), matrices) : int64_t{0};
+  const int64_t bytes = matrix_bytes(run.tile.panels(run.shape), matrices_of(args.inputs[1]));
   keep_state<run_batch>(kernel, BatchKernel{conv, matmul, bytes, keep_views(args, kernel)});
 }
 

@@ -47,7 +47,8 @@ void set_matmul(const KernelArgs& args, const std::byte* packed, MatmulRun& run)
 void set_conv(const KernelArgs& args, const MatmulRun& matmul, ConvRun& run);
 // Moves data pointers to item `outer` of the outer loop.
 void move_outer(const KernelArgs& args, int64_t outer, MatmulRun& run);
-// Which of the right factor's matrices item `outer` of all batch dimensions is multiplied by.
+// Which of the right factor's matrices, if there are several, item `outer` of all batch dimensions
+// is multiplied by.
 int64_t matrix_of(const KernelArgs& args, int64_t outer);
 // The addresses of a call, in place of those set_matmul() saw; those of `packed` are kept.
 void set_addresses(const KernelCall& call, MatmulRun& run);
@@ -73,6 +74,26 @@ void for_outer_items(OuterItems& items, const KernelCall& call, MatmulRun& run, 
     move_outer(args, outer, run);
     body();
   }
+}
+
+// A product in units of its `work`, over the items of the outer loop.
+template <class Work>
+struct UnitsKernel {
+  Work work;
+  OuterItems outer;
+  bool alone;  // on the calling thread
+};
+
+// Calls body(worker, first, last) for ranges of units of each item.
+template <class Work, class Body>
+void run_units(UnitsKernel<Work>& kernel, const KernelCall& call, const Body& body) {
+  Work& work = kernel.work;
+  for_outer_items(kernel.outer, call, work.run, [&] {
+    if (kernel.alone)
+      body(0, int64_t{0}, work.units());
+    else
+      call.pool->parallel_ranges(work.units(), body);
+  });
 }
 
 // What every tactic refuses: types, ranks, operands.

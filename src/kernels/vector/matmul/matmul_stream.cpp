@@ -23,8 +23,7 @@ struct StreamWork {
     const int64_t most = kResultFloats / smaller(at_least_one(run.m), kMaxStreamRows);
     const bool shares = run.images * run.rows < 2 * threads;
     width = smaller(most, round_up(shares ? ceil_div(run.n, threads) : run.n, 8 * kLanes));
-    // Every epilogue but none goes through the program.
-    if (run.finish.program && !run.finish.program->empty()) run.finish.epilogue = kProgramEpilogue;
+    set_program(run.finish);
   }
   int64_t chunks() const { return ceil_div(run.n, width); }
   int64_t units() const { return run.images * run.rows * chunks(); }
@@ -155,22 +154,11 @@ double cost_us(const Problem& problem) {
   return 0.1 + matmul_batch(problem) * (products > loads ? products : loads) / problem.threads;
 }
 
-struct StreamKernel {
-  StreamWork work;
-  OuterItems outer;
-  bool alone;
-};
+using StreamKernel = UnitsKernel<StreamWork>;
 
 void run_stream(StreamKernel& kernel, const KernelCall& call) {
-  StreamWork& work = kernel.work;
-  for_outer_items(kernel.outer, call, work.run, [&] {
-    const auto body = [&work](int, int64_t first, int64_t last) {
-      for (int64_t unit = first; unit < last; ++unit) run_unit(work, unit);
-    };
-    if (kernel.alone)
-      body(0, 0, work.units());
-    else
-      call.pool->parallel_ranges(work.units(), body);
+  run_units(kernel, call, [&work = kernel.work](int, int64_t first, int64_t last) {
+    for (int64_t unit = first; unit < last; ++unit) run_unit(work, unit);
   });
 }
 
