@@ -79,6 +79,22 @@ TEST(MovementFusion, OneIndexOfAnyRank) {
       d = Shuffle("d (slice)") {has_reshape=true, reshape=[n, 8, 1, 1]})ir");
 }
 
+// Strides of what holds nothing are 0: no step of a slice can be told from them.
+TEST(MovementFusion, NothingStaysAsItIs) {
+  expect_rewrite(movement_fusion, R"ir(graph "g" {
+    input x: float[4, 6]
+    a: float[4, 6] = Slice(x) {start=[0, 5], size=[4, 6], step=[1, -1]}
+    b: float[4, 0] = Slice(a) {start=[0, 2], size=[4, 0], step=[1, 1]}
+    c: float[0, 2, 2] = Shuffle(b) {has_reshape=true, reshape=[0, 2, 2]}
+    d: float[0, 1, 2] = Slice(c) {start=[0, 1, 0], size=[0, 1, 2], step=[1, -1, 1]}
+    output d
+  })ir",
+                 R"ir(a = Slice(x) {start=[0, 5], size=[4, 6], step=[1, -1]}
+      b = Slice(a) {start=[0, 2], size=[4, 0], step=[1, 1]}
+      c = Shuffle(b) {has_reshape=true, reshape=[0, 2, 2]}
+      d = Slice(c) {start=[0, 1, 0], size=[0, 1, 2], step=[1, -1, 1]})ir");
+}
+
 TEST(MovementFusion, ReversedChannels) {
   expect_rewrite(
       [](ir::Graph& graph, Records* records) { return movement_fusion(graph, records); },

@@ -309,8 +309,11 @@ StridedView strided_view(Tensor* tensor) {
 
 std::optional<Movement> movement_of(const StridedView& view, const Shape& shape) {
   Movement movement;
+  // What holds nothing has strides of 0, which say nothing of where its axes lie.
   for (Dim extent : view.root->shape)
     if (extent == Dim(0)) return std::nullopt;
+  for (const StridedView::Axis& axis : view.axes)
+    if (axis.extent == Dim(0)) return std::nullopt;
   if (const std::optional<Ints> order = as_permutation(view)) {
     ShuffleAttrs shuffle;
     if (!is_identity_order(*order)) shuffle.first_transpose = *order;
