@@ -54,6 +54,7 @@ class IoBinding:
     def __init__(self, session: Session):
         self._session = session
         self._binding: _core.Binding | None = None
+        self._runner: _core.Runner | None = None  # of the binding; the session may have a wider one
         self._inputs: dict[str, Any] = {}
         self._outputs: dict[str, Any] = {}
 
@@ -61,7 +62,7 @@ class IoBinding:
         """Reads this memory at every run (row major; else a copy of now is bound)."""
         self._inputs[name] = array
         if self._binding is not None:
-            self._binding.bind_input(self._session._runner, name, array)
+            self._binding.bind_input(self._runner, name, array)
 
     bind_cpu_input = bind_input
 
@@ -72,7 +73,7 @@ class IoBinding:
         """
         self._outputs[name] = array
         if self._binding is not None:
-            self._binding.bind_output(self._session._runner, name, array)
+            self._binding.bind_output(self._runner, name, array)
 
     def clear_binding_inputs(self) -> None:
         self._inputs.clear()
@@ -91,20 +92,20 @@ class IoBinding:
     copy_outputs_to_cpu = get_outputs
 
     def _run(self) -> None:
-        if self._binding is None:
-            runner = self._session._runner_for(self._inputs)
-            self._binding = _core.Binding(runner)
-            for name, array in self._inputs.items():
-                self._binding.bind_input(runner, name, array)
-            for name, array in self._outputs.items():
-                self._binding.bind_output(runner, name, array)
-        try:
-            self._binding.run(self._session._runner)
-        except InvalidArgument:
-            if not self._session._widen(self._inputs):
-                raise
-            self._binding = None
-            self._run()
+        while True:
+            if self._binding is None:
+                self._runner = runner = self._session._runner_for(self._inputs)
+                self._binding = _core.Binding(runner)
+                for name, array in self._inputs.items():
+                    self._binding.bind_input(runner, name, array)
+                for name, array in self._outputs.items():
+                    self._binding.bind_output(runner, name, array)
+            try:
+                return self._binding.run(self._runner)
+            except InvalidArgument:
+                if not self._session._widen(self._inputs, self._runner):
+                    raise
+                self._binding = None
 
 
 class Session:
@@ -194,14 +195,14 @@ class Session:
         names = output_names or None
         if type(feed) is not dict:
             feed = dict(feed)
-        if self._runner is None:
-            self._runner_for(feed)
-        try:
-            return self._runner.run(names, feed)
-        except InvalidArgument:
-            if not self._widen(feed):
-                raise
-            return self._runner.run(names, feed)
+        runner = self._runner or self._runner_for(feed)
+        while True:  # what another thread has widened meanwhile holds its shapes, not yet ours
+            try:
+                return runner.run(names, feed)
+            except InvalidArgument:
+                if not self._widen(feed, runner):
+                    raise
+                runner = self._runner
 
     def __call__(self, *arrays: Any, **named: Any) -> dict[str, np.ndarray]:
         """Arrays by position or by name; returns outputs by name."""
@@ -295,11 +296,13 @@ class Session:
     def _with_shapes(self, shapes: Shapes) -> BuildConfig:
         return make_config(self._config, {"shapes": shapes})
 
-    def _widen(self, feed: Mapping[str, Any]) -> bool:
+    def _widen(self, feed: Mapping[str, Any], refused_by: _core.Runner) -> bool:
         """After a refusal: builds again if shapes were chosen here and the feed lies outside; True: try again."""
         if not self._automatic:
             return False
         with self._lock:
+            if self._runner is not refused_by:  # another thread was faster
+                return True
             ranges = self._engine.profiles[0] if self._engine.profiles else {}
             outside = False
             for name, (least, _, most) in ranges.items():

@@ -117,9 +117,7 @@ Status FusedNode::start(onnx_import::Model model, bool at_once) {
   OptimizationProfile profile;
   bool is_open = false;
   for (const TensorInfo& info : model_inputs_) {
-    const ShapeRange* given = around_.options.build.profiles.empty()
-                                  ? nullptr
-                                  : find(around_.options.build.profiles[0], info.name);
+    const ShapeRange* given = asked_of(info.name);
     if (given != nullptr) profile.push_back(*given);
     if (given != nullptr || !info.is_dynamic()) continue;
     is_open = true;
@@ -143,6 +141,11 @@ Status FusedNode::start(onnx_import::Model model, bool at_once) {
   }
   model_.reset();
   return ok_status();
+}
+
+const ShapeRange* FusedNode::asked_of(const std::string& input) const {
+  const auto& profiles = around_.options.build.profiles;
+  return profiles.empty() ? nullptr : find(profiles[0], input);
 }
 
 std::string FusedNode::key(const OptimizationProfile& profile, int threads) const {
@@ -204,9 +207,7 @@ Status FusedNode::build_for(const abi::KernelContext* context, const Optimizatio
     CAMSHAFT_ASSIGN(const size_t position, position_of(names_, info.name));
     CAMSHAFT_ASSIGN(const InputView view, read_input(around_.host, context, position));
     const Dims given(view.extents, view.extents + view.rank);
-    const ShapeRange* asked = around_.options.build.profiles.empty()
-                                  ? nullptr
-                                  : find(around_.options.build.profiles[0], info.name);
+    const ShapeRange* asked = asked_of(info.name);
     if (info.has_rank && info.dims.size() != given.size())
       return make_error(ErrorCode::kInvalidArgument, "input {} has {} dimensions, not {}",
                         info.name, info.dims.size(), given.size());
@@ -244,6 +245,7 @@ Result<std::shared_ptr<Runner>> FusedNode::widen(const std::shared_ptr<Runner>& 
   const OptimizationProfile seen = profiles.empty() ? OptimizationProfile() : profiles[0];
   bool outside = false;
   for (const ShapeRange& range : seen) {
+    if (asked_of(range.input) != nullptr) continue;  // no build would make that wider
     CAMSHAFT_ASSIGN(const size_t position, position_of(names_, range.input));
     CAMSHAFT_ASSIGN(const InputView view, read_input(around_.host, context, position));
     outside |= is_outside(range, view);
@@ -254,11 +256,15 @@ Result<std::shared_ptr<Runner>> FusedNode::widen(const std::shared_ptr<Runner>& 
 }
 
 Status FusedNode::run(abi::KernelContext* context) {
-  CAMSHAFT_ASSIGN(const std::shared_ptr<Runner> runner, runner_for(context));
-  Status status = runner->run(context);
-  if (status.code() != ErrorCode::kInvalidArgument) return status;
-  CAMSHAFT_ASSIGN(const std::shared_ptr<Runner> wider, widen(runner, context));
-  return wider ? wider->run(context) : status;
+  CAMSHAFT_ASSIGN(std::shared_ptr<Runner> runner, runner_for(context));
+  // What another thread has widened meanwhile holds its shapes, not yet ours.
+  while (true) {
+    const Status status = runner->run(context);
+    if (status.code() != ErrorCode::kInvalidArgument) return status;
+    CAMSHAFT_ASSIGN(const std::shared_ptr<Runner> wider, widen(runner, context));
+    if (!wider) return status;
+    runner = wider;
+  }
 }
 
 }  // namespace camshaft::ep

@@ -47,6 +47,8 @@ class FusedNode : public abi::NodeComputeInfo {
                                         const abi::KernelContext* context);
   Status build_for(const abi::KernelContext* context, const OptimizationProfile& seen);
   Result<Engine> build(const OptimizationProfile& profile, int threads);
+  // The shapes that options give this input; null: they are chosen here.
+  const ShapeRange* asked_of(const std::string& input) const;
   std::string key(const OptimizationProfile& profile, int threads) const;
   api::EngineCache engine_cache() const;
   std::optional<Engine> cached(const std::string& key) const;
