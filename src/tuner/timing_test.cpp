@@ -45,8 +45,8 @@ TEST(Timer, WeightsComeFromWhereTheyFit) {
   EXPECT_EQ(weights_from(0), WeightsFrom::kL2);
   EXPECT_EQ(weights_from(cpu.l2_bytes / 5 * 4), WeightsFrom::kL2);
   EXPECT_EQ(weights_from(cpu.l2_bytes), WeightsFrom::kL3);
-  EXPECT_EQ(weights_from(cpu.l3_bytes), WeightsFrom::kL3);
-  EXPECT_EQ(weights_from(cpu.l3_bytes + 1), WeightsFrom::kMemory);
+  EXPECT_EQ(weights_from(cpu.l3_bytes / 2), WeightsFrom::kL3);
+  EXPECT_EQ(weights_from(cpu.l3_bytes / 2 + 1), WeightsFrom::kMemory);
 }
 
 struct Product {

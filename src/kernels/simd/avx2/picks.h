@@ -4,6 +4,10 @@
 
 namespace camshaft::kernels::avx2 {
 
+// Stops the compiler from loading the value again instead of keeping it.
+CAMSHAFT_INLINE void keep_in_register(PackedLanes& value) {
+  keep_order(value);
+}
 CAMSHAFT_INLINE PackedLanes broadcast_eight(const std::byte* p) {
   int64_t eight;
   __builtin_memcpy(&eight, p, sizeof eight);

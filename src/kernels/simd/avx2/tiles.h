@@ -15,7 +15,7 @@ inline constexpr int kMaxWordRows[kMaxVecs + 1] = {0, 6, 6, 4, 0, 0, 0, 0, 0};
 inline constexpr int kMaxInt16Rows[kMaxVecs + 1] = {0, 12, 6};
 // Of sparse bytes: with AVX-VNNI, and in chains, whose sums of 16 bits are of one vector of columns
 // at a time.
-inline constexpr int kMaxSparseRows[kMaxVecs + 1] = {0, 12, 6, 4, 3, 2, 2, 0, 0};
+inline constexpr int kMaxSparseRows[kMaxVecs + 1] = {0, 12, 5, 4, 3, 2, 2, 0, 0};
 inline constexpr int kMaxSparseChainRows[kMaxVecs + 1] = {0, 6, 4, 3, 1, 1, 1, 0, 0};
 // Sums, tables of each row and a vector of codes.
 inline constexpr int kMaxQuadRows[kMaxVecs + 1] = {0, 3, 3, 2, 2, 1, 1, 1, 1};

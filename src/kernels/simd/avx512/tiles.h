@@ -11,7 +11,7 @@ inline constexpr int kMaxByteRows[kMaxVecs + 1] = {0, 14, 14, 9, 6, 5, 4, 3, 2};
 
 inline constexpr int kMaxInt16Rows[kMaxVecs + 1] = {0, 14, 14};
 // Of sparse bytes: wide tiles as high as dense ones leave the picked bytes no registers.
-inline constexpr int kMaxSparseRows[kMaxVecs + 1] = {0, 14, 12, 8, 6, 4, 4, 3, 2};
+inline constexpr int kMaxSparseRows[kMaxVecs + 1] = {0, 14, 13, 8, 5, 4, 4, 3, 2};
 // Sums, tables of each row and a vector of codes.
 inline constexpr int kMaxQuadRows[kMaxVecs + 1] = {0, 4, 4, 4, 4, 4, 4, 3, 2};
 

@@ -4,6 +4,7 @@
 
 namespace camshaft::kernels::scalar {
 
+CAMSHAFT_INLINE void keep_in_register(PackedLanes&) {}
 CAMSHAFT_INLINE PackedLanes broadcast_eight(const std::byte* p) {
   PackedLanes eight;
   __builtin_memcpy(eight.byte, p, 8);
