@@ -224,6 +224,13 @@ void add_values(const Unit& unit, const RowTile& rows, int64_t count, int64_t fi
 
 constexpr float kUntouched = -1;  // as a sum
 
+// Scores of a row become weights.
+template <class Stored>
+float weigh(float* scores, int64_t begin, int64_t end, bool touched, float& maximum, float& sum) {
+  return touched ? exponentials<Stored>(scores, begin, end, maximum, sum)
+                 : first_exponentials<Stored>(scores, begin, end, maximum, sum);
+}
+
 void pass_tile(const Unit& unit, const RowTile& rows, int64_t block_key, int64_t count) {
   const State& s = unit.state;
   const KeyRange seen = s.call.windows.seen_by(rows.query, rows.query + rows.rows - 1, unit.length);
@@ -243,9 +250,8 @@ void pass_tile(const Unit& unit, const RowTile& rows, int64_t block_key, int64_t
                   own_last = larger(smaller(own.last - block_key, last), own_first);
     hide(scores, begin, own_first);
     hide(scores, own_last, end);
-    const float rescale = touched ? exponentials(scores, begin, end, maxima[r], sums[r])
-                                  : first_exponentials(scores, begin, end, maxima[r], sums[r]);
-    narrow(s, scores + begin, end - begin);
+    const float rescale = s.pairs ? weigh<Bf16>(scores, begin, end, touched, maxima[r], sums[r])
+                                  : weigh<float>(scores, begin, end, touched, maxima[r], sums[r]);
     if (touched && rescale != 1)
       scale_in_place(
           unit.y + rows.head * s.call.shape.y.head + (rows.query + r) * s.call.shape.y.step,

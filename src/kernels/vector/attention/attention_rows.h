@@ -3,6 +3,8 @@
 #pragma once
 
 #include "kernels/simd/bytes.h"
+#include "kernels/simd/float16.h"
+#include "kernels/simd/products.h"
 #include "kernels/vector/math.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -42,17 +44,27 @@ static inline void hide(float* scores, int64_t first, int64_t last) {
   for (int64_t k = first; k < last; ++k) scores[k] = -kInfinity;
 }
 
+// (2^f - 1) / f for |f| ≤ 1/2: to 2e-7, or to 1e-4 where weights become bfloat16s (2e-3).
+template <class Stored>
+CAMSHAFT_INLINE F32 power_slope(F32 f) {
+  constexpr float kFine[] = {0.6931470036506653f, 0.24022242426872253f, 0.05550733581185341f,
+                             0.009671512991189957f, 0.001326472731307149f};
+  constexpr float kCoarse[] = {0.69328292f, 0.24221076f, 0.05500875f};
+  if constexpr (sizeof(Stored) == sizeof(float))
+    return polynomial(f, kFine);
+  else
+    return polynomial(f, kCoarse);
+}
+
 // e^x for x ≤ 0, as a weight beside the largest one, which is 1: off by 2e-7 of itself and by 2e-8
 // |x| of itself; below -86.9 it is 0, never denormal.
+template <class Stored = float>
 CAMSHAFT_INLINE F32 weight_of(F32 x) {
-  constexpr float kCoefficients[] = {0.6931470036506653f, 0.24022242426872253f,
-                                     0.05550733581185341f, 0.009671512991189957f,
-                                     0.001326472731307149f};
   constexpr float kRounds = 12582912.0f;  // 1.5 * 2^23: what is added to it loses its fraction
   const F32 least = set1(-86.9f), above = max(least, x);        // NaN stays
   const F32 shifted = fma(above, set1(kLog2E), set1(kRounds));  // and ends in the power of 2
   const F32 fraction = fma(above, set1(kLog2E), set1(kRounds) - shifted);
-  const F32 scaled = fma(polynomial(fraction, kCoefficients), fraction, set1(1));
+  const F32 scaled = fma(power_slope<Stored>(fraction), fraction, set1(1));
   const F32 power = bits_as_float(bits_as_int(scaled) + shift_left<23>(bits_as_int(shifted)));
   return select(less(x, least), zero(), power);
 }
@@ -69,22 +81,36 @@ CAMSHAFT_INLINE float largest_of(const float* scores, int64_t first, int64_t las
   return reduce_max(max(a, b));
 }
 
-// Scores become e^(score - shift), shift being the largest; gives their sum.
+// As the products that read them are asked for only where the instruction is.
+template <class Stored>
+CAMSHAFT_INLINE void store_weights(Stored* to, F32 weights) {
+#if defined(CAMSHAFT_HAS_BF16)
+  StoresByInstruction::put(to, weights);
+#else
+  store_floats(to, weights);
+#endif
+}
+
+// Scores become e^(score - shift), shift being the largest, stored from scores + first on; gives
+// their sum.
+template <class Stored = float>
 CAMSHAFT_INLINE float exponentials_of(float* scores, int64_t first, int64_t last, float shift) {
   // Of nothing but -infinity every weight is 0.
   const F32 by = set1(shift == -kInfinity ? 0 : shift);
   F32 a = zero(), b = zero();
+  auto* to = reinterpret_cast<Stored*>(scores + first);
   int64_t k = first;
-  for (; k + 2 * kLanes <= last; k += 2 * kLanes) {
-    const F32 e = weight_of(load(scores + k) - by), f = weight_of(load(scores + k + kLanes) - by);
-    store(scores + k, e);
-    store(scores + k + kLanes, f);
+  for (; k + 2 * kLanes <= last; k += 2 * kLanes, to += 2 * kLanes) {
+    const F32 e = weight_of<Stored>(load(scores + k) - by),
+              f = weight_of<Stored>(load(scores + k + kLanes) - by);
+    store_weights(to, e);
+    store_weights(to + kLanes, f);
     a = a + e;
     b = b + f;
   }
   if (k < last) {
-    const F32 e = weight_of(load(scores + k) - by);
-    store(scores + k, e);
+    const F32 e = weight_of<Stored>(load(scores + k) - by);
+    store_weights(to, e);
     a = a + e;
   }
   return reduce_add(a + b);
@@ -97,23 +123,25 @@ CAMSHAFT_INLINE float exponential(float x) {
 }
 
 // The first block of a row: sets its maximum and sum.
-static inline float first_exponentials(float* scores, int64_t first, int64_t last, float& maximum,
-                                       float& sum) {
+template <class Stored = float>
+CAMSHAFT_INLINE float first_exponentials(float* scores, int64_t first, int64_t last, float& maximum,
+                                         float& sum) {
   maximum = largest_of(scores, first, last);
-  sum = exponentials_of(scores, first, last, maximum);
+  sum = exponentials_of<Stored>(scores, first, last, maximum);
   return 1;
 }
 
 // Another block: the factor for what was summed before.
-static inline float exponentials(float* scores, int64_t first, int64_t last, float& maximum,
-                                 float& sum) {
+template <class Stored>
+CAMSHAFT_INLINE float exponentials(float* scores, int64_t first, int64_t last, float& maximum,
+                                   float& sum) {
   const float found = largest_of(scores, first, last), before = maximum;
   float rescale = 1;
   if (found > before) {
     maximum = found;
     rescale = exponential(before - found);
   }
-  sum = sum * rescale + exponentials_of(scores, first, last, maximum);
+  sum = sum * rescale + exponentials_of<Stored>(scores, first, last, maximum);
   return rescale;
 }
 
