@@ -23,6 +23,8 @@ inline constexpr int kMaxQuadRows[kMaxVecs + 1] = {0, 3, 3, 2, 2, 1, 1, 1, 1};
 inline constexpr int kMaxFoldVecs = 3;
 
 #define CAMSHAFT_GEMM_TILES(X) X(1, "12x8") X(2, "6x16") X(3, "4x24") X(6, "2x48") X(8, "1x64")
+// Of one or two rows.
+#define CAMSHAFT_WIDE_TILES(X) X(6, "2x48") X(8, "1x64")
 #define CAMSHAFT_BYTE_TILES(X) X(1, "6x8") X(2, "3x16") X(6, "1x48")
 #define CAMSHAFT_SPARSE_TILES(X) X(1, "6x8") X(2, "4x16") X(3, "3x24") X(6, "1x48")
 #define CAMSHAFT_WORD_TILES(X) X(1, "6x8") X(2, "6x16") X(3, "4x24")

@@ -18,6 +18,8 @@ inline constexpr int kMaxQuadRows[kMaxVecs + 1] = {0, 4, 4, 4, 4, 4, 4, 3, 2};
 inline constexpr int kMaxFoldVecs = 3;
 
 #define CAMSHAFT_GEMM_TILES(X) X(1, "14x16") X(2, "14x32") X(3, "9x48") X(4, "6x64") X(8, "2x128")
+// Of one or two rows.
+#define CAMSHAFT_WIDE_TILES(X) X(8, "2x128")
 #define CAMSHAFT_BYTE_TILES(X) CAMSHAFT_GEMM_TILES(X)
 #define CAMSHAFT_SPARSE_TILES(X) CAMSHAFT_BYTE_TILES(X)
 #define CAMSHAFT_WORD_TILES(X)  // it has VNNI, nearly always

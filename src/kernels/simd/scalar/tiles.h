@@ -17,6 +17,8 @@ inline constexpr int kMaxQuadRows[kMaxVecs + 1] = {0, 2, 2};
 inline constexpr int kMaxFoldVecs = 2;
 
 #define CAMSHAFT_GEMM_TILES(X) X(1, "4x4") X(2, "4x8")
+// Of one or two rows.
+#define CAMSHAFT_WIDE_TILES(X)
 #define CAMSHAFT_BYTE_TILES(X) CAMSHAFT_GEMM_TILES(X)
 #define CAMSHAFT_SPARSE_TILES(X) CAMSHAFT_BYTE_TILES(X)
 #define CAMSHAFT_WORD_TILES(X)
