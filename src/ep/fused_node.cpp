@@ -259,7 +259,7 @@ Status FusedNode::run(abi::KernelContext* context) {
   CAMSHAFT_ASSIGN(std::shared_ptr<Runner> runner, runner_for(context));
   // What another thread has widened meanwhile holds its shapes, not yet ours.
   while (true) {
-    const Status status = runner->run(context);
+    Status status = runner->run(context);
     if (status.code() != ErrorCode::kInvalidArgument) return status;
     CAMSHAFT_ASSIGN(const std::shared_ptr<Runner> wider, widen(runner, context));
     if (!wider) return status;
