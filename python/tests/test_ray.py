@@ -15,6 +15,7 @@ import pytest
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_DEDUP_LOGS", "0")
+os.environ.setdefault("RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S", "60")  # by default a proxy that takes 5 s to start is killed
 ray = pytest.importorskip("ray")
 pytest.importorskip("ray.data")
 serve = pytest.importorskip("ray.serve")
