@@ -81,7 +81,7 @@ CAMSHAFT_INLINE float largest_of(const float* scores, int64_t first, int64_t las
   return reduce_max(max(a, b));
 }
 
-// As the products that read them are asked for only where the instruction is.
+// bfloat16s are stored only where the tactic's feature, the instruction, is there.
 template <class Stored>
 CAMSHAFT_INLINE void store_weights(Stored* to, F32 weights) {
 #if defined(CAMSHAFT_HAS_BF16)
@@ -93,7 +93,7 @@ CAMSHAFT_INLINE void store_weights(Stored* to, F32 weights) {
 
 // Scores become e^(score - shift), shift being the largest, stored from scores + first on; gives
 // their sum.
-template <class Stored = float>
+template <class Stored>
 CAMSHAFT_INLINE float exponentials_of(float* scores, int64_t first, int64_t last, float shift) {
   // Of nothing but -infinity every weight is 0.
   const F32 by = set1(shift == -kInfinity ? 0 : shift);

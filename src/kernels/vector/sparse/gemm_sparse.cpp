@@ -422,10 +422,11 @@ double sparse_tile_cost_us(int64_t rows, int64_t strip, const Panels& panels, Sp
     const double pixels = static_cast<double>(strip), per_tile = static_cast<double>(tiles.parts);
     const double bytes =
         static_cast<double>(vecs * kLanes * kLaneBytes) * (index == SparseIndex::kBits ? 1.25 : 2);
+    const double panel_bytes = bytes * static_cast<double>(panels.k);
+    all_bytes += panel_bytes;
     double per_k = pixels * vecs / per_cycle + per_tile * vecs * unpacking / 3;
     const double streams = per_tile * bytes / 40;
-    if (bytes * static_cast<double>(panels.k) > 24e3 && per_k < streams) per_k = streams;
-    all_bytes += bytes * static_cast<double>(panels.k);
+    if (panel_bytes > 24e3 && per_k < streams) per_k = streams;
     cycles += per_k * static_cast<double>(panels.k) + per_tile * 40 + pixels * vecs * 2.5;
   }
   // Once they come from further away: without this bits, of which fewer come, were never timed
