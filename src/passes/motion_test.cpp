@@ -156,6 +156,25 @@ TEST(TransposeMotion, StaysWhereNothingIsGained) {
       a = ElementWise(t, z) {op=mul})ir");
 }
 
+// Flipped, x would be transposed twice, which was taken for less than once: again and again, until
+// memory was full.
+TEST(TransposeMotion, TransposeOfTheRegionsOwnResultStays) {
+  expect_rewrite(flip_and_clean, R"ir(graph "g" {
+    input x: float[2, 2, 3, 3]
+    constant some: bool[1, 2, 1, 1] = [0, 1]
+    constant zero: int64[] = [0]
+    c: int64[2, 2, 3, 3] = Cast(x) {to=int64}
+    t: int64[2, 2, 3, 3] = Shuffle(c) {first_transpose=[0, 1, 3, 2]}
+    a: bool[2, 2, 3, 3] = ElementWise(c, t) {op=less_or_equal}
+    b: int64[2, 2, 3, 3] = Select(some, zero, t) {op=select}
+    output a, b
+  })ir",
+                 R"ir(c = Cast(x) {to=int64}
+      t = Shuffle(c) {first_transpose=[0, 1, 3, 2]}
+      a = ElementWise(c, t) {op=less_or_equal}
+      b = Select(some, zero, t) {op=select})ir");
+}
+
 TEST(SqueezeMotion, DroppedDimensionsMeetTheReshapeThatPutsThemBack) {
   expect_rewrite(
       [](ir::Graph& graph, Records* records) {

@@ -179,13 +179,17 @@ class Pipeline {
 
   Status run_stage(Graph& graph, const Stage& stage, bool is_main) {
     if (is_main && *stage.heading) log(Severity::kVerbose, "{}", stage.heading);
-    for (int round = 0, edits = 1; edits > 0 && round < kMostRounds; ++round) {
+    int edits = 1;
+    for (int round = 0; edits > 0 && round < kMostRounds; ++round) {
       edits = 0;
       for (const PassFunction function : stage.passes) {
         CAMSHAFT_ASSIGN(const int made, run_pass(graph, pass_of(function), is_main));
         edits += made;
       }
     }
+    if (edits > 0 && is_checked())
+      return make_error(ErrorCode::kInternal, "{}: passes still undo each other after {} rounds",
+                        stage.count_label, kMostRounds);
     CAMSHAFT_TRY(check(graph, is_main, stage.count_label));  // passes that keep quiet about an edit
     if (!is_main) return ok_status();
     const int count = static_cast<int>(graph.layers().size());

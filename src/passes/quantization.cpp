@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/infer.h"
 #include "ir/kind_traits.h"
 #include "passes/match.h"
 
@@ -184,6 +185,36 @@ Program quantize_program(const Grid& grid) {
     value = append(program, PointOp::kAdd, value, zero);
   }
   return program;
+}
+
+namespace {
+
+bool may_miss(const PoolingAttrs& a, size_t d, Dim extent) {
+  if (a.global) return extent == Dim(0);
+  const int64_t kernel = a.kernel[d], stride = a.stride[d], dilation = a.dilation[d],
+                pre = a.pre_padding[d], post = a.post_padding[d];
+  const bool is_same =
+      a.padding_mode == PaddingMode::kSameUpper || a.padding_mode == PaddingMode::kSameLower;
+  if (!extent.is_known())
+    return dilation > 1 ? is_same || pre + post > 0 : !is_same && (pre >= kernel || post >= kernel);
+  const int64_t in = extent.extent();
+  const Window window = resolve_window(a.padding_mode, in, kernel, stride, dilation, pre, post);
+  for (int64_t o = 0; o < window.output; ++o) {
+    const int64_t start = o * stride - window.pre_padding;
+    const int64_t tap =
+        start >= 0 ? 0 : (-start + dilation - 1) / dilation;  // the first one inside
+    if (tap >= kernel || start + tap * dilation >= in) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool may_pool_nothing(const Layer& pooling) {
+  const Shape& shape = pooling.inputs[0]->shape;
+  for (size_t d = 2; d < shape.size(); ++d)
+    if (may_miss(pooling.as<PoolingAttrs>(), d - 2, shape[d])) return true;
+  return false;
 }
 
 Program dequantize_program(const Grid& grid) {

@@ -53,6 +53,11 @@ ir::Attrs attributes_on_codes(const ir::Layer& layer, const Grid& grid);
 // Whether Q/DQ motion may bring a Dequantize layer next to what reads `tensor`.
 bool may_be_dequantized(const ir::Tensor* tensor);
 
+// Whether a window of this Pooling layer may hold no pixel, so that its mean is 0 and not the code
+// of 0. An extent that only running tells is taken for one that has pixels: ONNX Runtime refuses to
+// pool an image that has none.
+bool may_pool_nothing(const ir::Layer& pooling);
+
 // Every use of `tensor` is a Quantize layer of `grid`, perhaps behind layers that commute.
 bool is_read_as_codes_only(const ir::Tensor* tensor, const Grid& grid);
 

@@ -504,6 +504,23 @@ TEST(QuantizePooling, AverageOfCodesIsScaledAfterwards) {
                       y = PointWise "d"("y (mean of codes)") {program=<1: v1 = const 3; v2 = sub v0 v1; v3 = const 0.05; v4 = mul v2 v3>})ir");
 }
 
+// The mean of a window without pixels is 0, which is not the code of 0.
+TEST(QuantizePooling, WindowsInPaddingStayFloats) {
+  const std::string input = "d: float[1, 2, 4, 4] = Dequantize(x, s, o) {type=uint8}\n";
+  const auto stays = [&](const std::string& shape, const std::string& window) {
+    expect_rewrite(
+        quantize_pooling,
+        graph("input x: uint8[1, 2, 4, 4]",
+              input + "y: float" + shape + " = Pooling(d) {type=average, " + window + "}", "y"),
+        "d = Dequantize(x, s, o) {type=uint8}\ny = Pooling(d) {type=average, " + window + "}");
+  };
+  stays("[1, 2, 6, 6]",
+        "kernel=[1, 1], stride=[1, 1], dilation=[1, 1], pre_padding=[1, 1], post_padding=[1, 1]");
+  // Taps on both sides of the image.
+  stays("[1, 2, 4, 1]",
+        "kernel=[1, 2], stride=[1, 1], dilation=[1, 5], pre_padding=[0, 1], post_padding=[0, 1]");
+}
+
 // --- chains between codes
 
 int convert_and_fuse(ir::Graph& g, Records* records) {

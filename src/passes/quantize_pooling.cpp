@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // QuantizePooling: pooling by average takes a Dequantize layer before it: the mean of the codes is
 // scaled afterwards. A few ulp.
-#include <algorithm>
-
 #include "passes/match.h"
 #include "passes/passes.h"
 #include "passes/quantization.h"
@@ -13,19 +11,13 @@ using namespace ir;
 
 namespace {
 
-// The mean of no code is 0, which is not the code of 0. An extent that only running tells is taken
-// for one that has pixels: ONNX Runtime refuses to pool an image that has none.
-bool is_empty_image(const Tensor& x) {
-  return std::find(x.shape.begin() + 2, x.shape.end(), Dim(0)) != x.shape.end();
-}
-
 Refusal pooling_refusal(const Layer& pooling, const Grid& grid) {
   if (!grid.per_tensor()) return {Reason::kGrid, "its input has one scale per channel"};
   const auto& attrs = pooling.as<PoolingAttrs>();
   if (!attrs.global && attrs.count_includes_padding && grid.zero_point[0] != 0)
     return {Reason::kValue, "it counts padding, which is no zero code"};
-  if (is_empty_image(*pooling.inputs[0]) && grid.zero_point[0] != 0)
-    return {Reason::kValue, "its input has no pixels, whose mean is no zero code"};
+  if (grid.zero_point[0] != 0 && may_pool_nothing(pooling))
+    return {Reason::kValue, "a window has no pixels, whose mean is no zero code"};
   return {};
 }
 

@@ -69,10 +69,11 @@ bool makes_program_result(const Layer& layer) {
   return layer.kind == LayerKind::kPointWise || makes_codes(layer);
 }
 
-// Padding counts as code 0, whatever the others are moved by.
-bool counts_padding(const Layer& layer) {
+// Padding counts as code 0, and the mean of no code is 0, whatever the others are moved by.
+bool makes_zeros(const Layer& layer) {
   const auto& attrs = layer.as<PoolingAttrs>();
-  return attrs.type == PoolingType::kAverage && attrs.count_includes_padding;
+  return attrs.type == PoolingType::kAverage &&
+         (attrs.count_includes_padding || may_pool_nothing(layer));
 }
 
 // Reads `tensor` in a way that can follow a shift.
@@ -85,7 +86,7 @@ bool reads_codes(const Layer& layer, const Tensor* tensor) {
     }
     return true;
   }
-  if (layer.kind == LayerKind::kPooling) return !counts_padding(layer);
+  if (layer.kind == LayerKind::kPooling) return !makes_zeros(layer);
   if (layer.kind == LayerKind::kConcatenation) return true;
   if (!moves_elements(layer)) return false;
   return std::count(layer.inputs.begin(), layer.inputs.end(), tensor) == 1 &&

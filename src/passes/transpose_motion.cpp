@@ -126,7 +126,10 @@ class Region {
     for (const Tensor* input : border_inputs()) {
       if (input->is_constant()) continue;
       const bool meets = pure_order(input->producer) == order_;
-      if (meets && read_inside_only(input)) now += cost_of_transpose(*input, order_);
+      if (meets && layers_.count(input->producer->inputs[0]->producer))
+        then += cost_of_transpose(*input, order_);  // of the region's own result: once more as now
+      else if (meets && read_inside_only(input))
+        now += cost_of_transpose(*input, order_);
       if (!meets) then += cost_of_inner(*input);
     }
     for (const Layer* layer : layers_) weigh_output(layer->outputs[0], &now, &then);
