@@ -134,8 +134,8 @@ bool is_skipped(const Pass& pass) {
 }
 
 // Whether the graph is verified after every pass that changed it and at the end of every stage: in
-// debug builds, and where CAMSHAFT_CHECK_GRAPHS says so, as tests do; 0 says no, which makes a
-// sanitized fuzz_graphs half as slow again.
+// debug builds, and where CAMSHAFT_CHECK_GRAPHS says so, as tests do; without it (0) a sanitized
+// fuzz_graphs takes three quarters of the time.
 bool is_checked() {
 #ifdef NDEBUG
   constexpr bool kDefault = false;
