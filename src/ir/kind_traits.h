@@ -67,6 +67,23 @@ enum class Widening : unsigned char { kNever, kWhole, kInputs };
 // target shape, where a slice ends), or the data decide.
 enum class ExtentsAre : unsigned char { kInferred, kOfNumbers, kFound };
 
+// What it does to its data, as words say it.
+enum class Deed : unsigned char {
+  kAttends,
+  kMultiplies,  // matrices
+  kMixes,       // products of chosen experts
+  kNormalizes,
+  kLooksUp,  // rows of a table
+  kMaps,     // each element alone
+  kReduces,
+  kRearranges,
+  kSlides,  // over images
+  kSearches,
+  kRepeats,  // step by step
+  kBranches,
+  kUnnamed,  // an operator without a kind of its own
+};
+
 struct KindTraits {
   LayerKind kind;
   Arity arity;
@@ -80,6 +97,7 @@ struct KindTraits {
   Storage storage;
   Widening widening;
   ExtentsAre extents;
+  Deed deed;
 };
 
 const KindTraits& traits_of(LayerKind kind);

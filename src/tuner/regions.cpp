@@ -8,6 +8,7 @@
 #include "base/disjoint_sets.h"
 
 #include "ir/append_rows.h"
+#include "ir/kind_traits.h"
 
 namespace camshaft::tuner {
 namespace {
@@ -36,71 +37,47 @@ bool is_constant(const Plan& plan, const PlanStep& step, size_t input) {
          plan.tensors[step.inputs[input]].role == engine::TensorRole::kConstant;
 }
 
-Role role_of(const Plan& plan, const PlanStep& step) {
-  using enum LayerKind;
-  if (step.dynamic_output) return {Part::kOther, "only running tells how much it makes"};
-  switch (step.layer.kind) {
-    case kAttention:
+Role role_of(ir::Deed deed) {
+  using enum ir::Deed;
+  switch (deed) {
+    case kAttends:
       return {Part::kCore, "attention"};
-    case kMatrixMultiply:
-    case kLowBitMultiply:
+    case kMultiplies:
       return {Part::kCore, "product"};
-    case kExperts:
+    case kMixes:
       return {Part::kCore, "mixture of experts"};
-    case kNormalization:
+    case kNormalizes:
       return {Part::kCore, "normalization"};
-    case kGather:
-      return is_constant(plan, step, 0) ? Role{Part::kCore, "embedding"}
-                                        : Role{Part::kLink, "movement"};
-    case kActivation:
-    case kUnary:
-    case kElementWise:
-    case kSelect:
-    case kScale:
-    case kPointWise:
-    case kCast:
-    case kQuantize:
-    case kDequantize:
+    case kLooksUp:
+      return {Part::kCore, "embedding"};
+    case kMaps:
       return {Part::kLink, "pointwise layer"};
-    case kSoftMax:
-    case kReduce:
-    case kCumSum:
+    case kReduces:
       return {Part::kLink, "reduction"};
-    case kShuffle:
-    case kSlice:
-    case kPad:
-    case kConcatenation:
-    case kScatter:
-    case kExpand:
-    case kTile:
-    case kFill:
-    case kRange:
-    case kShapeOf:
-    case kReformat:
+    case kRearranges:
       return {Part::kLink, "movement"};
-    case kGeneric:
-      if (step.layer.as<ir::GenericAttrs>().op_type == ir::kAppendRows)
-        return {Part::kLink, "movement"};
-      return {Part::kOther, "an operator without a kind of its own"};
-    case kConvolution:
-    case kDeconvolution:
-    case kPooling:
-    case kResize:
-    case kDepthToSpace:
-    case kSpaceToDepth:
+    case kSlides:
       return {Part::kOther, "works on images"};
-    case kTopK:
-    case kArgMinMax:
-    case kNonZero:
+    case kSearches:
       return {Part::kOther, "searches"};
-    case kRecurrence:
+    case kRepeats:
       return {Part::kOther, "a recurrence: runs step by step"};
-    case kIf:
-    case kLoop:
-    case kScan:
+    case kBranches:
       return {Part::kOther, "holds a graph of its own"};
+    case kUnnamed:
+      return {Part::kOther, "an operator without a kind of its own"};
   }
   return {Part::kOther, ""};
+}
+
+Role role_of(const Plan& plan, const PlanStep& step) {
+  if (step.dynamic_output) return {Part::kOther, "only running tells how much it makes"};
+  ir::Deed deed = ir::traits_of(step.layer.kind).deed;
+  const bool appends =
+      deed == ir::Deed::kUnnamed && step.layer.as<ir::GenericAttrs>().op_type == ir::kAppendRows;
+  const bool looks_up_results = deed == ir::Deed::kLooksUp && !is_constant(plan, step, 0);
+  if (appends || looks_up_results) deed = ir::Deed::kRearranges;
+  return role_of(deed);
 }
 
 // Who makes and who reads what.
