@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """A decoder as onnxruntime-genai's builder writes it (MatMulNBits, GroupQueryAttention with packed queries and rotary inside, SkipSimplifiedLayerNormalization,
-keys and values as inputs and outputs), with seeded random weights; and generation with it beside ONNX Runtime.
+keys and values as inputs and outputs), with seeded random weights; and generation with it beside ONNX Runtime or onnxruntime-genai.
 
     decoder.py make m.onnx [--layers 4 --width 896 --heads 14 --kv 2 --inner 4864 --vocabulary 32000 --bits 4 --block 32 --level 0 --float --apart]
-    decoder.py compare m.onnx [--camshaft build/release/bin/camshaft] [--prompt 64 --steps 32 --threads 1]
+    decoder.py compare m.onnx [--peer onnxruntime|genai] [--camshaft build/release/bin/camshaft] [--prompt 64 --steps 32 --threads 1]
 
-`make` needs numpy and onnx, `compare` onnxruntime as well. Weights are synthetic: they say nothing about quality, and speed does not depend on them."""
+`make` needs numpy and onnx, `compare` onnxruntime as well. onnxruntime feeds what the last step gave (a copy of the past per step); genai is onnxruntime-genai, whose past and present share a buffer. Weights are synthetic: they say nothing about quality, and speed does not depend on them."""
 
 import argparse
 import json
@@ -28,6 +28,7 @@ def arguments():
     compare = commands.add_parser("compare")
     compare.add_argument("file", type=pathlib.Path)
     compare.add_argument("--camshaft", default="build/release/bin/camshaft")
+    compare.add_argument("--peer", choices=["onnxruntime", "genai"], default="onnxruntime")
     compare.add_argument("--python", action="store_true", help="check every step's logits, by the Python package")
     for name, value in dict(prompt=64, steps=32, threads=1, rounds=2).items():
         compare.add_argument(f"--{name}", type=int, default=value)
@@ -137,14 +138,61 @@ class Runtime:
         return results["logits"][0, -1]
 
 
+    def next_token(self, tokens):
+        return int(np.argmax(self.step(tokens)))
+
+
+class GenAi:
+    """The same by onnxruntime-genai: its own loop, greedy search and caches."""
+
+    def __init__(self, file, threads, length):
+        import onnx
+        import onnxruntime_genai
+        self.genai, self.length = onnxruntime_genai, length
+        self.folder = file.with_suffix(".genai")
+        self.folder.mkdir(exist_ok=True)
+        for stored in file.parent.glob(file.name + "*"):
+            if stored.suffix in (".onnx", ".data") and not (self.folder / stored.name).exists():
+                (self.folder / stored.name).symlink_to(stored.resolve())
+        (self.folder / "genai_config.json").write_text(json.dumps(self.config(onnx.load(file, load_external_data=False).graph, file.name, threads)))
+        self.model = onnxruntime_genai.Model(str(self.folder))
+
+    def config(self, graph, filename, threads):
+        attention = next(n for n in graph.node if n.op_type == "GroupQueryAttention")
+        heads = {a.name: a.i for a in attention.attribute}
+        past = [i for i in graph.input if i.name.endswith(".key")]
+        depth, vocabulary = (t.type.tensor_type.shape.dim[-1].dim_value for t in (past[0], graph.output[0]))
+        decoder = {"session_options": {"intra_op_num_threads": threads, "provider_options": []}, "filename": filename, "head_size": depth,
+                   "hidden_size": depth * heads["num_heads"], "num_attention_heads": heads["num_heads"], "num_key_value_heads": heads["kv_num_heads"],
+                   "num_hidden_layers": len(past),
+                   "inputs": {"input_ids": "input_ids", "attention_mask": "attention_mask", "past_key_names": "past_key_values.%d.key",
+                              "past_value_names": "past_key_values.%d.value"},
+                   "outputs": {"logits": "logits", "present_key_names": "present.%d.key", "present_value_names": "present.%d.value"}}
+        return {"model": {"type": "qwen2", "bos_token_id": 1, "eos_token_id": vocabulary - 1, "pad_token_id": 0, "context_length": 4096,
+                          "vocab_size": vocabulary, "decoder": decoder},
+                "search": {"do_sample": False, "max_length": 4096, "past_present_share_buffer": True}}
+
+    def start(self):
+        parameters = self.genai.GeneratorParams(self.model)
+        parameters.set_search_options(max_length=self.length, min_length=self.length, do_sample=False)
+        self.generator, self.begun = self.genai.Generator(self.model, parameters), False
+
+    def next_token(self, tokens):
+        if not self.begun:  # afterwards it appends what it chose
+            self.generator.append_tokens(tokens)
+            self.begun = True
+        self.generator.generate_next_token()
+        return int(self.generator.get_next_tokens()[0])
+
+
 def generate(runtime, prompt, steps):
     runtime.start()
     begin = time.perf_counter()
-    tokens = [int(np.argmax(runtime.step([k % 97 + 3 for k in range(prompt)])))]
+    tokens = [runtime.next_token([k % 97 + 3 for k in range(prompt)])]
     first, times = time.perf_counter() - begin, []
     for _ in range(steps):
         begin = time.perf_counter()
-        tokens.append(int(np.argmax(runtime.step([tokens[-1]]))))
+        tokens.append(runtime.next_token([tokens[-1]]))
         times.append(time.perf_counter() - begin)
     return first * 1e3, float(np.median(times)) * 1e3, tokens
 
@@ -165,15 +213,15 @@ def compare_logits(a):
 def compare(a):
     if a.python:
         return compare_logits(a)
-    runtime = Runtime(a.file, a.threads)
+    runtime = GenAi(a.file, a.threads, a.prompt + a.steps + 1) if a.peer == "genai" else Runtime(a.file, a.threads)
     generate(runtime, a.prompt, 4)
     command = [a.camshaft, "bench", str(a.file), "--decode", f"{a.prompt},{a.steps}", "--threads", str(a.threads), "--json", "--timing-cache", str(a.file) + ".times"]
     for _ in range(a.rounds):
         ours = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
         first, token, tokens = generate(runtime, a.prompt, a.steps)
         same = next((k for k, (x, y) in enumerate(zip(tokens, ours["tokens"])) if x != y), len(tokens))
-        print(f"first token {ours['timeToFirstTokenMs']:.1f} ms, ONNX Runtime {first:.1f} ({first / ours['timeToFirstTokenMs']:.2f} x); "
-              f"token {ours['tokenMs']['median']:.2f} ms, ONNX Runtime {token:.2f} ({token / ours['tokenMs']['median']:.2f} x); plan {ours['planMs']:.2f} ms; "
+        print(f"first token {ours['timeToFirstTokenMs']:.1f} ms, {a.peer} {first:.1f} ({first / ours['timeToFirstTokenMs']:.2f} x); "
+              f"token {ours['tokenMs']['median']:.2f} ms, {a.peer} {token:.2f} ({token / ours['tokenMs']['median']:.2f} x); plan {ours['planMs']:.2f} ms; "
               f"{ours['gbytesPerSecond']:.1f} GB/s of {ours['readGbytesPerSecond']:.1f}; first {same} of {len(tokens)} tokens equal")
 
 

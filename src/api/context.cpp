@@ -122,12 +122,15 @@ std::vector<CacheInfo> Context::caches() const {
 
 Status Context::set_cache(std::string_view past, std::string_view present, void* data,
                           size_t bytes) {
-  const std::vector<CacheInfo> infos = caches();
-  for (size_t k = 0; k < infos.size(); ++k)
-    if (infos[k].past == past && infos[k].present == present) {
+  int k = 0;  // a step of a decoder sets dozens: no list with their names is made
+  for (const runtime::CacheFacts& cache : impl_->context->caches()) {
+    if (engine().inputs()[static_cast<size_t>(cache.input)].name == past &&
+        engine().outputs()[static_cast<size_t>(cache.output)].name == present) {
       impl_->has_run = false;
-      return impl_->context->set_cache(static_cast<int>(k), data, bytes);
+      return impl_->context->set_cache(k, data, bytes);
     }
+    ++k;
+  }
   return make_error(ErrorCode::kInvalidArgument,
                     "output '{}' is not input '{}' and new rows behind it, read by attention alone:"
                     " they cannot share a buffer",

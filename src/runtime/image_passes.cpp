@@ -73,7 +73,7 @@ class Chooser {
     return s_.locations[t].space == Space::kBase || s_.locations[t].space == Space::kFixed;
   }
 
-  // The batch a step may be cut along and should be; 0: none.
+  // The batch a step may be cut along and should be; 0 or 1: none.
   int64_t batch_of(int k) const {
     const PlanStep& step = plan_.steps[k];
     if (step.is_view || step.dynamic_output || !facts_.steps[k].tactic ||
@@ -86,6 +86,7 @@ class Chooser {
         ir::bits_of(y.type) % 8 != 0)
       return 0;
     const int64_t batch = y.extents[0];
+    if (batch == 1) return 1;
     bool reads_batch = false;
     for (size_t i = 0; i < step.inputs.size(); ++i) {
       const int input = step.inputs[i];

@@ -28,11 +28,14 @@ size_t find_offset(const MemoryBlock& block, std::span<const MemoryBlock* const>
   return best_offset == SIZE_MAX ? end : best_offset;
 }
 
+size_t rounded(size_t bytes, size_t alignment) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
 }  // namespace
 
 size_t plan_memory(std::span<MemoryBlock> blocks, size_t alignment) {
-  for (MemoryBlock& block : blocks)
-    block.bytes = (block.bytes + alignment - 1) / alignment * alignment;
+  for (MemoryBlock& block : blocks) block.bytes = rounded(block.bytes, alignment);
   std::vector<int> order(blocks.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
@@ -52,6 +55,17 @@ size_t plan_memory(std::span<MemoryBlock> blocks, size_t alignment) {
     placed.insert(position, &block);
   }
   return arena_bytes;
+}
+
+bool take_places(std::span<const MemoryBlock> planned, std::span<MemoryBlock> blocks,
+                 size_t alignment) {
+  const auto fits = [alignment](const MemoryBlock& old, const MemoryBlock& block) {
+    return old.bytes == rounded(block.bytes, alignment) && old.first == block.first &&
+           old.last == block.last;
+  };
+  if (!std::equal(planned.begin(), planned.end(), blocks.begin(), blocks.end(), fits)) return false;
+  std::copy(planned.begin(), planned.end(), blocks.begin());
+  return true;
 }
 
 }  // namespace camshaft::runtime

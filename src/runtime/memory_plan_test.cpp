@@ -60,5 +60,18 @@ TEST(MemoryPlan, ChainsUseTwoBuffers) {
   EXPECT_EQ(plan_memory(blocks), 1280u);
 }
 
+TEST(MemoryPlan, TakesThePlacesOfBlocksThatAreAsLarge) {
+  std::vector<MemoryBlock> planned = {{100, 0, 1, 0}, {200, 1, 2, 0}, {60, 2, 3, 0}};
+  plan_memory(planned);
+  std::vector<MemoryBlock> grown = {{120, 0, 1, 0}, {200, 1, 2, 0}, {64, 2, 3, 0}};
+  ASSERT_TRUE(take_places(planned, grown));  // 128, 256 and 64 bytes, as before
+  for (size_t k = 0; k < planned.size(); ++k) EXPECT_EQ(grown[k].offset, planned[k].offset);
+  std::vector<MemoryBlock> larger = {{129, 0, 1, 0}, {200, 1, 2, 0}, {64, 2, 3, 0}};
+  EXPECT_FALSE(take_places(planned, larger));
+  std::vector<MemoryBlock> longer = {{100, 0, 2, 0}, {200, 1, 2, 0}, {60, 2, 3, 0}};
+  EXPECT_FALSE(take_places(planned, longer));
+  EXPECT_FALSE(take_places(planned, std::span(grown).first(2)));
+}
+
 }  // namespace
 }  // namespace camshaft::runtime

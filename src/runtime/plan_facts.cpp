@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a plan is, whatever the shapes: kernels looked up, roots of views, producers.
+#include <algorithm>
+
 #include "ir/kind_traits.h"
 #include "runtime/open_extents.h"
 #include "runtime/schedule.h"
@@ -7,20 +9,36 @@
 namespace camshaft::runtime {
 namespace {
 
-// Does an attribute hold a symbol?
+// The symbols that attributes hold.
 struct SymbolFinder {
-  bool found = false;
+  std::vector<int> found;
+  void add(std::span<const ir::Dim> dims) {
+    for (const ir::Dim dim : dims)
+      if (!dim.is_known()) found.push_back(static_cast<int>(dim.symbol_id()));
+  }
   template <class T>
   void operator()(const char*, const T& field) {
-    if constexpr (std::is_same_v<T, ir::Shape>)
-      for (const ir::Dim dim : field) found |= !dim.is_known();
+    if constexpr (std::is_same_v<T, ir::Shape>) add(field);
   }
 };
 
-bool has_symbols(const ir::Layer& layer) {
+std::vector<int> symbols_of(const ir::Layer& layer) {
   SymbolFinder finder;
   std::visit([&](const auto& a) { std::decay_t<decltype(a)>::fields(a, finder); }, layer.attrs);
-  return finder.found;
+  return std::move(finder.found);
+}
+
+std::vector<int> symbols_of(const engine::Plan& plan, const engine::PlanStep& step) {
+  SymbolFinder finder{symbols_of(step.layer)};
+  for (const auto* side : {&step.inputs, &step.outputs})
+    for (const int t : *side) {
+      if (t == engine::kNoTensor) continue;
+      finder.add(plan.tensors[t].shape);
+      if (plan.tensors[t].value) finder.add(*plan.tensors[t].value);
+    }
+  std::sort(finder.found.begin(), finder.found.end());
+  finder.found.erase(std::unique(finder.found.begin(), finder.found.end()), finder.found.end());
+  return std::move(finder.found);
 }
 
 bool raw_constants_stored(const engine::Plan& plan, const engine::PlanStep& step) {
@@ -72,11 +90,12 @@ Status fill_steps(PlanFacts& facts) {
     StepFacts s;
     s.control_flow = !step.bodies.empty();
     s.in_place = ir::traits_of(step.layer.kind).elements != ir::Elements::kMixed;
-    s.symbolic_attributes = has_symbols(step.layer);
+    s.symbolic_attributes = !symbols_of(step.layer).empty();
     s.is_open = has_open_extents(*facts.plan, step);
+    if (s.is_open) s.symbols = symbols_of(*facts.plan, step);
     if (!step.is_view && !s.control_flow)
       CAMSHAFT_TRY(find_kernel(*facts.plan, step, facts.engine->weights(), s));
-    facts.steps.push_back(s);
+    facts.steps.push_back(std::move(s));
   }
   return ok_status();
 }

@@ -334,12 +334,14 @@ class Maker {
     s_.room.resize(plan_.tensors.size());
     for (size_t t = 0; t < plan_.tensors.size(); ++t)
       if (block_of_[t] >= 0) s_.room[t] = blocks_[block_of_[t]].bytes;
-    s_.arena_bytes = plan_memory(blocks_);
+    const bool as_before = before_ && take_places(before_->blocks, blocks_);
+    s_.arena_bytes = as_before ? before_->arena_bytes : plan_memory(blocks_);
     for (size_t t = 0; t < plan_.tensors.size(); ++t) {
       const int root = facts_.tensors[t].root;
       if (block_of_[root] >= 0 && s_.locations[t].space == Space::kBase)
         s_.locations[t].offset += blocks_[block_of_[root]].offset;
     }
+    s_.blocks = std::move(blocks_);
   }
 
   // --- steps
@@ -607,7 +609,9 @@ Result<std::unique_ptr<Schedule>> make_schedule(const PlanFacts& facts,
   schedule->capacities.resize(facts.caches.size());
   if (outer) schedule->outer = *outer;
   CAMSHAFT_ASSIGN(schedule->bindings, bind_symbols(*facts.plan, inputs, outer));
-  CAMSHAFT_TRY(check_extents(facts, schedule->bindings));
+  CAMSHAFT_TRY(check_extents(
+      facts, schedule->bindings,
+      before && !before->initial_bindings.values.empty() ? &before->initial_bindings : nullptr));
   CAMSHAFT_TRY(Maker(facts, pool, before, *schedule).make());
   schedule->initial_bindings = schedule->bindings;
   return schedule;

@@ -11,6 +11,7 @@
 #include "kernels/prepared.h"
 #include "runtime/caches.h"
 #include "runtime/context.h"
+#include "runtime/memory_plan.h"
 
 namespace camshaft::runtime {
 
@@ -39,7 +40,8 @@ struct StepFacts {
   bool symbolic_attributes = false;
   bool in_place = false;  // element k of the output needs only element k of an input of its shape
   bool control_flow = false;
-  bool is_open = false;  // extents of the inputs may contradict each other, or the layer
+  bool is_open = false;           // extents of the inputs may contradict each other, or the layer
+  std::vector<int> symbols = {};  // where it is: those its extents, values and attributes hang on
 };
 
 struct TensorFacts {
@@ -135,6 +137,7 @@ struct Schedule {
   std::vector<std::unique_ptr<std::byte[]>> values;  // elements of constant_value tensors
   std::vector<ImagePasses> passes;  // groups of steps that run on a part of the batch at a time
   std::vector<size_t> room;         // of root tensors in the arena: their bytes there; else 0
+  std::vector<MemoryBlock> blocks;  // of the arena, in the order of their tensors
   size_t arena_bytes = 0, workspace_bytes = 0;
 
   int num_bases() const { return static_cast<int>(patches.size()); }

@@ -203,12 +203,19 @@ Status verify_steps(const PlanFacts& facts, const Bindings& bindings) {
   return ok_status();
 }
 
-Status check_extents(const PlanFacts& facts, const Bindings& bindings) {
+Status check_extents(const PlanFacts& facts, const Bindings& bindings, const Bindings* checked) {
+  const auto is_checked = [&](int symbol) {
+    return checked->bound[symbol] == bindings.bound[symbol] &&
+           checked->values[symbol] == bindings.values[symbol];
+  };
   for (size_t k = 0; k < facts.plan->steps.size(); ++k) {
     const PlanStep& step = facts.plan->steps[k];
-    if (!facts.steps[k].is_open || facts.steps[k].control_flow || step.dynamic_output) continue;
+    const StepFacts& step_facts = facts.steps[k];
+    if (!step_facts.is_open || step_facts.control_flow || step.dynamic_output) continue;
+    if (checked && std::all_of(step_facts.symbols.begin(), step_facts.symbols.end(), is_checked))
+      continue;
     std::unique_ptr<ir::Layer> resolved;
-    if (facts.steps[k].symbolic_attributes && !(resolved = resolve_layer(step.layer, bindings)))
+    if (step_facts.symbolic_attributes && !(resolved = resolve_layer(step.layer, bindings)))
       continue;
     const ir::Layer& layer = resolved ? *resolved : step.layer;
     if (const Status status = verify_shapes(facts, step, layer, bindings); !status.ok())

@@ -35,7 +35,9 @@ void replace_missing_tactics(PlanFacts& facts, const Bindings& bindings, int thr
 // accept their problems and have the packed weights they expect. What depends on values only
 // running can tell is not looked at.
 Status verify_steps(const PlanFacts& facts, const Bindings& bindings);
-// Only that the inputs' extents, as an application gave them, go together.
-Status check_extents(const PlanFacts& facts, const Bindings& bindings);
+// Only that the inputs' extents, as an application gave them, go together. Steps whose symbols have
+// the values they have in `checked` (may be null) are not looked at again.
+Status check_extents(const PlanFacts& facts, const Bindings& bindings,
+                     const Bindings* checked = nullptr);
 
 }  // namespace camshaft::runtime
