@@ -324,15 +324,26 @@ Dim SymbolTable::push(Symbol symbol) {
 }
 
 Dim SymbolTable::intern(SymbolOp op, Dim a, Dim b, int64_t constant, const std::string& name) {
-  const auto [entry, added] = index_.try_emplace(std::make_tuple(op, a, b, constant, name), size());
-  if (!added) return Dim::symbol(entry->second);
+  // A late step infers its shapes in each run with a table of a few symbols.
+  constexpr int kMostCompared = 16;
+  if (size() <= kMostCompared) {
+    for (int k = 0; k < size(); ++k) {
+      const Symbol& s = symbols_[k];
+      if (s.op == op && s.a == a && s.b == b && s.constant == constant && s.name == name)
+        return Dim::symbol(k);
+    }
+    return push(Symbol{op, a, b, constant, name});
+  }
+  for (; indexed_ < size(); ++indexed_) {
+    const Symbol& s = symbols_[indexed_];
+    index_.try_emplace(std::make_tuple(s.op, s.a, s.b, s.constant, s.name), indexed_);
+  }
+  const auto found = index_.find(std::make_tuple(op, a, b, constant, name));
+  if (found != index_.end()) return Dim::symbol(found->second);
   return push(Symbol{op, a, b, constant, name});
 }
 
 Dim SymbolTable::append(Symbol symbol) {
-  if (symbol.op != SymbolOp::kRuntime)
-    index_.try_emplace(std::make_tuple(symbol.op, symbol.a, symbol.b, symbol.constant, symbol.name),
-                       size());
   return push(std::move(symbol));
 }
 

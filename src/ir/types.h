@@ -160,6 +160,7 @@ class SymbolTable {
   std::vector<Symbol> symbols_;
   std::vector<Traits> traits_;  // of each symbol
   std::map<std::tuple<SymbolOp, Dim, Dim, int64_t, std::string>, int> index_;
+  int indexed_ = 0;  // so many symbols are in `index_`
   friend struct Polynomial;
 };
 
