@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Movements: chains of them, transposes around regions, squeezes.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "passes/pipeline.h"
 #include "passes/test_util.h"
 
 namespace camshaft::passes {
@@ -173,6 +175,26 @@ TEST(TransposeMotion, TransposeOfTheRegionsOwnResultStays) {
       t = Shuffle(c) {first_transpose=[0, 1, 3, 2]}
       a = ElementWise(c, t) {op=less_or_equal}
       b = Select(some, zero, t) {op=select})ir");
+}
+
+// One region is turned over in a round of the stage.
+TEST(TransposeMotion, HundredsOfRegionsOfADeepNetwork) {
+  constexpr int kRegions = 240;
+  std::string text = "graph \"g\" {\n  input x0: float[1, 3, 4, 5]\n";
+  for (int k = 0; k < kRegions; ++k)
+    text += fmt::format(
+        "  t{0}: float[1, 4, 5, 3] = Shuffle(x{0}) {{first_transpose=[0, 2, 3, 1]}}\n"
+        "  m{0}: float[1, 1, 1, 3] = Reduce(t{0}) {{op=max, axes=[1, 2]}}\n"
+        "  s{0}: float[1, 4, 5, 3] = ElementWise(t{0}, m{0}) {{op=mul}}\n"
+        "  u{0}: float[1, 3, 4, 5] = Shuffle(s{0}) {{first_transpose=[0, 3, 1, 2]}}\n"
+        "  x{1}: float[1, 3, 4, 5] = SoftMax(u{0}) {{axis=1, last_axis=1}}\n",
+        k, k + 1);
+  std::unique_ptr<ir::Graph> graph =
+      std::move(ir::parse_graph(text + fmt::format("  output x{}\n}}", kRegions))).value();
+  PassRecord record;
+  const Status status = optimize(*graph, record);
+  ASSERT_TRUE(status.ok()) << status.message();
+  for (const auto& layer : graph->layers()) EXPECT_NE(layer->kind, ir::LayerKind::kShuffle);
 }
 
 TEST(SqueezeMotion, DroppedDimensionsMeetTheReshapeThatPutsThemBack) {

@@ -111,7 +111,7 @@ const std::vector<Stage>& stages() {
   return kStages;
 }
 
-constexpr int kMostRounds = 100;
+constexpr size_t kMostRounds = 100;  // of a stage, and one for each layer
 
 // For developers: CAMSHAFT_SKIP_PASSES="HorizontalMerge,SoftMaxFusion" leaves these out.
 std::vector<const Pass*> read_skipped() {
@@ -179,8 +179,10 @@ class Pipeline {
 
   Status run_stage(Graph& graph, const Stage& stage, bool is_main) {
     if (is_main && *stage.heading) log(Severity::kVerbose, "{}", stage.heading);
+    // A round turns one region between transposes over: a deep network has hundreds.
+    const size_t most_rounds = kMostRounds + graph.layers().size();
     int edits = 1;
-    for (int round = 0; edits > 0 && round < kMostRounds; ++round) {
+    for (size_t round = 0; edits > 0 && round < most_rounds; ++round) {
       edits = 0;
       for (const PassFunction function : stage.passes) {
         CAMSHAFT_ASSIGN(const int made, run_pass(graph, pass_of(function), is_main));
@@ -189,7 +191,7 @@ class Pipeline {
     }
     if (edits > 0 && is_checked())
       return make_error(ErrorCode::kInternal, "{}: passes still undo each other after {} rounds",
-                        stage.count_label, kMostRounds);
+                        stage.count_label, most_rounds);
     CAMSHAFT_TRY(check(graph, is_main, stage.count_label));  // passes that keep quiet about an edit
     if (!is_main) return ok_status();
     const int count = static_cast<int>(graph.layers().size());
