@@ -5,7 +5,8 @@ keys and values as inputs and outputs), with seeded random weights; and generati
     decoder.py make m.onnx [--layers 4 --width 896 --heads 14 --kv 2 --inner 4864 --vocabulary 32000 --bits 4 --block 32 --level 0 --float --apart]
     decoder.py compare m.onnx [--peer onnxruntime|genai] [--camshaft build/release/bin/camshaft] [--prompt 64 --steps 32 --threads 1]
 
-`make` needs numpy and onnx, `compare` onnxruntime as well. onnxruntime feeds what the last step gave (a copy of the past per step); genai is onnxruntime-genai, whose past and present share a buffer. Weights are synthetic: they say nothing about quality, and speed does not depend on them."""
+`make` needs numpy and onnx, `compare` onnxruntime as well, or onnxruntime-genai (--peer genai), whose past and present share a buffer: onnxruntime copies the
+past in every step. Weights are synthetic: they say nothing about quality, and speed does not depend on them."""
 
 import argparse
 import json
@@ -136,7 +137,6 @@ class Runtime:
         results = dict(zip(self.outputs, self.session.run(None, self.feeds(tokens))))
         self.past = {name: results[name.replace("past_key_values", "present")] for name in self.caches}
         return results["logits"][0, -1]
-
 
     def next_token(self, tokens):
         return int(np.argmax(self.step(tokens)))

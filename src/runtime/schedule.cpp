@@ -609,9 +609,8 @@ Result<std::unique_ptr<Schedule>> make_schedule(const PlanFacts& facts,
   schedule->capacities.resize(facts.caches.size());
   if (outer) schedule->outer = *outer;
   CAMSHAFT_ASSIGN(schedule->bindings, bind_symbols(*facts.plan, inputs, outer));
-  CAMSHAFT_TRY(check_extents(
-      facts, schedule->bindings,
-      before && !before->initial_bindings.values.empty() ? &before->initial_bindings : nullptr));
+  CAMSHAFT_TRY(
+      check_extents(facts, schedule->bindings, before ? &before->initial_bindings : nullptr));
   CAMSHAFT_TRY(Maker(facts, pool, before, *schedule).make());
   schedule->initial_bindings = schedule->bindings;
   return schedule;

@@ -26,9 +26,11 @@
 #include "passes/pipeline.h"
 #include "tuner/specialize.h"
 
-// What nobody has written reads as NaN.
+// What nobody has written reads as NaN. Half of the time went into the memory that is kept back
+// after it is freed, 256 MB of it: a megabyte stays in the cache.
 extern "C" const char* __asan_default_options() {
-  return "abort_on_error=1:detect_leaks=0:max_malloc_fill_size=1073741824:malloc_fill_byte=255";
+  return "abort_on_error=1:detect_leaks=0:max_malloc_fill_size=1073741824:malloc_fill_byte=255:"
+         "malloc_context_size=4:quarantine_size_mb=1:thread_local_quarantine_size_kb=64";
 }
 extern "C" const char* __ubsan_default_options() {
   return "abort_on_error=1:halt_on_error=1:print_stacktrace=1";
