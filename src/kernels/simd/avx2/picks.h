@@ -35,6 +35,19 @@ template <int kBits>
 CAMSHAFT_INLINE PackedLanes shift_dwords(PackedLanes dwords) {
   return _mm256_srli_epi32(dwords, kBits);
 }
+
+// Four, in both halves: a permutation of eight is two operations before Zen 4.
+inline constexpr int kPickWidth = 4, kPickBits = 2;
+CAMSHAFT_INLINE F32 pick_row(const float* p) {
+  return {_mm256_broadcast_ps(reinterpret_cast<const __m128*>(p))};
+}
+CAMSHAFT_INLINE F32 pick_row(const float* p, int) {
+  return pick_row(p);
+}
+CAMSHAFT_INLINE F32 pick_floats(F32 row, PackedLanes lanes) {
+  return {_mm256_permutevar_ps(row.v, lanes)};
+}
+
 CAMSHAFT_INLINE F32 first_of_pairs(PackedLanes pairs) {
   return {_mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16))};
 }

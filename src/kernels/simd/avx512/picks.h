@@ -32,6 +32,20 @@ CAMSHAFT_INLINE PackedLanes shift_dwords(PackedLanes dwords) {
 CAMSHAFT_INLINE PackedLanes pick_dwords(PackedLanes from, PackedLanes lanes) {
   return _mm512_permutexvar_epi32(lanes, from);
 }
+
+// Sixteen, which a permutation picks from: four of them broadcast and a shuffle take a third longer
+// (Zen 5: broadcasts of 16 bytes share a pipe with products).
+inline constexpr int kPickWidth = 16, kPickBits = 4;
+CAMSHAFT_INLINE F32 pick_row(const float* p) {
+  return load(p);
+}
+CAMSHAFT_INLINE F32 pick_row(const float* p, int count) {
+  return load(p, first_n(count));
+}
+CAMSHAFT_INLINE F32 pick_floats(F32 row, PackedLanes lanes) {
+  return {_mm512_permutexvar_ps(lanes, row.v)};
+}
+
 CAMSHAFT_INLINE F32 first_of_pairs(PackedLanes pairs) {
   return {_mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16))};
 }

@@ -28,6 +28,21 @@ template <int kBits>
 CAMSHAFT_INLINE PackedLanes shift_dwords(const PackedLanes& dwords) {
   return packed_lanes(reinterpret_cast<Ints>(words(int_lanes(dwords)) >> kBits));
 }
+
+inline constexpr int kPickWidth = 4, kPickBits = 2;
+CAMSHAFT_INLINE F32 pick_row(const float* p) {
+  return load(p);
+}
+CAMSHAFT_INLINE F32 pick_row(const float* p, int) {
+  return load(p);
+}
+CAMSHAFT_INLINE F32 pick_floats(F32 row, const PackedLanes& lanes) {
+  const Ints from = int_lanes(lanes).v;
+  F32 picked;
+  for (int k = 0; k < kLanes; ++k) picked.v[k] = row.v[from[k] & (kPickWidth - 1)];
+  return picked;
+}
+
 CAMSHAFT_INLINE F32 first_of_pairs(const PackedLanes& pairs) {
   return bits_as_float(shift_left<16>(int_lanes(pairs)));
 }

@@ -26,6 +26,10 @@ using namespace conv_form;
           "conv_sparse_copy_nhwc_u8i8_" tile),                                             \
       row<sparse(vecs, Reading::kDirect, SparseIndex::kBits)>("conv_sparse_bits_nhwc_u8i8_" tile),
 
+#define CAMSHAFT_PICK_CONV_ROW(vecs, tile)                                   \
+  row<sparse(vecs, Reading::kDirect, SparseIndex::kPicks, Numeric::kFloat)>( \
+      "conv_sparse_picks_nhwc_f32_" tile),
+
 #define CAMSHAFT_BF16_CONV_ROWS(vecs, tile)                                                \
   row<Form{vecs, Reading::kDirect, Numeric::kBf16}>("conv_gemm_nhwc_bf16_" tile),          \
       row<Form{vecs, Reading::kCopied, Numeric::kBf16}>("conv_gemm_copy_nhwc_bf16_" tile), \
@@ -39,8 +43,9 @@ constexpr Form folded(int vecs, int fold) {
   return {vecs, Reading::kDirect, Numeric::kFloat, fold};
 }
 
-constexpr Form sparse(int vecs, Reading reading, SparseIndex index) {
-  return {vecs, reading, Numeric::kByte, 1, false, index};
+constexpr Form sparse(int vecs, Reading reading, SparseIndex index,
+                      Numeric numeric = Numeric::kByte) {
+  return {vecs, reading, numeric, 1, false, index};
 }
 
 #define CAMSHAFT_CONV_FOLD_ROW(fold) row<folded(1, fold)>("conv_fold" #fold "_nhwc_f32"),
@@ -49,7 +54,8 @@ constexpr Tactic kTactics[] = {
     CAMSHAFT_GEMM_TILES(CAMSHAFT_CONV_ROWS) CAMSHAFT_BYTE_TILES(CAMSHAFT_BYTE_CONV_ROWS)
         CAMSHAFT_BYTE_TILES(CAMSHAFT_BF16_CONV_ROWS) CAMSHAFT_WORD_TILES(CAMSHAFT_WORD_CONV_ROWS)
             CAMSHAFT_SPARSE_TILES(CAMSHAFT_SPARSE_CONV_ROWS)
-                row<folded(kMaxFoldVecs, 2)>("conv_fold2_nhwc_f32"),
+                CAMSHAFT_PICK_TILES(CAMSHAFT_PICK_CONV_ROW)
+                    row<folded(kMaxFoldVecs, 2)>("conv_fold2_nhwc_f32"),
     row<folded(kMaxFoldVecs, 4)>("conv_fold4_nhwc_f32"),
     CAMSHAFT_LANE_FOLDS(CAMSHAFT_CONV_FOLD_ROW)};
 

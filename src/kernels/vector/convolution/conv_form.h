@@ -36,17 +36,16 @@ struct Form {
   bool in_matrices = false;  // of AMX
 };
 
-inline SparseFilter sparse_filter(const ConvShape& s, const int8_t* weights) {
-  const Filter<int8_t> f = conv_filter(s, weights);
-  return {f.data, f.group, f.n, f.c, f.h, f.w};
-}
-
 // Why the weights do not fit the sparse tile.
 inline std::string refuse_zeros(const Problem& problem, const ConvShape& shape, SparseIndex index) {
   if (index == SparseIndex::kNone) return {};
+  if (index == SparseIndex::kPicks)
+    return refuse_picks(
+        shape, conv_filter(shape, has_values(problem.inputs[1]) ? constant_floats(problem.inputs[1])
+                                                                : nullptr));
   if (shape.group_ic() < kSparseStep) return "fewer than eight input channels in a group";
   if (!has_values(problem.inputs[1])) return {};
-  return refuse_sparse(shape, sparse_filter(shape, constant_values<int8_t>(problem.inputs[1])),
+  return refuse_sparse(shape, conv_filter(shape, constant_values<int8_t>(problem.inputs[1])),
                        index);
 }
 
@@ -105,6 +104,8 @@ double cost_us(const Problem& problem) {
   const bool merges = s.kh == 1 && s.kw == 1 && s.sh == 1 && s.sw == 1;
   const int64_t rows = merges ? s.batch : s.batch * s.oh, strip = merges ? s.oh * s.ow : s.ow;
   double us = F.in_matrices ? amx_tiles_us(s, F.numeric, rows, strip, F.vecs)
+              : F.sparse == SparseIndex::kPicks
+                  ? pick_tiles_us(conv_tiles_us(s, F.numeric, rows, strip, F.vecs, 1))
               : F.sparse == SparseIndex::kNone
                   ? conv_tiles_us(s, F.numeric, rows, strip, F.vecs, F.fold)
                   : sparse_tile_cost_us(rows, strip, sparse_panels(s, F.vecs, F.sparse), F.sparse) *
@@ -139,7 +140,8 @@ size_t packed_bytes(const Problem& problem) {
                               ? 0
                               : packed_epilogue_bytes(problem, attrs_of(problem).epilogue,
                                                       kFirstConvOperand, conv_channels(problem, s));
-  const int64_t filter = F.sparse == SparseIndex::kNone
+  const int64_t filter = F.sparse == SparseIndex::kPicks ? s.groups * pick_panels(s, 1).lanes()
+                         : F.sparse == SparseIndex::kNone
                              ? packed_filter_lanes(s, F.numeric, F.fold)
                              : s.groups * sparse_panels(s, 1, F.sparse).lanes();
   return epilogue + lane_bytes(packed_bias_lanes(s) + filter);
@@ -149,8 +151,11 @@ template <Form F>
 void pack_floats(const Problem& problem, const ConvShape& s, std::byte* packed) {
   pack_bias(s, has_bias(problem) ? constant_floats(problem.inputs[2]) : nullptr,
             reinterpret_cast<float*>(packed));
-  pack_filter(s, conv_filter(s, constant_floats(problem.inputs[1])), tile_vecs(s, F.vecs, F.fold),
-              F.fold, packed + lane_bytes(packed_bias_lanes(s)));
+  const Filter<float> filter = conv_filter(s, constant_floats(problem.inputs[1]));
+  packed += lane_bytes(packed_bias_lanes(s));
+  if constexpr (F.sparse == SparseIndex::kPicks)
+    return pack_pick_filter(s, filter, F.vecs, 1, packed);
+  pack_filter(s, filter, tile_vecs(s, F.vecs, F.fold), F.fold, packed);
 }
 
 // How weights are packed: uint8 less 128, which their zero point follows.
@@ -163,8 +168,7 @@ void pack_byte_filter(const ConvShape& s, const Filter<int8_t>& filter, int64_t 
                       int64_t largest_code, std::byte* packed) {
   const int vecs = tile_vecs(s, F.vecs, F.fold);
   if (F.sparse != SparseIndex::kNone)
-    return pack_sparse_filter(s, sparse_filter(s, filter.data), vecs, F.sparse, largest_code,
-                              packed);
+    return pack_sparse_filter(s, filter, vecs, F.sparse, largest_code, packed);
   if (F.numeric == Numeric::kByte)
     return pack_filter(s, filter, vecs, F.fold, packed, largest_code);
   const int64_t count = s.oc * s.group_ic() * s.kh * s.kw;

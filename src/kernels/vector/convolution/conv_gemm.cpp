@@ -60,6 +60,7 @@ TileKernel set_panel(const ConvRun& run, const std::byte* panel, int vecs, int r
   tile.b.first = panel;
   if (run.tile.in_matrices) return amx_tile_kernel(run.tile.numeric, vecs, rows);
   if (run.tile.has_quads()) return quad_tile_kernel(vecs, rows);
+  if (run.tile.has_picks()) return pick_tile_kernel(vecs, rows);
   if (run.tile.fold > 1) return fold_kernel(run.tile.fold, vecs, rows);
   if (run.tile.numeric == Numeric::kFloat) return tile_kernel(vecs, rows);
   if (run.tile.numeric == Numeric::kBf16) return pair_tile_kernel(vecs, rows);

@@ -5,11 +5,13 @@
 #pragma once
 
 #include "kernels/conv_shape.h"
+#include "kernels/vector/convolution/conv_filter.h"
 #include "kernels/vector/gemm/gemm_amx.h"
 #include "kernels/vector/gemm/gemm_chains.h"
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/program/tile_finish.h"
 #include "kernels/vector/shares.h"
+#include "kernels/vector/sparse/float_picks.h"
 #include "kernels/vector/sparse/gemm_sparse.h"
 #include "kernels/vector/sparse/pair_quads.h"
 #include "kernels/vector/tactic_util.h"
@@ -47,22 +49,27 @@ struct ConvTile {
   Numeric numeric = Numeric::kFloat;
   int max_vecs = 1;
   int fold = 1;                             // steps of K in a vector (gemm_fold.h)
-  SparseIndex sparse = SparseIndex::kNone;  // panels of gemm_sparse.h, pair_quads.h
+  SparseIndex sparse = SparseIndex::kNone;  // panels of gemm_sparse.h, pair_quads.h, float_picks.h
   bool in_matrices = false;                 // tiles of AMX (gemm_amx.h)
 
   bool has_quads() const { return sparse == SparseIndex::kQuads; }
-  bool is_sparse() const { return sparse != SparseIndex::kNone && !has_quads(); }  // of bytes
+  bool has_picks() const { return sparse == SparseIndex::kPicks; }
+  bool is_sparse() const {  // of bytes
+    return sparse == SparseIndex::kBytes || sparse == SparseIndex::kBits;
+  }
   int64_t element() const { return element_bytes(numeric); }
   int64_t step_elements() const { return is_sparse() ? kSparseStep : elements_per_step(numeric); }
   int64_t rows() const {
     return in_matrices   ? kAmxRows
            : has_quads() ? quad_max_rows(max_vecs)
+           : has_picks() ? pick_max_rows(max_vecs)
            : is_sparse() ? sparse_max_rows(max_vecs)
                          : max_rows(numeric, max_vecs);
   }
   int64_t panel_width() const { return int64_t{max_vecs} * kLanes * kLaneBytes; }  // of a step
   Panels panels(const ConvShape& shape) const {
     return has_quads()   ? quad_panels(shape.oc, shape.ic, max_vecs)
+           : has_picks() ? pick_panels(shape, max_vecs)
            : is_sparse() ? sparse_panels(shape, max_vecs, sparse)
                          : conv_panels(shape, numeric, max_vecs, fold);
   }
@@ -245,18 +252,6 @@ void run_conv(ConvRun& run, std::byte* workspace, ThreadPool* pool);
 
 // Columns of padding need a copy; rows are skipped where padding is 0.
 bool conv_needs_copy(const ConvShape& shape, bool skips_rows = true);
-
-// Weights, floats or int8, seen as [group][n][c][kh][kw]: strides in elements, of any sign.
-template <class T>
-struct Filter {
-  const T* data;
-  int64_t group, n, c, h, w;
-};
-template <class T>
-Filter<T> conv_filter(const ConvShape& s, const T* weights) {
-  const int64_t taps = s.kh * s.kw, filter = s.group_ic() * taps;
-  return {weights, s.group_oc() * filter, filter, taps, s.kw, 1};
-}
 
 // Packed form: [groups][channels, padded to vectors] bias, then [groups][panel][kh][run][row][vecs
 // * kLanes]. Of bytes: first the epilogue; the bias takes up what the zero point adds.

@@ -120,6 +120,7 @@ constexpr int64_t kZonedDilation = 6;
 // Parts of pixels that lie far apart take more pages than the TLB has, and may share sets of L1:
 // they are copied next to each other, which takes as long as a few columns of products.
 constexpr int64_t kColumnsWorthCopy = 64;
+constexpr int64_t kLeastCollidingRows = 8;  // a set of L1 holds fewer lines, or as many
 
 // Cycles per k and pixel of a row of `pixels` in register tiles: short rows make small, inefficient
 // tiles.
@@ -179,7 +180,9 @@ void choose_reading(ConvRun& run) {
   // Rows of A that lie a multiple of 4 KiB apart share one set of L1: a copy spreads them.
   const bool aliases = s.sw * bytes % 4096 == 0 && !wants_runs;
   const bool spreads =
-      by_parts && s.group_oc() >= kColumnsWorthCopy && (s.kh * s.kw == 1 || aliases);
+      s.group_oc() >= kColumnsWorthCopy &&
+      (by_parts ? s.kh * s.kw == 1 || aliases
+                : tile.has_picks() && aliases && s.oh * s.ow > kLeastCollidingRows);
   const bool copies = reads && !zoned && (!can_read_in_place || !has_runs || pads || spreads);
   run.plan.parts.used = by_parts;
   run.plan.a.reading = zoned    ? ConvReading::kZoned
@@ -194,6 +197,11 @@ void choose_segments(ConvRun& run) {
   ConvDepth& k = run.plan.k;
   if (k.chained()) {
     k.max_segments = s.kh;
+    return;
+  }
+  if (run.tile.has_picks()) {
+    k.max_segments = s.kh * s.kw;
+    k.length = picks_of(s);
     return;
   }
   const ConvRuns runs = conv_runs(s, run.tile.numeric, run.tile.fold);
@@ -351,7 +359,9 @@ void set_depth(ConvRun& run) {
   ConvDepth& k = run.plan.k;
   const ConvRuns runs = conv_runs(s, tile.numeric, tile.fold);
   const bool joins = taps_join(s, tile.numeric, tile.fold);
-  k.b_tap = joins ? s.group_ic() / elements_per_step(tile.numeric) : runs.rows;
+  k.b_tap = tile.has_picks() ? pick_rows(s)
+            : joins          ? s.group_ic() / elements_per_step(tile.numeric)
+                             : runs.rows;
   k.b_row = joins ? s.kw * k.b_tap : runs.runs * runs.rows;
   const bool chained = tile.is_sparse() || (kChainsSteps && tile.numeric == Numeric::kByte);
   k.kind = chained ? SegmentKind::kSpans : SegmentKind::kTaps;

@@ -3,6 +3,7 @@
 // last vector of columns. Included by the tile sources only.
 #pragma once
 
+#include "kernels/simd/bytes.h"
 #include "kernels/vector/gemm/gemm_multiply.h"
 #include "kernels/vector/program/gate.h"
 
@@ -57,6 +58,59 @@ CAMSHAFT_INLINE void activate(const Tile& t, Accumulators<F32, kRows, kVecs>& ac
       for (int v = 0; v < kVecs; ++v)
         acc.v[r][v] = acc.v[r][v] * gate_of(*t.floats.gate, acc.v[r][v]);
     }
+  }
+}
+
+// The constant operand comes first, so that NaN stays NaN.
+CAMSHAFT_INLINE F32 clamp_floats(F32 value, F32 low, F32 high) {
+  return min(high, max(low, value));
+}
+
+template <int kRows, int kVecs>
+CAMSHAFT_INLINE void finish_floats(const Tile& t, std::byte* to, const std::byte* residual,
+                                   M32 tail, Accumulators<F32, kRows, kVecs>& acc) {
+  activate(t, acc);
+  if (residual) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+      for (int v = 0; v < kVecs; ++v) {
+        const std::byte* more = residual + r * t.residual.stride + v * kLanes * kLaneBytes;
+        acc.v[r][v] = acc.v[r][v] + (v == kVecs - 1 ? load_floats(more, tail) : load_floats(more));
+      }
+    }
+  }
+  const F32 low = set1(t.floats.low), high = set1(t.floats.high);
+  const bool full = t.c.cols == kVecs * kLanes;
+  const int tail_cols = static_cast<int>(t.c.cols - (kVecs - 1) * kLanes);
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+    float* c = reinterpret_cast<float*>(to + r * t.c.stride);
+#pragma GCC unroll 8
+    for (int v = 0; v < kVecs; ++v) {
+      const F32 value = clamp_floats(acc.v[r][v], low, high);
+      if (v < kVecs - 1 || full)
+        store(c + v * kLanes, value);
+      else
+        store_first(c + v * kLanes, value, tail_cols);
+    }
+  }
+}
+
+// The tiles of a call, one below the other: add(its row 0 of A, its sums) adds the products.
+template <int kRows, int kVecs, class Add>
+CAMSHAFT_INLINE void run_float_tiles(const Tile& t, const Add& add) {
+  const M32 tail = first_n(static_cast<int>(t.c.cols - (kVecs - 1) * kLanes));
+  const std::byte *a = t.a.first, *residual = t.residual.first;
+  std::byte* c = t.c.first;
+  for (int64_t left = t.repeats.count; left > 0; --left) {
+    Accumulators<F32, kRows, kVecs> acc;
+    start_floats(t, c, tail, acc);
+    add(a, acc);
+    finish_floats(t, c, residual, tail, acc);
+    a += kRows * t.a.stride;
+    c += kRows * t.c.stride;
+    if (residual) residual += kRows * t.residual.stride;
   }
 }
 

@@ -15,6 +15,28 @@ namespace camshaft::kernels::CAMSHAFT_TARGET {
 // pointers and 2 strides.
 inline constexpr int kRowsPerBase = 4;
 
+// Rows r of A: a step's bytes lie at base[r / 4] + r % 4 * stride.
+template <int kRows>
+struct StepRows {
+  static constexpr int kBases = (kRows + kRowsPerBase - 1) / kRowsPerBase;
+  const std::byte* base[kBases];
+  int64_t s, s3;
+
+  CAMSHAFT_INLINE_MEMBER StepRows(const std::byte* a, int64_t stride) : s(stride), s3(3 * stride) {
+    base[0] = a;
+#pragma GCC unroll 8
+    for (int k = 1; k < kBases; ++k) base[k] = base[k - 1] + kRowsPerBase * stride;
+  }
+  CAMSHAFT_INLINE_MEMBER void advance(int64_t bytes) {
+#pragma GCC unroll 8
+    for (int k = 0; k < kBases; ++k) base[k] += bytes;
+  }
+  CAMSHAFT_INLINE_MEMBER const std::byte* at(int r) const {
+    const int step = r % kRowsPerBase;
+    return base[r / kRowsPerBase] + (step == 3 ? s3 : step * s);
+  }
+};
+
 template <class Vector, int kRows, int kVecs>
 struct Accumulators {
   Vector v[kRows][kVecs];

@@ -19,6 +19,9 @@ using namespace matmul_form;
   row<Form{vecs, Numeric::kByte, false, SparseIndex::kBytes}>("matmul_sparse_u8i8_" tile), \
       row<Form{vecs, Numeric::kByte, false, SparseIndex::kBits}>("matmul_sparse_bits_u8i8_" tile),
 
+#define CAMSHAFT_PICK_MATMUL_ROW(vecs, tile) \
+  row<Form{vecs, Numeric::kFloat, false, SparseIndex::kPicks}>("matmul_sparse_picks_f32_" tile),
+
 #define CAMSHAFT_BF16_MATMUL_ROW(vecs, tile)                   \
   row<Form{vecs, Numeric::kBf16}>("matmul_packed_bf16_" tile), \
       row<Form{vecs, Numeric::kBf16, false, SparseIndex::kQuads}>("matmul_sparse_bf16_" tile),
@@ -27,7 +30,8 @@ constexpr Tactic kTactics[] = {CAMSHAFT_GEMM_TILES(CAMSHAFT_MATMUL_ROW)
                                    CAMSHAFT_BYTE_TILES(CAMSHAFT_BYTE_MATMUL_ROW)
                                        CAMSHAFT_WORD_TILES(CAMSHAFT_WORD_MATMUL_ROW)
                                            CAMSHAFT_SPARSE_TILES(CAMSHAFT_SPARSE_MATMUL_ROW)
-                                               CAMSHAFT_BYTE_TILES(CAMSHAFT_BF16_MATMUL_ROW)};
+                                               CAMSHAFT_PICK_TILES(CAMSHAFT_PICK_MATMUL_ROW)
+                                                   CAMSHAFT_BYTE_TILES(CAMSHAFT_BF16_MATMUL_ROW)};
 
 }  // namespace
 

@@ -38,10 +38,10 @@ struct Form {
 inline ConvShape shape_of(int64_t n, int64_t k) {
   return {.ic = k, .oc = n};
 }
-inline SparseFilter sparse_filter(const Problem& problem, int64_t n, int64_t k) {
+template <class T>
+Filter<T> sparse_filter(const Problem& problem, int64_t n, int64_t k) {
   const bool transposed = attrs_of(problem).transpose_b;
-  return {
-      constant_values<int8_t>(problem.inputs[1]), 0, transposed ? k : 1, transposed ? 1 : n, 0, 0};
+  return {constant_values<T>(problem.inputs[1]), 0, transposed ? k : 1, transposed ? 1 : n, 0, 0};
 }
 
 // The right factor of bytes is int8 with zero point 0.
@@ -66,9 +66,14 @@ inline std::string refuse_zeros(const Problem& problem, SparseIndex index) {
         has_values(problem.inputs[1]) ? constant_floats(problem.inputs[1]) : nullptr,
         transposed ? 1 : n, transposed ? k : 1, k, n);
   }
+  if (index == SparseIndex::kPicks) {
+    const bool has = has_values(problem.inputs[1]);
+    return refuse_picks(shape_of(n, k),
+                        has ? sparse_filter<float>(problem, n, k) : Filter<float>{});
+  }
   if (k < kSparseStep) return "fewer than eight rows in the right factor";
   if (!has_values(problem.inputs[1])) return {};
-  return refuse_sparse(shape_of(n, k), sparse_filter(problem, n, k), index);
+  return refuse_sparse(shape_of(n, k), sparse_filter<int8_t>(problem, n, k), index);
 }
 
 // Whether the right factor is a batch.
@@ -112,6 +117,7 @@ std::string refusal(const Problem& problem) {
 inline Panels panels_of(Numeric numeric, int64_t n, int64_t k, int max_vecs,
                         SparseIndex sparse = SparseIndex::kNone) {
   if (sparse == SparseIndex::kQuads) return quad_panels(n, k, max_vecs);
+  if (sparse == SparseIndex::kPicks) return pick_panels(shape_of(n, k), max_vecs);
   if (sparse != SparseIndex::kNone) return sparse_panels(shape_of(n, k), max_vecs, sparse);
   const int64_t steps = steps_of(numeric, k);
   return numeric == Numeric::kByte ? byte_panels(n, {1, steps}, max_vecs)
@@ -134,6 +140,8 @@ double cost_us(const Problem& problem) {
       F.in_matrices
           ? amx_cost_us(1, static_cast<int64_t>(rows), n, 1, steps_of(F.numeric, k), F.vecs)
       : F.sparse == SparseIndex::kQuads ? quads_cost_us(static_cast<int64_t>(rows), n, k, F.vecs)
+      : F.sparse == SparseIndex::kPicks
+          ? pick_tiles_us(tile_cost_us(F.numeric, 1, static_cast<int64_t>(rows), n, k, F.vecs))
       : F.sparse == SparseIndex::kNone
           ? tile_cost_us(F.numeric, 1, static_cast<int64_t>(rows), n, steps_of(F.numeric, k),
                          F.vecs)
@@ -142,7 +150,8 @@ double cost_us(const Problem& problem) {
   const double widened_bytes = F.numeric == Numeric::kWord ? 2 * rows * static_cast<double>(k) : 0;
   double us = 0.15 + (tiles_us + widened_bytes / 40e3) / problem.threads;
   if (F.by_parts) us *= part_cost(n, k);
-  const double share = F.sparse == SparseIndex::kQuads ? 0.56 : 1;
+  const bool halved = F.sparse == SparseIndex::kQuads || F.sparse == SparseIndex::kPicks;
+  const double share = halved ? 0.56 : 1;
   const double stream_us = share * static_cast<double>(element_bytes(F.numeric)) *
                            static_cast<double>(n) * static_cast<double>(k) / 60e3;
   const double products = has_matrices(problem) ? matmul_batch(problem) : 1;
@@ -202,6 +211,12 @@ void pack_floats(const Problem& problem, const Panels& panels, const float* b, i
                  int64_t n_stride, std::byte* packed) {
   float* bias = reinterpret_cast<float*>(packed);
   pack_column_bias(problem, panels.padded_n(), bias);
+  if constexpr (F.sparse == SparseIndex::kPicks) {
+    const int64_t k = panels.k * kChannelsPerPick;
+    return pack_pick_filter(shape_of(panels.n, k), {b, 0, n_stride, k_stride, 0, 0}, F.vecs,
+                            attrs_of(problem).alpha,
+                            reinterpret_cast<std::byte*>(bias + panels.padded_n()));
+  }
   for (int64_t panel = 0; panel < panels.count(); ++panel)
     pack_panel(b + panels.first_col(panel) * n_stride, k_stride, n_stride, panels.k,
                panels.cols_of(panel), panels.vecs_of(panel) * kLanes, attrs_of(problem).alpha,
@@ -248,8 +263,8 @@ void pack_bytes(const Problem& problem, const Panels& panels, int64_t k, int64_t
     return;
   }
   if (F.sparse != SparseIndex::kNone)
-    return pack_sparse_filter(shape_of(panels.n, k), sparse_filter(problem, panels.n, k), F.vecs,
-                              F.sparse, attrs_of(problem).a_maximum, weights);
+    return pack_sparse_filter(shape_of(panels.n, k), sparse_filter<int8_t>(problem, panels.n, k),
+                              F.vecs, F.sparse, attrs_of(problem).a_maximum, weights);
   std::byte* natural =
       new std::byte[static_cast<size_t>(panels.k * kMaxVecs * kLanes * kLaneBytes)];
   for (int64_t panel = 0; panel < panels.count(); ++panel) {

@@ -24,7 +24,7 @@ int64_t taps_of(const ConvShape& shape) {
 // The eight weights of a step of one output channel.
 struct StepReader {
   const ConvShape& shape;
-  const SparseFilter& filter;
+  const Filter<int8_t>& filter;
   int64_t taps;
 
   void read(const int8_t* channel, int64_t span, int64_t step, int8_t* weights) const {
@@ -356,7 +356,7 @@ Panels sparse_panels(const ConvShape& shape, int max_vecs, SparseIndex index) {
   return panels;
 }
 
-std::string refuse_sparse(const ConvShape& shape, const SparseFilter& filter, SparseIndex index) {
+std::string refuse_sparse(const ConvShape& shape, const Filter<int8_t>& filter, SparseIndex index) {
   const Spans spans = sparse_spans(shape);
   const StepReader reader{shape, filter, taps_of(shape)};
   for (int64_t group = 0; group < shape.groups; ++group)
@@ -372,7 +372,7 @@ std::string refuse_sparse(const ConvShape& shape, const SparseFilter& filter, Sp
   return {};
 }
 
-void pack_sparse_filter(const ConvShape& shape, const SparseFilter& filter, int max_vecs,
+void pack_sparse_filter(const ConvShape& shape, const Filter<int8_t>& filter, int max_vecs,
                         SparseIndex index, int64_t x_maximum, std::byte* packed) {
   const Spans spans = sparse_spans(shape);
   const Panels panels = sparse_panels(shape, max_vecs, index);

@@ -21,13 +21,14 @@
 
 #include "kernels/conv_shape.h"
 #include "kernels/product_shares.h"
+#include "kernels/vector/convolution/conv_filter.h"
 #include "kernels/vector/gemm/gemm_chains.h"
 #include "kernels/vector/gemm/gemm_tile.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
-// How positions are kept; quads of bfloat16s: pair_quads.h.
-enum class SparseIndex : uint8_t { kNone, kBytes, kBits, kQuads };
+// How positions are kept; quads of bfloat16s: pair_quads.h; picks of floats: float_picks.h.
+enum class SparseIndex : uint8_t { kNone, kBytes, kBits, kQuads, kPicks };
 
 inline constexpr int64_t kSparseStep = 8;   // bytes of A
 inline constexpr int64_t kSparseGroup = 4;  // steps
@@ -51,15 +52,10 @@ Spans sparse_spans(const ConvShape& shape);
 Panels sparse_panels(const ConvShape& shape, int max_vecs, SparseIndex index);
 int sparse_max_rows(int vecs);
 
-// Int8 weights seen as [group][n][c][kh][kw], strides in elements.
-struct SparseFilter {
-  const int8_t* data;
-  int64_t group, n, c, h, w;
-};
 // What does not fit the pattern: "" where all does.
-std::string refuse_sparse(const ConvShape& shape, const SparseFilter& filter, SparseIndex index);
+std::string refuse_sparse(const ConvShape& shape, const Filter<int8_t>& filter, SparseIndex index);
 // [groups][panel]; no code of A exceeds x_maximum.
-void pack_sparse_filter(const ConvShape& shape, const SparseFilter& filter, int max_vecs,
+void pack_sparse_filter(const ConvShape& shape, const Filter<int8_t>& filter, int max_vecs,
                         SparseIndex index, int64_t x_maximum, std::byte* packed);
 void count_sparse_products(const ConvShape& shape, int max_vecs, SparseIndex index,
                            const std::byte* packed, ProductShares& shares);

@@ -20,24 +20,6 @@ const SparseHeader& header_of(const Tile& t) {
   return *(reinterpret_cast<const SparseHeader*>(t.chain.ends) - 1);
 }
 
-// Rows r of A: a step's bytes lie at base[r / 4] + r % 4 * stride.
-template <int kRows>
-struct StepRows {
-  static constexpr int kBases = (kRows + kRowsPerBase - 1) / kRowsPerBase;
-  const std::byte* base[kBases];
-  int64_t s, s3;
-
-  CAMSHAFT_INLINE_MEMBER StepRows(const std::byte* a, int64_t stride) : s(stride), s3(3 * stride) {
-    base[0] = a;
-#pragma GCC unroll 8
-    for (int k = 1; k < kBases; ++k) base[k] = base[k - 1] + kRowsPerBase * stride;
-  }
-  CAMSHAFT_INLINE_MEMBER const std::byte* at(int r) const {
-    const int step = r % kRowsPerBase;
-    return base[r / kRowsPerBase] + (step == 3 ? s3 : step * s);
-  }
-};
-
 // `positions`: the first row behind the weights.
 template <bool kBits, int kSlot>
 CAMSHAFT_INLINE PackedLanes selection(const std::byte* positions, int64_t row_bytes) {

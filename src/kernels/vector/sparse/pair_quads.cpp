@@ -6,10 +6,7 @@
 #include "kernels/vector/gemm/gemm_bf16.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
-namespace {
-
-// The pair that holds the weights of a quad that are not zero; kQuadPairs: there are more than two.
-int pair_of(const float* quad, int64_t stride) {
+int pair_of_quad(const float* quad, int64_t stride) {
   for (int pair = 0; pair < kQuadPairs; ++pair) {
     bool holds = true;
     for (int row = 0; row < kQuadRows; ++row)
@@ -20,14 +17,12 @@ int pair_of(const float* quad, int64_t stride) {
   return kQuadPairs;
 }
 
-}  // namespace
-
 std::string refuse_quads(const float* b, int64_t k_stride, int64_t n_stride, int64_t k, int64_t n) {
   if (k == 0 || k % kQuadRows != 0) return "the right factor's rows are no multiple of four";
   if (!b) return {};
   for (int64_t row = 0; row < k; row += kQuadRows)
     for (int64_t col = 0; col < n; ++col)
-      if (pair_of(b + row * k_stride + col * n_stride, k_stride) == kQuadPairs)
+      if (pair_of_quad(b + row * k_stride + col * n_stride, k_stride) == kQuadPairs)
         return "weights are not 2:4";
   return {};
 }
@@ -43,7 +38,7 @@ void pack_quad_panel(const float* b, int64_t k_stride, int64_t n_stride, int64_t
     auto* codes = reinterpret_cast<uint32_t*>(out + quad / kBlockQuads * kBlockRows * row_bytes);
     for (int64_t c = 0; c < cols; ++c) {
       const float* from = b + quad * kQuadRows * k_stride + c * n_stride;
-      const int pair = pair_of(from, k_stride);
+      const int pair = pair_of_quad(from, k_stride);
       if (pair == kQuadPairs) continue;  // refused before
       codes[c] |= static_cast<uint32_t>(pair) << (kCodeBits * slot);
       first[c] = scale * from[kFirstOfPair[pair] * k_stride];

@@ -28,6 +28,9 @@ inline Panels quad_panels(int64_t n, int64_t k, int max_vecs) {
 int quad_max_rows(int vecs);
 TileKernel quad_tile_kernel(int vecs, int rows);
 
+// The pair that holds the weights of a quad that are not zero; kQuadPairs: there are more than two.
+int pair_of_quad(const float* quad, int64_t stride);
+
 // [k][n] seen through strides: why it has no such panels, or "". Without values: whether its shape
 // has.
 std::string refuse_quads(const float* b, int64_t k_stride, int64_t n_stride, int64_t k, int64_t n);

@@ -62,8 +62,7 @@ struct Product {
     return true;
   }
   static Filter<int8_t> filter(const Problem& p, const ConvShape& shape) {
-    const SparseFilter f = matmul_form::sparse_filter(p, shape.oc, shape.ic);
-    return {f.data, f.group, f.n, f.c, f.h, f.w};
+    return matmul_form::sparse_filter<int8_t>(p, shape.oc, shape.ic);
   }
   static ChannelLayout channels(const Problem&, const ConvShape& shape) {
     return {1, shape.oc, group_bias_lanes(shape), 0, shape.oc};
