@@ -119,7 +119,7 @@ CAMSHAFT_INLINE void add_picks(const Tile& t, const std::byte* a,
 template <int kRows, int kVecs>
 struct PickTile {
   static void run(const Tile& t) {
-    run_float_tiles<kRows, kVecs>(
+    run_float_tiles<kRows, kVecs, true>(
         t, [&t](const std::byte* a, Accumulators<F32, kRows, kVecs>& acc)
                __attribute__((always_inline)) { add_picks(t, a, acc); });
   }
