@@ -64,6 +64,9 @@ struct LayerInfo {
   std::vector<std::string> source_nodes;     // the ONNX nodes it came from
   double macs =
       0;  // multiply-adds; 0 for layers that do not multiply-accumulate, -1: unknown (dynamic)
+  // What `macs` counts where the tactic multiplies less: "direct arithmetic" (Winograd), "dense
+  // arithmetic" (sparse tactics); rates may be above the peak then. Else empty.
+  std::string counted_arithmetic;
   double io_bytes = 0;  // activations read and written plus weights; -1: unknown
   double weight_bytes = 0;
   // Of the tactic while building, at the opt shapes of the first profile; 0: not timed, or (with a

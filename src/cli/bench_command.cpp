@@ -172,21 +172,22 @@ Status print_layers(const Engine& engine, Context& context, size_t count) {
                {"tactic"}});
   double whole = 0;  // medians: one disturbed run must not make a layer most of the time
   for (const LayerProfile::Row& row : rows) whole += row.median_ms;
-  bool any_direct = false;
+  bool any_counted = false;
   for (size_t k = 0; k < std::min(count, rows.size()); ++k) {
     const LayerProfile::Row& row = rows[k];
     const LayerInfo& layer = inspector.layers()[static_cast<size_t>(row.layer)];
-    const bool direct = counts_direct_arithmetic(layer);
-    any_direct |= direct;
+    any_counted |= !layer.counted_arithmetic.empty();
     table.add({std::to_string(row.layer), row.name, fmt::format("{:.4f}", row.median_ms),
                fmt::format("{:.1f}", whole > 0 ? 100 * row.median_ms / whole : 0),
                row.gmacs > 0 ? fmt::format("{:.1f}", row.gmacs) : "",
-               row.gmacs > 0 ? fmt::format("{:.0f}{}", row.peak_percent, direct ? "*" : "") : "",
+               row.gmacs > 0 ? fmt::format("{:.0f}{}", row.peak_percent,
+                                           layer.counted_arithmetic.empty() ? "" : "*")
+                             : "",
                row.gbytes > 0 ? fmt::format("{:.1f}", row.gbytes) : "",
                layer.tactic.empty() ? "reference" : layer.tactic});
   }
   fmt::print("\n{}", table.text());
-  if (any_direct) fmt::print("{}\n", styled(kDirectArithmetic, Style::kDim));
+  if (any_counted) fmt::print("{}\n", styled(kCountedArithmetic, Style::kDim));
   return ok_status();
 }
 

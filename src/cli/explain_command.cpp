@@ -64,7 +64,8 @@ void explain_layer(const Engine& engine, const Inspector& inspector, const Layer
     if (layer.macs > 0 && peak > 0) {
       const double rate = layer.macs / layer.build_time_us / 1e3;
       fmt::print(", {:.1f} GMAC/s{}, {:.0f} % of {}", rate,
-                 counts_direct_arithmetic(layer) ? " of direct arithmetic" : "", rate / peak * 100,
+                 layer.counted_arithmetic.empty() ? "" : " of " + layer.counted_arithmetic,
+                 rate / peak * 100,
                  layer.peak_factor == 1                   ? "peak"
                  : layer.precision == DataType::kBFloat16 ? "the bfloat16 peak"
                                                           : "the 8-bit peak");

@@ -63,9 +63,9 @@ void print_table(const Engine& engine, const Inspector& inspector, bool collapse
                {"shape"}});
   const double peak = inspector.peak_gmacs() * info.build_threads;
   double macs = 0, fmas = 0;  // 8 and 16-bit ones count as the FMAs that take as long at peak
-  bool any_direct = false;
+  bool any_counted = false;
   for (const LayerInfo& layer : inspector.layers()) {
-    any_direct |= counts_direct_arithmetic(layer);
+    any_counted |= !layer.counted_arithmetic.empty();
     macs += std::max(layer.macs, 0.0);
     fmas += std::max(layer.macs, 0.0) / layer.peak_factor;
     if (collapsed && layer.region >= 0) {
@@ -82,7 +82,7 @@ void print_table(const Engine& engine, const Inspector& inspector, bool collapse
                                                       : layer.tactic;
     table.add({std::to_string(layer.index), layer.name, layer.type, number(us, "{:.1f}"),
                number(total > 0 ? us / total * 100 : 0, "{:.1f}"),
-               number(percent_of_peak, counts_direct_arithmetic(layer) ? "{:.0f}*" : "{:.0f}"),
+               number(percent_of_peak, layer.counted_arithmetic.empty() ? "{:.0f}" : "{:.0f}*"),
                tactic, format_of(layer), shapes_of(layer.outputs)},
               layer.is_no_op ? Style::kDim : Style::kPlain);
   }
@@ -92,7 +92,7 @@ void print_table(const Engine& engine, const Inspector& inspector, bool collapse
              number(total_percent, "{:.0f}"), macs > 0 ? human_count(macs) + "MAC" : "", "", ""},
             Style::kBold);
   fmt::print("{}", table.text());
-  if (any_direct) fmt::print("{}\n", styled(kDirectArithmetic, Style::kDim));
+  if (any_counted) fmt::print("{}\n", styled(kCountedArithmetic, Style::kDim));
   fmt::print("\n{}: built by camshaft {} on {} for {} thread{}; weights {}, file {}\n",
              info.model_name.empty() ? "engine" : info.model_name, info.builder_version,
              info.cpu_model, info.build_threads, info.build_threads == 1 ? "" : "s",

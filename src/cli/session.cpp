@@ -95,10 +95,6 @@ Result<ProfileShapes> profile_of(const Options& options, const std::vector<DataS
 
 }  // namespace
 
-bool counts_direct_arithmetic(const LayerInfo& layer) {
-  return layer.tactic.find("winograd") != std::string::npos;
-}
-
 std::vector<std::string> names_of(const std::vector<TensorInfo>& infos) {
   std::vector<std::string> names;
   names.reserve(infos.size());

@@ -85,11 +85,11 @@ void print_notes(Messages& messages, const std::vector<std::string>& notes);
 Result<std::vector<DataSet>> read_data(const Network& network, const Options& options,
                                        Messages& messages);
 
-// Winograd's rates are those of the direct convolution it stands for: they may pass the peak.
-bool counts_direct_arithmetic(const LayerInfo& layer);
-// The sentence about it under a table that has such layers.
-inline constexpr const char* kDirectArithmetic =
-    "* of direct arithmetic: Winograd multiplies less, so it may be above 100 % of the peak";
+// The sentence under a table of rates that count more than is multiplied.
+inline constexpr const char* kCountedArithmetic =
+    "* of direct or dense arithmetic: Winograd and sparse tactics multiply less, so it may be "
+    "above "
+    "100 % of the peak";
 
 std::vector<std::string> names_of(const std::vector<TensorInfo>& infos);
 

@@ -133,8 +133,8 @@ void add_extra_keys(Json& object, const engine::Engine& engine, const LayerInfo&
                        : 0;
     if (peak > 0) {
       object["PercentOfPeak"] = rounded(layer.macs / layer.build_time_us / 1e3 / peak * 100);
-      if (layer.tactic.find("winograd") != std::string::npos)
-        object["PercentOfPeakCounts"] = "direct arithmetic";
+      if (!layer.counted_arithmetic.empty())
+        object["PercentOfPeakCounts"] = layer.counted_arithmetic;
     }
   }
   add_sparsity(object, layer);

@@ -368,6 +368,15 @@ double peak_factor(const engine::Engine& engine, const LayerInfo& layer) {
   return bytes ? byte_factor : bf16_factor;
 }
 
+namespace {
+
+const char* counted_arithmetic(std::string_view tactic) {
+  if (tactic.find("winograd") != std::string_view::npos) return "direct arithmetic";
+  return engine::is_sparse_tactic(tactic) ? "dense arithmetic" : "";
+}
+
+}  // namespace
+
 std::vector<LayerInfo> collect_layers(const engine::Engine& engine,
                                       const runtime::Context* context) {
   std::vector<LayerInfo> layers;
@@ -376,6 +385,7 @@ std::vector<LayerInfo> collect_layers(const engine::Engine& engine,
   for (size_t k = 0; k < plan.steps.size(); ++k) {
     layers.push_back(describe_step(plan, k, context));
     layers.back().peak_factor = peak_factor(engine, layers.back());
+    layers.back().counted_arithmetic = counted_arithmetic(layers.back().tactic);
   }
   name_region_layers(plan, layers);
   if (context == nullptr) return layers;
