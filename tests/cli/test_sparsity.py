@@ -73,6 +73,8 @@ def test_the_seeds_command_line(camexec, block_file, tmp_path):
         name = re.escape(layer["Name"])
         assert re.search(rf"\(Sparsity\) {name}: (picked|not picked: .*): dense \S+ [\d.]+ us, sparse \S+ [\d.]+ us", text)
         assert layer["Sparsity"]["SparseTactic"] == ("_sparse" in layer["TacticName"])
+        assert layer.get("PercentOfPeakCounts") == ("dense arithmetic" if layer["Sparsity"]["SparseTactic"] else
+                                                    "direct arithmetic" if "winograd" in layer["TacticName"] else None)
         assert ("Reason" in layer["Sparsity"]) != layer["Sparsity"]["SparseTactic"]
         ratio = layer["Sparsity"]["EffectiveMACs"] / layer["Sparsity"]["RealMACs"]
         assert ratio == (2 if layer["Sparsity"]["SparseTactic"] else 1)
