@@ -15,6 +15,7 @@ namespace camshaft::ir {
 
 class Graph;
 struct Layer;
+struct SparsityMemo;
 
 // Immutable bytes of a constant, row major. Shared: several tensors and graphs may point to the
 // same ones.
@@ -22,6 +23,7 @@ struct ConstantData {
   std::vector<std::byte> bytes;     // empty when `view` points into memory kept alive by `owner`
   std::span<const std::byte> view;  // what readers use
   std::shared_ptr<const void> owner;
+  mutable std::shared_ptr<const SparsityMemo> sparsity = {};  // of sparsity_of() (ir/sparsity.h)
 };
 std::shared_ptr<const ConstantData> make_constant(std::vector<std::byte> bytes);
 

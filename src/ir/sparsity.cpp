@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <mutex>
 
 #include "ir/extents.h"
 
@@ -91,16 +92,14 @@ ChannelAxis channel_axis(std::span<const int64_t> extents, size_t axis) {
   return result;
 }
 
-std::optional<SparsityCount> count_sparsity(DataType type, std::span<const std::byte> values,
-                                            const ChannelAxis& axis) {
-  SparsityCount count;
-  count.weights = axis.outer * axis.channels * axis.inner;
-  if (!has_pattern(type) || static_cast<size_t>(count.weights) * width_of(type) != values.size())
-    return std::nullopt;
+namespace {
+
+// Of values of one type: `is_zero(index)`.
+template <class IsZero>
+void count_zeros(const ChannelAxis& axis, const IsZero& is_zero, SparsityCount& count) {
   const auto nonzeros = [&](int64_t first, int64_t many) {
     int64_t found = 0;
-    for (int64_t k = 0; k < many; ++k)
-      found += value_at(type, values.data(), first + k * axis.inner) != 0;
+    for (int64_t k = 0; k < many; ++k) found += is_zero(first + k * axis.inner) ? 0 : 1;
     return found;
   };
   for_each_group(axis, kEight, [&](int64_t first, int64_t, int64_t, int64_t many) {
@@ -114,6 +113,44 @@ std::optional<SparsityCount> count_sparsity(DataType type, std::span<const std::
     ++count.eights;
     count.full_eights += low + high > kFour;
   });
+}
+
+}  // namespace
+
+std::optional<SparsityCount> count_sparsity(DataType type, std::span<const std::byte> values,
+                                            const ChannelAxis& axis) {
+  SparsityCount count;
+  count.weights = axis.outer * axis.channels * axis.inner;
+  if (!has_pattern(type) || static_cast<size_t>(count.weights) * width_of(type) != values.size())
+    return std::nullopt;
+  const std::byte* data = values.data();
+  if (type == DataType::kInt8)
+    count_zeros(
+        axis, [data](int64_t k) { return data[k] == std::byte{0}; }, count);
+  else
+    count_zeros(
+        axis, [=](int64_t k) { return value_at(type, data, k) == 0; }, count);
+  return count;
+}
+
+struct SparsityMemo {
+  DataType type;
+  ChannelAxis axis;
+  SparsityCount count;
+};
+
+std::optional<SparsityCount> sparsity_of(const ConstantData& constant, DataType type,
+                                         const ChannelAxis& axis) {
+  static std::mutex mutex;  // contexts may build from one constant at the same time
+  {
+    const std::lock_guard lock(mutex);
+    const SparsityMemo* memo = constant.sparsity.get();
+    if (memo && memo->type == type && memo->axis == axis) return memo->count;
+  }
+  const std::optional<SparsityCount> count = count_sparsity(type, constant.view, axis);
+  if (!count) return std::nullopt;
+  const std::lock_guard lock(mutex);
+  constant.sparsity = std::make_shared<const SparsityMemo>(SparsityMemo{type, axis, *count});
   return count;
 }
 

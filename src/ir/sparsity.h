@@ -16,6 +16,7 @@ namespace camshaft::ir {
 // A tensor seen as [outer][channels][inner], row major.
 struct ChannelAxis {
   int64_t outer = 1, channels = 1, inner = 1;
+  bool operator==(const ChannelAxis&) const = default;
 };
 ChannelAxis channel_axis(std::span<const int64_t> extents, size_t axis);
 
@@ -47,6 +48,10 @@ struct SparsityCount : WeightSparsity {
 // Of floats, 16-bit floats and int8; empty for other types.
 std::optional<SparsityCount> count_sparsity(DataType type, std::span<const std::byte> values,
                                             const ChannelAxis& axis);
+
+// The same of a constant, counted once: every sparse tactic asks for it.
+std::optional<SparsityCount> sparsity_of(const ConstantData& constant, DataType type,
+                                         const ChannelAxis& axis);
 
 // The position of the first NaN or infinity.
 std::optional<int64_t> first_not_finite(DataType type, std::span<const std::byte> values);

@@ -49,8 +49,8 @@ ir::WeightSparsity weight_sparsity(const Layer& layer) {
   const ir::ProductWeights weights = ir::find_product_weights(layer);
   if (!weights.constant) return {};
   const ir::Extents extents = ir::extents_of(weights.constant->shape);
-  const auto count = ir::count_sparsity(weights.constant->type, weights.constant->constant->view,
-                                        ir::channel_axis(extents, weights.axis));
+  const auto count = ir::sparsity_of(*weights.constant->constant, weights.constant->type,
+                                     ir::channel_axis(extents, weights.axis));
   return count ? ir::WeightSparsity(*count) : ir::WeightSparsity{};
 }
 

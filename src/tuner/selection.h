@@ -75,6 +75,10 @@ class Selector {
   void count_found(const std::string& key);  // whose time was known already
   Status measure_part(const ir::Layer& layer, const kernels::Problem& problem,
                       const std::vector<const kernels::Tactic*>& tactics, std::vector<double>& us);
+  // Tactics beside the last one, whose time is known: again, as long as that one takes longer now.
+  std::vector<double> time_beside(const kernels::Problem& problem,
+                                  const std::vector<const kernels::Tactic*>& tactics,
+                                  double known_us);
   // Where a sparse tactic seems to win, it and the best dense one are timed once more, beside each
   // other: another program may have disturbed only one of them.
   void confirm_sparse(const kernels::Problem& problem,
@@ -113,7 +117,7 @@ class Selector {
   Timer timer_;
   std::vector<ir::DataType> reduced_types_;  // of the graph in work
   int depth_ = 0;                            // of the body in work
-  int again_ms_ = 1500;                      // what time_again() may still spend
+  int again_ms_ = 1500;                      // what timing again may still spend
   std::unordered_map<std::string, Option> reformats_;
   std::unordered_map<const ir::Layer*, std::vector<engine::Candidate>> notes_;
 };

@@ -39,14 +39,11 @@ struct Form {
 // Why the weights do not fit the sparse tile.
 inline std::string refuse_zeros(const Problem& problem, const ConvShape& shape, SparseIndex index) {
   if (index == SparseIndex::kNone) return {};
-  if (index == SparseIndex::kPicks)
-    return refuse_picks(
-        shape, conv_filter(shape, has_values(problem.inputs[1]) ? constant_floats(problem.inputs[1])
-                                                                : nullptr));
-  if (shape.group_ic() < kSparseStep) return "fewer than eight input channels in a group";
-  if (!has_values(problem.inputs[1])) return {};
-  return refuse_sparse(shape, conv_filter(shape, constant_values<int8_t>(problem.inputs[1])),
-                       index);
+  if (index == SparseIndex::kPicks && (shape.group_ic() == 0 || shape.group_ic() % kQuadRows != 0))
+    return "the number of input channels is no multiple of four";
+  if (index != SparseIndex::kPicks && shape.group_ic() < kSparseStep)
+    return "fewer than eight input channels in a group";
+  return refuse_sparse(problem, index);
 }
 
 inline int64_t steps_of_tap(const ConvShape& s, Numeric numeric) {

@@ -60,20 +60,11 @@ inline int64_t packed_zero_point(const ir::MatrixMultiplyAttrs& attrs, DataType 
 inline std::string refuse_zeros(const Problem& problem, SparseIndex index) {
   int64_t m, n, k;
   if (index == SparseIndex::kNone || !matmul_extents(problem, m, n, k)) return {};
-  if (index == SparseIndex::kQuads) {
-    const bool transposed = attrs_of(problem).transpose_b;
-    return refuse_quads(
-        has_values(problem.inputs[1]) ? constant_floats(problem.inputs[1]) : nullptr,
-        transposed ? 1 : n, transposed ? k : 1, k, n);
-  }
-  if (index == SparseIndex::kPicks) {
-    const bool has = has_values(problem.inputs[1]);
-    return refuse_picks(shape_of(n, k),
-                        has ? sparse_filter<float>(problem, n, k) : Filter<float>{});
-  }
-  if (k < kSparseStep) return "fewer than eight rows in the right factor";
-  if (!has_values(problem.inputs[1])) return {};
-  return refuse_sparse(shape_of(n, k), sparse_filter<int8_t>(problem, n, k), index);
+  const bool in_fours = index == SparseIndex::kQuads || index == SparseIndex::kPicks;
+  if (in_fours && (k == 0 || k % kQuadRows != 0))
+    return "the right factor's rows are no multiple of four";
+  if (!in_fours && k < kSparseStep) return "fewer than eight rows in the right factor";
+  return refuse_sparse(problem, index);
 }
 
 // Whether the right factor is a batch.

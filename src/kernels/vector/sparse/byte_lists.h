@@ -49,8 +49,6 @@ struct ByteLists {
   int64_t lists() const { return groups * blocks.parts * channels; }
 };
 
-int64_t count_byte_entries(const ByteLists& lists, const ConvShape& shape,
-                           const Filter<int8_t>& filter);
 // The lists alone, from ends_at on; no code of X exceeds x_maximum.
 void pack_byte_lists(const ByteLists& lists, const ConvShape& shape, const Filter<int8_t>& filter,
                      int64_t x_maximum, std::byte* packed);

@@ -153,20 +153,6 @@ ByteLists::ByteLists(const ConvShape& s, int64_t share)
                           64)),
       bytes(entries_at + capacity * static_cast<int64_t>(sizeof(ByteEntry))) {}
 
-int64_t count_byte_entries(const ByteLists& lists, const ConvShape& s,
-                           const Filter<int8_t>& filter) {
-  const QuadReader reader{lists, s, filter};
-  int64_t count = 0;
-  for (int64_t group = 0; group < lists.groups; ++group)
-    for (int64_t n = 0; n < lists.channels; ++n)
-      for (int64_t k = 0; k < lists.taps * lists.tap_quads; ++k) {
-        int8_t quad[kQuad];
-        reader.read(group, n, k, quad);
-        count += has_weights(quad) ? 1 : 0;
-      }
-  return count;
-}
-
 void pack_byte_lists(const ByteLists& lists, const ConvShape& s, const Filter<int8_t>& filter,
                      int64_t x_maximum, std::byte* packed) {
   std::memset(packed + lists.ends_at, 0, static_cast<size_t>(lists.bytes - lists.ends_at));

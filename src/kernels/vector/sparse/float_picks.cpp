@@ -48,20 +48,6 @@ Panels pick_panels(const ConvShape& s, int max_vecs) {
   return panels;
 }
 
-std::string refuse_picks(const ConvShape& s, const Filter<float>& filter) {
-  if (s.group_ic() == 0 || s.group_ic() % kQuadRows != 0)
-    return "the number of input channels is no multiple of four";
-  if (!filter.data) return {};
-  bool fits = true;
-  for (int64_t group = 0; group < s.groups; ++group)
-    for (int64_t n = 0; n < s.group_oc(); ++n)
-      for_each_tap(s, filter, group, n, [&](const float* tap) {
-        for (int64_t c = 0; fits && c < s.group_ic(); c += kQuadRows)
-          fits = pair_of_quad(tap + c * filter.c, filter.c) != kQuadPairs;
-      });
-  return fits ? "" : "weights are not 2:4";
-}
-
 void pack_pick_filter(const ConvShape& s, const Filter<float>& filter, int max_vecs, float scale,
                       std::byte* packed) {
   const Panels panels = pick_panels(s, max_vecs);

@@ -9,8 +9,6 @@
 // last block of a tap has as many rows as it needs.
 #pragma once
 
-#include <string>
-
 #include "kernels/simd/picks.h"
 #include "kernels/vector/convolution/conv_filter.h"
 #include "kernels/vector/counts.h"
@@ -32,8 +30,6 @@ Panels pick_panels(const ConvShape& shape, int max_vecs);
 int pick_max_rows(int vecs);
 TileKernel pick_tile_kernel(int vecs, int rows);
 
-// Why the weights have no such panels, or "". Without values: whether the shape has.
-std::string refuse_picks(const ConvShape& shape, const Filter<float>& filter);
 // [groups][panel][kh][kw], of scale * filter.
 void pack_pick_filter(const ConvShape& shape, const Filter<float>& filter, int max_vecs,
                       float scale, std::byte* packed);

@@ -221,6 +221,8 @@ TEST(FloatPicks, RefuseWhatIsNot24) {
   test.inputs[1].value = [](int64_t) { return 1.0; };
   expect_refused(test, "weights are not 2:4");
   expect_refused(product_of({3, 30}, 20, false, 1),
+                 "the right factor's rows are no multiple of four");
+  expect_refused(layer_of(square(18, 4, 20, 1)),
                  "the number of input channels is no multiple of four");
 }
 

@@ -170,28 +170,6 @@ ListLayout::ListLayout(const ConvShape& s, int64_t divisor)
       entries_at(round_up(ends_at + groups * blocks.parts * channels * 4, 64)),
       bytes(entries_at + capacity * static_cast<int64_t>(sizeof(ListEntry))) {}
 
-int64_t count_nonzeros(std::span<const float> weights) {
-  int64_t count = 0;
-  for (size_t k = 0; k < weights.size(); ++k) count += weights[k] != 0 ? 1 : 0;
-  return count;
-}
-
-std::string refuse_lists(std::span<const float> weights, int64_t divisor) {
-  constexpr const char* kTooMany[] = {"", "", "more than half of the weights are not zero", "",
-                                      "more than a quarter of the weights are not zero"};
-  const int64_t count = static_cast<int64_t>(weights.size()), most = count / divisor;
-  // A few of them tell most layers apart: those of dense layers are not all looked at.
-  constexpr int64_t kSample = 1024;
-  int64_t sampled = 0;
-  const int64_t step = count / kSample;
-  if (step > 1) {
-    for (int64_t k = 0; k < kSample; ++k)
-      sampled += weights[static_cast<size_t>(k * step + k % step)] != 0 ? 1 : 0;
-    if (sampled > kSample / divisor + kSample / 8) return kTooMany[divisor];
-  }
-  return count_nonzeros(weights) > most ? kTooMany[divisor] : "";
-}
-
 void pack_lists(const ConvShape& s, const ListLayout& layout, const Filter<float>& filter,
                 float alpha, const float* bias, std::byte* packed) {
   std::memset(packed, 0, static_cast<size_t>(layout.bytes));

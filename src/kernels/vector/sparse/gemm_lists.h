@@ -45,9 +45,6 @@ struct ListLayout {
   }
 };
 
-// Why the weights do not fit: "" where they do.
-std::string refuse_lists(std::span<const float> weights, int64_t divisor);
-int64_t count_nonzeros(std::span<const float> weights);
 // `bias`: null for zeros.
 void pack_lists(const ConvShape& shape, const ListLayout& layout, const Filter<float>& filter,
                 float alpha, const float* bias, std::byte* packed);

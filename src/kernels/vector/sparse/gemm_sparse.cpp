@@ -356,22 +356,6 @@ Panels sparse_panels(const ConvShape& shape, int max_vecs, SparseIndex index) {
   return panels;
 }
 
-std::string refuse_sparse(const ConvShape& shape, const Filter<int8_t>& filter, SparseIndex index) {
-  const Spans spans = sparse_spans(shape);
-  const StepReader reader{shape, filter, taps_of(shape)};
-  for (int64_t group = 0; group < shape.groups; ++group)
-    for (int64_t n = 0; n < shape.group_oc(); ++n)
-      for (int64_t span = 0; span < spans.count; ++span)
-        for (int64_t step = 0; step < spans.steps; ++step) {
-          int8_t eight[kSparseStep];
-          Placed four[kLaneBytes];
-          reader.read(filter.data + group * filter.group + n * filter.n, span, step, eight);
-          if (!choose_four(eight, index, four))
-            return index == SparseIndex::kBits ? "weights are not 2:4" : "weights are not 4:8";
-        }
-  return {};
-}
-
 void pack_sparse_filter(const ConvShape& shape, const Filter<int8_t>& filter, int max_vecs,
                         SparseIndex index, int64_t x_maximum, std::byte* packed) {
   const Spans spans = sparse_spans(shape);

@@ -24,6 +24,7 @@
 #include "kernels/vector/convolution/conv_filter.h"
 #include "kernels/vector/gemm/gemm_chains.h"
 #include "kernels/vector/gemm/gemm_tile.h"
+#include "kernels/weight_zeros.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
@@ -52,8 +53,10 @@ Spans sparse_spans(const ConvShape& shape);
 Panels sparse_panels(const ConvShape& shape, int max_vecs, SparseIndex index);
 int sparse_max_rows(int vecs);
 
-// What does not fit the pattern: "" where all does.
-std::string refuse_sparse(const ConvShape& shape, const Filter<int8_t>& filter, SparseIndex index);
+// Why weights do not fit the pattern; "" where all do.
+inline std::string refuse_sparse(const Problem& problem, SparseIndex index) {
+  return index == SparseIndex::kBytes ? refuse_4_8(problem) : refuse_2_4(problem);
+}
 // [groups][panel]; no code of A exceeds x_maximum.
 void pack_sparse_filter(const ConvShape& shape, const Filter<int8_t>& filter, int max_vecs,
                         SparseIndex index, int64_t x_maximum, std::byte* packed);

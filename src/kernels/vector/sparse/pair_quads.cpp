@@ -17,16 +17,6 @@ int pair_of_quad(const float* quad, int64_t stride) {
   return kQuadPairs;
 }
 
-std::string refuse_quads(const float* b, int64_t k_stride, int64_t n_stride, int64_t k, int64_t n) {
-  if (k == 0 || k % kQuadRows != 0) return "the right factor's rows are no multiple of four";
-  if (!b) return {};
-  for (int64_t row = 0; row < k; row += kQuadRows)
-    for (int64_t col = 0; col < n; ++col)
-      if (pair_of_quad(b + row * k_stride + col * n_stride, k_stride) == kQuadPairs)
-        return "weights are not 2:4";
-  return {};
-}
-
 void pack_quad_panel(const float* b, int64_t k_stride, int64_t n_stride, int64_t k, int64_t cols,
                      int64_t width, float scale, std::byte* out) {
   float first[kMaxVecs * kLanes] = {}, second[kMaxVecs * kLanes] = {};

@@ -7,8 +7,6 @@
 // eight quads: a row of lanes of codes, the first quad's lowest, then a row of pairs for each quad.
 #pragma once
 
-#include <string>
-
 #include "kernels/vector/counts.h"
 #include "kernels/vector/gemm/gemm_tile.h"
 
@@ -31,9 +29,6 @@ TileKernel quad_tile_kernel(int vecs, int rows);
 // The pair that holds the weights of a quad that are not zero; kQuadPairs: there are more than two.
 int pair_of_quad(const float* quad, int64_t stride);
 
-// [k][n] seen through strides: why it has no such panels, or "". Without values: whether its shape
-// has.
-std::string refuse_quads(const float* b, int64_t k_stride, int64_t n_stride, int64_t k, int64_t n);
 // One panel of scale * b.
 void pack_quad_panel(const float* b, int64_t k_stride, int64_t n_stride, int64_t k, int64_t cols,
                      int64_t width, float scale, std::byte* out);

@@ -93,16 +93,18 @@ struct Product {
   }
 };
 
+int64_t entries_of(const ir::SparsityCount& zeros) {
+  return zeros.groups - zeros.empty_groups;
+}
+
 template <class Of, int64_t kShare>
 std::string refusal(const Problem& problem) {
   if (std::string reason = Of::refusal(problem); !reason.empty()) return reason;
   ConvShape shape;
   if (!Of::shape_of(problem, shape)) return "extents that do not match";
   if (shape.group_ic() < kSparseStep) return "fewer than eight input channels in a group";
-  if (!has_values(problem.inputs[1])) return {};
-  const ByteLists lists(shape, kShare);
-  const int64_t entries = count_byte_entries(lists, shape, Of::filter(problem, shape));
-  if (entries <= lists.most) return {};
+  const std::optional<ir::SparsityCount> zeros = weight_zeros(problem);
+  if (!zeros || entries_of(*zeros) <= ByteLists(shape, kShare).most) return {};
   return kShare == 2 ? "more than half of the steps of four weights are not zero"
                      : "more than three quarters of the steps of four weights are not zero";
 }
@@ -112,10 +114,8 @@ double cost_us(const Problem& problem) {
   ConvShape shape;
   if (!Of::shape_of(problem, shape)) return 1e12;
   const ByteLists lists(shape, kShare);
-  const double entries =
-      has_values(problem.inputs[1])
-          ? static_cast<double>(count_byte_entries(lists, shape, Of::filter(problem, shape)))
-          : static_cast<double>(lists.most);
+  const std::optional<ir::SparsityCount> zeros = weight_zeros(problem);
+  const double entries = static_cast<double>(zeros ? entries_of(*zeros) : lists.most);
   return 0.3 + byte_lists_cost_us(lists, shape, entries) / problem.threads;
 }
 

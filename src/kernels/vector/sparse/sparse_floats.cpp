@@ -3,25 +3,22 @@
 // any others (gemm_lists.h). `half`, `quarter`: how many weights may be left; that many have room.
 #include "kernels/vector/matmul/matmul_run.h"
 #include "kernels/vector/sparse/gemm_lists.h"
+#include "kernels/weight_zeros.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
 
-std::span<const float> values_of(const ProblemTensor& weights) {
-  return {constant_floats(weights), weights.constant->view.size() / sizeof(float)};
-}
-
 std::string refuse_values(const Problem& problem, int64_t divisor) {
-  const ProblemTensor& weights = problem.inputs[1];
-  return has_values(weights) ? refuse_lists(values_of(weights), divisor) : std::string();
+  const std::optional<ir::SparsityCount> zeros = weight_zeros(problem);
+  if (!zeros || divisor * zeros->nonzeros <= zeros->weights) return {};
+  return divisor == 2 ? "more than half of the weights are not zero"
+                      : "more than a quarter of the weights are not zero";
 }
 
 double cost_of(const Problem& problem, const ConvShape& shape, int64_t divisor) {
-  const ProblemTensor& weights = problem.inputs[1];
-  const double nonzeros =
-      has_values(weights) ? static_cast<double>(count_nonzeros(values_of(weights)))
-                          : static_cast<double>(shape.oc * shape.group_ic() * shape.kh * shape.kw) /
-                                static_cast<double>(divisor);
+  const std::optional<ir::SparsityCount> zeros = weight_zeros(problem);
+  const int64_t weights = shape.oc * shape.group_ic() * shape.kh * shape.kw;
+  const double nonzeros = static_cast<double>(zeros ? zeros->nonzeros : weights / divisor);
   return 0.3 + lists_cost_us(shape, nonzeros) / problem.threads;
 }
 
