@@ -38,6 +38,18 @@ TEST(Sparsity, CountsGroupsOfNeighbouringChannels) {
   EXPECT_EQ(count->full_eights, 1);
 }
 
+TEST(Sparsity, ConstantsAreCountedOnceForEachAxis) {
+  const auto constant = make_constant(bytes_of({1, 0, 0, 0, 2, 3, 4, 0, 5, 6, 7, 8}));
+  for (int turn = 0; turn < 2; ++turn) {
+    const auto count = sparsity_of(*constant, DataType::kFloat, kAxis);
+    ASSERT_TRUE(count);
+    EXPECT_EQ(count->full_groups, 1);
+    EXPECT_TRUE(constant->sparsity);
+    EXPECT_EQ(sparsity_of(*constant, DataType::kFloat, {12, 1, 1})->full_groups, 0);
+  }
+  EXPECT_FALSE(sparsity_of(*constant, DataType::kInt32, kAxis));
+}
+
 TEST(Sparsity, FewChannelsAreNoPattern) {
   const std::vector<float> weights(8, 1.0F);
   EXPECT_FALSE(count_sparsity(DataType::kFloat, bytes_of(weights), {8, 1, 1})->is_2_4());

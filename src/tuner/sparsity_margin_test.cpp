@@ -45,6 +45,18 @@ class SparsityMargin : public testing::Test {
     std::ofstream(path_) << edited.str();
   }
 
+  // Sparse tactics are not in the cache; dense ones take `dense_us`.
+  void keep_dense_times(const std::string& dense_us) {
+    std::stringstream lines, edited;
+    lines << std::ifstream(path_).rdbuf();
+    for (std::string line; std::getline(lines, line);) {
+      const size_t last = line.rfind('\t');
+      if (engine::is_sparse_tactic(line)) continue;
+      edited << (last == std::string::npos ? line : line.substr(0, last + 1) + dense_us) << '\n';
+    }
+    std::ofstream(path_) << edited.str();
+  }
+
   engine::SparsityOutcome built() {
     const auto engine = engine_of(graph_of(kProduct), options_);
     return engine ? engine::sparsity_outcome(engine->plan().steps.at(0))
@@ -85,6 +97,24 @@ TEST_F(SparsityMargin, FasterIsSparse) {
   const engine::SparsityOutcome outcome = built("96");
   EXPECT_TRUE(outcome.picked);
   EXPECT_EQ(outcome.reason, "");
+}
+
+// What the cache knows is timed beside what is new: a time of a disturbed run goes,
+TEST_F(SparsityMargin, KnownTimesAreTakenAgainBesideNewOnes) {
+  built();
+  keep_dense_times("1000000");
+  const engine::SparsityOutcome outcome = built();
+  EXPECT_LT(outcome.dense_us, 1e5);
+  EXPECT_LT(outcome.sparse_us, 1e5);
+}
+
+// one that cannot be reached now stays.
+TEST_F(SparsityMargin, KnownTimesStayWhereNowIsSlower) {
+  built();
+  keep_dense_times("0.001");
+  const engine::SparsityOutcome outcome = built();
+  EXPECT_FALSE(outcome.picked);
+  EXPECT_NEAR(outcome.dense_us, 0.001, 1e-6);
 }
 
 }  // namespace
