@@ -139,19 +139,50 @@ struct SparsityMemo {
   SparsityCount count;
 };
 
-std::optional<SparsityCount> sparsity_of(const ConstantData& constant, DataType type,
-                                         const ChannelAxis& axis) {
-  static std::mutex mutex;  // contexts may build from one constant at the same time
+namespace {
+
+std::mutex memo_mutex;  // contexts may build from one constant at the same time
+
+// What the constant's memo holds, or what `count` finds.
+template <class Count>
+std::optional<SparsityCount> remembered(const ConstantData& constant, DataType type,
+                                        const ChannelAxis& axis, const Count& count) {
   {
-    const std::lock_guard lock(mutex);
+    const std::lock_guard lock(memo_mutex);
     const SparsityMemo* memo = constant.sparsity.get();
     if (memo && memo->type == type && memo->axis == axis) return memo->count;
   }
-  const std::optional<SparsityCount> count = count_sparsity(type, constant.view, axis);
-  if (!count) return std::nullopt;
-  const std::lock_guard lock(mutex);
-  constant.sparsity = std::make_shared<const SparsityMemo>(SparsityMemo{type, axis, *count});
-  return count;
+  const std::optional<SparsityCount> found = count();
+  if (!found) return std::nullopt;
+  const std::lock_guard lock(memo_mutex);
+  constant.sparsity = std::make_shared<const SparsityMemo>(SparsityMemo{type, axis, *found});
+  return found;
+}
+
+}  // namespace
+
+std::optional<SparsityCount> sparsity_of(const ConstantData& constant, DataType type,
+                                         const ChannelAxis& axis) {
+  return remembered(constant, type, axis,
+                    [&] { return count_sparsity(type, constant.view, axis); });
+}
+
+std::optional<SparsityCount> sparsity_of(const ConstantData& constant, const LowBits& weights) {
+  const ChannelAxis axis{weights.columns, weights.depth, 1};
+  return remembered(constant, DataType::kUInt8, axis, [&]() -> std::optional<SparsityCount> {
+    const RecordLayout layout(weights);
+    if (constant.view.size() != static_cast<size_t>(layout.bytes())) return std::nullopt;
+    const RecordReader records(layout, constant.view.data());
+    SparsityCount count;
+    count.weights = layout.columns * layout.depth;
+    const auto is_zero = [&](int64_t index) {
+      const int64_t column = index / layout.depth, k = index % layout.depth, b = k / layout.block;
+      return static_cast<float>(records.code(column, b, k % layout.block)) ==
+             records.zero(column, b);
+    };
+    count_zeros(axis, is_zero, count);
+    return count;
+  });
 }
 
 std::optional<int64_t> first_not_finite(DataType type, std::span<const std::byte> values) {
@@ -184,6 +215,27 @@ int64_t prune_2_4(DataType type, std::span<std::byte> values, const ChannelAxis&
       std::memset(values.data() + static_cast<size_t>(index) * width, 0, width);
     }
   });
+  return pruned;
+}
+
+int64_t prune_2_4(const LowBits& weights, std::span<std::byte> bytes) {
+  const RecordLayout layout(weights);
+  const RecordReader records(layout, bytes.data());
+  int64_t pruned = 0;
+  for (int64_t column = 0; column < layout.columns; ++column)
+    for (int64_t k = 0; k < layout.depth; ++k) {
+      const int64_t b = k / layout.block, in = k % layout.block;
+      const float zero = records.zero(column, b);
+      const int code = records.code(column, b, in), wanted = static_cast<int>(zero);
+      const bool is_code =
+          static_cast<float>(wanted) == zero && wanted >= 0 && wanted < 1 << layout.bits;
+      if (k % kFour < 2 || !is_code || code == wanted) continue;
+      const int64_t bit = in * layout.bits;
+      std::byte& byte =
+          bytes[static_cast<size_t>(layout.at(column, b) + RecordLayout::kHeader + bit / 8)];
+      byte ^= static_cast<std::byte>((code ^ wanted) << (bit % 8));
+      ++pruned;
+    }
   return pruned;
 }
 

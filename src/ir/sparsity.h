@@ -10,6 +10,7 @@
 
 #include "ir/graph.h"
 #include "ir/refusal.h"
+#include "ir/weight_records.h"
 
 namespace camshaft::ir {
 
@@ -53,6 +54,9 @@ std::optional<SparsityCount> count_sparsity(DataType type, std::span<const std::
 std::optional<SparsityCount> sparsity_of(const ConstantData& constant, DataType type,
                                          const ChannelAxis& axis);
 
+// Of weights of few bits along the depth; zeros are codes that are their block's zero point.
+std::optional<SparsityCount> sparsity_of(const ConstantData& constant, const LowBits& weights);
+
 // The position of the first NaN or infinity.
 std::optional<int64_t> first_not_finite(DataType type, std::span<const std::byte> values);
 
@@ -66,6 +70,10 @@ enum class KeepRule : uint8_t {
 // channel of each group of a grouped convolution, of kActivation only.
 int64_t prune_2_4(DataType type, std::span<std::byte> values, const ChannelAxis& axis,
                   KeepRule rule, std::span<const float> norms = {});
+
+// The same of weights of few bits, kFirstTwo: codes become their block's zero point where that is a
+// code.
+int64_t prune_2_4(const LowBits& weights, std::span<std::byte> records);
 
 // The constant weights of a convolution or matrix product, behind Quantize, Dequantize and
 // transposing Shuffle layers.

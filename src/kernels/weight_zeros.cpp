@@ -27,6 +27,8 @@ std::string refuse(const Problem& problem, int64_t ir::SparsityCount::*full, con
 std::optional<ir::SparsityCount> weight_zeros(const Problem& problem) {
   const ProblemTensor& weights = problem.inputs[1];
   if (!has_values(weights)) return std::nullopt;
+  if (problem.layer->kind == ir::LayerKind::kLowBitMultiply)
+    return ir::sparsity_of(*weights.constant, problem.layer->as<ir::LowBits>());
   return ir::sparsity_of(*weights.constant, weights.type,
                          ir::channel_axis(weights.extents, channel_dimension(problem)));
 }

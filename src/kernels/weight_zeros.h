@@ -7,7 +7,7 @@
 
 namespace camshaft::kernels {
 
-// Zeros of the constant weights (input 1) of a convolution or matrix product; none of weights whose
+// Zeros of the constant weights (input 1) of a convolution or product; none of weights whose
 // values are not there: engines keep packed ones only, and what the builder found of them holds.
 std::optional<ir::SparsityCount> weight_zeros(const Problem& problem);
 

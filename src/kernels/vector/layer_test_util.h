@@ -121,6 +121,7 @@ class LayerCheck {
   }
 
   const std::string& last_refusal() const { return refusal_; }
+  const std::vector<double>& last_output() const { return last_output_; }  // the first, of a run
 
  private:
   static std::vector<std::pair<Format, Format>> formats(FormatRule rule) {
@@ -290,6 +291,7 @@ class LayerCheck {
     for (size_t k = 0; k < outputs.size(); ++k) {
       if (!outputs[k].view.present()) continue;
       const std::vector<double> got = reference::load<double>(outputs[k].view);
+      if (k == 0) last_output_ = got;
       const bool has_codes = ir::bits_of(outputs[k].view.type) == 8;
       double may_differ = has_codes ? test_.off_by_one * static_cast<double>(got.size()) : 0;
       for (size_t n = 0; n < got.size(); ++n) {
@@ -328,6 +330,7 @@ class LayerCheck {
   std::vector<std::vector<double>> values_, expected_;
   std::map<std::pair<Format, int64_t>, std::vector<Storage>> inputs_;  // by format and extra
   std::string refusal_;
+  std::vector<double> last_output_;
   int runs_ = 0;
 };
 

@@ -16,6 +16,10 @@ CAMSHAFT_INLINE Dwords broadcast(int32_t x) {
 CAMSHAFT_INLINE Dwords broadcast_words(int16_t x) {
   return _mm256_set1_epi16(x);
 }
+// Of two that are alike in all lanes: the one in even lanes, the other in odd ones.
+CAMSHAFT_INLINE Dwords alternate(Dwords even, Dwords odd) {
+  return _mm256_unpacklo_epi32(even, odd);
+}
 CAMSHAFT_INLINE Dwords keep_low_bits(Dwords dwords, int shift, int bits) {
   const Dwords moved = shift == 0 ? dwords : _mm256_srli_epi16(dwords, shift);
   return _mm256_and_si256(moved, _mm256_set1_epi8(static_cast<char>((1 << bits) - 1)));

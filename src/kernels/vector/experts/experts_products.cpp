@@ -24,7 +24,7 @@ void pack_expert_product(const ExpertProductRun& run, int64_t experts, const std
     if (run.product.is_float())
       pack_floats(run.product, reinterpret_cast<const float*>(from), reinterpret_cast<float*>(to));
     else
-      pack_panels(run.product.low_bits(), from, to);
+      pack_panels(BitGeometry(run.product.low_bits()), run.product.low_bits(), from, to);
   }
 }
 

@@ -6,6 +6,7 @@
 #include "kernels/vector/low_bit/matmul_nbits_layer.h"
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/tactic_util.h"
+#include "kernels/weight_zeros.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
@@ -14,29 +15,64 @@ const ir::LowBits& weights_of(const Problem& problem) {
   return problem.layer->as<ir::LowBits>();
 }
 
-template <int kPlanes>
-std::string refusal(const Problem& problem) {
-  if (std::string reason = refuse_low_bits(problem); !reason.empty()) return reason;
-  if (kPlanes == 1 && !weights_of(problem).codes_rows) return "the model does not allow int8 rows";
-  return {};
+// What a row of the table is made of: bytes of a row's element; whether weights are 2:4.
+struct Form {
+  int planes;
+  bool sparse = false;
+};
+
+template <Form F>
+BitGeometry geometry_of(const ir::LowBits& weights) {
+  BitGeometry g(weights);
+  g.sparse = F.sparse;
+  return g;
 }
 
-template <int kPlanes>
+std::string refuse_sparse_codes(const Problem& problem) {
+  const BitGeometry g(weights_of(problem));
+  if (g.bits != 4) return "sparse codes have 4 bits";
+  if (g.block % kSparseCodes != 0) return "blocks are no multiple of 32 codes";
+  if (g.zero == ir::DataType::kFloat) return "zero points are no codes";
+  return refuse_2_4(problem);
+}
+
+template <Form F>
+std::string refusal(const Problem& problem) {
+  if (std::string reason = refuse_low_bits(problem); !reason.empty()) return reason;
+  if (F.planes == 1 && !weights_of(problem).codes_rows) return "the model does not allow int8 rows";
+  return F.sparse ? refuse_sparse_codes(problem) : "";
+}
+
+template <Form F>
+size_t packed_bytes(const Problem& problem) {
+  const BitGeometry g = geometry_of<F>(weights_of(problem));
+  return static_cast<size_t>(g.panels() * g.panel_bytes());
+}
+
+template <Form F>
+void pack(const Problem& problem, std::byte* packed) {
+  pack_panels(geometry_of<F>(weights_of(problem)), weights_of(problem),
+              constant_values<std::byte>(problem.inputs[1]), packed);
+}
+
+template <Form F>
 double cost_us(const Problem& problem) {
+  constexpr int kPlanes = F.planes;
   const BitGeometry g(weights_of(problem));
   const double weights =
                    static_cast<double>(g.panels() * kPanelColumns) * static_cast<double>(g.depth),
                rows = static_cast<double>(low_bit_rows(problem));
   const double per_cycle = (uses(Feature::kVnni) ? 6.0 : 2.0) * kLanes;
   const double us = rows * weights * kPlanes / per_cycle / 3000 / problem.threads;
-  const double stream_us = static_cast<double>(packed_low_bits_bytes(problem)) / 60e3;
+  const double stream_us = static_cast<double>(packed_bytes<F>(problem)) / 60e3;
   return 0.3 + rows * static_cast<double>(g.depth) * kPlanes / 12e3 +
          (us > stream_us ? us : stream_us);
 }
 
-template <int kPlanes>
+template <Form F>
 std::string arithmetic(const Problem& problem, const std::byte*) {
-  return describe_low_bits(problem, kPlanes == 1 ? "int8 per block" : "24-bit integers");
+  return (F.sparse ? "2:4 " : "") +
+         describe_low_bits(problem, F.planes == 1 ? "int8 per block" : "24-bit integers");
 }
 
 // ---- running
@@ -56,6 +92,10 @@ struct BitsRun {
 
   explicit BitsRun(const BitGeometry& g) : geometry(g) {}
   int64_t parts_at() const { return chunk_rows * row_digits * 4; }
+  BitTileKernel tile(int rows) const {
+    return geometry.sparse ? sparse_bit_tile_kernel(planes, tile_rows(rows))
+                           : bit_tile_kernel(geometry.bits, planes, tile_rows(rows));
+  }
 };
 
 // The rows of one matrix from `first` on, `count` ≤ chunk_rows of them.
@@ -95,15 +135,14 @@ void run_panel(const Chunk& c, const std::byte* packed, int64_t panel, int64_t f
     const TilePlace place{c.image, c.row, c.first + tile * kMaxBitRows, rows};
     std::byte* y = finish.out.data + c.image * finish.out.image + c.row * finish.out.row +
                    place.col * finish.out.pixel + channel * kLaneBytes;
-    bit_tile_kernel(run.geometry.bits, run.planes,
-                    tile_rows(rows))({.panel = packed + panel * run.geometry.panel_bytes(),
-                                      .digits = c.digits_of(tile),
-                                      .parts = c.parts_of(tile),
-                                      .geometry = &run.geometry,
-                                      .y = reinterpret_cast<float*>(y),
-                                      .y_stride = finish.out.pixel / kLaneBytes,
-                                      .rows = rows,
-                                      .columns = columns});
+    run.tile(rows)({.panel = packed + panel * run.geometry.panel_bytes(),
+                    .digits = c.digits_of(tile),
+                    .parts = c.parts_of(tile),
+                    .geometry = &run.geometry,
+                    .y = reinterpret_cast<float*>(y),
+                    .y_stride = finish.out.pixel / kLaneBytes,
+                    .rows = rows,
+                    .columns = columns});
     add_initial(finish, place, channel, columns);
     finish_tiles(finish, place, channel, columns);
   }
@@ -151,10 +190,11 @@ void run_rows(BitsRun& run, const KernelCall& call) {
   }
 }
 
-template <int kPlanes>
+template <Form F>
 void prepare(const KernelArgs& args, PreparedKernel& kernel) {
+  constexpr int kPlanes = F.planes;
   if (!has_output(args, kernel)) return;
-  BitsRun run{BitGeometry(args.layer->as<ir::LowBits>())};
+  BitsRun run{geometry_of<F>(args.layer->as<ir::LowBits>())};
   run.planes = kPlanes;
   MatmulRun& matmul = run.matmul;
   set_low_bits(args, matmul);
@@ -172,28 +212,30 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   keep_state<run_rows>(kernel, run);
 }
 
-template <int kPlanes>
+template <Form F>
 constexpr Tactic row(const char* name) {
   return {.name = name,
           .kind = ir::LayerKind::kLowBitMultiply,
           .isa = kIsa,
           .formats = FormatRule::kLinear,
           .version = 1,
-          .refusal = refusal<kPlanes>,
-          .cost_us = cost_us<kPlanes>,
+          .refusal = refusal<F>,
+          .cost_us = cost_us<F>,
           .packed_inputs = packed_low_bits,
-          .packed_bytes = packed_low_bits_bytes,
-          .pack = pack_low_bits,
-          .prepare = prepare<kPlanes>,
-          .arithmetic = arithmetic<kPlanes>};
+          .packed_bytes = packed_bytes<F>,
+          .pack = pack<F>,
+          .prepare = prepare<F>,
+          .arithmetic = arithmetic<F>};
 }
 
-constexpr Tactic kTactics[] = {row<1>("matmul_nbits_i8"), row<3>("matmul_nbits_i24")};
+constexpr Tactic kTactics[] = {row<Form{1}>("matmul_nbits_i8"), row<Form{3}>("matmul_nbits_i24"),
+                               row<Form{1, true}>("matmul_sparse_nbits_i8"),
+                               row<Form{3, true}>("matmul_sparse_nbits_i24")};
 
 }  // namespace
 
 void prepare_integer_rows(const KernelArgs& args, PreparedKernel& kernel) {
-  prepare<3>(args, kernel);
+  prepare<Form{3}>(args, kernel);
 }
 
 std::span<const Tactic> matmul_nbits_tactics() {

@@ -23,11 +23,17 @@ inline constexpr int kMostPart = 128;  // codes that share the unit of a row
 inline constexpr int kMaxBitRows = 4;  // of a tile
 inline constexpr int kMaxPlanes = 3;
 
+// Weights that are 2:4, of 4 bits: for 32 codes of a column a dword of positions, two bits for each
+// of the 16 that are kept, and two dwords of those: of eight neighbours, bytes 0 and 2 are from the
+// first four, 1 and 3 from the others, and a byte holds those of eight neighbours and of the next.
+inline constexpr int64_t kSparseCodes = 32, kSparseDwords = 4, kSparseRows = 3;
+
 struct BitGeometry {
   int64_t columns, depth, block, blocks;
   int bits, centre;
   int64_t block_dwords;  // of one column
   ir::DataType zero;     // how zero points are stored; undefined: all are the centre
+  bool sparse = false;   // 2:4, of 4 bits (below)
 
   explicit BitGeometry(const ir::LowBits& weights)
       : columns(weights.columns),
@@ -47,7 +53,10 @@ struct BitGeometry {
                                             : kPanelColumns * int64_t{sizeof(float)};
   }
   int64_t header_bytes() const { return kPanelColumns * int64_t{sizeof(float)} + zero_bytes(); }
-  int64_t block_bytes() const { return header_bytes() + block_dwords * kPanelColumns * 4; }
+  int64_t code_rows() const {  // of kPanelColumns dwords, in a block
+    return sparse ? block_dwords / kSparseDwords * kSparseRows : block_dwords;
+  }
+  int64_t block_bytes() const { return header_bytes() + code_rows() * kPanelColumns * 4; }
   int64_t panels() const { return ceil_div(columns, kPanelColumns); }
   int64_t panel_bytes() const { return blocks * block_bytes(); }
   int64_t row_dwords() const { return blocks * block_dwords * shifts(); }  // of one plane
@@ -80,6 +89,7 @@ inline int tile_rows(int64_t rows) {
   return rows >= 3 ? 4 : static_cast<int>(rows);
 }
 BitTileKernel bit_tile_kernel(int bits, int planes, int rows);
+BitTileKernel sparse_bit_tile_kernel(int planes, int rows);
 // Dwords of a column that share the unit of a row.
 int64_t part_dwords(int bits);
 

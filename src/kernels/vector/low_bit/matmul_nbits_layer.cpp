@@ -51,6 +51,44 @@ void pack_codes(const BitGeometry& g, const ir::RecordReader& records, int64_t c
   }
 }
 
+// Two of four codes, those that are not zero first, and where they were.
+struct KeptCodes {
+  int code[2], position[2];
+
+  KeptCodes(const ir::RecordReader& records, int64_t column, int64_t b, int64_t first,
+            int64_t count) {
+    const int zero = static_cast<int>(records.zero(column, b));
+    int kept = 0;
+    for (const bool wants_zeros : {false, true})
+      for (int k = 0; k < 4 && kept < 2; ++k) {
+        const int value = first + k < count ? records.code(column, b, first + k) : zero;
+        if ((value == zero) != wants_zeros) continue;
+        code[kept] = value;
+        position[kept++] = k;
+      }
+  }
+};
+
+void pack_sparse_codes(const BitGeometry& g, const ir::RecordReader& records, int64_t column,
+                       int64_t b, std::byte* at) {
+  const int64_t count = smaller(g.block, g.depth - b * g.block);
+  for (int64_t first = 0; first < g.block; first += kSparseCodes) {
+    std::byte* group = at + first / kSparseCodes * kSparseRows * kPanelColumns * 4;
+    const auto dword = [&](int64_t row) {
+      return group + (row * kPanelColumns + column % kPanelColumns) * 4;
+    };
+    for (int64_t eight = 0; eight < kSparseCodes / 8; ++eight)
+      for (int half = 0; half < 2; ++half) {
+        const KeptCodes kept(records, column, b, first + 8 * eight + 4 * half, count);
+        for (int k = 0; k < 2; ++k) {
+          const int byte = half + 2 * k;
+          dword(0)[byte] |= static_cast<std::byte>(kept.position[k] << (2 * eight));
+          dword(1 + eight / 2)[byte] |= static_cast<std::byte>(kept.code[k] << (eight % 2 * 4));
+        }
+      }
+  }
+}
+
 // Batches whose rows lie evenly are one matrix.
 void merge_batches(MatmulRun& run) {
   const auto joins = [&run](const TileSource& t) {
@@ -105,8 +143,8 @@ size_t packed_low_bits_bytes(const Problem& problem) {
   return static_cast<size_t>(g.panels() * g.panel_bytes());
 }
 
-void pack_panels(const ir::LowBits& weights, const std::byte* data, std::byte* packed) {
-  const BitGeometry g(weights);
+void pack_panels(const BitGeometry& g, const ir::LowBits& weights, const std::byte* data,
+                 std::byte* packed) {
   const ir::RecordReader records(ir::RecordLayout(weights), data);
   __builtin_memset(packed, 0, static_cast<size_t>(g.panels() * g.panel_bytes()));
   for (int64_t column = 0; column < g.columns; ++column)
@@ -114,12 +152,13 @@ void pack_panels(const ir::LowBits& weights, const std::byte* data, std::byte* p
       std::byte* at = packed + column / kPanelColumns * g.panel_bytes() + b * g.block_bytes();
       reinterpret_cast<float*>(at)[column % kPanelColumns] = records.scale(column, b);
       pack_zeros(g, records, column, b, at + kPanelColumns * sizeof(float));
-      pack_codes(g, records, column, b, at + g.header_bytes());
+      (g.sparse ? pack_sparse_codes : pack_codes)(g, records, column, b, at + g.header_bytes());
     }
 }
 
 void pack_low_bits(const Problem& problem, std::byte* packed) {
-  pack_panels(weights_of(problem), constant_values<std::byte>(problem.inputs[1]), packed);
+  pack_panels(BitGeometry(weights_of(problem)), weights_of(problem),
+              constant_values<std::byte>(problem.inputs[1]), packed);
 }
 
 void set_low_bits(const KernelArgs& args, MatmulRun& run) {

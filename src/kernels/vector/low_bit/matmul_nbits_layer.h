@@ -12,8 +12,9 @@ std::string refuse_low_bits(const Problem& problem);
 // "weights of 4 bits, blocks of 32, rows as …"
 std::string describe_low_bits(const Problem& problem, const char* rows);
 
-// Records as panels.
-void pack_panels(const ir::LowBits& weights, const std::byte* data, std::byte* packed);
+// Records as panels of that geometry.
+void pack_panels(const BitGeometry& geometry, const ir::LowBits& weights, const std::byte* data,
+                 std::byte* packed);
 uint32_t packed_low_bits(const Problem& problem);
 size_t packed_low_bits_bytes(const Problem& problem);
 void pack_low_bits(const Problem& problem, std::byte* packed);

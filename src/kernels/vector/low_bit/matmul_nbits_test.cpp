@@ -15,6 +15,7 @@ struct BitProduct {
   int64_t bits = 4, block = 32;
   DataType zero = DataType::kUndefined;
   bool exact_rows = false;  // integers that int8 represents
+  bool sparse = false;      // 2:4
   Extents bias = {};
   bool has_bias = false;
   const char* epilogue = "";
@@ -28,7 +29,13 @@ struct BitProduct {
   }
 };
 
-std::vector<std::byte> random_records(const ir::LowBits& weights) {
+// Whether `random` of a group of four keeps code `k` of it.
+bool keeps(uint32_t random, int64_t k) {
+  static constexpr uint32_t kPairs[8] = {3, 5, 9, 6, 10, 12, 8, 0};
+  return (kPairs[random % 8] >> k & 1) != 0;
+}
+
+std::vector<std::byte> random_records(const ir::LowBits& weights, bool sparse) {
   const ir::RecordLayout layout(weights);
   std::vector<std::byte> bytes(static_cast<size_t>(layout.bytes()));
   ir::RecordWriter records(layout, bytes.data());
@@ -42,8 +49,13 @@ std::vector<std::byte> random_records(const ir::LowBits& weights) {
         zero = static_cast<float>(random() % (1 << weights.bits));
       if (weights.zero == DataType::kFloat) zero += static_cast<float>(random() % 100) / 40 - 1;
       records.set_block(column, b, scale, zero);
-      for (int64_t k = 0; k < layout.count_of(b); ++k)
-        records.set_code(column, b, k, static_cast<int>(random() % (1 << weights.bits)));
+      uint32_t group = 0;
+      for (int64_t k = 0; k < layout.count_of(b); ++k) {
+        if (k % 4 == 0) group = random();
+        const int code = static_cast<int>(random() % (1 << weights.bits));
+        records.set_code(column, b, k,
+                         sparse && !keeps(group, k % 4) ? static_cast<int>(zero) : code);
+      }
     }
   return bytes;
 }
@@ -64,7 +76,7 @@ ir::LowBits weights_of(const BitProduct& p) {
 
 TestLayer layer_of(const BitProduct& p) {
   const ir::LowBits weights = weights_of(p);
-  const std::vector<std::byte> records = random_records(weights);
+  const std::vector<std::byte> records = random_records(weights, p.sparse);
   TestLayer test;
   test.layer = make_layer(ir::LayerKind::kLowBitMultiply, weights);
   test.inputs.push_back({.extents = p.a});
@@ -105,8 +117,8 @@ void check(const BitProduct& p, const char* only, double error) {
 void check(const BitProduct& p) {
   for (const bool words_only : {false, true}) {
     force_word_products(words_only);
-    check(p, "i24", 0x1p-23 + 0x1p-24);
-    check(p, "i8", p.exact_rows ? 0x1p-22 : 0.51 / 127);
+    check(p, p.sparse ? "sparse_nbits_i24" : "i24", 0x1p-23 + 0x1p-24);
+    check(p, p.sparse ? "sparse_nbits_i8" : "i8", p.exact_rows ? 0x1p-22 : 0.51 / 127);
   }
   force_word_products(false);
 }
@@ -129,6 +141,54 @@ TEST(MatmulNBits, BlocksAndBits) {
                    .block = block,
                    .zero = zero,
                    .exact_rows = exact});
+}
+
+TEST(MatmulNBits, Sparse) {
+  for (const int64_t columns : {1, 7, 33, 65, 130})
+    for (const int64_t rows : {1, 2, 3, 4, 5, 9})
+      check({.a = {rows, 96}, .columns = columns, .exact_rows = true, .sparse = true});
+  for (const int64_t block : {32, 64, 128, 256, 1024})
+    for (const int64_t depth : {64, 96, 324, 1024})
+      for (const DataType zero : {DataType::kUndefined, DataType::kUInt8})
+        if (block % 32 == 0 && (block <= depth || depth % 32 == 0))
+          check({.a = {3, depth}, .columns = 40, .block = block, .zero = zero, .sparse = true});
+}
+
+// Sums are exact in integers: rows of the same bytes give the same floats.
+TEST(MatmulNBits, SparseIsDense) {
+  for (const bool words_only : {false, true}) {
+    force_word_products(words_only);
+    for (const int64_t rows : {1, 2, 7})
+      for (const int64_t block : {32, 128}) {
+        TestLayer test =
+            layer_of({.a = {rows, 320}, .columns = 100, .block = block, .sparse = true});
+        test.tolerance = 1;  // of what is compared with the reference
+        for (const char* kind : {"nbits_i8", "nbits_i24"}) {
+          const auto output = [&](const char* form) {
+            test.only = std::string(form) + kind;
+            LayerCheck check(test);
+            EXPECT_GT(check.run(), 0);
+            return check.last_output();
+          };
+          EXPECT_EQ(output("matmul_sparse_"), output("matmul_")) << rows << kind;
+        }
+      }
+  }
+  force_word_products(false);
+}
+
+TEST(MatmulNBits, SparseRefusals) {
+  const auto reason = [](const BitProduct& p) {
+    TestLayer test = layer_of(p);
+    test.only = "sparse_nbits";
+    LayerCheck check(test);
+    EXPECT_EQ(check.run(), 0);
+    return check.last_refusal();
+  };
+  EXPECT_EQ(reason({}), "weights are not 2:4");
+  EXPECT_EQ(reason({.bits = 8, .sparse = true}), "sparse codes have 4 bits");
+  EXPECT_EQ(reason({.block = 16, .sparse = true}), "blocks are no multiple of 32 codes");
+  EXPECT_EQ(reason({.zero = DataType::kFloat, .sparse = true}), "zero points are no codes");
 }
 
 TEST(MatmulNBits, Bias) {
