@@ -54,6 +54,53 @@ TEST(SparsityForce, KeepsTheFirstTwoOfFourInputChannels) {
             (std::vector<float>{1, 2, 0, 0, 5, 6, 0, 0}));
 }
 
+TEST(SparsityForce, CodesBecomeTheirZeroPoint) {
+  LowBits weights;
+  weights.columns = 3;
+  weights.depth = 70;
+  weights.block = 32;
+  weights.zero = DataType::kUInt8;
+  const RecordLayout layout(weights);
+  std::vector<std::byte> bytes(static_cast<size_t>(layout.bytes()));
+  RecordWriter writer(layout, bytes.data());
+  const auto code_of = [](int64_t column, int64_t k) {
+    return static_cast<int>((k * 7 + column * 5 + k / 16) % 16);
+  };
+  for (int64_t column = 0; column < layout.columns; ++column)
+    for (int64_t b = 0; b < layout.blocks(); ++b) {
+      writer.set_block(column, b, 0.5F, static_cast<float>(3 + b));
+      for (int64_t k = 0; k < layout.count_of(b); ++k)
+        writer.set_code(column, b, k, code_of(column, b * 32 + k));
+    }
+  prune_2_4(weights, bytes);
+  const RecordReader records(layout, bytes.data());
+  for (int64_t column = 0; column < layout.columns; ++column)
+    for (int64_t k = 0; k < layout.depth; ++k)
+      EXPECT_EQ(records.code(column, k / 32, k % 32),
+                k % 4 < 2 ? code_of(column, k) : static_cast<int>(3 + k / 32));
+  const auto count = sparsity_of(*make_constant(bytes), weights);
+  ASSERT_TRUE(count);
+  EXPECT_TRUE(count->is_2_4());
+  EXPECT_EQ(count->weights, 210);
+}
+
+TEST(SparsityForce, CodesOfALayer) {
+  const auto graph = std::move(ir::parse_graph(R"ir(graph "g" {
+    input x: float[3, 64]
+    constant w: uint8[192] = random(1)
+    constant v: uint8[192] = random(2)
+    y: float[3, 8] = LowBitMultiply(x, w) {columns=8, depth=64, bits=2, block=64}
+    z: float[3, 8] = LowBitMultiply(x, v) {columns=8, depth=64, bits=2, block=64, zero=float}
+    output y, z
+  })ir"))
+                         .value();
+  std::vector<RewriteRecord> records;
+  const ForcedSparsity forced = sparsity_force(*graph, &records);
+  ASSERT_EQ(forced.layers.size(), 1u);
+  EXPECT_EQ(forced.weights, 512);
+  EXPECT_EQ(reason(records, "z"), "not made 2:4: its zero points are no codes");
+}
+
 TEST(SparsityForce, GoesThroughQuantizationAndTransposes) {
   const auto graph = std::move(ir::parse_graph(R"ir(graph "g" {
     input x: float[3, 8]
