@@ -27,6 +27,12 @@ CAMSHAFT_INLINE Dwords keep_low_bits(Dwords dwords, int shift, int bits) {
 CAMSHAFT_INLINE Dwords add_words(Dwords a, Dwords b) {
   return _mm256_add_epi16(a, b);
 }
+CAMSHAFT_INLINE Dwords subtract_bytes(Dwords a, Dwords b) {
+  return _mm256_sub_epi8(a, b);
+}
+CAMSHAFT_INLINE Dwords flip_signs(Dwords bytes) {
+  return _mm256_xor_si256(bytes, _mm256_set1_epi8(-128));
+}
 CAMSHAFT_INLINE Dwords add_dwords(Dwords a, Dwords b) {
   return _mm256_add_epi32(a, b);
 }

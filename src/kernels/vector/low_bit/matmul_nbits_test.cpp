@@ -177,6 +177,34 @@ TEST(MatmulNBits, SparseIsDense) {
   force_word_products(false);
 }
 
+// The largest codes and bytes of either sign in all that is kept: sums of pairs hold them.
+TEST(MatmulNBits, SparseExtremes) {
+  for (const bool words_only : {false, true})
+    for (const int zero : {0, 15})
+      for (const double x : {127.0, -127.0}) {
+        force_word_products(words_only);
+        BitProduct p{.a = {2, 128}, .block = 128, .zero = DataType::kUInt8, .sparse = true};
+        ir::LowBits weights = weights_of(p);
+        const ir::RecordLayout layout(weights);
+        std::vector<std::byte> bytes(static_cast<size_t>(layout.bytes()));
+        ir::RecordWriter records(layout, bytes.data());
+        for (int64_t column = 0; column < layout.columns; ++column) {
+          records.set_block(column, 0, 1, static_cast<float>(zero));
+          for (int64_t k = 0; k < 128; ++k)
+            records.set_code(column, 0, k, k % 4 < 2 ? 15 - zero : zero);
+        }
+        TestLayer test = layer_of(p);
+        test.inputs[0].value = [x](int64_t) { return x; };
+        test.inputs[1].value = [bytes](int64_t k) {
+          return static_cast<double>(std::to_integer<int>(bytes[static_cast<size_t>(k)]));
+        };
+        test.only = "sparse_nbits";
+        test.tolerance = 1e-6;
+        check_layer(test, words({zero, static_cast<int64_t>(x)}));
+      }
+  force_word_products(false);
+}
+
 TEST(MatmulNBits, SparseRefusals) {
   const auto reason = [](const BitProduct& p) {
     TestLayer test = layer_of(p);
