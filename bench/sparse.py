@@ -6,7 +6,7 @@
     bench/sparse.py --networks MODEL.onnx ...
 
 Per layer shape of ResNet-50, BERT-base, MobileNetV2 and YOLOv8s the fastest dense and the fastest sparse tactic; ratios above 1 are
-gains. An engine built with --sparsity=enable takes a sparse tactic where that is 3 % faster, so ratios below 1 cost nothing but time to build.
+gains. An engine built with --sparsity=enable takes a sparse tactic where that is 7 % faster, so ratios below 1 cost nothing but time to build.
 --networks: `camshaft sparsify` by magnitude, then an engine that multiplies the zeros and one built with sparsity enabled take turns; for
 the layers that run sparsely there, times of both engines' profiles, also in turns (--each: listed, beside the tuner's ratio). A layer that
 is more than 3 % slower than in the dense engine in each of three such comparisons is named, and the exit status is 1; how far apart layers

@@ -86,15 +86,15 @@ TEST_F(SparsityMargin, TiesAreDense) {
 }
 
 TEST_F(SparsityMargin, LittleFasterIsDense) {
-  const engine::SparsityOutcome outcome = built("98");
+  const engine::SparsityOutcome outcome = built("95");
   EXPECT_FALSE(outcome.picked);
-  EXPECT_EQ(outcome.reason, "within the margin: 2.0 % faster, taken from 3 % on");
+  EXPECT_EQ(outcome.reason, "within the margin: 5.3 % faster, taken from 7 % on");
   EXPECT_EQ(outcome.dense_us, 100);
-  EXPECT_EQ(outcome.sparse_us, 98);
+  EXPECT_EQ(outcome.sparse_us, 95);
 }
 
 TEST_F(SparsityMargin, FasterIsSparse) {
-  const engine::SparsityOutcome outcome = built("96");
+  const engine::SparsityOutcome outcome = built("92");
   EXPECT_TRUE(outcome.picked);
   EXPECT_EQ(outcome.reason, "");
 }
