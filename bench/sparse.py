@@ -1,7 +1,7 @@
 """Sparse tactics beside our own dense ones on the same weights, in turns in one process: int8 2:4, floats with --floats, whole networks.
 
     bench/sparse.py [--build build/release] [--isa avx512 avx_vnni avx2 amx] [--threads 1 2] [--codes 127 255]
-    bench/sparse.py --bf16
+    bench/sparse.py --bf16 | --low-bits
     bench/sparse.py [--floats] --kept 0.1 0.2 [--block 4 1]
     bench/sparse.py --networks MODEL.onnx ...
 
@@ -138,6 +138,7 @@ def main():
     parser.add_argument("--codes", nargs="+", type=int, default=[127], help="the largest code of the inputs")
     parser.add_argument("--floats", action="store_true", help="float layers instead of int8")
     parser.add_argument("--bf16", action="store_true", help="products in bfloat16 instead of int8; with --networks: engines that may use it")
+    parser.add_argument("--low-bits", action="store_true", help="products with codes of 4 bits in blocks of 32 instead of int8")
     parser.add_argument("--kept", nargs="+", type=float, help="shares of the weights that are not zero, without a pattern; else 2:4")
     parser.add_argument("--block", nargs=2, type=int, help="with --kept: input and output channels whose weights stay or go together")
     parser.add_argument("--networks", nargs="+", type=pathlib.Path, help="whole networks instead of layers")
@@ -153,7 +154,7 @@ def main():
         return compare_networks(arguments)
     program = arguments.build / "bin/sparse_bench"
     block = ["--block", *map(str, arguments.block)] if arguments.block else []
-    types = [("bfloat16", ["--bf16"])] if arguments.bf16 else [("floats", ["--floats"])] if arguments.floats else [(f"codes to {codes}", [f"--largest-code={codes}"]) for codes in arguments.codes]
+    types = [("codes of 4 bits", ["--low-bits"])] if arguments.low_bits else [("bfloat16", ["--bf16"])] if arguments.bf16 else [("floats", ["--floats"])] if arguments.floats else [(f"codes to {codes}", [f"--largest-code={codes}"]) for codes in arguments.codes]
     kinds = [(f"{title}, {f'{kept:.0%} of the weights' if kept else '2:4'}", options + ([f"--kept={kept}", *block] if kept else []))
              for title, options in types for kept in arguments.kept or [0]]
     layers = [f"--layers={arguments.layers}"] if arguments.layers else []

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sparse tactics beside dense ones on the same weights, of int8, floats or bfloat16s, 2:4 or with
-// any share of zeros: for every layer shape the fastest dense and the fastest sparse tactic of this
-// instruction set (CAMSHAFT_ISA), chosen first, then timed in turns. One JSON line per layer.
+// Sparse tactics beside dense ones on the same weights, of int8, floats, bfloat16s or codes of 4
+// bits, 2:4 or with any share of zeros: for every layer shape the fastest dense and the fastest
+// sparse tactic of this instruction set (CAMSHAFT_ISA), chosen first, then timed in turns. One JSON
+// line per layer.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -20,7 +21,7 @@ using Clock = std::chrono::steady_clock;
 struct Options {
   std::string layers, only;
   int threads = 1, largest_code = 255, rounds = 15;
-  bool floats = false, bf16 = false;
+  bool floats = false, bf16 = false, low_bits = false;
   double kept = 0;                      // of the weights, without a pattern; 0: 2:4
   std::vector<int64_t> block = {1, 1};  // of weights that stay or go together: channels, filters
 };
@@ -70,6 +71,7 @@ LayerCase make_case(const Shape& s, const Options& options) {
   const auto code = static_cast<uint8_t>(options.largest_code);
   constexpr const char* kEpilogue = "v2 = mul v0 v1; v3 = relu v2";
   constexpr const char* kRelu = "v1 = relu v0";
+  if (options.low_bits) return low_bit_case(s.rows, s.oc, s.ic, 32);
   if (s.size == 0 && options.floats) return matmul_case(1, s.rows, s.oc, s.ic, true, false, kRelu);
   if (s.size == 0) return byte_matmul_case(1, s.rows, s.oc, s.ic, true, false, kEpilogue, code);
   const int64_t pad = s.kernel / 2, out = (s.size + 2 * pad - s.kernel) / s.stride + 1;
@@ -124,8 +126,9 @@ bool is_sparse(const Tactic& tactic) {
 const Tactic* fastest(const Shape& shape, bool sparse, const Options& options, ThreadPool& pool) {
   const Tactic* best = nullptr;
   double best_time = 1e9;
-  const ir::LayerKind kind =
-      shape.size == 0 ? ir::LayerKind::kMatrixMultiply : ir::LayerKind::kConvolution;
+  const ir::LayerKind kind = options.low_bits  ? ir::LayerKind::kLowBitMultiply
+                             : shape.size == 0 ? ir::LayerKind::kMatrixMultiply
+                                               : ir::LayerKind::kConvolution;
   LayerCase layer = make_case(shape, options);
   prune(layer, options);
   for (const Tactic* tactic : tactics_for(kind)) {
@@ -145,6 +148,7 @@ const Tactic* fastest(const Shape& shape, bool sparse, const Options& options, T
 }
 
 void compare(const Shape& shape, const Options& options, ThreadPool& pool) {
+  if (options.low_bits && shape.size != 0) return;
   const Tactic* dense = fastest(shape, false, options, pool);
   const Tactic* sparse = fastest(shape, true, options, pool);
   if (!dense || !sparse) return;
@@ -191,6 +195,7 @@ int run(int argc, char** argv) {
       ->needs(kept);
   app.add_option("--only", options.only, "only sparse tactics whose name contains this");
   app.add_flag("--bf16", options.bf16, "float layers multiplied in bfloat16: products of few rows");
+  app.add_flag("--low-bits", options.low_bits, "products with codes of 4 bits, blocks of 32");
   CLI11_PARSE(app, argc, argv);
   options.floats |= options.bf16;
   ThreadPool pool(options.threads);

@@ -78,6 +78,11 @@ LayerCase::LayerCase(ir::LayerKind kind, ir::Attrs attrs, std::vector<CaseTensor
 }
 
 void LayerCase::prune_weights() {
+  constants_[1].sparsity = nullptr;
+  if (layer_.kind == ir::LayerKind::kLowBitMultiply) {
+    ir::prune_2_4(layer_.as<ir::LowBits>(), data_[1]);
+    return;
+  }
   const bool rows_first = layer_.kind == ir::LayerKind::kMatrixMultiply &&
                           !layer_.as<ir::MatrixMultiplyAttrs>().transpose_b;
   ir::prune_2_4(inputs_[1].type, data_[1], ir::channel_axis(inputs_[1].extents, rows_first ? 0 : 1),
@@ -85,6 +90,7 @@ void LayerCase::prune_weights() {
 }
 
 void LayerCase::prune_weights(double share, int64_t block_channels, int64_t block_filters) {
+  constants_[1].sparsity = nullptr;
   const CaseTensor& weights = inputs_[1];
   const bool product = layer_.kind == ir::LayerKind::kMatrixMultiply;
   const bool rows_first = product && !layer_.as<ir::MatrixMultiplyAttrs>().transpose_b;
@@ -150,6 +156,29 @@ LayerCase matmul_case(int64_t batch, int64_t m, int64_t n, int64_t k, bool const
                     {transpose_b ? batched(n, k) : batched(k, n), constant},
                     {{n}, true, constant}},
                    {batched(m, n)});
+}
+
+LayerCase low_bit_case(int64_t rows, int64_t columns, int64_t depth, int64_t block,
+                       const std::string& epilogue) {
+  ir::LowBits weights;
+  weights.columns = columns;
+  weights.depth = depth;
+  weights.block = block;
+  weights.codes_rows = true;
+  if (!epilogue.empty()) weights.epilogue = ir::parse_program(1, epilogue).value();
+  const ir::RecordLayout layout(weights);
+  CaseTensor records{.extents = {layout.bytes()}, .is_constant = true, .type = DataType::kUInt8};
+  LayerCase made(ir::LayerKind::kLowBitMultiply, weights, {{.extents = {rows, depth}}, records},
+                 {.extents = {rows, columns}});
+  std::mt19937 random(1);
+  ir::RecordWriter writer(layout, made.input(1).data());
+  for (int64_t column = 0; column < columns; ++column)
+    for (int64_t b = 0; b < layout.blocks(); ++b) {
+      writer.set_block(column, b, 0.01F, 8);
+      for (int64_t k = 0; k < layout.count_of(b); ++k)
+        writer.set_code(column, b, k, static_cast<int>(random() % 16));
+    }
+  return made;
 }
 
 LayerCase conv_case(const ConvShape& s, const std::string& epilogue) {

@@ -38,7 +38,7 @@ class LayerCase {
  public:
   LayerCase(ir::LayerKind kind, ir::Attrs attrs, std::vector<CaseTensor> inputs, CaseTensor output);
 
-  // Weights (input 1) become 2:4 by magnitude.
+  // Weights (input 1) become 2:4 by magnitude; codes of few bits keep the first two of four.
   void prune_weights();
   // All but `share` of the weights become zeros, without a pattern or in blocks of neighbouring
   // input channels and output channels.
@@ -46,6 +46,7 @@ class LayerCase {
   Problem problem(const Tactic& tactic, int threads) const;
   void prepare(const Tactic& tactic, ThreadPool* pool);
   void run() { static_cast<void>(kernel_.run()); }
+  std::span<std::byte> input(size_t k) { return data_[k]; }
   std::span<const std::byte> output() const { return data_.back(); }
 
  private:
@@ -64,6 +65,9 @@ class LayerCase {
 // A matrix product of `batch` m x k by k x n matrices.
 LayerCase matmul_case(int64_t batch, int64_t m, int64_t n, int64_t k, bool constant,
                       bool transpose_b, const std::string& epilogue = {});
+// `rows` rows of floats by codes of 4 bits, whose zero points are 8; rows may become int8.
+LayerCase low_bit_case(int64_t rows, int64_t columns, int64_t depth, int64_t block,
+                       const std::string& epilogue = {});
 // A convolution of floats that pads equally on both sides, with bias.
 LayerCase conv_case(const ConvShape& shape, const std::string& epilogue = {});
 // The same of uint8 (of codes up to `largest_code`) by int8 (or, where b is not constant, uint8),
