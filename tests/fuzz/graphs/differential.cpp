@@ -76,6 +76,7 @@ tuner::BuildOptions options_for(const Case& test, const Variant& variant) {
   options.optimization_level = 0;
   options.random_choices = variant.choices;
   options.use_timing_cache = false;
+  options.sparsity = tuner::Sparsity::kEnable;
   if (variant.bfloat16) options.reduced_types = {ir::DataType::kBFloat16};
   options.forced_way = variant.way;
   return options;

@@ -95,6 +95,10 @@ struct Product {
 template <class Of, int64_t kDivisor>
 std::string refusal(const Problem& problem) {
   if (std::string reason = Of::refusal(problem); !reason.empty()) return reason;
+  ConvShape shape;
+  // Sums are stored with the first block of K.
+  if (Of::shape_of(problem, shape) && shape.group_ic() * shape.kh * shape.kw == 0)
+    return "nothing to multiply";
   return refuse_values(problem, kDivisor);
 }
 

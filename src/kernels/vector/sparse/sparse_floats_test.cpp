@@ -173,6 +173,18 @@ TEST(SparseFloatMatmul, RowsAndBatches) {
   check_matmul({2, 3, 7, 40}, 20, false, 30, 2);
 }
 
+TEST(SparseFloats, RefuseNoDepth) {
+  TestLayer test;
+  test.layer = make_layer(ir::LayerKind::kMatrixMultiply, ir::MatrixMultiplyAttrs());
+  test.inputs.push_back({.extents = {9, 0}});
+  test.inputs.push_back({.extents = {0, 5}, .is_data = false, .is_constant = true});
+  test.outputs.push_back({.extents = {9, 5}});
+  test.only = "_sparse_";
+  LayerCheck check(test);
+  EXPECT_EQ(check.run(), 0);
+  EXPECT_FALSE(check.last_refusal().empty());
+}
+
 TEST(SparseFloats, RefuseWhatIsDense) {
   ir::MatrixMultiplyAttrs attrs;
   TestLayer test;
