@@ -204,15 +204,7 @@ void run_sparse_tile(const BitTile& t) {
         group.end(part, scales);
       }
     }
-    for (int r = 0; r < t.rows; ++r)
-      for (int v = 0; v < kVecs; ++v) {
-        const int64_t column = (first + v) * kLanes, left = t.columns - column;
-        float* y = t.y + r * t.y_stride + column;
-        if (left >= kLanes)
-          store(y, group.y[r][v]);
-        else if (left > 0)
-          store_first(y, group.y[r][v], static_cast<int>(left));
-      }
+    store_columns(t, first, group.y);
   }
 }
 

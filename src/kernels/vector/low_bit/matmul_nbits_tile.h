@@ -194,6 +194,20 @@ struct BitTileGroup {
   }
 };
 
+// Vectors of columns from `first` on.
+template <int kRows, int kVecs>
+void store_columns(const BitTile& t, int first, const F32 (&sums)[kRows][kVecs]) {
+  for (int r = 0; r < t.rows; ++r)
+    for (int v = 0; v < kVecs; ++v) {
+      const int64_t column = (first + v) * kLanes, left = t.columns - column;
+      float* y = t.y + r * t.y_stride + column;
+      if (left >= kLanes)
+        store(y, sums[r][v]);
+      else if (left > 0)
+        store_first(y, sums[r][v], static_cast<int>(left));
+    }
+}
+
 template <class Bits, int kBits, int kPlanes, int kRows, int kVecs>
 void run_bit_tile(const BitTile& t) {
   constexpr int64_t kPartDwords = Bits::kPart * kBits / 32;
@@ -225,15 +239,7 @@ void run_bit_tile(const BitTile& t) {
       }
       at -= first * kBytesPerVec;
     }
-    for (int r = 0; r < t.rows; ++r)
-      for (int v = 0; v < kVecs; ++v) {
-        const int64_t column = (first + v) * kLanes, left = t.columns - column;
-        float* y = t.y + r * t.y_stride + column;
-        if (left >= kLanes)
-          store(y, group.y[r][v]);
-        else if (left > 0)
-          store_first(y, group.y[r][v], static_cast<int>(left));
-      }
+    store_columns(t, first, group.y);
   }
 }
 
