@@ -3,7 +3,7 @@
 // masks, with a pattern and without, windows, groups and strides, at the extremes, on every
 // instruction set and arithmetic.
 #include "kernels/vector/byte_test_util.h"
-#include "kernels/vector/layer_test_util.h"
+#include "kernels/vector/sparse/sparse_test_util.h"
 
 namespace camshaft::kernels::test {
 namespace {
@@ -25,11 +25,6 @@ struct Spec {
   const char* epilogue = "";
   std::function<double(int64_t)> x = {}, w = {};
 };
-
-uint32_t mixed(uint32_t h) {
-  h = (h ^ 61u ^ (h >> 16)) * 9u;
-  return (h ^ (h >> 4)) * 0x27d4eb2du ^ (h >> 15);
-}
 
 // Of channel c at some place: a tap of filter place / taps.
 bool is_kept(const Spec& s, int64_t place, int64_t c, int64_t taps) {
@@ -104,21 +99,11 @@ void check_all(const TestLayer& layer, const std::string& what, Mask mask, int64
   force_word_products(false);
 }
 
-int64_t out_extent(const Spec& s, int64_t in, int64_t kernel) {
-  return (in + 2 * s.pad - (kernel - 1) * s.dilation - 1) / s.stride + 1;
-}
-
 void check(const Spec& s) {
-  ir::ConvolutionAttrs attrs;
-  attrs.kernel = {s.kh, s.kw};
-  attrs.stride = {s.stride, s.stride};
-  attrs.dilation = {s.dilation, s.dilation};
-  attrs.pre_padding = attrs.post_padding = {s.pad, s.pad};
-  attrs.groups = s.groups;
+  ir::ConvolutionAttrs attrs = attrs_of(s, 0);
   attrs.zero_point = s.zero_point;
   attrs.x_maximum = s.x_maximum;
   attrs.type = s.type;
-  if (*s.epilogue) attrs.epilogue = ir::parse_program(1, s.epilogue).value();
   const int64_t channels = s.ic / s.groups;
   TestLayer test;
   test.layer = make_layer(ir::LayerKind::kConvolution, attrs);
@@ -151,19 +136,12 @@ void check(const Spec& s) {
       s.mask, share_of_quads(test.inputs[1].value, s.oc, channels, s.kh * s.kw, false));
 }
 
-Spec square(int64_t ic, int64_t size, int64_t oc, int64_t kernel, int64_t stride = 1) {
-  Spec s;
-  s.ic = ic, s.ih = s.iw = size, s.oc = oc, s.kh = s.kw = kernel, s.stride = stride;
-  s.pad = kernel / 2;
-  return s;
-}
-
 TEST(SparseConv, ExactForEveryMask) {
   uint32_t seed = 1;
   for (const Mask mask : {Mask::kFirstTwo, Mask::kRandom, Mask::kFourOfEight, Mask::kSome})
     for (const int64_t oc : {1, 16, 33, 130})
       for (const int64_t ic : {8, 12, 17, 40}) {
-        Spec s = square(ic, 5, oc, 1);
+        Spec s = square<Spec>(ic, 5, oc, 1);
         s.mask = mask, s.seed = ++seed;
         check(s);
       }
@@ -174,18 +152,18 @@ TEST(SparseConv, WindowsStridesGroupsAndDilations) {
   for (const int64_t kernel : {2, 3, 5})
     for (const int64_t stride : {1, 2, 3})
       for (const int64_t ic : {8, 9, 24}) {
-        Spec s = square(ic, 9, 20, kernel, stride);
+        Spec s = square<Spec>(ic, 9, 20, kernel, stride);
         s.seed = ++seed, s.zero_point = seed % 2 == 0 ? 0 : 131, s.batch = 2;
         check(s);
       }
   for (const int64_t ic : {32, 40, 48}) {
-    Spec s = square(ic, 7, 24, 3);
+    Spec s = square<Spec>(ic, 7, 24, 3);
     s.groups = 2, s.seed = ++seed;
     check(s);
     s.dilation = 2, s.pad = 2, s.x_maximum = 127;
     check(s);
   }
-  Spec wide = square(16, 20, 20, 3);
+  Spec wide = square<Spec>(16, 20, 20, 3);
   wide.dilation = wide.pad = 9;
   check(wide);
 }
@@ -196,7 +174,7 @@ TEST(SparseConv, WindowsStridesGroupsAndDilations) {
 TEST(SparseConv, RowsAndCodes) {
   for (const int64_t ic : {16, 24, 48})
     for (int64_t width = 1; width <= 30; ++width) {
-      Spec s = square(ic, 2, 40, 3);
+      Spec s = square<Spec>(ic, 2, 40, 3);
       s.iw = width, s.seed = static_cast<uint32_t>(width);
       s.x_maximum = width % 3 == 0 ? 255 : width % 3 == 1 ? 127 : 15;
       if (width % 2 == 0) s.w = [](int64_t k) { return static_cast<double>(k % 129 - 64); };
@@ -214,7 +192,7 @@ TEST(SparseConv, Extremes) {
       for (const Mask mask : {Mask::kRandom, Mask::kFourOfEight})
         for (const int64_t zero_point : {0, 255})
           for (const int64_t ic : {16, 32, 40, 48}) {
-            Spec s = square(ic, 4, 20, 3);
+            Spec s = square<Spec>(ic, 4, 20, 3);
             s.x = x, s.w = w, s.mask = mask, s.zero_point = zero_point;
             check(s);
           }
@@ -224,7 +202,7 @@ TEST(SparseConv, Epilogues) {
   for (const char* epilogue :
        {"v1 = const 0.001; v2 = mul v0 v1; v3 = relu v2; v4 = const 3; v5 = add v3 v4",
         "v1 = const 0.0005; v2 = mul v0 v1; v3 = silu v2 1; v4 = const 30; v5 = mul v3 v4"}) {
-    Spec s = square(24, 6, 37, 3);
+    Spec s = square<Spec>(24, 6, 37, 3);
     s.type = DataType::kUInt8, s.epilogue = epilogue, s.zero_point = 5;
     check(s);
     s.kh = s.kw = 1, s.pad = 0;
@@ -277,14 +255,14 @@ TEST(SparseBytesAnywhere, PixelsChannelsAndShares) {
   for (const Mask mask : {Mask::kAnywhere, Mask::kFourChannels, Mask::kFourFilters})
     for (const int64_t kept : {0, 1, 10, 20, 30})
       for (const int64_t ic : {8, 13, 40, 130}) {
-        Spec s = square(ic, 3 + seed % 9, 1 + seed % 50, 1);
+        Spec s = square<Spec>(ic, 3 + seed % 9, 1 + seed % 50, 1);
         s.mask = mask, s.kept = kept, s.seed = ++seed, s.batch = 1 + seed % 3;
         s.x_maximum = seed % 2 == 0 ? 255 : 127, s.zero_point = seed % 3 == 0 ? 77 : 0;
         check(s);
       }
   for (const int64_t ic : {1000, 1030})  // more than one block of K
     for (const int64_t oc : {1, 270}) {
-      Spec s = square(ic, 4, oc, 1);
+      Spec s = square<Spec>(ic, 4, oc, 1);
       s.mask = Mask::kAnywhere, s.kept = 10, s.seed = ++seed;
       check(s);
     }
@@ -295,7 +273,7 @@ TEST(SparseBytesAnywhere, WindowsStridesGroupsAndDilations) {
   for (const Mask mask : {Mask::kAnywhere, Mask::kFourChannels, Mask::kFourFilters})
     for (const int64_t kernel : {2, 3, 5})
       for (const int64_t stride : {1, 2, 3}) {
-        Spec s = square(9 + seed % 16, 9, 20, kernel, stride);
+        Spec s = square<Spec>(9 + seed % 16, 9, 20, kernel, stride);
         s.mask = mask, s.kept = 12, s.seed = ++seed, s.zero_point = seed % 2 == 0 ? 0 : 131;
         s.batch = 2;
         check(s);
@@ -310,7 +288,7 @@ TEST(SparseBytesAnywhere, Extremes) {
   for (const double x : {0.0, 255.0})
     for (const auto& w : {std::function<double(int64_t)>(constant(-128)), {constant(127)}, {signs}})
       for (const int64_t kept : {3, 15}) {
-        Spec s = square(70, 5, 20, 3);
+        Spec s = square<Spec>(70, 5, 20, 3);
         s.mask = Mask::kAnywhere, s.kept = kept, s.x = constant(x), s.w = w;
         check(s);
         s.x_maximum = 255, s.zero_point = 255;
@@ -323,7 +301,7 @@ TEST(SparseBytesAnywhere, Epilogues) {
        {"v1 = const 0.001; v2 = mul v0 v1; v3 = relu v2; v4 = const 3; v5 = add v3 v4",
         "v1 = const 0.0005; v2 = mul v0 v1; v3 = silu v2 1; v4 = const 30; v5 = mul v3 v4"})
     for (const int64_t oc : {7, 37, 300}) {
-      Spec s = square(24, 6, oc, 3);
+      Spec s = square<Spec>(24, 6, oc, 3);
       s.type = DataType::kUInt8, s.epilogue = epilogue, s.zero_point = 5;
       s.mask = Mask::kAnywhere, s.kept = 10;
       check(s);

@@ -2,18 +2,12 @@
 // bfloat16 weights that are 2:4, in quads, against the plain loops on the same zeros. Operands are
 // bfloat16s already, so products are exact in float and only the sums round: the bound is that of
 // dense tactics. With vdpbf16ps and on widened pairs.
-#include "kernels/testing/layer_case.h"
-#include "kernels/vector/layer_test_util.h"
+#include "kernels/vector/sparse/sparse_test_util.h"
 
 namespace camshaft::kernels::test {
 namespace {
 
 constexpr DataType kTypes[] = {DataType::kFloat, DataType::kBFloat16};
-
-uint32_t mixed(uint32_t h) {
-  h = (h ^ 61u ^ (h >> 16)) * 9u;
-  return (h ^ (h >> 4)) * 0x27d4eb2du ^ (h >> 15);
-}
 
 // In [-2, 2] with 8 significant bits.
 double short_value(int64_t k) {
@@ -121,31 +115,15 @@ TEST(PairQuads, WithoutPairProducts) {
   hold_back({});
 }
 
-// Of the tactics of one instruction set whose names hold this, the first's output.
-std::vector<float> output_of(std::string_view name, int64_t m, int64_t n, int64_t k) {
-  LayerCase layer = matmul_case(1, m, n, k, true, false);
-  layer.prune_weights();
-  for (const Tactic* tactic : tactics_for(ir::LayerKind::kMatrixMultiply)) {
-    if (tactic->isa != active_isa() || !std::string_view(tactic->name).starts_with(name)) continue;
-    if (!tactic->refusal(layer.problem(*tactic, 1)).empty()) continue;
-    layer.prepare(*tactic, &ThreadPool::serial());
-    layer.run();
-    std::vector<float> values(static_cast<size_t>(m * n));
-    std::memcpy(values.data(), layer.output().data(), values.size() * sizeof(float));
-    return values;
-  }
-  return {};
-}
-
 // Products of two bfloat16s are exact, so leaving those by zero out changes nothing where they are
 // added one by one. vdpbf16ps adds pairs.
 TEST(PairQuads, SameSumsAsDenseWithoutPairProducts) {
   hold_back({Feature::kBf16});
   for (const int64_t m : {1, 2, 7})
     for (const int64_t n : {9, 64, 200}) {
-      const std::vector<float> sparse = output_of("matmul_sparse_bf16", m, n, 340);
+      const std::vector<float> sparse = pruned_output("matmul_sparse_bf16", m, n, 340);
       EXPECT_FALSE(sparse.empty());
-      EXPECT_EQ(sparse, output_of("matmul_packed_bf16", m, n, 340)) << m << " x " << n;
+      EXPECT_EQ(sparse, pruned_output("matmul_packed_bf16", m, n, 340)) << m << " x " << n;
     }
   hold_back({});
 }
