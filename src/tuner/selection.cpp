@@ -241,8 +241,11 @@ Status Selector::measure_part(const Layer& layer, const kernels::Problem& proble
   if (fastest_known) missing.push_back(tactics[*fastest_known]);
   // Interleaving compares only what is timed together.
   std::vector<double> times =
-      fastest_known ? time_beside(problem, missing, us[*fastest_known])
-                    : timer_.time(problem, missing, weights_from(context_.weights, problem));
+      timer_.time(problem, missing, weights_from(context_.weights, problem));
+  if (fastest_known) {
+    time_again(problem, missing, kAsKnown * us[*fastest_known], times);
+    times.back() = std::min(times.back(), us[*fastest_known]);
+  }
   confirm_sparse(problem, missing, times);
   if (fastest_known && times.back() >= us[*fastest_known]) missing.pop_back();
   for (size_t k = 0; k < missing.size(); ++k)
@@ -250,22 +253,6 @@ Status Selector::measure_part(const Layer& layer, const kernels::Problem& proble
   for (size_t k = 0; k < tactics.size(); ++k)
     us[k] = *context_.cache->find(cache_key(problem, *tactics[k]));
   return ok_status();
-}
-
-std::vector<double> Selector::time_beside(const kernels::Problem& problem,
-                                          const std::vector<const Tactic*>& tactics,
-                                          double known_us) {
-  const WeightsFrom weights = weights_from(context_.weights, problem);
-  std::vector<double> us = timer_.time(problem, tactics, weights);
-  for (int pause_ms = 4; us.back() > kAsKnown * known_us && pause_ms <= 64 && again_ms_ > 0;
-       pause_ms *= 4) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(pause_ms));
-    again_ms_ -= pause_ms;
-    const std::vector<double> again = timer_.time(problem, tactics, weights);
-    for (size_t k = 0; k < us.size(); ++k) us[k] = std::min(us[k], again[k]);
-  }
-  us.back() = std::min(us.back(), known_us);
-  return us;
 }
 
 void Selector::confirm_sparse(const kernels::Problem& problem,
@@ -284,17 +271,22 @@ void Selector::confirm_sparse(const kernels::Problem& problem,
   us[sparse] = std::min(us[sparse], again[1]);
 }
 
-double Selector::time_again(const kernels::Problem& problem, const Tactic& tactic, double us,
-                            double enough_us) {
+void Selector::time_again(const kernels::Problem& problem,
+                          const std::vector<const Tactic*>& tactics, double enough_us,
+                          std::vector<double>& us) {
   const WeightsFrom weights = weights_from(context_.weights, problem);
-  const Tactic* const tactics[] = {&tactic};
-  for (int pause_ms = 4; us > enough_us && pause_ms <= 64 && again_ms_ > 0; pause_ms *= 4) {
+  for (int pause_ms = 4; us.back() > enough_us && pause_ms <= 64 && again_ms_ > 0; pause_ms *= 4) {
     std::this_thread::sleep_for(std::chrono::milliseconds(pause_ms));
     again_ms_ -= pause_ms;
-    us = std::min(us, timer_.time(problem, tactics, weights)[0]);
+    const std::vector<double> again = timer_.time(problem, tactics, weights);
+    for (size_t k = 0; k < us.size(); ++k) us[k] = std::min(us[k], again[k]);
   }
-  context_.cache->insert(cache_key(problem, tactic), us);
-  return *context_.cache->find(cache_key(problem, tactic));
+}
+
+double Selector::remember(const kernels::Problem& problem, const Tactic& tactic, double us) {
+  const std::string key = cache_key(problem, tactic);
+  context_.cache->insert(key, us);
+  return *context_.cache->find(key);  // as a file would have it
 }
 
 Status Selector::measure_profiles(const Layer& layer, const Formats& formats, int threads,
@@ -348,9 +340,11 @@ Status Selector::choose_threads(const Layer& layer, const kernels::Problem& prob
   const bool measured = context_.statistics->timed_tactics > timed_before;
   const bool should_gain =
       tactics[best]->cost_us(problem) < kExpectedGain * tactics[best]->cost_us(alone);
-  if (measured && should_gain && context_.more_opts.empty() && alone_us[fastest] > kSuspiciousUs)
-    option.kernel.us = us[best] =
-        time_again(problem, *tactics[best], us[best], alone_us[fastest] / kAloneGain);
+  if (measured && should_gain && context_.more_opts.empty() && alone_us[fastest] > kSuspiciousUs) {
+    std::vector<double> least{us[best]};
+    time_again(problem, {tactics[best]}, alone_us[fastest] / kAloneGain, least);
+    option.kernel.us = us[best] = remember(problem, *tactics[best], least[0]);
+  }
   if (random ? alone_us[fastest] < 50 : alone_us[fastest] <= us[best] * kAloneGain) {
     option.kernel = {few[fastest], 1, alone_us[fastest]};
   }

@@ -75,10 +75,13 @@ class Selector {
   void count_found(const std::string& key);  // whose time was known already
   Status measure_part(const ir::Layer& layer, const kernels::Problem& problem,
                       const std::vector<const kernels::Tactic*>& tactics, std::vector<double>& us);
-  // Tactics beside the last one, whose time is known: again, as long as that one takes longer now.
-  std::vector<double> time_beside(const kernels::Problem& problem,
-                                  const std::vector<const kernels::Tactic*>& tactics,
-                                  double known_us);
+  // Times tactics again, after pauses, as long as the last takes longer than `enough_us`: another
+  // program may have had the processors. `us` keeps the least of each.
+  void time_again(const kernels::Problem& problem,
+                  const std::vector<const kernels::Tactic*>& tactics, double enough_us,
+                  std::vector<double>& us);
+  // Writes a time into the cache; gives what it holds now.
+  double remember(const kernels::Problem& problem, const kernels::Tactic& tactic, double us);
   // Where a sparse tactic seems to win, it and the best dense one are timed once more, beside each
   // other: another program may have disturbed only one of them.
   void confirm_sparse(const kernels::Problem& problem,
@@ -98,9 +101,6 @@ class Selector {
   Status choose_team(const ir::Layer& layer, const kernels::Problem& problem,
                      const Formats* formats, std::vector<double>& scales, Option& option,
                      std::vector<engine::Candidate>* candidates);
-  // Times a tactic on all threads again: another program may have had their processors.
-  double time_again(const kernels::Problem& problem, const kernels::Tactic& tactic, double us,
-                    double enough_us);
   // Storage types to try a layer with, the graph's own first; arithmetic it may use.
   std::vector<StorageTypes> storages_of(const ir::Layer& layer) const;
   bool may_compute(const ir::Layer& layer, const kernels::Tactic& tactic) const;
@@ -117,7 +117,7 @@ class Selector {
   Timer timer_;
   std::vector<ir::DataType> reduced_types_;  // of the graph in work
   int depth_ = 0;                            // of the body in work
-  int again_ms_ = 1500;                      // what timing again may still spend
+  int again_ms_ = 1500;                      // what time_again() may still spend
   std::unordered_map<std::string, Option> reformats_;
   std::unordered_map<const ir::Layer*, std::vector<engine::Candidate>> notes_;
 };
