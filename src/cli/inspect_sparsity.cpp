@@ -25,13 +25,7 @@ struct Totals {
   int64_t weights = 0, nonzeros = 0;
 };
 
-// A layer's weights: counted, or why they are not.
-struct Counted {
-  std::string shape;
-  std::optional<ir::SparsityCount> zeros;
-  std::string verdict;  // what keeps them from being 2:4
-};
-
+// What keeps weights from being 2:4.
 std::string verdict_of(const ir::SparsityCount& count) {
   if (!count.has_groups()) return "no groups of four input channels";
   if (count.is_2_4()) return "2:4";
@@ -39,56 +33,47 @@ std::string verdict_of(const ir::SparsityCount& count) {
                      count.groups, count.excess, percent_of(count.excess, count.weights));
 }
 
-Counted count_codes(const ir::Layer& layer) {
-  const ir::LowBits& weights = layer.as<ir::LowBits>();
-  const ir::Tensor& records = *layer.inputs[1];
-  Counted counted{
-      fmt::format("{}x{}, {} bits", weights.columns, weights.depth, weights.bits), {}, {}};
-  if (records.is_constant()) counted.zeros = ir::sparsity_of(*records.constant, weights);
-  counted.verdict = counted.zeros ? verdict_of(*counted.zeros) : "its weights are not constant";
-  return counted;
+// The same, and what other zeros there are kernels for.
+std::string verdict_of(const ir::ProductWeights& weights, const ir::SparsityCount& count) {
+  std::string misses = verdict_of(count);
+  if (weights.codes || !count.has_groups()) return misses;
+  const ir::Tensor& constant = *weights.constant;
+  if (const auto at = ir::first_not_finite(constant.type, constant.constant->view))
+    return fmt::format("weight {} is NaN or infinite", *at);
+  if (count.is_2_4()) return misses;
+  if (count.is_4_8()) return "4:8; for 2:4 " + misses;
+  return count.is_list(constant.type) ? "unstructured; for 2:4 " + misses : misses;
 }
 
-Counted count_values(const ir::Layer& layer) {
-  const ir::ProductWeights weights = ir::find_product_weights(layer);
-  if (!weights.constant) return {"", {}, weights.refusal.text};
-  const ir::Tensor& constant = *weights.constant;
-  const ir::Extents extents = ir::extents_of(constant.shape);
-  Counted counted{fmt::format("{}", fmt::join(extents.begin(), extents.end(), "x")), {}, {}};
-  counted.zeros =
-      ir::sparsity_of(*constant.constant, constant.type, ir::channel_axis(extents, weights.axis));
-  if (!counted.zeros) {
-    counted.verdict = fmt::format("weights of type {}", ir::type_name(constant.type));
-    return counted;
-  }
-  const ir::SparsityCount& zeros = *counted.zeros;
-  counted.verdict = verdict_of(zeros);
-  if (const auto at = ir::first_not_finite(constant.type, constant.constant->view))
-    counted.verdict = fmt::format("weight {} is NaN or infinite", *at);
-  else if (zeros.has_groups() && !zeros.is_2_4() && zeros.is_4_8())
-    counted.verdict = "4:8; for 2:4 " + counted.verdict;
-  else if (zeros.has_groups() && !zeros.is_2_4() && zeros.is_list(constant.type))
-    counted.verdict = "unstructured; for 2:4 " + counted.verdict;
-  return counted;
+std::string shape_of(const ir::ProductWeights& weights) {
+  if (const ir::LowBits* codes = weights.codes)
+    return fmt::format("{}x{}, {} bits", codes->columns, codes->depth, codes->bits);
+  return fmt::format("{}", fmt::join(ir::extents_of(weights.constant->shape), "x"));
 }
 
 void add_layer(const ir::Layer& layer, Table& table, Totals& totals) {
+  const ir::ProductWeights weights = ir::find_product_weights(layer);
   const std::string kind(ir::kind_name(layer.kind));
-  const bool has_codes = layer.kind == ir::LayerKind::kLowBitMultiply;
-  const Counted counted = has_codes ? count_codes(layer) : count_values(layer);
-  const std::string& text = counted.verdict;
   ++totals.layers;
-  if (!counted.zeros) {
-    table.add({layer.name, kind, counted.shape, "", text}, Style::kDim);
+  if (!weights.constant) {
+    table.add({layer.name, kind, "", "", weights.refusal.text}, Style::kDim);
     return;
   }
-  totals.weights += counted.zeros->weights;
-  totals.nonzeros += counted.zeros->nonzeros;
+  const auto count = ir::sparsity_of(weights);
+  const std::string shape = shape_of(weights);
+  if (!count) {
+    table.add({layer.name, kind, shape, "",
+               fmt::format("weights of type {}", ir::type_name(weights.constant->type))},
+              Style::kDim);
+    return;
+  }
+  totals.weights += count->weights;
+  totals.nonzeros += count->nonzeros;
+  const std::string text = verdict_of(weights, *count);
   totals.eligible +=
       text.starts_with("2:4") || text.starts_with("4:8") || text.starts_with("unstructured");
-  table.add({layer.name, kind, counted.shape,
-             share(counted.zeros->nonzeros, counted.zeros->weights), text},
-            counted.zeros->has_groups() ? Style::kPlain : Style::kDim);
+  table.add({layer.name, kind, shape, share(count->nonzeros, count->weights), text},
+            count->has_groups() ? Style::kPlain : Style::kDim);
 }
 
 void add_graph(const ir::Graph& graph, Table& table, Totals& totals) {

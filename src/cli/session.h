@@ -88,8 +88,7 @@ Result<std::vector<DataSet>> read_data(const Network& network, const Options& op
 // The sentence under a table of rates that count more than is multiplied.
 inline constexpr const char* kCountedArithmetic =
     "* of direct or dense arithmetic: Winograd and sparse tactics multiply less, so it may be "
-    "above "
-    "100 % of the peak";
+    "above 100 % of the peak";
 
 std::vector<std::string> names_of(const std::vector<TensorInfo>& infos);
 

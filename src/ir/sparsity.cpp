@@ -296,15 +296,49 @@ bool has_zero_point(const Tensor& constant) {
 
 }  // namespace
 
+namespace {
+
+ChannelAxis axis_of(const ProductWeights& weights) {
+  return channel_axis(extents_of(weights.constant->shape), weights.axis);
+}
+
+Refusal refuse_pruning_codes(const ProductWeights& weights) {
+  const Tensor& records = *weights.constant;
+  if (weights.codes->zero == DataType::kFloat)
+    return {Reason::kGrid, "its zero points are no codes"};
+  if (records.consumers.size() > 1 || records.graph->is_output(&records))
+    return {Reason::kReader, "something else reads its weights"};
+  return {};
+}
+
+}  // namespace
+
+std::optional<SparsityCount> sparsity_of(const ProductWeights& weights) {
+  if (!weights.constant) return std::nullopt;
+  const ConstantData& constant = *weights.constant->constant;
+  return weights.codes ? sparsity_of(constant, *weights.codes)
+                       : sparsity_of(constant, weights.constant->type, axis_of(weights));
+}
+
+PrunedWeights pruned_2_4(const ProductWeights& weights, KeepRule rule) {
+  const auto view = weights.constant->constant->view;
+  PrunedWeights result{{view.begin(), view.end()}};
+  result.pruned = weights.codes
+                      ? prune_2_4(*weights.codes, result.bytes)
+                      : prune_2_4(weights.constant->type, result.bytes, axis_of(weights), rule);
+  return result;
+}
+
 Refusal refuse_pruning(const ProductWeights& weights) {
   if (!weights.constant) return weights.refusal;
+  if (weights.codes) return refuse_pruning_codes(weights);
   const Tensor& constant = *weights.constant;
-  const ChannelAxis axis = channel_axis(extents_of(constant.shape), weights.axis);
-  const auto count = count_sparsity(constant.type, constant.constant->view, axis);
+  const int64_t channels = axis_of(weights).channels;
+  const auto count = sparsity_of(weights);
   if (!count) return {Reason::kType, fmt::format("weights of type {}", type_name(constant.type))};
   if (!count->has_groups())
-    return {Reason::kShape, fmt::format("{} input channel{} per filter", axis.channels,
-                                        axis.channels == 1 ? "" : "s")};
+    return {Reason::kShape,
+            fmt::format("{} input channel{} per filter", channels, channels == 1 ? "" : "s")};
   if (has_zero_point(constant)) return {Reason::kGrid, "its weights are codes with a zero point"};
   if (const auto at = first_not_finite(constant.type, constant.constant->view))
     return {Reason::kValue, fmt::format("weight {} is NaN or infinite: a zero would hide it", *at)};
@@ -313,6 +347,14 @@ Refusal refuse_pruning(const ProductWeights& weights) {
 
 ProductWeights find_product_weights(const Layer& layer) {
   ProductWeights found;
+  if (layer.kind == LayerKind::kLowBitMultiply) {
+    found.codes = &layer.as<LowBits>();
+    if (layer.inputs[1]->is_constant())
+      found.constant = layer.inputs[1];
+    else
+      found.refusal = {Reason::kConstant, "its weights are not constant"};
+    return found;
+  }
   const bool is_conv = layer.kind == LayerKind::kConvolution;
   if ((!is_conv && layer.kind != LayerKind::kMatrixMultiply) || layer.inputs.size() < 2 ||
       !layer.inputs[1]) {

@@ -75,16 +75,25 @@ int64_t prune_2_4(DataType type, std::span<std::byte> values, const ChannelAxis&
 // code.
 int64_t prune_2_4(const LowBits& weights, std::span<std::byte> records);
 
-// The constant weights of a convolution or matrix product, behind Quantize, Dequantize and
-// transposing Shuffle layers.
+// The constant weights of a convolution or product, behind Quantize, Dequantize and transposing
+// Shuffle layers.
 struct ProductWeights {
   Tensor* constant = nullptr;
-  size_t axis = 0;  // of the input channels in the constant
-  Refusal refusal;  // why there is none
+  size_t axis = 0;                 // of the input channels in the constant
+  Refusal refusal;                 // why there is none
+  const LowBits* codes = nullptr;  // of few bits: how the constant holds them; no axis then
 };
 ProductWeights find_product_weights(const Layer& layer);
+std::optional<SparsityCount> sparsity_of(const ProductWeights& weights);
 // Why zeros must not be written into them: something else reads them too, codes have a zero point,
 // a NaN would be hidden, there are no groups of four.
 Refusal refuse_pruning(const ProductWeights& weights);
+// What the constant holds once pruned, and how many weights became zeros. Of codes of few bits the
+// first two stay, whatever the rule.
+struct PrunedWeights {
+  std::vector<std::byte> bytes;
+  int64_t pruned = 0;
+};
+PrunedWeights pruned_2_4(const ProductWeights& weights, KeepRule rule);
 
 }  // namespace camshaft::ir

@@ -11,10 +11,6 @@ size_t channel_dimension(const Problem& problem) {
   return rank < 2 ? 0 : transposed ? rank - 1 : rank - 2;
 }
 
-bool has_values(const ProblemTensor& weights) {
-  return weights.constant && !weights.constant->view.empty();
-}
-
 // `full`: how many groups hold too many.
 std::string refuse(const Problem& problem, int64_t ir::SparsityCount::*full, const char* reason) {
   if (!has_values(problem.inputs[1])) return {};

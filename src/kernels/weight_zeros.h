@@ -7,8 +7,12 @@
 
 namespace camshaft::kernels {
 
-// Zeros of the constant weights (input 1) of a convolution or product; none of weights whose
-// values are not there: engines keep packed ones only, and what the builder found of them holds.
+// Engines keep packed weights only: what the builder has found of the values holds.
+inline bool has_values(const ProblemTensor& weights) {
+  return weights.constant && !weights.constant->view.empty();
+}
+
+// Zeros of the constant weights (input 1) of a convolution or product, where it has the values.
 std::optional<ir::SparsityCount> weight_zeros(const Problem& problem);
 
 // Why they are not 2:4, not 4:8, or "".

@@ -10,7 +10,6 @@
 #include <map>
 
 #include "base/log.h"
-#include "ir/extents.h"
 #include "ir/sparsity.h"
 
 namespace camshaft::passes {
@@ -18,48 +17,6 @@ namespace camshaft::passes {
 using namespace ir;
 
 namespace {
-
-// What is overwritten of a layer, or why nothing is.
-struct Target {
-  Tensor* constant = nullptr;
-  int64_t count = 0;  // of weights
-  Refusal refusal;
-};
-
-Target codes_of(const Layer& layer) {
-  Tensor* records = layer.inputs[1];
-  const LowBits& weights = layer.as<LowBits>();
-  Target target{records, weights.columns * weights.depth, {}};
-  if (!records->is_constant())
-    target.refusal = {Reason::kConstant, "its weights are not constant"};
-  else if (weights.zero == DataType::kFloat)
-    target.refusal = {Reason::kGrid, "its zero points are no codes"};
-  else if (records->consumers.size() > 1 || records->graph->is_output(records))
-    target.refusal = {Reason::kReader, "something else reads its weights"};
-  return target;
-}
-
-Target target_of(const Layer& layer, const ProductWeights& weights) {
-  if (layer.kind == LayerKind::kLowBitMultiply) return codes_of(layer);
-  const int64_t count =
-      weights.constant ? element_count(extents_of(weights.constant->shape)) : int64_t{0};
-  return {weights.constant, count, refuse_pruning(weights)};
-}
-
-// In place: the constant keeps its name, so that layers and tactic times are those of the dense
-// network. Its bytes may be shared with other graphs.
-int64_t prune(Rewriter& rewriter, const Layer& layer, const ProductWeights& weights,
-              Tensor* constant) {
-  const auto view = constant->constant->view;
-  std::vector<std::byte> bytes(view.begin(), view.end());
-  const int64_t pruned =
-      layer.kind == LayerKind::kLowBitMultiply
-          ? prune_2_4(layer.as<LowBits>(), bytes)
-          : prune_2_4(constant->type, bytes,
-                      channel_axis(extents_of(constant->shape), weights.axis), KeepRule::kFirstTwo);
-  rewriter.set_constant(constant, std::move(bytes));
-  return pruned;
-}
 
 bool has_weights(const Layer& layer) {
   return layer.kind == LayerKind::kConvolution || layer.kind == LayerKind::kMatrixMultiply ||
@@ -75,13 +32,21 @@ void force_in(Graph& graph, std::vector<RewriteRecord>* records, ForcedSparsity&
     if (!has_weights(*layer)) continue;
     const ProductWeights weights = find_product_weights(*layer);
     const bool shared = weights.constant && done.contains(weights.constant);
-    const Target target = target_of(*layer, weights);
-    if (target.refusal && !shared) {
-      rewriter.declined(*layer, Refusal(target.refusal).behind("not made 2:4: "));
-      continue;
+    if (!shared) {
+      if (Refusal refusal = refuse_pruning(weights)) {
+        rewriter.declined(*layer, std::move(refusal).behind("not made 2:4: "));
+        continue;
+      }
     }
-    if (!shared) done[target.constant] = prune(rewriter, *layer, weights, target.constant);
-    const int64_t pruned = done[target.constant], count = target.count;
+    const int64_t count = sparsity_of(weights)->weights;
+    if (!shared) {
+      // In place: the constant keeps its name, so that layers and tactic times are those of the
+      // dense network. Its bytes may be shared with other graphs.
+      PrunedWeights first_two = pruned_2_4(weights, KeepRule::kFirstTwo);
+      rewriter.set_constant(weights.constant, std::move(first_two.bytes));
+      done[weights.constant] = first_two.pruned;
+    }
+    const int64_t pruned = done[weights.constant];
     rewriter.applied(Action::kEdit, *layer,
                      fmt::format("zeroed {} of {} weights: the first two of every four "
                                  "input channels are kept",

@@ -46,15 +46,7 @@ std::vector<std::byte> reformat_constant(const Tensor& tensor, Format format) {
 
 // Zeros among the constant weights of a product; none for other layers.
 ir::WeightSparsity weight_sparsity(const Layer& layer) {
-  if (layer.kind == ir::LayerKind::kLowBitMultiply && layer.inputs[1]->is_constant()) {
-    const auto count = ir::sparsity_of(*layer.inputs[1]->constant, layer.as<ir::LowBits>());
-    return count ? ir::WeightSparsity(*count) : ir::WeightSparsity{};
-  }
-  const ir::ProductWeights weights = ir::find_product_weights(layer);
-  if (!weights.constant) return {};
-  const ir::Extents extents = ir::extents_of(weights.constant->shape);
-  const auto count = ir::sparsity_of(*weights.constant->constant, weights.constant->type,
-                                     ir::channel_axis(extents, weights.axis));
+  const auto count = ir::sparsity_of(ir::find_product_weights(layer));
   return count ? ir::WeightSparsity(*count) : ir::WeightSparsity{};
 }
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "fuzz/graphs/graph_maker.h"
-#include "ir/extents.h"
 #include "ir/rewriter.h"
 #include "ir/sparsity.h"
 
@@ -29,34 +28,13 @@ std::map<std::string, long>& counts() {
 
 constexpr uint64_t kPruned = 4;  // one of so many graphs has 2:4 weights
 
-std::optional<std::vector<std::byte>> pruned_weights(const ir::Layer& layer,
-                                                     const ir::ProductWeights& weights) {
-  const auto bytes_of = [](const ir::Tensor& tensor) {
-    const auto view = tensor.constant->view;
-    return std::vector<std::byte>(view.begin(), view.end());
-  };
-  if (layer.kind == ir::LayerKind::kLowBitMultiply) {
-    if (!layer.inputs[1]->is_constant() || layer.inputs[1]->consumers.size() > 1)
-      return std::nullopt;
-    std::vector<std::byte> bytes = bytes_of(*layer.inputs[1]);
-    ir::prune_2_4(layer.as<ir::LowBits>(), bytes);
-    return bytes;
-  }
-  if (!weights.constant || ir::refuse_pruning(weights)) return std::nullopt;
-  std::vector<std::byte> bytes = bytes_of(*weights.constant);
-  const ir::ChannelAxis axis =
-      ir::channel_axis(ir::extents_of(weights.constant->shape), weights.axis);
-  ir::prune_2_4(weights.constant->type, bytes, axis, ir::KeepRule::kMagnitude);
-  return bytes;
-}
-
 void prune_products(ir::Graph& graph) {
   ir::Rewriter rewriter(graph, "Prune", nullptr);
   for (const auto& layer : graph.layers()) {
     const ir::ProductWeights weights = ir::find_product_weights(*layer);
-    if (auto bytes = pruned_weights(*layer, weights))
-      rewriter.set_constant(weights.constant ? weights.constant : layer->inputs[1],
-                            std::move(*bytes));
+    if (ir::refuse_pruning(weights)) continue;
+    rewriter.set_constant(weights.constant,
+                          ir::pruned_2_4(weights, ir::KeepRule::kMagnitude).bytes);
   }
 }
 

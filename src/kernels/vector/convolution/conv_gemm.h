@@ -277,10 +277,6 @@ template <class T>
 const T* constant_values(const ProblemTensor& tensor) {
   return tensor.constant ? reinterpret_cast<const T*>(tensor.constant->view.data()) : nullptr;
 }
-// Engines keep packed weights only: what the builder has found of the values holds.
-inline bool has_values(const ProblemTensor& tensor) {
-  return tensor.constant && !tensor.constant->view.empty();
-}
 inline const float* constant_floats(const ProblemTensor& tensor) {
   return constant_values<float>(tensor);
 }
