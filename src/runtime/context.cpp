@@ -226,6 +226,7 @@ Result<std::unique_ptr<Context>> Context::create(std::shared_ptr<const engine::E
       num_profiles > 0 ? &impl->engine->profiles()[options.profile] : nullptr;
   CAMSHAFT_ASSIGN(impl->executor, Executor::create_checked(*impl->engine, profile, *impl->pool,
                                                            options.cut_batches_beyond));
+  impl->executor->keep_shapes(options.kept_shapes);
   impl->caches.resize(impl->executor->caches().size());
   impl->set_static_extents();
   return std::unique_ptr<Context>(new Context(std::move(impl)));

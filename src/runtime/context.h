@@ -20,6 +20,8 @@ struct ContextOptions {
   // Batches are cut (image_passes.h) where a step's activations have more bytes; -1: than half of
   // L3.
   int64_t cut_batches_beyond = -1;
+  // Input shapes whose plans are kept for when they come back, at least one.
+  size_t kept_shapes = 16;
 };
 
 // Steps [first, last] of a plan, as often as it takes to get through the `batch`, `images` at a

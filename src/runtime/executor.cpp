@@ -9,8 +9,6 @@
 namespace camshaft::runtime {
 namespace {
 
-constexpr size_t kMaxSchedules = 16;
-
 int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
@@ -102,13 +100,22 @@ Result<std::unique_ptr<Executor>> Executor::create_checked(const engine::Engine&
   return executor;
 }
 
+namespace {
+
+bool has_capacities(const Schedule& schedule, std::span<const int64_t> capacities) {
+  if (capacities.empty())
+    return std::all_of(schedule.capacities.begin(), schedule.capacities.end(),
+                       [](int64_t capacity) { return capacity == 0; });
+  return std::equal(capacities.begin(), capacities.end(), schedule.capacities.begin(),
+                    schedule.capacities.end());
+}
+
+}  // namespace
+
 Schedule* Executor::find_schedule(std::span<const ir::Extents> inputs, const Bindings* outer,
                                   std::span<const int64_t> capacities) {
   const auto fits = [&](const std::unique_ptr<Schedule>& s) {
-    return (capacities.empty() ? std::all_of(s->capacities.begin(), s->capacities.end(),
-                                             [](int64_t capacity) { return capacity == 0; })
-                               : std::equal(capacities.begin(), capacities.end(),
-                                            s->capacities.begin(), s->capacities.end())) &&
+    return has_capacities(*s, capacities) &&
            std::equal(inputs.begin(), inputs.end(), s->input_extents.begin(),
                       s->input_extents.end()) &&
            (!outer || (outer->bound == s->outer.bound && outer->values == s->outer.values));
@@ -119,6 +126,18 @@ Schedule* Executor::find_schedule(std::span<const ir::Extents> inputs, const Bin
   return schedules_.front().get();
 }
 
+// Of those kept, the one that may become another; the end: none. A sequence in one buffer does not
+// come back to a length: the last one goes on. Other shapes may come back: as many are kept as
+// there is room for.
+Executor::Schedules::iterator Executor::find_spare(std::span<const int64_t> capacities) {
+  const bool in_one_buffer = std::any_of(capacities.begin(), capacities.end(),
+                                         [](int64_t capacity) { return capacity != 0; });
+  if (schedules_.empty() || (!in_one_buffer && schedules_.size() < kept_shapes_))
+    return schedules_.end();
+  const auto spare = in_one_buffer ? schedules_.begin() : schedules_.end() - 1;
+  return has_capacities(**spare, capacities) ? spare : schedules_.end();
+}
+
 Status Executor::prepare(std::span<const ir::Extents> inputs, const Bindings* outer,
                          std::span<const int64_t> capacities) {
   const Schedule* before = current_;
@@ -127,13 +146,27 @@ Status Executor::prepare(std::span<const ir::Extents> inputs, const Bindings* ou
     if (current_ != before) current_->recorded = false;  // late memory was another's meanwhile
     return ok_status();
   }
+  if (const auto spare = find_spare(capacities); spare != schedules_.end()) {
+    CAMSHAFT_ASSIGN(const bool advanced, advance(facts_, inputs, outer, **spare));
+    if (advanced) {
+      std::rotate(schedules_.begin(), spare, spare + 1);
+      current_ = schedules_.front().get();
+      return ok_status();
+    }
+  }
   CAMSHAFT_ASSIGN(std::unique_ptr<Schedule> made,
                   make_schedule(facts_, inputs, outer, &pool_, capacities,
                                 schedules_.empty() ? nullptr : schedules_.front().get()));
-  if (schedules_.size() == kMaxSchedules) schedules_.pop_back();
+  if (schedules_.size() == kept_shapes_) schedules_.pop_back();
   schedules_.insert(schedules_.begin(), std::move(made));
   current_ = schedules_.front().get();
   return ok_status();
+}
+
+void Executor::keep_shapes(size_t count) {
+  kept_shapes_ = std::max<size_t>(count, 1);
+  for (auto& bodies : bodies_)
+    for (auto& body : bodies) body->keep_shapes(count);
 }
 
 void* Executor::base_pointer(int base) {

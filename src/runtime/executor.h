@@ -37,6 +37,8 @@ class Executor {
   // this one; `capacities`: of the plan's caches (Schedule), none: two buffers each.
   Status prepare(std::span<const ir::Extents> inputs, const Bindings* outer = nullptr,
                  std::span<const int64_t> capacities = {});
+  // As many schedules at most (ContextOptions), of bodies too.
+  void keep_shapes(size_t count);
   std::span<const CacheFacts> caches() const { return facts_.caches; }
   bool prepared() const { return current_ != nullptr; }
 
@@ -60,6 +62,9 @@ class Executor {
  private:
   Executor(PlanFacts facts, ThreadPool& pool);
 
+  using Schedules = std::vector<std::unique_ptr<Schedule>>;
+
+  Schedules::iterator find_spare(std::span<const int64_t> capacities);
   Schedule* find_schedule(std::span<const ir::Extents> inputs, const Bindings* outer,
                           std::span<const int64_t> capacities);
   void link();
@@ -124,7 +129,8 @@ class Executor {
 
   PlanFacts facts_;
   ThreadPool& pool_;
-  std::vector<std::unique_ptr<Schedule>> schedules_;  // most recently used first
+  Schedules schedules_;  // most recently used first
+  size_t kept_shapes_ = ContextOptions().kept_shapes;
   Schedule* current_ = nullptr;
   bool replaying_ = false;
   const bool checking_ = checks_views();

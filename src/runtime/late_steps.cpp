@@ -7,6 +7,7 @@
 #include "ir/infer.h"
 #include "ir/kind_traits.h"
 #include "runtime/executor.h"
+#include "runtime/placing.h"
 #include "runtime/step_problem.h"
 
 namespace camshaft::runtime {

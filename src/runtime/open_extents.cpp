@@ -2,7 +2,9 @@
 #include "runtime/open_extents.h"
 
 #include <algorithm>
+#include <optional>
 
+#include "ir/append_rows.h"
 #include "ir/extents.h"
 namespace camshaft::runtime {
 namespace {
@@ -81,7 +83,53 @@ bool is_whole(const ir::SliceAttrs& slice, const Shape& input) {
   return true;
 }
 
-bool is_settled(const ir::Layer& layer, const Shapes& inputs, const Shape& result) {
+struct Heads {
+  Dim batch, heads, steps, depth;
+};
+
+std::optional<Heads> heads_of(const Shape& x, bool steps_first, int64_t heads) {
+  if (x.size() == 4)
+    return steps_first ? Heads{x[0], x[2], x[1], x[3]} : Heads{x[0], x[1], x[2], x[3]};
+  if (x.size() != 3) return std::nullopt;
+  if (!steps_first) return Heads{1, x[0], x[1], x[2]};
+  if (heads < 1 || !x[2].is_known()) return std::nullopt;
+  return Heads{x[0], heads, x[1], x[2].extent() / heads};
+}
+
+// Keys for every query, values for every key, heads and depths that are numbers.
+bool heads_agree(const Plan& plan, const PlanStep& step) {
+  const auto& attrs = step.layer.as<ir::AttentionAttrs>();
+  const auto shape = [&](size_t k) -> const Shape& { return plan.tensors[step.inputs[k]].shape; };
+  const auto q = heads_of(shape(0), attrs.q_steps_first, attrs.heads),
+             k = heads_of(shape(1), attrs.k_steps_first, attrs.kv_heads),
+             v = heads_of(shape(2), attrs.v_steps_first, attrs.kv_heads);
+  if (!q || !k || !v) return false;
+  const auto fits = [&](Dim batch) { return batch == Dim(1) || batch == q->batch; };
+  if (q->depth != k->depth || k->steps != v->steps || k->heads != v->heads || !fits(k->batch) ||
+      !fits(v->batch))
+    return false;
+  if (!q->heads.is_known() || !k->heads.is_known() || !q->depth.is_known() || !v->depth.is_known())
+    return false;
+  const Shape scores = {q->batch, q->heads, q->steps, k->steps};
+  for (size_t operand = 4; operand < step.inputs.size(); ++operand)
+    if (step.inputs[operand] != kNoTensor && !agrees(shape(operand), scores)) return false;
+  return true;
+}
+
+// What is not a row is as before, and there are as many as in the past, or as a total says.
+bool rows_agree(const Plan& plan, const Shape& past, const Shape& result, int64_t axis) {
+  if (past.size() != result.size()) return false;
+  for (size_t d = 0; d < result.size(); ++d) {
+    if (past[d] == result[d]) continue;
+    if (static_cast<int64_t>(d) != axis || result[d].is_known()) return false;
+    const ir::Symbol& rows = plan.symbols.symbol(result[d].symbol_id());
+    if (rows.op != ir::SymbolOp::kMax || (rows.a != past[d] && rows.b != past[d])) return false;
+  }
+  return true;
+}
+
+bool is_settled(const Plan& plan, const PlanStep& step, const Shapes& inputs, const Shape& result) {
+  const ir::Layer& layer = step.layer;
   switch (layer.kind) {
     case LayerKind::kActivation:
     case LayerKind::kUnary:
@@ -116,6 +164,11 @@ bool is_settled(const ir::Layer& layer, const Shapes& inputs, const Shape& resul
              (*inputs[0])[layer.as<ir::GatherAttrs>().axis].is_known();
     case LayerKind::kReduce:
       return inputs.size() == 1;
+    case LayerKind::kAttention:
+      return heads_agree(plan, step);
+    case LayerKind::kGeneric:
+      return ir::append_axis(layer) > 0 &&
+             rows_agree(plan, *inputs[0], result, ir::append_axis(layer));
     default:
       return false;
   }
@@ -136,7 +189,7 @@ bool has_open_extents(const Plan& plan, const PlanStep& step) {
     }
   if (!is_open) return false;
   if (!has_ranks || step.outputs.empty() || step.outputs[0] == kNoTensor) return true;
-  return !is_settled(step.layer, inputs, plan.tensors[step.outputs[0]].shape);
+  return !is_settled(plan, step, inputs, plan.tensors[step.outputs[0]].shape);
 }
 
 }  // namespace camshaft::runtime

@@ -9,6 +9,11 @@
 namespace camshaft::runtime {
 namespace {
 
+void sort_unique(std::vector<int>& list) {
+  std::sort(list.begin(), list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
+}
+
 // The symbols that attributes hold.
 struct SymbolFinder {
   std::vector<int> found;
@@ -36,8 +41,7 @@ std::vector<int> symbols_of(const engine::Plan& plan, const engine::PlanStep& st
       finder.add(plan.tensors[t].shape);
       if (plan.tensors[t].value) finder.add(*plan.tensors[t].value);
     }
-  std::sort(finder.found.begin(), finder.found.end());
-  finder.found.erase(std::unique(finder.found.begin(), finder.found.end()), finder.found.end());
+  sort_unique(finder.found);
   return std::move(finder.found);
 }
 
@@ -107,7 +111,8 @@ void fill_tensors(PlanFacts& facts) {
   for (int t = 0; t < count; ++t) {
     TensorFacts& f = facts.tensors[t];
     f.root = t;
-    while (plan.tensors[f.root].parent != engine::kNoTensor) f.root = plan.tensors[f.root].parent;
+    for (; plan.tensors[f.root].parent != engine::kNoTensor; ++f.depth)
+      f.root = plan.tensors[f.root].parent;
   }
   std::vector<bool> in_group(count);  // tensors whose memory others share
   for (int t = 0; t < count; ++t)
@@ -142,6 +147,37 @@ void fill_lifetimes(PlanFacts& facts) {
   }
 }
 
+// Symbols of a tensor and of all it is a view of.
+std::vector<int> symbols_of(const engine::Plan& plan, int t) {
+  SymbolFinder finder;
+  for (; t != engine::kNoTensor; t = plan.tensors[t].parent) {
+    const engine::PlanTensor& tensor = plan.tensors[t];
+    finder.add(tensor.shape);
+    if (tensor.value) finder.add(*tensor.value);
+    if (tensor.parent != engine::kNoTensor) finder.add(std::span(&tensor.parent_offset, 1));
+  }
+  sort_unique(finder.found);
+  return std::move(finder.found);
+}
+
+void fill_uses(PlanFacts& facts) {
+  const engine::Plan& plan = *facts.plan;
+  facts.uses.resize(plan.symbols.size());
+  std::vector<std::vector<int>> symbols(plan.tensors.size());
+  for (size_t t = 0; t < plan.tensors.size(); ++t) {
+    symbols[t] = symbols_of(plan, static_cast<int>(t));
+    for (const int symbol : symbols[t]) facts.uses[symbol].tensors.push_back(static_cast<int>(t));
+  }
+  for (size_t k = 0; k < plan.steps.size(); ++k) {
+    std::vector<int> found = symbols_of(plan.steps[k].layer);
+    for (const auto* side : {&plan.steps[k].inputs, &plan.steps[k].outputs})
+      for (const int t : *side)
+        if (t != engine::kNoTensor) found.insert(found.end(), symbols[t].begin(), symbols[t].end());
+    sort_unique(found);
+    for (const int symbol : found) facts.uses[symbol].steps.push_back(static_cast<int>(k));
+  }
+}
+
 }  // namespace
 
 Result<PlanFacts> PlanFacts::make(const engine::Engine& engine, const engine::Plan& plan) {
@@ -152,6 +188,7 @@ Result<PlanFacts> PlanFacts::make(const engine::Engine& engine, const engine::Pl
   fill_tensors(facts);
   fill_lifetimes(facts);
   facts.caches = find_caches(facts);
+  fill_uses(facts);
   return facts;
 }
 

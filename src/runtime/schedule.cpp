@@ -2,12 +2,11 @@
 #include "runtime/schedule.h"
 
 #include <algorithm>
-#include <cstring>
 
-#include <fmt/ranges.h>
-
+#include "ir/extents.h"
 #include "runtime/image_passes.h"
 #include "runtime/memory_plan.h"
+#include "runtime/placing.h"
 #include "runtime/step_problem.h"
 
 namespace camshaft::runtime {
@@ -24,100 +23,7 @@ constexpr int kArenaBase = 0;
 // What views hold whose address is known only when they are linked.
 constexpr std::byte kSomewhere[64] = {};
 
-std::string to_string(std::span<const int64_t> extents) {
-  return fmt::format("{}", fmt::join(extents, "x"));
-}
-
-// --- symbols
-
-Status bind_inputs(const Plan& plan, std::span<const ir::Extents> inputs, Bindings& bindings) {
-  for (size_t k = 0; k < inputs.size(); ++k) {
-    const PlanTensor& t = plan.tensors[plan.inputs[k]];
-    if (!t.has_rank) continue;
-    if (inputs[k].size() != t.shape.size())
-      return make_error(ErrorCode::kInvalidArgument, "input {}: rank {}, the model has {}", t.name,
-                        inputs[k].size(), t.shape.size());
-    for (size_t d = 0; d < t.shape.size(); ++d) {
-      const Dim dim = t.shape[d];
-      if (dim.is_known()) continue;
-      const ir::SymbolOp op = plan.symbols.symbol(dim.symbol_id()).op;
-      if (op != ir::SymbolOp::kInput && op != ir::SymbolOp::kRuntime) continue;
-      if (!bindings.bound[dim.symbol_id()]) bindings.values[dim.symbol_id()] = inputs[k][d];
-      bindings.bound[dim.symbol_id()] = true;
-    }
-  }
-  plan.symbols.evaluate_all(bindings.values, bindings.bound);
-  return ok_status();
-}
-
-Status check_inputs(const Plan& plan, std::span<const ir::Extents> inputs,
-                    const Bindings& bindings) {
-  for (size_t k = 0; k < inputs.size(); ++k) {
-    const PlanTensor& t = plan.tensors[plan.inputs[k]];
-    for (size_t d = 0; d < t.shape.size(); ++d)
-      if (bindings.known(t.shape[d]) && bindings.value(t.shape[d]) != inputs[k][d])
-        return make_error(ErrorCode::kInvalidArgument,
-                          "input {}: extents {}, the model wants {} = {} in dimension {}", t.name,
-                          to_string(inputs[k]), plan.symbols.to_string(t.shape[d]),
-                          bindings.value(t.shape[d]), d);
-  }
-  return ok_status();
-}
-
-// `value` is in row-major order, `view` may lie in another format.
-template <class T>
-void write_values(const std::vector<Dim>& value, const Bindings& bindings,
-                  const kernels::TensorView& view, std::byte* bytes) {
-  for (size_t k = 0; k < value.size(); ++k) {
-    const T element = static_cast<T>(bindings.value(value[k]));
-    int64_t offset = 0, rest = static_cast<int64_t>(k);
-    for (int d = view.rank - 1; d >= 0; --d) {
-      offset += rest % view.extents[d] * view.strides[d];
-      rest /= view.extents[d];
-    }
-    std::memcpy(bytes + static_cast<size_t>(offset) * sizeof(T), &element, sizeof(T));
-  }
-}
-
-bool write_values(const PlanTensor& t, const Bindings& bindings, const kernels::TensorView& view,
-                  std::byte* bytes) {
-  switch (t.type) {
-    case ir::DataType::kInt64:
-      write_values<int64_t>(*t.value, bindings, view, bytes);
-      return true;
-    case ir::DataType::kInt32:
-      write_values<int32_t>(*t.value, bindings, view, bytes);
-      return true;
-    case ir::DataType::kBool:
-      write_values<uint8_t>(*t.value, bindings, view, bytes);
-      return true;
-    case ir::DataType::kFloat:
-      write_values<float>(*t.value, bindings, view, bytes);
-      return true;
-    default:
-      return false;
-  }
-}
-
-// --- attributes
-
-struct Resolver {
-  const Bindings& bindings;
-  bool complete = true;
-  template <class T>
-  void operator()(const char*, T& field) {
-    if constexpr (std::is_same_v<T, ir::Shape>) {
-      for (Dim& dim : field) {
-        if (bindings.known(dim))
-          dim = Dim(std::max<int64_t>(bindings.value(dim), 0));
-        else
-          complete = false;
-      }
-    }
-  }
-};
-
-// --- one schedule being made
+// One schedule being made.
 class Maker {
  public:
   Maker(const PlanFacts& facts, ThreadPool* pool, const Schedule* before, Schedule& schedule)
@@ -128,11 +34,13 @@ class Maker {
     s_.locations.resize(plan_.tensors.size());
     s_.patches.resize(1 + plan_.inputs.size() + plan_.outputs.size());
     s_.linked.resize(s_.patches.size());
+    s_.values.resize(plan_.tensors.size());
+    s_.layers.resize(plan_.steps.size());
     for (size_t t = 0; t < plan_.tensors.size(); ++t)
-      CAMSHAFT_TRY(set_extents(static_cast<int>(t)));
+      CAMSHAFT_TRY(set_extents(plan_.tensors[t], s_.bindings, s_.tensors[t]));
     for (size_t k = 0; k < plan_.inputs.size(); ++k) place_input(static_cast<int>(k));
     for (size_t k = 0; k < facts_.caches.size(); ++k)
-      CAMSHAFT_TRY(leave_room(facts_.caches[k], s_.capacities[k]));
+      CAMSHAFT_TRY(leave_room_in(facts_.caches[k], s_.capacities[k]));
     CAMSHAFT_TRY(place_roots());
     for (size_t t = 0; t < plan_.tensors.size(); ++t) CAMSHAFT_TRY(place_view(static_cast<int>(t)));
     cut_batches();
@@ -143,22 +51,6 @@ class Maker {
  private:
   bool known(int t) const { return s_.tensors[t].present(); }
 
-  Status set_extents(int t) {
-    const PlanTensor& tensor = plan_.tensors[t];
-    if (!tensor.has_rank || !s_.bindings.known(tensor.shape)) return ok_status();
-    ir::Extents extents;
-    int64_t elements = 1;
-    for (const Dim dim : tensor.shape) {
-      extents.push_back(s_.bindings.value(dim));
-      if (extents.back() < 0 || __builtin_mul_overflow(elements, extents.back(), &elements) ||
-          elements > (int64_t{1} << 46))
-        return make_error(ErrorCode::kInvalidArgument, "tensor {} would have the extents {}",
-                          tensor.name, to_string(extents));
-    }
-    s_.tensors[t] = kernels::make_view(nullptr, tensor.type, tensor.format, extents);
-    return ok_status();
-  }
-
   void place_input(int k) {
     const int t = plan_.inputs[k];
     const PlanTensor& tensor = plan_.tensors[t];
@@ -166,29 +58,15 @@ class Maker {
     s_.locations[t] = {Space::kBase, 1 + k, 0, nullptr};
   }
 
-  // Rows of a cache in one buffer lie as if there were `capacity` of them.
-  Status leave_room(const CacheFacts& cache, int64_t capacity) {
+  Status leave_room_in(const CacheFacts& cache, int64_t capacity) {
     if (capacity == 0) return ok_status();
     const int present = plan_.outputs[cache.output];
     if (!known(present))
       return make_error(ErrorCode::kUnsupported, "output {}: its extents are known only in a run",
                         plan_.tensors[present].name);
-    for (const int t : {plan_.inputs[cache.input], present}) {
-      TensorView& view = s_.tensors[t];
-      if (view.extents[cache.axis] > capacity)
-        return make_error(ErrorCode::kInvalidArgument, "{}: {} rows in a buffer for {}",
-                          plan_.tensors[t].name, view.extents[cache.axis], capacity);
-      for (int d = cache.axis - 1; d >= 0; --d)
-        view.strides[d] =
-            view.strides[d + 1] * (d + 1 == cache.axis ? capacity : view.extents[d + 1]);
-    }
+    for (const int t : {plan_.inputs[cache.input], present})
+      CAMSHAFT_TRY(leave_room(plan_.tensors[t], cache.axis, capacity, s_.tensors[t]));
     return ok_status();
-  }
-
-  const CacheFacts* shared_cache_of(int step) const {
-    for (size_t k = 0; k < facts_.caches.size(); ++k)
-      if (facts_.caches[k].step == step && s_.capacities[k] != 0) return &facts_.caches[k];
-    return nullptr;
   }
 
   size_t bytes_of(int t) const {
@@ -240,9 +118,9 @@ class Maker {
       if (!s_.bindings.known(dim)) return false;
     if (s_.tensors[t].elements() != static_cast<int64_t>(tensor.value->size())) return false;
     auto bytes = std::make_unique<std::byte[]>(tensor.value->size() * 8 + 8);
-    if (!write_values(tensor, s_.bindings, s_.tensors[t], bytes.get())) return false;
+    if (!write_value(tensor, s_.bindings, s_.tensors[t], bytes.get())) return false;
     s_.locations[t] = {Space::kFixed, 0, 0, bytes.get()};
-    s_.values.push_back(std::move(bytes));
+    s_.values[t] = std::move(bytes);
     return true;
   }
 
@@ -329,8 +207,27 @@ class Maker {
            std::equal(a.extents, a.extents + a.rank, b.extents);
   }
 
+  // Past and present in one buffer: the next sequence is likely one longer.
+  bool grows() const {
+    return std::any_of(s_.capacities.begin(), s_.capacities.end(),
+                       [](int64_t capacity) { return capacity != 0; });
+  }
+
+  // So that it finds its place here (advance), some hundred tokens long.
+  void leave_room_to_grow() {
+    std::vector<bool> has_grown(blocks_.size());
+    for (size_t t = 0; t < plan_.tensors.size(); ++t) {
+      if (block_of_[t] < 0 || has_grown[block_of_[t]] || ir::all_known(plan_.tensors[t].shape))
+        continue;
+      has_grown[block_of_[t]] = true;
+      size_t& bytes = blocks_[block_of_[t]].bytes;
+      bytes += std::clamp<size_t>(bytes / 8, 1024, 16384);
+    }
+  }
+
   void plan_arena() {
     share_in_place();
+    if (grows()) leave_room_to_grow();
     s_.room.resize(plan_.tensors.size());
     for (size_t t = 0; t < plan_.tensors.size(); ++t)
       if (block_of_[t] >= 0) s_.room[t] = blocks_[block_of_[t]].bytes;
@@ -415,13 +312,9 @@ class Maker {
     scheduled.step = k;
     const ir::Layer* layer = &step.layer;
     if (!late && facts.symbolic_attributes) {
-      std::unique_ptr<ir::Layer> resolved = resolve_layer(step.layer, s_.bindings);
-      if (resolved) {
-        layer = resolved.get();
-        s_.layers.push_back(std::move(resolved));
-      } else {
-        late = true;
-      }
+      if (!s_.layers[k]) s_.layers[k] = resolve_layer(step.layer, s_.bindings);
+      layer = s_.layers[k].get();
+      late = !layer;
     }
     if (late) {
       scheduled.is_late = true;
@@ -435,27 +328,13 @@ class Maker {
     scheduled.args.inputs = add_args(step, step.inputs, facts.packed_inputs, part);
     scheduled.call.outputs = s_.pointers.data() + s_.pointers.size();
     scheduled.args.outputs = add_args(step, step.outputs, 0, part);
-    if (const CacheFacts* cache = shared_cache_of(k))
-      if (step.layer.kind == ir::LayerKind::kConcatenation) append_in_place(*cache, scheduled);
+    if (const CacheFacts* cache = appended_cache_of(facts_, s_, k))
+      append_in_place(facts_, *cache, scheduled.args, s_);
     scheduled.call.packed = scheduled.args.packed = facts.packed;
     scheduled.call.pool = scheduled.args.pool = pool_of(step, pool_);
     set_kernel(scheduled);
     s_.steps.push_back(scheduled);
     return ok_status();
-  }
-
-  // What came before is there: the new rows alone are copied, behind it.
-  void append_in_place(const CacheFacts& cache, const ScheduledStep& scheduled) {
-    TensorView& past = s_.args[scheduled.args.inputs.data() - s_.args.data()];
-    const size_t at = scheduled.args.outputs.data() - s_.args.data();
-    TensorView& present = s_.args[at];
-    const int64_t rows = past.extents[cache.axis];
-    present.extents[cache.axis] -= rows;
-    const int t = plan_.outputs[cache.output];
-    for (Schedule::Patch& patch : s_.patches[s_.locations[t].base])
-      if (patch.arg == static_cast<int>(at))
-        patch.offset += ir::bytes_for(present.type, rows * present.strides[cache.axis]);
-    past = TensorView();
   }
 
   static bool lie_alike(std::span<const TensorView> a, std::span<const TensorView> b) {
@@ -490,15 +369,8 @@ class Maker {
       s_.prepared_for[scheduled.step] = static_cast<int>(s_.steps.size());
       kernel = kernel_before(scheduled);
     }
-    if (!kernel)
-      kernel = std::make_shared<kernels::PreparedKernel>(
-          facts.tactic ? kernels::prepare_kernel(*facts.tactic, scheduled.args)
-                       : kernels::prepare_kernel(*facts.reference, scheduled.args));
-    scheduled.kernel = kernel.get();
-    scheduled.run = kernel->run;
-    scheduled.run_checked = kernel->run_checked;
-    scheduled.state = kernel->state;
-    s_.workspace_bytes = std::max(s_.workspace_bytes, kernel->workspace_bytes);
+    if (!kernel) kernel = prepare_step(facts, scheduled.args);
+    use_kernel(*kernel, scheduled, s_);
   }
 
   std::span<const TensorView> add_args(const PlanStep& step, const std::vector<int>& tensors,
@@ -546,57 +418,6 @@ class Maker {
 };
 
 }  // namespace
-
-bool Bindings::known_all(std::span<const Dim> dims) const {
-  return std::all_of(dims.begin(), dims.end(), [this](Dim dim) { return known(dim); });
-}
-
-Status place_in_parent(const PlanTensor& tensor, const TensorView& parent, const Bindings& bindings,
-                       TensorView& view, size_t& offset) {
-  if (tensor.parent_axis < 0) {
-    if (view.elements() != parent.elements() || !kernels::is_dense(parent))
-      return make_error(ErrorCode::kCorrupt, "view {} does not fit its parent", tensor.name);
-    return ok_status();
-  }
-  const int axis = tensor.parent_axis;
-  if (!bindings.known(tensor.parent_offset))
-    return make_error(ErrorCode::kCorrupt, "view {} starts at an unknown index", tensor.name);
-  const int64_t first = bindings.value(tensor.parent_offset);
-  for (int d = 0; d < view.rank; ++d) {
-    const int64_t room = d == axis ? parent.extents[d] - first : parent.extents[d];
-    if (first < 0 || (d == axis ? view.extents[d] > room : view.extents[d] != room))
-      return make_error(ErrorCode::kCorrupt, "view {} lies outside its parent", tensor.name);
-    view.strides[d] = parent.strides[d];
-  }
-  offset += first * parent.strides[axis] * (ir::bits_of(view.type) / 8);
-  return ok_status();
-}
-
-std::unique_ptr<ir::Layer> resolve_layer(const ir::Layer& layer, const Bindings& bindings) {
-  auto resolved = std::make_unique<ir::Layer>();
-  resolved->kind = layer.kind;
-  resolved->name = layer.name;
-  resolved->attrs = layer.attrs;
-  Resolver resolver{bindings};
-  std::visit([&](auto& a) { std::decay_t<decltype(a)>::fields(a, resolver); }, resolved->attrs);
-  return resolver.complete ? std::move(resolved) : nullptr;
-}
-
-ThreadPool* pool_of(const PlanStep& step, ThreadPool* pool) {
-  if (step.threads == 1) return &ThreadPool::serial();
-  return pool && step.threads > 0 ? &pool->team(step.threads) : pool;
-}
-
-Result<Bindings> bind_symbols(const Plan& plan, std::span<const ir::Extents> inputs,
-                              const Bindings* outer) {
-  Bindings bindings;
-  if (outer) bindings = *outer;
-  bindings.values.resize(plan.symbols.size());
-  bindings.bound.resize(plan.symbols.size());
-  CAMSHAFT_TRY(bind_inputs(plan, inputs, bindings));
-  CAMSHAFT_TRY(check_inputs(plan, inputs, bindings));
-  return bindings;
-}
 
 Result<std::unique_ptr<Schedule>> make_schedule(const PlanFacts& facts,
                                                 std::span<const ir::Extents> inputs,

@@ -50,10 +50,17 @@ struct TensorFacts {
   int producer = -1;                  // step
   int first_use = -1, last_use = -1;  // of a root: the steps between which its memory is in use
   bool constant_value =
-      false;  // a small tensor whose elements are symbols, computed without running
+      false;      // a small tensor whose elements are symbols, computed without running
+  int depth = 0;  // of the parent chain
   // Other names of it that no step makes (both formats are the same bytes): they are placed with
   // it.
   std::vector<int> aliases;
+};
+
+// What hangs on the value of a symbol.
+struct SymbolUses {
+  std::vector<int> tensors;  // their extents, elements or places, views behind what they are of
+  std::vector<int> steps;    // that read or write those, or whose attributes or rules need it
 };
 
 struct PlanFacts {
@@ -62,6 +69,7 @@ struct PlanFacts {
   std::vector<StepFacts> steps;
   std::vector<TensorFacts> tensors;
   std::vector<CacheFacts> caches;
+  std::vector<SymbolUses> uses;                // per symbol
   int64_t cut_batches_beyond = kWholeBatches;  // see ContextOptions
   std::vector<std::shared_ptr<std::byte[]>>
       repacked;  // weights packed here, for tactics other than the plan's
@@ -133,8 +141,8 @@ struct Schedule {
   std::vector<std::vector<Patch>> patches;  // per base
   std::vector<void*> linked;                // the base pointers `pointers` holds now
   const std::byte* linked_workspace = nullptr;
-  std::vector<std::unique_ptr<ir::Layer>> layers;    // copies whose attributes hold numbers
-  std::vector<std::unique_ptr<std::byte[]>> values;  // elements of constant_value tensors
+  std::vector<std::unique_ptr<ir::Layer>> layers;    // per plan step: a copy with numbers, or null
+  std::vector<std::unique_ptr<std::byte[]>> values;  // per tensor: elements of a constant_value one
   std::vector<ImagePasses> passes;  // groups of steps that run on a part of the batch at a time
   std::vector<size_t> room;         // of root tensors in the arena: their bytes there; else 0
   std::vector<MemoryBlock> blocks;  // of the arena, in the order of their tensors
@@ -155,15 +163,13 @@ Result<std::unique_ptr<Schedule>> make_schedule(const PlanFacts& facts,
                                                 std::span<const int64_t> capacities = {},
                                                 const Schedule* before = nullptr);
 
+// Makes `schedule` one for these extents where it lies, if nothing but the lengths of some tensors
+// differs and those have room: what depends on the symbols that have other values is placed and
+// prepared anew. False: it is as it was, and a new one is to be made.
+Result<bool> advance(const PlanFacts& facts, std::span<const ir::Extents> inputs,
+                     const Bindings* outer, Schedule& schedule);
+
 // The layer with numbers in place of symbols; null when a symbol it needs has no value yet.
 std::unique_ptr<ir::Layer> resolve_layer(const ir::Layer& layer, const Bindings& bindings);
-
-// Gives `view` (its extents are set) the strides of its place in `parent`; adds that place to
-// `offset`, in bytes.
-Status place_in_parent(const engine::PlanTensor& tensor, const TensorView& parent,
-                       const Bindings& bindings, TensorView& view, size_t& offset);
-
-// The threads a step runs on: those of the context, or the calling one alone.
-ThreadPool* pool_of(const engine::PlanStep& step, ThreadPool* pool);
 
 }  // namespace camshaft::runtime

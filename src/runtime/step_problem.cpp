@@ -203,24 +203,29 @@ Status verify_steps(const PlanFacts& facts, const Bindings& bindings) {
   return ok_status();
 }
 
+Status check_extents(const PlanFacts& facts, int k, const Bindings& bindings) {
+  const PlanStep& step = facts.plan->steps[k];
+  const StepFacts& step_facts = facts.steps[k];
+  if (!step_facts.is_open || step_facts.control_flow || step.dynamic_output) return ok_status();
+  std::unique_ptr<ir::Layer> resolved;
+  if (step_facts.symbolic_attributes && !(resolved = resolve_layer(step.layer, bindings)))
+    return ok_status();
+  const ir::Layer& layer = resolved ? *resolved : step.layer;
+  if (const Status status = verify_shapes(facts, step, layer, bindings); !status.ok())
+    return Status(ErrorCode::kInvalidArgument,
+                  "layer " + step.layer.name + ": " + status.message());
+  return ok_status();
+}
+
 Status check_extents(const PlanFacts& facts, const Bindings& bindings, const Bindings* checked) {
   const auto is_checked = [&](int symbol) {
     return checked->bound[symbol] == bindings.bound[symbol] &&
            checked->values[symbol] == bindings.values[symbol];
   };
   for (size_t k = 0; k < facts.plan->steps.size(); ++k) {
-    const PlanStep& step = facts.plan->steps[k];
-    const StepFacts& step_facts = facts.steps[k];
-    if (!step_facts.is_open || step_facts.control_flow || step.dynamic_output) continue;
-    if (checked && std::all_of(step_facts.symbols.begin(), step_facts.symbols.end(), is_checked))
-      continue;
-    std::unique_ptr<ir::Layer> resolved;
-    if (step_facts.symbolic_attributes && !(resolved = resolve_layer(step.layer, bindings)))
-      continue;
-    const ir::Layer& layer = resolved ? *resolved : step.layer;
-    if (const Status status = verify_shapes(facts, step, layer, bindings); !status.ok())
-      return Status(ErrorCode::kInvalidArgument,
-                    "layer " + step.layer.name + ": " + status.message());
+    const std::vector<int>& symbols = facts.steps[k].symbols;
+    if (checked && std::all_of(symbols.begin(), symbols.end(), is_checked)) continue;
+    CAMSHAFT_TRY(check_extents(facts, static_cast<int>(k), bindings));
   }
   return ok_status();
 }

@@ -39,5 +39,6 @@ Status verify_steps(const PlanFacts& facts, const Bindings& bindings);
 // the values they have in `checked` (may be null) are not looked at again.
 Status check_extents(const PlanFacts& facts, const Bindings& bindings,
                      const Bindings* checked = nullptr);
+Status check_extents(const PlanFacts& facts, int step, const Bindings& bindings);
 
 }  // namespace camshaft::runtime

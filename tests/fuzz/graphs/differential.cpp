@@ -113,6 +113,7 @@ class Comparison {
     runtime::ContextOptions context_options;
     context_options.threads = variant_.threads;
     context_options.spin_us = 0;
+    context_options.kept_shapes = 1;  // plans become those of other shapes where they lie
     auto context = runtime::Context::create(*engine, context_options);
     if (!context.ok()) return failure("context", text_of(context.status()));
     for (size_t number = 0; number < kStrays && !test_.symbols.empty(); ++number)
