@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """A decoder as onnxruntime-genai's builder writes it (MatMulNBits, GroupQueryAttention with packed queries and rotary inside, SkipSimplifiedLayerNormalization,
-keys and values as inputs and outputs), with seeded random weights; and generation with it beside ONNX Runtime or onnxruntime-genai.
+keys and values as inputs and outputs), with seeded random weights; and generation with it beside ONNX Runtime, onnxruntime-genai or llama.cpp.
 
     decoder.py make m.onnx [--layers 4 --width 896 --heads 14 --kv 2 --inner 4864 --vocabulary 32000 --bits 4 --block 32 --level 0 --float --apart]
-    decoder.py compare m.onnx [--peer onnxruntime|genai] [--camshaft build/release/bin/camshaft] [--prompt 64 --steps 32 --threads 1]
+    decoder.py compare m.onnx [--peer onnxruntime|genai|llama.cpp] [--camshaft build/release/bin/camshaft] [--prompt 64 --steps 32 --threads 1]
 
 `make` needs numpy and onnx, `compare` onnxruntime as well, or onnxruntime-genai (--peer genai), whose past and present share a buffer: onnxruntime copies the
-past in every step. Weights are synthetic: they say nothing about quality, and speed does not depend on them."""
+past in every step; or, for models of `make` with 4 bits in blocks of 32, llama-cpp-python and gguf (--peer llama.cpp; build it from source for this machine's
+instructions): the same codes as Q4_0, scales rounded to 16 bits, keys and values in 16 bits, as it comes. Weights are synthetic: they say nothing about quality, and speed does not depend on them."""
 
 import argparse
 import json
@@ -29,7 +30,7 @@ def arguments():
     compare = commands.add_parser("compare")
     compare.add_argument("file", type=pathlib.Path)
     compare.add_argument("--camshaft", default="build/release/bin/camshaft")
-    compare.add_argument("--peer", choices=["onnxruntime", "genai"], default="onnxruntime")
+    compare.add_argument("--peer", choices=["onnxruntime", "genai", "llama.cpp"], default="onnxruntime")
     compare.add_argument("--python", action="store_true", help="check every step's logits, by the Python package")
     for name, value in dict(prompt=64, steps=32, threads=1, rounds=2).items():
         compare.add_argument(f"--{name}", type=int, default=value)
@@ -185,6 +186,88 @@ class GenAi:
         return int(self.generator.get_next_tokens()[0])
 
 
+class LlamaCpp:
+    """The same by llama.cpp, which reads the weights from a file of its own format."""
+
+    def __init__(self, file, threads, length):
+        import llama_cpp
+        self.api = llama_cpp
+        gguf = file.with_suffix(".gguf")
+        if not gguf.exists():
+            LlamaFile(file).write(gguf)
+        self.llama = llama_cpp.Llama(str(gguf), n_ctx=length + 1, n_batch=512, n_threads=threads, n_threads_batch=threads, verbose=False)
+
+    def start(self):
+        self.llama.reset()
+
+    def next_token(self, tokens):
+        self.llama.eval(tokens)
+        logits = self.api.llama_get_logits_ith(self.llama.ctx, -1)
+        return int(np.argmax(np.ctypeslib.as_array(logits, (self.llama.n_vocab(),))))
+
+
+class LlamaFile:
+    """A model of `make` as a GGUF file of the architecture "llama"."""
+
+    def __init__(self, file):
+        import onnx
+        from onnx import numpy_helper
+        graph = onnx.load(file).graph
+        self.stored = {t.name: numpy_helper.to_array(t) for t in graph.initializer}
+        attention = next(n for n in graph.node if n.op_type == "GroupQueryAttention")
+        attributes = {a.name: a.i for a in attention.attribute}
+        self.heads, self.kv = attributes["num_heads"], attributes["kv_num_heads"]
+        self.layers = sum(n.op_type == "GroupQueryAttention" for n in graph.node)
+        self.depth = 2 * self.stored["cosine"].shape[1]
+        self.length, self.width = len(self.stored["cosine"]), self.stored["table"].shape[1]
+
+    def blocks(self, name):
+        """Codes of a product as rows of Q4_0 blocks: a scale, then 32 codes, the first half of them in low bits."""
+        codes, scales = self.stored[name + ".codes"], self.stored[name + ".scales"]
+        if codes.shape[-1] != 16:
+            raise SystemExit("decoder.py: llama.cpp takes 4 bits in blocks of 32")
+        wide = np.stack([codes & 15, codes >> 4], -1).reshape(*codes.shape[:2], 32)
+        halves = scales.reshape(codes.shape[:2] + (1,)).astype(np.float16).view(np.uint8)
+        return np.concatenate([halves, wide[..., :16] | wide[..., 16:] << 4], -1).reshape(len(codes), -1)
+
+    def turned(self, rows, heads):
+        """Its rotation takes neighbours where ours takes halves."""
+        return rows.reshape(heads, 2, self.depth // 2, -1).swapaxes(1, 2).reshape(len(rows), -1)
+
+    def write(self, path):
+        import gguf
+        writer = gguf.GGUFWriter(str(path), "llama")
+        inner, vocabulary = len(self.stored["layer.0.gate.codes"]), len(self.stored["table"])
+        writer.add_context_length(self.length)
+        writer.add_embedding_length(self.width)
+        writer.add_block_count(self.layers)
+        writer.add_feed_forward_length(inner)
+        writer.add_head_count(self.heads)
+        writer.add_head_count_kv(self.kv)
+        writer.add_layer_norm_rms_eps(1e-6)
+        writer.add_rope_dimension_count(self.depth)
+        writer.add_rope_freq_base(1e4)
+        writer.add_vocab_size(vocabulary)
+        writer.add_tokenizer_model("none")
+        floats = {"token_embd": "table", "output_norm": "norm"}
+        products = {"output": self.blocks("logits")}
+        for k in range(self.layers):
+            ours, theirs = f"layer.{k}.", f"blk.{k}."
+            floats |= {theirs + "attn_norm": ours + "norm1", theirs + "ffn_norm": ours + "norm2"}
+            parts = [ours + p for p in ("q", "k", "v")] if ours + "q.codes" in self.stored else [ours + "qkv"]
+            rows = np.concatenate([self.blocks(p) for p in parts])
+            q, key, value = np.split(rows, [self.heads * self.depth, (self.heads + self.kv) * self.depth])
+            products |= {theirs + "attn_q": self.turned(q, self.heads), theirs + "attn_k": self.turned(key, self.kv), theirs + "attn_v": value,
+                         theirs + "attn_output": self.blocks(ours + "o"), theirs + "ffn_gate": self.blocks(ours + "gate"),
+                         theirs + "ffn_up": self.blocks(ours + "up"), theirs + "ffn_down": self.blocks(ours + "down")}
+        for theirs, ours in floats.items():
+            writer.add_tensor(theirs + ".weight", self.stored[ours if ours == "table" else ours + ".weight"])
+        for name, rows in products.items():
+            writer.add_tensor(name + ".weight", np.ascontiguousarray(rows), raw_dtype=gguf.GGMLQuantizationType.Q4_0)
+        for step in (writer.write_header_to_file, writer.write_kv_data_to_file, writer.write_tensors_to_file, writer.close):
+            step()
+
+
 def generate(runtime, prompt, steps):
     runtime.start()
     begin = time.perf_counter()
@@ -213,7 +296,8 @@ def compare_logits(a):
 def compare(a):
     if a.python:
         return compare_logits(a)
-    runtime = GenAi(a.file, a.threads, a.prompt + a.steps + 1) if a.peer == "genai" else Runtime(a.file, a.threads)
+    length = a.prompt + a.steps + 1
+    runtime = GenAi(a.file, a.threads, length) if a.peer == "genai" else LlamaCpp(a.file, a.threads, length) if a.peer == "llama.cpp" else Runtime(a.file, a.threads)
     generate(runtime, a.prompt, 4)
     command = [a.camshaft, "bench", str(a.file), "--decode", f"{a.prompt},{a.steps}", "--threads", str(a.threads), "--json", "--timing-cache", str(a.file) + ".times"]
     for _ in range(a.rounds):

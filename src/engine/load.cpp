@@ -128,14 +128,14 @@ Result<ir::Extents> extents(const flatbuffers::Vector<int64_t>* v) {
 
 Status read_symbols(const fb::Plan& stored, ir::SymbolTable& symbols) {
   if (!stored.symbols()) return ok_status();
-  const int count = static_cast<int>(stored.symbols()->size());
   for (const fb::Symbol* s : *stored.symbols()) {
     if (s->op() > static_cast<uint8_t>(ir::SymbolOp::kMax))
       return corrupt("symbol operator {}", s->op());
     ir::Symbol symbol;
     symbol.op = static_cast<ir::SymbolOp>(s->op());
-    CAMSHAFT_ASSIGN(symbol.a, dim_from_code(s->a(), count));
-    CAMSHAFT_ASSIGN(symbol.b, dim_from_code(s->b(), count));
+    // Of earlier ones only: the table works out at once what a symbol is.
+    CAMSHAFT_ASSIGN(symbol.a, dim_from_code(s->a(), symbols.size()));
+    CAMSHAFT_ASSIGN(symbol.b, dim_from_code(s->b(), symbols.size()));
     symbol.constant = s->constant();
     symbol.name = text(s->name());
     symbols.append(std::move(symbol));

@@ -253,6 +253,9 @@ struct SoftMaxAttrs {
 // from lengths[b] on, and where it is more than `left_window` before or `right_window` behind the
 // query's position (below 0: no window; causal is a right window of 0). Query i has position
 // first_query + i, where that is not given lengths[b] - queries + i, else i.
+// Of codes (`weights` is a type): q, k and v are of 8 bits and have zero points, a score begins as
+// the sum of products of codes, `weight_codes` makes a code of a weight between 0 and 1, and
+// `result` the result of the sum of codes times values. There are no lengths and no windows then.
 struct AttentionAttrs {
   float scale = 1;
   int64_t heads = 0, kv_heads = 0;  // of tensors that do not have a dimension of heads
@@ -261,12 +264,21 @@ struct AttentionAttrs {
   Shape first_query;         // one extent, or none
   bool nan_is_zero = false;  // a query whose weights are no numbers (all keys are hidden) gives 0
   Program epilogue;
-  CAMSHAFT_FIELDS(CAMSHAFT_FIELD(scale) CAMSHAFT_FIELD(heads) CAMSHAFT_FIELD(kv_heads)
-                      CAMSHAFT_FIELD(q_steps_first) CAMSHAFT_FIELD(k_steps_first)
-                          CAMSHAFT_FIELD(v_steps_first) CAMSHAFT_FIELD(y_steps_first)
-                              CAMSHAFT_FIELD(left_window) CAMSHAFT_FIELD(right_window)
-                                  CAMSHAFT_FIELD(first_query) CAMSHAFT_FIELD(nan_is_zero)
-                                      CAMSHAFT_FIELD(epilogue))
+  DataType weights = DataType::kUndefined;  // their codes' type; kUndefined: all is float
+  int64_t q_zero_point = 0, k_zero_point = 0, v_zero_point = 0, weights_zero_point = 0;
+  Program weight_codes, result;          // of value 0 alone
+  DataType type = DataType::kUndefined;  // of y where q is of codes; kUndefined: float
+  CAMSHAFT_FIELDS(
+      CAMSHAFT_FIELD(scale) CAMSHAFT_FIELD(heads) CAMSHAFT_FIELD(kv_heads)
+          CAMSHAFT_FIELD(q_steps_first) CAMSHAFT_FIELD(k_steps_first) CAMSHAFT_FIELD(v_steps_first)
+              CAMSHAFT_FIELD(y_steps_first) CAMSHAFT_FIELD(left_window) CAMSHAFT_FIELD(right_window)
+                  CAMSHAFT_FIELD(first_query) CAMSHAFT_FIELD(nan_is_zero) CAMSHAFT_FIELD(epilogue)
+                      CAMSHAFT_FIELD(weights) CAMSHAFT_FIELD(q_zero_point)
+                          CAMSHAFT_FIELD(k_zero_point) CAMSHAFT_FIELD(v_zero_point)
+                              CAMSHAFT_FIELD(weights_zero_point) CAMSHAFT_FIELD(weight_codes)
+                                  CAMSHAFT_FIELD(result) CAMSHAFT_FIELD(type))
+
+  bool of_codes() const { return weights != DataType::kUndefined; }
 };
 
 // Normalization: inputs x, scale (or absent), bias (or absent). kLayer/kRms normalize over axes

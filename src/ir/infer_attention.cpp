@@ -40,9 +40,13 @@ Status check_operands(Inference& f, const Shape& scores) {
 Status infer_attention(Inference& f) {
   CAMSHAFT_TRY(f.require(3));
   const auto& a = f.layer.as<AttentionAttrs>();
-  const DataType type = f.in(0).type;
-  if (f.in(1).type != type || f.in(2).type != type)
+  if (a.of_codes() ? !is_quantized(f.in(0).type) || !is_quantized(f.in(1).type) ||
+                         !is_quantized(f.in(2).type)
+                   : f.in(1).type != f.in(0).type || f.in(2).type != f.in(0).type)
     return invalid("queries, keys and values of unequal type");
+  const DataType type = !a.of_codes()                    ? f.in(0).type
+                        : a.type == DataType::kUndefined ? DataType::kFloat
+                                                         : a.type;
   if (!f.ranked(0) || !f.ranked(1) || !f.ranked(2)) return f.unranked(type);
   CAMSHAFT_ASSIGN(const HeadsShape q,
                   heads_of(f.shape(0), a.q_steps_first, a.heads, "the queries", f.symbols));

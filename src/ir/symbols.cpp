@@ -312,7 +312,7 @@ SymbolTable::Traits SymbolTable::traits_of(const Symbol& symbol) const {
   return traits;
 }
 
-Dim SymbolTable::push(Symbol symbol) {
+Dim SymbolTable::append(Symbol symbol) {
   Traits traits = traits_of(symbol);
   const bool compound =
       symbol.op == SymbolOp::kAdd || symbol.op == SymbolOp::kSub || symbol.op == SymbolOp::kMul;
@@ -332,7 +332,7 @@ Dim SymbolTable::intern(SymbolOp op, Dim a, Dim b, int64_t constant, const std::
       if (s.op == op && s.a == a && s.b == b && s.constant == constant && s.name == name)
         return Dim::symbol(k);
     }
-    return push(Symbol{op, a, b, constant, name});
+    return append(Symbol{op, a, b, constant, name});
   }
   for (; indexed_ < size(); ++indexed_) {
     const Symbol& s = symbols_[indexed_];
@@ -340,11 +340,7 @@ Dim SymbolTable::intern(SymbolOp op, Dim a, Dim b, int64_t constant, const std::
   }
   const auto found = index_.find(std::make_tuple(op, a, b, constant, name));
   if (found != index_.end()) return Dim::symbol(found->second);
-  return push(Symbol{op, a, b, constant, name});
-}
-
-Dim SymbolTable::append(Symbol symbol) {
-  return push(std::move(symbol));
+  return append(Symbol{op, a, b, constant, name});
 }
 
 Dim SymbolTable::input(const std::string& name) {
@@ -352,7 +348,7 @@ Dim SymbolTable::input(const std::string& name) {
 }
 
 Dim SymbolTable::runtime(const std::string& name) {
-  return push(Symbol{SymbolOp::kRuntime, 0, 0, 0, name});
+  return append(Symbol{SymbolOp::kRuntime, 0, 0, 0, name});
 }
 
 Dim SymbolTable::constant(int64_t value) {

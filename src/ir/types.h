@@ -141,7 +141,8 @@ class SymbolTable {
   };
   Bounds bounds(Dim dim) const;
 
-  // Appends a symbol as it is (for reading back a stored table, in the order it was written).
+  // Appends a symbol of earlier ones as it is: also reads back a stored table, in the order it was
+  // written.
   Dim append(Symbol symbol);
 
   // What all graphs of a network share also numbers their layers (Layer::lineage).
@@ -150,7 +151,6 @@ class SymbolTable {
  private:
   int layers_ = 0;
   Dim intern(SymbolOp op, Dim a, Dim b, int64_t constant, const std::string& name);
-  Dim push(Symbol symbol);
   struct Traits {
     Bounds bounds;
     bool runtime;  // contains a kRuntime symbol

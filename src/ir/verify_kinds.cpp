@@ -146,11 +146,28 @@ Status check_experts(const Layer& layer) {
   return ok_status();
 }
 
+Status check_attention_of_codes(const Layer& layer) {
+  const auto& a = layer.as<AttentionAttrs>();
+  if (bits_of(a.weights) != 8 || !is_quantized(a.weights))
+    return broken("weights are codes of type {}", type_name(a.weights));
+  if (a.scale != 1 || a.nan_is_zero || a.left_window >= 0 || a.right_window >= 0 ||
+      !a.first_query.empty() || (layer.inputs.size() > 3 && layer.inputs[3]))
+    return broken("attention of codes with a scale, windows or lengths");
+  for (const Program* program : {&a.weight_codes, &a.result}) {
+    CAMSHAFT_TRY(check_program(*program));
+    if (program->empty() ? program == &a.weight_codes : program->num_inputs != 1)
+      return broken("weights or the result have a program of other values");
+  }
+  return ok_status();
+}
+
 Status check_attention(const Layer& layer) {
   const auto& a = layer.as<AttentionAttrs>();
   for (size_t k = 0; k < 3; ++k) {
     const Tensor* x = layer.inputs[k];
-    if (x->type != layer.inputs[0]->type) return broken("heads of unequal type");
+    if (a.of_codes() ? bits_of(x->type) != 8 || !is_quantized(x->type)
+                     : x->type != layer.inputs[0]->type)
+      return broken("heads of unequal type");
     if (x->has_rank && x->shape.size() != 3 && x->shape.size() != 4)
       return broken("heads of rank {}", x->shape.size());
   }
@@ -160,6 +177,7 @@ Status check_attention(const Layer& layer) {
   for (size_t k = 4; k < layer.inputs.size(); ++k)
     if (layer.inputs[k] && layer.inputs[k]->has_rank && layer.inputs[k]->shape.size() > 4)
       return broken("epilogue input {} has a higher rank than the scores", k);
+  if (a.of_codes()) CAMSHAFT_TRY(check_attention_of_codes(layer));
   return check_epilogue_inputs(layer, a.epilogue);
 }
 

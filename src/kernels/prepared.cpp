@@ -63,7 +63,11 @@ KeptViews keep_views(const KernelArgs& args, PreparedKernel& kernel) {
 
 std::byte* PreparedKernel::allocate(size_t bytes) {
   memory_.push_back(aligned_memory(bytes));
-  return memory_.back().get();
+  return static_cast<std::byte*>(memory_.back().get());
+}
+
+void PreparedKernel::hold(std::shared_ptr<void> state) {
+  memory_.push_back(std::move(state));
 }
 
 PreparedKernel prepare_kernel(const Tactic& tactic, const KernelArgs& args) {

@@ -40,6 +40,8 @@ struct PreparedKernel {
   // 64-byte aligned memory that lives as long as the kernel. Defined out of line, as all that may
   // be called from code of an instruction set.
   std::byte* allocate(size_t bytes);
+  // What else lives as long.
+  void hold(std::shared_ptr<void> state);
 
   Status operator()(const KernelCall& call) const {
     if (run_checked) return run_checked(state, call);
@@ -48,7 +50,7 @@ struct PreparedKernel {
   }
 
  private:
-  std::vector<std::shared_ptr<std::byte[]>> memory_;
+  std::vector<std::shared_ptr<void>> memory_;
 };
 
 // The views of `args`, with the addresses of a call: for what derives something from them in every

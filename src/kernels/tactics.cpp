@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The registry: collects the families' tables of every instruction set compiled in.
-#include "kernels/kernel.h"
+#include "kernels/composed.h"
 #include "kernels/vector/families.h"
 
 #define CAMSHAFT_DECLARE(family) std::span<const Tactic> family##_tactics();
@@ -29,6 +29,7 @@ std::vector<const Tactic*> collect_all() {
   CAMSHAFT_KERNEL_FAMILIES(CAMSHAFT_COLLECT_AVX512)
   CAMSHAFT_KERNEL_FAMILIES(CAMSHAFT_COLLECT_AVX2)
   CAMSHAFT_KERNEL_FAMILIES(CAMSHAFT_COLLECT_SCALAR)
+  collect(attention_codes_tactics());
   return all;
 }
 

@@ -184,7 +184,8 @@ int attention_layout_fusion(Graph& graph, Records* records) {
   Rewriter rewriter(graph, "AttentionLayoutFusion", records);
   for (size_t k = 0; k < graph.layers().size(); ++k) {
     Layer* layer = graph.layers()[k].get();
-    if (layer->kind != LayerKind::kAttention || layer->inputs[0]->type != DataType::kFloat)
+    if (layer->kind != LayerKind::kAttention ||
+        (layer->inputs[0]->type != DataType::kFloat && !layer->as<AttentionAttrs>().of_codes()))
       continue;
     bool changed = take_repeated_heads(rewriter, layer);
     for (size_t input = 0; input < 3; ++input) changed |= take_input(rewriter, layer, input);

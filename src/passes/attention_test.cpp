@@ -209,6 +209,25 @@ TEST(AttentionFusion, MasksOfWindows) {
                     y = Attention "{Attention[s...y]}"(q, k, v, _, b, "m (groups) (heads)") {epilogue=<3: v3 = add v0 v1; v4 = add v2 v3>})ir");
 }
 
+// Both products of codes, whose weights are rounded between them; nothing else is fused.
+TEST(QuantizedAttentionFusion, ProductSoftmaxCodesProduct) {
+  const char* text = R"ir(graph "g" {
+    input q: uint8[2, 3, 5, 4]
+    input k: int8[2, 3, 7, 4]
+    input v: int8[2, 3, 7, 6]
+    input m: float[2, 1, 1, 7]
+    s: float[2, 3, 5, 7] = MatrixMultiply(q, k, _, m) {transpose_b=true, a_zero_point=128, b_zero_point=2, epilogue=<2: v2 = const 0.01; v3 = fma v0 v2 v1>}
+    w: float[2, 3, 5, 7] = SoftMax(s) {axis=3, last_axis=3}
+    c: uint8[2, 3, 5, 7] = PointWise(w) {program=<1: v1 = const 255; v2 = mul v0 v1; v3 = round v2>, type=uint8}
+    y: uint8[2, 3, 5, 6] = MatrixMultiply(c, v) {b_zero_point=-3, type=uint8, epilogue=<1: v1 = const 0.02; v2 = mul v0 v1; v3 = round v2>}
+    output y
+  })ir";
+  expect_rewrite(
+      quantized_attention_fusion, text,
+      R"ir(y = Attention "{Attention[s...y]}"(q, k, v, _, m) {epilogue=<2: v2 = const 0.01; v3 = fma v0 v2 v1>, weights=uint8, q_zero_point=128, k_zero_point=2, v_zero_point=-3, weight_codes=<1: v1 = const 255; v2 = mul v0 v1; v3 = round v2>, result=<1: v1 = const 0.02; v2 = mul v0 v1; v3 = round v2>, type=uint8})ir");
+  expect_rewrite(attention_fusion, text, layer_lines(*ir::parse_graph(text).value()));
+}
+
 // An activation behind it stays where it is, behind the transpose.
 TEST(AttentionFusion, WhatFollowsStaysBehind) {
   const auto all = [](ir::Graph& graph, Records* records) {

@@ -83,6 +83,7 @@ const std::vector<Pass>& table() {
       {"SoftMaxFusion", RUNS(softmax_fusion), {}},
       {"AttentionFusion", RUNS(attention_fusion), {}},
       {"AttentionLayoutFusion", RUNS(attention_layout_fusion), {}},
+      {"QuantizedAttentionFusion", RUNS(quantized_attention_fusion), {}},
       // Pointwise
       {"ScaleActivationFusion", RUNS(scale_activation_fusion), {}, "pointwise_fusion"},
       {"PointWiseFusion", RUNS(pointwise_fusion), {}},

@@ -103,6 +103,10 @@ const std::vector<Stage>& stages() {
        {signed_to_unsigned, codes_from_zero, pointwise_fusion, epilogue_fusion, requantize_fusion, dead_layer_removal},
        "QDQ graph optimizer quantization epilogue pass"},
 
+      // Its products take queries and weights as unsigned codes: behind what shifts them.
+      {"After quantized attention",
+       {quantized_attention_fusion, attention_layout_fusion, shuffle_shuffle_fusion, no_op_removal, dead_layer_removal}},
+
       {"After dupe layer removal", {duplicate_layer_removal, shuffle_shuffle_fusion}},
 
       {"After final dead-layer removal", {dead_layer_removal, code_bounds}},

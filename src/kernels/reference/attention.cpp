@@ -34,12 +34,16 @@ class Attention {
                                                        lengths.strides[0], b, shape_.keys)
                                            : shape_.keys);
     const auto load_input = [&](size_t k, const HeadStrides& strides, int64_t heads, int64_t steps,
-                                int64_t depth) {
-      return load_heads(args_.inputs[k], strides, shape_.batch, heads, steps, depth);
+                                int64_t depth, int64_t zero_point) {
+      std::vector<double> values =
+          load_heads(args_.inputs[k], strides, shape_.batch, heads, steps, depth);
+      for (double& value : values) value -= static_cast<double>(zero_point);
+      return values;
     };
-    q_ = load_input(0, shape_.q, shape_.heads, shape_.queries, shape_.depth);
-    k_ = load_input(1, shape_.k, shape_.kv_heads, shape_.keys, shape_.depth);
-    v_ = load_input(2, shape_.v, shape_.kv_heads, shape_.keys, shape_.value_depth);
+    q_ = load_input(0, shape_.q, shape_.heads, shape_.queries, shape_.depth, attrs_.q_zero_point);
+    k_ = load_input(1, shape_.k, shape_.kv_heads, shape_.keys, shape_.depth, attrs_.k_zero_point);
+    v_ = load_input(2, shape_.v, shape_.kv_heads, shape_.keys, shape_.value_depth,
+                    attrs_.v_zero_point);
     const TensorView scores = scores_view(shape_);
     for (size_t k = kFirstAttentionOperand; k < args_.inputs.size(); ++k)
       operands_.push_back(broadcast_to(args_.inputs[k], extents_of(scores)));
@@ -77,6 +81,7 @@ class Attention {
     for (int64_t j = seen.first; j < seen.last; ++j) maximum = std::max(maximum, scores[j]);
     double* y = y_.data() + row * shape_.value_depth;
     const double* values = v_.data() + kv * shape_.keys * shape_.value_depth;
+    if (attrs_.of_codes()) return mean_of_codes(scores, maximum, values, y);
     for (int64_t j = seen.first; j < seen.last; ++j) {
       const double weight = std::exp(scores[j] - maximum);
       sum += weight;
@@ -86,6 +91,28 @@ class Attention {
     const bool is_number = sum > 0;
     for (int64_t d = 0; d < shape_.value_depth; ++d)
       y[d] = is_number || !(attrs_.nan_is_zero || shape_.keys == 0) ? y[d] / sum : 0;
+    return ok_status();
+  }
+
+  // Weights are rounded to codes once they are normalized.
+  Status mean_of_codes(std::vector<double>& weights, double maximum, const double* values,
+                       double* y) const {
+    double sum = 0;
+    for (double& weight : weights) sum += weight = std::exp(weight - maximum);
+    for (double& weight : weights) weight /= sum;
+    const int64_t keys[] = {1, 1, 1, shape_.keys}, results[] = {1, 1, 1, shape_.value_depth};
+    CAMSHAFT_TRY(reference::apply_epilogue(attrs_.weight_codes, weights, keys, {}));
+    std::vector<std::byte> codes(weights.size());
+    const TensorView stored = make_view(codes.data(), attrs_.weights, Format::kLinear, keys);
+    store<double>(stored, weights);
+    weights = load<double>(stored);
+    std::vector<double> sums(static_cast<size_t>(shape_.value_depth));
+    for (int64_t j = 0; j < shape_.keys; ++j)
+      for (int64_t d = 0; d < shape_.value_depth; ++d)
+        sums[d] += (weights[j] - static_cast<double>(attrs_.weights_zero_point)) *
+                   values[j * shape_.value_depth + d];
+    CAMSHAFT_TRY(reference::apply_epilogue(attrs_.result, sums, results, {}));
+    std::copy(sums.begin(), sums.end(), y);
     return ok_status();
   }
 

@@ -346,6 +346,44 @@ bool dynamic_product(GraphMaker& m) {
   return floats && scale && finish(m, m.binary(PointOp::kMul, floats, scale), nullptr);
 }
 
+// Both products of attention on codes, weights included.
+bool attention(GraphMaker& m) {
+  Tensor* x = m.any([&](Tensor* t) {
+    return t->type == DataType::kFloat && t->has_rank && m.rank(t) == 3 && t->shape[2].is_known() &&
+           t->shape[2].extent() > 0;
+  });
+  if (!x) return false;
+  const int64_t width = x->shape[2].extent(), heads = width % 2 == 0 && m.chance(70) ? 2 : 1,
+                depth = width / heads;
+  const auto project = [&]() -> Tensor* {
+    Tensor* p = m.add(LayerKind::kMatrixMultiply, ir::MatrixMultiplyAttrs{},
+                      {x, m.floats({width, width}, -0.5f, 0.5f)});
+    if (p && m.chance(50)) p = rounded(m, p);
+    p = p ? m.reshape(p, {x->shape[0], x->shape[1], Dim(heads), Dim(depth)}) : nullptr;
+    return p;
+  };
+  Tensor* q = rounded(m, m.transpose(project(), {0, 2, 1, 3}));
+  Tensor* k = rounded(m, m.transpose(project(), {0, 2, 3, 1}));
+  Tensor* v = rounded(m, m.transpose(project(), {0, 2, 1, 3}));
+  if (!q || !k || !v) return false;
+  Tensor* scores = m.add(LayerKind::kMatrixMultiply, ir::MatrixMultiplyAttrs{}, {q, k});
+  if (scores && m.chance(60))
+    scores = m.binary(PointOp::kDiv, scores, m.scalar(DataType::kFloat, std::sqrt(depth)));
+  if (scores && m.chance(40) && x->shape[1].is_known()) {
+    const int64_t t = x->shape[1].extent();
+    scores = m.binary(PointOp::kAdd, scores,
+                      m.floats(m.chance(50) ? Extents{t, t} : Extents{1, 1, t}, -2, 0));
+  }
+  Tensor* weights =
+      scores ? m.add(LayerKind::kSoftMax, ir::SoftMaxAttrs{3, 3, false, false}, {scores}) : nullptr;
+  weights = rounded(m, weights);
+  Tensor* y = weights ? m.add(LayerKind::kMatrixMultiply, ir::MatrixMultiplyAttrs{}, {weights, v})
+                      : nullptr;
+  if (m.chance(60)) y = rounded(m, y);
+  y = m.transpose(y, {0, 2, 1, 3});
+  return y && m.reshape(y, x->shape);
+}
+
 constexpr MakerRow kRows[] = {
     {"blocks", 5, blocks},
     {"round_trip", 12, round_trip},
@@ -355,6 +393,7 @@ constexpr MakerRow kRows[] = {
     {"quantized_deconvolution", 4, deconvolution},
     {"quantized_projection", 16, projection},
     {"quantized_product", 5, product},
+    {"quantized_attention", 8, attention},
     {"quantized_sum", 8, sum},
     {"quantized_moved", 12, moved},
     {"integer_product", 5, integer_product},

@@ -69,23 +69,46 @@ CAMSHAFT_INLINE F32 lowest() {
   return set1(-__builtin_inff());
 }
 
+// Four at a time: one chain of maxima waits for each of them.
+CAMSHAFT_INLINE F32 largest_of(const float* x, int64_t whole) {
+  F32 a = lowest(), b = a, c = a, d = a;
+  int64_t k = 0;
+  for (; k + 4 * kLanes <= whole; k += 4 * kLanes) {
+    a = max(load(x + k), a);
+    b = max(load(x + k + kLanes), b);
+    c = max(load(x + k + 2 * kLanes), c);
+    d = max(load(x + k + 3 * kLanes), d);
+  }
+  for (; k < whole; k += kLanes) a = max(load(x + k), a);
+  return max(max(a, b), max(c, d));
+}
+
 template <bool kLog>
 void one_row(const float* x, float* y, int64_t length) {
   const int64_t whole = length / kLanes * kLanes;
   const int rest = static_cast<int>(length - whole);
   const M32 tail = first_n(rest);
-  F32 largest = lowest();
-  for (int64_t k = 0; k < whole; k += kLanes) largest = max(load(x + k), largest);
+  F32 largest = largest_of(x, whole);
   if (whole < length) largest = max(select(tail, load(x + whole, tail), lowest()), largest);
   const F32 shift = set1(reduce_max(largest));
-  F32 sum = zero();
-  for (int64_t k = 0; k < whole; k += kLanes) {
-    const F32 value = load(x + k) - shift, e = exp(value);
+  F32 sum = zero(), other = zero();
+  int64_t k = 0;
+  for (; k + 2 * kLanes <= whole; k += 2 * kLanes) {
+    const F32 value = load(x + k) - shift, second = load(x + k + kLanes) - shift;
+    const F32 e = weight_of(value), f = weight_of(second);
+    sum = sum + e;
+    other = other + f;
+    store(y + k, kLog ? value : e);
+    store(y + k + kLanes, kLog ? second : f);
+  }
+  if (k < whole) {
+    const F32 value = load(x + k) - shift, e = weight_of(value);
     sum = sum + e;
     store(y + k, kLog ? value : e);
   }
+  sum = sum + other;
   if (whole < length) {
-    const F32 value = load(x + whole, tail) - shift, e = exp(value);
+    const F32 value = load(x + whole, tail) - shift, e = weight_of(value);
     sum = sum + select(tail, e, zero());
     store_first(y + whole, kLog ? value : e, rest);
   }
@@ -108,7 +131,7 @@ CAMSHAFT_INLINE void one_vector(const float* x, int64_t x_step, float* y, int64_
   for (int64_t k = 0; k < length; ++k) largest = max(load_at(x + k * x_step), largest);
   F32 sum = zero();
   for (int64_t k = 0; k < length; ++k) {
-    const F32 value = load_at(x + k * x_step) - largest, e = exp(value);
+    const F32 value = load_at(x + k * x_step) - largest, e = weight_of(value);
     sum = sum + e;
     store_at(y + k * y_step, kLog ? value : e);
   }
