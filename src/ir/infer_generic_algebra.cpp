@@ -7,6 +7,7 @@
 #include "ir/chosen_product.h"
 #include "ir/einsum.h"
 #include "ir/infer_generic.h"
+#include "ir/rotation.h"
 
 namespace camshaft::ir {
 namespace {
@@ -119,6 +120,33 @@ Status append_rows(GenericRule& g) {
         total && total->size() == 1 ? g.f.symbols.max(shape[axis], (*total)[0]) : g.f.unknown();
   }
   return g.f.give(g.f.in(0).type, shape);
+}
+
+// --- pairs turned by angles
+
+Status rotation(GenericRule& g) {
+  CAMSHAFT_TRY(g.f.require(3));
+  const int64_t half = rotated_half(g.f.layer);
+  if (half < 1) return invalid("no half");
+  if (!g.f.ranked(0) || !g.f.ranked(kRotationCosine) || !g.f.ranked(kRotationSine))
+    return g.f.unranked(g.f.in(0).type);
+  const Shape &x = g.f.shape(0), &cosine = g.f.shape(kRotationCosine),
+              &sine = g.f.shape(kRotationSine);
+  if (x.empty() || cosine.empty() || cosine.size() > x.size() || cosine.size() != sine.size())
+    return invalid("elements, cosines and sines of ranks {}, {} and {}", x.size(), cosine.size(),
+                   sine.size());
+  const Dim width = cosine.back();
+  if (!x.back().is_known() || x.back().extent() < 2 * half || width != sine.back() ||
+      (width != Dim(half) && width != Dim(2 * half)))
+    return invalid("{} pairs of {}, {} cosines", half, to_string(x, g.f.symbols),
+                   to_string(cosine, g.f.symbols));
+  const size_t missing = x.size() - cosine.size();
+  for (size_t d = 0; d + 1 < cosine.size(); ++d)
+    for (const Dim factor : {cosine[d], sine[d]})
+      if (factor != Dim(1) && !compatible(factor, x[d + missing], g.f.symbols))
+        return invalid("cosines {} do not broadcast to {}", to_string(cosine, g.f.symbols),
+                       to_string(x, g.f.symbols));
+  return g.same();
 }
 
 // --- rows and the matrices chosen for them
@@ -300,6 +328,7 @@ std::span<const GenericRow> generic_algebra_rules() {
       {"Dropout", dropout},
       {"BatchNormalization", training_batch_normalization},
       {kAppendRows, append_rows},
+      {kRotation, rotation},
       {kChosenProduct, chosen_product},
       {"MatMulInteger", matmul_integer},
       {"ConvInteger", conv_integer},

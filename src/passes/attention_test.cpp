@@ -209,6 +209,64 @@ TEST(AttentionFusion, MasksOfWindows) {
                     y = Attention "{Attention[s...y]}"(q, k, v, _, b, "m (groups) (heads)") {epilogue=<3: v3 = add v0 v1; v4 = add v2 v3>})ir");
 }
 
+// As transformers writes it behind the transpose to heads, and as RotaryEmbedding is taken apart.
+TEST(RotationFusion, BothSpellings) {
+  expect_rewrite(rotation_fusion, R"ir(graph "g" {
+    input x: float[2, 5, 3, 8]
+    input c: float[5, 8]
+    input s: float[5, 8]
+    t: float[2, 3, 5, 8] = Shuffle(x) {first_transpose=[0, 2, 1, 3]}
+    low: float[2, 3, 5, 4] = Slice(t) {start=[0, 0, 0, 0], size=[2, 3, 5, 4], step=[1, 1, 1, 1]}
+    high: float[2, 3, 5, 4] = Slice(t) {start=[0, 0, 0, 4], size=[2, 3, 5, 4], step=[1, 1, 1, 1]}
+    n: float[2, 3, 5, 4] = Unary(high) {op=neg}
+    turned: float[2, 3, 5, 8] = Concatenation(n, low) {axis=3}
+    a: float[2, 3, 5, 8] = ElementWise(t, c) {op=mul}
+    b: float[2, 3, 5, 8] = ElementWise(s, turned) {op=mul}
+    y: float[2, 3, 5, 8] = ElementWise(b, a) {op=add}
+    output y
+  })ir",
+                 R"ir("c (steps)" = Shuffle(c) {has_reshape=true, reshape=[1, 5, 1, 8]}
+"s (steps)" = Shuffle(s) {has_reshape=true, reshape=[1, 5, 1, 8]}
+"t (turned)" = Generic "y"(x, "c (steps)", "s (steps)") {op_type="Rotation", opset=1, attributes=[("half", [4], [], "")]}
+y = Shuffle "t"("t (turned)") {first_transpose=[0, 2, 1, 3]})ir");
+  expect_rewrite(
+      rotation_fusion, R"ir(graph "g" {
+    input x: float[2, 5, 3, 10]
+    input c: float[2, 5, 1, 4]
+    input s: float[2, 5, 1, 4]
+    low: float[2, 5, 3, 4] = Slice(x) {start=[0, 0, 0, 0], size=[2, 5, 3, 4], step=[1, 1, 1, 1]}
+    high: float[2, 5, 3, 4] = Slice(x) {start=[0, 0, 0, 4], size=[2, 5, 3, 4], step=[1, 1, 1, 1]}
+    rest: float[2, 5, 3, 2] = Slice(x) {start=[0, 0, 0, 8], size=[2, 5, 3, 2], step=[1, 1, 1, 1]}
+    lc: float[2, 5, 3, 4] = ElementWise(low, c) {op=mul}
+    hs: float[2, 5, 3, 4] = ElementWise(high, s) {op=mul}
+    ls: float[2, 5, 3, 4] = ElementWise(s, low) {op=mul}
+    hc: float[2, 5, 3, 4] = ElementWise(high, c) {op=mul}
+    real: float[2, 5, 3, 4] = ElementWise(lc, hs) {op=sub}
+    imaginary: float[2, 5, 3, 4] = ElementWise(hc, ls) {op=add}
+    y: float[2, 5, 3, 10] = Concatenation(real, imaginary, rest) {axis=3}
+    output y
+  })ir",
+      R"ir(y = Generic(x, c, s) {op_type="Rotation", opset=1, attributes=[("half", [4], [], "")]})ir");
+}
+
+// Halves in the other order, or of unequal sizes, are something else.
+TEST(RotationFusion, LeavesOtherHalves) {
+  const char* text = R"ir(graph "g" {
+    input x: float[5, 8]
+    input c: float[8]
+    input s: float[8]
+    low: float[5, 4] = Slice(x) {start=[0, 0], size=[5, 4], step=[1, 1]}
+    high: float[5, 4] = Slice(x) {start=[0, 4], size=[5, 4], step=[1, 1]}
+    n: float[5, 4] = Unary(low) {op=neg}
+    turned: float[5, 8] = Concatenation(n, high) {axis=1}
+    a: float[5, 8] = ElementWise(x, c) {op=mul}
+    b: float[5, 8] = ElementWise(turned, s) {op=mul}
+    y: float[5, 8] = ElementWise(a, b) {op=add}
+    output y
+  })ir";
+  expect_rewrite(rotation_fusion, text, layer_lines(*ir::parse_graph(text).value()));
+}
+
 // Both products of codes, whose weights are rounded between them; nothing else is fused.
 TEST(QuantizedAttentionFusion, ProductSoftmaxCodesProduct) {
   const char* text = R"ir(graph "g" {

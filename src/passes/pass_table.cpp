@@ -81,6 +81,7 @@ const std::vector<Pass>& table() {
       {"NormalizationFusion", RUNS(normalization_fusion), {}},
       {"GroupNormFusion", RUNS(group_norm_fusion), {}},
       {"SoftMaxFusion", RUNS(softmax_fusion), {}},
+      {"RotationFusion", RUNS(rotation_fusion), {}},
       {"AttentionFusion", RUNS(attention_fusion), {}},
       {"AttentionLayoutFusion", RUNS(attention_layout_fusion), {}},
       {"QuantizedAttentionFusion", RUNS(quantized_attention_fusion), {}},

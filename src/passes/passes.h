@@ -81,6 +81,7 @@ int group_norm_fusion(ir::Graph& graph, Records* records);
 int softmax_fusion(ir::Graph& graph, Records* records);
 int attention_fusion(ir::Graph& graph, Records* records);
 int attention_layout_fusion(ir::Graph& graph, Records* records);
+int rotation_fusion(ir::Graph& graph, Records* records);
 int quantized_attention_fusion(ir::Graph& graph, Records* records);
 // Pointwise
 int scale_activation_fusion(ir::Graph& graph, Records* records);

@@ -77,7 +77,8 @@ const std::vector<Stage>& stages() {
       // Before pointwise layers are fused: normalizations and softmax are found in single ones.
       {"After pattern fusions",
        {squeeze_motion,  // brings spellings that drop dimensions to one form
-        shuffle_shuffle_fusion, normalization_fusion, group_norm_fusion, softmax_fusion, reduce_to_pooling,
+        shuffle_shuffle_fusion, rotation_fusion, normalization_fusion, group_norm_fusion, softmax_fusion,
+        reduce_to_pooling,
         dead_layer_removal}},
 
       // What is left of Q/DQ becomes pointwise, so that the next stage fuses it like the rest.

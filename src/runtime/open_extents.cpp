@@ -6,6 +6,7 @@
 
 #include "ir/append_rows.h"
 #include "ir/extents.h"
+#include "ir/rotation.h"
 namespace camshaft::runtime {
 namespace {
 
@@ -167,6 +168,8 @@ bool is_settled(const Plan& plan, const PlanStep& step, const Shapes& inputs, co
     case LayerKind::kAttention:
       return heads_agree(plan, step);
     case LayerKind::kGeneric:
+      if (ir::rotated_half(layer) > 0)
+        return agrees(*inputs[1], result, 1) && agrees(*inputs[2], result, 1);
       return ir::append_axis(layer) > 0 &&
              rows_agree(plan, *inputs[0], result, ir::append_axis(layer));
     default:

@@ -9,6 +9,7 @@
 
 #include "ir/append_rows.h"
 #include "ir/kind_traits.h"
+#include "ir/rotation.h"
 
 namespace camshaft::tuner {
 namespace {
@@ -75,6 +76,7 @@ Role role_of(const Plan& plan, const PlanStep& step) {
   ir::Deed deed = ir::traits_of(step.layer.kind).deed;
   const bool appends =
       deed == ir::Deed::kUnnamed && step.layer.as<ir::GenericAttrs>().op_type == ir::kAppendRows;
+  if (deed == ir::Deed::kUnnamed && ir::rotated_half(step.layer) > 0) deed = ir::Deed::kMaps;
   const bool looks_up_results = deed == ir::Deed::kLooksUp && !is_constant(plan, step, 0);
   if (appends || looks_up_results) deed = ir::Deed::kRearranges;
   return role_of(deed);

@@ -21,6 +21,7 @@
   X(generic_attention)                \
   X(generic_trees)                    \
   X(generic_append)                   \
+  X(generic_rotation)                 \
   X(generic_chosen)                   \
   X(generic_encoders)                 \
   X(generic_coupling)                 \

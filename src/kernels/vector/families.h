@@ -50,6 +50,7 @@
   X(recurrence_codes)               \
   X(reduce)                         \
   X(resize)                         \
+  X(rotation)                       \
   X(scatter)                        \
   X(shuffle)                        \
   X(slice)                          \

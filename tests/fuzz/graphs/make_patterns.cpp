@@ -256,7 +256,36 @@ bool attention_layer(GraphMaker& m) {
   return m.add(LayerKind::kAttention, std::move(a), inputs) != nullptr;
 }
 
-// x * cos + concat(-x2, x1) * sin
+// Concat(x1 c - x2 s, x1 s + x2 c[, rest]); factors of rows or of all.
+bool rotated_halves(GraphMaker& m, Tensor* x, int64_t half) {
+  const size_t rank = x->shape.size(), last = rank - 1;
+  const int64_t depth = x->shape[last].extent();
+  const auto part = [&](int64_t first, int64_t count) {
+    ir::SliceAttrs a;
+    a.size = x->shape;
+    a.size[last] = count;
+    a.start = Shape(rank, Dim(0));
+    a.start[last] = first;
+    a.step = Ints(rank, 1);
+    return m.add(LayerKind::kSlice, a, {x});
+  };
+  const auto factor = [&]() -> Tensor* {
+    if (rank < 2 || !x->shape[last - 1].is_known() || m.chance(50)) return m.floats({half}, -1, 1);
+    return m.floats({x->shape[last - 1].extent(), half}, -1, 1);
+  };
+  Tensor *low = part(0, half), *high = part(half, half), *cosine = factor(), *sine = factor();
+  if (!low || !high || !cosine || !sine) return false;
+  const auto product = [&](Tensor* a, Tensor* b) {
+    return m.chance(50) ? m.binary(PointOp::kMul, a, b) : m.binary(PointOp::kMul, b, a);
+  };
+  std::vector<Tensor*> parts = {m.binary(PointOp::kSub, product(low, cosine), product(high, sine)),
+                                m.binary(PointOp::kAdd, product(low, sine), product(high, cosine))};
+  if (depth > 2 * half) parts.push_back(part(2 * half, depth - 2 * half));
+  return std::all_of(parts.begin(), parts.end(), [](Tensor* t) { return t != nullptr; }) &&
+         m.add(LayerKind::kConcatenation, ir::AxisAttrs{static_cast<int64_t>(last)}, parts);
+}
+
+// x * cos + concat(-x2, x1) * sin, or its halves put together, of all of x or of its first part
 bool rotation(GraphMaker& m) {
   Tensor* x = m.any([&](Tensor* t) {
     const size_t r = t->shape.size();
@@ -276,6 +305,7 @@ bool rotation(GraphMaker& m) {
     a.step = Ints(x->shape.size(), 1);
     return m.add(LayerKind::kSlice, a, {x});
   };
+  if (depth > 2 && m.chance(40)) return rotated_halves(m, x, m.between(1, depth / 2));
   Tensor *low = half(0), *high = half(depth / 2);
   if (!low || !high) return false;
   Tensor* turned = m.add(LayerKind::kConcatenation, ir::AxisAttrs{static_cast<int64_t>(last)},

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rotation, element by element.
+#include "ir/rotation.h"
+#include "kernels/reference/generic.h"
+
+namespace camshaft::kernels::reference {
+namespace {
+
+Status rotation(const KernelArgs& args) {
+  const TensorView &x = args.inputs[0], &y = args.outputs[0];
+  const int64_t half = ir::rotated_half(*args.layer);
+  const int last = x.rank - 1;
+  const int64_t width =
+      args.inputs[ir::kRotationCosine].rank < 1
+          ? 0
+          : args.inputs[ir::kRotationCosine].extents[args.inputs[ir::kRotationCosine].rank - 1];
+  if (half < 1 || last < 0 || x.extents[last] < 2 * half || (width != half && width != 2 * half))
+    return make_error(ErrorCode::kInvalidArgument, "Rotation of {} pairs by {} cosines", half,
+                      width);
+  Extents spread = extents_of(x);
+  spread[last] = width;
+  const std::vector<double> values = load<double>(x),
+                            cosine = load<double>(
+                                broadcast_to(args.inputs[ir::kRotationCosine], spread)),
+                            sine =
+                                load<double>(broadcast_to(args.inputs[ir::kRotationSine], spread));
+  std::vector<double> result = values;
+  const int64_t depth = x.extents[last], rows = depth == 0 ? 0 : x.elements() / depth;
+  const int64_t other = width == half ? 0 : half;  // where the second half's factors begin
+  for (int64_t row = 0; row < rows; ++row) {
+    const double* from = values.data() + row * depth;
+    const double *c = cosine.data() + row * width, *s = sine.data() + row * width;
+    double* to = result.data() + row * depth;
+    for (int64_t k = 0; k < half; ++k) {
+      to[k] = from[k] * c[k] - from[k + half] * s[k];
+      to[k + half] = from[k + half] * c[k + other] + from[k] * s[k + other];
+    }
+  }
+  store(y, result);
+  return ok_status();
+}
+
+}  // namespace
+
+std::span<const GenericRow> generic_rotation_operators() {
+  static constexpr GenericRow kRows[] = {{ir::kRotation, {rotation, nullptr}}};
+  return kRows;
+}
+
+}  // namespace camshaft::kernels::reference
