@@ -62,11 +62,15 @@ bool one_hot(GraphMaker& m) {
 }
 
 bool grid_sample(GraphMaker& m) {
-  Tensor* x = any_float(m, 4, 4);
+  Tensor* x = any_float(m, 3, 5);
   if (!x || !m.is_static(x)) return false;
-  Tensor* grid = m.floats({m.extents(x)[0], m.between(1, 5), m.between(1, 5), 2}, -1.2f, 1.2f);
-  return m.generic("GridSample", 16, {x, grid},
-                   {text("mode", m.pick({"bilinear", "bicubic"})),
+  const int64_t axes = m.rank(x) - 2;
+  Extents extents = {m.extents(x)[0]};
+  for (int64_t d = 0; d < axes; ++d) extents.push_back(m.between(1, axes == 3 ? 3 : 5));
+  extents.push_back(axes);
+  Tensor* grid = m.floats(extents, -1.2f, 1.2f);
+  return m.generic("GridSample", 20, {x, grid},
+                   {text("mode", m.pick({"linear", "cubic", "nearest"})),
                     text("padding_mode", m.pick({"zeros", "border", "reflection"})),
                     integer("align_corners", m.below(2))});
 }

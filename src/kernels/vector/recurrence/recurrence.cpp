@@ -10,6 +10,7 @@
 // after the product.
 #include <cstring>
 
+#include "kernels/vector/counts.h"
 #include "kernels/vector/gemm/gemm_cost.h"
 #include "kernels/vector/gemm/gemm_pack.h"
 #include "kernels/vector/gemm/gemm_tile.h"
@@ -188,9 +189,11 @@ void multiply_panels(const Product& p, int64_t rows, int64_t first, int64_t last
     }
 }
 
-// Forking costs about a microsecond: below some 100,000 MAC one thread is faster.
+constexpr int64_t kMacsWorthThreads = 100000;  // forking costs about a microsecond
+
 void multiply(const Product& p, int64_t rows, ThreadPool* pool) {
-  const bool alone = !pool || pool->threads() == 1 || rows * p.panels.k * p.panels.n < 100000;
+  const bool alone =
+      !pool || pool->threads() == 1 || rows * p.panels.k * p.panels.n < kMacsWorthThreads;
   if (alone) return multiply_panels(p, rows, 0, p.panels.count());
   pool->parallel_ranges(p.panels.count(), [&](int, int64_t first, int64_t last) {
     multiply_panels(p, rows, first, last);
@@ -212,10 +215,15 @@ struct Run : RecurrentLayer {
   // Workspace: the gates of every step, one state per batch item and array.
   float *gates, *h, *c, *scratch, *candidate;
 
+  bool side_by_side = false;
+
   int64_t state_floats() const { return batch * hidden + kLanes; }
   int64_t gate_floats() const { return steps * batch * packing.columns() + kLanes; }
+  int64_t direction_workspace() const {
+    return round_up(gate_floats() + 4 * state_floats(), kLanes);
+  }
   size_t workspace() const {
-    return static_cast<size_t>(gate_floats() + 4 * state_floats()) * sizeof(float);
+    return static_cast<size_t>(direction_workspace() * (side_by_side ? 2 : 1)) * sizeof(float);
   }
   // Behind its length an item rests: its state stays, its outputs are 0. Backwards it rests first.
   bool runs(int64_t t, int64_t b) const { return t < length(b); }
@@ -231,10 +239,12 @@ struct Run : RecurrentLayer {
         packing{attrs.kind, inputs, hidden, state_vecs, input_vecs},
         input_panels(packing.input_panels()),
         state_panels(packing.state_panels()),
-        candidate_panels(packing.candidate_panels()) {}
-  void set_addresses(const KernelCall& call) {
-    args = views.at(call);
-    gates = reinterpret_cast<float*>(args.workspace);
+        candidate_panels(packing.candidate_panels()),
+        side_by_side(run_side_by_side(directions, batch * hidden * packing.columns(),
+                                      kMacsWorthThreads, threads_of(a))) {}
+  void place(int64_t d) {
+    gates =
+        reinterpret_cast<float*>(args.workspace) + (side_by_side ? d : 0) * direction_workspace();
     h = gates + gate_floats();
     c = h + state_floats();
     scratch = c + state_floats();
@@ -314,12 +324,19 @@ struct Run : RecurrentLayer {
     }
   }
 
-  void direction(int64_t d) const {
-    const float* packed =
-        reinterpret_cast<const float*>(args.packed) + d * packing.direction_floats();
+  const float* packed_of(int64_t d) const {
+    return reinterpret_cast<const float*>(args.packed) + d * packing.direction_floats();
+  }
+
+  void begin(int64_t d) {
+    place(d);
     copy_state(h, kInitialH, d);
     copy_state(c, kInitialC, d);
-    input_product(packed);
+    input_product(packed_of(d));
+  }
+
+  void run_steps(int64_t d) const {
+    const float* packed = packed_of(d);
     for (int64_t step = 0; step < steps; ++step) {
       const int64_t t = is_reverse(d) ? steps - 1 - step : step;
       const int64_t rows = rows_at(t);
@@ -338,9 +355,21 @@ struct Run : RecurrentLayer {
 };
 
 Status run(Run& job, const KernelCall& call) {
-  job.set_addresses(call);
+  job.args = job.views.at(call);
   CAMSHAFT_TRY(job.check_lengths());
-  for (int64_t d = 0; d < job.directions; ++d) job.direction(d);
+  if (!job.side_by_side) {
+    for (int64_t d = 0; d < job.directions; ++d) {
+      job.begin(d);
+      job.run_steps(d);
+    }
+    return ok_status();
+  }
+  Run ways[] = {job, job};
+  for (int64_t d = 0; d < 2; ++d) {
+    ways[d].begin(d);
+    ways[d].args.pool = &ThreadPool::serial();
+  }
+  call.pool->parallel_tasks(2, [&ways](int64_t d) { ways[d].run_steps(d); });
   return ok_status();
 }
 

@@ -235,9 +235,11 @@ void multiply_code_panels(const CodeProduct& p, int64_t rows, int64_t first, int
   }
 }
 
+constexpr int64_t kMacsWorthThreads = 200000;
+
 template <class BaseAt>
 void multiply_code_rows(const CodeProduct& p, int64_t rows, ThreadPool* pool, const BaseAt& base) {
-  if (!pool || pool->threads() == 1 || rows * p.panels.depth * p.panels.columns < 200000)
+  if (!pool || pool->threads() == 1 || rows * p.panels.depth * p.panels.columns < kMacsWorthThreads)
     return multiply_code_panels(p, rows, 0, p.panels.count(), base);
   pool->parallel_ranges(p.panels.count(), [&](int, int64_t first, int64_t last) {
     multiply_code_panels(p, rows, first, last, base);
@@ -252,8 +254,13 @@ struct CodeRun : RecurrentLayer {
   float *gates = nullptr, *step_gates = nullptr, *h = nullptr, *c = nullptr, *multiplied = nullptr;
   CodedRows x_rows, h_rows;
 
+  bool side_by_side = false;
+
   CodeRun(const KernelArgs& a, const KeptViews& kept)
-      : RecurrentLayer(a, kept), packing{{4 * hidden, inputs}, {4 * hidden, hidden}} {}
+      : RecurrentLayer(a, kept),
+        packing{{4 * hidden, inputs}, {4 * hidden, hidden}},
+        side_by_side(run_side_by_side(directions, batch * hidden * 4 * hidden, kMacsWorthThreads,
+                                      threads_of(a))) {}
 
   // The workspace, and how many bytes it takes.
   size_t place(std::byte* workspace) {
@@ -323,16 +330,21 @@ struct CodeRun : RecurrentLayer {
         std::memset(output_row(args.outputs[0], t, d, b), 0, row_bytes());
   }
 
-  void run_direction(int64_t d) {
-    const std::byte* packed = args.packed + d * packing.bytes();
+  const std::byte* packed_of(int64_t d) const { return args.packed + d * packing.bytes(); }
+
+  void begin(int64_t d) const {
+    const std::byte* packed = packed_of(d);
     const auto* bias = reinterpret_cast<const float*>(packed);
-    const int64_t count = longest();
     copy_state(h, kInitialH, d);
     copy_state(c, kInitialC, d);
     std::memcpy(multiplied, h, static_cast<size_t>(batch) * row_bytes());
-    multiply_code_rows(product(packed, false), count * batch, args.pool,
+    multiply_code_rows(product(packed, false), longest() * batch, args.pool,
                        [bias](int64_t) { return bias; });
-    for (int64_t step = 0; step < count; ++step) run_step(packed, step, d);
+  }
+
+  void run_steps(int64_t d) {
+    const int64_t count = longest();
+    for (int64_t step = 0; step < count; ++step) run_step(packed_of(d), step, d);
     clear_rest(d);
     give_state(h, 1, d);
     give_state(c, 2, d);
@@ -346,13 +358,27 @@ Status run_codes(CodeRun& job, const KernelCall& call) {
   code_rows(
       job.longest() * job.batch,
       [&job](int64_t r) { return job.input_row(r / job.batch, r % job.batch); }, job.x_rows);
-  for (int64_t d = 0; d < job.directions; ++d) job.run_direction(d);
+  if (!job.side_by_side) {
+    for (int64_t d = 0; d < job.directions; ++d) {
+      job.begin(d);
+      job.run_steps(d);
+    }
+    return ok_status();
+  }
+  CodeRun ways[] = {job, job};
+  ways[1].place(job.args.workspace + job.place(nullptr));
+  ways[1].x_rows = job.x_rows;
+  for (int64_t d = 0; d < 2; ++d) {
+    ways[d].begin(d);
+    ways[d].args.pool = &ThreadPool::serial();
+  }
+  call.pool->parallel_tasks(2, [&ways](int64_t d) { ways[d].run_steps(d); });
   return ok_status();
 }
 
 void prepare_codes(const KernelArgs& args, PreparedKernel& kernel) {
   CodeRun& job = keep_checked_state<run_codes>(kernel, CodeRun(args, keep_views(args, kernel)));
-  kernel.workspace_bytes = job.place(nullptr);
+  kernel.workspace_bytes = job.place(nullptr) * (job.side_by_side ? 2 : 1);
 }
 
 std::string arithmetic_of_codes(const Problem&, const std::byte*) {

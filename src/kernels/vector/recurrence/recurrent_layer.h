@@ -60,6 +60,16 @@ inline std::string refuse_recurrence(const Problem& p) {
   return {};
 }
 
+// Whether the steps of both directions run side by side, a thread each, instead of one direction
+// after the other with all threads: those save time by sharing out each step's product (`macs`),
+// and pay for it with a fork and a join (1.5 us) in every step, from `worth` on.
+static inline bool run_side_by_side(int64_t directions, int64_t macs, int64_t worth, int threads) {
+  if (directions != 2 || threads == 1) return false;
+  const double alone_us = static_cast<double>(macs) / 30e3;
+  const double shared_us = macs < worth ? alone_us : alone_us / threads + 1.5;
+  return alone_us <= 2 * shared_us;
+}
+
 struct RecurrentLayer {
   KeptViews views;
   KernelArgs args;  // those of the call

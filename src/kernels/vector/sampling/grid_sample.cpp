@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// GridSample of images, bilinear: the taps of a point are found once for all channels; threads
-// share points. Sums in double precision and the order of the reference kernel.
+// GridSample of lines, images and volumes: the taps of a point are found once for all channels;
+// threads share points. Sums in double precision and the order of the reference kernel.
 #include <cmath>
 
 #include "kernels/vector/counts.h"
@@ -18,116 +18,207 @@ std::string_view text_of(const ir::Layer& layer, std::string_view name, std::str
   return fallback;
 }
 
+enum class Mode : uint8_t { kNearest, kLinear, kCubic, kOther };
+
+Mode mode_of(const ir::Layer& layer) {
+  const std::string_view mode = text_of(layer, "mode", "linear");
+  return mode == "nearest"                        ? Mode::kNearest
+         : mode == "linear" || mode == "bilinear" ? Mode::kLinear
+         : mode == "cubic" || mode == "bicubic"   ? Mode::kCubic
+                                                  : Mode::kOther;
+}
+
+constexpr size_t kMostAxes = 3;  // of an image or a volume
+
 std::string refusal(const Problem& p) {
   if (!is_operator(p, "GridSample")) return "another operator";
   if (p.inputs.size() < 2 || !all_float(p)) return "not float";
   const ir::Extents &x = p.inputs[0].extents, &grid = p.inputs[1].extents,
                     &y = p.outputs[0].extents;
-  const std::string_view mode = text_of(*p.layer, "mode", "linear");
-  if (mode != "linear" && mode != "bilinear") return "not bilinear";
-  if (text_of(*p.layer, "padding_mode", "zeros") == "reflection") return "reflects at the border";
-  if (x.size() != 4 || grid.size() != 4 || y.size() != 4) return "no images";
-  if (grid[3] != 2 || grid[0] != x[0] || y[0] != x[0] || y[1] != x[1] || y[2] != grid[1] ||
-      y[3] != grid[2] || count_of(p.inputs[0]) == 0)
-    return "the grid does not fit";
-  return {};
+  if (mode_of(*p.layer) == Mode::kOther) return "an unknown mode";
+  const size_t axes = x.size() < 3 ? 0 : x.size() - 2;
+  if (axes == 0 || axes > kMostAxes || grid.size() != x.size() || y.size() != x.size())
+    return "neither lines, images nor volumes";
+  bool fits = grid[axes + 1] == static_cast<int64_t>(axes) && grid[0] == x[0] && y[0] == x[0] &&
+              y[1] == x[1] && count_of(p.inputs[0]) != 0;
+  for (size_t d = 0; d < axes; ++d) fits = fits && y[d + 2] == grid[d + 1];
+  return fits ? "" : "the grid does not fit";
 }
 
-constexpr double kUsPerPoint = 0.01, kUsPerSample = 0.002;
-double us_of(int64_t points, int64_t channels) {
-  return static_cast<double>(points) * (kUsPerPoint + kUsPerSample * static_cast<double>(channels));
+constexpr double kUsPerPoint = 0.01, kUsPerTap = 0.0005;
+double us_of(Mode mode, int axes, int64_t points, int64_t channels) {
+  const double per_axis = mode == Mode::kNearest ? 1 : mode == Mode::kLinear ? 2 : 4;
+  double taps = 1;
+  for (int d = 0; d < axes; ++d) taps *= per_axis;
+  return static_cast<double>(points) *
+         (kUsPerPoint + kUsPerTap * taps * static_cast<double>(channels));
 }
 
 double cost_us(const Problem& p) {
   const ir::Extents& y = p.outputs[0].extents;
-  return 0.3 + us_of(y[0] * y[2] * y[3], y[1]) / p.threads;
+  int64_t points = y[0];
+  for (size_t d = 2; d < y.size(); ++d) points *= y[d];
+  return 0.3 + us_of(mode_of(*p.layer), static_cast<int>(y.size()) - 2, points, y[1]) / p.threads;
 }
 
-// Two neighbours along one axis: offsets in elements, weights (0: not read).
+// Neighbours along one axis: offsets in elements, weights (0: not read).
 struct Taps {
-  int64_t at[2];
-  double weight[2];
+  int count = 0;
+  int64_t at[4] = {};
+  double weight[4] = {};
 };
 
-struct Side {
-  int64_t extent, stride;
-  bool aligns, clamps;
+double reflected(double x, double low, double high) {
+  const double range = high - low;
+  if (range <= 0) return low;
+  const double distance = x < low ? low - x : x > high ? x - high : 0;
+  if (distance == 0) return x;
+  const double turns = std::floor(distance / range), rest = distance - turns * range;
+  const bool even = std::fmod(turns, 2) == 0;
+  return (x < low) == even ? low + rest : high - rest;
+}
 
-  Taps taps(float coordinate) const {
+double cubic_weight(double distance) {
+  constexpr double kA = -0.75;
+  const double t = distance < 0 ? -distance : distance;
+  if (t <= 1) return ((kA + 2) * t - (kA + 3)) * t * t + 1;
+  return t < 2 ? ((kA * t - 5 * kA) * t + 8 * kA) * t - 4 * kA : 0;
+}
+
+enum class Border : uint8_t { kZeros, kEdge, kReflection };
+
+struct Axis {
+  int64_t extent, stride;
+  double low, high;  // where it is reflected
+  bool aligns;
+
+  float position_of(float coordinate) const {
     const auto length = static_cast<float>(extent);
-    float x = aligns ? (coordinate + 1) / 2 * (length - 1) : ((coordinate + 1) * length - 1) / 2;
-    if (clamps) x = x < 0 ? 0 : x > length - 1 ? length - 1 : x;
-    Taps taps{{0, 0}, {0, 0}};
-    // Far outside there is nothing, as around a NaN; of a clamped one the first element counts.
-    if (!(x > -2e9f && x < 2e9f)) {
-      taps.weight[0] = clamps ? 1 : 0;
+    return aligns ? (coordinate + 1) / 2 * (length - 1) : ((coordinate + 1) * length - 1) / 2;
+  }
+  float clamped(float x) const {
+    const auto last = static_cast<float>(extent - 1);
+    return x < 0 ? 0 : x > last ? last : x;
+  }
+  int64_t clamped(int64_t k) const { return k < 0 ? 0 : k >= extent ? extent - 1 : k; }
+
+  // Tap k counts; outside the border says which element it is, or that it is none.
+  void add(int64_t k, double weight, Border border, Taps& taps) const {
+    const bool inside = k >= 0 && k < extent;
+    if (!inside && border == Border::kZeros) return;
+    if (!inside && border == Border::kReflection)
+      k = static_cast<int64_t>(reflected(static_cast<double>(k), low, high));
+    taps.at[taps.count] = clamped(k) * stride;
+    taps.weight[taps.count++] = weight;
+  }
+
+  Taps taps(Mode mode, Border border, float coordinate) const {
+    float x = position_of(coordinate);
+    if (mode == Mode::kNearest) x = std::nearbyint(x);
+    if (x < low || x > high) {
+      if (border == Border::kEdge) x = clamped(x);
+      if (border == Border::kReflection) x = static_cast<float>(reflected(x, low, high));
+    }
+    Taps taps;
+    // Far outside there is nothing, as around a NaN; else the first element counts.
+    if (!(x > -1e9f && x < 1e9f)) {
+      if (border != Border::kZeros) add(0, 1, border, taps);
+      return taps;
+    }
+    if (mode == Mode::kNearest) {
+      add(static_cast<int64_t>(x), 1, border, taps);
       return taps;
     }
     const auto base = static_cast<int64_t>(std::floor(x));
     const double rest = static_cast<double>(x) - static_cast<double>(base);
-    const double weights[2] = {1 - rest, rest};
-    for (int k = 0; k < 2; ++k) {
-      const int64_t position = base + k;
-      if (position < 0 || position >= extent) continue;
-      taps.at[k] = position * stride;
-      taps.weight[k] = weights[k];
+    if (mode == Mode::kLinear) {
+      add(base, 1 - rest, border, taps);
+      add(base + 1, rest, border, taps);
+      return taps;
     }
+    for (int64_t k = -1; k <= 2; ++k)
+      add(base + k, cubic_weight(rest - static_cast<double>(k)), border, taps);
     return taps;
   }
 };
 
-CAMSHAFT_INLINE double blend(const float* row, const Taps& wide) {
-  double sum = 0;
-  for (int k = 0; k < 2; ++k)
-    if (wide.weight[k] != 0) sum += wide.weight[k] * static_cast<double>(row[wide.at[k]]);
-  return sum;
-}
-
 struct GridSample {
   TensorView x, grid, y;
-  Side rows, cols;
+  Axis axes[kMostAxes];  // outermost first
+  Mode mode;
+  Border border;
   double predicted_us;
 };
 
-void run(GridSample& s, const KernelCall& call) {
+// Σ over all combinations of the taps of every axis.
+template <size_t kAxes>
+CAMSHAFT_INLINE double sample(const float* map, const Taps* taps) {
+  if constexpr (kAxes == 0) {
+    return static_cast<double>(*map);
+  } else {
+    double sum = 0;
+    for (int k = 0; k < taps->count; ++k)
+      if (taps->weight[k] != 0)
+        sum += taps->weight[k] * sample<kAxes - 1>(map + taps->at[k], taps + 1);
+    return sum;
+  }
+}
+
+template <size_t kAxes>
+void sample_points(const GridSample& s, const KernelCall& call, int64_t first, int64_t last) {
   const TensorView &x = s.x, &grid = s.grid, &y = s.y;
-  const int64_t channels = y.extents[1], high = y.extents[2], wide = y.extents[3];
-  const int64_t points = y.extents[0] * high * wide;
-  split(call.pool, points, s.predicted_us, [&](int, int64_t first, int64_t last) {
-    for (int64_t point = first; point < last; ++point) {
-      const int64_t col = point % wide, row = point / wide % high, n = point / wide / high;
-      const float* place = call.input<const float>(1) + n * grid.strides[0] +
-                           row * grid.strides[1] + col * grid.strides[2];
-      const Taps across = s.cols.taps(place[0]), down = s.rows.taps(place[grid.strides[3]]);
-      const float* map = call.input<const float>(0) + n * x.strides[0];
-      float* to =
-          call.output<float>(0) + n * y.strides[0] + row * y.strides[2] + col * y.strides[3];
-      for (int64_t c = 0; c < channels; ++c, map += x.strides[1], to += y.strides[1]) {
-        double sum = 0;
-        for (int k = 0; k < 2; ++k)
-          if (down.weight[k] != 0) sum += down.weight[k] * blend(map + down.at[k], across);
-        *to = static_cast<float>(sum);
-      }
+  const int64_t last_axis = kAxes + 1;
+  for (int64_t point = first; point < last; ++point) {
+    int64_t rest = point, of_grid = 0, of_y = 0;
+    for (int64_t d = last_axis; d >= 2; --d) {
+      const int64_t index = rest % y.extents[d];
+      rest /= y.extents[d];
+      of_grid += index * grid.strides[d - 1];
+      of_y += index * y.strides[d];
     }
-  });
+    const float* place = call.input<const float>(1) + rest * grid.strides[0] + of_grid;
+    Taps taps[kAxes];
+    for (size_t d = 0; d < kAxes; ++d)  // the grid holds the last dimension first
+      taps[d] = s.axes[d].taps(
+          s.mode, s.border, place[static_cast<int64_t>(kAxes - 1 - d) * grid.strides[last_axis]]);
+    const float* map = call.input<const float>(0) + rest * x.strides[0];
+    float* to = call.output<float>(0) + rest * y.strides[0] + of_y;
+    for (int64_t c = 0; c < y.extents[1]; ++c, map += x.strides[1], to += y.strides[1])
+      *to = static_cast<float>(sample<kAxes>(map, taps));
+  }
+}
+
+void run(GridSample& s, const KernelCall& call) {
+  int64_t points = s.y.extents[0];
+  for (int d = 2; d < s.y.rank; ++d) points *= s.y.extents[d];
+  const auto body = s.y.rank == 3   ? sample_points<1>
+                    : s.y.rank == 4 ? sample_points<2>
+                                    : sample_points<3>;
+  split(call.pool, points, s.predicted_us,
+        [&](int, int64_t first, int64_t last) { body(s, call, first, last); });
 }
 
 void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   if (!has_output(args, kernel)) return;
   const TensorView &x = args.inputs[0], &y = args.outputs[0];
-  const bool aligns = generic_integer(*args.layer, "align_corners", 0) != 0,
-             clamps = text_of(*args.layer, "padding_mode", "zeros") == "border";
-  keep_state<run>(kernel,
-                  GridSample{x,
-                             args.inputs[1],
-                             y,
-                             {x.extents[2], x.strides[2], aligns, clamps},
-                             {x.extents[3], x.strides[3], aligns, clamps},
-                             us_of(y.extents[0] * y.extents[2] * y.extents[3], y.extents[1])});
+  const bool aligns = generic_integer(*args.layer, "align_corners", 0) != 0;
+  const std::string_view padding = text_of(*args.layer, "padding_mode", "zeros");
+  GridSample s{x, args.inputs[1], y, {}, mode_of(*args.layer), Border::kZeros, 0};
+  if (padding == "border") s.border = Border::kEdge;
+  if (padding == "reflection") s.border = Border::kReflection;
+  int64_t points = y.extents[0];
+  for (int d = 2; d < y.rank; ++d) {
+    const auto extent = static_cast<double>(x.extents[d]);
+    s.axes[d - 2] = {x.extents[d], x.strides[d], aligns ? 0 : -0.5,
+                     aligns ? extent - 1 : extent - 0.5, aligns};
+    points *= y.extents[d];
+  }
+  s.predicted_us = us_of(s.mode, y.rank - 2, points, y.extents[1]);
+  keep_state<run>(kernel, s);
 }
 
 constexpr Tactic kTactics[] = {
-    {"grid_sample_f32", ir::LayerKind::kGeneric, kIsa, FormatRule::kAny, 1, refusal, cost_us,
+    {"grid_sample_f32", ir::LayerKind::kGeneric, kIsa, FormatRule::kAny, 2, refusal, cost_us,
      CAMSHAFT_NOTHING_PACKED, prepare},
 };
 
