@@ -390,6 +390,23 @@ void ThreadPool::run(const Job& job) {
   s.jobs_alone = -100 * kJobsAlone;  // not again soon: the other processors may be busy, too
 }
 
+void ThreadPool::rouse() {
+  if (threads_ == 1 || state_->rehearsal != nullptr) return;
+  std::vector<std::atomic<bool>> awake(static_cast<size_t>(threads_));
+  const auto all_awake = [&awake] {
+    return std::all_of(awake.begin(), awake.end(),
+                       [](const auto& one) { return one.load(std::memory_order_relaxed); });
+  };
+  const int64_t begun = now_ns();
+  while (!all_awake() && us_since(begun) < 1000)
+    parallel_ranges(threads_, [&](int worker, int64_t, int64_t) {
+      awake[static_cast<size_t>(worker)].store(true, std::memory_order_relaxed);
+      // Who has not come yet finds its share there for a while.
+      for (const int64_t since = now_ns(); worker == 0 && !all_awake() && us_since(since) < 100;)
+        cpu_relax();
+    });
+}
+
 void ThreadPool::parallel_dynamic(int64_t count, void (*call)(const void*, int64_t),
                                   const void* context) {
   if (threads_ == 1 || count <= 1) {

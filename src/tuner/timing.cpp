@@ -126,12 +126,14 @@ struct Candidate {
       unpacked;  // constant inputs the tactic reads as they are
   runtime::Buffer workspace;
   kernels::BoundKernel kernel;
+  ThreadPool* pool = nullptr;
   int runs_per_sample = 1;
   double first_run_us = 0;  // cold
   std::vector<double> samples;
   bool dropped = false;
 
-  void prepare(const Problem& problem, const Arena& arena, ThreadPool& pool, WeightsFrom from) {
+  void prepare(const Problem& problem, const Arena& arena, ThreadPool& of_run, WeightsFrom from) {
+    pool = &of_run;
     std::vector<TensorView> inputs = arena.inputs;
     const uint32_t mask = tactic->packed_inputs ? tactic->packed_inputs(problem) : 0;
     for (size_t k = 0; k < inputs.size(); ++k) {
@@ -148,7 +150,7 @@ struct Candidate {
     args.layer = problem.layer;
     args.inputs = inputs;
     args.outputs = arena.outputs;
-    args.pool = &pool;
+    args.pool = pool;
     packed.prepare(tactic->packed_bytes ? tactic->packed_bytes(problem) : 0, from,
                    [&](std::byte* to) { tactic->pack(problem, to); });
     args.packed = packed.next();
@@ -179,6 +181,7 @@ struct Candidate {
         next_weights();
         run();
       }
+    pool->rouse();
     const Clock::time_point start = Clock::now();
     for (int k = 0; k < runs_per_sample; ++k) {
       next_weights();
@@ -190,6 +193,7 @@ struct Candidate {
     double sum = 0;
     for (int k = 0; k < runs_per_sample; ++k) {
       next_weights();
+      pool->rouse();  // they fell asleep while the weights left the caches
       const Clock::time_point start = Clock::now();
       run();
       sum += us_since(start);

@@ -9,7 +9,7 @@
 namespace camshaft::tuner {
 namespace {
 
-constexpr std::string_view kFamily = "camshaft timing cache", kHeader = "camshaft timing cache 1";
+constexpr std::string_view kFamily = "camshaft timing cache", kHeader = "camshaft timing cache 2";
 
 // Text that reads back as the same number: a build from the cache repeats the one that measured.
 std::string format_time(double us) {
