@@ -23,8 +23,8 @@ constexpr int64_t kTileRows = kMaxRows[kTileVecs];
 constexpr int64_t kTileCols = kTileVecs * kLanes;
 constexpr int64_t kMostKeys = 512, kLeastKeys = 64;  // of a block
 constexpr int64_t kBlockFloats = 64 * 1024;          // of its keys and values
-constexpr int64_t kPad = 16;  // floats that keep rows of scratch from the same sets of L1
-constexpr double kMacsWorthThreads = 400e3;
+constexpr int64_t kPad = 16;           // floats that keep rows of scratch from the same sets of L1
+constexpr double kUsWorthThreads = 8;  // of one thread
 constexpr int64_t kUnits = 32, kLeastUnitRows = 16 * kTileRows;
 constexpr int64_t kLeastRowsOfThread = kTileRows < 12 ? 2 * kTileRows : kTileRows;
 constexpr double kEven = 1.1;
@@ -332,6 +332,21 @@ void run(State& s, const KernelCall& call) {
     call.pool->parallel_ranges(s.units(), body);
 }
 
+// Of one thread. A head costs 0.1 us however small it is (512 of 16 tokens: 52 us).
+double alone_us(const AttentionShape& shape, Numeric numeric) {
+  const double heads = static_cast<double>(shape.batch * shape.heads),
+               kv_heads = static_cast<double>(shape.batch * shape.kv_heads);
+  const double scores = static_cast<double>(shape.queries * shape.keys);
+  const auto steps = [numeric](int64_t k) { return ceil_div(k, elements_per_step(numeric)); };
+  const double products =
+      tile_cost_us(numeric, 1, shape.queries, shape.keys, steps(shape.depth), kTileVecs) +
+      tile_cost_us(numeric, 1, shape.queries, shape.value_depth, steps(shape.keys), kTileVecs);
+  const double exponentials = scores / kLanes * 12 / 4000;
+  const double packing =
+      static_cast<double>(shape.keys * (shape.depth + shape.value_depth)) * 0.3 / 4000;
+  return heads * (0.05 + products + exponentials) + kv_heads * (0.05 + packing);
+}
+
 template <bool kPairs>
 void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   AttentionCall call;
@@ -341,7 +356,8 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   s.call.set_epilogue_of(args);
   s.call.take_heads_as_queries();
   s.block = keys_per_block(s.call.shape);
-  s.alone = !args.pool || args.pool->threads() == 1 || macs_of(s.call.shape) < kMacsWorthThreads;
+  s.alone = threads_of(args) == 1 ||
+            alone_us(call.shape, kPairs ? Numeric::kBf16 : Numeric::kFloat) < kUsWorthThreads;
   s.parts = split_rows(s.call.shape, s.alone ? 1 : args.pool->threads());
   s.scratch = scratch_of(s.call.shape, s.block, s.parts.size(0));
   kernel.workspace_bytes = static_cast<size_t>(s.scratch.floats * threads_of(args)) * sizeof(float);
@@ -350,18 +366,7 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
 template <Numeric kNumeric>
 double cost_us(const Problem& p) {
   AttentionShape shape;
-  if (!attention_shape(p, shape)) return 1e12;
-  const double heads = static_cast<double>(shape.batch * shape.heads),
-               kv_heads = static_cast<double>(shape.batch * shape.kv_heads);
-  const double scores = static_cast<double>(shape.queries * shape.keys);
-  const auto steps = [](int64_t k) { return ceil_div(k, elements_per_step(kNumeric)); };
-  const double products =
-      tile_cost_us(kNumeric, 1, shape.queries, shape.keys, steps(shape.depth), kTileVecs) +
-      tile_cost_us(kNumeric, 1, shape.queries, shape.value_depth, steps(shape.keys), kTileVecs);
-  const double exponentials = scores / kLanes * 12 / 4000;
-  const double packing =
-      static_cast<double>(shape.keys * (shape.depth + shape.value_depth)) * 0.3 / 4000;
-  return 0.2 + (heads * (products + exponentials) + kv_heads * packing) / p.threads;
+  return attention_shape(p, shape) ? 0.2 + alone_us(shape, kNumeric) / p.threads : 1e12;
 }
 
 constexpr Tactic tactic(const char* name, Numeric numeric) {
@@ -370,7 +375,7 @@ constexpr Tactic tactic(const char* name, Numeric numeric) {
           .kind = ir::LayerKind::kAttention,
           .isa = kIsa,
           .formats = FormatRule::kLinear,
-          .version = 1,
+          .version = 2,
           .refusal = refuse_attention,
           .cost_us = pairs ? cost_us<Numeric::kBf16> : cost_us<Numeric::kFloat>,
           .packed_inputs = no_packed_inputs,

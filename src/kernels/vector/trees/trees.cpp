@@ -247,19 +247,24 @@ void run(Trees& job, const KernelCall& call) {
         });
 }
 
+// A block for every thread, of 8 rows at least.
+int64_t rows_of_block(int64_t rows, int64_t targets, int64_t threads) {
+  return smaller(rows_together(targets), larger(ceil_div(rows, threads), 8));
+}
+
 void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   if (!has_output(args, kernel)) return;
   const TensorView& scores = args.outputs[0];
   const int64_t targets = scores.extents[1];
-  keep_state<run>(
-      kernel,
-      Trees{args.inputs[0], scores, args.outputs.size() > 1 ? args.outputs[1] : TensorView(),
-            rows_together(targets), ForestView(args.packed), nullptr, scores.extents[0], targets});
+  keep_state<run>(kernel, Trees{args.inputs[0], scores,
+                                args.outputs.size() > 1 ? args.outputs[1] : TensorView(),
+                                rows_of_block(scores.extents[0], targets, threads_of(args)),
+                                ForestView(args.packed), nullptr, scores.extents[0], targets});
   kernel.workspace_bytes = static_cast<size_t>(worker_bytes(targets) * threads_of(args));
 }
 
 constexpr Tactic kTactics[] = {
-    {"tree_walks_f32", ir::LayerKind::kGeneric, kIsa, FormatRule::kLinear, 2, refuse_forest,
+    {"tree_walks_f32", ir::LayerKind::kGeneric, kIsa, FormatRule::kLinear, 3, refuse_forest,
      cost_us, packed_inputs, packed_forest_bytes, pack_forest, prepare},
 };
 
