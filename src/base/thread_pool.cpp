@@ -87,6 +87,8 @@ PoolRehearsal::Job rehearse_tasks(int64_t count, int threads, void (*call)(const
   return job;
 }
 
+constexpr std::chrono::microseconds kInRun{1000};
+
 // After so many jobs that no worker had a part in, something is done about it.
 constexpr int kJobsAlone = 8;
 
@@ -183,6 +185,7 @@ struct ThreadPool::State {
   std::vector<Group> groups;
   std::vector<Share> shares;
   std::chrono::microseconds spin_time{50};
+  alignas(64) std::atomic<int> runs{0};  // in progress
   std::atomic<bool> stopping{false};
   alignas(64) std::atomic<bool> helped{false};  // others than the caller had a part in a job
   std::atomic<bool> failed{false};
@@ -308,8 +311,12 @@ void ThreadPool::work_loop(int worker) {
     uint32_t now = ticket.load(std::memory_order_acquire);
     for (int round = 0; now == seen; ++round) {
       cpu_relax();
-      if ((round & 63) == 63 && Clock::now() > spin_end)
-        ticket.wait(seen, std::memory_order_acquire);
+      if ((round & 63) == 63) {
+        const Clock::time_point time = Clock::now();
+        const bool may_wait = s.runs.load(std::memory_order_relaxed) > 0 && s.spin_time.count() > 0;
+        if (time > spin_end + (may_wait ? kInRun : std::chrono::microseconds(0)))
+          ticket.wait(seen, std::memory_order_acquire);
+      }
       now = ticket.load(std::memory_order_acquire);
     }
     seen = now;
@@ -388,6 +395,10 @@ void ThreadPool::run(const Job& job) {
   if (s.jobs_alone < kJobsAlone || !s.kept.empty()) return;
   move_workers();
   s.jobs_alone = -100 * kJobsAlone;  // not again soon: the other processors may be busy, too
+}
+
+void ThreadPool::count_run(int more) {
+  if (threads_ > 1) state_->runs.fetch_add(more, std::memory_order_relaxed);
 }
 
 void ThreadPool::rouse() {

@@ -436,6 +436,7 @@ bool recognize_from(Program& program, int source) {
     const int operands[] = {code.a, code.b, code.c};
     const auto has_value = [&](int operand) { return !values[operand].empty(); };
     if (value == source || !std::all_of(operands, operands + count, has_value)) continue;
+    if (code.op == PointOp::kEqual) continue;  // what is true of one number no sample shows
     std::vector<double>& mine = values[value];
     mine.resize(samples().size());
     for (size_t k = 0; k < mine.size(); ++k) {

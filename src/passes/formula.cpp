@@ -65,6 +65,9 @@ double evaluate(const Program& program, const std::vector<double>& inputs) {
 
 bool equals(const Expression& expression, const std::vector<Variable>& order,
             const std::function<double(const std::vector<double>&)>& formula) {
+  // What is true of one number no sample shows.
+  for (const Instruction& code : expression.program.code)
+    if (code.op == PointOp::kEqual) return false;
   std::vector<size_t> variable_of;
   for (const Tensor* input : expression.inputs) {
     const auto at = std::find_if(order.begin(), order.end(),

@@ -201,6 +201,7 @@ std::byte* Executor::workspace(size_t bytes) {
 }
 
 Status Executor::run(const Profiler* profiler) {
+  const ThreadPool::InRun in_run(pool_);
   link();
   if (current_->has_late_steps) {
     replaying_ = current_->recorded;

@@ -61,11 +61,15 @@ double cost_us(const Problem& p) {
   return 0.3 + us_of(mode_of(*p.layer), static_cast<int>(y.size()) - 2, points, y[1]) / p.threads;
 }
 
+constexpr int taps_of(Mode mode) {
+  return mode == Mode::kNearest ? 1 : mode == Mode::kLinear ? 2 : 4;
+}
+
 // Neighbours along one axis: offsets in elements, weights (0: not read).
+template <int kCount>
 struct Taps {
-  int count = 0;
-  int64_t at[4] = {};
-  double weight[4] = {};
+  int64_t at[kCount];
+  double weight[kCount];
 };
 
 double reflected(double x, double low, double high) {
@@ -102,42 +106,44 @@ struct Axis {
   }
   int64_t clamped(int64_t k) const { return k < 0 ? 0 : k >= extent ? extent - 1 : k; }
 
-  // Tap k counts; outside the border says which element it is, or that it is none.
-  void add(int64_t k, double weight, Border border, Taps& taps) const {
+  // Element k as tap `n`; outside the border says which element it is, or that it is none.
+  template <int kCount>
+  void set(int n, int64_t k, double weight, Border border, Taps<kCount>& taps) const {
     const bool inside = k >= 0 && k < extent;
-    if (!inside && border == Border::kZeros) return;
     if (!inside && border == Border::kReflection)
       k = static_cast<int64_t>(reflected(static_cast<double>(k), low, high));
-    taps.at[taps.count] = clamped(k) * stride;
-    taps.weight[taps.count++] = weight;
+    const bool is_none = !inside && border == Border::kZeros;
+    taps.at[n] = is_none ? 0 : clamped(k) * stride;
+    taps.weight[n] = is_none ? 0 : weight;
   }
 
-  Taps taps(Mode mode, Border border, float coordinate) const {
+  template <Mode kMode>
+  Taps<taps_of(kMode)> taps(Border border, float coordinate) const {
     float x = position_of(coordinate);
-    if (mode == Mode::kNearest) x = std::nearbyint(x);
-    if (x < low || x > high) {
-      if (border == Border::kEdge) x = clamped(x);
-      if (border == Border::kReflection) x = static_cast<float>(reflected(x, low, high));
-    }
-    Taps taps;
+    if (kMode == Mode::kNearest) x = std::nearbyint(x);
+    if (border == Border::kEdge && (x < low || x > high)) x = clamped(x);
+    if (border == Border::kReflection && (x < low || x > high))
+      x = static_cast<float>(reflected(x, low, high));
+    Taps<taps_of(kMode)> taps;
     // Far outside there is nothing, as around a NaN; else the first element counts.
     if (!(x > -1e9f && x < 1e9f)) {
-      if (border != Border::kZeros) add(0, 1, border, taps);
+      for (int n = 0; n < taps_of(kMode); ++n)
+        set(n, 0, n == 0 && border != Border::kZeros ? 1 : 0, border, taps);
       return taps;
     }
-    if (mode == Mode::kNearest) {
-      add(static_cast<int64_t>(x), 1, border, taps);
+    if constexpr (kMode == Mode::kNearest) {
+      set(0, static_cast<int64_t>(x), 1, border, taps);
       return taps;
     }
     const auto base = static_cast<int64_t>(std::floor(x));
     const double rest = static_cast<double>(x) - static_cast<double>(base);
-    if (mode == Mode::kLinear) {
-      add(base, 1 - rest, border, taps);
-      add(base + 1, rest, border, taps);
-      return taps;
+    if constexpr (kMode == Mode::kLinear) {
+      set(0, base, 1 - rest, border, taps);
+      set(1, base + 1, rest, border, taps);
+    } else if constexpr (kMode == Mode::kCubic) {
+      for (int n = 0; n < 4; ++n)
+        set(n, base + n - 1, cubic_weight(rest - static_cast<double>(n - 1)), border, taps);
     }
-    for (int64_t k = -1; k <= 2; ++k)
-      add(base + k, cubic_weight(rest - static_cast<double>(k)), border, taps);
     return taps;
   }
 };
@@ -151,36 +157,36 @@ struct GridSample {
 };
 
 // Σ over all combinations of the taps of every axis.
-template <size_t kAxes>
-CAMSHAFT_INLINE double sample(const float* map, const Taps* taps) {
+template <size_t kAxes, int kCount>
+CAMSHAFT_INLINE double sample(const float* map, const Taps<kCount>* taps) {
   if constexpr (kAxes == 0) {
     return static_cast<double>(*map);
   } else {
     double sum = 0;
-    for (int k = 0; k < taps->count; ++k)
-      if (taps->weight[k] != 0)
-        sum += taps->weight[k] * sample<kAxes - 1>(map + taps->at[k], taps + 1);
+    for (int n = 0; n < kCount; ++n)
+      if (taps->weight[n] != 0)
+        sum += taps->weight[n] * sample<kAxes - 1>(map + taps->at[n], taps + 1);
     return sum;
   }
 }
 
-template <size_t kAxes>
+template <size_t kAxes, Mode kMode>
 void sample_points(const GridSample& s, const KernelCall& call, int64_t first, int64_t last) {
   const TensorView &x = s.x, &grid = s.grid, &y = s.y;
-  const int64_t last_axis = kAxes + 1;
+  constexpr int64_t kLast = kAxes + 1;
   for (int64_t point = first; point < last; ++point) {
     int64_t rest = point, of_grid = 0, of_y = 0;
-    for (int64_t d = last_axis; d >= 2; --d) {
+    for (int64_t d = kLast; d >= 2; --d) {
       const int64_t index = rest % y.extents[d];
       rest /= y.extents[d];
       of_grid += index * grid.strides[d - 1];
       of_y += index * y.strides[d];
     }
     const float* place = call.input<const float>(1) + rest * grid.strides[0] + of_grid;
-    Taps taps[kAxes];
+    Taps<taps_of(kMode)> taps[kAxes];
     for (size_t d = 0; d < kAxes; ++d)  // the grid holds the last dimension first
-      taps[d] = s.axes[d].taps(
-          s.mode, s.border, place[static_cast<int64_t>(kAxes - 1 - d) * grid.strides[last_axis]]);
+      taps[d] = s.axes[d].template taps<kMode>(
+          s.border, place[static_cast<int64_t>(kAxes - 1 - d) * grid.strides[kLast]]);
     const float* map = call.input<const float>(0) + rest * x.strides[0];
     float* to = call.output<float>(0) + rest * y.strides[0] + of_y;
     for (int64_t c = 0; c < y.extents[1]; ++c, map += x.strides[1], to += y.strides[1])
@@ -188,12 +194,21 @@ void sample_points(const GridSample& s, const KernelCall& call, int64_t first, i
   }
 }
 
+using SamplePoints = void (*)(const GridSample&, const KernelCall&, int64_t first, int64_t last);
+
+template <size_t kAxes>
+SamplePoints points_of(Mode mode) {
+  return mode == Mode::kNearest  ? sample_points<kAxes, Mode::kNearest>
+         : mode == Mode::kLinear ? sample_points<kAxes, Mode::kLinear>
+                                 : sample_points<kAxes, Mode::kCubic>;
+}
+
 void run(GridSample& s, const KernelCall& call) {
   int64_t points = s.y.extents[0];
   for (int d = 2; d < s.y.rank; ++d) points *= s.y.extents[d];
-  const auto body = s.y.rank == 3   ? sample_points<1>
-                    : s.y.rank == 4 ? sample_points<2>
-                                    : sample_points<3>;
+  const SamplePoints body = s.y.rank == 3   ? points_of<1>(s.mode)
+                            : s.y.rank == 4 ? points_of<2>(s.mode)
+                                            : points_of<3>(s.mode);
   split(call.pool, points, s.predicted_us,
         [&](int, int64_t first, int64_t last) { body(s, call, first, last); });
 }
