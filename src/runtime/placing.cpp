@@ -9,7 +9,7 @@
 namespace camshaft::runtime {
 namespace {
 
-using engine::Plan;
+using engine::PlanStep;
 using engine::PlanTensor;
 using ir::Dim;
 
