@@ -3,11 +3,12 @@
 keys and values as inputs and outputs), with seeded random weights; and generation with it beside ONNX Runtime, onnxruntime-genai or llama.cpp.
 
     decoder.py make m.onnx [--layers 4 --width 896 --heads 14 --kv 2 --inner 4864 --vocabulary 32000 --bits 4 --block 32 --level 0 --float --apart]
-    decoder.py compare m.onnx [--peer onnxruntime|genai|llama.cpp] [--camshaft build/release/bin/camshaft] [--prompt 64 --steps 32 --threads 1]
+    decoder.py compare m.onnx [--peer onnxruntime|genai|llama.cpp|openvino] [--camshaft build/release/bin/camshaft] [--prompt 64 --steps 32 --threads 1]
 
 `make` needs numpy and onnx, `compare` onnxruntime as well, or onnxruntime-genai (--peer genai), whose past and present share a buffer: onnxruntime copies the
 past in every step; or, for models of `make` with 4 bits in blocks of 32, llama-cpp-python and gguf (--peer llama.cpp; build it from source for this machine's
-instructions): the same codes as Q4_0, scales rounded to 16 bits, keys and values in 16 bits, as it comes. Weights are synthetic: they say nothing about quality, and speed does not depend on them."""
+instructions): the same codes as Q4_0, scales rounded to 16 bits, keys and values in 16 bits, as it comes; or openvino, whose keys and values become states of
+its own, as openvino-genai has them. Weights are synthetic: they say nothing about quality, and speed does not depend on them."""
 
 import argparse
 import json
@@ -30,7 +31,7 @@ def arguments():
     compare = commands.add_parser("compare")
     compare.add_argument("file", type=pathlib.Path)
     compare.add_argument("--camshaft", default="build/release/bin/camshaft")
-    compare.add_argument("--peer", choices=["onnxruntime", "genai", "llama.cpp"], default="onnxruntime")
+    compare.add_argument("--peer", choices=["onnxruntime", "genai", "llama.cpp", "openvino"], default="onnxruntime")
     compare.add_argument("--python", action="store_true", help="check every step's logits, by the Python package")
     for name, value in dict(prompt=64, steps=32, threads=1, rounds=2).items():
         compare.add_argument(f"--{name}", type=int, default=value)
@@ -206,6 +207,30 @@ class LlamaCpp:
         return int(np.argmax(np.ctypeslib.as_array(logits, (self.llama.n_vocab(),))))
 
 
+class OpenVino:
+    """The same by OpenVINO, the model made stateful; rows of codes are quantized as it comes."""
+
+    def __init__(self, file, threads, length):
+        import openvino
+        from openvino._offline_transformations import apply_make_stateful_transformation
+        core = openvino.Core()
+        model = core.read_model(str(file))
+        past = [i for i in model.inputs if "past" in i.any_name]
+        shapes = {i.any_name: [1, -1] for i in model.inputs if i not in past}
+        model.reshape(shapes | {i.any_name: [1, i.partial_shape[1], -1, i.partial_shape[3]] for i in past})
+        apply_make_stateful_transformation(model, {i.any_name: i.any_name.replace("past_key_values", "present") for i in past})
+        self.request = core.compile_model(model, "CPU", {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32"}).create_infer_request()
+
+    def start(self):
+        self.request.reset_state()
+        self.length = 0
+
+    def next_token(self, tokens):
+        self.length += len(tokens)
+        results = self.request.infer({"input_ids": np.array([tokens], np.int64), "attention_mask": np.ones((1, self.length), np.int64)})
+        return int(np.argmax(next(iter(results.values()))[0, -1]))
+
+
 class LlamaFile:
     """A model of `make` as a GGUF file of the architecture "llama"."""
 
@@ -297,7 +322,8 @@ def compare(a):
     if a.python:
         return compare_logits(a)
     length = a.prompt + a.steps + 1
-    runtime = GenAi(a.file, a.threads, length) if a.peer == "genai" else LlamaCpp(a.file, a.threads, length) if a.peer == "llama.cpp" else Runtime(a.file, a.threads)
+    peers = {"genai": GenAi, "llama.cpp": LlamaCpp, "openvino": OpenVino}
+    runtime = peers[a.peer](a.file, a.threads, length) if a.peer in peers else Runtime(a.file, a.threads)
     generate(runtime, a.prompt, 4)
     command = [a.camshaft, "bench", str(a.file), "--decode", f"{a.prompt},{a.steps}", "--threads", str(a.threads), "--json", "--timing-cache", str(a.file) + ".times"]
     for _ in range(a.rounds):

@@ -17,9 +17,11 @@
 namespace camshaft {
 
 struct ContextOptions {
-  int threads = 0;   // 0: CAMSHAFT_NUM_THREADS, else all this process may use
-  int profile = 0;   // optimization profile
-  int spin_us = 50;  // how long idle worker threads spin before they sleep
+  int threads = 0;  // 0: CAMSHAFT_NUM_THREADS, else all this process may use
+  int profile = 0;  // optimization profile
+  // How long idle worker threads spin before they sleep; while a run is in progress a millisecond
+  // more, unless this is 0.
+  int spin_us = 50;
 };
 
 struct LayerTime {

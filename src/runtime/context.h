@@ -16,7 +16,7 @@ namespace camshaft::runtime {
 struct ContextOptions {
   int threads = 0;   // 0: default_num_threads()
   int profile = 0;   // optimization profile
-  int spin_us = 50;  // how long idle workers spin before they sleep
+  int spin_us = 50;  // how long idle workers spin before they sleep (ThreadPool)
   // Batches are cut (image_passes.h) where a step's activations have more bytes; -1: than half of
   // L3.
   int64_t cut_batches_beyond = -1;

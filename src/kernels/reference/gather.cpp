@@ -141,13 +141,15 @@ Status gather(const KernelArgs& args) {
 
 template <class T>
 T combine(ir::ScatterReduction reduction, T old, T update) {
+  using Wrapping = std::conditional_t<std::is_integral_v<T>, uint64_t, T>;
+  const auto a = static_cast<Wrapping>(old), b = static_cast<Wrapping>(update);
   switch (reduction) {
     case ir::ScatterReduction::kNone:
       return update;
     case ir::ScatterReduction::kAdd:
-      return old + update;
+      return static_cast<T>(a + b);
     case ir::ScatterReduction::kMul:
-      return old * update;
+      return static_cast<T>(a * b);
     case ir::ScatterReduction::kMin:
       return std::min(old, update);
     case ir::ScatterReduction::kMax:

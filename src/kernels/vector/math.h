@@ -46,31 +46,6 @@ CAMSHAFT_INLINE F32 exp(F32 x) {
   return scale_by_power(parts.fraction + set1(1), parts.n);
 }
 
-// (2^f - 1) / f for |f| ≤ 1/2: to 2e-7, or to 1e-4 where weights become bfloat16s (2e-3).
-template <class Stored>
-CAMSHAFT_INLINE F32 power_slope(F32 f) {
-  constexpr float kFine[] = {0.6931470036506653f, 0.24022242426872253f, 0.05550733581185341f,
-                             0.009671512991189957f, 0.001326472731307149f};
-  constexpr float kCoarse[] = {0.69328292f, 0.24221076f, 0.05500875f};
-  if constexpr (sizeof(Stored) == sizeof(float))
-    return polynomial(f, kFine);
-  else
-    return polynomial(f, kCoarse);
-}
-
-// e^x for x ≤ 0, as a weight beside the largest one, which is 1: off by 2e-7 of itself and by 2e-8
-// |x| of itself; below -86.9 it is 0, never denormal.
-template <class Stored = float>
-CAMSHAFT_INLINE F32 weight_of(F32 x) {
-  constexpr float kRounds = 12582912.0f;  // 1.5 * 2^23: what is added to it loses its fraction
-  const F32 least = set1(-86.9f), above = max(least, x);        // NaN stays
-  const F32 shifted = fma(above, set1(kLog2E), set1(kRounds));  // and ends in the power of 2
-  const F32 fraction = fma(above, set1(kLog2E), set1(kRounds) - shifted);
-  const F32 scaled = fma(power_slope<Stored>(fraction), fraction, set1(1));
-  const F32 power = bits_as_float(bits_as_int(scaled) + shift_left<23>(bits_as_int(shifted)));
-  return select(less(x, least), zero(), power);
-}
-
 // e^x - 1, ≤ 2 ulp, small x kept. Overflows to infinity from 88.4 on (half a binade early).
 CAMSHAFT_INLINE F32 expm1(F32 x) {
   const F32 clamped = min(set1(88.4f), max(set1(-20.0f), x));

@@ -95,20 +95,20 @@ void one_row(const float* x, float* y, int64_t length) {
   int64_t k = 0;
   for (; k + 2 * kLanes <= whole; k += 2 * kLanes) {
     const F32 value = load(x + k) - shift, second = load(x + k + kLanes) - shift;
-    const F32 e = weight_of(value), f = weight_of(second);
+    const F32 e = exp(value), f = exp(second);
     sum = sum + e;
     other = other + f;
     store(y + k, kLog ? value : e);
     store(y + k + kLanes, kLog ? second : f);
   }
   if (k < whole) {
-    const F32 value = load(x + k) - shift, e = weight_of(value);
+    const F32 value = load(x + k) - shift, e = exp(value);
     sum = sum + e;
     store(y + k, kLog ? value : e);
   }
   sum = sum + other;
   if (whole < length) {
-    const F32 value = load(x + whole, tail) - shift, e = weight_of(value);
+    const F32 value = load(x + whole, tail) - shift, e = exp(value);
     sum = sum + select(tail, e, zero());
     store_first(y + whole, kLog ? value : e, rest);
   }
@@ -131,7 +131,7 @@ CAMSHAFT_INLINE void one_vector(const float* x, int64_t x_step, float* y, int64_
   for (int64_t k = 0; k < length; ++k) largest = max(load_at(x + k * x_step), largest);
   F32 sum = zero();
   for (int64_t k = 0; k < length; ++k) {
-    const F32 value = load_at(x + k * x_step) - largest, e = weight_of(value);
+    const F32 value = load_at(x + k * x_step) - largest, e = exp(value);
     sum = sum + e;
     store_at(y + k * y_step, kLog ? value : e);
   }
