@@ -181,6 +181,18 @@ Layer* Rewriter::insert_before(const Layer* before, LayerKind kind, std::string 
   return layer;
 }
 
+Tensor* Rewriter::reshaped_before(const Layer* before, std::string name, Tensor* x,
+                                  const Shape& shape, const Layer& origin) {
+  if (x->shape == shape) return x;
+  ShuffleAttrs attrs;
+  attrs.has_reshape = true;
+  attrs.reshape = shape;
+  Tensor* y = add_tensor(name, x->type, shape);
+  insert_before(before, LayerKind::kShuffle, std::move(name), std::move(attrs), {x}, {y},
+                {&origin});
+  return y;
+}
+
 void Rewriter::drop_output(Layer* layer, size_t index) {
   if (layer->outputs[index]) layer->outputs[index]->producer = nullptr;
   layer->outputs[index] = nullptr;

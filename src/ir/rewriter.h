@@ -77,6 +77,9 @@ class Rewriter {
   Layer* insert_before(const Layer* before, LayerKind kind, std::string name, Attrs attrs,
                        std::vector<Tensor*> inputs, std::vector<Tensor*> outputs,
                        const std::vector<const Layer*>& provenance);
+  // `x` as `shape`, by a reshape named `name` where it is another one.
+  Tensor* reshaped_before(const Layer* before, std::string name, Tensor* x, const Shape& shape,
+                          const Layer& origin);
   // `made` also stands for what `origin` came from.
   void inherit(Layer* made, const Layer& origin);
   void rename(Layer* layer, std::string name) { graph_.rename(layer, std::move(name)); }

@@ -80,24 +80,50 @@ ProblemTensor matrix(DataType type, int64_t rows, int64_t cols, bool dense) {
   return {true, type, Format::kLinear, {rows, cols}, nullptr, dense};
 }
 
+// What a part reads and writes, as problems or as views describe tensors.
+template <class T>
+struct Part {
+  std::vector<T> inputs, outputs;
+};
+template <class T>
+struct BlockTensors {
+  T q, k, v, scores, codes, y;
+  std::vector<T> operands;
+};
+
+template <class T>
+std::array<Part<T>, kParts> parts_of(const BlockTensors<T>& t) {
+  std::array<Part<T>, kParts> parts;
+  parts[kScores] = {{t.q, t.k}, {t.scores}};
+  if (!t.operands.empty()) parts[kScores].inputs.push_back({});  // no bias
+  for (const T& operand : t.operands) parts[kScores].inputs.push_back(operand);
+  parts[kSoftmax] = {{t.scores}, {t.scores}};
+  parts[kCodes] = {{t.scores}, {t.codes}};
+  parts[kValues] = {{t.codes, t.v}, {t.y}};
+  return parts;
+}
+
+Problem problem_of(const ir::Layer& layer, const Part<ProblemTensor>& part) {
+  return {&layer, part.inputs, part.outputs, 1};
+}
+
 std::array<Problem, kParts> problems_of(const Problem& p, const AttentionShape& shape,
                                         const Layers& layers, int64_t rows) {
-  const auto& a = p.layer->as<ir::AttentionAttrs>();
-  std::array<Problem, kParts> parts;
-  for (int part = 0; part < kParts; ++part) parts[part].layer = &layers[part];
-  const ProblemTensor scores = matrix(DataType::kFloat, rows, shape.keys, true),
-                      codes = matrix(a.weights, rows, shape.keys, true);
-  parts[kScores].inputs = {matrix(p.inputs[0].type, rows, shape.depth, false),
-                           matrix(p.inputs[1].type, shape.keys, shape.depth, false)};
-  if (p.inputs.size() > kFirstAttentionOperand) parts[kScores].inputs.push_back({});
+  const DataType codes = p.layer->as<ir::AttentionAttrs>().weights;
+  BlockTensors<ProblemTensor> block = {
+      matrix(p.inputs[0].type, rows, shape.depth, false),
+      matrix(p.inputs[1].type, shape.keys, shape.depth, false),
+      matrix(p.inputs[2].type, shape.keys, shape.value_depth, false),
+      matrix(DataType::kFloat, rows, shape.keys, true),
+      matrix(codes, rows, shape.keys, true),
+      matrix(p.outputs[0].type, rows, shape.value_depth, false),
+      {}};
   for (size_t k = kFirstAttentionOperand; k < p.inputs.size(); ++k)
-    parts[kScores].inputs.push_back(operand_of(p.inputs[k], rows));
-  parts[kScores].outputs = {scores};
-  parts[kSoftmax].inputs = parts[kSoftmax].outputs = parts[kCodes].inputs = {scores};
-  parts[kCodes].outputs = {codes};
-  parts[kValues].inputs = {codes, matrix(p.inputs[2].type, shape.keys, shape.value_depth, false)};
-  parts[kValues].outputs = {matrix(p.outputs[0].type, rows, shape.value_depth, false)};
-  return parts;
+    block.operands.push_back(operand_of(p.inputs[k], rows));
+  const auto parts = parts_of(block);
+  std::array<Problem, kParts> problems;
+  for (int part = 0; part < kParts; ++part) problems[part] = problem_of(layers[part], parts[part]);
+  return problems;
 }
 
 template <Isa kIsa>
@@ -162,28 +188,25 @@ std::string refusal(const Problem& p) {
   return {};
 }
 
-// What part `part` of the problem is, with the tactic it has.
+// visit(part, its tactic, its problem, how often it runs)
 template <Isa kIsa, class Visit>
 void for_each_part(const Problem& p, const Visit& visit) {
   AttentionShape shape;
   if (!attention_shape(p, shape)) return;
   const Layers layers = layers_of(p.layer->as<ir::AttentionAttrs>());
-  const int64_t rows =
-      (shape.queries + blocks_of(shape, p.threads) - 1) / blocks_of(shape, p.threads);
+  const int64_t blocks = blocks_of(shape, p.threads), rows = (shape.queries + blocks - 1) / blocks;
   const auto problems = problems_of(p, shape, layers, std::max<int64_t>(rows, 1));
   for (int part = 0; part < kParts; ++part)
     if (const Tactic* tactic = tactic_of<kIsa>(PartNumber(part), problems[part]))
-      visit(PartNumber(part), *tactic, problems[part], shape);
+      visit(PartNumber(part), *tactic, problems[part], shape.batch * shape.heads * blocks);
 }
 
 template <Isa kIsa>
 double cost_us(const Problem& p) {
   double us = 0;
-  for_each_part<kIsa>(
-      p, [&](PartNumber, const Tactic& tactic, const Problem& part, const AttentionShape& shape) {
-        us += tactic.cost_us(part) * static_cast<double>(shape.batch * shape.heads) *
-              static_cast<double>(blocks_of(shape, p.threads)) / p.threads;
-      });
+  for_each_part<kIsa>(p, [&](PartNumber, const Tactic& tactic, const Problem& part, int64_t units) {
+    us += tactic.cost_us(part) * static_cast<double>(units) / p.threads;
+  });
   return us;
 }
 
@@ -200,11 +223,11 @@ Offsets packed_offsets(const Problem& p, size_t& total) {
   Offsets offsets{};
   total = aligned(sizeof(Offsets));
   const size_t empty = total;
-  for_each_part<kIsa>(
-      p, [&](PartNumber number, const Tactic& tactic, const Problem& part, const AttentionShape&) {
-        offsets[number] = total;
-        total += aligned(tactic.packed_bytes ? tactic.packed_bytes(part) : 0);
-      });
+  for_each_part<kIsa>(p,
+                      [&](PartNumber number, const Tactic& tactic, const Problem& part, int64_t) {
+                        offsets[number] = total;
+                        total += aligned(tactic.packed_bytes ? tactic.packed_bytes(part) : 0);
+                      });
   if (total == empty) total = 0;
   return offsets;
 }
@@ -219,11 +242,11 @@ size_t packed_bytes(const Problem& p) {
 template <Isa kIsa>
 uint32_t packed_inputs(const Problem& p) {
   uint32_t inputs = 0;
-  for_each_part<kIsa>(
-      p, [&](PartNumber number, const Tactic& tactic, const Problem& part, const AttentionShape&) {
-        if (number == kScores && tactic.packed_inputs)
-          inputs = tactic.packed_inputs(part) >> 3 << kFirstAttentionOperand;
-      });
+  for_each_part<kIsa>(p,
+                      [&](PartNumber number, const Tactic& tactic, const Problem& part, int64_t) {
+                        if (number == kScores && tactic.packed_inputs)
+                          inputs = tactic.packed_inputs(part) >> 3 << kFirstAttentionOperand;
+                      });
   return inputs;
 }
 
@@ -233,11 +256,11 @@ void pack(const Problem& p, std::byte* packed) {
   const Offsets offsets = packed_offsets<kIsa>(p, total);
   if (total == 0) return;
   std::memcpy(packed, offsets.data(), sizeof(offsets));
-  for_each_part<kIsa>(
-      p, [&](PartNumber number, const Tactic& tactic, const Problem& part, const AttentionShape&) {
-        if (tactic.packed_bytes && tactic.packed_bytes(part) > 0)
-          tactic.pack(part, packed + offsets[number]);
-      });
+  for_each_part<kIsa>(p,
+                      [&](PartNumber number, const Tactic& tactic, const Problem& part, int64_t) {
+                        if (tactic.packed_bytes && tactic.packed_bytes(part) > 0)
+                          tactic.pack(part, packed + offsets[number]);
+                      });
 }
 
 // --- prepared
@@ -256,9 +279,7 @@ TensorView view_of(DataType type, int64_t rows, int64_t cols, int64_t stride, in
 }
 
 // The kernels of blocks of one size, for one worker: a kernel runs one call at a time.
-struct BlockKernels {
-  std::array<PreparedKernel, kParts> parts;
-};
+using BlockKernels = std::array<PreparedKernel, kParts>;
 
 // How an operand of the scores moves with the block, in bytes.
 struct OperandSteps {
@@ -305,45 +326,39 @@ TensorView operand_view(const TensorView& operand, int64_t rows) {
   return view;
 }
 
-struct Views {
-  std::vector<TensorView> inputs, outputs;
-
-  Problem problem(const ir::Layer& layer) const {
-    Problem p;
-    p.layer = &layer;
-    for (const auto& [views, list] : {std::pair{&inputs, &p.inputs}, {&outputs, &p.outputs}})
-      for (const TensorView& view : *views) {
-        ProblemTensor t;
-        t.present = view.present();
-        t.type = view.type;
-        if (t.present) t.extents.assign(view.extents, view.extents + view.rank);
-        t.dense = !t.present || is_dense(view);
-        list->push_back(t);
-      }
-    return p;
-  }
-};
-
-std::array<Views, kParts> views_of(const KernelArgs& args, const AttentionShape& shape,
-                                   int64_t rows) {
-  const auto& a = args.layer->as<ir::AttentionAttrs>();
-  std::array<Views, kParts> parts;
-  const TensorView scores = view_of(DataType::kFloat, rows, shape.keys, shape.keys),
-                   codes = view_of(a.weights, rows, shape.keys, shape.keys);
-  parts[kScores].inputs = {
-      view_of(args.inputs[0].type, rows, shape.depth, shape.q.step, shape.q.element),
-      view_of(args.inputs[1].type, shape.keys, shape.depth, shape.k.step, shape.k.element)};
-  if (args.inputs.size() > kFirstAttentionOperand) parts[kScores].inputs.push_back({});
+std::array<Part<TensorView>, kParts> views_of(const KernelArgs& args, const AttentionShape& shape,
+                                              int64_t rows) {
+  const DataType codes = args.layer->as<ir::AttentionAttrs>().weights;
+  const auto view = [](const TensorView& of, const HeadStrides& strides, int64_t steps,
+                       int64_t depth) {
+    return view_of(of.type, steps, depth, strides.step, strides.element);
+  };
+  BlockTensors<TensorView> block = {view(args.inputs[0], shape.q, rows, shape.depth),
+                                    view(args.inputs[1], shape.k, shape.keys, shape.depth),
+                                    view(args.inputs[2], shape.v, shape.keys, shape.value_depth),
+                                    view_of(DataType::kFloat, rows, shape.keys, shape.keys),
+                                    view_of(codes, rows, shape.keys, shape.keys),
+                                    view(args.outputs[0], shape.y, rows, shape.value_depth),
+                                    {}};
   for (size_t k = kFirstAttentionOperand; k < args.inputs.size(); ++k)
-    parts[kScores].inputs.push_back(operand_view(args.inputs[k], rows));
-  parts[kScores].outputs = {scores};
-  parts[kSoftmax].inputs = parts[kSoftmax].outputs = parts[kCodes].inputs = {scores};
-  parts[kCodes].outputs = {codes};
-  parts[kValues].inputs = {codes, view_of(args.inputs[2].type, shape.keys, shape.value_depth,
-                                          shape.v.step, shape.v.element)};
-  parts[kValues].outputs = {
-      view_of(args.outputs[0].type, rows, shape.value_depth, shape.y.step, shape.y.element)};
-  return parts;
+    block.operands.push_back(operand_view(args.inputs[k], rows));
+  return parts_of(block);
+}
+
+ProblemTensor described(const TensorView& view) {
+  ProblemTensor t;
+  t.present = view.present();
+  t.type = view.type;
+  if (t.present) t.extents.assign(view.extents, view.extents + view.rank);
+  t.dense = !t.present || is_dense(view);
+  return t;
+}
+
+Problem problem_of(const ir::Layer& layer, const Part<TensorView>& part) {
+  Part<ProblemTensor> as_problem;
+  for (const TensorView& view : part.inputs) as_problem.inputs.push_back(described(view));
+  for (const TensorView& view : part.outputs) as_problem.outputs.push_back(described(view));
+  return problem_of(layer, as_problem);
 }
 
 template <Isa kIsa>
@@ -356,10 +371,11 @@ void prepare_block(const KernelArgs& args, int64_t rows, State& s, BlockKernels&
     own.outputs = views[part].outputs;
     own.packed = s.is_packed ? args.packed + s.packed[part] : nullptr;
     own.pool = &ThreadPool::serial();
-    const Tactic* tactic = tactic_of<kIsa>(PartNumber(part), views[part].problem(s.layers[part]));
-    block.parts[part] = tactic ? prepare_kernel(*tactic, own)
-                               : prepare_kernel(*reference_kernel(s.layers[part]), own);
-    s.part_workspace = std::max(s.part_workspace, aligned(block.parts[part].workspace_bytes));
+    const Tactic* tactic =
+        tactic_of<kIsa>(PartNumber(part), problem_of(s.layers[part], views[part]));
+    block[part] = tactic ? prepare_kernel(*tactic, own)
+                         : prepare_kernel(*reference_kernel(s.layers[part]), own);
+    s.part_workspace = std::max(s.part_workspace, aligned(block[part].workspace_bytes));
   }
 }
 
@@ -392,9 +408,9 @@ void run_unit(State& s, const KernelCall& call, int worker, int64_t unit) {
       {factors.data(), scored}, {scored, scored}, {scored, coded}, {coded, results}};
   BlockKernels& kernels = s.workers[static_cast<size_t>(worker)][rows == s.most_rows ? 1 : 0];
   for (int part = 0; part < kParts; ++part)
-    (void)kernels.parts[part]({pointers[part].first, pointers[part].second,
-                               s.is_packed ? call.packed + s.packed[part] : nullptr,
-                               codes + s.codes_bytes, &ThreadPool::serial()});
+    (void)kernels[part]({pointers[part].first, pointers[part].second,
+                         s.is_packed ? call.packed + s.packed[part] : nullptr,
+                         codes + s.codes_bytes, &ThreadPool::serial()});
 }
 
 void run(void* state, const KernelCall& call) {

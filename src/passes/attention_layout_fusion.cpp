@@ -25,14 +25,9 @@ ShuffleAttrs reshape_to(const Shape& shape) {
   return attrs;
 }
 
-// `x` as `shape`, by a reshape where it is another one.
-Tensor* as_shape(Rewriter& rewriter, Tensor* x, const Shape& shape, const Layer* before,
-                 const Layer* origin) {
-  if (x->shape == shape) return x;
-  Tensor* y = rewriter.add_tensor(x->name + " (steps)", x->type, shape);
-  rewriter.insert_before(before, LayerKind::kShuffle, x->name + " (steps)", reshape_to(shape), {x},
-                         {y}, {origin});
-  return y;
+Tensor* with_shape(Rewriter& rewriter, Tensor* x, const Shape& shape, const Layer* before,
+                   const Layer* origin) {
+  return rewriter.reshaped_before(before, x->name + " (steps)", x, shape, *origin);
 }
 
 // Input k is [batch, steps, heads, depth] transposed: Attention reads what was transposed.
@@ -65,7 +60,7 @@ bool take_input(Rewriter& rewriter, Layer* attention, size_t k) {
   const Shape wanted{heads->shape[0], heads->shape[2], Dim(count.extent() * depth.extent())};
   rewriter.set_input(
       attention, k,
-      as_shape(rewriter, shuffle->inputs[0], is_there ? x->shape : wanted, attention, shuffle));
+      with_shape(rewriter, shuffle->inputs[0], is_there ? x->shape : wanted, attention, shuffle));
   return true;
 }
 
@@ -110,7 +105,7 @@ bool take_repeated_heads(Rewriter& rewriter, Layer* attention) {
                        attention->name + ": heads share keys and values");
   for (const auto& [k, found] : {std::pair(1, &keys), std::pair(2, &values)})
     rewriter.set_input(attention, static_cast<size_t>(k),
-                       as_shape(rewriter, found->heads, found->shape, attention, found->expand));
+                       with_shape(rewriter, found->heads, found->shape, attention, found->expand));
   return true;
 }
 

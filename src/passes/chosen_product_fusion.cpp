@@ -115,10 +115,12 @@ class Fusion {
                       "Fusing " + product->name + " with the matrices of " + weights->name);
     const std::string name = product->name;
     rewriter_.rename(product, name + " (shape)");
-    Tensor* flat = reshaped(product, name + " (rows)", x, {rows, weights->shape[2]});
+    Tensor* flat = rewriter_.reshaped_before(product, name + " (rows)", x,
+                                             {rows, weights->shape[2]}, *product);
     Tensor* chosen = found.chosen->shape.size() == 1
                          ? found.chosen
-                         : reshaped(product, name + " (numbers)", found.chosen, {rows});
+                         : rewriter_.reshaped_before(product, name + " (numbers)", found.chosen,
+                                                     {rows}, *product);
     Tensor* result =
         rewriter_.add_tensor(name + " (product)", DataType::kFloat, {rows, weights->shape[1]});
     rewriter_.insert_before(product, LayerKind::kGeneric, name, GenericAttrs{kChosenProduct, 1, {}},
@@ -128,15 +130,6 @@ class Fusion {
     back.reshape = y->shape;
     Layer* group[] = {product};
     rewriter_.replace(group, LayerKind::kShuffle, back, {result}, product->name);
-  }
-
-  Tensor* reshaped(const Layer* before, std::string name, Tensor* x, const Shape& shape) {
-    ShuffleAttrs attrs;
-    attrs.has_reshape = true;
-    attrs.reshape = shape;
-    Tensor* y = rewriter_.add_tensor(name, x->type, shape);
-    rewriter_.insert_before(before, LayerKind::kShuffle, name, attrs, {x}, {y}, {before});
-    return y;
   }
 
   // Of several products, once.

@@ -223,7 +223,7 @@ class Fusion {
     const std::string name = layer->name;
     rewriter_.rename(layer, name + " (heads)");
     Tensor* x = shuffle->inputs[0];
-    if (splits && x->shape != steps_first) x = reshaped(layer, x, steps_first, shuffle);
+    x = rewriter_.reshaped_before(layer, x->name + " (steps)", x, steps_first, *shuffle);
     Tensor* turned = rewriter_.add_tensor(found.x->name + " (turned)", x->type, steps_first);
     rewriter_.insert_before(layer, LayerKind::kGeneric, name, rotation_attributes(found.half),
                             {x, beside_steps(layer, found.cosine), beside_steps(layer, found.sine)},
@@ -235,22 +235,12 @@ class Fusion {
     return true;
   }
 
-  Tensor* reshaped(const Layer* before, Tensor* x, const Shape& shape, const Layer* origin) {
-    ShuffleAttrs attrs;
-    attrs.has_reshape = true;
-    attrs.reshape = shape;
-    Tensor* y = rewriter_.add_tensor(x->name + " (steps)", x->type, shape);
-    rewriter_.insert_before(before, LayerKind::kShuffle, x->name + " (steps)", attrs, {x}, {y},
-                            {origin});
-    return y;
-  }
-
   // [batch, 1, steps, width] as [batch, steps, 1, width]; [steps, width] as [1, steps, 1, width].
   Tensor* beside_steps(const Layer* before, Tensor* factor) {
     const Shape& s = factor->shape;
     if (s.size() == 1) return factor;
     const Shape wanted = s.size() == 2 ? Shape{1, s[0], 1, s[1]} : Shape{s[0], s[2], 1, s[3]};
-    return wanted == s ? factor : reshaped(before, factor, wanted, before);
+    return rewriter_.reshaped_before(before, factor->name + " (steps)", factor, wanted, *before);
   }
 
   Rewriter rewriter_;

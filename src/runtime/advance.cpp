@@ -118,15 +118,9 @@ class Advance {
     const PlanTensor& tensor = plan_.tensors[p.tensor];
     const Location& from = location_of(tensor.parent);
     if (p.location.space != from.space || from.space == Space::kNone) return false;
-    Location location = from;
-    CAMSHAFT_TRY(
-        place_in_parent(tensor, view_of(tensor.parent), bindings_, p.view, location.offset));
-    if (from.fixed) location.fixed = from.fixed + (location.offset - from.offset);
-    if (facts_.tensors[p.tensor].output >= 0 &&
-        (location.offset != location_of(facts_.tensors[p.tensor].root).offset ||
-         p.view.elements() != view_of(facts_.tensors[p.tensor].root).elements()))
-      return false;
-    p.location = location;
+    CAMSHAFT_TRY(locate_view(facts_, p.tensor, {view_of(tensor.parent), from},
+                             view_of(facts_.tensors[p.tensor].root), bindings_,
+                             {p.view, p.location}));
     return true;
   }
 

@@ -3,6 +3,8 @@
 // buffer with room for more, a run writes the new rows only.
 #pragma once
 
+#include <algorithm>
+#include <span>
 #include <vector>
 
 #include "engine/engine.h"
@@ -19,6 +21,12 @@ struct CacheFacts {
   int step = 0;
   int axis = 0;
 };
+// Whether past and present of a cache lie in one buffer; `capacities`: the rows it has room for, 0:
+// they lie apart.
+inline bool share_buffers(std::span<const int64_t> capacities) {
+  return std::any_of(capacities.begin(), capacities.end(),
+                     [](int64_t capacity) { return capacity != 0; });
+}
 std::vector<CacheFacts> find_caches(const PlanFacts& facts);
 
 }  // namespace camshaft::runtime

@@ -103,9 +103,7 @@ Result<std::unique_ptr<Executor>> Executor::create_checked(const engine::Engine&
 namespace {
 
 bool has_capacities(const Schedule& schedule, std::span<const int64_t> capacities) {
-  if (capacities.empty())
-    return std::all_of(schedule.capacities.begin(), schedule.capacities.end(),
-                       [](int64_t capacity) { return capacity == 0; });
+  if (capacities.empty()) return !share_buffers(schedule.capacities);
   return std::equal(capacities.begin(), capacities.end(), schedule.capacities.begin(),
                     schedule.capacities.end());
 }
@@ -130,8 +128,7 @@ Schedule* Executor::find_schedule(std::span<const ir::Extents> inputs, const Bin
 // come back to a length: the last one goes on. Other shapes may come back: as many are kept as
 // there is room for.
 Executor::Schedules::iterator Executor::find_spare(std::span<const int64_t> capacities) {
-  const bool in_one_buffer = std::any_of(capacities.begin(), capacities.end(),
-                                         [](int64_t capacity) { return capacity != 0; });
+  const bool in_one_buffer = share_buffers(capacities);
   if (schedules_.empty() || (!in_one_buffer && schedules_.size() < kept_shapes_))
     return schedules_.end();
   const auto spare = in_one_buffer ? schedules_.begin() : schedules_.end() - 1;

@@ -17,12 +17,6 @@ using engine::PlanStep;
 
 constexpr int kMaxSearches = 4;  // of one step: its extents may change with every run
 
-bool same_shape(const TensorView& a, const TensorView& b) {
-  return a.rank == b.rank && a.type == b.type && a.format == b.format &&
-         (a.rank <= 0 || (std::equal(a.extents, a.extents + a.rank, b.extents) &&
-                          std::equal(a.strides, a.strides + a.rank, b.strides)));
-}
-
 // Elements that can decide extents (late_steps.cpp shows inference just these), or that a result
 // computed before follows from.
 bool is_recorded(ir::LayerKind kind, const TensorView& view) {
@@ -88,7 +82,7 @@ bool Executor::matches(const PlanStep& step, LateRecord& record, bool& same_valu
     if (step.inputs[k] == kNoTensor) continue;
     const TensorView& now = current_->tensors[step.inputs[k]];
     TensorView& then = record.inputs[k];
-    if (!same_shape(now, then)) return false;
+    if (!same_layout(now, then)) return false;
     then.data = address(step.inputs[k]);
     if (!is_recorded(step.layer.kind, then)) continue;
     const size_t bytes = bytes_of(then);
@@ -106,7 +100,7 @@ bool Executor::matches(const PlanStep& step, LateRecord& record, bool& same_valu
 bool Executor::outputs_match(const PlanStep& step, const LateRecord& record) const {
   for (size_t k = 0; k < step.outputs.size(); ++k)
     if (step.outputs[k] != kNoTensor &&
-        !same_shape(current_->tensors[step.outputs[k]], record.outputs[k]))
+        !same_layout(current_->tensors[step.outputs[k]], record.outputs[k]))
       return false;
   return true;
 }

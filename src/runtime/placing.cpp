@@ -95,6 +95,34 @@ Status place_in_parent(const PlanTensor& tensor, const TensorView& parent, const
   return ok_status();
 }
 
+Status locate_view(const PlanFacts& facts, int tensor, ConstPlace parent, const TensorView& root,
+                   const Bindings& bindings, Place view) {
+  const PlanTensor& t = facts.plan->tensors[tensor];
+  Location location = parent.location;
+  CAMSHAFT_TRY(place_in_parent(t, parent.view, bindings, view.view, location.offset));
+  const size_t moved = location.offset - parent.location.offset;
+  if (location.fixed) location.fixed += moved;
+  if (facts.tensors[tensor].output >= 0 &&
+      (location.offset != 0 || ir::bytes_for(view.view.type, view.view.elements()) !=
+                                   ir::bytes_for(root.type, root.elements())))
+    return make_error(ErrorCode::kCorrupt, "output {} is a part of another tensor", t.name);
+  view.location = location;
+  return ok_status();
+}
+
+bool same_layout(const TensorView& a, const TensorView& b) {
+  return a.rank == b.rank && a.type == b.type && a.format == b.format &&
+         (a.rank <= 0 || (std::equal(a.extents, a.extents + a.rank, b.extents) &&
+                          std::equal(a.strides, a.strides + a.rank, b.strides)));
+}
+
+bool lie_alike(std::span<const TensorView> a, std::span<const TensorView> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const TensorView& x, const TensorView& y) {
+                      return same_layout(x, y) && (x.data == nullptr) == (y.data == nullptr);
+                    });
+}
+
 const CacheFacts* appended_cache_of(const PlanFacts& facts, const Schedule& schedule, int step) {
   if (facts.plan->steps[step].layer.kind != ir::LayerKind::kConcatenation) return nullptr;
   for (size_t k = 0; k < facts.caches.size(); ++k)

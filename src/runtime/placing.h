@@ -19,6 +19,22 @@ Status leave_room(const engine::PlanTensor& tensor, int axis, int64_t capacity, 
 Status place_in_parent(const engine::PlanTensor& tensor, const TensorView& parent,
                        const Bindings& bindings, TensorView& view, size_t& offset);
 
+// The same as locations: `view` lies in `parent`. An output is no part of its root.
+struct ConstPlace {
+  const TensorView& view;
+  const Location& location;
+};
+struct Place {
+  TensorView& view;
+  Location& location;
+};
+Status locate_view(const PlanFacts& facts, int tensor, ConstPlace parent, const TensorView& root,
+                   const Bindings& bindings, Place view);
+
+bool same_layout(const TensorView& a, const TensorView& b);
+// Also present and absent alike: a kernel prepared for some serves the others.
+bool lie_alike(std::span<const TensorView> a, std::span<const TensorView> b);
+
 // The elements of a constant_value tensor whose symbols all have values; false: not of this type.
 bool write_value(const engine::PlanTensor& tensor, const Bindings& bindings, const TensorView& view,
                  std::byte* bytes);

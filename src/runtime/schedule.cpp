@@ -135,15 +135,9 @@ class Maker {
       s_.tensors[t].rank = -1;
       return ok_status();
     }
-    Location location = from;
-    CAMSHAFT_TRY(place_in_parent(tensor, s_.tensors[tensor.parent], s_.bindings, s_.tensors[t],
-                                 location.offset));
-    if (from.fixed) location.fixed = from.fixed + (location.offset - from.offset);
-    if (facts_.tensors[t].output >= 0 &&
-        (location.offset != 0 || bytes_of(t) != bytes_of(facts_.tensors[t].root)))
-      return make_error(ErrorCode::kCorrupt, "output {} is a part of another tensor", tensor.name);
-    s_.locations[t] = location;
-    return ok_status();
+    return locate_view(facts_, t, {s_.tensors[tensor.parent], from},
+                       s_.tensors[facts_.tensors[t].root], s_.bindings,
+                       {s_.tensors[t], s_.locations[t]});
   }
 
   // Tensors of one pass need the memory of its images; all others of the group are in use from its
@@ -207,13 +201,8 @@ class Maker {
            std::equal(a.extents, a.extents + a.rank, b.extents);
   }
 
-  // Past and present in one buffer: the next sequence is likely one longer.
-  bool grows() const {
-    return std::any_of(s_.capacities.begin(), s_.capacities.end(),
-                       [](int64_t capacity) { return capacity != 0; });
-  }
-
-  // So that it finds its place here (advance), some hundred tokens long.
+  // So that the next sequence, likely one longer, finds its place here (advance), some hundred
+  // tokens long.
   void leave_room_to_grow() {
     std::vector<bool> has_grown(blocks_.size());
     for (size_t t = 0; t < plan_.tensors.size(); ++t) {
@@ -227,7 +216,7 @@ class Maker {
 
   void plan_arena() {
     share_in_place();
-    if (grows()) leave_room_to_grow();
+    if (share_buffers(s_.capacities)) leave_room_to_grow();
     s_.room.resize(plan_.tensors.size());
     for (size_t t = 0; t < plan_.tensors.size(); ++t)
       if (block_of_[t] >= 0) s_.room[t] = blocks_[block_of_[t]].bytes;
@@ -335,16 +324,6 @@ class Maker {
     set_kernel(scheduled);
     s_.steps.push_back(scheduled);
     return ok_status();
-  }
-
-  static bool lie_alike(std::span<const TensorView> a, std::span<const TensorView> b) {
-    return std::equal(
-        a.begin(), a.end(), b.begin(), b.end(), [](const TensorView& x, const TensorView& y) {
-          return x.rank == y.rank && x.type == y.type && x.format == y.format &&
-                 (x.data == nullptr) == (y.data == nullptr) &&
-                 (x.rank <= 0 || (std::equal(x.extents, x.extents + x.rank, y.extents) &&
-                                  std::equal(x.strides, x.strides + x.rank, y.strides)));
-        });
   }
 
   // The other schedule's kernel of a step, if it was prepared for the same.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Schedules of random networks, simulated: what a step reads is what was written there last.
 #include "runtime/schedule.h"
+#include "runtime/placing.h"
 
 #include <cstring>
 #include <functional>
@@ -94,16 +95,6 @@ TEST(Schedule, PointwiseChainsRunInPlace) {
 }
 
 // --- advance
-
-bool lie_alike(std::span<const TensorView> a, std::span<const TensorView> b) {
-  return std::equal(
-      a.begin(), a.end(), b.begin(), b.end(), [](const TensorView& x, const TensorView& y) {
-        return x.rank == y.rank && x.type == y.type && x.format == y.format &&
-               (x.data == nullptr) == (y.data == nullptr) &&
-               (x.rank <= 0 || (std::equal(x.extents, x.extents + x.rank, y.extents) &&
-                                std::equal(x.strides, x.strides + x.rank, y.strides)));
-      });
-}
 
 // All but places in the arena, which may be those of another length.
 void expect_same(const PlanFacts& facts, const Schedule& found, const Schedule& expected) {

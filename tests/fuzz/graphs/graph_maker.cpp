@@ -158,6 +158,13 @@ Tensor* GraphMaker::any_float(size_t least_rank, size_t most_rank) {
   });
 }
 
+Tensor* GraphMaker::any_sequence() {
+  return any([&](Tensor* t) {
+    return t->type == DataType::kFloat && t->has_rank && rank(t) == 3 && t->shape[2].is_known() &&
+           t->shape[2].extent() > 0;
+  });
+}
+
 int64_t GraphMaker::least(const Tensor* tensor, int64_t d) const {
   int64_t extent = extents(tensor)[static_cast<size_t>(d)];
   for (size_t k = 1; k < runs(); ++k)

@@ -68,6 +68,7 @@ class GraphMaker {
   using Predicate = std::function<bool(Tensor*)>;
   Tensor* any(const Predicate& fits);
   Tensor* any_float(size_t least_rank = 0, size_t most_rank = 6);
+  Tensor* any_sequence();  // floats [batch, steps, width] of a known width
   const std::vector<Tensor*>& tensors() const { return tensors_; }
 
   const Value& value(const Tensor* tensor, size_t run) const {

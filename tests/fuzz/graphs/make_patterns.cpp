@@ -167,10 +167,7 @@ bool squeeze_excite(GraphMaker& m) {
 
 // Heads split off, products, softmax, heads put together.
 bool attention(GraphMaker& m) {
-  Tensor* x = m.any([&](Tensor* t) {
-    return t->type == DataType::kFloat && t->has_rank && m.rank(t) == 3 && t->shape[2].is_known() &&
-           t->shape[2].extent() > 0;
-  });
+  Tensor* x = m.any_sequence();
   if (!x) return false;
   const int64_t width = x->shape[2].extent(), heads = width % 2 == 0 && m.chance(70) ? 2 : 1,
                 depth = width / heads;
@@ -206,10 +203,7 @@ bool attention(GraphMaker& m) {
 
 // The layer Attention itself: shared heads, layouts, windows, lengths and masks of all kinds.
 bool attention_layer(GraphMaker& m) {
-  Tensor* x = m.any([&](Tensor* t) {
-    return t->type == DataType::kFloat && t->has_rank && m.rank(t) == 3 && t->shape[2].is_known() &&
-           t->shape[2].extent() > 0;
-  });
+  Tensor* x = m.any_sequence();
   if (!x) return false;
   const int64_t width = x->shape[2].extent(), kv_heads = m.between(1, 3),
                 group = m.chance(60) ? 1 : m.between(2, 3), heads = kv_heads * group,

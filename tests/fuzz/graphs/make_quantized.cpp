@@ -348,10 +348,7 @@ bool dynamic_product(GraphMaker& m) {
 
 // Both products of attention on codes, weights included.
 bool attention(GraphMaker& m) {
-  Tensor* x = m.any([&](Tensor* t) {
-    return t->type == DataType::kFloat && t->has_rank && m.rank(t) == 3 && t->shape[2].is_known() &&
-           t->shape[2].extent() > 0;
-  });
+  Tensor* x = m.any_sequence();
   if (!x) return false;
   const int64_t width = x->shape[2].extent(), heads = width % 2 == 0 && m.chance(70) ? 2 : 1,
                 depth = width / heads;

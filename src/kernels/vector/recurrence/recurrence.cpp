@@ -215,8 +215,6 @@ struct Run : RecurrentLayer {
   // Workspace: the gates of every step, one state per batch item and array.
   float *gates, *h, *c, *scratch, *candidate;
 
-  bool side_by_side = false;
-
   int64_t state_floats() const { return batch * hidden + kLanes; }
   int64_t gate_floats() const { return steps * batch * packing.columns() + kLanes; }
   int64_t direction_workspace() const {
@@ -239,9 +237,10 @@ struct Run : RecurrentLayer {
         packing{attrs.kind, inputs, hidden, state_vecs, input_vecs},
         input_panels(packing.input_panels()),
         state_panels(packing.state_panels()),
-        candidate_panels(packing.candidate_panels()),
-        side_by_side(run_side_by_side(directions, batch * hidden * packing.columns(),
-                                      kMacsWorthThreads, threads_of(a))) {}
+        candidate_panels(packing.candidate_panels()) {
+    side_by_side = run_side_by_side(directions, batch * hidden * packing.columns(),
+                                    kMacsWorthThreads, threads_of(a));
+  }
   void place(int64_t d) {
     gates =
         reinterpret_cast<float*>(args.workspace) + (side_by_side ? d : 0) * direction_workspace();
@@ -357,19 +356,7 @@ struct Run : RecurrentLayer {
 Status run(Run& job, const KernelCall& call) {
   job.args = job.views.at(call);
   CAMSHAFT_TRY(job.check_lengths());
-  if (!job.side_by_side) {
-    for (int64_t d = 0; d < job.directions; ++d) {
-      job.begin(d);
-      job.run_steps(d);
-    }
-    return ok_status();
-  }
-  Run ways[] = {job, job};
-  for (int64_t d = 0; d < 2; ++d) {
-    ways[d].begin(d);
-    ways[d].args.pool = &ThreadPool::serial();
-  }
-  call.pool->parallel_tasks(2, [&ways](int64_t d) { ways[d].run_steps(d); });
+  run_directions(job);
   return ok_status();
 }
 

@@ -254,13 +254,11 @@ struct CodeRun : RecurrentLayer {
   float *gates = nullptr, *step_gates = nullptr, *h = nullptr, *c = nullptr, *multiplied = nullptr;
   CodedRows x_rows, h_rows;
 
-  bool side_by_side = false;
-
   CodeRun(const KernelArgs& a, const KeptViews& kept)
-      : RecurrentLayer(a, kept),
-        packing{{4 * hidden, inputs}, {4 * hidden, hidden}},
-        side_by_side(run_side_by_side(directions, batch * hidden * 4 * hidden, kMacsWorthThreads,
-                                      threads_of(a))) {}
+      : RecurrentLayer(a, kept), packing{{4 * hidden, inputs}, {4 * hidden, hidden}} {
+    side_by_side =
+        run_side_by_side(directions, batch * hidden * 4 * hidden, kMacsWorthThreads, threads_of(a));
+  }
 
   // The workspace, and how many bytes it takes.
   size_t place(std::byte* workspace) {
@@ -332,7 +330,12 @@ struct CodeRun : RecurrentLayer {
 
   const std::byte* packed_of(int64_t d) const { return args.packed + d * packing.bytes(); }
 
-  void begin(int64_t d) const {
+  void begin(int64_t d) {
+    if (side_by_side && d == 1) {
+      const CodedRows coded = x_rows;  // of both
+      place(args.workspace + place(nullptr));
+      x_rows = coded;
+    }
     const std::byte* packed = packed_of(d);
     const auto* bias = reinterpret_cast<const float*>(packed);
     copy_state(h, kInitialH, d);
@@ -358,21 +361,7 @@ Status run_codes(CodeRun& job, const KernelCall& call) {
   code_rows(
       job.longest() * job.batch,
       [&job](int64_t r) { return job.input_row(r / job.batch, r % job.batch); }, job.x_rows);
-  if (!job.side_by_side) {
-    for (int64_t d = 0; d < job.directions; ++d) {
-      job.begin(d);
-      job.run_steps(d);
-    }
-    return ok_status();
-  }
-  CodeRun ways[] = {job, job};
-  ways[1].place(job.args.workspace + job.place(nullptr));
-  ways[1].x_rows = job.x_rows;
-  for (int64_t d = 0; d < 2; ++d) {
-    ways[d].begin(d);
-    ways[d].args.pool = &ThreadPool::serial();
-  }
-  call.pool->parallel_tasks(2, [&ways](int64_t d) { ways[d].run_steps(d); });
+  run_directions(job);
   return ok_status();
 }
 

@@ -75,6 +75,7 @@ struct RecurrentLayer {
   KernelArgs args;  // those of the call
   const ir::RnnAttrs& attrs;
   int64_t steps, batch, directions, inputs, hidden;
+  bool side_by_side = false;  // run_side_by_side()
 
   RecurrentLayer(const KernelArgs& a, const KeptViews& kept)
       : views(kept), args(a), attrs(a.layer->as<ir::RnnAttrs>()) {
@@ -146,6 +147,26 @@ inline void lstm_cell(const float* gates, int64_t hidden, float* h, float* c) {
     store(c + k, cell, mask);
     store(h + k, o * tanh(cell), mask);
   }
+}
+
+// All directions of `job`: begin(d), then run_steps(d). Side by side each has memory of its own,
+// which its copy of the job finds in begin().
+template <class Job>
+void run_directions(Job& job) {
+  if (!job.side_by_side) {
+    for (int64_t d = 0; d < job.directions; ++d) {
+      job.begin(d);
+      job.run_steps(d);
+    }
+    return;
+  }
+  ThreadPool* const pool = job.args.pool;
+  Job ways[] = {job, job};
+  for (int64_t d = 0; d < 2; ++d) {
+    ways[d].begin(d);
+    ways[d].args.pool = &ThreadPool::serial();
+  }
+  pool->parallel_tasks(2, [&ways](int64_t d) { ways[d].run_steps(d); });
 }
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET
