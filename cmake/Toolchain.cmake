@@ -11,6 +11,9 @@ endif()
 # No -march: one source per kernel is compiled per instruction set (src/kernels/CMakeLists.txt), all else runs on any x86-64.
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 
+# GCC collects garbage from 128 MiB on; from 512 MiB on it takes 5 to 15 % less time, and up to 1 GiB a source instead of 0.7.
+add_compile_options($<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=524288>)
+
 set(CAMSHAFT_SANITIZE "" CACHE STRING "Sanitizers to build with, e.g. address,undefined or thread")
 # Other compilers warn of other things: those must not stop somebody who only wants to build.
 set(werror_default OFF)
