@@ -22,7 +22,7 @@ double cost_us(const Problem& p) {
 
 template <class Window>
 void prepare(const KernelArgs& args, PreparedKernel& kernel) {
-  Run<float, float> run;
+  Run<float> run;
   if (!has_output(args, kernel) || !describe(args, run)) return;
   run.epilogue = float_epilogue(run);
   keep_rows<Window>(args, run, kernel);

@@ -30,17 +30,11 @@ bool has_rows(const KernelArgs& args) {
 
 template <class Window>
 void prepare(const KernelArgs& args, PreparedKernel& kernel) {
-  if (!has_output(args, kernel)) return;
-  if (!has_rows(args)) {
-    Run<Bf16, Bf16> run;
-    if (!describe(args, run)) return;
-    run.epilogue = classify_epilogue(*run.program);
-    return keep_rows<Window>(args, run, kernel);
-  }
-  Run<Bf16, float> run;
-  if (!describe(args, run)) return;
-  run.epilogue = kProgramEpilogue;
-  set_program_rows(args, run);
+  Run<Bf16> run;
+  if (!has_output(args, kernel) || !describe(args, run)) return;
+  run.stores_sums = has_rows(args);
+  run.epilogue = run.stores_sums ? kProgramEpilogue : classify_epilogue(*run.program);
+  if (run.stores_sums) set_program_rows(args, run);
   keep_rows<Window>(args, run, kernel);
 }
 

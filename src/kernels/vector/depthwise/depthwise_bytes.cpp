@@ -55,10 +55,12 @@ void pack(const Problem& p, std::byte* packed) {
       }
 }
 
-template <class Window, class R>
-void prepare_as(const KernelArgs& args, const FoldedHeader& header, PreparedKernel& kernel) {
-  R run;
-  if (!describe(args, run)) return;
+template <class Window>
+void prepare(const KernelArgs& args, PreparedKernel& kernel) {
+  Run<uint8_t> run;
+  if (!has_output(args, kernel) || !describe(args, run)) return;
+  FoldedHeader header;
+  read_record(args.packed, header);
   run.packed_at = static_cast<int64_t>(record_bytes<FoldedHeader>());
   const auto zero_point = attrs_of(*args.layer).zero_point;
   for (auto& code : run.padding) code = static_cast<uint8_t>(zero_point);
@@ -70,22 +72,8 @@ void prepare_as(const KernelArgs& args, const FoldedHeader& header, PreparedKern
                   .gate = header.gate};
   run.after = header.after;
   if (header.is_gated != 0) run.scale = header.scale, run.shift = header.shift;
-  if constexpr (sizeof(typename R::Output) == sizeof(float)) {
-    if (header.is_folded == 0 && args.outputs[0].type != DataType::kFloat)
-      set_program_rows(args, run);
-  }
+  if (header.is_folded == 0 && !run.stores_floats) set_program_rows(args, run);
   keep_rows<Window>(args, run, kernel);
-}
-
-template <class Window>
-void prepare(const KernelArgs& args, PreparedKernel& kernel) {
-  if (!has_output(args, kernel)) return;
-  FoldedHeader header;
-  read_record(args.packed, header);
-  if (header.is_folded != 0 && args.outputs[0].type == DataType::kUInt8)
-    prepare_as<Window, Run<uint8_t, uint8_t>>(args, header, kernel);
-  else
-    prepare_as<Window, Run<uint8_t, float>>(args, header, kernel);
 }
 
 template <class Window>

@@ -12,7 +12,7 @@ namespace {
 using namespace depthwise;
 
 struct Kernel {
-  Run<float, float> run;
+  Run<float> run;
   TensorView weights, bias;  // bias: perhaps absent
 };
 
@@ -31,7 +31,7 @@ void pack_vector(const ConvShape& s, const Filter<float>& filter, const TensorVi
 }
 
 void run(Kernel& kernel, const KernelCall& call) {
-  Run<float, float>& run = kernel.run;
+  Run<float>& run = kernel.run;
   const ConvShape& s = run.s;
   kernel.weights.data = call.inputs[1];
   if (kernel.bias.present()) kernel.bias.data = call.inputs[2];
@@ -66,7 +66,7 @@ double cost_us(const Problem& p) {
 }
 
 void prepare(const KernelArgs& args, PreparedKernel& kernel) {
-  Run<float, float> described;
+  Run<float> described;
   if (!has_output(args, kernel) || !describe(args, described)) return;
   described.epilogue = float_epilogue(described);
   Kernel& kept = keep_state<run>(

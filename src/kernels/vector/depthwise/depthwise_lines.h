@@ -13,7 +13,7 @@
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace depthwise {
 
-using FloatRun = Run<float, float>;
+using FloatRun = Run<float>;
 
 inline constexpr int kMostLinePixels = 8;  // output pixels of a register tile
 inline constexpr int64_t kMostLines = 64;
@@ -234,7 +234,7 @@ int64_t line_block(const ConvShape& s) {
 // `vectors` vectors of channels of P pixels, from column `ow` and channel c on; x: the first input
 // in the lines.
 template <class Window, int P>
-void run_line_tile(const FloatRun& run, const Strip<float, float>& strip, const float* const* lines,
+void run_line_tile(const FloatRun& run, const Strip<float>& strip, const float* const* lines,
                    int64_t x, int64_t vector, int64_t ow, int64_t c, int64_t vectors) {
   const int64_t block = line_block<Window>(run.s);
   const float* weights = strip.weights;
@@ -248,7 +248,7 @@ void run_line_tile(const FloatRun& run, const Strip<float, float>& strip, const 
   }
 }
 
-using LineTile = void (*)(const FloatRun&, const Strip<float, float>&, const float* const*, int64_t,
+using LineTile = void (*)(const FloatRun&, const Strip<float>&, const float* const*, int64_t,
                           int64_t, int64_t, int64_t, int64_t);
 template <class Window>
 inline constexpr LineTile kLineTiles[kMostLinePixels + 1] = {
@@ -267,8 +267,8 @@ inline constexpr LineTile kLineTiles[kMostLinePixels + 1] = {
 template <class Window>
 void run_line_row(const FloatRun& run, const LinePlan& plan, const LineUnit& unit,
                   const float* const* lines, int64_t oh) {
-  Strip<float, float> strip{};
-  strip.y = run.y + unit.image * run.y_image + oh * run.y_row;
+  Strip<float> strip{};
+  strip.y = run.y_at(unit.image * run.y_image + oh * run.y_row);
   strip.x_pixel = run.x_pixel, strip.y_pixel = run.y_pixel;
   if (run.epilogue.adds()) {
     strip.residual = reinterpret_cast<const float*>(run.residual().at(unit.image, oh, 0, 0));

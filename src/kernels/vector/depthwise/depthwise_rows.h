@@ -18,35 +18,40 @@
 #include "kernels/vector/program/tile_finish.h"
 #include "kernels/vector/tactic_util.h"
 
+#include <array>
+#include <utility>
+
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace depthwise {
 
 inline constexpr size_t kFirstOperand = 3;  // after x, w, bias
 // Output pixels of a register tile: their accumulators, a row of weights and an input.
-inline constexpr int kPixels = kRegisters == 32 ? 8 : 6;
+inline constexpr int kPixels = kRegisters == 32 ? 8 : kLanes > 4 ? 6 : 4;
 // Vectors of channels that go along a row together. All of them: the weights push the rows out of
 // L1 (480 channels: 12 cycles per output vector for 3x3). One: pixels far apart defeat the
 // prefetcher and collide in L1 (256 channels: 17). Six: 6 to 7.
 inline constexpr int64_t kChannelBlock = 6 * kLanes;
 
-// X: float, bfloat16 or uint8_t, Y: the type of what is stored by the loops: the output, or a row
-// of floats that the program turns into the output.
-template <class X, class Y>
+// X: float, bfloat16 or uint8_t. The loops store that type or floats: outputs, or rows that the
+// program turns into outputs. Which of the two is told at run time, once a vector of channels: the
+// other way these kernels took half as long again to compile.
+template <class X>
 struct Run {
   using Input = X;
-  using Output = Y;
+  static constexpr bool kIsFloat = sizeof(X) == sizeof(float);
   static constexpr bool kIsQuantized = sizeof(X) == 1;
-  static constexpr bool kAddsResiduals = sizeof(X) == sizeof(float);
-  static constexpr bool kStoresSums = sizeof(X) == 2 && sizeof(Y) == 4;  // for a program
-  static constexpr int64_t kHead = kIsQuantized ? 2 : 1;                 // vectors before the taps
+  static constexpr bool kMayStoreSums = sizeof(X) == 2;   // as they are, for a program
+  static constexpr int64_t kHead = kIsQuantized ? 2 : 1;  // vectors before the taps
 
   ConvShape s;
   const X* x;
   int64_t x_image, x_row, x_pixel;
   X padding[kLanes] = {};  // what a pixel outside the image holds
   float zero_point = 0;
-  Y* y;
+  std::byte* y;  // strides are in elements
   int64_t y_image, y_row, y_pixel;
+  bool stores_floats = true;
+  bool stores_sums = false;
   const float* packed;
   Epilogue epilogue;
   int32_t after = 0;           // added to rounded results
@@ -61,6 +66,9 @@ struct Run {
   TileSource operands[kMaxOperands];
   int num_operands = 0;
 
+  std::byte* y_at(int64_t place) const {
+    return y + place * static_cast<int64_t>(stores_floats ? sizeof(float) : sizeof(X));
+  }
   const TileSource& residual() const { return operands[epilogue.residual]; }
   int64_t block_floats() const {
     return (kHead + s.kh * s.kw) * kLanes;
@@ -68,11 +76,11 @@ struct Run {
 };
 
 // The channels [first, last) of one output row; pointers are to channel 0.
-template <class X, class Y>
+template <class X>
 struct Strip {
   const X* x;            // column 0 of the first input row in use
   const float* weights;  // of the first channel: its head; taps follow
-  Y* y;
+  std::byte* y;
   int64_t x_pixel, y_pixel;  // as those of the run: stores to y do not change them
   const float* residual;
   int64_t residual_pixel;
@@ -195,7 +203,7 @@ struct AnyWindow {
 template <int kWidth, int kStride>
 struct FixedWindow {
   static constexpr bool kIsAny = false;
-  static constexpr int kRows = kWidth;  // of the windows that are mostly met
+  static constexpr int kTaps = kWidth;  // of a row
   // Only the outer columns of a tile can lie in the padding. Floats are read there under a mask
   // that is made once a tile: choosing between two addresses at each column is more instructions
   // than the core takes in (images 8 wide: 10 cycles per output vector, 7 so).
@@ -271,7 +279,7 @@ CAMSHAFT_INLINE void change_sums(const R& run, const S& strip, F32 (&sum)[P], co
       for (int p = 0; p < P; ++p)
         sum[p] = fma(sum[p] * gate_of(run.epilogue.gate, sum[p]), set1(run.scale), set1(run.shift));
     }
-  } else if (R::kAddsResiduals && run.epilogue.adds()) {
+  } else if (R::kIsFloat && run.epilogue.adds()) {
     const Columns<float, P> residual(strip.residual + ow * strip.residual_pixel + c,
                                      strip.residual_pixel);
 #pragma GCC unroll 8
@@ -294,15 +302,24 @@ CAMSHAFT_INLINE void change_sums(const R& run, const S& strip, F32 (&sum)[P], co
   }
 }
 
+template <class T, int P, bool kMasked, class R, class S>
+CAMSHAFT_INLINE void store_sums(const R& run, const S& strip, const F32 (&sum)[P], int64_t ow,
+                                int64_t c, const Lanes& lanes) {
+  const Columns<T, P> y(reinterpret_cast<T*>(strip.y) + ow * strip.y_pixel + c, strip.y_pixel);
+#pragma GCC unroll 8
+  for (int p = 0; p < P; ++p) write<kMasked>(const_cast<T*>(y.at(p)), sum[p], run.after, lanes);
+}
+
 // What is added to and done with the sums, and their store.
 template <int P, bool kMasked, class R, class S>
 CAMSHAFT_INLINE void finish(const R& run, const S& strip, F32 (&sum)[P], const float* head,
                             int64_t ow, int64_t c, const Lanes& lanes) {
-  const Columns<typename R::Output, P> y(strip.y + ow * strip.y_pixel + c, strip.y_pixel);
-  if constexpr (!R::kStoresSums) change_sums<P, kMasked>(run, strip, sum, head, ow, c, lanes);
-#pragma GCC unroll 8
-  for (int p = 0; p < P; ++p)
-    write<kMasked>(const_cast<typename R::Output*>(y.at(p)), sum[p], run.after, lanes);
+  if (!R::kMayStoreSums || !run.stores_sums)
+    change_sums<P, kMasked>(run, strip, sum, head, ow, c, lanes);
+  if (R::kIsFloat || run.stores_floats)
+    store_sums<float, P, kMasked>(run, strip, sum, ow, c, lanes);
+  else
+    store_sums<typename R::Input, P, kMasked>(run, strip, sum, ow, c, lanes);
 }
 
 // P neighbouring pixels from column ow on, V vectors of channels from c on.
@@ -334,36 +351,44 @@ CAMSHAFT_INLINE void run_vectors(const R& run, const S& strip, int64_t ow, int64
     finish<P, kMasked>(run, strip, sum[v], weights + v * block, ow, c + v * kLanes, lanes);
 }
 
-// One vector of channels of P pixels whose windows lie inside the image: `x` is the first input.
-template <class Window, int P, class R, class S>
+// One vector of channels of P pixels whose columns lie inside the image: `x` is the first input.
+// kRows: how many they are; 0: `rows`. Three rows in a loop take 5 % longer.
+template <class Window, int P, int kRows, class R, class S>
 CAMSHAFT_INLINE void run_inner_vector(const R& run, const S& strip, const typename R::Input* x,
-                                      int64_t x_row, int64_t ow, int64_t c, const float* weights) {
+                                      int64_t step, int64_t rows, int64_t ow, int64_t c,
+                                      const float* head, const float* w) {
   const Lanes all{first_n(kLanes), kLanes};
   F32 sum[P];
-  const F32 start = R::kIsQuantized ? zero() : load(weights);
+  const F32 start = R::kIsQuantized ? zero() : load(head);
 #pragma GCC unroll 8
   for (int p = 0; p < P; ++p) sum[p] = start;
-  const float* w = weights + R::kHead * kLanes;
-#pragma GCC unroll 3
-  for (int kh = 0; kh < Window::kRows; ++kh, x += x_row, w += Window::kRows * kLanes) {
+  const auto add = [&]() __attribute__((always_inline)) {
     const Columns<typename R::Input, Window::template columns<P>()> row(x, strip.x_pixel);
     Window::template add_row<P, false, false>(run, sum, row, 0, 0, w, {}, all);
+    x += step, w += Window::kTaps * kLanes;
+  };
+  if constexpr (kRows > 0) {
+#pragma GCC unroll 3
+    for (int row = 0; row < kRows; ++row) add();
+  } else {
+    for (; rows > 0; --rows) add();
   }
-  finish<P, false>(run, strip, sum, weights, ow, c, all);
+  finish<P, false>(run, strip, sum, head, ow, c, all);
 }
 
-// All channels of the strip, windows inside the image: nothing to look at on the way.
-template <class Window, int P, class R, class S>
+// All channels of the strip, columns inside the image: nothing to look at on the way.
+template <class Window, int P, int kRows, class R, class S>
 __attribute__((noinline)) void run_inner_tile(const R& run, const S& strip, int64_t ow) {
-  const int64_t block = run.block_floats(), last = strip.last, x_row = run.x_row;
-  const float* weights = strip.weights;
+  const int64_t block = run.block_floats(), last = strip.last, step = run.s.dh * run.x_row,
+                rows = strip.kh_last - strip.kh_first;
+  const float *head = strip.weights, *w = head + (R::kHead + strip.kh_first * run.s.kw) * kLanes;
   const typename R::Input* x = strip.x + (ow * run.s.sw - run.s.pad_left) * strip.x_pixel;
   int64_t c = strip.first;
-  for (; c + kLanes <= last; c += kLanes, weights += block)
-    run_inner_vector<Window, P>(run, strip, x + c, x_row, ow, c, weights);
+  for (; c + kLanes <= last; c += kLanes, head += block, w += block)
+    run_inner_vector<Window, P, kRows>(run, strip, x + c, step, rows, ow, c, head, w);
   if (c < last)
-    run_inner_vector<Window, P>(run, strip, x + run.s.oc - kLanes, x_row, ow, run.s.oc - kLanes,
-                                weights);
+    run_inner_vector<Window, P, kRows>(run, strip, x + run.s.oc - kLanes, step, rows, ow,
+                                       run.s.oc - kLanes, head, w);
 }
 
 // All channels of the strip. Two vectors together, where registers allow and windows are not read
@@ -375,9 +400,11 @@ void run_tile(const R& run, const S& strip, int64_t ow, const Lanes& lanes) {
   constexpr bool kFew = sizeof(typename R::Input) == sizeof(float) || 2 * P <= kPixels;
   constexpr bool kPairs = kRegisters == 32 && !kMasked && (Window::kIsAny || (kChecked && kFew));
   if constexpr (!kChecked && !kMasked && !Window::kIsAny)
-    if (run.s.kh == Window::kRows && run.s.dh == 1 &&
-        strip.kh_last - strip.kh_first == Window::kRows)
-      return run_inner_tile<Window, P>(run, strip, ow);
+    return Window::kTaps == 3 && strip.kh_last - strip.kh_first == 3
+           ? run_inner_tile < Window,
+           P,
+           Window::kTaps == 3 ? 3 : 0 > (run, strip, ow)
+           : run_inner_tile<Window, P, 0>(run, strip, ow);
   const int64_t block = run.block_floats(), channels = run.s.oc, last = strip.last;
   const float* weights = strip.weights;
   const auto edges = Window::template edges<P, kChecked>(run, ow * run.s.sw - run.s.pad_left);
@@ -391,27 +418,12 @@ void run_tile(const R& run, const S& strip, int64_t ow, const Lanes& lanes) {
         lanes);
 }
 
+// Those of 1 to kPixels pixels.
 template <class Window, bool kChecked, bool kMasked, class R, class S>
-void run_tile(const R& run, const S& strip, int64_t ow, int64_t pixels, const Lanes& lanes) {
-  switch (pixels) {
-    case 1:
-      return run_tile<Window, 1, kChecked, kMasked>(run, strip, ow, lanes);
-    case 2:
-      return run_tile<Window, 2, kChecked, kMasked>(run, strip, ow, lanes);
-    case 3:
-      return run_tile<Window, 3, kChecked, kMasked>(run, strip, ow, lanes);
-    case 4:
-      return run_tile<Window, 4, kChecked, kMasked>(run, strip, ow, lanes);
-    case 5:
-      return run_tile<Window, 5, kChecked, kMasked>(run, strip, ow, lanes);
-    case 6:
-      return run_tile<Window, 6, kChecked, kMasked>(run, strip, ow, lanes);
-    case 7:
-      return run_tile<Window, (kPixels == 8 ? 7 : 1), kChecked, kMasked>(run, strip, ow, lanes);
-    default:
-      return run_tile<Window, kPixels, kChecked, kMasked>(run, strip, ow, lanes);
-  }
+inline constexpr auto kTiles = []<int... P>(std::integer_sequence<int, P...>) {
+  return std::array{run_tile<Window, P + 1, kChecked, kMasked, R, S>...};
 }
+(std::make_integer_sequence<int, kPixels>());
 
 // A row in tiles of nearly equal width.
 template <class Window, bool kMasked, class R, class S>
@@ -422,9 +434,9 @@ void run_strip(const R& run, const S& strip, const Lanes& lanes) {
     const int64_t ow = s.ow * tile / tiles, pixels = s.ow * (tile + 1) / tiles - ow;
     const int64_t first = ow * s.sw - s.pad_left, last = first + (pixels - 1) * s.sw + reach;
     if (first >= 0 && last <= s.iw)
-      run_tile<Window, false, kMasked>(run, strip, ow, pixels, lanes);
+      kTiles<Window, false, kMasked, R, S>[pixels - 1](run, strip, ow, lanes);
     else
-      run_tile<Window, true, kMasked>(run, strip, ow, pixels, lanes);
+      kTiles<Window, true, kMasked, R, S>[pixels - 1](run, strip, ow, lanes);
   }
 }
 
@@ -441,10 +453,11 @@ static inline int64_t next_block(int64_t channels, int64_t first) {
 template <class R, class S>
 void run_epilogue(const R& run, const S& strip, int64_t n, int64_t oh, int64_t ow, int64_t pixels) {
   const int64_t c = strip.first, channels = strip.last - c;
-  TileOperand operands[1 + kMaxOperands] = {{strip.y + ow * run.y_pixel + c, run.y_pixel, 1}};
+  float* const rows = reinterpret_cast<float*>(strip.y) + ow * run.y_pixel + c;
+  TileOperand operands[1 + kMaxOperands] = {{rows, run.y_pixel, 1}};
   for (int k = 0; k < run.num_operands; ++k)
     operands[k + 1] = operand_at(run.operands[k], {n, oh, ow, pixels}, c);
-  TileResult to{strip.y + ow * run.y_pixel + c, run.y_pixel};
+  TileResult to{rows, run.y_pixel};
   if (run.out != nullptr)
     to = {run.out + (n * run.out_image + oh * run.out_row + ow * run.out_pixel + c) *
                         bytes_of(run.out_type),
@@ -456,11 +469,11 @@ template <class Window, class R>
 void run_row(const R& run, int worker, int64_t n, int64_t oh) {
   const ConvShape& s = run.s;
   const int64_t top = oh * s.sh - s.pad_top;
-  Strip<typename R::Input, typename R::Output> strip{};
+  Strip<typename R::Input> strip{};
   strip.kh_last = clamp_to(ceil_div(s.ih - top, s.dh), 0, s.kh);
   strip.kh_first = clamp_to(ceil_div(-top, s.dh), 0, strip.kh_last);
   strip.x = run.x + n * run.x_image + (top + strip.kh_first * s.dh) * run.x_row;
-  strip.y = run.y + n * run.y_image + oh * run.y_row;
+  strip.y = run.y_at(n * run.y_image + oh * run.y_row);
   strip.x_pixel = run.x_pixel, strip.y_pixel = run.y_pixel;
   if (run.epilogue.adds()) {
     strip.residual = reinterpret_cast<const float*>(run.residual().at(n, oh, 0, 0));
@@ -468,7 +481,7 @@ void run_row(const R& run, int worker, int64_t n, int64_t oh) {
   }
   for (strip.first = 0; strip.first < s.oc; strip.first = strip.last) {
     // Rows on the way to a program hold one block of channels.
-    if (run.out != nullptr) strip.y = run.y + worker * run.y_row - strip.first;
+    if (run.out != nullptr) strip.y = run.y_at(worker * run.y_row - strip.first);
     strip.weights = run.packed + strip.first / kLanes * run.block_floats();
     strip.last = next_block(s.oc, strip.first);
     if (s.oc < kLanes)
@@ -539,7 +552,8 @@ bool describe(const KernelArgs& args, R& run) {
   run.x = x.as<const typename R::Input>();
   run.x_image = x.strides[0], run.x_row = x.rank == 4 ? x.strides[2] : 0,
   run.x_pixel = x.strides[last];
-  run.y = y.as<typename R::Output>();
+  run.y = y.as<std::byte>();
+  run.stores_floats = y.type == DataType::kFloat;
   run.y_image = y.strides[0], run.y_row = y.rank == 4 ? y.strides[2] : 0,
   run.y_pixel = y.strides[last];
   run.packed = reinterpret_cast<const float*>(args.packed);
@@ -561,7 +575,8 @@ void set_program_rows(const KernelArgs& args, R& run) {
   run.out = y.as<std::byte>();
   run.out_type = y.type;
   run.out_image = run.y_image, run.out_row = run.y_row, run.out_pixel = run.y_pixel;
-  run.y = reinterpret_cast<float*>(args.workspace);
+  run.y = args.workspace;
+  run.stores_floats = true;
   run.y_pixel = row_channels(run.s.oc);
   run.y_row = run.y_pixel * run.s.ow;
 }
@@ -665,10 +680,10 @@ Epilogue float_epilogue(const R& run) {
 template <class R>
 void set_addresses(const KernelCall& call, R& run) {
   run.x = call.input<const typename R::Input>(0);
-  run.y = call.output<typename R::Output>(0);
+  run.y = call.output<std::byte>(0);
   if (run.out != nullptr) {
     run.out = call.output<std::byte>(0);
-    run.y = reinterpret_cast<typename R::Output*>(call.workspace);
+    run.y = call.workspace;
   }
   run.packed = reinterpret_cast<const float*>(call.packed + run.packed_at);
   for (int k = 0; k < run.num_operands; ++k)
