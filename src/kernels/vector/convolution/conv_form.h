@@ -50,34 +50,35 @@ inline int64_t steps_of_tap(const ConvShape& s, Numeric numeric) {
   return ceil_div(s.group_ic(), elements_per_step(numeric));
 }
 
-template <Form F>
-std::string refusal(const Problem& problem) {
+inline std::string refusal(const Form& form, const Problem& problem) {
   ConvShape shape;
-  constexpr bool kAnyZeroPoint = F.sparse == SparseIndex::kNone && !F.in_matrices;
+  const bool any_zero_point = form.sparse == SparseIndex::kNone && !form.in_matrices;
   if (std::string reason =
-          refuse_conv(problem, F.numeric, shape_of(problem, shape), true, kAnyZeroPoint);
+          refuse_conv(problem, form.numeric, shape_of(problem, shape), true, any_zero_point);
       !reason.empty())
     return reason;
-  if (F.numeric == Numeric::kWord && uses(Feature::kVnni))
+  if (form.numeric == Numeric::kWord && uses(Feature::kVnni))
     return "VNNI multiplies bytes as they are";
-  if (F.fold == 1 && F.vecs > 1 && shape.group_oc() <= (F.vecs - 1) * kLanes)
+  if (form.fold == 1 && form.vecs > 1 && shape.group_oc() <= (form.vecs - 1) * kLanes)
     return "fewer output channels than the tile has";
-  if (F.in_matrices && steps_of_tap(shape, F.numeric) * shape.kw < kLeastAmxSteps)
+  if (form.in_matrices && steps_of_tap(shape, form.numeric) * shape.kw < kLeastAmxSteps)
     return "too few channels for matrix registers";
-  if (F.fold > 1 && !folding_helps(shape, F.fold)) return "folding K saves no lanes";
-  const int64_t pixel_bytes = shape.sw * shape.ic * element_bytes(F.numeric);
-  const bool narrows = F.numeric == Numeric::kBf16 && problem.inputs[0].type == DataType::kFloat;
-  if (F.reading == Reading::kCopied && (narrows || conv_needs_copy(shape)))
+  if (form.fold > 1 && !folding_helps(shape, form.fold)) return "folding K saves no lanes";
+  const int64_t pixel_bytes = shape.sw * shape.ic * element_bytes(form.numeric);
+  const bool narrows = form.numeric == Numeric::kBf16 && problem.inputs[0].type == DataType::kFloat;
+  if (form.reading == Reading::kCopied && (narrows || conv_needs_copy(shape)))
     return "it copies its input anyway";
-  if (F.reading == Reading::kCopied && shape.kh * shape.kw > 1 && pixel_bytes % 4096 != 0)
+  if (form.reading == Reading::kCopied && shape.kh * shape.kw > 1 && pixel_bytes % 4096 != 0)
     return "pixels do not collide in the cache";
   const int64_t k = shape.group_ic() * shape.kh * shape.kw;
-  if (F.by_parts && !has_parts(shape.oh * shape.ow, k, F.vecs)) return "its panels stay in L1";
-  if (F.reading == Reading::kLinear && shape.ic > 16) return "more than 16 channels to interleave";
-  if (F.reading == Reading::kLinear && is_quantized(F.numeric))
+  if (form.by_parts && !has_parts(shape.oh * shape.ow, k, form.vecs))
+    return "its panels stay in L1";
+  if (form.reading == Reading::kLinear && shape.ic > 16)
+    return "more than 16 channels to interleave";
+  if (form.reading == Reading::kLinear && is_quantized(form.numeric))
     for (size_t k = kFirstConvOperand; k < problem.inputs.size(); ++k)
       if (problem.inputs[k].extents == problem.outputs[0].extents) return "a residual operand";
-  return refuse_zeros(problem, shape, F.sparse);
+  return refuse_zeros(problem, shape, form.sparse);
 }
 
 // Padding holds the zero point.
@@ -91,36 +92,37 @@ inline double amx_tiles_us(const ConvShape& s, Numeric numeric, int64_t rows, in
          static_cast<double>(s.groups);
 }
 
-template <Form F>
-double cost_us(const Problem& problem) {
+inline double cost_us(const Form& form, const Problem& problem) {
   ConvShape s;
   if (!shape_of(problem, s)) return 1e12;
-  constexpr double kElement = static_cast<double>(element_bytes(F.numeric));
-  constexpr bool kCopies = F.reading != Reading::kDirect || F.numeric == Numeric::kWord;
-  const bool narrows = F.numeric == Numeric::kBf16 && problem.inputs[0].type == DataType::kFloat;
+  const double element = static_cast<double>(element_bytes(form.numeric));
+  const bool copies = form.reading != Reading::kDirect || form.numeric == Numeric::kWord;
+  const bool narrows = form.numeric == Numeric::kBf16 && problem.inputs[0].type == DataType::kFloat;
   const bool merges = s.kh == 1 && s.kw == 1 && s.sh == 1 && s.sw == 1;
   const int64_t rows = merges ? s.batch : s.batch * s.oh, strip = merges ? s.oh * s.ow : s.ow;
-  double us = F.in_matrices ? amx_tiles_us(s, F.numeric, rows, strip, F.vecs)
-              : F.sparse == SparseIndex::kPicks
-                  ? pick_tiles_us(conv_tiles_us(s, F.numeric, rows, strip, F.vecs, 1))
-              : F.sparse == SparseIndex::kNone
-                  ? conv_tiles_us(s, F.numeric, rows, strip, F.vecs, F.fold)
-                  : sparse_tile_cost_us(rows, strip, sparse_panels(s, F.vecs, F.sparse), F.sparse) *
+  double us = form.in_matrices ? amx_tiles_us(s, form.numeric, rows, strip, form.vecs)
+              : form.sparse == SparseIndex::kPicks
+                  ? pick_tiles_us(conv_tiles_us(s, form.numeric, rows, strip, form.vecs, 1))
+              : form.sparse == SparseIndex::kNone
+                  ? conv_tiles_us(s, form.numeric, rows, strip, form.vecs, form.fold)
+                  : sparse_tile_cost_us(rows, strip, sparse_panels(s, form.vecs, form.sparse),
+                                        form.sparse) *
                         static_cast<double>(s.groups);
   // Few steps of vpmaddubsw can be proved where codes are large.
-  if (kIsa == Isa::kAvx2 && F.numeric == Numeric::kByte && !uses(Feature::kVnni) &&
+  if (kIsa == Isa::kAvx2 && form.numeric == Numeric::kByte && !uses(Feature::kVnni) &&
       x_maximum(attrs_of(problem)) > 127)
     us *= 1.4;
-  const double input_bytes = kElement * static_cast<double>(s.batch * s.ih * s.iw * s.ic);
-  if (kCopies || narrows || conv_needs_copy(s)) us += input_bytes / 40e3;
-  if (F.reading == Reading::kLinear) us += input_bytes / kElement * 4 / 10e3;
+  const double input_bytes = element * static_cast<double>(s.batch * s.ih * s.iw * s.ic);
+  if (copies || narrows || conv_needs_copy(s)) us += input_bytes / 40e3;
+  if (form.reading == Reading::kLinear) us += input_bytes / element * 4 / 10e3;
   // Twelve rows in one set of L1 is one too many.
-  const bool aliases = s.sw * s.ic * element_bytes(F.numeric) % 4096 == 0 &&
-                       (F.in_matrices || max_rows(F.numeric, F.vecs) > 8) && strip > 8;
-  if (aliases && F.reading == Reading::kDirect && !F.by_parts && !conv_needs_copy(s)) us *= 1.3;
-  if (F.by_parts) us *= part_cost(s.group_oc(), s.group_ic() * s.kh * s.kw);
+  const bool aliases = s.sw * s.ic * element_bytes(form.numeric) % 4096 == 0 &&
+                       (form.in_matrices || max_rows(form.numeric, form.vecs) > 8) && strip > 8;
+  if (aliases && form.reading == Reading::kDirect && !form.by_parts && !conv_needs_copy(s))
+    us *= 1.3;
+  if (form.by_parts) us *= part_cost(s.group_oc(), s.group_ic() * s.kh * s.kw);
   us /= problem.threads;
-  const double weight_bytes = kElement * static_cast<double>(s.oc * s.kh * s.kw * s.group_ic());
+  const double weight_bytes = element * static_cast<double>(s.oc * s.kh * s.kw * s.group_ic());
   const double stream_us = weight_bytes / 30e3;
   return us > stream_us ? us : stream_us;
 }
@@ -129,30 +131,28 @@ inline size_t lane_bytes(int64_t lanes) {
   return static_cast<size_t>(lanes * kLaneBytes);
 }
 
-template <Form F>
-size_t packed_bytes(const Problem& problem) {
+inline size_t packed_bytes(const Form& form, const Problem& problem) {
   ConvShape s;
   if (!shape_of(problem, s)) return 0;
-  const size_t epilogue = !is_quantized(F.numeric)
+  const size_t epilogue = !is_quantized(form.numeric)
                               ? 0
                               : packed_epilogue_bytes(problem, attrs_of(problem).epilogue,
                                                       kFirstConvOperand, conv_channels(problem, s));
-  const int64_t filter = F.sparse == SparseIndex::kPicks ? s.groups * pick_panels(s, 1).lanes()
-                         : F.sparse == SparseIndex::kNone
-                             ? packed_filter_lanes(s, F.numeric, F.fold)
-                             : s.groups * sparse_panels(s, 1, F.sparse).lanes();
+  const int64_t filter = form.sparse == SparseIndex::kPicks ? s.groups * pick_panels(s, 1).lanes()
+                         : form.sparse == SparseIndex::kNone
+                             ? packed_filter_lanes(s, form.numeric, form.fold)
+                             : s.groups * sparse_panels(s, 1, form.sparse).lanes();
   return epilogue + lane_bytes(packed_bias_lanes(s) + filter);
 }
 
-template <Form F>
-void pack_floats(const Problem& problem, const ConvShape& s, std::byte* packed) {
+inline void pack_floats(const Form& form, const Problem& problem, const ConvShape& s,
+                        std::byte* packed) {
   pack_bias(s, has_bias(problem) ? constant_floats(problem.inputs[2]) : nullptr,
             reinterpret_cast<float*>(packed));
   const Filter<float> filter = conv_filter(s, constant_floats(problem.inputs[1]));
   packed += lane_bytes(packed_bias_lanes(s));
-  if constexpr (F.sparse == SparseIndex::kPicks)
-    return pack_pick_filter(s, filter, F.vecs, 1, packed);
-  pack_filter(s, filter, tile_vecs(s, F.vecs, F.fold), F.fold, packed);
+  if (form.sparse == SparseIndex::kPicks) return pack_pick_filter(s, filter, form.vecs, 1, packed);
+  pack_filter(s, filter, tile_vecs(s, form.vecs, form.fold), form.fold, packed);
 }
 
 // How weights are packed: uint8 less 128, which their zero point follows.
@@ -160,23 +160,22 @@ inline int64_t packed_zero_point(const ir::ConvolutionAttrs& attrs, DataType wei
   return attrs.w_zero_point - (weights == DataType::kUInt8 ? 128 : 0);
 }
 
-template <Form F>
-void pack_byte_filter(const ConvShape& s, const Filter<int8_t>& filter, int64_t zero_point,
-                      int64_t largest_code, std::byte* packed) {
-  const int vecs = tile_vecs(s, F.vecs, F.fold);
-  if (F.sparse != SparseIndex::kNone)
-    return pack_sparse_filter(s, filter, vecs, F.sparse, largest_code, packed);
-  if (F.numeric == Numeric::kByte)
-    return pack_filter(s, filter, vecs, F.fold, packed, largest_code);
+inline void pack_byte_filter(const Form& form, const ConvShape& s, const Filter<int8_t>& filter,
+                             int64_t zero_point, int64_t largest_code, std::byte* packed) {
+  const int vecs = tile_vecs(s, form.vecs, form.fold);
+  if (form.sparse != SparseIndex::kNone)
+    return pack_sparse_filter(s, filter, vecs, form.sparse, largest_code, packed);
+  if (form.numeric == Numeric::kByte)
+    return pack_filter(s, filter, vecs, form.fold, packed, largest_code);
   const int64_t count = s.oc * s.group_ic() * s.kh * s.kw;
   uint16_t* words = new uint16_t[static_cast<size_t>(count)];
   for (int64_t k = 0; k < count; ++k) words[k] = static_cast<uint16_t>(filter.data[k] - zero_point);
-  pack_filter(s, conv_filter<uint16_t>(s, words), vecs, F.fold, packed);
+  pack_filter(s, conv_filter<uint16_t>(s, words), vecs, form.fold, packed);
   delete[] words;
 }
 
-template <Form F>
-void pack_bytes(const Problem& problem, const ConvShape& s, std::byte* packed) {
+inline void pack_bytes(const Form& form, const Problem& problem, const ConvShape& s,
+                       std::byte* packed) {
   pack_epilogue(problem, attrs_of(problem).epilogue, kFirstConvOperand, conv_channels(problem, s),
                 packed);
   packed += packed_epilogue_bytes(packed);
@@ -194,8 +193,8 @@ void pack_bytes(const Problem& problem, const ConvShape& s, std::byte* packed) {
   const Filter<int8_t> filter = conv_filter(s, codes);
   pack_byte_bias(s, has_bias(problem) ? constant_values<int32_t>(problem.inputs[2]) : nullptr,
                  filter, attrs.zero_point, zero_point, reinterpret_cast<int32_t*>(packed));
-  pack_byte_filter<F>(s, filter, zero_point, x_maximum(attrs),
-                      packed + lane_bytes(packed_bias_lanes(s)));
+  pack_byte_filter(form, s, filter, zero_point, x_maximum(attrs),
+                   packed + lane_bytes(packed_bias_lanes(s)));
   delete[] flipped;
 }
 
@@ -213,39 +212,33 @@ inline std::string product_shares(const Problem& problem, const std::byte* packe
   return shares.text();
 }
 
-template <Form F>
-std::string arithmetic(const Problem& problem, const std::byte* packed) {
-  if constexpr (F.numeric == Numeric::kByte)
-    return product_shares(problem, packed, F.vecs, F.sparse);
-  else if constexpr (F.numeric == Numeric::kWord)
-    return "int16 (widened)";
-  else
-    return {};
+inline std::string arithmetic(const Form& form, const Problem& problem, const std::byte* packed) {
+  if (form.numeric == Numeric::kByte)
+    return product_shares(problem, packed, form.vecs, form.sparse);
+  return form.numeric == Numeric::kWord ? "int16 (widened)" : "";
 }
 
-template <Form F>
-void pack_pairs(const Problem& problem, const ConvShape& s, std::byte* packed) {
+inline void pack_pairs(const Form& form, const Problem& problem, const ConvShape& s,
+                       std::byte* packed) {
   pack_bias(s, has_bias(problem) ? constant_floats(problem.inputs[2]) : nullptr,
             reinterpret_cast<float*>(packed));
   const int64_t count = s.oc * s.group_ic() * s.kh * s.kw;
   uint16_t* bits = new uint16_t[static_cast<size_t>(count)];
   to_bf16(constant_floats(problem.inputs[1]), count, bits);
-  pack_filter(s, conv_filter<uint16_t>(s, bits), tile_vecs(s, F.vecs, F.fold), F.fold,
+  pack_filter(s, conv_filter<uint16_t>(s, bits), tile_vecs(s, form.vecs, form.fold), form.fold,
               packed + lane_bytes(packed_bias_lanes(s)));
   delete[] bits;
 }
 
-template <Form F>
-void pack(const Problem& problem, std::byte* packed) {
+inline void pack(const Form& form, const Problem& problem, std::byte* packed) {
   ConvShape s;
   if (!shape_of(problem, s)) return;
-  F.numeric == Numeric::kFloat  ? pack_floats<F>(problem, s, packed)
-  : F.numeric == Numeric::kBf16 ? pack_pairs<F>(problem, s, packed)
-                                : pack_bytes<F>(problem, s, packed);
+  form.numeric == Numeric::kFloat  ? pack_floats(form, problem, s, packed)
+  : form.numeric == Numeric::kBf16 ? pack_pairs(form, problem, s, packed)
+                                   : pack_bytes(form, problem, s, packed);
 }
 
-template <Form F>
-bool describe(const KernelArgs& args, ConvRun& run) {
+inline bool describe(const Form& form, const KernelArgs& args, ConvRun& run) {
   const auto extents = [](const TensorView& view) {
     return std::span<const int64_t>(view.extents, static_cast<size_t>(view.rank));
   };
@@ -253,50 +246,54 @@ bool describe(const KernelArgs& args, ConvRun& run) {
   if (!conv_shape(attrs, extents(args.inputs[0]), extents(args.inputs[1]), extents(args.outputs[0]),
                   run.shape))
     return false;
-  run.tile.numeric = F.numeric;
-  if (is_quantized(F.numeric)) run.x.padding = static_cast<uint8_t>(attrs.zero_point);
-  set_conv_tensors(args, is_quantized(F.numeric) ? args.packed : nullptr, run);
+  run.tile.numeric = form.numeric;
+  if (is_quantized(form.numeric)) run.x.padding = static_cast<uint8_t>(attrs.zero_point);
+  set_conv_tensors(args, is_quantized(form.numeric) ? args.packed : nullptr, run);
   run.weights.bias = args.packed + run.finish.packed_bytes();
-  run.tile.max_vecs = tile_vecs(run.shape, F.vecs, F.fold);
-  run.tile.fold = F.fold;
-  run.tile.sparse = F.sparse;
-  run.tile.in_matrices = F.in_matrices;
-  run.wishes.copies = F.reading != Reading::kDirect;
-  run.wishes.parts = F.by_parts;
-  if (F.numeric == Numeric::kByte)
+  run.tile.max_vecs = tile_vecs(run.shape, form.vecs, form.fold);
+  run.tile.fold = form.fold;
+  run.tile.sparse = form.sparse;
+  run.tile.in_matrices = form.in_matrices;
+  run.wishes.copies = form.reading != Reading::kDirect;
+  run.wishes.parts = form.by_parts;
+  if (form.numeric == Numeric::kByte)
     run.weights.zero_point = packed_zero_point(attrs, args.inputs[1].type);
   run.weights.panels = run.weights.bias + lane_bytes(packed_bias_lanes(run.shape));
   return true;
 }
 
-template <Form F>
-void prepare(const KernelArgs& args, PreparedKernel& kernel) {
+inline void prepare(const Form& form, const KernelArgs& args, PreparedKernel& kernel) {
   ConvRun run;
-  if (has_output(args, kernel) && describe<F>(args, run)) prepare_conv(args, run, kernel);
+  if (has_output(args, kernel) && describe(form, args, run)) prepare_conv(args, run, kernel);
 }
 
+// Rows only bind their Form: what they call is compiled once.
 template <Form F>
 constexpr Tactic row(const char* name) {
-  return {.name = name,
-          .kind = ir::LayerKind::kConvolution,
-          .isa = kIsa,
-          .formats = F.reading == Reading::kLinear ? FormatRule::kLinearToChannelLast
-                                                   : FormatRule::kChannelLast,
-          .version = F.numeric == Numeric::kFloat  ? 1
-                     : F.numeric == Numeric::kByte ? F.sparse == SparseIndex::kNone ? 5 : 7
-                     : F.numeric == Numeric::kBf16 ? 3
-                                                   : 1,
-          .refusal = refusal<F>,
-          .cost_us = cost_us<F>,
-          .packed_inputs = is_quantized(F.numeric) ? packed_byte_conv_inputs : packed_conv_inputs,
-          .packed_bytes = packed_bytes<F>,
-          .pack = pack<F>,
-          .prepare = prepare<F>,
-          .arithmetic = is_quantized(F.numeric) ? arithmetic<F> : nullptr,
-          .precision = F.numeric == Numeric::kBf16 ? DataType::kBFloat16 : DataType::kUndefined,
-          .needs = F.in_matrices                    ? Features{Feature::kAmx}
-                   : F.sparse != SparseIndex::kNone ? sparse_needs(F.numeric)
-                                                    : Features{}};
+  return {
+      .name = name,
+      .kind = ir::LayerKind::kConvolution,
+      .isa = kIsa,
+      .formats = F.reading == Reading::kLinear ? FormatRule::kLinearToChannelLast
+                                               : FormatRule::kChannelLast,
+      .version = F.numeric == Numeric::kFloat  ? 1
+                 : F.numeric == Numeric::kByte ? F.sparse == SparseIndex::kNone ? 5 : 7
+                 : F.numeric == Numeric::kBf16 ? 3
+                                               : 1,
+      .refusal = [](const Problem& problem) { return refusal(F, problem); },
+      .cost_us = [](const Problem& problem) { return cost_us(F, problem); },
+      .packed_inputs = is_quantized(F.numeric) ? packed_byte_conv_inputs : packed_conv_inputs,
+      .packed_bytes = [](const Problem& problem) { return packed_bytes(F, problem); },
+      .pack = [](const Problem& problem, std::byte* packed) { pack(F, problem, packed); },
+      .prepare = [](const KernelArgs& args, PreparedKernel& kernel) { prepare(F, args, kernel); },
+      .arithmetic = is_quantized(F.numeric)
+                        ? +[](const Problem& problem,
+                              const std::byte* packed) { return arithmetic(F, problem, packed); }
+                        : nullptr,
+      .precision = F.numeric == Numeric::kBf16 ? DataType::kBFloat16 : DataType::kUndefined,
+      .needs = F.in_matrices                    ? Features{Feature::kAmx}
+               : F.sparse != SparseIndex::kNone ? sparse_needs(F.numeric)
+                                                : Features{}};
 }
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET::conv_form

@@ -81,28 +81,27 @@ inline int64_t steps_of(Numeric numeric, int64_t k) {
   return (k + per_step - 1) / per_step;
 }
 
-template <Form F>
-std::string refusal(const Problem& problem) {
-  if (std::string reason = refuse_matmul(problem, F.numeric); !reason.empty()) return reason;
-  if (const char* reason = refuse_packing(problem, F.takes_batches())) return reason;
-  if ((F.sparse != SparseIndex::kNone || F.in_matrices) && F.numeric == Numeric::kByte &&
+inline std::string refusal(const Form& form, const Problem& problem) {
+  if (std::string reason = refuse_matmul(problem, form.numeric); !reason.empty()) return reason;
+  if (const char* reason = refuse_packing(problem, form.takes_batches())) return reason;
+  if ((form.sparse != SparseIndex::kNone || form.in_matrices) && form.numeric == Numeric::kByte &&
       !is_symmetric(problem))
     return "the right factor is not symmetric int8";
-  if (F.numeric == Numeric::kWord && uses(Feature::kVnni))
+  if (form.numeric == Numeric::kWord && uses(Feature::kVnni))
     return "VNNI multiplies bytes as they are";
-  if (F.vecs > 1 && problem.outputs[0].extents.back() <= (F.vecs - 1) * kLanes)
+  if (form.vecs > 1 && problem.outputs[0].extents.back() <= (form.vecs - 1) * kLanes)
     return "fewer columns than the tile has";
-  if (F.by_parts) {
+  if (form.by_parts) {
     int64_t m, n, k;
     matmul_extents(problem, m, n, k);
-    if (!has_parts(rows_together(problem, m), k, F.vecs)) return "its panels stay in L1";
+    if (!has_parts(rows_together(problem, m), k, form.vecs)) return "its panels stay in L1";
   }
-  if (F.in_matrices) {
+  if (form.in_matrices) {
     int64_t m, n, k;
     matmul_extents(problem, m, n, k);
-    if (steps_of(F.numeric, k) < kLeastAmxSteps) return "too few columns for matrix registers";
+    if (steps_of(form.numeric, k) < kLeastAmxSteps) return "too few columns for matrix registers";
   }
-  return refuse_zeros(problem, F.sparse);
+  return refuse_zeros(problem, form.sparse);
 }
 
 inline Panels panels_of(Numeric numeric, int64_t n, int64_t k, int max_vecs,
@@ -122,37 +121,38 @@ inline double quads_cost_us(int64_t rows, int64_t n, int64_t k, int vecs) {
   return 0.6 * tiles * one_us + 0.1 * static_cast<double>(rows) * one_us;
 }
 
-template <Form F>
-double cost_us(const Problem& problem) {
+inline double cost_us(const Form& form, const Problem& problem) {
   int64_t m, n, k;
   if (!matmul_extents(problem, m, n, k)) return 1e12;
   const double rows = static_cast<double>(rows_together(problem, m));
   const double tiles_us =
-      F.in_matrices
-          ? amx_cost_us(1, static_cast<int64_t>(rows), n, 1, steps_of(F.numeric, k), F.vecs)
-      : F.sparse == SparseIndex::kQuads ? quads_cost_us(static_cast<int64_t>(rows), n, k, F.vecs)
-      : F.sparse == SparseIndex::kPicks
-          ? pick_tiles_us(tile_cost_us(F.numeric, 1, static_cast<int64_t>(rows), n, k, F.vecs))
-      : F.sparse == SparseIndex::kNone
-          ? tile_cost_us(F.numeric, 1, static_cast<int64_t>(rows), n, steps_of(F.numeric, k),
-                         F.vecs)
+      form.in_matrices
+          ? amx_cost_us(1, static_cast<int64_t>(rows), n, 1, steps_of(form.numeric, k), form.vecs)
+      : form.sparse == SparseIndex::kQuads
+          ? quads_cost_us(static_cast<int64_t>(rows), n, k, form.vecs)
+      : form.sparse == SparseIndex::kPicks
+          ? pick_tiles_us(
+                tile_cost_us(form.numeric, 1, static_cast<int64_t>(rows), n, k, form.vecs))
+      : form.sparse == SparseIndex::kNone
+          ? tile_cost_us(form.numeric, 1, static_cast<int64_t>(rows), n, steps_of(form.numeric, k),
+                         form.vecs)
           : sparse_tile_cost_us(1, static_cast<int64_t>(rows),
-                                panels_of(F.numeric, n, k, F.vecs, F.sparse), F.sparse);
-  const double widened_bytes = F.numeric == Numeric::kWord ? 2 * rows * static_cast<double>(k) : 0;
+                                panels_of(form.numeric, n, k, form.vecs, form.sparse), form.sparse);
+  const double widened_bytes =
+      form.numeric == Numeric::kWord ? 2 * rows * static_cast<double>(k) : 0;
   double us = 0.15 + (tiles_us + widened_bytes / 40e3) / problem.threads;
-  if (F.by_parts) us *= part_cost(n, k);
-  const bool halved = F.sparse == SparseIndex::kQuads || F.sparse == SparseIndex::kPicks;
+  if (form.by_parts) us *= part_cost(n, k);
+  const bool halved = form.sparse == SparseIndex::kQuads || form.sparse == SparseIndex::kPicks;
   const double share = halved ? 0.56 : 1;
-  const double stream_us = share * static_cast<double>(element_bytes(F.numeric)) *
+  const double stream_us = share * static_cast<double>(element_bytes(form.numeric)) *
                            static_cast<double>(n) * static_cast<double>(k) / 60e3;
   const double products = has_matrices(problem) ? matmul_batch(problem) : 1;
   return products * (us > stream_us ? us : stream_us);
 }
 
-template <Numeric kNumeric>
-uint32_t packed_inputs(const Problem& problem) {
+inline uint32_t packed_inputs(Numeric numeric, const Problem& problem) {
   const uint32_t factors = has_packed_bias(problem) ? 6u : 2u;
-  if (!is_quantized(kNumeric)) return factors;
+  if (!is_quantized(numeric)) return factors;
   return factors | packed_operands(problem, kFirstMatmulOperand, 0);
 }
 
@@ -166,26 +166,25 @@ inline int64_t matrix_bytes(const Panels& panels, int64_t matrices) {
   return matrices > 1 ? round_up(bytes, kCacheLine) : bytes;
 }
 
-template <Numeric kNumeric, SparseIndex kSparse>
-size_t packed_bytes(const Problem& problem) {
+inline size_t packed_bytes(const Form& form, const Problem& problem) {
   int64_t m, n, k;
   if (!matmul_extents(problem, m, n, k)) return 0;
-  const Panels panels = panels_of(kNumeric, n, k, 1, kSparse);
+  const Panels panels = panels_of(form.numeric, n, k, 1, form.sparse);
   const int64_t matrices = matrices_of(problem.inputs[1].extents);
-  const size_t epilogue = !is_quantized(kNumeric)
+  const size_t epilogue = !is_quantized(form.numeric)
                               ? 0
                               : packed_epilogue_bytes(problem, attrs_of(problem).epilogue,
                                                       kFirstMatmulOperand, columns_of(panels));
   return epilogue + static_cast<size_t>(matrices * matrix_bytes(panels, matrices));
 }
 
-template <Form F>
-void pack_pairs(const Problem& problem, const Panels& panels, const float* b, int64_t k,
-                int64_t k_stride, int64_t n_stride, std::byte* packed) {
+inline void pack_pairs(const Form& form, const Problem& problem, const Panels& panels,
+                       const float* b, int64_t k, int64_t k_stride, int64_t n_stride,
+                       std::byte* packed) {
   float* bias = reinterpret_cast<float*>(packed);
   pack_column_bias(problem, panels.padded_n(), bias);
   for (int64_t panel = 0; panel < panels.count(); ++panel)
-    if constexpr (F.sparse == SparseIndex::kQuads)
+    if (form.sparse == SparseIndex::kQuads)
       pack_quad_panel(
           b + panels.first_col(panel) * n_stride, k_stride, n_stride, k, panels.cols_of(panel),
           panels.vecs_of(panel) * kLanes, attrs_of(problem).alpha,
@@ -197,14 +196,13 @@ void pack_pairs(const Problem& problem, const Panels& panels, const float* b, in
                       reinterpret_cast<uint16_t*>(bias + panels.padded_n() + panels.offset(panel)));
 }
 
-template <Form F>
-void pack_floats(const Problem& problem, const Panels& panels, const float* b, int64_t k_stride,
-                 int64_t n_stride, std::byte* packed) {
+inline void pack_floats(const Form& form, const Problem& problem, const Panels& panels,
+                        const float* b, int64_t k_stride, int64_t n_stride, std::byte* packed) {
   float* bias = reinterpret_cast<float*>(packed);
   pack_column_bias(problem, panels.padded_n(), bias);
-  if constexpr (F.sparse == SparseIndex::kPicks) {
+  if (form.sparse == SparseIndex::kPicks) {
     const int64_t k = panels.k * kChannelsPerPick;
-    return pack_pick_filter(shape_of(panels.n, k), {b, 0, n_stride, k_stride, 0, 0}, F.vecs,
+    return pack_pick_filter(shape_of(panels.n, k), {b, 0, n_stride, k_stride, 0, 0}, form.vecs,
                             attrs_of(problem).alpha,
                             reinterpret_cast<std::byte*>(bias + panels.padded_n()));
   }
@@ -234,9 +232,8 @@ inline void pack_byte_bias(const Problem& problem, const Panels& panels, int64_t
   }
 }
 
-template <Form F>
-void pack_bytes(const Problem& problem, const Panels& panels, int64_t k, int64_t k_stride,
-                int64_t n_stride, std::byte* packed) {
+inline void pack_bytes(const Form& form, const Problem& problem, const Panels& panels, int64_t k,
+                       int64_t k_stride, int64_t n_stride, std::byte* packed) {
   pack_epilogue(problem, attrs_of(problem).epilogue, kFirstMatmulOperand, columns_of(panels),
                 packed);
   packed += packed_epilogue_bytes(packed);
@@ -245,7 +242,7 @@ void pack_bytes(const Problem& problem, const Panels& panels, int64_t k, int64_t
   const DataType type = problem.inputs[1].type;
   const std::byte* b = constant_values<std::byte>(problem.inputs[1]);
   std::byte* weights = reinterpret_cast<std::byte*>(bias + panels.padded_n());
-  if constexpr (F.numeric == Numeric::kWord) {
+  if (form.numeric == Numeric::kWord) {
     for (int64_t panel = 0; panel < panels.count(); ++panel)
       pack_word_panel(b + panels.first_col(panel) * n_stride, type == DataType::kUInt8,
                       attrs_of(problem).b_zero_point, k_stride, n_stride, k, panels.cols_of(panel),
@@ -253,9 +250,9 @@ void pack_bytes(const Problem& problem, const Panels& panels, int64_t k, int64_t
                       reinterpret_cast<int16_t*>(weights + panels.offset(panel) * kLaneBytes));
     return;
   }
-  if (F.sparse != SparseIndex::kNone)
+  if (form.sparse != SparseIndex::kNone)
     return pack_sparse_filter(shape_of(panels.n, k), sparse_filter<int8_t>(problem, panels.n, k),
-                              F.vecs, F.sparse, attrs_of(problem).a_maximum, weights);
+                              form.vecs, form.sparse, attrs_of(problem).a_maximum, weights);
   std::byte* natural =
       new std::byte[static_cast<size_t>(panels.k * kMaxVecs * kLanes * kLaneBytes)];
   for (int64_t panel = 0; panel < panels.count(); ++panel) {
@@ -285,51 +282,46 @@ inline std::string product_shares(const Problem& problem, const std::byte* packe
   return shares.text();
 }
 
-template <Form F>
-std::string arithmetic(const Problem& problem, const std::byte* packed) {
-  if constexpr (F.numeric == Numeric::kByte)
-    return product_shares(problem, packed, F.vecs, F.sparse);
-  else if constexpr (F.numeric == Numeric::kWord)
-    return "int16 (widened)";
-  else
-    return {};
+inline std::string arithmetic(const Form& form, const Problem& problem, const std::byte* packed) {
+  if (form.numeric == Numeric::kByte)
+    return product_shares(problem, packed, form.vecs, form.sparse);
+  return form.numeric == Numeric::kWord ? "int16 (widened)" : "";
 }
 
-template <Form F>
-void pack(const Problem& problem, std::byte* packed) {
+inline void pack(const Form& form, const Problem& problem, std::byte* packed) {
   int64_t m, n, k;
   if (!matmul_extents(problem, m, n, k)) return;
-  const Panels panels = panels_of(F.numeric, n, k, F.vecs, F.sparse);
+  const Panels panels = panels_of(form.numeric, n, k, form.vecs, form.sparse);
   const bool transposed = attrs_of(problem).transpose_b;
   const int64_t k_stride = transposed ? 1 : n, n_stride = transposed ? k : 1;
-  if (is_quantized(F.numeric)) return pack_bytes<F>(problem, panels, k, k_stride, n_stride, packed);
+  if (is_quantized(form.numeric))
+    return pack_bytes(form, problem, panels, k, k_stride, n_stride, packed);
   const float* b = constant_floats(problem.inputs[1]);
   const int64_t matrices = matrices_of(problem.inputs[1].extents);
   for (int64_t matrix = 0; matrix < matrices; ++matrix, b += k * n) {
-    if (F.numeric == Numeric::kFloat)
-      pack_floats<F>(problem, panels, b, k_stride, n_stride, packed);
+    if (form.numeric == Numeric::kFloat)
+      pack_floats(form, problem, panels, b, k_stride, n_stride, packed);
     else
-      pack_pairs<F>(problem, panels, b, k, k_stride, n_stride, packed);
+      pack_pairs(form, problem, panels, b, k, k_stride, n_stride, packed);
     packed += matrix_bytes(panels, matrices);
   }
 }
 
-template <Form F>
-void describe(const KernelArgs& args, MatmulRun& matmul, ConvRun& run) {
-  run.tile.numeric = F.numeric;
+inline void describe(const Form& form, const KernelArgs& args, MatmulRun& matmul, ConvRun& run) {
+  run.tile.numeric = form.numeric;
   if (matrices_of(args.inputs[1]) > 1) matmul.inner = 2;
-  set_matmul(args, is_quantized(F.numeric) ? args.packed : nullptr, matmul);
+  set_matmul(args, is_quantized(form.numeric) ? args.packed : nullptr, matmul);
   run.weights.bias = args.packed + matmul.finish.packed_bytes();
   if (args.inputs.size() > 2 && args.inputs[2].present() && args.inputs[2].data) {
     matmul.finish.has_initial = true;
     matmul.finish.initial = matrix_source(args.inputs[2], args.outputs[0]);
   }
   set_conv(args, matmul, run);
-  run.tile.max_vecs = F.vecs;
-  run.wishes.parts = F.by_parts;
-  run.tile.sparse = F.sparse;
-  run.tile.in_matrices = F.in_matrices;
-  if (F.numeric == Numeric::kByte)
+  run.tile.max_vecs = form.vecs;
+  run.wishes.parts = form.by_parts;
+  run.tile.sparse = form.sparse;
+  run.tile.in_matrices = form.in_matrices;
+  if (form.numeric == Numeric::kByte)
     run.weights.zero_point =
         packed_zero_point(args.layer->as<ir::MatrixMultiplyAttrs>(), args.inputs[1].type);
   run.weights.panels = run.weights.bias + run.tile.panels(run.shape).padded_n() * kLaneBytes;
@@ -362,12 +354,11 @@ inline void run_batch(BatchKernel& kernel, const KernelCall& call) {
   }
 }
 
-template <Form F>
-void prepare(const KernelArgs& args, PreparedKernel& kernel) {
+inline void prepare(const Form& form, const KernelArgs& args, PreparedKernel& kernel) {
   if (!has_output(args, kernel)) return;
   MatmulRun matmul;
   ConvRun run;
-  describe<F>(args, matmul, run);
+  describe(form, args, matmul, run);
   prepare_conv(args, run, kernel);
   if (matmul.outer == 1) return;
   const ConvKernel conv = *static_cast<ConvKernel*>(kernel.state);
@@ -375,26 +366,31 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   keep_state<run_batch>(kernel, BatchKernel{conv, matmul, bytes, keep_views(args, kernel)});
 }
 
+// Rows only bind their Form: what they call is compiled once.
 template <Form F>
 constexpr Tactic row(const char* name) {
-  return {.name = name,
-          .kind = ir::LayerKind::kMatrixMultiply,
-          .isa = kIsa,
-          .formats = FormatRule::kLinear,
-          .version = F.numeric == Numeric::kFloat  ? 2
-                     : F.numeric == Numeric::kByte ? F.sparse == SparseIndex::kNone ? 5 : 6
-                                                   : 3,
-          .refusal = refusal<F>,
-          .cost_us = cost_us<F>,
-          .packed_inputs = packed_inputs<F.numeric>,
-          .packed_bytes = packed_bytes<F.numeric, F.sparse>,
-          .pack = pack<F>,
-          .prepare = prepare<F>,
-          .arithmetic = is_quantized(F.numeric) ? arithmetic<F> : nullptr,
-          .precision = F.numeric == Numeric::kBf16 ? DataType::kBFloat16 : DataType::kUndefined,
-          .needs = F.in_matrices                    ? Features{Feature::kAmx}
-                   : F.sparse != SparseIndex::kNone ? sparse_needs(F.numeric)
-                                                    : Features{}};
+  return {
+      .name = name,
+      .kind = ir::LayerKind::kMatrixMultiply,
+      .isa = kIsa,
+      .formats = FormatRule::kLinear,
+      .version = F.numeric == Numeric::kFloat  ? 2
+                 : F.numeric == Numeric::kByte ? F.sparse == SparseIndex::kNone ? 5 : 6
+                                               : 3,
+      .refusal = [](const Problem& problem) { return refusal(F, problem); },
+      .cost_us = [](const Problem& problem) { return cost_us(F, problem); },
+      .packed_inputs = [](const Problem& problem) { return packed_inputs(F.numeric, problem); },
+      .packed_bytes = [](const Problem& problem) { return packed_bytes(F, problem); },
+      .pack = [](const Problem& problem, std::byte* packed) { pack(F, problem, packed); },
+      .prepare = [](const KernelArgs& args, PreparedKernel& kernel) { prepare(F, args, kernel); },
+      .arithmetic = is_quantized(F.numeric)
+                        ? +[](const Problem& problem,
+                              const std::byte* packed) { return arithmetic(F, problem, packed); }
+                        : nullptr,
+      .precision = F.numeric == Numeric::kBf16 ? DataType::kBFloat16 : DataType::kUndefined,
+      .needs = F.in_matrices                    ? Features{Feature::kAmx}
+               : F.sparse != SparseIndex::kNone ? sparse_needs(F.numeric)
+                                                : Features{}};
 }
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET::matmul_form

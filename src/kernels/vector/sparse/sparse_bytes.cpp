@@ -77,7 +77,7 @@ struct Product {
     return {};
   }
   static uint32_t packed_inputs(const Problem& p) {
-    return matmul_form::packed_inputs<Numeric::kByte>(p);
+    return matmul_form::packed_inputs(Numeric::kByte, p);
   }
   static int64_t x_maximum(const Problem& p) { return matmul_form::attrs_of(p).a_maximum; }
   static int64_t zero_point(const Problem& p) { return matmul_form::attrs_of(p).a_zero_point; }
