@@ -279,39 +279,42 @@ struct InChains {
   template <bool kBits, int kRows, int kVecs>
   CAMSHAFT_INLINE void add(const Tile& t, const std::byte* a, Groups g,
                            Accumulators<I32, kRows, kVecs>& acc) {
+    int32_t group = 0;
     if constexpr (kRows == 1)
-      add_row<kBits>(t, a, g, acc);
+      add_row<kBits>(t, a, g, group, acc);
     else
-      header_of(t).in_pairs ? add_rows<kBits, true>(t, a, g, acc)
-                            : add_rows<kBits, false>(t, a, g, acc);
+      add_rows<kBits>(t, a, g, group, acc);
+    for (; group < g.ends[3]; ++group, Groups::next(g))
+      add_words<kBits, kRows, kVecs>(t, a, g.order, g.b, acc);
   }
 
  private:
-  template <bool kBits, bool kInPairs, int kRows, int kVecs>
-  CAMSHAFT_INLINE void add_rows(const Tile& t, const std::byte* a, Groups g,
+  template <bool kBits, int kRows, int kVecs>
+  CAMSHAFT_INLINE void add_rows(const Tile& t, const std::byte* a, Groups& g, int32_t& group,
                                 Accumulators<I32, kRows, kVecs>& acc) {
-    int32_t group = 0;
+    header_of(t).in_pairs ? add_long<kBits, true>(t, a, g, group, acc)
+                          : add_long<kBits, false>(t, a, g, group, acc);
+    // Two units of a pair may be read apart as well: their positions count modulo eight.
+    for (; group < g.ends[2]; ++group, Groups::next(g))
+      add_chains<kBits, false, 1>(t, a, g.order, g.b, acc);
+  }
+  template <bool kBits, bool kInPairs, int kRows, int kVecs>
+  CAMSHAFT_INLINE void add_long(const Tile& t, const std::byte* a, Groups& g, int32_t& group,
+                                Accumulators<I32, kRows, kVecs>& acc) {
     for (; group < g.ends[0]; ++group, Groups::next(g))
       add_chains<kBits, kInPairs, 4>(t, a, g.order, g.b, acc);
     for (; group < g.ends[1]; ++group, Groups::next(g))
       add_chains<kBits, kInPairs, 2>(t, a, g.order, g.b, acc);
-    for (; group < g.ends[2]; ++group, Groups::next(g))
-      add_chains<kBits, kInPairs, 1>(t, a, g.order, g.b, acc);
-    for (; group < g.ends[3]; ++group, Groups::next(g))
-      add_words<kBits, kRows, kVecs>(t, a, g.order, g.b, acc);
   }
   template <bool kBits, int kVecs>
-  CAMSHAFT_INLINE void add_row(const Tile& t, const std::byte* a, Groups g,
+  CAMSHAFT_INLINE void add_row(const Tile& t, const std::byte* a, Groups& g, int32_t& group,
                                Accumulators<I32, 1, kVecs>& acc) {
-    int32_t group = 0;
     for (; group < g.ends[0]; ++group, Groups::next(g))
       add_row_chains<kBits, 4>(t, a, g.order, g.b, acc);
     for (; group < g.ends[1]; ++group, Groups::next(g))
       add_row_chains<kBits, 2>(t, a, g.order, g.b, acc);
     for (; group < g.ends[2]; ++group, Groups::next(g))
       add_row_chains<kBits, 1>(t, a, g.order, g.b, acc);
-    for (; group < g.ends[3]; ++group, Groups::next(g))
-      add_words<kBits, 1, kVecs>(t, a, g.order, g.b, acc);
   }
 };
 #endif

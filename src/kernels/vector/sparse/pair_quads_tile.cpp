@@ -130,37 +130,47 @@ struct QuadLoop {
   const std::byte *a, *b;
   int64_t a_stride, ahead;
 
+  // The quad in `slot` of a block; codes: as they lie in front of it, kSlot codes to be shifted
+  // out.
   template <int kSlot>
-  CAMSHAFT_INLINE_MEMBER void add_quad() {
+  CAMSHAFT_INLINE_MEMBER void add_quad(const std::byte* codes, int64_t slot) {
     typename M::Table tables[kRows];
 #pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) tables[r] = M::table(a + r * a_stride + kSlot * kQuadRows * 2);
+    for (int r = 0; r < kRows; ++r) tables[r] = M::table(a + r * a_stride + slot * kQuadRows * 2);
 #pragma GCC unroll 8
     for (int v = 0; v < kVecs; ++v) {
-      const std::byte* column = b + v * kLanes * kLaneBytes;
-      const std::byte* pairs = column + (1 + kSlot) * kVecs * kLanes * kLaneBytes;
-      const typename M::Codes codes = M::template codes<kSlot>(column);
+      const std::byte* pairs = b + (v + (1 + slot) * kVecs) * kLanes * kLaneBytes;
+      const typename M::Codes of_vector = M::template codes<kSlot>(codes + v * kLanes * kLaneBytes);
       __builtin_prefetch(pairs + ahead, 0, 2);
 #pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) M::add(tables[r], codes, pairs, acc.v[r][v]);
+      for (int r = 0; r < kRows; ++r) M::add(tables[r], of_vector, pairs, acc.v[r][v]);
     }
   }
   template <int... kSlots>
   CAMSHAFT_INLINE_MEMBER void add_quads(std::integer_sequence<int, kSlots...>) {
-    (add_quad<kSlots>(), ...);
+    (add_quad<kSlots>(b, kSlots), ...);
   }
-  template <int... kSlots>
-  CAMSHAFT_INLINE_MEMBER void add_some(int64_t quads, std::integer_sequence<int, kSlots...>) {
-    ((kSlots < quads ? add_quad<kSlots>() : void()), ...);
+  // Fewer than a block holds: codes are shifted in memory, so that there is one copy of the code.
+  CAMSHAFT_INLINE_MEMBER void add_some(int64_t quads) {
+    std::byte codes[kVecs * kLanes * kLaneBytes];
+    __builtin_memcpy(codes, b, sizeof codes);
+    for (int64_t slot = 0; slot < quads; ++slot) {
+      add_quad<0>(codes, slot);
+#pragma GCC unroll 8
+      for (int v = 0; v < kVecs; ++v) {
+        std::byte* const at = codes + v * kLanes * kLaneBytes;
+        const PackedLanes shifted = shift_dwords<kCodeBits>(load_lanes(at));
+        __builtin_memcpy(at, &shifted, sizeof shifted);
+      }
+    }
   }
   CAMSHAFT_INLINE_MEMBER void run(int64_t quads) {
-    constexpr auto kAll = std::make_integer_sequence<int, kBlockQuads>();
     for (; quads >= kBlockQuads; quads -= kBlockQuads) {
-      add_quads(kAll);
+      add_quads(std::make_integer_sequence<int, kBlockQuads>());
       a += kBlockQuads * kQuadRows * 2;
       b += kBlockRows * kVecs * kLanes * kLaneBytes;
     }
-    if (quads > 0) add_some(quads, kAll);
+    add_some(quads);
   }
 };
 
