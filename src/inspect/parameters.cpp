@@ -195,6 +195,7 @@ void add_pooling(Json& object, const Plan& plan, const PlanStep& step) {
   add_window(object, attrs.pre_padding, attrs.post_padding, attrs.stride, attrs.padding_mode);
   object["BlendFactor"] = 0;
   object["AverageCountExcludesPadding"] = attrs.count_includes_padding ? 0 : 1;
+  if (!attrs.epilogue.empty()) object["Epilogue"] = ir::to_string(attrs.epilogue);
 }
 
 // "v2 = add v0 v1; v3 = relu v2" as a list of statements.

@@ -144,8 +144,8 @@ struct ExpertsAttrs {
                                   CAMSHAFT_FIELD(activation))
 };
 
-// Inputs x. Output y, and for max pooling optionally the flat indices (int64). The maximum of an
-// 8-bit x keeps its type; the average is the mean of the codes, as float.
+// Inputs x, then the epilogue's. Output y, and for max pooling optionally the flat indices (int64).
+// The maximum of an 8-bit x keeps its type; the average is the mean of the codes, as float.
 struct PoolingAttrs {
   PoolingType type = PoolingType::kMax;
   bool global = false;  // the window is the whole map; the rest is ignored
@@ -154,11 +154,12 @@ struct PoolingAttrs {
   bool count_includes_padding = false;
   int64_t p = 2;  // of kLp
   bool column_major_indices = false;
+  Program epilogue;  // as Convolution's, of y; extra inputs follow at index 1
   CAMSHAFT_FIELDS(CAMSHAFT_FIELD(type) CAMSHAFT_FIELD(global) CAMSHAFT_FIELD(kernel)
                       CAMSHAFT_FIELD(stride) CAMSHAFT_FIELD(dilation) CAMSHAFT_FIELD(pre_padding)
                           CAMSHAFT_FIELD(post_padding) CAMSHAFT_FIELD(padding_mode)
                               CAMSHAFT_FIELD(count_includes_padding) CAMSHAFT_FIELD(p)
-                                  CAMSHAFT_FIELD(column_major_indices))
+                                  CAMSHAFT_FIELD(column_major_indices) CAMSHAFT_FIELD(epilogue))
 };
 
 // Activation (one input), Unary (one), ElementWise (two), Select (three: kSelect): one elementwise

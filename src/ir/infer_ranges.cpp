@@ -89,6 +89,7 @@ Range of_layer(const Layer& layer) {
     case LayerKind::kSoftMax:
       return layer.as<SoftMaxAttrs>().log ? Range{-kInfinity, 0} : Range{0, 1};
     case LayerKind::kPooling:
+      if (!layer.as<PoolingAttrs>().epilogue.empty()) return {};
       // Average pooling may mix in padding zeros; max pooling never gives what is not in the input.
       if (layer.as<PoolingAttrs>().type == PoolingType::kMax || layer.as<PoolingAttrs>().global)
         return of(layer.inputs[0]);

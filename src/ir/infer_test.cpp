@@ -243,6 +243,30 @@ TEST(Infer, RefusesAbsurdOutputs) {
             std::string::npos);
 }
 
+TEST(Infer, PoolingWithAnEpilogueHasItsExtentsAndNoKnownRange) {
+  PoolingAttrs attrs;
+  attrs.global = true;
+  attrs.epilogue = {2, {{PointOp::kSub, 0, 1}}};
+  LayerCase pooling(LayerKind::kPooling, attrs);
+  const auto made =
+      pooling.input(DataType::kFloat, {1, 4, 8}).input(DataType::kFloat, {1, 4, 1}).run();
+  ASSERT_TRUE(made.ok()) << made.status().message();
+  EXPECT_EQ((*made)[0].shape, (Shape{1, 4, 1}));
+  Tensor x, y;
+  x.type = y.type = DataType::kFloat;
+  x.facts.minimum = 0, x.facts.maximum = 6;
+  Layer layer;
+  layer.kind = LayerKind::kPooling;
+  layer.inputs = {&x, &x}, layer.outputs = {&y};
+  layer.attrs = PoolingAttrs();
+  infer_ranges(layer);
+  EXPECT_EQ(y.facts.maximum, 6);
+  layer.attrs = attrs;
+  infer_ranges(layer);
+  EXPECT_GT(y.facts.maximum, 6);
+  EXPECT_LT(y.facts.minimum, 0);
+}
+
 TEST(Infer, UnknownRanksPassThrough) {
   LayerCase add(LayerKind::kElementWise, PointOpAttrs{PointOp::kAdd});
   add.input(DataType::kFloat, {}).input(DataType::kFloat, {2});

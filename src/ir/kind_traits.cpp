@@ -31,7 +31,7 @@ constexpr KindTraits kTraits[] = {
     {kMatrixMultiply, {2, kAny, 1, 1, 0},    infer_matrix_multiply, check_matrix_multiply, kMixed,     kComputes,  kTogether, {kResult, 3},  kFirst,       kAny16,  kWhole,   kInferred,  kMultiplies},
     {kLowBitMultiply, {2, kAny, 1, 1, 0},    infer_low_bits,        check_low_bits,        kMixed,     kComputes,  kTogether, {kResult, 3},  kFirst,       kFloat,  kNever,   kInferred,  kMultiplies},
     {kExperts,        {5, 7, 1, 1, 0},       infer_experts,         check_experts,         kMixed,     kComputes,  kTogether, {kNothing, 0}, kFirst,       kFloat,  kNever,   kInferred,  kMixes},
-    {kPooling,        {1, 1, 1, 2, 0},       infer_pooling,         check_pooling,         kMixed,     kSelects,   kAlone,    {kNothing, 0}, kFirst,       kAll16,  kWhole,   kInferred,  kSlides},
+    {kPooling,        {1, kAny, 1, 2, 0},    infer_pooling,         check_pooling,         kMixed,     kSelects,   kAlone,    {kResult, 1},  kAndEpilogue,  kAll16,  kWhole,   kInferred,  kSlides},
     {kActivation,     {1, 1, 1, 1, 0},       infer_unary,           check_point_op,        kPointwise, kComputes,  kAlone,    {kNothing, 0}, kEvery,       kAny16,  kWhole,   kInferred,  kMaps},
     {kUnary,          {1, 1, 1, 1, 0},       infer_unary,           check_point_op,        kPointwise, kComputes,  kAlone,    {kNothing, 0}, kEvery,       kAny16,  kWhole,   kInferred,  kMaps},
     {kElementWise,    {2, 2, 1, 1, 0},       infer_elementwise,     check_point_op,        kPointwise, kComputes,  kAlone,    {kNothing, 0}, kEvery,       kAny16,  kWhole,   kInferred,  kMaps},
@@ -111,6 +111,10 @@ const Program* epilogue_of(const Layer& layer, EpilogueOn on) {
   return traits_of(layer.kind).epilogue.on == on ? slot_of(layer.attrs) : nullptr;
 }
 
+bool gives_indices(const Layer& pooling) {
+  return pooling.outputs.size() > 1 && pooling.outputs[1];
+}
+
 bool always_moves(LayerKind kind) {
   const Movement movement = traits_of(kind).movement;
   return movement == kMovesAll || movement == kMovesSome;
@@ -128,7 +132,7 @@ bool moves_elements(const Layer& layer) {
         return resize->mode == ResizeMode::kNearest &&
                resize->transform != CoordinateTransform::kTfCropAndResize;
       return layer.as<PoolingAttrs>().type == PoolingType::kMax &&
-             (layer.outputs.size() < 2 || !layer.outputs[1]);
+             layer.as<PoolingAttrs>().epilogue.empty() && !gives_indices(layer);
     case kComputes:
       break;
   }

@@ -106,6 +106,9 @@ const KindTraits& traits_of(LayerKind kind);
 Program* epilogue_of(Layer& layer, EpilogueOn on = EpilogueOn::kResult);
 const Program* epilogue_of(const Layer& layer, EpilogueOn on = EpilogueOn::kResult);
 
+// Of a Pooling: where the maxima lay is wanted, too.
+bool gives_indices(const Layer& pooling);
+
 // Each element of the result is an element of input 0 (or a pad value): it commutes with whatever
 // works on each element alone, such as quantization.
 bool moves_elements(const Layer& layer);

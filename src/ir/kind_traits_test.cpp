@@ -60,6 +60,7 @@ TEST(KindTraits, MovementDependsOnAttributesOfSome) {
   EXPECT_TRUE(moves_elements(pooling("max")));
   EXPECT_FALSE(moves_elements(pooling("average")));
   EXPECT_TRUE(may_leave_out(LayerKind::kPooling));
+  EXPECT_FALSE(moves_elements(pooling("max, epilogue=<1: v1 = relu v0>")));
   const auto resize = [&](const std::string& mode) {
     return layer_of("y: float[1, 4, 16, 16] = Resize(x) {mode=" + mode + ", sizes=[1, 4, 16, 16]}");
   };

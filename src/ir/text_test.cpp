@@ -131,7 +131,18 @@ TEST(Verify, NamesTheFirstViolation) {
            {"input x: float[1, 1, 4] constant w: float[1, 1, 2] = fill(1) y: float[1, 1, 3] = "
             "Convolution(x, w, _, x) {kernel=[2], "
             "stride=[1], dilation=[1], pre_padding=[0], post_padding=[0]}",
-            "1 epilogue inputs for a program of 0"}}) {
+            "1 epilogue inputs for a program of 0"},
+           {"input x: float[1, 1, 4] y: float[1, 1, 1] = Pooling(x, x) {global=true}",
+            "1 epilogue inputs for a program of 0"},
+           {"input x: float[1, 1, 4] y: float[1, 1, 1] = Pooling(x) {global=true, epilogue=<2: v2 "
+            "= sub v0 v1>}",
+            "0 epilogue inputs for a program of 2"},
+           {"input x: float[1, 1, 4] input r: float[1, 1, 1, 1] y: float[1, 1, 1] = Pooling(x, r) "
+            "{global=true, epilogue=<2: v2 = sub v0 v1>}",
+            "higher rank than the output"},
+           {"input x: uint8[1, 1, 4] y: uint8[1, 1, 1] = Pooling(x) {global=true, epilogue=<1: v1 "
+            "= relu v0>}",
+            "an epilogue of codes"}}) {
     std::unique_ptr<Graph> graph = parse("graph \"g\" {" + std::string(bad.text) + "}");
     ASSERT_TRUE(graph) << bad.text;
     const Status status = verify(*graph);

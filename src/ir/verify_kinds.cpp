@@ -183,9 +183,12 @@ Status check_attention(const Layer& layer) {
 
 Status check_pooling(const Layer& layer) {
   const auto& a = layer.as<PoolingAttrs>();
-  return a.global ? ok_status()
-                  : check_window(layer, a.kernel,
-                                 {&a.stride, &a.dilation, &a.pre_padding, &a.post_padding});
+  if (!a.global)
+    CAMSHAFT_TRY(
+        check_window(layer, a.kernel, {&a.stride, &a.dilation, &a.pre_padding, &a.post_padding}));
+  if (!a.epilogue.empty() && layer.outputs[0] && is_quantized(layer.outputs[0]->type))
+    return broken("an epilogue of codes");
+  return check_epilogue(layer);
 }
 
 Status check_point_op(const Layer& layer) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // EpilogueFusion: a pointwise layer that alone reads the result of a convolution, deconvolution,
-// matrix product or normalization becomes its epilogue; what else it reads (a residual, a gate)
-// becomes an extra input, and the kernel moves to where that is available. In TensorRT's log:
+// matrix product, normalization or pooling becomes its epilogue; what else it reads (a residual, a
+// gate) becomes an extra input, and the kernel moves to where that is available. In TensorRT's log:
 // ConvReluFusion, ConvEltwiseSumFusion … Exact up to fma contraction.
 #include <algorithm>
 
@@ -38,7 +38,21 @@ Expression fused_epilogue(const Layer& kernel, const Layer& pointwise) {
   return tidy(std::move(fused), 1);
 }
 
-Refusal epilogue_refusal(const Layer& kernel, const Layer& pointwise, const Expression& fused) {
+// Whose epilogue the layer becomes rather than a pooling's: a product has it in its registers, and
+// one of codes has to scale its sums.
+const Layer* preferred_kernel(const Layer& pooling, const Layer& pointwise) {
+  if (pooling.kind != LayerKind::kPooling) return nullptr;
+  for (const Tensor* input : pointwise.inputs)
+    if (input->producer && is_product(*input->producer) && takes_epilogue(*input->producer) &&
+        only_reader(input) == &pointwise && same_shape(input, pointwise.outputs[0]))
+      return input->producer;
+  return nullptr;
+}
+
+Refusal fusion_refusal(const Layer& kernel, const Layer& pointwise, const Expression& fused) {
+  if (Refusal refusal = epilogue_refusal(kernel)) return refusal;
+  if (const Layer* other = preferred_kernel(kernel, pointwise))
+    return {Reason::kReader, other->name + " takes it"};
   const Tensor *value = kernel.outputs[0], *result = pointwise.outputs[0];
   if (!same_shape(value, result))
     return {Reason::kShape, "the result is broadcast to a larger shape"};
@@ -75,7 +89,7 @@ bool fuse(Graph& graph, Records* records, Layer* kernel, int* edits) {
   Rewriter rewriter(graph, pass_name(*kernel, *pointwise), records);
   rewriter.running(*kernel);
   Expression fused = fused_epilogue(*kernel, *pointwise);
-  if (Refusal refusal = epilogue_refusal(*kernel, *pointwise, fused)) {
+  if (Refusal refusal = fusion_refusal(*kernel, *pointwise, fused)) {
     rewriter.declined(*kernel,
                       std::move(refusal).behind("not fused with " + pointwise->name + ": "));
     return false;

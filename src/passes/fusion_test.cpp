@@ -2,6 +2,8 @@
 // Weights, patterns, pointwise layers, epilogues.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "passes/pipeline.h"
 #include "passes/test_util.h"
 
@@ -415,6 +417,85 @@ TEST(EpilogueFusion, ActivationResidualAndGate) {
       r = Convolution "z + s + r"(x, w, _, y) {{{0}, epilogue=<2: v2 = add v0 v1; v3 = relu v2>}}
       v = Convolution "u + v"(r, w, _, g) {{{0}, epilogue=<2: v2 = mul v0 v1>}})ir",
                              kWindow3x3));
+}
+
+constexpr const char* kPool3x3 =
+    "kernel=[3, 3], stride=[1, 1], dilation=[1, 1], pre_padding=[1, 1], post_padding=[1, 1]";
+
+TEST(EpilogueFusion, PoolingMinusItsInput) {
+  expect_rewrite(
+      epilogue_fusion,
+      fmt::format(R"ir(graph "g" {{
+    input x: float[n, 2, 5, 5]
+    constant s: float[2, 1, 1] = random(1)
+    a: float[n, 2, 5, 5] = Pooling(x) {{type=average, {0}}}
+    p: float[n, 2, 5, 5] = PointWise(a, x, s) {{program=<3: v3 = sub v0 v1; v4 = fma v3 v2 v1>}}
+    m: float[n, 2, 5, 5] = Pooling(p) {{{0}}}
+    r: float[n, 2, 5, 5] = Activation(m) {{op=relu}}
+    g: float[n, 2, 1, 1] = Pooling(r) {{type=average, global=true}}
+    h: float[n, 2, 1, 1] = Activation(g) {{op=hard_sigmoid, x=0.2, y=0.5}}
+    output h
+  }})ir",
+                  kPool3x3),
+      fmt::format(
+          R"ir(p = Pooling "a + p"(x, x, s) {{type=average, {0}, epilogue=<3: v3 = sub v0 v1; v4 = fma v2 v3 v1>}}
+      r = Pooling "m + r"(p) {{{0}, epilogue=<1: v1 = relu v0>}}
+      h = Pooling "g + h"(r) {{type=average, global=true, epilogue=<1: v1 = hard_sigmoid v0 0.2 0.5>}})ir",
+          kPool3x3));
+}
+
+TEST(EpilogueFusion, ProductsAreBeforePooling) {
+  Records records;
+  expect_rewrite(epilogue_fusion,
+                 fmt::format(R"ir(graph "g" {{
+    input x: float[1, 2, 5, 5]
+    constant w: float[2, 2, 3, 3] = random(1)
+    y: float[1, 2, 5, 5] = Convolution(x, w) {{{0}}}
+    a: float[1, 2, 5, 5] = Pooling(x) {{type=average, {0}}}
+    s: float[1, 2, 5, 5] = ElementWise(y, a) {{op=add}}
+    output s
+  }})ir",
+                             kPool3x3),
+                 fmt::format(R"ir(a = Pooling(x) {{type=average, {0}}}
+      s = Convolution "y + s"(x, w, _, a) {{{0}, epilogue=<2: v2 = add v0 v1>}})ir",
+                             kPool3x3),
+                 &records);
+  EXPECT_TRUE(std::any_of(records.begin(), records.end(), [](const auto& record) {
+    return record.text == "not fused with s: y takes it";
+  }));
+}
+
+TEST(EpilogueFusion, LeavesPoolingWhereNoKernelTakesOne) {
+  const auto reason = [](const std::string& input, const std::string& outputs,
+                         const std::string& window) {
+    const std::string text =
+        fmt::format(R"ir(graph "g" {{
+    input x: {}
+    {} = Pooling(x) {{{}}}
+    z: float[1, 2, 4, 4{}] = Activation(y) {{op=relu}}
+    output z{}
+  }})ir",
+                    input, outputs, window, input.find("4, 4, 4") != std::string::npos ? ", 4" : "",
+                    outputs.find(", i:") != std::string::npos ? ", i" : "");
+    auto graph = ir::parse_graph(text);
+    EXPECT_TRUE(graph.ok()) << graph.status().message();
+    Records records;
+    if (!graph.ok()) return std::string();
+    EXPECT_EQ(epilogue_fusion(**graph, &records), 0);
+    return records.empty() ? std::string() : records.back().text;
+  };
+  EXPECT_EQ(reason("float[1, 2, 4, 4]", "y: float[1, 2, 4, 4], i: int64[1, 2, 4, 4]", kPool3x3),
+            "not fused with z: its indices are wanted");
+  EXPECT_EQ(
+      reason("uint8[1, 2, 4, 4]", "y: float[1, 2, 4, 4]", std::string("type=average, ") + kPool3x3),
+      "not fused with z: it pools codes");
+  EXPECT_EQ(
+      reason("float[1, 2, 4, 4]", "y: float[1, 2, 4, 4]", std::string("type=lp, ") + kPool3x3),
+      "not fused with z: Lp pooling");
+  EXPECT_EQ(reason("float[1, 2, 4, 4, 4]", "y: float[1, 2, 4, 4, 4]",
+                   "kernel=[3, 3, 3], stride=[1, 1, 1], dilation=[1, 1, 1], pre_padding=[1, 1, 1], "
+                   "post_padding=[1, 1, 1]"),
+            "not fused with z: it pools volumes");
 }
 
 TEST(EpilogueFusion, DeclinesABroadcastToALargerShape) {

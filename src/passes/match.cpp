@@ -50,6 +50,31 @@ bool weighs_values(const Layer& layer) {
           scores->as<MatrixMultiplyAttrs>().transpose_b);
 }
 
+namespace {
+
+// Where a kernel takes no epilogue, one would leave the layer to the reference kernel.
+Refusal pooling_epilogue_refusal(const Layer& layer) {
+  const auto& a = layer.as<PoolingAttrs>();
+  const Tensor& x = *layer.inputs[0];
+  if (gives_indices(layer)) return {Reason::kAttribute, "its indices are wanted"};
+  if (a.type == PoolingType::kLp) return {Reason::kUnsupported, "Lp pooling"};
+  if (is_quantized(x.type)) return {Reason::kType, "it pools codes"};
+  if (!a.global && x.has_rank && x.shape.size() >= kVolumeRank)
+    return {Reason::kUnsupported, "it pools volumes"};
+  return {};
+}
+
+}  // namespace
+
+Refusal epilogue_refusal(const Layer& layer) {
+  if (weighs_values(layer)) return {Reason::kOtherPass, "AttentionFusion takes it as it is"};
+  return layer.kind == LayerKind::kPooling ? pooling_epilogue_refusal(layer) : Refusal();
+}
+
+bool takes_epilogue(const Layer& layer) {
+  return epilogue_of(layer) && !epilogue_refusal(layer);
+}
+
 bool is_added(const Layer& layer, const Layer& beside) {
   return layer.onnx_nodes.empty() && !beside.onnx_nodes.empty();
 }

@@ -7,6 +7,7 @@
 
 #include "ir/extents.h"
 #include "ir/graph.h"
+#include "ir/refusal.h"
 
 namespace camshaft::passes {
 
@@ -24,6 +25,11 @@ bool makes_codes(const ir::Layer& layer);
 // A product of floats whose rows are the softmax of another product's: AttentionFusion takes it as
 // it is, and what follows stays behind.
 bool weighs_values(const ir::Layer& layer);
+
+// Why pointwise layers do not become the epilogue that its kind has; nothing: they may.
+ir::Refusal epilogue_refusal(const ir::Layer& layer);
+// Its kind has one, and they may.
+bool takes_epilogue(const ir::Layer& layer);
 
 // The builder added the layer beside one of the model's: names of fusions leave it out.
 bool is_added(const ir::Layer& layer, const ir::Layer& beside);

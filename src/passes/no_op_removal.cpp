@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/kind_traits.h"
 #include "passes/match.h"
 #include "passes/passes.h"
 
@@ -31,7 +32,7 @@ bool is_no_op_pad(const Layer& layer) {
 
 bool is_no_op_pooling(const Layer& layer) {
   const auto& a = layer.as<PoolingAttrs>();
-  if (layer.outputs.size() > 1 && layer.outputs[1]) return false;
+  if (gives_indices(layer) || !a.epilogue.empty()) return false;
   return !a.global && a.type != PoolingType::kLp && all_are(a.kernel, 1) && all_are(a.stride, 1) &&
          all_are(a.pre_padding, 0) && all_are(a.post_padding, 0);
 }

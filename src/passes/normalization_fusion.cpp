@@ -24,8 +24,8 @@ Ints mean_axes(const Layer& layer) {
   if (layer.kind == LayerKind::kPooling) {
     const auto& a = layer.as<PoolingAttrs>();
     Ints axes;
-    for (size_t k = 2; a.global && a.type == PoolingType::kAverage && k < x->shape.size(); ++k)
-      axes.push_back(static_cast<int64_t>(k));
+    if (!a.global || a.type != PoolingType::kAverage || !a.epilogue.empty()) return {};
+    for (size_t k = 2; k < x->shape.size(); ++k) axes.push_back(static_cast<int64_t>(k));
     return axes;
   }
   if (layer.kind != LayerKind::kReduce || input_at(layer, 1)) return {};

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/kind_traits.h"
 #include "passes/match.h"
 #include "passes/passes.h"
 
@@ -78,8 +79,7 @@ Refusal fuse(const Layer& pad, const Layer& window, Attrs& attrs) {
     return {};
   }
   auto& pooling = std::get<PoolingAttrs>(attrs);
-  if (window.outputs.size() > 1 && window.outputs[1])
-    return {Reason::kAttribute, "the pooling gives indices"};
+  if (gives_indices(window)) return {Reason::kAttribute, "the pooling gives indices"};
   if (Refusal refusal = refuse_pooling(a, pooling, *pad.inputs[0])) return refusal;
   add_padding(pooling, a);
   pooling.count_includes_padding = pooling.type == PoolingType::kAverage;

@@ -4,7 +4,6 @@
 // which costs nothing where they are constants or nothing moves. Bit exact.
 #include <algorithm>
 
-#include "ir/kind_traits.h"
 #include "passes/expression.h"
 #include "passes/match.h"
 #include "passes/passes.h"
@@ -15,8 +14,8 @@ using namespace ir;
 
 namespace {
 
-bool takes_epilogue(const Layer* layer) {
-  return layer && ((epilogue_of(*layer) && !weighs_values(*layer)) || is_pointwise(*layer));
+bool takes_pointwise(const Layer* layer) {
+  return layer && (takes_epilogue(*layer) || is_pointwise(*layer));
 }
 
 // Codes are moved rather than their floats.
@@ -118,7 +117,7 @@ class Undo {
 bool has_a_place(const Layer* pointwise) {
   return std::any_of(
       pointwise->inputs.begin(), pointwise->inputs.end(), [pointwise](const Tensor* value) {
-        return takes_epilogue(value->producer) && only_reader(value) == pointwise &&
+        return takes_pointwise(value->producer) && only_reader(value) == pointwise &&
                same_shape(value, pointwise->outputs[0]) && !widens(*value, *pointwise);
       });
 }
@@ -131,7 +130,7 @@ bool hoist_above_shuffle(Rewriter& rewriter, Layer* pointwise) {
     if (!shuffle || only_reader(value) != pointwise || !same_shape(value, pointwise->outputs[0]))
       continue;
     Tensor* x = shuffle->inputs[0];
-    if (!takes_epilogue(x->producer) || only_reader(x) != shuffle) continue;
+    if (!takes_pointwise(x->producer) || only_reader(x) != shuffle) continue;
     Expression expression = expression_of(*pointwise);
     const size_t rank = value->shape.size();
     const std::optional<Undo> undo = Undo::of(*shuffle);
@@ -170,9 +169,9 @@ bool is_made_for(const Layer* concat, const Tensor* part) {
   if (only_reader(part) != concat) return false;
   const Layer* producer = part->producer;
   if (producer && producer->kind == LayerKind::kShuffle && !input_at(*producer, 1))
-    return takes_epilogue(producer->inputs[0]->producer) &&
+    return takes_pointwise(producer->inputs[0]->producer) &&
            only_reader(producer->inputs[0]) == producer;
-  return takes_epilogue(producer);
+  return takes_pointwise(producer);
 }
 
 bool hoist_above_concat(Rewriter& rewriter, Layer* pointwise) {

@@ -23,7 +23,8 @@ Refusal pooling_refusal(const Layer& pooling, const Grid& grid) {
 
 // DQ → average becomes the average of the codes → DQ of a float: (mean - z) * s.
 bool pool_codes(Rewriter& rewriter, Layer* pooling) {
-  if (pooling->as<PoolingAttrs>().type != PoolingType::kAverage) return false;
+  const auto& attrs = pooling->as<PoolingAttrs>();
+  if (attrs.type != PoolingType::kAverage || !attrs.epilogue.empty()) return false;
   Layer* dequantizer = dequantizer_of(pooling->inputs[0]);
   const std::optional<Grid> grid = dequantizer ? grid_of(*dequantizer) : std::nullopt;
   Tensor* y = pooling->outputs[0];
@@ -39,10 +40,10 @@ bool pool_codes(Rewriter& rewriter, Layer* pooling) {
   const std::string name = pooling->name, scaling_name = dequantizer->name;
   Layer* made = rewriter.insert_before(pooling, LayerKind::kPooling, name, pooling->attrs,
                                        {dequantizer->inputs[0]}, {mean}, {pooling});
-  PointWiseAttrs attrs;
-  attrs.program = dequantize_program(*grid);
+  PointWiseAttrs scale;
+  scale.program = dequantize_program(*grid);
   Layer* group[] = {dequantizer, pooling};
-  Layer* scaling = rewriter.replace(group, LayerKind::kPointWise, attrs, {mean}, scaling_name);
+  Layer* scaling = rewriter.replace(group, LayerKind::kPointWise, scale, {mean}, scaling_name);
   rewriter.rename(made, name);
   rewriter.rename(scaling, scaling_name);
   return true;

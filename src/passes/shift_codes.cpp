@@ -86,7 +86,8 @@ bool reads_codes(const Layer& layer, const Tensor* tensor) {
     }
     return true;
   }
-  if (layer.kind == LayerKind::kPooling) return !makes_zeros(layer);
+  if (layer.kind == LayerKind::kPooling)
+    return !makes_zeros(layer) && layer.as<PoolingAttrs>().epilogue.empty();
   if (layer.kind == LayerKind::kConcatenation) return true;
   if (!moves_elements(layer)) return false;
   return std::count(layer.inputs.begin(), layer.inputs.end(), tensor) == 1 &&

@@ -5,6 +5,7 @@
 // and linear interpolation are rounded in another order.
 #include <array>
 
+#include "ir/kind_traits.h"
 #include "passes/match.h"
 #include "passes/passes.h"
 
@@ -20,8 +21,8 @@ Refusal pooling_refusal(const Layer& layer) {
   const auto& a = layer.as<PoolingAttrs>();
   if (a.global) return {Reason::kAttribute, "it is global"};
   if (a.type == PoolingType::kLp) return {Reason::kUnsupported, "Lp pooling"};
-  if (layer.outputs.size() > 1 && layer.outputs[1])
-    return {Reason::kAttribute, "its indices are wanted"};
+  if (gives_indices(layer)) return {Reason::kAttribute, "its indices are wanted"};
+  if (!a.epilogue.empty()) return {Reason::kAttribute, "it has an epilogue"};
   return {};
 }
 

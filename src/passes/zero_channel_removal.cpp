@@ -109,7 +109,7 @@ bool is_between(const Layer& layer) {
     case LayerKind::kActivation:
       return layer.inputs.size() == 1;
     case LayerKind::kPooling:
-      return layer.outputs.size() == 1 && layer.as<PoolingAttrs>().type == PoolingType::kMax;
+      return moves_elements(layer);
     case LayerKind::kQuantize:
     case LayerKind::kDequantize:
       return std::all_of(layer.inputs.begin() + 1, layer.inputs.end(), [](const Tensor* tensor) {

@@ -124,6 +124,7 @@ Status pooling(const KernelArgs& args) {
       indices[k++] = map * in_size + flat_index(g, result.index, attrs.column_major_indices);
     });
   });
+  CAMSHAFT_TRY(apply_epilogue(attrs.epilogue, pooled, extents_of(y), args.inputs.subspan(1)));
   store(y, pooled);
   if (const TensorView where = output(args, 1); where.present()) store(where, indices);
   return ok_status();

@@ -4,7 +4,7 @@
 // Channel last: sums of columns.
 #include "kernels/vector/nest.h"
 #include "kernels/vector/prepare.h"
-#include "kernels/vector/program/compiled_code.h"
+#include "kernels/vector/program/result_epilogue.h"
 #include "kernels/vector/reduction/reduction.h"
 #include "kernels/vector/tactic_util.h"
 
@@ -14,7 +14,6 @@ namespace {
 using ir::NormKind;
 
 constexpr size_t kFirstOperand = 3;  // after x, scale, bias
-constexpr int kMaxOperands = 8;
 
 const ir::NormalizationAttrs& attrs_of(const ir::Layer& layer) {
   return *std::get_if<ir::NormalizationAttrs>(&layer.attrs);
@@ -80,47 +79,8 @@ void scale_line(const float* x, int64_t count, float a, float b, float* y) {
   store(y + k, fma(load(x + k, mask), va, vb), mask);
 }
 
-// A program over the output and its operands after all is normalized.
-struct NormEpilogue {
-  CompiledCode code;
-  Nest nest;  // the output twice, then the operands
-  double predicted_us = 0;
-  bool present = false;
-};
-
-NormEpilogue make_epilogue(const KernelArgs& args) {
-  NormEpilogue e;
-  const ir::Program& program = attrs_of(*args.layer).epilogue;
-  if (program.empty()) return e;
-  const TensorView& y = args.outputs[0];
-  e.present = true;
-  e.nest = make_nest(y);
-  add_tensor(e.nest, y);
-  for (size_t k = kFirstOperand; k < args.inputs.size(); ++k) add_tensor(e.nest, args.inputs[k]);
-  collapse(e.nest);
-  const int length = static_cast<int>(program.code.size());
-  e.predicted_us =
-      static_cast<double>(count_of(y)) / 16000 * code_ns_per_16(program.code.data(), length);
-  TileOperand operands[kMaxNestTensors] = {};
-  for (int t = 1; t < e.nest.tensors; ++t) operands[t - 1] = {nullptr, 0, e.nest.col_stride(t)};
-  compile_code(program.code.data(), length, program.num_inputs, operands, DataType::kFloat, e.code);
-  return e;
-}
-
-void run_epilogue(const NormEpilogue& e, const KernelCall& call) {
-  if (!e.present) return;
-  const Nest& nest = e.nest;
-  float* y = call.output<float>(0);
-  for_tiles(
-      nest, call.pool, e.predicted_us, [&](const int64_t* offsets, int64_t rows, int64_t cols) {
-        TileOperand operands[1 + kMaxOperands] = {
-            {y + offsets[1], nest.row_stride(1), nest.col_stride(1)}};
-        for (int t = 2; t < nest.tensors; ++t)
-          operands[t - 1] = {
-              call.input<const float>(kFirstOperand + static_cast<size_t>(t) - 2) + offsets[t],
-              nest.row_stride(t), nest.col_stride(t)};
-        run_code(e.code, operands, {y + offsets[0], nest.row_stride(0)}, rows, cols);
-      });
+ResultEpilogue make_epilogue(const KernelArgs& args) {
+  return make_result_epilogue(attrs_of(*args.layer).epilogue, args, kFirstOperand);
 }
 
 double predicted_us_of(const KernelArgs& args) {
@@ -151,7 +111,7 @@ struct LineNorm {
   bool centers;
   float epsilon;
   double predicted_us;
-  NormEpilogue epilogue;
+  ResultEpilogue epilogue;
 };
 
 void run_lines(LineNorm& n, const KernelCall& call) {
@@ -173,7 +133,7 @@ void run_lines(LineNorm& n, const KernelCall& call) {
                   line(x + offsets[1] + row * kept.row_stride(1) + col * kept.col_stride(1),
                        y + offsets[0] + row * kept.row_stride(0) + col * kept.col_stride(0));
             });
-  run_epilogue(n.epilogue, call);
+  run_result_epilogue(n.epilogue, call);
 }
 
 void prepare_lines(const KernelArgs& args, PreparedKernel& kernel) {
@@ -237,7 +197,7 @@ struct MapNorm {
   float epsilon;
   double predicted_us;
   CompiledCode scale_and_shift;  // of channel last
-  NormEpilogue epilogue;
+  ResultEpilogue epilogue;
   const float* x = nullptr;  // of the call
   float* y = nullptr;
 
@@ -274,7 +234,7 @@ void run_groups(MapNorm& norm, const KernelCall& call) {
           c.bias != nullptr ? c.bias + channel : nullptr, norm.y + n * norm.y_image + channel);
     }
   });
-  run_epilogue(norm.epilogue, call);
+  run_result_epilogue(norm.epilogue, call);
 }
 
 void run_maps(MapNorm& norm, const KernelCall& call) {
@@ -297,7 +257,7 @@ void run_maps(MapNorm& norm, const KernelCall& call) {
       }
     }
   });
-  run_epilogue(norm.epilogue, call);
+  run_result_epilogue(norm.epilogue, call);
 }
 
 void prepare_maps(const KernelArgs& args, PreparedKernel& kernel) {
@@ -435,7 +395,7 @@ void run_pixels(MapNorm& norm, const KernelCall& call) {
             [&](int, int64_t first, int64_t last) { finish(n, room, first, last); });
     }
   }
-  run_epilogue(norm.epilogue, call);
+  run_result_epilogue(norm.epilogue, call);
 }
 
 // Workspace: scale and bias per channel, then two vectors for every thread.
@@ -460,9 +420,7 @@ std::string refuse_common(const Problem& p) {
   if (!all_float(p)) return "not float";
   for (size_t k = 1; k < p.outputs.size(); ++k)
     if (p.outputs[k].present) return "mean and deviation are wanted";
-  if (p.inputs.size() > kFirstOperand + kMaxOperands) return "too many epilogue operands";
-  if (!program_fits(attrs_of(*p.layer).epilogue)) return "the epilogue is too long";
-  return "";
+  return refuse_result_epilogue(p, attrs_of(*p.layer).epilogue, kFirstOperand);
 }
 
 bool is_channel_wise(const Problem& p) {

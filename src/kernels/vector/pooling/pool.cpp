@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Max and average pooling of 1-D and 2-D maps. Channel last: vectors of channels, window by window,
 // or for large windows rows first into a line of column results, then along it. Linear: always rows
-// first, then along the line. Global: a reduction.
+// first, then along the line. Global: a reduction. An epilogue runs on some rows or maps at a time.
 #include "kernels/vector/pooling/pool_window.h"
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/reduction/reduction.h"
@@ -14,8 +14,12 @@ using ir::PoolingType;
 
 struct Pool : PoolMaps {
   double predicted_us;
-  const float* x;
-  float* y;
+  ResultEpilogue epilogue;
+  const float* x = nullptr;  // of the call
+  float* y = nullptr;
+
+  Pool(const PoolMaps& maps, const ResultEpilogue& e)
+      : PoolMaps(maps), predicted_us(pool_us(maps, kLanes) + e.predicted_us), epilogue(e) {}
 };
 
 const PoolingAttrs& attrs_of(const ir::Layer& layer) {
@@ -27,12 +31,11 @@ void set_addresses(const KernelCall& call, Pool& p) {
   p.y = call.output<float>(0);
 }
 
-// A kernel that runs as kRun(Pool&, call).
+// A channel-last kernel that runs as kRun(Pool&, call).
 template <auto kRun>
 Pool* keep_pool(const KernelArgs& args, PreparedKernel& kernel) {
   if (!has_output(args, kernel)) return nullptr;
-  const PoolMaps maps = pool_maps(args);
-  return &keep_state<kRun>(kernel, Pool{maps, pool_us(maps, kLanes), nullptr, nullptr});
+  return &keep_state<kRun>(kernel, Pool(pool_maps(args), row_epilogue(args, args.outputs[0])));
 }
 
 template <class Step>
@@ -111,9 +114,12 @@ void pool_row_separable(const Pool& p, int64_t n, int64_t oh, float* line) {
 template <class Step>
 void run_channel_last(Pool& p, const KernelCall& call) {
   set_addresses(call, p);
-  split(call.pool, p.batch * p.h.out, p.predicted_us, [&p](int, int64_t first, int64_t last) {
+  const auto pool_rows = [&p](int64_t first, int64_t last) {
     for (int64_t row = first; row < last; ++row)
       pool_row_direct<Step>(p, row / p.h.out, row % p.h.out);
+  };
+  split(call.pool, p.batch * p.h.out, p.predicted_us, [&](int, int64_t first, int64_t last) {
+    for_unit_blocks(p.epilogue, call, first, last, pool_rows);
   });
 }
 
@@ -126,12 +132,13 @@ template <class Step>
 void run_separable(Pool& p, const KernelCall& call) {
   set_addresses(call, p);
   float* lines = reinterpret_cast<float*>(call.workspace);
-  split(call.pool, p.batch * p.h.out, p.predicted_us,
-        [&p, lines](int worker, int64_t first, int64_t last) {
-          float* line = lines + worker * p.w.in * p.channels;
-          for (int64_t row = first; row < last; ++row)
-            pool_row_separable<Step>(p, row / p.h.out, row % p.h.out, line);
-        });
+  split(call.pool, p.batch * p.h.out, p.predicted_us, [&](int worker, int64_t first, int64_t last) {
+    float* line = lines + worker * p.w.in * p.channels;
+    for_unit_blocks(p.epilogue, call, first, last, [&p, line](int64_t from, int64_t end) {
+      for (int64_t row = from; row < end; ++row)
+        pool_row_separable<Step>(p, row / p.h.out, row % p.h.out, line);
+    });
+  });
 }
 
 template <class Step>
@@ -193,6 +200,17 @@ struct LinearPool {
 };
 
 template <class Step>
+void pool_maps_of(const Pool& p, int64_t first, int64_t last, float* line, const float* scales) {
+  for (int64_t map = first; map < last; ++map) {
+    const int64_t n = map / p.channels, c = map % p.channels;
+    const float* x = p.x + n * p.x_image + c * p.x_channel;
+    float* y = p.y + n * p.y_image + c * p.y_channel;
+    for (int64_t oh = 0; oh < p.h.out; ++oh)
+      pool_line<Step>(p, x, oh, line, scales, y + oh * p.y_row);
+  }
+}
+
+template <class Step>
 void run_linear(LinearPool& kernel, const KernelCall& call) {
   Pool& p = kernel.pool;
   const float* scales = kernel.scales;
@@ -200,15 +218,11 @@ void run_linear(LinearPool& kernel, const KernelCall& call) {
   float* lines = reinterpret_cast<float*>(call.workspace);
   for (int64_t k = 0; k < threads_of(call) * line_floats(p.w); ++k) lines[k] = Step::kIdentity;
   split(call.pool, p.batch * p.channels, p.predicted_us,
-        [&p, lines, scales](int worker, int64_t first, int64_t last) {
+        [&](int worker, int64_t first, int64_t last) {
           float* line = lines + worker * line_floats(p.w);
-          for (int64_t map = first; map < last; ++map) {
-            const int64_t n = map / p.channels, c = map % p.channels;
-            const float* x = p.x + n * p.x_image + c * p.x_channel;
-            float* y = p.y + n * p.y_image + c * p.y_channel;
-            for (int64_t oh = 0; oh < p.h.out; ++oh)
-              pool_line<Step>(p, x, oh, line, scales, y + oh * p.y_row);
-          }
+          for_unit_blocks(p.epilogue, call, first, last, [&](int64_t from, int64_t end) {
+            pool_maps_of<Step>(p, from, end, line, scales);
+          });
         });
 }
 
@@ -223,16 +237,21 @@ void prepare_linear(const KernelArgs& args, PreparedKernel& kernel) {
     const int64_t counted = ow < p.w.out ? p.w.counted(ow, p.with_padding) : 0;
     scales[ow] = counted > 0 ? 1 / static_cast<float>(counted) : 0;
   }
-  keep_state<run_linear<Step>>(kernel,
-                               LinearPool{{p, pool_us(p, kLanes), nullptr, nullptr}, scales});
+  keep_state<run_linear<Step>>(kernel, LinearPool{Pool(p, map_epilogue(args)), scales});
   kernel.workspace_bytes = static_cast<size_t>(threads_of(args) * line_floats(p.w)) * sizeof(float);
 }
 
 // --- global
 // --------------------------------------------------------------------------------------------------------------------
 
-void run_global(Reduction& pool, const KernelCall& call) {
-  run_reduction(pool, call.input<const float>(0), call.output<float>(0), call.pool);
+struct GlobalPool {
+  Reduction reduction;
+  ResultEpilogue epilogue;
+};
+
+void run_global(GlobalPool& pool, const KernelCall& call) {
+  run_reduction(pool.reduction, call.input<const float>(0), call.output<float>(0), call.pool);
+  run_result_epilogue(pool.epilogue, call);
 }
 
 void prepare_global(const KernelArgs& args, PreparedKernel& kernel) {
@@ -240,9 +259,12 @@ void prepare_global(const KernelArgs& args, PreparedKernel& kernel) {
   const TensorView& x = args.inputs[0];
   uint32_t spatial = 0;
   for (int d = 2; d < x.rank; ++d) spatial |= 1u << d;
-  const bool is_max = attrs_of(*args.layer).type == PoolingType::kMax;
-  keep_state<run_global>(kernel, plan_reduction(x, args.outputs[0], spatial,
-                                                is_max ? ir::ReduceOp::kMax : ir::ReduceOp::kMean));
+  const PoolingAttrs& attrs = attrs_of(*args.layer);
+  const ir::ReduceOp op =
+      attrs.type == PoolingType::kMax ? ir::ReduceOp::kMax : ir::ReduceOp::kMean;
+  keep_state<run_global>(kernel,
+                         GlobalPool{plan_reduction(x, args.outputs[0], spatial, op),
+                                    make_result_epilogue(attrs.epilogue, args, kFirstPoolOperand)});
 }
 
 // --- the tactics
@@ -251,9 +273,9 @@ void prepare_global(const KernelArgs& args, PreparedKernel& kernel) {
 std::string common_refusal(const Problem& p) {
   if (p.inputs[0].type != DataType::kFloat || p.outputs[0].type != DataType::kFloat)
     return "not float";
-  if (p.outputs.size() > 1 && p.outputs[1].present) return "the indices are wanted";
+  if (wants_indices(p)) return "the indices are wanted";
   if (attrs_of(*p.layer).type == PoolingType::kLp) return "Lp pooling";
-  return "";
+  return refuse_result_epilogue(p, attrs_of(*p.layer).epilogue, kFirstPoolOperand);
 }
 
 template <PoolingType kType>

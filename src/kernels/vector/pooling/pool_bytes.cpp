@@ -346,7 +346,8 @@ std::string refusal(const Problem& p) {
   if (attrs.type != kType)
     return kType == PoolingType::kMax ? "not max pooling" : "not average pooling";
   if (y != (kType == PoolingType::kMax ? x : DataType::kFloat)) return "the output's type";
-  if (p.outputs.size() > 1 && p.outputs[1].present) return "the indices are wanted";
+  if (wants_indices(p)) return "the indices are wanted";
+  if (!attrs.epilogue.empty()) return "pooling of codes has no epilogue here";
   if (p.inputs[0].extents.size() != 3 && p.inputs[0].extents.size() != 4)
     return "not a 1-D or 2-D map";
   if (count_of(p.inputs[0]) == 0) return "empty";

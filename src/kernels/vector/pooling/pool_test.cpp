@@ -97,5 +97,114 @@ TEST(Pooling, Global) {
     }
 }
 
+// What stands behind a pooling, over operands of the output's extents, one per channel (behind a
+// unit of batch or without), one per pixel, and a number.
+struct Behind {
+  const char* program;
+  std::vector<const char*> operands;
+};
+
+ir::Extents operand_extents(std::string_view what, const ir::Extents& y) {
+  ir::Extents extents = y;
+  if (what == "number") return {1};
+  if (what == "channels" || what == "short channels")
+    for (size_t d = 2; d < y.size(); ++d) extents[d] = 1;
+  if (what == "pixels") extents[1] = 1;
+  if (what != "whole") extents[0] = 1;
+  if (what == "short channels") extents.erase(0);
+  return extents;
+}
+
+const Behind kBehind[] = {
+    {"v1 = relu v0", {}},
+    {"v1 = hard_sigmoid v0 0.2 0.5", {}},
+    {"v2 = sub v0 v1", {"whole"}},
+    {"v3 = fma v0 v1 v2; v4 = tanh v3", {"channels", "pixels"}},
+    {"v4 = sub v0 v1; v5 = mul v4 v2; v6 = add v5 v3; v7 = mul v6 v4",
+     {"whole", "short channels", "number"}},
+};
+
+// Each on 16-bit floats, too: rounded once, behind the epilogue.
+void check_behind(const Behind& behind, PoolingAttrs attrs, const ir::Extents& shape,
+                  const ir::Extents& out) {
+  const auto program =
+      ir::parse_program(static_cast<int>(behind.operands.size()) + 1, behind.program);
+  ASSERT_TRUE(program.ok()) << program.status().message();
+  attrs.epilogue = *program;
+  for (const DataType data : {DataType::kFloat, DataType::kBFloat16, DataType::kHalf}) {
+    if (data != DataType::kFloat && shape.size() > 4) continue;
+    TestLayer layer{.layer = test::make_layer(ir::LayerKind::kPooling, attrs),
+                    .inputs = {{.extents = shape, .type = data}},
+                    .outputs = {{.extents = out, .type = data}}};
+    if (data != DataType::kFloat) layer.tolerance = 1.0 / 128;
+    for (const char* operand : behind.operands)
+      layer.inputs.push_back(
+          {.extents = operand_extents(operand, out),
+           .type = std::string_view(operand) == "whole" ? data : DataType::kFloat});
+    check_layer(layer,
+                std::string(behind.program) + " " + std::string(ir::type_name(data)) + " " +
+                    ::testing::PrintToString(std::vector<int64_t>(shape.begin(), shape.end())));
+  }
+}
+
+TEST(Pooling, Epilogues) {
+  for (const Behind& behind : kBehind)
+    for (const PoolingType type : {PoolingType::kMax, PoolingType::kAverage})
+      for (const Window& w : {Window{3, 1, 1, 1, 1}, Window{2, 2, 1, 0, 0}})
+        for (const ir::Extents& shape : {ir::Extents{1, 20, 7, 9},
+                                         {2, 3, 13, 35},
+                                         {3, 80, 8, 8},
+                                         {2, 1, 9, 40},
+                                         {1, 9, 70, 66},
+                                         {2, 17, 33},
+                                         {3, 1, 12}}) {
+          PoolingAttrs attrs;
+          attrs.type = type;
+          ir::Extents out = {shape[0], shape[1]};
+          for (size_t d = 2; d < shape.size(); ++d) {
+            attrs.kernel.push_back(w.kernel), attrs.stride.push_back(w.stride);
+            attrs.dilation.push_back(1);
+            attrs.pre_padding.push_back(w.pre), attrs.post_padding.push_back(w.post);
+            out.push_back((shape[d] + w.pre + w.post - w.kernel) / w.stride + 1);
+          }
+          check_behind(behind, attrs, shape, out);
+        }
+}
+
+TEST(Pooling, EpiloguesOfGlobal) {
+  for (const Behind& behind : kBehind)
+    for (const PoolingType type : {PoolingType::kMax, PoolingType::kAverage})
+      for (const ir::Extents& shape :
+           {ir::Extents{2, 33, 7, 7}, {3, 5, 1, 1}, {1, 24, 50}, {1, 3, 4, 5, 6}}) {
+        PoolingAttrs attrs;
+        attrs.type = type, attrs.global = true;
+        ir::Extents out = shape;
+        for (size_t d = 2; d < out.size(); ++d) out[d] = 1;
+        check_behind(behind, attrs, shape, out);
+      }
+}
+
+// Many operands, as EpilogueFusion allows them; codes have no kernel with one.
+TEST(Pooling, EpiloguesAtTheLimits) {
+  PoolingAttrs attrs;
+  attrs.global = true;
+  attrs.epilogue.num_inputs = 12;
+  int sum = 0;
+  for (int k = 1; k < 12; ++k) sum = ir::append(attrs.epilogue, ir::PointOp::kAdd, sum, k);
+  TestLayer layer{.layer = test::make_layer(ir::LayerKind::kPooling, attrs),
+                  .inputs = {{.extents = {2, 6, 5, 5}}},
+                  .outputs = {{.extents = {2, 6, 1, 1}}}};
+  for (int k = 1; k < 12; ++k) layer.inputs.push_back({.extents = {2, 6, 1, 1}});
+  check_layer(layer, "eleven operands");
+
+  attrs.type = PoolingType::kAverage;
+  attrs.epilogue = {1, {{ir::PointOp::kRelu, 0}}};
+  const TestLayer codes{.layer = test::make_layer(ir::LayerKind::kPooling, attrs),
+                        .inputs = {{.extents = {2, 6, 5, 5}, .type = DataType::kUInt8}},
+                        .outputs = {{.extents = {2, 6, 1, 1}}}};
+  test::LayerCheck check(codes);
+  EXPECT_EQ(check.run(), 0);
+}
+
 }  // namespace
 }  // namespace camshaft::kernels

@@ -3,8 +3,7 @@
 #pragma once
 
 #include "ir/infer.h"
-#include "kernels/vector/nest.h"
-#include "kernels/vector/tactic_util.h"
+#include "kernels/vector/program/result_epilogue.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
@@ -73,6 +72,26 @@ static inline PoolMaps pool_maps(const KernelArgs& args) {
   p.y_pixel = y.strides[col];
   p.with_padding = attrs.count_includes_padding;
   return p;
+}
+
+// Epilogues follow rows of images (channel last) or maps (linear), the units kernels share.
+inline constexpr size_t kFirstPoolOperand = 1;
+
+static inline ResultEpilogue row_epilogue(const KernelArgs& args, const TensorView& results) {
+  constexpr int kFlat[] = {0, 2, 1}, kImage[] = {0, 2, 3, 1};
+  const bool flat = args.outputs[0].rank == 3;
+  return make_unit_epilogue(pooling_attrs(*args.layer).epilogue, args, kFirstPoolOperand, results,
+                            flat ? kFlat : kImage, flat ? 1 : 2);
+}
+
+static inline ResultEpilogue map_epilogue(const KernelArgs& args) {
+  constexpr int kOrder[] = {0, 1, 2, 3};
+  return make_unit_epilogue(pooling_attrs(*args.layer).epilogue, args, kFirstPoolOperand,
+                            args.outputs[0], kOrder, 2);
+}
+
+static inline bool wants_indices(const Problem& p) {
+  return p.outputs.size() > 1 && p.outputs[1].present;
 }
 
 // Predicted time for threading: one step per window element.
