@@ -144,6 +144,19 @@ bool has_pixels(const GraphMaker& m, const Tensor* x) {
   return true;
 }
 
+// What may become its epilogue.
+bool behind_pooling(GraphMaker& m, Tensor* x, Tensor* y) {
+  if (y->type != DataType::kFloat) return true;
+  if (x->shape == y->shape && m.chance(50)) y = m.binary(PointOp::kSub, y, x);
+  if (y && m.chance(30)) {
+    Extents channels(y->shape.size() - 1, 1);
+    channels[0] = y->shape[1].extent();
+    y = m.binary(PointOp::kMul, y, m.floats(channels, -1, 1));
+  }
+  return y && (m.chance(40) || (m.chance(50) ? m.unary(PointOp::kRelu, y)
+                                             : m.unary(PointOp::kHardSigmoid, y, 0.2f, 0.5f)));
+}
+
 bool pooling(GraphMaker& m) {
   Tensor* x = any_map(m);
   if (!x) return false;
@@ -164,7 +177,8 @@ bool pooling(GraphMaker& m) {
   const bool indices =
       a.type == ir::PoolingType::kMax && !a.global && m.chance(15) && m.is_exact(x);
   a.column_major_indices = indices && m.chance(30);
-  return m.add_many(LayerKind::kPooling, a, {x}, {true, indices})[0];
+  Tensor* y = m.add_many(LayerKind::kPooling, a, {x}, {true, indices})[0];
+  return y && (m.chance(60) || behind_pooling(m, x, y));
 }
 
 // x with a second factor that is a constant: projections.
