@@ -430,35 +430,5 @@ TEST(Indexed, ColumnsToImages) {
                 {.extents = {2, 4, 23}});
 }
 
-// Points inside, at the border, outside and far outside; and none at all.
-TEST(Indexed, SampledGrids) {
-  const TestTensor grid{
-      .extents = {2, 5, 7, 2}, .value = [](int64_t k) {
-        return k == 11 ? 1e12 : k == 30 ? std::nan("") : (k * 37 % 101) / 40.0 - 1.25;
-      }};
-  const auto check = [](const char* mode, const ir::Extents& x, const TestTensor& points) {
-    ir::Extents y = {x[0], x[1]};
-    for (size_t d = 1; d + 1 < points.extents.size(); ++d) y.push_back(points.extents[d]);
-    for (const char* padding : {"zeros", "border", "reflection"})
-      for (const int64_t aligns : {0, 1})
-        check_generic("GridSample",
-                      {{"mode", {}, {}, mode},
-                       {"padding_mode", {}, {}, padding},
-                       {"align_corners", {aligns}, {}, ""}},
-                      {{.extents = x}, points}, {.extents = y});
-  };
-  for (const char* mode : {"bilinear", "bicubic", "nearest"})
-    for (const ir::Extents& x : {ir::Extents{2, 1, 6, 9}, {2, 5, 1, 4}, {2, 17, 8, 3}})
-      check(mode, x, grid);
-  TestTensor line = grid, volume = grid;
-  line.extents = {2, 9, 1};
-  volume.extents = {2, 3, 4, 5, 3};
-  for (const char* mode : {"linear", "cubic", "nearest"}) {
-    check(mode, {2, 3, 11}, line);
-    check(mode, {2, 3, 4, 5, 6}, volume);
-    check(mode, {2, 2, 1, 3, 1}, volume);
-  }
-}
-
 }  // namespace
 }  // namespace camshaft::kernels

@@ -3,6 +3,7 @@
 // floats: masks, positions, indices. Operands are brought side by side in chunks, so that each
 // operator is one plain loop.
 #include "kernels/index_error.h"
+#include "kernels/vector/counts.h"
 #include "kernels/vector/movement/copy_bytes.h"
 #include "kernels/vector/nest.h"
 #include "kernels/vector/prepare.h"
@@ -24,39 +25,58 @@ bool is_whole(DataType type) {
   return type == DataType::kInt64 || type == DataType::kInt32;
 }
 
-// `count` elements next to each other: where they lie, or copied to `buffer`.
+// Elements of some rows.
+struct Block {
+  int64_t rows, cols;
+  bool follows;  // another block of no fewer rows from the same column on
+};
+
+// A block's elements next to each other: where they lie, or copied to `buffer`.
 template <class T>
-CAMSHAFT_INLINE const T* side_by_side(const T* from, int64_t step, int64_t count, T* buffer) {
-  if (step == 1) return from;
-  if (step == 0) {
-    const T value = *from;
-    for (int64_t k = 0; k < count; ++k) buffer[k] = value;
-  } else {
-    for (int64_t k = 0; k < count; ++k) buffer[k] = from[k * step];
+CAMSHAFT_INLINE const T* side_by_side(const T* from, int64_t row_step, int64_t step, Block block,
+                                      T* buffer) {
+  const int64_t rows = block.rows, cols = block.cols;
+  if (step == 1 && (rows == 1 || row_step == cols)) return from;
+  if (row_step == 0 && block.follows) return buffer;
+  T* to = buffer;
+  for (int64_t row = 0; row < rows; ++row, from += row_step, to += cols) {
+    if (step == 0)
+      for (int64_t k = 0; k < cols; ++k) to[k] = *from;
+    else
+      for (int64_t k = 0; k < cols; ++k) to[k] = from[k * step];
   }
   return buffer;
 }
 
-// Calls body(y, x..., count) for chunks of the rows of a tile; y has step 1 (collapse() sees to it,
-// or its rows have one element).
+// Calls body(row, col, block) for blocks of up to kChunk elements of a tile. Short rows are taken
+// together where the output's follow each other: each by itself is 10 ns.
+template <class Body>
+CAMSHAFT_INLINE void for_blocks(const Nest& nest, int64_t rows, int64_t cols, const Body& body) {
+  const int64_t together =
+      nest.row_stride(0) == cols && cols > 0 && cols < kChunk ? kChunk / cols : 1;
+  for (int64_t row = 0; row < rows; row += together)
+    for (int64_t col = 0; col < cols; col += kChunk)
+      body(row, col,
+           Block{smaller(together, rows - row), smaller(kChunk, cols - col),
+                 row > 0 && together > 1});
+}
+
+// Calls body(y, x..., count) for blocks of a tile; y has step 1 (collapse() sees to it, or its rows
+// have one element).
 template <class To, class T, class Body>
 void for_chunks(const Nest& nest, To* y, const T* a, const T* b, int64_t rows, int64_t cols,
                 const Body& body) {
   T buffers[2][kChunk];
-  for (int64_t row = 0; row < rows; ++row)
-    for (int64_t col = 0; col < cols; col += kChunk) {
-      const int64_t count = cols - col < kChunk ? cols - col : kChunk;
-      const int64_t a_step = nest.col_stride(1);
-      const T* left =
-          side_by_side(a + row * nest.row_stride(1) + col * a_step, a_step, count, buffers[0]);
-      const T* right = left;
-      if (nest.tensors > 2) {
-        const int64_t b_step = nest.col_stride(2);
-        right =
-            side_by_side(b + row * nest.row_stride(2) + col * b_step, b_step, count, buffers[1]);
-      }
-      body(y + row * nest.row_stride(0) + col, left, right, count);
-    }
+  const auto operand = [&nest](int t, const T* data, int64_t row, int64_t col, Block block,
+                               T* buffer) {
+    const int64_t row_step = nest.row_stride(t), step = nest.col_stride(t);
+    return side_by_side(data + row * row_step + col * step, row_step, step, block, buffer);
+  };
+  for_blocks(nest, rows, cols, [&](int64_t row, int64_t col, Block block) {
+    const T* left = operand(1, a, row, col, block, buffers[0]);
+    const T* right = nest.tensors > 2 ? operand(2, b, row, col, block, buffers[1]) : left;
+    body(y + row * nest.row_stride(0) + col, left, right, block.rows * block.cols);
+  });
 }
 
 // --- arithmetic
@@ -93,6 +113,7 @@ Form form_of(PointOp op) {
 
 template <class T, class U, class Op>
 CAMSHAFT_INLINE void map(const T* a, const T* b, U* y, int64_t count, const Op& op) {
+#pragma GCC ivdep  // y may be a or b, element for element
   for (int64_t k = 0; k < count; ++k) y[k] = static_cast<U>(op(a[k], b[k]));
 }
 
@@ -268,21 +289,19 @@ void select_tile(const Nest& nest, const KernelCall& call, const int64_t* offset
                  int64_t cols) {
   uint8_t flags[kChunk];
   T buffers[2][kChunk];
-  for (int64_t row = 0; row < rows; ++row)
-    for (int64_t col = 0; col < cols; col += kChunk) {
-      const int64_t count = cols - col < kChunk ? cols - col : kChunk;
-      const auto at = [&](int t) {
-        return offsets[t] + row * nest.row_stride(t) + col * nest.col_stride(t);
-      };
-      const uint8_t* which =
-          side_by_side(call.input<const uint8_t>(0) + at(1), nest.col_stride(1), count, flags);
-      const T* yes =
-          side_by_side(call.input<const T>(1) + at(2), nest.col_stride(2), count, buffers[0]);
-      const T* no =
-          side_by_side(call.input<const T>(2) + at(3), nest.col_stride(3), count, buffers[1]);
-      T* to = call.output<T>(0) + offsets[0] + row * nest.row_stride(0) + col;
-      for (int64_t k = 0; k < count; ++k) to[k] = which[k] != 0 ? yes[k] : no[k];
-    }
+  for_blocks(nest, rows, cols, [&](int64_t row, int64_t col, Block block) {
+    const auto operand = [&](int t, const auto* data, auto* buffer) {
+      const int64_t row_step = nest.row_stride(t), step = nest.col_stride(t);
+      return side_by_side(data + offsets[t] + row * row_step + col * step, row_step, step, block,
+                          buffer);
+    };
+    const uint8_t* which = operand(1, call.input<const uint8_t>(0), flags);
+    const T *yes = operand(2, call.input<const T>(1), buffers[0]),
+            *no = operand(3, call.input<const T>(2), buffers[1]);
+    T* to = call.output<T>(0) + offsets[0] + row * nest.row_stride(0) + col;
+#pragma GCC ivdep  // they may be yes or no, element for element
+    for (int64_t k = 0; k < block.rows * block.cols; ++k) to[k] = which[k] != 0 ? yes[k] : no[k];
+  });
 }
 
 template <class T>

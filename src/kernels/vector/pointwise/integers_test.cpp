@@ -50,6 +50,34 @@ TEST(Integers, IntegerArithmetic) {
                   std::string(ir::point_op_name(op)));
 }
 
+// Rows that are taken together: more than a block of them, of a plane and of several.
+TEST(Integers, ShortRows) {
+  for (const ir::Extents& shape : {ir::Extents{2, 40, 3, 6}, {3, 300, 7}, {2, 5, 130}})
+    for (const ir::PointOp op : {ir::PointOp::kAdd, ir::PointOp::kLess})
+      for (const DataType type : kIntegerTypes)
+        for (const bool wide : {false, true})
+          for (const bool tall : {false, true}) {
+            ir::Extents other = shape;
+            if (!wide) other.back() = 1;
+            if (!tall) other[other.size() - 2] = 1;
+            check_layer(
+                {.layer = make_layer(LayerKind::kElementWise, ir::PointOpAttrs{op}),
+                 .inputs = {{.extents = shape, .type = type}, {.extents = other, .type = type}},
+                 .outputs = {{.extents = shape,
+                              .type = ir::gives_bool(op) ? DataType::kBool : type}},
+                 .tolerance = 0},
+                std::string(ir::point_op_name(op)) + words(other));
+            check_layer(
+                {.layer = make_layer(LayerKind::kSelect, ir::PointOpAttrs{ir::PointOp::kSelect}),
+                 .inputs = {{.extents = other, .type = DataType::kBool},
+                            {.extents = shape, .type = type},
+                            {.extents = other, .type = type}},
+                 .outputs = {{.extents = shape, .type = type}},
+                 .tolerance = 0},
+                "select" + words(other));
+          }
+}
+
 TEST(Integers, TellsDivisionByZero) {
   const auto layer = make_layer(LayerKind::kElementWise, ir::PointOpAttrs{ir::PointOp::kMod});
   std::vector<int64_t> a = {1, 2, 3}, b = {4, 0, 5}, y(3);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// GridSample of lines, images and volumes: the taps of a point are found once for all channels;
-// threads share points. Sums in double precision and the order of the reference kernel.
+// GridSample of lines, images and volumes: the corners around a vector of points are found once for
+// all channels; threads share points. Channel last, a corner is a vector of channels; else every
+// lane gathers its own. Sums are floats, in the order of the reference kernel, which has doubles.
 #include <cmath>
 
 #include "kernels/vector/counts.h"
@@ -42,10 +43,15 @@ std::string refusal(const Problem& p) {
   bool fits = grid[axes + 1] == static_cast<int64_t>(axes) && grid[0] == x[0] && y[0] == x[0] &&
               y[1] == x[1] && count_of(p.inputs[0]) != 0;
   for (size_t d = 0; d < axes; ++d) fits = fits && y[d + 2] == grid[d + 1];
-  return fits ? "" : "the grid does not fit";
+  if (!fits) return "the grid does not fit";
+  if (count_of(p.inputs[0]) > INT32_MAX) return "offsets of more than 32 bits";
+  constexpr int64_t kExact = 1 << 24;  // integers in floats
+  for (size_t d = 0; d < axes; ++d)
+    if (x[d + 2] > kExact) return "positions of more than 24 bits";
+  return "";
 }
 
-constexpr double kUsPerPoint = 0.01, kUsPerTap = 0.0005;
+constexpr double kUsPerPoint = 0.003, kUsPerTap = 0.0003;
 double us_of(Mode mode, int axes, int64_t points, int64_t channels) {
   const double per_axis = mode == Mode::kNearest ? 1 : mode == Mode::kLinear ? 2 : 4;
   double taps = 1;
@@ -154,43 +160,191 @@ struct GridSample {
   Mode mode;
   Border border;
   double predicted_us;
+  int64_t points;                // of an image
+  bool grid_is_even, y_is_even;  // points at one step
 };
 
-// Σ over all combinations of the taps of every axis.
-template <size_t kAxes, int kCount>
-CAMSHAFT_INLINE double sample(const float* map, const Taps<kCount>* taps) {
-  if constexpr (kAxes == 0) {
-    return static_cast<double>(*map);
-  } else {
-    double sum = 0;
-    for (int n = 0; n < kCount; ++n)
-      if (taps->weight[n] != 0)
-        sum += taps->weight[n] * sample<kAxes - 1>(map + taps->at[n], taps + 1);
-    return sum;
+// Whether dimensions [first, first + count) are as good as one.
+bool is_even(const TensorView& view, int first, int count) {
+  bool even = true;
+  for (int d = first; d + 1 < first + count; ++d)
+    even = even && view.strides[d] == view.strides[d + 1] * view.extents[d + 1];
+  return even;
+}
+
+// Neighbours of kLanes points along one axis, as Taps.
+template <int kCount>
+struct LaneTaps {
+  I32 at[kCount];
+  F32 weight[kCount];
+};
+
+template <Mode kMode>
+void find_taps(const Axis& axis, Border border, const float* coordinates,
+               LaneTaps<taps_of(kMode)>& found) {
+  constexpr int kCount = taps_of(kMode);
+  int32_t at[kCount][kLanes];
+  float weight[kCount][kLanes];
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const Taps<kCount> taps = axis.taps<kMode>(border, coordinates[lane]);
+    for (int n = 0; n < kCount; ++n) {
+      at[n][lane] = static_cast<int32_t>(taps.at[n]);
+      weight[n][lane] = static_cast<float>(taps.weight[n]);
+    }
+  }
+  for (int n = 0; n < kCount; ++n) found.at[n] = iload(at[n]), found.weight[n] = load(weight[n]);
+}
+
+// The same of two taps without reflection. A NaN is the first element, or none.
+CAMSHAFT_INLINE void find_two(const Axis& axis, bool has_edge, F32 coordinate, LaneTaps<2>& found) {
+  const F32 one = set1(1), length = set1(static_cast<float>(axis.extent)), last = length - one;
+  F32 x = axis.aligns ? (coordinate + one) * set1(0.5f) * last
+                      : ((coordinate + one) * length - one) * set1(0.5f);
+  x = min(max(x, has_edge ? zero() : set1(-2)), has_edge ? last : length + one);
+  const F32 base = floor(x), rest = x - base, of_tap[2] = {one - rest, rest};
+#pragma GCC unroll 2
+  for (int n = 0; n < 2; ++n) {
+    const F32 k = n == 0 ? base : base + one, inside = min(max(k, zero()), last);
+    found.at[n] = to_int(inside) * iset1(static_cast<int32_t>(axis.stride));
+    found.weight[n] = has_edge ? of_tap[n] : select(equal(k, inside), of_tap[n], zero());
+  }
+}
+
+constexpr int power(int base, size_t exponent) {
+  return exponent == 0 ? 1 : base * power(base, exponent - 1);
+}
+
+// All combinations of the taps of every axis: what is summed.
+template <int kCount>
+struct CornersOf {
+  I32 at[kCount];
+  F32 weight[kCount];
+};
+
+// Of axes [0, kDone) and the next.
+template <int kDone, int kTaps, int kCorners>
+CAMSHAFT_INLINE void combine(const LaneTaps<kTaps>& taps, CornersOf<kCorners>& corners) {
+#pragma GCC unroll 4
+  for (int k = kDone * kTaps - 1; k >= 0; --k) {
+    corners.at[k] = corners.at[k / kTaps] + taps.at[k % kTaps];
+    corners.weight[k] = corners.weight[k / kTaps] * taps.weight[k % kTaps];
   }
 }
 
 template <size_t kAxes, Mode kMode>
-void sample_points(const GridSample& s, const KernelCall& call, int64_t first, int64_t last) {
-  const TensorView &x = s.x, &grid = s.grid, &y = s.y;
-  constexpr int64_t kLast = kAxes + 1;
-  for (int64_t point = first; point < last; ++point) {
-    int64_t rest = point, of_grid = 0, of_y = 0;
-    for (int64_t d = kLast; d >= 2; --d) {
-      const int64_t index = rest % y.extents[d];
-      rest /= y.extents[d];
-      of_grid += index * grid.strides[d - 1];
-      of_y += index * y.strides[d];
+struct Sampler {
+  static constexpr int kTaps = taps_of(kMode), kCorners = power(kTaps, kAxes);
+  static constexpr int64_t kLast = kAxes + 1;  // dimension of y, and of the grid
+  using Corners = CornersOf<kCorners>;
+
+  const GridSample& s;
+  const KernelCall& call;
+
+  // Where point `point` of an image lies in y, or in the grid (whose points begin a dimension
+  // earlier).
+  int64_t place(const TensorView& view, bool is_even, int64_t first_dimension,
+                int64_t point) const {
+    if (is_even) return point * view.strides[first_dimension + kLast - 2];
+    int64_t offset = 0;
+    for (int64_t d = kLast; d >= 2; point /= s.y.extents[d--])
+      offset += point % s.y.extents[d] * view.strides[first_dimension + d - 2];
+    return offset;
+  }
+
+  // Of the points [point, point + count) of image `image`, count ≤ kLanes; the last one repeated.
+  void find_corners(int64_t image, int64_t point, int64_t count, Corners& corners) const {
+    const float* grid = call.input<const float>(1) + image * s.grid.strides[0];
+    float coordinates[kAxes][kLanes];
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      const float* at = grid + place(s.grid, s.grid_is_even, 1, point + smaller(lane, count - 1));
+      for (size_t d = 0; d < kAxes; ++d)  // the grid holds the last dimension first
+        coordinates[d][lane] = at[static_cast<int64_t>(kAxes - 1 - d) * s.grid.strides[kLast]];
     }
-    const float* place = call.input<const float>(1) + rest * grid.strides[0] + of_grid;
-    Taps<taps_of(kMode)> taps[kAxes];
-    for (size_t d = 0; d < kAxes; ++d)  // the grid holds the last dimension first
-      taps[d] = s.axes[d].template taps<kMode>(
-          s.border, place[static_cast<int64_t>(kAxes - 1 - d) * grid.strides[kLast]]);
-    const float* map = call.input<const float>(0) + rest * x.strides[0];
-    float* to = call.output<float>(0) + rest * y.strides[0] + of_y;
-    for (int64_t c = 0; c < y.extents[1]; ++c, map += x.strides[1], to += y.strides[1])
-      *to = static_cast<float>(sample<kAxes>(map, taps));
+    corners.at[0] = iset1(0);
+    corners.weight[0] = set1(1);
+    LaneTaps<kTaps> taps;
+    add_axis<0>(coordinates, taps, corners);
+  }
+  template <size_t kAxis>
+  CAMSHAFT_INLINE_MEMBER void add_axis(const float (*coordinates)[kLanes], LaneTaps<kTaps>& taps,
+                                       Corners& corners) const {
+    if constexpr (kAxis < kAxes) {
+      const Axis& axis = s.axes[kAxis];
+      if constexpr (kMode == Mode::kLinear) {
+        if (s.border != Border::kReflection)
+          find_two(axis, s.border == Border::kEdge, load(coordinates[kAxis]), taps);
+        else
+          find_taps<kMode>(axis, s.border, coordinates[kAxis], taps);
+      } else {
+        find_taps<kMode>(axis, s.border, coordinates[kAxis], taps);
+      }
+      combine<power(kTaps, kAxis)>(taps, corners);
+      add_axis<kAxis + 1>(coordinates, taps, corners);
+    }
+  }
+
+  // Every lane a point. What has no weight counts as 0, whatever it is.
+  void sample_lanes(const Corners& corners, int64_t image, int64_t point, int64_t count) const {
+    const float* map = call.input<const float>(0) + image * s.x.strides[0];
+    float* y = call.output<float>(0) + image * s.y.strides[0];
+    const bool is_row = s.y_is_even && s.y.strides[kLast] == 1;
+    const M32 lanes = first_n(static_cast<int>(count));
+    for (int64_t c = 0; c < s.y.extents[1]; ++c, map += s.x.strides[1], y += s.y.strides[1]) {
+      F32 sum = zero();
+#pragma GCC unroll 4
+      for (int k = 0; k < kCorners; ++k) {
+        const F32 weight = corners.weight[k], value = gather(map, corners.at[k]);
+        sum = fma(select(not_equal(weight, zero()), value, zero()), weight, sum);
+      }
+      if (is_row) {
+        store(y + point, sum, lanes);
+        continue;
+      }
+      float values[kLanes];
+      store(values, sum);
+      for (int64_t k = 0; k < count; ++k) y[place(s.y, s.y_is_even, 2, point + k)] = values[k];
+    }
+  }
+
+  // Point by point, vectors of channels.
+  void sample_channels(const Corners& corners, int64_t image, int64_t point, int64_t count) const {
+    int32_t at[kCorners][kLanes];
+    float weight[kCorners][kLanes];
+    for (int k = 0; k < kCorners; ++k)
+      istore(at[k], corners.at[k]), store(weight[k], corners.weight[k]);
+    const float* map = call.input<const float>(0) + image * s.x.strides[0];
+    float* y = call.output<float>(0) + image * s.y.strides[0];
+    const int64_t channels = s.y.extents[1];
+    for (int64_t lane = 0; lane < count; ++lane) {
+      float* to = y + place(s.y, s.y_is_even, 2, point + lane);
+      for (int64_t c = 0; c < channels; c += kLanes) {
+        const M32 some = first_n(static_cast<int>(smaller(kLanes, channels - c)));
+        F32 sum = zero();
+#pragma GCC unroll 4
+        for (int k = 0; k < kCorners; ++k)
+          if (weight[k][lane] != 0)
+            sum = fma(load(map + at[k][lane] + c, some), set1(weight[k][lane]), sum);
+        store(to + c, sum, some);
+      }
+    }
+  }
+};
+
+template <size_t kAxes, Mode kMode>
+void sample_points(const GridSample& s, const KernelCall& call, int64_t first, int64_t last) {
+  const Sampler<kAxes, kMode> sampler{s, call};
+  typename Sampler<kAxes, kMode>::Corners corners;
+  const bool in_channels =
+      s.x.strides[1] == 1 && s.y.strides[1] == 1 && 2 * s.y.extents[1] >= kLanes;
+  for (int64_t at = first; at < last;) {
+    const int64_t image = at / s.points, point = at % s.points,
+                  count = smaller(kLanes, smaller(last - at, s.points - point));
+    sampler.find_corners(image, point, count, corners);
+    if (in_channels)
+      sampler.sample_channels(corners, image, point, count);
+    else
+      sampler.sample_lanes(corners, image, point, count);
+    at += count;
   }
 }
 
@@ -204,36 +358,43 @@ SamplePoints points_of(Mode mode) {
 }
 
 void run(GridSample& s, const KernelCall& call) {
-  int64_t points = s.y.extents[0];
-  for (int d = 2; d < s.y.rank; ++d) points *= s.y.extents[d];
   const SamplePoints body = s.y.rank == 3   ? points_of<1>(s.mode)
                             : s.y.rank == 4 ? points_of<2>(s.mode)
                                             : points_of<3>(s.mode);
-  split(call.pool, points, s.predicted_us,
+  split(call.pool, s.y.extents[0] * s.points, s.predicted_us,
         [&](int, int64_t first, int64_t last) { body(s, call, first, last); });
 }
 
 void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   if (!has_output(args, kernel)) return;
-  const TensorView &x = args.inputs[0], &y = args.outputs[0];
+  const TensorView &x = args.inputs[0], &grid = args.inputs[1], &y = args.outputs[0];
   const bool aligns = generic_integer(*args.layer, "align_corners", 0) != 0;
   const std::string_view padding = text_of(*args.layer, "padding_mode", "zeros");
-  GridSample s{x, args.inputs[1], y, {}, mode_of(*args.layer), Border::kZeros, 0};
+  const int axes = y.rank - 2;
+  GridSample s{x,
+               grid,
+               y,
+               {},
+               mode_of(*args.layer),
+               Border::kZeros,
+               0,
+               1,
+               is_even(grid, 1, axes),
+               is_even(y, 2, axes)};
   if (padding == "border") s.border = Border::kEdge;
   if (padding == "reflection") s.border = Border::kReflection;
-  int64_t points = y.extents[0];
   for (int d = 2; d < y.rank; ++d) {
     const auto extent = static_cast<double>(x.extents[d]);
     s.axes[d - 2] = {x.extents[d], x.strides[d], aligns ? 0 : -0.5,
                      aligns ? extent - 1 : extent - 0.5, aligns};
-    points *= y.extents[d];
+    s.points *= y.extents[d];
   }
-  s.predicted_us = us_of(s.mode, y.rank - 2, points, y.extents[1]);
+  s.predicted_us = us_of(s.mode, axes, y.extents[0] * s.points, y.extents[1]);
   keep_state<run>(kernel, s);
 }
 
 constexpr Tactic kTactics[] = {
-    {"grid_sample_f32", ir::LayerKind::kGeneric, kIsa, FormatRule::kAny, 2, refusal, cost_us,
+    {"grid_sample_f32", ir::LayerKind::kGeneric, kIsa, FormatRule::kAny, 3, refusal, cost_us,
      CAMSHAFT_NOTHING_PACKED, prepare},
 };
 
