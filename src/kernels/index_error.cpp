@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/index_error.h"
 
+#include <cmath>
+
 #include "kernels/reference/access.h"
 
 namespace camshaft::kernels {
@@ -35,6 +37,21 @@ Status pads_error(const TensorView& x, const TensorView& y, const TensorView& pa
                     text(extents(x)), text(reference::load_ints(pads)),
                     axes.present() ? " along axes " + text(reference::load_ints(axes)) : "",
                     text(extents(y)));
+}
+
+Status regions_error(const TensorView& regions, double scale) {
+  for (const double value : reference::load<double>(regions))
+    if (!(std::abs(value * scale) < 1e5) || !(std::abs(value) < 1e9))
+      return make_error(ErrorCode::kInvalidArgument, "a region with the coordinate {}", value);
+  return ok_status();
+}
+
+Status images_error(const TensorView& indices, int64_t images) {
+  for (const int64_t image : reference::load_ints(indices))
+    if (image < 0 || image >= images)
+      return make_error(ErrorCode::kInvalidArgument, "RoiAlign: batch index {} of {}", image,
+                        images);
+  return ok_status();
 }
 
 Status divisor_error(const TensorView& divisors) {

@@ -21,6 +21,12 @@ Status chosen_error(const TensorView& chosen, int64_t experts);
 Status pads_error(const TensorView& x, const TensorView& y, const TensorView& pads,
                   const TensorView& axes);
 
+// The first coordinate of a region that whole numbers of pixels cannot be made of.
+Status regions_error(const TensorView& regions, double scale);
+
+// The first index that is none of `images`.
+Status images_error(const TensorView& indices, int64_t images);
+
 // That an integer divisor is 0, if one is.
 Status divisor_error(const TensorView& divisors);
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "kernels/index_error.h"
 #include "kernels/reference/generic.h"
+#include "kernels/roi_bins.h"
 
 namespace camshaft::kernels::reference {
 namespace {
@@ -67,36 +69,6 @@ Status non_max_suppression(const KernelArgs& args, Outputs& outputs) {
 
 // --- RoiAlign
 
-struct BilinearTap {
-  int64_t position[4];
-  double weight[4];
-};
-
-BilinearTap bilinear_tap(double y, double x, int64_t height, int64_t width) {
-  BilinearTap tap{};
-  if (y < -1 || y > static_cast<double>(height) || x < -1 || x > static_cast<double>(width))
-    return tap;
-  const auto corner = [](double& at, int64_t extent) {
-    at = std::max(at, 0.0);
-    const auto low = static_cast<int64_t>(at);
-    if (low >= extent - 1) at = static_cast<double>(extent - 1);
-    return std::min(low, extent - 1);
-  };
-  const int64_t y0 = corner(y, height), x0 = corner(x, width);
-  const int64_t y1 = std::min(y0 + 1, height - 1), x1 = std::min(x0 + 1, width - 1);
-  const double ly = y - static_cast<double>(y0), lx = x - static_cast<double>(x0);
-  return {{y0 * width + x0, y0 * width + x1, y1 * width + x0, y1 * width + x1},
-          {(1 - ly) * (1 - lx), (1 - ly) * lx, ly * (1 - lx), ly * lx}};
-}
-
-// Coordinates that whole numbers of pixels can be made of.
-Status check_regions(const std::vector<double>& rois, double scale) {
-  for (const double value : rois)
-    if (!(std::abs(value * scale) < 1e5) || !(std::abs(value) < 1e9))
-      return make_error(ErrorCode::kInvalidArgument, "a region with the coordinate {}", value);
-  return ok_status();
-}
-
 struct RoiOptions {
   int64_t out_height, out_width, sampling;
   double scale;
@@ -106,37 +78,25 @@ struct RoiOptions {
 // One output value: the mean (or the largest weighted tap) over the samples of bin (ph, pw).
 double roi_bin(const double* map, int64_t height, int64_t width, const double* roi,
                const RoiOptions& o, int64_t ph, int64_t pw) {
-  const double shift = o.half_pixel ? 0.5 : 0;
-  const double x0 = roi[0] * o.scale - shift, y0 = roi[1] * o.scale - shift;
-  double roi_width = roi[2] * o.scale - shift - x0, roi_height = roi[3] * o.scale - shift - y0;
-  if (!o.half_pixel) {
-    roi_width = std::max(roi_width, 1.0);
-    roi_height = std::max(roi_height, 1.0);
-  }
-  const double bin_height = roi_height / static_cast<double>(o.out_height),
-               bin_width = roi_width / static_cast<double>(o.out_width);
-  const int64_t rows = o.sampling > 0 ? o.sampling : static_cast<int64_t>(std::ceil(bin_height));
-  const int64_t columns = o.sampling > 0 ? o.sampling : static_cast<int64_t>(std::ceil(bin_width));
+  const RoiBins rows(roi[1], roi[3], o.scale, o.half_pixel, o.out_height, o.sampling),
+      columns(roi[0], roi[2], o.scale, o.half_pixel, o.out_width, o.sampling);
   double sum = 0, largest = 0;
   bool first = true;
-  for (int64_t iy = 0; iy < rows; ++iy) {
-    for (int64_t ix = 0; ix < columns; ++ix) {
-      const double y = y0 + (static_cast<double>(ph) +
-                             (static_cast<double>(iy) + 0.5) / static_cast<double>(rows)) *
-                                bin_height;
-      const double x = x0 + (static_cast<double>(pw) +
-                             (static_cast<double>(ix) + 0.5) / static_cast<double>(columns)) *
-                                bin_width;
-      const BilinearTap tap = bilinear_tap(y, x, height, width);
+  for (int64_t iy = 0; iy < rows.samples; ++iy) {
+    for (int64_t ix = 0; ix < columns.samples; ++ix) {
+      const RoiTap down = roi_tap(rows, ph, iy, height), along = roi_tap(columns, pw, ix, width);
       for (int k = 0; k < 4; ++k) {
-        const double value = tap.weight[k] * map[tap.position[k]];
+        const double value = down.weight[k / 2] * along.weight[k % 2] *
+                             map[down.pixel[k / 2] * width + along.pixel[k % 2]];
         sum += value;
         largest = first ? value : std::max(largest, value);
         first = false;
       }
     }
   }
-  return o.maximum ? largest : sum / static_cast<double>(std::max<int64_t>(rows * columns, 1));
+  return o.maximum
+             ? largest
+             : sum / static_cast<double>(std::max<int64_t>(rows.samples * columns.samples, 1));
 }
 
 Status roi_align(const KernelArgs& args, Outputs& outputs) {
@@ -156,18 +116,16 @@ Status roi_align(const KernelArgs& args, Outputs& outputs) {
       call.text("coordinate_transformation_mode",
                 call.opset() >= 16 ? "half_pixel" : "output_half_pixel") == "half_pixel";
   const std::vector<double> x = call.doubles(0), rois = call.doubles(1);
-  CAMSHAFT_TRY(check_regions(rois, options.scale));
+  CAMSHAFT_TRY(regions_error(call.in(1), options.scale));
   CAMSHAFT_TRY(check_extents(Extents{re[0], xe[1], options.out_height, options.out_width}));
   const Ints batch = call.ints(2);
   const int64_t channels = xe[1], map_size = xe[2] * xe[3];
   if (static_cast<int64_t>(batch.size()) != re[0] || map_size == 0)
     return make_error(ErrorCode::kInvalidArgument, "RoiAlign: {} batch indices for {} regions",
                       batch.size(), re[0]);
+  CAMSHAFT_TRY(images_error(call.in(2), xe[0]));
   std::vector<double> y;
   for (int64_t r = 0; r < re[0]; ++r) {
-    if (batch[r] < 0 || batch[r] >= xe[0])
-      return make_error(ErrorCode::kInvalidArgument, "RoiAlign: batch index {} of {}", batch[r],
-                        xe[0]);
     for (int64_t c = 0; c < channels; ++c)
       for (int64_t ph = 0; ph < options.out_height; ++ph)
         for (int64_t pw = 0; pw < options.out_width; ++pw)
@@ -190,7 +148,7 @@ Status max_roi_pool(const KernelArgs& args, Outputs& outputs) {
                       "MaxRoiPool: input or regions have the wrong shape");
   const double scale = call.real("spatial_scale", 1);
   const std::vector<double> x = call.doubles(0), rois = call.doubles(1);
-  CAMSHAFT_TRY(check_regions(rois, scale));
+  CAMSHAFT_TRY(regions_error(call.in(1), scale));
   CAMSHAFT_TRY(check_extents(Extents{re[0], xe[1], pooled[0], pooled[1]}));
   std::vector<double> y;
   for (int64_t r = 0; r < re[0]; ++r) {

@@ -50,6 +50,7 @@
   X(recurrence_codes)               \
   X(reduce)                         \
   X(resize)                         \
+  X(roi_align)                      \
   X(rotation)                       \
   X(scatter)                        \
   X(shuffle)                        \

@@ -24,6 +24,22 @@ static inline int64_t generic_integer(const ir::Layer& layer, std::string_view n
   return fallback;
 }
 
+static inline double generic_real(const ir::Layer& layer, std::string_view name, double fallback) {
+  const auto& attributes = generic_attrs(layer).attributes;
+  for (size_t k = 0; k < attributes.size(); ++k)
+    if (attributes[k].name == name && !attributes[k].floats.empty())
+      return static_cast<double>(attributes[k].floats[0]);
+  return fallback;
+}
+
+static inline std::string_view generic_text(const ir::Layer& layer, std::string_view name,
+                                            std::string_view fallback) {
+  const auto& attributes = generic_attrs(layer).attributes;
+  for (size_t k = 0; k < attributes.size(); ++k)
+    if (attributes[k].name == name) return attributes[k].text;
+  return fallback;
+}
+
 // The only element of an int64 or int32 tensor.
 static inline int64_t scalar_of(const TensorView& view) {
   return view.type == DataType::kInt64 ? *view.as<const int64_t>() : *view.as<const int32_t>();

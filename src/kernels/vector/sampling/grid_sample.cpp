@@ -12,17 +12,10 @@
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
 
-std::string_view text_of(const ir::Layer& layer, std::string_view name, std::string_view fallback) {
-  const auto& attributes = generic_attrs(layer).attributes;
-  for (size_t k = 0; k < attributes.size(); ++k)
-    if (attributes[k].name == name) return attributes[k].text;
-  return fallback;
-}
-
 enum class Mode : uint8_t { kNearest, kLinear, kCubic, kOther };
 
 Mode mode_of(const ir::Layer& layer) {
-  const std::string_view mode = text_of(layer, "mode", "linear");
+  const std::string_view mode = generic_text(layer, "mode", "linear");
   return mode == "nearest"                        ? Mode::kNearest
          : mode == "linear" || mode == "bilinear" ? Mode::kLinear
          : mode == "cubic" || mode == "bicubic"   ? Mode::kCubic
@@ -369,7 +362,7 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   if (!has_output(args, kernel)) return;
   const TensorView &x = args.inputs[0], &grid = args.inputs[1], &y = args.outputs[0];
   const bool aligns = generic_integer(*args.layer, "align_corners", 0) != 0;
-  const std::string_view padding = text_of(*args.layer, "padding_mode", "zeros");
+  const std::string_view padding = generic_text(*args.layer, "padding_mode", "zeros");
   const int axes = y.rank - 2;
   GridSample s{x,
                grid,
