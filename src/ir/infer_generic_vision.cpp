@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shapes of Generic operators: sampling, boxes, unpooling.
+#include "ir/deformed_columns.h"
 #include "ir/infer_generic.h"
 
 namespace camshaft::ir {
@@ -115,6 +116,19 @@ Status max_unpool(GenericRule& g) {
   return f.give(f.in(0).type, shape);
 }
 
+Status deformed_columns(GenericRule& g) {
+  Inference& f = g.f;
+  CAMSHAFT_TRY(f.require(2));
+  if (!f.ranked(0) || !f.ranked(1)) return f.unranked(f.in(0).type);
+  const Ints kernel = g.list("kernel_shape");
+  if (f.rank(0) != 4 || f.rank(1) != 4 || kernel.size() != 2 || kernel[0] < 1 || kernel[1] < 1 ||
+      kernel[0] > kMaxExtent || kernel[1] > kMaxExtent)
+    return invalid("input {}, offsets {} and {} kernel extents", to_string(f.shape(0), f.symbols),
+                   to_string(f.shape(1), f.symbols), kernel.size());
+  const Dim columns = f.symbols.mul(f.shape(0)[1], f.symbols.constant(kernel[0] * kernel[1]));
+  return f.give(f.in(0).type, Shape{f.shape(0)[0], columns, f.shape(1)[2], f.shape(1)[3]});
+}
+
 // --- boxes
 
 Status non_max_suppression(GenericRule& g) {
@@ -144,15 +158,11 @@ Status max_roi_pool(GenericRule& g) {
 
 std::span<const GenericRow> generic_vision_rules() {
   static constexpr GenericRow kRows[] = {
-      {"GridSample", grid_sample},
-      {"AffineGrid", affine_grid},
-      {"DeformConv", deform_conv},
-      {"Col2Im", col2im},
-      {"CenterCropPad", center_crop_pad},
-      {"MaxUnpool", max_unpool},
-      {"NonMaxSuppression", non_max_suppression},
-      {"RoiAlign", roi_align},
-      {"MaxRoiPool", max_roi_pool},
+      {"GridSample", grid_sample}, {"AffineGrid", affine_grid},
+      {"DeformConv", deform_conv}, {kDeformedColumns, deformed_columns},
+      {"Col2Im", col2im},          {"CenterCropPad", center_crop_pad},
+      {"MaxUnpool", max_unpool},   {"NonMaxSuppression", non_max_suppression},
+      {"RoiAlign", roi_align},     {"MaxRoiPool", max_roi_pool},
   };
   return kRows;
 }

@@ -43,6 +43,7 @@ const std::vector<Pass>& table() {
       {"SpaceToDepthConvFusion", RUNS(space_to_depth_conv_fusion), {}},
       {"VolumeLowering", RUNS(volume_lowering), {}},
       {"VolumeSplit", RUNS(volume_split), {}},
+      {"DeformConvSplit", RUNS(deform_conv_split), {}},
       {"ExpandFusion", RUNS(expand_fusion), {}},
       {"ChosenProductFusion", RUNS(chosen_product_fusion), {}},
       {"OneHotFusion", RUNS(one_hot_fusion), {}},

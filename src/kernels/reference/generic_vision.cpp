@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "ir/deformed_columns.h"
 #include "kernels/reference/generic.h"
 
 namespace camshaft::kernels::reference {
@@ -241,6 +242,39 @@ Status deform_conv(const KernelArgs& args, Outputs& outputs) {
   return ok_status();
 }
 
+// What of it comes before the product with the weights: deformed_columns.h.
+Status deformed_columns(const KernelArgs& args, Outputs& outputs) {
+  const Call call(args);
+  CAMSHAFT_TRY(call.require(2));
+  const Extents xe = call.extents(0), oe = call.extents(1);
+  const Ints kernel = call.list_or("kernel_shape", 2, 1), stride = call.list_or("strides", 2, 1),
+             dilation = call.list_or("dilations", 2, 1), pads = call.list_or("pads", 4, 0);
+  const int64_t groups = call.integer("group", 1), offset_groups = call.integer("offset_group", 1),
+                taps = kernel[0] * kernel[1], channels = xe[1], each = channels / groups;
+  const std::vector<double> x = call.doubles(0), offset = call.doubles(1), mask = call.doubles(2);
+  std::vector<double> y;
+  for_each_index(Extents{xe[0], groups, taps, each, oe[2], oe[3]}, [&](const Extents& at) {
+    const int64_t n = at[0], t = at[2], channel = at[1] * each + at[3],
+                  place = channel / (channels / offset_groups) * taps + t;
+    const auto moved = [&](int64_t part) {
+      return offset[((n * oe[1] + place * 2 + part) * oe[2] + at[4]) * oe[3] + at[5]];
+    };
+    const double row = static_cast<double>(at[4] * stride[0] - pads[0] +
+                                           t / kernel[1] * dilation[0]) +
+                       moved(0),
+                 col = static_cast<double>(at[5] * stride[1] - pads[1] +
+                                           t % kernel[1] * dilation[1]) +
+                       moved(1);
+    const double gate =
+        mask.empty() ? 1
+                     : mask[((n * offset_groups * taps + place) * oe[2] + at[4]) * oe[3] + at[5]];
+    y.push_back(gate * bilinear_or_zero(x.data() + (n * channels + channel) * xe[2] * xe[3], xe[2],
+                                        xe[3], row, col));
+  });
+  outputs.push_back(produce(call.in(0).type, {xe[0], channels * taps, oe[2], oe[3]}, y));
+  return ok_status();
+}
+
 // input [N, C*block, L], image_shape, block_shape → [N, C, image…]: sums the blocks where they lie.
 Status col2im(const KernelArgs& args, Outputs& outputs) {
   const Call call(args);
@@ -387,6 +421,7 @@ std::span<const GenericRow> generic_vision_operators() {
       {"GridSample", {nullptr, appending<grid_sample>}},
       {"AffineGrid", {nullptr, appending<affine_grid>}},
       {"DeformConv", {nullptr, appending<deform_conv>}},
+      {ir::kDeformedColumns, {nullptr, appending<deformed_columns>}},
       {"Col2Im", {nullptr, appending<col2im>}},
       {"CenterCropPad", {nullptr, appending<center_crop_pad>}},
       {"MaxUnpool", {nullptr, appending<max_unpool>}},

@@ -18,6 +18,7 @@
   X(cumsum)                         \
   X(deconv)                         \
   X(deconv_dynamic)                 \
+  X(deformed_columns)               \
   X(depthwise)                      \
   X(depthwise_bf16)                 \
   X(depthwise_bytes)                \

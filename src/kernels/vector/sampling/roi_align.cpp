@@ -8,6 +8,7 @@
 #include "kernels/vector/generic.h"
 #include "kernels/vector/nest.h"
 #include "kernels/vector/prepare.h"
+#include "kernels/vector/sampling/channels.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
@@ -56,12 +57,6 @@ struct RoiAlign {
 
 constexpr int kVecs = 8;  // vectors of channels that are summed together
 
-template <bool kGathers>
-CAMSHAFT_INLINE F32 channels_at(const float* x, int64_t stride, M32 some) {
-  if constexpr (!kGathers) return load(x, some);
-  return select(some, gather(x, iota() * iset1(static_cast<int32_t>(stride))), zero());
-}
-
 // `count` channels of one bin: their mean, or the largest weighted pixel.
 template <bool kGathers>
 void pool_bin(const RoiAlign& s, const float* map, const RoiBins& rows, int64_t row,
@@ -86,7 +81,7 @@ void pool_bin(const RoiAlign& s, const float* map, const RoiBins& rows, int64_t 
             map + down.pixel[k / 2] * s.x.strides[2] + along.pixel[k % 2] * s.x.strides[3];
         const F32 weight = set1(static_cast<float>(down.weight[k / 2] * along.weight[k % 2]));
         for (int v = 0; v < vecs; ++v) {
-          const F32 pixel = channels_at<kGathers>(from + v * step, stride, some[v]);
+          const F32 pixel = load_channels<kGathers>(from + v * step, stride, some[v]);
           result[v] = s.maximum ? max(result[v], pixel * weight) : fma(pixel, weight, result[v]);
         }
       }
@@ -95,15 +90,8 @@ void pool_bin(const RoiAlign& s, const float* map, const RoiBins& rows, int64_t 
   const F32 share = set1(s.maximum || !any ? 1 : 1 / static_cast<float>(samples));
   for (int v = 0; v < vecs; ++v) {
     const F32 mean = result[v] * share;
-    float* to = y + v * kLanes * s.y.strides[1];
-    if (s.y.strides[1] == 1) {
-      store(to, mean, some[v]);
-      continue;
-    }
-    float values[kLanes];
-    store(values, mean);
-    for (int64_t lane = 0; lane < smaller(kLanes, count - v * kLanes); ++lane)
-      to[lane * s.y.strides[1]] = values[lane];
+    store_channels(y + v * kLanes * s.y.strides[1], s.y.strides[1], mean,
+                   smaller(kLanes, count - v * kLanes));
   }
 }
 
