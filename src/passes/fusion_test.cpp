@@ -616,5 +616,26 @@ TEST(DeformConvSplit, ColumnsAndAProduct) {
                     z = Generic "e"(x, v, f) {op_type="DeformConv", opset=19})ir");
 }
 
+// The window of an even size reaches one channel further up.
+TEST(LocalResponseSplit, SquaresMeansAndAQuotient) {
+  expect_rewrite(local_response_split,
+                 R"ir(graph "g" {
+    input x: float[2, 7, 3, 5]
+    y: float[2, 7, 3, 5] = Generic "n"(x) {op_type="LRN", opset=13, attributes=[("size", [4], [], ""), ("alpha", [], [0.5], ""), ("bias", [], [2], "")]}
+    z: float[2, 7, 3, 5] = Generic "m"(x) {op_type="LRN", opset=13, attributes=[("size", [3], [], ""), ("alpha", [], [0.5], ""), ("beta", [], [1.25], "")]}
+    output y, z
+  })ir",
+                 R"ir("n (rows)" = Shuffle(x) {has_reshape=true, reshape=[2, 1, 7, 15]}
+                    "n (squares)" = PointWise("n (rows)") {program=<1: v1 = mul v0 v0>}
+                    "n (means)" = Pooling("n (squares)") {type=average, kernel=[4, 1], stride=[1, 1], dilation=[1, 1], pre_padding=[1, 0], post_padding=[2, 0], count_includes_padding=true}
+                    "n (quotient)" = PointWise("n (rows)", "n (means)") {program=<2: v2 = const 0.5; v3 = const 2; v4 = fma v1 v2 v3; v5 = sqrt v4; v6 = sqrt v5; v7 = mul v5 v6; v8 = div v0 v7>}
+                    y = Shuffle "n (shape)"("n (quotient)") {has_reshape=true, reshape=[2, 7, 3, 5]}
+                    "m (rows)" = Shuffle(x) {has_reshape=true, reshape=[2, 1, 7, 15]}
+                    "m (squares)" = PointWise("m (rows)") {program=<1: v1 = mul v0 v0>}
+                    "m (means)" = Pooling("m (squares)") {type=average, kernel=[3, 1], stride=[1, 1], dilation=[1, 1], pre_padding=[1, 0], post_padding=[1, 0], count_includes_padding=true}
+                    "m (quotient)" = PointWise("m (rows)", "m (means)") {program=<2: v2 = const 0.5; v3 = const 1; v4 = fma v1 v2 v3; v5 = const 1.25; v6 = pow v4 v5; v7 = div v0 v6>}
+                    z = Shuffle "m (shape)"("m (quotient)") {has_reshape=true, reshape=[2, 7, 3, 5]})ir");
+}
+
 }  // namespace
 }  // namespace camshaft::passes

@@ -44,6 +44,7 @@ int space_to_depth_conv_fusion(ir::Graph& graph, Records* records);
 int volume_lowering(ir::Graph& graph, Records* records);
 int volume_split(ir::Graph& graph, Records* records);
 int expand_fusion(ir::Graph& graph, Records* records);
+int local_response_split(ir::Graph& graph, Records* records);
 int deform_conv_split(ir::Graph& graph, Records* records);
 int chosen_product_fusion(ir::Graph& graph, Records* records);
 int one_hot_fusion(ir::Graph& graph, Records* records);

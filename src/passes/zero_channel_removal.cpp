@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/kind_traits.h"
 #include "ir/sparsity.h"
 #include "passes/match.h"
 
