@@ -54,7 +54,7 @@ std::string refusal(const Problem& p) {
                     gates = {x[0], w.offset_groups * w.taps(), y[2], y[3]};
   if (y != columns || offset != places || (has_mask(p) && p.inputs[2].extents != gates))
     return "offsets or mask that do not fit";
-  return count_of(p.inputs[0]) > INT32_MAX ? "offsets of more than 32 bits" : "";
+  return count_of(p.inputs[0]) > kMostElements ? "offsets of more than 32 bits" : "";
 }
 
 // Of vectors of channels: four loads each, or gathers of kLanes lines.

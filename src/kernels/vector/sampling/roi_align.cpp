@@ -24,7 +24,7 @@ std::string refusal(const Problem& p) {
   if (x.size() != 4 || rois.size() != 2 || rois[1] != 4 || y.size() != 4) return "not of images";
   if (y[0] != rois[0] || y[1] != x[1] || p.inputs[2].extents != ir::Extents{rois[0]})
     return "the regions do not fit";
-  if (count_of(p.inputs[0]) == 0 || count_of(p.inputs[0]) > INT32_MAX)
+  if (count_of(p.inputs[0]) == 0 || count_of(p.inputs[0]) > kMostElements)
     return "no pixels, or offsets of more than 32 bits";
   return "";
 }
