@@ -246,12 +246,26 @@ Status deform_conv(const KernelArgs& args, Outputs& outputs) {
 Status deformed_columns(const KernelArgs& args, Outputs& outputs) {
   const Call call(args);
   CAMSHAFT_TRY(call.require(2));
+  CAMSHAFT_TRY(call.require_rank(0, 4));
+  CAMSHAFT_TRY(call.require_rank(1, 4));
   const Extents xe = call.extents(0), oe = call.extents(1);
   const Ints kernel = call.list_or("kernel_shape", 2, 1), stride = call.list_or("strides", 2, 1),
              dilation = call.list_or("dilations", 2, 1), pads = call.list_or("pads", 4, 0);
   const int64_t groups = call.integer("group", 1), offset_groups = call.integer("offset_group", 1),
-                taps = kernel[0] * kernel[1], channels = xe[1], each = channels / groups;
+                channels = xe[1];
+  if (groups < 1 || offset_groups < 1 || kernel[0] < 1 || kernel[1] < 1 || channels % groups ||
+      channels % offset_groups || oe[0] != xe[0])
+    return make_error(ErrorCode::kInvalidArgument,
+                      "DeformedColumns: channels, groups and offsets do not fit");
+  CAMSHAFT_TRY(check_extents(Extents{xe[0], channels, kernel[0], kernel[1], oe[2], oe[3]}));
+  const int64_t taps = kernel[0] * kernel[1];
+  if (oe[1] % 2 || oe[1] / 2 % taps || oe[1] / 2 / taps != offset_groups)
+    return make_error(ErrorCode::kInvalidArgument, "DeformedColumns: {} offsets", oe[1]);
   const std::vector<double> x = call.doubles(0), offset = call.doubles(1), mask = call.doubles(2);
+  if (!mask.empty() &&
+      static_cast<int64_t>(mask.size()) != xe[0] * offset_groups * taps * oe[2] * oe[3])
+    return make_error(ErrorCode::kInvalidArgument, "DeformedColumns: the mask does not fit");
+  const int64_t each = channels / groups;
   std::vector<double> y;
   for_each_index(Extents{xe[0], groups, taps, each, oe[2], oe[3]}, [&](const Extents& at) {
     const int64_t n = at[0], t = at[2], channel = at[1] * each + at[3],
