@@ -597,8 +597,9 @@ TEST(ChosenProductFusion, MatricesOfEitherOrderOnEitherSide) {
 
 // Of groups, with a mask and a bias; weights that only running tells stay.
 TEST(DeformConvSplit, ColumnsAndAProduct) {
-  expect_rewrite(deform_conv_split,
-                 R"ir(graph "g" {
+  expect_rewrite(
+      deform_conv_split,
+      R"ir(graph "g" {
     input x: float[2, 4, 6, 5]
     input o: float[2, 36, 6, 5]
     input m: float[2, 18, 6, 5]
@@ -610,7 +611,7 @@ TEST(DeformConvSplit, ColumnsAndAProduct) {
     z: float[2, 3, 6, 5] = Generic "e"(x, v, f) {op_type="DeformConv", opset=19, attributes=[]}
     output y, z
   })ir",
-                 R"ir("d (columns)" = Generic(x, o, m) {op_type="DeformedColumns", opset=1, attributes=[("kernel_shape", [3, 3], [], ""), ("pads", [1, 1, 1, 1], [], ""), ("group", [2], [], ""), ("offset_group", [2], [], "")]}
+      R"ir("d (columns)" = Generic(x, o, m) {op_type="DeformedColumns", opset=1, attributes=[("kernel_shape", [3, 3], [], ""), ("pads", [1, 1, 1, 1], [], ""), ("group", [2], [], ""), ("offset_group", [2], [], "")]}
                     y = Convolution "d"("d (columns)", "w (columns)", b) {kernel=[1, 1], stride=[1, 1], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0], groups=2}
                     f = Slice(o) {start=[0, 0, 0, 0], size=[2, 2, 6, 5], step=[1, 1, 1, 1]}
                     z = Generic "e"(x, v, f) {op_type="DeformConv", opset=19})ir");
