@@ -18,7 +18,7 @@ BUILD = ROOT / "build/lint"
 
 # The release build's, of another compiler: precompiled headers and warnings this one does not know.
 FOREIGN = re.compile(
-    r" (-Winvalid-pch|-fpch-preprocess|-Wno-array-bounds|-Wno-restrict|-Wno-stringop-overflow|-Wno-stringop-overread"
+    r" (-Winvalid-pch|--param=\S+|-fpch-preprocess|-Wno-array-bounds|-Wno-restrict|-Wno-stringop-overflow|-Wno-stringop-overread"
     r'|-include [^ "]*cmake_pch\.hxx)'
 )
 MAIN_FILE_ONLY = "-*,misc-unused-using-decls,misc-unused-alias-decls"
