@@ -170,7 +170,7 @@ struct QuadLoop {
       a += kBlockQuads * kQuadRows * 2;
       b += kBlockRows * kVecs * kLanes * kLaneBytes;
     }
-    add_some(quads);
+    if (quads > 0) add_some(quads);
   }
 };
 
