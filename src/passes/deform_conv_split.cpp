@@ -3,8 +3,9 @@
 // (DeformedColumns) and a 1x1 convolution, which has fast kernels, epilogues and all formats. Sums
 // are rounded in another order.
 #include "ir/deformed_columns.h"
+#include "ir/generic_attributes.h"
+#include "passes/generic_split.h"
 #include "passes/match.h"
-#include "passes/passes.h"
 
 namespace camshaft::passes {
 
@@ -14,10 +15,8 @@ namespace {
 
 enum DeformConvInput : size_t { kImage, kWeights, kOffset, kBias, kMask };
 
-int64_t groups_of(const GenericAttrs& attrs) {
-  for (const GenericAttribute& attribute : attrs.attributes)
-    if (attribute.name == "group" && !attribute.ints.empty()) return attribute.ints[0];
-  return 1;
+int64_t groups_of(const Layer& layer) {
+  return integer_attribute(layer.as<GenericAttrs>(), "group", 1);
 }
 
 Refusal split_refusal(const Layer& layer) {
@@ -29,7 +28,7 @@ Refusal split_refusal(const Layer& layer) {
   if (w->shape.size() != 4 || !x->has_rank || x->shape.size() != 4 ||
       !layer.inputs[kOffset]->has_rank || layer.inputs[kOffset]->shape.size() != 4)
     return {Reason::kShape, "it is not of images"};
-  const int64_t groups = groups_of(layer.as<GenericAttrs>());
+  const int64_t groups = groups_of(layer);
   const Extents e = extents_of(w->shape);
   if (groups < 1 || e[0] % groups != 0 || !x->shape[1].is_known() ||
       x->shape[1].extent() != groups * e[1] || e[2] * e[3] == 0)
@@ -73,7 +72,7 @@ void split(Rewriter& rewriter, Layer* layer) {
   ConvolutionAttrs product;
   product.kernel = product.stride = product.dilation = {1, 1};
   product.pre_padding = product.post_padding = {0, 0};
-  product.groups = groups_of(layer->as<GenericAttrs>());
+  product.groups = groups_of(*layer);
   Tensor* matrix = rewriter.add_float_constant(
       weights->name + " (columns)", Extents{e[0], e[1] * e[2] * e[3], 1, 1}, columns_of(*weights));
   std::vector<Tensor*> operands = {made, matrix};
@@ -85,18 +84,7 @@ void split(Rewriter& rewriter, Layer* layer) {
 }  // namespace
 
 int deform_conv_split(Graph& graph, Records* records) {
-  Rewriter rewriter(graph, "DeformConvSplit", records);
-  for (size_t k = 0; k < graph.layers().size(); ++k) {
-    Layer* layer = graph.layers()[k].get();
-    const auto* attrs = std::get_if<GenericAttrs>(&layer->attrs);
-    if (attrs == nullptr || attrs->op_type != "DeformConv" || layer->inputs.size() < 3) continue;
-    rewriter.running(*layer);
-    if (Refusal refusal = split_refusal(*layer))
-      rewriter.declined(*layer, std::move(refusal).behind("stays whole: "));
-    else
-      split(rewriter, layer);
-  }
-  return rewriter.edits();
+  return split_generic(graph, records, "DeformConvSplit", "DeformConv", split_refusal, split);
 }
 
 }  // namespace camshaft::passes

@@ -15,6 +15,7 @@
 #include <optional>
 
 #include "ir/extents.h"
+#include "ir/generic_attributes.h"
 #include "passes/match.h"
 #include "passes/passes.h"
 #include "passes/quantization.h"
@@ -34,15 +35,8 @@ bool is_scalar(const Tensor& tensor) {
 }
 
 Ints list_of(const GenericAttrs& attrs, std::string_view name, size_t count, int64_t otherwise) {
-  for (const GenericAttribute& attribute : attrs.attributes)
-    if (attribute.name == name && !attribute.ints.empty()) return attribute.ints;
-  return Ints(count, otherwise);
-}
-
-std::string text_of(const GenericAttrs& attrs, std::string_view name) {
-  for (const GenericAttribute& attribute : attrs.attributes)
-    if (attribute.name == name) return attribute.text;
-  return {};
+  const GenericAttribute* found = find_attribute(attrs, name);
+  return found && !found->ints.empty() ? found->ints : Ints(count, otherwise);
 }
 
 ConvolutionAttrs convolution_attrs(const GenericAttrs& from, const Extents& weights) {
@@ -55,7 +49,7 @@ ConvolutionAttrs convolution_attrs(const GenericAttrs& from, const Extents& weig
   const Ints pads = list_of(from, "pads", 2 * rank, 0);
   attrs.pre_padding.assign(pads.begin(), pads.begin() + static_cast<int64_t>(rank));
   attrs.post_padding.assign(pads.begin() + static_cast<int64_t>(rank), pads.end());
-  const std::string mode = text_of(from, "auto_pad");
+  const std::string_view mode = text_attribute(from, "auto_pad", "");
   if (mode == "SAME_UPPER") attrs.padding_mode = PaddingMode::kSameUpper;
   if (mode == "SAME_LOWER") attrs.padding_mode = PaddingMode::kSameLower;
   return attrs;

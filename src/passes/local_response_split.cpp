@@ -2,8 +2,9 @@
 // LocalResponseSplit: local response normalization (LRN of floats) as squares, an average pooling
 // along the channels and what is done with the mean: x / (bias + alpha * mean)^beta. Roots for the
 // exponents that networks have, else a power. Rounded as floats.
+#include "ir/generic_attributes.h"
+#include "passes/generic_split.h"
 #include "passes/match.h"
-#include "passes/passes.h"
 
 namespace camshaft::passes {
 
@@ -12,20 +13,16 @@ using namespace ir;
 namespace {
 
 struct LocalResponse {
-  int64_t size = 0;
-  float alpha = 1e-4f, beta = 0.75f, bias = 1;
+  int64_t size;
+  float alpha, beta, bias;
 };
 
 LocalResponse response_of(const GenericAttrs& attrs) {
-  LocalResponse found;
-  const auto read = [&attrs](std::string_view name, float& to) {
-    for (const GenericAttribute& attribute : attrs.attributes)
-      if (attribute.name == name && !attribute.floats.empty()) to = attribute.floats[0];
+  const auto read = [&attrs](std::string_view name, double fallback) {
+    return static_cast<float>(real_attribute(attrs, name, fallback));
   };
-  read("alpha", found.alpha), read("beta", found.beta), read("bias", found.bias);
-  for (const GenericAttribute& attribute : attrs.attributes)
-    if (attribute.name == "size" && !attribute.ints.empty()) found.size = attribute.ints[0];
-  return found;
+  return {integer_attribute(attrs, "size", 0), read("alpha", 1e-4), read("beta", 0.75),
+          read("bias", 1)};
 }
 
 Refusal split_refusal(const Layer& layer) {
@@ -102,18 +99,7 @@ void split(Rewriter& rewriter, Layer* layer) {
 }  // namespace
 
 int local_response_split(Graph& graph, Records* records) {
-  Rewriter rewriter(graph, "LocalResponseSplit", records);
-  for (size_t k = 0; k < graph.layers().size(); ++k) {
-    Layer* layer = graph.layers()[k].get();
-    const auto* attrs = std::get_if<GenericAttrs>(&layer->attrs);
-    if (attrs == nullptr || attrs->op_type != "LRN" || !layer->outputs[0]->has_rank) continue;
-    rewriter.running(*layer);
-    if (Refusal refusal = split_refusal(*layer))
-      rewriter.declined(*layer, std::move(refusal).behind("stays whole: "));
-    else
-      split(rewriter, layer);
-  }
-  return rewriter.edits();
+  return split_generic(graph, records, "LocalResponseSplit", "LRN", split_refusal, split);
 }
 
 }  // namespace camshaft::passes

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/reference/generic.h"
 
+#include "ir/generic_attributes.h"
+
 #include <algorithm>
 
 namespace camshaft::kernels::reference {
@@ -43,9 +45,7 @@ DataType from_onnx_type(int64_t number) {
 }
 
 const ir::GenericAttribute* Call::find(std::string_view name) const {
-  for (const ir::GenericAttribute& attribute : attrs_.attributes)
-    if (attribute.name == name) return &attribute;
-  return nullptr;
+  return ir::find_attribute(attrs_, name);
 }
 
 double Call::scalar(size_t k, double fallback) const {
@@ -59,13 +59,11 @@ int64_t Call::integer_scalar(size_t k, int64_t fallback) const {
 }
 
 int64_t Call::integer(std::string_view name, int64_t fallback) const {
-  const auto* attribute = find(name);
-  return attribute && !attribute->ints.empty() ? attribute->ints[0] : fallback;
+  return ir::integer_attribute(attrs_, name, fallback);
 }
 
 double Call::real(std::string_view name, double fallback) const {
-  const auto* attribute = find(name);
-  return attribute && !attribute->floats.empty() ? attribute->floats[0] : fallback;
+  return ir::real_attribute(attrs_, name, fallback);
 }
 
 std::string Call::text(std::string_view name, std::string_view fallback) const {

@@ -189,8 +189,47 @@ double bilinear_or_zero(const double* map, int64_t height, int64_t width, double
   return sum;
 }
 
-// x [N,C,H,W], w [K,C/groups,kh,kw], offset [N, offset_groups*kh*kw*2, OH, OW], bias, mask [N,
-// offset_groups*kh*kw, OH, OW].
+// The image of a deformable convolution, where its taps are moved to: offset [N,
+// offset_groups*taps*2, OH, OW], mask [N, offset_groups*taps, OH, OW] or nothing.
+struct DeformedImage {
+  int64_t groups, offset_groups;
+  Ints kernel, stride, dilation, pads;
+  Extents xe, oe;
+  std::vector<double> x, offset, mask;
+
+  int64_t taps() const { return kernel[0] * kernel[1]; }
+
+  // False: they do not fit.
+  bool read(const Call& call, const Ints& taps_of, size_t offset_input, size_t mask_input) {
+    groups = call.integer("group", 1), offset_groups = call.integer("offset_group", 1);
+    kernel = taps_of, stride = call.list_or("strides", 2, 1);
+    dilation = call.list_or("dilations", 2, 1), pads = call.list_or("pads", 4, 0);
+    xe = call.extents(0), oe = call.extents(offset_input);
+    if (groups < 1 || offset_groups < 1 || kernel[0] < 1 || kernel[1] < 1 || xe[1] % groups ||
+        xe[1] % offset_groups || oe[0] != xe[0] || oe[1] % 2 || oe[1] / 2 % kernel[0] ||
+        oe[1] / 2 / kernel[0] % kernel[1] || oe[1] / 2 / kernel[0] / kernel[1] != offset_groups)
+      return false;
+    x = call.doubles(0), offset = call.doubles(offset_input), mask = call.doubles(mask_input);
+    return mask.empty() ||
+           static_cast<int64_t>(mask.size()) == xe[0] * offset_groups * taps() * oe[2] * oe[3];
+  }
+  // Channel `channel` of image n where tap t of the output pixel [oh, ow] lies.
+  double at(int64_t n, int64_t channel, int64_t t, int64_t oh, int64_t ow) const {
+    const int64_t place = channel / (xe[1] / offset_groups) * taps() + t;
+    const auto moved = [&](int64_t part) {
+      return offset[((n * oe[1] + place * 2 + part) * oe[2] + oh) * oe[3] + ow];
+    };
+    const int64_t row = oh * stride[0] - pads[0] + t / kernel[1] * dilation[0],
+                  col = ow * stride[1] - pads[1] + t % kernel[1] * dilation[1];
+    const double gate =
+        mask.empty() ? 1 : mask[((n * oe[1] / 2 + place) * oe[2] + oh) * oe[3] + ow];
+    return gate * bilinear_or_zero(x.data() + (n * xe[1] + channel) * xe[2] * xe[3], xe[2], xe[3],
+                                   static_cast<double>(row) + moved(0),
+                                   static_cast<double>(col) + moved(1));
+  }
+};
+
+// Inputs x [N,C,H,W], w [K,C/groups,kh,kw], offset, bias, mask.
 Status deform_conv(const KernelArgs& args, Outputs& outputs) {
   const Call call(args);
   CAMSHAFT_TRY(call.require(3));
@@ -198,47 +237,22 @@ Status deform_conv(const KernelArgs& args, Outputs& outputs) {
   if (xe.size() != 4 || we.size() != 4 || oe.size() != 4)
     return make_error(ErrorCode::kUnsupported,
                       "DeformConv is implemented for two spatial dimensions");
-  const int64_t groups = call.integer("group", 1), offset_groups = call.integer("offset_group", 1);
-  const Ints stride = call.list_or("strides", 2, 1), dilation = call.list_or("dilations", 2, 1),
-             pads = call.list_or("pads", 4, 0);
-  const int64_t kh = we[2], kw = we[3], taps = kh * kw, oh = oe[2], ow = oe[3], channels = xe[1],
-                filters = we[0];
-  if (groups < 1 || offset_groups < 1 || we[1] * groups != channels || filters % groups ||
-      channels % offset_groups || oe[1] != offset_groups * taps * 2)
+  DeformedImage image;
+  const std::vector<double> w = call.doubles(1), bias = call.doubles(3);
+  if (!image.read(call, {we[2], we[3]}, 2, 4) || we[1] * image.groups != xe[1] ||
+      we[0] % image.groups || (!bias.empty() && static_cast<int64_t>(bias.size()) != we[0]))
     return make_error(ErrorCode::kInvalidArgument,
-                      "DeformConv: channels, groups and offsets do not fit");
-  const std::vector<double> x = call.doubles(0), w = call.doubles(1), offset = call.doubles(2),
-                            bias = call.doubles(3), mask = call.doubles(4);
-  const int64_t masked = xe[0] * offset_groups * taps * oh * ow;
-  if (oe[0] != xe[0] || (!bias.empty() && static_cast<int64_t>(bias.size()) != filters) ||
-      (!mask.empty() && static_cast<int64_t>(mask.size()) != masked))
-    return make_error(ErrorCode::kInvalidArgument, "DeformConv: offsets, bias or mask do not fit");
+                      "DeformConv: channels, groups, offsets, bias or mask do not fit");
   std::vector<double> y;
-  for_each_index(Extents{xe[0], filters, oh, ow}, [&](const Extents& at) {
-    const int64_t n = at[0], oc = at[1];
+  for_each_index(Extents{xe[0], we[0], oe[2], oe[3]}, [&](const Extents& at) {
+    const int64_t oc = at[1], first = oc / (we[0] / image.groups) * we[1];
     double sum = bias.empty() ? 0 : bias[oc];
-    for (int64_t c = 0; c < we[1]; ++c) {
-      const int64_t ic = oc / (filters / groups) * we[1] + c, og = ic / (channels / offset_groups);
-      for (int64_t t = 0; t < taps; ++t) {
-        const auto moved = [&](int64_t part) {
-          return offset[((n * oe[1] + (og * taps + t) * 2 + part) * oh + at[2]) * ow + at[3]];
-        };
-        const double row =
-            static_cast<double>(at[2] * stride[0] - pads[0] + t / kw * dilation[0]) + moved(0);
-        const double col =
-            static_cast<double>(at[3] * stride[1] - pads[1] + t % kw * dilation[1]) + moved(1);
-        const double gate =
-            mask.empty()
-                ? 1
-                : mask[((n * offset_groups * taps + og * taps + t) * oh + at[2]) * ow + at[3]];
-        sum += gate * w[(oc * we[1] + c) * taps + t] *
-               bilinear_or_zero(x.data() + (n * channels + ic) * xe[2] * xe[3], xe[2], xe[3], row,
-                                col);
-      }
-    }
+    for (int64_t c = 0; c < we[1]; ++c)
+      for (int64_t t = 0; t < image.taps(); ++t)
+        sum += w[(oc * we[1] + c) * image.taps() + t] * image.at(at[0], first + c, t, at[2], at[3]);
     y.push_back(sum);
   });
-  outputs.push_back(produce(call.in(0).type, {xe[0], filters, oh, ow}, y));
+  outputs.push_back(produce(call.in(0).type, {xe[0], we[0], oe[2], oe[3]}, y));
   return ok_status();
 }
 
@@ -248,44 +262,19 @@ Status deformed_columns(const KernelArgs& args, Outputs& outputs) {
   CAMSHAFT_TRY(call.require(2));
   CAMSHAFT_TRY(call.require_rank(0, 4));
   CAMSHAFT_TRY(call.require_rank(1, 4));
-  const Extents xe = call.extents(0), oe = call.extents(1);
-  const Ints kernel = call.list_or("kernel_shape", 2, 1), stride = call.list_or("strides", 2, 1),
-             dilation = call.list_or("dilations", 2, 1), pads = call.list_or("pads", 4, 0);
-  const int64_t groups = call.integer("group", 1), offset_groups = call.integer("offset_group", 1),
-                channels = xe[1];
-  if (groups < 1 || offset_groups < 1 || kernel[0] < 1 || kernel[1] < 1 || channels % groups ||
-      channels % offset_groups || oe[0] != xe[0])
+  DeformedImage image;
+  if (!image.read(call, call.list_or("kernel_shape", 2, 1), 1, 2))
     return make_error(ErrorCode::kInvalidArgument,
-                      "DeformedColumns: channels, groups and offsets do not fit");
-  CAMSHAFT_TRY(check_extents(Extents{xe[0], channels, kernel[0], kernel[1], oe[2], oe[3]}));
-  const int64_t taps = kernel[0] * kernel[1];
-  if (oe[1] % 2 || oe[1] / 2 % taps || oe[1] / 2 / taps != offset_groups)
-    return make_error(ErrorCode::kInvalidArgument, "DeformedColumns: {} offsets", oe[1]);
-  const std::vector<double> x = call.doubles(0), offset = call.doubles(1), mask = call.doubles(2);
-  if (!mask.empty() &&
-      static_cast<int64_t>(mask.size()) != xe[0] * offset_groups * taps * oe[2] * oe[3])
-    return make_error(ErrorCode::kInvalidArgument, "DeformedColumns: the mask does not fit");
-  const int64_t each = channels / groups;
+                      "DeformedColumns: channels, groups, offsets or mask do not fit");
+  const int64_t each = image.xe[1] / image.groups;
+  const Extents extents = {image.xe[0], image.groups, image.taps(), each, image.oe[2], image.oe[3]};
+  CAMSHAFT_TRY(check_extents(extents));
   std::vector<double> y;
-  for_each_index(Extents{xe[0], groups, taps, each, oe[2], oe[3]}, [&](const Extents& at) {
-    const int64_t n = at[0], t = at[2], channel = at[1] * each + at[3],
-                  place = channel / (channels / offset_groups) * taps + t;
-    const auto moved = [&](int64_t part) {
-      return offset[((n * oe[1] + place * 2 + part) * oe[2] + at[4]) * oe[3] + at[5]];
-    };
-    const double row = static_cast<double>(at[4] * stride[0] - pads[0] +
-                                           t / kernel[1] * dilation[0]) +
-                       moved(0),
-                 col = static_cast<double>(at[5] * stride[1] - pads[1] +
-                                           t % kernel[1] * dilation[1]) +
-                       moved(1);
-    const double gate =
-        mask.empty() ? 1
-                     : mask[((n * offset_groups * taps + place) * oe[2] + at[4]) * oe[3] + at[5]];
-    y.push_back(gate * bilinear_or_zero(x.data() + (n * channels + channel) * xe[2] * xe[3], xe[2],
-                                        xe[3], row, col));
+  for_each_index(extents, [&](const Extents& at) {
+    y.push_back(image.at(at[0], at[1] * each + at[3], at[2], at[4], at[5]));
   });
-  outputs.push_back(produce(call.in(0).type, {xe[0], channels * taps, oe[2], oe[3]}, y));
+  outputs.push_back(produce(
+      call.in(0).type, {image.xe[0], image.xe[1] * image.taps(), image.oe[2], image.oe[3]}, y));
   return ok_status();
 }
 

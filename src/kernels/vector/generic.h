@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "ir/generic_attributes.h"
 #include "kernels/vector/tactic_util.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -18,26 +19,14 @@ static inline bool is_operator(const Problem& p, std::string_view op_type) {
 
 static inline int64_t generic_integer(const ir::Layer& layer, std::string_view name,
                                       int64_t fallback) {
-  const auto& attributes = generic_attrs(layer).attributes;
-  for (size_t k = 0; k < attributes.size(); ++k)
-    if (attributes[k].name == name && !attributes[k].ints.empty()) return attributes[k].ints[0];
-  return fallback;
+  return ir::integer_attribute(generic_attrs(layer), name, fallback);
 }
-
 static inline double generic_real(const ir::Layer& layer, std::string_view name, double fallback) {
-  const auto& attributes = generic_attrs(layer).attributes;
-  for (size_t k = 0; k < attributes.size(); ++k)
-    if (attributes[k].name == name && !attributes[k].floats.empty())
-      return static_cast<double>(attributes[k].floats[0]);
-  return fallback;
+  return ir::real_attribute(generic_attrs(layer), name, fallback);
 }
-
 static inline std::string_view generic_text(const ir::Layer& layer, std::string_view name,
                                             std::string_view fallback) {
-  const auto& attributes = generic_attrs(layer).attributes;
-  for (size_t k = 0; k < attributes.size(); ++k)
-    if (attributes[k].name == name) return attributes[k].text;
-  return fallback;
+  return ir::text_attribute(generic_attrs(layer), name, fallback);
 }
 
 // The only element of an int64 or int32 tensor.

@@ -28,10 +28,8 @@ struct Sides {
 };
 
 const ir::Ints* list_of(const ir::Layer& layer, std::string_view name) {
-  const auto& attributes = generic_attrs(layer).attributes;
-  for (size_t k = 0; k < attributes.size(); ++k)
-    if (attributes[k].name == name) return &attributes[k].ints;
-  return nullptr;
+  const ir::GenericAttribute* found = ir::find_attribute(generic_attrs(layer), name);
+  return found ? &found->ints : nullptr;
 }
 
 // False: attributes or extents do not fit each other.

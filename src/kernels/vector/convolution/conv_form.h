@@ -5,6 +5,7 @@
 
 #include "kernels/packed/packed_records.h"
 #include "kernels/simd/tiles.h"
+#include "kernels/vector/convolution/bound_form.h"
 #include "kernels/vector/convolution/conv_gemm.h"
 #include "kernels/vector/gemm/gemm_amx.h"
 #include "kernels/vector/gemm/gemm_bf16.h"
@@ -267,33 +268,17 @@ inline void prepare(const Form& form, const KernelArgs& args, PreparedKernel& ke
   if (has_output(args, kernel) && describe(form, args, run)) prepare_conv(args, run, kernel);
 }
 
-// Rows only bind their Form: what they call is compiled once.
 template <Form F>
 constexpr Tactic row(const char* name) {
-  return {
-      .name = name,
-      .kind = ir::LayerKind::kConvolution,
-      .isa = kIsa,
-      .formats = F.reading == Reading::kLinear ? FormatRule::kLinearToChannelLast
-                                               : FormatRule::kChannelLast,
-      .version = F.numeric == Numeric::kFloat  ? 1
-                 : F.numeric == Numeric::kByte ? F.sparse == SparseIndex::kNone ? 5 : 7
-                 : F.numeric == Numeric::kBf16 ? 3
-                                               : 1,
-      .refusal = [](const Problem& problem) { return refusal(F, problem); },
-      .cost_us = [](const Problem& problem) { return cost_us(F, problem); },
-      .packed_inputs = is_quantized(F.numeric) ? packed_byte_conv_inputs : packed_conv_inputs,
-      .packed_bytes = [](const Problem& problem) { return packed_bytes(F, problem); },
-      .pack = [](const Problem& problem, std::byte* packed) { pack(F, problem, packed); },
-      .prepare = [](const KernelArgs& args, PreparedKernel& kernel) { prepare(F, args, kernel); },
-      .arithmetic = is_quantized(F.numeric)
-                        ? +[](const Problem& problem,
-                              const std::byte* packed) { return arithmetic(F, problem, packed); }
-                        : nullptr,
-      .precision = F.numeric == Numeric::kBf16 ? DataType::kBFloat16 : DataType::kUndefined,
-      .needs = F.in_matrices                    ? Features{Feature::kAmx}
-               : F.sparse != SparseIndex::kNone ? sparse_needs(F.numeric)
-                                                : Features{}};
+  constexpr bool kIsLinear = F.reading == Reading::kLinear;
+  constexpr int kVersion = F.numeric == Numeric::kFloat  ? 1
+                           : F.numeric == Numeric::kByte ? F.sparse == SparseIndex::kNone ? 5 : 7
+                           : F.numeric == Numeric::kBf16 ? 3
+                                                         : 1;
+  return bound_form<F>(name, ir::LayerKind::kConvolution,
+                       kIsLinear ? FormatRule::kLinearToChannelLast : FormatRule::kChannelLast,
+                       kVersion,
+                       is_quantized(F.numeric) ? packed_byte_conv_inputs : packed_conv_inputs);
 }
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET::conv_form

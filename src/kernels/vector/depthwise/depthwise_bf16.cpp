@@ -32,9 +32,9 @@ template <class Window>
 void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   Run<Bf16> run;
   if (!has_output(args, kernel) || !describe(args, run)) return;
-  run.stores_sums = has_rows(args);
-  run.epilogue = run.stores_sums ? kProgramEpilogue : classify_epilogue(*run.program);
-  if (run.stores_sums) set_program_rows(args, run);
+  const bool stores_sums = has_rows(args);
+  run.epilogue = stores_sums ? kProgramEpilogue : classify_epilogue(*run.program);
+  if (stores_sums) set_program_rows(args, run);
   keep_rows<Window>(args, run, kernel);
 }
 

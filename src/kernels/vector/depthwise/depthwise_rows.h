@@ -51,7 +51,6 @@ struct Run {
   std::byte* y;  // strides are in elements
   int64_t y_image, y_row, y_pixel;
   bool stores_floats = true;
-  bool stores_sums = false;
   const float* packed;
   Epilogue epilogue;
   int32_t after = 0;           // added to rounded results
@@ -314,7 +313,7 @@ CAMSHAFT_INLINE void store_sums(const R& run, const S& strip, const F32 (&sum)[P
 template <int P, bool kMasked, class R, class S>
 CAMSHAFT_INLINE void finish(const R& run, const S& strip, F32 (&sum)[P], const float* head,
                             int64_t ow, int64_t c, const Lanes& lanes) {
-  if (!R::kMayStoreSums || !run.stores_sums)
+  if (!R::kMayStoreSums || !run.epilogue.is_program)
     change_sums<P, kMasked>(run, strip, sum, head, ow, c, lanes);
   if (R::kIsFloat || run.stores_floats)
     store_sums<float, P, kMasked>(run, strip, sum, ow, c, lanes);

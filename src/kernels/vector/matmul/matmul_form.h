@@ -7,6 +7,7 @@
 
 #include "kernels/packed/packed_records.h"
 #include "kernels/simd/tiles.h"
+#include "kernels/vector/convolution/bound_form.h"
 #include "kernels/vector/convolution/conv_gemm.h"
 #include "kernels/vector/gemm/gemm_amx.h"
 #include "kernels/vector/gemm/gemm_bf16.h"
@@ -366,31 +367,13 @@ inline void prepare(const Form& form, const KernelArgs& args, PreparedKernel& ke
   keep_state<run_batch>(kernel, BatchKernel{conv, matmul, bytes, keep_views(args, kernel)});
 }
 
-// Rows only bind their Form: what they call is compiled once.
 template <Form F>
 constexpr Tactic row(const char* name) {
-  return {
-      .name = name,
-      .kind = ir::LayerKind::kMatrixMultiply,
-      .isa = kIsa,
-      .formats = FormatRule::kLinear,
-      .version = F.numeric == Numeric::kFloat  ? 2
-                 : F.numeric == Numeric::kByte ? F.sparse == SparseIndex::kNone ? 5 : 6
-                                               : 3,
-      .refusal = [](const Problem& problem) { return refusal(F, problem); },
-      .cost_us = [](const Problem& problem) { return cost_us(F, problem); },
-      .packed_inputs = [](const Problem& problem) { return packed_inputs(F.numeric, problem); },
-      .packed_bytes = [](const Problem& problem) { return packed_bytes(F, problem); },
-      .pack = [](const Problem& problem, std::byte* packed) { pack(F, problem, packed); },
-      .prepare = [](const KernelArgs& args, PreparedKernel& kernel) { prepare(F, args, kernel); },
-      .arithmetic = is_quantized(F.numeric)
-                        ? +[](const Problem& problem,
-                              const std::byte* packed) { return arithmetic(F, problem, packed); }
-                        : nullptr,
-      .precision = F.numeric == Numeric::kBf16 ? DataType::kBFloat16 : DataType::kUndefined,
-      .needs = F.in_matrices                    ? Features{Feature::kAmx}
-               : F.sparse != SparseIndex::kNone ? sparse_needs(F.numeric)
-                                                : Features{}};
+  constexpr int kVersion = F.numeric == Numeric::kFloat  ? 2
+                           : F.numeric == Numeric::kByte ? F.sparse == SparseIndex::kNone ? 5 : 6
+                                                         : 3;
+  return bound_form<F>(name, ir::LayerKind::kMatrixMultiply, FormatRule::kLinear, kVersion,
+                       [](const Problem& problem) { return packed_inputs(F.numeric, problem); });
 }
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET::matmul_form

@@ -25,17 +25,20 @@ bool is_whole(DataType type) {
   return type == DataType::kInt64 || type == DataType::kInt32;
 }
 
-// Elements of some rows.
+// Elements of some rows of a tile.
 struct Block {
-  int64_t rows, cols;
+  int64_t row, col, rows, cols;
   bool follows;  // another block of no fewer rows from the same column on
 };
 
 // A block's elements next to each other: where they lie, or copied to `buffer`.
+// `data`: tensor t from the tile on.
 template <class T>
-CAMSHAFT_INLINE const T* side_by_side(const T* from, int64_t row_step, int64_t step, Block block,
+CAMSHAFT_INLINE const T* side_by_side(const Nest& nest, int t, const T* data, Block block,
                                       T* buffer) {
-  const int64_t rows = block.rows, cols = block.cols;
+  const int64_t row_step = nest.row_stride(t), step = nest.col_stride(t), rows = block.rows,
+                cols = block.cols;
+  const T* from = data + block.row * row_step + block.col * step;
   if (step == 1 && (rows == 1 || row_step == cols)) return from;
   if (row_step == 0 && block.follows) return buffer;
   T* to = buffer;
@@ -48,7 +51,7 @@ CAMSHAFT_INLINE const T* side_by_side(const T* from, int64_t row_step, int64_t s
   return buffer;
 }
 
-// Calls body(row, col, block) for blocks of up to kChunk elements of a tile. Short rows are taken
+// Calls body(block) for blocks of up to kChunk elements of a tile. Short rows are taken
 // together where the output's follow each other: each by itself is 10 ns.
 template <class Body>
 CAMSHAFT_INLINE void for_blocks(const Nest& nest, int64_t rows, int64_t cols, const Body& body) {
@@ -56,8 +59,7 @@ CAMSHAFT_INLINE void for_blocks(const Nest& nest, int64_t rows, int64_t cols, co
       nest.row_stride(0) == cols && cols > 0 && cols < kChunk ? kChunk / cols : 1;
   for (int64_t row = 0; row < rows; row += together)
     for (int64_t col = 0; col < cols; col += kChunk)
-      body(row, col,
-           Block{smaller(together, rows - row), smaller(kChunk, cols - col),
+      body(Block{row, col, smaller(together, rows - row), smaller(kChunk, cols - col),
                  row > 0 && together > 1});
 }
 
@@ -67,15 +69,10 @@ template <class To, class T, class Body>
 void for_chunks(const Nest& nest, To* y, const T* a, const T* b, int64_t rows, int64_t cols,
                 const Body& body) {
   T buffers[2][kChunk];
-  const auto operand = [&nest](int t, const T* data, int64_t row, int64_t col, Block block,
-                               T* buffer) {
-    const int64_t row_step = nest.row_stride(t), step = nest.col_stride(t);
-    return side_by_side(data + row * row_step + col * step, row_step, step, block, buffer);
-  };
-  for_blocks(nest, rows, cols, [&](int64_t row, int64_t col, Block block) {
-    const T* left = operand(1, a, row, col, block, buffers[0]);
-    const T* right = nest.tensors > 2 ? operand(2, b, row, col, block, buffers[1]) : left;
-    body(y + row * nest.row_stride(0) + col, left, right, block.rows * block.cols);
+  for_blocks(nest, rows, cols, [&](Block block) {
+    const T* left = side_by_side(nest, 1, a, block, buffers[0]);
+    const T* right = nest.tensors > 2 ? side_by_side(nest, 2, b, block, buffers[1]) : left;
+    body(y + block.row * nest.row_stride(0) + block.col, left, right, block.rows * block.cols);
   });
 }
 
@@ -289,16 +286,12 @@ void select_tile(const Nest& nest, const KernelCall& call, const int64_t* offset
                  int64_t cols) {
   uint8_t flags[kChunk];
   T buffers[2][kChunk];
-  for_blocks(nest, rows, cols, [&](int64_t row, int64_t col, Block block) {
-    const auto operand = [&](int t, const auto* data, auto* buffer) {
-      const int64_t row_step = nest.row_stride(t), step = nest.col_stride(t);
-      return side_by_side(data + offsets[t] + row * row_step + col * step, row_step, step, block,
-                          buffer);
-    };
-    const uint8_t* which = operand(1, call.input<const uint8_t>(0), flags);
-    const T *yes = operand(2, call.input<const T>(1), buffers[0]),
-            *no = operand(3, call.input<const T>(2), buffers[1]);
-    T* to = call.output<T>(0) + offsets[0] + row * nest.row_stride(0) + col;
+  for_blocks(nest, rows, cols, [&](Block block) {
+    const uint8_t* which =
+        side_by_side(nest, 1, call.input<const uint8_t>(0) + offsets[1], block, flags);
+    const T *yes = side_by_side(nest, 2, call.input<const T>(1) + offsets[2], block, buffers[0]),
+            *no = side_by_side(nest, 3, call.input<const T>(2) + offsets[3], block, buffers[1]);
+    T* to = call.output<T>(0) + offsets[0] + block.row * nest.row_stride(0) + block.col;
 #pragma GCC ivdep  // they may be yes or no, element for element
     for (int64_t k = 0; k < block.rows * block.cols; ++k) to[k] = which[k] != 0 ? yes[k] : no[k];
   });

@@ -24,10 +24,8 @@ struct Window {
 Window window_of(const ir::Layer& layer) {
   Window w;
   const auto read = [&layer](std::string_view name, int64_t* to) {
-    const auto& attributes = generic_attrs(layer).attributes;
-    for (size_t k = 0; k < attributes.size(); ++k)
-      if (attributes[k].name == name && attributes[k].ints.size() >= 2)
-        to[0] = attributes[k].ints[0], to[1] = attributes[k].ints[1];
+    const ir::GenericAttribute* found = ir::find_attribute(generic_attrs(layer), name);
+    if (found && found->ints.size() >= 2) to[0] = found->ints[0], to[1] = found->ints[1];
   };
   read("kernel_shape", w.kernel), read("strides", w.stride), read("dilations", w.dilation);
   read("pads", w.pad);
