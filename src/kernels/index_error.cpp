@@ -46,6 +46,31 @@ Status regions_error(const TensorView& regions, double scale) {
   return ok_status();
 }
 
+Status pooled_regions_error(const TensorView& regions, double scale, int64_t images) {
+  CAMSHAFT_TRY(regions_error(regions, scale));
+  const std::vector<double> values = reference::load<double>(regions);
+  for (size_t k = 0; k < values.size(); k += 5)
+    if (const auto image = static_cast<int64_t>(values[k]); image < 0 || image >= images)
+      return make_error(ErrorCode::kInvalidArgument, "MaxRoiPool: batch index {} of {}", image,
+                        images);
+  return ok_status();
+}
+
+Status places_error(const TensorView& indices, int64_t places) {
+  for (const int64_t index : reference::load_ints(indices))
+    if (index < 0 || index >= places)
+      return make_error(ErrorCode::kInvalidArgument, "MaxUnpool: index {} of {} elements", index,
+                        places);
+  return ok_status();
+}
+
+Status lengths_error(const TensorView& lengths, int64_t steps) {
+  for (const int64_t length : reference::load_ints(lengths))
+    if (length < 0 || length > steps)
+      return make_error(ErrorCode::kInvalidArgument, "sequence length {} of {}", length, steps);
+  return ok_status();
+}
+
 Status images_error(const TensorView& indices, int64_t images) {
   for (const int64_t image : reference::load_ints(indices))
     if (image < 0 || image >= images)

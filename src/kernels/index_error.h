@@ -24,6 +24,15 @@ Status pads_error(const TensorView& x, const TensorView& y, const TensorView& pa
 // The first coordinate of a region that whole numbers of pixels cannot be made of.
 Status regions_error(const TensorView& regions, double scale);
 
+// The same of regions [count, 5] that begin with the index of one of `images`.
+Status pooled_regions_error(const TensorView& regions, double scale, int64_t images);
+
+// The first index that is none of `places` elements.
+Status places_error(const TensorView& indices, int64_t places);
+
+// The first length of a sequence that is none of 0 to `steps`.
+Status lengths_error(const TensorView& lengths, int64_t steps);
+
 // The first index that is none of `images`.
 Status images_error(const TensorView& indices, int64_t images);
 

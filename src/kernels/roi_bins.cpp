@@ -24,4 +24,16 @@ RoiTap roi_tap(const RoiBins& bins, int64_t bin, int64_t sample, int64_t extent)
   return {{low, std::min(low + 1, last)}, {1 - rest, rest}};
 }
 
+PixelRange pooled_pixels(double from, double to, double scale, int64_t bin, int64_t bins,
+                         int64_t extent) {
+  const auto start = static_cast<int64_t>(std::round(from * scale)),
+             end = static_cast<int64_t>(std::round(to * scale));
+  const double size =
+      static_cast<double>(std::max<int64_t>(end - start + 1, 1)) / static_cast<double>(bins);
+  const auto first = static_cast<int64_t>(std::floor(static_cast<double>(bin) * size)),
+             last = static_cast<int64_t>(std::ceil(static_cast<double>(bin + 1) * size));
+  return {std::clamp<int64_t>(first + start, 0, extent),
+          std::clamp<int64_t>(last + start, 0, extent)};
+}
+
 }  // namespace camshaft::kernels

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "ir/einsum.h"
+#include "kernels/index_error.h"
 #include "kernels/reference/generic.h"
 
 namespace camshaft::kernels::reference {
@@ -260,10 +261,7 @@ Status reverse_sequence(const KernelArgs& args, Outputs& outputs) {
   if (batch_axis < 0 || time_axis < 0 || batch_axis + time_axis != 1 ||
       static_cast<int64_t>(lengths.size()) != extents[batch_axis])
     return make_error(ErrorCode::kInvalidArgument, "ReverseSequence: axes or lengths do not fit");
-  for (int64_t length : lengths)
-    if (length < 0 || length > extents[time_axis])
-      return make_error(ErrorCode::kInvalidArgument, "sequence length {} of {}", length,
-                        extents[time_axis]);
+  CAMSHAFT_TRY(lengths_error(call.in(1), extents[time_axis]));
   const Ints strides = dense_strides(extents);
   std::vector<double> y;
   for_each_index(extents, [&](const Extents& index) {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Boxes and regions: NonMaxSuppression, RoiAlign, MaxRoiPool.
 #include <algorithm>
+#include <bit>
 #include <limits>
 
+#include "kernels/box_overlap.h"
 #include "kernels/index_error.h"
 #include "kernels/reference/generic.h"
 #include "kernels/roi_bins.h"
@@ -10,21 +12,40 @@
 namespace camshaft::kernels::reference {
 namespace {
 
-struct Box {
-  double y0, x0, y1, x1;
-  double area() const { return (y1 - y0) * (x1 - x0); }
+// A tensor read here and there: floats where they lie, other types converted as a whole.
+class Numbers {
+ public:
+  explicit Numbers(const TensorView& view) : view_(view) {
+    if (view.type == DataType::kFloat) return;
+    values_ = load<double>(view);
+    const Ints strides = dense_strides(extents_of(view));
+    std::copy(strides.begin(), strides.end(), view_.strides);
+  }
+  int64_t stride(int dimension) const { return view_.strides[dimension]; }
+  double at(int64_t offset) const {
+    return values_.empty() ? static_cast<double>(view_.as<const float>()[offset]) : values_[offset];
+  }
+
+ private:
+  TensorView view_;
+  std::vector<double> values_;
 };
 
-Box read_box(const double* p, bool center) {
+Box read_box(const Numbers& boxes, int64_t offset, bool center) {
+  double p[4];
+  for (int k = 0; k < 4; ++k) p[k] = boxes.at(offset + k * boxes.stride(2));
   if (center) return {p[1] - p[3] / 2, p[0] - p[2] / 2, p[1] + p[3] / 2, p[0] + p[2] / 2};
   return {std::min(p[0], p[2]), std::min(p[1], p[3]), std::max(p[0], p[2]), std::max(p[1], p[3])};
 }
 
-double overlap(const Box& a, const Box& b) {
-  const double height = std::min(a.y1, b.y1) - std::max(a.y0, b.y0),
-               width = std::min(a.x1, b.x1) - std::max(a.x0, b.x0);
-  if (height <= 0 || width <= 0) return 0;
-  return height * width / (a.area() + b.area() - height * width);
+// A score and its box as one number: the higher the score and the lower the index, the larger.
+uint64_t ranked(float score, int64_t box) {
+  const auto bits = std::bit_cast<uint32_t>(score + 0.0F);  // -0 is 0
+  const uint32_t ordered = bits >> 31 ? ~bits : bits | 1U << 31;
+  return uint64_t{ordered} << 32 | (UINT32_MAX - static_cast<uint32_t>(box));
+}
+int64_t box_of(uint64_t ranked) {
+  return UINT32_MAX - static_cast<uint32_t>(ranked);
 }
 
 // boxes [B, N, 4], scores [B, C, N], max per class, IoU threshold, score threshold → [selected, 3].
@@ -35,29 +56,35 @@ Status non_max_suppression(const KernelArgs& args, Outputs& outputs) {
   if (be.size() != 3 || se.size() != 3 || be[2] != 4 || be[0] != se[0] || be[1] != se[2])
     return make_error(ErrorCode::kInvalidArgument,
                       "NonMaxSuppression: boxes and scores do not fit");
-  const std::vector<double> boxes = call.doubles(0), scores = call.doubles(1);
+  const Numbers boxes(call.in(0)), scores(call.in(1));
   const int64_t most = call.integer_scalar(2, 0);
   const double iou_threshold = call.scalar(3, 0),
                score_threshold = call.scalar(4, -std::numeric_limits<double>::infinity());
   const bool center = call.integer("center_point_box", 0) != 0;
-  const int64_t count = be[1], classes = se[1];
   Ints selected;
+  std::vector<uint64_t> heap;
+  KeptBoxes kept;
   for (int64_t n = 0; n < be[0]; ++n) {
-    for (int64_t c = 0; c < classes; ++c) {
-      const double* score = scores.data() + (n * classes + c) * count;
-      Ints order;
-      for (int64_t k = 0; k < count; ++k)
-        if (score[k] > score_threshold) order.push_back(k);
-      std::stable_sort(order.begin(), order.end(),
-                       [&](int64_t a, int64_t b) { return score[a] > score[b]; });
-      std::vector<Box> kept;
-      for (int64_t k : order) {
-        if (static_cast<int64_t>(kept.size()) >= most) break;
-        const Box box = read_box(boxes.data() + (n * count + k) * 4, center);
-        if (std::any_of(kept.begin(), kept.end(),
-                        [&](const Box& other) { return overlap(box, other) > iou_threshold; }))
-          continue;
-        kept.push_back(box);
+    for (int64_t c = 0; c < se[1]; ++c) {
+      const int64_t line = n * scores.stride(0) + c * scores.stride(1);
+      heap.resize(be[1]);
+      size_t count = 0;
+      for (int64_t k = 0; k < be[1]; ++k) {  // most are not taken, which ones no processor guesses
+        const auto score = static_cast<float>(scores.at(line + k * scores.stride(2)));
+        heap[count] = ranked(score, k);
+        count += score > score_threshold ? 1 : 0;
+      }
+      heap.resize(count);
+      // A heap, not a sort: `most` boxes are often found among the first few.
+      std::make_heap(heap.begin(), heap.end());
+      kept.clear();
+      while (!heap.empty() && kept.size() < most) {
+        const int64_t k = box_of(heap.front());
+        std::pop_heap(heap.begin(), heap.end());
+        heap.pop_back();
+        const Box box = read_box(boxes, n * boxes.stride(0) + k * boxes.stride(1), center);
+        if (kept.overlap(box, iou_threshold)) continue;
+        kept.add(box);
         selected.insert(selected.end(), {n, c, k});
       }
     }
@@ -148,33 +175,22 @@ Status max_roi_pool(const KernelArgs& args, Outputs& outputs) {
                       "MaxRoiPool: input or regions have the wrong shape");
   const double scale = call.real("spatial_scale", 1);
   const std::vector<double> x = call.doubles(0), rois = call.doubles(1);
-  CAMSHAFT_TRY(regions_error(call.in(1), scale));
+  CAMSHAFT_TRY(pooled_regions_error(call.in(1), scale, xe[0]));
   CAMSHAFT_TRY(check_extents(Extents{re[0], xe[1], pooled[0], pooled[1]}));
   std::vector<double> y;
   for (int64_t r = 0; r < re[0]; ++r) {
     const double* roi = rois.data() + r * 5;
     const auto n = static_cast<int64_t>(roi[0]);
-    if (n < 0 || n >= xe[0])
-      return make_error(ErrorCode::kInvalidArgument, "MaxRoiPool: batch index {} of {}", n, xe[0]);
-    const auto edge = [&](int k) { return static_cast<int64_t>(std::round(roi[k] * scale)); };
-    const int64_t x0 = edge(1), y0 = edge(2);
-    const auto width = static_cast<double>(std::max<int64_t>(edge(3) - x0 + 1, 1)),
-               height = static_cast<double>(std::max<int64_t>(edge(4) - y0 + 1, 1));
-    const auto bounds = [](int64_t k, int64_t bins, double size, int64_t start, int64_t extent) {
-      const double bin = size / static_cast<double>(bins);
-      const auto first = static_cast<int64_t>(std::floor(static_cast<double>(k) * bin)),
-                 last = static_cast<int64_t>(std::ceil(static_cast<double>(k + 1) * bin));
-      return std::pair(std::clamp<int64_t>(first + start, 0, extent),
-                       std::clamp<int64_t>(last + start, 0, extent));
-    };
     for (int64_t c = 0; c < xe[1]; ++c)
       for (int64_t ph = 0; ph < pooled[0]; ++ph)
         for (int64_t pw = 0; pw < pooled[1]; ++pw) {
-          const auto [h0, h1] = bounds(ph, pooled[0], height, y0, xe[2]);
-          const auto [w0, w1] = bounds(pw, pooled[1], width, x0, xe[3]);
-          double largest = h0 < h1 && w0 < w1 ? -std::numeric_limits<double>::infinity() : 0;
-          for (int64_t h = h0; h < h1; ++h)
-            for (int64_t w = w0; w < w1; ++w)
+          const PixelRange rows = pooled_pixels(roi[2], roi[4], scale, ph, pooled[0], xe[2]),
+                           cols = pooled_pixels(roi[1], roi[3], scale, pw, pooled[1], xe[3]);
+          double largest = rows.first < rows.last && cols.first < cols.last
+                               ? -std::numeric_limits<double>::infinity()
+                               : 0;
+          for (int64_t h = rows.first; h < rows.last; ++h)
+            for (int64_t w = cols.first; w < cols.last; ++w)
               largest = std::max(largest, x[((n * xe[1] + c) * xe[2] + h) * xe[3] + w]);
           y.push_back(largest);
         }

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "ir/deformed_columns.h"
+#include "kernels/index_error.h"
 #include "kernels/reference/generic.h"
 
 namespace camshaft::kernels::reference {
@@ -395,14 +396,15 @@ Status max_unpool(const KernelArgs& args, Outputs& outputs) {
                       out.size());
   CAMSHAFT_TRY(check_extents(small));
   CAMSHAFT_TRY(check_extents(out));
+  CAMSHAFT_TRY(places_error(call.in(1), count_of(small)));
   const std::vector<double> x = call.doubles(0);
   const Ints indices = call.ints(1), strides = dense_strides(out),
              small_strides = dense_strides(small);
   std::vector<double> y(count_of(out));
   for (size_t k = 0; k < x.size();
        ++k) {  // an index counts in the small output, which lies at the larger one's origin
-    if (k >= indices.size() || indices[k] < 0 || indices[k] >= count_of(small))
-      return make_error(ErrorCode::kInvalidArgument, "MaxUnpool: an index out of range");
+    if (k >= indices.size())
+      return make_error(ErrorCode::kInvalidArgument, "MaxUnpool: fewer indices than elements");
     int64_t rest = indices[k], target = 0;
     for (size_t d = 0; d < small.size(); ++d) {
       const int64_t coordinate = rest / small_strides[d];

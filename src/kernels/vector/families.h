@@ -38,6 +38,8 @@
   X(matmul_nbits)                   \
   X(matmul_nbits_float)             \
   X(matmul_stream)                  \
+  X(max_roi_pool)                   \
+  X(max_unpool)                     \
   X(norm)                           \
   X(order)                          \
   X(pointwise)                      \
@@ -46,11 +48,13 @@
   X(pool)                           \
   X(pool_16_bit)                    \
   X(pool_bytes)                     \
+  X(pool_indices)                   \
   X(quantize)                       \
   X(recurrence)                     \
   X(recurrence_codes)               \
   X(reduce)                         \
   X(resize)                         \
+  X(reverse_sequence)               \
   X(roi_align)                      \
   X(rotation)                       \
   X(scatter)                        \

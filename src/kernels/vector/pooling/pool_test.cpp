@@ -21,21 +21,28 @@ DataType pooled_type(PoolingType pooling, DataType type) {
   return pooling == PoolingType::kMax ? type : DataType::kFloat;
 }
 
-void check(PoolingType type, const ir::Extents& shape, const Window& w, bool with_padding,
-           DataType data = DataType::kFloat) {
-  PoolingAttrs attrs;
-  attrs.type = type;
+// Sets the window of all spatial dimensions and the output's extents; false: there is no output.
+bool set_window(PoolingAttrs& attrs, const ir::Extents& shape, const Window& w, ir::Extents& out) {
   attrs.padding_mode = w.mode;
-  attrs.count_includes_padding = with_padding;
-  ir::Extents out = {shape[0], shape[1]};
+  out = {shape[0], shape[1]};
   for (size_t d = 2; d < shape.size(); ++d) {
     attrs.kernel.push_back(w.kernel), attrs.stride.push_back(w.stride),
         attrs.dilation.push_back(w.dilation);
     attrs.pre_padding.push_back(w.pre), attrs.post_padding.push_back(w.post);
     out.push_back(
         ir::resolve_window(w.mode, shape[d], w.kernel, w.stride, w.dilation, w.pre, w.post).output);
-    if (out.back() < 1) return;
+    if (out.back() < 1) return false;
   }
+  return true;
+}
+
+void check(PoolingType type, const ir::Extents& shape, const Window& w, bool with_padding,
+           DataType data = DataType::kFloat) {
+  PoolingAttrs attrs;
+  attrs.type = type;
+  attrs.count_includes_padding = with_padding;
+  ir::Extents out;
+  if (!set_window(attrs, shape, w, out)) return;
   const TestLayer layer{.layer = test::make_layer(ir::LayerKind::kPooling, attrs),
                         .inputs = {{.extents = shape, .type = data}},
                         .outputs = {{.extents = out, .type = pooled_type(type, data)}}};
@@ -77,6 +84,25 @@ TEST(Pooling, EightBitWindows) {
             if (type == PoolingType::kMax && with_padding) continue;
             check(type, shape, w, with_padding, data);
           }
+}
+
+TEST(Pooling, Indices) {
+  for (const Window& w : kWindows)
+    for (const ir::Extents& shape :
+         {ir::Extents{1, 20, 7, 9}, {2, 3, 13, 35}, {1, 5, 1, 40}, {2, 17, 33}})
+      for (const bool column_major : {false, true}) {
+        PoolingAttrs attrs;
+        attrs.type = PoolingType::kMax, attrs.column_major_indices = column_major;
+        ir::Extents out;
+        if (!set_window(attrs, shape, w, out)) continue;
+        check_layer(
+            {.layer = test::make_layer(ir::LayerKind::kPooling, attrs),
+             // Few values: the first of equal ones is meant.
+             .inputs = {{.extents = shape, .value = [](int64_t k) { return k * 7 % 5 - k % 3; }}},
+             .outputs = {{.extents = out}, {.extents = out, .type = DataType::kInt64}},
+             .tolerance = 0},
+            test::words({w.kernel, w.stride, w.dilation, w.pre, w.post, column_major}));
+      }
 }
 
 TEST(Pooling, Global) {
