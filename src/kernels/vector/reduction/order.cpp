@@ -208,18 +208,31 @@ bool operator<(const Entry<Key>& a, const Entry<Key>& b) {  // a stands in front
 
 // Room for the best k and for what beats the worst of them until the next cut.
 int64_t capacity(int64_t k, int64_t count) {
-  const int64_t room = k + (k > 512 ? k : 512);
+  const int64_t room = k + (k > 64 ? k : 64);
   return room < count ? room : count;
 }
 
 // Of a few: each that beats the worst goes to its place among them. Sorting 64 elements for the
-// best 4 takes four times as long.
-constexpr int64_t kFew = 16, kShortLine = 1024;
+// best 4 takes four times as long. Short lines are over before looking ahead pays.
+constexpr int64_t kFew = 16, kShortLine = 128;
 
 template <class T>
 void best_few(const T* x, int64_t step, int64_t count, int64_t k, KeyOf<T> flip,
               Entry<KeyOf<T>>* kept) {
   using Key = KeyOf<T>;
+  if constexpr (sizeof(Key) == 4) {
+    if (k == 1) {  // key and place as one number: no branch to guess, 30 → 10 ns for 16 elements
+      int64_t best = INT64_MIN;
+      for (int64_t n = 0; n < count; ++n) {
+        const int64_t key = static_cast<Key>(key_of(x[n * step]) ^ flip);
+        const int64_t ranked = key * (int64_t{1} << 32) + (INT32_MAX - n);
+        best = ranked > best ? ranked : best;
+      }
+      const int64_t place = INT32_MAX - (best & UINT32_MAX);
+      kept[0] = {static_cast<Key>(best >> 32), static_cast<int32_t>(place)};
+      return;
+    }
+  }
   int64_t used = 0;
   for (int64_t n = 0; n < count; ++n) {
     const Key key = static_cast<Key>(key_of(x[n * step]) ^ flip);
@@ -230,38 +243,95 @@ void best_few(const T* x, int64_t step, int64_t count, int64_t k, KeyOf<T> flip,
   }
 }
 
+// The best k so far, at the front of `kept`.
+template <class T>
+struct Best {
+  using Key = KeyOf<T>;
+  Entry<Key>* kept;
+  int64_t k, room;
+  Key flip;
+  int64_t used = 0;
+  bool is_cut = false;  // k are there: what does not beat the worst is not looked at
+  Key worst = 0;
+  T limit = 0;  // the element of that key
+
+  void add(const T* x, int64_t step, int64_t n) {
+    const Key key = static_cast<Key>(key_of(x[n * step]) ^ flip);
+    if (is_cut && key <= worst) return;
+    if (k <= kFew) return insert(x, step, {key, static_cast<int32_t>(n)});
+    if (used == room) {
+      std::nth_element(kept, kept + k - 1, kept + used);
+      used = k;
+      cut(x, step);
+      if (key <= worst) return;
+    }
+    kept[used++] = {key, static_cast<int32_t>(n)};
+  }
+
+  void insert(const T* x, int64_t step, Entry<Key> entry) {
+    int64_t at = used < k ? used++ : k - 1;
+    for (; at > 0 && kept[at - 1].key < entry.key; --at) kept[at] = kept[at - 1];
+    kept[at] = entry;
+    if (used == k) cut(x, step);
+  }
+
+  void cut(const T* x, int64_t step) {
+    is_cut = true, worst = kept[k - 1].key, limit = x[kept[k - 1].index * step];
+  }
+
+  void finish() {
+    if (k <= kFew) return;
+    if (used > k) std::nth_element(kept, kept + k - 1, kept + used);
+    std::sort(kept, kept + k);
+  }
+};
+
+// Which of kStep elements may stand in front of `limit`: a NaN of either may. True: some may.
+constexpr int64_t kStep = 64;
+template <class T>
+bool find_better(const T* x, T limit, bool largest, uint8_t* hits) {
+  if (largest)
+    for (int64_t n = 0; n < kStep; ++n) hits[n] = !(x[n] <= limit);
+  else
+    for (int64_t n = 0; n < kStep; ++n) hits[n] = !(x[n] >= limit);
+  uint8_t any = 0;
+  for (int64_t n = 0; n < kStep; ++n) any |= hits[n];
+  return any != 0;
+}
+
+// Calls body(position) for every byte that is 1.
+template <class Body>
+void for_hits(const uint8_t* hits, const Body& body) {
+  for (int64_t n = 0; n < kStep; n += 8) {
+    uint64_t word;
+    __builtin_memcpy(&word, hits + n, 8);
+    for (; word != 0; word &= word - 1) body(n + __builtin_ctzll(word) / 8);
+  }
+}
+
 // The best k of a line, in order, at the front of `kept`.
 template <class T>
 void best_k(const T* x, int64_t step, int64_t count, int64_t k, KeyOf<T> flip,
             Entry<KeyOf<T>>* kept) {
-  using Key = KeyOf<T>;
-  constexpr int64_t kStep = 32;
-  const int64_t room = capacity(k, count);
-  int64_t used = 0;
-  Key worst = 0;
-  bool is_cut = false;
-  Key keys[kStep];
-  for (int64_t first = 0; first < count; first += kStep) {
-    const int64_t length = count - first < kStep ? count - first : kStep;
-    const T* from = x + first * step;
-    for (int64_t n = 0; n < length; ++n) keys[n] = static_cast<Key>(key_of(from[n * step]) ^ flip);
-    if (is_cut) {
-      int any = 0;
-      for (int64_t n = 0; n < length; ++n) any |= keys[n] > worst;
-      if (any == 0) continue;
+  Best<T> best{kept, k, capacity(k, count), flip};
+  int64_t first = 0;
+  while (first < count) {
+    if (!best.is_cut || first + kStep > count) {
+      best.add(x, step, first++);
+      continue;
     }
-    for (int64_t n = 0; n < length; ++n) {
-      if (is_cut && keys[n] <= worst) continue;
-      if (used == room) {
-        std::nth_element(kept, kept + k - 1, kept + used);
-        worst = kept[k - 1].key, used = k, is_cut = true;
-        if (keys[n] <= worst) continue;
-      }
-      kept[used++] = {keys[n], static_cast<int32_t>(first + n)};
+    T block[kStep];
+    const T* from = x + first;
+    if (step != 1) {
+      for (int64_t n = 0; n < kStep; ++n) block[n] = x[(first + n) * step];
+      from = block;
     }
+    uint8_t hits[kStep];
+    if (find_better(from, best.limit, flip == 0, hits))
+      for_hits(hits, [&](int64_t n) { best.add(x, step, first + n); });
+    first += kStep;
   }
-  if (used > k) std::nth_element(kept, kept + k - 1, kept + used);
-  std::sort(kept, kept + k);
+  best.finish();
 }
 
 std::string refuse_top_k(const Problem& p) {
@@ -308,10 +378,9 @@ void top_of_line(const TopK& s, const KernelCall& call, const int64_t* offsets,
   const auto flip = static_cast<KeyOf<T>>(s.largest ? 0 : -1);
   const T* line = call.input<const T>(0) + offsets[1];
   const int64_t end = s.count - 1;  // the line backwards, if the last is to come first
-  (s.k <= kFew && s.count <= kShortLine ? best_few<T> : best_k<T>)(s.last ? line + end * s.x_step
-                                                                          : line,
-                                                                   s.last ? -s.x_step : s.x_step,
-                                                                   s.count, s.k, flip, kept);
+  const auto order = s.k <= kFew && s.count <= kShortLine ? best_few<T> : best_k<T>;
+  order(s.last ? line + end * s.x_step : line, s.last ? -s.x_step : s.x_step, s.count, s.k, flip,
+        kept);
   for (int64_t n = 0; n < s.k && s.last; ++n)
     kept[n].index = static_cast<int32_t>(end - kept[n].index);
   for (int64_t n = 0; n < s.k && s.has_values; ++n)
@@ -326,12 +395,17 @@ void run_top_k(TopK& s, const KernelCall& call) {
   split(call.pool, s.lines, s.predicted_us, [&](int worker, int64_t first, int64_t last) {
     auto* kept = reinterpret_cast<Entry<KeyOf<T>>*>(call.workspace) + worker * s.entries;
     const int64_t cols = nest.cols();
-    for (int64_t n = first; n < last; ++n)
-      for_rows(nest, n / cols, n / cols + 1, [&](const int64_t* offsets, int64_t) {
-        int64_t at[4];
-        for (int t = 0; t < 4; ++t) at[t] = offsets[t] + n % cols * nest.col_stride(t);
-        top_of_line<T>(s, call, at, kept);
+    for (int64_t n = first, end; n < last; n = end) {
+      const int64_t row = n / cols;
+      end = smaller(last, (row + 1) * cols);
+      for_rows(nest, row, row + 1, [&](const int64_t* offsets, int64_t) {
+        for (int64_t col = n - row * cols; col < end - row * cols; ++col) {
+          int64_t at[4];
+          for (int t = 0; t < 4; ++t) at[t] = offsets[t] + col * nest.col_stride(t);
+          top_of_line<T>(s, call, at, kept);
+        }
       });
+    }
   });
 }
 
@@ -373,7 +447,7 @@ void prepare_top_k(const KernelArgs& args, PreparedKernel& kernel) {
 constexpr Tactic kTactics[] = {
     {"arg_min_max", ir::LayerKind::kArgMinMax, kIsa, FormatRule::kAny, 1, refusal, arg_us,
      CAMSHAFT_NOTHING_PACKED, prepare_arg},
-    {"top_k", ir::LayerKind::kTopK, kIsa, FormatRule::kAny, 2, refuse_top_k, top_k_us,
+    {"top_k", ir::LayerKind::kTopK, kIsa, FormatRule::kAny, 3, refuse_top_k, top_k_us,
      CAMSHAFT_NOTHING_PACKED, prepare_top_k},
 };
 
