@@ -168,7 +168,8 @@ TEST(Movement, Pads) {
                         {ir::PadMode::kConstant, {1, 2, 0, 0}, {0, 1, 0, 0}},
                         {ir::PadMode::kConstant, {0, 0, -1, 2}, {0, -2, 0, -3}},
                         {ir::PadMode::kEdge, {0, 1, 2, 3}, {1, 0, 4, 9}},
-                        {ir::PadMode::kReflect, {0, 4, 2, 3}, {1, 0, 5, 6}}}) {
+                        {ir::PadMode::kReflect, {0, 4, 2, 3}, {1, 0, 5, 6}},
+                        {ir::PadMode::kWrap, {0, 4, 2, 7}, {2, 0, 6, 1}}}) {
     ir::Extents out = shape;
     for (size_t d = 0; d < out.size(); ++d) out[d] += c.pre[d] + c.post[d];
     for (const auto& [type, value] :

@@ -162,7 +162,6 @@ bool element_of(double number, DataType type, uint64_t& bytes) {
 std::string refuse_pad(const Problem& p) {
   if (p.inputs.size() > 1) return "the amounts are known only when running";
   const auto& attrs = *std::get_if<ir::PadAttrs>(&p.layer->attrs);
-  if (attrs.mode == ir::PadMode::kWrap) return "wrapping around";
   uint64_t bytes;
   if (attrs.mode == ir::PadMode::kConstant &&
       !element_of(static_cast<double>(attrs.value), p.outputs[0].type, bytes))
@@ -170,23 +169,31 @@ std::string refuse_pad(const Problem& p) {
   for (size_t d = 0; d < attrs.pre.size(); ++d) {
     if (attrs.mode == ir::PadMode::kConstant) break;
     if (attrs.pre[d] < 0 || attrs.post[d] < 0) return "crops";
-    // One reflection reaches no further than the other edge.
-    const int64_t most = attrs.pre[d] > attrs.post[d] ? attrs.pre[d] : attrs.post[d];
-    if (attrs.mode == ir::PadMode::kReflect && most >= p.inputs[0].extents[d])
-      return "reflects more than once";
+    // One reflection reaches no further than the other edge, one turn no further than all.
+    const int64_t most = attrs.pre[d] > attrs.post[d] ? attrs.pre[d] : attrs.post[d],
+                  extent = p.inputs[0].extents[d];
+    if (attrs.mode == ir::PadMode::kReflect && most >= extent) return "reflects more than once";
+    if (attrs.mode == ir::PadMode::kWrap && most > extent) return "wraps around more than once";
   }
   return refuse_common(p);
 }
 
-// Both sides of dimension d get copies of what is inside: the other way round, or the edge.
-void add_sides(const Box& inner, int d, int64_t pre, int64_t post, bool reflects, Moves& moves) {
-  const int64_t last = inner.view.extents[d] - 1;
+// Both sides of dimension d get copies of what is inside: the other way round, the edge, or what
+// stands at the other end.
+void add_sides(const Box& inner, int d, int64_t pre, int64_t post, ir::PadMode mode, Moves& moves) {
+  struct Run {
+    int64_t before, after, step;  // where the sides begin to read
+  };
+  const int64_t count = inner.view.extents[d], last = count - 1;
+  const Run run = mode == ir::PadMode::kReflect ? Run{pre, last - 1, -1}
+                  : mode == ir::PadMode::kWrap  ? Run{count - pre, 0, 1}
+                                                : Run{0, last, 0};
   if (pre > 0)
-    add_copy(reflects ? inner.run(d, pre, -1, pre) : inner.run(d, 0, 0, pre),
-             inner.part(d, -pre, pre), Move::kOutput, 0, moves);
+    add_copy(inner.run(d, run.before, run.step, pre), inner.part(d, -pre, pre), Move::kOutput, 0,
+             moves);
   if (post > 0)
-    add_copy(reflects ? inner.run(d, last - 1, -1, post) : inner.run(d, last, 0, post),
-             inner.part(d, last + 1, post), Move::kOutput, 0, moves);
+    add_copy(inner.run(d, run.after, run.step, post), inner.part(d, count, post), Move::kOutput, 0,
+             moves);
 }
 
 struct Amounts {
@@ -216,7 +223,7 @@ void plan_pads(const TensorView& x, const TensorView& y, ir::PadMode mode, const
       add_fill(inner.part(d, -pre[d], pre[d]), moves);
       add_fill(inner.part(d, inner.view.extents[d], post[d]), moves);
     } else {
-      add_sides(inner, d, pre[d], post[d], mode == ir::PadMode::kReflect, moves);
+      add_sides(inner, d, pre[d], post[d], mode, moves);
     }
     inner = inner.part(d, -pre[d], y.extents[d]);
   }
