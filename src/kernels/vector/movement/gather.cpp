@@ -231,25 +231,36 @@ double elements_us(const Problem& p) {
   return 0.2 + static_cast<double>(count_of(p.outputs[0])) * 0.001;
 }
 
-// Indices are checked a chunk at a time, in a loop of its own that the compiler makes vectors of.
+// Where `count` elements of a row lie: the indices along the axis and the steps beside it. False:
+// an index is out of range. Loops that the compiler makes vectors of: a sign bit tells what is
+// outside.
+constexpr int64_t kChunk = 256;
+template <class Index>
+bool resolve_chunk(const Index* indices, int64_t step, int64_t count, int64_t extent,
+                   int64_t stride, int64_t from_step, int64_t* offsets) {
+  if (!for_indices(indices, step, count, extent,
+                   [offsets](int64_t k, int64_t index) { offsets[k] = index; }))
+    return false;
+  if (stride != 1 || from_step != 0)
+    for (int64_t k = 0; k < count; ++k) offsets[k] = offsets[k] * stride + k * from_step;
+  return true;
+}
+
 template <class T, class Index>
 bool gather_tile(const Nest& nest, T* to, const T* from, const Index* indices, int64_t rows,
                  int64_t cols, int64_t extent, int64_t stride) {
-  constexpr int64_t kChunk = 256;
   int64_t offsets[kChunk];
   bool bad = false;
   const int64_t step = nest.col_stride(1), from_step = nest.col_stride(2);
   for (int64_t row = 0; row < rows; ++row) {
     for (int64_t col = 0; col < cols; col += kChunk) {
-      const int64_t count = cols - col < kChunk ? cols - col : kChunk;
-      for (int64_t k = 0; k < count; ++k)
-        offsets[k] = resolved(static_cast<int64_t>(indices[(col + k) * step]), extent, bad);
+      const int64_t count = smaller(kChunk, cols - col);
+      if (!resolve_chunk(indices + col * step, step, count, extent, stride, from_step, offsets)) {
+        bad = true;
+        continue;
+      }
       const T* source = from + col * from_step;
-      if (stride == 1 && from_step == 0)
-        for (int64_t k = 0; k < count; ++k) to[col + k] = source[offsets[k]];
-      else
-        for (int64_t k = 0; k < count; ++k)
-          to[col + k] = source[k * from_step + offsets[k] * stride];
+      for (int64_t k = 0; k < count; ++k) to[col + k] = source[offsets[k]];
     }
     to += nest.row_stride(0), indices += nest.row_stride(1), from += nest.row_stride(2);
   }
@@ -306,7 +317,7 @@ void prepare_elements(const KernelArgs& args, PreparedKernel& kernel) {
 constexpr Tactic kTactics[] = {
     {"gather_copy", ir::LayerKind::kGather, kIsa, FormatRule::kAny, 2, refuse_slices, gather_us,
      CAMSHAFT_NOTHING_PACKED, prepare_slices},
-    {"gather_elements", ir::LayerKind::kGather, kIsa, FormatRule::kAny, 1, refuse_elements,
+    {"gather_elements", ir::LayerKind::kGather, kIsa, FormatRule::kAny, 2, refuse_elements,
      elements_us, CAMSHAFT_NOTHING_PACKED, prepare_elements},
 };
 

@@ -134,44 +134,47 @@ struct ElementsAt {
 using ScatterTile = void (*)(const Nest&, const Line&, const ElementsAt&, int64_t rows,
                              int64_t cols);
 
+// Whether a tile's elements are visited line by line, in the order they lie in.
+bool is_along_line(const Nest& nest, const Line& line) {
+  return line.indices <= nest.col_stride(0);
+}
+
 template <class Index>
 bool all_inside(const Nest& nest, const Line& line, const void* first, int64_t rows, int64_t cols) {
   const auto* indices = static_cast<const Index*>(first);
-  bool bad = false;
+  const bool along_line = is_along_line(nest, line);
+  const int64_t step = along_line ? line.indices : nest.col_stride(0),
+                outer_step = along_line ? nest.col_stride(0) : line.indices,
+                count = along_line ? line.count : cols, outer = along_line ? cols : line.count;
+  bool inside = true;
   for (int64_t row = 0; row < rows; ++row)
-    for (int64_t k = 0; k < line.count; ++k)
-      for (int64_t col = 0; col < cols; ++col)
-        resolved(
-            static_cast<int64_t>(
-                indices[row * nest.row_stride(0) + k * line.indices + col * nest.col_stride(0)]),
-            line.extent, bad);
-  return !bad;
+    for (int64_t n = 0; n < outer; ++n)
+      inside &= for_indices(indices + row * nest.row_stride(0) + n * outer_step, step, count,
+                            line.extent, [](int64_t, int64_t) {});
+  return inside;
 }
 
+// Indices were looked at before.
 template <ScatterReduction reduction, class T, class Index>
 void scatter_tile(const Nest& nest, const Line& line, const ElementsAt& at_tile, int64_t rows,
                   int64_t cols) {
-  auto* y = static_cast<T*>(at_tile.y);
-  const auto* updates = static_cast<const T*>(at_tile.updates);
-  const auto* indices = static_cast<const Index*>(at_tile.indices);
-  const auto put = [&](int64_t row, int64_t k, int64_t col) {
-    bool bad = false;
-    const int64_t at = resolved(
-        static_cast<int64_t>(
-            indices[row * nest.row_stride(0) + k * line.indices + col * nest.col_stride(0)]),
-        line.extent, bad);
-    combine<reduction>(
-        y[row * nest.row_stride(2) + col * nest.col_stride(2) + at * line.y],
-        updates[row * nest.row_stride(1) + k * line.updates + col * nest.col_stride(1)]);
-  };
-  const bool along_line = line.indices <= nest.col_stride(0);
+  const bool along_line = is_along_line(nest, line);
   for (int64_t row = 0; row < rows; ++row) {
+    auto* y = static_cast<T*>(at_tile.y) + row * nest.row_stride(2);
+    const auto* updates = static_cast<const T*>(at_tile.updates) + row * nest.row_stride(1);
+    const auto* indices = static_cast<const Index*>(at_tile.indices) + row * nest.row_stride(0);
+    const auto put = [&](int64_t k, int64_t col) {
+      const auto index = static_cast<int64_t>(indices[k * line.indices + col * nest.col_stride(0)]);
+      combine<reduction>(
+          y[col * nest.col_stride(2) + (index < 0 ? index + line.extent : index) * line.y],
+          updates[k * line.updates + col * nest.col_stride(1)]);
+    };
     if (along_line) {
       for (int64_t col = 0; col < cols; ++col)
-        for (int64_t k = 0; k < line.count; ++k) put(row, k, col);
+        for (int64_t k = 0; k < line.count; ++k) put(k, col);
     } else {
       for (int64_t k = 0; k < line.count; ++k)
-        for (int64_t col = 0; col < cols; ++col) put(row, k, col);
+        for (int64_t col = 0; col < cols; ++col) put(k, col);
     }
   }
 }
@@ -397,9 +400,9 @@ void prepare_slices(const KernelArgs& args, PreparedKernel& kernel) {
 }
 
 constexpr Tactic kTactics[] = {
-    {"scatter_elements", ir::LayerKind::kScatter, kIsa, FormatRule::kAny, 1, refuse_elements,
+    {"scatter_elements", ir::LayerKind::kScatter, kIsa, FormatRule::kAny, 2, refuse_elements,
      scatter_us, CAMSHAFT_NOTHING_PACKED, prepare_elements},
-    {"scatter_slices", ir::LayerKind::kScatter, kIsa, FormatRule::kAny, 1, refuse_slices,
+    {"scatter_slices", ir::LayerKind::kScatter, kIsa, FormatRule::kAny, 2, refuse_slices,
      scatter_us, CAMSHAFT_NOTHING_PACKED, prepare_slices},
 };
 
