@@ -11,80 +11,127 @@
 namespace camshaft::kernels::reference {
 namespace {
 
-// Slices of x along `axis` (dense rows of bytes put together in the order `order`), or single
-// elements without an axis.
+// Slices of x along `axis` put together in the order `order`.
 DynamicOutput take(const TensorView& x, int64_t axis, const Ints& order) {
   const size_t bytes = ir::bits_of(x.type) / 8;
   const Extents extents = extents_of(x);
-  std::vector<std::byte> all(x.elements() * bytes);
-  copy_view(x, make_view(all.data(), x.type, Format::kLinear, extents));
+  std::vector<std::byte> copy;
+  const auto* all = x.as<const std::byte>();
+  if (!is_dense(x) || x.format != Format::kLinear) {
+    copy.resize(x.elements() * bytes);
+    copy_view(x, make_view(copy.data(), x.type, Format::kLinear, extents));
+    all = copy.data();
+  }
   Extents out = extents;
   out[axis] = static_cast<int64_t>(order.size());
   const Lines lines = lines_of(extents, axis);
   const size_t slice = lines.inner * bytes;
   DynamicOutput result{out, x.type, std::vector<std::byte>(count_of(out) * bytes)};
-  for (int64_t o = 0; o < lines.outer && slice > 0; ++o)
-    for (size_t k = 0; k < order.size(); ++k)
-      std::memcpy(result.bytes.data() + (o * order.size() + k) * slice,
-                  all.data() + (o * lines.count + order[k]) * slice, slice);
+  std::byte* to = result.bytes.data();
+  const auto take_slices = [&](auto copy_slice) {
+    for (int64_t o = 0; o < lines.outer; ++o)
+      for (const int64_t k : order) {
+        copy_slice(to, all + (o * lines.count + k) * slice);
+        to += slice;
+      }
+  };
+  // Single elements are not worth calling memcpy for.
+  if (slice == 4)
+    take_slices([](std::byte* t, const std::byte* f) { std::memcpy(t, f, 4); });
+  else if (slice == 8)
+    take_slices([](std::byte* t, const std::byte* f) { std::memcpy(t, f, 8); });
+  else if (slice > 0)
+    take_slices([slice](std::byte* t, const std::byte* f) { std::memcpy(t, f, slice); });
   return result;
 }
 
-// The same tensor as one row of elements.
-struct FlatCopy {
-  std::vector<std::byte> bytes;
+// x and the axis of its slices: without an axis, x as one row of elements, whose copy is in
+// `bytes`.
+struct Sliced {
   TensorView view;
+  int64_t axis = 0;
+  std::vector<std::byte> bytes;
 };
-FlatCopy flattened(const TensorView& x) {
-  FlatCopy flat{std::vector<std::byte>(x.elements() * ir::bits_of(x.type) / 8 + 1), {}};
-  copy_view(x, make_view(flat.bytes.data(), x.type, Format::kLinear, extents_of(x)));
-  flat.view = make_view(flat.bytes.data(), x.type, Format::kLinear, Extents{x.elements()});
-  return flat;
+Result<Sliced> sliced(const Call& call) {
+  Sliced s;
+  s.view = call.in(0);
+  if (call.has("axis")) {
+    CAMSHAFT_ASSIGN(s.axis, normalize_axis(call.integer("axis", 0), s.view.rank));
+    return s;
+  }
+  void* data = s.view.data;
+  if (!is_dense(s.view) || s.view.format != Format::kLinear) {
+    s.bytes.resize(s.view.elements() * ir::bits_of(s.view.type) / 8 + 1);
+    data = s.bytes.data();
+    copy_view(s.view, make_view(data, s.view.type, Format::kLinear, extents_of(s.view)));
+  }
+  s.view = make_view(data, s.view.type, Format::kLinear, Extents{s.view.elements()});
+  return s;
+}
+
+// Slices in order, row major: negative, zero, positive.
+template <class T>
+int compare_slices(const std::vector<T>& values, const Lines& lines, int64_t a, int64_t b) {
+  for (int64_t o = 0; o < lines.outer; ++o)
+    for (int64_t i = 0; i < lines.inner; ++i) {
+      const T left = values[(o * lines.count + a) * lines.inner + i],
+              right = values[(o * lines.count + b) * lines.inner + i];
+      if (left != right) return left < right ? -1 : 1;
+    }
+  return 0;
+}
+
+// The slices in order, equal ones as they stand; `starts`: where in it each value's first is.
+template <class T>
+void sort_slices(const std::vector<T>& values, const Lines& lines, Ints& order, Ints& starts) {
+  if (lines.outer == 1 && lines.inner == 1) {  // elements: values beside their places
+    std::vector<std::pair<T, int64_t>> sorted(lines.count);
+    for (int64_t k = 0; k < lines.count; ++k) sorted[k] = {values[k], k};
+    std::stable_sort(sorted.begin(), sorted.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (int64_t k = 0; k < lines.count; ++k) order[k] = sorted[k].second;
+  } else {
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int64_t a, int64_t b) { return compare_slices(values, lines, a, b) < 0; });
+  }
+  for (int64_t k = 0; k < lines.count; ++k)
+    if (k == 0 || compare_slices(values, lines, order[k - 1], order[k]) != 0) starts.push_back(k);
 }
 
 Status unique(const KernelArgs& args, Outputs& outputs) {
   const Call call(args);
   CAMSHAFT_TRY(call.require(1));
-  TensorView x = call.in(0);
-  const FlatCopy flat = flattened(x);
-  int64_t axis = 0;
-  if (call.has("axis")) {
-    CAMSHAFT_ASSIGN(axis, normalize_axis(call.integer("axis", 0), x.rank));
-  } else {
-    x = flat.view;
-  }
-  const std::vector<double> values = load<double>(x);
-  const Lines lines = lines_of(extents_of(x), axis);
-  const auto compare = [&](int64_t a,
-                           int64_t b) {  // slices in row-major order: negative, zero, positive
-    for (int64_t o = 0; o < lines.outer; ++o)
-      for (int64_t i = 0; i < lines.inner; ++i) {
-        const double left = values[(o * lines.count + a) * lines.inner + i],
-                     right = values[(o * lines.count + b) * lines.inner + i];
-        if (left != right) return left < right ? -1 : 1;
-      }
-    return 0;
-  };
-  Ints order(lines.count);
+  CAMSHAFT_ASSIGN(const Sliced s, sliced(call));
+  const Lines lines = lines_of(extents_of(s.view), s.axis);
+  Ints order(lines.count), starts;
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int64_t a, int64_t b) { return compare(a, b) < 0; });
-  std::vector<Ints> groups;  // equal slices, the first occurrence first
-  for (int64_t k : order) {
-    if (groups.empty() || compare(groups.back()[0], k) != 0) groups.emplace_back();
-    groups.back().push_back(k);
+  if (ir::is_integer(s.view.type)) {  // doubles are not every int64
+    Ints values = load<int64_t>(s.view);
+    if (s.view.type == DataType::kUInt64)
+      for (int64_t& value : values) value ^= INT64_MIN;  // the order of unsigned numbers
+    sort_slices(values, lines, order, starts);
+  } else {
+    sort_slices(load<double>(s.view), lines, order, starts);
   }
+  struct Group {
+    int64_t start, count;  // in `order`
+  };
+  std::vector<Group> groups;
+  for (size_t k = 0; k < starts.size(); ++k)
+    groups.push_back(
+        {starts[k], (k + 1 < starts.size() ? starts[k + 1] : lines.count) - starts[k]});
   if (!call.integer("sorted", 1))
     std::sort(groups.begin(), groups.end(),
-              [](const Ints& a, const Ints& b) { return a[0] < b[0]; });
+              [&](const Group& a, const Group& b) { return order[a.start] < order[b.start]; });
   Ints first, inverse(lines.count), counts;
-  for (const Ints& group : groups) {
-    for (int64_t k : group) inverse[k] = static_cast<int64_t>(first.size());
-    first.push_back(group[0]);
-    counts.push_back(static_cast<int64_t>(group.size()));
+  for (const Group& group : groups) {
+    for (int64_t k = 0; k < group.count; ++k)
+      inverse[order[group.start + k]] = static_cast<int64_t>(first.size());
+    first.push_back(order[group.start]);
+    counts.push_back(group.count);
   }
   const auto number = static_cast<int64_t>(groups.size());
-  outputs.push_back(take(x, axis, first));
+  outputs.push_back(take(s.view, s.axis, first));
   outputs.push_back(produce(DataType::kInt64, {number}, first));
   outputs.push_back(produce(DataType::kInt64, {lines.count}, inverse));
   outputs.push_back(produce(DataType::kInt64, {number}, counts));
@@ -94,19 +141,12 @@ Status unique(const KernelArgs& args, Outputs& outputs) {
 Status compress(const KernelArgs& args, Outputs& outputs) {
   const Call call(args);
   CAMSHAFT_TRY(call.require(2));
-  TensorView x = call.in(0);
-  const FlatCopy flat = flattened(x);
-  int64_t axis = 0;
-  if (call.has("axis")) {
-    CAMSHAFT_ASSIGN(axis, normalize_axis(call.integer("axis", 0), x.rank));
-  } else {
-    x = flat.view;
-  }
+  CAMSHAFT_ASSIGN(const Sliced s, sliced(call));
   const Ints condition = call.ints(1);
   Ints order;
-  for (int64_t k = 0; k < static_cast<int64_t>(condition.size()) && k < x.extents[axis]; ++k)
+  for (int64_t k = 0; k < static_cast<int64_t>(condition.size()) && k < s.view.extents[s.axis]; ++k)
     if (condition[k]) order.push_back(k);
-  outputs.push_back(take(x, axis, order));
+  outputs.push_back(take(s.view, s.axis, order));
   return ok_status();
 }
 

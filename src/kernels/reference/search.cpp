@@ -130,16 +130,48 @@ Status arg_min_max(const KernelArgs& args) {
   return ok_status();
 }
 
+// A byte per element, not 0 where that is not: padded to whole words.
+std::vector<uint8_t> flags_of(const TensorView& x) {
+  std::vector<uint8_t> flags(x.elements() + sizeof(uint64_t));
+  const auto compare = [&flags](const auto& values) {
+    for (size_t k = 0; k < values.size(); ++k) flags[k] = values[k] != 0;
+  };
+  if (ir::bits_of(x.type) == 8)
+    copy_view(x, make_view(flags.data(), x.type, Format::kLinear, extents_of(x)));
+  else if (x.type == DataType::kDouble)
+    compare(load<double>(x));
+  else
+    compare(load<float>(x));
+  return flags;
+}
+
+// Appends the positions in [first, first + count) that are set, counted from `first`.
+void append_set(const std::vector<uint8_t>& flags, int64_t first, int64_t count, Ints& positions) {
+  for (int64_t k = 0; k < count; k += 8) {
+    uint64_t word;
+    std::memcpy(&word, flags.data() + first + k, sizeof word);
+    if (word == 0) continue;     // most masks are nearly empty
+    int64_t found[8], hits = 0;  // no branch to guess where half the elements are set
+    for (int64_t n = k; n < std::min(k + 8, count); ++n) {
+      found[hits] = n;
+      hits += flags[first + n] != 0;
+    }
+    positions.insert(positions.end(), found, found + hits);
+  }
+}
+
 Status non_zero(const KernelArgs& args, std::vector<DynamicOutput>& outputs) {
   const TensorView& x = args.inputs[0];
-  const std::vector<double> values = load<double>(x);
   // A scalar counts as a vector of one element.
   const Extents extents = x.rank == 0 ? Extents{1} : extents_of(x);
+  const std::vector<uint8_t> flags = flags_of(x);
+  const size_t last = extents.size() - 1;
   std::vector<Ints> rows(extents.size());
-  size_t k = 0;
-  for_each_index(extents, [&](const Extents& index) {
-    if (values[k++] == 0) return;
-    for (size_t d = 0; d < index.size(); ++d) rows[d].push_back(index[d]);
+  int64_t first = 0;
+  for_each_index(std::span(extents).first(last), [&](const Extents& index) {
+    append_set(flags, first, extents[last], rows[last]);
+    for (size_t d = 0; d < last; ++d) rows[d].resize(rows[last].size(), index[d]);
+    first += extents[last];
   });
   DynamicOutput out;
   out.type = DataType::kInt64;

@@ -5,6 +5,7 @@
 #pragma once
 
 #define CAMSHAFT_KERNEL_FAMILIES(X) \
+  X(affine_grid)                    \
   X(append_rows)                    \
   X(attention)                      \
   X(attention_few)                  \
@@ -30,6 +31,7 @@
   X(generate)                       \
   X(grid_sample)                    \
   X(grouped_lines)                  \
+  X(hardmax)                        \
   X(integers)                       \
   X(matmul)                         \
   X(matmul_amx)                     \
