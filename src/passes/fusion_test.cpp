@@ -638,5 +638,23 @@ TEST(LocalResponseSplit, SquaresMeansAndAQuotient) {
                     z = Shuffle "m (shape)"("m (quotient)") {has_reshape=true, reshape=[2, 7, 3, 5]})ir");
 }
 
+TEST(LpPoolSplit, PowersMeansAndRoots) {
+  expect_rewrite(lp_pool_split,
+                 R"ir(graph "g" {
+    input x: float[1, 3, 8, 8]
+    y: float[1, 3, 7, 7] = Pooling "n"(x) {type=lp, kernel=[2, 2], stride=[1, 1], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0]}
+    z: float[1, 3, 1, 1] = Pooling "g"(x) {type=lp, global=true, p=3}
+    r: float[1, 3, 4, 4] = Pooling "u"(x) {type=lp, kernel=[3, 3], stride=[2, 2], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0], padding_mode=explicit_round_up}
+    output y, z, r
+  })ir",
+                 R"ir("n (powers)" = PointWise(x) {program=<1: v1 = mul v0 v0>}
+                    "n (means)" = Pooling("n (powers)") {type=average, kernel=[2, 2], stride=[1, 1], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0], count_includes_padding=true}
+                    y = PointWise "n"("n (means)") {program=<1: v1 = const 4; v2 = mul v0 v1; v3 = sqrt v2>}
+                    "g (powers)" = PointWise(x) {program=<1: v1 = abs v0; v2 = const 3; v3 = pow v1 v2>}
+                    "g (means)" = Pooling("g (powers)") {type=average, global=true, count_includes_padding=true}
+                    z = PointWise "g"("g (means)") {program=<1: v1 = const 64; v2 = mul v0 v1; v3 = const 0.33333334; v4 = pow v2 v3>}
+                    r = Pooling "u"(x) {type=lp, kernel=[3, 3], stride=[2, 2], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0], padding_mode=explicit_round_up})ir");
+}
+
 }  // namespace
 }  // namespace camshaft::passes

@@ -45,6 +45,7 @@ int volume_lowering(ir::Graph& graph, Records* records);
 int volume_split(ir::Graph& graph, Records* records);
 int expand_fusion(ir::Graph& graph, Records* records);
 int local_response_split(ir::Graph& graph, Records* records);
+int lp_pool_split(ir::Graph& graph, Records* records);
 int deform_conv_split(ir::Graph& graph, Records* records);
 int chosen_product_fusion(ir::Graph& graph, Records* records);
 int one_hot_fusion(ir::Graph& graph, Records* records);
