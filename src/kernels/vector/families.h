@@ -18,6 +18,7 @@
   X(convert)                        \
   X(cumsum)                         \
   X(deconv)                         \
+  X(deconv_columns)                 \
   X(deconv_dynamic)                 \
   X(deformed_columns)               \
   X(depthwise)                      \
