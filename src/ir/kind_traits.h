@@ -60,8 +60,9 @@ enum class DataInputs : unsigned char { kFirst, kAndEpilogue, kEvery };
 // Float activations may be stored in 16 bits: never, all of them, or inputs or outputs alone too.
 enum class Storage : unsigned char { kFloat, kAll16, kAny16 };
 
-// A layer of 16-bit floats means the same in float: all of it, or what it reads.
-enum class Widening : unsigned char { kNever, kWhole, kInputs };
+// A layer of 16-bit floats means the same in float: all of it, or what it reads; of operators
+// without a kind, those that are named where it is asked.
+enum class Widening : unsigned char { kNever, kWhole, kInputs, kNamed };
 
 // Extents of the result follow from those of the inputs, from integers among the inputs as well (a
 // target shape, where a slice ends), or the data decide.

@@ -26,12 +26,36 @@ bool has_16_bit(const std::vector<Tensor*>& tensors) {
   return std::any_of(tensors.begin(), tensors.end(), is_16_bit);
 }
 
+// Operators whose results have the type of their first input, and no bits that mean more than a
+// number.
+constexpr std::string_view kWidened[] = {"AffineGrid",
+                                         "Attention",
+                                         "CausalConvWithState",
+                                         "Col2Im",
+                                         "CumProd",
+                                         "DFT",
+                                         "DeformConv",
+                                         "Det",
+                                         "Einsum",
+                                         "GridSample",
+                                         "LRN",
+                                         "LinearAttention",
+                                         "MaxRoiPool",
+                                         "MaxUnpool",
+                                         "NonMaxSuppression",
+                                         "RoiAlign",
+                                         "RotaryEmbedding",
+                                         "STFT"};
+
 bool may_widen(const Layer& layer) {
   switch (traits_of(layer.kind).widening) {
     case Widening::kWhole:
-      return layer.bodies.empty() && layer.outputs.size() == 1 && layer.outputs[0];
+      return layer.bodies.empty();
     case Widening::kInputs:
       return !has_16_bit(layer.outputs);
+    case Widening::kNamed:
+      return std::find(std::begin(kWidened), std::end(kWidened),
+                       layer.as<GenericAttrs>().op_type) != std::end(kWidened);
     case Widening::kNever:
       break;
   }
@@ -99,6 +123,11 @@ class Widener {
       for (size_t k = 0; k < inputs.size(); ++k) rewriter_.set_input(layer, k, inputs[k]);
       return inserted;
     }
+    const bool is_single = layer->outputs.size() == 1;
+    return inserted + (is_single ? widen_output(layer, inputs) : widen_outputs(layer, inputs));
+  }
+
+  int widen_output(Layer* layer, const std::vector<Tensor*>& inputs) {
     Tensor* output = layer->outputs[0];
     Tensor* made = like(*output, output->name + " as float");
     const std::string name = layer->name;
@@ -109,7 +138,37 @@ class Widener {
                                     name + " (cast)");
     rewriter_.rename(wide, name);
     if (!strict_) floats_[cast->outputs[0]] = made;
-    return inserted + 1;
+    return 1;
+  }
+
+  // Of several outputs, a cast behind each that is of 16 bits.
+  int widen_outputs(Layer* layer, const std::vector<Tensor*>& inputs) {
+    const std::vector<Tensor*> outputs = layer->outputs;
+    std::vector<Tensor*> made = outputs;
+    for (Tensor*& tensor : made)
+      if (tensor)
+        tensor = rewriter_.add_tensor_like(*tensor, tensor->name + " as float",
+                                           is_16_bit(tensor) ? DataType::kFloat : tensor->type);
+    const std::string name = layer->name;
+    Layer* wide =
+        rewriter_.insert_before(layer, layer->kind, name, layer->attrs, inputs, made, {layer});
+    int inserted = 0;  // and the layer goes
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      if (!outputs[k]) continue;
+      Tensor* now = made[k];
+      if (is_16_bit(outputs[k])) {
+        now =
+            rewriter_.add_tensor_like(*outputs[k], outputs[k]->name + " (cast)", outputs[k]->type);
+        rewriter_.insert_before(layer, LayerKind::kCast, name + " (cast)",
+                                CastAttrs{outputs[k]->type}, {made[k]}, {now}, {layer});
+        if (!strict_) floats_[now] = made[k];
+        ++inserted;
+      }
+      rewriter_.replace_uses(outputs[k], now);
+    }
+    rewriter_.remove(layer);
+    rewriter_.rename(wide, name);
+    return inserted;
   }
 
   Rewriter rewriter_;

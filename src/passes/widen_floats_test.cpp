@@ -78,5 +78,33 @@ TEST(WidenFloats, CastsOfTheNetworkAreReadThrough) {
   EXPECT_EQ(count(*graph, ir::LayerKind::kCast), 0) << ir::to_text(*graph);
 }
 
+// A layer of several outputs: a cast behind each of 16 bits, the rest as they were.
+TEST(WidenFloats, SeveralOutputs) {
+  constexpr const char* kNet = R"ir(graph "g" {
+    input x: half[3, 5]
+    constant k: int64[1] = [2]
+    v: half[3, 2], i: int64[3, 2] = TopK(x, k) {axis=1}
+    y: half[3, 2] = Unary(v) {op=neg}
+    g: half[3, 3] = Generic(x, x) {op_type="Einsum", opset=12, attributes=[("equation", [], [], "ij,kj->ik")]}
+    output v, i, y, g
+  })ir";
+  const auto before = std::move(ir::parse_graph(kNet)).value();
+  for (const bool strict : {false, true}) {
+    const auto graph = std::move(ir::parse_graph(kNet)).value();
+    EXPECT_EQ((strict ? widen_floats_strictly : widen_floats)(*graph, nullptr), 3);
+    ASSERT_TRUE(ir::verify(*graph).ok()) << ir::verify(*graph).message();
+    for (const auto& layer : graph->layers()) {
+      if (layer->kind == ir::LayerKind::kCast) continue;
+      for (const ir::Tensor* tensor : layer->outputs)
+        EXPECT_NE(tensor->type, ir::DataType::kHalf) << layer->name;
+    }
+    const ir::DataType types[] = {ir::DataType::kHalf, ir::DataType::kInt64, ir::DataType::kHalf,
+                                  ir::DataType::kHalf};
+    for (size_t k = 0; k < 4; ++k) EXPECT_EQ(graph->outputs()[k]->type, types[k]) << k;
+    EXPECT_EQ(graph->outputs()[0]->name, "v");
+    expect_same_numbers(*before, *graph, 0);
+  }
+}
+
 }  // namespace
 }  // namespace camshaft::passes
