@@ -9,7 +9,8 @@
 // A transposed one likewise, a deconvolution of images per depth modulo the stride: each depth gets
 // every stride-th tap, whose slices of x are its channels. Depths of one residue lie side by side
 // as channels until a reshape puts them between each other. The same products; their sums are in
-// another order.
+// another order. Convolutions of codes likewise, but of groups: their depths are padded with the
+// code of zero, and their sums are exact.
 #include <algorithm>
 
 #include "passes/match.h"
@@ -23,24 +24,33 @@ namespace {
 
 const Ints kDepthFirst = {0, 2, 1, 3, 4};  // swaps channels and depth; its own inverse
 
-Refusal lowering_refusal(const Layer& conv) {
-  const auto& a = conv.as<ConvolutionAttrs>();
-  if (conv.inputs.size() < 2 || !is_float_constant(conv.inputs[1]))
-    return {Reason::kConstant, "its weights are no constant floats"};
-  if (a.padding_mode != PaddingMode::kExplicit) return {Reason::kExtent, "it pads by mode"};
-  const Shape &x = conv.inputs[0]->shape, &y = conv.outputs[0]->shape;
-  for (size_t d = 1; d < kVolumeRank; ++d)
-    if (!x[d].is_known() || !y[d].is_known())
-      return {Reason::kExtent, "only running can tell its extents"};
-  return {};
-}
-
 // Windows of one row and column that touch every pixel.
 bool is_depth_only(const ConvolutionAttrs& a) {
   for (size_t d = 1; d < 3; ++d)
     if (a.kernel[d] != 1 || a.stride[d] != 1 || a.pre_padding[d] != 0 || a.post_padding[d] != 0)
       return false;
   return true;
+}
+
+// The channels of a group would not stay together: a convolution for each depth of the window.
+bool sums_depths(const ConvolutionAttrs& a) {
+  return a.groups > 1 && a.kernel[0] > 1 && !is_depth_only(a);
+}
+
+Refusal lowering_refusal(const Layer& conv) {
+  const auto& a = conv.as<ConvolutionAttrs>();
+  const DataType type = conv.inputs[0]->type;
+  if (conv.inputs.size() < 2 || !conv.inputs[1]->is_constant() ||
+      (conv.inputs[1]->type != DataType::kFloat && bits_of(conv.inputs[1]->type) != 8))
+    return {Reason::kConstant, "its weights are no constant floats or codes"};
+  if (type != DataType::kFloat && sums_depths(conv.as<ConvolutionAttrs>()))
+    return {Reason::kUnsupported, "groups of windows over depth and space, of codes"};
+  if (a.padding_mode != PaddingMode::kExplicit) return {Reason::kExtent, "it pads by mode"};
+  const Shape &x = conv.inputs[0]->shape, &y = conv.outputs[0]->shape;
+  for (size_t d = 1; d < kVolumeRank; ++d)
+    if (!x[d].is_known() || !y[d].is_known())
+      return {Reason::kExtent, "only running can tell its extents"};
+  return {};
 }
 
 // Of a window over depth and space.
@@ -88,7 +98,8 @@ class VolumeLowering {
     return y;
   }
 
-  // [N, C, D, H, W] → [N, D, C, H, W], with depths of zeros before and behind.
+  // [N, C, D, H, W] → [N, D, C, H, W], with depths of zeros (of codes: what stands for
+  // zero) before and behind.
   Tensor* depth_first(Tensor* x, int64_t pre, int64_t post) {
     ShuffleAttrs turn;
     turn.first_transpose = kDepthFirst;
@@ -99,6 +110,8 @@ class VolumeLowering {
     PadAttrs pad;
     pad.pre = {0, pre, 0, 0, 0};
     pad.post = {0, post, 0, 0, 0};
+    if (x->type != DataType::kFloat)
+      pad.value = static_cast<float>(conv_->as<ConvolutionAttrs>().zero_point);
     shape[1] = Dim(shape[1].extent() + pre + post);
     return add(x, LayerKind::kPad, "padded", pad, shape);
   }
@@ -140,6 +153,22 @@ class VolumeLowering {
     return add(t, LayerKind::kShuffle, "operand", attrs, attrs.reshape);
   }
 
+  // The weights' elements in another order: move(copy) calls copy(from, count, to) for runs of
+  // them.
+  template <class Move>
+  Tensor* rearranged(const std::string& name, std::initializer_list<int64_t> extents,
+                     const Move& move) {
+    const Tensor* w = conv_->inputs[1];
+    const auto element = static_cast<int64_t>(bits_of(w->type) / 8);
+    std::vector<std::byte> bytes(static_cast<size_t>(element_count(extents) * element));
+    move([&](int64_t from, int64_t count, int64_t to) {
+      std::copy_n(w->constant->view.begin() + from * element, count * element,
+                  bytes.begin() + to * element);
+    });
+    const std::vector<int64_t> shape(extents);
+    return rewriter_.add_constant(name, w->type, shape, std::move(bytes));
+  }
+
   Rewriter& rewriter_;
   Layer* conv_;
 };
@@ -151,7 +180,7 @@ class ConvolutionLowering : VolumeLowering {
   void run() {
     const auto& a = conv_->as<ConvolutionAttrs>();
     depth_only_ = is_depth_only(a);
-    replace(a.groups > 1 && a.kernel[0] > 1 && !depth_only_ ? summed() : one());
+    replace(sums_depths(a) ? summed() : one());
   }
 
  private:
@@ -248,19 +277,17 @@ class ConvolutionLowering : VolumeLowering {
     const auto& s = w->shape;
     const int64_t out = s[0].extent(), channels = s[1].extent(), depth = s[2].extent(),
                   area = s[3].extent() * s[4].extent();
-    const auto values = w->values<float>();
-    if (depth_only_) {
-      const int64_t extents[] = {out, channels, depth, 1};
-      return rewriter_.add_float_constant(w->name + " (image)", extents, values);
-    }
-    std::vector<float> moved(values.size());
-    for (int64_t k = 0; k < out; ++k)
-      for (int64_t c = 0; c < channels; ++c)
-        for (int64_t z = 0; z < depth; ++z)
-          std::copy_n(values.begin() + ((k * channels + c) * depth + z) * area, area,
-                      moved.begin() + ((k * depth + z) * channels + c) * area);
-    const int64_t extents[] = {out, depth * channels, s[3].extent(), s[4].extent()};
-    return rewriter_.add_float_constant(w->name + " (image)", extents, moved);
+    if (depth_only_)
+      return rearranged(w->name + " (image)", {out, channels, depth, 1},
+                        [&](const auto& copy) { copy(0, out * channels * depth, 0); });
+    return rearranged(w->name + " (image)", {out, depth * channels, s[3].extent(), s[4].extent()},
+                      [&](const auto& copy) {
+                        for (int64_t k = 0; k < out; ++k)
+                          for (int64_t c = 0; c < channels; ++c)
+                            for (int64_t z = 0; z < depth; ++z)
+                              copy(((k * channels + c) * depth + z) * area, area,
+                                   ((k * depth + z) * channels + c) * area);
+                      });
   }
 
   // w[…][z][h][w] of one z.
@@ -269,12 +296,11 @@ class ConvolutionLowering : VolumeLowering {
     const auto& s = w->shape;
     const int64_t out = s[0].extent(), channels = s[1].extent(), depth = s[2].extent(),
                   area = s[3].extent() * s[4].extent();
-    const auto values = w->values<float>();
-    std::vector<float> moved(static_cast<size_t>(out * channels * area));
-    for (int64_t k = 0; k < out * channels; ++k)
-      std::copy_n(values.begin() + (k * depth + z) * area, area, moved.begin() + k * area);
-    const int64_t extents[] = {out, channels, s[3].extent(), s[4].extent()};
-    return rewriter_.add_float_constant(fmt::format("{} (depth {})", w->name, z), extents, moved);
+    return rearranged(fmt::format("{} (depth {})", w->name, z),
+                      {out, channels, s[3].extent(), s[4].extent()}, [&](const auto& copy) {
+                        for (int64_t k = 0; k < out * channels; ++k)
+                          copy((k * depth + z) * area, area, k * area);
+                      });
   }
 
   // An operand of the epilogue: the whole volume, or along its channels.
@@ -361,17 +387,15 @@ class DeconvolutionLowering : VolumeLowering {
     const auto& s = w->shape;
     const int64_t channels = s[0].extent(), out = s[1].extent(), depth = s[2].extent(),
                   area = s[3].extent() * s[4].extent(), count = taps(residue);
-    const auto values = w->values<float>();
-    std::vector<float> moved(static_cast<size_t>(count * channels * out * area));
-    for (int64_t index = 0; index < count; ++index)
-      for (int64_t c = 0; c < channels; ++c)
-        for (int64_t k = 0; k < out; ++k)
-          std::copy_n(values.begin() +
-                          ((c * out + k) * depth + first_tap(residue) + index * stride_) * area,
-                      area, moved.begin() + ((index * channels + c) * out + k) * area);
-    const int64_t extents[] = {count * channels, out, s[3].extent(), s[4].extent()};
-    return rewriter_.add_float_constant(fmt::format("{} (depths {})", w->name, residue), extents,
-                                        moved);
+    return rearranged(
+        fmt::format("{} (depths {})", w->name, residue),
+        {count * channels, out, s[3].extent(), s[4].extent()}, [&](const auto& copy) {
+          for (int64_t index = 0; index < count; ++index)
+            for (int64_t c = 0; c < channels; ++c)
+              for (int64_t k = 0; k < out; ++k)
+                copy(((c * out + k) * depth + first_tap(residue) + index * stride_) * area, area,
+                     ((index * channels + c) * out + k) * area);
+        });
   }
 
   Tensor* operand(Tensor* t, int64_t residue) {
@@ -417,7 +441,8 @@ int volume_lowering(Graph& graph, Records* records) {
     Layer* conv = graph.layers()[k].get();
     const bool transposed = conv->kind == LayerKind::kDeconvolution;
     if ((!transposed && conv->kind != LayerKind::kConvolution) || !conv->inputs[0]->has_rank ||
-        conv->inputs[0]->shape.size() != kVolumeRank || conv->inputs[0]->type != DataType::kFloat)
+        conv->inputs[0]->shape.size() != kVolumeRank ||
+        (conv->inputs[0]->type != DataType::kFloat && bits_of(conv->inputs[0]->type) != 8))
       continue;
     rewriter.running(*conv);
     if (Refusal refusal = refusal_of(*conv)) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // VolumeSplit: Pooling and Resize of volumes [N, C, D, H, W] as one over space, of images
 // [N, C*D, H, W], and one over depth, of [N, C, D, H*W]; what leaves a side as it is is left out.
-// The one that makes the volume smaller goes first. Exact for maxima and the nearest element; means
-// and linear interpolation are rounded in another order.
+// The one that makes the volume smaller goes first. A global pooling of codes is one of the image
+// [N, C, D, H*W]. Exact for maxima and the nearest element; means and linear interpolation are
+// rounded in another order.
 #include <array>
 
 #include "ir/kind_traits.h"
@@ -19,7 +20,8 @@ enum SplitSide { kDepth, kSpace };
 
 Refusal pooling_refusal(const Layer& layer) {
   const auto& a = layer.as<PoolingAttrs>();
-  if (a.global) return {Reason::kAttribute, "it is global"};
+  if (a.global && layer.inputs[0]->type == DataType::kFloat)
+    return {Reason::kAttribute, "it is global"};
   if (a.type == PoolingType::kLp) return {Reason::kUnsupported, "Lp pooling"};
   if (gives_indices(layer)) return {Reason::kAttribute, "its indices are wanted"};
   if (!a.epilogue.empty()) return {Reason::kAttribute, "it has an epilogue"};
@@ -28,6 +30,8 @@ Refusal pooling_refusal(const Layer& layer) {
 
 Refusal resize_refusal(const Layer& layer) {
   const auto& a = layer.as<ResizeAttrs>();
+  if (a.mode != ResizeMode::kNearest && layer.inputs[0]->type != DataType::kFloat)
+    return {Reason::kType, "it interpolates codes"};
   if (layer.inputs.size() > 1 || a.sizes.empty())
     return {Reason::kExtent, "its extents are known only when running"};
   if (a.mode == ResizeMode::kCubic || a.antialias || a.exclude_outside)
@@ -99,6 +103,7 @@ class Split {
       : rewriter_(rewriter), layer_(layer), symbols_(rewriter.symbols()) {}
 
   void run() {
+    if (is_global()) return pool_image();
     const Shape from = layer_->inputs[0]->shape, to = layer_->outputs[0]->shape;
     // Of the two volumes in between, the smaller.
     const int64_t depth_first = to[2].extent() * from[3].extent() * from[4].extent(),
@@ -116,16 +121,37 @@ class Split {
       if (!is_idle(*layer_, side)) x = part(x, side, shape, after);
       shape = after;
     }
+    replace(x);
+  }
+
+ private:
+  bool is_global() const {
+    return layer_->kind == LayerKind::kPooling && layer_->as<PoolingAttrs>().global;
+  }
+
+  // As one image: of all dimensions at once, in any order.
+  void pool_image() {
+    Tensor* x = layer_->inputs[0];
+    ShuffleAttrs seen;
+    seen.has_reshape = true;
+    seen.reshape = seen_as(x->shape, kDepth, symbols_);
+    x = add(x, LayerKind::kShuffle, "as an image", seen, seen.reshape);
+    replace(add(x, LayerKind::kPooling, "image", layer_->attrs, {x->shape[0], x->shape[1], 1, 1}));
+  }
+
+  // `x` as the volume that the layer gave.
+  void replace(Tensor* x) {
     ShuffleAttrs back;
     back.has_reshape = true;
-    back.reshape = to;
+    back.reshape = layer_->outputs[0]->shape;
     Layer* group[] = {layer_};
     rewriter_.replace(group, LayerKind::kShuffle, back, {x}, layer_->name);
   }
 
- private:
+  // Means of codes are floats.
   Tensor* add(Tensor* x, LayerKind kind, const std::string& what, Attrs attrs, const Shape& shape) {
-    Tensor* y = rewriter_.add_tensor(layer_->outputs[0]->name + " (" + what + ")", x->type, shape);
+    const DataType type = kind == LayerKind::kShuffle ? x->type : layer_->outputs[0]->type;
+    Tensor* y = rewriter_.add_tensor(layer_->outputs[0]->name + " (" + what + ")", type, shape);
     rewriter_.insert_before(layer_, kind, layer_->name + " (" + what + ")", std::move(attrs), {x},
                             {y}, {layer_});
     return y;
@@ -157,8 +183,8 @@ int volume_split(Graph& graph, Records* records) {
     Layer* layer = graph.layers()[k].get();
     if ((layer->kind != LayerKind::kPooling && layer->kind != LayerKind::kResize) ||
         !layer->inputs[0]->has_rank || layer->inputs[0]->shape.size() != kVolumeRank ||
-        layer->inputs[0]->type != DataType::kFloat || !layer->outputs[0] ||
-        !layer->outputs[0]->has_rank)
+        (layer->inputs[0]->type != DataType::kFloat && bits_of(layer->inputs[0]->type) != 8) ||
+        !layer->outputs[0] || !layer->outputs[0]->has_rank)
       continue;
     rewriter.running(*layer);
     if (Refusal refusal = split_refusal(*layer)) {

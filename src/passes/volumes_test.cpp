@@ -98,6 +98,65 @@ INSTANTIATE_TEST_SUITE_P(Forms, Volumes,
                              R"(constant w: float[3, 4, 5, 1, 1] = random(1)
     y: float[n, 4, 14, 6, 5] = Deconvolution(x, w) {kernel=[5, 1, 1], stride=[2, 1, 1], dilation=[1, 1, 1], pre_padding=[2, 0, 0], post_padding=[1, 0, 0]})"));
 
+// Codes: padded with what stands for zero, a factor per channel and a residual behind.
+TEST(VolumeLowering, Codes) {
+  for (const char* window :
+       {"kernel=[3, 3, 3], stride=[2, 1, 1], dilation=[1, 1, 1], pre_padding=[1, 1, 1], "
+        "post_padding=[1, 1, 1]",
+        "kernel=[3, 1, 1], stride=[1, 1, 1], dilation=[2, 1, 1], pre_padding=[2, 0, 0], "
+        "post_padding=[3, 0, 0]",
+        "kernel=[1, 3, 3], stride=[1, 2, 1], dilation=[1, 1, 1], pre_padding=[0, 1, 1], "
+        "post_padding=[0, 1, 1]"}) {
+    const auto kernel = std::string_view(window).substr(8, 7);
+    const bool deep = window[8] == '3', wide = window[11] == '3';
+    const ir::Ints y = {deep && wide ? 4 : deep ? 8 : 7, !deep ? 3 : 6, 5};
+    const std::string text = fmt::format(R"ir(graph "g" {{
+    input x: uint8[n, 3, 7, 6, 5]
+    input f: float[4, 1, 1, 1]
+    input r: float[n, 4, {1}, {2}, {3}]
+    constant w: int8[4, 3, {0}] = random(1)
+    y: uint8[n, 4, {1}, {2}, {3}] = Convolution(x, w, _, f, r) {{{4}, zero_point=7, type=uint8, epilogue=<3: v3 = mul v0 v1; v4 = add v3 v2; v5 = const 128; v6 = add v4 v5>}}
+    output y
+  }})ir",
+                                         kernel, y[0], y[1], y[2], window);
+    auto before = ir::parse_graph(text), after = ir::parse_graph(text);
+    ASSERT_TRUE(before.ok()) << before.status().message();
+    EXPECT_GT(volume_lowering(**after, nullptr), 0);
+    ASSERT_TRUE(ir::verify(**after).ok()) << ir::verify(**after).message();
+    for (const auto& layer : (*after)->layers())
+      EXPECT_TRUE(layer->kind != ir::LayerKind::kConvolution ||
+                  layer->inputs[0]->shape.size() == 4);
+    expect_same_numbers(**before, **after, 0);
+  }
+}
+
+TEST(VolumeSplit, PoolsCodes) {
+  for (const auto& [pooling, type] :
+       {std::pair("max, kernel=[3, 2, 3], stride=[2, 2, 2], dilation=[1, 1, 1], pre_padding=[1, 0, "
+                  "1], post_padding=[1, 0, 1]",
+                  "uint8[n, 3, 4, 3, 3]"),
+        std::pair(
+            "average, kernel=[3, 2, 3], stride=[2, 2, 2], dilation=[1, 1, 1], pre_padding=[1, "
+            "0, 1], post_padding=[1, 0, 1]",
+            "float[n, 3, 4, 3, 3]"),
+        std::pair("average, global=true", "float[n, 3, 1, 1, 1]"),
+        std::pair("max, global=true", "uint8[n, 3, 1, 1, 1]")}) {
+    const std::string text = fmt::format(R"ir(graph "g" {{
+    input x: uint8[n, 3, 7, 6, 5]
+    y: {} = Pooling(x) {{type={}}}
+    output y
+  }})ir",
+                                         type, pooling);
+    auto before = ir::parse_graph(text), after = ir::parse_graph(text);
+    ASSERT_TRUE(before.ok()) << before.status().message();
+    EXPECT_GT(volume_split(**after, nullptr), 0);
+    ASSERT_TRUE(ir::verify(**after).ok()) << ir::verify(**after).message();
+    for (const auto& layer : (*after)->layers())
+      EXPECT_TRUE(layer->kind == ir::LayerKind::kShuffle || layer->inputs[0]->shape.size() == 4);
+    expect_same_numbers(**before, **after, 1e-6);
+  }
+}
+
 TEST(VolumeSplit, ResizesTheSmallerVolumeFirst) {
   expect_rewrite(volume_split, R"ir(graph "g" {
     input x: float[n, 4, 3, 5, 6]
@@ -165,7 +224,7 @@ TEST(VolumeLowering, SaysWhyNot) {
             "stays a convolution of volumes: only running can tell its extents");
   EXPECT_EQ(reason(R"(input w: float[4, 4, 1, 1, 1]
     y: float[1, 4, d, 6, 5] = Convolution(x, w) {kernel=[1, 1, 1], stride=[1, 1, 1], dilation=[1, 1, 1], pre_padding=[0, 0, 0], post_padding=[0, 0, 0]})"),
-            "stays a convolution of volumes: its weights are no constant floats");
+            "stays a convolution of volumes: its weights are no constant floats or codes");
   EXPECT_EQ(
       reason(
           R"(z: float[1, 4, 3, 6, 5] = Slice(x) {start=[0, 0, 0, 0, 0], size=[1, 4, 3, 6, 5], step=[1, 1, 1, 1, 1]}
