@@ -492,17 +492,20 @@ class Interpreter {
     if (has_tail(k)) return;  // the clamp's slot
     const Instruction& op = code_[k];
     const int first = k > 0 && has_tail(k - 1) ? k - 1 : k;
-    // A result may take the slot of an operand that ends here: loops read before they write.
+    // A result may take the slot of an operand that ends here: loops read before they write. Of one
+    // row they read it again.
     for (int j = first; j <= k; ++j) {
       const int16_t operands[3] = {code_[j].a, code_[j].b, code_[j].c};
       for (int n = 0; n < operand_count(code_[j]); ++n)
-        if (slot_[operands[n]] >= 0 && last_use_[operands[n]] <= k)
+        if (slot_[operands[n]] >= 0 && last_use_[operands[n]] <= k && !is_one_row(operands[n]))
           taken_[slot_[operands[n]]] = false;
     }
     if (k + 1 == length_ && result_ == DataType::kFloat) return;
     if (k + 1 < length_ && op.op == PointOp::kConst && const_splats(inputs_ + k)) return;
     slot_[inputs_ + k] = static_cast<int8_t>(take_slot());
   }
+
+  bool is_one_row(int value) const { return value < inputs_ && operands_[value].row_stride == 0; }
 
   bool const_splats(int value) const {
     for (int k = value - inputs_ + 1; k < length_; ++k) {
@@ -517,7 +520,12 @@ class Interpreter {
 
   template <class T>
   static void gather_row(const T* from, int64_t stride, float* to, int64_t count) {
-    for (int64_t k = 0; k < count; ++k) to[k] = static_cast<float>(from[k * stride]);
+    if (stride == 0) {
+      const auto value = static_cast<float>(*from);
+      for (int64_t k = 0; k < count; ++k) to[k] = value;
+    } else {
+      for (int64_t k = 0; k < count; ++k) to[k] = static_cast<float>(from[k * stride]);
+    }
   }
   template <class T>
   static void copy_floats(const T* from, int64_t stride, float* to, int64_t count) {
@@ -554,6 +562,10 @@ class Interpreter {
   // The operand's tile as contiguous floats.
   Operand copied(const TileOperand& a, int64_t offset, const Tile& tile, int slot) {
     float* to = slot_data(slot);
+    if (a.row_stride == 0) {  // a mask, a number: one row for all
+      copy_row(a, offset, to, tile.cols);
+      return {to, 0, 1};
+    }
     const bool flat = a.col_stride == 1 && a.row_stride == tile.cols;
     const int64_t rows = flat ? 1 : tile.rows, cols = flat ? tile.rows * tile.cols : tile.cols;
     for (int64_t row = 0; row < rows; ++row)
