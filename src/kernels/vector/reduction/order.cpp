@@ -389,6 +389,35 @@ void top_of_line(const TopK& s, const KernelCall& call, const int64_t* offsets,
     call.output<int64_t>(1)[offsets[3] + n * s.index_step] = kept[n].index;
 }
 
+// The best of lines side by side: all of them at once, element after element.
+template <class T>
+void top_of_lines(const TopK& s, const KernelCall& call, const int64_t* offsets, int64_t lines) {
+  using Key = KeyOf<T>;
+  constexpr int64_t kBlock = 256;
+  const auto flip = static_cast<Key>(s.largest ? 0 : -1);
+  const int64_t value_line = s.nest.col_stride(2), index_line = s.nest.col_stride(3);
+  for (int64_t first = 0; first < lines; first += kBlock) {
+    const int64_t count = smaller(kBlock, lines - first);
+    const T* x = call.input<const T>(0) + offsets[1] + first;
+    Key best[kBlock];
+    int32_t places[kBlock];
+    for (int64_t k = 0; k < s.count; ++k) {
+      const int64_t place = s.last ? s.count - 1 - k : k;
+      const T* from = x + place * s.x_step;
+      for (int64_t n = 0; n < count; ++n) {
+        const Key key = static_cast<Key>(key_of(from[n]) ^ flip);
+        const bool better = k == 0 || key > best[n];
+        best[n] = better ? key : best[n];
+        places[n] = better ? static_cast<int32_t>(place) : places[n];
+      }
+    }
+    for (int64_t n = 0; n < count && s.has_values; ++n)
+      call.output<T>(0)[offsets[2] + (first + n) * value_line] = x[places[n] * s.x_step + n];
+    for (int64_t n = 0; n < count && s.has_indices; ++n)
+      call.output<int64_t>(1)[offsets[3] + (first + n) * index_line] = places[n];
+  }
+}
+
 template <class T>
 void run_top_k(TopK& s, const KernelCall& call) {
   const Nest& nest = s.nest;
@@ -399,6 +428,11 @@ void run_top_k(TopK& s, const KernelCall& call) {
       const int64_t row = n / cols;
       end = smaller(last, (row + 1) * cols);
       for_rows(nest, row, row + 1, [&](const int64_t* offsets, int64_t) {
+        if (s.k == 1 && nest.col_stride(1) == 1 && end - n >= kLanes) {
+          int64_t at[4];
+          for (int t = 0; t < 4; ++t) at[t] = offsets[t] + (n - row * cols) * nest.col_stride(t);
+          return top_of_lines<T>(s, call, at, end - n);
+        }
         for (int64_t col = n - row * cols; col < end - row * cols; ++col) {
           int64_t at[4];
           for (int t = 0; t < 4; ++t) at[t] = offsets[t] + col * nest.col_stride(t);
