@@ -56,6 +56,7 @@
   X(recurrence)                     \
   X(recurrence_codes)               \
   X(reduce)                         \
+  X(reduce_numbers)                 \
   X(resize)                         \
   X(reverse_sequence)               \
   X(roi_align)                      \

@@ -12,34 +12,6 @@ namespace {
 
 using ir::ReduceOp;
 
-Reduction split_nest(const TensorView& x, const TensorView& y, uint32_t dims) {
-  Reduction s;
-  s.nest = make_nest(x);
-  add_tensor(s.nest, y);
-  for (int d = 0; d < x.rank; ++d)
-    if ((dims >> d & 1) != 0) s.nest.strides[1][d] = 0;
-  collapse(s.nest);
-  const int last = s.nest.rank - 1;
-  s.line = s.nest.strides[1][last] == 0;
-  for (int d = 0; d < last; ++d) {
-    if (s.nest.strides[1][d] != 0)
-      s.kept[s.num_kept++] = d, s.kept_count *= s.nest.extents[d];
-    else
-      s.reduced[s.num_reduced++] = d, s.reduced_count *= s.nest.extents[d];
-  }
-  return s;
-}
-
-// Offset of the `index`-th element over some dimensions in tensor t.
-int64_t offset_at(const Nest& nest, const int* dims, int count, int t, int64_t index) {
-  int64_t offset = 0;
-  for (int k = count - 1; k >= 0; --k) {
-    offset += index % nest.extents[dims[k]] * nest.strides[t][dims[k]];
-    index /= nest.extents[dims[k]];
-  }
-  return offset;
-}
-
 struct Finish {
   ReduceOp op;
   float scale;
@@ -66,18 +38,21 @@ void reduce_lines(const Reduction& s, const float* x, float* y, ThreadPool* pool
   const int64_t length = s.nest.cols();
   split(pool, s.kept_count, s.predicted_us, [&](int, int64_t first, int64_t last) {
     for (int64_t k = first; k < last; ++k) {
-      const float* from = x + offset_at(s.nest, s.kept, s.num_kept, 0, k);
+      const float* from = x + s.offset_of_kept(0, k);
       float value = Step::kIdentity;
       for (int64_t r = 0; r < s.reduced_count; ++r)
-        value = Step::merge(
-            value,
-            reduce_line<Step>(from + offset_at(s.nest, s.reduced, s.num_reduced, 0, r), length));
-      y[offset_at(s.nest, s.kept, s.num_kept, 1, k)] = finish(value);
+        value = Step::merge(value, reduce_line<Step>(from + s.offset_of_reduced(r), length));
+      y[s.offset_of_kept(1, k)] = finish(value);
     }
   });
 }
 
-constexpr int64_t kColumnBlock = 256;
+// Columns of a unit: as many as are taken at once, fewer where threads would go without.
+int64_t columns_together(const Reduction& s, ThreadPool* pool) {
+  const int64_t threads = pool == nullptr ? 1 : pool->threads();
+  return threads > 1 && s.kept_count * s.nest.cols() < 4 * threads * kWideColumns ? 256
+                                                                                  : kWideColumns;
+}
 
 template <class Step>
 void reduce_column_range(const Reduction& s, const float* from, int64_t cols, float* to) {
@@ -86,24 +61,22 @@ void reduce_column_range(const Reduction& s, const float* from, int64_t cols, fl
   const int64_t rows = s.nest.extents[inner], row_stride = s.nest.strides[0][inner],
                 outer = s.reduced_count / rows;
   for (int64_t r = 0; r < outer; ++r)
-    reduce_columns<Step>(from + offset_at(s.nest, s.reduced, s.num_reduced - 1, 0, r), rows,
-                         row_stride, cols, to, r > 0);
+    reduce_columns<Step>(from + s.offset_of_reduced(r * rows), rows, row_stride, cols, to, r > 0);
 }
 
 template <class Step>
 void reduce_rows(const Reduction& s, const float* x, float* y, ThreadPool* pool) {
   const Finish finish{s.op, s.scale};
   const int64_t cols = s.nest.cols(), stride = s.nest.col_stride(1),
-                blocks = (cols + kColumnBlock - 1) / kColumnBlock;
+                width = columns_together(s, pool), blocks = (cols + width - 1) / width;
   split(pool, s.kept_count * blocks, s.predicted_us, [&](int, int64_t first, int64_t last) {
     for (int64_t unit = first; unit < last; ++unit) {
-      const int64_t k = unit / blocks, c = unit % blocks * kColumnBlock;
-      const int64_t count = cols - c < kColumnBlock ? cols - c : kColumnBlock;
-      float* to = y + offset_at(s.nest, s.kept, s.num_kept, 1, k) + c * stride;
-      alignas(64) float own[kColumnBlock];
+      const int64_t k = unit / blocks, c = unit % blocks * width;
+      const int64_t count = cols - c < width ? cols - c : width;
+      float* to = y + s.offset_of_kept(1, k) + c * stride;
+      alignas(64) float own[kWideColumns];
       float* sums = stride == 1 ? to : own;
-      reduce_column_range<Step>(s, x + offset_at(s.nest, s.kept, s.num_kept, 0, k) + c, count,
-                                sums);
+      reduce_column_range<Step>(s, x + s.offset_of_kept(0, k) + c, count, sums);
       if (stride == 1 && !finish.is_needed()) continue;
       for (int64_t n = 0; n < count; ++n) to[n * stride] = finish(sums[n]);
     }
@@ -163,9 +136,39 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   if (!has_output(args, kernel)) return;
   const TensorView &x = args.inputs[0], &y = args.outputs[0];
   const ir::ReduceAttrs& attrs = attrs_of(*args.layer);
-  uint32_t reduced = 0;
-  for (const int64_t axis : attrs.axes) reduced |= 1u << axis;
-  TensorView aligned = y;  // with extents of 1 where they are not kept
+  keep_state<run>(
+      kernel, plan_reduction(x, with_reduced_extents(x, y, attrs), dims_of(attrs.axes), attrs.op));
+}
+
+constexpr Tactic kTactics[] = {
+    {"reduce_f32", ir::LayerKind::kReduce, kIsa, FormatRule::kSame, 2, refusal, cost_us,
+     CAMSHAFT_NOTHING_PACKED, prepare},
+};
+
+}  // namespace
+
+Reduction split_reduction(const TensorView& x, const TensorView& y, uint32_t dims) {
+  Reduction s;
+  s.nest = make_nest(x);
+  add_tensor(s.nest, y);
+  for (int d = 0; d < x.rank; ++d)
+    if ((dims >> d & 1) != 0) s.nest.strides[1][d] = 0;
+  collapse(s.nest);
+  const int last = s.nest.rank - 1;
+  s.line = s.nest.strides[1][last] == 0;
+  for (int d = 0; d < last; ++d) {
+    if (s.nest.strides[1][d] != 0)
+      s.kept[s.num_kept++] = d, s.kept_count *= s.nest.extents[d];
+    else
+      s.reduced[s.num_reduced++] = d, s.reduced_count *= s.nest.extents[d];
+  }
+  return s;
+}
+
+TensorView with_reduced_extents(const TensorView& x, const TensorView& y,
+                                const ir::ReduceAttrs& attrs) {
+  const uint32_t reduced = dims_of(attrs.axes);
+  TensorView aligned = y;
   aligned.rank = x.rank;
   for (int d = 0, own = 0; d < x.rank; ++d) {
     const bool gone = (reduced >> d & 1) != 0;
@@ -173,18 +176,11 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
     aligned.strides[d] = gone ? 0 : y.strides[attrs.keep_dims ? d : own];
     own += !gone;
   }
-  keep_state<run>(kernel, plan_reduction(x, aligned, reduced, attrs.op));
+  return aligned;
 }
 
-constexpr Tactic kTactics[] = {
-    {"reduce_f32", ir::LayerKind::kReduce, kIsa, FormatRule::kSame, 1, refusal, cost_us,
-     CAMSHAFT_NOTHING_PACKED, prepare},
-};
-
-}  // namespace
-
 Reduction plan_reduction(const TensorView& x, const TensorView& y, uint32_t dims, ReduceOp op) {
-  Reduction s = split_nest(x, y, dims);
+  Reduction s = split_reduction(x, y, dims);
   const int64_t per_output = s.reduced_count * (s.line ? s.nest.cols() : 1);
   s.run = runs(op, s.line);
   s.op = op;
