@@ -11,7 +11,30 @@ using test::check_layer;
 using test::make_layer;
 using test::TestTensor;
 
-constexpr DataType kIntegerTypes[] = {DataType::kInt64, DataType::kInt32};
+constexpr DataType kIntegerTypes[] = {DataType::kInt64,  DataType::kInt32,  DataType::kInt16,
+                                      DataType::kInt8,   DataType::kUInt64, DataType::kUInt32,
+                                      DataType::kUInt16, DataType::kUInt8};
+
+bool divides(ir::PointOp op) {
+  return op == ir::PointOp::kDiv || op == ir::PointOp::kMod || op == ir::PointOp::kFmod;
+}
+
+// Numbers of both signs, and the least ones; of int64 also some that no double holds, in some
+// chunks only.
+double dividend(DataType type, int64_t k) {
+  if (k == 3 && type == DataType::kInt32) return INT32_MIN;
+  if (k == 3 && type == DataType::kInt64) return -0x1p63;
+  if (type == DataType::kInt64 && k % 1500 == 7) return 0x1.8p62 + 4096.0 * static_cast<double>(k);
+  return static_cast<double>(k * 37 % 201 - 100) * (ir::bits_of(type) >= 32 ? 10007 : 1);
+}
+
+double divisor(int64_t k) {
+  return k % 23 == 12 ? 100 : static_cast<double>(k % 23 - 12);
+}
+
+double exponent(int64_t k) {
+  return static_cast<double>(k % 11 - 2);
+}
 
 std::string words(const ir::Extents& shape) {
   return ::testing::PrintToString(std::vector<int64_t>(shape.begin(), shape.end()));
@@ -21,33 +44,41 @@ TEST(Integers, IntegerArithmetic) {
   using ir::PointOp;
   for (const PointOp op :
        {PointOp::kAdd, PointOp::kSub, PointOp::kMul, PointOp::kDiv, PointOp::kMod, PointOp::kMin,
-        PointOp::kMax, PointOp::kBitAnd, PointOp::kBitOr, PointOp::kBitXor, PointOp::kEqual,
-        PointOp::kLess, PointOp::kLessOrEqual, PointOp::kGreater, PointOp::kGreaterOrEqual})
+        PointOp::kMax, PointOp::kFmod, PointOp::kPow, PointOp::kShiftLeft, PointOp::kShiftRight,
+        PointOp::kBitAnd, PointOp::kBitOr, PointOp::kBitXor, PointOp::kEqual, PointOp::kLess,
+        PointOp::kLessOrEqual, PointOp::kGreater, PointOp::kGreaterOrEqual})
     for (const DataType type : kIntegerTypes)
       for (const ir::Extents& other :
            {ir::Extents{3, 20, 5, 70}, {70}, {3, 1, 5, 1}, {}, {20, 1, 1}}) {
-        const bool divides = op == PointOp::kDiv || op == PointOp::kMod;
-        TestTensor right{.extents = other, .type = type};
-        if (divides) right.value = [](int64_t k) { return k % 5 - 7; };
-        TestTensor left{.extents = {3, 20, 5, 70}, .type = type};
-        if (op == PointOp::kDiv || op == PointOp::kMod)
-          left.value = [type](int64_t k) {
-            return k == 3 && type == DataType::kInt32 ? INT32_MIN : k * 37 % 201 - 100;
-          };
-        check_layer({.layer = make_layer(LayerKind::kElementWise, ir::PointOpAttrs{op}),
-                     .inputs = {left, right},
-                     .outputs = {{.extents = {3, 20, 5, 70},
-                                  .type = ir::gives_bool(op) ? DataType::kBool : type}},
-                     .tolerance = 0},
-                    std::string(ir::point_op_name(op)) + words(other));
+        TestTensor left{.extents = {3, 20, 5, 70}, .type = type},
+            right{.extents = other, .type = type};
+        if (divides(op)) {
+          left.value = [type](int64_t k) { return dividend(type, k); };
+          right.value = divisor;
+        } else if (op == PointOp::kPow || op == PointOp::kShiftLeft || op == PointOp::kShiftRight) {
+          right.value = exponent;
+        }
+        check_layer(
+            {.layer = make_layer(LayerKind::kElementWise, ir::PointOpAttrs{op}),
+             .inputs = {left, right},
+             .outputs = {{.extents = {3, 20, 5, 70},
+                          .type = ir::gives_bool(op) ? DataType::kBool : type}},
+             .tolerance = 0},
+            std::string(ir::type_name(type)) + std::string(ir::point_op_name(op)) + words(other));
       }
-  for (const PointOp op : {PointOp::kAbs, PointOp::kNeg, PointOp::kSign})
+  for (const PointOp op : {PointOp::kAbs, PointOp::kNeg, PointOp::kSign, PointOp::kBitNot})
     for (const DataType type : kIntegerTypes)
       check_layer({.layer = make_layer(LayerKind::kUnary, ir::PointOpAttrs{op}),
                    .inputs = {{.extents = {3, 20, 300}, .type = type}},
                    .outputs = {{.extents = {3, 20, 300}, .type = type}},
                    .tolerance = 0},
                   std::string(ir::point_op_name(op)));
+  for (const DataType type : kIntegerTypes)
+    check_layer({.layer = make_layer(LayerKind::kActivation, ir::PointOpAttrs{PointOp::kRelu}),
+                 .inputs = {{.extents = {3, 20, 30}, .type = type}},
+                 .outputs = {{.extents = {3, 20, 30}, .type = type}},
+                 .tolerance = 0},
+                "relu");
 }
 
 // Rows that are taken together: more than a block of them, of a plane and of several.
