@@ -68,5 +68,6 @@
   X(sparse_bytes)                   \
   X(sparse_floats)                  \
   X(trees)                          \
+  X(truth)                          \
   X(winograd)                       \
   X(winograd_bytes)
