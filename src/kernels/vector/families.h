@@ -27,6 +27,7 @@
   X(depthwise_dynamic)              \
   X(depthwise_interleaved)          \
   X(depthwise_lines)                \
+  X(doubles)                        \
   X(experts)                        \
   X(gather)                         \
   X(generate)                       \
