@@ -41,6 +41,7 @@
   X(matmul_dynamic_bytes)           \
   X(matmul_nbits)                   \
   X(matmul_nbits_float)             \
+  X(matmul_numbers)                 \
   X(matmul_stream)                  \
   X(max_roi_pool)                   \
   X(max_unpool)                     \
