@@ -8,7 +8,9 @@
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
 
-constexpr int64_t kBlock = 64;  // lines side by side
+// Lines side by side: long rows are read one after the other, their sums stay in L1 (64 lines: 1.8
+// times as long).
+constexpr int64_t kBlock = 1024;
 
 int64_t axis_of(const void* data, DataType type) {
   return type == DataType::kInt64 ? *static_cast<const int64_t*>(data)
@@ -49,24 +51,30 @@ void scan_line(const Line& line, T* y, const T* x) {
   }
 }
 
+// One element of each line. kDense: lines lie side by side in x, too.
+template <class T, class Sum, bool kDense>
+CAMSHAFT_INLINE void scan_row(bool exclusive, Sum* sums, T* y, const T* x, int64_t x_step,
+                              int64_t lines) {
+  const auto step = [&](int64_t c) {
+    const Sum before = sums[c], sum = before + static_cast<Sum>(x[kDense ? c : c * x_step]);
+    sums[c] = sum;
+    return exclusive ? before : sum;
+  };
+#pragma GCC ivdep  // y may be x, element for element
+  for (int64_t c = 0; c < lines; ++c) y[c] = static_cast<T>(step(c));
+}
+
 template <class T, class Sum>
-void scan_block(const Line& line, T* y, int64_t y_step, const T* x, int64_t x_step, int64_t lines) {
-  Sum sums[kBlock] = {};
+void scan_block(const Line& line, T* y, const T* x, int64_t x_step, int64_t lines) {
+  Sum sums[kBlock];
+  for (int64_t c = 0; c < lines; ++c) sums[c] = 0;
   for (int64_t k = 0; k < line.count; ++k) {
     T* to = y + k * line.y;
     const T* from = x + k * line.x;
-    if (line.exclusive) {
-      for (int64_t c = 0; c < lines; ++c) {
-        const Sum before = sums[c];
-        sums[c] += static_cast<Sum>(from[c * x_step]);
-        to[c * y_step] = static_cast<T>(before);
-      }
-    } else {
-      for (int64_t c = 0; c < lines; ++c) {
-        sums[c] += static_cast<Sum>(from[c * x_step]);
-        to[c * y_step] = static_cast<T>(sums[c]);
-      }
-    }
+    if (x_step == 1)
+      scan_row<T, Sum, true>(line.exclusive, sums, to, from, 1, lines);
+    else
+      scan_row<T, Sum, false>(line.exclusive, sums, to, from, x_step, lines);
   }
 }
 
@@ -113,7 +121,7 @@ void run(CumSum& s, const KernelCall& call) {
         continue;
       }
       for (int64_t col = 0; col < cols; col += kBlock)
-        scan_block<T, Sum>(line, to + col, 1, from + col * nest.col_stride(1), nest.col_stride(1),
+        scan_block<T, Sum>(line, to + col, from + col * nest.col_stride(1), nest.col_stride(1),
                            cols - col < kBlock ? cols - col : kBlock);
     }
   };
@@ -149,7 +157,7 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
 }
 
 constexpr Tactic kTactics[] = {
-    {"cumsum", ir::LayerKind::kCumSum, kIsa, FormatRule::kAny, 1, refusal, cost_us,
+    {"cumsum", ir::LayerKind::kCumSum, kIsa, FormatRule::kAny, 2, refusal, cost_us,
      CAMSHAFT_NOTHING_PACKED, prepare},
 };
 
