@@ -69,6 +69,90 @@ TEST(Quantize, OneScaleAndPerAxis) {
       }
 }
 
+// Halves of steps and their neighbours: what a product with the reciprocal rounds otherwise.
+TEST(Quantize, NearHalves) {
+  for (const double scale : {0.02, 0.3, 1.7, 1e-3, 3e-38, 1e38})
+    for (const DataType type : {DataType::kInt8, DataType::kUInt8, DataType::kInt16}) {
+      ir::QuantizeAttrs attrs;
+      attrs.type = type;
+      TestLayer layer{.layer = make_layer(LayerKind::kQuantize, attrs),
+                      .inputs = {{.extents = {7000}},
+                                 {.extents = {}, .is_data = false},
+                                 {.extents = {}, .present = false}},
+                      .outputs = {{.extents = {7000}, .type = type}},
+                      .tolerance = 0};
+      layer.inputs[0].value = [scale](int64_t k) {
+        if (k % 1000 == 999) return static_cast<double>(NAN);
+        auto half = static_cast<float>((static_cast<double>(k / 7 - 500) + 0.5) *
+                                       static_cast<double>(static_cast<float>(scale)));
+        for (int64_t n = k % 7; n < 3; ++n) half = std::nextafter(half, -INFINITY);
+        for (int64_t n = k % 7; n > 3; --n) half = std::nextafter(half, INFINITY);
+        return static_cast<double>(half);
+      };
+      layer.inputs[1].value = [scale](int64_t) { return scale; };
+      check_layer(layer, "scale " + std::to_string(scale));
+    }
+}
+
+TEST(Quantize, Blocks) {
+  const ir::Extents shape = {2, 20, 3, 70};
+  for (const DataType type :
+       {DataType::kInt8, DataType::kUInt8, DataType::kInt16, DataType::kUInt16, DataType::kInt32})
+    for (const bool has_zero_point : {false, true})
+      for (const int64_t axis : {0, 1, 3})
+        for (const int64_t block : {1, 4, 7, 16, 100}) {
+          ir::QuantizeAttrs attrs;
+          attrs.axis = axis, attrs.type = type, attrs.block_size = block;
+          ir::Extents grid = shape;
+          int64_t& blocks = grid[static_cast<size_t>(axis)];
+          blocks = (blocks + block - 1) / block;
+          TestLayer layer{.layer = make_layer(LayerKind::kQuantize, attrs),
+                          .inputs = {{.extents = shape},
+                                     {.extents = grid, .is_data = false},
+                                     {.extents = grid,
+                                      .type = type,
+                                      .is_data = false,
+                                      .present = has_zero_point}},
+                          .outputs = {{.extents = shape, .type = type}},
+                          .tolerance = 0};
+          layer.inputs[0].value = [](int64_t k) { return static_cast<double>(k % 801 - 400) / 8; };
+          layer.inputs[1].value = [](int64_t k) { return 0.25 * static_cast<double>(1 + k % 3); };
+          layer.inputs[2].value = [](int64_t k) { return static_cast<double>(k % 5); };
+          const std::string name = "axis " + std::to_string(axis) + " of " + std::to_string(block);
+          if (type != DataType::kInt32) check_layer(layer, "quantize " + name);
+          layer.layer = make_layer(LayerKind::kDequantize, attrs);
+          layer.inputs[0] = {.extents = shape, .type = type};
+          layer.outputs[0].type = DataType::kFloat;
+          check_layer(layer, "dequantize " + name);
+        }
+}
+
+TEST(Dequantize, Wide) {
+  for (const bool has_zero_point : {false, true})
+    for (const int64_t axis : {-1, 1, 3}) {
+      const ir::Extents shape = {2, 20, 3, 70};
+      ir::QuantizeAttrs attrs;
+      attrs.axis = axis < 0 ? 1 : axis;
+      const ir::Extents grid =
+          axis < 0 ? ir::Extents{} : ir::Extents{shape[static_cast<size_t>(axis)]};
+      TestLayer layer{.layer = make_layer(LayerKind::kDequantize, attrs),
+                      .inputs = {{.extents = shape, .type = DataType::kInt32},
+                                 {.extents = grid, .is_data = false},
+                                 {.extents = grid,
+                                  .type = DataType::kInt32,
+                                  .is_data = false,
+                                  .present = has_zero_point}},
+                      .outputs = {{.extents = shape}},
+                      .tolerance = 0};
+      layer.inputs[0].value = [](int64_t k) {
+        return k % 31 == 3 ? -2147483648.0 : static_cast<double>(k * 65537 % 2147483647);
+      };
+      layer.inputs[1].value = [](int64_t k) { return 0.1 * static_cast<double>(1 + k % 3); };
+      layer.inputs[2].value = [](int64_t k) { return static_cast<double>(k % 5 + 1); };
+      check_layer(layer, "axis " + std::to_string(axis));
+    }
+}
+
 TEST(Gather, ConstantIndices) {
   for (const int64_t axis : {0, 1, 2, 3})
     for (const ir::Extents& indices : {ir::Extents{}, {4}, {2, 3}}) {
