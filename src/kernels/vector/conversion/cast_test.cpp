@@ -11,20 +11,23 @@ using test::make_layer;
 using test::TestLayer;
 
 TEST(Cast, EveryPair) {
-  const DataType types[] = {DataType::kFloat, DataType::kDouble, DataType::kInt64, DataType::kInt32,
-                            DataType::kInt8,  DataType::kUInt8,  DataType::kBool};
+  const DataType types[] = {
+      DataType::kFloat, DataType::kDouble, DataType::kInt64,   DataType::kInt32,  DataType::kInt16,
+      DataType::kInt8,  DataType::kUInt64, DataType::kUInt32,  DataType::kUInt16, DataType::kUInt8,
+      DataType::kBool,  DataType::kHalf,   DataType::kBFloat16};
   for (const DataType from : types)
     for (const DataType to : types) {
       TestLayer layer{.layer = make_layer(LayerKind::kCast, ir::CastAttrs{to}),
-                      .inputs = {{.extents = {2, 5, 3, 21}, .type = from}},
-                      .outputs = {{.extents = {2, 5, 3, 21}, .type = to}},
+                      .inputs = {{.extents = {2, 5, 3, 77}, .type = from}},
+                      .outputs = {{.extents = {2, 5, 3, 77}, .type = to}},
                       .tolerance = 0};
       if (ir::is_floating(from))
         layer.inputs[0].value = [](int64_t k) {
           const double special[] = {NAN,    INFINITY, -INFINITY, 1e30,  -1e30, 300.7,
                                     -300.7, 0,        -0.5,      255.9, 4e9,   1e-40};
-          return k < 12 ? static_cast<float>(special[k])
-                        : static_cast<float>(static_cast<double>(k % 200) / 3 - 30);
+          return k < 12     ? static_cast<float>(special[k])
+                 : k > 2000 ? static_cast<float>(k * 1e16)
+                            : static_cast<float>(static_cast<double>(k % 200) / 3 - 30);
         };
       check_layer(layer,
                   std::string(ir::type_name(from)) + " to " + std::string(ir::type_name(to)));
