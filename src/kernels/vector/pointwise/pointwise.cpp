@@ -237,7 +237,7 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
 #define CAMSHAFT_POINTWISE(tactic, layer)                                                    \
   {                                                                                          \
     .name = tactic, .kind = LayerKind::layer, .isa = kIsa, .formats = FormatRule::kSame,     \
-    .version = 1, .refusal = refusal, .cost_us = cost_us, .packed_inputs = no_packed_inputs, \
+    .version = 2, .refusal = refusal, .cost_us = cost_us, .packed_inputs = no_packed_inputs, \
     .packed_bytes = no_packed_bytes, .pack = pack_nothing, .prepare = prepare                \
   }
 constexpr Tactic kTactics[] = {

@@ -10,6 +10,7 @@
 #include "kernels/vector/program/affine_tile.h"
 #include "kernels/vector/program/compiled_code.h"
 #include "kernels/vector/program/math_inverse.h"
+#include "kernels/vector/program/rest.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
@@ -194,12 +195,6 @@ void run_power(const Tile& tile, const Operand& a, const Operand& b) {
 #endif
 }
 
-float floor_mod(float x, float y) {
-  const float rest = __builtin_fmodf(x, y);
-  if (rest == 0) return __builtin_copysignf(0, y);
-  return (rest < 0) != (y < 0) ? rest + y : rest;
-}
-
 int64_t integer(float x) {
   return static_cast<int64_t>(x);
 }
@@ -236,9 +231,9 @@ void run_rare(const Instruction& op, const Tile& t, const Operand& a, const Oper
     case PointOp::kAtanh:
       return map_scalar(t, a, a, [](float x, float) { return __builtin_atanhf(x); });
     case PointOp::kMod:
-      return map_scalar(t, a, b, floor_mod);
+      return map2(t, a, b, [](F32 x, F32 y) { return floor_mod(x, y); });
     case PointOp::kFmod:
-      return map_scalar(t, a, b, [](float x, float y) { return __builtin_fmodf(x, y); });
+      return map2(t, a, b, [](F32 x, F32 y) { return fmod(x, y); });
     case PointOp::kBitAnd:
       return map_scalar(
           t, a, b, [](float x, float y) { return static_cast<float>(integer(x) & integer(y)); });
@@ -703,10 +698,10 @@ double code_ns_per_16(const Instruction* code, int length) {
         op == PointOp::kSelu || op == PointOp::kCelu || op == PointOp::kSoftplus ||
         op == PointOp::kMish || op == PointOp::kSilu || op == PointOp::kGelu ||
         op == PointOp::kGeluTanh || op == PointOp::kSin || op == PointOp::kCos ||
-        op == PointOp::kAsin || op == PointOp::kAcos || op == PointOp::kAtan || op == PointOp::kPow)
+        op == PointOp::kAsin || op == PointOp::kAcos || op == PointOp::kAtan ||
+        op == PointOp::kPow || op == PointOp::kMod || op == PointOp::kFmod)
       ns += 32.0 / kLanes;
-    else if ((op >= PointOp::kTan && op <= PointOp::kAtanh) || op == PointOp::kMod ||
-             op == PointOp::kFmod)
+    else if (op >= PointOp::kTan && op <= PointOp::kAtanh)
       ns += 100;
     else
       ns += 12.0 / kLanes;

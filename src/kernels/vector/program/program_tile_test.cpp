@@ -182,6 +182,34 @@ TEST(VectorMath, LargeAnglesAreRight) {
 }
 
 // Every base with every exponent of both lists, as a tensor of exponents and as one for all.
+// Of all magnitudes, of quotients near whole numbers, of NaN, infinities and zeros.
+TEST(VectorMath, RestsAreExact) {
+  std::mt19937 random(1);
+  std::vector<float> x, y;
+  const float special[] = {0.0f, -0.0f, kInf, -kInf, NAN, 1e-45f, 1.0f, -3.0f};
+  for (const float a : special)
+    for (const float b : special) x.push_back(a), y.push_back(b);
+  for (int k = 0; k < 200000; ++k) {
+    const float b = std::bit_cast<float>(static_cast<uint32_t>(random()));
+    float a = k % 4 == 0 ? std::bit_cast<float>(static_cast<uint32_t>(random()))
+                         : b * static_cast<float>(random() % (1u << k % 25));
+    if (k % 4 == 2) a = std::nextafter(a, 0.0f);
+    x.push_back(a), y.push_back(b);
+  }
+  for (const Target& target : targets())
+    for (const PointOp op : {PointOp::kFmod, PointOp::kMod}) {
+      std::vector<float> rest(x.size());
+      const TileOperand operands[] = {{x.data(), 0, 1}, {y.data(), 0, 1}};
+      target.run({2, {{op, 0, 1}}}, operands, rest.data(), 0, 1, static_cast<int64_t>(x.size()));
+      for (size_t k = 0; k < x.size(); ++k) {
+        const auto exact = static_cast<float>(ir::evaluate_point_op(op, x[k], y[k], 0, 0, 0));
+        ASSERT_TRUE(std::bit_cast<uint32_t>(rest[k]) == std::bit_cast<uint32_t>(exact) ||
+                    (std::isnan(rest[k]) && std::isnan(exact)))
+            << ir::point_op_name(op) << " " << x[k] << " " << y[k] << " gives " << rest[k];
+      }
+    }
+}
+
 TEST(VectorMath, PowersAreWithinTwoUnits) {
   std::vector<float> bases = {0.0f,
                               -0.0f,
