@@ -629,6 +629,20 @@ TEST(Operators, GatherForms) {
             std::string::npos);
 }
 
+TEST(Operators, ColumnsByTheirNumbers) {
+  const auto picked = [](const std::vector<int64_t>& columns, const std::vector<Extent>& x) {
+    return import(TestGraph()
+                      .input("x", kFloat, x)
+                      .ints("i", columns)
+                      .node("ArrayFeatureExtractor", {"x", "i"}, {"y"})
+                      .output("y"));
+  };
+  EXPECT_EQ(picked({1, 5}, {"N", 9}).shape(), "N 2");
+  EXPECT_EQ(picked({1, 5}, {"N", 9}).layer().kind, LayerKind::kGather);
+  EXPECT_EQ(picked({-1}, {"N", 9}).layer().kind, LayerKind::kGeneric);  // an error, not a column
+  EXPECT_EQ(picked({1, 5}, {9}).layer().kind, LayerKind::kGeneric);
+}
+
 TEST(Operators, ResizeForms) {
   const auto base = [] {
     return TestGraph()

@@ -78,7 +78,6 @@ constexpr std::string_view kGeneric[] = {
     "Compress",
     "OneHot",
     "TfIdfVectorizer",
-    "ArrayFeatureExtractor",
     "Binarizer",
     "GridSample",
     "AffineGrid",

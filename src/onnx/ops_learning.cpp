@@ -2,6 +2,7 @@
 // Linear models, scaling, encoders of ai.onnx.ml as products and elementwise layers.
 #include "onnx/ops_learning.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -182,6 +183,21 @@ Status import_one_hot_encoder(Node& node) {
   return import_generic(node);
 }
 
+// Columns by their numbers: a Gather, where the numbers are known (it would take some below 0,
+// too).
+Status import_feature_extractor(Node& node) {
+  CAMSHAFT_TRY(node.require(2, 2));
+  Tensor* const x = node.input(0);
+  const std::optional<Ints> columns = node.numbers(1);
+  const bool is_plain = columns && !columns->empty() && x->has_rank && x->shape.size() > 1 &&
+                        *std::min_element(columns->begin(), columns->end()) >= 0;
+  if (!is_plain) return import_generic(node);
+  const Ints extents = {static_cast<int64_t>(columns->size())};
+  ir::GatherAttrs attrs;
+  attrs.axis = static_cast<int64_t>(x->shape.size()) - 1;
+  return node.emit(LayerKind::kGather, attrs, {x, node.int_constant("columns", extents, *columns)});
+}
+
 // Keys, values and the default as constants, in the first of the spellings that is there.
 struct Table {
   Tensor *keys = nullptr, *values = nullptr, *fallback = nullptr;
@@ -312,6 +328,7 @@ std::span<const OperatorRow> learning_operators() {
       {"Imputer", import_imputer},
       {"FeatureVectorizer", import_feature_vectorizer},
       {"OneHotEncoder", import_one_hot_encoder},
+      {"ArrayFeatureExtractor", import_feature_extractor},
       {"LabelEncoder", import_label_encoder},
       {"ZipMap", import_zip_map},
       {"CastMap", refuse_maps},
