@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/index_error.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/reference/access.h"
@@ -82,6 +83,13 @@ Status images_error(const TensorView& indices, int64_t images) {
 Status divisor_error(const TensorView& divisors) {
   for (const int64_t divisor : reference::load_ints(divisors))
     if (divisor == 0) return make_error(ErrorCode::kInvalidArgument, "integer division by zero");
+  return ok_status();
+}
+
+Status category_error(const TensorView& x, std::span<const int64_t> categories) {
+  for (const int64_t number : reference::load<int64_t>(x))
+    if (std::find(categories.begin(), categories.end(), number) == categories.end())
+      return make_error(ErrorCode::kInvalidArgument, "OneHotEncoder: {} is no category", number);
   return ok_status();
 }
 

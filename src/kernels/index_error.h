@@ -39,4 +39,7 @@ Status images_error(const TensorView& indices, int64_t images);
 // That an integer divisor is 0, if one is.
 Status divisor_error(const TensorView& divisors);
 
+// The first number that is none of OneHotEncoder's categories.
+Status category_error(const TensorView& x, std::span<const int64_t> categories);
+
 }  // namespace camshaft::kernels

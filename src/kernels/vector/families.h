@@ -35,6 +35,7 @@
   X(grouped_lines)                  \
   X(hardmax)                        \
   X(integers)                       \
+  X(label_encoder)                  \
   X(matmul)                         \
   X(matmul_amx)                     \
   X(matmul_dynamic)                 \
@@ -69,6 +70,7 @@
   X(softmax)                        \
   X(sparse_bytes)                   \
   X(sparse_floats)                  \
+  X(tf_idf)                         \
   X(trees)                          \
   X(truth)                          \
   X(winograd)                       \
