@@ -136,6 +136,7 @@ MakerTable pointwise_makers();
 MakerTable movement_makers();
 MakerTable index_makers();
 MakerTable product_makers();
+MakerTable number_makers();
 MakerTable reduction_makers();
 MakerTable quantized_makers();
 MakerTable late_makers();

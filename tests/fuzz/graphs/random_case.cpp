@@ -18,7 +18,7 @@ constexpr Family kFamilies[] = {
     {pointwise_makers, 100}, {movement_makers, 100}, {product_makers, 100},  {reduction_makers, 60},
     {index_makers, 40},      {quantized_makers, 60}, {late_makers, 30},      {control_makers, 12},
     {generic_makers, 40},    {pattern_makers, 60},   {recurrence_makers, 8}, {learning_makers, 16},
-    {operator_makers, 20},
+    {operator_makers, 20},   {number_makers, 20},
 };
 
 std::map<std::string, long>& counts() {
