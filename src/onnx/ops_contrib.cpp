@@ -371,6 +371,41 @@ Status import_cached_rotation(Node& node) {
 }
 
 // What ONNX Runtime's tools write into the standard domain.
+// --- distances
+
+Result<Tensor*> sums_of_squares(Node& node, std::string_view step, Tensor* x) {
+  ir::ReduceAttrs attrs;
+  attrs.op = ir::ReduceOp::kSumSquare;
+  attrs.axes = {1};
+  return node.add(step, LayerKind::kReduce, attrs, {x});
+}
+
+// CDist: |a - b|² = |a|² + |b|² - 2ab of all pairs of rows, as ONNX Runtime computes it.
+Status import_distances(Node& node) {
+  CAMSHAFT_TRY(node.require(2, 2));
+  const std::string metric = node.text("metric", "sqeuclidean");
+  if (metric != "sqeuclidean" && metric != "euclidean") return unsupported("metric \"{}\"", metric);
+  Tensor *const a = node.input(0), *const b = node.input(1);
+  for (size_t k = 0; k < 2; ++k) {
+    CAMSHAFT_ASSIGN(const size_t rank, node.rank(k));
+    if (rank != 2) return invalid("rows of rank {}", rank);
+  }
+  CAMSHAFT_ASSIGN(Tensor* const rows, sums_of_squares(node, "rows", a));
+  CAMSHAFT_ASSIGN(Tensor * columns, sums_of_squares(node, "columns", b));
+  CAMSHAFT_ASSIGN(columns, node.transpose("columns_t", columns, {1, 0}));
+  ir::MatrixMultiplyAttrs product;
+  product.transpose_b = true;
+  product.alpha = -2;
+  CAMSHAFT_ASSIGN(Tensor * sum, node.add("products", LayerKind::kMatrixMultiply, product, {a, b}));
+  CAMSHAFT_ASSIGN(sum, node.binary("and_rows", PointOp::kAdd, sum, rows));
+  CAMSHAFT_ASSIGN(sum, node.binary("and_columns", PointOp::kAdd, sum, columns));
+  if (metric == "sqeuclidean")
+    return node.emit(LayerKind::kActivation, ir::PointOpAttrs{PointOp::kRelu}, {sum});
+  CAMSHAFT_ASSIGN(
+      sum, node.add("squares", LayerKind::kActivation, ir::PointOpAttrs{PointOp::kRelu}, {sum}));
+  return node.emit(LayerKind::kUnary, ir::PointOpAttrs{PointOp::kSqrt}, {sum});
+}
+
 constexpr OperatorRow kStandardOperators[] = {
     {"SimplifiedLayerNormalization", import_simplified_norm},
 };
@@ -391,6 +426,7 @@ std::span<const OperatorRow> contrib_operators() {
       {"GatherBlockQuantized", import_gather_quantized},
       {"RotaryEmbedding", import_cached_rotation},
       {"GroupQueryAttention", import_grouped_queries},
+      {"CDist", import_distances},
   };
   return kOperators;
 }

@@ -361,6 +361,10 @@ def cases():
         found[f"blocked_{kind}_zeros"] = dequantized(kind, (128, 48), 0, 32, True)
         found[f"columns_{kind}"] = dequantized(kind, (96, 48), 1, 0, True)
     found["tensor_int8"] = dequantized("int8", (96, 48), None, 0, False)
+    p, q = floats(7, 24), floats(5, 24)
+    squares = ((p[:, None].astype(np.float64) - q[None]) ** 2).sum(2)
+    found["distances"] = Case("CDist", {"p": p, "q": q}, {}, {"y": np.sqrt(squares)}, metric="euclidean")
+    found["squared_distances"] = Case("CDist", {"p": p}, {"q": q}, {"y": squares})
     return found
 
 
