@@ -68,6 +68,7 @@
   X(shuffle)                        \
   X(slice)                          \
   X(softmax)                        \
+  X(softmax_doubles)                \
   X(sparse_bytes)                   \
   X(sparse_floats)                  \
   X(tf_idf)                         \

@@ -40,5 +40,34 @@ TEST(SoftMax, LargeEnoughForThreads) {
   EXPECT_GT(check({12, 40, 40}, 2, false), 0);
 }
 
+// Doubles: over one dimension or several, infinities and NaN among them.
+void check_doubles(Extents extents, int64_t axis, int64_t last_axis, bool log) {
+  ir::SoftMaxAttrs attrs;
+  attrs.axis = axis, attrs.last_axis = last_axis;
+  attrs.log = log;
+  const auto value = [](int64_t k) {
+    return k % 9973 == 5    ? -INFINITY
+           : k % 9973 == 50 ? static_cast<double>(NAN)
+                            : static_cast<double>(k * 7919 % 1009) / 100 - 5;
+  };
+  check_layer({.layer = make_layer(ir::LayerKind::kSoftMax, attrs),
+               .inputs = {{.extents = extents, .type = DataType::kDouble, .value = value}},
+               .outputs = {{.extents = extents, .type = DataType::kDouble}},
+               .tolerance = 1e-14},
+              words({axis, last_axis}));
+}
+
+TEST(SoftMax, Doubles) {
+  for (bool log : {false, true}) {
+    for (int64_t axis : {0, 1, 2, 3})
+      for (int64_t last = axis; last < 4; ++last) check_doubles({3, 5, 7, 19}, axis, last, log);
+    for (const int64_t length : {1, 2, 31, 32, 64, 65, 1000}) {
+      check_doubles({3, length}, 1, 1, log);
+      check_doubles({length, 300}, 0, 0, log);
+    }
+    check_doubles({2, 3000, 40}, 1, 1, log);
+  }
+}
+
 }  // namespace
 }  // namespace camshaft::kernels::test
