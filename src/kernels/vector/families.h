@@ -56,6 +56,7 @@
   X(pool_bytes)                     \
   X(pool_indices)                   \
   X(quantize)                       \
+  X(quantize_program)               \
   X(recurrence)                     \
   X(recurrence_codes)               \
   X(reduce)                         \

@@ -130,6 +130,41 @@ TEST(Quantize, Blocks) {
         }
 }
 
+// Of each channel, of each element, of all; with and without zero points.
+TEST(Quantize, Programs) {
+  const ir::Extents shape = {2, 20, 3, 70};
+  const char* quantizers[] = {"v3 = mul v0 v1; v4 = round v3; v5 = add v4 v2",
+                              "v3 = mul v0 v1; v4 = round v3",
+                              "v3 = const 0.3; v4 = mul v0 v3; v5 = round v4; v6 = const 3; "
+                              "v7 = add v6 v5"};
+  const char* dequantizers[] = {"v3 = sub v0 v2; v4 = mul v3 v1", "v3 = mul v1 v0",
+                                "v3 = const 3; v4 = sub v0 v3; v5 = const 0.3; v6 = mul v4 v5"};
+  for (const DataType type : {DataType::kInt8, DataType::kUInt8})
+    for (const ir::Extents& grid : {ir::Extents{20, 1, 1}, {1, 1, 1, 1}, {70}, {2, 1, 1, 70}})
+      for (const bool quantizes : {true, false})
+        for (const char* text : quantizes ? quantizers : dequantizers) {
+          const Result<ir::Program> program = ir::parse_program(3, text);
+          ASSERT_TRUE(program.ok()) << program.status().message();
+          ir::PointWiseAttrs attrs{*program};
+          if (quantizes) attrs.type = type;
+          TestLayer layer{.layer = make_layer(LayerKind::kPointWise, attrs),
+                          .inputs = {{.extents = shape}, {.extents = grid}, {.extents = grid}},
+                          .outputs = {{.extents = shape}},
+                          .tolerance = 0,
+                          .only = "pointwise_quantize"};
+          layer.inputs[0].type = quantizes ? DataType::kFloat : type;
+          layer.outputs[0].type = quantizes ? type : DataType::kFloat;
+          if (quantizes)
+            layer.inputs[0].value = [](int64_t k) {
+              const double special[] = {NAN, INFINITY, -INFINITY, 1e30, -1e30, 300, -300};
+              return k % 97 < 7 ? special[k % 97] : static_cast<double>(k % 801 - 400) / 8;
+            };
+          layer.inputs[1].value = [](int64_t k) { return 0.25 * static_cast<double>(1 + k % 5); };
+          layer.inputs[2].value = [](int64_t k) { return static_cast<double>(k % 7 - 2); };
+          check_layer(layer, text);
+        }
+}
+
 TEST(Dequantize, Wide) {
   for (const bool has_zero_point : {false, true})
     for (const int64_t axis : {-1, 1, 3}) {
