@@ -125,6 +125,33 @@ std::optional<Dim> evaluate_symbolic(PointOp op, bool floating, Dim a, Dim b,
   }
 }
 
+namespace {
+
+// Symbols stand for numbers every integer type of at least 32 bits holds (an extent does); floats
+// hold them exactly enough.
+std::optional<Dim> cast_value(Dim value, DataType from, DataType to, SymbolTable& symbols) {
+  if (to == DataType::kBool) return unequal(value, 0, symbols);
+  if (from == DataType::kBool || to == DataType::kInt64 || to == DataType::kFloat ||
+      to == DataType::kDouble)
+    return value;
+  const bool fits =
+      symbols.is_number(value) && symbols.number(value) >= 0 && symbols.number(value) < 128;
+  if (to == DataType::kInt32) {
+    if (!symbols.is_number(value)) return value;
+    const int64_t number = symbols.number(value);
+    return symbols.number(value) == static_cast<int32_t>(number) ? std::optional(value)
+                                                                 : std::nullopt;
+  }
+  return fits ? std::optional(value) : std::nullopt;
+}
+
+// What an operator gives, if its type holds it: integers wrap around.
+std::optional<Dim> held(std::optional<Dim> value, DataType type, SymbolTable& symbols) {
+  return value && is_integer(type) ? cast_value(*value, DataType::kInt64, type, symbols) : value;
+}
+
+}  // namespace
+
 Status infer_unary(Inference& f) {
   CAMSHAFT_TRY(f.require(1));
   const auto& a = f.layer.as<PointOpAttrs>();
@@ -133,8 +160,8 @@ Status infer_unary(Inference& f) {
   if (f.in(0).value) {
     std::vector<Dim> value;
     for (Dim element : *f.in(0).value)
-      if (const std::optional<Dim> result =
-              evaluate_symbolic(a.op, is_floating(type), element, 0, f.symbols))
+      if (const std::optional<Dim> result = held(
+              evaluate_symbolic(a.op, is_floating(type), element, 0, f.symbols), type, f.symbols))
         value.push_back(*result);
     if (value.size() == f.in(0).value->size()) f.out().value = std::move(value);
   }
@@ -183,7 +210,7 @@ Status infer_elementwise(Inference& f) {
   CAMSHAFT_ASSIGN(const Shape shape, broadcast_shapes(f.shape(0), f.shape(1), f.symbols));
   const bool floating = is_floating(f.in(0).type);
   f.out().value = combine(f.in(0), f.in(1), [&](Dim x, Dim y) {
-    return evaluate_symbolic(a.op, floating, x, y, f.symbols);
+    return held(evaluate_symbolic(a.op, floating, x, y, f.symbols), type, f.symbols);
   });
   const auto is_number = [&](Dim dim) { return f.is_number(dim); };
   if (auto& value = f.out().value; gives_bool(a.op) && value && value->size() > kMaxTruths &&
@@ -246,28 +273,6 @@ Status infer_pointwise(Inference& f) {
   }
   return f.give(type, shape);
 }
-
-namespace {
-
-// Symbols stand for numbers every integer type of at least 32 bits holds (an extent does); floats
-// hold them exactly enough.
-std::optional<Dim> cast_value(Dim value, DataType from, DataType to, SymbolTable& symbols) {
-  if (to == DataType::kBool) return unequal(value, 0, symbols);
-  if (from == DataType::kBool || to == DataType::kInt64 || to == DataType::kFloat ||
-      to == DataType::kDouble)
-    return value;
-  const bool fits =
-      symbols.is_number(value) && symbols.number(value) >= 0 && symbols.number(value) < 128;
-  if (to == DataType::kInt32) {
-    if (!symbols.is_number(value)) return value;
-    const int64_t number = symbols.number(value);
-    return symbols.number(value) == static_cast<int32_t>(number) ? std::optional(value)
-                                                                 : std::nullopt;
-  }
-  return fits ? std::optional(value) : std::nullopt;
-}
-
-}  // namespace
 
 Status infer_cast(Inference& f) {
   CAMSHAFT_TRY(f.require(1));
