@@ -28,6 +28,7 @@
   X(depthwise_interleaved)          \
   X(depthwise_lines)                \
   X(doubles)                        \
+  X(depthwise_transposed)           \
   X(experts)                        \
   X(gather)                         \
   X(generate)                       \

@@ -112,9 +112,10 @@ bool depthwise(GraphMaker& m) {
   a.dilation = {1, 1};
   a.pre_padding = {size / 2, size / 2};
   a.post_padding = stride == 2 && m.chance(30) ? Ints{size / 2 - 1, size / 2 - 1} : a.pre_padding;
+  const int64_t outputs = channels * (m.chance(75) ? 1 : m.between(2, 5));
   Tensor* y = m.add(LayerKind::kConvolution, a,
-                    {x, m.floats({channels, 1, size, size}, -0.4f, 0.4f),
-                     m.chance(60) ? m.floats({channels}, -0.5f, 0.5f) : nullptr});
+                    {x, m.floats({outputs, 1, size, size}, -0.4f, 0.4f),
+                     m.chance(60) ? m.floats({outputs}, -0.5f, 0.5f) : nullptr});
   return y && (m.chance(50) || m.unary(m.pick({PointOp::kRelu, PointOp::kHardSwish}), y));
 }
 
@@ -128,8 +129,10 @@ bool deconvolution(GraphMaker& m) {
   if (a.padding_mode != ir::PaddingMode::kExplicit) a.padding_mode = ir::PaddingMode::kExplicit;
   if (m.chance(20))
     for (const int64_t stride : a.stride) a.output_padding.push_back(m.below(stride));
-  if (m.chance(25) && channels % 2 == 0) a.groups = 2;
-  const int64_t per_group = m.chance(15) ? m.pick({16, 33, 48, 64, 128}) : m.between(1, 8);
+  if (m.chance(25)) a.groups = channels % 2 == 0 && m.chance(50) ? 2 : channels;
+  const int64_t per_group = a.groups > 2   ? m.between(1, 3)
+                            : m.chance(15) ? m.pick({16, 33, 48, 64, 128})
+                                           : m.between(1, 8);
   Extents weights = {channels, per_group};
   for (const int64_t size : a.kernel) weights.push_back(size);
   return m.add(LayerKind::kDeconvolution, a,

@@ -399,6 +399,41 @@ TEST(Deconv, GroupsDilationSlicesAndEpilogues) {
   check(spec);
 }
 
+// Groups of one channel, of one output or several: phases of any number of taps, none among them.
+TEST(Deconv, Depthwise) {
+  for (const int64_t channels : {3, 32, 33, 140})
+    for (const int64_t multiplier : {1, 2, 3})
+      for (const int64_t kernel : {1, 2, 3, 4, 7})
+        for (const int64_t stride : {1, 2, 3}) {
+          ConvCaseSpec spec = transposed(channels, 6, channels * multiplier, kernel, stride,
+                                         (kernel - 1) / 2, channels);
+          spec.shape.iw = 11;
+          spec.output_padding = stride - 1;
+          EXPECT_GT(check(spec), 0);
+          if (multiplier == 3) continue;
+          spec.operands = {OperandKind::kSame};
+          spec.epilogue = "v2 = add v0 v1; v3 = relu v2";
+          spec.slack = 3;
+          check(spec);
+          spec.operands = {OperandKind::kPerPixel};
+          spec.epilogue = "v2 = mul v0 v1; v3 = sigmoid v2";
+          spec.bias = false;
+          check(spec);
+        }
+  ConvCaseSpec spec = transposed(40, 9, 40, 3, 1, 2, 40);
+  spec.shape.dh = spec.shape.dw = 2;
+  check(spec);
+  spec = transposed(72, 20, 72, 4, 2, 1, 72);
+  spec.shape.batch = 2, spec.shape.iw = 61;
+  check(spec, true);
+  spec = {};
+  spec.rank = 3;
+  spec.transposed = true;
+  spec.shape = {.batch = 2, .groups = 24, .ic = 24, .iw = 33, .oc = 24, .kw = 12, .sw = 4};
+  spec.pad_right = 7;
+  check(spec);
+}
+
 // Kernels as wide as the stride: column phases side by side, in dense outputs.
 TEST(Deconv, JoinedColumnsAndFewChannels) {
   for (int64_t oc : {1, 2, 4, 8, 12, 24})

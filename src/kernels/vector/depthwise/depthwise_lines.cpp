@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Depthwise convolution of float tensors, channel last, through padded lines in L1.
+// Depthwise convolution of float tensors, channel last, through padded lines in L1, with and
+// without a channel multiplier.
 #include "kernels/vector/depthwise/depthwise_lines.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -12,10 +13,12 @@ std::string refusal(const Problem& p) {
   ConvShape s;
   if (p.inputs[0].type != DataType::kFloat || p.outputs[0].type != DataType::kFloat)
     return "not float";
-  if (std::string reason = refuse_float_weights<AnyWindow>(p); !reason.empty()) return reason;
-  if (!shape_of(p, s) || !Window::fits(s)) return "another window, stride or dilation";
+  if (std::string reason = refuse_float_constants(p); !reason.empty()) return reason;
+  if (!shape_of(p, s)) return "not a 1-D or 2-D convolution";
+  if (s.group_ic() != 1) return "not depthwise";
+  if (!Window::fits(s)) return "another window, stride or dilation";
   if (s.oc < kLanes) return "fewer channels than a vector has";
-  return {};
+  return refuse_float_operands(p);
 }
 
 template <class Window>
@@ -41,6 +44,7 @@ constexpr Tactic kTactics[] = {
     row<LineWindow<7, 1>>("depthwise_lines_nhwc_f32_w7_s1"),
     row<AnyLineWindow<1>>("depthwise_lines_nhwc_f32_s1"),
     row<AnyLineWindow<2>>("depthwise_lines_nhwc_f32_s2"),
+    row<AnyLineWindow<0>>("depthwise_lines_nhwc_f32"),
 };
 
 }  // namespace

@@ -4,7 +4,8 @@
 // copied once. Tiles then read at constant offsets, without looking at borders, and neighbouring
 // pixels never share a set of L1, as they do in a tensor of 512 or 1024 channels (3x3 layers of
 // 14x14 pixels: 88 us in place, 34 us so). Groups of a few channels are the same with a line for
-// each input of a group, spread over the lanes of its outputs.
+// each input of a group, spread over the lanes of its outputs. Of a channel multiplier, a line has
+// each input as often as outputs read it.
 #pragma once
 
 #include "kernels/vector/depthwise/depthwise_rows.h"
@@ -33,7 +34,7 @@ CAMSHAFT_INLINE F32 line_input(const float* p) {
 template <int kWidth, int kStride, int kInputs_ = 1>
 struct LineWindow {
   static constexpr bool kIsAny = false;
-  static constexpr int kStep = kStride, kInputs = kInputs_;
+  static constexpr int kInputs = kInputs_;
   static bool fits(const ConvShape& s) {
     return s.kh == kWidth && s.kw == kWidth && s.dh == 1 && s.dw == 1 && s.sw == kStride;
   }
@@ -61,22 +62,25 @@ struct LineWindow {
   }
 };
 
-// Any window: every product loads its input.
+// Any window: every product loads its input. kStride 0: any stride beyond 2.
 template <int kStride, int kInputs_ = 1>
 struct AnyLineWindow {
   static constexpr bool kIsAny = true;
-  static constexpr int kStep = kStride, kInputs = kInputs_;
-  static bool fits(const ConvShape& s) { return s.sw == kStride && s.kh * kInputs <= kMostLines; }
+  static constexpr int kInputs = kInputs_;
+  static bool fits(const ConvShape& s) {
+    return (kStride > 0 ? s.sw == kStride : s.sw > 2) && s.kh * kInputs <= kMostLines;
+  }
   template <int P>
   CAMSHAFT_INLINE void add(const ConvShape& s, const float* const* lines, int64_t x, const float* w,
                            F32 (&sum)[P]) {
+    const int64_t step = (kStride > 0 ? kStride : s.sw) * kLanes;
     for (int64_t k = 0; k < s.kh * kInputs; ++k) {
       const float* tap = lines[k] + x;
       for (int64_t kw = 0; kw < s.kw; ++kw, tap += s.dw * kLanes, w += kLanes) {
         const F32 weight = load(w);
 #pragma GCC unroll 8
         for (int p = 0; p < P; ++p)
-          sum[p] = fma(line_input<kInputs>(tap + p * kStride * kLanes), weight, sum[p]);
+          sum[p] = fma(line_input<kInputs>(tap + p * step), weight, sum[p]);
       }
     }
   }
@@ -89,6 +93,8 @@ struct LinePlan {
   int64_t rows;                      // kept: the reach of a window
   EvenSplit strips, blocks, chunks;  // blocks: of whole vectors; what is left joins the last
   int64_t pixels, line, row;         // of a line; floats between lines and between rows of lines
+  // Of a channel multiplier: per vector of channels, which of the inputs its lanes read.
+  const int32_t* sources = nullptr;
 
   size_t bytes() const {
     return static_cast<size_t>(round_up(rows * row * static_cast<int64_t>(sizeof(float)), 64));
@@ -188,6 +194,38 @@ static inline void clear_lines(float* to, int64_t pixels, int64_t line, int64_t 
     for (int64_t p = 0; p < pixels; ++p) store(to + p * kLanes, zero());
 }
 
+// The first of the inputs that lie in a register for the outputs from channel `c` on.
+static inline int64_t first_source(const ConvShape& s, int64_t c) {
+  const int64_t last = s.ic > kLanes ? s.ic - kLanes : 0;
+  return smaller(c / (s.oc / s.ic), last);
+}
+
+static inline const int32_t* keep_sources(const ConvShape& s, PreparedKernel& kernel) {
+  if (s.oc == s.ic) return nullptr;
+  int32_t* sources = keep_array<int32_t>(kernel, ceil_div(s.oc, kLanes) * kLanes);
+  for (int64_t first = 0; first < s.oc; first += kLanes)
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      const int64_t c = channel_of(s, first, lane);
+      sources[first + lane] =
+          static_cast<int32_t>(c / (s.oc / s.ic) - first_source(s, channel_of(s, first, 0)));
+    }
+  return sources;
+}
+
+// The line of the vector of outputs at `first`: each input as often as outputs read it.
+static inline void spread_channels(const FloatRun& run, const LinePlan& plan, const float* from,
+                                   int64_t first, int64_t pixels, float* to) {
+  const ConvShape& s = run.s;
+  const int64_t ahead = s.sh * run.x_row;
+  const M32 some = first_n(static_cast<int>(smaller(s.ic, kLanes)));
+  const I32 source = iload(plan.sources + first);
+  from += first_source(s, channel_of(s, first, 0));
+  for (int64_t p = 0; p < pixels; ++p, from += run.x_pixel, to += kLanes) {
+    __builtin_prefetch(from + ahead, 0, 2);
+    store(to, permute(load(from, some), source));
+  }
+}
+
 // The channels of a unit of `pixels` pixels; `from` is channel 0 of the first.
 template <int kInputs>
 void copy_unit(const FloatRun& run, const LinePlan& plan, const LineUnit& unit, const float* from,
@@ -197,6 +235,11 @@ void copy_unit(const FloatRun& run, const LinePlan& plan, const LineUnit& unit, 
   if constexpr (lines_per_row(kInputs) > 1) {
     for (int64_t v = 0; v < unit.vectors; ++v)
       spread_lines<kInputs>(first + v * kLanes, pixel, pixels, to + v * plan.vector(), line, ahead);
+    return;
+  }
+  if (plan.sources != nullptr) {
+    for (int64_t v = 0; v < unit.vectors + (unit.has_tail ? 1 : 0); ++v)
+      spread_channels(run, plan, from, unit.channel + v * kLanes, pixels, to + v * line);
     return;
   }
   int64_t v = 0;
@@ -278,7 +321,7 @@ void run_line_row(const FloatRun& run, const LinePlan& plan, const LineUnit& uni
   const float* weights = run.packed + unit.channel / kLanes * block;
   const EvenSplit tiles = split_evenly(unit.cols, kMostLinePixels);
   for (int64_t tile = 0; tile < tiles.parts; ++tile) {
-    const int64_t col = tiles.start(tile), x = col * Window::kStep * kLanes;
+    const int64_t col = tiles.start(tile), x = col * run.s.sw * kLanes;
     const LineTile run_tile = kLineTiles<Window>[tiles.size(tile)];
     strip.weights = weights;
     run_tile(run, strip, lines, x, plan.vector(), unit.col + col, unit.channel, unit.vectors);
@@ -342,7 +385,8 @@ void prepare_lines(const KernelArgs& args, PreparedKernel& kernel) {
   if (!has_output(args, kernel) || !describe(args, run)) return;
   run.epilogue = float_epilogue(run);
   const int threads = threads_of(args);
-  const LinePlan plan = plan_lines(run.s, lines_per_row(Window::kInputs), threads);
+  LinePlan plan = plan_lines(run.s, lines_per_row(Window::kInputs), threads);
+  if (Window::kInputs == 1) plan.sources = keep_sources(run.s, kernel);
   const int64_t taps = run.s.kh * run.s.kw * Window::kInputs;
   run.predicted_us = static_cast<double>(count_of(args.outputs[0]) * taps) / kLanes / 4500;
   LineKernel& kept = keep_state<run_lines<Window>>(kernel, LineKernel{run, plan});

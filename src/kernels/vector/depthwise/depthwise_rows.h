@@ -539,14 +539,14 @@ static inline int64_t channel_of(const ConvShape& s, int64_t first, int64_t lane
   return (first + kLanes <= s.oc ? first : s.oc - kLanes) + lane;
 }
 
-// Shape, tensors, weights and operands; the epilogue is left to the caller.
+static inline std::span<const int64_t> extents_of(const TensorView& view) {
+  return {view.extents, static_cast<size_t>(view.rank)};
+}
+
+// Tensors, weights and operands; shape and epilogue are left to the caller.
 template <class R>
-bool describe(const KernelArgs& args, R& run) {
-  const TensorView &x = args.inputs[0], &w = args.inputs[1], &y = args.outputs[0];
-  const auto extents = [](const TensorView& view) {
-    return std::span<const int64_t>(view.extents, static_cast<size_t>(view.rank));
-  };
-  if (!conv_shape(attrs_of(*args.layer), extents(x), extents(w), extents(y), run.s)) return false;
+void describe_tensors(const KernelArgs& args, R& run) {
+  const TensorView &x = args.inputs[0], &y = args.outputs[0];
   const int last = x.rank - 1;
   run.x = x.as<const typename R::Input>();
   run.x_image = x.strides[0], run.x_row = x.rank == 4 ? x.strides[2] : 0,
@@ -559,6 +559,15 @@ bool describe(const KernelArgs& args, R& run) {
   run.program = &attrs_of(*args.layer).epilogue;
   for (size_t k = kFirstOperand; k < args.inputs.size(); ++k)
     run.operands[run.num_operands++] = conv_source(args.inputs[k], y);
+}
+
+// The same and the shape.
+template <class R>
+bool describe(const KernelArgs& args, R& run) {
+  if (!conv_shape(attrs_of(*args.layer), extents_of(args.inputs[0]), extents_of(args.inputs[1]),
+                  extents_of(args.outputs[0]), run.s))
+    return false;
+  describe_tensors(args, run);
   return true;
 }
 

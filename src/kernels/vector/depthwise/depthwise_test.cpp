@@ -64,6 +64,28 @@ TEST(Depthwise, Shapes) {
       }
 }
 
+// Several outputs of each channel, of one as well: whole vectors of outputs, tails, strides.
+TEST(Depthwise, ChannelMultipliers) {
+  for (const auto& [c, multiplier] :
+       {std::pair<int64_t, int64_t>{32, 2}, {5, 4}, {17, 3}, {1, 32}, {40, 5}, {130, 2}, {3, 8}})
+    for (const Case& base : {Case{2, 0, 7, 9, 3, 1, 1, 1},
+                             {1, 0, 9, 20, 5, 2, 1, 2},
+                             {1, 0, 11, 13, 3, 1, 2, 2},
+                             {1, 0, 13, 70, 7, 3, 1, 3},
+                             {1, 0, 9, 17, 2, 4, 1, 0}})
+      for (const char* epilogue : {"", "v1 = silu v0 1", "v2 = add v0 v1; v3 = relu v2"}) {
+        Case t = base;
+        t.c = c;
+        const bool adds = std::string_view(epilogue).find("v0 v1") != std::string_view::npos;
+        TestLayer layer = depthwise(t, ir::parse_program(adds ? 2 : 1, epilogue).value());
+        for (size_t k : {1, 2}) layer.inputs[k].extents[0] *= multiplier;
+        layer.outputs[0].extents[1] *= multiplier;
+        if (adds) layer.inputs.push_back(layer.outputs[0]);
+        layer.only = "depthwise_lines";
+        check_layer(layer, name(t) + " times " + std::to_string(multiplier) + epilogue);
+      }
+}
+
 // Weights that only running can tell, with a bias that is constant or not, or none.
 TEST(Depthwise, DynamicWeights) {
   for (const Case& t : {Case{1, 128, 27, 27, 11, 1, 1, 0},
