@@ -3,8 +3,8 @@
 // double.
 #include <algorithm>
 #include <span>
-#include <string_view>
 
+#include "kernels/gate_functions.h"
 #include "kernels/reference/access.h"
 #include "kernels/reference/dynamic_grid.h"
 #include "kernels/reference/tables.h"
@@ -14,69 +14,6 @@ namespace {
 
 using ir::RnnKind;
 using Vector = std::vector<double>;
-
-// An activation function of the list ONNX allows.
-struct GateFunction {
-  double (*apply)(double value, double alpha, double beta);
-  double alpha = 0, beta = 0;
-  double operator()(double value) const { return apply(value, alpha, beta); }
-};
-
-struct GateFunctionRow {
-  std::string_view name;
-  double (*apply)(double, double, double);
-  int parameters;  // how many of alpha, beta it takes
-  double alpha, beta;
-};
-constexpr GateFunctionRow kFunctions[] = {
-    {"relu", [](double v, double, double) { return std::max(v, 0.0); }, 0, 0, 0},
-    {"tanh", [](double v, double, double) { return std::tanh(v); }, 0, 0, 0},
-    {"sigmoid", [](double v, double, double) { return 1 / (1 + std::exp(-v)); }, 0, 0, 0},
-    {"affine", [](double v, double a, double b) { return a * v + b; }, 2, 1, 0},
-    {"leakyrelu", [](double v, double a, double) { return v >= 0 ? v : a * v; }, 1, 0.01, 0},
-    {"thresholdedrelu", [](double v, double a, double) { return v >= a ? v : 0; }, 1, 1, 0},
-    {"scaledtanh", [](double v, double a, double b) { return a * std::tanh(b * v); }, 2, 1, 1},
-    {"hardsigmoid", [](double v, double a, double b) { return std::clamp(a * v + b, 0.0, 1.0); }, 2,
-     0.2, 0.5},
-    {"elu", [](double v, double a, double) { return v >= 0 ? v : a * std::expm1(v); }, 1, 1, 0},
-    {"softsign", [](double v, double, double) { return v / (1 + std::abs(v)); }, 0, 0, 0},
-    {"softplus",
-     [](double v, double, double) { return std::log1p(std::exp(-std::abs(v))) + std::max(v, 0.0); },
-     0, 0, 0},
-};
-
-// The functions of all directions. alpha and beta are handed out in order to the functions that
-// take them.
-Result<std::vector<GateFunction>> gate_functions(const ir::RnnAttrs& attrs, int directions) {
-  static const std::vector<std::string> kDefaults[] = {
-      {"Tanh"}, {"Sigmoid", "Tanh"}, {"Sigmoid", "Tanh", "Tanh"}};
-  std::vector<std::string> names = attrs.activations;
-  const std::vector<std::string>& defaults = kDefaults[static_cast<int>(attrs.kind)];
-  if (names.empty())
-    for (int d = 0; d < directions; ++d)
-      names.insert(names.end(), defaults.begin(), defaults.end());
-  if (names.size() != defaults.size() * directions)
-    return make_error(ErrorCode::kInvalidModel, "{} activations, {} are wanted", names.size(),
-                      defaults.size() * directions);
-  std::vector<GateFunction> functions;
-  size_t alphas = 0, betas = 0;
-  for (std::string name : names) {
-    std::transform(name.begin(), name.end(), name.begin(), [](char c) {
-      return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    });
-    const auto row = std::find_if(std::begin(kFunctions), std::end(kFunctions),
-                                  [&](const GateFunctionRow& r) { return r.name == name; });
-    if (row == std::end(kFunctions))
-      return make_error(ErrorCode::kUnsupported, "activation {} in a recurrent layer", name);
-    GateFunction function{row->apply, row->alpha, row->beta};
-    if (row->parameters > 0 && alphas < attrs.activation_alpha.size())
-      function.alpha = attrs.activation_alpha[alphas++];
-    if (row->parameters > 1 && betas < attrs.activation_beta.size())
-      function.beta = attrs.activation_beta[betas++];
-    functions.push_back(function);
-  }
-  return functions;
-}
 
 int gate_count(RnnKind kind) {
   return kind == RnnKind::kLstm ? 4 : kind == RnnKind::kGru ? 3 : 1;
@@ -93,6 +30,7 @@ struct Cell {
   Weights weights;
   const GateFunction* functions;  // of this direction
 
+  double activate(int gate, double value) const { return evaluate(functions[gate], value); }
   double clipped(double value) const {
     return attrs.clip > 0 ? std::clamp<double>(value, -attrs.clip, attrs.clip) : value;
   }
@@ -130,22 +68,22 @@ struct Cell {
  private:
   void step_rnn(const double* x, Vector& h) const {
     Vector next(hidden);
-    for (int64_t u = 0; u < hidden; ++u) next[u] = functions[0](clipped(gate(x, h.data(), 0, u)));
+    for (int64_t u = 0; u < hidden; ++u) next[u] = activate(0, clipped(gate(x, h.data(), 0, u)));
     h = next;
   }
 
   void step_gru(const double* x, Vector& h) const {  // gates z, r, h
     Vector next(hidden), update(hidden), reset(hidden), reset_state(hidden);
     for (int64_t u = 0; u < hidden; ++u) {
-      update[u] = functions[0](clipped(gate(x, h.data(), 0, u)));
-      reset[u] = functions[0](clipped(gate(x, h.data(), 1, u)));
+      update[u] = activate(0, clipped(gate(x, h.data(), 0, u)));
+      reset[u] = activate(0, clipped(gate(x, h.data(), 1, u)));
       reset_state[u] = reset[u] * h[u];
     }
     for (int64_t u = 0; u < hidden; ++u) {
       const double recurrent = attrs.linear_before_reset
                                    ? reset[u] * (from_state(h.data(), 2, u) + recurrent_bias(2, u))
                                    : from_state(reset_state.data(), 2, u) + recurrent_bias(2, u);
-      const double candidate = functions[1](clipped(from_input(x, 2, u) + recurrent));
+      const double candidate = activate(1, clipped(from_input(x, 2, u) + recurrent));
       next[u] = (1 - update[u]) * candidate + update[u] * h[u];
     }
     h = next;
@@ -156,16 +94,16 @@ struct Cell {
     Vector next(hidden);
     const double* p = weights.p;
     for (int64_t u = 0; u < hidden; ++u) {
-      const double i = functions[0](clipped(gate(x, h.data(), 0, u) + (p ? p[u] * c[u] : 0)));
+      const double i = activate(0, clipped(gate(x, h.data(), 0, u) + (p ? p[u] * c[u] : 0)));
       const double f =
           attrs.input_forget
               ? 1 - i
-              : functions[0](clipped(gate(x, h.data(), 2, u) + (p ? p[2 * hidden + u] * c[u] : 0)));
-      const double candidate = functions[1](clipped(gate(x, h.data(), 3, u)));
+              : activate(0, clipped(gate(x, h.data(), 2, u) + (p ? p[2 * hidden + u] * c[u] : 0)));
+      const double candidate = activate(1, clipped(gate(x, h.data(), 3, u)));
       c[u] = f * c[u] + i * candidate;
       const double o =
-          functions[0](clipped(gate(x, h.data(), 1, u) + (p ? p[hidden + u] * c[u] : 0)));
-      next[u] = o * functions[2](c[u]);
+          activate(0, clipped(gate(x, h.data(), 1, u) + (p ? p[hidden + u] * c[u] : 0)));
+      next[u] = o * activate(2, c[u]);
     }
     h = next;
   }
@@ -272,8 +210,8 @@ Status recurrence(const KernelArgs& args) {
     return make_error(ErrorCode::kInvalidArgument,
                       "weights of a recurrent layer do not fit {} inputs and {} units", inputs,
                       hidden);
-  CAMSHAFT_ASSIGN(const std::vector<GateFunction> functions,
-                  gate_functions(attrs, static_cast<int>(directions)));
+  GateFunctions functions;
+  CAMSHAFT_TRY(read_gate_functions(attrs, directions, functions));
 
   Vector x = load<double>(x_view);
   const Vector w = load_weights(args, 1, 8), r = load_weights(args, 2, 10);
@@ -302,8 +240,7 @@ Status recurrence(const KernelArgs& args) {
     const Weights weights{w.data() + d * rows * inputs, r.data() + d * rows * hidden,
                           b.empty() ? nullptr : b.data() + d * 2 * rows,
                           p.empty() ? nullptr : p.data() + d * 3 * hidden};
-    const Cell cell{attrs, inputs, hidden, weights,
-                    functions.data() + d * (functions.size() / directions)};
+    const Cell cell{attrs, inputs, hidden, weights, functions.of[d]};
     const bool reverse = attrs.direction == ir::RnnDirection::kReverse || d == 1;
     const auto run = has_codes ? run_direction_of_codes : run_direction;
     run(cell, x, lengths, d, directions, reverse, states);

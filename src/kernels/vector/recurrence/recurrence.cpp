@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LSTM, GRU and RNN with their default activations: one matrix product for the inputs of all steps,
+// LSTM, GRU and RNN: one matrix product for the inputs of all steps,
 // then per step one product with the state, accumulated onto it, and the gates. W and R are packed
 // transposed, so that both run in the register tiles of GEMM.
 //
@@ -200,15 +200,6 @@ void multiply(const Product& p, int64_t rows, ThreadPool* pool) {
   });
 }
 
-// h = (1 - z) * tanh(candidate) + z * h.
-void gru_mix(const float* z, const float* candidate, int64_t hidden, float* h) {
-  for (int64_t k = 0; k < hidden; k += kLanes) {
-    const M32 mask = first_n(static_cast<int>(hidden - k));
-    const F32 update = sigmoid(load(z + k, mask)), value = tanh(load(candidate + k, mask));
-    store(h + k, fma(update, load(h + k, mask) - value, value), mask);
-  }
-}
-
 struct Run : RecurrentLayer {
   Packing packing;
   Panels input_panels, state_panels, candidate_panels;
@@ -276,50 +267,42 @@ struct Run : RecurrentLayer {
   }
 
   // candidate = X part (in `step_gates`) + r ⊙ (H·R^T + bias), or + (r ⊙ H)·R^T + bias.
-  void gru_candidate(const float* packed, const float* step_gates, int64_t rows) const {
+  void gru_candidate(const Gates& cell, const float* packed, float* step_gates,
+                     int64_t rows) const {
     const bool before = attrs.linear_before_reset;
     const int64_t columns = packing.columns();
     if (!before)
       for (int64_t b = 0; b < rows; ++b)
-        reset(step_gates + b * columns, h + b * hidden, nullptr, scratch + b * hidden);
+        cell.reset(step_gates + b * columns + hidden, h + b * hidden, nullptr, hidden,
+                   scratch + b * hidden);
     multiply({candidate_panels, packed + packing.candidate_r(), packed + packing.candidate_bias(),
               before ? h : scratch, hidden, candidate, hidden, false},
              rows, args.pool);
     for (int64_t b = 0; b < rows; ++b) {
-      const float* row = step_gates + b * columns;
+      float* row = step_gates + b * columns;
       float* out = candidate + b * hidden;
       if (before)
-        reset(row, out, row + 2 * hidden, out);
+        cell.reset(row + hidden, out, row + 2 * hidden, hidden, out);
       else
         for (int64_t k = 0; k < hidden; ++k) out[k] += row[2 * hidden + k];
     }
   }
-  // out = sigmoid(r) * value (+ added).
-  void reset(const float* row, const float* value, const float* added, float* out) const {
-    for (int64_t k = 0; k < hidden; k += kLanes) {
-      const M32 mask = first_n(static_cast<int>(hidden - k));
-      const F32 r = sigmoid(load(row + hidden + k, mask));
-      store(out + k, fma(r, load(value + k, mask), added ? load(added + k, mask) : zero()), mask);
-    }
-  }
 
-  void cell(const float* packed, const float* step_gates, int64_t t, int64_t rows) const {
+  void next_states(const float* packed, float* step_gates, int64_t t, int64_t d,
+                   int64_t rows) const {
     const int64_t columns = packing.columns();
-    if (attrs.kind == RnnKind::kGru) gru_candidate(packed, step_gates, rows);
+    const Gates cell = gates_at(d);
+    const float* peepholes = peepholes_at(d);
+    if (attrs.kind == RnnKind::kGru) gru_candidate(cell, packed, step_gates, rows);
     for (int64_t b = 0; b < rows; ++b) {
       if (!runs(t, b)) continue;
-      const float* row = step_gates + b * columns;
-      float* state = h + b * hidden;
-      if (attrs.kind == RnnKind::kLstm) {
-        lstm_cell(row, hidden, state, c + b * hidden);
-      } else if (attrs.kind == RnnKind::kGru) {
-        gru_mix(row, candidate + b * hidden, hidden, state);
-      } else {
-        for (int64_t k = 0; k < hidden; k += kLanes) {
-          const M32 mask = first_n(static_cast<int>(hidden - k));
-          store(state + k, tanh(load(row + k, mask)), mask);
-        }
-      }
+      float *row = step_gates + b * columns, *state = h + b * hidden;
+      if (attrs.kind == RnnKind::kLstm)
+        cell.lstm(row, peepholes, hidden, state, c + b * hidden);
+      else if (attrs.kind == RnnKind::kGru)
+        cell.gru(row, candidate + b * hidden, hidden, state);
+      else
+        cell.rnn(row, hidden, state);
     }
   }
 
@@ -344,7 +327,7 @@ struct Run : RecurrentLayer {
         multiply({state_panels, packed + packing.r(), nullptr, h, hidden, step_gates,
                   packing.columns(), true},
                  rows, args.pool);
-        cell(packed, step_gates, t, rows);
+        next_states(packed, step_gates, t, d, rows);
       }
       give_step(t, d);
     }

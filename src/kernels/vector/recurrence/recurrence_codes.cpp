@@ -305,7 +305,8 @@ struct CodeRun : RecurrentLayer {
       std::memset(row, 0, row_bytes());
       return;
     }
-    lstm_cell(step_gates + b * packing.w.padded(), hidden, row, c + b * hidden);
+    gates_at(d).lstm(step_gates + b * packing.w.padded(), peepholes_at(d), hidden, row,
+                     c + b * hidden);
     if (args.outputs[0].present())
       std::memcpy(output_row(args.outputs[0], time_of(step, b, d), d, b), row, row_bytes());
     if (step + 1 == length(b)) std::memcpy(h + b * hidden, row, row_bytes());

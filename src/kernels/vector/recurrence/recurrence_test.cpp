@@ -13,6 +13,10 @@ struct Case {
   RnnDirection direction = RnnDirection::kForward;
   bool bias = true, initial = true, batch_first = false, linear_before_reset = false;
   std::vector<int64_t> lengths = {};  // empty: all steps
+  std::vector<std::string> activations = {};
+  std::vector<float> alpha = {}, beta = {};
+  float clip = 0;
+  bool input_forget = false, peepholes = false;
 };
 
 TestLayer make_test(const Case& c) {
@@ -22,6 +26,11 @@ TestLayer make_test(const Case& c) {
   attrs.direction = c.direction;
   attrs.batch_first = c.batch_first;
   attrs.linear_before_reset = c.linear_before_reset;
+  attrs.activations = c.activations;
+  attrs.activation_alpha = c.alpha;
+  attrs.activation_beta = c.beta;
+  attrs.clip = c.clip;
+  attrs.input_forget = c.input_forget;
   const int64_t gates = c.kind == RnnKind::kLstm ? 4 : c.kind == RnnKind::kGru ? 3 : 1;
   const int64_t d = c.direction == RnnDirection::kBidirectional ? 2 : 1;
   const auto small = [](int64_t k) { return static_cast<double>((k * 7919) % 201 - 100) / 250; };
@@ -58,6 +67,7 @@ TestLayer make_test(const Case& c) {
   if (c.kind == RnnKind::kLstm) {
     test.inputs.push_back(initial);
     test.outputs.push_back({.extents = state});
+    if (c.peepholes) test.inputs.push_back(weights({d, 3 * c.hidden}));
   }
   return test;
 }
@@ -137,7 +147,7 @@ TestLayer make_test_of_codes(const Case& c, DataType type) {
   const Extents grid = {d, 4 * c.hidden};
   test.inputs[1] = constant({d, 4 * c.hidden, c.inputs}, type, codes);
   test.inputs[2] = constant({d, 4 * c.hidden, c.hidden}, type, codes);
-  test.inputs.push_back({.extents = {}, .present = false});  // no peepholes
+  if (!c.peepholes) test.inputs.push_back({.extents = {}, .present = false});
   for (int k = 0; k < 2; ++k) {
     test.inputs.push_back(constant(grid, DataType::kFloat, scale));
     test.inputs.push_back(constant(grid, type, zero));
@@ -180,12 +190,75 @@ TEST(Recurrence, LargeEnoughForThreads) {
   check({RnnKind::kLstm, 2, 1, 257, 128});
 }
 
-TEST(Recurrence, RefusesWhatItDoesNotDo) {
-  TestLayer test = make_test({RnnKind::kLstm, 2, 1, 4, 8});
-  test.layer->as<ir::RnnAttrs>().clip = 3;
-  LayerCheck layer(test);
-  EXPECT_EQ(layer.run(), 0);
-  EXPECT_EQ(layer.last_refusal(), "clipped gates");
+// Every function of ONNX in every place, with its usual parameters and with others.
+TEST(Recurrence, Activations) {
+  for (const char* name : {"Relu", "tanh", "Sigmoid", "Affine", "LeakyRelu", "ThresholdedRelu",
+                           "ScaledTanh", "HardSigmoid", "Elu", "Softsign", "Softplus"})
+    for (const bool with_parameters : {false, true}) {
+      const auto check_functions = [&](RnnKind kind, const std::vector<std::string>& functions) {
+        Case c{.kind = kind, .steps = 3, .batch = 3, .inputs = 7, .hidden = 19};
+        c.activations = functions;
+        if (with_parameters) c.alpha = {0.3f, 0.7f}, c.beta = {0.25f, 0.6f};
+        SCOPED_TRACE(name);
+        TestLayer test = make_test(c);
+        test.tolerance *= 4;  // errors grow with slopes above 1
+        LayerCheck layer(test);
+        EXPECT_GT(layer.run(), 0) << layer.last_refusal();
+      };
+      check_functions(RnnKind::kRnn, {name});
+      check_functions(RnnKind::kGru, {"HardSigmoid", name});
+      check_functions(RnnKind::kGru, {name, "Tanh"});
+      check_functions(RnnKind::kLstm, {name, "ScaledTanh", "Tanh"});
+      check_functions(RnnKind::kLstm, {"Sigmoid", name, "Tanh"});
+      check_functions(RnnKind::kLstm, {"Sigmoid", "Tanh", name});
+    }
+}
+
+TEST(Recurrence, ActivationsOfEachDirection) {
+  for (const bool before : {false, true}) {
+    check({.kind = RnnKind::kGru,
+           .steps = 4,
+           .batch = 2,
+           .inputs = 5,
+           .hidden = 9,
+           .direction = RnnDirection::kBidirectional,
+           .batch_first = before,
+           .linear_before_reset = before,
+           .activations = {"HardSigmoid", "Tanh", "Sigmoid", "Affine"},
+           .alpha = {0.3f, 0.5f},
+           .beta = {0.4f}});
+    check({.kind = RnnKind::kRnn,
+           .steps = 4,
+           .batch = 2,
+           .inputs = 5,
+           .hidden = 33,
+           .direction = RnnDirection::kBidirectional,
+           .batch_first = before,
+           .activations = {"Relu", "Tanh"}});
+  }
+}
+
+TEST(Recurrence, PeepholesLimitsAndCoupledGates) {
+  for (const bool peepholes : {false, true})
+    for (const bool input_forget : {false, true})
+      for (const float clip : {0.0f, 0.4f})
+        for (const RnnDirection direction : {RnnDirection::kForward, RnnDirection::kBidirectional})
+          for (const std::vector<int64_t>& lengths : {std::vector<int64_t>{}, {2, 0, 4}}) {
+            const Case c{.kind = RnnKind::kLstm,
+                         .steps = 4,
+                         .batch = 3,
+                         .inputs = 6,
+                         .hidden = 21,
+                         .direction = direction,
+                         .lengths = lengths,
+                         .clip = clip,
+                         .input_forget = input_forget,
+                         .peepholes = peepholes};
+            check(c);
+            check_codes(c);
+          }
+  for (const RnnKind kind : {RnnKind::kGru, RnnKind::kRnn})
+    check({.kind = kind, .steps = 3, .batch = 2, .inputs = 6, .hidden = 21, .clip = 0.3f});
 }
 
 }  // namespace

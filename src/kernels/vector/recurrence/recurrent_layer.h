@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the kernels of recurrences share: inputs and outputs in either layout, lengths of batch
-// items, the LSTM's cell.
+// items, the functions of gates.
 #pragma once
 
 #include <cstring>
 #include <string>
-#include <string_view>
 
 #include "kernels/kernel.h"
 #include "kernels/prepared.h"
-#include "kernels/vector/math.h"
+#include "kernels/vector/recurrence/gates.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
@@ -39,24 +38,17 @@ inline bool is_float_constant(const ProblemTensor& tensor) {
   return tensor.constant && tensor.type == DataType::kFloat;
 }
 
-inline bool has_default_activations(const ir::RnnAttrs& attrs) {
-  constexpr std::string_view kDefaults[3][3] = {
-      {"Tanh"}, {"Sigmoid", "Tanh"}, {"Sigmoid", "Tanh", "Tanh"}};
-  const int kind = static_cast<int>(attrs.kind);
-  for (size_t k = 0; k < attrs.activations.size(); ++k)
-    if (attrs.activations[k] != kDefaults[kind][k % static_cast<size_t>(kind + 1)]) return false;
-  return true;
-}
-
 // Whatever the weights are.
 inline std::string refuse_recurrence(const Problem& p) {
   const auto& attrs = p.layer->as<ir::RnnAttrs>();
   if (p.inputs[kX].type != DataType::kFloat) return "not float";
   if (has(p, kB) && !is_float_constant(p.inputs[kB])) return "the bias is not a float constant";
-  if (has(p, kPeepholes)) return "peepholes";
-  if (attrs.clip != 0) return "clipped gates";
-  if (attrs.input_forget) return "coupled input and forget gates";
-  if (!has_default_activations(attrs)) return "other than the default activations";
+  if (has(p, kPeepholes) && p.inputs[kPeepholes].type != DataType::kFloat)
+    return "peepholes that are not float";
+  GateFunctions functions;
+  const int64_t directions = p.inputs[kW].extents[0];
+  if (directions > 2 || !read_gate_functions(attrs, directions, functions).ok())
+    return "activations that are none";
   return {};
 }
 
@@ -76,6 +68,7 @@ struct RecurrentLayer {
   const ir::RnnAttrs& attrs;
   int64_t steps, batch, directions, inputs, hidden;
   bool side_by_side = false;  // run_side_by_side()
+  GateFunctions functions;
 
   RecurrentLayer(const KernelArgs& a, const KeptViews& kept)
       : views(kept), args(a), attrs(a.layer->as<ir::RnnAttrs>()) {
@@ -85,6 +78,14 @@ struct RecurrentLayer {
     directions = args.inputs[kW].extents[0];
     inputs = x.extents[2];
     hidden = args.inputs[kR].extents[2];
+    static_cast<void>(read_gate_functions(attrs, directions, functions));
+  }
+
+  Gates gates_at(int64_t d) const { return gates_of_direction(attrs, functions, d); }
+  const float* peepholes_at(int64_t d) const {
+    if (!has(args, kPeepholes)) return nullptr;
+    const TensorView& peepholes = args.inputs[kPeepholes];
+    return peepholes.as<const float>() + d * peepholes.strides[0];
   }
 
   int time_axis() const { return attrs.batch_first ? 1 : 0; }
@@ -135,19 +136,6 @@ struct RecurrentLayer {
       std::memcpy(state_row(args.outputs[output], d, b), state + b * hidden, row_bytes());
   }
 };
-
-// h = o * tanh(c), c = f * c + i * g; gates i, o, f, g as ONNX orders them.
-inline void lstm_cell(const float* gates, int64_t hidden, float* h, float* c) {
-  for (int64_t k = 0; k < hidden; k += kLanes) {
-    const M32 mask = first_n(static_cast<int>(hidden - k));
-    const F32 i = sigmoid(load(gates + k, mask)), o = sigmoid(load(gates + hidden + k, mask));
-    const F32 f = sigmoid(load(gates + 2 * hidden + k, mask)),
-              g = tanh(load(gates + 3 * hidden + k, mask));
-    const F32 cell = fma(f, load(c + k, mask), i * g);
-    store(c + k, cell, mask);
-    store(h + k, o * tanh(cell), mask);
-  }
-}
 
 // All directions of `job`: begin(d), then run_steps(d). Side by side each has memory of its own,
 // which its copy of the job finds in begin().
