@@ -150,6 +150,10 @@ Result<ir::ConvolutionAttrs> read_convolution(Node& node, const Tensor* weights)
 
 Result<ir::PoolingAttrs> read_average_pooling(Node& node);
 
+// The node as a product of two factors. Vectors become matrices: no kernel but the reference one
+// takes them.
+Status emit_product(Node& node, ir::MatrixMultiplyAttrs attrs, std::vector<Tensor*> factors);
+
 // The node as a Generic layer, with its attributes as they are.
 Status import_generic(Node& node);
 // Of operators on strings, on sequences.

@@ -238,6 +238,8 @@ TEST(Operators, MatMulAndGemm) {
   EXPECT_EQ(product({"N", 4, 5, 6}, {6, 7}).shape(), "N 4 5 7");
   EXPECT_EQ(product({6}, {2, 6, 7}).shape(), "2 7");
   EXPECT_EQ(product({5, 6}, {6}).shape(), "5");
+  EXPECT_EQ(product({5, 6}, {6}).kinds(), "Shuffle MatrixMultiply Shuffle");
+  EXPECT_EQ(product({"N"}, {"N"}).shape(), "");
   EXPECT_NE(product({5, 6}, {5, 6}).error.find("do not match"), std::string::npos);
   const Imported gemm = import(
       TestGraph()
@@ -751,6 +753,15 @@ TEST(Operators, IntegerProducts) {
   EXPECT_EQ(conv.layer().inputs[1]->values<int8_t>()[0], -127);
   EXPECT_EQ(product("MatMulInteger", true).kinds(), "MatrixMultiply");
   EXPECT_EQ(product("MatMulInteger", false).kinds(), "Generic");
+  const Imported dynamic = import(TestGraph()
+                                      .input("a", kUint8, {2, 3, 4})
+                                      .input("b", kUint8, {2, 4, 5})
+                                      .initializer(raw_tensor<uint8_t>("z", kUint8, {}, {9}))
+                                      .node("MatMulInteger", {"a", "b", "", "z"}, {"y"})
+                                      .output("y"));
+  EXPECT_EQ(dynamic.kinds(), "MatrixMultiply");
+  EXPECT_EQ(dynamic.layer().as<ir::MatrixMultiplyAttrs>().b_zero_point, 9);
+  EXPECT_EQ(dynamic.layer().outputs[0]->type, ir::DataType::kInt32);
 }
 
 Imported import_microsoft(const TestGraph& graph) {

@@ -138,7 +138,7 @@ Status import_fused_matmul(Node& node) {  // TransposeMatMul, too
       CAMSHAFT_ASSIGN(inputs[k], batch_first(node, kBatch[k], inputs[k], rank));
     }
   }
-  return node.emit(LayerKind::kMatrixMultiply, std::move(attrs), std::move(inputs));
+  return emit_product(node, std::move(attrs), std::move(inputs));
 }
 
 // --- what is not standard but for its layout

@@ -8,7 +8,7 @@ namespace {
 
 Status import_matmul(Node& node) {
   CAMSHAFT_TRY(node.require(2, 2));
-  return node.emit(LayerKind::kMatrixMultiply, ir::MatrixMultiplyAttrs{}, node.inputs());
+  return emit_product(node, {}, node.inputs());
 }
 
 // The bias with beta folded in; null: there is none.
@@ -59,6 +59,27 @@ Status import_softmax(Node& node) {
 }
 
 }  // namespace
+
+Status emit_product(Node& node, ir::MatrixMultiplyAttrs attrs, std::vector<Tensor*> factors) {
+  const auto is_vector = [](const Tensor* x) { return x->has_rank && x->shape.size() == 1; };
+  const bool of_row = is_vector(factors[0]), of_column = is_vector(factors[1]);
+  if (!(of_row || of_column) || !factors[0]->has_rank || !factors[1]->has_rank)
+    return node.emit(LayerKind::kMatrixMultiply, std::move(attrs), std::move(factors));
+  if (of_row) {
+    CAMSHAFT_ASSIGN(factors[0], node.reshape("row", factors[0], {Dim(1), factors[0]->shape[0]}));
+  }
+  if (of_column) {
+    CAMSHAFT_ASSIGN(factors[1], node.reshape("column", factors[1], {factors[1]->shape[0], Dim(1)}));
+  }
+  CAMSHAFT_ASSIGN(Tensor* const product, node.add("product", LayerKind::kMatrixMultiply,
+                                                  std::move(attrs), std::move(factors)));
+  ir::ShuffleAttrs vector;
+  vector.has_reshape = true;
+  vector.reshape = product->shape;
+  if (of_column) vector.reshape.pop_back();
+  if (of_row) vector.reshape.erase(vector.reshape.size() - (of_column ? 1 : 2));
+  return node.emit(LayerKind::kShuffle, std::move(vector), {product});
+}
 
 std::span<const OperatorRow> matrix_operators() {
   static constexpr OperatorRow kOperators[] = {

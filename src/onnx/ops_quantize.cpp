@@ -184,8 +184,8 @@ Tensor* symmetric_weights(Node& node, size_t k, int64_t zero_point) {
   return node.constant("weights", DataType::kInt8, ir::extents_of(codes->shape), std::move(bytes));
 }
 
-// Inputs of the integer products: a, b, a_zero, b_zero. With constant weights and zero points they
-// are quantized layers that give their accumulators; else operators of their own.
+// Inputs of the integer products: a, b, a_zero, b_zero. With constant zero points (of convolutions:
+// and weights) they are quantized layers that give their accumulators; else operators of their own.
 Status import_conv_integer(Node& node) {
   CAMSHAFT_TRY(node.require(2, 4));
   const std::optional<int64_t> x_zero = constant_zero_point(node, 2),
@@ -202,12 +202,18 @@ Status import_matmul_integer(Node& node) {
   CAMSHAFT_TRY(node.require(2, 4));
   const std::optional<int64_t> a_zero = constant_zero_point(node, 2),
                                b_zero = constant_zero_point(node, 3);
-  Tensor* const b = a_zero && b_zero ? symmetric_weights(node, 1, *b_zero) : nullptr;
-  if (!b || !ir::is_quantized(node.input(0)->type)) return import_generic(node);
+  if (!a_zero || !b_zero || !ir::is_quantized(node.input(0)->type) ||
+      !ir::is_quantized(node.input(1)->type))
+    return import_generic(node);
   ir::MatrixMultiplyAttrs attrs;
   attrs.a_zero_point = *a_zero;
   attrs.type = DataType::kInt32;
-  return node.emit(LayerKind::kMatrixMultiply, std::move(attrs), {node.input(0), b});
+  Tensor* b = symmetric_weights(node, 1, *b_zero);
+  if (b == nullptr) {
+    b = node.input(1);
+    attrs.b_zero_point = *b_zero;
+  }
+  return emit_product(node, std::move(attrs), {node.input(0), b});
 }
 
 // 0, 1 …, one per dimension.
