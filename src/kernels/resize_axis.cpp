@@ -59,4 +59,76 @@ int64_t nearest_position(const ir::ResizeAttrs& attrs, const ResizeAxis& axis, d
   return static_cast<int64_t>(std::clamp(position, 0.0, static_cast<double>(axis.input - 1)));
 }
 
+namespace {
+
+// Weight of a tap at `distance`.
+double filter(const ir::ResizeAttrs& attrs, double distance) {
+  const double t = std::abs(distance), a = attrs.cubic_coefficient;
+  if (attrs.mode == ir::ResizeMode::kLinear) return std::max(0.0, 1 - t);
+  if (t <= 1) return ((a + 2) * t - (a + 3)) * t * t + 1;
+  if (t < 2) return ((a * t - 5 * a) * t + 8 * a) * t - 4 * a;
+  return 0;
+}
+
+struct TapRange {
+  int64_t first, last;
+};
+
+TapRange range_of(const std::vector<ResizeTap>& taps) {
+  TapRange range{INT64_MAX, INT64_MIN};
+  for (const ResizeTap& tap : taps) {
+    if (tap.weight == 0) continue;
+    range.first = std::min(range.first, tap.position);
+    range.last = std::max(range.last, tap.position);
+  }
+  return range.first > range.last ? TapRange{0, 0} : range;
+}
+
+}  // namespace
+
+std::vector<ResizeTap> resize_taps(const ir::ResizeAttrs& attrs, const ResizeAxis& axis,
+                                   int64_t k) {
+  const double x = source_coordinate(attrs, axis, k);
+  if (attrs.mode == ir::ResizeMode::kNearest) return {{nearest_position(attrs, axis, x), 1.0}};
+  const double shrink = attrs.antialias ? std::min(axis.scale, 1.0) : 1.0;
+  const double reach = (attrs.mode == ir::ResizeMode::kLinear ? 1 : 2) / shrink;
+  const auto first = static_cast<int64_t>(std::floor(x - reach)) + 1,
+             last = static_cast<int64_t>(std::ceil(x + reach)) - 1;
+  std::vector<ResizeTap> taps;
+  double sum = 0;
+  for (int64_t p = first; p <= last; ++p) {
+    const bool inside = p >= 0 && p < axis.input;
+    const double weight =
+        !inside && attrs.exclude_outside ? 0 : filter(attrs, (static_cast<double>(p) - x) * shrink);
+    taps.push_back({std::clamp<int64_t>(p, 0, axis.input - 1), weight});
+    sum += weight;
+  }
+  if ((attrs.antialias || attrs.exclude_outside) && sum != 0)
+    for (ResizeTap& tap : taps) tap.weight /= sum;
+  return taps;
+}
+
+int64_t count_taps(const ir::ResizeAttrs& attrs, const ResizeAxis& axis) {
+  int64_t count = 1;
+  for (int64_t k = 0; k < axis.output; ++k) {
+    const TapRange range = range_of(resize_taps(attrs, axis, k));
+    count = std::max(count, range.last - range.first + 1);
+  }
+  return count;
+}
+
+void fill_taps(const ir::ResizeAttrs& attrs, const ResizeAxis& axis, int64_t count, int32_t* first,
+               float* weights) {
+  std::vector<double> sums(static_cast<size_t>(count));
+  for (int64_t k = 0; k < axis.output; ++k, weights += count) {
+    const std::vector<ResizeTap> taps = resize_taps(attrs, axis, k);
+    const int64_t from = std::min(range_of(taps).first, axis.input - count);
+    first[k] = static_cast<int32_t>(from);
+    std::fill(sums.begin(), sums.end(), 0.0);
+    for (const ResizeTap& tap : taps)
+      if (tap.weight != 0) sums[static_cast<size_t>(tap.position - from)] += tap.weight;
+    std::copy(sums.begin(), sums.end(), weights);
+  }
+}
+
 }  // namespace camshaft::kernels

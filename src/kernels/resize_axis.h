@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "ir/attrs.h"
 
@@ -22,5 +23,19 @@ ResizeAxis resize_axis(const ir::ResizeAttrs& attrs, int d, int64_t input, int64
 double source_coordinate(const ir::ResizeAttrs& attrs, const ResizeAxis& axis, int64_t k);
 // The input position nearest mode takes for it, clamped to the input.
 int64_t nearest_position(const ir::ResizeAttrs& attrs, const ResizeAxis& axis, double x);
+
+// Output coordinate k is a sum of inputs, times their weights: nearest, linear, cubic, with and
+// without antialiasing. Weights may be 0; positions are clamped to the input and may repeat.
+struct ResizeTap {
+  int64_t position;
+  double weight;
+};
+std::vector<ResizeTap> resize_taps(const ir::ResizeAttrs& attrs, const ResizeAxis& axis, int64_t k);
+
+// The same for all output coordinates as tables: `count` inputs from first[k] on, inside the input,
+// times weights[k * count …].
+int64_t count_taps(const ir::ResizeAttrs& attrs, const ResizeAxis& axis);
+void fill_taps(const ir::ResizeAttrs& attrs, const ResizeAxis& axis, int64_t count, int32_t* first,
+               float* weights);
 
 }  // namespace camshaft::kernels

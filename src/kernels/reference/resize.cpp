@@ -13,43 +13,11 @@ namespace {
 
 using ir::CoordinateTransform;
 
-struct ResizeTap {
-  int64_t position;
-  double weight;
-};
 struct DimensionTaps {
   std::vector<std::vector<ResizeTap>> taps;  // per output coordinate
   std::vector<bool> outside;                 // tf_crop_and_resize beyond the input
   bool is_identity = true;
 };
-
-// Weight of a tap at `distance`.
-double filter(const ir::ResizeAttrs& attrs, double distance) {
-  const double t = std::abs(distance), a = attrs.cubic_coefficient;
-  if (attrs.mode == ir::ResizeMode::kLinear) return std::max(0.0, 1 - t);
-  if (t <= 1) return ((a + 2) * t - (a + 3)) * t * t + 1;
-  if (t < 2) return ((a * t - 5 * a) * t + 8 * a) * t - 4 * a;
-  return 0;
-}
-
-std::vector<ResizeTap> filter_taps(const ir::ResizeAttrs& attrs, const ResizeAxis& d, double x) {
-  const double shrink = attrs.antialias ? std::min(d.scale, 1.0) : 1.0;
-  const double reach = (attrs.mode == ir::ResizeMode::kLinear ? 1 : 2) / shrink;
-  const auto first = static_cast<int64_t>(std::floor(x - reach)) + 1,
-             last = static_cast<int64_t>(std::ceil(x + reach)) - 1;
-  std::vector<ResizeTap> taps;
-  double sum = 0;
-  for (int64_t k = first; k <= last; ++k) {
-    const bool inside = k >= 0 && k < d.input;
-    const double weight =
-        !inside && attrs.exclude_outside ? 0 : filter(attrs, (static_cast<double>(k) - x) * shrink);
-    taps.push_back({std::clamp<int64_t>(k, 0, d.input - 1), weight});
-    sum += weight;
-  }
-  if ((attrs.antialias || attrs.exclude_outside) && sum != 0)
-    for (ResizeTap& tap : taps) tap.weight /= sum;
-  return taps;
-}
 
 DimensionTaps dimension_taps(const ir::ResizeAttrs& attrs, const ResizeAxis& d) {
   DimensionTaps result;
@@ -59,10 +27,7 @@ DimensionTaps dimension_taps(const ir::ResizeAttrs& attrs, const ResizeAxis& d) 
     const bool outside = attrs.transform == CoordinateTransform::kTfCropAndResize &&
                          (x < 0 || x > static_cast<double>(d.input - 1));
     result.outside.push_back(outside);
-    if (attrs.mode == ir::ResizeMode::kNearest)
-      result.taps.push_back({{nearest_position(attrs, d, x), 1.0}});
-    else
-      result.taps.push_back(filter_taps(attrs, d, x));
+    result.taps.push_back(resize_taps(attrs, d, k));
     result.is_identity = result.is_identity && !outside && x == static_cast<double>(k);
   }
   return result;

@@ -62,6 +62,7 @@
   X(recurrence_codes)               \
   X(reduce)                         \
   X(reduce_numbers)                 \
+  X(resample)                       \
   X(resize)                         \
   X(reverse_sequence)               \
   X(roi_align)                      \

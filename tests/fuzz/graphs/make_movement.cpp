@@ -240,8 +240,9 @@ bool resize(GraphMaker& m) {
               ir::NearestRounding::kFloor, ir::NearestRounding::kCeil});
   a.antialias = a.mode != ir::ResizeMode::kNearest && m.chance(10);
   const bool by_scale = m.chance(60) || !m.is_static(x);
+  const size_t first = m.chance(90) ? 2 : 1;  // else channels come last
   for (size_t d = 0; d < x->shape.size(); ++d) {
-    const bool changes = d >= 2 || m.chance(3);
+    const bool changes = (d >= first && d < x->shape.size() + first - 2) || m.chance(3);
     if (by_scale)
       a.scales.push_back(changes ? m.pick({2.0f, 2.0f, 3.0f, 0.5f, 1.5f, 1.0f}) : 1);
     else

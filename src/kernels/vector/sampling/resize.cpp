@@ -6,10 +6,8 @@
 #include <cmath>
 
 #include "kernels/resize_axis.h"
-#include "kernels/simd/bytes.h"
-#include "kernels/simd/float16.h"
-#include "kernels/vector/counts.h"
 #include "kernels/vector/prepare.h"
+#include "kernels/vector/sampling/pixels.h"
 #include "kernels/vector/tactic_util.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -70,35 +68,6 @@ Taps row_taps(const Resize& r, const ir::ResizeAttrs& attrs, PreparedKernel& ker
   if (r.y.rank == 4) return make_taps(attrs, 2, r.x.extents[2], r.height, kernel);
   return {keep_array<int32_t>(kernel, 1), keep_array<int32_t>(kernel, 1),
           keep_array<float>(kernel, 1)};
-}
-
-// T: float, bfloat16, half, uint8_t or int8_t. Codes are blended as floats and rounded half to
-// even.
-CAMSHAFT_INLINE F32 fetch(const float* p, int64_t count) {
-  return count >= kLanes ? load(p) : load(p, first_n(static_cast<int>(count)));
-}
-CAMSHAFT_INLINE void put(float* p, F32 v, int64_t count) {
-  store_first(p, v, static_cast<int>(smaller(count, kLanes)));
-}
-CAMSHAFT_INLINE F32 fetch(const Bf16* p, int64_t count) {
-  return count >= kLanes ? load_floats(p) : load_floats(p, count);
-}
-CAMSHAFT_INLINE F32 fetch(const Half* p, int64_t count) {
-  return count >= kLanes ? load_floats(p) : load_floats(p, count);
-}
-CAMSHAFT_INLINE void put(Bf16* p, F32 v, int64_t count) {
-  count >= kLanes ? store_floats(p, v) : store_floats(p, v, count);
-}
-CAMSHAFT_INLINE void put(Half* p, F32 v, int64_t count) {
-  count >= kLanes ? store_floats(p, v) : store_floats(p, v, count);
-}
-template <class T>
-CAMSHAFT_INLINE F32 fetch(const T* p, int64_t count) {
-  return to_float(count >= kLanes ? load_bytes(p) : load_bytes(p, count));
-}
-template <class T>
-CAMSHAFT_INLINE void put(T* p, F32 v, int64_t count) {
-  count >= kLanes ? store_bytes(p, to_int(v)) : store_bytes(p, to_int(v), count);
 }
 
 // Steps of kStep bytes, the last one overlapping the one before.

@@ -70,9 +70,64 @@ TEST(Resize, LargeEnoughForThreads) {
   EXPECT_GT(check(make_attrs(ResizeMode::kLinear), {1, 24, 20, 20}, {1, 24, 40, 40}, true), 0);
 }
 
-TEST(Resize, LeavesCubicAndChannelsAlone) {
-  EXPECT_EQ(check(make_attrs(ResizeMode::kCubic), {1, 3, 4, 4}, {1, 3, 8, 8}, true), 0);
-  EXPECT_EQ(check({}, {1, 3, 4, 4}, {1, 6, 8, 8}, true), 0);
+// Any dimensions, of any rank: images whose channels come last, volumes, one dimension alone.
+TEST(Resize, AnyDimensions) {
+  struct Row {
+    Extents x, y;
+  };
+  for (const Row& row : {Row{{2, 7, 9, 5}, {2, 14, 18, 5}},
+                         {{1, 9, 11, 40}, {1, 4, 25, 40}},
+                         {{2, 6, 8, 70}, {2, 9, 8, 70}},
+                         {{1, 3, 4, 4}, {1, 6, 8, 8}},
+                         {{1, 2, 5, 6, 7}, {1, 2, 8, 9, 20}},
+                         {{5, 37}, {9, 37}},
+                         {{5, 37}, {5, 80}},
+                         {{23}, {60}},
+                         {{2, 3, 70, 21}, {2, 3, 30, 50}}})
+    for (const ResizeMode mode : {ResizeMode::kNearest, ResizeMode::kLinear, ResizeMode::kCubic})
+      for (const CoordinateTransform transform :
+           {CoordinateTransform::kHalfPixel, CoordinateTransform::kAlignCorners})
+        EXPECT_GT(check(make_attrs(mode, transform), row.x, row.y,
+                        transform == CoordinateTransform::kHalfPixel),
+                  0);
+}
+
+TEST(Resize, Antialiased) {
+  for (const ResizeMode mode : {ResizeMode::kLinear, ResizeMode::kCubic})
+    for (const bool exclude_outside : {false, true})
+      for (const auto& [x, y] : {std::pair<Extents, Extents>{{1, 3, 50, 61}, {1, 3, 20, 24}},
+                                 {{2, 19, 12, 33}, {2, 19, 30, 7}},
+                                 {{1, 30, 31, 3}, {1, 7, 40, 3}},
+                                 {{3, 90}, {3, 4}}}) {
+        ir::ResizeAttrs attrs = make_attrs(mode);
+        attrs.antialias = true;
+        attrs.exclude_outside = exclude_outside;
+        attrs.cubic_coefficient = exclude_outside ? -0.5f : -0.75f;
+        EXPECT_GT(check(attrs, x, y, false), 0);
+        attrs.antialias = false;
+        EXPECT_GT(check(attrs, x, y, true), 0);
+      }
+}
+
+TEST(Resize, NearestOfEveryType) {
+  for (const DataType type :
+       {DataType::kBool, DataType::kInt64, DataType::kInt32, DataType::kDouble, DataType::kInt16,
+        DataType::kHalf, DataType::kBFloat16}) {
+    ir::ResizeAttrs attrs = make_attrs(ResizeMode::kNearest);
+    attrs.sizes = {2, 3, 11, 20};
+    LayerCheck layer({.layer = make_layer(ir::LayerKind::kResize, attrs),
+                      .inputs = {{.extents = {2, 3, 5, 9}, .type = type}},
+                      .outputs = {{.extents = {2, 3, 11, 20}, .type = type}},
+                      .tolerance = 0});
+    EXPECT_GT(layer.run(), 0) << layer.last_refusal();
+  }
+}
+
+TEST(Resize, LargeDimensionsForThreads) {
+  ir::ResizeAttrs attrs = make_attrs(ResizeMode::kCubic);
+  attrs.antialias = true;
+  EXPECT_GT(check(attrs, {1, 3, 300, 211}, {1, 3, 100, 90}, true), 0);
+  EXPECT_GT(check(make_attrs(ResizeMode::kLinear), {40, 3000}, {90, 3000}, true), 0);
 }
 
 }  // namespace
