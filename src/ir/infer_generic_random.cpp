@@ -69,7 +69,8 @@ Status dft(GenericRule& g) {
   const bool one_sided = g.integer("onesided", 0) != 0, inverse = g.integer("inverse", 0) != 0;
   Shape shape = f.shape(0);
   if (f.has(1)) shape[axis] = length && length->size() == 1 ? (*length)[0] : f.unknown();
-  if (one_sided && inverse && !f.has(1)) shape[axis] = f.unknown();
+  if (one_sided && inverse && !f.has(1))
+    shape[axis] = f.symbols.mul(f.symbols.sub(shape[axis], 1), 2);
   if (one_sided && !inverse) shape[axis] = f.symbols.add(f.symbols.floor_div(shape[axis], 2), 1);
   shape[shape.size() - 1] = one_sided && inverse ? Dim(1) : Dim(2);
   return f.give(f.in(0).type, shape);

@@ -764,6 +764,21 @@ TEST(Operators, IntegerProducts) {
   EXPECT_EQ(dynamic.layer().outputs[0]->type, ir::DataType::kInt32);
 }
 
+TEST(Operators, TransformsAreFastOrProducts) {
+  const auto transform = [](int length, int parts, bool inverse, bool onesided) {
+    return import(
+        TestGraph()
+            .input("x", kFloat, {3, length, parts})
+            .node("DFT", {"x"}, {"y"}, {integer("inverse", inverse), integer("onesided", onesided)})
+            .output("y"),
+        20);
+  };
+  EXPECT_EQ(transform(1000, 1, false, true).kinds(), "Generic Shuffle");
+  EXPECT_EQ(transform(1000, 1, false, true).shape(), "3 501 2");
+  EXPECT_EQ(transform(513, 2, true, true).shape(), "3 1024 1");
+  EXPECT_EQ(transform(509, 2, false, false).kinds(), "Shuffle MatrixMultiply Shuffle");
+}
+
 Imported import_microsoft(const TestGraph& graph) {
   const std::string bytes = Wire()
                                 .number(1, 8)

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // DFT as a product with a constant matrix, STFT as a convolution whose kernels are the windowed
 // waves: for floats and lengths known while importing, as long as the matrix stays moderate. What
-// is left stays with the Generic operators.
+// is left stays with the Generic operators, so does a DFT that has a fast kernel.
 #include <cmath>
 #include <numbers>
 
+#include "kernels/fourier_length.h"
 #include "onnx/node.h"
 
 namespace camshaft::onnx_import {
@@ -86,6 +87,35 @@ Ints axis_to_end(size_t rank, size_t axis, bool back) {
   return inverse;
 }
 
+// From here on, fast transforms take less time than products of matrices.
+constexpr int64_t kFastLength = 64, kFastFactor = 8;  // a vector of AVX2
+
+bool is_fast(const Transform& t) {
+  int64_t rows, columns;
+  const bool is_whole = t.given == (t.out_parts == 1 ? t.length / 2 + 1 : t.length);
+  return t.length >= kFastLength && is_whole &&
+         (t.out_parts == 2 || (t.length % 2 == 0 && t.parts == 2)) &&
+         kernels::split_fourier_length(t.length, kFastFactor, rows, columns);
+}
+
+// [..., given, parts] to [..., bins, out_parts].
+Result<Tensor*> fast_spectra(Node& node, Tensor* lines, const Transform& t) {
+  ir::GenericAttrs attrs{"DFT", 20, {}};
+  attrs.attributes.push_back({"inverse", {t.inverse ? 1 : 0}, {}, ""});
+  attrs.attributes.push_back({"onesided", {t.bins < t.length || t.out_parts == 1 ? 1 : 0}, {}, ""});
+  return node.add("spectra", LayerKind::kGeneric, std::move(attrs), {lines});
+}
+
+// The same as a product.
+Result<Tensor*> product_spectra(Node& node, Tensor* lines, const Transform& t) {
+  Shape flat(lines->shape.begin(), lines->shape.end() - 2);
+  flat.push_back(t.given * t.parts);
+  CAMSHAFT_ASSIGN(Tensor* const rows, node.reshape("rows", lines, flat));
+  const int64_t extents[] = {t.given * t.parts, t.bins * t.out_parts};
+  return node.add("spectra", LayerKind::kMatrixMultiply, ir::MatrixMultiplyAttrs{},
+                  {rows, node.float_constant("waves", extents, matrix_of(t))});
+}
+
 Status import_dft(Node& node) {
   CAMSHAFT_TRY(node.require(1, 3));
   Tensor* const x = node.input(0);
@@ -108,7 +138,9 @@ Status import_dft(Node& node) {
     return import_generic(node);
   t.length = *length;
   t.bins = onesided && !t.inverse ? t.length / 2 + 1 : t.length;
-  if (t.given * t.parts > kMostMatrixElements / (t.bins * t.out_parts)) return import_generic(node);
+  const bool fast = is_fast(t);
+  if (!fast && t.given * t.parts > kMostMatrixElements / (t.bins * t.out_parts))
+    return import_generic(node);
 
   const bool moves = axis + 2 != static_cast<int64_t>(rank);
   Tensor* lines = x;
@@ -116,16 +148,11 @@ Status import_dft(Node& node) {
     CAMSHAFT_ASSIGN(
         lines, node.transpose("lines", x, axis_to_end(rank, static_cast<size_t>(axis), false)));
   }
-  Shape flat(lines->shape.begin(), lines->shape.end() - 2);
-  Shape shape = flat;
-  flat.push_back(t.given * t.parts);
+  Shape shape(lines->shape.begin(), lines->shape.end() - 2);
   shape.push_back(t.bins);
   shape.push_back(t.out_parts);
-  CAMSHAFT_ASSIGN(Tensor* const rows, node.reshape("rows", lines, flat));
-  const int64_t extents[] = {t.given * t.parts, t.bins * t.out_parts};
   CAMSHAFT_ASSIGN(Tensor* const spectra,
-                  node.add("spectra", LayerKind::kMatrixMultiply, ir::MatrixMultiplyAttrs{},
-                           {rows, node.float_constant("waves", extents, matrix_of(t))}));
+                  fast ? fast_spectra(node, lines, t) : product_spectra(node, lines, t));
   ir::ShuffleAttrs back;
   back.has_reshape = true;
   back.reshape = shape;

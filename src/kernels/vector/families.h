@@ -30,6 +30,7 @@
   X(doubles)                        \
   X(depthwise_transposed)           \
   X(experts)                        \
+  X(fourier)                        \
   X(gather)                         \
   X(generate)                       \
   X(grid_sample)                    \

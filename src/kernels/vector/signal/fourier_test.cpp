@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// DFT against the transform in double: factors of every kind, real, complex and half spectra, both
+// directions.
+#include "kernels/fourier_length.h"
+#include "kernels/vector/layer_test_util.h"
+
+namespace camshaft::kernels::test {
+namespace {
+
+struct Case {
+  int64_t length;
+  int64_t lines = 3, parts = 2;
+  bool inverse = false, onesided = false;
+};
+
+int check(const Case& c) {
+  const bool to_real = c.inverse && c.onesided;
+  const int64_t half = c.length / 2 + 1, given = to_real ? half : c.length,
+                bins = c.onesided && !c.inverse ? half : c.length;
+  const std::vector<ir::GenericAttribute> attributes = {{"inverse", {c.inverse}, {}, ""},
+                                                        {"onesided", {c.onesided}, {}, ""}};
+  // Errors of sums of `length` values up to 2, in as many steps as there are factors.
+  const double size = std::sqrt(static_cast<double>(c.length));
+  LayerCheck layer(
+      {.layer = make_layer(ir::LayerKind::kGeneric, ir::GenericAttrs{"DFT", 20, attributes}),
+       .inputs = {{.extents = {c.lines, given, c.parts}}},
+       .outputs = {{.extents = {c.lines, bins, to_real ? 1 : 2}}},
+       .tolerance = c.inverse ? 1e-6 : 8e-7 * size,
+       .only = "fourier",
+       .strided_inputs = false,
+       .strided_outputs = false});
+  return layer.run();
+}
+
+TEST(Fourier, Lengths) {
+  for (const int64_t length : {256, 272, 289, 320, 400, 480, 512, 529, 600, 961, 1000, 1024, 2048,
+                               2187, 3125, 4096, 17 * 31, 19 * 23 * 2, 7 * 11 * 13})
+    for (const int64_t parts : {1, 2})
+      for (const bool inverse : {false, true})
+        EXPECT_GT(check({.length = length, .parts = parts, .inverse = inverse}), 0) << length;
+}
+
+TEST(Fourier, OneSided) {
+  for (const int64_t length : {256, 400, 1024})
+    for (const int64_t lines : {1, 2, 5}) {
+      EXPECT_GT(check({.length = length, .lines = lines, .parts = 1, .onesided = true}), 0);
+      EXPECT_GT(check({.length = length, .lines = lines, .onesided = true}), 0);
+      EXPECT_GT(check({.length = length, .lines = lines, .inverse = true, .onesided = true}), 0);
+    }
+  EXPECT_GT(check({.length = 289, .parts = 1, .onesided = true}), 0);
+}
+
+TEST(Fourier, ManyLinesAndOtherLengths) {
+  EXPECT_GT(check({.length = 1024, .lines = 70}), 0);
+  EXPECT_EQ(check({.length = 509}), 0);
+  EXPECT_EQ(check({.length = 2 * 37}), 0);
+  EXPECT_GT(check({.length = 64, .lines = 5}), 0);  // vectors of AVX2 and less
+  int64_t rows, columns;
+  EXPECT_FALSE(split_fourier_length(64, 16, rows, columns));
+  EXPECT_TRUE(split_fourier_length(1200, 16, rows, columns));
+  EXPECT_EQ(rows, 30);
+  EXPECT_EQ(columns, 40);
+}
+
+}  // namespace
+}  // namespace camshaft::kernels::test
