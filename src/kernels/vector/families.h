@@ -15,6 +15,7 @@
   X(conv)                           \
   X(conv_amx)                       \
   X(conv_dynamic)                   \
+  X(conv_planes)                    \
   X(convert)                        \
   X(cumsum)                         \
   X(deconv)                         \

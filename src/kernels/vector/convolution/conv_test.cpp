@@ -1,76 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every dense convolution tactic of every instruction set against the definition in double
 // precision.
-#include <gtest/gtest.h>
-
-#include <cmath>
-
-#include "kernels/testing/conv_case.h"
+#include "kernels/vector/convolution/conv_check.h"
 
 namespace camshaft::kernels {
 namespace {
-
-// The rounding error of a sum of K products grows like sqrt(K) ulps of the sum of magnitudes, for
-// any order of adding.
-double tolerance(const ConvShape& s, const Tactic& t) {
-  // Both factors are off by up to 2^-9: a product by 2^-8, 2^15 times the epsilon of floats.
-  if (t.precision == DataType::kBFloat16) return 32768 * 1.01;
-  const std::string_view tactic = t.name;
-  // Winograd's transforms amplify: measured up to 6 times the error of direct sums.
-  const double amplification = tactic.find("winograd") == tactic.npos ? 1 : 12;
-  return amplification * (2 + std::sqrt(static_cast<double>(s.kh * s.kw * s.group_ic())));
-}
-
-std::string describe(const ConvCaseSpec& spec) {
-  const ConvShape& s = spec.shape;
-  return fmt::format(
-      "n{} ic{} {}x{} oc{} k{}x{} s{}x{} d{}x{} p{},{},{},{} g{} slack{} rank{} [{}]", s.batch,
-      s.ic, s.ih, s.iw, s.oc, s.kh, s.kw, s.sh, s.sw, s.dh, s.dw, s.pad_top, s.pad_left,
-      spec.pad_bottom, spec.pad_right, s.groups, spec.slack, spec.rank, spec.epilogue);
-}
-
-ConvCaseSpec square(int64_t ic, int64_t size, int64_t oc, int64_t kernel, int64_t stride,
-                    int64_t pad, int64_t groups = 1) {
-  ConvCaseSpec spec;
-  spec.shape = {.groups = groups,
-                .ic = ic,
-                .ih = size,
-                .iw = size,
-                .oc = oc,
-                .kh = kernel,
-                .kw = kernel,
-                .sh = stride,
-                .sw = stride,
-                .pad_top = pad,
-                .pad_left = pad};
-  spec.pad_bottom = spec.pad_right = pad;
-  return spec;
-}
-
-// Runs every tactic that takes the case, on one thread, and on 2 and 3 if the work is worth it;
-// gives how many did.
-int check(const ConvCaseSpec& spec, bool threaded = false) {
-  static ThreadPool pools[] = {ThreadPool(1), ThreadPool(2), ThreadPool(3)};
-  ConvCase conv(spec);
-  const ir::LayerKind kind =
-      spec.transposed ? ir::LayerKind::kDeconvolution : ir::LayerKind::kConvolution;
-  int runs = 0;
-  for (const Tactic* tactic : tactics_for(kind)) {
-    for (ThreadPool& pool : pools) {
-      const Problem problem = conv.problem(*tactic, pool.threads());
-      if (!tactic->refusal(problem).empty()) break;
-      if (pool.threads() > 1 && !threaded) break;
-      EXPECT_GT(tactic->cost_us(problem), 0) << tactic->name;
-      conv.prepare(*tactic, &pool);
-      conv.run();
-      EXPECT_LE(conv.worst_error(), tolerance(conv.shape(), *tactic))
-          << tactic->name << " " << isa_name(tactic->isa) << " threads " << pool.threads() << ": "
-          << describe(spec);
-      ++runs;
-    }
-  }
-  return runs;
-}
 
 TEST(Conv, PointwiseTails) {
   for (int64_t oc : {1, 3, 8, 15, 16, 17, 31, 33, 48, 65, 81})
@@ -359,132 +293,34 @@ TEST(Conv, Epilogues) {
     }
 }
 
-ConvCaseSpec transposed(int64_t ic, int64_t size, int64_t oc, int64_t kernel, int64_t stride,
-                        int64_t pad, int64_t groups = 1) {
-  ConvCaseSpec spec = square(ic, size, oc, kernel, stride, pad, groups);
-  spec.transposed = true;
-  return spec;
-}
-
-TEST(Deconv, KernelsStridesAndPads) {
-  for (int64_t kernel : {1, 2, 3, 4, 5})
-    for (int64_t stride : {1, 2, 3})
-      for (int64_t pad = 0; pad < kernel; ++pad) {
-        ConvCaseSpec spec = transposed(5, 6, 19, kernel, stride, pad);
-        EXPECT_GT(check(spec), 0);
-        spec.output_padding = stride - 1;
-        spec.shape.iw = 5;
-        spec.shape.sh = 1 + stride % 2;
-        if (spec.output_padding < spec.shape.sh) check(spec);
-      }
-}
-
-TEST(Deconv, GroupsDilationSlicesAndEpilogues) {
-  check(transposed(6, 5, 9, 3, 2, 1, 3));
-  check(transposed(8, 5, 68, 2, 2, 0, 2));
-  ConvCaseSpec spec = transposed(6, 7, 20, 3, 1, 2);
-  spec.shape.dh = spec.shape.dw = 2;
-  check(spec);
-  spec = transposed(6, 4, 20, 3, 2, 0);
-  spec.shape.batch = 2;
-  spec.slack = 3;
-  spec.pad_right = 1;
-  spec.operands = {OperandKind::kSame};
-  spec.epilogue = "v2 = add v0 v1; v3 = relu v2";
-  check(spec);
-  spec.operands = {OperandKind::kPerImageChannel};
-  spec.epilogue = "v2 = mul v0 v1; v3 = sigmoid v2";
-  check(spec);
-  spec.bias = false;
-  check(spec);
-}
-
-// Groups of one channel, of one output or several: phases of any number of taps, none among them.
-TEST(Deconv, Depthwise) {
-  for (const int64_t channels : {3, 32, 33, 140})
-    for (const int64_t multiplier : {1, 2, 3})
-      for (const int64_t kernel : {1, 2, 3, 4, 7})
-        for (const int64_t stride : {1, 2, 3}) {
-          ConvCaseSpec spec = transposed(channels, 6, channels * multiplier, kernel, stride,
-                                         (kernel - 1) / 2, channels);
-          spec.shape.iw = 11;
-          spec.output_padding = stride - 1;
-          EXPECT_GT(check(spec), 0);
-          if (multiplier == 3) continue;
-          spec.operands = {OperandKind::kSame};
-          spec.epilogue = "v2 = add v0 v1; v3 = relu v2";
-          spec.slack = 3;
-          check(spec);
-          spec.operands = {OperandKind::kPerPixel};
-          spec.epilogue = "v2 = mul v0 v1; v3 = sigmoid v2";
-          spec.bias = false;
-          check(spec);
-        }
-  ConvCaseSpec spec = transposed(40, 9, 40, 3, 1, 2, 40);
-  spec.shape.dh = spec.shape.dw = 2;
-  check(spec);
-  spec = transposed(72, 20, 72, 4, 2, 1, 72);
-  spec.shape.batch = 2, spec.shape.iw = 61;
+// Few channels, row major: groups of one and more, tails of rows, strides, windows beyond borders.
+TEST(Conv, Planes) {
+  for (const int64_t groups : {1, 3})
+    for (const int64_t inputs : {1, 2, 4})
+      for (const int64_t outputs : {1, 2, 3, 8, 15})
+        for (const int64_t stride : {1, 2, 3})
+          for (const int64_t kernel : {1, 3, 5}) {
+            ConvCaseSpec spec =
+                square(inputs * groups, 7, outputs * groups, kernel, stride, kernel / 2, groups);
+            spec.shape.iw = 37;
+            EXPECT_GT(check(spec), 0);
+            spec.shape.dw = spec.shape.dh = 2;
+            spec.operands = {OperandKind::kSame, OperandKind::kPerImageChannel};
+            spec.epilogue = "v3 = silu v0 1; v4 = add v3 v1; v5 = mul v4 v2";
+            spec.bias = false;
+            check(spec);
+          }
+  check(square(64, 20, 3, 3, 1, 1));
+  check(square(3, 60, 8, 7, 2, 3), true);
+  ConvCaseSpec spec = square(1, 9, 12, 5, 1, 2);
+  spec.shape.iw = 700, spec.shape.batch = 2;
+  spec.epilogue = "v2 = relu v0; v3 = add v2 v1";
+  spec.operands = {OperandKind::kPerPixel};
   check(spec, true);
   spec = {};
   spec.rank = 3;
-  spec.transposed = true;
-  spec.shape = {.batch = 2, .groups = 24, .ic = 24, .iw = 33, .oc = 24, .kw = 12, .sw = 4};
-  spec.pad_right = 7;
+  spec.shape = {.batch = 2, .ic = 1, .iw = 1000, .oc = 6, .kw = 40, .sw = 7, .pad_left = 9};
   check(spec);
-}
-
-// Kernels as wide as the stride: column phases side by side, in dense outputs.
-TEST(Deconv, JoinedColumnsAndFewChannels) {
-  for (int64_t oc : {1, 2, 4, 8, 12, 24})
-    for (int64_t stride : {2, 3}) {
-      ConvCaseSpec spec = transposed(24, 6, oc, stride, stride, 0);
-      check(spec);
-      spec.operands = {OperandKind::kSame};
-      spec.epilogue = "v2 = add v0 v1; v3 = relu v2";
-      check(spec);
-      spec.operands = {OperandKind::kPerChannel};
-      check(spec);
-      spec.slack = 1;
-      check(spec);
-      spec.operands = {};
-      spec.epilogue = "v1 = sigmoid v0";
-      spec.shape.kh = stride + 1;
-      spec.slack = 0;
-      spec.bias = false;
-      check(spec);
-      check(transposed(17, 6, oc, 5, 1, 1));
-    }
-}
-
-// Kernels wider than the stride, cropped by any amount: joined where phases would leave lanes idle.
-TEST(Deconv, JoinedColumnsOfSeveralTaps) {
-  for (int64_t oc : {1, 3, 7, 16})
-    for (int64_t stride : {2, 3, 4})
-      for (int64_t kernel : {stride + 1, 2 * stride, 3 * stride - 1})
-        for (int64_t pad = 0; pad < kernel; ++pad) {
-          ConvCaseSpec spec = transposed(20, 5, oc, kernel, stride, pad);
-          spec.output_padding = (stride - (4 * stride + kernel - 2 * pad) % stride) % stride;
-          EXPECT_GT(check(spec), 0);
-        }
-  ConvCaseSpec spec;
-  spec.rank = 3;
-  spec.transposed = true;
-  spec.shape = {.batch = 2, .ic = 129, .iw = 13, .oc = 1, .kw = 256, .sw = 64, .pad_left = 96};
-  spec.pad_right = 96;
-  spec.epilogue = "v1 = tanh v0";
-  EXPECT_GT(check(spec, true), 0);
-}
-
-TEST(Deconv, OneDimensionAndThreads) {
-  ConvCaseSpec spec;
-  spec.rank = 3;
-  spec.transposed = true;
-  spec.shape = {.batch = 2, .ic = 5, .iw = 13, .oc = 19, .kw = 4, .sw = 2, .pad_left = 1};
-  spec.pad_right = 2;
-  check(spec);
-  check(transposed(32, 17, 40, 4, 2, 1), true);
-  check(transposed(48, 17, 40, 3, 1, 1), true);
 }
 
 // Weights that only running can tell: groups, tails of columns and channels, taps that are read

@@ -54,7 +54,7 @@ constexpr Tactic row(const char* name) {
           .kind = ir::LayerKind::kConvolution,
           .isa = kIsa,
           .formats = FormatRule::kChannelLast,
-          .version = 1,
+          .version = 2,
           .refusal = refusal<Window>,
           .cost_us = line_cost_us<Window>,
           .packed_inputs = float_packed_inputs,

@@ -11,6 +11,8 @@
 #include "kernels/vector/depthwise/depthwise_rows.h"
 #include "kernels/vector/gemm/gemm_tile.h"
 
+#include <numeric>
+
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace depthwise {
 
@@ -90,7 +92,7 @@ struct AnyLineWindow {
 // work is one of each.
 struct LinePlan {
   int64_t inputs;                    // lines of a vector of channels and a row
-  int64_t rows;                      // kept: the reach of a window
+  int64_t rows;                      // kept: those of a window
   EvenSplit strips, blocks, chunks;  // blocks: of whole vectors; what is left joins the last
   int64_t pixels, line, row;         // of a line; floats between lines and between rows of lines
   // Of a channel multiplier: per vector of channels, which of the inputs its lanes read.
@@ -103,6 +105,16 @@ struct LinePlan {
   int64_t units(int64_t batch) const { return batch * blocks.parts * strips.parts * chunks.parts; }
 };
 
+// Every `out`-th output row reads input rows that are the same multiples of the dilation away from
+// each other: its own are `in` of them further.
+struct RowSteps {
+  int64_t out, in;
+};
+static inline RowSteps row_steps(const ConvShape& s) {
+  const int64_t common = std::gcd(s.sh, s.dh);
+  return {s.dh / common, s.sh / common};
+}
+
 static inline int64_t line_pixels(const ConvShape& s, int64_t cols) {
   return (cols - 1) * s.sw + (s.kw - 1) * s.dw + 1;
 }
@@ -112,21 +124,23 @@ static inline LinePlan plan_lines(const ConvShape& s, int64_t inputs, int thread
   constexpr int64_t kMostChannels = 64, kFewCols = 14;
   LinePlan plan;
   plan.inputs = inputs;
-  plan.rows = (s.kh - 1) * s.dh + 1;
+  plan.rows = s.kh;
   const int64_t vectors = at_least_one(s.oc / kLanes);
   int64_t together = smaller(vectors, kMostChannels / kLanes), cols = s.ow;
   const auto too_large = [&] {
     return plan.rows * line_pixels(s, cols) * inputs * together * kLanes * 4 > kBytes;
   };
-  while (too_large() && cols > kFewCols) cols = ceil_div(cols, 2);
+  // What neighbouring strips both copy stays less than half of them.
+  const int64_t least = larger(kFewCols, 4 * (s.kw - 1) * s.dw);
+  while (too_large() && cols > least) cols = ceil_div(cols, 2);
   while (too_large() && together > 1) together = ceil_div(together, 2);
+  while (too_large() && cols > kFewCols) cols = ceil_div(cols, 2);
   plan.strips = split_evenly(s.ow, cols);
   plan.blocks = split_evenly(vectors, together);
   const int64_t units = s.batch * plan.strips.parts * plan.blocks.parts;
   constexpr int64_t kUnits = 4, kRows = 4;  // for each thread; of a chunk
   const int64_t wanted = threads == 1 ? 1 : ceil_div(kUnits * threads, units);
-  const int64_t chunk = ceil_div(s.oh, wanted);
-  plan.chunks = split_evenly(s.oh, chunk < kRows ? kRows : chunk);
+  plan.chunks = split_evenly(s.oh, larger(ceil_div(s.oh, wanted), kRows * row_steps(s).out));
   plan.pixels = line_pixels(s, plan.strips.size(0));
   plan.line = plan.pixels * kLanes;
   const int64_t most = plan.blocks.size(0) + (s.oc % kLanes != 0 ? 1 : 0);
@@ -216,7 +230,7 @@ static inline const int32_t* keep_sources(const ConvShape& s, PreparedKernel& ke
 static inline void spread_channels(const FloatRun& run, const LinePlan& plan, const float* from,
                                    int64_t first, int64_t pixels, float* to) {
   const ConvShape& s = run.s;
-  const int64_t ahead = s.sh * run.x_row;
+  const int64_t ahead = row_steps(s).in * s.dh * run.x_row;
   const M32 some = first_n(static_cast<int>(smaller(s.ic, kLanes)));
   const I32 source = iload(plan.sources + first);
   from += first_source(s, channel_of(s, first, 0));
@@ -231,7 +245,8 @@ template <int kInputs>
 void copy_unit(const FloatRun& run, const LinePlan& plan, const LineUnit& unit, const float* from,
                int64_t pixels, float* to) {
   const float* first = from + unit.channel;
-  const int64_t pixel = run.x_pixel, line = plan.line, ahead = run.s.sh * run.x_row;
+  const int64_t pixel = run.x_pixel, line = plan.line,
+                ahead = row_steps(run.s).in * run.s.dh * run.x_row;
   if constexpr (lines_per_row(kInputs) > 1) {
     for (int64_t v = 0; v < unit.vectors; ++v)
       spread_lines<kInputs>(first + v * kLanes, pixel, pixels, to + v * plan.vector(), line, ahead);
@@ -336,25 +351,26 @@ void run_line_row(const FloatRun& run, const LinePlan& plan, const LineUnit& uni
   run_epilogue(run, strip, unit.image, oh, unit.col, unit.cols);
 }
 
+// Of a dilated window, output rows that read the same input rows follow each other.
 template <class Window>
 void run_line_unit(const FloatRun& run, const LinePlan& plan, const LineUnit& unit, float* kept) {
   const ConvShape& s = run.s;
+  const RowSteps steps = row_steps(s);
   const float* lines[kMostLines];
   const int64_t iw = unit.col * s.sw - s.pad_left;
-  int64_t copied = unit.row * s.sh - s.pad_top;  // the first input row that is not in the lines
-  const int64_t origin = copied;
-  for (int64_t oh = unit.row; oh < unit.row + unit.rows; ++oh) {
-    const int64_t top = oh * s.sh - s.pad_top;
-    if (copied < top) copied = top;
-    for (; copied < top + plan.rows; ++copied)
-      fill_lines<Window::kInputs>(run, plan, unit, copied, iw,
-                                  kept + (copied - origin) % plan.rows * plan.row);
-    for (int64_t kh = 0; kh < s.kh; ++kh) {
-      const float* row = kept + (top + kh * s.dh - origin) % plan.rows * plan.row;
-      for (int k = 0; k < Window::kInputs; ++k)
-        lines[kh * Window::kInputs + k] = row + k * (plan.inputs > 1 ? plan.line : 1);
+  for (int64_t row = unit.row; row < unit.row + smaller(steps.out, unit.rows); ++row) {
+    int64_t copied = 0;  // of the input rows in use, the first that is not in the lines
+    for (int64_t oh = row, top = 0; oh < unit.row + unit.rows; oh += steps.out, top += steps.in) {
+      if (copied < top) copied = top;
+      for (; copied < top + plan.rows; ++copied)
+        fill_lines<Window::kInputs>(run, plan, unit, row * s.sh - s.pad_top + copied * s.dh, iw,
+                                    kept + copied % plan.rows * plan.row);
+      for (int64_t kh = 0; kh < s.kh; ++kh)
+        for (int k = 0; k < Window::kInputs; ++k)
+          lines[kh * Window::kInputs + k] =
+              kept + (top + kh) % plan.rows * plan.row + k * (plan.inputs > 1 ? plan.line : 1);
+      run_line_row<Window>(run, plan, unit, lines, oh);
     }
-    run_line_row<Window>(run, plan, unit, lines, oh);
   }
 }
 
