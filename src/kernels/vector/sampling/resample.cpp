@@ -38,6 +38,7 @@ struct Resample {
   int32_t* lane_first = nullptr;
   float* lane_weights = nullptr;
   int64_t line_floats = 0;
+  int64_t element = 4;  // bytes
   double predicted_us = 0;
 
   size_t worker_bytes() const {
@@ -50,6 +51,9 @@ struct Rows {
   int64_t count = 1, y = 0;
   int64_t* offsets;
   float* weights;
+  // What was copied last: from this row and output on, and to where.
+  const std::byte *last = nullptr, *made = nullptr;
+  int64_t last_first = 0;
 };
 
 void add_taps(const Axis& axis, int64_t k, Rows& rows) {
@@ -152,8 +156,8 @@ CAMSHAFT_INLINE const float* in_place(const T*) {  // other types are read by wa
 }
 
 template <class T>
-void run_row(const Resample& s, const KernelCall& call, const Rows& rows, float* line,
-             int64_t first, int64_t last) {
+void run_row(const Resample& s, const KernelCall& call, Rows& rows, float* line, int64_t first,
+             int64_t last) {
   const T* x = call.input<const T>(0);
   T* y = call.output<T>(0) + rows.y;
   if (s.has_line)
@@ -168,21 +172,23 @@ void run_row(const Resample& s, const KernelCall& call, const Rows& rows, float*
     weigh_pixels(s, x, s.inner.x_stride, first, last, y);
 }
 
-// Nearest: elements as they are.
-template <class T>
-void copy_row(const Resample& s, const KernelCall& call, const Rows& rows, float*, int64_t first,
+// Nearest: `kBytes` bytes (0: any number) as they are. An output row that has been made just before
+// is copied whole.
+template <int64_t kBytes>
+void copy_row(const Resample& s, const KernelCall& call, Rows& rows, float*, int64_t first,
               int64_t last) {
-  const T* x = call.input<const T>(0) + rows.offsets[0];
-  T* y = call.output<T>(0) + rows.y;
-  const int32_t* from = s.inner.taps.first;
-  for (int64_t k = first; k < last; ++k) {
-    const T* source = x + from[k] * s.inner.x_stride;
-    T* target = y + k * s.inner.y_stride;
-    if (s.run == 1)
-      *target = *source;
-    else
-      __builtin_memcpy(target, source, static_cast<size_t>(s.run) * sizeof(T));
+  const int64_t bytes = kBytes > 0 ? kBytes : s.run * s.element,
+                x_step = s.inner.x_stride * s.element, y_step = s.inner.y_stride * s.element;
+  const std::byte* x = call.input<const std::byte>(0) + rows.offsets[0] * s.element;
+  std::byte* y = call.output<std::byte>(0) + rows.y * s.element + first * y_step;
+  if (rows.last == x && rows.last_first == first && y_step == bytes) {
+    __builtin_memcpy(y, rows.made, static_cast<size_t>((last - first) * bytes));
+    return;
   }
+  rows.last = x, rows.last_first = first, rows.made = y;
+  const int32_t* from = s.inner.taps.first;
+  for (int64_t k = first; k < last; ++k, y += y_step)
+    __builtin_memcpy(y, x + from[k] * x_step, static_cast<size_t>(bytes));
 }
 
 template <auto kRunRow>
@@ -190,8 +196,8 @@ void run(Resample& s, const KernelCall& call) {
   split(call.pool, s.rows * s.chunks, s.predicted_us, [&](int worker, int64_t begin, int64_t end) {
     std::byte* memory = call.workspace + static_cast<size_t>(worker) * s.worker_bytes();
     float* line = reinterpret_cast<float*>(memory);
-    Rows rows{1, 0, reinterpret_cast<int64_t*>(line + s.line_floats), nullptr};
-    rows.weights = reinterpret_cast<float*>(rows.offsets + s.most_taps);
+    int64_t* offsets = reinterpret_cast<int64_t*>(line + s.line_floats);
+    Rows rows{.offsets = offsets, .weights = reinterpret_cast<float*>(offsets + s.most_taps)};
     for (int64_t unit = begin; unit < end; ++unit) {
       const int64_t chunk = unit % s.chunks;
       find_rows(s, unit / s.chunks, rows);
@@ -299,20 +305,26 @@ void keep_weighing(const Resample& s, PreparedKernel& kernel) {
   keep_state<run<run_row<T>>>(kernel, s);
 }
 
-void keep_copying(const Resample& s, int64_t bytes, PreparedKernel& kernel) {
-  switch (bytes) {
-    case 1:
-      keep_state<run<copy_row<uint8_t>>>(kernel, s);
-      break;
-    case 2:
-      keep_state<run<copy_row<uint16_t>>>(kernel, s);
-      break;
-    case 4:
-      keep_state<run<copy_row<uint32_t>>>(kernel, s);
-      break;
+void keep_copying(const Resample& s, PreparedKernel& kernel) {
+#define CAMSHAFT_COPY(bytes)                     \
+  case bytes:                                    \
+    keep_state<run<copy_row<bytes>>>(kernel, s); \
+    break;
+  switch (s.run * s.element) {
+    CAMSHAFT_COPY(1)
+    CAMSHAFT_COPY(2)
+    CAMSHAFT_COPY(3)
+    CAMSHAFT_COPY(4)
+    CAMSHAFT_COPY(6)
+    CAMSHAFT_COPY(8)
+    CAMSHAFT_COPY(12)
+    CAMSHAFT_COPY(16)
+    CAMSHAFT_COPY(64)
+    CAMSHAFT_COPY(128)
     default:
-      keep_state<run<copy_row<uint64_t>>>(kernel, s);
+      keep_state<run<copy_row<0>>>(kernel, s);
   }
+#undef CAMSHAFT_COPY
 }
 
 void keep_way(const Resample& s, DataType type, PreparedKernel& kernel) {
@@ -336,6 +348,7 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   const bool copies = args.layer->as<ir::ResizeAttrs>().mode == ir::ResizeMode::kNearest;
   const int threads = threads_of(args);
   Resample s;
+  s.element = bytes_of(type);
   order_axes(args, kernel, s);
   choose_way(args, copies, kernel, s);
   if (!s.has_line && !s.gathers && s.rows < 4 * threads)
@@ -343,7 +356,7 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   s.predicted_us = static_cast<double>(s.rows) * row_us(s);
   kernel.workspace_bytes = static_cast<size_t>(threads) * s.worker_bytes();
   if (copies)
-    keep_copying(s, bytes_of(type), kernel);
+    keep_copying(s, kernel);
   else
     keep_way(s, type, kernel);
 }
