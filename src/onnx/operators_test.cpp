@@ -762,6 +762,15 @@ TEST(Operators, IntegerProducts) {
   EXPECT_EQ(dynamic.kinds(), "MatrixMultiply");
   EXPECT_EQ(dynamic.layer().as<ir::MatrixMultiplyAttrs>().b_zero_point, 9);
   EXPECT_EQ(dynamic.layer().outputs[0]->type, ir::DataType::kInt32);
+  const Imported late = import(TestGraph()
+                                   .input("a", kUint8, {2, 3, 4})
+                                   .input("b", kUint8, {2, 4, 5})
+                                   .input("az", kUint8, {})
+                                   .input("bz", kUint8, {1})
+                                   .node("MatMulInteger", {"a", "b", "az", "bz"}, {"y"})
+                                   .output("y"));
+  EXPECT_EQ(late.kinds().find("Generic"), std::string::npos);
+  EXPECT_EQ(late.shape(), "2 3 5");
 }
 
 TEST(Operators, TransformsAreFastOrProducts) {

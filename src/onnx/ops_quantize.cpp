@@ -198,13 +198,77 @@ Status import_conv_integer(Node& node) {
   return node.emit(LayerKind::kConvolution, std::move(attrs), {node.input(0), w});
 }
 
+// Input k, a zero point that only running may tell, as a scalar; null: there is none.
+Result<Tensor*> zero_point_of(Node& node, size_t k, std::string_view step) {
+  if (!node.has(k)) return nullptr;
+  CAMSHAFT_ASSIGN(Tensor* const zero, node.cast(step, node.input(k), DataType::kInt32));
+  if (zero->shape.empty()) return zero;
+  return node.reshape(fmt::format("{} as scalar", step), zero, {});
+}
+
+// Sums of the columns of b, or of the rows of a, as products with ones.
+Result<Tensor*> code_sums(Node& node, bool of_columns) {
+  const int64_t depth = node.input(0)->shape.back().extent();
+  const Ints extents = of_columns ? Ints{1, depth} : Ints{depth, 1};
+  Tensor* const ones =
+      node.constant(of_columns ? "ones" : "ones of rows", DataType::kUInt8, extents,
+                    std::vector<std::byte>(static_cast<size_t>(depth), std::byte{1}));
+  ir::MatrixMultiplyAttrs attrs;
+  attrs.type = DataType::kInt32;
+  return node.add(of_columns ? "columns" : "rows", LayerKind::kMatrixMultiply, std::move(attrs),
+                  of_columns ? std::vector<Tensor*>{ones, node.input(1)}
+                             : std::vector<Tensor*>{node.input(0), ones});
+}
+
+bool is_one_value(const Tensor* zero) {
+  return zero == nullptr ||
+         (zero->has_rank && (zero->shape.empty() || zero->shape == Shape{Dim(1)}));
+}
+
+// Products of two matrices of codes with zero points that only running tells.
+bool takes_late_zero_points(const Node& node) {
+  const Tensor *a = node.input(0), *b = node.input(1);
+  return !b->is_constant() && a->has_rank && b->has_rank && a->shape.size() > 1 &&
+         b->shape.size() > 1 && a->shape.back().is_known() && ir::is_quantized(a->type) &&
+         ir::is_quantized(b->type) && is_one_value(node.input(2)) && is_one_value(node.input(3));
+}
+
+// Σ (a - za) (b - zb) = Σ a b - za (Σ b - K zb) - zb Σ a.
+Status import_late_zero_points(Node& node) {
+  ir::MatrixMultiplyAttrs attrs;
+  attrs.type = DataType::kInt32;
+  CAMSHAFT_ASSIGN(Tensor * sums, node.add("codes", LayerKind::kMatrixMultiply, std::move(attrs),
+                                          {node.input(0), node.input(1)}));
+  CAMSHAFT_ASSIGN(Tensor* const a_zero, zero_point_of(node, 2, "a zero"));
+  CAMSHAFT_ASSIGN(Tensor* const b_zero, zero_point_of(node, 3, "b zero"));
+  if (a_zero != nullptr) {
+    CAMSHAFT_ASSIGN(Tensor * columns, code_sums(node, true));
+    if (b_zero != nullptr) {
+      const auto depth = static_cast<double>(node.input(0)->shape.back().extent());
+      CAMSHAFT_ASSIGN(Tensor* const all,
+                      node.binary("b zeros", PointOp::kMul, b_zero,
+                                  node.scalar_like("depth", DataType::kInt32, depth)));
+      CAMSHAFT_ASSIGN(columns, node.binary("columns from zero", PointOp::kSub, columns, all));
+    }
+    CAMSHAFT_ASSIGN(columns, node.binary("of a zero", PointOp::kMul, columns, a_zero));
+    CAMSHAFT_ASSIGN(sums, node.binary("from a zero", PointOp::kSub, sums, columns));
+  }
+  if (b_zero != nullptr) {
+    CAMSHAFT_ASSIGN(Tensor * rows, code_sums(node, false));
+    CAMSHAFT_ASSIGN(rows, node.binary("of b zero", PointOp::kMul, rows, b_zero));
+    CAMSHAFT_ASSIGN(sums, node.binary("from b zero", PointOp::kSub, sums, rows));
+  }
+  node.give(0, sums);
+  return ok_status();
+}
+
 Status import_matmul_integer(Node& node) {
   CAMSHAFT_TRY(node.require(2, 4));
   const std::optional<int64_t> a_zero = constant_zero_point(node, 2),
                                b_zero = constant_zero_point(node, 3);
   if (!a_zero || !b_zero || !ir::is_quantized(node.input(0)->type) ||
       !ir::is_quantized(node.input(1)->type))
-    return import_generic(node);
+    return takes_late_zero_points(node) ? import_late_zero_points(node) : import_generic(node);
   ir::MatrixMultiplyAttrs attrs;
   attrs.a_zero_point = *a_zero;
   attrs.type = DataType::kInt32;
