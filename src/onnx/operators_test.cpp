@@ -786,6 +786,16 @@ TEST(Operators, TransformsAreFastOrProducts) {
   EXPECT_EQ(transform(1000, 1, false, true).shape(), "3 501 2");
   EXPECT_EQ(transform(513, 2, true, true).shape(), "3 1024 1");
   EXPECT_EQ(transform(509, 2, false, false).kinds(), "Shuffle MatrixMultiply Shuffle");
+  const auto frames = [](int length) {
+    return import(TestGraph()
+                      .input("x", kFloat, {2, 5000, 1})
+                      .input("w", kFloat, {length})
+                      .initializer(raw_tensor<int64_t>("step", 7, {}, {160}))
+                      .node("STFT", {"x", "step", "w"}, {"y"})
+                      .output("y"));
+  };
+  EXPECT_EQ(frames(400).kinds(), "Generic");
+  EXPECT_EQ(frames(400).shape(), "2 29 201 2");
 }
 
 Imported import_microsoft(const TestGraph& graph) {

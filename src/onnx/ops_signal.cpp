@@ -90,12 +90,14 @@ Ints axis_to_end(size_t rank, size_t axis, bool back) {
 // From here on, fast transforms take less time than products of matrices.
 constexpr int64_t kFastLength = 64, kFastFactor = 8;  // a vector of AVX2
 
-bool is_fast(const Transform& t) {
+bool is_fast(int64_t length) {
   int64_t rows, columns;
+  return length >= kFastLength && kernels::split_fourier_length(length, kFastFactor, rows, columns);
+}
+
+bool is_fast(const Transform& t) {
   const bool is_whole = t.given == (t.out_parts == 1 ? t.length / 2 + 1 : t.length);
-  return t.length >= kFastLength && is_whole &&
-         (t.out_parts == 2 || (t.length % 2 == 0 && t.parts == 2)) &&
-         kernels::split_fourier_length(t.length, kFastFactor, rows, columns);
+  return is_fast(t.length) && is_whole && (t.out_parts == 2 || (t.length % 2 == 0 && t.parts == 2));
 }
 
 // [..., given, parts] to [..., bins, out_parts].
@@ -160,34 +162,59 @@ Status import_dft(Node& node) {
   return node.emit(LayerKind::kShuffle, std::move(back), {spectra});
 }
 
-// signal [batch, samples, 1], frame_step, window, frame_length → [batch, frames, bins, 2].
-Status import_stft(Node& node) {
-  CAMSHAFT_TRY(node.require(2, 4));
-  Tensor* const x = node.input(0);
-  const auto step = one_number(node, 1, 0);
-  const bool onesided = node.flag("onesided", true);
-  if (!is_float(x) || (x->shape.size() != 2 && !(x->shape.size() == 3 && x->shape[2] == Dim(1))) ||
-      !step || *step < 1 || (node.has(2) && !node.reals(2)))
-    return import_generic(node);
-  const std::optional<std::vector<double>> window = node.has(2) ? node.reals(2) : std::nullopt;
-  const int64_t samples = x->shape[1].is_known() ? x->shape[1].extent() : 0;
-  const auto length = one_number(node, 3, window ? static_cast<int64_t>(window->size()) : samples);
-  if (!length || *length < 1 || *length > 1 << 16 || (samples > 0 && *length > samples))
-    return import_generic(node);
-  const int64_t bins = onesided ? *length / 2 + 1 : *length;
-  if (*length > kMostMatrixElements / (2 * bins)) return import_generic(node);
-  const Waves waves(*length);
-  std::vector<float> kernels(static_cast<size_t>(2 * bins * *length));
+// The windowed waves of an STFT: kernels [2 bins, 1, length].
+std::vector<float> wave_kernels(int64_t length, int64_t bins,
+                                const std::optional<std::vector<double>>& window) {
+  const Waves waves(length);
+  std::vector<float> kernels(static_cast<size_t>(2 * bins * length));
   for (int64_t bin = 0; bin < bins; ++bin)
-    for (int64_t k = 0; k < *length; ++k) {
-      const auto angle = static_cast<size_t>(bin * k % *length);
+    for (int64_t k = 0; k < length; ++k) {
+      const auto angle = static_cast<size_t>(bin * k % length);
       const double factor = !window ? 1
                             : k < static_cast<int64_t>(window->size())
                                 ? (*window)[static_cast<size_t>(k)]
                                 : 0;
-      kernels[(2 * bin) * *length + k] = static_cast<float>(factor * waves.cosine[angle]);
-      kernels[(2 * bin + 1) * *length + k] = static_cast<float>(-factor * waves.sine[angle]);
+      kernels[(2 * bin) * length + k] = static_cast<float>(factor * waves.cosine[angle]);
+      kernels[(2 * bin + 1) * length + k] = static_cast<float>(-factor * waves.sine[angle]);
     }
+  return kernels;
+}
+
+// The operator as its fast kernel takes it: with a window, whose length is that of the frames.
+Status emit_fast_stft(Node& node, int64_t step, int64_t length, bool onesided) {
+  Tensor* window = node.input(2);
+  const int64_t extents[] = {length}, steps[] = {step};
+  if (window == nullptr)
+    window = node.float_constant("window", extents,
+                                 std::vector<float>(static_cast<size_t>(length), 1.0f));
+  const ir::GenericAttrs attrs{"STFT", 17, {{"onesided", {onesided ? 1 : 0}, {}, ""}}};
+  return node.emit(LayerKind::kGeneric, attrs,
+                   {node.input(0), node.int_constant("step", {}, steps), window});
+}
+
+// signal [batch, samples, 1], frame_step, window, frame_length → [batch, frames, bins, 2].
+Status import_stft(Node& node) {
+  CAMSHAFT_TRY(node.require(2, 4));
+  Tensor *const x = node.input(0), *const window = node.input(2);
+  const auto step = one_number(node, 1, 0);
+  const bool onesided = node.flag("onesided", true);
+  const bool has_size = window == nullptr || (is_float(window) && window->shape.size() == 1 &&
+                                              window->shape[0].is_known());
+  if (!is_float(x) || (x->shape.size() != 2 && !(x->shape.size() == 3 && x->shape[2] == Dim(1))) ||
+      !step || *step < 1 || !has_size)
+    return import_generic(node);
+  const int64_t samples = x->shape[1].is_known() ? x->shape[1].extent() : 0,
+                size = window != nullptr ? window->shape[0].extent() : samples;
+  const auto length = one_number(node, 3, size);
+  if (!length || *length < 1 || *length > 1 << 16 || (samples > 0 && *length > samples))
+    return import_generic(node);
+  if (is_fast(*length) && (window == nullptr || size == *length))
+    return emit_fast_stft(node, *step, *length, onesided);
+  const int64_t bins = onesided ? *length / 2 + 1 : *length;
+  const auto factors = node.has(2) ? node.reals(2) : std::nullopt;
+  if (*length > kMostMatrixElements / (2 * bins) || (window != nullptr && !factors))
+    return import_generic(node);
+  const std::vector<float> kernels = wave_kernels(*length, bins, factors);
   CAMSHAFT_ASSIGN(Tensor* const signal,
                   node.reshape("signal", x, {x->shape[0], Dim(1), x->shape[1]}));
   ir::ConvolutionAttrs attrs;

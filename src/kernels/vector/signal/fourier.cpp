@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// DFT along the dimension before the complex parts, of lengths with two factors of at least a
-// vector: a line is a matrix [rows][columns]. Transforms of its columns, one in a lane, times the
-// roots of unity between the two, turned, then transforms of what were rows; bins come out in
-// order. Two lines that are real, or give real results, are the parts of one complex line. The
-// inverse is the transform of lines whose parts are exchanged.
+// DFT along the dimension before the complex parts, and STFT of real signals, of lengths with two
+// factors of at least a vector: a line is a matrix [rows][columns]. Transforms of its columns, one
+// in a lane, times the roots of unity between the two, turned, then transforms of what were rows;
+// bins come out in order. Two lines that are real, or give real results, are the parts of one
+// complex line. The inverse is the transform of lines whose parts are exchanged.
 #include "kernels/vector/generic.h"
 #include "kernels/vector/movement/transpose_tile.h"
 #include "kernels/vector/nest.h"
@@ -19,6 +19,11 @@ struct Fourier {
   int64_t lines = 0, given = 0, length = 0, bins = 0;
   Side from = Side::kComplex, to = Side::kComplex;
   bool inverse = false;
+  // Line k is part k % frames of signal k / frames, `step` elements behind the part before it.
+  int64_t frames = 1, signal = 0, step = 0;
+  bool step_is_long = true;
+  bool is_stft = false;           // of input 2, a window, and input 1, the step
+  const float* window = nullptr;  // of a call
   int64_t rows = 0, columns = 0;
   LaneTransform of_columns = {}, of_rows = {};
   float *cosines = nullptr, *sines = nullptr;  // [rows][columns]
@@ -80,6 +85,10 @@ void transform_line(const Fourier& s, Memory& m) {
 // --- lines in and out
 
 void load_real(const Fourier& s, const float* line, float* to) {
+  if (line != nullptr && s.window != nullptr) {
+    for (int64_t k = 0; k < s.length; ++k) to[k] = line[k] * s.window[k];
+    return;
+  }
   const size_t bytes = static_cast<size_t>(s.length) * sizeof(float);
   if (line != nullptr)
     __builtin_memcpy(to, line, bytes);
@@ -127,10 +136,12 @@ void store_halves(const Fourier& s, const Memory& m, float* a, float* b) {
 
 void run_unit(const Fourier& s, const KernelCall& call, int64_t unit, Memory& m) {
   const int64_t per_unit = s.in_pairs() ? 2 : 1, line = unit * per_unit;
-  const int64_t x_line = s.given * s.x.extents[s.x.rank - 1],
-                y_line = s.bins * s.y.extents[s.y.rank - 1];
+  const int64_t y_line = s.bins * s.y.extents[s.y.rank - 1];
+  const auto line_at = [&](int64_t k) {
+    return call.input<const float>(0) + k / s.frames * s.signal + k % s.frames * s.step;
+  };
   const bool has_next = s.in_pairs() && line + 1 < s.lines;
-  const float *a = call.input<const float>(0) + line * x_line, *b = has_next ? a + x_line : nullptr;
+  const float *a = line_at(line), *b = has_next ? line_at(line + 1) : nullptr;
   float *to = call.output<float>(0) + line * y_line, *next = has_next ? to + y_line : nullptr;
   switch (s.from) {
     case Side::kComplex:
@@ -155,6 +166,10 @@ void run_unit(const Fourier& s, const KernelCall& call, int64_t unit, Memory& m)
 }
 
 void run(Fourier& s, const KernelCall& call) {
+  if (s.is_stft) {
+    s.step = s.step_is_long ? *call.input<const int64_t>(1) : *call.input<const int32_t>(1);
+    s.window = call.input<const float>(2);
+  }
   split(call.pool, ceil_div(s.lines, s.in_pairs() ? 2 : 1), s.predicted_us,
         [&](int worker, int64_t first, int64_t last) {
           Memory memory(s, reinterpret_cast<float*>(call.workspace) + worker * s.worker_floats());
@@ -182,20 +197,46 @@ double us_of(double lines, double length) {
   return lines * (0.1 + length * 5 * std::log2(length + 1) / (12 * kLanes / 16.0) / 3000);
 }
 
-std::string refusal(const Problem& p) {
-  if (!is_operator(p, "DFT")) return "another operator";
-  const ProblemTensor &x = p.inputs[0], &y = p.outputs[0];
-  if (x.type != DataType::kFloat || y.type != DataType::kFloat) return "not float";
-  if (!x.dense || !y.dense) return "a part of a larger tensor";
-  const auto rank = static_cast<int64_t>(x.extents.size());
-  if (rank < 2 || y.extents.size() != x.extents.size()) return "no lines";
+bool is_stft(const Problem& p) {
+  return is_operator(p, "STFT");
+}
+
+int64_t line_length(const Problem& p) {
+  return is_stft(p) ? count_of(p.inputs[2]) : length_of(p);
+}
+
+std::string refuse_dft(const Problem& p) {
+  const ir::Extents& x = p.inputs[0].extents;
+  const auto rank = static_cast<int64_t>(x.size());
+  if (rank < 2 || p.outputs[0].extents.size() != x.size()) return "no lines";
   for (size_t k = 1; k < p.inputs.size(); ++k)
     if (p.inputs[k].present) return "a length or an axis of its own";
   if (generic_attrs(*p.layer).opset < 20 && generic_integer(*p.layer, "axis", 1) != rank - 2)
     return "another axis than the last";
-  const int64_t parts = x.extents.back(), length = length_of(p);
-  if (parts != 1 && parts != 2) return "neither real nor complex";
-  if (gives_reals(*p.layer) && parts == 1) return "a real half spectrum";
+  if (x.back() != 1 && x.back() != 2) return "neither real nor complex";
+  if (gives_reals(*p.layer) && x.back() == 1) return "a real half spectrum";
+  return {};
+}
+
+std::string refuse_stft(const Problem& p) {
+  const ir::Extents& x = p.inputs[0].extents;
+  if (x.size() != 2 && (x.size() != 3 || x[2] != 1)) return "signals that are not real";
+  if (p.inputs.size() < 3 || !p.inputs[2].present || p.inputs[2].type != DataType::kFloat ||
+      p.inputs[2].extents.size() != 1 || !p.inputs[2].dense)
+    return "no window of floats";
+  if (!p.inputs[1].constant || !is_whole_scalar(p.inputs[1])) return "a step that is no constant";
+  if (p.inputs.size() > 3 && p.inputs[3].present) return "a length of its own";
+  return p.outputs[0].extents.size() == 4 ? "" : "no frames";
+}
+
+std::string refusal(const Problem& p) {
+  if (!is_operator(p, "DFT") && !is_stft(p)) return "another operator";
+  const ProblemTensor &x = p.inputs[0], &y = p.outputs[0];
+  if (x.type != DataType::kFloat || y.type != DataType::kFloat) return "not float";
+  if (!x.dense || !y.dense) return "a part of a larger tensor";
+  if (std::string reason = is_stft(p) ? refuse_stft(p) : refuse_dft(p); !reason.empty())
+    return reason;
+  const int64_t length = line_length(p);
   int64_t rows, columns;
   if (!split_fourier_length(length, kLanes, rows, columns) || length > INT32_MAX / 4)
     return "a length without two factors of a vector";
@@ -206,7 +247,7 @@ double cost_us(const Problem& p) {
   const ir::Extents& y = p.outputs[0].extents;
   double lines = 1;
   for (size_t d = 0; d + 2 < y.size(); ++d) lines *= static_cast<double>(y[d]);
-  return 0.3 + us_of(lines, static_cast<double>(length_of(p))) / p.threads;
+  return 0.3 + us_of(lines, static_cast<double>(line_length(p))) / p.threads;
 }
 
 void keep_roots(Fourier& s, PreparedKernel& kernel) {
@@ -221,18 +262,38 @@ void keep_roots(Fourier& s, PreparedKernel& kernel) {
     }
 }
 
-void prepare(const KernelArgs& args, PreparedKernel& kernel) {
-  if (!has_output(args, kernel)) return;
-  const TensorView &x = args.inputs[0], &y = args.outputs[0];
-  Fourier s{.x = x, .y = y};
-  s.given = x.extents[x.rank - 2], s.bins = y.extents[y.rank - 2];
-  s.lines = count_of(y) / (s.bins * y.extents[y.rank - 1]);
+void describe_dft(const KernelArgs& args, Fourier& s) {
+  const TensorView& x = s.x;
+  s.given = x.extents[x.rank - 2];
   s.length = length_of(*args.layer, s.given);
   s.inverse = is_inverse(*args.layer);
   s.to = gives_reals(*args.layer) ? Side::kReal : Side::kComplex;
   s.from = x.extents[x.rank - 1] == 1 ? Side::kReal
            : s.to == Side::kReal      ? Side::kHalfSpectrum
                                       : Side::kComplex;
+  s.frames = s.lines;
+  s.step = s.given * x.extents[x.rank - 1];
+}
+
+void describe_stft(const KernelArgs& args, Fourier& s) {
+  s.is_stft = true;
+  s.step_is_long = args.inputs[1].type == DataType::kInt64;
+  s.given = s.length = args.inputs[2].extents[0];
+  s.from = Side::kReal;
+  s.frames = s.y.extents[1];
+  s.signal = s.x.extents[1];
+}
+
+void prepare(const KernelArgs& args, PreparedKernel& kernel) {
+  if (!has_output(args, kernel)) return;
+  const TensorView &x = args.inputs[0], &y = args.outputs[0];
+  Fourier s{.x = x, .y = y};
+  s.bins = y.extents[y.rank - 2];
+  s.lines = count_of(y) / (s.bins * y.extents[y.rank - 1]);
+  if (generic_attrs(*args.layer).op_type == "STFT")
+    describe_stft(args, s);
+  else
+    describe_dft(args, s);
   if (!split_fourier_length(s.length, kLanes, s.rows, s.columns)) return;
   s.of_columns = make_lane_transform(s.rows, kernel);
   s.of_rows = make_lane_transform(s.columns, kernel);

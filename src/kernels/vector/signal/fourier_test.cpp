@@ -50,6 +50,32 @@ TEST(Fourier, OneSided) {
   EXPECT_GT(check({.length = 289, .parts = 1, .onesided = true}), 0);
 }
 
+TEST(Fourier, ShortTime) {
+  for (const int64_t length : {256, 400, 512})
+    for (const int64_t step : {1, 100, 512})
+      for (const bool onesided : {false, true})
+        for (const bool has_parts : {false, true}) {
+          const int64_t frames = 5, samples = (frames - 1) * step + length + step / 2;
+          const int64_t bins = onesided ? length / 2 + 1 : length;
+          ir::GenericAttrs attrs{"STFT", 17, {{"onesided", {onesided}, {}, ""}}};
+          LayerCheck layer(
+              {.layer = make_layer(ir::LayerKind::kGeneric, attrs),
+               .inputs = {{.extents = has_parts ? Extents{3, samples, 1} : Extents{3, samples}},
+                          {.extents = {},
+                           .type = DataType::kInt64,
+                           .is_data = false,
+                           .is_constant = true,
+                           .value = [step](int64_t) { return double(step); }},
+                          {.extents = {length}, .is_data = false}},
+               .outputs = {{.extents = {3, frames, bins, 2}}},
+               .tolerance = 2e-6 * std::sqrt(static_cast<double>(length)),
+               .only = "fourier",
+               .strided_inputs = false,
+               .strided_outputs = false});
+          EXPECT_GT(layer.run(), 0) << layer.last_refusal();
+        }
+}
+
 TEST(Fourier, ManyLinesAndOtherLengths) {
   EXPECT_GT(check({.length = 1024, .lines = 70}), 0);
   EXPECT_EQ(check({.length = 509}), 0);
