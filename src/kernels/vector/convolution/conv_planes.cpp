@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions of float tensors of few channels in the row-major format, groups among them: vectors
-// are neighbouring pixels of a row, as many outputs of a group together as registers hold. The
+// are neighbouring pixels of a row, as many outputs of a group together as registers hold; of one
+// output four rows, which share most of their inputs (one channel to one, 5x5: half the time). The
 // input rows that an output row needs are kept in L1 as padded lines, of strided layers every
 // stride-th pixel in a line of its own.
 #include "kernels/vector/depthwise/depthwise_rows.h"
@@ -10,7 +11,8 @@ namespace {
 
 using namespace depthwise;
 
-constexpr int64_t kMostPlaneLines = 256, kMostTaps = 64;  // lines of a tile, taps of a row
+constexpr int64_t kMostPlaneLines = 512, kMostTaps = 64;  // lines of a tile, taps of a row
+constexpr int kTallRows = 4, kTallVecs = kRegisters == 32 ? 4 : 2;  // of one output
 constexpr int kSumRegisters = kRegisters == 32 ? 24 : 12;
 constexpr int kMostPlaneVecs = 8;
 // Vectors of pixels that go with so many outputs.
@@ -33,6 +35,7 @@ struct Planes {
   // that stores may reach) and of a line.
   EvenSplit strips, chunks;
   int64_t rows, part, line;
+  bool keeps_all, is_tall;  // all rows of a unit; some output by itself, four rows at once
   int64_t taps[kMostTaps];  // where in a line
   int64_t tile_vecs[9];     // vectors of a tile of so many outputs
   Epilogue epilogue;
@@ -48,6 +51,12 @@ struct Planes {
   int64_t row_floats() const { return inputs * line; }
   size_t bytes() const { return static_cast<size_t>(rows * row_floats()) * sizeof(float); }
   int64_t units() const { return s.batch * s.groups * strips.parts * chunks.parts; }
+};
+
+// The lines of an output row or more: of input c, `pitch` of them from number c * pitch on.
+struct PlaneLines {
+  int64_t pitch;
+  const float* at[kMostPlaneLines];
 };
 
 struct Unit {
@@ -102,47 +111,85 @@ void fill_row(const Planes& p, const Unit& unit, int64_t ih, float* to) {
     fill_line(p, row, unit.col * s.sw - s.pad_left, to);
 }
 
-// V vectors of pixels of Q outputs. `x`: of the first pixel in the lines; `last`: pixels of the
-// last vector.
+// Rows of vectors of pixels, `pitch` elements apart; `last`: pixels of the last vector.
+template <int N, int V>
+CAMSHAFT_INLINE void store_plane_sums(const Planes& p, const F32 (&sum)[N][V], float* y,
+                                      int64_t pitch, int last) {
+  const F32 low = set1(p.epilogue.low), high = set1(p.epilogue.high);
+#pragma GCC unroll 8
+  for (int n = 0; n < N; ++n, y += pitch)
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) {
+      const F32 value = min(high, max(low, sum[n][v]));
+      if (v + 1 < V || last == kLanes)
+        store(y + v * kLanes, value);
+      else
+        store(y + v * kLanes, value, first_n(last));
+    }
+}
+
+// V vectors of pixels of Q outputs. `row`: of those that `lines` are of; `x`: of the first pixel in
+// them.
 template <int V, int Q>
-void run_plane_tile(const Planes& p, const float* const* lines, int64_t x, const float* bias,
-                    const float* w, float* y, int last) {
+void run_plane_tile(const Planes& p, const PlaneLines& lines, int64_t row, int64_t x,
+                    const float* bias, const float* w, float* y, int last) {
   F32 sum[Q][V];
 #pragma GCC unroll 8
   for (int q = 0; q < Q; ++q)
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v) sum[q][v] = set1(bias[q]);
-  const int64_t num_lines = p.inputs * p.s.kh;
-  for (int64_t k = 0; k < num_lines; ++k)
-    for (int64_t kw = 0; kw < p.s.kw; ++kw, w += Q) {
-      const float* tap = lines[k] + x + p.taps[kw];
-      F32 in[V];
+  for (int64_t c = 0; c < p.inputs; ++c)
+    for (int64_t kw = 0; kw < p.s.kw; ++kw) {
+      const int64_t offset = x + p.taps[kw];
+      const float* const* line = lines.at + c * lines.pitch + row;
+      for (int64_t kh = 0; kh < p.s.kh; ++kh, w += Q) {
+        F32 in[V];
 #pragma GCC unroll 8
-      for (int v = 0; v < V; ++v) in[v] = load(tap + v * kLanes);
+        for (int v = 0; v < V; ++v) in[v] = load(line[kh] + offset + v * kLanes);
 #pragma GCC unroll 8
-      for (int q = 0; q < Q; ++q) {
-        const F32 weight = set1(w[q]);
+        for (int q = 0; q < Q; ++q) {
+          const F32 weight = set1(w[q]);
 #pragma GCC unroll 8
-        for (int v = 0; v < V; ++v) sum[q][v] = fma(in[v], weight, sum[q][v]);
+          for (int v = 0; v < V; ++v) sum[q][v] = fma(in[v], weight, sum[q][v]);
+        }
       }
     }
-  const F32 low = set1(p.epilogue.low), high = set1(p.epilogue.high);
-#pragma GCC unroll 8
-  for (int q = 0; q < Q; ++q) {
-    float* to = y + q * p.y_channel;
-#pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) {
-      const F32 value = min(high, max(low, sum[q][v]));
-      if (v + 1 < V || last == kLanes)
-        store(to + v * kLanes, value);
-      else
-        store(to + v * kLanes, value, first_n(last));
-    }
-  }
+  store_plane_sums(p, sum, y, p.y_channel, last);
 }
 
-using PlaneTile = void (*)(const Planes&, const float* const*, int64_t, const float*, const float*,
-                           float*, int);
+// V vectors of pixels of kTallRows rows of one output, by a window of kHeight rows. Products are
+// added in the order of run_plane_tile: which rows are taken together changes no bit.
+template <int V, int kHeight>
+void run_tall_tile(const Planes& p, const PlaneLines& lines, int64_t x, float bias, const float* w,
+                   float* y, int last) {
+  F32 sum[kTallRows][V];
+#pragma GCC unroll 4
+  for (int r = 0; r < kTallRows; ++r)
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) sum[r][v] = set1(bias);
+  for (int64_t c = 0; c < p.inputs; ++c)
+    for (int64_t kw = 0; kw < p.s.kw; ++kw, w += kHeight) {
+      const int64_t offset = x + p.taps[kw];
+      const float* const* line = lines.at + c * lines.pitch;
+#pragma GCC unroll 16
+      for (int k = 0; k < kHeight + kTallRows - 1; ++k) {
+        F32 in[V];
+#pragma GCC unroll 4
+        for (int v = 0; v < V; ++v) in[v] = load(line[k] + offset + v * kLanes);
+#pragma GCC unroll 4
+        for (int r = 0; r < kTallRows; ++r) {
+          if (k < r || k - r >= kHeight) continue;
+          const F32 weight = set1(w[k - r]);
+#pragma GCC unroll 4
+          for (int v = 0; v < V; ++v) sum[r][v] = fma(in[v], weight, sum[r][v]);
+        }
+      }
+    }
+  store_plane_sums(p, sum, y, p.y_row, last);
+}
+
+using PlaneTile = void (*)(const Planes&, const PlaneLines&, int64_t, int64_t, const float*,
+                           const float*, float*, int);
 template <int Q>
 inline constexpr auto kPlaneTiles = []<int... V>(std::integer_sequence<int, V...>) {
   return std::array<PlaneTile, sizeof...(V)>{run_plane_tile<V + 1, Q>...};
@@ -157,6 +204,19 @@ PlaneTile plane_tile(int outputs, int64_t vecs) {
                         : kPlaneTiles<1>[k];
 }
 
+using TallTile = void (*)(const Planes&, const PlaneLines&, int64_t, float, const float*, float*,
+                          int);
+template <int kHeight>
+inline constexpr auto kTallTiles = []<int... V>(std::integer_sequence<int, V...>) {
+  return std::array<TallTile, sizeof...(V)>{run_tall_tile<V + 1, kHeight>...};
+}
+(std::make_integer_sequence<int, kTallVecs>());
+
+TallTile tall_tile(int64_t height, int64_t vecs) {
+  const auto k = static_cast<size_t>(vecs - 1);
+  return height == 3 ? kTallTiles<3>[k] : height == 5 ? kTallTiles<5>[k] : kTallTiles<7>[k];
+}
+
 void run_program(const Planes& p, const Unit& unit, int64_t oh, int64_t channel, int64_t channels,
                  float* y) {
   TileOperand operands[1 + kMaxOperands] = {{y, p.y_channel, 1}};
@@ -169,42 +229,71 @@ void run_program(const Planes& p, const Unit& unit, int64_t oh, int64_t channel,
   run_code(*p.code, operands, TileResult{y, p.y_channel}, channels, unit.cols);
 }
 
-// All outputs of a group in one output row of a unit. Packed weights of a block of outputs lie
-// [input][kh][kw][output].
-void run_plane_row(const Planes& p, const Unit& unit, const float* const* lines, int64_t oh) {
-  const int64_t outputs = p.outputs, first = unit.group * outputs,
-                vectors = ceil_div(unit.cols, kLanes);
-  const float *bias = p.packed + first, *weights = p.packed + p.s.oc + first * p.weights;
+// Outputs from the `c`-th of a group on, one after the other in vectors of a row.
+void run_tiles(const Planes& p, const Unit& unit, const PlaneLines& lines, int64_t row, int64_t c,
+               int outputs, float* y) {
+  const int64_t channel = unit.group * p.outputs + c, vectors = ceil_div(unit.cols, kLanes),
+                most = p.tile_vecs[outputs];
+  const float *bias = p.packed + channel, *w = p.packed + p.s.oc + channel * p.weights;
+  for (int64_t v = 0; v < vectors; v += most) {
+    const int64_t x = v * kLanes, vecs = smaller(most, vectors - v),
+                  rest = unit.cols - x - (vecs - 1) * kLanes;
+    plane_tile(outputs, vecs)(p, lines, row, x, bias, w, y + c * p.y_channel + x,
+                              static_cast<int>(smaller(rest, kLanes)));
+  }
+}
+
+void run_tall_tiles(const Planes& p, const Unit& unit, const PlaneLines& lines, int64_t c,
+                    float* y) {
+  const int64_t channel = unit.group * p.outputs + c, vectors = ceil_div(unit.cols, kLanes);
+  const float* w = p.packed + p.s.oc + channel * p.weights;
+  for (int64_t v = 0; v < vectors; v += kTallVecs) {
+    const int64_t x = v * kLanes, vecs = smaller(kTallVecs, vectors - v),
+                  rest = unit.cols - x - (vecs - 1) * kLanes;
+    tall_tile(p.s.kh, vecs)(p, lines, x, p.packed[channel], w, y + c * p.y_channel + x,
+                            static_cast<int>(smaller(rest, kLanes)));
+  }
+}
+
+// All outputs of a group in `rows` output rows of a unit, one or kTallRows. Packed weights of a
+// block of outputs lie [input][kw][kh][output].
+void run_plane_rows(const Planes& p, const Unit& unit, const PlaneLines& lines, int64_t oh,
+                    int64_t rows) {
+  const int64_t first = unit.group * p.outputs;
   float* y = p.y + unit.image * p.y_image + first * p.y_channel + oh * p.y_row + unit.col;
-  for (int64_t c = 0; c < outputs;) {
-    const int together = outputs_together(outputs - c);
-    for (int64_t v = 0; v < vectors; v += p.tile_vecs[together]) {
-      const int64_t x = v * kLanes, vecs = smaller(p.tile_vecs[together], vectors - v),
-                    rest = unit.cols - x - (vecs - 1) * kLanes;
-      plane_tile(together, vecs)(p, lines, x, bias + c, weights + c * p.weights,
-                                 y + c * p.y_channel + x, static_cast<int>(smaller(rest, kLanes)));
-    }
+  for (int64_t c = 0; c < p.outputs;) {
+    const int together = outputs_together(p.outputs - c);
+    if (together == 1 && rows > 1)
+      run_tall_tiles(p, unit, lines, c, y);
+    else
+      for (int64_t row = 0; row < rows; ++row)
+        run_tiles(p, unit, lines, row, c, together, y + row * p.y_row);
     c += together;
   }
-  if (p.epilogue.is_program) run_program(p, unit, oh, first, outputs, y);
+  for (int64_t row = 0; row < rows && p.epilogue.is_program; ++row)
+    run_program(p, unit, oh + row, first, p.outputs, y + row * p.y_row);
 }
 
 void run_plane_unit(const Planes& p, const Unit& unit, float* kept) {
   const ConvShape& s = p.s;
-  const float* lines[kMostPlaneLines];
+  const int64_t floats = p.row_floats(), window = (s.kh - 1) * s.dh + 1, end = unit.row + unit.rows;
   int64_t copied = unit.row * s.sh - s.pad_top;  // the first input row that is not in the lines
-  const int64_t origin = copied, floats = p.row_floats();
-  for (int64_t oh = unit.row; oh < unit.row + unit.rows; ++oh) {
-    const int64_t top = oh * s.sh - s.pad_top, place = (top - origin) % p.rows;
+  const int64_t origin = copied;
+  PlaneLines lines;
+  for (int64_t oh = unit.row, rows = 1; oh < end; oh += rows) {
+    rows = p.is_tall && oh + kTallRows <= end ? kTallRows : 1;
+    const int64_t top = oh * s.sh - s.pad_top, place = (top - origin) % p.rows,
+                  wanted = p.keeps_all ? origin + p.rows : top + window + rows - 1;
     if (copied < top) copied = top;
-    for (; copied < top + p.rows; ++copied)
+    for (; copied < wanted; ++copied)
       fill_row(p, unit, copied, kept + (copied - origin) % p.rows * floats);
-    for (int64_t kh = 0; kh < s.kh; ++kh) {
-      const int64_t row = place + kh * s.dh;
+    lines.pitch = s.kh + rows - 1;
+    for (int64_t k = 0; k < lines.pitch; ++k) {
+      const int64_t row = place + k * s.dh;
       const float* line = kept + (row < p.rows ? row : row - p.rows) * floats;
-      for (int64_t c = 0; c < p.inputs; ++c, line += p.line) lines[c * s.kh + kh] = line;
+      for (int64_t c = 0; c < p.inputs; ++c, line += p.line) lines.at[c * lines.pitch + k] = line;
     }
-    run_plane_row(p, unit, lines, oh);
+    run_plane_rows(p, unit, lines, oh, rows);
   }
 }
 
@@ -236,7 +325,9 @@ void plan_lines(Planes& p) {
     p.line = p.part * s.sw;
     return static_cast<int64_t>(p.bytes());
   };
-  p.rows = (s.kh - 1) * s.dh + 1;
+  p.is_tall = p.outputs % 2 != 0 && s.sh == 1 && s.dh == 1 &&
+              (s.kh == 3 || s.kh == 5 || s.kh == 7) && s.oh >= kTallRows;
+  p.rows = (s.kh - 1) * s.dh + 1 + (p.is_tall ? kTallRows - 1 : 0);
   int64_t cols = s.ow;
   while (set_line(cols) > kPlaneBytes && cols > kFewCols) cols = ceil_div(cols, 2);
   p.strips = split_evenly(s.ow, round_up(cols, kLanes));
@@ -250,8 +341,9 @@ void plan_planes(int threads, Planes& p) {
   const int64_t units = s.batch * s.groups * p.strips.parts,
                 chunk = ceil_div(s.oh, threads == 1 ? 1 : ceil_div(kUnits * threads, units));
   p.chunks = split_evenly(s.oh, chunk < kRows ? kRows : chunk);
-  const int64_t all_rows = p.rows + (p.chunks.size(0) - 1) * s.sh;
-  if (all_rows * p.row_floats() * 4 <= kPlaneBytes) p.rows = all_rows;
+  const int64_t all_rows = (s.kh - 1) * s.dh + 1 + (p.chunks.size(0) - 1) * s.sh;
+  p.keeps_all = all_rows * p.row_floats() * 4 <= kPlaneBytes;
+  if (p.keeps_all) p.rows = all_rows;
   for (int64_t kw = 0; kw < s.kw; ++kw) p.taps[kw] = kw * s.dw % s.sw * p.part + kw * s.dw / s.sw;
   const int64_t vectors = ceil_div(p.strips.size(0), kLanes);
   for (const int outputs : {1, 2, 4, 8})
@@ -308,7 +400,8 @@ std::string refusal(const Problem& p) {
   if (!shape_of(p, s)) return "not a 1-D or 2-D convolution";
   if (s.group_ic() > 4 && s.group_oc() > 4) return "more than 4 inputs and outputs in a group";
   if (s.group_oc() > 64) return "more than 64 outputs in a group";
-  if (s.group_ic() * s.kh > kMostPlaneLines || s.kw > kMostTaps) return "a large window";
+  if (s.group_ic() * (s.kh + kTallRows - 1) > kMostPlaneLines || s.kw > kMostTaps)
+    return "a large window";
   return refuse_float_operands(p);
 }
 
@@ -335,8 +428,10 @@ void pack(const Problem& p, std::byte* packed) {
   const int64_t taps = s.group_ic() * s.kh * s.kw;
   for (int64_t first = 0; first < s.oc;) {
     const int outputs = outputs_together(s.group_oc() - first % s.group_oc());
-    for (int64_t tap = 0; tap < taps; ++tap)
-      for (int q = 0; q < outputs; ++q) *to++ = w[(first + q) * taps + tap];
+    for (int64_t c = 0; c < s.group_ic(); ++c)
+      for (int64_t tap = 0; tap < s.kw * s.kh; ++tap)
+        for (int q = 0; q < outputs; ++q)
+          *to++ = w[(first + q) * taps + (c * s.kh + tap % s.kh) * s.kw + tap / s.kh];
     first += outputs;
   }
 }
