@@ -201,7 +201,7 @@ bool dft(GraphMaker& m) {
                       return a;
                     }(),
                     {x});
-  return y && m.most(y, 1) <= 64 && m.least(y, 1) > 0 &&
+  return y && m.most(y, 1) <= 400 && m.least(y, 1) > 0 &&
          m.generic("DFT", 17, {y}, {integer("axis", 1), integer("onesided", m.below(2))});
 }
 

@@ -86,7 +86,8 @@ Tensor* signal(GraphMaker& m, Tensor* x) {
 bool stft(GraphMaker& m) {
   Tensor* x = signal(m, any_float(m, 2, 3));
   if (!x || m.least(x, 1) < 2 || m.most(x, 1) > 200) return false;
-  const int64_t length = m.between(2, std::min<int64_t>(m.least(x, 1), 16));
+  const int64_t most = m.least(x, 1),
+                length = m.chance(70) ? m.between(2, std::min<int64_t>(most, 16)) : most;
   const double step = static_cast<double>(m.between(1, length));
   std::vector<Tensor*> inputs = {x, m.scalar(DataType::kInt64, step),
                                  m.chance(60) ? m.floats({length}, 0, 1) : nullptr};
@@ -99,9 +100,11 @@ bool stft(GraphMaker& m) {
 bool inverse_dft(GraphMaker& m) {
   Tensor* x = m.any([&](Tensor* t) {
     return t->type == DataType::kFloat && t->has_rank && m.rank(t) == 3 && t->shape[2] == Dim(2) &&
-           m.least(t, 1) > 0 && m.most(t, 1) <= 64;
+           m.least(t, 1) > 1 && m.most(t, 1) <= 400;
   });
-  return x && m.generic("DFT", 17, {x}, {integer("axis", 1), integer("inverse", 1)});
+  return x &&
+         m.generic("DFT", 17, {x},
+                   {integer("axis", 1), integer("inverse", 1), integer("onesided", m.below(2))});
 }
 
 bool window(GraphMaker& m) {
