@@ -95,7 +95,8 @@ struct LinePlan {
   int64_t rows;                      // kept: those of a window
   EvenSplit strips, blocks, chunks;  // blocks: of whole vectors; what is left joins the last
   int64_t pixels, line, row;         // of a line; floats between lines and between rows of lines
-  // Of a channel multiplier: per vector of channels, which of the inputs its lanes read.
+  // Of a channel multiplier, or less than a vector of channels: per vector of them, which of the
+  // inputs its lanes read.
   const int32_t* sources = nullptr;
 
   size_t bytes() const {
@@ -165,7 +166,7 @@ static inline LineUnit unit_at(const LinePlan& plan, const ConvShape& s, int64_t
   unit.image = index / plan.blocks.parts;
   unit.channel = plan.blocks.start(block) * kLanes;
   unit.vectors = plan.blocks.size(block);
-  unit.has_tail = block == plan.blocks.parts - 1 && s.oc % kLanes != 0;
+  unit.has_tail = block == plan.blocks.parts - 1 && s.oc > kLanes && s.oc % kLanes != 0;
   unit.col = plan.strips.start(strip), unit.cols = plan.strips.size(strip);
   unit.row = plan.chunks.start(chunk), unit.rows = plan.chunks.size(chunk);
   return unit;
@@ -215,11 +216,11 @@ static inline int64_t first_source(const ConvShape& s, int64_t c) {
 }
 
 static inline const int32_t* keep_sources(const ConvShape& s, PreparedKernel& kernel) {
-  if (s.oc == s.ic) return nullptr;
+  if (s.oc == s.ic && s.oc >= kLanes) return nullptr;
   int32_t* sources = keep_array<int32_t>(kernel, ceil_div(s.oc, kLanes) * kLanes);
   for (int64_t first = 0; first < s.oc; first += kLanes)
     for (int64_t lane = 0; lane < kLanes; ++lane) {
-      const int64_t c = channel_of(s, first, lane);
+      const int64_t c = larger(channel_of(s, first, lane), 0);
       sources[first + lane] =
           static_cast<int32_t>(c / (s.oc / s.ic) - first_source(s, channel_of(s, first, 0)));
     }

@@ -93,15 +93,19 @@ void pack_weights(const Problem& p, std::byte* packed) {
   float* to = reinterpret_cast<float*>(packed);
   for (int64_t first = 0; first < s.oc; first += kLanes) {
     const int64_t c = channel_of(s, first, 0);
-    for (int64_t lane = 0; lane < kLanes; ++lane) *to++ = bias != nullptr ? bias[c + lane] : 0;
+    const int64_t lanes = smaller(s.oc, kLanes);
+    for (int64_t lane = 0; lane < kLanes; ++lane)
+      *to++ = bias != nullptr && lane < lanes ? bias[c + lane] : 0;
     for (int64_t k = 0; k < s.sh * s.sw; ++k) {
       const PhasePair pair = phase_pair(DeconvForm{s}, k);
       const Filter<float> filter =
           phase_filter(s, pair, Filter<float>{w, 0, s.kh * s.kw, 0, s.kw, 1});
       for (int64_t tap = 0; tap < pair.shape.kh * pair.shape.kw; ++tap)
         for (int64_t lane = 0; lane < kLanes; ++lane)
-          *to++ = filter.data[(c + lane) * filter.n + tap / pair.shape.kw * filter.h +
-                              tap % pair.shape.kw * filter.w];
+          *to++ = lane >= lanes
+                      ? 0
+                      : filter.data[(c + lane) * filter.n + tap / pair.shape.kw * filter.h +
+                                    tap % pair.shape.kw * filter.w];
     }
   }
 }
@@ -115,7 +119,7 @@ struct Kernel {
 };
 
 // `vectors` vectors of channels of P pixels of a phase, from its column `q` and channel c on.
-template <int P>
+template <int P, bool kMasked>
 void run_phase_tile(const Kernel& kernel, const LinePhase& phase, const Strip<float>& strip,
                     const float* const* lines, int64_t x, int64_t q, int64_t c, int64_t vectors) {
   const int64_t block = kernel.phases.block();
@@ -126,15 +130,23 @@ void run_phase_tile(const Kernel& kernel, const LinePhase& phase, const Strip<fl
 #pragma GCC unroll 8
     for (int p = 0; p < P; ++p) sum[p] = bias;
     Window::add<P>(phase.s, lines, x, weights + phase.weights, sum);
-    finish<P, false>(kernel.run, strip, sum, weights, q, c, {first_n(kLanes), kLanes});
+    const int lanes = kMasked ? static_cast<int>(kernel.run.s.oc) : kLanes;
+    finish<P, kMasked>(kernel.run, strip, sum, weights, q, c, {first_n(lanes), lanes});
   }
 }
 
 using PhaseTile = void (*)(const Kernel&, const LinePhase&, const Strip<float>&,
                            const float* const*, int64_t, int64_t, int64_t, int64_t);
-constexpr PhaseTile kPhaseTiles[kMostLinePixels + 1] = {
-    nullptr,           run_phase_tile<1>, run_phase_tile<2>, run_phase_tile<3>, run_phase_tile<4>,
-    run_phase_tile<5>, run_phase_tile<6>, run_phase_tile<7>, run_phase_tile<8>};
+template <bool kMasked>
+constexpr PhaseTile kPhaseTiles[kMostLinePixels + 1] = {nullptr,
+                                                        run_phase_tile<1, kMasked>,
+                                                        run_phase_tile<2, kMasked>,
+                                                        run_phase_tile<3, kMasked>,
+                                                        run_phase_tile<4, kMasked>,
+                                                        run_phase_tile<5, kMasked>,
+                                                        run_phase_tile<6, kMasked>,
+                                                        run_phase_tile<7, kMasked>,
+                                                        run_phase_tile<8, kMasked>};
 
 // The columns of one phase in output row `oh` of a unit.
 void run_phase(const Kernel& kernel, const LineUnit& unit, const LinePhase& phase,
@@ -156,7 +168,8 @@ void run_phase(const Kernel& kernel, const LineUnit& unit, const LinePhase& phas
   const EvenSplit tiles = split_evenly(cols, kMostLinePixels);
   for (int64_t tile = 0; tile < tiles.parts; ++tile) {
     const int64_t col = tiles.start(tile), x = (col + phase.col) * kLanes;
-    const PhaseTile run_tile = kPhaseTiles[tiles.size(tile)];
+    const PhaseTile run_tile =
+        (run.s.oc < kLanes ? kPhaseTiles<true> : kPhaseTiles<false>)[tiles.size(tile)];
     strip.weights = weights;
     run_tile(kernel, phase, strip, lines, x, unit.col + col, unit.channel, unit.vectors);
     if (!unit.has_tail) continue;
@@ -174,7 +187,7 @@ void finish_row(const Kernel& kernel, const LineUnit& unit, int64_t oh) {
   Strip<float> strip{};
   strip.y = run.y_at(unit.image * run.y_image + oh * run.y_row);
   strip.first = unit.channel;
-  strip.last = unit.has_tail ? run.s.oc : unit.channel + unit.vectors * kLanes;
+  strip.last = unit.has_tail ? run.s.oc : smaller(run.s.oc, unit.channel + unit.vectors * kLanes);
   const int64_t first = unit.col * s.sw;
   run_epilogue(run, strip, unit.image, oh, first, smaller(unit.cols * s.sw, s.ow - first));
 }
@@ -236,7 +249,6 @@ std::string refusal(const Problem& p) {
                     p.outputs[0].extents, s))
     return "not a 1-D or 2-D convolution";
   if (s.group_ic() != 1) return "not depthwise";
-  if (s.oc < kLanes) return "fewer channels than a vector has";
   if (s.kh > kMostLines) return "a window of more than 64 rows";
   if (std::string reason = refuse_phases(s); !reason.empty()) return reason;
   return refuse_float_operands(p);
