@@ -28,8 +28,8 @@
   X(depthwise_dynamic)              \
   X(depthwise_interleaved)          \
   X(depthwise_lines)                \
-  X(doubles)                        \
   X(depthwise_transposed)           \
+  X(doubles)                        \
   X(experts)                        \
   X(fourier)                        \
   X(gather)                         \
