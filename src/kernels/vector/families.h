@@ -7,6 +7,7 @@
 #define CAMSHAFT_KERNEL_FAMILIES(X) \
   X(affine_grid)                    \
   X(append_rows)                    \
+  X(arg_min_max)                    \
   X(attention)                      \
   X(attention_few)                  \
   X(cast)                           \
@@ -50,7 +51,6 @@
   X(max_roi_pool)                   \
   X(max_unpool)                     \
   X(norm)                           \
-  X(order)                          \
   X(pointwise)                      \
   X(pointwise_planes)               \
   X(pointwise_table)                \
@@ -77,6 +77,7 @@
   X(sparse_bytes)                   \
   X(sparse_floats)                  \
   X(tf_idf)                         \
+  X(top_k)                          \
   X(trees)                          \
   X(truth)                          \
   X(winograd)                       \

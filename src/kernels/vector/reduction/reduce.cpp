@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reduce over any set of dimensions: the input is walked in its memory order; where its contiguous
 // dimension is reduced a line becomes a number, else rows are added to a row of results.
+#include "kernels/simd/shuffles.h"
+#include "kernels/vector/counts.h"
 #include "kernels/vector/math.h"
 #include "kernels/vector/nest.h"
 #include "kernels/vector/prepare.h"
@@ -32,11 +34,46 @@ struct Finish {
   }
 };
 
+// Lines up to here go kLanes together: a vector of each, all of which are turned and merged lane by
+// lane. By itself a line of 80 takes as long for its last lanes as for its elements.
+constexpr int64_t kShortLine = 8 * kLanes;
+
+// Of up to kLanes lines from `first` on. A line's result hangs on no other line.
+template <class Step>
+void reduce_short_lines(const Reduction& s, const float* x, int64_t first, int64_t count,
+                        float* results) {
+  const int64_t length = s.nest.cols();
+  const M32 tail = first_n(static_cast<int>(length % kLanes));
+  alignas(64) float parts[kLanes * kLanes], turned[kLanes * kLanes];
+  for (int64_t k = 0; k < kLanes; ++k) {
+    F32 part = set1(Step::kIdentity);
+    if (k < count) {
+      const float* line = x + s.offset_of_kept(0, first + k);
+      int64_t c = 0;
+      for (; c + kLanes <= length; c += kLanes) part = Step::step(part, load(line + c));
+      if (c < length) part = select(tail, Step::step(part, load(line + c, tail)), part);
+    }
+    store(parts + k * kLanes, part);
+  }
+  transpose_full(parts, kLanes, turned, kLanes);
+  F32 result = load(turned);
+  for (int lane = 1; lane < kLanes; ++lane)
+    result = Step::merge(result, load(turned + lane * kLanes));
+  store(results, result);
+}
+
 template <class Step>
 void reduce_lines(const Reduction& s, const float* x, float* y, ThreadPool* pool) {
   const Finish finish{s.op, s.scale};
   const int64_t length = s.nest.cols();
+  const bool are_short = s.num_reduced == 0 && length <= kShortLine && s.kept_count >= 4;
   split(pool, s.kept_count, s.predicted_us, [&](int, int64_t first, int64_t last) {
+    for (; are_short && first < last; first += kLanes) {
+      float results[kLanes];
+      const int64_t count = smaller(kLanes, last - first);
+      reduce_short_lines<Step>(s, x, first, count, results);
+      for (int64_t k = 0; k < count; ++k) y[s.offset_of_kept(1, first + k)] = finish(results[k]);
+    }
     for (int64_t k = first; k < last; ++k) {
       const float* from = x + s.offset_of_kept(0, k);
       float value = Step::kIdentity;
