@@ -196,9 +196,18 @@ class Mover {
                        [&](float v) { return std::fabs(v) <= distance->second; });
   }
 
+  // The mean of a map without elements, which nothing defines: shifted codes make it another
+  // number.
+  bool averages_nothing(const ir::Layer& layer) const {
+    const auto* pooling = std::get_if<ir::PoolingAttrs>(&layer.attrs);
+    if (!pooling || !pooling->global || pooling->type != ir::PoolingType::kAverage) return false;
+    const auto x = values_.find(layer.inputs[0]);
+    return x != values_.end() && ir::element_count(x->second.extents) == 0;
+  }
+
   void observe(const ir::Layer& layer, std::span<const Value* const> outputs) {
     pending_.clear();
-    may_divide_by_zero_ |= may_vanish(divisor_of(layer));
+    may_divide_by_zero_ |= may_vanish(divisor_of(layer)) || averages_nothing(layer);
     double operands = 0;
     if (layer.kind == LayerKind::kConvolution || layer.kind == LayerKind::kDeconvolution ||
         layer.kind == LayerKind::kMatrixMultiply)

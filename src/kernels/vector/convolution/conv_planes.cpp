@@ -335,12 +335,14 @@ void plan_lines(Planes& p) {
 }
 
 void plan_planes(int threads, Planes& p) {
-  constexpr int64_t kUnits = 4, kRows = 4;  // for each thread; of a chunk
+  constexpr int64_t kUnits = 4,
+                    kRows = 4;  // for each thread; of a chunk, unless threads would wait
   const ConvShape& s = p.s;
   plan_lines(p);
   const int64_t units = s.batch * s.groups * p.strips.parts,
                 chunk = ceil_div(s.oh, threads == 1 ? 1 : ceil_div(kUnits * threads, units));
-  p.chunks = split_evenly(s.oh, chunk < kRows ? kRows : chunk);
+  const int64_t least = units * ceil_div(s.oh, kRows) < kUnits * threads ? 1 : kRows;
+  p.chunks = split_evenly(s.oh, larger(chunk, least));
   const int64_t all_rows = (s.kh - 1) * s.dh + 1 + (p.chunks.size(0) - 1) * s.sh;
   p.keeps_all = all_rows * p.row_floats() * 4 <= kPlaneBytes;
   if (p.keeps_all) p.rows = all_rows;
