@@ -2,6 +2,7 @@
 // One small model per operator form: kind, attributes and shapes of what it becomes.
 #include <gtest/gtest.h>
 
+#include "base/log.h"
 #include "ir/expert_weights.h"
 #include "ir/graph.h"
 #include "onnx/importer.h"
@@ -643,6 +644,29 @@ TEST(Operators, ColumnsByTheirNumbers) {
   EXPECT_EQ(picked({1, 5}, {"N", 9}).layer().kind, LayerKind::kGather);
   EXPECT_EQ(picked({-1}, {"N", 9}).layer().kind, LayerKind::kGeneric);  // an error, not a column
   EXPECT_EQ(picked({1, 5}, {9}).layer().kind, LayerKind::kGeneric);
+}
+
+TEST(Operators, CornersOfFractionsAreAWarning) {
+  struct Recorder : Logger {
+    std::string text;
+    void log(Severity, std::string_view line) override { text += line; }
+  } recorder;
+  const auto warning = [&](float scale) {
+    recorder.text.clear();
+    set_logger(&recorder, Severity::kWarning);
+    import(
+        TestGraph()
+            .input("x", kFloat, {1, 3, "H", 96})
+            .initializer(floats_tensor("none", {0}, {}))
+            .initializer(floats_tensor("by", {4}, {1, 1, 2, scale}))
+            .node("Resize", {"x", "none", "by"}, {"y"},
+                  {text("mode", "linear"), text("coordinate_transformation_mode", "align_corners")})
+            .output("y"));
+    set_logger(nullptr);
+    return recorder.text;
+  };
+  EXPECT_EQ(warning(1.5f), "");
+  EXPECT_NE(warning(1.7f).find("for 163.2 elements of 96"), std::string::npos);
 }
 
 TEST(Operators, ResizeForms) {

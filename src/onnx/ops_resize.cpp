@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/log.h"
 #include "onnx/node.h"
 
 namespace camshaft::onnx_import {
@@ -57,6 +58,23 @@ Shape scaled_sizes(Node& node, const ir::ResizeAttrs& attrs) {
   return inferred.value()[0].shape;
 }
 
+// The standard aligns corners with the fractional extent that a scale gives; PyTorch, which wrote
+// most of such nodes, and ONNX Runtime round the extent first.
+void warn_of_fractions(Node& node, const ir::ResizeAttrs& attrs) {
+  if (attrs.transform != ir::CoordinateTransform::kAlignCorners) return;
+  const Shape& x = node.input(0)->shape;
+  for (size_t d = 0; d < x.size(); ++d) {
+    if (!x[d].is_known()) continue;
+    const double extent = static_cast<double>(attrs.scales[d]) * static_cast<double>(x[d].extent());
+    if (std::abs(extent - std::round(extent)) < 1e-3) continue;
+    log(Severity::kWarning,
+        "node {}: corners are aligned as the standard says, for {:.4g} elements of {}; PyTorch and "
+        "ONNX Runtime do it for {:.0f}: give sizes instead of scales to have theirs",
+        node.name(), extent, x[d].extent(), std::floor(extent));
+    return;
+  }
+}
+
 Status emit_scaled(Node& node, ir::ResizeAttrs attrs, const std::vector<double>& scales,
                    const Ints& axes) {
   CAMSHAFT_ASSIGN(const size_t rank, node.rank(0));
@@ -68,6 +86,7 @@ Status emit_scaled(Node& node, ir::ResizeAttrs attrs, const std::vector<double>&
     attrs.scales[axes[k]] = static_cast<float>(scales[k]);
   }
   attrs.sizes = scaled_sizes(node, attrs);
+  warn_of_fractions(node, attrs);
   return node.emit(LayerKind::kResize, std::move(attrs), {node.input(0)});
 }
 
