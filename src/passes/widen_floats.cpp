@@ -47,7 +47,15 @@ constexpr std::string_view kWidened[] = {"AffineGrid",
                                          "RotaryEmbedding",
                                          "STFT"};
 
+// What only puts elements elsewhere does so with 16 bits as well: a cache of keys stays where it
+// is.
+bool only_moves(const Layer& layer) {
+  const auto* scatter = std::get_if<ScatterAttrs>(&layer.attrs);
+  return scatter != nullptr && scatter->reduction == ScatterReduction::kNone;
+}
+
 bool may_widen(const Layer& layer) {
+  if (only_moves(layer)) return false;
   switch (traits_of(layer.kind).widening) {
     case Widening::kWhole:
       return layer.bodies.empty();
