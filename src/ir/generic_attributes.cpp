@@ -9,9 +9,16 @@ const GenericAttribute* find_attribute(const GenericAttrs& attrs, std::string_vi
   return nullptr;
 }
 
-int64_t integer_attribute(const GenericAttrs& attrs, std::string_view name, int64_t fallback) {
+const Ints& integers_attribute(const GenericAttrs& attrs, std::string_view name) {
+  static const Ints kNone;
   const GenericAttribute* found = find_attribute(attrs, name);
-  return found && !found->ints.empty() ? found->ints[0] : fallback;
+  return found ? found->ints : kNone;
+}
+
+int64_t integer_attribute(const GenericAttrs& attrs, std::string_view name, int64_t fallback,
+                          size_t k) {
+  const Ints& all = integers_attribute(attrs, name);
+  return k < all.size() ? all[k] : fallback;
 }
 
 double real_attribute(const GenericAttrs& attrs, std::string_view name, double fallback) {

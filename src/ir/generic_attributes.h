@@ -11,8 +11,12 @@ namespace camshaft::ir {
 const GenericAttribute* find_attribute(const GenericAttrs& attrs,
                                        std::string_view name);  // or null
 
-// The first number, the text; `fallback` where there is none.
-int64_t integer_attribute(const GenericAttrs& attrs, std::string_view name, int64_t fallback);
+// All of its whole numbers; none where there is no such attribute.
+const Ints& integers_attribute(const GenericAttrs& attrs, std::string_view name);
+
+// The first number (or number k), the text; `fallback` where there is none.
+int64_t integer_attribute(const GenericAttrs& attrs, std::string_view name, int64_t fallback,
+                          size_t k = 0);
 double real_attribute(const GenericAttrs& attrs, std::string_view name, double fallback);
 std::string_view text_attribute(const GenericAttrs& attrs, std::string_view name,
                                 std::string_view fallback);

@@ -6,6 +6,8 @@
 
 #include <unordered_map>
 
+#include "ir/generic_attributes.h"
+
 namespace camshaft::ir {
 namespace {
 
@@ -23,9 +25,7 @@ const std::unordered_map<std::string_view, const GenericRow*>& rules() {
 }  // namespace
 
 const GenericAttribute* GenericRule::find(std::string_view name) const {
-  for (const GenericAttribute& attribute : attrs_.attributes)
-    if (attribute.name == name) return &attribute;
-  return nullptr;
+  return find_attribute(attrs_, name);
 }
 
 int64_t GenericRule::integer(std::string_view name, int64_t fallback) const {
@@ -39,8 +39,7 @@ std::string GenericRule::text(std::string_view name, std::string_view fallback) 
 }
 
 Ints GenericRule::list(std::string_view name) const {
-  const GenericAttribute* found = find(name);
-  return found ? found->ints : Ints();
+  return integers_attribute(attrs_, name);
 }
 
 Result<DataType> GenericRule::type(std::string_view name, DataType fallback) const {

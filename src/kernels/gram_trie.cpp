@@ -50,12 +50,6 @@ class Maker {
   std::map<std::pair<int64_t, int64_t>, int64_t> edges_;
 };
 
-const Ints& list(const ir::GenericAttrs& attrs, std::string_view name) {
-  static const Ints kNone;
-  const ir::GenericAttribute* found = ir::find_attribute(attrs, name);
-  return found != nullptr ? found->ints : kNone;
-}
-
 // Of n-grams of `size` items: where they begin and end in the pool.
 bool range_of(const Ints& counts, size_t size, size_t items, size_t& first, size_t& last) {
   const int64_t from = counts[size - 1],
@@ -68,8 +62,9 @@ bool range_of(const Ints& counts, size_t size, size_t items, size_t& first, size
 }  // namespace
 
 GramTrie make_gram_trie(const ir::GenericAttrs& attrs) {
-  const Ints &items = list(attrs, "pool_int64s"), &counts = list(attrs, "ngram_counts"),
-             &columns = list(attrs, "ngram_indexes");
+  const Ints &items = ir::integers_attribute(attrs, "pool_int64s"),
+             &counts = ir::integers_attribute(attrs, "ngram_counts"),
+             &columns = ir::integers_attribute(attrs, "ngram_indexes");
   const ir::GenericAttribute* weights = ir::find_attribute(attrs, "weights");
   if (items.empty() || columns.empty() || *std::min_element(columns.begin(), columns.end()) < 0)
     return {};

@@ -370,7 +370,6 @@ Status import_cached_rotation(Node& node) {
   return ok_status();
 }
 
-// What ONNX Runtime's tools write into the standard domain.
 // --- distances
 
 Result<Tensor*> sums_of_squares(Node& node, std::string_view step, Tensor* x) {
@@ -406,6 +405,7 @@ Status import_distances(Node& node) {
   return node.emit(LayerKind::kUnary, ir::PointOpAttrs{PointOp::kSqrt}, {sum});
 }
 
+// What ONNX Runtime's tools write into the standard domain.
 constexpr OperatorRow kStandardOperators[] = {
     {"SimplifiedLayerNormalization", import_simplified_norm},
 };

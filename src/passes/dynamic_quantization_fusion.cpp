@@ -35,8 +35,8 @@ bool is_scalar(const Tensor& tensor) {
 }
 
 Ints list_of(const GenericAttrs& attrs, std::string_view name, size_t count, int64_t otherwise) {
-  const GenericAttribute* found = find_attribute(attrs, name);
-  return found && !found->ints.empty() ? found->ints : Ints(count, otherwise);
+  const Ints& given = integers_attribute(attrs, name);
+  return given.empty() ? Ints(count, otherwise) : given;
 }
 
 ConvolutionAttrs convolution_attrs(const GenericAttrs& from, const Extents& weights) {

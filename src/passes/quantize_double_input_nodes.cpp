@@ -14,6 +14,7 @@
 #include "passes/match.h"
 #include "passes/passes.h"
 #include "passes/quantization.h"
+#include "passes/volume_lowering.h"
 
 namespace camshaft::passes {
 
@@ -67,24 +68,6 @@ Refusal refuse_deconvolution(const Layer& layer) {
   return {};
 }
 
-// What VolumeLowering does not make a convolution of images, for which there are kernels.
-Refusal refuse_volumes(const Layer& layer) {
-  const auto& attrs = layer.as<ConvolutionAttrs>();
-  if (attrs.kernel.size() < 3) return {};
-  const auto is_one = [](int64_t number) { return number == 1; };
-  if (attrs.groups > 1 && attrs.kernel[0] > 1 &&
-      !std::all_of(attrs.kernel.begin() + 1, attrs.kernel.end(), is_one))
-    return {Reason::kUnsupported, "groups of windows over depth and space have float kernels only"};
-  if (attrs.padding_mode != PaddingMode::kExplicit)
-    return {Reason::kUnsupported, "volumes that pad by mode have float kernels only"};
-  for (const Tensor* tensor : {layer.inputs[0], layer.outputs[0]})
-    for (size_t d = 1; d < tensor->shape.size(); ++d)
-      if (!tensor->shape[d].is_known())
-        return {Reason::kExtent,
-                "volumes whose extents only running tells have float kernels only"};
-  return {};
-}
-
 // Why a product whose input is dequantized cannot be looked at further; empty: it can, or its input
 // is not dequantized at all.
 Refusal refuse_operands(const Layer& layer) {
@@ -102,8 +85,10 @@ Refusal refuse_operands(const Layer& layer) {
 Refusal codes_refusal(const QuantizedProduct& p) {
   if (p.layer->kind == LayerKind::kDeconvolution)
     if (Refusal refusal = refuse_deconvolution(*p.layer)) return refusal;
-  if (p.layer->kind == LayerKind::kConvolution)
-    if (Refusal refusal = refuse_volumes(*p.layer)) return refusal;
+  // Volumes of codes have kernels as images alone.
+  if (p.layer->kind == LayerKind::kConvolution && p.layer->inputs[0]->shape.size() == kVolumeRank)
+    if (Refusal refusal = refuse_volume(*p.layer, true))
+      return std::move(refusal).behind("volumes stay float where ");
   if (!p.x.grid.per_tensor()) return {Reason::kGrid, "its input has one scale per channel"};
   if (!p.w.grid.per_tensor() && p.w.grid.axis != p.channel_axis)
     return {Reason::kGrid, "its weights have scales along another axis than the output channels"};

@@ -11,9 +11,10 @@
 // as channels until a reshape puts them between each other. The same products; their sums are in
 // another order. Convolutions of codes likewise, but of groups: their depths are padded with the
 // code of zero, and their sums are exact.
+#include "passes/volume_lowering.h"
+
 #include <algorithm>
 
-#include "passes/match.h"
 #include "passes/passes.h"
 
 namespace camshaft::passes {
@@ -38,19 +39,10 @@ bool sums_depths(const ConvolutionAttrs& a) {
 }
 
 Refusal lowering_refusal(const Layer& conv) {
-  const auto& a = conv.as<ConvolutionAttrs>();
-  const DataType type = conv.inputs[0]->type;
   if (conv.inputs.size() < 2 || !conv.inputs[1]->is_constant() ||
       (conv.inputs[1]->type != DataType::kFloat && bits_of(conv.inputs[1]->type) != 8))
     return {Reason::kConstant, "its weights are no constant floats or codes"};
-  if (type != DataType::kFloat && sums_depths(conv.as<ConvolutionAttrs>()))
-    return {Reason::kUnsupported, "groups of windows over depth and space, of codes"};
-  if (a.padding_mode != PaddingMode::kExplicit) return {Reason::kExtent, "it pads by mode"};
-  const Shape &x = conv.inputs[0]->shape, &y = conv.outputs[0]->shape;
-  for (size_t d = 1; d < kVolumeRank; ++d)
-    if (!x[d].is_known() || !y[d].is_known())
-      return {Reason::kExtent, "only running can tell its extents"};
-  return {};
+  return refuse_volume(conv, conv.inputs[0]->type != DataType::kFloat);
 }
 
 // Of a window over depth and space.
@@ -434,6 +426,18 @@ Refusal refusal_of(const Layer& conv) {
 }
 
 }  // namespace
+
+Refusal refuse_volume(const Layer& conv, bool of_codes) {
+  const auto& a = conv.as<ConvolutionAttrs>();
+  if (of_codes && sums_depths(a))
+    return {Reason::kUnsupported, "its groups have windows over depth and space"};
+  if (a.padding_mode != PaddingMode::kExplicit) return {Reason::kExtent, "it pads by mode"};
+  const Shape &x = conv.inputs[0]->shape, &y = conv.outputs[0]->shape;
+  for (size_t d = 1; d < kVolumeRank; ++d)
+    if (!x[d].is_known() || !y[d].is_known())
+      return {Reason::kExtent, "only running can tell its extents"};
+  return {};
+}
 
 int volume_lowering(Graph& graph, Records* records) {
   Rewriter rewriter(graph, "VolumeLowering", records);

@@ -72,8 +72,7 @@ std::string Call::text(std::string_view name, std::string_view fallback) const {
 }
 
 Ints Call::list(std::string_view name) const {
-  const auto* attribute = find(name);
-  return attribute ? attribute->ints : Ints{};
+  return ir::integers_attribute(attrs_, name);
 }
 
 Ints Call::list_or(std::string_view name, size_t count, int64_t fallback) const {

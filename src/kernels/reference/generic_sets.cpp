@@ -11,17 +11,11 @@
 namespace camshaft::kernels::reference {
 namespace {
 
-// Slices of x along `axis` put together in the order `order`.
+// Slices of x, whose elements lie row by row, along `axis`, put together in the order `order`.
 DynamicOutput take(const TensorView& x, int64_t axis, const Ints& order) {
   const size_t bytes = ir::bits_of(x.type) / 8;
   const Extents extents = extents_of(x);
-  std::vector<std::byte> copy;
   const auto* all = x.as<const std::byte>();
-  if (!is_dense(x) || x.format != Format::kLinear) {
-    copy.resize(x.elements() * bytes);
-    copy_view(x, make_view(copy.data(), x.type, Format::kLinear, extents));
-    all = copy.data();
-  }
   Extents out = extents;
   out[axis] = static_cast<int64_t>(order.size());
   const Lines lines = lines_of(extents, axis);
@@ -45,28 +39,25 @@ DynamicOutput take(const TensorView& x, int64_t axis, const Ints& order) {
   return result;
 }
 
-// x and the axis of its slices: without an axis, x as one row of elements, whose copy is in
-// `bytes`.
-struct Sliced {
+// x row by row: where it lies otherwise, a copy of it, which `bytes` hold.
+struct RowMajor {
   TensorView view;
-  int64_t axis = 0;
   std::vector<std::byte> bytes;
+
+  RowMajor(const RowMajor&) = delete;  // the view may be of its own bytes
+  explicit RowMajor(const TensorView& x) : view(x) {
+    if (is_dense(x) && x.format == Format::kLinear) return;
+    bytes.resize(x.elements() * ir::bits_of(x.type) / 8 + 1);
+    view = make_view(bytes.data(), x.type, Format::kLinear, extents_of(x));
+    copy_view(x, view);
+  }
 };
-Result<Sliced> sliced(const Call& call) {
-  Sliced s;
-  s.view = call.in(0);
-  if (call.has("axis")) {
-    CAMSHAFT_ASSIGN(s.axis, normalize_axis(call.integer("axis", 0), s.view.rank));
-    return s;
-  }
-  void* data = s.view.data;
-  if (!is_dense(s.view) || s.view.format != Format::kLinear) {
-    s.bytes.resize(s.view.elements() * ir::bits_of(s.view.type) / 8 + 1);
-    data = s.bytes.data();
-    copy_view(s.view, make_view(data, s.view.type, Format::kLinear, extents_of(s.view)));
-  }
-  s.view = make_view(data, s.view.type, Format::kLinear, Extents{s.view.elements()});
-  return s;
+
+// The axis of the slices of x: without one, x becomes one row of elements.
+Result<int64_t> slice_axis(const Call& call, TensorView& x) {
+  if (call.has("axis")) return normalize_axis(call.integer("axis", 0), x.rank);
+  x = make_view(x.data, x.type, Format::kLinear, Extents{x.elements()});
+  return 0;
 }
 
 // Slices in order, row major: negative, zero, positive.
@@ -101,17 +92,18 @@ void sort_slices(const std::vector<T>& values, const Lines& lines, Ints& order, 
 Status unique(const KernelArgs& args, Outputs& outputs) {
   const Call call(args);
   CAMSHAFT_TRY(call.require(1));
-  CAMSHAFT_ASSIGN(const Sliced s, sliced(call));
-  const Lines lines = lines_of(extents_of(s.view), s.axis);
+  RowMajor x(call.in(0));
+  CAMSHAFT_ASSIGN(const int64_t axis, slice_axis(call, x.view));
+  const Lines lines = lines_of(extents_of(x.view), axis);
   Ints order(lines.count), starts;
   std::iota(order.begin(), order.end(), 0);
-  if (ir::is_integer(s.view.type)) {  // doubles are not every int64
-    Ints values = load<int64_t>(s.view);
-    if (s.view.type == DataType::kUInt64)
+  if (ir::is_integer(x.view.type)) {  // doubles are not every int64
+    Ints values = load<int64_t>(x.view);
+    if (x.view.type == DataType::kUInt64)
       for (int64_t& value : values) value ^= INT64_MIN;  // the order of unsigned numbers
     sort_slices(values, lines, order, starts);
   } else {
-    sort_slices(load<double>(s.view), lines, order, starts);
+    sort_slices(load<double>(x.view), lines, order, starts);
   }
   struct Group {
     int64_t start, count;  // in `order`
@@ -131,7 +123,7 @@ Status unique(const KernelArgs& args, Outputs& outputs) {
     counts.push_back(group.count);
   }
   const auto number = static_cast<int64_t>(groups.size());
-  outputs.push_back(take(s.view, s.axis, first));
+  outputs.push_back(take(x.view, axis, first));
   outputs.push_back(produce(DataType::kInt64, {number}, first));
   outputs.push_back(produce(DataType::kInt64, {lines.count}, inverse));
   outputs.push_back(produce(DataType::kInt64, {number}, counts));
@@ -141,12 +133,13 @@ Status unique(const KernelArgs& args, Outputs& outputs) {
 Status compress(const KernelArgs& args, Outputs& outputs) {
   const Call call(args);
   CAMSHAFT_TRY(call.require(2));
-  CAMSHAFT_ASSIGN(const Sliced s, sliced(call));
+  RowMajor x(call.in(0));
+  CAMSHAFT_ASSIGN(const int64_t axis, slice_axis(call, x.view));
   const Ints condition = call.ints(1);
   Ints order;
-  for (int64_t k = 0; k < static_cast<int64_t>(condition.size()) && k < s.view.extents[s.axis]; ++k)
+  for (int64_t k = 0; k < static_cast<int64_t>(condition.size()) && k < x.view.extents[axis]; ++k)
     if (condition[k]) order.push_back(k);
-  outputs.push_back(take(s.view, s.axis, order));
+  outputs.push_back(take(x.view, axis, order));
   return ok_status();
 }
 
@@ -256,7 +249,7 @@ Status array_feature_extractor(const KernelArgs& args, Outputs& outputs) {
     if (k < 0 || k >= x.extents[x.rank - 1])
       return make_error(ErrorCode::kInvalidArgument, "ArrayFeatureExtractor: index {} of {}", k,
                         x.extents[x.rank - 1]);
-  outputs.push_back(take(x, x.rank - 1, wanted));
+  outputs.push_back(take(RowMajor(x).view, x.rank - 1, wanted));
   if (x.rank == 1) outputs.back().extents = {1, static_cast<int64_t>(wanted.size())};
   return ok_status();
 }

@@ -18,8 +18,8 @@ static inline bool is_operator(const Problem& p, std::string_view op_type) {
 }
 
 static inline int64_t generic_integer(const ir::Layer& layer, std::string_view name,
-                                      int64_t fallback) {
-  return ir::integer_attribute(generic_attrs(layer), name, fallback);
+                                      int64_t fallback, size_t k = 0) {
+  return ir::integer_attribute(generic_attrs(layer), name, fallback, k);
 }
 static inline double generic_real(const ir::Layer& layer, std::string_view name, double fallback) {
   return ir::real_attribute(generic_attrs(layer), name, fallback);

@@ -27,29 +27,20 @@ struct Sides {
   Side rows, cols;
 };
 
-const ir::Ints* list_of(const ir::Layer& layer, std::string_view name) {
-  const ir::GenericAttribute* found = ir::find_attribute(generic_attrs(layer), name);
-  return found ? &found->ints : nullptr;
-}
-
 // False: attributes or extents do not fit each other.
 bool find_sides(const ir::Layer& layer, const int64_t* block, const int64_t* image, int rank,
                 int64_t places, Sides& sides) {
-  const ir::Ints *strides = list_of(layer, "strides"), *dilations = list_of(layer, "dilations"),
-                 *pads = list_of(layer, "pads");
-  const auto at = [](const ir::Ints* list, int k, int64_t fallback) {
-    return list != nullptr && static_cast<size_t>(k) < list->size()
-               ? (*list)[static_cast<size_t>(k)]
-               : fallback;
+  const auto at = [&layer](std::string_view name, int k, int64_t fallback) {
+    return generic_integer(layer, name, fallback, static_cast<size_t>(k));
   };
   for (int d = 0; d < rank; ++d) {
     Side& side = d + 1 == rank ? sides.cols : sides.rows;
     side.image = image[d], side.block = block[d];
-    side.stride = at(strides, d, 1), side.dilation = at(dilations, d, 1);
-    side.pre = at(pads, d, 0);
+    side.stride = at("strides", d, 1), side.dilation = at("dilations", d, 1);
+    side.pre = at("pads", d, 0);
     if (side.stride < 1 || side.dilation < 1 || side.block < 1 || side.pre < 0) return false;
     const int64_t room =
-        side.image + side.pre + at(pads, d + rank, 0) - side.dilation * (side.block - 1) - 1;
+        side.image + side.pre + at("pads", d + rank, 0) - side.dilation * (side.block - 1) - 1;
     if (room < 0) return false;
     side.positions = room / side.stride + 1;
   }

@@ -7,6 +7,7 @@
 #include "kernels/conv_shape.h"
 #include "kernels/vector/convolution/conv_gemm.h"
 #include "kernels/vector/counts.h"
+#include "kernels/vector/gemm/panel_product.h"
 #include "kernels/vector/movement/transpose_tile.h"
 #include "kernels/vector/nest.h"
 #include "kernels/vector/prepare.h"
@@ -108,6 +109,7 @@ struct DeconvColumns {
   ConvShape s;
   TensorView x, y;
   Panels panels{1, 1, 1};
+  const LinePlace* places = nullptr;  // of the columns of the filter
   ResultEpilogue epilogue;
   int64_t blocks, block_rows;           // of an image; output rows of a block
   int64_t line, phase_line;             // floats of a line of columns, of a phase of a row
@@ -116,33 +118,6 @@ struct DeconvColumns {
 
   int64_t phase_rows() const { return s.sw * s.oc; }  // lines of an output row
 };
-
-// c = x's row · panels, [pixels][padded columns].
-void multiply_row(const DeconvColumns& d, const float* x, const float* weights, float* c) {
-  constexpr float kInfinity = __builtin_inff();
-  const Segment start{0, 0};
-  const int64_t x_stride = d.x.strides[d.x.rank - 1], c_stride = d.panels.padded_n();
-  const EvenSplit groups = split_evenly(d.s.iw, kMaxRows[d.panels.vecs_of(0)]);
-  for (int64_t panel = 0; panel < d.panels.count(); ++panel)
-    for (int64_t group = 0; group < groups.parts; ++group) {
-      const int64_t pixel = groups.start(group), column = d.panels.first_col(panel);
-      const int vecs = d.panels.vecs_of(panel);
-      tile_kernel(vecs, static_cast<int>(groups.size(group)))(Tile{
-          .a = {reinterpret_cast<const std::byte*>(x + pixel * x_stride), x_stride * kLaneBytes},
-          .k = {&start, 1, d.panels.k},
-          .b = {reinterpret_cast<const std::byte*>(weights + d.panels.offset(panel)),
-                vecs * kLanes * kLaneBytes},
-          .chain = {},
-          .start = {},
-          .c = {reinterpret_cast<std::byte*>(c + pixel * c_stride + column), c_stride * kLaneBytes,
-                vecs * kLanes, TileOut::kFloat},
-          .repeats = {},
-          .ahead = {},
-          .residual = {},
-          .floats = {.low = -kInfinity, .high = kInfinity, .slope = 1},
-          .bytes = {}});
-    }
-}
 
 // Adds the turned columns of input row `ih` to the sums of output rows [first, last), which lie as
 // [row][phase][channel][phase_line].
@@ -153,7 +128,7 @@ void add_lines(const DeconvColumns& d, const float* lines, int64_t ih, int64_t f
     const int64_t row = ih * s.sh - s.pad_top + kh * s.dh;
     if (row < first || row >= last) continue;
     for (int64_t kw = 0; kw < s.kw; ++kw) {
-      const LinePlace at = place_of(s, kw);
+      const LinePlace& at = d.places[kw];
       for (int64_t c = 0; c < s.oc; ++c) {
         const float* line = lines + ((kh * s.kw + kw) * s.oc + c) * d.line + at.offset;
         float* sum = sums + (((row - first) * s.sw + at.phase) * s.oc + c) * d.phase_line;
@@ -192,7 +167,9 @@ void run_block(const DeconvColumns& d, const KernelCall& call, int64_t block, fl
   const int64_t x_row = d.x.rank == 4 ? d.x.strides[2] : 0;
   for (int64_t ih = from; ih < end; ++ih) {
     const float* x = call.input<const float>(0) + n * d.x.strides[0] + ih * x_row;
-    multiply_row(d, x, bias + kMostChannels, columns);
+    multiply_panels({d.panels, bias + kMostChannels, nullptr, x, d.x.strides[d.x.rank - 1], columns,
+                     d.panels.padded_n(), false},
+                    s.iw, 0, d.panels.count());
     transpose_block(columns, d.panels.padded_n(), lines, d.line, s.iw, columns_of(s));
     add_lines(d, lines, ih, first, last, sums);
   }
@@ -224,6 +201,9 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   const ConvShape& s = d.s;
   d.x = args.inputs[0], d.y = args.outputs[0];
   d.panels = panels_of(s);
+  LinePlace* places = keep_array<LinePlace>(kernel, s.kw);
+  for (int64_t kw = 0; kw < s.kw; ++kw) places[kw] = place_of(s, kw);
+  d.places = places;
   constexpr int kFlat[] = {0, 2, 1}, kImage[] = {0, 2, 3, 1};
   const bool flat = d.y.rank == 3;
   d.epilogue = make_unit_epilogue(attrs.epilogue, args, kFirstConvOperand, args.outputs[0],

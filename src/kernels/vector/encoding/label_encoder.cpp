@@ -167,15 +167,14 @@ Status run_one_hot(OneHot& s, const KernelCall& call) {
   return category_error(s.x, *s.list);
 }
 
-const ir::Ints* categories_of(const ir::Layer& layer) {
-  const ir::GenericAttribute* found = ir::find_attribute(generic_attrs(layer), "cats_int64s");
-  return found != nullptr && !found->ints.empty() ? &found->ints : nullptr;
+const ir::Ints& categories_of(const ir::Layer& layer) {
+  return ir::integers_attribute(generic_attrs(layer), "cats_int64s");
 }
 
 std::string refuse_one_hot(const Problem& p) {
   if (!is_operator(p, "OneHotEncoder")) return "another operator";
   if (!is_key(p.inputs[0].type)) return "x is of another type";
-  if (categories_of(*p.layer) == nullptr) return "no categories";
+  if (categories_of(*p.layer).empty()) return "no categories";
   if (p.outputs[0].type != DataType::kFloat ||
       p.outputs[0].extents.size() != p.inputs[0].extents.size() + 1)
     return "the output";
@@ -185,7 +184,7 @@ std::string refuse_one_hot(const Problem& p) {
 void prepare_one_hot(const KernelArgs& args, PreparedKernel& kernel) {
   if (!has_output(args, kernel)) return;
   const TensorView& y = args.outputs[0];
-  const ir::Ints& list = *categories_of(*args.layer);
+  const ir::Ints& list = categories_of(*args.layer);
   const auto count = static_cast<int64_t>(list.size());
   TensorView rows = y;
   --rows.rank;

@@ -70,13 +70,12 @@ void run_batch(const ChosenProduct& p, const KernelCall& call, const ExpertsBatc
 
 // False: a matrix that there is not.
 bool find_matrices(const TensorView& chosen, int64_t matrices, int64_t* matrix) {
-  bool bad = false;
+  bool inside = true;
   with_index(chosen.type, [&](auto type) {
-    const auto* from = chosen.as<const decltype(type)>();
-    for (int64_t row = 0; row < chosen.extents[0]; ++row)
-      matrix[row] = resolved(static_cast<int64_t>(from[row * chosen.strides[0]]), matrices, bad);
+    inside = for_indices(chosen.as<const decltype(type)>(), chosen.strides[0], chosen.extents[0],
+                         matrices, [matrix](int64_t row, int64_t index) { matrix[row] = index; });
   });
-  return !bad;
+  return inside;
 }
 
 Status run(ChosenProduct& p, const KernelCall& call) {

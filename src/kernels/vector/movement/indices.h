@@ -15,16 +15,8 @@ static inline const char* refuse_indexed(const ProblemTensor& data, const Proble
   return nullptr;
 }
 
-// The index counted from the start; 0 and `bad` where it is out of range.
-CAMSHAFT_INLINE int64_t resolved(int64_t index, int64_t extent, bool& bad) {
-  index += index < 0 ? extent : 0;
-  const bool outside = static_cast<uint64_t>(index) >= static_cast<uint64_t>(extent);
-  bad |= outside;
-  return outside ? 0 : index;
-}
-
-// The same without a branch: what is outside leaves its sign bit in `outside`, and is not to be
-// used.
+// The index counted from the start, without a branch: what is outside leaves its sign bit in
+// `outside`, and is not to be used.
 CAMSHAFT_INLINE int64_t from_start(int64_t index, int64_t extent, uint64_t& outside) {
   const uint64_t at = static_cast<uint64_t>(index) + static_cast<uint64_t>(index < 0 ? extent : 0);
   outside |= at | (static_cast<uint64_t>(extent - 1) - at);

@@ -9,15 +9,11 @@
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
 
-int64_t number(const ir::Layer& layer, std::string_view name, size_t k, int64_t fallback) {
-  const ir::GenericAttribute* attribute = ir::find_attribute(generic_attrs(layer), name);
-  return attribute != nullptr && k < attribute->ints.size() ? attribute->ints[k] : fallback;
-}
-
 // The extent that the window gives along spatial dimension d.
 int64_t window_extent(const ir::Layer& layer, int64_t in, size_t d, size_t spatial) {
-  return (in - 1) * number(layer, "strides", d, 1) - number(layer, "pads", d, 0) -
-         number(layer, "pads", d + spatial, 0) + number(layer, "kernel_shape", d, 1);
+  return (in - 1) * generic_integer(layer, "strides", 1, d) - generic_integer(layer, "pads", 0, d) -
+         generic_integer(layer, "pads", 0, d + spatial) +
+         generic_integer(layer, "kernel_shape", 1, d);
 }
 
 std::string refusal(const Problem& p) {

@@ -13,7 +13,7 @@
 #include "kernels/vector/counts.h"
 #include "kernels/vector/gemm/gemm_cost.h"
 #include "kernels/vector/gemm/gemm_pack.h"
-#include "kernels/vector/gemm/gemm_tile.h"
+#include "kernels/vector/gemm/panel_product.h"
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/recurrence/recurrent_layer.h"
 #include "kernels/vector/tactic_util.h"
@@ -149,49 +149,9 @@ void pack(const Problem& p, std::byte* packed) {
   }
 }
 
-// c[rows][columns of the panels] = (accumulate ? c : bias) + a[rows][k] · panels.
-struct Product {
-  const Panels& panels;
-  const float* weights;
-  const float* bias;
-  const float* a;
-  int64_t a_stride;
-  float* c;
-  int64_t c_stride;
-  bool accumulate;
-};
-
-void multiply_panels(const Product& p, int64_t rows, int64_t first, int64_t last) {
-  constexpr float kInfinity = __builtin_inff();
-  const Segment start{0, 0};
-  const EvenSplit groups =
-      split_evenly(rows, kMaxRows[p.panels.vecs_of(0)]);  // panel 0 is the widest
-  for (int64_t panel = first; panel < last; ++panel)
-    for (int64_t group = 0; group < groups.parts; ++group) {
-      const int64_t row = groups.start(group), column = p.panels.first_col(panel);
-      tile_kernel(p.panels.vecs_of(panel), static_cast<int>(groups.size(group)))(
-          Tile{.a = {reinterpret_cast<const std::byte*>(p.a + row * p.a_stride),
-                     p.a_stride * kLaneBytes},
-               .k = {&start, 1, p.panels.k},
-               .b = {reinterpret_cast<const std::byte*>(p.weights + p.panels.offset(panel)),
-                     p.panels.vecs_of(panel) * kLanes * kLaneBytes},
-               .chain = {},
-               .start = {.bias = p.bias ? p.bias + column : nullptr,
-                         .rows = nullptr,
-                         .from_c = p.accumulate},
-               .c = {reinterpret_cast<std::byte*>(p.c + row * p.c_stride + column),
-                     p.c_stride * kLaneBytes, p.panels.cols_of(panel), TileOut::kFloat},
-               .repeats = {},
-               .ahead = {},
-               .residual = {},
-               .floats = {.low = -kInfinity, .high = kInfinity, .slope = 1},
-               .bytes = {}});
-    }
-}
-
 constexpr int64_t kMacsWorthThreads = 100000;  // forking costs about a microsecond
 
-void multiply(const Product& p, int64_t rows, ThreadPool* pool) {
+void multiply(const PanelProduct& p, int64_t rows, ThreadPool* pool) {
   const bool alone =
       !pool || pool->threads() == 1 || rows * p.panels.k * p.panels.n < kMacsWorthThreads;
   if (alone) return multiply_panels(p, rows, 0, p.panels.count());
@@ -254,7 +214,7 @@ struct Run : RecurrentLayer {
     const TensorView& x = args.inputs[kX];
     const int64_t columns = packing.columns(), t_stride = x.strides[time_axis()],
                   b_stride = x.strides[1 - time_axis()];
-    Product product{
+    PanelProduct product{
         input_panels, packed + packing.w(), packed, x.as<float>(), b_stride, gates, columns, false};
     if (batch == 1) product.a_stride = t_stride;
     if (batch == 1 || steps == 1 || t_stride == batch * b_stride)

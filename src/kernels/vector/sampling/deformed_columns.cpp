@@ -24,8 +24,8 @@ struct Window {
 Window window_of(const ir::Layer& layer) {
   Window w;
   const auto read = [&layer](std::string_view name, int64_t* to) {
-    const ir::GenericAttribute* found = ir::find_attribute(generic_attrs(layer), name);
-    if (found && found->ints.size() >= 2) to[0] = found->ints[0], to[1] = found->ints[1];
+    const ir::Ints& given = ir::integers_attribute(generic_attrs(layer), name);
+    if (given.size() >= 2) to[0] = given[0], to[1] = given[1];
   };
   read("kernel_shape", w.kernel), read("strides", w.stride), read("dilations", w.dilation);
   read("pads", w.pad);
