@@ -130,6 +130,28 @@ TEST(VolumeLowering, Codes) {
   }
 }
 
+// What does not become a convolution of images is not made one of codes: a window over depth alone
+// that steps in space, of groups.
+TEST(VolumeLowering, SaysWhatStaysFloat) {
+  auto graph = ir::parse_graph(R"ir(graph "g" {
+    input q: uint8[1, 4, 5, 6, 6]
+    constant s: float[] = [0.1]
+    constant z: uint8[] = [3]
+    constant w: int8[4, 2, 3, 1, 1] = random(1)
+    x: float[1, 4, 5, 6, 6] = Dequantize(q, s, z)
+    d: float[4, 2, 3, 1, 1] = Dequantize(w, s, _)
+    y: float[1, 4, 3, 3, 3] = Convolution(x, d) {kernel=[3, 1, 1], stride=[1, 2, 2], dilation=[1, 1, 1], pre_padding=[0, 0, 0], post_padding=[0, 0, 0], groups=2}
+    output y
+  })ir");
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  Records records;
+  EXPECT_EQ(quantize_double_input_nodes(**graph, &records), 0);
+  ASSERT_FALSE(records.empty());
+  EXPECT_NE(records.back().text.find("its groups have windows over depth and space"),
+            std::string::npos)
+      << records.back().text;
+}
+
 TEST(VolumeSplit, PoolsCodes) {
   for (const auto& [pooling, type] :
        {std::pair("max, kernel=[3, 2, 3], stride=[2, 2, 2], dilation=[1, 1, 1], pre_padding=[1, 0, "
