@@ -229,7 +229,8 @@ Result<Engine> build_engine(Model model, const BuildOptions& options, BuildStati
     *statistics = {stats.total_seconds, stats.graph_seconds, stats.timing_seconds,
                    stats.timed_tactics, stats.cache_hits,    stats.reused_times};
   }
-  CAMSHAFT_ASSIGN(Engine engine, Engine::from_memory(bytes));
+  CAMSHAFT_ASSIGN(auto loaded, engine::Engine::load(std::move(bytes)));
+  Engine engine = api::wrap_engine(std::move(loaded));
   CAMSHAFT_TRY(quantize::check_precision(engine.impl().engine->plan(), precision->options, report));
   log_warnings(report);
   return engine;

@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "base/growing_bytes.h"
 #include "base/status.h"
+#include "engine/weights.h"
 #include "ir/graph.h"
 #include "ir/rewriter.h"
 #include "ir/sparsity.h"
@@ -130,7 +132,8 @@ class Engine {
   // Parses and verifies; the bytes of `storage` stay alive and are used in place. kCorrupt with
   // what is wrong.
   static Result<std::shared_ptr<const Engine>> load(
-      const std::filesystem::path& file);  // maps the file
+      const std::filesystem::path& file);                                // maps the file
+  static Result<std::shared_ptr<const Engine>> load(GrowingBytes file);  // of serialize()
   // Copies the bytes; with an owner, which keeps them as they are, they are used where they lie if
   // they lie on 64 bytes.
   static Result<std::shared_ptr<const Engine>> load(std::span<const std::byte> bytes,
@@ -156,12 +159,12 @@ class Engine {
 // The bytes of an engine file (format: docs/engine-format.md). Same input, same bytes.
 struct EngineParts {
   Plan plan;
-  std::vector<std::byte> weights;
+  Weights weights;
   std::vector<Profile> profiles;
   BuildRecord record;
   Verbosity verbosity = Verbosity::kDetailed;
 };
-std::vector<std::byte> serialize(const EngineParts& parts);
+GrowingBytes serialize(EngineParts parts);
 // Writes to a temporary beside `file` and renames: a failed write leaves nothing.
 Status save(std::span<const std::byte> bytes, const std::filesystem::path& file);
 

@@ -18,12 +18,12 @@ void visit(Header& h, Visitor&& visitor) {
   visitor("required_isa", h.required_isa);
   visitor("layout", h.layout);
   visitor("file_bytes", h.file_bytes);
-  visitor("plan_offset", h.plan_offset);
-  visitor("plan_bytes", h.plan_bytes);
-  visitor("plan_hash", h.plan_hash);
   visitor("weights_offset", h.weights_offset);
   visitor("weights_bytes", h.weights_bytes);
   visitor("weights_hash", h.weights_hash);
+  visitor("plan_offset", h.plan_offset);
+  visitor("plan_bytes", h.plan_bytes);
+  visitor("plan_hash", h.plan_hash);
   visitor("header_hash", h.header_hash);
 }
 

@@ -11,7 +11,7 @@
 namespace camshaft::engine {
 
 inline constexpr char kMagic[8] = {'C', 'A', 'M', 'S', 'H', 'A', 'F', 'T'};
-inline constexpr uint32_t kFormatVersion = 4;
+inline constexpr uint32_t kFormatVersion = 5;
 inline constexpr size_t kSectionAlignment =
     4096;  // sections start on pages, so the weights can be mapped
 inline constexpr size_t kWeightAlignment = 64;  // constants and packed weights inside their section
@@ -25,8 +25,8 @@ struct FileHeader {
   uint32_t required_isa;  // the strongest instruction set a step's tactic needs (Isa)
   uint32_t layout;        // own_layout() of the build that wrote it
   uint64_t file_bytes;
-  uint64_t plan_offset, plan_bytes, plan_hash;
   uint64_t weights_offset, weights_bytes, weights_hash;
+  uint64_t plan_offset, plan_bytes, plan_hash;
   uint64_t header_hash;
 };
 inline constexpr size_t kHeaderBytes = 88;

@@ -105,8 +105,8 @@ Status check_sections(const Storage& storage, const FileHeader& header) {
       if (storage.data[k] != std::byte{0}) return false;
     return true;
   };
-  if (!zero(kHeaderBytes, header.plan_offset) ||
-      !zero(header.plan_offset + header.plan_bytes, header.weights_offset))
+  if (!zero(kHeaderBytes, header.weights_offset) ||
+      !zero(header.weights_offset + header.weights_bytes, header.plan_offset))
     return corrupt("the padding is damaged");
   const auto weights = std::span(storage.data + header.weights_offset, header.weights_bytes);
   if (hash_chunks(weights, default_num_threads()) != header.weights_hash)
@@ -348,6 +348,11 @@ Result<std::shared_ptr<const Engine>> Engine::load(const std::filesystem::path& 
   impl->file_name = file.string();
   if (Status status = impl->parse(); !status.ok()) return status.with_context(file.string());
   return std::shared_ptr<const Engine>(new Engine(std::move(impl)));
+}
+
+Result<std::shared_ptr<const Engine>> Engine::load(GrowingBytes file) {
+  const auto owner = std::make_shared<const GrowingBytes>(std::move(file));
+  return load(*owner, owner);
 }
 
 Result<std::shared_ptr<const Engine>> Engine::load(std::span<const std::byte> bytes,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// EngineParts to bytes: the plan as a FlatBuffer, the weights behind it, a header with checksums in
-// front.
+// EngineParts to bytes: the plan as a FlatBuffer behind the weights, a header with checksums in
+// front of them.
 #include <cstring>
 #include <fstream>
 
@@ -174,13 +174,9 @@ uint32_t required_isa(const Plan& plan) {
   return isa;
 }
 
-size_t round_up(size_t bytes) {
-  return (bytes + kSectionAlignment - 1) / kSectionAlignment * kSectionAlignment;
-}
-
 }  // namespace
 
-std::vector<std::byte> serialize(const EngineParts& parts) {
+GrowingBytes serialize(EngineParts parts) {
   FlatBufferBuilder builder(1 << 16);
   const auto plan = store(builder, parts.plan);
   const auto profiles = store_all(builder, parts.profiles);
@@ -195,21 +191,19 @@ std::vector<std::byte> serialize(const EngineParts& parts) {
   header.header_bytes = kHeaderBytes;
   header.required_isa = required_isa(parts.plan);
   header.layout = own_layout();
-  header.plan_offset = kSectionAlignment;
+  header.weights_offset = kSectionAlignment;
+  header.weights_bytes = parts.weights.bytes();
+  header.weights_hash = hash_chunks(parts.weights.section(), default_num_threads());
+  GrowingBytes file = std::move(parts.weights).take();
+  file.append(-file.size() % kSectionAlignment);
+  header.plan_offset = file.size();
   header.plan_bytes = plan_bytes.size();
   header.plan_hash = hash_bytes(plan_bytes);
-  header.weights_offset = round_up(header.plan_offset + header.plan_bytes);
-  header.weights_bytes = parts.weights.size();
-  header.weights_hash = hash_chunks(parts.weights, default_num_threads());
-  header.file_bytes = header.weights_offset + header.weights_bytes;
+  std::memcpy(file.append(plan_bytes.size()), plan_bytes.data(), plan_bytes.size());
+  header.file_bytes = file.size();
   header.header_hash = hash_of(header);
-
-  std::vector<std::byte> bytes(header.file_bytes);
-  write_header(header, bytes.data());
-  std::memcpy(bytes.data() + header.plan_offset, plan_bytes.data(), plan_bytes.size());
-  if (!parts.weights.empty())
-    std::memcpy(bytes.data() + header.weights_offset, parts.weights.data(), parts.weights.size());
-  return bytes;
+  write_header(header, file.data());
+  return file;
 }
 
 Status save(std::span<const std::byte> bytes, const std::filesystem::path& file) {

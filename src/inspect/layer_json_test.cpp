@@ -95,7 +95,7 @@ EnginePtr small_engine() {
       tensor("conv", TensorRole::kActivation, {batch, 16, 8, 8}, ir::Format::kChannelLast);
   const int out = tensor("y", TensorRole::kOutput, {batch, 16, 64}, ir::Format::kLinear);
   plan.tensors[w].data_bytes = 16 * 27 * 4;
-  parts.weights.resize(plan.tensors[w].data_bytes);
+  parts.weights.add(plan.tensors[w].data_bytes, [](std::byte*) {});
   plan.tensors[out].parent = y;
   plan.inputs = {x};
   plan.outputs = {out};
@@ -127,7 +127,7 @@ EnginePtr small_engine() {
   engine::PlanStep& view = step(ir::LayerKind::kShuffle, "flatten", {y}, out);
   view.is_view = true;
   parts.record.peak_gmacs = 36;
-  auto engine = engine::Engine::load(engine::serialize(parts));
+  auto engine = engine::Engine::load(engine::serialize(std::move(parts)));
   EXPECT_TRUE(engine.ok()) << engine.status().message();
   return engine.ok() ? engine.value() : nullptr;
 }

@@ -113,8 +113,8 @@ Result<std::unique_ptr<Sampler>> Sampler::create(std::unique_ptr<ir::Graph> grap
   build.progress = options.progress;
   if (engine::Profile profile = profile_of(*graph, samples); !profile.empty())
     build.profiles.push_back(std::move(profile));
-  CAMSHAFT_ASSIGN(const std::vector<std::byte> bytes, tuner::build(std::move(graph), build));
-  CAMSHAFT_ASSIGN(auto engine, engine::Engine::load(std::span(bytes)));
+  CAMSHAFT_ASSIGN(GrowingBytes bytes, tuner::build(std::move(graph), build));
+  CAMSHAFT_ASSIGN(auto engine, engine::Engine::load(std::move(bytes)));
   runtime::ContextOptions context_options;
   context_options.threads = options.threads;
   context_options.cut_batches_beyond = runtime::kWholeBatches;

@@ -353,8 +353,8 @@ Result<EngineReport> compare_engine(const GraphSource& network, std::span<const 
   if (engine::Profile profile = profile_of(*graph, samples); !profile.empty())
     build.profiles.push_back(std::move(profile));
   CAMSHAFT_ASSIGN(auto to_build, network());
-  CAMSHAFT_ASSIGN(const std::vector<std::byte> bytes, tuner::build(std::move(to_build), build));
-  CAMSHAFT_ASSIGN(auto engine, engine::Engine::load(std::span(bytes)));
+  CAMSHAFT_ASSIGN(GrowingBytes bytes, tuner::build(std::move(to_build), build));
+  CAMSHAFT_ASSIGN(auto engine, engine::Engine::load(std::move(bytes)));
   runtime::ContextOptions context_options;
   context_options.threads = options.threads;
   context_options.cut_batches_beyond = runtime::kWholeBatches;

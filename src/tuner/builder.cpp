@@ -68,7 +68,7 @@ class Build {
         statistics_(statistics),
         cache_(cpu_fingerprint()) {}
 
-  Result<std::vector<std::byte>> run() {
+  Result<GrowingBytes> run() {
     const Clock::time_point start = Clock::now();
     describe();
     CAMSHAFT_TRY(optimize());
@@ -84,10 +84,17 @@ class Build {
         statistics_.timing_seconds);
     log(Severity::kVerbose, "After reformat layers: {} layers", parts_.plan.steps.size());
     save_cache();
-    std::vector<std::byte> bytes = engine::serialize(parts_);
+    const size_t inputs = parts_.plan.inputs.size(), outputs = parts_.plan.outputs.size();
+    const size_t weights = parts_.weights.bytes();
+    GrowingBytes file = engine::serialize(std::move(parts_));
     statistics_.total_seconds = seconds_since(start);
-    log_summary(bytes.size());
-    return bytes;
+    log(Severity::kInfo, "Detected {} inputs and {} output network tensors.", inputs, outputs);
+    log(Severity::kVerbose, "Timing cache: {} hits, {} tactics timed, {} times of alike layers",
+        statistics_.cache_hits, statistics_.timed_tactics, statistics_.reused_times);
+    log(Severity::kVerbose, "Weights: {} bytes, engine: {} bytes", weights, file.size());
+    log(Severity::kInfo, "Engine generation completed in {:.6g} seconds.",
+        statistics_.total_seconds);
+    return file;
   }
 
  private:
@@ -184,11 +191,10 @@ class Build {
     Choices choices;
     CAMSHAFT_TRY(selector.select(*graph_, choices));
 
-    Weights weights;
     PlanContext context;
     context.choices = &choices;
     context.bindings = &opt_;
-    context.weights = &weights;
+    context.weights = &parts_.weights;
     context.roundings = &roundings_;
     context.record = &parts_.record.rewrites;
     context.portable = options_.portable;
@@ -199,7 +205,6 @@ class Build {
     CAMSHAFT_ASSIGN(parts_.plan, make_plan(*graph_, context));
     parts_.plan.regions = find_regions(parts_.plan);
     parts_.record.rewrites = ir::told_once(std::move(parts_.record.rewrites));
-    parts_.weights = weights.take();
     if (options_.sparsity != Sparsity::kDisable) log_sparsity(parts_.plan);
     return report("Timing tactics", 1, 1);
   }
@@ -238,16 +243,6 @@ class Build {
       log(Severity::kWarning, "{}", status.message());
   }
 
-  void log_summary(size_t bytes) const {
-    log(Severity::kInfo, "Detected {} inputs and {} output network tensors.",
-        parts_.plan.inputs.size(), parts_.plan.outputs.size());
-    log(Severity::kVerbose, "Timing cache: {} hits, {} tactics timed, {} times of alike layers",
-        statistics_.cache_hits, statistics_.timed_tactics, statistics_.reused_times);
-    log(Severity::kVerbose, "Weights: {} bytes, engine: {} bytes", parts_.weights.size(), bytes);
-    log(Severity::kInfo, "Engine generation completed in {:.6g} seconds.",
-        statistics_.total_seconds);
-  }
-
   std::unique_ptr<ir::Graph> graph_;
   const BuildOptions& options_;
   BuildStatistics& statistics_;
@@ -262,8 +257,8 @@ class Build {
 
 }  // namespace
 
-Result<std::vector<std::byte>> build(std::unique_ptr<ir::Graph> graph, const BuildOptions& options,
-                                     BuildStatistics* statistics) {
+Result<GrowingBytes> build(std::unique_ptr<ir::Graph> graph, const BuildOptions& options,
+                           BuildStatistics* statistics) {
   BuildStatistics unused;
   BuildStatistics& kept = statistics ? *statistics : unused;
   kept = {};

@@ -65,7 +65,7 @@ struct BuildStatistics {
 };
 
 // Consumes the graph.
-Result<std::vector<std::byte>> build(std::unique_ptr<ir::Graph> graph, const BuildOptions& options,
-                                     BuildStatistics* statistics = nullptr);
+Result<GrowingBytes> build(std::unique_ptr<ir::Graph> graph, const BuildOptions& options,
+                           BuildStatistics* statistics = nullptr);
 
 }  // namespace camshaft::tuner

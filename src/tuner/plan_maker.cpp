@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "engine/file_format.h"
-#include "engine/hash.h"
 #include "ir/extents.h"
 #include "ir/sparsity.h"
 #include "tuner/tuning_log.h"
@@ -205,12 +204,12 @@ class Maker {
     step.packed_inputs = tactic.packed_inputs ? tactic.packed_inputs(problem) : 0;
     step.packed_bytes = tactic.packed_bytes ? tactic.packed_bytes(problem) : 0;
     if (step.packed_bytes == 0) return;
-    std::vector<std::byte> packed(step.packed_bytes);
-    tactic.pack(problem, packed.data());
-    if (tactic.arithmetic) step.arithmetic = tactic.arithmetic(problem, packed.data());
+    step.packed_offset = context_.weights->add(step.packed_bytes, [&](std::byte* packed) {
+      tactic.pack(problem, packed);
+      if (tactic.arithmetic) step.arithmetic = tactic.arithmetic(problem, packed);
+    });
     if (const auto& rounding = context_.roundings->of(problem, tactic))
       step.arithmetic = "Winograd: " + to_string(*rounding);
-    step.packed_offset = context_.weights->add(packed);
   }
 
   Status add_layer(Layer& layer) {
@@ -399,22 +398,6 @@ class Maker {
 };
 
 }  // namespace
-
-size_t Weights::add(std::span<const std::byte> bytes) {
-  const uint64_t hash = engine::hash_bytes(bytes);
-  const auto [first, last] = stored_.equal_range(hash);
-  for (auto entry = first; entry != last; ++entry) {
-    const auto [offset, size] = entry->second;
-    if (size == bytes.size() && std::memcmp(bytes_.data() + offset, bytes.data(), size) == 0)
-      return offset;
-  }
-  const size_t offset = (bytes_.size() + engine::kWeightAlignment - 1) / engine::kWeightAlignment *
-                        engine::kWeightAlignment;
-  bytes_.resize(offset + bytes.size());
-  if (!bytes.empty()) std::memcpy(bytes_.data() + offset, bytes.data(), bytes.size());
-  stored_.emplace(hash, std::pair(offset, bytes.size()));
-  return offset;
-}
 
 Result<engine::Plan> make_plan(ir::Graph& graph, const PlanContext& context) {
   return Maker(graph, context).make();

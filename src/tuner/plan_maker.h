@@ -34,24 +34,12 @@ struct View {
 using Views = std::unordered_map<const ir::Tensor*, View>;
 using Choices = std::unordered_map<const ir::Layer*, Choice>;
 
-// The weights section: constants and packed weights, equal contents stored once.
-class Weights {
- public:
-  size_t add(std::span<const std::byte> bytes);  // its offset
-  std::vector<std::byte> take() { return std::move(bytes_); }
-  size_t bytes() const { return bytes_.size(); }
-
- private:
-  std::vector<std::byte> bytes_;
-  std::unordered_multimap<uint64_t, std::pair<size_t, size_t>> stored_;  // hash: offset, size
-};
-
 struct PlanContext {
   Choices* choices = nullptr;
   const runtime::Bindings* bindings = nullptr;  // at the opt shapes
   // Fastest way to copy a tensor into another format or place.
   std::function<Kernel(const kernels::Problem&)> reformat_kernel;
-  Weights* weights = nullptr;
+  engine::Weights* weights = nullptr;
   Roundings* roundings = nullptr;
   int threads = 1;
   std::vector<ir::RewriteRecord>* record = nullptr;

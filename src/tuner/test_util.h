@@ -47,10 +47,11 @@ inline std::unique_ptr<ir::Graph> graph_of(std::string_view text) {
 
 inline std::shared_ptr<const engine::Engine> engine_of(std::unique_ptr<ir::Graph> graph,
                                                        const BuildOptions& options = {}) {
-  Result<std::vector<std::byte>> bytes = build(std::move(graph), options);
+  Result<GrowingBytes> bytes = build(std::move(graph), options);
   EXPECT_TRUE(bytes.ok()) << bytes.status().message();
   if (!bytes.ok()) return nullptr;
-  Result<std::shared_ptr<const engine::Engine>> engine = engine::Engine::load(*bytes);
+  Result<std::shared_ptr<const engine::Engine>> engine =
+      engine::Engine::load(std::move(bytes).value());
   EXPECT_TRUE(engine.ok()) << engine.status().message();
   return engine.ok() ? *engine : nullptr;
 }

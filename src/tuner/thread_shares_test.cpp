@@ -131,10 +131,10 @@ TEST(ThreadShares, GiveTheSameBits) {
       options.random_choices = 1;
       options.forced_way = way;
       BuildStatistics statistics;
-      const auto bytes = build(graph_of(text_of(shape)), options, &statistics);
+      auto bytes = build(graph_of(text_of(shape)), options, &statistics);
       ASSERT_STATUS_OK(bytes.status());
       ways = statistics.most_ways;
-      const auto engine = engine::Engine::load(*bytes);
+      const auto engine = engine::Engine::load(std::move(bytes).value());
       ASSERT_STATUS_OK(engine.status());
       const std::vector<std::byte> expected = output_of(**engine, 1);
       ASSERT_FALSE(expected.empty());

@@ -63,8 +63,8 @@ Result<std::vector<Value>> run_engine(std::unique_ptr<ir::Graph> graph,
     profile.push_back(
         {graph->inputs()[k]->name, inputs[k].extents, inputs[k].extents, inputs[k].extents});
   options.profiles.push_back(profile);
-  CAMSHAFT_ASSIGN(const std::vector<std::byte> bytes, tuner::build(std::move(graph), options));
-  CAMSHAFT_ASSIGN(const auto engine, engine::Engine::load(bytes));
+  CAMSHAFT_ASSIGN(GrowingBytes bytes, tuner::build(std::move(graph), options));
+  CAMSHAFT_ASSIGN(const auto engine, engine::Engine::load(std::move(bytes)));
   runtime::ContextOptions context_options;
   context_options.threads = 1;
   CAMSHAFT_ASSIGN(const auto context, runtime::Context::create(engine, context_options));

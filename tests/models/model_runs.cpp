@@ -218,11 +218,11 @@ Status run_model(const fs::path& folder, const Options& options) {
   build.profiles = {profile_of(*model.graph, sets)};
   tuner::BuildStatistics statistics;
   const Clock::time_point build_start = Clock::now();
-  CAMSHAFT_ASSIGN(const std::vector<std::byte> bytes,
-                  tuner::build(std::move(model.graph), build, &statistics));
+  CAMSHAFT_ASSIGN(GrowingBytes bytes, tuner::build(std::move(model.graph), build, &statistics));
   const double build_seconds = seconds_since(build_start);
   const Clock::time_point load_start = Clock::now();
-  CAMSHAFT_ASSIGN(std::shared_ptr<const engine::Engine> engine, engine::Engine::load(bytes));
+  CAMSHAFT_ASSIGN(std::shared_ptr<const engine::Engine> engine,
+                  engine::Engine::load(std::move(bytes)));
   const double load_ms = seconds_since(load_start) * 1e3;
   CAMSHAFT_ASSIGN(std::unique_ptr<runtime::Context> context,
                   runtime::Context::create(engine, {.threads = options.build.threads}));

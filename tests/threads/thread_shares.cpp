@@ -129,9 +129,8 @@ Status run(const std::string& model, const Options& options) {
     tuner::BuildOptions build;
     build.threads = threads;
     build.optimization_level = 0;
-    CAMSHAFT_ASSIGN(const std::vector<std::byte> bytes,
-                    tuner::build(std::move(imported.graph), build));
-    CAMSHAFT_ASSIGN(const auto engine, engine::Engine::load(bytes));
+    CAMSHAFT_ASSIGN(GrowingBytes bytes, tuner::build(std::move(imported.graph), build));
+    CAMSHAFT_ASSIGN(const auto engine, engine::Engine::load(std::move(bytes)));
     CAMSHAFT_ASSIGN(std::vector<LayerShares> layers, Rehearsal(*engine, threads).run());
     print(model, threads, std::move(layers), options);
   }

@@ -107,7 +107,7 @@ class Comparison {
     auto bytes = tuner::build(clone(*test_.graph), options_for(test_, variant_), &statistics);
     if (ways) *ways = std::max(*ways, statistics.most_ways);
     if (!bytes.ok()) return failure("build", text_of(bytes.status()));
-    auto engine = engine::Engine::load(bytes.value());
+    auto engine = engine::Engine::load(std::move(bytes).value());
     if (!engine.ok()) return failure("load", text_of(engine.status()));
     note(**engine);
     runtime::ContextOptions context_options;
@@ -234,7 +234,7 @@ std::string to_string(const Variant& variant) {
 std::string plan_of(const Case& test, const Variant& variant) {
   force_isa(variant.isa);
   auto bytes = tuner::build(clone(*test.graph), options_for(test, variant));
-  auto engine = bytes.ok() ? engine::Engine::load(bytes.value()) : bytes.status();
+  auto engine = bytes.ok() ? engine::Engine::load(std::move(bytes).value()) : bytes.status();
   force_isa(cpu_info().best_isa);
   if (!engine.ok()) return "# " + engine.status().message() + "\n";
   std::string text;
