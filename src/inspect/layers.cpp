@@ -144,9 +144,8 @@ void add_traffic(LayerInfo& info, const Plan& plan, const PlanStep& step,
       double bytes = tensor_bytes(tensor, tensor_dims(plan, index, context));
       bytes = packed_bytes_of(step, index, bytes);
       const bool is_weights = step.inputs.size() > 1 && index == step.inputs[1];
-      if (is_weights && tensor.role == TensorRole::kConstant &&
-          tactic_precision(step) != ir::DataType::kUndefined)
-        bytes /= 2;  // packed in 16 bits
+      if (is_weights && (step.packed_inputs & 2) != 0 && step.packed_bytes > 0)
+        bytes = std::min(bytes, static_cast<double>(step.packed_bytes));  // of 16 bits, sparse
       if (tensor.role == TensorRole::kConstant) info.weight_bytes += std::max(bytes, 0.0);
       add(bytes * share_read({plan, step, context}, index));
     }

@@ -15,6 +15,7 @@ namespace camshaft::ir {
 
 class Graph;
 struct Layer;
+struct NarrowTypes;
 struct SparsityMemo;
 
 // Immutable bytes of a constant, row major. Shared: several tensors and graphs may point to the
@@ -24,6 +25,7 @@ struct ConstantData {
   std::span<const std::byte> view;  // what readers use
   std::shared_ptr<const void> owner;
   mutable std::shared_ptr<const SparsityMemo> sparsity = {};  // of sparsity_of() (ir/sparsity.h)
+  mutable std::shared_ptr<const NarrowTypes> narrow = {};     // of narrow_types_of()
 };
 std::shared_ptr<const ConstantData> make_constant(std::vector<std::byte> bytes);
 

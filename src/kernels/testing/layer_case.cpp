@@ -2,7 +2,9 @@
 #include "kernels/testing/layer_case.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <random>
 
 #include "ir/sparsity.h"
@@ -87,6 +89,16 @@ void LayerCase::prune_weights() {
                           !layer_.as<ir::MatrixMultiplyAttrs>().transpose_b;
   ir::prune_2_4(inputs_[1].type, data_[1], ir::channel_axis(inputs_[1].extents, rows_first ? 0 : 1),
                 ir::KeepRule::kMagnitude);
+}
+
+void LayerCase::narrow_weights() {
+  constants_[1].narrow = nullptr;
+  for (size_t at = 0; at < data_[1].size(); at += sizeof(float)) {
+    float value;
+    std::memcpy(&value, data_[1].data() + at, sizeof value);
+    value = std::nearbyint(std::clamp(value, -1.0F, 1.0F) * 64) / 64;
+    std::memcpy(data_[1].data() + at, &value, sizeof value);
+  }
 }
 
 void LayerCase::prune_weights(double share, int64_t block_channels, int64_t block_filters) {

@@ -43,6 +43,8 @@ class LayerCase {
   // All but `share` of the weights become zeros, without a pattern or in blocks of neighbouring
   // input channels and output channels.
   void prune_weights(double share, int64_t block_channels = 1, int64_t block_filters = 1);
+  // Weights become multiples of 1/64 of few bits, which half precision and bfloat16 hold.
+  void narrow_weights();
   Problem problem(const Tactic& tactic, int threads) const;
   void prepare(const Tactic& tactic, ThreadPool* pool);
   void run() { static_cast<void>(kernel_.run()); }

@@ -14,9 +14,11 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/reference/access.h"
+#include "kernels/testing/layer_case.h"
 #include "kernels/testing/prepare_elsewhere.h"
 
 namespace camshaft::kernels::test {
@@ -356,6 +358,20 @@ inline std::string words(std::initializer_list<int64_t> numbers) {
   std::string text;
   for (const int64_t number : numbers) text += std::to_string(number) + " ";
   return text;
+}
+
+// What the first tactic gives whose name begins with `name` and that takes the layer; or nothing.
+inline std::vector<float> output_of(LayerCase& layer, ir::LayerKind kind, std::string_view name) {
+  for (const Tactic* tactic : tactics_for(kind)) {
+    if (tactic->isa != active_isa() || !std::string_view(tactic->name).starts_with(name)) continue;
+    if (!tactic->refusal(layer.problem(*tactic, 1)).empty()) continue;
+    layer.prepare(*tactic, &ThreadPool::serial());
+    layer.run();
+    std::vector<float> values(layer.output().size() / sizeof(float));
+    std::memcpy(values.data(), layer.output().data(), layer.output().size());
+    return values;
+  }
+  return {};
 }
 
 }  // namespace camshaft::kernels::test

@@ -13,6 +13,7 @@ inline constexpr int kMaxByteRows[kMaxVecs + 1] = {0, 4, 4};
 inline constexpr int kMaxInt16Rows[kMaxVecs + 1] = {0, 4, 4};
 inline constexpr int kMaxSparseRows[kMaxVecs + 1] = {0, 4, 4};
 inline constexpr int kMaxPickRows[kMaxVecs + 1] = {0, 4, 4};
+inline constexpr int kMaxNarrowRows[kMaxVecs + 1] = {0, 4, 4};
 inline constexpr int kMaxQuadRows[kMaxVecs + 1] = {0, 2, 2};
 
 inline constexpr int kMaxFoldVecs = 2;
@@ -23,6 +24,7 @@ inline constexpr int kMaxFoldVecs = 2;
 #define CAMSHAFT_BYTE_TILES(X) CAMSHAFT_GEMM_TILES(X)
 #define CAMSHAFT_SPARSE_TILES(X) CAMSHAFT_BYTE_TILES(X)
 #define CAMSHAFT_PICK_TILES(X) CAMSHAFT_GEMM_TILES(X)
+#define CAMSHAFT_NARROW_TILES(X) X(2, "4x8")
 #define CAMSHAFT_WORD_TILES(X)
 // Lanes beside 2 and 4 that a column, or inputs of a group, may take.
 #define CAMSHAFT_LANE_FOLDS(X)

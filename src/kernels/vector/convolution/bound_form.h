@@ -23,7 +23,7 @@ constexpr Tactic bound_form(const char* name, ir::LayerKind kind, FormatRule for
       .packed_bytes = [](const Problem& problem) { return packed_bytes(F, problem); },
       .pack = [](const Problem& problem, std::byte* packed) { pack(F, problem, packed); },
       .prepare = [](const KernelArgs& args, PreparedKernel& kernel) { prepare(F, args, kernel); },
-      .arithmetic = is_quantized(F.numeric)
+      .arithmetic = tells_arithmetic(F)
                         ? +[](const Problem& problem,
                               const std::byte* packed) { return arithmetic(F, problem, packed); }
                         : nullptr,

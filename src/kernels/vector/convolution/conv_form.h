@@ -213,6 +213,9 @@ inline std::string product_shares(const Problem& problem, const std::byte* packe
   return shares.text();
 }
 
+constexpr bool tells_arithmetic(const Form& form) {
+  return is_quantized(form.numeric);
+}
 inline std::string arithmetic(const Form& form, const Problem& problem, const std::byte* packed) {
   if (form.numeric == Numeric::kByte)
     return product_shares(problem, packed, form.vecs, form.sparse);

@@ -61,6 +61,7 @@ TileKernel set_panel(const ConvRun& run, const std::byte* panel, int vecs, int r
   if (run.tile.in_matrices) return amx_tile_kernel(run.tile.numeric, vecs, rows);
   if (run.tile.has_quads()) return quad_tile_kernel(vecs, rows);
   if (run.tile.has_picks()) return pick_tile_kernel(vecs, rows);
+  if (run.tile.is_narrow()) return narrow_tile_kernel(run.tile.stored, vecs, rows);
   if (run.tile.fold > 1) return fold_kernel(run.tile.fold, vecs, rows);
   if (run.tile.numeric == Numeric::kFloat) return tile_kernel(vecs, rows);
   if (run.tile.numeric == Numeric::kBf16) return pair_tile_kernel(vecs, rows);
@@ -85,7 +86,7 @@ constexpr int64_t kFarAhead = 8192;      // two pages: processors fetch ahead wi
 void run_panels(const ConvRun& run, Tile& tile, const TilePlace& place, int rows,
                 const PanelTile* first, const PanelTile* last, std::byte* rest_scratch) {
   for (const PanelTile* panel = first; panel < last; ++panel) {
-    tile.b.stride = panel->vecs * kLanes * kLaneBytes;
+    tile.b.stride = run.tile.panel_step(panel->vecs);
     tile.start.bias = panel->bias;
     if (run.tile.numeric == Numeric::kFloat)
       place_tile(run.finish, place, panel->channel, panel->cols, tile);
@@ -291,7 +292,7 @@ struct BlockRun {
     if (ends && !has_following) return;
     const PanelTile& from = listed_panels[wraps && !ends ? 0 : panel + 1];
     const ConvPart part = run.plan.parts.part(ends ? 0 : wraps ? index + 1 : index);
-    const int64_t width = from.vecs * kLanes * kLaneBytes;
+    const int64_t width = run.tile.panel_step(from.vecs);
     next = from.weights + (part.first * run.plan.k.length + part.step) * width;
     next_end = next + part.count * part.steps * width;
     tile.ahead.step = smaller(kCacheLine, width);
@@ -342,7 +343,7 @@ struct BlockRun {
       tile.k.length = part.steps;
       for (int64_t k = 0; k < num_panels; ++k) {
         const PanelTile& panel = listed_panels[k];
-        tile.b.stride = panel.vecs * kLanes * kLaneBytes;
+        tile.b.stride = run.tile.panel_step(panel.vecs);
         tile.b.first = panel.weights + part.step * tile.b.stride;
         tile.start.bias = panel.bias;
         fetch_after_part(index, k);

@@ -50,9 +50,11 @@ struct ConvTile {
   int max_vecs = 1;
   int fold = 1;                             // steps of K in a vector (gemm_fold.h)
   SparseIndex sparse = SparseIndex::kNone;  // panels of gemm_sparse.h, pair_quads.h, float_picks.h
+  Stored stored = Stored::kFloat;           // of floats
   bool in_matrices = false;                 // tiles of AMX (gemm_amx.h)
 
   bool has_quads() const { return sparse == SparseIndex::kQuads; }
+  bool is_narrow() const { return stored != Stored::kFloat; }
   bool has_picks() const { return sparse == SparseIndex::kPicks; }
   bool is_sparse() const {  // of bytes
     return sparse == SparseIndex::kBytes || sparse == SparseIndex::kBits;
@@ -63,14 +65,17 @@ struct ConvTile {
     return in_matrices   ? kAmxRows
            : has_quads() ? quad_max_rows(max_vecs)
            : has_picks() ? pick_max_rows(max_vecs)
+           : is_narrow() ? kMaxNarrowRows[max_vecs]
            : is_sparse() ? sparse_max_rows(max_vecs)
                          : max_rows(numeric, max_vecs);
   }
-  int64_t panel_width() const { return int64_t{max_vecs} * kLanes * kLaneBytes; }  // of a step
+  int64_t panel_width() const { return panel_step(max_vecs); }
+  int64_t panel_step(int vecs) const { return int64_t{vecs} * kLanes * column_bytes(stored); }
   Panels panels(const ConvShape& shape) const {
     return has_quads()   ? quad_panels(shape.oc, shape.ic, max_vecs)
            : has_picks() ? pick_panels(shape, max_vecs)
            : is_sparse() ? sparse_panels(shape, max_vecs, sparse)
+           : is_narrow() ? narrow_panels(shape.oc, shape.ic, max_vecs)
                          : conv_panels(shape, numeric, max_vecs, fold);
   }
 };

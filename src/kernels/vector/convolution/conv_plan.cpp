@@ -242,7 +242,7 @@ int64_t parts_of_pixel(const ConvRun& run) {
 }
 
 int64_t filter_bytes(const ConvRun& run) {
-  return run.plan.panels.padded_n() * run.plan.panels.k * kLaneBytes;
+  return run.plan.panels.padded_n() * run.plan.panels.k * column_bytes(run.tile.stored);
 }
 
 // Few tiles use each panel of many weights, which come from L3 or memory: so slowly that tiles

@@ -52,6 +52,15 @@ consteval int steps_together() {
     return 1;
 }
 
+// Of a column of B.
+template <class M>
+consteval int64_t column_bytes() {
+  if constexpr (requires { M::kColumnBytes; })
+    return M::kColumnBytes;
+  else
+    return kLaneBytes;
+}
+
 // A step of K, row after row: the columns stay in registers.
 template <class M, int kRows, int kVecs, int kBases>
 CAMSHAFT_INLINE void add_rows(const M& m, const std::byte* const (&a)[kBases], int64_t s,
@@ -59,7 +68,7 @@ CAMSHAFT_INLINE void add_rows(const M& m, const std::byte* const (&a)[kBases], i
                               Accumulators<typename M::Sum, kRows, kVecs>& acc) {
   typename M::Column column[kVecs];
 #pragma GCC unroll 8
-  for (int v = 0; v < kVecs; ++v) column[v] = m.column(b + v * kLanes * kLaneBytes);
+  for (int v = 0; v < kVecs; ++v) column[v] = m.column(b + v * kLanes * column_bytes<M>());
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
     const int step = r % kRowsPerBase;
@@ -79,7 +88,7 @@ CAMSHAFT_INLINE void add_columns(const M& m, const std::byte* a, int64_t s, cons
   for (int r = 0; r < kRows; ++r) row[r] = m.row(a + r * s);
 #pragma GCC unroll 8
   for (int v = 0; v < kVecs; ++v) {
-    const typename M::Column column = m.column(b + v * kLanes * kLaneBytes);
+    const typename M::Column column = m.column(b + v * kLanes * column_bytes<M>());
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) m.add_product(row[r], column, acc.v[r][v]);
   }
@@ -113,7 +122,9 @@ struct Position {
 template <class M, int kRows, int kVecs>
 consteval int streamed_lines() {
   if constexpr (requires { M::kFetchesAhead; })
-    return kRows <= 4 ? static_cast<int>(kVecs * kLanes * kLaneBytes / kCacheLine) : 1;
+    return kRows <= 4 && kVecs * kLanes * column_bytes<M>() > kCacheLine
+               ? static_cast<int>(kVecs * kLanes * column_bytes<M>() / kCacheLine)
+               : 1;
   else
     return 1;
 }

@@ -30,6 +30,14 @@ inline constexpr int64_t elements_per_step(Numeric numeric) {
   return kLaneBytes / element_bytes(numeric);
 }
 
+// How panels of floats are stored: as they are, or, where every weight is one, as 16-bit floats
+// that tiles widen in registers.
+enum class Stored : uint8_t { kFloat, kHalf, kBf16 };
+// Of a column of a panel, per step.
+inline constexpr int64_t column_bytes(Stored stored) {
+  return stored == Stored::kFloat ? kLaneBytes : 2;
+}
+
 // A run of K: bytes [a, a + 4 * length) of each row of A against rows [b, b + length) of B.
 struct Segment {
   int64_t a, b;
@@ -154,6 +162,8 @@ inline int max_rows(Numeric numeric, int vecs) {
 // 1 ≤ vecs ≤ kMaxVecs, 1 ≤ rows ≤ max_rows(numeric, vecs).
 TileKernel tile_kernel(int vecs, int rows);
 TileKernel byte_tile_kernel(int vecs, int rows);
+// Of 16-bit floats; 1 ≤ rows ≤ kMaxNarrowRows[vecs].
+TileKernel narrow_tile_kernel(Stored stored, int vecs, int rows);
 
 // Splits `count` into the fewest parts of at most `most`, as even as can be: the first `count %
 // parts` get one more.
@@ -194,5 +204,12 @@ struct Panels {
   int64_t total_vecs() const { return (n + unit - 1) / unit; }
   int64_t lanes() const { return total_vecs() * vec_lanes; }
 };
+
+// Panels of 16-bit floats: two columns in a lane.
+inline Panels narrow_panels(int64_t n, int64_t k, int max_vecs) {
+  Panels panels(n, k, max_vecs);
+  panels.vec_lanes /= 2;
+  return panels;
+}
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

@@ -22,16 +22,23 @@ using namespace matmul_form;
 #define CAMSHAFT_PICK_MATMUL_ROW(vecs, tile) \
   row<Form{vecs, Numeric::kFloat, false, SparseIndex::kPicks}>("matmul_sparse_picks_f32_" tile),
 
+constexpr Form narrow(int vecs, Stored stored) {
+  return {.vecs = vecs, .numeric = Numeric::kFloat, .stored = stored};
+}
+#define CAMSHAFT_NARROW_MATMUL_ROW(vecs, tile)                       \
+  row<narrow(vecs, Stored::kHalf)>("matmul_half_weights_f32_" tile), \
+      row<narrow(vecs, Stored::kBf16)>("matmul_bf16_weights_f32_" tile),
+
 #define CAMSHAFT_BF16_MATMUL_ROW(vecs, tile)                   \
   row<Form{vecs, Numeric::kBf16}>("matmul_packed_bf16_" tile), \
       row<Form{vecs, Numeric::kBf16, false, SparseIndex::kQuads}>("matmul_sparse_bf16_" tile),
 
-constexpr Tactic kTactics[] = {CAMSHAFT_GEMM_TILES(CAMSHAFT_MATMUL_ROW)
-                                   CAMSHAFT_BYTE_TILES(CAMSHAFT_BYTE_MATMUL_ROW)
-                                       CAMSHAFT_WORD_TILES(CAMSHAFT_WORD_MATMUL_ROW)
-                                           CAMSHAFT_SPARSE_TILES(CAMSHAFT_SPARSE_MATMUL_ROW)
-                                               CAMSHAFT_PICK_TILES(CAMSHAFT_PICK_MATMUL_ROW)
-                                                   CAMSHAFT_BYTE_TILES(CAMSHAFT_BF16_MATMUL_ROW)};
+constexpr Tactic kTactics[] = {CAMSHAFT_GEMM_TILES(CAMSHAFT_MATMUL_ROW) CAMSHAFT_BYTE_TILES(
+    CAMSHAFT_BYTE_MATMUL_ROW) CAMSHAFT_WORD_TILES(CAMSHAFT_WORD_MATMUL_ROW)
+                                   CAMSHAFT_SPARSE_TILES(CAMSHAFT_SPARSE_MATMUL_ROW)
+                                       CAMSHAFT_PICK_TILES(CAMSHAFT_PICK_MATMUL_ROW)
+                                           CAMSHAFT_NARROW_TILES(CAMSHAFT_NARROW_MATMUL_ROW)
+                                               CAMSHAFT_BYTE_TILES(CAMSHAFT_BF16_MATMUL_ROW)};
 
 }  // namespace
 

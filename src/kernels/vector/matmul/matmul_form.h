@@ -5,7 +5,9 @@
 // hold the tables.
 #pragma once
 
+#include "ir/narrow_floats.h"
 #include "kernels/packed/packed_records.h"
+#include "kernels/simd/float16.h"
 #include "kernels/simd/tiles.h"
 #include "kernels/vector/convolution/bound_form.h"
 #include "kernels/vector/convolution/conv_gemm.h"
@@ -14,6 +16,7 @@
 #include "kernels/vector/gemm/gemm_cost.h"
 #include "kernels/vector/gemm/gemm_pack.h"
 #include "kernels/vector/matmul/matmul_run.h"
+#include "kernels/weight_zeros.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET::matmul_form {
 
@@ -28,6 +31,7 @@ struct Form {
   bool by_parts = false;  // of K
   SparseIndex sparse = SparseIndex::kNone;
   bool in_matrices = false;  // of AMX
+  Stored stored = Stored::kFloat;
 
   // Whether right factors may be batches, each matrix of which is packed by itself.
   constexpr bool takes_batches() const {
@@ -77,6 +81,16 @@ inline int64_t rows_together(const Problem& problem, int64_t m) {
   return has_matrices(problem) ? m : static_cast<int64_t>(matmul_batch(problem)) * m;
 }
 
+// Why the right factor is not kept in 16 bits.
+inline const char* refuse_narrow(const Problem& problem, Stored stored) {
+  if (attrs_of(problem).alpha != 1) return "alpha is not 1";
+  if (!has_values(problem.inputs[1])) return nullptr;
+  const ir::NarrowTypes types = ir::narrow_types_of(*problem.inputs[1].constant);
+  return (stored == Stored::kHalf ? types.half : types.bfloat16)
+             ? nullptr
+             : "the right factor's values have more bits";
+}
+
 inline int64_t steps_of(Numeric numeric, int64_t k) {
   const int64_t per_step = elements_per_step(numeric);
   return (k + per_step - 1) / per_step;
@@ -92,6 +106,8 @@ inline std::string refusal(const Form& form, const Problem& problem) {
     return "VNNI multiplies bytes as they are";
   if (form.vecs > 1 && problem.outputs[0].extents.back() <= (form.vecs - 1) * kLanes)
     return "fewer columns than the tile has";
+  if (form.stored != Stored::kFloat)
+    if (const char* reason = refuse_narrow(problem, form.stored)) return reason;
   if (form.by_parts) {
     int64_t m, n, k;
     matmul_extents(problem, m, n, k);
@@ -106,7 +122,8 @@ inline std::string refusal(const Form& form, const Problem& problem) {
 }
 
 inline Panels panels_of(Numeric numeric, int64_t n, int64_t k, int max_vecs,
-                        SparseIndex sparse = SparseIndex::kNone) {
+                        SparseIndex sparse = SparseIndex::kNone, Stored stored = Stored::kFloat) {
+  if (stored != Stored::kFloat) return narrow_panels(n, k, max_vecs);
   if (sparse == SparseIndex::kQuads) return quad_panels(n, k, max_vecs);
   if (sparse == SparseIndex::kPicks) return pick_panels(shape_of(n, k), max_vecs);
   if (sparse != SparseIndex::kNone) return sparse_panels(shape_of(n, k), max_vecs, sparse);
@@ -143,8 +160,9 @@ inline double cost_us(const Form& form, const Problem& problem) {
       form.numeric == Numeric::kWord ? 2 * rows * static_cast<double>(k) : 0;
   double us = 0.15 + (tiles_us + widened_bytes / 40e3) / problem.threads;
   if (form.by_parts) us *= part_cost(n, k);
+  if (form.stored != Stored::kFloat) us *= 1.1;
   const bool halved = form.sparse == SparseIndex::kQuads || form.sparse == SparseIndex::kPicks;
-  const double share = halved ? 0.56 : 1;
+  const double share = halved ? 0.56 : form.stored != Stored::kFloat ? 0.5 : 1;
   const double stream_us = share * static_cast<double>(element_bytes(form.numeric)) *
                            static_cast<double>(n) * static_cast<double>(k) / 60e3;
   const double products = has_matrices(problem) ? matmul_batch(problem) : 1;
@@ -170,7 +188,7 @@ inline int64_t matrix_bytes(const Panels& panels, int64_t matrices) {
 inline size_t packed_bytes(const Form& form, const Problem& problem) {
   int64_t m, n, k;
   if (!matmul_extents(problem, m, n, k)) return 0;
-  const Panels panels = panels_of(form.numeric, n, k, 1, form.sparse);
+  const Panels panels = panels_of(form.numeric, n, k, 1, form.sparse, form.stored);
   const int64_t matrices = matrices_of(problem.inputs[1].extents);
   const size_t epilogue = !is_quantized(form.numeric)
                               ? 0
@@ -197,6 +215,21 @@ inline void pack_pairs(const Form& form, const Problem& problem, const Panels& p
                       reinterpret_cast<uint16_t*>(bias + panels.padded_n() + panels.offset(panel)));
 }
 
+// A panel in 16 bits, rows by rows.
+inline void pack_narrow_panel(Stored stored, const float* b, int64_t k_stride, int64_t n_stride,
+                              int64_t k, int64_t cols, int64_t width, std::byte* to) {
+  constexpr int64_t kTogether = 64;
+  float natural[kTogether * kMaxVecs * kLanes];
+  for (int64_t row = 0; row < k; row += kTogether) {
+    const int64_t rows = smaller(kTogether, k - row), count = rows * width;
+    pack_panel(b + row * k_stride, k_stride, n_stride, rows, cols, width, 1, natural);
+    if (stored == Stored::kHalf)
+      convert_row(natural, reinterpret_cast<Half*>(to) + row * width, count);
+    else
+      convert_row(natural, reinterpret_cast<Bf16*>(to) + row * width, count);
+  }
+}
+
 inline void pack_floats(const Form& form, const Problem& problem, const Panels& panels,
                         const float* b, int64_t k_stride, int64_t n_stride, std::byte* packed) {
   float* bias = reinterpret_cast<float*>(packed);
@@ -207,10 +240,16 @@ inline void pack_floats(const Form& form, const Problem& problem, const Panels& 
                             attrs_of(problem).alpha,
                             reinterpret_cast<std::byte*>(bias + panels.padded_n()));
   }
-  for (int64_t panel = 0; panel < panels.count(); ++panel)
-    pack_panel(b + panels.first_col(panel) * n_stride, k_stride, n_stride, panels.k,
-               panels.cols_of(panel), panels.vecs_of(panel) * kLanes, attrs_of(problem).alpha,
-               bias + panels.padded_n() + panels.offset(panel));
+  for (int64_t panel = 0; panel < panels.count(); ++panel) {
+    const float* first = b + panels.first_col(panel) * n_stride;
+    float* to = bias + panels.padded_n() + panels.offset(panel);
+    const int64_t cols = panels.cols_of(panel), width = panels.vecs_of(panel) * kLanes;
+    if (form.stored != Stored::kFloat)
+      pack_narrow_panel(form.stored, first, k_stride, n_stride, panels.k, cols, width,
+                        reinterpret_cast<std::byte*>(to));
+    else
+      pack_panel(first, k_stride, n_stride, panels.k, cols, width, attrs_of(problem).alpha, to);
+  }
 }
 
 // The bias of bytes: less a's zero point times the column's sum of b less its own, so that tiles
@@ -283,16 +322,21 @@ inline std::string product_shares(const Problem& problem, const std::byte* packe
   return shares.text();
 }
 
+constexpr bool tells_arithmetic(const Form& form) {
+  return is_quantized(form.numeric) || form.stored != Stored::kFloat;
+}
 inline std::string arithmetic(const Form& form, const Problem& problem, const std::byte* packed) {
   if (form.numeric == Numeric::kByte)
     return product_shares(problem, packed, form.vecs, form.sparse);
-  return form.numeric == Numeric::kWord ? "int16 (widened)" : "";
+  if (form.numeric == Numeric::kWord) return "int16 (widened)";
+  return form.stored == Stored::kHalf ? "floats, weights stored as float16"
+                                      : "floats, weights stored as bfloat16";
 }
 
 inline void pack(const Form& form, const Problem& problem, std::byte* packed) {
   int64_t m, n, k;
   if (!matmul_extents(problem, m, n, k)) return;
-  const Panels panels = panels_of(form.numeric, n, k, form.vecs, form.sparse);
+  const Panels panels = panels_of(form.numeric, n, k, form.vecs, form.sparse, form.stored);
   const bool transposed = attrs_of(problem).transpose_b;
   const int64_t k_stride = transposed ? 1 : n, n_stride = transposed ? k : 1;
   if (is_quantized(form.numeric))
@@ -322,6 +366,7 @@ inline void describe(const Form& form, const KernelArgs& args, MatmulRun& matmul
   run.wishes.parts = form.by_parts;
   run.tile.sparse = form.sparse;
   run.tile.in_matrices = form.in_matrices;
+  run.tile.stored = form.stored;
   if (form.numeric == Numeric::kByte)
     run.weights.zero_point =
         packed_zero_point(args.layer->as<ir::MatrixMultiplyAttrs>(), args.inputs[1].type);

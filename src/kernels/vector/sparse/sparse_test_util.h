@@ -3,7 +3,6 @@
 // compare bit by bit.
 #pragma once
 
-#include "kernels/testing/layer_case.h"
 #include "kernels/vector/layer_test_util.h"
 
 namespace camshaft::kernels::test {
@@ -117,16 +116,7 @@ void for_each_epilogue(const Check& check) {
 inline std::vector<float> pruned_output(std::string_view name, int64_t m, int64_t n, int64_t k) {
   LayerCase layer = matmul_case(1, m, n, k, true, false);
   layer.prune_weights();
-  for (const Tactic* tactic : tactics_for(ir::LayerKind::kMatrixMultiply)) {
-    if (tactic->isa != active_isa() || !std::string_view(tactic->name).starts_with(name)) continue;
-    if (!tactic->refusal(layer.problem(*tactic, 1)).empty()) continue;
-    layer.prepare(*tactic, &ThreadPool::serial());
-    layer.run();
-    std::vector<float> values(static_cast<size_t>(m * n));
-    std::memcpy(values.data(), layer.output().data(), values.size() * sizeof(float));
-    return values;
-  }
-  return {};
+  return output_of(layer, ir::LayerKind::kMatrixMultiply, name);
 }
 
 }  // namespace camshaft::kernels::test
