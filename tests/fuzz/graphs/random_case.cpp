@@ -2,6 +2,8 @@
 #include "fuzz/graphs/random_case.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 
 #include "fuzz/graphs/graph_maker.h"
 #include "ir/rewriter.h"
@@ -27,6 +29,7 @@ std::map<std::string, long>& counts() {
 }
 
 constexpr uint64_t kPruned = 4;  // one of so many graphs has 2:4 weights
+constexpr uint64_t kNarrow = 4;  // one of so many has weights of 16 bits
 
 void prune_products(ir::Graph& graph) {
   ir::Rewriter rewriter(graph, "Prune", nullptr);
@@ -35,6 +38,27 @@ void prune_products(ir::Graph& graph) {
     if (ir::refuse_pruning(weights)) continue;
     rewriter.set_constant(weights.constant,
                           ir::pruned_2_4(weights, ir::KeepRule::kMagnitude).bytes);
+  }
+}
+
+// Weights of floats lose the bits that half precision or bfloat16 does not have.
+void narrow_products(ir::Graph& graph, bool to_half) {
+  constexpr uint32_t kHalfDropped = 13, kBfloat16Dropped = 16;
+  constexpr float kLeastNormalHalf = 6.103515625e-05F;
+  ir::Rewriter rewriter(graph, "Narrow", nullptr);
+  for (const auto& layer : graph.layers()) {
+    const ir::ProductWeights weights = ir::find_product_weights(*layer);
+    if (weights.refusal || weights.constant->type != ir::DataType::kFloat) continue;
+    std::vector<std::byte> bytes;
+    for (const float value : weights.constant->values<float>()) {
+      const bool vanishes = to_half && std::abs(value) < kLeastNormalHalf;
+      const uint32_t bits = vanishes ? 0 : std::bit_cast<uint32_t>(value);
+      const uint32_t dropped = to_half ? kHalfDropped : kBfloat16Dropped;
+      const uint32_t kept = bits >> dropped << dropped;
+      const auto* first = reinterpret_cast<const std::byte*>(&kept);
+      bytes.insert(bytes.end(), first, first + sizeof kept);
+    }
+    rewriter.set_constant(weights.constant, std::move(bytes));
   }
 }
 
@@ -209,6 +233,7 @@ class Generator {
 Case random_case(uint64_t seed) {
   Case test = Generator(seed * 0x9e3779b97f4a7c15u + 1).make();
   if (seed % kPruned == 1) prune_products(*test.graph);
+  if (seed % kNarrow == 2) narrow_products(*test.graph, seed / kNarrow % 2 == 0);
   return test;
 }
 
