@@ -46,6 +46,13 @@ bool same_fields(const A& a, const A& b) {
 
 }  // namespace
 
+Attrs::Attrs() = default;
+Attrs::Attrs(const Attrs&) = default;
+Attrs::Attrs(Attrs&&) noexcept = default;
+Attrs& Attrs::operator=(const Attrs&) = default;
+Attrs& Attrs::operator=(Attrs&&) noexcept = default;
+Attrs::~Attrs() = default;
+
 std::string_view kind_name(LayerKind kind) {
   return lookup(kKindNames, kind);
 }

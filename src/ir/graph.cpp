@@ -33,6 +33,7 @@ struct Graph::Names {
   }
 };
 
+Graph::Graph(std::string name) : Graph(std::move(name), std::make_shared<SymbolTable>()) {}
 Graph::Graph(std::string name, std::shared_ptr<SymbolTable> symbols)
     : name_(std::move(name)), symbols_(std::move(symbols)), names_(std::make_unique<Names>()) {}
 Graph::~Graph() = default;

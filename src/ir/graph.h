@@ -90,8 +90,8 @@ struct Layer {
 
 class Graph {
  public:
-  explicit Graph(std::string name,
-                 std::shared_ptr<SymbolTable> symbols = std::make_shared<SymbolTable>());
+  explicit Graph(std::string name);
+  Graph(std::string name, std::shared_ptr<SymbolTable> symbols);
   ~Graph();
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
