@@ -41,11 +41,13 @@ class ThreadPool {
   // has begun go to workers that have finished theirs, so a worker may be called more than once.
   template <class Body>
   void parallel_ranges(int64_t count, const Body& body) {
-    if (threads_ == 1 || count <= 1) {
-      if (count > 0) body(0, int64_t{0}, count);
-      return;
-    }
+    if (threads_ == 1 || count <= 1) return on_caller(count, body);
     run({&invoke<Body>, &body, count});
+  }
+  // The whole range on the calling thread.
+  template <class Body>
+  static void on_caller(int64_t count, const Body& body) {
+    if (count > 0) invoke<Body>(&body, 0, 0, count);
   }
 
   // Calls body(k) for every k in [0, count), workers taking the next k as they become free.
@@ -81,8 +83,9 @@ class ThreadPool {
     const void* body = nullptr;
     int64_t count = 0;
   };
+  // One copy of the body, and kernels' are long: in line it would be another one in every caller.
   template <class Body>
-  static void invoke(const void* body, int worker, int64_t first, int64_t last) {
+  [[gnu::noinline]] static void invoke(const void* body, int worker, int64_t first, int64_t last) {
     (*static_cast<const Body*>(body))(worker, first, last);
   }
   void start(int spin_us, const PoolLayout& layout);

@@ -2,8 +2,8 @@
 // Rotation: pairs turned by angles, a row at a time, wherever rows lie; what is read and written
 // passes registers once.
 #include "ir/rotation.h"
+#include "kernels/nest.h"
 #include "kernels/simd/bytes.h"
-#include "kernels/vector/nest.h"
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/tactic_util.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Between float, bfloat16 and half: reformats that change the storage type of a tensor (and may
 // change its layout), casts.
+#include "kernels/nest.h"
 #include "kernels/simd/float16.h"
-#include "kernels/vector/nest.h"
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/tactic_util.h"
 

@@ -6,9 +6,9 @@
 #include <span>
 #include <type_traits>
 
+#include "kernels/nest.h"
 #include "kernels/simd/bytes.h"
 #include "kernels/simd/words.h"
-#include "kernels/vector/nest.h"
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/tactic_util.h"
 

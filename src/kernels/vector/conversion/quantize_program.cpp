@@ -5,9 +5,9 @@
 #include <limits>
 #include <type_traits>
 
+#include "kernels/nest.h"
 #include "kernels/simd/bytes.h"
 #include "kernels/vector/counts.h"
-#include "kernels/vector/nest.h"
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/tactic_util.h"
 

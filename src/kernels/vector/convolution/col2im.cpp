@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Col2Im of one or two spatial dimensions: each map adds its taps row by row; threads share maps.
+#include "kernels/nest.h"
 #include "kernels/vector/counts.h"
 #include "kernels/vector/generic.h"
-#include "kernels/vector/nest.h"
 #include "kernels/vector/prepare.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {

@@ -5,11 +5,11 @@
 // of an input row, turned, are lines of pixels; a line is added to the outputs of its phase, and
 // outputs of all phases are put together when a block of rows is there.
 #include "kernels/conv_shape.h"
+#include "kernels/nest.h"
 #include "kernels/vector/convolution/conv_gemm.h"
 #include "kernels/vector/counts.h"
 #include "kernels/vector/gemm/panel_product.h"
 #include "kernels/vector/movement/transpose_tile.h"
-#include "kernels/vector/nest.h"
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/program/result_epilogue.h"
 

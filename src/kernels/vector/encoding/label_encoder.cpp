@@ -3,10 +3,10 @@
 #include <atomic>
 
 #include "kernels/index_error.h"
+#include "kernels/nest.h"
 #include "kernels/vector/encoding/key_table.h"
 #include "kernels/vector/generic.h"
 #include "kernels/vector/movement/copy_bytes.h"
-#include "kernels/vector/nest.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // TfIdfVectorizer: words become numbers once, n-grams are walks down a tree of prefixes.
 #include "kernels/gram_trie.h"
+#include "kernels/nest.h"
 #include "kernels/vector/encoding/key_table.h"
 #include "kernels/vector/generic.h"
-#include "kernels/vector/nest.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {

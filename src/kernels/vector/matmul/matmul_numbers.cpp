@@ -2,8 +2,8 @@
 // Matrix products of doubles and of integers, which wrap around: panels of B, a block of K at a
 // time, copied next to each other, pass register tiles of rows of A, read where they lie. Sums
 // are taken along K in order; those of earlier blocks wait in the output.
+#include "kernels/nest.h"
 #include "kernels/vector/counts.h"
-#include "kernels/vector/nest.h"
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/tactic_util.h"
 

@@ -2,9 +2,9 @@
 // ReverseSequence: the first steps of each item backwards, the rest as they are. Rows of a step are
 // copied as bytes.
 #include "kernels/index_error.h"
+#include "kernels/nest.h"
 #include "kernels/vector/generic.h"
 #include "kernels/vector/movement/copy_bytes.h"
-#include "kernels/vector/nest.h"
 #include "kernels/vector/prepare.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {

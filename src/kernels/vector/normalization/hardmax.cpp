@@ -3,8 +3,8 @@
 // another, or side by side, kBlock at a time.
 #include <cstring>
 
+#include "kernels/nest.h"
 #include "kernels/vector/counts.h"
-#include "kernels/vector/nest.h"
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/tactic_util.h"
 

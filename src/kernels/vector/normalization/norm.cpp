@@ -2,7 +2,7 @@
 // Layer, RMS, instance and group normalization. Sums of squares are of what is left after the mean,
 // so that a large mean costs no accuracy. Linear tensors: line by line, three passes in cache.
 // Channel last: sums of columns.
-#include "kernels/vector/nest.h"
+#include "kernels/nest.h"
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/program/result_epilogue.h"
 #include "kernels/vector/reduction/reduction.h"

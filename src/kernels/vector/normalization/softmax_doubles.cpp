@@ -3,8 +3,8 @@
 // line at a time, else as many lines side by side as stay in cache.
 #include <limits>
 
+#include "kernels/nest.h"
 #include "kernels/vector/counts.h"
-#include "kernels/vector/nest.h"
 #include "kernels/vector/pointwise/double_math.h"
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/tactic_util.h"

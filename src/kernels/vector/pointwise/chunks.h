@@ -3,8 +3,8 @@
 // their strides.
 #pragma once
 
+#include "kernels/nest.h"
 #include "kernels/vector/counts.h"
-#include "kernels/vector/nest.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 

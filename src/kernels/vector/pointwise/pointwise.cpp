@@ -2,8 +2,8 @@
 // PointWise, Activation, Unary, ElementWise, Select and Scale: a tile program over the collapsed
 // dimensions of the output, any broadcast, any strides. PointWise also takes and gives 8-bit codes,
 // all take and give bools.
+#include "kernels/nest.h"
 #include "kernels/simd/float16.h"
-#include "kernels/vector/nest.h"
 #include "kernels/vector/pointwise/short_rows.h"
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/program/affine_tile.h"

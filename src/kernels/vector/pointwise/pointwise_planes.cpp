@@ -4,9 +4,9 @@
 // scalars or one per channel (mean and deviation).
 #include <cstring>
 
+#include "kernels/nest.h"
 #include "kernels/packed/packed_records.h"
 #include "kernels/simd/shuffles.h"
-#include "kernels/vector/nest.h"
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/program/affine_step.h"
 #include "kernels/vector/tactic_util.h"

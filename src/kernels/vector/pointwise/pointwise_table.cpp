@@ -3,10 +3,10 @@
 // reference, and as fast for SiLU as for a requantization.
 #include <cstring>
 
+#include "kernels/nest.h"
 #include "kernels/packed/packed_records.h"
 #include "kernels/simd/bytes.h"
 #include "kernels/simd/tables.h"
-#include "kernels/vector/nest.h"
 #include "kernels/vector/pointwise/byte_table.h"
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/program/program_tile.h"

@@ -4,9 +4,9 @@
 // lies, and the program sees one long row.
 #pragma once
 
+#include "kernels/nest.h"
 #include "kernels/simd/simd.h"
 #include "kernels/vector/counts.h"
-#include "kernels/vector/nest.h"
 #include "kernels/vector/program/program_tile.h"
 #include "kernels/vector/tactic_util.h"
 

@@ -6,8 +6,8 @@
 
 #include <string>
 
+#include "kernels/nest.h"
 #include "kernels/prepared.h"
-#include "kernels/vector/nest.h"
 #include "kernels/vector/program/compiled_code.h"
 #include "kernels/vector/tactic_util.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ArgMinMax: the first (or last) of the largest or smallest elements of every line.
+#include "kernels/nest.h"
 #include "kernels/vector/counts.h"
-#include "kernels/vector/nest.h"
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/reduction/order_keys.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // CumSum along any axis: along contiguous lines one after the other, else many lines side by side.
 // Sums of floats are kept in double, as the reference does.
-#include "kernels/vector/nest.h"
+#include "kernels/nest.h"
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/tactic_util.h"
 

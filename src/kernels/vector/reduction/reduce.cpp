@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reduce over any set of dimensions: the input is walked in its memory order; where its contiguous
 // dimension is reduced a line becomes a number, else rows are added to a row of results.
+#include "kernels/nest.h"
 #include "kernels/simd/shuffles.h"
 #include "kernels/vector/counts.h"
 #include "kernels/vector/math.h"
-#include "kernels/vector/nest.h"
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/reduction/reduction.h"
 #include "kernels/vector/tactic_util.h"

@@ -4,8 +4,8 @@
 #pragma once
 
 #include "kernels/kernel.h"
+#include "kernels/nest.h"
 #include "kernels/simd/simd.h"
-#include "kernels/vector/nest.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 

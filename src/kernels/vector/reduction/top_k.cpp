@@ -2,8 +2,8 @@
 // TopK keeps the few elements that beat the worst of the best k so far.
 #include <algorithm>
 
+#include "kernels/nest.h"
 #include "kernels/vector/counts.h"
-#include "kernels/vector/nest.h"
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/reduction/order_keys.h"
 

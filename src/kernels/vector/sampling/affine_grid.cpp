@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // AffineGrid: an affine function of the position of every element of a map, or of a volume. Along a
 // row it is a line: one multiply-add a coordinate.
+#include "kernels/nest.h"
 #include "kernels/vector/counts.h"
 #include "kernels/vector/generic.h"
-#include "kernels/vector/nest.h"
 #include "kernels/vector/prepare.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {

@@ -5,9 +5,9 @@
 #include <cmath>
 
 #include "ir/deformed_columns.h"
+#include "kernels/nest.h"
 #include "kernels/vector/counts.h"
 #include "kernels/vector/generic.h"
-#include "kernels/vector/nest.h"
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/sampling/channels.h"
 

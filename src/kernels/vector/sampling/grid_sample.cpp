@@ -4,9 +4,9 @@
 // lane gathers its own. Sums are floats, in the order of the reference kernel, which has doubles.
 #include <cmath>
 
+#include "kernels/nest.h"
 #include "kernels/vector/counts.h"
 #include "kernels/vector/generic.h"
-#include "kernels/vector/nest.h"
 #include "kernels/vector/prepare.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {

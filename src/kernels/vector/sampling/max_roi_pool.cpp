@@ -2,10 +2,10 @@
 // MaxRoiPool: the largest element of every bin of a region, in vectors of channels. Where these do
 // not follow each other (linear tensors), a bin's rows are vectors, reduced at their end.
 #include "kernels/index_error.h"
+#include "kernels/nest.h"
 #include "kernels/roi_bins.h"
 #include "kernels/vector/counts.h"
 #include "kernels/vector/generic.h"
-#include "kernels/vector/nest.h"
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/sampling/channels.h"
 

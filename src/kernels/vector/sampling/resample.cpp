@@ -6,9 +6,9 @@
 // the dimension, or, where that is little, of as many rows as a vector has lanes, whose lines are
 // turned (512 to 205 pixels, antialiased: a third of the time that gathers take); the last rows
 // gather them. Sums are floats.
+#include "kernels/nest.h"
 #include "kernels/resize_axis.h"
 #include "kernels/vector/movement/transpose_tile.h"
-#include "kernels/vector/nest.h"
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/sampling/pixels.h"
 #include "kernels/vector/tactic_util.h"

@@ -3,10 +3,10 @@
 // follow each other (linear tensors) lanes gather them. Threads share rows of bins. Sums are
 // floats; where samples lie is what the reference kernel says, too.
 #include "kernels/index_error.h"
+#include "kernels/nest.h"
 #include "kernels/roi_bins.h"
 #include "kernels/vector/counts.h"
 #include "kernels/vector/generic.h"
-#include "kernels/vector/nest.h"
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/sampling/channels.h"
 

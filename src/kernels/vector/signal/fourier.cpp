@@ -4,9 +4,9 @@
 // in a lane, times the roots of unity between the two, turned, then transforms of what were rows;
 // bins come out in order. Two lines that are real, or give real results, are the parts of one
 // complex line. The inverse is the transform of lines whose parts are exchanged.
+#include "kernels/nest.h"
 #include "kernels/vector/generic.h"
 #include "kernels/vector/movement/transpose_tile.h"
-#include "kernels/vector/nest.h"
 #include "kernels/vector/signal/fourier_lanes.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {

@@ -2,9 +2,9 @@
 // Tree ensembles: a walk down a tree waits for one load after another, so eight walks go at once,
 // without branches: eight rows down one tree, of the last rows eight trees. Weights are added in
 // double precision in the order of the trees: the bits of the reference kernel.
+#include "kernels/nest.h"
 #include "kernels/packed/packed_forest.h"
 #include "kernels/vector/counts.h"
-#include "kernels/vector/nest.h"
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/tactic_util.h"
 
