@@ -204,8 +204,13 @@ std::string refuse_arithmetic(const Problem& p) {
   return "";
 }
 
+// Computes a chunk of operands side by side.
+using Compute = void (*)(PointOp op, const void* a, const void* b, void* y, int64_t count);
+
 struct Arithmetic {
   PointOp op;
+  Compute compute;
+  bool divides;
   Nest nest;
   TensorView divisor;  // of kDivision
   double predicted_us;
@@ -218,66 +223,60 @@ Nest nest_of(const KernelArgs& args) {
   return nest;
 }
 
-// Calls compute(y, a, b, count) for all chunks.
-template <class T, class To, class Compute>
-void run_chunks(const Arithmetic& s, const KernelCall& call, const Compute& compute) {
+template <class T, Form kForm>
+void compute_chunk(PointOp op, const void* a, const void* b, void* y, int64_t count) {
+  using To = std::conditional_t<kForm == Form::kComparison, uint8_t, T>;
+  const T *p = static_cast<const T*>(a), *q = static_cast<const T*>(b);
+  To* to = static_cast<To*>(y);
+  if constexpr (kForm == Form::kComparison)
+    compare(op, p, q, to, count);
+  else if constexpr (kForm == Form::kModular)
+    compute_modular(op, p, q, to, count);
+  else if constexpr (kForm == Form::kPower)
+    raise(p, q, to, count);
+  else if constexpr (kForm == Form::kDivision)
+    divide(op, p, q, to, count);
+  else
+    compute_signed(op, p, q, to, count);
+}
+
+template <class T>
+Compute compute_of(Form form) {
+  switch (form) {
+    case Form::kModular:
+      return compute_chunk<std::make_unsigned_t<T>, Form::kModular>;
+    case Form::kComparison:
+      return compute_chunk<T, Form::kComparison>;
+    case Form::kDivision:
+      return compute_chunk<T, Form::kDivision>;
+    case Form::kPower:
+      return compute_chunk<T, Form::kPower>;
+    default:
+      return compute_chunk<T, Form::kSigned>;
+  }
+}
+
+// What is brought side by side depends on the size of elements alone. A divisor of 0 is an error;
+// until that is told it counts as 1.
+template <class U, class To>
+Status run_arithmetic(Arithmetic& s, const KernelCall& call) {
   const Nest& nest = s.nest;
-  const T* a = call.input<const T>(0);
-  const T* b = nest.tensors > 2 ? call.input<const T>(1) : a;
+  const U* a = call.input<const U>(0);
+  const U* b = nest.tensors > 2 ? call.input<const U>(1) : a;
   To* y = call.output<To>(0);
+  std::atomic<bool> fails = false;
+  const auto compute = [&](To* to, const U* p, const U* q, int64_t count) {
+    if (s.divides && has_zero(q, count)) fails.store(true, std::memory_order_relaxed);
+    s.compute(s.op, p, q, to, count);
+  };
   for_tiles(nest, call.pool, s.predicted_us,
             [&](const int64_t* offsets, int64_t rows, int64_t cols) {
-              const T *left = a + offsets[1], *right = nest.tensors > 2 ? b + offsets[2] : left;
+              const U *left = a + offsets[1], *right = nest.tensors > 2 ? b + offsets[2] : left;
               for_chunks(nest, y + offsets[0], left, right, rows, cols, compute);
             });
-}
-
-template <class T, Form kForm>
-void run_arithmetic(Arithmetic& s, const KernelCall& call) {
-  using To = std::conditional_t<kForm == Form::kComparison, uint8_t, T>;
-  run_chunks<T, To>(s, call, [op = s.op](To* to, const T* p, const T* q, int64_t count) {
-    if constexpr (kForm == Form::kComparison)
-      compare(op, p, q, to, count);
-    else if constexpr (kForm == Form::kModular)
-      compute_modular(op, p, q, to, count);
-    else if constexpr (kForm == Form::kPower)
-      raise(p, q, to, count);
-    else
-      compute_signed(op, p, q, to, count);
-  });
-}
-
-// A divisor of 0 is an error; until that is told it counts as 1.
-template <class T>
-Status run_division(Arithmetic& s, const KernelCall& call) {
-  std::atomic<bool> fails = false;
-  run_chunks<T, T>(s, call, [&, op = s.op](T* to, const T* p, const T* q, int64_t count) {
-    if (has_zero(q, count)) fails.store(true, std::memory_order_relaxed);
-    divide(op, p, q, to, count);
-  });
   if (!fails) return Status();
   s.divisor.data = call.inputs[1];
   return divisor_error(s.divisor);
-}
-
-template <class T>
-void keep_arithmetic(const Arithmetic& s, PreparedKernel& kernel) {
-  switch (form_of(s.op)) {
-    case Form::kModular:
-      keep_state<run_arithmetic<std::make_unsigned_t<T>, Form::kModular>>(kernel, s);
-      break;
-    case Form::kComparison:
-      keep_state<run_arithmetic<T, Form::kComparison>>(kernel, s);
-      break;
-    case Form::kDivision:
-      keep_checked_state<run_division<T>>(kernel, s);
-      break;
-    case Form::kPower:
-      keep_state<run_arithmetic<T, Form::kPower>>(kernel, s);
-      break;
-    default:
-      keep_state<run_arithmetic<T, Form::kSigned>>(kernel, s);
-  }
 }
 
 void prepare_arithmetic(const KernelArgs& args, PreparedKernel& kernel) {
@@ -285,10 +284,22 @@ void prepare_arithmetic(const KernelArgs& args, PreparedKernel& kernel) {
   const PointOp op = op_of(*args.layer);
   const Form form = form_of(op);
   const bool divides = form == Form::kDivision;
-  const Arithmetic s{op, nest_of(args), divides ? args.inputs[1] : TensorView(),
-                     static_cast<double>(count_of(args.outputs[0])) /
-                         (divides || form == Form::kPower ? 600 : 2000)};
-  with_whole(args.inputs[0].type, [&](auto type) { keep_arithmetic<decltype(type)>(s, kernel); });
+  Arithmetic s{op,
+               nullptr,
+               divides,
+               nest_of(args),
+               divides ? args.inputs[1] : TensorView(),
+               static_cast<double>(count_of(args.outputs[0])) /
+                   (divides || form == Form::kPower ? 600 : 2000)};
+  const DataType type = args.inputs[0].type;
+  with_whole(type, [&](auto element) { s.compute = compute_of<decltype(element)>(form); });
+  with_element(bytes_of(type), [&](auto element) {
+    using U = decltype(element);
+    if (form == Form::kComparison)
+      keep_checked_state<run_arithmetic<U, uint8_t>>(kernel, s);
+    else
+      keep_checked_state<run_arithmetic<U, U>>(kernel, s);
+  });
 }
 
 // --- selection
