@@ -154,10 +154,20 @@ typename Op::Sum take_whole_line(typename Op::Sum result, const typename Op::Fro
     return take_line<Op>(result, x, count);
 }
 
+struct Numbers;
+
+// How results come about: all of one kept element; those of columns side by side, up to kColumns.
+// These alone know the types, what calls them is compiled once.
+using ReduceLine = void (*)(const Numbers& s, const void* x, void* y);
+using ReduceColumns = void (*)(const Numbers& s, const void* x, int64_t cols, void* y);
+
 struct Numbers {
   Reduction shape;
   ReduceOp op;
   int64_t count;  // of elements that become one
+  int64_t bytes;  // of an element
+  ReduceLine line;
+  ReduceColumns columns;
 };
 
 template <class To, class Sum>
@@ -173,59 +183,73 @@ CAMSHAFT_INLINE To finish(const Numbers& s, Sum v) {
   }
 }
 
+template <class To, class Sum>
+void finish_columns(const Numbers& s, const Sum* results, int64_t cols, To* y) {
+  const int64_t stride = s.shape.nest.col_stride(1);
+  for (int64_t c = 0; c < cols; ++c) y[c * stride] = finish<To>(s, results[c]);
+}
+
 template <class Op, class To>
-void reduce_lines(const Numbers& numbers, const typename Op::From* x, To* y, ThreadPool* pool) {
+void reduce_line(const Numbers& numbers, const void* x, void* y) {
   const Reduction& s = numbers.shape;
-  split(pool, s.kept_count, s.predicted_us, [&](int, int64_t first, int64_t last) {
-    for (int64_t k = first; k < last; ++k) {
-      const auto* from = x + s.offset_of_kept(0, k);
-      typename Op::Sum result = Op::kIdentity;
-      for (int64_t r = 0; r < s.reduced_count; ++r)
-        result = take_whole_line<Op>(result, from + s.offset_of_reduced(r), s.nest.cols());
-      y[s.offset_of_kept(1, k)] = finish<To>(numbers, result);
-    }
-  });
+  const auto* from = static_cast<const typename Op::From*>(x);
+  typename Op::Sum result = Op::kIdentity;
+  for (int64_t r = 0; r < s.reduced_count; ++r)
+    result = take_whole_line<Op>(result, from + s.offset_of_reduced(r), s.nest.cols());
+  *static_cast<To*>(y) = finish<To>(numbers, result);
 }
 
 constexpr int64_t kColumns = 512;  // results that stay in L1
 
-template <class Op>
-void reduce_columns(const Reduction& s, const typename Op::From* from, int64_t cols,
-                    typename Op::Sum* results) {
+template <class Op, class To>
+void reduce_columns(const Numbers& numbers, const void* x, int64_t cols, void* y) {
+  const Reduction& s = numbers.shape;
+  const auto* from = static_cast<const typename Op::From*>(x);
+  typename Op::Sum results[kColumns];
   for (int64_t c = 0; c < cols; ++c) results[c] = Op::kIdentity;
-  if (s.num_reduced == 0) return take_rows<Op>(results, from, 1, 0, cols);
-  const int inner = s.reduced[s.num_reduced - 1];
-  const int64_t rows = s.nest.extents[inner], outer = s.reduced_count / rows;
-  for (int64_t r = 0; r < outer; ++r)
-    take_rows<Op>(results, from + s.offset_of_reduced(r * rows), rows, s.nest.strides[0][inner],
-                  cols);
+  const int inner = s.num_reduced == 0 ? 0 : s.reduced[s.num_reduced - 1];
+  const int64_t rows = s.num_reduced == 0 ? 1 : s.nest.extents[inner];
+  for (int64_t r = 0; r < s.reduced_count; r += rows)
+    take_rows<Op>(results, from + s.offset_of_reduced(r), rows, s.nest.strides[0][inner], cols);
+  finish_columns(numbers, results, cols, static_cast<To*>(y));
 }
 
-template <class Op, class To>
-void reduce_rows(const Numbers& numbers, const typename Op::From* x, To* y, ThreadPool* pool) {
+void reduce_lines(const Numbers& numbers, const std::byte* x, std::byte* y, ThreadPool* pool) {
+  const Reduction& s = numbers.shape;
+  split(pool, s.kept_count, s.predicted_us, [&](int, int64_t first, int64_t last) {
+    for (int64_t k = first; k < last; ++k)
+      numbers.line(numbers, x + s.offset_of_kept(0, k) * numbers.bytes,
+                   y + s.offset_of_kept(1, k) * numbers.bytes);
+  });
+}
+
+void reduce_rows(const Numbers& numbers, const std::byte* x, std::byte* y, ThreadPool* pool) {
   const Reduction& s = numbers.shape;
   const int64_t cols = s.nest.cols(), stride = s.nest.col_stride(1),
                 blocks = ceil_div(cols, kColumns);
   split(pool, s.kept_count * blocks, s.predicted_us, [&](int, int64_t first, int64_t last) {
-    typename Op::Sum results[kColumns];
     for (int64_t unit = first; unit < last; ++unit) {
-      const int64_t k = unit / blocks, c = unit % blocks * kColumns,
-                    count = smaller(kColumns, cols - c);
-      reduce_columns<Op>(s, x + s.offset_of_kept(0, k) + c, count, results);
-      To* to = y + s.offset_of_kept(1, k) + c * stride;
-      for (int64_t n = 0; n < count; ++n) to[n * stride] = finish<To>(numbers, results[n]);
+      const int64_t k = unit / blocks, c = unit % blocks * kColumns;
+      numbers.columns(numbers, x + (s.offset_of_kept(0, k) + c) * numbers.bytes,
+                      smaller(kColumns, cols - c),
+                      y + (s.offset_of_kept(1, k) + c * stride) * numbers.bytes);
     }
   });
 }
 
-template <class Op, class To>
 void run(Numbers& s, const KernelCall& call) {
-  const auto* x = call.input<const typename Op::From>(0);
-  To* y = call.output<To>(0);
+  const auto* x = call.input<const std::byte>(0);
+  auto* y = call.output<std::byte>(0);
   if (s.shape.line)
-    reduce_lines<Op>(s, x, y, call.pool);
+    reduce_lines(s, x, y, call.pool);
   else
-    reduce_rows<Op>(s, x, y, call.pool);
+    reduce_rows(s, x, y, call.pool);
+}
+
+template <class Op, class To = typename Op::From>
+void set(Numbers& s) {
+  s.line = reduce_line<Op, To>;
+  s.columns = reduce_columns<Op, To>;
 }
 
 template <class T>
@@ -235,62 +259,52 @@ template <class T>
 using Wide = std::conditional_t<std::is_same_v<T, double>, double, uint64_t>;
 
 template <class T>
-void keep_arithmetic(const Numbers& s, PreparedKernel& kernel) {
-  using U = Wrapping<T>;
-  switch (s.op) {
-    case ReduceOp::kMax:
-      keep_state<run<MostOf<T>, T>>(kernel, s);
-      break;
-    case ReduceOp::kMin:
-      keep_state<run<LeastOf<T>, T>>(kernel, s);
-      break;
-    case ReduceOp::kMean:
-      keep_state<run<AddNumbers<T, Wide<T>>, T>>(kernel, s);
-      break;
-    case ReduceOp::kProd:
-      keep_state<run<MultiplyNumbers<U, U>, U>>(kernel, s);
-      break;
-    case ReduceOp::kL1:
-      keep_state<run<AddMagnitudes<T, U>, U>>(kernel, s);
-      break;
-    case ReduceOp::kL2:
-    case ReduceOp::kSumSquare:
-      keep_state<run<AddSquares<U, U>, U>>(kernel, s);
-      break;
-    default:
-      keep_state<run<AddNumbers<U, U>, U>>(kernel, s);
-  }
+void set_extreme(Numbers& s) {
+  if (s.op == ReduceOp::kMax)
+    set<MostOf<T>>(s);
+  else
+    set<LeastOf<T>>(s);
 }
 
 template <class T>
-void keep_extreme(const Numbers& s, PreparedKernel& kernel) {
-  if (s.op == ReduceOp::kMax)
-    keep_state<run<MostOf<T>, T>>(kernel, s);
-  else
-    keep_state<run<LeastOf<T>, T>>(kernel, s);
+void set_arithmetic(Numbers& s) {
+  using U = Wrapping<T>;
+  switch (s.op) {
+    case ReduceOp::kMax:
+    case ReduceOp::kMin:
+      return set_extreme<T>(s);
+    case ReduceOp::kMean:
+      return set<AddNumbers<T, Wide<T>>>(s);
+    case ReduceOp::kProd:
+      return set<MultiplyNumbers<U, U>>(s);
+    case ReduceOp::kL1:
+      return set<AddMagnitudes<T, U>, U>(s);
+    case ReduceOp::kL2:
+    case ReduceOp::kSumSquare:
+      return set<AddSquares<U, U>>(s);
+    default:
+      return set<AddNumbers<U, U>>(s);
+  }
 }
 
-void keep_numbers(DataType type, const Numbers& s, PreparedKernel& kernel) {
+void set_numbers(DataType type, Numbers& s) {
   switch (type) {
     case DataType::kDouble:
-      return keep_arithmetic<double>(s, kernel);
+      return set_arithmetic<double>(s);
     case DataType::kInt64:
-      return keep_arithmetic<int64_t>(s, kernel);
+      return set_arithmetic<int64_t>(s);
     case DataType::kInt32:
-      return keep_arithmetic<int32_t>(s, kernel);
+      return set_arithmetic<int32_t>(s);
     case DataType::kUInt64:
-      return keep_arithmetic<uint64_t>(s, kernel);
+      return set_arithmetic<uint64_t>(s);
     case DataType::kUInt32:
-      return keep_arithmetic<uint32_t>(s, kernel);
+      return set_arithmetic<uint32_t>(s);
     case DataType::kInt8:
-      return keep_extreme<int8_t>(s, kernel);
+      return set_extreme<int8_t>(s);
     case DataType::kUInt8:
-      return keep_extreme<uint8_t>(s, kernel);
+      return set_extreme<uint8_t>(s);
     default:
-      if (s.op == ReduceOp::kMax)
-        keep_state<run<AnyOf, uint8_t>>(kernel, s);
-      else
-        keep_state<run<AllOf, uint8_t>>(kernel, s);
+      return s.op == ReduceOp::kMax ? set<AnyOf>(s) : set<AllOf>(s);
   }
 }
 
@@ -323,9 +337,14 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   const ir::ReduceAttrs& attrs = attrs_of(*args.layer);
   const TensorView &x = args.inputs[0], &y = args.outputs[0];
   Numbers numbers{split_reduction(x, with_reduced_extents(x, y, attrs), dims_of(attrs.axes)),
-                  attrs.op, count_of(x) / count_of(y)};
+                  attrs.op,
+                  count_of(x) / count_of(y),
+                  bytes_of(x.type),
+                  nullptr,
+                  nullptr};
   numbers.shape.predicted_us = static_cast<double>(count_of(x) * bytes_of(x.type)) / 12000;
-  keep_numbers(x.type, numbers, kernel);
+  set_numbers(x.type, numbers);
+  keep_state<run>(kernel, numbers);
 }
 
 constexpr Tactic kTactics[] = {
