@@ -45,8 +45,9 @@ CAMSHAFT_INLINE int64_t step(const std::byte* nodes, int64_t at, const float* x)
 
 // Walks until every one has reached its leaf, after `least` steps at the earliest.
 template <Mode kMode, bool kTellsMissing>
-CAMSHAFT_INLINE void walk(const std::byte* nodes, const float* const* x, int32_t least,
-                          int64_t (&at)[kWalks]) {
+void walk(const std::byte* nodes, const float* const* x, int32_t least, int64_t* to) {
+  int64_t at[kWalks];
+  __builtin_memcpy(at, to, sizeof at);
   const auto go = [&] {
 #pragma GCC unroll 8
     for (int w = 0; w < kWalks; ++w) at[w] = step<kMode, kTellsMissing>(nodes, at[w], x[w]);
@@ -62,6 +63,23 @@ CAMSHAFT_INLINE void walk(const std::byte* nodes, const float* const* x, int32_t
     go();
     go();
   }
+  __builtin_memcpy(to, at, sizeof at);
+}
+
+using Walk = void (*)(const std::byte* nodes, const float* const* x, int32_t least, int64_t* to);
+
+template <bool kTellsMissing>
+Walk walk_of(Mode mode) {
+  switch (mode) {
+    case Mode::kLeq:
+      return walk<Mode::kLeq, kTellsMissing>;
+    case Mode::kLt:
+      return walk<Mode::kLt, kTellsMissing>;
+    case Mode::kGte:
+      return walk<Mode::kGte, kTellsMissing>;
+    default:
+      return walk<Mode::kGt, kTellsMissing>;
+  }
 }
 
 // Rows whose sums wait together, while tree after tree passes them.
@@ -74,6 +92,7 @@ struct Trees {
   TensorView x, scores, reached;
   int64_t together;   // rows
   ForestView forest;  // of the call
+  Walk walk;
   void (*add_block)(const Trees&, int64_t first, int64_t count, double* sums, bool* was_reached);
   int64_t rows, targets;
 
@@ -133,7 +152,7 @@ CAMSHAFT_INLINE void add_leaf(const Trees& job, int64_t at, double* sums, bool* 
 }
 
 // Eight rows down every tree, tree by tree.
-template <Mode kMode, bool kTellsMissing, Leaves kLeaves>
+template <Leaves kLeaves>
 void rows_down(const Trees& job, int64_t first, int64_t count, double* sums, bool* was_reached) {
   for (int32_t tree = 0; tree < job.forest.trees; ++tree) {
     const ForestTree root = job.forest.roots[tree];
@@ -141,7 +160,7 @@ void rows_down(const Trees& job, int64_t first, int64_t count, double* sums, boo
       const float* from[kWalks];
       int64_t at[kWalks];
       for (int w = 0; w < kWalks; ++w) from[w] = job.row(first + block + w), at[w] = root.root;
-      walk<kMode, kTellsMissing>(job.forest.nodes, from, root.nearest_leaf, at);
+      job.walk(job.forest.nodes, from, root.nearest_leaf, at);
 #pragma GCC unroll 8
       for (int w = 0; w < kWalks; ++w)
         add_leaf<kLeaves>(job, at[w], sums + (block + w) * job.targets,
@@ -151,7 +170,7 @@ void rows_down(const Trees& job, int64_t first, int64_t count, double* sums, boo
 }
 
 // One row down eight trees at once.
-template <Mode kMode, bool kTellsMissing, Leaves kLeaves>
+template <Leaves kLeaves>
 void row_down(const Trees& job, int64_t index, double* sums, bool* was_reached) {
   const float* from[kWalks];
   for (int w = 0; w < kWalks; ++w) from[w] = job.row(index);
@@ -164,43 +183,27 @@ void row_down(const Trees& job, int64_t index, double* sums, bool* was_reached) 
       at[w] = root.root;
       least = root.nearest_leaf < least ? root.nearest_leaf : least;
     }
-    walk<kMode, kTellsMissing>(job.forest.nodes, from, least, at);
+    job.walk(job.forest.nodes, from, least, at);
     for (int w = 0; w < count; ++w) add_leaf<kLeaves>(job, at[w], sums, was_reached);
   }
 }
 
-template <Mode kMode, bool kTellsMissing, Leaves kLeaves>
+template <Leaves kLeaves>
 void add_block(const Trees& job, int64_t first, int64_t count, double* sums, bool* was_reached) {
   const int64_t whole = count / kWalks * kWalks;
-  rows_down<kMode, kTellsMissing, kLeaves>(job, first, whole, sums, was_reached);
+  rows_down<kLeaves>(job, first, whole, sums, was_reached);
   for (int64_t k = whole; k < count; ++k)
-    row_down<kMode, kTellsMissing, kLeaves>(job, first + k, sums + k * job.targets,
-                                            was_reached + k * job.targets);
+    row_down<kLeaves>(job, first + k, sums + k * job.targets, was_reached + k * job.targets);
 }
 
-template <Mode kMode, bool kTellsMissing>
 auto add_block_of(Leaves leaves) {
   switch (leaves) {
     case Leaves::kOne:
-      return add_block<kMode, kTellsMissing, Leaves::kOne>;
+      return add_block<Leaves::kOne>;
     case Leaves::kEach:
-      return add_block<kMode, kTellsMissing, Leaves::kEach>;
+      return add_block<Leaves::kEach>;
     default:
-      return add_block<kMode, kTellsMissing, Leaves::kLists>;
-  }
-}
-
-template <bool kTellsMissing>
-auto add_block_of(Mode mode, Leaves leaves) {
-  switch (mode) {
-    case Mode::kLeq:
-      return add_block_of<Mode::kLeq, kTellsMissing>(leaves);
-    case Mode::kLt:
-      return add_block_of<Mode::kLt, kTellsMissing>(leaves);
-    case Mode::kGte:
-      return add_block_of<Mode::kGte, kTellsMissing>(leaves);
-    default:
-      return add_block_of<Mode::kGt, kTellsMissing>(leaves);
+      return add_block<Leaves::kLists>;
   }
 }
 
@@ -233,8 +236,9 @@ void run(Trees& job, const KernelCall& call) {
   const Leaves leaves = job.forest.has_lists != 0 ? Leaves::kLists
                         : job.targets == 1        ? Leaves::kOne
                                                   : Leaves::kEach;
-  job.add_block = job.forest.tells_missing != 0 ? add_block_of<true>(job.forest.mode, leaves)
-                                                : add_block_of<false>(job.forest.mode, leaves);
+  job.add_block = add_block_of(leaves);
+  job.walk = job.forest.tells_missing != 0 ? walk_of<true>(job.forest.mode)
+                                           : walk_of<false>(job.forest.mode);
   job.x.data = call.inputs[0];
   job.scores.data = call.outputs[0];
   if (job.reached.present()) job.reached.data = call.outputs[1];
@@ -256,10 +260,11 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   if (!has_output(args, kernel)) return;
   const TensorView& scores = args.outputs[0];
   const int64_t targets = scores.extents[1];
-  keep_state<run>(kernel, Trees{args.inputs[0], scores,
-                                args.outputs.size() > 1 ? args.outputs[1] : TensorView(),
-                                rows_of_block(scores.extents[0], targets, threads_of(args)),
-                                ForestView(args.packed), nullptr, scores.extents[0], targets});
+  keep_state<run>(
+      kernel,
+      Trees{args.inputs[0], scores, args.outputs.size() > 1 ? args.outputs[1] : TensorView(),
+            rows_of_block(scores.extents[0], targets, threads_of(args)), ForestView(args.packed),
+            nullptr, nullptr, scores.extents[0], targets});
   kernel.workspace_bytes = static_cast<size_t>(worker_bytes(targets) * threads_of(args));
 }
 
