@@ -68,7 +68,7 @@ struct Sums {
 };
 
 template <class T>
-Sums<T> take_sums(const Product& p, const Tile<T>& t, int64_t width, int rows, T* buffer) {
+Sums<T> take_sums(const Product& p, const Tile<T>& t, int64_t width, int64_t rows, T* buffer) {
   const bool finishes = t.is_last && (p.has_c || p.alpha != 1);
   if (p.y.col == 1 && t.cols == width && !finishes) return {t.y, p.y.row, false, t.is_first};
   for (int64_t r = 0; !t.is_first && r < rows; ++r)
@@ -95,7 +95,7 @@ CAMSHAFT_INLINE void finish_row(const Product& p, const Tile<T>& t, const T* sum
 }
 
 template <class T>
-void give_sums(const Product& p, const Tile<T>& t, const Sums<T>& sums, int rows) {
+void give_sums(const Product& p, const Tile<T>& t, const Sums<T>& sums, int64_t rows) {
   if (!sums.is_copy) return;
   for (int64_t r = 0; r < rows; ++r) {
     const T* row = sums.first + r * sums.row;
@@ -108,10 +108,8 @@ void give_sums(const Product& p, const Tile<T>& t, const Sums<T>& sums, int rows
 }
 
 template <class T, int kCount, int kVecs>
-void run_tile(const Product& p, const Tile<T>& t) {
+void add_products(const Product& p, const Tile<T>& t, const Sums<T>& rows) {
   constexpr int kStep = kVectorBytes / static_cast<int>(sizeof(T));
-  alignas(64) T buffer[kCount * kVecs * kStep];
-  const Sums<T> rows = take_sums(p, t, kVecs * kStep, kCount, buffer);
   Vector<T> sums[kCount][kVecs];
 #pragma GCC unroll 8
   for (int r = 0; r < kCount; ++r)
@@ -135,26 +133,34 @@ void run_tile(const Product& p, const Tile<T>& t) {
 #pragma GCC unroll 3
     for (int v = 0; v < kVecs; ++v)
       __builtin_memcpy(rows.first + r * rows.row + v * kStep, &sums[r][v], sizeof(Vector<T>));
-  give_sums(p, t, rows, kCount);
 }
 
 template <class T>
-using RunTile = void (*)(const Product&, const Tile<T>&);
+using AddProducts = void (*)(const Product&, const Tile<T>&, const Sums<T>&);
 
 template <class T, int kVecs>
-RunTile<T> tile_of(int64_t rows) {
-  constexpr RunTile<T> kRuns[] = {run_tile<T, 1, kVecs>,         run_tile<T, 2, kVecs>,
-                                  run_tile<T, 3, kVecs>,         run_tile<T, 4, kVecs>,
-                                  run_tile<T, kRows - 3, kVecs>, run_tile<T, kRows - 2, kVecs>,
-                                  run_tile<T, kRows - 1, kVecs>, run_tile<T, kRows, kVecs>};
-  return kRuns[rows - 1];
+AddProducts<T> products_of(int64_t rows) {
+  constexpr AddProducts<T> kAdd[] = {
+      add_products<T, 1, kVecs>,         add_products<T, 2, kVecs>,
+      add_products<T, 3, kVecs>,         add_products<T, 4, kVecs>,
+      add_products<T, kRows - 3, kVecs>, add_products<T, kRows - 2, kVecs>,
+      add_products<T, kRows - 1, kVecs>, add_products<T, kRows, kVecs>};
+  return kAdd[rows - 1];
 }
 // Of the last panel no more vectors than it has columns for.
 template <class T>
-RunTile<T> tile_of(int64_t rows, int64_t vectors) {
-  return vectors == 1   ? tile_of<T, 1>(rows)
-         : vectors == 2 ? tile_of<T, 2>(rows)
-                        : tile_of<T, kVectors>(rows);
+AddProducts<T> products_of(int64_t rows, int64_t vectors) {
+  return vectors == 1   ? products_of<T, 1>(rows)
+         : vectors == 2 ? products_of<T, 2>(rows)
+                        : products_of<T, kVectors>(rows);
+}
+
+template <class T>
+void run_tile(const Product& p, const Tile<T>& t, int64_t rows, int64_t vectors) {
+  alignas(64) T buffer[kRows * kWidth<T>];
+  const Sums<T> sums = take_sums(p, t, vectors * (kWidth<T> / kVectors), rows, buffer);
+  products_of<T>(rows, vectors)(p, t, sums);
+  give_sums(p, t, sums, rows);
 }
 
 // --- units: a panel of B and a chunk of rows of A
@@ -210,7 +216,7 @@ void run_unit(const Product& p, const KernelCall& call, int64_t unit, T* packed)
       tile.a = a + r * p.a.row + k * p.a.col;
       tile.c = p.has_c ? c + r * p.c.row : nullptr;
       tile.y = y + r * p.y.row;
-      tile_of<T>(smaller(kRows, rows - r), vectors)(p, tile);
+      run_tile(p, tile, smaller(kRows, rows - r), vectors);
     }
   }
 }
