@@ -100,6 +100,39 @@ TEST(Control, LoopGeneralizesCarriedShapes) {
   EXPECT_EQ(graph.outputs()[1]->shape.size(), 1u);
 }
 
+// The body is imported again when the shape of what it carries is open: nothing that was known of
+// the first one's tensors may be taken for what the second one's are.
+TEST(Control, ABodyImportedTwiceKnowsNothingOfTheFirst) {
+  constexpr int kLength = 24;
+  TestGraph body;
+  body.input("i", kInt64, {}).input("go", kBool, {}).input("v", kFloat, {"A", 4});
+  body.node("Identity", {"go"}, {"go_on"});
+  body.node("Concat", {"v", "row"}, {"longer"}, {integer("axis", 0)});
+  body.ints("known0", {1}).node("Unsqueeze", {"i", "zero"}, {"late0"});
+  for (int k = 0; k < kLength; ++k) {
+    const std::string from = std::to_string(k), to = std::to_string(k + 1);
+    body.node("Add", {"known" + from, "known" + from}, {"known" + to});
+    body.node("Add", {"late" + from, "late" + from}, {"late" + to});
+  }
+  const std::string last = std::to_string(kLength);
+  body.node("Add", {"known" + last, "late" + last}, {"total"});
+  body.output("go_on").output("longer").output("total");
+  const auto m = import(
+      TestGraph()
+          .input("n", kInt64, {})
+          .input("start", kFloat, {1, 4})
+          .input("row", kFloat, {1, 4})
+          .ints("zero", {0})
+          .node("Loop", {"n", "", "start"}, {"final", "totals"}, {graph_attr("body", body.wire)})
+          .output("final")
+          .output("totals"));
+  ASSERT_TRUE(m.ok()) << m.status().message();
+  for (const auto& tensor : m.value().graph->layers()[0]->bodies[0]->tensors())
+    if (tensor->name.find("late") == 0 || tensor->name == "total") {
+      EXPECT_FALSE(tensor->facts.shape_value) << tensor->name;
+    }
+}
+
 TEST(Control, Scan) {
   const TestGraph body = TestGraph()
                              .input("s", kFloat, {2})

@@ -132,6 +132,12 @@ ModelInfo model_info(const Model& model, const Opsets& opsets) {
   return info;
 }
 
+void remove_unused_tensors(ir::Graph& graph) {
+  graph.remove_unused_tensors();
+  for (const auto& layer : graph.layers())
+    for (const auto& body : layer->bodies) remove_unused_tensors(*body);
+}
+
 Result<ImportedModel> import_tensors(const Model& model, const std::filesystem::path& directory,
                                      const ImportOptions& options) {
   Opsets opsets;
@@ -151,7 +157,7 @@ Result<ImportedModel> import_tensors(const Model& model, const std::filesystem::
   CAMSHAFT_TRY(import_outputs(scope, *model.graph));
   if (options.unsupported != nullptr) *options.unsupported = session.unsupported;
   if (!session.unsupported.empty()) return list_unsupported(session.unsupported);
-  result.graph->remove_unused_tensors();
+  remove_unused_tensors(*result.graph);
   return result;
 }
 

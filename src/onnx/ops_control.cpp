@@ -9,7 +9,7 @@ namespace camshaft::onnx_import {
 namespace {
 
 struct Body {
-  std::unique_ptr<ir::Graph> graph;
+  ir::Graph* graph = nullptr;  // of the session's drafts
   std::vector<Scope::Capture> captures;
 };
 
@@ -47,8 +47,8 @@ Result<Body> import_body(Node& node, const GraphDef& def, const std::vector<Body
       if (value.name.empty())
         return invalid("an input or output of graph \"{}\" has no name", def.name);
   Body body;
-  body.graph = std::make_unique<ir::Graph>(def.name.empty() ? node.name() : def.name,
-                                           node.graph().shared_symbols());
+  body.graph = node.scope().session.add_draft(def.name.empty() ? node.name() : def.name,
+                                              node.graph().shared_symbols());
   Scope scope(node.scope().session, *body.graph, &node.scope(), node.scope().opsets);
   for (size_t k = 0; k < inputs.size(); ++k) {
     Tensor* tensor = body.graph->add_tensor(def.inputs[k].name, inputs[k].type, inputs[k].shape);
@@ -98,10 +98,8 @@ Status emit_with_bodies(Node& node, LayerKind kind, Attrs attrs, std::vector<Ten
   ir::Layer* layer = node.graph().add_layer(kind, node.name(), std::move(attrs), std::move(inputs),
                                             std::move(outputs));
   layer->onnx_nodes = {node.name()};
-  for (Body& body : bodies) {
-    body.graph->remove_unused_tensors();
-    layer->bodies.push_back(std::move(body.graph));
-  }
+  for (const Body& body : bodies)
+    layer->bodies.push_back(node.scope().session.take_draft(body.graph));
   return ir::infer_layer(node.graph(), *layer);
 }
 

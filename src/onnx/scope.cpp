@@ -1,9 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "onnx/scope.h"
 
+#include <algorithm>
+
 #include "base/log.h"
 
 namespace camshaft::onnx_import {
+
+ir::Graph* Session::add_draft(std::string name, std::shared_ptr<ir::SymbolTable> symbols) {
+  drafts.push_back(std::make_unique<ir::Graph>(std::move(name), std::move(symbols)));
+  return drafts.back().get();
+}
+
+std::unique_ptr<ir::Graph> Session::take_draft(const ir::Graph* graph) {
+  const auto draft = std::find_if(drafts.begin(), drafts.end(),
+                                  [graph](const auto& owned) { return owned.get() == graph; });
+  std::unique_ptr<ir::Graph> taken = std::move(*draft);
+  drafts.erase(draft);
+  return taken;
+}
 
 Status Scope::declare_initializers(const GraphDef& def) {
   const auto duplicate = [](const std::string& name) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -32,6 +33,12 @@ struct Session {
   int inline_depth = 0;
   int main_node = -1;  // the node of the main graph that is being imported
   Evaluated evaluated = {};
+  // Bodies until a layer takes them, and those imported in vain. They last as long as the import:
+  // were their tensors freed, others would come to lie where those above are looked for.
+  std::vector<std::unique_ptr<ir::Graph>> drafts = {};
+
+  ir::Graph* add_draft(std::string name, std::shared_ptr<ir::SymbolTable> symbols);
+  std::unique_ptr<ir::Graph> take_draft(const ir::Graph* graph);
 };
 
 class Scope {
