@@ -30,6 +30,7 @@ int slice_pad_fusion(ir::Graph& graph, Records* records);
 int transpose_motion(ir::Graph& graph, Records* records);
 int squeeze_motion(ir::Graph& graph, Records* records);
 int scatter_elimination(ir::Graph& graph, Records* records);
+int repeated_indices(ir::Graph& graph, Records* records);
 // Bodies
 int loop_invariants(ir::Graph& graph, Records* records);
 int loop_hoisting(ir::Graph& graph, Records* records);
