@@ -109,9 +109,6 @@ bool moves_no_bytes(const ir::Layer& layer, const Formats& formats,
                     const ir::SymbolTable& symbols) {
   if (layer.inputs.size() > 1 || !layer.inputs[0] || layer.inputs[0]->is_constant()) return false;
   if (!layer.inputs[0]->has_rank || !layer.outputs[0]->has_rank) return false;
-  for (const ir::Shape* shape : {&layer.inputs[0]->shape, &layer.outputs[0]->shape})
-    for (const ir::Dim dim : *shape)
-      if (!dim.is_known() && symbols.depends_on_runtime(dim)) return false;
   // Symbols become two sets of large unequal numbers with many divisors: what holds for both holds
   // for all.
   static constexpr int64_t kFactors[2][8] = {{101, 103, 107, 109, 113, 127, 131, 137},
@@ -122,7 +119,9 @@ bool moves_no_bytes(const ir::Layer& layer, const Formats& formats,
     bindings.bound.resize(symbols.size());
     int next = 0;
     for (int id = 0; id < symbols.size(); ++id) {
-      if (symbols.symbol(id).op != ir::SymbolOp::kInput) continue;
+      if (const ir::SymbolOp op = symbols.symbol(id).op;
+          op != ir::SymbolOp::kInput && op != ir::SymbolOp::kRuntime)
+        continue;
       bindings.values[id] = 96 * factors[next++ % 8];
       bindings.bound[id] = true;
     }
