@@ -6,7 +6,7 @@ if(CAMSHAFT_SANITIZE OR NOT CMAKE_CXX_COMPILER_ID STREQUAL GNU)
 endif()
 option(CAMSHAFT_PRECOMPILED_HEADERS "Precompile the standard library's headers (default: with GCC)" ${precompiled_default})
 
-set(camshaft_precompiled <algorithm> <array> <cmath> <cstdint> <cstring> <functional> <limits> <map> <memory> <optional> <set> <span> <string> <string_view>
+set(camshaft_precompiled <algorithm> <array> <charconv> <cmath> <cstdint> <cstring> <filesystem> <functional> <limits> <map> <memory> <optional> <set> <span> <string> <string_view>
   <unordered_map> <utility> <variant> <vector> <fmt/format.h>)
 
 if(CAMSHAFT_PRECOMPILED_HEADERS)

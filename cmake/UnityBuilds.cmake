@@ -10,7 +10,7 @@ option(CAMSHAFT_UNITY "Compile neighbouring sources together (default: in releas
 
 # camshaft_unity(TARGET [BATCH_SIZE]): for what has no loop whose speed hangs on what the compiler inlines.
 function(camshaft_unity TARGET)
-  set(size 8)
+  set(size 16)
   if(ARGC GREATER 1)
     set(size ${ARGV1})
   endif()

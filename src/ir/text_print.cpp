@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kInlineElements = 32;  // longer constants are written as hexadecimal bytes
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string result = "\"";
   for (char c : text) {
     if (c == '"' || c == '\\') result += '\\';
@@ -25,7 +25,7 @@ std::string quoted(std::string_view text) {
 std::string name_text(std::string_view name) {
   bool bare = !name.empty() && name != "_" && !is_digit(name[0]);
   for (char c : name) bare = bare && is_name_char(c);
-  return bare ? std::string(name) : quoted(name);
+  return bare ? std::string(name) : in_quotes(name);
 }
 
 class Printer {
@@ -33,7 +33,7 @@ class Printer {
   Printer(const Graph& graph, bool elide_constants) : graph_(graph), elide_(elide_constants) {}
 
   std::string print(const std::string& indent) {
-    std::string text = "graph " + quoted(graph_.name()) + " {\n";
+    std::string text = "graph " + in_quotes(graph_.name()) + " {\n";
     const std::string inner = indent + "  ";
     if (indent.empty()) text += input_symbols(inner);
     for (const Tensor* input : graph_.inputs())
@@ -112,14 +112,14 @@ class Printer {
   std::string field_text(int64_t value) const { return std::to_string(value); }
   std::string field_text(float value) const { return fmt::format("{}", value); }
   std::string field_text(double value) const { return fmt::format("{}", value); }
-  std::string field_text(const std::string& value) const { return quoted(value); }
+  std::string field_text(const std::string& value) const { return in_quotes(value); }
   std::string field_text(Dim value) const { return dim_text(value); }
   std::string field_text(const Program& value) const {
     return fmt::format("<{}: {}>", value.num_inputs, to_string(value));
   }
   std::string field_text(const GenericAttribute& value) const {
-    return fmt::format("({}, {}, {}, {})", quoted(value.name), field_text(value.ints),
-                       field_text(value.floats), quoted(value.text));
+    return fmt::format("({}, {}, {}, {})", in_quotes(value.name), field_text(value.ints),
+                       field_text(value.floats), in_quotes(value.text));
   }
   template <class T>
   std::string field_text(const std::vector<T>& list) const {
@@ -231,13 +231,13 @@ class Printer {
       text += (k ? ", " : "") + declaration(layer.outputs[k]);
     text += " = " + std::string(kind_name(layer.kind));
     if (layer.outputs.empty() || !layer.outputs[0] || layer.outputs[0]->name != layer.name)
-      text += " " + quoted(layer.name);
+      text += " " + in_quotes(layer.name);
     text += "(";
     for (size_t k = 0; k < layer.inputs.size(); ++k)
       text += (k ? ", " : "") + (layer.inputs[k] ? name_text(layer.inputs[k]->name) : "_");
     text += ")" + attrs_text(layer);
     for (size_t k = 0; k < layer.onnx_nodes.size(); ++k)
-      text += (k ? ", " : " from ") + quoted(layer.onnx_nodes[k]);
+      text += (k ? ", " : " from ") + in_quotes(layer.onnx_nodes[k]);
     for (const auto& body : layer.bodies) text += " " + Printer(*body, elide_).print(indent);
     return text;
   }

@@ -26,7 +26,7 @@ int64_t elements_of_window(const Layer& layer) {
   return count;
 }
 
-Refusal split_refusal(const Layer& layer) {
+Refusal lp_pool_refusal(const Layer& layer) {
   const auto& pooling = layer.as<PoolingAttrs>();
   const Tensor* x = layer.inputs[0];
   if (x->type != DataType::kFloat) return {Reason::kType, "it is not of floats"};
@@ -66,7 +66,7 @@ Program roots(int64_t p, int64_t count) {
   return program;
 }
 
-void split(Rewriter& rewriter, Layer* layer) {
+void split_lp_pool(Rewriter& rewriter, Layer* layer) {
   PoolingAttrs pooling = layer->as<PoolingAttrs>();
   const int64_t p = pooling.p, count = elements_of_window(*layer);
   const std::string name = layer->name;
@@ -97,10 +97,10 @@ int lp_pool_split(Graph& graph, Records* records) {
     if (layer->kind != LayerKind::kPooling || layer->as<PoolingAttrs>().type != PoolingType::kLp)
       continue;
     rewriter.running(*layer);
-    if (Refusal reason = split_refusal(*layer))
+    if (Refusal reason = lp_pool_refusal(*layer))
       rewriter.declined(*layer, std::move(reason).behind("stays whole: "));
     else
-      split(rewriter, layer);
+      split_lp_pool(rewriter, layer);
   }
   return rewriter.edits();
 }

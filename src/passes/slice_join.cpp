@@ -12,12 +12,12 @@ using namespace ir;
 namespace {
 
 // Part [first, first + size) of `of` along one axis, all of the others.
-struct Part {
+struct SlicedPart {
   Tensor* of = nullptr;  // null: no such slice
   int64_t first = 0, size = 0;
 };
 
-Part part_of(const Tensor* tensor, size_t axis) {
+SlicedPart part_of(const Tensor* tensor, size_t axis) {
   Layer* slice = producer_of_kind(tensor, LayerKind::kSlice);
   if (!slice || slice->inputs.size() > 1) return {};
   const auto& a = slice->as<SliceAttrs>();
@@ -30,7 +30,7 @@ Part part_of(const Tensor* tensor, size_t axis) {
   return {of, a.start[axis].extent(), a.size[axis].extent()};
 }
 
-Tensor* slice_of(Rewriter& rewriter, Layer* concat, const Part& part, size_t axis) {
+Tensor* slice_of(Rewriter& rewriter, Layer* concat, const SlicedPart& part, size_t axis) {
   if (part.first == 0 && part.size == part.of->shape[axis].extent()) return part.of;
   Shape shape = part.of->shape;
   shape[axis] = part.size;
@@ -47,11 +47,11 @@ Tensor* slice_of(Rewriter& rewriter, Layer* concat, const Part& part, size_t axi
 
 void join(Rewriter& rewriter, Layer* concat) {
   const auto axis = static_cast<size_t>(concat->as<AxisAttrs>().axis);
-  std::vector<Part> parts;
+  std::vector<SlicedPart> parts;
   std::vector<Tensor*> inputs;  // null: several, now in `parts`
   for (Tensor* input : concat->inputs) {
-    const Part part = part_of(input, axis);
-    const Part last = parts.empty() ? Part() : parts.back();
+    const SlicedPart part = part_of(input, axis);
+    const SlicedPart last = parts.empty() ? SlicedPart() : parts.back();
     if (part.of && part.of == last.of && part.first == last.first + last.size) {
       parts.back().size += part.size;
       inputs.back() = nullptr;

@@ -12,7 +12,7 @@
 namespace camshaft::kernels {
 namespace {
 
-int32_t aligned(size_t bytes) {
+int32_t aligned_bytes(size_t bytes) {
   return static_cast<int32_t>((bytes + 63) / 64 * 64);
 }
 
@@ -23,11 +23,11 @@ PackedEpilogue place_parts(const Problem& problem, const ir::Program& program, s
                            const ChannelLayout& layout) {
   PackedEpilogue header{};
   const int32_t vector_bytes =
-      aligned(static_cast<size_t>(layout.groups * layout.padded) * sizeof(float));
+      aligned_bytes(static_cast<size_t>(layout.groups * layout.padded) * sizeof(float));
   header.multiplier = static_cast<int32_t>(record_bytes<PackedEpilogue>());
   header.addend = header.multiplier + vector_bytes;
   header.rest = header.addend + vector_bytes;
-  header.table = header.rest + aligned(code_bytes(program.code.size()));
+  header.table = header.rest + aligned_bytes(code_bytes(program.code.size()));
   header.bytes = header.table + (program.empty() ? 0 : kTableBytes);
   const uint32_t packed = packed_operands(problem, first_operand, layout.back);
   for (size_t k = first_operand; k < problem.inputs.size(); ++k) {
