@@ -133,6 +133,31 @@ TEST(Control, ABodyImportedTwiceKnowsNothingOfTheFirst) {
     }
 }
 
+// What grows begins with an extent that only running tells: that is one of the first iteration.
+TEST(Control, LoopGeneralizesLateShapes) {
+  const TestGraph body = TestGraph()
+                             .input("i", kInt64, {})
+                             .input("go", kBool, {})
+                             .input("v", kFloat, {"A", "B"})
+                             .node("Identity", {"go"}, {"go_on"})
+                             .node("Concat", {"v", "v"}, {"longer"}, {integer("axis", 0)})
+                             .output("go_on")
+                             .output("longer");
+  const auto m =
+      import(TestGraph()
+                 .input("n", kInt64, {})
+                 .input("extents", kInt64, {2})
+                 .node("ConstantOfShape", {"extents"}, {"start"})
+                 .node("Loop", {"n", "", "start"}, {"final"}, {graph_attr("body", body.wire)})
+                 .output("final"));
+  ASSERT_TRUE(m.ok()) << m.status().message();
+  const ir::Layer& loop = *m.value().graph->layers().back();
+  const ir::Shape &start = loop.inputs[2]->shape, &carried = loop.bodies[0]->inputs()[2]->shape;
+  EXPECT_FALSE(carried[0].is_known());
+  EXPECT_NE(carried[0], start[0]);
+  EXPECT_EQ(carried[1], start[1]);
+}
+
 TEST(Control, Scan) {
   const TestGraph body = TestGraph()
                              .input("s", kFloat, {2})

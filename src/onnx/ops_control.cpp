@@ -146,10 +146,10 @@ Status import_if(Node& node) {
 
 // --- Loop and Scan
 
-// Makes the shapes of the carried inputs those that hold in every iteration. True: something
-// changed.
+// Makes the shapes of the carried inputs those that hold in every iteration: extents that change
+// are other symbols than those of the first iteration, `initial`. True: something changed.
 bool generalize(Node& node, const Body& body, size_t first_input, size_t first_output, size_t count,
-                std::vector<BodyInput>& inputs) {
+                const std::vector<BodyInput>& initial, std::vector<BodyInput>& inputs) {
   bool changed = false;
   ir::SymbolTable& symbols = node.symbols();
   for (size_t k = 0; k < count; ++k) {
@@ -163,8 +163,7 @@ bool generalize(Node& node, const Body& body, size_t first_input, size_t first_o
       continue;
     }
     for (size_t d = 0; d < input.shape.size(); ++d) {
-      const bool open = !input.shape[d].is_known() &&
-                        symbols.symbol(input.shape[d].symbol_id()).op == ir::SymbolOp::kRuntime;
+      const bool open = input.shape[d] != initial[first_input + k].shape[d];
       if (input.shape[d] == output.shape[d] || open) continue;
       input.shape[d] = symbols.runtime(fmt::format("run{}", symbols.size()));
       changed = true;
@@ -177,6 +176,7 @@ bool generalize(Node& node, const Body& body, size_t first_input, size_t first_o
 Result<Body> import_iterated(Node& node, const GraphDef& def, std::vector<BodyInput> inputs,
                              size_t first_input, size_t first_output, size_t count) {
   constexpr int kRounds = 6;
+  const std::vector<BodyInput> initial = inputs;
   for (int round = 0;; ++round) {
     CAMSHAFT_ASSIGN(Body body, import_body(node, def, inputs));
     if (body.graph->outputs().size() < first_output + count)
@@ -184,7 +184,7 @@ Result<Body> import_iterated(Node& node, const GraphDef& def, std::vector<BodyIn
     for (size_t k = 0; k < count; ++k)
       if (body.graph->outputs()[first_output + k]->type != inputs[first_input + k].type)
         return invalid("carried value {} changes its type", k);
-    if (!generalize(node, body, first_input, first_output, count, inputs)) return body;
+    if (!generalize(node, body, first_input, first_output, count, initial, inputs)) return body;
     if (round == kRounds) return unsupported("the shapes of carried values do not settle");
   }
 }
