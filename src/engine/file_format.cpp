@@ -60,7 +60,7 @@ std::string stored_layout() {
   text += list_names("PointOp", ir::kPointOpCount,
                      [](int k) { return ir::point_op_name(static_cast<ir::PointOp>(k)); });
   text += list_names("Isa", kIsaCount, [](int k) { return isa_name(static_cast<Isa>(k)); });
-  text += fmt::format("SymbolOp {}\n", static_cast<int>(ir::SymbolOp::kMax) + 1);
+  text += fmt::format("SymbolOp {}\n", ir::kSymbolOpCount);
   return text;
 }
 

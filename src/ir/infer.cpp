@@ -128,7 +128,9 @@ static Result<Dim> broadcast(Dim a, Dim b, SymbolTable& symbols) {
     return invalid("extents {} and {} do not broadcast", a.extent(), b.extent());
   if (a.is_known() || b.is_known())
     return a.is_known() ? a : b;  // the symbol is that number or 1: checked when running
-  return symbols.max(a, b);
+  // Of a network's own extents none is 0, as a rule; those that only running tells may well be.
+  const bool late = symbols.depends_on_runtime(a) || symbols.depends_on_runtime(b);
+  return late ? symbols.broadcast(a, b) : symbols.max(a, b);
 }
 
 Result<Shape> broadcast_shapes(const Shape& a, const Shape& b, SymbolTable& symbols) {

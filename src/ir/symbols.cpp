@@ -66,6 +66,8 @@ int64_t apply(SymbolOp op, int64_t a, int64_t b) {
       return std::min(a, b);
     case SymbolOp::kMax:
       return std::max(a, b);
+    case SymbolOp::kBroadcast:
+      return a == 1 ? b : a;
     default:
       return 0;
   }
@@ -306,6 +308,9 @@ SymbolTable::Traits SymbolTable::traits_of(const Symbol& symbol) const {
     case SymbolOp::kMod:
       if (b.low > 0) out = {0, b.high == kHighest ? kHighest : b.high - 1};
       break;
+    case SymbolOp::kBroadcast:
+      out = {std::min(a.low, b.low), std::max(a.high, b.high)};
+      break;
     default:  // kMin, kMax
       out = {apply(symbol.op, a.low, b.low), apply(symbol.op, a.high, b.high)};
   }
@@ -468,6 +473,19 @@ Dim SymbolTable::max(Dim a, Dim b) {
   return intern(SymbolOp::kMax, std::min(a, b), std::max(a, b), 0, "");
 }
 
+Dim SymbolTable::broadcast(Dim a, Dim b) {
+  if (a == b || b == Dim(1)) return a;
+  if (a == Dim(1)) return b;
+  // Neither is 0: then it is the larger one.
+  if (bounds(a).low >= 1 && bounds(b).low >= 1) return max(a, b);
+  for (int swap = 0; swap < 2; ++swap, std::swap(a, b)) {
+    if (a.is_known()) continue;
+    const Symbol& inner = symbols_[a.symbol_id()];
+    if (inner.op == SymbolOp::kBroadcast && (inner.a == b || inner.b == b)) return a;
+  }
+  return intern(SymbolOp::kBroadcast, std::min(a, b), std::max(a, b), 0, "");
+}
+
 // --- evaluation
 
 int64_t SymbolTable::evaluate(Dim dim, std::span<const int64_t> bindings) const {
@@ -532,6 +550,8 @@ std::string SymbolTable::to_string(Dim dim) const {
       return fmt::format("min({}, {})", a, b);
     case SymbolOp::kMax:
       return fmt::format("max({}, {})", a, b);
+    case SymbolOp::kBroadcast:
+      return fmt::format("broadcast({}, {})", a, b);
     default:
       return symbol.name;
   }

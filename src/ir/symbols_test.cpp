@@ -63,6 +63,24 @@ TEST_F(Symbols, MinAndMaxUseBounds) {
   EXPECT_EQ(table.bounds(least).high, 5);
 }
 
+TEST_F(Symbols, BroadcastIsTheLargerUnlessOneIsNone) {
+  const Dim r = table.runtime("r"), s = table.runtime("s"), both = table.broadcast(r, s);
+  EXPECT_EQ(both, table.broadcast(s, r));
+  EXPECT_EQ(table.broadcast(both, r), both);
+  EXPECT_EQ(table.broadcast(1, r), r);
+  EXPECT_EQ(table.to_string(both), "broadcast(r, s)");
+  std::vector<int64_t> values(table.size());
+  const auto value = [&](int64_t first, int64_t second) {
+    values[r.symbol_id()] = first, values[s.symbol_id()] = second;
+    return table.evaluate(both, values);
+  };
+  EXPECT_EQ(value(5, 1), 5);
+  EXPECT_EQ(value(1, 5), 5);
+  EXPECT_EQ(value(4, 4), 4);
+  EXPECT_EQ(value(0, 1), 0);
+  EXPECT_EQ(value(1, 0), 0);
+}
+
 TEST_F(Symbols, Text) {
   EXPECT_EQ(table.to_string(table.mul(4, n)), "N*4");
   EXPECT_EQ(table.to_string(table.floor_div(table.add(h, 1), 2)), "((H + 1)/2)");

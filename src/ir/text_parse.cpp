@@ -350,6 +350,7 @@ class Parser {
     if (function == "mod") return table.mod(a, b);
     if (function == "min") return table.min(a, b);
     if (function == "max") return table.max(a, b);
+    if (function == "broadcast") return table.broadcast(a, b);
     return lexer_.error(fmt::format("unknown function '{}' in an extent", function));
   }
 

@@ -96,6 +96,8 @@ class Printer {
         return call("min");
       case SymbolOp::kMax:
         return call("max");
+      case SymbolOp::kBroadcast:
+        return call("broadcast");
     }
     return "?";
   }

@@ -96,7 +96,9 @@ enum class SymbolOp : uint8_t {
   kMod,
   kMin,
   kMax,
+  kBroadcast,  // b where a is 1, else a: of extents that are equal, or 1 on one side
 };
+inline constexpr int kSymbolOpCount = static_cast<int>(SymbolOp::kBroadcast) + 1;
 
 struct Symbol {
   SymbolOp op = SymbolOp::kInput;
@@ -120,6 +122,7 @@ class SymbolTable {
   Dim mod(Dim a, Dim b);
   Dim min(Dim a, Dim b);
   Dim max(Dim a, Dim b);
+  Dim broadcast(Dim a, Dim b);
 
   bool is_number(Dim dim) const;           // known, or a kConstant
   int64_t number(Dim dim) const;           // only if is_number()

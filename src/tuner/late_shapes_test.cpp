@@ -174,6 +174,34 @@ TEST(LateShapes, OneChannelInBothFormats) {
   check(text, {{some}, {few}}, 100, 24);
 }
 
+// The first of a list and what follows it broadcast, as in suppression written as a loop: one on
+// one side and none on the other give none.
+TEST(LateShapes, ExtentsThatMeetMayBeOneAndNone) {
+  const char* text = R"(graph "g" {
+    symbols n
+    input x: float[n]
+    constant two: float[] = [2]
+    i: int64[1, ?1f] = NonZero(x)
+    j: int64[?1f] = Shuffle(i) {has_reshape=true, reshape=[?1f]}
+    g: float[?1f] = Gather(x, j) {axis=0}
+    a: float[min(?1f, 1)] = Slice(g) {start=[0], size=[min(?1f, 1)], step=[1]}
+    b: float[(?1f - min(?1f, 1))] = Slice(g) {start=[min(?1f, 1)], size=[(?1f - min(?1f, 1))], step=[1]}
+    d: float[broadcast((?1f - min(?1f, 1)), min(?1f, 1))] = ElementWise(b, a) {op=sub}
+    e: float[broadcast((?1f - min(?1f, 1)), min(?1f, 1))] = Unary(d) {op=abs}
+    y: float[broadcast((?1f - min(?1f, 1)), min(?1f, 1))] = ElementWise(e, two) {op=mul}
+    output y
+  })";
+  const auto values = [](std::vector<float> list) {
+    TestTensor tensor{{static_cast<int64_t>(list.size())},
+                      std::vector<std::byte>(list.size() * sizeof(float))};
+    std::memcpy(tensor.bytes.data(), list.data(), tensor.bytes.size());
+    return tensor;
+  };
+  check(
+      text,
+      {{values({3, 0, -1, 5, 2})}, {values({0, 0, 4, 0})}, {values({0, 0, 0})}, {values({1, 7})}});
+}
+
 // What makes its own outputs may have to put them into a part of a larger tensor.
 TEST(LateShapes, ResultsThatArePartsOfConcatenations) {
   for (

@@ -55,6 +55,8 @@ Dim Substitution::rebuild(Dim dim) {
       return symbols_.min(a, b);
     case SymbolOp::kMax:
       return symbols_.max(a, b);
+    case SymbolOp::kBroadcast:
+      return symbols_.broadcast(a, b);
     default:
       return dim;
   }
