@@ -132,3 +132,114 @@ class CountedCells(nn.Module):
 @network("counted_cells_ts_dyn", "script", 17, {"x": {0: "length", 1: "batch"}})
 def cells_counted():
     return CountedCells(), {"x": torch.randn(14, 3, 40)}, {"x": torch.randn(9, 1, 40)}
+
+
+@torch.jit.script
+def paste(masks: Tensor, boxes: Tensor, size: Tensor) -> Tensor:
+    """Mask R-CNN's: every mask is resized to its box and put where that lies in the picture."""
+    height, width = int(size[0]), int(size[1])
+    out = torch.zeros(0, height, width)
+    for k in range(boxes.size(0)):
+        left, top, right, bottom = int(boxes[k, 0]), int(boxes[k, 1]), int(boxes[k, 2]) + 1, int(boxes[k, 3]) + 1
+        mask = nn.functional.interpolate(masks[k:k + 1], size=[max(bottom - top, 1), max(right - left, 1)], mode="bilinear", align_corners=False)[0, 0]
+        x0, x1, y0, y1 = max(left, 0), min(right, width), max(top, 0), min(bottom, height)
+        inside = nn.functional.pad(mask[y0 - top:y1 - top, x0 - left:x1 - left], [x0, width - x1, y0, height - y1])
+        out = torch.cat([out, inside.unsqueeze(0)], 0)
+    return out
+
+
+class PasteMasks(nn.Module):
+    def forward(self, masks, boxes, size):
+        return paste(masks, boxes, size)
+
+
+@network("paste_masks_ts_dyn", "script", 17, {"masks": {0: "count"}, "boxes": {0: "count"}})
+def paste_masks():
+    boxes = torch.tensor([[-3, 2, 20, 30], [4, 4, 4, 9], [10, -6, 70, 20], [50, 40, 63, 47]])
+    return (PasteMasks(), {"masks": torch.rand(4, 1, 28, 28), "boxes": boxes, "size": torch.tensor([48, 64])},
+            {"masks": torch.rand(1, 1, 28, 28), "boxes": torch.tensor([[5, 5, 50, 40]]), "size": torch.tensor([60, 80])})
+
+
+@torch.jit.script
+def suppress(boxes: Tensor, scores: Tensor) -> Tensor:
+    """Non-maximum suppression as a loop until no box is left."""
+    kept, order = torch.zeros(0, dtype=torch.long), scores.argsort(descending=True)
+    while order.numel() > 0:
+        best, rest = order[0:1], order[1:]
+        kept = torch.cat([kept, best], 0)
+        inner = (torch.minimum(boxes[rest, 2:], boxes[best, 2:]) - torch.maximum(boxes[rest, :2], boxes[best, :2])).clamp(min=0)
+        common = inner[:, 0] * inner[:, 1]
+        areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+        order = rest[common <= 0.5 * (areas[rest] + areas[best] - common)]
+    return kept
+
+
+class SuppressionLoop(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.refine = nn.Linear(4, 4)
+
+    def forward(self, corners, scores):
+        boxes = torch.cat([corners, corners + 4 + corners.sum(1, keepdim=True) % 17], 1)
+        kept = suppress(boxes, scores)
+        return kept, self.refine(boxes[kept] * 0.02)
+
+
+@network("suppression_loop_ts_dyn", "script", 17, {"corners": {0: "count"}, "scores": {0: "count"}})
+def suppression_loop():
+    return (SuppressionLoop(), {"corners": torch.rand(60, 2) * 50, "scores": torch.rand(60)}, {"corners": torch.rand(7, 2) * 50, "scores": torch.rand(7)})
+
+
+@torch.jit.script
+def search(state: Tensor, table: Tensor, update: Tensor, scores: Tensor, steps: Tensor):
+    """Beam search: the best four sequences, one word longer in every step."""
+    words, total = torch.zeros(4, 1, dtype=torch.long), torch.tensor([0.0, -1e4, -1e4, -1e4])
+    state = state.expand(4, state.size(1))
+    for _ in range(int(steps)):
+        state = torch.tanh(torch.matmul(torch.cat([table[words[:, -1]], state], 1), update))
+        total, best = (torch.log_softmax(torch.matmul(state, scores), 1) + total.unsqueeze(1)).view(-1).topk(4)
+        origin = torch.div(best, scores.size(1), rounding_mode="floor")
+        state, words = state[origin], torch.cat([words[origin], (best - origin * scores.size(1)).unsqueeze(1)], 1)
+    return words, total
+
+
+class BeamSearch(nn.Module):
+    def __init__(self, width=64, vocabulary=200):
+        super().__init__()
+        self.table, self.update = nn.Parameter(torch.randn(vocabulary, width)), nn.Parameter(torch.randn(2 * width, width) * 0.2)
+        self.scores = nn.Parameter(torch.randn(width, vocabulary) * 0.4)
+
+    def forward(self, state, steps):
+        return search(state, self.table, self.update, self.scores, steps)
+
+
+@network("beam_search_ts", "script", 17)
+def beam_search():
+    return BeamSearch(), {"state": torch.randn(1, 64), "steps": torch.tensor(12)}
+
+
+@torch.jit.script
+def by_lengths(x: Tensor, q: Tensor, lengths: Tensor) -> Tensor:
+    """Attention within each of several sequences that lie behind one another."""
+    out, first = torch.zeros(0, x.size(1)), 0
+    for k in range(lengths.size(0)):
+        count = int(lengths[k])
+        part = x[first:first + count]
+        out = torch.cat([out, torch.matmul(torch.softmax(torch.matmul(q[first:first + count], part.t()) * 0.125, 1), part)], 0)
+        first += count
+    return out
+
+
+class PackedSequences(nn.Module):
+    def __init__(self, width=64):
+        super().__init__()
+        self.query, self.out = nn.Linear(width, width), nn.Linear(width, 16)
+
+    def forward(self, x, lengths):
+        return self.out(by_lengths(x, self.query(x), lengths))
+
+
+@network("packed_sequences_ts_dyn", "script", 17, {"x": {0: "words"}, "lengths": {0: "count"}})
+def packed_sequences():
+    return (PackedSequences(), {"x": torch.randn(40, 64), "lengths": torch.tensor([7, 1, 20, 12])},
+            {"x": torch.randn(23, 64), "lengths": torch.tensor([3, 20])})
