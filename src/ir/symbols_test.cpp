@@ -68,7 +68,7 @@ TEST_F(Symbols, BroadcastIsTheLargerUnlessOneIsNone) {
   EXPECT_EQ(both, table.broadcast(s, r));
   EXPECT_EQ(table.broadcast(both, r), both);
   EXPECT_EQ(table.broadcast(1, r), r);
-  EXPECT_EQ(table.to_string(both), "broadcast(r, s)");
+  EXPECT_EQ(table.to_string(both), "broadcast(s, r)");
   std::vector<int64_t> values(table.size());
   const auto value = [&](int64_t first, int64_t second) {
     values[r.symbol_id()] = first, values[s.symbol_id()] = second;
