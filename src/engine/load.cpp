@@ -129,8 +129,7 @@ Result<ir::Extents> extents(const flatbuffers::Vector<int64_t>* v) {
 Status read_symbols(const fb::Plan& stored, ir::SymbolTable& symbols) {
   if (!stored.symbols()) return ok_status();
   for (const fb::Symbol* s : *stored.symbols()) {
-    if (s->op() >= ir::kSymbolOpCount)
-      return corrupt("symbol operator {}", s->op());
+    if (s->op() >= ir::kSymbolOpCount) return corrupt("symbol operator {}", s->op());
     ir::Symbol symbol;
     symbol.op = static_cast<ir::SymbolOp>(s->op());
     // Of earlier ones only: the table works out at once what a symbol is.

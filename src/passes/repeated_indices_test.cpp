@@ -7,7 +7,8 @@
 namespace camshaft::passes {
 namespace {
 
-// (What nobody reads any more is left to DeadLayerRemoval.) One list of rows; a list for each batch; constant rows.
+// (What nobody reads any more is left to DeadLayerRemoval.) One list of rows; a list for each
+// batch; constant rows.
 TEST(RepeatedIndices, ElementsOfRowsAreGatheredTogether) {
   expect_rewrite(repeated_indices, R"ir(graph "g" {
     input x: float[5, 4]
