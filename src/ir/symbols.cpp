@@ -77,6 +77,13 @@ bool id_less(Dim a, Dim b) {
   return a.symbol_id() < b.symbol_id();
 }
 
+// Whether `whole` is `op` of `part` and something else.
+bool combines(const SymbolTable& table, SymbolOp op, Dim whole, Dim part) {
+  if (whole.is_known()) return false;
+  const Symbol& symbol = table.symbol(whole.symbol_id());
+  return symbol.op == op && (symbol.a == part || symbol.b == part);
+}
+
 }  // namespace
 
 // A sum of terms, sorted, without equal atoms and zero coefficients.
@@ -452,10 +459,8 @@ Dim SymbolTable::min(Dim a, Dim b) {
   if (difference.low >= 0) return b;
   if (difference.high <= 0) return a;
   for (int swap = 0; swap < 2; ++swap, std::swap(a, b)) {
-    if (a.is_known()) continue;
-    const Symbol& inner = symbols_[a.symbol_id()];
-    if (inner.op == SymbolOp::kMin && (inner.a == b || inner.b == b)) return a;
-    if (inner.op == SymbolOp::kMax && (inner.a == b || inner.b == b)) return b;
+    if (combines(*this, SymbolOp::kMin, a, b)) return a;
+    if (combines(*this, SymbolOp::kMax, a, b)) return b;
   }
   return intern(SymbolOp::kMin, std::min(a, b), std::max(a, b), 0, "");
 }
@@ -465,10 +470,8 @@ Dim SymbolTable::max(Dim a, Dim b) {
   if (difference.low >= 0) return a;
   if (difference.high <= 0) return b;
   for (int swap = 0; swap < 2; ++swap, std::swap(a, b)) {
-    if (a.is_known()) continue;
-    const Symbol& inner = symbols_[a.symbol_id()];
-    if (inner.op == SymbolOp::kMax && (inner.a == b || inner.b == b)) return a;
-    if (inner.op == SymbolOp::kMin && (inner.a == b || inner.b == b)) return b;
+    if (combines(*this, SymbolOp::kMax, a, b)) return a;
+    if (combines(*this, SymbolOp::kMin, a, b)) return b;
   }
   return intern(SymbolOp::kMax, std::min(a, b), std::max(a, b), 0, "");
 }
@@ -478,11 +481,8 @@ Dim SymbolTable::broadcast(Dim a, Dim b) {
   if (a == Dim(1)) return b;
   // Neither is 0: then it is the larger one.
   if (bounds(a).low >= 1 && bounds(b).low >= 1) return max(a, b);
-  for (int swap = 0; swap < 2; ++swap, std::swap(a, b)) {
-    if (a.is_known()) continue;
-    const Symbol& inner = symbols_[a.symbol_id()];
-    if (inner.op == SymbolOp::kBroadcast && (inner.a == b || inner.b == b)) return a;
-  }
+  for (int swap = 0; swap < 2; ++swap, std::swap(a, b))
+    if (combines(*this, SymbolOp::kBroadcast, a, b)) return a;
   return intern(SymbolOp::kBroadcast, std::min(a, b), std::max(a, b), 0, "");
 }
 

@@ -11,17 +11,11 @@
 namespace camshaft::tuner {
 namespace {
 
-template <class T>
-TestTensor tensor_of(const ir::Extents& extents, std::vector<T> values) {
-  TestTensor tensor{extents, std::vector<std::byte>(values.size() * sizeof(T))};
-  if (!values.empty()) std::memcpy(tensor.bytes.data(), values.data(), tensor.bytes.size());
-  return tensor;
+TestTensor floats(const ir::Extents& extents, const std::vector<float>& values) {
+  return tensor_of(extents, values);
 }
-TestTensor floats(const ir::Extents& extents, std::vector<float> values) {
-  return tensor_of(extents, std::move(values));
-}
-TestTensor int64s(const ir::Extents& extents, std::vector<int64_t> values) {
-  return tensor_of(extents, std::move(values));
+TestTensor int64s(const ir::Extents& extents, const std::vector<int64_t>& values) {
+  return tensor_of(extents, values);
 }
 TestTensor boolean(bool value) {
   return tensor_of<uint8_t>({}, {value});

@@ -25,12 +25,6 @@ engine::Profile profile_of(const ir::Graph& graph, int64_t max_extent) {
   return profile;
 }
 
-TestTensor tensor_of(const std::vector<int64_t>& values, const ir::Extents& extents) {
-  TestTensor tensor{extents, std::vector<std::byte>(values.size() * sizeof(int64_t))};
-  std::memcpy(tensor.bytes.data(), values.data(), tensor.bytes.size());
-  return tensor;
-}
-
 std::vector<TestTensor> interpreted(const ir::Graph& graph, const std::vector<TestTensor>& inputs) {
   std::vector<kernels::Value> values;
   for (size_t k = 0; k < inputs.size(); ++k)
@@ -91,8 +85,8 @@ TEST(LateShapes, WeightsKnowTheirRows) {
     y: float[?1a, 96] = MatrixMultiply(z, w)
     output y
   })";
-  check(text, {{random_tensor({8, 64}, 1), tensor_of({8, -1}, {2})},
-               {random_tensor({3, 64}, 2), tensor_of({-1, 64}, {2})}});
+  check(text, {{random_tensor({8, 64}, 1), tensor_of<int64_t>({2}, {8, -1})},
+               {random_tensor({3, 64}, 2), tensor_of<int64_t>({2}, {-1, 64})}});
   auto graph = graph_of(text);
   EXPECT_EQ(resolve_extents(*graph), 1);
   EXPECT_EQ(graph->outputs()[0]->producer->inputs[0]->shape[1], ir::Dim(64));
@@ -113,10 +107,10 @@ TEST(LateShapes, OtherRowsThanTheWeightsHaveAreRefused) {
   ASSERT_STATUS_OK(context.status());
   std::vector<TestTensor> outputs;
   const TestTensor x = random_tensor({8, 64}, 1);
-  const Status status = run(**context, {x, tensor_of({4, 128}, {2})}, outputs);
+  const Status status = run(**context, {x, tensor_of<int64_t>({2}, {4, 128})}, outputs);
   EXPECT_NE(status.message().find("where the model says 64"), std::string::npos)
       << status.message();
-  ASSERT_STATUS_OK(run(**context, {x, tensor_of({8, 64}, {2})}, outputs));
+  ASSERT_STATUS_OK(run(**context, {x, tensor_of<int64_t>({2}, {8, 64})}, outputs));
 }
 
 // Inside a branch nothing is resolved: the branch may never run. No tactic may pack by the guess.
@@ -143,9 +137,12 @@ TEST(LateShapes, GuessesAreNotPackedBy) {
       output r }
     output y
   })",
-        {{TestTensor{{}, {std::byte{1}}}, random_tensor({8, 64}, 1), tensor_of({8, -1}, {2})},
-         {TestTensor{{}, {std::byte{0}}}, random_tensor({5, 64}, 1), tensor_of({5, 64}, {2})},
-         {TestTensor{{}, {std::byte{1}}}, random_tensor({40, 64}, 1), tensor_of({40, 64}, {2})}});
+        {{TestTensor{{}, {std::byte{1}}}, random_tensor({8, 64}, 1),
+          tensor_of<int64_t>({2}, {8, -1})},
+         {TestTensor{{}, {std::byte{0}}}, random_tensor({5, 64}, 1),
+          tensor_of<int64_t>({2}, {5, 64})},
+         {TestTensor{{}, {std::byte{1}}}, random_tensor({40, 64}, 1),
+          tensor_of<int64_t>({2}, {40, 64})}});
 }
 
 // With one channel both formats are the same bytes: the other name is placed when the tensor is
@@ -191,15 +188,10 @@ TEST(LateShapes, ExtentsThatMeetMayBeOneAndNone) {
     y: float[broadcast((?1f - min(?1f, 1)), min(?1f, 1))] = ElementWise(e, two) {op=mul}
     output y
   })";
-  const auto values = [](std::vector<float> list) {
-    TestTensor tensor{{static_cast<int64_t>(list.size())},
-                      std::vector<std::byte>(list.size() * sizeof(float))};
-    std::memcpy(tensor.bytes.data(), list.data(), tensor.bytes.size());
-    return tensor;
-  };
-  check(
-      text,
-      {{values({3, 0, -1, 5, 2})}, {values({0, 0, 4, 0})}, {values({0, 0, 0})}, {values({1, 7})}});
+  check(text, {{tensor_of<float>({5}, {3, 0, -1, 5, 2})},
+               {tensor_of<float>({4}, {0, 0, 4, 0})},
+               {tensor_of<float>({3}, {0, 0, 0})},
+               {tensor_of<float>({2}, {1, 7})}});
 }
 
 // What makes its own outputs may have to put them into a part of a larger tensor.

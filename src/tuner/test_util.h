@@ -39,6 +39,13 @@ inline TestTensor random_tensor(const ir::Extents& extents, uint32_t seed, float
   return tensor;
 }
 
+template <class T>
+TestTensor tensor_of(const ir::Extents& extents, const std::vector<T>& values) {
+  TestTensor tensor{extents, std::vector<std::byte>(values.size() * sizeof(T))};
+  if (!values.empty()) std::memcpy(tensor.bytes.data(), values.data(), tensor.bytes.size());
+  return tensor;
+}
+
 inline std::unique_ptr<ir::Graph> graph_of(std::string_view text) {
   Result<std::unique_ptr<ir::Graph>> graph = ir::parse_graph(text);
   EXPECT_TRUE(graph.ok()) << graph.status().message();

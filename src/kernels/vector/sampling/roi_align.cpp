@@ -174,14 +174,7 @@ void put_bins(const RoiAlign& s, const float* group, int64_t first, int64_t last
           s.y.strides[1], int64_t{1}, channels);
     return;
   }
-  for (int64_t c = 0; c < channels; c += kLanes) {
-    const int64_t some = smaller(kLanes, channels - c);
-    float* to = y + first + c * s.y.strides[1];
-    if (count == kLanes && some == kLanes)
-      transpose_full(group + c, pitch, to, s.y.strides[1]);
-    else
-      transpose_edge(group + c, pitch, to, s.y.strides[1], count, some);
-  }
+  transpose_block(group, pitch, y + first, s.y.strides[1], count, channels);
 }
 
 // Group `group` of kLanes bins of a region.
