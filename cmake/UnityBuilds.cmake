@@ -1,7 +1,8 @@
 # Neighbouring sources are compiled together: most of a small file's time goes into headers and templates that its neighbours have as well. The 69 files of
 # src/passes take 105 s of processor time one by one, 41 s eight at a time, 30 s twenty-four at a time; those of src/cli 51 s eight at a time and 39 to 45 s sixteen
-# at a time (Zen 4), which leaves work for four processors; an edit costs up to 10 s instead of 2. Builds with sanitizers and for debugging compile each file alone, as clang-tidy does: a source that lacks an include or uses a neighbour's name
-# shows there. CI's (preset checked) does not: 1,200 s instead of 1,650 on two slow processors, with -g1.
+# at a time. That leaves work for four processors; an edit costs 5 s in src/passes, 13 in src/cli, 21 in src/trace (Zen 4). Builds with sanitizers and for debugging
+# compile each file alone, as clang-tidy does: a source that lacks an include or uses a neighbour's name shows there. CI's (preset checked) does not: 1,200 s instead
+# of 1,650 on two slow processors, with -g1.
 set(unity_default OFF)
 if(CMAKE_BUILD_TYPE STREQUAL Release AND NOT CAMSHAFT_SANITIZE)
   set(unity_default ON)
