@@ -28,6 +28,7 @@ struct LayerTime {
   int layer;            // index into Inspector::layers()
   double microseconds;  // of this one execution
   int64_t start_ns;     // on the steady clock
+  int inner = -1;       // index into its LayerInfo::inner: of a layer inside it; else -1
 };
 
 struct CacheInfo {
@@ -90,7 +91,9 @@ class CAMSHAFT_API Context {
 
   // Called after every layer of every run() with its time, while set; null: off. Costs a clock read
   // per layer. A layer that runs on a part of a large batch at a time is called for several times.
-  void set_profiler(std::function<void(const LayerTime&)> profiler);
+  // `opens_bodies`: and after every layer inside an If, Loop or Scan, as often as it runs, before
+  // the layer around it.
+  void set_profiler(std::function<void(const LayerTime&)> profiler, bool opens_bodies = false);
 
   size_t activation_bytes() const;  // planned, for the present shapes
   size_t workspace_bytes() const;

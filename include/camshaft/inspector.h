@@ -49,11 +49,23 @@ struct LayerSparsity {
   std::string reason;  // why no sparse tactic runs it
 };
 
+// A layer inside an If, Loop or Scan. It runs as often as its body does.
+struct InnerLayer {
+  std::string body;                     // the ONNX graph it is of: "then_branch"
+  int depth = 1;                        // 2: of a body inside a body
+  std::string name, type, tactic, isa;  // as LayerInfo's
+  bool is_no_op = false;
+  std::vector<LayerTensor> inputs, outputs;  // -1: an extent that only a run tells
+  std::vector<std::string> source_nodes;
+
+  bool has_bodies() const { return type == "If" || type == "Loop" || type == "Scan"; }
+};
+
 struct LayerInfo {
   int index = 0;
   std::string name;        // "conv1 + relu1"
   std::string type;        // "Convolution"
-  std::string tactic;      // "" : a plain reference kernel, or nothing runs (NoOp)
+  std::string tactic;      // "" : a plain reference kernel, its `inner` layers, or nothing (NoOp)
   std::string isa;         // "avx2"
   std::string arithmetic;  // of its packed weights: "int8 chain4 61 %, s16 39 %"; mostly ""
   // The 16-bit type its products are computed in, else the type it writes.
@@ -77,13 +89,24 @@ struct LayerInfo {
   double peak_factor =
       1;  // the peak of its arithmetic beside the FMA peak: 8 and 16 bits are faster
   std::vector<LayerCandidate> candidates;  // the chosen one, by time, untimed, refused
+  // Of an If, Loop or Scan: those of its bodies, each followed by those of its own bodies.
+  std::vector<InnerLayer> inner;
   LayerSparsity sparsity = {};
   // Of a layer in a region: the region's number, and what TensorRT would call the layer there:
   // "__myl_GathMulAdd_myl0_3", "/layers_0/dense/MatMul_myl0_4"; "kgen", "gemm" (a product),
   // "fusion" (a product with an activation) or "NoOp".
   int region = -1;
   std::string region_name, region_type;
+
+  bool has_bodies() const { return type == "If" || type == "Loop" || type == "Scan"; }
 };
+
+// For a table's column: the tactic, "its body" (of an If, Loop or Scan), "reference", or nothing
+// (NoOp).
+CAMSHAFT_API std::string tactic_text(const LayerInfo& layer);
+CAMSHAFT_API std::string tactic_text(const InnerLayer& layer);
+// Further to the right the deeper it lies: "  MatMul_7 ×40", that many `calls`; 0: not told.
+CAMSHAFT_API std::string indented_name(const InnerLayer& layer, double calls = 0);
 
 // Layers that make up one part of the network, a run of transformer blocks: one entry where only
 // names are asked for. They run like all others.
@@ -179,13 +202,16 @@ class CAMSHAFT_API LayerProfile {
   LayerProfile(LayerProfile&&) noexcept;
   ~LayerProfile();
 
-  void add(const LayerTime& time);  // times of one layer in one run are added up
-  void end_run();                   // after each run()
+  // Times of one layer in one run are added up; those of inner layers only to these.
+  void add(const LayerTime& time);
+  void end_run();  // after each run()
   void clear();
 
   struct Row {
-    int layer;  // index
+    int layer;       // index
+    int inner = -1;  // of inner_rows(): index into LayerInfo::inner
     std::string name;
+    double calls = 1;  // of a run
     double total_ms = 0;
     double average_ms = 0;
     double median_ms = 0;
@@ -199,10 +225,13 @@ class CAMSHAFT_API LayerProfile {
   // Layers that ran, in execution order. `peak_gmacs`: FMA of all threads together; 0: no percent
   // of peak.
   std::vector<Row> rows(double peak_gmacs = 0) const;
+  // Those inside a layer, as far as times of them were added: of all their calls in a run.
+  std::vector<Row> inner_rows(int layer) const;
 
-  std::string to_json() const;  // trtexec's exportProfile: [{"count": N}, {name, timeMs, averageMs,
-                                // medianMs, percentage}…]
-  std::string to_text() const;  // trtexec's 10.x table
+  // trtexec's exportProfile: [{"count": N}, {name, timeMs, averageMs, medianMs, percentage}…]; of
+  // an If, Loop or Scan with `layers`, the same of those inside and how many `calls` a run makes.
+  std::string to_json() const;
+  std::string to_text() const;  // trtexec's 10.x table; layers inside others are indented
 
   struct Impl;
 

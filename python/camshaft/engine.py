@@ -125,8 +125,8 @@ class Engine:
         profiler = _core.Profiler(self._core, threads)
         for name, array in (feed if feed is not None else self.example_feed()).items():
             profiler.set_input(name, array)
-        rows, json_text, text = profiler.run(warm_up, runs)
-        return ProfileTable(rows, self.layers, json_text, text)
+        rows, inside, json_text, text = profiler.run(warm_up, runs)
+        return ProfileTable(rows, inside, self.layers, json_text, text)
 
     def session(self, **options: Any):
         """A :class:`Session` that runs this engine."""

@@ -60,7 +60,7 @@ def _shapes(tensors: Sequence[_core.LayerTensor]) -> str:
 
 class LayerTable(_Table):
     """The layers of an engine; every row is a ``Layer`` with name, type, tactic, isa, precision, inputs, outputs, source_nodes, macs,
-    io_bytes and weight_bytes (bytes), build_time_us (microseconds), candidates."""
+    io_bytes and weight_bytes (bytes), build_time_us (microseconds), candidates; an If, Loop or Scan has its bodies' layers in inner."""
 
     def find(self, name: str) -> _core.Layer:
         """The layer of that name or made from that ONNX node. :raises KeyError:"""
@@ -77,7 +77,7 @@ class LayerTable(_Table):
 
     def _repr_html_(self) -> str:
         shown = [layer for layer in self if not layer.is_no_op]
-        rows = [(layer.index, layer.name, layer.type, layer.tactic or "reference", _shapes(layer.outputs), layer.build_time_us)
+        rows = [(layer.index, layer.name, layer.type, layer.tactic_text, _shapes(layer.outputs), layer.build_time_us)
                 for layer in shown]
         return html_table(("", "layer", "kind", "tactic", "output", "µs"), rows, [layer.build_time_us for layer in shown])
 
@@ -89,9 +89,9 @@ class ProfileTable(_Table):
     """Times of layers over a number of runs; every row is a ``LayerTime`` with layer (index), name, total_ms, average_ms, median_ms,
     percentage (of all layers), gmacs (1e9 multiply-adds/s), gbytes (1e9 bytes/s), peak_percent."""
 
-    def __init__(self, rows: Sequence[_core.LayerTime], layers: LayerTable, json_text: str, text: str):
+    def __init__(self, rows: Sequence[_core.LayerTime], inside: Sequence[Sequence[_core.LayerTime]], layers: LayerTable, json_text: str, text: str):
         super().__init__(rows)
-        self._layers, self._json, self._text = layers, json_text, text
+        self._inside, self._layers, self._json, self._text = inside, layers, json_text, text
 
     @property
     def total_ms(self) -> float:
@@ -103,6 +103,13 @@ class ProfileTable(_Table):
         return [{**{key: getattr(row, key) for key in keys}, "type": self._layers[row.layer].type,
                  "tactic": self._layers[row.layer].tactic} for row in self]
 
+    def inside(self, layer: int) -> list[dict[str, Any]]:
+        """The layers inside an If, Loop or Scan that ran: times of all calls of a run, calls of a run, percentage of the whole network."""
+        keys = ("name", "calls", "total_ms", "average_ms", "median_ms", "percentage")
+        inner = self._layers[layer].inner
+        return [{**{key: getattr(row, key) for key in keys}, "type": inner[row.inner].type, "tactic": inner[row.inner].tactic,
+                 "body": inner[row.inner].body} for row in self._inside[layer]]
+
     def to_json(self) -> list[dict[str, Any]]:
         """The list trtexec's ``--exportProfile`` writes."""
         return json.loads(self._json)
@@ -111,7 +118,7 @@ class ProfileTable(_Table):
         return self._text
 
     def _repr_html_(self) -> str:
-        rows = [(row.layer, row.name, self._layers[row.layer].tactic or "reference", row.median_ms * 1e3, row.percentage, row.gmacs,
+        rows = [(row.layer, row.name, self._layers[row.layer].tactic_text, row.median_ms * 1e3, row.percentage, row.gmacs,
                  row.gbytes) for row in self]
         return html_table(("", "layer", "tactic", "µs", "%", "GMAC/s", "GB/s"), rows, [row.median_ms for row in self])
 

@@ -45,7 +45,7 @@ class Profiler {
       inspector.emplace(context_.engine(), context_);
       profile.emplace(*inspector);
       for (int k = 0; k < warm_up && status.ok(); ++k) status = context_.run();
-      context_.set_profiler([&profile](const LayerTime& time) { profile->add(time); });
+      context_.set_profiler([&profile](const LayerTime& time) { profile->add(time); }, true);
       for (int k = 0; k < runs && status.ok(); ++k) {
         status = context_.run();
         profile->end_run();
@@ -54,7 +54,10 @@ class Profiler {
     }
     check(status);
     const double peak = inspector->peak_gmacs() * context_.threads();
-    return nb::make_tuple(profile->rows(peak), profile->to_json(), profile->to_text());
+    std::vector<std::vector<LayerProfile::Row>> inside;
+    for (const LayerInfo& layer : inspector->layers())
+      inside.push_back(profile->inner_rows(layer.index));
+    return nb::make_tuple(profile->rows(peak), inside, profile->to_json(), profile->to_text());
   }
 
  private:
@@ -85,11 +88,24 @@ void bind_inspector(nb::module_& module) {
       .def_ro("refusal", &LayerCandidate::refusal)
       .def_ro("why_not", &LayerCandidate::why_not)
       .def_ro("chosen", &LayerCandidate::chosen);
+  nb::class_<InnerLayer>(module, "InnerLayer")
+      .def_ro("body", &InnerLayer::body)
+      .def_ro("depth", &InnerLayer::depth)
+      .def_ro("name", &InnerLayer::name)
+      .def_ro("type", &InnerLayer::type)
+      .def_ro("tactic", &InnerLayer::tactic)
+      .def_prop_ro("tactic_text", [](const InnerLayer& layer) { return tactic_text(layer); })
+      .def_ro("isa", &InnerLayer::isa)
+      .def_ro("is_no_op", &InnerLayer::is_no_op)
+      .def_ro("inputs", &InnerLayer::inputs)
+      .def_ro("outputs", &InnerLayer::outputs)
+      .def_ro("source_nodes", &InnerLayer::source_nodes);
   nb::class_<LayerInfo>(module, "Layer")
       .def_ro("index", &LayerInfo::index)
       .def_ro("name", &LayerInfo::name)
       .def_ro("type", &LayerInfo::type)
       .def_ro("tactic", &LayerInfo::tactic)
+      .def_prop_ro("tactic_text", [](const LayerInfo& layer) { return tactic_text(layer); })
       .def_ro("isa", &LayerInfo::isa)
       .def_ro("arithmetic", &LayerInfo::arithmetic)
       .def_prop_ro("precision", [](const LayerInfo& layer) { return numpy_name(layer.precision); })
@@ -103,6 +119,7 @@ void bind_inspector(nb::module_& module) {
       .def_ro("build_time_us", &LayerInfo::build_time_us)
       .def_ro("peak_factor", &LayerInfo::peak_factor)
       .def_ro("candidates", &LayerInfo::candidates)
+      .def_ro("inner", &LayerInfo::inner)
       .def_ro("region", &LayerInfo::region)
       .def_ro("region_name", &LayerInfo::region_name)
       .def_ro("region_type", &LayerInfo::region_type);
@@ -130,7 +147,9 @@ void bind_inspector(nb::module_& module) {
       .def_ro("reason", &RewriteInfo::reason);
   nb::class_<LayerProfile::Row>(module, "LayerTime")
       .def_ro("layer", &LayerProfile::Row::layer)
+      .def_ro("inner", &LayerProfile::Row::inner)
       .def_ro("name", &LayerProfile::Row::name)
+      .def_ro("calls", &LayerProfile::Row::calls)
       .def_ro("total_ms", &LayerProfile::Row::total_ms)
       .def_ro("average_ms", &LayerProfile::Row::average_ms)
       .def_ro("median_ms", &LayerProfile::Row::median_ms)

@@ -180,3 +180,21 @@ def test_bars_are_drawn_in_a_terminal(conv, monkeypatch, capsys):
         camshaft.build(conv, progress=bar)
     drawn = capsys.readouterr().err
     assert "#" in drawn and drawn.endswith("\r\x1b[K")
+
+
+def test_profiles_open_loops():
+    body = helper.make_graph(
+        [helper.make_node("Softmax", ["s"], ["next_s"], name="softmax", axis=-1), helper.make_node("Identity", ["c"], ["goes_on"])], "rounds",
+        [value("i", TensorProto.INT64, []), value("c", TensorProto.BOOL, []), value("s", TensorProto.FLOAT, [4, 6])],
+        [value("goes_on", TensorProto.BOOL, []), value("next_s", TensorProto.FLOAT, [4, 6])])
+    numbers = [helper.make_tensor("rounds", TensorProto.INT64, [], [5]), helper.make_tensor("true", TensorProto.BOOL, [], [True])]
+    nodes = [helper.make_node("Loop", ["rounds", "true", "x"], ["last"], name="loop", body=body), helper.make_node("Exp", ["last"], ["y"], name="exp")]
+    graph = helper.make_graph(nodes, "g", [value("x", TensorProto.FLOAT, [4, 6])], [value("y", TensorProto.FLOAT, [4, 6])], numbers)
+    engine = camshaft.build(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7))
+    loop = engine.layers.find("loop")
+    inner = next(layer for layer in loop.inner if layer.name == "softmax")
+    assert inner.type == "Softmax" and inner.body == "rounds" and inner.outputs[0].shape == [4, 6] and loop.tactic_text == "its body"
+    profile = engine.profile(runs=4)
+    inside = {record["name"]: record for record in profile.inside(loop.index)}
+    assert inside["softmax"]["calls"] == 5 and inside["softmax"]["tactic"] == inner.tactic
+    assert abs(sum(row.percentage for row in profile) - 100) < 1 and profile.inside(engine.layers.find("exp").index) == []

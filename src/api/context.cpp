@@ -173,14 +173,16 @@ Status Context::run() {
   return ok_status();
 }
 
-void Context::set_profiler(std::function<void(const LayerTime&)> profiler) {
+void Context::set_profiler(std::function<void(const LayerTime&)> profiler, bool opens_bodies) {
   if (!profiler) {
     impl_->context->set_profiler(nullptr);
     return;
   }
-  impl_->context->set_profiler([profiler = std::move(profiler)](const runtime::LayerTime& time) {
-    profiler({time.step, time.microseconds, time.start_ns});
-  });
+  impl_->context->set_profiler(
+      [profiler = std::move(profiler)](const runtime::LayerTime& time) {
+        profiler({time.step, time.microseconds, time.start_ns, time.inner});
+      },
+      opens_bodies);
 }
 
 size_t Context::activation_bytes() const {

@@ -147,11 +147,28 @@ std::string to_json(const Measurement& result) {
   return json.dump(2) + "\n";
 }
 
+// Under an If, Loop or Scan: the slowest of the layers inside, in the order they run.
+void add_inner_rows(Table& table, const LayerInfo& layer, std::vector<LayerProfile::Row> rows,
+                    size_t count, double whole_ms) {
+  std::vector<double> slowest;
+  for (const LayerProfile::Row& row : rows) slowest.push_back(row.median_ms);
+  std::sort(slowest.begin(), slowest.end(), std::greater<>());
+  const double least = slowest.size() > count ? slowest[count - 1] : 0;
+  std::erase_if(rows, [least](const LayerProfile::Row& row) { return row.median_ms < least; });
+  for (const LayerProfile::Row& row : rows) {
+    const InnerLayer& inner = layer.inner[static_cast<size_t>(row.inner)];
+    table.add({"", indented_name(inner, row.calls), fmt::format("{:.4f}", row.median_ms),
+               fmt::format("{:.1f}", whole_ms > 0 ? 100 * row.median_ms / whole_ms : 0), "", "", "",
+               tactic_text(inner)},
+              Style::kDim);
+  }
+}
+
 // The slowest layers of some profiled runs.
 Status print_layers(const Engine& engine, Context& context, size_t count) {
   const Inspector inspector(engine, context);
   LayerProfile profile(inspector);
-  context.set_profiler([&](const LayerTime& time) { profile.add(time); });
+  context.set_profiler([&](const LayerTime& time) { profile.add(time); }, true);
   constexpr int kRuns = 10;
   for (int k = 0; k < kRuns; ++k) {
     CAMSHAFT_TRY(context.run());
@@ -183,8 +200,8 @@ Status print_layers(const Engine& engine, Context& context, size_t count) {
                row.gmacs > 0 ? fmt::format("{:.0f}{}", row.peak_percent,
                                            layer.counted_arithmetic.empty() ? "" : "*")
                              : "",
-               row.gbytes > 0 ? fmt::format("{:.1f}", row.gbytes) : "",
-               layer.tactic.empty() ? "reference" : layer.tactic});
+               row.gbytes > 0 ? fmt::format("{:.1f}", row.gbytes) : "", tactic_text(layer)});
+    add_inner_rows(table, layer, profile.inner_rows(row.layer), count, whole);
   }
   fmt::print("\n{}", table.text());
   if (any_counted) fmt::print("{}\n", styled(kCountedArithmetic, Style::kDim));

@@ -310,7 +310,7 @@ class Camexec {
       CAMSHAFT_TRY(measure_times());
     }
     if (!wants_profile) return ok_status();
-    contexts_[0].set_profiler([&](const LayerTime& time) { profile.add(time); });
+    contexts_[0].set_profiler([&](const LayerTime& time) { profile.add(time); }, true);
     console_.info("Starting inference{}", separate ? " with the layer profiler" : "");
     CAMSHAFT_ASSIGN(const LoopResult result, measure_profiled(profile));
     contexts_[0].set_profiler(nullptr);

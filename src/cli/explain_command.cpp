@@ -9,6 +9,7 @@
 #include "camshaft/inspector.h"
 #include "cli/commands.h"
 #include "cli/float_comparison.h"
+#include "cli/layer_text.h"
 #include "cli/region_report.h"
 #include "cli/session.h"
 
@@ -41,12 +42,25 @@ void print_tensors(const char* what, const std::vector<LayerTensor>& tensors) {
   }
 }
 
+void print_inner_layers(const LayerInfo& layer) {
+  Table table({{"inside", Align::kLeft, 72}, {"kind"}, {"tactic"}, {"body"}, {"output"}});
+  for (const InnerLayer& inner : layer.inner)
+    table.add({indented_name(inner), inner.type, tactic_text(inner), inner.body,
+               shapes_text(inner.outputs)},
+              inner.is_no_op ? Style::kDim : Style::kPlain);
+  if (table.empty()) return;
+  fmt::print("\n{}", table.text());
+  fmt::print("`camshaft bench MODEL` times them: calls of a run, ms of all of these.\n");
+}
+
 void explain_layer(const Engine& engine, const Inspector& inspector, const LayerInfo& layer) {
   const EngineInfo& info = engine.info();
   fmt::print("{}\n", styled(layer.name, Style::kBold));
   fmt::print("kind    {}\n", layer.type);
   if (layer.is_no_op) {
     fmt::print("tactic  none: its output is a view of its input, nothing runs\n");
+  } else if (layer.has_bodies()) {
+    fmt::print("tactic  none of its own: it runs the layers of its bodies\n");
   } else {
     fmt::print("tactic  {}{}\n", layer.tactic.empty() ? "reference kernel" : layer.tactic,
                layer.isa.empty() ? "" : " (" + layer.isa + ")");
@@ -84,6 +98,7 @@ void explain_layer(const Engine& engine, const Inspector& inspector, const Layer
     fmt::print("  {}: {}{}\n", record.pass,
                record.declined ? "declined on " + record.layer + ": " : "", record.text);
   }
+  print_inner_layers(layer);
   print_candidates(layer);
 }
 
@@ -149,6 +164,24 @@ void print_passes(const Inspector& inspector) {
   print_declined(inspector);
 }
 
+template <class Layer>
+bool is_slow(const Layer& layer) {
+  return !layer.is_no_op && layer.tactic.empty() && !layer.has_bodies();
+}
+
+void print_slow_layers(const Inspector& inspector) {
+  std::vector<std::string> slow;
+  for (const LayerInfo& layer : inspector.layers()) {
+    if (is_slow(layer)) slow.push_back(fmt::format("{} ({})", layer.name, layer.type));
+    for (const InnerLayer& inner : layer.inner)
+      if (is_slow(inner))
+        slow.push_back(fmt::format("{} ({}), inside {}", inner.name, inner.type, layer.name));
+  }
+  if (slow.empty()) return;
+  fmt::print("\n{}\n", styled("layers without a vector kernel", Style::kBold));
+  for (const std::string& line : slow) fmt::print("  {}\n", line);
+}
+
 void explain_engine(const Engine& engine, const Inspector& inspector) {
   fmt::print("{}: {} layers\n",
              engine.info().model_name.empty() ? "engine" : engine.info().model_name,
@@ -156,14 +189,7 @@ void explain_engine(const Engine& engine, const Inspector& inspector) {
   for (const auto& [stage, count] : inspector.layer_counts())
     fmt::print("  {:5}  {}\n", count, stage);
   print_passes(inspector);
-  std::vector<const LayerInfo*> slow;
-  for (const LayerInfo& layer : inspector.layers()) {
-    if (!layer.is_no_op && layer.tactic.empty()) slow.push_back(&layer);
-  }
-  if (!slow.empty()) {
-    fmt::print("\n{}\n", styled("layers without a vector kernel", Style::kBold));
-    for (const LayerInfo* layer : slow) fmt::print("  {} ({})\n", layer->name, layer->type);
-  }
+  print_slow_layers(inspector);
   print_region_list(inspector);
   print_conversions(inspector);
   fmt::print(

@@ -5,18 +5,12 @@
 #include "camshaft/inspector.h"
 #include "cli/commands.h"
 #include "cli/inspect_sparsity.h"
+#include "cli/layer_text.h"
 #include "cli/region_report.h"
 #include "cli/session.h"
 
 namespace camshaft::cli {
 namespace {
-
-std::string shapes_of(const std::vector<LayerTensor>& tensors) {
-  std::string text;
-  for (const LayerTensor& tensor : tensors)
-    text += (text.empty() ? "" : " ") + to_string(tensor.dims);
-  return text;
-}
 
 // The first word of TensorRT's description: enough for a column.
 std::string format_of(const LayerInfo& layer) {
@@ -77,13 +71,10 @@ void print_table(const Engine& engine, const Inspector& inspector, bool collapse
     const double percent_of_peak = layer.macs > 0 && us > 0 && peak > 0
                                        ? layer.macs / us / 1e3 / (peak * layer.peak_factor) * 100
                                        : 0;
-    const std::string tactic = layer.is_no_op         ? ""
-                               : layer.tactic.empty() ? "reference"
-                                                      : layer.tactic;
     table.add({std::to_string(layer.index), layer.name, layer.type, number(us, "{:.1f}"),
                number(total > 0 ? us / total * 100 : 0, "{:.1f}"),
                number(percent_of_peak, layer.counted_arithmetic.empty() ? "{:.0f}" : "{:.0f}*"),
-               tactic, format_of(layer), shapes_of(layer.outputs)},
+               tactic_text(layer), format_of(layer), shapes_text(layer.outputs)},
               layer.is_no_op ? Style::kDim : Style::kPlain);
   }
   table.rule();

@@ -41,12 +41,9 @@ void print_layers(const Inspector& inspector, const RegionInfo& region) {
                {"tactic"}});
   for (const int k : region.layers) {
     const LayerInfo& layer = inspector.layers()[static_cast<size_t>(k)];
-    const std::string tactic = layer.is_no_op         ? ""
-                               : layer.tactic.empty() ? "reference"
-                                                      : layer.tactic;
     table.add({std::to_string(k), layer.name, layer.region_name, layer.region_type,
                microseconds_text(layer.build_time_us),
-               share_text(layer.build_time_us, region.build_time_us), tactic},
+               share_text(layer.build_time_us, region.build_time_us), tactic_text(layer)},
               layer.is_no_op ? Style::kDim : Style::kPlain);
   }
   fmt::print("\n{}", table.text());

@@ -68,7 +68,19 @@ double microseconds(int64_t ns, int64_t base_ns) {
   return static_cast<double>(ns - base_ns) / 1e3;
 }
 
-Json layer_event(const LayerInfo& layer, const LayerTime& time, int64_t base_ns, int external_id) {
+void add_work(Json& args, const LayerInfo& layer, double microseconds) {
+  if (layer.macs > 0) {
+    args["FLOPs"] = static_cast<int64_t>(2 * layer.macs);
+    args["GMAC/s"] = microseconds > 0 ? layer.macs / microseconds / 1e3 : 0;
+  }
+  if (layer.io_bytes > 0) args["Bytes"] = static_cast<int64_t>(layer.io_bytes);
+}
+
+// Its extents, and with them its work, are known to the body only.
+void add_work(Json&, const InnerLayer&, double) {}
+
+template <class Layer>
+Json layer_event(const Layer& layer, const LayerTime& time, int64_t base_ns, int external_id) {
   Json dims = Json::array();
   Json types = Json::array();
   for (const LayerTensor& input : layer.inputs) {
@@ -78,11 +90,7 @@ Json layer_event(const LayerInfo& layer, const LayerTime& time, int64_t base_ns,
   Json args = {{"External id", external_id}, {"Input Dims", dims},
                {"Input type", types},        {"Layer Type", layer.type},
                {"Tactic", layer.tactic},     {"Source Nodes", layer.source_nodes}};
-  if (layer.macs > 0) {
-    args["FLOPs"] = static_cast<int64_t>(2 * layer.macs);
-    args["GMAC/s"] = time.microseconds > 0 ? layer.macs / time.microseconds / 1e3 : 0;
-  }
-  if (layer.io_bytes > 0) args["Bytes"] = static_cast<int64_t>(layer.io_bytes);
+  add_work(args, layer, time.microseconds);
   return {{"ph", "X"},
           {"cat", "cpu_op"},
           {"name", layer.name},
@@ -104,8 +112,11 @@ std::vector<PoolSpan> layer_spans(const Step& step, const LayerTime& time) {
   constexpr int64_t kApart = 1000;
   std::vector<PoolSpan> list;
   const int64_t end = end_ns(time);
-  for (PoolSpan span : step.spans) {
-    if (span.start_ns < time.start_ns || span.start_ns >= end) continue;
+  const auto first = std::lower_bound(
+      step.spans.begin(), step.spans.end(), time.start_ns,
+      [](const PoolSpan& span, int64_t start_ns) { return span.start_ns < start_ns; });
+  for (auto at = first; at != step.spans.end() && at->start_ns < end; ++at) {
+    PoolSpan span = *at;
     span.end_ns = std::min(span.end_ns, end);
     const auto before = std::find_if(list.rbegin(), list.rend(), [&](const PoolSpan& known) {
       return known.worker == span.worker;
@@ -120,7 +131,8 @@ std::vector<PoolSpan> layer_spans(const Step& step, const LayerTime& time) {
 }
 
 // The call that connects a layer with its kernels, and the kernels.
-void add_kernels(const LayerInfo& layer, const std::vector<PoolSpan>& spans, int64_t base_ns,
+template <class Layer>
+void add_kernels(const Layer& layer, const std::vector<PoolSpan>& spans, int64_t base_ns,
                  int external_id, std::vector<Json>& events) {
   events.push_back({{"ph", "X"},
                     {"cat", "runtime"},
@@ -181,10 +193,23 @@ std::string trace_document(const std::vector<LayerInfo>& layers, const std::vect
   for (size_t k = 0; k < steps.size(); ++k) {
     const std::string name = "ProfilerStep#" + std::to_string(k);
     events.push_back(annotation(name, steps[k].start_ns, steps[k].end_ns, base_ns, ++external_id));
+    int64_t latest_end_ns = 0;
+    const auto add_layer = [&](const auto& layer, LayerTime time) {
+      // Its time leaves out what reading the clock inside took: events nest nevertheless.
+      if (layer.has_bodies() && latest_end_ns > end_ns(time))
+        time.microseconds = static_cast<double>(latest_end_ns - time.start_ns) / 1e3;
+      latest_end_ns = std::max(latest_end_ns, end_ns(time));
+      events.push_back(layer_event(layer, time, base_ns, ++external_id));
+      // Where a body ran, the kernels are its layers'.
+      if (!layer.has_bodies())
+        add_kernels(layer, layer_spans(steps[k], time), base_ns, external_id, events);
+    };
     for (const LayerTime& time : steps[k].layers) {
       const LayerInfo& layer = layers[static_cast<size_t>(time.layer)];
-      events.push_back(layer_event(layer, time, base_ns, ++external_id));
-      add_kernels(layer, layer_spans(steps[k], time), base_ns, external_id, events);
+      if (time.inner < 0)
+        add_layer(layer, time);
+      else
+        add_layer(layer.inner[static_cast<size_t>(time.inner)], time);
     }
   }
   const Json head = {{"schemaVersion", 1},
@@ -222,7 +247,13 @@ Status export_trace(Context& context, int steps, const std::filesystem::path& fi
   CAMSHAFT_TRY(context.run());
   PoolRecorder recorder;
   Step* current = nullptr;
-  context.set_profiler([&](const LayerTime& time) { current->layers.push_back(time); });
+  // Of the layers inside loops the first of a run will do: a loop may turn many thousand times.
+  constexpr size_t kMostEvents = 20000;
+  context.set_profiler(
+      [&](const LayerTime& time) {
+        if (time.inner < 0 || current->layers.size() < kMostEvents) current->layers.push_back(time);
+      },
+      true);
   Status status;
   for (Step& step : recorded) {
     current = &step;

@@ -206,7 +206,7 @@ void Runner::watch(Slot& slot) {
     names->node = node_;
     const Inspector inspector(engine_);
     for (const LayerInfo& layer : inspector.layers())
-      names->layers.push_back({layer.name, layer.tactic.empty() ? "reference" : layer.tactic});
+      names->layers.push_back({layer.name, tactic_text(layer)});
     names_ = std::move(names);
   });
   slot.context.set_profiler([this](const LayerTime& time) {

@@ -202,6 +202,40 @@ std::vector<LayerCandidate> candidates_of(const engine::PlanStep& step) {
   return candidates;
 }
 
+// Activations; constants are counted as weights.
+std::vector<LayerTensor> describe_inputs(const Plan& plan, const PlanStep& step,
+                                         const runtime::Context* context) {
+  std::vector<LayerTensor> inputs;
+  for (const int input : step.inputs)
+    if (input != kNoTensor &&
+        plan.tensors[static_cast<size_t>(input)].role != TensorRole::kConstant)
+      inputs.push_back(describe_tensor(plan, input, context));
+  return inputs;
+}
+
+std::vector<LayerTensor> describe_outputs(const Plan& plan, const PlanStep& step,
+                                          const runtime::Context* context) {
+  std::vector<LayerTensor> outputs;
+  for (const int output : step.outputs)
+    if (output != kNoTensor) outputs.push_back(describe_tensor(plan, output, context));
+  return outputs;
+}
+
+InnerLayer describe_inner_step(const Plan& body, const PlanStep& step, int depth) {
+  InnerLayer inner;
+  inner.body = body.name;
+  inner.depth = depth;
+  inner.name = step.layer.name;
+  inner.type = layer_type(body, step);
+  inner.tactic = step.tactic;
+  inner.isa = step.is_view ? "" : std::string(isa_name(step.isa));
+  inner.is_no_op = step.is_view;
+  inner.inputs = describe_inputs(body, step, nullptr);
+  inner.outputs = describe_outputs(body, step, nullptr);
+  inner.source_nodes = step.layer.onnx_nodes;
+  return inner;
+}
+
 LayerInfo describe_step(const Plan& plan, size_t index, const runtime::Context* context) {
   const PlanStep& step = plan.steps[index];
   LayerInfo info;
@@ -213,15 +247,8 @@ LayerInfo describe_step(const Plan& plan, size_t index, const runtime::Context* 
   info.arithmetic = step.arithmetic;
   info.tactic_value = step.tactic_value;
   info.is_no_op = step.is_view;
-  for (int input : step.inputs) {
-    if (input != kNoTensor &&
-        plan.tensors[static_cast<size_t>(input)].role != TensorRole::kConstant) {
-      info.inputs.push_back(describe_tensor(plan, input, context));
-    }
-  }
-  for (int output : step.outputs) {
-    if (output != kNoTensor) info.outputs.push_back(describe_tensor(plan, output, context));
-  }
+  info.inputs = describe_inputs(plan, step, context);
+  info.outputs = describe_outputs(plan, step, context);
   const ir::DataType precision = tactic_precision(step);
   if (precision != ir::DataType::kUndefined)
     info.precision = static_cast<DataType>(precision);
@@ -232,6 +259,9 @@ LayerInfo describe_step(const Plan& plan, size_t index, const runtime::Context* 
   add_traffic(info, plan, step, context);
   info.build_time_us = step.build_time_us;
   info.candidates = candidates_of(step);
+  runtime::for_each_inner_step(step, [&info](const Plan& body, const PlanStep& inner, int depth) {
+    info.inner.push_back(describe_inner_step(body, inner, depth));
+  });
   if (step.sparsity.weights > 0) info.sparsity = describe_sparsity(step);
   return info;
 }

@@ -24,47 +24,62 @@ double median(std::vector<double> values) {
   return (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
 
-void ProfileData::add(const LayerTime& time) {
-  if (time.layer < 0 || static_cast<size_t>(time.layer) >= times_us_.size()) return;
-  std::vector<double>& times = times_us_[static_cast<size_t>(time.layer)];
-  int& last_run = last_run_[static_cast<size_t>(time.layer)];
-  if (last_run == runs_)
-    times.back() += time.microseconds;
+void ProfileData::Times::add(double microseconds, int run) {
+  if (last_run == run)
+    us.back() += microseconds;
   else
-    times.push_back(time.microseconds);
-  last_run = runs_;
+    us.push_back(microseconds);
+  last_run = run;
+  ++calls;
+}
+
+void ProfileData::add(const LayerTime& time) {
+  if (time.layer < 0 || static_cast<size_t>(time.layer) >= times_.size()) return;
+  const auto layer = static_cast<size_t>(time.layer);
+  if (time.inner < 0) {
+    times_[layer].add(time.microseconds, runs_);
+    return;
+  }
+  inner_[layer].resize(layers_[layer].inner.size());
+  if (static_cast<size_t>(time.inner) < inner_[layer].size())
+    inner_[layer][static_cast<size_t>(time.inner)].add(time.microseconds, runs_);
 }
 
 void ProfileData::clear() {
-  for (std::vector<double>& times : times_us_) times.clear();
-  std::fill(last_run_.begin(), last_run_.end(), -1);
+  for (Times& times : times_) times = {};
+  for (std::vector<Times>& inner : inner_) inner.clear();
   runs_ = 0;
 }
 
 double ProfileData::total_ms() const {
   double total = 0;
-  for (const std::vector<double>& times : times_us_) total += sum(times) / 1e3;
+  for (const Times& times : times_) total += sum(times.us) / 1e3;
   return total;
+}
+
+LayerProfile::Row ProfileData::row(const Times& times, const std::string& name,
+                                   double all_ms) const {
+  LayerProfile::Row row;
+  row.name = name;
+  row.calls = static_cast<double>(times.calls) / static_cast<double>(times.us.size());
+  row.total_ms = sum(times.us) / 1e3;
+  row.average_ms = row.total_ms / static_cast<double>(times.us.size());
+  row.median_ms = median(times.us) / 1e3;
+  row.percentage = all_ms > 0 ? row.total_ms / all_ms * 100 : 0;
+  return row;
 }
 
 std::vector<LayerProfile::Row> ProfileData::rows(double peak_gmacs) const {
   const double all_ms = total_ms();
   std::vector<LayerProfile::Row> rows;
   for (size_t k = 0; k < layers_.size(); ++k) {
-    const std::vector<double>& times = times_us_[k];
-    if (times.empty()) continue;
+    if (times_[k].us.empty()) continue;
     const LayerInfo& layer = layers_[k];
-    LayerProfile::Row row;
+    LayerProfile::Row row = this->row(times_[k], layer.name, all_ms);
     row.layer = layer.index;
-    row.name = layer.name;
-    row.total_ms = sum(times) / 1e3;
-    row.average_ms = row.total_ms / static_cast<double>(times.size());
-    const double median_us = median(times);
-    row.median_ms = median_us / 1e3;
-    row.percentage = all_ms > 0 ? row.total_ms / all_ms * 100 : 0;
-    if (median_us > 0) {
-      if (layer.macs > 0) row.gmacs = layer.macs / median_us / 1e3;
-      if (layer.io_bytes > 0) row.gbytes = layer.io_bytes / median_us / 1e3;
+    if (row.median_ms > 0) {
+      if (layer.macs > 0) row.gmacs = layer.macs / row.median_ms / 1e6;
+      if (layer.io_bytes > 0) row.gbytes = layer.io_bytes / row.median_ms / 1e6;
       if (peak_gmacs > 0) row.peak_percent = row.gmacs / (peak_gmacs * layer.peak_factor) * 100;
     }
     rows.push_back(row);
@@ -72,18 +87,45 @@ std::vector<LayerProfile::Row> ProfileData::rows(double peak_gmacs) const {
   return rows;
 }
 
+std::vector<LayerProfile::Row> ProfileData::inner_rows(int layer) const {
+  std::vector<LayerProfile::Row> rows;
+  if (layer < 0 || static_cast<size_t>(layer) >= inner_.size()) return rows;
+  const std::vector<Times>& inner = inner_[static_cast<size_t>(layer)];
+  for (size_t k = 0; k < inner.size(); ++k) {
+    if (inner[k].us.empty()) continue;
+    rows.push_back(row(inner[k], layers_[static_cast<size_t>(layer)].inner[k].name, total_ms()));
+    rows.back().layer = layer;
+    rows.back().inner = static_cast<int>(k);
+  }
+  return rows;
+}
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json row_json(const LayerProfile::Row& row) {
+  Json object = {{"name", row.name},
+                 {"timeMs", row.total_ms},
+                 {"averageMs", row.average_ms},
+                 {"medianMs", row.median_ms},
+                 {"percentage", row.percentage}};
+  if (row.inner >= 0) object["calls"] = row.calls;
+  return object;
+}
+
+}  // namespace
+
 std::string ProfileData::to_json() const {
-  using Json = nlohmann::ordered_json;
   auto line = [](const Json& object) {
     return object.dump(-1, ' ', false, Json::error_handler_t::replace);
   };
   std::string out = "[\n  " + line(Json{{"count", runs_}});
   for (const LayerProfile::Row& row : rows(0)) {
-    out += ",\n  " + line(Json{{"name", row.name},
-                               {"timeMs", row.total_ms},
-                               {"averageMs", row.average_ms},
-                               {"medianMs", row.median_ms},
-                               {"percentage", row.percentage}});
+    Json object = row_json(row);
+    for (const LayerProfile::Row& inner : inner_rows(row.layer))
+      object["layers"].push_back(row_json(inner));
+    out += ",\n  " + line(object);
   }
   return out + "\n]\n";
 }
@@ -94,11 +136,17 @@ std::string ProfileData::to_text() const {
                      "Time(%)", "Layer");
   double average = 0;
   double medians = 0;
+  const auto add_line = [&out](const LayerProfile::Row& row, const std::string& name) {
+    out += fmt::format("{:>12.2f} {:>12.4f} {:>12.4f} {:>8.1f}   {}\n", row.total_ms,
+                       row.average_ms, row.median_ms, row.percentage, name);
+  };
   for (const LayerProfile::Row& row : rows(0)) {
     average += row.average_ms;
     medians += row.median_ms;
-    out += fmt::format("{:>12.2f} {:>12.4f} {:>12.4f} {:>8.1f}   {}\n", row.total_ms,
-                       row.average_ms, row.median_ms, row.percentage, row.name);
+    add_line(row, row.name);
+    const std::vector<InnerLayer>& inside = layers_[static_cast<size_t>(row.layer)].inner;
+    for (const LayerProfile::Row& inner : inner_rows(row.layer))
+      add_line(inner, indented_name(inside[static_cast<size_t>(inner.inner)], inner.calls));
   }
   return out + fmt::format("{:>12.2f} {:>12.4f} {:>12.4f} {:>8.1f}   Total\n", total_ms(), average,
                            medians, 100.0);

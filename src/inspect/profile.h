@@ -15,9 +15,8 @@ double median(std::vector<double> values);  // of the middle pair when even; 0 f
 class ProfileData {
  public:
   explicit ProfileData(std::vector<LayerInfo> layers)
-      : layers_(std::move(layers)), times_us_(layers_.size()), last_run_(layers_.size(), -1) {}
+      : layers_(std::move(layers)), times_(layers_.size()), inner_(layers_.size()) {}
 
-  // Times of one layer in one run are added up.
   void add(const LayerTime& time);
   void end_run() { ++runs_; }
   void clear();
@@ -25,13 +24,24 @@ class ProfileData {
   int runs() const { return runs_; }
   double total_ms() const;
   std::vector<LayerProfile::Row> rows(double peak_gmacs) const;
+  std::vector<LayerProfile::Row> inner_rows(int layer) const;
   std::string to_json() const;
   std::string to_text() const;
 
  private:
+  // Of one layer: those of one run are added up.
+  struct Times {
+    std::vector<double> us;  // one per run that ran it
+    int last_run = -1;       // of us.back(), -1: none
+    int64_t calls = 0;
+
+    void add(double microseconds, int run);
+  };
+  LayerProfile::Row row(const Times& times, const std::string& name, double all_ms) const;
+
   std::vector<LayerInfo> layers_;
-  std::vector<std::vector<double>> times_us_;  // per layer, one per run that ran it
-  std::vector<int> last_run_;                  // of times_us_.back(), -1: none
+  std::vector<Times> times_;               // per layer
+  std::vector<std::vector<Times>> inner_;  // per layer those inside it; empty until there are times
   int runs_ = 0;
 };
 

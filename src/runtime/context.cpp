@@ -349,12 +349,12 @@ Status Context::execute() {
   for (size_t k = 0; k < impl_->outputs.size(); ++k)
     CAMSHAFT_TRY(impl_->bind_output(static_cast<int>(k)));
   impl_->bind_caches();
-  CAMSHAFT_TRY(impl_->executor->run(impl_->profiler ? &impl_->profiler : nullptr));
+  CAMSHAFT_TRY(impl_->executor->run(impl_->profiler.report ? &impl_->profiler : nullptr));
   return impl_->copy_outputs();
 }
 
-void Context::set_profiler(std::function<void(const LayerTime&)> profiler) {
-  impl_->profiler = std::move(profiler);
+void Context::set_profiler(std::function<void(const LayerTime&)> profiler, bool opens_bodies) {
+  impl_->profiler = {std::move(profiler), opens_bodies};
 }
 
 Result<TensorView> Context::tensor_view(int plan_tensor) const {

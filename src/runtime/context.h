@@ -41,7 +41,20 @@ struct LayerTime {
   int step;  // index into Plan::steps
   double microseconds;
   int64_t start_ns;  // steady clock, for traces
+  // Of a layer in the step's bodies: which of for_each_inner_step's; else -1.
+  int inner = -1;
 };
+
+// The steps of a step's bodies and of theirs, in the order LayerTime::inner counts them:
+// use(body, step, depth), depth 1 in the step's own bodies.
+template <class Use>
+void for_each_inner_step(const engine::PlanStep& step, const Use& use, int depth = 1) {
+  for (const auto& body : step.bodies)
+    for (const engine::PlanStep& inner : body->steps) {
+      use(*body, inner, depth);
+      for_each_inner_step(inner, use, depth + 1);
+    }
+}
 
 class Context {
  public:
@@ -82,8 +95,9 @@ class Context {
   Status execute();
 
   // While set, execute() calls it after every step that ran with its time: once per part of the
-  // batch where the batch is cut.
-  void set_profiler(std::function<void(const LayerTime&)> profiler);
+  // batch where the batch is cut. `opens_bodies`: and after every step of an If's, Loop's or Scan's
+  // body, before the step that runs it.
+  void set_profiler(std::function<void(const LayerTime&)> profiler, bool opens_bodies = false);
 
   // Extents and formats of any plan tensor after prepare()/execute(), for the inspector. Unless the
   // context keeps whole batches, memory may be that of a part of the extents only.

@@ -124,7 +124,7 @@ Status Executor::run_body(Executor& body, std::span<const TensorView> inputs,
   CAMSHAFT_TRY(body.prepare(body_extents_, &current_->bindings));
   for (size_t k = 0; k < inputs.size(); ++k) body.set_input(static_cast<int>(k), inputs[k].data);
   for (size_t k = 0; k < targets.size(); ++k) body.set_output(static_cast<int>(k), targets[k]);
-  return body.run();
+  return body.run(profiler_ && profiler_->opens_bodies ? profiler_ : nullptr);
 }
 
 Status Executor::run_if(const PlanStep& step, std::vector<std::unique_ptr<Executor>>& bodies) {

@@ -19,7 +19,11 @@ inline size_t bytes_of(const TensorView& view) {
   return ir::bytes_for(view.type, view.elements());
 }
 
-using Profiler = std::function<void(const LayerTime&)>;
+struct Profiler {
+  std::function<void(const LayerTime&)> report;
+  bool opens_bodies = false;
+  int64_t clock_reads = 0;  // so far: what they cost is no layer's time
+};
 
 class Executor {
  public:
@@ -46,7 +50,7 @@ class Executor {
   void set_input(int k, const void* data) { inputs_[k] = data; }
   void set_output(int k, void* data) { outputs_[k] = data; }
 
-  Status run(const Profiler* profiler = nullptr);
+  Status run(Profiler* profiler = nullptr);
 
   // After prepare(), and with data after run(); rank -1: not known yet.
   TensorView tensor(int plan_tensor) const;
@@ -63,6 +67,10 @@ class Executor {
   Executor(PlanFacts facts, ThreadPool& pool);
 
   using Schedules = std::vector<std::unique_ptr<Schedule>>;
+
+  // Numbers the steps of the bodies, which are `outer`'s of the main plan.
+  void number_inner_steps(int index, int outer, int& next);
+  void report(int step, double microseconds, int64_t start_ns);
 
   Schedules::iterator find_spare(std::span<const int64_t> capacities);
   Schedule* find_schedule(std::span<const ir::Extents> inputs, const Bindings* outer,
@@ -133,6 +141,10 @@ class Executor {
   size_t kept_shapes_ = ContextOptions().kept_shapes;
   Schedule* current_ = nullptr;
   bool replaying_ = false;
+  Profiler* profiler_ = nullptr;  // of this run
+  // Of a body: the main plan's step it belongs to, and its steps' numbers there.
+  int outer_step_ = -1;
+  std::vector<int> inner_numbers_;
   const bool checking_ = checks_views();
   std::vector<void*> addresses_;           // call()'s, kept for its memory
   std::vector<ir::Extents> body_extents_;  // run_body()'s, kept for its memory

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loops as exporters of imperative code write them, against numpy."""
+import json
+import re
+
 import numpy as np
 import pytest
 
@@ -46,3 +49,59 @@ def test_a_loop_that_may_not_start_has_no_rank(camshaft, tmp_path):
     np.savez(tmp_path / "d.npz", x=X, starts=np.bool_(True))
     result = camshaft("run", "m.onnx", "--data", "d.npz")
     assert result.code == 1 and 'node softmax (Softmax): the rank of input "last_row" is not known before it runs' in result.err, result.err
+
+
+def loop_with_branches(rounds):
+    """A state goes through Sin in the first two of the rounds, through Cos after them."""
+    def value(name, type, shape):
+        return helper.make_tensor_value_info(name, type, shape)
+    def branch(op):
+        return helper.make_graph([helper.make_node(op, ["s"], ["out"], name=op.lower())], op + "_branch", [], [value("out", TensorProto.FLOAT, [4, 6])])
+    body = helper.make_graph(
+        [helper.make_node("Less", ["i", "two"], ["early"], name="early"),
+         helper.make_node("If", ["early"], ["branched"], name="branches", then_branch=branch("Sin"), else_branch=branch("Cos")),
+         helper.make_node("Softmax", ["branched"], ["next_s"], name="softmax", axis=-1), helper.make_node("Identity", ["c"], ["goes_on"])],
+        "rounds", [value("i", TensorProto.INT64, []), value("c", TensorProto.BOOL, []), value("s", TensorProto.FLOAT, [4, 6])],
+        [value("goes_on", TensorProto.BOOL, []), value("next_s", TensorProto.FLOAT, [4, 6])])
+    numbers = [helper.make_tensor("rounds", TensorProto.INT64, [], [rounds]), helper.make_tensor("two", TensorProto.INT64, [], [2]),
+               helper.make_tensor("true", TensorProto.BOOL, [], [True])]
+    nodes = [helper.make_node("Loop", ["rounds", "true", "x"], ["last"], name="loop", body=body), helper.make_node("Exp", ["last"], ["y"], name="exp")]
+    graph = helper.make_graph(nodes, "g", [value("x", TensorProto.FLOAT, [4, 6])], [value("y", TensorProto.FLOAT, [4, 6])], numbers)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7)
+
+
+@pytest.fixture
+def looping(tmp_path):
+    (tmp_path / "m.onnx").write_bytes(loop_with_branches(5).SerializeToString())
+
+
+def test_layers_inside_are_profiled(camexec, looping, tmp_path):
+    assert camexec("--onnx=m.onnx", "--saveEngine=m.engine", "--duration=0", "--exportProfile=p.json", "--dumpProfile").code == 0
+    rows = json.loads((tmp_path / "p.json").read_text())[1:]
+    loop = next(row for row in rows if row["name"] == "loop")
+    calls = {row["name"]: row["calls"] for row in loop["layers"]}
+    assert {name: calls[name] for name in ("PWN(sin)", "PWN(cos)", "softmax", "branches")} == {"PWN(sin)": 2, "PWN(cos)": 3, "softmax": 5, "branches": 5}
+    assert abs(sum(row["percentage"] for row in rows) - 100) < 0.1
+    inside = sum(row["averageMs"] for row in loop["layers"] if row["name"] not in ("PWN(sin)", "PWN(cos)"))
+    assert 0 < inside < loop["averageMs"]
+    text = camexec("--loadEngine=m.engine", "--duration=0", "--dumpProfile").out
+    assert re.search(r"   loop\n.*     early ×5\n.*     branches ×5\n.*       PWN\(sin\) ×2\n", text), text
+
+
+def test_layers_inside_are_told(camshaft, looping, tmp_path):
+    text = camshaft("bench", "m.onnx", "--duration", "0", "--layers", "4").out
+    assert re.search(r"loop .* its body", text) and re.search(r"  softmax ×5 .*softmax", text), text
+    assert camshaft("build", "m.onnx", "-o", "m.engine").code == 0
+    text = camshaft("explain", "m.engine", "loop").out
+    assert "none of its own" in text and re.search(r"\n  branches +If +its body +rounds", text) and re.search(r"\n    PWN\(sin\) .* Sin_branch", text), text
+    slow = camshaft("explain", "m.engine").out
+    assert "loop (Loop)" not in slow, slow
+
+
+def test_a_trace_shows_what_a_loop_ran(camshaft, looping, tmp_path):
+    assert camshaft("run", "m.onnx", "--trace", "t.json").code == 0
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    spans = {name: [(e["ts"], e["ts"] + e["dur"]) for e in events if e.get("cat") == "cpu_op" and e["name"] == name] for name in ("loop", "PWN(cos)", "softmax")}
+    assert len(spans["PWN(cos)"]) == 3 * len(spans["loop"]) and len(spans["softmax"]) == 5 * len(spans["loop"])
+    assert all(any(first <= start and end <= last + 0.1 for first, last in spans["loop"]) for start, end in spans["PWN(cos)"])
+    assert not any(e.get("cat") == "kernel" and e["args"]["Layer"] == "loop" for e in events)
