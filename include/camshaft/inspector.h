@@ -54,7 +54,7 @@ struct InnerLayer {
   std::string body;                     // the ONNX graph it is of: "then_branch"
   int depth = 1;                        // 2: of a body inside a body
   std::string name, type, tactic, isa;  // as LayerInfo's
-  bool is_no_op = false;
+  bool is_no_op = false, is_late = false;
   std::vector<LayerTensor> inputs, outputs;  // -1: an extent that only a run tells
   std::vector<std::string> source_nodes;
 
@@ -71,7 +71,8 @@ struct LayerInfo {
   // The 16-bit type its products are computed in, else the type it writes.
   DataType precision = DataType::kUndefined;
   uint64_t tactic_value = 0;
-  bool is_no_op = false;                     // a view: no code runs
+  bool is_no_op = false;  // a view: no code runs
+  bool is_late = false;   // only running tells its extents: without a tactic it looks for one then
   std::vector<LayerTensor> inputs, outputs;  // activations; constants are counted in weight_bytes
   std::vector<std::string> source_nodes;     // the ONNX nodes it came from
   double macs =
@@ -101,8 +102,8 @@ struct LayerInfo {
   bool has_bodies() const { return type == "If" || type == "Loop" || type == "Scan"; }
 };
 
-// For a table's column: the tactic, "its body" (of an If, Loop or Scan), "reference", or nothing
-// (NoOp).
+// For a table's column: the tactic, "its body" (of an If, Loop or Scan), "when run" (is_late),
+// "reference", or nothing (NoOp).
 CAMSHAFT_API std::string tactic_text(const LayerInfo& layer);
 CAMSHAFT_API std::string tactic_text(const InnerLayer& layer);
 // Further to the right the deeper it lies: "  MatMul_7 ×40", that many `calls`; 0: not told.

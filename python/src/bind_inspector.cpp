@@ -97,6 +97,7 @@ void bind_inspector(nb::module_& module) {
       .def_prop_ro("tactic_text", [](const InnerLayer& layer) { return tactic_text(layer); })
       .def_ro("isa", &InnerLayer::isa)
       .def_ro("is_no_op", &InnerLayer::is_no_op)
+      .def_ro("is_late", &InnerLayer::is_late)
       .def_ro("inputs", &InnerLayer::inputs)
       .def_ro("outputs", &InnerLayer::outputs)
       .def_ro("source_nodes", &InnerLayer::source_nodes);
@@ -110,6 +111,7 @@ void bind_inspector(nb::module_& module) {
       .def_ro("arithmetic", &LayerInfo::arithmetic)
       .def_prop_ro("precision", [](const LayerInfo& layer) { return numpy_name(layer.precision); })
       .def_ro("is_no_op", &LayerInfo::is_no_op)
+      .def_ro("is_late", &LayerInfo::is_late)
       .def_ro("inputs", &LayerInfo::inputs)
       .def_ro("outputs", &LayerInfo::outputs)
       .def_ro("source_nodes", &LayerInfo::source_nodes)

@@ -124,7 +124,8 @@ namespace {
 template <class Layer>
 std::string text_of_tactic(const Layer& layer) {
   if (layer.has_bodies()) return "its body";
-  return layer.is_no_op || !layer.tactic.empty() ? layer.tactic : "reference";
+  if (layer.is_no_op || !layer.tactic.empty()) return layer.tactic;
+  return layer.is_late ? "when run" : "reference";
 }
 
 }  // namespace

@@ -62,7 +62,10 @@ void explain_layer(const Engine& engine, const Inspector& inspector, const Layer
   } else if (layer.has_bodies()) {
     fmt::print("tactic  none of its own: it runs the layers of its bodies\n");
   } else {
-    fmt::print("tactic  {}{}\n", layer.tactic.empty() ? "reference kernel" : layer.tactic,
+    fmt::print("tactic  {}{}\n",
+               !layer.tactic.empty() ? layer.tactic
+               : layer.is_late       ? "looked for when it runs: only then its extents are known"
+                                     : "reference kernel",
                layer.isa.empty() ? "" : " (" + layer.isa + ")");
   }
   if (layer.region >= 0)
@@ -166,7 +169,7 @@ void print_passes(const Inspector& inspector) {
 
 template <class Layer>
 bool is_slow(const Layer& layer) {
-  return !layer.is_no_op && layer.tactic.empty() && !layer.has_bodies();
+  return tactic_text(layer) == "reference";
 }
 
 void print_slow_layers(const Inspector& inspector) {

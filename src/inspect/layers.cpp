@@ -221,6 +221,21 @@ std::vector<LayerTensor> describe_outputs(const Plan& plan, const PlanStep& step
   return outputs;
 }
 
+// What only running tells has no tactic yet, but may have one then: see runtime/late_replay.cpp.
+bool is_late(const Plan& plan, const PlanStep& step) {
+  if (step.is_view || kernels::tactics_for(step.layer.kind).empty()) return false;
+  for (const std::vector<int>* side : {&step.inputs, &step.outputs})
+    for (const int index : *side) {
+      if (index == kNoTensor) continue;
+      const PlanTensor& tensor = plan.tensors[static_cast<size_t>(index)];
+      if (!tensor.has_rank || std::any_of(tensor.shape.begin(), tensor.shape.end(), [&](ir::Dim d) {
+            return plan.symbols.depends_on_runtime(d);
+          }))
+        return true;
+    }
+  return false;
+}
+
 InnerLayer describe_inner_step(const Plan& body, const PlanStep& step, int depth) {
   InnerLayer inner;
   inner.body = body.name;
@@ -230,6 +245,7 @@ InnerLayer describe_inner_step(const Plan& body, const PlanStep& step, int depth
   inner.tactic = step.tactic;
   inner.isa = step.is_view ? "" : std::string(isa_name(step.isa));
   inner.is_no_op = step.is_view;
+  inner.is_late = is_late(body, step);
   inner.inputs = describe_inputs(body, step, nullptr);
   inner.outputs = describe_outputs(body, step, nullptr);
   inner.source_nodes = step.layer.onnx_nodes;
@@ -247,6 +263,7 @@ LayerInfo describe_step(const Plan& plan, size_t index, const runtime::Context* 
   info.arithmetic = step.arithmetic;
   info.tactic_value = step.tactic_value;
   info.is_no_op = step.is_view;
+  info.is_late = is_late(plan, step);
   info.inputs = describe_inputs(plan, step, context);
   info.outputs = describe_outputs(plan, step, context);
   const ir::DataType precision = tactic_precision(step);

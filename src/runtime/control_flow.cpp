@@ -46,23 +46,71 @@ TensorView element_of(const TensorView& x, int64_t axis, int64_t index) {
   return view;
 }
 
+}  // namespace
+
 // A value that goes from one iteration to the next: the body may overwrite its own memory
 // meanwhile.
-struct Carried {
-  Buffer buffer;
+struct Executor::Carried {
+  Buffer buffer, spare;
   TensorView view;
 
   void set(const TensorView& value) {
-    Buffer fresh;
-    fresh.reserve(bytes_of(value));
-    copy_dense(value, fresh.data());
-    buffer = std::move(fresh);
+    spare.reserve(bytes_of(value));
+    copy_dense(value, spare.data());
+    std::swap(buffer, spare);
+    show(value);
+  }
+  // A result of the body; its memory is exchanged for this one's where that can be.
+  Status take(Executor& body, int output) {
+    const TensorView value = body.output(output);
+    CAMSHAFT_ASSIGN(const bool is_taken, body.take_output(output, buffer));
+    is_taken ? show(value) : set(value);
+    return ok_status();
+  }
+
+ private:
+  void show(const TensorView& value) {
     view = kernels::make_view(buffer.data(), value.type, ir::Format::kLinear,
                               {value.extents, static_cast<size_t>(value.rank)});
   }
 };
 
+namespace {
+
+bool lies_within(const TensorView& view, const TensorView& whole) {
+  const auto* first = whole.as<const std::byte>();
+  const auto* at = view.as<const std::byte>();
+  return at >= first && at < first + std::max<size_t>(bytes_of(whole), 1);
+}
+
 }  // namespace
+
+Result<bool> Executor::take_output(int k, Buffer& buffer) {
+  const int t = plan().outputs[k];
+  const TensorView view = tensor(t);
+  if (!view.data || !kernels::is_dense(view) || view.format != ir::Format::kLinear) return false;
+  const Location& location = current_->locations[t];
+  if (location.space == Space::kBase && kept_outputs_[k].data() == view.data) {
+    std::swap(kept_outputs_[k], buffer);  // link() sees it
+    return true;
+  }
+  // A late result has records, and perhaps views, that point to it: not worth it for a few bytes.
+  constexpr size_t kFewBytes = 4096;
+  if (location.space != Space::kLate || late_[t].data() != view.data || bytes_of(view) < kFewBytes)
+    return false;
+  for (size_t other = 0; other < plan().outputs.size(); ++other)
+    if (static_cast<int>(other) != k && lies_within(output(static_cast<int>(other)), view))
+      return false;
+  std::swap(late_[t], buffer);
+  current_->tensors[t].data = late_[t].reserve(bytes_of(view));
+  for (size_t step = 0; step < plan().steps.size(); ++step) {
+    const std::vector<int>& outputs = plan().steps[step].outputs;
+    if (std::find(outputs.begin(), outputs.end(), t) != outputs.end())
+      current_->late[step].repeats = false;  // what it made is not there any more
+  }
+  CAMSHAFT_TRY(place_aliases(t));
+  return true;
+}
 
 // The elements of a scan output, one per iteration.
 struct Executor::Stacked {
@@ -103,6 +151,9 @@ Status Executor::store_stacked(int t, const Stacked& stacked, int64_t axis, bool
                       axis);
   ir::Extents extents(stacked.element.extents, stacked.element.extents + stacked.element.rank);
   extents.insert(static_cast<size_t>(axis), stacked.count);
+  if (axis == 0 && !reversed)
+    return store_result(t, kernels::make_view(const_cast<std::byte*>(stacked.bytes.data()),
+                                              stacked.element.type, ir::Format::kLinear, extents));
   std::vector<std::byte> bytes(stacked.bytes.size());
   int64_t outer = 1, inner = static_cast<int64_t>(ir::bits_of(stacked.element.type) / 8);
   for (int d = 0; d < axis; ++d) outer *= extents[d];
@@ -182,9 +233,10 @@ Status Executor::run_loop(const PlanStep& step, Executor& body) {
     for (size_t k = 0; k < num_carried; ++k) inputs[2 + k] = carried[k].view;
     CAMSHAFT_TRY(run_body(body, inputs, {}));
     condition = *body.output(0).as<const bool>();
-    for (size_t k = 0; k < num_carried; ++k) carried[k].set(body.output(static_cast<int>(1 + k)));
     for (size_t k = 0; k < num_scans; ++k)
       CAMSHAFT_TRY(stacked[k].append(body.output(static_cast<int>(1 + num_carried + k))));
+    for (size_t k = 0; k < num_carried; ++k)
+      CAMSHAFT_TRY(carried[k].take(body, static_cast<int>(1 + k)));
   }
   for (size_t k = 0; k < num_carried; ++k)
     if (step.outputs[k] != kNoTensor) CAMSHAFT_TRY(store_result(step.outputs[k], carried[k].view));
@@ -239,9 +291,9 @@ Status Executor::run_scan(const PlanStep& step, Executor& body) {
       inputs[num_states + k] = elements[k].view;
     }
     CAMSHAFT_TRY(run_body(body, inputs, {}));
-    for (size_t k = 0; k < num_states; ++k) states[k].set(body.output(static_cast<int>(k)));
     for (size_t k = 0; k < num_scans; ++k)
       CAMSHAFT_TRY(stacked[k].append(body.output(static_cast<int>(num_states + k))));
+    for (size_t k = 0; k < num_states; ++k) CAMSHAFT_TRY(states[k].take(body, static_cast<int>(k)));
   }
   for (size_t k = 0; k < num_states; ++k)
     if (step.outputs[k] != kNoTensor) CAMSHAFT_TRY(store_result(step.outputs[k], states[k].view));

@@ -108,6 +108,8 @@ class Executor {
   // late_steps.cpp: steps whose shapes are known only now.
   Status run_late(const ScheduledStep& scheduled);
   Status run_late_kernel(int step_index);
+  // Looks for a tactic of settled_layer(); false: there is none.
+  bool settle(int index, KernelArgs& args);
   // The record's kernel on these views, made ready if it is not.
   Status call_late(int index, const kernels::Tactic* tactic, KernelArgs args);
   bool takes_late(const engine::PlanStep& step, const StepFacts& facts,
@@ -132,6 +134,10 @@ class Executor {
   Status run_body(Executor& body, std::span<const TensorView> inputs,
                   std::span<void* const> targets);
   Status store_result(int t, const TensorView& value);
+  struct Carried;
+  // Exchanges the memory of an output, which the body keeps, for `buffer`; false: it lies
+  // elsewhere, or others lie there too.
+  Result<bool> take_output(int k, Buffer& buffer);
   struct Stacked;
   Status store_stacked(int t, const Stacked& stacked, int64_t axis, bool reversed);
 

@@ -137,7 +137,7 @@ Status Executor::replay_kernel(int index) {
   const StepFacts& facts = facts_.steps[index];
   LateRecord& record = current_->late[index];
   const bool planned = facts.tactic && !record.refused;
-  if (!planned) find_late_tactic(step, record);
+  if (!planned && !record.settled) find_late_tactic(step, record);
   const kernels::Tactic* tactic = planned ? facts.tactic : record.tactic;
   const uint32_t packed_inputs = planned ? facts.packed_inputs : record.packed_inputs;
   for (size_t k = 0; k < record.inputs.size() && k < 32 && tactic; ++k)
@@ -155,6 +155,10 @@ Status Executor::replay_kernel(int index) {
   args.outputs = record.outputs;
   args.packed = planned ? facts.packed : record.packed.get();
   args.pool = pool_of(step, &pool_);
+  if (record.settled) {
+    args.layer = record.settled.get();
+    args.inputs = args.inputs.first(1);
+  }
   return call_late(index, tactic, args);
 }
 

@@ -8,6 +8,7 @@
 #include "ir/kind_traits.h"
 #include "runtime/executor.h"
 #include "runtime/placing.h"
+#include "runtime/settled_layer.h"
 #include "runtime/step_problem.h"
 
 namespace camshaft::runtime {
@@ -242,7 +243,10 @@ Status Executor::run_late_kernel(int step_index) {
   if (!any_elements) return ok_status();
   args.outputs = outputs;
   record.kernel = {};
-  if (!facts.tactic) return call_late(step_index, nullptr, args);
+  if (!facts.tactic) {
+    const bool is_settled = settle(step_index, args);
+    return call_late(step_index, is_settled ? record.tactic : nullptr, args);
+  }
   record.refused = !takes_late(step, facts, args);
   if (record.refused) {
     for (size_t k = 0; k < inputs.size(); ++k)
@@ -250,6 +254,35 @@ Status Executor::run_late_kernel(int step_index) {
     return call_late(step_index, nullptr, args);
   }
   return call_late(step_index, facts.tactic, args);
+}
+
+bool Executor::settle(int index, KernelArgs& args) {
+  LateRecord& record = current_->late[index];
+  record.settled = settled_layer(*args.layer, args.inputs, args.outputs[0]);
+  if (!record.settled) return false;
+  const auto describe = [](const TensorView& view) {
+    kernels::ProblemTensor tensor;
+    tensor.present = true;
+    tensor.type = view.type;
+    tensor.format = view.format;
+    tensor.dense = kernels::is_dense(view);
+    tensor.extents.assign(view.extents, view.extents + view.rank);
+    return tensor;
+  };
+  kernels::Problem problem;
+  problem.layer = record.settled.get();
+  problem.inputs = {describe(args.inputs[0])};
+  problem.outputs = {describe(args.outputs[0])};
+  problem.threads = pool_.threads();
+  record.tactic = best_tactic(problem);
+  if (!record.tactic) {
+    record.settled = nullptr;
+    return false;
+  }
+  args.layer = record.settled.get();
+  args.inputs = args.inputs.first(1);
+  args.packed = nullptr;
+  return true;
 }
 
 Status Executor::call_late(int index, const kernels::Tactic* tactic, KernelArgs args) {

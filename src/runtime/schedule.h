@@ -105,8 +105,9 @@ struct LateRecord {
   bool repeats = false;  // the outputs follow from `values` alone and are still there
   Bindings before;       // symbols known before the step
   std::vector<TensorView> inputs, outputs;
-  std::vector<std::byte> values;     // of the inputs that decide extents, back to back
-  std::unique_ptr<ir::Layer> layer;  // with numbers for symbols; null: the plan's own
+  std::vector<std::byte> values;       // of the inputs that decide extents, back to back
+  std::unique_ptr<ir::Layer> layer;    // with numbers for symbols; null: the plan's own
+  std::unique_ptr<ir::Layer> settled;  // settled_layer(), which `tactic` runs; mostly null
   bool refused = false;  // the plan's tactic, chosen for guessed extents, does not take these
   // A kernel for a step the tuner could not find one for, as it did not know the shapes.
   const kernels::Tactic* tactic = nullptr;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kernels/reference/access.h"
+#include "kernels/reference/slice_range.h"
 #include "kernels/reference/tables.h"
 
 namespace camshaft::kernels::reference {
@@ -50,10 +51,8 @@ Status check_known(std::span<const ir::Dim> dims) {
   return ok_status();
 }
 
-// Start and step per dimension, from attributes or from the inputs starts, ends, axes, steps.
-struct SliceRange {
-  Ints start, step;
-};
+}  // namespace
+
 Result<SliceRange> slice_range(const KernelArgs& args) {
   const auto& attrs = args.layer->as<ir::SliceAttrs>();
   const TensorView& x = args.inputs[0];
@@ -78,6 +77,8 @@ Result<SliceRange> slice_range(const KernelArgs& args) {
   }
   return range;
 }
+
+namespace {
 
 Status slice(const KernelArgs& args) {
   const TensorView &x = args.inputs[0], &y = args.outputs[0];
