@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 
 #include "base/huge_pages.h"
@@ -24,6 +25,17 @@ class Buffer {
     }
     guard(bytes);
     return data_.get();
+  }
+  // The same, with the first `kept` bytes of the contents, and room for as much again where it
+  // grows: whoever appends again and again copies each byte once or twice.
+  std::byte* extend(size_t kept, size_t bytes) {
+    if (bytes <= bytes_ && data_) return reserve(bytes);
+    Buffer larger;
+    larger.reserve(2 * bytes);
+    guard(bytes_);
+    std::memcpy(larger.data(), data(), kept);
+    *this = std::move(larger);
+    return reserve(bytes);
   }
   std::byte* data() const { return data_.get(); }
   size_t bytes() const { return bytes_; }

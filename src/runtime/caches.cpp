@@ -40,6 +40,23 @@ int64_t appending_axis(const PlanStep& step) {
 
 }  // namespace
 
+std::vector<AppendFacts> find_appends(const engine::Plan& plan) {
+  const Readers readers(plan);
+  std::vector<AppendFacts> appends;
+  for (size_t k = 0; k < plan.steps.size(); ++k) {
+    const PlanStep& step = plan.steps[k];
+    if (step.is_view || step.layer.kind != LayerKind::kConcatenation || step.inputs[0] == kNoTensor)
+      continue;
+    const int grown = step.inputs[0];
+    const auto input = std::find(plan.inputs.begin(), plan.inputs.end(), grown);
+    if (input != plan.inputs.end() && readers.steps[grown].size() == 1 &&
+        readers.views[grown] == 0 && plan.tensors[grown].parent == kNoTensor &&
+        std::count(plan.outputs.begin(), plan.outputs.end(), grown) == 0)
+      appends.push_back({static_cast<int>(k), static_cast<int>(input - plan.inputs.begin())});
+  }
+  return appends;
+}
+
 std::vector<CacheFacts> find_caches(const PlanFacts& facts) {
   const engine::Plan& plan = *facts.plan;
   const Readers readers(plan);

@@ -29,4 +29,11 @@ inline bool share_buffers(std::span<const int64_t> capacities) {
 }
 std::vector<CacheFacts> find_caches(const PlanFacts& facts);
 
+// A Concatenation, the only reader of an input of the plan, which puts others behind it: a loop's
+// state that grows so need not be copied.
+struct AppendFacts {
+  int step = 0, input = 0;
+};
+std::vector<AppendFacts> find_appends(const engine::Plan& plan);
+
 }  // namespace camshaft::runtime

@@ -7,14 +7,6 @@
 #include "runtime/executor.h"
 
 namespace camshaft::runtime {
-namespace {
-
-using engine::kNoTensor;
-using engine::PlanStep;
-
-using engine::PlanTensor;
-
-// Copies any view into dense row-major memory.
 void copy_dense(const TensorView& from, std::byte* to) {
   const size_t size = ir::bits_of(from.type) / 8;
   if (kernels::is_dense(from) && from.format == ir::Format::kLinear) {
@@ -32,6 +24,13 @@ void copy_dense(const TensorView& from, std::byte* to) {
                 size);
   }
 }
+
+namespace {
+
+using engine::kNoTensor;
+using engine::PlanStep;
+
+using engine::PlanTensor;
 
 // Element `index` of x along `axis`, as a view.
 TensorView element_of(const TensorView& x, int64_t axis, int64_t index) {
@@ -168,12 +167,15 @@ Status Executor::store_stacked(int t, const Stacked& stacked, int64_t axis, bool
 }
 
 Status Executor::run_body(Executor& body, std::span<const TensorView> inputs,
-                          std::span<void* const> targets) {
+                          std::span<void* const> targets, std::span<Carried> states,
+                          size_t first_owned) {
   body_extents_.clear();
   for (const TensorView& view : inputs)
     body_extents_.emplace_back(view.extents, view.extents + view.rank);
   CAMSHAFT_TRY(body.prepare(body_extents_, &current_->bindings));
   for (size_t k = 0; k < inputs.size(); ++k) body.set_input(static_cast<int>(k), inputs[k].data);
+  for (size_t k = 0; k < states.size(); ++k)
+    body.set_input(static_cast<int>(first_owned + k), states[k].view.data, &states[k].buffer);
   for (size_t k = 0; k < targets.size(); ++k) body.set_output(static_cast<int>(k), targets[k]);
   return body.run(profiler_ && profiler_->opens_bodies ? profiler_ : nullptr);
 }
@@ -231,7 +233,7 @@ Status Executor::run_loop(const PlanStep& step, Executor& body) {
   for (size_t k = 2 + num_carried; k < inputs.size(); ++k) inputs[k] = tensor(step.inputs[k]);
   for (; iteration < trips && condition; ++iteration) {
     for (size_t k = 0; k < num_carried; ++k) inputs[2 + k] = carried[k].view;
-    CAMSHAFT_TRY(run_body(body, inputs, {}));
+    CAMSHAFT_TRY(run_body(body, inputs, {}, carried, 2));
     condition = *body.output(0).as<const bool>();
     for (size_t k = 0; k < num_scans; ++k)
       CAMSHAFT_TRY(stacked[k].append(body.output(static_cast<int>(1 + num_carried + k))));
@@ -290,7 +292,7 @@ Status Executor::run_scan(const PlanStep& step, Executor& body) {
           x, axis, reversed(attrs.scan_input_directions, k) ? length - 1 - iteration : iteration));
       inputs[num_states + k] = elements[k].view;
     }
-    CAMSHAFT_TRY(run_body(body, inputs, {}));
+    CAMSHAFT_TRY(run_body(body, inputs, {}, states, 0));
     for (size_t k = 0; k < num_scans; ++k)
       CAMSHAFT_TRY(stacked[k].append(body.output(static_cast<int>(num_states + k))));
     for (size_t k = 0; k < num_states; ++k) CAMSHAFT_TRY(states[k].take(body, static_cast<int>(k)));

@@ -32,6 +32,7 @@ int64_t clock_cost_ns() {
 
 Executor::Executor(PlanFacts facts, ThreadPool& pool) : facts_(std::move(facts)), pool_(pool) {
   inputs_.resize(plan().inputs.size());
+  owners_.resize(plan().inputs.size());
   outputs_.resize(plan().outputs.size());
   kept_outputs_.resize(plan().outputs.size());
   late_.resize(plan().tensors.size());
@@ -220,6 +221,7 @@ void Executor::report(int step, double microseconds, int64_t start_ns) {
 Status Executor::run(Profiler* profiler) {
   const ThreadPool::InRun in_run(pool_);
   profiler_ = profiler;
+  place_appends();
   link();
   if (current_->has_late_steps) {
     replaying_ = current_->recorded;

@@ -25,6 +25,9 @@ struct Profiler {
   int64_t clock_reads = 0;  // so far: what they cost is no layer's time
 };
 
+// Any view into dense row-major memory.
+void copy_dense(const TensorView& from, std::byte* to);
+
 class Executor {
  public:
   // Of the engine's main plan: checked against the kernels at the points of this profile.
@@ -47,7 +50,12 @@ class Executor {
   bool prepared() const { return current_ != nullptr; }
 
   // Memory for the next run: inputs must be set; an output left null is kept by the executor.
-  void set_input(int k, const void* data) { inputs_[k] = data; }
+  // `owner`: that memory, where the run may keep it, grown, as its own; it must stay until the next
+  // run.
+  void set_input(int k, const void* data, Buffer* owner = nullptr) {
+    inputs_[k] = data;
+    owners_[k] = owner;
+  }
   void set_output(int k, void* data) { outputs_[k] = data; }
 
   Status run(Profiler* profiler = nullptr);
@@ -108,6 +116,16 @@ class Executor {
   // late_steps.cpp: steps whose shapes are known only now.
   Status run_late(const ScheduledStep& scheduled);
   Status run_late_kernel(int step_index);
+  // appending.cpp
+  Buffer* movable_memory(int t);
+  // Where the step's result may lie behind its first input; null: it must be copied there.
+  Buffer* memory_to_append(const AppendFacts& append, const TensorView& first,
+                           std::span<const int64_t> extents);
+  std::byte* grow_input(const AppendFacts& append, const TensorView& first,
+                        std::span<const int64_t> extents, Buffer& memory);
+  void place_appends();
+  Result<bool> append_late(int index, const KernelArgs& args, const ir::Extents& extents);
+
   // Looks for a tactic of settled_layer(); false: there is none.
   bool settle(int index, KernelArgs& args);
   // The record's kernel on these views, made ready if it is not.
@@ -125,16 +143,18 @@ class Executor {
   void* address(int t) const;
 
   // control_flow.cpp
+  struct Carried;
   Status run_control_flow(int step_index);
   Status run_if(const engine::PlanStep& step, std::vector<std::unique_ptr<Executor>>& bodies);
   Status run_loop(const engine::PlanStep& step, Executor& body);
   Status run_scan(const engine::PlanStep& step, Executor& body);
   // Prepares and runs a body on these input views (dense, in the body's order); results go to the
   // targets that are not null.
+  // Memory of inputs [first_owned, first_owned + states) is the body's to keep.
   Status run_body(Executor& body, std::span<const TensorView> inputs,
-                  std::span<void* const> targets);
+                  std::span<void* const> targets, std::span<Carried> states = {},
+                  size_t first_owned = 0);
   Status store_result(int t, const TensorView& value);
-  struct Carried;
   // Exchanges the memory of an output, which the body keeps, for `buffer`; false: it lies
   // elsewhere, or others lie there too.
   Result<bool> take_output(int k, Buffer& buffer);
@@ -155,6 +175,7 @@ class Executor {
   std::vector<void*> addresses_;           // call()'s, kept for its memory
   std::vector<ir::Extents> body_extents_;  // run_body()'s, kept for its memory
   std::vector<const void*> inputs_;
+  std::vector<Buffer*> owners_;  // of inputs, mostly null
   std::vector<void*> outputs_;
   Buffer arena_, workspace_;
   std::vector<Buffer> kept_outputs_;

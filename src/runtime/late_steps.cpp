@@ -227,9 +227,14 @@ Status Executor::run_late_kernel(int step_index) {
   bool all_known = true;
   for (const int t : step.outputs)
     all_known &= t == kNoTensor || current_->locations[t].space != Space::kLate;
-  if (!all_known) {
+  const bool appends = facts.appends_to >= 0 && owners_[facts.appends_to];
+  if (!all_known || appends) {
     std::vector<ir::Extents> extents;
     CAMSHAFT_TRY(infer_outputs(step, *layer, extents));
+    if (appends) {
+      CAMSHAFT_ASSIGN(const bool is_done, append_late(step_index, args, extents[0]));
+      if (is_done) return ok_status();
+    }
     for (size_t k = 0; k < step.outputs.size(); ++k)
       if (const int t = step.outputs[k];
           t != kNoTensor && current_->locations[t].space == Space::kLate)

@@ -188,6 +188,9 @@ Result<PlanFacts> PlanFacts::make(const engine::Engine& engine, const engine::Pl
   fill_tensors(facts);
   fill_lifetimes(facts);
   facts.caches = find_caches(facts);
+  facts.appends = find_appends(plan);
+  for (const AppendFacts& append : facts.appends)
+    facts.steps[append.step].appends_to = append.input;
   fill_uses(facts);
   return facts;
 }

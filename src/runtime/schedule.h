@@ -40,6 +40,7 @@ struct StepFacts {
   bool symbolic_attributes = false;
   bool in_place = false;  // element k of the output needs only element k of an input of its shape
   bool control_flow = false;
+  int appends_to = -1;            // the plan's input, see find_appends()
   bool is_open = false;           // extents of the inputs may contradict each other, or the layer
   std::vector<int> symbols = {};  // where it is: those its extents, values and attributes hang on
 };
@@ -69,6 +70,7 @@ struct PlanFacts {
   std::vector<StepFacts> steps;
   std::vector<TensorFacts> tensors;
   std::vector<CacheFacts> caches;
+  std::vector<AppendFacts> appends;
   std::vector<SymbolUses> uses;                // per symbol
   int64_t cut_batches_beyond = kWholeBatches;  // see ContextOptions
   std::vector<std::shared_ptr<std::byte[]>>
