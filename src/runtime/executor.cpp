@@ -107,6 +107,14 @@ Result<std::unique_ptr<Executor>> Executor::create_checked(const engine::Engine&
 
 namespace {
 
+uint64_t key_of(std::span<const ir::Extents> inputs) {
+  uint64_t key = 0;
+  for (const ir::Extents& extents : inputs)
+    for (const int64_t extent : extents)
+      key = (key ^ static_cast<uint64_t>(extent)) * 0x9e3779b97f4a7c15;
+  return key;
+}
+
 bool has_capacities(const Schedule& schedule, std::span<const int64_t> capacities) {
   if (capacities.empty()) return !share_buffers(schedule.capacities);
   return std::equal(capacities.begin(), capacities.end(), schedule.capacities.begin(),
@@ -115,18 +123,20 @@ bool has_capacities(const Schedule& schedule, std::span<const int64_t> capacitie
 
 }  // namespace
 
-Schedule* Executor::find_schedule(std::span<const ir::Extents> inputs, const Bindings* outer,
-                                  std::span<const int64_t> capacities) {
-  const auto fits = [&](const std::unique_ptr<Schedule>& s) {
-    return has_capacities(*s, capacities) &&
-           std::equal(inputs.begin(), inputs.end(), s->input_extents.begin(),
-                      s->input_extents.end()) &&
-           (!outer || (outer->bound == s->outer.bound && outer->values == s->outer.values));
+Schedule* Executor::find_schedule(uint64_t key, std::span<const ir::Extents> inputs,
+                                  const Bindings* outer, std::span<const int64_t> capacities) {
+  const auto fits = [&](const KeptSchedule& kept) {
+    if (kept.key != key) return false;
+    const Schedule& s = *kept.schedule;
+    return has_capacities(s, capacities) &&
+           std::equal(inputs.begin(), inputs.end(), s.input_extents.begin(),
+                      s.input_extents.end()) &&
+           (!outer || (outer->bound == s.outer.bound && outer->values == s.outer.values));
   };
   const auto found = std::find_if(schedules_.begin(), schedules_.end(), fits);
   if (found == schedules_.end()) return nullptr;
   std::rotate(schedules_.begin(), found, found + 1);
-  return schedules_.front().get();
+  return schedules_.front().schedule.get();
 }
 
 // Of those kept, the one that may become another; the end: none. A sequence in one buffer does not
@@ -137,38 +147,43 @@ Executor::Schedules::iterator Executor::find_spare(std::span<const int64_t> capa
   if (schedules_.empty() || (!in_one_buffer && schedules_.size() < kept_shapes_))
     return schedules_.end();
   const auto spare = in_one_buffer ? schedules_.begin() : schedules_.end() - 1;
-  return has_capacities(**spare, capacities) ? spare : schedules_.end();
+  return has_capacities(*spare->schedule, capacities) ? spare : schedules_.end();
 }
 
 Status Executor::prepare(std::span<const ir::Extents> inputs, const Bindings* outer,
                          std::span<const int64_t> capacities) {
   const Schedule* before = current_;
-  current_ = find_schedule(inputs, outer, capacities);
+  const uint64_t key = key_of(inputs);
+  current_ = find_schedule(key, inputs, outer, capacities);
   if (current_) {
     if (current_ != before) current_->recorded = false;  // late memory was another's meanwhile
     return ok_status();
   }
   if (const auto spare = find_spare(capacities); spare != schedules_.end()) {
-    CAMSHAFT_ASSIGN(const bool advanced, advance(facts_, inputs, outer, **spare));
+    CAMSHAFT_ASSIGN(const bool advanced, advance(facts_, inputs, outer, *spare->schedule));
     if (advanced) {
+      spare->key = key;
       std::rotate(schedules_.begin(), spare, spare + 1);
-      current_ = schedules_.front().get();
+      current_ = schedules_.front().schedule.get();
       return ok_status();
     }
   }
   CAMSHAFT_ASSIGN(std::unique_ptr<Schedule> made,
                   make_schedule(facts_, inputs, outer, &pool_, capacities,
-                                schedules_.empty() ? nullptr : schedules_.front().get()));
+                                schedules_.empty() ? nullptr : schedules_.front().schedule.get()));
   if (schedules_.size() == kept_shapes_) schedules_.pop_back();
-  schedules_.insert(schedules_.begin(), std::move(made));
-  current_ = schedules_.front().get();
+  schedules_.insert(schedules_.begin(), {key, std::move(made)});
+  current_ = schedules_.front().schedule.get();
   return ok_status();
 }
 
 void Executor::keep_shapes(size_t count) {
+  // A loop over lists that grow or shrink has one per iteration, in every run the same: planning 60
+  // counts of boxes anew takes three times as long as running them.
+  constexpr size_t kOfBody = 8;
   kept_shapes_ = std::max<size_t>(count, 1);
   for (auto& bodies : bodies_)
-    for (auto& body : bodies) body->keep_shapes(count);
+    for (auto& body : bodies) body->keep_shapes(outer_step_ < 0 ? kOfBody * count : count);
 }
 
 void* Executor::base_pointer(int base) {

@@ -74,14 +74,19 @@ class Executor {
  private:
   Executor(PlanFacts facts, ThreadPool& pool);
 
-  using Schedules = std::vector<std::unique_ptr<Schedule>>;
+  // By what it was made for, at a glance: a body may have a hundred.
+  struct KeptSchedule {
+    uint64_t key = 0;
+    std::unique_ptr<Schedule> schedule;
+  };
+  using Schedules = std::vector<KeptSchedule>;
 
   // Numbers the steps of the bodies, which are `outer`'s of the main plan.
   void number_inner_steps(int index, int outer, int& next);
   void report(int step, double microseconds, int64_t start_ns);
 
   Schedules::iterator find_spare(std::span<const int64_t> capacities);
-  Schedule* find_schedule(std::span<const ir::Extents> inputs, const Bindings* outer,
+  Schedule* find_schedule(uint64_t key, std::span<const ir::Extents> inputs, const Bindings* outer,
                           std::span<const int64_t> capacities);
   void link();
   void link_base(int base, void* pointer);

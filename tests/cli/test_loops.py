@@ -105,3 +105,66 @@ def test_a_trace_shows_what_a_loop_ran(camshaft, looping, tmp_path):
     assert len(spans["PWN(cos)"]) == 3 * len(spans["loop"]) and len(spans["softmax"]) == 5 * len(spans["loop"])
     assert all(any(first <= start and end <= last + 0.1 for first, last in spans["loop"]) for start, end in spans["PWN(cos)"])
     assert not any(e.get("cat") == "kernel" and e["args"]["Layer"] == "loop" for e in events)
+
+
+# Of two states a and b and a row of x: what the next iteration gets.
+GROWTHS = {
+    "behind": (lambda a, b, row: (np.concatenate([a, row]), b), ["Concat(a,row)", "b"]),
+    "both": (lambda a, b, row: (np.concatenate([a, row]), np.concatenate([b, row, row])), ["Concat(a,row)", "Concat(b,row,row)"]),
+    "crossed": (lambda a, b, row: (np.concatenate([b, row]), np.concatenate([a, row])), ["Concat(b,row)", "Concat(a,row)"]),
+    "before": (lambda a, b, row: (np.concatenate([row, a]), b), ["Concat(row,a)", "b"]),
+    "and a reader": (lambda a, b, row: (np.concatenate([a, row]), np.concatenate([b, a.max(0, keepdims=True)])), ["Concat(a,row)", "Concat(b,largest)"]),
+    "and itself": (lambda a, b, row: (np.concatenate([a, row]), a), ["Concat(a,row)", "a"]),
+    "one for two": (lambda a, b, row: (np.concatenate([a, row]),) * 2, ["Concat(a,row)", "same"]),
+    "behind itself": (lambda a, b, row: (np.concatenate([a, a])[:300], b), ["Slice(doubled)", "b"]),
+}
+
+
+@pytest.mark.parametrize("growth", GROWTHS)
+@pytest.mark.parametrize("late", [False, True])
+def test_states_that_grow(camshaft, tmp_path, growth, late):
+    def value(name, type, shape):
+        return helper.make_tensor_value_info(name, type, shape)
+    reference, (next_a, next_b) = GROWTHS[growth]
+    nodes = [helper.make_node("Gather", ["x", "i"], ["g"], axis=0), helper.make_node("Unsqueeze", ["g", "zeros"], ["plain"])]
+    if late:  # only running tells how many rows: all that are not zero, which is one
+        nodes += [helper.make_node("ReduceMax", ["plain"], ["peak"], axes=[1], keepdims=0), helper.make_node("NonZero", ["peak"], ["where"]),
+                  helper.make_node("Squeeze", ["where", "zeros"], ["chosen"]), helper.make_node("Gather", ["plain", "chosen"], ["row"], axis=0)]
+    else:
+        nodes.append(helper.make_node("Identity", ["plain"], ["row"]))
+    nodes += [helper.make_node("ReduceMax", ["a"], ["largest"], axes=[0])] if growth == "and a reader" else []
+    if growth == "behind itself":
+        nodes.append(helper.make_node("Concat", ["a", "a"], ["doubled"], axis=0))
+    outputs = []
+    for result, text in zip(("next_a", "next_b"), (next_a, next_b)):
+        if text.startswith("Concat"):
+            nodes.append(helper.make_node("Concat", text[7:-1].split(","), [result], axis=0))
+        elif text.startswith("Slice"):
+            nodes.append(helper.make_node("Slice", ["doubled", "zeros", "most"], [result]))
+        elif text == "same":
+            outputs.append("next_a")
+            continue
+        else:
+            nodes.append(helper.make_node("Identity", [text], [result]))
+        outputs.append(result)
+    body = helper.make_graph(nodes + [helper.make_node("Identity", ["c"], ["goes_on"])], "body",
+                             [value("i", TensorProto.INT64, []), value("c", TensorProto.BOOL, []), value("a", TensorProto.FLOAT, None), value("b", TensorProto.FLOAT, None)],
+                             [value("goes_on", TensorProto.BOOL, [])] + [value(name, TensorProto.FLOAT, None) for name in outputs])
+    numbers = [helper.make_tensor("true", TensorProto.BOOL, [], [True]), helper.make_tensor("zeros", TensorProto.INT64, [1], [0]),
+               helper.make_tensor("most", TensorProto.INT64, [1], [300])]
+    inputs = [value("x", TensorProto.FLOAT, ["N", 512]), value("n", TensorProto.INT64, []), value("a0", TensorProto.FLOAT, ["A", 512]), value("b0", TensorProto.FLOAT, ["B", 512])]
+    graph = helper.make_graph([helper.make_node("Loop", ["n", "true", "a0", "b0"], ["y", "z"], name="loop", body=body)], "g", inputs,
+                              [value("y", TensorProto.FLOAT, None), value("z", TensorProto.FLOAT, None)], numbers)
+    (tmp_path / "m.onnx").write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7).SerializeToString())
+    random = np.random.default_rng(1)
+    data = []
+    for k, (rounds, first) in enumerate(((7, 3), (0, 4), (9, 3), (7, 3), (5, 1))):
+        x = np.abs(random.standard_normal((9, 512))).astype(np.float32) + 1
+        a0, b0 = (random.standard_normal((first, 512)).astype(np.float32) for _ in range(2))
+        a, b = a0, b0
+        for i in range(rounds):
+            a, b = reference(a, b, x[i:i + 1])
+        np.savez(tmp_path / f"{k}.npz", x=x, n=np.int64(rounds), a0=a0, b0=b0, y=a, z=b)
+        data += ["--data", f"{k}.npz"]
+    result = camshaft("run", "m.onnx", *data, "--min-shapes", "x:9x512,a0:1x512,b0:1x512", "--opt-shapes", "x:9x512,a0:3x512,b0:3x512", "--max-shapes", "x:9x512,a0:4x512,b0:4x512")
+    assert result.code == 0, result.out + result.err
