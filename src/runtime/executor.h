@@ -13,6 +13,10 @@
 #include "runtime/schedule.h"
 #include "runtime/view_check.h"
 
+namespace camshaft::kernels::reference {
+struct SliceRange;
+}  // namespace camshaft::kernels::reference
+
 namespace camshaft::runtime {
 
 inline size_t bytes_of(const TensorView& view) {
@@ -121,6 +125,12 @@ class Executor {
   // late_steps.cpp: steps whose shapes are known only now.
   Status run_late(const ScheduledStep& scheduled);
   Status run_late_kernel(int step_index);
+  // late_views.cpp
+  Status place_late_view(int t);
+  Status place_aliases(int t);
+  bool is_viewed_slice(int index) const;
+  Result<bool> view_slice(const engine::PlanStep& step, const KernelArgs& args,
+                          const kernels::reference::SliceRange& range);
   // appending.cpp
   Buffer* movable_memory(int t);
   // Where the step's result may lie behind its first input; null: it must be copied there.
@@ -142,9 +152,8 @@ class Executor {
   Status run_dynamic(const engine::PlanStep& step, const StepFacts& facts, const KernelArgs& args);
   // Memory for tensor `t` with these extents; binds the runtime symbols of its shape.
   // In the type the plan stores it in, whatever that of the layer's inputs.
-  Status define_late(int t, std::span<const int64_t> extents);
-  Status place_late_view(int t);
-  Status place_aliases(int t);
+  // `at` not null: where it lies already.
+  Status define_late(int t, std::span<const int64_t> extents, void* at = nullptr);
   void* address(int t) const;
 
   // control_flow.cpp

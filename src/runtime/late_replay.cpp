@@ -178,7 +178,8 @@ Status Executor::replay_late(const ScheduledStep& scheduled, bool& done) {
   if (record.repeats && same_values) return ok_status();
   const bool is_dynamic = facts.reference && facts.reference->run_dynamic;
   const bool appends = facts.appends_to >= 0 && owners_[facts.appends_to];
-  if (!step.is_view && !facts.control_flow && !is_dynamic && !appends)
+  if (!step.is_view && !facts.control_flow && !is_dynamic && !appends &&
+      !is_viewed_slice(scheduled.step))
     return replay_kernel(scheduled.step);
   // What these make may have other extents than before.
   current_->bindings = record.before;

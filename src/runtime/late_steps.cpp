@@ -6,6 +6,7 @@
 
 #include "ir/infer.h"
 #include "ir/kind_traits.h"
+#include "kernels/reference/slice_range.h"
 #include "runtime/executor.h"
 #include "runtime/placing.h"
 #include "runtime/settled_layer.h"
@@ -75,35 +76,7 @@ ir::Layer reformat_layer() {
 
 }  // namespace
 
-Status Executor::place_late_view(int t) {
-  const PlanTensor& tensor = plan().tensors[t];
-  const TensorView parent = this->tensor(tensor.parent);
-  ir::Extents extents;
-  if (!tensor.has_rank) {
-    extents.assign(parent.extents, parent.extents + std::max(parent.rank, 0));
-  } else if (!parent.present() || !current_->bindings.known(tensor.shape)) {
-    return make_error(ErrorCode::kInternal, "tensor {}: its shape is not known when it is needed",
-                      tensor.name);
-  } else {
-    for (const Dim dim : tensor.shape) extents.push_back(current_->bindings.value(dim));
-  }
-  TensorView view = kernels::make_view(nullptr, tensor.type, tensor.format, extents);
-  size_t offset = 0;
-  if (tensor.parent_axis < 0 && view.elements() != parent.elements())
-    return make_error(ErrorCode::kInternal, "view {} does not fit its parent", tensor.name);
-  CAMSHAFT_TRY(place_in_parent(tensor, parent, current_->bindings, view, offset));
-  view.data = static_cast<std::byte*>(parent.data) + offset;
-  current_->tensors[t] = view;
-  return place_aliases(t);
-}
-
-Status Executor::place_aliases(int t) {
-  for (const int alias : facts_.tensors[t].aliases)
-    if (current_->locations[alias].space == Space::kLate) CAMSHAFT_TRY(place_late_view(alias));
-  return ok_status();
-}
-
-Status Executor::define_late(int t, std::span<const int64_t> extents) {
+Status Executor::define_late(int t, std::span<const int64_t> extents, void* at) {
   const PlanTensor& tensor = plan().tensors[t];
   Bindings& bindings = current_->bindings;
   if (tensor.has_rank && tensor.shape.size() != extents.size())
@@ -127,7 +100,7 @@ Status Executor::define_late(int t, std::span<const int64_t> extents) {
     return make_error(ErrorCode::kInvalidArgument, "tensor {} would have {} elements", tensor.name,
                       elements);
   TensorView view = kernels::make_view(nullptr, tensor.type, tensor.format, extents);
-  view.data = late_[t].reserve(ir::bytes_for(tensor.type, elements));
+  view.data = at ? at : late_[t].reserve(ir::bytes_for(tensor.type, elements));
   current_->tensors[t] = view;
   return place_aliases(t);
 }
@@ -230,7 +203,16 @@ Status Executor::run_late_kernel(int step_index) {
   const bool appends = facts.appends_to >= 0 && owners_[facts.appends_to];
   if (!all_known || appends) {
     std::vector<ir::Extents> extents;
-    CAMSHAFT_TRY(infer_outputs(step, *layer, extents));
+    if (step.layer.kind == ir::LayerKind::kSlice && inputs.size() > 1) {
+      CAMSHAFT_ASSIGN(const auto range, kernels::reference::slice_range(args));
+      if (is_viewed_slice(step_index)) {
+        CAMSHAFT_ASSIGN(const bool is_done, view_slice(step, args, range));
+        if (is_done) return ok_status();
+      }
+      extents.emplace_back(range.size.begin(), range.size.end());
+    } else {
+      CAMSHAFT_TRY(infer_outputs(step, *layer, extents));
+    }
     if (appends) {
       CAMSHAFT_ASSIGN(const bool is_done, append_late(step_index, args, extents[0]));
       if (is_done) return ok_status();

@@ -56,24 +56,34 @@ Status check_known(std::span<const ir::Dim> dims) {
 Result<SliceRange> slice_range(const KernelArgs& args) {
   const auto& attrs = args.layer->as<ir::SliceAttrs>();
   const TensorView& x = args.inputs[0];
-  SliceRange range{Ints(x.rank, 0), Ints(x.rank, 1)};
+  SliceRange range{Ints(x.rank, 0), Ints(x.rank, 1), {}};
   if (args.inputs.size() < 2) {
     CAMSHAFT_TRY(check_known(attrs.start));
     for (int d = 0; d < x.rank; ++d) range.start[d] = attrs.start[d].extent();
     if (!attrs.step.empty()) range.step = attrs.step;
     return range;
   }
-  const Ints starts = load_ints(args.inputs[1]), axes = load_ints(input(args, 3)),
-             steps = load_ints(input(args, 4));
+  const Ints starts = load_ints(args.inputs[1]), ends = load_ints(input(args, 2)),
+             axes = load_ints(input(args, 3)), steps = load_ints(input(args, 4));
+  if (ends.size() != starts.size() || (!axes.empty() && axes.size() != starts.size()) ||
+      (!steps.empty() && steps.size() != starts.size()) ||
+      (axes.empty() && starts.size() > static_cast<size_t>(x.rank)))
+    return make_error(ErrorCode::kInvalidArgument, "starts, ends, axes and steps differ in length");
+  range.size.assign(x.extents, x.extents + x.rank);
   for (size_t k = 0; k < starts.size(); ++k) {
     CAMSHAFT_ASSIGN(const int64_t d,
                     normalize_axis(axes.empty() ? static_cast<int64_t>(k) : axes[k], x.rank));
     const int64_t step = steps.empty() ? 1 : steps[k], extent = x.extents[d];
     if (step == 0) return make_error(ErrorCode::kInvalidArgument, "a slice with step 0");
-    const int64_t start = starts[k] < 0 ? starts[k] + extent : starts[k];
-    range.start[d] =
-        std::clamp<int64_t>(start, 0, step > 0 ? extent : std::max<int64_t>(extent - 1, 0));
+    const auto from_end = [extent](int64_t k) { return k < 0 ? k + extent : k; };
+    // Backwards the first may be before all: nothing is taken then.
+    const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? extent : extent - 1;
+    const int64_t start = std::clamp(from_end(starts[k]), low, high),
+                  stop = std::clamp(from_end(ends[k]), low, high);
+    range.start[d] = std::max<int64_t>(start, 0);
     range.step[d] = step;
+    const int64_t stride = step > 0 ? step : -step, length = step > 0 ? stop - start : start - stop;
+    range.size[d] = length <= 0 ? 0 : (length - 1) / stride + 1;
   }
   return range;
 }
