@@ -119,32 +119,6 @@ std::string Inspector::region_line(int region, Wording wording) const {
   return inspect::region_line(impl_->regions[static_cast<size_t>(region)], wording);
 }
 
-namespace {
-
-template <class Layer>
-std::string text_of_tactic(const Layer& layer) {
-  if (layer.has_bodies()) return "its body";
-  if (layer.is_no_op || !layer.tactic.empty()) return layer.tactic;
-  return layer.is_late ? "when run" : "reference";
-}
-
-}  // namespace
-
-std::string tactic_text(const LayerInfo& layer) {
-  return text_of_tactic(layer);
-}
-
-std::string tactic_text(const InnerLayer& layer) {
-  return text_of_tactic(layer);
-}
-
-std::string indented_name(const InnerLayer& layer, double calls) {
-  std::string name(static_cast<size_t>(2 * layer.depth), ' ');
-  name += layer.name;
-  if (calls > 0) name += fmt::format(" ×{:.4g}", calls);
-  return name;
-}
-
 struct LayerProfile::Impl {
   inspect::ProfileData data;
 };

@@ -156,8 +156,7 @@ Status Executor::prepare(std::span<const ir::Extents> inputs, const Bindings* ou
   const uint64_t key = key_of(inputs);
   current_ = find_schedule(key, inputs, outer, capacities);
   if (current_) {
-    if (current_ != before) current_->recorded = false;  // late memory was another's meanwhile
-    return ok_status();
+    return current_ != before && current_->recorded ? revive_late() : ok_status();
   }
   if (const auto spare = find_spare(capacities); spare != schedules_.end()) {
     CAMSHAFT_ASSIGN(const bool advanced, advance(facts_, inputs, outer, *spare->schedule));

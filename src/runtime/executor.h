@@ -117,6 +117,8 @@ class Executor {
   Status run_late_step(const ScheduledStep& scheduled);
   Status replay_late(const ScheduledStep& scheduled, bool& done);
   Status replay_kernel(int index);
+  // The records of a schedule whose late memory was another's meanwhile.
+  Status revive_late();
   void record_late(int index);
   void find_late_tactic(const engine::PlanStep& step, LateRecord& record);
   bool matches(const engine::PlanStep& step, LateRecord& record, bool& same_values);

@@ -72,6 +72,23 @@ void Executor::record_late(int index) {
   record.valid = true;
 }
 
+Status Executor::revive_late() {
+  for (size_t k = 0; k < plan().steps.size(); ++k) {
+    LateRecord& record = current_->late[k];
+    if (!record.valid) continue;
+    record.repeats = false;
+    if (is_viewed_slice(static_cast<int>(k)) || plan().steps[k].is_view) continue;
+    for (const int t : plan().steps[k].outputs) {
+      if (t == kNoTensor || current_->locations[t].space != Space::kLate) continue;
+      TensorView& view = current_->tensors[t];
+      if (!view.present()) continue;
+      view.data = late_[t].reserve(bytes_of(view));
+      CAMSHAFT_TRY(place_aliases(t));
+    }
+  }
+  return ok_status();
+}
+
 // Are the inputs' extents, and the values that decide shapes, those of the record? Takes over their
 // addresses, and values that only the result depends on: `same_values` tells.
 bool Executor::matches(const PlanStep& step, LateRecord& record, bool& same_values) {

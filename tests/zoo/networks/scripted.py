@@ -243,3 +243,29 @@ class PackedSequences(nn.Module):
 def packed_sequences():
     return (PackedSequences(), {"x": torch.randn(40, 64), "lengths": torch.tensor([7, 1, 20, 12])},
             {"x": torch.randn(23, 64), "lengths": torch.tensor([3, 20])})
+
+
+@torch.jit.script
+def remember(x: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Attention to all that came before: keys, values and results grow by a row per step."""
+    keys, values, out = torch.zeros(0, key.size(1)), torch.zeros(0, value.size(1)), torch.zeros(0, value.size(1))
+    for k in range(x.size(0)):
+        row = x[k:k + 1]
+        keys, values = torch.cat([keys, torch.matmul(row, key)], 0), torch.cat([values, torch.matmul(row, value)], 0)
+        out = torch.cat([out, torch.matmul(torch.softmax(torch.matmul(row, keys.t()) * 0.125, 1), values)], 0)
+    return out
+
+
+class GrowingMemory(nn.Module):
+    def __init__(self, width=64):
+        super().__init__()
+        self.key, self.value = nn.Parameter(torch.randn(width, width) * 0.125), nn.Parameter(torch.randn(width, width) * 0.125)
+        self.out = nn.Linear(width, 16)
+
+    def forward(self, x):
+        return self.out(remember(x, self.key, self.value))
+
+
+@network("growing_memory_ts_dyn", "script", 17, {"x": {0: "steps"}})
+def growing_memory():
+    return GrowingMemory(), {"x": torch.randn(96, 64)}, {"x": torch.randn(17, 64)}
