@@ -31,7 +31,7 @@ def input_options(model):
 
 def profile_layers(model, threads=1, seconds=0.3, timing_cache="", prefix=(), timeout=None):
     """Layers in execution order: dictionaries of name, type, tactic ("reference" where no other took it), ms, macs, bytes (activations and constants
-    touched once), precision, inputs and outputs as text. Raises RuntimeError with the program's error."""
+    touched once), precision, inputs and outputs as text. The layers inside an If, Loop or Scan follow it; its own time is what these leave. Raises RuntimeError with the program's error."""
     with tempfile.TemporaryDirectory() as folder:
         profile, info = pathlib.Path(folder) / "profile.json", pathlib.Path(folder) / "layers.json"
         command = [*prefix, str(CAMEXEC), f"--onnx={model}", *input_options(model), f"--numThreads={threads}", f"--duration={seconds}", "--warmUp=50",
@@ -42,14 +42,31 @@ def profile_layers(model, threads=1, seconds=0.3, timing_cache="", prefix=(), ti
         if done.returncode:
             errors = [line for line in done.stderr.splitlines() if "[E]" in line]
             raise RuntimeError((errors or done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1])
-        times = {row["name"]: row["medianMs"] for row in json.loads(profile.read_text()) if "name" in row}
-        return [joined(layer, times.get(layer["Name"], 0.0)) for layer in json.loads(info.read_text())["Layers"]]
+        rows = {row["name"]: row for row in json.loads(profile.read_text()) if "name" in row}
+        return [row for layer in json.loads(info.read_text())["Layers"] for row in opened(layer, rows.get(layer["Name"], {}))]
+
+
+def opened(layer, row, inside=None):
+    """The layer's row, and those of the layers in its bodies."""
+    inside = {inner["name"]: inner for inner in row.get("layers", [])} if inside is None else inside
+    children = [child for body in layer.get("Bodies", []) for child in body["Layers"]]
+    spent = sum(inside.get(child["Name"], {}).get("medianMs", 0.0) for child in children)
+    rows = [joined(layer, max(row.get("medianMs", 0.0) - spent, 0.0))]
+    for child in children:
+        rows += opened({"Inputs": [], "Outputs": [], **child}, inside.get(child["Name"], {}), inside)
+    return rows
+
+
+def tactic(layer):
+    if layer["LayerType"] == "NoOp" or layer.get("TacticName"):
+        return layer.get("TacticName", "")
+    return "its body" if layer.get("Bodies") else "when run" if layer.get("TacticWhenRun") else "reference"
 
 
 def joined(layer, ms):
     kind = layer["LayerType"]
     return {"name": layer["Name"], "type": layer.get("OpType", kind) if kind == "Generic" else kind,
-            "tactic": layer.get("TacticName") or ("" if kind == "NoOp" else "reference"), "ms": ms, "macs": layer.get("FLOPs", 0) / 2,
+            "tactic": tactic(layer), "ms": ms, "macs": layer.get("FLOPs", 0) / 2,
             "bytes": max(layer.get("Bytes", 0), 0) + layer.get("WeightBytes", 0), "precision": layer.get("Precision", ""),
             "inputs": [extents(tensor) for tensor in layer["Inputs"]], "outputs": [extents(tensor) for tensor in layer["Outputs"]]}
 

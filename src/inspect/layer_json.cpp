@@ -153,6 +153,7 @@ Json bodies_json(const engine::PlanStep& step) {
     for (const engine::PlanStep& inner : body->steps) {
       Json object = {{"Name", inner.layer.name}, {"LayerType", layer_type(*body, inner)}};
       if (!inner.tactic.empty()) object["TacticName"] = inner.tactic;
+      if (inner.tactic.empty() && is_late(*body, inner)) object["TacticWhenRun"] = true;
       if (!inner.bodies.empty()) object["Bodies"] = bodies_json(inner);
       list.push_back(std::move(object));
     }
@@ -327,6 +328,7 @@ Json layer_object(const engine::Engine& engine, const LayerInfo& layer, Wording 
   object["Outputs"] = tensors_json(layer.outputs, wording);
   add_parameters(object, engine.plan(), step);
   if (!layer.tactic.empty()) object["TacticName"] = layer.tactic + arithmetic_suffix(layer);
+  if (layer.tactic.empty() && layer.is_late) object["TacticWhenRun"] = true;
   object["TacticValue"] = fmt::format("0x{:016x}", layer.tactic_value);
   object["StreamId"] = 0;
   object["Metadata"] = metadata(layer);

@@ -221,21 +221,6 @@ std::vector<LayerTensor> describe_outputs(const Plan& plan, const PlanStep& step
   return outputs;
 }
 
-// What only running tells has no tactic yet, but may have one then: see runtime/late_replay.cpp.
-bool is_late(const Plan& plan, const PlanStep& step) {
-  if (step.is_view || kernels::tactics_for(step.layer.kind).empty()) return false;
-  for (const std::vector<int>* side : {&step.inputs, &step.outputs})
-    for (const int index : *side) {
-      if (index == kNoTensor) continue;
-      const PlanTensor& tensor = plan.tensors[static_cast<size_t>(index)];
-      if (!tensor.has_rank || std::any_of(tensor.shape.begin(), tensor.shape.end(), [&](ir::Dim d) {
-            return plan.symbols.depends_on_runtime(d);
-          }))
-        return true;
-    }
-  return false;
-}
-
 InnerLayer describe_inner_step(const Plan& body, const PlanStep& step, int depth) {
   InnerLayer inner;
   inner.body = body.name;
@@ -422,6 +407,20 @@ const char* counted_arithmetic(std::string_view tactic) {
 }
 
 }  // namespace
+
+bool is_late(const Plan& plan, const PlanStep& step) {
+  if (step.is_view || kernels::tactics_for(step.layer.kind).empty()) return false;
+  for (const std::vector<int>* side : {&step.inputs, &step.outputs})
+    for (const int index : *side) {
+      if (index == kNoTensor) continue;
+      const PlanTensor& tensor = plan.tensors[static_cast<size_t>(index)];
+      if (!tensor.has_rank || std::any_of(tensor.shape.begin(), tensor.shape.end(), [&](ir::Dim d) {
+            return plan.symbols.depends_on_runtime(d);
+          }))
+        return true;
+    }
+  return false;
+}
 
 std::vector<LayerInfo> collect_layers(const engine::Engine& engine,
                                       const runtime::Context* context) {

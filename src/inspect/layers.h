@@ -37,6 +37,10 @@ double peak_factor(const engine::Engine& engine, const LayerInfo& layer);
 // The 16-bit type the step's tactic multiplies in; kUndefined: as its tensors are.
 ir::DataType tactic_precision(const engine::PlanStep& step);
 
+// Whether only running tells the step's extents, so that a step without a tactic looks for one
+// then.
+bool is_late(const engine::Plan& plan, const engine::PlanStep& step);
+
 // "NoOp" for a view, "Reformat" for a lone Q/DQ, else the kind.
 std::string layer_type(const engine::Plan& plan, const engine::PlanStep& step);
 

@@ -20,6 +20,7 @@ const std::vector<Pass>& table() {
       {"NoOpRemoval", RUNS(no_op_removal), {}},
       {"ConstantFolding", RUNS(constant_folding), {}},
       {"ConstShuffleFusion", RUNS(const_shuffle_fusion), {}, "constant_folding"},
+      {"ConstantAttributes", RUNS(constant_attributes), {}},
       {"DuplicateLayerRemoval", RUNS(duplicate_layer_removal), {}},
       // Types
       {"WidenFloats", RUNS(widen_floats), {}},

@@ -31,6 +31,7 @@ int transpose_motion(ir::Graph& graph, Records* records);
 int squeeze_motion(ir::Graph& graph, Records* records);
 int scatter_elimination(ir::Graph& graph, Records* records);
 int repeated_indices(ir::Graph& graph, Records* records);
+int constant_attributes(ir::Graph& graph, Records* records);
 // Bodies
 int loop_invariants(ir::Graph& graph, Records* records);
 int loop_hoisting(ir::Graph& graph, Records* records);

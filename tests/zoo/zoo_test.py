@@ -161,3 +161,13 @@ def test_layers_without_a_tactic_run_the_reference_kernel():
     joined = layer_profile.joined(info, 1.5)
     assert joined["type"] == "Einsum" and joined["tactic"] == "reference" and joined["macs"] == 5 and joined["bytes"] == 40 and joined["inputs"] == ["2x3"] and joined["outputs"] == ["scalar"]
     assert layer_profile.joined({**info, "LayerType": "NoOp"}, 0.0)["tactic"] == ""
+    assert layer_profile.joined({**info, "TacticWhenRun": True}, 0.0)["tactic"] == "when run"
+
+
+def test_layers_inside_loops_are_rows_of_their_own():
+    inner = [{"Name": "if", "LayerType": "If", "Bodies": [{"Name": "then", "Layers": [{"Name": "a", "LayerType": "Unary"}]}, {"Name": "else", "Layers": [{"Name": "b", "LayerType": "Unary"}]}]},
+             {"Name": "c", "LayerType": "SoftMax", "TacticName": "softmax_f32"}]
+    loop = {"Name": "loop", "LayerType": "Loop", "Inputs": [], "Outputs": [], "Bodies": [{"Name": "body", "Layers": inner}]}
+    row = {"name": "loop", "medianMs": 10.0, "layers": [{"name": "if", "medianMs": 6.0}, {"name": "a", "medianMs": 5.0}, {"name": "c", "medianMs": 3.0}]}
+    assert [(found["name"], found["tactic"], found["ms"]) for found in layer_profile.opened(loop, row)] == [
+        ("loop", "its body", 1.0), ("if", "its body", 1.0), ("a", "reference", 5.0), ("b", "reference", 0.0), ("c", "softmax_f32", 3.0)]
