@@ -103,7 +103,9 @@ std::optional<Attrs> resize_attributes(const Layer& layer) {
 }
 
 std::optional<Attrs> constant_attributes_of(const Layer& layer, SymbolTable& symbols) {
-  if (layer.inputs.size() < 2 || !layer.inputs[0]->has_rank || !layer.outputs[0]->has_rank)
+  const Tensor* x = input_at(layer, 0);
+  if (layer.inputs.size() < 2 || layer.outputs.size() != 1 || !x || !x->has_rank ||
+      !layer.outputs[0]->has_rank)
     return std::nullopt;
   switch (layer.kind) {
     case LayerKind::kSlice:

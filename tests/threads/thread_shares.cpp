@@ -50,9 +50,8 @@ class Rehearsal {
     for (int round = 0; round < kRuns; ++round) {
       std::vector<LayerShares> layers;
       rehearsal_.jobs.clear();
-      const runtime::Profiler profiler = [&](const runtime::LayerTime& time) {
-        layers.push_back(shares_of(time));
-      };
+      runtime::Profiler profiler{
+          [&](const runtime::LayerTime& time) { layers.push_back(shares_of(time)); }};
       CAMSHAFT_TRY(executor->run(&profiler));
       if (least.empty()) least = layers;
       for (size_t k = 0; k < layers.size() && k < least.size(); ++k)
