@@ -270,6 +270,38 @@ TEST(Api, ManyContextsOnOneEngineFromManyThreads) {
   EXPECT_EQ(good, 4);
 }
 
+// A slice inside the network may be a view of the caller's input, its result may not.
+TEST(Api, ResultsAreNotTheCallersInput) {
+  auto graph = ir::parse_graph(R"ir(graph "g" {
+    input x: float[600]
+    input to: int64[1]
+    constant from: int64[1] = [2]
+    constant along: int64[1] = [0]
+    y: float[?0n] = Slice(x, from, to, along)
+    z: float[1, ?0n] = Shuffle(y) {has_reshape=true, reshape=[1, ?0n]}
+    output z
+  })ir");
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  auto bytes = tuner::build(std::move(graph).value(), {.threads = 1, .optimization_level = 0});
+  ASSERT_TRUE(bytes.ok()) << bytes.status().message();
+  auto context = Context::create(Engine::from_memory(bytes.value()).value(), {.threads = 1});
+  ASSERT_TRUE(context.ok()) << context.status().message();
+  std::vector<float> x(600);
+  for (size_t k = 0; k < x.size(); ++k) x[k] = static_cast<float>(k);
+  for (const int64_t to : {500, 500, 30}) {
+    x[3] = 3;
+    ASSERT_TRUE(context->set_input("x", std::span<const float>(x)).ok());
+    ASSERT_TRUE(context->set_input("to", std::span<const int64_t>(&to, 1)).ok());
+    const Status status = context->run();
+    ASSERT_TRUE(status.ok()) << status.message();
+    x[3] = -1;
+    const auto z = context->output("z").value();
+    EXPECT_EQ(z.dims, (Dims{1, to - 2}));
+    EXPECT_EQ(z.as<float>()[1], 3);
+    EXPECT_EQ(z.as<float>()[to - 3], static_cast<float>(to - 1));
+  }
+}
+
 TEST(Api, ProfileCountsEveryLayerOfEveryRun) {
   const Engine engine = small_engine();
   auto context = Context::create(engine, {.threads = 1});

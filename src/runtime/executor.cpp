@@ -36,6 +36,7 @@ Executor::Executor(PlanFacts facts, ThreadPool& pool) : facts_(std::move(facts))
   outputs_.resize(plan().outputs.size());
   kept_outputs_.resize(plan().outputs.size());
   late_.resize(plan().tensors.size());
+  late_packed_.resize(plan().steps.size());
   bodies_.resize(plan().steps.size());
 }
 

@@ -121,6 +121,8 @@ class Executor {
   Status revive_late();
   void record_late(int index);
   void find_late_tactic(const engine::PlanStep& step, LateRecord& record);
+  std::shared_ptr<std::byte[]> shared_packing(int index, const kernels::Tactic& tactic,
+                                              const kernels::Problem& problem);
   bool matches(const engine::PlanStep& step, LateRecord& record, bool& same_values);
   bool outputs_match(const engine::PlanStep& step, const LateRecord& record) const;
 
@@ -195,7 +197,12 @@ class Executor {
   std::vector<void*> outputs_;
   Buffer arena_, workspace_;
   std::vector<Buffer> kept_outputs_;
-  std::vector<Buffer> late_;                                    // per tensor
+  std::vector<Buffer> late_;  // per tensor
+  struct LatePacking {
+    size_t bytes = 0;
+    std::shared_ptr<std::byte[]> memory;
+  };
+  std::vector<std::vector<LatePacking>> late_packed_;           // per step
   std::vector<std::vector<std::unique_ptr<Executor>>> bodies_;  // per step
 };
 

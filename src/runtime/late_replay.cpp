@@ -146,7 +146,21 @@ void Executor::find_late_tactic(const PlanStep& step, LateRecord& record) {
   record.tactic = made.layer ? best_tactic(problem) : nullptr;
   if (!record.tactic) return;
   record.packed_inputs = record.tactic->packed_inputs ? record.tactic->packed_inputs(problem) : 0;
-  record.packed = pack_for(*record.tactic, problem);
+  record.packed =
+      shared_packing(static_cast<int>(&step - plan().steps.data()), *record.tactic, problem);
+}
+
+// A body's schedules differ in extents, its weights mostly do not.
+std::shared_ptr<std::byte[]> Executor::shared_packing(int index, const kernels::Tactic& tactic,
+                                                      const kernels::Problem& problem) {
+  std::shared_ptr<std::byte[]> packed = pack_for(tactic, problem);
+  if (!packed) return packed;
+  const size_t bytes = tactic.packed_bytes(problem);
+  for (const LatePacking& known : late_packed_[index])
+    if (known.bytes == bytes && std::memcmp(known.memory.get(), packed.get(), bytes) == 0)
+      return known.memory;
+  late_packed_[index].push_back({bytes, packed});
+  return packed;
 }
 
 Status Executor::replay_kernel(int index) {
