@@ -282,7 +282,10 @@ TEST(Api, ResultsAreNotTheCallersInput) {
     output z
   })ir");
   ASSERT_TRUE(graph.ok()) << graph.status().message();
-  auto bytes = tuner::build(std::move(graph).value(), {.threads = 1, .optimization_level = 0});
+  tuner::BuildOptions options;
+  options.threads = 1;
+  options.optimization_level = 0;
+  auto bytes = tuner::build(std::move(graph).value(), options);
   ASSERT_TRUE(bytes.ok()) << bytes.status().message();
   auto context = Context::create(Engine::from_memory(bytes.value()).value(), {.threads = 1});
   ASSERT_TRUE(context.ok()) << context.status().message();
