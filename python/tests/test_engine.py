@@ -193,7 +193,7 @@ def test_profiles_open_loops():
     engine = camshaft.build(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7))
     loop = engine.layers.find("loop")
     inner = next(layer for layer in loop.inner if layer.name == "softmax")
-    assert inner.type == "Softmax" and inner.body == "rounds" and inner.outputs[0].shape == [4, 6] and loop.tactic_text == "its body"
+    assert inner.type == "SoftMax" and inner.body == "rounds" and inner.outputs[0].shape == [4, 6] and loop.tactic_text == "its body"
     profile = engine.profile(runs=4)
     inside = {record["name"]: record for record in profile.inside(loop.index)}
     assert inside["softmax"]["calls"] == 5 and inside["softmax"]["tactic"] == inner.tactic

@@ -151,6 +151,7 @@ std::string to_json(const Measurement& result) {
 void add_inner_rows(Table& table, const LayerInfo& layer, std::vector<LayerProfile::Row> rows,
                     size_t count, double whole_ms) {
   std::vector<double> slowest;
+  slowest.reserve(rows.size());
   for (const LayerProfile::Row& row : rows) slowest.push_back(row.median_ms);
   std::sort(slowest.begin(), slowest.end(), std::greater<>());
   const double least = slowest.size() > count ? slowest[count - 1] : 0;
