@@ -68,7 +68,8 @@ void Executor::record_late(int index) {
   }
   for (const int t : step.outputs)
     record.outputs.push_back(t == kNoTensor ? TensorView() : tensor(t));
-  record.repeats = is_function_of_values(step, *current_, all_values);
+  // A view must follow its input, wherever that lies then.
+  record.repeats = is_function_of_values(step, *current_, all_values) && !is_viewed_slice(index);
   record.valid = true;
 }
 

@@ -74,12 +74,10 @@ Result<bool> Executor::view_slice(const PlanStep& step, const KernelArgs& args,
   const std::span<const int64_t> extents = range.size;
   const TensorView& x = args.inputs[0];
   const int t = step.outputs[0];
-  // Few bytes are copied as fast, and records hold them (late_replay.cpp).
-  constexpr size_t kFewBytes = 2048 + 1;
-  if (!x.data || bytes_of(x) < kFewBytes || current_->locations[t].space != Space::kLate ||
-      !kernels::is_dense(x) || x.format != ir::Format::kLinear ||
-      plan().tensors[t].format != ir::Format::kLinear || plan().tensors[t].type != x.type ||
-      ir::bits_of(x.type) < 8 || x.rank == 0 || ir::element_count(extents) == 0)
+  if (!x.data || current_->locations[t].space != Space::kLate || !kernels::is_dense(x) ||
+      x.format != ir::Format::kLinear || plan().tensors[t].format != ir::Format::kLinear ||
+      plan().tensors[t].type != x.type || ir::bits_of(x.type) < 8 || x.rank == 0 ||
+      ir::element_count(extents) == 0)
     return false;
   const int piece = piece_dimension(x, extents);
   if (piece < 0 || (extents[piece] > 1 && range.step[piece] != 1)) return false;
