@@ -49,32 +49,33 @@ struct LayerSparsity {
   std::string reason;  // why no sparse tactic runs it
 };
 
-// A layer inside an If, Loop or Scan. It runs as often as its body does.
-struct InnerLayer {
-  std::string body;                     // the ONNX graph it is of: "then_branch"
-  int depth = 1;                        // 2: of a body inside a body
-  std::string name, type, tactic, isa;  // as LayerInfo's
-  bool is_no_op = false, is_late = false;
-  std::vector<LayerTensor> inputs, outputs;  // -1: an extent that only a run tells
-  std::vector<std::string> source_nodes;
-
-  bool has_bodies() const { return type == "If" || type == "Loop" || type == "Scan"; }
-};
-
-struct LayerInfo {
-  int index = 0;
-  std::string name;        // "conv1 + relu1"
-  std::string type;        // "Convolution"
-  std::string tactic;      // "" : a plain reference kernel, its `inner` layers, or nothing (NoOp)
-  std::string isa;         // "avx2"
-  std::string arithmetic;  // of its packed weights: "int8 chain4 61 %, s16 39 %"; mostly ""
-  // The 16-bit type its products are computed in, else the type it writes.
-  DataType precision = DataType::kUndefined;
-  uint64_t tactic_value = 0;
+// What a layer is, wherever it runs.
+struct LayerSummary {
+  std::string name;       // "conv1 + relu1"
+  std::string type;       // "Convolution"
+  std::string tactic;     // "" : a plain reference kernel, its `inner` layers, or nothing (NoOp)
+  std::string isa;        // "avx2"
   bool is_no_op = false;  // a view: no code runs
   bool is_late = false;   // only running tells its extents: without a tactic it looks for one then
   std::vector<LayerTensor> inputs, outputs;  // activations; constants are counted in weight_bytes
   std::vector<std::string> source_nodes;     // the ONNX nodes it came from
+
+  bool has_bodies() const { return type == "If" || type == "Loop" || type == "Scan"; }
+};
+
+// A layer inside an If, Loop or Scan. It runs as often as its body does; extents of -1 are known
+// only then.
+struct InnerLayer : LayerSummary {
+  std::string body;  // the ONNX graph it is of: "then_branch"
+  int depth = 1;     // 2: of a body inside a body
+};
+
+struct LayerInfo : LayerSummary {
+  int index = 0;
+  std::string arithmetic;  // of its packed weights: "int8 chain4 61 %, s16 39 %"; mostly ""
+  // The 16-bit type its products are computed in, else the type it writes.
+  DataType precision = DataType::kUndefined;
+  uint64_t tactic_value = 0;
   double macs =
       0;  // multiply-adds; 0 for layers that do not multiply-accumulate, -1: unknown (dynamic)
   // What `macs` counts where the tactic multiplies less: "direct arithmetic" (Winograd), "dense
@@ -98,14 +99,11 @@ struct LayerInfo {
   // "fusion" (a product with an activation) or "NoOp".
   int region = -1;
   std::string region_name, region_type;
-
-  bool has_bodies() const { return type == "If" || type == "Loop" || type == "Scan"; }
 };
 
 // For a table's column: the tactic, "its body" (of an If, Loop or Scan), "when run" (is_late),
 // "reference", or nothing (NoOp).
-CAMSHAFT_API std::string tactic_text(const LayerInfo& layer);
-CAMSHAFT_API std::string tactic_text(const InnerLayer& layer);
+CAMSHAFT_API std::string tactic_text(const LayerSummary& layer);
 // Further to the right the deeper it lies: "  MatMul_7 ×40", that many `calls`; 0: not told.
 CAMSHAFT_API std::string indented_name(const InnerLayer& layer, double calls = 0);
 

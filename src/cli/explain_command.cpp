@@ -167,8 +167,7 @@ void print_passes(const Inspector& inspector) {
   print_declined(inspector);
 }
 
-template <class Layer>
-bool is_slow(const Layer& layer) {
+bool is_slow(const LayerSummary& layer) {
   return tactic_text(layer) == "reference";
 }
 

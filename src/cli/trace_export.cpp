@@ -76,11 +76,8 @@ void add_work(Json& args, const LayerInfo& layer, double microseconds) {
   if (layer.io_bytes > 0) args["Bytes"] = static_cast<int64_t>(layer.io_bytes);
 }
 
-// Its extents, and with them its work, are known to the body only.
-void add_work(Json&, const InnerLayer&, double) {}
-
-template <class Layer>
-Json layer_event(const Layer& layer, const LayerTime& time, int64_t base_ns, int external_id) {
+Json layer_event(const LayerSummary& layer, const LayerTime& time, int64_t base_ns,
+                 int external_id) {
   Json dims = Json::array();
   Json types = Json::array();
   for (const LayerTensor& input : layer.inputs) {
@@ -90,7 +87,6 @@ Json layer_event(const Layer& layer, const LayerTime& time, int64_t base_ns, int
   Json args = {{"External id", external_id}, {"Input Dims", dims},
                {"Input type", types},        {"Layer Type", layer.type},
                {"Tactic", layer.tactic},     {"Source Nodes", layer.source_nodes}};
-  add_work(args, layer, time.microseconds);
   return {{"ph", "X"},
           {"cat", "cpu_op"},
           {"name", layer.name},
@@ -131,8 +127,7 @@ std::vector<PoolSpan> layer_spans(const Step& step, const LayerTime& time) {
 }
 
 // The call that connects a layer with its kernels, and the kernels.
-template <class Layer>
-void add_kernels(const Layer& layer, const std::vector<PoolSpan>& spans, int64_t base_ns,
+void add_kernels(const LayerSummary& layer, const std::vector<PoolSpan>& spans, int64_t base_ns,
                  int external_id, std::vector<Json>& events) {
   events.push_back({{"ph", "X"},
                     {"cat", "runtime"},
@@ -194,12 +189,14 @@ std::string trace_document(const std::vector<LayerInfo>& layers, const std::vect
     const std::string name = "ProfilerStep#" + std::to_string(k);
     events.push_back(annotation(name, steps[k].start_ns, steps[k].end_ns, base_ns, ++external_id));
     int64_t latest_end_ns = 0;
-    const auto add_layer = [&](const auto& layer, LayerTime time) {
+    // `work`: of a layer whose extents are known here, not to its body only.
+    const auto add_layer = [&](const LayerSummary& layer, const LayerInfo* work, LayerTime time) {
       // Its time leaves out what reading the clock inside took: events nest nevertheless.
       if (layer.has_bodies() && latest_end_ns > end_ns(time))
         time.microseconds = static_cast<double>(latest_end_ns - time.start_ns) / 1e3;
       latest_end_ns = std::max(latest_end_ns, end_ns(time));
       events.push_back(layer_event(layer, time, base_ns, ++external_id));
+      if (work) add_work(events.back()["args"], *work, time.microseconds);
       // Where a body ran, the kernels are its layers'.
       if (!layer.has_bodies())
         add_kernels(layer, layer_spans(steps[k], time), base_ns, external_id, events);
@@ -207,9 +204,9 @@ std::string trace_document(const std::vector<LayerInfo>& layers, const std::vect
     for (const LayerTime& time : steps[k].layers) {
       const LayerInfo& layer = layers[static_cast<size_t>(time.layer)];
       if (time.inner < 0)
-        add_layer(layer, time);
+        add_layer(layer, &layer, time);
       else
-        add_layer(layer.inner[static_cast<size_t>(time.inner)], time);
+        add_layer(layer.inner[static_cast<size_t>(time.inner)], nullptr, time);
     }
   }
   const Json head = {{"schemaVersion", 1},

@@ -5,23 +5,10 @@
 #include "camshaft/inspector.h"
 
 namespace camshaft {
-namespace {
-
-template <class Layer>
-std::string text_of_tactic(const Layer& layer) {
+std::string tactic_text(const LayerSummary& layer) {
   if (layer.has_bodies()) return "its body";
   if (layer.is_no_op || !layer.tactic.empty()) return layer.tactic;
   return layer.is_late ? "when run" : "reference";
-}
-
-}  // namespace
-
-std::string tactic_text(const LayerInfo& layer) {
-  return text_of_tactic(layer);
-}
-
-std::string tactic_text(const InnerLayer& layer) {
-  return text_of_tactic(layer);
 }
 
 std::string indented_name(const InnerLayer& layer, double calls) {

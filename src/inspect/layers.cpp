@@ -202,67 +202,44 @@ std::vector<LayerCandidate> candidates_of(const engine::PlanStep& step) {
   return candidates;
 }
 
-// Activations; constants are counted as weights.
-std::vector<LayerTensor> describe_inputs(const Plan& plan, const PlanStep& step,
-                                         const runtime::Context* context) {
-  std::vector<LayerTensor> inputs;
+void summarize(const Plan& plan, const PlanStep& step, const runtime::Context* context,
+               LayerSummary& layer) {
+  layer.name = step.layer.name;
+  layer.type = layer_type(plan, step);
+  layer.tactic = step.tactic;
+  layer.isa = step.is_view ? "" : std::string(isa_name(step.isa));
+  layer.is_no_op = step.is_view;
+  layer.is_late = is_late(plan, step);
   for (const int input : step.inputs)
     if (input != kNoTensor &&
         plan.tensors[static_cast<size_t>(input)].role != TensorRole::kConstant)
-      inputs.push_back(describe_tensor(plan, input, context));
-  return inputs;
-}
-
-std::vector<LayerTensor> describe_outputs(const Plan& plan, const PlanStep& step,
-                                          const runtime::Context* context) {
-  std::vector<LayerTensor> outputs;
+      layer.inputs.push_back(describe_tensor(plan, input, context));
   for (const int output : step.outputs)
-    if (output != kNoTensor) outputs.push_back(describe_tensor(plan, output, context));
-  return outputs;
-}
-
-InnerLayer describe_inner_step(const Plan& body, const PlanStep& step, int depth) {
-  InnerLayer inner;
-  inner.body = body.name;
-  inner.depth = depth;
-  inner.name = step.layer.name;
-  inner.type = layer_type(body, step);
-  inner.tactic = step.tactic;
-  inner.isa = step.is_view ? "" : std::string(isa_name(step.isa));
-  inner.is_no_op = step.is_view;
-  inner.is_late = is_late(body, step);
-  inner.inputs = describe_inputs(body, step, nullptr);
-  inner.outputs = describe_outputs(body, step, nullptr);
-  inner.source_nodes = step.layer.onnx_nodes;
-  return inner;
+    if (output != kNoTensor) layer.outputs.push_back(describe_tensor(plan, output, context));
+  layer.source_nodes = step.layer.onnx_nodes;
 }
 
 LayerInfo describe_step(const Plan& plan, size_t index, const runtime::Context* context) {
   const PlanStep& step = plan.steps[index];
   LayerInfo info;
   info.index = static_cast<int>(index);
-  info.name = step.layer.name;
-  info.type = layer_type(plan, step);
-  info.tactic = step.tactic;
-  info.isa = step.is_view ? "" : std::string(isa_name(step.isa));
+  summarize(plan, step, context, info);
   info.arithmetic = step.arithmetic;
   info.tactic_value = step.tactic_value;
-  info.is_no_op = step.is_view;
-  info.is_late = is_late(plan, step);
-  info.inputs = describe_inputs(plan, step, context);
-  info.outputs = describe_outputs(plan, step, context);
   const ir::DataType precision = tactic_precision(step);
   if (precision != ir::DataType::kUndefined)
     info.precision = static_cast<DataType>(precision);
   else if (!info.outputs.empty())
     info.precision = info.outputs[0].type;
-  info.source_nodes = step.layer.onnx_nodes;
   info.macs = step.is_view ? 0 : multiply_adds(plan, step, context);
   add_traffic(info, plan, step, context);
   info.build_time_us = step.build_time_us;
   info.candidates = candidates_of(step);
   runtime::for_each_inner_step(step, [&info](const Plan& body, const PlanStep& inner, int depth) {
-    info.inner.push_back(describe_inner_step(body, inner, depth));
+    InnerLayer& layer = info.inner.emplace_back();
+    summarize(body, inner, nullptr, layer);
+    layer.body = body.name;
+    layer.depth = depth;
   });
   if (step.sparsity.weights > 0) info.sparsity = describe_sparsity(step);
   return info;

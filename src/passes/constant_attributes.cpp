@@ -81,9 +81,9 @@ std::optional<Attrs> resize_attributes(const Layer& layer) {
   ResizeAttrs resize = layer.as<ResizeAttrs>();
   if (resize.transform == CoordinateTransform::kTfCropAndResize) return std::nullopt;
   const Shape &x = layer.inputs[0]->shape, &y = layer.outputs[0]->shape;
-  if (const Tensor* scales = input_at(layer, 2); scales && !is_float_constant(scales))
-    return std::nullopt;
-  else if (scales && scales->shape != Shape{0})
+  const Tensor* scales = input_at(layer, 2);
+  if (scales && !is_float_constant(scales)) return std::nullopt;
+  if (scales && scales->shape != Shape{0})
     for (const double scale : numbers_of(scales))
       resize.scales.push_back(static_cast<float>(scale));
   const auto sizes = integers_at(layer, 3);

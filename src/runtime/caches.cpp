@@ -38,10 +38,7 @@ int64_t appending_axis(const PlanStep& step) {
   return ir::append_axis(step.layer);
 }
 
-}  // namespace
-
-std::vector<AppendFacts> find_appends(const engine::Plan& plan) {
-  const Readers readers(plan);
+std::vector<AppendFacts> find_appends(const engine::Plan& plan, const Readers& readers) {
   std::vector<AppendFacts> appends;
   for (size_t k = 0; k < plan.steps.size(); ++k) {
     const PlanStep& step = plan.steps[k];
@@ -57,9 +54,8 @@ std::vector<AppendFacts> find_appends(const engine::Plan& plan) {
   return appends;
 }
 
-std::vector<CacheFacts> find_caches(const PlanFacts& facts) {
+std::vector<CacheFacts> find_caches(const PlanFacts& facts, const Readers& readers) {
   const engine::Plan& plan = *facts.plan;
-  const Readers readers(plan);
   const auto lies_alone = [&](int t) {
     return facts.tensors[t].root == t && readers.views[t] == 0 && plan.tensors[t].has_rank &&
            plan.tensors[t].format == ir::Format::kLinear && ir::bits_of(plan.tensors[t].type) >= 8;
@@ -91,6 +87,16 @@ std::vector<CacheFacts> find_caches(const PlanFacts& facts) {
                         static_cast<int>(axis)});
   }
   return caches;
+}
+
+}  // namespace
+
+void find_continued(PlanFacts& facts) {
+  const Readers readers(*facts.plan);
+  facts.caches = find_caches(facts, readers);
+  facts.appends = find_appends(*facts.plan, readers);
+  for (const AppendFacts& append : facts.appends)
+    facts.steps[append.step].appends_to = append.input;
 }
 
 }  // namespace camshaft::runtime

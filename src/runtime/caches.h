@@ -27,13 +27,13 @@ inline bool share_buffers(std::span<const int64_t> capacities) {
   return std::any_of(capacities.begin(), capacities.end(),
                      [](int64_t capacity) { return capacity != 0; });
 }
-std::vector<CacheFacts> find_caches(const PlanFacts& facts);
-
 // A Concatenation, the only reader of an input of the plan, which puts others behind it: a loop's
 // state that grows so need not be copied.
 struct AppendFacts {
   int step = 0, input = 0;
 };
-std::vector<AppendFacts> find_appends(const engine::Plan& plan);
+
+// Fills in both.
+void find_continued(PlanFacts& facts);
 
 }  // namespace camshaft::runtime

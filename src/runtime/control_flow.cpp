@@ -87,21 +87,22 @@ bool lies_within(const TensorView& view, const TensorView& whole) {
 Result<bool> Executor::take_output(int k, Buffer& buffer) {
   const int t = plan().outputs[k];
   const TensorView view = tensor(t);
-  if (!view.data || !kernels::is_dense(view) || view.format != ir::Format::kLinear) return false;
-  const Location& location = current_->locations[t];
-  if (location.space == Space::kBase && kept_outputs_[k].data() == view.data) {
-    std::swap(kept_outputs_[k], buffer);  // link() sees it
+  Buffer* memory = movable_memory(t);
+  if (!memory || !view.data || memory->data() != view.data || !kernels::is_dense(view) ||
+      view.format != ir::Format::kLinear)
+    return false;
+  if (current_->locations[t].space == Space::kBase) {
+    std::swap(*memory, buffer);  // link() sees it
     return true;
   }
   // A late result has records, and perhaps views, that point to it: not worth it for a few bytes.
   constexpr size_t kFewBytes = 4096;
-  if (location.space != Space::kLate || late_[t].data() != view.data || bytes_of(view) < kFewBytes)
-    return false;
+  if (bytes_of(view) < kFewBytes) return false;
   for (size_t other = 0; other < plan().outputs.size(); ++other)
     if (static_cast<int>(other) != k && lies_within(output(static_cast<int>(other)), view))
       return false;
-  std::swap(late_[t], buffer);
-  current_->tensors[t].data = late_[t].reserve(bytes_of(view));
+  std::swap(*memory, buffer);
+  current_->tensors[t].data = memory->reserve(bytes_of(view));
   for (size_t step = 0; step < plan().steps.size(); ++step) {
     const std::vector<int>& outputs = plan().steps[step].outputs;
     if (std::find(outputs.begin(), outputs.end(), t) != outputs.end())
@@ -173,9 +174,11 @@ Status Executor::run_body(Executor& body, std::span<const TensorView> inputs,
   for (const TensorView& view : inputs)
     body_extents_.emplace_back(view.extents, view.extents + view.rank);
   CAMSHAFT_TRY(body.prepare(body_extents_, &current_->bindings));
-  for (size_t k = 0; k < inputs.size(); ++k) body.set_input(static_cast<int>(k), inputs[k].data);
-  for (size_t k = 0; k < states.size(); ++k)
-    body.set_input(static_cast<int>(first_owned + k), states[k].view.data, &states[k].buffer);
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    const size_t state = k - first_owned;  // of inputs before them: beyond all
+    body.set_input(static_cast<int>(k), inputs[k].data,
+                   state < states.size() ? &states[state].buffer : nullptr);
+  }
   for (size_t k = 0; k < targets.size(); ++k) body.set_output(static_cast<int>(k), targets[k]);
   return body.run(profiler_ && profiler_->opens_bodies ? profiler_ : nullptr);
 }

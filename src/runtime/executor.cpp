@@ -91,6 +91,12 @@ Result<std::unique_ptr<Executor>> Executor::create_checked(const engine::Engine&
     int next = 0;
     executor->number_inner_steps(static_cast<int>(k), static_cast<int>(k), next);
   }
+  // The network's results outlive its run, and with it the caller's inputs.
+  for (const int output : engine.plan().outputs)
+    if (const int producer =
+            executor->facts_.tensors[executor->facts_.tensors[output].root].producer;
+        producer >= 0)
+      executor->facts_.steps[producer].views_input = false;
   executor->facts_.cut_batches_beyond =
       cut_batches_beyond >= 0 ? cut_batches_beyond : static_cast<int64_t>(cpu_info().l3_bytes / 2);
   bool first = true;

@@ -129,13 +129,17 @@ class Executor {
   // late_steps.cpp: steps whose shapes are known only now.
   Status run_late(const ScheduledStep& scheduled);
   Status run_late_kernel(int step_index);
+  // Memory for outputs whose extents were not known. True: the result lies there already.
+  Result<bool> define_outputs(int index, const KernelArgs& args);
   // late_views.cpp
   Status place_late_view(int t);
   Status place_aliases(int t);
-  bool is_viewed_slice(int index) const;
   Result<bool> view_slice(const engine::PlanStep& step, const KernelArgs& args,
                           const kernels::reference::SliceRange& range);
   // appending.cpp
+  bool appends(const StepFacts& facts) const {
+    return facts.appends_to >= 0 && owners_[facts.appends_to];
+  }
   Buffer* movable_memory(int t);
   // Where the step's result may lie behind its first input; null: it must be copied there.
   Buffer* memory_to_append(const AppendFacts& append, const TensorView& first,

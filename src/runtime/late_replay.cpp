@@ -69,7 +69,8 @@ void Executor::record_late(int index) {
   for (const int t : step.outputs)
     record.outputs.push_back(t == kNoTensor ? TensorView() : tensor(t));
   // A view must follow its input, wherever that lies then.
-  record.repeats = is_function_of_values(step, *current_, all_values) && !is_viewed_slice(index);
+  record.repeats =
+      is_function_of_values(step, *current_, all_values) && !facts_.steps[index].views_input;
   record.valid = true;
 }
 
@@ -78,7 +79,7 @@ Status Executor::revive_late() {
     LateRecord& record = current_->late[k];
     if (!record.valid) continue;
     record.repeats = false;
-    if (is_viewed_slice(static_cast<int>(k)) || plan().steps[k].is_view) continue;
+    if (facts_.steps[k].views_input || plan().steps[k].is_view) continue;
     for (const int t : plan().steps[k].outputs) {
       if (t == kNoTensor || current_->locations[t].space != Space::kLate) continue;
       TensorView& view = current_->tensors[t];
@@ -209,9 +210,7 @@ Status Executor::replay_late(const ScheduledStep& scheduled, bool& done) {
   }
   if (record.repeats && same_values) return ok_status();
   const bool is_dynamic = facts.reference && facts.reference->run_dynamic;
-  const bool appends = facts.appends_to >= 0 && owners_[facts.appends_to];
-  if (!step.is_view && !facts.control_flow && !is_dynamic && !appends &&
-      !is_viewed_slice(scheduled.step))
+  if (!step.is_view && !facts.control_flow && !is_dynamic && !appends(facts) && !facts.views_input)
     return replay_kernel(scheduled.step);
   // What these make may have other extents than before.
   current_->bindings = record.before;

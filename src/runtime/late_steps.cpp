@@ -172,6 +172,34 @@ Status Executor::store_result(int t, const TensorView& value) {
   return kernels::reference_kernel(copy)->run(args);
 }
 
+Result<bool> Executor::define_outputs(int index, const KernelArgs& args) {
+  const PlanStep& step = plan().steps[index];
+  const StepFacts& facts = facts_.steps[index];
+  const auto is_late = [&](int t) {
+    return t != kNoTensor && current_->locations[t].space == Space::kLate;
+  };
+  if (std::none_of(step.outputs.begin(), step.outputs.end(), is_late) && !appends(facts))
+    return false;
+  std::vector<ir::Extents> extents;
+  if (step.layer.kind == ir::LayerKind::kSlice && args.inputs.size() > 1) {
+    CAMSHAFT_ASSIGN(const auto range, kernels::reference::slice_range(args));
+    if (facts.views_input && !checking_) {
+      CAMSHAFT_ASSIGN(const bool is_view, view_slice(step, args, range));
+      if (is_view) return true;
+    }
+    extents.emplace_back(range.size.begin(), range.size.end());
+  } else {
+    CAMSHAFT_TRY(infer_outputs(step, *args.layer, extents));
+  }
+  if (appends(facts)) {
+    CAMSHAFT_ASSIGN(const bool is_appended, append_late(index, args, extents[0]));
+    if (is_appended) return true;
+  }
+  for (size_t k = 0; k < step.outputs.size(); ++k)
+    if (is_late(step.outputs[k])) CAMSHAFT_TRY(define_late(step.outputs[k], extents[k]));
+  return false;
+}
+
 Status Executor::run_late_kernel(int step_index) {
   const PlanStep& step = plan().steps[step_index];
   const StepFacts& facts = facts_.steps[step_index];
@@ -197,31 +225,8 @@ Status Executor::run_late_kernel(int step_index) {
   args.inputs = inputs;
   if (facts.reference && facts.reference->run_dynamic) return run_dynamic(step, facts, args);
 
-  bool all_known = true;
-  for (const int t : step.outputs)
-    all_known &= t == kNoTensor || current_->locations[t].space != Space::kLate;
-  const bool appends = facts.appends_to >= 0 && owners_[facts.appends_to];
-  if (!all_known || appends) {
-    std::vector<ir::Extents> extents;
-    if (step.layer.kind == ir::LayerKind::kSlice && inputs.size() > 1) {
-      CAMSHAFT_ASSIGN(const auto range, kernels::reference::slice_range(args));
-      if (is_viewed_slice(step_index)) {
-        CAMSHAFT_ASSIGN(const bool is_done, view_slice(step, args, range));
-        if (is_done) return ok_status();
-      }
-      extents.emplace_back(range.size.begin(), range.size.end());
-    } else {
-      CAMSHAFT_TRY(infer_outputs(step, *layer, extents));
-    }
-    if (appends) {
-      CAMSHAFT_ASSIGN(const bool is_done, append_late(step_index, args, extents[0]));
-      if (is_done) return ok_status();
-    }
-    for (size_t k = 0; k < step.outputs.size(); ++k)
-      if (const int t = step.outputs[k];
-          t != kNoTensor && current_->locations[t].space == Space::kLate)
-        CAMSHAFT_TRY(define_late(t, extents[k]));
-  }
+  CAMSHAFT_ASSIGN(const bool is_done, define_outputs(step_index, args));
+  if (is_done) return ok_status();
   bool any_elements = false;
   for (const int t : step.outputs) {
     outputs.push_back(t == kNoTensor ? TensorView() : tensor(t));
@@ -247,19 +252,10 @@ bool Executor::settle(int index, KernelArgs& args) {
   LateRecord& record = current_->late[index];
   record.settled = settled_layer(*args.layer, args.inputs, args.outputs[0]);
   if (!record.settled) return false;
-  const auto describe = [](const TensorView& view) {
-    kernels::ProblemTensor tensor;
-    tensor.present = true;
-    tensor.type = view.type;
-    tensor.format = view.format;
-    tensor.dense = kernels::is_dense(view);
-    tensor.extents.assign(view.extents, view.extents + view.rank);
-    return tensor;
-  };
   kernels::Problem problem;
   problem.layer = record.settled.get();
-  problem.inputs = {describe(args.inputs[0])};
-  problem.outputs = {describe(args.outputs[0])};
+  problem.inputs = {problem_tensor(args.inputs[0])};
+  problem.outputs = {problem_tensor(args.outputs[0])};
   problem.threads = pool_.threads();
   record.tactic = best_tactic(problem);
   if (!record.tactic) {

@@ -8,7 +8,6 @@
 
 namespace camshaft::runtime {
 
-using engine::kNoTensor;
 using engine::PlanStep;
 using engine::PlanTensor;
 using ir::Dim;
@@ -52,22 +51,6 @@ int piece_dimension(const TensorView& x, std::span<const int64_t> y) {
 }
 
 }  // namespace
-
-// Of an input or a constant, which stay as they are while the plan runs. The network's results
-// outlive that.
-bool Executor::is_viewed_slice(int index) const {
-  const PlanStep& step = plan().steps[index];
-  if (step.layer.kind != ir::LayerKind::kSlice || checking_ || step.inputs[0] == kNoTensor ||
-      step.outputs[0] == kNoTensor)
-    return false;
-  const bool is_result =
-      outer_step_ < 0 && std::any_of(plan().outputs.begin(), plan().outputs.end(), [&](int output) {
-        return facts_.tensors[output].root == step.outputs[0];
-      });
-  if (is_result) return false;
-  const engine::TensorRole role = plan().tensors[facts_.tensors[step.inputs[0]].root].role;
-  return role == engine::TensorRole::kInput || role == engine::TensorRole::kConstant;
-}
 
 Result<bool> Executor::view_slice(const PlanStep& step, const KernelArgs& args,
                                   const kernels::reference::SliceRange& range) {

@@ -14,6 +14,16 @@ std::optional<ir::Extents> extents_of(const ir::Shape& shape, const Bindings& bi
   return extents;
 }
 
+kernels::ProblemTensor problem_tensor(const kernels::TensorView& view) {
+  kernels::ProblemTensor tensor;
+  tensor.present = true;
+  tensor.type = view.type;
+  tensor.format = view.format;
+  tensor.dense = kernels::is_dense(view);
+  tensor.extents.assign(view.extents, view.extents + view.rank);
+  return tensor;
+}
+
 LayerProblem build_problem(const ir::Layer& layer, size_t inputs, size_t outputs,
                            const Bindings& bindings, int threads, const Describe& describe) {
   LayerProblem made;

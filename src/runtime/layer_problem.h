@@ -22,6 +22,9 @@ struct LayerProblem {
   kernels::Problem problem;                 // points into the above
 };
 
+// A view as tactics are asked about it.
+kernels::ProblemTensor problem_tensor(const kernels::TensorView& view);
+
 // One tensor of a layer, for the builder.
 struct TensorSource {
   kernels::ProblemTensor tensor;

@@ -160,6 +160,15 @@ std::vector<int> symbols_of(const engine::Plan& plan, int t) {
   return std::move(finder.found);
 }
 
+// Inputs and constants stay as they are while the plan runs.
+bool slices_input(const PlanFacts& facts, const engine::PlanStep& step) {
+  if (step.layer.kind != ir::LayerKind::kSlice || step.inputs.size() < 2 ||
+      step.inputs[0] == engine::kNoTensor || step.outputs[0] == engine::kNoTensor)
+    return false;
+  const engine::TensorRole role = facts.plan->tensors[facts.tensors[step.inputs[0]].root].role;
+  return role == engine::TensorRole::kInput || role == engine::TensorRole::kConstant;
+}
+
 void fill_uses(PlanFacts& facts) {
   const engine::Plan& plan = *facts.plan;
   facts.uses.resize(plan.symbols.size());
@@ -187,10 +196,9 @@ Result<PlanFacts> PlanFacts::make(const engine::Engine& engine, const engine::Pl
   CAMSHAFT_TRY(fill_steps(facts));
   fill_tensors(facts);
   fill_lifetimes(facts);
-  facts.caches = find_caches(facts);
-  facts.appends = find_appends(plan);
-  for (const AppendFacts& append : facts.appends)
-    facts.steps[append.step].appends_to = append.input;
+  find_continued(facts);
+  for (size_t k = 0; k < plan.steps.size(); ++k)
+    facts.steps[k].views_input = slices_input(facts, plan.steps[k]);
   fill_uses(facts);
   return facts;
 }

@@ -40,8 +40,9 @@ struct StepFacts {
   bool symbolic_attributes = false;
   bool in_place = false;  // element k of the output needs only element k of an input of its shape
   bool control_flow = false;
-  int appends_to = -1;            // the plan's input, see find_appends()
-  bool is_open = false;           // extents of the inputs may contradict each other, or the layer
+  bool views_input = false;  // a late Slice of an input or a constant: one piece of it is a view
+  int appends_to = -1;       // the plan's input, see find_appends()
+  bool is_open = false;      // extents of the inputs may contradict each other, or the layer
   std::vector<int> symbols = {};  // where it is: those its extents, values and attributes hang on
 };
 

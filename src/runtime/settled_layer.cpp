@@ -20,11 +20,12 @@ constexpr int64_t kWorthSettling = 2048;
 bool settle_slice(const ir::Layer& layer, std::span<const TensorView> inputs, const TensorView& y,
                   ir::Attrs& attrs) {
   const TensorView& x = inputs[0];
+  if (x.rank != y.rank || y.elements() < kWorthSettling) return false;
   kernels::KernelArgs args;
   args.layer = &layer;
   args.inputs = inputs;
   const auto range = kernels::reference::slice_range(args);
-  if (!range.ok() || x.rank != y.rank || y.elements() < kWorthSettling) return false;
+  if (!range.ok()) return false;
   ir::SliceAttrs slice;
   for (int d = 0; d < x.rank; ++d) {
     if (!stays_inside(range->start[d], range->step[d], y.extents[d], x.extents[d])) return false;

@@ -146,10 +146,7 @@ LayerProblem make_step_problem(const PlanFacts& facts, const PlanStep& step,
     source.tensor.present = true;
     if (views) {
       const TensorView& view = side == Side::kInputs ? views->inputs[k] : views->outputs[k];
-      source.tensor.type = view.type;
-      source.tensor.format = view.format;
-      source.tensor.dense = kernels::is_dense(view);
-      source.tensor.extents.assign(view.extents, view.extents + view.rank);
+      source.tensor = problem_tensor(view);
       if (is_constant && tensor.data_bytes > 0) source.stored = stored_bytes(facts, tensor);
       return source;
     }
