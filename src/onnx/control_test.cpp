@@ -216,6 +216,29 @@ TEST(Control, FunctionsAreInlined) {
   EXPECT_EQ(m.value().graph->outputs()[0]->name, "y");
 }
 
+// As jax2onnx writes them: what a function computes first has the name of the network's output.
+TEST(Control, NamesInsideFunctionsLeaveThoseOfOutputsAlone) {
+  const Wire function = Wire()
+                            .text(1, "Twice")
+                            .text(4, "a")
+                            .text(5, "r")
+                            .text(10, "local")
+                            .message(9, opset(17))
+                            .message(7, node("Abs", {"a"}, {"y"}))
+                            .message(7, node("Neg", {"y"}, {"r"}));
+  const TestGraph graph = TestGraph()
+                              .input("x", kFloat, {3})
+                              .node("Twice", {"x"}, {"z"}, {}, "first", "local")
+                              .node("Twice", {"z"}, {"y"}, {}, "second", "local")
+                              .output("y");
+  const auto m = import_bytes(as_bytes(with_function(graph, function)));
+  ASSERT_TRUE(m.ok()) << m.status().message();
+  EXPECT_EQ(m.value().graph->outputs()[0]->name, "y");
+  const auto& layers = m.value().graph->layers();
+  EXPECT_EQ(layers[0]->outputs[0]->name, "first/y");
+  EXPECT_EQ(layers[2]->outputs[0]->name, "second/y");
+}
+
 TEST(Control, FunctionsThatCallThemselves) {
   const Wire function = Wire()
                             .text(1, "F")

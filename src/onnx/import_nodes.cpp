@@ -50,7 +50,7 @@ void log_outputs(Scope& scope, const NodeDef& def, const std::string& name) {
 void mark_unusable(Scope& scope, const NodeDef& def) {
   for (const std::string& output : def.outputs) {
     if (output.empty()) continue;
-    Tensor* tensor = scope.graph.add_tensor(output, DataType::kUndefined, {});
+    Tensor* tensor = scope.graph.add_tensor(scope.tensor_name(output), DataType::kUndefined, {});
     tensor->has_rank = false;
     scope.session.unusable.insert(tensor);
     scope.define(output, tensor);
@@ -84,6 +84,8 @@ Status inline_function(Scope& scope, const NodeDef& call, const FunctionDef& fun
   for (const OpsetDef& opset : function.opsets) opsets[opset.domain] = opset.version;
   Scope body(session, scope.graph, nullptr, opsets.empty() ? scope.opsets : opsets);
   body.prefix = name + "/";
+  body.reserved = scope.reserved;
+  body.is_function = true;
   for (size_t k = 0; k < inputs.size(); ++k)
     if (inputs[k] != nullptr) body.define(function.inputs[k], inputs[k]);
   std::vector<NodeDef> nodes;

@@ -142,7 +142,8 @@ Status Node::attribute_status() const {
 
 Tensor* Node::output_tensor(size_t k) {
   if (!wants(k)) return nullptr;
-  Tensor* tensor = graph().add_tensor(def_.outputs[k], DataType::kUndefined, {});
+  Tensor* tensor =
+      graph().add_tensor(scope_.tensor_name(def_.outputs[k]), DataType::kUndefined, {});
   scope_.define(def_.outputs[k], tensor);
   return tensor;
 }

@@ -47,6 +47,10 @@ ir::Tensor* Scope::add_constant(const std::string& name, const TensorData& data)
   return tensor;
 }
 
+std::string Scope::tensor_name(const std::string& name) const {
+  return is_function && reserved.count(name) ? prefix + name : name;
+}
+
 ir::Tensor* Scope::capture(ir::Tensor* outer) {
   if (outer->is_constant()) {
     ir::Tensor* tensor = graph.add_tensor(outer->name, outer->type, outer->shape);

@@ -53,6 +53,7 @@ class Scope {
   Opsets opsets;
   std::string prefix;                        // of node names: "" or "call/"
   std::unordered_set<std::string> reserved;  // names of network outputs, kept for them
+  bool is_function = false;                  // a body whose tensors lie among those of its caller
 
   Status declare_initializers(const GraphDef& def);
   bool has_initializer(const std::string& name) const {
@@ -63,6 +64,9 @@ class Scope {
   Result<ir::Tensor*> find(const std::string& name);
   bool knows(const std::string& name) const;
   ir::Tensor* add_constant(const std::string& name, const TensorData& data);
+  // What a node's result is called: in a function's body another may be the network's output of
+  // that name.
+  std::string tensor_name(const std::string& name) const;
 
   // Tensors of the enclosing graph used here, in order of first use.
   struct Capture {
