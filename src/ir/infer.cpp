@@ -253,6 +253,9 @@ std::optional<std::vector<Dim>> constant_value(const Tensor& tensor, SymbolTable
     case DataType::kInt32:
       read_integers<int32_t>(tensor, symbols, value);
       break;
+    case DataType::kInt16:
+      read_integers<int16_t>(tensor, symbols, value);
+      break;
     case DataType::kUInt8:
       read_integers<uint8_t>(tensor, symbols, value);
       break;
@@ -287,6 +290,8 @@ InferInput infer_input(const Tensor* tensor, SymbolTable& symbols) {
       tensor->is_constant() ? constant_value(*tensor, symbols) : tensor->facts.shape_value;
   if (tensor->is_constant() && tensor->type == DataType::kFloat)
     input.float_value = tensor->values<float>().data();
+  if (tensor->is_constant() && tensor->type == DataType::kDouble)
+    input.double_value = tensor->values<double>().data();
   return input;
 }
 

@@ -16,8 +16,9 @@ struct InferInput {
   bool has_rank = true;
   Shape shape;
   std::optional<std::vector<Dim>> value;  // elements of small integer tensors, if known
-  const float* float_value =
-      nullptr;  // row-major elements of a float constant (Resize scales), if known
+  // Row-major elements of a float constant (Resize scales, Range) or of a double one, if known.
+  const float* float_value = nullptr;
+  const double* double_value = nullptr;
 };
 
 struct InferOutput {

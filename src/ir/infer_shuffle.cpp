@@ -404,11 +404,15 @@ Status infer_shape_of(Inference& f) {
 
 // The number of steps of a range of floats; empty where start, limit or delta is not known.
 static std::optional<int64_t> float_range_count(const Inference& f) {
-  if (!f.in(0).float_value || !f.in(1).float_value || !f.in(2).float_value ||
-      *f.in(2).float_value == 0)
-    return std::nullopt;
-  const double count = std::ceil(
-      (static_cast<double>(*f.in(1).float_value) - *f.in(0).float_value) / *f.in(2).float_value);
+  double numbers[3];
+  for (size_t k = 0; k < 3; ++k) {
+    const InferInput& in = f.in(k);
+    if (!in.float_value && !in.double_value) return std::nullopt;
+    numbers[k] = in.float_value ? *in.float_value : *in.double_value;
+  }
+  const auto [start, limit, delta] = numbers;
+  if (delta == 0) return std::nullopt;
+  const double count = std::ceil((limit - start) / delta);
   return count < static_cast<double>(kMaxExtent)
              ? std::optional(static_cast<int64_t>(std::max(count, 0.0)))
              : std::nullopt;

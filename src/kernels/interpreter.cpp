@@ -76,6 +76,9 @@ class InputFacts {
       info.value.emplace();
       for (const int64_t element : reference::load_ints(value->view()))
         info.value->push_back(symbols_.constant(element));
+    } else if (value->type == DataType::kDouble) {
+      doubles_.push_back(reference::load<double>(value->view()));
+      info.double_value = doubles_.back().data();
     } else {
       floats_.push_back(reference::load<float>(value->view()));
       info.float_value = floats_.back().data();
@@ -86,6 +89,7 @@ class InputFacts {
   ir::SymbolTable symbols_;
   std::vector<ir::InferInput> infos_;
   std::vector<std::vector<float>> floats_;
+  std::vector<std::vector<double>> doubles_;
 };
 
 // Types and extents of the outputs; an extent that stays a symbol is an error.

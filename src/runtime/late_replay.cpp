@@ -26,10 +26,13 @@ bool is_recorded(ir::LayerKind kind, const TensorView& view) {
   switch (view.type) {
     case ir::DataType::kInt64:
     case ir::DataType::kInt32:
+    case ir::DataType::kInt16:
     case ir::DataType::kBool:
       return true;
     case ir::DataType::kFloat:
       return kind == ir::LayerKind::kResize || kind == ir::LayerKind::kRange;
+    case ir::DataType::kDouble:
+      return kind == ir::LayerKind::kRange;
     default:
       return false;
   }

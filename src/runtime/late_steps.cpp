@@ -36,6 +36,8 @@ std::optional<std::vector<int64_t>> small_values(const TensorView& view) {
       return read_as<int64_t>(view);
     case ir::DataType::kInt32:
       return read_as<int32_t>(view);
+    case ir::DataType::kInt16:
+      return read_as<int16_t>(view);
     case ir::DataType::kBool:
       return read_as<uint8_t>(view);
     default:
@@ -55,6 +57,8 @@ ir::InferInput infer_input(const TensorView& view, bool with_numbers, ir::Symbol
   }
   if (view.type == ir::DataType::kFloat && view.rank <= 1 && kernels::is_dense(view))
     input.float_value = view.as<const float>();
+  if (view.type == ir::DataType::kDouble && view.rank <= 1 && kernels::is_dense(view))
+    input.double_value = view.as<const double>();
   return input;
 }
 

@@ -78,11 +78,17 @@ bool infer_input(const PlanFacts& facts, int t, const Bindings& bindings, ir::Sy
     case ir::DataType::kInt32:
       input.value = read_values<int32_t>(bytes, symbols);
       break;
+    case ir::DataType::kInt16:
+      input.value = read_values<int16_t>(bytes, symbols);
+      break;
     case ir::DataType::kBool:
       input.value = read_values<uint8_t>(bytes, symbols);
       break;
     case ir::DataType::kFloat:
       input.float_value = reinterpret_cast<const float*>(bytes.data());
+      break;
+    case ir::DataType::kDouble:
+      input.double_value = reinterpret_cast<const double*>(bytes.data());
       break;
     default:
       break;

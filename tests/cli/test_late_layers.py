@@ -56,6 +56,30 @@ def test_resizes(camshaft, tmp_path, told):
     run(camshaft, tmp_path, [node], [value("x", TensorProto.FLOAT, X.shape), value(told, TensorProto.INT64 if told == "sizes" else TensorProto.FLOAT, [4])], sets)
 
 
+# Of constants, of inputs, and of what a layer makes.
+@pytest.mark.parametrize("of", ["constants", "inputs", "made"])
+@pytest.mark.parametrize("name", ["float", "double", "int16", "int32", "int64"])
+def test_numbers_in_a_range(camshaft, tmp_path, of, name):
+    names = ("start", "limit", "delta")
+    type, kind = getattr(TensorProto, name.upper()), np.dtype({"float": "float32", "double": "float64"}.get(name, name))
+    steps = [(0, 1, 0.3), (0.1, -0.75, -0.25), (0, 1e-9, 1e-10), (5, 0, 1)] if kind.kind == "f" else [(0, 7, 2), (100, -30, -9), (3, 3, 1)]
+    for case in (steps if of == "constants" else [None]):
+        sets = [{**{name: kind.type(v) for name, v in zip(names, step)}, "y": np.arange(*(kind.type(v) for v in step), dtype=kind).astype(np.float32)} for step in ([case] if case else steps)]
+        for arrays in sets:  # numpy's own count is of doubles: the standard's is ceil((limit - start) / delta)
+            start, limit, delta = (float(arrays[name]) for name in names)
+            arrays["y"] = (start + np.arange(max(np.ceil((limit - start) / delta), 0)) * delta).astype(kind).astype(np.float32)
+        nodes = [helper.make_node("Range", list(names), ["r"]), helper.make_node("Cast", ["r"], ["y"], to=TensorProto.FLOAT)]
+        if of == "made":
+            nodes[0] = helper.make_node("Range", ["start", "limit", "twice"], ["r"])
+            nodes = [helper.make_node("Cast", ["delta"], ["wide"], to=TensorProto.DOUBLE), helper.make_node("Neg", ["wide"], ["less"]), helper.make_node("Neg", ["less"], ["same"]),
+                     helper.make_node("Cast", ["same"], ["twice"], to=type)] + nodes
+        numbers = [helper.make_tensor(name, type, [], [float(sets[0][name]) if kind.kind == "f" else int(sets[0][name])]) for name in names] if of == "constants" else []
+        inputs = [value("unused", TensorProto.FLOAT, [1])] if of == "constants" else [value(name, type, []) for name in names]
+        if of == "constants":
+            sets = [{"unused": np.zeros(1, np.float32), "y": sets[0]["y"]}]
+        run(camshaft, tmp_path, nodes, inputs, sets, numbers)
+
+
 def test_ranges_of_unequal_length_are_one_error(camshaft, tmp_path):
     nodes = [helper.make_node("Slice", ["x", "starts", "ends", "axes"], ["y"], name="cut")]
     inputs = [value("x", TensorProto.FLOAT, X.shape), value("starts", TensorProto.INT64, ["N"]), value("ends", TensorProto.INT64, ["M"]), value("axes", TensorProto.INT64, ["K"])]
