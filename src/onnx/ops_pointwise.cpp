@@ -102,8 +102,11 @@ Status import_is_inf(Node& node) {
 Status import_identity_with_mask(Node& node) {  // Dropout
   CAMSHAFT_TRY(node.require(1, 3));
   node.ignore({"ratio", "seed", "is_test"});
-  const std::optional<double> training = node.opset() >= 12 && node.has(2) ? node.scalar(2) : 0;
-  if (!training || *training != 0) return import_generic(node);
+  const bool has_inputs = node.opset() >= 12;
+  const std::optional<double> training = has_inputs && node.has(2) ? node.scalar(2) : 0;
+  const std::optional<double> ratio = has_inputs && node.has(1) ? node.scalar(1) : 0.5;
+  const bool drops = (!training || *training != 0) && (!ratio || *ratio != 0);
+  if (drops) return import_generic(node);
   CAMSHAFT_TRY(node.emit_to(0, kUnary, ir::PointOpAttrs{PointOp::kIdentity}, {node.input(0)}));
   if (!node.wants(1)) return ok_status();
   CAMSHAFT_TRY(node.rank(0).status());

@@ -89,11 +89,17 @@ Status find_kernel(const engine::Plan& plan, const engine::PlanStep& step,
   return ok_status();
 }
 
+bool leaves_elements_in_place(const ir::Layer& layer) {
+  if (ir::traits_of(layer.kind).elements != ir::Elements::kMixed) return true;
+  const auto* generic = std::get_if<ir::GenericAttrs>(&layer.attrs);
+  return generic && generic->op_type == "Dropout";
+}
+
 Status fill_steps(PlanFacts& facts) {
   for (const engine::PlanStep& step : facts.plan->steps) {
     StepFacts s;
     s.control_flow = !step.bodies.empty();
-    s.in_place = ir::traits_of(step.layer.kind).elements != ir::Elements::kMixed;
+    s.in_place = leaves_elements_in_place(step.layer);
     s.symbolic_attributes = !symbols_of(step.layer).empty();
     s.is_open = has_open_extents(*facts.plan, step);
     if (s.is_open) s.symbols = symbols_of(*facts.plan, step);

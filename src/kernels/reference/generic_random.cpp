@@ -1,37 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random numbers and training: RandomUniform, RandomNormal (and Like), Bernoulli, Multinomial,
-// Dropout, Adagrad, Adam, Momentum. The generator is the Mersenne Twister of the stated seed (0
-// where none is stated: a run can be repeated), two draws per number for 53 bits, which is also how
-// numpy draws, so that seeded results can be compared with it.
+// Dropout, Adagrad, Adam, Momentum.
 #include <algorithm>
-#include <numbers>
-#include <random>
 
+#include "kernels/dropped_elements.h"
+#include "kernels/random_numbers.h"
 #include "kernels/reference/generic.h"
 
 namespace camshaft::kernels::reference {
 namespace {
-
-class Random {
- public:
-  explicit Random(const Call& call) : engine_(seed_of(call)) {}
-  double uniform() {  // [0, 1) in steps of 2^-53
-    const uint32_t high = static_cast<uint32_t>(engine_()) >> 5,
-                   low = static_cast<uint32_t>(engine_()) >> 6;
-    return (high * 67108864.0 + low) / 9007199254740992.0;
-  }
-  double normal() {  // Box and Muller
-    const double u = 1 - uniform(), v = uniform();
-    return std::sqrt(-2 * std::log(u)) * std::cos(2 * std::numbers::pi * v);
-  }
-
- private:
-  static uint32_t seed_of(const Call& call) {
-    const double seed = call.real("seed", static_cast<double>(call.integer("seed", 0)));
-    return seed >= 0 && seed < 4294967296.0 ? static_cast<uint32_t>(seed) : 0;
-  }
-  std::mt19937 engine_;
-};
 
 // Extents and type: those of the input for the …Like forms, else the attributes `shape` and
 // `dtype`.
@@ -44,7 +21,7 @@ Status fill_random(const KernelArgs& args, Outputs& outputs, const Draw& draw) {
   const Extents extents = call.has_input(0) ? call.extents(0) : Extents(shape.begin(), shape.end());
   const DataType fallback = call.has_input(0) ? call.in(0).type : DataType::kFloat;
   CAMSHAFT_TRY(check_extents(extents));
-  Random random(call);
+  RandomNumbers random(stated_seed(*call.args().layer));
   std::vector<double> values(count_of(extents));
   for (double& value : values) value = draw(call, random);
   outputs.push_back(produce(call.has("dtype") ? from_onnx_type(call.integer("dtype", 1)) : fallback,
@@ -53,14 +30,14 @@ Status fill_random(const KernelArgs& args, Outputs& outputs, const Draw& draw) {
 }
 
 Status random_uniform(const KernelArgs& args, Outputs& outputs) {
-  return fill_random(args, outputs, [](const Call& call, Random& random) {
+  return fill_random(args, outputs, [](const Call& call, RandomNumbers& random) {
     const double low = call.real("low", 0);
     return low + (call.real("high", 1) - low) * random.uniform();
   });
 }
 
 Status random_normal(const KernelArgs& args, Outputs& outputs) {
-  return fill_random(args, outputs, [](const Call& call, Random& random) {
+  return fill_random(args, outputs, [](const Call& call, RandomNumbers& random) {
     return call.real("mean", 0) + call.real("scale", 1) * random.normal();
   });
 }
@@ -69,7 +46,7 @@ Status bernoulli(const KernelArgs& args, Outputs& outputs) {
   const Call call(args);
   CAMSHAFT_TRY(call.require(1));
   std::vector<double> p = call.doubles(0);
-  Random random(call);
+  RandomNumbers random(stated_seed(*call.args().layer));
   for (double& value : p) value = random.uniform() < value;
   outputs.push_back(
       produce(call.has("dtype") ? from_onnx_type(call.integer("dtype", 1)) : call.in(0).type,
@@ -86,7 +63,7 @@ Status multinomial(const KernelArgs& args, Outputs& outputs) {
   const std::vector<double> x = call.doubles(0);
   const int64_t samples = call.integer("sample_size", 1), classes = extents[1];
   CAMSHAFT_TRY(check_extents(Extents{extents[0], samples}));
-  Random random(call);
+  RandomNumbers random(stated_seed(*call.args().layer));
   Ints drawn;
   for (int64_t n = 0; n < extents[0]; ++n) {
     const double maximum =
@@ -111,19 +88,16 @@ Status multinomial(const KernelArgs& args, Outputs& outputs) {
 Status dropout(const KernelArgs& args, Outputs& outputs) {
   const Call call(args);
   CAMSHAFT_TRY(call.require(1));
-  std::vector<double> x = call.doubles(0);
   const double ratio = call.has_input(1) ? call.scalar(1, 0.5) : call.real("ratio", 0.5);
   const bool training = call.integer_scalar(2, 0) != 0;
-  std::vector<double> mask(x.size(), 1.0);
-  if (training && ratio != 0) {
-    Random random(call);
-    for (size_t k = 0; k < x.size(); ++k) {
-      mask[k] = random.uniform() >= ratio;
-      x[k] = mask[k] != 0 ? x[k] / (1 - ratio) : 0;
-    }
-  }
-  outputs.push_back(produce(call.in(0).type, call.extents(0), x));
-  outputs.push_back(produce(DataType::kBool, call.extents(0), mask));
+  const TensorView& x = call.in(0);
+  const Extents extents = call.extents(0);
+  outputs.push_back(produce(x.type, extents, call.doubles(0)));
+  outputs.push_back(produce(DataType::kBool, extents, Ints(x.elements(), 1)));
+  if (training && ratio != 0)
+    drop_elements(x, ratio, stated_seed(*call.args().layer),
+                  make_view(outputs[0].bytes.data(), x.type, Format::kLinear, extents),
+                  make_view(outputs[1].bytes.data(), DataType::kBool, Format::kLinear, extents));
   return ok_status();
 }
 

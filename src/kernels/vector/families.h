@@ -31,6 +31,7 @@
   X(depthwise_lines)                \
   X(depthwise_transposed)           \
   X(doubles)                        \
+  X(dropout)                        \
   X(experts)                        \
   X(fourier)                        \
   X(gather)                         \

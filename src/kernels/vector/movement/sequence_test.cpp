@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ReverseSequence and MaxUnpool: every type, awkward extents, and numbers out of range.
+// ReverseSequence, MaxUnpool and Dropout: every type, awkward extents, and numbers out of range.
 #include "kernels/prepared.h"
 #include "kernels/vector/layer_test_util.h"
 
@@ -74,6 +74,30 @@ TEST(MaxUnpool, PutsElementsBack) {
         check_layer(unpooling(x, window, type),
                     ::testing::PrintToString(std::vector<int64_t>(x.begin(), x.end())) +
                         std::to_string(window));
+}
+
+// Told by an input: while training the same elements are dropped, in whatever order they lie.
+TEST(Dropout, DropsWhileTrainingOnly) {
+  for (const ir::Extents& x : {ir::Extents{5, 7}, {2, 9, 4, 33}, {1, 40, 30, 70}, {6}})
+    for (const DataType type : {DataType::kFloat, DataType::kHalf, DataType::kDouble})
+      for (const bool training : {false, true})
+        for (const double ratio : {0.0, 0.25})
+          for (const size_t outputs : {1, 2}) {
+            const std::vector<ir::GenericAttribute> seed = {{"seed", {3}, {}, ""}};
+            TestLayer test{
+                .layer = test::make_layer(ir::LayerKind::kGeneric,
+                                          ir::GenericAttrs{"Dropout", 13, seed}),
+                .inputs = {{.extents = x, .type = type},
+                           {.extents = {}, .type = type, .value = [=](int64_t) { return ratio; }},
+                           {.extents = {},
+                            .type = DataType::kBool,
+                            .value = [=](int64_t) { return training ? 1.0 : 0.0; }}},
+                .outputs = {{.extents = x, .type = type}, {.extents = x, .type = DataType::kBool}},
+                .tolerance = 0};
+            test.outputs.resize(outputs);
+            check_layer(test, fmt::format("{} training {} ratio {} outputs {}",
+                                          ::testing::PrintToString(x), training, ratio, outputs));
+          }
 }
 
 // The layer's second input is `numbers`: the kernels say what the reference does.
