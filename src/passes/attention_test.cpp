@@ -334,6 +334,76 @@ TEST(AttentionFusion, LeavesScoresOthersRead) {
   EXPECT_EQ(records.back().text, "not fused with t and z: keys lie transposed");
 }
 
+// [3 queries, 4 keys]: added, chosen, chosen the other way round, with a bias, behind a factor.
+TEST(AttentionWindowFusion, ConstantMasksThatHideAllButARange) {
+  const auto expect = [](const std::string& mask, const std::string& epilogue,
+                         const std::string& attention) {
+    SCOPED_TRACE(mask + epilogue);
+    expect_rewrite(attention_window_fusion,
+                   R"ir(graph "g" {
+    input q: float[2, 6, 3, 8]
+    input k: float[2, 6, 4, 8]
+    input v: float[2, 6, 4, 8]
+    input b: float[2, 1, 1, 4]
+    constant m: )ir" + mask +
+                       R"ir(
+    y: float[2, 6, 3, 8] = Attention(q, k, v, _, )ir" +
+                       epilogue + R"ir(}
+    output y
+  })ir",
+                   "y = Attention" + attention);
+  };
+  const std::string causal =
+      "float[1, 1, 3, 4] = [0, -inf, -inf, -1e38, 0, 0, -inf, -3e38, 0, 0, 0, -inf]";
+  expect(causal, "m) {scale=0.5, epilogue=<2: v2 = add v0 v1>",
+         "(q, k, v) {scale=0.5, right_window=0}");
+  expect(causal, "m) {epilogue=<2: v2 = add v1 v0>", "(q, k, v) {right_window=0}");
+  // What is added besides stays; a factor too.
+  expect(causal, "b, m) {epilogue=<3: v3 = add v0 v1; v4 = add v3 v2>",
+         "(q, k, v, _, b) {right_window=0, epilogue=<2: v2 = add v0 v1>}");
+  expect(causal, "b, m) {epilogue=<3: v3 = fma v0 v1 v2>",
+         "(q, k, v, _, b) {right_window=0, epilogue=<2: v2 = mul v0 v1>}");
+  const std::string chosen = "bool[3, 4] = [1, 1, 0, 0, 1, 1, 1, 0, 0, 1, 1, 1]";
+  expect(chosen, "m) {epilogue=<2: v2 = const -3.4e38; v3 = select v1 v0 v2>",
+         "(q, k, v) {left_window=1, right_window=1}");
+  const std::string turned = "bool[1, 3, 4] = [0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0]";
+  expect(turned, "m) {epilogue=<2: v2 = const -inf; v3 = select v1 v2 v0>",
+         "(q, k, v) {right_window=1}");
+  // A table of positions with the mask in it: what is seen still gets its bias.
+  expect("float[3, 4] = [0.5, -inf, -inf, -inf, 1, 2, -inf, -inf, 0, 0, 0, -inf]",
+         "m) {epilogue=<2: v2 = add v0 v1>",
+         "(q, k, v, _, m) {right_window=0, epilogue=<2: v2 = add v0 v1>}");
+}
+
+TEST(AttentionWindowFusion, LeavesOtherMasksAlone) {
+  const auto expect_none = [](const std::string& mask, const std::string& rest) {
+    SCOPED_TRACE(mask + rest);
+    const auto graph =
+        std::move(
+            ir::parse_graph(R"ir(graph "g" {
+    input q: float[2, 6, 3, 8]
+    input k: float[2, 6, 3, 8]
+    constant m: )ir" + mask +
+                            "\n    y: float[2, 6, 3, 8] = Attention(q, k, k, _, m) {epilogue=<2: " +
+                            rest + ">}\n    output y\n  }"))
+            .value();
+    Records records;
+    EXPECT_EQ(attention_window_fusion(*graph, &records), 0);
+  };
+  const std::string added = "v2 = add v0 v1";
+  expect_none("float[3, 3] = [0, -10000, -10000, 0, 0, -10000, 0, 0, 0]", added);  // not hidden
+  expect_none("float[3, 3] = [-inf, -inf, -inf, 0, -inf, -inf, 0, 0, -inf]",
+              added);                                                     // one sees none
+  expect_none("float[3, 3] = [0, -inf, 0, 0, 0, -inf, 0, 0, 0]", added);  // not one range
+  expect_none("float[3, 3] = [0, -inf, -inf, 0, 0, 0, 0, 0, 0]", added);  // not as far everywhere
+  expect_none("float[3, 3] = [0, 0, 0, 0, 0, 0, 0, 0, 0]", added);
+  expect_none("float[1, 3] = [0, 0, -inf]", added);  // of keys: padding
+  expect_none("bool[3, 3] = [1, 0, 0, 1, 1, 0, 1, 1, 1]", "v2 = const -1000; v3 = select v1 v0 v2");
+  expect_none(
+      "bool[3, 3] = [1, 0, 0, 1, 1, 0, 1, 1, 1]",
+      "v2 = const -inf; v3 = select v1 v2 v0");  // the first sees keys 1 and 2, the last none
+}
+
 TEST(AttentionLayoutFusion, RowsAreReadAndWrittenWhereTheyLie) {
   expect_rewrite(
       both, R"ir(graph "g" {

@@ -89,6 +89,7 @@ const std::vector<Pass>& table() {
       {"RotationFusion", RUNS(rotation_fusion), {}},
       {"AttentionFusion", RUNS(attention_fusion), {}},
       {"AttentionLayoutFusion", RUNS(attention_layout_fusion), {}},
+      {"AttentionWindowFusion", RUNS(attention_window_fusion), {}},
       {"QuantizedAttentionFusion", RUNS(quantized_attention_fusion), {}},
       // Pointwise
       {"ScaleActivationFusion", RUNS(scale_activation_fusion), {}, "pointwise_fusion"},

@@ -86,6 +86,7 @@ int group_norm_fusion(ir::Graph& graph, Records* records);
 int softmax_fusion(ir::Graph& graph, Records* records);
 int attention_fusion(ir::Graph& graph, Records* records);
 int attention_layout_fusion(ir::Graph& graph, Records* records);
+int attention_window_fusion(ir::Graph& graph, Records* records);
 int rotation_fusion(ir::Graph& graph, Records* records);
 int quantized_attention_fusion(ir::Graph& graph, Records* records);
 // Pointwise

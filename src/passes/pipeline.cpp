@@ -95,7 +95,7 @@ const std::vector<Stage>& stages() {
 
       // Behind epilogues: scores have theirs (masks, scales), and siblings are equal with theirs.
       {"After tensor merging",
-       {attention_fusion, attention_layout_fusion, volume_lowering, volume_split, horizontal_merge, slice_join,
+       {attention_fusion, attention_layout_fusion, attention_window_fusion, volume_lowering, volume_split, horizontal_merge, slice_join,
         movement_fusion, slice_pad_fusion, shuffle_shuffle_fusion, no_op_removal, dead_layer_removal}},
 
       {"After pointwise conversion", {eltwise_to_pwn}},
