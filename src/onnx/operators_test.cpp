@@ -592,6 +592,15 @@ TEST(Operators, ReduceForms) {
                 .shape(),
             "2 1");
   EXPECT_EQ(one("ArgMax", {integer("axis", -1), integer("keepdims", 0)}).shape(), "1 3 8");
+  const auto running_sum = [](const std::vector<Extent>& shape) {
+    return import(TestGraph()
+                      .input("x", kFloat, shape)
+                      .scalar("zero", 0)
+                      .node("CumSum", {"x", "zero"}, {"y"})
+                      .output("y"));
+  };
+  EXPECT_EQ(running_sum({}).kinds(), "Unary");
+  EXPECT_EQ(running_sum({3}).kinds(), "CumSum");
   EXPECT_EQ(import(TestGraph()
                        .input("x", kFloat, {2, 9})
                        .ints("k", {4})

@@ -123,6 +123,9 @@ Status import_topk(Node& node) {
 Status import_cumsum(Node& node) {
   CAMSHAFT_TRY(node.require(2, 2));
   const bool exclusive = node.flag("exclusive", false), reverse = node.flag("reverse", false);
+  const Tensor* x = node.input(0);  // of a scalar: PyTorch and ONNX Runtime give it back
+  if (x->has_rank && x->shape.empty() && !exclusive)
+    return node.emit(LayerKind::kUnary, ir::PointOpAttrs{ir::PointOp::kIdentity}, {node.input(0)});
   return node.emit(LayerKind::kCumSum, ir::CumSumAttrs{exclusive, reverse}, node.inputs());
 }
 

@@ -180,6 +180,8 @@ class Lowering {
 
   std::string last_element(const NodeDef& node, const Sequence& sequence);
 
+  std::string map(const NodeDef& node);  // sequences_mapped.cpp
+
   // Sequences that both branches give become as many tensors as they hold.
   std::string branches(const NodeDef& node);
 

@@ -19,6 +19,7 @@ std::string Lowering::lower(const NodeDef& node) {
       {"SequenceLength", &Lowering::length},
       {"ConcatFromSequence", &Lowering::concat},
       {"SplitToSequence", &Lowering::split},
+      {"SequenceMap", &Lowering::map},
       {"Identity", &Lowering::identity},
       {"Loop", &Lowering::loop},
       {"If", &Lowering::branches},

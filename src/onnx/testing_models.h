@@ -41,7 +41,18 @@ inline std::vector<std::string> small_models() {
                                 .node("SequenceInsert", {"rest", "after", "i"}, {"next"})
                                 .output("go")
                                 .output("next");
+  const TestGraph each = TestGraph()
+                             .input("element", kFloat, {})
+                             .input("all", kFloat, {})
+                             .node("Sub", {"element", "all"}, {"less"})
+                             .output("less");
   return {
+      model(TestGraph()
+                .input("x", kFloat, {3, 4})
+                .node("SequenceConstruct", {"x", "x"}, {"s"})
+                .node("SequenceMap", {"s", "x"}, {"t"}, {graph_attr("body", each.wire)})
+                .node("ConcatFromSequence", {"t"}, {"y"}, {integer("axis", 0)})
+                .output("y")),
       model(TestGraph()
                 .input("x", kFloat, {3, 4})
                 .scalar("two", 2)

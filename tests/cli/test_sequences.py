@@ -36,7 +36,7 @@ def save(tmp_path):
     def save(nodes, outputs, initializers=()):
         graph = helper.make_graph(nodes, "g", [value("x", FLOAT, ["rows", 6]), value("n", INT64, [])], outputs,
                                   NUMBERS + list(initializers))
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
         (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
     return save
 
@@ -390,3 +390,37 @@ def test_a_sequence_of_a_loop_leaves_stacked(run_sequence):
     made = [helper.make_node("SequenceEmpty", [], ["e"], name="e_node"),
             node("Loop", "n yes e", "s", body=body(step, [sequence("list")], [sequence("longer")])), node("Abs", "x", "last")]
     assert "s is one tensor instead of a sequence: its elements, stacked" in run_sequence(made, s=X[:3], last=abs(X))
+
+
+def mapped(inputs, outputs, nodes, elements, results):
+    return node("SequenceMap", inputs, outputs, body=helper.make_graph(nodes, "body", [value(e) for e in elements], [value(r) for r in results]))
+
+
+def test_a_graph_for_every_element(run):
+    """The second input is a sequence of as many, the third a tensor for all of them."""
+    made = [node("Neg", "x", "a"), node("Gather", "x three", "row"), node("SequenceConstruct", "x row", "s"), node("SequenceConstruct", "a row", "t")]
+    step = [node("Mul", "p q", "product"), node("Add", "product r", "sum"), node("Abs", "q", "size")]
+    run(made + [mapped("s t two_floats", "sums sizes", step, "pqr", ["sum", "size"]), node("SequenceAt", "sums zero", "first"),
+                node("SequenceAt", "sizes one", "second"), node("SequenceLength", "sums", "count")],
+        initializers=[TWO_FLOATS], first=2 - X * X, second=abs(X[3]), count=np.int64(2))
+
+
+@pytest.mark.parametrize("rounds", [1, 4])
+def test_a_graph_for_rows_only_running_counts(run, rounds):
+    loop = node("Loop", "n yes empty", "rows", body=body([node("Gather", "x i", "row"), node("SequenceInsert", "list row", "longer")],
+                                                         [sequence("list")], [sequence("longer")]))
+    run([node("SequenceEmpty", "", "empty"), loop, mapped("rows x", "sums", [node("Add", "p q", "sum")], "pq", ["sum"]),
+         node("ConcatFromSequence", "sums", "y", axis=0)], n=rounds, y=np.concatenate([row + X for row in X[:rounds]]))
+    # of none
+    run([node("SequenceEmpty", "", "empty"), mapped("empty", "none", [node("Neg", "p", "m")], "p", ["m"]), node("SequenceLength", "none", "count")],
+        count=np.int64(0))
+
+
+def test_a_graph_for_pieces(run):
+    run([node("SplitToSequence", "x two", "s", axis=1), mapped("s", "t", [node("Neg", "p", "m")], "p", ["m"]),
+         node("ConcatFromSequence", "t", "y", axis=1)], y=-X)
+
+
+def test_a_graph_for_every_element_of_what_is_no_sequence(camshaft, save):
+    refused(camshaft, save, "sequences and optionals", [mapped("x", "s", [node("Neg", "p", "m")], "p", ["m"]),
+                                                                    node("SequenceAt", "s zero", "y")], [value("y")])
