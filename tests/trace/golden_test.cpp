@@ -16,6 +16,7 @@
 
 #include <gtest/gtest.h>
 
+#include "trace/answers_parse.h"
 #include "trace/views.h"
 
 namespace camshaft::golden {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading recorded answers back into the structures that make them.
-#include <nlohmann/json.hpp>
+#include "trace/answers_parse.h"
 
-#include "trace/answers.h"
+#include <nlohmann/json.hpp>
 
 namespace camshaft::trace {
 namespace {
