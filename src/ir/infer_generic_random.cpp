@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shapes of Generic operators: random numbers, signals, training steps.
 #include "ir/infer_generic.h"
+#include "ir/short_time_spectra.h"
 
 namespace camshaft::ir {
 namespace {
@@ -76,6 +77,14 @@ Status dft(GenericRule& g) {
   return f.give(f.in(0).type, shape);
 }
 
+// Of frames that lie in a signal.
+Status check_frames(Inference& f, Dim frames, Dim length, Dim samples) {
+  if (f.is_number(frames) && f.symbols.number(frames) < 1)
+    return invalid("a frame of {} does not fit into {} samples", f.symbols.to_string(length),
+                   f.symbols.to_string(samples));
+  return ok_status();
+}
+
 // Inputs: signal [batch, n, 1 or 2], frame_step, window, frame_length.
 Status stft(GenericRule& g) {
   Inference& f = g.f;
@@ -88,11 +97,30 @@ Status stft(GenericRule& g) {
     frame = f.shape(2)[0];
   Dim frames = f.unknown();
   if (step && step->size() == 1 && f.symbols.bounds((*step)[0]).low > 0 && f.ranked(0) &&
-      f.rank(0) >= 2)
+      f.rank(0) >= 2) {
     frames = f.symbols.add(f.symbols.floor_div(f.symbols.sub(f.shape(0)[1], frame), (*step)[0]), 1);
+    CAMSHAFT_TRY(check_frames(f, frames, frame, f.shape(0)[1]));
+  }
   const bool one_sided = g.integer("onesided", 1) != 0;
   const Dim bins = one_sided ? f.symbols.add(f.symbols.floor_div(frame, 2), 1) : frame;
   return f.give(f.in(0).type, Shape{g.extent(0, 0), frames, bins, Dim(2)});
+}
+
+// short_time_spectra.h
+Status short_time_spectra(GenericRule& g) {
+  Inference& f = g.f;
+  CAMSHAFT_TRY(f.require(2));
+  const int64_t hop = g.integer("hop", 1);
+  if (!f.ranked(0) || !f.ranked(1)) return f.unranked(f.in(0).type);
+  if (f.rank(0) != 2 || f.rank(1) != 1 || hop < 1 || hop > kMaxExtent)
+    return invalid("no rows of samples, no window or a hop of {}", hop);
+  SymbolTable& symbols = f.symbols;
+  const Dim length = f.shape(1)[0];
+  const Dim frames =
+      symbols.add(symbols.floor_div(symbols.sub(f.shape(0)[1], length), symbols.constant(hop)), 1);
+  CAMSHAFT_TRY(check_frames(f, frames, length, f.shape(0)[1]));
+  return f.give(f.in(0).type,
+                Shape{Dim(2), f.shape(0)[0], frames, symbols.add(symbols.floor_div(length, 2), 1)});
 }
 
 // --- training steps: inputs R, T, then n of each of X, G and the states; outputs the new X and
@@ -136,6 +164,7 @@ std::span<const GenericRow> generic_random_rules() {
       {"MelWeightMatrix", mel_weights},
       {"DFT", dft},
       {"STFT", stft},
+      {kShortTimeSpectra, short_time_spectra},
       {"Adagrad", one_state},
       {"Momentum", one_state},
       {"Adam", two_states},

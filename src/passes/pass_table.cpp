@@ -47,6 +47,7 @@ const std::vector<Pass>& table() {
       {"VolumeSplit", RUNS(volume_split), {}},
       {"DeformConvSplit", RUNS(deform_conv_split), {}},
       {"LocalResponseSplit", RUNS(local_response_split), {}},
+      {"ShortTimeSpectraFusion", RUNS(short_time_spectra_fusion), {}},
       {"LpPoolSplit", RUNS(lp_pool_split), {}},
       {"ExpandFusion", RUNS(expand_fusion), {}},
       {"ChosenProductFusion", RUNS(chosen_product_fusion), {}},

@@ -49,6 +49,7 @@ int expand_fusion(ir::Graph& graph, Records* records);
 int local_response_split(ir::Graph& graph, Records* records);
 int lp_pool_split(ir::Graph& graph, Records* records);
 int deform_conv_split(ir::Graph& graph, Records* records);
+int short_time_spectra_fusion(ir::Graph& graph, Records* records);
 int chosen_product_fusion(ir::Graph& graph, Records* records);
 int one_hot_fusion(ir::Graph& graph, Records* records);
 int look_up_fusion(ir::Graph& graph, Records* records);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numbers>
 
+#include "ir/short_time_spectra.h"
 #include "kernels/reference/generic.h"
 
 namespace camshaft::kernels::reference {
@@ -155,6 +156,33 @@ Status stft(const KernelArgs& args, Outputs& outputs) {
   return ok_status();
 }
 
+// ir/short_time_spectra.h
+Status short_time_spectra(const KernelArgs& args, Outputs& outputs) {
+  const Call call(args);
+  CAMSHAFT_TRY(call.require(2));
+  const Extents extents = call.extents(0);
+  const std::vector<double> x = call.doubles(0), window = call.doubles(1);
+  const auto length = static_cast<int64_t>(window.size());
+  const int64_t hop = call.integer("hop", 1);
+  if (extents.size() != 2 || length < 1 || length > extents[1] || hop < 1)
+    return make_error(ErrorCode::kInvalidArgument, "ShortTimeSpectra: no frame in its rows");
+  const int64_t frames = 1 + (extents[1] - length) / hop, bins = length / 2 + 1;
+  const double sign = call.integer("conjugate", 0) ? -1 : 1;
+  std::vector<double> real, imag;
+  for (int64_t line = 0; line < extents[0] * frames; ++line) {
+    const double* first = x.data() + line / frames * extents[1] + line % frames * hop;
+    std::vector<Complex> frame(length);
+    for (int64_t k = 0; k < length; ++k) frame[k].real = first[k] * window[k];
+    for (const Complex& bin : transform(frame, length, bins, false)) {
+      real.push_back(bin.real);
+      imag.push_back(sign * bin.imag);
+    }
+  }
+  real.insert(real.end(), imag.begin(), imag.end());
+  outputs.push_back(produce(call.in(0).type, {2, extents[0], frames, bins}, real));
+  return ok_status();
+}
+
 // w[k] = a - b*cos(2πk/N) + c*cos(4πk/N)
 Status cosine_window(const KernelArgs& args, Outputs& outputs, double a, double b, double c) {
   const Call call(args);
@@ -225,6 +253,7 @@ std::span<const GenericRow> generic_signal_operators() {
   static constexpr GenericRow kRows[] = {
       {"DFT", {nullptr, appending<dft>}},
       {"STFT", {nullptr, appending<stft>}},
+      {ir::kShortTimeSpectra, {nullptr, appending<short_time_spectra>}},
       {"HannWindow", {nullptr, appending<hann_window>}},
       {"HammingWindow", {nullptr, appending<hamming_window>}},
       {"BlackmanWindow", {nullptr, appending<blackman_window>}},

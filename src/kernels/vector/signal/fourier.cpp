@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// DFT along the dimension before the complex parts, and STFT of real signals, of lengths with two
-// factors of at least a vector: a line is a matrix [rows][columns]. Transforms of its columns, one
-// in a lane, times the roots of unity between the two, turned, then transforms of what were rows;
-// bins come out in order. Two lines that are real, or give real results, are the parts of one
-// complex line. The inverse is the transform of lines whose parts are exchanged.
+// DFT along the dimension before the complex parts, STFT and ShortTimeSpectra of real signals, of
+// lengths with two factors of at least a vector: a line is a matrix [rows][columns]. Transforms of
+// its columns, one in a lane, times the roots of unity between the two, turned, then transforms of
+// what were rows; bins come out in order. Two lines that are real, or give real results, are the
+// parts of one complex line. The inverse is the transform of lines whose parts are exchanged.
+#include "ir/short_time_spectra.h"
 #include "kernels/nest.h"
 #include "kernels/vector/generic.h"
 #include "kernels/vector/movement/transpose_tile.h"
@@ -21,9 +22,13 @@ struct Fourier {
   bool inverse = false;
   // Line k is part k % frames of signal k / frames, `step` elements behind the part before it.
   int64_t frames = 1, signal = 0, step = 0;
+  int step_input = -1;  // of the step; < 0: it is known
   bool step_is_long = true;
-  bool is_stft = false;           // of input 2, a window, and input 1, the step
+  int window_input = -1;
   const float* window = nullptr;  // of a call
+  // Real and imaginary parts each in a tensor of their own, the latter times `sign`.
+  bool parts_lie_apart = false;
+  float sign = 1;
   int64_t rows = 0, columns = 0;
   LaneTransform of_columns = {}, of_rows = {};
   float *cosines = nullptr, *sines = nullptr;  // [rows][columns]
@@ -134,9 +139,32 @@ void store_halves(const Fourier& s, const Memory& m, float* a, float* b) {
   }
 }
 
+// The same with real and imaginary parts apart, of bins 1 to the last but one.
+void store_inner_bins(const float* __restrict re, const float* __restrict im, int64_t length,
+                      int64_t bins, float half, float* __restrict to_re, float* __restrict to_im) {
+  const float *mirrored_re = re + length, *mirrored_im = im + length;
+  for (int64_t k = 1; k < bins; ++k) {
+    to_re[k] = (re[k] + mirrored_re[-k]) * 0.5f;
+    to_im[k] = (im[k] - mirrored_im[-k]) * half;
+  }
+}
+
+// `plane`: from real parts to imaginary ones. Those of b are the parts of i b exchanged.
+void store_parts(const Fourier& s, const Memory& m, int64_t plane, float* a, float* b) {
+  const float half = 0.5f * s.sign;
+  a[0] = m.re[0], a[plane] = 0;
+  store_inner_bins(m.re, m.im, s.length, s.bins, half, a, a + plane);
+  if (b == nullptr) return;
+  b[0] = m.im[0], b[plane] = 0;
+  const float *re = m.re + s.length, *im = m.im + s.length;
+  float* const imag = b + plane;
+  for (int64_t k = 1; k < s.bins; ++k) b[k] = (m.im[k] + im[-k]) * 0.5f;
+  for (int64_t k = 1; k < s.bins; ++k) imag[k] = (re[-k] - m.re[k]) * half;
+}
+
 void run_unit(const Fourier& s, const KernelCall& call, int64_t unit, Memory& m) {
   const int64_t per_unit = s.in_pairs() ? 2 : 1, line = unit * per_unit;
-  const int64_t y_line = s.bins * s.y.extents[s.y.rank - 1];
+  const int64_t y_line = s.parts_lie_apart ? s.bins : s.bins * s.y.extents[s.y.rank - 1];
   const auto line_at = [&](int64_t k) {
     return call.input<const float>(0) + k / s.frames * s.signal + k % s.frames * s.step;
   };
@@ -158,6 +186,8 @@ void run_unit(const Fourier& s, const KernelCall& call, int64_t unit, Memory& m)
   if (s.to == Side::kReal) {
     store_real(s, m.re, to);
     store_real(s, m.im, next);
+  } else if (s.parts_lie_apart) {
+    store_parts(s, m, s.lines * s.bins, to, next);
   } else if (s.from == Side::kReal) {
     store_halves(s, m, to, next);
   } else {
@@ -166,10 +196,11 @@ void run_unit(const Fourier& s, const KernelCall& call, int64_t unit, Memory& m)
 }
 
 void run(Fourier& s, const KernelCall& call) {
-  if (s.is_stft) {
-    s.step = s.step_is_long ? *call.input<const int64_t>(1) : *call.input<const int32_t>(1);
-    s.window = call.input<const float>(2);
+  if (s.step_input >= 0) {
+    const auto input = static_cast<size_t>(s.step_input);
+    s.step = s.step_is_long ? *call.input<const int64_t>(input) : *call.input<const int32_t>(input);
   }
+  if (s.window_input >= 0) s.window = call.input<const float>(static_cast<size_t>(s.window_input));
   split(call.pool, ceil_div(s.lines, s.in_pairs() ? 2 : 1), s.predicted_us,
         [&](int worker, int64_t first, int64_t last) {
           Memory memory(s, reinterpret_cast<float*>(call.workspace) + worker * s.worker_floats());
@@ -201,7 +232,12 @@ bool is_stft(const Problem& p) {
   return is_operator(p, "STFT");
 }
 
+bool is_short_time_spectra(const Problem& p) {
+  return is_operator(p, ir::kShortTimeSpectra);
+}
+
 int64_t line_length(const Problem& p) {
+  if (is_short_time_spectra(p)) return count_of(p.inputs[1]);
   return is_stft(p) ? count_of(p.inputs[2]) : length_of(p);
 }
 
@@ -218,24 +254,37 @@ std::string refuse_dft(const Problem& p) {
   return {};
 }
 
+bool is_window(const ProblemTensor& x) {
+  return x.present && x.type == DataType::kFloat && x.extents.size() == 1 && x.dense;
+}
+
 std::string refuse_stft(const Problem& p) {
   const ir::Extents& x = p.inputs[0].extents;
   if (x.size() != 2 && (x.size() != 3 || x[2] != 1)) return "signals that are not real";
-  if (p.inputs.size() < 3 || !p.inputs[2].present || p.inputs[2].type != DataType::kFloat ||
-      p.inputs[2].extents.size() != 1 || !p.inputs[2].dense)
-    return "no window of floats";
+  if (p.inputs.size() < 3 || !is_window(p.inputs[2])) return "no window of floats";
   if (!p.inputs[1].constant || !is_whole_scalar(p.inputs[1])) return "a step that is no constant";
   if (p.inputs.size() > 3 && p.inputs[3].present) return "a length of its own";
   return p.outputs[0].extents.size() == 4 ? "" : "no frames";
 }
 
+std::string refuse_short_time_spectra(const Problem& p) {
+  if (p.inputs.size() != 2 || p.inputs[0].extents.size() != 2 || !is_window(p.inputs[1]) ||
+      p.outputs[0].extents.size() != 4)
+    return "no rows of samples or no window of floats";
+  return count_of(p.inputs[1]) % 2 == 0 ? "" : "an odd length";
+}
+
+std::string refuse_operands(const Problem& p) {
+  if (is_short_time_spectra(p)) return refuse_short_time_spectra(p);
+  return is_stft(p) ? refuse_stft(p) : refuse_dft(p);
+}
+
 std::string refusal(const Problem& p) {
-  if (!is_operator(p, "DFT") && !is_stft(p)) return "another operator";
+  if (!is_operator(p, "DFT") && !is_stft(p) && !is_short_time_spectra(p)) return "another operator";
   const ProblemTensor &x = p.inputs[0], &y = p.outputs[0];
   if (x.type != DataType::kFloat || y.type != DataType::kFloat) return "not float";
   if (!x.dense || !y.dense) return "a part of a larger tensor";
-  if (std::string reason = is_stft(p) ? refuse_stft(p) : refuse_dft(p); !reason.empty())
-    return reason;
+  if (std::string reason = refuse_operands(p); !reason.empty()) return reason;
   const int64_t length = line_length(p);
   int64_t rows, columns;
   if (!split_fourier_length(length, kLanes, rows, columns) || length > INT32_MAX / 4)
@@ -247,6 +296,7 @@ double cost_us(const Problem& p) {
   const ir::Extents& y = p.outputs[0].extents;
   double lines = 1;
   for (size_t d = 0; d + 2 < y.size(); ++d) lines *= static_cast<double>(y[d]);
+  if (is_short_time_spectra(p)) lines = static_cast<double>(y[1] * y[2]);
   return 0.3 + us_of(lines, static_cast<double>(line_length(p))) / p.threads;
 }
 
@@ -276,12 +326,26 @@ void describe_dft(const KernelArgs& args, Fourier& s) {
 }
 
 void describe_stft(const KernelArgs& args, Fourier& s) {
-  s.is_stft = true;
+  s.step_input = 1;
   s.step_is_long = args.inputs[1].type == DataType::kInt64;
+  s.window_input = 2;
   s.given = s.length = args.inputs[2].extents[0];
   s.from = Side::kReal;
   s.frames = s.y.extents[1];
   s.signal = s.x.extents[1];
+}
+
+void describe_short_time_spectra(const KernelArgs& args, Fourier& s) {
+  s.window_input = 1;
+  s.given = s.length = args.inputs[1].extents[0];
+  s.from = Side::kReal;
+  s.bins = s.y.extents[3];
+  s.frames = s.y.extents[2];
+  s.lines = s.y.extents[1] * s.frames;
+  s.signal = s.x.extents[1];
+  s.step = generic_integer(*args.layer, "hop", 1);
+  s.parts_lie_apart = true;
+  s.sign = generic_integer(*args.layer, "conjugate", 0) != 0 ? -1.0f : 1.0f;
 }
 
 void prepare(const KernelArgs& args, PreparedKernel& kernel) {
@@ -290,7 +354,10 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   Fourier s{.x = x, .y = y};
   s.bins = y.extents[y.rank - 2];
   s.lines = count_of(y) / (s.bins * y.extents[y.rank - 1]);
-  if (generic_attrs(*args.layer).op_type == "STFT")
+  const std::string& op = generic_attrs(*args.layer).op_type;
+  if (op == ir::kShortTimeSpectra)
+    describe_short_time_spectra(args, s);
+  else if (op == "STFT")
     describe_stft(args, s);
   else
     describe_dft(args, s);

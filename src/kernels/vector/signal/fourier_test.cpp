@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // DFT against the transform in double: factors of every kind, real, complex and half spectra, both
 // directions.
+#include "ir/short_time_spectra.h"
 #include "kernels/fourier_length.h"
 #include "kernels/vector/layer_test_util.h"
 
@@ -74,6 +75,25 @@ TEST(Fourier, ShortTime) {
                .strided_outputs = false});
           EXPECT_GT(layer.run(), 0) << layer.last_refusal();
         }
+}
+
+TEST(Fourier, ShortTimeSpectra) {
+  for (const int64_t length : {256, 400, 512})
+    for (const int64_t hop : {1, 100, 512})
+      for (const bool conjugate : {false, true}) {
+        const int64_t frames = 5, samples = (frames - 1) * hop + length + hop / 2;
+        ir::GenericAttrs attrs{
+            ir::kShortTimeSpectra, 1, {{"hop", {hop}, {}, ""}, {"conjugate", {conjugate}, {}, ""}}};
+        LayerCheck layer(
+            {.layer = make_layer(ir::LayerKind::kGeneric, attrs),
+             .inputs = {{.extents = {3, samples}}, {.extents = {length}, .is_data = false}},
+             .outputs = {{.extents = {2, 3, frames, length / 2 + 1}}},
+             .tolerance = 2e-6 * std::sqrt(static_cast<double>(length)),
+             .only = "fourier",
+             .strided_inputs = false,
+             .strided_outputs = false});
+        EXPECT_GT(layer.run(), 0) << layer.last_refusal();
+      }
 }
 
 TEST(Fourier, ManyLinesAndOtherLengths) {
