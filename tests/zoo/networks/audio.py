@@ -244,3 +244,66 @@ class NeuralCodec(nn.Module):
 @network("neural_codec_ts_dyn", "script", 17, {"wave": {0: "batch", 2: "samples"}})
 def neural_codec():
     return NeuralCodec(), {"wave": torch.randn(1, 1, 4000)}, {"wave": torch.randn(2, 1, 2400)}
+
+
+def waves(size, taps):
+    """Windowed cosines and negative sines of all bins, as convolutions of a signal have them: [bins, 1, taps] each."""
+    n, k = torch.arange(taps, dtype=torch.float64), torch.arange(size // 2 + 1, dtype=torch.float64)[:, None]
+    angle, window = 2 * math.pi * (k * n % size) / size, torch.hann_window(taps, dtype=torch.float64)
+    return (window * angle.cos()).float()[:, None], (-window * angle.sin()).float()[:, None]
+
+
+class SoundTagger(nn.Module):
+    """PANNs: the spectrogram by two convolutions with waves (torchlibrosa), mel bands, decibels, blocks of convolutions."""
+
+    def __init__(self, size=1024, hop=320, bands=64, classes=50):
+        super().__init__()
+        real, imag = waves(size, size)
+        self.register_buffer("real", real)
+        self.register_buffer("imag", imag)
+        centers = torch.linspace(2, size // 2 - 2, bands)
+        self.register_buffer("mel", (1 - (torch.arange(size // 2 + 1)[:, None] - centers).abs() / 12).clamp(min=0) / 12)
+        self.hop, self.norm = hop, nn.BatchNorm2d(bands)
+        widths = (1, 32, 64, 128)
+        self.blocks = nn.ModuleList(nn.Sequential(nn.Conv2d(a, b, 3, padding=1, bias=False), nn.BatchNorm2d(b), nn.ReLU(), nn.Conv2d(b, b, 3, padding=1, bias=False),
+                                                  nn.BatchNorm2d(b), nn.ReLU(), nn.AvgPool2d(2)) for a, b in zip(widths, widths[1:]))
+        self.out = nn.Linear(widths[-1], classes)
+
+    def forward(self, wave):
+        x = F.pad(wave[:, None], (512, 512), mode="reflect")
+        real, imag = (F.conv1d(x, w, stride=self.hop).transpose(1, 2) for w in (self.real, self.imag))
+        mel = (real ** 2 + imag ** 2) @ self.mel
+        x = 10 * torch.log10(mel.clamp(min=1e-10))
+        x = self.norm(x.transpose(1, 2)[:, :, :, None]).permute(0, 3, 2, 1)
+        for block in self.blocks:
+            x = block(x)
+        x = x.mean(3)
+        return torch.sigmoid(self.out(x.amax(2) + x.mean(2)))
+
+
+@network("sound_tagger_ts_dyn", "script", 17, {"wave": {0: "batch", 1: "samples"}})
+def sound_tagger():
+    return SoundTagger(), {"wave": torch.randn(1, 32000)}, {"wave": torch.randn(2, 20000)}
+
+
+class ConvStftMask(nn.Module):
+    """DCCRN's way in and out: one convolution with waves of 400 of a transform of 512, a mask by GRU, the transposed convolution."""
+
+    def __init__(self, size=512, taps=400, hop=100):
+        super().__init__()
+        self.hop, bins = hop, size // 2 + 1
+        kernel = torch.cat(waves(size, taps))
+        self.register_buffer("kernel", kernel)
+        self.register_buffer("inverse", torch.linalg.pinv(kernel[:, 0].double()).t()[:, None].float())
+        self.gru, self.mask = nn.GRU(bins, 128, batch_first=True), nn.Linear(128, bins)
+
+    def forward(self, wave):
+        x = F.conv1d(F.pad(wave[:, None], (300, 300)), self.kernel, stride=self.hop)
+        real, imag = x.chunk(2, 1)
+        gain = torch.sigmoid(self.mask(self.gru(torch.sqrt(real ** 2 + imag ** 2 + 1e-8).transpose(1, 2))[0])).transpose(1, 2)
+        return F.conv_transpose1d(torch.cat([real * gain, imag * gain], 1), self.inverse, stride=self.hop)[..., 300:-300].squeeze(1)
+
+
+@network("conv_stft_mask_ts_dyn", "script", 17, {"wave": {0: "batch", 1: "samples"}})
+def conv_stft_mask():
+    return ConvStftMask(), {"wave": torch.randn(1, 16000)}, {"wave": torch.randn(2, 9000)}
