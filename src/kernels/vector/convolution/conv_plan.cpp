@@ -247,7 +247,8 @@ int64_t filter_bytes(const ConvRun& run) {
 
 // Few tiles use each panel of many weights, which come from L3 or memory: so slowly that tiles
 // would wait for most of them, unless the tiles before have fetched them. One tile of few rows
-// reads every weight once: it waits for memory alone.
+// reads every weight once: it waits for memory alone. What L2 holds is not fetched into it again:
+// it would be asked twice for every line (1x64 of AVX2, 256 KB: 1.5 us, fetched 1.9).
 WeightFetch weight_fetch(const ConvRun& run) {
   if (run.plan.parts.used) return WeightFetch::kNextPanel;
   const ConvBlocks& blocks = run.plan.blocks;
@@ -264,7 +265,7 @@ WeightFetch weight_fetch(const ConvRun& run) {
     return WeightFetch::kNextPanel;
   if (tiles == 1 && run.tile.fold == 1 &&
       (numeric == Numeric::kFloat || numeric == Numeric::kBf16) &&
-      filter_bytes(run) > static_cast<int64_t>(cpu_info().l1d_bytes))
+      filter_bytes(run) > l2_bytes / 2)
     return WeightFetch::kFarAhead;
   return WeightFetch::kNothing;
 }

@@ -150,8 +150,14 @@ CAMSHAFT_INLINE void dot(const float* a, const float* b, int64_t b_stride, int64
       more[c] = fma(right, load(b + c * b_stride + p + kLanes), more[c]);
     }
   }
-  for (; p < k; p += kLanes) {
-    const M32 tail = first_n(static_cast<int>(k - p < kLanes ? k - p : kLanes));
+  if (p + kLanes <= k) {
+    const F32 left = load(a + p);
+#pragma GCC unroll 4
+    for (int c = 0; c < kCount; ++c) sum[c] = fma(left, load(b + c * b_stride + p), sum[c]);
+    p += kLanes;
+  }
+  if (p < k) {
+    const M32 tail = first_n(static_cast<int>(k - p));
     const F32 left = load(a + p, tail);
 #pragma GCC unroll 4
     for (int c = 0; c < kCount; ++c) sum[c] = fma(left, load(b + c * b_stride + p, tail), sum[c]);
@@ -220,8 +226,12 @@ struct DotWork {
         else
           for (int64_t k = 0; k < count; ++k)
             dot<1>(few.at(f), many.at(index + k), 0, run.k, run.alpha, sums + k);
-        for (int64_t k = 0; k < count; ++k)
-          *reinterpret_cast<float*>(y + f * few.y_stride + (index + k) * many.y_stride) = sums[k];
+        std::byte* const to = y + f * few.y_stride + index * many.y_stride;
+        if (count == kDotsTogether && many.y_stride == kLaneBytes)
+          __builtin_memcpy(to, sums, sizeof(sums));
+        else
+          for (int64_t k = 0; k < count; ++k)
+            *reinterpret_cast<float*>(to + k * many.y_stride) = sums[k];
       }
     const TilePlace place{image, row, few_columns ? first : 0, few_columns ? last - first : run.m};
     const int64_t channel = few_columns ? 0 : first, channels = few_columns ? run.n : last - first;
@@ -300,7 +310,7 @@ constexpr Tactic kDotRow = {.name = "matmul_dot_f32",
                             .kind = ir::LayerKind::kMatrixMultiply,
                             .isa = kIsa,
                             .formats = FormatRule::kLinear,
-                            .version = 2,
+                            .version = 3,
                             .refusal = refuse_dot,
                             .cost_us = dot_cost_us,
                             .packed_inputs = no_packed_inputs,

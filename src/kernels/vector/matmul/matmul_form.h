@@ -414,9 +414,9 @@ inline void prepare(const Form& form, const KernelArgs& args, PreparedKernel& ke
 
 template <Form F>
 constexpr Tactic row(const char* name) {
-  constexpr int kVersion = F.numeric == Numeric::kFloat  ? 2
+  constexpr int kVersion = F.numeric == Numeric::kFloat  ? 3
                            : F.numeric == Numeric::kByte ? F.sparse == SparseIndex::kNone ? 5 : 6
-                                                         : 3;
+                                                         : 4;
   return bound_form<F>(name, ir::LayerKind::kMatrixMultiply, FormatRule::kLinear, kVersion,
                        [](const Problem& problem) { return packed_inputs(F.numeric, problem); });
 }
