@@ -18,8 +18,7 @@ std::string Lowering::map(const NodeDef& node) {
     return {};
   }
   const std::string count = fresh(node, "length");
-  if (std::string reason =
-          length({node.name, "SequenceLength", "", {node.inputs[0]}, {count}, {}});
+  if (std::string reason = length({node.name, "SequenceLength", "", {node.inputs[0]}, {count}, {}});
       !reason.empty())
     return reason;
 

@@ -264,8 +264,7 @@ WeightFetch weight_fetch(const ConvRun& run) {
       filter_bytes(run) > l2_bytes / 8 && window_bytes(run, blocks.rows) < l2_bytes / 4)
     return WeightFetch::kNextPanel;
   if (tiles == 1 && run.tile.fold == 1 &&
-      (numeric == Numeric::kFloat || numeric == Numeric::kBf16) &&
-      filter_bytes(run) > l2_bytes / 2)
+      (numeric == Numeric::kFloat || numeric == Numeric::kBf16) && filter_bytes(run) > l2_bytes / 2)
     return WeightFetch::kFarAhead;
   return WeightFetch::kNothing;
 }
