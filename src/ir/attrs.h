@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The typed attributes of every layer kind. Each struct lists its fields once, in fields():
 // printing, parsing, comparing, hashing, storing and inspecting all walk that list.
+// One file: the variant at its end needs them all.
 #pragma once
 
 #include <cstdint>

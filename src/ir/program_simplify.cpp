@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // simplify(): rebuilds a program bottom up through a builder that shares equal values, folds
 // constants and recognizes composite activations; then drops what is unused. Repeated until nothing
-// changes.
+// changes. One file: rules are tried together, on what others left.
 #include <algorithm>
 #include <cmath>
 #include <map>

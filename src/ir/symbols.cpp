@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SymbolTable: integer expressions in a canonical form. Sums and products are polynomials over
 // atoms (inputs, run-time symbols, quotients, minima …), so that equal expressions become the same
-// Dim.
+// Dim. One file: every operation makes the form that all others count on.
 #include <algorithm>
 #include <limits>
 #include <numeric>

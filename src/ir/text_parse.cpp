@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // parse_graph(): recursive descent over the text form (docs/ir-text.md). Errors name the line.
+// One file: a function per rule of one grammar.
 #include <charconv>
 #include <cstdlib>
 #include <cstring>

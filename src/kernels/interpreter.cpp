@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// One file: layers, graphs and what Loop and If run in them call each other.
 #include "kernels/interpreter.h"
 
 #include <fmt/format.h>

@@ -2,7 +2,7 @@
 // Attention as the layer of that name, or, where the model wants to see its scores, taken apart
 // into products, softmax and pointwise layers; heads that share keys and values (GQA) are then rows
 // of one product instead of copies of the keys. RotaryEmbedding is always taken apart: there are
-// kernels and fusions for its parts.
+// kernels and fusions for its parts. One file: all spellings end in the same few functions.
 #include <cmath>
 #include <limits>
 

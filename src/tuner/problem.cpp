@@ -92,6 +92,37 @@ bool is_float_activation(const Tensor* tensor) {
 
 }  // namespace
 
+bool has_data_tensor(const Layer& layer) {
+  for (size_t k = 0; k < layer.inputs.size(); ++k)
+    if (is_data_input(layer, k) && !formats_coincide(*layer.inputs[k])) return true;
+  for (size_t k = 0; k < layer.outputs.size(); ++k)
+    if (is_data_output(layer, k) && !formats_coincide(*layer.outputs[k])) return true;
+  return false;
+}
+
+std::vector<Formats> formats_of(kernels::FormatRule rule) {
+  using kernels::FormatRule;
+  constexpr Formats kLinearOnly = {Format::kLinear, Format::kLinear};
+  constexpr Formats kChannelLastOnly = {Format::kChannelLast, Format::kChannelLast};
+  constexpr Formats kToChannelLast = {Format::kLinear, Format::kChannelLast};
+  constexpr Formats kToLinear = {Format::kChannelLast, Format::kLinear};
+  switch (rule) {
+    case FormatRule::kLinear:
+      return {kLinearOnly};
+    case FormatRule::kChannelLast:
+      return {kChannelLastOnly};
+    case FormatRule::kLinearToChannelLast:
+      return {kToChannelLast};
+    case FormatRule::kChannelLastToLinear:
+      return {kToLinear};
+    case FormatRule::kSame:
+      return {kLinearOnly, kChannelLastOnly};
+    case FormatRule::kAny:
+      return {kLinearOnly, kChannelLastOnly, kToChannelLast, kToLinear};
+  }
+  return {kLinearOnly};
+}
+
 bool is_stored_input(const Layer& layer, size_t k) {
   return is_float_activation(layer.inputs[k]);
 }

@@ -33,6 +33,11 @@ std::string to_string(const Formats& formats);
 bool is_data_input(const ir::Layer& layer, size_t k);
 bool is_data_output(const ir::Layer& layer, size_t k);
 
+// Has it such inputs or outputs whose formats are not the same memory?
+bool has_data_tensor(const ir::Layer& layer);
+// What a tactic's rule allows.
+std::vector<Formats> formats_of(kernels::FormatRule rule);
+
 // Does input k (output k) take Formats::input_type (output_type)? Float activations do.
 bool is_stored_input(const ir::Layer& layer, size_t k);
 bool is_stored_output(const ir::Layer& layer, size_t k);

@@ -33,6 +33,9 @@ struct SelectionContext {
   std::function<bool(int done, int total)> progress;  // false: cancel
 };
 
+// A reference kernel this short is not worth waking anybody for.
+inline constexpr double kSharedReferenceUs = 100;
+
 // What a layer's float activations are stored as; kUndefined: floats.
 struct StorageTypes {
   ir::DataType input = ir::DataType::kUndefined, output = ir::DataType::kUndefined;

@@ -4,7 +4,7 @@
 // output four rows, which share most of their inputs (one channel to one, 5x5: half the time). The
 // input rows that an output row needs are kept in L1 as padded lines, of strided layers every
 // stride-th pixel in a line of its own.
-#include "kernels/vector/depthwise/depthwise_rows.h"
+#include "kernels/vector/depthwise/depthwise_tactics.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Depthwise convolution of float tensors, channel last.
-#include "kernels/vector/depthwise/depthwise_rows.h"
+#include "kernels/vector/depthwise/depthwise_tactics.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {

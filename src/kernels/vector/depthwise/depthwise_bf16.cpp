@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Depthwise convolution of bfloat16 tensors, channel last, in float arithmetic: inputs are widened
 // as they are read, weights are floats.
-#include "kernels/vector/depthwise/depthwise_rows.h"
+#include "kernels/vector/depthwise/depthwise_tactics.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {

@@ -3,7 +3,7 @@
 // which is exact below 2^24. Epilogues that are affine per channel (scales, clamps, requantization)
 // become a multiplier and an addend in the packed weights; others run as a program on rows of sums.
 #include "kernels/packed/packed_records.h"
-#include "kernels/vector/depthwise/depthwise_rows.h"
+#include "kernels/vector/depthwise/depthwise_tactics.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {

@@ -3,7 +3,7 @@
 // template correlated with an image channel by channel (Siamese trackers), filters that another
 // part of the network predicts. They are packed in the workspace at the beginning of every run.
 #include "kernels/vector/convolution/conv_dynamic.h"
-#include "kernels/vector/depthwise/depthwise_rows.h"
+#include "kernels/vector/depthwise/depthwise_tactics.h"
 #include "kernels/vector/gemm/gemm_pack.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {

@@ -3,10 +3,11 @@
 // vertical neighbours of one channel: with AVX-512 VNNI four bytes, whose taps one vpdpbusd adds
 // for 16 channels; with AVX2 two words, for vpmaddwd and 8 channels. With unit vertical stride the
 // same dwords serve two output rows: the second row's weights are shifted by one element. Sums are
-// exact int32; they start at bias - zero_point * Σ w.
+// exact int32; they start at bias - zero_point * Σ w. One file: packing, interleaving and the tiles
+// agree on one order of elements.
 #include "kernels/packed/packed_records.h"
 #include "kernels/simd/rows.h"
-#include "kernels/vector/depthwise/depthwise_rows.h"
+#include "kernels/vector/depthwise/depthwise_tactics.h"
 
 #include <cstring>
 

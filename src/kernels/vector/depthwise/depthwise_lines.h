@@ -8,7 +8,7 @@
 // each input as often as outputs read it.
 #pragma once
 
-#include "kernels/vector/depthwise/depthwise_rows.h"
+#include "kernels/vector/depthwise/depthwise_tactics.h"
 #include "kernels/vector/gemm/gemm_tile.h"
 
 #include <numeric>

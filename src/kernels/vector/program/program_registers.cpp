@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Threaded code: every step is a function that takes eight vectors in registers and ends with a
 // jump to the next step's function, so that nothing is saved, moved or dispatched in between.
+// One file: the table of steps names every one of them.
 #include "kernels/vector/program/program_registers.h"
 
 #include "kernels/simd/bytes.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The interpreter of tile programs: one switch per instruction and L1-sized chunk, then a tight
 // loop over vectors. Temporaries live in a stack pool, assigned by last use; the last instruction
-// writes to the output.
+// writes to the output. One file: an instruction is a case here and nowhere else.
 #include "kernels/vector/program/program_tile.h"
 
 #include "kernels/simd/float16.h"
