@@ -16,7 +16,6 @@
 namespace camshaft::tuner {
 namespace {
 
-using ir::DataType;
 using ir::Format;
 using ir::Layer;
 using ir::LayerKind;
