@@ -77,12 +77,13 @@ Status dft(GenericRule& g) {
   return f.give(f.in(0).type, shape);
 }
 
-// Of frames that lie in a signal.
-Status check_frames(Inference& f, Dim frames, Dim length, Dim samples) {
+// How many frames of `length`, each `step` behind the one before, lie in so many samples.
+Result<Dim> frames_in(Inference& f, Dim samples, Dim length, Dim step) {
+  const Dim frames = f.symbols.add(f.symbols.floor_div(f.symbols.sub(samples, length), step), 1);
   if (f.is_number(frames) && f.symbols.number(frames) < 1)
     return invalid("a frame of {} does not fit into {} samples", f.symbols.to_string(length),
                    f.symbols.to_string(samples));
-  return ok_status();
+  return frames;
 }
 
 // Inputs: signal [batch, n, 1 or 2], frame_step, window, frame_length.
@@ -98,8 +99,7 @@ Status stft(GenericRule& g) {
   Dim frames = f.unknown();
   if (step && step->size() == 1 && f.symbols.bounds((*step)[0]).low > 0 && f.ranked(0) &&
       f.rank(0) >= 2) {
-    frames = f.symbols.add(f.symbols.floor_div(f.symbols.sub(f.shape(0)[1], frame), (*step)[0]), 1);
-    CAMSHAFT_TRY(check_frames(f, frames, frame, f.shape(0)[1]));
+    CAMSHAFT_ASSIGN(frames, frames_in(f, f.shape(0)[1], frame, (*step)[0]));
   }
   const bool one_sided = g.integer("onesided", 1) != 0;
   const Dim bins = one_sided ? f.symbols.add(f.symbols.floor_div(frame, 2), 1) : frame;
@@ -114,13 +114,9 @@ Status short_time_spectra(GenericRule& g) {
   if (!f.ranked(0) || !f.ranked(1)) return f.unranked(f.in(0).type);
   if (f.rank(0) != 2 || f.rank(1) != 1 || hop < 1 || hop > kMaxExtent)
     return invalid("no rows of samples, no window or a hop of {}", hop);
-  SymbolTable& symbols = f.symbols;
-  const Dim length = f.shape(1)[0];
-  const Dim frames =
-      symbols.add(symbols.floor_div(symbols.sub(f.shape(0)[1], length), symbols.constant(hop)), 1);
-  CAMSHAFT_TRY(check_frames(f, frames, length, f.shape(0)[1]));
-  return f.give(f.in(0).type,
-                Shape{Dim(2), f.shape(0)[0], frames, symbols.add(symbols.floor_div(length, 2), 1)});
+  const Dim length = f.shape(1)[0], bins = f.symbols.add(f.symbols.floor_div(length, 2), 1);
+  CAMSHAFT_ASSIGN(const Dim frames, frames_in(f, f.shape(0)[1], length, f.symbols.constant(hop)));
+  return f.give(f.in(0).type, Shape{Dim(2), f.shape(0)[0], frames, bins});
 }
 
 // --- training steps: inputs R, T, then n of each of X, G and the states; outputs the new X and

@@ -15,4 +15,9 @@ bool split_fourier_length(int64_t length, int64_t least, int64_t& rows, int64_t&
   return rows >= least;
 }
 
+bool is_fast_fourier_length(int64_t length) {
+  int64_t rows, columns;
+  return split_fourier_length(length, 8, rows, columns);
+}
+
 }  // namespace camshaft::kernels

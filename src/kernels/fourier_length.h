@@ -11,4 +11,8 @@ inline constexpr int64_t kMostRadix = 31;  // the largest prime a fast transform
 // kMostRadix: what the fast Fourier transform takes. False: there are none.
 bool split_fourier_length(int64_t length, int64_t least, int64_t& rows, int64_t& columns);
 
+// One that vectors of AVX2 take, so that a fast kernel is there on every set but the scalar one:
+// 64 at least, where transforms begin to take less time than products of matrices.
+bool is_fast_fourier_length(int64_t length);
+
 }  // namespace camshaft::kernels

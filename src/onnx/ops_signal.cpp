@@ -2,30 +2,17 @@
 // DFT as a product with a constant matrix, STFT as a convolution whose kernels are the windowed
 // waves: for floats and lengths known while importing, as long as the matrix stays moderate. What
 // is left stays with the Generic operators, so does a DFT that has a fast kernel.
-#include <cmath>
-#include <numbers>
-
 #include "kernels/fourier_length.h"
+#include "kernels/fourier_waves.h"
 #include "onnx/node.h"
 
 namespace camshaft::onnx_import {
 namespace {
 
+using kernels::FourierWaves;
+
 // 16 MB: a real transform of 2048, one-sided.
 constexpr int64_t kMostMatrixElements = 1 << 22;
-
-// cos and sin of 2π k / length, k in [0, length).
-struct Waves {
-  std::vector<double> cosine, sine;
-  explicit Waves(int64_t length) {
-    for (int64_t k = 0; k < length; ++k) {
-      const double angle =
-          2 * std::numbers::pi * static_cast<double>(k) / static_cast<double>(length);
-      cosine.push_back(std::cos(angle));
-      sine.push_back(std::sin(angle));
-    }
-  }
-};
 
 struct Transform {
   int64_t given = 0, length = 0, bins = 0;  // elements of a line, of the transform, of the result
@@ -36,7 +23,7 @@ struct Transform {
 // [given * parts, bins * out_parts]. What a real result reads of a half spectrum, its mirror image
 // adds once more, but for the ends.
 std::vector<float> matrix_of(const Transform& t) {
-  const Waves waves(t.length);
+  const FourierWaves waves(t.length);
   const int64_t columns = t.bins * t.out_parts;
   std::vector<float> matrix(static_cast<size_t>(t.given * t.parts * columns));
   const double scale = t.inverse ? 1 / static_cast<double>(t.length) : 1;
@@ -87,17 +74,10 @@ Ints axis_to_end(size_t rank, size_t axis, bool back) {
   return inverse;
 }
 
-// From here on, fast transforms take less time than products of matrices.
-constexpr int64_t kFastLength = 64, kFastFactor = 8;  // a vector of AVX2
-
-bool is_fast(int64_t length) {
-  int64_t rows, columns;
-  return length >= kFastLength && kernels::split_fourier_length(length, kFastFactor, rows, columns);
-}
-
 bool is_fast(const Transform& t) {
   const bool is_whole = t.given == (t.out_parts == 1 ? t.length / 2 + 1 : t.length);
-  return is_fast(t.length) && is_whole && (t.out_parts == 2 || (t.length % 2 == 0 && t.parts == 2));
+  return kernels::is_fast_fourier_length(t.length) && is_whole &&
+         (t.out_parts == 2 || (t.length % 2 == 0 && t.parts == 2));
 }
 
 // [..., given, parts] to [..., bins, out_parts].
@@ -165,7 +145,7 @@ Status import_dft(Node& node) {
 // The windowed waves of an STFT: kernels [2 bins, 1, length].
 std::vector<float> wave_kernels(int64_t length, int64_t bins,
                                 const std::optional<std::vector<double>>& window) {
-  const Waves waves(length);
+  const FourierWaves waves(length);
   std::vector<float> kernels(static_cast<size_t>(2 * bins * length));
   for (int64_t bin = 0; bin < bins; ++bin)
     for (int64_t k = 0; k < length; ++k) {
@@ -208,7 +188,7 @@ Status import_stft(Node& node) {
   const auto length = one_number(node, 3, size);
   if (!length || *length < 1 || *length > 1 << 16 || (samples > 0 && *length > samples))
     return import_generic(node);
-  if (is_fast(*length) && (window == nullptr || size == *length))
+  if (kernels::is_fast_fourier_length(*length) && (window == nullptr || size == *length))
     return emit_fast_stft(node, *step, *length, onesided);
   const int64_t bins = onesided ? *length / 2 + 1 : *length;
   const auto factors = node.has(2) ? node.reals(2) : std::nullopt;

@@ -7,11 +7,11 @@
 // on. Rounded as floats: kernels are equal to 1e-6 of their largest.
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 #include <span>
 
 #include "ir/short_time_spectra.h"
 #include "kernels/fourier_length.h"
+#include "kernels/fourier_waves.h"
 #include "passes/match.h"
 #include "passes/passes.h"
 
@@ -24,7 +24,6 @@ namespace {
 // Shorter ones gain little. From here on even four frames are worth it: silero's of 256 take 0.7 µs
 // with what turns them, 3.4 as a product (Zen 5).
 constexpr int64_t kShortestWaves = 256, kLongestWaves = 1 << 16;
-constexpr int64_t kLeastFactor = 8;  // of AVX2
 
 // A convolution of one channel along dimension `axis` of its input, whose other extents are 1.
 struct OneSignal {
@@ -55,33 +54,26 @@ std::optional<OneSignal> signal_of(const Layer& layer) {
   return found;
 }
 
-// Which of its kernels are waves of which kind: real ones at `real`, real + step …, sines at
-// `imag`.
+// Which kernels are waves: cosines are 0, step, 2 * step …, sines imag, imag + step ….
 struct WaveOrder {
-  int64_t bins, real, imag, step;  // real, imag < 0: none
+  int64_t bins, imag, step;                          // imag < 0: cosines only
+  int64_t length() const { return 2 * (bins - 1); }  // of the transform
 };
 
 // What kernels have in common.
 struct WaveTable {
-  int64_t length = 0;
-  std::vector<double> cosine, sine;  // of 2π k / length
+  kernels::FourierWaves waves;
   std::vector<float> window;
   double tolerance = 0;
 
-  WaveTable(int64_t bins, std::span<const float> first) : length(2 * (bins - 1)) {
-    for (int64_t k = 0; k < length; ++k) {
-      const double angle =
-          2 * std::numbers::pi * static_cast<double>(k) / static_cast<double>(length);
-      cosine.push_back(std::cos(angle));
-      sine.push_back(std::sin(angle));
-    }
-    window.assign(first.begin(), first.end());
+  WaveTable(int64_t length, std::span<const float> first)
+      : waves(length), window(first.begin(), first.end()) {
     for (const float value : window) tolerance = std::max(tolerance, 1e-6 * std::fabs(value));
   }
 
   bool are(std::span<const float> kernels, int64_t first, const WaveOrder& layout,
            const std::vector<double>& wave, double sign) const {
-    const auto taps = static_cast<int64_t>(window.size());
+    const auto taps = static_cast<int64_t>(window.size()), length = layout.length();
     for (int64_t bin = 0; bin < layout.bins; ++bin) {
       const float* kernel = kernels.data() + (first + bin * layout.step) * taps;
       for (int64_t n = 0; n < taps; ++n)
@@ -93,9 +85,8 @@ struct WaveTable {
 };
 
 bool is_fast_length(int64_t length, int64_t taps) {
-  int64_t rows, columns;
   return length >= kShortestWaves && length <= kLongestWaves && taps <= length &&
-         taps > length / 4 && kernels::split_fourier_length(length, kLeastFactor, rows, columns);
+         taps > length / 4 && kernels::is_fast_fourier_length(length);
 }
 
 // Kernel k.
@@ -107,33 +98,31 @@ std::span<const float> wave_kernel(const Layer& layer, int64_t k, int64_t taps) 
 struct WaveBasis {
   WaveOrder layout;
   std::vector<float> window;
-  int64_t length;
   bool conjugate = false;
 };
 
 // The sign of the sines; nothing: they are none.
-std::optional<bool> conjugate_of(const WaveTable& waves, std::span<const float> kernels,
+std::optional<bool> conjugate_of(const WaveTable& table, std::span<const float> kernels,
                                  const WaveOrder& layout) {
   for (const bool conjugate : {false, true})
-    if (waves.are(kernels, layout.imag, layout, waves.sine, conjugate ? 1 : -1)) return conjugate;
+    if (table.are(kernels, layout.imag, layout, table.waves.sine, conjugate ? 1 : -1))
+      return conjugate;
   return {};
 }
 
 // Convolutions that have the cosines, with the sines or without.
 std::optional<WaveBasis> real_waves(const Layer& layer, const OneSignal& signal) {
   const int64_t channels = layer.inputs[1]->shape[0].extent(), half = channels / 2;
-  const WaveOrder layouts[] = {{channels, 0, -1, 1}, {half, 0, half, 1}, {half, 0, 1, 2}};
+  const WaveOrder layouts[] = {{channels, -1, 1}, {half, half, 1}, {half, 1, 2}};
   for (const WaveOrder& layout : layouts) {
-    if ((layout.imag >= 0 && channels % 2 != 0) ||
-        !is_fast_length(2 * (layout.bins - 1), signal.taps))
+    if ((layout.imag >= 0 && channels % 2 != 0) || !is_fast_length(layout.length(), signal.taps))
       continue;
-    const WaveTable waves(layout.bins, wave_kernel(layer, 0, signal.taps));
+    const WaveTable table(layout.length(), wave_kernel(layer, 0, signal.taps));
     const auto kernels = layer.inputs[1]->values<float>();
-    if (!(waves.tolerance > 0) || !waves.are(kernels, layout.real, layout, waves.cosine, 1))
-      continue;
-    WaveBasis found{layout, waves.window, waves.length};
+    if (!(table.tolerance > 0) || !table.are(kernels, 0, layout, table.waves.cosine, 1)) continue;
+    WaveBasis found{layout, table.window};
     if (layout.imag < 0) return found;
-    if (const auto conjugate = conjugate_of(waves, kernels, layout)) {
+    if (const auto conjugate = conjugate_of(table, kernels, layout)) {
       found.conjugate = *conjugate;
       return found;
     }
@@ -142,12 +131,11 @@ std::optional<WaveBasis> real_waves(const Layer& layer, const OneSignal& signal)
 }
 
 // Whether a convolution of the same frames has the sines to those cosines: `conjugate` in `found`.
-bool has_sines(const Layer& layer, const OneSignal& signal, WaveBasis& found) {
-  const int64_t channels = layer.inputs[1]->shape[0].extent();
-  if (signal_of(layer) != signal || channels != found.layout.bins) return false;
-  const WaveTable waves(channels, found.window);
-  const auto conjugate =
-      conjugate_of(waves, layer.inputs[1]->values<float>(), {channels, -1, 0, 1});
+bool has_sines(const Layer& layer, WaveBasis& found) {
+  const WaveOrder sines{layer.inputs[1]->shape[0].extent(), 0, 1};
+  if (sines.bins != found.layout.bins) return false;
+  const WaveTable table(sines.length(), found.window);
+  const auto conjugate = conjugate_of(table, layer.inputs[1]->values<float>(), sines);
   if (conjugate) found.conjugate = *conjugate;
   return conjugate.has_value();
 }
@@ -167,14 +155,14 @@ std::optional<WaveGroup> wave_group(Layer* layer) {
     WaveGroup group{layer, nullptr, *signal, std::move(*waves)};
     for (Layer* other : readers)
       if (group.waves.layout.imag < 0 && other != layer && group.imag == nullptr &&
-          has_sines(*other, *signal, group.waves))
+          signal_of(*other) == signal && has_sines(*other, group.waves))
         group.imag = other;
     return group;
   }
   for (Layer* other : readers) {
     if (other == layer || signal_of(*other) != signal) continue;
     auto waves = real_waves(*other, *signal);
-    if (waves && waves->layout.imag < 0 && has_sines(*layer, *signal, *waves))
+    if (waves && waves->layout.imag < 0 && has_sines(*layer, *waves))
       return WaveGroup{other, layer, *signal, std::move(*waves)};
   }
   return {};
@@ -187,7 +175,7 @@ Tensor* signal_rows(Rewriter& rewriter, Layer* before, const WaveGroup& group) {
   const Shape shape = {x->shape[0], x->shape[group.signal.axis]};
   Tensor* rows = rewriter.reshaped_before(before, name + " (signal)", x, shape, *group.real);
   const int64_t pre = group.signal.pre,
-                post = group.signal.post + group.waves.length - group.signal.taps;
+                post = group.signal.post + group.waves.layout.length() - group.signal.taps;
   if (pre == 0 && post == 0) return rows;
   PadAttrs pad;
   pad.pre = {0, pre}, pad.post = {0, post};
@@ -203,8 +191,8 @@ Tensor* spectra_of(Rewriter& rewriter, Layer* before, const WaveGroup& group) {
   const std::string& name = group.real->name;
   Tensor* rows = signal_rows(rewriter, before, group);
   std::vector<float> window = group.waves.window;
-  window.resize(static_cast<size_t>(group.waves.length), 0.0f);
-  const int64_t extents[] = {group.waves.length};
+  const int64_t extents[] = {group.waves.layout.length()};
+  window.resize(static_cast<size_t>(extents[0]), 0.0f);
   Tensor* spectra =
       rewriter.add_tensor(name + " (spectra)", DataType::kFloat,
                           {Dim(2), rows->shape[0], group.real->outputs[0]->shape[group.signal.axis],
@@ -245,7 +233,7 @@ void fuse_waves(Rewriter& rewriter, Layer* first, const WaveGroup& group) {
   rewriter.applied(Action::kConvert, *first,
                    "Turning " + group.real->name +
                        (group.imag ? " and " + group.imag->name : std::string()) +
-                       " into Fourier transforms of " + std::to_string(group.waves.length));
+                       " into Fourier transforms of " + std::to_string(layout.length()));
   Tensor* spectra = spectra_of(rewriter, first, group);
   if (layout.imag >= 0)
     return turn_spectra(rewriter, group.real, spectra,

@@ -117,6 +117,18 @@ Status dft(const KernelArgs& args, Outputs& outputs) {
   return ok_status();
 }
 
+// Bins [0, bins) of the `length` samples from `first` on, of 1 or 2 parts each, times the window
+// and zero behind it.
+std::vector<Complex> spectrum_of(const double* first, int64_t parts,
+                                 const std::vector<double>& window, int64_t length, int64_t bins) {
+  std::vector<Complex> frame(length);
+  for (int64_t k = 0; k < length && k < static_cast<int64_t>(window.size()); ++k) {
+    const double* element = first + k * parts;
+    frame[k] = {element[0] * window[k], parts == 2 ? element[1] * window[k] : 0};
+  }
+  return transform(frame, length, bins, false);
+}
+
 // signal [batch, length, 1 or 2] (or [batch, length]), frame_step, window, frame_length → [batch,
 // frames, bins, 2].
 Status stft(const KernelArgs& args, Outputs& outputs) {
@@ -143,12 +155,8 @@ Status stft(const KernelArgs& args, Outputs& outputs) {
   std::vector<double> y;
   for (int64_t n = 0; n < batch; ++n) {
     for (int64_t f = 0; f < frames; ++f) {
-      std::vector<Complex> frame(length);
-      for (int64_t k = 0; k < length && k < static_cast<int64_t>(window.size()); ++k) {
-        const double* element = x.data() + (n * samples + f * step + k) * parts;
-        frame[k] = {element[0] * window[k], parts == 2 ? element[1] * window[k] : 0};
-      }
-      for (const Complex& bin : transform(frame, length, bins, false))
+      const double* first = x.data() + (n * samples + f * step) * parts;
+      for (const Complex& bin : spectrum_of(first, parts, window, length, bins))
         y.insert(y.end(), {bin.real, bin.imag});
     }
   }
@@ -171,9 +179,7 @@ Status short_time_spectra(const KernelArgs& args, Outputs& outputs) {
   std::vector<double> real, imag;
   for (int64_t line = 0; line < extents[0] * frames; ++line) {
     const double* first = x.data() + line / frames * extents[1] + line % frames * hop;
-    std::vector<Complex> frame(length);
-    for (int64_t k = 0; k < length; ++k) frame[k].real = first[k] * window[k];
-    for (const Complex& bin : transform(frame, length, bins, false)) {
+    for (const Complex& bin : spectrum_of(first, 1, window, length, bins)) {
       real.push_back(bin.real);
       imag.push_back(sign * bin.imag);
     }
