@@ -45,6 +45,18 @@ CAMSHAFT_INLINE F32 pair_sums(F32 a, F32 b) {
   return {_mm256_castpd_ps(_mm256_permute4x64_pd(halves, 0xD8))};
 }
 
+// to[k] = scale * reduce_add(a[k]), bit for bit, in 14 operations instead of 24 and 4 stores.
+CAMSHAFT_INLINE void store_sums(const F32 (&a)[4], float scale, float* to) {
+  const __m256 even = _mm256_add_ps(_mm256_permute2f128_ps(a[0].v, a[2].v, 0x20),
+                                    _mm256_permute2f128_ps(a[0].v, a[2].v, 0x31));
+  const __m256 odd = _mm256_add_ps(_mm256_permute2f128_ps(a[1].v, a[3].v, 0x20),
+                                   _mm256_permute2f128_ps(a[1].v, a[3].v, 0x31));
+  const __m256 pairs =
+      _mm256_add_ps(_mm256_shuffle_ps(even, odd, 0x44), _mm256_shuffle_ps(even, odd, 0xee));
+  const __m128 low = _mm256_castps256_ps128(pairs), high = _mm256_extractf128_ps(pairs, 1);
+  const __m128 sums = _mm_add_ps(_mm_shuffle_ps(low, high, 0x88), _mm_shuffle_ps(low, high, 0xdd));
+  _mm_storeu_ps(to, _mm_mul_ps(_mm_set1_ps(scale), sums));
+}
 CAMSHAFT_INLINE I32 positive(I32 a) {
   return {_mm256_max_epi32(a.v, _mm256_setzero_si256())};
 }

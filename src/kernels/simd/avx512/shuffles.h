@@ -62,6 +62,21 @@ CAMSHAFT_INLINE F32 pair_sums(F32 a, F32 b) {
       _mm512_add_ps(_mm512_permutex2var_ps(a.v, even, b.v), _mm512_permutex2var_ps(a.v, odd, b.v))};
 }
 
+// to[k] = scale * reduce_add(a[k]), bit for bit, in 18 operations instead of 32 and 4 stores.
+CAMSHAFT_INLINE void store_sums(const F32 (&a)[4], float scale, float* to) {
+  // Halves, then quarters: every addition is of two lanes that reduce_add adds.
+  const __m512 first = _mm512_add_ps(_mm512_shuffle_f32x4(a[0].v, a[1].v, 0x44),
+                                     _mm512_shuffle_f32x4(a[0].v, a[1].v, 0xee));
+  const __m512 second = _mm512_add_ps(_mm512_shuffle_f32x4(a[2].v, a[3].v, 0x44),
+                                      _mm512_shuffle_f32x4(a[2].v, a[3].v, 0xee));
+  const __m512 rows = _mm512_add_ps(_mm512_shuffle_f32x4(first, second, 0x88),
+                                    _mm512_shuffle_f32x4(first, second, 0xdd));
+  const __m512 pairs = _mm512_add_ps(rows, _mm512_permute_ps(rows, 0x4e));
+  const __m512 sums = _mm512_add_ps(pairs, _mm512_permute_ps(pairs, 0xb1));
+  const __m512i firsts = _mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+  const __m128 four = _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, sums));
+  _mm_storeu_ps(to, _mm_mul_ps(_mm_set1_ps(scale), four));
+}
 CAMSHAFT_INLINE I32 positive(I32 a) {
   return {_mm512_max_epi32(a.v, _mm512_setzero_si512())};
 }

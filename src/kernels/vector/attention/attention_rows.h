@@ -5,6 +5,7 @@
 #include "kernels/simd/bytes.h"
 #include "kernels/simd/float16.h"
 #include "kernels/simd/products.h"
+#include "kernels/simd/shuffles.h"
 #include "kernels/vector/math.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -166,8 +167,10 @@ CAMSHAFT_INLINE void dots_of(const float* q, const float* k, int64_t k_stride, i
 #pragma GCC unroll 4
     for (int c = 0; c < kCount; ++c) sum[c] = fma(left, load(k + c * k_stride + p, tail), sum[c]);
   }
-#pragma GCC unroll 4
-  for (int c = 0; c < kCount; ++c) y[c] = factor * reduce_add(sum[c]);
+  if constexpr (kCount == 4)
+    store_sums(sum, factor, y);
+  else
+    y[0] = factor * reduce_add(sum[0]);
 }
 
 static inline void dots(const float* q, const float* k, int64_t k_stride, int64_t count,

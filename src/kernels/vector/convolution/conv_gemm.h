@@ -99,6 +99,7 @@ struct ConvWeights {
 struct ConvWishes {
   bool copies = false;  // A is read from a padded copy, whatever else would do
   bool parts = false;   // long K of floats is taken part by part
+  bool fetches = true;  // weights that one tile passes and L2 does not hold, far ahead
 };
 
 enum class ConvReading : uint8_t {
@@ -244,6 +245,8 @@ struct ConvRun {
 // expected to cost, as a share of the time.
 bool has_parts(int64_t rows, int64_t k, int vecs);
 double part_cost(int64_t n, int64_t k);
+// Weights that half of L2 does not hold: the other half is of the layers before.
+bool comes_from_afar(int64_t weight_bytes);
 
 // A 1x1 convolution over dense rows is one long row per image; images join too when all operands
 // allow it.

@@ -104,6 +104,10 @@ double part_cost(int64_t n, int64_t k) {
   return n * k * kLaneBytes > static_cast<int64_t>(cpu_info().l2_bytes) ? 0.95 : 1.02;
 }
 
+bool comes_from_afar(int64_t weight_bytes) {
+  return weight_bytes > static_cast<int64_t>(cpu_info().l2_bytes) / 2;
+}
+
 bool conv_needs_copy(const ConvShape& s, bool skips_rows) {
   if (s.kh == 0 || s.kw == 0) return false;  // reads nothing
   if (!skips_rows &&
@@ -263,8 +267,9 @@ WeightFetch weight_fetch(const ConvRun& run) {
       tiles <= (is_byte ? kMostByteTilesAhead : kMostTilesAhead) &&
       filter_bytes(run) > l2_bytes / 8 && window_bytes(run, blocks.rows) < l2_bytes / 4)
     return WeightFetch::kNextPanel;
-  if (tiles == 1 && run.tile.fold == 1 &&
-      (numeric == Numeric::kFloat || numeric == Numeric::kBf16) && filter_bytes(run) > l2_bytes / 2)
+  if (tiles == 1 && run.tile.fold == 1 && run.wishes.fetches &&
+      (numeric == Numeric::kFloat || numeric == Numeric::kBf16) &&
+      comes_from_afar(filter_bytes(run)))
     return WeightFetch::kFarAhead;
   return WeightFetch::kNothing;
 }

@@ -2,6 +2,7 @@
 // Matrix products whose right factor is known only at run time (attention): panels of B are packed
 // by the thread that uses them, or read in place when few rows of A use them. A few rows against
 // the rows of a transposed B, and a few columns, are dot products at the speed of memory.
+#include "kernels/simd/shuffles.h"
 #include "kernels/simd/tiles.h"
 #include "kernels/vector/counts.h"
 #include "kernels/vector/gemm/gemm_cost.h"
@@ -163,7 +164,11 @@ CAMSHAFT_INLINE void dot(const float* a, const float* b, int64_t b_stride, int64
     for (int c = 0; c < kCount; ++c) sum[c] = fma(left, load(b + c * b_stride + p, tail), sum[c]);
   }
 #pragma GCC unroll 4
-  for (int c = 0; c < kCount; ++c) y[c] = alpha * reduce_add(sum[c] + more[c]);
+  for (int c = 0; c < kCount; ++c) sum[c] = sum[c] + more[c];
+  if constexpr (kCount == 4)
+    store_sums(sum, alpha, y);
+  else
+    y[0] = alpha * reduce_add(sum[0]);
 }
 
 // Contiguous vectors in memory; strides in bytes.
@@ -174,7 +179,30 @@ struct Vectors {
   const float* at(int64_t index) const {
     return reinterpret_cast<const float*>(data + index * stride);
   }
+  Vectors from(int64_t index, int64_t size) const {
+    return {data + index * stride, stride, y_stride, size};
+  }
 };
+
+// alpha * a · every one of `many`, y_stride apart.
+void dots_with(const float* a, const Vectors& many, int64_t k, float alpha, std::byte* y) {
+  const int64_t stride = many.stride / kLaneBytes, y_stride = many.y_stride;
+  const float* b = many.at(0);
+  int64_t left = many.count;
+  for (; left >= kDotsTogether; left -= kDotsTogether) {
+    float sums[kDotsTogether];
+    const bool dense = y_stride == kLaneBytes;
+    float* to = reinterpret_cast<float*>(y);
+    dot<kDotsTogether>(a, b, stride, k, alpha, dense ? to : sums);
+    if (!dense)
+      for (int64_t c = 0; c < kDotsTogether; ++c)
+        *reinterpret_cast<float*>(y + c * y_stride) = sums[c];
+    b += kDotsTogether * stride;
+    y += kDotsTogether * y_stride;
+  }
+  for (; left > 0; --left, b += stride, y += y_stride)
+    dot<1>(a, b, 0, k, alpha, reinterpret_cast<float*>(y));
+}
 
 // A product as dots of a few vectors, which stay in L1, with many that are read once: rows of A
 // with the columns of B, or columns of B with the rows of A.
@@ -216,23 +244,11 @@ struct DotWork {
     }
     std::byte* y = out.data + image * out.image + row * out.row;
     const Vectors &few = few_columns ? columns : rows, &many = few_columns ? rows : columns;
-    for (int64_t index = first; index < last; index += kDotsTogether)
-      for (int64_t f = 0; f < few.count; ++f) {
-        float sums[kDotsTogether];
-        const int64_t count = smaller(kDotsTogether, last - index);
-        if (count == kDotsTogether)
-          dot<kDotsTogether>(few.at(f), many.at(index), many.stride / kLaneBytes, run.k, run.alpha,
-                             sums);
-        else
-          for (int64_t k = 0; k < count; ++k)
-            dot<1>(few.at(f), many.at(index + k), 0, run.k, run.alpha, sums + k);
-        std::byte* const to = y + f * few.y_stride + index * many.y_stride;
-        if (count == kDotsTogether && many.y_stride == kLaneBytes)
-          __builtin_memcpy(to, sums, sizeof(sums));
-        else
-          for (int64_t k = 0; k < count; ++k)
-            *reinterpret_cast<float*>(to + k * many.y_stride) = sums[k];
-      }
+    const int64_t chunk = few.count == 1 ? last - first : kDotsTogether;
+    for (int64_t index = first; index < last; index += chunk)
+      for (int64_t f = 0; f < few.count; ++f)
+        dots_with(few.at(f), many.from(index, smaller(chunk, last - index)), run.k, run.alpha,
+                  y + f * few.y_stride + index * many.y_stride);
     const TilePlace place{image, row, few_columns ? first : 0, few_columns ? last - first : run.m};
     const int64_t channel = few_columns ? 0 : first, channels = few_columns ? run.n : last - first;
     add_initial(run.finish, place, channel, channels);
@@ -310,7 +326,7 @@ constexpr Tactic kDotRow = {.name = "matmul_dot_f32",
                             .kind = ir::LayerKind::kMatrixMultiply,
                             .isa = kIsa,
                             .formats = FormatRule::kLinear,
-                            .version = 3,
+                            .version = 4,
                             .refusal = refuse_dot,
                             .cost_us = dot_cost_us,
                             .packed_inputs = no_packed_inputs,

@@ -32,6 +32,7 @@ struct Form {
   SparseIndex sparse = SparseIndex::kNone;
   bool in_matrices = false;  // of AMX
   Stored stored = Stored::kFloat;
+  bool fetches = true;  // weights that one tile of rows passes, far ahead
 
   // Whether right factors may be batches, each matrix of which is packed by itself.
   constexpr bool takes_batches() const {
@@ -113,6 +114,13 @@ inline std::string refusal(const Form& form, const Problem& problem) {
     matmul_extents(problem, m, n, k);
     if (!has_parts(rows_together(problem, m), k, form.vecs)) return "its panels stay in L1";
   }
+  if (!form.fetches) {
+    int64_t m, n, k;
+    matmul_extents(problem, m, n, k);
+    if (rows_together(problem, m) > max_rows(form.numeric, form.vecs) ||
+        !comes_from_afar(n * k * kLaneBytes))
+      return "its weights are not fetched far ahead";
+  }
   if (form.in_matrices) {
     int64_t m, n, k;
     matmul_extents(problem, m, n, k);
@@ -161,6 +169,7 @@ inline double cost_us(const Form& form, const Problem& problem) {
   double us = 0.15 + (tiles_us + widened_bytes / 40e3) / problem.threads;
   if (form.by_parts) us *= part_cost(n, k);
   if (form.stored != Stored::kFloat) us *= 1.1;
+  if (!form.fetches) us *= 1.05;
   const bool halved = form.sparse == SparseIndex::kQuads || form.sparse == SparseIndex::kPicks;
   const double share = halved ? 0.56 : form.stored != Stored::kFloat ? 0.5 : 1;
   const double stream_us = share * static_cast<double>(element_bytes(form.numeric)) *
@@ -364,6 +373,7 @@ inline void describe(const Form& form, const KernelArgs& args, MatmulRun& matmul
   set_conv(args, matmul, run);
   run.tile.max_vecs = form.vecs;
   run.wishes.parts = form.by_parts;
+  run.wishes.fetches = form.fetches;
   run.tile.sparse = form.sparse;
   run.tile.in_matrices = form.in_matrices;
   run.tile.stored = form.stored;
