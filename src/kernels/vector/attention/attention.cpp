@@ -154,6 +154,24 @@ void copy_queries(const Unit& unit, const RowTile& tile) {
   }
 }
 
+// Rows of a few lines each, which the processor does not fetch by itself.
+CAMSHAFT_INLINE void fetch(const float* row, int64_t step, int64_t rows, int64_t columns) {
+  constexpr int64_t kLineFloats = kCacheLine / kLaneBytes;
+  for (int64_t r = 0; r < rows; ++r, row += step)
+    for (int64_t at = 0; at < columns; at += kLineFloats) __builtin_prefetch(row + at);
+}
+
+// What the next tile reads of the queries, and what this one adds to. 4,096 tokens of 64 columns
+// waited 6 % of the time for both (Zen 3).
+void fetch_rows(const Unit& unit, const RowTile& tile, bool accumulates) {
+  const AttentionShape& shape = unit.state.call.shape;
+  fetch(unit.q + tile.head * shape.q.head + (tile.query + tile.rows) * shape.q.step, shape.q.step,
+        tile.rows, shape.depth);
+  if (accumulates)
+    fetch(unit.y + tile.head * shape.y.head + tile.query * shape.y.step, shape.y.step, tile.rows,
+          shape.value_depth);
+}
+
 // A product without bias and epilogue.
 Tile plain_tile(const Segment& segment) {
   Tile tile{};
@@ -237,11 +255,12 @@ void pass_tile(const Unit& unit, const RowTile& rows, int64_t block_key, int64_t
   const int64_t first = larger(seen.first - block_key, 0),
                 last = smaller(seen.last - block_key, count);
   if (first >= last) return;
-  copy_queries(unit, rows);
-  compute_scores(unit, rows, block_key, count, first, last);
   float* maxima = unit.scratch + s.scratch.maxima + rows.row;
   float* sums = unit.scratch + s.scratch.sums + rows.row;
   const bool touched = sums[0] != kUntouched;
+  copy_queries(unit, rows);
+  fetch_rows(unit, rows, touched);
+  compute_scores(unit, rows, block_key, count, first, last);
   const int64_t begin = first / kLanes * kLanes, end = round_up(last, kLanes);
   for (int64_t r = 0; r < rows.rows; ++r) {
     float* scores = unit.scratch + s.scratch.scores + r * s.scratch.score_stride;
@@ -375,7 +394,7 @@ constexpr Tactic tactic(const char* name, Numeric numeric) {
           .kind = ir::LayerKind::kAttention,
           .isa = kIsa,
           .formats = FormatRule::kLinear,
-          .version = 2,
+          .version = 3,
           .refusal = refuse_attention,
           .cost_us = pairs ? cost_us<Numeric::kBf16> : cost_us<Numeric::kFloat>,
           .packed_inputs = no_packed_inputs,
