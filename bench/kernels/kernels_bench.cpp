@@ -111,6 +111,7 @@ std::vector<Layer> layers() {
       grouped("resnext.by8", 256, 28, 3, 1, 32),
       grouped("resnext.by8/2", 256, 56, 3, 2, 32),
       grouped("resnext.by16", 512, 14, 3, 1, 32),
+      grouped("groups.by64", 128, 28, 3, 1, 2),
       conv("yolox.pointwise", 64, 52, 52, 64, 1, 1, "v1 = silu v0 1"),
       conv("agllnet.3x3", 16, 256, 256, 16, 3, 1),
       conv("mlsd.3x3", 64, 160, 160, 64, 3, 1),

@@ -186,6 +186,22 @@ TEST(Conv, WinogradTiles) {
   check(spec);
 }
 
+TEST(Conv, WinogradGroups) {
+  for (int64_t inputs : {8, 13, 24})
+    for (int64_t outputs : {8, 19, 40})
+      for (int64_t groups : {2, 3})
+        check(square(inputs * groups, 11, outputs * groups, 3, 1, 1, groups), inputs == 24);
+  ConvCaseSpec spec = square(64, 33, 96, 3, 1, 1, 2);
+  spec.shape.batch = 2;
+  spec.epilogue = "v2 = add v0 v1; v3 = relu v2";
+  spec.operands = {OperandKind::kSame};
+  check(spec, true);
+  spec.epilogue = "v1 = silu v0 1";
+  spec.operands = {};
+  spec.shape.dh = spec.shape.dw = 2;
+  check(spec);
+}
+
 TEST(Conv, WinogradDilated) {
   for (int64_t dilation : {2, 3, 5}) {
     ConvCaseSpec spec = square(9, 19, 17, 3, 1, dilation);

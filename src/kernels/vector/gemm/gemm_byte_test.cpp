@@ -455,6 +455,21 @@ TEST(ByteConv, WinogradTiles) {
 }
 
 // Sums as large as the transform back can divide exactly, 2^25 for F(4,3), and just beyond.
+TEST(ByteConv, WinogradGroups) {
+  for (int64_t inputs : {8, 13, 24})
+    for (int64_t outputs : {8, 19, 40}) {
+      Spec s = square(inputs * 3, 9, outputs * 3, 3, 1, 1, 77);
+      s.groups = 3;
+      check(s);
+      s.type = DataType::kUInt8;
+      s.epilogue = "v3 = mul v0 v1; v4 = add v3 v2; v5 = silu v4 1; v6 = round v5";
+      s.operands = {Operand::kChannels, Operand::kSame};
+      check(s);
+      TestLayer test = layer_of(s);
+      test.only = "winograd";
+      EXPECT_GT(LayerCheck(test).run(), 0) << inputs << " to " << outputs;
+    }
+}
 TEST(ByteConv, WinogradLargestSums) {
   const auto constant = [](double value) { return [value](int64_t) { return value; }; };
   struct Case {

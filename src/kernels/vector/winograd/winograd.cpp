@@ -21,7 +21,8 @@ struct FloatOutput {
 
   // The pixels of one tile for channels [channel, channel + cols); kPanelVecs: of the panel.
   template <int kPanelVecs>
-  void store_tile(const TileCursor& tile, const float* m, int64_t channel, int64_t cols) const {
+  void store_tile(const TileCursor& tile, const float* m, int64_t channel, int64_t column,
+                  int64_t cols) const {
     constexpr int kWidth = kPanelVecs * kLanes;
     const ConvShape& s = run.shape;
     const Epilogue& epilogue = run.finish.epilogue;
@@ -43,7 +44,7 @@ struct FloatOutput {
     for (int64_t c = 0; c < cols; c += kLanes) {
       F32 out[F::kOut][F::kOut];
       transform_back<F, kWidth>(m + c, out);
-      const F32 shift = load(bias + channel + c);
+      const F32 shift = load(bias + column + c);
       const M32 mask = first_n(static_cast<int>(cols - c));
 #pragma GCC unroll 4
       for (int i = 0; i < F::kOut; ++i)
@@ -84,10 +85,12 @@ struct FloatOutput {
                    int64_t panel, std::byte*) const {
     constexpr int64_t kTileFloats = Blocking<F>::kPoints * kPanelVecs * kLanes;
     const Panels panels = job.panels();
-    const int64_t channel = panels.first_col(panel), cols = panels.cols_of(panel);
+    const winograd::GroupPanel of_group(panels, panel);
+    const int64_t channel = of_group.channel(panels), column = of_group.column(panels, run.shape),
+                  cols = panels.cols_of(of_group.panel);
     TileCursor tile = first;
     for (int64_t n = 0; n < count; ++n, tile.advance(1))
-      store_tile<kPanelVecs>(tile, m + n * kTileFloats, channel, cols);
+      store_tile<kPanelVecs>(tile, m + n * kTileFloats, channel, column, cols);
     if (run.finish.epilogue.is_program) run_strip(first, count, channel, cols);
   }
 };
@@ -106,15 +109,23 @@ std::string refusal(const Problem& p) {
 template <class F>
 double cost_us(const Problem& p) {
   ConvShape s;
-  return shape_of(p, s) ? winograd::predicted_us<F>(s, p.threads, s.ic, 4, 3) : 1e12;
+  return shape_of(p, s) ? winograd::predicted_us<F>(s, p.threads, s.group_ic(), 4, 3) : 1e12;
+}
+
+Panels panels_of(const ConvShape& s) {
+  return Panels(s.group_oc(), s.group_ic(), kVecs);
+}
+
+// Of the bias, in front of panels that begin with a line.
+int64_t bias_lanes(const ConvShape& s) {
+  return round_up(packed_bias_lanes(s), kCacheLine / kLaneBytes);
 }
 
 template <class F>
 size_t packed_bytes(const Problem& p) {
   ConvShape s;
   if (!shape_of(p, s)) return 0;
-  const Panels panels(s.oc, s.ic, kVecs);
-  return 4 * static_cast<size_t>(panels.padded_n() + F::kIn * F::kIn * panels.lanes());
+  return 4 * static_cast<size_t>(bias_lanes(s) + F::kIn * F::kIn * s.groups * panels_of(s).lanes());
 }
 
 // bias[k], then U[panel][t][c][width].
@@ -122,16 +133,16 @@ template <class F>
 void pack(const Problem& p, std::byte* packed) {
   ConvShape s;
   if (!shape_of(p, s)) return;
-  const Panels panels(s.oc, s.ic, kVecs);
+  const Panels panels = panels_of(s);
   float* bias = reinterpret_cast<float*>(packed);
   std::memset(packed, 0, packed_bytes<F>(p));
-  if (has_bias(p))
-    std::memcpy(bias, constant_floats(p.inputs[2]), static_cast<size_t>(s.oc) * sizeof(float));
+  pack_bias(s, has_bias(p) ? constant_floats(p.inputs[2]) : nullptr, bias);
   winograd::transform_filters<F, double>(
       s, panels, constant_floats(p.inputs[1]),
-      [&](int64_t panel, int64_t col, int64_t c, int t, double value) {
-        float* to = bias + panels.padded_n() + F::kIn * F::kIn * panels.offset(panel);
-        to[(t * s.ic + c) * panels.vecs_of(panel) * kLanes + col] = static_cast<float>(value);
+      [&](const winograd::GroupPanel& panel, int64_t col, int64_t c, int t, double value) {
+        float* to = bias + bias_lanes(s) + F::kIn * F::kIn * panel.offset(panels);
+        to[(t * panels.k + c) * panels.vecs_of(panel.panel) * kLanes + col] =
+            static_cast<float>(value);
       });
 }
 
@@ -159,7 +170,7 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   job.run.shape = shape;
   set_conv_tensors(args, nullptr, job.run);
   kernel.workspace_bytes = job.b.workspace_bytes();
-  const int64_t weights_at = job.panels().padded_n() * kLaneBytes;
+  const int64_t weights_at = bias_lanes(shape) * kLaneBytes;
   keep_state<run<F>>(kernel, Kernel<F>{job, weights_at});
 }
 
@@ -169,7 +180,7 @@ constexpr Tactic row(const char* name) {
           .kind = ir::LayerKind::kConvolution,
           .isa = kIsa,
           .formats = FormatRule::kChannelLast,
-          .version = 2,
+          .version = 3,
           .refusal = refusal,
           .cost_us = cost_us<F>,
           .packed_inputs = packed_conv_inputs,

@@ -66,18 +66,18 @@ struct ByteOutput {
 
   // What follows the sums of neighbouring pixels.
   void finish_row(const TilePlace& row, const int32_t* sums, int vecs, int64_t channel,
-                  int64_t cols, std::byte* scratch) const {
+                  int64_t column, int64_t cols, std::byte* scratch) const {
     const int64_t width = vecs * kLanes;
     Tile tile{};
     set_finish(run.finish, tile);
     tile.a.stride = width * kLaneBytes;
-    tile.start.bias = bias + channel;
+    tile.start.bias = bias + column;
     tile.a.first = reinterpret_cast<const std::byte*>(sums);
-    place_byte_tile(run.finish, row, channel, cols, channel, channel, scratch, tile);
+    place_byte_tile(run.finish, row, channel, cols, column, channel, scratch, tile);
     const EvenSplit groups = split_evenly(row.pixels, kMaxInt16Rows[vecs]);
     run_sums(tile, vecs, groups.base + 1, groups.extra);
     run_sums(tile, vecs, groups.base, groups.parts - groups.extra);
-    finish_byte_tiles(run.finish, row, channel, cols, channel, scratch);
+    finish_byte_tiles(run.finish, row, channel, cols, column, scratch);
     look_up_tiles(run.finish, row, channel, cols);
   }
 
@@ -86,6 +86,7 @@ struct ByteOutput {
                    int64_t panel, std::byte* memory) const {
     constexpr int64_t kWidth = kPanelVecs * kLanes;
     const Panels panels = job.panels();
+    const winograd::GroupPanel of_group(panels, panel);
     int32_t* sums = reinterpret_cast<int32_t*>(memory + Blocking<F>::half_strip_bytes());
     std::byte* scratch = reinterpret_cast<std::byte*>(sums) + kSumBytes;
     for (int64_t n = 0; n < count; ++n)
@@ -95,7 +96,8 @@ struct ByteOutput {
     const int64_t pixels = winograd::pixels_left(tile.col(), run.shape.ow, 1, F::kOut * count);
     for (int64_t i = 0; i < rows; ++i)
       finish_row({tile.image, tile.row() + i, tile.col(), pixels}, sums + i * kPixels * kWidth,
-                 kPanelVecs, panels.first_col(panel), panels.cols_of(panel), scratch);
+                 kPanelVecs, of_group.channel(panels), of_group.column(panels, run.shape),
+                 panels.cols_of(of_group.panel), scratch);
   }
 };
 
@@ -111,7 +113,8 @@ int64_t largest_sum(const Problem& p, const ConvShape& s) {
   int64_t largest = 0;
   for (int64_t k = 0; k < s.oc; ++k) {
     int64_t positive = 0, negative = 0;
-    for (int64_t i = 0; i < s.ic * 9; ++i, ++w) (*w > 0 ? positive : negative) += *w > 0 ? *w : -*w;
+    for (int64_t i = 0; i < s.group_ic() * 9; ++i, ++w)
+      (*w > 0 ? positive : negative) += *w > 0 ? *w : -*w;
     const int64_t up = positive * above + negative * zero_point;
     const int64_t down = negative * above + positive * zero_point;
     largest = up > largest ? up : largest;
@@ -136,16 +139,17 @@ std::string refusal(const Problem& p) {
 template <class F>
 double cost_us(const Problem& p) {
   ConvShape s;
-  return shape_of(p, s) ? winograd::predicted_us<F>(s, p.threads, (s.ic + 1) / 2, 5, 5) : 1e12;
+  return shape_of(p, s) ? winograd::predicted_us<F>(s, p.threads, (s.group_ic() + 1) / 2, 5, 5)
+                        : 1e12;
 }
 
 Panels filter_panels(const ConvShape& s) {
-  return Panels(s.oc, (s.ic + 1) / 2, kVecs);
+  return Panels(s.group_oc(), (s.group_ic() + 1) / 2, kVecs);
 }
 
 template <class F>
 int64_t filter_lanes(const ConvShape& s) {
-  return F::kIn * F::kIn * filter_panels(s).lanes();
+  return F::kIn * F::kIn * s.groups * filter_panels(s).lanes();
 }
 
 template <class F>
@@ -162,9 +166,10 @@ void pack_weights(const ConvShape& s, const int8_t* weights, int16_t* packed) {
   const Panels panels = filter_panels(s);
   std::memset(packed, 0, static_cast<size_t>(filter_lanes<F>(s) * kLaneBytes));
   winograd::transform_filters<F, int>(
-      s, panels, weights, [&](int64_t panel, int64_t col, int64_t c, int t, int value) {
-        int16_t* to = packed + 2 * F::kIn * F::kIn * panels.offset(panel);
-        const int64_t lane = (t * panels.k + c / 2) * panels.vecs_of(panel) * kLanes + col;
+      s, panels, weights,
+      [&](const winograd::GroupPanel& panel, int64_t col, int64_t c, int t, int value) {
+        int16_t* to = packed + 2 * F::kIn * F::kIn * panel.offset(panels);
+        const int64_t lane = (t * panels.k + c / 2) * panels.vecs_of(panel.panel) * kLanes + col;
         to[lane * 2 + c % 2] = static_cast<int16_t>(value);
       });
 }
@@ -219,7 +224,7 @@ constexpr Tactic row(const char* name) {
           .kind = ir::LayerKind::kConvolution,
           .isa = kIsa,
           .formats = FormatRule::kChannelLast,
-          .version = 2,
+          .version = 3,
           .refusal = refusal<F>,
           .cost_us = cost_us<F>,
           .packed_inputs = packed_byte_conv_inputs,

@@ -8,7 +8,8 @@
 //
 // A block's V and M stay in the second-level cache; U (the transformed weights) streams through
 // once per block. A dilated convolution is dilation² independent ones on every dilation-th pixel:
-// its tiles only have longer strides. What floats and bytes share.
+// its tiles only have longer strides. Groups share V; each has its own panels, one group's after
+// the other's. What floats and bytes share.
 #pragma once
 
 #include <cstring>
@@ -114,16 +115,36 @@ inline int64_t pixels_left(int64_t from, int64_t extent, int64_t step, int64_t m
   return from >= extent ? 0 : smaller(most, (extent - from + step - 1) / step);
 }
 
+// A panel of a group: `of_all` among those of all groups, one group's after the other's.
+struct GroupPanel {
+  int64_t group, panel;
+
+  GroupPanel(const Panels& panels, int64_t of_all)
+      : group(of_all / panels.count()), panel(of_all % panels.count()) {}
+  int64_t channel(const Panels& panels) const { return group * panels.n + panels.first_col(panel); }
+  // Of the packed bias.
+  int64_t column(const Panels& panels, const ConvShape& s) const {
+    return group * group_bias_lanes(s) + panels.first_col(panel);
+  }
+  // Lanes of packed weights before it, per point.
+  int64_t offset(const Panels& panels) const {
+    return group * panels.lanes() + panels.offset(panel);
+  }
+};
+
 // put(panel, column, c, t, value) for every value of every transformed filter.
 template <class F, class U, class T, class Put>
 void transform_filters(const ConvShape& s, const Panels& panels, const T* weights, const Put& put) {
-  for (int64_t panel = 0; panel < panels.count(); ++panel)
-    for (int64_t col = 0; col < panels.cols_of(panel); ++col)
-      for (int64_t c = 0; c < s.ic; ++c) {
+  const int64_t channels = s.group_ic();
+  for (int64_t k = 0; k < s.groups * panels.count(); ++k) {
+    const GroupPanel panel(panels, k);
+    for (int64_t col = 0; col < panels.cols_of(panel.panel); ++col)
+      for (int64_t c = 0; c < channels; ++c) {
         U u[F::kIn][F::kIn];
-        transform_filter<F>(weights + ((panels.first_col(panel) + col) * s.ic + c) * 9, u);
+        transform_filter<F>(weights + ((panel.channel(panels) + col) * channels + c) * 9, u);
         for (int t = 0; t < F::kIn * F::kIn; ++t) put(panel, col, c, t, u[t / F::kIn][t % F::kIn]);
       }
+  }
 }
 
 // Microseconds of one thread: products of `steps` steps of K, transforms of `input` and `output`
@@ -133,17 +154,18 @@ double predicted_us(const ConvShape& s, int threads, int64_t steps, double input
   constexpr double kCyclesPerUs = 4000;
   const Blocking<F> b(s, threads);
   const double points = static_cast<double>(b.kPoints), tiles = static_cast<double>(b.tiles);
-  const double products = points * tile_cost_us(Numeric::kFloat, 1, b.tiles, s.oc, steps, kVecs);
+  const double products = points * static_cast<double>(s.groups) *
+                          tile_cost_us(Numeric::kFloat, 1, b.tiles, s.group_oc(), steps, kVecs);
   const double in_vecs = static_cast<double>(ceil_div(s.ic, F::kInLanes)),
                out_vecs = static_cast<double>(ceil_div(s.oc, kLanes));
   const double transforms = tiles * points * (in_vecs * input + out_vecs * output) / kCyclesPerUs;
-  const double weights_us =
-      points * static_cast<double>(s.ic * s.oc * b.kElement) / 50e3 * static_cast<double>(b.blocks);
+  const double weights_us = points * static_cast<double>(s.group_ic() * s.oc * b.kElement) / 50e3 *
+                            static_cast<double>(b.blocks);
   return (products + transforms) / b.threads + 0.3 * weights_us;
 }
 
 // One call of a tactic. Output has void store_strip<vecs>(tile, m, count, panel): the pixels of
-// `count` neighbouring tiles from M.
+// `count` neighbouring tiles from M, of the panel among those of all groups.
 template <class F, class Output>
 struct Job {
   static constexpr int64_t kPoints = Blocking<F>::kPoints;
@@ -157,8 +179,10 @@ struct Job {
   const std::byte* u;
   std::byte* workspace;
 
-  int64_t steps() const { return ceil_div(run.shape.ic, kStepsOfLane); }
-  Panels panels() const { return Panels(run.shape.oc, steps(), kVecs); }
+  // Of a group.
+  int64_t steps() const { return ceil_div(run.shape.group_ic(), kStepsOfLane); }
+  Panels panels() const { return Panels(run.shape.group_oc(), steps(), kVecs); }
+  int64_t num_panels() const { return run.shape.groups * panels().count(); }
   // Of a worker: M, the strip, V unless it is shared.
   std::byte* worker_memory(int worker) const {
     return workspace + (b.cooperative ? b.v_bytes : 0) + worker * b.worker_bytes();
@@ -296,10 +320,12 @@ struct Job {
   void run_panel(const Output& output, int64_t panel, const Element* v, std::byte* memory,
                  int64_t first, int64_t count) const {
     const Panels p = panels();
-    const int vecs = p.vecs_of(panel);
+    const GroupPanel of_group(p, panel);
+    const int vecs = p.vecs_of(of_group.panel);
     Value* m = reinterpret_cast<Value*>(memory);
     std::byte* strip = memory + b.m_bytes;
-    multiply(v, u + kPoints * p.offset(panel) * kLaneBytes, vecs, count, m);
+    multiply(v + of_group.group * run.shape.group_ic(),
+             u + kPoints * of_group.offset(p) * kLaneBytes, vecs, count, m);
     if (vecs == 1)
       transform_output<1>(output, m, first, count, panel, strip);
     else
@@ -317,7 +343,7 @@ struct Job {
         transform_input(first, begin, end, shared_v(), worker_memory(worker) + b.m_bytes);
       });
       const int64_t group_size = larger(kTileRows / 4, 2);  // tiles that go to one thread
-      const Line line = even_line(panels().count(), ceil_div(count, group_size), b.threads);
+      const Line line = even_line(num_panels(), ceil_div(count, group_size), b.threads);
       pool.parallel_ranges(line.places(), [&, first, count](int worker, int64_t begin,
                                                             int64_t end) {
         line.for_rectangles(
@@ -335,7 +361,7 @@ struct Job {
   void run_tiles(const Output& output, int worker, int64_t begin, int64_t end) const {
     std::byte* memory = worker_memory(worker);
     Element* v = reinterpret_cast<Element*>(memory + b.m_bytes + b.strip_bytes);
-    const int64_t count = panels().count();
+    const int64_t count = num_panels();
     const EvenSplit blocks = split_evenly(end - begin, b.block);
     for (int64_t block = 0; block < blocks.parts; ++block) {
       const int64_t first = begin + blocks.start(block), tiles = blocks.size(block);
@@ -377,8 +403,7 @@ inline std::string refuse_shape(const Problem& p, Numeric numeric, ConvShape& s)
   if (std::string reason = refuse_conv(p, numeric, shape_of(p, s)); !reason.empty()) return reason;
   if (s.kh != 3 || s.kw != 3) return "the kernel is not 3x3";
   if (s.sh != 1 || s.sw != 1) return "the stride is not 1";
-  if (s.groups != 1) return "groups > 1";
-  if (s.ic < 8 || s.oc < 8) return "fewer than 8 channels";
+  if (s.group_ic() < 8 || s.group_oc() < 8) return "fewer than 8 channels";
   return {};
 }
 
