@@ -28,7 +28,7 @@ struct FloatProduct {
 template <int kRows, int kVecs>
 struct FloatTile {
   static void run(const Tile& t) {
-    run_float_tiles<kRows, kVecs>(
+    run_float_tiles<kRows, kVecs, true>(
         t, [&t](const std::byte* a, Accumulators<F32, kRows, kVecs>& acc)
                __attribute__((always_inline)) { multiply<FloatProduct>(t, a, acc); });
   }
