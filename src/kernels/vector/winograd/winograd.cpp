@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Winograd convolution of floats: how its pixels leave M, and its table of tactics.
+#include "kernels/simd/bytes.h"
 #include "kernels/vector/program/gate.h"
 #include "kernels/vector/winograd/winograd_job.h"
 
@@ -19,33 +20,86 @@ struct FloatOutput {
   const ConvRun& run;
   const float* bias;
 
+  // Where a tile's pixels are stored, what is added to them, and how many of them there are;
+  // distances in floats.
+  struct Place {
+    float* y;
+    const float* more;  // null: nothing
+    int64_t y_row, y_pixel, more_row, more_pixel;
+    int64_t rows, pixels;
+
+    bool is_full() const { return rows == F::kOut && pixels == F::kOut; }
+  };
+
+  Place place_of(const TileCursor& tile, int64_t channel) const {
+    const ConvShape& s = run.shape;
+    const Epilogue& epilogue = run.finish.epilogue;
+    const TileOutput& o = run.finish.out;
+    const TileSource& residual = run.finish.operands[epilogue.adds() ? epilogue.residual : 0];
+    return {reinterpret_cast<float*>(o.data + tile.image * o.image + tile.row() * o.row +
+                                     tile.col() * o.pixel) +
+                channel,
+            epilogue.adds() ? reinterpret_cast<const float*>(
+                                  residual.at(tile.image, tile.row(), tile.col(), channel))
+                            : nullptr,
+            o.row / kLaneBytes * s.dh,
+            o.pixel / kLaneBytes * s.dw,
+            residual.row / kLaneBytes * s.dh,
+            residual.pixel / kLaneBytes * s.dw,
+            winograd::pixels_left(tile.row(), s.oh, s.dh, F::kOut),
+            winograd::pixels_left(tile.col(), s.ow, s.dw, F::kOut)};
+  }
+
+  // A vector of a tile that is whole, so that its pixels stay in registers.
+  CAMSHAFT_INLINE_MEMBER void store_full(F32 (&out)[F::kOut][F::kOut], const Place& place,
+                                         int64_t c) const {
+    const F32 low = set1(run.finish.epilogue.low), high = set1(run.finish.epilogue.high);
+    if (place.more) {
+#pragma GCC unroll 4
+      for (int i = 0; i < F::kOut; ++i)
+#pragma GCC unroll 4
+        for (int j = 0; j < F::kOut; ++j)
+          out[i][j] = out[i][j] + load(place.more + i * place.more_row + j * place.more_pixel + c);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < F::kOut; ++i)
+#pragma GCC unroll 4
+      for (int j = 0; j < F::kOut; ++j)
+        store(place.y + i * place.y_row + j * place.y_pixel + c, min(high, max(low, out[i][j])));
+  }
+
+  // The first `lanes` of a vector, of the pixels that exist.
+  void store_some(const F32 (&out)[F::kOut][F::kOut], const Place& place, int64_t c,
+                  int lanes) const {
+    const F32 low = set1(run.finish.epilogue.low), high = set1(run.finish.epilogue.high);
+    const M32 mask = first_n(lanes);
+    for (int i = 0; i < place.rows; ++i)
+      for (int j = 0; j < place.pixels; ++j) {
+        F32 value = out[i][j];
+        if (place.more)
+          value = value + load(place.more + i * place.more_row + j * place.more_pixel + c, mask);
+        value = min(high, max(low, value));
+        float* to = place.y + i * place.y_row + j * place.y_pixel + c;
+        if (lanes >= kLanes)
+          store(to, value);
+        else
+          store_first(to, value, lanes);
+      }
+  }
+
   // The pixels of one tile for channels [channel, channel + cols); kPanelVecs: of the panel.
   template <int kPanelVecs>
   void store_tile(const TileCursor& tile, const float* m, int64_t channel, int64_t column,
                   int64_t cols) const {
     constexpr int kWidth = kPanelVecs * kLanes;
-    const ConvShape& s = run.shape;
     const Epilogue& epilogue = run.finish.epilogue;
-    const TileOutput& o = run.finish.out;
-    const bool adds = epilogue.adds(), leaky = epilogue.slope != 1, gated = epilogue.is_gated;
-    const TileSource& residual = run.finish.operands[adds ? epilogue.residual : 0];
-    const int64_t rows = winograd::pixels_left(tile.row(), s.oh, s.dh, F::kOut);
-    const int64_t pixels = winograd::pixels_left(tile.col(), s.ow, s.dw, F::kOut);
-    const int64_t y_row = o.row / kLaneBytes * s.dh, y_pixel = o.pixel / kLaneBytes * s.dw;
-    const int64_t more_row = residual.row / kLaneBytes * s.dh,
-                  more_pixel = residual.pixel / kLaneBytes * s.dw;
-    float* y = reinterpret_cast<float*>(o.data + tile.image * o.image + tile.row() * o.row +
-                                        tile.col() * o.pixel) +
-               channel;
-    const float* more = adds ? reinterpret_cast<const float*>(
-                                   residual.at(tile.image, tile.row(), tile.col(), channel))
-                             : nullptr;
-    const F32 low = set1(epilogue.low), high = set1(epilogue.high), slope = set1(epilogue.slope);
+    const bool leaky = epilogue.slope != 1, gated = epilogue.is_gated;
+    const Place place = place_of(tile, channel);
+    const F32 slope = set1(epilogue.slope);
     for (int64_t c = 0; c < cols; c += kLanes) {
       F32 out[F::kOut][F::kOut];
       transform_back<F, kWidth>(m + c, out);
       const F32 shift = load(bias + column + c);
-      const M32 mask = first_n(static_cast<int>(cols - c));
 #pragma GCC unroll 4
       for (int i = 0; i < F::kOut; ++i)
 #pragma GCC unroll 4
@@ -55,20 +109,10 @@ struct FloatOutput {
           if (gated) value = value * gate_of(epilogue.gate, value);
           out[i][j] = value;
         }
-      if (rows == F::kOut && pixels == F::kOut && !adds && c + kLanes <= cols) {
-#pragma GCC unroll 4
-        for (int i = 0; i < F::kOut; ++i)
-#pragma GCC unroll 4
-          for (int j = 0; j < F::kOut; ++j)
-            store(y + i * y_row + j * y_pixel + c, min(high, max(low, out[i][j])));
-        continue;
-      }
-      for (int i = 0; i < rows; ++i)
-        for (int j = 0; j < pixels; ++j) {
-          F32 value = out[i][j];
-          if (adds) value = value + load(more + i * more_row + j * more_pixel + c, mask);
-          store(y + i * y_row + j * y_pixel + c, min(high, max(low, value)), mask);
-        }
+      if (place.is_full() && c + kLanes <= cols)
+        store_full(out, place, c);
+      else
+        store_some(out, place, c, static_cast<int>(cols - c));
     }
   }
 
@@ -180,7 +224,7 @@ constexpr Tactic row(const char* name) {
           .kind = ir::LayerKind::kConvolution,
           .isa = kIsa,
           .formats = FormatRule::kChannelLast,
-          .version = 3,
+          .version = 4,
           .refusal = refusal,
           .cost_us = cost_us<F>,
           .packed_inputs = packed_conv_inputs,
