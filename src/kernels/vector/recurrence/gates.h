@@ -8,13 +8,31 @@
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
+// Vectors of floats, and the first lanes of one: masked stores are slow (Zen 3).
+struct WholeVector {
+  CAMSHAFT_INLINE_MEMBER F32 load(const float* p) const { return CAMSHAFT_TARGET::load(p); }
+  CAMSHAFT_INLINE_MEMBER void store(float* p, F32 v) const { CAMSHAFT_TARGET::store(p, v); }
+};
+struct FirstLanes {
+  M32 mask;
+  CAMSHAFT_INLINE_MEMBER F32 load(const float* p) const { return CAMSHAFT_TARGET::load(p, mask); }
+  CAMSHAFT_INLINE_MEMBER void store(float* p, F32 v) const { CAMSHAFT_TARGET::store(p, v, mask); }
+};
+
+// body(k, lanes) for the vectors of `count` floats, the last of them partial.
+template <class Body>
+CAMSHAFT_INLINE void for_vectors(int64_t count, const Body& body) {
+  int64_t k = 0;
+  for (; k + kLanes <= count; k += kLanes) body(k, WholeVector());
+  if (k < count) body(k, FirstLanes{first_n(static_cast<int>(count - k))});
+}
+
 // values[k] = op(values[k]).
 template <class Op>
 CAMSHAFT_INLINE void map_gate(float* values, int64_t count, const Op& op) {
-  for (int64_t k = 0; k < count; k += kLanes) {
-    const M32 mask = first_n(static_cast<int>(count - k));
-    store(values + k, op(load(values + k, mask)), mask);
-  }
+  for_vectors(
+      count, [&](int64_t k, auto at)
+                 __attribute__((always_inline)) { at.store(values + k, op(at.load(values + k))); });
 }
 
 static inline void apply_function(const GateFunction& function, float* values, int64_t count) {
@@ -49,31 +67,30 @@ static inline void apply_function(const GateFunction& function, float* values, i
 
 // h = o * tanh(c), c = f * c + i * g; gates i, o, f, g as ONNX orders them.
 static inline void default_lstm(const float* gates, int64_t hidden, float* h, float* c) {
-  for (int64_t k = 0; k < hidden; k += kLanes) {
-    const M32 mask = first_n(static_cast<int>(hidden - k));
-    const F32 i = sigmoid(load(gates + k, mask)), o = sigmoid(load(gates + hidden + k, mask));
-    const F32 f = sigmoid(load(gates + 2 * hidden + k, mask)),
-              g = tanh(load(gates + 3 * hidden + k, mask));
-    const F32 cell = fma(f, load(c + k, mask), i * g);
-    store(c + k, cell, mask);
-    store(h + k, o * tanh(cell), mask);
-  }
+  for_vectors(
+      hidden, [&](int64_t k, auto at) __attribute__((always_inline)) {
+        const F32 i = sigmoid(at.load(gates + k)), o = sigmoid(at.load(gates + hidden + k));
+        const F32 f = sigmoid(at.load(gates + 2 * hidden + k)),
+                  g = tanh(at.load(gates + 3 * hidden + k));
+        const F32 cell = fma(f, at.load(c + k), i * g);
+        at.store(c + k, cell);
+        at.store(h + k, o * tanh(cell));
+      });
 }
 
 // h = (1 - z) * tanh(candidate) + z * h.
 static inline void default_gru(const float* z, const float* candidate, int64_t hidden, float* h) {
-  for (int64_t k = 0; k < hidden; k += kLanes) {
-    const M32 mask = first_n(static_cast<int>(hidden - k));
-    const F32 update = sigmoid(load(z + k, mask)), value = tanh(load(candidate + k, mask));
-    store(h + k, fma(update, load(h + k, mask) - value, value), mask);
-  }
+  for_vectors(
+      hidden, [&](int64_t k, auto at) __attribute__((always_inline)) {
+        const F32 update = sigmoid(at.load(z + k)), value = tanh(at.load(candidate + k));
+        at.store(h + k, fma(update, at.load(h + k) - value, value));
+      });
 }
 
 static inline void default_rnn(const float* sums, int64_t hidden, float* h) {
-  for (int64_t k = 0; k < hidden; k += kLanes) {
-    const M32 mask = first_n(static_cast<int>(hidden - k));
-    store(h + k, tanh(load(sums + k, mask)), mask);
-  }
+  for_vectors(
+      hidden, [&](int64_t k, auto at)
+                  __attribute__((always_inline)) { at.store(h + k, tanh(at.load(sums + k))); });
 }
 
 // Of one direction. Sums are overwritten.
@@ -94,10 +111,10 @@ struct Gates {
   // sums += weights * c.
   static void add_peephole(const float* weights, const float* c, int64_t hidden, float* sums) {
     if (weights == nullptr) return;
-    for (int64_t k = 0; k < hidden; k += kLanes) {
-      const M32 mask = first_n(static_cast<int>(hidden - k));
-      store(sums + k, fma(load(weights + k, mask), load(c + k, mask), load(sums + k, mask)), mask);
-    }
+    for_vectors(
+        hidden, [&](int64_t k, auto at) __attribute__((always_inline)) {
+          at.store(sums + k, fma(at.load(weights + k), at.load(c + k), at.load(sums + k)));
+        });
   }
 
   // `peepholes`: of i, o and f, or null.
@@ -111,31 +128,31 @@ struct Gates {
       activate(f, forget, hidden);
     }
     activate(g, candidate, hidden);
-    for (int64_t k = 0; k < hidden; k += kLanes) {
-      const M32 mask = first_n(static_cast<int>(hidden - k));
-      const F32 in = load(i + k, mask), kept = couples ? set1(1) - in : load(forget + k, mask);
-      const F32 cell = fma(kept, load(c + k, mask), in * load(candidate + k, mask));
-      store(c + k, cell, mask);
-      store(state + k, cell, mask);
-    }
+    for_vectors(
+        hidden, [&](int64_t k, auto at) __attribute__((always_inline)) {
+          const F32 in = at.load(i + k), kept = couples ? set1(1) - in : at.load(forget + k);
+          const F32 cell = fma(kept, at.load(c + k), in * at.load(candidate + k));
+          at.store(c + k, cell);
+          at.store(state + k, cell);
+        });
     add_peephole(peepholes ? peepholes + hidden : nullptr, c, hidden, o);
     activate(f, o, hidden);
     apply_function(h, state, hidden);
-    for (int64_t k = 0; k < hidden; k += kLanes) {
-      const M32 mask = first_n(static_cast<int>(hidden - k));
-      store(state + k, load(state + k, mask) * load(o + k, mask), mask);
-    }
+    for_vectors(
+        hidden, [&](int64_t k, auto at) __attribute__((always_inline)) {
+          at.store(state + k, at.load(state + k) * at.load(o + k));
+        });
   }
 
   // out = f(r) * value (+ added); r is overwritten.
   void reset(float* r, const float* value, const float* added, int64_t hidden, float* out) const {
     if (!is_default) activate(f, r, hidden);
-    for (int64_t k = 0; k < hidden; k += kLanes) {
-      const M32 mask = first_n(static_cast<int>(hidden - k));
-      const F32 sum = load(r + k, mask), share = is_default ? sigmoid(sum) : sum;
-      const F32 more = added ? load(added + k, mask) : zero();
-      store(out + k, fma(share, load(value + k, mask), more), mask);
-    }
+    for_vectors(
+        hidden, [&](int64_t k, auto at) __attribute__((always_inline)) {
+          const F32 sum = at.load(r + k), share = is_default ? sigmoid(sum) : sum;
+          const F32 more = added ? at.load(added + k) : zero();
+          at.store(out + k, fma(share, at.load(value + k), more));
+        });
   }
 
   // state = (1 - z) * candidate + z * state.
@@ -143,11 +160,11 @@ struct Gates {
     if (is_default) return default_gru(z, candidate, hidden, state);
     activate(f, z, hidden);
     activate(g, candidate, hidden);
-    for (int64_t k = 0; k < hidden; k += kLanes) {
-      const M32 mask = first_n(static_cast<int>(hidden - k));
-      const F32 value = load(candidate + k, mask);
-      store(state + k, fma(load(z + k, mask), load(state + k, mask) - value, value), mask);
-    }
+    for_vectors(
+        hidden, [&](int64_t k, auto at) __attribute__((always_inline)) {
+          const F32 value = at.load(candidate + k);
+          at.store(state + k, fma(at.load(z + k), at.load(state + k) - value, value));
+        });
   }
 
   void rnn(float* sums, int64_t hidden, float* state) const {
