@@ -57,6 +57,7 @@ CAMSHAFT_INLINE void store_sums(const F32 (&a)[4], float scale, float* to) {
   const __m128 sums = _mm_add_ps(_mm_shuffle_ps(low, high, 0x88), _mm_shuffle_ps(low, high, 0xdd));
   _mm_storeu_ps(to, _mm_mul_ps(_mm_set1_ps(scale), sums));
 }
+
 CAMSHAFT_INLINE I32 positive(I32 a) {
   return {_mm256_max_epi32(a.v, _mm256_setzero_si256())};
 }

@@ -77,6 +77,7 @@ CAMSHAFT_INLINE void store_sums(const F32 (&a)[4], float scale, float* to) {
   const __m128 four = _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, sums));
   _mm_storeu_ps(to, _mm_mul_ps(_mm_set1_ps(scale), four));
 }
+
 CAMSHAFT_INLINE I32 positive(I32 a) {
   return {_mm512_max_epi32(a.v, _mm512_setzero_si512())};
 }

@@ -31,6 +31,7 @@ CAMSHAFT_INLINE F32 pair_sums(F32 a, F32 b) {
 CAMSHAFT_INLINE void store_sums(const F32 (&a)[4], float scale, float* to) {
   for (int k = 0; k < 4; ++k) to[k] = scale * reduce_add(a[k]);
 }
+
 CAMSHAFT_INLINE I32 positive(I32 a) {
   int32_t lanes[kLanes];
   istore(lanes, a);

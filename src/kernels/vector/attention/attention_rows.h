@@ -167,10 +167,7 @@ CAMSHAFT_INLINE void dots_of(const float* q, const float* k, int64_t k_stride, i
 #pragma GCC unroll 4
     for (int c = 0; c < kCount; ++c) sum[c] = fma(left, load(k + c * k_stride + p, tail), sum[c]);
   }
-  if constexpr (kCount == 4)
-    store_sums(sum, factor, y);
-  else
-    y[0] = factor * reduce_add(sum[0]);
+  store_sums(sum, factor, y);
 }
 
 static inline void dots(const float* q, const float* k, int64_t k_stride, int64_t count,

@@ -454,7 +454,6 @@ TEST(ByteConv, WinogradTiles) {
   check(s);
 }
 
-// Sums as large as the transform back can divide exactly, 2^25 for F(4,3), and just beyond.
 TEST(ByteConv, WinogradGroups) {
   for (int64_t inputs : {8, 13, 24})
     for (int64_t outputs : {8, 19, 40}) {
@@ -470,6 +469,8 @@ TEST(ByteConv, WinogradGroups) {
       EXPECT_GT(LayerCheck(test).run(), 0) << inputs << " to " << outputs;
     }
 }
+
+// Sums as large as the transform back can divide exactly, 2^25 for F(4,3), and just beyond.
 TEST(ByteConv, WinogradLargestSums) {
   const auto constant = [](double value) { return [value](int64_t) { return value; }; };
   struct Case {

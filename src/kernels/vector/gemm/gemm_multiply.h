@@ -159,15 +159,11 @@ CAMSHAFT_INLINE void add_steps(const M& m, Position<kBases>& at,
   for (int base = 0; base < kBases; ++base) at.a[base] += kSteps * kLaneBytes;
 }
 
-// The lines that the rows of A begin with.
+// The lines that rows of A begin with.
 template <int kRows>
-CAMSHAFT_INLINE void fetch_rows(const std::byte* a, int64_t row, int64_t row3) {
+CAMSHAFT_INLINE void fetch_rows(const StepRows<kRows>& rows) {
 #pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r) {
-    const int step = r % kRowsPerBase;
-    __builtin_prefetch(a + (step == 3 ? row3 : step * row));
-    if (step == kRowsPerBase - 1) a += kRowsPerBase * row;
-  }
+  for (int r = 0; r < kRows; ++r) __builtin_prefetch(rows.at(r));
 }
 
 // `first`: row 0 of A.
@@ -189,9 +185,9 @@ CAMSHAFT_INLINE void multiply(const Tile& t, const std::byte* first,
     for (int base = 1; base < kBases; ++base) at.a[base] = at.a[base - 1] + kRowsPerBase * at.row;
     if constexpr (requires { M::kFetchesAhead; } && kRows > 1) {
       const bool is_last = segment + 1 == t.k.num_segments;
-      fetch_rows<kRows>(is_last ? first + kRows * at.row + t.k.segments[0].a
-                                : first + t.k.segments[segment + 1].a,
-                        at.row, at.row3);
+      fetch_rows(StepRows<kRows>(is_last ? first + kRows * at.row + t.k.segments[0].a
+                                         : first + t.k.segments[segment + 1].a,
+                                 at.row));
     }
     int64_t k = t.k.length;
     constexpr int kLines = streamed_lines<M, kRows, kVecs>();

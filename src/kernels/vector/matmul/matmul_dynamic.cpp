@@ -165,10 +165,7 @@ CAMSHAFT_INLINE void dot(const float* a, const float* b, int64_t b_stride, int64
   }
 #pragma GCC unroll 4
   for (int c = 0; c < kCount; ++c) sum[c] = sum[c] + more[c];
-  if constexpr (kCount == 4)
-    store_sums(sum, alpha, y);
-  else
-    y[0] = alpha * reduce_add(sum[0]);
+  store_sums(sum, alpha, y);
 }
 
 // Contiguous vectors in memory; strides in bytes.
