@@ -1,9 +1,10 @@
-# camshaft_folder(NAME DEPENDS dep... [LIBRARIES lib...] [SOURCES file...] [OPTIMIZE -O1|-Og])
+# camshaft_folder(NAME DEPENDS dep... [LIBRARIES lib...] [SOURCES file...] [OPTIMIZE -O1|-Og] [UNITY most])
 # Makes the static library camshaft_NAME of src/NAME/*.cpp (less *_main.cpp) and, from its *_test.cpp files, the test program NAME_test. What tests of this and
 # other folders share, testing.cpp, becomes camshaft_NAME_testing. DEPENDS names other src/ folders: the arrows of docs/architecture.md. OPTIMIZE, of release
 # builds: -O1 for a folder without hot loops, which compiles in four fifths of the time of -O2; -Og for one that does not go over weights either, in two thirds.
+# UNITY: how many sources are compiled together at most.
 function(camshaft_folder NAME)
-  cmake_parse_arguments(ARG "" "OPTIMIZE" "DEPENDS;LIBRARIES;SOURCES" ${ARGN})
+  cmake_parse_arguments(ARG "" "OPTIMIZE;UNITY" "DEPENDS;LIBRARIES;SOURCES" ${ARGN})
   file(GLOB_RECURSE all CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${NAME}/*.cpp)
   set(sources ${ARG_SOURCES})
   set(tests)
@@ -23,7 +24,7 @@ function(camshaft_folder NAME)
     add_library(camshaft_${NAME} STATIC ${sources})
     target_link_libraries(camshaft_${NAME} PUBLIC camshaft_options ${depends} ${ARG_LIBRARIES})
     camshaft_precompile(camshaft_${NAME})
-    camshaft_unity(camshaft_${NAME})
+    camshaft_unity(camshaft_${NAME} ${ARG_UNITY})
     if(ARG_OPTIMIZE)
       target_compile_options(camshaft_${NAME} PRIVATE $<$<CONFIG:Release>:${ARG_OPTIMIZE}>)
     endif()
@@ -55,9 +56,7 @@ function(camshaft_test NAME)
   add_executable(${NAME} ${ARG_SOURCES})
   # Nothing of a test is hot: -O1 compiles them in two thirds of the time.
   target_compile_options(${NAME} PRIVATE $<$<CONFIG:Release>:-O1>)
-  if(CAMSHAFT_SANITIZE)  # what is tested counts: a third of the time
-    target_compile_options(${NAME} PRIVATE -O0 -fno-sanitize=undefined)
-  endif()
+  target_compile_options(${NAME} PRIVATE ${camshaft_sanitized_test_options})
   target_link_libraries(${NAME} PRIVATE camshaft_options ${ARG_LIBRARIES} GTest::gtest GTest::gtest_main)
   camshaft_precompile_test(${NAME})
   add_test(NAME ${NAME} COMMAND ${NAME} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})

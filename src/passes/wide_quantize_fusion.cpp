@@ -43,9 +43,9 @@ bool is_only_dequantized(const Layer& quantizer, const Grid& grid) {
          });
 }
 
-class Fusion {
+class WideFusion {
  public:
-  Fusion(Graph& graph, Records* records) : rewriter_(graph, "WideQuantizeFusion", records) {}
+  WideFusion(Graph& graph, Records* records) : rewriter_(graph, "WideQuantizeFusion", records) {}
 
   int run() {
     for (size_t k = 0; k < rewriter_.graph().layers().size(); ++k) {
@@ -104,7 +104,7 @@ class Fusion {
 }  // namespace
 
 int wide_quantize_fusion(Graph& graph, Records* records) {
-  return Fusion(graph, records).run();
+  return WideFusion(graph, records).run();
 }
 
 }  // namespace camshaft::passes

@@ -63,7 +63,7 @@ ir::InferInput infer_input(const TensorView& view, bool with_numbers, ir::Symbol
 }
 
 // Both dense, element for element at the same place.
-bool lie_alike(const TensorView& a, const TensorView& b) {
+bool is_same_order(const TensorView& a, const TensorView& b) {
   if (!kernels::is_dense(a) || !kernels::is_dense(b)) return false;
   for (int d = 0; d < a.rank; ++d)
     if (a.extents[d] > 1 && a.strides[d] != b.strides[d]) return false;
@@ -162,7 +162,7 @@ Status Executor::store_result(int t, const TensorView& value) {
     return make_error(ErrorCode::kInvalidModel, "tensor {} got another shape than the model says",
                       plan().tensors[t].name);
   if (value.elements() == 0 || target.data == value.data) return ok_status();
-  if (lie_alike(value, target)) {
+  if (is_same_order(value, target)) {
     std::memcpy(target.data, value.data, ir::bytes_for(value.type, value.elements()));
     return ok_status();
   }
