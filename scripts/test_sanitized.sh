@@ -21,5 +21,6 @@ for ((k = 0; k < processors; ++k)); do
   CAMSHAFT_CHECK_GRAPHS=1 build/checked/bin/fuzz_graphs --seed $((100001 + k * share)) --count $share &
   running+=($!)
 done
+build/checked/bin/fuzz_onnx --memory 0 --seconds "${SECONDS_OF_FUZZING:-120}" &
+running+=($!)
 for process in "${running[@]}"; do wait "$process"; done
-build/checked/bin/fuzz_onnx --memory 0 --seconds "${SECONDS_OF_FUZZING:-120}"
