@@ -23,4 +23,6 @@ for ((k = 0; k < processors; ++k)); do
 done
 build/checked/bin/fuzz_onnx --memory 0 --seconds "${SECONDS_OF_FUZZING:-120}" &
 running+=($!)
-for process in "${running[@]}"; do wait "$process"; done
+failed=0
+for process in "${running[@]}"; do wait "$process" || failed=1; done
+exit $failed

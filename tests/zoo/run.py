@@ -28,34 +28,23 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "bench"), str(pathlib.Path(__file__).parent)]
+sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "tests"), str(pathlib.Path(__file__).parent)]
 
 import data_sets  # noqa: E402
 import layer_profile  # noqa: E402
 import table  # noqa: E402
+from instruction_sets import cpu_fact, lacking  # noqa: E402
 
 CAMSHAFT = layer_profile.BUILD / "bin" / "camshaft"
 ENGINES = "camshaft,onnxruntime,openvino_f32"
 HELD_ENGINES = "camshaft_avx2,onnxruntime_avx2"  # where the processor has more
 
 
-def cpu_fact(name):
-    """What /proc/cpuinfo says of the first processor; "" if nothing."""
-    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith(name):
-            return line.split(":", 1)[1].strip()
-    return ""
-
-
-def has_avx512():
-    return "avx512f" in cpu_fact("flags").split()
-
-
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="+")
     parser.add_argument("--only", default="*", help="comma separated names, with * and ?")
-    parser.add_argument("--isa", default="avx2,avx512" if has_avx512() else "avx2", help="compare on these instruction sets (scalar takes long)")
+    parser.add_argument("--isa", default="avx2" if "avx512" in lacking() else "avx2,avx512", help="compare on these instruction sets (scalar takes long)")
     parser.add_argument("--level", default="1", help="tuning effort of the engines that are compared; those that are timed have the default")
     parser.add_argument("--no-times", action="store_true", help="compare only")
     parser.add_argument("--no-checks", action="store_true", help="time only")
@@ -108,7 +97,7 @@ def time(source, target, cache, arguments):
     """Figures of bench/peers.py per engine, and the peak it measured."""
     out = target / "times.json"
     out.unlink(missing_ok=True)
-    engines = f"{ENGINES},{HELD_ENGINES}" if has_avx512() else ENGINES
+    engines = ENGINES if "avx512" in lacking() else f"{ENGINES},{HELD_ENGINES}"
     command = [*shlex.split(arguments.prefix), sys.executable, str(ROOT / "bench" / "peers.py"), str(source / "model.onnx"), "--threads", "1", "--engines", engines,
                "--rounds", str(arguments.rounds), "--seconds", str(arguments.seconds), "--timing-cache", cache, "--json", str(out)]
     try:

@@ -222,7 +222,6 @@ class Egnn(nn.Module):
     def forward(self, atoms, x, edges):
         h = self.embed(atoms)
         s, d = edges[0], edges[1]
-        n = h.shape[0]
         for j in range(len(self.edge)):
             diff = x[s] - x[d]
             r = (diff * diff).sum(-1, keepdim=True)
@@ -284,7 +283,7 @@ def informer():
 
 
 class Griffin(nn.Module):
-    """RG-LRU by a doubling scan, multi-query local attention."""
+    """RG-LRU by a doubling scan."""
 
     def __init__(self, width=128, layers=3):
         super().__init__()
