@@ -3,7 +3,10 @@
 #include "kernels/composed.h"
 #include "kernels/vector/families.h"
 
-#define CAMSHAFT_DECLARE(family) std::span<const Tactic> family##_tactics();
+#define CAMSHAFT_DECLARE(family)     \
+  namespace family {                 \
+  std::span<const Tactic> tactics(); \
+  }
 namespace camshaft::kernels {
 namespace scalar {
 CAMSHAFT_KERNEL_FAMILIES(CAMSHAFT_DECLARE)
@@ -23,9 +26,9 @@ std::vector<const Tactic*> collect_all() {
   const auto collect = [&all](std::span<const Tactic> table) {
     for (const Tactic& tactic : table) all.push_back(&tactic);
   };
-#define CAMSHAFT_COLLECT_AVX512(family) collect(avx512::family##_tactics());
-#define CAMSHAFT_COLLECT_AVX2(family) collect(avx2::family##_tactics());
-#define CAMSHAFT_COLLECT_SCALAR(family) collect(scalar::family##_tactics());
+#define CAMSHAFT_COLLECT_AVX512(family) collect(avx512::family::tactics());
+#define CAMSHAFT_COLLECT_AVX2(family) collect(avx2::family::tactics());
+#define CAMSHAFT_COLLECT_SCALAR(family) collect(scalar::family::tactics());
   CAMSHAFT_KERNEL_FAMILIES(CAMSHAFT_COLLECT_AVX512)
   CAMSHAFT_KERNEL_FAMILIES(CAMSHAFT_COLLECT_AVX2)
   CAMSHAFT_KERNEL_FAMILIES(CAMSHAFT_COLLECT_SCALAR)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel families: each names a function `std::span<const Tactic> NAME_tactics()` per
+// The kernel families: each is a namespace with a function `std::span<const Tactic> tactics()` per
 // instruction set, its table of tactics. A new family is one file NAME.cpp in a folder of vector/
 // and one line here.
 #pragma once

@@ -18,6 +18,10 @@ static inline void pack_nothing(const Problem&, std::byte*) {}
 static inline int threads_of(const KernelArgs& args) {
   return args.pool ? args.pool->threads() : 1;
 }
+// Of convolutions: inputs are x, w, bias.
+static inline bool has_bias(const Problem& problem) {
+  return problem.inputs.size() > 2 && problem.inputs[2].present;
+}
 // The three functions of a kernel without packed inputs.
 #define CAMSHAFT_NOTHING_PACKED no_packed_inputs, no_packed_bytes, pack_nothing
 

@@ -188,7 +188,7 @@ CAMSHAFT_INLINE F32 bits_as_float(I32 a) {
 CAMSHAFT_INLINE I32 bits_as_int(F32 a) {
   return {_mm256_castps_si256(a.v)};
 }
-CAMSHAFT_INLINE F32 gather(const float* p, I32 index) {
+CAMSHAFT_INLINE F32 load_at(const float* p, I32 index) {
   return {_mm256_i32gather_ps(p, index.v, 4)};
 }
 

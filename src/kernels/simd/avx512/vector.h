@@ -58,7 +58,7 @@ CAMSHAFT_INLINE F32 load(const float* p, M32 m) {
 CAMSHAFT_INLINE void store(float* p, F32 a, M32 m) {
   _mm512_mask_storeu_ps(p, m.m, a.v);
 }
-CAMSHAFT_INLINE F32 gather(const float* p, I32 index);
+CAMSHAFT_INLINE F32 load_at(const float* p, I32 index);
 
 // Stops the compiler from loading the value again instead of keeping it.
 CAMSHAFT_INLINE void keep_in_register(F32& a) {
@@ -194,7 +194,7 @@ CAMSHAFT_INLINE F32 bits_as_float(I32 a) {
 CAMSHAFT_INLINE I32 bits_as_int(F32 a) {
   return {_mm512_castps_si512(a.v)};
 }
-CAMSHAFT_INLINE F32 gather(const float* p, I32 index) {
+CAMSHAFT_INLINE F32 load_at(const float* p, I32 index) {
   return {_mm512_i32gather_ps(index.v, p, 4)};
 }
 

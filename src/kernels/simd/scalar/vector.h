@@ -207,7 +207,7 @@ CAMSHAFT_INLINE I32 to_int(F32 a) {
 CAMSHAFT_INLINE F32 to_float(I32 a) {
   return {__builtin_convertvector(a.v, Floats)};
 }
-CAMSHAFT_INLINE F32 gather(const float* p, I32 index) {
+CAMSHAFT_INLINE F32 load_at(const float* p, I32 index) {
   CAMSHAFT_EACH(p[index.v[k]]);
 }
 

@@ -12,7 +12,7 @@
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/tactic_util.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::quantize {
 namespace {
 
 const ir::QuantizeAttrs& attrs_of(const ir::Layer& layer) {
@@ -323,8 +323,8 @@ constexpr Tactic kTactics[] = {
 
 }  // namespace
 
-std::span<const Tactic> quantize_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::quantize

@@ -4,7 +4,7 @@
 #include "kernels/simd/tiles.h"
 #include "kernels/vector/convolution/conv_form.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::conv {
 namespace {
 
 using namespace conv_form;
@@ -58,11 +58,18 @@ constexpr Tactic kTactics[] = {
                     row<folded(kMaxFoldVecs, 2)>("conv_fold2_nhwc_f32"),
     row<folded(kMaxFoldVecs, 4)>("conv_fold4_nhwc_f32"),
     CAMSHAFT_LANE_FOLDS(CAMSHAFT_CONV_FOLD_ROW)};
+#undef CAMSHAFT_CONV_ROWS
+#undef CAMSHAFT_BYTE_CONV_ROWS
+#undef CAMSHAFT_SPARSE_CONV_ROWS
+#undef CAMSHAFT_PICK_CONV_ROW
+#undef CAMSHAFT_BF16_CONV_ROWS
+#undef CAMSHAFT_WORD_CONV_ROWS
+#undef CAMSHAFT_CONV_FOLD_ROW
 
 }  // namespace
 
-std::span<const Tactic> conv_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::conv

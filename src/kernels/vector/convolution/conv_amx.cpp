@@ -2,7 +2,7 @@
 // Convolutions of bytes and of bfloat16s in AMX's matrix registers, on machines that have them.
 #include "kernels/vector/convolution/conv_form.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::conv_amx {
 namespace {
 
 using namespace conv_form;
@@ -22,11 +22,12 @@ constexpr Tactic kAmxTactics[] = {CAMSHAFT_AMX_TILES(CAMSHAFT_AMX_CONV_ROWS)};
 #else
 constexpr std::span<const Tactic> kAmxTactics;
 #endif
+#undef CAMSHAFT_AMX_CONV_ROWS
 
 }  // namespace
 
-std::span<const Tactic> conv_amx_tactics() {
+std::span<const Tactic> tactics() {
   return kAmxTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::conv_amx

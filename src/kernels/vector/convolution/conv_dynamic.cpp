@@ -119,6 +119,9 @@ std::string refuse_dynamic_conv(const Problem& problem, bool has_shape) {
   return {};
 }
 
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+
+namespace camshaft::kernels::CAMSHAFT_TARGET::conv_dynamic {
 namespace {
 
 bool shape_of(const Problem& problem, ConvShape& shape) {
@@ -211,11 +214,12 @@ constexpr Tactic row(const char* name) {
       row<vecs, true>("conv_gemm_dynamic_parts_nhwc_f32_" tile),
 
 constexpr Tactic kTactics[] = {CAMSHAFT_GEMM_TILES(CAMSHAFT_CONV_DYNAMIC_ROWS)};
+#undef CAMSHAFT_CONV_DYNAMIC_ROWS
 
 }  // namespace
 
-std::span<const Tactic> conv_dynamic_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::conv_dynamic

@@ -278,9 +278,6 @@ void count_filter_products(const ConvShape& shape, int max_vecs, const std::byte
 
 // What Convolution and Deconvolution tactics have in common; inputs are x, w, bias, operands.
 inline constexpr size_t kFirstConvOperand = 3;
-inline bool has_bias(const Problem& problem) {
-  return problem.inputs.size() > 2 && problem.inputs[2].present;
-}
 template <class T>
 const T* constant_values(const ProblemTensor& tensor) {
   return tensor.constant ? reinterpret_cast<const T*>(tensor.constant->view.data()) : nullptr;

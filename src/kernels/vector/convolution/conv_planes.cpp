@@ -6,7 +6,7 @@
 // stride-th pixel in a line of its own.
 #include "kernels/vector/depthwise/depthwise_tactics.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::conv_planes {
 namespace {
 
 using namespace depthwise;
@@ -452,8 +452,8 @@ constexpr Tactic kTactics[] = {{.name = "conv_planes_nchw_f32",
 
 }  // namespace
 
-std::span<const Tactic> conv_planes_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::conv_planes

@@ -11,7 +11,7 @@
 #include "kernels/vector/convolution/deconv_phases.h"
 #include "kernels/vector/gemm/gemm_fold.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::deconv {
 namespace {
 
 bool shape_of(const Problem& problem, ConvShape& shape) {
@@ -341,11 +341,14 @@ constexpr Tactic kTactics[] = {
     CAMSHAFT_GEMM_TILES(CAMSHAFT_DECONV_ROW) CAMSHAFT_BYTE_TILES(CAMSHAFT_BYTE_DECONV_ROW)
         row<kMaxFoldVecs, 2>("deconv_fold2_nhwc_f32"),
     row<kMaxFoldVecs, 4>("deconv_fold4_nhwc_f32"), CAMSHAFT_LANE_FOLDS(CAMSHAFT_DECONV_FOLD_ROW)};
+#undef CAMSHAFT_DECONV_ROW
+#undef CAMSHAFT_BYTE_DECONV_ROW
+#undef CAMSHAFT_DECONV_FOLD_ROW
 
 }  // namespace
 
-std::span<const Tactic> deconv_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::deconv

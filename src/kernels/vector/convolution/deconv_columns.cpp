@@ -13,7 +13,7 @@
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/program/result_epilogue.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::deconv_columns {
 namespace {
 
 constexpr int64_t kMostChannels = kLanes / 2;
@@ -231,8 +231,8 @@ constexpr Tactic kTactics[] = {
 
 }  // namespace
 
-std::span<const Tactic> deconv_columns_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::deconv_columns

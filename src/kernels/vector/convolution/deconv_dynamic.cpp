@@ -6,7 +6,7 @@
 #include "kernels/vector/convolution/deconv_phases.h"
 #include "kernels/vector/counts.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::deconv_dynamic {
 namespace {
 
 bool shape_of(const Problem& problem, ConvShape& shape) {
@@ -135,11 +135,12 @@ constexpr Tactic row(const char* name) {
 #define CAMSHAFT_DECONV_DYNAMIC_ROW(vecs, tile) row<vecs>("deconv_gemm_dynamic_nhwc_f32_" tile),
 
 constexpr Tactic kTactics[] = {CAMSHAFT_GEMM_TILES(CAMSHAFT_DECONV_DYNAMIC_ROW)};
+#undef CAMSHAFT_DECONV_DYNAMIC_ROW
 
 }  // namespace
 
-std::span<const Tactic> deconv_dynamic_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::deconv_dynamic

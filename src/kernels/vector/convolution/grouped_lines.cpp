@@ -3,7 +3,7 @@
 // whole groups: through padded lines in L1, one for each input of a group.
 #include "kernels/vector/depthwise/depthwise_lines.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::grouped_lines {
 namespace {
 
 using namespace depthwise;
@@ -71,11 +71,12 @@ constexpr Tactic row(const char* name) {
 
 constexpr Tactic kTactics[] = {CAMSHAFT_GROUPED_ROWS(2, "by2") CAMSHAFT_GROUPED_ROWS(4, "by4")
                                    CAMSHAFT_LANE_GROUPS(CAMSHAFT_GROUPED_ROWS)};
+#undef CAMSHAFT_GROUPED_ROWS
 
 }  // namespace
 
-std::span<const Tactic> grouped_lines_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::grouped_lines

@@ -2,7 +2,7 @@
 // Depthwise convolution of float tensors, channel last.
 #include "kernels/vector/depthwise/depthwise_tactics.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::depthwise {
 namespace {
 
 using namespace depthwise;
@@ -55,8 +55,8 @@ constexpr Tactic kTactics[] = {
 
 }  // namespace
 
-std::span<const Tactic> depthwise_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::depthwise

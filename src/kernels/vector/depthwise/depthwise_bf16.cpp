@@ -3,7 +3,7 @@
 // as they are read, weights are floats.
 #include "kernels/vector/depthwise/depthwise_tactics.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::depthwise_bf16 {
 namespace {
 
 using namespace depthwise;
@@ -64,8 +64,8 @@ constexpr Tactic kTactics[] = {
 
 }  // namespace
 
-std::span<const Tactic> depthwise_bf16_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::depthwise_bf16

@@ -5,7 +5,7 @@
 #include "kernels/packed/packed_records.h"
 #include "kernels/vector/depthwise/depthwise_tactics.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::depthwise_bytes {
 namespace {
 
 using namespace depthwise;
@@ -101,8 +101,8 @@ constexpr Tactic kTactics[] = {
 
 }  // namespace
 
-std::span<const Tactic> depthwise_bytes_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::depthwise_bytes

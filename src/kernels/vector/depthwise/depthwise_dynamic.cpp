@@ -6,7 +6,7 @@
 #include "kernels/vector/depthwise/depthwise_tactics.h"
 #include "kernels/vector/gemm/gemm_pack.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::depthwise_dynamic {
 namespace {
 
 using namespace depthwise;
@@ -91,8 +91,8 @@ constexpr Tactic kTactics[] = {{.name = "depthwise_dynamic_nhwc_f32",
 
 }  // namespace
 
-std::span<const Tactic> depthwise_dynamic_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::depthwise_dynamic

@@ -11,7 +11,7 @@
 
 #include <cstring>
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::depthwise_interleaved {
 
 #if defined(CAMSHAFT_HAS_INTERLEAVED_ROWS)
 namespace {
@@ -534,13 +534,13 @@ constexpr Tactic kTactics[] = {
 
 }  // namespace
 
-std::span<const Tactic> depthwise_interleaved_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 #else
-std::span<const Tactic> depthwise_interleaved_tactics() {
+std::span<const Tactic> tactics() {
   return {};
 }
 #endif
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::depthwise_interleaved

@@ -3,7 +3,7 @@
 // without a channel multiplier.
 #include "kernels/vector/depthwise/depthwise_lines.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::depthwise_lines {
 namespace {
 
 using namespace depthwise;
@@ -49,8 +49,8 @@ constexpr Tactic kTactics[] = {
 
 }  // namespace
 
-std::span<const Tactic> depthwise_lines_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::depthwise_lines

@@ -17,10 +17,6 @@ static inline bool shape_of(const Problem& p, ConvShape& s) {
                     p.outputs[0].extents, s);
 }
 
-static inline bool has_bias(const Problem& p) {
-  return p.inputs.size() > 2 && p.inputs[2].present;
-}
-
 static inline std::string refuse_depthwise(const ConvShape& s) {
   if (s.groups != s.ic || s.ic == 1) return "not depthwise";
   if (s.oc != s.ic) return "channel multiplier > 1";

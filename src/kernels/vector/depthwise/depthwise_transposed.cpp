@@ -6,7 +6,7 @@
 #include "kernels/vector/convolution/deconv_phases.h"
 #include "kernels/vector/depthwise/depthwise_lines.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::depthwise_transposed {
 namespace {
 
 using namespace depthwise;
@@ -89,7 +89,7 @@ void pack_weights(const Problem& p, std::byte* packed) {
                     p.outputs[0].extents, s))
     return;
   const float *w = constant_floats_of(p.inputs[1]),
-              *bias = depthwise::has_bias(p) ? constant_floats_of(p.inputs[2]) : nullptr;
+              *bias = has_bias(p) ? constant_floats_of(p.inputs[2]) : nullptr;
   float* to = reinterpret_cast<float*>(packed);
   for (int64_t first = 0; first < s.oc; first += kLanes) {
     const int64_t c = channel_of(s, first, 0);
@@ -304,8 +304,8 @@ constexpr Tactic kTactics[] = {{.name = "deconv_lines_nhwc_f32",
 
 }  // namespace
 
-std::span<const Tactic> depthwise_transposed_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::depthwise_transposed

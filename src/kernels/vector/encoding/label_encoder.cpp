@@ -8,7 +8,7 @@
 #include "kernels/vector/generic.h"
 #include "kernels/vector/movement/copy_bytes.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::label_encoder {
 namespace {
 
 bool is_key(DataType type) {
@@ -215,8 +215,8 @@ constexpr Tactic kTactics[] = {
 
 }  // namespace
 
-std::span<const Tactic> label_encoder_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::label_encoder

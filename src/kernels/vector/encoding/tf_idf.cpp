@@ -5,7 +5,7 @@
 #include "kernels/vector/encoding/key_table.h"
 #include "kernels/vector/generic.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::tf_idf {
 namespace {
 
 constexpr uint64_t kNone = ~uint64_t{0};
@@ -133,8 +133,8 @@ constexpr Tactic kTactics[] = {
 
 }  // namespace
 
-std::span<const Tactic> tf_idf_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::tf_idf

@@ -10,7 +10,7 @@
 #include "kernels/vector/movement/indices.h"
 #include "kernels/vector/prepare.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::chosen_product {
 namespace {
 
 ir::ExpertProduct product_of(const ir::Extents& weights) {
@@ -177,8 +177,8 @@ constexpr Tactic kTactics[] = {{.name = "chosen_product_f32",
 
 }  // namespace
 
-std::span<const Tactic> chosen_product_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::chosen_product

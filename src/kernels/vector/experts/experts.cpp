@@ -8,7 +8,7 @@
 #include "kernels/vector/program/program_tile.h"
 #include "kernels/vector/tactic_util.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::experts {
 namespace {
 
 const ir::ExpertsAttrs& attributes_of(const Problem& problem) {
@@ -120,8 +120,8 @@ constexpr Tactic kTactics[] = {row<ExpertsWay::kFloats, 3>("experts_f32"),
 
 }  // namespace
 
-std::span<const Tactic> experts_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::experts

@@ -8,7 +8,7 @@
 #include "kernels/vector/tactic_util.h"
 #include "kernels/weight_zeros.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::matmul_nbits {
 namespace {
 
 const ir::LowBits& weights_of(const Problem& problem) {
@@ -234,12 +234,16 @@ constexpr Tactic kTactics[] = {row<Form{1}>("matmul_nbits_i8"), row<Form{3}>("ma
 
 }  // namespace
 
-void prepare_integer_rows(const KernelArgs& args, PreparedKernel& kernel) {
-  prepare<Form{3}>(args, kernel);
+std::span<const Tactic> tactics() {
+  return kTactics;
 }
 
-std::span<const Tactic> matmul_nbits_tactics() {
-  return kTactics;
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::matmul_nbits
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+
+void prepare_integer_rows(const KernelArgs& args, PreparedKernel& kernel) {
+  matmul_nbits::prepare<matmul_nbits::Form{3}>(args, kernel);
 }
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

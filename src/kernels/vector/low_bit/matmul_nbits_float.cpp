@@ -6,7 +6,7 @@
 #include "kernels/vector/low_bit/matmul_nbits_unpack.h"
 #include "kernels/vector/prepare.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::matmul_nbits_float {
 namespace {
 
 constexpr int64_t kWidth = kUnpackedWidth;
@@ -162,8 +162,8 @@ constexpr Tactic kTactics[] = {{.name = "matmul_nbits_f32",
 
 }  // namespace
 
-std::span<const Tactic> matmul_nbits_float_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::matmul_nbits_float

@@ -3,7 +3,7 @@
 #include "kernels/simd/tiles.h"
 #include "kernels/vector/matmul/matmul_form.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::matmul {
 namespace {
 
 using namespace matmul_form;
@@ -47,11 +47,19 @@ constexpr Tactic kTactics[] = {
                 CAMSHAFT_PICK_TILES(CAMSHAFT_PICK_MATMUL_ROW)
                     CAMSHAFT_NARROW_TILES(CAMSHAFT_NARROW_MATMUL_ROW)
                         CAMSHAFT_BYTE_TILES(CAMSHAFT_BF16_MATMUL_ROW)};
+#undef CAMSHAFT_MATMUL_ROW
+#undef CAMSHAFT_UNFETCHED_MATMUL_ROW
+#undef CAMSHAFT_BYTE_MATMUL_ROW
+#undef CAMSHAFT_WORD_MATMUL_ROW
+#undef CAMSHAFT_SPARSE_MATMUL_ROW
+#undef CAMSHAFT_PICK_MATMUL_ROW
+#undef CAMSHAFT_NARROW_MATMUL_ROW
+#undef CAMSHAFT_BF16_MATMUL_ROW
 
 }  // namespace
 
-std::span<const Tactic> matmul_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::matmul

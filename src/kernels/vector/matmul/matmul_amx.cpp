@@ -3,7 +3,7 @@
 // machines that have them.
 #include "kernels/vector/matmul/matmul_form.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::matmul_amx {
 namespace {
 
 using namespace matmul_form;
@@ -17,11 +17,12 @@ constexpr Tactic kAmxTactics[] = {CAMSHAFT_AMX_TILES(CAMSHAFT_AMX_MATMUL_ROW)};
 #else
 constexpr std::span<const Tactic> kAmxTactics;
 #endif
+#undef CAMSHAFT_AMX_MATMUL_ROW
 
 }  // namespace
 
-std::span<const Tactic> matmul_amx_tactics() {
+std::span<const Tactic> tactics() {
   return kAmxTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::matmul_amx

@@ -10,7 +10,7 @@
 #include "kernels/vector/matmul/matmul_run.h"
 #include "kernels/vector/tactic_util.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::matmul_dynamic {
 namespace {
 
 // ---- panels
@@ -334,11 +334,12 @@ constexpr Tactic kDotRow = {.name = "matmul_dot_f32",
 #define CAMSHAFT_MATMUL_ROW(vecs, tile) row<vecs>("matmul_f32_" tile),
 
 constexpr Tactic kTactics[] = {CAMSHAFT_GEMM_TILES(CAMSHAFT_MATMUL_ROW) kDotRow};
+#undef CAMSHAFT_MATMUL_ROW
 
 }  // namespace
 
-std::span<const Tactic> matmul_dynamic_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::matmul_dynamic

@@ -12,7 +12,7 @@
 
 #include <cstring>
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::matmul_dynamic_bytes {
 namespace {
 
 constexpr int64_t kMaxColumns = kMaxVecs * kLanes;  // of a panel
@@ -248,11 +248,12 @@ constexpr Tactic row(const char* name) {
 #define CAMSHAFT_BYTE_MATMUL_ROW(vecs, tile) row<vecs>("matmul_u8_" tile),
 
 constexpr Tactic kTactics[] = {CAMSHAFT_BYTE_TILES(CAMSHAFT_BYTE_MATMUL_ROW)};
+#undef CAMSHAFT_BYTE_MATMUL_ROW
 
 }  // namespace
 
-std::span<const Tactic> matmul_dynamic_bytes_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::matmul_dynamic_bytes

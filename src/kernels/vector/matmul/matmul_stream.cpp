@@ -8,7 +8,7 @@
 #include "kernels/vector/matmul/matmul_run.h"
 #include "kernels/vector/tactic_util.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::matmul_stream {
 namespace {
 
 constexpr int kMaxStreamRows = 4;
@@ -185,8 +185,8 @@ constexpr Tactic kTactics[] = {{.name = "matmul_stream_f32",
 
 }  // namespace
 
-std::span<const Tactic> matmul_stream_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::matmul_stream

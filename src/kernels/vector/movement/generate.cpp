@@ -6,7 +6,7 @@
 #include "kernels/vector/movement/indices.h"
 #include "kernels/vector/prepare.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::generate {
 namespace {
 
 // --- Range
@@ -220,11 +220,12 @@ constexpr Tactic kTactics[] = {
     CAMSHAFT_GENERATE("trilu", kGeneric, kAny, refuse_trilu, prepare_trilu),
     CAMSHAFT_GENERATE("one_hot", kGeneric, kAny, refuse_one_hot, prepare_one_hot),
 };
+#undef CAMSHAFT_GENERATE
 
 }  // namespace
 
-std::span<const Tactic> generate_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::generate

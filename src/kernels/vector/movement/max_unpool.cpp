@@ -6,7 +6,7 @@
 #include "kernels/vector/movement/copy_bytes.h"
 #include "kernels/vector/prepare.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::max_unpool {
 namespace {
 
 // The extent that the window gives along spatial dimension d.
@@ -73,8 +73,8 @@ constexpr Tactic kTactics[] = {
 
 }  // namespace
 
-std::span<const Tactic> max_unpool_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::max_unpool

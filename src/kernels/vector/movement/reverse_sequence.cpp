@@ -7,7 +7,7 @@
 #include "kernels/vector/movement/copy_bytes.h"
 #include "kernels/vector/prepare.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::reverse_sequence {
 namespace {
 
 std::string refusal(const Problem& p) {
@@ -71,8 +71,8 @@ constexpr Tactic kTactics[] = {
 
 }  // namespace
 
-std::span<const Tactic> reverse_sequence_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::reverse_sequence

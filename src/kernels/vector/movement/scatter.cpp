@@ -7,7 +7,7 @@
 #include "kernels/vector/movement/indices.h"
 #include "kernels/vector/prepare.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::scatter {
 namespace {
 
 using ir::ScatterReduction;
@@ -408,8 +408,8 @@ constexpr Tactic kTactics[] = {
 
 }  // namespace
 
-std::span<const Tactic> scatter_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::scatter

@@ -5,7 +5,7 @@
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/tactic_util.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::shuffle {
 namespace {
 
 struct Dims {
@@ -183,11 +183,12 @@ constexpr Tactic kTactics[] = {
     CAMSHAFT_SHUFFLE("depth_to_space_copy", kDepthToSpace, refuse_blocks, prepare_depth_to_space),
     CAMSHAFT_SHUFFLE("space_to_depth_copy", kSpaceToDepth, refuse_blocks, prepare_space_to_depth),
 };
+#undef CAMSHAFT_SHUFFLE
 
 }  // namespace
 
-std::span<const Tactic> shuffle_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::shuffle

@@ -6,7 +6,7 @@
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/tactic_util.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::slice {
 namespace {
 
 using ir::LayerKind;
@@ -375,11 +375,12 @@ constexpr Tactic kTactics[] = {
     CAMSHAFT_MOVE("tile_copy", kTile, kSame, refuse_tile, prepare_tile),
     CAMSHAFT_MOVE("fill", kFill, kSame, refuse_fill, prepare_fill),
 };
+#undef CAMSHAFT_MOVE
 
 }  // namespace
 
-std::span<const Tactic> slice_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::slice

@@ -8,7 +8,7 @@
 #include "kernels/vector/reduction/reduction.h"
 #include "kernels/vector/tactic_util.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::norm {
 namespace {
 
 using ir::NormKind;
@@ -478,11 +478,12 @@ constexpr Tactic kTactics[] = {
     CAMSHAFT_NORM("norm_maps_f32", kLinear, refuse_channels, prepare_maps),
     CAMSHAFT_NORM("norm_maps_nhwc_f32", kChannelLast, refuse_channel_last, prepare_pixels),
 };
+#undef CAMSHAFT_NORM
 
 }  // namespace
 
-std::span<const Tactic> norm_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::norm

@@ -9,7 +9,7 @@
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/tactic_util.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::softmax {
 namespace {
 
 // The normalized dimension and the others, those of extent 1 left out, in the order of their output
@@ -292,8 +292,8 @@ constexpr Tactic kTactics[] = {
 
 }  // namespace
 
-std::span<const Tactic> softmax_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::softmax

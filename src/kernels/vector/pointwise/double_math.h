@@ -12,9 +12,9 @@
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
-inline constexpr double kLog2E = 1.4426950408889634;
-inline constexpr double kLn2High = 6.93147180369123816490e-01;  // 32 bits: times n exact
-inline constexpr double kLn2Low = 1.90821492927058770002e-10;
+inline constexpr double kDoubleLog2E = 1.4426950408889634;
+inline constexpr double kDoubleLn2High = 6.93147180369123816490e-01;  // 32 bits: times n exact
+inline constexpr double kDoubleLn2Low = 1.90821492927058770002e-10;
 
 // Sum of coefficients times powers of x, from the highest on.
 template <int kCount>
@@ -30,8 +30,8 @@ struct Powers {
   double n, rest;
 };
 CAMSHAFT_INLINE Powers split_powers(double x) {
-  const double n = (x * kLog2E + kMagic) - kMagic;
-  return {n, (x - n * kLn2High) - n * kLn2Low};
+  const double n = (x * kDoubleLog2E + kMagic) - kMagic;
+  return {n, (x - n * kDoubleLn2High) - n * kDoubleLn2Low};
 }
 CAMSHAFT_INLINE double power_of_two(double n) {
   return std::bit_cast<double>((as_whole(n) + 1023) << 52);
@@ -84,7 +84,7 @@ CAMSHAFT_INLINE double log_of(double x) {
   const double f = std::bit_cast<double>(bits - ((exponent - 1023) << 52)) - 1;
   const double s = f / (2 + f), z = s * s, half_square = 0.5 * f * f;
   const double rest = s * (half_square + z * polynomial(kTerms, z));
-  const double log = n * kLn2High - ((half_square - (rest + n * kLn2Low)) - f);
+  const double log = n * kDoubleLn2High - ((half_square - (rest + n * kDoubleLn2Low)) - f);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const double positive = x < kInfinity ? log : x;  // infinity and NaN are their own
   return x > 0 ? positive : x == 0 ? -kInfinity : std::numeric_limits<double>::quiet_NaN();

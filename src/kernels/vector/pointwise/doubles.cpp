@@ -8,7 +8,7 @@
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/tactic_util.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::doubles {
 namespace {
 
 using ir::LayerKind;
@@ -244,11 +244,12 @@ constexpr Tactic kTactics[] = {
     CAMSHAFT_DOUBLES("unary_f64", kUnary),
     CAMSHAFT_DOUBLES("elementwise_f64", kElementWise),
 };
+#undef CAMSHAFT_DOUBLES
 
 }  // namespace
 
-std::span<const Tactic> doubles_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::doubles

@@ -11,7 +11,7 @@
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/tactic_util.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::integers {
 namespace {
 
 using ir::LayerKind;
@@ -364,11 +364,12 @@ constexpr Tactic kTactics[] = {
     CAMSHAFT_INTEGERS("elementwise_integers", kElementWise, refuse_arithmetic, prepare_arithmetic),
     CAMSHAFT_INTEGERS("select_bytes", kSelect, refuse_selection, prepare_selection),
 };
+#undef CAMSHAFT_INTEGERS
 
 }  // namespace
 
-std::span<const Tactic> integers_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::integers

@@ -10,7 +10,7 @@
 #include "kernels/vector/program/compiled_code.h"
 #include "kernels/vector/tactic_util.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::pointwise {
 namespace {
 
 using ir::Instruction;
@@ -248,11 +248,12 @@ constexpr Tactic kTactics[] = {
     CAMSHAFT_POINTWISE("select_f32", kSelect),
     CAMSHAFT_POINTWISE("scale_f32", kScale),
 };
+#undef CAMSHAFT_POINTWISE
 
 }  // namespace
 
-std::span<const Tactic> pointwise_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::pointwise

@@ -11,7 +11,7 @@
 #include "kernels/vector/program/affine_step.h"
 #include "kernels/vector/tactic_util.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::pointwise_planes {
 namespace {
 
 constexpr int kMaxChannels = kMaxPlaneChannels, kMaxInputs = 8;
@@ -196,8 +196,8 @@ constexpr Tactic kTactics[] = {
 
 }  // namespace
 
-std::span<const Tactic> pointwise_planes_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::pointwise_planes

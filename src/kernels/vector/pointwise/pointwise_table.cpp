@@ -12,7 +12,7 @@
 #include "kernels/vector/program/program_tile.h"
 #include "kernels/vector/tactic_util.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::pointwise_table {
 namespace {
 
 constexpr int kCodes = 256;
@@ -231,8 +231,17 @@ constexpr Tactic kTactics[] = {
 
 }  // namespace
 
+std::span<const Tactic> tactics() {
+  return kTactics;
+}
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::pointwise_table
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+
 void look_up_codes(const uint8_t* table, uint8_t* codes, int64_t rows, int64_t cols,
                    int64_t stride) {
+  using pointwise_table::copy_codes, pointwise_table::look_up;
   if (cols == stride) return look_up(table, codes, codes, rows * cols);
   // Rows of a few codes are looked up together.
   constexpr int64_t kTogether = 512;
@@ -249,10 +258,6 @@ void look_up_codes(const uint8_t* table, uint8_t* codes, int64_t rows, int64_t c
     look_up(table, together, together, count * cols);
     for (int64_t r = 0; r < count; ++r) copy_codes(together + r * cols, from + r * stride, cols);
   }
-}
-
-std::span<const Tactic> pointwise_table_tactics() {
-  return kTactics;
 }
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

@@ -6,7 +6,7 @@
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/tactic_util.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::truth {
 namespace {
 
 using ir::Instruction;
@@ -231,11 +231,12 @@ constexpr Tactic kTactics[] = {
     CAMSHAFT_TRUTH("unary_truth", kUnary),
     CAMSHAFT_TRUTH("elementwise_truth", kElementWise),
 };
+#undef CAMSHAFT_TRUTH
 
 }  // namespace
 
-std::span<const Tactic> truth_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::truth

@@ -6,7 +6,7 @@
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/reduction/reduction.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::pool {
 namespace {
 
 using ir::PoolingAttrs;
@@ -165,7 +165,7 @@ CAMSHAFT_INLINE F32 pool_outputs(const Pool& p, const float* line, I32 index) {
   F32 sum = set1(Step::kIdentity);
   for (int64_t kw = 0; kw < p.w.kernel; ++kw) {
     const float* from = line + kw * p.w.dilation;
-    sum = Step::step(sum, p.w.stride == 1 ? load(from) : gather(from, index));
+    sum = Step::step(sum, p.w.stride == 1 ? load(from) : load_at(from, index));
   }
   return sum;
 }
@@ -350,11 +350,12 @@ constexpr Tactic kTactics[] = {
                   prepare_linear<AddStep>),
     CAMSHAFT_POOL("pool_global_f32", kSame, global_refusal, traffic_us, prepare_global),
 };
+#undef CAMSHAFT_POOL
 
 }  // namespace
 
-std::span<const Tactic> pool_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::pool

@@ -6,7 +6,7 @@
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/reduction/reduction.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::pool_16_bit {
 namespace {
 
 using ir::PoolingType;
@@ -167,8 +167,8 @@ constexpr Tactic kTactics[] = {
 
 }  // namespace
 
-std::span<const Tactic> pool_16_bit_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::pool_16_bit

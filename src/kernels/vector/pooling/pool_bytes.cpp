@@ -9,7 +9,7 @@
 #include "kernels/vector/pooling/pool_window.h"
 #include "kernels/vector/prepare.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::pool_bytes {
 namespace {
 
 using ir::PoolingType;
@@ -386,11 +386,12 @@ constexpr Tactic kTactics[] = {
     CAMSHAFT_POOL("pool_average_nhwc_i8f32", kChannelLast, kAverage, false, kLanes, prepare_mean),
     CAMSHAFT_POOL("pool_average_i8f32", kLinear, kAverage, false, kLanes, prepare_linear<AddCodes>),
 };
+#undef CAMSHAFT_POOL
 
 }  // namespace
 
-std::span<const Tactic> pool_bytes_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::pool_bytes

@@ -6,7 +6,7 @@
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/tactic_util.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::pool_indices {
 namespace {
 
 std::string refusal(const Problem& p) {
@@ -111,7 +111,7 @@ void pool_outputs(const IndexPool& p, const KernelCall& call, int64_t n, int64_t
         const I32 col = lane_cols + iset1(static_cast<int32_t>(p.w.start(ow) + kw * p.w.dilation));
         const I32 offset = bits_as_int(select(inside, bits_as_float(col * cols_apart), zero()));
         const I32 place = col * places_apart + iset1(static_cast<int32_t>(row * p.row_step));
-        largest.step(gather(x + row * p.x_row, offset), place, inside);
+        largest.step(load_at(x + row * p.x_row, offset), place, inside);
       }
     }
     write(largest, smaller(kLanes, p.w.out - ow), before, 0, y + ow * p.y_pixel, p.y_pixel,
@@ -152,8 +152,8 @@ constexpr Tactic kTactics[] = {
 
 }  // namespace
 
-std::span<const Tactic> pool_indices_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::pool_indices

@@ -18,7 +18,7 @@
 #include "kernels/vector/recurrence/recurrent_layer.h"
 #include "kernels/vector/tactic_util.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::recurrence {
 namespace {
 
 using ir::RnnKind;
@@ -330,11 +330,13 @@ constexpr Tactic row(const char* name) {
 
 constexpr Tactic kTactics[] = {CAMSHAFT_GEMM_TILES(CAMSHAFT_RECURRENCE_ROW)
                                    CAMSHAFT_WIDE_TILES(CAMSHAFT_STEP_ROW)};
+#undef CAMSHAFT_RECURRENCE_ROW
+#undef CAMSHAFT_STEP_ROW
 
 }  // namespace
 
-std::span<const Tactic> recurrence_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::recurrence

@@ -14,7 +14,7 @@
 #include "kernels/vector/recurrence/recurrent_layer.h"
 #include "kernels/vector/tactic_util.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::recurrence_codes {
 namespace {
 
 constexpr int kCodeVecs = 2;  // of columns, beside kCodeRows rows: 8 sums
@@ -390,8 +390,8 @@ constexpr Tactic kTactics[] = {{.name = "recurrence_u8",
 
 }  // namespace
 
-std::span<const Tactic> recurrence_codes_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::recurrence_codes

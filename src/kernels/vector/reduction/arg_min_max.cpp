@@ -5,7 +5,7 @@
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/reduction/order_keys.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::arg_min_max {
 namespace {
 
 constexpr int64_t kBlock = 64;
@@ -123,8 +123,8 @@ constexpr Tactic kTactics[] = {
 
 }  // namespace
 
-std::span<const Tactic> arg_min_max_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::arg_min_max

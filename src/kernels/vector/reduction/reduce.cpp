@@ -9,7 +9,7 @@
 #include "kernels/vector/reduction/reduction.h"
 #include "kernels/vector/tactic_util.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::reduce {
 namespace {
 
 using ir::ReduceOp;
@@ -184,6 +184,14 @@ constexpr Tactic kTactics[] = {
 
 }  // namespace
 
+std::span<const Tactic> tactics() {
+  return kTactics;
+}
+
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::reduce
+
+namespace camshaft::kernels::CAMSHAFT_TARGET {
+
 Reduction split_reduction(const TensorView& x, const TensorView& y, uint32_t dims) {
   Reduction s;
   s.nest = make_nest(x);
@@ -216,18 +224,14 @@ TensorView with_reduced_extents(const TensorView& x, const TensorView& y,
   return aligned;
 }
 
-Reduction plan_reduction(const TensorView& x, const TensorView& y, uint32_t dims, ReduceOp op) {
+Reduction plan_reduction(const TensorView& x, const TensorView& y, uint32_t dims, ir::ReduceOp op) {
   Reduction s = split_reduction(x, y, dims);
   const int64_t per_output = s.reduced_count * (s.line ? s.nest.cols() : 1);
-  s.run = runs(op, s.line);
+  s.run = reduce::runs(op, s.line);
   s.op = op;
   s.scale = per_output == 0 ? 0 : 1 / static_cast<float>(per_output);
   s.predicted_us = static_cast<double>(count_of(x)) / kLanes / 3000;
   return s;
-}
-
-std::span<const Tactic> reduce_tactics() {
-  return kTactics;
 }
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

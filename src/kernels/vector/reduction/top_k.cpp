@@ -7,7 +7,7 @@
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/reduction/order_keys.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::top_k {
 namespace {
 
 template <class Key>
@@ -315,8 +315,8 @@ constexpr Tactic kTactics[] = {
 
 }  // namespace
 
-std::span<const Tactic> top_k_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::top_k

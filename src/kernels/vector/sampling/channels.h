@@ -16,7 +16,7 @@ template <bool kGathers>
 CAMSHAFT_INLINE F32 load_channels(const float* x, int64_t stride, M32 some) {
   if constexpr (!kGathers) return load(x, some);
   const I32 index = iota() * iset1(static_cast<int32_t>(stride));
-  return gather(x, bits_as_int(select(some, bits_as_float(index), zero())));
+  return load_at(x, bits_as_int(select(some, bits_as_float(index), zero())));
 }
 
 CAMSHAFT_INLINE void store_channels(float* y, int64_t stride, F32 values, int64_t count) {

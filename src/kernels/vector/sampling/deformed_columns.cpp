@@ -11,7 +11,7 @@
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/sampling/channels.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::deformed_columns {
 namespace {
 
 struct Window {
@@ -175,8 +175,8 @@ constexpr Tactic kTactics[] = {
 
 }  // namespace
 
-std::span<const Tactic> deformed_columns_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::deformed_columns

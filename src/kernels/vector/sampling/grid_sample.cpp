@@ -9,7 +9,7 @@
 #include "kernels/vector/generic.h"
 #include "kernels/vector/prepare.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::grid_sample {
 namespace {
 
 enum class Mode : uint8_t { kNearest, kLinear, kCubic, kOther };
@@ -286,7 +286,7 @@ struct Sampler {
       F32 sum = zero();
 #pragma GCC unroll 4
       for (int k = 0; k < kCorners; ++k) {
-        const F32 weight = corners.weight[k], value = gather(map, corners.at[k]);
+        const F32 weight = corners.weight[k], value = load_at(map, corners.at[k]);
         sum = fma(select(not_equal(weight, zero()), value, zero()), weight, sum);
       }
       if (is_row) {
@@ -393,8 +393,8 @@ constexpr Tactic kTactics[] = {
 
 }  // namespace
 
-std::span<const Tactic> grid_sample_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::grid_sample

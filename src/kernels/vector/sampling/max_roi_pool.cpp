@@ -9,7 +9,7 @@
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/sampling/channels.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::max_roi_pool {
 namespace {
 
 std::string refusal(const Problem& p) {
@@ -119,8 +119,8 @@ constexpr Tactic kTactics[] = {
 
 }  // namespace
 
-std::span<const Tactic> max_roi_pool_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::max_roi_pool

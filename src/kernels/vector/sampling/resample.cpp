@@ -13,7 +13,7 @@
 #include "kernels/vector/sampling/pixels.h"
 #include "kernels/vector/tactic_util.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::resample {
 namespace {
 
 // Output k of a dimension: `count` inputs from first[k] on times weights[k * count …]. No table:
@@ -151,7 +151,7 @@ void weigh_lanes(const Resample& s, const float* x, Out* y) {
     const I32 first = iload(s.lane_first + lane);
     F32 sum = zero();
     for (int64_t t = 0; t < s.inner.taps.count; ++t)
-      sum = fma(gather(x + t * s.run, first), load(s.lane_weights + t * padded + lane), sum);
+      sum = fma(load_at(x + t * s.run, first), load(s.lane_weights + t * padded + lane), sum);
     put(y + lane, sum, s.lanes - lane);
   }
 }
@@ -460,8 +460,8 @@ constexpr Tactic kTactics[] = {{.name = "resample",
 
 }  // namespace
 
-std::span<const Tactic> resample_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::resample

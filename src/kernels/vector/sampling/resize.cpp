@@ -10,7 +10,7 @@
 #include "kernels/vector/sampling/pixels.h"
 #include "kernels/vector/tactic_util.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::resize {
 namespace {
 
 // Taps of one dimension: out[k] = (1 - weight[k]) * in[low[k]] + weight[k] * in[high[k]].
@@ -128,7 +128,7 @@ void channel_last_row(const Resize& r, int64_t n, int64_t h, bool repeats) {
 }
 
 CAMSHAFT_INLINE F32 gather_at(const float* p, I32 index) {
-  return gather(p, index);
+  return load_at(p, index);
 }
 template <class T>
 CAMSHAFT_INLINE F32 gather_at(const T* p, I32 index) {
@@ -322,8 +322,8 @@ constexpr Tactic kTactics[] = {
 
 }  // namespace
 
-std::span<const Tactic> resize_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::resize

@@ -12,7 +12,7 @@
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/sampling/channels.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::roi_align {
 namespace {
 
 std::string refusal(const Problem& p) {
@@ -238,8 +238,8 @@ constexpr Tactic kTactics[] = {
 
 }  // namespace
 
-std::span<const Tactic> roi_align_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::roi_align

@@ -10,7 +10,7 @@
 #include "kernels/vector/movement/transpose_tile.h"
 #include "kernels/vector/signal/fourier_lanes.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::fourier {
 namespace {
 
 enum class Side { kComplex, kReal, kHalfSpectrum };
@@ -378,8 +378,8 @@ constexpr Tactic kTactics[] = {
 
 }  // namespace
 
-std::span<const Tactic> fourier_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::fourier

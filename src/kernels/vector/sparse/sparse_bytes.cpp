@@ -6,7 +6,7 @@
 #include "kernels/vector/matmul/matmul_form.h"
 #include "kernels/vector/sparse/byte_lists.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::sparse_bytes {
 namespace {
 
 // Convolutions and products differ in where their numbers are.
@@ -188,8 +188,8 @@ constexpr Tactic kTactics[] = {
 
 }  // namespace
 
-std::span<const Tactic> sparse_bytes_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::sparse_bytes

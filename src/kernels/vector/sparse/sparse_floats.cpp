@@ -5,7 +5,7 @@
 #include "kernels/vector/sparse/gemm_lists.h"
 #include "kernels/weight_zeros.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::sparse_floats {
 namespace {
 
 std::string refuse_values(const Problem& problem, int64_t divisor) {
@@ -153,8 +153,8 @@ constexpr Tactic kTactics[] = {
 
 }  // namespace
 
-std::span<const Tactic> sparse_floats_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::sparse_floats

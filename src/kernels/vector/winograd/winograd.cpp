@@ -4,7 +4,7 @@
 #include "kernels/vector/program/gate.h"
 #include "kernels/vector/winograd/winograd_job.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::winograd {
 namespace {
 
 using winograd::Blocking, winograd::kVecs, winograd::shape_of;
@@ -238,8 +238,8 @@ constexpr Tactic kTactics[] = {row<F43>("conv_winograd_f43_nhwc_f32"),
 
 }  // namespace
 
-std::span<const Tactic> winograd_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::winograd

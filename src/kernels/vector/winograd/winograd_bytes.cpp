@@ -6,7 +6,7 @@
 #include "kernels/vector/gemm/gemm_int16_tile.h"
 #include "kernels/vector/winograd/winograd_job.h"
 
-namespace camshaft::kernels::CAMSHAFT_TARGET {
+namespace camshaft::kernels::CAMSHAFT_TARGET::winograd_bytes {
 namespace {
 
 using winograd::Blocking, winograd::kPanel, winograd::kStripTiles, winograd::kVecs,
@@ -239,8 +239,8 @@ constexpr Tactic kTactics[] = {row<F43Codes>("conv_winograd_f43_nhwc_u8i8"),
 
 }  // namespace
 
-std::span<const Tactic> winograd_bytes_tactics() {
+std::span<const Tactic> tactics() {
   return kTactics;
 }
 
-}  // namespace camshaft::kernels::CAMSHAFT_TARGET
+}  // namespace camshaft::kernels::CAMSHAFT_TARGET::winograd_bytes
