@@ -22,11 +22,13 @@ CAMSHAFT_INLINE F32 polynomial(F32 t, const float (&c)[kCount]) {
   return sum;
 }
 
+// (e^r - 1 - r) / r² for |r| ≤ ln2/2.
+inline constexpr float kExpCoefficients[] = {0.5f, 0.16666576266288757f, 0.04166685417294502f,
+                                             0.008363200351595879f, 0.001390130608342588f};
+
 // e^r - 1 for |r| ≤ ln2/2.
 CAMSHAFT_INLINE F32 exp_fraction(F32 r) {
-  constexpr float kCoefficients[] = {0.5f, 0.16666576266288757f, 0.04166685417294502f,
-                                     0.008363200351595879f, 0.001390130608342588f};
-  return fma(r * r, polynomial(r, kCoefficients), r);
+  return fma(r * r, polynomial(r, kExpCoefficients), r);
 }
 
 // x = n ln2 + r with |r| ≤ ln2/2; gives e^r - 1 and n.

@@ -58,16 +58,15 @@ CAMSHAFT_INLINE F32 power_slope(F32 f) {
 }
 
 // e^x for x ≤ 0, as a weight beside the largest one, which is 1: off by 2e-7 of itself and by 2e-8
-// |x| of itself; below -86.9 it is 0, never denormal.
+// |x| of itself; 0 below -87.7, where 2^n has no exponent left.
 template <class Stored = float>
 CAMSHAFT_INLINE F32 weight_of(F32 x) {
-  constexpr float kRounds = 12582912.0f;  // 1.5 * 2^23: what is added to it loses its fraction
-  const F32 least = set1(-86.9f), above = max(least, x);        // NaN stays
+  constexpr float kRounds = 12582912.0f;   // 1.5 * 2^23: what is added to it loses its fraction
+  const F32 above = max(set1(-88.0f), x);  // NaN stays
   const F32 shifted = fma(above, set1(kLog2E), set1(kRounds));  // and ends in the power of 2
   const F32 fraction = fma(above, set1(kLog2E), set1(kRounds) - shifted);
-  const F32 scaled = fma(power_slope<Stored>(fraction), fraction, set1(1));
-  const F32 power = bits_as_float(bits_as_int(scaled) + shift_left<23>(bits_as_int(shifted)));
-  return select(less(x, least), zero(), power);
+  const F32 power = bits_as_float(shift_left<23>(bits_as_int(shifted)) + iset1(0x3F800000));
+  return fma(power_slope<Stored>(fraction) * fraction, power, power);
 }
 
 // The largest of whole vectors; a NaN is passed over.

@@ -69,6 +69,21 @@ CAMSHAFT_INLINE F32 lowest() {
   return set1(-__builtin_inff());
 }
 
+// e^x for x ≤ 0, ≤ 1 ulp of normal results; 0 below -87.7, where 2^n has no exponent left. NaN
+// stays. The polynomial of exp() by pairs: what waits for what is half of its time (8 cycles a
+// vector instead of 12 on Zen 3).
+CAMSHAFT_INLINE F32 power_below_one(F32 x) {
+  constexpr float kRounds = 12582912.0f;  // 1.5 * 2^23: what is added to it loses its fraction
+  const F32 above = max(set1(-88.0f), x);
+  const F32 shifted = fma(above, set1(kLog2E), set1(kRounds)), n = shifted - set1(kRounds);
+  const F32 power = bits_as_float(shift_left<23>(bits_as_int(shifted)) + iset1(0x3F800000));
+  const F32 r = fnma(n, set1(kLn2Low), fnma(n, set1(kLn2High), above)), square = r * r;
+  constexpr const float(&c)[5] = kExpCoefficients;
+  const F32 low = fma(r, set1(c[1]), set1(c[0])), high = fma(r, set1(c[3]), set1(c[2]));
+  const F32 slope = fma(fma(square, set1(c[4]), high), square, low);
+  return fma(fma(slope, square, r), power, power);
+}
+
 // Four at a time: one chain of maxima waits for each of them.
 CAMSHAFT_INLINE F32 largest_of(const float* x, int64_t whole) {
   F32 a = lowest(), b = a, c = a, d = a;
@@ -83,43 +98,68 @@ CAMSHAFT_INLINE F32 largest_of(const float* x, int64_t whole) {
   return max(max(a, b), max(c, d));
 }
 
-template <bool kLog>
-void one_row(const float* x, float* y, int64_t length) {
+float largest_of_row(const float* x, int64_t length) {
   const int64_t whole = length / kLanes * kLanes;
-  const int rest = static_cast<int>(length - whole);
-  const M32 tail = first_n(rest);
   F32 largest = largest_of(x, whole);
-  if (whole < length) largest = max(select(tail, load(x + whole, tail), lowest()), largest);
-  const F32 shift = set1(reduce_max(largest));
-  F32 sum = zero(), other = zero();
-  int64_t k = 0;
-  for (; k + 2 * kLanes <= whole; k += 2 * kLanes) {
-    const F32 value = load(x + k) - shift, second = load(x + k + kLanes) - shift;
-    const F32 e = exp(value), f = exp(second);
-    sum = sum + e;
-    other = other + f;
-    store(y + k, kLog ? value : e);
-    store(y + k + kLanes, kLog ? second : f);
-  }
-  if (k < whole) {
-    const F32 value = load(x + k) - shift, e = exp(value);
-    sum = sum + e;
-    store(y + k, kLog ? value : e);
-  }
-  sum = sum + other;
   if (whole < length) {
-    const F32 value = load(x + whole, tail) - shift, e = exp(value);
+    const M32 tail = first_n(static_cast<int>(length - whole));
+    largest = max(select(tail, load(x + whole, tail), lowest()), largest);
+  }
+  return reduce_max(largest);
+}
+
+// y = e^(x - largest), or x - largest where logarithms are wanted; gives the sum of the powers.
+template <bool kLog, bool kFetch>
+float powers_of_row(const float* x, float* y, int64_t length, float largest, const float* next) {
+  const int64_t whole = length / kLanes * kLanes;
+  const F32 shift = set1(largest);
+  F32 sum = zero();
+  // One at a time: beside the constants no registers are left for a second.
+  for (int64_t k = 0; k < whole; k += kLanes) {
+    if constexpr (kFetch) __builtin_prefetch(next + k);
+    const F32 value = load(x + k) - shift, e = power_below_one(value);
+    sum = sum + e;
+    store(y + k, kLog ? value : e);
+  }
+  if (whole < length) {
+    const int rest = static_cast<int>(length - whole);
+    const M32 tail = first_n(rest);
+    const F32 value = load(x + whole, tail) - shift, e = power_below_one(value);
     sum = sum + select(tail, e, zero());
     store_first(y + whole, kLog ? value : e, rest);
   }
-  const float total = reduce_add(sum);
+  return reduce_add(sum);
+}
+
+template <bool kLog>
+void finish_row(float* y, int64_t length, float total) {
+  const int64_t whole = length / kLanes * kLanes;
   const F32 factor = kLog ? log(set1(total)) : set1(1 / total);
   for (int64_t k = 0; k < whole; k += kLanes)
     store(y + k, kLog ? load(y + k) - factor : load(y + k) * factor);
   if (whole < length) {
-    const F32 value = load(y + whole, tail);
+    const int rest = static_cast<int>(length - whole);
+    const F32 value = load(y + whole, first_n(rest));
     store_first(y + whole, kLog ? value - factor : value * factor, rest);
   }
+}
+
+// A row waits for its maximum and its sum: what else is to do then is another row's (rows of 49 and
+// 128 elements 1.2 times as fast, Zen 3).
+constexpr int64_t kRowsTogether = 4, kMostTogether = 1024;  // of that many elements each
+// Beyond L2 the next rows are fetched while these are raised: 1.3 times as fast from memory, 0.8 to
+// 1 from caches (Zen 3).
+constexpr int64_t kFarElements = 512 * 1024, kLeastFetched = 128;  // the latter of a row
+
+template <bool kLog, bool kFetch>
+void long_rows(const float* x, int64_t x_row, float* y, int64_t y_row, int64_t length,
+               int64_t count) {
+  float largest[kRowsTogether], total[kRowsTogether];
+  for (int64_t r = 0; r < count; ++r) largest[r] = largest_of_row(x + r * x_row, length);
+  for (int64_t r = 0; r < count; ++r)
+    total[r] = powers_of_row<kLog, kFetch>(x + r * x_row, y + r * y_row, length, largest[r],
+                                           x + (count + r) * x_row);
+  for (int64_t r = 0; r < count; ++r) finish_row<kLog>(y + r * y_row, length, total[r]);
 }
 
 // `length` vectors `x_step` apart: element k of every lane. Each exponential is computed once and
@@ -131,7 +171,7 @@ CAMSHAFT_INLINE void one_vector(const float* x, int64_t x_step, float* y, int64_
   for (int64_t k = 0; k < length; ++k) largest = max(load_at(x + k * x_step), largest);
   F32 sum = zero();
   for (int64_t k = 0; k < length; ++k) {
-    const F32 value = load_at(x + k * x_step) - largest, e = exp(value);
+    const F32 value = load_at(x + k * x_step) - largest, e = power_below_one(value);
     sum = sum + e;
     store_at(y + k * y_step, kLog ? value : e);
   }
@@ -171,19 +211,24 @@ void short_rows(const float* x, int64_t x_row, float* y, int64_t y_row, int64_t 
 
 template <bool kLog>
 void rows_range(const Layout& layout, const float* x, float* y, int64_t begin, int64_t end) {
-  const bool is_short = layout.length <= kShort && layout.others > 0;
-  const int64_t run = is_short ? layout.extents[0] : 1;  // rows that lie evenly apart
+  const int64_t length = layout.length;
+  const bool even = layout.others > 0, is_short = even && length <= kShort;
+  const bool is_far = even && length >= kLeastFetched && layout.rows() * length > kFarElements;
+  const int64_t together = is_short                          ? kTogether
+                           : even && length <= kMostTogether ? kRowsTogether
+                                                             : 1;
+  const int64_t run = even ? layout.extents[0] : 1;  // rows that lie evenly apart
   for (int64_t row = begin; row < end;) {
     const float* from = x + offset_of(layout, layout.x_strides, row, 0);
     float* to = y + offset_of(layout, layout.y_strides, row, 0);
-    if (!is_short) {
-      one_row<kLog>(from, to, layout.length);
-      ++row;
-      continue;
-    }
-    const int64_t left = run - row % run, wanted = end - row < left ? end - row : left;
-    const int64_t count = wanted < kTogether ? wanted : kTogether;
-    short_rows<kLog>(from, layout.x_strides[0], to, layout.y_strides[0], layout.length, count);
+    const int64_t left = smaller(run - row % run, end - row), count = smaller(left, together);
+    const int64_t x_row = even ? layout.x_strides[0] : 0, y_row = even ? layout.y_strides[0] : 0;
+    if (is_short)
+      short_rows<kLog>(from, x_row, to, y_row, length, count);
+    else if (is_far)
+      long_rows<kLog, true>(from, x_row, to, y_row, length, count);
+    else
+      long_rows<kLog, false>(from, x_row, to, y_row, length, count);
     row += count;
   }
 }
@@ -286,7 +331,7 @@ double cost_us(const Problem& p) {
 }
 
 constexpr Tactic kTactics[] = {
-    {"softmax_f32", ir::LayerKind::kSoftMax, kIsa, FormatRule::kSame, 2, refusal, cost_us,
+    {"softmax_f32", ir::LayerKind::kSoftMax, kIsa, FormatRule::kSame, 3, refusal, cost_us,
      CAMSHAFT_NOTHING_PACKED, prepare},
 };
 

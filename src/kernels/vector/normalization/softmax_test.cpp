@@ -36,6 +36,22 @@ TEST(SoftMax, LargeValuesDoNotOverflow) {
   EXPECT_GT(check({4, 20}, 0, true, [](int64_t k) { return k % 7 == 0 ? 300.0 : -300.0; }), 0);
 }
 
+// Down to where results are denormal, and nothing.
+TEST(SoftMax, SmallWeights) {
+  static constexpr double kValues[] = {0,     -1e-3, -20,  -80,   -87,
+                                       -87.5, -88.5, -104, -1e30, -INFINITY};
+  const auto value = [](int64_t k) { return kValues[k % 10]; };
+  for (const bool log : {false, true}) {
+    EXPECT_GT(check({6, 70}, 1, log, value), 0);
+    EXPECT_GT(check({6, 10}, 1, log, value), 0);
+    EXPECT_GT(check({30, 9}, 0, log, value), 0);
+  }
+}
+
+TEST(SoftMax, RowsBeyondCaches) {
+  for (const bool log : {false, true}) EXPECT_GT(check({5, 131, 801}, 2, log), 0);
+}
+
 TEST(SoftMax, LargeEnoughForThreads) {
   EXPECT_GT(check({12, 40, 40}, 2, false), 0);
 }
