@@ -61,11 +61,11 @@ CAMSHAFT_INLINE F32 power_slope(F32 f) {
 // |x| of itself; 0 below -87.7, where 2^n has no exponent left.
 template <class Stored = float>
 CAMSHAFT_INLINE F32 weight_of(F32 x) {
-  constexpr float kRounds = 12582912.0f;   // 1.5 * 2^23: what is added to it loses its fraction
-  const F32 above = max(set1(-88.0f), x);  // NaN stays
-  const F32 shifted = fma(above, set1(kLog2E), set1(kRounds));  // and ends in the power of 2
-  const F32 fraction = fma(above, set1(kLog2E), set1(kRounds) - shifted);
-  const F32 power = bits_as_float(shift_left<23>(bits_as_int(shifted)) + iset1(0x3F800000));
+  const F32 biased = set1(12582912.0f + 127);  // as in logistic_divisor()
+  const F32 above = max(set1(-88.0f), x);      // NaN stays
+  const F32 shifted = fma(above, set1(kLog2E), biased);
+  const F32 fraction = fma(above, set1(kLog2E), biased - shifted);
+  const F32 power = bits_as_float(shift_left<23>(bits_as_int(shifted)));
   return fma(power_slope<Stored>(fraction) * fraction, power, power);
 }
 

@@ -17,7 +17,7 @@ namespace {
 struct Layout {
   int64_t length = 1, x_step = 1, y_step = 1;
   int others = 0;
-  int64_t extents[ir::kMaxRank], x_strides[ir::kMaxRank], y_strides[ir::kMaxRank];
+  int64_t extents[ir::kMaxRank] = {1}, x_strides[ir::kMaxRank] = {}, y_strides[ir::kMaxRank] = {};
   bool one_dimension = true;  // false: several dimensions are normalized together
 
   int64_t rows() const {
@@ -73,10 +73,10 @@ CAMSHAFT_INLINE F32 lowest() {
 // stays. The polynomial of exp() by pairs: what waits for what is half of its time (8 cycles a
 // vector instead of 12 on Zen 3).
 CAMSHAFT_INLINE F32 power_below_one(F32 x) {
-  constexpr float kRounds = 12582912.0f;  // 1.5 * 2^23: what is added to it loses its fraction
+  const F32 biased = set1(12582912.0f + 127);  // as in logistic_divisor()
   const F32 above = max(set1(-88.0f), x);
-  const F32 shifted = fma(above, set1(kLog2E), set1(kRounds)), n = shifted - set1(kRounds);
-  const F32 power = bits_as_float(shift_left<23>(bits_as_int(shifted)) + iset1(0x3F800000));
+  const F32 shifted = fma(above, set1(kLog2E), biased), n = shifted - biased;
+  const F32 power = bits_as_float(shift_left<23>(bits_as_int(shifted)));
   const F32 r = fnma(n, set1(kLn2Low), fnma(n, set1(kLn2High), above)), square = r * r;
   constexpr const float(&c)[5] = kExpCoefficients;
   const F32 low = fma(r, set1(c[1]), set1(c[0])), high = fma(r, set1(c[3]), set1(c[2]));
@@ -212,17 +212,15 @@ void short_rows(const float* x, int64_t x_row, float* y, int64_t y_row, int64_t 
 template <bool kLog>
 void rows_range(const Layout& layout, const float* x, float* y, int64_t begin, int64_t end) {
   const int64_t length = layout.length;
-  const bool even = layout.others > 0, is_short = even && length <= kShort;
-  const bool is_far = even && length >= kLeastFetched && layout.rows() * length > kFarElements;
-  const int64_t together = is_short                          ? kTogether
-                           : even && length <= kMostTogether ? kRowsTogether
-                                                             : 1;
-  const int64_t run = even ? layout.extents[0] : 1;  // rows that lie evenly apart
+  const int64_t run = layout.extents[0];  // rows that lie evenly apart
+  const int64_t x_row = layout.x_strides[0], y_row = layout.y_strides[0];
+  const bool several = layout.others > 0, is_short = several && length <= kShort;
+  const bool is_far = several && length >= kLeastFetched && layout.rows() * length > kFarElements;
+  const int64_t together = is_short ? kTogether : length <= kMostTogether ? kRowsTogether : 1;
   for (int64_t row = begin; row < end;) {
     const float* from = x + offset_of(layout, layout.x_strides, row, 0);
     float* to = y + offset_of(layout, layout.y_strides, row, 0);
     const int64_t left = smaller(run - row % run, end - row), count = smaller(left, together);
-    const int64_t x_row = even ? layout.x_strides[0] : 0, y_row = even ? layout.y_strides[0] : 0;
     if (is_short)
       short_rows<kLog>(from, x_row, to, y_row, length, count);
     else if (is_far)
