@@ -10,6 +10,7 @@
 #include "kernels/vector/gemm/gemm_bf16.h"
 #include "kernels/vector/gemm/gemm_cost.h"
 #include "kernels/vector/gemm/gemm_pack.h"
+#include "kernels/vector/gemm/gemm_plain.h"
 #include "kernels/vector/movement/transpose_tile.h"
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/shares.h"
@@ -183,6 +184,33 @@ Tile plain_tile(const Segment& segment) {
   return tile;
 }
 
+// Nothing happens to sums but what is added to them.
+bool is_unbounded(const FloatFinish& finish) {
+  return finish.low == -kInfinity && finish.high == kInfinity && finish.slope == 1 && !finish.gate;
+}
+
+// Scores against whole panels of keys [from, to), all in one call.
+void compute_whole_scores(const Unit& unit, const RowTile& rows, const TilePlace& place,
+                          int64_t block_key, int64_t from, int64_t to) {
+  const State& s = unit.state;
+  const int64_t depth = s.call.shape.depth, panel = kTileCols * depth;
+  PlainProduct p{.a = unit.scratch + s.scratch.queries,
+                 .a_row = s.scratch.query_stride,
+                 .b = unit.scratch + s.scratch.keys + from * panel,
+                 .b_panel = panel,
+                 .panels = to - from,
+                 .steps = depth,
+                 .c = unit.scratch + s.scratch.scores + from * kTileCols,
+                 .c_row = s.scratch.score_stride};
+  if (s.call.finish.epilogue.adds()) {
+    const TileSource& operand = s.call.finish.residual();
+    p.added = reinterpret_cast<const float*>(
+        operand.at(place.image, place.row, place.col, block_key + from * kTileCols));
+    p.added_row = operand.pixel / kLaneBytes;
+  }
+  plain_kernel(kTileVecs, rows.rows)(p);
+}
+
 // Scores of the keys [first, last) of a block, and a few around them.
 void compute_scores(const Unit& unit, const RowTile& rows, int64_t block_key, int64_t count,
                     int64_t first, int64_t last) {
@@ -197,9 +225,15 @@ void compute_scores(const Unit& unit, const RowTile& rows, int64_t block_key, in
   tile.c.stride = s.scratch.score_stride * kLaneBytes;
   const TilePlace place{unit.b, unit.first_head + rows.head, rows.query, rows.rows};
   set_floats(s.call.finish.epilogue, tile.floats);
-  for (int64_t p = 0; p < panels.count(); ++p) {
+  int64_t p = first / kTileCols;
+  const int64_t end = smaller(ceil_div(last, kTileCols), panels.count()),
+                whole = smaller(end, count / kTileCols);
+  if (!s.pairs && p < whole && is_unbounded(tile.floats)) {
+    compute_whole_scores(unit, rows, place, block_key, p, whole);
+    p = whole;
+  }
+  for (; p < end; ++p) {
     const int64_t col = panels.first_col(p), vecs = panels.vecs_of(p);
-    if (col + vecs * kLanes <= first || col >= last) continue;
     tile.b.first =
         reinterpret_cast<const std::byte*>(unit.scratch + s.scratch.keys + panels.offset(p));
     tile.b.stride = vecs * kLanes * kLaneBytes;
@@ -217,6 +251,21 @@ void compute_scores(const Unit& unit, const RowTile& rows, int64_t block_key, in
                      block_key + first, last - first);
 }
 
+// Weights of the keys [first, last) times all whole panels of values.
+void add_whole_values(const Unit& unit, const RowTile& rows, float* y, int64_t count, int64_t first,
+                      int64_t last, bool accumulate) {
+  const State& s = unit.state;
+  plain_kernel(kTileVecs, rows.rows)({.a = unit.scratch + s.scratch.scores + first,
+                                      .a_row = s.scratch.score_stride,
+                                      .b = unit.scratch + s.scratch.values + first * kTileCols,
+                                      .b_panel = kTileCols * count,
+                                      .panels = s.call.shape.value_depth / kTileCols,
+                                      .steps = last - first,
+                                      .c = y,
+                                      .c_row = s.call.shape.y.step,
+                                      .from_c = accumulate});
+}
+
 void add_values(const Unit& unit, const RowTile& rows, int64_t count, int64_t first, int64_t last,
                 bool accumulate) {
   const State& s = unit.state;
@@ -229,7 +278,12 @@ void add_values(const Unit& unit, const RowTile& rows, int64_t count, int64_t fi
   tile.c.stride = s.call.shape.y.step * kLaneBytes;
   tile.start.from_c = accumulate;
   float* y = unit.y + rows.head * s.call.shape.y.head + rows.query * s.call.shape.y.step;
-  for (int64_t p = 0; p < panels.count(); ++p) {
+  int64_t p = 0;
+  if (!s.pairs && s.call.shape.value_depth >= kTileCols) {
+    add_whole_values(unit, rows, y, count, first, last, accumulate);
+    p = s.call.shape.value_depth / kTileCols;
+  }
+  for (; p < panels.count(); ++p) {
     const int64_t width = panels.vecs_of(p) * kLanes;
     tile.b.first = reinterpret_cast<const std::byte*>(unit.scratch + s.scratch.values +
                                                       panels.offset(p) + s.steps(first) * width);
@@ -394,7 +448,7 @@ constexpr Tactic tactic(const char* name, Numeric numeric) {
           .kind = ir::LayerKind::kAttention,
           .isa = kIsa,
           .formats = FormatRule::kLinear,
-          .version = 4,
+          .version = 5,
           .refusal = refuse_attention,
           .cost_us = pairs ? cost_us<Numeric::kBf16> : cost_us<Numeric::kFloat>,
           .packed_inputs = no_packed_inputs,

@@ -68,8 +68,11 @@ Case of(Heads heads) {
 }
 
 TEST(Attention, Tails) {
-  for (const int64_t queries : {1, 2, 13, 14, 15, 33})
-    for (const int64_t keys : {1, 3, 16, 31, 32, 33, 70}) check(of({1, 2, 2, queries, keys, 8, 8}));
+  for (const int64_t queries : {1, 2, 3, 4, 10, 13, 14, 15, 33})
+    for (const int64_t keys : {1, 3, 16, 31, 32, 33, 70}) {
+      check(of({1, 2, 2, queries, keys, 8, 8}));
+      check(of({1, 2, 2, queries, keys, 7, 33}));
+    }
 }
 
 TEST(Attention, Depths) {
@@ -127,7 +130,7 @@ TEST(Attention, Windows) {
       for (const int64_t left : {-1, 0, 5})
         for (const int64_t right : {-1, 0, 3})
           for (const bool shifted : {false, true}) {
-            Case c = of({1, 2, 1, queries, keys, 8, 8});
+            Case c = of({1, 2, 1, queries, keys, 8, 40});
             c.attrs.left_window = left;
             c.attrs.right_window = right;
             c.attrs.nan_is_zero = true;
