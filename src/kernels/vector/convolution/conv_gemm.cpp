@@ -3,10 +3,8 @@
 
 #include "kernels/vector/convolution/conv_tables.h"
 #include "kernels/vector/convolution/conv_window.h"
+#include "kernels/vector/convolution/panel_tiles.h"
 #include "kernels/vector/counts.h"
-#include "kernels/vector/gemm/gemm_bf16.h"
-#include "kernels/vector/gemm/gemm_byte_kernels.h"
-#include "kernels/vector/gemm/gemm_fold.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
@@ -55,66 +53,7 @@ int64_t list_segments(const ConvRun& run, const TapRange& taps, Segment* segment
   return count;
 }
 
-// Sets the panel of `tile`; gives the kernel for it.
-TileKernel set_panel(const ConvRun& run, const std::byte* panel, int vecs, int rows, Tile& tile) {
-  tile.b.first = panel;
-  if (run.tile.in_matrices) return amx_tile_kernel(run.tile.numeric, vecs, rows);
-  if (run.tile.has_quads()) return quad_tile_kernel(vecs, rows);
-  if (run.tile.has_picks()) return pick_tile_kernel(vecs, rows);
-  if (run.tile.is_narrow()) return narrow_tile_kernel(run.tile.stored, vecs, rows);
-  if (run.tile.fold > 1) return fold_kernel(run.tile.fold, vecs, rows);
-  if (run.tile.numeric == Numeric::kFloat) return tile_kernel(vecs, rows);
-  if (run.tile.numeric == Numeric::kBf16) return pair_tile_kernel(vecs, rows);
-#if defined(CAMSHAFT_HAS_BYTE_PAIRS)
-  if (run.tile.numeric == Numeric::kWord) return widened_tile_kernel(vecs, rows);
-#endif
-  if (run.tile.is_sparse()) return sparse_panel_kernel(panel, run.plan.k.spans, vecs, rows, tile);
-  return byte_panel_kernel(panel, run.plan.k.spans, vecs, rows, tile);
-}
-
-// What tiles of a panel need to know of it.
-struct PanelTile {
-  const std::byte *weights, *bias;
-  int64_t channel, cols;  // of the output
-  int64_t column;         // of the packed vectors
-  int vecs;
-};
 constexpr int64_t kMostPanelTiles = 32;  // listed together
-constexpr int64_t kFarAhead = 8192;      // two pages: processors fetch ahead within one
-
-// Tiles of `rows` pixels, together those of `place`, against the panels [first, last).
-void run_panels(const ConvRun& run, Tile& tile, const TilePlace& place, int rows,
-                const PanelTile* first, const PanelTile* last, std::byte* rest_scratch) {
-  for (const PanelTile* panel = first; panel < last; ++panel) {
-    tile.b.stride = run.tile.panel_step(panel->vecs);
-    tile.start.bias = panel->bias;
-    if (run.tile.numeric == Numeric::kFloat)
-      place_tile(run.finish, place, panel->channel, panel->cols, tile);
-    else if (run.tile.numeric == Numeric::kBf16)
-      place_pair_tile(run.finish, place, panel->channel, panel->cols, first->channel, rest_scratch,
-                      tile);
-    else
-      place_byte_tile(run.finish, place, panel->channel, panel->cols, panel->column, first->channel,
-                      rest_scratch, tile);
-    if (run.plan.blocks.streams()) {
-      tile.ahead.from = panel->weights + kFarAhead;
-      tile.ahead.step = tile.b.stride;
-    }
-    set_panel(run, panel->weights, panel->vecs, rows, tile)(tile);
-  }
-}
-
-// What follows the kernel on the pixels of `place`.
-void finish_panels(const ConvRun& run, const TilePlace& place, const PanelTile* first,
-                   const PanelTile* last, std::byte* rest_scratch) {
-  const int64_t channels = last[-1].channel + last[-1].cols - first->channel;
-  if (run.tile.numeric == Numeric::kFloat)
-    finish_tiles(run.finish, place, first->channel, channels);
-  else if (run.tile.numeric == Numeric::kBf16)
-    finish_pair_tiles(run.finish, place, first->channel, channels, rest_scratch);
-  else
-    finish_byte_tiles(run.finish, place, first->channel, channels, first->column, rest_scratch);
-}
 
 uint32_t sum_of_codes(const std::byte* codes, int64_t count) {
   uint32_t sum = 0;

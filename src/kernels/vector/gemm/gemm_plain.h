@@ -1,33 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of floats with nothing around them, for kernels that keep both factors packed: several
-// panels in a call, no bounds and no partial columns. After few steps of K that is most of what a
-// tile costs beside its products: 6x64 with panels of 16 on Zen 3 1.1 times as fast as one tile
+// Products of floats with whole panels and next to nothing around them: several panels and tiles of
+// rows in a call. After few steps of K setting up a tile and finishing it any way there is takes as
+// long as a tenth of its products: 6x64 with panels of 16 on Zen 3 1.1 times as fast as one tile
 // after the other, 1.2 times beside a busy thread.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/simd/tiles.h"
+
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
-inline constexpr int kPlainVecs = 2;  // columns of the widest panel
+inline constexpr int kLeastPlainVecs = 2, kMostPlainVecs = kMaxVecs < 3 ? 2 : 3;
 
 // Distances in floats.
 struct PlainProduct {
-  const float* a = nullptr;  // rows of `steps` each, a_row apart
-  int64_t a_row = 0;
-  const float* b = nullptr;  // panels [steps][columns of a panel], b_panel apart
+  const float* a = nullptr;  // tiles of rows one below the other, rows a_row apart
+  int64_t a_row = 0, tiles = 1;
+  const float* b = nullptr;  // panels [steps][vecs * kLanes], b_panel apart
   int64_t b_panel = 0, panels = 1;
   int64_t steps = 0;
   float* c = nullptr;  // rows c_row apart; its panels lie side by side
   int64_t c_row = 0;
-  bool from_c = false;           // sums begin with C instead of 0
+  bool from_c = false;           // sums begin with C,
+  const float* bias = nullptr;   // or with a column's bias, or with 0
   const float* added = nullptr;  // to the sums: rows added_row apart; or null
   int64_t added_row = 0;
+  bool bounded = false;  // C is clamp(C, low, high)
+  float low = 0, high = 0;
 };
 
 using PlainKernel = void (*)(const PlainProduct&);
-// 1 ≤ vecs ≤ kPlainVecs, 1 ≤ rows ≤ kMaxRows[kPlainVecs].
+// Of tiles of `rows`: kLeastPlainVecs ≤ vecs ≤ kMostPlainVecs, 1 ≤ rows ≤ kMaxRows[vecs].
 PlainKernel plain_kernel(int vecs, int64_t rows);
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET

@@ -16,13 +16,15 @@ CAMSHAFT_INLINE void keep(Sums<kRows, kVecs>& sums) {
   if constexpr (kFloatSteps > 1) pin(sums);
 }
 
-// Sums begin with rows of `from`.
 template <int kRows, int kVecs>
-CAMSHAFT_INLINE void load_sums(const float* from, int64_t row, Sums<kRows, kVecs>& sums) {
+CAMSHAFT_INLINE void start(const PlainProduct& p, const float* bias, const float* c,
+                           Sums<kRows, kVecs>& sums) {
+#pragma GCC unroll 4
+  for (int v = 0; v < kVecs; ++v) {
+    const F32 first = bias ? load(bias + v * kLanes) : zero();
 #pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 2
-    for (int v = 0; v < kVecs; ++v) sums.v[r][v] = load(from + r * row + v * kLanes);
+    for (int r = 0; r < kRows; ++r)
+      sums.v[r][v] = p.from_c ? load(c + r * p.c_row + v * kLanes) : first;
   }
 }
 
@@ -52,12 +54,12 @@ CAMSHAFT_INLINE void add_steps(PlainRows<kRows>& rows, const float*& b, Sums<kRo
 #pragma GCC unroll 4
   for (int step = 0; step < kSteps; ++step) {
     F32 column[kVecs];
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int v = 0; v < kVecs; ++v) column[v] = load(b + (step * kVecs + v) * kLanes);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
       const F32 row = rows.at(r, step);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
       for (int v = 0; v < kVecs; ++v) add_in_place(row, column[v], sums.v[r][v]);
     }
     keep(sums);
@@ -66,14 +68,62 @@ CAMSHAFT_INLINE void add_steps(PlainRows<kRows>& rows, const float*& b, Sums<kRo
   rows.advance(kSteps);
 }
 
-// C of a panel.
+// Of rows that are no stream to the processor, the lines `at` floats on.
 template <int kRows, int kVecs>
-CAMSHAFT_INLINE void run_panel(const PlainProduct& p, const float* b, const float* added,
-                               float* c) {
-  Sums<kRows, kVecs> sums = {};
-  if (p.from_c) load_sums(c, p.c_row, sums);
+CAMSHAFT_INLINE void fetch(const float* from, int64_t row, int64_t at) {
+  constexpr int64_t kLineFloats = kCacheLine / kLaneBytes;
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int64_t line = 0; line < kVecs * kLanes; line += kLineFloats)
+      __builtin_prefetch(from + r * row + at + line);
+  }
+}
+
+// What of a panel belongs to a tile.
+struct PlainPart {
+  const float *a, *b, *bias, *added;
+  float* c;
+};
+
+template <int kRows, int kVecs>
+CAMSHAFT_INLINE void finish(const PlainProduct& p, const PlainPart& part,
+                            Sums<kRows, kVecs>& sums) {
+  if (part.added) {
+    fetch<kRows, kVecs>(part.added, p.added_row, kVecs * kLanes);
+    fetch<kRows, kVecs>(part.c, p.c_row, kVecs * kLanes);
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVecs; ++v)
+        sums.v[r][v] = sums.v[r][v] + load(part.added + r * p.added_row + v * kLanes);
+    }
+    keep(sums);
+  }
+  if (p.bounded) {
+    // The constant operand comes first, so that NaN stays NaN.
+    const F32 low = set1(p.low), high = set1(p.high);
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVecs; ++v) sums.v[r][v] = min(high, max(low, sums.v[r][v]));
+    }
+    keep(sums);
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVecs; ++v) store(part.c + r * p.c_row + v * kLanes, sums.v[r][v]);
+  }
+}
+
+template <int kRows, int kVecs>
+CAMSHAFT_INLINE void run_tile(const PlainProduct& p, const PlainPart& part) {
+  Sums<kRows, kVecs> sums;
+  start(p, part.bias, part.c, sums);
   keep(sums);
-  PlainRows<kRows> rows(p.a, p.a_row);
+  PlainRows<kRows> rows(part.a, p.a_row);
+  const float* b = part.b;
   int64_t steps = p.steps;
 #pragma GCC unroll 1
   for (; steps >= kFloatSteps; steps -= kFloatSteps) add_steps<kFloatSteps>(rows, b, sums);
@@ -82,44 +132,38 @@ CAMSHAFT_INLINE void run_panel(const PlainProduct& p, const float* b, const floa
     for (; steps > 0; --steps) add_steps<1>(rows, b, sums);
   }
   keep(sums);
-  if (added) {
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 2
-      for (int v = 0; v < kVecs; ++v)
-        sums.v[r][v] = sums.v[r][v] + load(added + r * p.added_row + v * kLanes);
+  finish(p, part, sums);
+}
+
+// A panel is in L1 while the tiles pass it, and they are while the panels do.
+template <int kRows, int kVecs>
+void run_tiles(const PlainProduct& p) {
+  for (int64_t panel = 0; panel < p.panels; ++panel) {
+    const int64_t col = panel * kVecs * kLanes;
+    PlainPart part{p.a, p.b + panel * p.b_panel, p.bias ? p.bias + col : nullptr,
+                   p.added ? p.added + col : nullptr, p.c + col};
+    for (int64_t tile = 0; tile < p.tiles; ++tile) {
+      run_tile<kRows, kVecs>(p, part);
+      part.a += kRows * p.a_row;
+      part.c += kRows * p.c_row;
+      if (part.added) part.added += kRows * p.added_row;
     }
-    keep(sums);
-  }
-#pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 2
-    for (int v = 0; v < kVecs; ++v) store(c + r * p.c_row + v * kLanes, sums.v[r][v]);
   }
 }
 
-template <int kRows, int kVecs>
-void run_panels(const PlainProduct& p) {
-  const float *b = p.b, *added = p.added;
-  float* c = p.c;
-  for (int64_t panel = 0; panel < p.panels; ++panel) {
-    run_panel<kRows, kVecs>(p, b, added, c);
-    b += p.b_panel, c += kVecs * kLanes;
-    if (added) added += kVecs * kLanes;
-  }
-}
+constexpr int kMostPlainRows = kMaxRows[kLeastPlainVecs];
 
 struct PlainTable {
-  static constexpr int kMost = kMaxRows[kPlainVecs];
-  PlainKernel kernels[kPlainVecs][kMost] = {};
+  PlainKernel kernels[kMostPlainVecs - kLeastPlainVecs + 1][kMostPlainRows] = {};
 
   template <int kVecs, int... kRowsMinusOne>
   constexpr void fill(std::integer_sequence<int, kRowsMinusOne...>) {
-    ((kernels[kVecs - 1][kRowsMinusOne] = run_panels<kRowsMinusOne + 1, kVecs>), ...);
+    ((kernels[kVecs - kLeastPlainVecs][kRowsMinusOne] = run_tiles<kRowsMinusOne + 1, kVecs>), ...);
   }
   constexpr PlainTable() {
-    fill<1>(std::make_integer_sequence<int, kMost>());
-    fill<2>(std::make_integer_sequence<int, kMost>());
+    fill<2>(std::make_integer_sequence<int, kMaxRows[2]>());
+    if constexpr (kMostPlainVecs > 2)
+      fill<kMostPlainVecs>(std::make_integer_sequence<int, kMaxRows[kMostPlainVecs]>());
   }
 };
 constexpr PlainTable kTable;
@@ -127,7 +171,7 @@ constexpr PlainTable kTable;
 }  // namespace
 
 PlainKernel plain_kernel(int vecs, int64_t rows) {
-  return kTable.kernels[vecs - 1][rows - 1];
+  return kTable.kernels[vecs - kLeastPlainVecs][rows - 1];
 }
 
 }  // namespace camshaft::kernels::CAMSHAFT_TARGET
