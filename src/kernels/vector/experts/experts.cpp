@@ -103,7 +103,7 @@ constexpr Tactic row(const char* name) {
           .kind = ir::LayerKind::kExperts,
           .isa = kIsa,
           .formats = FormatRule::kLinear,
-          .version = 1,
+          .version = 2,
           .refusal = refusal<kWay, kPlanes>,
           .cost_us = cost_us<kWay, kPlanes>,
           .packed_inputs = packed_inputs,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weights of few bits in products of floats, for many rows: a part of the depth of some vectors of
-// columns becomes floats in L1, and all tiles of rows pass it. Sums wait in the output.
+// columns becomes floats near by, and all tiles of rows pass it. Sums wait in the output.
 #include "kernels/vector/gemm/gemm_cost.h"
 #include "kernels/vector/low_bit/matmul_nbits_layer.h"
 #include "kernels/vector/low_bit/matmul_nbits_unpack.h"
@@ -151,7 +151,7 @@ constexpr Tactic kTactics[] = {{.name = "matmul_nbits_f32",
                                 .kind = ir::LayerKind::kLowBitMultiply,
                                 .isa = kIsa,
                                 .formats = FormatRule::kLinear,
-                                .version = 1,
+                                .version = 2,
                                 .refusal = refuse_low_bits,
                                 .cost_us = cost_us,
                                 .packed_inputs = packed_low_bits,
