@@ -195,6 +195,30 @@ TEST(Matmul, ManyWeights) {
   }
 }
 
+// With a bias, a residual and bounds, which are all that plain tiles have; and with what they lack.
+void check_endings(Product p) {
+  check(p);
+  p.has_bias = true;
+  p.bias = {p.y.back()};
+  p.epilogue = "v2 = add v0 v1; v3 = relu v2";
+  p.operands = {p.y};
+  check(p);
+  p.epilogue = "v2 = add v0 v1; v3 = gelu v2";
+  check(p);
+}
+
+// A panel passes up to 256 rows, strips of 96 at least, while the next one is fetched.
+TEST(Matmul, LongPanels) {
+  for (const int64_t m : {7, 100, 260}) check_endings(plain(m, 800, 200));
+}
+
+// Several whole panels and tiles in a call, and the panels that are not whole.
+TEST(Matmul, ShortPanels) {
+  for (const int64_t k : {1, 3, 4, 64, 250})
+    for (const int64_t n : {16, 96, 150})
+      for (const int64_t m : {5, 29, 75}) check_endings(plain(m, k, n));
+}
+
 TEST(Matmul, Threads) {
   for (const bool constant : {true, false}) {
     for (int64_t m : {1, 2, 70}) {
