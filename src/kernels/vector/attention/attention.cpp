@@ -184,14 +184,9 @@ Tile plain_tile(const Segment& segment) {
   return tile;
 }
 
-// Nothing happens to sums but what is added to them.
-bool is_unbounded(const FloatFinish& finish) {
-  return finish.low == -kInfinity && finish.high == kInfinity && finish.slope == 1 && !finish.gate;
-}
-
 // Scores against whole panels of keys [from, to), all in one call.
 void compute_whole_scores(const Unit& unit, const RowTile& rows, const TilePlace& place,
-                          int64_t block_key, int64_t from, int64_t to) {
+                          const FloatFinish& finish, int64_t block_key, int64_t from, int64_t to) {
   const State& s = unit.state;
   const int64_t depth = s.call.shape.depth, panel = kTileCols * depth;
   PlainProduct p{.a = unit.scratch + s.scratch.queries,
@@ -201,7 +196,9 @@ void compute_whole_scores(const Unit& unit, const RowTile& rows, const TilePlace
                  .panels = to - from,
                  .steps = depth,
                  .c = unit.scratch + s.scratch.scores + from * kTileCols,
-                 .c_row = s.scratch.score_stride};
+                 .c_row = s.scratch.score_stride,
+                 .low = finish.low,
+                 .high = finish.high};
   if (s.call.finish.epilogue.adds()) {
     const TileSource& operand = s.call.finish.residual();
     p.added = reinterpret_cast<const float*>(
@@ -228,8 +225,8 @@ void compute_scores(const Unit& unit, const RowTile& rows, int64_t block_key, in
   int64_t p = first / kTileCols;
   const int64_t end = smaller(ceil_div(last, kTileCols), panels.count()),
                 whole = smaller(end, count / kTileCols);
-  if (!s.pairs && p < whole && is_unbounded(tile.floats)) {
-    compute_whole_scores(unit, rows, place, block_key, p, whole);
+  if (!s.pairs && p < whole && ends_plainly(tile.floats)) {
+    compute_whole_scores(unit, rows, place, tile.floats, block_key, p, whole);
     p = whole;
   }
   for (; p < end; ++p) {

@@ -36,7 +36,7 @@ bool is_plain(const ConvRun& run, const Tile& tile) {
          run.tile.sparse == SparseIndex::kNone && run.tile.max_vecs >= kLeastPlainVecs &&
          run.tile.max_vecs <= kMostPlainVecs && tile.k.num_segments == 1 &&
          tile.k.length <= kMostPlainSteps && !tile.ahead.from && !run.plan.blocks.streams() &&
-         !tile.start.from_c && tile.floats.slope == 1 && !tile.floats.gate;
+         !tile.start.from_c && ends_plainly(tile.floats);
 }
 
 // Tiles of a plain product against whole panels from `first` on, in one call; gives the first panel
@@ -51,22 +51,20 @@ const PanelTile* run_whole_panels(const ConvRun& run, Tile& tile, const TilePlac
   const int64_t step = run.tile.panel_step(vecs);
   const Segment& segment = tile.k.segments[0];
   place_tile(run.finish, place, first->channel, first->cols, tile);
-  plain_kernel(vecs, rows)(
-      {.a = floats(tile.a.first + segment.a),
-       .a_row = tile.a.stride / kLaneBytes,
-       .tiles = tile.repeats.count,
-       .b = floats(first->weights + segment.b * step),
-       .b_panel = run.plan.panels.k * step / kLaneBytes,
-       .panels = end - first,
-       .steps = tile.k.length,
-       .c = reinterpret_cast<float*>(tile.c.first),
-       .c_row = tile.c.stride / kLaneBytes,
-       .bias = floats(first->bias),
-       .added = floats(tile.residual.first),
-       .added_row = tile.residual.stride / kLaneBytes,
-       .bounded = tile.floats.low != -__builtin_inff() || tile.floats.high != __builtin_inff(),
-       .low = tile.floats.low,
-       .high = tile.floats.high});
+  plain_kernel(vecs, rows)({.a = floats(tile.a.first + segment.a),
+                            .a_row = tile.a.stride / kLaneBytes,
+                            .tiles = tile.repeats.count,
+                            .b = floats(first->weights + segment.b * step),
+                            .b_panel = run.plan.panels.k * step / kLaneBytes,
+                            .panels = end - first,
+                            .steps = tile.k.length,
+                            .c = reinterpret_cast<float*>(tile.c.first),
+                            .c_row = tile.c.stride / kLaneBytes,
+                            .bias = floats(first->bias),
+                            .added = floats(tile.residual.first),
+                            .added_row = tile.residual.stride / kLaneBytes,
+                            .low = tile.floats.low,
+                            .high = tile.floats.high});
   return end;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/simd/bytes.h"
+#include "kernels/simd/steps.h"
 #include "kernels/vector/gemm/gemm_multiply.h"
 #include "kernels/vector/program/gate.h"
 
@@ -15,6 +16,23 @@ CAMSHAFT_INLINE F32 load_floats(const std::byte* p) {
 CAMSHAFT_INLINE F32 load_floats(const std::byte* p, M32 mask) {
   return load(reinterpret_cast<const float*>(p), mask);
 }
+
+// Of weights stored as floats.
+struct FloatProduct {
+  static constexpr bool kFetchesAhead = true;
+  static constexpr int kStepsTogether = kFloatSteps;
+  using Sum = F32;
+  using Row = F32;
+  using Column = F32;
+
+  CAMSHAFT_INLINE_MEMBER F32 column(const std::byte* b) const { return load_floats(b); }
+  CAMSHAFT_INLINE_MEMBER F32 row(const std::byte* a) const {
+    return set1(*reinterpret_cast<const float*>(a));
+  }
+  CAMSHAFT_INLINE_MEMBER void add_product(F32 row, F32 column, F32& sum) const {
+    add_in_place(row, column, sum);
+  }
+};
 
 // `from`: the tile's C.
 template <int kRows, int kVecs>

@@ -5,10 +5,8 @@
 // after the other, 1.2 times beside a busy thread.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-
 #include "kernels/simd/tiles.h"
+#include "kernels/vector/gemm/gemm_tile.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
@@ -27,9 +25,13 @@ struct PlainProduct {
   const float* bias = nullptr;   // or with a column's bias, or with 0
   const float* added = nullptr;  // to the sums: rows added_row apart; or null
   int64_t added_row = 0;
-  bool bounded = false;  // C is clamp(C, low, high)
-  float low = 0, high = 0;
+  float low = -__builtin_inff(), high = __builtin_inff();  // C is clamp(C, low, high)
 };
+
+// Bounds and a residual are all that happens to sums.
+inline bool ends_plainly(const FloatFinish& finish) {
+  return finish.slope == 1 && !finish.gate;
+}
 
 using PlainKernel = void (*)(const PlainProduct&);
 // Of tiles of `rows`: kLeastPlainVecs ≤ vecs ≤ kMostPlainVecs, 1 ≤ rows ≤ kMaxRows[vecs].

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/vector/gemm/gemm_plain.h"
 
-#include "kernels/simd/steps.h"
-#include "kernels/vector/gemm/gemm_multiply.h"
+#include "kernels/vector/gemm/gemm_float_tile.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
 
 template <int kRows, int kVecs>
 using Sums = Accumulators<F32, kRows, kVecs>;
+
+CAMSHAFT_INLINE const std::byte* bytes_of(const float* p) {
+  return reinterpret_cast<const std::byte*>(p);
+}
 
 // Keeps sums where they are, between loops that would have them elsewhere.
 template <int kRows, int kVecs>
@@ -28,85 +31,45 @@ CAMSHAFT_INLINE void start(const PlainProduct& p, const float* bias, const float
   }
 }
 
-// Rows of A, kRowsPerBase of them from each base.
-template <int kRows>
-struct PlainRows {
-  static constexpr int kBases = (kRows + kRowsPerBase - 1) / kRowsPerBase;
-  const float* base[kBases];
-  int64_t row, row3;
-
-  CAMSHAFT_INLINE_MEMBER PlainRows(const float* a, int64_t a_row) : row(a_row), row3(3 * a_row) {
-#pragma GCC unroll 8
-    for (int k = 0; k < kBases; ++k) base[k] = a + k * kRowsPerBase * a_row;
-  }
-  CAMSHAFT_INLINE_MEMBER F32 at(int r, int step) const {
-    const int in_base = r % kRowsPerBase;
-    return set1(base[r / kRowsPerBase][(in_base == 3 ? row3 : in_base * row) + step]);
-  }
-  CAMSHAFT_INLINE_MEMBER void advance(int steps) {
-#pragma GCC unroll 8
-    for (int k = 0; k < kBases; ++k) base[k] += steps;
-  }
-};
-
 template <int kSteps, int kRows, int kVecs>
-CAMSHAFT_INLINE void add_steps(PlainRows<kRows>& rows, const float*& b, Sums<kRows, kVecs>& sums) {
+CAMSHAFT_INLINE void add_steps(StepRows<kRows>& rows, const std::byte*& b,
+                               Sums<kRows, kVecs>& sums) {
+  constexpr int64_t kStepBytes = kVecs * kLanes * kLaneBytes;
 #pragma GCC unroll 4
   for (int step = 0; step < kSteps; ++step) {
-    F32 column[kVecs];
-#pragma GCC unroll 4
-    for (int v = 0; v < kVecs; ++v) column[v] = load(b + (step * kVecs + v) * kLanes);
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) {
-      const F32 row = rows.at(r, step);
-#pragma GCC unroll 4
-      for (int v = 0; v < kVecs; ++v) add_in_place(row, column[v], sums.v[r][v]);
-    }
+    add_rows<FloatProduct>(FloatProduct{}, rows.base, rows.s, rows.s3, b + step * kStepBytes, sums);
+    rows.advance(kLaneBytes);
     keep(sums);
   }
-  b += kSteps * kVecs * kLanes;
-  rows.advance(kSteps);
-}
-
-// Of rows that are no stream to the processor, the lines `at` floats on.
-template <int kRows, int kVecs>
-CAMSHAFT_INLINE void fetch(const float* from, int64_t row, int64_t at) {
-  constexpr int64_t kLineFloats = kCacheLine / kLaneBytes;
-#pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-    for (int64_t line = 0; line < kVecs * kLanes; line += kLineFloats)
-      __builtin_prefetch(from + r * row + at + line);
-  }
+  b += kSteps * kStepBytes;
 }
 
 // What of a panel belongs to a tile.
 struct PlainPart {
   const float *a, *b, *bias, *added;
   float* c;
+  bool is_bounded;
 };
 
 template <int kRows, int kVecs>
 CAMSHAFT_INLINE void finish(const PlainProduct& p, const PlainPart& part,
                             Sums<kRows, kVecs>& sums) {
   if (part.added) {
-    fetch<kRows, kVecs>(part.added, p.added_row, kVecs * kLanes);
-    fetch<kRows, kVecs>(part.c, p.c_row, kVecs * kLanes);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
+      const float* added = part.added + r * p.added_row;
+      fetch_next_panel<kVecs>(bytes_of(added), bytes_of(part.c + r * p.c_row));
 #pragma GCC unroll 4
-      for (int v = 0; v < kVecs; ++v)
-        sums.v[r][v] = sums.v[r][v] + load(part.added + r * p.added_row + v * kLanes);
+      for (int v = 0; v < kVecs; ++v) sums.v[r][v] = sums.v[r][v] + load(added + v * kLanes);
     }
     keep(sums);
   }
-  if (p.bounded) {
-    // The constant operand comes first, so that NaN stays NaN.
+  if (part.is_bounded) {
     const F32 low = set1(p.low), high = set1(p.high);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
-      for (int v = 0; v < kVecs; ++v) sums.v[r][v] = min(high, max(low, sums.v[r][v]));
+      for (int v = 0; v < kVecs; ++v) sums.v[r][v] = clamp_floats(sums.v[r][v], low, high);
     }
     keep(sums);
   }
@@ -122,8 +85,8 @@ CAMSHAFT_INLINE void run_tile(const PlainProduct& p, const PlainPart& part) {
   Sums<kRows, kVecs> sums;
   start(p, part.bias, part.c, sums);
   keep(sums);
-  PlainRows<kRows> rows(part.a, p.a_row);
-  const float* b = part.b;
+  StepRows<kRows> rows(bytes_of(part.a), p.a_row * kLaneBytes);
+  const std::byte* b = bytes_of(part.b);
   int64_t steps = p.steps;
 #pragma GCC unroll 1
   for (; steps >= kFloatSteps; steps -= kFloatSteps) add_steps<kFloatSteps>(rows, b, sums);
@@ -138,10 +101,15 @@ CAMSHAFT_INLINE void run_tile(const PlainProduct& p, const PlainPart& part) {
 // A panel is in L1 while the tiles pass it, and they are while the panels do.
 template <int kRows, int kVecs>
 void run_tiles(const PlainProduct& p) {
+  const bool is_bounded = p.low != -__builtin_inff() || p.high != __builtin_inff();
   for (int64_t panel = 0; panel < p.panels; ++panel) {
     const int64_t col = panel * kVecs * kLanes;
-    PlainPart part{p.a, p.b + panel * p.b_panel, p.bias ? p.bias + col : nullptr,
-                   p.added ? p.added + col : nullptr, p.c + col};
+    PlainPart part{p.a,
+                   p.b + panel * p.b_panel,
+                   p.bias ? p.bias + col : nullptr,
+                   p.added ? p.added + col : nullptr,
+                   p.c + col,
+                   is_bounded};
     for (int64_t tile = 0; tile < p.tiles; ++tile) {
       run_tile<kRows, kVecs>(p, part);
       part.a += kRows * p.a_row;

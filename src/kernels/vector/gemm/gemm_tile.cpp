@@ -3,27 +3,10 @@
 // FMA, 14 broadcast loads and 2 loads of B: 14 cycles of FMA against 8 of loads.
 #include "kernels/vector/gemm/gemm_tile.h"
 
-#include "kernels/simd/steps.h"
 #include "kernels/vector/gemm/gemm_float_tile.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
-
-struct FloatProduct {
-  static constexpr bool kFetchesAhead = true;
-  static constexpr int kStepsTogether = kFloatSteps;
-  using Sum = F32;
-  using Row = F32;
-  using Column = F32;
-
-  CAMSHAFT_INLINE_MEMBER F32 column(const std::byte* b) const { return load_floats(b); }
-  CAMSHAFT_INLINE_MEMBER F32 row(const std::byte* a) const {
-    return set1(*reinterpret_cast<const float*>(a));
-  }
-  CAMSHAFT_INLINE_MEMBER void add_product(F32 row, F32 column, F32& sum) const {
-    add_in_place(row, column, sum);
-  }
-};
 
 template <int kRows, int kVecs>
 struct FloatTile {
