@@ -38,9 +38,9 @@ std::string refusal(const Problem& p) {
   for (size_t d = 0; d < axes; ++d) fits = fits && y[d + 2] == grid[d + 1];
   if (!fits) return "the grid does not fit";
   if (count_of(p.inputs[0]) > INT32_MAX) return "offsets of more than 32 bits";
-  constexpr int64_t kExact = 1 << 24;  // integers in floats
+  constexpr int64_t kExact = 1 << 22;  // integers and their halves in floats
   for (size_t d = 0; d < axes; ++d)
-    if (x[d + 2] > kExact) return "positions of more than 24 bits";
+    if (x[d + 2] > kExact) return "positions of more than 22 bits";
   return "";
 }
 
@@ -64,88 +64,113 @@ constexpr int taps_of(Mode mode) {
   return mode == Mode::kNearest ? 1 : mode == Mode::kLinear ? 2 : 4;
 }
 
-// Neighbours along one axis: offsets in elements, weights (0: not read).
-template <int kCount>
-struct Taps {
-  int64_t at[kCount];
-  double weight[kCount];
-};
-
-double reflected(double x, double low, double high) {
-  const double range = high - low;
-  if (range <= 0) return low;
-  const double distance = x < low ? low - x : x > high ? x - high : 0;
-  if (distance == 0) return x;
-  const double turns = std::floor(distance / range), rest = distance - turns * range;
-  const bool even = std::fmod(turns, 2) == 0;
-  return (x < low) == even ? low + rest : high - rest;
-}
-
-double cubic_weight(double distance) {
-  constexpr double kA = -0.75;
-  const double t = distance < 0 ? -distance : distance;
-  if (t <= 1) return ((kA + 2) * t - (kA + 3)) * t * t + 1;
-  return t < 2 ? ((kA * t - 5 * kA) * t + 8 * kA) * t - 4 * kA : 0;
-}
-
 enum class Border : uint8_t { kZeros, kEdge, kReflection };
 
 struct Axis {
-  int64_t extent, stride;
-  double low, high;  // where it is reflected
+  float extent;
+  int32_t stride;
+  float low, high;  // where it is reflected
   bool aligns;
-
-  float position_of(float coordinate) const {
-    const auto length = static_cast<float>(extent);
-    return aligns ? (coordinate + 1) / 2 * (length - 1) : ((coordinate + 1) * length - 1) / 2;
-  }
-  float clamped(float x) const {
-    const auto last = static_cast<float>(extent - 1);
-    return x < 0 ? 0 : x > last ? last : x;
-  }
-  int64_t clamped(int64_t k) const { return k < 0 ? 0 : k >= extent ? extent - 1 : k; }
-
-  // Element k as tap `n`; outside the border says which element it is, or that it is none.
-  template <int kCount>
-  void set(int n, int64_t k, double weight, Border border, Taps<kCount>& taps) const {
-    const bool inside = k >= 0 && k < extent;
-    if (!inside && border == Border::kReflection)
-      k = static_cast<int64_t>(reflected(static_cast<double>(k), low, high));
-    const bool is_none = !inside && border == Border::kZeros;
-    taps.at[n] = is_none ? 0 : clamped(k) * stride;
-    taps.weight[n] = is_none ? 0 : weight;
-  }
-
-  template <Mode kMode>
-  Taps<taps_of(kMode)> taps(Border border, float coordinate) const {
-    float x = position_of(coordinate);
-    if (kMode == Mode::kNearest) x = std::nearbyint(x);
-    if (border == Border::kEdge && (x < low || x > high)) x = clamped(x);
-    if (border == Border::kReflection && (x < low || x > high))
-      x = static_cast<float>(reflected(x, low, high));
-    Taps<taps_of(kMode)> taps;
-    // Far outside there is nothing, as around a NaN; else the first element counts.
-    if (!(x > -1e9f && x < 1e9f)) {
-      for (int n = 0; n < taps_of(kMode); ++n)
-        set(n, 0, n == 0 && border != Border::kZeros ? 1 : 0, border, taps);
-      return taps;
-    }
-    if constexpr (kMode == Mode::kNearest) {
-      set(0, static_cast<int64_t>(x), 1, border, taps);
-      return taps;
-    }
-    const auto base = static_cast<int64_t>(std::floor(x));
-    const double rest = static_cast<double>(x) - static_cast<double>(base);
-    if constexpr (kMode == Mode::kLinear) {
-      set(0, base, 1 - rest, border, taps);
-      set(1, base + 1, rest, border, taps);
-    } else if constexpr (kMode == Mode::kCubic) {
-      for (int n = 0; n < 4; ++n)
-        set(n, base + n - 1, cubic_weight(rest - static_cast<double>(n - 1)), border, taps);
-    }
-    return taps;
-  }
 };
+
+// In doubles: positions of millions of widths, where floats no longer tell elements apart.
+float reflected_far(double x, double low, double high) {
+  const double range = high - low, distance = x < low ? low - x : x > high ? x - high : 0;
+  if (distance == 0) return static_cast<float>(x);
+  if (range == 0) return static_cast<float>(low);
+  const double turns = std::floor(distance / range), rest = distance - turns * range;
+  const bool even = std::fmod(turns, 2) == 0;
+  return static_cast<float>((x < low) == even ? low + rest : high - rest);
+}
+
+// Integers and halves of integers up to here, and a turn more or less meets the same element.
+constexpr float kFar = 1 << 22;
+
+CAMSHAFT_INLINE F32 reflected(const Axis& axis, F32 x) {
+  const F32 low = set1(axis.low), high = set1(axis.high);
+  // One element has no range: what is clamped is that one.
+  const F32 range = max(high - low, set1(1)), distance = max(low - x, x - high);
+  const F32 turns = floor(distance / range), rest = fnma(turns, range, distance);
+  const M32 is_even = equal(floor(turns * set1(0.5f)) * set1(2), turns);
+  const F32 folded = select(mask_xor(less(x, low), is_even), high - rest, low + rest);
+  return select(less(zero(), distance), min(max(folded, low), high), x);
+}
+
+CAMSHAFT_INLINE F32 position_of(const Axis& axis, F32 coordinate) {
+  const F32 one = set1(1), length = set1(axis.extent);
+  return (axis.aligns ? (coordinate + one) * (length - one) : (coordinate + one) * length - one) *
+         set1(0.5f);
+}
+
+// Position `x` as the border has it. A NaN is the first element, or none.
+CAMSHAFT_INLINE F32 within(const Axis& axis, Border border, F32 x) {
+  constexpr float kBeyond = 3;  // no tap of it is inside
+  if (border == Border::kZeros) return min(max(x, set1(-kBeyond)), set1(axis.extent - 1 + kBeyond));
+  const F32 low = set1(axis.low), high = set1(axis.high);
+  if (border == Border::kEdge) {
+    const F32 clamped = min(max(x, zero()), set1(axis.extent - 1));
+    x = select(mask_or(less(x, low), less(high, x)), clamped, x);
+  } else if (any(mask_or(less(x, set1(-kFar)), less(set1(kFar), x)))) {
+    float lanes[kLanes];
+    store(lanes, x);
+    for (float& lane : lanes) lane = reflected_far(lane, axis.low, axis.high);
+    x = load(lanes);
+  } else {
+    x = reflected(axis, x);
+  }
+  return select(is_nan(x), zero(), x);
+}
+
+// Neighbours of kLanes points along one axis: offsets in elements, weights (0: not read).
+template <int kCount>
+struct LaneTaps {
+  I32 at[kCount];
+  F32 weight[kCount];
+};
+
+// Convolution with Keys' kernel, a = -0.75: of the second of four taps and the first, the third and
+// the fourth mirrored.
+CAMSHAFT_INLINE F32 near_weight(F32 t) {
+  return fma((set1(1.25f) * t - set1(2.25f)) * t, t, set1(1));
+}
+CAMSHAFT_INLINE F32 far_weight(F32 t) {
+  return fma(fma(fma(set1(-0.75f), t, set1(3.75f)), t, set1(-6)), t, set1(3));
+}
+
+CAMSHAFT_INLINE void weigh(F32 rest, LaneTaps<2>& found) {
+  found.weight[0] = set1(1) - rest;
+  found.weight[1] = rest;
+}
+CAMSHAFT_INLINE void weigh(F32 rest, LaneTaps<4>& found) {
+  const F32 one = set1(1);
+  found.weight[0] = far_weight(one + rest);
+  found.weight[1] = near_weight(rest);
+  found.weight[2] = near_weight(one - rest);
+  found.weight[3] = far_weight(set1(2) - rest);
+}
+
+template <Mode kMode>
+CAMSHAFT_INLINE void find_taps(const Axis& axis, Border border, F32 coordinate,
+                               LaneTaps<taps_of(kMode)>& found) {
+  constexpr int kCount = taps_of(kMode), kBefore = kMode == Mode::kCubic ? 1 : 0;
+  F32 x = position_of(axis, coordinate);
+  if constexpr (kMode == Mode::kNearest) x = round_even(x);
+  x = within(axis, border, x);
+  const F32 base = kMode == Mode::kNearest ? x : floor(x);
+  if constexpr (kMode == Mode::kNearest)
+    found.weight[0] = set1(1);
+  else
+    weigh(x - base, found);
+#pragma GCC unroll 4
+  for (int n = 0; n < kCount; ++n) {
+    F32 k = base + set1(static_cast<float>(n - kBefore));
+    if (kMode != Mode::kNearest && border == Border::kReflection) k = reflected(axis, k);
+    const F32 inside = min(max(k, zero()), set1(axis.extent - 1));
+    found.at[n] = to_int(inside) * iset1(axis.stride);
+    if (border == Border::kZeros)
+      found.weight[n] = select(equal(k, inside), found.weight[n], zero());
+  }
+}
 
 struct GridSample {
   TensorView x, grid, y;
@@ -163,44 +188,6 @@ bool is_even(const TensorView& view, int first, int count) {
   for (int d = first; d + 1 < first + count; ++d)
     even = even && view.strides[d] == view.strides[d + 1] * view.extents[d + 1];
   return even;
-}
-
-// Neighbours of kLanes points along one axis, as Taps.
-template <int kCount>
-struct LaneTaps {
-  I32 at[kCount];
-  F32 weight[kCount];
-};
-
-template <Mode kMode>
-void find_taps(const Axis& axis, Border border, const float* coordinates,
-               LaneTaps<taps_of(kMode)>& found) {
-  constexpr int kCount = taps_of(kMode);
-  int32_t at[kCount][kLanes];
-  float weight[kCount][kLanes];
-  for (int lane = 0; lane < kLanes; ++lane) {
-    const Taps<kCount> taps = axis.taps<kMode>(border, coordinates[lane]);
-    for (int n = 0; n < kCount; ++n) {
-      at[n][lane] = static_cast<int32_t>(taps.at[n]);
-      weight[n][lane] = static_cast<float>(taps.weight[n]);
-    }
-  }
-  for (int n = 0; n < kCount; ++n) found.at[n] = iload(at[n]), found.weight[n] = load(weight[n]);
-}
-
-// The same of two taps without reflection. A NaN is the first element, or none.
-CAMSHAFT_INLINE void find_two(const Axis& axis, bool has_edge, F32 coordinate, LaneTaps<2>& found) {
-  const F32 one = set1(1), length = set1(static_cast<float>(axis.extent)), last = length - one;
-  F32 x = axis.aligns ? (coordinate + one) * set1(0.5f) * last
-                      : ((coordinate + one) * length - one) * set1(0.5f);
-  x = min(max(x, has_edge ? zero() : set1(-2)), has_edge ? last : length + one);
-  const F32 base = floor(x), rest = x - base, of_tap[2] = {one - rest, rest};
-#pragma GCC unroll 2
-  for (int n = 0; n < 2; ++n) {
-    const F32 k = n == 0 ? base : base + one, inside = min(max(k, zero()), last);
-    found.at[n] = to_int(inside) * iset1(static_cast<int32_t>(axis.stride));
-    found.weight[n] = has_edge ? of_tap[n] : select(equal(k, inside), of_tap[n], zero());
-  }
 }
 
 constexpr int power(int base, size_t exponent) {
@@ -262,15 +249,7 @@ struct Sampler {
   CAMSHAFT_INLINE_MEMBER void add_axis(const float (*coordinates)[kLanes], LaneTaps<kTaps>& taps,
                                        Corners& corners) const {
     if constexpr (kAxis < kAxes) {
-      const Axis& axis = s.axes[kAxis];
-      if constexpr (kMode == Mode::kLinear) {
-        if (s.border != Border::kReflection)
-          find_two(axis, s.border == Border::kEdge, load(coordinates[kAxis]), taps);
-        else
-          find_taps<kMode>(axis, s.border, coordinates[kAxis], taps);
-      } else {
-        find_taps<kMode>(axis, s.border, coordinates[kAxis], taps);
-      }
+      find_taps<kMode>(s.axes[kAxis], s.border, load(coordinates[kAxis]), taps);
       combine<power(kTaps, kAxis)>(taps, corners);
       add_axis<kAxis + 1>(coordinates, taps, corners);
     }
@@ -377,9 +356,9 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   if (padding == "border") s.border = Border::kEdge;
   if (padding == "reflection") s.border = Border::kReflection;
   for (int d = 2; d < y.rank; ++d) {
-    const auto extent = static_cast<double>(x.extents[d]);
-    s.axes[d - 2] = {x.extents[d], x.strides[d], aligns ? 0 : -0.5,
-                     aligns ? extent - 1 : extent - 0.5, aligns};
+    const auto extent = static_cast<float>(x.extents[d]);
+    s.axes[d - 2] = {extent, static_cast<int32_t>(x.strides[d]), aligns ? 0 : -0.5f,
+                     aligns ? extent - 1 : extent - 0.5f, aligns};
     s.points *= y.extents[d];
   }
   s.predicted_us = us_of(s.mode, axes, y.extents[0] * s.points, y.extents[1]);
@@ -387,7 +366,7 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
 }
 
 constexpr Tactic kTactics[] = {
-    {"grid_sample_f32", ir::LayerKind::kGeneric, kIsa, FormatRule::kAny, 3, refusal, cost_us,
+    {"grid_sample_f32", ir::LayerKind::kGeneric, kIsa, FormatRule::kAny, 4, refusal, cost_us,
      CAMSHAFT_NOTHING_PACKED, prepare},
 };
 
