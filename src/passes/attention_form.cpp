@@ -16,8 +16,6 @@ using namespace ir;
 
 namespace {
 
-constexpr size_t kMostOperands = 8;  // of the kernels
-
 // A reshape that leaves the last dimension alone.
 bool keeps_rows(const Layer* layer) {
   if (!layer || layer->kind != LayerKind::kShuffle || input_at(*layer, 1)) return false;
@@ -413,7 +411,7 @@ Refusal attention_refusal(const AttentionParts& parts, const Shapes& shapes,
     return {Reason::kShape, "keys lie transposed"};
   if (parts.pointwise && !same_scores(parts.pointwise->outputs[0], parts.regrouped()))
     return {Reason::kShape, "the scores are broadcast"};
-  if (epilogue.inputs.size() > kMostOperands + 1 || !within_limits(epilogue))
+  if (epilogue.inputs.size() > kMaxEpilogueOperands + 1 || !within_limits(epilogue))
     return {Reason::kLimit, "the program on scores is too long"};
   return shapes.refusal(epilogue);
 }

@@ -63,6 +63,8 @@ Refusal fusion_refusal(const Layer& kernel, const Layer& pointwise, const Expres
     if (input && input->type != DataType::kFloat && !(codes && is_quantized(input->type)))
       return {Reason::kType, "operand " + input->name + " is not float"};
   if (!within_limits(fused)) return {Reason::kLimit, "the program would have too many values"};
+  if (fused.inputs.size() > kMaxEpilogueOperands + 1)
+    return {Reason::kLimit, "the epilogue would have too many operands"};
   return {};
 }
 

@@ -43,5 +43,6 @@ std::string pointwise_name(const std::vector<const ir::Layer*>& members);
 inline constexpr int kMaxProgramValues = 80;
 inline constexpr size_t kMaxProgramInputs = 12;
 bool within_limits(const Expression& expression);
+inline constexpr size_t kMaxEpilogueOperands = 8;  // kernels/epilogue/epilogue.h
 
 }  // namespace camshaft::passes

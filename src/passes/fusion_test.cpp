@@ -514,6 +514,31 @@ TEST(EpilogueFusion, DeclinesABroadcastToALargerShape) {
   EXPECT_EQ(records.back().text, "not fused with z: the result is broadcast to a larger shape");
 }
 
+TEST(EpilogueFusion, NoMoreOperandsThanKernelsTake) {
+  const auto is_fused = [](int operands) {
+    std::string text = R"ir(graph "g" {
+    input x: float[40, 2]
+    constant w: float[2, 2] = random(1)
+)ir",
+                names, code;
+    for (int k = 1; k <= operands; ++k) {
+      text += fmt::format("    input a{}: float[40, {}]\n", k, k % 2 + 1);
+      names += fmt::format(", a{}", k);
+      code += fmt::format("{}v{} = mul v{} v{}", k > 1 ? "; " : "", operands + k,
+                          k > 1 ? operands + k - 1 : 0, k);
+    }
+    text += fmt::format(
+        "    y: float[40, 2] = MatrixMultiply(x, w)\n"
+        "    z: float[40, 2] = PointWise(y{}) {{program=<{}: {}>}}\n    output z\n  }}",
+        names, operands + 1, code);
+    auto graph = ir::parse_graph(text);
+    EXPECT_TRUE(graph.ok()) << graph.status().message();
+    return graph.ok() && epilogue_fusion(**graph, nullptr) > 0;
+  };
+  EXPECT_TRUE(is_fused(8));
+  EXPECT_FALSE(is_fused(9));
+}
+
 TEST(Pipeline, SmallNetworkEndsInKernels) {
   const std::string text = fmt::format(R"ir(graph "g" {{
     input x: float[n, 2, 5, 5]
