@@ -13,6 +13,7 @@ using namespace conv_form;
   row<Form{vecs, Reading::kDirect}>("conv_gemm_nhwc_f32_" tile),          \
       row<Form{vecs, Reading::kCopied}>("conv_gemm_copy_nhwc_f32_" tile), \
       row<Form{vecs, Reading::kLinear}>("conv_gemm_first_f32_" tile),     \
+      row<Form{vecs, Reading::kWindows}>("conv_im2col_nhwc_f32_" tile),   \
       row<Form{vecs, Reading::kDirect, Numeric::kFloat, 1, true}>(        \
           "conv_gemm_parts_nhwc_f32_" tile),
 #define CAMSHAFT_BYTE_CONV_ROWS(vecs, tile)                                                \

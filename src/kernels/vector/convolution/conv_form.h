@@ -15,7 +15,7 @@
 
 namespace camshaft::kernels::CAMSHAFT_TARGET::conv_form {
 
-enum class Reading { kDirect, kCopied, kLinear };
+enum class Reading { kDirect, kCopied, kLinear, kWindows };
 
 inline const ir::ConvolutionAttrs& attrs_of(const Problem& problem) {
   return problem.layer->as<ir::ConvolutionAttrs>();
@@ -51,6 +51,18 @@ inline int64_t steps_of_tap(const ConvShape& s, Numeric numeric) {
   return ceil_div(s.group_ic(), elements_per_step(numeric));
 }
 
+// Copies of windows are rows of a product, as long as they like: an image's rows of 7 pixels are
+// tiles of 4 and 3, or 6 and 1. 512 to 1,024 channels, 3x3, stride 2, 14x14 on Zen 3: 8.6 ms, so
+// 5.9; 3 to 384, 16x16: 1.96 and 1.61. Where every pixel begins a window it is copied too often
+// (17x17, 1x7: 1.41 and 1.37, 7x1: 1.63 and 1.72; 35x35, 5x5: 2.42 and 2.72).
+inline std::string refuse_windows(const Form& form, const ConvShape& shape) {
+  if (shape.groups != 1) return "groups";
+  if (shape.kh * shape.kw == 1) return "windows of one pixel";
+  if (shape.sh * shape.sw == 1) return "a window at every pixel";
+  if (max_rows(form.numeric, form.vecs) < 4) return "tiles of few rows";
+  return "";
+}
+
 inline std::string refusal(const Form& form, const Problem& problem) {
   ConvShape shape;
   const bool any_zero_point = form.sparse == SparseIndex::kNone && !form.in_matrices;
@@ -74,6 +86,8 @@ inline std::string refusal(const Form& form, const Problem& problem) {
   const int64_t k = shape.group_ic() * shape.kh * shape.kw;
   if (form.by_parts && !has_parts(shape.oh * shape.ow, k, form.vecs))
     return "its panels stay in L1";
+  if (form.reading == Reading::kWindows)
+    if (std::string reason = refuse_windows(form, shape); !reason.empty()) return reason;
   if (form.reading == Reading::kLinear && shape.ic > 16)
     return "more than 16 channels to interleave";
   if (form.reading == Reading::kLinear && is_quantized(form.numeric))
@@ -99,7 +113,8 @@ inline double cost_us(const Form& form, const Problem& problem) {
   const double element = static_cast<double>(element_bytes(form.numeric));
   const bool copies = form.reading != Reading::kDirect || form.numeric == Numeric::kWord;
   const bool narrows = form.numeric == Numeric::kBf16 && problem.inputs[0].type == DataType::kFloat;
-  const bool merges = s.kh == 1 && s.kw == 1 && s.sh == 1 && s.sw == 1;
+  const bool by_windows = form.reading == Reading::kWindows;
+  const bool merges = (s.kh == 1 && s.kw == 1 && s.sh == 1 && s.sw == 1) || by_windows;
   const int64_t rows = merges ? s.batch : s.batch * s.oh, strip = merges ? s.oh * s.ow : s.ow;
   double us = form.in_matrices ? amx_tiles_us(s, form.numeric, rows, strip, form.vecs)
               : form.sparse == SparseIndex::kPicks
@@ -114,7 +129,10 @@ inline double cost_us(const Form& form, const Problem& problem) {
       x_maximum(attrs_of(problem)) > 127)
     us *= 1.4;
   const double input_bytes = element * static_cast<double>(s.batch * s.ih * s.iw * s.ic);
-  if (copies || narrows || conv_needs_copy(s)) us += input_bytes / 40e3;
+  if (by_windows)
+    us += element * static_cast<double>(s.batch * s.oh * s.ow * s.kh * s.kw * s.ic) / 10e3;
+  else if (copies || narrows || conv_needs_copy(s))
+    us += input_bytes / 40e3;
   if (form.reading == Reading::kLinear) us += input_bytes / element * 4 / 10e3;
   // Twelve rows in one set of L1 is one too many.
   const bool aliases = s.sw * s.ic * element_bytes(form.numeric) % 4096 == 0 &&
@@ -259,6 +277,7 @@ inline bool describe(const Form& form, const KernelArgs& args, ConvRun& run) {
   run.tile.sparse = form.sparse;
   run.tile.in_matrices = form.in_matrices;
   run.wishes.copies = form.reading != Reading::kDirect;
+  run.wishes.windows = form.reading == Reading::kWindows;
   run.wishes.parts = form.by_parts;
   if (form.numeric == Numeric::kByte)
     run.weights.zero_point = packed_zero_point(attrs, args.inputs[1].type);

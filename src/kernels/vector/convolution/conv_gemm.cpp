@@ -331,6 +331,8 @@ void run_block_panels(const ConvRun& run, const Block& block, int worker, int64_
   const bool by_parts = copies_parts(run);
   if (by_parts)
     copy_parts(run, block.image, block.row, block.rows, block.col, block.cols, scratch);
+  else if (run.plan.a.windows())
+    copy_windows(run, block.image, block.row, block.rows, block.col, block.cols, scratch);
   else if (run.plan.a.copied())
     copy_window(run, block.image, block.row, block.rows, block.col, block.cols, scratch);
   const std::byte* in_place = run.x.data + block.image * run.x.image +

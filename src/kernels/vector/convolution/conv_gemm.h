@@ -97,15 +97,17 @@ struct ConvWeights {
 
 // What the tactic asks plan_conv for.
 struct ConvWishes {
-  bool copies = false;  // A is read from a padded copy, whatever else would do
-  bool parts = false;   // long K of floats is taken part by part
-  bool fetches = true;  // weights that one tile passes and L2 does not hold, far ahead
+  bool copies = false;   // A is read from a padded copy, whatever else would do
+  bool windows = false;  // A is a copy of every window, one row of pixels whatever the image's are
+  bool parts = false;    // long K of floats is taken part by part
+  bool fetches = true;   // weights that one tile passes and L2 does not hold, far ahead
 };
 
 enum class ConvReading : uint8_t {
   kInPlace,
-  kZoned,  // in place; tiles skip taps outside the image
-  kCopied  // from a padded copy
+  kZoned,   // in place; tiles skip taps outside the image
+  kCopied,  // from a padded copy
+  kWindows  // from copies of windows
 };
 
 // Where tiles find A: bytes between its pixels, between input rows.
@@ -114,7 +116,8 @@ struct ConvRows {
   int64_t pixel = 0, row = 0;
 
   bool zoned() const { return reading == ConvReading::kZoned; }
-  bool copied() const { return reading == ConvReading::kCopied; }
+  bool copied() const { return reading == ConvReading::kCopied || windows(); }
+  bool windows() const { return reading == ConvReading::kWindows; }
 };
 
 enum class SegmentKind : uint8_t {
@@ -196,6 +199,12 @@ struct ConvPlan {
   ConvMemory bytes;
 };
 
+// What a convolution was before its windows became pixels of one tap.
+struct ConvWindows {
+  ConvShape shape;
+  ConvInput x;  // all but the address
+};
+
 // Set by keep_tables, else in the workspace in every run.
 struct ConvTables {
   bool kept = false;
@@ -215,6 +224,7 @@ struct ConvRun {
 
   ConvPlan plan;
   ConvTables tables;
+  ConvWindows windows;
   std::byte* scratch = nullptr;  // of the workers, in the workspace
 
   int64_t x_element() const {

@@ -219,9 +219,10 @@ void choose_reading(ConvRun& run) {
                 : tile.has_picks() && aliases && s.oh * s.ow > kLeastCollidingRows);
   const bool copies = reads && !zoned && (!can_read_in_place || !has_runs || pads || spreads);
   run.plan.parts.used = by_parts;
-  run.plan.a.reading = zoned    ? ConvReading::kZoned
-                       : copies ? ConvReading::kCopied
-                                : ConvReading::kInPlace;
+  run.plan.a.reading = run.wishes.windows ? ConvReading::kWindows
+                       : zoned            ? ConvReading::kZoned
+                       : copies           ? ConvReading::kCopied
+                                          : ConvReading::kInPlace;
   run.plan.a.pixel = copies ? bytes + (aliases ? 64 : 0) : run.x.pixel;
 }
 
@@ -411,11 +412,25 @@ bool has_better_columns(const ConvRun& run) {
          !run.plan.k.chained() && pixel_cost(run, s.oh) < 0.9 * pixel_cost(run, s.ow);
 }
 
+// A window becomes a pixel whose channels are its taps': the filter is packed the same.
+void lower_windows(ConvRun& run) {
+  ConvShape& s = run.shape;
+  run.windows = {s, run.x};
+  s.ic *= s.kh * s.kw;
+  s.kh = s.kw = s.sh = s.sw = s.dh = s.dw = 1;
+  s.pad_top = s.pad_left = 0;
+  s.ih = s.oh, s.iw = s.ow;
+  run.x.pixel = s.ic * run.tile.element();
+  run.x.row = s.iw * run.x.pixel;
+  run.x.image = s.ih * run.x.row;
+}
+
 }  // namespace
 
 size_t plan_conv(ConvRun& run, int threads) {
   ConvPlan& plan = run.plan;
   const ConvShape& s = run.shape;
+  if (run.wishes.windows) lower_windows(run);
   merge_rows(run);
   set_depth(run);
   plan.panels = run.tile.panels(s);

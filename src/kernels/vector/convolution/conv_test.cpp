@@ -73,6 +73,24 @@ TEST(Conv, PartsOfLongFilters) {
   check(spec, true);
 }
 
+// Copies of windows, a product's rows in several strips: images that join and, where lines have
+// gaps, do not; many weights; patches that do not overlap.
+TEST(Conv, WindowsAsRowsOfAProduct) {
+  ConvCaseSpec spec = square(64, 30, 300, 3, 2, 1);
+  spec.shape.batch = 3;
+  spec.epilogue = "v2 = add v0 v1; v3 = relu v2";
+  spec.operands = {OperandKind::kSame};
+  check(spec, true);
+  spec.slack = 3;
+  spec.shape.dh = 2;
+  spec.shape.dw = 3;
+  spec.shape.pad_left = 5;
+  check(spec, true);
+  check(square(3, 50, 40, 16, 16, 0));
+  check(square(7, 23, 24, 4, 5, 3));
+  check(square(512, 4, 48, 2, 2, 0), true);
+}
+
 // Wide dilations read in place and skip the taps outside; tall and narrow images are computed along
 // their height.
 TEST(Conv, FarTapsAndTallImages) {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/simd/words.h"
+#include "kernels/vector/counts.h"
 #include "kernels/vector/gemm/gemm_bf16.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -136,6 +137,61 @@ void copy_window(const ConvRun& run, int64_t image, int64_t row, int64_t rows, i
     fill_pixels(run, scratch + right * run.plan.a.pixel, (wide - right) * run.plan.a.pixel);
     // The last pair of an odd run: no weight makes a NaN vanish.
     if (run.tile.numeric == Numeric::kBf16) fill(scratch + wide * run.plan.a.pixel, 0, kLaneBytes);
+  }
+}
+
+namespace {
+
+// Taps [first, end) of a line of a window are inside the image.
+void copy_line(const ConvWindows& windows, const std::byte* from, int64_t first, int64_t end,
+               int64_t element, std::byte* to) {
+  const ConvShape& s = windows.shape;
+  const int64_t tap = s.ic * element, step = s.dw * windows.x.pixel;
+  fill(to, 0, first * tap);
+  if (step == tap)
+    copy_bytes(to + first * tap, from + first * tap, (end - first) * tap);
+  else
+    for (int64_t kw = first; kw < end; ++kw) copy_bytes(to + kw * tap, from + kw * step, tap);
+  fill(to + end * tap, 0, (s.kw - end) * tap);
+}
+
+// Of taps at `from`, `from` + dilation, … those inside [0, extent).
+struct TapsInside {
+  int64_t first, end;
+
+  TapsInside(int64_t from, int64_t dilation, int64_t taps, int64_t extent)
+      : first(smaller(taps, from < 0 ? ceil_div(-from, dilation) : 0)),
+        end(from < extent ? smaller(taps, ceil_div(extent - from, dilation)) : 0) {
+    if (end < first) end = first;
+  }
+};
+
+void copy_one_window(const ConvRun& run, int64_t image, int64_t row, int64_t col, std::byte* to) {
+  const ConvWindows& windows = run.windows;
+  const ConvShape& s = windows.shape;
+  const int64_t element = run.tile.element(), line = s.kw * s.ic * element;
+  const int64_t ih = row * s.sh - s.pad_top, iw = col * s.sw - s.pad_left;
+  const TapsInside taps(iw, s.dw, s.kw, s.iw);
+  const std::byte* from = run.x.data + image * windows.x.image + iw * windows.x.pixel;
+  for (int64_t kh = 0; kh < s.kh; ++kh, to += line) {
+    const int64_t h = ih + kh * s.dh;
+    if (h < 0 || h >= s.ih)
+      fill(to, 0, line);
+    else
+      copy_line(windows, from + h * windows.x.row, taps.first, taps.end, element, to);
+  }
+}
+
+}  // namespace
+
+void copy_windows(const ConvRun& run, int64_t image, int64_t row, int64_t rows, int64_t col,
+                  int64_t cols, std::byte* scratch) {
+  const ConvShape &s = run.shape, &all = run.windows.shape;
+  for (int64_t r = 0; r < rows; ++r, scratch += run.plan.a.row) {
+    int64_t pixel = (image * s.oh + row + r) * s.ow + col;  // of all images
+    for (int64_t c = 0; c < cols; ++c, ++pixel)
+      copy_one_window(run, pixel / (all.oh * all.ow), pixel / all.ow % all.oh, pixel % all.ow,
+                      scratch + c * run.plan.a.pixel);
   }
 }
 

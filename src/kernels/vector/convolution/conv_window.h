@@ -11,6 +11,11 @@ namespace camshaft::kernels::CAMSHAFT_TARGET {
 void copy_window(const ConvRun& run, int64_t image, int64_t row, int64_t rows, int64_t col,
                  int64_t cols, std::byte* scratch);
 
+// The windows of a block's pixels, each [kernel rows][taps][channels], `run.pixel` apart; taps
+// outside the image are zeros.
+void copy_windows(const ConvRun& run, int64_t image, int64_t row, int64_t rows, int64_t col,
+                  int64_t cols, std::byte* scratch);
+
 // Copies of pixels that are multiplied part by part of K lie part by part: parts of all pixels of
 // the block, one after another.
 bool copies_parts(const ConvRun& run);
