@@ -57,7 +57,6 @@ inline int64_t steps_of_tap(const ConvShape& s, Numeric numeric) {
 // (17x17, 1x7: 1.41 and 1.37, 7x1: 1.63 and 1.72; 35x35, 5x5: 2.42 and 2.72).
 inline std::string refuse_windows(const Form& form, const ConvShape& shape) {
   if (shape.groups != 1) return "groups";
-  if (shape.kh * shape.kw == 1) return "windows of one pixel";
   if (shape.sh * shape.sw == 1) return "a window at every pixel";
   if (max_rows(form.numeric, form.vecs) < 4) return "tiles of few rows";
   return "";
