@@ -36,9 +36,10 @@ using namespace conv_form;
       row<Form{vecs, Reading::kCopied, Numeric::kBf16}>("conv_gemm_copy_nhwc_bf16_" tile), \
       row<Form{vecs, Reading::kLinear, Numeric::kBf16}>("conv_gemm_first_bf16_" tile),
 
-#define CAMSHAFT_WORD_CONV_ROWS(vecs, tile)                                             \
-  row<Form{vecs, Reading::kDirect, Numeric::kWord}>("conv_gemm_words_nhwc_u8i8_" tile), \
-      row<Form{vecs, Reading::kLinear, Numeric::kWord}>("conv_gemm_words_first_u8i8_" tile),
+#define CAMSHAFT_WORD_CONV_ROWS(vecs, tile)                                                  \
+  row<Form{vecs, Reading::kDirect, Numeric::kWord}>("conv_gemm_words_nhwc_u8i8_" tile),      \
+      row<Form{vecs, Reading::kLinear, Numeric::kWord}>("conv_gemm_words_first_u8i8_" tile), \
+      row<Form{vecs, Reading::kWindows, Numeric::kWord}>("conv_im2col_words_nhwc_u8i8_" tile),
 
 constexpr Form folded(int vecs, int fold) {
   return {vecs, Reading::kDirect, Numeric::kFloat, fold};

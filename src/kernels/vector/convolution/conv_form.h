@@ -58,6 +58,7 @@ inline int64_t steps_of_tap(const ConvShape& s, Numeric numeric) {
 inline std::string refuse_windows(const Form& form, const ConvShape& shape) {
   if (shape.groups != 1) return "groups";
   if (shape.sh * shape.sw == 1) return "a window at every pixel";
+  if (shape.ic % elements_per_step(form.numeric) != 0) return "steps of two taps";
   if (max_rows(form.numeric, form.vecs) < 4) return "tiles of few rows";
   return "";
 }

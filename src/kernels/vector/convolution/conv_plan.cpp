@@ -270,7 +270,8 @@ constexpr int64_t kMostRowsAhead = 256;
 constexpr int64_t kL1Share = 16 << 10;
 
 bool widens_pixels(const ConvRun& run) {
-  return run.tile.numeric == Numeric::kWord && run.shape.kh * run.shape.kw == 1;
+  return run.tile.numeric == Numeric::kWord && run.shape.kh * run.shape.kw == 1 &&
+         !run.plan.a.windows();
 }
 
 int64_t parts_of_pixel(const ConvRun& run) {
@@ -420,7 +421,7 @@ void lower_windows(ConvRun& run) {
   s.kh = s.kw = s.sh = s.sw = s.dh = s.dw = 1;
   s.pad_top = s.pad_left = 0;
   s.ih = s.oh, s.iw = s.ow;
-  run.x.pixel = s.ic * run.tile.element();
+  run.x.pixel = s.ic * run.x_element();
   run.x.row = s.iw * run.x.pixel;
   run.x.image = s.ih * run.x.row;
 }

@@ -142,17 +142,26 @@ void copy_window(const ConvRun& run, int64_t image, int64_t row, int64_t rows, i
 
 namespace {
 
-// Taps [first, end) of a line of a window are inside the image.
-void copy_line(const ConvWindows& windows, const std::byte* from, int64_t first, int64_t end,
-               int64_t element, std::byte* to) {
-  const ConvShape& s = windows.shape;
-  const int64_t tap = s.ic * element, step = s.dw * windows.x.pixel;
-  fill(to, 0, first * tap);
-  if (step == tap)
-    copy_bytes(to + first * tap, from + first * tap, (end - first) * tap);
+void copy_elements(const ConvRun& run, const std::byte* from, int64_t count, std::byte* to) {
+  if (run.tile.numeric == Numeric::kWord)
+    widen_bytes(from, count, to);
   else
-    for (int64_t kw = first; kw < end; ++kw) copy_bytes(to + kw * tap, from + kw * step, tap);
-  fill(to + end * tap, 0, (s.kw - end) * tap);
+    copy_bytes(to, from, count * run.tile.element());
+}
+
+// Taps [first, end) of a line of a window are inside the image.
+void copy_line(const ConvRun& run, const std::byte* from, int64_t first, int64_t end,
+               std::byte* to) {
+  const ConvShape& s = run.windows.shape;
+  const int64_t tap = s.ic * run.tile.element(), step = s.dw * run.windows.x.pixel;
+  const bool joins = step == s.ic * run.x_element();
+  fill_pixels(run, to, first * tap);
+  if (joins)
+    copy_elements(run, from + first * step, (end - first) * s.ic, to + first * tap);
+  else
+    for (int64_t kw = first; kw < end; ++kw)
+      copy_elements(run, from + kw * step, s.ic, to + kw * tap);
+  fill_pixels(run, to + end * tap, (s.kw - end) * tap);
 }
 
 // Of taps at `from`, `from` + dilation, … those inside [0, extent).
@@ -169,16 +178,16 @@ struct TapsInside {
 void copy_one_window(const ConvRun& run, int64_t image, int64_t row, int64_t col, std::byte* to) {
   const ConvWindows& windows = run.windows;
   const ConvShape& s = windows.shape;
-  const int64_t element = run.tile.element(), line = s.kw * s.ic * element;
+  const int64_t line = s.kw * s.ic * run.tile.element();
   const int64_t ih = row * s.sh - s.pad_top, iw = col * s.sw - s.pad_left;
   const TapsInside taps(iw, s.dw, s.kw, s.iw);
   const std::byte* from = run.x.data + image * windows.x.image + iw * windows.x.pixel;
   for (int64_t kh = 0; kh < s.kh; ++kh, to += line) {
     const int64_t h = ih + kh * s.dh;
     if (h < 0 || h >= s.ih)
-      fill(to, 0, line);
+      fill_pixels(run, to, line);
     else
-      copy_line(windows, from + h * windows.x.row, taps.first, taps.end, element, to);
+      copy_line(run, from + h * windows.x.row, taps.first, taps.end, to);
   }
 }
 

@@ -12,7 +12,7 @@ void copy_window(const ConvRun& run, int64_t image, int64_t row, int64_t rows, i
                  int64_t cols, std::byte* scratch);
 
 // The windows of a block's pixels, each [kernel rows][taps][channels], `run.pixel` apart; taps
-// outside the image are zeros.
+// outside the image are padding.
 void copy_windows(const ConvRun& run, int64_t image, int64_t row, int64_t rows, int64_t col,
                   int64_t cols, std::byte* scratch);
 

@@ -222,6 +222,9 @@ TEST(ByteConv, GroupsDilationsBatchesAndRows) {
     s = square(16, 40, 30, 3, 1, 1, zero_point);
     s.iw = 2;
     check(s);
+    s = square(40, 15, 33, 3, 2, 2, zero_point);  // windows of all images as rows of a product
+    s.batch = 3, s.dilation = 2;
+    check(s);
   }
 }
 
