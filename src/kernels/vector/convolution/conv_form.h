@@ -293,7 +293,7 @@ inline void prepare(const Form& form, const KernelArgs& args, PreparedKernel& ke
 template <Form F>
 constexpr Tactic row(const char* name) {
   constexpr bool kIsLinear = F.reading == Reading::kLinear;
-  constexpr int kVersion = F.numeric == Numeric::kFloat  ? 3
+  constexpr int kVersion = F.numeric == Numeric::kFloat  ? F.by_parts ? 4 : 3
                            : F.numeric == Numeric::kByte ? F.sparse == SparseIndex::kNone ? 5 : 7
                            : F.numeric == Numeric::kBf16 ? 4
                                                          : 1;

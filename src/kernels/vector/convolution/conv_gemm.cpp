@@ -248,6 +248,28 @@ struct BlockRun {
     tile.k.num_segments = to > from ? to - from : 0;
   }
 
+  // The tiles of a row from tile `index` on that have as many pixels, in one call; gives how many.
+  int64_t add_plain_tiles(const TileFinish& finish, const PanelTile& panel, int64_t row,
+                          const EvenSplit& tiles, int64_t index) {
+    const int64_t count = (index < tiles.extra ? tiles.extra : tiles.parts) - index,
+                  rows = tiles.size(index), left = (block.rows - row) * tiles.parts - index;
+    place_tile(finish, {block.image, block.row + row, block.col + tiles.start(index), count * rows},
+               panel.channel, panel.cols, tile);
+    PlainProduct product = plain_product(tile);
+    product.tiles = count;
+    product.ahead = next;
+    product.ahead_bytes = ceil_div((next_end - next) * count, left);
+    next += product.ahead_bytes;
+    plain_kernel(panel.vecs, rows)(product);
+    return count;
+  }
+
+  bool is_plain_part(const TileFinish& finish, const PanelTile& panel) const {
+    return tile.k.num_segments == 1 && tile.k.length <= kMostPlainSteps &&
+           panel.vecs >= kLeastPlainVecs && panel.vecs <= kMostPlainVecs &&
+           panel.cols == panel.vecs * kLanes && !finish.has_initial && ends_plainly(tile.floats);
+  }
+
   // Adds `part` of K of a panel to the sums of the block's output row `row`.
   void add_part(const TileFinish& finish, const ConvPart& part, const PanelTile& panel, int64_t row,
                 int64_t group) {
@@ -260,10 +282,15 @@ struct BlockRun {
     tile.a.stride = by_parts ? part.steps * kLaneBytes : s.sw * run.plan.a.pixel;
     list_part(part, taps_of_row(run, block.row + row));
     const EvenSplit tiles = split_evenly(block.cols, run.tile.rows());
+    const bool is_plain = is_plain_part(finish, panel);
     for (int64_t index = 0; index < tiles.parts; ++index) {
+      tile.a.first = a_row + tiles.start(index) * tile.a.stride;
+      if (is_plain) {
+        index += add_plain_tiles(finish, panel, row, tiles, index) - 1;
+        continue;
+      }
       const TilePlace place{block.image, block.row + row, block.col + tiles.start(index),
                             tiles.size(index)};
-      tile.a.first = a_row + tiles.start(index) * tile.a.stride;
       place_tile(finish, place, panel.channel, panel.cols, tile);
       set_ahead();
       tile_kernel(panel.vecs, static_cast<int>(place.pixels))(tile);

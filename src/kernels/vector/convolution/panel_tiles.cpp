@@ -4,7 +4,6 @@
 #include "kernels/vector/gemm/gemm_bf16.h"
 #include "kernels/vector/gemm/gemm_byte_kernels.h"
 #include "kernels/vector/gemm/gemm_fold.h"
-#include "kernels/vector/gemm/gemm_plain.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
@@ -28,9 +27,6 @@ TileKernel set_panel(const ConvRun& run, const std::byte* panel, int vecs, int r
 
 constexpr int64_t kFarAhead = 8192;  // two pages: processors fetch ahead within one
 
-// After more steps of K a plain tile is no faster than any other.
-constexpr int64_t kMostPlainSteps = 256;
-
 bool is_plain(const ConvRun& run, const Tile& tile) {
   return run.tile.numeric == Numeric::kFloat && run.tile.fold == 1 && !run.tile.is_narrow() &&
          run.tile.sparse == SparseIndex::kNone && run.tile.max_vecs >= kLeastPlainVecs &&
@@ -47,28 +43,36 @@ const PanelTile* run_whole_panels(const ConvRun& run, Tile& tile, const TilePlac
   const PanelTile* end = first;
   while (end < last && end->cols == vecs * kLanes) ++end;
   if (end == first) return first;
-  const auto floats = [](const std::byte* p) { return reinterpret_cast<const float*>(p); };
-  const int64_t step = run.tile.panel_step(vecs);
-  const Segment& segment = tile.k.segments[0];
+  tile.b.stride = run.tile.panel_step(vecs);
+  tile.b.first = first->weights;
+  tile.start.bias = first->bias;
   place_tile(run.finish, place, first->channel, first->cols, tile);
-  plain_kernel(vecs, rows)({.a = floats(tile.a.first + segment.a),
-                            .a_row = tile.a.stride / kLaneBytes,
-                            .tiles = tile.repeats.count,
-                            .b = floats(first->weights + segment.b * step),
-                            .b_panel = run.plan.panels.k * step / kLaneBytes,
-                            .panels = end - first,
-                            .steps = tile.k.length,
-                            .c = reinterpret_cast<float*>(tile.c.first),
-                            .c_row = tile.c.stride / kLaneBytes,
-                            .bias = floats(first->bias),
-                            .added = floats(tile.residual.first),
-                            .added_row = tile.residual.stride / kLaneBytes,
-                            .low = tile.floats.low,
-                            .high = tile.floats.high});
+  PlainProduct product = plain_product(tile);
+  product.b_panel = run.plan.panels.k * tile.b.stride / kLaneBytes;
+  product.panels = end - first;
+  plain_kernel(vecs, rows)(product);
   return end;
 }
 
 }  // namespace
+
+PlainProduct plain_product(const Tile& tile) {
+  const auto floats = [](const std::byte* p) { return reinterpret_cast<const float*>(p); };
+  const Segment& segment = tile.k.segments[0];
+  return {.a = floats(tile.a.first + segment.a),
+          .a_row = tile.a.stride / kLaneBytes,
+          .tiles = tile.repeats.count,
+          .b = floats(tile.b.first + segment.b * tile.b.stride),
+          .steps = tile.k.length,
+          .c = reinterpret_cast<float*>(tile.c.first),
+          .c_row = tile.c.stride / kLaneBytes,
+          .from_c = tile.start.from_c,
+          .bias = static_cast<const float*>(tile.start.bias),
+          .added = floats(tile.residual.first),
+          .added_row = tile.residual.stride / kLaneBytes,
+          .low = tile.floats.low,
+          .high = tile.floats.high};
+}
 
 void run_panels(const ConvRun& run, Tile& tile, const TilePlace& place, int rows,
                 const PanelTile* first, const PanelTile* last, std::byte* rest_scratch) {

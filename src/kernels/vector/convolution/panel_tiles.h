@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/vector/convolution/conv_gemm.h"
+#include "kernels/vector/gemm/gemm_plain.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
@@ -13,6 +14,9 @@ struct PanelTile {
   int64_t column;         // of the packed vectors
   int vecs;
 };
+
+// What a placed tile of floats and one segment multiplies, a panel's part; it ends plainly.
+PlainProduct plain_product(const Tile& tile);
 
 // Tiles of `rows` pixels, together those of `place`, against the panels [first, last).
 void run_panels(const ConvRun& run, Tile& tile, const TilePlace& place, int rows,

@@ -10,6 +10,8 @@
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
+// After more steps of K a plain tile is no faster than any other.
+inline constexpr int64_t kMostPlainSteps = 256;
 inline constexpr int kLeastPlainVecs = 2, kMostPlainVecs = kMaxVecs < 3 ? 2 : 3;
 
 // Distances in floats.
@@ -25,6 +27,8 @@ struct PlainProduct {
   const float* bias = nullptr;   // or with a column's bias, or with 0
   const float* added = nullptr;  // to the sums: rows added_row apart; or null
   int64_t added_row = 0;
+  const std::byte* ahead = nullptr;  // fetched into L2 meanwhile, an even part with every tile
+  int64_t ahead_bytes = 0;
   float low = -__builtin_inff(), high = __builtin_inff();  // C is clamp(C, low, high)
 };
 

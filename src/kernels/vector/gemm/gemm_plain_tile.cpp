@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/vector/gemm/gemm_plain.h"
 
+#include "kernels/vector/counts.h"
 #include "kernels/vector/gemm/gemm_float_tile.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -98,10 +99,16 @@ CAMSHAFT_INLINE void run_tile(const PlainProduct& p, const PlainPart& part) {
   finish(p, part, sums);
 }
 
+CAMSHAFT_INLINE void fetch_lines(const std::byte* from, const std::byte* end) {
+  for (; from < end; from += kCacheLine) __builtin_prefetch(from, 0, 2);
+}
+
 // A panel is in L1 while the tiles pass it, and they are while the panels do.
 template <int kRows, int kVecs>
 void run_tiles(const PlainProduct& p) {
   const bool is_bounded = p.low != -__builtin_inff() || p.high != __builtin_inff();
+  const std::byte *ahead = p.ahead, *ahead_end = p.ahead + p.ahead_bytes;
+  const int64_t ahead_step = ceil_div(p.ahead_bytes, p.panels * p.tiles);
   for (int64_t panel = 0; panel < p.panels; ++panel) {
     const int64_t col = panel * kVecs * kLanes;
     PlainPart part{p.a,
@@ -111,6 +118,11 @@ void run_tiles(const PlainProduct& p) {
                    p.c + col,
                    is_bounded};
     for (int64_t tile = 0; tile < p.tiles; ++tile) {
+      if (ahead < ahead_end) {
+        const std::byte* stop = ahead + ahead_step;
+        fetch_lines(ahead, stop < ahead_end ? stop : ahead_end);
+        ahead = stop;
+      }
       run_tile<kRows, kVecs>(p, part);
       part.a += kRows * p.a_row;
       part.c += kRows * p.c_row;

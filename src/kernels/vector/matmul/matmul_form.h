@@ -424,7 +424,7 @@ inline void prepare(const Form& form, const KernelArgs& args, PreparedKernel& ke
 
 template <Form F>
 constexpr Tactic row(const char* name) {
-  constexpr int kVersion = F.numeric == Numeric::kFloat  ? 4
+  constexpr int kVersion = F.numeric == Numeric::kFloat  ? F.by_parts ? 5 : 4
                            : F.numeric == Numeric::kByte ? F.sparse == SparseIndex::kNone ? 5 : 6
                                                          : 4;
   return bound_form<F>(name, ir::LayerKind::kMatrixMultiply, FormatRule::kLinear, kVersion,
