@@ -166,9 +166,11 @@ Status eye_like(const KernelArgs& args, Outputs& outputs) {
   CAMSHAFT_TRY(call.require_rank(0, 2));
   const Extents extents = call.extents(0);
   const int64_t diagonal = call.integer("k", 0);
-  std::vector<double> values;
-  for_each_index(extents,
-                 [&](const Extents& index) { values.push_back(index[1] - index[0] == diagonal); });
+  std::vector<double> values(static_cast<size_t>(extents[0] * extents[1]));
+  const bool is_met = diagonal > -extents[0] && diagonal < extents[1];
+  for (int64_t row = 0; is_met && row < extents[0]; ++row)
+    if (const int64_t col = row + diagonal; col >= 0 && col < extents[1])
+      values[static_cast<size_t>(row * extents[1] + col)] = 1;
   const DataType type =
       call.has("dtype") ? from_onnx_type(call.integer("dtype", 1)) : call.in(0).type;
   outputs.push_back(produce(type, extents, values));
