@@ -28,10 +28,8 @@ struct TapRange {
 TapRange taps_of_row(const ConvRun& run, int64_t row) {
   const ConvShape& s = run.shape;
   if (run.x.padding != 0) return {0, s.kh, 0, s.kw};
-  const int64_t above = s.pad_top - row * s.sh;  // input rows missing before the window
-  const int64_t first = above > 0 ? ceil_div(above, s.dh) : 0, left = s.ih - 1 + above;
-  const int64_t end = left < 0 ? 0 : smaller(s.kh, left / s.dh + 1);
-  return {first, end < first ? first : end, 0, s.kw};
+  const TapsInside rows(row * s.sh - s.pad_top, s.dh, s.kh, s.ih);
+  return {rows.first, rows.end, 0, s.kw};
 }
 
 int64_t list_segments(const ConvRun& run, const TapRange& taps, Segment* segments) {
@@ -51,6 +49,11 @@ int64_t list_segments(const ConvRun& run, const TapRange& taps, Segment* segment
       segments[count++] = {a + kw * s.dw * run.plan.a.pixel, b + kw * run.plan.k.b_tap};
   }
   return count;
+}
+
+// Parts from `part` on of the same size.
+int64_t alike_from(const EvenSplit& split, int64_t part) {
+  return (part < split.extra ? split.extra : split.parts) - part;
 }
 
 constexpr int64_t kMostPanelTiles = 32;  // listed together
@@ -132,7 +135,7 @@ struct BlockRun {
     const bool waits = run.tile.numeric == Numeric::kBf16 ? run.finish.waits_as_floats()
                                                           : run.finish.uses_scratch();
     const bool is_float = run.tile.numeric == Numeric::kFloat;
-    const int64_t same = (part < tiles.extra ? tiles.extra : tiles.parts) - part;
+    const int64_t same = alike_from(tiles, part);
     const int64_t panel_row = run.tile.panel_width();
     // Floats that nothing follows are not met again, unless a line of them is of several panels.
     const bool is_done = is_float && !run.finish.has_rest() && panel_row >= kCacheLine;
@@ -251,8 +254,8 @@ struct BlockRun {
   // The tiles of a row from tile `index` on that have as many pixels, in one call; gives how many.
   int64_t add_plain_tiles(const TileFinish& finish, const PanelTile& panel, int64_t row,
                           const EvenSplit& tiles, int64_t index) {
-    const int64_t count = (index < tiles.extra ? tiles.extra : tiles.parts) - index,
-                  rows = tiles.size(index), left = (block.rows - row) * tiles.parts - index;
+    const int64_t count = alike_from(tiles, index), rows = tiles.size(index),
+                  left = (block.rows - row) * tiles.parts - index;
     place_tile(finish, {block.image, block.row + row, block.col + tiles.start(index), count * rows},
                panel.channel, panel.cols, tile);
     PlainProduct product = plain_product(tile);
@@ -262,12 +265,6 @@ struct BlockRun {
     next += product.ahead_bytes;
     plain_kernel(panel.vecs, rows)(product);
     return count;
-  }
-
-  bool is_plain_part(const TileFinish& finish, const PanelTile& panel) const {
-    return tile.k.num_segments == 1 && tile.k.length <= kMostPlainSteps &&
-           panel.vecs >= kLeastPlainVecs && panel.vecs <= kMostPlainVecs &&
-           panel.cols == panel.vecs * kLanes && !finish.has_initial && ends_plainly(tile.floats);
   }
 
   // Adds `part` of K of a panel to the sums of the block's output row `row`.
@@ -282,10 +279,11 @@ struct BlockRun {
     tile.a.stride = by_parts ? part.steps * kLaneBytes : s.sw * run.plan.a.pixel;
     list_part(part, taps_of_row(run, block.row + row));
     const EvenSplit tiles = split_evenly(block.cols, run.tile.rows());
-    const bool is_plain = is_plain_part(finish, panel);
+    const bool plainly =
+        !finish.has_initial && panel.cols == panel.vecs * kLanes && is_plain(tile, panel.vecs);
     for (int64_t index = 0; index < tiles.parts; ++index) {
       tile.a.first = a_row + tiles.start(index) * tile.a.stride;
-      if (is_plain) {
+      if (plainly) {
         index += add_plain_tiles(finish, panel, row, tiles, index) - 1;
         continue;
       }

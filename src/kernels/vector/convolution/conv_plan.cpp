@@ -126,8 +126,7 @@ constexpr double kPartFills = 1.75;
 // With AVX2, parts that plain tiles take stay in L1: 128x3072x768 on Zen 3 73 % of the peak, so 85.
 int64_t most_part_steps(int vecs) {
   const int64_t most = part_steps(vecs, kPartFills);
-  const bool is_plain = vecs >= kLeastPlainVecs && vecs <= kMostPlainVecs;
-  return kIsa == Isa::kAvx2 && is_plain ? smaller(most, kMostPlainSteps) : most;
+  return kIsa == Isa::kAvx2 && has_plain_tiles(vecs) ? smaller(most, kMostPlainSteps) : most;
 }
 // Shorter panels stay in L1, or are read from L2 fast enough: tiles of AVX-512 read less per
 // product.

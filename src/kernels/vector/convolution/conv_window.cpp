@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "kernels/simd/words.h"
-#include "kernels/vector/counts.h"
 #include "kernels/vector/gemm/gemm_bf16.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -163,17 +162,6 @@ void copy_line(const ConvRun& run, const std::byte* from, int64_t first, int64_t
       copy_elements(run, from + kw * step, s.ic, to + kw * tap);
   fill_pixels(run, to + end * tap, (s.kw - end) * tap);
 }
-
-// Of taps at `from`, `from` + dilation, … those inside [0, extent).
-struct TapsInside {
-  int64_t first, end;
-
-  TapsInside(int64_t from, int64_t dilation, int64_t taps, int64_t extent)
-      : first(smaller(taps, from < 0 ? ceil_div(-from, dilation) : 0)),
-        end(from < extent ? smaller(taps, ceil_div(extent - from, dilation)) : 0) {
-    if (end < first) end = first;
-  }
-};
 
 void copy_one_window(const ConvRun& run, int64_t image, int64_t row, int64_t col, std::byte* to) {
   const ConvWindows& windows = run.windows;

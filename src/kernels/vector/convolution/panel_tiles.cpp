@@ -27,12 +27,10 @@ TileKernel set_panel(const ConvRun& run, const std::byte* panel, int vecs, int r
 
 constexpr int64_t kFarAhead = 8192;  // two pages: processors fetch ahead within one
 
-bool is_plain(const ConvRun& run, const Tile& tile) {
+bool takes_whole_panels(const ConvRun& run, const Tile& tile) {
   return run.tile.numeric == Numeric::kFloat && run.tile.fold == 1 && !run.tile.is_narrow() &&
-         run.tile.sparse == SparseIndex::kNone && run.tile.max_vecs >= kLeastPlainVecs &&
-         run.tile.max_vecs <= kMostPlainVecs && tile.k.num_segments == 1 &&
-         tile.k.length <= kMostPlainSteps && !tile.ahead.from && !run.plan.blocks.streams() &&
-         !tile.start.from_c && ends_plainly(tile.floats);
+         run.tile.sparse == SparseIndex::kNone && !tile.ahead.from && !run.plan.blocks.streams() &&
+         !tile.start.from_c && is_plain(tile, run.tile.max_vecs);
 }
 
 // Tiles of a plain product against whole panels from `first` on, in one call; gives the first panel
@@ -56,6 +54,11 @@ const PanelTile* run_whole_panels(const ConvRun& run, Tile& tile, const TilePlac
 
 }  // namespace
 
+bool is_plain(const Tile& tile, int vecs) {
+  return has_plain_tiles(vecs) && tile.k.num_segments == 1 && tile.k.length <= kMostPlainSteps &&
+         ends_plainly(tile.floats);
+}
+
 PlainProduct plain_product(const Tile& tile) {
   const auto floats = [](const std::byte* p) { return reinterpret_cast<const float*>(p); };
   const Segment& segment = tile.k.segments[0];
@@ -76,7 +79,7 @@ PlainProduct plain_product(const Tile& tile) {
 
 void run_panels(const ConvRun& run, Tile& tile, const TilePlace& place, int rows,
                 const PanelTile* first, const PanelTile* last, std::byte* rest_scratch) {
-  if (is_plain(run, tile)) first = run_whole_panels(run, tile, place, rows, first, last);
+  if (takes_whole_panels(run, tile)) first = run_whole_panels(run, tile, place, rows, first, last);
   for (const PanelTile* panel = first; panel < last; ++panel) {
     tile.b.stride = run.tile.panel_step(panel->vecs);
     tile.start.bias = panel->bias;

@@ -13,6 +13,9 @@ namespace camshaft::kernels::CAMSHAFT_TARGET {
 // After more steps of K a plain tile is no faster than any other.
 inline constexpr int64_t kMostPlainSteps = 256;
 inline constexpr int kLeastPlainVecs = 2, kMostPlainVecs = kMaxVecs < 3 ? 2 : 3;
+constexpr bool has_plain_tiles(int vecs) {
+  return vecs >= kLeastPlainVecs && vecs <= kMostPlainVecs;
+}
 
 // Distances in floats.
 struct PlainProduct {

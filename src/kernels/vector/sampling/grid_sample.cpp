@@ -23,6 +23,9 @@ Mode mode_of(const ir::Layer& layer) {
 }
 
 constexpr size_t kMostAxes = 3;  // of an image or a volume
+// Floats up to here are integers and halves of integers, and a turn more or less when a position is
+// reflected meets the same element.
+constexpr int64_t kMostExact = 1 << 22;
 
 std::string refusal(const Problem& p) {
   if (!is_operator(p, "GridSample")) return "another operator";
@@ -38,9 +41,8 @@ std::string refusal(const Problem& p) {
   for (size_t d = 0; d < axes; ++d) fits = fits && y[d + 2] == grid[d + 1];
   if (!fits) return "the grid does not fit";
   if (count_of(p.inputs[0]) > INT32_MAX) return "offsets of more than 32 bits";
-  constexpr int64_t kExact = 1 << 22;  // integers and their halves in floats
   for (size_t d = 0; d < axes; ++d)
-    if (x[d + 2] > kExact) return "positions of more than 22 bits";
+    if (x[d + 2] > kMostExact) return "positions of more than 22 bits";
   return "";
 }
 
@@ -83,9 +85,6 @@ float reflected_far(double x, double low, double high) {
   return static_cast<float>((x < low) == even ? low + rest : high - rest);
 }
 
-// Integers and halves of integers up to here, and a turn more or less meets the same element.
-constexpr float kFar = 1 << 22;
-
 CAMSHAFT_INLINE F32 reflected(const Axis& axis, F32 x) {
   const F32 low = set1(axis.low), high = set1(axis.high);
   // One element has no range: what is clamped is that one.
@@ -110,7 +109,7 @@ CAMSHAFT_INLINE F32 within(const Axis& axis, Border border, F32 x) {
   if (border == Border::kEdge) {
     const F32 clamped = min(max(x, zero()), set1(axis.extent - 1));
     x = select(mask_or(less(x, low), less(high, x)), clamped, x);
-  } else if (any(mask_or(less(x, set1(-kFar)), less(set1(kFar), x)))) {
+  } else if (any(less(set1(kMostExact), abs(x)))) {
     float lanes[kLanes];
     store(lanes, x);
     for (float& lane : lanes) lane = reflected_far(lane, axis.low, axis.high);
