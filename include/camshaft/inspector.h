@@ -78,8 +78,9 @@ struct LayerInfo : LayerSummary {
   uint64_t tactic_value = 0;
   double macs =
       0;  // multiply-adds; 0 for layers that do not multiply-accumulate, -1: unknown (dynamic)
-  // What `macs` counts where the tactic multiplies less: "direct arithmetic" (Winograd), "dense
-  // arithmetic" (sparse tactics); rates may be above the peak then. Else empty.
+  // What `macs` counts where the layer multiplies less: "direct arithmetic" (Winograd), "dense
+  // arithmetic" (sparse tactics), "all keys" (attention to as many as lengths say when it runs);
+  // rates may be above the peak then. Else empty.
   std::string counted_arithmetic;
   double io_bytes = 0;  // activations read and written plus weights; -1: unknown
   double weight_bytes = 0;

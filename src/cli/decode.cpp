@@ -284,12 +284,12 @@ double read_rate(int threads) {
   return std::accumulate(rates.begin(), rates.end(), 0.0);
 }
 
-// Constants of the layers that multiply: tables are read a row at a time.
+// Constants of the layers that multiply by them: tables and masks are read a row at a time.
 double weights_read(const Engine& engine, const Context& context) {
   const Inspector inspector(engine, context);
   double bytes = 0;
   for (const LayerInfo& layer : inspector.layers())
-    if (layer.macs != 0) bytes += layer.weight_bytes;
+    if (layer.macs != 0 && layer.type != "Attention") bytes += layer.weight_bytes;
   return bytes;
 }
 

@@ -30,16 +30,36 @@ std::string number(double value, const char* format) {
   return value > 0 ? fmt::format(fmt::runtime(format), value) : "";
 }
 
+// Multiply-adds of layers; `fmas`: those of 8 and 16 bits as the FMAs that take as long at peak.
+struct Arithmetic {
+  double macs = 0, fmas = 0;
+  bool counts_more = false;  // than is multiplied (LayerInfo::counted_arithmetic)
+
+  void add(const LayerInfo& layer) {
+    macs += std::max(layer.macs, 0.0);
+    fmas += std::max(layer.macs, 0.0) / layer.peak_factor;
+    counts_more |= !layer.counted_arithmetic.empty();
+  }
+  std::string percent_of(double peak_gmacs, double us) const {
+    const double percent = us > 0 && peak_gmacs > 0 ? fmas / us / 1e3 / peak_gmacs * 100 : 0;
+    return number(percent, counts_more ? "{:.0f}*" : "{:.0f}");
+  }
+};
+
 // One row for all its layers.
-void add_region(Table& table, const RegionInfo& region, double total_us) {
+void add_region(Table& table, const RegionInfo& region, const std::vector<LayerInfo>& layers,
+                double total_us, double peak) {
   std::string shapes;
   for (const RegionInfo::Border& border : region.after) {
     const std::string shape = to_string(border.tensor.dims);
     if (border.layer < 0) shapes += (shapes.empty() ? "" : ", ") + shape;
   }
+  Arithmetic work;
+  for (const int layer : region.layers) work.add(layers[static_cast<size_t>(layer)]);
   table.add({fmt::format("{}-{}", region.layers.front(), region.layers.back()), region.name,
              "Region", number(region.build_time_us, "{:.1f}"),
-             number(total_us > 0 ? region.build_time_us / total_us * 100 : 0, "{:.1f}"), "",
+             number(total_us > 0 ? region.build_time_us / total_us * 100 : 0, "{:.1f}"),
+             work.percent_of(peak, region.build_time_us),
              fmt::format("{} layers", region.layers.size()), "", shapes});
 }
 
@@ -56,34 +76,30 @@ void print_table(const Engine& engine, const Inspector& inspector, bool collapse
                {"format"},
                {"shape"}});
   const double peak = inspector.peak_gmacs() * info.build_threads;
-  double macs = 0, fmas = 0;  // 8 and 16-bit ones count as the FMAs that take as long at peak
-  bool any_counted = false;
+  Arithmetic all;
   for (const LayerInfo& layer : inspector.layers()) {
-    any_counted |= !layer.counted_arithmetic.empty();
-    macs += std::max(layer.macs, 0.0);
-    fmas += std::max(layer.macs, 0.0) / layer.peak_factor;
+    all.add(layer);
     if (collapsed && layer.region >= 0) {
       const RegionInfo& region = inspector.regions()[static_cast<size_t>(layer.region)];
-      if (region.layers.front() == layer.index) add_region(table, region, total);
+      if (region.layers.front() == layer.index)
+        add_region(table, region, inspector.layers(), total, peak);
       continue;
     }
     const double us = layer.build_time_us;
-    const double percent_of_peak = layer.macs > 0 && us > 0 && peak > 0
-                                       ? layer.macs / us / 1e3 / (peak * layer.peak_factor) * 100
-                                       : 0;
+    Arithmetic work;
+    work.add(layer);
     table.add({std::to_string(layer.index), layer.name, layer.type, number(us, "{:.1f}"),
-               number(total > 0 ? us / total * 100 : 0, "{:.1f}"),
-               number(percent_of_peak, layer.counted_arithmetic.empty() ? "{:.0f}" : "{:.0f}*"),
+               number(total > 0 ? us / total * 100 : 0, "{:.1f}"), work.percent_of(peak, us),
                tactic_text(layer), format_of(layer), shapes_text(layer.outputs)},
               layer.is_no_op ? Style::kDim : Style::kPlain);
   }
   table.rule();
-  const double total_percent = total > 0 && peak > 0 ? fmas / total / 1e3 / peak * 100 : 0;
-  table.add({"", fmt::format("{} layers", info.layer_count), "", number(total, "{:.1f}"), "",
-             number(total_percent, "{:.0f}"), macs > 0 ? human_count(macs) + "MAC" : "", "", ""},
-            Style::kBold);
+  table.add(
+      {"", fmt::format("{} layers", info.layer_count), "", number(total, "{:.1f}"), "",
+       all.percent_of(peak, total), all.macs > 0 ? human_count(all.macs) + "MAC" : "", "", ""},
+      Style::kBold);
   fmt::print("{}", table.text());
-  if (any_counted) fmt::print("{}\n", styled(kCountedArithmetic, Style::kDim));
+  if (all.counts_more) fmt::print("{}\n", styled(kCountedArithmetic, Style::kDim));
   fmt::print("\n{}: built by camshaft {} on {} for {} thread{}; weights {}, file {}\n",
              info.model_name.empty() ? "engine" : info.model_name, info.builder_version,
              info.cpu_model, info.build_threads, info.build_threads == 1 ? "" : "s",

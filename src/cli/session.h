@@ -87,8 +87,8 @@ Result<std::vector<DataSet>> read_data(const Network& network, const Options& op
 
 // The sentence under a table of rates that count more than is multiplied.
 inline constexpr const char* kCountedArithmetic =
-    "* of direct or dense arithmetic: Winograd and sparse tactics multiply less, so it may be "
-    "above 100 % of the peak";
+    "* of direct or dense arithmetic, or all keys: Winograd, sparse tactics and attention of given "
+    "lengths multiply less, so it may be above 100 % of the peak";
 
 std::vector<std::string> names_of(const std::vector<TensorInfo>& infos);
 

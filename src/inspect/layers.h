@@ -21,10 +21,6 @@ Dims tensor_dims(const engine::Plan& plan, int tensor, const runtime::Context* c
 
 LayerTensor describe_tensor(const engine::Plan& plan, int tensor, const runtime::Context* context);
 
-// Multiply-adds of a step; 0: its kind has none; -1: an extent it depends on is unknown.
-double multiply_adds(const engine::Plan& plan, const engine::PlanStep& step,
-                     const runtime::Context* context);
-
 // FMA peak of one thread, 1e9 multiply-adds/s: of the build record, else measured once here if this
 // is the engine's kind of machine (the record of a deterministic build has none); 0: unknown.
 double thread_peak_gmacs(const engine::Engine& engine);
