@@ -278,23 +278,26 @@ void time_products(const Options& options, ThreadPool& pool) {
   }
 }
 
-// Attention as products make and read it: [1, steps, heads * depth].
+// Attention as products make and read it, [batch, steps, heads * depth], or with keys and values as
+// caches keep them, [batch, heads, steps, depth].
 struct AttentionLayer {
   const char* name;
-  int64_t heads, kv_heads, queries, keys, depth;
-  bool causal = false, mask = false;
+  int64_t batch, heads, kv_heads, queries, keys, depth;
+  bool causal = false, mask = false, caches = false;
 };
 
 constexpr AttentionLayer kAttention[] = {
-    {"attention.swin", 192, 192, 49, 49, 32, false, true},
-    {"attention.bert.128", 12, 12, 128, 128, 64, false, true},
-    {"attention.vit.197", 12, 12, 197, 197, 64},
-    {"attention.whisper.1500", 6, 6, 1500, 1500, 64},
-    {"attention.4k.64", 4, 4, 4096, 4096, 64},
-    {"attention.4k.128", 2, 2, 4096, 4096, 128},
-    {"attention.4k.causal", 4, 2, 4096, 4096, 64, true},
-    {"attention.decode.1k", 16, 4, 1, 1024, 64},
-    {"attention.decode.8k", 32, 8, 1, 8192, 128},
+    {"attention.swin", 64, 3, 3, 49, 49, 32, false, true},
+    {"attention.bert.128", 1, 12, 12, 128, 128, 64, false, true},
+    {"attention.vit.197", 1, 12, 12, 197, 197, 64},
+    {"attention.whisper.1500", 1, 6, 6, 1500, 1500, 64},
+    {"attention.4k.64", 1, 4, 4, 4096, 4096, 64},
+    {"attention.4k.128", 1, 2, 2, 4096, 4096, 128},
+    {"attention.4k.causal", 1, 4, 2, 4096, 4096, 64, true},
+    {"attention.decode.1k", 1, 16, 4, 1, 1024, 64},
+    {"attention.decode.8k", 1, 32, 8, 1, 8192, 128},
+    {"attention.cache.1k", 1, 16, 4, 1, 1024, 64, false, false, true},
+    {"attention.cache.8k", 1, 32, 8, 1, 8192, 128, false, false, true},
 };
 
 void time_attention(const Options& options, ThreadPool& pool) {
@@ -304,17 +307,20 @@ void time_attention(const Options& options, ThreadPool& pool) {
     ir::AttentionAttrs attrs;
     attrs.scale = 0.125f;
     attrs.heads = a.heads, attrs.kv_heads = a.kv_heads;
-    attrs.q_steps_first = attrs.k_steps_first = attrs.v_steps_first = attrs.y_steps_first = true;
+    attrs.q_steps_first = attrs.y_steps_first = true;
+    attrs.k_steps_first = attrs.v_steps_first = !a.caches;
     if (a.causal) attrs.right_window = 0;
-    const CaseTensor q{{1, a.queries, a.heads * a.depth}}, k{{1, a.keys, a.kv_heads * a.depth}};
+    const CaseTensor q{{a.batch, a.queries, a.heads * a.depth}};
+    const CaseTensor k = a.caches ? CaseTensor{{a.batch, a.kv_heads, a.keys, a.depth}}
+                                  : CaseTensor{{a.batch, a.keys, a.kv_heads * a.depth}};
     std::vector<CaseTensor> inputs = {q, k, k};
     if (a.mask) {
       attrs.epilogue = ir::parse_program(2, "v2 = add v0 v1").value();
-      inputs.push_back({.extents = {1}, .present = false, .type = DataType::kInt64});
-      inputs.push_back({{1, 1, a.queries, a.keys}});
+      inputs.push_back({.extents = {a.batch}, .present = false, .type = DataType::kInt64});
+      inputs.push_back({{1, a.batch > 1 ? a.heads : 1, a.queries, a.keys}});
     }
     LayerCase layer(ir::LayerKind::kAttention, attrs, inputs, q);
-    const double pairs = static_cast<double>(a.queries * a.keys) * (a.causal ? 0.5 : 1);
+    const double pairs = static_cast<double>(a.batch * a.queries * a.keys) * (a.causal ? 0.5 : 1);
     time_case(a.name, ir::LayerKind::kAttention,
               pairs * static_cast<double>(2 * a.heads * a.depth) / 1e9, layer, options, pool);
   }

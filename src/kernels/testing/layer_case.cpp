@@ -34,13 +34,6 @@ ProblemTensor problem_tensor(const CaseTensor& tensor, Format format) {
   return result;
 }
 
-std::byte* room_on_a_line(std::vector<std::byte>& bytes, size_t size) {
-  constexpr size_t kAlignment = 64;
-  bytes.resize(size + kAlignment);
-  return bytes.data() +
-         (kAlignment - reinterpret_cast<uintptr_t>(bytes.data()) % kAlignment) % kAlignment;
-}
-
 }  // namespace
 
 LayerCase::LayerCase(ir::LayerKind kind, ir::Attrs attrs, std::vector<CaseTensor> inputs,
@@ -140,8 +133,8 @@ Problem LayerCase::problem(const Tactic& tactic, int threads) const {
 
 void LayerCase::prepare(const Tactic& tactic, ThreadPool* pool) {
   const Problem p = problem(tactic, pool->threads());
-  std::byte* packed = room_on_a_line(packed_, tactic.packed_bytes(p));
-  tactic.pack(p, packed);
+  packed_.resize(tactic.packed_bytes(p));
+  tactic.pack(p, packed_.data());
   input_views_.clear();
   for (size_t k = 0; k < inputs_.size(); ++k) {
     input_views_.push_back(inputs_[k].present ? make_view(data_[k].data(), inputs_[k].type,
@@ -151,8 +144,10 @@ void LayerCase::prepare(const Tactic& tactic, ThreadPool* pool) {
   }
   output_views_ = {
       make_view(data_.back().data(), output_.type, p.outputs[0].format, output_.extents)};
-  kernel_ = BoundKernel(tactic, {&layer_, input_views_, output_views_, packed, nullptr, pool});
-  kernel_.set_workspace(room_on_a_line(workspace_, kernel_.workspace_bytes()));
+  kernel_ =
+      BoundKernel(tactic, {&layer_, input_views_, output_views_, packed_.data(), nullptr, pool});
+  workspace_.resize(kernel_.workspace_bytes());
+  kernel_.set_workspace(workspace_.data());
 }
 
 LayerCase matmul_case(int64_t batch, int64_t m, int64_t n, int64_t k, bool constant,

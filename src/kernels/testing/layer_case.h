@@ -2,12 +2,14 @@
 // One layer of any kind with random data, to time its tactics.
 #pragma once
 
+#include <cstdlib>
 #include <memory>
 #include <new>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/huge_pages.h"
 #include "kernels/conv_shape.h"
 #include "kernels/prepared.h"
 
@@ -21,18 +23,23 @@ struct CaseTensor {
   uint8_t largest_code = 255;  // of uint8
 };
 
-// As tensors of an engine lie.
+// As tensors and packed weights of an engine lie: from a line of memory on, large ones in huge
+// pages.
 template <class T>
 struct LineAllocator {
   using value_type = T;
-  static constexpr std::align_val_t kLine{64};
   LineAllocator() = default;
   template <class U>
   LineAllocator(const LineAllocator<U>&) {}
-  T* allocate(size_t count) { return static_cast<T*>(::operator new(count * sizeof(T), kLine)); }
-  void deallocate(T* memory, size_t) { ::operator delete(memory, kLine); }
+  T* allocate(size_t count) {
+    std::byte* memory = allocate_lines(count * sizeof(T));
+    if (!memory) throw std::bad_alloc();
+    return reinterpret_cast<T*>(memory);
+  }
+  void deallocate(T* memory, size_t) { std::free(memory); }
   bool operator==(const LineAllocator&) const { return true; }
 };
+using Lines = std::vector<std::byte, LineAllocator<std::byte>>;
 
 class LayerCase {
  public:
@@ -56,11 +63,11 @@ class LayerCase {
   std::vector<CaseTensor> inputs_;
   CaseTensor output_;
   // Inputs, then the output.
-  std::vector<std::vector<std::byte, LineAllocator<std::byte>>> data_;
+  std::vector<Lines> data_;
   std::vector<ir::ConstantData> constants_;
 
   std::vector<TensorView> input_views_, output_views_;
-  std::vector<std::byte> packed_, workspace_;
+  Lines packed_, workspace_;
   BoundKernel kernel_;
 };
 

@@ -2,16 +2,15 @@
 // Attention: a block of keys and values is packed into L2, then every tile of queries passes it.
 // Its scores are a few rows in L1: their product with the keys, the epilogue, the exponentials and
 // the product with the values follow each other there. Where there are more keys than one block
-// has, sums are rescaled when a block has a larger score. Units of work and blocks depend on the
-// shape alone, so results do not depend on the number of threads.
+// has, sums are rescaled when a block has a larger score. Blocks depend on the shape alone and a
+// row on no other, so results do not depend on the number of threads.
+#include "kernels/vector/attention/attention_pack.h"
 #include "kernels/vector/attention/attention_problem.h"
 #include "kernels/vector/attention/attention_rows.h"
 #include "kernels/vector/counts.h"
 #include "kernels/vector/gemm/gemm_bf16.h"
 #include "kernels/vector/gemm/gemm_cost.h"
-#include "kernels/vector/gemm/gemm_pack.h"
 #include "kernels/vector/gemm/gemm_plain.h"
-#include "kernels/vector/movement/transpose_tile.h"
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/shares.h"
 #include "kernels/vector/tactic_util.h"
@@ -19,16 +18,16 @@
 namespace camshaft::kernels::CAMSHAFT_TARGET::attention {
 namespace {
 
-constexpr int kTileVecs = 2;  // columns of both products' tiles
-constexpr int64_t kTileRows = kMaxRows[kTileVecs];
-constexpr int64_t kTileCols = kTileVecs * kLanes;
 constexpr int64_t kMostKeys = 512, kLeastKeys = 64;  // of a block
 constexpr int64_t kBlockFloats = 64 * 1024;          // of its keys and values
 constexpr int64_t kPad = 16;           // floats that keep rows of scratch from the same sets of L1
 constexpr double kUsWorthThreads = 8;  // of one thread
-constexpr int64_t kUnits = 32, kLeastUnitRows = 16 * kTileRows;
+// Of a unit: of fewer rows each more would pack the keys again (384: 1.05 times as long, Zen 3).
+constexpr int64_t kMostUnitRows = 1024;
 constexpr int64_t kLeastRowsOfThread = kTileRows < 12 ? 2 * kTileRows : kTileRows;
 constexpr double kEven = 1.1;
+constexpr float kUntouched = -1;        // as a sum
+constexpr int64_t kMostRowsAhead = 32;  // more in one go keep what is needed now waiting
 
 int64_t keys_per_block(const AttentionShape& shape) {
   const int64_t fitting = kBlockFloats / larger(shape.depth + shape.value_depth, 1);
@@ -66,8 +65,7 @@ struct State {
   bool pairs = false;  // products of bfloat16s
   bool alone = true;
 
-  // Of a product over `k`: two in a lane are a step.
-  int64_t steps(int64_t k) const { return pairs ? ceil_div(k, 2) : k; }
+  int64_t steps(int64_t k) const { return steps_of(k, pairs); }
   TileKernel kernel(int vecs, int64_t rows) const {
     return (pairs ? pair_tile_kernel : tile_kernel)(vecs, static_cast<int>(rows));
   }
@@ -75,13 +73,12 @@ struct State {
   int64_t units() const { return call.shape.batch * call.shape.kv_heads * parts.parts; }
 };
 
-// Parts of the rows that read the same keys: some units for the shape, or more where so many
+// Parts of the rows that read the same keys: as few as kMostUnitRows lets, or more where so many
 // threads could not divide them evenly. Each part packs the keys again. What a row gives does not
 // depend on the parts.
 EvenSplit split_rows(const AttentionShape& shape, int64_t threads) {
   const int64_t rows = shape.group() * shape.queries, items = shape.batch * shape.kv_heads;
-  const int64_t wanted = ceil_div(kUnits, items), most = larger(rows / kLeastUnitRows, 1);
-  int64_t parts = smaller(wanted, most);
+  int64_t parts = ceil_div(rows, kMostUnitRows);
   for (int64_t more = parts + 1; rows / more >= kLeastRowsOfThread; ++more) {
     if (imbalance(items * parts, threads) <= kEven) break;
     if (imbalance(items * more, threads) < imbalance(items * parts, threads)) parts = more;
@@ -96,6 +93,8 @@ struct Unit {
   float* y;
   float* scratch;
   int64_t b, first_head, first_row, last_row, length;
+  const float *next_k, *next_v;  // of the unit after this one, or null
+  Tile of_scores, of_values;     // what all tiles have in common
 };
 
 // Queries of one head whose scores are computed together.
@@ -103,40 +102,6 @@ struct RowTile {
   int64_t head, query, rows;
   int64_t row;  // within the unit
 };
-
-// Keys of a head as a panel: [depth][width].
-void pack_keys(const float* k, int64_t k_step, int64_t count, int64_t depth, int64_t width,
-               float* panel) {
-  for (int64_t d = 0; count < width && d < depth; ++d) fill(panel + d * width, 0, width);
-  transpose_block(k, k_step, panel, width, count, depth);
-}
-
-void pack_block(const Unit& unit, int64_t first_key, int64_t count) {
-  const State& s = unit.state;
-  const AttentionShape& shape = s.call.shape;
-  const Panels keys(count, s.steps(shape.depth), kTileVecs);
-  for (int64_t p = 0; p < keys.count(); ++p) {
-    const float* from = unit.k + (first_key + keys.first_col(p)) * shape.k.step;
-    float* panel = unit.scratch + s.scratch.keys + keys.offset(p);
-    const int64_t cols = keys.cols_of(p), width = keys.vecs_of(p) * kLanes;
-    if (s.pairs)
-      pack_pair_panel(from, 1, shape.k.step, shape.depth, cols, width, 1,
-                      reinterpret_cast<uint16_t*>(panel));
-    else
-      pack_keys(from, shape.k.step, cols, shape.depth, width, panel);
-  }
-  const Panels values(shape.value_depth, s.steps(count), kTileVecs);
-  for (int64_t p = 0; p < values.count(); ++p) {
-    const float* from = unit.v + first_key * shape.v.step + values.first_col(p);
-    float* panel = unit.scratch + s.scratch.values + values.offset(p);
-    const int64_t cols = values.cols_of(p), width = values.vecs_of(p) * kLanes;
-    if (s.pairs)
-      pack_pair_panel(from, shape.v.step, 1, count, cols, width, 1,
-                      reinterpret_cast<uint16_t*>(panel));
-    else
-      pack_panel(from, shape.v.step, 1, count, cols, width, 1, panel);
-  }
-}
 
 // Floats become pairs where they lie.
 void narrow(const State& s, float* row, int64_t count) {
@@ -155,33 +120,72 @@ void copy_queries(const Unit& unit, const RowTile& tile) {
   }
 }
 
-// Rows of a few lines each, which the processor does not fetch by itself.
-CAMSHAFT_INLINE void fetch(const float* row, int64_t step, int64_t rows, int64_t columns) {
-  constexpr int64_t kLineFloats = kCacheLine / kLaneBytes;
-  for (int64_t r = 0; r < rows; ++r, row += step)
-    for (int64_t at = 0; at < columns; at += kLineFloats) __builtin_prefetch(row + at);
-}
-
-// What the next tile reads of the queries, and what this one adds to. 4,096 tokens of 64 columns
-// waited 6 % of the time for both (Zen 3).
-void fetch_rows(const Unit& unit, const RowTile& tile, bool accumulates) {
+// 4,096 tokens of 64 columns wait 7 % of the time for queries and sums that are not fetched (Zen
+// 3).
+CAMSHAFT_INLINE void fetch_next_queries(const Unit& unit, const RowTile& tile) {
   const AttentionShape& shape = unit.state.call.shape;
   fetch(unit.q + tile.head * shape.q.head + (tile.query + tile.rows) * shape.q.step, shape.q.step,
         tile.rows, shape.depth);
-  if (accumulates)
-    fetch(unit.y + tile.head * shape.y.head + tile.query * shape.y.step, shape.y.step, tile.rows,
-          shape.value_depth);
 }
 
-// A product without bias and epilogue.
-Tile plain_tile(const Segment& segment) {
+CAMSHAFT_INLINE void fetch_sums(const Unit& unit, const RowTile& tile) {
+  const AttentionShape& shape = unit.state.call.shape;
+  fetch(unit.y + tile.head * shape.y.head + tile.query * shape.y.step, shape.y.step, tile.rows,
+        shape.value_depth);
+}
+
+// Keys and values that are packed next, fetched into L2 a few rows with every tile: packing 49 of
+// each waits a fifth of the time for them (Zen 3).
+struct NextBlock {
+  const float *k, *v;
+  int64_t keys, rows_per_tile;
+  int64_t fetched = 0;
+
+  CAMSHAFT_INLINE_MEMBER void fetch_some(const AttentionShape& shape) {
+    const int64_t rows = smaller(rows_per_tile, keys - fetched);
+    fetch<kIntoL2>(k + fetched * shape.k.step, shape.k.step, rows, shape.depth);
+    fetch<kIntoL2>(v + fetched * shape.v.step, shape.v.step, rows, shape.value_depth);
+    fetched += rows;
+  }
+};
+
+NextBlock next_block(const Unit& unit, int64_t first_key, int64_t last_key) {
+  const AttentionShape& shape = unit.state.call.shape;
+  NextBlock next{unit.next_k, unit.next_v, 0, 0};
+  if (first_key < last_key)
+    next = {unit.k + first_key * shape.k.step, unit.v + first_key * shape.v.step, 0, 0};
+  else
+    first_key = 0;
+  const int64_t tiles = ceil_div(unit.last_row - unit.first_row, kTileRows),
+                keys = smaller(unit.state.block, shape.keys - first_key);
+  next.rows_per_tile = ceil_div(keys, tiles);
+  if (next.k && next.rows_per_tile <= kMostRowsAhead) next.keys = keys;
+  return next;
+}
+
+// A product of `a`, without bias and epilogue.
+Tile plain_tile(const float* a, int64_t a_stride, int64_t c_stride) {
+  static constexpr Segment kAllSteps{0, 0};
   Tile tile{};
-  tile.k.segments = &segment;
+  tile.a.first = reinterpret_cast<const std::byte*>(a);
+  tile.a.stride = a_stride * kLaneBytes;
+  tile.k.segments = &kAllSteps;
   tile.k.num_segments = 1;
+  tile.c.stride = c_stride * kLaneBytes;
   tile.floats.low = -kInfinity;
   tile.floats.high = kInfinity;
   tile.floats.slope = 1;
   return tile;
+}
+
+void set_tiles(Unit& unit) {
+  const State& s = unit.state;
+  unit.of_scores =
+      plain_tile(unit.scratch + s.scratch.queries, s.scratch.query_stride, s.scratch.score_stride);
+  unit.of_scores.k.length = s.steps(s.call.shape.depth);
+  set_floats(s.call.finish.epilogue, unit.of_scores.floats);
+  unit.of_values =
+      plain_tile(unit.scratch + s.scratch.scores, s.scratch.score_stride, s.call.shape.y.step);
 }
 
 // Scores against whole panels of keys [from, to), all in one call.
@@ -208,34 +212,18 @@ void compute_whole_scores(const Unit& unit, const RowTile& rows, const TilePlace
   plain_kernel(kTileVecs, rows.rows)(p);
 }
 
-// Scores of the keys [first, last) of a block, and a few around them.
-void compute_scores(const Unit& unit, const RowTile& rows, int64_t block_key, int64_t count,
-                    int64_t first, int64_t last) {
+// Scores against the panels of keys [from, to), whole or not.
+void compute_any_scores(const Unit& unit, const RowTile& rows, const TilePlace& place,
+                        const Panels& panels, int64_t block_key, int64_t from, int64_t to) {
   const State& s = unit.state;
-  float* scores = unit.scratch + s.scratch.scores;
-  const Panels panels(count, s.steps(s.call.shape.depth), kTileVecs);
-  const Segment segment{0, 0};
-  Tile tile = plain_tile(segment);
-  tile.k.length = s.steps(s.call.shape.depth);
-  tile.a.first = reinterpret_cast<const std::byte*>(unit.scratch + s.scratch.queries);
-  tile.a.stride = s.scratch.query_stride * kLaneBytes;
-  tile.c.stride = s.scratch.score_stride * kLaneBytes;
-  const TilePlace place{unit.b, unit.first_head + rows.head, rows.query, rows.rows};
-  set_floats(s.call.finish.epilogue, tile.floats);
-  int64_t p = first / kTileCols;
-  const int64_t end = smaller(ceil_div(last, kTileCols), panels.count()),
-                whole = smaller(end, count / kTileCols);
-  if (!s.pairs && p < whole && ends_plainly(tile.floats)) {
-    compute_whole_scores(unit, rows, place, tile.floats, block_key, p, whole);
-    p = whole;
-  }
-  for (; p < end; ++p) {
+  Tile tile = unit.of_scores;
+  for (int64_t p = from; p < to; ++p) {
     const int64_t col = panels.first_col(p), vecs = panels.vecs_of(p);
     tile.b.first =
         reinterpret_cast<const std::byte*>(unit.scratch + s.scratch.keys + panels.offset(p));
     tile.b.stride = vecs * kLanes * kLaneBytes;
     tile.c.cols = panels.cols_of(p);
-    tile.c.first = reinterpret_cast<std::byte*>(scores + col);
+    tile.c.first = reinterpret_cast<std::byte*>(unit.scratch + s.scratch.scores + col);
     if (s.call.finish.epilogue.adds()) {
       const TileSource& operand = s.call.finish.residual();
       tile.residual.first = operand.at(place.image, place.row, place.col, block_key + col);
@@ -243,9 +231,26 @@ void compute_scores(const Unit& unit, const RowTile& rows, int64_t block_key, in
     }
     s.kernel(static_cast<int>(vecs), rows.rows)(tile);
   }
+}
+
+// Scores of the keys [first, last) of a block, and a few around them.
+void compute_scores(const Unit& unit, const RowTile& rows, int64_t block_key, int64_t count,
+                    int64_t first, int64_t last) {
+  const State& s = unit.state;
+  const Panels panels(count, s.steps(s.call.shape.depth), kTileVecs);
+  const TilePlace place{unit.b, unit.first_head + rows.head, rows.query, rows.rows};
+  const FloatFinish& finish = unit.of_scores.floats;
+  int64_t p = first / kTileCols;
+  const int64_t end = smaller(ceil_div(last, kTileCols), panels.count()),
+                whole = smaller(end, count / kTileCols);
+  if (!s.pairs && p < whole && ends_plainly(finish)) {
+    compute_whole_scores(unit, rows, place, finish, block_key, p, whole);
+    p = whole;
+  }
+  if (p < end) compute_any_scores(unit, rows, place, panels, block_key, p, end);
   if (s.call.finish.epilogue.is_program)
-    run_tile_program(s.call.finish, place, scores + first, s.scratch.score_stride,
-                     block_key + first, last - first);
+    run_tile_program(s.call.finish, place, unit.scratch + s.scratch.scores + first,
+                     s.scratch.score_stride, block_key + first, last - first);
 }
 
 // Weights of the keys [first, last) times all whole panels of values.
@@ -263,24 +268,15 @@ void add_whole_values(const Unit& unit, const RowTile& rows, float* y, int64_t c
                                       .from_c = accumulate});
 }
 
-void add_values(const Unit& unit, const RowTile& rows, int64_t count, int64_t first, int64_t last,
-                bool accumulate) {
+// The same with the panels of values [from, to), whole or not.
+void add_any_values(const Unit& unit, const RowTile& rows, float* y, const Panels& panels,
+                    int64_t from, int64_t to, int64_t first, int64_t last, bool accumulate) {
   const State& s = unit.state;
-  const Panels panels(s.call.shape.value_depth, s.steps(count), kTileVecs);
-  const Segment segment{0, 0};
-  Tile tile = plain_tile(segment);
+  Tile tile = unit.of_values;
   tile.k.length = s.steps(last - first);
   tile.a.first = reinterpret_cast<const std::byte*>(unit.scratch + s.scratch.scores + first);
-  tile.a.stride = s.scratch.score_stride * kLaneBytes;
-  tile.c.stride = s.call.shape.y.step * kLaneBytes;
   tile.start.from_c = accumulate;
-  float* y = unit.y + rows.head * s.call.shape.y.head + rows.query * s.call.shape.y.step;
-  int64_t p = 0;
-  if (!s.pairs && s.call.shape.value_depth >= kTileCols) {
-    add_whole_values(unit, rows, y, count, first, last, accumulate);
-    p = s.call.shape.value_depth / kTileCols;
-  }
-  for (; p < panels.count(); ++p) {
+  for (int64_t p = from; p < to; ++p) {
     const int64_t width = panels.vecs_of(p) * kLanes;
     tile.b.first = reinterpret_cast<const std::byte*>(unit.scratch + s.scratch.values +
                                                       panels.offset(p) + s.steps(first) * width);
@@ -291,13 +287,54 @@ void add_values(const Unit& unit, const RowTile& rows, int64_t count, int64_t fi
   }
 }
 
-constexpr float kUntouched = -1;  // as a sum
+void add_values(const Unit& unit, const RowTile& rows, int64_t count, int64_t first, int64_t last,
+                bool accumulate) {
+  const State& s = unit.state;
+  const Panels panels(s.call.shape.value_depth, s.steps(count), kTileVecs);
+  float* y = unit.y + rows.head * s.call.shape.y.head + rows.query * s.call.shape.y.step;
+  const int64_t whole = s.pairs ? 0 : s.call.shape.value_depth / kTileCols;
+  if (whole > 0) add_whole_values(unit, rows, y, count, first, last, accumulate);
+  if (whole < panels.count())
+    add_any_values(unit, rows, y, panels, whole, panels.count(), first, last, accumulate);
+}
 
-// Scores of a row become weights.
-template <class Stored>
-float weigh(float* scores, int64_t begin, int64_t end, bool touched, float& maximum, float& sum) {
-  return touched ? exponentials<Stored>(scores, begin, end, maximum, sum)
-                 : first_exponentials<Stored>(scores, begin, end, maximum, sum);
+// Scores of a tile become weights; sums of values of the keys before are scaled where a row has a
+// larger score now.
+void weigh(const Unit& unit, const RowTile& rows, int64_t block_key, int64_t first, int64_t last) {
+  const State& s = unit.state;
+  const AttentionShape& shape = s.call.shape;
+  const int64_t stride = s.scratch.score_stride, begin = first / kLanes * kLanes,
+                end = round_up(last, kLanes);
+  float* const scores = unit.scratch + s.scratch.scores;
+  float* const maxima = unit.scratch + s.scratch.maxima + rows.row;
+  float* const sums = unit.scratch + s.scratch.sums + rows.row;
+  const bool touched = sums[0] != kUntouched;
+  float before[kTileRows] = {};
+  for (int64_t r = 0; r < rows.rows; ++r) {
+    const KeyRange own = s.call.windows.seen_by(rows.query + r, unit.length);
+    const int64_t own_first = smaller(larger(own.first - block_key, first), last),
+                  own_last = larger(smaller(own.last - block_key, last), own_first);
+    hide(scores + r * stride, begin, own_first);
+    hide(scores + r * stride, own_last, end);
+    const float found = largest_of(scores + r * stride, begin, end);
+    if (!touched) {
+      maxima[r] = found;
+    } else if (found > maxima[r]) {
+      const float rescale = exponential(maxima[r] - found);
+      maxima[r] = found;
+      before[r] = sums[r] * rescale;
+      scale_in_place(unit.y + rows.head * shape.y.head + (rows.query + r) * shape.y.step, rescale,
+                     shape.value_depth);
+    } else {
+      before[r] = sums[r];
+    }
+  }
+  if (s.pairs)
+    weigh_rows<Bf16>(scores, stride, rows.rows, begin, end, maxima, sums);
+  else
+    weigh_rows<float>(scores, stride, rows.rows, begin, end, maxima, sums);
+  if (touched)
+    for (int64_t r = 0; r < rows.rows; ++r) sums[r] += before[r];
 }
 
 void pass_tile(const Unit& unit, const RowTile& rows, int64_t block_key, int64_t count) {
@@ -306,29 +343,28 @@ void pass_tile(const Unit& unit, const RowTile& rows, int64_t block_key, int64_t
   const int64_t first = larger(seen.first - block_key, 0),
                 last = smaller(seen.last - block_key, count);
   if (first >= last) return;
-  float* maxima = unit.scratch + s.scratch.maxima + rows.row;
-  float* sums = unit.scratch + s.scratch.sums + rows.row;
-  const bool touched = sums[0] != kUntouched;
+  const bool touched = unit.scratch[s.scratch.sums + rows.row] != kUntouched;
   copy_queries(unit, rows);
-  fetch_rows(unit, rows, touched);
+  fetch_sums(unit, rows);
   compute_scores(unit, rows, block_key, count, first, last);
-  const int64_t begin = first / kLanes * kLanes, end = round_up(last, kLanes);
-  for (int64_t r = 0; r < rows.rows; ++r) {
-    float* scores = unit.scratch + s.scratch.scores + r * s.scratch.score_stride;
-    const KeyRange own = s.call.windows.seen_by(rows.query + r, unit.length);
-    const int64_t own_first = smaller(larger(own.first - block_key, first), last),
-                  own_last = larger(smaller(own.last - block_key, last), own_first);
-    hide(scores, begin, own_first);
-    hide(scores, own_last, end);
-    const float rescale = s.pairs ? weigh<Bf16>(scores, begin, end, touched, maxima[r], sums[r])
-                                  : weigh<float>(scores, begin, end, touched, maxima[r], sums[r]);
-    if (touched && rescale != 1)
-      scale_in_place(
-          unit.y + rows.head * s.call.shape.y.head + (rows.query + r) * s.call.shape.y.step,
-          rescale, s.call.shape.value_depth);
-  }
+  weigh(unit, rows, block_key, first, last);
+  fetch_next_queries(unit, rows);
   // Pairs begin at an even key; weights of keys nobody sees are 0.
-  add_values(unit, rows, count, s.pairs ? begin : first, last, touched);
+  add_values(unit, rows, count, s.pairs ? first / kLanes * kLanes : first, last, touched);
+}
+
+// Sums become means.
+void finish_tile(const Unit& unit, const RowTile& tile) {
+  const State& s = unit.state;
+  const AttentionShape& shape = s.call.shape;
+  const float* sums = unit.scratch + s.scratch.sums + tile.row;
+  float* y = unit.y + tile.head * shape.y.head + tile.query * shape.y.step;
+  for (int64_t r = 0; r < tile.rows; ++r, y += shape.y.step) {
+    if (sums[r] > 0)
+      scale_in_place(y, 1 / sums[r], shape.value_depth);
+    else
+      fill(y, s.call.nothing(), shape.value_depth);
+  }
 }
 
 // Calls body for all tiles of rows of the unit.
@@ -355,21 +391,22 @@ void run_unit(const Unit& unit) {
   const KeyRange seen =
       s.call.windows.seen_by(one_head ? unit.first_row % queries : 0,
                              one_head ? last_row % queries : queries - 1, unit.length);
+  const auto finish = [&](const RowTile& tile) { finish_tile(unit, tile); };
+  if (seen.first >= seen.last) return for_each_tile(unit, finish);
   for (int64_t key = seen.first / s.block * s.block; key < seen.last; key += s.block) {
     const int64_t count = smaller(s.block, s.call.shape.keys - key);
-    pack_block(unit, key, count);
-    for_each_tile(unit, [&](const RowTile& tile) { pass_tile(unit, tile, key, count); });
+    const bool is_last = key + s.block >= seen.last;
+    NextBlock next = next_block(unit, key + s.block, seen.last);
+    pack_keys(s.call.shape, s.pairs, unit.k + key * s.call.shape.k.step, count,
+              unit.scratch + s.scratch.keys);
+    pack_values(s.call.shape, s.pairs, unit.v + key * s.call.shape.v.step, count,
+                unit.scratch + s.scratch.values);
+    for_each_tile(unit, [&](const RowTile& tile) {
+      next.fetch_some(s.call.shape);
+      pass_tile(unit, tile, key, count);
+      if (is_last) finish(tile);
+    });
   }
-  for_each_tile(unit, [&](const RowTile& tile) {
-    for (int64_t r = 0; r < tile.rows; ++r) {
-      float* y = unit.y + tile.head * s.call.shape.y.head + (tile.query + r) * s.call.shape.y.step;
-      const float sum = sums[tile.row + r];
-      if (sum > 0)
-        scale_in_place(y, 1 / sum, s.call.shape.value_depth);
-      else
-        fill(y, s.call.nothing(), s.call.shape.value_depth);
-    }
-  });
 }
 
 Unit unit_of(const State& s, const KernelCall& call, int64_t number, float* scratch) {
@@ -377,24 +414,37 @@ Unit unit_of(const State& s, const KernelCall& call, int64_t number, float* scra
   const int64_t part = number % s.parts.parts, item = number / s.parts.parts;
   const int64_t kv = item % shape.kv_heads, b = item / shape.kv_heads, head = kv * shape.group();
   const int64_t row = s.parts.start(part);
-  return {s,
-          call.input<const float>(0) + b * shape.q.batch + head * shape.q.head,
-          call.input<const float>(1) + b * shape.k.batch + kv * shape.k.head,
-          call.input<const float>(2) + b * shape.v.batch + kv * shape.v.head,
-          call.output<float>(0) + b * shape.y.batch + head * shape.y.head,
-          scratch,
-          b,
-          head,
-          row,
-          row + s.parts.size(part),
-          s.call.length(call, b)};
+  Unit unit{s,
+            call.input<const float>(0) + b * shape.q.batch + head * shape.q.head,
+            call.input<const float>(1) + b * shape.k.batch + kv * shape.k.head,
+            call.input<const float>(2) + b * shape.v.batch + kv * shape.v.head,
+            call.output<float>(0) + b * shape.y.batch + head * shape.y.head,
+            scratch,
+            b,
+            head,
+            row,
+            row + s.parts.size(part),
+            s.call.length(call, b),
+            nullptr,
+            nullptr,
+            {},
+            {}};
+  set_tiles(unit);
+  return unit;
 }
 
 void run(State& s, const KernelCall& call) {
   set_addresses(call, kFirstAttentionOperand, s.call.finish);
   const auto body = [&](int worker, int64_t first, int64_t last) {
     float* scratch = reinterpret_cast<float*>(call.workspace) + worker * s.scratch.floats;
-    for (int64_t unit = first; unit < last; ++unit) run_unit(unit_of(s, call, unit, scratch));
+    for (int64_t number = first; number < last; ++number) {
+      Unit unit = unit_of(s, call, number, scratch);
+      if (number + 1 < last) {
+        const Unit next = unit_of(s, call, number + 1, scratch);
+        unit.next_k = next.k, unit.next_v = next.v;
+      }
+      run_unit(unit);
+    }
   };
   if (s.alone)
     body(0, 0, s.units());
@@ -445,7 +495,7 @@ constexpr Tactic tactic(const char* name, Numeric numeric) {
           .kind = ir::LayerKind::kAttention,
           .isa = kIsa,
           .formats = FormatRule::kLinear,
-          .version = 5,
+          .version = 6,
           .refusal = refuse_attention,
           .cost_us = pairs ? cost_us<Numeric::kBf16> : cost_us<Numeric::kFloat>,
           .packed_inputs = no_packed_inputs,

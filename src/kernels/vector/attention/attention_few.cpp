@@ -107,8 +107,9 @@ void run_unit(const State& s, const KernelCall& call, const Place& place, float*
                   own_last = larger(smaller(own.last, last), own_first);
     hide(scores + r * kPartKeys, 0, own_first - first);
     hide(scores + r * kPartKeys, own_last - first, end);
-    first_exponentials(scores + r * kPartKeys, 0, end, maxima[r], sums[r]);
+    maxima[r] = largest_of(scores + r * kPartKeys, 0, end);
   }
+  weigh_rows(scores, kPartKeys, shape.queries, 0, end, maxima, sums);
   weigh_values(s, v, first, last, scores, scratch + shape.queries * kPartKeys, unit);
 }
 

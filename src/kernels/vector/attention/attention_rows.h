@@ -6,6 +6,7 @@
 #include "kernels/simd/float16.h"
 #include "kernels/simd/products.h"
 #include "kernels/simd/shuffles.h"
+#include "kernels/vector/gemm/gemm_tile.h"
 #include "kernels/vector/math.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -40,9 +41,26 @@ static inline void fill(float* y, float value, int64_t count) {
   for (int64_t k = 0; k < count; ++k) y[k] = value;
 }
 
-// Keys nobody sees have weight 0.
+inline constexpr int kIntoL1 = 3, kIntoL2 = 2;
+
+// Rows of a few lines each, which the processor does not fetch by itself. Inlined: GCC drops calls
+// of a function that does nothing but fetch.
+template <int kLocality = kIntoL1>
+CAMSHAFT_INLINE void fetch(const float* row, int64_t step, int64_t rows, int64_t columns) {
+  constexpr int64_t kLineFloats = kCacheLine / kLaneBytes;
+  for (int64_t r = 0; r < rows; ++r, row += step)
+    for (int64_t at = 0; at < columns; at += kLineFloats)
+      __builtin_prefetch(row + at, 0, kLocality);
+}
+
+// Keys nobody sees have weight 0. By whole vectors, of which a row consists: a load of one waits
+// for the stores of single elements.
 static inline void hide(float* scores, int64_t first, int64_t last) {
-  for (int64_t k = first; k < last; ++k) scores[k] = -kInfinity;
+  for (int64_t k = first / kLanes * kLanes; k < last; k += kLanes) {
+    const F32 x = load(scores + k);
+    const F32 until_last = select(first_n(static_cast<int>(last - k)), set1(-kInfinity), x);
+    store(scores + k, select(first_n(static_cast<int>(first - k)), x, until_last));
+  }
 }
 
 // (2^f - 1) / f for |f| ≤ 1/2: to 2e-7, or to 1e-4 where weights become bfloat16s (2e-3).
@@ -91,29 +109,46 @@ CAMSHAFT_INLINE void store_weights(Stored* to, F32 weights) {
 #endif
 }
 
-// Scores become e^(score - shift), shift being the largest, stored from scores + first on; gives
-// their sum.
+// Of nothing but -infinity every weight is 0.
+CAMSHAFT_INLINE F32 shift_by(float maximum) {
+  return set1(maximum == -kInfinity ? 0 : maximum);
+}
+
+// Scores become e^(score - maximum), stored from scores + first on; their sum, added up in the
+// order weigh_two_rows() has: which rows share a tile depends on the number of threads.
 template <class Stored>
-CAMSHAFT_INLINE float exponentials_of(float* scores, int64_t first, int64_t last, float shift) {
-  // Of nothing but -infinity every weight is 0.
-  const F32 by = set1(shift == -kInfinity ? 0 : shift);
-  F32 a = zero(), b = zero();
+CAMSHAFT_INLINE float weigh_row(float* scores, int64_t first, int64_t last, float maximum) {
+  const F32 shift = shift_by(maximum);
+  F32 sum = zero();
   auto* to = reinterpret_cast<Stored*>(scores + first);
-  int64_t k = first;
-  for (; k + 2 * kLanes <= last; k += 2 * kLanes, to += 2 * kLanes) {
-    const F32 e = weight_of<Stored>(load(scores + k) - by),
-              f = weight_of<Stored>(load(scores + k + kLanes) - by);
+#pragma GCC unroll 2
+  for (int64_t k = first; k < last; k += kLanes, to += kLanes) {
+    const F32 weights = weight_of<Stored>(load(scores + k) - shift);
+    store_weights(to, weights);
+    sum = sum + weights;
+  }
+  return reduce_add(sum);
+}
+
+// The same of two rows, `stride` apart.
+template <class Stored>
+CAMSHAFT_INLINE void weigh_two_rows(float* scores, int64_t stride, int64_t first, int64_t last,
+                                    const float* maxima, float* sums) {
+  const F32 shift = shift_by(maxima[0]), next_shift = shift_by(maxima[1]);
+  F32 a = zero(), b = zero();
+  float* next = scores + stride;
+  auto* to = reinterpret_cast<Stored*>(scores + first);
+  auto* to_next = reinterpret_cast<Stored*>(next + first);
+  for (int64_t k = first; k < last; k += kLanes, to += kLanes, to_next += kLanes) {
+    const F32 e = weight_of<Stored>(load(scores + k) - shift),
+              f = weight_of<Stored>(load(next + k) - next_shift);
     store_weights(to, e);
-    store_weights(to + kLanes, f);
+    store_weights(to_next, f);
     a = a + e;
     b = b + f;
   }
-  if (k < last) {
-    const F32 e = weight_of<Stored>(load(scores + k) - by);
-    store_weights(to, e);
-    a = a + e;
-  }
-  return reduce_add(a + b);
+  sums[0] = reduce_add(a);
+  sums[1] = reduce_add(b);
 }
 
 CAMSHAFT_INLINE float exponential(float x) {
@@ -122,27 +157,16 @@ CAMSHAFT_INLINE float exponential(float x) {
   return lanes[0];
 }
 
-// The first block of a row: sets its maximum and sum.
+// Scores of rows become weights beside the largest one of their row. Two rows at a time: the chain
+// of instructions of one vector is long, and a row may have but few (64 keys: 0.85 of the time,
+// Zen 3).
 template <class Stored = float>
-CAMSHAFT_INLINE float first_exponentials(float* scores, int64_t first, int64_t last, float& maximum,
-                                         float& sum) {
-  maximum = largest_of(scores, first, last);
-  sum = exponentials_of<Stored>(scores, first, last, maximum);
-  return 1;
-}
-
-// Another block: the factor for what was summed before.
-template <class Stored>
-CAMSHAFT_INLINE float exponentials(float* scores, int64_t first, int64_t last, float& maximum,
-                                   float& sum) {
-  const float found = largest_of(scores, first, last), before = maximum;
-  float rescale = 1;
-  if (found > before) {
-    maximum = found;
-    rescale = exponential(before - found);
-  }
-  sum = sum * rescale + exponentials_of<Stored>(scores, first, last, maximum);
-  return rescale;
+static inline void weigh_rows(float* scores, int64_t stride, int64_t rows, int64_t first,
+                              int64_t last, const float* maxima, float* sums) {
+  int64_t r = 0;
+  for (; r + 2 <= rows; r += 2)
+    weigh_two_rows<Stored>(scores + r * stride, stride, first, last, maxima + r, sums + r);
+  if (r < rows) sums[r] = weigh_row<Stored>(scores + r * stride, first, last, maxima[r]);
 }
 
 inline constexpr int64_t kDotsTogether = 4;
