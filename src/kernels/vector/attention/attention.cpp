@@ -78,7 +78,7 @@ struct State {
 // depend on the parts.
 EvenSplit split_rows(const AttentionShape& shape, int64_t threads) {
   const int64_t rows = shape.group() * shape.queries, items = shape.batch * shape.kv_heads;
-  int64_t parts = ceil_div(rows, kMostUnitRows);
+  int64_t parts = at_least_one(ceil_div(rows, kMostUnitRows));
   for (int64_t more = parts + 1; rows / more >= kLeastRowsOfThread; ++more) {
     if (imbalance(items * parts, threads) <= kEven) break;
     if (imbalance(items * more, threads) < imbalance(items * parts, threads)) parts = more;

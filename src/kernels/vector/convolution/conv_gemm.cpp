@@ -51,11 +51,6 @@ int64_t list_segments(const ConvRun& run, const TapRange& taps, Segment* segment
   return count;
 }
 
-// Parts from `part` on of the same size.
-int64_t alike_from(const EvenSplit& split, int64_t part) {
-  return (part < split.extra ? split.extra : split.parts) - part;
-}
-
 constexpr int64_t kMostPanelTiles = 32;  // listed together
 
 uint32_t sum_of_codes(const std::byte* codes, int64_t count) {

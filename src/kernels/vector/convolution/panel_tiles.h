@@ -15,12 +15,6 @@ struct PanelTile {
   int vecs;
 };
 
-// Whether whole panels of `vecs` vectors may go through plain tiles: few steps of floats, at whose
-// end nothing more happens than plain tiles do.
-bool is_plain(const Tile& tile, int vecs);
-// What a placed tile of floats and one segment multiplies, a panel's part; it ends plainly.
-PlainProduct plain_product(const Tile& tile);
-
 // Tiles of `rows` pixels, together those of `place`, against the panels [first, last).
 void run_panels(const ConvRun& run, Tile& tile, const TilePlace& place, int rows,
                 const PanelTile* first, const PanelTile* last, std::byte* rest_scratch);

@@ -40,6 +40,17 @@ inline bool ends_plainly(const FloatFinish& finish) {
   return finish.slope == 1 && !finish.gate;
 }
 
+// Whether whole panels of `vecs` vectors may go through plain tiles: few steps of floats, at whose
+// end nothing more happens than plain tiles do.
+bool is_plain(const Tile& tile, int vecs);
+// What a placed tile of floats and one segment multiplies, a panel's part; it ends plainly.
+PlainProduct plain_product(const Tile& tile);
+
+// Parts from `part` on of the same size: tiles that one call takes.
+inline int64_t alike_from(const EvenSplit& split, int64_t part) {
+  return (part < split.extra ? split.extra : split.parts) - part;
+}
+
 using PlainKernel = void (*)(const PlainProduct&);
 // Of tiles of `rows`: kLeastPlainVecs ≤ vecs ≤ kMostPlainVecs, 1 ≤ rows ≤ kMaxRows[vecs].
 PlainKernel plain_kernel(int vecs, int64_t rows);

@@ -150,6 +150,29 @@ constexpr PlainTable kTable;
 
 }  // namespace
 
+bool is_plain(const Tile& tile, int vecs) {
+  return has_plain_tiles(vecs) && tile.k.num_segments == 1 && tile.k.length <= kMostPlainSteps &&
+         ends_plainly(tile.floats);
+}
+
+PlainProduct plain_product(const Tile& tile) {
+  const auto floats = [](const std::byte* p) { return reinterpret_cast<const float*>(p); };
+  const Segment& segment = tile.k.segments[0];
+  return {.a = floats(tile.a.first + segment.a),
+          .a_row = tile.a.stride / kLaneBytes,
+          .tiles = tile.repeats.count,
+          .b = floats(tile.b.first + segment.b * tile.b.stride),
+          .steps = tile.k.length,
+          .c = reinterpret_cast<float*>(tile.c.first),
+          .c_row = tile.c.stride / kLaneBytes,
+          .from_c = tile.start.from_c,
+          .bias = static_cast<const float*>(tile.start.bias),
+          .added = floats(tile.residual.first),
+          .added_row = tile.residual.stride / kLaneBytes,
+          .low = tile.floats.low,
+          .high = tile.floats.high};
+}
+
 PlainKernel plain_kernel(int vecs, int64_t rows) {
   return kTable.kernels[vecs - kLeastPlainVecs][rows - 1];
 }

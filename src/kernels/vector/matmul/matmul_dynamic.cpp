@@ -7,6 +7,7 @@
 #include "kernels/vector/counts.h"
 #include "kernels/vector/gemm/gemm_cost.h"
 #include "kernels/vector/gemm/gemm_pack.h"
+#include "kernels/vector/gemm/gemm_plain.h"
 #include "kernels/vector/matmul/matmul_run.h"
 #include "kernels/vector/tactic_util.h"
 
@@ -76,13 +77,18 @@ void run_unit(const PanelWork& work, int worker, int64_t unit, PanelCursor& held
   set_finish(run.finish, tile);
   const int64_t first = work.chunks.start(chunk);
   const EvenSplit tiles = split_evenly(work.chunks.size(chunk), kMaxRows[vecs]);
-  for (int64_t part = 0; part < tiles.parts; ++part) {
-    const int64_t m = first + tiles.start(part);
-    const TilePlace place{image, row, m, tiles.size(part)};
+  const bool plainly = packs && cols == width && is_plain(tile, static_cast<int>(vecs));
+  for (int64_t part = 0; part < tiles.parts; part += tile.repeats.count) {
+    const int64_t m = first + tiles.start(part), rows = tiles.size(part);
+    tile.repeats.count = plainly ? alike_from(tiles, part) : 1;
+    const TilePlace place{image, row, m, tile.repeats.count * rows};
     tile.a.first =
         (work.copies_a ? reinterpret_cast<const std::byte*>(a_scratch) : a) + m * tile.a.stride;
     place_tile(run.finish, place, work.panels.first_col(panel), cols, tile);
-    tile_kernel(static_cast<int>(vecs), static_cast<int>(place.pixels))(tile);
+    if (plainly)
+      plain_kernel(static_cast<int>(vecs), rows)(plain_product(tile));
+    else
+      tile_kernel(static_cast<int>(vecs), static_cast<int>(rows))(tile);
     finish_tiles(run.finish, place, work.panels.first_col(panel), cols);
   }
 }
@@ -310,7 +316,7 @@ constexpr Tactic row(const char* name) {
           .kind = ir::LayerKind::kMatrixMultiply,
           .isa = kIsa,
           .formats = FormatRule::kLinear,
-          .version = 1,
+          .version = 2,
           .refusal = refusal<kVecs>,
           .cost_us = cost_us<kVecs>,
           .packed_inputs = no_packed_inputs,
