@@ -275,7 +275,8 @@ TEST(Indexed, FindsTheBest) {
 }
 
 TEST(Indexed, FindsTheBestFew) {
-  for (const ir::Extents& shape : {ir::Extents{3, 20, 5, 7}, {40, 33}, {5000}, {2, 3000, 3}})
+  for (const ir::Extents& shape :
+       {ir::Extents{3, 20, 5, 7}, {40, 33}, {2, 500, 2}, {5000}, {2, 3000, 3}})
     for (size_t axis = 0; axis < shape.size(); ++axis)
       for (const int64_t wanted : {1, 3, 40, 3000})
         for (int flags = 0; flags < 4; ++flags)
