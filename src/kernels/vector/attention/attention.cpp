@@ -120,8 +120,7 @@ void copy_queries(const Unit& unit, const RowTile& tile) {
   }
 }
 
-// 4,096 tokens of 64 columns wait 7 % of the time for queries and sums that are not fetched (Zen
-// 3).
+// 4,096 tokens of 64 columns wait 7 % of the time for queries and sums nobody fetched (Zen 3).
 CAMSHAFT_INLINE void fetch_next_queries(const Unit& unit, const RowTile& tile) {
   const AttentionShape& shape = unit.state.call.shape;
   fetch(unit.q + tile.head * shape.q.head + (tile.query + tile.rows) * shape.q.step, shape.q.step,
@@ -409,26 +408,49 @@ void run_unit(const Unit& unit) {
   }
 }
 
-Unit unit_of(const State& s, const KernelCall& call, int64_t number, float* scratch) {
+struct UnitPlace {
+  int64_t b, kv_head, part;
+};
+
+UnitPlace place_of(const State& s, int64_t number) {
+  const int64_t item = number / s.parts.parts, kv_heads = s.call.shape.kv_heads;
+  return {item / kv_heads, item % kv_heads, number % s.parts.parts};
+}
+
+// Those that the unit reads.
+const float* keys_of(const State& s, const KernelCall& call, const UnitPlace& place) {
+  const HeadStrides& k = s.call.shape.k;
+  return call.input<const float>(1) + place.b * k.batch + place.kv_head * k.head;
+}
+const float* values_of(const State& s, const KernelCall& call, const UnitPlace& place) {
+  const HeadStrides& v = s.call.shape.v;
+  return call.input<const float>(2) + place.b * v.batch + place.kv_head * v.head;
+}
+
+// `end`: of the units that this worker runs.
+Unit unit_of(const State& s, const KernelCall& call, int64_t number, int64_t end, float* scratch) {
   const AttentionShape& shape = s.call.shape;
-  const int64_t part = number % s.parts.parts, item = number / s.parts.parts;
-  const int64_t kv = item % shape.kv_heads, b = item / shape.kv_heads, head = kv * shape.group();
-  const int64_t row = s.parts.start(part);
+  const UnitPlace place = place_of(s, number);
+  const int64_t head = place.kv_head * shape.group(), row = s.parts.start(place.part);
   Unit unit{s,
-            call.input<const float>(0) + b * shape.q.batch + head * shape.q.head,
-            call.input<const float>(1) + b * shape.k.batch + kv * shape.k.head,
-            call.input<const float>(2) + b * shape.v.batch + kv * shape.v.head,
-            call.output<float>(0) + b * shape.y.batch + head * shape.y.head,
+            call.input<const float>(0) + place.b * shape.q.batch + head * shape.q.head,
+            keys_of(s, call, place),
+            values_of(s, call, place),
+            call.output<float>(0) + place.b * shape.y.batch + head * shape.y.head,
             scratch,
-            b,
+            place.b,
             head,
             row,
-            row + s.parts.size(part),
-            s.call.length(call, b),
+            row + s.parts.size(place.part),
+            s.call.length(call, place.b),
             nullptr,
             nullptr,
             {},
             {}};
+  if (number + 1 < end) {
+    const UnitPlace next = place_of(s, number + 1);
+    unit.next_k = keys_of(s, call, next), unit.next_v = values_of(s, call, next);
+  }
   set_tiles(unit);
   return unit;
 }
@@ -437,14 +459,8 @@ void run(State& s, const KernelCall& call) {
   set_addresses(call, kFirstAttentionOperand, s.call.finish);
   const auto body = [&](int worker, int64_t first, int64_t last) {
     float* scratch = reinterpret_cast<float*>(call.workspace) + worker * s.scratch.floats;
-    for (int64_t number = first; number < last; ++number) {
-      Unit unit = unit_of(s, call, number, scratch);
-      if (number + 1 < last) {
-        const Unit next = unit_of(s, call, number + 1, scratch);
-        unit.next_k = next.k, unit.next_v = next.v;
-      }
-      run_unit(unit);
-    }
+    for (int64_t number = first; number < last; ++number)
+      run_unit(unit_of(s, call, number, last, scratch));
   };
   if (s.alone)
     body(0, 0, s.units());
