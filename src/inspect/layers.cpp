@@ -18,7 +18,6 @@ using engine::Plan;
 using engine::PlanStep;
 using engine::PlanTensor;
 using engine::TensorRole;
-using ir::LayerKind;
 
 std::string pattern_of(const ir::WeightSparsity& zeros) {
   if (zeros.is_2_4()) return "2:4";
