@@ -162,21 +162,6 @@ NextBlock next_block(const Unit& unit, int64_t first_key, int64_t last_key) {
   return next;
 }
 
-// A product of `a`, without bias and epilogue.
-Tile plain_tile(const float* a, int64_t a_stride, int64_t c_stride) {
-  static constexpr Segment kAllSteps{0, 0};
-  Tile tile{};
-  tile.a.first = reinterpret_cast<const std::byte*>(a);
-  tile.a.stride = a_stride * kLaneBytes;
-  tile.k.segments = &kAllSteps;
-  tile.k.num_segments = 1;
-  tile.c.stride = c_stride * kLaneBytes;
-  tile.floats.low = -kInfinity;
-  tile.floats.high = kInfinity;
-  tile.floats.slope = 1;
-  return tile;
-}
-
 void set_tiles(Unit& unit) {
   const State& s = unit.state;
   unit.of_scores =
@@ -267,15 +252,15 @@ void add_whole_values(const Unit& unit, const RowTile& rows, float* y, int64_t c
                                       .from_c = accumulate});
 }
 
-// The same with the panels of values [from, to), whole or not.
+// The same with the panels of values from `from` on, whole or not.
 void add_any_values(const Unit& unit, const RowTile& rows, float* y, const Panels& panels,
-                    int64_t from, int64_t to, int64_t first, int64_t last, bool accumulate) {
+                    int64_t from, int64_t first, int64_t last, bool accumulate) {
   const State& s = unit.state;
   Tile tile = unit.of_values;
   tile.k.length = s.steps(last - first);
   tile.a.first = reinterpret_cast<const std::byte*>(unit.scratch + s.scratch.scores + first);
   tile.start.from_c = accumulate;
-  for (int64_t p = from; p < to; ++p) {
+  for (int64_t p = from; p < panels.count(); ++p) {
     const int64_t width = panels.vecs_of(p) * kLanes;
     tile.b.first = reinterpret_cast<const std::byte*>(unit.scratch + s.scratch.values +
                                                       panels.offset(p) + s.steps(first) * width);
@@ -293,13 +278,13 @@ void add_values(const Unit& unit, const RowTile& rows, int64_t count, int64_t fi
   float* y = unit.y + rows.head * s.call.shape.y.head + rows.query * s.call.shape.y.step;
   const int64_t whole = s.pairs ? 0 : s.call.shape.value_depth / kTileCols;
   if (whole > 0) add_whole_values(unit, rows, y, count, first, last, accumulate);
-  if (whole < panels.count())
-    add_any_values(unit, rows, y, panels, whole, panels.count(), first, last, accumulate);
+  if (whole < panels.count()) add_any_values(unit, rows, y, panels, whole, first, last, accumulate);
 }
 
 // Scores of a tile become weights; sums of values of the keys before are scaled where a row has a
-// larger score now.
-void weigh(const Unit& unit, const RowTile& rows, int64_t block_key, int64_t first, int64_t last) {
+// larger score now. `touched`: there were some.
+void weigh(const Unit& unit, const RowTile& rows, int64_t block_key, int64_t first, int64_t last,
+           bool touched) {
   const State& s = unit.state;
   const AttentionShape& shape = s.call.shape;
   const int64_t stride = s.scratch.score_stride, begin = first / kLanes * kLanes,
@@ -307,7 +292,6 @@ void weigh(const Unit& unit, const RowTile& rows, int64_t block_key, int64_t fir
   float* const scores = unit.scratch + s.scratch.scores;
   float* const maxima = unit.scratch + s.scratch.maxima + rows.row;
   float* const sums = unit.scratch + s.scratch.sums + rows.row;
-  const bool touched = sums[0] != kUntouched;
   float before[kTileRows] = {};
   for (int64_t r = 0; r < rows.rows; ++r) {
     const KeyRange own = s.call.windows.seen_by(rows.query + r, unit.length);
@@ -346,7 +330,7 @@ void pass_tile(const Unit& unit, const RowTile& rows, int64_t block_key, int64_t
   copy_queries(unit, rows);
   fetch_sums(unit, rows);
   compute_scores(unit, rows, block_key, count, first, last);
-  weigh(unit, rows, block_key, first, last);
+  weigh(unit, rows, block_key, first, last, touched);
   fetch_next_queries(unit, rows);
   // Pairs begin at an even key; weights of keys nobody sees are 0.
   add_values(unit, rows, count, s.pairs ? first / kLanes * kLanes : first, last, touched);

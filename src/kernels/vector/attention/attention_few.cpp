@@ -48,16 +48,8 @@ void weigh_values(const State& s, const float* v, int64_t first, int64_t last, c
                   float* packed, float* result) {
   const AttentionShape& shape = s.shape();
   const Panels panels(shape.value_depth, last - first, kTileVecs);
-  const Segment segment{0, 0};
-  Tile tile{};
-  tile.k.segments = &segment;
-  tile.k.num_segments = 1;
+  Tile tile = plain_tile(scores, kPartKeys, s.result_stride);
   tile.k.length = last - first;
-  tile.floats.low = -kInfinity;
-  tile.floats.high = kInfinity;
-  tile.floats.slope = 1;
-  tile.a.stride = kPartKeys * kLaneBytes;
-  tile.c.stride = s.result_stride * kLaneBytes;
   for (int64_t p = 0; p < panels.count(); ++p) {
     const float* from = v + first * shape.v.step + panels.first_col(p);
     const int64_t width = panels.vecs_of(p) * kLanes;

@@ -114,41 +114,30 @@ CAMSHAFT_INLINE F32 shift_by(float maximum) {
   return set1(maximum == -kInfinity ? 0 : maximum);
 }
 
-// Scores become e^(score - maximum), stored from scores + first on; their sum, added up in the
-// order weigh_two_rows() has: which rows share a tile depends on the number of threads.
-template <class Stored>
-CAMSHAFT_INLINE float weigh_row(float* scores, int64_t first, int64_t last, float maximum) {
-  const F32 shift = shift_by(maximum);
-  F32 sum = zero();
-  auto* to = reinterpret_cast<Stored*>(scores + first);
-#pragma GCC unroll 2
-  for (int64_t k = first; k < last; k += kLanes, to += kLanes) {
-    const F32 weights = weight_of<Stored>(load(scores + k) - shift);
-    store_weights(to, weights);
-    sum = sum + weights;
-  }
-  return reduce_add(sum);
-}
-
-// The same of two rows, `stride` apart.
-template <class Stored>
-CAMSHAFT_INLINE void weigh_two_rows(float* scores, int64_t stride, int64_t first, int64_t last,
+// Scores of kRows rows, `stride` apart, become e^(score - the row's maximum), stored from scores +
+// first on; their sums, each added up in the same order whatever kRows is: which rows share a tile
+// depends on the number of threads.
+template <class Stored, int kRows>
+CAMSHAFT_INLINE void weigh_together(float* scores, int64_t stride, int64_t first, int64_t last,
                                     const float* maxima, float* sums) {
-  const F32 shift = shift_by(maxima[0]), next_shift = shift_by(maxima[1]);
-  F32 a = zero(), b = zero();
-  float* next = scores + stride;
-  auto* to = reinterpret_cast<Stored*>(scores + first);
-  auto* to_next = reinterpret_cast<Stored*>(next + first);
-  for (int64_t k = first; k < last; k += kLanes, to += kLanes, to_next += kLanes) {
-    const F32 e = weight_of<Stored>(load(scores + k) - shift),
-              f = weight_of<Stored>(load(next + k) - next_shift);
-    store_weights(to, e);
-    store_weights(to_next, f);
-    a = a + e;
-    b = b + f;
+  F32 shift[kRows], sum[kRows];
+#pragma GCC unroll 2
+  for (int r = 0; r < kRows; ++r) shift[r] = shift_by(maxima[r]), sum[r] = zero();
+#pragma GCC unroll 2
+  for (int64_t k = first; k < last; k += kLanes) {
+    F32 weights[kRows];
+#pragma GCC unroll 2
+    for (int r = 0; r < kRows; ++r)
+      weights[r] = weight_of<Stored>(load(scores + r * stride + k) - shift[r]);
+#pragma GCC unroll 2
+    for (int r = 0; r < kRows; ++r) {
+      store_weights(reinterpret_cast<Stored*>(scores + r * stride + first) + (k - first),
+                    weights[r]);
+      sum[r] = sum[r] + weights[r];
+    }
   }
-  sums[0] = reduce_add(a);
-  sums[1] = reduce_add(b);
+#pragma GCC unroll 2
+  for (int r = 0; r < kRows; ++r) sums[r] = reduce_add(sum[r]);
 }
 
 CAMSHAFT_INLINE float exponential(float x) {
@@ -165,8 +154,24 @@ static inline void weigh_rows(float* scores, int64_t stride, int64_t rows, int64
                               int64_t last, const float* maxima, float* sums) {
   int64_t r = 0;
   for (; r + 2 <= rows; r += 2)
-    weigh_two_rows<Stored>(scores + r * stride, stride, first, last, maxima + r, sums + r);
-  if (r < rows) sums[r] = weigh_row<Stored>(scores + r * stride, first, last, maxima[r]);
+    weigh_together<Stored, 2>(scores + r * stride, stride, first, last, maxima + r, sums + r);
+  if (r < rows)
+    weigh_together<Stored, 1>(scores + r * stride, stride, first, last, maxima + r, sums + r);
+}
+
+// A product of `a`, without bias and epilogue; rows of floats are a_stride and c_stride apart.
+static inline Tile plain_tile(const float* a, int64_t a_stride, int64_t c_stride) {
+  static constexpr Segment kAllSteps{0, 0};
+  Tile tile{};
+  tile.a.first = reinterpret_cast<const std::byte*>(a);
+  tile.a.stride = a_stride * kLaneBytes;
+  tile.k.segments = &kAllSteps;
+  tile.k.num_segments = 1;
+  tile.c.stride = c_stride * kLaneBytes;
+  tile.floats.low = -kInfinity;
+  tile.floats.high = kInfinity;
+  tile.floats.slope = 1;
+  return tile;
 }
 
 inline constexpr int64_t kDotsTogether = 4;

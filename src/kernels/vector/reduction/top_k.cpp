@@ -182,11 +182,16 @@ void best_k(const T* x, int64_t step, int64_t count, int64_t k, KeyOf<T> flip,
 constexpr int64_t kMostCounted = 512;
 constexpr int kTogether = 8;
 
+// Comparisons of each of `count` elements that are sorted.
+int64_t sorting_steps(int64_t count) {
+  int64_t steps = 0;
+  for (int64_t n = 1; n < count; n *= 2) ++steps;
+  return steps;
+}
+
 bool counts_places(int64_t k, int64_t count) {
   if (k <= kFew || count > kMostCounted) return false;
-  int64_t levels = 0;
-  for (int64_t n = 1; n < k; n *= 2) ++levels;
-  return count * count / kTogether < 12 * k * levels + 6 * count;  // cycles
+  return count * count / kTogether < 12 * k * sorting_steps(k) + 6 * count;  // cycles
 }
 
 // Adds to `places`, of elements [first, first + kTogether), how many of the elements [from, to)
@@ -231,8 +236,7 @@ std::string refuse_top_k(const Problem& p) {
 
 // Of all elements; of as many as are kept each takes its steps of sorting (64 of 64: 16 ns).
 double order_us(int64_t elements, int64_t k, int64_t count) {
-  double steps = 0;
-  for (int64_t n = 1; n < k; n *= 2) ++steps;
+  const auto steps = static_cast<double>(sorting_steps(k));
   const double kept = static_cast<double>(k) / static_cast<double>(at_least_one(count));
   return static_cast<double>(elements) * (0.0008 + 0.0026 * kept * steps);
 }
