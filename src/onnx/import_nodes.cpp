@@ -115,6 +115,13 @@ Status inline_function(Scope& scope, const NodeDef& call, const FunctionDef& fun
   return ok_status();
 }
 
+constexpr int64_t kNotImported = 0;
+
+int64_t opset_of(const Scope& scope, const std::string& domain) {
+  const auto found = scope.opsets.find(domain);
+  return found == scope.opsets.end() ? kNotImported : found->second;
+}
+
 Status import_operator(Scope& scope, const NodeDef& def, const std::string& name,
                        const std::vector<Tensor*>& inputs) {
   Session& session = scope.session;
@@ -122,7 +129,7 @@ Status import_operator(Scope& scope, const NodeDef& def, const std::string& name
       function != session.functions.end())
     return inline_function(scope, def, *function->second, name, inputs);
   const bool on_sequences = def.domain == kSequenceDomain;
-  const auto opset = scope.opsets.find(on_sequences ? "" : def.domain);
+  const int64_t opset = opset_of(scope, on_sequences ? "" : def.domain);
   const bool standard = on_sequences || def.domain.empty() || def.domain == "ai.onnx.ml" ||
                         def.domain == "ai.onnx.preview.training";
   const bool microsoft = def.domain == "com.microsoft";
@@ -140,7 +147,8 @@ Status import_operator(Scope& scope, const NodeDef& def, const std::string& name
         "operators of domain \"{}\" are not known, and the model does not define this one as a "
         "function",
         def.domain);
-  if (opset == scope.opsets.end())
+  // com.microsoft has one version; ONNX Runtime's transformer optimizer leaves its import out.
+  if (opset == kNotImported && !microsoft)
     return invalid("the model does not import an operator set for domain \"{}\"",
                    def.domain.empty() ? "ai.onnx" : def.domain);
   if (row == nullptr) return unsupported("operator {} is not known", def.op_type);
@@ -153,9 +161,8 @@ Status import_operator(Scope& scope, const NodeDef& def, const std::string& name
                   [](const std::string& output) { return output.empty(); }))
     return ok_status();  // nobody can use what it makes
   // Operators of other domains are made of standard ones, whose version counts.
-  const auto main_opset = scope.opsets.find("");
-  const int64_t version =
-      microsoft && main_opset != scope.opsets.end() ? main_opset->second : opset->second;
+  const int64_t main_opset = opset_of(scope, "");
+  const int64_t version = microsoft && main_opset != kNotImported ? main_opset : opset;
   Node node(scope, def, name, version, inputs);
   CAMSHAFT_TRY(row->import(node));
   return node.attribute_status();

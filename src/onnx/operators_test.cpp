@@ -869,6 +869,19 @@ TEST(Operators, QuantizedOperatorsOfOnnxRuntime) {
   EXPECT_NE(imported("NoSuchOperator", {"x"}).error.find("com.microsoft"), std::string::npos);
 }
 
+// ONNX Runtime's transformer optimizer leaves out the import of com.microsoft, which has one
+// version.
+TEST(Operators, OfMicrosoftWithoutAnImport) {
+  const auto imported = [](const std::string& domain, const std::string& op) {
+    return import(TestGraph()
+                      .input("x", kFloat, {2, 8})
+                      .node(op, {"x"}, {"y"}, {}, "", domain)
+                      .output("y"));
+  };
+  EXPECT_EQ(imported("com.microsoft", "QuickGelu").shape(), "2 8");
+  EXPECT_NE(imported("ai.onnx.ml", "Normalizer").error.find("ai.onnx.ml"), std::string::npos);
+}
+
 // What quantize_dynamic makes of an LSTM: weights transposed, as codes; a scale per direction or
 // column.
 TEST(Operators, DynamicQuantizeLstm) {
