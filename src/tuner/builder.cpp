@@ -135,8 +135,8 @@ class Build {
     passes::PassRecord record;
     if (options_.without_quantization) passes::drop_quantization(*graph_);
     if (options_.sparsity == Sparsity::kForce) passes::sparsity_force(*graph_, &record.rewrites);
-    refine_shapes(*graph_, &record.rewrites);
     if (options_.strongly_typed) passes::widen_floats_strictly(*graph_, &record.rewrites);
+    refine_shapes(*graph_, &record.rewrites);
     CAMSHAFT_TRY(run_passes(record));
     parts_.record.rewrites = std::move(record.rewrites);
     parts_.record.layer_counts = std::move(record.layer_counts);

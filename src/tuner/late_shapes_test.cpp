@@ -290,6 +290,30 @@ TEST(LateShapes, RefinedByTheProfile) {
   check(text, {{random_tensor({4, 8}, 1)}, {random_tensor({81, 8}, 2)}});  // and where it has not
 }
 
+// Folding them before they are floats would round at every layer: the angle 97 · 0.79980469 by
+// 0.02.
+TEST(LateShapes, TablesOfHalvesAreFoldedAsFloats) {
+  auto graph = graph_of(R"(graph "g" {
+    input x: float[4]
+    constant axis: int64[1] = [4]
+    constant at: half[1] = hex "1056"
+    constant frequency: half[1] = hex "663a"
+    angle: half[1] = ElementWise(at, frequency) {op=mul}
+    cosine: half[1] = Unary(angle) {op=cos}
+    found: float[1] = Cast(cosine) {to=float}
+    table: float[1] = Unary(found) {op=neg}
+    t: int64[1] = Unary(axis) {op=identity}
+    y: float[?1a] = Shuffle(x, t)
+    output table
+    output y
+  })");
+  ASSERT_TRUE(graph);
+  refine_shapes(*graph, nullptr);
+  EXPECT_TRUE(ir::verify(*graph).ok()) << ir::verify(*graph).message();
+  EXPECT_NEAR(interpreted(*graph, {random_tensor({4}, 1)})[0].floats()[0],
+              -std::cos(97 * 0.7998047), 1e-6);
+}
+
 // A profile's range decides which side of an expression counts.
 TEST(Specialize, RangesSimplifyExpressions) {
   auto graph = graph_of(R"(graph "g" {

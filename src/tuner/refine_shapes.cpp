@@ -104,6 +104,7 @@ void make_static(ir::Graph& graph, std::vector<ir::RewriteRecord>* records) {
 
 void refine_shapes(ir::Graph& graph, std::vector<ir::RewriteRecord>* records) {
   if (!has_late_shapes(graph)) return;
+  passes::widen_floats(graph, records);  // folded tables of halves would be rounded at every layer
   for (int round = 0; round < kMostRounds; ++round) {
     const int folded = passes::constant_folding(graph, records);
     if (!infer_again(graph) && folded == 0) break;
