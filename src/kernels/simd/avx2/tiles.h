@@ -32,6 +32,8 @@ inline constexpr int kMaxFoldVecs = 3;
 #define CAMSHAFT_SPARSE_TILES(X) X(1, "6x8") X(2, "4x16") X(3, "3x24") X(6, "1x48")
 #define CAMSHAFT_PICK_TILES(X) X(1, "10x8") X(2, "5x16") X(3, "3x24") X(8, "1x64")
 #define CAMSHAFT_NARROW_TILES(X) X(2, "6x16") X(6, "2x48")
+// Of weights of few bits as floats.
+#define CAMSHAFT_UNPACKED_TILES(X) X(2, "6x16") X(3, "4x24")
 #define CAMSHAFT_WORD_TILES(X) X(1, "6x8") X(2, "6x16") X(3, "4x24")
 // Lanes beside 2 and 4 that a column, or inputs of a group, may take.
 #define CAMSHAFT_LANE_FOLDS(X) X(8)

@@ -27,6 +27,8 @@ inline constexpr int kMaxFoldVecs = 3;
 #define CAMSHAFT_SPARSE_TILES(X) CAMSHAFT_BYTE_TILES(X)
 #define CAMSHAFT_PICK_TILES(X) X(1, "14x16") X(2, "13x32") X(3, "8x48") X(4, "6x64") X(8, "2x128")
 #define CAMSHAFT_NARROW_TILES(X) X(2, "14x32") X(8, "2x128")
+// Of weights of few bits as floats.
+#define CAMSHAFT_UNPACKED_TILES(X) X(2, "14x32") X(3, "9x48") X(4, "6x64")
 #define CAMSHAFT_WORD_TILES(X)  // it has VNNI, nearly always
 // Lanes beside 2 and 4 that a column, or inputs of a group, may take.
 #define CAMSHAFT_LANE_FOLDS(X) X(8) X(16)

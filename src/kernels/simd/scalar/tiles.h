@@ -25,6 +25,8 @@ inline constexpr int kMaxFoldVecs = 2;
 #define CAMSHAFT_SPARSE_TILES(X) CAMSHAFT_BYTE_TILES(X)
 #define CAMSHAFT_PICK_TILES(X) CAMSHAFT_GEMM_TILES(X)
 #define CAMSHAFT_NARROW_TILES(X) X(2, "4x8")
+// Of weights of few bits as floats.
+#define CAMSHAFT_UNPACKED_TILES(X) X(2, "4x8")
 #define CAMSHAFT_WORD_TILES(X)
 // Lanes beside 2 and 4 that a column, or inputs of a group, may take.
 #define CAMSHAFT_LANE_FOLDS(X)

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights of few bits in products of floats, for many rows: a part of the depth of some vectors of
-// columns becomes floats near by, and all tiles of rows pass it. Sums wait in the output.
+// Weights of few bits in products of floats, for many rows: those of some columns become panels of
+// floats near by, once for all rows; from there on it is a product like any other, blocks, threads
+// and epilogue included (matmul_packed_f32_*, matmul_parts_f32_*).
+#include "kernels/simd/tiles.h"
+#include "kernels/vector/convolution/conv_gemm.h"
 #include "kernels/vector/gemm/gemm_cost.h"
 #include "kernels/vector/low_bit/matmul_nbits_layer.h"
 #include "kernels/vector/low_bit/matmul_nbits_unpack.h"
@@ -9,20 +12,37 @@
 namespace camshaft::kernels::CAMSHAFT_TARGET::matmul_nbits_float {
 namespace {
 
-constexpr int64_t kWidth = kUnpackedWidth;
-constexpr int64_t kChunkRows = 256;  // copied next to each other
+constexpr int64_t kGroupBytes = 512 << 10;  // of a group's panels
+constexpr int64_t kLeastColumns = 96;       // of a group, or A is read too often
+
+// What a row of the table is made of.
+struct Form {
+  int vecs;
+  bool by_parts = false;  // of the depth
+};
 
 const ir::LowBits& weights_of(const Problem& problem) {
   return problem.layer->as<ir::LowBits>();
 }
 
-double cost_us(const Problem& problem) {
+std::string refusal(const Form& form, const Problem& problem) {
+  if (std::string reason = refuse_low_bits(problem); !reason.empty()) return reason;
   const BitGeometry g(weights_of(problem));
+  if (form.vecs > 1 && g.columns <= (form.vecs - 1) * kLanes)
+    return "fewer columns than the tile has";
   const int64_t rows = low_bit_rows(problem);
+  if (rows < kLeastUnpackedRows && form.by_parts) return "few rows";
+  if (form.by_parts && !has_parts(rows, g.depth, form.vecs)) return "its panels stay in L1";
+  return {};
+}
+
+double cost_us(const Form& form, const Problem& problem) {
+  const BitGeometry g(weights_of(problem));
   const double unpacking = static_cast<double>(g.columns * g.depth) * 2.5 / kLanes / 3000;
-  return 0.3 +
-         (tile_cost_us(Numeric::kFloat, 1, rows, g.columns, g.depth, kUnpackedVecs) + unpacking) /
-             problem.threads;
+  const double tiles =
+      tile_cost_us(Numeric::kFloat, 1, low_bit_rows(problem), g.columns, g.depth, form.vecs);
+  return 0.3 + (tiles * (form.by_parts ? part_cost(g.columns, g.depth) : 1) + unpacking) /
+                   problem.threads;
 }
 
 std::string arithmetic(const Problem& problem, const std::byte*) {
@@ -32,133 +52,139 @@ std::string arithmetic(const Problem& problem, const std::byte*) {
 // ---- running
 
 struct FloatRun {
-  MatmulRun matmul;
   BitGeometry geometry;
-  int64_t chunk_rows = 1, a_stride = 0;  // of the copy of A, in floats
+  MatmulRun matmul;
+  int64_t group = 0;    // columns that are multiplied together
+  ConvRun whole, last;  // the product of a group, and of the last one
   bool shares = false;
 
   explicit FloatRun(const BitGeometry& g) : geometry(g) {}
-  int64_t a_floats() const { return chunk_rows * a_stride; }
-  int64_t panels() const { return ceil_div(geometry.columns, kWidth); }
+  int64_t bias_floats() const { return round_up(group, 16); }
+  int64_t panel_floats() const { return round_up(whole.tile.panels(whole.shape).lanes(), 16); }
 };
 
-struct FloatChunk {
-  const FloatRun* run;
-  const std::byte* a;
-  int64_t image, row, first, count;
-  float* rows;     // the copy
-  float* scratch;  // of all workers
-};
-
-void copy_row(const FloatChunk& c, int64_t r) {
-  const MatmulRun& matmul = c.run->matmul;
-  __builtin_memcpy(c.rows + r * c.run->a_stride, c.a + (c.first + r) * matmul.a.m,
-                   static_cast<size_t>(c.run->geometry.depth) * sizeof(float));
+// As even as panels allow.
+int64_t columns_of_group(const BitGeometry& g, int vecs) {
+  const int64_t width = vecs * kLanes;
+  const int64_t most = larger(kGroupBytes / (g.depth * kLaneBytes), kLeastColumns);
+  return round_up(ceil_div(g.columns, ceil_div(g.columns, round_up(most, width))), width);
 }
 
-void run_tiles(const FloatChunk& c, int64_t channel, const UnpackedPart& part,
-               const float* weights) {
-  const FloatRun& run = *c.run;
-  const TileFinish& finish = run.matmul.finish;
-  const int64_t columns = smaller(kWidth, run.geometry.columns - channel);
-  const int vecs = static_cast<int>(ceil_div(columns, kLanes));
-  const Segment segment{0, 0};
-  Tile tile{};
-  tile.k.segments = &segment;
-  tile.k.num_segments = 1;
-  tile.k.length = part.depth;
-  tile.a.stride = run.a_stride * kLaneBytes;
-  tile.b.first = reinterpret_cast<const std::byte*>(weights);
-  tile.b.stride = kWidth * kLaneBytes;
-  set_finish(finish, tile);
-  if (!part.is_last) {
-    tile.floats.low = -__builtin_inff(), tile.floats.high = __builtin_inff(), tile.floats.slope = 1;
-    tile.floats.gate = nullptr;
-  }
-  if (part.k > 0) tile.start.from_c = true;
-  const EvenSplit tiles = split_evenly(c.count, kMaxRows[vecs]);
-  for (int64_t t = 0; t < tiles.parts; ++t) {
-    const int64_t r = tiles.start(t);
-    const TilePlace place{c.image, c.row, c.first + r, tiles.size(t)};
-    if (part.k == 0) {
-      place_tile(finish, place, channel, columns, tile);
-    } else {
-      TileFinish later = finish;
-      later.has_initial = false;
-      place_tile(later, place, channel, columns, tile);
-    }
-    if (!part.is_last) tile.residual.first = nullptr;
-    tile.a.first = reinterpret_cast<const std::byte*>(c.rows + r * run.a_stride + part.k);
-    tile_kernel(vecs, static_cast<int>(place.pixels))(tile);
-    if (part.is_last) finish_tiles(finish, place, channel, columns);
-  }
+ConvRun product_of(const Form& form, const KernelArgs& args, const MatmulRun& matmul,
+                   int64_t columns) {
+  ConvRun run;
+  MatmulRun part = matmul;
+  part.n = columns;
+  set_conv(args, part, run);
+  run.tile.max_vecs = form.vecs;
+  run.wishes.parts = form.by_parts;
+  return run;
 }
 
-void run_chunk(const FloatChunk& c, const KernelCall& call) {
-  const FloatRun& run = *c.run;
-  const auto share = [&](int64_t count, const auto& body) {
-    if (run.shares)
-      call.pool->parallel_ranges(count, body);
-    else
-      body(0, int64_t{0}, count);
+// A bias is what a product of columns starts from.
+bool is_of_columns(const TileSource& bias) {
+  return bias.image == 0 && bias.row == 0 && bias.pixel == 0;
+}
+
+void move(TileSource& source, int64_t columns) {
+  if (source.data) source.data += columns * source.channel;
+}
+
+// The panels of columns [first, first + those of the product).
+void unpack(const FloatRun& run, const KernelCall& call, const Panels& panels, int64_t first,
+            float* to) {
+  const auto body = [&](int, int64_t from, int64_t end) {
+    for (int64_t panel = from; panel < end; ++panel)
+      unpack_panel(run.geometry, call.packed, (first + panels.first_col(panel)) / kLanes,
+                   panels.vecs_of(panel), to + panels.offset(panel));
   };
-  share(c.count, [&c](int, int64_t first, int64_t last) {
-    for (int64_t r = first; r < last; ++r) copy_row(c, r);
-  });
-  share(run.panels(), [&](int worker, int64_t first, int64_t last) {
-    float* weights = c.scratch + worker * kUnpackedDepth * kWidth;
-    for (int64_t panel = first; panel < last; ++panel)
-      for_unpacked_parts(run.geometry, call.packed, panel, weights, [&](const UnpackedPart& part) {
-        run_tiles(c, panel * kWidth, part, weights);
-      });
-  });
+  if (run.shares)
+    call.pool->parallel_ranges(panels.count(), body);
+  else
+    body(0, 0, panels.count());
 }
 
-void run_rows(FloatRun& run, const KernelCall& call) {
-  MatmulRun& matmul = run.matmul;
-  set_addresses(call, kFirstMatmulOperand, matmul.finish);
-  auto* rows = reinterpret_cast<float*>(call.workspace);
-  for (int64_t item = 0; item < matmul.images * matmul.rows; ++item) {
-    const int64_t image = item / matmul.rows, row = item % matmul.rows;
-    const std::byte* a =
-        call.input<const std::byte>(0) + image * matmul.a.image + row * matmul.a.row;
-    for (int64_t first = 0; first < matmul.m; first += run.chunk_rows)
-      run_chunk({&run, a, image, row, first, smaller(run.chunk_rows, matmul.m - first), rows,
-                 rows + run.a_floats()},
-                call);
+void run_group(FloatRun& run, const KernelCall& call, int64_t first) {
+  ConvRun& product = first + run.group < run.matmul.n ? run.whole : run.last;
+  const Panels panels = product.tile.panels(product.shape);
+  auto* bias = reinterpret_cast<float*>(call.workspace);
+  float* weights = bias + run.bias_floats();
+  const TileFinish& all = run.matmul.finish;
+  for (int64_t c = 0; c < panels.n; ++c)
+    bias[c] = all.has_initial && !product.finish.has_initial
+                  ? *reinterpret_cast<const float*>(all.initial.at(0, 0, 0, first + c))
+                  : 0;
+  for (int64_t c = panels.n; c < panels.padded_n(); ++c) bias[c] = 0;
+  unpack(run, call, panels, first, weights);
+  product.x.data = run.matmul.a.data;
+  product.weights.bias = reinterpret_cast<const std::byte*>(bias);
+  product.weights.panels = reinterpret_cast<const std::byte*>(weights);
+  product.finish.out.data = all.out.data + first * all.out.channel();
+  product.finish.initial.data = all.initial.data;
+  move(product.finish.initial, first);
+  for (int k = 0; k < all.num_operands; ++k) {
+    product.finish.operands[k].data = all.operands[k].data;
+    move(product.finish.operands[k], first);
   }
+  run_conv(product, reinterpret_cast<std::byte*>(weights + run.panel_floats()), call.pool);
 }
 
-void prepare(const KernelArgs& args, PreparedKernel& kernel) {
+void run_groups(FloatRun& run, const KernelCall& call) {
+  set_addresses(call, run.matmul);
+  for (int64_t first = 0; first < run.matmul.n; first += run.group) run_group(run, call, first);
+}
+
+void prepare(const Form& form, const KernelArgs& args, PreparedKernel& kernel) {
   if (!has_output(args, kernel)) return;
   FloatRun run{BitGeometry(args.layer->as<ir::LowBits>())};
-  set_low_bits(args, run.matmul);
+  MatmulRun& matmul = run.matmul;
+  set_low_bits(args, matmul);
   // An engine takes prompts and single tokens with one tactic; weights are packed alike.
-  if (run.matmul.images * run.matmul.rows * run.matmul.m < kLeastUnpackedRows)
+  if (matmul.images * matmul.rows * matmul.m < kLeastUnpackedRows)
     return prepare_integer_rows(args, kernel);
-  run.chunk_rows = smaller(kChunkRows, run.matmul.m);
-  run.a_stride = round_up(run.geometry.depth, 16) + 16;  // rows begin in different sets of L1
-  const double macs = static_cast<double>(run.matmul.m) *
-                      static_cast<double>(run.geometry.columns * run.geometry.depth);
-  const int threads = args.pool ? args.pool->threads() : 1;
-  run.shares = threads > 1 && macs > kMacsWorthThreads;
+  matmul.k = run.geometry.depth;
+  run.group = columns_of_group(run.geometry, form.vecs);
+  run.whole = product_of(form, args, matmul, smaller(run.group, matmul.n));
+  run.last = product_of(form, args, matmul, (matmul.n - 1) % run.group + 1);
+  const int threads = threads_of(args);
+  run.shares = threads > 1 && macs_of(matmul) > kMacsWorthThreads;
+  size_t workspace = 0;
+  for (ConvRun* product : {&run.whole, &run.last}) {
+    if (matmul.finish.has_initial && is_of_columns(matmul.finish.initial))
+      product->finish.has_initial = false;
+    const size_t bytes = plan_conv(*product, threads);
+    if (bytes > workspace) workspace = bytes;
+  }
+  FloatRun& kept = keep_state<run_groups>(kernel, run);
+  keep_tables(kept.whole, kernel);
+  keep_tables(kept.last, kernel);
   kernel.workspace_bytes =
-      static_cast<size_t>(run.a_floats() + threads * kUnpackedDepth * kWidth) * sizeof(float);
-  keep_state<run_rows>(kernel, run);
+      static_cast<size_t>(run.bias_floats() + run.panel_floats()) * sizeof(float) + workspace;
 }
 
-constexpr Tactic kTactics[] = {{.name = "matmul_nbits_f32",
-                                .kind = ir::LayerKind::kLowBitMultiply,
-                                .isa = kIsa,
-                                .formats = FormatRule::kLinear,
-                                .version = 2,
-                                .refusal = refuse_low_bits,
-                                .cost_us = cost_us,
-                                .packed_inputs = packed_low_bits,
-                                .packed_bytes = packed_low_bits_bytes,
-                                .pack = pack_low_bits,
-                                .prepare = prepare,
-                                .arithmetic = arithmetic}};
+// A row only binds its form.
+template <Form F>
+constexpr Tactic row(const char* name) {
+  return {
+      .name = name,
+      .kind = ir::LayerKind::kLowBitMultiply,
+      .isa = kIsa,
+      .formats = FormatRule::kLinear,
+      .version = 3,
+      .refusal = [](const Problem& problem) { return refusal(F, problem); },
+      .cost_us = [](const Problem& problem) { return cost_us(F, problem); },
+      .packed_inputs = packed_low_bits,
+      .packed_bytes = packed_low_bits_bytes,
+      .pack = pack_low_bits,
+      .prepare = [](const KernelArgs& args, PreparedKernel& kernel) { prepare(F, args, kernel); },
+      .arithmetic = arithmetic};
+}
+
+#define CAMSHAFT_LOW_BIT_ROW(vecs, tile) \
+  row<Form{vecs}>("matmul_nbits_f32_" tile), row<Form{vecs, true}>("matmul_nbits_parts_f32_" tile),
+
+constexpr Tactic kTactics[] = {CAMSHAFT_UNPACKED_TILES(CAMSHAFT_LOW_BIT_ROW)};
+#undef CAMSHAFT_LOW_BIT_ROW
 
 }  // namespace
 

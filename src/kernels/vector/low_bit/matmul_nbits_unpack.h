@@ -19,6 +19,9 @@ inline constexpr int64_t kUnpackedDepth = kLanes < 16 ? 1024 : 256;
 void unpack_block(const BitGeometry& g, const std::byte* block, int64_t vec, int64_t first,
                   int64_t count, float* to);
 
+// The whole depth of the vectors [vec, vec + vecs) of all columns, as a panel of the register tile.
+void unpack_panel(const BitGeometry& g, const std::byte* packed, int64_t vec, int vecs, float* to);
+
 // The depth [k, k + depth) of a panel's tiles, the first of which starts sums and the last ends.
 struct UnpackedPart {
   int64_t k = 0, depth = 0;
