@@ -495,7 +495,7 @@ constexpr Tactic tactic(const char* name, Numeric numeric) {
           .kind = ir::LayerKind::kAttention,
           .isa = kIsa,
           .formats = FormatRule::kLinear,
-          .version = 6,
+          .version = 7,
           .refusal = refuse_attention,
           .cost_us = pairs ? cost_us<Numeric::kBf16> : cost_us<Numeric::kFloat>,
           .packed_inputs = no_packed_inputs,

@@ -84,7 +84,7 @@ CAMSHAFT_INLINE F32 weight_of(F32 x) {
   const F32 shifted = fma(above, set1(kLog2E), biased);
   const F32 fraction = fma(above, set1(kLog2E), biased - shifted);
   const F32 power = bits_as_float(shift_left<23>(bits_as_int(shifted)));
-  return fma(power_slope<Stored>(fraction) * fraction, power, power);
+  return fma(power_slope<Stored>(fraction), fraction * power, power);
 }
 
 // The largest of whole vectors; a NaN is passed over.
@@ -109,9 +109,9 @@ CAMSHAFT_INLINE void store_weights(Stored* to, F32 weights) {
 #endif
 }
 
-// Of nothing but -infinity every weight is 0.
+// What is added to scores; of nothing but -infinity every weight is 0.
 CAMSHAFT_INLINE F32 shift_by(float maximum) {
-  return set1(maximum == -kInfinity ? 0 : maximum);
+  return set1(maximum == -kInfinity ? 0 : -maximum);
 }
 
 // Scores of kRows rows, `stride` apart, become e^(score - the row's maximum), stored from scores +
@@ -128,7 +128,7 @@ CAMSHAFT_INLINE void weigh_together(float* scores, int64_t stride, int64_t first
     F32 weights[kRows];
 #pragma GCC unroll 2
     for (int r = 0; r < kRows; ++r)
-      weights[r] = weight_of<Stored>(load(scores + r * stride + k) - shift[r]);
+      weights[r] = weight_of<Stored>(shift[r] + load(scores + r * stride + k));
 #pragma GCC unroll 2
     for (int r = 0; r < kRows; ++r) {
       store_weights(reinterpret_cast<Stored*>(scores + r * stride + first) + (k - first),
