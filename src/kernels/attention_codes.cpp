@@ -466,7 +466,7 @@ constexpr Tactic row() {
           .kind = LayerKind::kAttention,
           .isa = kIsa,
           .formats = FormatRule::kLinear,
-          .version = 1,
+          .version = 2,
           .refusal = refusal<kIsa>,
           .cost_us = cost_us<kIsa>,
           .packed_inputs = packed_inputs<kIsa>,
