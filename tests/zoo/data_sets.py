@@ -116,7 +116,7 @@ def session(path, optimized):
 
 
 def information(folder):
-    """What export.py or quantize.py wrote about a network."""
+    """What export.py or variants.py wrote about a network."""
     info = folder / "info.json"
     return json.loads(info.read_text()) if info.exists() else {}
 

@@ -14,7 +14,7 @@ def verdict(result):
     if "unusable" in result:
         return f"not compared: {result['unusable']}"
     own = max(result["onnxruntime_error"], LEAST_OWN_ERROR)
-    rounding = result.get("quantization_error", 0)  # quantize.py: what codes that round the other way may come to
+    rounding = result.get("quantization_error", 0)  # variants.py: what codes that round the other way may come to
     words = []
     for isa, check in result["checks"].items():
         if "failed" in check:
