@@ -807,10 +807,10 @@ TEST(Operators, IntegerProducts) {
 }
 
 TEST(Operators, TransformsAreFastOrProducts) {
-  const auto transform = [](int length, int parts, bool inverse, bool onesided) {
+  const auto transform = [](int length, int parts, bool inverse, bool onesided, int type = kFloat) {
     return import(
         TestGraph()
-            .input("x", kFloat, {3, length, parts})
+            .input("x", type, {3, length, parts})
             .node("DFT", {"x"}, {"y"}, {integer("inverse", inverse), integer("onesided", onesided)})
             .output("y"),
         20);
@@ -819,16 +819,20 @@ TEST(Operators, TransformsAreFastOrProducts) {
   EXPECT_EQ(transform(1000, 1, false, true).shape(), "3 501 2");
   EXPECT_EQ(transform(513, 2, true, true).shape(), "3 1024 1");
   EXPECT_EQ(transform(509, 2, false, false).kinds(), "Shuffle MatrixMultiply Shuffle");
-  const auto frames = [](int length) {
+  EXPECT_EQ(transform(1000, 1, false, true, kHalf).kinds(), "Cast Generic Shuffle Cast");
+  EXPECT_EQ(transform(509, 2, false, false, kHalf).kinds(),
+            "Cast Shuffle MatrixMultiply Shuffle Cast");
+  const auto frames = [](int length, int type = kFloat) {
     return import(TestGraph()
-                      .input("x", kFloat, {2, 5000, 1})
-                      .input("w", kFloat, {length})
+                      .input("x", type, {2, 5000, 1})
+                      .input("w", type, {length})
                       .initializer(raw_tensor<int64_t>("step", 7, {}, {160}))
                       .node("STFT", {"x", "step", "w"}, {"y"})
                       .output("y"));
   };
   EXPECT_EQ(frames(400).kinds(), "Generic");
   EXPECT_EQ(frames(400).shape(), "2 29 201 2");
+  EXPECT_EQ(frames(400, kHalf).kinds(), "Cast Cast Generic Cast");
 }
 
 Imported import_microsoft(const TestGraph& graph) {
@@ -873,10 +877,8 @@ TEST(Operators, QuantizedOperatorsOfOnnxRuntime) {
 // version.
 TEST(Operators, OfMicrosoftWithoutAnImport) {
   const auto imported = [](const std::string& domain, const std::string& op) {
-    return import(TestGraph()
-                      .input("x", kFloat, {2, 8})
-                      .node(op, {"x"}, {"y"}, {}, "", domain)
-                      .output("y"));
+    return import(
+        TestGraph().input("x", kFloat, {2, 8}).node(op, {"x"}, {"y"}, {}, "", domain).output("y"));
   };
   EXPECT_EQ(imported("com.microsoft", "QuickGelu").shape(), "2 8");
   EXPECT_NE(imported("ai.onnx.ml", "Normalizer").error.find("ai.onnx.ml"), std::string::npos);

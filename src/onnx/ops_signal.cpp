@@ -55,8 +55,17 @@ std::optional<int64_t> one_number(Node& node, size_t k, int64_t fallback) {
   return list && list->size() == 1 ? std::optional((*list)[0]) : std::nullopt;
 }
 
+// 16 bits become floats: kernels are of those.
 bool is_float(const Tensor* x) {
-  return x->has_rank && x->type == DataType::kFloat;
+  return x->has_rank && (x->type == DataType::kFloat || ir::is_16_bit_float(x->type));
+}
+
+// A layer that makes floats, in the type of the operator's input.
+Status emit_typed(Node& node, LayerKind kind, ir::Attrs attrs, const std::vector<Tensor*>& inputs) {
+  const DataType type = node.input(0)->type;
+  if (type == DataType::kFloat) return node.emit(kind, std::move(attrs), inputs);
+  CAMSHAFT_ASSIGN(Tensor* const made, node.add("made", kind, std::move(attrs), inputs));
+  return node.emit(LayerKind::kCast, ir::CastAttrs{type}, {made});
 }
 
 // The dimensions of [..., axis, ..., parts] with the axis last but one; its own inverse is the
@@ -125,10 +134,10 @@ Status import_dft(Node& node) {
     return import_generic(node);
 
   const bool moves = axis + 2 != static_cast<int64_t>(rank);
-  Tensor* lines = x;
+  CAMSHAFT_ASSIGN(Tensor * lines, node.cast("signal", x, DataType::kFloat));
   if (moves) {
     CAMSHAFT_ASSIGN(
-        lines, node.transpose("lines", x, axis_to_end(rank, static_cast<size_t>(axis), false)));
+        lines, node.transpose("lines", lines, axis_to_end(rank, static_cast<size_t>(axis), false)));
   }
   Shape shape(lines->shape.begin(), lines->shape.end() - 2);
   shape.push_back(t.bins);
@@ -139,7 +148,7 @@ Status import_dft(Node& node) {
   back.has_reshape = true;
   back.reshape = shape;
   if (moves) back.second_transpose = axis_to_end(rank, static_cast<size_t>(axis), true);
-  return node.emit(LayerKind::kShuffle, std::move(back), {spectra});
+  return emit_typed(node, LayerKind::kShuffle, std::move(back), {spectra});
 }
 
 // The windowed waves of an STFT: kernels [2 bins, 1, length].
@@ -162,14 +171,18 @@ std::vector<float> wave_kernels(int64_t length, int64_t bins,
 
 // The operator as its fast kernel takes it: with a window, whose length is that of the frames.
 Status emit_fast_stft(Node& node, int64_t step, int64_t length, bool onesided) {
-  Tensor* window = node.input(2);
+  Tensor *signal = node.input(0), *window = node.input(2);
+  CAMSHAFT_ASSIGN(signal, node.cast("signal", signal, DataType::kFloat));
+  if (window != nullptr) {
+    CAMSHAFT_ASSIGN(window, node.cast("window", window, DataType::kFloat));
+  }
   const int64_t extents[] = {length}, steps[] = {step};
   if (window == nullptr)
     window = node.float_constant("window", extents,
                                  std::vector<float>(static_cast<size_t>(length), 1.0f));
   const ir::GenericAttrs attrs{"STFT", 17, {{"onesided", {onesided ? 1 : 0}, {}, ""}}};
-  return node.emit(LayerKind::kGeneric, attrs,
-                   {node.input(0), node.int_constant("step", {}, steps), window});
+  return emit_typed(node, LayerKind::kGeneric, attrs,
+                    {signal, node.int_constant("step", {}, steps), window});
 }
 
 // signal [batch, samples, 1], frame_step, window, frame_length → [batch, frames, bins, 2].
@@ -195,8 +208,8 @@ Status import_stft(Node& node) {
   if (*length > kMostMatrixElements / (2 * bins) || (window != nullptr && !factors))
     return import_generic(node);
   const std::vector<float> kernels = wave_kernels(*length, bins, factors);
-  CAMSHAFT_ASSIGN(Tensor* const signal,
-                  node.reshape("signal", x, {x->shape[0], Dim(1), x->shape[1]}));
+  CAMSHAFT_ASSIGN(Tensor * signal, node.cast("floats", x, DataType::kFloat));
+  CAMSHAFT_ASSIGN(signal, node.reshape("signal", signal, {x->shape[0], Dim(1), x->shape[1]}));
   ir::ConvolutionAttrs attrs;
   attrs.kernel = {*length};
   attrs.stride = {*step};
@@ -210,7 +223,7 @@ Status import_stft(Node& node) {
   frames.first_transpose = {0, 2, 1};
   frames.has_reshape = true;
   frames.reshape = {spectra->shape[0], spectra->shape[2], Dim(bins), Dim(2)};
-  return node.emit(LayerKind::kShuffle, std::move(frames), {spectra});
+  return emit_typed(node, LayerKind::kShuffle, std::move(frames), {spectra});
 }
 
 }  // namespace
