@@ -806,6 +806,15 @@ TEST(Operators, IntegerProducts) {
   EXPECT_EQ(late.shape(), "2 3 5");
 }
 
+TEST(Operators, LogSumExpOfHalves) {
+  const Imported y = import(
+      TestGraph().input("x", kHalf, {2, 8}).node("ReduceLogSumExp", {"x"}, {"y"}).output("y"));
+  EXPECT_EQ(
+      y.kinds(),
+      "Cast Reduce ElementWise ElementWise ElementWise Unary Reduce Unary ElementWise Cast Unary");
+  EXPECT_EQ(y.shape(), "1 1");
+}
+
 TEST(Operators, TransformsAreFastOrProducts) {
   const auto transform = [](int length, int parts, bool inverse, bool onesided, int type = kFloat) {
     return import(

@@ -13,7 +13,8 @@ namespace {
 // max + log(sum(exp(x - max))), whose parts have vector kernels and fuse. The maximum is kept
 // finite: infinities stay what they are, and nothing becomes infinity - infinity.
 Status emit_log_sum_exp(Node& node, ir::ReduceAttrs attrs) {
-  Tensor* const x = node.input(0);
+  const DataType type = node.input(0)->type;
+  CAMSHAFT_ASSIGN(Tensor* const x, node.cast("floats", node.input(0), DataType::kFloat));
   const bool keep_dims = std::exchange(attrs.keep_dims, true);
   const auto bound = [&](std::string_view step, float value) {
     return node.scalar_like(step, DataType::kFloat, value);
@@ -37,6 +38,7 @@ Status emit_log_sum_exp(Node& node, ir::ReduceAttrs attrs) {
   if (!keep_dims) {
     CAMSHAFT_ASSIGN(y, node.reshape("squeezed", y, shape));
   }
+  CAMSHAFT_ASSIGN(y, node.cast("result", y, type));
   node.give(0, y);
   return ok_status();
 }
@@ -87,7 +89,9 @@ Status import_reduce(Node& node) {
       (op == ir::ReduceOp::kSum || op == ir::ReduceOp::kMean || op == ir::ReduceOp::kMax ||
        op == ir::ReduceOp::kMin || op == ir::ReduceOp::kProd))
     return node.emit(LayerKind::kUnary, ir::PointOpAttrs{PointOp::kIdentity}, {node.input(0)});
-  if (op == ir::ReduceOp::kLogSumExp && node.input(0)->type == DataType::kFloat && rank > 0)
+  const DataType type = node.input(0)->type;
+  if (op == ir::ReduceOp::kLogSumExp && rank > 0 &&
+      (type == DataType::kFloat || ir::is_16_bit_float(type)))
     return emit_log_sum_exp(node, std::move(attrs));
   return node.emit(LayerKind::kReduce, std::move(attrs), {node.input(0)});
 }

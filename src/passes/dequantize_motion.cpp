@@ -43,6 +43,11 @@ int64_t axis_behind(const Layer& shuffle, int64_t axis) {
 // The grid behind `layer`; empty: the scales do not survive it.
 std::optional<Grid> grid_behind(const Layer& layer, Grid grid) {
   if (grid.per_tensor()) return grid;
+  if (const auto* pad = std::get_if<PadAttrs>(&layer.attrs)) {
+    const bool keeps = !input_at(layer, 1) && pad->pre[grid.axis] == 0 &&
+                       pad->post[grid.axis] == 0 && all_equal(grid.zero_point);
+    return keeps ? std::optional(grid) : std::nullopt;
+  }
   if (layer.kind != LayerKind::kShuffle) return std::nullopt;
   grid.axis = axis_behind(layer, grid.axis);
   return grid.axis < 0 ? std::nullopt : std::optional(grid);

@@ -21,7 +21,7 @@ Tensor* broadcast_constant(Rewriter& rewriter, const std::string& name, size_t t
   return rewriter.add_float_constant(name, extents, values);
 }
 
-// Per channel: x * (1/s) rounded, + z; or (x - z) * s.
+// Per channel: x * (1/s) rounded, + z; or (x - z) * s. One zero point is a literal.
 std::pair<Program, std::vector<Tensor*>> per_channel(Rewriter& rewriter, const Layer& layer,
                                                      const Grid& grid) {
   const bool quantizes = layer.kind == LayerKind::kQuantize;
@@ -30,15 +30,21 @@ std::pair<Program, std::vector<Tensor*>> per_channel(Rewriter& rewriter, const L
   for (float scale : grid.scale)
     factors.push_back(quantizes ? static_cast<float>(1.0 / static_cast<double>(scale)) : scale);
   std::vector<Tensor*> inputs = {
-      layer.inputs[0], broadcast_constant(rewriter, layer.name + " scale", trailing, factors),
-      broadcast_constant(rewriter, layer.name + " zero point", trailing, zeros)};
+      layer.inputs[0], broadcast_constant(rewriter, layer.name + " scale", trailing, factors)};
+  const bool has_one_zero = all_equal(zeros);
+  if (!has_one_zero)
+    inputs.push_back(broadcast_constant(rewriter, layer.name + " zero point", trailing, zeros));
   Program program;
-  program.num_inputs = 3;
+  program.num_inputs = static_cast<int>(inputs.size());
+  const auto shifted = [&](int value, PointOp by) {
+    if (has_one_zero && zeros[0] == 0) return value;
+    const int zero = has_one_zero ? append(program, PointOp::kConst, -1, -1, -1, zeros[0]) : 2;
+    return append(program, by, value, zero);
+  };
   if (quantizes)
-    append(program, PointOp::kAdd,
-           append(program, PointOp::kRound, append(program, PointOp::kMul, 0, 1)), 2);
+    shifted(append(program, PointOp::kRound, append(program, PointOp::kMul, 0, 1)), PointOp::kAdd);
   else
-    append(program, PointOp::kMul, append(program, PointOp::kSub, 0, 2), 1);
+    append(program, PointOp::kMul, shifted(0, PointOp::kSub), 1);
   return {program, inputs};
 }
 

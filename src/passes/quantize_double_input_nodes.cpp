@@ -2,8 +2,10 @@
 // QuantizeDoubleInputNodes: a convolution or matrix product of two Dequantize layers multiplies the
 // codes instead: exact int32 accumulators, then an epilogue with one factor
 // s_x * s_w[k] per output channel and the bias. What follows in float, and the next Q, join that
-// epilogue later. Legal: x has one scale, weights one or one per output channel; weights in int8
-// once their zero point is taken off. Exact up to the rounding of the float arithmetic it replaces.
+// epilogue later. Legal: x has one scale, or one per channel where every output channel reads one
+// of them (depthwise convolutions, as NNCF quantizes them); weights one or one per output channel,
+// in int8 once their zero point is taken off. Exact up to the rounding of the float arithmetic it
+// replaces.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -51,6 +53,20 @@ double weight_scale(const QuantizedProduct& p, int64_t k) {
       .scale[p.w.grid.per_tensor() ? 0 : k % static_cast<int64_t>(p.w.grid.scale.size())];
 }
 
+// Whether output channel k of a convolution reads channel k * channels of x / channels alone.
+bool is_depthwise(const QuantizedProduct& p) {
+  if (p.layer->kind != LayerKind::kConvolution) return false;
+  const Shape &x = p.layer->inputs[0]->shape, &weights = p.layer->inputs[1]->shape;
+  return weights[1] == Dim(1) && x.size() > 1 &&
+         x[1] == Dim(p.layer->as<ConvolutionAttrs>().groups);
+}
+
+// Scale of what output channel k reads.
+double input_scale(const QuantizedProduct& p, int64_t k) {
+  const auto scales = static_cast<int64_t>(p.x.grid.scale.size());
+  return p.x.grid.scale[p.x.grid.per_tensor() ? 0 : k * scales / p.channels];
+}
+
 // What the deconvolution kernels of codes do not take: plain loops would cost several times the
 // float layer.
 Refusal refuse_deconvolution(const Layer& layer) {
@@ -89,7 +105,11 @@ Refusal codes_refusal(const QuantizedProduct& p) {
   if (p.layer->kind == LayerKind::kConvolution && p.layer->inputs[0]->shape.size() == kVolumeRank)
     if (Refusal refusal = refuse_volume(*p.layer, true))
       return std::move(refusal).behind("volumes stay float where ");
-  if (!p.x.grid.per_tensor()) return {Reason::kGrid, "its input has one scale per channel"};
+  const Grid& grid = p.x.grid;
+  if (!grid.per_tensor() && !(is_depthwise(p) && grid.axis == 1))
+    return {Reason::kGrid, "its input has one scale per channel"};
+  if (!all_equal(grid.zero_point))
+    return {Reason::kGrid, "its input has one zero point per channel"};
   if (!p.w.grid.per_tensor() && p.w.grid.axis != p.channel_axis)
     return {Reason::kGrid, "its weights have scales along another axis than the output channels"};
   if (!p.is_matrix && !p.w.codes->is_constant())
@@ -177,7 +197,7 @@ bool counts_accumulator_units(const QuantizedProduct& p, const Grid& grid) {
   for (int32_t zero : grid.zero_point)
     if (zero != 0) return false;
   for (int64_t k = 0; k < p.channels; ++k) {
-    const double wanted = static_cast<double>(p.x.grid.scale[0]) * weight_scale(p, k);
+    const double wanted = input_scale(p, k) * weight_scale(p, k);
     const double found = grid.scale[grid.per_tensor() ? 0 : k];
     if (std::abs(found - wanted) > 1e-6 * wanted) return false;
   }
@@ -228,17 +248,18 @@ void add_scaling(Rewriter& rewriter, const QuantizedProduct& p, const Bias& bias
   Program& epilogue = product_epilogue(attrs);
   epilogue = Program();
   epilogue.num_inputs = 1;
-  const double scale_x = static_cast<double>(p.x.grid.scale[0]) * alpha;
   if (p.channels == 0 || !p.w.codes->is_constant()) {
-    const int factor = append(epilogue, PointOp::kConst, -1, -1, -1,
-                              static_cast<float>(scale_x * p.w.grid.scale[0]));
+    const double factor_of_codes =
+        static_cast<double>(p.x.grid.scale[0]) * alpha * p.w.grid.scale[0];
+    const int factor =
+        append(epilogue, PointOp::kConst, -1, -1, -1, static_cast<float>(factor_of_codes));
     append(epilogue, PointOp::kMul, 0, factor);
     return;
   }
   std::vector<float> factors;
   for (int64_t k = 0; k < p.channels;
        ++k)  // a positive float also where the weights are all but zero
-    factors.push_back(std::max(static_cast<float>(scale_x * weight_scale(p, k)),
+    factors.push_back(std::max(static_cast<float>(input_scale(p, k) * alpha * weight_scale(p, k)),
                                std::numeric_limits<float>::min()));
   inputs.resize(3, nullptr);
   const Extents extents = factor_extents(p);

@@ -3,6 +3,7 @@
 // constant (the 1/s of a Q) moves toward the accumulator, through sums, ReLU and clips, into the
 // constants it meets there: s_x * s_w[k] / s_y is one factor. Then bounds that an 8-bit store has
 // anyway are dropped, there and in PointWise layers. One step at most, near rounding ties.
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -179,44 +180,67 @@ void push_literals(Rewriter& rewriter, Layer* layer) {
   program = without_saturation(pushed, layer->outputs[0]->type);
 }
 
+// A step of a rising function: the least and the largest number that is added or multiplied by.
+struct Step {
+  PointOp op;
+  double least = 0, most = 0;
+};
+
 // The result as a rising function of one value: additions of and multiplications by constants, and
 // rounding. What remains in front of them is `value`.
 struct Tail {
   int value;
-  std::vector<int> steps;  // last first
+  std::vector<Step> steps;  // last first
 };
 
-Tail tail_of(const Program& program) {
+using Numbers = std::optional<std::pair<double, double>>;  // the least and the largest
+
+// `numbers`: of an input of the program that is a constant.
+template <class NumbersOf>
+Tail tail_of(const Program& program, const NumbersOf& numbers_of_input) {
   Tail tail{program.result(), {}};
-  const auto constant = [&](int v) {
-    return v >= program.num_inputs && program.code[v - program.num_inputs].op == PointOp::kConst
-               ? std::optional(program.code[v - program.num_inputs].x)
-               : std::nullopt;
+  const auto numbers_of = [&](int v) -> Numbers {
+    if (v < program.num_inputs) return v > 0 ? numbers_of_input(v) : std::nullopt;
+    const Instruction& code = program.code[v - program.num_inputs];
+    return code.op == PointOp::kConst ? Numbers({code.x, code.x}) : std::nullopt;
   };
   while (tail.value >= program.num_inputs) {
     const Instruction& code = program.code[tail.value - program.num_inputs];
-    const bool rounds = code.op == PointOp::kRound;
-    const bool adds = code.op == PointOp::kAdd && constant(code.b);
-    const bool scales = code.op == PointOp::kMul && constant(code.b) && *constant(code.b) > 0;
-    if (!rounds && !adds && !scales) break;
-    tail.steps.push_back(tail.value);
-    tail.value = code.a;
+    if (code.op == PointOp::kRound) {
+      tail.steps.push_back({code.op});
+      tail.value = code.a;
+      continue;
+    }
+    if (code.op != PointOp::kAdd && code.op != PointOp::kMul) break;
+    const Numbers behind = numbers_of(code.b), before = behind ? std::nullopt : numbers_of(code.a);
+    const Numbers by = behind ? behind : before;
+    if (!by || (code.op == PointOp::kMul && !(by->first > 0))) break;
+    tail.steps.push_back({code.op, by->first, by->second});
+    tail.value = behind ? code.a : code.b;
   }
   return tail;
 }
 
-double evaluate_tail(const Program& program, const Tail& tail, double value) {
+// The least and the largest code that `value` may become.
+std::pair<double, double> evaluate_tail(const Tail& tail, double value) {
+  double low = value, high = value;
   for (size_t k = tail.steps.size(); k-- > 0;) {
-    const Instruction& code = program.code[tail.steps[k] - program.num_inputs];
-    const double constant = code.b >= 0 ? program.code[code.b - program.num_inputs].x : 0;
-    value = evaluate_point_op(code.op, value, constant, 0, 0, 0);
+    const Step& step = tail.steps[k];
+    const auto by = [&step](double x, double number) {
+      return evaluate_point_op(step.op, x, number, 0, 0, 0);
+    };
+    const double lows[] = {by(low, step.least), by(low, step.most)},
+                 highs[] = {by(high, step.least), by(high, step.most)};
+    low = std::min(lows[0], lows[1]);
+    high = std::max(highs[0], highs[1]);
   }
-  return std::nearbyint(value);
+  return {std::nearbyint(low), std::nearbyint(high)};
 }
 
-// ReLU or a clip in front of an 8-bit store that saturates there or further in.
-bool drop_bounds(Program& program, DataType type) {
-  const Tail tail = tail_of(program);
+// ReLU or a clip in front of an 8-bit store that saturates there or further in, in every channel.
+template <class NumbersOf>
+bool drop_bounds(Program& program, DataType type, const NumbersOf& numbers_of_input) {
+  const Tail tail = tail_of(program, numbers_of_input);
   if (tail.value < program.num_inputs) return false;
   Instruction& code = program.code[tail.value - program.num_inputs];
   if (code.op != PointOp::kRelu && code.op != PointOp::kClip) return false;
@@ -224,8 +248,8 @@ bool drop_bounds(Program& program, DataType type) {
   float low = code.op == PointOp::kRelu ? 0 : code.x,
         high = code.op == PointOp::kRelu ? HUGE_VALF : code.y;
   const bool has_low = low != -HUGE_VALF, has_high = high != HUGE_VALF;
-  const bool drops_low = has_low && evaluate_tail(program, tail, low) <= range.low;
-  const bool drops_high = has_high && evaluate_tail(program, tail, high) >= range.high;
+  const bool drops_low = has_low && evaluate_tail(tail, low).second <= range.low;
+  const bool drops_high = has_high && evaluate_tail(tail, high).first >= range.high;
   if (!drops_low && !drops_high) return false;
   if (drops_low) low = -HUGE_VALF;
   if (drops_high) high = HUGE_VALF;
@@ -235,13 +259,26 @@ bool drop_bounds(Program& program, DataType type) {
   return true;
 }
 
+// Those of the input that value v of the layer's program is.
+Numbers numbers_of_input(const Layer& layer, int v) {
+  if (layer.kind != LayerKind::kPointWise && !makes_codes(layer)) return std::nullopt;
+  const size_t first = layer.kind == LayerKind::kPointWise ? 0 : 2;
+  const Tensor* input = input_at(layer, first + static_cast<size_t>(v));
+  if (!is_float_constant(input)) return std::nullopt;
+  const auto values = input->values<float>();
+  if (values.empty()) return std::nullopt;
+  const auto [least, most] = std::minmax_element(values.begin(), values.end());
+  return std::pair(*least, *most);
+}
+
 bool drop_bounds(Rewriter& rewriter, Layer* layer) {
   const DataType type =
       layer->outputs.empty() || !layer->outputs[0] ? DataType::kUndefined : layer->outputs[0]->type;
   if (!is_quantized(type)) return false;
   if (layer->kind != LayerKind::kPointWise && !epilogue_of(*layer)) return false;
   Program& program = rewriter.program(layer);
-  if (program.empty() || !drop_bounds(program, type)) return false;
+  const auto numbers = [&](int v) { return numbers_of_input(*layer, v); };
+  if (program.empty() || !drop_bounds(program, type, numbers)) return false;
   rewriter.applied(Action::kRemove, *layer,
                    "Removing bounds of " + layer->name + " that its type has");
   return true;
