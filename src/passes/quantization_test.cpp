@@ -161,6 +161,25 @@ TEST(DequantizeMotion, ScalesPerChannelFollowTheirAxis) {
                       y = Dequantize "d"(y_codes, s, z))ir");
 }
 
+TEST(DequantizeMotion, ScalesPerChannelPassPaddedImages) {
+  const auto text = [](const char* zeros) {
+    return fmt::format(R"ir(graph "g" {{
+    input x: uint8[1, 2, 3]
+    constant s: float[2] = [0.5, 0.25]
+    constant z: uint8[2] = {}
+    d: float[1, 2, 3] = Dequantize(x, s, z) {{axis=1, type=uint8}}
+    y: float[1, 2, 5] = Pad(d) {{pre=[0, 0, 1], post=[0, 0, 1]}}
+    output y
+  }})ir",
+                       zeros);
+  };
+  expect_rewrite(dequantize_motion, text("[7, 7]"),
+                 R"ir(y_codes = Pad "y"(x) {pre=[0, 0, 1], post=[0, 0, 1], value=7}
+                      y = Dequantize "d"(y_codes, s, z) {type=uint8})ir");
+  const auto two_zeros = std::move(ir::parse_graph(text("[7, 8]"))).value();
+  EXPECT_EQ(dequantize_motion(*two_zeros, nullptr), 0);
+}
+
 TEST(DequantizeQuantizeFusion, OnlyTheSameGridCancels) {
   expect_rewrite(dequantize_quantize_fusion,
                  graph("input x: int8[4]",
@@ -480,6 +499,28 @@ TEST(QDQToCopy, BecomePointWise) {
                       y = PointWise(a) {program=<1: v1 = const 3; v2 = sub v0 v1; v3 = const 0.05; v4 = mul v2 v3>})ir");
 }
 
+TEST(QDQToCopy, OneZeroPointOfAllChannels) {
+  const auto text = [](int zero) {
+    return fmt::format(R"ir(graph "g" {{
+    input x: float[2, 3]
+    constant s: float[3] = [0.5, 0.25, 0.1]
+    constant z: uint8[3] = [{0}, {0}, {0}]
+    a: uint8[2, 3] = Quantize(x, s, z) {{axis=1, type=uint8}}
+    y: float[2, 3] = Dequantize(a, s, z) {{axis=1, type=uint8}}
+    output y
+  }})ir",
+                       zero);
+  };
+  expect_rewrite(
+      qdq_to_copy, text(0),
+      R"ir(a = PointWise(x, "a scale") {program=<2: v2 = mul v0 v1; v3 = round v2>, type=uint8}
+           y = PointWise(a, "y scale") {program=<2: v2 = mul v0 v1>})ir");
+  expect_rewrite(
+      qdq_to_copy, text(9),
+      R"ir(a = PointWise(x, "a scale") {program=<2: v2 = mul v0 v1; v3 = round v2; v4 = const 9; v5 = add v3 v4>, type=uint8}
+           y = PointWise(a, "y scale") {program=<2: v2 = const 9; v3 = sub v0 v2; v4 = mul v3 v1>})ir");
+}
+
 TEST(QDQToCopy, OneScalePerChannel) {
   expect_rewrite(
       qdq_to_copy, R"ir(graph "g" {
@@ -579,6 +620,32 @@ TEST(QuantizedNetwork, ConvolutionsTakeActivationResidualAndRequantization) {
   EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 3) << lines;  // Q, conv, conv
   EXPECT_NE(lines.find("zero_point=128"), std::string::npos) << lines;
   EXPECT_EQ(lines.find("int8,"), lines.find("uint8,") + 1) << lines;
+}
+
+// As NNCF writes depthwise convolutions.
+TEST(QuantizedNetwork, DepthwiseConvolutionsOfOneScalePerChannel) {
+  const std::string lines = optimized(R"ir(graph "g" {
+    input x: float[1, 3, 6, 6]
+    constant s: float[3] = [0.02, 0.01, 0.0235]
+    constant z: uint8[3] = [0, 0, 0]
+    constant t: float[] = [0.03]
+    constant v: float[6] = [0.1, 0.05, 0.02, 0.01, 0.2, 0.3]
+    constant w: int8[6, 1, 3, 3] = random(1)
+    constant zero: int8[] = [0]
+    constant b: float[6] = [1, 2, 3, -1, -2, -3]
+    r: float[1, 3, 6, 6] = Activation(x) {op=relu}
+    a: uint8[1, 3, 6, 6] = Quantize(r, s, z) {axis=1, type=uint8}
+    d: float[1, 3, 6, 6] = Dequantize(a, s, z) {axis=1, type=uint8}
+    p: float[1, 3, 8, 8] = Pad(d) {pre=[0, 0, 1, 1], post=[0, 0, 1, 1]}
+    dw: float[6, 1, 3, 3] = Dequantize(w, v) {axis=0, type=int8}
+    c: float[1, 6, 6, 6] = Convolution(p, dw, b) {kernel=[3, 3], stride=[1, 1], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0], groups=3}
+    k: int8[1, 6, 6, 6] = Quantize(c, t, zero) {type=int8}
+    y: float[1, 6, 6, 6] = Dequantize(k, t, zero) {type=int8}
+    output y
+  })ir");
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 2) << lines;  // Q, convolution
+  EXPECT_NE(lines.find("Convolution \"p + w + c"), std::string::npos) << lines;
+  EXPECT_NE(lines.find("pre_padding=[1, 1]"), std::string::npos) << lines;
 }
 
 TEST(SignedToUnsigned, CodesMoveWithTheirReaders) {
@@ -699,6 +766,28 @@ TEST(RequantizeFusion, ScalesReachTheFactorsAndBoundsGo) {
     output y
   })ir",
       R"ir(y = MatrixMultiply(x, w, _, "f (requantized)", "b (requantized)") {type=uint8, epilogue=<3: v3 = fma v0 v1 v2>})ir");
+}
+
+// A bound that saturates in every channel goes, one that does not in some channel stays.
+TEST(RequantizeFusion, BoundsInFrontOfOneScalePerChannel) {
+  const auto text = [](const char* scales) {
+    return fmt::format(R"ir(graph "g" {{
+    input x: uint8[1, 4]
+    constant w: int8[4, 2] = random(1)
+    constant f: float[2] = [0.01, 0.02]
+    constant b: float[2] = [1, -1]
+    constant r: float[2] = {}
+    y: uint8[1, 2] = MatrixMultiply(x, w, _, f, b, r) {{type=uint8, epilogue=<4: v4 = fma v0 v1 v2; v5 = clip v4 0 6; v6 = mul v3 v5; v7 = round v6>}}
+    output y
+  }})ir",
+                       scales);
+  };
+  expect_rewrite(
+      requantize_fusion, text("[50, 42.5]"),
+      R"ir(y = MatrixMultiply(x, w, _, f, b, r) {type=uint8, epilogue=<4: v4 = fma v0 v1 v2; v5 = mul v3 v4; v6 = round v5>})ir");
+  expect_rewrite(
+      requantize_fusion, text("[50, 40]"),
+      R"ir(y = MatrixMultiply(x, w, _, f, b, r) {type=uint8, epilogue=<4: v4 = fma v0 v1 v2; v5 = clip v4 -inf 6; v6 = mul v3 v5; v7 = round v6>})ir");
 }
 
 TEST(HorizontalMerge, QuantizedSiblingsStackFactorsAndBiases) {
