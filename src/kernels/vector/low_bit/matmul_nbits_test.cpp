@@ -269,6 +269,36 @@ TEST(MatmulNBits, ManyRows) {
   check({.a = {130, 3000}, .columns = 70, .bits = 8, .block = 3000, .exact_rows = true});
 }
 
+// Weights as panels of floats, whole depths or in parts.
+constexpr double kFloatError = 0x1p-20;
+
+TEST(MatmulNBits, Floats) {
+  for (const int64_t bits : {2, 4, 8})
+    for (const int64_t block : {16, 20, 64, 256, 1000})
+      for (const int64_t depth : {64, 77, 600})
+        for (const DataType zero : {DataType::kUndefined, DataType::kUInt8, DataType::kFloat})
+          check({.a = {13, depth}, .columns = 40, .bits = bits, .block = block, .zero = zero},
+                "f32", kFloatError);
+  for (const int64_t columns : {7, 9, 16, 17, 33, 65, 130})
+    for (const int64_t rows : {7, 8, 50})
+      check({.a = {rows, 96}, .columns = columns}, "f32", kFloatError);
+  check({.a = {2, 3, 5, 64}, .columns = 70}, "f32", kFloatError);
+}
+
+// Columns in several groups, the last of which is smaller: each finds its bias and operands.
+TEST(MatmulNBits, FloatsOfManyColumns) {
+  for (const Extents& bias : {Extents{250}, Extents{20, 1}, Extents{20, 250}})
+    for (const Extents& operand : {Extents{250}, Extents{20, 1}, Extents{20, 250}})
+      check({.a = {20, 1400},
+             .columns = 250,
+             .bias = bias,
+             .has_bias = true,
+             .epilogue = "v2 = add v0 v1; v3 = sigmoid v2",
+             .operands = {operand}},
+            "f32", kFloatError);
+  check({.a = {300, 1500}, .columns = 200}, "f32", kFloatError);
+}
+
 TEST(MatmulNBits, Int8OnlyWhereTheModelAllowsIt) {
   BitProduct p;
   TestLayer test = layer_of(p);
