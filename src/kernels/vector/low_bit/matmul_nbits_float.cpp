@@ -14,6 +14,7 @@ namespace {
 
 constexpr int64_t kGroupBytes = 512 << 10;  // of a group's panels
 constexpr int64_t kLeastColumns = 96;       // of a group, or A is read too often
+constexpr int64_t kLeastOfThread = 48;
 
 // What a row of the table is made of.
 struct Form {
@@ -51,23 +52,35 @@ std::string arithmetic(const Problem& problem, const std::byte*) {
 
 // ---- running
 
+// Threads take whole groups, each with panels of its own; of few columns, they share every group.
+enum class Shares : uint8_t { kNothing, kGroups, kEachGroup };
+
 struct FloatRun {
   BitGeometry geometry;
   MatmulRun matmul;
   int64_t group = 0;    // columns that are multiplied together
   ConvRun whole, last;  // the product of a group, and of the last one
-  bool shares = false;
+  Shares shares = Shares::kNothing;
+  int64_t worker_floats = 0;
 
   explicit FloatRun(const BitGeometry& g) : geometry(g) {}
+  int64_t groups() const { return ceil_div(matmul.n, group); }
   int64_t bias_floats() const { return round_up(group, 16); }
   int64_t panel_floats() const { return round_up(whole.tile.panels(whole.shape).lanes(), 16); }
 };
 
 // As even as panels allow.
-int64_t columns_of_group(const BitGeometry& g, int vecs) {
+void choose_groups(int vecs, int threads, FloatRun& run) {
+  const BitGeometry& g = run.geometry;
   const int64_t width = vecs * kLanes;
   const int64_t most = larger(kGroupBytes / (g.depth * kLaneBytes), kLeastColumns);
-  return round_up(ceil_div(g.columns, ceil_div(g.columns, round_up(most, width))), width);
+  int64_t groups = ceil_div(g.columns, round_up(most, width));
+  if (threads > 1 && macs_of(run.matmul) > kMacsWorthThreads) {
+    const int64_t even = round_up(groups, threads);
+    run.shares = g.columns / even >= kLeastOfThread ? Shares::kGroups : Shares::kEachGroup;
+    if (run.shares == Shares::kGroups) groups = even;
+  }
+  run.group = round_up(ceil_div(g.columns, groups), width);
 }
 
 ConvRun product_of(const Form& form, const KernelArgs& args, const MatmulRun& matmul,
@@ -90,32 +103,34 @@ void move(TileSource& source, int64_t columns) {
   if (source.data) source.data += columns * source.channel;
 }
 
-// The panels of columns [first, first + those of the product).
-void unpack(const FloatRun& run, const KernelCall& call, const Panels& panels, int64_t first,
-            float* to) {
+// The panels of columns [first, first + those of the product). Without a pool on the calling
+// thread.
+void unpack(const FloatRun& run, const std::byte* packed, const Panels& panels, int64_t first,
+            ThreadPool* pool, float* to) {
   const auto body = [&](int, int64_t from, int64_t end) {
     for (int64_t panel = from; panel < end; ++panel)
-      unpack_panel(run.geometry, call.packed, (first + panels.first_col(panel)) / kLanes,
+      unpack_panel(run.geometry, packed, (first + panels.first_col(panel)) / kLanes,
                    panels.vecs_of(panel), to + panels.offset(panel));
   };
-  if (run.shares)
-    call.pool->parallel_ranges(panels.count(), body);
+  if (pool)
+    pool->parallel_ranges(panels.count(), body);
   else
     body(0, 0, panels.count());
 }
 
-void run_group(FloatRun& run, const KernelCall& call, int64_t first) {
-  ConvRun& product = first + run.group < run.matmul.n ? run.whole : run.last;
+// The columns from `first` on.
+void run_group(const FloatRun& run, const KernelCall& call, int64_t first, ThreadPool* pool,
+               float* memory) {
+  ConvRun product = first + run.group < run.matmul.n ? run.whole : run.last;
   const Panels panels = product.tile.panels(product.shape);
-  auto* bias = reinterpret_cast<float*>(call.workspace);
-  float* weights = bias + run.bias_floats();
+  float *bias = memory, *weights = bias + run.bias_floats();
   const TileFinish& all = run.matmul.finish;
   for (int64_t c = 0; c < panels.n; ++c)
     bias[c] = all.has_initial && !product.finish.has_initial
                   ? *reinterpret_cast<const float*>(all.initial.at(0, 0, 0, first + c))
                   : 0;
   for (int64_t c = panels.n; c < panels.padded_n(); ++c) bias[c] = 0;
-  unpack(run, call, panels, first, weights);
+  unpack(run, call.packed, panels, first, pool, weights);
   product.x.data = run.matmul.a.data;
   product.weights.bias = reinterpret_cast<const std::byte*>(bias);
   product.weights.panels = reinterpret_cast<const std::byte*>(weights);
@@ -126,12 +141,21 @@ void run_group(FloatRun& run, const KernelCall& call, int64_t first) {
     product.finish.operands[k].data = all.operands[k].data;
     move(product.finish.operands[k], first);
   }
-  run_conv(product, reinterpret_cast<std::byte*>(weights + run.panel_floats()), call.pool);
+  run_conv(product, reinterpret_cast<std::byte*>(weights + run.panel_floats()), pool);
 }
 
 void run_groups(FloatRun& run, const KernelCall& call) {
   set_addresses(call, run.matmul);
-  for (int64_t first = 0; first < run.matmul.n; first += run.group) run_group(run, call, first);
+  auto* const memory = reinterpret_cast<float*>(call.workspace);
+  ThreadPool* const together = run.shares == Shares::kEachGroup ? call.pool : nullptr;
+  const auto body = [&](int worker, int64_t first, int64_t last) {
+    for (int64_t group = first; group < last; ++group)
+      run_group(run, call, group * run.group, together, memory + worker * run.worker_floats);
+  };
+  if (run.shares == Shares::kGroups)
+    call.pool->parallel_ranges(run.groups(), body);
+  else
+    body(0, 0, run.groups());
 }
 
 void prepare(const Form& form, const KernelArgs& args, PreparedKernel& kernel) {
@@ -143,23 +167,24 @@ void prepare(const Form& form, const KernelArgs& args, PreparedKernel& kernel) {
   if (matmul.images * matmul.rows * matmul.m < kLeastUnpackedRows)
     return prepare_integer_rows(args, kernel);
   matmul.k = run.geometry.depth;
-  run.group = columns_of_group(run.geometry, form.vecs);
+  choose_groups(form.vecs, threads_of(args), run);
   run.whole = product_of(form, args, matmul, smaller(run.group, matmul.n));
   run.last = product_of(form, args, matmul, (matmul.n - 1) % run.group + 1);
-  const int threads = threads_of(args);
-  run.shares = threads > 1 && macs_of(matmul) > kMacsWorthThreads;
   size_t workspace = 0;
   for (ConvRun* product : {&run.whole, &run.last}) {
     if (matmul.finish.has_initial && is_of_columns(matmul.finish.initial))
       product->finish.has_initial = false;
-    const size_t bytes = plan_conv(*product, threads);
+    const size_t bytes =
+        plan_conv(*product, run.shares == Shares::kEachGroup ? threads_of(args) : 1);
     if (bytes > workspace) workspace = bytes;
   }
+  run.worker_floats = run.bias_floats() + run.panel_floats() +
+                      round_up(ceil_div(static_cast<int64_t>(workspace), kLaneBytes), 16);
+  const int64_t workers = run.shares == Shares::kGroups ? threads_of(args) : 1;
+  kernel.workspace_bytes = static_cast<size_t>(workers * run.worker_floats) * sizeof(float);
   FloatRun& kept = keep_state<run_groups>(kernel, run);
   keep_tables(kept.whole, kernel);
   keep_tables(kept.last, kernel);
-  kernel.workspace_bytes =
-      static_cast<size_t>(run.bias_floats() + run.panel_floats()) * sizeof(float) + workspace;
 }
 
 // A row only binds its form.
