@@ -173,6 +173,13 @@ Status Node::emit(LayerKind kind, Attrs attrs, std::vector<Tensor*> inputs) {
   return add_layer(kind, name_, std::move(attrs), std::move(inputs), std::move(outputs)).status();
 }
 
+Status Node::emit_as(DataType type, std::string_view step, LayerKind kind, Attrs attrs,
+                     std::vector<Tensor*> inputs) {
+  if (type == DataType::kFloat) return emit(kind, std::move(attrs), std::move(inputs));
+  CAMSHAFT_ASSIGN(Tensor* const made, add(step, kind, std::move(attrs), std::move(inputs)));
+  return emit(LayerKind::kCast, ir::CastAttrs{type}, {made});
+}
+
 Status Node::emit_to(size_t k, LayerKind kind, Attrs attrs, std::vector<Tensor*> inputs) {
   if (!wants(k)) return ok_status();
   const std::string name = k == 0 ? name_ : fmt::format("{}_{}", name_, k);

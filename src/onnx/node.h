@@ -24,6 +24,11 @@ using ir::PointOp;
 using ir::Shape;
 using ir::Tensor;
 
+// Float, or one of the types of 16 bits that become floats where they are multiplied.
+inline bool computes_in_float(DataType type) {
+  return type == DataType::kFloat || ir::is_16_bit_float(type);
+}
+
 class Node {
  public:
   Node(Scope& scope, const NodeDef& def, std::string name, int64_t opset,
@@ -75,6 +80,10 @@ class Node {
   // A layer inside a composition: `step` names it.
   Result<Tensor*> add(std::string_view step, LayerKind kind, Attrs attrs,
                       std::vector<Tensor*> inputs);
+  // All outputs of the node from a layer that makes floats, which are cast to `type`: then `step`
+  // names it.
+  Status emit_as(DataType type, std::string_view step, LayerKind kind, Attrs attrs,
+                 std::vector<Tensor*> inputs);
   Result<ir::Layer*> add_layer(LayerKind kind, const std::string& name, Attrs attrs,
                                std::vector<Tensor*> inputs, std::vector<Tensor*> outputs);
   // Output k is this tensor.

@@ -8,7 +8,7 @@ namespace camshaft::onnx_import {
 namespace {
 
 bool holds_reals(const Tensor* t) {
-  return t->type == DataType::kFloat || ir::is_16_bit_float(t->type);
+  return computes_in_float(t->type);
 }
 
 bool has_extents(const Tensor* t, const ir::Extents& wanted) {

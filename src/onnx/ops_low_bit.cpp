@@ -16,10 +16,6 @@ int unpack(std::span<const uint8_t> bytes, int64_t first_byte, int64_t k, int64_
   return bytes[first_byte + bit / 8] >> (bit % 8) & ((1 << bits) - 1);
 }
 
-bool is_real(DataType type) {
-  return type == DataType::kFloat || ir::is_16_bit_float(type);
-}
-
 // Codes [N, blocks, bytes], scales and zero points [N, blocks]; integer zero points have as many
 // bits as codes, every row of them begins a byte.
 struct BitWeights {
@@ -28,7 +24,7 @@ struct BitWeights {
 
   ir::RecordLayout layout() const { return ir::RecordLayout(kind); }
   int64_t zero_bytes() const { return (layout().blocks() * kind.bits + 7) / 8; }
-  bool has_real_zeros() const { return zeros && is_real(zeros->type); }
+  bool has_real_zeros() const { return zeros && computes_in_float(zeros->type); }
 
   float zero(int64_t row, int64_t b) const {
     if (!zeros) return static_cast<float>(1 << (kind.bits - 1));
@@ -46,8 +42,8 @@ Status check_weights(const BitWeights& w) {
     return invalid("N {}, K {}, block_size {}", a.columns, a.depth, a.block);
   if (!w.codes->is_constant() || !w.scales->is_constant() || (w.zeros && !w.zeros->is_constant()))
     return unsupported("weights that are no constants");
-  if (w.codes->type != DataType::kUInt8 || !is_real(w.scales->type) ||
-      (w.zeros && w.zeros->type != DataType::kUInt8 && !is_real(w.zeros->type)))
+  if (w.codes->type != DataType::kUInt8 || !computes_in_float(w.scales->type) ||
+      (w.zeros && w.zeros->type != DataType::kUInt8 && !computes_in_float(w.zeros->type)))
     return unsupported("weights of these types");
   const int64_t blocks = a.columns * w.layout().blocks();
   const auto has = [](const Tensor* t, int64_t bytes) {
@@ -139,13 +135,11 @@ Status sort_by_group(Node& node, const Ints& order, BitWeights& w, Tensor*& rows
 // floats.
 Status emit_of_floats(Node& node, LayerKind kind, Attrs attrs, std::vector<Tensor*> inputs) {
   const DataType type = inputs[0]->type;
-  if (type == DataType::kFloat) return node.emit(kind, std::move(attrs), std::move(inputs));
   for (size_t k : {size_t{0}, size_t{2}})
-    if (k < inputs.size() && inputs[k]->type != DataType::kFloat) {
+    if (type != DataType::kFloat && k < inputs.size() && inputs[k]->type != DataType::kFloat) {
       CAMSHAFT_ASSIGN(inputs[k], node.cast(k == 0 ? "rows" : "bias", inputs[k], DataType::kFloat));
     }
-  CAMSHAFT_ASSIGN(Tensor* const y, node.add("product", kind, std::move(attrs), std::move(inputs)));
-  return node.emit(LayerKind::kCast, ir::CastAttrs{type}, {y});
+  return node.emit_as(type, "product", kind, std::move(attrs), std::move(inputs));
 }
 
 // Inputs: a, packed b [N, blocks, bytes], scales, zero points, group index, bias.
@@ -157,7 +151,7 @@ Status import_matmul_bits(Node& node) {
   w.kind.bits = node.integer("bits", 4);
   w.kind.block = node.integer("block_size", 32);
   w.kind.codes_rows = node.integer("accuracy_level", 0) >= 4;
-  if (w.zeros) w.kind.zero = is_real(w.zeros->type) ? DataType::kFloat : DataType::kUInt8;
+  if (w.zeros) w.kind.zero = computes_in_float(w.zeros->type) ? DataType::kFloat : DataType::kUInt8;
   CAMSHAFT_TRY(check_weights(w));
   Tensor* rows = node.input(0);
   if (node.has(4)) {
@@ -194,7 +188,7 @@ Status import_matmul_bnb4(Node& node) {
   if (type != 0 && type != 1) return unsupported("quant_type {}", type);
   if (!codes->is_constant() || !magnitudes->is_constant())
     return unsupported("weights that are no constants");
-  if (codes->type != DataType::kUInt8 || !is_real(magnitudes->type))
+  if (codes->type != DataType::kUInt8 || !computes_in_float(magnitudes->type))
     return unsupported("weights of these types");
   if (depth < 1 || columns < 1 || block < 1 || depth > ir::kMaxExtent / columns)
     return invalid("N {}, K {}, block_size {}", columns, depth, block);

@@ -89,9 +89,7 @@ Status import_reduce(Node& node) {
       (op == ir::ReduceOp::kSum || op == ir::ReduceOp::kMean || op == ir::ReduceOp::kMax ||
        op == ir::ReduceOp::kMin || op == ir::ReduceOp::kProd))
     return node.emit(LayerKind::kUnary, ir::PointOpAttrs{PointOp::kIdentity}, {node.input(0)});
-  const DataType type = node.input(0)->type;
-  if (op == ir::ReduceOp::kLogSumExp && rank > 0 &&
-      (type == DataType::kFloat || ir::is_16_bit_float(type)))
+  if (op == ir::ReduceOp::kLogSumExp && rank > 0 && computes_in_float(node.input(0)->type))
     return emit_log_sum_exp(node, std::move(attrs));
   return node.emit(LayerKind::kReduce, std::move(attrs), {node.input(0)});
 }

@@ -57,15 +57,7 @@ std::optional<int64_t> one_number(Node& node, size_t k, int64_t fallback) {
 
 // 16 bits become floats: kernels are of those.
 bool is_float(const Tensor* x) {
-  return x->has_rank && (x->type == DataType::kFloat || ir::is_16_bit_float(x->type));
-}
-
-// A layer that makes floats, in the type of the operator's input.
-Status emit_typed(Node& node, LayerKind kind, ir::Attrs attrs, const std::vector<Tensor*>& inputs) {
-  const DataType type = node.input(0)->type;
-  if (type == DataType::kFloat) return node.emit(kind, std::move(attrs), inputs);
-  CAMSHAFT_ASSIGN(Tensor* const made, node.add("made", kind, std::move(attrs), inputs));
-  return node.emit(LayerKind::kCast, ir::CastAttrs{type}, {made});
+  return x->has_rank && computes_in_float(x->type);
 }
 
 // The dimensions of [..., axis, ..., parts] with the axis last but one; its own inverse is the
@@ -148,7 +140,7 @@ Status import_dft(Node& node) {
   back.has_reshape = true;
   back.reshape = shape;
   if (moves) back.second_transpose = axis_to_end(rank, static_cast<size_t>(axis), true);
-  return emit_typed(node, LayerKind::kShuffle, std::move(back), {spectra});
+  return node.emit_as(node.input(0)->type, "made", LayerKind::kShuffle, std::move(back), {spectra});
 }
 
 // The windowed waves of an STFT: kernels [2 bins, 1, length].
@@ -181,8 +173,8 @@ Status emit_fast_stft(Node& node, int64_t step, int64_t length, bool onesided) {
     window = node.float_constant("window", extents,
                                  std::vector<float>(static_cast<size_t>(length), 1.0f));
   const ir::GenericAttrs attrs{"STFT", 17, {{"onesided", {onesided ? 1 : 0}, {}, ""}}};
-  return emit_typed(node, LayerKind::kGeneric, attrs,
-                    {signal, node.int_constant("step", {}, steps), window});
+  return node.emit_as(node.input(0)->type, "made", LayerKind::kGeneric, attrs,
+                      {signal, node.int_constant("step", {}, steps), window});
 }
 
 // signal [batch, samples, 1], frame_step, window, frame_length → [batch, frames, bins, 2].
@@ -223,7 +215,8 @@ Status import_stft(Node& node) {
   frames.first_transpose = {0, 2, 1};
   frames.has_reshape = true;
   frames.reshape = {spectra->shape[0], spectra->shape[2], Dim(bins), Dim(2)};
-  return emit_typed(node, LayerKind::kShuffle, std::move(frames), {spectra});
+  return node.emit_as(node.input(0)->type, "made", LayerKind::kShuffle, std::move(frames),
+                      {spectra});
 }
 
 }  // namespace

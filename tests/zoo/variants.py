@@ -11,14 +11,12 @@ import tempfile
 import numpy as np
 import onnx
 import onnxruntime
-from onnx import numpy_helper
+from data_sets import SETS, graph_inputs, information, load_arrays, save_arrays, session
 
 
 def inputs_of(folder):
-    graph = onnx.load(folder / "model.onnx", load_external_data=False).graph
-    constants = {constant.name for constant in graph.initializer}
-    names = [value.name for value in graph.input if value.name not in constants]
-    return {name: numpy_helper.to_array(onnx.load_tensor(folder / "test_data_set_0" / f"input_{k}.pb")) for k, name in enumerate(names)}
+    names = [value.name for value in graph_inputs(onnx.load(folder / "model.onnx", load_external_data=False))]
+    return dict(zip(names, load_arrays(folder / SETS[0], "input", len(names))))
 
 
 def inputs_for(model, inputs):
@@ -28,9 +26,7 @@ def inputs_for(model, inputs):
 
 
 def outputs_of(model, inputs):
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"]).run(None, inputs)
+    return session(model, optimized=False).run(None, inputs)
 
 
 def largest_error(outputs, references):
@@ -39,19 +35,17 @@ def largest_error(outputs, references):
 
 
 def write(folder, out, kind, make):
-    """Writes `out`, or nothing. make(folder, model): writes the model; gives its error."""
+    """Writes `out`, or nothing. make(folder, model) writes the model. Gives how far its outputs are from the network's."""
     with tempfile.TemporaryDirectory() as work:
         made = pathlib.Path(work) / "made"
-        (made / "test_data_set_0").mkdir(parents=True)
+        made.mkdir()
         make(folder, made / "model.onnx")
         inputs = inputs_of(folder)
         taken = inputs_for(onnx.load(made / "model.onnx", load_external_data=False), inputs)
         error = largest_error(outputs_of(made / "model.onnx", taken), outputs_of(folder / "model.onnx", inputs))
-        info = json.loads((folder / "info.json").read_text()) if (folder / "info.json").exists() else {}
-        info |= {"name": out.name, "dialect": kind, "quantization_error": error, "dyn": {}}
+        info = information(folder) | {"name": out.name, "dialect": kind, "quantization_error": error, "dyn": {}}
         (made / "info.json").write_text(json.dumps(info, indent=1))
-        for k, (name, array) in enumerate(taken.items()):
-            (made / "test_data_set_0" / f"input_{k}.pb").write_bytes(numpy_helper.from_array(array, name).SerializeToString())
+        save_arrays(made / SETS[0], "input", taken.keys(), taken.values())
         shutil.rmtree(out, ignore_errors=True)
         shutil.copytree(made, out)
     return error

@@ -83,6 +83,11 @@ void choose_groups(int vecs, int threads, FloatRun& run) {
   run.group = round_up(ceil_div(g.columns, groups), width);
 }
 
+// A bias is what a product of columns starts from.
+bool is_of_columns(const TileSource& bias) {
+  return bias.image == 0 && bias.row == 0 && bias.pixel == 0;
+}
+
 ConvRun product_of(const Form& form, const KernelArgs& args, const MatmulRun& matmul,
                    int64_t columns) {
   ConvRun run;
@@ -91,16 +96,8 @@ ConvRun product_of(const Form& form, const KernelArgs& args, const MatmulRun& ma
   set_conv(args, part, run);
   run.tile.max_vecs = form.vecs;
   run.wishes.parts = form.by_parts;
+  run.finish.has_initial = run.finish.has_initial && !is_of_columns(run.finish.initial);
   return run;
-}
-
-// A bias is what a product of columns starts from.
-bool is_of_columns(const TileSource& bias) {
-  return bias.image == 0 && bias.row == 0 && bias.pixel == 0;
-}
-
-void move(TileSource& source, int64_t columns) {
-  if (source.data) source.data += columns * source.channel;
 }
 
 // The panels of columns [first, first + those of the product). Without a pool on the calling
@@ -135,12 +132,9 @@ void run_group(const FloatRun& run, const KernelCall& call, int64_t first, Threa
   product.weights.bias = reinterpret_cast<const std::byte*>(bias);
   product.weights.panels = reinterpret_cast<const std::byte*>(weights);
   product.finish.out.data = all.out.data + first * all.out.channel();
-  product.finish.initial.data = all.initial.data;
-  move(product.finish.initial, first);
-  for (int k = 0; k < all.num_operands; ++k) {
-    product.finish.operands[k].data = all.operands[k].data;
-    move(product.finish.operands[k], first);
-  }
+  product.finish.initial.data = all.initial.at(0, 0, 0, first);
+  for (int k = 0; k < all.num_operands; ++k)
+    product.finish.operands[k].data = all.operands[k].at(0, 0, 0, first);
   run_conv(product, reinterpret_cast<std::byte*>(weights + run.panel_floats()), pool);
 }
 
@@ -172,8 +166,6 @@ void prepare(const Form& form, const KernelArgs& args, PreparedKernel& kernel) {
   run.last = product_of(form, args, matmul, (matmul.n - 1) % run.group + 1);
   size_t workspace = 0;
   for (ConvRun* product : {&run.whole, &run.last}) {
-    if (matmul.finish.has_initial && is_of_columns(matmul.finish.initial))
-      product->finish.has_initial = false;
     const size_t bytes =
         plan_conv(*product, run.shares == Shares::kEachGroup ? threads_of(args) : 1);
     if (bytes > workspace) workspace = bytes;

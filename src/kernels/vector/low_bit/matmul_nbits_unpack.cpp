@@ -15,7 +15,7 @@ struct Columns {
   F32 scale, zero;
 };
 
-// The code at place `in` of a dword.
+// The weight whose code is at place `in` of a dword.
 template <int kBits>
 CAMSHAFT_INLINE F32 weight_at(const std::byte* dwords, int in, const Columns& columns) {
   return (codes_as_floats<kBits>(dwords, in % 4 * 8 + in / 4 * kBits) - columns.zero) *
