@@ -133,6 +133,16 @@ BenchLayer slice(std::string name, const Extents& shape, const Extents& start, c
   return {std::move(name), LayerKind::kSlice, attrs, {{shape}}, {size}};
 }
 
+BenchLayer lines(std::string name, int64_t count, int64_t size) {
+  ir::NormalizationAttrs attrs;
+  attrs.axis = 1;
+  return {std::move(name),
+          LayerKind::kNormalization,
+          attrs,
+          {{{count, size}}, {{size}, DataType::kFloat, false}, {{size}, DataType::kFloat, false}},
+          {{count, size}}};
+}
+
 std::vector<BenchLayer> bench_layers() {
   ir::NormalizationAttrs layer_norm, instance;
   layer_norm.axis = 2;
@@ -228,6 +238,12 @@ std::vector<BenchLayer> bench_layers() {
        layer_norm,
        {{{1, 128, 768}}, {{768}, DataType::kFloat, false}, {{768}, DataType::kFloat, false}},
        {{1, 128, 768}}},
+      lines("layer norm of 4", 77618, 4),
+      lines("layer norm of 16", 4096, 16),
+      lines("layer norm of 32", 2048, 32),
+      lines("layer norm of 48", 2048, 48),
+      lines("layer norm of 256", 394, 256),
+      lines("layer norm of 4096", 1, 4096),
       {"instance norm",
        LayerKind::kNormalization,
        instance,

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layer, RMS, instance and group normalization. Sums of squares are of what is left after the mean,
-// so that a large mean costs no accuracy. Linear tensors: line by line, three passes in cache.
-// Channel last: sums of columns.
+// so that a large mean costs no accuracy. Linear tensors: lines, a few together or one per lane, in
+// three passes in cache. Channel last: sums of columns.
 #include "kernels/nest.h"
+#include "kernels/vector/counts.h"
+#include "kernels/vector/movement/transpose_tile.h"
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/program/result_epilogue.h"
 #include "kernels/vector/reduction/reduction.h"
@@ -51,22 +53,31 @@ float sum_squares(const float* x, int64_t count, float mean) {
   return reduce_add(total);
 }
 
-// y = (x - mean) * inverse, times scale, plus bias (vectors, or null).
+// y = (x - mean) * inverse, times scale, plus bias.
+template <bool kScale, bool kBias>
+void normalize_line_by(const float* x, int64_t count, float mean, float inverse, const float* scale,
+                       const float* bias, float* y) {
+  const F32 m = set1(mean), r = set1(inverse);
+  const auto value = [&](int64_t k, const auto& read) {
+    const F32 v = (read(x + k) - m) * r, scaled = kScale ? v * read(scale + k) : v;
+    return kBias ? scaled + read(bias + k) : scaled;
+  };
+  int64_t k = 0;
+  for (; k + kLanes <= count; k += kLanes)
+    store(y + k, value(k, [](const float* p) { return load(p); }));
+  if (k == count) return;
+  const M32 mask = first_n(static_cast<int>(count - k));
+  store(y + k, value(k, [mask](const float* p) { return load(p, mask); }), mask);
+}
+
+// `scale` and `bias`: vectors, or null.
 void normalize_line(const float* x, int64_t count, float mean, float inverse, const float* scale,
                     const float* bias, float* y) {
-  const F32 m = set1(mean), r = set1(inverse);
-  for (int64_t k = 0; k < count; k += kLanes) {
-    const M32 mask = first_n(static_cast<int>(count - k < kLanes ? count - k : kLanes));
-    const bool whole = k + kLanes <= count;
-    const auto read = [&](const float* p) { return whole ? load(p + k) : load(p + k, mask); };
-    F32 v = (read(x) - m) * r;
-    if (scale != nullptr) v = v * read(scale);
-    if (bias != nullptr) v = v + read(bias);
-    if (whole)
-      store(y + k, v);
-    else
-      store(y + k, v, mask);
-  }
+  constexpr auto kBy = [](bool scales, bool shifts) {
+    if (scales) return shifts ? normalize_line_by<true, true> : normalize_line_by<true, false>;
+    return shifts ? normalize_line_by<false, true> : normalize_line_by<false, false>;
+  };
+  kBy(scale != nullptr, bias != nullptr)(x, count, mean, inverse, scale, bias, y);
 }
 
 // y = x * a + b.
@@ -104,6 +115,83 @@ struct Affine {
 // --- lines: layer and RMS
 // ------------------------------------------------------------------------------------------------------
 
+// Lines evenly apart.
+struct Lines {
+  const float* x;
+  float* y;
+  int64_t x_step, y_step, size, count;
+
+  Lines part(int64_t first, int64_t number) const {
+    return {x + first * x_step, y + first * y_step, x_step, y_step, size, number};
+  }
+};
+
+struct LineFactors {
+  const float *scale, *bias;  // or null
+  float epsilon;
+  bool centers;
+};
+
+// Lines up to here go a line per lane: a line by itself waits for two sums and a root.
+constexpr int64_t kShortLine = 32;
+constexpr int64_t kTurnedLines = 128;  // short lines that are turned together
+
+// Element k of the lines in the lanes is `step` after the one before.
+CAMSHAFT_INLINE void normalize_lanes(float* x, int64_t step, int64_t size, const LineFactors& by) {
+  const F32 count = set1(static_cast<float>(size));
+  F32 mean = zero(), squares = zero();
+  if (by.centers) {
+    for (int64_t k = 0; k < size; ++k) mean = mean + load(x + k * step);
+    mean = mean / count;
+  }
+  for (int64_t k = 0; k < size; ++k) {
+    const F32 rest = load(x + k * step) - mean;
+    squares = fma(rest, rest, squares);
+  }
+  const F32 inverse = set1(1) / sqrt(squares / count + set1(by.epsilon));
+  for (int64_t k = 0; k < size; ++k) {
+    const F32 factor = by.scale != nullptr ? inverse * set1(by.scale[k]) : inverse,
+              shift = by.bias != nullptr ? set1(by.bias[k]) : zero();
+    store(x + k * step, fma(load(x + k * step) - mean, factor, shift));
+  }
+}
+
+void normalize_short_lines(const Lines& lines, const LineFactors& by) {
+  alignas(64) float turned[kShortLine * kTurnedLines];
+  for (int64_t first = 0; first < lines.count; first += kTurnedLines) {
+    const int64_t count = smaller(lines.count - first, kTurnedLines),
+                  vectors = ceil_div(count, kLanes);
+    const Lines part = lines.part(first, count);
+    if (count % kLanes != 0)  // lanes beyond the lines
+      for (int64_t k = 0; k < lines.size; ++k)
+        store(turned + k * kTurnedLines + (vectors - 1) * kLanes, zero());
+    transpose_block(part.x, part.x_step, turned, kTurnedLines, count, lines.size);
+    for (int64_t v = 0; v < vectors; ++v)
+      normalize_lanes(turned + v * kLanes, kTurnedLines, lines.size, by);
+    transpose_block(turned, kTurnedLines, part.y, part.y_step, lines.size, count);
+  }
+}
+
+// A line waits for its sums and its root: what else is to do then is another line's.
+constexpr int64_t kLinesTogether = 4;
+
+void normalize_long_lines(const Lines& lines, const LineFactors& by) {
+  for (int64_t first = 0; first < lines.count; first += kLinesTogether) {
+    const Lines part = lines.part(first, smaller(lines.count - first, kLinesTogether));
+    float mean[kLinesTogether], inverse[kLinesTogether];
+    for (int64_t k = 0; k < part.count; ++k)
+      mean[k] = by.centers ? reduce_line<AddStep>(part.part(k, 1).x, part.size) /
+                                 static_cast<float>(part.size)
+                           : 0;
+    for (int64_t k = 0; k < part.count; ++k)
+      inverse[k] = inverse_deviation(sum_squares(part.part(k, 1).x, part.size, mean[k]), part.size,
+                                     by.epsilon);
+    for (int64_t k = 0; k < part.count; ++k)
+      normalize_line(part.part(k, 1).x, part.size, mean[k], inverse[k], by.scale, by.bias,
+                     part.part(k, 1).y);
+  }
+}
+
 struct LineNorm {
   Affine affine;
   Nest kept;  // the output, the input
@@ -116,22 +204,21 @@ struct LineNorm {
 
 void run_lines(LineNorm& n, const KernelCall& call) {
   const Nest& kept = n.kept;
-  const float *scale = n.affine.scale(call), *bias = n.affine.bias(call);
-  const auto line = [&n, scale, bias](const float* from, float* to) {
-    const float mean =
-        n.centers ? reduce_line<AddStep>(from, n.size) / static_cast<float>(n.size) : 0;
-    normalize_line(from, n.size, mean,
-                   inverse_deviation(sum_squares(from, n.size, mean), n.size, n.epsilon), scale,
-                   bias, to);
-  };
+  const LineFactors by{n.affine.scale(call), n.affine.bias(call), n.epsilon, n.centers};
   const float* x = call.input<const float>(0);
   float* y = call.output<float>(0);
+  const auto run = n.size <= kShortLine ? normalize_short_lines : normalize_long_lines;
   for_tiles(kept, call.pool, n.predicted_us,
             [&](const int64_t* offsets, int64_t rows, int64_t cols) {
-              for (int64_t row = 0; row < rows; ++row)
-                for (int64_t col = 0; col < cols; ++col)
-                  line(x + offsets[1] + row * kept.row_stride(1) + col * kept.col_stride(1),
-                       y + offsets[0] + row * kept.row_stride(0) + col * kept.col_stride(0));
+              const bool down = rows > cols;  // most kept dimensions are one, the rows of tiles
+              for (int64_t k = 0; k < (down ? cols : rows); ++k) {
+                const auto step = [&](bool of_rows, int t) {
+                  return of_rows ? kept.row_stride(t) : kept.col_stride(t);
+                };
+                run({x + offsets[1] + k * step(!down, 1), y + offsets[0] + k * step(!down, 0),
+                     step(down, 1), step(down, 0), n.size, down ? rows : cols},
+                    by);
+              }
             });
   run_result_epilogue(n.epilogue, call);
 }
@@ -470,7 +557,7 @@ double cost_us(const Problem& p) {
 
 #define CAMSHAFT_NORM(name, formats, refusal, prepare)                                   \
   {                                                                                      \
-    name, ir::LayerKind::kNormalization, kIsa, FormatRule::formats, 1, refusal, cost_us, \
+    name, ir::LayerKind::kNormalization, kIsa, FormatRule::formats, 2, refusal, cost_us, \
         CAMSHAFT_NOTHING_PACKED, prepare                                                 \
   }
 constexpr Tactic kTactics[] = {

@@ -30,8 +30,15 @@ TestLayer normalization(ir::NormalizationAttrs attrs, const ir::Extents& shape,
 
 TEST(Normalization, Lines) {
   for (const NormKind kind : {NormKind::kLayer, NormKind::kRms})
-    for (const ir::Extents& shape :
-         {ir::Extents{2, 7, 120}, {4, 64}, {1, 3, 5, 17}, {3, 1300}, {5, 1}})
+    for (const ir::Extents& shape : {ir::Extents{2, 7, 120},
+                                     {4, 64},
+                                     {1, 3, 5, 17},
+                                     {3, 1300},
+                                     {5, 1},
+                                     {2, 150, 4},
+                                     {9, 21, 32},
+                                     {1, 1, 3},
+                                     {301, 33}})
       for (const bool affine : {false, true}) {
         ir::NormalizationAttrs attrs;
         attrs.kind = kind, attrs.axis = static_cast<int64_t>(shape.size()) - 1;
