@@ -39,10 +39,13 @@ bool repeats(const Layer& layer) {
   }
 }
 
+bool is_copy(const Layer& layer) {
+  return layer.kind == LayerKind::kUnary && layer.as<PointOpAttrs>().op == PointOp::kIdentity;
+}
+
 // The copy that keeps a network output apart from a constant must stay.
 bool is_output_copy(const Graph& graph, const Layer& layer) {
-  return layer.kind == LayerKind::kUnary && layer.as<PointOpAttrs>().op == PointOp::kIdentity &&
-         graph.is_output(layer.outputs[0]);
+  return is_copy(layer) && graph.is_output(layer.outputs[0]);
 }
 
 // Codes stay codes until it is decided which products become quantized ones: see
@@ -121,6 +124,8 @@ Result<std::vector<kernels::Value>> evaluate_layer(const Layer& layer) {
     }
     inputs.push_back(input ? &values.back() : nullptr);
   }
+  // Exporters share weights by an Identity for each further use: one tensor in memory stays one.
+  if (is_copy(layer)) return values;
   return kernels::evaluate_layer(layer, inputs);
 }
 

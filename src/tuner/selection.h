@@ -65,6 +65,8 @@ class Selector {
  private:
   Status list_options(const ir::Layer& layer, LayerOptions& list);
   Status list_tactics(const ir::Layer& layer, LayerOptions& list);
+  // Measured once per weights and tactic.
+  std::string refusal_of_rounding(const kernels::Problem& problem, const kernels::Tactic& tactic);
   std::string refusal_anywhere(const ir::Layer& layer, const kernels::Tactic& tactic,
                                const Formats& formats) const;
   // Of a problem with guessed extents: why the tactic must not be chosen for them.

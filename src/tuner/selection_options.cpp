@@ -88,9 +88,8 @@ Status Selector::list_tactics(const Layer& layer, LayerOptions& list) {
       if (!made.layer) continue;
       std::string refusal = tactic->refusal(made.problem);
       if (refusal.empty()) refusal = refusal_anywhere(layer, *tactic, formats);
-      if (refusal.empty())
-        if (const auto& rounding = context_.roundings->of(made.problem, *tactic))
-          refusal = refusal_of(*rounding);
+      if (refusal.empty() && tactic->isa == active_isa())
+        refusal = refusal_of_rounding(made.problem, *tactic);
       if (refusal.empty() && guessed)
         refusal = agrees_with_inference(layer, made, *context_.opt)
                       ? refusal_of_guess(layer, *tactic, formats, made.problem)
@@ -108,7 +107,8 @@ Status Selector::list_tactics(const Layer& layer, LayerOptions& list) {
     if (!accepted && !reason.empty() && tactic->isa == active_isa())
       list.candidates.push_back({tactic->name, "", 0, std::move(reason), false});
   }
-  // Weaker instruction sets are timed where the strongest has nothing, or when everything is.
+  // Weaker instruction sets are timed where the strongest has nothing, or when everything is. Only
+  // then is it measured how they round, which takes packing all weights.
   const bool forced = context_.options->forced_way >= 0;
   const bool everything =
       context_.options->optimization_level >= 5 || context_.options->random_choices != 0;
@@ -119,8 +119,13 @@ Status Selector::list_tactics(const Layer& layer, LayerOptions& list) {
     const auto is_weaker = [](const Entry& e) { return e.tactic->isa < active_isa(); };
     if ((forced || !everything) && !std::all_of(entries.begin(), entries.end(), is_weaker))
       std::erase_if(entries, is_weaker);
+    const LayerProblem made = make_problem(layer, formats, *context_.opt, context_.threads);
+    std::erase_if(entries, [&](const Entry& e) {
+      return is_weaker(e) && !refusal_of_rounding(made.problem, *e.tactic).empty();
+    });
     for (const Entry& entry : entries) alone.push_back({formats, {entry}});
   }
+  std::erase_if(by_formats, [](const auto& group) { return group.second.empty(); });
   if (forced) by_formats = std::move(alone);
   for (auto& [formats, entries] : by_formats) {
     // Dense tactics are timed as if there were no sparse ones, which are timed as well: who asks
@@ -159,6 +164,11 @@ Status Selector::list_tactics(const Layer& layer, LayerOptions& list) {
            fmt::format("not timed: predicted {:.1f} us", entries[k].predicted), false});
   }
   return ok_status();
+}
+
+std::string Selector::refusal_of_rounding(const kernels::Problem& problem, const Tactic& tactic) {
+  const auto& rounding = context_.roundings->of(problem, tactic);
+  return rounding ? refusal_of(*rounding) : "";
 }
 
 std::vector<StorageTypes> Selector::storages_of(const Layer& layer) const {

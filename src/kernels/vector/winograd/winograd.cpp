@@ -181,12 +181,14 @@ void pack(const Problem& p, std::byte* packed) {
   float* bias = reinterpret_cast<float*>(packed);
   std::memset(packed, 0, packed_bytes<F>(p));
   pack_bias(s, has_bias(p) ? constant_floats(p.inputs[2]) : nullptr, bias);
+  float* const filters = bias + bias_lanes(s);
   winograd::transform_filters<F, double>(
       s, panels, constant_floats(p.inputs[1]),
-      [&](const winograd::GroupPanel& panel, int64_t col, int64_t c, int t, double value) {
-        float* to = bias + bias_lanes(s) + F::kIn * F::kIn * panel.offset(panels);
-        to[(t * panels.k + c) * panels.vecs_of(panel.panel) * kLanes + col] =
-            static_cast<float>(value);
+      [&](const winograd::GroupPanel& panel, int64_t c, int t, const double* values) {
+        const int64_t row = t * panels.k + c, width = panels.vecs_of(panel.panel) * kLanes;
+        float* to = filters + F::kIn * F::kIn * panel.offset(panels) + row * width;
+        for (int64_t col = 0; col < panels.cols_of(panel.panel); ++col)
+          to[col] = static_cast<float>(values[col]);
       });
 }
 

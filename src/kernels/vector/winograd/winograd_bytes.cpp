@@ -167,10 +167,11 @@ void pack_weights(const ConvShape& s, const int8_t* weights, int16_t* packed) {
   std::memset(packed, 0, static_cast<size_t>(filter_lanes<F>(s) * kLaneBytes));
   winograd::transform_filters<F, int>(
       s, panels, weights,
-      [&](const winograd::GroupPanel& panel, int64_t col, int64_t c, int t, int value) {
-        int16_t* to = packed + 2 * F::kIn * F::kIn * panel.offset(panels);
-        const int64_t lane = (t * panels.k + c / 2) * panels.vecs_of(panel.panel) * kLanes + col;
-        to[lane * 2 + c % 2] = static_cast<int16_t>(value);
+      [&](const winograd::GroupPanel& panel, int64_t c, int t, const int* values) {
+        const int64_t row = t * panels.k + c / 2, width = panels.vecs_of(panel.panel) * kLanes;
+        int16_t* to = packed + 2 * (F::kIn * F::kIn * panel.offset(panels) + row * width) + c % 2;
+        for (int64_t col = 0; col < panels.cols_of(panel.panel); ++col)
+          to[2 * col] = static_cast<int16_t>(values[col]);
       });
 }
 
