@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "passes/expression.h"
 #include "passes/formula.h"
@@ -55,18 +56,30 @@ struct AttentionParts {
   Layer* codes = nullptr;   // what rounds the weights, or null
   Layer* values = nullptr;  // the second product
   bool nan_is_zero = false;
+  // Channel-first networks multiply values^T by weights^T, which gives the result transposed.
+  bool is_turned = false;
   std::vector<Layer*> group;
 
   const Tensor* score() const { return scores->outputs[0]; }
   const Tensor* regrouped() const { return regroup ? regroup->outputs[0] : score(); }
-  const Tensor* weights() const { return values->inputs[0]; }
+  const Tensor* weights() const { return values->inputs[is_turned ? 1 : 0]; }
+  Tensor* query() const { return scores->inputs[0]; }
+  Tensor* key() const { return scores->inputs[1]; }
+  Tensor* value() const { return values->inputs[is_turned ? 0 : 1]; }
+  // Whether they lie as [depth, steps].
+  bool turns_query() const { return scores->as<MatrixMultiplyAttrs>().transpose_a; }
+  bool turns_key() const { return !scores->as<MatrixMultiplyAttrs>().transpose_b; }
+  bool turns_value() const {
+    const auto& a = values->as<MatrixMultiplyAttrs>();
+    return is_turned ? !a.transpose_a : a.transpose_b;
+  }
 };
 
 bool is_plain_product(const Layer* layer) {
   if (!layer || layer->kind != LayerKind::kMatrixMultiply) return false;
   for (const Tensor* t : {layer->inputs[0], layer->inputs[1], layer->outputs[0]})
     if (t->type != DataType::kFloat || !t->has_rank) return false;
-  return !layer->as<MatrixMultiplyAttrs>().transpose_a;
+  return true;
 }
 
 bool is_product_of_codes(const Layer* layer) {
@@ -149,8 +162,10 @@ bool find_values(AttentionParts& parts) {
   if (!is_plain_product(reader)) return false;
   const auto& a = reader->as<MatrixMultiplyAttrs>();
   parts.values = reader;
-  return reader->inputs[0] == weights && reader->inputs[1] != weights && !a.transpose_b &&
-         a.alpha == 1 && a.epilogue.empty() && !input_at(*reader, 2);
+  parts.is_turned = reader->inputs[1] == weights;
+  return reader->inputs[0] != reader->inputs[1] &&
+         (parts.is_turned ? a.transpose_b : !a.transpose_a) && a.alpha == 1 && a.epilogue.empty() &&
+         !input_at(*reader, 2);
 }
 
 std::optional<AttentionParts> attention_parts(Layer* softmax, Factors factors) {
@@ -192,6 +207,18 @@ Expression epilogue_of(const AttentionParts& parts) {
 // stays; scores of rank 2 are a batch of one. Of rank 5, heads in groups that share keys become one
 // dimension, other batch dimensions (windows) as well.
 
+Ints swap_of_last_two(size_t rank) {
+  Ints order(rank);
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[rank - 1], order[rank - 2]);
+  return order;
+}
+
+Shape with_last_two_swapped(Shape shape) {
+  if (shape.size() >= 2) std::swap(shape[shape.size() - 1], shape[shape.size() - 2]);
+  return shape;
+}
+
 class Shapes {
  public:
   Shapes(Rewriter& rewriter, const AttentionParts& parts)
@@ -203,9 +230,9 @@ class Shapes {
         weights_(parts.weights()->shape),
         common_(common()),
         rank_(common_.size()) {
-    if (const auto k = converted(key()->shape, scores_)) key_ = *k;
-    if (const auto v = converted(value()->shape, weights_)) value_ = *v;
-    if (const auto q = converted(query()->shape, scores_)) query_ = *q;
+    if (const auto k = converted(key_shape(), scores_)) key_ = *k;
+    if (const auto v = converted(value_shape(), weights_)) value_ = *v;
+    if (const auto q = converted(query_shape(), scores_)) query_ = *q;
     shares_keys_ = rank_ == 5 && key_.size() == 5 && key_[2] == Dim(1) && query_.size() == 5 &&
                    query_[2] != Dim(1);
   }
@@ -213,8 +240,8 @@ class Shapes {
   Refusal refusal(const Expression& epilogue) const {
     if (rank_ < 2 || rank_ > 5)
       return {Reason::kShape, "the scores have " + std::to_string(rank_) + " dimensions"};
-    if (query()->shape.size() != scores_.size() || key()->shape.size() != scores_.size() ||
-        value()->shape.size() != weights_.size())
+    if (query_shape().size() != scores_.size() || key_shape().size() != scores_.size() ||
+        value_shape().size() != weights_.size())
       return {Reason::kShape, "queries, keys and values have unequal ranks"};
     if (scores_[scores_.size() - 2] != weights_[weights_.size() - 2] || query_.size() != rank_ ||
         key_.size() != rank_ || value_.size() != rank_)
@@ -242,13 +269,30 @@ class Shapes {
     return {};
   }
 
-  Tensor* query() const { return parts_.scores->inputs[0]; }
-  Tensor* key() const { return parts_.scores->inputs[1]; }
-  Tensor* value() const { return parts_.values->inputs[1]; }
+  // Turning what lies as [depth, steps] takes a copy, which pays where scores are at least half as
+  // many as its elements: they would be written once and read and written by SoftMax.
+  Refusal refusal_to_turn() const {
+    const auto is_too_deep = [](Dim depth, Dim steps) {
+      const int64_t fewest = steps.is_known() ? steps.extent() : kStepsOfOpenExtents;
+      return !depth.is_known() || depth.extent() > 2 * fewest;
+    };
+    const Dim rows = query_[rank_ - 2], keys = key_[rank_ - 2], depth = key_[rank_ - 1],
+              value_depth = value_[rank_ - 1];
+    if ((parts_.turns_query() && is_too_deep(depth, keys)) ||
+        (parts_.turns_key() && is_too_deep(depth, rows)) ||
+        (parts_.turns_value() && is_too_deep(value_depth, rows)) ||
+        (parts_.is_turned && is_too_deep(value_depth, keys)))
+      return {Reason::kShape, "operands lie transposed, and turning them takes longer"};
+    return {};
+  }
 
-  Tensor* take_query() { return take(query(), *joined(query_)); }
-  Tensor* take_key() { return take(key(), *joined(key_)); }
-  Tensor* take_value() { return take(value(), *joined(value_)); }
+  Tensor* take_query() {
+    return take(turned(parts_.query(), parts_.turns_query()), *joined(query_));
+  }
+  Tensor* take_key() { return take(turned(parts_.key(), parts_.turns_key()), *joined(key_)); }
+  Tensor* take_value() {
+    return take(turned(parts_.value(), parts_.turns_value()), *joined(value_));
+  }
   Tensor* take_operand(Tensor* x) {
     const Shape shape = *fitted(*x), spread = spread_over_groups(x->shape, system_of(*x));
     if (spread != padded(x->shape, spread.size())) {
@@ -260,11 +304,26 @@ class Shapes {
     return take(x, shape);
   }
   // Of Attention's result, which is then reshaped to that of the second product.
-  Shape result() const { return *joined(*converted(parts_.values->outputs[0]->shape, weights_)); }
+  Shape result() const { return *joined(*converted(turned_result(), weights_)); }
+  // That of the second product, before it is turned.
+  Shape turned_result() const {
+    const Shape& shape = parts_.values->outputs[0]->shape;
+    return parts_.is_turned ? with_last_two_swapped(shape) : shape;
+  }
 
  private:
+  static constexpr int64_t kStepsOfOpenExtents = 128;
+
+  // As [steps, depth].
+  static Shape steps_first(const Tensor* x, bool turns) {
+    return turns ? with_last_two_swapped(x->shape) : x->shape;
+  }
+  Shape query_shape() const { return steps_first(parts_.query(), parts_.turns_query()); }
+  Shape key_shape() const { return steps_first(parts_.key(), parts_.turns_key()); }
+  Shape value_shape() const { return steps_first(parts_.value(), parts_.turns_value()); }
+
   const Shape& common() const {
-    const Shape& k = key()->shape;
+    const Shape k = key_shape();
     const bool shares_keys = scores_.size() == 5 && k.size() == 5 && k[2] == Dim(1);
     if (same_batch(scores_, weights_) && (regrouped_.size() != 4 || shares_keys)) return scores_;
     for (const Shape* shape : {&regrouped_, &weights_, &scores_})
@@ -364,6 +423,13 @@ class Shapes {
     return shuffled(x, attrs, shape);
   }
 
+  Tensor* turned(Tensor* x, bool turns) {
+    if (!turns) return x;
+    ShuffleAttrs attrs;
+    attrs.first_transpose = swap_of_last_two(x->shape.size());
+    return shuffled(x, attrs, with_last_two_swapped(x->shape));
+  }
+
   Tensor* shuffled(Tensor* x, ShuffleAttrs attrs, const Shape& shape) {
     Tensor* y = rewriter_.add_tensor(x->name + " (heads)", x->type, shape);
     rewriter_.insert_before(parts_.values, LayerKind::kShuffle, x->name + " (heads)",
@@ -407,13 +473,13 @@ class Shapes {
 
 Refusal attention_refusal(const AttentionParts& parts, const Shapes& shapes,
                           const Expression& epilogue) {
-  if (!parts.scores->as<MatrixMultiplyAttrs>().transpose_b)
-    return {Reason::kShape, "keys lie transposed"};
+  if (parts.codes && parts.turns_key()) return {Reason::kShape, "keys lie transposed"};
   if (parts.pointwise && !same_scores(parts.pointwise->outputs[0], parts.regrouped()))
     return {Reason::kShape, "the scores are broadcast"};
   if (epilogue.inputs.size() > kMaxEpilogueOperands + 1 || !within_limits(epilogue))
     return {Reason::kLimit, "the program on scores is too long"};
-  return shapes.refusal(epilogue);
+  if (Refusal refusal = shapes.refusal(epilogue)) return refusal;
+  return shapes.refusal_to_turn();
 }
 
 void set_codes(const AttentionParts& parts, AttentionAttrs& attrs) {
@@ -454,17 +520,18 @@ void fuse(Rewriter& rewriter, AttentionParts& parts) {
                        parts.values->name + " into attention");
   Tensor* output = parts.values->outputs[0];
   const Shape result = shapes.result();
-  if (result == output->shape) {
+  if (result == output->shape && !parts.is_turned) {
     rewriter.replace(parts.group, LayerKind::kAttention, attrs, inputs, name);
     return;
   }
-  const Shape y = output->shape;
+  const Shape y = shapes.turned_result();
   Tensor* joined = rewriter.add_tensor(output->name + " (heads)", output->type, result);
   rewriter.insert_before(parts.values, LayerKind::kAttention, name, attrs, inputs, {joined},
                          std::vector<const Layer*>(parts.group.begin(), parts.group.end()));
   ShuffleAttrs ungroup;
   ungroup.has_reshape = true;
   ungroup.reshape = y;
+  if (parts.is_turned) ungroup.second_transpose = swap_of_last_two(y.size());
   rewriter.replace(parts.group, LayerKind::kShuffle, ungroup, {joined}, output->name + " (groups)");
 }
 

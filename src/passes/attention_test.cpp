@@ -310,9 +310,9 @@ TEST(AttentionFusion, WhatFollowsStaysBehind) {
 TEST(AttentionFusion, LeavesScoresOthersRead) {
   Records records;
   const char* graph = R"ir(graph "g" {
-    input q: float[3, 5, 4]
-    input k: float[3, 4, 7]
-    input l: float[3, 7, 4]
+    input q: float[3, 5, 11]
+    input k: float[3, 11, 7]
+    input l: float[3, 7, 11]
     input v: float[3, 7, 6]
     s: float[3, 5, 7] = MatrixMultiply(q, l) {transpose_b=true}
     w: float[3, 5, 7] = SoftMax(s) {axis=2, last_axis=2}
@@ -331,7 +331,38 @@ TEST(AttentionFusion, LeavesScoresOthersRead) {
                     z = MatrixMultiply(x, v))ir",
                  &records);
   ASSERT_EQ(records.back().action, ir::Action::kDecline);
-  EXPECT_EQ(records.back().text, "not fused with t and z: keys lie transposed");
+  EXPECT_EQ(records.back().text,
+            "not fused with t and z: operands lie transposed, and turning them takes longer");
+}
+
+// As channel-first networks write it: q, k and v are [channels, pixels], and so is the result.
+TEST(AttentionFusion, OperandsThatLieTransposed) {
+  const char* text = R"ir(graph "g" {
+    input q: float[n, 3, 4, 6]
+    input k: float[n, 3, 4, 9]
+    input v: float[n, 3, 5, 9]
+    s: float[n, 3, 6, 9] = MatrixMultiply(q, k) {transpose_a=true, alpha=0.5}
+    w: float[n, 3, 6, 9] = SoftMax(s) {axis=3, last_axis=3}
+    y: float[n, 3, 5, 6] = MatrixMultiply(v, w) {transpose_b=true}
+    t: float[n, 3, 6, 9] = MatrixMultiply(q, k) {transpose_a=true}
+    x: float[n, 3, 6, 9] = SoftMax(t) {axis=3, last_axis=3}
+    z: float[n, 3, 6, 5] = MatrixMultiply(x, v) {transpose_b=true}
+    output y, z
+  })ir";
+  expect_rewrite(attention_fusion, text,
+                 R"ir("q (heads)" = Shuffle(q) {first_transpose=[0, 1, 3, 2]}
+                    "k (heads)" = Shuffle(k) {first_transpose=[0, 1, 3, 2]}
+                    "v (heads)" = Shuffle(v) {first_transpose=[0, 1, 3, 2]}
+                    "y (heads)" = Attention "{Attention[s...y]}"("q (heads)", "k (heads)", "v (heads)") {scale=0.5}
+                    y = Shuffle "y (groups)"("y (heads)") {has_reshape=true, reshape=[n, 3, 6, 5], second_transpose=[0, 1, 3, 2]}
+                    "q (heads)_1" = Shuffle "q (heads)_2"(q) {first_transpose=[0, 1, 3, 2]}
+                    "k (heads)_1" = Shuffle "k (heads)_2"(k) {first_transpose=[0, 1, 3, 2]}
+                    "v (heads)_1" = Shuffle "v (heads)_2"(v) {first_transpose=[0, 1, 3, 2]}
+                    z = Attention "{Attention[t...z]}"("q (heads)_1", "k (heads)_1", "v (heads)_1"))ir");
+  auto before = ir::parse_graph(text), after = ir::parse_graph(text);
+  ASSERT_TRUE(before.ok()) << before.status().message();
+  EXPECT_GT(attention_fusion(**after, nullptr), 0);
+  expect_same_numbers(**before, **after, 1e-6);
 }
 
 // [3 queries, 4 keys]: added, chosen, chosen the other way round, with a bias, behind a factor.

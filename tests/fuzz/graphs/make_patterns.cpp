@@ -177,13 +177,18 @@ bool attention(GraphMaker& m) {
     if (p && m.chance(50)) p = m.binary(PointOp::kAdd, p, m.floats({width}, -0.5f, 0.5f));
     return p ? m.reshape(p, {x->shape[0], x->shape[1], Dim(heads), Dim(depth)}) : nullptr;
   };
-  Tensor* q = m.transpose(project(), {0, 2, 1, 3});
-  Tensor* k = m.transpose(project(), {0, 2, 3, 1});
-  Tensor* v = m.transpose(project(), {0, 2, 1, 3});
+  // Channel-first networks keep all of them, and the result, as [depth, steps].
+  const bool is_channel_first = m.chance(30);
+  const std::vector<int64_t> steps_first = {0, 2, 1, 3}, depth_first = {0, 2, 3, 1};
+  Tensor* q = m.transpose(project(), is_channel_first ? depth_first : steps_first);
+  Tensor* k = m.transpose(project(), depth_first);
+  Tensor* v = m.transpose(project(), is_channel_first ? depth_first : steps_first);
   if (!q || !k || !v) return false;
   const double scale = 1 / std::sqrt(static_cast<double>(depth));
   if (m.chance(40)) q = m.binary(PointOp::kMul, q, number(m, scale));
-  Tensor* scores = m.add(LayerKind::kMatrixMultiply, ir::MatrixMultiplyAttrs{}, {q, k});
+  ir::MatrixMultiplyAttrs turns_first, turns_second;
+  turns_first.transpose_a = turns_second.transpose_b = is_channel_first;
+  Tensor* scores = m.add(LayerKind::kMatrixMultiply, turns_first, {q, k});
   if (m.chance(60)) scores = m.binary(PointOp::kDiv, scores, number(m, std::sqrt(depth)));
   if (!scores) return false;
   if (m.chance(40) && x->shape[1].is_known()) {
@@ -195,9 +200,11 @@ bool attention(GraphMaker& m) {
   }
   Tensor* weights =
       scores ? m.add(LayerKind::kSoftMax, ir::SoftMaxAttrs{3, 3, false, false}, {scores}) : nullptr;
-  Tensor* y = weights ? m.add(LayerKind::kMatrixMultiply, ir::MatrixMultiplyAttrs{}, {weights, v})
-                      : nullptr;
-  y = m.transpose(y, {0, 2, 1, 3});
+  if (!weights) return false;
+  Tensor* y =
+      is_channel_first
+          ? m.transpose(m.add(LayerKind::kMatrixMultiply, turns_second, {v, weights}), {0, 3, 1, 2})
+          : m.transpose(m.add(LayerKind::kMatrixMultiply, turns_second, {weights, v}), steps_first);
   return y && m.reshape(y, x->shape);
 }
 
