@@ -272,16 +272,15 @@ class Shapes {
   // Turning what lies as [depth, steps] takes a copy, which pays where scores are at least half as
   // many as its elements: they would be written once and read and written by SoftMax.
   Refusal refusal_to_turn() const {
-    const auto is_too_deep = [](Dim depth, Dim steps) {
-      const int64_t fewest = steps.is_known() ? steps.extent() : kStepsOfOpenExtents;
-      return !depth.is_known() || depth.extent() > 2 * fewest;
+    const auto is_too_deep = [](Dim depth, Dim steps, int64_t fewest) {
+      return !depth.is_known() || depth.extent() > 2 * (steps.is_known() ? steps.extent() : fewest);
     };
     const Dim rows = query_[rank_ - 2], keys = key_[rank_ - 2], depth = key_[rank_ - 1],
               value_depth = value_[rank_ - 1];
-    if ((parts_.turns_query() && is_too_deep(depth, keys)) ||
-        (parts_.turns_key() && is_too_deep(depth, rows)) ||
-        (parts_.turns_value() && is_too_deep(value_depth, rows)) ||
-        (parts_.is_turned && is_too_deep(value_depth, keys)))
+    if ((parts_.turns_query() && is_too_deep(depth, keys, kFewestKeys)) ||
+        (parts_.turns_key() && is_too_deep(depth, rows, kFewestRows)) ||
+        (parts_.turns_value() && is_too_deep(value_depth, rows, kFewestRows)) ||
+        (parts_.is_turned && is_too_deep(value_depth, keys, kFewestKeys)))
       return {Reason::kShape, "operands lie transposed, and turning them takes longer"};
     return {};
   }
@@ -312,7 +311,8 @@ class Shapes {
   }
 
  private:
-  static constexpr int64_t kStepsOfOpenExtents = 128;
+  // Of open extents. A decoder's step has one row: a whole cache of keys would be turned for it.
+  static constexpr int64_t kFewestKeys = 128, kFewestRows = 1;
 
   // As [steps, depth].
   static Shape steps_first(const Tensor* x, bool turns) {

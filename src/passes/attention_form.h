@@ -5,7 +5,8 @@
 //   y = MatrixMultiply(w, v)
 // Between them may stand a pointwise layer (masks of truth values), a reshape of the batch
 // dimensions, also between product and mask, and, of floats, before the second product, and weights
-// that are no numbers set to zero. Of codes, a pointwise layer rounds the weights.
+// that are no numbers set to zero. Of codes, a pointwise layer rounds the weights. Of floats, q, k
+// and v may lie as [depth, steps], and y as well: MatrixMultiply(v, w) {transpose_b}.
 #pragma once
 
 #include "ir/rewriter.h"

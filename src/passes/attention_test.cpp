@@ -335,6 +335,27 @@ TEST(AttentionFusion, LeavesScoresOthersRead) {
             "not fused with t and z: operands lie transposed, and turning them takes longer");
 }
 
+// A cache of keys as [depth, steps] (BLOOM's): turned for the one row of a decoder's step it would
+// be read twice and written once.
+TEST(AttentionFusion, LeavesTransposedCachesOfOpenRows) {
+  Records records;
+  const char* text = R"ir(graph "g" {
+    input q: float[3, t, 4]
+    input k: float[3, 4, s]
+    input v: float[3, s, 4]
+    c: float[3, t, s] = MatrixMultiply(q, k)
+    w: float[3, t, s] = SoftMax(c) {axis=2, last_axis=2}
+    y: float[3, t, 4] = MatrixMultiply(w, v)
+    output y
+  })ir";
+  auto graph = ir::parse_graph(text);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  EXPECT_EQ(attention_fusion(**graph, &records), 0);
+  ASSERT_FALSE(records.empty());
+  EXPECT_EQ(records.back().text,
+            "not fused with c and y: operands lie transposed, and turning them takes longer");
+}
+
 // As channel-first networks write it: q, k and v are [channels, pixels], and so is the result.
 TEST(AttentionFusion, OperandsThatLieTransposed) {
   const char* text = R"ir(graph "g" {

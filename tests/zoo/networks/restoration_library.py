@@ -1,0 +1,89 @@
+"""Pictures made larger, cleaner or smaller: one of nearly every architecture that spandrel knows (super-resolution, denoising, faces, light), and compressai's
+codecs. Weights are seeded, nothing is downloaded."""
+
+import importlib
+
+import torch
+from torch import nn
+
+import spandrel  # noqa: F401  (names the package that is missing)
+import spandrel_extra_arches  # noqa: F401
+
+from . import network
+from .libraries import Flat
+
+ONLY_DYNAMO = ("FFTformer",)  # Fourier transforms
+OPEN_EDGES = ("Compact", "DnCNN", "ESRGAN", "FDAT", "NAFNet", "SAFMN", "SwiftSRGAN", "UpCunet2x")  # where any height and width will do
+
+# architecture, class, options, edge of the picture; exporters and opsets alternate
+RESTORERS = [
+    ("CRAFT", "CRAFT", dict(depths=(1, 1), num_heads=(6, 6)), 64), ("Compact", "Compact", dict(num_conv=6), 128),
+    ("DCTLSA", "DCTLSA", {}, 64), ("DITN", "DITN", {}, 64),
+    ("DRCT", "DRCT", dict(depths=(2, 2), num_heads=(6, 6)), 64), ("DRUNet", "DRUNet", dict(nc=(16, 32, 64, 128), in_nc=4, out_nc=3), 128), ("DnCNN", "DnCNN", dict(nb=8, in_nc=3, out_nc=3), 128),
+    ("ESRGAN", "ESRGAN", dict(num_blocks=3), 64), ("FDAT", "FDAT", {}, 64),
+    ("FFTformer", "FFTformer", dict(dim=24, num_blocks=(1, 1, 2)), 64), ("HAT", "HAT", dict(depths=(2, 2), num_heads=(6, 6), window_size=16), 64),
+    ("HVICIDNet", "HVICIDNet", {}, 128), ("KBNet", "KBNet_s", dict(width=16, middle_blk_num=1, enc_blk_nums=(1, 1), dec_blk_nums=(1, 1)), 64),
+    ("MixDehazeNet", "MixDehazeNet", {}, 128), ("MoESR", "MoESR", {}, 64), ("MoSR", "MoSR", {}, 64),
+    ("NAFNet", "NAFNet", dict(width=24, middle_blk_num=2, enc_blk_nums=(1, 1, 2), dec_blk_nums=(1, 1, 1)), 128), ("OmniSR", "OmniSR", {}, 64),
+    ("PLKSR", "PLKSR", dict(n_blocks=6), 64), ("PLKSR", "RealPLKSR", dict(n_blocks=6), 64),
+    ("RGT", "RGT", dict(depth=(2, 2), num_heads=(2, 2)), 64), ("RealCUGAN", "UpCunet2x", {}, 96), ("RealCUGAN", "UpCunet4x", {}, 64),
+    ("SAFMN", "SAFMN", dict(dim=36), 128), ("SAFMNBCIE", "SAFMNBCIE", dict(dim=36), 128), ("SCUNet", "SCUNet", dict(config=(1, 1, 1, 1, 1, 1, 1)), 128),
+    ("SwiftSRGAN", "SwiftSRGAN", {}, 128),
+    ("Swin2SR", "Swin2SR", dict(window_size=8, depths=[2, 2], num_heads=[6, 6], upsampler="pixelshuffle", upscale=2), 64),
+    ("SwinIR", "SwinIR", dict(window_size=8, depths=[2, 2], num_heads=[6, 6], upsampler="nearest+conv", upscale=4), 64), ("Uformer", "Uformer", dict(depths=[1, 1, 1, 1, 2, 1, 1, 1, 1]), 128),
+    ("FeMaSR", "FeMaSR", {}, 64), ("M3SNet", "M3SNet", {}, 64), ("MIRNet2", "MIRNet2", {}, 64), ("MPRNet", "MPRNet", {}, 64),
+    ("Restormer", "Restormer", dict(dim=24, num_blocks=(1, 1, 1, 2), num_refinement_blocks=1), 64),
+    ("SRFormer", "SRFormer", dict(img_size=48, window_size=12, depths=(2, 2), num_heads=(6, 6), upsampler="pixelshuffledirect", upscale=2), 48),
+    ("MMRealSR", "MMRealSR", dict(num_in_ch=3, num_out_ch=3, num_block=2), 64), ("GFPGAN", "GFPGAN", {}, 512), ("RestoreFormer", "RestoreFormer", {}, 128),
+]
+CODECS = [("FactorizedPrior", (32, 48)), ("ScaleHyperprior", (32, 48)), ("MeanScaleHyperprior", (32, 48)), ("Cheng2020Anchor", (32,)), ("Cheng2020Attention", (32,)), ("FactorizedPriorReLU", (32, 48))]
+
+
+def make_restorer(name, kind, options):
+    for library in ("spandrel", "spandrel_extra_arches"):
+        try:
+            return getattr(importlib.import_module(f"{library}.architectures.{name}"), kind)(**options)
+        except ModuleNotFoundError:
+            continue
+    raise ImportError(name)
+
+
+class Codec(nn.Module):
+    """Analysis, rounding, synthesis: what a codec computes between its entropy coders."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, image):
+        found = self.model(image)
+        return (found["x_hat"], *found["likelihoods"].values())
+
+
+def picture(edge, seed=0, channels=3):
+    return {"image": torch.rand(1, channels, edge, edge, generator=torch.Generator().manual_seed(seed))}
+
+
+def register_restorer(index, name, kind, options, edge):
+    exporter, opset = ("script", 17) if index % 2 and kind not in ONLY_DYNAMO else ("dynamo", 20)
+    dynamic = {"image": {2: "height", 3: "width"}} if kind in OPEN_EDGES else None
+
+    @network(f"restore_{kind.lower()}" + ("_ts" if exporter == "script" else "") + ("_dyn" if dynamic else ""), exporter, opset, dynamic)
+    def make():
+        module = Flat(make_restorer(name, kind, options))
+        channels = 4 if kind == "DRUNet" else 3  # the noise's level is the fourth
+        inputs = picture(edge, channels=channels)
+        return (module, inputs, picture(edge + 32, 1, channels)) if dynamic else (module, inputs)
+
+
+def register_codec(index, kind, widths):
+    @network(f"codec_{kind.lower()}" + ("_ts" if index % 2 else ""), "script" if index % 2 else "dynamo", 17 if index % 2 else 20)
+    def make():
+        import compressai.models
+        return Codec(getattr(compressai.models, kind)(*widths)), picture(128)
+
+
+for position, row in enumerate(RESTORERS):
+    register_restorer(position, *row)
+for position, row in enumerate(CODECS):
+    register_codec(position, *row)
