@@ -281,7 +281,7 @@ class Shapes {
         (parts_.turns_key() && is_too_deep(depth, rows, kFewestRows)) ||
         (parts_.turns_value() && is_too_deep(value_depth, rows, kFewestRows)) ||
         (parts_.is_turned && is_too_deep(value_depth, keys, kFewestKeys)))
-      return {Reason::kShape, "operands lie transposed, and turning them takes longer"};
+      return {Reason::kCost, "operands lie transposed, and turning them takes longer"};
     return {};
   }
 

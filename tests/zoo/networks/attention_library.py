@@ -148,7 +148,7 @@ def soft_moe_geglu():
     return soft_moe_pytorch.DynamicSlotsSoftMoE(dim=256, num_experts=4, geglu=True), {"x": floats(1, 192, 256)}
 
 
-@both_ways("tab_transformer")
+@both_ways("tab_transformer", dynamo=False)
 def tab_transformer():
     return tab_transformer_pytorch.TabTransformer(categories=(10, 5, 6, 5, 8), num_continuous=10, dim=32, dim_out=1, depth=3, heads=8, mlp_act=nn.ReLU()), {"categories": numbers(5, 64, 5), "values": floats(64, 10)}
 

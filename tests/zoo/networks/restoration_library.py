@@ -13,7 +13,7 @@ from . import network
 from .libraries import Flat
 
 ONLY_DYNAMO = ("FFTformer",)  # Fourier transforms
-OPEN_EDGES = ("Compact", "DnCNN", "ESRGAN", "FDAT", "NAFNet", "SAFMN", "SwiftSRGAN", "UpCunet2x")  # where any height and width will do
+OPEN_EDGES = ("Compact", "DnCNN", "ESRGAN", "FDAT", "NAFNet", "SwiftSRGAN", "UpCunet2x")  # where any height and width will do
 
 # architecture, class, options, edge of the picture; exporters and opsets alternate
 RESTORERS = [
@@ -30,13 +30,12 @@ RESTORERS = [
     ("SAFMN", "SAFMN", dict(dim=36), 128), ("SAFMNBCIE", "SAFMNBCIE", dict(dim=36), 128), ("SCUNet", "SCUNet", dict(config=(1, 1, 1, 1, 1, 1, 1)), 128),
     ("SwiftSRGAN", "SwiftSRGAN", {}, 128),
     ("Swin2SR", "Swin2SR", dict(window_size=8, depths=[2, 2], num_heads=[6, 6], upsampler="pixelshuffle", upscale=2), 64),
-    ("SwinIR", "SwinIR", dict(window_size=8, depths=[2, 2], num_heads=[6, 6], upsampler="nearest+conv", upscale=4), 64), ("Uformer", "Uformer", dict(depths=[1, 1, 1, 1, 2, 1, 1, 1, 1]), 128),
-    ("FeMaSR", "FeMaSR", {}, 64), ("M3SNet", "M3SNet", {}, 64), ("MIRNet2", "MIRNet2", {}, 64), ("MPRNet", "MPRNet", {}, 64),
+    ("SwinIR", "SwinIR", dict(window_size=8, depths=[2, 2], num_heads=[6, 6], upsampler="nearest+conv", upscale=4), 64),
+    ("M3SNet", "M3SNet", {}, 64), ("FeMaSR", "FeMaSR", {}, 64), ("MPRNet", "MPRNet", {}, 64),
     ("Restormer", "Restormer", dict(dim=24, num_blocks=(1, 1, 1, 2), num_refinement_blocks=1), 64),
     ("SRFormer", "SRFormer", dict(img_size=48, window_size=12, depths=(2, 2), num_heads=(6, 6), upsampler="pixelshuffledirect", upscale=2), 48),
-    ("MMRealSR", "MMRealSR", dict(num_in_ch=3, num_out_ch=3, num_block=2), 64), ("GFPGAN", "GFPGAN", {}, 512), ("RestoreFormer", "RestoreFormer", {}, 128),
 ]
-CODECS = [("FactorizedPrior", (32, 48)), ("ScaleHyperprior", (32, 48)), ("MeanScaleHyperprior", (32, 48)), ("Cheng2020Anchor", (32,)), ("Cheng2020Attention", (32,)), ("FactorizedPriorReLU", (32, 48))]
+CODECS = ["FactorizedPrior", "FactorizedPriorReLU"]  # the others compute with erfc
 
 
 def make_restorer(name, kind, options):
@@ -76,14 +75,14 @@ def register_restorer(index, name, kind, options, edge):
         return (module, inputs, picture(edge + 32, 1, channels)) if dynamic else (module, inputs)
 
 
-def register_codec(index, kind, widths):
-    @network(f"codec_{kind.lower()}" + ("_ts" if index % 2 else ""), "script" if index % 2 else "dynamo", 17 if index % 2 else 20)
+def register_codec(kind):
+    @network(f"codec_{kind.lower()}_ts", "script", 17)
     def make():
         import compressai.models
-        return Codec(getattr(compressai.models, kind)(*widths)), picture(128)
+        return Codec(getattr(compressai.models, kind)(32, 48)), picture(128)
 
 
 for position, row in enumerate(RESTORERS):
     register_restorer(position, *row)
-for position, row in enumerate(CODECS):
-    register_codec(position, *row)
+for codec in CODECS:
+    register_codec(codec)
