@@ -39,10 +39,6 @@ bool repeats(const Layer& layer) {
   }
 }
 
-bool is_copy(const Layer& layer) {
-  return layer.kind == LayerKind::kUnary && layer.as<PointOpAttrs>().op == PointOp::kIdentity;
-}
-
 // The copy that keeps a network output apart from a constant must stay.
 bool is_output_copy(const Graph& graph, const Layer& layer) {
   return is_copy(layer) && graph.is_output(layer.outputs[0]);

@@ -13,14 +13,6 @@ using namespace ir;
 
 namespace {
 
-const Tensor* without_copies(const Tensor* tensor) {
-  while (const Layer* copy = producer_of_kind(tensor, LayerKind::kUnary)) {
-    if (copy->as<PointOpAttrs>().op != PointOp::kIdentity) break;
-    tensor = copy->inputs[0];
-  }
-  return tensor;
-}
-
 // Nothing but extents of 1 come and go.
 const Tensor* without_reshapes(const Tensor* tensor) {
   while (const Layer* shuffle = producer_of_kind(tensor, LayerKind::kShuffle)) {

@@ -14,14 +14,6 @@ using namespace ir;
 
 namespace {
 
-const Tensor* origin_of(const Tensor* tensor) {
-  while (const Layer* copy = producer_of_kind(tensor, LayerKind::kUnary)) {
-    if (copy->as<PointOpAttrs>().op != PointOp::kIdentity) break;
-    tensor = copy->inputs[0];
-  }
-  return tensor;
-}
-
 class Hoisting {
  public:
   Hoisting(Rewriter& rewriter, Layer* layer, Records* records)
@@ -39,8 +31,8 @@ class Hoisting {
     for (size_t k = 0; k < s.carried; ++k) {
       Tensor *inside = body.inputs()[s.first_in + k], *back = body.outputs()[s.first_out + k];
       Tensor *outside = layer_->inputs[s.first_in + k], *result = layer_->outputs[k];
-      if (!outside || !outside->has_rank || outside->shape.empty() || origin_of(back) != inside ||
-          (result && !rewriter_.can_replace(result, outside)))
+      if (!outside || !outside->has_rank || outside->shape.empty() ||
+          without_copies(back) != inside || (result && !rewriter_.can_replace(result, outside)))
         continue;
       rewriter_.applied(Action::kEdit, *layer_,
                         "Capturing " + outside->name + ", which " + layer_->name +

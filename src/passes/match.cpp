@@ -26,6 +26,16 @@ Layer* producer_of_kind(const Tensor* tensor, LayerKind kind) {
   return tensor && tensor->producer && tensor->producer->kind == kind ? tensor->producer : nullptr;
 }
 
+bool is_copy(const Layer& layer) {
+  return layer.kind == LayerKind::kUnary && layer.as<PointOpAttrs>().op == PointOp::kIdentity;
+}
+
+const Tensor* without_copies(const Tensor* tensor) {
+  while (tensor && tensor->producer && is_copy(*tensor->producer))
+    tensor = tensor->producer->inputs[0];
+  return tensor;
+}
+
 bool is_product(const Layer& layer) {
   return layer.kind == LayerKind::kConvolution || layer.kind == LayerKind::kDeconvolution ||
          layer.kind == LayerKind::kMatrixMultiply;

@@ -18,6 +18,11 @@ ir::Layer* only_reader(const ir::Tensor* tensor);
 // The producer of `tensor` if it is of that kind; else null.
 ir::Layer* producer_of_kind(const ir::Tensor* tensor, ir::LayerKind kind);
 
+// An Identity.
+bool is_copy(const ir::Layer& layer);
+// What `tensor` is a copy of, itself if it is none.
+const ir::Tensor* without_copies(const ir::Tensor* tensor);
+
 // A convolution, deconvolution or matrix product.
 bool is_product(const ir::Layer& layer);
 // Such a layer of codes: its epilogue may store 8 bits.

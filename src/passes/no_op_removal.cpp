@@ -94,7 +94,7 @@ bool is_no_op_elementwise(const Layer& layer, size_t* kept) {
 bool is_no_op(const Layer& layer, size_t* kept) {
   switch (layer.kind) {
     case LayerKind::kUnary:
-      return layer.as<PointOpAttrs>().op == PointOp::kIdentity;
+      return is_copy(layer);
     case LayerKind::kActivation: {
       const auto& a = layer.as<PointOpAttrs>();
       return a.op == PointOp::kIdentity ||

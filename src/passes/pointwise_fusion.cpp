@@ -193,8 +193,7 @@ int eltwise_to_pwn(Graph& graph, Records* records) {
   for (size_t k = 0; k < graph.layers().size(); ++k) {
     Layer* layer = graph.layers()[k].get();
     if (!is_pointwise(*layer) || layer->kind == LayerKind::kPointWise) continue;
-    if (layer->kind == LayerKind::kUnary && layer->as<PointOpAttrs>().op == PointOp::kIdentity)
-      continue;  // a copy
+    if (is_copy(*layer)) continue;
     Expression expression = tidy(expression_of(*layer));
     if (!keeps_shape(expression, layer->outputs[0])) continue;
     const bool adds =

@@ -119,9 +119,10 @@ Status Selector::list_tactics(const Layer& layer, LayerOptions& list) {
     const auto is_weaker = [](const Entry& e) { return e.tactic->isa < active_isa(); };
     if ((forced || !everything) && !std::all_of(entries.begin(), entries.end(), is_weaker))
       std::erase_if(entries, is_weaker);
-    const LayerProblem made = make_problem(layer, formats, *context_.opt, context_.threads);
-    std::erase_if(entries, [&](const Entry& e) {
-      return is_weaker(e) && !refusal_of_rounding(made.problem, *e.tactic).empty();
+    std::erase_if(entries, [&, &formats = formats](const Entry& e) {
+      if (!is_weaker(e)) return false;
+      const LayerProblem made = make_problem(layer, formats, *context_.opt, context_.threads);
+      return !refusal_of_rounding(made.problem, *e.tactic).empty();
     });
     for (const Entry& entry : entries) alone.push_back({formats, {entry}});
   }

@@ -23,6 +23,12 @@ def network(name, exporter, opset, dynamic=None):
     return register
 
 
+def alternating(name, index, dynamic=None, only_dynamo=False):
+    """@network of a row of a table: the rows take turns between the exporters, and the name says which it was."""
+    exporter, opset = ("script", 17) if index % 2 and not only_dynamo else ("dynamo", 20)
+    return network(name + ("_ts" if exporter == "script" else "") + ("_dyn" if dynamic else ""), exporter, opset, dynamic)
+
+
 def load_all(files):
     """Imports the files whose packages are here; gives {file: why not} of the others."""
     missing = {}

@@ -4,7 +4,6 @@ import torch
 from torch import nn
 
 import axial_attention
-import colt5_attention  # noqa: F401
 import conformer
 import iTransformer
 import linear_attention_transformer
@@ -30,12 +29,12 @@ def numbers(most, *shape, seed=0):
 class Leading(nn.Module):
     """Keeps what is computed and drops losses that packages return beside it."""
 
-    def __init__(self, inner, **options):
+    def __init__(self, inner):
         super().__init__()
-        self.inner, self.options = inner, options
+        self.inner = inner
 
     def forward(self, *inputs):
-        found = self.inner(*inputs, **self.options)
+        found = self.inner(*inputs)
         while isinstance(found, (tuple, list)):
             found = found[0]
         return found
@@ -94,26 +93,17 @@ def conformer_encoder():
 
 @both_ways("itransformer")
 def itransformer():
-    return Forecast(iTransformer.iTransformer(num_variates=137, lookback_len=96, dim=256, depth=2, heads=4, dim_head=64, pred_length=(12, 24), use_reversible_instance_norm=True)), {"x": floats(2, 96, 137)}
+    return Flat(iTransformer.iTransformer(num_variates=137, lookback_len=96, dim=256, depth=2, heads=4, dim_head=64, pred_length=(12, 24), use_reversible_instance_norm=True)), {"x": floats(2, 96, 137)}
 
 
 @both_ways("itransformer_2d", dynamo=False)
 def itransformer_2d():
-    return Forecast(iTransformer.iTransformer2D(num_variates=64, num_time_tokens=16, lookback_len=96, dim=128, depth=2, heads=4, dim_head=32, pred_length=(12, 24), use_reversible_instance_norm=True)), {"x": floats(1, 96, 64)}
+    return Flat(iTransformer.iTransformer2D(num_variates=64, num_time_tokens=16, lookback_len=96, dim=128, depth=2, heads=4, dim_head=32, pred_length=(12, 24), use_reversible_instance_norm=True)), {"x": floats(1, 96, 64)}
 
 
 @both_ways("itransformer_fft", script=False)
 def itransformer_fft():
-    return Forecast(iTransformer.iTransformerFFT(num_variates=64, lookback_len=96, dim=128, depth=2, heads=4, dim_head=32, pred_length=(12, 24), use_reversible_instance_norm=True)), {"x": floats(1, 96, 64)}
-
-
-class Forecast(nn.Module):
-    def __init__(self, inner):
-        super().__init__()
-        self.inner = inner
-
-    def forward(self, x):
-        return tuple(self.inner(x).values())
+    return Flat(iTransformer.iTransformerFFT(num_variates=64, lookback_len=96, dim=128, depth=2, heads=4, dim_head=32, pred_length=(12, 24), use_reversible_instance_norm=True)), {"x": floats(1, 96, 64)}
 
 
 @both_ways("mixer")

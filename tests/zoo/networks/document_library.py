@@ -6,7 +6,7 @@ import torch
 
 import doctr.models  # noqa: F401  (names the package that is missing)
 
-from . import network
+from . import alternating
 from .libraries import DYNAMIC_BATCH, Flat
 
 # module, model, shape of an input without the batch
@@ -24,10 +24,9 @@ def batch_of(shape, batch, seed=0):
 
 
 def register(index, module_name, model, shape):
-    exporter, opset = ("script", 17) if index % 2 else ("dynamo", 20)
     dynamic = {"image": DYNAMIC_BATCH} if index % 3 == 2 else None
 
-    @network(f"doctr_{model}" + ("_ts" if index % 2 else "") + ("_dyn" if dynamic else ""), exporter, opset, dynamic)
+    @alternating(f"doctr_{model}", index, dynamic)
     def make():
         maker = getattr(importlib.import_module(f"doctr.models.{module_name}"), model)
         options = {} if module_name == "classification" else {"exportable": True}

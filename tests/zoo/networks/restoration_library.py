@@ -4,12 +4,11 @@ codecs. Weights are seeded, nothing is downloaded."""
 import importlib
 
 import torch
-from torch import nn
 
 import spandrel  # noqa: F401  (names the package that is missing)
 import spandrel_extra_arches  # noqa: F401
 
-from . import network
+from . import alternating, network
 from .libraries import Flat
 
 ONLY_DYNAMO = ("FFTformer",)  # Fourier transforms
@@ -47,27 +46,14 @@ def make_restorer(name, kind, options):
     raise ImportError(name)
 
 
-class Codec(nn.Module):
-    """Analysis, rounding, synthesis: what a codec computes between its entropy coders."""
-
-    def __init__(self, model):
-        super().__init__()
-        self.model = model
-
-    def forward(self, image):
-        found = self.model(image)
-        return (found["x_hat"], *found["likelihoods"].values())
-
-
 def picture(edge, seed=0, channels=3):
     return {"image": torch.rand(1, channels, edge, edge, generator=torch.Generator().manual_seed(seed))}
 
 
 def register_restorer(index, name, kind, options, edge):
-    exporter, opset = ("script", 17) if index % 2 and kind not in ONLY_DYNAMO else ("dynamo", 20)
     dynamic = {"image": {2: "height", 3: "width"}} if kind in OPEN_EDGES else None
 
-    @network(f"restore_{kind.lower()}" + ("_ts" if exporter == "script" else "") + ("_dyn" if dynamic else ""), exporter, opset, dynamic)
+    @alternating(f"restore_{kind.lower()}", index, dynamic, kind in ONLY_DYNAMO)
     def make():
         module = Flat(make_restorer(name, kind, options))
         channels = 4 if kind == "DRUNet" else 3  # the noise's level is the fourth
@@ -79,7 +65,7 @@ def register_codec(kind):
     @network(f"codec_{kind.lower()}_ts", "script", 17)
     def make():
         import compressai.models
-        return Codec(getattr(compressai.models, kind)(32, 48)), picture(128)
+        return Flat(getattr(compressai.models, kind)(32, 48)), picture(128)
 
 
 for position, row in enumerate(RESTORERS):

@@ -5,11 +5,12 @@ import importlib
 import torch
 import vit_pytorch  # noqa: F401  (names the package that is missing)
 
-from . import network
+from . import alternating
 from .libraries import DYNAMIC_BATCH, Flat
 
 PATCHES = dict(image_size=224, patch_size=16, num_classes=100, dim=256, depth=3, heads=4, mlp_dim=512)
 CLIP = dict(image_size=112, image_patch_size=16, frames=8, frame_patch_size=2, num_classes=100, dim=256, depth=3, heads=4, mlp_dim=512)
+FACTORED_CLIP = {name: value for name, value in CLIP.items() if name != "depth"} | dict(spatial_depth=2, temporal_depth=2)
 PICTURE, VIDEO, SERIES = (3, 224, 224), (3, 8, 112, 112), (3, 256)
 
 ONLY_DYNAMO = ("attn_residual_with_dca_simple_vit", "vit_for_small_dataset", "vivit_with_moss")  # operators that opset 17 lacks or ONNX Runtime does
@@ -46,8 +47,7 @@ VARIANTS = [
     ("twins_svt", "TwinsSVT", dict(num_classes=100, s1_emb_dim=64, s2_emb_dim=128, s3_emb_dim=256, s4_emb_dim=512, s3_depth=2, s4_depth=1), PICTURE),
     ("cross_vit", "CrossViT", dict(image_size=256, num_classes=100, depth=2, sm_dim=192, sm_patch_size=16, sm_enc_depth=1, sm_enc_heads=4, sm_enc_mlp_dim=512, lg_dim=384, lg_patch_size=64, lg_enc_depth=2, lg_enc_heads=4, lg_enc_mlp_dim=512, cross_attn_depth=1, cross_attn_heads=4), (3, 256, 256)),
     ("simple_vit_3d", "SimpleViT", CLIP, VIDEO), ("vit_3d", "ViT", CLIP, VIDEO),
-    ("vivit", "ViViT", {k: v for k, v in CLIP.items() if k != "depth"} | dict(spatial_depth=2, temporal_depth=2), VIDEO),
-    ("vivit_with_moss", "ViViT", {k: v for k, v in CLIP.items() if k != "depth"} | dict(spatial_depth=2, temporal_depth=2), VIDEO),
+    ("vivit", "ViViT", FACTORED_CLIP, VIDEO), ("vivit_with_moss", "ViViT", FACTORED_CLIP, VIDEO),
     ("simple_vit_1d", "SimpleViT", dict(seq_len=256, patch_size=16, num_classes=100, dim=256, depth=3, heads=4, mlp_dim=512), SERIES),
     ("vit_1d", "ViT", dict(seq_len=256, patch_size=16, num_classes=100, dim=256, depth=3, heads=4, mlp_dim=512), SERIES),
     ("vat", "ViT", PATCHES, PICTURE),
@@ -60,10 +60,9 @@ def batch_of(shape, batch, seed=0):
 
 
 def register(index, file, kind, options, shape):
-    exporter, opset = ("script", 17) if index % 2 and file not in ONLY_DYNAMO else ("dynamo", 20)
     dynamic = {"image": DYNAMIC_BATCH} if index % 3 == 2 else None
 
-    @network(f"vitpt_{file}" + ("_ts" if exporter == "script" else "") + ("_dyn" if dynamic else ""), exporter, opset, dynamic)
+    @alternating(f"vitpt_{file}", index, dynamic, file in ONLY_DYNAMO)
     def make():
         module = Flat(getattr(importlib.import_module(f"vit_pytorch.{file}"), kind)(**options))
         return (module, batch_of(shape, 2), batch_of(shape, 3, 1)) if dynamic else (module, batch_of(shape, 1))

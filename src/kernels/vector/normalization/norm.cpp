@@ -4,7 +4,7 @@
 // three passes in cache. Channel last: sums of columns.
 #include "kernels/nest.h"
 #include "kernels/vector/counts.h"
-#include "kernels/vector/movement/transpose_tile.h"
+#include "kernels/vector/normalization/short_lines.h"
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/program/result_epilogue.h"
 #include "kernels/vector/reduction/reduction.h"
@@ -120,10 +120,6 @@ struct Lines {
   const float* x;
   float* y;
   int64_t x_step, y_step, size, count;
-
-  Lines part(int64_t first, int64_t number) const {
-    return {x + first * x_step, y + first * y_step, x_step, y_step, size, number};
-  }
 };
 
 struct LineFactors {
@@ -134,61 +130,51 @@ struct LineFactors {
 
 // Lines up to here go a line per lane: a line by itself waits for two sums and a root.
 constexpr int64_t kShortLine = 32;
-constexpr int64_t kTurnedLines = 128;  // short lines that are turned together
 
-// Element k of the lines in the lanes is `step` after the one before.
-CAMSHAFT_INLINE void normalize_lanes(float* x, int64_t step, int64_t size, const LineFactors& by) {
+// Elements of the lines in the lanes, kTurnedLines apart.
+CAMSHAFT_INLINE void normalize_lanes(float* x, int64_t size, const LineFactors& by) {
+  constexpr int64_t kStep = kTurnedLines;
   const F32 count = set1(static_cast<float>(size));
   F32 mean = zero(), squares = zero();
   if (by.centers) {
-    for (int64_t k = 0; k < size; ++k) mean = mean + load(x + k * step);
+    for (int64_t k = 0; k < size; ++k) mean = mean + load(x + k * kStep);
     mean = mean / count;
   }
   for (int64_t k = 0; k < size; ++k) {
-    const F32 rest = load(x + k * step) - mean;
+    const F32 rest = load(x + k * kStep) - mean;
     squares = fma(rest, rest, squares);
   }
   const F32 inverse = set1(1) / sqrt(squares / count + set1(by.epsilon));
   for (int64_t k = 0; k < size; ++k) {
     const F32 factor = by.scale != nullptr ? inverse * set1(by.scale[k]) : inverse,
               shift = by.bias != nullptr ? set1(by.bias[k]) : zero();
-    store(x + k * step, fma(load(x + k * step) - mean, factor, shift));
+    store(x + k * kStep, fma(load(x + k * kStep) - mean, factor, shift));
   }
 }
 
-void normalize_short_lines(const Lines& lines, const LineFactors& by) {
-  alignas(64) float turned[kShortLine * kTurnedLines];
-  for (int64_t first = 0; first < lines.count; first += kTurnedLines) {
-    const int64_t count = smaller(lines.count - first, kTurnedLines),
-                  vectors = ceil_div(count, kLanes);
-    const Lines part = lines.part(first, count);
-    if (count % kLanes != 0)  // lanes beyond the lines
-      for (int64_t k = 0; k < lines.size; ++k)
-        store(turned + k * kTurnedLines + (vectors - 1) * kLanes, zero());
-    transpose_block(part.x, part.x_step, turned, kTurnedLines, count, lines.size);
-    for (int64_t v = 0; v < vectors; ++v)
-      normalize_lanes(turned + v * kLanes, kTurnedLines, lines.size, by);
-    transpose_block(turned, kTurnedLines, part.y, part.y_step, lines.size, count);
-  }
+void normalize_short_lines(const Lines& l, const LineFactors& by) {
+  for_lines_in_lanes<kShortLine>(l.x, l.x_step, l.y, l.y_step, l.size, l.count,
+                                 [&](float* lines) { normalize_lanes(lines, l.size, by); });
 }
 
 // A line waits for its sums and its root: what else is to do then is another line's.
 constexpr int64_t kLinesTogether = 4;
 
-void normalize_long_lines(const Lines& lines, const LineFactors& by) {
-  for (int64_t first = 0; first < lines.count; first += kLinesTogether) {
-    const Lines part = lines.part(first, smaller(lines.count - first, kLinesTogether));
-    float mean[kLinesTogether], inverse[kLinesTogether];
-    for (int64_t k = 0; k < part.count; ++k)
-      mean[k] = by.centers ? reduce_line<AddStep>(part.part(k, 1).x, part.size) /
-                                 static_cast<float>(part.size)
-                           : 0;
-    for (int64_t k = 0; k < part.count; ++k)
-      inverse[k] = inverse_deviation(sum_squares(part.part(k, 1).x, part.size, mean[k]), part.size,
-                                     by.epsilon);
-    for (int64_t k = 0; k < part.count; ++k)
-      normalize_line(part.part(k, 1).x, part.size, mean[k], inverse[k], by.scale, by.bias,
-                     part.part(k, 1).y);
+void normalize_long_lines(const Lines& l, const LineFactors& by) {
+  for (int64_t first = 0; first < l.count; first += kLinesTogether) {
+    const int64_t count = smaller(l.count - first, kLinesTogether);
+    const float* x = l.x + first * l.x_step;
+    float *y = l.y + first * l.y_step, mean[kLinesTogether], inverse[kLinesTogether];
+    for (int64_t k = 0; k < count; ++k)
+      mean[k] = by.centers
+                    ? reduce_line<AddStep>(x + k * l.x_step, l.size) / static_cast<float>(l.size)
+                    : 0;
+    for (int64_t k = 0; k < count; ++k)
+      inverse[k] =
+          inverse_deviation(sum_squares(x + k * l.x_step, l.size, mean[k]), l.size, by.epsilon);
+    for (int64_t k = 0; k < count; ++k)
+      normalize_line(x + k * l.x_step, l.size, mean[k], inverse[k], by.scale, by.bias,
+                     y + k * l.y_step);
   }
 }
 
@@ -313,12 +299,10 @@ void run_groups(MapNorm& norm, const KernelCall& call) {
   split(call.pool, c.batch * c.groups, norm.predicted_us, [&](int, int64_t first, int64_t last) {
     for (int64_t unit = first; unit < last; ++unit) {
       const int64_t n = unit / c.groups, channel = unit % c.groups * size;
-      const float* from = norm.x + n * norm.x_image + channel;
-      const float mean = reduce_line<AddStep>(from, size) / static_cast<float>(size);
-      normalize_line(
-          from, size, mean, inverse_deviation(sum_squares(from, size, mean), size, norm.epsilon),
-          c.scale != nullptr ? c.scale + channel : nullptr,
-          c.bias != nullptr ? c.bias + channel : nullptr, norm.y + n * norm.y_image + channel);
+      normalize_long_lines(
+          {norm.x + n * norm.x_image + channel, norm.y + n * norm.y_image + channel, 0, 0, size, 1},
+          {c.scale != nullptr ? c.scale + channel : nullptr,
+           c.bias != nullptr ? c.bias + channel : nullptr, norm.epsilon, true});
     }
   });
   run_result_epilogue(norm.epilogue, call);

@@ -5,7 +5,7 @@
 // first, so nothing overflows.
 #include "kernels/simd/bytes.h"
 #include "kernels/vector/math.h"
-#include "kernels/vector/movement/transpose_tile.h"
+#include "kernels/vector/normalization/short_lines.h"
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/tactic_util.h"
 
@@ -191,24 +191,7 @@ CAMSHAFT_INLINE void whole_vector(const float* x, int64_t x_step, float* y, int6
       [](float* p, F32 value) { store(p, value); });
 }
 
-constexpr int64_t kShort = 24;      // rows up to here go a row per lane
-constexpr int64_t kTogether = 128;  // short rows that are turned together
-
-// Rows [first, first + count) of dense short rows, count ≤ kTogether.
-template <bool kLog>
-void short_rows(const float* x, int64_t x_row, float* y, int64_t y_row, int64_t length,
-                int64_t count) {
-  alignas(64) float turned[kShort * kTogether];
-  const int64_t vectors = (count + kLanes - 1) / kLanes;
-  if (count % kLanes != 0)  // lanes beyond the rows
-    for (int64_t k = 0; k < length; ++k)
-      store(turned + k * kTogether + (vectors - 1) * kLanes, zero());
-  transpose_block(x, x_row, turned, kTogether, count, length);
-  for (int64_t v = 0; v < vectors; ++v)
-    whole_vector<kLog>(turned + v * kLanes, kTogether, turned + v * kLanes, kTogether, length);
-  transpose_block(turned, kTogether, y, y_row, length, count);
-}
-
+constexpr int64_t kShort = 24;  // rows up to here go a row per lane
 template <bool kLog>
 void rows_range(const Layout& layout, const float* x, float* y, int64_t begin, int64_t end) {
   const int64_t length = layout.length;
@@ -216,13 +199,15 @@ void rows_range(const Layout& layout, const float* x, float* y, int64_t begin, i
   const int64_t x_row = layout.x_strides[0], y_row = layout.y_strides[0];
   const bool several = layout.others > 0, is_short = several && length <= kShort;
   const bool is_far = several && length >= kLeastFetched && layout.rows() * length > kFarElements;
-  const int64_t together = is_short ? kTogether : length <= kMostTogether ? kRowsTogether : 1;
+  const int64_t together = is_short ? kTurnedLines : length <= kMostTogether ? kRowsTogether : 1;
   for (int64_t row = begin; row < end;) {
     const float* from = x + offset_of(layout, layout.x_strides, row, 0);
     float* to = y + offset_of(layout, layout.y_strides, row, 0);
     const int64_t left = smaller(run - row % run, end - row), count = smaller(left, together);
     if (is_short)
-      short_rows<kLog>(from, x_row, to, y_row, length, count);
+      for_lines_in_lanes<kShort>(from, x_row, to, y_row, length, count, [&](float* rows) {
+        whole_vector<kLog>(rows, kTurnedLines, rows, kTurnedLines, length);
+      });
     else if (is_far)
       long_rows<kLog, true>(from, x_row, to, y_row, length, count);
     else
