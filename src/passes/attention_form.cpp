@@ -2,12 +2,8 @@
 #include "passes/attention_form.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <numeric>
 
-#include "passes/expression.h"
-#include "passes/formula.h"
 #include "passes/match.h"
 #include "passes/passes.h"
 
@@ -16,196 +12,6 @@ namespace camshaft::passes {
 using namespace ir;
 
 namespace {
-
-// A reshape that leaves the last dimension alone.
-bool keeps_rows(const Layer* layer) {
-  if (!layer || layer->kind != LayerKind::kShuffle || input_at(*layer, 1)) return false;
-  const auto& a = layer->as<ShuffleAttrs>();
-  const Tensor *x = layer->inputs[0], *y = layer->outputs[0];
-  return a.has_reshape && a.first_transpose.empty() && a.second_transpose.empty() && x->has_rank &&
-         y->has_rank && !x->shape.empty() && !y->shape.empty() &&
-         x->shape.back() == y->shape.back();
-}
-
-// w where it is a number, else 0.
-bool zeroes_nan(const Layer& layer) {
-  if (!is_pointwise(layer)) return false;
-  const Expression e = expression_of(layer);
-  if (e.inputs.size() != 1 || e.program.num_inputs != 1) return false;
-  for (const double w : {0.0, 0.25, 1.0})
-    if (evaluate(e.program, {w}) != w) return false;
-  return evaluate(e.program, {std::numeric_limits<double>::quiet_NaN()}) == 0;
-}
-
-// But for the number of keys, which may have two names (of the cache and of the mask): the second
-// product holds them to the rows of the values.
-bool same_scores(const Tensor* a, const Tensor* b) {
-  return a->has_rank && b->has_rank && a->shape.size() == b->shape.size() && !a->shape.empty() &&
-         std::equal(a->shape.begin(), a->shape.end() - 1, b->shape.begin());
-}
-
-bool same_batch(const Shape& a, const Shape& b) {
-  return a.size() == b.size() && a.size() >= 2 && std::equal(a.begin(), a.end() - 2, b.begin());
-}
-
-struct AttentionParts {
-  Layer* scores = nullptr;     // the first product
-  Layer* regroup = nullptr;    // a reshape of its batch dimensions, or null
-  Layer* pointwise = nullptr;  // behind them, or null
-  Layer* softmax = nullptr;
-  Layer* codes = nullptr;   // what rounds the weights, or null
-  Layer* values = nullptr;  // the second product
-  bool nan_is_zero = false;
-  // Channel-first networks multiply values^T by weights^T, which gives the result transposed.
-  bool is_turned = false;
-  std::vector<Layer*> group;
-
-  const Tensor* score() const { return scores->outputs[0]; }
-  const Tensor* regrouped() const { return regroup ? regroup->outputs[0] : score(); }
-  const Tensor* weights() const { return values->inputs[is_turned ? 1 : 0]; }
-  Tensor* query() const { return scores->inputs[0]; }
-  Tensor* key() const { return scores->inputs[1]; }
-  Tensor* value() const { return values->inputs[is_turned ? 0 : 1]; }
-  // Whether they lie as [depth, steps].
-  bool turns_query() const { return scores->as<MatrixMultiplyAttrs>().transpose_a; }
-  bool turns_key() const { return !scores->as<MatrixMultiplyAttrs>().transpose_b; }
-  bool turns_value() const {
-    const auto& a = values->as<MatrixMultiplyAttrs>();
-    return is_turned ? !a.transpose_a : a.transpose_b;
-  }
-};
-
-bool is_plain_product(const Layer* layer) {
-  if (!layer || layer->kind != LayerKind::kMatrixMultiply) return false;
-  for (const Tensor* t : {layer->inputs[0], layer->inputs[1], layer->outputs[0]})
-    if (t->type != DataType::kFloat || !t->has_rank) return false;
-  return true;
-}
-
-bool is_product_of_codes(const Layer* layer) {
-  if (!layer || layer->kind != LayerKind::kMatrixMultiply || input_at(*layer, 2)) return false;
-  for (const Tensor* t : {layer->inputs[0], layer->inputs[1]})
-    if (!is_quantized(t->type) || bits_of(t->type) != 8 || !t->has_rank) return false;
-  const auto& a = layer->as<MatrixMultiplyAttrs>();
-  return layer->outputs[0]->has_rank && !a.transpose_a && a.alpha == 1;
-}
-
-bool is_product(const Layer* layer, Factors factors) {
-  return factors == Factors::kCodes ? is_product_of_codes(layer) : is_plain_product(layer);
-}
-
-// The first product above `x`, with what lies between.
-bool find_scores(Tensor* x, Factors factors, AttentionParts& parts) {
-  const auto enter = [&](Layer* layer) {
-    parts.group.push_back(layer);
-    return layer->inputs[0];
-  };
-  if (Layer* layer = x->producer; keeps_rows(layer) && only_reader(x)) x = enter(layer);
-  Layer* layer = x->producer;
-  if (layer && only_reader(x) && is_pointwise(*layer) &&
-      layer->kind != LayerKind::kMatrixMultiply) {
-    parts.pointwise = layer;
-    parts.group.push_back(layer);
-    for (Tensor* input : layer->inputs) {
-      if (!same_scores(input, layer->outputs[0])) continue;
-      Layer* above = input->producer;
-      if (keeps_rows(above) && only_reader(input) &&
-          is_product(above->inputs[0]->producer, factors)) {
-        parts.regroup = above;
-        x = enter(above);
-        break;
-      }
-      if (is_product(above, factors)) {
-        x = input;
-        break;
-      }
-    }
-  }
-  parts.scores = x->producer;
-  parts.group.push_back(parts.scores);
-  return is_product(parts.scores, factors) && x->type == DataType::kFloat && only_reader(x);
-}
-
-// Rounds weights to codes.
-bool rounds_weights(const Layer* layer) {
-  return layer && layer->kind == LayerKind::kPointWise && layer->inputs.size() == 1 &&
-         is_quantized(layer->outputs[0]->type) && bits_of(layer->outputs[0]->type) == 8;
-}
-
-// The second product below codes of the weights.
-bool find_values_of_codes(AttentionParts& parts) {
-  parts.codes = only_reader(parts.softmax->outputs[0]);
-  if (!rounds_weights(parts.codes)) return false;
-  parts.group.push_back(parts.codes);
-  const Tensor* codes = parts.codes->outputs[0];
-  Layer* reader = only_reader(codes);
-  if (!is_product_of_codes(reader)) return false;
-  parts.values = reader;
-  return reader->inputs[0] == codes && reader->inputs[1] != codes && reader->inputs.size() <= 3 &&
-         !reader->as<MatrixMultiplyAttrs>().transpose_b;
-}
-
-// The second product below the weights.
-bool find_values(AttentionParts& parts) {
-  Tensor* weights = parts.softmax->outputs[0];
-  Layer* reader = only_reader(weights);
-  for (int step = 0; reader && step < 3; ++step) {
-    if (is_plain_product(reader)) break;
-    if (zeroes_nan(*reader))
-      parts.nan_is_zero = true;
-    else if (!keeps_rows(reader))
-      return false;
-    parts.group.push_back(reader);
-    weights = reader->outputs[0];
-    reader = only_reader(weights);
-  }
-  if (!is_plain_product(reader)) return false;
-  const auto& a = reader->as<MatrixMultiplyAttrs>();
-  parts.values = reader;
-  parts.is_turned = reader->inputs[1] == weights;
-  return reader->inputs[0] != reader->inputs[1] &&
-         (parts.is_turned ? a.transpose_b : !a.transpose_a) && a.alpha == 1 && a.epilogue.empty() &&
-         !input_at(*reader, 2);
-}
-
-std::optional<AttentionParts> attention_parts(Layer* softmax, Factors factors) {
-  const auto& a = softmax->as<SoftMaxAttrs>();
-  const Tensor* x = softmax->inputs[0];
-  if (a.log || a.hard || a.axis != a.last_axis || !x->has_rank || x->type != DataType::kFloat ||
-      a.axis + 1 != static_cast<int64_t>(x->shape.size()))
-    return std::nullopt;
-  AttentionParts parts;
-  parts.softmax = softmax;
-  parts.group.push_back(softmax);
-  if (!find_scores(softmax->inputs[0], factors, parts)) return std::nullopt;
-  if (factors == Factors::kCodes ? !find_values_of_codes(parts) : !find_values(parts))
-    return std::nullopt;
-  parts.group.push_back(parts.values);
-  return parts;
-}
-
-// What becomes of a score, with the score first (null).
-Expression epilogue_of(const AttentionParts& parts) {
-  const Layer& product = *parts.scores;
-  Tensor* score = product.outputs[0];
-  Expression e{product.as<MatrixMultiplyAttrs>().epilogue, {nullptr}};
-  for (size_t k = 3; k < product.inputs.size(); ++k) e.inputs.push_back(product.inputs[k]);
-  e.program.num_inputs = static_cast<int>(e.inputs.size());
-  if (Tensor* bias = input_at(product, 2)) {
-    Expression sum{Program(), {nullptr, bias}};
-    sum.program.num_inputs = 2;
-    append(sum.program, PointOp::kAdd, 0, 1);
-    if (e.program.empty()) append(e.program, PointOp::kIdentity, 0);
-    e.inputs[0] = score;
-    e = substitute(e, score, sum);
-  }
-  if (parts.pointwise) e = substitute(expression_of(*parts.pointwise), parts.regrouped(), e);
-  return e.program.empty() ? e : tidy(std::move(e), 1);
-}
-
-// --- shapes: all tensors get the batch dimensions of one of them, best those of rank 4. Rank 3
-// stays; scores of rank 2 are a batch of one. Of rank 5, heads in groups that share keys become one
-// dimension, other batch dimensions (windows) as well.
 
 Ints swap_of_last_two(size_t rank) {
   Ints order(rank);
@@ -219,6 +25,13 @@ Shape with_last_two_swapped(Shape shape) {
   return shape;
 }
 
+bool same_batch(const Shape& a, const Shape& b) {
+  return a.size() == b.size() && a.size() >= 2 && std::equal(a.begin(), a.end() - 2, b.begin());
+}
+
+// All tensors get the batch dimensions of one of them, best those of rank 4. Rank 3 stays; scores of
+// rank 2 are a batch of one. Of rank 5, heads in groups that share keys become one dimension, other
+// batch dimensions (windows) as well.
 class Shapes {
  public:
   Shapes(Rewriter& rewriter, const AttentionParts& parts)
@@ -269,22 +82,6 @@ class Shapes {
     return {};
   }
 
-  // Turning what lies as [depth, steps] takes a copy, which pays where scores are at least half as
-  // many as its elements: they would be written once and read and written by SoftMax.
-  Refusal refusal_to_turn() const {
-    const auto is_too_deep = [](Dim depth, Dim steps, int64_t fewest) {
-      return !depth.is_known() || depth.extent() > 2 * (steps.is_known() ? steps.extent() : fewest);
-    };
-    const Dim rows = query_[rank_ - 2], keys = key_[rank_ - 2], depth = key_[rank_ - 1],
-              value_depth = value_[rank_ - 1];
-    if ((parts_.turns_query() && is_too_deep(depth, keys, kFewestKeys)) ||
-        (parts_.turns_key() && is_too_deep(depth, rows, kFewestRows)) ||
-        (parts_.turns_value() && is_too_deep(value_depth, rows, kFewestRows)) ||
-        (parts_.is_turned && is_too_deep(value_depth, keys, kFewestKeys)))
-      return {Reason::kCost, "operands lie transposed, and turning them takes longer"};
-    return {};
-  }
-
   Tensor* take_query() {
     return take(turned(parts_.query(), parts_.turns_query()), *joined(query_));
   }
@@ -311,9 +108,6 @@ class Shapes {
   }
 
  private:
-  // Of open extents. A decoder's step has one row: a whole cache of keys would be turned for it.
-  static constexpr int64_t kFewestKeys = 128, kFewestRows = 1;
-
   // As [steps, depth].
   static Shape steps_first(const Tensor* x, bool turns) {
     return turns ? with_last_two_swapped(x->shape) : x->shape;
@@ -479,7 +273,9 @@ Refusal attention_refusal(const AttentionParts& parts, const Shapes& shapes,
   if (epilogue.inputs.size() > kMaxEpilogueOperands + 1 || !within_limits(epilogue))
     return {Reason::kLimit, "the program on scores is too long"};
   if (Refusal refusal = shapes.refusal(epilogue)) return refusal;
-  return shapes.refusal_to_turn();
+  if (!pays_to_turn(parts))
+    return {Reason::kCost, "operands lie transposed, and turning them takes longer"};
+  return {};
 }
 
 void set_codes(const AttentionParts& parts, AttentionAttrs& attrs) {

@@ -10,10 +10,9 @@
 #pragma once
 
 #include "ir/rewriter.h"
+#include "passes/attention_parts.h"
 
 namespace camshaft::passes {
-
-enum class Factors { kFloats, kCodes };  // of both products
 
 int fuse_attention(ir::Rewriter& rewriter, Factors factors);
 

@@ -386,6 +386,36 @@ TEST(AttentionFusion, OperandsThatLieTransposed) {
   expect_same_numbers(**before, **after, 1e-6);
 }
 
+// LeViT's activation. Of 5 columns and 9 keys the product is left to attention; of 40 columns, which
+// attention leaves alone, it takes the activation.
+TEST(AttentionFusion, WhatFollowsStaysBehindWhatLiesTransposed) {
+  const auto all = [](ir::Graph& graph, Records* records) {
+    return epilogue_fusion(graph, records) + attention_fusion(graph, records);
+  };
+  expect_rewrite(all, R"ir(graph "g" {
+    input q: float[n, 3, 6, 4]
+    input k: float[n, 3, 9, 4]
+    input v: float[n, 3, 5, 9]
+    input u: float[n, 3, 40, 9]
+    s: float[n, 3, 6, 9] = MatrixMultiply(q, k) {transpose_b=true}
+    w: float[n, 3, 6, 9] = SoftMax(s) {axis=3, last_axis=3}
+    h: float[n, 3, 5, 6] = MatrixMultiply(v, w) {transpose_b=true}
+    y: float[n, 3, 5, 6] = Activation(h) {op=hard_swish}
+    t: float[n, 3, 6, 9] = MatrixMultiply(q, k) {transpose_b=true}
+    x: float[n, 3, 6, 9] = SoftMax(t) {axis=3, last_axis=3}
+    g: float[n, 3, 40, 6] = MatrixMultiply(u, x) {transpose_b=true}
+    z: float[n, 3, 40, 6] = Activation(g) {op=hard_swish}
+    output y, z
+  })ir",
+                 R"ir("v (heads)" = Shuffle(v) {first_transpose=[0, 1, 3, 2]}
+                    "h (heads)" = Attention "{Attention[s...h]}"(q, k, "v (heads)")
+                    h = Shuffle "h (groups)"("h (heads)") {has_reshape=true, reshape=[n, 3, 6, 5], second_transpose=[0, 1, 3, 2]}
+                    y = Activation(h) {op=hard_swish}
+                    t = MatrixMultiply(q, k) {transpose_b=true}
+                    x = SoftMax(t) {axis=3, last_axis=3}
+                    z = MatrixMultiply "g + z"(u, x) {transpose_b=true, epilogue=<1: v1 = hard_swish v0>})ir");
+}
+
 // [3 queries, 4 keys]: added, chosen, chosen the other way round, with a bias, behind a factor.
 TEST(AttentionWindowFusion, ConstantMasksThatHideAllButARange) {
   const auto expect = [](const std::string& mask, const std::string& epilogue,

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "ir/kind_traits.h"
+#include "passes/attention_parts.h"
 #include "passes/expression.h"
 #include "passes/match.h"
 #include "passes/passes.h"

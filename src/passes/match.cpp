@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "ir/kind_traits.h"
+#include "passes/attention_parts.h"
 
 namespace camshaft::passes {
 
@@ -43,21 +44,6 @@ bool is_product(const Layer& layer) {
 
 bool makes_codes(const Layer& layer) {
   return is_product(layer) && is_quantized(layer.inputs[0]->type);
-}
-
-bool weighs_values(const Layer& layer) {
-  if (layer.kind != LayerKind::kMatrixMultiply || layer.outputs[0]->type != DataType::kFloat)
-    return false;
-  const Layer* softmax = layer.inputs[0]->producer;
-  if (softmax && softmax->kind == LayerKind::kShuffle) softmax = softmax->inputs[0]->producer;
-  if (!softmax || softmax->kind != LayerKind::kSoftMax || !only_reader(softmax->outputs[0]))
-    return false;
-  const auto& a = softmax->as<SoftMaxAttrs>();
-  if (a.log || a.hard || a.axis != a.last_axis) return false;
-  const Layer* scores = softmax->inputs[0]->producer;
-  return scores && only_reader(softmax->inputs[0]) &&
-         (scores->kind != LayerKind::kMatrixMultiply ||
-          scores->as<MatrixMultiplyAttrs>().transpose_b);
 }
 
 namespace {

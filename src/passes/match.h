@@ -27,9 +27,6 @@ const ir::Tensor* without_copies(const ir::Tensor* tensor);
 bool is_product(const ir::Layer& layer);
 // Such a layer of codes: its epilogue may store 8 bits.
 bool makes_codes(const ir::Layer& layer);
-// A product of floats whose rows are the softmax of another product's: AttentionFusion takes it as
-// it is, and what follows stays behind.
-bool weighs_values(const ir::Layer& layer);
 
 // Why pointwise layers do not become the epilogue that its kind has; nothing: they may.
 ir::Refusal epilogue_refusal(const ir::Layer& layer);
