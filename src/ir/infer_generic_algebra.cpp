@@ -21,8 +21,13 @@ Status like_input(GenericRule& g) {
 Status einsum(GenericRule& g) {
   std::vector<size_t> ranks;
   CAMSHAFT_TRY(g.f.require(std::max<size_t>(g.f.inputs.size(), 1)));
+  const DataType type = g.f.in(0).type;
+  for (const InferInput& operand : g.f.inputs)
+    if (operand.type != type)
+      return invalid("the operands have different types: {} and {}", type_name(type),
+                     type_name(operand.type));
   for (size_t k = 0; k < g.f.inputs.size(); ++k) {
-    if (!g.f.ranked(k)) return g.f.unranked(g.f.in(0).type);
+    if (!g.f.ranked(k)) return g.f.unranked(type);
     ranks.push_back(g.f.rank(k));
   }
   CAMSHAFT_ASSIGN(const EinsumTerms terms, parse_einsum(g.text("equation", ""), ranks));
@@ -34,7 +39,7 @@ Status einsum(GenericRule& g) {
     }
   Shape shape;
   for (const char label : terms.result) shape.push_back(extents[label]);
-  return g.f.give(g.f.in(0).type, shape);
+  return g.f.give(type, shape);
 }
 
 Status determinant(GenericRule& g) {

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/log.h"
+#include "onnx/input_types.h"
 #include "onnx/node.h"
 #include "onnx/ops_contrib.h"
 #include "onnx/renaming.h"
@@ -160,6 +161,7 @@ Status import_operator(Scope& scope, const NodeDef& def, const std::string& name
   if (std::all_of(def.outputs.begin(), def.outputs.end(),
                   [](const std::string& output) { return output.empty(); }))
     return ok_status();  // nobody can use what it makes
+  if (def.domain.empty()) CAMSHAFT_TRY(check_input_types(def.op_type, inputs));
   // Operators of other domains are made of standard ones, whose version counts.
   const int64_t main_opset = opset_of(scope, "");
   const int64_t version = microsoft && main_opset != kNotImported ? main_opset : opset;

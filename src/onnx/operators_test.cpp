@@ -1017,6 +1017,26 @@ TEST(Operators, DefaultActivationsWrittenOut) {
   }
 }
 
+// Neither a kernel nor another operator's import would tell.
+TEST(Operators, InputsOfUnequalTypes) {
+  const auto error_of = [](const std::string& op, const std::vector<int>& types) {
+    TestGraph graph;
+    std::vector<std::string> inputs;
+    for (size_t k = 0; k < types.size(); ++k) {
+      inputs.push_back("x" + std::to_string(k));
+      graph.input(inputs.back(), types[k], {2, 3, 4});
+    }
+    return import(graph.node(op, inputs, {"y"}).output("y")).error;
+  };
+  EXPECT_NE(error_of("TensorScatter", {kFloat, kDouble})
+                .find("inputs \"x0\" and \"x1\" have different types: float and double"),
+            std::string::npos);
+  EXPECT_NE(error_of("LSTM", {kFloat, kFloat, kFloat, kFloat, kInt32, kDouble}).find("\"x5\""),
+            std::string::npos);
+  EXPECT_NE(error_of("Sum", {kFloat, kFloat, kInt64}).find("\"x2\""), std::string::npos);
+  EXPECT_EQ(error_of("Sum", {kFloat, kFloat, kFloat}), "");
+}
+
 TEST(Operators, GenericOperators) {
   const Imported m =
       import(TestGraph()

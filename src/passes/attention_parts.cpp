@@ -33,10 +33,11 @@ bool zeroes_nan(const Layer& layer) {
   return evaluate(e.program, {std::numeric_limits<double>::quiet_NaN()}) == 0;
 }
 
+// Of matrices of floats.
 bool is_plain_product(const Layer* layer) {
   if (!layer || layer->kind != LayerKind::kMatrixMultiply) return false;
   for (const Tensor* t : {layer->inputs[0], layer->inputs[1], layer->outputs[0]})
-    if (t->type != DataType::kFloat || !t->has_rank) return false;
+    if (t->type != DataType::kFloat || !t->has_rank || t->shape.size() < 2) return false;
   return true;
 }
 

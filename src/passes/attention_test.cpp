@@ -416,6 +416,25 @@ TEST(AttentionFusion, WhatFollowsStaysBehindWhatLiesTransposed) {
                     z = MatrixMultiply "g + z"(u, x) {transpose_b=true, epilogue=<1: v1 = hard_swish v0>})ir");
 }
 
+TEST(AttentionFusion, LeavesVectorsOfValues) {
+  const auto all = [](ir::Graph& graph, Records* records) {
+    return epilogue_fusion(graph, records) + attention_fusion(graph, records);
+  };
+  expect_rewrite(all, R"ir(graph "g" {
+    input q: float[6, 4]
+    input k: float[9, 4]
+    input v: float[9]
+    s: float[6, 9] = MatrixMultiply(q, k) {transpose_b=true}
+    w: float[6, 9] = SoftMax(s) {axis=1, last_axis=1}
+    h: float[6] = MatrixMultiply(v, w) {transpose_b=true}
+    y: float[6] = Activation(h) {op=relu}
+    output y
+  })ir",
+                 R"ir(s = MatrixMultiply(q, k) {transpose_b=true}
+                    w = SoftMax(s) {axis=1, last_axis=1}
+                    y = MatrixMultiply "h + y"(v, w) {transpose_b=true, epilogue=<1: v1 = relu v0>})ir");
+}
+
 // [3 queries, 4 keys]: added, chosen, chosen the other way round, with a bias, behind a factor.
 TEST(AttentionWindowFusion, ConstantMasksThatHideAllButARange) {
   const auto expect = [](const std::string& mask, const std::string& epilogue,

@@ -79,6 +79,31 @@ TEST(ConvScaleFusion, BeforeTheConvolutionOnlyWithoutShiftIntoPadding) {
 }
 
 // The 0.5 of a spelled-out GELU stays with it: one operator then, six without.
+// A normalization of features whose mean is many times their deviation.
+TEST(ConvScaleFusion, NotWhereItsShiftWouldCancel) {
+  Records records;
+  expect_rewrite(conv_scale_fusion, R"ir(graph "g" {
+    input x: float[4, 3]
+    constant s: float[3] = [1, 30, 2]
+    constant t: float[3] = [0, -300, 1]
+    constant u: float[3] = [0, -3, 1]
+    constant w: float[3, 5] = random(1)
+    n: float[4, 3] = Scale(x, s, t)
+    y: float[4, 5] = MatrixMultiply(n, w)
+    o: float[4, 3] = Scale(x, s, u)
+    z: float[4, 5] = MatrixMultiply(o, w)
+    output y, z
+  })ir",
+                 R"ir(n = Scale(x, s, t)
+                    y = MatrixMultiply(n, w)
+                    z = MatrixMultiply "o + z"(x, "w + o", "z bias + o"))ir",
+                 &records);
+  EXPECT_TRUE(std::any_of(records.begin(), records.end(), [](const ir::RewriteRecord& record) {
+    return record.action == ir::Action::kDecline &&
+           record.text == "what it subtracts would cancel in the sums of y";
+  }));
+}
+
 TEST(ConvScaleFusion, NotTheLastStepOfAnActivation) {
   const char* const kGelu = R"ir(a = ElementWise(x, c) {op=mul}
                     e = Unary(a) {op=erf}

@@ -116,19 +116,23 @@ CAMSHAFT_INLINE F32 shift_by(float maximum) {
 
 // Scores of kRows rows, `stride` apart, become e^(score - the row's maximum), stored from scores +
 // first on; their sums, each added up in the same order whatever kRows is: which rows share a tile
-// depends on the number of threads.
+// depends on the number of threads. `largest`: of the scores, or null.
 template <class Stored, int kRows>
 CAMSHAFT_INLINE void weigh_together(float* scores, int64_t stride, int64_t first, int64_t last,
-                                    const float* maxima, float* sums) {
-  F32 shift[kRows], sum[kRows];
+                                    const float* maxima, float* sums, float* largest) {
+  F32 shift[kRows], sum[kRows], top[kRows];
 #pragma GCC unroll 2
-  for (int r = 0; r < kRows; ++r) shift[r] = shift_by(maxima[r]), sum[r] = zero();
+  for (int r = 0; r < kRows; ++r)
+    shift[r] = shift_by(maxima[r]), sum[r] = zero(), top[r] = set1(-kInfinity);
 #pragma GCC unroll 2
   for (int64_t k = first; k < last; k += kLanes) {
     F32 weights[kRows];
 #pragma GCC unroll 2
-    for (int r = 0; r < kRows; ++r)
-      weights[r] = weight_of<Stored>(shift[r] + load(scores + r * stride + k));
+    for (int r = 0; r < kRows; ++r) {
+      const F32 score = load(scores + r * stride + k);
+      if (largest) top[r] = max(score, top[r]);
+      weights[r] = weight_of<Stored>(shift[r] + score);
+    }
 #pragma GCC unroll 2
     for (int r = 0; r < kRows; ++r) {
       store_weights(reinterpret_cast<Stored*>(scores + r * stride + first) + (k - first),
@@ -137,7 +141,10 @@ CAMSHAFT_INLINE void weigh_together(float* scores, int64_t stride, int64_t first
     }
   }
 #pragma GCC unroll 2
-  for (int r = 0; r < kRows; ++r) sums[r] = reduce_add(sum[r]);
+  for (int r = 0; r < kRows; ++r) {
+    sums[r] = reduce_add(sum[r]);
+    if (largest) largest[r] = reduce_max(top[r]);
+  }
 }
 
 CAMSHAFT_INLINE float exponential(float x) {
@@ -150,13 +157,17 @@ CAMSHAFT_INLINE float exponential(float x) {
 // of instructions of one vector is long, and a row may have but few (64 keys: 0.85 of the time,
 // Zen 3).
 template <class Stored = float>
-static inline void weigh_rows(float* scores, int64_t stride, int64_t rows, int64_t first,
-                              int64_t last, const float* maxima, float* sums) {
+CAMSHAFT_INLINE void weigh_rows(float* scores, int64_t stride, int64_t rows, int64_t first,
+                                int64_t last, const float* maxima, float* sums,
+                                float* largest = nullptr) {
   int64_t r = 0;
+  const auto largest_from = [&] { return largest ? largest + r : nullptr; };
   for (; r + 2 <= rows; r += 2)
-    weigh_together<Stored, 2>(scores + r * stride, stride, first, last, maxima + r, sums + r);
+    weigh_together<Stored, 2>(scores + r * stride, stride, first, last, maxima + r, sums + r,
+                              largest_from());
   if (r < rows)
-    weigh_together<Stored, 1>(scores + r * stride, stride, first, last, maxima + r, sums + r);
+    weigh_together<Stored, 1>(scores + r * stride, stride, first, last, maxima + r, sums + r,
+                              largest_from());
 }
 
 // A product of `a`, without bias and epilogue; rows of floats are a_stride and c_stride apart.

@@ -179,14 +179,19 @@ TEST(Attention, LeastFloats) {
   check(c);
 }
 
-// A larger score in every block: what was summed before fades.
+// A larger score in every block: what was summed before fades, or, where it is larger by little,
+// stays. Not in every row of a tile.
 TEST(Attention, GrowingScores) {
-  Case c = of({1, 1, 1, 17, 1500, 8, 8});
-  c.epilogue = "v2 = add v0 v1";
-  c.operands = {{.extents = {1500}, .is_data = false, .value = [](int64_t k) {
-                   return 0.05 * static_cast<double>(k);
-                 }}};
-  check(c);
+  for (const double slope : {0.01, 0.05})
+    for (const bool thirds : {false, true}) {
+      Case c = of({1, 1, 1, 17, 1500, 8, 8});
+      c.epilogue = "v2 = add v0 v1";
+      c.operands = {{.extents = {17, 1500}, .is_data = false, .value = [=](int64_t k) {
+                       return thirds && k / 1500 % 3 != 0 ? 0
+                                                          : slope * static_cast<double>(k % 1500);
+                     }}};
+      check(c);
+    }
 }
 
 TEST(Attention, ThreeDimensions) {

@@ -123,8 +123,10 @@ std::string refusal(const Problem& p) {
   if (axis == 0) return "another operator";
   const auto rank = static_cast<int64_t>(p.outputs[0].extents.size());
   if (rank > axis + 2) return "more than one dimension behind the rows";
-  for (const ProblemTensor* t : {&p.inputs[0], &p.inputs[1], &p.outputs[0]})
+  for (const ProblemTensor* t : {&p.inputs[0], &p.inputs[1], &p.outputs[0]}) {
+    if (t->type != p.outputs[0].type) return "types of tensors";
     if (t->type == DataType::kInt4 || t->type == DataType::kUInt4) return "4-bit elements";
+  }
   if (p.inputs.size() > 2 && p.inputs[2].present && p.inputs[2].type != DataType::kInt32 &&
       p.inputs[2].type != DataType::kInt64)
     return "positions are neither int32 nor int64";
