@@ -20,18 +20,13 @@ Ints swap_of_last_two(size_t rank) {
   return order;
 }
 
-Shape with_last_two_swapped(Shape shape) {
-  if (shape.size() >= 2) std::swap(shape[shape.size() - 1], shape[shape.size() - 2]);
-  return shape;
-}
-
 bool same_batch(const Shape& a, const Shape& b) {
   return a.size() == b.size() && a.size() >= 2 && std::equal(a.begin(), a.end() - 2, b.begin());
 }
 
-// All tensors get the batch dimensions of one of them, best those of rank 4. Rank 3 stays; scores of
-// rank 2 are a batch of one. Of rank 5, heads in groups that share keys become one dimension, other
-// batch dimensions (windows) as well.
+// All tensors get the batch dimensions of one of them, best those of rank 4. Rank 3 stays; scores
+// of rank 2 are a batch of one. Of rank 5, heads in groups that share keys become one dimension,
+// other batch dimensions (windows) as well.
 class Shapes {
  public:
   Shapes(Rewriter& rewriter, const AttentionParts& parts)
@@ -123,12 +118,6 @@ class Shapes {
     for (const Shape* shape : {&regrouped_, &weights_, &scores_})
       if (shape->size() == 4) return *shape;
     return weights_;
-  }
-
-  static Shape padded(const Shape& shape, size_t rank) {
-    Shape result(rank > shape.size() ? rank - shape.size() : 0, Dim(1));
-    for (const Dim dim : shape) result.push_back(dim);
-    return result;
   }
 
   static Shape batch_of(const Shape& shape) {

@@ -10,6 +10,122 @@
 namespace camshaft::passes {
 namespace {
 
+TEST(VectorProductTurn, ColumnsBecomeRows) {
+  const char* text = R"ir(graph "g" {
+    input x: float[n, 4, 1]
+    input u: float[n, 1, 4]
+    input m: float[n, 3, 4]
+    input v: float[4, 1]
+    constant w: float[6, 4] = random(1)
+    a: float[n, 6, 1] = MatrixMultiply(w, x) {alpha=0.5}
+    b: float[n, 3, 1] = MatrixMultiply(m, u) {transpose_b=true}
+    c: float[n, 3, 1] = MatrixMultiply(m, v)
+    d: float[n, 1, 1] = MatrixMultiply(u, x)
+    output a, b, c, d
+  })ir";
+  expect_rewrite(vector_product_turn, text,
+                 R"ir("x (rows)" = Shuffle(x) {has_reshape=true, reshape=[n, 1, 4]}
+                    "a (rows)" = MatrixMultiply "a"("x (rows)", w) {transpose_b=true, alpha=0.5}
+                    a = Shuffle "a (columns)"("a (rows)") {has_reshape=true, reshape=[n, 6, 1]}
+                    "b (rows)" = MatrixMultiply "b"(u, m) {transpose_b=true}
+                    b = Shuffle "b (columns)"("b (rows)") {has_reshape=true, reshape=[n, 3, 1]}
+                    c = MatrixMultiply(m, v)
+                    d = MatrixMultiply(u, x))ir");
+  auto before = ir::parse_graph(text), after = ir::parse_graph(text);
+  ASSERT_TRUE(before.ok()) << before.status().message();
+  EXPECT_GT(vector_product_turn(**after, nullptr), 0);
+  expect_same_numbers(**before, **after, 1e-6);
+}
+
+// The product of two tensors of these extents, summed over axes, as a matrix product.
+void expect_weighted_sum(const std::string& a, const std::string& b, const std::string& product,
+                         const std::string& axes, const std::string& sum, const char* op = "sum") {
+  const std::string text = fmt::format(
+      R"ir(graph "g" {{
+    input a: float[{0}]
+    input b: float[{1}]
+    p: float[{2}] = ElementWise(a, b) {{op=mul}}
+    y: float[{4}] = Reduce(p) {{op={5}, axes=[{3}], keep_dims={6}}}
+    output y
+  }})ir",
+      a, b, product, axes, sum, op,
+      std::count(product.begin(), product.end(), ',') == std::count(sum.begin(), sum.end(), ','));
+  auto before = ir::parse_graph(text), after = ir::parse_graph(text);
+  ASSERT_TRUE(before.ok()) << before.status().message() << text;
+  EXPECT_GT(weighted_sum_fusion(**after, nullptr), 0) << text;
+  EXPECT_EQ(ir::verify(**after).message(), "") << text;
+  expect_same_numbers(**before, **after, 1e-5);
+}
+
+TEST(WeightedSumFusion, FactorsThatLackDimensions) {
+  expect_weighted_sum("2, 20, 16", "2, 20, 1", "2, 20, 16", "1", "2, 16");     // pooling
+  expect_weighted_sum("1, 20, 1", "2, 20, 16", "2, 20, 16", "1", "2, 1, 16");  // the same weights
+  expect_weighted_sum("2, 20, 16", "20, 1", "2, 20, 16", "1", "2, 16", "mean");
+  expect_weighted_sum("3, 5, 4, 8, 1", "3, 1, 4, 8, 10", "3, 5, 4, 8, 10", "2, 3", "3, 5, 10");
+  expect_weighted_sum("2, 3, 5, 6, 1, 1", "2, 1, 5, 6, 2, 4", "2, 3, 5, 6, 2, 4", "2, 3",
+                      "2, 3, 2, 4");
+  expect_weighted_sum("2, 9, 40", "40", "2, 9, 40", "2", "2, 9");
+  expect_weighted_sum("2, 5, 1, 12", "2, 1, 9, 12", "2, 5, 9, 12", "3", "2, 5, 9");  // all pairs
+  expect_weighted_sum("2, 1, 9, 12", "2, 5, 1, 12", "2, 5, 9, 12", "3", "2, 5, 9, 1");
+  expect_weighted_sum("8, 1, 3, 16", "9, 3, 16", "8, 9, 3, 16", "3", "8, 9, 3");  // bilinear forms
+  expect_weighted_sum("9, 3, 16", "8, 1, 3, 16", "8, 9, 3, 16", "3", "8, 9, 3, 1", "mean");
+}
+
+TEST(WeightedSumFusion, LeavesOthers) {
+  const char* const kOthers = R"ir(p = ElementWise(a, b) {op=mul}
+                    y = Reduce(p) {axes=[1]}
+                    q = ElementWise(a, c) {op=mul}
+                    z = Reduce(q) {axes=[1]}
+                    r = ElementWise(a, d) {op=mul}
+                    u = Reduce(r) {axes=[1]}
+                    s = ElementWise(e, f) {op=mul}
+                    v = Reduce(s) {axes=[1]})ir";
+  expect_rewrite(weighted_sum_fusion, R"ir(graph "g" {
+    input a: float[2, 20, 16]
+    input b: float[2, 20, 16]
+    input c: float[2, 1, 16]
+    input d: float[2, 1, 1]
+    input e: float[900, 4, 8]
+    input f: float[900, 4, 1]
+    p: float[2, 20, 16] = ElementWise(a, b) {op=mul}
+    y: float[2, 1, 16] = Reduce(p) {axes=[1]}
+    q: float[2, 20, 16] = ElementWise(a, c) {op=mul}
+    z: float[2, 1, 16] = Reduce(q) {axes=[1]}
+    r: float[2, 20, 16] = ElementWise(a, d) {op=mul}
+    u: float[2, 1, 16] = Reduce(r) {axes=[1]}
+    s: float[900, 4, 8] = ElementWise(e, f) {op=mul}
+    v: float[900, 1, 8] = Reduce(s) {axes=[1]}
+    output y, z, u, v
+  })ir",
+                 kOthers);
+}
+
+TEST(ScalarProductToEltwise, ProductsThatSumOverOneElement) {
+  const char* text = R"ir(graph "g" {
+    input x: float[2, 4, 1]
+    input r: float[2, 1, 4]
+    input s: float[2, 1, 1]
+    a: float[2, 4, 1] = MatrixMultiply(x, s)
+    b: float[2, 4, 1] = MatrixMultiply(r, s) {transpose_a=true, transpose_b=true}
+    c: float[2, 1, 4] = MatrixMultiply(s, x) {transpose_b=true}
+    d: float[2, 4, 4] = MatrixMultiply(x, r)
+    e: float[2, 4, 1] = MatrixMultiply(x, s) {alpha=2}
+    output a, b, c, d, e
+  })ir";
+  expect_rewrite(scalar_product_to_eltwise, text,
+                 R"ir(a = ElementWise(x, s) {op=mul}
+                    "r (straight)" = Shuffle(r) {has_reshape=true, reshape=[2, 4, 1]}
+                    b = ElementWise("r (straight)", s) {op=mul}
+                    "x (straight)" = Shuffle(x) {has_reshape=true, reshape=[2, 1, 4]}
+                    c = ElementWise(s, "x (straight)") {op=mul}
+                    d = MatrixMultiply(x, r)
+                    e = MatrixMultiply(x, s) {alpha=2})ir");
+  auto before = ir::parse_graph(text), after = ir::parse_graph(text);
+  ASSERT_TRUE(before.ok()) << before.status().message();
+  EXPECT_GT(scalar_product_to_eltwise(**after, nullptr), 0);
+  expect_same_numbers(**before, **after, 0);
+}
+
 TEST(ConvScaleFusion, FoldsBatchNormalizationMulAndAdd) {
   expect_rewrite(conv_scale_fusion,
                  fmt::format(R"ir(graph "g" {{

@@ -93,6 +93,17 @@ SliceAttrs slice_along(const Shape& shape, size_t axis, int64_t first) {
   return attrs;
 }
 
+Shape with_last_two_swapped(Shape shape) {
+  if (shape.size() >= 2) std::swap(shape[shape.size() - 1], shape[shape.size() - 2]);
+  return shape;
+}
+
+Shape padded(const Shape& shape, size_t rank) {
+  Shape result(rank > shape.size() ? rank - shape.size() : 0, Dim(1));
+  for (const Dim dim : shape) result.push_back(dim);
+  return result;
+}
+
 bool is_identity_order(const Ints& order) {
   for (size_t k = 0; k < order.size(); ++k)
     if (order[k] != static_cast<int64_t>(k)) return false;

@@ -39,6 +39,9 @@ const std::vector<Pass>& table() {
       // Weights
       {"ConvScaleFusion", RUNS(conv_scale_fusion), {}},
       {"ConvBranchFusion", RUNS(conv_branch_fusion), {}},
+      {"ScalarProductToEltwise", RUNS(scalar_product_to_eltwise), {}},
+      {"VectorProductTurn", RUNS(vector_product_turn), {}},
+      {"WeightedSumFusion", RUNS(weighted_sum_fusion), {}},
       {"MatMulOperandFusion", RUNS(matmul_operand_fusion), {}},
       {"PaddingFusion", RUNS(padding_fusion), {}},
       {"CropFusion", RUNS(crop_fusion), {}},

@@ -39,6 +39,9 @@ int loop_batching(ir::Graph& graph, Records* records);
 // Weights
 int conv_scale_fusion(ir::Graph& graph, Records* records);
 int conv_branch_fusion(ir::Graph& graph, Records* records);
+int scalar_product_to_eltwise(ir::Graph& graph, Records* records);
+int vector_product_turn(ir::Graph& graph, Records* records);
+int weighted_sum_fusion(ir::Graph& graph, Records* records);
 int matmul_operand_fusion(ir::Graph& graph, Records* records);
 int padding_fusion(ir::Graph& graph, Records* records);
 int crop_fusion(ir::Graph& graph, Records* records);

@@ -49,7 +49,7 @@ const std::vector<Stage>& stages() {
 
       // Before Q/DQ move: a transpose between Q/DQ and its product would stop them.
       {"After transpose motion",
-       {transpose_motion, constant_folding, const_shuffle_fusion, shuffle_shuffle_fusion, duplicate_layer_removal,
+       {scalar_product_to_eltwise, vector_product_turn, transpose_motion, constant_folding, const_shuffle_fusion, shuffle_shuffle_fusion, duplicate_layer_removal,
         dead_layer_removal}},
 
       // Q toward what makes its floats, DQ toward what reads them, until they meet products.
@@ -67,7 +67,7 @@ const std::vector<Stage>& stages() {
 
       // What goes into weights, while layers around them are still those of the model.
       {"After scale fusion",
-       {deform_conv_split, local_response_split, lp_pool_split, short_time_spectra_fusion, mean_fusion, padding_fusion, crop_fusion, space_to_depth_conv_fusion, one_hot_fusion, matmul_operand_fusion,
+       {deform_conv_split, local_response_split, lp_pool_split, short_time_spectra_fusion, mean_fusion, padding_fusion, crop_fusion, space_to_depth_conv_fusion, one_hot_fusion, weighted_sum_fusion, matmul_operand_fusion,
         chosen_product_fusion,  // transposes of gathered matrices are flags by now
         expand_fusion, conv_scale_fusion,
         conv_branch_fusion,  // branches have their normalizations in their weights

@@ -49,12 +49,12 @@ class Undo {
   }
 
   bool can_apply(const Tensor& operand) const {
-    return !order_.empty() || reshaped(extended(operand.shape, from_.size())).has_value();
+    return !order_.empty() || reshaped(padded(operand.shape, from_.size())).has_value();
   }
 
   bool is_free_for(const Tensor& operand, size_t rank) const {
     if (operand.is_constant() || order_.empty()) return can_apply(operand);
-    const Shape shape = extended(operand.shape, rank);
+    const Shape shape = padded(operand.shape, rank);
     int64_t last = -1;
     for (int64_t axis : order_) {
       if (shape[axis] == Dim(1)) continue;
@@ -66,7 +66,7 @@ class Undo {
 
   // The operand as it broadcasts to the shuffle's input.
   Tensor* apply(Rewriter& rewriter, Tensor* operand, size_t rank, const Layer* before) const {
-    const Shape from = extended(operand->shape, rank);
+    const Shape from = padded(operand->shape, rank);
     ShuffleAttrs attrs;
     Shape result;
     if (!order_.empty()) {
@@ -86,12 +86,6 @@ class Undo {
   }
 
  private:
-  static Shape extended(const Shape& shape, size_t rank) {
-    Shape result(rank - shape.size(), Dim(1));
-    for (Dim dim : shape) result.push_back(dim);
-    return result;
-  }
-
   // An operand has, of every group of dimensions, all or none.
   std::optional<Shape> reshaped(const Shape& operand) const {
     Shape result;

@@ -186,18 +186,13 @@ class Region {
                        [&](Layer* l) { return layers_.count(l) > 0; });
   }
 
-  Shape extended(const Shape& shape) const {  // with leading ones up to the region's rank
-    Shape result(order_.size() - shape.size(), Dim(1));
-    for (Dim dim : shape) result.push_back(dim);
-    return result;
-  }
   Shape reordered_shape(const Shape& shape) const {
     Shape result = shape;
     for (size_t k = 0; k < shape.size(); ++k) result[order_[k]] = shape[k];
     return result;
   }
   double cost_of_inner(const Tensor& tensor) const {
-    return moves_nothing(extended(tensor.shape), back_) ? 0 : bytes_of(tensor);
+    return moves_nothing(padded(tensor.shape, order_.size()), back_) ? 0 : bytes_of(tensor);
   }
 
   void weigh_output(const Tensor* output, double* now, double* then) const {
@@ -219,7 +214,7 @@ class Region {
 
   Tensor* enter(Tensor* input) {
     if (pure_order(input->producer) == order_) return input->producer->inputs[0];
-    Shape shape = extended(input->shape);
+    Shape shape = padded(input->shape, order_.size());
     if (all_ones(shape)) return input;  // broadcasts as it is
     ShuffleAttrs shuffle;
     shuffle.has_reshape = shape != input->shape;

@@ -374,7 +374,63 @@ bool dense_block(GraphMaker& m) {
   return all;
 }
 
+// Sums of products of which a factor lacks dimensions: pooling by weights, all pairs, bilinear
+// forms.
+bool weighted_sum(GraphMaker& m) {
+  Tensor* x = m.any_sequence();
+  if (!x) return false;
+  const Shape s = x->shape;
+  const int64_t width = s[2].extent(), n = m.between(7, 20), form = m.below(4);
+  Tensor* product = nullptr;
+  int64_t axis = 3;
+  if (form == 0) {
+    product = m.binary(PointOp::kMul, x, mean(m, x, {2}));
+    axis = 1;
+  } else if (form == 1) {
+    Tensor* a = m.reshape(x, {s[0], s[1], Dim(1), s[2]});
+    product = a ? m.binary(PointOp::kMul, m.floats({n, width}, -0.5f, 0.5f), a) : nullptr;
+  } else if (form == 2 && s[1].is_known()) {
+    Tensor* a = m.reshape(x, {s[0], Dim(1), s[1], s[2]});
+    product =
+        a ? m.binary(PointOp::kMul, a, m.floats({n, s[1].extent(), width}, -0.5f, 0.5f)) : nullptr;
+  } else {
+    Tensor* a = m.reshape(x, {s[0], s[1], Dim(1), s[2]});
+    Tensor* b = m.reshape(x, {s[0], Dim(1), s[1], s[2]});
+    product = a && b ? m.binary(PointOp::kMul, a, b) : nullptr;
+  }
+  if (!product) return false;
+  ir::ReduceAttrs sum;
+  sum.op = m.chance(70) ? ir::ReduceOp::kSum : ir::ReduceOp::kMean;
+  sum.keep_dims = m.chance(50);
+  sum.axes = {axis};
+  return m.add(LayerKind::kReduce, sum, {product}) != nullptr;
+}
+
+// Products with columns of one, and sums over one element.
+bool column_product(GraphMaker& m) {
+  Tensor* x = m.any_sequence();
+  if (!x) return false;
+  const Shape s = x->shape;
+  Tensor* columns = m.reshape(x, {s[0], s[1], s[2], Dim(1)});
+  if (!columns) return false;
+  if (m.chance(35)) {
+    Tensor* number = m.reshape(mean(m, x, {2}), {s[0], s[1], Dim(1), Dim(1)});
+    return number &&
+           m.add(LayerKind::kMatrixMultiply, ir::MatrixMultiplyAttrs{}, {columns, number});
+  }
+  ir::MatrixMultiplyAttrs attrs;
+  attrs.transpose_a = m.chance(40);
+  const int64_t width = s[2].extent(), n = m.between(2, 20);
+  Tensor* matrix =
+      attrs.transpose_a ? m.floats({width, n}, -0.5f, 0.5f) : m.floats({n, width}, -0.5f, 0.5f);
+  Tensor* y = m.add(LayerKind::kMatrixMultiply, attrs, {matrix, columns});
+  if (y && m.chance(60)) y = m.binary(PointOp::kAdd, y, m.floats({n, 1}, -0.5f, 0.5f));
+  return y && (m.chance(40) || m.unary(m.pick({PointOp::kRelu, PointOp::kTanh}), y));
+}
+
 constexpr MakerRow kRows[] = {
+    {"weighted_sum", 6, weighted_sum},
+    {"column_product", 5, column_product},
     {"gelu", 8, gelu},
     {"swish", 8, swish},
     {"written_norm", 12, written_norm},
