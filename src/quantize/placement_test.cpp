@@ -347,6 +347,22 @@ TEST(Simulate, KeepsNamedLayersInFloat) {
   EXPECT_GT(error.signal_to_noise(), 30);
 }
 
+// Of codes that are an input, or what an operator of codes made: there are no floats to round.
+TEST(Simulate, LeavesOutputsOfGivenCodes) {
+  const auto graph = parse(R"ir(
+    input x: uint8[2, 3]
+    constant s: float[] = [0.5]
+    constant z: uint8[] = [3]
+    t: uint8[3, 2] = Shuffle(x) {first_transpose=[1, 0]}
+    y: float[3, 2] = Dequantize(t, s, z)
+    output y
+  )ir");
+  ASSERT_TRUE(simulate_quantization(*graph, {}).ok());
+  const Status valid = ir::verify(*graph);
+  EXPECT_TRUE(valid.ok()) << valid.message();
+  EXPECT_EQ(graph->outputs()[0]->producer->kind, ir::LayerKind::kDequantize);
+}
+
 TEST(Simulate, KeepInFloatTouchesOnlyTheLayersNamed) {
   const auto graph = parse(kConcat);
   const Placement placement = find_placement(*graph, {});

@@ -145,19 +145,21 @@ std::vector<uint8_t> flags_of(const TensorView& x) {
   return flags;
 }
 
-// Appends the positions in [first, first + count) that are set, counted from `first`.
-void append_set(const std::vector<uint8_t>& flags, int64_t first, int64_t count, Ints& positions) {
+// Writes the positions in [first, first + count) that are set, counted from `first`, and up to
+// seven elements behind them; gives their number.
+int64_t write_set(const std::vector<uint8_t>& flags, int64_t first, int64_t count, int64_t* to) {
+  int64_t hits = 0;
   for (int64_t k = 0; k < count; k += 8) {
     uint64_t word;
     std::memcpy(&word, flags.data() + first + k, sizeof word);
-    if (word == 0) continue;     // most masks are nearly empty
-    int64_t found[8], hits = 0;  // no branch to guess where half the elements are set
-    for (int64_t n = k; n < std::min(k + 8, count); ++n) {
-      found[hits] = n;
+    if (word == 0) continue;  // most masks are nearly empty
+    const int64_t end = std::min(k + 8, count);
+    for (int64_t n = k; n < end; ++n) {  // no branch to guess where half the elements are set
+      to[hits] = n;
       hits += flags[first + n] != 0;
     }
-    positions.insert(positions.end(), found, found + hits);
   }
+  return hits;
 }
 
 Status non_zero(const KernelArgs& args, std::vector<DynamicOutput>& outputs) {
@@ -165,24 +167,23 @@ Status non_zero(const KernelArgs& args, std::vector<DynamicOutput>& outputs) {
   // A scalar counts as a vector of one element.
   const Extents extents = x.rank == 0 ? Extents{1} : extents_of(x);
   const std::vector<uint8_t> flags = flags_of(x);
+  const int64_t hits =
+      x.elements() - std::count(flags.begin(), flags.begin() + x.elements(), uint8_t{0});
   const size_t last = extents.size() - 1;
-  std::vector<Ints> rows(extents.size());
-  int64_t first = 0;
-  for_each_index(std::span(extents).first(last), [&](const Extents& index) {
-    append_set(flags, first, extents[last], rows[last]);
-    for (size_t d = 0; d < last; ++d) rows[d].resize(rows[last].size(), index[d]);
-    first += extents[last];
-  });
   DynamicOutput out;
   out.type = DataType::kInt64;
-  out.extents = {x.rank == 0 ? 0 : static_cast<int64_t>(rows.size()),
-                 static_cast<int64_t>(rows[0].size())};
-  if (x.rank > 0 && !rows[0].empty()) {
-    out.bytes.resize(rows.size() * rows[0].size() * sizeof(int64_t));
-    for (size_t d = 0; d < rows.size(); ++d)
-      std::memcpy(out.bytes.data() + d * rows[0].size() * sizeof(int64_t), rows[d].data(),
-                  rows[d].size() * sizeof(int64_t));
-  }
+  out.extents = {x.rank == 0 ? 0 : static_cast<int64_t>(extents.size()), hits};
+  // A row for each dimension, and room for what write_set() writes beyond.
+  out.bytes.resize((extents.size() * hits + 8) * sizeof(int64_t));
+  int64_t* const rows = reinterpret_cast<int64_t*>(out.bytes.data());
+  int64_t first = 0, done = 0;
+  for_each_index(std::span(extents).first(last), [&](const Extents& index) {
+    const int64_t found = write_set(flags, first, extents[last], rows + last * hits + done);
+    for (size_t d = 0; d < last; ++d) std::fill_n(rows + d * hits + done, found, index[d]);
+    first += extents[last];
+    done += found;
+  });
+  out.bytes.resize(x.rank == 0 ? 0 : extents.size() * hits * sizeof(int64_t));
   outputs.assign(1, std::move(out));
   return ok_status();
 }
