@@ -386,8 +386,8 @@ TEST(AttentionFusion, OperandsThatLieTransposed) {
   expect_same_numbers(**before, **after, 1e-6);
 }
 
-// LeViT's activation. Of 5 columns and 9 keys the product is left to attention; of 40 columns, which
-// attention leaves alone, it takes the activation.
+// LeViT's activation. Of 5 columns and 9 keys the product is left to attention; of 40 columns,
+// which attention leaves alone, it takes the activation.
 TEST(AttentionFusion, WhatFollowsStaysBehindWhatLiesTransposed) {
   const auto all = [](ir::Graph& graph, Records* records) {
     return epilogue_fusion(graph, records) + attention_fusion(graph, records);

@@ -46,7 +46,7 @@ bool pads_images(const ir::ConvolutionAttrs& attrs);
 inline constexpr size_t kVolumeRank = 5;  // of images in three dimensions
 // The slice of that shape which starts at `first` along `axis`, at 0 along all others.
 ir::SliceAttrs slice_along(const ir::Shape& shape, size_t axis, int64_t first);
-bool is_identity_order(const ir::Ints& order);  // [0, 1, 2 …] or empty
+bool is_identity_order(const ir::Ints& order);     // [0, 1, 2 …] or empty
 ir::Shape with_last_two_swapped(ir::Shape shape);  // a vector as it is
 // With leading ones up to `rank`.
 ir::Shape padded(const ir::Shape& shape, size_t rank);

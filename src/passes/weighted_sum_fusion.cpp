@@ -136,7 +136,8 @@ std::optional<int64_t> elements_of(const Shape& shape) {
 }
 
 bool is_worth(const WeightedSum& s, const Form& form) {
-  if (!form.inner.is_known() || !form.columns.is_known() || form.columns.extent() < kFewestColumns)
+  if (!form.inner.is_known() || form.inner.extent() < 2 || !form.columns.is_known() ||
+      form.columns.extent() < kFewestColumns)
     return false;
   const int64_t rows = form.rows.is_known() ? form.rows.extent() : 1;
   if (rows * form.inner.extent() * form.columns.extent() < kFewestProducts) return false;

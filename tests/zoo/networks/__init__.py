@@ -3,7 +3,7 @@
 import importlib
 
 REGISTRY = {}
-TORCH_FILES = ("classification", "mobile", "dense", "detection", "geometry", "audio", "speech", "text", "decoders", "scans", "generative", "tabular", "windows", "sequences", "scripted", "newer", "lately", "further", "routed", "warped", "attended", "libraries", "diffusion_library", "graph_library", "vision_library", "restoration_library", "document_library", "attention_library")
+TORCH_FILES = ("classification", "mobile", "dense", "detection", "geometry", "audio", "speech", "text", "decoders", "scans", "generative", "tabular", "windows", "sequences", "scripted", "newer", "lately", "further", "routed", "warped", "attended", "libraries", "diffusion_library", "graph_library", "vision_library", "restoration_library", "document_library", "attention_library", "segmentation_library", "image_text_library", "series_library", "sound_library", "tables_library", "language_library")
 OTHER_FILES = ("scikit_learn", "keras_layers")  # their exporters live in an environment of their own: see README.md
 
 

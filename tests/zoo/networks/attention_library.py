@@ -15,29 +15,11 @@ import soft_moe_pytorch
 import tab_transformer_pytorch
 
 from . import network
-from .libraries import Flat
-
-
-def floats(*shape, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+from .libraries import Flat, Leading, floats
 
 
 def numbers(most, *shape, seed=0):
     return torch.randint(0, most, shape, generator=torch.Generator().manual_seed(seed))
-
-
-class Leading(nn.Module):
-    """Keeps what is computed and drops losses that packages return beside it."""
-
-    def __init__(self, inner):
-        super().__init__()
-        self.inner = inner
-
-    def forward(self, *inputs):
-        found = self.inner(*inputs)
-        while isinstance(found, (tuple, list)):
-            found = found[0]
-        return found
 
 
 def both_ways(name, dynamo=True, script=True):

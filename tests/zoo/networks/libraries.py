@@ -64,6 +64,24 @@ for position, row in enumerate(PICTURES):
     register_pictures(position, *row)
 
 
+def floats(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+class Leading(nn.Module):
+    """Keeps what is computed and drops losses that packages return beside it."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, *inputs):
+        found = self.inner(*inputs)
+        while isinstance(found, (tuple, list)):
+            found = found[0]
+        return found
+
+
 class Flat(nn.Module):
     """Dictionaries, lists and dataclasses of outputs as one tuple."""
 
