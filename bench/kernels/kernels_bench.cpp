@@ -288,6 +288,8 @@ struct AttentionLayer {
 
 constexpr AttentionLayer kAttention[] = {
     {"attention.swin", 64, 3, 3, 49, 49, 32, false, true},
+    {"attention.columns.8", 2, 256, 256, 8, 8, 8, false, false, true},
+    {"attention.frames.16", 1024, 8, 8, 16, 16, 40},
     {"attention.bert.128", 1, 12, 12, 128, 128, 64, false, true},
     {"attention.vit.197", 1, 12, 12, 197, 197, 64},
     {"attention.whisper.1500", 1, 6, 6, 1500, 1500, 64},

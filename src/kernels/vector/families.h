@@ -10,6 +10,7 @@
   X(arg_min_max)                    \
   X(attention)                      \
   X(attention_few)                  \
+  X(attention_lanes)                \
   X(cast)                           \
   X(chosen_product)                 \
   X(col2im)                         \

@@ -94,6 +94,32 @@ TEST(Attention, RowsInPlace) {
   }
 }
 
+// Many heads of few queries and keys, in all layouts; a head per lane, the last ones in some.
+TEST(Attention, SmallHeads) {
+  for (const int64_t heads : {4, 5, 16})
+    for (const int64_t batch : {1, 3, 8})
+      for (const bool steps_first : {false, true})
+        for (const Heads& h :
+             {Heads{batch, heads, heads, 8, 8, 8, 8}, Heads{batch, heads, heads, 3, 5, 7, 9},
+              Heads{batch, heads, heads, 16, 13, 40, 64}, Heads{batch, heads, heads, 1, 2, 1, 1}}) {
+          Case c = of(h);
+          c.steps_first = steps_first;
+          check(c);
+        }
+}
+
+// Of windows that leave some queries without a key.
+TEST(Attention, WindowsOfSmallHeads) {
+  for (const bool zero : {false, true})
+    for (const int64_t right : {-1, 0, 2})
+      for (const int64_t left : {-1, 0, 3}) {
+        Case c = of({2, 6, 6, 9, 6, 8, 8});
+        c.attrs.nan_is_zero = zero;
+        c.attrs.left_window = left, c.attrs.right_window = right;
+        check(c);
+      }
+}
+
 // Blocks of at most 512 keys, units of many rows.
 TEST(Attention, LongSequences) {
   for (const int64_t keys : {511, 512, 513, 1000, 1700}) check(of({1, 1, 1, 40, keys, 16, 16}));
