@@ -228,17 +228,8 @@ double cost_us(const Problem& p) {
 }
 
 constexpr Tactic kTactics[] = {
-    {.name = "attention_lanes_f32",
-     .kind = ir::LayerKind::kAttention,
-     .isa = kIsa,
-     .formats = FormatRule::kLinear,
-     .version = 1,
-     .refusal = refusal,
-     .cost_us = cost_us,
-     .packed_inputs = no_packed_inputs,
-     .packed_bytes = no_packed_bytes,
-     .pack = pack_nothing,
-     .prepare = prepare},
+    {"attention_lanes_f32", ir::LayerKind::kAttention, kIsa, FormatRule::kLinear, 1, refusal,
+     cost_us, CAMSHAFT_NOTHING_PACKED, prepare},
 };
 
 }  // namespace
