@@ -200,10 +200,7 @@ class Shapes {
   Tensor* take(Tensor* x, const Shape& shape) {
     if (x->shape == shape) return x;
     if (Tensor* source = before_shuffle(x, shape)) return source;
-    ShuffleAttrs attrs;
-    attrs.has_reshape = true;
-    attrs.reshape = shape;
-    return shuffled(x, attrs, shape);
+    return shuffled(x, reshape_to(shape), shape);
   }
 
   Tensor* turned(Tensor* x, bool turns) {
@@ -313,9 +310,7 @@ void fuse(Rewriter& rewriter, AttentionParts& parts) {
   Tensor* joined = rewriter.add_tensor(output->name + " (heads)", output->type, result);
   rewriter.insert_before(parts.values, LayerKind::kAttention, name, attrs, inputs, {joined},
                          std::vector<const Layer*>(parts.group.begin(), parts.group.end()));
-  ShuffleAttrs ungroup;
-  ungroup.has_reshape = true;
-  ungroup.reshape = y;
+  ShuffleAttrs ungroup = reshape_to(y);
   if (parts.is_turned) ungroup.second_transpose = swap_of_last_two(y.size());
   rewriter.replace(parts.group, LayerKind::kShuffle, ungroup, {joined}, output->name + " (groups)");
 }

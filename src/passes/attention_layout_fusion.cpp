@@ -18,13 +18,6 @@ bool is_static_shuffle(const Layer* layer) {
          layer->inputs[0]->has_rank && layer->outputs[0]->has_rank;
 }
 
-ShuffleAttrs reshape_to(const Shape& shape) {
-  ShuffleAttrs attrs;
-  attrs.has_reshape = true;
-  attrs.reshape = shape;
-  return attrs;
-}
-
 Tensor* with_shape(Rewriter& rewriter, Tensor* x, const Shape& shape, const Layer* before,
                    const Layer* origin) {
   return rewriter.reshaped_before(before, x->name + " (steps)", x, shape, *origin);
@@ -148,8 +141,7 @@ bool take_output(Rewriter& rewriter, Layer* attention) {
   if (order.size() != 4 || !a.second_transpose.empty() || moves_nothing(y->shape, order))
     return false;
   const Shape& s = y->shape;
-  Ints source(4);
-  for (size_t k = 0; k < 4; ++k) source[static_cast<size_t>(order[k])] = static_cast<int64_t>(k);
+  const Ints source = inverse(order);
   Shape transposed;
   for (const int64_t axis : order) transposed.push_back(s[axis]);
   if (!moves_nothing(transposed, {source[0], source[2], source[1], source[3]})) return false;

@@ -33,14 +33,6 @@ bool zeroes_nan(const Layer& layer) {
   return evaluate(e.program, {std::numeric_limits<double>::quiet_NaN()}) == 0;
 }
 
-// Of matrices of floats.
-bool is_plain_product(const Layer* layer) {
-  if (!layer || layer->kind != LayerKind::kMatrixMultiply) return false;
-  for (const Tensor* t : {layer->inputs[0], layer->inputs[1], layer->outputs[0]})
-    if (t->type != DataType::kFloat || !t->has_rank || t->shape.size() < 2) return false;
-  return true;
-}
-
 bool is_product_of_codes(const Layer* layer) {
   if (!layer || layer->kind != LayerKind::kMatrixMultiply || input_at(*layer, 2)) return false;
   for (const Tensor* t : {layer->inputs[0], layer->inputs[1]})
@@ -50,7 +42,8 @@ bool is_product_of_codes(const Layer* layer) {
 }
 
 bool is_product(const Layer* layer, Factors factors) {
-  return factors == Factors::kCodes ? is_product_of_codes(layer) : is_plain_product(layer);
+  return factors == Factors::kCodes ? is_product_of_codes(layer)
+                                    : layer && is_float_product(*layer);
 }
 
 // The first product above `x`, with what lies between.
@@ -109,7 +102,7 @@ bool find_values(AttentionParts& parts) {
   Tensor* weights = parts.softmax->outputs[0];
   Layer* reader = only_reader(weights);
   for (int step = 0; reader && step < 3; ++step) {
-    if (is_plain_product(reader)) break;
+    if (is_float_product(*reader)) break;
     if (zeroes_nan(*reader))
       parts.nan_is_zero = true;
     else if (!keeps_rows(reader))
@@ -118,12 +111,11 @@ bool find_values(AttentionParts& parts) {
     weights = reader->outputs[0];
     reader = only_reader(weights);
   }
-  if (!is_plain_product(reader)) return false;
-  const auto& a = reader->as<MatrixMultiplyAttrs>();
+  if (!reader || !is_bare_product(*reader)) return false;
   parts.values = reader;
   parts.is_turned = reader->inputs[1] == weights;
-  return reader->inputs[0] != reader->inputs[1] && parts.takes_weights() && a.alpha == 1 &&
-         a.epilogue.empty() && !input_at(*reader, 2);
+  return reader->inputs[0] != reader->inputs[1] && parts.takes_weights() &&
+         reader->as<MatrixMultiplyAttrs>().alpha == 1;
 }
 
 // Of floats, over the last of at least two dimensions.
@@ -198,7 +190,7 @@ Expression epilogue_of(const AttentionParts& parts) {
 }
 
 bool weighs_values(const Layer& layer) {
-  if (!is_plain_product(&layer)) return false;
+  if (!is_float_product(layer)) return false;
   AttentionParts parts;
   parts.values = layer.outputs[0]->producer;
   parts.is_turned = !softmax_of(layer.inputs[0]);

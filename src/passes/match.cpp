@@ -42,6 +42,18 @@ bool is_product(const Layer& layer) {
          layer.kind == LayerKind::kMatrixMultiply;
 }
 
+bool is_float_product(const Layer& layer) {
+  if (layer.kind != LayerKind::kMatrixMultiply) return false;
+  for (const Tensor* t : {layer.inputs[0], layer.inputs[1], layer.outputs[0]})
+    if (t->type != DataType::kFloat || !t->has_rank || t->shape.size() < 2) return false;
+  return true;
+}
+
+bool is_bare_product(const Layer& layer) {
+  return is_float_product(layer) && !input_at(layer, 2) &&
+         layer.as<MatrixMultiplyAttrs>().epilogue.empty();
+}
+
 bool makes_codes(const Layer& layer) {
   return is_product(layer) && is_quantized(layer.inputs[0]->type);
 }
@@ -90,6 +102,19 @@ SliceAttrs slice_along(const Shape& shape, size_t axis, int64_t first) {
   attrs.start = Shape(shape.size(), Dim(0));
   attrs.start[axis] = first;
   attrs.step = Ints(shape.size(), 1);
+  return attrs;
+}
+
+Ints inverse(const Ints& order) {
+  Ints result(order.size());
+  for (size_t k = 0; k < order.size(); ++k) result[order[k]] = static_cast<int64_t>(k);
+  return result;
+}
+
+ShuffleAttrs reshape_to(const Shape& shape) {
+  ShuffleAttrs attrs;
+  attrs.has_reshape = true;
+  attrs.reshape = shape;
   return attrs;
 }
 

@@ -25,7 +25,11 @@ const ir::Tensor* without_copies(const ir::Tensor* tensor);
 
 // A convolution, deconvolution or matrix product.
 bool is_product(const ir::Layer& layer);
-// Such a layer of codes: its epilogue may store 8 bits.
+// A product of two matrices, or batches of them, of floats.
+bool is_float_product(const ir::Layer& layer);
+// Such a product without bias and epilogue.
+bool is_bare_product(const ir::Layer& layer);
+// One of is_product() of codes: its epilogue may store 8 bits.
 bool makes_codes(const ir::Layer& layer);
 
 // Why pointwise layers do not become the epilogue that its kind has; nothing: they may.
@@ -46,7 +50,9 @@ bool pads_images(const ir::ConvolutionAttrs& attrs);
 inline constexpr size_t kVolumeRank = 5;  // of images in three dimensions
 // The slice of that shape which starts at `first` along `axis`, at 0 along all others.
 ir::SliceAttrs slice_along(const ir::Shape& shape, size_t axis, int64_t first);
-bool is_identity_order(const ir::Ints& order);     // [0, 1, 2 …] or empty
+bool is_identity_order(const ir::Ints& order);  // [0, 1, 2 …] or empty
+ir::Ints inverse(const ir::Ints& order);
+ir::ShuffleAttrs reshape_to(const ir::Shape& shape);
 ir::Shape with_last_two_swapped(ir::Shape shape);  // a vector as it is
 // With leading ones up to `rank`.
 ir::Shape padded(const ir::Shape& shape, size_t rank);

@@ -231,12 +231,9 @@ void replace_transposed(Rewriter& rewriter, std::span<Layer* const> group, const
   Layer* last = group.back();
   ShuffleAttrs there, back;
   there.first_transpose = order_of(s);
-  back.first_transpose.resize(there.first_transpose.size());
+  back.first_transpose = inverse(there.first_transpose);
   Shape shape;
-  for (size_t k = 0; k < there.first_transpose.size(); ++k) {
-    back.first_transpose[there.first_transpose[k]] = static_cast<int64_t>(k);
-    shape.push_back(s.x->shape[there.first_transpose[k]]);
-  }
+  for (const int64_t axis : there.first_transpose) shape.push_back(s.x->shape[axis]);
   Tensor* moved = rewriter.add_tensor(s.x->name + " (normalized axes last)", s.x->type, shape);
   Tensor* made =
       rewriter.add_tensor(last->outputs[0]->name + " (normalized axes last)", s.x->type, shape);

@@ -34,9 +34,7 @@ class Undo {
       return std::nullopt;
     Undo undo;
     if (!a.has_reshape) {
-      undo.order_.resize(a.first_transpose.size());
-      for (size_t k = 0; k < undo.order_.size(); ++k)
-        undo.order_[a.first_transpose[k]] = static_cast<int64_t>(k);
+      undo.order_ = inverse(a.first_transpose);
       return undo;
     }
     if (!a.first_transpose.empty()) return std::nullopt;

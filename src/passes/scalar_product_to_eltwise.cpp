@@ -15,18 +15,13 @@ Dim extent(const Tensor& x, size_t from_last) {
   return x.shape[x.shape.size() - from_last];
 }
 
-// Floats [..., M, 1] times [..., 1, N], of which M or N is 1.
+// [..., M, 1] times [..., 1, N], of which M or N is 1.
 bool is_scalar_product(const Layer& layer) {
-  if (layer.kind != LayerKind::kMatrixMultiply || layer.inputs[0]->type != DataType::kFloat ||
-      input_at(layer, 2))
-    return false;
+  if (!is_bare_product(layer)) return false;
   const auto& a = layer.as<MatrixMultiplyAttrs>();
-  const Tensor &left = *layer.inputs[0], &right = *layer.inputs[1], &y = *layer.outputs[0];
-  if (!left.has_rank || !right.has_rank || left.shape.size() < 2 || right.shape.size() < 2 ||
-      !y.has_rank || a.alpha != 1 || !a.epilogue.empty())
-    return false;
-  return extent(left, a.transpose_a ? 2 : 1) == Dim(1) &&
-         extent(right, a.transpose_b ? 1 : 2) == Dim(1) &&
+  const Tensor& y = *layer.outputs[0];
+  return a.alpha == 1 && extent(*layer.inputs[0], a.transpose_a ? 2 : 1) == Dim(1) &&
+         extent(*layer.inputs[1], a.transpose_b ? 1 : 2) == Dim(1) &&
          (extent(y, 1) == Dim(1) || extent(y, 2) == Dim(1));
 }
 

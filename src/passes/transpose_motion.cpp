@@ -27,12 +27,6 @@ Ints pure_order(const Layer* layer) {
   return a.has_reshape || !a.second_transpose.empty() ? Ints() : a.first_transpose;
 }
 
-Ints inverse(const Ints& order) {
-  Ints result(order.size());
-  for (size_t k = 0; k < order.size(); ++k) result[order[k]] = static_cast<int64_t>(k);
-  return result;
-}
-
 double bytes_of(const Tensor& tensor) {
   double bytes = static_cast<double>(bits_of(tensor.type)) / 8;
   for (Dim dim : tensor.shape)

@@ -2,8 +2,9 @@
 // VectorProductTurn: matrices times a batch of columns become rows times the transposed matrices.
 // Where all columns share one matrix they are the rows of one product; otherwise what is done to
 // the results is done to whole rows. Another order of sums.
-#include <algorithm>
+#include <span>
 
+#include "ir/extents.h"
 #include "passes/match.h"
 #include "passes/passes.h"
 
@@ -13,25 +14,15 @@ using namespace ir;
 
 namespace {
 
-bool has_ranks(const Layer& product) {
-  for (const Tensor* tensor : {product.inputs[0], product.inputs[1], product.outputs[0]})
-    if (!tensor->has_rank || tensor->shape.size() < 2) return false;
-  return true;
-}
-
 bool is_batch(const Shape& shape) {
-  return std::any_of(shape.begin(), shape.end() - 2, [](Dim dim) { return dim != Dim(1); });
+  return !all_ones(std::span(shape.begin(), shape.end() - 2));
 }
 
-// Floats [..., M, K] times a batch of [..., K, 1].
+// [..., M, K] times a batch of [..., K, 1].
 bool takes_columns(const Layer& layer) {
-  if (layer.kind != LayerKind::kMatrixMultiply || layer.inputs[0]->type != DataType::kFloat ||
-      !has_ranks(layer) || input_at(layer, 2))
-    return false;
-  const auto& a = layer.as<MatrixMultiplyAttrs>();
+  if (!is_bare_product(layer)) return false;
   const Shape& y = layer.outputs[0]->shape;
-  return a.epilogue.empty() && y.back() == Dim(1) && y[y.size() - 2] != Dim(1) &&
-         is_batch(layer.inputs[1]->shape);
+  return y.back() == Dim(1) && y[y.size() - 2] != Dim(1) && is_batch(layer.inputs[1]->shape);
 }
 
 void turn(Rewriter& rewriter, Layer* product) {
@@ -48,11 +39,9 @@ void turn(Rewriter& rewriter, Layer* product) {
   Tensor* made = rewriter.add_tensor(y->name + " (rows)", y->type, with_last_two_swapped(y->shape));
   Layer* moved = rewriter.insert_before(product, LayerKind::kMatrixMultiply, name, attrs,
                                         {rows, matrix}, {made}, {product});
-  ShuffleAttrs back;
-  back.has_reshape = true;
-  back.reshape = y->shape;
   Layer* group[] = {product};
-  rewriter.replace(group, LayerKind::kShuffle, back, {made}, y->name + " (columns)");
+  rewriter.replace(group, LayerKind::kShuffle, reshape_to(y->shape), {made},
+                   y->name + " (columns)");
   rewriter.rename(moved, name);
 }
 

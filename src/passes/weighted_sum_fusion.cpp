@@ -3,9 +3,10 @@
 // factor, or only one, has all dimensions: pooling by weights, bilinear forms, products of all
 // pairs. Their elementwise product, which is larger than any of them, is not stored. Another order
 // of sums.
-#include <algorithm>
-#include <numeric>
+#include <span>
+#include <utility>
 
+#include "ir/extents.h"
 #include "passes/match.h"
 #include "passes/passes.h"
 
@@ -76,6 +77,20 @@ Dim product_of(SymbolTable& symbols, const Shape& shape, size_t first, size_t en
   return all;
 }
 
+// What lies in front of dimension `end` as batches, but for rows where only `w` has the last of it.
+Form form_before(const WeightedSum& s, SymbolTable& symbols, const Factor& w, const Factor& x,
+                 size_t end, Dim columns, bool transpose_right) {
+  const bool has_rows = end > 0 && s.has(w, end - 1) && s.lacks(x, end - 1);
+  return Form{&w,
+              &x,
+              has_rows ? end - 1 : end,
+              has_rows ? s.shape[end - 1] : Dim(1),
+              product_of(symbols, s.shape, s.first, s.end),
+              columns,
+              transpose_right,
+              {}};
+}
+
 // With columns behind the dimensions that are summed over: weights have none of them.
 std::optional<Form> form_of_columns(const WeightedSum& s, SymbolTable& symbols) {
   const Factor *w = &s.a, *x = &s.b;
@@ -86,53 +101,37 @@ std::optional<Form> form_of_columns(const WeightedSum& s, SymbolTable& symbols) 
   };
   if (!all(*w, false)) std::swap(w, x);
   if (!all(*w, false) || !all(*x, true)) return std::nullopt;
-  const bool has_rows = s.first > 0 && s.has(*w, s.first - 1) && s.lacks(*x, s.first - 1);
-  return Form{w,
-              x,
-              s.first - (has_rows ? 1 : 0),
-              has_rows ? s.shape[s.first - 1] : Dim(1),
-              product_of(symbols, s.shape, s.first, s.end),
-              product_of(symbols, s.shape, s.end, s.shape.size()),
-              false,
-              {}};
+  const Dim columns = product_of(symbols, s.shape, s.end, s.shape.size());
+  return form_before(s, symbols, *w, *x, s.first, columns, false);
 }
 
 // With sums over the last dimensions: of all pairs of what only one and only the other has.
 std::optional<Form> form_of_pairs(const WeightedSum& s, SymbolTable& symbols) {
   if (s.first == 0) return std::nullopt;
   const size_t last = s.first - 1;
-  const Dim inner = product_of(symbols, s.shape, s.first, s.end);
   const Factor *w = &s.a, *x = &s.b;
   if (s.lacks(*x, last)) std::swap(w, x);
-  if (s.has(*x, last) && s.lacks(*w, last)) {
-    const bool has_rows = last > 0 && s.has(*w, last - 1) && s.lacks(*x, last - 1);
-    return Form{w,
-                x,
-                last - (has_rows ? 1 : 0),
-                has_rows ? s.shape[last - 1] : Dim(1),
-                inner,
-                s.shape[last],
-                true,
-                {}};
-  }
+  if (s.has(*x, last) && s.lacks(*w, last))
+    return form_before(s, symbols, *w, *x, last, s.shape[last], true);
   size_t row = s.first, column = s.first;
   for (size_t d = 0; d < s.first; ++d) {
     if (s.has(*w, d) && s.lacks(*x, d)) row = d;
     if (s.has(*x, d) && s.lacks(*w, d)) column = d;
   }
   if (row == s.first || column == s.first) return std::nullopt;
-  Form form{w, x, s.first - 2, s.shape[row], inner, s.shape[column], true, {}};
+  Form form{w,
+            x,
+            s.first - 2,
+            s.shape[row],
+            product_of(symbols, s.shape, s.first, s.end),
+            s.shape[column],
+            true,
+            {}};
   for (size_t d = 0; d < s.first; ++d)
     if (d != row && d != column) form.order.push_back(static_cast<int64_t>(d));
   form.order.push_back(static_cast<int64_t>(row));
   form.order.push_back(static_cast<int64_t>(column));
   return form;
-}
-
-std::optional<int64_t> elements_of(const Shape& shape) {
-  if (!std::all_of(shape.begin(), shape.end(), [](Dim dim) { return dim.is_known(); }))
-    return std::nullopt;
-  return element_count(extents_of(shape));
 }
 
 bool is_worth(const WeightedSum& s, const Form& form) {
@@ -143,9 +142,11 @@ bool is_worth(const WeightedSum& s, const Form& form) {
   if (rows * form.inner.extent() * form.columns.extent() < kFewestProducts) return false;
   if (form.order.empty()) return true;
   // What is transposed is copied.
-  const auto all = elements_of(s.shape), left = elements_of(s.a.shape),
-             right = elements_of(s.b.shape), y = elements_of(s.reduce->outputs[0]->shape);
-  return all && left && right && y && 2 * (*left + *right + *y) <= *all;
+  const Shape& y = s.reduce->outputs[0]->shape;
+  if (!all_known(s.shape) || !all_known(s.a.shape) || !all_known(s.b.shape) || !all_known(y))
+    return false;
+  const auto count = [](const Shape& shape) { return element_count(extents_of(shape)); };
+  return 2 * (count(s.a.shape) + count(s.b.shape) + count(y)) <= count(s.shape);
 }
 
 // The factor as [batch, lines, K], or [batch, K, lines] of columns that lie behind.
@@ -193,14 +194,8 @@ void fuse(Rewriter& rewriter, const WeightedSum& s, const Form& form) {
   Tensor* made = rewriter.add_tensor(y->name + " (matrices)", y->type, made_shape);
   Layer* product = rewriter.insert_before(s.reduce, LayerKind::kMatrixMultiply, name, attrs,
                                           {left, right}, {made}, {s.mul, s.reduce});
-  ShuffleAttrs back;
-  if (!form.order.empty()) {
-    back.first_transpose.resize(form.order.size());
-    for (size_t k = 0; k < form.order.size(); ++k)
-      back.first_transpose[static_cast<size_t>(form.order[k])] = static_cast<int64_t>(k);
-  }
-  back.has_reshape = true;
-  back.reshape = y->shape;
+  ShuffleAttrs back = reshape_to(y->shape);
+  back.first_transpose = inverse(form.order);
   Layer* group[] = {s.mul, s.reduce};
   rewriter.replace(group, LayerKind::kShuffle, back, {made}, y->name + " (sums)");
   rewriter.rename(product, name);
@@ -213,10 +208,9 @@ int weighted_sum_fusion(Graph& graph, Records* records) {
   for (size_t k = 0; k < graph.layers().size(); ++k) {
     const std::optional<WeightedSum> sum = find_sum(graph.layers()[k].get());
     if (!sum) continue;
-    const bool has_columns = std::any_of(sum->shape.begin() + static_cast<int64_t>(sum->end),
-                                         sum->shape.end(), [](Dim dim) { return dim != Dim(1); });
-    const std::optional<Form> form = has_columns ? form_of_columns(*sum, rewriter.symbols())
-                                                 : form_of_pairs(*sum, rewriter.symbols());
+    const std::optional<Form> form = all_ones(std::span<const Dim>(sum->shape).subspan(sum->end))
+                                         ? form_of_pairs(*sum, rewriter.symbols())
+                                         : form_of_columns(*sum, rewriter.symbols());
     if (form && is_worth(*sum, *form)) fuse(rewriter, *sum, *form);
   }
   return rewriter.edits();

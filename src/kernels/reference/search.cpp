@@ -145,8 +145,8 @@ std::vector<uint8_t> flags_of(const TensorView& x) {
   return flags;
 }
 
-// Writes the positions in [first, first + count) that are set, counted from `first`, and up to
-// seven elements behind them; gives their number.
+// Writes the positions in [first, first + count) that are set, counted from `first`, and perhaps
+// one element behind them; gives their number.
 int64_t write_set(const std::vector<uint8_t>& flags, int64_t first, int64_t count, int64_t* to) {
   int64_t hits = 0;
   for (int64_t k = 0; k < count; k += 8) {
@@ -174,7 +174,7 @@ Status non_zero(const KernelArgs& args, std::vector<DynamicOutput>& outputs) {
   out.type = DataType::kInt64;
   out.extents = {x.rank == 0 ? 0 : static_cast<int64_t>(extents.size()), hits};
   // A row for each dimension, and room for what write_set() writes beyond.
-  out.bytes.resize((extents.size() * hits + 8) * sizeof(int64_t));
+  out.bytes.resize((extents.size() * hits + 1) * sizeof(int64_t));
   int64_t* const rows = reinterpret_cast<int64_t*>(out.bytes.data());
   int64_t first = 0, done = 0;
   for_each_index(std::span(extents).first(last), [&](const Extents& index) {

@@ -12,21 +12,13 @@ from lightly.models import modules as lightly
 from torch import nn
 
 from . import alternating
-from .libraries import DYNAMIC_BATCH, Flat, floats, pictures
+from .libraries import DYNAMIC_BATCH, Flat, floats, pictures, without_zeros
 
 WORDS = 4096  # of each vocabulary: embeddings of all would be most of the weights
 
 
 def words(count, length, seed=0):
     return {"text": torch.randint(1, WORDS, (count, length), generator=torch.Generator().manual_seed(seed))}
-
-
-def without_zeros(module):
-    """Positions, masks and prompts start at zero in places."""
-    for parameter in module.parameters():
-        if parameter.dim() > 1 and not parameter.any():
-            nn.init.normal_(parameter, std=0.02)
-    return module
 
 
 def clip(name, layers, vision):

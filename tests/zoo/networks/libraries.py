@@ -68,6 +68,14 @@ def floats(*shape, seed=0):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
+def without_zeros(module):
+    """Positions, masks and prompts start at zero in places."""
+    for parameter in module.parameters():
+        if parameter.dim() > 1 and not parameter.any():
+            nn.init.normal_(parameter, std=0.02)
+    return module
+
+
 class Leading(nn.Module):
     """Keeps what is computed and drops losses that packages return beside it."""
 

@@ -6,10 +6,9 @@ import inspect
 import numpy as np
 import torch
 import tsai  # noqa: F401  (names the package that is missing)
-from torch import nn
 
 from . import alternating
-from .libraries import DYNAMIC_BATCH, Flat
+from .libraries import DYNAMIC_BATCH, Flat, without_zeros
 
 CLASSES = 6
 OPEN_LENGTH = {2: "length"}
@@ -59,10 +58,7 @@ def prepared(module, values):
             part.prefit = True
         if hasattr(part, "paddings"):  # of Hydra's kernels: numbers, which no exporter follows as tensors
             part.dilations, part.paddings = part.dilations.numpy(), part.paddings.numpy()
-    for name, parameter in module.named_parameters():
-        if parameter.dim() > 1 and not parameter.any():
-            nn.init.normal_(parameter, std=0.02)
-    return module
+    return without_zeros(module)
 
 
 def register(index, file, kind, options, variables, length, count, axes):

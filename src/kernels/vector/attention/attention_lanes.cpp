@@ -43,11 +43,13 @@ struct State {
   int64_t units() const { return ceil_div(heads(), kLanes); }
 };
 
-// out[row][col] = sum over steps of a[row][step] * b[col][step], in all lanes; strides in vectors.
+// out[row][col] = factor * sum over steps of a[row][step] * b[col][step], in all lanes; strides in
+// vectors.
 struct Products {
   const float *a, *b;
   float* out;
   int64_t a_row, b_col, b_step, out_row, steps;
+  float factor;
 };
 
 template <int kRows, int kCols>
@@ -69,11 +71,12 @@ CAMSHAFT_INLINE void multiply_tile(const Products& p, int64_t row, int64_t col) 
       for (int r = 0; r < kRows; ++r) sum[r][c] = fma(left[r], right, sum[r][c]);
     }
   }
+  const F32 factor = set1(p.factor);
 #pragma GCC unroll 2
   for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 4
     for (int c = 0; c < kCols; ++c)
-      store(p.out + ((row + r) * p.out_row + col + c) * kLanes, sum[r][c]);
+      store(p.out + ((row + r) * p.out_row + col + c) * kLanes, sum[r][c] * factor);
 }
 
 template <int kRows>
@@ -108,17 +111,14 @@ void attend(const State& s, float* scratch) {
   const AttentionShape& shape = s.call.shape;
   float *scores = scratch + s.scratch.scores, *result = scratch + s.scratch.result;
   multiply_all({scratch + s.scratch.queries, scratch + s.scratch.keys, scores, shape.depth,
-                shape.depth, 1, shape.keys, shape.depth},
+                shape.depth, 1, shape.keys, shape.depth, s.call.scale},
                shape.queries, shape.keys);
   F32 sums[kMostSteps];
-  const F32 scale = set1(s.call.scale);
-  for (int64_t n = 0; n < shape.queries * shape.keys; ++n)
-    store(scores + n * kLanes, load(scores + n * kLanes) * scale);
   for (int64_t q = 0; q < shape.queries; ++q)
     sums[q] = weigh_query(scores + q * shape.keys * kLanes, s.call.windows.seen_by(q, shape.keys),
                           shape.keys);
   multiply_all({scores, scratch + s.scratch.values, result, shape.keys, 1, shape.value_depth,
-                shape.value_depth, shape.keys},
+                shape.value_depth, shape.keys, 1},
                shape.queries, shape.value_depth);
   const F32 nothing = set1(s.call.nothing());
   for (int64_t q = 0; q < shape.queries; ++q) {
