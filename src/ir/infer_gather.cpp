@@ -85,8 +85,11 @@ Status infer_scatter(Inference& f) {
   if (!is_index_type(f.in(1).type)) return invalid("indices have type {}", type_name(f.in(1).type));
   if (f.in(0).type != f.in(2).type) return invalid("data and updates have different types");
   if (!f.ranked(0)) return f.unranked(f.in(0).type);
-  if (a.mode == ScatterMode::kElements && wrap_axis(a.axis, f.rank(0)) != a.axis)
+  if (wrap_axis(a.axis, f.rank(0)) != a.axis && (a.mode == ScatterMode::kElements || a.axis != 0))
     return invalid("axis {} of {}", a.axis, to_string(f.shape(0), f.symbols));
+  if (a.mode == ScatterMode::kNd && a.axis != 0 && f.ranked(1) &&
+      (f.rank(1) != 2 || f.shape(1)[1] != Dim(1)))
+    return invalid("indices {} of rows along axis {}", to_string(f.shape(1), f.symbols), a.axis);
   // Single elements of a vector replaced at known places: how some exporters edit shapes.
   const std::optional<Ints> indices = f.numbers(1);
   if (f.rank(0) == 1 && f.in(0).value && f.in(2).value && indices &&

@@ -29,6 +29,7 @@ const std::vector<Pass>& table() {
       {"MovementFusion", RUNS(movement_fusion), {}},
       {"SlicePadFusion", RUNS(slice_pad_fusion), {}},
       {"ScatterElimination", RUNS(scatter_elimination), {}},
+      {"ScatterTransposition", RUNS(scatter_transposition), {}},
       {"RepeatedIndices", RUNS(repeated_indices), {}},
       {"TransposeMotion", RUNS(transpose_motion), {}},
       {"SqueezeMotion", RUNS(squeeze_motion), {}},

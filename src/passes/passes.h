@@ -30,6 +30,7 @@ int slice_pad_fusion(ir::Graph& graph, Records* records);
 int transpose_motion(ir::Graph& graph, Records* records);
 int squeeze_motion(ir::Graph& graph, Records* records);
 int scatter_elimination(ir::Graph& graph, Records* records);
+int scatter_transposition(ir::Graph& graph, Records* records);
 int repeated_indices(ir::Graph& graph, Records* records);
 int constant_attributes(ir::Graph& graph, Records* records);
 // Bodies

@@ -159,6 +159,7 @@ std::optional<Block> block_of(const Layer& scatter) {
   for (const Tensor* tensor : {scatter.inputs[0], scatter.inputs[1], scatter.inputs[2]})
     if (!tensor->has_rank) return std::nullopt;
   if (a.reduction != ScatterReduction::kNone) return std::nullopt;
+  if (a.mode == ScatterMode::kNd && a.axis != 0) return std::nullopt;
   return a.mode == ScatterMode::kElements ? block_of_elements(scatter) : block_of_slices(scatter);
 }
 

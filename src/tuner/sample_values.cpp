@@ -51,8 +51,9 @@ int64_t index_limit(const Problem& problem, size_t k) {
   if (const auto* experts = std::get_if<ir::ExpertsAttrs>(&problem.layer->attrs))
     return experts->experts;
   if (const auto* scatter = std::get_if<ir::ScatterAttrs>(&problem.layer->attrs)) {
-    return scatter->mode == ir::ScatterMode::kNd ? least_along(data, 0, indices)
-                                                 : along(data, scatter->axis);
+    return scatter->mode == ir::ScatterMode::kNd && scatter->axis == 0
+               ? least_along(data, 0, indices)
+               : along(data, scatter->axis);
   }
   return 0;
 }

@@ -9,13 +9,15 @@ import pathlib
 import zipfile
 from typing import Any, Callable
 
+import sympy
 import torch
 from torch.utils import _pytree as pytree
 
 from ..engine import Engine
 from ..errors import CorruptEngine, InvalidArgument
 from ..session import Session
-from .convert import NotConvertible, export, to_feed, to_session, to_tensor
+from .convert import NotConvertible, export_pure, to_feed, to_session, to_tensor
+from .extents import conditions
 
 _ENGINE, _SPEC = "engine", "module.json"
 
@@ -140,9 +142,12 @@ def compile(module: torch.nn.Module, args: tuple[Any, ...] = (), kwargs: dict[st
     shapes = (tuple(_by_argument(module, args, kwargs, dynamic_shapes)),) if dynamic_shapes is not None else None
     noted: list[Any] = []
     flat = _Flat(module, leaves, in_spec, lambda results, spec: noted.append((results, spec)))
-    program = export(flat, tuple(leaf for leaf in leaves if isinstance(leaf, torch.Tensor)), dynamic_shapes=shapes)
+    program = export_pure(flat, tuple(leaf for leaf in leaves if isinstance(leaf, torch.Tensor)), dynamic_shapes=shapes)
     results, out_spec = noted[-1]
+    asked_for = conditions(program)
     session = to_session(program, **options)
+    if more := [condition for condition in conditions(program) if isinstance(condition, sympy.Eq) and condition not in asked_for]:
+        raise NotConvertible(f"PyTorch's ONNX exporter has made a network for extents with {more[0].lhs} = {more[0].rhs} alone: leave them out of dynamic_shapes")
     spec = {"in": pytree.treespec_dumps(in_spec), "out": pytree.treespec_dumps(out_spec),
             "inputs": _inputs(leaves, list(program.graph_signature.user_inputs), {info.name for info in session.get_inputs()}),
             "outputs": _outputs(results, [info.name for info in session.get_outputs()], program)}

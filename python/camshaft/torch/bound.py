@@ -89,12 +89,21 @@ def number_of(value: Any) -> Any:
     return value.item() if isinstance(value, torch.Tensor) else int(value) if isinstance(value, torch.SymInt) else value
 
 
-class Bound(torch.nn.Module):
-    """The graph with everything but its tensors filled in; returns the tensors among its results as a tuple."""
+def weight_place(target: str) -> int:
+    """Which of the graph's inputs a buffer of a :class:`Bound` is."""
+    return int(target.rsplit("_", 1)[1])
 
-    def __init__(self, graph: Callable[..., Any], slots: Sequence[Slot], values: Sequence[Any], kept: Sequence[int]):
+
+class Bound(torch.nn.Module):
+    """The graph with everything but its tensors filled in; returns the tensors among its results as a tuple.
+
+    :param written: the places of inputs the graph writes into. It gets copies of them, and returns these behind its results.
+    """
+
+    def __init__(self, graph: Callable[..., Any], slots: Sequence[Slot], values: Sequence[Any], kept: Sequence[int], written: Sequence[int] = ()):
         super().__init__()
         self.graph = graph
+        self._written = list(written)
         self._slots, self._kept = list(slots), list(kept)
         self._position = {index: k for k, index in enumerate(i for i, slot in enumerate(slots) if slot.kind is Kind.INPUT)}
         self._numbers: dict[int, Any] = {}
@@ -114,5 +123,8 @@ class Bound(torch.nn.Module):
         return self._numbers[index]
 
     def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        results = self.graph(*(self._fill(index, slot, inputs) for index, slot in enumerate(self._slots)))
-        return tuple(results[k] for k in self._kept)
+        values = [self._fill(index, slot, inputs) for index, slot in enumerate(self._slots)]
+        for k in self._written:
+            values[k] = values[k].clone()
+        results = self.graph(*values)
+        return (*(results[k] for k in self._kept), *(values[k] for k in self._written))

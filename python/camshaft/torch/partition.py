@@ -11,7 +11,8 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from .bound import Bound, Kind, Slot, is_open
-from .convert import NotConvertible, export, to_feed, to_session, to_tensor
+from .convert import NotConvertible, export_pure, to_feed, to_session, to_tensor
+from .extents import Extents
 from .report import GraphReport, NodeReport
 
 
@@ -60,14 +61,16 @@ def _is_tensor(value: Any) -> bool:
 
 
 class _EnginePart(torch.nn.Module):
-    """A part of a graph as an engine; its weights are inputs that are not looked at."""
+    """A part of a graph as an engine; its weights are inputs that are not looked at. PyTorch runs it for shapes the engine is not for."""
 
-    def __init__(self, session: Any, used: Sequence[int], single: bool):
+    def __init__(self, part: GraphModule, session: Any, extents: Extents, used: Sequence[int], single: bool):
         super().__init__()
-        self._session, self._used, self._single = session, list(used), single
+        self._part, self._session, self._extents, self._used, self._single = part, session, extents, list(used), single
         self._names = [info.name for info in session.get_inputs()]
 
     def forward(self, *values: torch.Tensor) -> Any:
+        if not self._extents.hold(values):
+            return self._part(*values)
         feed = {name: to_feed(values[k]) for name, k in zip(self._names, self._used)}
         results = [to_tensor(array) for array in self._session.run(None, feed)]
         return results[0] if self._single else tuple(results)
@@ -89,13 +92,13 @@ def _compile_part(part: GraphModule, arguments: Sequence[Node], owner: GraphModu
     single = isinstance(output, Node)
     count = 1 if single else len(output)
     module = Bound((lambda *args: (part(*args),)) if single else part, slots, values, range(count))
-    program = export(module, examples, dynamic_shapes=(shapes,) if any(shapes) else None)
+    program = export_pure(module, examples, dynamic_shapes=(shapes,) if any(shapes) else None)
     if len(program.graph_signature.user_inputs) != len(used):
         raise NotConvertible("inputs that are not used")
     session = to_session(program, **options)
     if len(session.get_inputs()) != len(used) or len(session.get_outputs()) != count:
         raise NotConvertible("the exporter dropped inputs or outputs")
-    return _EnginePart(session, used, single)
+    return _EnginePart(part, session, Extents(program, used), used, single)
 
 
 def _attribute(module: torch.nn.Module, path: str) -> torch.Tensor:

@@ -171,9 +171,44 @@ void scatter_as(const KernelArgs& args, const Ints& first, int64_t size,
   store(args.outputs[0], values);
 }
 
+Status scatter_slices(const KernelArgs& args, const Slices& slices) {
+  const TensorView &x = args.inputs[0], &updates = args.inputs[2];
+  const ir::ScatterReduction reduction = args.layer->as<ir::ScatterAttrs>().reduction;
+  if (updates.elements() != static_cast<int64_t>(slices.first.size()) * slices.size)
+    return make_error(ErrorCode::kInvalidArgument, "{} updates for {} indices", updates.elements(),
+                      slices.first.size());
+  if (ir::is_floating(x.type))
+    scatter_as<double>(args, slices.first, slices.size, reduction);
+  else
+    scatter_as<int64_t>(args, slices.first, slices.size, reduction);
+  return ok_status();
+}
+
+// Rows along a dimension that is not the first: what ScatterND does to the data, a row being one of
+// each of the leading dimensions after the other.
+Status scatter_along(const KernelArgs& args, int64_t axis) {
+  const TensorView &x = args.inputs[0], &indices = args.inputs[1], &updates = args.inputs[2];
+  int64_t outer = 1, inner = 1;
+  for (int d = 0; d < x.rank; ++d) (d < axis ? outer : inner) *= d == axis ? 1 : x.extents[d];
+  const std::vector<int64_t> rows = load<int64_t>(indices);
+  if (updates.elements() != outer * static_cast<int64_t>(rows.size()) * inner)
+    return make_error(ErrorCode::kInvalidArgument, "{} updates for {} rows", updates.elements(),
+                      rows.size());
+  std::vector<int64_t> tuples;
+  for (int64_t line = 0; line < outer; ++line)
+    for (const int64_t row : rows) tuples.insert(tuples.end(), {line, row});
+  const auto count = static_cast<int64_t>(tuples.size() / 2);
+  const TensorView pairs =
+      make_view(tuples.data(), DataType::kInt64, Format::kLinear, ir::Extents{count, 2});
+  CAMSHAFT_ASSIGN(const Slices slices,
+                  tuple_targets(ir::Extents{outer, x.extents[axis], inner}, pairs, 0));
+  return scatter_slices(args, slices);
+}
+
 Status scatter(const KernelArgs& args) {
   const auto& attrs = args.layer->as<ir::ScatterAttrs>();
-  const TensorView &x = args.inputs[0], &indices = args.inputs[1], &updates = args.inputs[2];
+  const TensorView &x = args.inputs[0], &indices = args.inputs[1];
+  if (attrs.mode == ir::ScatterMode::kNd && attrs.axis != 0) return scatter_along(args, attrs.axis);
   Slices slices{{}, 1};
   if (attrs.mode == ir::ScatterMode::kElements) {
     CAMSHAFT_ASSIGN(const int64_t axis, normalize_axis(attrs.axis, x.rank));
@@ -181,14 +216,7 @@ Status scatter(const KernelArgs& args) {
   } else {
     CAMSHAFT_ASSIGN(slices, tuple_targets(extents_of(x), indices, 0));
   }
-  if (updates.elements() != static_cast<int64_t>(slices.first.size()) * slices.size)
-    return make_error(ErrorCode::kInvalidArgument, "{} updates for {} indices", updates.elements(),
-                      slices.first.size());
-  if (ir::is_floating(x.type))
-    scatter_as<double>(args, slices.first, slices.size, attrs.reduction);
-  else
-    scatter_as<int64_t>(args, slices.first, slices.size, attrs.reduction);
-  return ok_status();
+  return scatter_slices(args, slices);
 }
 
 }  // namespace

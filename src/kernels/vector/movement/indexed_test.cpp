@@ -145,6 +145,33 @@ TEST(Indexed, ScattersSlices) {
       }
 }
 
+// Along dimensions that are not the first.
+TEST(Indexed, ScattersRows) {
+  struct Case {
+    ir::Extents data;
+    int64_t axis, rows;
+  };
+  for (const Case& c : {Case{{2, 8, 20, 16}, 2, 1},
+                        {{1, 3, 500, 64}, 2, 40},
+                        {{6, 7, 5}, 1, 9},
+                        {{4, 40, 30}, 2, 3},
+                        {{300, 20, 33}, 1, 6},
+                        {{3, 5}, 1, 0}})
+    for (const ScatterReduction reduction : kReductions)
+      for (const DataType type : {DataType::kFloat, DataType::kInt64}) {
+        ir::Extents updates = c.data;
+        updates[c.axis] = c.rows;
+        check_layer({.layer = make_layer(LayerKind::kScatter,
+                                         ir::ScatterAttrs{ir::ScatterMode::kNd, c.axis, reduction}),
+                     .inputs = {{.extents = c.data, .type = type},
+                                indices_of({c.rows, 1}, c.data[c.axis], DataType::kInt64),
+                                {.extents = updates, .type = type, .is_data = false}},
+                     .outputs = {{.extents = c.data, .type = type}},
+                     .tolerance = reduction == ScatterReduction::kNone ? 0 : 1e-5},
+                    text(c.data) + std::string(ir::enum_name(reduction)));
+      }
+}
+
 TEST(Indexed, ScattersBytes) {
   for (const DataType type : kTypes)
     check_layer(

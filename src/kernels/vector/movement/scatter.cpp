@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// ScatterElements and ScatterND: the data is copied, then updates go to their places in the order
-// of the indices. Threads share what cannot meet (lines of ScatterElements, parts of slices or of
-// the output), so that results are the same for any number of them.
+// ScatterElements and ScatterND (along `axis`: with that dimension in front of the others): the
+// data is copied, then updates go to their places in the order of the indices. Threads share what
+// cannot meet (lines of ScatterElements, parts of slices or of the output), so that results are the
+// same for any number of them.
+#include <algorithm>
+
 #include "kernels/vector/movement/copy.h"
 #include "kernels/vector/movement/copy_bytes.h"
 #include "kernels/vector/movement/indices.h"
@@ -253,8 +256,13 @@ void prepare_elements(const KernelArgs& args, PreparedKernel& kernel) {
 
 std::string refuse_slices(const Problem& p) {
   if (attrs_of(*p.layer).mode != ir::ScatterMode::kNd) return "one element per index";
-  const ir::Extents &x = p.inputs[0].extents, &indices = p.inputs[1].extents,
-                    &updates = p.inputs[2].extents;
+  const ir::Extents& indices = p.inputs[1].extents;
+  ir::Extents x = p.inputs[0].extents, updates = p.inputs[2].extents;
+  if (x.size() != updates.size() && attrs_of(*p.layer).axis != 0)
+    return "updates do not fit the indices";
+  const auto first = static_cast<std::ptrdiff_t>(attrs_of(*p.layer).axis);
+  for (ir::Extents* extents : {&x, &updates})  // as axis_first()
+    std::rotate(extents->begin(), extents->begin() + first, extents->begin() + first + 1);
   if (indices.empty() || indices.back() < 1 || indices.back() > static_cast<int64_t>(x.size()))
     return "index tuples do not fit";
   const size_t tuple_dims = indices.size() - 1, depth = static_cast<size_t>(indices.back());
@@ -263,6 +271,14 @@ std::string refuse_slices(const Problem& p) {
     if (updates[d] != (d < tuple_dims ? indices[d] : x[d - tuple_dims + depth]))
       return "updates do not fit the indices";
   return refuse_common(p);
+}
+
+// With that dimension in front of the others.
+TensorView axis_first(const TensorView& view, int64_t axis) {
+  TensorView turned = view;
+  std::rotate(turned.extents, turned.extents + axis, turned.extents + axis + 1);
+  std::rotate(turned.strides, turned.strides + axis, turned.strides + axis + 1);
+  return turned;
 }
 
 int64_t tuples_of(const TensorView& indices) {
@@ -376,7 +392,9 @@ Nest slice_nest(const TensorView& y, const TensorView& updates, int64_t depth, i
 }
 
 void prepare_slices(const KernelArgs& args, PreparedKernel& kernel) {
-  const TensorView &indices = args.inputs[1], &updates = args.inputs[2], &y = args.outputs[0];
+  const int64_t axis = attrs_of(*args.layer).axis;
+  const TensorView &indices = args.inputs[1], updates = axis_first(args.inputs[2], axis),
+                   y = axis_first(args.outputs[0], axis);
   const int64_t depth = indices.extents[indices.rank - 1], tuples = tuples_of(indices);
   const int64_t size = tuples == 0 ? 0 : count_of(updates) / tuples;
   const double us = static_cast<double>(tuples) * (0.002 + static_cast<double>(size) * 0.0004);
