@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch.compile(backend="camshaft") and camshaft.torch.compile. Skipped where torch is not installed: CAMSHAFT_TEST_ENV."""
+import copy
 import logging
 
 import pytest
@@ -127,14 +128,188 @@ def test_graph_breaks_make_several_graphs():
     assert len(camshaft.torch.reports()) == before + 2
 
 
-def test_inputs_written_into_stay_pytorchs():
-    def function(x):
-        x.add_(1)
-        return x * 2
+def same_twice(function, *inputs):
+    """Results and what becomes of the inputs, over two calls, beside eager PyTorch's; the reports of the graphs it took."""
+    expected, before = [tensor.clone() for tensor in inputs], len(camshaft.torch.reports())
+    fast = compiled(function)
+    for _ in range(2):
+        torch.testing.assert_close(fast(*inputs), function(*expected))
+        for actual, wanted in zip(inputs, expected):
+            torch.testing.assert_close(actual, wanted)
+    return camshaft.torch.reports()[before:]
 
-    x = torch.zeros(3)
-    torch.testing.assert_close(compiled(function)(x), torch.full((3,), 2.0))
-    assert x.sum() == 3 and "writes into" in last().reason
+
+def test_inputs_are_written_into():
+    def function(x, y):
+        x.add_(1)
+        y[1] = x[0]
+        return x * 2 + y
+
+    def nothing_else(x):
+        x.mul_(3)
+
+    reports = same_twice(function, torch.randn(3, 3), torch.randn(3, 3)) + same_twice(nothing_else, torch.randn(3))
+    assert [(report.engines, report.reason) for report in reports] == [(1, "")] * 2
+
+
+def test_a_write_that_reaches_two_inputs_is_pytorchs():
+    def function(x, y):
+        x.add_(1)
+        return x * 2 + y
+
+    memory = torch.randn(4, 3)
+    expected = memory.clone()
+    torch.testing.assert_close(compiled(function)(memory[:3], memory[1:]), function(expected[:3], expected[1:]))
+    torch.testing.assert_close(memory, expected)
+
+
+def test_results_that_are_views_of_inputs_stay_views():
+    def function(x):
+        return x[1:].view(-1), x * 2 + 1
+
+    def after_a_write(x):
+        x.add_(1)
+        return x[1:], x * 2
+
+    x = torch.randn(3, 3)
+    view, _ = compiled(function)(x)
+    x.zero_()
+    assert not view.any()
+    assert last().engines == 1
+    assert [report.engines for report in same_twice(after_a_write, torch.randn(3, 3))] == [1]
+
+
+def test_normalizations_in_training_are_pytorchs():
+    net = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3))
+    twin, x = copy.deepcopy(net), torch.randn(4, 3)
+    fast = compiled(net)
+    for _ in range(2):
+        torch.testing.assert_close(fast(x), twin(x))
+        torch.testing.assert_close(net[1].running_mean, twin[1].running_mean)
+    assert "being trained" in last().reason
+
+
+def test_a_static_cache_is_written_in_place():
+    """index_copy along the third dimension: new rows alone are written, into the caller's memory."""
+    class Step(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(8, 8)
+
+        def forward(self, x, cache, position):
+            rows = self.linear(x).view(1, 2, 1, 4)
+            cache.index_copy_(2, position, rows)
+            return torch.nn.functional.scaled_dot_product_attention(rows, cache, cache)
+
+    step, cache = Step().eval(), torch.zeros(1, 2, 64, 4)
+    expected, fast, before = cache.clone(), compiled(step), len(camshaft.torch.reports())
+    for k in range(5):
+        x, position = torch.randn(1, 8), torch.tensor([k])
+        torch.testing.assert_close(fast(x, cache, position), step(x, expected, position))
+        torch.testing.assert_close(cache, expected)
+    assert len(camshaft.torch.reports()) == before + 1 and last().engines == last().in_place == 1
+
+
+def test_generation_with_static_and_growing_caches():
+    transformers = pytest.importorskip("transformers")
+    net = transformers.LlamaForCausalLM(transformers.LlamaConfig(**{**DECODER, "use_cache": True})).eval()
+    ids = torch.randint(3, 100, (1, 7))
+    words = {"max_new_tokens": 6, "min_new_tokens": 6, "do_sample": False, "pad_token_id": 0}
+    expected, eager = net.generate(ids, **words), net.forward
+    for cache in ({}, {"cache_implementation": "static", "disable_compile": True}):
+        torch._dynamo.reset()
+        before = len(camshaft.torch.reports())
+        net.forward = compiled(eager)
+        assert torch.equal(net.generate(ids, **words, **cache), expected)
+        reports = camshaft.torch.reports()[before:]
+        assert all(report.engines == 1 and not report.reason for report in reports)
+        assert reports[-1].in_place == (4 if cache else 0)  # keys and values of two layers, while decoding
+
+
+def test_tensors_that_are_assigned_anew():
+    class Mean(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.mean, self.linear = torch.ones(3), torch.nn.Linear(3, 3)
+
+        def forward(self, x):
+            self.mean = self.mean.clone()  # as self.mean.to(x.device) may
+            return self.linear(x - self.mean)
+
+    class Count(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("seen", torch.zeros(()))
+            self.linear = torch.nn.Linear(3, 3)
+
+        def forward(self, x):
+            return self.linear(x) + self.seen
+
+    x, before = torch.randn(2, 3), len(camshaft.torch.reports())
+    mean, fast = Mean().eval(), None
+    fast = compiled(mean)
+    for _ in range(4):
+        torch.testing.assert_close(fast(x), mean(x))
+    assert len(camshaft.torch.reports()) == before + 1  # the same values are the same weight
+    count = Count().eval()
+    fast = compiled(count)
+    for k in range(6):
+        count.seen = torch.tensor(float(k))
+        torch.testing.assert_close(fast(x), count(x))
+    assert len(camshaft.torch.reports()) == before + 4  # built three times, then it is an input
+    linear = torch.nn.Linear(3, 3)
+    fast = compiled(linear)
+    for _ in range(3):
+        linear.weight = torch.nn.Parameter(torch.randn(3, 3))
+        torch.testing.assert_close(fast(x), linear(x))
+
+
+class Pooled(torch.nn.Module):
+    """PyTorch's ONNX exporter makes one window for all sizes of the pooling, that of the example."""
+
+    def __init__(self):
+        super().__init__()
+        self.convolution, self.linear = torch.nn.Conv2d(3, 2, 3), torch.nn.Linear(2 * 49, 5)
+
+    def forward(self, x):
+        return self.linear(torch.nn.functional.adaptive_avg_pool2d(self.convolution(x), 7).flatten(1))
+
+
+def test_an_engine_for_every_size_that_needs_one():
+    net, before = Pooled().eval(), len(camshaft.torch.reports())
+    fast = torch.compile(net, backend="camshaft", dynamic=True, options=FAST)
+    for extent in (16, 23, 16, 30, 23):
+        x = torch.randn(2, 3, extent, extent)
+        torch.testing.assert_close(fast(x), net(x))
+    reports = camshaft.torch.reports()[before:]
+    assert len(reports) == 3 and all(report.engines == 1 for report in reports)
+
+
+def test_ahead_of_time_tells_what_the_exporter_has_fixed():
+    x, extent = torch.randn(2, 3, 16, 16), torch.export.Dim.AUTO
+    with pytest.raises(camshaft.torch.NotConvertible, match="leave them out of dynamic_shapes"):
+        camshaft.torch.compile(Pooled().eval(), (x,), dynamic_shapes=({2: extent, 3: extent},), **FAST)
+
+
+@pytest.mark.parametrize("shape, mask", [((2, 3, 4, 8, 16), (8, 8)), ((2, 3, 4, 8, 16), (3, 1, 8, 8)), ((4, 8, 16), (4, 8, 8)), ((8, 16), None)])
+def test_attention_of_other_ranks(shape, mask):
+    def function(q, k, v, mask):
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask) * 2
+
+    q, k, v = (torch.randn(shape) for _ in range(3))
+    mask = torch.randn(mask) if mask else None
+    torch.testing.assert_close(compiled(function)(q, k, v, mask), function(q, k, v, mask))
+    assert last().engines == 1 and not last().reason
+
+
+def test_ahead_of_time_one_tensor_for_two_inputs():
+    class Difference(torch.nn.Module):
+        def forward(self, x, y):
+            return x - 2 * y
+
+    x, y = torch.randn(3), torch.randn(3)
+    module = camshaft.torch.compile(Difference(), (x, x), **FAST)
+    torch.testing.assert_close(module(x, y), x - 2 * y)
 
 
 def test_half_precision_tensors():

@@ -43,8 +43,9 @@ const std::vector<Stage>& stages() {
       {"After constant and shuffle fusions",
        {constant_folding, const_weights_quantize_fusion,
         low_bit_weights_fusion,   // before the weights' DQ is folded to floats
-        const_dequantize_fusion, const_shuffle_fusion, constant_attributes, no_op_removal, shuffle_shuffle_fusion, movement_fusion,
-        slice_pad_fusion, scatter_elimination, scatter_transposition, repeated_indices, loop_batching, look_up_fusion, expand_fusion, duplicate_layer_removal,
+        const_dequantize_fusion, const_shuffle_fusion, constant_attributes, no_op_removal,
+        scatter_transposition,  // before the transposes meet others
+        shuffle_shuffle_fusion, movement_fusion, slice_pad_fusion, scatter_elimination, repeated_indices, loop_batching, look_up_fusion, expand_fusion, duplicate_layer_removal,
         dead_layer_removal}},
 
       // Before Q/DQ move: a transpose between Q/DQ and its product would stop them.

@@ -14,6 +14,7 @@ from torch.fx import GraphModule
 
 from ..errors import CamshaftError, InvalidArgument
 from .bound import Bound, Kind, Slot, classify, dynamic_dims, number_of, weight_place
+from .caches import continued, run_in_place
 from .convert import NotConvertible, export, to_feed, to_session, to_tensor
 from .extents import Extents
 from .partition import split
@@ -81,6 +82,8 @@ class _Variant:
         self._graph, self._slots, self._kept = graph, list(slots), list(kept)
         self._written: list[int] = []  # the places of inputs that the graph changes
         self._views: tuple[Sequence[int], GraphModule | None] = ((), None)  # results in the memory of inputs, and what makes them
+        self._names: list[str] = []  # of the outputs
+        self._continued: list[tuple[str, str]] = []  # inputs and outputs in the same memory
         self._session: Any = None
         self._module: Any = None
         self._extents: Extents | None = None  # of all shapes
@@ -92,7 +95,7 @@ class _Variant:
             try:
                 program = self._export(values, attempt)
                 self._open(program, values, options)
-                report.engines, report.engine_nodes = 1, report.nodes
+                report.engines, report.engine_nodes, report.in_place = 1, report.nodes, len(self._continued)
                 break
             except NotConvertible as error:
                 refused.append((error, program))
@@ -142,6 +145,9 @@ class _Variant:
             session.run(None, {name: to_feed(values[k]) for name, k in self._feed})  # builds the engine
         except CamshaftError as error:
             raise NotConvertible(f"camshaft: {error}") from error
+        self._names = [info.name for info in session.get_outputs()]
+        results = dict(zip(self._written, self._names[len(self._kept):]))
+        self._continued = continued(session, [(name, results[k]) for name, k in self._feed if k in results])
         self._session, self._extents = session, extents
 
     def _divide(self, refused: Sequence[tuple[NotConvertible, torch.export.ExportedProgram | None]], options: Options, report: GraphReport) -> None:
@@ -168,18 +174,24 @@ class _Variant:
         return any(memory[values[k].untyped_storage().data_ptr()] > 1 for k in self._written)
 
     def run(self, values: Sequence[Any]) -> Sequence[torch.Tensor]:
-        if self._session is not None:
-            results = [to_tensor(array) for array in self._session.run(None, {name: to_feed(values[k]) for name, k in self._feed})]
-        else:
-            with torch.no_grad():
-                results = list(self._module(*(values[k] for k in self._inputs)))
+        results = self._results(values)
         for k, result in zip(self._written, results[len(self._kept):]):
-            values[k].copy_(result)
+            if result is not values[k]:
+                values[k].copy_(result)
         places, make_views = self._views
         if make_views is not None:
             for k, view in zip(places, make_views(*values)):
                 results[k] = view
         return results[:len(self._kept)]
+
+    def _results(self, values: Sequence[Any]) -> list[torch.Tensor]:
+        """What is kept, then what the graph makes of the inputs that it changes."""
+        if self._session is None:
+            with torch.no_grad():
+                return list(self._module(*(values[k] for k in self._inputs)))
+        if self._continued and all(values[k].is_contiguous() for k in self._written):
+            return run_in_place(self._session, {name: values[k] for name, k in self._feed}, self._names, self._continued)
+        return [to_tensor(array) for array in self._session.run(None, {name: to_feed(values[k]) for name, k in self._feed})]
 
 
 class CompiledGraph:

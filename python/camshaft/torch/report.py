@@ -26,6 +26,8 @@ class GraphReport:
     """Calls in the graph, after decomposition where it was split."""
     engines: int = 0
     engine_nodes: int = 0
+    in_place: int = 0
+    """Inputs that the engine writes into where they lie, as static caches."""
     eager: list[NodeReport] = field(default_factory=list)
     reason: str = ""
     """Why the graph as a whole, or what is left of it, is not one engine; ``""``: it is."""
