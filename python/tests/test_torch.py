@@ -291,6 +291,20 @@ def test_ahead_of_time_tells_what_the_exporter_has_fixed():
         camshaft.torch.compile(Pooled().eval(), (x,), dynamic_shapes=({2: extent, 3: extent},), **FAST)
 
 
+def test_open_integers_are_inputs():
+    def function(x, first):
+        positions = torch.arange(x.shape[1]) + first
+        return x * (positions < 12), first + 1
+
+    fast, before = torch.compile(function, backend="camshaft", dynamic=True, options=FAST), len(camshaft.torch.reports())
+    for first, width in ((3, 8), (7, 8), (9, 5)):
+        x = torch.randn(2, width)
+        result, following = fast(x, first)
+        torch.testing.assert_close(result, function(x, first)[0])
+        assert following == first + 1
+    assert len(camshaft.torch.reports()) == before + 1 and last().engines == 1
+
+
 @pytest.mark.parametrize("shape, mask", [((2, 3, 4, 8, 16), (8, 8)), ((2, 3, 4, 8, 16), (3, 1, 8, 8)), ((4, 8, 16), (4, 8, 8)), ((8, 16), None)])
 def test_attention_of_other_ranks(shape, mask):
     def function(q, k, v, mask):

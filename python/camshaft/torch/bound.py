@@ -17,6 +17,7 @@ from torch.fx import GraphModule, Node
 class Kind(enum.Enum):
     INPUT = "input"  # a tensor that comes with every call
     WEIGHT = "weight"  # a parameter or buffer: constant until somebody writes into it
+    INTEGER = "integer"  # an open number (a count of steps): comes with every call
     NUMBER = "number"  # a number: constant, and a reason to build again when it is another
     SIZE = "size"  # an extent of an input
 
@@ -70,19 +71,27 @@ def classify(graph: GraphModule, values: Sequence[Any]) -> list[Slot]:
         symbol = _symbol(_example(node))
         if symbol in sizes:
             slots[index] = Slot(Kind.SIZE, *sizes[symbol])
+        elif symbol is not None and slots[index].kind is Kind.NUMBER:
+            slots[index] = Slot(Kind.INTEGER)
     return slots
 
 
 def dynamic_dims(graph: GraphModule, slots: Sequence[Slot]) -> tuple[tuple[dict[int, Any], ...]] | None:
-    """torch.export's dynamic_shapes for the tensors among the inputs; None: all are static."""
+    """torch.export's dynamic_shapes for what comes with every call; None: all is static."""
     nodes = [node for node in graph.graph.nodes if node.op == "placeholder"]
-    shapes = []
+    shapes: list[Any] = []
     for node, slot in zip(nodes, slots):
         if slot.kind is Kind.INPUT:
             example = _example(node)
             shapes.append({dim: torch.export.Dim.AUTO for dim, extent in enumerate(example.shape if example is not None else ())
                            if is_open(extent)})
+        elif slot.kind is Kind.INTEGER:
+            shapes.append(torch.export.Dim.AUTO)
     return (tuple(shapes),) if any(shapes) else None
+
+
+def comes_with_calls(slot: Slot) -> bool:
+    return slot.kind in (Kind.INPUT, Kind.INTEGER)
 
 
 def number_of(value: Any) -> Any:
@@ -105,7 +114,7 @@ class Bound(torch.nn.Module):
         self.graph = graph
         self._written = list(written)
         self._slots, self._kept = list(slots), list(kept)
-        self._position = {index: k for k, index in enumerate(i for i, slot in enumerate(slots) if slot.kind is Kind.INPUT)}
+        self._position = {index: k for k, index in enumerate(i for i, slot in enumerate(slots) if comes_with_calls(slot))}
         self._numbers: dict[int, Any] = {}
         for index, (slot, value) in enumerate(zip(slots, values)):
             if slot.kind is Kind.WEIGHT:
@@ -114,7 +123,7 @@ class Bound(torch.nn.Module):
                 self._numbers[index] = torch.tensor(number_of(value)) if isinstance(value, torch.Tensor) else number_of(value)
 
     def _fill(self, index: int, slot: Slot, inputs: tuple[torch.Tensor, ...]) -> Any:
-        if slot.kind is Kind.INPUT:
+        if comes_with_calls(slot):
             return inputs[self._position[index]]
         if slot.kind is Kind.WEIGHT:
             return getattr(self, f"weight_{index}")

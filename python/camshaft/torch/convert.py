@@ -11,6 +11,7 @@ import tempfile
 import warnings
 from typing import Any, Iterator, Sequence
 
+import numpy as np
 import torch
 
 from ..errors import CamshaftError, InvalidArgument, Unsupported
@@ -133,6 +134,8 @@ def to_tensor(array: Any) -> torch.Tensor:
     return torch.from_numpy(array)
 
 
-def to_feed(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor the session reads in place where it can."""
-    return tensor.detach() if tensor.requires_grad else tensor
+def to_feed(value: torch.Tensor | int) -> Any:
+    """A tensor the session reads in place where it can; an integer as an array."""
+    if not isinstance(value, torch.Tensor):
+        return np.array(int(value), np.int64)
+    return value.detach() if value.requires_grad else value

@@ -13,7 +13,7 @@ import torch
 from torch.fx import GraphModule
 
 from ..errors import CamshaftError, InvalidArgument
-from .bound import Bound, Kind, Slot, classify, dynamic_dims, number_of, weight_place
+from .bound import Bound, Kind, Slot, classify, comes_with_calls, dynamic_dims, number_of, weight_place
 from .caches import continued, run_in_place
 from .convert import NotConvertible, export, to_feed, to_session, to_tensor
 from .extents import Extents
@@ -84,6 +84,7 @@ class _Variant:
         self._views: tuple[Sequence[int], GraphModule | None] = ((), None)  # results in the memory of inputs, and what makes them
         self._names: list[str] = []  # of the outputs
         self._continued: list[tuple[str, str]] = []  # inputs and outputs in the same memory
+        self._fixed: dict[int, int] = {}  # integers that it holds for alone
         self._session: Any = None
         self._module: Any = None
         self._extents: Extents | None = None  # of all shapes
@@ -92,6 +93,8 @@ class _Variant:
         refused: list[tuple[NotConvertible, torch.export.ExportedProgram | None]] = []
         for attempt in (shapes, None) if shapes is not None else (None,):
             program = None
+            if attempt is None:
+                self._fix_integers(values)
             try:
                 program = self._export(values, attempt)
                 self._open(program, values, options)
@@ -105,7 +108,13 @@ class _Variant:
 
     @property
     def _inputs(self) -> list[int]:
-        return [k for k, slot in enumerate(self._slots) if slot.kind is Kind.INPUT]
+        return [k for k, slot in enumerate(self._slots) if comes_with_calls(slot)]
+
+    def _fix_integers(self, values: Sequence[Any]) -> None:
+        """For what cannot be open: those of this call."""
+        for k, slot in enumerate(self._slots):
+            if slot.kind is Kind.INTEGER:
+                self._slots[k], self._fixed[k] = Slot(Kind.NUMBER), int(values[k])
 
     def _export(self, values: Sequence[Any], shapes: Any) -> torch.export.ExportedProgram:
         """:raises NotConvertible:"""
@@ -127,7 +136,8 @@ class _Variant:
 
     def _export_bound(self, values: Sequence[Any], shapes: Any) -> torch.export.ExportedProgram:
         bound = Bound(self._graph, self._slots, values, self._kept, self._written)
-        return export(bound, tuple(to_feed(values[k]) for k in self._inputs), dynamic_shapes=shapes)
+        examples = tuple(to_feed(values[k]) if isinstance(values[k], torch.Tensor) else int(values[k]) for k in self._inputs)
+        return export(bound, examples, dynamic_shapes=shapes)
 
     def _open(self, program: torch.export.ExportedProgram, values: Sequence[Any], options: Options) -> None:
         """:raises NotConvertible:"""
@@ -161,8 +171,8 @@ class _Variant:
             self._extents = Extents(program, self._inputs)
 
     def holds(self, values: Sequence[Any]) -> bool:
-        """Whether it was made for shapes as these."""
-        return self._extents is None or self._extents.hold(values)
+        """Whether it was made for shapes and integers as these."""
+        return (self._extents is None or self._extents.hold(values)) and all(values[k] == number for k, number in self._fixed.items())
 
     def is_eager(self, values: Sequence[Any]) -> bool:
         """Whether PyTorch runs the graph: there is no engine, or a write would reach another input as well."""
@@ -170,7 +180,7 @@ class _Variant:
             return True
         if not self._written:
             return False
-        memory = Counter(values[k].untyped_storage().data_ptr() for k in self._inputs)
+        memory = Counter(values[k].untyped_storage().data_ptr() for k in self._inputs if isinstance(values[k], torch.Tensor))
         return any(memory[values[k].untyped_storage().data_ptr()] > 1 for k in self._written)
 
     def run(self, values: Sequence[Any]) -> Sequence[torch.Tensor]:

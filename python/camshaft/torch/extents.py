@@ -18,18 +18,18 @@ _MOST_SHAPES = 4096  # whose answers are kept
 class Extents:
     """Made once the program has been exported to ONNX: not all conditions are there before.
 
-    :param places: the inputs of the program among the values :meth:`hold` is asked about.
+    :param places: the inputs of the program, tensors and integers, among the values :meth:`hold` is asked about.
     """
 
     def __init__(self, program: torch.export.ExportedProgram, places: Sequence[int]):
         inputs = _inputs(program)
         self._places = list(places)
-        self._extents = [[_expression(extent) for extent in value.shape] if isinstance(value, torch.Tensor) else [] for value in inputs]
+        self._extents = [list(map(_expression, _numbers(value))) for value in inputs]
         self._conditions = conditions(program)
         self._answers: dict[Any, bool] = {}
 
     def hold(self, values: Sequence[Any]) -> bool:
-        shapes = tuple(values[k].shape for k in self._places)
+        shapes = tuple(_numbers(values[k]) for k in self._places)
         answer = self._answers.get(shapes)
         if answer is None:
             answer = self._decide(shapes)
@@ -57,7 +57,7 @@ class Extents:
 def conditions(program: torch.export.ExportedProgram) -> list[Any]:
     """What tracing has assumed of the extents until now."""
     for value in _inputs(program):
-        for extent in value.shape if isinstance(value, torch.Tensor) else ():
+        for extent in _numbers(value):
             if isinstance(extent, torch.SymInt):
                 return [guard.expr for guard in extent.node.shape_env.guards]
     return []
@@ -66,6 +66,11 @@ def conditions(program: torch.export.ExportedProgram) -> list[Any]:
 def _inputs(program: torch.export.ExportedProgram) -> list[Any]:
     values = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
     return [values[name] for name in program.graph_signature.user_inputs]
+
+
+def _numbers(value: Any) -> Sequence[Any]:
+    """What a program knows of an input: the extents of a tensor, or an integer itself."""
+    return value.shape if isinstance(value, torch.Tensor) else (value,)
 
 
 def _expression(extent: Any) -> Any:
