@@ -40,6 +40,7 @@ NETWORKS = {
     "ResNet": (hf.ResNetModel, lambda: hf.ResNetConfig(embedding_size=32, hidden_sizes=[64, 128, 256, 512], depths=[2, 2, 2, 2])),
     "ConvNeXt": (hf.ConvNextModel, lambda: hf.ConvNextConfig(hidden_sizes=[48, 96, 192, 384], depths=[2, 2, 2, 2])),
 }
+DECODERS = ("GPT-2", "Llama", "Qwen2", "Mistral", "Gemma")
 BACKENDS = {"eager": None, "inductor": {"backend": "inductor"}, "frozen": {"backend": "inductor", "options": {"freezing": True}},
             "camshaft": {"backend": "camshaft"}}
 
@@ -83,12 +84,48 @@ def measure(runs, seconds):
     return {name: statistics.median(values) for name, values in times.items()}
 
 
+def decode(name, rows, prompt, threads, seconds):
+    """Median milliseconds of a step by backend, with a static cache of so many rows each; the largest difference of the scores from eager's."""
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    cls, make = NETWORKS[name]
+    configuration = make()
+    configuration.use_cache = True
+    configuration.max_position_embeddings = configuration.n_positions = max(rows, 1024)
+    network, ids = cls(configuration).eval(), torch.randint(3, WORDS, (1, rows))
+    functions = {backend: network if words is None else torch.compile(network, **{**words, "options": {"threads": threads}} if backend == "camshaft" else words)
+                 for backend, words in BACKENDS.items()}
+    times, difference, end = {backend: [] for backend in functions}, 0.0, None
+    while end is None or time.monotonic() < end:
+        caches = {backend: hf.StaticCache(config=configuration, max_cache_len=rows) for backend in functions}
+        for backend, function in functions.items():
+            function(input_ids=ids[:, :prompt], past_key_values=caches[backend], cache_position=torch.arange(prompt))
+        for position in range(prompt, rows):
+            scores = {}
+            for backend, function in functions.items():
+                start = time.perf_counter()
+                scores[backend] = function(input_ids=ids[:, position:position + 1], past_key_values=caches[backend], cache_position=torch.tensor([position])).logits
+                times[backend].append(time.perf_counter() - start)
+            difference = max(difference, (scores["camshaft"] - scores["eager"]).abs().max().item())
+            if end is not None and time.monotonic() > end:
+                break
+        if end is None:  # that was to compile
+            end, times = time.monotonic() + seconds, {backend: [] for backend in functions}
+    return {backend: statistics.median(values) * 1e3 for backend, values in times.items()}, difference
+
+
+def print_row(name, ms, difference):
+    print(f"| {name} | {ms['eager']:.2f} | {ms['inductor']:.2f} | {ms['frozen']:.2f} | {ms['camshaft']:.2f} "
+          f"| {ms['inductor'] / ms['camshaft']:.2f} | {ms['frozen'] / ms['camshaft']:.2f} | {difference:.1e} |", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("networks", nargs="*", help="of " + ", ".join(NETWORKS))
     parser.add_argument("--length", type=int, default=64, help="words of a text")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=4)
+    parser.add_argument("--decode", type=int, metavar="ROWS", help="time steps of decoders behind --length words, with a static cache of so many rows")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.disable(logging.INFO)
@@ -96,11 +133,13 @@ def main():
     print("| network | eager ms | inductor ms | frozen ms | Camshaft ms | inductor / Camshaft | frozen / Camshaft | error |")
     print("|---|---|---|---|---|---|---|---|")
     with torch.no_grad():
-        for name in arguments.networks or NETWORKS:
+        for name in arguments.networks or (DECODERS if arguments.decode else NETWORKS):
+            if arguments.decode:
+                print_row(name, *decode(name, arguments.decode, arguments.length, arguments.threads, arguments.seconds))
+                continue
             runs, differences = prepare(name, arguments.length, arguments.threads)
             ms = {backend: seconds * 1e3 for backend, seconds in measure(runs, arguments.seconds).items()}
-            print(f"| {name} | {ms['eager']:.2f} | {ms['inductor']:.2f} | {ms['frozen']:.2f} | {ms['camshaft']:.2f} "
-                  f"| {ms['inductor'] / ms['camshaft']:.2f} | {ms['frozen'] / ms['camshaft']:.2f} | {differences['camshaft']:.1e} |", flush=True)
+            print_row(name, ms, differences["camshaft"])
 
 
 if __name__ == "__main__":

@@ -103,6 +103,7 @@ class _Variant:
             except NotConvertible as error:
                 refused.append((error, program))
         self.weights = _Weights([k for k, slot in enumerate(self._slots) if slot.kind is Kind.WEIGHT], values)
+        self._tensors = [k for k in self._inputs if isinstance(values[k], torch.Tensor)]
         if self._session is None:
             self._divide(refused, options, report)
 
@@ -180,7 +181,7 @@ class _Variant:
             return True
         if not self._written:
             return False
-        memory = Counter(values[k].untyped_storage().data_ptr() for k in self._inputs if isinstance(values[k], torch.Tensor))
+        memory = Counter(values[k].untyped_storage().data_ptr() for k in self._tensors)
         return any(memory[values[k].untyped_storage().data_ptr()] > 1 for k in self._written)
 
     def run(self, values: Sequence[Any]) -> Sequence[torch.Tensor]:

@@ -7,7 +7,8 @@ nobody checks them afterwards.
 """
 from __future__ import annotations
 
-from typing import Any, Sequence
+import operator
+from typing import Any, Callable, Sequence
 
 import sympy
 import torch
@@ -24,8 +25,19 @@ class Extents:
     def __init__(self, program: torch.export.ExportedProgram, places: Sequence[int]):
         inputs = _inputs(program)
         self._places = list(places)
-        self._extents = [list(map(_expression, _numbers(value))) for value in inputs]
-        self._conditions = conditions(program)
+        self._ranks = [len(_numbers(value)) for value in inputs]
+        extents = [_expression(extent) for value in inputs for extent in _numbers(value)]
+        self._fixed = [(k, int(extent)) for k, extent in enumerate(extents) if extent.is_number]
+        self._first: dict[Any, int] = {}  # where a symbol is an extent itself
+        for k, extent in enumerate(extents):
+            if extent.is_symbol:
+                self._first.setdefault(extent, k)
+        # Extents that are expressions of others. A condition that has other symbols as well cannot be told; tracing has checked it for data alone.
+        made = [(k, extent) for k, extent in enumerate(extents) if not extent.is_number and self._first.get(extent) != k]
+        self._made = [k for k, _ in made]
+        self._unknown = any(extent.free_symbols - self._first.keys() for _, extent in made)
+        self._evaluate = _function(list(self._first), [extent for _, extent in made],
+                                   [condition for condition in conditions(program) if condition.free_symbols <= self._first.keys()])
         self._answers: dict[Any, bool] = {}
 
     def hold(self, values: Sequence[Any]) -> bool:
@@ -38,20 +50,29 @@ class Extents:
         return answer
 
     def _decide(self, shapes: Sequence[Sequence[int]]) -> bool:
-        if any(len(extents) != len(shape) for extents, shape in zip(self._extents, shapes)):
+        if self._unknown or any(len(shape) != rank for shape, rank in zip(shapes, self._ranks)):
             return False
-        pairs = [(extent, int(number)) for extents, shape in zip(self._extents, shapes) for extent, number in zip(extents, shape)]
-        known: dict[Any, int] = {}
-        for extent, number in sorted(pairs, key=lambda pair: not pair[0].is_symbol):  # symbols first: the others are made of them
-            for symbol in extent.free_symbols - known.keys():
-                found = sympy.solve(extent.xreplace(known) - number, symbol)
-                if len(found) != 1 or not found[0].is_integer:
-                    return False
-                known[symbol] = found[0]
-            if extent.xreplace(known) != number:
-                return False
-        # A condition that has other symbols as well cannot be told; tracing has checked it for data alone.
-        return all(condition.xreplace(known) != sympy.false for condition in self._conditions)
+        numbers = [int(number) for shape in shapes for number in shape]
+        if any(numbers[k] != number for k, number in self._fixed):
+            return False
+        made, holds = self._evaluate(*(numbers[k] for k in self._first.values()))
+        return all(map(bool, holds)) and all(numbers[k] == number for k, number in zip(self._made, made))
+
+
+def _function(symbols: Sequence[Any], made: Sequence[Any], holds: Sequence[Any]) -> Callable[..., Any]:
+    """Of numbers for the symbols, in Python: sympy's own evaluation takes a millisecond, and integers may be others in every call."""
+    words = {"FloorDiv": operator.floordiv, "CleanDiv": operator.floordiv, "CeilDiv": lambda a, b: -(-a // b), "Mod": operator.mod, "PythonMod": operator.mod,
+             "IntTrueDiv": operator.truediv, "FloatTrueDiv": operator.truediv, "Max": max, "Min": min, "ToFloat": float, "PowByNatural": pow}
+    by_python = sympy.lambdify(symbols, (list(made), list(holds)), modules=[words, "math"])
+
+    def evaluate(*numbers: int) -> Any:
+        try:
+            return by_python(*numbers)
+        except NameError:  # a function of PyTorch's that is not among the words
+            known = dict(zip(symbols, map(sympy.Integer, numbers)))
+            return [extent.xreplace(known) for extent in made], [condition.xreplace(known) != sympy.false for condition in holds]
+
+    return evaluate
 
 
 def conditions(program: torch.export.ExportedProgram) -> list[Any]:
