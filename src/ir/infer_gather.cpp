@@ -79,6 +79,8 @@ Status infer_gather(Inference& f) {
   return f.give(type, shape);
 }
 
+// Of mode kNd along an axis that is not the first: one index for each row, [n, 1]; updates have the
+// data's shape but for n along the axis.
 Status infer_scatter(Inference& f) {
   CAMSHAFT_TRY(f.require(3));
   const auto& a = f.layer.as<ScatterAttrs>();
