@@ -42,9 +42,8 @@ void scatter_along(Rewriter& rewriter, Layer* scatter, Layer* back, const Ints& 
   shape[order[0]] = scatter->inputs[1]->shape[0];
   Tensor* data = scatter->inputs[0]->producer->inputs[0];
   Tensor* rows = rewriter.add_tensor(name + " (rows)", data->type, shape);
-  rewriter.insert_before(scatter, LayerKind::kShuffle, name + " (rows)",
-                         turn, {scatter->inputs[2]}, {rows},
-                         {scatter});
+  rewriter.insert_before(scatter, LayerKind::kShuffle, name + " (rows)", turn, {scatter->inputs[2]},
+                         {rows}, {scatter});
   auto attrs = scatter->as<ScatterAttrs>();
   attrs.axis = order[0];
   Layer* group[] = {scatter, back};

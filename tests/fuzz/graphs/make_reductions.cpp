@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reduce, SoftMax, Normalization, CumSum; TopK, ArgMinMax, Gather, Scatter.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -243,6 +244,20 @@ bool gather_nd(GraphMaker& m) {
   return m.add(LayerKind::kGather, a, {x, m.whole(DataType::kInt64, extents, -count, count - 1)});
 }
 
+// Rows along a dimension that is not the first, as ScatterND alone can write them.
+bool scatter_turned(GraphMaker& m, ir::ScatterAttrs a, std::array<Tensor*, 3> operands) {
+  Ints there{a.axis}, back;
+  for (int64_t d = 0; d < m.rank(operands[0]); ++d) {
+    if (d != a.axis) there.push_back(d);
+    back.push_back(d == a.axis ? 0 : d + (d < a.axis ? 1 : 0));
+  }
+  a.axis = 0;
+  Tensor* data = m.transpose(operands[0], there);
+  Tensor* updates = data ? m.transpose(operands[2], there) : nullptr;
+  Tensor* y = updates ? m.add(LayerKind::kScatter, a, {data, operands[1], updates}) : nullptr;
+  return y && m.transpose(y, back);
+}
+
 bool scatter(GraphMaker& m) {
   Tensor* x = m.any([&](Tensor* t) {
     return m.rank(t) >= 1 && m.rank(t) <= 4 && m.is_static(t) &&
@@ -270,10 +285,12 @@ bool scatter(GraphMaker& m) {
   std::vector<double> numbers;
   Extents shape, updates;
   if (a.mode == ir::ScatterMode::kNd) {
-    const Ints rows = positions(data[0], m.between(1, 4));
+    a.axis = m.below(m.rank(x));
+    const auto axis = static_cast<size_t>(a.axis);
+    const Ints rows = positions(data[axis], m.between(1, 4));
     shape = {static_cast<int64_t>(rows.size()), 1};
     updates = data;
-    updates[0] = shape[0];
+    updates[axis] = shape[0];
     numbers.assign(rows.begin(), rows.end());
   } else {
     a.axis = m.below(m.rank(x));
@@ -293,6 +310,8 @@ bool scatter(GraphMaker& m) {
   if (!update || m.chance(50))
     update = x->type == DataType::kFloat ? m.floats(updates, -1.5f, 1.5f)
                                          : m.whole(x->type, updates, -3, 3);
+  if (a.mode == ir::ScatterMode::kNd && a.axis != 0 && m.chance(60))
+    return scatter_turned(m, a, {x, index, update});
   return m.add(LayerKind::kScatter, a, {x, index, update});
 }
 
