@@ -9,7 +9,8 @@ Needs torch, onnx and onnxscript (``pip install camshaft[torch]``).
 """
 from .ahead import CompiledModule, compile, load  # noqa: A004: torch's own word
 from .convert import NotConvertible
-from .dynamo import Options, backend, reports
+from .dynamo import backend, reports
+from .options import Options
 from .report import GraphReport, NodeReport
 
 __all__ = ["CompiledModule", "GraphReport", "NodeReport", "NotConvertible", "Options", "backend", "compile", "load", "reports"]
