@@ -55,6 +55,12 @@ def tensors(output):
     return [leaf for leaf in tree_leaves(dict(output)) if isinstance(leaf, torch.Tensor)]
 
 
+def compiled(network, threads):
+    """The network by backend."""
+    options = {**BACKENDS, "camshaft": {**BACKENDS["camshaft"], "options": {"threads": threads}}}
+    return {backend: network if words is None else torch.compile(network, **words) for backend, words in options.items()}
+
+
 def prepare(name, length, threads):
     """Backend to a function of one run, and the largest difference from eager."""
     torch._dynamo.reset()
@@ -63,9 +69,7 @@ def prepare(name, length, threads):
     configuration = make()
     network, feed = cls(configuration).eval(), feed_of(configuration, length)
     expected, runs, differences = tensors(network(**feed)), {}, {}
-    for backend, words in BACKENDS.items():
-        words = {**words, "options": {"threads": threads}} if backend == "camshaft" else words
-        function = network if words is None else torch.compile(network, **words)
+    for backend, function in compiled(network, threads).items():
         actual = tensors(function(**feed))
         differences[backend] = max((a.float() - b.float()).abs().max().item() for a, b in zip(expected, actual))
         runs[backend] = lambda function=function: function(**feed)
@@ -93,8 +97,7 @@ def decode(name, rows, prompt, threads, seconds):
     configuration.use_cache = True
     configuration.max_position_embeddings = configuration.n_positions = max(rows, 1024)
     network, ids = cls(configuration).eval(), torch.randint(3, WORDS, (1, rows))
-    functions = {backend: network if words is None else torch.compile(network, **{**words, "options": {"threads": threads}} if backend == "camshaft" else words)
-                 for backend, words in BACKENDS.items()}
+    functions = compiled(network, threads)
     times, difference, end = {backend: [] for backend in functions}, 0.0, None
     while end is None or time.monotonic() < end:
         caches = {backend: hf.StaticCache(config=configuration, max_cache_len=rows) for backend in functions}

@@ -246,7 +246,7 @@ def test_tensors_that_are_assigned_anew():
             return self.linear(x) + self.seen
 
     x, before = torch.randn(2, 3), len(camshaft.torch.reports())
-    mean, fast = Mean().eval(), None
+    mean = Mean().eval()
     fast = compiled(mean)
     for _ in range(4):
         torch.testing.assert_close(fast(x), mean(x))
@@ -303,6 +303,19 @@ def test_open_integers_are_inputs():
         torch.testing.assert_close(result, function(x, first)[0])
         assert following == first + 1
     assert len(camshaft.torch.reports()) == before + 1 and last().engines == 1
+
+
+def test_open_integers_of_a_graph_in_parts():
+    def function(x, count):
+        x = torch.relu(x * 2 + 1) * count
+        x = torch.linalg.pinv(x) @ x  # no translation to ONNX
+        return torch.tanh(x * 3 - 1) + count
+
+    fast, before = torch.compile(function, backend="camshaft", dynamic=True, options=FAST), len(camshaft.torch.reports())
+    for count in (3, 5, 9):
+        x = torch.randn(6, 6)
+        torch.testing.assert_close(fast(x, count), function(x, count), rtol=1e-3, atol=1e-3)
+    assert len(camshaft.torch.reports()) == before + 1 and last().engines == 2
 
 
 @pytest.mark.parametrize("shape, mask", [((2, 3, 4, 8, 16), (8, 8)), ((2, 3, 4, 8, 16), (3, 1, 8, 8)), ((4, 8, 16), (4, 8, 8)), ((8, 16), None)])

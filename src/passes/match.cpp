@@ -111,6 +111,12 @@ Ints inverse(const Ints& order) {
   return result;
 }
 
+Ints pure_order(const Layer* layer) {
+  if (!layer || layer->kind != LayerKind::kShuffle || input_at(*layer, 1)) return {};
+  const auto& a = layer->as<ShuffleAttrs>();
+  return a.has_reshape || !a.second_transpose.empty() ? Ints() : a.first_transpose;
+}
+
 ShuffleAttrs reshape_to(const Shape& shape) {
   ShuffleAttrs attrs;
   attrs.has_reshape = true;

@@ -3,8 +3,6 @@
 // behind their axis move whole rows, as exporters write x.gather(1, i[..., None].expand(-1, -1, 4))
 // and sums over the edges of graphs: an index for each row instead of one for each element. Where
 // they are the same before the axis too, there is one list of rows. Bit exact.
-#include <algorithm>
-
 #include "passes/match.h"
 #include "passes/passes.h"
 
@@ -13,18 +11,6 @@ namespace camshaft::passes {
 using namespace ir;
 
 namespace {
-
-// Of [outer][inner] integers: the first of each row, where all of a row are equal; else empty.
-Ints first_of_rows(const Ints& values, int64_t inner) {
-  Ints first;
-  for (size_t row = 0; row < values.size(); row += static_cast<size_t>(inner)) {
-    const auto begin = values.begin() + static_cast<std::ptrdiff_t>(row);
-    if (std::any_of(begin, begin + inner, [begin](int64_t value) { return value != *begin; }))
-      return {};
-    first.push_back(*begin);
-  }
-  return first;
-}
 
 // Of [outer][count][inner] integers: one of each of the `count`, where all others are equal.
 Ints first_of_lists(const Ints& values, int64_t count, int64_t inner) {
@@ -62,8 +48,8 @@ Tensor* constant_rows(Rewriter& rewriter, const Tensor* indices, size_t axis, Re
   const Ints values = integers_of(indices);
   const bool everywhere = repeats == Repeats::kEverywhere;
   if (values.empty() || (inner == 1 && !everywhere)) return nullptr;
-  const Ints rows =
-      everywhere ? first_of_lists(values, extents[axis], inner) : first_of_rows(values, inner);
+  const Ints rows = first_of_lists(
+      values, everywhere ? extents[axis] : static_cast<int64_t>(values.size()) / inner, inner);
   if (rows.empty()) return nullptr;
   if (everywhere) extents = {extents[axis]};
   const auto* bytes = reinterpret_cast<const std::byte*>(rows.data());
@@ -129,11 +115,11 @@ std::optional<size_t> axis_of_elements(const Layer& layer) {
   int64_t axis = 0;
   if (layer.kind == LayerKind::kGather && layer.as<GatherAttrs>().mode == GatherMode::kElements)
     axis = layer.as<GatherAttrs>().axis;
-  else if (layer.kind != LayerKind::kScatter ||
-           layer.as<ScatterAttrs>().mode != ScatterMode::kElements)
-    return std::nullopt;
-  else
+  else if (layer.kind == LayerKind::kScatter &&
+           layer.as<ScatterAttrs>().mode == ScatterMode::kElements)
     axis = layer.as<ScatterAttrs>().axis;
+  else
+    return std::nullopt;
   const Tensor *data = layer.inputs[0], *indices = layer.inputs[1];
   if (!data->has_rank || !indices->has_rank) return std::nullopt;
   if (!covers(indices->shape, data->shape, static_cast<size_t>(axis))) return std::nullopt;

@@ -13,15 +13,6 @@ using namespace ir;
 
 namespace {
 
-// The order of a layer that does nothing but transpose; null: it does more, or nothing.
-const Ints* order_of(const Layer* layer) {
-  if (!layer || layer->kind != LayerKind::kShuffle) return nullptr;
-  const auto& a = layer->as<ShuffleAttrs>();
-  if (a.has_reshape || !a.second_transpose.empty() || is_identity_order(a.first_transpose))
-    return nullptr;
-  return &a.first_transpose;
-}
-
 // One index for each row.
 bool scatters_rows(const Layer& layer) {
   if (layer.kind != LayerKind::kScatter) return false;
@@ -57,12 +48,11 @@ int scatter_transposition(Graph& graph, Records* records) {
   for (size_t k = 0; k < graph.layers().size(); ++k) {
     Layer* scatter = graph.layers()[k].get();
     if (!scatters_rows(*scatter) || !scatter->inputs[2]->has_rank) continue;
-    const Ints* order = order_of(scatter->inputs[0]->producer);
+    const Ints order = pure_order(scatter->inputs[0]->producer);
     Layer* back = sole_consumer(scatter->outputs[0]);
-    const Ints* order_back = order_of(back);
     // Where the first dimension stays first, ScatterND does as well.
-    if (!order || !order_back || (*order)[0] == 0 || *order_back != inverse(*order)) continue;
-    scatter_along(rewriter, scatter, back, Ints(*order));
+    if (order.empty() || order[0] == 0 || pure_order(back) != inverse(order)) continue;
+    scatter_along(rewriter, scatter, back, order);
   }
   return rewriter.edits();
 }

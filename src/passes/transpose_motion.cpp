@@ -20,13 +20,6 @@ namespace {
 constexpr size_t kMostMovedLayers = 400;
 constexpr int64_t kAssumedExtent = 64;  // of a symbol, when bytes are weighed
 
-// A Shuffle that only transposes: its order, else empty.
-Ints pure_order(const Layer* layer) {
-  if (!layer || layer->kind != LayerKind::kShuffle || input_at(*layer, 1)) return {};
-  const auto& a = layer->as<ShuffleAttrs>();
-  return a.has_reshape || !a.second_transpose.empty() ? Ints() : a.first_transpose;
-}
-
 double bytes_of(const Tensor& tensor) {
   double bytes = static_cast<double>(bits_of(tensor.type)) / 8;
   for (Dim dim : tensor.shape)

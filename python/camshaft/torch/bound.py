@@ -76,7 +76,7 @@ def classify(graph: GraphModule, values: Sequence[Any]) -> list[Slot]:
     return slots
 
 
-def dynamic_dims(graph: GraphModule, slots: Sequence[Slot]) -> tuple[tuple[dict[int, Any], ...]] | None:
+def dynamic_dims(graph: GraphModule, slots: Sequence[Slot]) -> tuple[tuple[Any, ...]] | None:
     """torch.export's dynamic_shapes for what comes with every call; None: all is static."""
     nodes = [node for node in graph.graph.nodes if node.op == "placeholder"]
     shapes: list[Any] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Sequence
+from typing import Any, NamedTuple, Sequence
 
 import torch
 from torch.fx import GraphModule
@@ -20,6 +20,14 @@ from .weights import Weights
 from .writes import Memory, view_graph
 
 
+class _Refusal(NamedTuple):
+    """Of an attempt at one engine: why, the program if it came so far, and what its inputs were."""
+
+    error: NotConvertible
+    program: torch.export.ExportedProgram | None
+    slots: list[Slot]
+
+
 class Variant:
     """A graph with its weights and numbers bound, as an engine, as parts, or as PyTorch's own.
 
@@ -33,38 +41,34 @@ class Variant:
         self._views: tuple[Sequence[int], GraphModule | None] = ((), None)  # results in the memory of inputs, and what makes them
         self._names: list[str] = []  # of the outputs
         self._continued: list[tuple[str, str]] = []  # inputs and outputs in the same memory
-        self._fixed: dict[int, int] = {}  # integers that it holds for alone
         self._session: Any = None
         self._module: Any = None
         self._extents: Extents | None = None  # of all shapes
         report.nodes = sum(node.op.startswith("call_") for node in graph.graph.nodes)
         shapes = dynamic_dims(graph, slots)
-        refused: list[tuple[NotConvertible, torch.export.ExportedProgram | None]] = []
+        refused: list[_Refusal] = []
         for attempt in (shapes, None) if shapes is not None else (None,):
             program = None
-            if attempt is None:
-                self._fix_integers(values)
+            if attempt is None:  # integers that cannot be open: those of this call
+                self._slots = [Slot(Kind.NUMBER) if slot.kind is Kind.INTEGER else slot for slot in self._slots]
             try:
                 program = self._export(values, attempt)
                 self._open(program, values, options)
                 report.engines, report.engine_nodes, report.in_place = 1, report.nodes, len(self._continued)
                 break
             except NotConvertible as error:
-                refused.append((error, program))
-        self.weights = Weights([k for k, slot in enumerate(self._slots) if slot.kind is Kind.WEIGHT], values)
-        self._tensors = [k for k in self._inputs if isinstance(values[k], torch.Tensor)]
+                refused.append(_Refusal(error, program, self._slots))
         if self._session is None:
             self._divide(refused, options, report)
+        self.weights = Weights([k for k, slot in enumerate(self._slots) if slot.kind is Kind.WEIGHT], values)
+        self._tensors = [k for k in self._inputs if isinstance(values[k], torch.Tensor)]
+        # Integers it holds for alone; what PyTorch runs holds for all.
+        self._fixed = {} if self._extents is None else {k: int(values[k]) for k, slot in enumerate(slots)
+                                                        if slot.kind is Kind.INTEGER and self._slots[k].kind is Kind.NUMBER}
 
     @property
     def _inputs(self) -> list[int]:
         return [k for k, slot in enumerate(self._slots) if comes_with_calls(slot)]
-
-    def _fix_integers(self, values: Sequence[Any]) -> None:
-        """For what cannot be open: those of this call."""
-        for k, slot in enumerate(self._slots):
-            if slot.kind is Kind.INTEGER:
-                self._slots[k], self._fixed[k] = Slot(Kind.NUMBER), int(values[k])
 
     def _export(self, values: Sequence[Any], shapes: Any) -> torch.export.ExportedProgram:
         """:raises NotConvertible:"""
@@ -78,8 +82,7 @@ class Variant:
                 raise NotConvertible("it returns the memory of inputs that it writes into")
         if memory.written:
             places = [self._inputs[k] for k in memory.written_inputs()] + list(map(weight_place, memory.written_weights()))
-            for k in places:
-                self._slots[k] = Slot(Kind.INPUT)
+            self._slots = [Slot(Kind.INPUT) if k in places else slot for k, slot in enumerate(self._slots)]
             self._written = sorted({*self._written, *places})
             program = self._export_bound(values, dynamic_dims(self._graph, self._slots) if shapes is not None else None)
         return program
@@ -102,7 +105,7 @@ class Variant:
         if not extents.hold(values):  # tracing had another way in mind
             raise NotConvertible("PyTorch's ONNX exporter holds for other shapes")
         try:
-            session.run(None, {name: to_feed(values[k]) for name, k in self._feed})  # builds the engine
+            session.run(None, self._fed(values))  # builds the engine
         except CamshaftError as error:
             raise NotConvertible(f"camshaft: {error}") from error
         self._names = [info.name for info in session.get_outputs()]
@@ -110,15 +113,15 @@ class Variant:
         self._continued = continued(session, [(name, results[k]) for name, k in self._feed if k in results])
         self._session, self._extents = session, extents
 
-    def _divide(self, refused: Sequence[tuple[NotConvertible, torch.export.ExportedProgram | None]], options: Options, report: GraphReport) -> None:
+    def _divide(self, refused: Sequence[_Refusal], options: Options, report: GraphReport) -> None:
         """Parts of the graph as engines, where one of the attempts has a program of it."""
-        error, program = next((pair for pair in refused if pair[1] is not None), refused[0])
+        chosen = next((refusal for refusal in refused if refusal.program is not None), refused[0])
         if not options.fallback:
-            raise error
-        report.reason = str(error)
-        if program is not None:
-            self._module = split(program, error, report, options.min_nodes, options.session)
-            self._extents = Extents(program, self._inputs)
+            raise chosen.error
+        report.reason, self._slots = str(chosen.error), chosen.slots
+        if chosen.program is not None:
+            self._module = split(chosen.program, chosen.error, report, options.min_nodes, options.session)
+            self._extents = Extents(chosen.program, self._inputs)
 
     def holds(self, values: Sequence[Any]) -> bool:
         """Whether it was made for shapes and integers as these."""
@@ -151,4 +154,7 @@ class Variant:
                 return list(self._module(*(values[k] for k in self._inputs)))
         if self._continued and all(values[k].is_contiguous() for k in self._written):
             return run_in_place(self._session, {name: values[k] for name, k in self._feed}, self._names, self._continued)
-        return [to_tensor(array) for array in self._session.run(None, {name: to_feed(values[k]) for name, k in self._feed})]
+        return [to_tensor(array) for array in self._session.run(None, self._fed(values))]
+
+    def _fed(self, values: Sequence[Any]) -> dict[str, Any]:
+        return {name: to_feed(values[k]) for name, k in self._feed}

@@ -8,8 +8,8 @@ import torch
 from torch.fx import GraphModule, Node
 
 _Placeholders = frozenset[Node]
-# Operators that write into their running statistics without saying so: the place of the flag, those of the statistics.
-_STATISTICS = {"aten::batch_norm": (5, (3, 4)), "aten::instance_norm": (5, (3, 4))}
+# Operators that write into their running statistics without saying so where this argument says that they are trained.
+_TRAINED = {"aten::batch_norm": "training", "aten::instance_norm": "use_input_stats"}
 
 
 class Memory:
@@ -36,15 +36,22 @@ class Memory:
                 self._behind[node] = self._of([*node.args, *node.kwargs.values()])
 
     def _note(self, node: Node) -> None:
-        shared = [value for argument, value in _arguments(node) if argument.alias_info is not None]
-        for argument, value in _arguments(node):
-            if argument.alias_info is not None and argument.alias_info.is_write:
-                self.written |= {placeholder.name for placeholder in self._of(value)}
-        flag, places = _STATISTICS.get(node.target._schema.name, (None, ()))  # type: ignore[union-attr]
-        if flag is not None and node.args[flag]:
-            self.statistics |= {placeholder.name for k in places for placeholder in self._of(node.args[k])}
-        is_view = any(result.alias_info is not None for result in node.target._schema.returns)  # type: ignore[union-attr]
+        arguments = list(_arguments(node))
+        shared = []
+        for argument, value in arguments:
+            if argument.alias_info is not None:
+                shared.append(value)
+                if argument.alias_info.is_write:
+                    self.written |= self._names_of(value)
+        schema = node.target._schema  # type: ignore[union-attr]
+        named = {argument.name: value for argument, value in arguments}
+        if named.get(_TRAINED.get(schema.name, "")):
+            self.statistics |= self._names_of([named["running_mean"], named["running_var"]])
+        is_view = any(result.alias_info is not None for result in schema.returns)
         self._behind[node] = self._of(shared) if is_view else frozenset()
+
+    def _names_of(self, value: Any) -> set[str]:
+        return {placeholder.name for placeholder in self._of(value)}
 
     def _of(self, value: Any) -> _Placeholders:
         if isinstance(value, Node):

@@ -184,24 +184,16 @@ Status scatter_slices(const KernelArgs& args, const Slices& slices) {
   return ok_status();
 }
 
-// Rows along a dimension that is not the first: what ScatterND does to the data, a row being one of
-// each of the leading dimensions after the other.
+// Rows along a dimension that is not the first: the same ones for each of those before it.
 Status scatter_along(const KernelArgs& args, int64_t axis) {
-  const TensorView &x = args.inputs[0], &indices = args.inputs[1], &updates = args.inputs[2];
+  const TensorView& x = args.inputs[0];
   int64_t outer = 1, inner = 1;
   for (int d = 0; d < x.rank; ++d) (d < axis ? outer : inner) *= d == axis ? 1 : x.extents[d];
-  const std::vector<int64_t> rows = load<int64_t>(indices);
-  if (updates.elements() != outer * static_cast<int64_t>(rows.size()) * inner)
-    return make_error(ErrorCode::kInvalidArgument, "{} updates for {} rows", updates.elements(),
-                      rows.size());
-  std::vector<int64_t> tuples;
+  CAMSHAFT_ASSIGN(const Slices rows,
+                  tuple_targets(ir::Extents{x.extents[axis], inner}, args.inputs[1], 0));
+  Slices slices{{}, rows.size};
   for (int64_t line = 0; line < outer; ++line)
-    for (const int64_t row : rows) tuples.insert(tuples.end(), {line, row});
-  const auto count = static_cast<int64_t>(tuples.size() / 2);
-  const TensorView pairs =
-      make_view(tuples.data(), DataType::kInt64, Format::kLinear, ir::Extents{count, 2});
-  CAMSHAFT_ASSIGN(const Slices slices,
-                  tuple_targets(ir::Extents{outer, x.extents[axis], inner}, pairs, 0));
+    for (const int64_t row : rows.first) slices.first.push_back(line * x.extents[axis] + row);
   return scatter_slices(args, slices);
 }
 

@@ -7,6 +7,7 @@
 
 #include "fuzz/graphs/graph_maker.h"
 #include "ir/chosen_product.h"
+#include "passes/match.h"
 
 namespace camshaft::fuzz {
 namespace {
@@ -246,16 +247,14 @@ bool gather_nd(GraphMaker& m) {
 
 // Rows along a dimension that is not the first, as ScatterND alone can write them.
 bool scatter_turned(GraphMaker& m, ir::ScatterAttrs a, std::array<Tensor*, 3> operands) {
-  Ints there{a.axis}, back;
-  for (int64_t d = 0; d < m.rank(operands[0]); ++d) {
+  Ints there{a.axis};
+  for (int64_t d = 0; d < m.rank(operands[0]); ++d)
     if (d != a.axis) there.push_back(d);
-    back.push_back(d == a.axis ? 0 : d + (d < a.axis ? 1 : 0));
-  }
   a.axis = 0;
   Tensor* data = m.transpose(operands[0], there);
   Tensor* updates = data ? m.transpose(operands[2], there) : nullptr;
   Tensor* y = updates ? m.add(LayerKind::kScatter, a, {data, operands[1], updates}) : nullptr;
-  return y && m.transpose(y, back);
+  return y && m.transpose(y, passes::inverse(there));
 }
 
 bool scatter(GraphMaker& m) {
@@ -282,23 +281,15 @@ bool scatter(GraphMaker& m) {
     list.resize(static_cast<size_t>(std::min(wanted, count)));
     return list;
   };
-  std::vector<double> numbers;
-  Extents shape, updates;
-  if (a.mode == ir::ScatterMode::kNd) {
-    a.axis = m.below(m.rank(x));
-    const auto axis = static_cast<size_t>(a.axis);
-    const Ints rows = positions(data[axis], m.between(1, 4));
-    shape = {static_cast<int64_t>(rows.size()), 1};
-    updates = data;
-    updates[axis] = shape[0];
-    numbers.assign(rows.begin(), rows.end());
-  } else {
-    a.axis = m.below(m.rank(x));
-    const auto axis = static_cast<size_t>(a.axis);
-    const Ints along = positions(data[axis], m.between(1, 4));
-    shape = data;
-    shape[axis] = static_cast<int64_t>(along.size());
-    updates = shape;
+  a.axis = m.below(m.rank(x));
+  const auto axis = static_cast<size_t>(a.axis);
+  const Ints along = positions(data[axis], m.between(1, 4));
+  Extents updates = data, shape{static_cast<int64_t>(along.size()), 1};
+  updates[axis] = shape[0];
+  std::vector<double> numbers(along.begin(), along.end());
+  if (a.mode == ir::ScatterMode::kElements) {
+    shape = updates;
+    numbers.clear();
     int64_t inner = 1;
     for (size_t d = axis + 1; d < shape.size(); ++d) inner *= shape[d];
     for (int64_t k = 0; k < ir::element_count(shape); ++k)

@@ -258,11 +258,11 @@ std::string refuse_slices(const Problem& p) {
   if (attrs_of(*p.layer).mode != ir::ScatterMode::kNd) return "one element per index";
   const ir::Extents& indices = p.inputs[1].extents;
   ir::Extents x = p.inputs[0].extents, updates = p.inputs[2].extents;
-  if (x.size() != updates.size() && attrs_of(*p.layer).axis != 0)
-    return "updates do not fit the indices";
-  const auto first = static_cast<std::ptrdiff_t>(attrs_of(*p.layer).axis);
-  for (ir::Extents* extents : {&x, &updates})  // as axis_first()
-    std::rotate(extents->begin(), extents->begin() + first, extents->begin() + first + 1);
+  if (const auto axis = static_cast<std::ptrdiff_t>(attrs_of(*p.layer).axis); axis != 0) {
+    if (x.size() != updates.size()) return "updates do not fit the indices";
+    for (ir::Extents* extents : {&x, &updates})  // as axis_first()
+      std::rotate(extents->begin(), extents->begin() + axis, extents->begin() + axis + 1);
+  }
   if (indices.empty() || indices.back() < 1 || indices.back() > static_cast<int64_t>(x.size()))
     return "index tuples do not fit";
   const size_t tuple_dims = indices.size() - 1, depth = static_cast<size_t>(indices.back());
