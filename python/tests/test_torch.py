@@ -329,6 +329,18 @@ def test_attention_of_other_ranks(shape, mask):
     assert last().engines == 1 and not last().reason
 
 
+@pytest.mark.parametrize("columns_first", [False, True])
+def test_grouped_products(columns_first):
+    """Mixtures of experts: rows in groups, a matrix each; the third has none, and two rows belong to no group."""
+    def function(rows, matrices, ends):
+        return torch.nn.functional.grouped_mm(rows, matrices.transpose(1, 2) if columns_first else matrices, offs=ends)
+
+    rows, matrices = torch.randn(11, 16).bfloat16(), torch.randn(4, 16, 16).bfloat16()
+    ends = torch.tensor([3, 5, 5, 9], dtype=torch.int32)
+    torch.testing.assert_close(compiled(function)(rows, matrices, ends)[:9], function(rows, matrices, ends)[:9], rtol=0.05, atol=0.05)
+    assert last().engines == 1 and not last().reason
+
+
 def test_ahead_of_time_one_tensor_for_two_inputs():
     class Difference(torch.nn.Module):
         def forward(self, x, y):
@@ -391,6 +403,7 @@ ARCHITECTURES = {
     "llama": ("LlamaForCausalLM", "LlamaConfig", DECODER),
     "qwen2": ("Qwen2ForCausalLM", "Qwen2Config", DECODER),
     "mistral": ("MistralForCausalLM", "MistralConfig", DECODER),
+    "mixtral": ("MixtralForCausalLM", "MixtralConfig", {**DECODER, "num_local_experts": 4}),
     "gemma": ("GemmaForCausalLM", "GemmaConfig", {"head_dim": 16, **DECODER}),
     "t5": ("T5EncoderModel", "T5Config", {"d_model": 64, "d_kv": 16, "num_heads": 4, "num_layers": 2, "d_ff": 128, "vocab_size": 100}),
     "vit": ("ViTModel", "ViTConfig", IMAGE),

@@ -158,6 +158,15 @@ Tensor* evaluate_chain(Rewriter& rewriter, const Layer& reader, size_t input) {
   return reader.inputs[input];
 }
 
+std::optional<kernels::Value> value_of_constants(const Tensor& tensor) {
+  if (tensor.is_constant()) return kernels::constant_value(tensor);
+  if (!is_chain_of_constants(&tensor)) return std::nullopt;
+  Result<std::vector<kernels::Value>> made = evaluate_layer(*tensor.producer);
+  if (!made.ok()) return std::nullopt;
+  const auto& outputs = tensor.producer->outputs;
+  return made.value()[std::find(outputs.begin(), outputs.end(), &tensor) - outputs.begin()];
+}
+
 namespace {
 
 // Elements of a known shape_value as a constant; empty where some are symbols or the type is no

@@ -2,10 +2,12 @@
 // Evaluating a layer of constants now; shared by the folding passes.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "ir/graph.h"
 #include "ir/rewriter.h"
+#include "kernels/interpreter.h"
 
 namespace camshaft::passes {
 
@@ -16,5 +18,8 @@ bool evaluate_now(ir::Rewriter& rewriter, ir::Layer* layer, const std::string& n
 // Makes a constant of `tensor` where layers, Dequantize layers among them, make it from constants
 // alone; gives it. Null: it depends on something else, or a kernel refused.
 ir::Tensor* evaluate_chain(ir::Rewriter& rewriter, const ir::Layer& reader, size_t input);
+
+// What such a tensor holds, the graph as it is. Empty: as above.
+std::optional<kernels::Value> value_of_constants(const ir::Tensor& tensor);
 
 }  // namespace camshaft::passes

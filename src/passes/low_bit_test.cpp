@@ -88,6 +88,89 @@ TEST(LowBitWeightsFusion, LeavesProductsOfCodesAndOtherScalesAlone) {
                  "d = Dequantize(w, s) {axis=0}\ny = MatrixMultiply \"m\"(x, d)");
 }
 
+int arithmetic_and_clean(ir::Graph& graph, Records* records) {
+  const int edits = arithmetic_weights_fusion(graph, records);
+  dead_layer_removal(graph, records);
+  return edits;
+}
+
+std::string written(int bits, int block, const std::string& zero = "") {
+  std::string fields = "columns=32, depth=64";
+  if (bits != 4) fields += fmt::format(", bits={}", bits);
+  if (block != 32) fields += fmt::format(", block={}", block);
+  if (!zero.empty()) fields += ", zero=" + zero;
+  return fmt::format(R"ir(y = LowBitMultiply "m"(x, "w (records)") {{{}}})ir", fields);
+}
+
+// Weights of groups of 16 codes: [32, 4, 16] less zero points, times scales, [32, 64], transposed.
+TEST(ArithmeticWeightsFusion, GroupsWithZeroPoints) {
+  expect_rewrite(arithmetic_and_clean,
+                 graph(codes("q", "uint4", 32, 64) + "constant z: int8[32, 4, 1] = random(3)\n"
+                                                     "constant s: float[32, 4, 1] = random(2)",
+                       "g: uint4[32, 4, 16] = Shuffle(q) {has_reshape=true, reshape=[32, 4, 16]}\n"
+                       "f: float[32, 4, 16] = Cast(g) {to=float}\n"
+                       "zf: float[32, 4, 1] = Cast(z) {to=float}\n"
+                       "d: float[32, 4, 16] = ElementWise(f, zf) {op=sub}\n"
+                       "e: float[32, 4, 16] = ElementWise(s, d) {op=mul}\n"
+                       "r: float[32, 64] = Shuffle(e) {has_reshape=true, reshape=[32, 64]}\n"
+                       "w: float[64, 32] = Shuffle(r) {first_transpose=[1, 0]}\n"
+                       "y: float[3, 32] = MatrixMultiply \"m\"(x, w)"),
+                 written(4, 16, "uint8"));
+}
+
+// What a zero point is taken from as an integer, and added behind the scale: no integer then.
+TEST(ArithmeticWeightsFusion, ShiftsBeforeAndBehindScales) {
+  const std::string constants = codes("q", "int4", 64, 32) +
+                                "constant s: float[2, 1, 32] = random(2)\n"
+                                "constant b: float[2, 1, 32] = random(4)\n"
+                                "constant two: int32[] = [2]";
+  const std::string start =
+      "i: int32[64, 32] = Cast(q) {to=int32}\n"
+      "j: int32[64, 32] = ElementWise(i, two) {op=sub}\n"
+      "f: float[64, 32] = Cast(j) {to=float}\n"
+      "g: float[2, 32, 32] = Shuffle(f) {has_reshape=true, reshape=[2, 32, 32]}\n"
+      "e: float[2, 32, 32] = ElementWise(g, s) {op=mul}\n";
+  const std::string end = "y: float[3, 32] = MatrixMultiply \"m\"(x, w)";
+  expect_rewrite(
+      arithmetic_and_clean,
+      graph(constants,
+            start + "w: float[64, 32] = Shuffle(e) {has_reshape=true, reshape=[64, 32]}\n" + end),
+      written(4, 32, "uint8"));
+  expect_rewrite(
+      arithmetic_and_clean,
+      graph(constants, start +
+                           "h: float[2, 32, 32] = ElementWise(e, b) {op=add}\n"
+                           "w: float[64, 32] = Shuffle(h) {has_reshape=true, reshape=[64, 32]}\n" +
+                           end),
+      written(4, 32, "float"));
+}
+
+TEST(ArithmeticWeightsFusion, CodesThatAreCast) {
+  expect_rewrite(
+      arithmetic_and_clean,
+      graph("constant q: int8[32, 64] = random(1)\n",
+            "w: float[32, 64] = Cast(q) {to=float}\n"
+            "y: float[3, 32] = MatrixMultiply \"m\"(x, w) {transpose_b=true, alpha=0.5}"),
+      written(8, 64));
+}
+
+// A scale for every row of the depth, and integers of more than 8 bits.
+TEST(ArithmeticWeightsFusion, OtherConstantsStayFloats) {
+  const auto stays = [](const std::string& constants, const std::string& layers) {
+    auto parsed = ir::parse_graph(graph(constants, layers));
+    ASSERT_TRUE(parsed.ok()) << parsed.status().message();
+    EXPECT_EQ(arithmetic_weights_fusion(*parsed.value(), nullptr), 0);
+  };
+  const std::string end = "y: float[3, 32] = MatrixMultiply \"m\"(x, w)";
+  stays("constant q: int8[64, 32] = random(1)\nconstant s: float[64, 1] = random(2)",
+        "f: float[64, 32] = Cast(q) {to=float}\n"
+        "w: float[64, 32] = ElementWise(f, s) {op=mul}\n" +
+            end);
+  stays("constant q: int32[64, 32] = random(1)\n", "w: float[64, 32] = Cast(q) {to=float}\n" + end);
+  stays("constant q: float[64, 32] = random(1)\nconstant s: float[1, 32] = random(2)",
+        "w: float[64, 32] = ElementWise(q, s) {op=mul}\n" + end);
+}
+
 // Two products of 32 x 8 weights of 8 bits.
 constexpr const char* kPair = R"ir(graph "g" {
     input x: float[3, 8]

@@ -66,6 +66,7 @@ const std::vector<Pass>& table() {
       {"ConstQDQInitializersFusion", RUNS(const_qdq_initializers_fusion), {}},
       {"ConstWeightsQuantizeFusion", RUNS(const_weights_quantize_fusion), {}},
       {"WideQuantizeFusion", RUNS(wide_quantize_fusion), {}},
+      {"ArithmeticWeightsFusion", RUNS(arithmetic_weights_fusion), {}},
       {"LowBitWeightsFusion", RUNS(low_bit_weights_fusion), {}},
       {"ConstDequantizeFusion", RUNS(const_dequantize_fusion), {}},
       {"DanglingConstDequantizeFusion",

@@ -66,6 +66,7 @@ int dynamic_quantization_fusion(ir::Graph& graph, Records* records);
 int const_qdq_initializers_fusion(ir::Graph& graph, Records* records);
 int const_weights_quantize_fusion(ir::Graph& graph, Records* records);
 int wide_quantize_fusion(ir::Graph& graph, Records* records);
+int arithmetic_weights_fusion(ir::Graph& graph, Records* records);
 int low_bit_weights_fusion(ir::Graph& graph, Records* records);
 int const_dequantize_fusion(ir::Graph& graph, Records* records);
 int dangling_const_dequantize_fusion(ir::Graph& graph, Records* records);

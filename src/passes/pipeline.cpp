@@ -32,7 +32,8 @@ const std::vector<Stage>& stages() {
   static const std::vector<Stage> kStages = {
       {"After dead-layer removal",
        {dead_layer_removal,
-        widen_floats}},  // the patterns below are those of float
+        widen_floats,  // the patterns below are those of float
+        arithmetic_weights_fusion}},  // codes must not become float first
 
       // Q/DQ are facts of tensors before anything is folded: a weight must not become float first.
       {"After Q/DQ initializers",

@@ -2,27 +2,27 @@
 """Operators in terms that PyTorch's ONNX exporter can translate."""
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable, NamedTuple
 
 import torch
 from torch.fx import Node
 
-_ATTENTION = torch.ops.aten.scaled_dot_product_attention.default
-
 
 def decompose(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     """The program itself where the exporter can translate all of it as far as we know."""
-    return program.run_decompositions({_ATTENTION: _attention}) if any(map(_is_other_attention, program.graph.nodes)) else program
+    used = {node.target for node in program.graph.nodes if is_decomposed(node)}
+    return program.run_decompositions({target: _TABLE[str(target)].terms for target in used}) if used else program
 
 
-def _is_other_attention(node: Node) -> bool:
-    """The exporter knows attention of [batch, heads, steps, depth] alone."""
-    return node.target is _ATTENTION and node.args[0].meta["val"].dim() != 4  # type: ignore[union-attr]
+def is_decomposed(node: Node) -> bool:
+    """Whether an operator is told in other terms before the exporter sees it."""
+    row = _TABLE.get(str(node.target)) if isinstance(node.target, torch._ops.OpOverload) else None
+    return row is not None and row.applies(node)
 
 
 def _attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: torch.Tensor | None = None, dropout_p: float = 0.0,
                is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False) -> Any:
-    """Leading dimensions in one, or ones in front."""
+    """Leading dimensions in one, or ones in front: the exporter knows attention of [batch, heads, steps, depth] alone."""
     rank = query.dim()
     if rank == 4:
         return NotImplemented
@@ -31,7 +31,7 @@ def _attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn
         heads = attn_mask.shape[-3]
         attn_mask = attn_mask.expand(*lead, heads, *attn_mask.shape[-2:]).flatten(0, -4)
     operands = [_of_four(operand, lead) for operand in (query, key, value)]
-    result = _ATTENTION(*operands, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+    result = torch.ops.aten.scaled_dot_product_attention.default(*operands, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
     return result.reshape(*query.shape[:-1], value.shape[-1])
 
 
@@ -39,3 +39,35 @@ def _of_four(operand: torch.Tensor, lead: torch.Size) -> torch.Tensor:
     if operand.dim() < 4:
         return operand[(None,) * (4 - operand.dim())]
     return operand.expand(*lead, *operand.shape[-3:]).flatten(0, -4)
+
+
+def _grouped_products(rows: torch.Tensor, matrices: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    """Rows [rows, depth] sorted by their matrix [matrices, depth, columns], up to ``ends`` [matrices]: each row's matrix by number, as the engine's
+    ChosenProduct takes them. Rows behind the last end are zero, as in transformers (in PyTorch they are anything)."""
+    number = (torch.arange(rows.shape[0], dtype=ends.dtype)[:, None] >= ends).sum(-1)
+    inside = number < matrices.shape[0]
+    chosen = matrices.index_select(0, number.clamp(max=matrices.shape[0] - 1))
+    return torch.bmm(torch.where(inside[:, None], rows, 0)[:, None], chosen)[:, 0]
+
+
+def _grouped_mm(rows: torch.Tensor, matrices: torch.Tensor, offs: torch.Tensor | None = None, bias: torch.Tensor | None = None,
+                out_dtype: torch.dtype | None = None) -> Any:
+    if rows.dim() != 2 or matrices.dim() != 3 or offs is None or bias is not None or out_dtype not in (None, rows.dtype):
+        return NotImplemented
+    return _grouped_products(rows, matrices, offs)
+
+
+class _Row(NamedTuple):
+    applies: Callable[[Node], bool]
+    terms: Callable[..., Any]
+
+
+def _rank(node: Node, argument: int) -> int:
+    return node.args[argument].meta["val"].dim()  # type: ignore[union-attr]
+
+
+_TABLE = {
+    "aten.scaled_dot_product_attention.default": _Row(lambda node: _rank(node, 0) != 4, _attention),
+    "aten._grouped_mm.default": _Row(lambda node: _rank(node, 0) == 2 and _rank(node, 1) == 3, _grouped_mm),
+    "transformers.grouped_mm_fallback.default": _Row(lambda node: True, _grouped_products),
+}

@@ -47,6 +47,7 @@
   X(matmul_dynamic)                 \
   X(matmul_dynamic_bytes)           \
   X(matmul_nbits)                   \
+  X(matmul_nbits_direct)            \
   X(matmul_nbits_float)             \
   X(matmul_numbers)                 \
   X(matmul_stream)                  \
