@@ -11,7 +11,7 @@ tests=test_$name.py
 case $name in
   ray) wanted='ray[data,serve]==2.60.0' more=(onnx) ;;
   mlserver) wanted='mlserver==1.7.1' more=(onnx) ;;
-  torch) wanted='torch==2.13.0' more=(onnx onnxscript transformers==5.23.0) ;;
+  torch) wanted='torch==2.13.0' more=(onnx onnxscript transformers==5.23.0 torchao==0.18.0) ;;
   *) echo "usage: $0 ray|mlserver|torch" >&2; exit 1 ;;
 esac
 env=$PWD/build/python/env-$name
@@ -19,7 +19,7 @@ skip() { echo "skipped: $1 (python/tests/$tests)"; exit 77; }
 none="no package index has $wanted for this Python"
 
 compgen -G 'dist/camshaft-[0-9]*.whl' >/dev/null || { echo "error: no wheel in dist/: make wheel" >&2; exit 1; }
-if [ "$(cat "$env/wanted" 2>/dev/null)" != "$wanted" ]; then
+if [ "$(cat "$env/wanted" 2>/dev/null)" != "$wanted ${more[*]}" ]; then
   rm -rf "$env"
   "$PYTHON" -m venv "$env" || skip "no virtual environments here"
   if [ "$name" = torch ]; then
@@ -29,7 +29,7 @@ if [ "$(cat "$env/wanted" 2>/dev/null)" != "$wanted" ]; then
   fi
   "$env/bin/pip" install --quiet "$wanted" || skip "$none"
   "$env/bin/pip" install --quiet "${more[@]}" pytest ml_dtypes || skip "no package index has ${more[*]} for this Python"
-  echo "$wanted" >"$env/wanted"
+  echo "$wanted ${more[*]}" >"$env/wanted"
 fi
 "$env/bin/pip" install --quiet --force-reinstall --no-deps dist/camshaft-[0-9]*.whl
 "$env/bin/pip" install --quiet dist/camshaft-[0-9]*.whl

@@ -341,6 +341,54 @@ def test_grouped_products(columns_first):
     assert last().engines == 1 and not last().reason
 
 
+def test_products_of_codes():
+    """As torchao writes rows quantized at run time."""
+    def function(x, codes, scales):
+        step = x.abs().amax(-1, keepdim=True) / 127.5
+        rows = torch.clamp(torch.round(x / step), -128, 127).to(torch.int8)
+        return torch._int_mm(rows, codes.t()).to(torch.float32) * step * scales
+
+    x, codes, scales = torch.randn(32, 64), torch.randint(-128, 128, (48, 64), dtype=torch.int8), torch.rand(48)
+    torch.testing.assert_close(compiled(function)(x, codes, scales), function(x, codes, scales))
+    assert last().engines == 1 and not last().reason
+
+
+class Int8Linear(torch.nn.Module):
+    """int8 weights with a scale per column, as gpt-fast has them."""
+
+    def __init__(self, packed):
+        super().__init__()
+        self.packed = packed
+        self.register_buffer("weight", torch.randint(-128, 128, (64, 256), dtype=torch.int8))
+        self.register_buffer("scales", torch.rand(64) / 128)
+
+    def forward(self, x):
+        if self.packed:
+            return torch.ops.aten._weight_int8pack_mm(x, self.weight, self.scales)
+        return torch.nn.functional.linear(x, self.weight.to(x.dtype)) * self.scales
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_weights_of_8_bits_stay_codes(packed):
+    net = Int8Linear(packed).eval()
+    x = torch.randn(3, 256)
+    wanted = torch.nn.functional.linear(x, net.weight.float()) * net.scales
+    module = camshaft.torch.compile(net, (x,), **FAST)
+    torch.testing.assert_close(module(x), wanted)
+    assert [layer.type for layer in module.engine.layers if layer.macs] == ["LowBitMultiply"]
+
+
+@pytest.mark.parametrize("name", ["Int8WeightOnlyConfig", "IntxWeightOnlyConfig", "Int8DynamicActivationInt8WeightConfig", "Int8DynamicActivationIntxWeightConfig"])
+def test_torchao(name):
+    quantization = pytest.importorskip("torchao.quantization")
+    net = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.GELU(), torch.nn.Linear(128, 64)).eval()
+    quantization.quantize_(net, getattr(quantization, name)())
+    x = torch.randn(32, 64)
+    wanted = net(x)
+    torch.testing.assert_close(compiled(net)(x), wanted, rtol=0, atol=0.02 * float(wanted.abs().max()))  # a code may be the next one
+    assert last().engines == 1 and not last().reason
+
+
 def test_ahead_of_time_one_tensor_for_two_inputs():
     class Difference(torch.nn.Module):
         def forward(self, x, y):

@@ -2,6 +2,7 @@
 #include "passes/expression.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "passes/match.h"
 #include "passes/quantization.h"
@@ -81,6 +82,44 @@ Expression merge_duplicates(const Expression& expression) {
   return merged;
 }
 
+bool rounds(const Program& program) {
+  return std::any_of(program.code.begin(), program.code.end(), [](const Instruction& code) {
+    return code.op == PointOp::kRound || code.op == PointOp::kFloor || code.op == PointOp::kCeil;
+  });
+}
+
+// What layers of floats behind make integers of it: codes, or indices.
+bool is_rounded_behind(const Tensor* tensor, int most_layers) {
+  return most_layers > 0 &&
+         std::any_of(tensor->consumers.begin(), tensor->consumers.end(), [&](const Layer* reader) {
+           if (reader->kind == LayerKind::kQuantize) return true;
+           if (reader->kind == LayerKind::kCast && is_integer(reader->as<CastAttrs>().to))
+             return true;
+           if (is_pointwise(*reader)) {
+             if (rounds(as_program(*reader))) return true;
+           } else if (reader->kind != LayerKind::kShuffle && reader->kind != LayerKind::kExpand) {
+             return false;
+           }
+           return is_rounded_behind(reader->outputs[0], most_layers - 1);
+         });
+}
+
+// Whether a quotient by `divisor` must be one: its product with the rounded reciprocal is another
+// float, and what is rounded then turns ties (torchao's scales of rows: largest / 127.5).
+bool must_divide(const Expression& expression, const Tensor* divisor, const Tensor* output) {
+  constexpr int kMostLayers = 12;
+  int exponent = 0;
+  if (std::abs(std::frexp(*scalar_value(divisor), &exponent)) == 0.5f) return false;
+  const auto at = std::find(expression.inputs.begin(), expression.inputs.end(), divisor);
+  const auto input = at - expression.inputs.begin();
+  const auto& code = expression.program.code;
+  return std::any_of(code.begin(), code.end(),
+                     [input](const Instruction& instruction) {
+                       return instruction.op == PointOp::kDiv && instruction.b == input;
+                     }) &&
+         (rounds(expression.program) || is_rounded_behind(output, kMostLayers));
+}
+
 // Constants of one element become literals, as long as another input keeps the rank of the result.
 Expression inline_scalars(const Expression& expression, const Tensor* output) {
   size_t other_rank = 0;
@@ -91,7 +130,8 @@ Expression inline_scalars(const Expression& expression, const Tensor* output) {
   std::vector<int> numbers;
   std::vector<float> literals;
   for (Tensor* input : expression.inputs) {
-    if (const std::optional<float> value = scalar_value(input)) {
+    const std::optional<float> value = scalar_value(input);
+    if (value && !must_divide(expression, input, output)) {
       literals.push_back(*value);
       numbers.push_back(-static_cast<int>(literals.size()));
     } else {

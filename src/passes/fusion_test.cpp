@@ -493,6 +493,32 @@ TEST(PointWiseFusion, TreesBecomeOneLayer) {
                     e = PointWise "PWN(a, b, c, s, d, e)"(x, z, n) {program=<3: v3 = hard_swish v0; v4 = fma v1 v3 v2>})ir");
 }
 
+// A quotient that is rounded, also in another layer, turns ties if it is a product.
+TEST(PointWiseFusion, QuotientsThatAreRoundedStayQuotients) {
+  expect_rewrite(pointwise_fusion, R"ir(graph "g" {
+    input x: float[2, 3]
+    constant c: float[] = [127.5]
+    constant four: float[] = [4]
+    a: float[2, 3] = Unary(x) {op=abs}
+    s: float[2, 3] = ElementWise(a, c) {op=div}
+    t: float[3, 2] = Shuffle(s) {first_transpose=[1, 0]}
+    r: float[3, 2] = Unary(t) {op=round}
+    f: float[2, 3] = ElementWise(x, c) {op=div}
+    g: float[2, 3] = Unary(f) {op=floor}
+    h: float[2, 3] = Unary(x) {op=exp}
+    i: float[2, 3] = ElementWise(h, c) {op=div}
+    j: float[2, 3] = Unary(x) {op=sin}
+    k: float[2, 3] = ElementWise(j, four) {op=div}
+    l: float[2, 3] = Unary(k) {op=ceil}
+    output r, g, i, l
+  })ir",
+                 R"ir(s = PointWise "PWN(a, s)"(x, c) {program=<2: v2 = abs v0; v3 = div v2 v1>}
+                    t = Shuffle(s) {first_transpose=[1, 0]}
+                    r = Unary(t) {op=round}
+                    g = PointWise "PWN(f, g)"(x, c) {program=<2: v2 = div v0 v1; v3 = floor v2>}
+                    i = PointWise "PWN(h, i)"(x) {program=<1: v1 = exp v0; v2 = const 0.007843138; v3 = mul v1 v2>}
+                    l = PointWise "PWN(j, k, l)"(x) {program=<1: v1 = sin v0; v2 = const 0.25; v3 = mul v1 v2; v4 = ceil v3>})ir");
+}
 TEST(PointWiseFusion, KeepsSharedResultsAndIntegers) {
   expect_rewrite(pointwise_fusion, R"ir(graph "g" {
     input x: float[2]

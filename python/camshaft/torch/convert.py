@@ -17,6 +17,7 @@ import torch
 from ..errors import CamshaftError, InvalidArgument, Unsupported
 from ..session import Session
 from .decompose import decompose
+from .translate import translations
 from .writes import Memory
 
 _TARGET = re.compile(r"target=torch\.ops\.([\w.]+)|OpOverload\(op='([\w.]+)', overload='(\w+)'\)")
@@ -87,7 +88,7 @@ def to_onnx(program: torch.export.ExportedProgram) -> Any:
     try:
         with _quiet():
             # Its optimizer takes time by the square of the nodes (190 s for 9,301 of them), and gains nothing before ours.
-            return torch.onnx.export(decompose(program), dynamo=True, verbose=False, optimize=False)
+            return torch.onnx.export(decompose(program), dynamo=True, verbose=False, optimize=False, custom_translation_table=translations())
     except Exception as error:  # whatever a translation raises
         chain = []
         cause: BaseException | None = error

@@ -57,6 +57,11 @@ def _grouped_mm(rows: torch.Tensor, matrices: torch.Tensor, offs: torch.Tensor |
     return _grouped_products(rows, matrices, offs)
 
 
+def _int8_weights(rows: torch.Tensor, codes: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+    """Codes [columns, depth] of int8 with a scale per column: the engine keeps them as they are."""
+    return torch.mm(rows, codes.t().to(rows.dtype)) * scales
+
+
 class _Row(NamedTuple):
     applies: Callable[[Node], bool]
     terms: Callable[..., Any]
@@ -69,5 +74,6 @@ def _rank(node: Node, argument: int) -> int:
 _TABLE = {
     "aten.scaled_dot_product_attention.default": _Row(lambda node: _rank(node, 0) != 4, _attention),
     "aten._grouped_mm.default": _Row(lambda node: _rank(node, 0) == 2 and _rank(node, 1) == 3, _grouped_mm),
+    "aten._weight_int8pack_mm.default": _Row(lambda node: True, _int8_weights),
     "transformers.grouped_mm_fallback.default": _Row(lambda node: True, _grouped_products),
 }

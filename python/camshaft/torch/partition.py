@@ -15,6 +15,7 @@ from .convert import NotConvertible, export_pure, to_feed, to_session, to_tensor
 from .decompose import is_decomposed
 from .extents import Extents
 from .report import GraphReport, NodeReport
+from .translate import translations
 
 
 def target_name(node: Node) -> str:
@@ -26,8 +27,8 @@ def _is_translated() -> Callable[[Any], bool]:
     """Whether PyTorch's exporter knows an operator; without its table (it is not public): everything is tried."""
     try:
         from torch.onnx._internal.exporter._registration import ONNXRegistry
-        registry = ONNXRegistry.from_torchlib()
-        return registry.is_registered
+        registry, own = ONNXRegistry.from_torchlib(), translations()
+        return lambda target: target in own or registry.is_registered(target)
     except (ImportError, AttributeError):
         return lambda target: True
 
