@@ -15,32 +15,40 @@ import torch
 import transformers as hf
 from torch.utils._pytree import tree_leaves
 
-WIDTH, LAYERS, HEADS, INNER, WORDS = 256, 4, 4, 1024, 1000
-TEXT = {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "intermediate_size": INNER, "vocab_size": WORDS}
-DECODER = {**TEXT, "num_key_value_heads": 2, "use_cache": False}
-IMAGE = {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "intermediate_size": INNER, "image_size": 128,
-         "patch_size": 16}
+LAYERS, WORDS = 4, 1000
 SPECIAL = {"bos_token_id": 1, "eos_token_id": 2}
 
-# Name to (model class, configuration); ids for text, pixels for images.
-NETWORKS = {
-    "BERT": (hf.BertModel, lambda: hf.BertConfig(**TEXT)),
-    "DistilBERT": (hf.DistilBertModel, lambda: hf.DistilBertConfig(dim=WIDTH, n_layers=LAYERS, n_heads=HEADS, hidden_dim=INNER, vocab_size=WORDS)),
-    "RoBERTa": (hf.RobertaModel, lambda: hf.RobertaConfig(**TEXT)),
-    "ELECTRA": (hf.ElectraModel, lambda: hf.ElectraConfig(embedding_size=128, **TEXT)),
-    "GPT-2": (hf.GPT2LMHeadModel, lambda: hf.GPT2Config(n_embd=WIDTH, n_layer=LAYERS, n_head=HEADS, vocab_size=WORDS, use_cache=False, **SPECIAL)),
-    "Llama": (hf.LlamaForCausalLM, lambda: hf.LlamaConfig(**DECODER)),
-    "Qwen2": (hf.Qwen2ForCausalLM, lambda: hf.Qwen2Config(**DECODER)),
-    "Mistral": (hf.MistralForCausalLM, lambda: hf.MistralConfig(**DECODER)),
-    "Gemma": (hf.GemmaForCausalLM, lambda: hf.GemmaConfig(head_dim=64, **DECODER)),
-    "T5 encoder": (hf.T5EncoderModel, lambda: hf.T5Config(d_model=WIDTH, d_kv=64, num_heads=HEADS, num_layers=LAYERS, d_ff=INNER, vocab_size=WORDS)),
-    "ViT": (hf.ViTModel, lambda: hf.ViTConfig(**IMAGE)),
-    "CLIP vision": (hf.CLIPVisionModel, lambda: hf.CLIPVisionConfig(**IMAGE)),
-    "Swin": (hf.SwinModel, lambda: hf.SwinConfig(image_size=128, patch_size=4, embed_dim=48, depths=[2, 2], num_heads=[2, 4], window_size=4)),
-    "ResNet": (hf.ResNetModel, lambda: hf.ResNetConfig(embedding_size=32, hidden_sizes=[64, 128, 256, 512], depths=[2, 2, 2, 2])),
-    "ConvNeXt": (hf.ConvNextModel, lambda: hf.ConvNextConfig(hidden_sizes=[48, 96, 192, 384], depths=[2, 2, 2, 2])),
-}
-DECODERS = ("GPT-2", "Llama", "Qwen2", "Mistral", "Gemma")
+
+def networks_of(width):
+    """Name to (model class, configuration); ids for text, pixels for images."""
+    heads, inner = width // 64, 4 * width
+    text = {"hidden_size": width, "num_hidden_layers": LAYERS, "num_attention_heads": heads, "intermediate_size": inner, "vocab_size": WORDS}
+    decoder = {**text, "num_key_value_heads": heads // 2, "use_cache": False}
+    experts = {**decoder, "intermediate_size": 2 * width, "head_dim": 64}
+    image = {"hidden_size": width, "num_hidden_layers": LAYERS, "num_attention_heads": heads, "intermediate_size": inner, "image_size": 128,
+             "patch_size": 16}
+    return {
+        "BERT": (hf.BertModel, hf.BertConfig(**text)),
+        "DistilBERT": (hf.DistilBertModel, hf.DistilBertConfig(dim=width, n_layers=LAYERS, n_heads=heads, hidden_dim=inner, vocab_size=WORDS)),
+        "RoBERTa": (hf.RobertaModel, hf.RobertaConfig(**text)),
+        "ELECTRA": (hf.ElectraModel, hf.ElectraConfig(embedding_size=128, **text)),
+        "GPT-2": (hf.GPT2LMHeadModel, hf.GPT2Config(n_embd=width, n_layer=LAYERS, n_head=heads, vocab_size=WORDS, use_cache=False, **SPECIAL)),
+        "Llama": (hf.LlamaForCausalLM, hf.LlamaConfig(**decoder)),
+        "Qwen2": (hf.Qwen2ForCausalLM, hf.Qwen2Config(**decoder)),
+        "Mistral": (hf.MistralForCausalLM, hf.MistralConfig(**decoder)),
+        "Gemma": (hf.GemmaForCausalLM, hf.GemmaConfig(head_dim=64, **decoder)),
+        "Mixtral": (hf.MixtralForCausalLM, hf.MixtralConfig(num_local_experts=8, **experts)),
+        "Qwen3-MoE": (hf.Qwen3MoeForCausalLM, hf.Qwen3MoeConfig(num_experts=16, num_experts_per_tok=4, moe_intermediate_size=width, **experts)),
+        "T5 encoder": (hf.T5EncoderModel, hf.T5Config(d_model=width, d_kv=64, num_heads=heads, num_layers=LAYERS, d_ff=inner, vocab_size=WORDS)),
+        "ViT": (hf.ViTModel, hf.ViTConfig(**image)),
+        "CLIP vision": (hf.CLIPVisionModel, hf.CLIPVisionConfig(**image)),
+        "Swin": (hf.SwinModel, hf.SwinConfig(image_size=128, patch_size=4, embed_dim=48, depths=[2, 2], num_heads=[2, 4], window_size=4)),
+        "ResNet": (hf.ResNetModel, hf.ResNetConfig(embedding_size=32, hidden_sizes=[64, 128, 256, 512], depths=[2, 2, 2, 2])),
+        "ConvNeXt": (hf.ConvNextModel, hf.ConvNextConfig(hidden_sizes=[48, 96, 192, 384], depths=[2, 2, 2, 2])),
+    }
+
+
+DECODERS = ("GPT-2", "Llama", "Qwen2", "Mistral", "Gemma", "Mixtral", "Qwen3-MoE")
 BACKENDS = {"eager": None, "inductor": {"backend": "inductor"}, "frozen": {"backend": "inductor", "options": {"freezing": True}},
             "camshaft": {"backend": "camshaft"}}
 
@@ -61,13 +69,20 @@ def compiled(network, threads):
     return {backend: network if words is None else torch.compile(network, **words) for backend, words in options.items()}
 
 
-def prepare(name, length, threads):
-    """Backend to a function of one run, and the largest difference from eager."""
+def build(network_class, configuration, quantization):
+    """With random weights; ``quantization`` is the name of one of torchao's configurations."""
     torch._dynamo.reset()
     torch.manual_seed(0)
-    cls, make = NETWORKS[name]
-    configuration = make()
-    network, feed = cls(configuration).eval(), feed_of(configuration, length)
+    network = network_class(configuration).eval()
+    if quantization:
+        import torchao.quantization as torchao
+        torchao.quantize_(network, getattr(torchao, quantization)())
+    return network
+
+
+def prepare(network, length, threads):
+    """Backend to a function of one run, and the largest difference from eager."""
+    feed = feed_of(network.config, length)
     expected, runs, differences = tensors(network(**feed)), {}, {}
     for backend, function in compiled(network, threads).items():
         actual = tensors(function(**feed))
@@ -88,15 +103,9 @@ def measure(runs, seconds):
     return {name: statistics.median(values) for name, values in times.items()}
 
 
-def decode(name, rows, prompt, threads, seconds):
+def decode(network, rows, prompt, threads, seconds):
     """Median milliseconds of a step by backend, with a static cache of so many rows each; the largest difference of the scores from eager's."""
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-    cls, make = NETWORKS[name]
-    configuration = make()
-    configuration.use_cache = True
-    configuration.max_position_embeddings = configuration.n_positions = max(rows, 1024)
-    network, ids = cls(configuration).eval(), torch.randint(3, WORDS, (1, rows))
+    configuration, ids = network.config, torch.randint(3, WORDS, (1, rows))
     functions = compiled(network, threads)
     times, difference, end = {backend: [] for backend in functions}, 0.0, None
     while end is None or time.monotonic() < end:
@@ -123,24 +132,33 @@ def print_row(name, ms, difference):
 
 
 def main():
+    names = list(networks_of(256))
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("networks", nargs="*", help="of " + ", ".join(NETWORKS))
+    parser.add_argument("networks", nargs="*", help="of " + ", ".join(names))
     parser.add_argument("--length", type=int, default=64, help="words of a text")
+    parser.add_argument("--width", type=int, default=256, help="of transformers, a multiple of 128")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=4)
     parser.add_argument("--decode", type=int, metavar="ROWS", help="time steps of decoders behind --length words, with a static cache of so many rows")
+    parser.add_argument("--torchao", metavar="CONFIG", help="weights quantized by torchao: Int8WeightOnlyConfig, Int8DynamicActivationInt8WeightConfig …")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.disable(logging.INFO)
     torch.set_num_threads(arguments.threads)
+    networks = networks_of(arguments.width)
     print("| network | eager ms | inductor ms | frozen ms | Camshaft ms | inductor / Camshaft | frozen / Camshaft | error |")
     print("|---|---|---|---|---|---|---|---|")
     with torch.no_grad():
-        for name in arguments.networks or (DECODERS if arguments.decode else NETWORKS):
+        for name in arguments.networks or (DECODERS if arguments.decode else names):
+            network_class, configuration = networks[name]
             if arguments.decode:
-                print_row(name, *decode(name, arguments.decode, arguments.length, arguments.threads, arguments.seconds))
+                configuration.use_cache = True
+                configuration.max_position_embeddings = configuration.n_positions = max(arguments.decode, 1024)
+            network = build(network_class, configuration, arguments.torchao)
+            if arguments.decode:
+                print_row(name, *decode(network, arguments.decode, arguments.length, arguments.threads, arguments.seconds))
                 continue
-            runs, differences = prepare(name, arguments.length, arguments.threads)
+            runs, differences = prepare(network, arguments.length, arguments.threads)
             ms = {backend: seconds * 1e3 for backend, seconds in measure(runs, arguments.seconds).items()}
             print_row(name, ms, differences["camshaft"])
 
