@@ -378,6 +378,28 @@ def test_weights_of_8_bits_stay_codes(packed):
     assert [layer.type for layer in module.engine.layers if layer.macs] == ["LowBitMultiply"]
 
 
+class Nibbles(torch.nn.Module):
+    """Pairs of 4-bit codes in bytes, groups of 64 with real zero points, as HQQ has them."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("codes", torch.randint(0, 256, (128, 64), dtype=torch.uint8))
+        self.register_buffer("zero", torch.rand(256, 1) * 15)
+        self.register_buffer("scale", torch.rand(256, 1) / 100)
+
+    def forward(self, x):
+        codes = torch.cat([(self.codes & 0xF0) >> 4, self.codes & 0x0F])
+        return torch.nn.functional.linear(x, ((codes.to(x.dtype) - self.zero) * self.scale).reshape(64, 256))
+
+
+def test_weights_of_4_bits_stay_codes():
+    net, x = Nibbles().eval(), torch.randn(3, 256)
+    module = camshaft.torch.compile(net, (x,), **FAST)
+    torch.testing.assert_close(module(x), net(x), rtol=1e-4, atol=1e-4)
+    assert [layer.type for layer in module.engine.layers if layer.macs] == ["LowBitMultiply"]
+    assert module.engine.info["weight_bytes"] < 64 * 256
+
+
 @pytest.mark.parametrize("name", ["Int8WeightOnlyConfig", "IntxWeightOnlyConfig", "Int8DynamicActivationInt8WeightConfig", "Int8DynamicActivationIntxWeightConfig"])
 def test_torchao(name):
     quantization = pytest.importorskip("torchao.quantization")

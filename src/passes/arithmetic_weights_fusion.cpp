@@ -21,7 +21,8 @@ using namespace ir;
 namespace {
 
 constexpr int64_t kLeastArithmeticWeights = 1024;  // below, floats cost nothing
-constexpr int64_t kLeastWrittenBlock = 16;         // a block's scale and zero point take 8 bytes
+constexpr int kLongestArithmetic = 24;
+constexpr int64_t kLeastWrittenBlock = 16;  // a block's scale and zero point take 8 bytes
 
 // Values that are one number as long as nothing makes them differ.
 class Values {
@@ -114,13 +115,6 @@ int64_t known_count(const Tensor& tensor) {
   return tensor.has_rank && all_known(tensor.shape) ? element_count(extents_of(tensor.shape)) : -1;
 }
 
-// The input of an arithmetic layer that is the weights; the other one scales or shifts them.
-size_t weights_slot(const Layer& layer) {
-  return layer.inputs.size() > 1 && known_count(*layer.inputs[1]) > known_count(*layer.inputs[0])
-             ? 1
-             : 0;
-}
-
 bool is_arithmetic(const Layer& layer) {
   if (layer.kind == LayerKind::kShuffle || layer.kind == LayerKind::kCast || is_copy(layer))
     return true;
@@ -129,15 +123,42 @@ bool is_arithmetic(const Layer& layer) {
   return op == PointOp::kAdd || op == PointOp::kSub || op == PointOp::kMul || op == PointOp::kDiv;
 }
 
+bool leads_to_codes(const Tensor& tensor, int most_layers);
+
+// The input of an arithmetic layer that is the weights; the other one scales or shifts them. Of two
+// as large, that which is made of integers.
+size_t weights_slot(const Layer& layer, int most_layers = kLongestArithmetic) {
+  if (layer.kind != LayerKind::kElementWise) return 0;
+  const int64_t left = known_count(*layer.inputs[0]), right = known_count(*layer.inputs[1]);
+  if (left != right) return right > left ? 1 : 0;
+  return leads_to_codes(*layer.inputs[0], most_layers) ? 0 : 1;
+}
+
+// Integers, but not those that a zero point has been taken from.
+bool starts_codes(const Tensor& tensor) {
+  if (!is_integer(tensor.type)) return false;
+  const Layer* layer = tensor.producer;
+  if (!layer || !is_arithmetic(*layer)) return true;
+  if (layer->kind == LayerKind::kCast) return !is_integer(layer->inputs[0]->type);
+  return layer->kind == LayerKind::kElementWise && layer->as<PointOpAttrs>().op != PointOp::kSub;
+}
+
+bool leads_to_codes(const Tensor& tensor, int most_layers) {
+  if (starts_codes(tensor)) return true;
+  const Layer* layer = tensor.producer;
+  return layer && most_layers > 0 && is_arithmetic(*layer) &&
+         leads_to_codes(*layer->inputs[weights_slot(*layer, most_layers - 1)], most_layers - 1);
+}
+
 class Walk {
  public:
   // False: `weights` are not made of constant codes by such arithmetic.
   bool run(const Tensor* weights) {
     std::vector<const Layer*> chain;  // the last one first
     const Tensor* tensor = weights;
-    while (!is_start(*tensor)) {
+    while (!starts_codes(*tensor)) {
       const Layer* layer = tensor->producer;
-      if (!layer || !is_arithmetic(*layer) || chain.size() > 32) return false;
+      if (!layer || !is_arithmetic(*layer) || chain.size() >= kLongestArithmetic) return false;
       chain.push_back(layer);
       tensor = layer->inputs[weights_slot(*layer)];
     }
@@ -150,15 +171,6 @@ class Walk {
   bool is_scaled = false;  // not by one number alone
 
  private:
-  // Integers, but not those that a zero point has been taken from.
-  static bool is_start(const Tensor& tensor) {
-    if (!is_integer(tensor.type)) return false;
-    const Layer* layer = tensor.producer;
-    if (!layer || !is_arithmetic(*layer)) return true;
-    if (layer->kind == LayerKind::kCast) return !is_integer(layer->inputs[0]->type);
-    return layer->kind == LayerKind::kElementWise && layer->as<PointOpAttrs>().op != PointOp::kSub;
-  }
-
   bool start(const Tensor& codes) {
     const std::optional<kernels::Value> value = value_of_constants(codes);
     if (!value) return false;

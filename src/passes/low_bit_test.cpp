@@ -145,6 +145,29 @@ TEST(ArithmeticWeightsFusion, ShiftsBeforeAndBehindScales) {
       written(4, 32, "float"));
 }
 
+// Zero points and scales of every row, looked up by its group (GPTQ).
+TEST(ArithmeticWeightsFusion, OperandsAsLargeAsTheWeights) {
+  expect_rewrite(arithmetic_and_clean,
+                 graph(
+                     codes("q", "uint4", 64, 32) + "constant z: int8[2, 32] = random(3)\n" +
+                         "constant s: float[2, 32] = random(2)\nconstant g: int64[64] = [" +
+                         [] {
+                           std::string groups;
+                           for (int k = 0; k < 64; ++k)
+                             groups += (k ? ", " : "") + std::to_string(k / 32);
+                           return groups;
+                         }() +
+                         "]",
+                     "c: int8[64, 32] = Cast(q) {to=int8}\n"
+                     "zg: int8[64, 32] = Gather(z, g)\n"
+                     "d: int8[64, 32] = ElementWise(c, zg) {op=sub}\n"
+                     "f: float[64, 32] = Cast(d) {to=float}\n"
+                     "sg: float[64, 32] = Gather(s, g)\n"
+                     "w: float[64, 32] = ElementWise(sg, f) {op=mul}\n"
+                     "y: float[3, 32] = MatrixMultiply \"m\"(x, w)"),
+                 written(4, 32, "uint8"));
+}
+
 TEST(ArithmeticWeightsFusion, CodesThatAreCast) {
   expect_rewrite(
       arithmetic_and_clean,

@@ -62,9 +62,18 @@ def _int8_weights(rows: torch.Tensor, codes: torch.Tensor, scales: torch.Tensor)
     return torch.mm(rows, codes.t().to(rows.dtype)) * scales
 
 
+def _shift_bytes(shift: Any) -> Callable[..., Any]:
+    """The exporter makes int8 of uint8."""
+    return lambda codes, by: shift(codes.to(torch.int32), by.to(torch.int32) if isinstance(by, torch.Tensor) else by).to(codes.dtype)
+
+
 class _Row(NamedTuple):
     applies: Callable[[Node], bool]
     terms: Callable[..., Any]
+
+
+def _is_bytes(node: Node) -> bool:
+    return isinstance(node.args[0], Node) and node.args[0].meta["val"].dtype == torch.uint8
 
 
 def _rank(node: Node, argument: int) -> int:
@@ -75,5 +84,7 @@ _TABLE = {
     "aten.scaled_dot_product_attention.default": _Row(lambda node: _rank(node, 0) != 4, _attention),
     "aten._grouped_mm.default": _Row(lambda node: _rank(node, 0) == 2 and _rank(node, 1) == 3, _grouped_mm),
     "aten._weight_int8pack_mm.default": _Row(lambda node: True, _int8_weights),
+    **{f"aten.{name}": _Row(_is_bytes, _shift_bytes(torch.bitwise_right_shift))
+       for name in ("__rshift__.Scalar", "__rshift__.Tensor", "bitwise_right_shift.Tensor", "bitwise_right_shift.Tensor_Scalar")},
     "transformers.grouped_mm_fallback.default": _Row(lambda node: True, _grouped_products),
 }
