@@ -388,7 +388,7 @@ class Nibbles(torch.nn.Module):
         self.register_buffer("scale", torch.rand(256, 1) / 100)
 
     def forward(self, x):
-        codes = torch.cat([(self.codes & 0xF0) >> 4, self.codes & 0x0F])
+        codes = torch.cat([torch.bitwise_right_shift(self.codes & 0xF0, 4), (self.codes << 4) >> 4])
         return torch.nn.functional.linear(x, ((codes.to(x.dtype) - self.zero) * self.scale).reshape(64, 256))
 
 

@@ -62,9 +62,11 @@ def _int8_weights(rows: torch.Tensor, codes: torch.Tensor, scales: torch.Tensor)
     return torch.mm(rows, codes.t().to(rows.dtype)) * scales
 
 
-def _shift_bytes(shift: Any) -> Callable[..., Any]:
+def _shift_bytes(codes: Any, by: Any) -> Any:
     """The exporter makes int8 of uint8."""
-    return lambda codes, by: shift(codes.to(torch.int32), by.to(torch.int32) if isinstance(by, torch.Tensor) else by).to(codes.dtype)
+    if codes.dtype != torch.uint8:
+        return NotImplemented
+    return torch.bitwise_right_shift(codes.to(torch.int32), by.to(torch.int32) if isinstance(by, torch.Tensor) else by).to(codes.dtype)
 
 
 class _Row(NamedTuple):
@@ -84,7 +86,7 @@ _TABLE = {
     "aten.scaled_dot_product_attention.default": _Row(lambda node: _rank(node, 0) != 4, _attention),
     "aten._grouped_mm.default": _Row(lambda node: _rank(node, 0) == 2 and _rank(node, 1) == 3, _grouped_mm),
     "aten._weight_int8pack_mm.default": _Row(lambda node: True, _int8_weights),
-    **{f"aten.{name}": _Row(_is_bytes, _shift_bytes(torch.bitwise_right_shift))
+    **{f"aten.{name}": _Row(_is_bytes, _shift_bytes)
        for name in ("__rshift__.Scalar", "__rshift__.Tensor", "bitwise_right_shift.Tensor", "bitwise_right_shift.Tensor_Scalar")},
     "transformers.grouped_mm_fallback.default": _Row(lambda node: True, _grouped_products),
 }
