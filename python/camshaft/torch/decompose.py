@@ -62,11 +62,14 @@ def _int8_weights(rows: torch.Tensor, codes: torch.Tensor, scales: torch.Tensor)
     return torch.mm(rows, codes.t().to(rows.dtype)) * scales
 
 
-def _shift_bytes(codes: Any, by: Any) -> Any:
+def _shift_bytes(shift: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     """The exporter makes int8 of uint8."""
-    if codes.dtype != torch.uint8:
-        return NotImplemented
-    return torch.bitwise_right_shift(codes.to(torch.int32), by.to(torch.int32) if isinstance(by, torch.Tensor) else by).to(codes.dtype)
+    def terms(codes: Any, by: Any) -> Any:
+        if codes.dtype != torch.uint8:
+            return NotImplemented
+        by = by.to(torch.int32) if isinstance(by, torch.Tensor) else by
+        return torch.bitwise_and(shift(codes.to(torch.int32), by), 255).to(codes.dtype)
+    return terms
 
 
 class _Row(NamedTuple):
@@ -86,7 +89,8 @@ _TABLE = {
     "aten.scaled_dot_product_attention.default": _Row(lambda node: _rank(node, 0) != 4, _attention),
     "aten._grouped_mm.default": _Row(lambda node: _rank(node, 0) == 2 and _rank(node, 1) == 3, _grouped_mm),
     "aten._weight_int8pack_mm.default": _Row(lambda node: True, _int8_weights),
-    **{f"aten.{name}": _Row(_is_bytes, _shift_bytes)
-       for name in ("__rshift__.Scalar", "__rshift__.Tensor", "bitwise_right_shift.Tensor", "bitwise_right_shift.Tensor_Scalar")},
+    **{f"aten.{name}.{overload}": _Row(_is_bytes, _shift_bytes(shift))
+       for shift, side in ((torch.bitwise_right_shift, "r"), (torch.bitwise_left_shift, "l"))
+       for name, overload in ((f"__{side}shift__", "Scalar"), (f"__{side}shift__", "Tensor"), (shift.__name__, "Tensor"), (shift.__name__, "Tensor_Scalar"))},
     "transformers.grouped_mm_fallback.default": _Row(lambda node: True, _grouped_products),
 }
