@@ -411,6 +411,25 @@ def test_torchao(name):
     assert last().engines == 1 and not last().reason
 
 
+def test_complex_results_are_pytorchs():
+    def function(x):
+        return torch.complex(torch.sin(x) * 2, torch.cos(x) + 1)
+
+    x = torch.randn(5)
+    torch.testing.assert_close(compiled(function, min_nodes=1)(x), function(x))
+    assert last().engines == 1 and [node.target for node in last().eager] == ["aten.complex.default"]
+    with pytest.raises(camshaft.CamshaftError, match="complex"):
+        camshaft.torch.compile(lambda_module(function), (x,), **FAST)
+
+
+def lambda_module(function):
+    class Module(torch.nn.Module):
+        def forward(self, x):
+            return function(x)
+
+    return Module()
+
+
 def test_ahead_of_time_one_tensor_for_two_inputs():
     class Difference(torch.nn.Module):
         def forward(self, x, y):

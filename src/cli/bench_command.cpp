@@ -213,6 +213,7 @@ Status decode(const Options& options, Network& network, Messages& messages) {
   CAMSHAFT_ASSIGN(const DecodeRequest request, parse_decode(options.text("decode")));
   CAMSHAFT_ASSIGN(const DecoderBindings bindings,
                   DecoderBindings::find(network.inputs(), network.outputs()));
+  CAMSHAFT_TRY(bindings.check(request));
   CAMSHAFT_ASSIGN(const Engine engine,
                   network.engine_for(options, bindings.profiles(request), messages));
   CAMSHAFT_ASSIGN(

@@ -30,10 +30,12 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
   return at == std::string::npos ? std::string() : text.replace(at, from.size(), to);
 }
 
-// past_key_values.0.key → present.0.key, past_key_0 → present_key_0 …; empty: none is there.
+// past_key_values.0.key → present.0.key, past_key_0 → present_key_0, key_cache_0 → key_cache_0_out
+// …; empty: none is there.
 std::string present_of(const std::string& past, const std::vector<TensorInfo>& outputs) {
   for (const std::string& name :
-       {replaced(past, "past_key_values", "present"), replaced(past, "past", "present")})
+       {replaced(past, "past_key_values", "present"), replaced(past, "past", "present"),
+        past + "_out", "present_" + past, "updated_" + past, "new_" + past})
     for (const TensorInfo& output : outputs)
       if (!name.empty() && output.name == name) return name;
   return {};
@@ -41,6 +43,7 @@ std::string present_of(const std::string& past, const std::vector<TensorInfo>& o
 
 Role role_of(const TensorInfo& input) {
   if (contains(input.name, "mask")) return Role::kMask;
+  if (contains(input.name, "write_ind")) return Role::kPast;
   if (contains(input.name, "position")) return Role::kPositions;
   if (contains(input.name, "seqlens")) return Role::kLengths;
   if (contains(input.name, "total_seq")) return Role::kTotal;
@@ -48,11 +51,30 @@ Role role_of(const TensorInfo& input) {
   return Role::kTokens;
 }
 
+bool is_cache(const TensorInfo& input) {
+  return contains(input.name, "past") ||
+         (contains(input.name, "cache") && !contains(input.name, "position"));
+}
+
 // The dimension of a cache [batch, heads, past, depth] that grows.
 size_t growing_axis(const TensorInfo& cache) {
   for (size_t d = 1; d < cache.dims.size(); ++d)
     if (cache.dims[d] < 0) return d;
   return cache.dims.size();
+}
+
+// Of fixed extents, which its output has, too.
+Result<bool> is_static_cache(const TensorInfo& past, const std::vector<TensorInfo>& outputs,
+                             const std::string& present) {
+  if (past.has_rank && growing_axis(past) != past.dims.size()) return false;
+  for (const TensorInfo& output : outputs)
+    if (output.name == present && past.has_rank && past.dims.size() > 2 &&
+        past.dims == output.dims && !past.is_dynamic())
+      return true;
+  return make_error(ErrorCode::kInvalidArgument,
+                    "--decode: input {} has no dimension that grows, and is no static cache: "
+                    "output {} has other extents",
+                    past.name, present);
 }
 
 }  // namespace
@@ -78,15 +100,13 @@ Result<DecoderBindings> DecoderBindings::find(const std::vector<TensorInfo>& inp
   std::vector<std::string> caches;
   for (const TensorInfo& info : inputs) {
     Input input{info, role_of(info), {}};
-    if (contains(info.name, "past")) {
+    if (is_cache(info)) {
       input.present = present_of(info.name, outputs);
       if (input.present.empty())
         return make_error(ErrorCode::kInvalidArgument,
                           "--decode: no output continues input {} (as present… does past…)",
                           info.name);
-      if (!info.has_rank || growing_axis(info) == info.dims.size())
-        return make_error(ErrorCode::kInvalidArgument,
-                          "--decode: input {} has no dimension that grows", info.name);
+      CAMSHAFT_ASSIGN(input.is_static, is_static_cache(info, outputs, input.present));
       input.role = Role::kCache;
       caches.push_back(input.present);
       has_cache = true;
@@ -103,6 +123,32 @@ Result<DecoderBindings> DecoderBindings::find(const std::vector<TensorInfo>& inp
                       "--decode: a network with tokens and past keys and values as inputs is "
                       "needed, and logits and present ones as outputs");
   return result;
+}
+
+int64_t DecoderBindings::fixed_tokens() const {
+  for (const Input& input : inputs_)
+    if (input.role == Role::kTokens && !input.info.dims.empty())
+      return std::max<int64_t>(input.info.dims[input.info.dims.size() > 1 ? 1 : 0], 0);
+  return 0;
+}
+
+int64_t DecoderBindings::static_rows() const {
+  for (const Input& input : inputs_)
+    if (input.is_static) return input.info.dims[input.info.dims.size() - 2];
+  return 0;
+}
+
+Status DecoderBindings::check(const DecodeRequest& request) const {
+  if (fixed_tokens() > 1)
+    return make_error(ErrorCode::kInvalidArgument,
+                      "--decode: the network takes {} tokens at a time, and never one",
+                      fixed_tokens());
+  const int64_t rows = static_rows();
+  if (rows != 0 && request.prompt + request.steps > rows)
+    return make_error(ErrorCode::kInvalidArgument,
+                      "--decode: {} tokens and {} more are not to be had: the caches have {} rows",
+                      request.prompt, request.steps, rows);
+  return ok_status();
 }
 
 Dims DecoderBindings::shape(size_t k, int64_t tokens, int64_t past) const {
@@ -163,12 +209,37 @@ void fill_integers(std::vector<std::byte>& bytes, size_t elements, T first, T st
   }
 }
 
+// Of a mask over the rows of a static cache: those behind the last token.
+void hide_later_rows(const TensorInfo& mask, int64_t total, std::vector<std::byte>& bytes) {
+  const int64_t rows = mask.dims.empty() ? 0 : mask.dims.back();
+  if (rows <= total) return;
+  const size_t row_bytes = static_cast<size_t>(rows) * element_bytes(mask),
+               seen = static_cast<size_t>(total) * element_bytes(mask);
+  for (size_t at = 0; at + row_bytes <= bytes.size(); at += row_bytes)
+    std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(at + seen), row_bytes - seen,
+                std::byte{0});
+}
+
+// Whether a static cache may be input and output in one: one layer alone reads the one and makes
+// the other, and it writes new rows.
+bool is_written_in_place(std::span<const LayerInfo> layers, const DecoderBindings::Input& input) {
+  const LayerInfo* reader = nullptr;
+  for (const LayerInfo& layer : layers)
+    for (size_t k = 0; k < layer.inputs.size(); ++k) {
+      if (layer.inputs[k].name != input.info.name) continue;
+      if (reader || k > 0) return false;
+      reader = &layer;
+    }
+  return reader && reader->type == "Scatter" && reader->outputs.size() == 1 &&
+         reader->outputs[0].name == input.present;
+}
+
 // One sequence. Each cache is one buffer where the engine can have it so; else it is there twice: a
 // step reads one and writes the other.
 class Sequence {
  public:
   Sequence(const DecoderBindings& bindings, const DecodeRequest& request,
-           const std::vector<CacheInfo>& shared)
+           const std::vector<CacheInfo>& shared, std::span<const LayerInfo> layers)
       : bindings_(bindings) {
     const int64_t longest = request.prompt + request.steps;
     for (size_t k = 0; k < bindings.inputs().size(); ++k) {
@@ -180,17 +251,19 @@ class Sequence {
       is_shared_.push_back(std::any_of(shared.begin(), shared.end(), [&](const CacheInfo& cache) {
         return cache.past == input.info.name && cache.present == input.present;
       }));
+      is_in_place_.push_back(!is_shared_.back() && input.is_static &&
+                             is_written_in_place(layers, input));
+      const bool has_one = is_shared_.back() || is_in_place_.back();
       caches_[0].emplace_back(bytes);
-      caches_[1].emplace_back(is_shared_.back() ? 0 : bytes);
-      cache_bytes_ += bytes * (is_shared_.back() ? 1 : 2);
+      caches_[1].emplace_back(has_one ? 0 : bytes);
+      cache_bytes_ += bytes * (has_one ? 1 : 2);
       num_caches_ += is_cache;
+      num_shared_ += has_one;
     }
   }
   size_t cache_bytes() const { return cache_bytes_; }
   int caches() const { return num_caches_; }
-  int shared_caches() const {
-    return static_cast<int>(std::count(is_shared_.begin(), is_shared_.end(), true));
-  }
+  int shared_caches() const { return num_shared_; }
 
   // Binds `tokens` after `past` earlier ones.
   Status bind(Context& context, const std::vector<int64_t>& tokens, int64_t past) {
@@ -213,6 +286,10 @@ class Sequence {
  private:
   Status bind_cache(Context& context, size_t k, const Dims& past) {
     const DecoderBindings::Input& input = bindings_.inputs()[k];
+    if (is_in_place_[k]) {
+      CAMSHAFT_TRY(context.set_input(input.info.name, caches_[0][k].data(), caches_[0][k].size()));
+      return context.set_output(input.present, caches_[0][k].data(), caches_[0][k].size());
+    }
     if (is_shared_[k])
       return context.set_cache(input.info.name, input.present, caches_[0][k].data(),
                                caches_[0][k].size());
@@ -229,6 +306,7 @@ class Sequence {
     if (input.role == Role::kPositions) first = past, step = 1;
     if (input.role == Role::kTotal) first = total;
     if (input.role == Role::kLengths) first = total - 1;
+    if (input.role == Role::kPast) first = past;
     std::vector<std::byte>& bytes = values_[k];
     switch (input.info.type) {
       case DataType::kInt32:
@@ -244,6 +322,7 @@ class Sequence {
       default:
         fill_integers<int64_t>(bytes, elements, first, step);
     }
+    if (input.role == Role::kMask) hide_later_rows(input.info, total, bytes);
     if (input.role != Role::kTokens) return;
     for (size_t t = 0; t < std::min(elements, tokens.size()); ++t) {
       const auto narrow = static_cast<int32_t>(tokens[t]);
@@ -257,9 +336,10 @@ class Sequence {
   const DecoderBindings& bindings_;
   std::vector<std::vector<std::byte>> values_;
   std::vector<std::vector<std::byte>> caches_[2];
-  std::vector<bool> is_shared_;
+  std::vector<bool> is_shared_,
+      is_in_place_;  // by Context::set_cache(), or input and output in one
   size_t cache_bytes_ = 0;
-  int num_caches_ = 0;
+  int num_caches_ = 0, num_shared_ = 0;
   int side_ = 0;
 };
 
@@ -295,6 +375,24 @@ double weights_read(const Engine& engine, const Context& context) {
 
 }  // namespace
 
+namespace {
+
+// At once, or so many tokens at a time.
+Status run_prompt(Context& context, Sequence& sequence, const std::vector<int64_t>& tokens,
+                  int64_t fixed) {
+  const size_t part = fixed > 0 ? static_cast<size_t>(fixed) : tokens.size();
+  for (size_t past = 0; past < tokens.size(); past += part) {
+    const auto first = tokens.begin() + static_cast<std::ptrdiff_t>(past);
+    CAMSHAFT_TRY(sequence.bind(context, {first, first + static_cast<std::ptrdiff_t>(part)},
+                               static_cast<int64_t>(past)));
+    CAMSHAFT_TRY(context.run());
+    sequence.turn();
+  }
+  return ok_status();
+}
+
+}  // namespace
+
 Result<DecodeResult> run_decode(const Engine& engine, const DecoderBindings& bindings,
                                 const DecodeRequest& request, int threads) {
   const int profiles = static_cast<int>(engine.profiles().size());
@@ -305,7 +403,8 @@ Result<DecodeResult> run_decode(const Engine& engine, const DecoderBindings& bin
   CAMSHAFT_ASSIGN(Context prompt, Context::create(engine, options));
   DecodeResult result;
   result.threads = steps.threads();
-  Sequence sequence(bindings, request, steps.caches());
+  const Inspector inspector(engine, steps);
+  Sequence sequence(bindings, request, steps.caches(), inspector.layers());
   result.buffer_bytes = static_cast<double>(sequence.cache_bytes());
   result.caches = sequence.caches();
   result.shared_caches = sequence.shared_caches();
@@ -314,13 +413,11 @@ Result<DecodeResult> run_decode(const Engine& engine, const DecoderBindings& bin
   for (int64_t k = 0; k < request.prompt; ++k) tokens.push_back(k % 97 + 3);
   for (double* time : {&result.first_planned_ms, &result.first_ms}) {
     const double start = now_ms();
-    CAMSHAFT_TRY(sequence.bind(prompt, tokens, 0));
-    CAMSHAFT_TRY(prompt.run());
+    CAMSHAFT_TRY(run_prompt(prompt, sequence, tokens, bindings.fixed_tokens()));
     CAMSHAFT_ASSIGN(const int64_t token, next_token(prompt, bindings.logits()));
     *time = now_ms() - start;
     result.tokens = {token};
   }
-  sequence.turn();
 
   const double before = read_rate(result.threads);
   for (int64_t step = 0; step < request.steps; ++step) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Generation with a decoder network: a prompt at once, then token after token with the keys and
-// values of those before.
+// values of those before. Caches grow by the new rows, or have a fixed number of them (static
+// caches), of which the network writes those of the new tokens.
 #pragma once
 
 #include <string>
@@ -18,11 +19,12 @@ Result<DecodeRequest> parse_decode(const std::string& text);  // "PROMPT,STEPS"
 // What the inputs and outputs of a decoder are for, told from their names and symbols.
 class DecoderBindings {
  public:
-  enum class Role : uint8_t { kTokens, kPositions, kMask, kCache, kFlag, kTotal, kLengths };
+  enum class Role : uint8_t { kTokens, kPositions, kMask, kCache, kFlag, kTotal, kLengths, kPast };
   struct Input {
     TensorInfo info;
     Role role = Role::kTokens;
-    std::string present;  // of a cache: the output that continues it
+    std::string present;     // of a cache: the output that continues it
+    bool is_static = false;  // a cache of as many rows before as behind
   };
 
   // kInvalidArgument: a decoder it is not, and why.
@@ -31,6 +33,12 @@ class DecoderBindings {
 
   const std::vector<Input>& inputs() const { return inputs_; }
   const std::string& logits() const { return logits_; }
+  // Tokens that a run takes where their number is fixed, else 0.
+  int64_t fixed_tokens() const;
+  // Rows that static caches have, else 0.
+  int64_t static_rows() const;
+  // Whether so many tokens can be generated; kInvalidArgument: why not.
+  Status check(const DecodeRequest& request) const;
   // The extents of input k for `tokens` new tokens after `past` ones.
   Dims shape(size_t k, int64_t tokens, int64_t past) const;
   // One profile for the prompt and one for the steps.

@@ -412,7 +412,10 @@ static std::optional<int64_t> float_range_count(const Inference& f) {
   }
   const auto [start, limit, delta] = numbers;
   if (delta == 0) return std::nullopt;
-  const double count = std::ceil((limit - start) / delta);
+  // The difference is one of the type's: from 0.1 to -7.9 as floats are exactly two steps of -4.
+  const double distance =
+      f.in(0).float_value ? static_cast<double>(static_cast<float>(limit - start)) : limit - start;
+  const double count = std::ceil(distance / delta);
   return count < static_cast<double>(kMaxExtent)
              ? std::optional(static_cast<int64_t>(std::max(count, 0.0)))
              : std::nullopt;

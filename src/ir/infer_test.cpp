@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "ir/infer_internal.h"
+#include "ir/verify_shapes.h"
 
 namespace camshaft::ir {
 namespace {
@@ -241,6 +242,21 @@ TEST(Infer, RefusesAbsurdOutputs) {
   LayerCase pad(LayerKind::kPad, PadAttrs{PadMode::kConstant, {-3}, {-3}, 0});
   EXPECT_NE(pad.input(DataType::kFloat, {5}).run().status().message().find("would have shape [-1]"),
             std::string::npos);
+}
+
+TEST(Infer, RangesOfFloatsSubtractAsFloats) {
+  const auto graph = parse_graph(R"ir(graph "g" {
+    constant start: float[] = [0.1]
+    constant limit: float[] = [-7.9]
+    constant delta: float[] = [-4]
+    constant end: float[] = [-8]
+    a: float[2] = Range(start, limit, delta)
+    b: float[3] = Range(start, end, delta)
+    output a, b
+  })ir");
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  const Status status = verify_shapes(*graph.value(), false);
+  EXPECT_TRUE(status.ok()) << status.message();
 }
 
 TEST(Infer, PoolingWithAnEpilogueHasItsExtentsAndNoKnownRange) {

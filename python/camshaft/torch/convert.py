@@ -104,8 +104,21 @@ def _fx_targets(proto: Any, error: Unsupported) -> list[str]:
     return [target for issue in error.issues for target in _targets(notes.get(issue.node, ""))]
 
 
+def is_complex(node: torch.fx.Node) -> bool:
+    """Whether it has a value of complex numbers: of these ONNX has pairs of floats."""
+    value = node.meta.get("val")
+    return any(isinstance(tensor, torch.Tensor) and tensor.is_complex() for tensor in (value if isinstance(value, (list, tuple)) else (value,)))
+
+
+def _refuse_complex(program: torch.export.ExportedProgram) -> None:
+    ends = [node for node in program.graph.nodes if node.op == "placeholder"] + list(program.graph.output_node().all_input_nodes)
+    if names := [node.name for node in ends if is_complex(node)]:
+        raise NotConvertible("complex numbers go in or come out: " + ", ".join(names[:5]))
+
+
 def to_session(program: torch.export.ExportedProgram, **options: Any) -> Session:
     """:raises NotConvertible: with the operators at fault."""
+    _refuse_complex(program)
     exported = to_onnx(program)
     size = sum(tensor.numel() * tensor.element_size() for tensor in program.state_dict.values())
     if size > _LARGE:

@@ -11,7 +11,7 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from .bound import Bound, Kind, Slot, is_open
-from .convert import NotConvertible, export_pure, to_feed, to_session, to_tensor
+from .convert import NotConvertible, export_pure, is_complex, to_feed, to_session, to_tensor
 from .decompose import is_decomposed
 from .extents import Extents
 from .report import GraphReport, NodeReport
@@ -53,6 +53,8 @@ class _Support(OperatorSupportBase):
         tensors = [n for n in (node, *node.all_input_nodes) if n.op != "get_attr"]
         if any(not _is_tensor(n.meta.get("val")) for n in tensors):
             return "a value that is not a tensor"
+        if any(map(is_complex, tensors)):
+            return "complex numbers"
         return "" if is_decomposed(node) or self._is_translated(node.target) else "PyTorch's ONNX exporter has no translation"
 
 
