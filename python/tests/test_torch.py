@@ -411,6 +411,13 @@ def test_torchao(name):
     assert last().engines == 1 and not last().reason
 
 
+@pytest.mark.parametrize("rows, p", [((7, 9), 2), ((40, 9), 2), ((7, 9), 1), ((7, 9), float("inf"))])
+def test_distances(rows, p):
+    x, y = torch.randn(2, rows[0], 16), torch.randn(2, rows[1], 16)
+    torch.testing.assert_close(compiled(torch.cdist)(x, y, p), torch.cdist(x, y, p), rtol=1e-4, atol=1e-4)
+    assert last().engines == 1 and not last().reason
+
+
 def test_complex_results_are_pytorchs():
     def function(x):
         return torch.complex(torch.sin(x) * 2, torch.cos(x) + 1)

@@ -62,6 +62,20 @@ def _int8_weights(rows: torch.Tensor, codes: torch.Tensor, scales: torch.Tensor)
     return torch.mm(rows, codes.t().to(rows.dtype)) * scales
 
 
+def _distances(left: torch.Tensor, right: torch.Tensor, p: float, compute_mode: int | None) -> Any:
+    """Of all pairs of rows, as PyTorch finds them: of many rows by their products."""
+    by_products = compute_mode == 1 or (compute_mode != 2 and (left.shape[-2] > 25 or right.shape[-2] > 25))
+    if p == 2 and by_products:
+        squares = left.square().sum(-1, keepdim=True) + right.square().sum(-1)[..., None, :]
+        return torch.sqrt(torch.clamp(squares - 2 * left @ right.transpose(-1, -2), min=0))
+    apart = (left[..., :, None, :] - right[..., None, :, :]).abs()
+    if p == 0:
+        return (apart != 0).to(left.dtype).sum(-1)
+    if p == float("inf"):
+        return apart.amax(-1)
+    return apart.sum(-1) if p == 1 else apart.square().sum(-1).sqrt() if p == 2 else apart.pow(p).sum(-1).pow(1 / p)
+
+
 def _shift_bytes(shift: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     """The exporter makes int8 of uint8."""
     def terms(codes: Any, by: Any) -> Any:
@@ -88,6 +102,8 @@ def _rank(node: Node, argument: int) -> int:
 _TABLE = {
     "aten.scaled_dot_product_attention.default": _Row(lambda node: _rank(node, 0) != 4, _attention),
     "aten._grouped_mm.default": _Row(lambda node: _rank(node, 0) == 2 and _rank(node, 1) == 3, _grouped_mm),
+    "aten._cdist_forward.default": _Row(lambda node: True, _distances),
+    "aten.cdist.default": _Row(lambda node: True, lambda left, right, p=2.0, compute_mode=None: _distances(left, right, p, compute_mode)),
     "aten._weight_int8pack_mm.default": _Row(lambda node: True, _int8_weights),
     **{f"aten.{name}.{overload}": _Row(_is_bytes, _shift_bytes(shift))
        for shift, side in ((torch.bitwise_right_shift, "r"), (torch.bitwise_left_shift, "l"))
