@@ -418,6 +418,15 @@ def test_distances(rows, p):
     assert last().engines == 1 and not last().reason
 
 
+def test_what_the_exporter_gets_wrong_is_pytorchs():
+    def function(x):
+        return torch.relu(torch.nn.functional.avg_pool2d(torch.sin(x) + 1, 2, divisor_override=3) * 2 - 1)
+
+    x = torch.randn(1, 2, 6, 6)
+    torch.testing.assert_close(compiled(function, min_nodes=1)(x), function(x))
+    assert last().engines == 2 and [node.target for node in last().eager] == ["aten.avg_pool2d.default"]
+
+
 def test_complex_results_are_pytorchs():
     def function(x):
         return torch.complex(torch.sin(x) * 2, torch.cos(x) + 1)

@@ -17,7 +17,7 @@ import torch
 from ..errors import CamshaftError, InvalidArgument, Unsupported
 from ..session import Session
 from .decompose import decompose
-from .translate import translations
+from .translate import is_mistranslated, translations
 from .writes import Memory
 
 _TARGET = re.compile(r"target=torch\.ops\.([\w.]+)|OpOverload\(op='([\w.]+)', overload='(\w+)'\)")
@@ -85,6 +85,8 @@ def _first_line(error: BaseException) -> str:
 
 def to_onnx(program: torch.export.ExportedProgram) -> Any:
     """An ``onnx_ir`` model. :raises NotConvertible: operators without a translation, listed in ``targets``."""
+    if wrong := [str(node.target) for node in program.graph.nodes if is_mistranslated(node)]:
+        raise NotConvertible("torch.onnx.export: it leaves an argument out of " + ", ".join(sorted(set(wrong))), wrong)
     try:
         with _quiet():
             # Its optimizer takes time by the square of the nodes (190 s for 9,301 of them), and gains nothing before ours.

@@ -36,7 +36,7 @@ class Memory:
                 self._behind[node] = self._of([*node.args, *node.kwargs.values()])
 
     def _note(self, node: Node) -> None:
-        arguments = list(_arguments(node))
+        arguments = list(arguments_of(node))
         shared = []
         for argument, value in arguments:
             if argument.alias_info is not None:
@@ -76,7 +76,7 @@ class Memory:
         return [k for k, behind in enumerate(self._results) if any(placeholder.name in inputs for placeholder in behind)]
 
 
-def _arguments(node: Node) -> Iterator[tuple[Any, Any]]:
+def arguments_of(node: Node) -> Iterator[tuple[Any, Any]]:
     """The operator's arguments with what the node passes."""
     for k, argument in enumerate(node.target._schema.arguments):  # type: ignore[union-attr]
         if k < len(node.args):
