@@ -427,6 +427,29 @@ def test_what_the_exporter_gets_wrong_is_pytorchs():
     assert last().engines == 2 and [node.target for node in last().eager] == ["aten.avg_pool2d.default"]
 
 
+@pytest.mark.parametrize("mode, aligned, scale", [("bilinear", True, 1.7), ("bicubic", True, (2.0, 0.6)), ("nearest", None, 0.6), ("bilinear", False, 0.6)])
+def test_resized_by_fractions(mode, aligned, scale):
+    def function(x):
+        return torch.nn.functional.interpolate(x, scale_factor=scale, mode=mode, align_corners=aligned) * 2
+
+    for dynamic in (False, True):
+        torch._dynamo.reset()
+        fast, before = torch.compile(function, backend="camshaft", dynamic=dynamic, options=FAST), len(camshaft.torch.reports())
+        for rows in (8, 11):
+            x = torch.randn(1, 2, rows, 9)
+            torch.testing.assert_close(fast(x), function(x), rtol=1e-4, atol=1e-4)
+        assert all(report.engines == 1 and not report.reason for report in camshaft.torch.reports()[before:])
+
+
+def test_antialiasing_by_fractions_is_pytorchs():
+    def function(x):
+        return torch.nn.functional.interpolate(torch.sin(x) + 1, scale_factor=0.6, mode="bicubic", antialias=True) * 2 - 1
+
+    x = torch.randn(1, 2, 8, 9)
+    torch.testing.assert_close(compiled(function, min_nodes=1)(x), function(x))
+    assert [node.target for node in last().eager] == ["aten._upsample_bicubic2d_aa.default"]
+
+
 def test_complex_results_are_pytorchs():
     def function(x):
         return torch.complex(torch.sin(x) * 2, torch.cos(x) + 1)

@@ -40,7 +40,28 @@ double source_coordinate(const ir::ResizeAttrs& attrs, const ResizeAxis& axis, i
   return x;
 }
 
-int64_t nearest_position(const ir::ResizeAttrs& attrs, const ResizeAxis& axis, double x) {
+namespace {
+
+// A coordinate between two inputs is one or the other: of the scale 0.6 number 3 is at 5 in floats,
+// as ONNX Runtime and PyTorch compute them, and below 5 in doubles.
+double coordinate_of_floats(const ir::ResizeAttrs& attrs, const ResizeAxis& axis, int64_t k) {
+  const auto x = static_cast<float>(k), scale = static_cast<float>(axis.scale);
+  switch (attrs.transform) {
+    case CoordinateTransform::kAsymmetric:
+      return x / scale;
+    case CoordinateTransform::kHalfPixel:
+      return (x + 0.5f) / scale - 0.5f;
+    case CoordinateTransform::kPytorchHalfPixel:
+      return axis.length > 1 ? (x + 0.5f) / scale - 0.5f : -0.5f;
+    default:
+      return source_coordinate(attrs, axis, k);
+  }
+}
+
+}  // namespace
+
+int64_t nearest_position(const ir::ResizeAttrs& attrs, const ResizeAxis& axis, int64_t k) {
+  const double x = coordinate_of_floats(attrs, axis, k);
   double position = 0;
   switch (attrs.rounding) {
     case ir::NearestRounding::kRoundPreferFloor:
@@ -88,8 +109,8 @@ TapRange range_of(const std::vector<ResizeTap>& taps) {
 
 std::vector<ResizeTap> resize_taps(const ir::ResizeAttrs& attrs, const ResizeAxis& axis,
                                    int64_t k) {
+  if (attrs.mode == ir::ResizeMode::kNearest) return {{nearest_position(attrs, axis, k), 1.0}};
   const double x = source_coordinate(attrs, axis, k);
-  if (attrs.mode == ir::ResizeMode::kNearest) return {{nearest_position(attrs, axis, x), 1.0}};
   const double shrink = attrs.antialias ? std::min(axis.scale, 1.0) : 1.0;
   const double reach = (attrs.mode == ir::ResizeMode::kLinear ? 1 : 2) / shrink;
   const auto first = static_cast<int64_t>(std::floor(x - reach)) + 1,

@@ -22,7 +22,7 @@ ResizeAxis resize_axis(const ir::ResizeAttrs& attrs, int d, int64_t input, int64
 // The coordinate in the input of output coordinate k, not clamped.
 double source_coordinate(const ir::ResizeAttrs& attrs, const ResizeAxis& axis, int64_t k);
 // The input position nearest mode takes for it, clamped to the input.
-int64_t nearest_position(const ir::ResizeAttrs& attrs, const ResizeAxis& axis, double x);
+int64_t nearest_position(const ir::ResizeAttrs& attrs, const ResizeAxis& axis, int64_t k);
 
 // Output coordinate k is a sum of inputs, times their weights: nearest, linear, cubic, with and
 // without antialiasing. Weights may be 0; positions are clamped to the input and may repeat.

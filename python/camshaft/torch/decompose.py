@@ -76,6 +76,15 @@ def _distances(left: torch.Tensor, right: torch.Tensor, p: float, compute_mode: 
     return apart.sum(-1) if p == 1 else apart.square().sum(-1).sqrt() if p == 2 else apart.pow(p).sum(-1).pow(1 / p)
 
 
+def _aligned(upsample: Any) -> Callable[..., Any]:
+    """Corners are aligned by the extents, whatever the scales; ONNX takes the extent before rounding."""
+    def terms(image: torch.Tensor, output_size: Any, align_corners: bool, scale_factors: Any) -> Any:
+        if not align_corners or not scale_factors:
+            return NotImplemented
+        return upsample(image, [torch.sym_int(extent * scale) for extent, scale in zip(image.shape[2:], scale_factors)], True, None)
+    return terms
+
+
 def _shift_bytes(shift: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     """The exporter makes int8 of uint8."""
     def terms(codes: Any, by: Any) -> Any:
@@ -89,6 +98,10 @@ def _shift_bytes(shift: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 class _Row(NamedTuple):
     applies: Callable[[Node], bool]
     terms: Callable[..., Any]
+
+
+def _aligns_by_scales(node: Node) -> bool:
+    return bool(node.args[2]) and len(node.args) > 3 and bool(node.args[3])
 
 
 def _is_bytes(node: Node) -> bool:
@@ -105,6 +118,8 @@ _TABLE = {
     "aten._cdist_forward.default": _Row(lambda node: True, _distances),
     "aten.cdist.default": _Row(lambda node: True, lambda left, right, p=2.0, compute_mode=None: _distances(left, right, p, compute_mode)),
     "aten._weight_int8pack_mm.default": _Row(lambda node: True, _int8_weights),
+    **{f"aten.{upsample}.vec": _Row(_aligns_by_scales, _aligned(getattr(torch.ops.aten, upsample).vec))
+       for upsample in ("upsample_linear1d", "upsample_bilinear2d", "upsample_bicubic2d", "upsample_trilinear3d")},
     **{f"aten.{name}.{overload}": _Row(_is_bytes, _shift_bytes(shift))
        for shift, side in ((torch.bitwise_right_shift, "r"), (torch.bitwise_left_shift, "l"))
        for name, overload in ((f"__{side}shift__", "Scalar"), (f"__{side}shift__", "Tensor"), (shift.__name__, "Tensor"), (shift.__name__, "Tensor_Scalar"))},

@@ -15,7 +15,7 @@ from .convert import NotConvertible, export_pure, is_complex, to_feed, to_sessio
 from .decompose import is_decomposed
 from .extents import Extents
 from .report import GraphReport, NodeReport
-from .translate import translations
+from .translate import is_mistranslated, translations
 
 
 def target_name(node: Node) -> str:
@@ -55,6 +55,8 @@ class _Support(OperatorSupportBase):
             return "a value that is not a tensor"
         if any(map(is_complex, tensors)):
             return "complex numbers"
+        if is_mistranslated(node):
+            return "PyTorch's ONNX exporter leaves an argument out"
         return "" if is_decomposed(node) or self._is_translated(node.target) else "PyTorch's ONNX exporter has no translation"
 
 

@@ -9,17 +9,32 @@ from torch.fx import Node
 
 from .writes import arguments_of
 
-# Operators whose translation leaves this argument out.
-_LEFT_OUT = {"aten::avg_pool1d": "divisor_override", "aten::avg_pool2d": "divisor_override", "aten::avg_pool3d": "divisor_override",
-             "aten::native_batch_norm": "training", "aten::_native_batch_norm_legit": "training"}
+
+
+def _is_given(name: str) -> Callable[[dict[str, Any]], bool]:
+    return lambda values: bool(values.get(name))
+
+
+def _scales_otherwise(values: dict[str, Any]) -> bool:
+    """Antialiasing whose scale is not the quotient of the extents, which is all that its translation knows."""
+    scales = (*(values.get("scale_factors") or ()), values.get("scales_h"), values.get("scales_w"))
+    return bool(values.get("align_corners")) or any(scale is not None and scale != int(scale) for scale in scales)
+
+
+# Operators whose translation leaves something out, and when that matters.
+_MISTRANSLATED = {
+    **{f"aten::avg_pool{rank}d": _is_given("divisor_override") for rank in (1, 2, 3)},
+    **{f"aten::{name}": _is_given("training") for name in ("native_batch_norm", "_native_batch_norm_legit")},
+    **{f"aten::_upsample_{mode}2d_aa": _scales_otherwise for mode in ("bilinear", "bicubic")},
+}
 
 
 def is_mistranslated(node: Node) -> bool:
     """Whether PyTorch's exporter would make something else of it, without a word."""
     if not isinstance(node.target, torch._ops.OpOverload):
         return False
-    argument = _LEFT_OUT.get(node.target._schema.name)
-    return argument is not None and bool({known.name: value for known, value in arguments_of(node)}.get(argument))
+    matters = _MISTRANSLATED.get(node.target._schema.name)
+    return matters is not None and matters({argument.name: value for argument, value in arguments_of(node)})
 
 
 def translations() -> dict[Any, Callable[..., Any]]:

@@ -50,7 +50,7 @@ Taps make_taps(const ir::ResizeAttrs& attrs, int d, int64_t input, int64_t outpu
   for (int64_t k = 0; k < output; ++k) {
     const double position = source_coordinate(attrs, axis, k);
     if (attrs.mode != ir::ResizeMode::kLinear) {
-      taps.low[k] = taps.high[k] = static_cast<int32_t>(nearest_position(attrs, axis, position));
+      taps.low[k] = taps.high[k] = static_cast<int32_t>(nearest_position(attrs, axis, k));
       continue;
     }
     const double last = static_cast<double>(input - 1), clamped = position < 0      ? 0

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "kernels/resize_axis.h"
 #include "kernels/vector/layer_test_util.h"
 
 namespace camshaft::kernels::test {
@@ -128,6 +129,16 @@ TEST(Resize, LargeDimensionsForThreads) {
   attrs.antialias = true;
   EXPECT_GT(check(attrs, {1, 3, 300, 211}, {1, 3, 100, 90}, true), 0);
   EXPECT_GT(check(make_attrs(ResizeMode::kLinear), {40, 3000}, {90, 3000}, true), 0);
+}
+
+// What lies between two inputs in doubles is one of them in floats.
+TEST(ResizeAxis, NearestPositionsAreThoseOfFloats) {
+  ir::ResizeAttrs attrs =
+      make_attrs(ResizeMode::kNearest, CoordinateTransform::kAsymmetric, NearestRounding::kFloor);
+  attrs.scales = {0.6f};
+  const ResizeAxis axis = resize_axis(attrs, 0, 9, 5);
+  const int64_t wanted[] = {0, 1, 3, 5, 6};
+  for (int64_t k = 0; k < 5; ++k) EXPECT_EQ(nearest_position(attrs, axis, k), wanted[k]) << k;
 }
 
 }  // namespace
