@@ -441,6 +441,17 @@ def test_resized_by_fractions(mode, aligned, scale):
         assert all(report.engines == 1 and not report.reason for report in camshaft.torch.reports()[before:])
 
 
+@pytest.mark.parametrize("aligned", [False, True])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_cubic_samples_beyond_the_border(padding, aligned):
+    def function(x, grid):
+        return torch.nn.functional.grid_sample(x, grid, "bicubic", padding, aligned)
+
+    x, grid = torch.randn(2, 3, 5, 6), torch.rand(2, 7, 8, 2) * 3 - 1.5
+    torch.testing.assert_close(compiled(function)(x, grid), function(x, grid), rtol=1e-4, atol=1e-4)
+    assert last().engines == 1 and not last().reason
+
+
 def test_antialiasing_by_fractions_is_pytorchs():
     def function(x):
         return torch.nn.functional.interpolate(torch.sin(x) + 1, scale_factor=0.6, mode="bicubic", antialias=True) * 2 - 1

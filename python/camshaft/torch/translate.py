@@ -25,6 +25,9 @@ def _scales_otherwise(values: dict[str, Any]) -> bool:
 _MISTRANSLATED = {
     **{f"aten::avg_pool{rank}d": _is_given("divisor_override") for rank in (1, 2, 3)},
     **{f"aten::{name}": _is_given("training") for name in ("native_batch_norm", "_native_batch_norm_legit")},
+    "aten::scatter_reduce": lambda values: values.get("reduce") == "mean",
+    "aten::linalg_vector_norm": lambda values: values.get("dim") is None and bool(values.get("keepdim")),
+    **{f"aten::special_{name}": lambda values: True for name in ("erfcx", "log_ndtr")},  # differences of large numbers
     **{f"aten::_upsample_{mode}2d_aa": _scales_otherwise for mode in ("bilinear", "bicubic")},
 }
 

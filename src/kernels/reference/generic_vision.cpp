@@ -60,15 +60,18 @@ double cubic_weight(double distance) {
 
 std::vector<GridTap> grid_taps(std::string_view mode, float x, const Axis& axis, Border border) {
   if (mode == "nearest") x = std::nearbyint(x);
+  const bool linear = mode == "linear" || mode == "bilinear";
   if (x < axis.low || x > axis.high) {
-    if (border == Border::kEdge) x = std::clamp<float>(x, 0, static_cast<float>(axis.extent - 1));
+    // Of four taps each meets the edge on its own, as in PyTorch and ONNX Runtime.
+    const float beyond = linear || mode == "nearest" ? 0 : 3;
+    if (border == Border::kEdge)
+      x = std::clamp<float>(x, -beyond, static_cast<float>(axis.extent - 1) + beyond);
     if (border == Border::kReflection) x = static_cast<float>(reflect(x, axis.low, axis.high));
   }
   // Far outside: nothing but the border's rule decides, and the conversion to an integer stays
   // defined.
   if (!(std::abs(x) < 1e9f)) return {{border == Border::kZeros ? -1 : 0, 1.0}};
   if (mode == "nearest") return {{bordered(static_cast<int64_t>(x), axis, border), 1.0}};
-  const bool linear = mode == "linear" || mode == "bilinear";
   const auto base = static_cast<int64_t>(std::floor(x));
   std::vector<GridTap> taps;
   for (int64_t k = linear ? base : base - 1; k <= (linear ? base + 1 : base + 2); ++k) {

@@ -101,12 +101,17 @@ CAMSHAFT_INLINE F32 position_of(const Axis& axis, F32 coordinate) {
          set1(0.5f);
 }
 
-// Position `x` as the border has it. A NaN is the first element, or none.
+// Position `x` as the border has it: of four taps each meets the edge on its own, as in PyTorch. A
+// NaN is the first element, or none.
+template <Mode kMode>
 CAMSHAFT_INLINE F32 within(const Axis& axis, Border border, F32 x) {
   constexpr float kBeyond = 3;  // no tap of it is inside
-  if (border == Border::kZeros) return min(max(x, set1(-kBeyond)), set1(axis.extent - 1 + kBeyond));
+  const F32 near = min(max(x, set1(-kBeyond)), set1(axis.extent - 1 + kBeyond));
+  if (border == Border::kZeros) return near;
   const F32 low = set1(axis.low), high = set1(axis.high);
-  if (border == Border::kEdge) {
+  if (border == Border::kEdge && kMode == Mode::kCubic) {
+    x = select(is_nan(x), x, near);
+  } else if (border == Border::kEdge) {
     const F32 clamped = min(max(x, zero()), set1(axis.extent - 1));
     x = select(mask_or(less(x, low), less(high, x)), clamped, x);
   } else if (any(less(set1(kMostExact), abs(x)))) {
@@ -154,7 +159,7 @@ CAMSHAFT_INLINE void find_taps(const Axis& axis, Border border, F32 coordinate,
   constexpr int kCount = taps_of(kMode), kBefore = kMode == Mode::kCubic ? 1 : 0;
   F32 x = position_of(axis, coordinate);
   if constexpr (kMode == Mode::kNearest) x = round_even(x);
-  x = within(axis, border, x);
+  x = within<kMode>(axis, border, x);
   const F32 base = kMode == Mode::kNearest ? x : floor(x);
   if constexpr (kMode == Mode::kNearest)
     found.weight[0] = set1(1);
