@@ -497,6 +497,15 @@ def test_half_precision_tensors():
     torch.testing.assert_close(y, net(x), rtol=0.05, atol=0.05)
 
 
+@pytest.mark.parametrize("function", [torch.abs, lambda x: torch.cumsum(x, 0), lambda x: torch.softmax(x, 1, dtype=torch.float32), lambda x: torch.softmax(x * 2, 1)])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_results_have_pytorchs_types(function, dtype):
+    x = torch.randn(4, 6).to(dtype)
+    y, wanted = compiled(function)(x), function(x)
+    assert y.dtype == wanted.dtype
+    torch.testing.assert_close(y, wanted, rtol=0.05, atol=0.05)
+
+
 def test_ahead_of_time_saves_an_engine(tmp_path):
     net, x = Net().eval(), torch.randn(5, 8)
     module = camshaft.torch.compile(net, (x,), **FAST)

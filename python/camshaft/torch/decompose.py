@@ -76,6 +76,13 @@ def _distances(left: torch.Tensor, right: torch.Tensor, p: float, compute_mode: 
     return apart.sum(-1) if p == 1 else apart.square().sum(-1).sqrt() if p == 2 else apart.pow(p).sum(-1).pow(1 / p)
 
 
+def _of_type(softmax: Any) -> Callable[..., Any]:
+    """The exporter converts what it is of afterwards."""
+    def terms(scores: torch.Tensor, dim: int, dtype: torch.dtype | None = None) -> Any:
+        return NotImplemented if dtype in (None, scores.dtype) else softmax(scores.to(dtype), dim)
+    return terms
+
+
 def _aligned(upsample: Any) -> Callable[..., Any]:
     """Corners are aligned by the extents, whatever the scales; ONNX takes the extent before rounding."""
     def terms(image: torch.Tensor, output_size: Any, align_corners: bool, scale_factors: Any) -> Any:
@@ -100,6 +107,11 @@ class _Row(NamedTuple):
     terms: Callable[..., Any]
 
 
+def _is_of_type(node: Node) -> bool:
+    dtype = node.args[2] if len(node.args) > 2 else node.kwargs.get("dtype")
+    return dtype not in (None, node.args[0].meta["val"].dtype)  # type: ignore[union-attr]
+
+
 def _aligns_by_scales(node: Node) -> bool:
     return bool(node.args[2]) and len(node.args) > 3 and bool(node.args[3])
 
@@ -118,6 +130,7 @@ _TABLE = {
     "aten._cdist_forward.default": _Row(lambda node: True, _distances),
     "aten.cdist.default": _Row(lambda node: True, lambda left, right, p=2.0, compute_mode=None: _distances(left, right, p, compute_mode)),
     "aten._weight_int8pack_mm.default": _Row(lambda node: True, _int8_weights),
+    **{f"aten.{softmax}.int": _Row(_is_of_type, _of_type(getattr(torch.ops.aten, softmax).int)) for softmax in ("softmax", "log_softmax")},
     **{f"aten.{upsample}.vec": _Row(_aligns_by_scales, _aligned(getattr(torch.ops.aten, upsample).vec))
        for upsample in ("upsample_linear1d", "upsample_bilinear2d", "upsample_bicubic2d", "upsample_trilinear3d")},
     **{f"aten.{name}.{overload}": _Row(_is_bytes, _shift_bytes(shift))

@@ -15,8 +15,16 @@ def _is_given(name: str) -> Callable[[dict[str, Any]], bool]:
     return lambda values: bool(values.get(name))
 
 
+def _of_bytes(values: dict[str, Any]) -> bool:
+    """Bytes are rounded otherwise."""
+    image = values.get("input", values.get("self"))
+    return isinstance(image, Node) and image.meta["val"].dtype == torch.uint8
+
+
 def _scales_otherwise(values: dict[str, Any]) -> bool:
     """Antialiasing whose scale is not the quotient of the extents, which is all that its translation knows."""
+    if _of_bytes(values):
+        return True
     scales = (*(values.get("scale_factors") or ()), values.get("scales_h"), values.get("scales_w"))
     return bool(values.get("align_corners")) or any(scale is not None and scale != int(scale) for scale in scales)
 
@@ -28,6 +36,7 @@ _MISTRANSLATED = {
     "aten::scatter_reduce": lambda values: values.get("reduce") == "mean",
     "aten::linalg_vector_norm": lambda values: values.get("dim") is None and bool(values.get("keepdim")),
     **{f"aten::special_{name}": lambda values: True for name in ("erfcx", "log_ndtr")},  # differences of large numbers
+    **{f"aten::upsample_{mode}": _of_bytes for mode in ("bilinear2d", "bicubic2d")},
     **{f"aten::_upsample_{mode}2d_aa": _scales_otherwise for mode in ("bilinear", "bicubic")},
 }
 
