@@ -336,8 +336,8 @@ class Sequence {
   const DecoderBindings& bindings_;
   std::vector<std::vector<std::byte>> values_;
   std::vector<std::vector<std::byte>> caches_[2];
-  std::vector<bool> is_shared_,
-      is_in_place_;  // by Context::set_cache(), or input and output in one
+  std::vector<bool> is_shared_;    // by Context::set_cache()
+  std::vector<bool> is_in_place_;  // input and output in one
   size_t cache_bytes_ = 0;
   int num_caches_ = 0, num_shared_ = 0;
   int side_ = 0;
@@ -365,17 +365,12 @@ double read_rate(int threads) {
 }
 
 // Constants of the layers that multiply by them: tables and masks are read a row at a time.
-double weights_read(const Engine& engine, const Context& context) {
-  const Inspector inspector(engine, context);
+double weights_read(std::span<const LayerInfo> layers) {
   double bytes = 0;
-  for (const LayerInfo& layer : inspector.layers())
+  for (const LayerInfo& layer : layers)
     if (layer.macs != 0 && layer.type != "Attention") bytes += layer.weight_bytes;
   return bytes;
 }
-
-}  // namespace
-
-namespace {
 
 // At once, or so many tokens at a time.
 Status run_prompt(Context& context, Sequence& sequence, const std::vector<int64_t>& tokens,
@@ -434,7 +429,7 @@ Result<DecodeResult> run_decode(const Engine& engine, const DecoderBindings& bin
     if (interrupted()) break;
   }
   result.read_gbytes = std::max(before, read_rate(result.threads));
-  result.weight_bytes = weights_read(engine, steps);
+  result.weight_bytes = weights_read(inspector.layers());
   const int64_t mean_length = request.prompt + static_cast<int64_t>(result.token_ms.size()) / 2;
   for (size_t k = 0; k < bindings.inputs().size(); ++k)
     if (bindings.inputs()[k].role == Role::kCache)

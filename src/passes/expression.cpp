@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "passes/match.h"
 #include "passes/quantization.h"
@@ -88,20 +89,26 @@ bool rounds(const Program& program) {
   });
 }
 
+bool makes_integers(const Layer& layer) {
+  if (layer.kind == LayerKind::kCast) return is_integer(layer.as<CastAttrs>().to);
+  return layer.kind == LayerKind::kQuantize || (is_pointwise(layer) && rounds(as_program(layer)));
+}
+
 // What layers of floats behind make integers of it: codes, or indices.
 bool is_rounded_behind(const Tensor* tensor, int most_layers) {
-  return most_layers > 0 &&
-         std::any_of(tensor->consumers.begin(), tensor->consumers.end(), [&](const Layer* reader) {
-           if (reader->kind == LayerKind::kQuantize) return true;
-           if (reader->kind == LayerKind::kCast && is_integer(reader->as<CastAttrs>().to))
-             return true;
-           if (is_pointwise(*reader)) {
-             if (rounds(as_program(*reader))) return true;
-           } else if (reader->kind != LayerKind::kShuffle && reader->kind != LayerKind::kExpand) {
-             return false;
-           }
-           return is_rounded_behind(reader->outputs[0], most_layers - 1);
-         });
+  std::set<const Tensor*> seen{tensor}, last{tensor};
+  for (int distance = 0; distance < most_layers && !last.empty(); ++distance) {
+    std::set<const Tensor*> next;
+    for (const Tensor* from : last)
+      for (const Layer* reader : from->consumers) {
+        if (makes_integers(*reader)) return true;
+        const bool goes_on = is_pointwise(*reader) || reader->kind == LayerKind::kShuffle ||
+                             reader->kind == LayerKind::kExpand;
+        if (goes_on && seen.insert(reader->outputs[0]).second) next.insert(reader->outputs[0]);
+      }
+    last = std::move(next);
+  }
+  return false;
 }
 
 // Whether a quotient by `divisor` must be one: its product with the rounded reciprocal is another

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "passes/fold.h"
 #include "passes/match.h"
@@ -11,32 +12,33 @@ namespace camshaft::passes {
 
 using namespace ir;
 
-void Values::transpose(const Extents& extents, const Ints& order) {
-  if (is_one() || is_identity_order(order)) return;
-  const size_t rank = extents.size();
-  Ints strides(rank, 1), step(rank), to(rank), at(rank, 0);
-  for (size_t d = rank - 1; d > 0; --d) strides[d - 1] = strides[d] * extents[d];
-  for (size_t d = 0; d < rank; ++d) {
-    step[d] = strides[static_cast<size_t>(order[d])];
-    to[d] = extents[static_cast<size_t>(order[d])];
-  }
-  std::vector<float> moved(values_.size());
+namespace {
+
+constexpr size_t kLongestArithmetic = 24;
+
+// Elements of these extents, so far apart in `values` along each dimension.
+std::vector<float> strided(const std::vector<float>& values, const Extents& extents,
+                           const Extents& strides) {
+  std::vector<float> result(static_cast<size_t>(element_count(extents)));
+  Ints at(extents.size(), 0);
   int64_t from = 0;
-  for (float& value : moved) {
-    value = values_[static_cast<size_t>(from)];
-    for (size_t d = rank; d-- > 0;) {
-      from += step[d];
-      if (++at[d] < to[d]) break;
-      from -= step[d] * to[d];
+  for (float& value : result) {
+    value = values[static_cast<size_t>(from)];
+    for (size_t d = extents.size(); d-- > 0;) {
+      from += strides[d];
+      if (++at[d] < extents[d]) break;
+      from -= strides[d] * extents[d];
       at[d] = 0;
     }
   }
-  values_ = std::move(moved);
+  return result;
 }
 
-namespace {
-
-constexpr int kLongestArithmetic = 24;
+Extents in_order(const Extents& values, const Ints& order) {
+  Extents result;
+  for (const int64_t d : order) result.push_back(values[static_cast<size_t>(d)]);
+  return result;
+}
 
 std::vector<float> floats_of(const kernels::Value& value) {
   const std::vector<double> numbers = value.to_doubles();
@@ -50,26 +52,14 @@ std::optional<Values> broadcast(const kernels::Value& operand, const Extents& ex
   if (values.size() == 1) return Values(values[0]);
   if (own.size() > extents.size()) return std::nullopt;
   const size_t lead = extents.size() - own.size();
-  Ints strides(extents.size(), 0);
+  Extents strides(extents.size(), 0);
   int64_t stride = 1;
   for (size_t d = own.size(); d-- > 0; stride *= own[d]) {
     if (own[d] != 1 && own[d] != extents[lead + d]) return std::nullopt;
     strides[lead + d] = own[d] == 1 ? 0 : stride;
   }
   if (own == extents) return Values(std::move(values));
-  std::vector<float> result(static_cast<size_t>(element_count(extents)));
-  Ints at(extents.size(), 0);
-  int64_t from = 0;
-  for (float& value : result) {
-    value = values[static_cast<size_t>(from)];
-    for (size_t d = extents.size(); d-- > 0;) {
-      from += strides[d];
-      if (++at[d] < extents[d]) break;
-      from -= strides[d] * extents[d];
-      at[d] = 0;
-    }
-  }
-  return Values(std::move(result));
+  return Values(strided(values, extents, strides));
 }
 
 template <class Function>
@@ -92,15 +82,13 @@ bool is_arithmetic(const Layer& layer) {
   return op == PointOp::kAdd || op == PointOp::kSub || op == PointOp::kMul || op == PointOp::kDiv;
 }
 
-bool leads_to_codes(const Tensor& tensor, int most_layers);
-
-// The input of an arithmetic layer that is the weights; the other one scales or shifts them. Of two
-// as large, that which is made of integers.
-size_t weights_slot(const Layer& layer, int most_layers = kLongestArithmetic) {
-  if (layer.kind != LayerKind::kElementWise) return 0;
+// The inputs of an arithmetic layer that may be the weights, whose other one scales or shifts them:
+// the larger one, or either.
+std::vector<size_t> weights_slots(const Layer& layer) {
+  if (layer.kind != LayerKind::kElementWise) return {0};
   const int64_t left = known_count(*layer.inputs[0]), right = known_count(*layer.inputs[1]);
-  if (left != right) return right > left ? 1 : 0;
-  return leads_to_codes(*layer.inputs[0], most_layers) ? 0 : 1;
+  if (left == right) return {0, 1};
+  return {right > left ? size_t{1} : size_t{0}};
 }
 
 // Integers, but not those that a zero point has been taken from.
@@ -112,33 +100,39 @@ bool starts_codes(const Tensor& tensor) {
   return layer->kind == LayerKind::kElementWise && layer->as<PointOpAttrs>().op != PointOp::kSub;
 }
 
-bool leads_to_codes(const Tensor& tensor, int most_layers) {
-  if (starts_codes(tensor)) return true;
-  const Layer* layer = tensor.producer;
-  return layer && most_layers > 0 && is_arithmetic(*layer) &&
-         leads_to_codes(*layer->inputs[weights_slot(*layer, most_layers - 1)], most_layers - 1);
-}
-
 class Walk {
  public:
   // False: `weights` are not made of constant codes by such arithmetic.
   bool run(const Tensor* weights) {
-    std::vector<const Layer*> chain;  // the last one first
-    const Tensor* tensor = weights;
-    while (!starts_codes(*tensor)) {
-      const Layer* layer = tensor->producer;
-      if (!layer || !is_arithmetic(*layer) || chain.size() >= kLongestArithmetic) return false;
-      chain.push_back(layer);
-      tensor = layer->inputs[weights_slot(*layer)];
-    }
-    if (chain.empty() || !start(*tensor)) return false;
-    return std::all_of(chain.rbegin(), chain.rend(),
-                       [this](const Layer* layer) { return apply(*layer); });
+    const Tensor* codes = find_codes(weights);
+    if (!codes || chain_.empty() || !start(*codes)) return false;
+    return std::all_of(chain_.rbegin(), chain_.rend(),
+                       [this](const Step& step) { return apply(*step.layer, step.slot); });
   }
 
   WrittenWeights weights;
 
  private:
+  struct Step {
+    const Layer* layer;
+    size_t slot;  // of the weights
+  };
+
+  // What the chain behind `tensor` begins with; null: no codes.
+  const Tensor* find_codes(const Tensor* tensor) {
+    if (starts_codes(*tensor)) return tensor;
+    const Layer* layer = tensor->producer;
+    if (!layer || !is_arithmetic(*layer) || chain_.size() >= kLongestArithmetic ||
+        !visited_.insert(tensor).second)
+      return nullptr;
+    for (const size_t slot : weights_slots(*layer)) {
+      chain_.push_back({layer, slot});
+      if (const Tensor* codes = find_codes(layer->inputs[slot])) return codes;
+      chain_.pop_back();
+    }
+    return nullptr;
+  }
+
   bool start(const Tensor& codes) {
     const std::optional<kernels::Value> value = value_of_constants(codes);
     if (!value) return false;
@@ -148,10 +142,10 @@ class Walk {
     return !weights.codes.is_one();
   }
 
-  bool apply(const Layer& layer) {
+  bool apply(const Layer& layer, size_t slot) {
     if (layer.kind == LayerKind::kShuffle) return shuffle(layer);
     if (layer.kind == LayerKind::kCast) return cast(layer.as<CastAttrs>().to);
-    return is_copy(layer) || arithmetic(layer);
+    return is_copy(layer) || arithmetic(layer, slot);
   }
 
   bool shuffle(const Layer& layer) {
@@ -171,12 +165,14 @@ class Walk {
   }
 
   void transpose(const Ints& order) {
-    if (order.empty()) return;
+    if (is_identity_order(order)) return;
+    const Extents& from = weights.extents;
+    Extents strides(from.size(), 1);
+    for (size_t d = from.size() - 1; d > 0; --d) strides[d - 1] = strides[d] * from[d];
+    const Extents to = in_order(from, order);
     for (Values* values : {&weights.codes, &weights.scale, &weights.zero})
-      values->transpose(weights.extents, order);
-    const Extents from = weights.extents;
-    for (size_t d = 0; d < from.size(); ++d)
-      weights.extents[d] = from[static_cast<size_t>(order[d])];
+      if (!values->is_one()) *values = Values(strided(values->all(), to, in_order(strides, order)));
+    weights.extents = to;
   }
 
   // To floats, or to integers that hold what there is.
@@ -199,8 +195,7 @@ class Walk {
     return true;
   }
 
-  bool arithmetic(const Layer& layer) {
-    const size_t slot = weights_slot(layer);
+  bool arithmetic(const Layer& layer, size_t slot) {
     const PointOp op = layer.as<PointOpAttrs>().op;
     const Tensor *operand = layer.inputs[1 - slot], *result = layer.outputs[0];
     if (known_count(*result) != weights.count() || (op == PointOp::kDiv && slot == 1)) return false;
@@ -234,6 +229,9 @@ class Walk {
     weights.zero = combined(weights.zero, moved, weights.count(),
                             [](float zero, float by) { return zero - by; });
   }
+
+  std::vector<Step> chain_;  // the last one first
+  std::set<const Tensor*> visited_;
 };
 
 }  // namespace

@@ -19,8 +19,6 @@ class Values {
   float operator[](int64_t k) const { return values_[is_one() ? 0 : static_cast<size_t>(k)]; }
   bool is_one() const { return values_.size() == 1; }
   const std::vector<float>& all() const { return values_; }
-  // Of these extents, transposed.
-  void transpose(const ir::Extents& extents, const ir::Ints& order);
 
  private:
   std::vector<float> values_;

@@ -83,17 +83,13 @@ def _first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0] if lines else ''}"
 
 
-_TYPES = {torch.float16: "FLOAT16", torch.bfloat16: "BFLOAT16", torch.float32: "FLOAT", torch.float64: "DOUBLE", torch.bool: "BOOL", torch.uint8: "UINT8",
-          torch.int8: "INT8", torch.int16: "INT16", torch.int32: "INT32", torch.int64: "INT64"}
-
-
 def _keep_types(model: Any, program: torch.export.ExportedProgram) -> None:
     """Some translations make floats of 16-bit floats and leave them so."""
     import onnx_ir as ir
 
     for k, (value, result) in enumerate(zip(model.graph.outputs, program.graph.output_node().args[0])):
         tensor = result.meta.get("val") if isinstance(result, torch.fx.Node) else None
-        wanted = getattr(ir.DataType, _TYPES.get(tensor.dtype, ""), None) if isinstance(tensor, torch.Tensor) else None
+        wanted = ir.tensor_adapters.from_torch_dtype(tensor.dtype) if isinstance(tensor, torch.Tensor) else None
         if wanted in (None, value.dtype):
             continue
         cast = ir.node("Cast", [value], {"to": int(wanted)})
@@ -105,7 +101,7 @@ def _keep_types(model: Any, program: torch.export.ExportedProgram) -> None:
 def to_onnx(program: torch.export.ExportedProgram) -> Any:
     """An ``onnx_ir`` model. :raises NotConvertible: operators without a translation, listed in ``targets``."""
     if wrong := [str(node.target) for node in program.graph.nodes if is_mistranslated(node)]:
-        raise NotConvertible("torch.onnx.export: it leaves an argument out of " + ", ".join(sorted(set(wrong))), wrong)
+        raise NotConvertible("torch.onnx.export: it would make something else of " + ", ".join(sorted(set(wrong))), wrong)
     try:
         with _quiet():
             # Its optimizer takes time by the square of the nodes (190 s for 9,301 of them), and gains nothing before ours.

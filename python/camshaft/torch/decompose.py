@@ -6,28 +6,30 @@ from typing import Any, Callable, NamedTuple
 
 import torch
 from torch.fx import Node
+from torch.fx.node import map_arg
 
 
 def decompose(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     """The program itself where the exporter can translate all of it as far as we know."""
     used = {node.target for node in program.graph.nodes if is_decomposed(node)}
-    return program.run_decompositions({target: _TABLE[str(target)].terms for target in used}) if used else program
+    return program.run_decompositions({target: _TABLE[str(target)] for target in used}) if used else program
 
 
 def is_decomposed(node: Node) -> bool:
     """Whether an operator is told in other terms before the exporter sees it."""
     row = _TABLE.get(str(node.target)) if isinstance(node.target, torch._ops.OpOverload) else None
-    return row is not None and row.applies(node)
+    return row is not None and row.applies(*map_arg(node.args, _value), **map_arg(node.kwargs, _value))
+
+
+def _value(node: Node) -> Any:
+    return node.meta["val"]
 
 
 def _attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: torch.Tensor | None = None, dropout_p: float = 0.0,
                is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False) -> Any:
     """Leading dimensions in one, or ones in front: the exporter knows attention of [batch, heads, steps, depth] alone."""
-    rank = query.dim()
-    if rank == 4:
-        return NotImplemented
     lead = query.shape[:-3]
-    if attn_mask is not None and rank > 4 and attn_mask.dim() > 2:
+    if attn_mask is not None and query.dim() > 4 and attn_mask.dim() > 2:
         heads = attn_mask.shape[-3]
         attn_mask = attn_mask.expand(*lead, heads, *attn_mask.shape[-2:]).flatten(0, -4)
     operands = [_of_four(operand, lead) for operand in (query, key, value)]
@@ -41,20 +43,18 @@ def _of_four(operand: torch.Tensor, lead: torch.Size) -> torch.Tensor:
     return operand.expand(*lead, *operand.shape[-3:]).flatten(0, -4)
 
 
-def _grouped_products(rows: torch.Tensor, matrices: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
-    """Rows [rows, depth] sorted by their matrix [matrices, depth, columns], up to ``ends`` [matrices]: each row's matrix by number, as the engine's
+def _grouped_products(rows: torch.Tensor, matrices: torch.Tensor, offs: torch.Tensor, *absent: Any, **options: Any) -> torch.Tensor:
+    """Rows [rows, depth] sorted by their matrix [matrices, depth, columns], up to ``offs`` [matrices]: each row's matrix by number, as the engine's
     ChosenProduct takes them. Rows behind the last end are zero, as in transformers (in PyTorch they are anything)."""
-    number = (torch.arange(rows.shape[0], dtype=ends.dtype)[:, None] >= ends).sum(-1)
+    number = (torch.arange(rows.shape[0], dtype=offs.dtype)[:, None] >= offs).sum(-1)
     inside = number < matrices.shape[0]
     chosen = matrices.index_select(0, number.clamp(max=matrices.shape[0] - 1))
     return torch.bmm(torch.where(inside[:, None], rows, 0)[:, None], chosen)[:, 0]
 
 
-def _grouped_mm(rows: torch.Tensor, matrices: torch.Tensor, offs: torch.Tensor | None = None, bias: torch.Tensor | None = None,
-                out_dtype: torch.dtype | None = None) -> Any:
-    if rows.dim() != 2 or matrices.dim() != 3 or offs is None or bias is not None or out_dtype not in (None, rows.dtype):
-        return NotImplemented
-    return _grouped_products(rows, matrices, offs)
+def _is_grouped(rows: torch.Tensor, matrices: torch.Tensor, offs: torch.Tensor | None = None, bias: torch.Tensor | None = None,
+                out_dtype: torch.dtype | None = None) -> bool:
+    return rows.dim() == 2 and matrices.dim() == 3 and offs is not None and bias is None and out_dtype in (None, rows.dtype)
 
 
 def _int8_weights(rows: torch.Tensor, codes: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
@@ -62,7 +62,7 @@ def _int8_weights(rows: torch.Tensor, codes: torch.Tensor, scales: torch.Tensor)
     return torch.mm(rows, codes.t().to(rows.dtype)) * scales
 
 
-def _distances(left: torch.Tensor, right: torch.Tensor, p: float, compute_mode: int | None) -> Any:
+def _distances(left: torch.Tensor, right: torch.Tensor, p: float = 2.0, compute_mode: int | None = None) -> Any:
     """Of all pairs of rows, as PyTorch finds them: of many rows by their products."""
     by_products = compute_mode == 1 or (compute_mode != 2 and (left.shape[-2] > 25 or right.shape[-2] > 25))
     if p == 2 and by_products:
@@ -78,63 +78,59 @@ def _distances(left: torch.Tensor, right: torch.Tensor, p: float, compute_mode: 
 
 def _of_type(softmax: Any) -> Callable[..., Any]:
     """The exporter converts what it is of afterwards."""
-    def terms(scores: torch.Tensor, dim: int, dtype: torch.dtype | None = None) -> Any:
-        return NotImplemented if dtype in (None, scores.dtype) else softmax(scores.to(dtype), dim)
-    return terms
+    return lambda scores, dim, dtype: softmax(scores.to(dtype), dim)
+
+
+def _converts(scores: torch.Tensor, dim: int, dtype: torch.dtype | None = None) -> bool:
+    return dtype not in (None, scores.dtype)
 
 
 def _aligned(upsample: Any) -> Callable[..., Any]:
     """Corners are aligned by the extents, whatever the scales; ONNX takes the extent before rounding."""
-    def terms(image: torch.Tensor, output_size: Any, align_corners: bool, scale_factors: Any) -> Any:
-        if not align_corners or not scale_factors:
-            return NotImplemented
-        return upsample(image, [torch.sym_int(extent * scale) for extent, scale in zip(image.shape[2:], scale_factors)], True, None)
-    return terms
+    return lambda image, output_size, align_corners, scale_factors: upsample(
+        image, [torch.sym_int(extent * scale) for extent, scale in zip(image.shape[2:], scale_factors)], True, None)
+
+
+def _aligns_by_scales(image: torch.Tensor, output_size: Any, align_corners: bool, scale_factors: Any = None) -> bool:
+    return bool(align_corners) and bool(scale_factors)
 
 
 def _shift_bytes(shift: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     """The exporter makes int8 of uint8."""
-    def terms(codes: Any, by: Any) -> Any:
-        if codes.dtype != torch.uint8:
-            return NotImplemented
+    def terms(codes: torch.Tensor, by: Any) -> torch.Tensor:
         by = by.to(torch.int32) if isinstance(by, torch.Tensor) else by
         return torch.bitwise_and(shift(codes.to(torch.int32), by), 255).to(codes.dtype)
     return terms
 
 
+def _are_bytes(codes: Any, by: Any) -> bool:
+    return isinstance(codes, torch.Tensor) and codes.dtype == torch.uint8
+
+
+def _always(*args: Any, **kwargs: Any) -> bool:
+    return True
+
+
 class _Row(NamedTuple):
-    applies: Callable[[Node], bool]
+    """A decomposition: ``terms`` of the operator where it ``applies`` to its arguments."""
+    applies: Callable[..., bool]
     terms: Callable[..., Any]
 
-
-def _is_of_type(node: Node) -> bool:
-    dtype = node.args[2] if len(node.args) > 2 else node.kwargs.get("dtype")
-    return dtype not in (None, node.args[0].meta["val"].dtype)  # type: ignore[union-attr]
-
-
-def _aligns_by_scales(node: Node) -> bool:
-    return bool(node.args[2]) and len(node.args) > 3 and bool(node.args[3])
-
-
-def _is_bytes(node: Node) -> bool:
-    return isinstance(node.args[0], Node) and node.args[0].meta["val"].dtype == torch.uint8
-
-
-def _rank(node: Node, argument: int) -> int:
-    return node.args[argument].meta["val"].dim()  # type: ignore[union-attr]
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.terms(*args, **kwargs) if self.applies(*args, **kwargs) else NotImplemented
 
 
 _TABLE = {
-    "aten.scaled_dot_product_attention.default": _Row(lambda node: _rank(node, 0) != 4, _attention),
-    "aten._grouped_mm.default": _Row(lambda node: _rank(node, 0) == 2 and _rank(node, 1) == 3, _grouped_mm),
-    "aten._cdist_forward.default": _Row(lambda node: True, _distances),
-    "aten.cdist.default": _Row(lambda node: True, lambda left, right, p=2.0, compute_mode=None: _distances(left, right, p, compute_mode)),
-    "aten._weight_int8pack_mm.default": _Row(lambda node: True, _int8_weights),
-    **{f"aten.{softmax}.int": _Row(_is_of_type, _of_type(getattr(torch.ops.aten, softmax).int)) for softmax in ("softmax", "log_softmax")},
+    "aten.scaled_dot_product_attention.default": _Row(lambda query, *others, **options: query.dim() != 4, _attention),
+    "aten._grouped_mm.default": _Row(_is_grouped, _grouped_products),
+    "aten._cdist_forward.default": _Row(_always, _distances),
+    "aten.cdist.default": _Row(_always, _distances),
+    "aten._weight_int8pack_mm.default": _Row(_always, _int8_weights),
+    **{f"aten.{softmax}.int": _Row(_converts, _of_type(getattr(torch.ops.aten, softmax).int)) for softmax in ("softmax", "log_softmax")},
     **{f"aten.{upsample}.vec": _Row(_aligns_by_scales, _aligned(getattr(torch.ops.aten, upsample).vec))
        for upsample in ("upsample_linear1d", "upsample_bilinear2d", "upsample_bicubic2d", "upsample_trilinear3d")},
-    **{f"aten.{name}.{overload}": _Row(_is_bytes, _shift_bytes(shift))
+    **{f"aten.{name}.{overload}": _Row(_are_bytes, _shift_bytes(shift))
        for shift, side in ((torch.bitwise_right_shift, "r"), (torch.bitwise_left_shift, "l"))
        for name, overload in ((f"__{side}shift__", "Scalar"), (f"__{side}shift__", "Tensor"), (shift.__name__, "Tensor"), (shift.__name__, "Tensor_Scalar"))},
-    "transformers.grouped_mm_fallback.default": _Row(lambda node: True, _grouped_products),
+    "transformers.grouped_mm_fallback.default": _Row(_always, _grouped_products),
 }

@@ -56,7 +56,7 @@ class _Support(OperatorSupportBase):
         if any(map(is_complex, tensors)):
             return "complex numbers"
         if is_mistranslated(node):
-            return "PyTorch's ONNX exporter leaves an argument out"
+            return "PyTorch's ONNX exporter would make something else of it"
         return "" if is_decomposed(node) or self._is_translated(node.target) else "PyTorch's ONNX exporter has no translation"
 
 

@@ -10,7 +10,6 @@ from torch.fx import Node
 from .writes import arguments_of
 
 
-
 def _is_given(name: str) -> Callable[[dict[str, Any]], bool]:
     return lambda values: bool(values.get(name))
 

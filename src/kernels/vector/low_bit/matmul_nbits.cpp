@@ -11,10 +11,6 @@
 namespace camshaft::kernels::CAMSHAFT_TARGET::matmul_nbits {
 namespace {
 
-const ir::LowBits& weights_of(const Problem& problem) {
-  return problem.layer->as<ir::LowBits>();
-}
-
 // What a row of the table is made of: bytes of a row's element; whether weights are 2:4.
 struct Form {
   int planes;
@@ -29,7 +25,7 @@ BitGeometry geometry_of(const ir::LowBits& weights) {
 }
 
 std::string refuse_sparse_codes(const Problem& problem) {
-  const BitGeometry g(weights_of(problem));
+  const BitGeometry g(low_bits_of(problem));
   if (g.bits != 4) return "sparse codes have 4 bits";
   if (g.block % kSparseCodes != 0) return "blocks are no multiple of 32 codes";
   if (g.zero == ir::DataType::kFloat) return "zero points are no codes";
@@ -39,26 +35,27 @@ std::string refuse_sparse_codes(const Problem& problem) {
 template <Form F>
 std::string refusal(const Problem& problem) {
   if (std::string reason = refuse_low_bits(problem); !reason.empty()) return reason;
-  if (F.planes == 1 && !weights_of(problem).codes_rows) return "the model does not allow int8 rows";
+  if (F.planes == 1 && !low_bits_of(problem).codes_rows)
+    return "the model does not allow int8 rows";
   return F.sparse ? refuse_sparse_codes(problem) : "";
 }
 
 template <Form F>
 size_t packed_bytes(const Problem& problem) {
-  const BitGeometry g = geometry_of<F>(weights_of(problem));
+  const BitGeometry g = geometry_of<F>(low_bits_of(problem));
   return static_cast<size_t>(g.panels() * g.panel_bytes());
 }
 
 template <Form F>
 void pack(const Problem& problem, std::byte* packed) {
-  pack_panels(geometry_of<F>(weights_of(problem)), weights_of(problem),
+  pack_panels(geometry_of<F>(low_bits_of(problem)), low_bits_of(problem),
               constant_values<std::byte>(problem.inputs[1]), packed);
 }
 
 template <Form F>
 double cost_us(const Problem& problem) {
   constexpr int kPlanes = F.planes;
-  const BitGeometry g(weights_of(problem));
+  const BitGeometry g(low_bits_of(problem));
   const double weights =
                    static_cast<double>(g.panels() * kPanelColumns) * static_cast<double>(g.depth),
                rows = static_cast<double>(low_bit_rows(problem));

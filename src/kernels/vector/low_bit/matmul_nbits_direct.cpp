@@ -18,10 +18,6 @@ using ir::DataType;
 constexpr int kMostDirectRows = 4;   // of a tile
 constexpr int64_t kRowsOfUnit = 64;  // that one thread takes with a panel
 
-const ir::LowBits& low_bits_of(const Problem& problem) {
-  return problem.layer->as<ir::LowBits>();
-}
-
 // ---- a tile
 
 struct DirectTile {

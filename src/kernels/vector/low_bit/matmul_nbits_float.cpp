@@ -22,13 +22,9 @@ struct Form {
   bool by_parts = false;  // of the depth
 };
 
-const ir::LowBits& weights_of(const Problem& problem) {
-  return problem.layer->as<ir::LowBits>();
-}
-
 std::string refusal(const Form& form, const Problem& problem) {
   if (std::string reason = refuse_low_bits(problem); !reason.empty()) return reason;
-  const BitGeometry g(weights_of(problem));
+  const BitGeometry g(low_bits_of(problem));
   if (form.vecs > 1 && g.columns <= (form.vecs - 1) * kLanes)
     return "fewer columns than the tile has";
   const int64_t rows = low_bit_rows(problem);
@@ -38,7 +34,7 @@ std::string refusal(const Form& form, const Problem& problem) {
 }
 
 double cost_us(const Form& form, const Problem& problem) {
-  const BitGeometry g(weights_of(problem));
+  const BitGeometry g(low_bits_of(problem));
   const double unpacking = static_cast<double>(g.columns * g.depth) * 2.5 / kLanes / 3000;
   const double tiles =
       tile_cost_us(Numeric::kFloat, 1, low_bit_rows(problem), g.columns, g.depth, form.vecs);

@@ -10,10 +10,6 @@
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 namespace {
 
-const ir::LowBits& weights_of(const Problem& problem) {
-  return problem.layer->as<ir::LowBits>();
-}
-
 void pack_zeros(const BitGeometry& g, const ir::RecordReader& records, int64_t column, int64_t b,
                 std::byte* at) {
   const int64_t lane = column % kPanelColumns;
@@ -124,12 +120,12 @@ std::string refuse_low_bits(const Problem& problem) {
     return "the bias is not float";
   if (problem.inputs.size() > kFirstMatmulOperand + kMaxOperands)
     return "too many epilogue operands";
-  if (!program_fits(weights_of(problem).epilogue)) return "the epilogue is too long";
+  if (!program_fits(low_bits_of(problem).epilogue)) return "the epilogue is too long";
   return refuse_operands(problem, kFirstMatmulOperand, DataType::kFloat);
 }
 
 std::string describe_low_bits(const Problem& problem, const char* rows) {
-  const ir::LowBits& weights = weights_of(problem);
+  const ir::LowBits& weights = low_bits_of(problem);
   return "weights of " + std::to_string(weights.bits) + " bits, blocks of " +
          std::to_string(weights.block) + ", rows as " + rows;
 }
@@ -139,7 +135,7 @@ uint32_t packed_low_bits(const Problem&) {
 }
 
 size_t packed_low_bits_bytes(const Problem& problem) {
-  const BitGeometry g(weights_of(problem));
+  const BitGeometry g(low_bits_of(problem));
   return static_cast<size_t>(g.panels() * g.panel_bytes());
 }
 
@@ -157,7 +153,7 @@ void pack_panels(const BitGeometry& g, const ir::LowBits& weights, const std::by
 }
 
 void pack_low_bits(const Problem& problem, std::byte* packed) {
-  pack_panels(BitGeometry(weights_of(problem)), weights_of(problem),
+  pack_panels(BitGeometry(low_bits_of(problem)), low_bits_of(problem),
               constant_values<std::byte>(problem.inputs[1]), packed);
 }
 

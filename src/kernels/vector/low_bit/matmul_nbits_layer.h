@@ -7,6 +7,9 @@
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
 
+inline const ir::LowBits& low_bits_of(const Problem& problem) {
+  return problem.layer->as<ir::LowBits>();
+}
 int64_t low_bit_rows(const Problem& problem);
 std::string refuse_low_bits(const Problem& problem);
 // "weights of 4 bits, blocks of 32, rows as …"
