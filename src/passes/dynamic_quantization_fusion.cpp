@@ -245,8 +245,8 @@ class ProductLowering {
     Attrs attrs = MatrixMultiplyAttrs{};
     if (!is_matrix) attrs = convolution_attrs(layer->as<GenericAttrs>(), p.extents);
     const std::optional<int> kept = shared_zero(w_zero);
-    // Depthwise convolutions have no kernels for it.
-    const bool may_keep = kept && (is_matrix || p.extents[1] > 1);
+    const bool may_keep = kept && (is_matrix || multiplies_centered_codes(
+                                                    std::get<ConvolutionAttrs>(attrs), p.extents));
     if (!fits && may_keep) p.w_zero = kept;
     if ((fits || p.w_zero) && !pads(attrs))
       multiply_codes(p, std::move(attrs));

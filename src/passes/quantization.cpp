@@ -130,6 +130,13 @@ Attrs attributes_on_codes(const Layer& layer, const Grid& grid) {
   return attrs;
 }
 
+bool multiplies_centered_codes(const ConvolutionAttrs& attrs, const Extents& weights) {
+  if (weights[1] > 1) return true;
+  int64_t taps = 1;
+  for (const int64_t extent : attrs.kernel) taps *= extent;
+  return attrs.groups == weights[0] && attrs.kernel.size() <= 2 && taps <= 128;
+}
+
 bool may_be_dequantized(const Tensor* tensor) {
   const Layer* producer = tensor ? tensor->producer : nullptr;
   if (!producer) return false;

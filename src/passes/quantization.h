@@ -53,6 +53,10 @@ ir::Attrs attributes_on_codes(const ir::Layer& layer, const Grid& grid);
 // Whether Q/DQ motion may bring a Dequantize layer next to what reads `tensor`.
 bool may_be_dequantized(const ir::Tensor* tensor);
 
+// Whether kernels multiply codes by weights [K, C / groups, …] less a zero point that int8 does not
+// take away: depthwise ones sum windows of up to 128 taps.
+bool multiplies_centered_codes(const ir::ConvolutionAttrs& attrs, const ir::Extents& weights);
+
 // Whether a window of this Pooling layer may hold no pixel, so that its mean is 0 and not the code
 // of 0. An extent that only running tells is taken for one that has pixels: ONNX Runtime refuses to
 // pool an image that has none.

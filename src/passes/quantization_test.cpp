@@ -253,6 +253,27 @@ TEST(QuantizeDoubleInputNodes, WeightsThatInt8DoesNotHoldKeepTheirZeroPoint) {
             "not quantized: its weights less their zero point do not fit in int8");
 }
 
+// Depthwise ones sum windows of up to 128 taps.
+TEST(QuantizeDoubleInputNodes, DepthwiseWeightsKeepTheirZeroPoint) {
+  const auto text = [](const std::string& window, const std::string& y) {
+    const std::string kernel = window + ", " + window;
+    return graph("input x: uint8[1, 3, 16, 16]",
+                 "constant w: uint8[3, 1, " + kernel +
+                     "] = random(1)\nconstant wz: uint8[] = [200]\n" +
+                     dq("dx", "x", "1, 3, 16, 16") + "dw: float[3, 1, " + kernel +
+                     "] = Dequantize(w, s, wz) {type=uint8}\ny: float[1, 3, " + y +
+                     "] = Convolution(dx, dw) {kernel=[" + kernel +
+                     "], stride=[1, 1], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0], "
+                     "groups=3}\n",
+                 "y");
+  };
+  expect_rewrite(
+      quantize_double_input_nodes, text("5", "12, 12"),
+      R"ir(y = Convolution "w + y"(x, w, _, "y scale") {kernel=[5, 5], stride=[1, 1], dilation=[1, 1], pre_padding=[0, 0], post_padding=[0, 0], groups=3, w_zero_point=200, epilogue=<2: v2 = mul v0 v1>})ir");
+  const auto large = std::move(ir::parse_graph(text("12", "5, 5"))).value();
+  EXPECT_EQ(quantize_double_input_nodes(*large, nullptr), 0);
+}
+
 // Channels that training has zeroed have scales next to nothing, denormal ones too.
 TEST(QuantizeDoubleInputNodes, WeightScalesMayBeTiny) {
   for (const char* scale : {"[0.01, 1e-41, 0.02]", "[0.01, 0, 0.02]"}) {

@@ -176,12 +176,12 @@ Tensor* symmetric_weights(Rewriter& rewriter, const QuantizedProduct& p) {
   return made;
 }
 
-// Whether weights that int8 does not hold may keep their zero point. Depthwise convolutions are
-// faster in float than with it.
+// Whether weights that int8 does not hold may keep their zero point.
 bool may_have_zero_point(const QuantizedProduct& p) {
   if (!all_equal(p.w.grid.zero_point)) return false;
   return p.is_matrix ||
-         (p.layer->kind == LayerKind::kConvolution && p.layer->inputs[1]->shape[1].extent() > 1);
+         (p.layer->kind == LayerKind::kConvolution &&
+          multiplies_centered_codes(p.layer->as<ConvolutionAttrs>(), extents_of(p.w.codes->shape)));
 }
 
 // The bias in units of the accumulator (`codes`), or in real values (`values`), or neither: zero.

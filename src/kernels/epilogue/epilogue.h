@@ -50,6 +50,7 @@ std::string refuse_operands(const Problem& problem, size_t first_operand,
 // Constants are folded in double precision.
 
 inline constexpr int kMaxEpilogueOperands = 8;
+inline constexpr int32_t kTableBytes = 256;  // of a table of codes
 
 // Where a unary program follows a rounding to at most 256 values, it is a table of codes: code
 // above is its index.

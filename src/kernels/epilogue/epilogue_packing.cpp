@@ -16,8 +16,6 @@ int32_t aligned_bytes(size_t bytes) {
   return static_cast<int32_t>((bytes + 63) / 64 * 64);
 }
 
-constexpr int32_t kTableBytes = 256;
-
 // Where everything lies: from shapes alone, because an engine is checked without its constants.
 PackedEpilogue place_parts(const Problem& problem, const ir::Program& program, size_t first_operand,
                            const ChannelLayout& layout) {

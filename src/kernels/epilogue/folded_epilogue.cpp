@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "kernels/epilogue/epilogue.h"
 #include "kernels/epilogue/epilogue_analysis.h"
+#include "kernels/packed/packed_records.h"
 
 namespace camshaft::kernels {
 namespace {
@@ -25,14 +27,14 @@ const int32_t* bias_of(const Problem& p) {
   return known ? reinterpret_cast<const int32_t*>(p.inputs[2].constant->view.data()) : nullptr;
 }
 
-// A multiplier and an addend, perhaps a gate, then bounds: nothing else of what a chain can be.
+// A multiplier and an addend, perhaps a gate, then bounds, perhaps a table: nothing else of what a
+// chain can be.
 bool is_foldable(const EpilogueAnalysis& analysis, DataType out) {
   const SumForm& chain = analysis.chain();
   const bool rounds_to_codes = out == DataType::kUInt8;
   if (out != DataType::kFloat && !rounds_to_codes) return false;
-  return analysis.rest().empty() && analysis.table().empty() && chain.residual < 0 &&
-         chain.slope == 1 && (!chain.code.present || chain.code.is_gate) &&
-         (rounds_to_codes || !chain.rounded);
+  return analysis.rest().empty() && chain.residual < 0 && chain.slope == 1 &&
+         (!chain.code.present || chain.code.is_gate) && (rounds_to_codes || !chain.rounded);
 }
 
 std::vector<float> floats_of(const ChannelValues& values, int64_t channels) {
@@ -76,10 +78,23 @@ bool try_to_fold(const Problem& p, Bias bias_goes, FoldedEpilogue& folded) {
     header.scale = static_cast<float>(chain.code.scale);
     header.shift = static_cast<float>(chain.code.shift);
   }
+  folded.table = analysis.table();
+  header.has_table = folded.table.empty() ? 0 : 1;
   return true;
 }
 
 }  // namespace
+
+size_t folded_bytes() {
+  return record_bytes<FoldedHeader>() + static_cast<size_t>(kTableBytes);
+}
+
+void store_folded(const FoldedEpilogue& folded, std::byte* packed) {
+  store_record(folded.header, packed);
+  std::byte* table = packed + record_bytes<FoldedHeader>();
+  std::memset(table, 0, static_cast<size_t>(kTableBytes));
+  if (!folded.table.empty()) std::memcpy(table, folded.table.data(), folded.table.size());
+}
 
 void fold_epilogue(const Problem& problem, Bias bias_goes, FoldedEpilogue& folded) {
   if (try_to_fold(problem, bias_goes, folded)) return;

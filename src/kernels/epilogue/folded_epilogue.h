@@ -12,9 +12,9 @@
 namespace camshaft::kernels {
 
 // y = round(clamp(v, low, high)) + after (float outputs: without rounding), where
-// v = sum * multiplier + addend; gated ones: v * clamp(gate(v)) * scale + shift of that.
-// Kernels put it in front of their packed weights. Not folded: multiplier 1, addend 0, and the
-// program is to be run on what that gives.
+// v = sum * multiplier + addend; gated ones: v * clamp(gate(v)) * scale + shift of that. With a
+// table, y is its index. Kernels put all that in front of their packed weights. Not folded:
+// multiplier 1, addend 0, and the program is to be run on what that gives.
 struct FoldedHeader {
   int32_t is_folded = 0;
   float low = 0, high = 0;
@@ -22,11 +22,16 @@ struct FoldedHeader {
   int32_t is_gated = 0;
   float scale = 1, shift = 0;
   Gate gate = {};
+  int32_t has_table = 0;
 };
 struct FoldedEpilogue {
   FoldedHeader header;
   std::vector<float> multipliers, addends;  // per channel
+  std::vector<uint8_t> table;               // of 256 codes, or none
 };
+// What stands in front of packed weights: the header, then room for a table.
+size_t folded_bytes();
+void store_folded(const FoldedEpilogue& folded, std::byte* packed);
 
 enum class Bias : uint8_t { kInSum, kInAddend };
 

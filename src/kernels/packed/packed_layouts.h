@@ -41,6 +41,6 @@ CAMSHAFT_RECORD_FIELDS(
 CAMSHAFT_RECORD_FIELDS(FoldedHeader,
                        CAMSHAFT_FIELD(is_folded) CAMSHAFT_FIELD(low) CAMSHAFT_FIELD(high)
                            CAMSHAFT_FIELD(after) CAMSHAFT_FIELD(is_gated) CAMSHAFT_FIELD(scale)
-                               CAMSHAFT_FIELD(shift) CAMSHAFT_FIELD(gate))
+                               CAMSHAFT_FIELD(shift) CAMSHAFT_FIELD(gate) CAMSHAFT_FIELD(has_table))
 
 }  // namespace camshaft::kernels

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantized depthwise convolution, channel last: uint8 inputs and int8 weights summed as floats,
+// Quantized depthwise convolution, channel last: uint8 inputs and 8-bit weights summed as floats,
 // which is exact below 2^24. Epilogues that are affine per channel (scales, clamps, requantization)
-// become a multiplier and an addend in the packed weights; others run as a program on rows of sums.
+// become a multiplier and an addend in the packed weights, functions of a code a table; others run
+// as a program on rows of sums.
 #include "kernels/packed/packed_records.h"
 #include "kernels/vector/depthwise/depthwise_tactics.h"
 
@@ -16,7 +17,8 @@ std::string refusal(const Problem& p) {
   ConvShape s;
   shape_of(p, s);
   constexpr double kExactSum = 1 << 24;  // of integers in float
-  if (static_cast<double>(s.kh * s.kw) * 255 * 128 > kExactSum / 2)
+  const double largest_weight = has_symmetric_weights(p) ? 128 : 255;
+  if (static_cast<double>(s.kh * s.kw) * 255 * largest_weight > kExactSum / 2)
     return "the window is too large for exact floats";
   return refuse_window<Window>(s);
 }
@@ -29,7 +31,7 @@ double cost_us(const Problem& p) {
 size_t packed_bytes(const Problem& p) {
   ConvShape s;
   if (!shape_of(p, s)) return 0;
-  return record_bytes<FoldedHeader>() +
+  return folded_bytes() +
          static_cast<size_t>((s.oc + kLanes - 1) / kLanes * (2 + s.kh * s.kw) * kLanes) *
              sizeof(float);
 }
@@ -38,11 +40,11 @@ void pack(const Problem& p, std::byte* packed) {
   ConvShape s;
   if (!shape_of(p, s)) return;
   const int64_t taps = s.kh * s.kw;
-  const int8_t* w = reinterpret_cast<const int8_t*>(p.inputs[1].constant->view.data());
-  float* to = reinterpret_cast<float*>(packed + record_bytes<FoldedHeader>());
+  const CenteredWeights w(p);
+  float* to = reinterpret_cast<float*>(packed + folded_bytes());
   FoldedEpilogue folded;
   fold_epilogue(p, Bias::kInAddend, folded);
-  store_record(folded.header, packed);
+  store_folded(folded, packed);
   for (int64_t first = 0; first < s.oc; first += kLanes)
     for (int64_t tap = -2; tap < taps; ++tap)
       for (int64_t lane = 0; lane < kLanes; ++lane) {
@@ -61,7 +63,8 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   if (!has_output(args, kernel) || !describe(args, run)) return;
   FoldedHeader header;
   read_record(args.packed, header);
-  run.packed_at = static_cast<int64_t>(record_bytes<FoldedHeader>());
+  run.packed_at = static_cast<int64_t>(folded_bytes());
+  run.has_table = header.has_table != 0;
   const auto zero_point = attrs_of(*args.layer).zero_point;
   for (auto& code : run.padding) code = static_cast<uint8_t>(zero_point);
   run.zero_point = static_cast<float>(zero_point);
@@ -82,7 +85,7 @@ constexpr Tactic row(const char* name) {
           .kind = ir::LayerKind::kConvolution,
           .isa = kIsa,
           .formats = FormatRule::kChannelLast,
-          .version = 2,
+          .version = 3,
           .refusal = refusal<Window>,
           .cost_us = cost_us<Window>,
           .packed_inputs = quantized_packed_inputs,

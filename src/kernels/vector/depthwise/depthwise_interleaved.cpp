@@ -294,6 +294,15 @@ void run_epilogue(const Run& run, const Step& step, const float* sums) {
   }
 }
 
+void look_up(const Run& run, const Step& step) {
+  const auto* table = reinterpret_cast<const uint8_t*>(run.units) - kTableBytes;
+  for (int64_t r = 0; r < step.rows; ++r)
+    look_up_codes(table,
+                  reinterpret_cast<uint8_t*>(run.y) + step.n * run.y_image +
+                      (step.oh + r) * run.y_row + step.ow * run.y_pixel + step.block,
+                  step.pixels, step.channels, run.y_pixel);
+}
+
 template <class W>
 void run_step(const Run& run, const Step& step, Line* lines, float* sums) {
   const ConvShape& s = run.s;
@@ -342,6 +351,7 @@ void run_step(const Run& run, const Step& step, Line* lines, float* sums) {
                                      : run_unit<W, false>(u, step.pixels, step.rows);
   }
   if (!is_folded) run_epilogue(run, step, sums);
+  if (run.header.has_table != 0) look_up(run, step);
 }
 
 // --- the tactic
@@ -349,6 +359,7 @@ void run_step(const Run& run, const Step& step, Line* lines, float* sums) {
 template <class W>
 std::string refusal(const Problem& p) {
   if (std::string reason = refuse_quantized(p, Bias::kInSum); !reason.empty()) return reason;
+  if (kHasBytes && !has_symmetric_weights(p)) return "the weights are no symmetric int8";
   ConvShape s;
   shape_of(p, s);
   if (!W::fits(s)) return "another window width, stride or dilation";
@@ -378,15 +389,14 @@ double cost_us(const Problem& p) {
 size_t packed_bytes(const Problem& p) {
   ConvShape s;
   if (!shape_of(p, s)) return 0;
-  return record_bytes<FoldedHeader>() +
-         static_cast<size_t>((s.oc + kLanes - 1) / kLanes * unit_bytes(s));
+  return folded_bytes() + static_cast<size_t>((s.oc + kLanes - 1) / kLanes * unit_bytes(s));
 }
 
 // Weight of `tap` (input row) for output row r and column kw; 0 outside the window.
-int8_t weight_at(const ConvShape& s, const int8_t* w, int64_t c, int64_t input_row, int64_t r,
-                 int64_t kw) {
+int16_t weight_at(const ConvShape& s, const CenteredWeights& w, int64_t c, int64_t input_row,
+                  int64_t r, int64_t kw) {
   const int64_t kh = input_row - r;
-  return kh < 0 || kh >= s.kh ? int8_t{0} : w[(c * s.kh + kh) * s.kw + kw];
+  return kh < 0 || kh >= s.kh ? int16_t{0} : w[(c * s.kh + kh) * s.kw + kw];
 }
 
 void pack(const Problem& p, std::byte* packed) {
@@ -395,10 +405,10 @@ void pack(const Problem& p, std::byte* packed) {
   const Cut cut = cut_of(s);
   FoldedEpilogue folded;
   fold_epilogue(p, Bias::kInSum, folded);
-  store_record(folded.header, packed);
-  std::byte* units = packed + record_bytes<FoldedHeader>();
-  std::memset(units, 0, packed_bytes(p) - record_bytes<FoldedHeader>());
-  const int8_t* w = reinterpret_cast<const int8_t*>(p.inputs[1].constant->view.data());
+  store_folded(folded, packed);
+  std::byte* units = packed + folded_bytes();
+  std::memset(units, 0, packed_bytes(p) - folded_bytes());
+  const CenteredWeights w(p);
   const int32_t* bias =
       has_bias(p) ? reinterpret_cast<const int32_t*>(p.inputs[2].constant->view.data()) : nullptr;
   const auto zero_point = static_cast<uint32_t>(attrs_of(*p.layer).zero_point);
@@ -416,7 +426,7 @@ void pack(const Problem& p, std::byte* packed) {
       for (int64_t r = 0; r < cut.out_rows; ++r)
         for (int64_t kw = 0; kw < s.kw; ++kw, to += kGroup * kLanes)
           for (int64_t k = 0; k < kGroup; ++k)
-            to[k] = weight_at(s, w, c, kGroup * group + k, r, kw);
+            to[k] = static_cast<Element>(weight_at(s, w, c, kGroup * group + k, r, kw));
   }
 }
 
@@ -452,7 +462,7 @@ bool describe(const KernelArgs& args, Run& run) {
 void set_addresses(const KernelCall& call, Run& run) {
   run.x = call.input<const uint8_t>(0);
   run.y = call.output<std::byte>(0);
-  run.units = call.packed + record_bytes<FoldedHeader>();
+  run.units = call.packed + folded_bytes();
   for (int k = 0; k < run.num_operands; ++k)
     run.operands[k].data = call.input<const std::byte>(kFirstOperand + static_cast<size_t>(k));
 }
@@ -507,7 +517,7 @@ constexpr Tactic row(const char* name) {
           .kind = ir::LayerKind::kConvolution,
           .isa = kIsa,
           .formats = FormatRule::kChannelLast,
-          .version = 2,
+          .version = 3,
           .refusal = refusal<W>,
           .cost_us = cost_us<W>,
           .packed_inputs = quantized_packed_inputs,

@@ -12,6 +12,7 @@
 #include "kernels/simd/bytes.h"
 #include "kernels/simd/float16.h"
 #include "kernels/vector/counts.h"
+#include "kernels/vector/pointwise/byte_table.h"
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/program/compiled_code.h"
 #include "kernels/vector/program/gate.h"
@@ -59,6 +60,7 @@ struct Run {
   const CompiledCode* code = nullptr;  // of it
   double predicted_us = 0;
   int64_t packed_at = 0;     // before `packed`
+  bool has_table = false;    // of stored codes, right before `packed`
   std::byte* out = nullptr;  // a quantized program's output; then y holds rows, one per thread
   DataType out_type = DataType::kFloat;
   int64_t out_image = 0, out_row = 0, out_pixel = 0;
@@ -489,6 +491,10 @@ void run_row(const R& run, int worker, int64_t n, int64_t oh) {
     else
       run_strip<Window, false>(run, strip, {first_n(kLanes), kLanes});
     if (run.epilogue.is_program) run_epilogue(run, strip, n, oh, 0, s.ow);
+    if (run.has_table)
+      look_up_codes(reinterpret_cast<const uint8_t*>(run.packed) - kTableBytes,
+                    reinterpret_cast<uint8_t*>(strip.y) + strip.first, s.ow,
+                    strip.last - strip.first, run.y_pixel);
   }
 }
 

@@ -23,6 +23,25 @@ static inline std::string refuse_depthwise(const ConvShape& s) {
   return {};
 }
 
+// Weights of a quantized layer less their zero point: integers of 9 bits.
+class CenteredWeights {
+ public:
+  explicit CenteredWeights(const Problem& p)
+      : codes_(p.inputs[1].constant->view.data()),
+        is_signed_(p.inputs[1].type == DataType::kInt8),
+        zero_point_(static_cast<int>(attrs_of(*p.layer).w_zero_point)) {}
+
+  int16_t operator[](int64_t k) const {
+    const int code = is_signed_ ? static_cast<int8_t>(codes_[k]) : static_cast<uint8_t>(codes_[k]);
+    return static_cast<int16_t>(code - zero_point_);
+  }
+
+ private:
+  const std::byte* codes_;
+  bool is_signed_;
+  int zero_point_;
+};
+
 // What all quantized depthwise kernels ask of a problem.
 static inline std::string refuse_quantized(const Problem& p, Bias bias) {
   ConvShape s;
@@ -30,8 +49,9 @@ static inline std::string refuse_quantized(const Problem& p, Bias bias) {
   const DataType out = p.outputs[0].type;
   if (out != DataType::kUInt8 && out != DataType::kInt8 && out != DataType::kFloat)
     return "the output is neither 8-bit nor float";
-  if (!has_symmetric_weights(p) || !p.inputs[1].constant)
-    return "the weights are not a symmetric int8 constant";
+  const DataType weights = p.inputs[1].type;
+  if ((weights != DataType::kInt8 && weights != DataType::kUInt8) || !p.inputs[1].constant)
+    return "the weights are not an 8-bit constant";
   if (has_bias(p) && (p.inputs[2].type != DataType::kInt32 || !p.inputs[2].constant))
     return "the bias is not an int32 constant";
   if (!shape_of(p, s)) return "not a 1-D or 2-D convolution";

@@ -192,6 +192,28 @@ TEST(Depthwise, QuantizedShapes) {
       }
 }
 
+// Weights less a zero point that takes them beyond int8.
+TEST(Depthwise, QuantizedCenteredWeights) {
+  for (const DataType type : {DataType::kUInt8, DataType::kInt8})
+    for (const int64_t w_zero_point : {0, 77, 255})
+      for (const Case& t : {Case{1, 33, 5, 20, 3, 1, 1, 1},
+                            {2, 24, 6, 7, 3, 2, 1, 1},
+                            {1, 64, 7, 20, 5, 1, 1, 2},
+                            {1, 24, 7, 20, 5, 2, 1, 2},
+                            {1, 3, 9, 20, 3, 1, 2, 2},
+                            {1, 40, 23, 24, 11, 1, 1, 5}}) {
+        TestLayer layer = quantized(t, kRequantize, DataType::kUInt8, 113);
+        const bool is_signed = type == DataType::kInt8;
+        layer.inputs[1].type = type;
+        layer.inputs[1].value = [is_signed](int64_t k) {
+          return (k % 4 == 0 ? 0 : k % 3 == 0 ? 255 : k * 29 % 256) - (is_signed ? 128 : 0);
+        };
+        std::get<ConvolutionAttrs>(layer.layer->attrs).w_zero_point =
+            w_zero_point - (is_signed ? 128 : 0);
+        check_layer(layer, name(t) + ", zero point " + std::to_string(w_zero_point));
+      }
+}
+
 // Several lines of columns, an odd number of rows.
 TEST(Depthwise, QuantizedWideMaps) {
   for (const Case& t : {Case{1, 80, 5, 71, 3, 1, 1, 1},
