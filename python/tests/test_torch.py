@@ -419,12 +419,23 @@ def test_distances(rows, p):
 
 
 def test_what_the_exporter_gets_wrong_is_pytorchs():
-    def function(x):
+    def divided(x):
         return torch.relu(torch.nn.functional.avg_pool2d(torch.sin(x) + 1, 2, divisor_override=3) * 2 - 1)
 
-    x = torch.randn(1, 2, 6, 6)
-    torch.testing.assert_close(compiled(function, min_nodes=1)(x), function(x))
-    assert last().engines == 2 and [node.target for node in last().eager] == ["aten.avg_pool2d.default"]
+    def cut_off(x):
+        return torch.nn.functional.avg_pool2d(x * 3 + 1, 2) * 2 - 1
+
+    for function, x in ((divided, torch.randn(1, 2, 6, 6)), (cut_off, torch.randint(-9, 9, (1, 2, 6, 6)))):
+        torch.testing.assert_close(compiled(function, min_nodes=1)(x), function(x))
+        assert last().engines == 2 and [node.target for node in last().eager] == ["aten.avg_pool2d.default"]
+
+
+def test_angles():
+    nan = float("nan")
+    y = torch.tensor([0.0, 0, 1, -1, 2, -2, 0, nan, 1, 3])
+    x = torch.tensor([-1.0, 1, 0, 0, -3, -3, 0, 1, nan, 4])
+    torch.testing.assert_close(compiled(torch.atan2, min_nodes=1)(y, x), torch.atan2(y, x), equal_nan=True)
+    assert last().engines == 1 and not last().reason
 
 
 @pytest.mark.parametrize("mode, aligned, scale", [("bilinear", True, 1.7), ("bicubic", True, (2.0, 0.6)), ("nearest", None, 0.6), ("bilinear", False, 0.6)])

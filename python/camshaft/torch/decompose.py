@@ -2,6 +2,7 @@
 """Operators in terms that PyTorch's ONNX exporter can translate."""
 from __future__ import annotations
 
+import math
 from typing import Any, Callable, NamedTuple
 
 import torch
@@ -107,6 +108,13 @@ def _are_bytes(codes: Any, by: Any) -> bool:
     return isinstance(codes, torch.Tensor) and codes.dtype == torch.uint8
 
 
+def _angle(y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """The exporter takes y = 0 for one below it, and makes 0 of NaN."""
+    right = torch.atan(y / x)
+    left = torch.where(y < 0, right - math.pi, right + math.pi)
+    return torch.where((y == 0) & (x == 0), 0.0, torch.where(x < 0, left, right))
+
+
 def _always(*args: Any, **kwargs: Any) -> bool:
     return True
 
@@ -125,6 +133,7 @@ _TABLE = {
     "aten._grouped_mm.default": _Row(_is_grouped, _grouped_products),
     "aten._cdist_forward.default": _Row(_always, _distances),
     "aten.cdist.default": _Row(_always, _distances),
+    "aten.atan2.default": _Row(_always, _angle),
     "aten._weight_int8pack_mm.default": _Row(_always, _int8_weights),
     **{f"aten.{softmax}.int": _Row(_converts, _of_type(getattr(torch.ops.aten, softmax).int)) for softmax in ("softmax", "log_softmax")},
     **{f"aten.{upsample}.vec": _Row(_aligns_by_scales, _aligned(getattr(torch.ops.aten, upsample).vec))

@@ -20,6 +20,12 @@ def _of_bytes(values: dict[str, Any]) -> bool:
     return isinstance(image, Node) and image.meta["val"].dtype == torch.uint8
 
 
+def _of_integers(values: dict[str, Any]) -> bool:
+    """Means are cut off."""
+    image = values["self"]
+    return isinstance(image, Node) and not image.meta["val"].dtype.is_floating_point
+
+
 def _scales_otherwise(values: dict[str, Any]) -> bool:
     """Antialiasing whose scale is not the quotient of the extents, which is all that its translation knows."""
     if _of_bytes(values):
@@ -30,7 +36,7 @@ def _scales_otherwise(values: dict[str, Any]) -> bool:
 
 # Operators whose translation leaves something out, and when that matters.
 _MISTRANSLATED = {
-    **{f"aten::avg_pool{rank}d": _is_given("divisor_override") for rank in (1, 2, 3)},
+    **{f"aten::avg_pool{rank}d": lambda values: bool(values.get("divisor_override")) or _of_integers(values) for rank in (1, 2, 3)},
     **{f"aten::{name}": _is_given("training") for name in ("native_batch_norm", "_native_batch_norm_legit")},
     "aten::scatter_reduce": lambda values: values.get("reduce") == "mean",
     "aten::linalg_vector_norm": lambda values: values.get("dim") is None and bool(values.get("keepdim")),
