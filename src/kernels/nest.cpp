@@ -72,6 +72,9 @@ void collapse(Nest& nest) {
 void visit_tiles(const Nest& nest, ThreadPool* pool, double predicted_us, TileBody body) {
   const int64_t rows = nest.outer() * nest.rows(), cols = nest.cols();
   if (rows == 0 || cols == 0) return;
+  // Kernels predict what elements cost; a row that is begun costs as much as some of these.
+  constexpr double kRowUs = 0.003;
+  predicted_us += static_cast<double>(rows) * kRowUs;
   const int64_t threads = pool == nullptr || predicted_us < kThreadedUs ? 1 : pool->threads();
   if (threads == 1 && nest.rank == 2) {  // one tile: 20 ns less for the smallest layers
     const int64_t offsets[kMaxNestTensors] = {};

@@ -442,7 +442,8 @@ size_t plan_conv(ConvRun& run, int threads) {
   set_depth(run);
   plan.panels = run.tile.panels(s);
   if (has_better_columns(run)) transpose(run);
-  if (s.macs() < kMacsWorthThreads) threads = 1;
+  constexpr int64_t kBytesWorthThreads = 256 << 10;  // of weights, which a single row only reads
+  if (s.macs() < kMacsWorthThreads && filter_bytes(run) < kBytesWorthThreads) threads = 1;
   choose_reading(run);
   choose_segments(run);
   choose_parts(run);

@@ -112,6 +112,7 @@ struct DeconvColumns {
   const LinePlace* places = nullptr;  // of the columns of the filter
   ResultEpilogue epilogue;
   int64_t blocks, block_rows;           // of an image; output rows of a block
+  int64_t cuts, cut_pixels;             // of a row of images of one row; of a phase
   int64_t line, phase_line;             // floats of a line of columns, of a phase of a row
   int64_t columns_floats, sums_floats;  // of a worker
   double predicted_us;
@@ -119,69 +120,100 @@ struct DeconvColumns {
   int64_t phase_rows() const { return s.sw * s.oc; }  // lines of an output row
 };
 
-// Adds the turned columns of input row `ih` to the sums of output rows [first, last), which lie as
+// Output rows [first, last) of image n, of them pixels [q, q_end) of every phase.
+struct Block {
+  int64_t n, first, last, q, q_end;
+};
+
+// The input pixels [from, end) that reach a block's.
+struct Pixels {
+  int64_t from, end;
+};
+Pixels pixels_of(const DeconvColumns& d, const Block& b) {
+  if (d.cuts == 1) return {0, d.s.iw};
+  Pixels pixels{d.s.iw, 0};
+  for (int64_t kw = 0; kw < d.s.kw; ++kw) {
+    const LinePlace& at = d.places[kw];
+    const int64_t first = larger(b.q, at.first), last = smaller(b.q_end, at.last);
+    if (first >= last) continue;
+    pixels.from = smaller(pixels.from, first + at.offset);
+    pixels.end = larger(pixels.end, last + at.offset);
+  }
+  return pixels;
+}
+
+// Adds the turned columns of input row `ih` from pixel `from` on to the block's sums, which lie as
 // [row][phase][channel][phase_line].
-void add_lines(const DeconvColumns& d, const float* lines, int64_t ih, int64_t first, int64_t last,
+void add_lines(const DeconvColumns& d, const float* lines, int64_t ih, const Block& b, int64_t from,
                float* sums) {
   const ConvShape& s = d.s;
   for (int64_t kh = 0; kh < s.kh; ++kh) {
     const int64_t row = ih * s.sh - s.pad_top + kh * s.dh;
-    if (row < first || row >= last) continue;
+    if (row < b.first || row >= b.last) continue;
     for (int64_t kw = 0; kw < s.kw; ++kw) {
       const LinePlace& at = d.places[kw];
       for (int64_t c = 0; c < s.oc; ++c) {
-        const float* line = lines + ((kh * s.kw + kw) * s.oc + c) * d.line + at.offset;
-        float* sum = sums + (((row - first) * s.sw + at.phase) * s.oc + c) * d.phase_line;
-        for (int64_t q = at.first; q < at.last; ++q) sum[q] += line[q];
+        const float* line = lines + ((kh * s.kw + kw) * s.oc + c) * d.line + at.offset - from;
+        float* sum = sums + (((row - b.first) * s.sw + at.phase) * s.oc + c) * d.phase_line;
+        const int64_t last = smaller(b.q_end, at.last);
+        for (int64_t q = larger(b.q, at.first); q < last; ++q) sum[q - b.q] += line[q];
       }
     }
   }
 }
 
-// Rows [first, last) of image n: pixels of the phases side by side.
-void store_rows(const DeconvColumns& d, const float* sums, int64_t n, int64_t first, int64_t last,
-                float* y) {
+// Pixels of the phases side by side.
+void store_rows(const DeconvColumns& d, const float* sums, const Block& b, float* y) {
   const ConvShape& s = d.s;
   const int64_t row_step = d.y.rank == 4 ? d.y.strides[2] : 0, step = d.y.strides[d.y.rank - 1];
-  for (int64_t row = first; row < last; ++row)
+  for (int64_t row = b.first; row < b.last; ++row)
     for (int64_t phase = 0; phase < smaller(s.sw, s.ow); ++phase)
       for (int64_t c = 0; c < s.oc; ++c) {
-        const float* from = sums + (((row - first) * s.sw + phase) * s.oc + c) * d.phase_line;
-        float* to = y + n * d.y.strides[0] + row * row_step + phase * step + c * d.y.strides[1];
+        const float* from = sums + (((row - b.first) * s.sw + phase) * s.oc + c) * d.phase_line;
+        float* to = y + b.n * d.y.strides[0] + row * row_step + phase * step + c * d.y.strides[1];
         const int64_t outs = ceil_div(s.ow - phase, s.sw), apart = s.sw * step;
-        for (int64_t q = 0; q < outs; ++q) to[q * apart] = from[q];
+        const int64_t end = smaller(b.q_end, outs);
+        for (int64_t q = b.q; q < end; ++q) to[q * apart] = from[q - b.q];
       }
+}
+
+Block block_of(const DeconvColumns& d, int64_t block) {
+  const int64_t cut = block % d.cuts, rows = block / d.cuts, first = rows % d.blocks * d.block_rows,
+                q = cut * d.cut_pixels;
+  return {rows / d.blocks, first, smaller(first + d.block_rows, d.s.oh), q, q + d.cut_pixels};
 }
 
 void run_block(const DeconvColumns& d, const KernelCall& call, int64_t block, float* columns) {
   const ConvShape& s = d.s;
   float *lines = columns + s.iw * d.panels.padded_n(), *sums = columns + d.columns_floats;
-  const int64_t n = block / d.blocks, first = block % d.blocks * d.block_rows,
-                last = smaller(first + d.block_rows, s.oh);
+  const Block b = block_of(d, block);
+  const Pixels pixels = pixels_of(d, b);
   const auto* bias = reinterpret_cast<const float*>(call.packed);
-  for (int64_t k = 0; k < (last - first) * d.phase_rows(); ++k)
+  for (int64_t k = 0; k < (b.last - b.first) * d.phase_rows(); ++k)
     for (int64_t q = 0; q < d.phase_line; ++q) sums[k * d.phase_line + q] = bias[k % s.oc];
   const int64_t reach = (s.kh - 1) * s.dh,
-                from = larger(0, ceil_div(first + s.pad_top - reach, s.sh)),
-                end = smaller(s.ih, ceil_div(last + s.pad_top, s.sh));
-  const int64_t x_row = d.x.rank == 4 ? d.x.strides[2] : 0;
-  for (int64_t ih = from; ih < end; ++ih) {
-    const float* x = call.input<const float>(0) + n * d.x.strides[0] + ih * x_row;
-    multiply_panels({d.panels, bias + kMostChannels, nullptr, x, d.x.strides[d.x.rank - 1], columns,
+                from = larger(0, ceil_div(b.first + s.pad_top - reach, s.sh)),
+                end = smaller(s.ih, ceil_div(b.last + s.pad_top, s.sh));
+  const int64_t x_row = d.x.rank == 4 ? d.x.strides[2] : 0, x_pixel = d.x.strides[d.x.rank - 1],
+                count = pixels.end - pixels.from;
+  for (int64_t ih = from; ih < end && count > 0; ++ih) {
+    const float* x =
+        call.input<const float>(0) + b.n * d.x.strides[0] + ih * x_row + pixels.from * x_pixel;
+    multiply_panels({d.panels, bias + kMostChannels, nullptr, x, x_pixel, columns,
                      d.panels.padded_n(), false},
-                    s.iw, 0, d.panels.count());
-    transpose_block(columns, d.panels.padded_n(), lines, d.line, s.iw, columns_of(s));
-    add_lines(d, lines, ih, first, last, sums);
+                    count, 0, d.panels.count());
+    transpose_block(columns, d.panels.padded_n(), lines, d.line, count, columns_of(s));
+    add_lines(d, lines, ih, b, pixels.from, sums);
   }
   float* y = call.output<float>(0);
-  store_rows(d, sums, n, first, last, y);
+  store_rows(d, sums, b, y);
   if (d.epilogue.present)
-    run_unit_epilogue(d.epilogue, call, y, 0, n * s.oh + first, n * s.oh + last);
+    run_unit_epilogue(d.epilogue, call, y, 0, b.n * s.oh + b.first, b.n * s.oh + b.last);
 }
 
 void run(DeconvColumns& d, const KernelCall& call) {
   float* workspace = reinterpret_cast<float*>(call.workspace);
-  split(call.pool, d.s.batch * d.blocks, d.predicted_us,
+  split(call.pool, d.s.batch * d.blocks * d.cuts, d.predicted_us,
         [&](int worker, int64_t first, int64_t last) {
           float* own = workspace + worker * (d.columns_floats + d.sums_floats);
           for (int64_t block = first; block < last; ++block) run_block(d, call, block, own);
@@ -213,8 +245,13 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   d.blocks = larger(ceil_div(s.oh, kBlockRows * s.sh), ceil_div(threads_of(args), s.batch));
   d.block_rows = ceil_div(s.oh, d.blocks);
   d.blocks = ceil_div(s.oh, d.block_rows);
+  // What follows takes whole rows.
+  const int64_t phase = ceil_div(s.ow, s.sw), shares = ceil_div(threads_of(args), s.batch);
+  const bool may_cut = s.oh == 1 && shares > 1 && !d.epilogue.present;
+  d.cut_pixels = may_cut ? larger(kLanes, ceil_div(phase, shares)) : phase;
+  d.cuts = ceil_div(phase, d.cut_pixels);
   d.line = round_up(s.iw, kLanes);
-  d.phase_line = round_up(ceil_div(s.ow, s.sw), kLanes);
+  d.phase_line = round_up(phase, kLanes);
   d.columns_floats = s.iw * d.panels.padded_n() + columns_of(s) * d.line;
   d.columns_floats = round_up(d.columns_floats, 16);
   d.sums_floats = d.block_rows * d.phase_rows() * d.phase_line;

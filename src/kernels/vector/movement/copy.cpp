@@ -17,6 +17,10 @@ template <class T>
 void copy_tile(const Nest& nest, const T* from, T* to, int64_t rows, int64_t cols) {
   const int64_t from_row = nest.row_stride(1), to_row = nest.row_stride(0),
                 step = nest.col_stride(1);
+  if (cols == 1) {
+    for (int64_t row = 0; row < rows; ++row) to[row * to_row] = from[row * from_row];
+    return;
+  }
   for (int64_t row = 0; row < rows; ++row, from += from_row, to += to_row) {
     if (step == 1) {
       copy_bytes(reinterpret_cast<const char*>(from), reinterpret_cast<char*>(to),
@@ -42,17 +46,27 @@ bool make_transposition(Nest& nest) {
   return false;
 }
 
+// Into how many parts columns are cut so that every thread has some of few blocks.
+int64_t cuts_of_lines(int64_t blocks, int64_t cols, const ThreadPool* pool) {
+  constexpr int64_t kLeast = 64;  // columns
+  const int64_t threads = pool == nullptr ? 1 : pool->threads();
+  if (threads == 1 || blocks >= 4 * threads) return 1;
+  return larger(1, smaller(ceil_div(4 * threads, blocks), cols / kLeast));
+}
+
 // nest.rows() is contiguous in the source, nest.cols() in the target.
 template <class T>
 void transpose_nest(const Nest& nest, const T* from, T* to, ThreadPool* pool, double us) {
   constexpr int64_t kBlock = 16;
   const int64_t length = nest.rows(), blocks = (length + kBlock - 1) / kBlock;
-  const int64_t planes = nest.outer();
-  split(pool, planes * blocks, us, [&](int, int64_t first, int64_t last) {
+  const int64_t planes = nest.outer(), cuts = cuts_of_lines(planes * blocks, nest.cols(), pool);
+  split(pool, cuts * planes * blocks, us, [&](int, int64_t first, int64_t last) {
     while (first < last) {
-      const int64_t plane = first / blocks, begin = first % blocks;
+      const int64_t cut = first / blocks / planes, plane = first / blocks % planes,
+                    begin = first % blocks;
       const int64_t end = begin + (last - first) < blocks ? begin + (last - first) : blocks;
-      int64_t rest = plane, from_offset = 0, to_offset = 0;
+      const int64_t col = nest.cols() * cut / cuts, cols = nest.cols() * (cut + 1) / cuts - col;
+      int64_t rest = plane, from_offset = col * nest.col_stride(1), to_offset = col;
       for (int d = nest.rank - 3; d >= 0; --d) {
         const int64_t index = rest % nest.extents[d];
         rest /= nest.extents[d];
@@ -63,8 +77,7 @@ void transpose_nest(const Nest& nest, const T* from, T* to, ThreadPool* pool, do
                     rows = (end * kBlock < length ? end * kBlock : length) - row;
       // In the source's view: nest.cols() lines of `rows` contiguous elements.
       transpose_block(from + from_offset + row, nest.col_stride(1),
-                      to + to_offset + row * nest.row_stride(0), nest.row_stride(0), nest.cols(),
-                      rows);
+                      to + to_offset + row * nest.row_stride(0), nest.row_stride(0), cols, rows);
       first += end - begin;
     }
   });

@@ -5,40 +5,114 @@
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/tactic_util.h"
 
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
 namespace camshaft::kernels::CAMSHAFT_TARGET::shuffle {
 namespace {
 
+// Outermost first.
 struct Dims {
   int count = 0;
   int64_t extents[ir::kMaxRank];
   int64_t strides[ir::kMaxRank];
+
+  void reverse() {
+    std::reverse(extents, extents + count);
+    std::reverse(strides, strides + count);
+  }
+  int64_t elements() const {
+    return std::accumulate(extents, extents + count, int64_t{1}, std::multiplies<>());
+  }
 };
 
-// `dims`, outer first, as the target of the same elements in row-major order needs them: with
-// boundaries wherever either has one. False: a dimension would not split evenly ([4, 6] as [6, 4]).
-bool split_together(const Dims& a, const Dims& b, Nest& nest) {
-  nest.rank = 0;
-  nest.tensors = 2;
-  int ia = a.count - 1, ib = b.count - 1;
-  int64_t left_a = 1, left_b = 1, stride_a = 0,
-          stride_b = 0;  // what is left of the dimension being split
-  // From the innermost dimension outwards; the nest is made in reverse, collapse() sorts it anyway.
-  for (;;) {
-    while (left_a == 1 && ia >= 0) left_a = a.extents[ia], stride_a = a.strides[ia], --ia;
-    while (left_b == 1 && ib >= 0) left_b = b.extents[ib], stride_b = b.strides[ib], --ib;
-    if (left_a == 1 && left_b == 1) return true;
-    const int64_t step = left_a < left_b ? left_a : left_b;
-    if (step < 1 || left_a % step != 0 || left_b % step != 0 ||
-        nest.rank > static_cast<int>(ir::kMaxRank))
-      return false;
-    nest.extents[nest.rank] = step;
-    nest.strides[0][nest.rank] = stride_a;
-    nest.strides[1][nest.rank] = stride_b;
-    ++nest.rank;
-    left_a /= step, stride_a *= step;
-    left_b /= step, stride_b *= step;
+// One after the other, from number `first` on.
+class Walk {
+ public:
+  Walk(const Dims& dims, int64_t first) : dims_(dims) {
+    for (int d = dims.count - 1; d >= 0; --d) {
+      index_[d] = first % dims.extents[d], first /= dims.extents[d];
+      offset += index_[d] * dims.strides[d];
+    }
   }
-}
+
+  void advance() {
+    for (int d = dims_.count - 1; d >= 0; --d) {
+      offset += dims_.strides[d];
+      if (++index_[d] < dims_.extents[d]) return;
+      offset -= dims_.extents[d] * dims_.strides[d];
+      index_[d] = 0;
+    }
+  }
+
+  int64_t offset = 0;
+
+ private:
+  const Dims& dims_;
+  int64_t index_[ir::kMaxRank] = {};
+};
+
+// What two views of the same elements in row-major order have in common.
+class CommonDims {
+ public:
+  CommonDims(const Dims& to, const Dims& from) : to_(to), from_(from) { nest.tensors = 2; }
+
+  // Dimensions from the innermost on, with boundaries wherever either has one, up to one that does
+  // not split evenly ([4, 6] as [6, 4]).
+  void take_inner() {
+    while (to_.count > 0 && from_.count > 0) {
+      int64_t &to = to_.extents[to_.count - 1], &from = from_.extents[from_.count - 1];
+      const int64_t step = smaller(to, from);
+      if (!splits(step, to, from)) return;
+      append(step, to_.strides[to_.count - 1], from_.strides[from_.count - 1]);
+      to /= step, to_.strides[to_.count - 1] *= step;
+      from /= step, from_.strides[from_.count - 1] *= step;
+      drop_units();
+    }
+  }
+
+  // The same from the outermost on.
+  void take_outer() {
+    to_.reverse(), from_.reverse();
+    while (to_.count > 0 && from_.count > 0) {
+      int64_t &to = to_.extents[to_.count - 1], &from = from_.extents[from_.count - 1];
+      const int64_t step = smaller(to, from);
+      if (!splits(step, to, from)) break;
+      to /= step, from /= step;
+      append(step, to_.strides[to_.count - 1] * to, from_.strides[from_.count - 1] * from);
+      drop_units();
+    }
+    to_.reverse(), from_.reverse();
+  }
+
+  bool is_all() const { return to_.count == 0 && from_.count == 0; }
+  const Dims& to() const { return to_; }
+  const Dims& from() const { return from_; }
+
+  Nest nest;  // in any order: collapse() sorts it
+
+ private:
+  bool splits(int64_t step, int64_t to, int64_t from) const {
+    return step >= 1 && to % step == 0 && from % step == 0 &&
+           nest.rank <= static_cast<int>(ir::kMaxRank);
+  }
+
+  void append(int64_t extent, int64_t to, int64_t from) {
+    if (extent == 1) return;
+    nest.extents[nest.rank] = extent;
+    nest.strides[0][nest.rank] = to;
+    nest.strides[1][nest.rank] = from;
+    ++nest.rank;
+  }
+
+  void drop_units() {
+    for (Dims* dims : {&to_, &from_})
+      while (dims->count > 0 && dims->extents[dims->count - 1] == 1) --dims->count;
+  }
+
+  Dims to_, from_;  // what is left
+};
 
 Dims transposed(const TensorView& view, const ir::Ints& permutation) {
   Dims dims;
@@ -62,31 +136,30 @@ Dims before_transpose(const TensorView& view, const ir::Ints& permutation) {
   return dims;
 }
 
-// Both in row-major order, element by element: for shapes without common dimensions.
+// Shapes that share some dimensions at most: a copy of these for each element of the others, both
+// of which go in row-major order.
 struct UnalignedCopy {
+  CopyPlan each;
   Dims to, from;
-  int64_t count, bytes;  // elements, of each
+  int64_t count;
+  double predicted_us;
 };
+
 void copy_unaligned(UnalignedCopy& copy, const KernelCall& call) {
-  const Dims &to = copy.to, &from = copy.from;
-  const int64_t bytes = copy.bytes;
+  const int64_t bytes = copy.each.element_bytes;
   const char* x = call.input<const char>(0);
   char* y = call.output<char>(0);
-  int64_t to_index[ir::kMaxRank] = {}, from_index[ir::kMaxRank] = {}, to_offset = 0,
-          from_offset = 0;
-  const auto advance = [](const Dims& dims, int64_t* index, int64_t& offset) {
-    for (int d = dims.count - 1; d >= 0; --d) {
-      offset += dims.strides[d];
-      if (++index[d] < dims.extents[d]) return;
-      offset -= dims.extents[d] * dims.strides[d];
-      index[d] = 0;
+  split(call.pool, copy.count, copy.predicted_us, [&](int, int64_t first, int64_t last) {
+    Walk to(copy.to, first), from(copy.from, first);
+    for (; first < last; ++first, to.advance(), from.advance()) {
+      const char* source = x + from.offset * bytes;
+      char* target = y + to.offset * bytes;
+      if (copy.each.elements == 1)
+        __builtin_memcpy(target, source, static_cast<size_t>(bytes));
+      else
+        run_copy(copy.each, source, target, nullptr);
     }
-  };
-  for (int64_t k = 0; k < copy.count; ++k) {
-    __builtin_memcpy(y + to_offset * bytes, x + from_offset * bytes, static_cast<size_t>(bytes));
-    advance(to, to_index, to_offset);
-    advance(from, from_index, from_offset);
-  }
+  });
 }
 
 std::string refusal(const Problem& p) {
@@ -121,9 +194,16 @@ void prepare_shuffle(const KernelArgs& args, PreparedKernel& kernel) {
   const auto& attrs = *std::get_if<ir::ShuffleAttrs>(&args.layer->attrs);
   const Dims to = before_transpose(y, attrs.second_transpose),
              from = transposed(x, attrs.first_transpose);
-  Nest nest;
-  if (split_together(to, from, nest)) return keep_copy(nest, args, kernel);
-  keep_state<copy_unaligned>(kernel, UnalignedCopy{to, from, count_of(y), bytes_of(y.type)});
+  CommonDims common(to, from);
+  common.take_inner();
+  if (common.is_all()) return keep_copy(common.nest, args, kernel);
+  common.take_outer();
+  const CopyPlan each = plan_copy(common.nest, bytes_of(y.type));
+  constexpr double kStepUs = 0.005, kRunUs = 0.03;
+  const int64_t count = common.to().elements();
+  const double us = each.elements == 1 ? kStepUs : each.predicted_us + kRunUs;
+  keep_state<copy_unaligned>(kernel, UnalignedCopy{each, common.to(), common.from(), count,
+                                                   static_cast<double>(count) * us});
 }
 
 void prepare_reformat(const KernelArgs& args, PreparedKernel& kernel) {

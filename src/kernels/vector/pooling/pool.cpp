@@ -81,12 +81,13 @@ void pool_pixel(const float* x, int64_t rows, int64_t row_stride, int64_t cols, 
                                 first_n(static_cast<int>(channels - c)));
 }
 
+// Outputs [first, last) of a row.
 template <class Step>
-void pool_row_direct(const Pool& p, int64_t n, int64_t oh) {
+void pool_row_direct(const Pool& p, int64_t n, int64_t oh, int64_t first, int64_t last) {
   const int64_t kh = p.h.first(oh), rows = p.h.last(oh) - kh;
   const float* row = p.x + n * p.x_image + (p.h.start(oh) + kh * p.h.dilation) * p.x_row;
   float* y = p.y + n * p.y_image + oh * p.y_row;
-  for (int64_t ow = 0; ow < p.w.out; ++ow) {
+  for (int64_t ow = first; ow < last; ++ow) {
     const int64_t kw = p.w.first(ow), cols = p.w.last(ow) - kw;
     const float* x = row + (p.w.start(ow) + kw * p.w.dilation) * p.x_pixel;
     pool_pixel<Step>(x, rows, p.h.dilation * p.x_row, cols, p.w.dilation * p.x_pixel, p.channels,
@@ -111,13 +112,31 @@ void pool_row_separable(const Pool& p, int64_t n, int64_t oh, float* line) {
   }
 }
 
+// Parts of a row where there are too few rows for the threads, as of sequences. What follows takes
+// whole rows.
+int64_t cuts_of_rows(const Pool& p, int64_t threads) {
+  constexpr int64_t kLeast = 8;  // outputs
+  const int64_t rows = p.batch * p.h.out;
+  if (threads == 1 || rows >= 4 * threads || p.epilogue.present || rows == 0) return 1;
+  return larger(1, smaller(ceil_div(4 * threads, rows), p.w.out / kLeast));
+}
+
 template <class Step>
 void run_channel_last(Pool& p, const KernelCall& call) {
   set_addresses(call, p);
   const auto pool_rows = [&p](int64_t first, int64_t last) {
     for (int64_t row = first; row < last; ++row)
-      pool_row_direct<Step>(p, row / p.h.out, row % p.h.out);
+      pool_row_direct<Step>(p, row / p.h.out, row % p.h.out, 0, p.w.out);
   };
+  if (const int64_t cuts = cuts_of_rows(p, threads_of(call)); cuts > 1)
+    return split(call.pool, p.batch * p.h.out * cuts, p.predicted_us,
+                 [&p, cuts](int, int64_t first, int64_t last) {
+                   for (; first < last; ++first) {
+                     const int64_t row = first / cuts, cut = first % cuts;
+                     pool_row_direct<Step>(p, row / p.h.out, row % p.h.out, p.w.out * cut / cuts,
+                                           p.w.out * (cut + 1) / cuts);
+                   }
+                 });
   split(call.pool, p.batch * p.h.out, p.predicted_us, [&](int, int64_t first, int64_t last) {
     for_unit_blocks(p.epilogue, call, first, last, pool_rows);
   });

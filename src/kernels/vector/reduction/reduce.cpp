@@ -84,11 +84,14 @@ void reduce_lines(const Reduction& s, const float* x, float* y, ThreadPool* pool
   });
 }
 
-// Columns of a unit: as many as are taken at once, fewer where threads would go without.
+// Columns of a unit: as many as are taken at once, fewer where threads would go without, down to a
+// line of the cache. A column is summed in the same order, whatever is beside it.
 int64_t columns_together(const Reduction& s, ThreadPool* pool) {
-  const int64_t threads = pool == nullptr ? 1 : pool->threads();
-  return threads > 1 && s.kept_count * s.nest.cols() < 4 * threads * kWideColumns ? 256
-                                                                                  : kWideColumns;
+  constexpr int64_t kLeast = 16;
+  const int64_t threads = pool == nullptr || s.predicted_us < kThreadedUs ? 1 : pool->threads(),
+                columns = s.kept_count * s.nest.cols();
+  if (threads == 1 || columns >= 4 * threads * kWideColumns) return kWideColumns;
+  return smaller(256, round_up(larger(1, columns / threads), kLeast));
 }
 
 template <class Step>
@@ -230,7 +233,10 @@ Reduction plan_reduction(const TensorView& x, const TensorView& y, uint32_t dims
   s.run = reduce::runs(op, s.line);
   s.op = op;
   s.scale = per_output == 0 ? 0 : 1 / static_cast<float>(per_output);
-  s.predicted_us = static_cast<double>(count_of(x)) / kLanes / 3000;
+  constexpr double kLineUs = 0.004, kRowUs = 0.0006;  // that is summed up, that is added to others
+  const auto count = static_cast<double>(count_of(x));
+  s.predicted_us = count / kLanes / 3000 + count / static_cast<double>(larger(1, s.nest.cols())) *
+                                               (s.line ? kLineUs : kRowUs);
   return s;
 }
 
