@@ -199,9 +199,9 @@ void run_block(const DeconvColumns& d, const KernelCall& call, int64_t block, fl
   for (int64_t ih = from; ih < end && count > 0; ++ih) {
     const float* x =
         call.input<const float>(0) + b.n * d.x.strides[0] + ih * x_row + pixels.from * x_pixel;
-    multiply_panels({d.panels, bias + kMostChannels, nullptr, x, x_pixel, columns,
-                     d.panels.padded_n(), false},
-                    count, 0, d.panels.count());
+    multiply_panels(
+        {d.panels, bias + kMostChannels, nullptr, x, x_pixel, columns, d.panels.padded_n(), false},
+        count, 0, d.panels.count());
     transpose_block(columns, d.panels.padded_n(), lines, d.line, count, columns_of(s));
     add_lines(d, lines, ih, b, pixels.from, sums);
   }

@@ -118,7 +118,7 @@ using PanelKernel = UnitsKernel<PanelWork>;
 void run_panels(PanelKernel& kernel, const KernelCall& call) {
   PanelWork& work = kernel.work;
   work.scratch = reinterpret_cast<float*>(call.workspace);
-  run_units(kernel, call, [&work](int worker, int64_t first, int64_t last) {
+  run_units(kernel, call, [](auto& work, int worker, int64_t first, int64_t last) {
     PanelCursor held;
     for (int64_t unit = first; unit < last; ++unit) run_unit(work, worker, unit, held);
   });
@@ -294,7 +294,7 @@ using DotKernel = UnitsKernel<DotWork>;
 void run_dot(DotKernel& kernel, const KernelCall& call) {
   DotWork& work = kernel.work;
   work.scratch = reinterpret_cast<float*>(call.workspace);
-  run_units(kernel, call, [&work](int worker, int64_t first, int64_t last) {
+  run_units(kernel, call, [](const DotWork& work, int worker, int64_t first, int64_t last) {
     work.run_blocks(worker, first, last);
   });
 }

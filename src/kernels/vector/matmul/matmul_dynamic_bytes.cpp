@@ -282,7 +282,7 @@ void run(Kernel& kernel, const KernelCall& call) {
   Work& work = kernel.work;
   work.scratch = call.workspace;
   work.run.finish.packed = call.packed;
-  run_units(kernel, call, [&work](int worker, int64_t first, int64_t last) {
+  run_units(kernel, call, [](auto& work, int worker, int64_t first, int64_t last) {
     Worker one(work, worker);
     for (int64_t unit = first; unit < last; ++unit) one.run(unit);
   });

@@ -60,6 +60,7 @@ double macs_of(const MatmulRun& run);
 // The items of the outer loop: of more than one, the views tell where each of them is.
 struct OuterItems {
   int64_t count = 1;
+  double macs = 0;  // of all
   KeptViews views{};
 };
 OuterItems outer_items(const KernelArgs& args, const MatmulRun& run, PreparedKernel& kernel);
@@ -84,15 +85,39 @@ struct UnitsKernel {
   bool alone;  // on the calling thread
 };
 
-// Calls body(worker, first, last) for ranges of units of each item.
+// Whether threads share many items each of which is too short for them.
+template <class Work>
+bool shares_items(const UnitsKernel<Work>& kernel, const KernelCall& call) {
+  constexpr double kMacsWorthSharing = 200e3, kMacsOfItem = 2000;  // one is begun for as long
+  const int64_t threads = threads_of(call);
+  return kernel.alone && threads > 1 && kernel.outer.count >= 2 * threads &&
+         kernel.outer.macs + kMacsOfItem * static_cast<double>(kernel.outer.count) >=
+             kMacsWorthSharing;
+}
+
+// Calls body(work, worker, first, last) for ranges of units of each item.
 template <class Work, class Body>
 void run_units(UnitsKernel<Work>& kernel, const KernelCall& call, const Body& body) {
   Work& work = kernel.work;
+  if (shares_items(kernel, call)) {
+    set_addresses(call, work.run);
+    const KernelArgs& args = kernel.outer.views.at(call);
+    return call.pool->parallel_ranges(kernel.outer.count,
+                                      [&](int worker, int64_t first, int64_t last) {
+                                        Work own = work;
+                                        for (int64_t outer = first; outer < last; ++outer) {
+                                          move_outer(args, outer, own.run);
+                                          body(own, worker, 0, own.units());
+                                        }
+                                      });
+  }
   for_outer_items(kernel.outer, call, work.run, [&] {
     if (kernel.alone)
-      body(0, int64_t{0}, work.units());
+      body(work, 0, 0, work.units());
     else
-      call.pool->parallel_ranges(work.units(), body);
+      call.pool->parallel_ranges(work.units(), [&](int worker, int64_t first, int64_t last) {
+        body(work, worker, first, last);
+      });
   });
 }
 

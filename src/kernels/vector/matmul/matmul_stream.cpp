@@ -157,7 +157,7 @@ double cost_us(const Problem& problem) {
 using StreamKernel = UnitsKernel<StreamWork>;
 
 void run_stream(StreamKernel& kernel, const KernelCall& call) {
-  run_units(kernel, call, [&work = kernel.work](int, int64_t first, int64_t last) {
+  run_units(kernel, call, [](auto& work, int, int64_t first, int64_t last) {
     for (int64_t unit = first; unit < last; ++unit) run_unit(work, unit);
   });
 }

@@ -29,6 +29,15 @@ struct Finish {
         return v;
     }
   }
+  void line(float* v, int64_t count) const {
+    const F32 factor = set1(scale);
+    int64_t k = 0;
+    if (op == ReduceOp::kMean)
+      for (; k + kLanes <= count; k += kLanes) store(v + k, load(v + k) * factor);
+    if (op == ReduceOp::kL2)
+      for (; k + kLanes <= count; k += kLanes) store(v + k, sqrt(load(v + k)));
+    for (; k < count; ++k) v[k] = (*this)(v[k]);
+  }
   bool is_needed() const {
     return op == ReduceOp::kMean || op == ReduceOp::kL2 || op == ReduceOp::kLogSum;
   }
@@ -118,6 +127,10 @@ void reduce_rows(const Reduction& s, const float* x, float* y, ThreadPool* pool)
       float* sums = stride == 1 ? to : own;
       reduce_column_range<Step>(s, x + s.offset_of_kept(0, k) + c, count, sums);
       if (stride == 1 && !finish.is_needed()) continue;
+      if (stride == 1) {
+        finish.line(to, count);
+        continue;
+      }
       for (int64_t n = 0; n < count; ++n) to[n * stride] = finish(sums[n]);
     }
   });
@@ -233,10 +246,13 @@ Reduction plan_reduction(const TensorView& x, const TensorView& y, uint32_t dims
   s.run = reduce::runs(op, s.line);
   s.op = op;
   s.scale = per_output == 0 ? 0 : 1 / static_cast<float>(per_output);
-  constexpr double kLineUs = 0.004, kRowUs = 0.0006;  // that is summed up, that is added to others
+  // A line that is summed up, a row that is added to others, a row of results.
+  constexpr double kLineUs = 0.004, kRowUs = 0.0006, kKeptUs = 0.1;
   const auto count = static_cast<double>(count_of(x));
-  s.predicted_us = count / kLanes / 3000 + count / static_cast<double>(larger(1, s.nest.cols())) *
-                                               (s.line ? kLineUs : kRowUs);
+  s.predicted_us =
+      count / kLanes / 3000 +
+      count / static_cast<double>(larger(1, s.nest.cols())) * (s.line ? kLineUs : kRowUs) +
+      (s.line ? 0 : static_cast<double>(s.kept_count) * kKeptUs);
   return s;
 }
 
