@@ -12,8 +12,15 @@ int64_t rotated_half(const Layer& layer) {
   return half && half->ints.size() == 1 && half->ints[0] > 0 ? half->ints[0] : 0;
 }
 
-GenericAttrs rotation_attributes(int64_t half) {
-  return {kRotation, 1, {{"half", {half}, {}, ""}}};
+bool turns_neighbours(const Layer& rotation) {
+  const GenericAttribute* found = find_attribute(rotation.as<GenericAttrs>(), "interleaved");
+  return found && found->ints.size() == 1 && found->ints[0] != 0;
+}
+
+GenericAttrs rotation_attributes(int64_t half, bool interleaved) {
+  GenericAttrs attrs{kRotation, 1, {{"half", {half}, {}, ""}}};
+  if (interleaved) attrs.attributes.push_back({"interleaved", {1}, {}, ""});
+  return attrs;
 }
 
 }  // namespace camshaft::ir

@@ -249,6 +249,76 @@ y = Shuffle "t"("t (turned)") {first_transpose=[0, 2, 1, 3]})ir");
       R"ir(y = Generic(x, c, s) {op_type="Rotation", opset=1, attributes=[("half", [4], [], "")]})ir");
 }
 
+// Pairs of neighbours, as GPT-J has them, and as complex numbers are multiplied.
+TEST(RotationFusion, Neighbours) {
+  expect_rewrite(
+      rotation_fusion, R"ir(graph "g" {
+    input x: float[2, 5, 8]
+    input c: float[5, 8]
+    input s: float[5, 8]
+    even: float[2, 5, 4] = Slice(x) {start=[0, 0, 0], size=[2, 5, 4], step=[1, 1, 2]}
+    odd: float[2, 5, 4] = Slice(x) {start=[0, 0, 1], size=[2, 5, 4], step=[1, 1, 2]}
+    n: float[2, 5, 4] = Unary(odd) {op=neg}
+    left: float[2, 5, 4, 1] = Shuffle(n) {has_reshape=true, reshape=[2, 5, 4, 1]}
+    right: float[2, 5, 4, 1] = Shuffle(even) {has_reshape=true, reshape=[2, 5, 4, 1]}
+    pairs: float[2, 5, 4, 2] = Concatenation(left, right) {axis=3}
+    turned: float[2, 5, 8] = Shuffle(pairs) {has_reshape=true, reshape=[2, 5, 8]}
+    a: float[2, 5, 8] = ElementWise(x, c) {op=mul}
+    b: float[2, 5, 8] = ElementWise(turned, s) {op=mul}
+    y: float[2, 5, 8] = ElementWise(a, b) {op=add}
+    output y
+  })ir",
+      R"ir(y = Generic(x, c, s) {op_type="Rotation", opset=1, attributes=[("half", [4], [], ""), ("interleaved", [1], [], "")]})ir");
+  expect_rewrite(rotation_fusion, R"ir(graph "g" {
+    input x: float[2, 5, 24]
+    input c: float[5, 1, 4, 1]
+    input s: float[5, 1, 4, 1]
+    z: float[2, 5, 3, 4, 2] = Shuffle(x) {has_reshape=true, reshape=[2, 5, 3, 4, 2]}
+    even: float[2, 5, 3, 4, 1] = Slice(z) {start=[0, 0, 0, 0, 0], size=[2, 5, 3, 4, 1], step=[1, 1, 1, 1, 1]}
+    odd: float[2, 5, 3, 4, 1] = Slice(z) {start=[0, 0, 0, 0, 1], size=[2, 5, 3, 4, 1], step=[1, 1, 1, 1, 1]}
+    ec: float[2, 5, 3, 4, 1] = ElementWise(even, c) {op=mul}
+    os: float[2, 5, 3, 4, 1] = ElementWise(odd, s) {op=mul}
+    es: float[2, 5, 3, 4, 1] = ElementWise(even, s) {op=mul}
+    oc: float[2, 5, 3, 4, 1] = ElementWise(odd, c) {op=mul}
+    real: float[2, 5, 3, 4, 1] = ElementWise(ec, os) {op=sub}
+    imaginary: float[2, 5, 3, 4, 1] = ElementWise(es, oc) {op=add}
+    pairs: float[2, 5, 3, 4, 2] = Concatenation(real, imaginary) {axis=4}
+    y: float[2, 5, 24] = Shuffle(pairs) {has_reshape=true, reshape=[2, 5, 24]}
+    output y
+  })ir",
+                 R"ir(z = Shuffle(x) {has_reshape=true, reshape=[2, 5, 3, 4, 2]}
+           "z (pairs)" = Shuffle(z) {has_reshape=true, reshape=[2, 5, 3, 8]}
+           "c (pairs)" = Shuffle(c) {has_reshape=true, reshape=[5, 1, 4]}
+           "s (pairs)" = Shuffle(s) {has_reshape=true, reshape=[5, 1, 4]}
+           "y (turned)" = Generic "y"("z (pairs)", "c (pairs)", "s (pairs)") {op_type="Rotation", opset=1, attributes=[("half", [4], [], ""), ("interleaved", [1], [], "")]}
+           y = Shuffle "y (reshape)"("y (turned)") {has_reshape=true, reshape=[2, 5, 24]})ir");
+}
+
+// The second of a pair in front, or of another tensor.
+TEST(RotationFusion, LeavesOtherNeighbours) {
+  for (const auto& [first, of] :
+       {std::pair<int, const char*>{0, "x"}, std::pair<int, const char*>{1, "c"}}) {
+    const std::string text = fmt::format(R"ir(graph "g" {{
+    input x: float[5, 8]
+    input c: float[5, 8]
+    input s: float[5, 8]
+    even: float[5, 4] = Slice(x) {{start=[0, {}], size=[5, 4], step=[1, 2]}}
+    odd: float[5, 4] = Slice({}) {{start=[0, {}], size=[5, 4], step=[1, 2]}}
+    n: float[5, 4] = Unary(odd) {{op=neg}}
+    left: float[5, 4, 1] = Shuffle(n) {{has_reshape=true, reshape=[5, 4, 1]}}
+    right: float[5, 4, 1] = Shuffle(even) {{has_reshape=true, reshape=[5, 4, 1]}}
+    pairs: float[5, 4, 2] = Concatenation(left, right) {{axis=2}}
+    turned: float[5, 8] = Shuffle(pairs) {{has_reshape=true, reshape=[5, 8]}}
+    a: float[5, 8] = ElementWise(x, c) {{op=mul}}
+    b: float[5, 8] = ElementWise(turned, s) {{op=mul}}
+    y: float[5, 8] = ElementWise(a, b) {{op=add}}
+    output y
+  }})ir",
+                                         1 - first, of, first);
+    expect_rewrite(rotation_fusion, text, layer_lines(*ir::parse_graph(text).value()));
+  }
+}
+
 // Halves in the other order, or of unequal sizes, are something else.
 TEST(RotationFusion, LeavesOtherHalves) {
   const char* text = R"ir(graph "g" {

@@ -26,14 +26,18 @@ Status rotation(const KernelArgs& args) {
                                 load<double>(broadcast_to(args.inputs[ir::kRotationSine], spread));
   std::vector<double> result = values;
   const int64_t depth = x.extents[last], rows = depth == 0 ? 0 : x.elements() / depth;
-  const int64_t other = width == half ? 0 : half;  // where the second half's factors begin
+  const bool neighbours = ir::turns_neighbours(*args.layer), each = width == 2 * half;
+  // Of a pair: where its first element is, how far the second; the same of its factors.
+  const int64_t step = neighbours ? 2 : 1, apart = neighbours ? 1 : half;
+  const int64_t factor_step = neighbours && each ? 2 : 1, factor_apart = each ? apart : 0;
   for (int64_t row = 0; row < rows; ++row) {
     const double* from = values.data() + row * depth;
     const double *c = cosine.data() + row * width, *s = sine.data() + row * width;
     double* to = result.data() + row * depth;
     for (int64_t k = 0; k < half; ++k) {
-      to[k] = from[k] * c[k] - from[k + half] * s[k];
-      to[k + half] = from[k + half] * c[k + other] + from[k] * s[k + other];
+      const int64_t a = k * step, b = a + apart, i = k * factor_step, j = i + factor_apart;
+      to[a] = from[a] * c[i] - from[b] * s[i];
+      to[b] = from[b] * c[j] + from[a] * s[j];
     }
   }
   store(y, result);

@@ -6,9 +6,9 @@
 namespace camshaft::kernels::test {
 namespace {
 
-void check(const Extents& x, const Extents& factors, int64_t half) {
+void check(const Extents& x, const Extents& factors, int64_t half, bool interleaved = false) {
   TestLayer test;
-  test.layer = make_layer(ir::LayerKind::kGeneric, ir::rotation_attributes(half));
+  test.layer = make_layer(ir::LayerKind::kGeneric, ir::rotation_attributes(half, interleaved));
   test.inputs = {{.extents = x}, {.extents = factors}, {.extents = factors}};
   test.outputs = {{.extents = x}};
   test.tolerance = 1e-6;
@@ -20,6 +20,14 @@ TEST(Rotation, HalvesOfAllSizes) {
     for (const int64_t width : {half, 2 * half}) {
       check({2, 5, 3, 2 * half}, {2, 5, 1, width}, half);
       check({2, 5, 3, 2 * half + 3}, {5, 1, width}, half);  // a rest
+    }
+}
+
+TEST(Rotation, NeighboursOfAllSizes) {
+  for (const int64_t half : {1, 2, 3, 4, 7, 8, 15, 16, 17, 32})
+    for (const int64_t width : {half, 2 * half}) {
+      check({2, 5, 3, 2 * half}, {2, 5, 1, width}, half, true);
+      check({2, 5, 3, 2 * half + 3}, {5, 1, width}, half, true);  // a rest
     }
 }
 
