@@ -130,6 +130,31 @@ TEST(Pointwise, ShortRows) {
   }
 }
 
+// Tiny matrices, and a row or a column of each: blocks of whole dimensions, of parts of one, a last
+// one that is shorter.
+TEST(Pointwise, TinyPlanes) {
+  ir::Program program{3, {}};
+  ir::append(program, PointOp::kExp, ir::append(program, PointOp::kSub, 0, 1));
+  ir::append(program, PointOp::kMul, program.result(), 2);
+  for (const ir::Extents& shape : {ir::Extents{64, 16, 1, 4, 4},
+                                   {131, 4, 4},
+                                   {7, 37, 4, 4},
+                                   {5, 3, 11, 2, 3},
+                                   {2, 130, 5},
+                                   {3, 7, 200, 3},
+                                   {40, 1, 9, 7},
+                                   {2, 2, 300, 1}}) {
+    ir::Extents rows = shape, columns = shape;
+    rows[rows.size() - 2] = 1, columns[columns.size() - 1] = 1;
+    TestLayer layer{.layer = make_layer(LayerKind::kPointWise, ir::PointWiseAttrs{program}),
+                    .inputs = {floats(shape), floats(rows), floats(columns)},
+                    .outputs = {floats(shape)}};
+    layer.strided_outputs = false;
+    layer.tolerance = 1e-5;
+    check_layer(layer, ::testing::PrintToString(std::vector<int64_t>(shape.begin(), shape.end())));
+  }
+}
+
 // A chain in registers: along long rows, across many short ones, one long row where all is dense.
 TEST(Pointwise, ChainsOfAnyRows) {
   ir::Program program{4, {}};  // silu((v0 - v1) * v2 + v3)
