@@ -19,7 +19,15 @@ struct Pool : PoolMaps {
   float* y = nullptr;
 
   Pool(const PoolMaps& maps, const ResultEpilogue& e)
-      : PoolMaps(maps), predicted_us(pool_us(maps, kLanes) + e.predicted_us), epilogue(e) {}
+      : PoolMaps(maps),
+        predicted_us(pool_us(maps, kLanes) + pixels_us(maps) + e.predicted_us),
+        epilogue(e) {}
+
+  // What a pixel costs beside its vectors.
+  static double pixels_us(const PoolMaps& maps) {
+    constexpr double kPixelUs = 0.01;
+    return static_cast<double>(maps.batch * maps.h.out * maps.w.out) * kPixelUs;
+  }
 };
 
 const PoolingAttrs& attrs_of(const ir::Layer& layer) {
