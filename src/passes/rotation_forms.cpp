@@ -18,13 +18,13 @@ bool is_float(const Tensor* tensor) {
   return tensor->has_rank && tensor->type == DataType::kFloat && !tensor->shape.empty();
 }
 
-// Elements [first, first + count) of the last dimension of `of`.
+// Elements first, first + step … of the last dimension of `of`, `count` of them.
 struct Part {
   Tensor* of = nullptr;
-  int64_t first = 0, count = 0;
+  int64_t first = 0, count = 0, step = 1;
 };
 
-std::optional<Part> part_of(const Tensor* tensor) {
+std::optional<Part> any_part_of(const Tensor* tensor) {
   const Layer* slice = producer_of_kind(tensor, LayerKind::kSlice);
   if (!slice || slice->inputs.size() != 1 || !is_float(slice->inputs[0])) return std::nullopt;
   const auto& a = slice->as<SliceAttrs>();
@@ -33,9 +33,13 @@ std::optional<Part> part_of(const Tensor* tensor) {
   if (a.start.size() != x->shape.size() || a.size.size() != x->shape.size()) return std::nullopt;
   for (size_t d = 0; d < last; ++d)
     if (a.start[d] != Dim(0) || a.step[d] != 1 || a.size[d] != x->shape[d]) return std::nullopt;
-  if (a.step[last] != 1 || !a.start[last].is_known() || !a.size[last].is_known())
-    return std::nullopt;
-  return Part{x, a.start[last].extent(), a.size[last].extent()};
+  if (!a.start[last].is_known() || !a.size[last].is_known()) return std::nullopt;
+  return Part{x, a.start[last].extent(), a.size[last].extent(), a.step[last]};
+}
+
+std::optional<Part> part_of(const Tensor* tensor) {
+  const std::optional<Part> part = any_part_of(tensor);
+  return part && part->step == 1 ? part : std::nullopt;
 }
 
 // -x
@@ -99,21 +103,13 @@ struct EverySecond {
 
 // A slice of the last dimension: by steps of two, or one element of two.
 std::optional<EverySecond> every_second(Tensor* tensor) {
-  const Layer* slice = producer_of_kind(behind_reshapes(tensor), LayerKind::kSlice);
-  if (!slice || slice->inputs.size() != 1 || !is_float(slice->inputs[0])) return std::nullopt;
-  const auto& a = slice->as<SliceAttrs>();
-  Tensor* x = slice->inputs[0];
-  const size_t last = x->shape.size() - 1;
-  if (a.start.size() != x->shape.size() || a.size.size() != x->shape.size()) return std::nullopt;
-  for (size_t d = 0; d < last; ++d)
-    if (a.start[d] != Dim(0) || a.step[d] != 1 || a.size[d] != x->shape[d]) return std::nullopt;
-  if (!a.start[last].is_known() || !a.size[last].is_known() || !x->shape[last].is_known())
+  const std::optional<Part> part = any_part_of(behind_reshapes(tensor));
+  if (!part || !part->of->shape.back().is_known()) return std::nullopt;
+  const int64_t extent = part->of->shape.back().extent();
+  if (extent % 2 != 0 || part->count != extent / 2 || part->first < 0 || part->first > 1 ||
+      (part->step != 2 && extent != 2))
     return std::nullopt;
-  const int64_t extent = x->shape[last].extent(), first = a.start[last].extent();
-  if (extent % 2 != 0 || a.size[last].extent() != extent / 2 || first < 0 || first > 1 ||
-      (a.step[last] != 2 && extent != 2))
-    return std::nullopt;
-  return EverySecond{x, first};
+  return EverySecond{part->of, part->first};
 }
 
 // What joins two columns [..., 1] to pairs, perhaps in front of a reshape.
