@@ -425,9 +425,13 @@ def test_what_the_exporter_gets_wrong_is_pytorchs():
     def cut_off(x):
         return torch.nn.functional.avg_pool2d(x * 3 + 1, 2) * 2 - 1
 
-    for function, x in ((divided, torch.randn(1, 2, 6, 6)), (cut_off, torch.randint(-9, 9, (1, 2, 6, 6)))):
+    def kept(x):
+        return torch.linalg.norm(torch.sin(x) * 2, None, None, True) * 2 - 1
+
+    for function, x, target in ((divided, torch.randn(1, 2, 6, 6), "avg_pool2d"), (cut_off, torch.randint(-9, 9, (1, 2, 6, 6)), "avg_pool2d"),
+                                (kept, torch.randn(5, 5), "linalg_vector_norm")):
         torch.testing.assert_close(compiled(function, min_nodes=1)(x), function(x))
-        assert last().engines == 2 and [node.target for node in last().eager] == ["aten.avg_pool2d.default"]
+        assert last().engines == 2 and [node.target for node in last().eager] == [f"aten.{target}.default"]
 
 
 def test_angles():

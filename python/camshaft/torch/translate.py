@@ -39,7 +39,7 @@ _MISTRANSLATED = {
     **{f"aten::avg_pool{rank}d": lambda values: bool(values.get("divisor_override")) or _of_integers(values) for rank in (1, 2, 3)},
     **{f"aten::{name}": _is_given("training") for name in ("native_batch_norm", "_native_batch_norm_legit")},
     "aten::scatter_reduce": lambda values: values.get("reduce") == "mean",
-    "aten::linalg_vector_norm": lambda values: values.get("dim") is None and bool(values.get("keepdim")),
+    **{f"aten::{norm}": lambda values: values.get("dim") is None and bool(values.get("keepdim")) for norm in ("linalg_norm", "linalg_vector_norm")},
     **{f"aten::special_{name}": lambda values: True for name in ("erfcx", "log_ndtr")},  # differences of large numbers
     **{f"aten::upsample_{mode}": _of_bytes for mode in ("bilinear2d", "bicubic2d")},
     **{f"aten::_upsample_{mode}2d_aa": _scales_otherwise for mode in ("bilinear", "bicubic")},
