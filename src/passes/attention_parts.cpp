@@ -15,11 +15,9 @@ namespace {
 
 // A reshape that leaves the last dimension alone.
 bool keeps_rows(const Layer* layer) {
-  if (!layer || layer->kind != LayerKind::kShuffle || input_at(*layer, 1)) return false;
-  const auto& a = layer->as<ShuffleAttrs>();
+  if (!is_reshape(layer)) return false;
   const Tensor *x = layer->inputs[0], *y = layer->outputs[0];
-  return a.has_reshape && a.first_transpose.empty() && a.second_transpose.empty() && x->has_rank &&
-         y->has_rank && !x->shape.empty() && !y->shape.empty() &&
+  return y->has_rank && !x->shape.empty() && !y->shape.empty() &&
          x->shape.back() == y->shape.back();
 }
 

@@ -14,13 +14,6 @@ using namespace ir;
 
 namespace {
 
-bool is_reshape(const Layer* layer) {
-  if (!layer || layer->kind != LayerKind::kShuffle || input_at(*layer, 1)) return false;
-  const auto& a = layer->as<ShuffleAttrs>();
-  return a.has_reshape && a.first_transpose.empty() && a.second_transpose.empty() &&
-         layer->inputs[0]->has_rank;
-}
-
 // One value per channel, from one per group; `otherwise` where the normalization has none. Empty:
 // it varies within a group.
 std::vector<float> per_channel(const Tensor* factors, int64_t groups, int64_t channels,

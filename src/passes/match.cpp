@@ -117,6 +117,13 @@ Ints pure_order(const Layer* layer) {
   return a.has_reshape || !a.second_transpose.empty() ? Ints() : a.first_transpose;
 }
 
+bool is_reshape(const Layer* layer) {
+  if (!layer || layer->kind != LayerKind::kShuffle || input_at(*layer, 1)) return false;
+  const auto& a = layer->as<ShuffleAttrs>();
+  return a.has_reshape && is_identity_order(a.first_transpose) &&
+         is_identity_order(a.second_transpose) && layer->inputs[0]->has_rank;
+}
+
 ShuffleAttrs reshape_to(const Shape& shape) {
   ShuffleAttrs attrs;
   attrs.has_reshape = true;

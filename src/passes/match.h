@@ -54,6 +54,8 @@ bool is_identity_order(const ir::Ints& order);  // [0, 1, 2 …] or empty
 ir::Ints inverse(const ir::Ints& order);
 // A Shuffle that only transposes: its order, else empty.
 ir::Ints pure_order(const ir::Layer* layer);
+// A Shuffle that only reshapes, as its attributes say.
+bool is_reshape(const ir::Layer* layer);
 ir::ShuffleAttrs reshape_to(const ir::Shape& shape);
 ir::Shape with_last_two_swapped(ir::Shape shape);  // a vector as it is
 // With leading ones up to `rank`.

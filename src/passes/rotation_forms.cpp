@@ -81,14 +81,8 @@ std::optional<RotationForm> turned_by_quarter(const Tensor* tensor) {
 
 // In front of reshapes, which leave elements in their order.
 Tensor* behind_reshapes(Tensor* tensor) {
-  for (;;) {
-    const Layer* shuffle = producer_of_kind(tensor, LayerKind::kShuffle);
-    if (!shuffle || input_at(*shuffle, 1)) return tensor;
-    const auto& a = shuffle->as<ShuffleAttrs>();
-    if (!is_identity_order(a.first_transpose) || !is_identity_order(a.second_transpose))
-      return tensor;
-    tensor = shuffle->inputs[0];
-  }
+  while (is_reshape(tensor->producer)) tensor = tensor->producer->inputs[0];
+  return tensor;
 }
 
 // Every second element of `of`, from number `first` on.
@@ -260,8 +254,9 @@ std::optional<RotationForm> find_rotation(const Layer& layer) {
   return is_binary(&layer, PointOp::kAdd) ? sum_of_products(layer) : std::nullopt;
 }
 
-std::optional<RotationForm> find_rotated_pairs(const Layer& concatenation) {
-  return joined_neighbours(concatenation.outputs[0]);
+std::optional<RotationForm> find_rotated_pairs(const Layer& layer) {
+  if (layer.kind != LayerKind::kConcatenation) return std::nullopt;
+  return joined_neighbours(layer.outputs[0]);
 }
 
 }  // namespace camshaft::passes

@@ -34,6 +34,6 @@ struct RotationForm {
 // Whose result `layer` makes. Factors are as they were found.
 std::optional<RotationForm> find_rotation(const ir::Layer& layer);
 // The same of pairs [..., 2] that nothing reshapes.
-std::optional<RotationForm> find_rotated_pairs(const ir::Layer& concatenation);
+std::optional<RotationForm> find_rotated_pairs(const ir::Layer& layer);
 
 }  // namespace camshaft::passes

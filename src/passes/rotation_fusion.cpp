@@ -38,16 +38,13 @@ class Fusion {
   Fusion(Graph& graph, Records* records) : rewriter_(graph, "RotationFusion", records) {}
 
   int run() {
-    fuse_all([](const Layer& layer) { return find_rotation(layer); });
-    fuse_all([](const Layer& layer) {
-      return layer.kind == LayerKind::kConcatenation ? find_rotated_pairs(layer) : std::nullopt;
-    });
+    fuse_all(find_rotation);
+    fuse_all(find_rotated_pairs);
     return rewriter_.edits();
   }
 
  private:
-  template <class Find>
-  void fuse_all(const Find& find) {
+  void fuse_all(std::optional<RotationForm> (*find)(const Layer&)) {
     for (size_t k = 0; k < rewriter_.graph().layers().size(); ++k) {
       Layer* layer = rewriter_.graph().layers()[k].get();
       if (const std::optional<RotationForm> found = find(*layer); found && fuse(layer, *found))
@@ -68,9 +65,9 @@ class Fusion {
     std::vector<Layer*> group;
     collect(layer, found, group);
     sort_by_position(group);
-    found.x = shaped(layer, found.x, found.shape, "pairs");
-    found.cosine = shaped(layer, found.cosine, cosine, "pairs");
-    found.sine = shaped(layer, found.sine, sine, "pairs");
+    found.x = as_pairs(layer, found.x, found.shape);
+    found.cosine = as_pairs(layer, found.cosine, cosine);
+    found.sine = as_pairs(layer, found.sine, sine);
     if (layer->outputs[0]->shape != found.shape)
       reshape_behind(layer, found, group);
     else if (!go_before_transpose(layer, found, group))
@@ -80,26 +77,28 @@ class Fusion {
     return true;
   }
 
-  Tensor* shaped(const Layer* before, Tensor* tensor, const Shape& shape, const char* suffix) {
-    if (tensor->shape == shape) return tensor;
-    return rewriter_.reshaped_before(before, fmt::format("{} ({})", tensor->name, suffix), tensor,
-                                     shape, *before);
+  Tensor* as_pairs(const Layer* before, Tensor* tensor, const Shape& shape) {
+    return rewriter_.reshaped_before(before, tensor->name + " (pairs)", tensor, shape, *before);
   }
 
-  // The result in the shape of `layer`, a reshape.
-  void reshape_behind(Layer* layer, const RotationForm& found, const std::vector<Layer*>& group) {
-    Tensor* y = layer->outputs[0];
+  // A rotation in front of `layer`, in its name; `layer` itself gets another.
+  Tensor* insert_rotation(Layer* layer, const RotationForm& found, const char* suffix,
+                          const std::string& turned_name, const std::vector<Layer*>& group) {
     const std::string name = layer->name;
-    rewriter_.rename(layer, name + " (reshape)");
-    Tensor* turned = rewriter_.add_tensor(y->name + " (turned)", y->type, found.shape);
+    rewriter_.rename(layer, name + suffix);
+    Tensor* turned = rewriter_.add_tensor(turned_name, found.x->type, found.x->shape);
     rewriter_.insert_before(layer, LayerKind::kGeneric, name,
                             rotation_attributes(found.half, found.has_neighbours),
                             {found.x, found.cosine, found.sine}, {turned},
                             std::vector<const Layer*>(group.begin(), group.end()));
-    ShuffleAttrs reshape;
-    reshape.has_reshape = true;
-    reshape.reshape = y->shape;
-    rewriter_.replace(group, LayerKind::kShuffle, reshape, {turned}, layer->name);
+    return turned;
+  }
+
+  // The result in the shape of `layer`.
+  void reshape_behind(Layer* layer, const RotationForm& found, const std::vector<Layer*>& group) {
+    const Tensor* y = layer->outputs[0];
+    Tensor* turned = insert_rotation(layer, found, " (reshape)", y->name + " (turned)", group);
+    rewriter_.replace(group, LayerKind::kShuffle, reshape_to(y->shape), {turned}, layer->name);
   }
 
   // What lies between x, the factors and the result.
@@ -112,7 +111,7 @@ class Fusion {
 
   // x is heads [batch, heads, steps, depth] of what a product made as [batch, steps, heads, depth];
   // factors have no heads.
-  bool go_before_transpose(Layer* layer, const RotationForm& found, std::vector<Layer*> group) {
+  bool go_before_transpose(Layer* layer, RotationForm found, std::vector<Layer*> group) {
     Layer* shuffle = producer_of_kind(found.x, LayerKind::kShuffle);
     if (!shuffle || input_at(*shuffle, 1) || found.x->shape.size() != 4) return false;
     const auto& a = shuffle->as<ShuffleAttrs>();
@@ -125,15 +124,12 @@ class Fusion {
         return false;
     Shape steps_first = found.x->shape;
     std::swap(steps_first[1], steps_first[2]);
-    const std::string name = layer->name;
-    rewriter_.rename(layer, name + " (heads)");
+    const std::string turned_name = found.x->name + " (turned)";
     Tensor* x = shuffle->inputs[0];
-    x = rewriter_.reshaped_before(layer, x->name + " (steps)", x, steps_first, *shuffle);
-    Tensor* turned = rewriter_.add_tensor(found.x->name + " (turned)", x->type, steps_first);
-    rewriter_.insert_before(layer, LayerKind::kGeneric, name,
-                            rotation_attributes(found.half, found.has_neighbours),
-                            {x, beside_steps(layer, found.cosine), beside_steps(layer, found.sine)},
-                            {turned}, std::vector<const Layer*>(group.begin(), group.end()));
+    found.x = rewriter_.reshaped_before(layer, x->name + " (steps)", x, steps_first, *shuffle);
+    found.cosine = beside_steps(layer, found.cosine);
+    found.sine = beside_steps(layer, found.sine);
+    Tensor* turned = insert_rotation(layer, found, " (heads)", turned_name, group);
     ShuffleAttrs back;
     back.first_transpose = swap;
     group.insert(group.begin(), shuffle);

@@ -13,14 +13,14 @@ namespace {
 struct State {
   Nest nest;  // of rows: the output, x, cosines, sines
   int64_t half = 0, rest = 0;
-  int64_t other = 0;       // where factors of the second half begin
   bool has_pairs = false;  // of neighbours
-  bool has_each = false;   // factors of each of them
+  bool has_each = false;   // factors of each element, not of pairs
   double predicted_us = 0;
 };
 
 void turn_row(const State& s, const float* x, const float* cosine, const float* sine, float* y) {
-  const float *second_cosine = cosine + s.other, *second_sine = sine + s.other;
+  const int64_t other = s.has_each ? s.half : 0;  // where factors of the second half begin
+  const float *second_cosine = cosine + other, *second_sine = sine + other;
   int64_t k = 0;
   for (; k + kLanes <= s.half; k += kLanes) {
     const F32 a = load(x + k), b = load(x + s.half + k);
@@ -119,7 +119,6 @@ void prepare(const KernelArgs& args, PreparedKernel& kernel) {
   s.half = ir::rotated_half(*args.layer);
   s.rest = y.extents[y.rank - 1] - 2 * s.half;
   s.has_each = cosine.extents[cosine.rank - 1] != s.half;
-  s.other = s.has_each ? s.half : 0;
   s.has_pairs = ir::turns_neighbours(*args.layer);
   s.predicted_us = static_cast<double>(count_of(y) * 8) / kBytesPerUs;
   s.nest = make_nest(y);

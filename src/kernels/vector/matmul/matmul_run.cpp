@@ -196,7 +196,7 @@ double macs_of(const MatmulRun& run) {
 }
 
 OuterItems outer_items(const KernelArgs& args, const MatmulRun& run, PreparedKernel& kernel) {
-  OuterItems items{run.outer, static_cast<double>(run.outer) * macs_of(run)};
+  OuterItems items{run.outer};
   if (run.outer > 1) items.views = keep_views(args, kernel);
   return items;
 }

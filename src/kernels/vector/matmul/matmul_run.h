@@ -60,7 +60,6 @@ double macs_of(const MatmulRun& run);
 // The items of the outer loop: of more than one, the views tell where each of them is.
 struct OuterItems {
   int64_t count = 1;
-  double macs = 0;  // of all
   KeptViews views{};
 };
 OuterItems outer_items(const KernelArgs& args, const MatmulRun& run, PreparedKernel& kernel);
@@ -89,10 +88,9 @@ struct UnitsKernel {
 template <class Work>
 bool shares_items(const UnitsKernel<Work>& kernel, const KernelCall& call) {
   constexpr double kMacsWorthSharing = 200e3, kMacsOfItem = 2000;  // one is begun for as long
-  const int64_t threads = threads_of(call);
-  return kernel.alone && threads > 1 && kernel.outer.count >= 2 * threads &&
-         kernel.outer.macs + kMacsOfItem * static_cast<double>(kernel.outer.count) >=
-             kMacsWorthSharing;
+  const int64_t threads = threads_of(call), items = kernel.outer.count;
+  return kernel.alone && threads > 1 && items >= 2 * threads &&
+         static_cast<double>(items) * (macs_of(kernel.work.run) + kMacsOfItem) >= kMacsWorthSharing;
 }
 
 // Calls body(work, worker, first, last) for ranges of units of each item.

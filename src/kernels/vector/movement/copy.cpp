@@ -6,6 +6,7 @@
 
 #include "kernels/vector/movement/copy_bytes.h"
 #include "kernels/vector/movement/transpose_tile.h"
+#include "kernels/vector/shares.h"
 #include "kernels/vector/tactic_util.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET {
@@ -46,40 +47,42 @@ bool make_transposition(Nest& nest) {
   return false;
 }
 
-// Into how many parts columns are cut so that every thread has some of few blocks.
-int64_t cuts_of_lines(int64_t blocks, int64_t cols, const ThreadPool* pool) {
-  constexpr int64_t kLeast = 64;  // columns
-  const int64_t threads = pool == nullptr ? 1 : pool->threads();
-  if (threads == 1 || blocks >= 4 * threads) return 1;
-  return larger(1, smaller(ceil_div(4 * threads, blocks), cols / kLeast));
+// Rows [row, row + rows) by columns [col, col + cols) of a plane.
+template <class T>
+void transpose_part_of_plane(const Nest& nest, const T* from, T* to, int64_t plane, int64_t row,
+                             int64_t rows, int64_t col, int64_t cols) {
+  from += row + col * nest.col_stride(1);
+  to += row * nest.row_stride(0) + col;
+  for (int d = nest.rank - 3; d >= 0; --d) {
+    const int64_t index = plane % nest.extents[d];
+    plane /= nest.extents[d];
+    from += index * nest.strides[1][d];
+    to += index * nest.strides[0][d];
+  }
+  // In the source's view: `cols` lines of `rows` contiguous elements.
+  transpose_block(from, nest.col_stride(1), to, nest.row_stride(0), cols, rows);
 }
 
-// nest.rows() is contiguous in the source, nest.cols() in the target.
+// nest.rows() is contiguous in the source, nest.cols() in the target. Few planes of few rows are
+// cut along the columns, too.
 template <class T>
 void transpose_nest(const Nest& nest, const T* from, T* to, ThreadPool* pool, double us) {
-  constexpr int64_t kBlock = 16;
-  const int64_t length = nest.rows(), blocks = (length + kBlock - 1) / kBlock;
-  const int64_t planes = nest.outer(), cuts = cuts_of_lines(planes * blocks, nest.cols(), pool);
-  split(pool, cuts * planes * blocks, us, [&](int, int64_t first, int64_t last) {
-    while (first < last) {
-      const int64_t cut = first / blocks / planes, plane = first / blocks % planes,
-                    begin = first % blocks;
-      const int64_t end = begin + (last - first) < blocks ? begin + (last - first) : blocks;
-      const int64_t col = nest.cols() * cut / cuts, cols = nest.cols() * (cut + 1) / cuts - col;
-      int64_t rest = plane, from_offset = col * nest.col_stride(1), to_offset = col;
-      for (int d = nest.rank - 3; d >= 0; --d) {
-        const int64_t index = rest % nest.extents[d];
-        rest /= nest.extents[d];
-        from_offset += index * nest.strides[1][d];
-        to_offset += index * nest.strides[0][d];
-      }
-      const int64_t row = begin * kBlock,
-                    rows = (end * kBlock < length ? end * kBlock : length) - row;
-      // In the source's view: nest.cols() lines of `rows` contiguous elements.
-      transpose_block(from + from_offset + row, nest.col_stride(1),
-                      to + to_offset + row * nest.row_stride(0), nest.row_stride(0), cols, rows);
-      first += end - begin;
-    }
+  constexpr int64_t kRows = 16, kCols = 64;
+  const int64_t blocks = ceil_div(nest.rows(), kRows),
+                threads = pool == nullptr || us < kThreadedUs ? 1 : pool->threads();
+  const Line line = even_line(nest.outer() * blocks, ceil_div(nest.cols(), kCols), threads);
+  split(pool, line.places(), us, [&](int, int64_t first_place, int64_t end_place) {
+    line.for_rectangles(
+        first_place, end_place, [&](int64_t first, int64_t last, int64_t inner, int64_t end_inner) {
+          const int64_t col = inner * kCols, cols = smaller(end_inner * kCols, nest.cols()) - col;
+          while (first < last) {
+            const int64_t plane = first / blocks, row = first % blocks * kRows,
+                          end = smaller(last, (plane + 1) * blocks),
+                          rows = smaller((end - first) * kRows, nest.rows() - row);
+            transpose_part_of_plane(nest, from, to, plane, row, rows, col, cols);
+            first = end;
+          }
+        });
   });
 }
 

@@ -60,29 +60,12 @@ class CommonDims {
 
   // Dimensions from the innermost on, with boundaries wherever either has one, up to one that does
   // not split evenly ([4, 6] as [6, 4]).
-  void take_inner() {
-    while (to_.count > 0 && from_.count > 0) {
-      int64_t &to = to_.extents[to_.count - 1], &from = from_.extents[from_.count - 1];
-      const int64_t step = smaller(to, from);
-      if (!splits(step, to, from)) return;
-      append(step, to_.strides[to_.count - 1], from_.strides[from_.count - 1]);
-      to /= step, to_.strides[to_.count - 1] *= step;
-      from /= step, from_.strides[from_.count - 1] *= step;
-      drop_units();
-    }
-  }
+  void take_inner() { take(false); }
 
   // The same from the outermost on.
   void take_outer() {
     to_.reverse(), from_.reverse();
-    while (to_.count > 0 && from_.count > 0) {
-      int64_t &to = to_.extents[to_.count - 1], &from = from_.extents[from_.count - 1];
-      const int64_t step = smaller(to, from);
-      if (!splits(step, to, from)) break;
-      to /= step, from /= step;
-      append(step, to_.strides[to_.count - 1] * to, from_.strides[from_.count - 1] * from);
-      drop_units();
-    }
+    take(true);
     to_.reverse(), from_.reverse();
   }
 
@@ -93,6 +76,22 @@ class CommonDims {
   Nest nest;  // in any order: collapse() sorts it
 
  private:
+  // From the last on. What is taken of a dimension steps over what is left of it, if it is outer;
+  // else the other way round.
+  void take(bool outer) {
+    while (to_.count > 0 && from_.count > 0) {
+      const int last_to = to_.count - 1, last_from = from_.count - 1;
+      int64_t &to = to_.extents[last_to], &from = from_.extents[last_from];
+      int64_t &to_stride = to_.strides[last_to], &from_stride = from_.strides[last_from];
+      const int64_t step = smaller(to, from);
+      if (!splits(step, to, from)) return;
+      to /= step, from /= step;
+      append(step, outer ? to_stride * to : to_stride, outer ? from_stride * from : from_stride);
+      if (!outer) to_stride *= step, from_stride *= step;
+      drop_units();
+    }
+  }
+
   bool splits(int64_t step, int64_t to, int64_t from) const {
     return step >= 1 && to % step == 0 && from % step == 0 &&
            nest.rank <= static_cast<int>(ir::kMaxRank);

@@ -173,8 +173,7 @@ struct Pointwise {
            (code.length == 1 || !compiled.registers.present() || 2 * nest.cols() <= kLanes);
   }
 
-  // Rows of blocks that a table is made for: of floats. Stores of a row in front of it delay no
-  // gathered element longer than they do a row.
+  // Rows of blocks that a table is made for: of floats.
   int64_t rows_of_table() const {
     if (!has_short_rows(nest)) return 0;
     for (int t = 1; t < nest.tensors; ++t)
@@ -190,8 +189,7 @@ struct Pointwise {
     compile_code(code.data, code.length, code.inputs, operands, types[0], compiled);
     const int64_t alike = rows_of_table();
     if (alike == 0 && !should_gather()) return;
-    short_rows = ShortRows(nest, types);
-    if (alike > 0) short_rows.set_places(nest, alike, kernel);
+    short_rows = ShortRows(nest, types, alike, kernel);
     for (int k = 0; k < code.inputs; ++k) operands[k] = {nullptr, 0, 1};
     compile_code(code.data, code.length, code.inputs, operands, types[0], compiled);
   }

@@ -127,40 +127,37 @@ struct ShortRows {
   int64_t rows = 0;                  // of all planes
   bool dense[kMaxNestTensors] = {};  // floats that need no copy
   bool same[kMaxNestTensors] = {};   // in every block
-  // Where elements lie from a block's first one; null: rows are copied.
+  bool has_places = false;           // else rows are copied
+  // Where elements that are not dense lie from a block's first one.
   const int32_t* places[kMaxNestTensors] = {};
 
   ShortRows() = default;
-  bool has_places() const { return places[0] != nullptr; }
-  ShortRows(const Nest& nest, const DataType* types)
-      : together(rows_together(nest)), rows(nest.outer() * nest.rows()) {
-    for (int k = 0; k + 1 < nest.tensors; ++k)
+  // `alike`: rows of a block that tables are made for, or 0.
+  ShortRows(const Nest& nest, const DataType* types, int64_t alike, PreparedKernel& kernel)
+      : together(alike > 0 ? alike : rows_together(nest)), rows(nest.outer() * nest.rows()) {
+    const bool whole_planes = together % nest.rows() == 0;
+    for (int k = 0; k + 1 < nest.tensors; ++k) {
       dense[k] = types[k + 1] == DataType::kFloat && is_dense(nest, k + 1);
-    find_same(nest);
+      same[k] = is_one_plane(nest, k + 1) && (whole_planes || nest.row_stride(k + 1) == 0);
+    }
+    has_places = alike > 0;
+    if (has_places) set_places(nest, kernel);
   }
 
-  // Tables instead, of blocks of `alike` rows.
-  void set_places(const Nest& nest, int64_t alike, PreparedKernel& kernel) {
-    together = alike;
-    find_same(nest);
+ private:
+  void set_places(const Nest& nest, PreparedKernel& kernel) {
     const int64_t cols = nest.cols();
     for (int k = 0; k + 1 < nest.tensors; ++k) {
+      if (dense[k]) continue;
       int32_t* table = keep_array<int32_t>(kernel, kGathered);
       places[k] = table;
-      for_rows(nest, 0, smaller(alike, rows), [&](const int64_t* offsets, int64_t count) {
+      for_rows(nest, 0, smaller(together, rows), [&](const int64_t* offsets, int64_t count) {
         for (int64_t r = 0; r < count; ++r)
           for (int64_t c = 0; c < cols; ++c)
             *table++ = static_cast<int32_t>(offsets[k + 1] + r * nest.row_stride(k + 1) +
                                             c * nest.col_stride(k + 1));
       });
     }
-  }
-
- private:
-  void find_same(const Nest& nest) {
-    const bool whole_planes = together % nest.rows() == 0;
-    for (int k = 0; k + 1 < nest.tensors; ++k)
-      same[k] = is_one_plane(nest, k + 1) && (whole_planes || nest.row_stride(k + 1) == 0);
   }
 };
 
@@ -176,7 +173,7 @@ static inline void for_gathered(const Nest& nest, const ShortRows& known, const 
   for (int64_t block = first; block < last; ++block) {
     const int64_t row = block * known.together;
     int64_t count = 0;
-    if (known.has_places()) {
+    if (known.has_places) {
       count = smaller(known.together, known.rows - row) * cols;
       for_rows(nest, row, row + 1, [&](const int64_t* offsets, int64_t) {
         for (int k = 0; k + 1 < nest.tensors; ++k) {

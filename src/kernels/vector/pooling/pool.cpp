@@ -5,6 +5,7 @@
 #include "kernels/vector/pooling/pool_window.h"
 #include "kernels/vector/prepare.h"
 #include "kernels/vector/reduction/reduction.h"
+#include "kernels/vector/shares.h"
 
 namespace camshaft::kernels::CAMSHAFT_TARGET::pool {
 namespace {
@@ -15,6 +16,7 @@ using ir::PoolingType;
 struct Pool : PoolMaps {
   double predicted_us;
   ResultEpilogue epilogue;
+  Line parts;                // of rows by outputs, channel last
   const float* x = nullptr;  // of the call
   float* y = nullptr;
 
@@ -120,39 +122,28 @@ void pool_row_separable(const Pool& p, int64_t n, int64_t oh, float* line) {
   }
 }
 
-// Parts of a row where there are too few rows for the threads, as of sequences. What follows takes
-// whole rows.
-int64_t cuts_of_rows(const Pool& p, int64_t threads) {
-  constexpr int64_t kLeast = 8;  // outputs
-  const int64_t rows = p.batch * p.h.out;
-  if (threads == 1 || rows >= 4 * threads || p.epilogue.present || rows == 0) return 1;
-  return larger(1, smaller(ceil_div(4 * threads, rows), p.w.out / kLeast));
-}
-
+// Rows, or parts of them where there are too few for the threads, as of sequences.
 template <class Step>
 void run_channel_last(Pool& p, const KernelCall& call) {
   set_addresses(call, p);
-  const auto pool_rows = [&p](int64_t first, int64_t last) {
-    for (int64_t row = first; row < last; ++row)
-      pool_row_direct<Step>(p, row / p.h.out, row % p.h.out, 0, p.w.out);
+  const auto pool_parts = [&p](int64_t first, int64_t last) {
+    p.parts.for_rectangles(
+        first, last, [&p](int64_t row, int64_t end, int64_t first_out, int64_t end_out) {
+          for (; row < end; ++row)
+            pool_row_direct<Step>(p, row / p.h.out, row % p.h.out, first_out, end_out);
+        });
   };
-  if (const int64_t cuts = cuts_of_rows(p, threads_of(call)); cuts > 1)
-    return split(call.pool, p.batch * p.h.out * cuts, p.predicted_us,
-                 [&p, cuts](int, int64_t first, int64_t last) {
-                   for (; first < last; ++first) {
-                     const int64_t row = first / cuts, cut = first % cuts;
-                     pool_row_direct<Step>(p, row / p.h.out, row % p.h.out, p.w.out * cut / cuts,
-                                           p.w.out * (cut + 1) / cuts);
-                   }
-                 });
-  split(call.pool, p.batch * p.h.out, p.predicted_us, [&](int, int64_t first, int64_t last) {
-    for_unit_blocks(p.epilogue, call, first, last, pool_rows);
+  split(call.pool, p.parts.places(), p.predicted_us, [&](int, int64_t first, int64_t last) {
+    for_unit_blocks(p.epilogue, call, first, last, pool_parts);
   });
 }
 
 template <class Step>
 void prepare_channel_last(const KernelArgs& args, PreparedKernel& kernel) {
-  keep_pool<run_channel_last<Step>>(args, kernel);
+  Pool* p = keep_pool<run_channel_last<Step>>(args, kernel);
+  if (!p) return;
+  // What follows takes whole rows.
+  p->parts = even_line(p->batch * p->h.out, p->w.out, p->epilogue.present ? 1 : threads_of(args));
 }
 
 template <class Step>

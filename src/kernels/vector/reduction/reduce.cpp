@@ -30,6 +30,7 @@ struct Finish {
     }
   }
   void line(float* v, int64_t count) const {
+    if (!is_needed()) return;
     const F32 factor = set1(scale);
     int64_t k = 0;
     if (op == ReduceOp::kMean)
@@ -126,12 +127,10 @@ void reduce_rows(const Reduction& s, const float* x, float* y, ThreadPool* pool)
       alignas(64) float own[kWideColumns];
       float* sums = stride == 1 ? to : own;
       reduce_column_range<Step>(s, x + s.offset_of_kept(0, k) + c, count, sums);
-      if (stride == 1 && !finish.is_needed()) continue;
-      if (stride == 1) {
+      if (stride == 1)
         finish.line(to, count);
-        continue;
-      }
-      for (int64_t n = 0; n < count; ++n) to[n * stride] = finish(sums[n]);
+      else
+        for (int64_t n = 0; n < count; ++n) to[n * stride] = finish(sums[n]);
     }
   });
 }
